@@ -1,0 +1,53 @@
+#include "base/cpu.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+uint32_t pith_cpu_detect(void)
+{
+    uint32_t mask = 0;
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return mask;
+    mask |= PITH_CPU_AVX2;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        mask |= PITH_CPU_AVX512;
+    return mask;
+}
+#elif defined(__aarch64__)
+uint32_t pith_cpu_detect(void)
+{
+    return PITH_CPU_NEON;
+}
+#else
+uint32_t pith_cpu_detect(void)
+{
+    return PITH_CPU_SCALAR;
+}
+#endif
+
+static const struct {
+    const char *name;
+    uint32_t mask;
+} tiers[] = {
+    {"scalar", PITH_CPU_SCALAR},
+    {"avx2", PITH_CPU_AVX2},
+    {"avx512", PITH_CPU_AVX2 | PITH_CPU_AVX512},
+    {"neon", PITH_CPU_NEON},
+    {"auto", PITH_CPU_ALL},
+};
+
+int64_t pith_cpu_mask(const char *name)
+{
+    for (unsigned i = 0; i < sizeof tiers / sizeof tiers[0]; i++)
+        if (strcmp(name, tiers[i].name) == 0) return tiers[i].mask;
+    return -1;
+}
+
+const char *pith_cpu_name(uint32_t mask)
+{
+    if (mask & PITH_CPU_AVX512) return "avx512";
+    if (mask & PITH_CPU_AVX2) return "avx2";
+    if (mask & PITH_CPU_NEON) return "neon";
+    return "scalar";
+}

@@ -1,0 +1,26 @@
+/* base/cpu.h: which instruction sets this CPU and operating system allow. */
+#ifndef PITH_BASE_CPU_H
+#define PITH_BASE_CPU_H
+
+#include <stdint.h>
+
+/* Each tier includes what stands above it. Values are bits of a mask. */
+enum pith_cpu {
+    PITH_CPU_SCALAR = 0,
+    PITH_CPU_AVX2 = 1 << 0,   /* AVX2, FMA, F16C */
+    PITH_CPU_AVX512 = 1 << 1, /* F, BW, VL, DQ */
+    PITH_CPU_NEON = 1 << 2,
+    PITH_CPU_ALL = 0x7fffffff
+};
+
+/* The bits that this machine has. */
+uint32_t pith_cpu_detect(void);
+
+/* Mask for a tier by name ("scalar", "avx2", "avx512", "neon", "auto"): that tier and all below it.
+ * Returns -1 for an unknown name. */
+int64_t pith_cpu_mask(const char *name);
+
+/* The name of the best tier within a mask. */
+const char *pith_cpu_name(uint32_t mask);
+
+#endif

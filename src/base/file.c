@@ -1,0 +1,350 @@
+#define _GNU_SOURCE
+#include "base/file.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static enum pith_status open_regular(const char *path, int *fd, size_t *size, struct pith_error *err)
+{
+    struct stat st;
+    /* O_NONBLOCK: a FIFO in the place of a file must not hang the open. */
+    const int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (f < 0) return pith_fail_errno(err, "cannot open", path);
+    if (fstat(f, &st) != 0) {
+        const enum pith_status s = pith_fail_errno(err, "cannot stat", path);
+        close(f);
+        return s;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        close(f);
+        return pith_fail(err, PITH_IO, "%s: not a regular file", path);
+    }
+    *fd = f;
+    *size = (size_t)st.st_size;
+    return PITH_OK;
+}
+
+enum pith_status pith_map_open(const char *path, struct pith_map *map, struct pith_error *err)
+{
+    int fd;
+    size_t size;
+    PITH_TRY(open_regular(path, &fd, &size, err));
+    *map = (struct pith_map){0};
+    if (size) {
+        void *p = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+        if (p == MAP_FAILED) {
+            const enum pith_status s = pith_fail_errno(err, "cannot map", path);
+            close(fd);
+            return s;
+        }
+        *map = (struct pith_map){p, size};
+    }
+    close(fd);
+    return PITH_OK;
+}
+
+void pith_map_close(struct pith_map *map)
+{
+    if (map->data) munmap((void *)(uintptr_t)map->data, map->size);
+    *map = (struct pith_map){0};
+}
+
+void pith_map_release(const struct pith_map *map, size_t offset, size_t size)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t from = (offset + page - 1) / page * page;
+    const size_t to = (offset + size) / page * page;
+    if (map->data && to > from && to <= map->size)
+        madvise((void *)(uintptr_t)(map->data + from), to - from, MADV_DONTNEED);
+}
+
+static enum pith_status read_full(int fd, char *data, size_t size, const char *path,
+                                  struct pith_error *err)
+{
+    for (size_t at = 0; at < size;) {
+        const ssize_t n = read(fd, data + at, size - at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return pith_fail_errno(err, "cannot read", path);
+        if (n == 0) return pith_fail(err, PITH_IO, "%s: file became shorter while reading", path);
+        at += (size_t)n;
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_file_read(const char *path, size_t limit, char **out, size_t *size,
+                                struct pith_error *err)
+{
+    int fd;
+    size_t n;
+    enum pith_status s;
+    PITH_TRY(open_regular(path, &fd, &n, err));
+    char *data = NULL;
+    if (n > limit) {
+        s = pith_fail(err, PITH_FORMAT, "%s: %zu bytes, more than the %zu allowed", path, n, limit);
+        goto done;
+    }
+    data = pith_alloc(n + 1, 1);
+    if (!data) {
+        s = pith_fail_nomem(err, path);
+        goto done;
+    }
+    s = read_full(fd, data, n, path, err);
+    if (s != PITH_OK) goto done;
+    data[n] = '\0';
+    *out = data;
+    *size = n;
+    data = NULL;
+done:
+    pith_free(data);
+    close(fd);
+    return s;
+}
+
+static enum pith_status write_full(int fd, const void *data, size_t size, uint64_t offset,
+                                   const char *path, struct pith_error *err)
+{
+    const char *p = data;
+    for (size_t at = 0; at < size;) {
+        const ssize_t n = pwrite(fd, p + at, size - at, (off_t)(offset + at));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return pith_fail_errno(err, "cannot write", path);
+        at += (size_t)n;
+    }
+    return PITH_OK;
+}
+
+static enum pith_status sync_parent(const char *path, struct pith_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? pith_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : pith_strdup(".");
+    if (!dir) return pith_fail_nomem(err, path);
+    const enum pith_status s = pith_dir_sync(dir, err);
+    pith_free(dir);
+    return s;
+}
+
+enum pith_status pith_file_write(const char *path, const void *data, size_t size,
+                                 struct pith_error *err)
+{
+    struct pith_str temp = {0};
+    pith_str_printf(&temp, "%s.tmp", path);
+    if (temp.failed) {
+        pith_str_free(&temp);
+        return pith_fail_nomem(err, path);
+    }
+    enum pith_status s;
+    const int fd = open(temp.data, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        s = pith_fail_errno(err, "cannot create", temp.data);
+        goto done;
+    }
+    s = write_full(fd, data, size, 0, temp.data, err);
+    if (s == PITH_OK && fsync(fd) != 0) s = pith_fail_errno(err, "cannot sync", temp.data);
+    if (close(fd) != 0 && s == PITH_OK) s = pith_fail_errno(err, "cannot close", temp.data);
+    if (s == PITH_OK) s = pith_rename(temp.data, path, err);
+    if (s == PITH_OK) s = sync_parent(path, err);
+    if (s != PITH_OK) unlink(temp.data);
+done:
+    pith_str_free(&temp);
+    return s;
+}
+
+enum pith_status pith_file_copy(const char *from, const char *to, struct pith_error *err)
+{
+    struct pith_map map;
+    PITH_TRY(pith_map_open(from, &map, err));
+    const enum pith_status s = pith_file_write(to, map.data ? (const void *)map.data : "", map.size, err);
+    pith_map_close(&map);
+    return s;
+}
+
+enum pith_status pith_out_open(const char *path, uint64_t size, struct pith_out *out,
+                               struct pith_error *err)
+{
+    *out = (struct pith_out){.fd = -1};
+    char *copy = pith_strdup(path);
+    if (!copy) return pith_fail_nomem(err, path);
+    enum pith_status s = PITH_OK;
+    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        s = pith_fail_errno(err, "cannot create", path);
+    } else if (size > 0) {
+        if (ftruncate(fd, (off_t)size) != 0) {
+            s = pith_fail_errno(err, "cannot set the size", path);
+        } else if (fallocate(fd, 0, 0, (off_t)size) != 0 && errno != EOPNOTSUPP && errno != ENOSYS) {
+            s = pith_fail_errno(err, "cannot reserve the space", path);
+        }
+    }
+    if (s != PITH_OK) {
+        if (fd >= 0) close(fd);
+        pith_free(copy);
+        return s;
+    }
+    *out = (struct pith_out){fd, copy};
+    return PITH_OK;
+}
+
+enum pith_status pith_out_write(const struct pith_out *out, uint64_t offset, const void *data,
+                                size_t size, struct pith_error *err)
+{
+    return write_full(out->fd, data, size, offset, out->path, err);
+}
+
+enum pith_status pith_out_sync(const struct pith_out *out, struct pith_error *err)
+{
+    return fsync(out->fd) == 0 ? PITH_OK : pith_fail_errno(err, "cannot sync", out->path);
+}
+
+void pith_out_close(struct pith_out *out)
+{
+    if (out->path && out->fd >= 0) close(out->fd);
+    pith_free(out->path);
+    *out = (struct pith_out){.fd = -1};
+}
+
+enum pith_status pith_dir_make(const char *path, struct pith_error *err)
+{
+    if (mkdir(path, 0777) == 0) return PITH_OK;
+    if (errno == EEXIST && pith_path_is_dir(path)) return PITH_OK;
+    return pith_fail_errno(err, "cannot make the folder", path);
+}
+
+enum pith_status pith_dir_sync(const char *path, struct pith_error *err)
+{
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return pith_fail_errno(err, "cannot open the folder", path);
+    enum pith_status s = PITH_OK;
+    /* Some file systems refuse to sync a directory with EINVAL: nothing to be gained there. */
+    if (fsync(fd) != 0 && errno != EINVAL) s = pith_fail_errno(err, "cannot sync the folder", path);
+    close(fd);
+    return s;
+}
+
+enum pith_status pith_dir_remove(const char *path, struct pith_error *err)
+{
+    char **names;
+    size_t count;
+    PITH_TRY(pith_dir_list(path, &names, &count, err));
+    enum pith_status s = PITH_OK;
+    for (size_t i = 0; i < count && s == PITH_OK; i++) {
+        char *file = pith_path_join(path, names[i]);
+        s = file ? pith_unlink(file, err) : pith_fail_nomem(err, path);
+        pith_free(file);
+    }
+    pith_names_free(names, count);
+    if (s == PITH_OK && rmdir(path) != 0) s = pith_fail_errno(err, "cannot remove", path);
+    return s;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+enum pith_status pith_dir_list(const char *path, char ***names, size_t *count, struct pith_error *err)
+{
+    DIR *dir = opendir(path);
+    if (!dir) return pith_fail_errno(err, "cannot open the folder", path);
+    char **list = NULL;
+    size_t n = 0, cap = 0;
+    enum pith_status s = PITH_OK;
+    const struct dirent *e;
+    while (s == PITH_OK && (e = readdir(dir)) != NULL) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        if (n == cap) {
+            char **more = pith_realloc(list, cap = cap ? cap * 2 : 16, sizeof *list);
+            if (more) list = more;
+            else s = pith_fail_nomem(err, path);
+        }
+        if (s == PITH_OK && !(list[n] = pith_strdup(e->d_name))) s = pith_fail_nomem(err, path);
+        if (s == PITH_OK) n++;
+    }
+    closedir(dir);
+    if (s != PITH_OK) {
+        pith_names_free(list, n);
+        return s;
+    }
+    if (n) qsort(list, n, sizeof *list, compare_names);
+    *names = list;
+    *count = n;
+    return PITH_OK;
+}
+
+void pith_names_free(char **names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) pith_free(names[i]);
+    pith_free(names);
+}
+
+enum pith_status pith_rename(const char *from, const char *to, struct pith_error *err)
+{
+    return rename(from, to) == 0 ? PITH_OK : pith_fail_errno(err, "cannot rename to it", to);
+}
+
+enum pith_status pith_unlink(const char *path, struct pith_error *err)
+{
+    if (unlink(path) == 0 || errno == ENOENT) return PITH_OK;
+    return pith_fail_errno(err, "cannot remove", path);
+}
+
+bool pith_path_exists(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
+bool pith_path_is_dir(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+char *pith_path_join(const char *dir, const char *name)
+{
+    struct pith_str s = {0};
+    const size_t n = strlen(dir);
+    pith_str_printf(&s, "%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name);
+    return pith_str_take(&s);
+}
+
+bool pith_path_is_plain(const char *name)
+{
+    return name[0] != '\0' && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+double pith_clock(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+uint64_t pith_memory_peak(void)
+{
+    struct rusage u;
+    return getrusage(RUSAGE_SELF, &u) == 0 ? (uint64_t)u.ru_maxrss * 1024 : 0;
+}
+
+uint64_t pith_memory_anonymous(void)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    if (!f) return 0;
+    char line[128];
+    unsigned long long kib = 0;
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "RssAnon: %llu", &kib) == 1) break;
+    fclose(f);
+    return kib * 1024;
+}

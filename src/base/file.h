@@ -1,0 +1,81 @@
+/* base/file.h: files as pith uses them: mapped for reading, written beside and renamed. */
+#ifndef PITH_BASE_FILE_H
+#define PITH_BASE_FILE_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A read-only mapping of a whole file. An empty file maps to data == NULL, size == 0. */
+struct pith_map {
+    const uint8_t *data;
+    size_t size;
+};
+
+/* Maps `path`; on failure *map owns nothing. Regular files only. */
+enum pith_status pith_map_open(const char *path, struct pith_map *map, struct pith_error *err);
+void pith_map_close(struct pith_map *map);
+
+/* Tells the kernel that this part of a mapping is not needed soon (bounded resident memory). */
+void pith_map_release(const struct pith_map *map, size_t offset, size_t size);
+
+/* Reads a whole file of at most `limit` bytes; *out is NUL-terminated (not counted in *size) and freed
+ * with pith_free(). PITH_FORMAT when it is larger. */
+enum pith_status pith_file_read(const char *path, size_t limit, char **out, size_t *size,
+                                struct pith_error *err);
+
+/* Replaces `path` by `size` bytes: written beside it, synced, renamed. Whatever happens, `path` holds
+ * either its old content or the new one, whole. */
+enum pith_status pith_file_write(const char *path, const void *data, size_t size,
+                                 struct pith_error *err);
+
+/* Copies a regular file like pith_file_write() would. */
+enum pith_status pith_file_copy(const char *from, const char *to, struct pith_error *err);
+
+/* A file open for writing at any offset; fd < 0 when closed. */
+struct pith_out {
+    int fd;
+    char *path; /* owned */
+};
+
+/* Opens `path` for reading and writing, creating it; keeps its content. When size > 0, its length becomes
+ * `size` and the space is reserved, so that a full disk shows now and not hours later. */
+enum pith_status pith_out_open(const char *path, uint64_t size, struct pith_out *out,
+                               struct pith_error *err);
+enum pith_status pith_out_write(const struct pith_out *out, uint64_t offset, const void *data,
+                                size_t size, struct pith_error *err);
+enum pith_status pith_out_sync(const struct pith_out *out, struct pith_error *err);
+/* Closes; *out may be closed already. */
+void pith_out_close(struct pith_out *out);
+
+/* Makes a directory (parents must exist); an existing directory is fine. */
+enum pith_status pith_dir_make(const char *path, struct pith_error *err);
+/* Syncs a directory, so that names created or renamed in it survive a power cut. */
+enum pith_status pith_dir_sync(const char *path, struct pith_error *err);
+/* Removes the files of a directory and the directory (one level deep; pith makes no deeper ones). */
+enum pith_status pith_dir_remove(const char *path, struct pith_error *err);
+/* Names in a directory, sorted, without "." and ".."; free with pith_names_free(). */
+enum pith_status pith_dir_list(const char *path, char ***names, size_t *count, struct pith_error *err);
+void pith_names_free(char **names, size_t count);
+
+enum pith_status pith_rename(const char *from, const char *to, struct pith_error *err);
+enum pith_status pith_unlink(const char *path, struct pith_error *err); /* a missing file is fine */
+bool pith_path_exists(const char *path);
+bool pith_path_is_dir(const char *path);
+/* "dir/name", or NULL when memory is out; pith_free() it. */
+char *pith_path_join(const char *dir, const char *name);
+/* True for a plain file name: not empty, no '/', not "." or "..". Names read from files must pass this
+ * before they are joined to a folder. */
+bool pith_path_is_plain(const char *name);
+
+/* Monotonic seconds since an arbitrary start. */
+double pith_clock(void);
+
+/* Largest resident set of this process so far, in bytes: all of it, and (0 where unknown) now-resident
+ * anonymous memory, which leaves mapped files out. */
+uint64_t pith_memory_peak(void);
+uint64_t pith_memory_anonymous(void);
+
+#endif

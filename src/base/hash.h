@@ -1,0 +1,23 @@
+/* base/hash.h: SHA-256 (FIPS 180-4, by libcrypto) for what is recorded, and a fast 64-bit mix for tables. */
+#ifndef PITH_BASE_HASH_H
+#define PITH_BASE_HASH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PITH_SHA256_HEX 65 /* 64 hex digits and NUL */
+
+/* A running digest; NULL when memory is out. */
+struct pith_sha256;
+struct pith_sha256 *pith_sha256_new(void);
+void pith_sha256_update(struct pith_sha256 *h, const void *data, size_t size);
+/* Writes the hex digest and frees h (NULL gives an empty string). */
+void pith_sha256_finish(struct pith_sha256 *h, char hex[PITH_SHA256_HEX]);
+/* One buffer at once; false when memory is out. */
+bool pith_sha256_hex(const void *data, size_t size, char hex[PITH_SHA256_HEX]);
+
+/* FNV-1a with a final mix; for hash tables in memory, never stored. */
+uint64_t pith_hash64(const void *data, size_t size);
+
+#endif

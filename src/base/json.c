@@ -1,0 +1,104 @@
+#include "base/json.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <math.h>
+#include <string.h>
+
+enum pith_status pith_json_parse(const char *text, size_t size, const char *where, json_t **out,
+                                 struct pith_error *err)
+{
+    json_error_t e;
+    json_t *j = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+    if (!j) {
+        if (json_error_code(&e) == json_error_out_of_memory) return pith_fail_nomem(err, where);
+        return pith_fail(err, PITH_FORMAT, "%s: not valid JSON: %s (line %d, column %d)", where, e.text,
+                         e.line, e.column);
+    }
+    *out = j;
+    return PITH_OK;
+}
+
+enum pith_status pith_json_load(const char *path, size_t limit, json_t **out, struct pith_error *err)
+{
+    char *text;
+    size_t size;
+    PITH_TRY(pith_file_read(path, limit, &text, &size, err));
+    const enum pith_status s = pith_json_parse(text, size, path, out, err);
+    pith_free(text);
+    return s;
+}
+
+enum pith_status pith_json_save(const char *path, const json_t *json, struct pith_error *err)
+{
+    char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    if (!text) return pith_fail_nomem(err, path);
+    struct pith_str s = {0};
+    pith_str_puts(&s, text);
+    pith_str_putc(&s, '\n');
+    json_free_t release = NULL;
+    json_get_alloc_funcs(NULL, &release);
+    release(text);
+    enum pith_status status;
+    if (s.failed) status = pith_fail_nomem(err, path);
+    else status = pith_file_write(path, s.data, s.len, err);
+    pith_str_free(&s);
+    return status;
+}
+
+/* The value of a key, NULL when it is missing or null. */
+static const json_t *lookup(const json_t *obj, const char *key)
+{
+    const json_t *v = json_object_get(obj, key);
+    return json_is_null(v) ? NULL : v;
+}
+
+enum pith_status pith_json_get_int(const json_t *obj, const char *key, int64_t lo, int64_t hi,
+                                   int64_t *value, const char *where, struct pith_error *err)
+{
+    const json_t *v = lookup(obj, key);
+    if (!v) return PITH_OK;
+    if (!json_is_integer(v))
+        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is not an integer", where, key);
+    const int64_t n = json_integer_value(v);
+    if (n < lo || n > hi)
+        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %lld, outside %lld..%lld", where, key,
+                         (long long)n, (long long)lo, (long long)hi);
+    *value = n;
+    return PITH_OK;
+}
+
+enum pith_status pith_json_get_real(const json_t *obj, const char *key, double *value,
+                                    const char *where, struct pith_error *err)
+{
+    const json_t *v = lookup(obj, key);
+    if (!v) return PITH_OK;
+    if (!json_is_number(v) || !isfinite(json_number_value(v)))
+        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is not a number", where, key);
+    *value = json_number_value(v);
+    return PITH_OK;
+}
+
+enum pith_status pith_json_get_bool(const json_t *obj, const char *key, bool *value, const char *where,
+                                    struct pith_error *err)
+{
+    const json_t *v = lookup(obj, key);
+    if (!v) return PITH_OK;
+    if (!json_is_boolean(v))
+        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is not true or false", where, key);
+    *value = json_is_true(v);
+    return PITH_OK;
+}
+
+enum pith_status pith_json_get_str(const json_t *obj, const char *key, const char **value,
+                                   const char *where, struct pith_error *err)
+{
+    const json_t *v = lookup(obj, key);
+    if (!v) return PITH_OK;
+    if (!json_is_string(v))
+        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is not a string", where, key);
+    *value = json_string_value(v);
+    return PITH_OK;
+}

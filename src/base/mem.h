@@ -1,0 +1,36 @@
+/* base/mem.h: the one door to memory. Only base/ calls malloc and free; everything else comes here, so
+ * that overflow is checked once and tests can make the n-th request fail. */
+#ifndef PITH_BASE_MEM_H
+#define PITH_BASE_MEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* count * size bytes, not initialised; NULL when that overflows or memory is out. A request for 0
+ * bytes gives a pointer that may be freed. Free with pith_free(). */
+void *pith_alloc(size_t count, size_t size);
+
+/* The same, zeroed. */
+void *pith_zalloc(size_t count, size_t size);
+
+/* The same, not initialised, aligned to 64 bytes (a cache line and the widest vector). */
+void *pith_alloc_aligned(size_t count, size_t size);
+
+/* Resizes p (NULL allowed) to count * size bytes; on failure NULL, and p is still valid. */
+void *pith_realloc(void *p, size_t count, size_t size);
+
+/* Copies of a string / of n bytes plus a NUL; NULL when memory is out. */
+char *pith_strdup(const char *s);
+char *pith_strndup(const char *s, size_t n);
+
+/* Frees what any of the above returned; NULL is allowed. */
+void pith_free(void *p);
+
+/* Overflow-safe arithmetic: false when the result does not fit (then *out is untouched). */
+bool pith_mul_size(size_t a, size_t b, size_t *out);
+bool pith_add_size(size_t a, size_t b, size_t *out);
+
+#define PITH_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#endif
