@@ -1,0 +1,91 @@
+/* eval/eval.h: what quantization cost: perplexity by its three conventions, divergence from a baseline,
+ * tasks, and whether a difference is real.
+ *
+ * Two models are streamed window by window, so memory does not grow with the text. Intervals are 95%; the
+ * unit of the paired comparison is the window, since tokens of a window are correlated. */
+#ifndef PITH_EVAL_EVAL_H
+#define PITH_EVAL_EVAL_H
+
+#include "base/progress.h"
+#include "model/model.h"
+#include "tok/tokenizer.h"
+
+/* gptq: ids in disjoint windows of `context`, all but the first token of each scored, tail dropped.
+ * hf: a window of `context` moved by `stride`, only the new tokens scored, as in HF's documentation.
+ * llama.cpp: disjoint windows, the first token of each replaced by BOS, positions >= context/2 scored. */
+enum pith_convention { PITH_CONVENTION_GPTQ, PITH_CONVENTION_HF, PITH_CONVENTION_LLAMACPP };
+const char *pith_convention_name(enum pith_convention c);
+bool pith_convention_find(const char *name, enum pith_convention *out);
+
+/* One pass of the model: ids[begin .. begin+length) are fed; predictions of positions score_from..length-1
+ * within the window count. */
+struct pith_window {
+    size_t begin, length, score_from;
+    bool bos_first; /* the first id is replaced by BOS */
+};
+/* The windows of a convention over `count` ids; *out is pith_free()d. PITH_ARG when the text is too short
+ * for one window. */
+enum pith_status pith_windows_make(enum pith_convention c, size_t count, size_t context, size_t stride,
+                                   struct pith_window **out, size_t *windows, struct pith_error *err);
+
+enum pith_verdict { PITH_INDISTINGUISHABLE, PITH_WORSE, PITH_BETTER };
+const char *pith_verdict_name(enum pith_verdict v);
+
+struct pith_interval {
+    double lo, hi;
+};
+
+struct pith_text_result {
+    double nll, nll_se, perplexity, perplexity_se; /* nats a token */
+    size_t tokens, windows;
+    double seconds;
+    bool has_baseline;
+    double baseline_nll;
+    double kld_mean, kld_median, kld_p99, kld_max; /* KL(baseline || model), nats */
+    double top1_agreement;                         /* fraction of positions */
+    double nll_delta;                              /* model - baseline */
+    struct pith_interval nll_delta_ci95;
+    enum pith_verdict verdict;
+};
+
+struct pith_text_job {
+    struct pith_backend *backend;
+    struct pith_model *model;
+    struct pith_model *baseline; /* NULL: none */
+    const int32_t *ids;
+    size_t count;
+    int32_t bos;                 /* -1: none */
+    enum pith_convention convention;
+    size_t context, stride;
+    size_t max_tokens;           /* 0: all; stops after the window that reaches it */
+    const struct pith_progress *progress;
+};
+enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_text_result *out,
+                                struct pith_error *err);
+
+/* Multiple choice: JSON lines {"context", "choices": [...], "answer": index}. The summed log-probability
+ * of each choice after the context (BOS first; the choice's tokens are those of context + choice beyond
+ * the number of tokens of the context); the highest wins, the first of equals. */
+struct pith_task_result {
+    char name[128];
+    size_t n;
+    double accuracy;
+    struct pith_interval accuracy_ci95; /* Wilson */
+    bool has_baseline;
+    double baseline_accuracy, delta;    /* paired */
+    struct pith_interval delta_ci95;
+    double mcnemar_p;                   /* exact, two-sided */
+    enum pith_verdict verdict;
+};
+struct pith_task_job {
+    struct pith_backend *backend;
+    struct pith_model *model, *baseline;
+    const struct pith_tokenizer *tokenizer;
+    const char *path;
+    size_t limit; /* 0: all items */
+    const struct pith_progress *progress;
+};
+enum pith_status pith_eval_task(const struct pith_task_job *job, struct pith_task_result *out,
+                                struct pith_error *err);
+
+#endif

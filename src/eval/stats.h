@@ -1,0 +1,22 @@
+/* eval/stats.h: the statistics behind a verdict. */
+#ifndef PITH_EVAL_STATS_H
+#define PITH_EVAL_STATS_H
+
+#include "eval/eval.h"
+
+/* Mean of n values and the 95% interval of that mean by Student's t with n - 1 degrees of freedom; n = 1
+ * gives an infinite interval. */
+void pith_mean_ci95(const double *values, size_t n, double *mean, struct pith_interval *ci);
+/* The same for a ratio of sums, sum(w v) / sum(w) over windows of unequal weight (delta method). */
+void pith_weighted_ci95(const double *values, const double *weights, size_t n, double *mean,
+                        struct pith_interval *ci);
+/* Wilson score interval of k successes in n trials. */
+void pith_wilson_ci95(size_t k, size_t n, struct pith_interval *ci);
+/* Exact two-sided McNemar test of b against c discordant pairs. */
+double pith_mcnemar_p(size_t b, size_t c);
+/* 97.5% quantile of Student's t. */
+double pith_t975(double degrees);
+/* worse when the whole interval lies above 0 (for losses), better when below, else indistinguishable. */
+enum pith_verdict pith_verdict_of(struct pith_interval loss_delta);
+
+#endif

@@ -1,0 +1,79 @@
+/* io/container.h: how quantized linears lie in a checkpoint's tensors. One row of io/containers.def is one
+ * container; io/container_<name>.c knows its byte layout and nothing else does. */
+#ifndef PITH_IO_CONTAINER_H
+#define PITH_IO_CONTAINER_H
+
+#include "io/checkpoint.h"
+#include "num/grid.h"
+#include "num/qmat.h"
+
+/* What a writer is told about the whole model. */
+struct pith_container_opts {
+    enum pith_dtype model_dtype; /* of the model's other weights: F32, F16, BF16 */
+    bool act_order_groups;       /* g_idx is stored (GPTQ desc_act with permuted groups) */
+    bool gptq_v2;                /* gptq: zeros stored as they are */
+};
+
+/* One tensor ready to be stored; data is owned. */
+struct pith_packed {
+    const char *suffix; /* ".weight_packed"; added to the module name */
+    enum pith_dtype dtype;
+    unsigned dims;
+    uint64_t shape[PITH_MAX_DIMS];
+    void *data;
+    size_t bytes;
+};
+#define PITH_MAX_PACKED 6
+struct pith_packed_set {
+    struct pith_packed item[PITH_MAX_PACKED];
+    unsigned count;
+};
+void pith_packed_free(struct pith_packed_set *set);
+
+/* One linear with its grid, for writing the config. */
+struct pith_linear_grid {
+    const char *module; /* "model.layers.0.self_attn.q_proj" */
+    struct pith_grid grid; /* format NULL: left alone */
+};
+
+struct pith_container {
+    const char *name;    /* "compressed-tensors", as in --container */
+    const char *summary; /* one line */
+    const char *method;  /* "quant_method" in config.json */
+    /* PITH_UNSUPPORTED with the reason when this container cannot hold that grid for a matrix of that
+     * shape (before any work is done). */
+    enum pith_status (*accepts)(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
+                                struct pith_error *err);
+    /* The dtype that scales are stored in, so that the quantizer rounds them before choosing codes. */
+    enum pith_dtype (*scale_dtype)(enum pith_dtype model_dtype);
+    /* Shapes of the tensors that pack() will give: same items, data NULL. */
+    enum pith_status (*plan)(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
+                             const struct pith_container_opts *opts, struct pith_packed_set *out,
+                             struct pith_error *err);
+    /* Packs q; on success *out owns its data (pith_packed_free). */
+    enum pith_status (*pack)(const struct pith_qmat *q, const struct pith_container_opts *opts,
+                             struct pith_packed_set *out, struct pith_error *err);
+    /* A new reference: the "quantization_config" object for a model whose linears have these grids. */
+    enum pith_status (*config)(const struct pith_linear_grid *linears, size_t count,
+                               const struct pith_container_opts *opts, json_t **out,
+                               struct pith_error *err);
+    /* Reading: prepares what `quantization` says, once a checkpoint. *state is passed to load and freed by
+     * close. Refuses what it does not understand. */
+    enum pith_status (*open)(const struct pith_checkpoint *c, void **state, struct pith_error *err);
+    /* Reads module's matrix of shape rows x cols. *found false (and PITH_OK) when the module is not
+     * quantized in this checkpoint; q is then untouched. Everything is checked: shapes, ranges, NaN. */
+    enum pith_status (*load)(void *state, const struct pith_checkpoint *c, const char *module,
+                             uint32_t rows, uint32_t cols, struct pith_qmat *q, bool *found,
+                             struct pith_error *err);
+    void (*close)(void *state);
+};
+
+/* All rows; *count receives their number. */
+const struct pith_container *const *pith_containers(size_t *count);
+const struct pith_container *pith_container_find(const char *name);
+/* The container that config.json's quantization_config names; PITH_UNSUPPORTED names what it found. *out is
+ * NULL and the result PITH_OK for a checkpoint that is not quantized. */
+enum pith_status pith_container_detect(const struct pith_checkpoint *c,
+                                       const struct pith_container **out, struct pith_error *err);
+
+#endif

@@ -1,0 +1,81 @@
+/* io/safetensors.h: the safetensors container: u64 header length, JSON header, data. Reading rejects all
+ * that the reference implementation rejects (holes, overlaps, trailing bytes, lying lengths) and duplicate
+ * names as well. */
+#ifndef PITH_IO_SAFETENSORS_H
+#define PITH_IO_SAFETENSORS_H
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "num/format.h"
+
+#define PITH_MAX_DIMS 8
+
+/* What a tensor is called, holds, and where: data points into a mapping. */
+struct pith_tensor {
+    const char *name;
+    enum pith_dtype dtype;
+    unsigned dims;
+    uint64_t shape[PITH_MAX_DIMS];
+    uint64_t bytes;
+    const uint8_t *data;
+    uint32_t file; /* index into the checkpoint's files; 0 for a single file */
+};
+
+/* Elements of a shape; the file reader has checked that it does not overflow. */
+uint64_t pith_tensor_elements(const struct pith_tensor *t);
+
+/* One open file. Tensors are sorted by name. */
+struct pith_safetensors {
+    char *path;
+    struct pith_map map;
+    struct pith_tensor *tensors;
+    size_t count;
+    json_t *metadata; /* the __metadata__ object, or NULL */
+};
+
+enum pith_status pith_safetensors_open(const char *path, struct pith_safetensors *out,
+                                       struct pith_error *err);
+/* The same over bytes already in memory (borrowed; for tests and fuzzing). `path` is for messages. */
+enum pith_status pith_safetensors_parse(const uint8_t *data, size_t size, const char *path,
+                                        struct pith_safetensors *out, struct pith_error *err);
+void pith_safetensors_close(struct pith_safetensors *st);
+
+/* A tensor to be written: everything but its bytes is known before the work starts. */
+struct pith_tensor_plan {
+    char *name; /* owned by the layout it is added to */
+    enum pith_dtype dtype;
+    unsigned dims;
+    uint64_t shape[PITH_MAX_DIMS];
+    uint64_t bytes; /* filled by pith_layout_finish */
+    uint32_t shard; /* filled likewise */
+    uint64_t offset; /* from the start of the shard file, filled likewise */
+};
+
+/* The layout of a checkpoint's files, fixed before any data exists: so headers are written first, tensors
+ * land at their offset in any order, and the bytes do not depend on the order of the work. */
+struct pith_layout {
+    struct pith_tensor_plan *tensors; /* in the order they were added until finish(), then sorted by name */
+    size_t count, cap;
+    size_t shards;
+    char **shard_names;       /* "model.safetensors" or "model-00001-of-0000N.safetensors" */
+    uint64_t *shard_bytes;    /* whole file size */
+    char **headers;           /* 8 length bytes and JSON of each shard */
+    size_t *header_bytes;
+    uint64_t total_bytes;     /* of tensors, for the index */
+};
+
+/* Adds a tensor; name is copied. */
+enum pith_status pith_layout_add(struct pith_layout *l, const char *name, enum pith_dtype dtype,
+                                 unsigned dims, const uint64_t *shape, struct pith_error *err);
+/* Distributes over shards of at most max_shard bytes in the order added (a larger tensor gets its own),
+ * sorts within a shard as the reference writer does (dtype descending, then name) and builds the headers
+ * (with "__metadata__": {"format": "pt"}). PITH_ARG on a duplicate name. */
+enum pith_status pith_layout_finish(struct pith_layout *l, uint64_t max_shard, struct pith_error *err);
+/* By name, after finish(); NULL when absent. */
+const struct pith_tensor_plan *pith_layout_find(const struct pith_layout *l, const char *name);
+/* The text of model.safetensors.index.json, pith_free() it; NULL when memory is out. */
+char *pith_layout_index(const struct pith_layout *l);
+void pith_layout_free(struct pith_layout *l);
+
+#endif

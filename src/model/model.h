@@ -1,0 +1,131 @@
+/* model/model.h: a checkpoint that can compute: embedding, blocks, final norm, head.
+ *
+ * A model borrows its checkpoint's mapping: dense weights are used where they lie. Quantized linears are
+ * read by their container into struct pith_qmat when a block is loaded. Thread-compatible: one thread at a
+ * time per model. */
+#ifndef PITH_MODEL_MODEL_H
+#define PITH_MODEL_MODEL_H
+
+#include "backend/backend.h"
+#include "io/checkpoint.h"
+#include "io/container.h"
+#include "model/arch.h"
+
+struct pith_linear_weights {
+    struct pith_weight w;
+    float *bias;           /* owned, or NULL */
+    float *dense;          /* owned float32 copy that w points to, or NULL */
+    struct pith_qmat q;    /* owned; w.quant points here when quantized */
+};
+
+/* One transformer layer's weights. */
+struct pith_block {
+    uint32_t layer;
+    struct pith_linear_weights linear[PITH_ROLE_COUNT];
+    float *norm[PITH_NORM_COUNT]; /* owned; NULL when absent */
+};
+
+struct pith_model {
+    struct pith_checkpoint *checkpoint; /* owned */
+    const struct pith_arch *arch;
+    struct pith_shape shape;
+    const struct pith_container *container; /* NULL when not quantized */
+    void *container_state;
+    struct pith_weight embed, head;         /* head is embed when tied */
+    float *final_norm;
+    double *inv_freq;                       /* [head_dim / 2] */
+    double rope_factor;
+    struct pith_block *blocks;              /* [layers] when kept, else NULL */
+};
+
+/* Opens a checkpoint folder and checks that every tensor the architecture needs is there, in the right
+ * shape, and that there is none it does not know (rotary inv_freq buffers aside). Loads no block. */
+enum pith_status pith_model_open(const char *dir, struct pith_model **out, struct pith_error *err);
+void pith_model_close(struct pith_model *m);
+
+enum pith_load {
+    PITH_LOAD_MAPPED, /* dense weights point into the checkpoint */
+    PITH_LOAD_FLOAT   /* dense weights are copied to owned float32: the quantizer may change them */
+};
+enum pith_status pith_block_load(const struct pith_model *m, uint32_t layer, enum pith_load how,
+                                 struct pith_block *out, struct pith_error *err);
+void pith_block_free(struct pith_block *b);
+/* Loads all blocks (PITH_LOAD_MAPPED) into m->blocks, for running and measuring. */
+enum pith_status pith_model_load_blocks(struct pith_model *m, struct pith_error *err);
+/* Owned float32 bytes of a block under PITH_LOAD_FLOAT. */
+uint64_t pith_block_float_bytes(const struct pith_shape *s);
+
+/* Keys and values of the tokens seen so far, for every layer (or one, for calibration). */
+struct pith_kv {
+    uint32_t layers;
+    size_t capacity; /* tokens */
+    size_t width;    /* kv_heads * head_dim */
+    float *k, *v;    /* [layers][capacity][width] */
+};
+enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_shape *s, uint32_t layers,
+                              size_t capacity, struct pith_error *err);
+void pith_kv_free(struct pith_kv *kv);
+
+/* Work space for a forward pass of up to `rows` tokens at once. */
+struct pith_scratch {
+    size_t rows;
+    float *norm, *q, *att, *gate, *up, *out, *cos, *sin; /* one allocation behind */
+    void *memory;
+};
+enum pith_status pith_scratch_init(struct pith_scratch *s, const struct pith_shape *shape, size_t rows,
+                                   struct pith_error *err);
+void pith_scratch_free(struct pith_scratch *s);
+uint64_t pith_scratch_bytes(const struct pith_shape *shape, size_t rows);
+
+/* Sees each site's input x[n][dim] before its linears read it; returning true ends the block's pass. */
+typedef bool pith_tap_fn(void *ctx, enum pith_site site, const float *x, size_t n, size_t dim);
+
+/* Where in the sequence a call stands and what it may use. */
+struct pith_pass {
+    struct pith_backend *backend;
+    const struct pith_model *model;
+    struct pith_scratch *scratch;
+    struct pith_kv *kv;
+    uint32_t kv_layer; /* layer index within kv */
+    size_t start;      /* position of the first row: kv holds that many tokens already */
+    pith_tap_fn *tap;  /* NULL: none */
+    void *tap_ctx;
+};
+
+/* x[n][hidden] becomes the block's output, in place; n <= scratch->rows. *stopped (may be NULL) tells that
+ * the tap ended the pass; x is then unchanged up to the point reached (intermediate). */
+enum pith_status pith_block_forward(const struct pith_pass *p, const struct pith_block *b, float *x,
+                                    size_t n, bool *stopped, struct pith_error *err);
+
+/* The two halves, from the normalised input to what is added to the residual: out[n][hidden]. */
+enum pith_status pith_block_attention(const struct pith_pass *p, const struct pith_block *b,
+                                      const float *normed, size_t n, float *out, bool *stopped,
+                                      struct pith_error *err);
+void pith_block_mlp(const struct pith_pass *p, const struct pith_block *b, const float *normed, size_t n,
+                    float *out, bool *stopped);
+
+/* Embedding rows of ids into x[n][hidden]. PITH_ARG for an id outside the vocabulary. */
+enum pith_status pith_model_embed(const struct pith_model *m, const int32_t *ids, size_t n, float *x,
+                                  struct pith_error *err);
+/* logits[n][vocab] of hidden rows x[n][hidden] (final norm applied here; x is not changed). */
+enum pith_status pith_model_logits(const struct pith_model *m, struct pith_backend *be, const float *x,
+                                   size_t n, float *logits, struct pith_error *err);
+
+/* A sequence being read: appends n ids (any n; longer ones go in chunks) and leaves the hidden rows of all
+ * n in x[n][hidden] (before the final norm). Needs m->blocks. */
+struct pith_session {
+    struct pith_model *model;
+    struct pith_backend *backend;
+    struct pith_kv kv;
+    struct pith_scratch scratch;
+    size_t length; /* tokens so far */
+};
+enum pith_status pith_session_init(struct pith_session *s, struct pith_model *m, struct pith_backend *be,
+                                   size_t capacity, size_t chunk, struct pith_error *err);
+void pith_session_free(struct pith_session *s);
+/* Forgets all tokens beyond `length`. */
+void pith_session_rewind(struct pith_session *s, size_t length);
+enum pith_status pith_session_append(struct pith_session *s, const int32_t *ids, size_t n, float *x,
+                                     struct pith_error *err);
+
+#endif

@@ -1,0 +1,26 @@
+/* model/sampler.h: the next token from logits: greedy, or temperature, top-k, top-p (nucleus, Holtzman et
+ * al. 2020), reproducible by seed. Filters apply in the order top-k, top-p, after the temperature. */
+#ifndef PITH_MODEL_SAMPLER_H
+#define PITH_MODEL_SAMPLER_H
+
+#include "base/rng.h"
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct pith_sampler {
+    float temperature; /* 0: greedy, the first of equal maxima */
+    uint32_t top_k;    /* 0: no limit */
+    float top_p;       /* 1: no limit */
+    struct pith_rng rng;
+    void *scratch;     /* [vocab], owned */
+    size_t vocab;
+};
+enum pith_status pith_sampler_init(struct pith_sampler *s, size_t vocab, float temperature,
+                                   uint32_t top_k, float top_p, uint64_t seed, struct pith_error *err);
+void pith_sampler_free(struct pith_sampler *s);
+/* NaN logits are never chosen. */
+int32_t pith_sampler_next(struct pith_sampler *s, const float *logits);
+
+#endif

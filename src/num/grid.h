@@ -1,0 +1,35 @@
+/* num/grid.h: the vocabulary of grids: a format, which elements share a scale, symmetric or not, how the
+ * scale is found. FORMAT[:GRANULARITY][:asym][:mse][:static][:dq], as CLI.md defines it. */
+#ifndef PITH_NUM_GRID_H
+#define PITH_NUM_GRID_H
+
+#include "base/status.h"
+#include "num/format.h"
+
+enum pith_granularity {
+    PITH_PER_TENSOR,
+    PITH_PER_CHANNEL, /* one output row */
+    PITH_PER_GROUP,   /* `group` consecutive inputs of a row; a last, shorter group is allowed */
+    PITH_PER_BLOCK,   /* `group` x `group` tiles */
+    PITH_PER_TOKEN    /* activations only */
+};
+
+struct pith_grid {
+    const struct pith_format *format; /* NULL: no grid ("none") */
+    enum pith_granularity granularity;
+    uint32_t group;    /* for groups and blocks, else 0 */
+    bool asym;         /* a zero point a scale */
+    bool mse;          /* scale by least squared error instead of absmax */
+    bool is_static;    /* activations: scale fixed by calibration */
+    bool double_quant; /* scales quantized again */
+};
+
+/* Parses and checks ("int4:g128:asym"). Without a granularity: int and fp8 formats channel, codebooks g64,
+ * block formats their own block. PITH_ARG names the part that is wrong and what would be right. */
+enum pith_status pith_grid_parse(const char *text, struct pith_grid *out, struct pith_error *err);
+
+/* The canonical text of a grid; at most PITH_GRID_TEXT bytes with the NUL. parse(format(g)) == g. */
+#define PITH_GRID_TEXT 64
+void pith_grid_format(const struct pith_grid *g, char text[PITH_GRID_TEXT]);
+
+#endif

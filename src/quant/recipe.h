@@ -1,0 +1,42 @@
+/* quant/recipe.h: a recipe names one choice for each of the four stages; a technique's famous name is one
+ * row of quant/recipes.def. A recipe file is the same as JSON. */
+#ifndef PITH_QUANT_RECIPE_H
+#define PITH_QUANT_RECIPE_H
+
+#include "base/json.h"
+#include "num/grid.h"
+#include "quant/round.h"
+#include "quant/split.h"
+#include "quant/transform.h"
+
+struct pith_recipe {
+    char name[64];
+    const struct pith_transform *transform;
+    const struct pith_split *split;
+    struct pith_grid weights, acts, kv; /* format NULL: none */
+    const struct pith_rounder *round;
+    struct pith_round_options round_options;
+    bool clip;                          /* awq: the clip search */
+    char container[32];                 /* the container that the recipe's users load */
+};
+
+/* One row of the table that `pith recipes` prints. */
+struct pith_recipe_row {
+    const char *name, *summary;
+    const char *transform, *split, *weights, *acts, *kv, *round, *container;
+};
+const struct pith_recipe_row *pith_recipe_rows(size_t *count);
+
+/* A named recipe, or a JSON file (a name that contains '/' or ends in ".json"): an object with any of
+ * "name", "base" (a named recipe to start from), "transform", "split", "weights", "acts", "kv", "round",
+ * "damp", "act_order", "clip", "container"; unknown keys are refused. */
+enum pith_status pith_recipe_load(const char *name_or_path, struct pith_recipe *out,
+                                  struct pith_error *err);
+/* The recipe in full, as such a JSON object (new reference; NULL when memory is out). */
+json_t *pith_recipe_json(const struct pith_recipe *r);
+/* Sets one stage from its command-line text; `stage` is "weights", "acts", "kv", "transform", "split",
+ * "round". */
+enum pith_status pith_recipe_set(struct pith_recipe *r, const char *stage, const char *text,
+                                 struct pith_error *err);
+
+#endif

@@ -1,0 +1,63 @@
+/* quant/transform.h: stage 1, a change of basis that leaves the model's function as it was. One row of
+ * quant/transforms.def a transform.
+ *
+ * A transform sees one site at a time: the linears that read the same input x, and the tensors that make
+ * x (a norm's gain, or rows of the linear before). It multiplies the linears' columns by s and divides
+ * what makes x by s. */
+#ifndef PITH_QUANT_TRANSFORM_H
+#define PITH_QUANT_TRANSFORM_H
+
+#include "backend/backend.h"
+#include "num/grid.h"
+#include "quant/stats.h"
+
+#define PITH_SITE_LINEARS 3
+
+struct pith_transform_linear {
+    float *w;                  /* [rows][cols], changed in place */
+    uint32_t rows, cols;
+    struct pith_grid grid;     /* format NULL: left alone by the quantizer, but scaled all the same */
+    bool clip;                 /* the clip search may touch it (llm-awq: not q and k) */
+};
+
+struct pith_transform_job {
+    struct pith_backend *backend;
+    enum pith_dtype scale_dtype;
+    struct pith_transform_linear linear[PITH_SITE_LINEARS];
+    unsigned count;
+    const struct pith_stats *stats;
+    /* Where 1/s goes. gain: a norm's weight [dim]. Else rows of the linear before: w[dim / repeat][cols]
+     * and its bias (may be NULL). With repeat > 1 (grouped-query attention: each value head feeds `repeat`
+     * query heads; tie_block = head_dim) s must be equal across the heads that share a row. */
+    float *gain;
+    float *prev_w;
+    float *prev_bias;
+    uint32_t prev_cols;
+    uint32_t repeat, tie_block;
+    /* Mean squared error of the inspected module's output when the linears hold what linear[].w holds now
+     * and the module's input is divided by s (NULL: not divided), against its output with the original
+     * weights. NULL: judge by the linears' own outputs over stats->samples. */
+    double (*loss)(void *ctx, const float *s);
+    void *loss_ctx;
+    double ratio_step;         /* awq: grid of ratios 0, step, ... < 1; default 1/20 */
+    bool clip_search;          /* awq: shrink group ranges afterwards; default on */
+};
+
+struct pith_transform_report {
+    double ratio;              /* awq: the chosen exponent */
+    double loss_before, loss_after; /* at s = 1, at the chosen s (before clipping) */
+    double clipped;            /* fraction of groups whose range was shrunk */
+};
+
+struct pith_transform {
+    const char *name;
+    const char *summary;
+    unsigned needs;
+    /* Applies itself to one site. s[dim] (caller's) receives the scales used. */
+    enum pith_status (*run)(const struct pith_transform_job *job, float *s,
+                            struct pith_transform_report *report, struct pith_error *err);
+};
+const struct pith_transform *const *pith_transforms(size_t *count);
+const struct pith_transform *pith_transform_find(const char *name);
+
+#endif

@@ -1,0 +1,64 @@
+/* tok/tokenizer.h: text to ids and back, as the model's own tokenizer files say. Reads tokenizer.json
+ * (byte-level BPE; BPE with byte fallback and Metaspace) or, failing that, tokenizer.model (SentencePiece
+ * BPE). Results equal those of Hugging Face tokenizers and of SentencePiece. */
+#ifndef PITH_TOK_TOKENIZER_H
+#define PITH_TOK_TOKENIZER_H
+
+#include "base/status.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pith_tokenizer;
+
+/* A growing list of ids; start with {0}. */
+struct pith_ids {
+    int32_t *id;
+    size_t count, cap;
+};
+void pith_ids_free(struct pith_ids *ids);
+
+/* Opens the tokenizer of a checkpoint folder. Special token ids (bos, eos) come from tokenizer_config.json
+ * and config.json / generation_config.json when the tokenizer file does not say. */
+enum pith_status pith_tokenizer_open(const char *dir, struct pith_tokenizer **out,
+                                     struct pith_error *err);
+/* From memory, for tests and fuzzing: a tokenizer.json / a SentencePiece model. */
+enum pith_status pith_tokenizer_from_json(const char *text, size_t size, struct pith_tokenizer **out,
+                                          struct pith_error *err);
+enum pith_status pith_tokenizer_from_spm(const uint8_t *data, size_t size, struct pith_tokenizer **out,
+                                         struct pith_error *err);
+void pith_tokenizer_close(struct pith_tokenizer *t);
+
+size_t pith_tokenizer_vocab(const struct pith_tokenizer *t); /* largest id + 1 */
+int32_t pith_tokenizer_bos(const struct pith_tokenizer *t);  /* -1: none */
+int32_t pith_tokenizer_eos(const struct pith_tokenizer *t);  /* -1: none */
+/* True when encoding with `special` puts BOS in front. */
+bool pith_tokenizer_adds_bos(const struct pith_tokenizer *t);
+/* Id of exactly this token (special or not), -1 when there is none. */
+int32_t pith_tokenizer_find(const struct pith_tokenizer *t, const char *token);
+
+/* Appends the ids of text (any bytes; invalid UTF-8 is replaced by U+FFFD as the reference does).
+ * `special`: apply the post-processor (BOS, EOS), as add_special_tokens=True does. Thread-safe. */
+enum pith_status pith_tokenizer_encode(const struct pith_tokenizer *t, const char *text, size_t size,
+                                       bool special, struct pith_ids *out, struct pith_error *err);
+
+/* Appends the text of ids. `skip_special` leaves special tokens out. Ids outside the vocabulary are
+ * skipped. */
+enum pith_status pith_tokenizer_decode(const struct pith_tokenizer *t, const int32_t *ids, size_t count,
+                                       bool skip_special, struct pith_str *out, struct pith_error *err);
+
+/* Streaming: appends to out what is certain after one more id (whole UTF-8 characters only; bytes of an
+ * unfinished one wait in s). Start with {0}; special tokens are left out. pith_stream_end() appends what
+ * is still waiting. The concatenation equals pith_tokenizer_decode(..., true, ...). */
+struct pith_stream {
+    bool started;
+    char pending[8];
+    unsigned pending_len;
+};
+enum pith_status pith_stream_push(const struct pith_tokenizer *t, struct pith_stream *s, int32_t id,
+                                  struct pith_str *out, struct pith_error *err);
+void pith_stream_end(struct pith_stream *s, struct pith_str *out);
+
+#endif
