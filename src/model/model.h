@@ -25,6 +25,8 @@ struct pith_block {
     float *norm[PITH_NORM_COUNT]; /* owned; NULL when absent */
 };
 
+#define PITH_HEAD_ROWS 64 /* rows that pith_model_logits normalises at a time */
+
 struct pith_model {
     struct pith_checkpoint *checkpoint; /* owned */
     const struct pith_arch *arch;
@@ -32,14 +34,20 @@ struct pith_model {
     const struct pith_container *container; /* NULL when not quantized */
     void *container_state;
     struct pith_weight embed, head;         /* head is embed when tied */
+    struct pith_linear_weights embed_store, head_store; /* what embed and head point into */
     float *final_norm;
+    float *head_rows;                       /* [PITH_HEAD_ROWS][hidden], scratch of pith_model_logits */
     double *inv_freq;                       /* [head_dim / 2] */
     double rope_factor;
     struct pith_block *blocks;              /* [layers] when kept, else NULL */
 };
 
 /* Opens a checkpoint folder and checks that every tensor the architecture needs is there, in the right
- * shape, and that there is none it does not know (rotary inv_freq buffers aside). Loads no block. */
+ * shape, and that there is none it does not know (rotary inv_freq buffers aside; in a quantized checkpoint
+ * a linear may have tensors of any suffix, and KV-cache scales are allowed). Loads no block.
+ *
+ * When config.json ties the head and lm_head.weight is stored all the same, transformers 5 is followed:
+ * equal tensors are tied, a different one is used as it is (shape.tied becomes false). */
 enum pith_status pith_model_open(const char *dir, struct pith_model **out, struct pith_error *err);
 void pith_model_close(struct pith_model *m);
 
@@ -47,6 +55,8 @@ enum pith_load {
     PITH_LOAD_MAPPED, /* dense weights point into the checkpoint */
     PITH_LOAD_FLOAT   /* dense weights are copied to owned float32: the quantizer may change them */
 };
+/* Loads one layer. Quantized linears stay quantized either way. *out must not move afterwards (its weights
+ * point into it); on failure it owns nothing. */
 enum pith_status pith_block_load(const struct pith_model *m, uint32_t layer, enum pith_load how,
                                  struct pith_block *out, struct pith_error *err);
 void pith_block_free(struct pith_block *b);
@@ -66,11 +76,14 @@ enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_shape *s, ui
                               size_t capacity, struct pith_error *err);
 void pith_kv_free(struct pith_kv *kv);
 
-/* Work space for a forward pass of up to `rows` tokens at once. */
+/* Work space for a forward pass of up to `rows` tokens at once. It serves one model: cos and sin of the
+ * rows last asked for are kept from block to block. */
 struct pith_scratch {
     size_t rows;
-    float *norm, *q, *att, *gate, *up, *out, *cos, *sin; /* one allocation behind */
+    float *norm, *q, *att, *gate, *up, *out, *cos, *sin; /* one allocation behind; att is q */
     void *memory;
+    const struct pith_model *rope_model; /* cos and sin hold rope_rows rows of it from rope_start */
+    size_t rope_start, rope_rows;
 };
 enum pith_status pith_scratch_init(struct pith_scratch *s, const struct pith_shape *shape, size_t rows,
                                    struct pith_error *err);

@@ -44,7 +44,11 @@ struct pith_arch;
 enum pith_status pith_shape_read(const json_t *config, const char *where, const struct pith_arch **arch,
                                  struct pith_shape *shape, struct pith_error *err);
 
-/* Inverse frequencies [head_dim / 2] with the scaling applied; *attention_factor multiplies cos and sin. */
+/* Whether config states the dtype of the weights; without it pith_shape_read() reports F32. */
+bool pith_shape_has_dtype(const json_t *config);
+
+/* Inverse frequencies [head_dim / 2] with the scaling applied; *attention_factor multiplies cos and sin.
+ * Computed in float32 steps like the reference implementation's, since models were trained with those. */
 void pith_rope_frequencies(const struct pith_rope *rope, uint32_t head_dim, double *inv_freq,
                            double *attention_factor);
 

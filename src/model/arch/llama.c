@@ -1,0 +1,24 @@
+/* Llama 2, 3 and everything that took their shape. */
+#include "model/arch/family.h"
+
+static enum pith_status read_shape(const json_t *config, const char *where, struct pith_shape *shape,
+                                   struct pith_error *err)
+{
+    static const struct pith_family_defaults defaults = {.max_position = 2048};
+    bool attention_bias = false;
+    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    PITH_TRY(pith_json_get_bool(config, "attention_bias", &attention_bias, where, err));
+    PITH_TRY(pith_json_get_bool(config, "mlp_bias", &shape->mlp_bias, where, err));
+    shape->qkv_bias = shape->o_bias = attention_bias;
+    return PITH_OK;
+}
+
+const struct pith_arch pith_arch_llama = {
+    .name = "LlamaForCausalLM",
+    .model_type = "llama",
+    .summary = "Llama 2 and 3 and their kin",
+    .read = read_shape,
+    .linear_names = pith_family_linear_names,
+    .norm_names = pith_family_norm_names,
+    .sites = pith_family_sites,
+};

@@ -1,0 +1,25 @@
+/* Qwen3: q and k are normalised head by head before they are rotated. */
+#include "model/arch/family.h"
+
+static enum pith_status read_shape(const json_t *config, const char *where, struct pith_shape *shape,
+                                   struct pith_error *err)
+{
+    static const struct pith_family_defaults defaults = {.kv_heads = 32, .head_dim = 128,
+                                                         .max_position = 32768};
+    bool attention_bias = false;
+    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    PITH_TRY(pith_json_get_bool(config, "attention_bias", &attention_bias, where, err));
+    shape->qkv_bias = shape->o_bias = attention_bias;
+    shape->qk_norm = true;
+    return pith_family_read_qwen_window(config, where, shape, err);
+}
+
+const struct pith_arch pith_arch_qwen3 = {
+    .name = "Qwen3ForCausalLM",
+    .model_type = "qwen3",
+    .summary = "Qwen 3 (dense): norms on q and k",
+    .read = read_shape,
+    .linear_names = pith_family_linear_names,
+    .norm_names = pith_family_norm_names,
+    .sites = pith_family_sites,
+};

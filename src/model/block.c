@@ -1,0 +1,151 @@
+#include "base/mem.h"
+#include "model/load.h"
+
+#include <stdio.h>
+
+enum pith_status pith_vector_load(const struct pith_model *m, const char *name, uint32_t n, float **out,
+                                  struct pith_error *err)
+{
+    const struct pith_tensor *t;
+    PITH_TRY(pith_checkpoint_get(m->checkpoint, name, 1, (const uint64_t[]){n}, &t, err));
+    float *v = pith_alloc_aligned(n, sizeof *v);
+    if (!v) return pith_fail_nomem(err, name);
+    if (!pith_dtype_decode(t->dtype, t->data, n, v)) {
+        pith_free(v);
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: tensor %s is %s, not a float vector",
+                         m->checkpoint->dir, name, pith_dtype_name(t->dtype));
+    }
+    *out = v;
+    return PITH_OK;
+}
+
+static enum pith_status load_dense(const struct pith_model *m, const char *module, enum pith_load how,
+                                   struct pith_linear_weights *out, struct pith_error *err)
+{
+    char name[PITH_TENSOR_NAME];
+    (void)snprintf(name, sizeof name, "%s.weight", module);
+    const struct pith_tensor *t;
+    const uint64_t shape[] = {out->w.rows, out->w.cols};
+    PITH_TRY(pith_checkpoint_get(m->checkpoint, name, 2, shape, &t, err));
+    if (t->dtype != PITH_F32 && t->dtype != PITH_F16 && t->dtype != PITH_BF16)
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: tensor %s is %s; F32, F16 and BF16 are supported",
+                         m->checkpoint->dir, name, pith_dtype_name(t->dtype));
+    out->w.dtype = t->dtype;
+    out->w.dense = t->data;
+    if (how == PITH_LOAD_MAPPED) return PITH_OK;
+    size_t count;
+    if (pith_mul_size(out->w.rows, out->w.cols, &count))
+        out->dense = pith_alloc_aligned(count, sizeof(float));
+    if (!out->dense) return pith_fail_nomem(err, name);
+    (void)pith_dtype_decode(t->dtype, t->data, count, out->dense);
+    out->w.dtype = PITH_F32;
+    out->w.dense = out->dense;
+    return PITH_OK;
+}
+
+static enum pith_status load_weight(const struct pith_model *m, const char *module, enum pith_load how,
+                                    struct pith_linear_weights *out, struct pith_error *err)
+{
+    if (m->container) {
+        bool found = false;
+        PITH_TRY(m->container->load(m->container_state, m->checkpoint, module, out->w.rows, out->w.cols,
+                                    &out->q, &found, err));
+        if (found) {
+            out->w.quant = &out->q;
+            return PITH_OK;
+        }
+    }
+    return load_dense(m, module, how, out, err);
+}
+
+enum pith_status pith_linear_load(const struct pith_model *m, const char *module, uint32_t rows,
+                                  uint32_t cols, bool bias, enum pith_load how,
+                                  struct pith_linear_weights *out, struct pith_error *err)
+{
+    char name[PITH_TENSOR_NAME];
+    *out = (struct pith_linear_weights){.w = {.rows = rows, .cols = cols, .dtype = PITH_F32}};
+    enum pith_status s = load_weight(m, module, how, out, err);
+    if (s == PITH_OK && bias) {
+        (void)snprintf(name, sizeof name, "%s.bias", module);
+        s = pith_vector_load(m, name, rows, &out->bias, err);
+    }
+    if (s != PITH_OK) pith_linear_free(out);
+    return s;
+}
+
+void pith_linear_free(struct pith_linear_weights *w)
+{
+    pith_free(w->bias);
+    pith_free(w->dense);
+    if (w->w.quant == &w->q) pith_qmat_free(&w->q);
+    *w = (struct pith_linear_weights){0};
+}
+
+static enum pith_status load_parts(const struct pith_model *m, enum pith_load how, struct pith_block *b,
+                                   struct pith_error *err)
+{
+    char name[PITH_TENSOR_NAME], tensor[PITH_TENSOR_NAME + 8];
+    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
+        const enum pith_role role = (enum pith_role)i;
+        uint32_t rows, cols;
+        pith_role_dims(&m->shape, role, &rows, &cols);
+        pith_linear_name(m->arch, b->layer, role, name, sizeof name);
+        PITH_TRY(pith_linear_load(m, name, rows, cols, pith_role_has_bias(&m->shape, role), how,
+                                  &b->linear[i], err));
+    }
+    for (int i = 0; i < PITH_NORM_COUNT; i++) {
+        const uint32_t n = pith_norm_length(&m->shape, (enum pith_norm)i);
+        if (n == 0) continue;
+        pith_norm_name(m->arch, b->layer, (enum pith_norm)i, name, sizeof name);
+        (void)snprintf(tensor, sizeof tensor, "%s.weight", name);
+        PITH_TRY(pith_vector_load(m, tensor, n, &b->norm[i], err));
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_block_load(const struct pith_model *m, uint32_t layer, enum pith_load how,
+                                 struct pith_block *out, struct pith_error *err)
+{
+    *out = (struct pith_block){.layer = layer};
+    if (layer >= m->shape.layers)
+        return pith_fail(err, PITH_ARG, "layer %u of a model with %u", layer, m->shape.layers);
+    const enum pith_status s = load_parts(m, how, out, err);
+    if (s != PITH_OK) pith_block_free(out);
+    return s;
+}
+
+void pith_block_free(struct pith_block *b)
+{
+    for (int i = 0; i < PITH_ROLE_COUNT; i++) pith_linear_free(&b->linear[i]);
+    for (int i = 0; i < PITH_NORM_COUNT; i++) pith_free(b->norm[i]);
+    *b = (struct pith_block){0};
+}
+
+enum pith_status pith_model_load_blocks(struct pith_model *m, struct pith_error *err)
+{
+    if (m->blocks) return PITH_OK;
+    struct pith_block *blocks = pith_zalloc(m->shape.layers, sizeof *blocks);
+    if (!blocks) return pith_fail_nomem(err, "the blocks of a model");
+    for (uint32_t i = 0; i < m->shape.layers; i++) {
+        const enum pith_status s = pith_block_load(m, i, PITH_LOAD_MAPPED, &blocks[i], err);
+        if (s == PITH_OK) continue;
+        while (i-- > 0) pith_block_free(&blocks[i]);
+        pith_free(blocks);
+        return s;
+    }
+    m->blocks = blocks;
+    return PITH_OK;
+}
+
+uint64_t pith_block_float_bytes(const struct pith_shape *s)
+{
+    uint64_t values = 0;
+    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
+        uint32_t rows, cols;
+        pith_role_dims(s, (enum pith_role)i, &rows, &cols);
+        values += (uint64_t)rows * cols;
+        if (pith_role_has_bias(s, (enum pith_role)i)) values += rows;
+    }
+    for (int i = 0; i < PITH_NORM_COUNT; i++) values += pith_norm_length(s, (enum pith_norm)i);
+    return values * sizeof(float);
+}

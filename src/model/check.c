@@ -1,0 +1,170 @@
+/* What a checkpoint must hold and may hold. A weight that nobody reads is as wrong as one that is missing:
+ * the model would run, and be another. */
+#include "base/mem.h"
+#include "model/load.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct check {
+    struct pith_model *m;
+    const struct pith_checkpoint *c;
+    bool *known; /* [c->count] */
+};
+
+static enum pith_status fail_missing(const struct check *k, const char *name, struct pith_error *err)
+{
+    return pith_fail(err, PITH_FORMAT, "%s: tensor %s is missing", k->c->dir, name);
+}
+
+/* Marks a tensor that must be there in that shape. */
+static enum pith_status need(struct check *k, const char *name, unsigned dims, const uint64_t *shape,
+                             struct pith_error *err)
+{
+    if (!pith_checkpoint_find(k->c, name)) return fail_missing(k, name, err);
+    const struct pith_tensor *t;
+    PITH_TRY(pith_checkpoint_get(k->c, name, dims, shape, &t, err));
+    k->known[t - k->c->tensors] = true;
+    return PITH_OK;
+}
+
+/* Index of the first tensor whose name is not before `name`. */
+static size_t lower_bound(const struct pith_checkpoint *c, const char *name)
+{
+    size_t lo = 0, hi = c->count;
+    while (lo < hi) {
+        const size_t mid = lo + (hi - lo) / 2;
+        if (strcmp(c->tensors[mid].name, name) < 0) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+/* Some quantizers store a bias of zeros for every linear: harmless, anything else is not. */
+static enum pith_status check_stray_bias(const struct check *k, const struct pith_tensor *t,
+                                         struct pith_error *err)
+{
+    const uint8_t *p = t->data;
+    for (uint64_t i = 0; i < t->bytes; i++)
+        if (p[i] != 0)
+            return pith_fail(err, PITH_FORMAT,
+                             "%s: tensor %s is not zero, but the architecture has no bias there",
+                             k->c->dir, t->name);
+    return PITH_OK;
+}
+
+/* A linear of a quantized checkpoint: whatever its container stores under the module's name. What it needs
+ * is checked when it is loaded. */
+static enum pith_status need_module(struct check *k, const char *module, bool bias,
+                                    struct pith_error *err)
+{
+    char prefix[PITH_TENSOR_NAME];
+    (void)snprintf(prefix, sizeof prefix, "%s.", module);
+    const size_t length = strlen(prefix), first = lower_bound(k->c, prefix);
+    bool weight = false;
+    for (size_t i = first; i < k->c->count; i++) {
+        const struct pith_tensor *t = &k->c->tensors[i];
+        if (strncmp(t->name, prefix, length) != 0) break;
+        k->known[i] = true;
+        if (strcmp(t->name + length, "bias") != 0) weight = true;
+        else if (!bias) PITH_TRY(check_stray_bias(k, t, err));
+    }
+    if (weight) return PITH_OK;
+    (void)snprintf(prefix, sizeof prefix, "%s.weight", module);
+    return fail_missing(k, prefix, err);
+}
+
+static enum pith_status check_linear(struct check *k, const char *module, uint32_t rows, uint32_t cols,
+                                     bool bias, struct pith_error *err)
+{
+    char name[PITH_TENSOR_NAME + 8];
+    if (bias) {
+        (void)snprintf(name, sizeof name, "%s.bias", module);
+        PITH_TRY(need(k, name, 1, (const uint64_t[]){rows}, err));
+    }
+    if (k->m->container) return need_module(k, module, bias, err);
+    (void)snprintf(name, sizeof name, "%s.weight", module);
+    return need(k, name, 2, (const uint64_t[]){rows, cols}, err);
+}
+
+static enum pith_status check_layer(struct check *k, uint32_t layer, struct pith_error *err)
+{
+    char module[PITH_TENSOR_NAME], name[PITH_TENSOR_NAME + 8];
+    const struct pith_model *m = k->m;
+    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
+        const enum pith_role role = (enum pith_role)i;
+        uint32_t rows, cols;
+        pith_role_dims(&m->shape, role, &rows, &cols);
+        pith_linear_name(m->arch, layer, role, module, sizeof module);
+        PITH_TRY(check_linear(k, module, rows, cols, pith_role_has_bias(&m->shape, role), err));
+    }
+    for (int i = 0; i < PITH_NORM_COUNT; i++) {
+        const uint32_t n = pith_norm_length(&m->shape, (enum pith_norm)i);
+        if (n == 0) continue;
+        pith_norm_name(m->arch, layer, (enum pith_norm)i, module, sizeof module);
+        (void)snprintf(name, sizeof name, "%s.weight", module);
+        PITH_TRY(need(k, name, 1, (const uint64_t[]){n}, err));
+    }
+    return PITH_OK;
+}
+
+/* A stored head beside "tie_word_embeddings": equal bytes are the tied head, others are a head of its own
+ * (transformers 5 decides so; engines that drop it would compute another model). */
+static enum pith_status check_head(struct check *k, struct pith_error *err)
+{
+    struct pith_shape *s = &k->m->shape;
+    if (s->tied) {
+        const struct pith_tensor *head = pith_checkpoint_find(k->c, "lm_head.weight");
+        const struct pith_tensor *embed = pith_checkpoint_find(k->c, "model.embed_tokens.weight");
+        if (!head) return PITH_OK;
+        if (embed && head->dtype == embed->dtype && head->bytes == embed->bytes &&
+            memcmp(head->data, embed->data, head->bytes) == 0) {
+            k->known[head - k->c->tensors] = true;
+            return PITH_OK;
+        }
+        s->tied = false;
+    }
+    return check_linear(k, "lm_head", s->vocab, s->hidden, false, err);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* Tensors that no forward pass needs: rotary frequencies are computed, and scales for a quantized KV cache
+ * are nothing to a cache in float32. */
+static bool may_ignore(const struct check *k, const char *name)
+{
+    static const char *const scales[] = {".self_attn.q_scale", ".self_attn.k_scale",
+                                         ".self_attn.v_scale", ".self_attn.kv_scale"};
+    if (ends_with(name, ".rotary_emb.inv_freq")) return true;
+    for (size_t i = 0; k->m->container && i < PITH_COUNT(scales); i++)
+        if (ends_with(name, scales[i])) return true;
+    return false;
+}
+
+static enum pith_status check_all(struct check *k, struct pith_error *err)
+{
+    const struct pith_shape *s = &k->m->shape;
+    PITH_TRY(check_linear(k, "model.embed_tokens", s->vocab, s->hidden, false, err));
+    for (uint32_t i = 0; i < s->layers; i++) PITH_TRY(check_layer(k, i, err));
+    PITH_TRY(need(k, "model.norm.weight", 1, (const uint64_t[]){s->hidden}, err));
+    PITH_TRY(check_head(k, err));
+    for (size_t i = 0; i < k->c->count; i++)
+        if (!k->known[i] && !may_ignore(k, k->c->tensors[i].name))
+            return pith_fail(err, PITH_FORMAT, "%s: tensor %s is not part of a %s with this config",
+                             k->c->dir, k->c->tensors[i].name, k->m->arch->name);
+    return PITH_OK;
+}
+
+enum pith_status pith_model_check_tensors(struct pith_model *m, struct pith_error *err)
+{
+    struct check k = {.m = m, .c = m->checkpoint};
+    k.known = pith_zalloc(k.c->count, sizeof *k.known);
+    if (!k.known) return pith_fail_nomem(err, "the list of tensors");
+    const enum pith_status s = check_all(&k, err);
+    pith_free(k.known);
+    return s;
+}

@@ -1,0 +1,125 @@
+#include "model/model.h"
+
+#include "model/rope.h"
+
+#include <math.h>
+
+/* Tells the tap about a site's input; true when it wants no more. */
+static bool tapped(const struct pith_pass *p, enum pith_site site, const float *x, size_t n)
+{
+    if (!p->tap) return false;
+    return p->tap(p->tap_ctx, site, x, n, pith_site_dim(&p->model->shape, site));
+}
+
+static void linear(const struct pith_pass *p, const struct pith_block *b, enum pith_role role,
+                   const float *x, size_t n, float *y)
+{
+    const struct pith_linear_weights *l = &b->linear[role];
+    pith_linear(p->backend, &l->w, l->bias, x, n, y);
+}
+
+/* Fills the scratch's cos and sin for these rows unless they are there from the block before. */
+static void prepare_rope(const struct pith_pass *p, size_t n)
+{
+    struct pith_scratch *s = p->scratch;
+    if (s->rope_model == p->model && s->rope_start == p->start && s->rope_rows >= n) return;
+    const struct pith_model *m = p->model;
+    pith_rope_table(m->inv_freq, m->shape.head_dim / 2, m->rope_factor, p->start, n, s->cos, s->sin);
+    s->rope_model = m;
+    s->rope_start = p->start;
+    s->rope_rows = n;
+}
+
+/* Normalises (Qwen3) and rotates the heads of one of q and k, in place. */
+static void place_heads(const struct pith_pass *p, float *x, size_t n, uint32_t heads, const float *norm)
+{
+    const struct pith_shape *s = &p->model->shape;
+    if (norm) pith_rmsnorm(p->backend, x, n * heads, s->head_dim, norm, s->eps, x);
+    pith_rope(p->backend, x, n, (size_t)heads * s->head_dim, heads, s->head_dim, p->scratch->cos,
+              p->scratch->sin);
+}
+
+static enum pith_status check_room(const struct pith_pass *p, size_t n, struct pith_error *err)
+{
+    const struct pith_kv *kv = p->kv;
+    if (n > p->scratch->rows)
+        return pith_fail(err, PITH_ARG, "%zu tokens in a work space for %zu", n, p->scratch->rows);
+    if (p->kv_layer >= kv->layers || p->start > kv->capacity || n > kv->capacity - p->start)
+        return pith_fail(err, PITH_LIMIT, "the KV cache of %zu tokens is full", kv->capacity);
+    return PITH_OK;
+}
+
+enum pith_status pith_block_attention(const struct pith_pass *p, const struct pith_block *b,
+                                      const float *normed, size_t n, float *out, bool *stopped,
+                                      struct pith_error *err)
+{
+    const struct pith_shape *s = &p->model->shape;
+    struct pith_scratch *w = p->scratch;
+    if (stopped) *stopped = false;
+    PITH_TRY(check_room(p, n, err));
+    if (tapped(p, PITH_SITE_QKV, normed, n)) {
+        if (stopped) *stopped = true;
+        return PITH_OK;
+    }
+    const size_t layer = (size_t)p->kv_layer * p->kv->capacity * p->kv->width;
+    float *keys = p->kv->k + layer, *values = p->kv->v + layer;
+    float *k = keys + p->start * p->kv->width;
+    linear(p, b, PITH_ROLE_Q, normed, n, w->q);
+    linear(p, b, PITH_ROLE_K, normed, n, k);
+    linear(p, b, PITH_ROLE_V, normed, n, values + p->start * p->kv->width);
+    prepare_rope(p, n);
+    place_heads(p, w->q, n, s->heads, b->norm[PITH_NORM_Q]);
+    place_heads(p, k, n, s->kv_heads, b->norm[PITH_NORM_K]);
+    const struct pith_attention a = {
+        .n = n, .start = p->start, .heads = s->heads, .kv_heads = s->kv_heads,
+        .head_dim = s->head_dim, .window = b->layer >= s->window_from_layer ? s->window : 0,
+        .scale = (float)(1 / sqrt((double)s->head_dim)), .q = w->q, .k = keys, .v = values,
+        .out = w->att};
+    PITH_TRY(pith_attention(p->backend, &a, err));
+    if (tapped(p, PITH_SITE_O, w->att, n)) {
+        if (stopped) *stopped = true;
+        return PITH_OK;
+    }
+    linear(p, b, PITH_ROLE_O, w->att, n, out);
+    return PITH_OK;
+}
+
+void pith_block_mlp(const struct pith_pass *p, const struct pith_block *b, const float *normed, size_t n,
+                    float *out, bool *stopped)
+{
+    struct pith_scratch *w = p->scratch;
+    bool stop = tapped(p, PITH_SITE_GATE_UP, normed, n);
+    if (!stop) {
+        linear(p, b, PITH_ROLE_GATE, normed, n, w->gate);
+        linear(p, b, PITH_ROLE_UP, normed, n, w->up);
+        pith_silu_mul(p->backend, w->gate, w->up, n * p->model->shape.ffn);
+        stop = tapped(p, PITH_SITE_DOWN, w->gate, n);
+    }
+    if (!stop) linear(p, b, PITH_ROLE_DOWN, w->gate, n, out);
+    if (stopped) *stopped = stop;
+}
+
+static void add(float *x, const float *y, size_t count)
+{
+    for (size_t i = 0; i < count; i++) x[i] += y[i];
+}
+
+enum pith_status pith_block_forward(const struct pith_pass *p, const struct pith_block *b, float *x,
+                                    size_t n, bool *stopped, struct pith_error *err)
+{
+    const struct pith_shape *s = &p->model->shape;
+    struct pith_scratch *w = p->scratch;
+    bool stop = false;
+    if (stopped) *stopped = false;
+    PITH_TRY(check_room(p, n, err));
+    pith_rmsnorm(p->backend, x, n, s->hidden, b->norm[PITH_NORM_INPUT], s->eps, w->norm);
+    PITH_TRY(pith_block_attention(p, b, w->norm, n, w->out, &stop, err));
+    if (!stop) {
+        add(x, w->out, n * s->hidden);
+        pith_rmsnorm(p->backend, x, n, s->hidden, b->norm[PITH_NORM_POST], s->eps, w->norm);
+        pith_block_mlp(p, b, w->norm, n, w->out, &stop);
+    }
+    if (!stop) add(x, w->out, n * s->hidden);
+    if (stopped) *stopped = stop;
+    return PITH_OK;
+}

@@ -1,0 +1,114 @@
+#include "model/model.h"
+
+#include "base/mem.h"
+#include "model/load.h"
+
+static enum pith_status read_config(struct pith_model *m, struct pith_error *err)
+{
+    char *path = pith_path_join(m->checkpoint->dir, "config.json");
+    if (!path) return pith_fail_nomem(err, "a path");
+    const enum pith_status s =
+        pith_shape_read(m->checkpoint->config, path, &m->arch, &m->shape, err);
+    pith_free(path);
+    return s;
+}
+
+static enum pith_status open_container(struct pith_model *m, struct pith_error *err)
+{
+    const struct pith_container *c = NULL;
+    PITH_TRY(pith_container_detect(m->checkpoint, &c, err));
+    if (!c) return PITH_OK;
+    PITH_TRY(c->open(m->checkpoint, &m->container_state, err));
+    m->container = c; /* from here on there is a state to close */
+    return PITH_OK;
+}
+
+/* A config without a dtype: the weights speak for themselves. */
+static void guess_dtype(struct pith_model *m)
+{
+    if (pith_shape_has_dtype(m->checkpoint->config)) return;
+    const struct pith_tensor *t = pith_checkpoint_find(m->checkpoint, "model.norm.weight");
+    if (t && (t->dtype == PITH_F16 || t->dtype == PITH_BF16)) m->shape.dtype = t->dtype;
+}
+
+static enum pith_status load_ends(struct pith_model *m, struct pith_error *err)
+{
+    const struct pith_shape *s = &m->shape;
+    PITH_TRY(pith_linear_load(m, "model.embed_tokens", s->vocab, s->hidden, false, PITH_LOAD_MAPPED,
+                              &m->embed_store, err));
+    m->embed = m->head = m->embed_store.w;
+    if (!s->tied) {
+        PITH_TRY(pith_linear_load(m, "lm_head", s->vocab, s->hidden, false, PITH_LOAD_MAPPED,
+                                  &m->head_store, err));
+        m->head = m->head_store.w;
+    }
+    PITH_TRY(pith_vector_load(m, "model.norm.weight", s->hidden, &m->final_norm, err));
+    m->head_rows = pith_alloc_aligned((size_t)PITH_HEAD_ROWS * s->hidden, sizeof(float));
+    m->inv_freq = pith_alloc_aligned(s->head_dim / 2, sizeof(double));
+    if (!m->head_rows || !m->inv_freq) return pith_fail_nomem(err, "a model");
+    pith_rope_frequencies(&s->rope, s->head_dim, m->inv_freq, &m->rope_factor);
+    return PITH_OK;
+}
+
+static enum pith_status open_parts(struct pith_model *m, const char *dir, struct pith_error *err)
+{
+    PITH_TRY(pith_checkpoint_open(dir, &m->checkpoint, err));
+    PITH_TRY(read_config(m, err));
+    guess_dtype(m);
+    PITH_TRY(open_container(m, err));
+    PITH_TRY(pith_model_check_tensors(m, err));
+    return load_ends(m, err);
+}
+
+enum pith_status pith_model_open(const char *dir, struct pith_model **out, struct pith_error *err)
+{
+    struct pith_model *m = pith_zalloc(1, sizeof *m);
+    if (!m) return pith_fail_nomem(err, "a model");
+    const enum pith_status s = open_parts(m, dir, err);
+    if (s != PITH_OK) {
+        pith_model_close(m);
+        return s;
+    }
+    *out = m;
+    return PITH_OK;
+}
+
+void pith_model_close(struct pith_model *m)
+{
+    if (!m) return;
+    for (uint32_t i = 0; m->blocks && i < m->shape.layers; i++) pith_block_free(&m->blocks[i]);
+    pith_free(m->blocks);
+    pith_free(m->inv_freq);
+    pith_free(m->head_rows);
+    pith_free(m->final_norm);
+    pith_linear_free(&m->head_store);
+    pith_linear_free(&m->embed_store);
+    if (m->container) m->container->close(m->container_state);
+    if (m->checkpoint) pith_checkpoint_close(m->checkpoint);
+    pith_free(m);
+}
+
+enum pith_status pith_model_embed(const struct pith_model *m, const int32_t *ids, size_t n, float *x,
+                                  struct pith_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (ids[i] < 0 || (uint32_t)ids[i] >= m->shape.vocab)
+            return pith_fail(err, PITH_ARG, "token id %d is outside the vocabulary of %u", (int)ids[i],
+                             m->shape.vocab);
+        pith_weight_decode(&m->embed, (uint32_t)ids[i], 1, x + i * m->shape.hidden);
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_model_logits(const struct pith_model *m, struct pith_backend *be, const float *x,
+                                   size_t n, float *logits, struct pith_error *err)
+{
+    (void)err;
+    const size_t hidden = m->shape.hidden, vocab = m->shape.vocab;
+    for (size_t i = 0; i < n; i += PITH_HEAD_ROWS) {
+        const size_t rows = n - i < PITH_HEAD_ROWS ? n - i : PITH_HEAD_ROWS;
+        pith_rmsnorm(be, x + i * hidden, rows, hidden, m->final_norm, m->shape.eps, m->head_rows);
+        pith_linear(be, &m->head, NULL, m->head_rows, rows, logits + i * vocab);
+    }
+    return PITH_OK;
+}

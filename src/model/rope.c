@@ -1,0 +1,276 @@
+#include "model/rope.h"
+
+#include "base/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double pi = 3.14159265358979323846;
+
+/* A number of `obj`, within (lo, hi]; a missing one is an error when *value is NaN on entry. */
+static enum pith_status read_positive(const json_t *obj, const char *key, double lo, double hi,
+                                      double *value, struct pith_error *err)
+{
+    const char *where = "rope parameters";
+    PITH_TRY(pith_json_get_real(obj, key, value, where, err));
+    if (isnan(*value)) return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is missing", where, key);
+    if (!(*value > lo && *value <= hi))
+        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, not above %g and at most %g", where, key,
+                         *value, lo, hi);
+    return PITH_OK;
+}
+
+static enum pith_status read_none(const json_t *obj, int64_t max_position, struct pith_rope *r,
+                                  struct pith_error *err)
+{
+    (void)obj, (void)max_position, (void)r, (void)err;
+    return PITH_OK;
+}
+
+static enum pith_status read_linear(const json_t *obj, int64_t max_position, struct pith_rope *r,
+                                    struct pith_error *err)
+{
+    (void)max_position;
+    r->factor = NAN;
+    return read_positive(obj, "factor", 0, 1e6, &r->factor, err);
+}
+
+static enum pith_status read_llama3(const json_t *obj, int64_t max_position, struct pith_rope *r,
+                                    struct pith_error *err)
+{
+    (void)max_position;
+    r->factor = r->low_freq = r->high_freq = NAN;
+    PITH_TRY(read_positive(obj, "factor", 0, 1e6, &r->factor, err));
+    PITH_TRY(read_positive(obj, "low_freq_factor", 0, 1e6, &r->low_freq, err));
+    PITH_TRY(read_positive(obj, "high_freq_factor", 0, 1e6, &r->high_freq, err));
+    if (r->high_freq <= r->low_freq)
+        return pith_fail(err, PITH_FORMAT,
+                         "rope parameters: \"high_freq_factor\" %g is not above \"low_freq_factor\" %g",
+                         r->high_freq, r->low_freq);
+    return PITH_OK;
+}
+
+/* 0.1 m ln(scale) + 1: the temperature that YaRN found to fit (Peng et al. 2023, eq. 22). */
+static double yarn_temperature(double scale, double m)
+{
+    return scale <= 1 ? 1 : 0.1 * m * log(scale) + 1;
+}
+
+static enum pith_status read_yarn(const json_t *obj, int64_t max_position, struct pith_rope *r,
+                                  struct pith_error *err)
+{
+    r->factor = (double)max_position / (double)r->original_max;
+    r->truncate = true;
+    PITH_TRY(read_positive(obj, "factor", 0, 1e6, &r->factor, err));
+    PITH_TRY(pith_json_get_real(obj, "beta_fast", &r->beta_fast, "rope parameters", err));
+    PITH_TRY(pith_json_get_real(obj, "beta_slow", &r->beta_slow, "rope parameters", err));
+    /* Zero means the default to the reference implementation too. */
+    if (r->beta_fast == 0) r->beta_fast = 32;
+    if (r->beta_slow == 0) r->beta_slow = 1;
+    if (!(r->beta_slow > 0 && r->beta_fast >= r->beta_slow && r->beta_fast <= 1e6))
+        return pith_fail(err, PITH_FORMAT,
+                         "rope parameters: \"beta_fast\" %g and \"beta_slow\" %g are not a range",
+                         r->beta_fast, r->beta_slow);
+    PITH_TRY(pith_json_get_bool(obj, "truncate", &r->truncate, "rope parameters", err));
+    double m = 0, m_all = 0, given = NAN;
+    PITH_TRY(pith_json_get_real(obj, "mscale", &m, "rope parameters", err));
+    PITH_TRY(pith_json_get_real(obj, "mscale_all_dim", &m_all, "rope parameters", err));
+    PITH_TRY(pith_json_get_real(obj, "attention_factor", &given, "rope parameters", err));
+    if (isnan(given) && m != 0 && m_all != 0)
+        given = yarn_temperature(r->factor, m) / yarn_temperature(r->factor, m_all);
+    if (isnan(given)) return PITH_OK;
+    if (!(given > 0 && given <= 1e6))
+        return pith_fail(err, PITH_FORMAT, "rope parameters: attention factor %g makes no sense", given);
+    r->attention_factor = given;
+    return PITH_OK;
+}
+
+typedef enum pith_status read_fn(const json_t *obj, int64_t max_position, struct pith_rope *r,
+                                 struct pith_error *err);
+
+static const struct {
+    const char *name;
+    enum pith_rope_type type;
+    read_fn *read;
+} types[] = {
+    {"default", PITH_ROPE_DEFAULT, read_none},
+    {"linear", PITH_ROPE_LINEAR, read_linear},
+    {"llama3", PITH_ROPE_LLAMA3, read_llama3},
+    {"yarn", PITH_ROPE_YARN, read_yarn},
+};
+
+/* The object that holds the parameters, or NULL. */
+static enum pith_status find_parameters(const json_t *config, const char *where, const json_t **out,
+                                        struct pith_error *err)
+{
+    static const char *const keys[] = {"rope_scaling", "rope_parameters"};
+    *out = NULL;
+    for (size_t i = 0; i < PITH_COUNT(keys); i++) {
+        const json_t *v = json_object_get(config, keys[i]);
+        if (!v || json_is_null(v)) continue;
+        if (!json_is_object(v))
+            return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is not an object", where, keys[i]);
+        if (!*out && json_object_size(v) > 0) *out = v;
+    }
+    return PITH_OK;
+}
+
+static enum pith_status refuse_partial(const json_t *obj, const char *where, struct pith_error *err)
+{
+    double part = 1;
+    PITH_TRY(pith_json_get_real(obj, "partial_rotary_factor", &part, where, err));
+    if (part != 1)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: \"partial_rotary_factor\" %g: rotating a part of a head is not supported",
+                         where, part);
+    return PITH_OK;
+}
+
+static enum pith_status refuse_nested(const json_t *obj, const char *where, struct pith_error *err)
+{
+    const char *key;
+    json_t *v;
+    /* jansson's iteration takes a non-const object but does not change it. */
+    json_object_foreach((json_t *)obj, key, v) {
+        if (json_is_object(v))
+            return pith_fail(err, PITH_UNSUPPORTED,
+                             "%s: rope parameters for \"%s\" layers alone are not supported", where, key);
+    }
+    return PITH_OK;
+}
+
+static enum pith_status read_original_max(const json_t *config, const json_t *obj, const char *where,
+                                          int64_t max_position, int64_t *out, struct pith_error *err)
+{
+    static const char key[] = "original_max_position_embeddings";
+    *out = max_position;
+    PITH_TRY(pith_json_get_int(obj, key, 1, INT32_MAX, out, where, err));
+    return pith_json_get_int(config, key, 1, INT32_MAX, out, where, err);
+}
+
+static enum pith_status read_typed(const json_t *config, const json_t *obj, const char *where,
+                                   int64_t max_position, struct pith_rope *rope, struct pith_error *err)
+{
+    const char *name = "default";
+    PITH_TRY(pith_json_get_str(obj, "type", &name, where, err));
+    PITH_TRY(pith_json_get_str(obj, "rope_type", &name, where, err));
+    PITH_TRY(read_original_max(config, obj, where, max_position, &rope->original_max, err));
+    for (size_t i = 0; i < PITH_COUNT(types); i++) {
+        if (strcmp(name, types[i].name) != 0) continue;
+        rope->type = types[i].type;
+        const enum pith_status s = types[i].read(obj, max_position, rope, err);
+        return s == PITH_OK ? PITH_OK : pith_fail_in(err, s, where);
+    }
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "%s: rope type \"%s\" is not supported (default, linear, llama3, yarn)", where,
+                     name);
+}
+
+enum pith_status pith_rope_read(const json_t *config, const char *where, int64_t max_position,
+                                struct pith_rope *rope, struct pith_error *err)
+{
+    *rope = (struct pith_rope){.type = PITH_ROPE_DEFAULT, .theta = 10000, .factor = 1,
+                               .low_freq = 1, .high_freq = 4, .beta_fast = 32, .beta_slow = 1,
+                               .truncate = true, .original_max = max_position};
+    const json_t *obj;
+    PITH_TRY(find_parameters(config, where, &obj, err));
+    PITH_TRY(refuse_partial(config, where, err));
+    PITH_TRY(pith_json_get_real(config, "rope_theta", &rope->theta, where, err));
+    if (obj) {
+        PITH_TRY(refuse_nested(obj, where, err));
+        PITH_TRY(refuse_partial(obj, where, err));
+        PITH_TRY(pith_json_get_real(obj, "rope_theta", &rope->theta, where, err));
+        PITH_TRY(read_typed(config, obj, where, max_position, rope, err));
+    }
+    if (!(rope->theta > 1 && rope->theta <= 1e15))
+        return pith_fail(err, PITH_FORMAT, "%s: \"rope_theta\" is %g, not above 1 and at most 1e15",
+                         where, rope->theta);
+    return PITH_OK;
+}
+
+static void scale_linear(const struct pith_rope *rope, uint32_t head_dim, double *inv_freq)
+{
+    for (uint32_t i = 0; i < head_dim / 2; i++)
+        inv_freq[i] = (double)((float)inv_freq[i] / (float)rope->factor);
+}
+
+/* Long wavelengths are stretched by the factor, short ones are kept, between the two it is blended
+ * (Llama 3.1's release notes; the wavelengths are relative to the original context length). */
+static void scale_llama3(const struct pith_rope *rope, uint32_t head_dim, double *inv_freq)
+{
+    const double context = (double)rope->original_max;
+    for (uint32_t i = 0; i < head_dim / 2; i++) {
+        const float f = (float)inv_freq[i];
+        const double wavelength = (double)((float)(2 * pi) / f);
+        if (wavelength < context / rope->high_freq) continue;
+        float g = f / (float)rope->factor;
+        if (wavelength <= context / rope->low_freq) {
+            const float blend = ((float)context / (float)wavelength - (float)rope->low_freq) /
+                                (float)(rope->high_freq - rope->low_freq);
+            g = (1 - blend) * f / (float)rope->factor + blend * f;
+        }
+        inv_freq[i] = (double)g;
+    }
+}
+
+/* The (fractional) pair that turns `turns` times within the original context. */
+static double yarn_pair(const struct pith_rope *rope, uint32_t head_dim, double turns)
+{
+    return (double)head_dim * log((double)rope->original_max / (turns * 2 * pi)) / (2 * log(rope->theta));
+}
+
+/* YaRN (Peng et al. 2023, section 3.2): pairs that turn often are kept, those that turn seldom are
+ * stretched, with a linear ramp between. */
+static void scale_yarn(const struct pith_rope *rope, uint32_t head_dim, double *inv_freq)
+{
+    double low = yarn_pair(rope, head_dim, rope->beta_fast);
+    double high = yarn_pair(rope, head_dim, rope->beta_slow);
+    if (rope->truncate) {
+        low = floor(low);
+        high = ceil(high);
+    }
+    if (low < 0) low = 0;
+    if (high > (double)head_dim - 1) high = (double)head_dim - 1;
+    if (low == high) high += 0.001; /* as the reference implementation avoids the division by zero */
+    for (uint32_t i = 0; i < head_dim / 2; i++) {
+        const float f = (float)inv_freq[i];
+        float ramp = ((float)i - (float)low) / (float)(high - low);
+        ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
+        const float keep = 1 - ramp;
+        inv_freq[i] = (double)(f / (float)rope->factor * (1 - keep) + f * keep);
+    }
+}
+
+void pith_rope_frequencies(const struct pith_rope *rope, uint32_t head_dim, double *inv_freq,
+                           double *attention_factor)
+{
+    for (uint32_t i = 0; i < head_dim / 2; i++) {
+        const float exponent = (float)(2 * i) / (float)head_dim;
+        const float power = (float)pow((double)(float)rope->theta, (double)exponent);
+        inv_freq[i] = (double)(1 / power);
+    }
+    *attention_factor = 1;
+    switch (rope->type) {
+    case PITH_ROPE_DEFAULT: break;
+    case PITH_ROPE_LINEAR: scale_linear(rope, head_dim, inv_freq); break;
+    case PITH_ROPE_LLAMA3: scale_llama3(rope, head_dim, inv_freq); break;
+    case PITH_ROPE_YARN:
+        scale_yarn(rope, head_dim, inv_freq);
+        *attention_factor = rope->attention_factor > 0 ? rope->attention_factor
+                                                       : yarn_temperature(rope->factor, 1);
+        break;
+    }
+}
+
+void pith_rope_table(const double *inv_freq, size_t half, double factor, size_t start, size_t n,
+                     float *cos_out, float *sin_out)
+{
+    for (size_t r = 0; r < n; r++) {
+        const float position = (float)(start + r);
+        for (size_t i = 0; i < half; i++) {
+            const double angle = (double)(position * (float)inv_freq[i]);
+            cos_out[r * half + i] = (float)cos(angle) * (float)factor;
+            sin_out[r * half + i] = (float)sin(angle) * (float)factor;
+        }
+    }
+}

@@ -1,0 +1,58 @@
+#include "model/model.h"
+
+enum pith_status pith_session_init(struct pith_session *s, struct pith_model *m, struct pith_backend *be,
+                                   size_t capacity, size_t chunk, struct pith_error *err)
+{
+    *s = (struct pith_session){.model = m, .backend = be};
+    if (!m->blocks) return pith_fail(err, PITH_ARG, "the blocks of the model are not loaded");
+    PITH_TRY(pith_kv_init(&s->kv, &m->shape, m->shape.layers, capacity, err));
+    const enum pith_status status =
+        pith_scratch_init(&s->scratch, &m->shape, chunk < capacity ? chunk : capacity, err);
+    if (status != PITH_OK) pith_kv_free(&s->kv);
+    return status;
+}
+
+void pith_session_free(struct pith_session *s)
+{
+    pith_kv_free(&s->kv);
+    pith_scratch_free(&s->scratch);
+    *s = (struct pith_session){0};
+}
+
+void pith_session_rewind(struct pith_session *s, size_t length)
+{
+    if (length < s->length) s->length = length;
+}
+
+/* One chunk through all blocks; x[n][hidden] in place. */
+static enum pith_status run_chunk(struct pith_session *s, float *x, size_t n, struct pith_error *err)
+{
+    struct pith_pass pass = {.backend = s->backend, .model = s->model, .scratch = &s->scratch,
+                             .kv = &s->kv, .start = s->length};
+    for (uint32_t i = 0; i < s->model->shape.layers; i++) {
+        pass.kv_layer = i;
+        PITH_TRY(pith_block_forward(&pass, &s->model->blocks[i], x, n, NULL, err));
+    }
+    s->length += n;
+    return PITH_OK;
+}
+
+enum pith_status pith_session_append(struct pith_session *s, const int32_t *ids, size_t n, float *x,
+                                     struct pith_error *err)
+{
+    const size_t before = s->length;
+    if (n > s->kv.capacity - s->length)
+        return pith_fail(err, PITH_LIMIT, "%zu tokens do not fit after %zu in a context of %zu", n,
+                         s->length, s->kv.capacity);
+    PITH_TRY(pith_model_embed(s->model, ids, n, x, err));
+    for (size_t i = 0; i < n;) {
+        const size_t rows = n - i < s->scratch.rows ? n - i : s->scratch.rows;
+        const enum pith_status status = run_chunk(s, x + i * s->model->shape.hidden, rows, err);
+        if (status != PITH_OK) {
+            s->length = before;
+            return status;
+        }
+        i += rows;
+    }
+    return PITH_OK;
+}
