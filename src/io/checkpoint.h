@@ -1,5 +1,5 @@
-/* io/checkpoint.h: a folder with a Hugging Face checkpoint: config.json and one or more safetensors files
- * (single, or named by model.safetensors.index.json). */
+/* io/checkpoint.h: a folder with a Hugging Face checkpoint: config.json and one or more safetensors
+ * files (single, or named by model.safetensors.index.json). */
 #ifndef PITH_IO_CHECKPOINT_H
 #define PITH_IO_CHECKPOINT_H
 
@@ -11,23 +11,26 @@ struct pith_checkpoint {
     const json_t *quantization;     /* config's "quantization_config" object, or NULL */
     struct pith_safetensors *files; /* in order of file name */
     size_t file_count;
-    struct pith_tensor *tensors;    /* of all files, sorted by name */
+    struct pith_tensor *tensors; /* of all files, sorted by name */
     size_t count;
-    uint64_t bytes;                 /* sum of tensor bytes */
+    uint64_t bytes; /* sum of tensor bytes */
 };
 
-/* Opens and checks everything but the meaning of the config. A file in the index that is missing, a tensor
- * that the index places elsewhere, a tensor in two files: PITH_FORMAT or PITH_IO naming it. */
+/* Opens and checks everything but the meaning of the config. A file in the index that is missing, a
+ * tensor that the index places elsewhere, a tensor in two files: PITH_FORMAT or PITH_IO naming it.
+ * Without the usual names, the only safetensors file of a folder is taken. On success the caller
+ * owns *out and closes it. */
 enum pith_status pith_checkpoint_open(const char *dir, struct pith_checkpoint **out,
                                       struct pith_error *err);
+/* Frees everything; c may be NULL. */
 void pith_checkpoint_close(struct pith_checkpoint *c);
 
 /* By name; NULL when absent. */
 const struct pith_tensor *pith_checkpoint_find(const struct pith_checkpoint *c, const char *name);
 /* By name with a required shape (dims values); the error says what was found instead. */
-enum pith_status pith_checkpoint_get(const struct pith_checkpoint *c, const char *name, unsigned dims,
-                                     const uint64_t *shape, const struct pith_tensor **out,
-                                     struct pith_error *err);
+enum pith_status pith_checkpoint_get(const struct pith_checkpoint *c, const char *name,
+                                     unsigned dims, const uint64_t *shape,
+                                     const struct pith_tensor **out, struct pith_error *err);
 /* Gives the pages of a tensor back to the kernel. */
 void pith_checkpoint_release(const struct pith_checkpoint *c, const struct pith_tensor *t);
 

@@ -1,6 +1,6 @@
-/* io/safetensors.h: the safetensors container: u64 header length, JSON header, data. Reading rejects all
- * that the reference implementation rejects (holes, overlaps, trailing bytes, lying lengths) and duplicate
- * names as well. */
+/* io/safetensors.h: the safetensors container: u64 header length, JSON header, data. Reading
+ * rejects all that the reference implementation rejects (holes, overlaps, trailing bytes, lying
+ * lengths) and duplicate names as well. */
 #ifndef PITH_IO_SAFETENSORS_H
 #define PITH_IO_SAFETENSORS_H
 
@@ -25,21 +25,39 @@ struct pith_tensor {
 /* Elements of a shape; the file reader has checked that it does not overflow. */
 uint64_t pith_tensor_elements(const struct pith_tensor *t);
 
-/* One open file. Tensors are sorted by name. */
+/* Bytes that a tensor takes: shape's product (1 for 0 dims) times the dtype's bits over 8. False
+ * when that overflows, or is no whole number of bytes (sub-byte types). */
+bool pith_tensor_size(enum pith_dtype dtype, unsigned dims, const uint64_t *shape, uint64_t *bytes);
+
+/* Why `name` cannot be a tensor's name (not UTF-8, control characters, longer than PITH_MAX_NAME
+ * bytes, or the reserved "__metadata__"); NULL when it can. */
+#define PITH_MAX_NAME 1024
+const char *pith_tensor_name_fault(const char *name);
+
+/* One open file. Tensors are sorted by name (strcmp order). */
 struct pith_safetensors {
     char *path;
-    struct pith_map map;
+    struct pith_map map; /* empty when parsed from memory */
     struct pith_tensor *tensors;
     size_t count;
-    json_t *metadata; /* the __metadata__ object, or NULL */
+    char *names;      /* where the tensors' names are */
+    json_t *metadata; /* the __metadata__ object, strings only, or NULL */
 };
 
+/* Maps and checks `path`. PITH_IO when it cannot be read, PITH_FORMAT for a file that breaks a
+ * rule, PITH_UNSUPPORTED for more than PITH_MAX_DIMS dimensions; the message names file and tensor.
+ * On failure *out owns nothing. Memory taken is a small multiple of the header, which is at most
+ * 100,000,000 bytes. */
 enum pith_status pith_safetensors_open(const char *path, struct pith_safetensors *out,
                                        struct pith_error *err);
-/* The same over bytes already in memory (borrowed; for tests and fuzzing). `path` is for messages. */
+/* The same over bytes in memory (borrowed; for tests and fuzzing). `path` is for messages. */
 enum pith_status pith_safetensors_parse(const uint8_t *data, size_t size, const char *path,
                                         struct pith_safetensors *out, struct pith_error *err);
+/* Frees what *st owns and zeroes it. */
 void pith_safetensors_close(struct pith_safetensors *st);
+/* By name; NULL when absent. */
+const struct pith_tensor *pith_safetensors_find(const struct pith_safetensors *st,
+                                                const char *name);
 
 /* A tensor to be written: everything but its bytes is known before the work starts. */
 struct pith_tensor_plan {
@@ -47,35 +65,41 @@ struct pith_tensor_plan {
     enum pith_dtype dtype;
     unsigned dims;
     uint64_t shape[PITH_MAX_DIMS];
-    uint64_t bytes; /* filled by pith_layout_finish */
-    uint32_t shard; /* filled likewise */
+    uint64_t bytes;  /* filled by pith_layout_finish */
+    uint32_t shard;  /* filled likewise */
     uint64_t offset; /* from the start of the shard file, filled likewise */
 };
 
-/* The layout of a checkpoint's files, fixed before any data exists: so headers are written first, tensors
- * land at their offset in any order, and the bytes do not depend on the order of the work. */
+/* The layout of a checkpoint's files; start with {0}. It is fixed before any data exists: so
+ * headers are written first, tensors land at their offset in any order, and the bytes do not depend
+ * on the order of the work. */
 struct pith_layout {
-    struct pith_tensor_plan *tensors; /* in the order they were added until finish(), then sorted by name */
+    struct pith_tensor_plan *tensors; /* in the order added until finish(), then sorted by name */
     size_t count, cap;
     size_t shards;
-    char **shard_names;       /* "model.safetensors" or "model-00001-of-0000N.safetensors" */
-    uint64_t *shard_bytes;    /* whole file size */
-    char **headers;           /* 8 length bytes and JSON of each shard */
-    size_t *header_bytes;
-    uint64_t total_bytes;     /* of tensors, for the index */
+    char **shard_names;    /* "model.safetensors" or "model-00001-of-0000N.safetensors" */
+    uint64_t *shard_bytes; /* whole file size */
+    char **headers;        /* 8 length bytes and JSON of each shard, padded with blanks */
+    size_t *header_bytes;  /* a multiple of 8: where the shard's first tensor begins */
+    uint64_t total_bytes;  /* of tensors, for the index */
 };
 
-/* Adds a tensor; name is copied. */
+/* Adds a tensor; name is copied. PITH_ARG for a name, rank or size that no file can have, or when
+ * the layout is finished already. */
 enum pith_status pith_layout_add(struct pith_layout *l, const char *name, enum pith_dtype dtype,
                                  unsigned dims, const uint64_t *shape, struct pith_error *err);
-/* Distributes over shards of at most max_shard bytes in the order added (a larger tensor gets its own),
- * sorts within a shard as the reference writer does (dtype descending, then name) and builds the headers
- * (with "__metadata__": {"format": "pt"}). PITH_ARG on a duplicate name. */
-enum pith_status pith_layout_finish(struct pith_layout *l, uint64_t max_shard, struct pith_error *err);
+/* Distributes over shards of at most max_shard bytes of tensors (0: no limit) in the order added (a
+ * larger tensor gets its own), sorts within a shard as the reference writer does (dtype descending,
+ * then name) and builds the headers (with "__metadata__": {"format": "pt"}). A layout without
+ * tensors gives one file without tensors. PITH_ARG on a duplicate name; after a failure the layout
+ * can only be freed. */
+enum pith_status pith_layout_finish(struct pith_layout *l, uint64_t max_shard,
+                                    struct pith_error *err);
 /* By name, after finish(); NULL when absent. */
 const struct pith_tensor_plan *pith_layout_find(const struct pith_layout *l, const char *name);
 /* The text of model.safetensors.index.json, pith_free() it; NULL when memory is out. */
 char *pith_layout_index(const struct pith_layout *l);
+/* Frees what *l owns and zeroes it. */
 void pith_layout_free(struct pith_layout *l);
 
 #endif

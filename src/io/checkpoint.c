@@ -1,0 +1,269 @@
+#include "io/checkpoint.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "io/hf_index.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONFIG_LIMIT ((size_t)8 << 20)  /* real ones: a few KB, a MB with a list of all linears */
+#define INDEX_LIMIT ((size_t)100 << 20) /* about 100 bytes a tensor */
+#define INDEX_NAME "model.safetensors.index.json"
+#define SINGLE_NAME "model.safetensors"
+
+static int compare_name(const void *a, const void *b)
+{
+    return strcmp(((const struct pith_tensor *)a)->name, ((const struct pith_tensor *)b)->name);
+}
+
+static const char *file_of(const struct pith_checkpoint *c, const struct pith_tensor *t)
+{
+    return c->files[t->file].path;
+}
+
+static enum pith_status load_config(struct pith_checkpoint *c, struct pith_error *err)
+{
+    char *path = pith_path_join(c->dir, "config.json");
+    if (!path) return pith_fail_nomem(err, c->dir);
+    enum pith_status s = pith_json_load(path, CONFIG_LIMIT, &c->config, err);
+    if (s == PITH_OK && !json_is_object(c->config))
+        s = pith_fail(err, PITH_FORMAT, "%s: not a JSON object", path);
+    if (s == PITH_OK) {
+        const json_t *q = json_object_get(c->config, "quantization_config");
+        if (q && !json_is_null(q) && !json_is_object(q))
+            s = pith_fail(err, PITH_FORMAT, "%s: \"quantization_config\" is not an object", path);
+        else if (json_is_object(q)) c->quantization = q;
+    }
+    pith_free(path);
+    return s;
+}
+
+static enum pith_status has_file(const char *dir, const char *name, bool *there,
+                                 struct pith_error *err)
+{
+    char *path = pith_path_join(dir, name);
+    if (!path) return pith_fail_nomem(err, dir);
+    *there = pith_path_exists(path);
+    pith_free(path);
+    return PITH_OK;
+}
+
+static enum pith_status load_index(const char *dir, struct pith_index *index,
+                                   struct pith_error *err)
+{
+    char *path = pith_path_join(dir, INDEX_NAME), *text = NULL;
+    if (!path) return pith_fail_nomem(err, dir);
+    size_t size;
+    enum pith_status s = pith_file_read(path, INDEX_LIMIT, &text, &size, err);
+    if (s == PITH_OK) {
+        s = pith_index_parse(text, size, index, err);
+        if (s != PITH_OK) s = pith_fail_in(err, s, path);
+    }
+    pith_free(text);
+    pith_free(path);
+    return s;
+}
+
+static enum pith_status open_file(struct pith_checkpoint *c, const char *name,
+                                  struct pith_error *err)
+{
+    char *path = pith_path_join(c->dir, name);
+    if (!path) return pith_fail_nomem(err, c->dir);
+    const enum pith_status s = pith_safetensors_open(path, &c->files[c->file_count], err);
+    pith_free(path);
+    if (s == PITH_OK) c->file_count++;
+    return s;
+}
+
+static enum pith_status open_files(struct pith_checkpoint *c, const char *const *names,
+                                   size_t count, struct pith_error *err)
+{
+    c->files = pith_zalloc(count, sizeof *c->files);
+    if (!c->files) return pith_fail_nomem(err, "the list of files");
+    for (size_t i = 0; i < count; i++) PITH_TRY(open_file(c, names[i], err));
+    return PITH_OK;
+}
+
+/* One table over all files; a name may be in one of them only. */
+static enum pith_status merge(struct pith_checkpoint *c, struct pith_error *err)
+{
+    size_t total = 0;
+    for (size_t f = 0; f < c->file_count; f++) total += c->files[f].count;
+    if (total == 0)
+        return pith_fail(err, PITH_FORMAT, "%s: the checkpoint holds no tensors", c->dir);
+    c->tensors = pith_alloc(total, sizeof *c->tensors);
+    if (!c->tensors) return pith_fail_nomem(err, "the list of tensors");
+    for (size_t f = 0; f < c->file_count; f++) {
+        for (size_t i = 0; i < c->files[f].count; i++) {
+            struct pith_tensor *t = &c->tensors[c->count++];
+            *t = c->files[f].tensors[i];
+            t->file = (uint32_t)f;
+            c->bytes += t->bytes;
+        }
+    }
+    qsort(c->tensors, c->count, sizeof *c->tensors, compare_name);
+    for (size_t i = 1; i < c->count; i++)
+        if (compare_name(&c->tensors[i - 1], &c->tensors[i]) == 0)
+            return pith_fail(err, PITH_FORMAT, "%s: tensor \"%.100s\" is also in %s",
+                             file_of(c, &c->tensors[i]), c->tensors[i].name,
+                             file_of(c, &c->tensors[i - 1]));
+    return PITH_OK;
+}
+
+/* Every tensor of the index is in the file that the index says. Tensors that a file has beyond the
+ * index stay part of the checkpoint, as they do for other loaders. */
+static enum pith_status check_index(const struct pith_checkpoint *c, const struct pith_index *index,
+                                    struct pith_error *err)
+{
+    for (size_t i = 0; i < index->count; i++) {
+        const struct pith_index_entry *e = &index->entries[i];
+        const struct pith_tensor *t = pith_checkpoint_find(c, e->tensor);
+        if (!t)
+            return pith_fail(err, PITH_FORMAT, "%s/%s: tensor \"%.100s\" is not in \"%s\"", c->dir,
+                             INDEX_NAME, e->tensor, e->file_name);
+        if (t->file != e->file)
+            return pith_fail(err, PITH_FORMAT,
+                             "%s/%s: tensor \"%.100s\" is not in \"%s\" but in \"%s\"", c->dir,
+                             INDEX_NAME, e->tensor, e->file_name, index->files[t->file]);
+    }
+    return PITH_OK;
+}
+
+static enum pith_status open_sharded(struct pith_checkpoint *c, bool has_single,
+                                     struct pith_error *err)
+{
+    struct pith_index index;
+    PITH_TRY(load_index(c->dir, &index, err));
+    enum pith_status s = PITH_OK;
+    bool named = false;
+    for (size_t i = 0; i < index.file_count; i++)
+        named = named || strcmp(index.files[i], SINGLE_NAME) == 0;
+    /* Loaders disagree on which of the two is the checkpoint; guessing could be silently wrong. */
+    if (has_single && !named)
+        s = pith_fail(err, PITH_FORMAT,
+                      "%s: holds %s and an index that does not name it; remove one", c->dir,
+                      SINGLE_NAME);
+    if (s == PITH_OK) s = open_files(c, index.files, index.file_count, err);
+    if (s == PITH_OK) s = merge(c, err);
+    if (s == PITH_OK) s = check_index(c, &index, err);
+    pith_index_free(&index);
+    return s;
+}
+
+/* Without the usual names, a lone file is taken (older GPTQ files are called after their grid). */
+static enum pith_status open_lone(struct pith_checkpoint *c, struct pith_error *err)
+{
+    char **names;
+    size_t count, found = 0;
+    const char *file = NULL, *other = NULL;
+    PITH_TRY(pith_dir_list(c->dir, &names, &count, err));
+    for (size_t i = 0; i < count; i++) {
+        if (pith_glob_match("*.safetensors", names[i]) && names[i][0] != '.') {
+            file = names[i];
+            found++;
+        } else if (pith_glob_match("*.bin", names[i]) || pith_glob_match("*.pt*", names[i]) ||
+                   pith_glob_match("*.gguf", names[i])) {
+            other = names[i];
+        }
+    }
+    enum pith_status s;
+    if (found == 1) s = open_files(c, &file, 1, err);
+    else if (found > 1)
+        s = pith_fail(err, PITH_FORMAT, "%s: %zu safetensors files, but no %s", c->dir, found,
+                      INDEX_NAME);
+    else if (other)
+        s = pith_fail(err, PITH_FORMAT, "%s: no safetensors files (\"%.100s\" is of another kind)",
+                      c->dir, other);
+    else s = pith_fail(err, PITH_FORMAT, "%s: no safetensors files", c->dir);
+    pith_names_free(names, count);
+    return s == PITH_OK ? merge(c, err) : s;
+}
+
+static enum pith_status open_tensors(struct pith_checkpoint *c, struct pith_error *err)
+{
+    static const char *const single = SINGLE_NAME;
+    bool has_index = false, has_single = false;
+    PITH_TRY(has_file(c->dir, INDEX_NAME, &has_index, err));
+    PITH_TRY(has_file(c->dir, SINGLE_NAME, &has_single, err));
+    if (has_index) return open_sharded(c, has_single, err);
+    if (!has_single) return open_lone(c, err);
+    PITH_TRY(open_files(c, &single, 1, err));
+    return merge(c, err);
+}
+
+enum pith_status pith_checkpoint_open(const char *dir, struct pith_checkpoint **out,
+                                      struct pith_error *err)
+{
+    if (!pith_path_is_dir(dir))
+        return pith_fail(err, PITH_IO,
+                         pith_path_exists(dir)
+                             ? "%s: not a folder; name the folder that holds config.json"
+                             : "%s: no such folder",
+                         dir);
+    struct pith_checkpoint *c = pith_zalloc(1, sizeof *c);
+    if (!c) return pith_fail_nomem(err, dir);
+    enum pith_status s = PITH_OK;
+    c->dir = pith_strdup(dir);
+    if (!c->dir) s = pith_fail_nomem(err, dir);
+    if (s == PITH_OK) s = load_config(c, err);
+    if (s == PITH_OK) s = open_tensors(c, err);
+    if (s != PITH_OK) {
+        pith_checkpoint_close(c);
+        return s;
+    }
+    *out = c;
+    return PITH_OK;
+}
+
+void pith_checkpoint_close(struct pith_checkpoint *c)
+{
+    if (!c) return;
+    for (size_t i = 0; i < c->file_count; i++) pith_safetensors_close(&c->files[i]);
+    pith_free(c->files);
+    pith_free(c->tensors);
+    json_decref(c->config);
+    pith_free(c->dir);
+    pith_free(c);
+}
+
+const struct pith_tensor *pith_checkpoint_find(const struct pith_checkpoint *c, const char *name)
+{
+    const struct pith_tensor key = {.name = name};
+    return bsearch(&key, c->tensors, c->count, sizeof key, compare_name);
+}
+
+static void put_shape(struct pith_str *s, unsigned dims, const uint64_t *shape)
+{
+    pith_str_putc(s, '[');
+    for (unsigned i = 0; i < dims; i++) pith_str_printf(s, "%s%" PRIu64, i ? ", " : "", shape[i]);
+    pith_str_putc(s, ']');
+}
+
+enum pith_status pith_checkpoint_get(const struct pith_checkpoint *c, const char *name,
+                                     unsigned dims, const uint64_t *shape,
+                                     const struct pith_tensor **out, struct pith_error *err)
+{
+    const struct pith_tensor *t = pith_checkpoint_find(c, name);
+    if (!t) return pith_fail(err, PITH_FORMAT, "%s: tensor \"%.100s\" is missing", c->dir, name);
+    if (t->dims == dims && (dims == 0 || memcmp(t->shape, shape, dims * sizeof *shape) == 0)) {
+        *out = t;
+        return PITH_OK;
+    }
+    struct pith_str is = {0}, want = {0};
+    put_shape(&is, t->dims, t->shape);
+    put_shape(&want, dims, shape);
+    const enum pith_status s = pith_fail(
+        err, PITH_FORMAT, "%s: tensor \"%.100s\" has shape %s, but the config asks for %s",
+        file_of(c, t), name, pith_str_text(&is), pith_str_text(&want));
+    pith_str_free(&is);
+    pith_str_free(&want);
+    return s;
+}
+
+void pith_checkpoint_release(const struct pith_checkpoint *c, const struct pith_tensor *t)
+{
+    const struct pith_map *map = &c->files[t->file].map;
+    pith_map_release(map, (size_t)(t->data - map->data), (size_t)t->bytes);
+}

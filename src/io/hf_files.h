@@ -1,0 +1,16 @@
+/* io/hf_files.h: what else lies in a checkpoint's folder. */
+#ifndef PITH_IO_HF_FILES_H
+#define PITH_IO_HF_FILES_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+
+/* Names, sorted, of the files in `dir` that a converted checkpoint takes along unchanged:
+ * tokenizer, generation settings, chat template, licence, remote code. Never weights, config.json,
+ * an index, another quantizer's settings, hidden or unfinished files; regular files (or links to
+ * such) only. Free with pith_names_free(). */
+enum pith_status pith_checkpoint_side_files(const char *dir, char ***names, size_t *count,
+                                            struct pith_error *err);
+
+#endif
