@@ -10,11 +10,14 @@ void pith_mean_ci95(const double *values, size_t n, double *mean, struct pith_in
 /* The same for a ratio of sums, sum(w v) / sum(w) over windows of unequal weight (delta method). */
 void pith_weighted_ci95(const double *values, const double *weights, size_t n, double *mean,
                         struct pith_interval *ci);
+/* Standard error of that ratio (weights NULL: of the plain mean); n = 1 gives infinity. Weights are not
+ * negative and not all 0; n >= 1. Source: the linearised variance of a ratio estimator (Cochran 1977). */
+double pith_weighted_se(const double *values, const double *weights, size_t n, double *mean);
 /* Wilson score interval of k successes in n trials. */
 void pith_wilson_ci95(size_t k, size_t n, struct pith_interval *ci);
 /* Exact two-sided McNemar test of b against c discordant pairs. */
 double pith_mcnemar_p(size_t b, size_t c);
-/* 97.5% quantile of Student's t. */
+/* 97.5% quantile of Student's t; infinite unless degrees > 0. */
 double pith_t975(double degrees);
 /* worse when the whole interval lies above 0 (for losses), better when below, else indistinguishable. */
 enum pith_verdict pith_verdict_of(struct pith_interval loss_delta);

@@ -1,0 +1,87 @@
+#include "eval/scorer.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LOGITS_FLOATS = 8 << 20, CHUNK = 512, LEAST_ROWS = 16 };
+
+static size_t choose_rows(size_t vocab, size_t capacity)
+{
+    size_t rows = LOGITS_FLOATS / vocab;
+    if (rows > CHUNK) rows = CHUNK;
+    if (rows < LEAST_ROWS) rows = LEAST_ROWS;
+    return rows < capacity ? rows : capacity;
+}
+
+enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *model, const char *name,
+                                  struct pith_backend *be, size_t capacity, struct pith_error *err)
+{
+    const struct pith_shape *shape = &model->shape;
+    *s = (struct pith_scorer){0};
+    if (!model->blocks) PITH_TRY(pith_model_load_blocks(model, err));
+    struct pith_scorer n = {.model = model, .name = name, .capacity = capacity};
+    const size_t chunk = capacity < CHUNK ? capacity : CHUNK;
+    PITH_TRY(pith_session_init(&n.session, model, be, capacity, chunk, err));
+    n.rows = choose_rows(shape->vocab, capacity);
+    n.held = pith_alloc(capacity, sizeof *n.held);
+    n.hidden = pith_alloc(capacity, (size_t)shape->hidden * sizeof *n.hidden);
+    n.logits = pith_alloc_aligned(n.rows, (size_t)shape->vocab * sizeof *n.logits);
+    n.lse = pith_alloc(n.rows, sizeof *n.lse);
+    if (!n.held || !n.hidden || !n.logits || !n.lse) {
+        pith_scorer_free(&n);
+        return pith_fail_nomem(err, "scoring");
+    }
+    *s = n;
+    return PITH_OK;
+}
+
+void pith_scorer_free(struct pith_scorer *s)
+{
+    if (!s->model) return;
+    pith_session_free(&s->session);
+    pith_free(s->held);
+    pith_free(s->hidden);
+    pith_free(s->logits);
+    pith_free(s->lse);
+    *s = (struct pith_scorer){0};
+}
+
+enum pith_status pith_scorer_read(struct pith_scorer *s, const int32_t *ids, size_t n,
+                                  struct pith_error *err)
+{
+    const double start = pith_clock();
+    size_t same = 0;
+    while (same < n && same < s->session.length && ids[same] == s->held[same]) same++;
+    pith_session_rewind(&s->session, same);
+    enum pith_status status = PITH_OK;
+    if (same < n)
+        status = pith_session_append(&s->session, ids + same, n - same,
+                                     s->hidden + same * s->model->shape.hidden, err);
+    if (status == PITH_OK) memcpy(s->held + same, ids + same, (n - same) * sizeof *ids);
+    else pith_session_rewind(&s->session, 0);
+    s->seconds += pith_clock() - start;
+    return status;
+}
+
+enum pith_status pith_scorer_logits(struct pith_scorer *s, size_t first, size_t n, struct pith_error *err)
+{
+    const double start = pith_clock();
+    const struct pith_shape *shape = &s->model->shape;
+    struct pith_backend *be = s->session.backend;
+    PITH_TRY(pith_model_logits(s->model, be, s->hidden + first * shape->hidden, n, s->logits, err));
+    pith_logsumexp(be, s->logits, n, shape->vocab, s->lse);
+    s->seconds += pith_clock() - start;
+    for (size_t r = 0; r < n; r++)
+        if (!isfinite(s->lse[r]))
+            return pith_fail(err, PITH_NUMERIC, "the %s's logits at position %zu are not finite numbers",
+                             s->name, first + r);
+    return PITH_OK;
+}
+
+double pith_scorer_nll(const struct pith_scorer *s, size_t r, int32_t id)
+{
+    return s->lse[r] - (double)s->logits[r * s->model->shape.vocab + (size_t)id];
+}

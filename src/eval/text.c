@@ -1,0 +1,209 @@
+#include "eval/eval.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "eval/divergence.h"
+#include "eval/scorer.h"
+#include "eval/stats.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Everything of one measurement; arrays over windows and over scored positions. */
+struct run {
+    const struct pith_text_job *job;
+    struct pith_window *windows;
+    size_t count;                    /* of windows that are used */
+    size_t tokens, done;             /* positions to score; scored so far */
+    struct pith_scorer model, base;
+    int32_t *ids;                    /* of one window */
+    double *weight, *loss, *base_loss; /* [count]: means of a window */
+    float *kld;                      /* [tokens] */
+    bool *same_top;                  /* [rows] of the chunk at work */
+    size_t agreed;
+};
+
+/* One chunk of rows, compared by all threads. */
+struct chunk {
+    const struct pith_scorer *base, *model;
+    float *kld;
+    bool *same_top;
+};
+
+static void compare_row(void *ctx, size_t row, unsigned thread)
+{
+    (void)thread;
+    const struct chunk *c = ctx;
+    const size_t vocab = c->model->model->shape.vocab;
+    const float *p = c->base->logits + row * vocab, *q = c->model->logits + row * vocab;
+    c->kld[row] = (float)pith_kl_logits(p, c->base->lse[row], q, c->model->lse[row], vocab);
+    c->same_top[row] = pith_argmax(p, vocab) == pith_argmax(q, vocab);
+}
+
+static enum pith_status compare(struct run *r, size_t n, struct pith_error *err)
+{
+    struct chunk c = {&r->base, &r->model, r->kld + r->done, r->same_top};
+    pith_pool_run(pith_backend_pool(r->job->backend), n, compare_row, &c);
+    for (size_t i = 0; i < n; i++) {
+        r->agreed += r->same_top[i];
+        if (!isfinite(c.kld[i]))
+            return pith_fail(err, PITH_NUMERIC, "the divergence at a position is not a finite number");
+    }
+    return PITH_OK;
+}
+
+/* Scores positions from..from+n-1 of the window that both models have read, adding to the sums. */
+static enum pith_status score_rows(struct run *r, size_t from, size_t n, double sums[2],
+                                   struct pith_error *err)
+{
+    PITH_TRY(pith_scorer_logits(&r->model, from - 1, n, err));
+    if (r->job->baseline) PITH_TRY(pith_scorer_logits(&r->base, from - 1, n, err));
+    for (size_t i = 0; i < n; i++) {
+        sums[0] += pith_scorer_nll(&r->model, i, r->ids[from + i]);
+        if (r->job->baseline) sums[1] += pith_scorer_nll(&r->base, i, r->ids[from + i]);
+    }
+    if (r->job->baseline) PITH_TRY(compare(r, n, err));
+    r->done += n;
+    return PITH_OK;
+}
+
+static enum pith_status score_window(struct run *r, size_t index, struct pith_error *err)
+{
+    const struct pith_window *w = &r->windows[index];
+    memcpy(r->ids, r->job->ids + w->begin, w->length * sizeof *r->ids);
+    if (w->bos_first && r->job->bos >= 0) r->ids[0] = r->job->bos;
+    PITH_TRY(pith_scorer_read(&r->model, r->ids, w->length, err));
+    if (r->job->baseline) PITH_TRY(pith_scorer_read(&r->base, r->ids, w->length, err));
+    double sums[2] = {0};
+    for (size_t from = w->score_from; from < w->length; from += r->model.rows) {
+        const size_t left = w->length - from;
+        PITH_TRY(score_rows(r, from, left < r->model.rows ? left : r->model.rows, sums, err));
+    }
+    const double scored = (double)(w->length - w->score_from);
+    r->weight[index] = w->weight;
+    r->loss[index] = sums[0] / scored;
+    r->base_loss[index] = sums[1] / scored;
+    return PITH_OK;
+}
+
+static enum pith_status score_all(struct run *r, struct pith_error *err)
+{
+    double sum = 0, weight = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        PITH_TRY(score_window(r, i, err));
+        sum += r->weight[i] * r->loss[i];
+        weight += r->weight[i];
+        char what[80];
+        snprintf(what, sizeof what, "scoring, perplexity so far %.4g", exp(sum / weight));
+        PITH_TRY(pith_progress_step(r->job->progress, what, (double)(i + 1), (double)r->count, err));
+    }
+    return PITH_OK;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Quantile q of sorted values, linear between neighbours (what NumPy does by default). */
+static double quantile(const float *sorted, size_t n, double q)
+{
+    const double at = q * (double)(n - 1);
+    const size_t i = (size_t)at;
+    if (i + 1 >= n) return (double)sorted[n - 1];
+    const double part = at - (double)i;
+    return (double)sorted[i] * (1 - part) + (double)sorted[i + 1] * part;
+}
+
+static void summarize_baseline(struct run *r, struct pith_text_result *out)
+{
+    double sum = 0;
+    for (size_t i = 0; i < r->tokens; i++) sum += (double)r->kld[i];
+    qsort(r->kld, r->tokens, sizeof *r->kld, by_size);
+    out->has_baseline = true;
+    out->kld_mean = sum / (double)r->tokens;
+    out->kld_median = quantile(r->kld, r->tokens, 0.5);
+    out->kld_p99 = quantile(r->kld, r->tokens, 0.99);
+    out->kld_max = (double)r->kld[r->tokens - 1];
+    out->top1_agreement = (double)r->agreed / (double)r->tokens;
+    pith_weighted_se(r->base_loss, r->weight, r->count, &out->baseline_nll);
+    for (size_t i = 0; i < r->count; i++) r->base_loss[i] = r->loss[i] - r->base_loss[i];
+    pith_weighted_ci95(r->base_loss, r->weight, r->count, &out->nll_delta, &out->nll_delta_ci95);
+    out->verdict = pith_verdict_of(out->nll_delta_ci95);
+}
+
+static void summarize(struct run *r, struct pith_text_result *out)
+{
+    out->nll_se = pith_weighted_se(r->loss, r->weight, r->count, &out->nll);
+    out->perplexity = exp(out->nll);
+    out->perplexity_se = out->perplexity * out->nll_se;
+    out->tokens = r->tokens;
+    out->windows = r->count;
+    out->model_seconds = r->model.seconds;
+    if (r->job->baseline) summarize_baseline(r, out);
+}
+
+/* Drops the windows beyond max_tokens and counts what is left; the longest one is what must fit. */
+static size_t choose_windows(struct run *r, size_t all)
+{
+    size_t longest = 0;
+    const size_t most = r->job->max_tokens ? r->job->max_tokens : SIZE_MAX;
+    for (r->count = 0; r->count < all && r->tokens < most; r->count++) {
+        const struct pith_window *w = &r->windows[r->count];
+        r->tokens += w->length - w->score_from;
+        if (w->length > longest) longest = w->length;
+    }
+    return longest;
+}
+
+static enum pith_status prepare(struct run *r, struct pith_error *err)
+{
+    const struct pith_text_job *job = r->job;
+    if (job->baseline && job->baseline->shape.vocab != job->model->shape.vocab)
+        return pith_fail(err, PITH_ARG, "the baseline has %u tokens in its vocabulary, the model %u",
+                         job->baseline->shape.vocab, job->model->shape.vocab);
+    if (job->bos >= 0 && (uint32_t)job->bos >= job->model->shape.vocab)
+        return pith_fail(err, PITH_ARG, "BOS is %d, outside the vocabulary of %u", job->bos,
+                         job->model->shape.vocab);
+    size_t all;
+    PITH_TRY(pith_windows_make(job->convention, job->count, job->context, job->stride, &r->windows, &all,
+                               err));
+    const size_t longest = choose_windows(r, all);
+    PITH_TRY(pith_scorer_init(&r->model, job->model, "model", job->backend, longest, err));
+    if (job->baseline)
+        PITH_TRY(pith_scorer_init(&r->base, job->baseline, "baseline", job->backend, longest, err));
+    r->ids = pith_alloc(longest, sizeof *r->ids);
+    r->weight = pith_alloc(r->count, sizeof *r->weight);
+    r->loss = pith_alloc(r->count, sizeof *r->loss);
+    r->base_loss = pith_alloc(r->count, sizeof *r->base_loss);
+    r->kld = pith_alloc(job->baseline ? r->tokens : 0, sizeof *r->kld);
+    r->same_top = pith_alloc(r->model.rows, sizeof *r->same_top);
+    if (!r->ids || !r->weight || !r->loss || !r->base_loss || !r->kld || !r->same_top)
+        return pith_fail_nomem(err, "the losses of a text");
+    return PITH_OK;
+}
+
+enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_text_result *out,
+                                struct pith_error *err)
+{
+    const double start = pith_clock();
+    struct run r = {.job = job};
+    *out = (struct pith_text_result){0};
+    enum pith_status s = prepare(&r, err);
+    if (s == PITH_OK) s = score_all(&r, err);
+    if (s == PITH_OK) summarize(&r, out);
+    out->seconds = pith_clock() - start;
+    pith_scorer_free(&r.model);
+    pith_scorer_free(&r.base);
+    pith_free(r.windows);
+    pith_free(r.ids);
+    pith_free(r.weight);
+    pith_free(r.loss);
+    pith_free(r.base_loss);
+    pith_free(r.kld);
+    pith_free(r.same_top);
+    return s;
+}
