@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-enum pith_status pith_vector_load(const struct pith_model *m, const char *name, uint32_t n, float **out,
-                                  struct pith_error *err)
+enum pith_status pith_vector_load(const struct pith_model *m, const char *name, uint32_t n,
+                                  float **out, struct pith_error *err)
 {
     const struct pith_tensor *t;
     PITH_TRY(pith_checkpoint_get(m->checkpoint, name, 1, (const uint64_t[]){n}, &t, err));
@@ -19,8 +19,9 @@ enum pith_status pith_vector_load(const struct pith_model *m, const char *name, 
     return PITH_OK;
 }
 
-static enum pith_status load_dense(const struct pith_model *m, const char *module, enum pith_load how,
-                                   struct pith_linear_weights *out, struct pith_error *err)
+static enum pith_status load_dense(const struct pith_model *m, const char *module,
+                                   enum pith_load how, struct pith_linear_weights *out,
+                                   struct pith_error *err)
 {
     char name[PITH_TENSOR_NAME];
     (void)snprintf(name, sizeof name, "%s.weight", module);
@@ -28,8 +29,9 @@ static enum pith_status load_dense(const struct pith_model *m, const char *modul
     const uint64_t shape[] = {out->w.rows, out->w.cols};
     PITH_TRY(pith_checkpoint_get(m->checkpoint, name, 2, shape, &t, err));
     if (t->dtype != PITH_F32 && t->dtype != PITH_F16 && t->dtype != PITH_BF16)
-        return pith_fail(err, PITH_UNSUPPORTED, "%s: tensor %s is %s; F32, F16 and BF16 are supported",
-                         m->checkpoint->dir, name, pith_dtype_name(t->dtype));
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: tensor %s is %s; F32, F16 and BF16 are supported", m->checkpoint->dir,
+                         name, pith_dtype_name(t->dtype));
     out->w.dtype = t->dtype;
     out->w.dense = t->data;
     if (how == PITH_LOAD_MAPPED) return PITH_OK;
@@ -43,13 +45,14 @@ static enum pith_status load_dense(const struct pith_model *m, const char *modul
     return PITH_OK;
 }
 
-static enum pith_status load_weight(const struct pith_model *m, const char *module, enum pith_load how,
-                                    struct pith_linear_weights *out, struct pith_error *err)
+static enum pith_status load_weight(const struct pith_model *m, const char *module,
+                                    enum pith_load how, struct pith_linear_weights *out,
+                                    struct pith_error *err)
 {
     if (m->container) {
         bool found = false;
-        PITH_TRY(m->container->load(m->container_state, m->checkpoint, module, out->w.rows, out->w.cols,
-                                    &out->q, &found, err));
+        PITH_TRY(m->container->load(m->container_state, m->checkpoint, module, out->w.rows,
+                                    out->w.cols, &out->q, &found, err));
         if (found) {
             out->w.quant = &out->q;
             return PITH_OK;
@@ -81,8 +84,8 @@ void pith_linear_free(struct pith_linear_weights *w)
     *w = (struct pith_linear_weights){0};
 }
 
-static enum pith_status load_parts(const struct pith_model *m, enum pith_load how, struct pith_block *b,
-                                   struct pith_error *err)
+static enum pith_status load_parts(const struct pith_model *m, enum pith_load how,
+                                   struct pith_block *b, struct pith_error *err)
 {
     char name[PITH_TENSOR_NAME], tensor[PITH_TENSOR_NAME + 8];
     for (int i = 0; i < PITH_ROLE_COUNT; i++) {

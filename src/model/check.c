@@ -1,5 +1,5 @@
-/* What a checkpoint must hold and may hold. A weight that nobody reads is as wrong as one that is missing:
- * the model would run, and be another. */
+/* What a checkpoint must hold and may hold. A weight that nobody reads is as wrong as one that
+ * is missing: the model would run, and be another. */
 #include "base/mem.h"
 #include "model/load.h"
 
@@ -12,14 +12,15 @@ struct check {
     bool *known; /* [c->count] */
 };
 
-static enum pith_status fail_missing(const struct check *k, const char *name, struct pith_error *err)
+static enum pith_status fail_missing(const struct check *k, const char *name,
+                                     struct pith_error *err)
 {
     return pith_fail(err, PITH_FORMAT, "%s: tensor %s is missing", k->c->dir, name);
 }
 
 /* Marks a tensor that must be there in that shape. */
-static enum pith_status need(struct check *k, const char *name, unsigned dims, const uint64_t *shape,
-                             struct pith_error *err)
+static enum pith_status need(struct check *k, const char *name, unsigned dims,
+                             const uint64_t *shape, struct pith_error *err)
 {
     if (!pith_checkpoint_find(k->c, name)) return fail_missing(k, name, err);
     const struct pith_tensor *t;
@@ -53,8 +54,8 @@ static enum pith_status check_stray_bias(const struct check *k, const struct pit
     return PITH_OK;
 }
 
-/* A linear of a quantized checkpoint: whatever its container stores under the module's name. What it needs
- * is checked when it is loaded. */
+/* A linear of a quantized checkpoint: whatever its container stores under the module's name.
+ * What it needs is checked when it is loaded. */
 static enum pith_status need_module(struct check *k, const char *module, bool bias,
                                     struct pith_error *err)
 {
@@ -74,8 +75,8 @@ static enum pith_status need_module(struct check *k, const char *module, bool bi
     return fail_missing(k, prefix, err);
 }
 
-static enum pith_status check_linear(struct check *k, const char *module, uint32_t rows, uint32_t cols,
-                                     bool bias, struct pith_error *err)
+static enum pith_status check_linear(struct check *k, const char *module, uint32_t rows,
+                                     uint32_t cols, bool bias, struct pith_error *err)
 {
     char name[PITH_TENSOR_NAME + 8];
     if (bias) {
@@ -108,8 +109,8 @@ static enum pith_status check_layer(struct check *k, uint32_t layer, struct pith
     return PITH_OK;
 }
 
-/* A stored head beside "tie_word_embeddings": equal bytes are the tied head, others are a head of its own
- * (transformers 5 decides so; engines that drop it would compute another model). */
+/* A stored head beside "tie_word_embeddings": equal bytes are the tied head, others are a head
+ * of its own (transformers 5 decides so; engines that drop it would compute another model). */
 static enum pith_status check_head(struct check *k, struct pith_error *err)
 {
     struct pith_shape *s = &k->m->shape;
@@ -133,8 +134,8 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Tensors that no forward pass needs: rotary frequencies are computed, and scales for a quantized KV cache
- * are nothing to a cache in float32. */
+/* Tensors that no forward pass needs: rotary frequencies are computed, and scales for a
+ * quantized KV cache are nothing to a cache in float32. */
 static bool may_ignore(const struct check *k, const char *name)
 {
     static const char *const scales[] = {".self_attn.q_scale", ".self_attn.k_scale",

@@ -24,14 +24,16 @@ static void prepare_rope(const struct pith_pass *p, size_t n)
     struct pith_scratch *s = p->scratch;
     if (s->rope_model == p->model && s->rope_start == p->start && s->rope_rows >= n) return;
     const struct pith_model *m = p->model;
-    pith_rope_table(m->inv_freq, m->shape.head_dim / 2, m->rope_factor, p->start, n, s->cos, s->sin);
+    pith_rope_table(m->inv_freq, m->shape.head_dim / 2, m->rope_factor, p->start, n, s->cos,
+                    s->sin);
     s->rope_model = m;
     s->rope_start = p->start;
     s->rope_rows = n;
 }
 
 /* Normalises (Qwen3) and rotates the heads of one of q and k, in place. */
-static void place_heads(const struct pith_pass *p, float *x, size_t n, uint32_t heads, const float *norm)
+static void place_heads(const struct pith_pass *p, float *x, size_t n, uint32_t heads,
+                        const float *norm)
 {
     const struct pith_shape *s = &p->model->shape;
     if (norm) pith_rmsnorm(p->backend, x, n * heads, s->head_dim, norm, s->eps, x);
@@ -84,8 +86,8 @@ enum pith_status pith_block_attention(const struct pith_pass *p, const struct pi
     return PITH_OK;
 }
 
-void pith_block_mlp(const struct pith_pass *p, const struct pith_block *b, const float *normed, size_t n,
-                    float *out, bool *stopped)
+void pith_block_mlp(const struct pith_pass *p, const struct pith_block *b, const float *normed,
+                    size_t n, float *out, bool *stopped)
 {
     struct pith_scratch *w = p->scratch;
     bool stop = tapped(p, PITH_SITE_GATE_UP, normed, n);

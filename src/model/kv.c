@@ -40,7 +40,8 @@ static bool layout(const struct pith_shape *shape, size_t rows, float *base, str
     size_t used = 0;
     for (size_t i = 0; i < PITH_COUNT(parts); i++) {
         size_t n;
-        if (!pith_mul_size(rows, parts[i].width, &n) || !pith_add_size(n, LINE - 1, &n)) return false;
+        if (!pith_mul_size(rows, parts[i].width, &n)) return false;
+        if (!pith_add_size(n, LINE - 1, &n)) return false;
         if (base) *parts[i].part = base + used;
         if (!pith_add_size(used, n / LINE * LINE, &used)) return false;
     }
@@ -49,8 +50,8 @@ static bool layout(const struct pith_shape *shape, size_t rows, float *base, str
     return true;
 }
 
-enum pith_status pith_scratch_init(struct pith_scratch *s, const struct pith_shape *shape, size_t rows,
-                                   struct pith_error *err)
+enum pith_status pith_scratch_init(struct pith_scratch *s, const struct pith_shape *shape,
+                                   size_t rows, struct pith_error *err)
 {
     *s = (struct pith_scratch){.rows = rows};
     if (rows == 0) return pith_fail(err, PITH_ARG, "work space for no tokens");

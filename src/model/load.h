@@ -7,11 +7,12 @@
 /* Longest tensor name that the architectures make, with room. */
 #define PITH_TENSOR_NAME 192
 
-/* Fails unless the checkpoint's tensors are those that arch and shape need: none missing, none of another
- * shape, none unknown. May clear shape->tied (see pith_model_open). */
+/* Fails unless the checkpoint's tensors are those that arch and shape need: none missing, none
+ * of another shape, none unknown. May clear shape->tied (see pith_model_open). */
 enum pith_status pith_model_check_tensors(struct pith_model *m, struct pith_error *err);
 
-/* Matrix `module`.weight (rows x cols), quantized or dense, and its bias. On failure *out owns nothing. */
+/* Matrix `module`.weight (rows x cols), quantized or dense, and its bias. On failure *out owns
+ * nothing. */
 enum pith_status pith_linear_load(const struct pith_model *m, const char *module, uint32_t rows,
                                   uint32_t cols, bool bias, enum pith_load how,
                                   struct pith_linear_weights *out, struct pith_error *err);
@@ -19,7 +20,7 @@ enum pith_status pith_linear_load(const struct pith_model *m, const char *module
 void pith_linear_free(struct pith_linear_weights *w);
 
 /* Vector `name` of n values as owned float32 (pith_free() it). */
-enum pith_status pith_vector_load(const struct pith_model *m, const char *name, uint32_t n, float **out,
-                                  struct pith_error *err);
+enum pith_status pith_vector_load(const struct pith_model *m, const char *name, uint32_t n,
+                                  float **out, struct pith_error *err);
 
 #endif

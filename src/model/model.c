@@ -88,20 +88,20 @@ void pith_model_close(struct pith_model *m)
     pith_free(m);
 }
 
-enum pith_status pith_model_embed(const struct pith_model *m, const int32_t *ids, size_t n, float *x,
-                                  struct pith_error *err)
+enum pith_status pith_model_embed(const struct pith_model *m, const int32_t *ids, size_t n,
+                                  float *x, struct pith_error *err)
 {
     for (size_t i = 0; i < n; i++) {
         if (ids[i] < 0 || (uint32_t)ids[i] >= m->shape.vocab)
-            return pith_fail(err, PITH_ARG, "token id %d is outside the vocabulary of %u", (int)ids[i],
-                             m->shape.vocab);
+            return pith_fail(err, PITH_ARG, "token id %d is outside the vocabulary of %u",
+                             (int)ids[i], m->shape.vocab);
         pith_weight_decode(&m->embed, (uint32_t)ids[i], 1, x + i * m->shape.hidden);
     }
     return PITH_OK;
 }
 
-enum pith_status pith_model_logits(const struct pith_model *m, struct pith_backend *be, const float *x,
-                                   size_t n, float *logits, struct pith_error *err)
+enum pith_status pith_model_logits(const struct pith_model *m, struct pith_backend *be,
+                                   const float *x, size_t n, float *logits, struct pith_error *err)
 {
     (void)err;
     const size_t hidden = m->shape.hidden, vocab = m->shape.vocab;

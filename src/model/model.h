@@ -1,8 +1,8 @@
 /* model/model.h: a checkpoint that can compute: embedding, blocks, final norm, head.
  *
- * A model borrows its checkpoint's mapping: dense weights are used where they lie. Quantized linears are
- * read by their container into struct pith_qmat when a block is loaded. Thread-compatible: one thread at a
- * time per model. */
+ * A model borrows its checkpoint's mapping: dense weights are used where they lie. Quantized
+ * linears are read by their container into struct pith_qmat when a block is loaded.
+ * Thread-compatible: one thread at a time per model. */
 #ifndef PITH_MODEL_MODEL_H
 #define PITH_MODEL_MODEL_H
 
@@ -36,18 +36,19 @@ struct pith_model {
     struct pith_weight embed, head;         /* head is embed when tied */
     struct pith_linear_weights embed_store, head_store; /* what embed and head point into */
     float *final_norm;
-    float *head_rows;                       /* [PITH_HEAD_ROWS][hidden], scratch of pith_model_logits */
+    float *head_rows;                       /* [PITH_HEAD_ROWS][hidden], for pith_model_logits */
     double *inv_freq;                       /* [head_dim / 2] */
     double rope_factor;
     struct pith_block *blocks;              /* [layers] when kept, else NULL */
 };
 
-/* Opens a checkpoint folder and checks that every tensor the architecture needs is there, in the right
- * shape, and that there is none it does not know (rotary inv_freq buffers aside; in a quantized checkpoint
- * a linear may have tensors of any suffix, and KV-cache scales are allowed). Loads no block.
+/* Opens a checkpoint folder and checks that every tensor the architecture needs is there, in the
+ * right shape, and that there is none it does not know (rotary inv_freq buffers aside; in a
+ * quantized checkpoint a linear may have tensors of any suffix, and KV-cache scales are allowed).
+ * Loads no block.
  *
- * When config.json ties the head and lm_head.weight is stored all the same, transformers 5 is followed:
- * equal tensors are tied, a different one is used as it is (shape.tied becomes false). */
+ * When config.json ties the head and lm_head.weight is stored all the same, transformers 5 is
+ * followed: equal tensors are tied, a different one is used as it is (shape.tied becomes false). */
 enum pith_status pith_model_open(const char *dir, struct pith_model **out, struct pith_error *err);
 void pith_model_close(struct pith_model *m);
 
@@ -55,8 +56,8 @@ enum pith_load {
     PITH_LOAD_MAPPED, /* dense weights point into the checkpoint */
     PITH_LOAD_FLOAT   /* dense weights are copied to owned float32: the quantizer may change them */
 };
-/* Loads one layer. Quantized linears stay quantized either way. *out must not move afterwards (its weights
- * point into it); on failure it owns nothing. */
+/* Loads one layer. Quantized linears stay quantized either way. *out must not move afterwards
+ * (its weights point into it); on failure it owns nothing. */
 enum pith_status pith_block_load(const struct pith_model *m, uint32_t layer, enum pith_load how,
                                  struct pith_block *out, struct pith_error *err);
 void pith_block_free(struct pith_block *b);
@@ -76,8 +77,8 @@ enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_shape *s, ui
                               size_t capacity, struct pith_error *err);
 void pith_kv_free(struct pith_kv *kv);
 
-/* Work space for a forward pass of up to `rows` tokens at once. It serves one model: cos and sin of the
- * rows last asked for are kept from block to block. */
+/* Work space for a forward pass of up to `rows` tokens at once. It serves one model: cos and sin
+ * of the rows last asked for are kept from block to block. */
 struct pith_scratch {
     size_t rows;
     float *norm, *q, *att, *gate, *up, *out, *cos, *sin; /* one allocation behind; att is q */
@@ -85,12 +86,13 @@ struct pith_scratch {
     const struct pith_model *rope_model; /* cos and sin hold rope_rows rows of it from rope_start */
     size_t rope_start, rope_rows;
 };
-enum pith_status pith_scratch_init(struct pith_scratch *s, const struct pith_shape *shape, size_t rows,
-                                   struct pith_error *err);
+enum pith_status pith_scratch_init(struct pith_scratch *s, const struct pith_shape *shape,
+                                   size_t rows, struct pith_error *err);
 void pith_scratch_free(struct pith_scratch *s);
 uint64_t pith_scratch_bytes(const struct pith_shape *shape, size_t rows);
 
-/* Sees each site's input x[n][dim] before its linears read it; returning true ends the block's pass. */
+/* Sees each site's input x[n][dim] before its linears read it; returning true ends the block's
+ * pass. */
 typedef bool pith_tap_fn(void *ctx, enum pith_site site, const float *x, size_t n, size_t dim);
 
 /* Where in the sequence a call stands and what it may use. */
@@ -105,8 +107,8 @@ struct pith_pass {
     void *tap_ctx;
 };
 
-/* x[n][hidden] becomes the block's output, in place; n <= scratch->rows. *stopped (may be NULL) tells that
- * the tap ended the pass; x is then unchanged up to the point reached (intermediate). */
+/* x[n][hidden] becomes the block's output, in place; n <= scratch->rows. *stopped (may be NULL)
+ * tells that the tap ended the pass; x is then unchanged up to the point reached (intermediate). */
 enum pith_status pith_block_forward(const struct pith_pass *p, const struct pith_block *b, float *x,
                                     size_t n, bool *stopped, struct pith_error *err);
 
@@ -114,18 +116,18 @@ enum pith_status pith_block_forward(const struct pith_pass *p, const struct pith
 enum pith_status pith_block_attention(const struct pith_pass *p, const struct pith_block *b,
                                       const float *normed, size_t n, float *out, bool *stopped,
                                       struct pith_error *err);
-void pith_block_mlp(const struct pith_pass *p, const struct pith_block *b, const float *normed, size_t n,
-                    float *out, bool *stopped);
+void pith_block_mlp(const struct pith_pass *p, const struct pith_block *b, const float *normed,
+                    size_t n, float *out, bool *stopped);
 
 /* Embedding rows of ids into x[n][hidden]. PITH_ARG for an id outside the vocabulary. */
-enum pith_status pith_model_embed(const struct pith_model *m, const int32_t *ids, size_t n, float *x,
-                                  struct pith_error *err);
+enum pith_status pith_model_embed(const struct pith_model *m, const int32_t *ids, size_t n,
+                                  float *x, struct pith_error *err);
 /* logits[n][vocab] of hidden rows x[n][hidden] (final norm applied here; x is not changed). */
-enum pith_status pith_model_logits(const struct pith_model *m, struct pith_backend *be, const float *x,
-                                   size_t n, float *logits, struct pith_error *err);
+enum pith_status pith_model_logits(const struct pith_model *m, struct pith_backend *be,
+                                   const float *x, size_t n, float *logits, struct pith_error *err);
 
-/* A sequence being read: appends n ids (any n; longer ones go in chunks) and leaves the hidden rows of all
- * n in x[n][hidden] (before the final norm). Needs m->blocks. */
+/* A sequence being read: appends n ids (any n; longer ones go in chunks) and leaves the hidden
+ * rows of all n in x[n][hidden] (before the final norm). Needs m->blocks. */
 struct pith_session {
     struct pith_model *model;
     struct pith_backend *backend;
@@ -133,8 +135,9 @@ struct pith_session {
     struct pith_scratch scratch;
     size_t length; /* tokens so far */
 };
-enum pith_status pith_session_init(struct pith_session *s, struct pith_model *m, struct pith_backend *be,
-                                   size_t capacity, size_t chunk, struct pith_error *err);
+enum pith_status pith_session_init(struct pith_session *s, struct pith_model *m,
+                                   struct pith_backend *be, size_t capacity, size_t chunk,
+                                   struct pith_error *err);
 void pith_session_free(struct pith_session *s);
 /* Forgets all tokens beyond `length`. */
 void pith_session_rewind(struct pith_session *s, size_t length);

@@ -15,8 +15,8 @@ static enum pith_status read_positive(const json_t *obj, const char *key, double
     PITH_TRY(pith_json_get_real(obj, key, value, where, err));
     if (isnan(*value)) return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is missing", where, key);
     if (!(*value > lo && *value <= hi))
-        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, not above %g and at most %g", where, key,
-                         *value, lo, hi);
+        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, not above %g and at most %g", where,
+                         key, *value, lo, hi);
     return PITH_OK;
 }
 
@@ -45,7 +45,8 @@ static enum pith_status read_llama3(const json_t *obj, int64_t max_position, str
     PITH_TRY(read_positive(obj, "high_freq_factor", 0, 1e6, &r->high_freq, err));
     if (r->high_freq <= r->low_freq)
         return pith_fail(err, PITH_FORMAT,
-                         "rope parameters: \"high_freq_factor\" %g is not above \"low_freq_factor\" %g",
+                         "rope parameters: \"high_freq_factor\" %g is not above "
+                         "\"low_freq_factor\" %g",
                          r->high_freq, r->low_freq);
     return PITH_OK;
 }
@@ -80,7 +81,8 @@ static enum pith_status read_yarn(const json_t *obj, int64_t max_position, struc
         given = yarn_temperature(r->factor, m) / yarn_temperature(r->factor, m_all);
     if (isnan(given)) return PITH_OK;
     if (!(given > 0 && given <= 1e6))
-        return pith_fail(err, PITH_FORMAT, "rope parameters: attention factor %g makes no sense", given);
+        return pith_fail(err, PITH_FORMAT, "rope parameters: attention factor %g makes no sense",
+                         given);
     r->attention_factor = given;
     return PITH_OK;
 }
@@ -121,7 +123,8 @@ static enum pith_status refuse_partial(const json_t *obj, const char *where, str
     PITH_TRY(pith_json_get_real(obj, "partial_rotary_factor", &part, where, err));
     if (part != 1)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s: \"partial_rotary_factor\" %g: rotating a part of a head is not supported",
+                         "%s: \"partial_rotary_factor\" %g: rotating a part of a head is not "
+                         "supported",
                          where, part);
     return PITH_OK;
 }
@@ -134,13 +137,15 @@ static enum pith_status refuse_nested(const json_t *obj, const char *where, stru
     json_object_foreach((json_t *)obj, key, v) {
         if (json_is_object(v))
             return pith_fail(err, PITH_UNSUPPORTED,
-                             "%s: rope parameters for \"%s\" layers alone are not supported", where, key);
+                             "%s: rope parameters for \"%s\" layers alone are not supported", where,
+                             key);
     }
     return PITH_OK;
 }
 
-static enum pith_status read_original_max(const json_t *config, const json_t *obj, const char *where,
-                                          int64_t max_position, int64_t *out, struct pith_error *err)
+static enum pith_status read_original_max(const json_t *config, const json_t *obj,
+                                          const char *where, int64_t max_position, int64_t *out,
+                                          struct pith_error *err)
 {
     static const char key[] = "original_max_position_embeddings";
     *out = max_position;
@@ -149,7 +154,8 @@ static enum pith_status read_original_max(const json_t *config, const json_t *ob
 }
 
 static enum pith_status read_typed(const json_t *config, const json_t *obj, const char *where,
-                                   int64_t max_position, struct pith_rope *rope, struct pith_error *err)
+                                   int64_t max_position, struct pith_rope *rope,
+                                   struct pith_error *err)
 {
     const char *name = "default";
     PITH_TRY(pith_json_get_str(obj, "type", &name, where, err));
@@ -216,7 +222,8 @@ static void scale_llama3(const struct pith_rope *rope, uint32_t head_dim, double
 /* The (fractional) pair that turns `turns` times within the original context. */
 static double yarn_pair(const struct pith_rope *rope, uint32_t head_dim, double turns)
 {
-    return (double)head_dim * log((double)rope->original_max / (turns * 2 * pi)) / (2 * log(rope->theta));
+    const double turned = (double)rope->original_max / (turns * 2 * pi);
+    return (double)head_dim * log(turned) / (2 * log(rope->theta));
 }
 
 /* YaRN (Peng et al. 2023, section 3.2): pairs that turn often are kept, those that turn seldom are
@@ -231,7 +238,7 @@ static void scale_yarn(const struct pith_rope *rope, uint32_t head_dim, double *
     }
     if (low < 0) low = 0;
     if (high > (double)head_dim - 1) high = (double)head_dim - 1;
-    if (low == high) high += 0.001; /* as the reference implementation avoids the division by zero */
+    if (low == high) high += 0.001; /* the reference implementation's way around 0 / 0 */
     for (uint32_t i = 0; i < head_dim / 2; i++) {
         const float f = (float)inv_freq[i];
         float ramp = ((float)i - (float)low) / (float)(high - low);

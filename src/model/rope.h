@@ -1,17 +1,19 @@
-/* model/rope.h: rotary position embedding (Su et al. 2021): its parameters in config.json and its angles. */
+/* model/rope.h: rotary position embedding (Su et al. 2021): its parameters in config.json and
+ * its angles. */
 #ifndef PITH_MODEL_ROPE_H
 #define PITH_MODEL_ROPE_H
 
 #include "model/shape.h"
 
-/* Reads "rope_scaling" or "rope_parameters" (the first that says something) with "rope_type" or "type",
- * and "rope_theta" there or at the top. PITH_UNSUPPORTED for another type, for rotation of a part of a
- * head and for parameters by layer type; PITH_FORMAT for values that make no sense. */
+/* Reads "rope_scaling" or "rope_parameters" (the first that says something) with "rope_type" or
+ * "type", and "rope_theta" there or at the top. PITH_UNSUPPORTED for another type, for rotation
+ * of a part of a head and for parameters by layer type; PITH_FORMAT for values that make no
+ * sense. */
 enum pith_status pith_rope_read(const json_t *config, const char *where, int64_t max_position,
                                 struct pith_rope *rope, struct pith_error *err);
 
-/* cos and sin [n][half] of positions start..start+n-1, times factor. The angle is rounded to float32, as
- * in the reference implementation. */
+/* cos and sin [n][half] of positions start..start+n-1, times factor. The angle is rounded to
+ * float32, as in the reference implementation. */
 void pith_rope_table(const double *inv_freq, size_t half, double factor, size_t start, size_t n,
                      float *cos_out, float *sin_out);
 

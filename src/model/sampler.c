@@ -10,7 +10,8 @@ struct candidate {
 };
 
 enum pith_status pith_sampler_init(struct pith_sampler *s, size_t vocab, float temperature,
-                                   uint32_t top_k, float top_p, uint64_t seed, struct pith_error *err)
+                                   uint32_t top_k, float top_p, uint64_t seed,
+                                   struct pith_error *err)
 {
     *s = (struct pith_sampler){.temperature = temperature, .top_k = top_k, .top_p = top_p,
                                .vocab = vocab};
@@ -40,9 +41,10 @@ static int32_t largest(const float *logits, size_t vocab)
     return best;
 }
 
-/* Weights relative to the largest logit, which gets 1 even where the difference would be NaN (inf - inf)
- * or the temperature is too small for it. Returns the number of candidates. */
-static size_t weigh(const struct pith_sampler *s, const float *logits, float max, struct candidate *c)
+/* Weights relative to the largest logit, which gets 1 even where the difference would be NaN
+ * (inf - inf) or the temperature is too small for it. Returns the number of candidates. */
+static size_t weigh(const struct pith_sampler *s, const float *logits, float max,
+                    struct candidate *c)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->vocab; i++) {
@@ -87,8 +89,9 @@ static void pop(struct candidate *c, size_t n)
     sift_down(c, n - 1, 0);
 }
 
-/* Moves the candidates that the filters keep to the end of c[n], the heaviest last, and returns their
- * number. A heap gives them in order, so the cost grows with what is kept and not with a sort of all. */
+/* Moves the candidates that the filters keep to the end of c[n], the heaviest last, and returns
+ * their number. A heap gives them in order, so the cost grows with what is kept and not with a
+ * sort of all. */
 static size_t filter(const struct pith_sampler *s, struct candidate *c, size_t n)
 {
     const size_t limit = s->top_k > 0 && s->top_k < n ? s->top_k : n;

@@ -1,5 +1,6 @@
-/* model/sampler.h: the next token from logits: greedy, or temperature, top-k, top-p (nucleus, Holtzman et
- * al. 2020), reproducible by seed. Filters apply in the order top-k, top-p, after the temperature. */
+/* model/sampler.h: the next token from logits: greedy, or temperature, top-k, top-p (nucleus,
+ * Holtzman et al. 2020), reproducible by seed. Filters apply in the order top-k, top-p, after
+ * the temperature. */
 #ifndef PITH_MODEL_SAMPLER_H
 #define PITH_MODEL_SAMPLER_H
 
@@ -17,13 +18,14 @@ struct pith_sampler {
     void *scratch;     /* [vocab], owned */
     size_t vocab;
 };
-/* PITH_ARG for an empty vocabulary, a temperature below 0 or not finite, or top_p outside 0..1. The most
- * likely token is kept whatever top_k and top_p say. */
+/* PITH_ARG for an empty vocabulary, a temperature below 0 or not finite, or top_p outside 0..1.
+ * The most likely token is kept whatever top_k and top_p say. */
 enum pith_status pith_sampler_init(struct pith_sampler *s, size_t vocab, float temperature,
-                                   uint32_t top_k, float top_p, uint64_t seed, struct pith_error *err);
+                                   uint32_t top_k, float top_p, uint64_t seed,
+                                   struct pith_error *err);
 void pith_sampler_free(struct pith_sampler *s);
-/* The chosen id for logits[vocab]; allocates nothing. NaN logits are never chosen: -1 when there is nothing
- * else. Infinite ones are: +inf beats all, equal ones share. */
+/* The chosen id for logits[vocab]; allocates nothing. NaN logits are never chosen: -1 when there
+ * is nothing else. Infinite ones are: +inf beats all, equal ones share. */
 int32_t pith_sampler_next(struct pith_sampler *s, const float *logits);
 
 #endif

@@ -1,7 +1,8 @@
 #include "model/model.h"
 
-enum pith_status pith_session_init(struct pith_session *s, struct pith_model *m, struct pith_backend *be,
-                                   size_t capacity, size_t chunk, struct pith_error *err)
+enum pith_status pith_session_init(struct pith_session *s, struct pith_model *m,
+                                   struct pith_backend *be, size_t capacity, size_t chunk,
+                                   struct pith_error *err)
 {
     *s = (struct pith_session){.model = m, .backend = be};
     if (!m->blocks) return pith_fail(err, PITH_ARG, "the blocks of the model are not loaded");
@@ -25,7 +26,8 @@ void pith_session_rewind(struct pith_session *s, size_t length)
 }
 
 /* One chunk through all blocks; x[n][hidden] in place. */
-static enum pith_status run_chunk(struct pith_session *s, float *x, size_t n, struct pith_error *err)
+static enum pith_status run_chunk(struct pith_session *s, float *x, size_t n,
+                                  struct pith_error *err)
 {
     struct pith_pass pass = {.backend = s->backend, .model = s->model, .scratch = &s->scratch,
                              .kv = &s->kv, .start = s->length};

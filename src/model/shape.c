@@ -41,7 +41,8 @@ static enum pith_status read_dtype(const json_t *config, const char *where, enum
         return PITH_OK;
     }
     return pith_fail(err, PITH_UNSUPPORTED,
-                     "%s: \"%s\" \"%s\" is not supported (float32, float16, bfloat16)", where, key, name);
+                     "%s: \"%s\" \"%s\" is not supported (float32, float16, bfloat16)", where, key,
+                     name);
 }
 
 static const struct pith_arch *find_arch(const char *name, const char *model_type)
@@ -55,8 +56,8 @@ static const struct pith_arch *find_arch(const char *name, const char *model_typ
     return NULL;
 }
 
-static enum pith_status pick_arch(const json_t *config, const char *where, const struct pith_arch **arch,
-                                  struct pith_error *err)
+static enum pith_status pick_arch(const json_t *config, const char *where,
+                                  const struct pith_arch **arch, struct pith_error *err)
 {
     const json_t *list = json_object_get(config, "architectures");
     const char *name = NULL, *type = NULL;
@@ -64,12 +65,13 @@ static enum pith_status pick_arch(const json_t *config, const char *where, const
         return pith_fail(err, PITH_FORMAT, "%s: \"architectures\" is not a list", where);
     if (json_array_size(list) > 0) {
         name = json_string_value(json_array_get(list, 0));
-        if (!name) return pith_fail(err, PITH_FORMAT, "%s: \"architectures\"[0] is not a string", where);
+        if (!name) return pith_fail(err, PITH_FORMAT, "%s: \"architectures\"[0] is not a string",
+                                    where);
     }
     PITH_TRY(pith_json_get_str(config, "model_type", &type, where, err));
     if (!name && !type)
-        return pith_fail(err, PITH_FORMAT, "%s: neither \"architectures\" nor \"model_type\" is there",
-                         where);
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: neither \"architectures\" nor \"model_type\" is there", where);
     *arch = find_arch(name, type);
     if (!*arch)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: architecture \"%s\" is not supported", where,
@@ -77,8 +79,9 @@ static enum pith_status pick_arch(const json_t *config, const char *where, const
     return PITH_OK;
 }
 
-enum pith_status pith_shape_read(const json_t *config, const char *where, const struct pith_arch **arch,
-                                 struct pith_shape *shape, struct pith_error *err)
+enum pith_status pith_shape_read(const json_t *config, const char *where,
+                                 const struct pith_arch **arch, struct pith_shape *shape,
+                                 struct pith_error *err)
 {
     if (!json_is_object(config))
         return pith_fail(err, PITH_FORMAT, "%s: not a JSON object", where);

@@ -38,17 +38,20 @@ struct pith_shape {
 
 struct pith_arch;
 
-/* Reads the shape for the architecture that config names ("architectures"[0], else "model_type").
- * PITH_UNSUPPORTED names an unknown architecture or feature (activation, rope type); PITH_FORMAT a value
- * that makes no sense. Every size is bounded, so that no product of two of them overflows 64 bits. */
-enum pith_status pith_shape_read(const json_t *config, const char *where, const struct pith_arch **arch,
-                                 struct pith_shape *shape, struct pith_error *err);
+/* Reads the shape for the architecture that config names ("architectures"[0], else
+ * "model_type"). PITH_UNSUPPORTED names an unknown architecture or feature (activation, rope
+ * type); PITH_FORMAT a value that makes no sense. Every size is bounded, so that no product of
+ * two of them overflows 64 bits. */
+enum pith_status pith_shape_read(const json_t *config, const char *where,
+                                 const struct pith_arch **arch, struct pith_shape *shape,
+                                 struct pith_error *err);
 
 /* Whether config states the dtype of the weights; without it pith_shape_read() reports F32. */
 bool pith_shape_has_dtype(const json_t *config);
 
-/* Inverse frequencies [head_dim / 2] with the scaling applied; *attention_factor multiplies cos and sin.
- * Computed in float32 steps like the reference implementation's, since models were trained with those. */
+/* Inverse frequencies [head_dim / 2] with the scaling applied; *attention_factor multiplies cos
+ * and sin. Computed in float32 steps like the reference implementation's, since models were
+ * trained with those. */
 void pith_rope_frequencies(const struct pith_rope *rope, uint32_t head_dim, double *inv_freq,
                            double *attention_factor);
 

@@ -38,8 +38,9 @@ const struct pith_site_info pith_family_sites[PITH_SITE_COUNT] = {
 };
 
 /* An integer in 1..hi; a missing key is an error when absent is 0. */
-static enum pith_status read_size(const json_t *config, const char *where, const char *key, int64_t hi,
-                                  uint32_t absent, uint32_t *out, struct pith_error *err)
+static enum pith_status read_size(const json_t *config, const char *where, const char *key,
+                                  int64_t hi, uint32_t absent, uint32_t *out,
+                                  struct pith_error *err)
 {
     int64_t n = absent;
     PITH_TRY(pith_json_get_int(config, key, 1, hi, &n, where, err));
@@ -63,7 +64,8 @@ static enum pith_status read_heads(const json_t *config, const char *where,
                        as_heads ? s->heads : d->kv_heads, &s->kv_heads, err));
     if (s->kv_heads > s->heads || s->heads % s->kv_heads != 0)
         return pith_fail(err, PITH_FORMAT,
-                         "%s: \"num_attention_heads\" %u is not a multiple of \"num_key_value_heads\" %u",
+                         "%s: \"num_attention_heads\" %u is not a multiple of "
+                         "\"num_key_value_heads\" %u",
                          where, s->heads, s->kv_heads);
     uint32_t head_dim = d->head_dim;
     if (head_dim == 0 && s->hidden % s->heads == 0) head_dim = s->hidden / s->heads;
@@ -74,21 +76,23 @@ static enum pith_status read_heads(const json_t *config, const char *where,
                          where, s->hidden, s->heads);
     PITH_TRY(read_size(config, where, "head_dim", MAX_HEAD_DIM, head_dim, &s->head_dim, err));
     if (s->head_dim % 2 != 0)
-        return pith_fail(err, PITH_FORMAT, "%s: the head dimension %u is odd, rotary positions need pairs",
-                         where, s->head_dim);
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: the head dimension %u is odd, rotary positions need pairs", where,
+                         s->head_dim);
     if ((uint64_t)s->heads * s->head_dim > MAX_WIDTH)
         return pith_fail(err, PITH_FORMAT, "%s: %u heads of %u are wider than %d", where, s->heads,
                          s->head_dim, (int)MAX_WIDTH);
     return PITH_OK;
 }
 
-static enum pith_status read_activation(const json_t *config, const char *where, struct pith_error *err)
+static enum pith_status read_activation(const json_t *config, const char *where,
+                                        struct pith_error *err)
 {
     const char *act = "silu";
     PITH_TRY(pith_json_get_str(config, "hidden_act", &act, where, err));
     if (strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0)
-        return pith_fail(err, PITH_UNSUPPORTED, "%s: activation \"%s\" is not supported (silu)", where,
-                         act);
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: activation \"%s\" is not supported (silu)",
+                         where, act);
     return PITH_OK;
 }
 
@@ -108,7 +112,8 @@ enum pith_status pith_family_read(const json_t *config, const char *where,
     PITH_TRY(read_activation(config, where, err));
     PITH_TRY(pith_json_get_real(config, "rms_norm_eps", &s->eps, where, err));
     if (!(s->eps >= 0 && s->eps < 1))
-        return pith_fail(err, PITH_FORMAT, "%s: \"rms_norm_eps\" is %g, outside 0..1", where, s->eps);
+        return pith_fail(err, PITH_FORMAT, "%s: \"rms_norm_eps\" is %g, outside 0..1", where,
+                         s->eps);
     PITH_TRY(pith_json_get_bool(config, "tie_word_embeddings", &s->tied, where, err));
     return pith_rope_read(config, where, s->max_position, &s->rope, err);
 }
@@ -139,13 +144,13 @@ enum pith_status pith_family_read_layer_types(const json_t *config, const char *
             return pith_fail(err, PITH_FORMAT, "%s: \"layer_types\"[%u] is not a string", where, i);
         const bool sliding = strcmp(name, "sliding_attention") == 0;
         if (!sliding && strcmp(name, "full_attention") != 0)
-            return pith_fail(err, PITH_UNSUPPORTED, "%s: layer type \"%s\" is not supported", where, name);
+            return pith_fail(err, PITH_UNSUPPORTED, "%s: layer type \"%s\" is not supported", where,
+                             name);
         if (sliding && *from == shape->layers) *from = i;
         if (!sliding && *from < i)
             return pith_fail(err, PITH_UNSUPPORTED,
-                             "%s: \"layer_types\": full attention (layer %u) after sliding attention "
-                             "(layer %u) is not supported",
-                             where, i, *from);
+                             "%s: \"layer_types\": full attention (layer %u) after sliding "
+                             "attention (layer %u) is not supported", where, i, *from);
     }
     return PITH_OK;
 }
@@ -163,7 +168,8 @@ enum pith_status pith_family_read_qwen_window(const json_t *config, const char *
     if (!use) window = 0;
     if (given && from < shape->layers && window == 0)
         return pith_fail(err, PITH_FORMAT,
-                         "%s: \"layer_types\" has sliding attention, but no sliding window is in use",
+                         "%s: \"layer_types\" has sliding attention, but no sliding window is in "
+                         "use",
                          where);
     if (!given) from = first < (int64_t)shape->layers ? (uint32_t)first : shape->layers;
     if (window == 0 || from >= shape->layers) return PITH_OK;

@@ -1,6 +1,6 @@
-/* model/arch/family.h: what the architectures that descend from Llama share: a pre-norm block of grouped
- * attention with rotary positions and a SwiGLU feed-forward, its names and its sites. An architecture's
- * file says only where it differs. */
+/* model/arch/family.h: what the architectures that descend from Llama share: a pre-norm block of
+ * grouped attention with rotary positions and a SwiGLU feed-forward, its names and its sites. An
+ * architecture's file says only where it differs. */
 #ifndef PITH_MODEL_ARCH_FAMILY_H
 #define PITH_MODEL_ARCH_FAMILY_H
 
@@ -31,8 +31,8 @@ enum pith_status pith_family_read(const json_t *config, const char *where,
 enum pith_status pith_family_read_window(const json_t *config, const char *where, uint32_t absent,
                                          uint32_t *window, struct pith_error *err);
 
-/* "layer_types": *from is the first layer with sliding attention (shape->layers: none), *given tells
- * whether the key is there. PITH_UNSUPPORTED when full attention follows sliding. */
+/* "layer_types": *from is the first layer with sliding attention (shape->layers: none), *given
+ * tells whether the key is there. PITH_UNSUPPORTED when full attention follows sliding. */
 enum pith_status pith_family_read_layer_types(const json_t *config, const char *where,
                                               const struct pith_shape *shape, bool *given,
                                               uint32_t *from, struct pith_error *err);

@@ -1,8 +1,8 @@
 /* Llama 2, 3 and everything that took their shape. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where, struct pith_shape *shape,
-                                   struct pith_error *err)
+static enum pith_status read_shape(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.max_position = 2048};
     bool attention_bias = false;

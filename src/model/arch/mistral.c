@@ -1,8 +1,8 @@
 /* Mistral: Llama with a sliding window in all layers. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where, struct pith_shape *shape,
-                                   struct pith_error *err)
+static enum pith_status read_shape(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.kv_heads = 8, .max_position = 4096 * 32};
     bool given;
@@ -13,7 +13,7 @@ static enum pith_status read_shape(const json_t *config, const char *where, stru
     /* Engines disagree on layer types here: only what means the same to all is taken. */
     if (given && from != (shape->window ? 0 : shape->layers))
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s: \"layer_types\" of a Mistral model other than \"sliding_window\" says are "
+                         "%s: \"layer_types\" that differ from what \"sliding_window\" says are "
                          "not supported",
                          where);
     return PITH_OK;

@@ -1,8 +1,8 @@
 /* Qwen3: q and k are normalised head by head before they are rotated. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where, struct pith_shape *shape,
-                                   struct pith_error *err)
+static enum pith_status read_shape(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.kv_heads = 32, .head_dim = 128,
                                                          .max_position = 32768};
