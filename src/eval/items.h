@@ -1,0 +1,35 @@
+/* eval/items.h: a multiple-choice file, read and encoded. */
+#ifndef PITH_EVAL_ITEMS_H
+#define PITH_EVAL_ITEMS_H
+
+#include "tok/tokenizer.h"
+
+/* One sequence: context and choice; the ids from `score_from` on are the choice's. */
+struct pith_item_choice {
+    size_t first, length; /* in ids */
+    size_t score_from;    /* > 0 */
+};
+
+struct pith_item {
+    size_t line;          /* in the file, from 1 */
+    size_t first, count;  /* in choices */
+    size_t answer;        /* < count */
+};
+
+struct pith_items {
+    struct pith_item *item;
+    size_t count, item_cap;
+    struct pith_item_choice *choice;
+    size_t choices, choice_cap;
+    struct pith_ids ids;
+    size_t longest;       /* tokens of the longest sequence */
+};
+
+/* Reads JSON lines as eval.h describes; blank lines are skipped, `limit` > 0 stops after that many items.
+ * PITH_FORMAT names the line; also when there is no item, or one is longer than max_length tokens. On
+ * failure *out owns nothing. */
+enum pith_status pith_items_read(const char *path, const struct pith_tokenizer *t, size_t limit,
+                                 size_t max_length, struct pith_items *out, struct pith_error *err);
+void pith_items_free(struct pith_items *items);
+
+#endif
