@@ -32,22 +32,25 @@ struct pith_qmat {
     uint32_t *g_idx;                  /* NULL: c / group */
 };
 
-/* Allocates codes (zeroed), scales and, when asym, zeros. group 0 means cols. On failure *q owns nothing.
- * PITH_ARG when a size is 0 or too large, or the format has no codes of at most 8 bits. */
+/* Allocates codes, scales and, when asym, zeros, all zeroed. group 0 means cols; a group above cols makes one
+ * group. On failure *q owns nothing. PITH_ARG when a size is 0 or too large, the format has no codes of at
+ * most 8 bits (block formats have none), scales go by block or token, or asym is not of integers. */
 enum pith_status pith_qmat_init(struct pith_qmat *q, uint32_t rows, uint32_t cols,
                                 const struct pith_grid *grid, enum pith_dtype scale_dtype,
                                 struct pith_error *err);
 /* Frees what q owns and zeroes it. */
 void pith_qmat_free(struct pith_qmat *q);
 
-/* Bytes that a matrix of that shape takes (the number that memory estimates use). */
+/* Bytes that pith_qmat_init() allocates for that shape (the number that memory estimates use); 0 when it would
+ * refuse the grid's format, SIZE_MAX when the size does not fit. */
 size_t pith_qmat_bytes(uint32_t rows, uint32_t cols, const struct pith_grid *grid);
 
 /* One row's codes, unpacked to a byte each / packed from a byte each. */
 void pith_qmat_get_codes(const struct pith_qmat *q, uint32_t row, uint8_t *codes);
 void pith_qmat_set_codes(struct pith_qmat *q, uint32_t row, const uint8_t *codes);
-/* `count` codes of `bits` from a little-endian bit stream starting at `first`, and back: the primitive of
- * every dense packing. Bits of dst outside the range are kept. */
+/* `count` codes of `bits` (1..8) from a little-endian bit stream, starting at code `first` (that is, at bit
+ * first * bits), and back: the primitive of every dense packing. Touches no byte of the stream that holds
+ * none of these codes; put keeps the bits outside the range and ignores upper bits of a code. */
 void pith_bits_get(const uint8_t *stream, size_t first, unsigned bits, size_t count, uint8_t *codes);
 void pith_bits_put(uint8_t *stream, size_t first, unsigned bits, size_t count, const uint8_t *codes);
 
@@ -63,11 +66,12 @@ void pith_qmat_decode(const struct pith_qmat *q, uint32_t row, uint32_t n, float
 /* Bits per weight with scales (of scale_dtype), zeros (of the format's bits) and g_idx (32) counted. */
 double pith_qmat_bits_per_weight(const struct pith_qmat *q);
 
-/* Equal in everything that W depends on (g_idx NULL equals its identity). */
+/* Equal in everything that W depends on: the format, every code, and every weight's scale and zero, to the
+ * bit. How scales are shared may differ (g_idx NULL equals its identity, one scale equals many alike). */
 bool pith_qmat_equal(const struct pith_qmat *a, const struct pith_qmat *b);
 
-/* PITH_FORMAT when a scale is not finite, a zero is out of range or g_idx points past the groups: what a
- * reader calls on numbers that came from a file. */
+/* PITH_FORMAT when a scale is not finite, a zero is out of range, g_idx points past the groups or a code
+ * (of FP8) means NaN or infinity: what a reader calls on numbers that came from a file. */
 enum pith_status pith_qmat_check(const struct pith_qmat *q, struct pith_error *err);
 
 /* One linear's matrix [rows=out, cols=in], in whatever form it is held. */

@@ -1,0 +1,99 @@
+/* The registry of formats and the table of storage types. */
+#include "num/format.h"
+
+#include "base/mem.h"
+#include "num/codecs.h"
+
+#include <string.h>
+
+static const struct pith_format formats[] = {
+#define PITH_ELEMENT(id, name, aliases, summary, kind, bits, exponent, mantissa, max, decode, encode) \
+    {id, name, aliases, summary, PITH_KIND_##kind, bits, exponent, mantissa, max, 1, NULL, NULL,      \
+     decode, encode},
+#define PITH_BLOCK(id, name, aliases, summary, bits, max, block, element, scale) \
+    {id, name, aliases, summary, PITH_KIND_BLOCK, bits, 0, 0, max, block, element, scale, NULL, NULL},
+#include "num/formats.def"
+#undef PITH_ELEMENT
+#undef PITH_BLOCK
+};
+
+static const struct {
+    const char *name;
+    unsigned bits;
+} dtypes[] = {
+#define PITH_DTYPE(id, name, bits) [PITH_##id] = {name, bits},
+#include "num/dtypes.def"
+#undef PITH_DTYPE
+};
+_Static_assert(PITH_COUNT(dtypes) == PITH_DTYPE_COUNT, "every dtype has its row");
+
+const struct pith_format *pith_formats(size_t *count)
+{
+    *count = PITH_COUNT(formats);
+    return formats;
+}
+
+/* ASCII only: what is a letter must not depend on the locale. */
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static bool same_word(const char *word, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (name[i] == '\0' || lower(word[i]) != lower(name[i])) return false;
+    return name[n] == '\0';
+}
+
+static bool among(const char *words, const char *name)
+{
+    while (*words) {
+        const size_t n = strcspn(words, " ");
+        if (n && same_word(words, n, name)) return true;
+        words += n;
+        words += strspn(words, " ");
+    }
+    return false;
+}
+
+const struct pith_format *pith_format_find(const char *name)
+{
+    for (size_t i = 0; i < PITH_COUNT(formats); i++)
+        if (among(formats[i].name, name) || among(formats[i].aliases, name)) return &formats[i];
+    return NULL;
+}
+
+const struct pith_format *pith_format_by_id(uint16_t id)
+{
+    for (size_t i = 0; i < PITH_COUNT(formats); i++)
+        if (formats[i].id == id) return &formats[i];
+    return NULL;
+}
+
+double pith_format_bits(const struct pith_format *f)
+{
+    if (f->kind != PITH_KIND_BLOCK) return f->bits;
+    const struct pith_format *scale = pith_format_find(f->scale);
+    return f->bits + (double)scale->bits / f->block;
+}
+
+const char *pith_dtype_name(enum pith_dtype t)
+{
+    return (size_t)t < PITH_COUNT(dtypes) ? dtypes[t].name : "?";
+}
+
+unsigned pith_dtype_bits(enum pith_dtype t)
+{
+    return (size_t)t < PITH_COUNT(dtypes) ? dtypes[t].bits : 0;
+}
+
+bool pith_dtype_find(const char *name, enum pith_dtype *out)
+{
+    for (size_t i = 0; i < PITH_COUNT(dtypes); i++) {
+        if (strcmp(dtypes[i].name, name) != 0) continue;
+        *out = (enum pith_dtype)i;
+        return true;
+    }
+    return false;
+}
