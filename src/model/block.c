@@ -12,7 +12,7 @@ enum pith_status pith_vector_load(const struct pith_model *m, const char *name, 
     if (!v) return pith_fail_nomem(err, name);
     if (!pith_dtype_decode(t->dtype, t->data, n, v)) {
         pith_free(v);
-        return pith_fail(err, PITH_UNSUPPORTED, "%s: tensor %s is %s, not a float vector",
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: tensor \"%s\" is %s, not a float vector",
                          m->checkpoint->dir, name, pith_dtype_name(t->dtype));
     }
     *out = v;
@@ -30,7 +30,7 @@ static enum pith_status load_dense(const struct pith_model *m, const char *modul
     PITH_TRY(pith_checkpoint_get(m->checkpoint, name, 2, shape, &t, err));
     if (t->dtype != PITH_F32 && t->dtype != PITH_F16 && t->dtype != PITH_BF16)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s: tensor %s is %s; F32, F16 and BF16 are supported", m->checkpoint->dir,
+                         "%s: tensor \"%s\" is %s; F32, F16 and BF16 are supported", m->checkpoint->dir,
                          name, pith_dtype_name(t->dtype));
     out->w.dtype = t->dtype;
     out->w.dense = t->data;

@@ -12,17 +12,10 @@ struct check {
     bool *known; /* [c->count] */
 };
 
-static enum pith_status fail_missing(const struct check *k, const char *name,
-                                     struct pith_error *err)
-{
-    return pith_fail(err, PITH_FORMAT, "%s: tensor %s is missing", k->c->dir, name);
-}
-
 /* Marks a tensor that must be there in that shape. */
 static enum pith_status need(struct check *k, const char *name, unsigned dims,
                              const uint64_t *shape, struct pith_error *err)
 {
-    if (!pith_checkpoint_find(k->c, name)) return fail_missing(k, name, err);
     const struct pith_tensor *t;
     PITH_TRY(pith_checkpoint_get(k->c, name, dims, shape, &t, err));
     k->known[t - k->c->tensors] = true;
@@ -49,30 +42,28 @@ static enum pith_status check_stray_bias(const struct check *k, const struct pit
     for (uint64_t i = 0; i < t->bytes; i++)
         if (p[i] != 0)
             return pith_fail(err, PITH_FORMAT,
-                             "%s: tensor %s is not zero, but the architecture has no bias there",
-                             k->c->dir, t->name);
+                             "%s: tensor \"%.100s\" is not zero, but a %s has no bias there",
+                             k->c->dir, t->name, k->m->arch->name);
     return PITH_OK;
 }
 
-/* A linear of a quantized checkpoint: whatever its container stores under the module's name.
- * What it needs is checked when it is loaded. */
-static enum pith_status need_module(struct check *k, const char *module, bool bias,
+/* A linear of a quantized checkpoint: marks whatever its container stores under the module's name
+ * (*found: anything but a bias). What the container needs is checked when the linear is loaded. */
+static enum pith_status need_module(struct check *k, const char *module, bool bias, bool *found,
                                     struct pith_error *err)
 {
     char prefix[PITH_TENSOR_NAME];
     (void)snprintf(prefix, sizeof prefix, "%s.", module);
     const size_t length = strlen(prefix), first = lower_bound(k->c, prefix);
-    bool weight = false;
+    *found = false;
     for (size_t i = first; i < k->c->count; i++) {
         const struct pith_tensor *t = &k->c->tensors[i];
         if (strncmp(t->name, prefix, length) != 0) break;
         k->known[i] = true;
-        if (strcmp(t->name + length, "bias") != 0) weight = true;
+        if (strcmp(t->name + length, "bias") != 0) *found = true;
         else if (!bias) PITH_TRY(check_stray_bias(k, t, err));
     }
-    if (weight) return PITH_OK;
-    (void)snprintf(prefix, sizeof prefix, "%s.weight", module);
-    return fail_missing(k, prefix, err);
+    return PITH_OK;
 }
 
 static enum pith_status check_linear(struct check *k, const char *module, uint32_t rows,
@@ -83,7 +74,9 @@ static enum pith_status check_linear(struct check *k, const char *module, uint32
         (void)snprintf(name, sizeof name, "%s.bias", module);
         PITH_TRY(need(k, name, 1, (const uint64_t[]){rows}, err));
     }
-    if (k->m->container) return need_module(k, module, bias, err);
+    bool found = false;
+    if (k->m->container) PITH_TRY(need_module(k, module, bias, &found, err));
+    if (found) return PITH_OK;
     (void)snprintf(name, sizeof name, "%s.weight", module);
     return need(k, name, 2, (const uint64_t[]){rows, cols}, err);
 }
@@ -155,7 +148,7 @@ static enum pith_status check_all(struct check *k, struct pith_error *err)
     PITH_TRY(check_head(k, err));
     for (size_t i = 0; i < k->c->count; i++)
         if (!k->known[i] && !may_ignore(k, k->c->tensors[i].name))
-            return pith_fail(err, PITH_FORMAT, "%s: tensor %s is not part of a %s with this config",
+            return pith_fail(err, PITH_FORMAT, "%s: tensor \"%.100s\" is not part of a %s with this config",
                              k->c->dir, k->c->tensors[i].name, k->m->arch->name);
     return PITH_OK;
 }

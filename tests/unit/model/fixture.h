@@ -1,0 +1,114 @@
+/* Checkpoint folders made from a config and the weights of tests/golden/model. */
+#ifndef PITH_TEST_MODEL_FIXTURE_H
+#define PITH_TEST_MODEL_FIXTURE_H
+
+#include "base/cpu.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "model/model.h"
+#include "test.h"
+
+#include <math.h>
+#include <unistd.h>
+
+#define GOLDEN "tests/golden/model/"
+
+/* A golden case: its config (a new reference) and the name of its weights. */
+struct golden {
+    json_t *file;
+    json_t *config;      /* borrowed from file */
+    const char *weights; /* likewise */
+};
+
+static inline void golden_load(struct golden *g, const char *name)
+{
+    struct pith_error err = {0};
+    char path[256];
+    snprintf(path, sizeof path, GOLDEN "%s.json", name);
+    assert_ok(pith_json_load(path, 1 << 20, &g->file, &err), err);
+    g->config = json_object_get(g->file, "config");
+    g->weights = json_string_value(json_object_get(g->file, "weights"));
+    assert_non_null(g->config);
+    assert_non_null(g->weights);
+}
+
+static inline void golden_free(struct golden *g)
+{
+    json_decref(g->file);
+}
+
+/* A fresh folder with config.json and, unless weights is NULL, a link to those golden weights. */
+static inline char *folder_make(const json_t *config, const char *weights)
+{
+    struct pith_error err = {0};
+    char *dir = test_temp_dir(), path[600], target[600], cwd[400];
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    assert_ok(pith_json_save(path, config, &err), err);
+    if (weights) {
+        assert_non_null(getcwd(cwd, sizeof cwd));
+        snprintf(target, sizeof target, "%s/" GOLDEN "weights/%s.safetensors", cwd, weights);
+        snprintf(path, sizeof path, "%s/model.safetensors", dir);
+        assert_int_equal(symlink(target, path), 0);
+    }
+    return dir;
+}
+
+static inline void folder_remove(char *dir)
+{
+    struct pith_error err = {0};
+    assert_ok(pith_dir_remove(dir, &err), err);
+    free(dir);
+}
+
+/* A model ready to run, with its pool and backend. */
+struct rig {
+    struct pith_pool *pool;
+    struct pith_backend *backend;
+    struct pith_model *model;
+};
+
+static inline void rig_open(struct rig *r, const char *dir, unsigned threads)
+{
+    struct pith_error err = {0};
+    assert_ok(pith_pool_new(threads, &r->pool, &err), err);
+    assert_ok(pith_backend_new(r->pool, PITH_CPU_ALL, &r->backend, &err), err);
+    assert_ok(pith_model_open(dir, &r->model, &err), err);
+    assert_ok(pith_model_load_blocks(r->model, &err), err);
+}
+
+static inline void rig_close(struct rig *r)
+{
+    pith_model_close(r->model);
+    pith_backend_free(r->backend);
+    pith_pool_free(r->pool);
+}
+
+/* Logits of ids read in chunks of `chunk`, [n][vocab]; free() them. */
+static inline float *rig_logits(struct rig *r, const int32_t *ids, size_t n, size_t chunk)
+{
+    struct pith_error err = {0};
+    struct pith_session s;
+    const size_t hidden = r->model->shape.hidden, vocab = r->model->shape.vocab;
+    float *x = malloc(n * hidden * sizeof *x), *logits = malloc(n * vocab * sizeof *logits);
+    assert_ok(pith_session_init(&s, r->model, r->backend, n, chunk, &err), err);
+    assert_ok(pith_session_append(&s, ids, n, x, &err), err);
+    assert_ok(pith_model_logits(r->model, r->backend, x, n, logits, &err), err);
+    pith_session_free(&s);
+    free(x);
+    return logits;
+}
+
+/* The prompts of make_golden.py. */
+enum { PROMPT_VOCAB = 80, PROMPT_MAX = 40 };
+static inline size_t golden_prompt(unsigned which, int32_t *ids)
+{
+    const size_t n = which == 0 ? 40 : 25;
+    for (size_t i = 0; i < n; i++) {
+        const size_t id = which == 0 ? 7 * i * i + 3 * i + 1 : 5 * i * i + 11 * i + 62;
+        ids[i] = (int32_t)(id % PROMPT_VOCAB);
+    }
+    return n;
+}
+
+#endif

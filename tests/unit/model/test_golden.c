@@ -1,0 +1,193 @@
+/* The forward pass against transformers, on tiny random models of every architecture and variant
+ * (tests/golden/model/make_golden.py), and its invariances: chunks, threads, rewinding. */
+#include "unit/model/fixture.h"
+
+/* Difference to transformers that is allowed, relative to the range of its logits. Both sides sum
+ * in float32 in some order; measured differences are below 3e-6. */
+static const double tolerance = 1e-5;
+
+static void compare(const char *name, const float *logits, const float *expected, size_t count)
+{
+    float lo = expected[0], hi = expected[0];
+    double worst = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (expected[i] < lo) lo = expected[i];
+        if (expected[i] > hi) hi = expected[i];
+        const double d = fabs((double)logits[i] - (double)expected[i]);
+        if (!(d <= worst)) worst = d;
+    }
+    const double relative = worst / (double)(hi - lo);
+    print_message("%-20s %.1e\n", name, relative);
+    if (!(relative <= tolerance)) fail_msg("%s: logits differ by %g of their range", name, relative);
+}
+
+static void check_case(const char *name)
+{
+    struct pith_error err = {0};
+    struct golden g;
+    golden_load(&g, name);
+    char *dir = folder_make(g.config, g.weights), path[256];
+    struct rig r;
+    rig_open(&r, dir, 2);
+    int32_t ids[2][PROMPT_MAX];
+    const size_t n[2] = {golden_prompt(0, ids[0]), golden_prompt(1, ids[1])};
+    const size_t vocab = r.model->shape.vocab;
+
+    char *expected;
+    size_t bytes;
+    snprintf(path, sizeof path, GOLDEN "%s.logits", name);
+    assert_ok(pith_file_read(path, 1 << 20, &expected, &bytes, &err), err);
+    assert_int_equal(bytes, (n[0] + n[1]) * vocab * sizeof(float));
+    float *logits = malloc(bytes);
+    for (unsigned i = 0, at = 0; i < 2; at += (unsigned)(n[i] * vocab), i++) {
+        float *part = rig_logits(&r, ids[i], n[i], n[i]);
+        memcpy(logits + at, part, n[i] * vocab * sizeof(float));
+        /* Chunks and single tokens give the same bits. */
+        for (size_t chunk = 1; chunk < n[i]; chunk = chunk * 5) {
+            float *again = rig_logits(&r, ids[i], n[i], chunk);
+            assert_memory_equal(again, part, n[i] * vocab * sizeof(float));
+            free(again);
+        }
+        free(part);
+    }
+    float *wanted = malloc(bytes);
+    memcpy(wanted, expected, bytes);
+    compare(name, logits, wanted, bytes / sizeof(float));
+    free(wanted);
+    free(logits);
+    pith_free(expected);
+    rig_close(&r);
+    folder_remove(dir);
+    golden_free(&g);
+}
+
+static void every_case_equals_transformers(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    char **names;
+    size_t count, cases = 0;
+    assert_ok(pith_dir_list("tests/golden/model", &names, &count, &err), err);
+    for (size_t i = 0; i < count; i++) {
+        char *dot = strrchr(names[i], '.');
+        if (!dot || strcmp(dot, ".json") != 0) continue;
+        *dot = '\0';
+        check_case(names[i]);
+        cases++;
+    }
+    pith_names_free(names, count);
+    assert_true(cases >= 20);
+}
+
+/* A row of archs.def without a golden case would be an untested architecture. */
+static void every_architecture_has_a_case(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {"llama_mha", "mistral_window", "qwen2", "qwen3"};
+    size_t count;
+    const struct pith_arch *const *archs = pith_archs(&count);
+    for (size_t a = 0; a < count; a++) {
+        bool found = false;
+        for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+            struct golden g;
+            golden_load(&g, cases[i]);
+            const json_t *list = json_object_get(g.config, "architectures");
+            const char *name = json_string_value(json_array_get(list, 0));
+            found = found || strcmp(name, archs[a]->name) == 0;
+            golden_free(&g);
+        }
+        if (!found) fail_msg("no golden case for %s", archs[a]->name);
+    }
+}
+
+static void threads_do_not_change_a_bit(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {"llama_bias", "mistral_window", "qwen3", "qwen2_tied_f16"};
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct golden g;
+        golden_load(&g, cases[i]);
+        char *dir = folder_make(g.config, g.weights);
+        int32_t ids[PROMPT_MAX];
+        const size_t n = golden_prompt(0, ids);
+        float *first = NULL;
+        for (unsigned threads = 1; threads <= 3; threads++) {
+            struct rig r;
+            rig_open(&r, dir, threads);
+            float *logits = rig_logits(&r, ids, n, 16);
+            if (!first) first = logits;
+            else {
+                assert_memory_equal(logits, first, n * r.model->shape.vocab * sizeof(float));
+                free(logits);
+            }
+            rig_close(&r);
+        }
+        free(first);
+        folder_remove(dir);
+        golden_free(&g);
+    }
+}
+
+/* Two sessions of one model take turns; both are rewound, and nothing of the past shows. */
+static void sessions_rewind_and_do_not_mix(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    struct golden g;
+    golden_load(&g, "mistral_window");
+    char *dir = folder_make(g.config, g.weights);
+    struct rig r;
+    rig_open(&r, dir, 2);
+    const size_t hidden = r.model->shape.hidden;
+    int32_t a[PROMPT_MAX], b[PROMPT_MAX];
+    const size_t na = golden_prompt(0, a), nb = golden_prompt(1, b);
+    float *xa = malloc(na * hidden * sizeof *xa), *xb = malloc(nb * hidden * sizeof *xb);
+    float *again = malloc(na * hidden * sizeof *again);
+    struct pith_session s, t;
+    assert_ok(pith_session_init(&s, r.model, r.backend, na, 7, &err), err);
+    assert_ok(pith_session_init(&t, r.model, r.backend, na, 40, &err), err);
+    assert_ok(pith_session_append(&s, a, na, xa, &err), err);
+    assert_ok(pith_session_append(&t, b, nb, xb, &err), err);
+
+    pith_session_rewind(&s, 0);
+    assert_ok(pith_session_append(&s, b, nb, again, &err), err);
+    assert_memory_equal(again, xb, nb * hidden * sizeof *xb);
+    pith_session_rewind(&t, 0);
+    assert_ok(pith_session_append(&t, a, 13, again, &err), err);
+    assert_ok(pith_session_append(&t, b, nb, again, &err), err);
+    pith_session_rewind(&t, 13);
+    assert_int_equal(t.length, 13);
+    pith_session_rewind(&t, 99);
+    assert_int_equal(t.length, 13);
+    assert_ok(pith_session_append(&t, a + 13, na - 13, again + 13 * hidden, &err), err);
+    assert_memory_equal(again + 13 * hidden, xa + 13 * hidden, (na - 13) * hidden * sizeof *xa);
+
+    /* A full context and a bad id are refused and leave the session as it was. */
+    assert_int_equal(pith_session_append(&t, a, 1, again, &err), PITH_LIMIT);
+    err = (struct pith_error){0};
+    pith_session_rewind(&t, 5);
+    const int32_t bad[] = {3, PROMPT_VOCAB}, negative[] = {-1};
+    assert_int_equal(pith_session_append(&t, bad, 2, again, &err), PITH_ARG);
+    err = (struct pith_error){0};
+    assert_int_equal(pith_session_append(&t, negative, 1, again, &err), PITH_ARG);
+    assert_int_equal(t.length, 5);
+    pith_session_free(&s);
+    pith_session_free(&t);
+    free(xa);
+    free(xb);
+    free(again);
+    rig_close(&r);
+    folder_remove(dir);
+    golden_free(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_case_equals_transformers),
+        cmocka_unit_test(every_architecture_has_a_case),
+        cmocka_unit_test(threads_do_not_change_a_bit),
+        cmocka_unit_test(sessions_rewind_and_do_not_mix),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
