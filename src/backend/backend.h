@@ -2,7 +2,9 @@
  *
  * Everything here is the exact mode of DESIGN.md: float32, each output element summed by fused
  * multiply-adds in a fixed order. So results are the same bits for any thread count and any instruction
- * set, and do not depend on which other rows or columns are computed in the same call. */
+ * set, and do not depend on which other rows or columns are computed in the same call; the one exception
+ * is pith_linear, which adds in another order when n is below PITH_LINEAR_FEW. No BLAS library is used: their
+ * sums are cut up by thread count and CPU model, so their last bits depend on the machine. */
 #ifndef PITH_BACKEND_BACKEND_H
 #define PITH_BACKEND_BACKEND_H
 
@@ -25,7 +27,8 @@ const char *pith_backend_cpu(const struct pith_backend *b);
 /* Bytes of scratch that a backend with that many threads holds (for memory estimates). */
 size_t pith_backend_bytes(unsigned threads);
 
-/* C[m][n] = A[m][k] * B[k][n], or C += / C -=. Strides in elements let either operand be transposed:
+/* C[m][n] = A[m][k] * B[k][n], or C += / C -=, C(i, j) = fma(+-A(i, p), B(p, j), C(i, j)) for p = 0, 1, ... from
+ * 0 or from C. C overlaps neither A nor B. Strides in elements let either operand be transposed:
  * A(i, p) = a[i * a_rs + p * a_cs], B(p, j) = b[p * b_rs + j * b_cs], C(i, j) = c[i * ldc + j]. */
 struct pith_gemm {
     size_t m, n, k;
@@ -38,15 +41,22 @@ struct pith_gemm {
     bool accumulate; /* C += A B; otherwise C is overwritten */
     bool negate;     /* with accumulate: C -= A B */
 };
-/* Over all threads. Not from inside a pool task. */
+/* Over all threads, as everything below. Not from inside a pool task. */
 void pith_gemm(struct pith_backend *b, const struct pith_gemm *g);
 
 /* y[n][rows] = x[n][cols] * W^T + bias (bias NULL or [rows]). Decodes W a panel at a time, so a quantized
- * or 16-bit matrix is never expanded whole. For n = 1 the cost is one pass over the stored weights. */
+ * or 16-bit matrix is never expanded whole. For n = 1 the cost is one pass over the stored weights.
+ *
+ * An element is one chain of multiply-adds over the columns in order, as in pith_gemm, when n is at least
+ * PITH_LINEAR_FEW. Below, where reading W is what takes time, it is a dot product in 16 lanes (kern/ops.h): the
+ * last bits differ, but a row still does not depend on the others. The bias is added last. */
+enum { PITH_LINEAR_FEW = 4 };
 void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias, const float *x,
                  size_t n, float *y);
 
-/* h[d][d] += alpha * x^T x for x[n][d]; both triangles are kept equal. */
+/* h[d][d] += alpha * x^T x for x[n][d]; both triangles are kept equal (the lower one is overwritten by the
+ * upper). Sums are taken over 256 rows at a time, in order, and then h = fma(alpha, sum, h): so many rows lose
+ * little, and calls with multiples of 256 rows give the same bits as one call with all of them. */
 void pith_syrk(struct pith_backend *b, float *h, size_t d, const float *x, size_t n, float alpha);
 
 /* Factors a symmetric positive definite h[d][d] = R R^T in place, R upper triangular (the strict lower
@@ -69,7 +79,10 @@ void pith_silu_mul(struct pith_backend *b, float *gate, const float *up, size_t 
 void pith_rope(struct pith_backend *b, float *x, size_t n, size_t ldx, size_t heads, size_t head_dim,
                const float *cos, const float *sin);
 
-/* Causal attention of n queries at positions start..start+n-1 over keys and values 0..start+n-1. */
+/* Causal attention of n queries at positions start..start+n-1 over keys and values 0..start+n-1. A query's
+ * result does not depend on n: decoding gives the same bits as a whole prompt. PITH_NOMEM when the scores of a
+ * long context do not fit the backend's scratch and memory is out; below about 10,000 keys nothing is
+ * allocated for n = 1. */
 struct pith_attention {
     size_t n, start;
     size_t heads, kv_heads, head_dim; /* heads is a multiple of kv_heads */

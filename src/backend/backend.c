@@ -1,0 +1,70 @@
+#include "backend/parts.h"
+
+#include "base/cpu.h"
+#include "base/mem.h"
+
+enum {
+    TILE = PITH_TILE_ROWS_MAX * PITH_TILE_COLS_MAX,
+    ROWS = PITH_TILE_COLS_MAX * PITH_KC,
+    /* Floats a thread; every part is a multiple of 16, so that all stay aligned. */
+    THREAD_FLOATS = PITH_MC * PITH_KC + PITH_KC * PITH_NC + TILE + ROWS + PITH_SCORES +
+                    PITH_KC / 4
+};
+
+static void scratch_place(struct pith_scratch *s, float *at)
+{
+    s->a = at;
+    s->b = s->a + PITH_MC * PITH_KC;
+    s->tile = s->b + PITH_KC * PITH_NC;
+    s->rows = s->tile + TILE;
+    s->scores = s->rows + ROWS;
+    s->codes = (uint8_t *)(s->scores + PITH_SCORES);
+}
+
+enum pith_status pith_backend_new(struct pith_pool *pool, uint32_t cpu_mask, struct pith_backend **out,
+                                  struct pith_error *err)
+{
+    struct pith_backend *b = pith_zalloc(1, sizeof *b);
+    if (!b) return pith_fail_nomem(err, "the backend");
+    b->pool = pool;
+    b->threads = pith_pool_threads(pool);
+    b->mask = pith_cpu_detect() & cpu_mask;
+    pith_kern_select(b->mask, &b->kern);
+    b->scratch = pith_zalloc(b->threads, sizeof *b->scratch);
+    if (!b->scratch) goto fail_scratch;
+    b->memory = pith_alloc_aligned(b->threads, THREAD_FLOATS * sizeof(float));
+    if (!b->memory) goto fail_memory;
+    for (unsigned t = 0; t < b->threads; t++)
+        scratch_place(&b->scratch[t], (float *)b->memory + (size_t)t * THREAD_FLOATS);
+    *out = b;
+    return PITH_OK;
+fail_memory:
+    pith_free(b->scratch);
+fail_scratch:
+    pith_free(b);
+    return pith_fail_nomem(err, "the backend's scratch");
+}
+
+void pith_backend_free(struct pith_backend *b)
+{
+    if (!b) return;
+    pith_free(b->memory);
+    pith_free(b->scratch);
+    pith_free(b);
+}
+
+struct pith_pool *pith_backend_pool(const struct pith_backend *b)
+{
+    return b->pool;
+}
+
+const char *pith_backend_cpu(const struct pith_backend *b)
+{
+    return pith_cpu_name(b->mask);
+}
+
+size_t pith_backend_bytes(unsigned threads)
+{
+    return threads * (THREAD_FLOATS * sizeof(float) + sizeof(struct pith_scratch)) +
+           sizeof(struct pith_backend);
+}

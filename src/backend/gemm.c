@@ -1,0 +1,248 @@
+/* The blocked multiplication: C is cut into blocks, one a task; a task walks k in steps of PITH_KC, packs the
+ * operands of a step into panels as wide as the kernel's tile, and runs the kernel tile by tile.
+ *
+ *       packed A: panels of `tile_rows` rows           packed B: panels of `tile_cols` columns
+ *       +------+ p = 0: a00 a10 a20 ...                +--------+ p = 0: b00 b01 b02 ...
+ *       |  kc  | p = 1: a01 a11 a21 ...                |   kc   | p = 1: b10 b11 b12 ...
+ *
+ * Every element of C is one chain of fused multiply-adds in the order of p, continued through C from step
+ * to step, so neither blocks nor tiles nor threads show in the result. */
+#include "backend/parts.h"
+
+#include <string.h>
+
+/* Strided elements into panels of `width`: dst[p * width + i] = src[i * rs + p * cs]. Rows past `count`
+ * become zeros: the tile there is computed and dropped. */
+static void pack_panel(const struct pith_kern *k, const float *src, size_t rs, size_t cs, size_t count,
+                       size_t width, size_t kc, float *dst)
+{
+    if (count < width) memset(dst, 0, width * kc * sizeof *dst);
+    if (cs == 1) {
+        k->transpose(count, kc, src, rs, dst, width);
+    } else if (rs == 1) {
+        for (size_t p = 0; p < kc; p++) memcpy(dst + p * width, src + p * cs, count * sizeof *dst);
+    } else {
+        for (size_t p = 0; p < kc; p++)
+            for (size_t i = 0; i < count; i++) dst[p * width + i] = src[i * rs + p * cs];
+    }
+}
+
+static void pack_a(const struct pith_kern *k, const struct pith_mul *mul, const struct pith_block *at,
+                   size_t p, size_t kc, float *dst)
+{
+    const size_t width = k->tile_rows;
+    float *const start = dst;
+    for (size_t i = 0; i < at->m; i += width) {
+        const float *src = mul->a + (at->i + i) * mul->a_rs + p * mul->a_cs;
+        pack_panel(k, src, mul->a_rs, mul->a_cs, pith_min(width, at->m - i), width, kc, dst);
+        dst += width * kc;
+    }
+    if (!mul->negate_a) return;
+    for (float *x = start; x < dst; x++) *x = -*x;
+}
+
+static void pack_b(const struct pith_kern *k, const struct pith_scratch *s, const struct pith_mul *mul,
+                   const struct pith_block *at, size_t p, size_t kc)
+{
+    const size_t width = k->tile_cols;
+    float *dst = s->b;
+    for (size_t j = 0; j < at->n; j += width, dst += width * kc) {
+        const size_t count = pith_min(width, at->n - j);
+        if (mul->b) {
+            const float *src = mul->b + p * mul->b_rs + (at->j + j) * mul->b_cs;
+            pack_panel(k, src, mul->b_cs, mul->b_rs, count, width, kc, dst);
+            continue;
+        }
+        for (size_t r = 0; r < count; r++)
+            pith_source_segment(mul->source, k, s->codes, at->j + j + r, p, kc, s->rows + r * kc);
+        pack_panel(k, s->rows, kc, 1, count, width, kc, dst);
+    }
+}
+
+/* One tile at (i, j) of C, m x n of it wanted: in place where the whole tile is, else by way of s->tile. */
+struct tile {
+    size_t i, j, m, n;
+};
+
+static void copy_tile(const struct pith_mul *mul, const struct tile *t, float *tile, size_t ld, bool out)
+{
+    for (size_t i = 0; i < t->m; i++) {
+        const size_t row = t->i + i;
+        const size_t skip = mul->upper && row > t->j ? row - t->j : 0;
+        if (skip >= t->n) continue;
+        float *c = mul->c + row * mul->ldc + t->j + skip, *x = tile + i * ld + skip;
+        if (out)
+            memcpy(c, x, (t->n - skip) * sizeof *c);
+        else
+            memcpy(x, c, (t->n - skip) * sizeof *c);
+    }
+}
+
+static void run_tile(const struct pith_kern *k, const struct pith_scratch *s, const struct pith_mul *mul,
+                     const struct tile *t, const float *a, const float *b, size_t kc,
+                     enum pith_tile_mode mode)
+{
+    const size_t rows = k->tile_rows, cols = k->tile_cols;
+    const bool below = mul->upper && t->i + t->m > t->j + 1; /* some of it is below the diagonal */
+    if (t->m == rows && t->n == cols && !below) {
+        k->gemm_tile(kc, a, b, cols, mul->c + t->i * mul->ldc + t->j, mul->ldc, mode, mul->alpha);
+        return;
+    }
+    memset(s->tile, 0, rows * cols * sizeof *s->tile);
+    if (mode != PITH_TILE_SET) copy_tile(mul, t, s->tile, cols, false);
+    k->gemm_tile(kc, a, b, cols, s->tile, cols, mode, mul->alpha);
+    copy_tile(mul, t, s->tile, cols, true);
+}
+
+/* All tiles of one packed block of A against the packed block of B. */
+static void run_tiles(const struct pith_kern *k, const struct pith_scratch *s,
+                      const struct pith_mul *mul, const struct pith_block *at, size_t kc,
+                      enum pith_tile_mode mode)
+{
+    const size_t rows = k->tile_rows, cols = k->tile_cols;
+    for (size_t j = 0; j < at->n; j += cols) {
+        for (size_t i = 0; i < at->m; i += rows) {
+            const struct tile t = {.i = at->i + i,
+                                   .j = at->j + j,
+                                   .m = pith_min(rows, at->m - i),
+                                   .n = pith_min(cols, at->n - j)};
+            if (mul->upper && t.i >= t.j + t.n) break;
+            run_tile(k, s, mul, &t, s->a + i * kc, s->b + j * kc, kc, mode);
+        }
+    }
+}
+
+static void fill_zero(const struct pith_mul *mul, const struct pith_block *at)
+{
+    for (size_t i = 0; i < at->m; i++)
+        memset(mul->c + (at->i + i) * mul->ldc + at->j, 0, at->n * sizeof *mul->c);
+}
+
+static void add_bias(const struct pith_mul *mul, const struct pith_block *at)
+{
+    for (size_t i = 0; i < at->m; i++) {
+        float *c = mul->c + (at->i + i) * mul->ldc + at->j;
+        for (size_t j = 0; j < at->n; j++) c[j] += mul->bias[at->j + j];
+    }
+}
+
+static void mirror(const struct pith_kern *k, const struct pith_mul *mul, const struct pith_block *at)
+{
+    float *c = mul->c;
+    const size_t ld = mul->ldc;
+    if (at->i + at->m <= at->j) {
+        k->transpose(at->m, at->n, c + at->i * ld + at->j, ld, c + at->j * ld + at->i, ld);
+        return;
+    }
+    for (size_t i = at->i; i < at->i + at->m; i++)
+        for (size_t j = at->j > i ? at->j : i + 1; j < at->j + at->n; j++) c[j * ld + i] = c[i * ld + j];
+}
+
+void pith_mul_block(const struct pith_kern *k, const struct pith_scratch *s, const struct pith_mul *mul,
+                    const struct pith_block *block)
+{
+    if (mul->upper && block->i >= block->j + block->n) return;
+    const size_t mc = PITH_MC - PITH_MC % k->tile_rows;
+    const bool fresh = !mul->accumulate && !mul->scaled;
+    if (mul->k == 0 && fresh) fill_zero(mul, block);
+    for (size_t p = 0; p < mul->k; p += PITH_KC) {
+        const size_t kc = pith_min(PITH_KC, mul->k - p);
+        const enum pith_tile_mode mode = mul->scaled       ? PITH_TILE_SCALE
+                                         : fresh && p == 0 ? PITH_TILE_SET
+                                                           : PITH_TILE_ADD;
+        pack_b(k, s, mul, block, p, kc);
+        for (size_t i = 0; i < block->m; i += mc) {
+            const struct pith_block at = {.i = block->i + i,
+                                          .j = block->j,
+                                          .m = pith_min(mc, block->m - i),
+                                          .n = block->n};
+            if (mul->upper && at.i >= at.j + at.n) break;
+            pack_a(k, mul, &at, p, kc, s->a);
+            run_tiles(k, s, mul, &at, kc, mode);
+        }
+    }
+    if (mul->bias) add_bias(mul, block);
+    if (mul->mirror) mirror(k, mul, block);
+}
+
+struct run {
+    struct pith_backend *b;
+    const struct pith_mul *mul;
+    size_t rows, cols; /* of a block */
+    size_t across;     /* blocks in a row of blocks */
+};
+
+static void run_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct run *r = ctx;
+    const struct pith_mul *mul = r->mul;
+    const size_t i = task / r->across * r->rows, j = task % r->across * r->cols;
+    const struct pith_block block = {.i = i,
+                                     .j = j,
+                                     .m = pith_min(r->rows, mul->m - i),
+                                     .n = pith_min(r->cols, mul->n - j)};
+    pith_mul_block(&r->b->kern, &r->b->scratch[thread], mul, &block);
+}
+
+static size_t blocks(size_t n, size_t size)
+{
+    return (n + size - 1) / size;
+}
+
+void pith_mul_run(struct pith_backend *b, const struct pith_mul *mul)
+{
+    if (mul->m == 0 || mul->n == 0) return;
+    /* Big blocks pack least; halve them until every thread has a few to take. */
+    enum { LEAST = 64, TASKS = 4 };
+    struct run r = {.b = b, .mul = mul, .rows = 8 * (size_t)PITH_MC, .cols = PITH_NC};
+    const size_t wanted = b->threads == 1 ? 1 : (size_t)b->threads * TASKS;
+    while (blocks(mul->m, r.rows) * blocks(mul->n, r.cols) < wanted &&
+           (r.rows > LEAST || r.cols > LEAST)) {
+        const bool wide = pith_min(r.cols, mul->n) >= pith_min(r.rows, mul->m);
+        if ((wide && r.cols > LEAST) || r.rows <= LEAST)
+            r.cols /= 2;
+        else
+            r.rows /= 2;
+    }
+    r.across = blocks(mul->n, r.cols);
+    pith_pool_run(b->pool, blocks(mul->m, r.rows) * r.across, run_task, &r);
+}
+
+void pith_gemm(struct pith_backend *b, const struct pith_gemm *g)
+{
+    const struct pith_mul mul = {.m = g->m,
+                                 .n = g->n,
+                                 .k = g->k,
+                                 .a = g->a,
+                                 .a_rs = g->a_rs,
+                                 .a_cs = g->a_cs,
+                                 .negate_a = g->negate,
+                                 .b = g->b,
+                                 .b_rs = g->b_rs,
+                                 .b_cs = g->b_cs,
+                                 .c = g->c,
+                                 .ldc = g->ldc,
+                                 .accumulate = g->accumulate};
+    pith_mul_run(b, &mul);
+}
+
+void pith_syrk(struct pith_backend *b, float *h, size_t d, const float *x, size_t n, float alpha)
+{
+    _Static_assert((int)PITH_SYRK_ROWS == (int)PITH_KC, "a step of k is what syrk adds at a time");
+    const struct pith_mul mul = {.m = d,
+                                 .n = d,
+                                 .k = n,
+                                 .a = x,
+                                 .a_rs = 1,
+                                 .a_cs = d,
+                                 .b = x,
+                                 .b_rs = d,
+                                 .b_cs = 1,
+                                 .c = h,
+                                 .ldc = d,
+                                 .scaled = true,
+                                 .alpha = alpha,
+                                 .upper = true,
+                                 .mirror = true};
+    pith_mul_run(b, &mul);
+}

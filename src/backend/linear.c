@@ -1,0 +1,87 @@
+/* pith_linear: many rows go through the blocked multiplication, few through dot products in lanes. */
+#include "backend/parts.h"
+
+struct few {
+    struct pith_backend *b;
+    const struct pith_source *source;
+    const float *bias, *x;
+    size_t n;
+    float *y;
+    size_t rows; /* of W a task */
+};
+
+/* A row of W as it is stored, against all rows of x. */
+static void dense_rows(const struct few *f, size_t row, size_t count)
+{
+    const struct pith_weight *w = f->source->w;
+    const struct pith_kern *k = &f->b->kern;
+    const size_t bytes = w->dtype == PITH_F32 ? 4 : 2;
+    pith_matvec_f32_fn *matvec = w->dtype == PITH_F32    ? k->matvec_f32
+                                 : w->dtype == PITH_BF16 ? k->matvec_bf16
+                                                         : k->matvec_f16;
+    const char *dense = (const char *)w->dense + row * w->cols * bytes;
+    for (size_t i = 0; i < f->n; i++)
+        matvec(count, w->cols, dense, w->cols, f->x + i * w->cols, f->y + i * w->rows + row);
+}
+
+static void quant_row(const struct few *f, const struct pith_scratch *s, size_t row)
+{
+    const struct pith_weight *w = f->source->w;
+    const struct pith_kern *k = &f->b->kern;
+    float acc[PITH_LINEAR_FEW][PITH_LANES] = {{0}};
+    for (size_t col = 0; col < w->cols; col += PITH_KC) {
+        const size_t n = pith_min(PITH_KC, w->cols - col);
+        pith_source_segment(f->source, k, s->codes, row, col, n, s->rows);
+        for (size_t i = 0; i < f->n; i++)
+            k->dot_acc(n, s->rows, f->x + i * w->cols + col, acc[i]);
+    }
+    for (size_t i = 0; i < f->n; i++) f->y[i * w->rows + row] = pith_lanes_sum(acc[i]);
+}
+
+static void few_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct few *f = ctx;
+    const struct pith_weight *w = f->source->w;
+    const size_t first = task * f->rows, count = pith_min(f->rows, w->rows - first);
+    if (w->quant)
+        for (size_t r = 0; r < count; r++) quant_row(f, &f->b->scratch[thread], first + r);
+    else
+        dense_rows(f, first, count);
+    if (!f->bias) return;
+    for (size_t i = 0; i < f->n; i++)
+        for (size_t r = first; r < first + count; r++) f->y[i * w->rows + r] += f->bias[r];
+}
+
+static void linear_few(struct pith_backend *b, const struct pith_source *source, const float *bias,
+                       const float *x, size_t n, float *y)
+{
+    enum { TASK_BYTES = 256 * 1024 };
+    const struct pith_weight *w = source->w;
+    const size_t row_bytes = (size_t)w->cols * 2 + 1;
+    size_t rows = TASK_BYTES / row_bytes;
+    rows = rows < 8 ? 8 : rows;
+    struct few f = {.b = b, .source = source, .bias = bias, .x = x, .n = n, .y = y, .rows = rows};
+    pith_pool_run(b->pool, (w->rows + rows - 1) / rows, few_task, &f);
+}
+
+void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias, const float *x,
+                 size_t n, float *y)
+{
+    struct pith_source source;
+    pith_source_init(&source, w);
+    if (n < PITH_LINEAR_FEW) {
+        linear_few(b, &source, bias, x, n, y);
+        return;
+    }
+    const struct pith_mul mul = {.m = n,
+                                 .n = w->rows,
+                                 .k = w->cols,
+                                 .a = x,
+                                 .a_rs = w->cols,
+                                 .a_cs = 1,
+                                 .source = &source,
+                                 .c = y,
+                                 .ldc = w->rows,
+                                 .bias = bias};
+    pith_mul_run(b, &mul);
+}

@@ -1,0 +1,87 @@
+/* backend/parts.h: what the files of this folder share: the backend itself and the blocked multiplication
+ * that pith_gemm, pith_linear, pith_syrk, pith_cholesky_upper and pith_attention are made of. */
+#ifndef PITH_BACKEND_PARTS_H
+#define PITH_BACKEND_PARTS_H
+
+#include "backend/backend.h"
+#include "kern/ops.h"
+
+/* Block sizes, in elements. A packed block of A (at most MC x KC) stays in the second cache, a panel of B
+ * (KC x tile columns) in the first, a block of B (KC x NC) in a thread's share of the third. The order of
+ * sums, and so the result, does not depend on them, except that pith_syrk adds up SYRK_ROWS rows at a
+ * time by definition. MC and NC are multiples of every kernel's tile, or are rounded down to one. */
+enum { PITH_MC = 144, PITH_KC = 256, PITH_NC = 1024, PITH_SYRK_ROWS = 256 };
+
+/* Floats a thread holds for attention; a call that needs more allocates. */
+enum { PITH_SCORES = 128 * 1024 };
+
+/* One thread's private memory, all parts aligned to 64 bytes. */
+struct pith_scratch {
+    float *a;       /* MC x KC, packed */
+    float *b;       /* KC x NC, packed */
+    float *tile;    /* one tile of C at a border */
+    float *rows;    /* PITH_TILE_COLS_MAX segments of KC decoded weights */
+    float *scores;  /* PITH_SCORES */
+    uint8_t *codes; /* KC codes */
+};
+
+struct pith_backend {
+    struct pith_pool *pool; /* borrowed, may be NULL */
+    unsigned threads;
+    uint32_t mask;
+    struct pith_kern kern;
+    struct pith_scratch *scratch; /* one a thread */
+    void *memory;
+};
+
+/* A weight matrix being decoded: level[code] is the value of a code of a quantized one, so that integer and
+ * codebook formats share W = (level[code] - zero) * scale. */
+struct pith_source {
+    const struct pith_weight *w;
+    unsigned bits;
+    float symmetric_zero;
+    bool integer;
+    float level[256];
+};
+
+/* Prepares s for w, which must outlive it. */
+void pith_source_init(struct pith_source *s, const struct pith_weight *w);
+/* W[row][col .. col + n) as float32; n <= PITH_KC; the same bits as pith_weight_decode(). */
+void pith_source_segment(const struct pith_source *s, const struct pith_kern *k, uint8_t *codes,
+                         size_t row, size_t col, size_t n, float *out);
+
+/* C = A B with the variations that the operations need. */
+struct pith_mul {
+    size_t m, n, k;
+    const float *a; /* A(i, p) = a[i * a_rs + p * a_cs] */
+    size_t a_rs, a_cs;
+    bool negate_a;
+    const float *b; /* B(p, j) = b[p * b_rs + j * b_cs], or, b being NULL, W[j][p] of source */
+    size_t b_rs, b_cs;
+    const struct pith_source *source;
+    float *c;
+    size_t ldc;
+    bool accumulate;   /* sums start at C */
+    bool scaled;       /* C += alpha * (sum over each PITH_KC of k) */
+    float alpha;
+    bool upper;        /* only elements with j >= i are read or written */
+    bool mirror;       /* with upper: C is square, and C(j, i) = C(i, j) is written too */
+    const float *bias; /* NULL, or added to each row of C at the end */
+};
+
+/* The block of m rows and n <= PITH_NC columns at (i, j) of the product, by one thread. */
+struct pith_block {
+    size_t i, j, m, n;
+};
+void pith_mul_block(const struct pith_kern *k, const struct pith_scratch *s, const struct pith_mul *mul,
+                    const struct pith_block *block);
+/* The whole product, over all threads. Not from inside a pool task. */
+void pith_mul_run(struct pith_backend *b, const struct pith_mul *mul);
+
+/* min(a, b) */
+static inline size_t pith_min(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* Operations along rows of activations. */
+#include "backend/parts.h"
+
+#include <math.h>
+
+/* Elements a task at least: below that, handing out costs more than it gains. */
+enum { TASK_ELEMENTS = 16384 };
+
+static size_t rows_a_task(size_t dim)
+{
+    return dim >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / (dim ? dim : 1);
+}
+
+static size_t tasks(size_t n, size_t each)
+{
+    return (n + each - 1) / each;
+}
+
+struct norm {
+    const struct pith_kern *k;
+    const float *x, *weight;
+    size_t n, dim, rows;
+    double eps;
+    float *y;
+};
+
+static void norm_task(void *ctx, size_t task, unsigned thread)
+{
+    (void)thread;
+    const struct norm *o = ctx;
+    const size_t last = pith_min(o->n, (task + 1) * o->rows);
+    for (size_t i = task * o->rows; i < last; i++) {
+        const float *x = o->x + i * o->dim;
+        const double mean = o->k->sumsq(o->dim, x) / (double)o->dim;
+        o->k->scale_mul(o->dim, x, (float)(1.0 / sqrt(mean + o->eps)), o->weight, o->y + i * o->dim);
+    }
+}
+
+void pith_rmsnorm(struct pith_backend *b, const float *x, size_t n, size_t dim, const float *weight,
+                  double eps, float *y)
+{
+    struct norm o = {.k = &b->kern, .x = x, .weight = weight, .n = n, .dim = dim, .eps = eps, .y = y};
+    o.rows = rows_a_task(dim);
+    pith_pool_run(b->pool, tasks(n, o.rows), norm_task, &o);
+}
+
+struct silu {
+    const struct pith_kern *k;
+    float *gate;
+    const float *up;
+    size_t count;
+};
+
+static void silu_task(void *ctx, size_t task, unsigned thread)
+{
+    (void)thread;
+    const struct silu *o = ctx;
+    const size_t first = task * TASK_ELEMENTS;
+    o->k->silu_mul(pith_min(TASK_ELEMENTS, o->count - first), o->gate + first, o->up + first);
+}
+
+void pith_silu_mul(struct pith_backend *b, float *gate, const float *up, size_t count)
+{
+    struct silu o = {.k = &b->kern, .gate = gate, .up = up, .count = count};
+    pith_pool_run(b->pool, tasks(count, TASK_ELEMENTS), silu_task, &o);
+}
+
+struct rope {
+    float *x;
+    size_t n, ldx, heads, head_dim, rows;
+    const float *cos, *sin;
+};
+
+static void rope_vector(float *restrict low, float *restrict high, size_t half,
+                        const float *restrict cos, const float *restrict sin)
+{
+    for (size_t i = 0; i < half; i++) {
+        const float a = low[i], b = high[i];
+        low[i] = a * cos[i] - b * sin[i];
+        high[i] = b * cos[i] + a * sin[i];
+    }
+}
+
+static void rope_task(void *ctx, size_t task, unsigned thread)
+{
+    (void)thread;
+    const struct rope *o = ctx;
+    const size_t half = o->head_dim / 2, last = pith_min(o->n, (task + 1) * o->rows);
+    for (size_t i = task * o->rows; i < last; i++) {
+        for (size_t h = 0; h < o->heads; h++) {
+            float *x = o->x + i * o->ldx + h * o->head_dim;
+            rope_vector(x, x + half, half, o->cos + i * half, o->sin + i * half);
+        }
+    }
+}
+
+void pith_rope(struct pith_backend *b, float *x, size_t n, size_t ldx, size_t heads, size_t head_dim,
+               const float *cos, const float *sin)
+{
+    struct rope o = {.x = x, .n = n, .ldx = ldx, .heads = heads, .head_dim = head_dim, .cos = cos, .sin = sin};
+    o.rows = rows_a_task(heads * head_dim);
+    pith_pool_run(b->pool, tasks(n, o.rows), rope_task, &o);
+}
+
+struct lse {
+    const struct pith_kern *k;
+    const float *logits;
+    size_t n, vocab, rows;
+    double *out;
+};
+
+static void lse_task(void *ctx, size_t task, unsigned thread)
+{
+    (void)thread;
+    const struct lse *o = ctx;
+    const size_t last = pith_min(o->n, (task + 1) * o->rows);
+    for (size_t i = task * o->rows; i < last; i++) {
+        const float *x = o->logits + i * o->vocab;
+        const float max = o->k->max(o->vocab, x);
+        o->out[i] = (double)max + pith_log_f64(o->k->sum_exp(o->vocab, x, max));
+    }
+}
+
+void pith_logsumexp(struct pith_backend *b, const float *logits, size_t n, size_t vocab, double *out)
+{
+    struct lse o = {.k = &b->kern, .logits = logits, .n = n, .vocab = vocab, .out = out};
+    o.rows = rows_a_task(vocab);
+    pith_pool_run(b->pool, tasks(n, o.rows), lse_task, &o);
+}

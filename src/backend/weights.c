@@ -1,0 +1,81 @@
+/* Decoding parts of weight rows, whatever form they are held in. */
+#include "backend/parts.h"
+
+void pith_source_init(struct pith_source *s, const struct pith_weight *w)
+{
+    s->w = w;
+    s->bits = 0;
+    s->symmetric_zero = 0.0f;
+    s->integer = false;
+    if (!w->quant) return;
+    const struct pith_format *f = w->quant->format;
+    s->bits = f->bits;
+    s->integer = f->kind == PITH_KIND_INT;
+    if (s->integer) s->symmetric_zero = (float)(1u << (f->bits - 1));
+    for (uint32_t code = 0; code < 1u << f->bits; code++)
+        s->level[code] = s->integer ? (float)code : f->decode(code);
+}
+
+static float zero_at(const struct pith_source *s, size_t index)
+{
+    return s->w->quant->zeros ? (float)s->w->quant->zeros[index] : s->symmetric_zero;
+}
+
+/* n codes from column col that share scale `index`. */
+static void decode_run(const struct pith_source *s, const struct pith_kern *k, const uint8_t *codes,
+                       size_t n, size_t index, float *out)
+{
+    const float zero = zero_at(s, index), scale = s->w->quant->scales[index];
+    if (s->integer)
+        k->dequant_u8(n, codes, zero, scale, out);
+    else
+        for (size_t i = 0; i < n; i++) out[i] = s->level[codes[i]] * scale;
+}
+
+static void decode_indexed(const struct pith_source *s, const uint8_t *codes, size_t row, size_t col,
+                           size_t n, float *out)
+{
+    const struct pith_qmat *q = s->w->quant;
+    for (size_t i = 0; i < n; i++) {
+        const size_t index = pith_qmat_scale_index(q, (uint32_t)row, q->g_idx[col + i]);
+        const float level = s->level[codes[i]];
+        out[i] = (s->integer ? level - zero_at(s, index) : level) * q->scales[index];
+    }
+}
+
+static void quant_segment(const struct pith_source *s, const struct pith_kern *k, uint8_t *codes,
+                          const struct pith_block *at, float *out)
+{
+    const struct pith_qmat *q = s->w->quant;
+    const uint8_t *stream = q->codes + at->i * q->stride;
+    pith_bits_get(stream, at->j, s->bits, at->n, codes);
+    if (q->g_idx) {
+        decode_indexed(s, codes, at->i, at->j, at->n, out);
+        return;
+    }
+    for (size_t done = 0; done < at->n;) {
+        const size_t col = at->j + done, group = col / q->group;
+        const size_t run = pith_min(at->n - done, (group + 1) * q->group - col);
+        decode_run(s, k, codes + done, run, pith_qmat_scale_index(q, (uint32_t)at->i, (uint32_t)group),
+                   out + done);
+        done += run;
+    }
+}
+
+void pith_source_segment(const struct pith_source *s, const struct pith_kern *k, uint8_t *codes,
+                         size_t row, size_t col, size_t n, float *out)
+{
+    const struct pith_weight *w = s->w;
+    if (w->quant) {
+        quant_segment(s, k, codes, &(struct pith_block){.i = row, .j = col, .m = 1, .n = n}, out);
+        return;
+    }
+    const size_t at = row * w->cols + col;
+    const char *dense = w->dense;
+    if (w->dtype == PITH_BF16)
+        k->widen_bf16(n, dense + at * 2, out);
+    else if (w->dtype == PITH_F16)
+        k->widen_f16(n, dense + at * 2, out);
+    else
+        pith_dtype_decode(w->dtype, dense + at * 4, n, out);
+}

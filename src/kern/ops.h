@@ -1,0 +1,138 @@
+/* kern/ops.h: the operations of one thread on plain arrays: one function type each, the table of their
+ * kernels, and the choice among them.
+ *
+ * A kernel is one row of kernels.def and one file. The scalar version of an operation is its definition;
+ * every other version gives THE SAME BITS. That holds because each operation below fixes the order of
+ * its rounding steps, and all use correctly rounded primitives only: + - * / sqrt and fused multiply-add.
+ *
+ * Sums over a row use PITH_LANES running sums: lane l takes the elements l, l + 16, l + 32, ... in that
+ * order, then lanes are folded 16 -> 8 -> 4 -> 2 -> 1, lane l taking lane l + half. A vector unit of any width
+ * up to 16 floats can follow that order. Only NaN bit patterns may differ between kernels.
+ *
+ * No pointer needs more alignment than stated; nothing is read or written outside the stated elements;
+ * n may be 0; arrays do not overlap unless stated. */
+#ifndef PITH_KERN_OPS_H
+#define PITH_KERN_OPS_H
+
+#include "base/cpu.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PITH_LANES = 16 };
+/* The largest tile of any gemm_tile kernel. */
+enum { PITH_TILE_ROWS_MAX = 16, PITH_TILE_COLS_MAX = 32 };
+
+enum pith_tile_mode {
+    PITH_TILE_SET,  /* s starts at 0;  c = s */
+    PITH_TILE_ADD,  /* s starts at c;  c = s */
+    PITH_TILE_SCALE /* s starts at 0;  c = fma(alpha, s, c) */
+};
+
+/* One tile of C, `rows` x `cols` of the kernel's row in kernels.def, row stride ldc:
+ * s[i][j] = fma(a[p * rows + i], b[p * ldb + j], s[i][j]) for p = 0, 1, ..., k - 1, then as the mode says.
+ * a is packed: k columns of `rows` floats. b has k rows of at least `cols` floats. */
+typedef void pith_gemm_tile_fn(size_t k, const float *a, const float *b, size_t ldb, float *c,
+                               size_t ldc, enum pith_tile_mode mode, float alpha);
+
+/* dst[c * ld_dst + r] = src[r * ld_src + c] for r < rows, c < cols. */
+typedef void pith_transpose_fn(size_t rows, size_t cols, const float *src, size_t ld_src, float *dst,
+                               size_t ld_dst);
+
+/* acc[p % 16] = fma(x[p], y[p], acc[p % 16]) for p = 0..n-1: a dot product in lanes, to be continued by
+ * another call when n is a multiple of 16 and closed by pith_lanes_sum(). */
+typedef void pith_dot_acc_fn(size_t n, const float *x, const float *y, float acc[PITH_LANES]);
+
+/* y[r] = the dot product in lanes of row r of w with x, for r < rows. Row r starts ldw elements after row
+ * r - 1; w is float32, bfloat16 or float16 at any address; 16-bit elements are widened exactly. */
+typedef void pith_matvec_f32_fn(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
+                                float *y);
+typedef pith_matvec_f32_fn pith_matvec_bf16_fn;
+typedef pith_matvec_f32_fn pith_matvec_f16_fn;
+
+/* dst[i] = src[i], widened exactly from 16 bits at any address. */
+typedef void pith_widen_bf16_fn(size_t n, const void *src, float *dst);
+typedef pith_widen_bf16_fn pith_widen_f16_fn;
+
+/* dst[i] = ((float)code[i] - zero) * scale, both steps rounded. */
+typedef void pith_dequant_u8_fn(size_t n, const uint8_t *code, float zero, float scale, float *dst);
+/* The same for 4-bit codes: code i is the low (i even) or high half of byte i / 2. */
+typedef void pith_dequant_u4_fn(size_t n, const uint8_t *code, float zero, float scale, float *dst);
+
+/* The greatest of x; -infinity for n = 0. NaN elements may or may not be seen. */
+typedef float pith_max_fn(size_t n, const float *x);
+
+/* x = exp(x - max(x)) / sum, in place: m = max, e = exp(x - m) by pith_exp_f32(), sum in lanes, then each e is
+ * multiplied by 1 / sum. */
+typedef void pith_softmax_fn(size_t n, float *x);
+
+/* gate[i] = gate[i] / (1 + exp(-gate[i])) * up[i], each step rounded, exp by pith_exp_f32(). */
+typedef void pith_silu_mul_fn(size_t n, float *gate, const float *up);
+
+/* Sum of x[i]^2 in double, in lanes: a square is exact in double, so only the additions round. */
+typedef double pith_sumsq_fn(size_t n, const float *x);
+
+/* y[i] = (x[i] * r) * weight[i]; y may be x. */
+typedef void pith_scale_mul_fn(size_t n, const float *x, float r, const float *weight, float *y);
+
+/* Sum of exp(x[i] - max) in double, in lanes, exp by pith_exp_f64(). No x[i] exceeds max. */
+typedef double pith_sum_exp_fn(size_t n, const float *x, float max);
+
+/* y[i] = y[i] - a * x[i] in double, product and difference rounded. */
+typedef void pith_axmy_f64_fn(size_t n, double a, const double *x, double *y);
+
+/* Every operation, by the name of its type without pith_ and _fn. */
+#define PITH_OPS(X)                                                                            \
+    X(gemm_tile) X(transpose) X(dot_acc) X(matvec_f32) X(matvec_bf16) X(matvec_f16)            \
+    X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) X(softmax) X(silu_mul)       \
+    X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64)
+
+enum pith_op {
+#define PITH_OP_ID(op) PITH_OP_##op,
+    PITH_OPS(PITH_OP_ID)
+#undef PITH_OP_ID
+    PITH_OP_COUNT
+};
+
+#define PITH_KERNEL(op, isa, fn, rows, cols) pith_##op##_fn fn;
+#include "kern/kernels.def"
+#undef PITH_KERNEL
+
+/* The chosen kernel of each operation, and the tile of gemm_tile. */
+struct pith_kern {
+#define PITH_OP_FIELD(op) pith_##op##_fn *op;
+    PITH_OPS(PITH_OP_FIELD)
+#undef PITH_OP_FIELD
+    size_t tile_rows, tile_cols;
+};
+
+/* The fastest kernel of each operation whose instruction set is in mask (scalar always is). The caller
+ * has limited mask to what pith_cpu_detect() found. */
+void pith_kern_select(uint32_t mask, struct pith_kern *out);
+
+/* The table itself, for the tests and the benchmark: every row of kernels.def. */
+typedef void pith_any_fn(void);
+struct pith_kernel {
+    enum pith_op op;
+    uint32_t isa;
+    const char *op_name, *name;
+    pith_any_fn *fn; /* to be cast to the operation's type */
+    size_t tile_rows, tile_cols;
+};
+extern const struct pith_kernel pith_kernels[];
+extern const size_t pith_kernel_count;
+
+/* Closes a sum in lanes: the tree described at the top. Changes acc. */
+float pith_lanes_sum(float acc[PITH_LANES]);
+double pith_lanes_sum_f64(double acc[PITH_LANES]);
+
+/* e^x, the definition that softmax and silu follow: within 1 ulp, 0 below about -103.97, subnormal results
+ * rounded once, +infinity above 88.72, NaN for NaN. */
+float pith_exp_f32(float x);
+/* e^x for x <= 0, within 1e-15 relative; x below -700 counts as -700. */
+double pith_exp_f64(double x);
+/* Natural logarithm of a finite x >= 1 (NaN otherwise), within 1e-15 relative or absolute, from pith_exp_f64's
+ * arithmetic: libm's own result depends on the CPU that it was dispatched for. */
+double pith_log_f64(double x);
+
+#endif

@@ -1,0 +1,87 @@
+/* Dot products in lanes, over weights as they are stored. */
+#include "kern/ops.h"
+#include "num/format.h"
+
+#include <math.h>
+#include <string.h>
+
+static float load_f32(const unsigned char *p)
+{
+    float f;
+    memcpy(&f, p, sizeof f);
+    return f;
+}
+
+static float load_bf16(const unsigned char *p)
+{
+    uint16_t h;
+    memcpy(&h, p, sizeof h);
+    return pith_bf16_to_f32(h);
+}
+
+static float load_f16(const unsigned char *p)
+{
+    uint16_t h;
+    memcpy(&h, p, sizeof h);
+    return pith_f16_to_f32(h);
+}
+
+void pith_dot_acc_scalar(size_t n, const float *x, const float *y, float acc[PITH_LANES])
+{
+    for (size_t p = 0; p < n; p++) acc[p % PITH_LANES] = fmaf(x[p], y[p], acc[p % PITH_LANES]);
+}
+
+static float dot(size_t n, const unsigned char *w, size_t bytes, float (*load)(const unsigned char *),
+                 const float *x)
+{
+    float acc[PITH_LANES] = {0};
+    for (size_t p = 0; p < n; p++)
+        acc[p % PITH_LANES] = fmaf(load(w + p * bytes), x[p], acc[p % PITH_LANES]);
+    return pith_lanes_sum(acc);
+}
+
+void pith_matvec_f32_scalar(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
+                            float *y)
+{
+    const unsigned char *row = w;
+    for (size_t r = 0; r < rows; r++) y[r] = dot(cols, row + r * ldw * 4, 4, load_f32, x);
+}
+
+void pith_matvec_bf16_scalar(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
+                             float *y)
+{
+    const unsigned char *row = w;
+    for (size_t r = 0; r < rows; r++) y[r] = dot(cols, row + r * ldw * 2, 2, load_bf16, x);
+}
+
+void pith_matvec_f16_scalar(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
+                            float *y)
+{
+    const unsigned char *row = w;
+    for (size_t r = 0; r < rows; r++) y[r] = dot(cols, row + r * ldw * 2, 2, load_f16, x);
+}
+
+void pith_widen_bf16_scalar(size_t n, const void *src, float *dst)
+{
+    const unsigned char *p = src;
+    for (size_t i = 0; i < n; i++) dst[i] = load_bf16(p + i * 2);
+}
+
+void pith_widen_f16_scalar(size_t n, const void *src, float *dst)
+{
+    const unsigned char *p = src;
+    for (size_t i = 0; i < n; i++) dst[i] = load_f16(p + i * 2);
+}
+
+void pith_dequant_u8_scalar(size_t n, const uint8_t *code, float zero, float scale, float *dst)
+{
+    for (size_t i = 0; i < n; i++) dst[i] = ((float)code[i] - zero) * scale;
+}
+
+void pith_dequant_u4_scalar(size_t n, const uint8_t *code, float zero, float scale, float *dst)
+{
+    for (size_t i = 0; i < n; i++) {
+        const unsigned u = i % 2 ? code[i / 2] >> 4 : code[i / 2] & 15u;
+        dst[i] = ((float)u - zero) * scale;
+    }
+}

@@ -1,0 +1,30 @@
+#include "kern/ops.h"
+
+#include <math.h>
+
+enum { ROWS = 4, COLS = 8 };
+
+void pith_gemm_tile_scalar(size_t k, const float *a, const float *b, size_t ldb, float *c, size_t ldc,
+                           enum pith_tile_mode mode, float alpha)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        for (size_t j = 0; j < COLS; j++) {
+            float *out = &c[i * ldc + j];
+            float s = mode == PITH_TILE_ADD ? *out : 0.0f;
+            for (size_t p = 0; p < k; p++) s = fmaf(a[p * ROWS + i], b[p * ldb + j], s);
+            *out = mode == PITH_TILE_SCALE ? fmaf(alpha, s, *out) : s;
+        }
+    }
+}
+
+void pith_transpose_scalar(size_t rows, size_t cols, const float *src, size_t ld_src, float *dst,
+                           size_t ld_dst)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < cols; c++) dst[c * ld_dst + r] = src[r * ld_src + c];
+}
+
+void pith_axmy_f64_scalar(size_t n, double a, const double *x, double *y)
+{
+    for (size_t i = 0; i < n; i++) y[i] = y[i] - a * x[i];
+}

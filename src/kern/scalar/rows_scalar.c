@@ -1,0 +1,51 @@
+/* Operations along one row of activations. */
+#include "kern/ops.h"
+
+#include <math.h>
+
+float pith_max_scalar(size_t n, const float *x)
+{
+    float m = -INFINITY;
+    for (size_t i = 0; i < n; i++) m = x[i] > m ? x[i] : m;
+    return m;
+}
+
+void pith_softmax_scalar(size_t n, float *x)
+{
+    const float m = pith_max_scalar(n, x);
+    float acc[PITH_LANES] = {0};
+    for (size_t i = 0; i < n; i++) {
+        x[i] = pith_exp_f32(x[i] - m);
+        acc[i % PITH_LANES] += x[i];
+    }
+    const float r = 1.0f / pith_lanes_sum(acc);
+    for (size_t i = 0; i < n; i++) x[i] *= r;
+}
+
+void pith_silu_mul_scalar(size_t n, float *gate, const float *up)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float e = pith_exp_f32(-gate[i]);
+        gate[i] = gate[i] / (1.0f + e) * up[i];
+    }
+}
+
+double pith_sumsq_scalar(size_t n, const float *x)
+{
+    double acc[PITH_LANES] = {0};
+    for (size_t i = 0; i < n; i++) acc[i % PITH_LANES] += (double)x[i] * (double)x[i];
+    return pith_lanes_sum_f64(acc);
+}
+
+void pith_scale_mul_scalar(size_t n, const float *x, float r, const float *weight, float *y)
+{
+    for (size_t i = 0; i < n; i++) y[i] = x[i] * r * weight[i];
+}
+
+double pith_sum_exp_scalar(size_t n, const float *x, float max)
+{
+    double acc[PITH_LANES] = {0};
+    for (size_t i = 0; i < n; i++)
+        acc[i % PITH_LANES] += pith_exp_f64((double)x[i] - (double)max);
+    return pith_lanes_sum_f64(acc);
+}

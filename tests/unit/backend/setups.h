@@ -1,0 +1,87 @@
+/* The backends that every test runs on: all tiers of this machine, one to three threads. The first is
+ * scalar with one thread: the others must give its bits. */
+#ifndef PITH_TEST_SETUPS_H
+#define PITH_TEST_SETUPS_H
+
+#include "backend/backend.h"
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "test.h"
+
+#include <float.h>
+#include <math.h>
+
+struct setups {
+    size_t count;
+    struct pith_pool *pool[12];
+    struct pith_backend *backend[12];
+};
+
+static inline void setups_open(struct setups *s)
+{
+    static const char *const tiers[] = {"scalar", "avx2", "avx512", "neon"};
+    struct pith_error err = {0};
+    s->count = 0;
+    for (size_t t = 0; t < PITH_COUNT(tiers); t++) {
+        const uint32_t mask = (uint32_t)pith_cpu_mask(tiers[t]);
+        if ((pith_cpu_detect() & mask) != mask) continue;
+        for (unsigned threads = 1; threads <= 3; threads++) {
+            const size_t i = s->count++;
+            assert_ok(pith_pool_new(threads, &s->pool[i], &err), err);
+            assert_ok(pith_backend_new(s->pool[i], mask, &s->backend[i], &err), err);
+            assert_string_equal(pith_backend_cpu(s->backend[i]), tiers[t]);
+            assert_ptr_equal(pith_backend_pool(s->backend[i]), s->pool[i]);
+        }
+    }
+}
+
+static inline void setups_close(struct setups *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        pith_backend_free(s->backend[i]);
+        pith_pool_free(s->pool[i]);
+    }
+}
+
+static inline float *floats(size_t n)
+{
+    float *x = pith_zalloc(n, sizeof *x);
+    assert_non_null(x);
+    return x;
+}
+
+static inline float *normals(size_t n, uint64_t seed)
+{
+    struct pith_rng r;
+    float *x = floats(n);
+    pith_rng_seed(&r, seed);
+    for (size_t i = 0; i < n; i++) x[i] = (float)pith_rng_normal(&r);
+    return x;
+}
+
+static inline float *copy(const float *x, size_t n)
+{
+    float *y = floats(n);
+    memcpy(y, x, n * sizeof *y);
+    return y;
+}
+
+/* Same bits; names the setup and the first difference otherwise. */
+static inline void assert_same(const float *a, const float *b, size_t n, const char *what, size_t setup)
+{
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(&a[i], &b[i], sizeof *a) != 0)
+            fail_msg("%s, setup %zu: element %zu is %a, expected %a", what, setup, i, (double)a[i],
+                     (double)b[i]);
+}
+
+/* |x - exact| <= 4 sqrt(n) u sum|ab|: far below the worst case, far above what random rounding gives. */
+static inline void assert_sum(float x, double exact, double magnitude, size_t n, const char *what)
+{
+    const double bound = 4 * sqrt((double)n + 1) * FLT_EPSILON / 2 * magnitude + FLT_MIN;
+    if (!(fabs((double)x - exact) <= bound))
+        fail_msg("%s: %.9g, exact %.9g, bound %.3g", what, (double)x, exact, bound);
+}
+
+#endif
