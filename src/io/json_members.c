@@ -125,6 +125,9 @@ enum pith_status pith_members_parse(struct pith_members *m, const struct pith_me
     if (size > limit)
         return pith_fail(err, PITH_FORMAT, "%s: %zu bytes long, more than the %zu allowed", where,
                          size, limit);
+    /* jansson skips a NUL byte that follows a number. */
+    if (memchr(member->key, '\0', size))
+        return pith_fail(err, PITH_FORMAT, "%s: not valid JSON: a NUL byte", where);
     pith_str_clear(&m->piece);
     pith_str_putc(&m->piece, '{');
     pith_str_append(&m->piece, member->key, size);

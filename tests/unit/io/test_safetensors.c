@@ -34,10 +34,12 @@ static void hand_made_files_get_their_verdict(void **state)
         struct pith_error err;
         const enum pith_status s = parse(data, size, &err);
         if (!want && s != PITH_OK) fail_msg("%s: refused: %s", name, err.text);
-        if (want && s != PITH_FORMAT && s != PITH_UNSUPPORTED) fail_msg("%s: status %d", name, (int)s);
+        if (want && s != PITH_FORMAT && s != PITH_UNSUPPORTED)
+            fail_msg("%s: status %d", name, (int)s);
         if (want && !strstr(err.text, want))
             fail_msg("%s: says \"%s\", not \"%s\"", name, err.text, want);
-        if (want && strncmp(err.text, "f: ", 3) != 0) fail_msg("%s: no file in \"%s\"", name, err.text);
+        if (want && strncmp(err.text, "f: ", 3) != 0)
+            fail_msg("%s: no file in \"%s\"", name, err.text);
         /* Whatever the reference refuses, pith refuses. */
         if (!json_is_true(json_object_get(c, "reference")) && s == PITH_OK)
             fail_msg("%s: the reference refuses it", name);
@@ -148,8 +150,9 @@ static uint8_t *build(size_t count, size_t fill, size_t *size)
     put(s, &at, "{");
     for (size_t i = 0; i < count; i++) {
         char entry[96];
-        snprintf(entry, sizeof entry, "%s\"t%zu\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}",
-                 i ? "," : "", i);
+        snprintf(entry, sizeof entry,
+                 "%s\"t%zu\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}", i ? "," : "",
+                 i);
         put(s, &at, entry);
     }
     if (fill) {
