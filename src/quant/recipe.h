@@ -28,14 +28,17 @@ struct pith_recipe_row {
 const struct pith_recipe_row *pith_recipe_rows(size_t *count);
 
 /* A named recipe, or a JSON file (a name that contains '/' or ends in ".json"): an object with any of
- * "name", "base" (a named recipe to start from), "transform", "split", "weights", "acts", "kv", "round",
- * "damp", "act_order", "clip", "container"; unknown keys are refused. */
+ * "name", "base" (a named recipe to start from; without it: rtn), "transform", "split", "weights", "acts",
+ * "kv", "round", "damp" (0..1), "act_order" ("none", "static", "group"), "clip", "container"; null is as if
+ * the key were missing, unknown keys are refused. A file without a name is called "custom". PITH_ARG for an
+ * unknown name; PITH_FORMAT (or PITH_UNSUPPORTED) names the file, the key and what would be right. */
 enum pith_status pith_recipe_load(const char *name_or_path, struct pith_recipe *out,
                                   struct pith_error *err);
 /* The recipe in full, as such a JSON object (new reference; NULL when memory is out). */
 json_t *pith_recipe_json(const struct pith_recipe *r);
 /* Sets one stage from its command-line text; `stage` is "weights", "acts", "kv", "transform", "split",
- * "round". */
+ * "round". "none" empties any grid. PITH_ARG lists what there is; PITH_UNSUPPORTED for a grid of weights
+ * that nothing here can fit. On failure r is unchanged. */
 enum pith_status pith_recipe_set(struct pith_recipe *r, const char *stage, const char *text,
                                  struct pith_error *err);
 

@@ -5,15 +5,18 @@
 #include "backend/backend.h"
 #include "num/grid.h"
 #include "num/qmat.h"
+#include "quant/scale.h"
 #include "quant/stats.h"
 
-/* How GPTQ orders columns. static: by decreasing diag(H), groups stay contiguous and are fitted on the
- * original weights, nothing extra is stored. group: the same order, groups formed on the permuted columns,
- * g_idx stored. */
+/* How GPTQ orders columns. none: as they are; a group's scale is fitted when its first column is reached,
+ * on weights that carry the error of all columns before. static: by decreasing diag(H), groups stay
+ * contiguous and are fitted on the original weights, nothing extra is stored. group: the same order,
+ * groups formed on the permuted columns and fitted as for none, g_idx stored. Per channel and per tensor
+ * all three fit on the original weights. */
 enum pith_act_order { PITH_ORDER_NONE, PITH_ORDER_STATIC, PITH_ORDER_GROUP };
 
 struct pith_round_options {
-    double damp;                   /* fraction of mean(diag H) added to the diagonal; default 0.01 */
+    double damp;                   /* 0..1: fraction of mean(diag H) added to the diagonal; default 0.01 */
     enum pith_act_order act_order; /* default static */
 };
 
@@ -40,13 +43,29 @@ struct pith_rounder {
     const char *name; /* "gptq" */
     const char *summary;
     unsigned needs;
-    /* Makes q from w; the caller frees q. Same bytes for any thread count. PITH_NUMERIC when H is not
-     * finite or stays singular after all damping retries: never a silent fall-back. */
+    /* Makes q from w; the caller frees q. Same bytes for any thread count. PITH_NUMERIC when a weight or H
+     * is not finite, a scale overflows scale_dtype, no input was ever non-zero, or H stays singular after
+     * all damping retries (ten times the fraction each, at most 1): never a silent fall-back. PITH_ARG
+     * when the statistics are missing or of another width, PITH_UNSUPPORTED for a grid without a
+     * gridder. On failure *q owns nothing. */
     enum pith_status (*run)(const struct pith_round_job *job, struct pith_qmat *q,
                             struct pith_round_report *report, struct pith_error *err);
-    /* Scratch bytes for one matrix, H itself not counted. */
+    /* Scratch bytes for one matrix, H, w and q themselves not counted; enough for groups of 32 to 1024. */
     uint64_t (*scratch)(uint32_t rows, uint32_t cols);
 };
+/* What every rounder begins with: checks the job (sizes, grid, finite weights, width of the statistics) and
+ * makes an empty q. Errors as for run. */
+enum pith_status pith_round_begin(const struct pith_round_job *job, struct pith_qmat *q,
+                                  struct pith_error *err);
+
+/* tr(D H D^T) / rows for d[rows][cols] and the Hessian h[cols][cols]: the squared error of the linear's
+ * outputs, times the 2 in H, averaged over tokens and summed over a mean row. Products in float, sums in
+ * double. */
+enum pith_status pith_round_loss(struct pith_backend *b, const float *d, uint32_t rows, uint32_t cols,
+                                 const float *h, double *loss, struct pith_error *err);
+/* Scratch bytes of pith_round_loss(). */
+uint64_t pith_round_loss_scratch(uint32_t rows);
+
 const struct pith_rounder *const *pith_rounders(size_t *count);
 const struct pith_rounder *pith_rounder_find(const char *name);
 

@@ -7,12 +7,25 @@
  *               |w - q|^2.4 is kept (GPTQ's search)
  * The scale is rounded to the dtype that will be stored *before* codes are chosen, so what is judged is
  * what is stored. A group of zeros gets scale 1. A scale that would underflow to 0 in that dtype becomes
- * its smallest normal number. */
+ * its smallest normal number. One that overflows is not clamped, which would cut off the weights behind
+ * the user's back: it comes out infinite, and the caller reports PITH_NUMERIC. */
 #ifndef PITH_QUANT_SCALE_H
 #define PITH_QUANT_SCALE_H
 
+#include "base/pool.h"
 #include "num/grid.h"
 #include "num/qmat.h"
+
+/* n weights to be put on a grid. */
+struct pith_grid_line {
+    size_t n;
+    const float *w;
+    const float *scale, *zero; /* of weight i: scale[i * step], zero[i * step] */
+    size_t step;               /* 0: one scale for all; 1: each weight its own */
+    uint8_t *codes;            /* [n]; NULL when not wanted */
+    float *values;             /* [n] what the codes stand for, to the bit as pith_qmat_decode() has it;
+                                  NULL when not wanted; may be w */
+};
 
 /* One way to place a grid; kinds of formats differ. Row of quant/grids.def. */
 struct pith_gridder {
@@ -22,14 +35,33 @@ struct pith_gridder {
     /* Scale and zero point for n weights (stride in elements between them). */
     void (*fit)(const struct pith_grid *grid, enum pith_dtype scale_dtype, const float *w, size_t n,
                 size_t stride, float *scale, float *zero);
-    /* Code of one weight, ties to even, clamped to the grid. */
+    /* Code of one weight, ties to even, clamped to the grid. NaN takes the lowest code. */
     uint8_t (*encode)(const struct pith_format *f, float w, float scale, float zero);
+    /* encode() and decoding for many weights at once. */
+    void (*quantize)(const struct pith_format *f, const struct pith_grid_line *line);
 };
 const struct pith_gridder *const *pith_gridders(size_t *count);
-/* The gridder for a grid; NULL when this version has none for its format. */
+/* The gridder for a grid; NULL when this version has none for its format, or when the grid is one that a
+ * matrix of weights cannot have (per block or token, scales quantized again). */
 const struct pith_gridder *pith_gridder_for(const struct pith_grid *grid);
 
-/* Fits every scale (and zero) of q from w[rows][cols] (q->g_idx NULL). */
-void pith_fit_scales(const struct pith_grid *grid, const float *w, struct pith_qmat *q);
+/* Fits every scale (and zero) of q from w[rows][cols] (q->g_idx NULL), on all threads of pool (NULL: one).
+ * PITH_UNSUPPORTED without a gridder; PITH_NUMERIC names the row and group whose weights are not finite
+ * or too large for the scales' dtype. */
+enum pith_status pith_fit_scales(struct pith_pool *pool, const struct pith_grid *grid, const float *w,
+                                 struct pith_qmat *q, struct pith_error *err);
+
+/* PITH_NUMERIC names the first row and group of q whose scale is not finite. */
+enum pith_status pith_check_scales(const struct pith_qmat *q, struct pith_error *err);
+
+/* One row w[cols] put on q's grid by q's scales of that row (q->g_idx NULL). codes and values as in
+ * struct pith_grid_line. */
+void pith_quantize_row(const struct pith_gridder *g, const struct pith_qmat *q, uint32_t row,
+                       const float *w, uint8_t *codes, float *values);
+
+/* w[rows][cols] replaced by what the grid would make of it. The same errors as pith_fit_scales(). */
+enum pith_status pith_pseudo_quantize(struct pith_pool *pool, const struct pith_grid *grid,
+                                      enum pith_dtype scale_dtype, uint32_t rows, uint32_t cols,
+                                      float *w, struct pith_error *err);
 
 #endif

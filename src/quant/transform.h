@@ -34,12 +34,15 @@ struct pith_transform_job {
     float *prev_bias;
     uint32_t prev_cols;
     uint32_t repeat, tie_block;
+    /* Neither gain nor prev_w: there is nothing to fold into, s stays 1. */
     /* Mean squared error of the inspected module's output when the linears hold what linear[].w holds now
      * and the module's input is divided by s (NULL: not divided), against its output with the original
-     * weights. NULL: judge by the linears' own outputs over stats->samples. */
+     * weights. awq stores Q(W s) / s in w, to which the undivided input belongs, and passes NULL; linears
+     * without a grid hold their original weights. NULL: judge by the linears' own outputs over
+     * stats->samples, mean squared error an output. */
     double (*loss)(void *ctx, const float *s);
     void *loss_ctx;
-    double ratio_step;         /* awq: grid of ratios 0, step, ... < 1; default 1/20 */
+    double ratio_step;         /* awq: grid of ratios 0, step, ... < 1; 0: the default, 1/20 */
     bool clip_search;          /* awq: shrink group ranges afterwards; default on */
 };
 
@@ -53,9 +56,14 @@ struct pith_transform {
     const char *name;
     const char *summary;
     unsigned needs;
-    /* Applies itself to one site. s[dim] (caller's) receives the scales used. */
+    /* Applies itself to one site. s[dim] (caller's) receives the scales used. Same bytes for any thread
+     * count, as long as job->loss gives the same. On failure the linears hold their original weights and
+     * nothing is folded. PITH_ARG: shapes, or statistics that are missing; PITH_NUMERIC: weights or
+     * statistics that are not finite, or no scale with a finite loss. */
     enum pith_status (*run)(const struct pith_transform_job *job, float *s,
                             struct pith_transform_report *report, struct pith_error *err);
+    /* Scratch bytes for a job of these shapes and that many samples (the arrays may be absent). */
+    uint64_t (*scratch)(const struct pith_transform_job *job);
 };
 const struct pith_transform *const *pith_transforms(size_t *count);
 const struct pith_transform *pith_transform_find(const char *name);

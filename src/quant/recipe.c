@@ -1,0 +1,309 @@
+#include "quant/recipe.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "quant/scale.h"
+
+#include <string.h>
+
+enum { FILE_LIMIT = 64 * 1024 };
+
+static const struct pith_recipe_row rows[] = {
+#define PITH_RECIPE(name, summary, transform, split, weights, acts, kv, round, container) \
+    {name, summary, transform, split, weights, acts, kv, round, container},
+#include "quant/recipes.def"
+#undef PITH_RECIPE
+};
+
+static const char *const orders[] = {
+    [PITH_ORDER_NONE] = "none", [PITH_ORDER_STATIC] = "static", [PITH_ORDER_GROUP] = "group"};
+
+const struct pith_recipe_row *pith_recipe_rows(size_t *count)
+{
+    *count = PITH_COUNT(rows);
+    return rows;
+}
+
+/* ---- stages by name ---- */
+
+/* PITH_ARG that lists the names which `name_at` gives until NULL. */
+static enum pith_status fail_unknown(struct pith_error *err, const char *what, const char *text,
+                                     const char *(*name_at)(size_t i))
+{
+    struct pith_str list = {0};
+    for (size_t i = 0; name_at(i); i++) {
+        if (i) pith_str_puts(&list, ", ");
+        pith_str_puts(&list, name_at(i));
+    }
+    const enum pith_status s = pith_fail(err, PITH_ARG, "there is no %s \"%.64s\"; there are: %s", what,
+                                         text, pith_str_text(&list));
+    pith_str_free(&list);
+    return s;
+}
+
+static const char *transform_name(size_t i)
+{
+    size_t n;
+    const struct pith_transform *const *t = pith_transforms(&n);
+    return i < n ? t[i]->name : NULL;
+}
+
+static const char *split_name(size_t i)
+{
+    size_t n;
+    const struct pith_split *const *t = pith_splits(&n);
+    return i < n ? t[i]->name : NULL;
+}
+
+static const char *rounder_name(size_t i)
+{
+    size_t n;
+    const struct pith_rounder *const *t = pith_rounders(&n);
+    return i < n ? t[i]->name : NULL;
+}
+
+static const char *recipe_name(size_t i)
+{
+    return i < PITH_COUNT(rows) ? rows[i].name : NULL;
+}
+
+static enum pith_status set_transform(struct pith_recipe *r, const char *text, struct pith_error *err)
+{
+    const struct pith_transform *t = pith_transform_find(text);
+    if (!t) return fail_unknown(err, "transform", text, transform_name);
+    r->transform = t;
+    return PITH_OK;
+}
+
+static enum pith_status set_split(struct pith_recipe *r, const char *text, struct pith_error *err)
+{
+    const struct pith_split *t = pith_split_find(text);
+    if (!t) return fail_unknown(err, "split", text, split_name);
+    r->split = t;
+    return PITH_OK;
+}
+
+static enum pith_status set_round(struct pith_recipe *r, const char *text, struct pith_error *err)
+{
+    const struct pith_rounder *t = pith_rounder_find(text);
+    if (!t) return fail_unknown(err, "rounder", text, rounder_name);
+    r->round = t;
+    return PITH_OK;
+}
+
+static enum pith_status parse_grid(const char *text, struct pith_grid *out, struct pith_error *err)
+{
+    if (strcmp(text, "none") == 0) {
+        *out = (struct pith_grid){0};
+        return PITH_OK;
+    }
+    struct pith_grid g;
+    PITH_TRY(pith_grid_parse(text, &g, err));
+    *out = g;
+    return PITH_OK;
+}
+
+static enum pith_status set_weights(struct pith_recipe *r, const char *text, struct pith_error *err)
+{
+    struct pith_grid g;
+    PITH_TRY(parse_grid(text, &g, err));
+    if (g.format && !pith_gridder_for(&g))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "weights cannot be put on the grid %.64s; int2 to int8 per tensor, channel or group "
+                         "(such as int4:g128) can",
+                         text);
+    r->weights = g;
+    return PITH_OK;
+}
+
+static enum pith_status set_acts(struct pith_recipe *r, const char *text, struct pith_error *err)
+{
+    return parse_grid(text, &r->acts, err);
+}
+
+static enum pith_status set_kv(struct pith_recipe *r, const char *text, struct pith_error *err)
+{
+    return parse_grid(text, &r->kv, err);
+}
+
+static enum pith_status set_act_order(struct pith_recipe *r, const char *text, struct pith_error *err)
+{
+    for (size_t i = 0; i < PITH_COUNT(orders); i++)
+        if (strcmp(orders[i], text) == 0) {
+            r->round_options.act_order = (enum pith_act_order)i;
+            return PITH_OK;
+        }
+    return pith_fail(err, PITH_ARG, "there is no act_order \"%.64s\"; there are: none, static, group", text);
+}
+
+static bool is_plain(const char *text, size_t limit)
+{
+    const size_t n = strlen(text);
+    if (n == 0 || n >= limit) return false;
+    for (const char *p = text; *p; p++) {
+        const bool alnum = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9');
+        if (!alnum && !strchr("-_.+ ", *p)) return false;
+    }
+    return true;
+}
+
+static enum pith_status set_container(struct pith_recipe *r, const char *text, struct pith_error *err)
+{
+    if (!is_plain(text, sizeof r->container))
+        return pith_fail(err, PITH_ARG, "the container must be a name of 1 to %zu letters, digits or -_.+",
+                         sizeof r->container - 1);
+    strcpy(r->container, text);
+    return PITH_OK;
+}
+
+static enum pith_status set_name(struct pith_recipe *r, const char *text, struct pith_error *err)
+{
+    if (!is_plain(text, sizeof r->name))
+        return pith_fail(err, PITH_ARG, "the name must have 1 to %zu letters, digits or -_.+",
+                         sizeof r->name - 1);
+    strcpy(r->name, text);
+    return PITH_OK;
+}
+
+/* The parts of a recipe that are text, in a file and, where `option` says so, on the command line. */
+static const struct field {
+    const char *key;
+    bool option;
+    enum pith_status (*set)(struct pith_recipe *r, const char *text, struct pith_error *err);
+} fields[] = {
+    {"name", false, set_name},           {"transform", true, set_transform},
+    {"split", true, set_split},          {"weights", true, set_weights},
+    {"acts", true, set_acts},            {"kv", true, set_kv},
+    {"round", true, set_round},          {"act_order", false, set_act_order},
+    {"container", false, set_container},
+};
+
+enum pith_status pith_recipe_set(struct pith_recipe *r, const char *stage, const char *text,
+                                 struct pith_error *err)
+{
+    for (size_t i = 0; i < PITH_COUNT(fields); i++)
+        if (fields[i].option && strcmp(fields[i].key, stage) == 0) return fields[i].set(r, text, err);
+    return pith_fail(err, PITH_ARG, "a recipe has no stage \"%.64s\"", stage);
+}
+
+/* ---- loading ---- */
+
+static enum pith_status load_named(const char *name, struct pith_recipe *out, struct pith_error *err)
+{
+    const struct pith_recipe_row *row = NULL;
+    for (size_t i = 0; i < PITH_COUNT(rows) && !row; i++)
+        if (strcmp(rows[i].name, name) == 0) row = &rows[i];
+    if (!row) return fail_unknown(err, "recipe", name, recipe_name);
+    *out = (struct pith_recipe){.round_options = {.damp = 0.01, .act_order = PITH_ORDER_STATIC},
+                                .clip = true};
+    PITH_TRY(set_name(out, row->name, err));
+    PITH_TRY(set_transform(out, row->transform, err));
+    PITH_TRY(set_split(out, row->split, err));
+    PITH_TRY(set_weights(out, row->weights, err));
+    PITH_TRY(set_acts(out, row->acts, err));
+    PITH_TRY(set_kv(out, row->kv, err));
+    PITH_TRY(set_round(out, row->round, err));
+    return set_container(out, row->container, err);
+}
+
+static bool is_key(const char *key)
+{
+    for (size_t i = 0; i < PITH_COUNT(fields); i++)
+        if (strcmp(fields[i].key, key) == 0) return true;
+    return strcmp(key, "base") == 0 || strcmp(key, "damp") == 0 || strcmp(key, "clip") == 0;
+}
+
+static enum pith_status check_keys(json_t *obj, const char *path, struct pith_error *err)
+{
+    if (!json_is_object(obj))
+        return pith_fail(err, PITH_FORMAT, "%s: a recipe must be a JSON object", path);
+    for (void *it = json_object_iter(obj); it; it = json_object_iter_next(obj, it))
+        if (!is_key(json_object_iter_key(it)))
+            return pith_fail(err, PITH_FORMAT, "%s: a recipe has no key \"%.64s\"", path,
+                             json_object_iter_key(it));
+    return PITH_OK;
+}
+
+/* The failure of one key's text: a wrong text in a file is a wrong file. */
+static enum pith_status fail_key(struct pith_error *err, enum pith_status s, const char *path,
+                                 const char *key)
+{
+    if (s == PITH_ARG) s = PITH_FORMAT;
+    if (!err) return s;
+    struct pith_str prefix = {0};
+    pith_str_printf(&prefix, "%.200s: \"%s\"", path, key);
+    pith_fail_in(err, s, pith_str_text(&prefix));
+    pith_str_free(&prefix);
+    err->status = s;
+    return s;
+}
+
+/* A string without a NUL inside, which strcmp would stop at. */
+static enum pith_status get_text(const json_t *obj, const char *key, const char **text, const char *path,
+                                 struct pith_error *err)
+{
+    PITH_TRY(pith_json_get_str(obj, key, text, path, err));
+    if (*text && strlen(*text) != json_string_length(json_object_get(obj, key)))
+        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" holds a NUL", path, key);
+    return PITH_OK;
+}
+
+static enum pith_status read_object(json_t *obj, const char *path, struct pith_recipe *r,
+                                    struct pith_error *err)
+{
+    PITH_TRY(check_keys(obj, path, err));
+    const char *base = NULL;
+    PITH_TRY(get_text(obj, "base", &base, path, err));
+    enum pith_status s = load_named(base ? base : "rtn", r, err);
+    if (s != PITH_OK) return fail_key(err, s, path, "base");
+    PITH_TRY(set_name(r, "custom", err));
+    for (size_t i = 0; i < PITH_COUNT(fields); i++) {
+        const char *text = NULL;
+        PITH_TRY(get_text(obj, fields[i].key, &text, path, err));
+        if (!text) continue;
+        s = fields[i].set(r, text, err);
+        if (s != PITH_OK) return fail_key(err, s, path, fields[i].key);
+    }
+    PITH_TRY(pith_json_get_bool(obj, "clip", &r->clip, path, err));
+    PITH_TRY(pith_json_get_real(obj, "damp", &r->round_options.damp, path, err));
+    if (r->round_options.damp < 0.0 || r->round_options.damp > 1.0)
+        return pith_fail(err, PITH_FORMAT, "%s: \"damp\" is %g, outside 0..1", path, r->round_options.damp);
+    return PITH_OK;
+}
+
+static bool is_path(const char *text)
+{
+    const size_t n = strlen(text);
+    return strchr(text, '/') || (n > 5 && strcmp(text + n - 5, ".json") == 0);
+}
+
+enum pith_status pith_recipe_load(const char *name_or_path, struct pith_recipe *out,
+                                  struct pith_error *err)
+{
+    if (!is_path(name_or_path)) return load_named(name_or_path, out, err);
+    json_t *obj;
+    PITH_TRY(pith_json_load(name_or_path, FILE_LIMIT, &obj, err));
+    const enum pith_status s = read_object(obj, name_or_path, out, err);
+    json_decref(obj);
+    return s;
+}
+
+/* ---- writing ---- */
+
+static const char *grid_text(const struct pith_grid *g, char text[PITH_GRID_TEXT])
+{
+    if (!g->format) return "none";
+    pith_grid_format(g, text);
+    return text;
+}
+
+json_t *pith_recipe_json(const struct pith_recipe *r)
+{
+    char weights[PITH_GRID_TEXT], acts[PITH_GRID_TEXT], kv[PITH_GRID_TEXT];
+    return json_pack("{ss ss ss ss ss ss ss sf ss sb ss}", "name", r->name, "transform",
+                     r->transform->name, "split", r->split->name, "weights",
+                     grid_text(&r->weights, weights), "acts", grid_text(&r->acts, acts), "kv",
+                     grid_text(&r->kv, kv), "round", r->round->name, "damp", r->round_options.damp,
+                     "act_order", orders[r->round_options.act_order], "clip", (int)r->clip, "container",
+                     r->container);
+}

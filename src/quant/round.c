@@ -1,0 +1,115 @@
+#include "quant/round.h"
+
+#include "base/mem.h"
+
+#include <math.h>
+
+enum { PANEL = 128 }; /* columns of the product that are alive at a time */
+
+/* Column of the first weight of row that is not finite; cols when there is none. */
+static uint32_t find_not_finite(const float *w, uint32_t cols)
+{
+    float sum = 0.0f;
+    for (uint32_t c = 0; c < cols; c++) sum += w[c] * 0.0f;
+    if (!isnan(sum)) return cols;
+    uint32_t c = 0;
+    while (c < cols && isfinite(w[c])) c++;
+    return c;
+}
+
+enum pith_status pith_round_begin(const struct pith_round_job *job, struct pith_qmat *q,
+                                  struct pith_error *err)
+{
+    *q = (struct pith_qmat){0};
+    if (!pith_gridder_for(&job->grid)) {
+        char text[PITH_GRID_TEXT] = "none";
+        if (job->grid.format) pith_grid_format(&job->grid, text);
+        return pith_fail(err, PITH_UNSUPPORTED, "weights cannot be put on the grid %s", text);
+    }
+    if (job->stats && job->stats->dim != job->cols)
+        return pith_fail(err, PITH_ARG, "the statistics are over %u inputs, the matrix has %u",
+                         job->stats->dim, job->cols);
+    for (uint32_t r = 0; r < job->rows; r++) {
+        const float *w = job->w + (size_t)r * job->cols;
+        const uint32_t c = find_not_finite(w, job->cols);
+        if (c < job->cols)
+            return pith_fail(err, PITH_NUMERIC, "the weight in row %u, column %u is %g", r, c,
+                             (double)w[c]);
+    }
+    return pith_qmat_init(q, job->rows, job->cols, &job->grid, job->scale_dtype, err);
+}
+
+struct dot_job {
+    const float *d, *p;
+    size_t cols, first, width;
+    double *sums; /* [rows] */
+};
+
+static void add_dot(void *ctx, size_t row, unsigned thread)
+{
+    const struct dot_job *j = ctx;
+    (void)thread;
+    const float *d = j->d + row * j->cols + j->first, *p = j->p + row * PANEL;
+    double sum = 0.0;
+    for (size_t i = 0; i < j->width; i++) sum += (double)d[i] * (double)p[i];
+    j->sums[row] += sum;
+}
+
+/* p = d * H[:, panel] with the columns behind the panel left out and its own columns halved: H is
+ * symmetric, so twice the dot product of p with d's panel is the panel's share of the trace. */
+static void multiply_panel(struct pith_backend *b, const struct dot_job *j, size_t rows, const float *h,
+                           float *half)
+{
+    const size_t n = j->cols, first = j->first, width = j->width;
+    for (size_t i = 0; i < width; i++)
+        for (size_t k = 0; k < width; k++) half[i * PANEL + k] = 0.5f * h[(first + i) * n + first + k];
+    struct pith_gemm g = {.m = rows,
+                          .n = width,
+                          .k = width,
+                          .a = j->d + first,
+                          .a_rs = n,
+                          .a_cs = 1,
+                          .b = half,
+                          .b_rs = PANEL,
+                          .b_cs = 1,
+                          .c = half + (size_t)PANEL * PANEL,
+                          .ldc = PANEL};
+    pith_gemm(b, &g);
+    if (first == 0) return;
+    g.k = first;
+    g.a = j->d;
+    g.b = h + first;
+    g.b_rs = n;
+    g.accumulate = true;
+    pith_gemm(b, &g);
+}
+
+uint64_t pith_round_loss_scratch(uint32_t rows)
+{
+    return (uint64_t)rows * (PANEL * sizeof(float) + sizeof(double)) + PANEL * PANEL * sizeof(float);
+}
+
+enum pith_status pith_round_loss(struct pith_backend *b, const float *d, uint32_t rows, uint32_t cols,
+                                 const float *h, double *loss, struct pith_error *err)
+{
+    double *sums = pith_zalloc(rows, sizeof *sums);
+    float *scratch = pith_alloc_aligned(PANEL * PANEL + (size_t)rows * PANEL, sizeof *scratch);
+    if (!sums || !scratch) {
+        pith_free(sums);
+        pith_free(scratch);
+        return pith_fail_nomem(err, "the loss of a matrix");
+    }
+    struct dot_job j = {
+        .d = d, .p = scratch + (size_t)PANEL * PANEL, .cols = cols, .sums = sums};
+    for (; j.first < cols; j.first += PANEL) {
+        j.width = cols - j.first < PANEL ? cols - j.first : PANEL;
+        multiply_panel(b, &j, rows, h, scratch);
+        pith_pool_run(pith_backend_pool(b), rows, add_dot, &j);
+    }
+    double sum = 0.0;
+    for (uint32_t r = 0; r < rows; r++) sum += sums[r];
+    *loss = 2.0 * sum / rows;
+    pith_free(sums);
+    pith_free(scratch);
+    return PITH_OK;
+}

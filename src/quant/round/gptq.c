@@ -1,0 +1,530 @@
+/* quant/round/gptq.c: GPTQ (Frantar, Ashkboos, Hoefler, Alistarh 2022), without inverting H.
+ *
+ * With H = R R^T, R upper triangular, the layer's error is |(W - Q) R|_F^2, a sum over columns k of
+ * R[k,k]^2 (u_k - q_k)^2 with
+ *
+ *     u_k = w_k + sum over j < k of (w_j - q_j) R[j,k] / R[k,k],
+ *
+ * so each column in turn takes the grid points nearest to u_k. That is the choice that GPTQ makes through
+ * the upper Cholesky factor U of H^-1, since U = R^-1, at a third of the cost and without its rounding
+ * error (Chee et al. 2023 show the equivalence with LDLQ).
+ *
+ * Matrices are held transposed, [column][row], so that a column step runs over consecutive rows:
+ *
+ *     wt    [cols][ld]   the weights in solving order; once a column is solved, its error w - q
+ *     u     [width][ld]  of the present block, brought up to date by one product with all errors before
+ *     codes [cols][ld]
+ *
+ * A block's columns are solved SUB at a time on tiles of rows, each followed by a product that updates
+ * the rest of the block. Blocks and sub-blocks end where groups end, so u is up to date for a whole group
+ * when that is fitted on the way. Rows are independent and products have a fixed
+ * order of summing, so the result does not depend on the number of threads. */
+#include "quant/tables.h"
+
+#include "base/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { BLOCK = 128, SUB = 32, TILE = 64, PACK = 16 };
+static const double DAMP_FIRST = 1e-6, DAMP_LIMIT = 1.0;
+
+struct solver {
+    const struct pith_round_job *job;
+    const struct pith_gridder *gridder;
+    struct pith_pool *pool;
+    struct pith_qmat *q;
+    uint32_t rows, cols;
+    size_t ld;             /* rows, rounded up to tiles, plus a little so that no stride is a power of 2 */
+    bool dynamic;          /* groups are fitted on the way */
+    uint32_t *perm;        /* column solved at step k */
+    bool *dead;            /* [cols], by column */
+    uint32_t dead_count;
+    double mean;           /* of the live part of diag(H) */
+    double lambda;         /* added to the diagonal */
+    float *r;              /* [cols][cols] in solving order, each column divided by its diagonal element */
+    float *diagonal;       /* [cols] */
+    float *wt, *u;
+    float *scale, *zero;   /* [groups][ld] */
+    uint8_t *codes;
+    uint8_t *packing;      /* [threads][PACK][cols] */
+    float *moved;          /* [threads][group][TILE] */
+    uint32_t first, end;   /* steps of the present block */
+    uint32_t sub, sub_end; /* of the present sub-block */
+};
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t leading(uint32_t rows)
+{
+    return ((size_t)rows + TILE - 1) / TILE * TILE + 16;
+}
+
+/* ---- memory ---- */
+
+/* Columns of u: a block, or a whole group when groups are larger and fitted on the way. */
+static uint32_t block_width(const struct solver *s)
+{
+    return s->dynamic && s->q->group > BLOCK ? s->q->group : BLOCK;
+}
+
+static enum pith_status take_memory(struct solver *s, struct pith_error *err)
+{
+    const size_t cols = s->cols, groups = s->q->groups;
+    s->perm = pith_alloc(cols, sizeof *s->perm);
+    s->dead = pith_zalloc(cols, sizeof *s->dead);
+    s->diagonal = pith_alloc(cols, sizeof *s->diagonal);
+    s->r = pith_alloc_aligned(cols * cols, sizeof *s->r);
+    s->wt = pith_alloc_aligned(cols * s->ld, sizeof *s->wt);
+    s->u = pith_alloc_aligned(block_width(s) * s->ld, sizeof *s->u);
+    s->scale = pith_alloc_aligned(groups * s->ld, sizeof *s->scale);
+    s->zero = pith_alloc_aligned(groups * s->ld, sizeof *s->zero);
+    s->codes = pith_alloc_aligned(cols * s->ld, sizeof *s->codes);
+    const size_t threads = pith_pool_threads(s->pool);
+    s->packing = pith_alloc(threads * PACK, cols);
+    s->moved = pith_alloc_aligned(s->dynamic ? threads * TILE : 1, s->q->group * sizeof *s->moved);
+    if (s->perm && s->dead && s->diagonal && s->r && s->wt && s->u && s->scale && s->zero && s->codes &&
+        s->packing && s->moved)
+        return PITH_OK;
+    return pith_fail_nomem(err, "GPTQ");
+}
+
+static void give_memory(struct solver *s)
+{
+    pith_free(s->perm);
+    pith_free(s->dead);
+    pith_free(s->diagonal);
+    pith_free(s->r);
+    pith_free(s->wt);
+    pith_free(s->u);
+    pith_free(s->scale);
+    pith_free(s->zero);
+    pith_free(s->codes);
+    pith_free(s->packing);
+    pith_free(s->moved);
+}
+
+static uint64_t scratch(uint32_t rows, uint32_t cols)
+{
+    const uint64_t ld = leading(rows), n = cols;
+    const uint64_t solve = n * n * 4 + n * ld * 5 + least(cols, 1024) * ld * 4 + (n / 32 + 1) * ld * 8 +
+                           n * (13 + 16 * PACK) + least(cols, 1024) * 16 * TILE * 4;
+    return solve + pith_round_loss_scratch(rows);
+}
+
+/* ---- the Hessian ---- */
+
+static enum pith_status check_hessian(const float *h, size_t n, struct pith_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        float sum = 0.0f;
+        for (size_t j = 0; j < n; j++) sum += h[i * n + j] * 0.0f;
+        if (isnan(sum)) {
+            size_t j = 0;
+            while (j + 1 < n && isfinite(h[i * n + j])) j++;
+            return pith_fail(err, PITH_NUMERIC, "the Hessian has %g at input %zu, %zu",
+                             (double)h[i * n + j], i, j);
+        }
+        if (h[i * n + i] < 0.0f)
+            return pith_fail(err, PITH_NUMERIC, "the Hessian has %g on its diagonal at input %zu",
+                             (double)h[i * n + i], i);
+    }
+    return PITH_OK;
+}
+
+/* Dead inputs, and the mean of the others' diagonal: a dead input's 1 must not set the damping. */
+static enum pith_status scan_diagonal(struct solver *s, struct pith_error *err)
+{
+    const float *h = s->job->stats->hessian;
+    double sum = 0.0;
+    for (size_t i = 0; i < s->cols; i++) {
+        const float x = h[i * s->cols + i];
+        s->dead[i] = !(x > 0.0f);
+        s->dead_count += s->dead[i];
+        sum += (double)x;
+    }
+    if (s->dead_count == s->cols)
+        return pith_fail(err, PITH_NUMERIC, "no input was ever non-zero: nothing to calibrate with");
+    s->mean = sum / (s->cols - s->dead_count);
+    return PITH_OK;
+}
+
+struct ranked {
+    float key;
+    uint32_t column;
+};
+
+/* Merge sort by decreasing key, stable: qsort is not, and ties must not depend on the C library. */
+static void sort_ranked(struct ranked *x, struct ranked *tmp, size_t n)
+{
+    for (size_t width = 1; width < n; width *= 2) {
+        for (size_t lo = 0; lo < n; lo += 2 * width) {
+            const size_t mid = lo + width < n ? lo + width : n;
+            const size_t hi = lo + 2 * width < n ? lo + 2 * width : n;
+            size_t a = lo, b = mid;
+            for (size_t i = lo; i < hi; i++) {
+                const bool left = a < mid && (b == hi || x[a].key >= x[b].key);
+                tmp[i] = left ? x[a++] : x[b++];
+            }
+        }
+        memcpy(x, tmp, n * sizeof *x);
+    }
+}
+
+/* Decreasing diag(H), dead inputs last. */
+static enum pith_status order_columns(struct solver *s, struct pith_error *err)
+{
+    for (uint32_t k = 0; k < s->cols; k++) s->perm[k] = k;
+    if (s->job->options.act_order == PITH_ORDER_NONE) return PITH_OK;
+    const float *h = s->job->stats->hessian;
+    struct ranked *x = pith_alloc((size_t)s->cols * 2, sizeof *x);
+    if (!x) return pith_fail_nomem(err, "GPTQ's column order");
+    for (uint32_t k = 0; k < s->cols; k++) x[k] = (struct ranked){h[(size_t)k * s->cols + k], k};
+    sort_ranked(x, x + s->cols, s->cols);
+    for (uint32_t k = 0; k < s->cols; k++) s->perm[k] = x[k].column;
+    pith_free(x);
+    return PITH_OK;
+}
+
+/* Row k of the damped Hessian in solving order. A dead input is uncoupled from the others: its weight is
+ * 0, stays 0, and gives no error to feed on. */
+static void fill_row(void *ctx, size_t k, unsigned thread)
+{
+    const struct solver *s = ctx;
+    (void)thread;
+    const float *h = s->job->stats->hessian + (size_t)s->perm[k] * s->cols;
+    float *r = s->r + k * s->cols;
+    if (s->dead[s->perm[k]]) {
+        memset(r, 0, s->cols * sizeof *r);
+        r[k] = 1.0f;
+        return;
+    }
+    for (uint32_t j = 0; j < s->cols; j++) r[j] = s->dead[s->perm[j]] ? 0.0f : h[s->perm[j]];
+    r[k] = (float)((double)r[k] + s->lambda);
+}
+
+static void normalise_row(void *ctx, size_t k, unsigned thread)
+{
+    const struct solver *s = ctx;
+    (void)thread;
+    float *r = s->r + k * s->cols;
+    for (size_t j = k; j < s->cols; j++) r[j] /= s->diagonal[j];
+}
+
+static enum pith_status factor(struct solver *s, struct pith_round_report *report,
+                               struct pith_error *err)
+{
+    double damp = s->job->options.damp;
+    if (!(damp >= 0.0 && damp <= DAMP_LIMIT))
+        return pith_fail(err, PITH_ARG, "a damping of %g is outside 0..1", damp);
+    for (;;) {
+        size_t pivot = 0;
+        s->lambda = damp * s->mean;
+        pith_pool_run(s->pool, s->cols, fill_row, s);
+        const enum pith_status st =
+            pith_cholesky_upper(s->job->backend, s->r, s->cols, &pivot, NULL);
+        report->damp = damp;
+        if (st == PITH_OK) break;
+        if (st != PITH_NUMERIC) return pith_fail(err, st, "cannot factor the Hessian");
+        const double next = damp > 0.0 ? damp * 10.0 : DAMP_FIRST;
+        if (next > DAMP_LIMIT * (1 + 1e-9))
+            return pith_fail(err, PITH_NUMERIC,
+                             "the Hessian stays singular at input %u with %g of its mean diagonal added",
+                             s->perm[pivot < s->cols ? pivot : 0], damp);
+        damp = next;
+        report->damp_retries++;
+    }
+    for (size_t k = 0; k < s->cols; k++) s->diagonal[k] = s->r[k * s->cols + k];
+    pith_pool_run(s->pool, s->cols, normalise_row, s);
+    return PITH_OK;
+}
+
+/* ---- scales ---- */
+
+static uint32_t group_of(const struct solver *s, uint32_t step)
+{
+    const bool permuted = s->job->options.act_order == PITH_ORDER_STATIC;
+    return (permuted ? s->perm[step] : step) / s->q->group;
+}
+
+/* Scales fitted on the original weights, into the solver's layout. */
+static void spread_scales(struct solver *s)
+{
+    const struct pith_qmat *q = s->q;
+    const float middle = (float)(1u << (q->format->bits - 1));
+    for (uint32_t g = 0; g < q->groups; g++)
+        for (size_t r = 0; r < s->ld; r++) {
+            const size_t i = r < s->rows ? pith_qmat_scale_index(q, (uint32_t)r, g) : 0;
+            s->scale[g * s->ld + r] = r < s->rows ? q->scales[i] : 1.0f;
+            s->zero[g * s->ld + r] = q->zeros && r < s->rows ? (float)q->zeros[i] : middle;
+        }
+}
+
+/* The reverse, for scales fitted on the way. */
+static void collect_scales(struct solver *s)
+{
+    struct pith_qmat *q = s->q;
+    for (uint32_t r = 0; r < s->rows; r++)
+        for (uint32_t g = 0; g < q->groups; g++) {
+            const size_t i = pith_qmat_scale_index(q, r, g);
+            q->scales[i] = s->scale[g * s->ld + r];
+            if (q->zeros) q->zeros[i] = (uint8_t)s->zero[g * s->ld + r];
+        }
+}
+
+/* ---- solving ---- */
+
+static void axpy_tile(float *restrict y, const float *restrict x, float a)
+{
+    for (int i = 0; i < TILE; i++) y[i] += a * x[i];
+}
+
+static void subtract_tile(float *restrict y, const float *restrict x)
+{
+    for (int i = 0; i < TILE; i++) y[i] -= x[i];
+}
+
+/* The weights of n columns from step k on, for one tile of rows, as GPTQ holds them at this point: moved
+ * to make up best for the errors so far, with all later columns still free to move. These minimise
+ * |d R| over the later part of d, so their moves x solve x R = (errors so far) R, and with R triangular
+ * the group's columns need nothing of the columns behind the group. (u is another thing: it supposes that
+ * the columns between have not moved.) */
+static void move_group(const struct solver *s, uint32_t k, size_t n, size_t row, float *x)
+{
+    for (size_t c = 0; c < n; c++) {
+        const float *u = s->u + (k - s->first + c) * s->ld + row, *w = s->wt + (k + c) * s->ld + row;
+        for (int i = 0; i < TILE; i++) x[c * TILE + (size_t)i] = u[i] - w[i];
+    }
+    for (size_t c = 0; k > 0 && c < n; c++) {
+        const float *r = s->r + (k + c) * s->cols + k;
+        for (size_t j = c + 1; j < n; j++) axpy_tile(x + j * TILE, x + c * TILE, -r[j]);
+    }
+    for (size_t c = 0; c < n; c++) axpy_tile(x + c * TILE, s->wt + (k + c) * s->ld + row, 1.0f);
+}
+
+/* Fits the group that begins at step k for one tile of rows. */
+static void fit_group(const struct solver *s, uint32_t k, size_t row, unsigned thread)
+{
+    const uint32_t g = k / s->q->group;
+    const size_t n = least(s->q->group, s->cols - k);
+    float *x = s->moved + (size_t)thread * s->q->group * TILE;
+    move_group(s, k, n, row, x);
+    for (size_t i = 0; i < TILE; i++) {
+        float *scale = s->scale + g * s->ld + row + i, *zero = s->zero + g * s->ld + row + i;
+        *scale = 1.0f;
+        *zero = 0.0f;
+        if (row + i < s->rows)
+            s->gridder->fit(&s->job->grid, s->q->scale_dtype, x + i, n, TILE, scale, zero);
+    }
+}
+
+static void solve_tile(void *ctx, size_t tile, unsigned thread)
+{
+    const struct solver *s = ctx;
+    const size_t row = tile * TILE;
+    float values[TILE];
+    for (uint32_t k = s->sub; k < s->sub_end; k++) {
+        if (s->dynamic && k % s->q->group == 0) fit_group(s, k, row, thread);
+        const size_t table = group_of(s, k) * s->ld + row, at = k * s->ld + row;
+        const struct pith_grid_line line = {.n = TILE,
+                                            .w = s->u + (k - s->first) * s->ld + row,
+                                            .scale = s->scale + table,
+                                            .zero = s->zero + table,
+                                            .step = 1,
+                                            .codes = s->codes + at,
+                                            .values = values};
+        s->gridder->quantize(s->q->format, &line);
+        float *d = s->wt + at;
+        subtract_tile(d, values);
+        const float *r = s->r + (size_t)k * s->cols;
+        for (uint32_t j = k + 1; j < s->sub_end; j++)
+            axpy_tile(s->u + (j - s->first) * s->ld + row, d, r[j]);
+    }
+}
+
+/* u of columns from..to of the block += the errors of steps first..last through R. */
+static void feed_back(const struct solver *s, uint32_t first, uint32_t last, uint32_t from, uint32_t to)
+{
+    if (first == last || from == to) return;
+    const struct pith_gemm g = {.m = to - from,
+                                .n = s->rows,
+                                .k = last - first,
+                                .a = s->r + (size_t)first * s->cols + from,
+                                .a_rs = 1,
+                                .a_cs = s->cols,
+                                .b = s->wt + first * s->ld,
+                                .b_rs = s->ld,
+                                .b_cs = 1,
+                                .c = s->u + (from - s->first) * s->ld,
+                                .ldc = s->ld,
+                                .accumulate = true};
+    pith_gemm(s->job->backend, &g);
+}
+
+/* Where a run of at most `limit` steps from k ends so that no group begins inside whose columns lie
+ * partly behind the run (limit < group: the run ends where the next group begins). */
+static uint32_t run_end(const struct solver *s, uint32_t k, uint32_t limit)
+{
+    uint32_t end = k + limit;
+    if (s->dynamic) {
+        const uint32_t g = s->q->group, next = (k / g + 1) * g;
+        end = g <= limit ? k + limit / g * g : least(end, next);
+    }
+    return least(end, s->cols);
+}
+
+static void solve(struct solver *s)
+{
+    const size_t tiles = (s->rows + TILE - 1) / TILE;
+    for (s->first = 0; s->first < s->cols; s->first = s->end) {
+        s->end = run_end(s, s->first, block_width(s));
+        memcpy(s->u, s->wt + s->first * s->ld, (s->end - s->first) * s->ld * sizeof *s->u);
+        feed_back(s, 0, s->first, s->first, s->end);
+        for (s->sub = s->first; s->sub < s->end; s->sub = s->sub_end) {
+            s->sub_end = least(run_end(s, s->sub, SUB), s->end);
+            pith_pool_run(s->pool, tiles, solve_tile, s);
+            feed_back(s, s->sub, s->sub_end, s->sub_end, s->end);
+        }
+    }
+}
+
+/* ---- in and out ---- */
+
+/* One tile of rows of W into the solver's layout; rows behind the last are 0. */
+static void load_tile(void *ctx, size_t tile, unsigned thread)
+{
+    const struct solver *s = ctx;
+    (void)thread;
+    const size_t row = tile * TILE, end = row + TILE;
+    for (uint32_t k = 0; k < s->cols; k++) {
+        float *out = s->wt + k * s->ld;
+        const float *w = s->job->w + s->perm[k];
+        for (size_t r = row; r < end; r++) out[r] = r < s->rows ? w[r * s->cols] : 0.0f;
+    }
+}
+
+/* PACK rows of codes, back in the matrix's column order. */
+static void store_rows(void *ctx, size_t task, unsigned thread)
+{
+    const struct solver *s = ctx;
+    const uint32_t row = (uint32_t)task * PACK, n = least(PACK, s->rows - row);
+    uint8_t *rows = s->packing + (size_t)thread * PACK * s->cols;
+    for (uint32_t k = 0; k < s->cols; k++) {
+        const uint8_t *codes = s->codes + k * s->ld + row;
+        for (uint32_t i = 0; i < n; i++) rows[(size_t)i * s->cols + s->perm[k]] = codes[i];
+    }
+    for (uint32_t i = 0; i < n; i++) pith_qmat_set_codes(s->q, row + i, rows + (size_t)i * s->cols);
+}
+
+static void clear_dead_columns(void *ctx, size_t row, unsigned thread)
+{
+    const struct solver *s = ctx;
+    (void)thread;
+    float *w = s->job->w + row * s->cols;
+    for (uint32_t c = 0; c < s->cols; c++)
+        if (s->dead[c]) w[c] = 0.0f;
+}
+
+static enum pith_status store_groups(struct solver *s, struct pith_error *err)
+{
+    if (s->dynamic) collect_scales(s);
+    if (s->dynamic && s->job->options.act_order == PITH_ORDER_GROUP) {
+        s->q->g_idx = pith_alloc(s->cols, sizeof *s->q->g_idx);
+        if (!s->q->g_idx) return pith_fail_nomem(err, "group indices");
+        for (uint32_t k = 0; k < s->cols; k++) s->q->g_idx[s->perm[k]] = k / s->q->group;
+    }
+    return pith_check_scales(s->q, err);
+}
+
+/* ---- the report ---- */
+
+static void subtract_decoded(void *ctx, size_t row, unsigned thread)
+{
+    const struct solver *s = ctx;
+    (void)thread;
+    const float *w = s->job->w + row * s->cols;
+    float *d = s->wt + row * s->cols;
+    pith_qmat_decode(s->q, (uint32_t)row, 1, d);
+    for (uint32_t c = 0; c < s->cols; c++) d[c] = w[c] - d[c];
+}
+
+static void subtract_row(void *ctx, size_t row, unsigned thread)
+{
+    const struct solver *s = ctx;
+    (void)thread;
+    const float *w = s->job->w + row * s->cols;
+    float *d = s->wt + row * s->cols;
+    for (uint32_t c = 0; c < s->cols; c++) d[c] = w[c] - d[c];
+}
+
+/* Both losses from what is stored, not from what the solver believes. wt is free by now. */
+static enum pith_status measure(struct solver *s, struct pith_round_report *report,
+                                struct pith_error *err)
+{
+    const struct pith_round_job *job = s->job;
+    const float *h = job->stats->hessian;
+    pith_pool_run(s->pool, s->rows, subtract_decoded, s);
+    PITH_TRY(pith_round_loss(job->backend, s->wt, s->rows, s->cols, h, &report->loss, err));
+    memcpy(s->wt, job->w, (size_t)s->rows * s->cols * sizeof *s->wt);
+    PITH_TRY(pith_pseudo_quantize(s->pool, &job->grid, job->scale_dtype, s->rows, s->cols, s->wt, err));
+    pith_pool_run(s->pool, s->rows, subtract_row, s);
+    PITH_TRY(pith_round_loss(job->backend, s->wt, s->rows, s->cols, h, &report->nearest_loss, err));
+    report->dead_columns = s->dead_count;
+    if (!isfinite(report->loss))
+        return pith_fail(err, PITH_NUMERIC, "the error of the rounded matrix is %g", report->loss);
+    return PITH_OK;
+}
+
+static enum pith_status run_solver(struct solver *s, struct pith_round_report *report,
+                                   struct pith_error *err)
+{
+    PITH_TRY(take_memory(s, err));
+    PITH_TRY(scan_diagonal(s, err));
+    PITH_TRY(order_columns(s, err));
+    PITH_TRY(factor(s, report, err));
+    pith_pool_run(s->pool, s->rows, clear_dead_columns, s);
+    pith_pool_run(s->pool, (s->rows + TILE - 1) / TILE, load_tile, s);
+    if (!s->dynamic) {
+        PITH_TRY(pith_fit_scales(s->pool, &s->job->grid, s->job->w, s->q, err));
+        spread_scales(s);
+    }
+    solve(s);
+    pith_pool_run(s->pool, (s->rows + PACK - 1) / PACK, store_rows, s);
+    PITH_TRY(store_groups(s, err));
+    pith_free(s->codes);
+    s->codes = NULL;
+    return measure(s, report, err);
+}
+
+static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *q,
+                            struct pith_round_report *report, struct pith_error *err)
+{
+    *report = (struct pith_round_report){0};
+    PITH_TRY(pith_round_begin(job, q, err));
+    struct solver s = {.job = job,
+                       .gridder = pith_gridder_for(&job->grid),
+                       .pool = pith_backend_pool(job->backend),
+                       .q = q,
+                       .rows = job->rows,
+                       .cols = job->cols,
+                       .ld = leading(job->rows)};
+    s.dynamic = job->grid.granularity == PITH_PER_GROUP && job->options.act_order != PITH_ORDER_STATIC;
+    enum pith_status st;
+    if (!job->stats || !job->stats->hessian) st = pith_fail(err, PITH_ARG, "GPTQ needs the Hessian");
+    else st = check_hessian(job->stats->hessian, job->cols, err);
+    if (st == PITH_OK) st = run_solver(&s, report, err);
+    give_memory(&s);
+    if (st != PITH_OK) pith_qmat_free(q);
+    return st;
+}
+
+const struct pith_rounder pith_rounder_gptq = {
+    .name = "gptq",
+    .summary = "each column's rounding error is made up for by the columns after it",
+    .needs = PITH_NEED_HESSIAN,
+    .run = run,
+    .scratch = scratch,
+};

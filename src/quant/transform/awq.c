@@ -1,0 +1,331 @@
+/* quant/transform/awq.c: activation-aware weight quantization (Lin et al. 2023).
+ *
+ * Weights that meet large inputs matter more. Scaling column j by s_j before quantizing and dividing the
+ * input by s_j shrinks the relative error of those columns. s = absmean^ratio, normalised so that
+ * max(s) min(s) = 1; the ratio is searched, with the module's output error as the judge. Ratio 0 is s = 1,
+ * so by that measure the result is never worse than no scaling. */
+#include "quant/transform/awq.h"
+#include "quant/tables.h"
+
+#include "base/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { RATIOS = 20, PANEL = 256 };
+static const double SMALLEST = 1e-4;
+
+struct search {
+    const struct pith_transform_job *job;
+    struct pith_pool *pool;
+    uint32_t dim;
+    float *original[PITH_SITE_LINEARS];
+    double *stat;  /* [dim] absmean, tied where s must be */
+    float *s;      /* [dim] of the present trial */
+    float *panel;  /* [samples][PANEL] outputs */
+    double *sums;  /* [samples] */
+    unsigned now;  /* the linear in work */
+};
+
+static size_t weights_of(const struct pith_transform_linear *l)
+{
+    return (size_t)l->rows * l->cols;
+}
+
+static bool tied(const struct pith_transform_job *job)
+{
+    return !job->gain && job->prev_w && job->repeat > 1;
+}
+
+/* Row of prev_w that makes input c. */
+static size_t source_row(const struct pith_transform_job *job, size_t c)
+{
+    if (!tied(job)) return c;
+    return c / job->tie_block / job->repeat * job->tie_block + c % job->tie_block;
+}
+
+/* ---- checks and memory ---- */
+
+static enum pith_status check_stats(const struct pith_transform_job *job, uint32_t dim,
+                                    struct pith_error *err)
+{
+    const struct pith_stats *st = job->stats;
+    if (!st || !st->absmean) return pith_fail(err, PITH_ARG, "AWQ needs the inputs' mean magnitudes");
+    if (st->dim != dim)
+        return pith_fail(err, PITH_ARG, "the statistics are over %u inputs, the matrix has %u", st->dim,
+                         dim);
+    if ((!job->loss || job->clip_search) && (!st->samples || st->sample_count == 0))
+        return pith_fail(err, PITH_ARG, "AWQ needs samples of the inputs");
+    for (uint32_t c = 0; c < dim; c++)
+        if (!(st->absmean[c] >= 0.0f) || isinf(st->absmean[c]))
+            return pith_fail(err, PITH_NUMERIC, "the mean magnitude of input %u is %g", c,
+                             (double)st->absmean[c]);
+    return PITH_OK;
+}
+
+static enum pith_status check(const struct pith_transform_job *job, struct pith_error *err)
+{
+    if (job->count < 1 || job->count > PITH_SITE_LINEARS)
+        return pith_fail(err, PITH_ARG, "AWQ sees 1 to %d linears at a time", PITH_SITE_LINEARS);
+    const uint32_t dim = job->linear[0].cols;
+    for (unsigned i = 0; i < job->count; i++)
+        if (job->linear[i].cols != dim || job->linear[i].rows == 0 || dim == 0)
+            return pith_fail(err, PITH_ARG, "linears of one site must read the same inputs");
+    if (tied(job) && (job->tie_block == 0 || dim % ((uint64_t)job->repeat * job->tie_block) != 0))
+        return pith_fail(err, PITH_ARG, "%u inputs are not made of heads of %u shared by %u", dim,
+                         job->tie_block, job->repeat);
+    if (!(job->ratio_step >= 0.0 && job->ratio_step <= 1.0))
+        return pith_fail(err, PITH_ARG, "a ratio step of %g is outside 0..1", job->ratio_step);
+    return check_stats(job, dim, err);
+}
+
+static enum pith_status take_memory(struct search *x, struct pith_error *err)
+{
+    const struct pith_transform_job *job = x->job;
+    bool ok = true;
+    for (unsigned i = 0; i < job->count; i++) {
+        x->original[i] = pith_alloc(weights_of(&job->linear[i]), sizeof(float));
+        ok = ok && x->original[i];
+    }
+    x->stat = pith_alloc(x->dim, sizeof *x->stat);
+    x->s = pith_alloc(x->dim, sizeof *x->s);
+    if (!job->loss) {
+        x->panel = pith_alloc_aligned(job->stats->sample_count, PANEL * sizeof *x->panel);
+        x->sums = pith_alloc(job->stats->sample_count, sizeof *x->sums);
+        ok = ok && x->panel && x->sums;
+    }
+    return ok && x->stat && x->s ? PITH_OK : pith_fail_nomem(err, "AWQ's search");
+}
+
+static void give_memory(struct search *x)
+{
+    for (unsigned i = 0; i < PITH_SITE_LINEARS; i++) pith_free(x->original[i]);
+    pith_free(x->stat);
+    pith_free(x->s);
+    pith_free(x->panel);
+    pith_free(x->sums);
+}
+
+static uint64_t scratch(const struct pith_transform_job *job)
+{
+    uint64_t copies = 0, most = 0;
+    for (unsigned i = 0; i < job->count; i++) {
+        const uint64_t n = weights_of(&job->linear[i]);
+        copies += n;
+        if (n > most) most = n;
+    }
+    const uint64_t samples = job->stats ? job->stats->sample_count : 0;
+    const uint64_t search = copies * 4 + most + most / 4 + samples * (PANEL * 4 + 8) +
+                            (uint64_t)job->linear[0].cols * 12;
+    const uint64_t clip = pith_awq_clip_scratch(job);
+    return search > clip ? search : clip;
+}
+
+/* ---- scales ---- */
+
+/* Mean over the query heads that read one value head, since they must share their scale. */
+static void gather_stat(struct search *x)
+{
+    const struct pith_transform_job *job = x->job;
+    const float *mean = job->stats->absmean;
+    if (!tied(job)) {
+        for (size_t c = 0; c < x->dim; c++) x->stat[c] = (double)mean[c];
+        return;
+    }
+    const size_t block = job->tie_block, span = block * job->repeat;
+    for (size_t c = 0; c < x->dim; c++) {
+        double sum = 0.0;
+        for (size_t r = 0; r < job->repeat; r++)
+            sum += (double)mean[c / span * span + r * block + c % block];
+        x->stat[c] = sum / job->repeat;
+    }
+}
+
+static void make_scales(struct search *x, double ratio)
+{
+    double least = INFINITY, most = 0.0;
+    for (size_t c = 0; c < x->dim; c++) {
+        const double v = fmax(pow(x->stat[c], ratio), SMALLEST);
+        least = fmin(least, v);
+        most = fmax(most, v);
+    }
+    const double norm = sqrt(least * most);
+    for (size_t c = 0; c < x->dim; c++)
+        x->s[c] = (float)(fmax(pow(x->stat[c], ratio), SMALLEST) / norm);
+}
+
+/* ---- one trial ---- */
+
+static void scale_row(void *ctx, size_t row, unsigned thread)
+{
+    const struct search *x = ctx;
+    (void)thread;
+    const float *from = x->original[x->now] + row * x->dim;
+    float *to = x->job->linear[x->now].w + row * x->dim;
+    for (size_t c = 0; c < x->dim; c++) to[c] = from[c] * x->s[c];
+}
+
+static void unscale_row(void *ctx, size_t row, unsigned thread)
+{
+    const struct search *x = ctx;
+    (void)thread;
+    const float *from = x->original[x->now] + row * x->dim;
+    float *w = x->job->linear[x->now].w + row * x->dim;
+    for (size_t c = 0; c < x->dim; c++) w[c] /= x->s[c];
+    if (x->job->loss) return;
+    for (size_t c = 0; c < x->dim; c++) w[c] -= from[c];
+}
+
+static void square_row(void *ctx, size_t row, unsigned thread)
+{
+    const struct search *x = ctx;
+    (void)thread;
+    double sum = 0.0;
+    for (size_t i = 0; i < PANEL; i++) {
+        const double y = (double)x->panel[row * PANEL + i];
+        sum += y * y;
+    }
+    x->sums[row] += sum;
+}
+
+/* Squared error of the present linear's outputs over all samples; w holds Q(W s) / s - W. */
+static double output_error(struct search *x)
+{
+    const struct pith_transform_linear *l = &x->job->linear[x->now];
+    const size_t n = x->job->stats->sample_count;
+    memset(x->sums, 0, n * sizeof *x->sums);
+    for (uint32_t first = 0; first < l->rows; first += PANEL) {
+        const size_t rows = l->rows - first < PANEL ? l->rows - first : PANEL;
+        if (rows < PANEL) memset(x->panel, 0, n * PANEL * sizeof *x->panel);
+        const struct pith_gemm g = {.m = n,
+                                    .n = rows,
+                                    .k = x->dim,
+                                    .a = x->job->stats->samples,
+                                    .a_rs = x->dim,
+                                    .a_cs = 1,
+                                    .b = l->w + (size_t)first * x->dim,
+                                    .b_rs = 1,
+                                    .b_cs = x->dim,
+                                    .c = x->panel,
+                                    .ldc = PANEL};
+        pith_gemm(x->job->backend, &g);
+        pith_pool_run(x->pool, n, square_row, x);
+    }
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++) sum += x->sums[i];
+    return sum;
+}
+
+static enum pith_status try_scales(struct search *x, double *loss, struct pith_error *err)
+{
+    const struct pith_transform_job *job = x->job;
+    double sum = 0.0, outputs = 0.0;
+    for (x->now = 0; x->now < job->count; x->now++) {
+        const struct pith_transform_linear *l = &job->linear[x->now];
+        outputs += (double)l->rows;
+        if (!l->grid.format) continue;
+        pith_pool_run(x->pool, l->rows, scale_row, x);
+        PITH_TRY(pith_pseudo_quantize(x->pool, &l->grid, job->scale_dtype, l->rows, l->cols, l->w, err));
+        pith_pool_run(x->pool, l->rows, unscale_row, x);
+        if (!job->loss) sum += output_error(x);
+    }
+    if (job->loss) *loss = job->loss(job->loss_ctx, NULL);
+    else *loss = sum / (outputs * (double)job->stats->sample_count);
+    return PITH_OK;
+}
+
+static void restore(const struct search *x)
+{
+    for (unsigned i = 0; i < x->job->count; i++)
+        memcpy(x->job->linear[i].w, x->original[i], weights_of(&x->job->linear[i]) * sizeof(float));
+}
+
+/* The best ratio's scales into s. */
+static enum pith_status search(struct search *x, float *s, struct pith_transform_report *report,
+                               struct pith_error *err)
+{
+    const double step = x->job->ratio_step;
+    const int count = step > 0.0 ? (int)ceil(fmin(1.0 / step, 1000.0) - 1e-9) : RATIOS;
+    double best = INFINITY;
+    gather_stat(x);
+    for (int i = 0; i < count; i++) {
+        const double ratio = step > 0.0 ? i * step : (double)i / RATIOS;
+        double loss;
+        make_scales(x, ratio);
+        PITH_TRY(try_scales(x, &loss, err));
+        if (i == 0) report->loss_before = loss;
+        if (!(loss < best)) continue;
+        best = loss;
+        report->ratio = ratio;
+        report->loss_after = loss;
+        memcpy(s, x->s, x->dim * sizeof *s);
+    }
+    if (isinf(best)) return pith_fail(err, PITH_NUMERIC, "AWQ: no scale gives a finite error");
+    return PITH_OK;
+}
+
+/* ---- the result ---- */
+
+static void scale_linears(struct search *x, const float *s)
+{
+    memcpy(x->s, s, x->dim * sizeof *s);
+    for (x->now = 0; x->now < x->job->count; x->now++)
+        pith_pool_run(x->pool, x->job->linear[x->now].rows, scale_row, x);
+}
+
+static void fold(const struct pith_transform_job *job, const float *s)
+{
+    const size_t dim = job->linear[0].cols;
+    if (job->gain) {
+        for (size_t c = 0; c < dim; c++) job->gain[c] /= s[c];
+        return;
+    }
+    for (size_t c = 0; job->prev_w && c < dim; c++) {
+        if (tied(job) && c / job->tie_block % job->repeat != 0) continue;
+        const size_t row = source_row(job, c);
+        float *w = job->prev_w + row * job->prev_cols;
+        for (size_t i = 0; i < job->prev_cols; i++) w[i] /= s[c];
+        if (job->prev_bias) job->prev_bias[row] /= s[c];
+    }
+}
+
+static enum pith_status transform(struct search *x, float *s, struct pith_transform_report *report,
+                                  struct pith_error *err)
+{
+    const struct pith_transform_job *job = x->job;
+    bool any = false;
+    for (unsigned i = 0; i < job->count; i++) any = any || job->linear[i].grid.format;
+    for (uint32_t c = 0; c < x->dim; c++) s[c] = 1.0f;
+    PITH_TRY(take_memory(x, err));
+    for (unsigned i = 0; i < job->count; i++)
+        memcpy(x->original[i], job->linear[i].w, weights_of(&job->linear[i]) * sizeof(float));
+    enum pith_status st = PITH_OK;
+    if (any && (job->gain || job->prev_w)) {
+        st = search(x, s, report, err);
+        if (st == PITH_OK) scale_linears(x, s);
+    }
+    if (st == PITH_OK && any && job->clip_search) st = pith_awq_clip(job, s, &report->clipped, err);
+    if (st == PITH_OK) fold(job, s);
+    else restore(x);
+    return st;
+}
+
+static enum pith_status run(const struct pith_transform_job *job, float *s,
+                            struct pith_transform_report *report, struct pith_error *err)
+{
+    *report = (struct pith_transform_report){0};
+    PITH_TRY(check(job, err));
+    struct search x = {
+        .job = job, .pool = pith_backend_pool(job->backend), .dim = job->linear[0].cols};
+    const enum pith_status st = transform(&x, s, report, err);
+    give_memory(&x);
+    return st;
+}
+
+const struct pith_transform pith_transform_awq = {
+    .name = "awq",
+    .summary = "scales up the columns that meet large inputs, then clips outlying weights",
+    .needs = PITH_NEED_ABSMEAN | PITH_NEED_SAMPLES,
+    .run = run,
+    .scratch = scratch,
+};

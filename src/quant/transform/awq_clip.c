@@ -1,0 +1,222 @@
+#include "quant/transform/awq.h"
+
+#include "base/mem.h"
+#include "quant/scale.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { GRID = 20, STEPS = 10, SAMPLES = 512, TILE_FLOATS = 1 << 20, TILE_ROWS = 256 };
+
+/* The error of a candidate is |X d|^2 with d = q - w over the group. For a group no wider than the number
+ * of samples it is taken as d (X^T X) d^T, which is less work; otherwise from X d itself. */
+struct clip {
+    const struct pith_transform_job *job;
+    const struct pith_transform_linear *linear;
+    const struct pith_gridder *gridder;
+    struct pith_pool *pool;
+    const float *x;   /* [n][dim] samples divided by s */
+    size_t n;
+    float *gram;      /* [width][width] */
+    float *d;         /* [rows of a tile][STEPS][width] */
+    float *product;   /* [rows of a tile][STEPS][out] */
+    uint32_t *shrunk; /* [rows] groups with a smaller range */
+    bool by_gram;
+    size_t first, width, out, tile; /* of the present group; first row of the tile */
+};
+
+static size_t samples_used(const struct pith_transform_job *job)
+{
+    const size_t n = job->stats ? job->stats->sample_count : 0;
+    return n < SAMPLES ? n : SAMPLES;
+}
+
+static size_t group_of(const struct pith_transform_linear *l)
+{
+    return l->grid.granularity == PITH_PER_GROUP && l->grid.group < l->cols ? l->grid.group : l->cols;
+}
+
+static size_t tile_rows(size_t width, size_t n)
+{
+    const size_t rows = TILE_FLOATS / (STEPS * (width > n ? width : n));
+    return rows < 1 ? 1 : rows > TILE_ROWS ? TILE_ROWS : rows;
+}
+
+static float largest(const float *w, size_t n)
+{
+    float most = 0.0f;
+    for (size_t i = 0; i < n; i++) most = fabsf(w[i]) > most ? fabsf(w[i]) : most;
+    return most;
+}
+
+static float bound(float most, int step)
+{
+    return most * (float)(1.0 - (double)step / GRID);
+}
+
+static void clamp(const float *w, size_t n, float limit, float *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float x = w[i] < limit ? w[i] : limit;
+        out[i] = x > -limit ? x : -limit;
+    }
+}
+
+static float *weights_at(const struct clip *c, size_t row)
+{
+    return c->linear->w + (c->tile + row) * c->linear->cols + c->first;
+}
+
+/* The errors that each candidate range would make in one row's group. */
+static void make_candidates(void *ctx, size_t row, unsigned thread)
+{
+    const struct clip *c = ctx;
+    (void)thread;
+    const float *w = weights_at(c, row);
+    const float most = largest(w, c->width);
+    for (int i = 0; i < STEPS; i++) {
+        float *d = c->d + (row * STEPS + (size_t)i) * c->width, scale, zero;
+        clamp(w, c->width, bound(most, i), d);
+        c->gridder->fit(&c->linear->grid, c->job->scale_dtype, d, c->width, 1, &scale, &zero);
+        const struct pith_grid_line line = {
+            .n = c->width, .w = d, .scale = &scale, .zero = &zero, .values = d};
+        c->gridder->quantize(c->linear->grid.format, &line);
+        for (size_t k = 0; k < c->width; k++) d[k] -= w[k];
+    }
+}
+
+static void choose(void *ctx, size_t row, unsigned thread)
+{
+    const struct clip *c = ctx;
+    (void)thread;
+    double best = INFINITY;
+    int pick = 0;
+    for (int i = 0; i < STEPS; i++) {
+        const float *p = c->product + (row * STEPS + (size_t)i) * c->out;
+        const float *d = c->by_gram ? c->d + (row * STEPS + (size_t)i) * c->width : p;
+        double e = 0.0;
+        for (size_t k = 0; k < c->out; k++) e += (double)p[k] * (double)d[k];
+        if (e < best) {
+            best = e;
+            pick = i;
+        }
+    }
+    if (pick == 0) return;
+    float *w = weights_at(c, row);
+    clamp(w, c->width, bound(largest(w, c->width), pick), w);
+    c->shrunk[c->tile + row]++;
+}
+
+static void clip_group(struct clip *c)
+{
+    struct pith_gemm g = {.m = c->width, .n = c->width, .k = c->n};
+    if (c->by_gram) {
+        g.a = g.b = c->x + c->first;
+        g.a_rs = 1;
+        g.a_cs = c->linear->cols;
+        g.b_rs = c->linear->cols;
+        g.b_cs = 1;
+        g.c = c->gram;
+        g.ldc = c->width;
+        pith_gemm(c->job->backend, &g);
+    }
+    const size_t step = tile_rows(c->width, c->n);
+    for (c->tile = 0; c->tile < c->linear->rows; c->tile += step) {
+        const size_t left = c->linear->rows - c->tile, rows = left < step ? left : step;
+        pith_pool_run(c->pool, rows, make_candidates, c);
+        g = (struct pith_gemm){.m = rows * STEPS,
+                               .n = c->out,
+                               .k = c->width,
+                               .a = c->d,
+                               .a_rs = c->width,
+                               .a_cs = 1,
+                               .b = c->by_gram ? c->gram : c->x + c->first,
+                               .b_rs = c->by_gram ? c->width : 1,
+                               .b_cs = c->by_gram ? 1 : c->linear->cols,
+                               .c = c->product,
+                               .ldc = c->out};
+        pith_gemm(c->job->backend, &g);
+        pith_pool_run(c->pool, rows, choose, c);
+    }
+}
+
+static enum pith_status clip_linear(struct clip *c, uint64_t *shrunk, uint64_t *groups,
+                                    struct pith_error *err)
+{
+    const uint32_t rows = c->linear->rows, cols = c->linear->cols;
+    const size_t group = group_of(c->linear), tile = tile_rows(group, c->n);
+    const size_t most = group > c->n ? group : c->n;
+    c->by_gram = group <= c->n;
+    c->gram = c->by_gram ? pith_alloc_aligned(group * group, sizeof *c->gram) : NULL;
+    c->d = pith_alloc_aligned(tile * STEPS * group, sizeof *c->d);
+    c->product = pith_alloc_aligned(tile * STEPS * most, sizeof *c->product);
+    c->shrunk = pith_zalloc(rows, sizeof *c->shrunk);
+    enum pith_status st = PITH_OK;
+    if ((c->by_gram && !c->gram) || !c->d || !c->product || !c->shrunk)
+        st = pith_fail_nomem(err, "AWQ's clip search");
+    for (c->first = 0; st == PITH_OK && c->first < cols; c->first += group) {
+        c->width = cols - c->first < group ? cols - c->first : group;
+        c->out = c->by_gram ? c->width : c->n;
+        clip_group(c);
+        *groups += rows;
+    }
+    for (uint32_t r = 0; st == PITH_OK && r < rows; r++) *shrunk += c->shrunk[r];
+    pith_free(c->gram);
+    pith_free(c->d);
+    pith_free(c->product);
+    pith_free(c->shrunk);
+    return st;
+}
+
+static bool clippable(const struct pith_transform_linear *l)
+{
+    return l->clip && l->grid.format && l->grid.granularity != PITH_PER_TENSOR;
+}
+
+uint64_t pith_awq_clip_scratch(const struct pith_transform_job *job)
+{
+    const uint64_t n = samples_used(job);
+    uint64_t most = 0;
+    for (unsigned i = 0; i < job->count; i++) {
+        const struct pith_transform_linear *l = &job->linear[i];
+        if (!clippable(l)) continue;
+        const uint64_t group = group_of(l), rows = tile_rows(group, n);
+        const uint64_t wide = group > n ? group : n;
+        const uint64_t bytes = (group <= n ? group * group : 0) * 4 +
+                               rows * STEPS * (group + wide) * 4 + (uint64_t)l->rows * 4;
+        if (bytes > most) most = bytes;
+    }
+    /* The copies that a failure restores from are still held. */
+    uint64_t copies = 0;
+    for (unsigned i = 0; i < job->count; i++)
+        copies += (uint64_t)job->linear[i].rows * job->linear[i].cols * 4;
+    return most + copies + n * job->linear[0].cols * 4;
+}
+
+enum pith_status pith_awq_clip(const struct pith_transform_job *job, const float *s, double *fraction,
+                               struct pith_error *err)
+{
+    const size_t n = samples_used(job), dim = job->linear[0].cols;
+    float *x = pith_alloc_aligned(n * dim, sizeof *x);
+    if (!x) return pith_fail_nomem(err, "AWQ's clip search");
+    for (size_t t = 0; t < n; t++) {
+        const float *from = job->stats->samples + t * job->stats->sample_count / n * dim;
+        for (size_t c = 0; c < dim; c++) x[t * dim + c] = from[c] / s[c];
+    }
+    uint64_t shrunk = 0, groups = 0;
+    enum pith_status st = PITH_OK;
+    for (unsigned i = 0; st == PITH_OK && i < job->count; i++) {
+        if (!clippable(&job->linear[i])) continue;
+        struct clip c = {.job = job,
+                         .linear = &job->linear[i],
+                         .gridder = pith_gridder_for(&job->linear[i].grid),
+                         .pool = pith_backend_pool(job->backend),
+                         .x = x,
+                         .n = n};
+        if (!c.gridder) st = pith_fail(err, PITH_UNSUPPORTED, "AWQ cannot clip for this grid");
+        else st = clip_linear(&c, &shrunk, &groups, err);
+    }
+    *fraction = groups ? (double)shrunk / (double)groups : 0.0;
+    pith_free(x);
+    return st;
+}

@@ -1,0 +1,138 @@
+/* What the tests of quant/ share: seeded problems whose inputs are correlated and have outlier channels,
+ * and sums in double precision. */
+#ifndef PITH_QUANT_TEST_H
+#define PITH_QUANT_TEST_H
+
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "quant/round.h"
+#include "test.h"
+
+#include <math.h>
+
+struct problem {
+    uint32_t rows, cols, tokens;
+    float *w, *x, *h; /* h = 2 x^T x / tokens */
+    struct pith_stats stats;
+};
+
+static inline float *random_floats(struct pith_rng *rng, size_t n, double sigma)
+{
+    float *p = malloc(n * sizeof *p);
+    for (size_t i = 0; i < n; i++) p[i] = (float)(sigma * pith_rng_normal(rng));
+    return p;
+}
+
+static inline void fill_hessian(struct problem *p)
+{
+    for (uint32_t i = 0; i < p->cols; i++)
+        for (uint32_t j = 0; j < p->cols; j++) {
+            double sum = 0.0;
+            for (uint32_t t = 0; t < p->tokens; t++)
+                sum += (double)p->x[t * p->cols + i] * (double)p->x[t * p->cols + j];
+            p->h[i * p->cols + j] = (float)(2.0 * sum / p->tokens);
+        }
+}
+
+/* Neighbouring inputs share a moving average; every 37th is ten times as large. */
+static inline struct problem make_problem(uint64_t seed, uint32_t rows, uint32_t cols, uint32_t tokens)
+{
+    struct pith_rng rng;
+    pith_rng_seed(&rng, seed);
+    struct problem p = {.rows = rows, .cols = cols, .tokens = tokens};
+    p.w = random_floats(&rng, (size_t)rows * cols, 0.05);
+    p.x = random_floats(&rng, (size_t)tokens * cols, 1.0);
+    p.h = malloc((size_t)cols * cols * sizeof *p.h);
+    for (uint32_t t = 0; t < tokens; t++) {
+        float *x = p.x + (size_t)t * cols;
+        for (uint32_t c = 1; c < cols; c++) x[c] = 0.8f * x[c - 1] + 0.6f * x[c];
+        for (uint32_t c = 5; c < cols; c += 37) x[c] *= 10.0f;
+    }
+    fill_hessian(&p);
+    p.stats = (struct pith_stats){.dim = cols, .tokens = tokens, .hessian = p.h};
+    return p;
+}
+
+static inline void free_problem(struct problem *p)
+{
+    free(p->w);
+    free(p->x);
+    free(p->h);
+}
+
+static inline struct pith_grid grid_of(const char *text)
+{
+    struct pith_grid g;
+    struct pith_error err = {0};
+    assert_ok(pith_grid_parse(text, &g, &err), err);
+    return g;
+}
+
+struct machine {
+    struct pith_pool *pool;
+    struct pith_backend *backend;
+};
+
+static inline struct machine make_machine(unsigned threads)
+{
+    struct machine m = {0};
+    struct pith_error err = {0};
+    assert_ok(pith_pool_new(threads, &m.pool, &err), err);
+    assert_ok(pith_backend_new(m.pool, PITH_CPU_ALL, &m.backend, &err), err);
+    return m;
+}
+
+static inline void free_machine(struct machine *m)
+{
+    pith_backend_free(m->backend);
+    pith_pool_free(m->pool);
+}
+
+/* tr((W - Q) H (W - Q)^T) / rows in double. */
+static inline double exact_loss(const struct problem *p, const float *q)
+{
+    double total = 0.0;
+    for (uint32_t r = 0; r < p->rows; r++)
+        for (uint32_t i = 0; i < p->cols; i++) {
+            const size_t at = (size_t)r * p->cols;
+            double sum = 0.0;
+            for (uint32_t j = 0; j < p->cols; j++)
+                sum += (double)p->h[(size_t)i * p->cols + j] * ((double)p->w[at + j] - (double)q[at + j]);
+            total += sum * ((double)p->w[at + i] - (double)q[at + i]);
+        }
+    return total / p->rows;
+}
+
+static inline float *decode_all(const struct pith_qmat *q)
+{
+    float *out = malloc((size_t)q->rows * q->cols * sizeof *out);
+    pith_qmat_decode(q, 0, q->rows, out);
+    return out;
+}
+
+/* Runs a rounder on a copy of the problem's weights. */
+static inline enum pith_status run_rounder(const char *name, const struct problem *p, const char *grid,
+                                           enum pith_act_order order, unsigned threads,
+                                           struct pith_qmat *q, struct pith_round_report *report,
+                                           struct pith_error *err)
+{
+    struct machine m = make_machine(threads);
+    const size_t bytes = (size_t)p->rows * p->cols * sizeof(float);
+    float *w = malloc(bytes);
+    memcpy(w, p->w, bytes);
+    const struct pith_round_job job = {.backend = m.backend,
+                                       .grid = grid_of(grid),
+                                       .scale_dtype = PITH_F32,
+                                       .options = {.damp = 0.01, .act_order = order},
+                                       .rows = p->rows,
+                                       .cols = p->cols,
+                                       .w = w,
+                                       .stats = &p->stats};
+    const enum pith_status s = pith_rounder_find(name)->run(&job, q, report, err);
+    free(w);
+    free_machine(&m);
+    return s;
+}
+
+#endif
