@@ -4,8 +4,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Four lanes of the vector extension that gcc and clang share: every CPU has them, and what a lane computes
- * is plain IEEE arithmetic. Left to itself gcc 12 turns the selections below into branches. */
+/* Four lanes of the vector extension that gcc and clang share: every CPU has them, and what a
+ * lane computes is plain IEEE arithmetic. Left to itself gcc 12 turns the selections below
+ * into branches. */
 enum { LANES = 4 };
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef uint32_t bits __attribute__((vector_size(4 * LANES)));
@@ -15,11 +16,13 @@ static inline vec select(bits mask, vec yes, vec no)
     return (vec)(((bits)yes & mask) | ((bits)no & ~mask));
 }
 
-/* exp(x) for x <= 88, relative error below 2e-7; below -87 it stays what it is there, about 1e-38. x is split
- * into k log 2 + r, |r| <= log(2) / 2, and exp(r) is its Taylor polynomial of degree 7 (remainder 5e-9). */
+/* exp(x) for x <= 88, relative error below 2e-7; below -87 it stays what it is there, about
+ * 1e-38. x is split into k log 2 + r, |r| <= log(2) / 2, and exp(r) is its Taylor polynomial
+ * of degree 7 (remainder 5e-9). */
 static inline vec exp_lanes(vec x)
 {
-    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, kept in the low bits */
+    /* 1.5 * 2^23: adding it rounds to an integer, which then sits in the low bits. */
+    const float magic = 12582912.0f;
     const vec low = {-87.0f, -87.0f, -87.0f, -87.0f};
     x = select((bits)(x > low), x, low);
     const vec shifted = x * 1.44269504f + magic;
@@ -48,9 +51,9 @@ static inline vec near_term(vec d)
     return y * d * d;
 }
 
-/* What elements add: P (log P - log Q) - P + Q. The last two sum to 0 over a row; with them every share is
- * positive and of second order in the difference, so an error of the logsumexp does not drown a small
- * divergence. */
+/* What elements add: P (log P - log Q) - P + Q. The last two sum to 0 over a row; with them
+ * every share is positive and of second order in the difference, so an error of the logsumexp
+ * does not drown a small divergence. */
 static inline vec shares(vec p, vec q, float p_lse, float gap)
 {
     const vec d = (p - q) - gap;
@@ -98,7 +101,8 @@ size_t pith_argmax(const float *x, size_t n)
     size_t i = 0;
     for (int j = 0; j < WIDE; j++) lane[j] = x[0];
     for (; i + WIDE <= n; i += WIDE)
-        for (int j = 0; j < WIDE; j++) lane[j] = x[i + (size_t)j] > lane[j] ? x[i + (size_t)j] : lane[j];
+        for (int j = 0; j < WIDE; j++)
+            lane[j] = x[i + (size_t)j] > lane[j] ? x[i + (size_t)j] : lane[j];
     for (int j = 0; j < WIDE; j++) best = lane[j] > best ? lane[j] : best;
     for (; i < n; i++) best = x[i] > best ? x[i] : best;
     for (i = 0; i + 1 < n && x[i] != best;) i++;

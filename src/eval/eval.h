@@ -1,8 +1,9 @@
-/* eval/eval.h: what quantization cost: perplexity by its three conventions, divergence from a baseline,
- * tasks, and whether a difference is real.
+/* eval/eval.h: what quantization cost: perplexity by its three conventions, divergence from a
+ * baseline, tasks, and whether a difference is real.
  *
- * Two models are streamed window by window, so memory does not grow with the text. Intervals are 95%; the
- * unit of the paired comparison is the window, since tokens of a window are correlated. */
+ * Two models are streamed window by window, so memory does not grow with the text. Intervals
+ * are 95%; the unit of the paired comparison is the window, since tokens of a window are
+ * correlated. */
 #ifndef PITH_EVAL_EVAL_H
 #define PITH_EVAL_EVAL_H
 
@@ -10,27 +11,32 @@
 #include "model/model.h"
 #include "tok/tokenizer.h"
 
-/* gptq: ids in disjoint windows of `context`, all but the first token of each scored, tail dropped.
- * hf: a window of `context` moved by `stride`, only the new tokens scored, as in HF's documentation.
- * llama.cpp: disjoint windows, the first token of each replaced by BOS, predictions made at positions
- * >= context/2 scored (255 of 512). */
+/* gptq: ids in disjoint windows of `context`, all but the first token of each scored, tail
+ * dropped.
+ * hf: a window of `context` moved by `stride`, only the new tokens scored, as in HF's
+ * documentation.
+ * llama.cpp: disjoint windows, the first token of each replaced by BOS, predictions made at
+ * positions >= context/2 scored (255 of 512). */
 enum pith_convention { PITH_CONVENTION_GPTQ, PITH_CONVENTION_HF, PITH_CONVENTION_LLAMACPP };
 const char *pith_convention_name(enum pith_convention c);
 /* False, and *out untouched, for an unknown name. */
 bool pith_convention_find(const char *name, enum pith_convention *out);
 
-/* One pass of the model: ids[begin .. begin+length) are fed; predictions of positions score_from..length-1
- * within the window count. */
+/* One pass of the model: ids[begin .. begin+length) are fed; predictions of positions
+ * score_from..length-1 within the window count. */
 struct pith_window {
     size_t begin, length, score_from;
-    double weight;  /* of its mean loss in the overall mean: the positions scored, except hf (windows.c) */
+    double
+        weight; /* of its mean loss in the overall mean: its scored positions; hf: see windows.c */
     bool bos_first; /* the first id is replaced by BOS */
 };
-/* The windows of a convention over `count` ids, each with at least one scored position; *out is
- * pith_free()d. PITH_ARG when the text is too short for one window (hf: for one prediction), when context is
- * below 2 (llama.cpp: 3), or, hf, when stride is not in 2..context. Other conventions ignore stride. */
-enum pith_status pith_windows_make(enum pith_convention c, size_t count, size_t context, size_t stride,
-                                   struct pith_window **out, size_t *windows, struct pith_error *err);
+/* The windows of a convention over `count` ids, each with at least one scored position; *out
+ * is pith_free()d. PITH_ARG when the text is too short for one window (hf: for one
+ * prediction), when context is below 2 (llama.cpp: 3), or, hf, when stride is not in
+ * 2..context. Other conventions ignore stride. */
+enum pith_status pith_windows_make(enum pith_convention c, size_t count, size_t context,
+                                   size_t stride, struct pith_window **out, size_t *windows,
+                                   struct pith_error *err);
 
 enum pith_verdict { PITH_INDISTINGUISHABLE, PITH_WORSE, PITH_BETTER };
 /* "indistinguishable", "worse", "better". */
@@ -41,9 +47,10 @@ struct pith_interval {
 };
 
 struct pith_text_result {
-    double nll, nll_se, perplexity, perplexity_se; /* nats a token; errors from windows, infinite for one */
-    size_t tokens, windows;                        /* positions scored, passes made */
-    double seconds, model_seconds;                 /* all; in the model's own passes and head */
+    double nll, nll_se; /* nats a token; errors come from windows: infinite for one */
+    double perplexity, perplexity_se;
+    size_t tokens, windows;             /* positions scored, passes made */
+    double seconds, model_seconds;      /* all; in the model's own passes and head */
     bool has_baseline;
     double baseline_nll;
     double kld_mean, kld_median, kld_p99, kld_max; /* KL(baseline || model), nats */
@@ -65,16 +72,19 @@ struct pith_text_job {
     size_t max_tokens;           /* 0: all; stops after the window that reaches it */
     const struct pith_progress *progress;
 };
-/* Measures `model`, and the baseline over the same windows when there is one. Loads the blocks of a model
- * that has none loaded. Beside the models' own passes it holds 4 bytes a scored token (for percentiles) and
- * at most 32 MiB of logits a model, or 16 rows when those are larger.
- * PITH_ARG: vocabularies differ, ids outside them, windows (above). PITH_NUMERIC: logits not finite. */
+/* Measures `model`, and the baseline over the same windows when there is one. Loads the
+ * blocks of a model that has none loaded. Beside the models' own passes it holds 4 bytes a
+ * scored token (for percentiles) and at most 32 MiB of logits a model, or 16 rows when those
+ * are larger.
+ * PITH_ARG: vocabularies differ, ids outside them, windows (above). PITH_NUMERIC:
+ * logits not finite. */
 enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_text_result *out,
                                 struct pith_error *err);
 
-/* Multiple choice: JSON lines {"context", "choices": [...], "answer": index}. The summed log-probability
- * of each choice after the context (BOS first; the choice's tokens are those of context + choice beyond
- * the number of tokens of the context); the highest wins, the first of equals. */
+/* Multiple choice: JSON lines {"context", "choices": [...], "answer": index}. The summed
+ * log-probability of each choice after the context (BOS first; the choice's tokens are those
+ * of context + choice beyond the number of tokens of the context); the highest wins, the
+ * first of equals. */
 struct pith_task_result {
     char name[128];
     size_t n;
@@ -94,10 +104,11 @@ struct pith_task_job {
     size_t limit; /* 0: all items */
     const struct pith_progress *progress;
 };
-/* The whole file is read and encoded before anything is computed. PITH_FORMAT names the line of an item
- * that is wrong: not JSON, keys missing, fewer than two choices, answer out of range, a choice that adds no
- * token, more tokens than the model has positions. The verdict on accuracy is "worse" or "better" only when
- * both the interval and the exact test (p < 0.05) say so. PITH_ARG, PITH_NUMERIC as for a text. */
+/* The whole file is read and encoded before anything is computed. PITH_FORMAT names the line
+ * of an item that is wrong: not JSON, keys missing, fewer than two choices, answer out of
+ * range, a choice that adds no token, more tokens than the model has positions. The verdict
+ * on accuracy is "worse" or "better" only when both the interval and the exact test (p < 0.05)
+ * say so. PITH_ARG, PITH_NUMERIC as for a text. */
 enum pith_status pith_eval_task(const struct pith_task_job *job, struct pith_task_result *out,
                                 struct pith_error *err);
 

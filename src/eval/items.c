@@ -29,7 +29,8 @@ static void *grow(void *array, size_t count, size_t *cap, size_t size)
     return p;
 }
 
-static enum pith_status add_bos(const struct pith_tokenizer *t, struct pith_ids *ids, struct pith_error *err)
+static enum pith_status add_bos(const struct pith_tokenizer *t, struct pith_ids *ids,
+                                struct pith_error *err)
 {
     if (!pith_tokenizer_adds_bos(t)) return PITH_OK;
     int32_t *id = grow(ids->id, ids->count, &ids->cap, sizeof *id);
@@ -48,7 +49,8 @@ static enum pith_status encode(const struct pith_tokenizer *t, const char *text,
 }
 
 static enum pith_status add_choice(struct source *s, const json_t *context, const json_t *choice,
-                                   size_t context_tokens, struct pith_items *out, struct pith_error *err)
+                                   size_t context_tokens, struct pith_items *out,
+                                   struct pith_error *err)
 {
     if (!json_is_string(choice)) return bad(s, err, "a choice is not a string");
     pith_str_clear(&s->text);
@@ -61,8 +63,8 @@ static enum pith_status add_choice(struct source *s, const json_t *context, cons
     if (c.length <= context_tokens) return bad(s, err, "a choice adds no token to its context");
     if (c.length > s->max_length)
         return pith_fail(err, PITH_FORMAT,
-                         "%s: line %zu: context and choice have %zu tokens, the model takes %zu", s->path,
-                         s->line, c.length, s->max_length);
+                         "%s: line %zu: context and choice have %zu tokens, the model takes %zu",
+                         s->path, s->line, c.length, s->max_length);
     if (c.length > out->longest) out->longest = c.length;
     struct pith_item_choice *all = grow(out->choice, out->choices, &out->choice_cap, sizeof *all);
     if (!all) return pith_fail_nomem(err, "the choices of a task");
@@ -95,8 +97,8 @@ static enum pith_status add_item(struct source *s, const json_t *j, struct pith_
     const size_t n = json_array_size(choices);
     const json_int_t a = json_integer_value(answer);
     if (a < 0 || (uint64_t)a >= n)
-        return pith_fail(err, PITH_FORMAT, "%s: line %zu: \"answer\" is %lld, outside 0..%zu", s->path,
-                         s->line, (long long)a, n - 1);
+        return pith_fail(err, PITH_FORMAT, "%s: line %zu: \"answer\" is %lld, outside 0..%zu",
+                         s->path, s->line, (long long)a, n - 1);
     size_t context_tokens;
     PITH_TRY(count_context(s, context, &context_tokens, err));
     if (context_tokens == 0) return bad(s, err, "the context has no token to predict from");
@@ -117,8 +119,8 @@ static bool is_blank(const char *line, size_t size)
     return true;
 }
 
-static enum pith_status add_line(struct source *s, const char *line, size_t size, struct pith_items *out,
-                                 struct pith_error *err)
+static enum pith_status add_line(struct source *s, const char *line, size_t size,
+                                 struct pith_items *out, struct pith_error *err)
 {
     char where[300];
     const char *name = strrchr(s->path, '/');

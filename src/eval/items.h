@@ -25,9 +25,9 @@ struct pith_items {
     size_t longest;       /* tokens of the longest sequence */
 };
 
-/* Reads JSON lines as eval.h describes; blank lines are skipped, `limit` > 0 stops after that many items.
- * PITH_FORMAT names the line; also when there is no item, or one is longer than max_length tokens. On
- * failure *out owns nothing. */
+/* Reads JSON lines as eval.h describes; blank lines are skipped, `limit` > 0 stops after that
+ * many items. PITH_FORMAT names the line; also when there is no item, or one is longer than
+ * max_length tokens. On failure *out owns nothing. */
 enum pith_status pith_items_read(const char *path, const struct pith_tokenizer *t, size_t limit,
                                  size_t max_length, struct pith_items *out, struct pith_error *err);
 void pith_items_free(struct pith_items *items);

@@ -66,7 +66,8 @@ enum pith_status pith_scorer_read(struct pith_scorer *s, const int32_t *ids, siz
     return status;
 }
 
-enum pith_status pith_scorer_logits(struct pith_scorer *s, size_t first, size_t n, struct pith_error *err)
+enum pith_status pith_scorer_logits(struct pith_scorer *s, size_t first, size_t n,
+                                    struct pith_error *err)
 {
     const double start = pith_clock();
     const struct pith_shape *shape = &s->model->shape;
@@ -76,8 +77,9 @@ enum pith_status pith_scorer_logits(struct pith_scorer *s, size_t first, size_t 
     s->seconds += pith_clock() - start;
     for (size_t r = 0; r < n; r++)
         if (!isfinite(s->lse[r]))
-            return pith_fail(err, PITH_NUMERIC, "the %s's logits at position %zu are not finite numbers",
-                             s->name, first + r);
+            return pith_fail(err, PITH_NUMERIC,
+                             "the %s's logits at position %zu are not finite numbers", s->name,
+                             first + r);
     return PITH_OK;
 }
 

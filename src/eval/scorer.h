@@ -17,21 +17,22 @@ struct pith_scorer {
     double seconds;   /* spent in the model */
 };
 
-/* For sequences of up to `capacity` tokens; loads the model's blocks when they are not. The model and the
- * backend are borrowed. rows is chosen so that logits take at most 32 MiB (or 16 rows). On failure *s owns
- * nothing. */
+/* For sequences of up to `capacity` tokens; loads the model's blocks when they are not. The
+ * model and the backend are borrowed. rows is chosen so that logits take at most 32 MiB (or
+ * 16 rows). On failure *s owns nothing. */
 enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *model, const char *name,
                                   struct pith_backend *be, size_t capacity, struct pith_error *err);
 void pith_scorer_free(struct pith_scorer *s);
 
-/* Makes the session hold exactly these n ids, n <= capacity. What it shares with the last sequence from the
- * start on is not computed again; results are the same bits. */
+/* Makes the session hold exactly these n ids, n <= capacity. What it shares with the last
+ * sequence from the start on is not computed again; results are the same bits. */
 enum pith_status pith_scorer_read(struct pith_scorer *s, const int32_t *ids, size_t n,
                                   struct pith_error *err);
 
-/* s->logits and s->lse of positions first .. first + n - 1 of that sequence, n <= s->rows. PITH_NUMERIC when
- * a row is not finite. */
-enum pith_status pith_scorer_logits(struct pith_scorer *s, size_t first, size_t n, struct pith_error *err);
+/* s->logits and s->lse of positions first .. first + n - 1 of that sequence, n <= s->rows.
+ * PITH_NUMERIC when a row is not finite. */
+enum pith_status pith_scorer_logits(struct pith_scorer *s, size_t first, size_t n,
+                                    struct pith_error *err);
 
 /* -log P(id) at row r of the last pith_scorer_logits(). */
 double pith_scorer_nll(const struct pith_scorer *s, size_t r, int32_t id);

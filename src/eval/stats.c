@@ -4,21 +4,25 @@
 
 static const double Z975 = 1.959963984540054; /* 97.5% quantile of the standard normal */
 
-/* log(gamma(x)) for x > 0 by Stirling's series after shifting x above 10; lgamma() of libm writes a global. */
+/* log(gamma(x)) for x > 0 by Stirling's series after shifting x above 10; lgamma() of libm
+ * writes a global. */
 static double log_gamma(double x)
 {
     double shift = 0;
     for (; x < 10; x++) shift -= log(x);
     const double y = 1 / (x * x);
-    const double series = (1.0 / 12 - y * (1.0 / 360 - y * (1.0 / 1260 - y * (1.0 / 1680 - y / 1188)))) / x;
+    const double series =
+        (1.0 / 12 - y * (1.0 / 360 - y * (1.0 / 1260 - y * (1.0 / 1680 - y / 1188)))) / x;
     return shift + (x - 0.5) * log(x) - x + 0.91893853320467274178 + series;
 }
 
-/* Regularized incomplete beta I_x(a, b) by its continued fraction, evaluated by Lentz's method (DLMF
- * 8.17.22). Converges quickly for x < (a + 1) / (a + b + 2), which is all that is asked here. */
+/* Regularized incomplete beta I_x(a, b) by its continued fraction, evaluated by Lentz's
+ * method (DLMF 8.17.22). Converges quickly for x < (a + 1) / (a + b + 2), which is all that
+ * is asked here. */
 static double incomplete_beta(double a, double b, double x)
 {
-    const double front = exp(log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * log(x) + b * log1p(-x));
+    const double front =
+        exp(log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * log(x) + b * log1p(-x));
     double c = 1, d = 1 / (1 - (a + b) * x / (a + 1)), f = d;
     for (int m = 1; m <= 300; m++) {
         const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
@@ -109,7 +113,8 @@ double pith_mcnemar_p(size_t b, size_t c)
     if (b == c) return 1;
     /* 2 * P(X <= k) for X ~ Binomial(n, 1/2): the largest term first, each next one from it. */
     const double m = (double)n, log2_ = 0.69314718055994530942;
-    double term = exp(log_gamma(m + 1) - log_gamma((double)k + 1) - log_gamma(m - (double)k + 1) - m * log2_);
+    double term =
+        exp(log_gamma(m + 1) - log_gamma((double)k + 1) - log_gamma(m - (double)k + 1) - m * log2_);
     double sum = 0;
     for (size_t i = k;; i--) {
         sum += term;

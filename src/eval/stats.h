@@ -4,14 +4,15 @@
 
 #include "eval/eval.h"
 
-/* Mean of n values and the 95% interval of that mean by Student's t with n - 1 degrees of freedom; n = 1
- * gives an infinite interval. */
+/* Mean of n values and the 95% interval of that mean by Student's t with n - 1 degrees of
+ * freedom; n = 1 gives an infinite interval. */
 void pith_mean_ci95(const double *values, size_t n, double *mean, struct pith_interval *ci);
 /* The same for a ratio of sums, sum(w v) / sum(w) over windows of unequal weight (delta method). */
 void pith_weighted_ci95(const double *values, const double *weights, size_t n, double *mean,
                         struct pith_interval *ci);
-/* Standard error of that ratio (weights NULL: of the plain mean); n = 1 gives infinity. Weights are not
- * negative and not all 0; n >= 1. Source: the linearised variance of a ratio estimator (Cochran 1977). */
+/* Standard error of that ratio (weights NULL: of the plain mean); n = 1 gives infinity.
+ * Weights are not negative and not all 0; n >= 1. Source: the linearised variance of a ratio
+ * estimator (Cochran 1977). */
 double pith_weighted_se(const double *values, const double *weights, size_t n, double *mean);
 /* Wilson score interval of k successes in n trials. */
 void pith_wilson_ci95(size_t k, size_t n, struct pith_interval *ci);
@@ -19,7 +20,8 @@ void pith_wilson_ci95(size_t k, size_t n, struct pith_interval *ci);
 double pith_mcnemar_p(size_t b, size_t c);
 /* 97.5% quantile of Student's t; infinite unless degrees > 0. */
 double pith_t975(double degrees);
-/* worse when the whole interval lies above 0 (for losses), better when below, else indistinguishable. */
+/* worse when the whole interval lies above 0 (for losses), better when below, else
+ * indistinguishable. */
 enum pith_verdict pith_verdict_of(struct pith_interval loss_delta);
 
 #endif

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Summed log-probability of a choice's tokens. The session keeps what sequences share (the context, and any
- * introduction that items have in common), so it is read once. */
+/* Summed log-probability of a choice's tokens. The session keeps what sequences share (the
+ * context, and any introduction that items have in common), so it is read once. */
 static enum pith_status score_choice(struct pith_scorer *s, const int32_t *ids,
                                      const struct pith_item_choice *c, double *score,
                                      struct pith_error *err)
@@ -25,8 +25,8 @@ static enum pith_status score_choice(struct pith_scorer *s, const int32_t *ids,
     return PITH_OK;
 }
 
-static enum pith_status answer_item(struct pith_scorer *s, const struct pith_items *items, size_t index,
-                                    bool *right, struct pith_error *err)
+static enum pith_status answer_item(struct pith_scorer *s, const struct pith_items *items,
+                                    size_t index, bool *right, struct pith_error *err)
 {
     const struct pith_item *item = &items->item[index];
     double best = -INFINITY;
@@ -44,7 +44,8 @@ static enum pith_status answer_item(struct pith_scorer *s, const struct pith_ite
     return PITH_OK;
 }
 
-/* right[i]: the model picks the answer of item i. Progress counts done .. done + items of `total`. */
+/* right[i]: the model picks the answer of item i. Progress counts done .. done + items of
+ * `total`. */
 static enum pith_status answer_all(const struct pith_task_job *job, struct pith_model *model,
                                    const char *name, const struct pith_items *items, bool *right,
                                    struct pith_error *err)
@@ -57,7 +58,8 @@ static enum pith_status answer_all(const struct pith_task_job *job, struct pith_
     for (size_t i = 0; i < items->count && status == PITH_OK; i++) {
         status = answer_item(&s, items, i, &right[i], err);
         if (status == PITH_OK)
-            status = pith_progress_step(job->progress, "answering", done + (double)i + 1, total, err);
+            status =
+                pith_progress_step(job->progress, "answering", done + (double)i + 1, total, err);
     }
     pith_scorer_free(&s);
     return status;
@@ -118,7 +120,8 @@ enum pith_status pith_eval_task(const struct pith_task_job *job, struct pith_tas
     name_task(job->path, out->name, sizeof out->name);
     const struct pith_shape *m = &job->model->shape;
     if (job->baseline && job->baseline->shape.vocab != m->vocab)
-        return pith_fail(err, PITH_ARG, "the baseline has %u tokens in its vocabulary, the model %u",
+        return pith_fail(err, PITH_ARG,
+                         "the baseline has %u tokens in its vocabulary, the model %u",
                          job->baseline->shape.vocab, m->vocab);
     size_t most = m->max_position;
     if (job->baseline && job->baseline->shape.max_position < most)

@@ -49,7 +49,8 @@ static enum pith_status compare(struct run *r, size_t n, struct pith_error *err)
     for (size_t i = 0; i < n; i++) {
         r->agreed += r->same_top[i];
         if (!isfinite(c.kld[i]))
-            return pith_fail(err, PITH_NUMERIC, "the divergence at a position is not a finite number");
+            return pith_fail(err, PITH_NUMERIC,
+                             "the divergence at a position is not a finite number");
     }
     return PITH_OK;
 }
@@ -97,7 +98,8 @@ static enum pith_status score_all(struct run *r, struct pith_error *err)
         weight += r->weight[i];
         char what[80];
         snprintf(what, sizeof what, "scoring, perplexity so far %.4g", exp(sum / weight));
-        PITH_TRY(pith_progress_step(r->job->progress, what, (double)(i + 1), (double)r->count, err));
+        PITH_TRY(
+            pith_progress_step(r->job->progress, what, (double)(i + 1), (double)r->count, err));
     }
     return PITH_OK;
 }
@@ -163,14 +165,15 @@ static enum pith_status prepare(struct run *r, struct pith_error *err)
 {
     const struct pith_text_job *job = r->job;
     if (job->baseline && job->baseline->shape.vocab != job->model->shape.vocab)
-        return pith_fail(err, PITH_ARG, "the baseline has %u tokens in its vocabulary, the model %u",
+        return pith_fail(err, PITH_ARG,
+                         "the baseline has %u tokens in its vocabulary, the model %u",
                          job->baseline->shape.vocab, job->model->shape.vocab);
     if (job->bos >= 0 && (uint32_t)job->bos >= job->model->shape.vocab)
         return pith_fail(err, PITH_ARG, "BOS is %d, outside the vocabulary of %u", job->bos,
                          job->model->shape.vocab);
     size_t all;
-    PITH_TRY(pith_windows_make(job->convention, job->count, job->context, job->stride, &r->windows, &all,
-                               err));
+    PITH_TRY(pith_windows_make(job->convention, job->count, job->context, job->stride, &r->windows,
+                               &all, err));
     const size_t longest = choose_windows(r, all);
     PITH_TRY(pith_scorer_init(&r->model, job->model, "model", job->backend, longest, err));
     if (job->baseline)

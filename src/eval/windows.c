@@ -25,7 +25,8 @@ static bool gptq_window(const struct request *r, size_t i, struct pith_window *w
     return true;
 }
 
-/* llama.cpp takes the logits at positions context/2 .. context-2, which predict one position later. */
+/* llama.cpp takes the logits at positions context/2 .. context-2, which predict one position
+ * later. */
 static bool llamacpp_window(const struct request *r, size_t i, struct pith_window *w)
 {
     if (i >= r->count / r->context) return false;
@@ -34,14 +35,16 @@ static bool llamacpp_window(const struct request *r, size_t i, struct pith_windo
     return true;
 }
 
-/* The loop in Hugging Face's documentation, including its arithmetic: the labels of `fresh` new tokens are
- * kept, the model drops the window's first label, and the mean over what is left is always weighted by
- * fresh - 1, also where the dropped label was none of the fresh ones. Equality needs the same weight. A
- * window of weight 0 (one fresh token at the very end) has no effect and is left out; with a stride of 1
- * all but the first would be such, so that is refused. */
+/* The loop in Hugging Face's documentation, including its arithmetic: the labels of `fresh`
+ * new tokens are kept, the model drops the window's first label, and the mean over what is
+ * left is always weighted by fresh - 1, also where the dropped label was none of the fresh
+ * ones. Equality needs the same weight. A window of weight 0 (one fresh token at the very
+ * end) has no effect and is left out; with a stride of 1 all but the first would be such, so
+ * that is refused. */
 static bool hf_window(const struct request *r, size_t i, struct pith_window *w)
 {
-    const size_t last = r->count > r->context ? (r->count - r->context + r->stride - 1) / r->stride : 0;
+    const size_t last =
+        r->count > r->context ? (r->count - r->context + r->stride - 1) / r->stride : 0;
     if (i > last) return false;
     const size_t begin = i * r->stride;
     const size_t end = r->count - begin < r->context ? r->count : begin + r->context;
@@ -75,25 +78,29 @@ bool pith_convention_find(const char *name, enum pith_convention *out)
     return false;
 }
 
-static enum pith_status check(enum pith_convention c, const struct request *r, struct pith_error *err)
+static enum pith_status check(enum pith_convention c, const struct request *r,
+                              struct pith_error *err)
 {
     const struct convention *v = &conventions[c];
     if (r->context < v->least_context)
-        return pith_fail(err, PITH_ARG, "a context of %zu tokens leaves nothing to score; %s needs %zu",
+        return pith_fail(err, PITH_ARG,
+                         "a context of %zu tokens leaves nothing to score; %s needs %zu",
                          r->context, v->name, v->least_context);
     if (v->partial && (r->stride < 2 || r->stride > r->context))
         return pith_fail(err, PITH_ARG, "stride %zu is not within 2..%zu (the context)", r->stride,
                          r->context);
     if (r->count < (v->partial ? 2 : r->context))
-        return pith_fail(err, PITH_ARG,
-                         "the text has %zu tokens, fewer than one window of %zu: take a longer text or a "
-                         "shorter context",
-                         r->count, v->partial ? 2 : r->context);
+        return pith_fail(
+            err, PITH_ARG,
+            "the text has %zu tokens, fewer than one window of %zu: take a longer text or a "
+            "shorter context",
+            r->count, v->partial ? 2 : r->context);
     return PITH_OK;
 }
 
-enum pith_status pith_windows_make(enum pith_convention c, size_t count, size_t context, size_t stride,
-                                   struct pith_window **out, size_t *windows, struct pith_error *err)
+enum pith_status pith_windows_make(enum pith_convention c, size_t count, size_t context,
+                                   size_t stride, struct pith_window **out, size_t *windows,
+                                   struct pith_error *err)
 {
     const struct request r = {count, context, stride};
     PITH_TRY(check(c, &r, err));

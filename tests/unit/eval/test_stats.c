@@ -10,7 +10,8 @@ static json_t *golden;
 static int load(void **state)
 {
     (void)state;
-    return pith_json_load("tests/golden/eval/stats.json", 1 << 20, &golden, NULL) == PITH_OK ? 0 : -1;
+    return pith_json_load("tests/golden/eval/stats.json", 1 << 20, &golden, NULL) == PITH_OK ? 0
+                                                                                             : -1;
 }
 
 static int unload(void **state)

@@ -4,7 +4,8 @@
 #include "eval/eval.h"
 #include "test.h"
 
-static struct pith_window *make(enum pith_convention c, size_t count, size_t context, size_t stride, size_t *n)
+static struct pith_window *make(enum pith_convention c, size_t count, size_t context, size_t stride,
+                                size_t *n)
 {
     struct pith_error err = {0};
     struct pith_window *w;
@@ -111,18 +112,20 @@ static void impossible_windows_are_refused(void **state)
         enum pith_convention c;
         size_t count, context, stride;
     } bad[] = {
-        {PITH_CONVENTION_GPTQ, 511, 512, 0}, {PITH_CONVENTION_GPTQ, 10, 1, 0}, {PITH_CONVENTION_GPTQ, 10, 0, 0},
-        {PITH_CONVENTION_GPTQ, 0, 2, 0}, {PITH_CONVENTION_LLAMACPP, 511, 512, 0},
-        {PITH_CONVENTION_LLAMACPP, 10, 2, 0}, {PITH_CONVENTION_HF, 1, 512, 256},
-        {PITH_CONVENTION_HF, 100, 10, 0}, {PITH_CONVENTION_HF, 100, 10, 1}, {PITH_CONVENTION_HF, 100, 10, 11},
-        {PITH_CONVENTION_HF, 0, 10, 5}, {PITH_CONVENTION_GPTQ, 100, SIZE_MAX, 0},
+        {PITH_CONVENTION_GPTQ, 511, 512, 0},     {PITH_CONVENTION_GPTQ, 10, 1, 0},
+        {PITH_CONVENTION_GPTQ, 10, 0, 0},        {PITH_CONVENTION_GPTQ, 0, 2, 0},
+        {PITH_CONVENTION_LLAMACPP, 511, 512, 0}, {PITH_CONVENTION_LLAMACPP, 10, 2, 0},
+        {PITH_CONVENTION_HF, 1, 512, 256},       {PITH_CONVENTION_HF, 100, 10, 0},
+        {PITH_CONVENTION_HF, 100, 10, 1},        {PITH_CONVENTION_HF, 100, 10, 11},
+        {PITH_CONVENTION_HF, 0, 10, 5},          {PITH_CONVENTION_GPTQ, 100, SIZE_MAX, 0},
     };
     for (size_t i = 0; i < PITH_COUNT(bad); i++) {
         struct pith_error err = {0};
         struct pith_window *w;
         size_t n;
         assert_int_equal(
-            pith_windows_make(bad[i].c, bad[i].count, bad[i].context, bad[i].stride, &w, &n, &err), PITH_ARG);
+            pith_windows_make(bad[i].c, bad[i].count, bad[i].context, bad[i].stride, &w, &n, &err),
+            PITH_ARG);
         assert_true(strlen(err.text) > 10);
     }
     size_t n;
