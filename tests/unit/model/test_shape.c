@@ -1,0 +1,298 @@
+/* config.json: what absent keys mean, both dialects, and some sixty ways in which it can lie. */
+#include "unit/model/fixture.h"
+
+#define SIZES                                                                           \
+    "\"hidden_size\": 64, \"intermediate_size\": 96, \"num_hidden_layers\": 3, "        \
+    "\"vocab_size\": 100"
+
+#define HEADS ", \"num_attention_heads\": 8"
+
+static enum pith_status read_text(const char *text, const struct pith_arch **arch,
+                                  struct pith_shape *shape, struct pith_error *err)
+{
+    json_t *config = NULL;
+    *err = (struct pith_error){0};
+    assert_ok(pith_json_parse(text, strlen(text), "c.json", &config, err), *err);
+    const enum pith_status s = pith_shape_read(config, "c.json", arch, shape, err);
+    json_decref(config);
+    return s;
+}
+
+static void absent_keys_are_the_class_defaults(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *name;
+        uint32_t kv_heads /* and heads */, head_dim, max_position, window;
+        bool qkv_bias, qk_norm;
+    } cases[] = {
+        {"llama", "LlamaForCausalLM", 8, 8, 2048, 0, false, false},
+        {"mistral", "MistralForCausalLM", 8, 8, 131072, 4096, false, false},
+        {"qwen2", "Qwen2ForCausalLM", 32, 2, 32768, 0, true, false},
+        {"qwen3", "Qwen3ForCausalLM", 32, 128, 32768, 0, false, true},
+    };
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_error err;
+        const struct pith_arch *arch;
+        struct pith_shape s;
+        char text[400];
+        snprintf(text, sizeof text, "{\"model_type\": \"%s\", " SIZES ", \"num_attention_heads\": %u}",
+                 cases[i].type, cases[i].kv_heads);
+        assert_ok(read_text(text, &arch, &s, &err), err);
+        assert_string_equal(arch->name, cases[i].name);
+        assert_int_equal(s.kv_heads, cases[i].kv_heads);
+        assert_int_equal(s.head_dim, cases[i].head_dim);
+        assert_int_equal(s.max_position, cases[i].max_position);
+        assert_int_equal(s.window, cases[i].window);
+        assert_int_equal(s.window_from_layer, 0);
+        assert_int_equal(s.qkv_bias, cases[i].qkv_bias);
+        assert_int_equal(s.qk_norm, cases[i].qk_norm);
+        assert_false(s.o_bias || s.mlp_bias || s.tied);
+        assert_true(s.eps == 1e-6 && s.rope.theta == 10000 && s.rope.type == PITH_ROPE_DEFAULT);
+        assert_int_equal(s.dtype, PITH_F32);
+    }
+}
+
+static void dialects_say_the_same(void **state)
+{
+    (void)state;
+    static const char *const dialects[] = {
+        "{\"architectures\": [\"LlamaForCausalLM\"], " SIZES HEADS ", \"torch_dtype\": \"bfloat16\", "
+        "\"rope_theta\": 5e5, \"rope_scaling\": {\"type\": \"llama3\", \"factor\": 8, "
+        "\"low_freq_factor\": 1, \"high_freq_factor\": 4, "
+        "\"original_max_position_embeddings\": 8192}}",
+        "{\"architectures\": [\"LlamaForCausalLM\"], " SIZES HEADS ", \"dtype\": \"torch.bfloat16\", "
+        "\"rope_scaling\": null, \"rope_parameters\": {\"rope_type\": \"llama3\", \"factor\": 8.0, "
+        "\"rope_theta\": 500000, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
+        "\"original_max_position_embeddings\": 8192}}",
+        "{\"architectures\": [\"LlamaForCausalLM\"], " SIZES HEADS ", \"torch_dtype\": \"bfloat16\", "
+        "\"rope_theta\": 1, \"original_max_position_embeddings\": 8192, "
+        "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"rope_theta\": 500000, "
+        "\"low_freq_factor\": 1, \"high_freq_factor\": 4}}",
+    };
+    struct pith_shape s[3];
+    for (size_t i = 0; i < PITH_COUNT(dialects); i++) {
+        struct pith_error err;
+        const struct pith_arch *arch;
+        assert_ok(read_text(dialects[i], &arch, &s[i], &err), err);
+        assert_int_equal(s[i].dtype, PITH_BF16);
+        assert_int_equal(s[i].rope.type, PITH_ROPE_LLAMA3);
+        assert_true(s[i].rope.theta == 5e5 && s[i].rope.factor == 8);
+        assert_true(s[i].rope.low_freq == 1 && s[i].rope.high_freq == 4);
+        assert_int_equal(s[i].rope.original_max, 8192);
+    }
+}
+
+static void yarn_factor_defaults_to_the_ratio(void **state)
+{
+    (void)state;
+    struct pith_error err;
+    const struct pith_arch *arch;
+    struct pith_shape s;
+    double inv[4], factor;
+    assert_ok(read_text("{\"model_type\": \"qwen3\", " SIZES HEADS ", \"num_key_value_heads\": null, "
+                        "\"head_dim\": 8, \"max_position_embeddings\": 400, \"rope_scaling\": "
+                        "{\"rope_type\": \"yarn\", \"original_max_position_embeddings\": 100}}",
+                        &arch, &s, &err),
+              err);
+    assert_true(s.rope.factor == 4 && s.kv_heads == 8);
+    pith_rope_frequencies(&s.rope, 8, inv, &factor);
+    assert_true(fabs(factor - (0.1 * log(4) + 1)) < 1e-12);
+    assert_true(inv[0] == 1 && fabs(inv[3] / (1e-3 / 4) - 1) < 1e-6);
+}
+
+/* A change to a good config: `add` goes before the closing brace and hides an earlier key. */
+struct lie {
+    const char *key, *value; /* value NULL: the key is removed */
+    enum pith_status status;
+    const char *says;
+};
+
+static const struct lie lies[] = {
+    /* Sizes: missing, of the wrong type, zero, negative, absurd. */
+    {"hidden_size", NULL, PITH_FORMAT, "\"hidden_size\" is missing"},
+    {"intermediate_size", NULL, PITH_FORMAT, "\"intermediate_size\" is missing"},
+    {"num_hidden_layers", NULL, PITH_FORMAT, "\"num_hidden_layers\" is missing"},
+    {"num_attention_heads", NULL, PITH_FORMAT, "\"num_attention_heads\" is missing"},
+    {"vocab_size", NULL, PITH_FORMAT, "\"vocab_size\" is missing"},
+    {"vocab_size", "null", PITH_FORMAT, "\"vocab_size\" is missing"},
+    {"hidden_size", "\"64\"", PITH_FORMAT, "\"hidden_size\" is not an integer"},
+    {"hidden_size", "64.0", PITH_FORMAT, "\"hidden_size\" is not an integer"},
+    {"hidden_size", "0", PITH_FORMAT, "\"hidden_size\" is 0, outside"},
+    {"hidden_size", "-64", PITH_FORMAT, "\"hidden_size\" is -64, outside"},
+    {"hidden_size", "4294967360", PITH_FORMAT, "\"hidden_size\" is 4294967360, outside"},
+    {"intermediate_size", "9223372036854775807", PITH_FORMAT, "\"intermediate_size\" is"},
+    {"num_hidden_layers", "1000000000", PITH_FORMAT, "\"num_hidden_layers\" is 1000000000"},
+    {"num_hidden_layers", "[3]", PITH_FORMAT, "\"num_hidden_layers\" is not an integer"},
+    {"vocab_size", "2147483648", PITH_FORMAT, "\"vocab_size\" is 2147483648, outside"},
+    {"num_attention_heads", "0", PITH_FORMAT, "\"num_attention_heads\" is 0"},
+    {"num_attention_heads", "7", PITH_FORMAT, "not a multiple"},
+    {"num_attention_heads", "100000", PITH_FORMAT, "\"num_attention_heads\" is 100000"},
+    {"num_key_value_heads", "3", PITH_FORMAT, "\"num_attention_heads\" 4 is not a multiple"},
+    {"num_key_value_heads", "8", PITH_FORMAT, "\"num_attention_heads\" 4 is not a multiple"},
+    {"num_key_value_heads", "-1", PITH_FORMAT, "\"num_key_value_heads\" is -1"},
+    {"head_dim", "7", PITH_FORMAT, "the head dimension 7 is odd"},
+    {"head_dim", "0", PITH_FORMAT, "\"head_dim\" is 0"},
+    {"head_dim", "1048576", PITH_FORMAT, "\"head_dim\" is 1048576"},
+    {"head_dim", "{}", PITH_FORMAT, "\"head_dim\" is not an integer"},
+    {"max_position_embeddings", "0", PITH_FORMAT, "\"max_position_embeddings\" is 0"},
+    {"max_position_embeddings", "1e9", PITH_FORMAT, "\"max_position_embeddings\" is not an"},
+    /* Numbers that would poison every activation. */
+    {"rms_norm_eps", "-1e-5", PITH_FORMAT, "\"rms_norm_eps\" is -1e-05"},
+    {"rms_norm_eps", "5", PITH_FORMAT, "\"rms_norm_eps\" is 5"},
+    {"rms_norm_eps", "\"NaN\"", PITH_FORMAT, "\"rms_norm_eps\" is not a number"},
+    {"rope_theta", "0", PITH_FORMAT, "\"rope_theta\" is 0"},
+    {"rope_theta", "1e300", PITH_FORMAT, "\"rope_theta\" is 1e+300"},
+    {"rope_theta", "true", PITH_FORMAT, "\"rope_theta\" is not a number"},
+    /* What this version does not compute. */
+    {"architectures", "[\"GemmaForCausalLM\"]", PITH_UNSUPPORTED, "\"GemmaForCausalLM\""},
+    {"architectures", "[]", PITH_OK, ""},
+    {"architectures", "null", PITH_OK, ""},
+    {"architectures", "{}", PITH_FORMAT, "\"architectures\" is not a list"},
+    {"architectures", "[3]", PITH_FORMAT, "\"architectures\"[0] is not a string"},
+    {"hidden_act", "\"gelu\"", PITH_UNSUPPORTED, "activation \"gelu\""},
+    {"hidden_act", "1", PITH_FORMAT, "\"hidden_act\" is not a string"},
+    {"partial_rotary_factor", "0.5", PITH_UNSUPPORTED, "\"partial_rotary_factor\" 0.5"},
+    {"dtype", "\"float8_e4m3fn\"", PITH_UNSUPPORTED, "\"dtype\" \"float8_e4m3fn\""},
+    {"dtype", "16", PITH_FORMAT, "\"dtype\" is not a string"},
+    {"tie_word_embeddings", "\"yes\"", PITH_FORMAT, "\"tie_word_embeddings\" is not true or"},
+    {"attention_bias", "1", PITH_FORMAT, "\"attention_bias\" is not true or false"},
+    /* Rotary parameters. */
+    {"rope_scaling", "[]", PITH_FORMAT, "\"rope_scaling\" is not an object"},
+    {"rope_scaling", "{\"type\": \"dynamic\", \"factor\": 2}", PITH_UNSUPPORTED, "\"dynamic\""},
+    {"rope_scaling", "{\"rope_type\": \"longrope\"}", PITH_UNSUPPORTED, "\"longrope\""},
+    {"rope_scaling", "{\"type\": 3}", PITH_FORMAT, "\"type\" is not a string"},
+    {"rope_scaling", "{\"type\": \"linear\"}", PITH_FORMAT, "\"factor\" is missing"},
+    {"rope_scaling", "{\"type\": \"linear\", \"factor\": 0}", PITH_FORMAT, "\"factor\" is 0"},
+    {"rope_scaling", "{\"type\": \"linear\", \"factor\": 1e99}", PITH_FORMAT, "\"factor\" is 1e"},
+    {"rope_scaling", "{\"type\": \"linear\", \"factor\": \"2\"}", PITH_FORMAT, "\"factor\" is not"},
+    {"rope_scaling", "{\"type\": \"llama3\", \"factor\": 8}", PITH_FORMAT, "\"low_freq_factor\" is"},
+    {"rope_scaling",
+     "{\"type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, \"high_freq_factor\": 4}",
+     PITH_FORMAT, "\"high_freq_factor\" 4 is not above"},
+    {"rope_scaling", "{\"type\": \"yarn\", \"factor\": -4}", PITH_FORMAT, "\"factor\" is -4"},
+    {"rope_scaling", "{\"type\": \"yarn\", \"factor\": 4, \"attention_factor\": 0}", PITH_FORMAT,
+     "attention factor 0"},
+    {"rope_scaling", "{\"type\": \"yarn\", \"factor\": 4, \"beta_fast\": 1, \"beta_slow\": 32}",
+     PITH_FORMAT, "\"beta_fast\" 1 and \"beta_slow\" 32"},
+    {"rope_scaling", "{\"type\": \"yarn\", \"original_max_position_embeddings\": 0}", PITH_FORMAT,
+     "\"original_max_position_embeddings\" is 0"},
+    {"rope_scaling", "{\"type\": \"yarn\", \"factor\": 4, \"mscale\": -1e9, \"mscale_all_dim\": 1}",
+     PITH_FORMAT, "attention factor"},
+    {"rope_scaling", "{\"rope_type\": \"default\", \"partial_rotary_factor\": 0.25}",
+     PITH_UNSUPPORTED, "\"partial_rotary_factor\" 0.25"},
+    {"rope_scaling", "{\"full_attention\": {\"rope_type\": \"default\"}}", PITH_UNSUPPORTED,
+     "rope parameters for \"full_attention\" layers alone"},
+};
+
+static json_t *value_of(const char *text)
+{
+    json_t *v = json_loads(text, JSON_DECODE_ANY, NULL);
+    assert_non_null(v);
+    return v;
+}
+
+static void check_lie(const json_t *good, const struct lie *lie)
+{
+    struct pith_error err = {0};
+    json_t *config = json_copy((json_t *)good);
+    const struct pith_arch *arch;
+    struct pith_shape shape;
+    if (lie->value) json_object_set_new(config, lie->key, value_of(lie->value));
+    else json_object_del(config, lie->key);
+    const enum pith_status s = pith_shape_read(config, "c.json", &arch, &shape, &err);
+    const bool says = s == PITH_OK || (strncmp(err.text, "c.json: ", 8) == 0 &&
+                                       strstr(err.text, lie->says));
+    if (s != lie->status || !says)
+        fail_msg("%s = %s: status %d, \"%s\"", lie->key, lie->value ? lie->value : "(removed)",
+                 (int)s, err.text);
+    json_decref(config);
+}
+
+static void lies_are_named(void **state)
+{
+    (void)state;
+    struct golden g;
+    golden_load(&g, "llama_gqa_tied");
+    json_object_del(g.config, "rope_parameters");
+    json_object_del(g.config, "head_dim");
+    for (size_t i = 0; i < PITH_COUNT(lies); i++) check_lie(g.config, &lies[i]);
+    golden_free(&g);
+}
+
+static void windows_are_checked(void **state)
+{
+    (void)state;
+    static const struct lie qwen[] = {
+        {"layer_types", "[\"full_attention\"]", PITH_FORMAT, "not a list of 3 names"},
+        {"layer_types", "[\"full_attention\", 1, 2]", PITH_FORMAT, "\"layer_types\"[1]"},
+        {"layer_types", "[\"full_attention\", \"linear_attention\", \"full_attention\"]",
+         PITH_UNSUPPORTED, "\"linear_attention\""},
+        {"layer_types", "[\"sliding_attention\", \"full_attention\", \"sliding_attention\"]",
+         PITH_UNSUPPORTED, "full attention (layer 1) after sliding"},
+        {"use_sliding_window", "false", PITH_FORMAT, "no sliding window is in use"},
+        {"sliding_window", "null", PITH_FORMAT, "no sliding window is in use"},
+        {"sliding_window", "0", PITH_FORMAT, "\"sliding_window\" is 0"},
+        {"sliding_window", "-5", PITH_FORMAT, "\"sliding_window\" is -5"},
+        {"max_window_layers", "-1", PITH_FORMAT, "\"max_window_layers\" is -1"},
+    };
+    struct golden g;
+    golden_load(&g, "qwen2_window_new");
+    for (size_t i = 0; i < PITH_COUNT(qwen); i++) check_lie(g.config, &qwen[i]);
+    golden_free(&g);
+    golden_load(&g, "mistral_window");
+    static const struct lie mistral[] = {
+        {"sliding_window", "0", PITH_FORMAT, "\"sliding_window\" is 0"},
+        {"layer_types", "[\"sliding_attention\", \"sliding_attention\"]", PITH_OK, ""},
+        {"layer_types", "[\"full_attention\", \"full_attention\"]", PITH_UNSUPPORTED,
+         "differ from what \"sliding_window\" says"},
+    };
+    for (size_t i = 0; i < PITH_COUNT(mistral); i++) check_lie(g.config, &mistral[i]);
+    golden_free(&g);
+}
+
+static void tables_are_complete(void **state)
+{
+    (void)state;
+    size_t count;
+    const struct pith_arch *const *archs = pith_archs(&count);
+    const struct pith_shape s = {.hidden = 10, .ffn = 30, .heads = 4, .kv_heads = 2, .head_dim = 6,
+                                 .layers = 1, .vocab = 9, .qk_norm = true, .qkv_bias = true};
+    assert_true(count >= 4);
+    for (size_t a = 0; a < count; a++) {
+        unsigned roles = 0;
+        for (int i = 0; i < PITH_SITE_COUNT; i++) {
+            const struct pith_site_info *site = &archs[a]->sites[i];
+            assert_non_null(site->name);
+            for (unsigned k = 0; k < site->count; k++) {
+                uint32_t rows, cols;
+                pith_role_dims(&s, site->roles[k], &rows, &cols);
+                assert_int_equal(cols, pith_site_dim(&s, (enum pith_site)i));
+                roles |= 1u << site->roles[k];
+            }
+        }
+        assert_int_equal(roles, (1u << PITH_ROLE_COUNT) - 1);
+    }
+    char name[64];
+    pith_linear_name(archs[0], 12, PITH_ROLE_DOWN, name, sizeof name);
+    assert_string_equal(name, "model.layers.12.mlp.down_proj");
+    pith_norm_name(archs[0], 0, PITH_NORM_POST, name, sizeof name);
+    assert_string_equal(name, "model.layers.0.post_attention_layernorm");
+    pith_norm_name(archs[0], 0, PITH_NORM_POST, name, 8);
+    assert_string_equal(name, "model.l");
+    /* q 24x10, k and v 12x10, o 10x24, gate and up 30x10, down 10x30; biases 48; norms 32. */
+    assert_int_equal(pith_block_float_bytes(&s), 4 * (240 + 240 + 240 + 900 + 48 + 32));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(absent_keys_are_the_class_defaults),
+        cmocka_unit_test(dialects_say_the_same),
+        cmocka_unit_test(yarn_factor_defaults_to_the_ratio),
+        cmocka_unit_test(lies_are_named),
+        cmocka_unit_test(windows_are_checked),
+        cmocka_unit_test(tables_are_complete),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
