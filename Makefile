@@ -17,7 +17,7 @@ WARN := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef -Wstrict-prototyp
         -Wmissing-prototypes -Werror
 PKGS := jansson libpcre2-8 libutf8proc libcrypto
 CFLAGS_ALL = -std=c17 -D_POSIX_C_SOURCE=200809L -DPITH_VERSION='"$(VERSION)"' $(WARN) $(OPT) -g \
-             -ffp-contract=off -fPIC -fvisibility=default -Iinclude -Isrc -pthread \
+             -ffp-contract=off -fPIC -fvisibility=default -I. -Iinclude -Isrc -pthread \
              $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CFLAGS)
 LIBS = $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -pthread
 
@@ -77,5 +77,7 @@ check-symbols: lib ## the library neither prints nor exits
 
 clean: ## remove what was built
 	rm -rf $(BUILD)
+
+$(BUILD)/src/calib/corpus_builtin.o: src/calib/builtin.txt
 
 -include $(OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_BIN:=.d)

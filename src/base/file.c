@@ -70,6 +70,25 @@ void pith_map_release(const struct pith_map *map, size_t offset, size_t size)
         madvise((void *)(uintptr_t)(map->data + from), to - from, MADV_DONTNEED);
 }
 
+enum pith_status pith_scratch_file_open(const char *path, size_t size, struct pith_scratch_file *out,
+                                        struct pith_error *err)
+{
+    struct pith_out file;
+    PITH_TRY(pith_out_open(path, size, &file, err));
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, 0);
+    enum pith_status s = PITH_OK;
+    if (p == MAP_FAILED) s = pith_fail_errno(err, "cannot map", path);
+    else *out = (struct pith_scratch_file){p, size};
+    pith_out_close(&file);
+    return s;
+}
+
+void pith_scratch_file_close(struct pith_scratch_file *f)
+{
+    if (f->data) munmap(f->data, f->size);
+    *f = (struct pith_scratch_file){0};
+}
+
 static enum pith_status read_full(int fd, char *data, size_t size, const char *path,
                                   struct pith_error *err)
 {
@@ -159,6 +178,30 @@ enum pith_status pith_file_write(const char *path, const void *data, size_t size
 done:
     pith_str_free(&temp);
     return s;
+}
+
+enum pith_status pith_file_append(const char *path, const void *data, size_t size,
+                                  struct pith_error *err)
+{
+    struct stat st;
+    enum pith_status s = PITH_OK;
+    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) return pith_fail_errno(err, "cannot open", path);
+    if (fstat(fd, &st) != 0) s = pith_fail_errno(err, "cannot stat", path);
+    if (s == PITH_OK) s = write_full(fd, data, size, (uint64_t)st.st_size, path, err);
+    if (s == PITH_OK && fsync(fd) != 0) s = pith_fail_errno(err, "cannot sync", path);
+    close(fd);
+    return s;
+}
+
+enum pith_status pith_file_stat(const char *path, uint64_t *size, int64_t *modified_ns,
+                                struct pith_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) != 0) return pith_fail_errno(err, "cannot stat", path);
+    *size = (uint64_t)st.st_size;
+    *modified_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    return PITH_OK;
 }
 
 enum pith_status pith_file_copy(const char *from, const char *to, struct pith_error *err)

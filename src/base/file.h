@@ -21,10 +21,25 @@ void pith_map_close(struct pith_map *map);
 /* Tells the kernel that this part of a mapping is not needed soon (bounded resident memory). */
 void pith_map_release(const struct pith_map *map, size_t offset, size_t size);
 
+/* A file of `size` bytes mapped for reading and writing: scratch that may be larger than memory, and that
+ * a later run finds again. Created when missing; its content is kept when it has that size already, else
+ * zero. The space is reserved. */
+struct pith_scratch_file {
+    void *data;
+    size_t size;
+};
+enum pith_status pith_scratch_file_open(const char *path, size_t size, struct pith_scratch_file *out,
+                                        struct pith_error *err);
+void pith_scratch_file_close(struct pith_scratch_file *f);
+
 /* Reads a whole file of at most `limit` bytes; *out is NUL-terminated (not counted in *size) and freed
  * with pith_free(). PITH_FORMAT when it is larger. */
 enum pith_status pith_file_read(const char *path, size_t limit, char **out, size_t *size,
                                 struct pith_error *err);
+
+/* Appends to a file (created when missing) and syncs it. */
+enum pith_status pith_file_append(const char *path, const void *data, size_t size,
+                                  struct pith_error *err);
 
 /* Replaces `path` by `size` bytes: written beside it, synced, renamed. Whatever happens, `path` holds
  * either its old content or the new one, whole. */
@@ -69,6 +84,10 @@ char *pith_path_join(const char *dir, const char *name);
 /* True for a plain file name: not empty, no '/', not "." or "..". Names read from files must pass this
  * before they are joined to a folder. */
 bool pith_path_is_plain(const char *name);
+
+/* Size in bytes and time of last change in nanoseconds of a file. */
+enum pith_status pith_file_stat(const char *path, uint64_t *size, int64_t *modified_ns,
+                                struct pith_error *err);
 
 /* Monotonic seconds since an arbitrary start. */
 double pith_clock(void);

@@ -12,6 +12,9 @@
  * futex round trip costs more than most of its tasks. */
 enum { SPIN = 2000 };
 
+/* Tasks keep large scratch on the heap; a small stack counts less against a memory ceiling. */
+enum { STACK_BYTES = 1 << 20 };
+
 struct worker {
     struct pith_pool *pool;
     pthread_t id;
@@ -87,6 +90,17 @@ static void publish(struct pith_pool *p)
     pthread_mutex_unlock(&p->lock);
 }
 
+static int start_worker(struct worker *w)
+{
+    pthread_attr_t attr;
+    int rc = pthread_attr_init(&attr);
+    if (rc != 0) return rc;
+    rc = pthread_attr_setstacksize(&attr, STACK_BYTES);
+    if (rc == 0) rc = pthread_create(&w->id, &attr, worker_main, w);
+    pthread_attr_destroy(&attr);
+    return rc;
+}
+
 static void stop_workers(struct pith_pool *p, unsigned started)
 {
     p->stop = true;
@@ -116,7 +130,7 @@ enum pith_status pith_pool_new(unsigned threads, struct pith_pool **out, struct 
     if (pthread_cond_init(&p->idle, NULL) != 0) goto fail_idle;
     for (unsigned i = 0; i + 1 < threads; i++) {
         p->workers[i] = (struct worker){.pool = p, .index = i + 1};
-        if (pthread_create(&p->workers[i].id, NULL, worker_main, &p->workers[i]) != 0) {
+        if (start_worker(&p->workers[i]) != 0) {
             stop_workers(p, i);
             goto fail_thread;
         }

@@ -1,0 +1,160 @@
+/* pith compare: several models on the same texts and tasks, in one table. */
+#include "cli/command.h"
+#include "cli/measure.h"
+
+#include <pith/eval.h>
+#include <pith/inspect.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct settings {
+    struct common common;
+    struct measure_settings measure;
+    const char *out, *format;
+};
+
+#define AT(field) offsetof(struct settings, field)
+#define MEASURE(field) (offsetof(struct settings, measure) + offsetof(struct measure_settings, field))
+static const struct option options[] = {
+    {"out", 'o', OPTION_TEXT, AT(out), "FILE", "also write a page with tables and charts (report.html)"},
+    {"format", 0, OPTION_TEXT, AT(format), "NAME", "table as text, markdown or csv (default text)"},
+    MEASURE_OPTIONS(MEASURE)
+};
+
+static void add_cell(json_t *row, const char *format, double x)
+{
+    char text[64];
+    snprintf(text, sizeof text, format, x);
+    json_array_append_new(row, json_string(text));
+}
+
+static void add_column(json_t *columns, const char *name, const char *align)
+{
+    json_array_append_new(columns, json_pack("{s:s, s:s}", "name", name, "align", align));
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static json_t *make_columns(const json_t *first)
+{
+    json_t *columns = json_array();
+    const json_t *t;
+    size_t i;
+    add_column(columns, "model", "left");
+    add_column(columns, "bits/weight", "right");
+    add_column(columns, "MiB", "right");
+    json_array_foreach(json_object_get(first, "texts"), i, t) {
+        add_column(columns, "perplexity", "right");
+        add_column(columns, "KL", "right");
+        add_column(columns, "top-1 %", "right");
+        add_column(columns, "verdict", "left");
+        add_column(columns, "s", "right");
+    }
+    json_array_foreach(json_object_get(first, "tasks"), i, t) add_column(columns, json_text(t, "name"), "right");
+    return columns;
+}
+
+static json_t *make_row(const json_t *m)
+{
+    json_t *row = json_array();
+    const json_t *t;
+    size_t i;
+    json_array_append_new(row, json_string(base_name(json_text(m, "model"))));
+    add_cell(row, "%.3f", json_get(m, "bits_per_weight"));
+    add_cell(row, "%.2f", json_get(m, "bytes") / 1048576);
+    json_array_foreach(json_object_get(m, "texts"), i, t) {
+        const bool compared = json_object_get(t, "kld_mean") != NULL;
+        add_cell(row, "%.3f", json_get(t, "perplexity"));
+        if (compared) add_cell(row, "%.5f", json_get(t, "kld_mean"));
+        else json_array_append_new(row, json_string("-"));
+        if (compared) add_cell(row, "%.2f", 100 * json_get(t, "top1_agreement"));
+        else json_array_append_new(row, json_string("-"));
+        json_array_append_new(row, json_string(compared ? json_text(t, "verdict") : "baseline"));
+        add_cell(row, "%.1f", json_get(t, "seconds"));
+    }
+    json_array_foreach(json_object_get(m, "tasks"), i, t) add_cell(row, "%.1f", 100 * json_get(t, "accuracy"));
+    return row;
+}
+
+static int print_table(const struct settings *s, const json_t *report)
+{
+    const json_t *models = json_object_get(report, "models"), *m;
+    struct pith_error err = {0};
+    size_t i;
+    json_t *rows = json_array();
+    json_array_foreach(models, i, m) json_array_append_new(rows, make_row(m));
+    json_t *table = json_pack("{s:o, s:o}", "columns", make_columns(json_array_get(models, 0)), "rows", rows);
+    char *text = table ? json_dumps(table, 0) : NULL, *rendered = NULL;
+    int rc = EXIT_DONE;
+    if (!text || pith_table_render(text, s->format ? s->format : "text", &rendered, &err) != PITH_OK)
+        rc = report_failure(&err);
+    else fputs(rendered, stdout);
+    pith_text_free(rendered);
+    free(text);
+    json_decref(table);
+    return rc;
+}
+
+static int write_page(const char *path, const char *report)
+{
+    struct pith_error err = {0};
+    char *html = NULL;
+    if (pith_compare_html(report, &html, &err) != PITH_OK) return report_failure(&err);
+    FILE *f = fopen(path, "w");
+    const bool ok = f && fputs(html, f) >= 0;
+    pith_text_free(html);
+    if (f && fclose(f) == 0 && ok) return EXIT_DONE;
+    fprintf(stderr, "pith: %s: cannot write\n", path);
+    return EXIT_FAILED;
+}
+
+static int run(void *settings, const struct text_list *operands)
+{
+    struct settings *s = settings;
+    struct pith_context *context;
+    struct pith_eval_options o;
+    struct pith_error err = {0};
+    struct meter meter;
+    char *report = NULL;
+    int rc = measure_check(&s->measure);
+    if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
+    if (rc != EXIT_DONE) return rc;
+    meter_start(&meter, &s->common);
+    measure_fill(&s->measure, &o);
+    o.progress = meter_progress(&meter);
+    const struct pith_list models = as_list(operands);
+    const enum pith_status status = pith_compare(context, &models, &o, &report, &err);
+    meter_end(&meter);
+    if (status != PITH_OK) {
+        rc = report_failure(&err);
+    } else {
+        json_t *j = json_loads(report, 0, NULL);
+        if (s->common.json) printf("%s\n", report);
+        else if (j) rc = print_table(s, j);
+        json_decref(j);
+        if (rc == EXIT_DONE && s->out) rc = write_page(s->out, report);
+    }
+    pith_text_free(report);
+    pith_context_free(&context);
+    return rc;
+}
+
+const struct command command_compare = {
+    .name = "compare",
+    .summary = "measure several models against the first, in one table",
+    .operands = "BASELINE MODEL... --text FILE [options]",
+    .examples = "  pith compare Llama-3.2-1B out-awq out-gptq --text wiki.txt\n"
+                "  pith compare base a b --text wiki.txt --tasks order.jsonl -o report.html\n",
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .settings_size = sizeof(struct settings),
+    .min_operands = 2,
+    .max_operands = 64,
+    .run = run,
+};

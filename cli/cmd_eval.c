@@ -1,0 +1,116 @@
+/* pith eval: perplexity, divergence from a baseline, tasks. */
+#include "cli/command.h"
+#include "cli/measure.h"
+
+#include <pith/eval.h>
+
+#include <stdio.h>
+#include <string.h>
+
+struct settings {
+    struct common common;
+    struct measure_settings measure;
+    const char *baseline;
+};
+
+#define AT(field) offsetof(struct settings, field)
+#define MEASURE(field) (offsetof(struct settings, measure) + offsetof(struct measure_settings, field))
+static const struct option options[] = {
+    {"baseline", 0, OPTION_TEXT, AT(baseline), "MODEL", "the unquantized model to hold it against"},
+    MEASURE_OPTIONS(MEASURE)
+};
+
+static void print_baseline(const json_t *t)
+{
+    const json_t *ci = json_object_get(t, "nll_delta_ci95");
+    if (!json_object_get(t, "kld_mean")) return;
+    printf("  KL divergence    %.6f mean, %.6f median, %.5f at 99%%\n", json_get(t, "kld_mean"),
+           json_get(t, "kld_median"), json_get(t, "kld_p99"));
+    printf("  same top token   %.2f%%\n", 100 * json_get(t, "top1_agreement"));
+    printf("  loss difference  %+.5f nats a token, 95%% interval %+.5f to %+.5f: %s%s%s\n",
+           json_get(t, "nll_delta"), json_number_value(json_array_get(ci, 0)),
+           json_number_value(json_array_get(ci, 1)), bold(), json_text(t, "verdict"), plain());
+}
+
+static void print_task(const json_t *t)
+{
+    const json_t *ci = json_object_get(t, "accuracy_ci95");
+    printf("%s%s%s\n  accuracy         %.2f%% of %d, 95%% interval %.2f%% to %.2f%%\n", bold(),
+           json_text(t, "name"), plain(), 100 * json_get(t, "accuracy"), (int)json_get(t, "n"),
+           100 * json_number_value(json_array_get(ci, 0)), 100 * json_number_value(json_array_get(ci, 1)));
+    if (json_object_get(t, "delta"))
+        printf("  against baseline %+.2f points (was %.2f%%): %s\n", 100 * json_get(t, "delta"),
+               100 * json_get(t, "baseline_accuracy"), json_text(t, "verdict"));
+}
+
+static void print_report(const json_t *j)
+{
+    char size[32], time[32];
+    const json_t *t;
+    size_t i;
+    format_bytes(json_get(j, "bytes"), size);
+    printf("%s%s%s: %s, %.3f bits per weight\n", bold(), json_text(j, "model"), plain(), size,
+           json_get(j, "bits_per_weight"));
+    json_array_foreach(json_object_get(j, "texts"), i, t) {
+        format_seconds(json_get(t, "seconds"), time);
+        printf("%s%s%s (%s convention, context %d)\n", bold(), json_text(t, "text"), plain(),
+               json_text(t, "convention"), (int)json_get(t, "context"));
+        printf("  perplexity       %.4f +/- %.4f (loss %.5f nats a token)\n", json_get(t, "perplexity"),
+               json_get(t, "perplexity_se"), json_get(t, "nll"));
+        print_baseline(t);
+        printf("  scored           %d tokens in %d windows, %s\n", (int)json_get(t, "tokens"),
+               (int)json_get(t, "windows"), time);
+    }
+    json_array_foreach(json_object_get(j, "tasks"), i, t) print_task(t);
+}
+
+static int run(void *settings, const struct text_list *operands)
+{
+    struct settings *s = settings;
+    struct pith_context *context;
+    struct pith_eval_options o;
+    struct pith_error err = {0};
+    struct meter meter;
+    char *report = NULL;
+    int rc = measure_check(&s->measure);
+    if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
+    if (rc != EXIT_DONE) return rc;
+    meter_start(&meter, &s->common);
+    measure_fill(&s->measure, &o);
+    o.model = operands->item[0];
+    o.baseline = s->baseline;
+    o.progress = meter_progress(&meter);
+    const enum pith_status status = pith_eval(context, &o, &report, &err);
+    meter_end(&meter);
+    if (status != PITH_OK) rc = report_failure(&err);
+    else if (s->common.json) printf("%s\n", report);
+    else {
+        json_t *j = json_loads(report, 0, NULL);
+        if (j) print_report(j);
+        json_decref(j);
+    }
+    pith_text_free(report);
+    pith_context_free(&context);
+    return rc;
+}
+
+const struct command command_eval = {
+    .name = "eval",
+    .summary = "measure perplexity, tasks, and the distance from a baseline",
+    .operands = "MODEL --text FILE [options]",
+    .examples = "  pith eval out --text wiki.test.raw --convention llama.cpp\n"
+                "  pith eval out --baseline Llama-3.2-1B --text wiki.txt --context 2048\n"
+                "  pith eval out --tasks models/probe/tasks/order.jsonl --json\n",
+    .details = "Published perplexities differ by convention:\n"
+               "  gptq       disjoint windows of --context tokens, all but the first of each scored\n"
+               "  hf         a window moved by --stride, the new tokens scored\n"
+               "  llama.cpp  disjoint windows, first token replaced by BOS, second half scored\n"
+               "The verdict compares window by window: 'indistinguishable' when the 95% interval of the\n"
+               "loss difference contains 0.\n",
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .settings_size = sizeof(struct settings),
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};

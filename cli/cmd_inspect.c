@@ -1,0 +1,140 @@
+/* pith inspect: what is in a checkpoint. */
+#include "cli/command.h"
+#include "cli/measure.h"
+
+#include <pith/inspect.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct settings {
+    struct common common;
+    bool statistics;
+};
+
+static const struct option options[] = {
+    {"stats", 0, OPTION_FLAG, offsetof(struct settings, statistics), NULL,
+     "also range, spread, kurtosis and outliers of the values (reads everything)"},
+};
+
+static void shape_text(const json_t *t, char text[64])
+{
+    const json_t *n;
+    size_t i;
+    text[0] = '\0';
+    json_array_foreach(json_object_get(t, "shape"), i, n) {
+        const size_t used = strlen(text);
+        snprintf(text + used, 64 - used, "%s%lld", i ? " x " : "", (long long)json_integer_value(n));
+    }
+}
+
+static void cell(json_t *row, const char *format, double x)
+{
+    char text[64];
+    snprintf(text, sizeof text, format, x);
+    json_array_append_new(row, json_string(text));
+}
+
+static void add_statistics(json_t *row, const json_t *t)
+{
+    if (!json_object_get(t, "std")) {
+        for (int i = 0; i < 5; i++) json_array_append_new(row, json_string(""));
+        return;
+    }
+    cell(row, "%.4g", json_get(t, "min"));
+    cell(row, "%.4g", json_get(t, "max"));
+    cell(row, "%.4g", json_get(t, "std"));
+    cell(row, "%.1f", json_get(t, "kurtosis"));
+    cell(row, "%.1e", json_get(t, "outliers"));
+}
+
+/* A linear of a quantized checkpoint, or a tensor. */
+static json_t *make_row(const json_t *t, bool statistics)
+{
+    char shape[64], kind[64];
+    json_t *row = json_array();
+    shape_text(t, shape);
+    if (json_object_get(t, "format"))
+        snprintf(kind, sizeof kind, "%s:g%d%s%s", json_text(t, "format"), (int)json_get(t, "group"),
+                 json_is_true(json_object_get(t, "zero_points")) ? ":asym" : "",
+                 json_is_true(json_object_get(t, "act_order")) ? " act-order" : "");
+    else snprintf(kind, sizeof kind, "%s", json_text(t, "dtype"));
+    json_array_append_new(row, json_string(json_text(t, "name")));
+    json_array_append_new(row, json_string(kind));
+    json_array_append_new(row, json_string(shape));
+    if (statistics) add_statistics(row, t);
+    return row;
+}
+
+static int print_table(const json_t *j, bool statistics)
+{
+    static const char *const names[] = {"tensor", "format", "shape", "min", "max", "std", "kurtosis", "outliers"};
+    json_t *columns = json_array(), *rows = json_array();
+    const json_t *t;
+    size_t i;
+    for (i = 0; i < (statistics ? 8u : 3u); i++)
+        json_array_append_new(columns, json_pack("{s:s, s:s}", "name", names[i], "align", i < 2 ? "left" : "right"));
+    json_array_foreach(json_object_get(j, "linears"), i, t) json_array_append_new(rows, make_row(t, statistics));
+    json_array_foreach(json_object_get(j, "tensors"), i, t) json_array_append_new(rows, make_row(t, statistics));
+    json_t *table = json_pack("{s:o, s:o}", "columns", columns, "rows", rows);
+    char *text = table ? json_dumps(table, 0) : NULL, *rendered = NULL;
+    struct pith_error err = {0};
+    int rc = EXIT_DONE;
+    if (text && pith_table_render(text, "text", &rendered, &err) == PITH_OK) fputs(rendered, stdout);
+    else rc = report_failure(&err);
+    pith_text_free(rendered);
+    free(text);
+    json_decref(table);
+    return rc;
+}
+
+static int print_report(const char *report, bool statistics)
+{
+    char size[32];
+    json_t *j = json_loads(report, 0, NULL);
+    if (!j) return EXIT_FAILED;
+    const json_t *s = json_object_get(j, "shape");
+    format_bytes(json_get(j, "bytes"), size);
+    printf("%s%s%s, container %s\n", bold(), json_text(j, "architecture"), plain(), json_text(j, "container"));
+    printf("  %.2f million parameters, %s, %.3f bits per weight in the linears\n",
+           json_get(j, "parameters") / 1e6, size, json_get(j, "bits_per_weight"));
+    printf("  %d layers, hidden %d, feed-forward %d, %d heads (%d for keys) of %d, vocabulary %d, context %d\n\n",
+           (int)json_get(s, "layers"), (int)json_get(s, "hidden"), (int)json_get(s, "ffn"),
+           (int)json_get(s, "heads"), (int)json_get(s, "kv_heads"), (int)json_get(s, "head_dim"),
+           (int)json_get(s, "vocab"), (int)json_get(s, "context"));
+    const int rc = print_table(j, statistics);
+    json_decref(j);
+    return rc;
+}
+
+static int run(void *settings, const struct text_list *operands)
+{
+    struct settings *s = settings;
+    struct pith_context *context;
+    struct pith_error err = {0};
+    char *report = NULL;
+    int rc = make_context(&s->common, &context);
+    if (rc != EXIT_DONE) return rc;
+    if (pith_inspect(context, operands->item[0], s->statistics, &report, &err) != PITH_OK)
+        rc = report_failure(&err);
+    else if (s->common.json) printf("%s\n", report);
+    else rc = print_report(report, s->statistics);
+    pith_text_free(report);
+    pith_context_free(&context);
+    return rc;
+}
+
+const struct command command_inspect = {
+    .name = "inspect",
+    .summary = "show what is in a checkpoint: tensors, formats, bits, outliers",
+    .operands = "MODEL [options]",
+    .examples = "  pith inspect Llama-3.2-1B --stats\n"
+                "  pith inspect out --json\n",
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .settings_size = sizeof(struct settings),
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};

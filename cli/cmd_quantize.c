@@ -1,0 +1,228 @@
+/* pith quantize: a checkpoint in, a proven quantized checkpoint out. */
+#include "cli/command.h"
+
+#include <pith/quantize.h>
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+struct settings {
+    struct common common;
+    const char *out, *recipe, *weights, *acts, *kv, *transform, *split, *round, *container;
+    struct text_list ignore, overrides, calib, targets;
+    size_t calib_tokens, seq_len;
+    uint64_t memory, max_shard;
+    bool rehearse, resume;
+};
+
+#define AT(field) offsetof(struct settings, field)
+static const struct option options[] = {
+    {"out", 'o', OPTION_TEXT, AT(out), "DIR", "folder to make; must not exist yet"},
+    {"recipe", 'r', OPTION_TEXT, AT(recipe), "NAME",
+     "a named recipe ('pith recipes' lists them) or a .json file (default awq)"},
+    {"weights", 0, OPTION_TEXT, AT(weights), "GRID",
+     "grid for the weights, such as int4:g128, int3:g64:asym, int8:channel (default: the recipe's)"},
+    {"acts", 0, OPTION_TEXT, AT(acts), "GRID", "grid for the activations, or none (default: the recipe's)"},
+    {"kv", 0, OPTION_TEXT, AT(kv), "GRID", "KV-cache format, or none (default: the recipe's)"},
+    {"transform", 0, OPTION_TEXT, AT(transform), "NAME", "none or awq (default: the recipe's)"},
+    {"split", 0, OPTION_TEXT, AT(split), "NAME", "none (default: the recipe's)"},
+    {"round", 0, OPTION_TEXT, AT(round), "NAME", "nearest or gptq (default: the recipe's)"},
+    {"ignore", 0, OPTION_LIST, AT(ignore), "PATTERN",
+     "linears to leave alone, by whole name or its last parts, with * and ?; may repeat. lm_head is always"
+     " left alone: it is small, and its errors go straight into the logits"},
+    {"override", 0, OPTION_LIST, AT(overrides), "PATTERN=GRID",
+     "another grid for some linears; may repeat, the last match counts"},
+    {"calib", 0, OPTION_LIST, AT(calib), "FILE",
+     "calibration text, or .jsonl with \"text\" or \"messages\"; may repeat (default: the text that ships)"},
+    {"calib-tokens", 0, OPTION_COUNT, AT(calib_tokens), "N", "how much of it (default 131072)"},
+    {"seq-len", 0, OPTION_COUNT, AT(seq_len), "N",
+     "in windows of what length (default 2048, never more than the model's context)"},
+    {"container", 0, OPTION_TEXT, AT(container), "NAME",
+     "compressed-tensors, gptq or awq (default: the recipe's)"},
+    {"memory", 0, OPTION_SIZE, AT(memory), "SIZE",
+     "a hard ceiling, such as 6G; refused at once when it cannot be met (default: no limit)"},
+    {"max-shard", 0, OPTION_SIZE, AT(max_shard), "SIZE", "largest file to write (default 5000000000)"},
+    {"rehearse", 0, OPTION_FLAG, AT(rehearse), NULL,
+     "do one block only, then tell time, memory, size and error to expect for the whole"},
+    {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
+     "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, with :tp=N; may repeat"},
+    {"resume", 0, OPTION_FLAG, AT(resume), NULL, "go on with an interrupted run of the same command"},
+};
+
+static void defaults(void *settings)
+{
+    struct settings *s = settings;
+    struct pith_quantize_options o;
+    pith_quantize_defaults(&o);
+    s->recipe = o.recipe;
+    s->calib_tokens = o.calib_tokens;
+    s->seq_len = o.seq_len;
+    s->max_shard = o.max_shard;
+}
+
+static double number(const json_t *j, const char *key)
+{
+    return json_number_value(json_object_get(j, key));
+}
+
+static void print_worst(const json_t *linears)
+{
+    const json_t *l, *worst = NULL;
+    size_t i;
+    double before = 0, after = 0;
+    json_array_foreach(linears, i, l) {
+        if (!worst || number(l, "relative_error") > number(worst, "relative_error")) worst = l;
+        before += number(l, "loss_nearest");
+        after += number(l, "loss");
+    }
+    if (!worst) return;
+    printf("  largest error    %.4f relative, %s\n", number(worst, "relative_error"),
+           json_string_value(json_object_get(worst, "name")));
+    if (before > 0 && after != before)
+        printf("  sum of losses    %.5g (rounding to nearest: %.5g)\n", after, before);
+}
+
+static void print_result(const char *out, const json_t *j)
+{
+    char in_size[32], out_size[32], time[32], peak[32];
+    const json_t *sizes = json_object_get(j, "sizes"), *timing = json_object_get(j, "timing");
+    format_bytes(number(sizes, "input_bytes"), in_size);
+    format_bytes(number(sizes, "output_bytes"), out_size);
+    format_seconds(number(timing, "seconds"), time);
+    format_bytes(number(timing, "peak_resident_bytes"), peak);
+    printf("%s%s%s: every tensor accounted for, written, read back and compared\n", bold(), out, plain());
+    printf("  recipe           %s, %s\n",
+           json_string_value(json_object_get(json_object_get(j, "recipe"), "name")),
+           json_string_value(json_object_get(j, "container")));
+    printf("  size             %s -> %s\n", in_size, out_size);
+    printf("  bits per weight  %.3f in the quantized linears, %.3f over all parameters\n",
+           number(j, "bits_per_weight"), number(j, "bits_per_parameter"));
+    print_worst(json_object_get(j, "linears"));
+    printf("  time             %s, peak memory %s\n", time, peak);
+}
+
+static void print_rehearsal(const json_t *j)
+{
+    char block[32], all[32], memory[32], size[32];
+    format_seconds(number(j, "seconds_per_block"), block);
+    format_seconds(number(j, "seconds_expected"), all);
+    format_bytes(number(j, "memory_expected_bytes"), memory);
+    format_bytes(number(j, "output_bytes_expected"), size);
+    printf("rehearsed block 1 of %d; for the whole model expect:\n", (int)number(j, "blocks"));
+    printf("  time             %s (%s a block)\n", all, block);
+    printf("  memory           %s at most\n", memory);
+    printf("  size             %s, %.3f bits per weight in the linears\n", size, number(j, "bits_per_weight"));
+    printf("  error            %.4f relative on average\n", number(j, "relative_error"));
+}
+
+/* The ceiling is kept by the kernel too: an allocation beyond it fails, and the run ends with a clear error
+ * and a resumable output. */
+static void limit_memory(uint64_t bytes)
+{
+    struct rlimit limit;
+    if (!bytes || getrlimit(RLIMIT_DATA, &limit) != 0) return;
+    limit.rlim_cur = (rlim_t)bytes;
+    setrlimit(RLIMIT_DATA, &limit);
+}
+
+static void fill(const struct settings *s, const char *model, struct pith_quantize_options *o)
+{
+    pith_quantize_defaults(o);
+    o->model = model;
+    o->out = s->out;
+    o->recipe = s->recipe;
+    o->weights = s->weights;
+    o->acts = s->acts;
+    o->kv = s->kv;
+    o->transform = s->transform;
+    o->split = s->split;
+    o->round = s->round;
+    o->ignore = as_list(&s->ignore);
+    o->overrides = as_list(&s->overrides);
+    o->calib = as_list(&s->calib);
+    o->calib_tokens = s->calib_tokens;
+    o->seq_len = s->seq_len;
+    o->container = s->container;
+    o->memory = s->memory;
+    o->max_shard = s->max_shard;
+    o->rehearse = s->rehearse;
+    o->targets = as_list(&s->targets);
+    o->resume = s->resume;
+    o->seed = s->common.seed;
+}
+
+static void show(const struct settings *s, const char *report)
+{
+    if (s->common.json) {
+        printf("%s\n", report);
+        return;
+    }
+    json_t *j = json_loads(report, 0, NULL);
+    if (s->common.quiet || !j) {
+        json_decref(j);
+        return;
+    }
+    if (s->rehearse) print_rehearsal(j);
+    else print_result(s->out, j);
+    json_decref(j);
+}
+
+static int run(void *settings, const struct text_list *operands)
+{
+    struct settings *s = settings;
+    struct pith_context *context;
+    struct pith_quantize_options o;
+    struct pith_error err = {0};
+    struct meter meter;
+    char *report = NULL;
+    if (!s->out) {
+        fprintf(stderr, "pith quantize: where to? give -o DIR\n");
+        return EXIT_USAGE;
+    }
+    limit_memory(s->memory);
+    int rc = make_context(&s->common, &context);
+    if (rc != EXIT_DONE) return rc;
+    fill(s, operands->item[0], &o);
+    meter_start(&meter, &s->common);
+    o.progress = meter_progress(&meter);
+    if (pith_quantize(context, &o, &report, &err) == PITH_OK) {
+        meter_end(&meter);
+        show(s, report);
+    } else {
+        meter_end(&meter);
+        rc = report_failure(&err);
+        if (rc == EXIT_INTERRUPTED && !s->rehearse)
+            fprintf(stderr, "What is done is kept in %s.partial; repeat the command with --resume to go on.\n",
+                    s->out);
+    }
+    pith_text_free(report);
+    pith_context_free(&context);
+    return rc;
+}
+
+const struct command command_quantize = {
+    .name = "quantize",
+    .summary = "make a quantized checkpoint from a full-precision one",
+    .operands = "MODEL -o DIR [options]",
+    .examples = "  pith quantize Llama-3.2-1B -o out\n"
+                "  pith quantize Llama-3.2-1B -o out -r gptq --for vllm:tp=2\n"
+                "  pith quantize Llama-3.2-1B -o out -r gptq --weights int3:g64 --override 'down_proj=int4:g64'\n"
+                "  pith quantize Llama-3.2-1B -o out -r rtn --weights int8:channel --ignore 'layers.0.*'\n"
+                "  pith quantize Llama-3.2-1B -o out -r awq+gptq --calib chats.jsonl --memory 6G --rehearse\n",
+    .details = "GRID is FORMAT[:GRANULARITY][:asym][:mse]: int2 to int8; channel, tensor or g128 (groups of\n"
+               "128 inputs); asym adds zero points; mse searches the range with the least error.\n"
+               "\n"
+               "Embeddings and the head stay in the model's precision. The input is never changed.\n"
+               "Work goes to DIR.partial; DIR appears when it is whole. A run that was interrupted or\n"
+               "killed is continued by the same command with --resume, to the same bytes.\n",
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .settings_size = sizeof(struct settings),
+    .min_operands = 1,
+    .max_operands = 1,
+    .defaults = defaults,
+    .run = run,
+};

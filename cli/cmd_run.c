@@ -1,0 +1,144 @@
+/* pith run: does it still speak? */
+#include "cli/command.h"
+#include "cli/measure.h"
+
+#include <pith/generate.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct settings {
+    struct common common;
+    const char *prompt, *file;
+    size_t tokens, top_k;
+    double temperature, top_p;
+};
+
+#define AT(field) offsetof(struct settings, field)
+static const struct option options[] = {
+    {"prompt", 'p', OPTION_TEXT, AT(prompt), "TEXT", "text to continue (default: standard input)"},
+    {"tokens", 'n', OPTION_COUNT, AT(tokens), "N", "tokens to generate at most (default 128)"},
+    {"temperature", 0, OPTION_REAL, AT(temperature), "T", "0: always the likeliest token (default 0)"},
+    {"top-p", 0, OPTION_REAL, AT(top_p), "P", "only the likeliest tokens that together reach P (default 1)"},
+    {"top-k", 0, OPTION_COUNT, AT(top_k), "K", "only the K likeliest tokens (default: all)"},
+};
+
+static void defaults(void *settings)
+{
+    struct settings *s = settings;
+    s->tokens = 128;
+    s->top_p = 1;
+}
+
+static int on_text(void *ctx, const char *piece, size_t size)
+{
+    const struct settings *s = ctx;
+    if (!s->common.json) {
+        fwrite(piece, 1, size, stdout);
+        fflush(stdout);
+    }
+    return interrupted();
+}
+
+static int check(const struct settings *s)
+{
+    const char *wrong = NULL;
+    if (!(s->temperature >= 0 && s->temperature <= 100)) wrong = "--temperature: from 0 to 100";
+    else if (!(s->top_p > 0 && s->top_p <= 1)) wrong = "--top-p: above 0, at most 1";
+    else if (s->top_k > UINT32_MAX) wrong = "--top-k: too large";
+    else if (s->tokens == 0) wrong = "--tokens: at least 1";
+    if (!wrong) return EXIT_DONE;
+    fprintf(stderr, "pith run: %s\n", wrong);
+    return EXIT_USAGE;
+}
+
+/* The prompt from standard input, at most 16 MiB; NULL when it cannot be read. */
+static char *read_prompt(void)
+{
+    enum { STEP = 1 << 16, MOST = 1 << 24 };
+    char *text = NULL;
+    size_t size = 0, got;
+    do {
+        char *more = realloc(text, size + STEP + 1);
+        if (!more || size > MOST) {
+            free(more ? more : text);
+            return NULL;
+        }
+        text = more;
+        got = fread(text + size, 1, STEP, stdin);
+        size += got;
+    } while (got > 0);
+    text[size] = '\0';
+    return text;
+}
+
+static int generate(struct settings *s, struct pith_engine *engine)
+{
+    struct pith_generate_options o;
+    struct pith_error err = {0};
+    char *report = NULL;
+    pith_generate_defaults(&o);
+    o.prompt = s->prompt;
+    o.max_tokens = s->tokens;
+    o.temperature = (float)s->temperature;
+    o.top_k = (uint32_t)s->top_k;
+    o.top_p = (float)s->top_p;
+    o.seed = s->common.seed;
+    o.text = on_text;
+    o.ctx = s;
+    if (!s->common.json && !s->common.quiet) fputs(s->prompt, stdout);
+    if (pith_generate(engine, &o, &report, &err) != PITH_OK) return report_failure(&err);
+    json_t *j = json_loads(report, 0, NULL);
+    if (s->common.json) printf("%s\n", report);
+    else printf("\n");
+    if (j && !s->common.json && !s->common.quiet)
+        fprintf(stderr, "%d tokens read in %.2f s, %d made in %.2f s (%.1f a second)\n",
+                (int)json_get(j, "prompt_tokens"), json_get(j, "seconds_prompt"),
+                (int)json_get(j, "generated_tokens"), json_get(j, "seconds_generate"),
+                json_get(j, "tokens_per_second"));
+    json_decref(j);
+    pith_text_free(report);
+    return interrupted() ? EXIT_INTERRUPTED : EXIT_DONE;
+}
+
+static int run(void *settings, const struct text_list *operands)
+{
+    struct settings *s = settings;
+    struct pith_context *context;
+    struct pith_engine *engine = NULL;
+    struct pith_error err = {0};
+    char *input = NULL;
+    int rc = check(s);
+    if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
+    if (rc != EXIT_DONE) return rc;
+    if (!s->prompt) s->prompt = input = read_prompt();
+    if (!s->prompt) {
+        fprintf(stderr, "pith run: cannot read a prompt from standard input\n");
+        rc = EXIT_FAILED;
+    } else if (pith_engine_open(context, operands->item[0], &engine, &err) != PITH_OK) {
+        rc = report_failure(&err);
+    } else {
+        rc = generate(s, engine);
+    }
+    free(input);
+    pith_engine_close(&engine);
+    pith_context_free(&context);
+    return rc;
+}
+
+const struct command command_run = {
+    .name = "run",
+    .summary = "continue a text",
+    .operands = "MODEL -p TEXT [options]",
+    .examples = "  pith run out -p \"Once upon a time\" -n 100\n"
+                "  pith run out -p \"The sea\" --temperature 0.8 --top-p 0.95 --seed 7\n"
+                "  echo \"Dear reader\" | pith run out --quiet\n",
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .settings_size = sizeof(struct settings),
+    .min_operands = 1,
+    .max_operands = 1,
+    .defaults = defaults,
+    .run = run,
+};

@@ -1,0 +1,104 @@
+/* cli/command.h: a command is a table of options and a function; parsing, --help, the man page and the
+ * check that documentation is current all read the table. The program sees only <pith/...>. */
+#ifndef PITH_CLI_COMMAND_H
+#define PITH_CLI_COMMAND_H
+
+#include <pith/context.h>
+#include <pith/progress.h>
+#include <pith/quantize.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum exit_status { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+
+enum option_type {
+    OPTION_FLAG,  /* bool */
+    OPTION_TEXT,  /* const char * */
+    OPTION_LIST,  /* struct text_list: may repeat */
+    OPTION_COUNT, /* size_t */
+    OPTION_SIZE,  /* uint64_t, with k, M, G */
+    OPTION_REAL   /* double */
+};
+
+struct text_list {
+    const char **item; /* owned; the texts are argv's */
+    size_t count;
+};
+
+struct option {
+    const char *name;   /* "calib-tokens" */
+    char letter;        /* 'o', or 0 */
+    enum option_type type;
+    size_t offset;      /* of the value in the command's settings */
+    const char *arg;    /* "N"; NULL for flags */
+    const char *help;   /* what it does, with its default */
+};
+
+/* What every command understands. First member of each command's settings. */
+struct common {
+    bool json, quiet, help;
+    size_t threads, seed;
+    const char *cpu;
+};
+
+struct command {
+    const char *name, *summary;
+    const char *operands;   /* "MODEL -o OUT" */
+    const char *details;    /* paragraphs for --help, or NULL */
+    const char *examples;   /* lines for --help */
+    const struct option *options;
+    size_t option_count;
+    size_t settings_size;
+    unsigned min_operands, max_operands;
+    void (*defaults)(void *settings); /* NULL: all zero */
+    int (*run)(void *settings, const struct text_list *operands);
+};
+
+extern const struct option common_options[];
+extern const size_t common_option_count;
+const struct command *const *commands(size_t *count);
+
+/* Parses argv (after the command's name) into settings and operands. Returns EXIT_DONE or EXIT_USAGE, with
+ * the reason on standard error. */
+int parse_options(const struct command *c, int argc, char **argv, void *settings,
+                  struct text_list *operands);
+void free_options(const struct command *c, void *settings, struct text_list *operands);
+
+/* --help of a command; the overview; the man page as roff. */
+void print_help(const struct command *c);
+void print_overview(void);
+void print_man(void);
+/* The name nearest to `text` among `count`, or NULL when none is near. */
+const char *nearest(const char *text, const char *const *names, size_t count);
+
+/* --- what commands share --------------------------------------------------------------------------- */
+
+/* Says an error on standard error and gives the exit status that belongs to it. */
+int report_failure(const struct pith_error *err);
+/* Makes the context that the common options ask for; EXIT_DONE or a status already reported. */
+int make_context(const struct common *common, struct pith_context **out);
+struct pith_list as_list(const struct text_list *l);
+
+/* A progress bar on a terminal, plain lines elsewhere, nothing with --quiet. */
+struct meter {
+    bool quiet, terminal, shown, unicode;
+    double started, last, rate, last_done;
+    char what[96];
+};
+void meter_start(struct meter *m, const struct common *common);
+struct pith_progress meter_progress(struct meter *m);
+void meter_end(struct meter *m);
+/* True once the user pressed Ctrl-C (or SIGTERM came). */
+bool interrupted(void);
+void catch_signals(void);
+
+/* "3.2 GiB", "12.3 s", "4 min 10 s". */
+void format_bytes(double bytes, char text[32]);
+void format_seconds(double seconds, char text[32]);
+/* Bold where standard output is a terminal and colour is wanted, else "". */
+const char *bold(void);
+const char *plain(void);
+
+#endif

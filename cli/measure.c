@@ -1,0 +1,44 @@
+#include "cli/measure.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int measure_check(const struct measure_settings *m)
+{
+    if (m->mode && strcmp(m->mode, "exact") != 0) {
+        fprintf(stderr, "pith: --mode %s: this version measures in exact mode only\n", m->mode);
+        return EXIT_USAGE;
+    }
+    if (m->kv && strcmp(m->kv, "none") != 0) {
+        fprintf(stderr, "pith: --kv %s: this version keeps the KV cache in float32\n", m->kv);
+        return EXIT_USAGE;
+    }
+    if (m->texts.count + m->tasks.count == 0) {
+        fprintf(stderr, "pith: nothing to measure: give --text FILE or --tasks FILE\n");
+        return EXIT_USAGE;
+    }
+    return EXIT_DONE;
+}
+
+void measure_fill(const struct measure_settings *m, struct pith_eval_options *o)
+{
+    pith_eval_defaults(o);
+    o->texts = as_list(&m->texts);
+    o->tasks = as_list(&m->tasks);
+    if (m->convention) o->convention = m->convention;
+    o->context = m->context;
+    o->stride = m->stride;
+    o->max_tokens = m->max_tokens;
+    o->task_limit = m->task_limit;
+}
+
+double json_get(const json_t *j, const char *key)
+{
+    return json_number_value(json_object_get(j, key));
+}
+
+const char *json_text(const json_t *j, const char *key)
+{
+    const char *text = json_string_value(json_object_get(j, key));
+    return text ? text : "";
+}

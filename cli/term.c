@@ -1,0 +1,155 @@
+/* What a person sees while waiting, and what is said when something fails. */
+#include "cli/command.h"
+
+#include <langinfo.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stop_requested;
+
+static void on_signal(int number)
+{
+    (void)number;
+    /* The second one ends the program at once: the output is resumable at any moment anyway. */
+    if (stop_requested) _exit(EXIT_INTERRUPTED);
+    stop_requested = 1;
+}
+
+void catch_signals(void)
+{
+    struct sigaction a = {.sa_handler = on_signal};
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+    signal(SIGPIPE, SIG_DFL);
+}
+
+bool interrupted(void)
+{
+    return stop_requested != 0;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void format_bytes(double bytes, char text[32])
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    int u = 0;
+    while (bytes >= 1024 && u < 4) {
+        bytes /= 1024;
+        u++;
+    }
+    snprintf(text, 32, u ? "%.2f %s" : "%.0f %s", bytes, units[u]);
+}
+
+void format_seconds(double s, char text[32])
+{
+    if (s < 60) snprintf(text, 32, "%.1f s", s);
+    else if (s < 3600) snprintf(text, 32, "%d min %02d s", (int)s / 60, (int)s % 60);
+    else snprintf(text, 32, "%d h %02d min", (int)s / 3600, (int)s % 3600 / 60);
+}
+
+static bool wants_color(int fd)
+{
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(fd) && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
+}
+
+const char *bold(void)
+{
+    return wants_color(STDOUT_FILENO) ? "\033[1m" : "";
+}
+
+const char *plain(void)
+{
+    return wants_color(STDOUT_FILENO) ? "\033[0m" : "";
+}
+
+void meter_start(struct meter *m, const struct common *common)
+{
+    const char *term = getenv("TERM");
+    *m = (struct meter){
+        .quiet = common->quiet,
+        .terminal = isatty(STDERR_FILENO) && !(term && strcmp(term, "dumb") == 0),
+        .unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
+        .started = now(),
+    };
+}
+
+static void draw_bar(const struct meter *m, double fraction, const char *left)
+{
+    static const char *const eighths[] = {" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    enum { CELLS = 24 };
+    char bar[CELLS * 4 + 1] = "";
+    const int filled = (int)(fraction * CELLS * 8);
+    for (int i = 0; i < CELLS; i++) {
+        const int part = filled - i * 8;
+        if (m->unicode) strcat(bar, part >= 8 ? "█" : part > 0 ? eighths[part] : " ");
+        else strcat(bar, part >= 4 ? "#" : " ");
+    }
+    fprintf(stderr, "\r%-34.34s %3d%% |%s| %s\033[K", m->what, (int)(fraction * 100), bar, left);
+    fflush(stderr);
+}
+
+static int on_progress(void *ctx, const char *what, double done, double total)
+{
+    struct meter *m = ctx;
+    const double t = now();
+    const double every = m->terminal ? 1.0 / 6 : 10;
+    if (stop_requested) return 1;
+    if (m->quiet || (m->shown && t - m->last < every && done < total)) return 0;
+    if (!m->terminal && !m->shown && t - m->started < 2) return 0;
+    snprintf(m->what, sizeof m->what, "%s", what);
+    const double fraction = total > 0 ? fmin(done / total, 1) : 0;
+    char left[32] = "", elapsed[32], text[96];
+    format_seconds(t - m->started, elapsed);
+    if (fraction > 0.005) format_seconds((t - m->started) * (1 - fraction) / fraction, left);
+    snprintf(text, sizeof text, "%s%s%s%s", elapsed, left[0] ? ", " : "", left, left[0] ? " left" : "");
+    if (m->terminal) draw_bar(m, fraction, text);
+    else fprintf(stderr, "%s: %d%% (%s)\n", m->what, (int)(fraction * 100), text);
+    m->shown = true;
+    m->last = t;
+    return 0;
+}
+
+struct pith_progress meter_progress(struct meter *m)
+{
+    return (struct pith_progress){on_progress, m};
+}
+
+void meter_end(struct meter *m)
+{
+    if (m->shown && m->terminal) fprintf(stderr, "\r\033[K");
+    fflush(stderr);
+}
+
+int report_failure(const struct pith_error *err)
+{
+    if (err->status == PITH_INTERRUPTED) {
+        fprintf(stderr, "pith: interrupted\n");
+        return EXIT_INTERRUPTED;
+    }
+    fprintf(stderr, "pith: %s\n", err->text[0] ? err->text : pith_status_text(err->status));
+    return EXIT_FAILED;
+}
+
+int make_context(const struct common *common, struct pith_context **out)
+{
+    struct pith_error err = {0};
+    if (common->threads > 1024) {
+        fprintf(stderr, "pith: --threads %zu: at most 1024\n", common->threads);
+        return EXIT_USAGE;
+    }
+    if (pith_context_new((unsigned)common->threads, common->cpu, out, &err) == PITH_OK) return EXIT_DONE;
+    report_failure(&err);
+    return err.status == PITH_ARG ? EXIT_USAGE : EXIT_FAILED;
+}

@@ -1,0 +1,32 @@
+/* pith/context.h: the threads and instruction sets that every computing call uses. */
+#ifndef PITH_CONTEXT_H
+#define PITH_CONTEXT_H
+
+#include <pith/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct pith_context;
+
+/* Makes a context. threads: 0 for all CPUs that the process may use. cpu: "auto", or the best instruction
+ * set to use ("scalar", "avx2", "avx512", "neon"); NULL means auto. Results do not depend on either.
+ * On success the caller owns *out; a context serves one call at a time. PITH_ARG for an unknown name. */
+enum pith_status pith_context_new(unsigned threads, const char *cpu, struct pith_context **out,
+                                  struct pith_error *err);
+
+/* Frees *context and sets it to NULL; NULL and a NULL *context are allowed. */
+void pith_context_free(struct pith_context **context);
+
+/* Threads in use, and the instruction set in use ("avx2"). */
+unsigned pith_context_threads(const struct pith_context *context);
+const char *pith_context_cpu(const struct pith_context *context);
+
+/* Frees text that another call of the library handed over; NULL is allowed. */
+void pith_text_free(char *text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,42 @@
+/* pith/eval.h: what a checkpoint is worth, and what its quantization cost. */
+#ifndef PITH_EVAL_H
+#define PITH_EVAL_H
+
+#include <pith/context.h>
+#include <pith/progress.h>
+#include <pith/quantize.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What to measure. Start from pith_eval_defaults(). */
+struct pith_eval_options {
+    const char *model;
+    const char *baseline;   /* the unquantized model to hold it against, or NULL */
+    struct pith_list texts; /* UTF-8 text files */
+    struct pith_list tasks; /* JSON lines {"context", "choices", "answer"} */
+    const char *convention; /* "gptq" (default), "hf" or "llama.cpp": see docs/measuring.md */
+    size_t context;         /* 0: 2048 (llama.cpp: 512), never more than the model's */
+    size_t stride;          /* hf only; 0: half the context */
+    size_t max_tokens;      /* scored tokens of a text at most; 0: all */
+    size_t task_limit;      /* items of a task at most; 0: all */
+    struct pith_progress progress;
+};
+void pith_eval_defaults(struct pith_eval_options *options);
+
+/* Measures. *report is JSON with the keys that the command line documents; free it with pith_text_free().
+ * With one text its result stands at the top level; "texts" and "tasks" list all. */
+enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_options *options,
+                           char **report, struct pith_error *err);
+
+/* Measures several models on the same texts and tasks, each against the first, which is read once.
+ * `options->model` and `baseline` are ignored. *report: {"baseline", "models": [as of pith_eval()]}. */
+enum pith_status pith_compare(struct pith_context *context, const struct pith_list *models,
+                              const struct pith_eval_options *options, char **report,
+                              struct pith_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,36 @@
+/* pith/inspect.h: what is in a checkpoint, and what this library knows. All reports are JSON text; free
+ * them with pith_text_free(). */
+#ifndef PITH_INSPECT_H
+#define PITH_INSPECT_H
+
+#include <pith/context.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The tensors of a checkpoint: {"architecture", "container", "parameters", "bytes", "bits_per_weight",
+ * "tensors": [{"name", "dtype", "shape", "bytes", "grid"?, "bits_per_weight"?, "min", "max", "mean", "std",
+ * "kurtosis", "outliers"}]}. outliers is the fraction of values beyond 6 standard deviations. Statistics are
+ * left out when `statistics` is 0. */
+enum pith_status pith_inspect(struct pith_context *context, const char *model, int statistics,
+                              char **report, struct pith_error *err);
+
+/* The tables that the library works from: arrays of objects. */
+enum pith_status pith_formats_json(char **report, struct pith_error *err);
+enum pith_status pith_recipes_json(char **report, struct pith_error *err);
+/* {"containers", "engines", "architectures", "transforms", "splits", "rounders", "tokenizers"} */
+enum pith_status pith_features_json(char **report, struct pith_error *err);
+
+/* Renders a table as text. `table`: JSON {"columns": [{"name", "align": "left"|"right"}], "rows": [[text,
+ * ...], ...]}. format: "text", "markdown", "csv". */
+enum pith_status pith_table_render(const char *table, const char *format, char **text,
+                                   struct pith_error *err);
+
+/* A self-contained HTML page for the report of pith_compare(). */
+enum pith_status pith_compare_html(const char *report, char **html, struct pith_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,64 @@
+#include "api/context.h"
+
+#include "base/cpu.h"
+#include "base/mem.h"
+
+enum pith_status pith_context_new(unsigned threads, const char *cpu, struct pith_context **out,
+                                  struct pith_error *err)
+{
+    const int64_t mask = pith_cpu_mask(cpu ? cpu : "auto");
+    if (mask < 0)
+        return pith_fail(err, PITH_ARG, "unknown instruction set \"%s\": one of scalar, avx2, avx512, neon, auto",
+                         cpu);
+    struct pith_context *c = pith_zalloc(1, sizeof *c);
+    if (!c) return pith_fail_nomem(err, "a context");
+    enum pith_status s = pith_pool_new(threads, &c->pool, err);
+    if (s != PITH_OK) goto fail_pool;
+    s = pith_backend_new(c->pool, (uint32_t)mask, &c->backend, err);
+    if (s != PITH_OK) goto fail_backend;
+    *out = c;
+    return PITH_OK;
+fail_backend:
+    pith_pool_free(c->pool);
+fail_pool:
+    pith_free(c);
+    return s;
+}
+
+void pith_context_free(struct pith_context **context)
+{
+    if (!context || !*context) return;
+    pith_backend_free((*context)->backend);
+    pith_pool_free((*context)->pool);
+    pith_free(*context);
+    *context = NULL;
+}
+
+unsigned pith_context_threads(const struct pith_context *context)
+{
+    return pith_pool_threads(context->pool);
+}
+
+const char *pith_context_cpu(const struct pith_context *context)
+{
+    return pith_backend_cpu(context->backend);
+}
+
+void pith_text_free(char *text)
+{
+    pith_free(text);
+}
+
+enum pith_status pith_report_text(json_t *report, char **text, struct pith_error *err)
+{
+    if (!report) return pith_fail_nomem(err, "the report");
+    char *dump = json_dumps(report, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    json_decref(report);
+    char *copy = dump ? pith_strdup(dump) : NULL;
+    json_free_t release = NULL;
+    json_get_alloc_funcs(NULL, &release);
+    release(dump);
+    if (!copy) return pith_fail_nomem(err, "the report");
+    *text = copy;
+    return PITH_OK;
+}

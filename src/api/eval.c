@@ -1,0 +1,208 @@
+#include <pith/eval.h>
+
+#include "api/context.h"
+#include "api/measure.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "eval/eval.h"
+
+#include <string.h>
+
+void pith_eval_defaults(struct pith_eval_options *o)
+{
+    *o = (struct pith_eval_options){.convention = "gptq"};
+}
+
+/* What one comparison needs; the baseline may serve several models. */
+struct measurement {
+    struct pith_context *context;
+    const struct pith_eval_options *options;
+    enum pith_convention convention;
+    struct pith_model *model, *baseline;
+    struct pith_tokenizer *tokenizer;
+    size_t window;
+};
+
+static enum pith_status load(const char *dir, struct pith_model **out, struct pith_error *err)
+{
+    PITH_TRY(pith_model_open(dir, out, err));
+    const enum pith_status s = pith_model_load_blocks(*out, err);
+    if (s == PITH_OK) return s;
+    pith_model_close(*out);
+    *out = NULL;
+    return s;
+}
+
+static enum pith_status check(struct measurement *m, struct pith_error *err)
+{
+    const struct pith_eval_options *o = m->options;
+    if (!pith_convention_find(o->convention, &m->convention))
+        return pith_fail(err, PITH_ARG, "unknown convention \"%s\": one of gptq, hf, llama.cpp", o->convention);
+    if (o->texts.count == 0 && o->tasks.count == 0)
+        return pith_fail(err, PITH_ARG, "nothing to measure: give a text or a task file");
+    return PITH_OK;
+}
+
+static size_t choose_window(const struct measurement *m)
+{
+    const size_t most = m->model->shape.max_position;
+    const size_t usual = m->convention == PITH_CONVENTION_LLAMACPP ? 512 : 2048;
+    const size_t want = m->options->context ? m->options->context : usual;
+    return want < most ? want : most;
+}
+
+static json_t *text_report(const struct measurement *m, const char *path, size_t window,
+                           const struct pith_text_result *t)
+{
+    json_t *j = json_pack(
+        "{s:s, s:f, s:f, s:f, s:f, s:I, s:I, s:s, s:I, s:f, s:f}", "text", path, "perplexity", t->perplexity,
+        "perplexity_se", t->perplexity_se, "nll", t->nll, "nll_se", t->nll_se, "tokens",
+        (json_int_t)t->tokens, "windows", (json_int_t)t->windows, "convention",
+        pith_convention_name(m->convention), "context", (json_int_t)window, "seconds", t->seconds,
+        "tokens_per_second", t->seconds > 0 ? (double)t->tokens / t->seconds : 0.0);
+    if (!j || !t->has_baseline) return j;
+    json_t *b = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:[f,f], s:s}", "baseline_nll",
+                          t->baseline_nll, "kld_mean", t->kld_mean, "kld_median", t->kld_median, "kld_p99",
+                          t->kld_p99, "kld_max", t->kld_max, "top1_agreement", t->top1_agreement,
+                          "nll_delta", t->nll_delta, "nll_delta_ci95", t->nll_delta_ci95.lo,
+                          t->nll_delta_ci95.hi, "verdict", pith_verdict_name(t->verdict));
+    json_object_update(j, b);
+    json_decref(b);
+    return j;
+}
+
+static json_t *task_report(const struct pith_task_result *t)
+{
+    json_t *j = json_pack("{s:s, s:I, s:f, s:[f,f]}", "name", t->name, "n", (json_int_t)t->n, "accuracy",
+                          t->accuracy, "accuracy_ci95", t->accuracy_ci95.lo, t->accuracy_ci95.hi);
+    if (!j || !t->has_baseline) return j;
+    json_t *b = json_pack("{s:f, s:f, s:[f,f], s:f, s:s}", "baseline_accuracy", t->baseline_accuracy,
+                          "delta", t->delta, "delta_ci95", t->delta_ci95.lo, t->delta_ci95.hi, "mcnemar_p",
+                          t->mcnemar_p, "verdict", pith_verdict_name(t->verdict));
+    json_object_update(j, b);
+    json_decref(b);
+    return j;
+}
+
+static enum pith_status measure_text(const struct measurement *m, const char *path, json_t *texts,
+                                     struct pith_error *err)
+{
+    struct pith_map map;
+    struct pith_ids ids = {0};
+    struct pith_text_result result;
+    PITH_TRY(pith_map_open(path, &map, err));
+    enum pith_status s = pith_tokenizer_encode(m->tokenizer, map.data ? (const char *)map.data : "", map.size,
+                                               true, &ids, err);
+    pith_map_close(&map);
+    const struct pith_text_job job = {
+        .backend = m->context->backend, .model = m->model, .baseline = m->baseline, .ids = ids.id,
+        .count = ids.count, .bos = pith_tokenizer_bos(m->tokenizer), .convention = m->convention,
+        .context = m->window, .stride = m->options->stride ? m->options->stride : m->window / 2,
+        .max_tokens = m->options->max_tokens, .progress = &m->options->progress,
+    };
+    if (s == PITH_OK) s = pith_eval_text(&job, &result, err);
+    pith_ids_free(&ids);
+    if (s != PITH_OK) return pith_fail_in(err, s, path);
+    return json_array_append_new(texts, text_report(m, path, m->window, &result)) == 0
+               ? PITH_OK : pith_fail_nomem(err, path);
+}
+
+static enum pith_status measure_task(const struct measurement *m, const char *path, json_t *tasks,
+                                     struct pith_error *err)
+{
+    struct pith_task_result result;
+    const struct pith_task_job job = {
+        .backend = m->context->backend, .model = m->model, .baseline = m->baseline,
+        .tokenizer = m->tokenizer, .path = path, .limit = m->options->task_limit,
+        .progress = &m->options->progress,
+    };
+    PITH_TRY(pith_eval_task(&job, &result, err));
+    return json_array_append_new(tasks, task_report(&result)) == 0 ? PITH_OK : pith_fail_nomem(err, path);
+}
+
+static enum pith_status measure_all(struct measurement *m, json_t *texts, json_t *tasks,
+                                    struct pith_error *err)
+{
+    if (m->baseline && m->baseline->shape.vocab != m->model->shape.vocab)
+        return pith_fail(err, PITH_ARG, "the baseline has another vocabulary (%u, not %u)",
+                         m->baseline->shape.vocab, m->model->shape.vocab);
+    m->window = choose_window(m);
+    for (size_t i = 0; i < m->options->texts.count; i++)
+        PITH_TRY(measure_text(m, m->options->texts.item[i], texts, err));
+    for (size_t i = 0; i < m->options->tasks.count; i++)
+        PITH_TRY(measure_task(m, m->options->tasks.item[i], tasks, err));
+    return PITH_OK;
+}
+
+static enum pith_status measure_model(struct measurement *m, const char *dir, json_t **report,
+                                      struct pith_error *err)
+{
+    json_t *texts = json_array(), *tasks = json_array();
+    enum pith_status s = texts && tasks ? measure_all(m, texts, tasks, err) : pith_fail_nomem(err, dir);
+    if (s == PITH_OK) {
+        json_t *j = json_pack("{s:s, s:f, s:I}", "model", dir, "bits_per_weight",
+                              pith_model_bits_per_weight(m->model), "bytes",
+                              (json_int_t)m->model->checkpoint->bytes);
+        if (json_array_size(texts) == 1) json_object_update_missing(j, json_array_get(texts, 0));
+        json_object_set(j, "texts", texts);
+        json_object_set(j, "tasks", tasks);
+        *report = j;
+        if (!j) s = pith_fail_nomem(err, dir);
+    }
+    json_decref(texts);
+    json_decref(tasks);
+    return s;
+}
+
+enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_options *o,
+                           char **report, struct pith_error *err)
+{
+    struct measurement m = {.context = context, .options = o};
+    json_t *j = NULL;
+    if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
+    enum pith_status s = check(&m, err);
+    if (s == PITH_OK) s = load(o->model, &m.model, err);
+    if (s == PITH_OK) s = pith_tokenizer_open(o->model, &m.tokenizer, err);
+    if (s == PITH_OK && o->baseline) s = load(o->baseline, &m.baseline, err);
+    if (s == PITH_OK) s = measure_model(&m, o->model, &j, err);
+    if (s == PITH_OK) s = pith_report_text(j, report, err);
+    pith_tokenizer_close(m.tokenizer);
+    pith_model_close(m.model);
+    pith_model_close(m.baseline);
+    return s;
+}
+
+static enum pith_status compare_all(struct measurement *m, const struct pith_list *models, json_t *list,
+                                    struct pith_error *err)
+{
+    struct pith_model *first = NULL;
+    PITH_TRY(pith_tokenizer_open(models->item[0], &m->tokenizer, err));
+    enum pith_status s = load(models->item[0], &first, err);
+    for (size_t i = 0; i < models->count && s == PITH_OK; i++) {
+        json_t *one = NULL;
+        m->baseline = i ? first : NULL;
+        m->model = first;
+        if (i) s = load(models->item[i], &m->model, err);
+        if (s == PITH_OK) s = measure_model(m, models->item[i], &one, err);
+        if (s == PITH_OK && json_array_append_new(list, one) != 0) s = pith_fail_nomem(err, "the report");
+        if (i) pith_model_close(m->model);
+        m->model = NULL;
+    }
+    pith_model_close(first);
+    return s;
+}
+
+enum pith_status pith_compare(struct pith_context *context, const struct pith_list *models,
+                              const struct pith_eval_options *o, char **report, struct pith_error *err)
+{
+    struct measurement m = {.context = context, .options = o};
+    if (models->count < 2) return pith_fail(err, PITH_ARG, "at least two models are needed");
+    enum pith_status s = check(&m, err);
+    json_t *list = json_array();
+    if (s == PITH_OK) s = list ? compare_all(&m, models, list, err) : pith_fail_nomem(err, "the report");
+    if (s == PITH_OK)
+        s = pith_report_text(json_pack("{s:s, s:O}", "baseline", models->item[0], "models", list), report, err);
+    json_decref(list);
+    pith_tokenizer_close(m.tokenizer);
+    return s;
+}

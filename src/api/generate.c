@@ -1,0 +1,161 @@
+#include <pith/generate.h>
+
+#include "api/context.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "model/model.h"
+#include "model/sampler.h"
+#include "tok/tokenizer.h"
+
+#include <string.h>
+
+struct pith_engine {
+    struct pith_context *context;
+    struct pith_model *model;
+    struct pith_tokenizer *tokenizer;
+};
+
+enum pith_status pith_engine_open(struct pith_context *context, const char *model,
+                                  struct pith_engine **out, struct pith_error *err)
+{
+    struct pith_engine *e = pith_zalloc(1, sizeof *e);
+    if (!e) return pith_fail_nomem(err, "an engine");
+    e->context = context;
+    enum pith_status s = pith_model_open(model, &e->model, err);
+    if (s == PITH_OK) s = pith_tokenizer_open(model, &e->tokenizer, err);
+    if (s == PITH_OK) s = pith_model_load_blocks(e->model, err);
+    if (s == PITH_OK) *out = e;
+    else pith_engine_close(&e);
+    return s;
+}
+
+void pith_engine_close(struct pith_engine **engine)
+{
+    if (!engine || !*engine) return;
+    pith_tokenizer_close((*engine)->tokenizer);
+    pith_model_close((*engine)->model);
+    pith_free(*engine);
+    *engine = NULL;
+}
+
+void pith_generate_defaults(struct pith_generate_options *o)
+{
+    *o = (struct pith_generate_options){.prompt = "", .max_tokens = 128, .top_p = 1};
+}
+
+/* One generation: everything it owns. */
+struct generation {
+    const struct pith_engine *engine;
+    const struct pith_generate_options *options;
+    struct pith_ids prompt;
+    struct pith_session session;
+    struct pith_sampler sampler;
+    struct pith_stream stream;
+    struct pith_str text, piece;
+    float *hidden, *logits;
+    size_t chunk, generated;
+    bool stopped;
+    const char *finish;
+    double seconds_prompt, seconds_generate;
+};
+
+static enum pith_status prepare(struct generation *g, struct pith_error *err)
+{
+    enum { CHUNK = 256 };
+    const struct pith_generate_options *o = g->options;
+    const struct pith_shape *shape = &g->engine->model->shape;
+    PITH_TRY(pith_tokenizer_encode(g->engine->tokenizer, o->prompt, strlen(o->prompt), true, &g->prompt, err));
+    if (g->prompt.count == 0)
+        return pith_fail(err, PITH_ARG, "the prompt is empty, and this tokenizer adds no BOS token");
+    if (g->prompt.count >= shape->max_position)
+        return pith_fail(err, PITH_ARG, "the prompt has %zu tokens; the model's context is %u",
+                         g->prompt.count, shape->max_position);
+    size_t capacity = g->prompt.count + o->max_tokens;
+    if (capacity > shape->max_position || capacity < o->max_tokens) capacity = shape->max_position;
+    g->chunk = g->prompt.count < CHUNK ? g->prompt.count : CHUNK;
+    g->hidden = pith_alloc_aligned(g->chunk * shape->hidden, sizeof(float));
+    g->logits = pith_alloc_aligned(shape->vocab, sizeof(float));
+    if (!g->hidden || !g->logits) return pith_fail_nomem(err, "the logits");
+    PITH_TRY(pith_sampler_init(&g->sampler, shape->vocab, o->temperature, o->top_k, o->top_p, o->seed, err));
+    return pith_session_init(&g->session, g->engine->model, g->engine->context->backend, capacity, g->chunk,
+                             err);
+}
+
+/* Feeds ids and leaves the logits after the last one. */
+static enum pith_status feed(struct generation *g, const int32_t *ids, size_t n, struct pith_error *err)
+{
+    const size_t width = g->engine->model->shape.hidden;
+    size_t last = 0;
+    while (n > 0) {
+        last = n < g->chunk ? n : g->chunk;
+        PITH_TRY(pith_session_append(&g->session, ids, last, g->hidden, err));
+        ids += last;
+        n -= last;
+    }
+    return pith_model_logits(g->engine->model, g->engine->context->backend, g->hidden + (last - 1) * width, 1,
+                             g->logits, err);
+}
+
+static enum pith_status emit(struct generation *g, struct pith_error *err)
+{
+    const struct pith_generate_options *o = g->options;
+    if (g->piece.failed) return pith_fail_nomem(err, "the text");
+    if (g->piece.len == 0) return PITH_OK;
+    pith_str_append(&g->text, g->piece.data, g->piece.len);
+    if (o->text && o->text(o->ctx, g->piece.data, g->piece.len) != 0) g->stopped = true;
+    pith_str_clear(&g->piece);
+    return PITH_OK;
+}
+
+static enum pith_status generate(struct generation *g, struct pith_error *err)
+{
+    const struct pith_tokenizer *t = g->engine->tokenizer;
+    const double start = pith_clock();
+    PITH_TRY(feed(g, g->prompt.id, g->prompt.count, err));
+    g->seconds_prompt = pith_clock() - start;
+    /* The stream needs the prompt's last id as context for a tokenizer that drops a leading space. */
+    g->stream.started = true;
+    g->finish = "length";
+    while (g->generated < g->options->max_tokens && !g->stopped) {
+        const int32_t id = pith_sampler_next(&g->sampler, g->logits);
+        g->generated++;
+        if (id == pith_tokenizer_eos(t)) {
+            g->finish = "stop";
+            break;
+        }
+        PITH_TRY(pith_stream_push(t, &g->stream, id, &g->piece, err));
+        PITH_TRY(emit(g, err));
+        if (g->session.length == g->session.kv.capacity || g->generated == g->options->max_tokens) break;
+        PITH_TRY(feed(g, &id, 1, err));
+    }
+    if (g->stopped) g->finish = "interrupted";
+    pith_stream_end(&g->stream, &g->piece);
+    g->seconds_generate = pith_clock() - start - g->seconds_prompt;
+    return emit(g, err);
+}
+
+static json_t *describe(const struct generation *g)
+{
+    return json_pack("{s:s, s:I, s:I, s:s, s:f, s:f, s:f}", "text", pith_str_text(&g->text), "prompt_tokens",
+                     (json_int_t)g->prompt.count, "generated_tokens", (json_int_t)g->generated,
+                     "finish_reason", g->finish, "seconds_prompt", g->seconds_prompt, "seconds_generate",
+                     g->seconds_generate, "tokens_per_second",
+                     g->seconds_generate > 0 ? (double)g->generated / g->seconds_generate : 0.0);
+}
+
+enum pith_status pith_generate(struct pith_engine *engine, const struct pith_generate_options *options,
+                               char **report, struct pith_error *err)
+{
+    struct generation g = {.engine = engine, .options = options};
+    enum pith_status s = prepare(&g, err);
+    if (s == PITH_OK) s = generate(&g, err);
+    if (s == PITH_OK && report) s = pith_report_text(describe(&g), report, err);
+    pith_session_free(&g.session);
+    pith_sampler_free(&g.sampler);
+    pith_ids_free(&g.prompt);
+    pith_str_free(&g.text);
+    pith_str_free(&g.piece);
+    pith_free(g.hidden);
+    pith_free(g.logits);
+    return s;
+}

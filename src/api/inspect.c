@@ -1,0 +1,155 @@
+#include <pith/inspect.h>
+
+#include "api/context.h"
+#include "api/measure.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Power sums of a tensor's values, taken about zero in double. */
+struct moments {
+    double n, sum[5];
+    float lo, hi;
+};
+
+static void add_values(struct moments *m, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double v = x[i], v2 = v * v;
+        m->sum[1] += v;
+        m->sum[2] += v2;
+        m->sum[3] += v2 * v;
+        m->sum[4] += v2 * v2;
+        if (x[i] < m->lo) m->lo = x[i];
+        if (x[i] > m->hi) m->hi = x[i];
+    }
+    m->n += (double)n;
+}
+
+static double central4(const struct moments *m, double mean)
+{
+    const double a = m->sum[4] / m->n, b = m->sum[3] / m->n, c = m->sum[2] / m->n;
+    return a - 4 * mean * b + 6 * mean * mean * c - 3 * mean * mean * mean * mean;
+}
+
+/* Two passes over the matrix: moments, then what lies beyond six standard deviations. */
+static enum pith_status add_statistics(const struct pith_weight *w, json_t *entry, struct pith_error *err)
+{
+    float *row = pith_alloc(w->cols, sizeof *row);
+    if (!row) return pith_fail_nomem(err, "a row");
+    struct moments m = {.lo = INFINITY, .hi = -INFINITY};
+    for (uint32_t r = 0; r < w->rows; r++) {
+        pith_weight_decode(w, r, 1, row);
+        add_values(&m, row, w->cols);
+    }
+    const double mean = m.sum[1] / m.n, variance = fmax(m.sum[2] / m.n - mean * mean, 0);
+    const double limit = 6 * sqrt(variance);
+    double beyond = 0;
+    for (uint32_t r = 0; r < w->rows; r++) {
+        pith_weight_decode(w, r, 1, row);
+        for (uint32_t c = 0; c < w->cols; c++) beyond += fabs(row[c] - mean) > limit;
+    }
+    pith_free(row);
+    json_t *s = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "min", (double)m.lo, "max", (double)m.hi, "mean",
+                          mean, "std", sqrt(variance), "kurtosis",
+                          variance > 0 ? central4(&m, mean) / (variance * variance) : 0.0, "outliers",
+                          beyond / m.n);
+    /* json_pack refuses NaN and infinity: such a tensor says so instead. */
+    if (!s) s = json_pack("{s:b}", "not_finite", 1);
+    const int bad = json_object_update_missing(entry, s);
+    json_decref(s);
+    return bad ? pith_fail_nomem(err, "statistics") : PITH_OK;
+}
+
+static bool is_real(enum pith_dtype t)
+{
+    return t == PITH_F32 || t == PITH_F16 || t == PITH_BF16;
+}
+
+static enum pith_status add_tensor(const struct pith_tensor *t, int statistics, json_t *list,
+                                   struct pith_error *err)
+{
+    json_t *shape = json_array();
+    for (unsigned i = 0; i < t->dims; i++) json_array_append_new(shape, json_integer((json_int_t)t->shape[i]));
+    json_t *j = json_pack("{s:s, s:s, s:o, s:I}", "name", t->name, "dtype", pith_dtype_name(t->dtype), "shape",
+                          shape, "bytes", (json_int_t)t->bytes);
+    if (!j || json_array_append_new(list, j) != 0) return pith_fail_nomem(err, t->name);
+    const uint64_t n = pith_tensor_elements(t);
+    const uint64_t cols = t->dims ? t->shape[t->dims - 1] : 1;
+    if (!statistics || !is_real(t->dtype) || n == 0 || cols > UINT32_MAX || n / cols > UINT32_MAX)
+        return PITH_OK;
+    const struct pith_weight w = {.rows = (uint32_t)(n / cols), .cols = (uint32_t)cols, .dtype = t->dtype,
+                                  .dense = t->data};
+    return add_statistics(&w, j, err);
+}
+
+static enum pith_status add_linears(const struct pith_model *m, int statistics, json_t *list,
+                                    struct pith_error *err)
+{
+    for (uint32_t layer = 0; layer < m->shape.layers; layer++) {
+        for (int role = 0; role < PITH_ROLE_COUNT; role++) {
+            const struct pith_weight *w = &m->blocks[layer].linear[role].w;
+            char name[256];
+            if (!w->quant) continue;
+            pith_linear_name(m->arch, layer, (enum pith_role)role, name, sizeof name);
+            const struct pith_qmat *q = w->quant;
+            json_t *j = json_pack("{s:s, s:s, s:[I,I], s:I, s:b, s:b, s:s, s:f}", "name", name, "format",
+                                  q->format->name, "shape", (json_int_t)q->rows, (json_int_t)q->cols, "group",
+                                  (json_int_t)q->group, "zero_points", q->zeros != NULL, "act_order",
+                                  q->g_idx != NULL, "scale_dtype", pith_dtype_name(q->scale_dtype),
+                                  "bits_per_weight", pith_qmat_bits_per_weight(q));
+            if (!j || json_array_append_new(list, j) != 0) return pith_fail_nomem(err, name);
+            if (statistics) PITH_TRY(add_statistics(w, j, err));
+        }
+    }
+    return PITH_OK;
+}
+
+static json_t *shape_report(const struct pith_shape *s)
+{
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b}", "layers", (int)s->layers, "hidden",
+                     (int)s->hidden, "ffn", (int)s->ffn, "heads", (int)s->heads, "kv_heads", (int)s->kv_heads,
+                     "head_dim", (int)s->head_dim, "vocab", (int)s->vocab, "context", (int)s->max_position,
+                     "tied_embeddings", s->tied);
+}
+
+static enum pith_status describe(const struct pith_model *m, int statistics, json_t **out,
+                                 struct pith_error *err)
+{
+    json_t *tensors = json_array(), *linears = json_array();
+    uint64_t parameters = (uint64_t)m->embed.rows * m->embed.cols * (m->shape.tied ? 1 : 2);
+    for (int role = 0; role < PITH_ROLE_COUNT; role++) {
+        uint32_t rows, cols;
+        pith_role_dims(&m->shape, (enum pith_role)role, &rows, &cols);
+        parameters += (uint64_t)rows * cols * m->shape.layers;
+    }
+    enum pith_status s = tensors && linears ? PITH_OK : pith_fail_nomem(err, "the report");
+    for (size_t i = 0; i < m->checkpoint->count && s == PITH_OK; i++)
+        s = add_tensor(&m->checkpoint->tensors[i], statistics, tensors, err);
+    if (s == PITH_OK) s = add_linears(m, statistics, linears, err);
+    if (s == PITH_OK)
+        *out = json_pack("{s:s, s:o, s:s, s:I, s:I, s:f, s:O, s:O}", "architecture", m->arch->name, "shape",
+                         shape_report(&m->shape), "container", m->container ? m->container->name : "none",
+                         "parameters", (json_int_t)parameters, "bytes", (json_int_t)m->checkpoint->bytes,
+                         "bits_per_weight", pith_model_bits_per_weight(m), "linears", linears, "tensors",
+                         tensors);
+    json_decref(tensors);
+    json_decref(linears);
+    return s;
+}
+
+enum pith_status pith_inspect(struct pith_context *context, const char *model, int statistics,
+                              char **report, struct pith_error *err)
+{
+    (void)context;
+    struct pith_model *m;
+    json_t *j = NULL;
+    PITH_TRY(pith_model_open(model, &m, err));
+    enum pith_status s = pith_model_load_blocks(m, err);
+    if (s == PITH_OK) s = describe(m, statistics, &j, err);
+    if (s == PITH_OK) s = pith_report_text(j, report, err);
+    pith_model_close(m);
+    return s;
+}

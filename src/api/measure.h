@@ -1,0 +1,11 @@
+/* api/measure.h: facts about a loaded model that several reports state. */
+#ifndef PITH_API_MEASURE_H
+#define PITH_API_MEASURE_H
+
+#include "base/json.h"
+#include "model/model.h"
+
+/* Bits that a weight of the linear layers costs on average, scales and zeros counted. Needs m->blocks. */
+double pith_model_bits_per_weight(const struct pith_model *m);
+
+#endif

@@ -1,0 +1,39 @@
+#include <pith/quantize.h>
+
+#include "api/context.h"
+#include "pipe/run.h"
+
+void pith_quantize_defaults(struct pith_quantize_options *o)
+{
+    *o = (struct pith_quantize_options){
+        .recipe = "awq",
+        .calib_tokens = 131072,
+        .seq_len = 2048,
+        .max_shard = 5000000000u,
+    };
+}
+
+enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantize_options *o,
+                               char **report, struct pith_error *err)
+{
+    json_t *j = NULL;
+    if (!o->model || !o->out) return pith_fail(err, PITH_ARG, "a model and an output folder are needed");
+    PITH_TRY(pith_pipe_quantize(c->backend, o, &j, err));
+    if (report) return pith_report_text(j, report, err);
+    json_decref(j);
+    return PITH_OK;
+}
+
+enum pith_status pith_verify(struct pith_context *c, const struct pith_verify_options *o, char **report,
+                             struct pith_error *err)
+{
+    json_t *j = NULL;
+    const enum pith_status s = pith_pipe_verify(c->backend, o, &j, err);
+    if (!j) return s;
+    if (!report) {
+        json_decref(j);
+        return s;
+    }
+    const enum pith_status t = pith_report_text(j, report, err);
+    return t == PITH_OK ? s : t;
+}

@@ -1,0 +1,48 @@
+/* calib/corpus.h: calibration text, as windows of token ids.
+ *
+ * A source is plain text (one document) or JSON lines with "text", or with "messages" (their contents
+ * joined by blank lines). Documents are encoded one by one and joined; the stream is cut into windows of
+ * seq_len ids, each beginning with BOS where the tokenizer adds one. When there are more windows than
+ * wanted, a random subset (by seed, in order) is used. One row of corpora.def is one kind of source. */
+#ifndef PITH_CALIB_CORPUS_H
+#define PITH_CALIB_CORPUS_H
+
+#include "base/hash.h"
+#include "tok/tokenizer.h"
+
+/* Receives one document. */
+typedef enum pith_status pith_document_fn(void *ctx, const char *text, size_t size,
+                                          struct pith_error *err);
+
+struct pith_corpus {
+    const char *name; /* "jsonl" */
+    const char *summary;
+    bool (*takes)(const char *path); /* by name only */
+    enum pith_status (*read)(const char *path, pith_document_fn *fn, void *ctx, struct pith_error *err);
+};
+const struct pith_corpus *const *pith_corpora(size_t *count);
+
+struct pith_calib_options {
+    const char *const *paths; /* NULL or none: the text that ships */
+    size_t path_count;
+    size_t tokens, seq_len;
+    uint64_t seed;
+};
+
+/* windows x length ids, packed. */
+struct pith_calib_set {
+    int32_t *ids;
+    size_t windows, length;
+    char sha256[PITH_SHA256_HEX]; /* of the ids */
+};
+
+/* PITH_ARG when the text does not fill a single window. */
+enum pith_status pith_calib_load(const struct pith_calib_options *o, const struct pith_tokenizer *t,
+                                 struct pith_calib_set *out, struct pith_error *err);
+void pith_calib_free(struct pith_calib_set *set);
+
+/* The text that ships with pith, NUL-terminated. */
+extern const char pith_builtin_text[];
+extern const size_t pith_builtin_text_size;
+
+#endif

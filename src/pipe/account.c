@@ -1,0 +1,108 @@
+/* pith.json: what was done, to every tensor, and what it cost. */
+#include "pipe/run.h"
+
+#include "base/file.h"
+
+#include <string.h>
+
+/* Everything that another run of the same job makes again, bit for bit, stands outside "timing". */
+static json_t *timing(const struct pith_run *r)
+{
+    return json_pack("{s:f, s:I, s:I, s:i, s:s}", "seconds", pith_clock() - r->started,
+                     "peak_resident_bytes", (json_int_t)pith_memory_peak(), "anonymous_bytes",
+                     (json_int_t)pith_memory_anonymous(), "threads",
+                     (int)pith_pool_threads(pith_backend_pool(r->backend)), "cpu",
+                     pith_backend_cpu(r->backend));
+}
+
+static json_t *calibration(const struct pith_run *r)
+{
+    const struct pith_quantize_options *o = r->options;
+    if (!pith_run_calibrates(r)) return json_null();
+    json_t *sources = json_array();
+    for (size_t i = 0; i < o->calib.count; i++) {
+        const char *slash = strrchr(o->calib.item[i], '/');
+        json_array_append_new(sources, json_string(slash ? slash + 1 : o->calib.item[i]));
+    }
+    if (o->calib.count == 0) json_array_append_new(sources, json_string("builtin"));
+    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I}", "sources", sources, "sha256", r->calib.sha256,
+                     "windows", (json_int_t)r->calib.windows, "seq_len", (json_int_t)r->calib.length,
+                     "tokens", (json_int_t)(r->calib.windows * r->calib.length), "seed",
+                     (json_int_t)o->seed);
+}
+
+/* The arrays `key` of all units, joined. */
+static json_t *joined(const struct pith_run *r, const char *key)
+{
+    json_t *all = json_array(), *unit;
+    size_t i;
+    json_array_foreach(r->units, i, unit) json_array_extend(all, json_object_get(unit, key));
+    return all;
+}
+
+static double quantized_bits(const struct pith_run *r, uint64_t *weights)
+{
+    const json_t *unit, *entry;
+    size_t i, k;
+    double bits = 0;
+    *weights = 0;
+    json_array_foreach(r->units, i, unit) {
+        json_array_foreach(json_object_get(unit, "linears"), k, entry) {
+            const json_t *shape = json_object_get(entry, "shape");
+            const uint64_t n = (uint64_t)json_integer_value(json_array_get(shape, 0)) *
+                               (uint64_t)json_integer_value(json_array_get(shape, 1));
+            bits += (double)n * json_real_value(json_object_get(entry, "bits_per_weight"));
+            *weights += n;
+        }
+    }
+    return bits;
+}
+
+static json_t *sizes(const struct pith_run *r, uint64_t *weights, double *bits)
+{
+    const struct pith_checkpoint *in = r->model->checkpoint;
+    uint64_t parameters = 0;
+    for (size_t i = 0; i < in->count; i++) parameters += pith_tensor_elements(&in->tensors[i]);
+    *bits = quantized_bits(r, weights);
+    return json_pack("{s:I, s:I, s:I, s:I}", "input_bytes", (json_int_t)in->bytes, "output_bytes",
+                     (json_int_t)r->layout.total_bytes, "parameters", (json_int_t)parameters,
+                     "quantized_parameters", (json_int_t)*weights);
+}
+
+json_t *pith_run_account(const struct pith_run *r)
+{
+    uint64_t weights;
+    double bits;
+    json_t *size = sizes(r, &weights, &bits);
+    const double parameters = (double)json_integer_value(json_object_get(size, "parameters"));
+    return json_pack("{s:s, s:s, s:s, s:o, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "pith",
+                     pith_version(), "job", r->fingerprint, "architecture", r->model->arch->name, "recipe",
+                     pith_recipe_json(&r->recipe), "container", r->container->name, "bits_per_weight",
+                     weights ? bits / (double)weights : 0.0, "bits_per_parameter",
+                     8.0 * (double)r->layout.total_bytes / (parameters > 0 ? parameters : 1), "sizes", size,
+                     "calibration", calibration(r), "linears", joined(r, "linears"), "transforms",
+                     joined(r, "transforms"), "tensors", joined(r, "tensors"), "timing", timing(r));
+}
+
+json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, double other_seconds)
+{
+    uint64_t weights;
+    const double bits = quantized_bits(r, &weights);
+    double error = 0;
+    const json_t *unit, *entry;
+    size_t i, k, count = 0;
+    json_array_foreach(r->units, i, unit)
+        json_array_foreach(json_object_get(unit, "linears"), k, entry) {
+            error += json_real_value(json_object_get(entry, "relative_error"));
+            count++;
+        }
+    return json_pack("{s:s, s:b, s:s, s:o, s:i, s:f, s:f, s:I, s:I, s:f, s:f, s:o}", "pith",
+                     pith_version(), "rehearsal", 1, "container", r->container->name, "recipe",
+                     pith_recipe_json(&r->recipe), "blocks", (int)r->model->shape.layers,
+                     "seconds_per_block", block_seconds, "seconds_expected",
+                     other_seconds + block_seconds * r->model->shape.layers, "memory_expected_bytes",
+                     (json_int_t)pith_run_estimate(r), "output_bytes_expected",
+                     (json_int_t)r->layout.total_bytes, "bits_per_weight",
+                     weights ? bits / (double)weights : 0.0, "relative_error",
+                     count ? error / (double)count : 0.0, "linears", joined(r, "linears"));
+}

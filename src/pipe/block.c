@@ -1,0 +1,328 @@
+/* One block: transform, split, round each site, store, and run it to make the next block's input. */
+#include "pipe/run.h"
+
+#include "base/mem.h"
+#include "pipe/inspect.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A block on its way, and which of its tensors no longer equal the input's. */
+struct work {
+    struct pith_run *run;
+    struct pith_block block;
+    uint32_t layer;
+    bool scaled[PITH_ROLE_COUNT]; /* the matrix was multiplied by something */
+    bool rebias[PITH_ROLE_COUNT];
+    bool regain[PITH_NORM_COUNT];
+    json_t *linears, *transforms, *tensors; /* borrowed from the unit */
+};
+
+static enum pith_status step(struct pith_run *r, const struct work *w, const char *what,
+                             struct pith_error *err)
+{
+    char text[96];
+    snprintf(text, sizeof text, "block %u of %u: %s", w->layer + 1, r->model->shape.layers, what);
+    r->work_done += 1;
+    return pith_progress_step(&r->options->progress, text, r->work_done, r->work_total, err);
+}
+
+/* --- transform ------------------------------------------------------------------------------------ */
+
+static void fold_target(struct work *w, const struct pith_site_info *site, struct pith_transform_job *job,
+                        enum pith_norm *norm, enum pith_role *before)
+{
+    const struct pith_shape *s = &w->run->model->shape;
+    *norm = PITH_NORM_COUNT;
+    *before = PITH_ROLE_COUNT;
+    if (site->fold == PITH_FOLD_NORM_INPUT || site->fold == PITH_FOLD_NORM_POST) {
+        *norm = site->fold == PITH_FOLD_NORM_INPUT ? PITH_NORM_INPUT : PITH_NORM_POST;
+        job->gain = w->block.norm[*norm];
+        return;
+    }
+    *before = site->fold == PITH_FOLD_ROWS_V ? PITH_ROLE_V : PITH_ROLE_UP;
+    job->prev_w = w->block.linear[*before].dense;
+    job->prev_bias = w->block.linear[*before].bias;
+    job->prev_cols = w->block.linear[*before].w.cols;
+    job->repeat = *before == PITH_ROLE_V ? s->heads / s->kv_heads : 1;
+    job->tie_block = s->head_dim;
+}
+
+/* A gain is stored in the model's dtype. Rounds it now and gives the rounding back to the linears' columns,
+ * so that the stored norm and the quantized weights belong together exactly. */
+static void settle_gain(struct pith_transform_job *job, enum pith_dtype dtype)
+{
+    for (uint32_t j = 0; j < job->stats->dim; j++) {
+        const float stored = pith_round_to(dtype, job->gain[j]);
+        if (stored != 0 && isfinite(stored) && stored != job->gain[j]) {
+            const float ratio = job->gain[j] / stored;
+            for (unsigned i = 0; i < job->count; i++) {
+                struct pith_transform_linear *l = &job->linear[i];
+                for (uint32_t row = 0; row < l->rows; row++) l->w[(size_t)row * l->cols + j] *= ratio;
+            }
+        }
+        job->gain[j] = stored;
+    }
+}
+
+static enum pith_dtype norm_dtype(const struct work *w, enum pith_norm norm)
+{
+    char name[256];
+    pith_norm_name(w->run->model->arch, w->layer, norm, name, sizeof name - 8);
+    strcat(name, ".weight");
+    const struct pith_tensor *t = pith_checkpoint_find(w->run->model->checkpoint, name);
+    return t ? t->dtype : PITH_F32;
+}
+
+static void mark_scaled(struct work *w, const struct pith_site_info *site, const float *s, uint32_t dim,
+                        enum pith_norm norm, enum pith_role before)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < dim; i++) any |= s[i] != 1.0f;
+    for (unsigned i = 0; i < site->count; i++) w->scaled[site->roles[i]] |= any;
+    if (norm < PITH_NORM_COUNT) w->regain[norm] |= any;
+    if (before < PITH_ROLE_COUNT) w->scaled[before] |= any;
+    if (before < PITH_ROLE_COUNT && w->block.linear[before].bias) w->rebias[before] |= any;
+}
+
+static enum pith_status report_transform(struct work *w, const struct pith_site_info *site,
+                                         const struct pith_transform_report *rep, struct pith_error *err)
+{
+    json_t *j = json_pack("{s:i, s:s, s:f, s:f, s:f, s:f}", "layer", (int)w->layer, "site", site->name,
+                          "ratio", rep->ratio, "loss_before", rep->loss_before, "loss_after",
+                          rep->loss_after, "clipped", rep->clipped);
+    return json_array_append_new(w->transforms, j) == 0 ? PITH_OK : pith_fail_nomem(err, site->name);
+}
+
+static enum pith_status transform_site(struct work *w, enum pith_site which, const struct pith_stats *stats,
+                                       struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    const struct pith_site_info *site = &r->model->arch->sites[which];
+    struct pith_transform_job job = {
+        .backend = r->backend,
+        .scale_dtype = r->container->scale_dtype(r->container_opts.model_dtype),
+        .count = site->count,
+        .stats = stats,
+        .ratio_step = 1.0 / 20,
+        .clip_search = r->recipe.clip,
+    };
+    for (unsigned i = 0; i < site->count; i++) {
+        const enum pith_role role = site->roles[i];
+        const struct pith_linear_weights *l = &w->block.linear[role];
+        job.linear[i] = (struct pith_transform_linear){
+            .w = l->dense, .rows = l->w.rows, .cols = l->w.cols,
+            .grid = pith_run_choice(r, w->layer, role)->grid,
+            .clip = role != PITH_ROLE_Q && role != PITH_ROLE_K,
+        };
+    }
+    enum pith_norm norm;
+    enum pith_role before;
+    fold_target(w, site, &job, &norm, &before);
+    struct pith_inspector inspector = {0};
+    float *s = pith_alloc(stats->dim, sizeof *s);
+    enum pith_status status = s ? PITH_OK : pith_fail_nomem(err, "transform scales");
+    if (status == PITH_OK && site->inspect_module)
+        status = pith_inspector_init(&inspector, &r->collector, &w->block, &r->acts[0], which, &job, err);
+    struct pith_transform_report rep = {0};
+    if (status == PITH_OK) status = r->recipe.transform->run(&job, s, &rep, err);
+    if (status == PITH_OK) {
+        if (job.gain) settle_gain(&job, norm_dtype(w, norm));
+        mark_scaled(w, site, s, stats->dim, norm, before);
+        status = report_transform(w, site, &rep, err);
+    }
+    pith_inspector_free(&inspector);
+    pith_free(s);
+    return status;
+}
+
+static enum pith_status transform_block(struct work *w, struct pith_error *err)
+{
+    enum { SAMPLES = 512 };
+    struct pith_run *r = w->run;
+    struct pith_stats stats[PITH_SITE_COUNT];
+    const unsigned all = (1u << PITH_SITE_COUNT) - 1;
+    enum pith_status s =
+        pith_collect(&r->collector, &w->block, &r->acts[0], all, r->needs_transform, SAMPLES, stats, err);
+    for (int site = 0; site < PITH_SITE_COUNT && s == PITH_OK; site++) {
+        s = transform_site(w, (enum pith_site)site, &stats[site], err);
+        if (s == PITH_OK) s = step(r, w, r->recipe.transform->name, err);
+    }
+    pith_stats_free(stats);
+    return s;
+}
+
+/* --- round ---------------------------------------------------------------------------------------- */
+
+/* sqrt(sum (w - q)^2 / sum w^2), in double, over the whole matrix. */
+static double relative_error(const float *w, const struct pith_qmat *q, float *row)
+{
+    double difference = 0, total = 0;
+    for (uint32_t i = 0; i < q->rows; i++) {
+        pith_qmat_decode(q, i, 1, row);
+        for (uint32_t c = 0; c < q->cols; c++) {
+            const double x = w[(size_t)i * q->cols + c], d = x - row[c];
+            difference += d * d;
+            total += x * x;
+        }
+    }
+    return total > 0 ? sqrt(difference / total) : 0;
+}
+
+static json_t *linear_entry(const struct pith_choice *c, const struct pith_round_report *rep,
+                            double relative, bool transformed)
+{
+    char grid[PITH_GRID_TEXT];
+    pith_grid_format(&c->grid, grid);
+    return json_pack("{s:s, s:s, s:[i,i], s:f, s:f, s:f, s:f, s:i, s:i, s:b}", "name", c->module, "grid",
+                     grid, "shape", (int)c->rows, (int)c->cols, "relative_error", relative,
+                     "loss_nearest", rep->nearest_loss, "loss", rep->loss, "damp", rep->damp,
+                     "damp_retries", (int)rep->damp_retries, "dead_columns", (int)rep->dead_columns,
+                     "transformed", transformed);
+}
+
+/* From here on the block computes with what will be served. */
+static void install(struct pith_linear_weights *l, struct pith_qmat *q)
+{
+    l->q = *q;
+    l->w.quant = &l->q;
+    l->w.dense = NULL;
+    pith_free(l->dense);
+    l->dense = NULL;
+}
+
+static enum pith_status round_linear(struct work *w, const struct pith_choice *c,
+                                     const struct pith_stats *stats, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    struct pith_linear_weights *l = &w->block.linear[c->role];
+    const struct pith_split_job split = {c->rows, c->cols, l->dense, stats};
+    PITH_TRY(r->recipe.split->run(&split, err));
+    const struct pith_round_job job = {
+        .backend = r->backend, .grid = c->grid, .options = r->recipe.round_options,
+        .scale_dtype = r->container->scale_dtype(r->container_opts.model_dtype),
+        .rows = c->rows, .cols = c->cols, .w = l->dense, .stats = stats,
+    };
+    struct pith_qmat q;
+    struct pith_round_report rep = {0};
+    enum pith_status s = r->recipe.round->run(&job, &q, &rep, err);
+    if (s != PITH_OK) return pith_fail_in(err, s, c->module);
+    float *row = pith_alloc(c->cols, sizeof *row);
+    json_t *entry = row ? linear_entry(c, &rep, relative_error(l->dense, &q, row), w->scaled[c->role]) : NULL;
+    pith_free(row);
+    s = entry ? pith_store_linear(r, c->module, &q, entry, err) : pith_fail_nomem(err, c->module);
+    if (s == PITH_OK && json_array_append(w->linears, entry) != 0) s = pith_fail_nomem(err, c->module);
+    json_decref(entry);
+    if (s == PITH_OK) install(l, &q);
+    else pith_qmat_free(&q);
+    return s;
+}
+
+static bool site_quantized(const struct work *w, const struct pith_site_info *site)
+{
+    for (unsigned i = 0; i < site->count; i++)
+        if (pith_run_choice(w->run, w->layer, site->roles[i])->grid.format) return true;
+    return false;
+}
+
+/* Statistics for the rounder come from the block as it stands: linears rounded earlier are already in
+ * their final form ("true sequential"). */
+static enum pith_status round_site(struct work *w, enum pith_site which, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    const struct pith_site_info *site = &r->model->arch->sites[which];
+    struct pith_stats stats[PITH_SITE_COUNT] = {{0}};
+    enum pith_status s = PITH_OK;
+    if (!site_quantized(w, site)) return PITH_OK;
+    if (r->needs_round)
+        s = pith_collect(&r->collector, &w->block, &r->acts[0], 1u << which, r->needs_round, 0, stats, err);
+    for (unsigned i = 0; i < site->count && s == PITH_OK; i++) {
+        const struct pith_choice *c = pith_run_choice(r, w->layer, site->roles[i]);
+        if (c->grid.format) s = round_linear(w, c, r->needs_round ? &stats[which] : NULL, err);
+        if (s == PITH_OK) s = step(r, w, r->recipe.round->name, err);
+    }
+    pith_stats_free(stats);
+    return s;
+}
+
+/* --- what is not rounded -------------------------------------------------------------------------- */
+
+static enum pith_status keep_one(struct work *w, const char *module, const char *suffix, bool changed,
+                                 const float *values, const char *reason, struct pith_error *err)
+{
+    char name[320];
+    snprintf(name, sizeof name, "%s%s", module, suffix);
+    if (changed)
+        return pith_store_values(w->run, name, values, "rescaled", "the transform was folded in", w->tensors,
+                                 err);
+    return pith_store_copy(w->run, name, reason, w->tensors, err);
+}
+
+static enum pith_status keep_linear(struct work *w, const struct pith_choice *c, struct pith_error *err)
+{
+    const struct pith_linear_weights *l = &w->block.linear[c->role];
+    if (l->bias)
+        PITH_TRY(keep_one(w, c->module, ".bias", w->rebias[c->role], l->bias, "biases stay as they are", err));
+    if (c->grid.format) return PITH_OK;
+    return keep_one(w, c->module, ".weight", w->scaled[c->role], l->dense, c->reason, err);
+}
+
+/* Tensors of the layer that are neither linears nor norms: buffers that some exporters leave behind. */
+static enum pith_status keep_others(struct work *w, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    const struct pith_checkpoint *in = r->model->checkpoint;
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, "model.layers.%u.", w->layer);
+    for (size_t i = 0; i < in->count; i++) {
+        const char *name = in->tensors[i].name;
+        if (strncmp(name, prefix, strlen(prefix)) == 0 && strstr(name, "rotary_emb"))
+            PITH_TRY(pith_store_copy(r, name, "a buffer", w->tensors, err));
+    }
+    return PITH_OK;
+}
+
+static enum pith_status keep_rest(struct work *w, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    for (int role = 0; role < PITH_ROLE_COUNT; role++)
+        PITH_TRY(keep_linear(w, pith_run_choice(r, w->layer, (enum pith_role)role), err));
+    for (int norm = 0; norm < PITH_NORM_COUNT; norm++) {
+        char name[256];
+        if (!w->block.norm[norm]) continue;
+        pith_norm_name(r->model->arch, w->layer, (enum pith_norm)norm, name, sizeof name);
+        PITH_TRY(keep_one(w, name, ".weight", w->regain[norm], w->block.norm[norm],
+                          "norms stay as they are", err));
+    }
+    return keep_others(w, err);
+}
+
+static enum pith_status add_arrays(struct work *w, json_t *unit, struct pith_error *err)
+{
+    w->linears = json_array();
+    w->transforms = json_array();
+    w->tensors = json_array();
+    /* set_new takes the reference even when it fails, also of NULL. */
+    int bad = json_object_set_new(unit, "linears", w->linears);
+    bad |= json_object_set_new(unit, "transforms", w->transforms);
+    bad |= json_object_set_new(unit, "tensors", w->tensors);
+    return bad ? pith_fail_nomem(err, "a block's account") : PITH_OK;
+}
+
+enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propagate, json_t *unit,
+                                struct pith_error *err)
+{
+    struct work w = {.run = r, .layer = layer};
+    PITH_TRY(add_arrays(&w, unit, err));
+    enum pith_status s = pith_block_load(r->model, layer, PITH_LOAD_FLOAT, &w.block, err);
+    if (s != PITH_OK) return s;
+    if (r->needs_transform) s = transform_block(&w, err);
+    for (int site = 0; site < PITH_SITE_COUNT && s == PITH_OK; site++)
+        s = round_site(&w, (enum pith_site)site, err);
+    if (s == PITH_OK) s = keep_rest(&w, err);
+    if (s == PITH_OK && propagate)
+        s = pith_propagate(&r->collector, &w.block, &r->acts[0], &r->acts[1], err);
+    pith_block_free(&w.block);
+    return s;
+}

@@ -1,0 +1,32 @@
+/* pipe/inspect.h: judges candidate weights of a site by the output of the module around it (attention, or
+ * the feed-forward part), as AWQ asks. Some whole windows of the module's input are kept, with the output
+ * that the original weights give. */
+#ifndef PITH_PIPE_INSPECT_H
+#define PITH_PIPE_INSPECT_H
+
+#include "calib/collect.h"
+#include "quant/transform.h"
+
+struct pith_inspector {
+    struct pith_collector *collector;
+    const struct pith_block *block;
+    enum pith_site site;
+    size_t windows, length, dim, hidden;
+    float *input;     /* [windows][length][dim] */
+    float *reference; /* [windows][length][hidden] */
+    float *output;    /* [length][hidden] */
+};
+
+/* Tokens that an inspector keeps at most (at least one window). */
+enum { PITH_INSPECT_TOKENS = 2048 };
+
+/* Prepares for a site whose module is to be inspected and sets job->loss. On failure, or when never
+ * initialised ({0}), pith_inspector_free() is still right. */
+enum pith_status pith_inspector_init(struct pith_inspector *in, struct pith_collector *c,
+                                     const struct pith_block *block, const struct pith_acts *acts,
+                                     enum pith_site site, struct pith_transform_job *job,
+                                     struct pith_error *err);
+void pith_inspector_free(struct pith_inspector *in);
+uint64_t pith_inspector_bytes(const struct pith_shape *s, size_t length);
+
+#endif

@@ -1,0 +1,174 @@
+/* The output folder: which tensors it will hold, its config, the files that go along. */
+#include "pipe/run.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "io/hf_files.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The choice whose weight a tensor is, or NULL. Linear search in the tensor's layer only. */
+static const struct pith_choice *choice_of(const struct pith_run *r, const char *tensor)
+{
+    unsigned layer;
+    if (sscanf(tensor, "model.layers.%u.", &layer) != 1 || layer >= r->model->shape.layers) return NULL;
+    for (int role = 0; role < PITH_ROLE_COUNT; role++) {
+        const struct pith_choice *c = pith_run_choice(r, layer, (enum pith_role)role);
+        const size_t n = strlen(c->module);
+        if (strncmp(tensor, c->module, n) == 0 && strcmp(tensor + n, ".weight") == 0) return c;
+    }
+    return NULL;
+}
+
+static enum pith_status plan_linear(struct pith_run *r, const struct pith_choice *c,
+                                    struct pith_error *err)
+{
+    struct pith_packed_set set = {0};
+    enum pith_status s =
+        r->container->plan(&c->grid, c->rows, c->cols, &r->container_opts, &set, err);
+    for (unsigned i = 0; i < set.count && s == PITH_OK; i++) {
+        const struct pith_packed *p = &set.item[i];
+        struct pith_str name = {0};
+        pith_str_printf(&name, "%s%s", c->module, p->suffix);
+        s = name.failed ? pith_fail_nomem(err, c->module)
+                        : pith_layout_add(&r->layout, name.data, p->dtype, p->dims, p->shape, err);
+        pith_str_free(&name);
+    }
+    pith_packed_free(&set);
+    return s;
+}
+
+/* Tensors of the model in the order in which a reader needs them: outer ones first, then by layer. */
+static long layer_of(const char *tensor)
+{
+    unsigned layer;
+    return sscanf(tensor, "model.layers.%u.", &layer) == 1 ? (long)layer : -1;
+}
+
+enum pith_status pith_output_layout(struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_checkpoint *in = r->model->checkpoint;
+    const long layers = (long)r->model->shape.layers;
+    for (long layer = -1; layer < layers; layer++) {
+        for (size_t i = 0; i < in->count; i++) {
+            const struct pith_tensor *t = &in->tensors[i];
+            if (layer_of(t->name) != layer) continue;
+            const struct pith_choice *c = choice_of(r, t->name);
+            if (c && c->grid.format) PITH_TRY(plan_linear(r, c, err));
+            else PITH_TRY(pith_layout_add(&r->layout, t->name, t->dtype, t->dims, t->shape, err));
+        }
+    }
+    return pith_layout_finish(&r->layout, r->options->max_shard, err);
+}
+
+static enum pith_status make_config(const struct pith_run *r, json_t **out, struct pith_error *err)
+{
+    json_t *quantization = NULL;
+    enum pith_status s = r->container->config(r->linears, r->choice_count + 1, &r->container_opts,
+                                              &quantization, err);
+    if (s != PITH_OK) return s;
+    json_t *config = json_deep_copy(r->model->checkpoint->config);
+    if (!config || json_object_set(config, "quantization_config", quantization) != 0) {
+        json_decref(config);
+        s = pith_fail_nomem(err, "config.json");
+    } else {
+        *out = config;
+    }
+    json_decref(quantization);
+    return s;
+}
+
+static enum pith_status save_in(const char *dir, const char *name, const void *data, size_t size,
+                                struct pith_error *err)
+{
+    char *path = pith_path_join(dir, name);
+    if (!path) return pith_fail_nomem(err, name);
+    const enum pith_status s = pith_file_write(path, data, size, err);
+    pith_free(path);
+    return s;
+}
+
+static enum pith_status copy_side_files(const struct pith_run *r, struct pith_error *err)
+{
+    char **names;
+    size_t count;
+    PITH_TRY(pith_checkpoint_side_files(r->options->model, &names, &count, err));
+    enum pith_status s = PITH_OK;
+    for (size_t i = 0; i < count && s == PITH_OK; i++) {
+        char *from = pith_path_join(r->options->model, names[i]);
+        char *to = pith_path_join(r->partial, names[i]);
+        s = from && to ? pith_file_copy(from, to, err) : pith_fail_nomem(err, names[i]);
+        pith_free(from);
+        pith_free(to);
+    }
+    pith_names_free(names, count);
+    return s;
+}
+
+static enum pith_status write_texts(const struct pith_run *r, struct pith_error *err)
+{
+    json_t *config = NULL;
+    enum pith_status s = make_config(r, &config, err);
+    if (s != PITH_OK) return s;
+    char *path = pith_path_join(r->partial, "config.json");
+    s = path ? pith_json_save(path, config, err) : pith_fail_nomem(err, "config.json");
+    pith_free(path);
+    if (s == PITH_OK && r->container->extra_file) {
+        json_t *extra = NULL;
+        const char *name = NULL;
+        s = r->container->extra_file(json_object_get(config, "quantization_config"), &name, &extra, err);
+        path = s == PITH_OK ? pith_path_join(r->partial, name) : NULL;
+        if (s == PITH_OK) s = path ? pith_json_save(path, extra, err) : pith_fail_nomem(err, name);
+        pith_free(path);
+        json_decref(extra);
+    }
+    json_decref(config);
+    if (s == PITH_OK && r->layout.shards > 1) {
+        char *index = pith_layout_index(&r->layout);
+        s = index ? save_in(r->partial, "model.safetensors.index.json", index, strlen(index), err)
+                  : pith_fail_nomem(err, "the index");
+        pith_free(index);
+    }
+    return s == PITH_OK ? copy_side_files(r, err) : s;
+}
+
+static enum pith_status open_shards(struct pith_run *r, struct pith_error *err)
+{
+    r->shards = pith_zalloc(r->layout.shards, sizeof *r->shards);
+    if (!r->shards) return pith_fail_nomem(err, "shards");
+    for (size_t i = 0; i < r->layout.shards; i++) r->shards[i].fd = -1;
+    for (size_t i = 0; i < r->layout.shards; i++) {
+        char *path = pith_path_join(r->partial, r->layout.shard_names[i]);
+        if (!path) return pith_fail_nomem(err, "shards");
+        enum pith_status s = pith_out_open(path, r->layout.shard_bytes[i], &r->shards[i], err);
+        pith_free(path);
+        if (s == PITH_OK)
+            s = pith_out_write(&r->shards[i], 0, r->layout.headers[i], r->layout.header_bytes[i], err);
+        if (s == PITH_OK) s = pith_out_sync(&r->shards[i], err);
+        if (s != PITH_OK) return s;
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_output_open(struct pith_run *r, struct pith_error *err)
+{
+    PITH_TRY(pith_dir_make(r->partial, err));
+    PITH_TRY(open_shards(r, err));
+    PITH_TRY(write_texts(r, err));
+    PITH_TRY(pith_dir_sync(r->partial, err));
+    PITH_TRY(pith_checkpoint_open(r->partial, &r->written, err));
+    return r->container->open(r->written, &r->written_state, err);
+}
+
+void pith_output_close(struct pith_run *r)
+{
+    if (r->written_state) r->container->close(r->written_state);
+    pith_checkpoint_close(r->written);
+    for (size_t i = 0; r->shards && i < r->layout.shards; i++) pith_out_close(&r->shards[i]);
+    pith_free(r->shards);
+    r->shards = NULL;
+    r->written = NULL;
+    r->written_state = NULL;
+}

@@ -1,0 +1,371 @@
+/* The order of steps of a quantization run. */
+#include "pipe/run.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* --- what is to be done --------------------------------------------------------------------------- */
+
+static enum pith_status apply_recipe(struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_quantize_options *o = r->options;
+    const struct {
+        const char *stage, *text;
+    } stages[] = {{"weights", o->weights}, {"acts", o->acts}, {"kv", o->kv},
+                  {"transform", o->transform}, {"split", o->split}, {"round", o->round}};
+    PITH_TRY(pith_recipe_load(o->recipe, &r->recipe, err));
+    for (size_t i = 0; i < PITH_COUNT(stages); i++)
+        if (stages[i].text) PITH_TRY(pith_recipe_set(&r->recipe, stages[i].stage, stages[i].text, err));
+    if (r->recipe.acts.format)
+        return pith_fail(err, PITH_UNSUPPORTED, "--acts: this version quantizes weights only; use --acts none");
+    if (r->recipe.kv.format)
+        return pith_fail(err, PITH_UNSUPPORTED, "--kv: this version leaves the KV cache alone; use --kv none");
+    if (!r->recipe.weights.format)
+        return pith_fail(err, PITH_ARG, "nothing to do: the recipe leaves weights, activations and KV cache alone");
+    const char *container = o->container ? o->container : r->recipe.container;
+    r->container = pith_container_find(container);
+    if (!r->container)
+        return pith_fail(err, PITH_ARG, "unknown container \"%s\"; there are compressed-tensors, gptq, awq", container);
+    r->needs_transform = r->recipe.transform->needs;
+    r->needs_round = r->recipe.round->needs | r->recipe.split->needs;
+    return PITH_OK;
+}
+
+static enum pith_status open_input(struct pith_run *r, struct pith_error *err)
+{
+    PITH_TRY(pith_model_open(r->options->model, &r->model, err));
+    if (r->model->container)
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: is quantized already (%s); start from the original",
+                         r->options->model, r->model->container->name);
+    const enum pith_dtype dtype = r->model->shape.dtype;
+    r->container_opts = (struct pith_container_opts){
+        .model_dtype = dtype,
+        .act_order_groups = r->needs_round && r->recipe.round_options.act_order == PITH_ORDER_GROUP,
+    };
+    return PITH_OK;
+}
+
+static enum pith_status load_calibration(struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_quantize_options *o = r->options;
+    if (!pith_run_calibrates(r)) return PITH_OK;
+    PITH_TRY(pith_tokenizer_open(o->model, &r->tokenizer, err));
+    const size_t context = r->model->shape.max_position;
+    const struct pith_calib_options c = {
+        .paths = o->calib.item, .path_count = o->calib.count, .tokens = o->calib_tokens,
+        .seq_len = o->seq_len < context ? o->seq_len : context, .seed = o->seed,
+    };
+    return pith_calib_load(&c, r->tokenizer, &r->calib, err);
+}
+
+/* Refuses at once what could fail after hours: the target engines' rules, the memory ceiling. */
+static enum pith_status preflight(struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_quantize_options *o = r->options;
+    if (o->targets.count)
+        PITH_TRY(pith_preflight_run(r->model->arch, &r->model->shape, r->choices, r->choice_count,
+                                    r->container, &r->container_opts, &o->targets, err));
+    const uint64_t need = pith_run_estimate(r);
+    if (o->memory && need > o->memory)
+        return pith_fail(err, PITH_LIMIT, "this run needs about %llu MiB and --memory allows %llu MiB; a shorter"
+                         " --seq-len or a recipe without calibration needs less",
+                         (unsigned long long)(need >> 20), (unsigned long long)(o->memory >> 20));
+    return PITH_OK;
+}
+
+static enum pith_status name_partial(struct pith_run *r, struct pith_error *err)
+{
+    struct pith_str name = {0};
+    size_t n = strlen(r->options->out);
+    while (n > 1 && r->options->out[n - 1] == '/') n--;
+    pith_str_append(&name, r->options->out, n);
+    pith_str_puts(&name, r->options->rehearse ? ".rehearsal" : ".partial");
+    r->partial = pith_str_take(&name);
+    r->journal_path = r->partial ? pith_path_join(r->partial, "pith.journal") : NULL;
+    return r->journal_path ? PITH_OK : pith_fail_nomem(err, "names");
+}
+
+static enum pith_status check_places(const struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_quantize_options *o = r->options;
+    if (o->rehearse) return PITH_OK;
+    if (pith_path_exists(o->out))
+        return pith_fail(err, PITH_ARG, "%s: exists already; remove it or choose another --out", o->out);
+    if (!o->resume && pith_path_exists(r->journal_path))
+        return pith_fail(err, PITH_ARG, "%s: an unfinished run is there; continue it with --resume, or remove it",
+                         r->partial);
+    return PITH_OK;
+}
+
+/* --- activations ---------------------------------------------------------------------------------- */
+
+static enum pith_status open_acts(struct pith_run *r, struct pith_error *err)
+{
+    const size_t hidden = r->model->shape.hidden;
+    const size_t bytes = r->calib.windows * r->calib.length * hidden * sizeof(float);
+    for (int i = 0; i < 2; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "pith.acts.%d", i);
+        char *path = pith_path_join(r->partial, name);
+        const enum pith_status s =
+            path ? pith_scratch_file_open(path, bytes, &r->acts_file[i], err) : pith_fail_nomem(err, name);
+        pith_free(path);
+        if (s != PITH_OK) return s;
+        r->acts[i] = (struct pith_acts){r->acts_file[i].data, r->calib.windows, r->calib.length, hidden};
+    }
+    return pith_collector_init(&r->collector, r->backend, r->model, r->calib.length, err);
+}
+
+static void swap_acts(struct pith_run *r)
+{
+    const struct pith_acts a = r->acts[0];
+    r->acts[0] = r->acts[1];
+    r->acts[1] = a;
+}
+
+static enum pith_status digest_acts(const struct pith_acts *a, json_t *unit, struct pith_error *err)
+{
+    char hex[PITH_SHA256_HEX];
+    if (!pith_sha256_hex(a->x, a->windows * a->length * a->hidden * sizeof(float), hex) ||
+        json_object_set_new(unit, "activations", json_string(hex)) != 0)
+        return pith_fail_nomem(err, "a digest");
+    return PITH_OK;
+}
+
+/* The activations that the last finished unit left behind are intact: after a power cut, mapped pages may
+ * be lost although the journal is not. */
+static bool acts_intact(const struct pith_run *r, const struct pith_acts *a)
+{
+    const size_t n = json_array_size(r->units);
+    const json_t *last = n ? json_array_get(r->units, n - 1) : NULL;
+    const char *want = json_string_value(json_object_get(last, "activations"));
+    char hex[PITH_SHA256_HEX];
+    if (!want) return n == r->model->shape.layers + 1; /* the last block leaves none */
+    return pith_sha256_hex(a->x, a->windows * a->length * a->hidden * sizeof(float), hex) &&
+           strcmp(hex, want) == 0;
+}
+
+/* --- units ---------------------------------------------------------------------------------------- */
+
+static enum pith_status finish_unit(struct pith_run *r, json_t *unit, struct pith_error *err)
+{
+    for (size_t i = 0; i < r->layout.shards; i++) PITH_TRY(pith_out_sync(&r->shards[i], err));
+    return pith_journal_add(r, unit, err);
+}
+
+/* Everything outside the blocks: embedding, final norm, head; and the embedded calibration text. */
+static enum pith_status run_outer(struct pith_run *r, json_t *unit, struct pith_error *err)
+{
+    const struct pith_checkpoint *in = r->model->checkpoint;
+    json_t *tensors = json_array();
+    if (json_object_set_new(unit, "tensors", tensors) != 0) return pith_fail_nomem(err, "the journal");
+    for (size_t i = 0; i < in->count; i++) {
+        const char *name = in->tensors[i].name;
+        if (strncmp(name, "model.layers.", 13) == 0) continue;
+        const bool head = strncmp(name, "lm_head.", 8) == 0;
+        const bool embed = strstr(name, "embed") != NULL;
+        PITH_TRY(pith_store_copy(r, name, head ? "the head is left in the model's precision"
+                                 : embed ? "embeddings are left in the model's precision"
+                                         : "not a linear layer", tensors, err));
+    }
+    if (!pith_run_calibrates(r)) return PITH_OK;
+    const size_t length = r->calib.length;
+    for (size_t w = 0; w < r->calib.windows; w++)
+        PITH_TRY(pith_model_embed(r->model, r->calib.ids + w * length, length,
+                                  r->acts[0].x + w * length * r->acts[0].hidden, err));
+    return digest_acts(&r->acts[0], unit, err);
+}
+
+static enum pith_status run_layer(struct pith_run *r, uint32_t layer, json_t *unit, struct pith_error *err)
+{
+    const bool more = pith_run_calibrates(r) && layer + 1 < r->model->shape.layers;
+    PITH_TRY(pith_run_block(r, layer, more && !r->options->rehearse, unit, err));
+    if (!more || r->options->rehearse) return PITH_OK;
+    swap_acts(r);
+    return digest_acts(&r->acts[0], unit, err);
+}
+
+static enum pith_status run_unit(struct pith_run *r, size_t index, struct pith_error *err)
+{
+    char name[32];
+    if (index == 0) snprintf(name, sizeof name, "outer");
+    else snprintf(name, sizeof name, "block %zu", index - 1);
+    json_t *unit = json_pack("{s:s}", "unit", name);
+    if (!unit) return pith_fail_nomem(err, "the journal");
+    enum pith_status s = index == 0 ? run_outer(r, unit, err) : run_layer(r, (uint32_t)index - 1, unit, err);
+    if (s == PITH_OK) s = finish_unit(r, unit, err);
+    json_decref(unit);
+    return s;
+}
+
+/* Steps that a block reports: a window of each pass, and each matrix rounded. */
+static double steps_per_block(const struct pith_run *r)
+{
+    const double windows = (double)r->calib.windows;
+    const bool calibrates = pith_run_calibrates(r);
+    return PITH_ROLE_COUNT + (r->needs_transform ? windows + PITH_SITE_COUNT : 0) +
+           (r->needs_round ? PITH_SITE_COUNT * windows : 0) + (calibrates ? windows : 0);
+}
+
+static enum pith_status count_window(void *ctx, struct pith_error *err)
+{
+    struct pith_run *r = ctx;
+    char text[64];
+    snprintf(text, sizeof text, "block %zu of %u: calibration", json_array_size(r->units),
+             r->model->shape.layers);
+    r->work_done += 1;
+    return pith_progress_step(&r->options->progress, text, r->work_done, r->work_total, err);
+}
+
+static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
+{
+    const size_t total = (size_t)r->model->shape.layers + 1;
+    size_t done = json_array_size(r->units);
+    if (done > total) return pith_fail(err, PITH_FORMAT, "%s: too many entries", r->journal_path);
+    if (pith_run_calibrates(r)) {
+        PITH_TRY(open_acts(r, err));
+        r->collector.step = count_window;
+        r->collector.step_ctx = r;
+        if (done > 0 && (done - 1) % 2 == 1 && done < total) swap_acts(r);
+        if (done > 0 && done < total && !acts_intact(r, &r->acts[0])) {
+            json_array_clear(r->units);
+            PITH_TRY(pith_unlink(r->journal_path, err));
+            json_decref(r->units);
+            PITH_TRY(pith_journal_open(r, err));
+            if ((done - 1) % 2 == 1) swap_acts(r);
+            done = 0;
+        }
+    }
+    r->work_total = steps_per_block(r) * r->model->shape.layers;
+    r->work_done = done > 1 ? steps_per_block(r) * (double)(done - 1) : 0;
+    for (size_t i = done; i < total; i++) PITH_TRY(run_unit(r, i, err));
+    return PITH_OK;
+}
+
+/* --- the end -------------------------------------------------------------------------------------- */
+
+static enum pith_status remove_scratch(const struct pith_run *r, const char *dir, bool journal,
+                                       struct pith_error *err)
+{
+    static const char *const names[] = {"pith.acts.0", "pith.acts.1", "pith.journal"};
+    for (size_t i = 0; i < (journal ? 3u : 2u); i++) {
+        char *path = pith_path_join(dir, names[i]);
+        const enum pith_status s = path ? pith_unlink(path, err) : pith_fail_nomem(err, r->partial);
+        pith_free(path);
+        if (s != PITH_OK) return s;
+    }
+    return PITH_OK;
+}
+
+/* The folder gets its final name when all but the journal is in order; the journal goes last, so that a kill
+ * at any point leaves something that --resume completes. */
+static enum pith_status publish(struct pith_run *r, json_t *account, struct pith_error *err)
+{
+    char *path = pith_path_join(r->partial, "pith.json");
+    enum pith_status s = path ? pith_json_save(path, account, err) : pith_fail_nomem(err, "pith.json");
+    pith_free(path);
+    if (s == PITH_OK) s = remove_scratch(r, r->partial, false, err);
+    if (s == PITH_OK) s = pith_dir_sync(r->partial, err);
+    pith_output_close(r);
+    if (s == PITH_OK) s = pith_rename(r->partial, r->options->out, err);
+    if (s == PITH_OK) s = remove_scratch(r, r->options->out, true, err);
+    return s == PITH_OK ? pith_dir_sync(r->options->out, err) : s;
+}
+
+static enum pith_status run_rehearsal(struct pith_run *r, json_t **report, struct pith_error *err)
+{
+    const double before = pith_clock();
+    if (pith_run_calibrates(r)) {
+        PITH_TRY(open_acts(r, err));
+        r->collector.step = count_window;
+        r->collector.step_ctx = r;
+    }
+    r->work_total = steps_per_block(r);
+    PITH_TRY(run_unit(r, 0, err));
+    const double start = pith_clock();
+    PITH_TRY(run_unit(r, 1, err));
+    if (pith_run_calibrates(r)) {
+        struct pith_block b;
+        PITH_TRY(pith_block_load(r->model, 0, PITH_LOAD_MAPPED, &b, err));
+        const enum pith_status s = pith_propagate(&r->collector, &b, &r->acts[0], &r->acts[1], err);
+        pith_block_free(&b);
+        if (s != PITH_OK) return s;
+    }
+    *report = pith_run_rehearsal(r, pith_clock() - start, start - before);
+    return *report ? PITH_OK : pith_fail_nomem(err, "the report");
+}
+
+static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith_error *err)
+{
+    PITH_TRY(pith_output_layout(r, err));
+    PITH_TRY(pith_journal_fingerprint(r, err));
+    PITH_TRY(pith_dir_make(r->partial, err));
+    PITH_TRY(pith_journal_open(r, err));
+    PITH_TRY(pith_output_open(r, err));
+    if (r->options->rehearse) return run_rehearsal(r, report, err);
+    PITH_TRY(run_units(r, err));
+    json_t *account = pith_run_account(r);
+    if (!account) return pith_fail_nomem(err, "pith.json");
+    const enum pith_status s = publish(r, account, err);
+    if (s == PITH_OK) *report = account;
+    else json_decref(account);
+    return s;
+}
+
+static void close_run(struct pith_run *r)
+{
+    pith_output_close(r);
+    pith_collector_free(&r->collector);
+    for (int i = 0; i < 2; i++) pith_scratch_file_close(&r->acts_file[i]);
+    if (r->options->rehearse && r->partial && pith_path_is_dir(r->partial)) pith_dir_remove(r->partial, NULL);
+    pith_layout_free(&r->layout);
+    pith_calib_free(&r->calib);
+    pith_tokenizer_close(r->tokenizer);
+    for (size_t i = 0; r->choices && i < r->choice_count; i++) pith_free(r->choices[i].module);
+    pith_free(r->choices);
+    pith_free(r->linears);
+    json_decref(r->units);
+    pith_model_close(r->model);
+    pith_free(r->journal_path);
+    pith_free(r->partial);
+}
+
+/* A run that was killed after the rename left only its journal behind: nothing else is missing. */
+static enum pith_status complete_published(const struct pith_run *r, bool *complete, json_t **report,
+                                           struct pith_error *err)
+{
+    enum { LIMIT = 1 << 30 };
+    char *journal = pith_path_join(r->options->out, "pith.journal");
+    char *account = pith_path_join(r->options->out, "pith.json");
+    enum pith_status s = journal && account ? PITH_OK : pith_fail_nomem(err, "names");
+    *complete = s == PITH_OK && r->options->resume && pith_path_exists(journal) && pith_path_exists(account);
+    if (*complete) s = pith_json_load(account, LIMIT, report, err);
+    if (*complete && s == PITH_OK) s = pith_unlink(journal, err);
+    pith_free(journal);
+    pith_free(account);
+    return s;
+}
+
+enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_quantize_options *o,
+                                    json_t **report, struct pith_error *err)
+{
+    struct pith_run r = {.options = o, .backend = be, .started = pith_clock()};
+    bool complete = false;
+    enum pith_status s = name_partial(&r, err);
+    if (s == PITH_OK) s = complete_published(&r, &complete, report, err);
+    if (s == PITH_OK && !complete) {
+        s = check_places(&r, err);
+        if (s == PITH_OK) s = apply_recipe(&r, err);
+        if (s == PITH_OK) s = open_input(&r, err);
+        if (s == PITH_OK) s = pith_run_select(&r, err);
+        if (s == PITH_OK) s = load_calibration(&r, err);
+        if (s == PITH_OK) s = preflight(&r, err);
+        if (s == PITH_OK) s = run_all(&r, report, err);
+    }
+    close_run(&r);
+    return s;
+}

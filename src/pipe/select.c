@@ -1,0 +1,137 @@
+/* Which linear gets which grid. */
+#include "pipe/run.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* PATTERN=GRID, taken apart. */
+struct override {
+    char *pattern;
+    struct pith_grid grid;
+    bool used;
+};
+
+/* A pattern names a module by its whole name, or by its last parts ("up_proj", "mlp.up_proj"); '*' and '?'
+ * as in a shell. */
+static bool names_module(const char *pattern, const char *module)
+{
+    if (pith_glob_match(pattern, module)) return true;
+    for (const char *dot = strchr(module, '.'); dot; dot = strchr(dot + 1, '.'))
+        if (pith_glob_match(pattern, dot + 1)) return true;
+    return false;
+}
+
+static void free_overrides(struct override *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) pith_free(list[i].pattern);
+    pith_free(list);
+}
+
+static enum pith_status parse_overrides(const struct pith_list *texts, struct override **out,
+                                        struct pith_error *err)
+{
+    struct override *list = pith_zalloc(texts->count, sizeof *list);
+    if (!list) return pith_fail_nomem(err, "overrides");
+    for (size_t i = 0; i < texts->count; i++) {
+        const char *text = texts->item[i];
+        const char *equals = strrchr(text, '=');
+        enum pith_status s;
+        if (!equals || equals == text)
+            s = pith_fail(err, PITH_ARG, "--override %s: expected PATTERN=GRID", text);
+        else if (!(list[i].pattern = pith_strndup(text, (size_t)(equals - text))))
+            s = pith_fail_nomem(err, "overrides");
+        else s = pith_grid_parse(equals + 1, &list[i].grid, err);
+        if (s != PITH_OK) {
+            free_overrides(list, texts->count);
+            return s;
+        }
+    }
+    *out = list;
+    return PITH_OK;
+}
+
+static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c, struct override *overrides,
+                                   bool *ignore_used, struct pith_error *err)
+{
+    const struct pith_quantize_options *o = r->options;
+    c->grid = r->recipe.weights;
+    for (size_t i = 0; i < o->overrides.count; i++)
+        if (names_module(overrides[i].pattern, c->module)) {
+            c->grid = overrides[i].grid;
+            overrides[i].used = true;
+        }
+    if (!c->grid.format) c->reason = "the recipe leaves weights alone";
+    else if (c->grid.format->kind == PITH_KIND_FLOAT && c->grid.format->bits >= 16) {
+        c->grid = (struct pith_grid){0};
+        c->reason = "kept in 16 bits by --override";
+    }
+    for (size_t i = 0; i < o->ignore.count; i++)
+        if (names_module(o->ignore.item[i], c->module)) {
+            c->grid = (struct pith_grid){0};
+            c->reason = "left alone by --ignore";
+            ignore_used[i] = true;
+        }
+    if (!c->grid.format) return PITH_OK;
+    const enum pith_status s = r->container->accepts(&c->grid, c->rows, c->cols, err);
+    return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
+}
+
+static enum pith_status check_used(const struct pith_run *r, const struct override *overrides,
+                                   const bool *ignore_used, struct pith_error *err)
+{
+    const struct pith_quantize_options *o = r->options;
+    for (size_t i = 0; i < o->overrides.count; i++) {
+        if (overrides[i].used) continue;
+        if (names_module(overrides[i].pattern, "lm_head"))
+            return pith_fail(err, PITH_UNSUPPORTED, "--override %s: this version leaves the head in 16 bits",
+                             o->overrides.item[i]);
+        return pith_fail(err, PITH_ARG, "--override %s matches no linear; names look like %s",
+                         o->overrides.item[i], r->choices[0].module);
+    }
+    for (size_t i = 0; i < o->ignore.count; i++)
+        if (!ignore_used[i] && !names_module(o->ignore.item[i], "lm_head"))
+            return pith_fail(err, PITH_ARG, "--ignore %s matches no linear; names look like %s",
+                             o->ignore.item[i], r->choices[0].module);
+    return PITH_OK;
+}
+
+/* What the container is told: every linear of the model, the head among those left alone. */
+static enum pith_status list_linears(struct pith_run *r, struct pith_error *err)
+{
+    r->linears = pith_zalloc(r->choice_count + 1, sizeof *r->linears);
+    if (!r->linears) return pith_fail_nomem(err, "the list of linears");
+    for (size_t i = 0; i < r->choice_count; i++)
+        r->linears[i] = (struct pith_linear_grid){r->choices[i].module, r->choices[i].grid};
+    r->linears[r->choice_count] = (struct pith_linear_grid){.module = "lm_head"};
+    pith_container_settle(r->container, r->linears, r->choice_count + 1, &r->container_opts);
+    return PITH_OK;
+}
+
+enum pith_status pith_run_select(struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_quantize_options *o = r->options;
+    struct override *overrides = NULL;
+    bool *ignore_used = pith_zalloc(o->ignore.count, sizeof *ignore_used);
+    r->choice_count = (size_t)r->model->shape.layers * PITH_ROLE_COUNT;
+    r->choices = pith_zalloc(r->choice_count, sizeof *r->choices);
+    enum pith_status s = PITH_OK;
+    if (!ignore_used || !r->choices) s = pith_fail_nomem(err, "the list of linears");
+    if (s == PITH_OK) s = parse_overrides(&o->overrides, &overrides, err);
+    for (size_t i = 0; i < r->choice_count && s == PITH_OK; i++) {
+        struct pith_choice *c = &r->choices[i];
+        char name[256];
+        c->layer = (uint32_t)(i / PITH_ROLE_COUNT);
+        c->role = (enum pith_role)(i % PITH_ROLE_COUNT);
+        pith_linear_name(r->model->arch, c->layer, c->role, name, sizeof name);
+        pith_role_dims(&r->model->shape, c->role, &c->rows, &c->cols);
+        c->module = pith_strdup(name);
+        s = c->module ? choose_one(r, c, overrides, ignore_used, err) : pith_fail_nomem(err, name);
+    }
+    if (s == PITH_OK) s = check_used(r, overrides, ignore_used, err);
+    if (overrides) free_overrides(overrides, o->overrides.count);
+    pith_free(ignore_used);
+    return s == PITH_OK ? list_linears(r, err) : s;
+}

@@ -1,0 +1,338 @@
+/* The questions that a finished checkpoint must answer, asked of its files alone. */
+#include "pipe/run.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "pipe/closeness.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct verification {
+    const struct pith_verify_options *options;
+    struct pith_backend *backend;
+    struct pith_checkpoint *checkpoint; /* the files alone: damage beyond repair still gets a report */
+    struct pith_model *model, *original;
+    json_t *account;  /* pith.json */
+    json_t *checks, *problems;
+    double done, total;
+};
+
+static void problem(struct verification *v, const char *fmt, ...) PITH_PRINTF(2, 3);
+
+static void problem(struct verification *v, const char *fmt, ...)
+{
+    struct pith_str s = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    pith_str_vprintf(&s, fmt, ap);
+    va_end(ap);
+    json_array_append_new(v->problems, json_string(pith_str_text(&s)));
+    pith_str_free(&s);
+}
+
+/* A check is good when it added no problem. */
+static void note_check(struct verification *v, size_t problems_before, const char *fmt, ...)
+    PITH_PRINTF(3, 4);
+
+static void note_check(struct verification *v, size_t problems_before, const char *fmt, ...)
+{
+    struct pith_str s = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    pith_str_vprintf(&s, fmt, ap);
+    va_end(ap);
+    json_array_append_new(v->checks, json_pack("{s:s, s:b}", "what", pith_str_text(&s), "ok",
+                                               json_array_size(v->problems) == problems_before));
+    pith_str_free(&s);
+}
+
+static enum pith_status tick(struct verification *v, const char *what, struct pith_error *err)
+{
+    v->done += 1;
+    return pith_progress_step(&v->options->progress, what, v->done, v->total, err);
+}
+
+/* --- stored tensors ------------------------------------------------------------------------------- */
+
+static void check_stored(struct verification *v, const json_t *stored, json_t *seen)
+{
+    const char *name = json_string_value(json_object_get(stored, "name"));
+    const char *want = json_string_value(json_object_get(stored, "sha256"));
+    char hex[PITH_SHA256_HEX];
+    if (!name || !want) {
+        problem(v, "pith.json: a stored tensor without name or hash");
+        return;
+    }
+    json_object_set_new(seen, name, json_true());
+    const struct pith_tensor *t = pith_checkpoint_find(v->checkpoint, name);
+    if (!t) problem(v, "%s: missing", name);
+    else if (!pith_sha256_hex(t->data, t->bytes, hex) || strcmp(hex, want) != 0)
+        problem(v, "%s: its bytes are not those that pith wrote", name);
+    if (t) pith_checkpoint_release(v->checkpoint, t);
+}
+
+static enum pith_status check_list(struct verification *v, const char *key, json_t *seen,
+                                   struct pith_error *err)
+{
+    const json_t *entry, *stored;
+    size_t i, k;
+    json_array_foreach(json_object_get(v->account, key), i, entry) {
+        json_array_foreach(json_object_get(entry, "stored"), k, stored) check_stored(v, stored, seen);
+        PITH_TRY(tick(v, "checking hashes", err));
+    }
+    return PITH_OK;
+}
+
+static enum pith_status check_tensors(struct verification *v, struct pith_error *err)
+{
+    const size_t before = json_array_size(v->problems);
+    json_t *seen = json_object();
+    if (!seen) return pith_fail_nomem(err, "the report");
+    enum pith_status s = check_list(v, "linears", seen, err);
+    if (s == PITH_OK) s = check_list(v, "tensors", seen, err);
+    for (size_t i = 0; i < v->checkpoint->count && s == PITH_OK; i++)
+        if (!json_object_get(seen, v->checkpoint->tensors[i].name))
+            problem(v, "%s: not accounted for in pith.json", v->checkpoint->tensors[i].name);
+    note_check(v, before, "%zu stored tensors: present, none unknown, hashes as recorded",
+               json_object_size(seen));
+    json_decref(seen);
+    return s;
+}
+
+/* --- linears -------------------------------------------------------------------------------------- */
+
+/* The role whose full name is `module` in one of the blocks; *layer receives which. */
+static const struct pith_weight *find_linear(const struct pith_model *m, const struct pith_block *b,
+                                             const char *module, enum pith_role *role)
+{
+    for (int r = 0; r < PITH_ROLE_COUNT; r++) {
+        char name[256];
+        pith_linear_name(m->arch, b->layer, (enum pith_role)r, name, sizeof name);
+        if (strcmp(name, module) != 0) continue;
+        *role = (enum pith_role)r;
+        return &b->linear[r].w;
+    }
+    return NULL;
+}
+
+/* Rounding noise of the recorded error: it was summed over the same numbers in the same order. */
+static const double error_slack = 1e-6;
+
+static void check_error(struct verification *v, const json_t *entry, const struct pith_weight *w,
+                        const struct pith_weight *original)
+{
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    const double recorded = json_number_value(json_object_get(entry, "relative_error"));
+    const bool transformed = json_is_true(json_object_get(entry, "transformed"));
+    double error;
+    if (!pith_relative_error(w, original, transformed, &error)) {
+        problem(v, "%s: out of memory while comparing", name);
+    } else if (transformed ? error > recorded * 1.1 + error_slack
+                           : fabs(error - recorded) > recorded * 1e-3 + error_slack) {
+        problem(v, "%s: %.5f away from the original, where pith.json says %.5f", name, error, recorded);
+    }
+}
+
+static void check_linear(struct verification *v, const struct pith_block *b,
+                         const struct pith_block *original, const json_t *entry)
+{
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    const char *want = json_string_value(json_object_get(entry, "sha256"));
+    enum pith_role role;
+    char hex[PITH_SHA256_HEX];
+    struct pith_error err = {0};
+    const struct pith_weight *w = name ? find_linear(v->model, b, name, &role) : NULL;
+    if (!w) return;
+    if (!w->quant) {
+        problem(v, "%s: is not quantized, though pith.json says so", name);
+        return;
+    }
+    if (pith_weights_digest(w, hex, &err) != PITH_OK) problem(v, "%s: %s", name, err.text);
+    else if (!want || strcmp(hex, want) != 0)
+        problem(v, "%s: dequantizes to other values than the quantizer meant", name);
+    if (original) check_error(v, entry, w, &original->linear[role].w);
+}
+
+/* Every linear is quantized and recorded, or recorded as left alone. */
+static void check_recorded(struct verification *v, const struct pith_block *b)
+{
+    for (int r = 0; r < PITH_ROLE_COUNT; r++) {
+        char name[256];
+        bool listed = false;
+        const json_t *entry;
+        size_t i;
+        pith_linear_name(v->model->arch, b->layer, (enum pith_role)r, name, sizeof name);
+        json_array_foreach(json_object_get(v->account, "linears"), i, entry) {
+            const char *n = json_string_value(json_object_get(entry, "name"));
+            listed |= n && strcmp(n, name) == 0;
+        }
+        if (b->linear[r].w.quant && !listed) problem(v, "%s: quantized, but not in pith.json", name);
+    }
+}
+
+static enum pith_status check_block(struct verification *v, uint32_t layer, struct pith_error *err)
+{
+    struct pith_block block, original;
+    const json_t *entry;
+    size_t i;
+    struct pith_error why = {0};
+    if (pith_block_load(v->model, layer, PITH_LOAD_MAPPED, &block, &why) != PITH_OK) {
+        problem(v, "block %u: %s", layer, why.text);
+        return PITH_OK;
+    }
+    enum pith_status s = PITH_OK;
+    if (v->original) s = pith_block_load(v->original, layer, PITH_LOAD_MAPPED, &original, err);
+    if (s == PITH_OK) {
+        check_recorded(v, &block);
+        json_array_foreach(json_object_get(v->account, "linears"), i, entry)
+            check_linear(v, &block, v->original ? &original : NULL, entry);
+        if (v->original) pith_block_free(&original);
+        s = tick(v, "checking weights", err);
+    }
+    pith_block_free(&block);
+    return s;
+}
+
+static enum pith_status check_linears(struct verification *v, struct pith_error *err)
+{
+    const size_t before = json_array_size(v->problems);
+    for (uint32_t i = 0; i < v->model->shape.layers; i++) PITH_TRY(check_block(v, i, err));
+    note_check(v, before, "%zu quantized linears: finite, dequantized as meant%s",
+               json_array_size(json_object_get(v->account, "linears")),
+               v->original ? ", as close to the original as recorded" : "");
+    return PITH_OK;
+}
+
+/* --- against the original ------------------------------------------------------------------------- */
+
+static bool accounted(const struct verification *v, const char *tensor)
+{
+    const json_t *entry;
+    size_t i;
+    json_array_foreach(json_object_get(v->account, "tensors"), i, entry) {
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        if (name && strcmp(name, tensor) == 0) return true;
+    }
+    json_array_foreach(json_object_get(v->account, "linears"), i, entry) {
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        const size_t n = name ? strlen(name) : 0;
+        if (n && strncmp(name, tensor, n) == 0 && strcmp(tensor + n, ".weight") == 0) return true;
+    }
+    return false;
+}
+
+static void check_copies(struct verification *v)
+{
+    const json_t *entry;
+    size_t i;
+    json_array_foreach(json_object_get(v->account, "tensors"), i, entry) {
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        const char *action = json_string_value(json_object_get(entry, "action"));
+        if (!name || !action || strcmp(action, "copied") != 0) continue;
+        const struct pith_tensor *a = pith_checkpoint_find(v->checkpoint, name);
+        const struct pith_tensor *b = pith_checkpoint_find(v->original->checkpoint, name);
+        if (!b) problem(v, "%s: copied from nowhere: the original has no such tensor", name);
+        else if (!a || a->bytes != b->bytes || a->dtype != b->dtype || memcmp(a->data, b->data, a->bytes) != 0)
+            problem(v, "%s: differs from the original, though it should be a copy", name);
+    }
+}
+
+static void check_against(struct verification *v)
+{
+    const size_t before = json_array_size(v->problems);
+    const struct pith_checkpoint *o = v->original->checkpoint;
+    for (size_t i = 0; i < o->count; i++)
+        if (!accounted(v, o->tensors[i].name))
+            problem(v, "%s: in the original, but not accounted for", o->tensors[i].name);
+    check_copies(v);
+    note_check(v, before, "%zu tensors of the original: each quantized, rescaled or copied", o->count);
+}
+
+/* --- engines -------------------------------------------------------------------------------------- */
+
+static enum pith_status check_engines(struct verification *v, struct pith_error *err)
+{
+    for (size_t i = 0; i < v->options->targets.count; i++) {
+        const size_t before = json_array_size(v->problems);
+        PITH_TRY(pith_preflight_model(v->model, v->options->targets.item[i], v->problems, err));
+        note_check(v, before, "loading rules of %s", v->options->targets.item[i]);
+    }
+    return PITH_OK;
+}
+
+/* --- the whole ------------------------------------------------------------------------------------ */
+
+static enum pith_status open_all(struct verification *v, struct pith_error *err)
+{
+    enum { LIMIT = 1 << 30 };
+    const struct pith_verify_options *o = v->options;
+    char *path = pith_path_join(o->model, "pith.json");
+    enum pith_status s = path ? PITH_OK : pith_fail_nomem(err, "names");
+    if (s == PITH_OK && pith_path_is_dir(o->model) && !pith_path_exists(path))
+        s = pith_fail(err, PITH_ARG, "%s: no pith.json there; only a checkpoint that pith wrote can be verified",
+                      o->model);
+    if (s == PITH_OK) s = pith_json_load(path, LIMIT, &v->account, err);
+    pith_free(path);
+    if (s == PITH_OK) s = pith_checkpoint_open(o->model, &v->checkpoint, err);
+    if (s == PITH_OK && o->against) s = pith_model_open(o->against, &v->original, err);
+    return s;
+}
+
+static bool same_shape(const struct pith_shape *a, const struct pith_shape *b)
+{
+    return a->layers == b->layers && a->hidden == b->hidden && a->ffn == b->ffn && a->vocab == b->vocab &&
+           a->heads == b->heads && a->kv_heads == b->kv_heads && a->head_dim == b->head_dim;
+}
+
+static enum pith_status check_all(struct verification *v, struct pith_error *err)
+{
+    struct pith_error why = {0};
+    const size_t before = json_array_size(v->problems);
+    v->total = (double)(json_array_size(json_object_get(v->account, "linears")) +
+                        json_array_size(json_object_get(v->account, "tensors"))) * 1.5;
+    PITH_TRY(check_tensors(v, err));
+    if (pith_model_open(v->options->model, &v->model, &why) != PITH_OK) problem(v, "%s", why.text);
+    note_check(v, before, "config and shapes: the model can be loaded");
+    if (!v->model) return PITH_OK;
+    if (v->original && !same_shape(&v->original->shape, &v->model->shape)) {
+        problem(v, "%s: has another shape than %s", v->options->against, v->options->model);
+        return PITH_OK;
+    }
+    PITH_TRY(check_linears(v, err));
+    if (v->original) check_against(v);
+    return check_engines(v, err);
+}
+
+static void close_all(struct verification *v)
+{
+    pith_model_close(v->model);
+    pith_model_close(v->original);
+    pith_checkpoint_close(v->checkpoint);
+    json_decref(v->account);
+    json_decref(v->checks);
+    json_decref(v->problems);
+}
+
+enum pith_status pith_pipe_verify(struct pith_backend *be, const struct pith_verify_options *o,
+                                  json_t **report, struct pith_error *err)
+{
+    struct verification v = {
+        .options = o, .backend = be, .checks = json_array(), .problems = json_array(),
+    };
+    enum pith_status s = v.checks && v.problems ? open_all(&v, err) : pith_fail_nomem(err, "the report");
+    if (s == PITH_OK) s = check_all(&v, err);
+    if (s == PITH_OK) {
+        const size_t n = json_array_size(v.problems);
+        *report = json_pack("{s:b, s:s, s:O, s:O}", "ok", n == 0, "model", o->model, "checks", v.checks,
+                            "problems", v.problems);
+        if (!*report) s = pith_fail_nomem(err, "the report");
+        else if (n)
+            s = pith_fail(err, PITH_MISMATCH, "%s", json_string_value(json_array_get(v.problems, 0)));
+    }
+    close_all(&v);
+    return s;
+}
