@@ -16,12 +16,13 @@ struct settings {
 };
 
 #define AT(field) offsetof(struct settings, field)
-#define MEASURE(field) (offsetof(struct settings, measure) + offsetof(struct measure_settings, field))
+#define MEASURE(field)                                                                             \
+    (offsetof(struct settings, measure) + offsetof(struct measure_settings, field))
 static const struct option options[] = {
-    {"out", 'o', OPTION_TEXT, AT(out), "FILE", "also write a page with tables and charts (report.html)"},
+    {"out", 'o', OPTION_TEXT, AT(out), "FILE",
+     "also write a page with tables and charts (report.html)"},
     {"format", 0, OPTION_TEXT, AT(format), "NAME", "table as text, markdown or csv (default text)"},
-    MEASURE_OPTIONS(MEASURE)
-};
+    MEASURE_OPTIONS(MEASURE)};
 
 static void add_cell(json_t *row, const char *format, double x)
 {
@@ -49,14 +50,15 @@ static json_t *make_columns(const json_t *first)
     add_column(columns, "model", "left");
     add_column(columns, "bits/weight", "right");
     add_column(columns, "MiB", "right");
-    json_array_foreach(json_object_get(first, "texts"), i, t) {
+    json_array_foreach (json_object_get(first, "texts"), i, t) {
         add_column(columns, "perplexity", "right");
         add_column(columns, "KL", "right");
         add_column(columns, "top-1 %", "right");
         add_column(columns, "verdict", "left");
         add_column(columns, "s", "right");
     }
-    json_array_foreach(json_object_get(first, "tasks"), i, t) add_column(columns, json_text(t, "name"), "right");
+    json_array_foreach (json_object_get(first, "tasks"), i, t)
+        add_column(columns, json_text(t, "name"), "right");
     return columns;
 }
 
@@ -68,7 +70,7 @@ static json_t *make_row(const json_t *m)
     json_array_append_new(row, json_string(base_name(json_text(m, "model"))));
     add_cell(row, "%.3f", json_get(m, "bits_per_weight"));
     add_cell(row, "%.2f", json_get(m, "bytes") / 1048576);
-    json_array_foreach(json_object_get(m, "texts"), i, t) {
+    json_array_foreach (json_object_get(m, "texts"), i, t) {
         const bool compared = json_object_get(t, "kld_mean") != NULL;
         add_cell(row, "%.3f", json_get(t, "perplexity"));
         if (compared) add_cell(row, "%.5f", json_get(t, "kld_mean"));
@@ -78,7 +80,8 @@ static json_t *make_row(const json_t *m)
         json_array_append_new(row, json_string(compared ? json_text(t, "verdict") : "baseline"));
         add_cell(row, "%.1f", json_get(t, "seconds"));
     }
-    json_array_foreach(json_object_get(m, "tasks"), i, t) add_cell(row, "%.1f", 100 * json_get(t, "accuracy"));
+    json_array_foreach (json_object_get(m, "tasks"), i, t)
+        add_cell(row, "%.1f", 100 * json_get(t, "accuracy"));
     return row;
 }
 
@@ -88,11 +91,13 @@ static int print_table(const struct settings *s, const json_t *report)
     struct pith_error err = {0};
     size_t i;
     json_t *rows = json_array();
-    json_array_foreach(models, i, m) json_array_append_new(rows, make_row(m));
-    json_t *table = json_pack("{s:o, s:o}", "columns", make_columns(json_array_get(models, 0)), "rows", rows);
+    json_array_foreach (models, i, m) json_array_append_new(rows, make_row(m));
+    json_t *table =
+        json_pack("{s:o, s:o}", "columns", make_columns(json_array_get(models, 0)), "rows", rows);
     char *text = table ? json_dumps(table, 0) : NULL, *rendered = NULL;
     int rc = EXIT_DONE;
-    if (!text || pith_table_render(text, s->format ? s->format : "text", &rendered, &err) != PITH_OK)
+    if (!text ||
+        pith_table_render(text, s->format ? s->format : "text", &rendered, &err) != PITH_OK)
         rc = report_failure(&err);
     else fputs(rendered, stdout);
     pith_text_free(rendered);

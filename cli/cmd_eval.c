@@ -14,11 +14,11 @@ struct settings {
 };
 
 #define AT(field) offsetof(struct settings, field)
-#define MEASURE(field) (offsetof(struct settings, measure) + offsetof(struct measure_settings, field))
+#define MEASURE(field)                                                                             \
+    (offsetof(struct settings, measure) + offsetof(struct measure_settings, field))
 static const struct option options[] = {
     {"baseline", 0, OPTION_TEXT, AT(baseline), "MODEL", "the unquantized model to hold it against"},
-    MEASURE_OPTIONS(MEASURE)
-};
+    MEASURE_OPTIONS(MEASURE)};
 
 static void print_baseline(const json_t *t)
 {
@@ -37,7 +37,8 @@ static void print_task(const json_t *t)
     const json_t *ci = json_object_get(t, "accuracy_ci95");
     printf("%s%s%s\n  accuracy         %.2f%% of %d, 95%% interval %.2f%% to %.2f%%\n", bold(),
            json_text(t, "name"), plain(), 100 * json_get(t, "accuracy"), (int)json_get(t, "n"),
-           100 * json_number_value(json_array_get(ci, 0)), 100 * json_number_value(json_array_get(ci, 1)));
+           100 * json_number_value(json_array_get(ci, 0)),
+           100 * json_number_value(json_array_get(ci, 1)));
     if (json_object_get(t, "delta"))
         printf("  against baseline %+.2f points (was %.2f%%): %s\n", 100 * json_get(t, "delta"),
                100 * json_get(t, "baseline_accuracy"), json_text(t, "verdict"));
@@ -51,17 +52,17 @@ static void print_report(const json_t *j)
     format_bytes(json_get(j, "bytes"), size);
     printf("%s%s%s: %s, %.3f bits per weight\n", bold(), json_text(j, "model"), plain(), size,
            json_get(j, "bits_per_weight"));
-    json_array_foreach(json_object_get(j, "texts"), i, t) {
+    json_array_foreach (json_object_get(j, "texts"), i, t) {
         format_seconds(json_get(t, "seconds"), time);
         printf("%s%s%s (%s convention, context %d)\n", bold(), json_text(t, "text"), plain(),
                json_text(t, "convention"), (int)json_get(t, "context"));
-        printf("  perplexity       %.4f +/- %.4f (loss %.5f nats a token)\n", json_get(t, "perplexity"),
-               json_get(t, "perplexity_se"), json_get(t, "nll"));
+        printf("  perplexity       %.4f +/- %.4f (loss %.5f nats a token)\n",
+               json_get(t, "perplexity"), json_get(t, "perplexity_se"), json_get(t, "nll"));
         print_baseline(t);
         printf("  scored           %d tokens in %d windows, %s\n", (int)json_get(t, "tokens"),
                (int)json_get(t, "windows"), time);
     }
-    json_array_foreach(json_object_get(j, "tasks"), i, t) print_task(t);
+    json_array_foreach (json_object_get(j, "tasks"), i, t) print_task(t);
 }
 
 static int run(void *settings, const struct text_list *operands)
@@ -101,12 +102,13 @@ const struct command command_eval = {
     .examples = "  pith eval out --text wiki.test.raw --convention llama.cpp\n"
                 "  pith eval out --baseline Llama-3.2-1B --text wiki.txt --context 2048\n"
                 "  pith eval out --tasks models/probe/tasks/order.jsonl --json\n",
-    .details = "Published perplexities differ by convention:\n"
-               "  gptq       disjoint windows of --context tokens, all but the first of each scored\n"
-               "  hf         a window moved by --stride, the new tokens scored\n"
-               "  llama.cpp  disjoint windows, first token replaced by BOS, second half scored\n"
-               "The verdict compares window by window: 'indistinguishable' when the 95% interval of the\n"
-               "loss difference contains 0.\n",
+    .details =
+        "Published perplexities differ by convention:\n"
+        "  gptq       disjoint windows of --context tokens, all but the first of each scored\n"
+        "  hf         a window moved by --stride, the new tokens scored\n"
+        "  llama.cpp  disjoint windows, first token replaced by BOS, second half scored\n"
+        "The verdict compares window by window: 'indistinguishable' when the 95% interval of the\n"
+        "loss difference contains 0.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

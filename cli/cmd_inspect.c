@@ -23,9 +23,10 @@ static void shape_text(const json_t *t, char text[64])
     const json_t *n;
     size_t i;
     text[0] = '\0';
-    json_array_foreach(json_object_get(t, "shape"), i, n) {
+    json_array_foreach (json_object_get(t, "shape"), i, n) {
         const size_t used = strlen(text);
-        snprintf(text + used, 64 - used, "%s%lld", i ? " x " : "", (long long)json_integer_value(n));
+        snprintf(text + used, 64 - used, "%s%lld", i ? " x " : "",
+                 (long long)json_integer_value(n));
     }
 }
 
@@ -69,19 +70,24 @@ static json_t *make_row(const json_t *t, bool statistics)
 
 static int print_table(const json_t *j, bool statistics)
 {
-    static const char *const names[] = {"tensor", "format", "shape", "min", "max", "std", "kurtosis", "outliers"};
+    static const char *const names[] = {"tensor", "format", "shape",    "min",
+                                        "max",    "std",    "kurtosis", "outliers"};
     json_t *columns = json_array(), *rows = json_array();
     const json_t *t;
     size_t i;
     for (i = 0; i < (statistics ? 8u : 3u); i++)
-        json_array_append_new(columns, json_pack("{s:s, s:s}", "name", names[i], "align", i < 2 ? "left" : "right"));
-    json_array_foreach(json_object_get(j, "linears"), i, t) json_array_append_new(rows, make_row(t, statistics));
-    json_array_foreach(json_object_get(j, "tensors"), i, t) json_array_append_new(rows, make_row(t, statistics));
+        json_array_append_new(
+            columns, json_pack("{s:s, s:s}", "name", names[i], "align", i < 2 ? "left" : "right"));
+    json_array_foreach (json_object_get(j, "linears"), i, t)
+        json_array_append_new(rows, make_row(t, statistics));
+    json_array_foreach (json_object_get(j, "tensors"), i, t)
+        json_array_append_new(rows, make_row(t, statistics));
     json_t *table = json_pack("{s:o, s:o}", "columns", columns, "rows", rows);
     char *text = table ? json_dumps(table, 0) : NULL, *rendered = NULL;
     struct pith_error err = {0};
     int rc = EXIT_DONE;
-    if (text && pith_table_render(text, "text", &rendered, &err) == PITH_OK) fputs(rendered, stdout);
+    if (text && pith_table_render(text, "text", &rendered, &err) == PITH_OK)
+        fputs(rendered, stdout);
     else rc = report_failure(&err);
     pith_text_free(rendered);
     free(text);
@@ -96,10 +102,12 @@ static int print_report(const char *report, bool statistics)
     if (!j) return EXIT_FAILED;
     const json_t *s = json_object_get(j, "shape");
     format_bytes(json_get(j, "bytes"), size);
-    printf("%s%s%s, container %s\n", bold(), json_text(j, "architecture"), plain(), json_text(j, "container"));
+    printf("%s%s%s, container %s\n", bold(), json_text(j, "architecture"), plain(),
+           json_text(j, "container"));
     printf("  %.2f million parameters, %s, %.3f bits per weight in the linears\n",
            json_get(j, "parameters") / 1e6, size, json_get(j, "bits_per_weight"));
-    printf("  %d layers, hidden %d, feed-forward %d, %d heads (%d for keys) of %d, vocabulary %d, context %d\n\n",
+    printf("  %d layers, hidden %d, feed-forward %d, %d heads (%d for keys) of %d, vocabulary %d, "
+           "context %d\n\n",
            (int)json_get(s, "layers"), (int)json_get(s, "hidden"), (int)json_get(s, "ffn"),
            (int)json_get(s, "heads"), (int)json_get(s, "kv_heads"), (int)json_get(s, "head_dim"),
            (int)json_get(s, "vocab"), (int)json_get(s, "context"));

@@ -25,25 +25,28 @@ static json_t *make_table(const json_t *list)
     json_t *value;
     const char *key;
     size_t i;
-    json_object_foreach(first, key, value)
+    json_object_foreach (first, key, value)
         json_array_append_new(columns, json_pack("{s:s, s:s}", "name", key, "align",
                                                  json_is_number(value) ? "right" : "left"));
-    json_array_foreach(list, i, entry) {
+    json_array_foreach (list, i, entry) {
         json_t *row = json_array();
-        json_object_foreach(first, key, value) {
+        json_object_foreach (first, key, value) {
             const json_t *v = json_object_get(entry, key);
             char text[32];
-            if (json_is_integer(v)) snprintf(text, sizeof text, "%lld", (long long)json_integer_value(v));
+            if (json_is_integer(v))
+                snprintf(text, sizeof text, "%lld", (long long)json_integer_value(v));
             else snprintf(text, sizeof text, "%.6g", json_number_value(v));
-            json_array_append_new(row, json_string(json_is_string(v) ? json_string_value(v)
-                                                   : json_is_number(v) ? text : ""));
+            json_array_append_new(row, json_string(json_is_string(v)   ? json_string_value(v)
+                                                   : json_is_number(v) ? text
+                                                                       : ""));
         }
         json_array_append_new(rows, row);
     }
     return json_pack("{s:o, s:o}", "columns", columns, "rows", rows);
 }
 
-static int print_list(const struct settings *s, enum pith_status (*get)(char **, struct pith_error *))
+static int print_list(const struct settings *s,
+                      enum pith_status (*get)(char **, struct pith_error *))
 {
     struct pith_error err = {0};
     char *report = NULL, *rendered = NULL, *text = NULL;

@@ -24,19 +24,23 @@ static const struct option options[] = {
     {"recipe", 'r', OPTION_TEXT, AT(recipe), "NAME",
      "a named recipe ('pith recipes' lists them) or a .json file (default awq)"},
     {"weights", 0, OPTION_TEXT, AT(weights), "GRID",
-     "grid for the weights, such as int4:g128, int3:g64:asym, int8:channel (default: the recipe's)"},
-    {"acts", 0, OPTION_TEXT, AT(acts), "GRID", "grid for the activations, or none (default: the recipe's)"},
+     "grid for the weights, such as int4:g128, int3:g64:asym, int8:channel (default: the "
+     "recipe's)"},
+    {"acts", 0, OPTION_TEXT, AT(acts), "GRID",
+     "grid for the activations, or none (default: the recipe's)"},
     {"kv", 0, OPTION_TEXT, AT(kv), "GRID", "KV-cache format, or none (default: the recipe's)"},
     {"transform", 0, OPTION_TEXT, AT(transform), "NAME", "none or awq (default: the recipe's)"},
     {"split", 0, OPTION_TEXT, AT(split), "NAME", "none (default: the recipe's)"},
     {"round", 0, OPTION_TEXT, AT(round), "NAME", "nearest or gptq (default: the recipe's)"},
     {"ignore", 0, OPTION_LIST, AT(ignore), "PATTERN",
-     "linears to leave alone, by whole name or its last parts, with * and ?; may repeat. lm_head is always"
+     "linears to leave alone, by whole name or its last parts, with * and ?; may repeat. lm_head "
+     "is always"
      " left alone: it is small, and its errors go straight into the logits"},
     {"override", 0, OPTION_LIST, AT(overrides), "PATTERN=GRID",
      "another grid for some linears; may repeat, the last match counts"},
     {"calib", 0, OPTION_LIST, AT(calib), "FILE",
-     "calibration text, or .jsonl with \"text\" or \"messages\"; may repeat (default: the text that ships)"},
+     "calibration text, or .jsonl with \"text\" or \"messages\"; may repeat (default: the text "
+     "that ships)"},
     {"calib-tokens", 0, OPTION_COUNT, AT(calib_tokens), "N", "how much of it (default 131072)"},
     {"seq-len", 0, OPTION_COUNT, AT(seq_len), "N",
      "in windows of what length (default 2048, never more than the model's context)"},
@@ -44,12 +48,15 @@ static const struct option options[] = {
      "compressed-tensors, gptq or awq (default: the recipe's)"},
     {"memory", 0, OPTION_SIZE, AT(memory), "SIZE",
      "a hard ceiling, such as 6G; refused at once when it cannot be met (default: no limit)"},
-    {"max-shard", 0, OPTION_SIZE, AT(max_shard), "SIZE", "largest file to write (default 5000000000)"},
+    {"max-shard", 0, OPTION_SIZE, AT(max_shard), "SIZE",
+     "largest file to write (default 5000000000)"},
     {"rehearse", 0, OPTION_FLAG, AT(rehearse), NULL,
      "do one block only, then tell time, memory, size and error to expect for the whole"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
-     "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, with :tp=N; may repeat"},
-    {"resume", 0, OPTION_FLAG, AT(resume), NULL, "go on with an interrupted run of the same command"},
+     "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, with :tp=N; "
+     "may repeat"},
+    {"resume", 0, OPTION_FLAG, AT(resume), NULL,
+     "go on with an interrupted run of the same command"},
 };
 
 static void defaults(void *settings)
@@ -73,7 +80,7 @@ static void print_worst(const json_t *linears)
     const json_t *l, *worst = NULL;
     size_t i;
     double before = 0, after = 0;
-    json_array_foreach(linears, i, l) {
+    json_array_foreach (linears, i, l) {
         if (!worst || number(l, "relative_error") > number(worst, "relative_error")) worst = l;
         before += number(l, "loss_nearest");
         after += number(l, "loss");
@@ -93,7 +100,8 @@ static void print_result(const char *out, const json_t *j)
     format_bytes(number(sizes, "output_bytes"), out_size);
     format_seconds(number(timing, "seconds"), time);
     format_bytes(number(timing, "peak_resident_bytes"), peak);
-    printf("%s%s%s: every tensor accounted for, written, read back and compared\n", bold(), out, plain());
+    printf("%s%s%s: every tensor accounted for, written, read back and compared\n", bold(), out,
+           plain());
     printf("  recipe           %s, %s\n",
            json_string_value(json_object_get(json_object_get(j, "recipe"), "name")),
            json_string_value(json_object_get(j, "container")));
@@ -114,12 +122,13 @@ static void print_rehearsal(const json_t *j)
     printf("rehearsed block 1 of %d; for the whole model expect:\n", (int)number(j, "blocks"));
     printf("  time             %s (%s a block)\n", all, block);
     printf("  memory           %s at most\n", memory);
-    printf("  size             %s, %.3f bits per weight in the linears\n", size, number(j, "bits_per_weight"));
+    printf("  size             %s, %.3f bits per weight in the linears\n", size,
+           number(j, "bits_per_weight"));
     printf("  error            %.4f relative on average\n", number(j, "relative_error"));
 }
 
-/* The ceiling is kept by the kernel too: an allocation beyond it fails, and the run ends with a clear error
- * and a resumable output. */
+/* The ceiling is kept by the kernel too: an allocation beyond it fails, and the run ends with a
+ * clear error and a resumable output. */
 static void limit_memory(uint64_t bytes)
 {
     struct rlimit limit;
@@ -195,8 +204,10 @@ static int run(void *settings, const struct text_list *operands)
         meter_end(&meter);
         rc = report_failure(&err);
         if (rc == EXIT_INTERRUPTED && !s->rehearse)
-            fprintf(stderr, "What is done is kept in %s.partial; repeat the command with --resume to go on.\n",
-                    s->out);
+            fprintf(
+                stderr,
+                "What is done is kept in %s.partial; repeat the command with --resume to go on.\n",
+                s->out);
     }
     pith_text_free(report);
     pith_context_free(&context);
@@ -207,17 +218,22 @@ const struct command command_quantize = {
     .name = "quantize",
     .summary = "make a quantized checkpoint from a full-precision one",
     .operands = "MODEL -o DIR [options]",
-    .examples = "  pith quantize Llama-3.2-1B -o out\n"
-                "  pith quantize Llama-3.2-1B -o out -r gptq --for vllm:tp=2\n"
-                "  pith quantize Llama-3.2-1B -o out -r gptq --weights int3:g64 --override 'down_proj=int4:g64'\n"
-                "  pith quantize Llama-3.2-1B -o out -r rtn --weights int8:channel --ignore 'layers.0.*'\n"
-                "  pith quantize Llama-3.2-1B -o out -r awq+gptq --calib chats.jsonl --memory 6G --rehearse\n",
-    .details = "GRID is FORMAT[:GRANULARITY][:asym][:mse]: int2 to int8; channel, tensor or g128 (groups of\n"
-               "128 inputs); asym adds zero points; mse searches the range with the least error.\n"
-               "\n"
-               "Embeddings and the head stay in the model's precision. The input is never changed.\n"
-               "Work goes to DIR.partial; DIR appears when it is whole. A run that was interrupted or\n"
-               "killed is continued by the same command with --resume, to the same bytes.\n",
+    .examples =
+        "  pith quantize Llama-3.2-1B -o out\n"
+        "  pith quantize Llama-3.2-1B -o out -r gptq --for vllm:tp=2\n"
+        "  pith quantize Llama-3.2-1B -o out -r gptq --weights int3:g64 --override "
+        "'down_proj=int4:g64'\n"
+        "  pith quantize Llama-3.2-1B -o out -r rtn --weights int8:channel --ignore 'layers.0.*'\n"
+        "  pith quantize Llama-3.2-1B -o out -r awq+gptq --calib chats.jsonl --memory 6G "
+        "--rehearse\n",
+    .details =
+        "GRID is FORMAT[:GRANULARITY][:asym][:mse]: int2 to int8; channel, tensor or g128 (groups "
+        "of\n"
+        "128 inputs); asym adds zero points; mse searches the range with the least error.\n"
+        "\n"
+        "Embeddings and the head stay in the model's precision. The input is never changed.\n"
+        "Work goes to DIR.partial; DIR appears when it is whole. A run that was interrupted or\n"
+        "killed is continued by the same command with --resume, to the same bytes.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

@@ -19,8 +19,10 @@ struct settings {
 static const struct option options[] = {
     {"prompt", 'p', OPTION_TEXT, AT(prompt), "TEXT", "text to continue (default: standard input)"},
     {"tokens", 'n', OPTION_COUNT, AT(tokens), "N", "tokens to generate at most (default 128)"},
-    {"temperature", 0, OPTION_REAL, AT(temperature), "T", "0: always the likeliest token (default 0)"},
-    {"top-p", 0, OPTION_REAL, AT(top_p), "P", "only the likeliest tokens that together reach P (default 1)"},
+    {"temperature", 0, OPTION_REAL, AT(temperature), "T",
+     "0: always the likeliest token (default 0)"},
+    {"top-p", 0, OPTION_REAL, AT(top_p), "P",
+     "only the likeliest tokens that together reach P (default 1)"},
     {"top-k", 0, OPTION_COUNT, AT(top_k), "K", "only the K likeliest tokens (default: all)"},
 };
 

@@ -14,21 +14,24 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"against", 0, OPTION_TEXT, AT(against), "MODEL", "the original: nothing may be missing or further off"},
+    {"against", 0, OPTION_TEXT, AT(against), "MODEL",
+     "the original: nothing may be missing or further off"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
-     "check that engine's loading rules: vllm, sglang, trtllm, transformers, llama.cpp, with :tp=N; may repeat"},
+     "check that engine's loading rules: vllm, sglang, trtllm, transformers, llama.cpp, with "
+     ":tp=N; may repeat"},
 };
 
 static void print_report(const json_t *j)
 {
     const json_t *line;
     size_t i;
-    json_array_foreach(json_object_get(j, "checks"), i, line)
+    json_array_foreach (json_object_get(j, "checks"), i, line)
         printf("  %-3s %s\n", json_is_true(json_object_get(line, "ok")) ? "ok" : "NO",
                json_string_value(json_object_get(line, "what")));
-    json_array_foreach(json_object_get(j, "problems"), i, line) {
+    json_array_foreach (json_object_get(j, "problems"), i, line) {
         if (i == 20) {
-            printf("  ... and %zu more (--json lists all)\n", json_array_size(json_object_get(j, "problems")) - i);
+            printf("  ... and %zu more (--json lists all)\n",
+                   json_array_size(json_object_get(j, "problems")) - i);
             break;
         }
         printf("  problem: %s\n", json_string_value(line));
@@ -57,7 +60,8 @@ static int run(void *settings, const struct text_list *operands)
         printf("%s\n", report);
     } else if (report && !s->common.quiet) {
         json_t *j = json_loads(report, 0, NULL);
-        printf("%s%s%s: %s\n", bold(), o.model, plain(), status == PITH_OK ? "verified" : "NOT as it should be");
+        printf("%s%s%s: %s\n", bold(), o.model, plain(),
+               status == PITH_OK ? "verified" : "NOT as it should be");
         if (j) print_report(j);
         json_decref(j);
     }
@@ -73,8 +77,9 @@ const struct command command_verify = {
     .operands = "DIR [options]",
     .examples = "  pith verify out\n"
                 "  pith verify out --against Llama-3.2-1B --for vllm:tp=2 --for transformers\n",
-    .details = "Checks every tensor against pith.json: present, nothing unknown, hashes, no NaN, the\n"
-               "dequantized weights as the quantizer meant them. Exit status 1 if anything is off.\n",
+    .details =
+        "Checks every tensor against pith.json: present, nothing unknown, hashes, no NaN, the\n"
+        "dequantized weights as the quantizer meant them. Exit status 1 if anything is off.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

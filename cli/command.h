@@ -1,5 +1,5 @@
-/* cli/command.h: a command is a table of options and a function; parsing, --help, the man page and the
- * check that documentation is current all read the table. The program sees only <pith/...>. */
+/* cli/command.h: a command is a table of options and a function; parsing, --help, the man page and
+ * the check that documentation is current all read the table. The program sees only <pith/...>. */
 #ifndef PITH_CLI_COMMAND_H
 #define PITH_CLI_COMMAND_H
 
@@ -28,12 +28,12 @@ struct text_list {
 };
 
 struct option {
-    const char *name;   /* "calib-tokens" */
-    char letter;        /* 'o', or 0 */
+    const char *name; /* "calib-tokens" */
+    char letter;      /* 'o', or 0 */
     enum option_type type;
-    size_t offset;      /* of the value in the command's settings */
-    const char *arg;    /* "N"; NULL for flags */
-    const char *help;   /* what it does, with its default */
+    size_t offset;    /* of the value in the command's settings */
+    const char *arg;  /* "N"; NULL for flags */
+    const char *help; /* what it does, with its default */
 };
 
 /* What every command understands. First member of each command's settings. */
@@ -45,9 +45,9 @@ struct common {
 
 struct command {
     const char *name, *summary;
-    const char *operands;   /* "MODEL -o OUT" */
-    const char *details;    /* paragraphs for --help, or NULL */
-    const char *examples;   /* lines for --help */
+    const char *operands; /* "MODEL -o OUT" */
+    const char *details;  /* paragraphs for --help, or NULL */
+    const char *examples; /* lines for --help */
     const struct option *options;
     size_t option_count;
     size_t settings_size;
@@ -60,8 +60,8 @@ extern const struct option common_options[];
 extern const size_t common_option_count;
 const struct command *const *commands(size_t *count);
 
-/* Parses argv (after the command's name) into settings and operands. Returns EXIT_DONE or EXIT_USAGE, with
- * the reason on standard error. */
+/* Parses argv (after the command's name) into settings and operands. Returns EXIT_DONE or
+ * EXIT_USAGE, with the reason on standard error. */
 int parse_options(const struct command *c, int argc, char **argv, void *settings,
                   struct text_list *operands);
 void free_options(const struct command *c, void *settings, struct text_list *operands);
@@ -73,7 +73,8 @@ void print_man(void);
 /* The name nearest to `text` among `count`, or NULL when none is near. */
 const char *nearest(const char *text, const char *const *names, size_t count);
 
-/* --- what commands share --------------------------------------------------------------------------- */
+/* --- what commands share
+ * --------------------------------------------------------------------------- */
 
 /* Says an error on standard error and gives the exit status that belongs to it. */
 int report_failure(const struct pith_error *err);

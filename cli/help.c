@@ -44,8 +44,8 @@ static void print_option(const struct option *o)
 
 void print_help(const struct command *c)
 {
-    printf("pith %s: %s\n\nusage: pith %s %s\n\nexamples:\n%s", c->name, c->summary, c->name, c->operands,
-           c->examples);
+    printf("pith %s: %s\n\nusage: pith %s %s\n\nexamples:\n%s", c->name, c->summary, c->name,
+           c->operands, c->examples);
     if (c->option_count) printf("\noptions:\n");
     for (size_t i = 0; i < c->option_count; i++) print_option(&c->options[i]);
     printf("\noptions of every command:\n");
@@ -58,7 +58,8 @@ void print_overview(void)
     size_t count;
     const struct command *const *list = commands(&count);
     printf("pith %s: a language model in fewer bits, with proof of what it cost\n\n"
-           "usage: pith COMMAND [options]\n\ncommands:\n", pith_version());
+           "usage: pith COMMAND [options]\n\ncommands:\n",
+           pith_version());
     for (size_t i = 0; i < count; i++) printf("  %-10s %s\n", list[i]->name, list[i]->summary);
     printf("\nfirst steps:\n"
            "  pith quantize MODEL -o OUT        quantize a checkpoint folder (recipe: awq)\n"
@@ -99,13 +100,15 @@ void print_man(void)
     const struct command *const *list = commands(&count);
     printf(".TH PITH 1 \"\" \"pith %s\" \"User Commands\"\n.SH NAME\n"
            "pith \\- a language model in fewer bits, with proof of what it cost\n"
-           ".SH SYNOPSIS\n.B pith\nCOMMAND [options]\n.SH COMMANDS\n", pith_version());
+           ".SH SYNOPSIS\n.B pith\nCOMMAND [options]\n.SH COMMANDS\n",
+           pith_version());
     for (size_t i = 0; i < count; i++) {
         const struct command *c = list[i];
         printf(".SS pith %s ", c->name);
         print_roff(c->operands);
         printf("\n");
-        for (const char *p = c->summary; *p; p++) putchar(p == c->summary ? toupper((unsigned char)*p) : *p);
+        for (const char *p = c->summary; *p; p++)
+            putchar(p == c->summary ? toupper((unsigned char)*p) : *p);
         printf(".\n");
         print_man_options(c->options, c->option_count);
         printf(".PP\nExamples:\n.PP\n.nf\n");
@@ -119,6 +122,8 @@ void print_man(void)
     }
     printf(".SH OPTIONS OF EVERY COMMAND\n");
     print_man_options(common_options, common_option_count);
-    printf(".SH EXIT STATUS\n0 done; 1 failed, the message says what, where and what to do; 2 wrong usage;\n"
-           "130 interrupted.\n.SH ENVIRONMENT\n.TP\nNO_COLOR\nNo colours when set and not empty.\n");
+    printf(
+        ".SH EXIT STATUS\n0 done; 1 failed, the message says what, where and what to do; 2 wrong "
+        "usage;\n"
+        "130 interrupted.\n.SH ENVIRONMENT\n.TP\nNO_COLOR\nNo colours when set and not empty.\n");
 }

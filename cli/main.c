@@ -56,7 +56,8 @@ static int run_command(const struct command *c, int argc, char **argv)
     return rc;
 }
 
-/* Output that could not be written (a full disk behind a redirection) must not look like success. */
+/* Output that could not be written (a full disk behind a redirection) must not look like success.
+ */
 static int finish(int rc)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) return rc;

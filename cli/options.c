@@ -11,10 +11,12 @@
 const struct option common_options[] = {
     {"json", 0, OPTION_FLAG, offsetof(struct common, json), NULL,
      "print one JSON object on standard output and nothing else there"},
-    {"quiet", 'q', OPTION_FLAG, offsetof(struct common, quiet), NULL, "no progress and no messages"},
+    {"quiet", 'q', OPTION_FLAG, offsetof(struct common, quiet), NULL,
+     "no progress and no messages"},
     {"threads", 't', OPTION_COUNT, offsetof(struct common, threads), "N",
      "threads to use (default: all CPUs); results do not depend on it"},
-    {"seed", 0, OPTION_COUNT, offsetof(struct common, seed), "N", "seed of everything random (default 0)"},
+    {"seed", 0, OPTION_COUNT, offsetof(struct common, seed), "N",
+     "seed of everything random (default 0)"},
     {"cpu", 0, OPTION_TEXT, offsetof(struct common, cpu), "NAME",
      "instruction set: scalar, avx2, avx512, neon, auto (default auto)"},
     {"help", 'h', OPTION_FLAG, offsetof(struct common, help), NULL, "show this help"},
@@ -62,11 +64,13 @@ static const struct option *option_at(const struct command *c, size_t i)
     return i < c->option_count ? &c->options[i] : &common_options[i - c->option_count];
 }
 
-static const struct option *find(const struct command *c, const char *name, size_t length, char letter)
+static const struct option *find(const struct command *c, const char *name, size_t length,
+                                 char letter)
 {
     for (size_t i = 0; i < c->option_count + common_option_count; i++) {
         const struct option *o = option_at(c, i);
-        if (letter ? o->letter == letter : strlen(o->name) == length && strncmp(o->name, name, length) == 0)
+        if (letter ? o->letter == letter
+                   : strlen(o->name) == length && strncmp(o->name, name, length) == 0)
             return o;
     }
     return NULL;
@@ -141,9 +145,18 @@ static int store(const struct command *c, const struct option *o, const char *va
     case OPTION_FLAG: *(bool *)at = true; break;
     case OPTION_TEXT: *(const char **)at = value; break;
     case OPTION_LIST: good = add_text((struct text_list *)(void *)at, value); break;
-    case OPTION_COUNT: good = parse_count(value, (size_t *)(void *)at); wanted = "a whole number"; break;
-    case OPTION_SIZE: good = parse_size(value, (uint64_t *)(void *)at); wanted = "a size such as 6G"; break;
-    case OPTION_REAL: good = parse_real(value, (double *)(void *)at); wanted = "a number"; break;
+    case OPTION_COUNT:
+        good = parse_count(value, (size_t *)(void *)at);
+        wanted = "a whole number";
+        break;
+    case OPTION_SIZE:
+        good = parse_size(value, (uint64_t *)(void *)at);
+        wanted = "a size such as 6G";
+        break;
+    case OPTION_REAL:
+        good = parse_real(value, (double *)(void *)at);
+        wanted = "a number";
+        break;
     }
     if (good) return EXIT_DONE;
     fprintf(stderr, "pith %s: --%s %s: expected %s\n", c->name, o->name, value, wanted);
@@ -195,9 +208,11 @@ int parse_options(const struct command *c, int argc, char **argv, void *settings
     if (((const struct common *)settings)->help) return EXIT_DONE;
     if (operands->count < c->min_operands || operands->count > c->max_operands) {
         if (operands->count > c->max_operands)
-            fprintf(stderr, "pith %s: unexpected argument '%s'\n", c->name, operands->item[c->max_operands]);
+            fprintf(stderr, "pith %s: unexpected argument '%s'\n", c->name,
+                    operands->item[c->max_operands]);
         else fprintf(stderr, "pith %s: an argument is missing\n", c->name);
-        fprintf(stderr, "usage: pith %s %s\nTry 'pith %s --help'.\n", c->name, c->operands, c->name);
+        fprintf(stderr, "usage: pith %s %s\nTry 'pith %s --help'.\n", c->name, c->operands,
+                c->name);
         return EXIT_USAGE;
     }
     return EXIT_DONE;

@@ -113,7 +113,8 @@ static int on_progress(void *ctx, const char *what, double done, double total)
     char left[32] = "", elapsed[32], text[96];
     format_seconds(t - m->started, elapsed);
     if (fraction > 0.005) format_seconds((t - m->started) * (1 - fraction) / fraction, left);
-    snprintf(text, sizeof text, "%s%s%s%s", elapsed, left[0] ? ", " : "", left, left[0] ? " left" : "");
+    snprintf(text, sizeof text, "%s%s%s%s", elapsed, left[0] ? ", " : "", left,
+             left[0] ? " left" : "");
     if (m->terminal) draw_bar(m, fraction, text);
     else fprintf(stderr, "%s: %d%% (%s)\n", m->what, (int)(fraction * 100), text);
     m->shown = true;
@@ -149,7 +150,8 @@ int make_context(const struct common *common, struct pith_context **out)
         fprintf(stderr, "pith: --threads %zu: at most 1024\n", common->threads);
         return EXIT_USAGE;
     }
-    if (pith_context_new((unsigned)common->threads, common->cpu, out, &err) == PITH_OK) return EXIT_DONE;
+    if (pith_context_new((unsigned)common->threads, common->cpu, out, &err) == PITH_OK)
+        return EXIT_DONE;
     report_failure(&err);
     return err.status == PITH_ARG ? EXIT_USAGE : EXIT_FAILED;
 }

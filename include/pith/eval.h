@@ -25,13 +25,15 @@ struct pith_eval_options {
 };
 void pith_eval_defaults(struct pith_eval_options *options);
 
-/* Measures. *report is JSON with the keys that the command line documents; free it with pith_text_free().
- * With one text its result stands at the top level; "texts" and "tasks" list all. */
+/* Measures. *report is JSON with the keys that the command line documents; free it with
+ * pith_text_free(). With one text its result stands at the top level; "texts" and "tasks" list all.
+ */
 enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_options *options,
                            char **report, struct pith_error *err);
 
 /* Measures several models on the same texts and tasks, each against the first, which is read once.
- * `options->model` and `baseline` are ignored. *report: {"baseline", "models": [as of pith_eval()]}. */
+ * `options->model` and `baseline` are ignored. *report: {"baseline", "models": [as of
+ * pith_eval()]}. */
 enum pith_status pith_compare(struct pith_context *context, const struct pith_list *models,
                               const struct pith_eval_options *options, char **report,
                               struct pith_error *err);

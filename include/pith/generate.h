@@ -12,7 +12,8 @@
 extern "C" {
 #endif
 
-/* A loaded model with its tokenizer. Borrows the context, which must outlive it; one call at a time. */
+/* A loaded model with its tokenizer. Borrows the context, which must outlive it; one call at a
+ * time. */
 struct pith_engine;
 
 /* Loads a checkpoint folder. On success the caller owns *out. */
@@ -22,23 +23,25 @@ enum pith_status pith_engine_open(struct pith_context *context, const char *mode
 void pith_engine_close(struct pith_engine **engine);
 
 struct pith_generate_options {
-    const char *prompt;  /* UTF-8; BOS is put in front where the tokenizer says so */
-    size_t max_tokens;   /* default 128; ends earlier at EOS or at the model's context */
-    float temperature;   /* 0 (default): greedy */
-    uint32_t top_k;      /* 0: no limit */
-    float top_p;         /* 1: no limit */
+    const char *prompt; /* UTF-8; BOS is put in front where the tokenizer says so */
+    size_t max_tokens;  /* default 128; ends earlier at EOS or at the model's context */
+    float temperature;  /* 0 (default): greedy */
+    uint32_t top_k;     /* 0: no limit */
+    float top_p;        /* 1: no limit */
     uint64_t seed;
-    /* Receives the text as it comes, whole UTF-8 characters; return nonzero to stop. NULL: not wanted. */
+    /* Receives the text as it comes, whole UTF-8 characters; return nonzero to stop. NULL: not
+     * wanted. */
     int (*text)(void *ctx, const char *piece, size_t size);
     void *ctx;
 };
 void pith_generate_defaults(struct pith_generate_options *options);
 
-/* Continues the prompt. *report (when not NULL) is JSON: {"text", "prompt_tokens", "generated_tokens",
- * "finish_reason": "stop"|"length"|"interrupted", "seconds_prompt", "seconds_generate",
- * "tokens_per_second"}; free it with pith_text_free(). */
-enum pith_status pith_generate(struct pith_engine *engine, const struct pith_generate_options *options,
-                               char **report, struct pith_error *err);
+/* Continues the prompt. *report (when not NULL) is JSON: {"text", "prompt_tokens",
+ * "generated_tokens", "finish_reason": "stop"|"length"|"interrupted", "seconds_prompt",
+ * "seconds_generate", "tokens_per_second"}; free it with pith_text_free(). */
+enum pith_status pith_generate(struct pith_engine *engine,
+                               const struct pith_generate_options *options, char **report,
+                               struct pith_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
-/* pith/inspect.h: what is in a checkpoint, and what this library knows. All reports are JSON text; free
- * them with pith_text_free(). */
+/* pith/inspect.h: what is in a checkpoint, and what this library knows. All reports are JSON text;
+ * free them with pith_text_free(). */
 #ifndef PITH_INSPECT_H
 #define PITH_INSPECT_H
 
@@ -9,10 +9,10 @@
 extern "C" {
 #endif
 
-/* The tensors of a checkpoint: {"architecture", "container", "parameters", "bytes", "bits_per_weight",
- * "tensors": [{"name", "dtype", "shape", "bytes", "grid"?, "bits_per_weight"?, "min", "max", "mean", "std",
- * "kurtosis", "outliers"}]}. outliers is the fraction of values beyond 6 standard deviations. Statistics are
- * left out when `statistics` is 0. */
+/* The tensors of a checkpoint: {"architecture", "container", "parameters", "bytes",
+ * "bits_per_weight", "tensors": [{"name", "dtype", "shape", "bytes", "grid"?, "bits_per_weight"?,
+ * "min", "max", "mean", "std", "kurtosis", "outliers"}]}. outliers is the fraction of values beyond
+ * 6 standard deviations. Statistics are left out when `statistics` is 0. */
 enum pith_status pith_inspect(struct pith_context *context, const char *model, int statistics,
                               char **report, struct pith_error *err);
 
@@ -22,7 +22,8 @@ enum pith_status pith_recipes_json(char **report, struct pith_error *err);
 /* {"containers", "engines", "architectures", "transforms", "splits", "rounders", "tokenizers"} */
 enum pith_status pith_features_json(char **report, struct pith_error *err);
 
-/* Renders a table as text. `table`: JSON {"columns": [{"name", "align": "left"|"right"}], "rows": [[text,
+/* Renders a table as text. `table`: JSON {"columns": [{"name", "align": "left"|"right"}], "rows":
+ * [[text,
  * ...], ...]}. format: "text", "markdown", "csv". */
 enum pith_status pith_table_render(const char *table, const char *format, char **text,
                                    struct pith_error *err);

@@ -6,9 +6,10 @@
 extern "C" {
 #endif
 
-/* Called now and then by a long call, always from the thread that made the call. `what` is a short phrase
- * ("block 3 of 32: gptq"), done and total are in a unit that grows evenly with time (total 0: unknown).
- * Return nonzero to stop the call, which then cleans up and returns PITH_INTERRUPTED. */
+/* Called now and then by a long call, always from the thread that made the call. `what` is a short
+ * phrase
+ * ("block 3 of 32: gptq"), done and total are in a unit that grows evenly with time (total 0:
+ * unknown). Return nonzero to stop the call, which then cleans up and returns PITH_INTERRUPTED. */
 typedef int pith_progress_fn(void *ctx, const char *what, double done, double total);
 
 struct pith_progress {

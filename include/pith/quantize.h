@@ -22,38 +22,40 @@ struct pith_list {
 
 /* What to make. Start from pith_quantize_defaults(); NULL text means the recipe's choice. */
 struct pith_quantize_options {
-    const char *model;           /* folder of the checkpoint; never written to */
-    const char *out;             /* folder to make; must not exist. Work happens in "<out>.partial" */
-    const char *recipe;          /* a name of pith_recipes_json(), or a .json file; default "awq" */
+    const char *model;  /* folder of the checkpoint; never written to */
+    const char *out;    /* folder to make; must not exist. Work happens in "<out>.partial" */
+    const char *recipe; /* a name of pith_recipes_json(), or a .json file; default "awq" */
     const char *weights, *acts, *kv, *transform, *split, *round; /* override one stage each */
-    struct pith_list ignore;     /* patterns of linears left alone, beside lm_head */
-    struct pith_list overrides;  /* "PATTERN=GRID"; the last that matches counts */
-    struct pith_list calib;      /* calibration files; none: the text that ships */
-    size_t calib_tokens;         /* default 131072 */
-    size_t seq_len;              /* default 2048, at most the model's context */
-    const char *container;       /* NULL: the recipe's */
-    uint64_t memory;             /* bytes that may be used, 0: no limit */
-    uint64_t max_shard;          /* bytes of a file, default 5,000,000,000 */
-    bool rehearse;               /* do one block, report what the whole would take, leave nothing */
-    struct pith_list targets;    /* "vllm:tp=2": engines whose rules are checked first */
-    bool resume;                 /* go on with "<out>.partial" */
+    struct pith_list ignore;    /* patterns of linears left alone, beside lm_head */
+    struct pith_list overrides; /* "PATTERN=GRID"; the last that matches counts */
+    struct pith_list calib;     /* calibration files; none: the text that ships */
+    size_t calib_tokens;        /* default 131072 */
+    size_t seq_len;             /* default 2048, at most the model's context */
+    const char *container;      /* NULL: the recipe's */
+    uint64_t memory;            /* bytes that may be used, 0: no limit */
+    uint64_t max_shard;         /* bytes of a file, default 5,000,000,000 */
+    bool rehearse;              /* do one block, report what the whole would take, leave nothing */
+    struct pith_list targets;   /* "vllm:tp=2": engines whose rules are checked first */
+    bool resume;                /* go on with "<out>.partial" */
     uint64_t seed;
     struct pith_progress progress;
 };
 void pith_quantize_defaults(struct pith_quantize_options *options);
 
-/* Quantizes. On success *report (when not NULL) is the JSON text of pith.json, or of the rehearsal; free
- * it with pith_text_free(). A run that fails, is interrupted or killed leaves "<out>.partial", from which
- * the same call with `resume` continues to the same bytes; `out` appears only when it is whole.
+/* Quantizes. On success *report (when not NULL) is the JSON text of pith.json, or of the rehearsal;
+ * free it with pith_text_free(). A run that fails, is interrupted or killed leaves "<out>.partial",
+ * from which the same call with `resume` continues to the same bytes; `out` appears only when it is
+ * whole.
  *
  * PITH_ARG          options that make no sense together, `out` exists
  * PITH_UNSUPPORTED  a grid that the container or a target cannot hold; nothing was written
  * PITH_LIMIT        `memory` cannot be met; nothing was written
  * PITH_FORMAT       the input is damaged; PITH_IO: a file cannot be read or written
- * PITH_NUMERIC      weights or statistics that are not finite or cannot be solved; never papered over
- * PITH_MISMATCH     what was read back differs from what was meant */
-enum pith_status pith_quantize(struct pith_context *context, const struct pith_quantize_options *options,
-                               char **report, struct pith_error *err);
+ * PITH_NUMERIC      weights or statistics that are not finite or cannot be solved; never papered
+ * over PITH_MISMATCH     what was read back differs from what was meant */
+enum pith_status pith_quantize(struct pith_context *context,
+                               const struct pith_quantize_options *options, char **report,
+                               struct pith_error *err);
 
 /* What to verify. */
 struct pith_verify_options {
@@ -63,13 +65,15 @@ struct pith_verify_options {
     struct pith_progress progress;
 };
 
-/* Checks every tensor of a checkpoint against pith.json: accounted for, nothing missing or unknown, hashes,
- * sizes, no NaN, dequantized weights as the quantizer meant them; with `against`, that nothing was lost
- * from the original and that each linear is as close to it as pith.json says; the engines' rules. *report
- * (when not NULL) is JSON: {"ok", "checks": [...], "problems": [...]}; given on PITH_OK and PITH_MISMATCH.
- * PITH_MISMATCH when anything is off; err then tells the first problem. */
-enum pith_status pith_verify(struct pith_context *context, const struct pith_verify_options *options,
-                             char **report, struct pith_error *err);
+/* Checks every tensor of a checkpoint against pith.json: accounted for, nothing missing or unknown,
+ * hashes, sizes, no NaN, dequantized weights as the quantizer meant them; with `against`, that
+ * nothing was lost from the original and that each linear is as close to it as pith.json says; the
+ * engines' rules. *report (when not NULL) is JSON: {"ok", "checks": [...], "problems": [...]};
+ * given on PITH_OK and PITH_MISMATCH. PITH_MISMATCH when anything is off; err then tells the first
+ * problem. */
+enum pith_status pith_verify(struct pith_context *context,
+                             const struct pith_verify_options *options, char **report,
+                             struct pith_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,8 @@
 /* pith/status.h: what every fallible call of libpith returns, and where the cause is told.
  *
- * A call returns PITH_OK or one of the codes below. The cause (what failed, in which file and tensor,
- * and what to do about it) is written to the caller's struct pith_error. Nothing in libpith prints,
- * exits or aborts. */
+ * A call returns PITH_OK or one of the codes below. The cause (what failed, in which file and
+ * tensor, and what to do about it) is written to the caller's struct pith_error. Nothing in libpith
+ * prints, exits or aborts. */
 #ifndef PITH_STATUS_H
 #define PITH_STATUS_H
 
@@ -11,16 +11,16 @@ extern "C" {
 #endif
 
 /* name, pinned number, text. Numbers are part of the ABI: never reuse one. */
-#define PITH_STATUS_MAP(X)                                        \
-    X(OK, 0, "no error")                                          \
-    X(NOMEM, 1, "out of memory")                                  \
-    X(IO, 2, "read or write failed")                              \
-    X(FORMAT, 3, "the file does not follow its format")           \
-    X(UNSUPPORTED, 4, "valid, but not supported by this version") \
-    X(ARG, 5, "invalid argument")                                 \
-    X(NUMERIC, 6, "the numbers do not allow a result")            \
-    X(INTERRUPTED, 7, "interrupted by the caller")                \
-    X(MISMATCH, 8, "verification found a difference")             \
+#define PITH_STATUS_MAP(X)                                                                         \
+    X(OK, 0, "no error")                                                                           \
+    X(NOMEM, 1, "out of memory")                                                                   \
+    X(IO, 2, "read or write failed")                                                               \
+    X(FORMAT, 3, "the file does not follow its format")                                            \
+    X(UNSUPPORTED, 4, "valid, but not supported by this version")                                  \
+    X(ARG, 5, "invalid argument")                                                                  \
+    X(NUMERIC, 6, "the numbers do not allow a result")                                             \
+    X(INTERRUPTED, 7, "interrupted by the caller")                                                 \
+    X(MISMATCH, 8, "verification found a difference")                                              \
     X(LIMIT, 9, "a limit set by the caller cannot be met")
 
 enum pith_status {

@@ -8,7 +8,8 @@ enum pith_status pith_context_new(unsigned threads, const char *cpu, struct pith
 {
     const int64_t mask = pith_cpu_mask(cpu ? cpu : "auto");
     if (mask < 0)
-        return pith_fail(err, PITH_ARG, "unknown instruction set \"%s\": one of scalar, avx2, avx512, neon, auto",
+        return pith_fail(err, PITH_ARG,
+                         "unknown instruction set \"%s\": one of scalar, avx2, avx512, neon, auto",
                          cpu);
     struct pith_context *c = pith_zalloc(1, sizeof *c);
     if (!c) return pith_fail_nomem(err, "a context");

@@ -13,7 +13,8 @@ struct pith_context {
     struct pith_backend *backend;
 };
 
-/* The text of a report for the caller, who owns it; takes the reference (NULL counts as out of memory). */
+/* The text of a report for the caller, who owns it; takes the reference (NULL counts as out of
+ * memory). */
 enum pith_status pith_report_text(json_t *report, char **text, struct pith_error *err);
 
 #endif

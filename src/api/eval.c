@@ -37,7 +37,8 @@ static enum pith_status check(struct measurement *m, struct pith_error *err)
 {
     const struct pith_eval_options *o = m->options;
     if (!pith_convention_find(o->convention, &m->convention))
-        return pith_fail(err, PITH_ARG, "unknown convention \"%s\": one of gptq, hf, llama.cpp", o->convention);
+        return pith_fail(err, PITH_ARG, "unknown convention \"%s\": one of gptq, hf, llama.cpp",
+                         o->convention);
     if (o->texts.count == 0 && o->tasks.count == 0)
         return pith_fail(err, PITH_ARG, "nothing to measure: give a text or a task file");
     return PITH_OK;
@@ -54,18 +55,19 @@ static size_t choose_window(const struct measurement *m)
 static json_t *text_report(const struct measurement *m, const char *path, size_t window,
                            const struct pith_text_result *t)
 {
-    json_t *j = json_pack(
-        "{s:s, s:f, s:f, s:f, s:f, s:I, s:I, s:s, s:I, s:f, s:f}", "text", path, "perplexity", t->perplexity,
-        "perplexity_se", t->perplexity_se, "nll", t->nll, "nll_se", t->nll_se, "tokens",
-        (json_int_t)t->tokens, "windows", (json_int_t)t->windows, "convention",
-        pith_convention_name(m->convention), "context", (json_int_t)window, "seconds", t->seconds,
-        "tokens_per_second", t->seconds > 0 ? (double)t->tokens / t->seconds : 0.0);
+    json_t *j = json_pack("{s:s, s:f, s:f, s:f, s:f, s:I, s:I, s:s, s:I, s:f, s:f}", "text", path,
+                          "perplexity", t->perplexity, "perplexity_se", t->perplexity_se, "nll",
+                          t->nll, "nll_se", t->nll_se, "tokens", (json_int_t)t->tokens, "windows",
+                          (json_int_t)t->windows, "convention", pith_convention_name(m->convention),
+                          "context", (json_int_t)window, "seconds", t->seconds, "tokens_per_second",
+                          t->seconds > 0 ? (double)t->tokens / t->seconds : 0.0);
     if (!j || !t->has_baseline) return j;
     json_t *b = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:[f,f], s:s}", "baseline_nll",
-                          t->baseline_nll, "kld_mean", t->kld_mean, "kld_median", t->kld_median, "kld_p99",
-                          t->kld_p99, "kld_max", t->kld_max, "top1_agreement", t->top1_agreement,
-                          "nll_delta", t->nll_delta, "nll_delta_ci95", t->nll_delta_ci95.lo,
-                          t->nll_delta_ci95.hi, "verdict", pith_verdict_name(t->verdict));
+                          t->baseline_nll, "kld_mean", t->kld_mean, "kld_median", t->kld_median,
+                          "kld_p99", t->kld_p99, "kld_max", t->kld_max, "top1_agreement",
+                          t->top1_agreement, "nll_delta", t->nll_delta, "nll_delta_ci95",
+                          t->nll_delta_ci95.lo, t->nll_delta_ci95.hi, "verdict",
+                          pith_verdict_name(t->verdict));
     json_object_update(j, b);
     json_decref(b);
     return j;
@@ -73,12 +75,14 @@ static json_t *text_report(const struct measurement *m, const char *path, size_t
 
 static json_t *task_report(const struct pith_task_result *t)
 {
-    json_t *j = json_pack("{s:s, s:I, s:f, s:[f,f]}", "name", t->name, "n", (json_int_t)t->n, "accuracy",
-                          t->accuracy, "accuracy_ci95", t->accuracy_ci95.lo, t->accuracy_ci95.hi);
+    json_t *j = json_pack("{s:s, s:I, s:f, s:[f,f]}", "name", t->name, "n", (json_int_t)t->n,
+                          "accuracy", t->accuracy, "accuracy_ci95", t->accuracy_ci95.lo,
+                          t->accuracy_ci95.hi);
     if (!j || !t->has_baseline) return j;
-    json_t *b = json_pack("{s:f, s:f, s:[f,f], s:f, s:s}", "baseline_accuracy", t->baseline_accuracy,
-                          "delta", t->delta, "delta_ci95", t->delta_ci95.lo, t->delta_ci95.hi, "mcnemar_p",
-                          t->mcnemar_p, "verdict", pith_verdict_name(t->verdict));
+    json_t *b = json_pack("{s:f, s:f, s:[f,f], s:f, s:s}", "baseline_accuracy",
+                          t->baseline_accuracy, "delta", t->delta, "delta_ci95", t->delta_ci95.lo,
+                          t->delta_ci95.hi, "mcnemar_p", t->mcnemar_p, "verdict",
+                          pith_verdict_name(t->verdict));
     json_object_update(j, b);
     json_decref(b);
     return j;
@@ -91,20 +95,28 @@ static enum pith_status measure_text(const struct measurement *m, const char *pa
     struct pith_ids ids = {0};
     struct pith_text_result result;
     PITH_TRY(pith_map_open(path, &map, err));
-    enum pith_status s = pith_tokenizer_encode(m->tokenizer, map.data ? (const char *)map.data : "", map.size,
-                                               true, &ids, err);
+    enum pith_status s = pith_tokenizer_encode(m->tokenizer, map.data ? (const char *)map.data : "",
+                                               map.size, true, &ids, err);
     pith_map_close(&map);
     const struct pith_text_job job = {
-        .backend = m->context->backend, .model = m->model, .baseline = m->baseline, .ids = ids.id,
-        .count = ids.count, .bos = pith_tokenizer_bos(m->tokenizer), .convention = m->convention,
-        .context = m->window, .stride = m->options->stride ? m->options->stride : m->window / 2,
-        .max_tokens = m->options->max_tokens, .progress = &m->options->progress,
+        .backend = m->context->backend,
+        .model = m->model,
+        .baseline = m->baseline,
+        .ids = ids.id,
+        .count = ids.count,
+        .bos = pith_tokenizer_bos(m->tokenizer),
+        .convention = m->convention,
+        .context = m->window,
+        .stride = m->options->stride ? m->options->stride : m->window / 2,
+        .max_tokens = m->options->max_tokens,
+        .progress = &m->options->progress,
     };
     if (s == PITH_OK) s = pith_eval_text(&job, &result, err);
     pith_ids_free(&ids);
     if (s != PITH_OK) return pith_fail_in(err, s, path);
     return json_array_append_new(texts, text_report(m, path, m->window, &result)) == 0
-               ? PITH_OK : pith_fail_nomem(err, path);
+               ? PITH_OK
+               : pith_fail_nomem(err, path);
 }
 
 static enum pith_status measure_task(const struct measurement *m, const char *path, json_t *tasks,
@@ -112,12 +124,17 @@ static enum pith_status measure_task(const struct measurement *m, const char *pa
 {
     struct pith_task_result result;
     const struct pith_task_job job = {
-        .backend = m->context->backend, .model = m->model, .baseline = m->baseline,
-        .tokenizer = m->tokenizer, .path = path, .limit = m->options->task_limit,
+        .backend = m->context->backend,
+        .model = m->model,
+        .baseline = m->baseline,
+        .tokenizer = m->tokenizer,
+        .path = path,
+        .limit = m->options->task_limit,
         .progress = &m->options->progress,
     };
     PITH_TRY(pith_eval_task(&job, &result, err));
-    return json_array_append_new(tasks, task_report(&result)) == 0 ? PITH_OK : pith_fail_nomem(err, path);
+    return json_array_append_new(tasks, task_report(&result)) == 0 ? PITH_OK
+                                                                   : pith_fail_nomem(err, path);
 }
 
 static enum pith_status measure_all(struct measurement *m, json_t *texts, json_t *tasks,
@@ -138,7 +155,8 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
                                       struct pith_error *err)
 {
     json_t *texts = json_array(), *tasks = json_array();
-    enum pith_status s = texts && tasks ? measure_all(m, texts, tasks, err) : pith_fail_nomem(err, dir);
+    enum pith_status s = texts && tasks ? measure_all(m, texts, tasks, err)
+                                        : pith_fail_nomem(err, dir);
     if (s == PITH_OK) {
         json_t *j = json_pack("{s:s, s:f, s:I}", "model", dir, "bits_per_weight",
                               pith_model_bits_per_weight(m->model), "bytes",
@@ -172,8 +190,8 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
     return s;
 }
 
-static enum pith_status compare_all(struct measurement *m, const struct pith_list *models, json_t *list,
-                                    struct pith_error *err)
+static enum pith_status compare_all(struct measurement *m, const struct pith_list *models,
+                                    json_t *list, struct pith_error *err)
 {
     struct pith_model *first = NULL;
     PITH_TRY(pith_tokenizer_open(models->item[0], &m->tokenizer, err));
@@ -184,7 +202,8 @@ static enum pith_status compare_all(struct measurement *m, const struct pith_lis
         m->model = first;
         if (i) s = load(models->item[i], &m->model, err);
         if (s == PITH_OK) s = measure_model(m, models->item[i], &one, err);
-        if (s == PITH_OK && json_array_append_new(list, one) != 0) s = pith_fail_nomem(err, "the report");
+        if (s == PITH_OK && json_array_append_new(list, one) != 0)
+            s = pith_fail_nomem(err, "the report");
         if (i) pith_model_close(m->model);
         m->model = NULL;
     }
@@ -193,15 +212,18 @@ static enum pith_status compare_all(struct measurement *m, const struct pith_lis
 }
 
 enum pith_status pith_compare(struct pith_context *context, const struct pith_list *models,
-                              const struct pith_eval_options *o, char **report, struct pith_error *err)
+                              const struct pith_eval_options *o, char **report,
+                              struct pith_error *err)
 {
     struct measurement m = {.context = context, .options = o};
     if (models->count < 2) return pith_fail(err, PITH_ARG, "at least two models are needed");
     enum pith_status s = check(&m, err);
     json_t *list = json_array();
-    if (s == PITH_OK) s = list ? compare_all(&m, models, list, err) : pith_fail_nomem(err, "the report");
     if (s == PITH_OK)
-        s = pith_report_text(json_pack("{s:s, s:O}", "baseline", models->item[0], "models", list), report, err);
+        s = list ? compare_all(&m, models, list, err) : pith_fail_nomem(err, "the report");
+    if (s == PITH_OK)
+        s = pith_report_text(json_pack("{s:s, s:O}", "baseline", models->item[0], "models", list),
+                             report, err);
     json_decref(list);
     pith_tokenizer_close(m.tokenizer);
     return s;

@@ -64,9 +64,11 @@ static enum pith_status prepare(struct generation *g, struct pith_error *err)
     enum { CHUNK = 256 };
     const struct pith_generate_options *o = g->options;
     const struct pith_shape *shape = &g->engine->model->shape;
-    PITH_TRY(pith_tokenizer_encode(g->engine->tokenizer, o->prompt, strlen(o->prompt), true, &g->prompt, err));
+    PITH_TRY(pith_tokenizer_encode(g->engine->tokenizer, o->prompt, strlen(o->prompt), true,
+                                   &g->prompt, err));
     if (g->prompt.count == 0)
-        return pith_fail(err, PITH_ARG, "the prompt is empty, and this tokenizer adds no BOS token");
+        return pith_fail(err, PITH_ARG,
+                         "the prompt is empty, and this tokenizer adds no BOS token");
     if (g->prompt.count >= shape->max_position)
         return pith_fail(err, PITH_ARG, "the prompt has %zu tokens; the model's context is %u",
                          g->prompt.count, shape->max_position);
@@ -76,13 +78,15 @@ static enum pith_status prepare(struct generation *g, struct pith_error *err)
     g->hidden = pith_alloc_aligned(g->chunk * shape->hidden, sizeof(float));
     g->logits = pith_alloc_aligned(shape->vocab, sizeof(float));
     if (!g->hidden || !g->logits) return pith_fail_nomem(err, "the logits");
-    PITH_TRY(pith_sampler_init(&g->sampler, shape->vocab, o->temperature, o->top_k, o->top_p, o->seed, err));
-    return pith_session_init(&g->session, g->engine->model, g->engine->context->backend, capacity, g->chunk,
-                             err);
+    PITH_TRY(pith_sampler_init(&g->sampler, shape->vocab, o->temperature, o->top_k, o->top_p,
+                               o->seed, err));
+    return pith_session_init(&g->session, g->engine->model, g->engine->context->backend, capacity,
+                             g->chunk, err);
 }
 
 /* Feeds ids and leaves the logits after the last one. */
-static enum pith_status feed(struct generation *g, const int32_t *ids, size_t n, struct pith_error *err)
+static enum pith_status feed(struct generation *g, const int32_t *ids, size_t n,
+                             struct pith_error *err)
 {
     const size_t width = g->engine->model->shape.hidden;
     size_t last = 0;
@@ -92,8 +96,8 @@ static enum pith_status feed(struct generation *g, const int32_t *ids, size_t n,
         ids += last;
         n -= last;
     }
-    return pith_model_logits(g->engine->model, g->engine->context->backend, g->hidden + (last - 1) * width, 1,
-                             g->logits, err);
+    return pith_model_logits(g->engine->model, g->engine->context->backend,
+                             g->hidden + (last - 1) * width, 1, g->logits, err);
 }
 
 static enum pith_status emit(struct generation *g, struct pith_error *err)
@@ -113,7 +117,8 @@ static enum pith_status generate(struct generation *g, struct pith_error *err)
     const double start = pith_clock();
     PITH_TRY(feed(g, g->prompt.id, g->prompt.count, err));
     g->seconds_prompt = pith_clock() - start;
-    /* The stream needs the prompt's last id as context for a tokenizer that drops a leading space. */
+    /* The stream needs the prompt's last id as context for a tokenizer that drops a leading space.
+     */
     g->stream.started = true;
     g->finish = "length";
     while (g->generated < g->options->max_tokens && !g->stopped) {
@@ -125,7 +130,8 @@ static enum pith_status generate(struct generation *g, struct pith_error *err)
         }
         PITH_TRY(pith_stream_push(t, &g->stream, id, &g->piece, err));
         PITH_TRY(emit(g, err));
-        if (g->session.length == g->session.kv.capacity || g->generated == g->options->max_tokens) break;
+        if (g->session.length == g->session.kv.capacity || g->generated == g->options->max_tokens)
+            break;
         PITH_TRY(feed(g, &id, 1, err));
     }
     if (g->stopped) g->finish = "interrupted";
@@ -136,15 +142,17 @@ static enum pith_status generate(struct generation *g, struct pith_error *err)
 
 static json_t *describe(const struct generation *g)
 {
-    return json_pack("{s:s, s:I, s:I, s:s, s:f, s:f, s:f}", "text", pith_str_text(&g->text), "prompt_tokens",
-                     (json_int_t)g->prompt.count, "generated_tokens", (json_int_t)g->generated,
-                     "finish_reason", g->finish, "seconds_prompt", g->seconds_prompt, "seconds_generate",
-                     g->seconds_generate, "tokens_per_second",
+    return json_pack("{s:s, s:I, s:I, s:s, s:f, s:f, s:f}", "text", pith_str_text(&g->text),
+                     "prompt_tokens", (json_int_t)g->prompt.count, "generated_tokens",
+                     (json_int_t)g->generated, "finish_reason", g->finish, "seconds_prompt",
+                     g->seconds_prompt, "seconds_generate", g->seconds_generate,
+                     "tokens_per_second",
                      g->seconds_generate > 0 ? (double)g->generated / g->seconds_generate : 0.0);
 }
 
-enum pith_status pith_generate(struct pith_engine *engine, const struct pith_generate_options *options,
-                               char **report, struct pith_error *err)
+enum pith_status pith_generate(struct pith_engine *engine,
+                               const struct pith_generate_options *options, char **report,
+                               struct pith_error *err)
 {
     struct generation g = {.engine = engine, .options = options};
     enum pith_status s = prepare(&g, err);

@@ -35,7 +35,8 @@ static double central4(const struct moments *m, double mean)
 }
 
 /* Two passes over the matrix: moments, then what lies beyond six standard deviations. */
-static enum pith_status add_statistics(const struct pith_weight *w, json_t *entry, struct pith_error *err)
+static enum pith_status add_statistics(const struct pith_weight *w, json_t *entry,
+                                       struct pith_error *err)
 {
     float *row = pith_alloc(w->cols, sizeof *row);
     if (!row) return pith_fail_nomem(err, "a row");
@@ -52,10 +53,10 @@ static enum pith_status add_statistics(const struct pith_weight *w, json_t *entr
         for (uint32_t c = 0; c < w->cols; c++) beyond += fabs(row[c] - mean) > limit;
     }
     pith_free(row);
-    json_t *s = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "min", (double)m.lo, "max", (double)m.hi, "mean",
-                          mean, "std", sqrt(variance), "kurtosis",
-                          variance > 0 ? central4(&m, mean) / (variance * variance) : 0.0, "outliers",
-                          beyond / m.n);
+    json_t *s = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "min", (double)m.lo, "max",
+                          (double)m.hi, "mean", mean, "std", sqrt(variance), "kurtosis",
+                          variance > 0 ? central4(&m, mean) / (variance * variance) : 0.0,
+                          "outliers", beyond / m.n);
     /* json_pack refuses NaN and infinity: such a tensor says so instead. */
     if (!s) s = json_pack("{s:b}", "not_finite", 1);
     const int bad = json_object_update_missing(entry, s);
@@ -72,16 +73,17 @@ static enum pith_status add_tensor(const struct pith_tensor *t, int statistics, 
                                    struct pith_error *err)
 {
     json_t *shape = json_array();
-    for (unsigned i = 0; i < t->dims; i++) json_array_append_new(shape, json_integer((json_int_t)t->shape[i]));
-    json_t *j = json_pack("{s:s, s:s, s:o, s:I}", "name", t->name, "dtype", pith_dtype_name(t->dtype), "shape",
-                          shape, "bytes", (json_int_t)t->bytes);
+    for (unsigned i = 0; i < t->dims; i++)
+        json_array_append_new(shape, json_integer((json_int_t)t->shape[i]));
+    json_t *j = json_pack("{s:s, s:s, s:o, s:I}", "name", t->name, "dtype",
+                          pith_dtype_name(t->dtype), "shape", shape, "bytes", (json_int_t)t->bytes);
     if (!j || json_array_append_new(list, j) != 0) return pith_fail_nomem(err, t->name);
     const uint64_t n = pith_tensor_elements(t);
     const uint64_t cols = t->dims ? t->shape[t->dims - 1] : 1;
     if (!statistics || !is_real(t->dtype) || n == 0 || cols > UINT32_MAX || n / cols > UINT32_MAX)
         return PITH_OK;
-    const struct pith_weight w = {.rows = (uint32_t)(n / cols), .cols = (uint32_t)cols, .dtype = t->dtype,
-                                  .dense = t->data};
+    const struct pith_weight w = {
+        .rows = (uint32_t)(n / cols), .cols = (uint32_t)cols, .dtype = t->dtype, .dense = t->data};
     return add_statistics(&w, j, err);
 }
 
@@ -95,11 +97,12 @@ static enum pith_status add_linears(const struct pith_model *m, int statistics, 
             if (!w->quant) continue;
             pith_linear_name(m->arch, layer, (enum pith_role)role, name, sizeof name);
             const struct pith_qmat *q = w->quant;
-            json_t *j = json_pack("{s:s, s:s, s:[I,I], s:I, s:b, s:b, s:s, s:f}", "name", name, "format",
-                                  q->format->name, "shape", (json_int_t)q->rows, (json_int_t)q->cols, "group",
-                                  (json_int_t)q->group, "zero_points", q->zeros != NULL, "act_order",
-                                  q->g_idx != NULL, "scale_dtype", pith_dtype_name(q->scale_dtype),
-                                  "bits_per_weight", pith_qmat_bits_per_weight(q));
+            json_t *j = json_pack("{s:s, s:s, s:[I,I], s:I, s:b, s:b, s:s, s:f}", "name", name,
+                                  "format", q->format->name, "shape", (json_int_t)q->rows,
+                                  (json_int_t)q->cols, "group", (json_int_t)q->group, "zero_points",
+                                  q->zeros != NULL, "act_order", q->g_idx != NULL, "scale_dtype",
+                                  pith_dtype_name(q->scale_dtype), "bits_per_weight",
+                                  pith_qmat_bits_per_weight(q));
             if (!j || json_array_append_new(list, j) != 0) return pith_fail_nomem(err, name);
             if (statistics) PITH_TRY(add_statistics(w, j, err));
         }
@@ -109,10 +112,10 @@ static enum pith_status add_linears(const struct pith_model *m, int statistics, 
 
 static json_t *shape_report(const struct pith_shape *s)
 {
-    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b}", "layers", (int)s->layers, "hidden",
-                     (int)s->hidden, "ffn", (int)s->ffn, "heads", (int)s->heads, "kv_heads", (int)s->kv_heads,
-                     "head_dim", (int)s->head_dim, "vocab", (int)s->vocab, "context", (int)s->max_position,
-                     "tied_embeddings", s->tied);
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b}", "layers", (int)s->layers,
+                     "hidden", (int)s->hidden, "ffn", (int)s->ffn, "heads", (int)s->heads,
+                     "kv_heads", (int)s->kv_heads, "head_dim", (int)s->head_dim, "vocab",
+                     (int)s->vocab, "context", (int)s->max_position, "tied_embeddings", s->tied);
 }
 
 static enum pith_status describe(const struct pith_model *m, int statistics, json_t **out,
@@ -130,11 +133,12 @@ static enum pith_status describe(const struct pith_model *m, int statistics, jso
         s = add_tensor(&m->checkpoint->tensors[i], statistics, tensors, err);
     if (s == PITH_OK) s = add_linears(m, statistics, linears, err);
     if (s == PITH_OK)
-        *out = json_pack("{s:s, s:o, s:s, s:I, s:I, s:f, s:O, s:O}", "architecture", m->arch->name, "shape",
-                         shape_report(&m->shape), "container", m->container ? m->container->name : "none",
-                         "parameters", (json_int_t)parameters, "bytes", (json_int_t)m->checkpoint->bytes,
-                         "bits_per_weight", pith_model_bits_per_weight(m), "linears", linears, "tensors",
-                         tensors);
+        *out = json_pack("{s:s, s:o, s:s, s:I, s:I, s:f, s:O, s:O}", "architecture", m->arch->name,
+                         "shape", shape_report(&m->shape), "container",
+                         m->container ? m->container->name : "none", "parameters",
+                         (json_int_t)parameters, "bytes", (json_int_t)m->checkpoint->bytes,
+                         "bits_per_weight", pith_model_bits_per_weight(m), "linears", linears,
+                         "tensors", tensors);
     json_decref(tensors);
     json_decref(linears);
     return s;

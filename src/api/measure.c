@@ -8,7 +8,8 @@ double pith_model_bits_per_weight(const struct pith_model *m)
             const struct pith_weight *w = &m->blocks[i].linear[role].w;
             const double n = (double)w->rows * w->cols;
             weights += n;
-            bits += n * (w->quant ? pith_qmat_bits_per_weight(w->quant) : pith_dtype_bits(w->dtype));
+            bits += n *
+                    (w->quant ? pith_qmat_bits_per_weight(w->quant) : pith_dtype_bits(w->dtype));
         }
     }
     return weights > 0 ? bits / weights : 0;

@@ -5,7 +5,8 @@
 #include "base/json.h"
 #include "model/model.h"
 
-/* Bits that a weight of the linear layers costs on average, scales and zeros counted. Needs m->blocks. */
+/* Bits that a weight of the linear layers costs on average, scales and zeros counted. Needs
+ * m->blocks. */
 double pith_model_bits_per_weight(const struct pith_model *m);
 
 #endif

@@ -17,15 +17,16 @@ enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantiz
                                char **report, struct pith_error *err)
 {
     json_t *j = NULL;
-    if (!o->model || !o->out) return pith_fail(err, PITH_ARG, "a model and an output folder are needed");
+    if (!o->model || !o->out)
+        return pith_fail(err, PITH_ARG, "a model and an output folder are needed");
     PITH_TRY(pith_pipe_quantize(c->backend, o, &j, err));
     if (report) return pith_report_text(j, report, err);
     json_decref(j);
     return PITH_OK;
 }
 
-enum pith_status pith_verify(struct pith_context *c, const struct pith_verify_options *o, char **report,
-                             struct pith_error *err)
+enum pith_status pith_verify(struct pith_context *c, const struct pith_verify_options *o,
+                             char **report, struct pith_error *err)
 {
     json_t *j = NULL;
     const enum pith_status s = pith_pipe_verify(c->backend, o, &j, err);

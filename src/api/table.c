@@ -19,15 +19,16 @@ static void fill_table(struct pith_table *t, const json_t *columns, const json_t
 {
     const json_t *c, *row, *cell;
     size_t i, k;
-    json_array_foreach(columns, i, c) {
+    json_array_foreach (columns, i, c) {
         const char *name = json_string_value(json_object_get(c, "name"));
         const char *align = json_string_value(json_object_get(c, "align"));
         const bool right = align && strcmp(align, "right") == 0;
-        pith_table_column(t, name ? name : "", name ? name : "", right ? PITH_CELL_NUMBER : PITH_CELL_TEXT);
+        pith_table_column(t, name ? name : "", name ? name : "",
+                          right ? PITH_CELL_NUMBER : PITH_CELL_TEXT);
     }
-    json_array_foreach(rows, i, row) {
+    json_array_foreach (rows, i, row) {
         pith_table_row(t);
-        json_array_foreach(row, k, cell) pith_table_text(t, json_string_value(cell));
+        json_array_foreach (row, k, cell) pith_table_text(t, json_string_value(cell));
     }
 }
 
@@ -36,7 +37,9 @@ enum pith_status pith_table_render(const char *table, const char *format, char *
 {
     const struct pith_writer *w = pith_writer_find(format);
     json_t *j = NULL;
-    if (!w) return pith_fail(err, PITH_ARG, "unknown form \"%s\": one of text, markdown, csv, json", format);
+    if (!w)
+        return pith_fail(err, PITH_ARG, "unknown form \"%s\": one of text, markdown, csv, json",
+                         format);
     PITH_TRY(pith_json_parse(table, strlen(table), "table", &j, err));
     struct pith_table t = {0};
     struct pith_str out = {0};
@@ -67,15 +70,17 @@ static const char *base_name(const char *path)
 
 static void text_table(struct pith_str *out, const json_t *models, size_t which)
 {
-    static const char *const titles[] = {"bits/weight", "MiB", "perplexity", "KL", "KL at 99%", "same top, %",
-                                         "loss difference", "seconds"};
+    static const char *const titles[] = {
+        "bits/weight", "MiB",         "perplexity",      "KL",
+        "KL at 99%",   "same top, %", "loss difference", "seconds"};
     struct pith_table t = {0};
     const json_t *m;
     size_t i;
     pith_table_column(&t, "model", "model", PITH_CELL_TEXT);
-    for (i = 0; i < PITH_COUNT(titles); i++) pith_table_column(&t, titles[i], titles[i], PITH_CELL_NUMBER);
+    for (i = 0; i < PITH_COUNT(titles); i++)
+        pith_table_column(&t, titles[i], titles[i], PITH_CELL_NUMBER);
     pith_table_column(&t, "verdict", "verdict", PITH_CELL_TEXT);
-    json_array_foreach(models, i, m) {
+    json_array_foreach (models, i, m) {
         const json_t *x = json_array_get(json_object_get(m, "texts"), which);
         pith_table_row(&t);
         pith_table_text(&t, base_name(word(m, "model")));
@@ -103,23 +108,32 @@ static enum pith_status text_charts(struct pith_str *out, const json_t *models, 
     const json_t *m;
     size_t i;
     if (size && loss) {
-        json_array_foreach(models, i, m) {
+        json_array_foreach (models, i, m) {
             const json_t *x = json_array_get(json_object_get(m, "texts"), which);
             const json_t *ci = json_object_get(x, "nll_delta_ci95");
             const char *name = base_name(word(m, "model"));
-            size[i] = (struct pith_chart_point){.label = name, .x = number(m, "bytes") / 1048576,
-                                                .y = number(x, "kld_mean")};
-            loss[i] = (struct pith_chart_point){.label = name, .y = number(x, "nll_delta"),
+            size[i] = (struct pith_chart_point){
+                .label = name, .x = number(m, "bytes") / 1048576, .y = number(x, "kld_mean")};
+            loss[i] = (struct pith_chart_point){.label = name,
+                                                .y = number(x, "nll_delta"),
                                                 .lo = json_number_value(json_array_get(ci, 0)),
                                                 .hi = json_number_value(json_array_get(ci, 1))};
         }
-        pith_html_chart(out, &(struct pith_chart){
-            .kind = PITH_CHART_SCATTER, .title = "Size against divergence from the baseline",
-            .x_title = "MiB", .y_title = "mean KL divergence, nats", .y_log = true, .points = size,
-            .count = count});
-        pith_html_chart(out, &(struct pith_chart){
-            .kind = PITH_CHART_BARS, .title = "Loss difference from the baseline, with its 95% interval",
-            .y_title = "nats a token", .points = loss, .count = count});
+        pith_html_chart(out,
+                        &(struct pith_chart){.kind = PITH_CHART_SCATTER,
+                                             .title = "Size against divergence from the baseline",
+                                             .x_title = "MiB",
+                                             .y_title = "mean KL divergence, nats",
+                                             .y_log = true,
+                                             .points = size,
+                                             .count = count});
+        pith_html_chart(out,
+                        &(struct pith_chart){
+                            .kind = PITH_CHART_BARS,
+                            .title = "Loss difference from the baseline, with its 95% interval",
+                            .y_title = "nats a token",
+                            .points = loss,
+                            .count = count});
     }
     const bool ok = size && loss;
     pith_free(size);
@@ -136,12 +150,12 @@ static void task_table(struct pith_str *out, const json_t *models)
     if (json_array_size(first) == 0) return;
     pith_html_heading(out, "Tasks: accuracy, %");
     pith_table_column(&t, "model", "model", PITH_CELL_TEXT);
-    json_array_foreach(first, k, task) pith_table_column(&t, word(task, "name"), word(task, "name"),
-                                                         PITH_CELL_NUMBER);
-    json_array_foreach(models, i, m) {
+    json_array_foreach (first, k, task)
+        pith_table_column(&t, word(task, "name"), word(task, "name"), PITH_CELL_NUMBER);
+    json_array_foreach (models, i, m) {
         pith_table_row(&t);
         pith_table_text(&t, base_name(word(m, "model")));
-        json_array_foreach(json_object_get(m, "tasks"), k, task)
+        json_array_foreach (json_object_get(m, "tasks"), k, task)
             pith_table_number(&t, 100 * number(task, "accuracy"), 1);
     }
     pith_html_table(out, &t);
@@ -158,15 +172,16 @@ enum pith_status pith_compare_html(const char *report, char **html, struct pith_
     enum pith_status s = PITH_OK;
     size_t i;
     pith_html_begin(&out, "pith: what quantization cost");
-    json_array_foreach(texts, i, x) {
+    json_array_foreach (texts, i, x) {
         pith_html_heading(&out, base_name(word(x, "text")));
         text_table(&out, models, i);
         s = text_charts(&out, models, i, err);
         if (s != PITH_OK) break;
     }
     task_table(&out, models);
-    pith_html_paragraph(&out, "A verdict compares window by window: indistinguishable when the 95% interval "
-                              "of the loss difference contains 0.");
+    pith_html_paragraph(
+        &out, "A verdict compares window by window: indistinguishable when the 95% interval "
+              "of the loss difference contains 0.");
     pith_html_end(&out);
     json_decref(j);
     if (s == PITH_OK) return take_text(&out, html, err);

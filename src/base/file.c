@@ -16,7 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static enum pith_status open_regular(const char *path, int *fd, size_t *size, struct pith_error *err)
+static enum pith_status open_regular(const char *path, int *fd, size_t *size,
+                                     struct pith_error *err)
 {
     struct stat st;
     /* O_NONBLOCK: a FIFO in the place of a file must not hang the open. */
@@ -70,8 +71,8 @@ void pith_map_release(const struct pith_map *map, size_t offset, size_t size)
         madvise((void *)(uintptr_t)(map->data + from), to - from, MADV_DONTNEED);
 }
 
-enum pith_status pith_scratch_file_open(const char *path, size_t size, struct pith_scratch_file *out,
-                                        struct pith_error *err)
+enum pith_status pith_scratch_file_open(const char *path, size_t size,
+                                        struct pith_scratch_file *out, struct pith_error *err)
 {
     struct pith_out file;
     PITH_TRY(pith_out_open(path, size, &file, err));
@@ -147,7 +148,8 @@ static enum pith_status write_full(int fd, const void *data, size_t size, uint64
 static enum pith_status sync_parent(const char *path, struct pith_error *err)
 {
     const char *slash = strrchr(path, '/');
-    char *dir = slash ? pith_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : pith_strdup(".");
+    char *dir = slash ? pith_strndup(path, slash == path ? 1 : (size_t)(slash - path))
+                      : pith_strdup(".");
     if (!dir) return pith_fail_nomem(err, path);
     const enum pith_status s = pith_dir_sync(dir, err);
     pith_free(dir);
@@ -208,7 +210,8 @@ enum pith_status pith_file_copy(const char *from, const char *to, struct pith_er
 {
     struct pith_map map;
     PITH_TRY(pith_map_open(from, &map, err));
-    const enum pith_status s = pith_file_write(to, map.data ? (const void *)map.data : "", map.size, err);
+    const enum pith_status s =
+        pith_file_write(to, map.data ? (const void *)map.data : "", map.size, err);
     pith_map_close(&map);
     return s;
 }
@@ -226,7 +229,8 @@ enum pith_status pith_out_open(const char *path, uint64_t size, struct pith_out 
     } else if (size > 0) {
         if (ftruncate(fd, (off_t)size) != 0) {
             s = pith_fail_errno(err, "cannot set the size", path);
-        } else if (fallocate(fd, 0, 0, (off_t)size) != 0 && errno != EOPNOTSUPP && errno != ENOSYS) {
+        } else if (fallocate(fd, 0, 0, (off_t)size) != 0 && errno != EOPNOTSUPP &&
+                   errno != ENOSYS) {
             s = pith_fail_errno(err, "cannot reserve the space", path);
         }
     }
@@ -296,7 +300,8 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-enum pith_status pith_dir_list(const char *path, char ***names, size_t *count, struct pith_error *err)
+enum pith_status pith_dir_list(const char *path, char ***names, size_t *count,
+                               struct pith_error *err)
 {
     DIR *dir = opendir(path);
     if (!dir) return pith_fail_errno(err, "cannot open the folder", path);
@@ -364,7 +369,8 @@ char *pith_path_join(const char *dir, const char *name)
 
 bool pith_path_is_plain(const char *name)
 {
-    return name[0] != '\0' && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+    return name[0] != '\0' && !strchr(name, '/') && strcmp(name, ".") != 0 &&
+           strcmp(name, "..") != 0;
 }
 
 double pith_clock(void)

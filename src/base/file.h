@@ -21,19 +21,19 @@ void pith_map_close(struct pith_map *map);
 /* Tells the kernel that this part of a mapping is not needed soon (bounded resident memory). */
 void pith_map_release(const struct pith_map *map, size_t offset, size_t size);
 
-/* A file of `size` bytes mapped for reading and writing: scratch that may be larger than memory, and that
- * a later run finds again. Created when missing; its content is kept when it has that size already, else
- * zero. The space is reserved. */
+/* A file of `size` bytes mapped for reading and writing: scratch that may be larger than memory,
+ * and that a later run finds again. Created when missing; its content is kept when it has that size
+ * already, else zero. The space is reserved. */
 struct pith_scratch_file {
     void *data;
     size_t size;
 };
-enum pith_status pith_scratch_file_open(const char *path, size_t size, struct pith_scratch_file *out,
-                                        struct pith_error *err);
+enum pith_status pith_scratch_file_open(const char *path, size_t size,
+                                        struct pith_scratch_file *out, struct pith_error *err);
 void pith_scratch_file_close(struct pith_scratch_file *f);
 
-/* Reads a whole file of at most `limit` bytes; *out is NUL-terminated (not counted in *size) and freed
- * with pith_free(). PITH_FORMAT when it is larger. */
+/* Reads a whole file of at most `limit` bytes; *out is NUL-terminated (not counted in *size) and
+ * freed with pith_free(). PITH_FORMAT when it is larger. */
 enum pith_status pith_file_read(const char *path, size_t limit, char **out, size_t *size,
                                 struct pith_error *err);
 
@@ -41,8 +41,8 @@ enum pith_status pith_file_read(const char *path, size_t limit, char **out, size
 enum pith_status pith_file_append(const char *path, const void *data, size_t size,
                                   struct pith_error *err);
 
-/* Replaces `path` by `size` bytes: written beside it, synced, renamed. Whatever happens, `path` holds
- * either its old content or the new one, whole. */
+/* Replaces `path` by `size` bytes: written beside it, synced, renamed. Whatever happens, `path`
+ * holds either its old content or the new one, whole. */
 enum pith_status pith_file_write(const char *path, const void *data, size_t size,
                                  struct pith_error *err);
 
@@ -55,8 +55,8 @@ struct pith_out {
     char *path; /* owned */
 };
 
-/* Opens `path` for reading and writing, creating it; keeps its content. When size > 0, its length becomes
- * `size` and the space is reserved, so that a full disk shows now and not hours later. */
+/* Opens `path` for reading and writing, creating it; keeps its content. When size > 0, its length
+ * becomes `size` and the space is reserved, so that a full disk shows now and not hours later. */
 enum pith_status pith_out_open(const char *path, uint64_t size, struct pith_out *out,
                                struct pith_error *err);
 enum pith_status pith_out_write(const struct pith_out *out, uint64_t offset, const void *data,
@@ -69,10 +69,12 @@ void pith_out_close(struct pith_out *out);
 enum pith_status pith_dir_make(const char *path, struct pith_error *err);
 /* Syncs a directory, so that names created or renamed in it survive a power cut. */
 enum pith_status pith_dir_sync(const char *path, struct pith_error *err);
-/* Removes the files of a directory and the directory (one level deep; pith makes no deeper ones). */
+/* Removes the files of a directory and the directory (one level deep; pith makes no deeper ones).
+ */
 enum pith_status pith_dir_remove(const char *path, struct pith_error *err);
 /* Names in a directory, sorted, without "." and ".."; free with pith_names_free(). */
-enum pith_status pith_dir_list(const char *path, char ***names, size_t *count, struct pith_error *err);
+enum pith_status pith_dir_list(const char *path, char ***names, size_t *count,
+                               struct pith_error *err);
 void pith_names_free(char **names, size_t count);
 
 enum pith_status pith_rename(const char *from, const char *to, struct pith_error *err);
@@ -81,8 +83,8 @@ bool pith_path_exists(const char *path);
 bool pith_path_is_dir(const char *path);
 /* "dir/name", or NULL when memory is out; pith_free() it. */
 char *pith_path_join(const char *dir, const char *name);
-/* True for a plain file name: not empty, no '/', not "." or "..". Names read from files must pass this
- * before they are joined to a folder. */
+/* True for a plain file name: not empty, no '/', not "." or "..". Names read from files must pass
+ * this before they are joined to a folder. */
 bool pith_path_is_plain(const char *name);
 
 /* Size in bytes and time of last change in nanoseconds of a file. */
@@ -92,8 +94,8 @@ enum pith_status pith_file_stat(const char *path, uint64_t *size, int64_t *modif
 /* Monotonic seconds since an arbitrary start. */
 double pith_clock(void);
 
-/* Largest resident set of this process so far, in bytes: all of it, and (0 where unknown) now-resident
- * anonymous memory, which leaves mapped files out. */
+/* Largest resident set of this process so far, in bytes: all of it, and (0 where unknown)
+ * now-resident anonymous memory, which leaves mapped files out. */
 uint64_t pith_memory_peak(void);
 uint64_t pith_memory_anonymous(void);
 

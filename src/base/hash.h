@@ -1,4 +1,5 @@
-/* base/hash.h: SHA-256 (FIPS 180-4, by libcrypto) for what is recorded, and a fast 64-bit mix for tables. */
+/* base/hash.h: SHA-256 (FIPS 180-4, by libcrypto) for what is recorded, and a fast 64-bit mix for
+ * tables. */
 #ifndef PITH_BASE_HASH_H
 #define PITH_BASE_HASH_H
 

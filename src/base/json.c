@@ -14,14 +14,15 @@ enum pith_status pith_json_parse(const char *text, size_t size, const char *wher
     json_t *j = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
     if (!j) {
         if (json_error_code(&e) == json_error_out_of_memory) return pith_fail_nomem(err, where);
-        return pith_fail(err, PITH_FORMAT, "%s: not valid JSON: %s (line %d, column %d)", where, e.text,
-                         e.line, e.column);
+        return pith_fail(err, PITH_FORMAT, "%s: not valid JSON: %s (line %d, column %d)", where,
+                         e.text, e.line, e.column);
     }
     *out = j;
     return PITH_OK;
 }
 
-enum pith_status pith_json_load(const char *path, size_t limit, json_t **out, struct pith_error *err)
+enum pith_status pith_json_load(const char *path, size_t limit, json_t **out,
+                                struct pith_error *err)
 {
     char *text;
     size_t size;
@@ -81,8 +82,8 @@ enum pith_status pith_json_get_real(const json_t *obj, const char *key, double *
     return PITH_OK;
 }
 
-enum pith_status pith_json_get_bool(const json_t *obj, const char *key, bool *value, const char *where,
-                                    struct pith_error *err)
+enum pith_status pith_json_get_bool(const json_t *obj, const char *key, bool *value,
+                                    const char *where, struct pith_error *err)
 {
     const json_t *v = lookup(obj, key);
     if (!v) return PITH_OK;

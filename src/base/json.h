@@ -1,7 +1,7 @@
 /* base/json.h: reading JSON (by jansson) with errors that say which key of which file is wrong.
  *
- * `where` in these calls names the file for messages. A missing key gives the default and PITH_OK; a key
- * of the wrong type or out of range gives PITH_FORMAT. JSON null counts as missing. */
+ * `where` in these calls names the file for messages. A missing key gives the default and PITH_OK;
+ * a key of the wrong type or out of range gives PITH_FORMAT. JSON null counts as missing. */
 #ifndef PITH_BASE_JSON_H
 #define PITH_BASE_JSON_H
 
@@ -13,7 +13,8 @@
 #include <stdint.h>
 
 /* Parses a file of at most `limit` bytes; duplicate keys are refused. *out is a new reference. */
-enum pith_status pith_json_load(const char *path, size_t limit, json_t **out, struct pith_error *err);
+enum pith_status pith_json_load(const char *path, size_t limit, json_t **out,
+                                struct pith_error *err);
 /* The same from memory. */
 enum pith_status pith_json_parse(const char *text, size_t size, const char *where, json_t **out,
                                  struct pith_error *err);
@@ -24,8 +25,8 @@ enum pith_status pith_json_get_int(const json_t *obj, const char *key, int64_t l
                                    int64_t *value, const char *where, struct pith_error *err);
 enum pith_status pith_json_get_real(const json_t *obj, const char *key, double *value,
                                     const char *where, struct pith_error *err);
-enum pith_status pith_json_get_bool(const json_t *obj, const char *key, bool *value, const char *where,
-                                    struct pith_error *err);
+enum pith_status pith_json_get_bool(const json_t *obj, const char *key, bool *value,
+                                    const char *where, struct pith_error *err);
 /* *value points into obj and lives as long as it; unchanged when the key is missing. */
 enum pith_status pith_json_get_str(const json_t *obj, const char *key, const char **value,
                                    const char *where, struct pith_error *err);

@@ -1,5 +1,5 @@
-/* base/mem.h: the one door to memory. Only base/ calls malloc and free; everything else comes here, so
- * that overflow is checked once and tests can make the n-th request fail. */
+/* base/mem.h: the one door to memory. Only base/ calls malloc and free; everything else comes here,
+ * so that overflow is checked once and tests can make the n-th request fail. */
 #ifndef PITH_BASE_MEM_H
 #define PITH_BASE_MEM_H
 

@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Rounds of spinning before a thread sleeps: decode hands work over thousands of times a second, and a
- * futex round trip costs more than most of its tasks. */
+/* Rounds of spinning before a thread sleeps: decode hands work over thousands of times a second,
+ * and a futex round trip costs more than most of its tasks. */
 enum { SPIN = 2000 };
 
 /* Tasks keep large scratch on the heap; a small stack counts less against a memory ceiling. */

@@ -1,7 +1,8 @@
 /* base/pool.h: one pool of threads, made by the program and passed to whatever computes.
  *
- * Work is a number of independent tasks 0..count-1, handed out in order to whichever thread is free. A
- * task must write only what no other task touches; then results do not depend on the thread count. */
+ * Work is a number of independent tasks 0..count-1, handed out in order to whichever thread is
+ * free. A task must write only what no other task touches; then results do not depend on the thread
+ * count. */
 #ifndef PITH_BASE_POOL_H
 #define PITH_BASE_POOL_H
 
@@ -21,8 +22,8 @@ void pith_pool_free(struct pith_pool *pool);
 /* Number of threads; a NULL pool has one. */
 unsigned pith_pool_threads(const struct pith_pool *pool);
 
-/* Runs all tasks and returns when the last is done. A NULL pool runs them in the caller. Not to be called
- * from inside a task, nor by two threads at once. */
+/* Runs all tasks and returns when the last is done. A NULL pool runs them in the caller. Not to be
+ * called from inside a task, nor by two threads at once. */
 void pith_pool_run(struct pith_pool *pool, size_t count, pith_task_fn *fn, void *ctx);
 
 #endif

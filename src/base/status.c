@@ -17,7 +17,7 @@ const char *pith_version(void)
 const char *pith_status_text(enum pith_status s)
 {
     switch (s) {
-#define PITH_STATUS_CASE(name, number, text) \
+#define PITH_STATUS_CASE(name, number, text)                                                       \
     case PITH_##name: return text;
         PITH_STATUS_MAP(PITH_STATUS_CASE)
 #undef PITH_STATUS_CASE

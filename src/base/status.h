@@ -27,12 +27,12 @@ enum pith_status pith_fail_errno(struct pith_error *err, const char *what, const
 /* pith_fail() for a failed allocation of `what`. */
 enum pith_status pith_fail_nomem(struct pith_error *err, const char *what);
 
-/* Forwards a failure: PITH_TRY(f(...)) returns from the calling function when f did not succeed. Only
- * for functions that own nothing at that point; others use the cleanup ladder. */
-#define PITH_TRY(expr)                            \
-    do {                                          \
-        const enum pith_status pith_try_ = (expr); \
-        if (pith_try_ != PITH_OK) return pith_try_; \
+/* Forwards a failure: PITH_TRY(f(...)) returns from the calling function when f did not succeed.
+ * Only for functions that own nothing at that point; others use the cleanup ladder. */
+#define PITH_TRY(expr)                                                                             \
+    do {                                                                                           \
+        const enum pith_status pith_try_ = (expr);                                                 \
+        if (pith_try_ != PITH_OK) return pith_try_;                                                \
     } while (0)
 
 #endif

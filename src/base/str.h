@@ -28,16 +28,19 @@ void pith_str_clear(struct pith_str *s);
 /* The text, "" when empty; valid until the next change. */
 const char *pith_str_text(const struct pith_str *s);
 
-/* Gives the memory to the caller (pith_free() it) and leaves s empty; NULL when an append failed. */
+/* Gives the memory to the caller (pith_free() it) and leaves s empty; NULL when an append failed.
+ */
 char *pith_str_take(struct pith_str *s);
 
 void pith_str_free(struct pith_str *s);
 
-/* Shell-style match of the whole text: '*' any run, '?' one byte, everything else itself. A pattern that
- * begins with "re:" is not understood here: see model and export for the loaders' own rules. */
+/* Shell-style match of the whole text: '*' any run, '?' one byte, everything else itself. A pattern
+ * that begins with "re:" is not understood here: see model and export for the loaders' own rules.
+ */
 bool pith_glob_match(const char *pattern, const char *text);
 
-/* Parses "123", "4k", "6GiB", "1.5G" (k, M, G, T; with or without iB or B; powers of 1024) into bytes. */
+/* Parses "123", "4k", "6GiB", "1.5G" (k, M, G, T; with or without iB or B; powers of 1024) into
+ * bytes. */
 bool pith_parse_size(const char *text, unsigned long long *out);
 
 #endif

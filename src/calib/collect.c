@@ -6,7 +6,8 @@
 #include <string.h>
 
 enum pith_status pith_collector_init(struct pith_collector *c, struct pith_backend *be,
-                                     const struct pith_model *m, size_t length, struct pith_error *err)
+                                     const struct pith_model *m, size_t length,
+                                     struct pith_error *err)
 {
     *c = (struct pith_collector){.backend = be, .model = m, .length = length};
     enum pith_status s = pith_scratch_init(&c->scratch, &m->shape, length, err);
@@ -54,11 +55,12 @@ void pith_stats_free(struct pith_stats *stats)
 struct gather {
     struct pith_backend *backend;
     struct pith_stats *stats;
-    double *sum[PITH_SITE_COUNT]; /* of |x|; averages of millions of values need more than float32 */
+    double
+        *sum[PITH_SITE_COUNT]; /* of |x|; averages of millions of values need more than float32 */
     unsigned sites, last_site;
-    size_t step;      /* every step-th token is a sample */
-    size_t seen;      /* tokens of the windows before this one */
-    float alpha;      /* 2 / tokens */
+    size_t step; /* every step-th token is a sample */
+    size_t seen; /* tokens of the windows before this one */
+    float alpha; /* 2 / tokens */
     size_t sample_limit;
 };
 
@@ -140,8 +142,8 @@ static struct pith_pass make_pass(struct pith_collector *c, pith_tap_fn *tap, vo
 }
 
 static enum pith_status run_window(struct pith_collector *c, const struct pith_pass *p,
-                                   const struct pith_block *b, const struct pith_acts *acts, size_t w,
-                                   struct pith_error *err)
+                                   const struct pith_block *b, const struct pith_acts *acts,
+                                   size_t w, struct pith_error *err)
 {
     const size_t count = acts->length * acts->hidden;
     memcpy(c->row, acts->x + w * count, count * sizeof(float));
@@ -199,8 +201,8 @@ static bool keep_tap(void *ctx, enum pith_site site, const float *x, size_t n, s
 }
 
 enum pith_status pith_collect_windows(struct pith_collector *c, const struct pith_block *b,
-                                      const struct pith_acts *acts, enum pith_site site, size_t count,
-                                      float *out, struct pith_error *err)
+                                      const struct pith_acts *acts, enum pith_site site,
+                                      size_t count, float *out, struct pith_error *err)
 {
     struct keep k = {site, out};
     const struct pith_pass pass = make_pass(c, keep_tap, &k);

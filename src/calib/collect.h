@@ -1,4 +1,5 @@
-/* calib/collect.h: runs a block over the calibration windows and gathers just what a stage asks for. */
+/* calib/collect.h: runs a block over the calibration windows and gathers just what a stage asks
+ * for. */
 #ifndef PITH_CALIB_COLLECT_H
 #define PITH_CALIB_COLLECT_H
 
@@ -17,22 +18,23 @@ struct pith_collector {
     struct pith_backend *backend;
     const struct pith_model *model;
     struct pith_scratch scratch;
-    struct pith_kv kv;   /* one layer, one window */
-    float *row;          /* [length][hidden]: a window on its way through a block */
+    struct pith_kv kv; /* one layer, one window */
+    float *row;        /* [length][hidden]: a window on its way through a block */
     size_t length;
     /* Called after each window; a failure (the caller wants to stop) ends the pass. NULL: none. */
     enum pith_status (*step)(void *ctx, struct pith_error *err);
     void *step_ctx;
 };
 enum pith_status pith_collector_init(struct pith_collector *c, struct pith_backend *be,
-                                     const struct pith_model *m, size_t length, struct pith_error *err);
+                                     const struct pith_model *m, size_t length,
+                                     struct pith_error *err);
 void pith_collector_free(struct pith_collector *c);
 uint64_t pith_collector_bytes(const struct pith_shape *s, size_t length);
 
-/* Gathers `needs` (enum pith_needs) for every site with a bit in `sites` (1 << enum pith_site), over all
- * windows; stats[PITH_SITE_COUNT] receives them. `samples` limits PITH_NEED_SAMPLES: at most that many
- * vectors, at equal distances. Sums are taken in the order of the windows: the same bits for any thread
- * count. Free with pith_stats_free(), also after a failure. */
+/* Gathers `needs` (enum pith_needs) for every site with a bit in `sites` (1 << enum pith_site),
+ * over all windows; stats[PITH_SITE_COUNT] receives them. `samples` limits PITH_NEED_SAMPLES: at
+ * most that many vectors, at equal distances. Sums are taken in the order of the windows: the same
+ * bits for any thread count. Free with pith_stats_free(), also after a failure. */
 enum pith_status pith_collect(struct pith_collector *c, const struct pith_block *b,
                               const struct pith_acts *acts, unsigned sites, unsigned needs,
                               size_t samples, struct pith_stats *stats, struct pith_error *err);
@@ -44,10 +46,10 @@ enum pith_status pith_propagate(struct pith_collector *c, const struct pith_bloc
                                 const struct pith_acts *in, const struct pith_acts *out,
                                 struct pith_error *err);
 
-/* The input of one site for some whole windows, for judging a module: out[count][length][dim] where dim
- * is the site's. Windows are taken at equal distances. */
+/* The input of one site for some whole windows, for judging a module: out[count][length][dim] where
+ * dim is the site's. Windows are taken at equal distances. */
 enum pith_status pith_collect_windows(struct pith_collector *c, const struct pith_block *b,
-                                      const struct pith_acts *acts, enum pith_site site, size_t count,
-                                      float *out, struct pith_error *err);
+                                      const struct pith_acts *acts, enum pith_site site,
+                                      size_t count, float *out, struct pith_error *err);
 
 #endif

@@ -23,10 +23,11 @@ struct encoder {
     size_t enough; /* documents after this many ids are not encoded */
 };
 
-/* Encodes a document piece by piece, cut at line ends: a text of hundreds of megabytes is not tokenized
- * whole when a fraction is enough. Cutting before a line's first character changes at most the ids at the
- * cut, which calibration does not mind. */
-static enum pith_status add_document(void *ctx, const char *text, size_t size, struct pith_error *err)
+/* Encodes a document piece by piece, cut at line ends: a text of hundreds of megabytes is not
+ * tokenized whole when a fraction is enough. Cutting before a line's first character changes at
+ * most the ids at the cut, which calibration does not mind. */
+static enum pith_status add_document(void *ctx, const char *text, size_t size,
+                                     struct pith_error *err)
 {
     enum { PIECE = 1 << 20 };
     struct encoder *e = ctx;
@@ -57,7 +58,8 @@ static enum pith_status read_sources(const struct pith_calib_options *o, struct 
     return PITH_OK;
 }
 
-/* Marks `want` of `have` windows, a random subset by seed (selection sampling, Knuth TAOCP 3.4.2 S). */
+/* Marks `want` of `have` windows, a random subset by seed (selection sampling, Knuth TAOCP 3.4.2
+ * S). */
 static void choose(uint64_t seed, size_t have, size_t want, uint8_t *chosen)
 {
     struct pith_rng rng;
@@ -71,14 +73,17 @@ static void choose(uint64_t seed, size_t have, size_t want, uint8_t *chosen)
 static enum pith_status cut_windows(const struct pith_calib_options *o, const struct encoder *e,
                                     struct pith_calib_set *out, struct pith_error *err)
 {
-    const int32_t bos = pith_tokenizer_adds_bos(e->tokenizer) ? pith_tokenizer_bos(e->tokenizer) : -1;
+    const int32_t bos = pith_tokenizer_adds_bos(e->tokenizer) ? pith_tokenizer_bos(e->tokenizer)
+                                                              : -1;
     const size_t text = o->seq_len - (bos >= 0 ? 1 : 0); /* ids of text a window */
     const size_t have = e->ids.count / text;
     size_t want = o->tokens / o->seq_len;
     if (want == 0) want = 1;
     if (have == 0)
-        return pith_fail(err, PITH_ARG, "the calibration text has %zu tokens, fewer than one window of %zu:"
-                         " give more text or a smaller --seq-len", e->ids.count, o->seq_len);
+        return pith_fail(err, PITH_ARG,
+                         "the calibration text has %zu tokens, fewer than one window of %zu:"
+                         " give more text or a smaller --seq-len",
+                         e->ids.count, o->seq_len);
     if (want > have) want = have;
     uint8_t *chosen = pith_alloc(have, 1);
     int32_t *ids = pith_alloc(want * o->seq_len, sizeof *ids);

@@ -1,9 +1,10 @@
 /* calib/corpus.h: calibration text, as windows of token ids.
  *
- * A source is plain text (one document) or JSON lines with "text", or with "messages" (their contents
- * joined by blank lines). Documents are encoded one by one and joined; the stream is cut into windows of
- * seq_len ids, each beginning with BOS where the tokenizer adds one. When there are more windows than
- * wanted, a random subset (by seed, in order) is used. One row of corpora.def is one kind of source. */
+ * A source is plain text (one document) or JSON lines with "text", or with "messages" (their
+ * contents joined by blank lines). Documents are encoded one by one and joined; the stream is cut
+ * into windows of seq_len ids, each beginning with BOS where the tokenizer adds one. When there are
+ * more windows than wanted, a random subset (by seed, in order) is used. One row of corpora.def is
+ * one kind of source. */
 #ifndef PITH_CALIB_CORPUS_H
 #define PITH_CALIB_CORPUS_H
 
@@ -18,7 +19,8 @@ struct pith_corpus {
     const char *name; /* "jsonl" */
     const char *summary;
     bool (*takes)(const char *path); /* by name only */
-    enum pith_status (*read)(const char *path, pith_document_fn *fn, void *ctx, struct pith_error *err);
+    enum pith_status (*read)(const char *path, pith_document_fn *fn, void *ctx,
+                             struct pith_error *err);
 };
 const struct pith_corpus *const *pith_corpora(size_t *count);
 

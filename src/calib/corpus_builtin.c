@@ -22,7 +22,8 @@ static bool takes(const char *path)
 }
 
 /* Documents are separated by lines of a form feed. */
-static enum pith_status read(const char *path, pith_document_fn *fn, void *ctx, struct pith_error *err)
+static enum pith_status read(const char *path, pith_document_fn *fn, void *ctx,
+                             struct pith_error *err)
 {
     (void)path;
     const char *at = pith_builtin_text;

@@ -10,16 +10,19 @@
 static bool takes(const char *path)
 {
     const size_t n = strlen(path);
-    return n > 6 && (strcmp(path + n - 6, ".jsonl") == 0 || (n > 7 && strcmp(path + n - 7, ".ndjson") == 0));
+    return n > 6 &&
+           (strcmp(path + n - 6, ".jsonl") == 0 || (n > 7 && strcmp(path + n - 7, ".ndjson") == 0));
 }
 
-static enum pith_status join_messages(const json_t *messages, const char *where, struct pith_str *text,
-                                      struct pith_error *err)
+static enum pith_status join_messages(const json_t *messages, const char *where,
+                                      struct pith_str *text, struct pith_error *err)
 {
     for (size_t i = 0; i < json_array_size(messages); i++) {
-        const char *content = json_string_value(json_object_get(json_array_get(messages, i), "content"));
+        const char *content =
+            json_string_value(json_object_get(json_array_get(messages, i), "content"));
         if (!content)
-            return pith_fail(err, PITH_FORMAT, "%s: message %zu has no \"content\" string", where, i);
+            return pith_fail(err, PITH_FORMAT, "%s: message %zu has no \"content\" string", where,
+                             i);
         if (text->len) pith_str_puts(text, "\n\n");
         pith_str_puts(text, content);
     }
@@ -42,14 +45,16 @@ static enum pith_status read_line(const char *line, size_t size, const char *whe
         if (s == PITH_OK && text.failed) s = pith_fail_nomem(err, where);
         if (s == PITH_OK) s = fn(ctx, pith_str_text(&text), text.len, err);
     } else {
-        s = pith_fail(err, PITH_FORMAT, "%s: neither \"text\" (a string) nor \"messages\" (an array)", where);
+        s = pith_fail(err, PITH_FORMAT,
+                      "%s: neither \"text\" (a string) nor \"messages\" (an array)", where);
     }
     pith_str_free(&text);
     json_decref(j);
     return s;
 }
 
-static enum pith_status read(const char *path, pith_document_fn *fn, void *ctx, struct pith_error *err)
+static enum pith_status read(const char *path, pith_document_fn *fn, void *ctx,
+                             struct pith_error *err)
 {
     struct pith_map map;
     PITH_TRY(pith_map_open(path, &map, err));

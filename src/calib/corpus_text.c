@@ -9,7 +9,8 @@ static bool takes(const char *path)
     return true;
 }
 
-static enum pith_status read(const char *path, pith_document_fn *fn, void *ctx, struct pith_error *err)
+static enum pith_status read(const char *path, pith_document_fn *fn, void *ctx,
+                             struct pith_error *err)
 {
     struct pith_map map;
     PITH_TRY(pith_map_open(path, &map, err));

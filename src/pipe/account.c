@@ -25,10 +25,10 @@ static json_t *calibration(const struct pith_run *r)
         json_array_append_new(sources, json_string(slash ? slash + 1 : o->calib.item[i]));
     }
     if (o->calib.count == 0) json_array_append_new(sources, json_string("builtin"));
-    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I}", "sources", sources, "sha256", r->calib.sha256,
-                     "windows", (json_int_t)r->calib.windows, "seq_len", (json_int_t)r->calib.length,
-                     "tokens", (json_int_t)(r->calib.windows * r->calib.length), "seed",
-                     (json_int_t)o->seed);
+    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I}", "sources", sources, "sha256",
+                     r->calib.sha256, "windows", (json_int_t)r->calib.windows, "seq_len",
+                     (json_int_t)r->calib.length, "tokens",
+                     (json_int_t)(r->calib.windows * r->calib.length), "seed", (json_int_t)o->seed);
 }
 
 /* The arrays `key` of all units, joined. */
@@ -36,7 +36,7 @@ static json_t *joined(const struct pith_run *r, const char *key)
 {
     json_t *all = json_array(), *unit;
     size_t i;
-    json_array_foreach(r->units, i, unit) json_array_extend(all, json_object_get(unit, key));
+    json_array_foreach (r->units, i, unit) json_array_extend(all, json_object_get(unit, key));
     return all;
 }
 
@@ -46,8 +46,8 @@ static double quantized_bits(const struct pith_run *r, uint64_t *weights)
     size_t i, k;
     double bits = 0;
     *weights = 0;
-    json_array_foreach(r->units, i, unit) {
-        json_array_foreach(json_object_get(unit, "linears"), k, entry) {
+    json_array_foreach (r->units, i, unit) {
+        json_array_foreach (json_object_get(unit, "linears"), k, entry) {
             const json_t *shape = json_object_get(entry, "shape");
             const uint64_t n = (uint64_t)json_integer_value(json_array_get(shape, 0)) *
                                (uint64_t)json_integer_value(json_array_get(shape, 1));
@@ -75,13 +75,14 @@ json_t *pith_run_account(const struct pith_run *r)
     double bits;
     json_t *size = sizes(r, &weights, &bits);
     const double parameters = (double)json_integer_value(json_object_get(size, "parameters"));
-    return json_pack("{s:s, s:s, s:s, s:o, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "pith",
-                     pith_version(), "job", r->fingerprint, "architecture", r->model->arch->name, "recipe",
-                     pith_recipe_json(&r->recipe), "container", r->container->name, "bits_per_weight",
-                     weights ? bits / (double)weights : 0.0, "bits_per_parameter",
-                     8.0 * (double)r->layout.total_bytes / (parameters > 0 ? parameters : 1), "sizes", size,
-                     "calibration", calibration(r), "linears", joined(r, "linears"), "transforms",
-                     joined(r, "transforms"), "tensors", joined(r, "tensors"), "timing", timing(r));
+    return json_pack(
+        "{s:s, s:s, s:s, s:o, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "pith", pith_version(),
+        "job", r->fingerprint, "architecture", r->model->arch->name, "recipe",
+        pith_recipe_json(&r->recipe), "container", r->container->name, "bits_per_weight",
+        weights ? bits / (double)weights : 0.0, "bits_per_parameter",
+        8.0 * (double)r->layout.total_bytes / (parameters > 0 ? parameters : 1), "sizes", size,
+        "calibration", calibration(r), "linears", joined(r, "linears"), "transforms",
+        joined(r, "transforms"), "tensors", joined(r, "tensors"), "timing", timing(r));
 }
 
 json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, double other_seconds)
@@ -91,8 +92,8 @@ json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, doubl
     double error = 0;
     const json_t *unit, *entry;
     size_t i, k, count = 0;
-    json_array_foreach(r->units, i, unit)
-        json_array_foreach(json_object_get(unit, "linears"), k, entry) {
+    json_array_foreach (r->units, i, unit)
+        json_array_foreach (json_object_get(unit, "linears"), k, entry) {
             error += json_real_value(json_object_get(entry, "relative_error"));
             count++;
         }
@@ -100,9 +101,9 @@ json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, doubl
                      pith_version(), "rehearsal", 1, "container", r->container->name, "recipe",
                      pith_recipe_json(&r->recipe), "blocks", (int)r->model->shape.layers,
                      "seconds_per_block", block_seconds, "seconds_expected",
-                     other_seconds + block_seconds * r->model->shape.layers, "memory_expected_bytes",
-                     (json_int_t)pith_run_estimate(r), "output_bytes_expected",
-                     (json_int_t)r->layout.total_bytes, "bits_per_weight",
+                     other_seconds + block_seconds * r->model->shape.layers,
+                     "memory_expected_bytes", (json_int_t)pith_run_estimate(r),
+                     "output_bytes_expected", (json_int_t)r->layout.total_bytes, "bits_per_weight",
                      weights ? bits / (double)weights : 0.0, "relative_error",
                      count ? error / (double)count : 0.0, "linears", joined(r, "linears"));
 }

@@ -1,4 +1,5 @@
-/* One block: transform, split, round each site, store, and run it to make the next block's input. */
+/* One block: transform, split, round each site, store, and run it to make the next block's input.
+ */
 #include "pipe/run.h"
 
 #include "base/mem.h"
@@ -28,10 +29,12 @@ static enum pith_status step(struct pith_run *r, const struct work *w, const cha
     return pith_progress_step(&r->options->progress, text, r->work_done, r->work_total, err);
 }
 
-/* --- transform ------------------------------------------------------------------------------------ */
+/* --- transform
+ * ------------------------------------------------------------------------------------ */
 
-static void fold_target(struct work *w, const struct pith_site_info *site, struct pith_transform_job *job,
-                        enum pith_norm *norm, enum pith_role *before)
+static void fold_target(struct work *w, const struct pith_site_info *site,
+                        struct pith_transform_job *job, enum pith_norm *norm,
+                        enum pith_role *before)
 {
     const struct pith_shape *s = &w->run->model->shape;
     *norm = PITH_NORM_COUNT;
@@ -49,8 +52,8 @@ static void fold_target(struct work *w, const struct pith_site_info *site, struc
     job->tie_block = s->head_dim;
 }
 
-/* A gain is stored in the model's dtype. Rounds it now and gives the rounding back to the linears' columns,
- * so that the stored norm and the quantized weights belong together exactly. */
+/* A gain is stored in the model's dtype. Rounds it now and gives the rounding back to the linears'
+ * columns, so that the stored norm and the quantized weights belong together exactly. */
 static void settle_gain(struct pith_transform_job *job, enum pith_dtype dtype)
 {
     for (uint32_t j = 0; j < job->stats->dim; j++) {
@@ -59,7 +62,8 @@ static void settle_gain(struct pith_transform_job *job, enum pith_dtype dtype)
             const float ratio = job->gain[j] / stored;
             for (unsigned i = 0; i < job->count; i++) {
                 struct pith_transform_linear *l = &job->linear[i];
-                for (uint32_t row = 0; row < l->rows; row++) l->w[(size_t)row * l->cols + j] *= ratio;
+                for (uint32_t row = 0; row < l->rows; row++)
+                    l->w[(size_t)row * l->cols + j] *= ratio;
             }
         }
         job->gain[j] = stored;
@@ -75,8 +79,8 @@ static enum pith_dtype norm_dtype(const struct work *w, enum pith_norm norm)
     return t ? t->dtype : PITH_F32;
 }
 
-static void mark_scaled(struct work *w, const struct pith_site_info *site, const float *s, uint32_t dim,
-                        enum pith_norm norm, enum pith_role before)
+static void mark_scaled(struct work *w, const struct pith_site_info *site, const float *s,
+                        uint32_t dim, enum pith_norm norm, enum pith_role before)
 {
     bool any = false;
     for (uint32_t i = 0; i < dim; i++) any |= s[i] != 1.0f;
@@ -87,16 +91,18 @@ static void mark_scaled(struct work *w, const struct pith_site_info *site, const
 }
 
 static enum pith_status report_transform(struct work *w, const struct pith_site_info *site,
-                                         const struct pith_transform_report *rep, struct pith_error *err)
+                                         const struct pith_transform_report *rep,
+                                         struct pith_error *err)
 {
-    json_t *j = json_pack("{s:i, s:s, s:f, s:f, s:f, s:f}", "layer", (int)w->layer, "site", site->name,
-                          "ratio", rep->ratio, "loss_before", rep->loss_before, "loss_after",
-                          rep->loss_after, "clipped", rep->clipped);
-    return json_array_append_new(w->transforms, j) == 0 ? PITH_OK : pith_fail_nomem(err, site->name);
+    json_t *j = json_pack("{s:i, s:s, s:f, s:f, s:f, s:f}", "layer", (int)w->layer, "site",
+                          site->name, "ratio", rep->ratio, "loss_before", rep->loss_before,
+                          "loss_after", rep->loss_after, "clipped", rep->clipped);
+    return json_array_append_new(w->transforms, j) == 0 ? PITH_OK
+                                                        : pith_fail_nomem(err, site->name);
 }
 
-static enum pith_status transform_site(struct work *w, enum pith_site which, const struct pith_stats *stats,
-                                       struct pith_error *err)
+static enum pith_status transform_site(struct work *w, enum pith_site which,
+                                       const struct pith_stats *stats, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     const struct pith_site_info *site = &r->model->arch->sites[which];
@@ -112,7 +118,9 @@ static enum pith_status transform_site(struct work *w, enum pith_site which, con
         const enum pith_role role = site->roles[i];
         const struct pith_linear_weights *l = &w->block.linear[role];
         job.linear[i] = (struct pith_transform_linear){
-            .w = l->dense, .rows = l->w.rows, .cols = l->w.cols,
+            .w = l->dense,
+            .rows = l->w.rows,
+            .cols = l->w.cols,
             .grid = pith_run_choice(r, w->layer, role)->grid,
             .clip = role != PITH_ROLE_Q && role != PITH_ROLE_K,
         };
@@ -124,7 +132,8 @@ static enum pith_status transform_site(struct work *w, enum pith_site which, con
     float *s = pith_alloc(stats->dim, sizeof *s);
     enum pith_status status = s ? PITH_OK : pith_fail_nomem(err, "transform scales");
     if (status == PITH_OK && site->inspect_module)
-        status = pith_inspector_init(&inspector, &r->collector, &w->block, &r->acts[0], which, &job, err);
+        status = pith_inspector_init(&inspector, &r->collector, &w->block, &r->acts[0], which, &job,
+                                     err);
     struct pith_transform_report rep = {0};
     if (status == PITH_OK) status = r->recipe.transform->run(&job, s, &rep, err);
     if (status == PITH_OK) {
@@ -143,8 +152,8 @@ static enum pith_status transform_block(struct work *w, struct pith_error *err)
     struct pith_run *r = w->run;
     struct pith_stats stats[PITH_SITE_COUNT];
     const unsigned all = (1u << PITH_SITE_COUNT) - 1;
-    enum pith_status s =
-        pith_collect(&r->collector, &w->block, &r->acts[0], all, r->needs_transform, SAMPLES, stats, err);
+    enum pith_status s = pith_collect(&r->collector, &w->block, &r->acts[0], all,
+                                      r->needs_transform, SAMPLES, stats, err);
     for (int site = 0; site < PITH_SITE_COUNT && s == PITH_OK; site++) {
         s = transform_site(w, (enum pith_site)site, &stats[site], err);
         if (s == PITH_OK) s = step(r, w, r->recipe.transform->name, err);
@@ -153,7 +162,8 @@ static enum pith_status transform_block(struct work *w, struct pith_error *err)
     return s;
 }
 
-/* --- round ---------------------------------------------------------------------------------------- */
+/* --- round
+ * ---------------------------------------------------------------------------------------- */
 
 /* sqrt(sum (w - q)^2 / sum w^2), in double, over the whole matrix. */
 static double relative_error(const float *w, const struct pith_qmat *q, float *row)
@@ -175,8 +185,8 @@ static json_t *linear_entry(const struct pith_choice *c, const struct pith_round
 {
     char grid[PITH_GRID_TEXT];
     pith_grid_format(&c->grid, grid);
-    return json_pack("{s:s, s:s, s:[i,i], s:f, s:f, s:f, s:f, s:i, s:i, s:b}", "name", c->module, "grid",
-                     grid, "shape", (int)c->rows, (int)c->cols, "relative_error", relative,
+    return json_pack("{s:s, s:s, s:[i,i], s:f, s:f, s:f, s:f, s:i, s:i, s:b}", "name", c->module,
+                     "grid", grid, "shape", (int)c->rows, (int)c->cols, "relative_error", relative,
                      "loss_nearest", rep->nearest_loss, "loss", rep->loss, "damp", rep->damp,
                      "damp_retries", (int)rep->damp_retries, "dead_columns", (int)rep->dead_columns,
                      "transformed", transformed);
@@ -200,19 +210,26 @@ static enum pith_status round_linear(struct work *w, const struct pith_choice *c
     const struct pith_split_job split = {c->rows, c->cols, l->dense, stats};
     PITH_TRY(r->recipe.split->run(&split, err));
     const struct pith_round_job job = {
-        .backend = r->backend, .grid = c->grid, .options = r->recipe.round_options,
+        .backend = r->backend,
+        .grid = c->grid,
+        .options = r->recipe.round_options,
         .scale_dtype = r->container->scale_dtype(r->container_opts.model_dtype),
-        .rows = c->rows, .cols = c->cols, .w = l->dense, .stats = stats,
+        .rows = c->rows,
+        .cols = c->cols,
+        .w = l->dense,
+        .stats = stats,
     };
     struct pith_qmat q;
     struct pith_round_report rep = {0};
     enum pith_status s = r->recipe.round->run(&job, &q, &rep, err);
     if (s != PITH_OK) return pith_fail_in(err, s, c->module);
     float *row = pith_alloc(c->cols, sizeof *row);
-    json_t *entry = row ? linear_entry(c, &rep, relative_error(l->dense, &q, row), w->scaled[c->role]) : NULL;
+    json_t *entry =
+        row ? linear_entry(c, &rep, relative_error(l->dense, &q, row), w->scaled[c->role]) : NULL;
     pith_free(row);
     s = entry ? pith_store_linear(r, c->module, &q, entry, err) : pith_fail_nomem(err, c->module);
-    if (s == PITH_OK && json_array_append(w->linears, entry) != 0) s = pith_fail_nomem(err, c->module);
+    if (s == PITH_OK && json_array_append(w->linears, entry) != 0)
+        s = pith_fail_nomem(err, c->module);
     json_decref(entry);
     if (s == PITH_OK) install(l, &q);
     else pith_qmat_free(&q);
@@ -226,8 +243,8 @@ static bool site_quantized(const struct work *w, const struct pith_site_info *si
     return false;
 }
 
-/* Statistics for the rounder come from the block as it stands: linears rounded earlier are already in
- * their final form ("true sequential"). */
+/* Statistics for the rounder come from the block as it stands: linears rounded earlier are already
+ * in their final form ("true sequential"). */
 static enum pith_status round_site(struct work *w, enum pith_site which, struct pith_error *err)
 {
     struct pith_run *r = w->run;
@@ -236,7 +253,8 @@ static enum pith_status round_site(struct work *w, enum pith_site which, struct 
     enum pith_status s = PITH_OK;
     if (!site_quantized(w, site)) return PITH_OK;
     if (r->needs_round)
-        s = pith_collect(&r->collector, &w->block, &r->acts[0], 1u << which, r->needs_round, 0, stats, err);
+        s = pith_collect(&r->collector, &w->block, &r->acts[0], 1u << which, r->needs_round, 0,
+                         stats, err);
     for (unsigned i = 0; i < site->count && s == PITH_OK; i++) {
         const struct pith_choice *c = pith_run_choice(r, w->layer, site->roles[i]);
         if (c->grid.format) s = round_linear(w, c, r->needs_round ? &stats[which] : NULL, err);
@@ -246,29 +264,34 @@ static enum pith_status round_site(struct work *w, enum pith_site which, struct 
     return s;
 }
 
-/* --- what is not rounded -------------------------------------------------------------------------- */
+/* --- what is not rounded
+ * -------------------------------------------------------------------------- */
 
-static enum pith_status keep_one(struct work *w, const char *module, const char *suffix, bool changed,
-                                 const float *values, const char *reason, struct pith_error *err)
+static enum pith_status keep_one(struct work *w, const char *module, const char *suffix,
+                                 bool changed, const float *values, const char *reason,
+                                 struct pith_error *err)
 {
     char name[320];
     snprintf(name, sizeof name, "%s%s", module, suffix);
     if (changed)
-        return pith_store_values(w->run, name, values, "rescaled", "the transform was folded in", w->tensors,
-                                 err);
+        return pith_store_values(w->run, name, values, "rescaled", "the transform was folded in",
+                                 w->tensors, err);
     return pith_store_copy(w->run, name, reason, w->tensors, err);
 }
 
-static enum pith_status keep_linear(struct work *w, const struct pith_choice *c, struct pith_error *err)
+static enum pith_status keep_linear(struct work *w, const struct pith_choice *c,
+                                    struct pith_error *err)
 {
     const struct pith_linear_weights *l = &w->block.linear[c->role];
     if (l->bias)
-        PITH_TRY(keep_one(w, c->module, ".bias", w->rebias[c->role], l->bias, "biases stay as they are", err));
+        PITH_TRY(keep_one(w, c->module, ".bias", w->rebias[c->role], l->bias,
+                          "biases stay as they are", err));
     if (c->grid.format) return PITH_OK;
     return keep_one(w, c->module, ".weight", w->scaled[c->role], l->dense, c->reason, err);
 }
 
-/* Tensors of the layer that are neither linears nor norms: buffers that some exporters leave behind. */
+/* Tensors of the layer that are neither linears nor norms: buffers that some exporters leave
+ * behind. */
 static enum pith_status keep_others(struct work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;

@@ -29,7 +29,8 @@ static void fit_columns(struct fit *f)
             f->below[c] += x * x;
         }
     }
-    for (uint32_t c = 0; c < f->w->cols; c++) f->column[c] = f->below[c] > 0 ? f->above[c] / f->below[c] : 1;
+    for (uint32_t c = 0; c < f->w->cols; c++)
+        f->column[c] = f->below[c] > 0 ? f->above[c] / f->below[c] : 1;
 }
 
 static void fit_rows(struct fit *f)
@@ -65,10 +66,14 @@ bool pith_relative_error(const struct pith_weight *q, const struct pith_weight *
 {
     enum { ROUNDS = 2 };
     struct fit f = {
-        .q = q, .w = w,
-        .qrow = pith_alloc(w->cols, sizeof(float)), .wrow = pith_alloc(w->cols, sizeof(float)),
-        .row = pith_alloc(w->rows, sizeof(double)), .column = pith_alloc(w->cols, sizeof(double)),
-        .above = pith_alloc(w->cols, sizeof(double)), .below = pith_alloc(w->cols, sizeof(double)),
+        .q = q,
+        .w = w,
+        .qrow = pith_alloc(w->cols, sizeof(float)),
+        .wrow = pith_alloc(w->cols, sizeof(float)),
+        .row = pith_alloc(w->rows, sizeof(double)),
+        .column = pith_alloc(w->cols, sizeof(double)),
+        .above = pith_alloc(w->cols, sizeof(double)),
+        .below = pith_alloc(w->cols, sizeof(double)),
     };
     const bool ok = f.qrow && f.wrow && f.row && f.column && f.above && f.below;
     if (ok) {

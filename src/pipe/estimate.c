@@ -1,5 +1,6 @@
-/* What a run will allocate at most, from the same sizes that it allocates by. Mapped files (the input, the
- * output, the activations) are not counted: the kernel drops their pages when it needs memory. */
+/* What a run will allocate at most, from the same sizes that it allocates by. Mapped files (the
+ * input, the output, the activations) are not counted: the kernel drops their pages when it needs
+ * memory. */
 #include "pipe/run.h"
 
 #include "pipe/inspect.h"
@@ -38,12 +39,18 @@ static uint64_t transform_scratch(const struct pith_run *r, enum pith_site which
         .sample_count = SAMPLES,
     };
     struct pith_transform_job job = {
-        .backend = r->backend, .count = site->count, .stats = &stats, .clip_search = r->recipe.clip,
+        .backend = r->backend,
+        .count = site->count,
+        .stats = &stats,
+        .clip_search = r->recipe.clip,
     };
     for (unsigned i = 0; i < site->count; i++) {
         const struct pith_choice *c = pith_run_choice(r, 0, site->roles[i]);
         job.linear[i] = (struct pith_transform_linear){
-            .rows = c->rows, .cols = c->cols, .grid = c->grid, .clip = true,
+            .rows = c->rows,
+            .cols = c->cols,
+            .grid = c->grid,
+            .clip = true,
         };
     }
     return r->recipe.transform->scratch(&job);
@@ -73,6 +80,7 @@ uint64_t pith_run_estimate(const struct pith_run *r)
         total += (uint64_t)r->calib.windows * r->calib.length * sizeof(int32_t);
         total += 1024ull * pith_tokenizer_vocab(r->tokenizer); /* strings, merges, hash tables */
     }
-    total += 2048ull * (r->model->checkpoint->count + r->choice_count * 4); /* headers and accounts */
+    total += 2048ull *
+             (r->model->checkpoint->count + r->choice_count * 4); /* headers and accounts */
     return total + most + (16ull << 20);
 }

@@ -23,7 +23,10 @@ static enum pith_status run_module(const struct pith_inspector *in, size_t windo
 {
     struct pith_collector *c = in->collector;
     const struct pith_pass pass = {
-        .backend = c->backend, .model = c->model, .scratch = &c->scratch, .kv = &c->kv,
+        .backend = c->backend,
+        .model = c->model,
+        .scratch = &c->scratch,
+        .kv = &c->kv,
     };
     const float *x = in->input + window * in->length * in->dim;
     if (in->site == PITH_SITE_QKV)
@@ -32,7 +35,8 @@ static enum pith_status run_module(const struct pith_inspector *in, size_t windo
     return PITH_OK;
 }
 
-/* Mean squared difference from the reference; infinite when the pass fails, so that it is not chosen. */
+/* Mean squared difference from the reference; infinite when the pass fails, so that it is not
+ * chosen. */
 static double module_loss(void *ctx, const float *s)
 {
     (void)s; /* candidate weights already carry 1/s: see transform.h */
@@ -56,15 +60,20 @@ enum pith_status pith_inspector_init(struct pith_inspector *in, struct pith_coll
                                      struct pith_error *err)
 {
     *in = (struct pith_inspector){
-        .collector = c, .block = block, .site = site, .length = acts->length,
+        .collector = c,
+        .block = block,
+        .site = site,
+        .length = acts->length,
         .windows = windows_kept(acts->windows, acts->length),
-        .dim = pith_site_dim(&c->model->shape, site), .hidden = c->model->shape.hidden,
+        .dim = pith_site_dim(&c->model->shape, site),
+        .hidden = c->model->shape.hidden,
     };
     const size_t count = in->length * in->hidden;
     in->input = pith_alloc_aligned(in->windows * in->length * in->dim, sizeof(float));
     in->reference = pith_alloc_aligned(in->windows * count, sizeof(float));
     in->output = pith_alloc_aligned(count, sizeof(float));
-    if (!in->input || !in->reference || !in->output) return pith_fail_nomem(err, "inspected windows");
+    if (!in->input || !in->reference || !in->output)
+        return pith_fail_nomem(err, "inspected windows");
     PITH_TRY(pith_collect_windows(c, block, acts, site, in->windows, in->input, err));
     for (size_t w = 0; w < in->windows; w++)
         PITH_TRY(run_module(in, w, in->reference + w * count, err));

@@ -1,5 +1,6 @@
-/* pith.journal: JSON lines in the partial folder. The first names the job; each further line is a finished
- * unit, written after all that it names is on disk. A torn last line is a unit that did not finish. */
+/* pith.journal: JSON lines in the partial folder. The first names the job; each further line is a
+ * finished unit, written after all that it names is on disk. A torn last line is a unit that did
+ * not finish. */
 #include "pipe/run.h"
 
 #include "base/file.h"
@@ -17,7 +18,8 @@ static void add_file_identity(struct pith_str *text, const struct pith_checkpoin
         int64_t changed = 0;
         if (pith_file_stat(c->files[i].path, &size, &changed, NULL) != PITH_OK) size = 0;
         const char *base = strrchr(c->files[i].path, '/');
-        pith_str_printf(text, "%s %" PRIu64 " %" PRId64 "\n", base ? base + 1 : c->files[i].path, size, changed);
+        pith_str_printf(text, "%s %" PRIu64 " %" PRId64 "\n", base ? base + 1 : c->files[i].path,
+                        size, changed);
     }
 }
 
@@ -61,8 +63,9 @@ static enum pith_status append_line(struct pith_run *r, const json_t *j, struct 
 {
     struct pith_str line = {0};
     add_json(&line, j);
-    const enum pith_status s = line.failed ? pith_fail_nomem(err, r->journal_path)
-                                           : pith_file_append(r->journal_path, line.data, line.len, err);
+    const enum pith_status s = line.failed
+                                   ? pith_fail_nomem(err, r->journal_path)
+                                   : pith_file_append(r->journal_path, line.data, line.len, err);
     pith_str_free(&line);
     return s;
 }
@@ -83,8 +86,8 @@ static enum pith_status start(struct pith_run *r, struct pith_error *err)
     return s;
 }
 
-/* Takes the units of a journal's text; what follows the last whole line is cut off the file, so that new
- * lines do not join a torn one. */
+/* Takes the units of a journal's text; what follows the last whole line is cut off the file, so
+ * that new lines do not join a torn one. */
 static enum pith_status take_units(struct pith_run *r, const char *text, size_t size,
                                    struct pith_error *err)
 {
@@ -100,8 +103,10 @@ static enum pith_status take_units(struct pith_run *r, const char *text, size_t 
         const int bad = number > 0 && same ? json_array_append(r->units, j) : 0;
         json_decref(j);
         if (!same)
-            return pith_fail(err, PITH_ARG, "%s: belongs to another run (other input, options or version):"
-                             " remove that folder, or repeat the command it was started with", r->partial);
+            return pith_fail(err, PITH_ARG,
+                             "%s: belongs to another run (other input, options or version):"
+                             " remove that folder, or repeat the command it was started with",
+                             r->partial);
         if (bad) return pith_fail_nomem(err, "the journal");
         at += length + 1;
         whole = at;

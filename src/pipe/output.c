@@ -13,7 +13,8 @@
 static const struct pith_choice *choice_of(const struct pith_run *r, const char *tensor)
 {
     unsigned layer;
-    if (sscanf(tensor, "model.layers.%u.", &layer) != 1 || layer >= r->model->shape.layers) return NULL;
+    if (sscanf(tensor, "model.layers.%u.", &layer) != 1 || layer >= r->model->shape.layers)
+        return NULL;
     for (int role = 0; role < PITH_ROLE_COUNT; role++) {
         const struct pith_choice *c = pith_run_choice(r, layer, (enum pith_role)role);
         const size_t n = strlen(c->module);
@@ -40,7 +41,8 @@ static enum pith_status plan_linear(struct pith_run *r, const struct pith_choice
     return s;
 }
 
-/* Tensors of the model in the order in which a reader needs them: outer ones first, then by layer. */
+/* Tensors of the model in the order in which a reader needs them: outer ones first, then by layer.
+ */
 static long layer_of(const char *tensor)
 {
     unsigned layer;
@@ -118,7 +120,8 @@ static enum pith_status write_texts(const struct pith_run *r, struct pith_error 
     if (s == PITH_OK && r->container->extra_file) {
         json_t *extra = NULL;
         const char *name = NULL;
-        s = r->container->extra_file(json_object_get(config, "quantization_config"), &name, &extra, err);
+        s = r->container->extra_file(json_object_get(config, "quantization_config"), &name, &extra,
+                                     err);
         path = s == PITH_OK ? pith_path_join(r->partial, name) : NULL;
         if (s == PITH_OK) s = path ? pith_json_save(path, extra, err) : pith_fail_nomem(err, name);
         pith_free(path);
@@ -145,7 +148,8 @@ static enum pith_status open_shards(struct pith_run *r, struct pith_error *err)
         enum pith_status s = pith_out_open(path, r->layout.shard_bytes[i], &r->shards[i], err);
         pith_free(path);
         if (s == PITH_OK)
-            s = pith_out_write(&r->shards[i], 0, r->layout.headers[i], r->layout.header_bytes[i], err);
+            s = pith_out_write(&r->shards[i], 0, r->layout.headers[i], r->layout.header_bytes[i],
+                               err);
         if (s == PITH_OK) s = pith_out_sync(&r->shards[i], err);
         if (s != PITH_OK) return s;
     }

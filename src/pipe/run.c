@@ -8,28 +8,36 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- what is to be done --------------------------------------------------------------------------- */
+/* --- what is to be done
+ * --------------------------------------------------------------------------- */
 
 static enum pith_status apply_recipe(struct pith_run *r, struct pith_error *err)
 {
     const struct pith_quantize_options *o = r->options;
     const struct {
         const char *stage, *text;
-    } stages[] = {{"weights", o->weights}, {"acts", o->acts}, {"kv", o->kv},
+    } stages[] = {{"weights", o->weights},     {"acts", o->acts},   {"kv", o->kv},
                   {"transform", o->transform}, {"split", o->split}, {"round", o->round}};
     PITH_TRY(pith_recipe_load(o->recipe, &r->recipe, err));
     for (size_t i = 0; i < PITH_COUNT(stages); i++)
-        if (stages[i].text) PITH_TRY(pith_recipe_set(&r->recipe, stages[i].stage, stages[i].text, err));
+        if (stages[i].text)
+            PITH_TRY(pith_recipe_set(&r->recipe, stages[i].stage, stages[i].text, err));
     if (r->recipe.acts.format)
-        return pith_fail(err, PITH_UNSUPPORTED, "--acts: this version quantizes weights only; use --acts none");
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "--acts: this version quantizes weights only; use --acts none");
     if (r->recipe.kv.format)
-        return pith_fail(err, PITH_UNSUPPORTED, "--kv: this version leaves the KV cache alone; use --kv none");
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "--kv: this version leaves the KV cache alone; use --kv none");
     if (!r->recipe.weights.format)
-        return pith_fail(err, PITH_ARG, "nothing to do: the recipe leaves weights, activations and KV cache alone");
+        return pith_fail(
+            err, PITH_ARG,
+            "nothing to do: the recipe leaves weights, activations and KV cache alone");
     const char *container = o->container ? o->container : r->recipe.container;
     r->container = pith_container_find(container);
     if (!r->container)
-        return pith_fail(err, PITH_ARG, "unknown container \"%s\"; there are compressed-tensors, gptq, awq", container);
+        return pith_fail(err, PITH_ARG,
+                         "unknown container \"%s\"; there are compressed-tensors, gptq, awq",
+                         container);
     r->needs_transform = r->recipe.transform->needs;
     r->needs_round = r->recipe.round->needs | r->recipe.split->needs;
     return PITH_OK;
@@ -39,7 +47,8 @@ static enum pith_status open_input(struct pith_run *r, struct pith_error *err)
 {
     PITH_TRY(pith_model_open(r->options->model, &r->model, err));
     if (r->model->container)
-        return pith_fail(err, PITH_UNSUPPORTED, "%s: is quantized already (%s); start from the original",
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: is quantized already (%s); start from the original",
                          r->options->model, r->model->container->name);
     const enum pith_dtype dtype = r->model->shape.dtype;
     r->container_opts = (struct pith_container_opts){
@@ -56,8 +65,11 @@ static enum pith_status load_calibration(struct pith_run *r, struct pith_error *
     PITH_TRY(pith_tokenizer_open(o->model, &r->tokenizer, err));
     const size_t context = r->model->shape.max_position;
     const struct pith_calib_options c = {
-        .paths = o->calib.item, .path_count = o->calib.count, .tokens = o->calib_tokens,
-        .seq_len = o->seq_len < context ? o->seq_len : context, .seed = o->seed,
+        .paths = o->calib.item,
+        .path_count = o->calib.count,
+        .tokens = o->calib_tokens,
+        .seq_len = o->seq_len < context ? o->seq_len : context,
+        .seed = o->seed,
     };
     return pith_calib_load(&c, r->tokenizer, &r->calib, err);
 }
@@ -71,7 +83,8 @@ static enum pith_status preflight(struct pith_run *r, struct pith_error *err)
                                     r->container, &r->container_opts, &o->targets, err));
     const uint64_t need = pith_run_estimate(r);
     if (o->memory && need > o->memory)
-        return pith_fail(err, PITH_LIMIT, "this run needs about %llu MiB and --memory allows %llu MiB; a shorter"
+        return pith_fail(err, PITH_LIMIT,
+                         "this run needs about %llu MiB and --memory allows %llu MiB; a shorter"
                          " --seq-len or a recipe without calibration needs less",
                          (unsigned long long)(need >> 20), (unsigned long long)(o->memory >> 20));
     return PITH_OK;
@@ -94,14 +107,17 @@ static enum pith_status check_places(const struct pith_run *r, struct pith_error
     const struct pith_quantize_options *o = r->options;
     if (o->rehearse) return PITH_OK;
     if (pith_path_exists(o->out))
-        return pith_fail(err, PITH_ARG, "%s: exists already; remove it or choose another --out", o->out);
+        return pith_fail(err, PITH_ARG, "%s: exists already; remove it or choose another --out",
+                         o->out);
     if (!o->resume && pith_path_exists(r->journal_path))
-        return pith_fail(err, PITH_ARG, "%s: an unfinished run is there; continue it with --resume, or remove it",
+        return pith_fail(err, PITH_ARG,
+                         "%s: an unfinished run is there; continue it with --resume, or remove it",
                          r->partial);
     return PITH_OK;
 }
 
-/* --- activations ---------------------------------------------------------------------------------- */
+/* --- activations
+ * ---------------------------------------------------------------------------------- */
 
 static enum pith_status open_acts(struct pith_run *r, struct pith_error *err)
 {
@@ -111,11 +127,12 @@ static enum pith_status open_acts(struct pith_run *r, struct pith_error *err)
         char name[32];
         snprintf(name, sizeof name, "pith.acts.%d", i);
         char *path = pith_path_join(r->partial, name);
-        const enum pith_status s =
-            path ? pith_scratch_file_open(path, bytes, &r->acts_file[i], err) : pith_fail_nomem(err, name);
+        const enum pith_status s = path ? pith_scratch_file_open(path, bytes, &r->acts_file[i], err)
+                                        : pith_fail_nomem(err, name);
         pith_free(path);
         if (s != PITH_OK) return s;
-        r->acts[i] = (struct pith_acts){r->acts_file[i].data, r->calib.windows, r->calib.length, hidden};
+        r->acts[i] =
+            (struct pith_acts){r->acts_file[i].data, r->calib.windows, r->calib.length, hidden};
     }
     return pith_collector_init(&r->collector, r->backend, r->model, r->calib.length, err);
 }
@@ -136,8 +153,8 @@ static enum pith_status digest_acts(const struct pith_acts *a, json_t *unit, str
     return PITH_OK;
 }
 
-/* The activations that the last finished unit left behind are intact: after a power cut, mapped pages may
- * be lost although the journal is not. */
+/* The activations that the last finished unit left behind are intact: after a power cut, mapped
+ * pages may be lost although the journal is not. */
 static bool acts_intact(const struct pith_run *r, const struct pith_acts *a)
 {
     const size_t n = json_array_size(r->units);
@@ -149,7 +166,8 @@ static bool acts_intact(const struct pith_run *r, const struct pith_acts *a)
            strcmp(hex, want) == 0;
 }
 
-/* --- units ---------------------------------------------------------------------------------------- */
+/* --- units
+ * ---------------------------------------------------------------------------------------- */
 
 static enum pith_status finish_unit(struct pith_run *r, json_t *unit, struct pith_error *err)
 {
@@ -162,15 +180,18 @@ static enum pith_status run_outer(struct pith_run *r, json_t *unit, struct pith_
 {
     const struct pith_checkpoint *in = r->model->checkpoint;
     json_t *tensors = json_array();
-    if (json_object_set_new(unit, "tensors", tensors) != 0) return pith_fail_nomem(err, "the journal");
+    if (json_object_set_new(unit, "tensors", tensors) != 0)
+        return pith_fail_nomem(err, "the journal");
     for (size_t i = 0; i < in->count; i++) {
         const char *name = in->tensors[i].name;
         if (strncmp(name, "model.layers.", 13) == 0) continue;
         const bool head = strncmp(name, "lm_head.", 8) == 0;
         const bool embed = strstr(name, "embed") != NULL;
-        PITH_TRY(pith_store_copy(r, name, head ? "the head is left in the model's precision"
+        PITH_TRY(pith_store_copy(r, name,
+                                 head    ? "the head is left in the model's precision"
                                  : embed ? "embeddings are left in the model's precision"
-                                         : "not a linear layer", tensors, err));
+                                         : "not a linear layer",
+                                 tensors, err));
     }
     if (!pith_run_calibrates(r)) return PITH_OK;
     const size_t length = r->calib.length;
@@ -180,7 +201,8 @@ static enum pith_status run_outer(struct pith_run *r, json_t *unit, struct pith_
     return digest_acts(&r->acts[0], unit, err);
 }
 
-static enum pith_status run_layer(struct pith_run *r, uint32_t layer, json_t *unit, struct pith_error *err)
+static enum pith_status run_layer(struct pith_run *r, uint32_t layer, json_t *unit,
+                                  struct pith_error *err)
 {
     const bool more = pith_run_calibrates(r) && layer + 1 < r->model->shape.layers;
     PITH_TRY(pith_run_block(r, layer, more && !r->options->rehearse, unit, err));
@@ -196,7 +218,8 @@ static enum pith_status run_unit(struct pith_run *r, size_t index, struct pith_e
     else snprintf(name, sizeof name, "block %zu", index - 1);
     json_t *unit = json_pack("{s:s}", "unit", name);
     if (!unit) return pith_fail_nomem(err, "the journal");
-    enum pith_status s = index == 0 ? run_outer(r, unit, err) : run_layer(r, (uint32_t)index - 1, unit, err);
+    enum pith_status s = index == 0 ? run_outer(r, unit, err)
+                                    : run_layer(r, (uint32_t)index - 1, unit, err);
     if (s == PITH_OK) s = finish_unit(r, unit, err);
     json_decref(unit);
     return s;
@@ -246,7 +269,8 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
     return PITH_OK;
 }
 
-/* --- the end -------------------------------------------------------------------------------------- */
+/* --- the end
+ * -------------------------------------------------------------------------------------- */
 
 static enum pith_status remove_scratch(const struct pith_run *r, const char *dir, bool journal,
                                        struct pith_error *err)
@@ -261,12 +285,13 @@ static enum pith_status remove_scratch(const struct pith_run *r, const char *dir
     return PITH_OK;
 }
 
-/* The folder gets its final name when all but the journal is in order; the journal goes last, so that a kill
- * at any point leaves something that --resume completes. */
+/* The folder gets its final name when all but the journal is in order; the journal goes last, so
+ * that a kill at any point leaves something that --resume completes. */
 static enum pith_status publish(struct pith_run *r, json_t *account, struct pith_error *err)
 {
     char *path = pith_path_join(r->partial, "pith.json");
-    enum pith_status s = path ? pith_json_save(path, account, err) : pith_fail_nomem(err, "pith.json");
+    enum pith_status s = path ? pith_json_save(path, account, err)
+                              : pith_fail_nomem(err, "pith.json");
     pith_free(path);
     if (s == PITH_OK) s = remove_scratch(r, r->partial, false, err);
     if (s == PITH_OK) s = pith_dir_sync(r->partial, err);
@@ -321,7 +346,8 @@ static void close_run(struct pith_run *r)
     pith_output_close(r);
     pith_collector_free(&r->collector);
     for (int i = 0; i < 2; i++) pith_scratch_file_close(&r->acts_file[i]);
-    if (r->options->rehearse && r->partial && pith_path_is_dir(r->partial)) pith_dir_remove(r->partial, NULL);
+    if (r->options->rehearse && r->partial && pith_path_is_dir(r->partial))
+        pith_dir_remove(r->partial, NULL);
     pith_layout_free(&r->layout);
     pith_calib_free(&r->calib);
     pith_tokenizer_close(r->tokenizer);
@@ -335,14 +361,15 @@ static void close_run(struct pith_run *r)
 }
 
 /* A run that was killed after the rename left only its journal behind: nothing else is missing. */
-static enum pith_status complete_published(const struct pith_run *r, bool *complete, json_t **report,
-                                           struct pith_error *err)
+static enum pith_status complete_published(const struct pith_run *r, bool *complete,
+                                           json_t **report, struct pith_error *err)
 {
     enum { LIMIT = 1 << 30 };
     char *journal = pith_path_join(r->options->out, "pith.journal");
     char *account = pith_path_join(r->options->out, "pith.json");
     enum pith_status s = journal && account ? PITH_OK : pith_fail_nomem(err, "names");
-    *complete = s == PITH_OK && r->options->resume && pith_path_exists(journal) && pith_path_exists(account);
+    *complete = s == PITH_OK && r->options->resume && pith_path_exists(journal) &&
+                pith_path_exists(account);
     if (*complete) s = pith_json_load(account, LIMIT, report, err);
     if (*complete && s == PITH_OK) s = pith_unlink(journal, err);
     pith_free(journal);

@@ -3,7 +3,8 @@
  *   run.c      the order of steps            select.c   which linear gets which grid
  *   output.c   layout, config, side files    block.c    one block: transform, split, grid, round
  *   store.c    pack, write, read back        journal.c  what is done, for --resume
- *   estimate.c memory, before the start      verify.c   the same questions, asked of a finished folder */
+ *   estimate.c memory, before the start      verify.c   the same questions, asked of a finished
+ * folder */
 #ifndef PITH_PIPE_RUN_H
 #define PITH_PIPE_RUN_H
 
@@ -17,12 +18,13 @@
 
 /* One linear of the model and what becomes of it. */
 struct pith_choice {
-    char *module;          /* "model.layers.0.mlp.up_proj" */
+    char *module; /* "model.layers.0.mlp.up_proj" */
     uint32_t layer;
     enum pith_role role;
     uint32_t rows, cols;
     struct pith_grid grid; /* format NULL: left alone */
-    const char *reason;    /* why it is left alone; NULL when quantized. Static, or the option's text */
+    const char
+        *reason; /* why it is left alone; NULL when quantized. Static, or the option's text */
 };
 
 struct pith_run {
@@ -35,23 +37,23 @@ struct pith_run {
     struct pith_container_opts container_opts;
     struct pith_choice *choices; /* layers x PITH_ROLE_COUNT, by layer then role */
     size_t choice_count;
-    struct pith_linear_grid *linears; /* the same for the container, and lm_head */
+    struct pith_linear_grid *linears;      /* the same for the container, and lm_head */
     unsigned needs_transform, needs_round; /* enum pith_needs */
 
-    char *partial;               /* "<out>.partial" */
+    char *partial; /* "<out>.partial" */
     char *journal_path;
     char fingerprint[PITH_SHA256_HEX];
     struct pith_layout layout;
-    struct pith_out *shards;     /* [layout.shards] */
+    struct pith_out *shards;         /* [layout.shards] */
     struct pith_checkpoint *written; /* the partial folder, open for reading back */
-    void *written_state;         /* its container's */
+    void *written_state;             /* its container's */
 
     struct pith_calib_set calib;
     struct pith_collector collector;
     struct pith_scratch_file acts_file[2];
-    struct pith_acts acts[2];    /* a block reads one and writes the other */
+    struct pith_acts acts[2]; /* a block reads one and writes the other */
 
-    json_t *units;               /* journal entries of finished units: "outer", then a block each */
+    json_t *units; /* journal entries of finished units: "outer", then a block each */
     double started;
     double work_done, work_total;
 };
@@ -68,29 +70,31 @@ static inline bool pith_run_calibrates(const struct pith_run *r)
     return (r->needs_transform | r->needs_round) != 0;
 }
 
-/* select.c: fills r->choices from the recipe, --ignore and --override; checks that the container can hold
- * each. PITH_ARG for a pattern that matches no linear. */
+/* select.c: fills r->choices from the recipe, --ignore and --override; checks that the container
+ * can hold each. PITH_ARG for a pattern that matches no linear. */
 enum pith_status pith_run_select(struct pith_run *r, struct pith_error *err);
 
 /* estimate.c: the largest number of bytes that will be allocated at once. */
 uint64_t pith_run_estimate(const struct pith_run *r);
 
-/* output.c: makes or reopens the partial folder: layout, shard files with headers, config.json, side
- * files; opens it for reading back. */
+/* output.c: makes or reopens the partial folder: layout, shard files with headers, config.json,
+ * side files; opens it for reading back. */
 enum pith_status pith_output_open(struct pith_run *r, struct pith_error *err);
-/* Everything that is decided before the work: written into the layout. Called by pith_output_open(), and by
- * itself to know sizes. */
+/* Everything that is decided before the work: written into the layout. Called by
+ * pith_output_open(), and by itself to know sizes. */
 enum pith_status pith_output_layout(struct pith_run *r, struct pith_error *err);
 void pith_output_close(struct pith_run *r);
 
 /* store.c: writes one tensor at its place; adds {"name", "sha256"} to `stored`. */
-enum pith_status pith_store_tensor(struct pith_run *r, const char *name, const void *data, size_t bytes,
-                                   json_t *stored, struct pith_error *err);
-/* Packs a matrix, writes it, reads it back through the container's own reader and compares. Adds to the
- * linear's entry: "stored", "sha256" of the dequantized weights, "bits_per_weight". */
-enum pith_status pith_store_linear(struct pith_run *r, const char *module, const struct pith_qmat *q,
-                                   json_t *entry, struct pith_error *err);
-/* Copies a tensor of the input unchanged and appends its account {"name", "action", "reason", "stored"}. */
+enum pith_status pith_store_tensor(struct pith_run *r, const char *name, const void *data,
+                                   size_t bytes, json_t *stored, struct pith_error *err);
+/* Packs a matrix, writes it, reads it back through the container's own reader and compares. Adds to
+ * the linear's entry: "stored", "sha256" of the dequantized weights, "bits_per_weight". */
+enum pith_status pith_store_linear(struct pith_run *r, const char *module,
+                                   const struct pith_qmat *q, json_t *entry,
+                                   struct pith_error *err);
+/* Copies a tensor of the input unchanged and appends its account {"name", "action", "reason",
+ * "stored"}. */
 enum pith_status pith_store_copy(struct pith_run *r, const char *name, const char *reason,
                                  json_t *tensors, struct pith_error *err);
 /* Stores float32 values in place of an input tensor, in its dtype; appends its account. */
@@ -98,12 +102,13 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
                                    const char *action, const char *reason, json_t *tensors,
                                    struct pith_error *err);
 
-/* The SHA-256 of a matrix's dequantized values, row-major float32. PITH_NUMERIC when one is not finite. */
+/* The SHA-256 of a matrix's dequantized values, row-major float32. PITH_NUMERIC when one is not
+ * finite. */
 enum pith_status pith_weights_digest(const struct pith_weight *w, char hex[PITH_SHA256_HEX],
                                      struct pith_error *err);
 
-/* block.c: does one block and appends its account to *unit: "linears", "transforms", "tensors". When
- * `propagate`, acts[1] receives the quantized block's output. */
+/* block.c: does one block and appends its account to *unit: "linears", "transforms", "tensors".
+ * When `propagate`, acts[1] receives the quantized block's output. */
 enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propagate, json_t *unit,
                                 struct pith_error *err);
 

@@ -14,8 +14,8 @@ struct override {
     bool used;
 };
 
-/* A pattern names a module by its whole name, or by its last parts ("up_proj", "mlp.up_proj"); '*' and '?'
- * as in a shell. */
+/* A pattern names a module by its whole name, or by its last parts ("up_proj", "mlp.up_proj"); '*'
+ * and '?' as in a shell. */
 static bool names_module(const char *pattern, const char *module)
 {
     if (pith_glob_match(pattern, module)) return true;
@@ -53,8 +53,9 @@ static enum pith_status parse_overrides(const struct pith_list *texts, struct ov
     return PITH_OK;
 }
 
-static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c, struct override *overrides,
-                                   bool *ignore_used, struct pith_error *err)
+static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
+                                   struct override *overrides, bool *ignore_used,
+                                   struct pith_error *err)
 {
     const struct pith_quantize_options *o = r->options;
     c->grid = r->recipe.weights;
@@ -86,7 +87,8 @@ static enum pith_status check_used(const struct pith_run *r, const struct overri
     for (size_t i = 0; i < o->overrides.count; i++) {
         if (overrides[i].used) continue;
         if (names_module(overrides[i].pattern, "lm_head"))
-            return pith_fail(err, PITH_UNSUPPORTED, "--override %s: this version leaves the head in 16 bits",
+            return pith_fail(err, PITH_UNSUPPORTED,
+                             "--override %s: this version leaves the head in 16 bits",
                              o->overrides.item[i]);
         return pith_fail(err, PITH_ARG, "--override %s matches no linear; names look like %s",
                          o->overrides.item[i], r->choices[0].module);

@@ -7,21 +7,22 @@
 #include <math.h>
 #include <string.h>
 
-enum pith_status pith_store_tensor(struct pith_run *r, const char *name, const void *data, size_t bytes,
-                                   json_t *stored, struct pith_error *err)
+enum pith_status pith_store_tensor(struct pith_run *r, const char *name, const void *data,
+                                   size_t bytes, json_t *stored, struct pith_error *err)
 {
     const struct pith_tensor_plan *p = pith_layout_find(&r->layout, name);
     char hex[PITH_SHA256_HEX];
     if (!p || p->bytes != bytes)
-        return pith_fail(err, PITH_MISMATCH, "%s: %zu bytes were made where %llu were planned", name, bytes,
-                         p ? (unsigned long long)p->bytes : 0ull);
+        return pith_fail(err, PITH_MISMATCH, "%s: %zu bytes were made where %llu were planned",
+                         name, bytes, p ? (unsigned long long)p->bytes : 0ull);
     if (!pith_sha256_hex(data, bytes, hex)) return pith_fail_nomem(err, name);
     PITH_TRY(pith_out_write(&r->shards[p->shard], p->offset, data, bytes, err));
     const struct pith_tensor *back = pith_checkpoint_find(r->written, name);
     if (!back || back->bytes != bytes || memcmp(back->data, data, bytes) != 0)
-        return pith_fail(err, PITH_MISMATCH, "%s: what was read back is not what was written", name);
-    if (json_array_append_new(stored, json_pack("{s:s, s:s, s:I}", "name", name, "sha256", hex, "bytes",
-                                                (json_int_t)bytes)) != 0)
+        return pith_fail(err, PITH_MISMATCH, "%s: what was read back is not what was written",
+                         name);
+    if (json_array_append_new(stored, json_pack("{s:s, s:s, s:I}", "name", name, "sha256", hex,
+                                                "bytes", (json_int_t)bytes)) != 0)
         return pith_fail_nomem(err, name);
     return PITH_OK;
 }
@@ -40,7 +41,8 @@ enum pith_status pith_weights_digest(const struct pith_weight *w, char hex[PITH_
         float sum = 0; /* stays 0 unless some value is infinite or NaN */
         for (size_t i = 0; i < count; i++) sum += rows[i] * 0.0f;
         if (!(sum == 0.0f))
-            s = pith_fail(err, PITH_NUMERIC, "rows %u to %u hold a value that is not finite", at, at + n - 1);
+            s = pith_fail(err, PITH_NUMERIC, "rows %u to %u hold a value that is not finite", at,
+                          at + n - 1);
         pith_sha256_update(h, rows, count * sizeof *rows);
     }
     pith_sha256_finish(h, hex);
@@ -58,7 +60,8 @@ static enum pith_status store_packed(struct pith_run *r, const char *module,
         pith_str_clear(&name);
         pith_str_printf(&name, "%s%s", module, set->item[i].suffix);
         s = name.failed ? pith_fail_nomem(err, module)
-                        : pith_store_tensor(r, name.data, set->item[i].data, set->item[i].bytes, stored, err);
+                        : pith_store_tensor(r, name.data, set->item[i].data, set->item[i].bytes,
+                                            stored, err);
     }
     pith_str_free(&name);
     return s;
@@ -69,16 +72,18 @@ static enum pith_status read_back(struct pith_run *r, const char *module, const 
 {
     struct pith_qmat again;
     bool found = false;
-    PITH_TRY(r->container->load(r->written_state, r->written, module, q->rows, q->cols, &again, &found, err));
+    PITH_TRY(r->container->load(r->written_state, r->written, module, q->rows, q->cols, &again,
+                                &found, err));
     if (!found) return pith_fail(err, PITH_MISMATCH, "%s: not found when read back", module);
     const bool same = pith_qmat_equal(q, &again);
     pith_qmat_free(&again);
     return same ? PITH_OK
-                : pith_fail(err, PITH_MISMATCH, "%s: read back, its weights differ from what was meant", module);
+                : pith_fail(err, PITH_MISMATCH,
+                            "%s: read back, its weights differ from what was meant", module);
 }
 
-enum pith_status pith_store_linear(struct pith_run *r, const char *module, const struct pith_qmat *q,
-                                   json_t *entry, struct pith_error *err)
+enum pith_status pith_store_linear(struct pith_run *r, const char *module,
+                                   const struct pith_qmat *q, json_t *entry, struct pith_error *err)
 {
     struct pith_packed_set set = {0};
     char hex[PITH_SHA256_HEX];
@@ -90,10 +95,10 @@ enum pith_status pith_store_linear(struct pith_run *r, const char *module, const
     if (s == PITH_OK) s = read_back(r, module, q, err);
     const struct pith_weight w = {.rows = q->rows, .cols = q->cols, .quant = q};
     if (s == PITH_OK) s = pith_weights_digest(&w, hex, err);
-    if (s == PITH_OK &&
-        (json_object_set(entry, "stored", stored) != 0 ||
-         json_object_set_new(entry, "sha256", json_string(hex)) != 0 ||
-         json_object_set_new(entry, "bits_per_weight", json_real(pith_qmat_bits_per_weight(q))) != 0))
+    if (s == PITH_OK && (json_object_set(entry, "stored", stored) != 0 ||
+                         json_object_set_new(entry, "sha256", json_string(hex)) != 0 ||
+                         json_object_set_new(entry, "bits_per_weight",
+                                             json_real(pith_qmat_bits_per_weight(q))) != 0))
         s = pith_fail_nomem(err, module);
     json_decref(stored);
     return s == PITH_OK ? s : pith_fail_in(err, s, module);
@@ -106,9 +111,9 @@ static enum pith_status store_account(struct pith_run *r, const char *name, cons
     json_t *stored = json_array();
     enum pith_status s = stored ? pith_store_tensor(r, name, data, bytes, stored, err)
                                 : pith_fail_nomem(err, name);
-    if (s == PITH_OK &&
-        json_array_append_new(tensors, json_pack("{s:s, s:s, s:s, s:O}", "name", name, "action", words[0],
-                                                 "reason", words[1], "stored", stored)) != 0)
+    if (s == PITH_OK && json_array_append_new(tensors, json_pack("{s:s, s:s, s:s, s:O}", "name",
+                                                                 name, "action", words[0], "reason",
+                                                                 words[1], "stored", stored)) != 0)
         s = pith_fail_nomem(err, name);
     json_decref(stored);
     return s;
@@ -140,7 +145,8 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
             s = pith_fail(err, PITH_NUMERIC, "%s: value %zu does not fit into %s", name, i,
                           pith_dtype_name(t->dtype));
     if (s == PITH_OK && !pith_dtype_encode(t->dtype, values, n, data))
-        s = pith_fail(err, PITH_UNSUPPORTED, "%s: cannot write %s", name, pith_dtype_name(t->dtype));
+        s = pith_fail(err, PITH_UNSUPPORTED, "%s: cannot write %s", name,
+                      pith_dtype_name(t->dtype));
     const char *const words[2] = {action, reason};
     if (s == PITH_OK) s = store_account(r, name, data, t->bytes, words, tensors, err);
     pith_free(data);

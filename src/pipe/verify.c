@@ -14,9 +14,10 @@
 struct verification {
     const struct pith_verify_options *options;
     struct pith_backend *backend;
-    struct pith_checkpoint *checkpoint; /* the files alone: damage beyond repair still gets a report */
+    struct pith_checkpoint
+        *checkpoint; /* the files alone: damage beyond repair still gets a report */
     struct pith_model *model, *original;
-    json_t *account;  /* pith.json */
+    json_t *account; /* pith.json */
     json_t *checks, *problems;
     double done, total;
 };
@@ -56,7 +57,8 @@ static enum pith_status tick(struct verification *v, const char *what, struct pi
     return pith_progress_step(&v->options->progress, what, v->done, v->total, err);
 }
 
-/* --- stored tensors ------------------------------------------------------------------------------- */
+/* --- stored tensors
+ * ------------------------------------------------------------------------------- */
 
 static void check_stored(struct verification *v, const json_t *stored, json_t *seen)
 {
@@ -80,8 +82,9 @@ static enum pith_status check_list(struct verification *v, const char *key, json
 {
     const json_t *entry, *stored;
     size_t i, k;
-    json_array_foreach(json_object_get(v->account, key), i, entry) {
-        json_array_foreach(json_object_get(entry, "stored"), k, stored) check_stored(v, stored, seen);
+    json_array_foreach (json_object_get(v->account, key), i, entry) {
+        json_array_foreach (json_object_get(entry, "stored"), k, stored)
+            check_stored(v, stored, seen);
         PITH_TRY(tick(v, "checking hashes", err));
     }
     return PITH_OK;
@@ -103,7 +106,8 @@ static enum pith_status check_tensors(struct verification *v, struct pith_error 
     return s;
 }
 
-/* --- linears -------------------------------------------------------------------------------------- */
+/* --- linears
+ * -------------------------------------------------------------------------------------- */
 
 /* The role whose full name is `module` in one of the blocks; *layer receives which. */
 static const struct pith_weight *find_linear(const struct pith_model *m, const struct pith_block *b,
@@ -133,7 +137,8 @@ static void check_error(struct verification *v, const json_t *entry, const struc
         problem(v, "%s: out of memory while comparing", name);
     } else if (transformed ? error > recorded * 1.1 + error_slack
                            : fabs(error - recorded) > recorded * 1e-3 + error_slack) {
-        problem(v, "%s: %.5f away from the original, where pith.json says %.5f", name, error, recorded);
+        problem(v, "%s: %.5f away from the original, where pith.json says %.5f", name, error,
+                recorded);
     }
 }
 
@@ -166,11 +171,12 @@ static void check_recorded(struct verification *v, const struct pith_block *b)
         const json_t *entry;
         size_t i;
         pith_linear_name(v->model->arch, b->layer, (enum pith_role)r, name, sizeof name);
-        json_array_foreach(json_object_get(v->account, "linears"), i, entry) {
+        json_array_foreach (json_object_get(v->account, "linears"), i, entry) {
             const char *n = json_string_value(json_object_get(entry, "name"));
             listed |= n && strcmp(n, name) == 0;
         }
-        if (b->linear[r].w.quant && !listed) problem(v, "%s: quantized, but not in pith.json", name);
+        if (b->linear[r].w.quant && !listed)
+            problem(v, "%s: quantized, but not in pith.json", name);
     }
 }
 
@@ -188,7 +194,7 @@ static enum pith_status check_block(struct verification *v, uint32_t layer, stru
     if (v->original) s = pith_block_load(v->original, layer, PITH_LOAD_MAPPED, &original, err);
     if (s == PITH_OK) {
         check_recorded(v, &block);
-        json_array_foreach(json_object_get(v->account, "linears"), i, entry)
+        json_array_foreach (json_object_get(v->account, "linears"), i, entry)
             check_linear(v, &block, v->original ? &original : NULL, entry);
         if (v->original) pith_block_free(&original);
         s = tick(v, "checking weights", err);
@@ -207,17 +213,18 @@ static enum pith_status check_linears(struct verification *v, struct pith_error 
     return PITH_OK;
 }
 
-/* --- against the original ------------------------------------------------------------------------- */
+/* --- against the original
+ * ------------------------------------------------------------------------- */
 
 static bool accounted(const struct verification *v, const char *tensor)
 {
     const json_t *entry;
     size_t i;
-    json_array_foreach(json_object_get(v->account, "tensors"), i, entry) {
+    json_array_foreach (json_object_get(v->account, "tensors"), i, entry) {
         const char *name = json_string_value(json_object_get(entry, "name"));
         if (name && strcmp(name, tensor) == 0) return true;
     }
-    json_array_foreach(json_object_get(v->account, "linears"), i, entry) {
+    json_array_foreach (json_object_get(v->account, "linears"), i, entry) {
         const char *name = json_string_value(json_object_get(entry, "name"));
         const size_t n = name ? strlen(name) : 0;
         if (n && strncmp(name, tensor, n) == 0 && strcmp(tensor + n, ".weight") == 0) return true;
@@ -229,14 +236,15 @@ static void check_copies(struct verification *v)
 {
     const json_t *entry;
     size_t i;
-    json_array_foreach(json_object_get(v->account, "tensors"), i, entry) {
+    json_array_foreach (json_object_get(v->account, "tensors"), i, entry) {
         const char *name = json_string_value(json_object_get(entry, "name"));
         const char *action = json_string_value(json_object_get(entry, "action"));
         if (!name || !action || strcmp(action, "copied") != 0) continue;
         const struct pith_tensor *a = pith_checkpoint_find(v->checkpoint, name);
         const struct pith_tensor *b = pith_checkpoint_find(v->original->checkpoint, name);
         if (!b) problem(v, "%s: copied from nowhere: the original has no such tensor", name);
-        else if (!a || a->bytes != b->bytes || a->dtype != b->dtype || memcmp(a->data, b->data, a->bytes) != 0)
+        else if (!a || a->bytes != b->bytes || a->dtype != b->dtype ||
+                 memcmp(a->data, b->data, a->bytes) != 0)
             problem(v, "%s: differs from the original, though it should be a copy", name);
     }
 }
@@ -249,10 +257,12 @@ static void check_against(struct verification *v)
         if (!accounted(v, o->tensors[i].name))
             problem(v, "%s: in the original, but not accounted for", o->tensors[i].name);
     check_copies(v);
-    note_check(v, before, "%zu tensors of the original: each quantized, rescaled or copied", o->count);
+    note_check(v, before, "%zu tensors of the original: each quantized, rescaled or copied",
+               o->count);
 }
 
-/* --- engines -------------------------------------------------------------------------------------- */
+/* --- engines
+ * -------------------------------------------------------------------------------------- */
 
 static enum pith_status check_engines(struct verification *v, struct pith_error *err)
 {
@@ -264,7 +274,8 @@ static enum pith_status check_engines(struct verification *v, struct pith_error 
     return PITH_OK;
 }
 
-/* --- the whole ------------------------------------------------------------------------------------ */
+/* --- the whole
+ * ------------------------------------------------------------------------------------ */
 
 static enum pith_status open_all(struct verification *v, struct pith_error *err)
 {
@@ -273,7 +284,8 @@ static enum pith_status open_all(struct verification *v, struct pith_error *err)
     char *path = pith_path_join(o->model, "pith.json");
     enum pith_status s = path ? PITH_OK : pith_fail_nomem(err, "names");
     if (s == PITH_OK && pith_path_is_dir(o->model) && !pith_path_exists(path))
-        s = pith_fail(err, PITH_ARG, "%s: no pith.json there; only a checkpoint that pith wrote can be verified",
+        s = pith_fail(err, PITH_ARG,
+                      "%s: no pith.json there; only a checkpoint that pith wrote can be verified",
                       o->model);
     if (s == PITH_OK) s = pith_json_load(path, LIMIT, &v->account, err);
     pith_free(path);
@@ -284,8 +296,9 @@ static enum pith_status open_all(struct verification *v, struct pith_error *err)
 
 static bool same_shape(const struct pith_shape *a, const struct pith_shape *b)
 {
-    return a->layers == b->layers && a->hidden == b->hidden && a->ffn == b->ffn && a->vocab == b->vocab &&
-           a->heads == b->heads && a->kv_heads == b->kv_heads && a->head_dim == b->head_dim;
+    return a->layers == b->layers && a->hidden == b->hidden && a->ffn == b->ffn &&
+           a->vocab == b->vocab && a->heads == b->heads && a->kv_heads == b->kv_heads &&
+           a->head_dim == b->head_dim;
 }
 
 static enum pith_status check_all(struct verification *v, struct pith_error *err)
@@ -293,7 +306,8 @@ static enum pith_status check_all(struct verification *v, struct pith_error *err
     struct pith_error why = {0};
     const size_t before = json_array_size(v->problems);
     v->total = (double)(json_array_size(json_object_get(v->account, "linears")) +
-                        json_array_size(json_object_get(v->account, "tensors"))) * 1.5;
+                        json_array_size(json_object_get(v->account, "tensors"))) *
+               1.5;
     PITH_TRY(check_tensors(v, err));
     if (pith_model_open(v->options->model, &v->model, &why) != PITH_OK) problem(v, "%s", why.text);
     note_check(v, before, "config and shapes: the model can be loaded");
@@ -321,17 +335,22 @@ enum pith_status pith_pipe_verify(struct pith_backend *be, const struct pith_ver
                                   json_t **report, struct pith_error *err)
 {
     struct verification v = {
-        .options = o, .backend = be, .checks = json_array(), .problems = json_array(),
+        .options = o,
+        .backend = be,
+        .checks = json_array(),
+        .problems = json_array(),
     };
-    enum pith_status s = v.checks && v.problems ? open_all(&v, err) : pith_fail_nomem(err, "the report");
+    enum pith_status s = v.checks && v.problems ? open_all(&v, err)
+                                                : pith_fail_nomem(err, "the report");
     if (s == PITH_OK) s = check_all(&v, err);
     if (s == PITH_OK) {
         const size_t n = json_array_size(v.problems);
-        *report = json_pack("{s:b, s:s, s:O, s:O}", "ok", n == 0, "model", o->model, "checks", v.checks,
-                            "problems", v.problems);
+        *report = json_pack("{s:b, s:s, s:O, s:O}", "ok", n == 0, "model", o->model, "checks",
+                            v.checks, "problems", v.problems);
         if (!*report) s = pith_fail_nomem(err, "the report");
         else if (n)
-            s = pith_fail(err, PITH_MISMATCH, "%s", json_string_value(json_array_get(v.problems, 0)));
+            s = pith_fail(err, PITH_MISMATCH, "%s",
+                          json_string_value(json_array_get(v.problems, 0)));
     }
     close_all(&v);
     return s;
