@@ -1,0 +1,292 @@
+/* The sampler: greedy, the distribution it draws from, its filters at their borders, odd logits. */
+#include "base/mem.h"
+#include "model/sampler.h"
+#include "test.h"
+
+#include <math.h>
+
+static void make(struct pith_sampler *s, size_t vocab, float temperature, uint32_t top_k, float top_p)
+{
+    struct pith_error err = {0};
+    assert_ok(pith_sampler_init(s, vocab, temperature, top_k, top_p, 42, &err), err);
+}
+
+/* How often each id is drawn. */
+static void count_draws(struct pith_sampler *s, const float *logits, unsigned draws, unsigned *counts)
+{
+    memset(counts, 0, s->vocab * sizeof *counts);
+    for (unsigned i = 0; i < draws; i++) {
+        const int32_t id = pith_sampler_next(s, logits);
+        assert_true(id >= 0 && (size_t)id < s->vocab);
+        counts[id]++;
+    }
+}
+
+/* Pearson's statistic of counts against probabilities p[n] (zero ones must not be drawn). */
+static double chi_square(const unsigned *counts, const double *p, size_t n, unsigned draws)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] == 0) {
+            assert_int_equal(counts[i], 0);
+            continue;
+        }
+        const double expected = p[i] * draws, d = counts[i] - expected;
+        sum += d * d / expected;
+    }
+    return sum;
+}
+
+static void softmax(const float *logits, size_t n, double temperature, double *p)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += p[i] = exp((double)logits[i] / temperature);
+    for (size_t i = 0; i < n; i++) p[i] /= sum;
+}
+
+static void greedy_takes_the_first_of_equals(void **state)
+{
+    (void)state;
+    struct pith_sampler s;
+    make(&s, 5, 0, 0, 1);
+    assert_int_equal(pith_sampler_next(&s, (float[]){1, 3, 2, 3, -1}), 1);
+    assert_int_equal(pith_sampler_next(&s, (float[]){-0.0f, 0.0f, -0.0f, 0, 0}), 0);
+    assert_int_equal(pith_sampler_next(&s, (float[]){NAN, -5, NAN, -4, NAN}), 3);
+    assert_int_equal(pith_sampler_next(&s, (float[]){1, INFINITY, 2, INFINITY, 0}), 1);
+    assert_int_equal(pith_sampler_next(&s, (float[]){NAN, -INFINITY, NAN, NAN, -INFINITY}), 1);
+    assert_int_equal(pith_sampler_next(&s, (float[]){NAN, NAN, NAN, NAN, NAN}), -1);
+    pith_sampler_free(&s);
+    pith_sampler_free(&s);
+}
+
+static void draws_follow_the_softmax(void **state)
+{
+    (void)state;
+    enum { N = 8, DRAWS = 40000 };
+    static const float logits[N] = {0.5f, -1, 2, 0, 1.5f, -3, 0.25f, 1};
+    static const float temperatures[] = {0.5f, 1, 2.5f};
+    for (size_t t = 0; t < PITH_COUNT(temperatures); t++) {
+        struct pith_sampler s;
+        unsigned counts[N];
+        double p[N];
+        softmax(logits, N, (double)temperatures[t], p);
+        make(&s, N, temperatures[t], 0, 1);
+        count_draws(&s, logits, DRAWS, counts);
+        /* 99.9% quantile of chi-square with 7 degrees of freedom; the seed is fixed. */
+        assert_true(chi_square(counts, p, N, DRAWS) < 24.3);
+        pith_sampler_free(&s);
+        /* The filters walk another path; a top-k of everything is no filter. */
+        make(&s, N, temperatures[t], N, 1);
+        count_draws(&s, logits, DRAWS, counts);
+        assert_true(chi_square(counts, p, N, DRAWS) < 24.3);
+        pith_sampler_free(&s);
+    }
+}
+
+/* Logits of the probabilities .4 .3 .2 .1, out of order: ids 2, 0, 3, 1. */
+static const float four[4] = {-1.2039728f, -2.3025851f, -0.91629073f, -1.6094379f};
+
+static void check_kept(uint32_t top_k, float top_p, const double p[4])
+{
+    enum { DRAWS = 20000 };
+    struct pith_sampler s;
+    unsigned counts[4];
+    make(&s, 4, 1, top_k, top_p);
+    count_draws(&s, four, DRAWS, counts);
+    const double x = chi_square(counts, p, 4, DRAWS);
+    /* 99.9% quantile with 3 degrees of freedom. */
+    if (!(x < 16.3)) fail_msg("top-k %u top-p %g: chi-square %g", top_k, (double)top_p, x);
+    pith_sampler_free(&s);
+}
+
+static void filters_keep_what_they_should(void **state)
+{
+    (void)state;
+    const double all[] = {0.3, 0.1, 0.4, 0.2}, one[] = {0, 0, 1, 0};
+    const double two[] = {3 / 7., 0, 4 / 7., 0}, three[] = {3 / 9., 0, 4 / 9., 2 / 9.};
+    check_kept(0, 1, all);
+    check_kept(1, 1, one);
+    check_kept(2, 1, two);
+    check_kept(3, 1, three);
+    check_kept(4, 1, all);
+    check_kept(UINT32_MAX, 1, all);
+    /* The smallest set whose mass reaches top-p; the token that crosses it is kept. */
+    check_kept(0, 0, one);
+    check_kept(0, 1e-6f, one);
+    check_kept(0, 0.39f, one);
+    check_kept(0, 0.41f, two);
+    check_kept(0, 0.69f, two);
+    check_kept(0, 0.71f, three);
+    check_kept(0, 0.89f, three);
+    check_kept(0, 0.91f, all);
+    /* top-p is within what top-k kept: 4/7 and 3/7. */
+    check_kept(2, 0.56f, one);
+    check_kept(2, 0.58f, two);
+    check_kept(3, 0.77f, two);
+    check_kept(3, 0.78f, three);
+}
+
+static void ties_at_the_border_go_to_lower_ids(void **state)
+{
+    (void)state;
+    static const float logits[6] = {1, 2, 2, 2, 2, 0};
+    struct pith_sampler s;
+    unsigned counts[6];
+    make(&s, 6, 1, 2, 1);
+    count_draws(&s, logits, 1000, counts);
+    assert_true(counts[1] > 400 && counts[2] > 400);
+    assert_int_equal(counts[1] + counts[2], 1000);
+    pith_sampler_free(&s);
+    make(&s, 6, 0.001f, 0, 0.3f);
+    count_draws(&s, logits, 1000, counts);
+    assert_int_equal(counts[1] + counts[2], 1000);
+    pith_sampler_free(&s);
+}
+
+static void extreme_temperatures(void **state)
+{
+    (void)state;
+    static const float logits[4] = {3.4e38f, -3.4e38f, 3.3e38f, 0};
+    static const double even[4] = {0.25, 0.25, 0.25, 0.25};
+    struct pith_sampler s;
+    unsigned counts[4];
+    make(&s, 4, 1e-38f, 0, 1);
+    count_draws(&s, logits, 1000, counts);
+    assert_int_equal(counts[0], 1000);
+    pith_sampler_free(&s);
+    make(&s, 4, 1e-45f, 3, 0.9f);
+    count_draws(&s, (float[]){1, 1.0000001f, 0, 1}, 1000, counts);
+    assert_int_equal(counts[1], 1000);
+    pith_sampler_free(&s);
+    make(&s, 4, 3.4e38f, 0, 1);
+    count_draws(&s, (float[]){5, -5, 100, 0}, 20000, counts);
+    assert_true(chi_square(counts, even, 4, 20000) < 16.3);
+    pith_sampler_free(&s);
+}
+
+static void odd_logits(void **state)
+{
+    (void)state;
+    struct pith_sampler s;
+    unsigned counts[5];
+    for (uint32_t top_k = 0; top_k < 4; top_k++) {
+        make(&s, 5, 1, top_k, top_k == 3 ? 0.8f : 1);
+        assert_int_equal(pith_sampler_next(&s, (float[]){NAN, NAN, NAN, NAN, NAN}), -1);
+        count_draws(&s, (float[]){NAN, 0, NAN, 0, NAN}, 500, counts);
+        assert_int_equal(counts[1] + counts[3], 500);
+        count_draws(&s, (float[]){NAN, INFINITY, 80, INFINITY, -INFINITY}, 500, counts);
+        assert_int_equal(counts[1] + counts[3], 500);
+        count_draws(&s, (float[]){NAN, -INFINITY, NAN, NAN, NAN}, 500, counts);
+        assert_int_equal(counts[1], 500);
+        count_draws(&s, (float[]){-INFINITY, -INFINITY, 1, -INFINITY, NAN}, 500, counts);
+        assert_int_equal(counts[2], 500);
+        pith_sampler_free(&s);
+    }
+}
+
+static void a_seed_is_a_sequence(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    struct pith_error err = {0};
+    struct pith_sampler a, b, c;
+    float logits[N];
+    for (int i = 0; i < N; i++) logits[i] = (float)((i * 37) % 101) / 20;
+    assert_ok(pith_sampler_init(&a, N, 0.8f, 0, 0.9f, 7, &err), err);
+    assert_ok(pith_sampler_init(&b, N, 0.8f, 0, 0.9f, 7, &err), err);
+    assert_ok(pith_sampler_init(&c, N, 0.8f, 0, 0.9f, 8, &err), err);
+    int differ = 0;
+    for (int i = 0; i < 200; i++) {
+        const int32_t id = pith_sampler_next(&a, logits);
+        assert_int_equal(id, pith_sampler_next(&b, logits));
+        differ += id != pith_sampler_next(&c, logits);
+    }
+    assert_true(differ > 150);
+    pith_sampler_free(&a);
+    pith_sampler_free(&b);
+    pith_sampler_free(&c);
+}
+
+/* Against a full sort, on random logits with ties. */
+static int32_t by_sorting(const float *logits, int n, double temperature, int k, double p, int rank)
+{
+    int ids[64];
+    double mass = 0, total = 0;
+    for (int i = 0; i < n; i++) ids[i] = i;
+    for (int i = 0; i < n; i++)
+        for (int j = i + 1; j < n; j++)
+            if (logits[ids[j]] > logits[ids[i]] ||
+                (!(logits[ids[j]] < logits[ids[i]]) && ids[j] < ids[i])) {
+                const int t = ids[i];
+                ids[i] = ids[j];
+                ids[j] = t;
+            }
+    const int limit = k > 0 && k < n ? k : n;
+    for (int i = 0; i < limit; i++) total += exp((double)(logits[ids[i]] - logits[ids[0]]) / temperature);
+    for (int i = 0; i < limit; i++) {
+        if (i > 0 && mass >= p * total) return -1;
+        if (i == rank) return ids[i];
+        mass += exp((double)(logits[ids[i]] - logits[ids[0]]) / temperature);
+    }
+    return -1;
+}
+
+static void kept_sets_equal_a_full_sort(void **state)
+{
+    (void)state;
+    enum { N = 40, DRAWS = 1500 };
+    struct pith_rng r;
+    pith_rng_seed(&r, 3);
+    for (int round = 0; round < 60; round++) {
+        float logits[N];
+        for (int i = 0; i < N; i++) logits[i] = (float)pith_rng_below(&r, 30) / 8;
+        const uint32_t k = (uint32_t)pith_rng_below(&r, 12);
+        const float p = (float)(0.05 + 0.9 * pith_rng_unit(&r));
+        bool keep[N] = {false};
+        for (int i = 0; i < N; i++) {
+            const int32_t id = by_sorting(logits, N, 0.7f, (int)k, (double)p, i);
+            if (id >= 0) keep[id] = true;
+        }
+        struct pith_sampler s;
+        unsigned counts[N];
+        make(&s, N, 0.7f, k, p);
+        count_draws(&s, logits, DRAWS, counts);
+        for (int i = 0; i < N; i++) assert_true(keep[i] || counts[i] == 0);
+        pith_sampler_free(&s);
+    }
+}
+
+static void bad_options_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t vocab;
+        float temperature, top_p;
+    } bad[] = {{0, 1, 1}, {(size_t)INT32_MAX + 1, 1, 1}, {5, -1, 1}, {5, NAN, 1},
+               {5, INFINITY, 1}, {5, 1, -0.1f}, {5, 1, 1.1f}, {5, 1, NAN}};
+    for (size_t i = 0; i < PITH_COUNT(bad); i++) {
+        struct pith_error err = {0};
+        struct pith_sampler s;
+        assert_int_equal(pith_sampler_init(&s, bad[i].vocab, bad[i].temperature, 0, bad[i].top_p, 0,
+                                           &err),
+                         PITH_ARG);
+        assert_true(err.text[0] != '\0');
+        pith_sampler_free(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(greedy_takes_the_first_of_equals),
+        cmocka_unit_test(draws_follow_the_softmax),
+        cmocka_unit_test(filters_keep_what_they_should),
+        cmocka_unit_test(ties_at_the_border_go_to_lower_ids),
+        cmocka_unit_test(extreme_temperatures),
+        cmocka_unit_test(odd_logits),
+        cmocka_unit_test(a_seed_is_a_sequence),
+        cmocka_unit_test(kept_sets_equal_a_full_sort),
+        cmocka_unit_test(bad_options_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
