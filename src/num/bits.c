@@ -1,11 +1,12 @@
-/* Dense little-endian bit streams. Widths that divide a byte have their own loops: they are what decoding
- * a matrix spends its time on. */
+/* Dense little-endian bit streams. Widths that divide a byte have their own loops: they are what
+ * decoding a matrix spends its time on. */
 #include "num/qmat.h"
 
 #include <string.h>
 
 /* Any width, and starts and ends within a byte. */
-static void get_any(const uint8_t *stream, size_t first, unsigned bits, size_t count, uint8_t *codes)
+static void get_any(const uint8_t *stream, size_t first, unsigned bits, size_t count,
+                    uint8_t *codes)
 {
     const unsigned mask = (1u << bits) - 1;
     const uint8_t *p = stream + first / 8 * bits + first % 8 * bits / 8;
@@ -22,7 +23,8 @@ static void get_any(const uint8_t *stream, size_t first, unsigned bits, size_t c
     }
 }
 
-static void put_any(uint8_t *stream, size_t first, unsigned bits, size_t count, const uint8_t *codes)
+static void put_any(uint8_t *stream, size_t first, unsigned bits, size_t count,
+                    const uint8_t *codes)
 {
     const unsigned mask = (1u << bits) - 1;
     uint8_t *p = stream + first / 8 * bits + first % 8 * bits / 8;

@@ -1,5 +1,5 @@
-/* bitsandbytes' FP4: sign and three bits that index levels in no order. Neither the values nor the codes
- * are those of E2M1. */
+/* bitsandbytes' FP4: sign and three bits that index levels in no order. Neither the values nor
+ * the codes are those of E2M1. */
 #include "num/codecs.h"
 
 #include <math.h>
@@ -14,8 +14,8 @@ float pith_bnb_fp4_decode(uint32_t code)
     return code & 8 ? -level : level;
 }
 
-/* The thresholds are those of bitsandbytes' kernels to their printed digits, not midpoints to the last
- * bit; a magnitude on one takes the smaller level. NaN encodes zero. */
+/* The thresholds are those of bitsandbytes' kernels to their printed digits, not midpoints to
+ * the last bit; a magnitude on one takes the smaller level. NaN encodes zero. */
 uint32_t pith_bnb_fp4_encode(float x)
 {
     static const struct {

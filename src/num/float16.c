@@ -8,8 +8,8 @@ static const struct pith_minifloat half = {5, 10, 15, 0x7bff};
 
 float pith_f16_to_f32(uint16_t h)
 {
-    /* Without branches, so that compilers vectorize loops over it. Subnormals and zero: the mantissa is
-     * placed below an implicit one, which is then subtracted. */
+    /* Without branches, so that compilers vectorize loops over it. Subnormals and zero: the
+     * mantissa is placed below an implicit one, which is then subtracted. */
     const uint32_t abs = (uint32_t)(h & 0x7fff) << 13;
     const uint32_t sign = (uint32_t)(h & 0x8000) << 16;
     const uint32_t small_bias = 113u << 23;
@@ -82,8 +82,8 @@ float pith_round_to(enum pith_dtype t, float x)
     return x;
 }
 
-/* Bulk conversions run over local arrays of a constant length: unaligned memory goes through memcpy, and
- * compilers vectorize such loops even where they are careful about code size. */
+/* Bulk conversions run over local arrays of a constant length: unaligned memory goes through
+ * memcpy, and compilers vectorize such loops even where they are careful about code size. */
 enum { CHUNK = 32 };
 
 static void decode_f16(const void *src, size_t n, float *dst)

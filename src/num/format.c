@@ -7,11 +7,11 @@
 #include <string.h>
 
 static const struct pith_format formats[] = {
-#define PITH_ELEMENT(id, name, aliases, summary, kind, bits, exponent, mantissa, max, decode, encode) \
-    {id, name, aliases, summary, PITH_KIND_##kind, bits, exponent, mantissa, max, 1, NULL, NULL,      \
-     decode, encode},
-#define PITH_BLOCK(id, name, aliases, summary, bits, max, block, element, scale) \
-    {id, name, aliases, summary, PITH_KIND_BLOCK, bits, 0, 0, max, block, element, scale, NULL, NULL},
+#define PITH_ELEMENT(id, name, aliases, summary, kind, bits, e, m, max, decode, encode)            \
+    {id, name, aliases, summary, PITH_KIND_##kind, bits, e, m, max, 1, NULL, NULL, decode, encode},
+#define PITH_BLOCK(id, name, aliases, summary, bits, max, block, element, scale)                   \
+    {id,  name, aliases, summary, PITH_KIND_BLOCK, bits, 0, 0, max, block, element, scale,         \
+     NULL, NULL},
 #include "num/formats.def"
 #undef PITH_ELEMENT
 #undef PITH_BLOCK

@@ -1,9 +1,10 @@
-/* num/format.h: number formats: how bits encode one value. One row of num/formats.def is one format; the
- * quantizer, the containers, the planner and the KV cache all read that row.
+/* num/format.h: number formats: how bits encode one value. One row of num/formats.def is one
+ * format; the quantizer, the containers, the planner and the KV cache all read that row.
  *
- * Element formats encode single values (f32, bf16, fp8_e4m3, fp4_e2m1, int4, nf4, e8m0, ...). Block
- * formats (mxfp8, mxfp6, mxfp4, nvfp4) pair an element format with a scale format shared by `block`
- * consecutive elements: OCP Microscaling Formats 1.0; NVFP4 adds one f32 scale for the whole tensor. */
+ * Element formats encode single values (f32, bf16, fp8_e4m3, fp4_e2m1, int4, nf4, e8m0, ...).
+ * Block formats (mxfp8, mxfp6, mxfp4, nvfp4) pair an element format with a scale format shared
+ * by `block` consecutive elements: OCP Microscaling Formats 1.0; NVFP4 adds one f32 scale for
+ * the whole tensor. */
 #ifndef PITH_NUM_FORMAT_H
 #define PITH_NUM_FORMAT_H
 
@@ -13,7 +14,7 @@
 
 enum pith_format_kind {
     PITH_KIND_FLOAT,    /* sign, exponent, mantissa; or E8M0 */
-    PITH_KIND_INT,      /* two's complement -2^(b-1)..2^(b-1)-1; asymmetric use shifts it by a zero point */
+    PITH_KIND_INT,      /* two's complement; asymmetric use shifts it by a zero point */
     PITH_KIND_CODEBOOK, /* 2^bits arbitrary levels: nf4, bitsandbytes' fp4 */
     PITH_KIND_BLOCK     /* elements of `element` with one `scale` a block */
 };
@@ -21,19 +22,23 @@ enum pith_format_kind {
 struct pith_format {
     uint16_t id;           /* pinned; may be stored */
     const char *name;      /* "fp8_e4m3": the name in GRID strings */
-    const char *aliases;   /* space-separated names that others use ("float8_e4m3fn F8_E4M3"), or "" */
+    const char *aliases;   /* names that others use, lower case, space between, or "" */
     const char *summary;   /* one line for `pith formats` */
     enum pith_format_kind kind;
-    uint8_t bits;          /* a code's width: low bits of the uint32_t below; for blocks, the element's */
+    uint8_t bits;          /* a code's width, for blocks the element's */
     uint8_t exponent_bits, mantissa_bits; /* floats only */
-    float max;             /* largest finite magnitude (ints: 2^(b-1)-1; codebooks: largest level) */
+    float max;             /* largest value (ints: 2^(b-1)-1; blocks: the element's) */
     uint16_t block;        /* elements that share a scale; 1 for element formats */
     const char *element;   /* block formats: names of the element and scale formats, else NULL */
     const char *scale;
-    /* Value of a code (upper bits ignored); NaN and Inf where the format has them. NULL for blocks. */
+    /* Value of a code (upper bits ignored); NaN and Inf where the format has them. NULL for
+     * blocks. */
     float (*decode)(uint32_t code);
-    /* Nearest code, ties to even code, saturating to +-max (also for +-Inf); NaN encodes NaN where the
-     * format has one, else zero. NULL for blocks. */
+    /* Nearest code, ties to even code, saturating to the ends of the finite range (also for
+     * +-Inf); NaN encodes NaN where the format has one, else zero. Codebooks: bitsandbytes'
+     * rule, a value on a threshold takes the level nearer to the lower end (nf4) or to zero
+     * (bnb_fp4). e8m0: a tie takes the larger power, 2^-127 stands for zero, NaN for negative
+     * values. NULL for blocks. */
     uint32_t (*encode)(float x);
 };
 
@@ -41,8 +46,10 @@ struct pith_format {
 const struct pith_format *pith_formats(size_t *count);
 /* By name or alias (case-insensitive); NULL when unknown. */
 const struct pith_format *pith_format_find(const char *name);
+/* By pinned id; NULL when unknown. */
 const struct pith_format *pith_format_by_id(uint16_t id);
-/* Bits a weight costs with a block's scale counted: 4.25 for mxfp4, 4.5 for nvfp4, bits for the others. */
+/* Bits a weight costs with a block's scale counted: 4.25 for mxfp4, 4.5 for nvfp4, bits for the
+ * others. */
 double pith_format_bits(const struct pith_format *f);
 
 /* Plain storage types of tensors: what safetensors calls a dtype. */
@@ -51,9 +58,10 @@ enum pith_dtype {
     PITH_F8_E8M0, PITH_F8_E4M3FNUZ, PITH_F8_E5M2FNUZ, PITH_I16, PITH_U16, PITH_F16, PITH_BF16,
     PITH_I32, PITH_U32, PITH_F32, PITH_C64, PITH_F64, PITH_I64, PITH_U64, PITH_DTYPE_COUNT
 };
-/* "BF16"; never NULL for a value below PITH_DTYPE_COUNT. The order above is the order that the reference
- * safetensors writer sorts by. */
+/* "BF16"; never NULL for a value below PITH_DTYPE_COUNT. The order above is the order that the
+ * reference safetensors writer sorts by. */
 const char *pith_dtype_name(enum pith_dtype t);
+/* Bits of one element, 4 to 64; 0 for a value that is no dtype. */
 unsigned pith_dtype_bits(enum pith_dtype t);
 /* False when the name is unknown. */
 bool pith_dtype_find(const char *name, enum pith_dtype *out);

@@ -1,5 +1,5 @@
-/* num/grid.h: the vocabulary of grids: a format, which elements share a scale, symmetric or not, how the
- * scale is found. FORMAT[:GRANULARITY][:asym][:mse][:static][:dq], as CLI.md defines it. */
+/* num/grid.h: the vocabulary of grids: a format, which elements share a scale, symmetric or not,
+ * how the scale is found. FORMAT[:GRANULARITY][:asym][:mse][:static][:dq], as CLI.md defines it. */
 #ifndef PITH_NUM_GRID_H
 #define PITH_NUM_GRID_H
 
@@ -24,11 +24,13 @@ struct pith_grid {
     bool double_quant; /* scales quantized again */
 };
 
-/* Parses and checks ("int4:g128:asym"). Without a granularity: int and fp8 formats channel, codebooks g64,
- * block formats their own block. PITH_ARG names the part that is wrong and what would be right. */
+/* Parses and checks ("int4:g128:asym"). Without a granularity: int and fp8 formats channel,
+ * codebooks g64, block formats their own block. PITH_ARG names the part that is wrong and what
+ * would be right. */
 enum pith_status pith_grid_parse(const char *text, struct pith_grid *out, struct pith_error *err);
 
-/* The canonical text of a grid; at most PITH_GRID_TEXT bytes with the NUL. parse(format(g)) == g. */
+/* The canonical text of a grid; at most PITH_GRID_TEXT bytes with the NUL. parse(format(g)) ==
+ * g. */
 #define PITH_GRID_TEXT 64
 void pith_grid_format(const struct pith_grid *g, char text[PITH_GRID_TEXT]);
 

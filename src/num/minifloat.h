@@ -1,5 +1,6 @@
-/* num/minifloat.h: the arithmetic that all small floats share: sign, exponent with a bias, mantissa,
- * subnormals. The shape is a constant wherever these are called, so each caller compiles to its own code. */
+/* num/minifloat.h: the arithmetic that all small floats share: sign, exponent with a bias,
+ * mantissa, subnormals. The shape is a constant wherever these are called, so each caller
+ * compiles to its own code. */
 #ifndef PITH_NUM_MINIFLOAT_H
 #define PITH_NUM_MINIFLOAT_H
 
@@ -26,9 +27,10 @@ static inline uint32_t pith_float_to_bits(float f)
     return bits;
 }
 
-/* Code of |x|, sign bit clear: nearest, ties to even, not saturated: a code above max_code overflowed. x
- * must not be NaN. The rounding is done by the adder: adding a float whose last place is the subnormal
- * step leaves the quotient in the low bits; above that range the carry out of the mantissa is wanted. */
+/* Code of |x|, sign bit clear: nearest, ties to even, not saturated: a code above max_code
+ * overflowed. x must not be NaN. The rounding is done by the adder: adding a float whose last
+ * place is the subnormal step leaves the quotient in the low bits; above that range the carry
+ * out of the mantissa is wanted. */
 static inline uint32_t pith_minifloat_round(struct pith_minifloat f, float x)
 {
     const uint32_t abs = pith_float_to_bits(x) & 0x7fffffffu;

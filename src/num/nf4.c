@@ -17,7 +17,8 @@ float pith_nf4_decode(uint32_t code)
     return levels[code & 15];
 }
 
-/* bitsandbytes compares with the midpoint rounded to float, and a value on it takes the lower level. */
+/* bitsandbytes compares with the midpoint rounded to float, and a value on it takes the lower
+ * level. */
 uint32_t pith_nf4_encode(float x)
 {
     if (isnan(x)) return 7;

@@ -200,7 +200,8 @@ static uint32_t group_of(const struct pith_qmat *q, uint32_t col)
 
 static bool same_scale(const struct pith_qmat *a, size_t i, const struct pith_qmat *b, size_t j)
 {
-    return memcmp(&a->scales[i], &b->scales[j], sizeof(float)) == 0 && zero_of(a, i) == zero_of(b, j);
+    return memcmp(&a->scales[i], &b->scales[j], sizeof(float)) == 0 &&
+           zero_of(a, i) == zero_of(b, j);
 }
 
 static bool same_row_scales(const struct pith_qmat *a, const struct pith_qmat *b, uint32_t row)
@@ -250,8 +251,9 @@ static enum pith_status check_codes(const struct pith_qmat *q, struct pith_error
             pith_bits_get(q->codes + r * q->stride, c, q->format->bits, m, codes);
             for (size_t i = 0; i < m; i++)
                 if (!isfinite(values[codes[i]]))
-                    return pith_fail(err, PITH_FORMAT, "row %u, column %u: the code 0x%02x is no number",
-                                     (unsigned)r, (unsigned)(c + i), (unsigned)codes[i]);
+                    return pith_fail(err, PITH_FORMAT,
+                                     "row %u, column %zu: the code 0x%02x is not a number",
+                                     (unsigned)r, c + i, (unsigned)codes[i]);
         }
     return PITH_OK;
 }

@@ -25,7 +25,8 @@ static void naive_put(uint8_t *s, size_t index, unsigned bits, unsigned v)
     }
 }
 
-/* Streams end exactly where their block of memory ends, so that the sanitizer sees a read past it. */
+/* Streams end exactly where their block of memory ends, so that the sanitizer sees a read past
+ * it. */
 static void bits_of_all_widths_and_offsets(void **state)
 {
     (void)state;
@@ -108,7 +109,8 @@ static void assert_decodes(const struct pith_qmat *q)
         }
 }
 
-/* Every format with codes, every way to share scales, widths around the borders of groups and chunks. */
+/* Every format with codes, every way to share scales, widths around the borders of groups and
+ * chunks. */
 static void decode_is_the_formula(void **state)
 {
     (void)state;

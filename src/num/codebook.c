@@ -1,0 +1,24 @@
+#include "num/codebook.h"
+
+#include <math.h>
+
+void pith_codebook_encode(const struct pith_format *f, const float *x, size_t n, uint8_t *codes,
+                          float *absmax)
+{
+    float amax = 0;
+    bool finite = true;
+    for (size_t i = 0; i < n; i++) {
+        finite = finite && isfinite(x[i]);
+        if (fabsf(x[i]) > amax) amax = fabsf(x[i]);
+    }
+    /* Below this the reciprocal would be infinite. */
+    const float inverse = 1.0f / (amax > 1e-38f ? amax : 1e-38f);
+    for (size_t i = 0; i < n; i++) codes[i] = (uint8_t)f->encode(finite ? x[i] * inverse : 0);
+    *absmax = finite ? amax : NAN;
+}
+
+void pith_codebook_decode(const struct pith_format *f, const uint8_t *codes, size_t n, float absmax,
+                          float *out)
+{
+    for (size_t i = 0; i < n; i++) out[i] = f->decode(codes[i]) * absmax;
+}

@@ -1,0 +1,236 @@
+#include "num/grid.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A scale for fewer elements than 2 is no quantization; 65536 exceeds the width of any linear
+ * layer. */
+enum { MIN_GROUP = 2, MAX_GROUP = 65536 };
+
+/* The flags of a grid, in the order of its canonical text. */
+static const struct {
+    const char *name;
+    size_t offset;
+} flags[] = {
+    {"asym", offsetof(struct pith_grid, asym)},
+    {"mse", offsetof(struct pith_grid, mse)},
+    {"static", offsetof(struct pith_grid, is_static)},
+    {"dq", offsetof(struct pith_grid, double_quant)},
+};
+
+static const struct {
+    const char *name;
+    enum pith_granularity granularity;
+    bool sized; /* a number follows */
+} granularities[] = {
+    {"tensor", PITH_PER_TENSOR, false}, {"channel", PITH_PER_CHANNEL, false},
+    {"token", PITH_PER_TOKEN, false},   {"block", PITH_PER_BLOCK, true},
+    {"g", PITH_PER_GROUP, true},
+};
+
+/* One part of the text between colons, in lower case. */
+struct part {
+    char text[32];
+};
+
+struct parser {
+    const char *whole; /* for messages */
+    const char *rest;  /* NULL after the last part */
+    struct pith_grid *grid;
+    bool has_granularity;
+    struct pith_error *err;
+};
+
+static bool *flag_of(struct pith_grid *g, size_t offset)
+{
+    return (bool *)((char *)g + offset);
+}
+
+/* Formats that hold a value as it is: no scale, hence nothing to choose. */
+static bool is_plain(const struct pith_format *f)
+{
+    return f->kind == PITH_KIND_FLOAT && f->bits > 8;
+}
+
+static enum pith_status wrong(const struct parser *p, const char *part, const char *why)
+{
+    return pith_fail(p->err, PITH_ARG, "grid \"%.60s\": \"%.31s\": %s", p->whole, part, why);
+}
+
+/* Takes the next part; false when it is empty or too long to be any word of a grid. */
+static bool next_part(struct parser *p, struct part *part)
+{
+    const size_t n = strcspn(p->rest, ":");
+    const bool fits = n > 0 && n < sizeof part->text;
+    const size_t kept = n < sizeof part->text ? n : sizeof part->text - 1;
+    for (size_t i = 0; i < kept; i++) {
+        const char c = p->rest[i];
+        part->text[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    }
+    part->text[kept] = '\0';
+    p->rest = p->rest[n] ? p->rest + n + 1 : NULL;
+    return fits;
+}
+
+static enum pith_status unknown_format(const struct parser *p, const char *name)
+{
+    if (strcmp(name, "fp4") == 0)
+        return wrong(p, name, "ambiguous; OCP's is fp4_e2m1, bitsandbytes' is bnb_fp4");
+    char list[384] = "no such format; there are";
+    size_t count, used = strlen(list);
+    const struct pith_format *formats = pith_formats(&count);
+    for (size_t i = 0; i < count; i++) {
+        const int n = snprintf(list + used, sizeof list - used, " %s", formats[i].name);
+        if (n < 0 || (size_t)n >= sizeof list - used) break;
+        used += (size_t)n;
+    }
+    return wrong(p, name, list);
+}
+
+/* "128" with no sign, blank or leading zero. */
+static bool parse_size(const char *text, uint32_t *out)
+{
+    uint32_t n = 0;
+    if (text[0] == '0') return false;
+    const char *c = text;
+    for (; *c >= '0' && *c <= '9' && n <= MAX_GROUP; c++) n = n * 10 + (uint32_t)(*c - '0');
+    *out = n;
+    return *c == '\0' && n >= MIN_GROUP && n <= MAX_GROUP;
+}
+
+static enum pith_status set_granularity(struct parser *p, const char *part, size_t row)
+{
+    const char *size = part + strlen(granularities[row].name);
+    if (p->has_granularity) return wrong(p, part, "a second granularity; one is enough");
+    if (granularities[row].sized && !parse_size(size, &p->grid->group))
+        return wrong(p, part, "the size must be 2 to 65536, as in g128 or block128");
+    p->has_granularity = true;
+    p->grid->granularity = granularities[row].granularity;
+    return PITH_OK;
+}
+
+static enum pith_status parse_option(struct parser *p, const char *part)
+{
+    for (size_t i = 0; i < PITH_COUNT(flags); i++) {
+        if (strcmp(part, flags[i].name) != 0) continue;
+        bool *flag = flag_of(p->grid, flags[i].offset);
+        if (*flag) return wrong(p, part, "stands here twice");
+        *flag = true;
+        return PITH_OK;
+    }
+    for (size_t i = 0; i < PITH_COUNT(granularities); i++) {
+        const char *name = granularities[i].name;
+        const bool match = granularities[i].sized ? strncmp(part, name, strlen(name)) == 0
+                                                  : strcmp(part, name) == 0;
+        if (match) return set_granularity(p, part, i);
+    }
+    return wrong(p, part, "expected tensor, channel, token, gN, blockN, asym, mse, static or dq");
+}
+
+/* Without a granularity, the one that the format is commonly used with. */
+static void set_default(struct pith_grid *g)
+{
+    switch (g->format->kind) {
+    case PITH_KIND_BLOCK:
+        g->granularity = PITH_PER_GROUP;
+        g->group = g->format->block;
+        break;
+    case PITH_KIND_CODEBOOK:
+        g->granularity = PITH_PER_GROUP;
+        g->group = 64;
+        break;
+    case PITH_KIND_FLOAT:
+    case PITH_KIND_INT:
+        g->granularity = is_plain(g->format) ? PITH_PER_TENSOR : PITH_PER_CHANNEL;
+        break;
+    }
+}
+
+static enum pith_status check_block(const struct parser *p)
+{
+    const struct pith_grid *g = p->grid;
+    const char *name = g->format->name;
+    char why[96];
+    snprintf(why, sizeof why, "its scales cover %u inputs of a row each, no other granularity",
+             (unsigned)g->format->block);
+    if (g->granularity != PITH_PER_GROUP || g->group != g->format->block)
+        return wrong(p, name, why);
+    if (g->double_quant) return wrong(p, name, "its scales are small already, dq is not for it");
+    /* Only a scale a tensor can be fixed beforehand: nvfp4 has one, microscaling has not. */
+    if (g->is_static && strcmp(g->format->scale, "e8m0") == 0)
+        return wrong(p, name, "its scales come from each block, they cannot be static");
+    return PITH_OK;
+}
+
+static enum pith_status check(const struct parser *p)
+{
+    const struct pith_grid *g = p->grid;
+    const struct pith_format *f = g->format;
+    if (f->kind == PITH_KIND_FLOAT && f->mantissa_bits == 0)
+        return wrong(p, f->name, "a format of scales, not of values");
+    if (is_plain(f) && (p->has_granularity || g->asym || g->mse || g->is_static || g->double_quant))
+        return wrong(p, f->name, "has no scale, so nothing may follow it");
+    if (g->asym && f->kind != PITH_KIND_INT)
+        return wrong(p, "asym", "only integer formats have a zero point");
+    if (f->kind == PITH_KIND_BLOCK) return check_block(p);
+    if (g->is_static && g->granularity == PITH_PER_TOKEN)
+        return wrong(p, "static", "a token's scale comes from that token; use tensor or channel");
+    if (g->double_quant && g->granularity != PITH_PER_GROUP)
+        return wrong(p, "dq", "quantizes the scales of groups; add a group, as in g64");
+    return PITH_OK;
+}
+
+static enum pith_status parse_parts(struct parser *p)
+{
+    struct part part;
+    if (!next_part(p, &part))
+        return wrong(p, part.text, "a grid starts with a format, as in int4:g128");
+    if (strcmp(part.text, "none") == 0) {
+        if (p->rest) return wrong(p, "none", "nothing may follow it");
+        return PITH_OK;
+    }
+    p->grid->format = pith_format_find(part.text);
+    if (!p->grid->format) return unknown_format(p, part.text);
+    while (p->rest) {
+        if (!next_part(p, &part))
+            return wrong(p, part.text, part.text[0] ? "too long" : "nothing between two colons");
+        PITH_TRY(parse_option(p, part.text));
+    }
+    if (!p->has_granularity) set_default(p->grid);
+    return check(p);
+}
+
+enum pith_status pith_grid_parse(const char *text, struct pith_grid *out, struct pith_error *err)
+{
+    struct pith_grid grid = {0};
+    struct parser p = {.whole = text, .rest = text, .grid = &grid, .err = err};
+    const enum pith_status s = parse_parts(&p);
+    *out = s == PITH_OK ? grid : (struct pith_grid){0};
+    return s;
+}
+
+void pith_grid_format(const struct pith_grid *g, char text[PITH_GRID_TEXT])
+{
+    char granularity[24] = "", options[32] = "";
+    if (!g->format) {
+        snprintf(text, PITH_GRID_TEXT, "none");
+        return;
+    }
+    for (size_t i = 0; i < PITH_COUNT(granularities); i++) {
+        if (g->format->kind == PITH_KIND_BLOCK || is_plain(g->format)) break;
+        if (granularities[i].granularity != g->granularity) continue;
+        const char *name = granularities[i].name;
+        if (granularities[i].sized)
+            snprintf(granularity, sizeof granularity, ":%s%u", name, (unsigned)g->group);
+        else snprintf(granularity, sizeof granularity, ":%s", name);
+    }
+    struct pith_grid copy = *g;
+    for (size_t i = 0; i < PITH_COUNT(flags); i++) {
+        const size_t used = strlen(options);
+        if (*flag_of(&copy, flags[i].offset))
+            snprintf(options + used, sizeof options - used, ":%s", flags[i].name);
+    }
+    snprintf(text, PITH_GRID_TEXT, "%s%s%s", g->format->name, granularity, options);
+}
