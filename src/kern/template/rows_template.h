@@ -1,0 +1,125 @@
+/* kern/template/rows_template.h: the row operations of kern/ops.h written once in sixteen-lane vectors. A file of
+ * avx2/ or avx512/ includes its vec header, then this, and gives each function its kernel's name.
+ * Rounding steps are those of kern/scalar/rows_scalar.c, one by one. */
+#include "kern/exp.h"
+#include "kern/ops.h"
+
+#include <math.h>
+
+static inline v16 row_exp(v16 x)
+{
+    x = v16_min(v16_set(PITH_EXP32_HIGH), x);
+    x = v16_max(v16_set(PITH_EXP32_LOW), x);
+    const v16 magic = v16_set(PITH_EXP32_MAGIC);
+    const v16 t = v16_fma(x, v16_set(PITH_EXP32_LOG2E), magic), n = v16_sub(t, magic);
+    v16 r = v16_fnma(n, v16_set(PITH_EXP32_LN2_HIGH), x);
+    r = v16_fnma(n, v16_set(PITH_EXP32_LN2_LOW), r);
+    v16 p;
+#define FIRST(c) p = v16_set(c);
+#define NEXT(c) p = v16_fma(p, r, v16_set(c));
+    PITH_EXP32_POLY(FIRST, NEXT)
+#undef FIRST
+#undef NEXT
+    return v16_scale(p, t);
+}
+
+static inline v16d row_exp_f64(v16d x)
+{
+    x = v16d_max(v16d_set(PITH_EXP64_LOW), x);
+    const v16d magic = v16d_set(PITH_EXP64_MAGIC);
+    const v16d t = v16d_fma(x, v16d_set(PITH_EXP64_LOG2E), magic), n = v16d_sub(t, magic);
+    v16d r = v16d_fnma(n, v16d_set(PITH_EXP64_LN2_HIGH), x);
+    r = v16d_fnma(n, v16d_set(PITH_EXP64_LN2_LOW), r);
+    v16d p;
+#define FIRST(c) p = v16d_set(c);
+#define NEXT(c) p = v16d_fma(p, r, v16d_set(c));
+    PITH_EXP64_POLY(FIRST, NEXT)
+#undef FIRST
+#undef NEXT
+    return v16d_scale(p, t);
+}
+
+static inline float row_max(size_t n, const float *x)
+{
+    v16 m = v16_set(-INFINITY);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) m = v16_max(v16_load(x + i), m);
+    if (i < n) m = v16_blend(v16_max(v16_load_part(x + i, n - i), m), m, n - i);
+    return v16_max_lane(m);
+}
+
+static inline void row_softmax(size_t n, float *x)
+{
+    const v16 m = v16_set(row_max(n, x));
+    v16 sum = v16_zero();
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const v16 e = row_exp(v16_sub(v16_load(x + i), m));
+        v16_store(x + i, e);
+        sum = v16_add(sum, e);
+    }
+    if (i < n) {
+        v16 e = row_exp(v16_sub(v16_load_part(x + i, n - i), m));
+        e = v16_blend(e, v16_zero(), n - i);
+        v16_store_part(x + i, e, n - i);
+        sum = v16_add(sum, e);
+    }
+    const v16 r = v16_set(1.0f / v16_sum(sum));
+    for (i = 0; i + 16 <= n; i += 16) v16_store(x + i, v16_mul(v16_load(x + i), r));
+    if (i < n) v16_store_part(x + i, v16_mul(v16_load_part(x + i, n - i), r), n - i);
+}
+
+static inline v16 gated(v16 gate, v16 up)
+{
+    const v16 e = row_exp(v16_negate(gate));
+    return v16_mul(v16_div(gate, v16_add(v16_set(1.0f), e)), up);
+}
+
+static inline void row_silu_mul(size_t n, float *gate, const float *up)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) v16_store(gate + i, gated(v16_load(gate + i), v16_load(up + i)));
+    if (i == n) return;
+    const v16 y = gated(v16_load_part(gate + i, n - i), v16_load_part(up + i, n - i));
+    v16_store_part(gate + i, y, n - i);
+}
+
+static inline double row_sumsq(size_t n, const float *x)
+{
+    v16d sum = v16d_zero();
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const v16d d = v16d_from(v16_load(x + i));
+        sum = v16d_fma(d, d, sum);
+    }
+    if (i < n) {
+        const v16d d = v16d_from(v16_load_part(x + i, n - i));
+        sum = v16d_fma(d, d, sum);
+    }
+    return v16d_sum(sum);
+}
+
+static inline void row_scale_mul(size_t n, const float *x, float r, const float *weight, float *y)
+{
+    const v16 f = v16_set(r);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        v16_store(y + i, v16_mul(v16_mul(v16_load(x + i), f), v16_load(weight + i)));
+    if (i == n) return;
+    const v16 last = v16_mul(v16_mul(v16_load_part(x + i, n - i), f), v16_load_part(weight + i, n - i));
+    v16_store_part(y + i, last, n - i);
+}
+
+static inline double row_sum_exp(size_t n, const float *x, float max)
+{
+    const v16d m = v16d_set((double)max);
+    v16d sum = v16d_zero();
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        sum = v16d_add(sum, row_exp_f64(v16d_sub(v16d_from(v16_load(x + i)), m)));
+    if (i < n) {
+        const v16d e = row_exp_f64(v16d_sub(v16d_from(v16_load_part(x + i, n - i)), m));
+        sum = v16d_add(sum, v16d_part(e, n - i));
+    }
+    return v16d_sum(sum);
+}

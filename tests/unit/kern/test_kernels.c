@@ -1,0 +1,305 @@
+/* Every row of kernels.def that this CPU can run, against the scalar row of its operation: the same bits, for
+ * all small lengths, in buffers that end where reading faults. A new row is tested without an edit here. */
+#define _DEFAULT_SOURCE
+#include "base/mem.h"
+#include "base/rng.h"
+#include "kern/ops.h"
+#include "test.h"
+
+#include <math.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, LONGEST = 300, BUFFERS = 8 };
+
+/* Memory that ends at an unreadable page; taken from the front of `pages` readable ones. */
+struct guarded {
+    char *map;
+    size_t pages;
+};
+
+static struct guarded buffers[BUFFERS];
+static struct pith_rng rng;
+
+static int open_buffers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < BUFFERS; i++) {
+        struct guarded *g = &buffers[i];
+        g->pages = 40;
+        g->map = mmap(NULL, (g->pages + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (g->map == MAP_FAILED || mprotect(g->map + g->pages * PAGE, PAGE, PROT_NONE) != 0) return -1;
+    }
+    pith_rng_seed(&rng, 20);
+    return 0;
+}
+
+static int close_buffers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < BUFFERS; i++) munmap(buffers[i].map, (buffers[i].pages + 1) * PAGE);
+    return 0;
+}
+
+/* The last `bytes` of buffer i. */
+static void *at_end(size_t i, size_t bytes)
+{
+    assert_true(bytes <= buffers[i].pages * PAGE);
+    return buffers[i].map + buffers[i].pages * PAGE - bytes;
+}
+
+enum fill { INTEGERS, RANDOM, EXTREME, FILLS };
+
+static float value(enum fill kind)
+{
+    static const float extreme[] = {0.0f, -0.0f, 1e-40f, -3e-42f, 1e-20f, -1e20f, 88.8f, -88.0f, -104.5f, 3e38f,
+                                    -3e38f, 1.0f, -103.5f, -87.5f, 700.0f};
+    if (kind == INTEGERS) return (float)pith_rng_below(&rng, 17) - 8;
+    if (kind == RANDOM) return (float)(pith_rng_normal(&rng) * 3);
+    return extreme[pith_rng_below(&rng, PITH_COUNT(extreme))];
+}
+
+static float *fresh(size_t buffer, size_t n, enum fill kind)
+{
+    float *x = at_end(buffer, n * sizeof *x);
+    for (size_t i = 0; i < n; i++) x[i] = value(kind);
+    return x;
+}
+
+static float *same(size_t buffer, const float *x, size_t n)
+{
+    return memcpy(at_end(buffer, n * sizeof *x), x, n * sizeof *x);
+}
+
+static const char *now; /* the kernel under test */
+
+/* The same bits; any NaN equals any NaN. */
+static void assert_bits(const float *got, const float *want, size_t n, size_t size)
+{
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(&got[i], &want[i], sizeof *got) != 0 && !(isnan(got[i]) && isnan(want[i])))
+            fail_msg("%s, size %zu: element %zu is %a, expected %a", now, size, i, (double)got[i],
+                     (double)want[i]);
+}
+
+static void assert_double(double got, double want, size_t size)
+{
+    if (memcmp(&got, &want, sizeof got) != 0 && !(isnan(got) && isnan(want)))
+        fail_msg("%s, size %zu: %a, expected %a", now, size, got, want);
+}
+
+typedef void check_fn(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind);
+
+static void check_gemm_tile(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+{
+    (void)ref; /* tiles differ in shape: the formula of ops.h itself is the reference */
+    const size_t rows = k->tile_rows, cols = k->tile_cols, ldb = cols + n % 3, ldc = cols + n % 5;
+    const size_t bn = n ? (n - 1) * ldb + cols : 0, cn = (rows - 1) * ldc + cols;
+    assert_true(rows <= PITH_TILE_ROWS_MAX && cols <= PITH_TILE_COLS_MAX);
+    const float *a = fresh(0, n * rows, kind), *b = fresh(1, bn, kind);
+    for (int mode = PITH_TILE_SET; mode <= PITH_TILE_SCALE; mode++) {
+        float *want = fresh(2, cn, kind), *got = same(3, want, cn);
+        for (size_t i = 0; i < rows; i++)
+            for (size_t j = 0; j < cols; j++) {
+                float *c = &want[i * ldc + j], s = mode == PITH_TILE_ADD ? *c : 0.0f;
+                for (size_t p = 0; p < n; p++) s = fmaf(a[p * rows + i], b[p * ldb + j], s);
+                *c = mode == PITH_TILE_SCALE ? fmaf(0.3f, s, *c) : s;
+            }
+        ((pith_gemm_tile_fn *)k->fn)(n, a, b, ldb, got, ldc, (enum pith_tile_mode)mode, 0.3f);
+        assert_bits(got, want, cn, n);
+    }
+}
+
+static void check_transpose(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+{
+    for (size_t rows = 0; rows <= 18; rows++) {
+        const size_t ls = n + rows % 2, ld = rows + n % 2;
+        const size_t sn = rows && n ? (rows - 1) * ls + n : 0, dn = rows && n ? (n - 1) * ld + rows : 0;
+        const float *src = fresh(0, sn, kind);
+        float *want = fresh(1, dn, kind), *got = same(2, want, dn);
+        ((pith_transpose_fn *)ref->fn)(rows, n, src, ls, want, ld);
+        ((pith_transpose_fn *)k->fn)(rows, n, src, ls, got, ld);
+        assert_bits(got, want, dn, n);
+    }
+}
+
+static void check_dot_acc(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+{
+    const float *x = fresh(0, n, kind), *y = fresh(1, n, kind);
+    float *want = fresh(2, PITH_LANES, kind), *got = same(3, want, PITH_LANES);
+    ((pith_dot_acc_fn *)ref->fn)(n, x, y, want);
+    ((pith_dot_acc_fn *)k->fn)(n, x, y, got);
+    assert_bits(got, want, PITH_LANES, n);
+}
+
+/* Weights of `bytes` each, at an odd address. */
+static const void *weights(size_t n, size_t bytes, int f16, enum fill kind)
+{
+    char *w = at_end(4, n * bytes + 1);
+    for (size_t i = 0; i < n; i++) {
+        const float f = value(kind);
+        uint32_t u;
+        memcpy(&u, &f, sizeof u);
+        if (bytes == 4) {
+            memcpy(w + i * 4, &f, 4);
+            continue;
+        }
+        const uint16_t h = f16 ? (uint16_t)pith_rng_below(&rng, 0x7c00) : (uint16_t)(u >> 16);
+        memcpy(w + i * 2, &h, 2);
+    }
+    return w;
+}
+
+static void check_matvec(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+{
+    const size_t bytes = k->op == PITH_OP_matvec_f32 ? 4 : 2;
+    const float *x = fresh(0, n, kind);
+    for (size_t rows = 0; rows <= 9; rows++) {
+        const size_t ldw = n + rows % 2, count = rows ? (rows - 1) * ldw + n : 0;
+        const void *w = weights(count, bytes, k->op == PITH_OP_matvec_f16, kind);
+        float *want = fresh(1, rows, kind), *got = same(2, want, rows);
+        ((pith_matvec_f32_fn *)ref->fn)(rows, n, w, ldw, x, want);
+        ((pith_matvec_f32_fn *)k->fn)(rows, n, w, ldw, x, got);
+        assert_bits(got, want, rows, n);
+    }
+}
+
+static void check_widen(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+{
+    const void *w = weights(n, 2, k->op == PITH_OP_widen_f16, kind);
+    float *want = fresh(1, n, kind), *got = same(2, want, n);
+    ((pith_widen_bf16_fn *)ref->fn)(n, w, want);
+    ((pith_widen_bf16_fn *)k->fn)(n, w, got);
+    assert_bits(got, want, n, n);
+}
+
+static void check_dequant(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+{
+    const size_t bytes = k->op == PITH_OP_dequant_u4 ? (n + 1) / 2 : n;
+    uint8_t *codes = at_end(0, bytes);
+    for (size_t i = 0; i < bytes; i++) codes[i] = (uint8_t)pith_rng_next(&rng);
+    const float zero = (float)pith_rng_below(&rng, 256), scale = value(kind);
+    float *want = fresh(1, n, kind), *got = same(2, want, n);
+    ((pith_dequant_u8_fn *)ref->fn)(n, codes, zero, scale, want);
+    ((pith_dequant_u8_fn *)k->fn)(n, codes, zero, scale, got);
+    assert_bits(got, want, n, n);
+}
+
+static void check_max(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+{
+    const float *x = fresh(0, n, kind);
+    const float want = ((pith_max_fn *)ref->fn)(n, x), got = ((pith_max_fn *)k->fn)(n, x);
+    if (want != 0.0f) assert_bits(&got, &want, 1, n); /* of zeros, either */
+    else assert_true(got == 0.0f);
+}
+
+static void check_softmax(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+{
+    float *want = fresh(0, n, kind), *got = same(1, want, n);
+    ((pith_softmax_fn *)ref->fn)(n, want);
+    ((pith_softmax_fn *)k->fn)(n, got);
+    assert_bits(got, want, n, n);
+}
+
+static void check_silu_mul(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+{
+    const float *up = fresh(0, n, kind);
+    float *want = fresh(1, n, kind), *got = same(2, want, n);
+    ((pith_silu_mul_fn *)ref->fn)(n, want, up);
+    ((pith_silu_mul_fn *)k->fn)(n, got, up);
+    assert_bits(got, want, n, n);
+}
+
+static void check_sumsq(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+{
+    const float *x = fresh(0, n, kind);
+    assert_double(((pith_sumsq_fn *)k->fn)(n, x), ((pith_sumsq_fn *)ref->fn)(n, x), n);
+}
+
+static void check_scale_mul(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+{
+    const float *w = fresh(1, n, kind);
+    float *x = fresh(0, n, kind), *want = fresh(2, n, kind);
+    ((pith_scale_mul_fn *)ref->fn)(n, x, 0.37f, w, want);
+    ((pith_scale_mul_fn *)k->fn)(n, x, 0.37f, w, x); /* in place */
+    assert_bits(x, want, n, n);
+}
+
+static void check_sum_exp(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+{
+    const float *x = fresh(0, n, kind);
+    float max = -INFINITY;
+    for (size_t i = 0; i < n; i++) max = fmaxf(max, x[i]);
+    assert_double(((pith_sum_exp_fn *)k->fn)(n, x, max), ((pith_sum_exp_fn *)ref->fn)(n, x, max), n);
+}
+
+static void check_axmy_f64(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+{
+    double *x = at_end(0, n * sizeof *x), *want = at_end(1, n * sizeof *x), *got = at_end(2, n * sizeof *x);
+    for (size_t i = 0; i < n; i++) {
+        x[i] = (double)value(kind) / 3;
+        got[i] = want[i] = (double)value(kind) / 7;
+    }
+    ((pith_axmy_f64_fn *)ref->fn)(n, 0.7, x, want);
+    ((pith_axmy_f64_fn *)k->fn)(n, 0.7, x, got);
+    for (size_t i = 0; i < n; i++) assert_double(got[i], want[i], n);
+}
+
+static check_fn *const checks[PITH_OP_COUNT] = {
+    [PITH_OP_gemm_tile] = check_gemm_tile,   [PITH_OP_transpose] = check_transpose,
+    [PITH_OP_dot_acc] = check_dot_acc,       [PITH_OP_matvec_f32] = check_matvec,
+    [PITH_OP_matvec_bf16] = check_matvec,    [PITH_OP_matvec_f16] = check_matvec,
+    [PITH_OP_widen_bf16] = check_widen,      [PITH_OP_widen_f16] = check_widen,
+    [PITH_OP_dequant_u8] = check_dequant,    [PITH_OP_dequant_u4] = check_dequant,
+    [PITH_OP_max] = check_max,               [PITH_OP_softmax] = check_softmax,
+    [PITH_OP_silu_mul] = check_silu_mul,     [PITH_OP_sumsq] = check_sumsq,
+    [PITH_OP_scale_mul] = check_scale_mul,   [PITH_OP_sum_exp] = check_sum_exp,
+    [PITH_OP_axmy_f64] = check_axmy_f64,
+};
+
+static const struct pith_kernel *reference(enum pith_op op)
+{
+    for (size_t i = 0; i < pith_kernel_count; i++)
+        if (pith_kernels[i].op == op && pith_kernels[i].isa == PITH_CPU_SCALAR) return &pith_kernels[i];
+    fail_msg("operation %d has no scalar kernel", (int)op);
+    return NULL;
+}
+
+static void every_kernel_equals_scalar(void **state)
+{
+    (void)state;
+    const uint32_t cpu = pith_cpu_detect();
+    for (size_t i = 0; i < pith_kernel_count; i++) {
+        const struct pith_kernel *k = &pith_kernels[i], *ref = reference(k->op);
+        if ((k->isa & cpu) != k->isa) continue;
+        now = k->name;
+        assert_non_null(checks[k->op]);
+        for (size_t n = 0; n <= LONGEST; n = n < 40 ? n + 1 : n * 2 + 7)
+            for (enum fill kind = 0; kind < FILLS; kind++) checks[k->op](k, ref, n, kind);
+    }
+}
+
+static void a_mask_selects_its_tier(void **state)
+{
+    (void)state;
+    struct pith_kern k;
+    pith_kern_select(PITH_CPU_SCALAR, &k);
+    assert_true(k.gemm_tile == pith_gemm_tile_scalar && k.softmax == pith_softmax_scalar);
+    for (size_t i = 0; i < pith_kernel_count; i++) {
+        const struct pith_kernel *row = &pith_kernels[i];
+        if (row->op != PITH_OP_gemm_tile) continue;
+        pith_kern_select(row->isa, &k);
+        assert_true((pith_any_fn *)k.gemm_tile == row->fn);
+        assert_int_equal(k.tile_rows, row->tile_rows);
+        assert_int_equal(k.tile_cols, row->tile_cols);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_kernel_equals_scalar, open_buffers, close_buffers),
+        cmocka_unit_test(a_mask_selects_its_tier),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
