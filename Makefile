@@ -19,6 +19,7 @@ PKGS := jansson libpcre2-8 libutf8proc libcrypto
 CFLAGS_ALL = -std=c17 -D_POSIX_C_SOURCE=200809L -DPITH_VERSION='"$(VERSION)"' $(WARN) $(OPT) -g \
              -ffp-contract=off -fPIC -fvisibility=default -I. -Iinclude -Isrc -pthread \
              $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CFLAGS)
+# On a new machine the packages are installed first; pkg-config then answers within recipes.
 LIBS = $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -pthread
 
 skipped  = $(foreach s,$(SKIP_$(MACHINE)),$(filter src/kern/$(s)/%,$(1)))
@@ -33,7 +34,8 @@ TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 .DEFAULT_GOAL := all
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps lib unit clean check-layers check-symbols check-size
+.PHONY: all help deps lib unit test demo asan tsan clang fuzz interop bench check check-layers \
+        check-symbols check-size check-headers check-docs install clean
 
 all: deps ## build the library and the program
 	@$(MAKE) --no-print-directory lib $(BUILD)/pith
@@ -68,15 +70,102 @@ $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libpith.a
 unit: $(TEST_BIN) ## build and run the unit tests of FOLDERS
 	@tools/run_tests.sh $(TEST_BIN)
 
+test: deps ## build, run all tests and checks
+	@$(MAKE) --no-print-directory lib $(BUILD)/pith $(BUILD)/examples/quantize $(TEST_BIN) \
+	    $(FUZZ_SRC:fuzz/%.c=$(BUILD)/replay/%)
+	@$(MAKE) --no-print-directory check-layers check-symbols check-headers
+	@PITH=$(BUILD)/pith BUILD=$(BUILD) tools/run_tests.sh $(TEST_BIN) $(wildcard tests/cli/test_*.sh) \
+	    $(FUZZ_SRC:fuzz/%.c=$(BUILD)/replay/%)
+
+demo: deps ## quantize the model that ships in several ways and show what it cost
+	@$(MAKE) --no-print-directory $(BUILD)/pith
+	@PITH=$(BUILD)/pith tools/demo.sh
+
+# --- other builds of the same tests ------------------------------------------------------------------
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
+asan: deps ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) --no-print-directory BUILD=build-asan CFLAGS="$(SANITIZE)" LDFLAGS="$(SANITIZE)" OPT=-O1 test
+
+tsan: deps ## the unit tests under ThreadSanitizer
+	@$(MAKE) --no-print-directory BUILD=build-tsan CFLAGS="-fsanitize=thread" \
+	    LDFLAGS="-fsanitize=thread" OPT=-O1 unit
+
+clang: ## build everything with clang, warnings are errors
+	@PITH_EXTRA_PACKAGES=clang tools/deps.sh
+	@$(MAKE) --no-print-directory BUILD=build-clang CC=clang lib build-clang/pith $(TEST_SRC:%.c=build-clang/%)
+
+# --- fuzzing: one target a file in fuzz/, its seeds in fuzz/corpus/ ------------------------------------
+FUZZ_SRC  := $(wildcard fuzz/fuzz_*.c)
+FUZZ_TIME ?= 60
+fuzz: ## fuzz each parser for FUZZ_TIME seconds (libFuzzer, clang)
+	@PITH_EXTRA_PACKAGES=clang tools/deps.sh
+	@$(MAKE) --no-print-directory BUILD=build-fuzz CC=clang OPT=-O1 \
+	    CFLAGS="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" \
+	    $(FUZZ_SRC:fuzz/%.c=build-fuzz/fuzz/%)
+	@for f in $(FUZZ_SRC:fuzz/%.c=%); do tools/fuzz_one.sh build-fuzz/fuzz/$$f $(FUZZ_TIME) || exit 1; done
+
+build-fuzz/fuzz/%: fuzz/%.c build-fuzz/libpith.a
+	@mkdir -p $(@D)
+	@$(CC) $(CFLAGS_ALL) -fsanitize=fuzzer,address,undefined -o $@ $< build-fuzz/libpith.a $(LIBS)
+
+# The stored seeds as an ordinary test, without libFuzzer.
+$(BUILD)/replay/%: fuzz/%.c fuzz/replay.c $(BUILD)/libpith.a
+	@mkdir -p $(@D)
+	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $< fuzz/replay.c $(BUILD)/libpith.a $(LIBS)
+
+# --- interoperation with the peers' own code (installs an environment of its own) ----------------------
+interop: deps ## load our files by the peers' code and theirs by ours
+	@$(MAKE) --no-print-directory $(BUILD)/pith
+	@PITH=$(BUILD)/pith tests/interop/run.sh
+
+bench: deps ## build the benchmarks
+	@$(MAKE) --no-print-directory $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
+$(BUILD)/bench/%: bench/%.c $(BUILD)/libpith.a
+	@mkdir -p $(@D)
+	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $< $(BUILD)/libpith.a $(LIBS)
+
+$(BUILD)/examples/%: examples/%.c $(BUILD)/libpith.so
+	@mkdir -p $(@D)
+	@$(CC) -std=c17 $(WARN) $(CFLAGS) $(LDFLAGS) -Iinclude -o $@ $< -L$(BUILD) -lpith \
+	    -Wl,-rpath,'$$ORIGIN/..' $(LIBS)
+
+$(BUILD)/tools/%: tools/%.c $(BUILD)/libpith.a
+	@mkdir -p $(@D)
+	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $< $(BUILD)/libpith.a $(LIBS)
+
+# --- checks ----------------------------------------------------------------------------------------------
+check: check-layers check-size check-symbols check-headers check-docs ## all checks of form
+
 check-layers: ## folders include only lower layers
 	@tools/check_layers.sh
 check-size: ## file, function and line lengths
 	@tools/check_size.sh
 check-symbols: lib ## the library neither prints nor exits
 	@tools/check_symbols.sh $(BUILD)
+check-headers: ## each public header compiles alone, as C and as C++
+	@for h in include/pith/*.h; do \
+	    echo "#include <$${h#include/}>" | $(CC) -std=c17 -Wall -Wextra -Wpedantic -Werror -Iinclude \
+	        -fsyntax-only -x c - || exit 1; done
+check-docs: $(BUILD)/pith ## the tables in docs/ are what the program prints
+	@PITH=$(BUILD)/pith tools/check_docs.sh
+
+# --- installing ------------------------------------------------------------------------------------------
+install: all ## install the program, the library, headers, man page and pkg-config file under $(prefix)
+	install -d $(DESTDIR)$(prefix)/bin $(DESTDIR)$(prefix)/lib/pkgconfig $(DESTDIR)$(prefix)/include/pith \
+	    $(DESTDIR)$(prefix)/share/man/man1
+	install -m 755 $(BUILD)/pith $(DESTDIR)$(prefix)/bin/pith
+	install -m 644 $(BUILD)/libpith.a $(DESTDIR)$(prefix)/lib/libpith.a
+	install -m 755 $(BUILD)/libpith.so $(DESTDIR)$(prefix)/lib/libpith.so.$(VERSION)
+	ln -sf libpith.so.$(VERSION) $(DESTDIR)$(prefix)/lib/libpith.so.0
+	ln -sf libpith.so.0 $(DESTDIR)$(prefix)/lib/libpith.so
+	install -m 644 include/pith/*.h $(DESTDIR)$(prefix)/include/pith/
+	$(BUILD)/pith --man >$(DESTDIR)$(prefix)/share/man/man1/pith.1
+	printf 'prefix=%s\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: pith\nDescription: %s\nVersion: %s\nRequires.private: %s\nLibs: -L$${libdir} -lpith\nLibs.private: -lm -pthread\nCflags: -I$${includedir}\n' \
+	    '$(prefix)' 'language models in fewer bits, with proof of what it cost' '$(VERSION)' '$(PKGS)' \
+	    >$(DESTDIR)$(prefix)/lib/pkgconfig/pith.pc
 
 clean: ## remove what was built
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) build-asan build-tsan build-clang build-fuzz
 
 $(BUILD)/src/calib/corpus_builtin.o: src/calib/builtin.txt
 

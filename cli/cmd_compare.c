@@ -16,13 +16,14 @@ struct settings {
 };
 
 #define AT(field) offsetof(struct settings, field)
-#define MEASURE(field)                                                                             \
-    (offsetof(struct settings, measure) + offsetof(struct measure_settings, field))
 static const struct option options[] = {
     {"out", 'o', OPTION_TEXT, AT(out), "FILE",
      "also write a page with tables and charts (report.html)"},
     {"format", 0, OPTION_TEXT, AT(format), "NAME", "table as text, markdown or csv (default text)"},
-    MEASURE_OPTIONS(MEASURE)};
+#define MEASURE_OPTION(name, type, field, arg, help) {name, 0, type, AT(measure.field), arg, help},
+#include "cli/measure.def"
+#undef MEASURE_OPTION
+};
 
 static void add_cell(json_t *row, const char *format, double x)
 {

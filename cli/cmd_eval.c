@@ -14,11 +14,12 @@ struct settings {
 };
 
 #define AT(field) offsetof(struct settings, field)
-#define MEASURE(field)                                                                             \
-    (offsetof(struct settings, measure) + offsetof(struct measure_settings, field))
 static const struct option options[] = {
     {"baseline", 0, OPTION_TEXT, AT(baseline), "MODEL", "the unquantized model to hold it against"},
-    MEASURE_OPTIONS(MEASURE)};
+#define MEASURE_OPTION(name, type, field, arg, help) {name, 0, type, AT(measure.field), arg, help},
+#include "cli/measure.def"
+#undef MEASURE_OPTION
+};
 
 static void print_baseline(const json_t *t)
 {

@@ -1,0 +1,75 @@
+# What the command-line tests share: a work folder, and checks that name what failed.
+# shellcheck shell=sh
+pith=$(realpath "${PITH:-build/pith}")
+root=$(pwd)
+probe=$root/models/probe
+work=$(mktemp -d "${TMPDIR:-/tmp}/pith-cli-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+pass() {
+    echo "[       OK ] $1"
+}
+fail() {
+    echo "[  FAILED  ] $1"
+    failed=1
+}
+
+# check NAME COMMAND...: the command succeeds.
+check() {
+    name=$1
+    shift
+    if "$@" >"$work/out" 2>"$work/err"; then
+        pass "$name"
+    else
+        fail "$name (status $?)"
+        tail -n 5 "$work/err"
+    fi
+}
+
+# refuse NAME STATUS PATTERN COMMAND...: the command ends with that status, says one line on standard error
+# that matches, prints nothing on standard output.
+refuse() {
+    name=$1
+    want=$2
+    pattern=$3
+    shift 3
+    "$@" >"$work/out" 2>"$work/err" && got=0 || got=$?
+    if [ "$got" -ne "$want" ]; then
+        fail "$name: status $got instead of $want"
+    elif ! grep -qE -e "$pattern" "$work/err"; then
+        fail "$name: message does not match $pattern"
+    elif [ -s "$work/out" ]; then
+        fail "$name: something on standard output"
+    elif [ "$want" -eq 1 ] && [ "$(wc -l <"$work/err")" -ne 1 ]; then
+        fail "$name: more than one line of message"
+    else
+        pass "$name"
+        return 0
+    fi
+    tail -n 5 "$work/err"
+}
+
+# same_model NAME A B: two output folders are equal to the byte, the times in pith.json aside.
+same_model() {
+    for d in "$2" "$3"; do
+        python3 - "$d/pith.json" <<'PY'
+import json, sys
+p = sys.argv[1]
+j = json.load(open(p))
+j.pop("timing")
+json.dump(j, open(p + ".timeless", "w"))
+PY
+    done
+    if diff -rq -x pith.json "$2" "$3" >"$work/diff"; then
+        pass "$1"
+    else
+        fail "$1"
+        cat "$work/diff"
+    fi
+    rm -f "$2/pith.json.timeless" "$3/pith.json.timeless"
+}
+
+finish() {
+    exit "$failed"
+}

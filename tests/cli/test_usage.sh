@@ -1,0 +1,40 @@
+#!/bin/sh
+# Options, help, exit statuses: what a newcomer types.
+set -u
+. tests/cli/lib.sh
+
+refuse "no command shows the overview" 2 '^$|' sh -c "'$pith' >/dev/null"
+check "--help" "$pith" --help
+check "--version" "$pith" --version
+for c in quantize verify eval compare run inspect recipes formats; do
+    check "help of $c" "$pith" $c --help
+    grep -q 'examples:' "$work/out" && awk 'length($0) > 90 { exit 1 }' "$work/out" || fail "help of $c: examples, width"
+    check "help $c" "$pith" help $c
+done
+refuse "unknown command, with the nearest" 2 "did you mean 'quantize'" "$pith" quantise x
+refuse "unknown option, with the nearest" 2 'did you mean --recipe' "$pith" quantize x -o y --recipie awq
+refuse "missing value" 2 '--out needs a value' "$pith" quantize x -o
+refuse "missing operand" 2 'an argument is missing' "$pith" quantize -o y
+refuse "extra operand" 2 "unexpected argument 'b'" "$pith" inspect a b
+refuse "flag with a value" 2 'takes no value' "$pith" inspect a --json=1
+refuse "not a number" 2 'expected a whole number' "$pith" run m -p x -n ten
+refuse "no output folder" 2 'give -o DIR' "$pith" quantize "$probe"
+refuse "nothing to measure" 2 'give --text' "$pith" eval "$probe"
+refuse "unknown instruction set" 2 'unknown instruction set' "$pith" inspect "$probe" --cpu mmx
+refuse "missing model" 1 'nowhere' "$pith" inspect "$work/nowhere"
+refuse "missing text" 1 'no-such-text' "$pith" eval "$probe" --text "$work/no-such-text"
+refuse "unknown recipe" 1 'gptqq' "$pith" quantize "$probe" -o "$work/o" -r gptqq
+refuse "bad grid" 1 'int9' "$pith" quantize "$probe" -o "$work/o" -r rtn --weights int9
+refuse "bad pattern" 1 'matches no linear' "$pith" quantize "$probe" -o "$work/o" -r rtn --ignore nothing
+refuse "unknown container" 1 'unknown container' "$pith" quantize "$probe" -o "$work/o" --container zip
+refuse "activations" 1 'weights only' "$pith" quantize "$probe" -o "$work/o" -r rtn --acts int8:token
+refuse "memory too small" 1 '--memory allows 1 MiB' "$pith" quantize "$probe" -o "$work/o" -r rtn --memory 1M
+mkdir "$work/taken"
+refuse "output exists" 1 'exists already' "$pith" quantize "$probe" -o "$work/taken" -r rtn
+[ -e "$work/o" ] || [ -e "$work/o.partial" ] && fail "a refused run wrote something" || pass "refused runs write nothing"
+check "recipes as JSON" sh -c "'$pith' recipes --json | python3 -m json.tool"
+check "formats as JSON" sh -c "'$pith' formats --json | python3 -m json.tool"
+check "inspect as JSON" sh -c "'$pith' inspect '$probe' --json | python3 -m json.tool"
+check "inspect with statistics" "$pith" inspect "$probe" --stats
+refuse "full standard output" 1 'cannot write' sh -c "'$pith' formats >/dev/full"
+finish
