@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct pith_tokenizer;
+struct pith_decoding;
 
 /* A growing list of ids; start with {0}. */
 struct pith_ids {
@@ -49,13 +50,12 @@ enum pith_status pith_tokenizer_encode(const struct pith_tokenizer *t, const cha
 enum pith_status pith_tokenizer_decode(const struct pith_tokenizer *t, const int32_t *ids, size_t count,
                                        bool skip_special, struct pith_str *out, struct pith_error *err);
 
-/* Streaming: appends to out what is certain after one more id (whole UTF-8 characters only; bytes of an
- * unfinished one wait in s). Start with {0}; special tokens are left out. pith_stream_end() appends what
- * is still waiting. The concatenation equals pith_tokenizer_decode(..., true, ...). */
+/* Streaming: appends to out what is certain after one more id (whole characters only; what may still
+ * change waits in s). Start with {0}; special tokens are left out. pith_stream_end() appends what is still
+ * waiting and frees s: it must be called, also after a failure. The concatenation equals
+ * pith_tokenizer_decode(..., true, ...). */
 struct pith_stream {
-    bool started;
-    char pending[8];
-    unsigned pending_len;
+    struct pith_decoding *decoding; /* owned; NULL before the first id */
 };
 enum pith_status pith_stream_push(const struct pith_tokenizer *t, struct pith_stream *s, int32_t id,
                                   struct pith_str *out, struct pith_error *err);

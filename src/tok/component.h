@@ -1,0 +1,25 @@
+/* tok/component.h: reading the parts of a tokenizer.json, each a JSON object with a "type". */
+#ifndef PITH_TOK_COMPONENT_H
+#define PITH_TOK_COMPONENT_H
+
+#include "base/json.h"
+#include "base/status.h"
+#include "tok/regex.h"
+
+/* Nested Sequence components deeper than this are refused. */
+#define PITH_COMPONENT_DEPTH 8
+
+/* The "type" of a component; `what` ("normalizer", ...) names it in messages. */
+enum pith_status pith_component_type(const json_t *json, const char *what, const char **type,
+                                     struct pith_error *err);
+/* {"String": s} or {"Regex": s} under "pattern". */
+enum pith_status pith_component_pattern(const json_t *json, const char *what, struct pith_regex **out,
+                                        struct pith_error *err);
+/* A string that must be there; text points into json. */
+enum pith_status pith_component_text(const json_t *json, const char *key, const char *what,
+                                     const char **text, size_t *len, struct pith_error *err);
+/* PITH_UNSUPPORTED, naming the component. */
+enum pith_status pith_component_unsupported(const char *what, const char *type,
+                                            struct pith_error *err);
+
+#endif

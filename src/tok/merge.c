@@ -1,0 +1,152 @@
+#include "tok/merge.h"
+
+#include "base/mem.h"
+
+void pith_word_clear(struct pith_word *w)
+{
+    w->count = w->waiting = 0;
+}
+
+bool pith_word_add(struct pith_word *w, int32_t id, size_t at, size_t len)
+{
+    if (w->count == w->cap) {
+        const size_t cap = w->cap ? w->cap * 2 : 64;
+        struct pith_symbol *symbol = pith_realloc(w->symbol, cap, sizeof *symbol);
+        if (!symbol) return false;
+        w->symbol = symbol;
+        w->cap = cap;
+    }
+    const int32_t n = (int32_t)w->count;
+    if (n) w->symbol[n - 1].next = n;
+    w->symbol[w->count++] = (struct pith_symbol){id, (uint32_t)at, (uint32_t)len, n - 1, -1};
+    return true;
+}
+
+static bool before(const struct pith_candidate *a, const struct pith_candidate *b)
+{
+    return a->joint.key != b->joint.key ? a->joint.key < b->joint.key : a->pos < b->pos;
+}
+
+static bool push(struct pith_word *w, struct pith_candidate c)
+{
+    if (w->waiting == w->heap_cap) {
+        const size_t cap = w->heap_cap ? w->heap_cap * 2 : 64;
+        struct pith_candidate *heap = pith_realloc(w->heap, cap, sizeof *heap);
+        if (!heap) return false;
+        w->heap = heap;
+        w->heap_cap = cap;
+    }
+    size_t i = w->waiting++;
+    while (i > 0 && before(&c, &w->heap[(i - 1) / 2])) {
+        w->heap[i] = w->heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    w->heap[i] = c;
+    return true;
+}
+
+static struct pith_candidate pop(struct pith_word *w)
+{
+    const struct pith_candidate top = w->heap[0], last = w->heap[--w->waiting];
+    size_t i = 0;
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child >= w->waiting) break;
+        if (child + 1 < w->waiting && before(&w->heap[child + 1], &w->heap[child])) child++;
+        if (!before(&w->heap[child], &last)) break;
+        w->heap[i] = w->heap[child];
+        i = child;
+    }
+    w->heap[i] = last;
+    return top;
+}
+
+/* Rates symbol `left` with its right neighbour and queues the pair; false when memory is out. */
+static bool consider(struct pith_word *w, int32_t left, pith_pair_fn *rate, const void *rule)
+{
+    if (left < 0 || w->symbol[left].next < 0) return true;
+    const struct pith_symbol *l = &w->symbol[left], *r = &w->symbol[l->next];
+    struct pith_candidate c = {.pos = (uint32_t)left, .len = l->len + r->len};
+    if (!rate(rule, l, r, &c.joint)) return true;
+    return push(w, c);
+}
+
+bool pith_word_merge(struct pith_word *w, pith_pair_fn *rate, const void *rule)
+{
+    for (size_t i = 0; i + 1 < w->count; i++)
+        if (!consider(w, (int32_t)i, rate, rule)) return false;
+    while (w->waiting) {
+        const struct pith_candidate c = pop(w);
+        struct pith_symbol *l = &w->symbol[c.pos];
+        if (l->len == 0 || l->next < 0) continue;
+        struct pith_symbol *r = &w->symbol[l->next];
+        /* A symbol only ever grows to the right, so the same length means the same pair. */
+        if (l->len + r->len != c.len) continue;
+        l->id = c.joint.id;
+        l->len = c.len;
+        r->len = 0;
+        l->next = r->next;
+        if (r->next >= 0) w->symbol[r->next].prev = (int32_t)c.pos;
+        if (!consider(w, l->prev, rate, rule)) return false;
+        if (!consider(w, (int32_t)c.pos, rate, rule)) return false;
+    }
+    return true;
+}
+
+void pith_word_free(struct pith_word *w)
+{
+    pith_free(w->symbol);
+    pith_free(w->heap);
+    *w = (struct pith_word){0};
+}
+
+/* The slot of a pair, or the empty one where it belongs. Multiplier: 2^64 / golden ratio. */
+static struct pith_merge_slot *slot_of(const struct pith_merges *m, int32_t left, int32_t right)
+{
+    const size_t mask = m->slots - 1;
+    uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9e3779b97f4a7c15u;
+    h ^= h >> 32;
+    for (size_t i = (size_t)h & mask;; i = (i + 1) & mask) {
+        struct pith_merge_slot *s = &m->slot[i];
+        if (s->left < 0 || (s->left == left && s->right == right)) return s;
+    }
+}
+
+static bool grow_slots(struct pith_merges *m)
+{
+    struct pith_merges bigger = {.slots = m->slots ? m->slots * 2 : 1024, .count = m->count};
+    bigger.slot = pith_alloc(bigger.slots, sizeof *bigger.slot);
+    if (!bigger.slot) return false;
+    for (size_t i = 0; i < bigger.slots; i++) bigger.slot[i].left = -1;
+    for (size_t i = 0; i < m->slots; i++)
+        if (m->slot[i].left >= 0) *slot_of(&bigger, m->slot[i].left, m->slot[i].right) = m->slot[i];
+    pith_free(m->slot);
+    *m = bigger;
+    return true;
+}
+
+bool pith_merges_add(struct pith_merges *m, int32_t left, int32_t right, struct pith_joint joint)
+{
+    if (m->count * 2 >= m->slots && !grow_slots(m)) return false;
+    struct pith_merge_slot *s = slot_of(m, left, right);
+    if (s->left < 0) m->count++;
+    *s = (struct pith_merge_slot){left, right, joint};
+    return true;
+}
+
+bool pith_merges_rate(const void *merges, const struct pith_symbol *left,
+                      const struct pith_symbol *right, struct pith_joint *joint)
+{
+    const struct pith_merges *m = merges;
+    if (!m->slots) return false;
+    const struct pith_merge_slot *s = slot_of(m, left->id, right->id);
+    if (s->left < 0) return false;
+    *joint = s->joint;
+    return true;
+}
+
+void pith_merges_free(struct pith_merges *m)
+{
+    pith_free(m->slot);
+    *m = (struct pith_merges){0};
+}

@@ -1,0 +1,214 @@
+#include "tok/normalizer.h"
+
+#include "base/mem.h"
+#include "tok/bytemap.h"
+#include "tok/component.h"
+#include "tok/utf8.h"
+
+#include <string.h>
+#include <utf8proc.h>
+
+static const char what[] = "normalizer";
+
+#define APPLY(name)                                                                                 \
+    static enum pith_status name(const struct pith_normal *s, const char *text, size_t len,        \
+                                 struct pith_regex_run *run, struct pith_str *out,                 \
+                                 struct pith_error *err)
+
+#define APPLY_FORM(name, compatible, compose)                                                      \
+    APPLY(name)                                                                                    \
+    {                                                                                              \
+        (void)s;                                                                                   \
+        (void)run;                                                                                 \
+        return pith_normal_form(text, len, compatible, compose, out, err);                        \
+    }
+
+APPLY_FORM(apply_nfc, false, true)
+APPLY_FORM(apply_nfd, false, false)
+APPLY_FORM(apply_nfkc, true, true)
+APPLY_FORM(apply_nfkd, true, false)
+
+static enum pith_status read_prepend(struct pith_normal *s, const json_t *json, struct pith_error *err)
+{
+    const char *text;
+    PITH_TRY(pith_component_text(json, "prepend", what, &text, &s->text_len, err));
+    s->text = pith_strndup(text, s->text_len);
+    return s->text ? PITH_OK : pith_fail_nomem(err, what);
+}
+
+APPLY(apply_prepend)
+{
+    (void)run;
+    (void)err;
+    if (len) pith_str_append(out, s->text, s->text_len);
+    pith_str_append(out, text, len);
+    return PITH_OK;
+}
+
+static enum pith_status read_replace(struct pith_normal *s, const json_t *json, struct pith_error *err)
+{
+    const char *text;
+    PITH_TRY(pith_component_text(json, "content", what, &text, &s->text_len, err));
+    s->text = pith_strndup(text, s->text_len);
+    if (!s->text) return pith_fail_nomem(err, what);
+    return pith_component_pattern(json, what, &s->pattern, err);
+}
+
+struct replacement {
+    const struct pith_normal *step;
+    const char *text;
+    struct pith_str *out;
+};
+
+static enum pith_status replace_part(void *ctx, size_t from, size_t to, bool match,
+                                     struct pith_error *err)
+{
+    (void)err;
+    const struct replacement *r = ctx;
+    if (match) pith_str_append(r->out, r->step->text, r->step->text_len);
+    else pith_str_append(r->out, r->text + from, to - from);
+    return PITH_OK;
+}
+
+APPLY(apply_replace)
+{
+    struct replacement r = {s, text, out};
+    return pith_regex_parts(s->pattern, run, text, len, replace_part, &r, err);
+}
+
+APPLY(apply_lowercase)
+{
+    (void)s;
+    (void)run;
+    (void)err;
+    for (size_t i = 0; i < len; i += pith_utf8_len(text[i])) {
+        const uint32_t cp = pith_utf8_get(text + i);
+        /* The one character whose lower case is longer (SpecialCasing.txt, unconditional). */
+        if (cp == 0x130) pith_str_puts(out, "i\xcc\x87");
+        else pith_utf8_put(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp));
+    }
+    return PITH_OK;
+}
+
+static enum pith_status read_strip(struct pith_normal *s, const json_t *json, struct pith_error *err)
+{
+    PITH_TRY(pith_json_get_bool(json, "strip_left", &s->left, what, err));
+    return pith_json_get_bool(json, "strip_right", &s->right, what, err);
+}
+
+APPLY(apply_strip)
+{
+    (void)run;
+    (void)err;
+    size_t from = 0, to = len;
+    while (s->left && from < to && pith_is_space(pith_utf8_get(text + from)))
+        from += pith_utf8_len(text[from]);
+    while (s->right && to > from) {
+        const size_t last = pith_utf8_back(text, to);
+        if (!pith_is_space(pith_utf8_get(text + last))) break;
+        to = last;
+    }
+    pith_str_append(out, text + from, to - from);
+    return PITH_OK;
+}
+
+APPLY(apply_strip_accents)
+{
+    (void)s;
+    (void)run;
+    (void)err;
+    for (size_t i = 0, n; i < len; i += n) {
+        n = pith_utf8_len(text[i]);
+        const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)pith_utf8_get(text + i));
+        if (c != UTF8PROC_CATEGORY_MN && c != UTF8PROC_CATEGORY_MC && c != UTF8PROC_CATEGORY_ME)
+            pith_str_append(out, text + i, n);
+    }
+    return PITH_OK;
+}
+
+APPLY(apply_byte_level)
+{
+    (void)s;
+    (void)run;
+    (void)err;
+    pith_bytemap_put(text, len, out);
+    return PITH_OK;
+}
+
+static const struct pith_normal_kind kinds[] = {
+#define PITH_NORMALIZER(name, read, apply) {name, read, apply},
+#include "tok/normalizers.def"
+#undef PITH_NORMALIZER
+};
+
+static enum pith_status add_step(struct pith_normalizer *n, const json_t *json, const char *type,
+                                 struct pith_error *err)
+{
+    const struct pith_normal_kind *kind = NULL;
+    for (size_t i = 0; i < PITH_COUNT(kinds); i++)
+        if (strcmp(kinds[i].name, type) == 0) kind = &kinds[i];
+    if (!kind) return pith_component_unsupported(what, type, err);
+    struct pith_normal *step = pith_realloc(n->step, n->count + 1, sizeof *step);
+    if (!step) return pith_fail_nomem(err, what);
+    n->step = step;
+    step += n->count++;
+    *step = (struct pith_normal){.kind = kind};
+    return kind->read ? kind->read(step, json, err) : PITH_OK;
+}
+
+static enum pith_status read_nested(struct pith_normalizer *n, const json_t *json, int depth,
+                                    struct pith_error *err)
+{
+    const char *type;
+    PITH_TRY(pith_component_type(json, what, &type, err));
+    if (strcmp(type, "Sequence") != 0) return add_step(n, json, type, err);
+    const json_t *list = json_object_get(json, "normalizers");
+    if (!json_is_array(list) || depth == PITH_COMPONENT_DEPTH)
+        return pith_fail(err, PITH_FORMAT, "%s: Sequence without a list, or nested too deep", what);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        PITH_TRY(read_nested(n, json_array_get(list, i), depth + 1, err));
+    return PITH_OK;
+}
+
+enum pith_status pith_normalizer_read(struct pith_normalizer *n, const json_t *json,
+                                      struct pith_error *err)
+{
+    if (!json || json_is_null(json)) return PITH_OK;
+    return read_nested(n, json, 0, err);
+}
+
+enum pith_status pith_normalizer_apply(const struct pith_normalizer *n, const char *text, size_t len,
+                                       struct pith_normal_run *run, struct pith_error *err)
+{
+    struct pith_str *out = &run->text[0], *other = &run->text[1];
+    pith_str_clear(out);
+    if (n->count == 0) pith_str_append(out, text, len);
+    for (size_t i = 0; i < n->count; i++) {
+        const struct pith_normal *s = &n->step[i];
+        pith_str_clear(other);
+        PITH_TRY(s->kind->apply(s, text, len, &run->regex, other, err));
+        const struct pith_str swap = *out;
+        *out = *other;
+        *other = swap;
+        text = pith_str_text(out);
+        len = out->len;
+    }
+    return out->failed || other->failed ? pith_fail_nomem(err, "normalized text") : PITH_OK;
+}
+
+void pith_normalizer_free(struct pith_normalizer *n)
+{
+    for (size_t i = 0; i < n->count; i++) {
+        pith_free(n->step[i].text);
+        pith_regex_free(n->step[i].pattern);
+    }
+    pith_free(n->step);
+    *n = (struct pith_normalizer){0};
+}
+
+void pith_normal_run_free(struct pith_normal_run *run)
+{
+    pith_str_free(&run->text[0]);
+    pith_str_free(&run->text[1]);
+    pith_regex_run_free(&run->regex);
+}

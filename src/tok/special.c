@@ -1,0 +1,79 @@
+#include "tok/special.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+#define MAX_CONFIG ((size_t)64 << 20)
+
+/* A JSON file of the folder; *out stays NULL when there is none. */
+static enum pith_status load(const char *dir, const char *name, json_t **out, struct pith_error *err)
+{
+    char *path = pith_path_join(dir, name);
+    if (!path) return pith_fail_nomem(err, "path");
+    enum pith_status s = PITH_OK;
+    if (pith_path_exists(path)) s = pith_json_load(path, MAX_CONFIG, out, err);
+    pith_free(path);
+    return s;
+}
+
+/* "bos_token": "<s>" or {"content": "<s>", ...}; -1 when it is missing or not in the vocabulary. */
+static int32_t token_of(const struct pith_tokenizer *t, const json_t *config, const char *key)
+{
+    const json_t *v = json_object_get(config, key);
+    if (json_is_object(v)) v = json_object_get(v, "content");
+    return json_is_string(v) ? t->kind->find(t->model, json_string_value(v), json_string_length(v)) : -1;
+}
+
+/* "eos_token_id": 2 or [2, 3]: the first, if it is in the vocabulary. */
+static int32_t id_of(const struct pith_tokenizer *t, const json_t *config, const char *key)
+{
+    const json_t *v = json_object_get(config, key);
+    if (json_is_array(v)) v = json_array_get(v, 0);
+    if (!json_is_integer(v)) return -1;
+    const json_int_t id = json_integer_value(v);
+    return id >= 0 && (uint64_t)id < t->kind->vocab(t->model) ? (int32_t)id : -1;
+}
+
+/* A SentencePiece model does not say what surrounds a text: Llama's tokenizers put BOS in front unless
+ * told otherwise. */
+static enum pith_status surround(struct pith_tokenizer *t, const json_t *config, struct pith_error *err)
+{
+    bool bos = true, eos = false;
+    PITH_TRY(pith_json_get_bool(config, "add_bos_token", &bos, "tokenizer_config.json", err));
+    PITH_TRY(pith_json_get_bool(config, "add_eos_token", &eos, "tokenizer_config.json", err));
+    t->before.count = t->after.count = 0;
+    if (bos && t->bos >= 0 && !pith_ids_push(&t->before, t->bos)) return pith_fail_nomem(err, "ids");
+    if (eos && t->eos >= 0 && !pith_ids_push(&t->after, t->eos)) return pith_fail_nomem(err, "ids");
+    return PITH_OK;
+}
+
+static enum pith_status from_tokenizer_config(struct pith_tokenizer *t, const char *dir,
+                                              struct pith_error *err)
+{
+    json_t *config = NULL;
+    PITH_TRY(load(dir, "tokenizer_config.json", &config, err));
+    const int32_t bos = token_of(t, config, "bos_token"), eos = token_of(t, config, "eos_token");
+    if (bos >= 0) t->bos = bos;
+    if (eos >= 0) t->eos = eos;
+    enum pith_status s = PITH_OK;
+    if (t->kind == &pith_tok_spm) s = surround(t, config, err);
+    json_decref(config);
+    return s;
+}
+
+enum pith_status pith_special_read(struct pith_tokenizer *t, const char *dir, struct pith_error *err)
+{
+    static const char *const files[] = {"generation_config.json", "config.json"};
+    PITH_TRY(from_tokenizer_config(t, dir, err));
+    for (size_t i = 0; i < PITH_COUNT(files) && (t->bos < 0 || t->eos < 0); i++) {
+        json_t *config = NULL;
+        PITH_TRY(load(dir, files[i], &config, err));
+        if (t->bos < 0) t->bos = id_of(t, config, "bos_token_id");
+        if (t->eos < 0) t->eos = id_of(t, config, "eos_token_id");
+        json_decref(config);
+    }
+    return PITH_OK;
+}

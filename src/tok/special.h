@@ -1,0 +1,13 @@
+/* tok/special.h: which ids begin and end a text, from the files beside the tokenizer. */
+#ifndef PITH_TOK_SPECIAL_H
+#define PITH_TOK_SPECIAL_H
+
+#include "tok/kind.h"
+
+/* Completes t->bos, t->eos and, for a tokenizer.model, t->before and t->after. Sources in order:
+ * tokenizer_config.json (bos_token, eos_token, add_bos_token, add_eos_token), then what the tokenizer file
+ * said, then generation_config.json and config.json (bos_token_id, eos_token_id). All are optional; a
+ * broken one is an error. */
+enum pith_status pith_special_read(struct pith_tokenizer *t, const char *dir, struct pith_error *err);
+
+#endif

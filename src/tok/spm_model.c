@@ -1,0 +1,276 @@
+#include "tok/spm_model.h"
+
+#include "base/mem.h"
+#include "tok/utf8.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- protocol buffer wire format ---- */
+
+struct reader {
+    const uint8_t *p, *end;
+};
+
+/* One field: `number` counts or holds its bits (wire types 0, 1, 5); `bytes` is its content (2). */
+struct field {
+    uint64_t tag, number;
+    unsigned wire;
+    struct reader bytes;
+};
+
+static bool read_varint(struct reader *r, uint64_t *out)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64 && r->p < r->end; shift += 7) {
+        const uint8_t b = *r->p++;
+        v |= (uint64_t)(b & 0x7f) << shift;
+        if (!(b & 0x80)) {
+            *out = v;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_fixed(struct reader *r, unsigned size, uint64_t *out)
+{
+    if ((size_t)(r->end - r->p) < size) return false;
+    *out = 0;
+    for (unsigned i = 0; i < size; i++) *out |= (uint64_t)r->p[i] << (8 * i);
+    r->p += size;
+    return true;
+}
+
+/* Reads the next field; false when the data is broken. */
+static bool read_field(struct reader *r, struct field *f)
+{
+    uint64_t key, len;
+    *f = (struct field){0};
+    if (!read_varint(r, &key)) return false;
+    f->tag = key >> 3;
+    f->wire = (unsigned)(key & 7);
+    switch (f->wire) {
+    case 0: return read_varint(r, &f->number);
+    case 1: return read_fixed(r, 8, &f->number);
+    case 5: return read_fixed(r, 4, &f->number);
+    case 2:
+        if (!read_varint(r, &len) || len > (uint64_t)(r->end - r->p)) return false;
+        f->bytes = (struct reader){r->p, r->p + len};
+        r->p += len;
+        return true;
+    default: return false;
+    }
+}
+
+static size_t left_in(const struct reader *r)
+{
+    return (size_t)(r->end - r->p);
+}
+
+static enum pith_status broken(struct pith_error *err)
+{
+    return pith_fail(err, PITH_FORMAT, "not a SentencePiece model: broken protocol buffer");
+}
+
+/* ---- the messages ---- */
+
+/* A field that fills a number or a flag of a message. */
+struct scalar {
+    uint64_t tag;
+    int64_t *number;
+    bool *flag;
+};
+
+static void set_scalar(const struct scalar *s, size_t count, const struct field *f)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (s[i].tag != f->tag || f->wire != 0) continue;
+        /* int32 fields that are negative are written as 64-bit numbers */
+        if (s[i].number) *s[i].number = (int32_t)(uint32_t)f->number;
+        else *s[i].flag = f->number != 0;
+    }
+}
+
+/* What TrainerSpec says, with the defaults of the .proto file. */
+struct trainer {
+    int64_t model_type, unk, bos, eos;
+};
+
+static enum pith_status read_trainer(struct pith_spm_model *m, struct reader r, struct trainer *t,
+                                     struct pith_error *err)
+{
+    const struct scalar known[] = {
+        {3, &t->model_type, NULL},    {24, NULL, &m->space_at_end}, {35, NULL, &m->byte_fallback},
+        {40, &t->unk, NULL},          {41, &t->bos, NULL},          {42, &t->eos, NULL},
+    };
+    struct field f;
+    while (r.p < r.end) {
+        if (!read_field(&r, &f)) return broken(err);
+        set_scalar(known, PITH_COUNT(known), &f);
+        if (f.tag != 44 || f.wire != 2) continue;
+        pith_free(m->unk_surface);
+        m->unk_surface = pith_strndup((const char *)f.bytes.p, left_in(&f.bytes));
+        if (!m->unk_surface) return pith_fail_nomem(err, "tokenizer");
+    }
+    return PITH_OK;
+}
+
+/* <size of the double array in bytes> <double array> <texts, each NUL-terminated> */
+static enum pith_status read_charsmap(struct pith_spm_model *m, struct reader r, struct pith_error *err)
+{
+    uint64_t size;
+    if (left_in(&r) == 0) return PITH_OK;
+    if (!read_fixed(&r, 4, &size) || size > left_in(&r) || size % 4 != 0)
+        return pith_fail(err, PITH_FORMAT, "the table of normalization rules is broken");
+    pith_free(m->trie);
+    pith_free(m->texts);
+    m->units = (size_t)size / 4;
+    m->trie = pith_alloc(m->units, sizeof *m->trie);
+    m->texts = NULL;
+    if (!m->trie) return pith_fail_nomem(err, "tokenizer");
+    for (size_t i = 0; i < m->units; i++) {
+        uint64_t unit = 0;
+        read_fixed(&r, 4, &unit);
+        m->trie[i] = (uint32_t)unit;
+    }
+    m->texts_len = left_in(&r);
+    m->texts = pith_strndup((const char *)r.p, m->texts_len);
+    if (!m->texts) return pith_fail_nomem(err, "tokenizer");
+    if (!pith_utf8_valid(m->texts, m->texts_len))
+        return pith_fail(err, PITH_FORMAT, "the normalization rules are not UTF-8");
+    return PITH_OK;
+}
+
+static enum pith_status read_normalizer(struct pith_spm_model *m, struct reader r,
+                                        struct pith_error *err)
+{
+    const struct scalar known[] = {
+        {3, NULL, &m->dummy_prefix}, {4, NULL, &m->collapse_spaces}, {5, NULL, &m->escape_spaces}};
+    struct field f;
+    while (r.p < r.end) {
+        if (!read_field(&r, &f)) return broken(err);
+        set_scalar(known, PITH_COUNT(known), &f);
+        if (f.tag == 2 && f.wire == 2) PITH_TRY(read_charsmap(m, f.bytes, err));
+    }
+    return PITH_OK;
+}
+
+static bool grow(struct pith_spm_model *m)
+{
+    if (m->vocab.count < m->cap) return true;
+    const size_t cap = m->cap ? m->cap * 2 : 1024;
+    uint8_t *type = pith_realloc(m->type, cap, sizeof *type);
+    if (type) m->type = type;
+    float *score = pith_realloc(m->score, cap, sizeof *score);
+    if (score) m->score = score;
+    if (!type || !score) return false;
+    m->cap = cap;
+    return true;
+}
+
+static enum pith_status check_piece(const struct reader *text, int64_t type, float score, size_t id,
+                                    struct pith_error *err)
+{
+    if (left_in(text) == 0) return pith_fail(err, PITH_FORMAT, "piece %zu is empty", id);
+    if (type < PITH_SPM_NORMAL || type > PITH_SPM_BYTE)
+        return pith_fail(err, PITH_FORMAT, "piece %zu has the unknown type %lld", id, (long long)type);
+    if (isnan(score)) return pith_fail(err, PITH_FORMAT, "the score of piece %zu is not a number", id);
+    if (!pith_utf8_valid((const char *)text->p, left_in(text)))
+        return pith_fail(err, PITH_FORMAT, "piece %zu is not UTF-8", id);
+    return PITH_OK;
+}
+
+static enum pith_status read_piece(struct pith_spm_model *m, struct reader r, struct pith_error *err)
+{
+    struct reader text = {0};
+    int64_t type = PITH_SPM_NORMAL;
+    float score = 0;
+    const struct scalar known[] = {{3, &type, NULL}};
+    struct field f;
+    while (r.p < r.end) {
+        if (!read_field(&r, &f)) return broken(err);
+        set_scalar(known, 1, &f);
+        if (f.tag == 1 && f.wire == 2) text = f.bytes;
+        if (f.tag == 2 && f.wire == 5) {
+            const uint32_t bits = (uint32_t)f.number;
+            memcpy(&score, &bits, sizeof score);
+        }
+    }
+    const size_t id = m->vocab.count;
+    PITH_TRY(check_piece(&text, type, score, id, err));
+    if (!grow(m)) return pith_fail_nomem(err, "tokenizer");
+    m->type[id] = (uint8_t)type;
+    m->score[id] = score;
+    PITH_TRY(pith_vocab_add(&m->vocab, (const char *)text.p, left_in(&text), (int64_t)id, err));
+    if (type == PITH_SPM_UNUSED) m->has_unused = true;
+    if (type == PITH_SPM_USER &&
+        !pith_trie_add(&m->user, (const char *)text.p, left_in(&text), (int32_t)id))
+        return pith_fail_nomem(err, "tokenizer");
+    if (type == PITH_SPM_UNKNOWN) {
+        if (m->unk >= 0) return pith_fail(err, PITH_FORMAT, "two pieces are the unknown one");
+        m->unk = (int32_t)id;
+    }
+    return PITH_OK;
+}
+
+/* An id of the trainer, if it is that of a control piece. */
+static int32_t control_id(const struct pith_spm_model *m, int64_t id)
+{
+    const bool good = id >= 0 && (uint64_t)id < m->vocab.count && m->type[id] == PITH_SPM_CONTROL;
+    return good ? (int32_t)id : -1;
+}
+
+static enum pith_status finish(struct pith_spm_model *m, const struct trainer *t, struct pith_error *err)
+{
+    static const char *const types[] = {"", "unigram", "BPE", "word", "char"};
+    if (t->model_type != 2) {
+        const bool named = t->model_type > 0 && t->model_type < (int64_t)PITH_COUNT(types);
+        return pith_fail(err, PITH_UNSUPPORTED, "SentencePiece %s models are not supported, only BPE",
+                         named ? types[t->model_type] : "unknown");
+    }
+    if (m->vocab.count == 0) return pith_fail(err, PITH_FORMAT, "the SentencePiece model has no pieces");
+    if (m->unk < 0) return pith_fail(err, PITH_FORMAT, "no piece is the unknown one");
+    for (unsigned i = 0; i < 256; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "<0x%02X>", i);
+        const int32_t id = pith_vocab_find(&m->vocab, name, 6);
+        m->byte[i] = id >= 0 && m->type[id] == PITH_SPM_BYTE ? id : -1;
+        if (m->byte_fallback && m->byte[i] < 0)
+            return pith_fail(err, PITH_FORMAT, "byte fallback without the piece %s", name);
+    }
+    m->bos = control_id(m, t->bos);
+    m->eos = control_id(m, t->eos);
+    return PITH_OK;
+}
+
+enum pith_status pith_spm_read(struct pith_spm_model *m, const uint8_t *data, size_t size,
+                               struct pith_error *err)
+{
+    struct trainer t = {.model_type = 1, .unk = 0, .bos = 1, .eos = 2};
+    m->unk = m->bos = m->eos = -1;
+    m->dummy_prefix = m->collapse_spaces = m->escape_spaces = true;
+    struct reader r = {data, data + size};
+    struct field f;
+    while (r.p < r.end) {
+        if (!read_field(&r, &f)) return broken(err);
+        if (f.wire != 2) continue;
+        if (f.tag == 1) PITH_TRY(read_piece(m, f.bytes, err));
+        else if (f.tag == 2) PITH_TRY(read_trainer(m, f.bytes, &t, err));
+        else if (f.tag == 3) PITH_TRY(read_normalizer(m, f.bytes, err));
+    }
+    return finish(m, &t, err);
+}
+
+void pith_spm_model_free(struct pith_spm_model *m)
+{
+    pith_vocab_free(&m->vocab);
+    pith_trie_free(&m->user);
+    pith_free(m->type);
+    pith_free(m->score);
+    pith_free(m->unk_surface);
+    pith_free(m->trie);
+    pith_free(m->texts);
+    *m = (struct pith_spm_model){0};
+}

@@ -1,0 +1,47 @@
+/* tok/spm_model.h: reads a SentencePiece model file (a protocol buffer, sentencepiece_model.proto). */
+#ifndef PITH_TOK_SPM_MODEL_H
+#define PITH_TOK_SPM_MODEL_H
+
+#include "base/status.h"
+#include "tok/trie.h"
+#include "tok/vocab.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Types of a piece, as the file numbers them. */
+enum pith_spm_type {
+    PITH_SPM_NORMAL = 1,
+    PITH_SPM_UNKNOWN = 2,
+    PITH_SPM_CONTROL = 3,
+    PITH_SPM_USER = 4,
+    PITH_SPM_UNUSED = 5,
+    PITH_SPM_BYTE = 6
+};
+
+/* Start with {0}. */
+struct pith_spm_model {
+    struct pith_vocab vocab; /* the id of a piece is its position in the file */
+    uint8_t *type;
+    float *score;
+    size_t cap; /* of type and score */
+    struct pith_trie user; /* user-defined pieces */
+    int32_t unk, bos, eos; /* -1: none */
+    int32_t byte[256];     /* with byte_fallback */
+    bool byte_fallback, has_unused;
+    bool dummy_prefix, space_at_end, collapse_spaces, escape_spaces;
+    char *unk_surface;
+    /* The normalization rules: a double array of `units` (Darts) and the texts that its values point to. */
+    uint32_t *trie;
+    size_t units;
+    char *texts;
+    size_t texts_len;
+};
+
+/* Parses and checks a file. PITH_UNSUPPORTED for models other than BPE. */
+enum pith_status pith_spm_read(struct pith_spm_model *m, const uint8_t *data, size_t size,
+                               struct pith_error *err);
+void pith_spm_model_free(struct pith_spm_model *m);
+
+#endif

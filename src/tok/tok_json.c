@@ -1,0 +1,141 @@
+/* tokenizer.json: the chain added tokens, normalizer, added tokens, pretokenizer, BPE of Hugging Face
+ * tokenizers. */
+#include "base/json.h"
+#include "base/mem.h"
+#include "tok/added.h"
+#include "tok/bpe.h"
+#include "tok/kind.h"
+#include "tok/normalizer.h"
+#include "tok/post.h"
+#include "tok/pretokenizer.h"
+
+#include <string.h>
+
+struct model {
+    struct pith_bpe bpe;
+    struct pith_added added;
+    struct pith_normalizer normalizer;
+    struct pith_pretokenizer pretokenizer;
+};
+
+static void free_model(void *model)
+{
+    struct model *m = model;
+    if (!m) return;
+    pith_bpe_free(&m->bpe);
+    pith_added_free(&m->added);
+    pith_normalizer_free(&m->normalizer);
+    pith_pretokenizer_free(&m->pretokenizer);
+    pith_free(m);
+}
+
+static enum pith_status read_parts(struct pith_tokenizer *t, struct model *m, const json_t *json,
+                                   struct pith_error *err)
+{
+    if (!json_is_object(json)) return pith_fail(err, PITH_FORMAT, "not a JSON object");
+    PITH_TRY(pith_normalizer_read(&m->normalizer, json_object_get(json, "normalizer"), err));
+    PITH_TRY(pith_pretokenizer_read(&m->pretokenizer, json_object_get(json, "pre_tokenizer"), err));
+    PITH_TRY(pith_bpe_read(&m->bpe, json_object_get(json, "model"), err));
+    PITH_TRY(pith_added_read(&m->added, json_object_get(json, "added_tokens"), &m->bpe.vocab,
+                             &m->normalizer, err));
+    PITH_TRY(pith_decoder_read(&t->decoder, json_object_get(json, "decoder"), err));
+    return pith_post_read(json_object_get(json, "post_processor"), &t->before, &t->after, err);
+}
+
+static enum pith_status read_model(struct pith_tokenizer *t, const char *data, size_t size,
+                                   struct pith_error *err)
+{
+    struct model *m = pith_zalloc(1, sizeof *m);
+    if (!m) return pith_fail_nomem(err, "tokenizer");
+    t->model = m;
+    json_t *json;
+    PITH_TRY(pith_json_parse(data, size, "tokenizer.json", &json, err));
+    const enum pith_status s = read_parts(t, m, json, err);
+    json_decref(json);
+    if (t->before.count) t->bos = t->before.id[0];
+    if (t->after.count) t->eos = t->after.id[t->after.count - 1];
+    return s;
+}
+
+/* ---- encoding ---- */
+
+struct encoding {
+    const struct model *m;
+    struct pith_ids *out;
+    struct pith_normal_run normal;
+    struct pith_pretok_run *pretok;
+    struct pith_word word;
+    const char *text; /* what the split functions cut */
+    bool first;       /* text starts where the whole input starts */
+};
+
+static enum pith_status encode_piece(void *ctx, struct pith_piece piece, struct pith_error *err)
+{
+    struct encoding *e = ctx;
+    return pith_bpe_encode(&e->m->bpe, &e->word, piece.text, piece.len, e->out, err);
+}
+
+static enum pith_status push_token(struct encoding *e, int32_t id, struct pith_error *err)
+{
+    return pith_ids_push(e->out, id) ? PITH_OK : pith_fail_nomem(err, "token ids");
+}
+
+/* A part of the normalized text. */
+static enum pith_status normal_part(void *ctx, size_t from, size_t to,
+                                    const struct pith_added_token *token, struct pith_error *err)
+{
+    struct encoding *e = ctx;
+    if (token) return push_token(e, token->id, err);
+    const struct pith_piece piece = {pith_str_text(&e->normal.text[0]) + from, to - from,
+                                     e->first && from == 0};
+    return pith_pretokenizer_apply(e->pretok, piece, encode_piece, e, err);
+}
+
+/* A part of the raw text. */
+static enum pith_status raw_part(void *ctx, size_t from, size_t to,
+                                 const struct pith_added_token *token, struct pith_error *err)
+{
+    struct encoding *e = ctx;
+    if (token) return push_token(e, token->id, err);
+    e->first = from == 0;
+    PITH_TRY(pith_normalizer_apply(&e->m->normalizer, e->text + from, to - from, &e->normal, err));
+    return pith_added_split(&e->m->added, true, pith_str_text(&e->normal.text[0]), e->normal.text[0].len,
+                            normal_part, e, err);
+}
+
+static enum pith_status encode(const void *model, const char *text, size_t size, struct pith_ids *out,
+                               struct pith_error *err)
+{
+    struct encoding e = {.m = model, .out = out, .text = text};
+    PITH_TRY(pith_pretok_run_new(&e.m->pretokenizer, &e.pretok, err));
+    const enum pith_status s = pith_added_split(&e.m->added, false, text, size, raw_part, &e, err);
+    pith_pretok_run_free(e.pretok);
+    pith_normal_run_free(&e.normal);
+    pith_word_free(&e.word);
+    return s;
+}
+
+static const char *token(const void *model, int32_t id, bool skip_special, size_t *len)
+{
+    const struct model *m = model;
+    const struct pith_added_token *a = pith_added_by_id(&m->added, id);
+    if (!a) return pith_vocab_text(&m->bpe.vocab, id, len);
+    if (skip_special && a->special) return NULL;
+    *len = a->shown ? a->shown_len : a->len;
+    return a->shown ? a->shown : a->text;
+}
+
+static int32_t find(const void *model, const char *text, size_t len)
+{
+    const struct model *m = model;
+    const struct pith_added_token *a = pith_added_find(&m->added, text, len);
+    return a ? a->id : pith_vocab_find(&m->bpe.vocab, text, len);
+}
+
+static size_t vocab(const void *model)
+{
+    const struct model *m = model;
+    return m->added.ids > m->bpe.vocab.ids ? m->added.ids : m->bpe.vocab.ids;
+}
+
+const struct pith_tok_kind pith_tok_json = {read_model, free_model, encode, token, find, vocab};

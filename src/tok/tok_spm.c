@@ -1,0 +1,279 @@
+/* tokenizer.model: SentencePiece BPE. Text is normalized (spaces become U+2581), cut into characters, and
+ * neighbours are joined to pieces of the vocabulary, the best score first. */
+#include "base/mem.h"
+#include "tok/kind.h"
+#include "tok/merge.h"
+#include "tok/spm_model.h"
+#include "tok/utf8.h"
+
+#include <string.h>
+
+#define SPACE_MARK "\xe2\x96\x81"
+
+/* Ids of symbols that are not looked up yet. */
+enum { OPEN = -1, FROZEN = -2 };
+
+static void free_model(void *model)
+{
+    if (!model) return;
+    pith_spm_model_free(model);
+    pith_free(model);
+}
+
+/* The tokenizer of Llama 3 has this file name too but is a list of base64 texts with their ranks. */
+static bool is_tiktoken(const char *data, size_t size)
+{
+    size_t i = 0;
+    while (i < size && i < 64 && data[i] > ' ' && data[i] < 0x7f) i++;
+    return i > 0 && i + 1 < size && data[i] == ' ' && data[i + 1] >= '0' && data[i + 1] <= '9';
+}
+
+static enum pith_status read_decoder(struct pith_tokenizer *t, const struct pith_spm_model *m,
+                                     struct pith_error *err)
+{
+    json_t *json = json_pack("{s:s, s:b, s:b}", "type", "SentencePiece", "strip",
+                             m->dummy_prefix || m->collapse_spaces, "all", m->collapse_spaces);
+    if (!json) return pith_fail_nomem(err, "tokenizer");
+    const enum pith_status s = pith_decoder_read(&t->decoder, json, err);
+    json_decref(json);
+    return s;
+}
+
+static enum pith_status read_model(struct pith_tokenizer *t, const char *data, size_t size,
+                                   struct pith_error *err)
+{
+    if (is_tiktoken(data, size))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "tiktoken files are not supported; the folder needs a tokenizer.json");
+    struct pith_spm_model *m = pith_zalloc(1, sizeof *m);
+    if (!m) return pith_fail_nomem(err, "tokenizer");
+    t->model = m;
+    PITH_TRY(pith_spm_read(m, (const uint8_t *)data, size, err));
+    t->bos = m->bos;
+    t->eos = m->eos;
+    if (m->bos >= 0 && !pith_ids_push(&t->before, m->bos)) return pith_fail_nomem(err, "tokenizer");
+    return read_decoder(t, m, err);
+}
+
+/* ---- normalization ---- */
+
+/* Longest rule of the double array that the text starts with: its length, and the text it becomes. Units
+ * are as in Darts-clone: bits 0-7 and 31 label, bit 8 has a value, bits 9-30 offset of the children. */
+static size_t rule_for(const struct pith_spm_model *m, const char *text, size_t len, const char **to)
+{
+    size_t best = 0, at = 0;
+    if (m->units == 0) return 0;
+    uint32_t unit = m->trie[0];
+    for (size_t i = 0; i < len; i++) {
+        at ^= (size_t)(unit >> 10) << ((unit & 0x200) >> 6);
+        at ^= (unsigned char)text[i];
+        if (at >= m->units) break;
+        unit = m->trie[at];
+        if ((unit & 0x800000ffu) != (unsigned char)text[i]) break;
+        const size_t leaf = at ^ (size_t)(unit >> 10) << ((unit & 0x200) >> 6);
+        if (!(unit & 0x100) || leaf >= m->units) continue;
+        const size_t value = m->trie[leaf] & 0x7fffffffu;
+        if (value > m->texts_len) continue;
+        best = i + 1;
+        *to = m->texts + value;
+    }
+    return best;
+}
+
+/* The next stretch of the text and what it becomes. */
+static size_t normalize_prefix(const struct pith_spm_model *m, const char *text, size_t len,
+                               const char **to, size_t *to_len)
+{
+    int32_t id;
+    size_t n = pith_trie_longest(&m->user, text, len, &id);
+    *to = text;
+    if (n == 0) {
+        n = rule_for(m, text, len, to);
+        if (n) {
+            *to_len = strlen(*to);
+            return n;
+        }
+        n = pith_utf8_len(text[0]);
+    }
+    *to_len = n;
+    return n;
+}
+
+static void put_normal(const struct pith_spm_model *m, const char *text, size_t len, struct pith_str *out)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == ' ' && m->escape_spaces) pith_str_puts(out, SPACE_MARK);
+        else pith_str_putc(out, text[i]);
+    }
+}
+
+static void normalize(const struct pith_spm_model *m, const char *text, size_t len, struct pith_str *out)
+{
+    const char *to;
+    size_t to_len, at = 0;
+    while (m->collapse_spaces && at < len) {
+        const size_t n = normalize_prefix(m, text + at, len - at, &to, &to_len);
+        if (to_len != 1 || to[0] != ' ') break;
+        at += n;
+    }
+    if (at == len) return;
+    if (m->dummy_prefix && !m->space_at_end) put_normal(m, " ", 1, out);
+    bool after_space = m->collapse_spaces;
+    while (at < len) {
+        at += normalize_prefix(m, text + at, len - at, &to, &to_len);
+        while (after_space && to_len && to[0] == ' ') {
+            to++;
+            to_len--;
+        }
+        put_normal(m, to, to_len, out);
+        if (to_len) after_space = to[to_len - 1] == ' ';
+        if (!m->collapse_spaces) after_space = false;
+    }
+    const char *space = m->escape_spaces ? SPACE_MARK : " ";
+    const size_t space_len = strlen(space);
+    while (m->collapse_spaces && !out->failed && out->len >= space_len &&
+           memcmp(out->data + out->len - space_len, space, space_len) == 0)
+        out->len -= space_len;
+    if (m->dummy_prefix && m->space_at_end) put_normal(m, " ", 1, out);
+}
+
+/* ---- encoding ---- */
+
+struct encoding {
+    const struct pith_spm_model *m;
+    struct pith_str text; /* normalized */
+    struct pith_word word;
+    uint32_t *unused_left; /* for each unused piece: bytes of its left part when it was last formed */
+    struct pith_ids *out;
+    bool after_unknown;
+};
+
+/* Higher scores first: the bits of a float, made to sort as unsigned numbers, upside down. */
+static uint32_t score_key(float score)
+{
+    if (score == 0) score = 0; /* -0 and 0 are equal */
+    uint32_t bits;
+    memcpy(&bits, &score, sizeof bits);
+    const uint32_t rising = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+    return ~rising;
+}
+
+static bool rate(const void *rule, const struct pith_symbol *left, const struct pith_symbol *right,
+                 struct pith_joint *joint)
+{
+    const struct encoding *e = rule;
+    if (left->id == FROZEN || right->id == FROZEN) return false;
+    const size_t len = (size_t)left->len + right->len;
+    const int32_t id = pith_vocab_find(&e->m->vocab, e->text.data + left->at, len);
+    if (id < 0) return false;
+    const uint8_t type = e->m->type[id];
+    if (type != PITH_SPM_NORMAL && type != PITH_SPM_USER && type != PITH_SPM_UNUSED) return false;
+    if (type == PITH_SPM_UNUSED) e->unused_left[id] = left->len;
+    *joint = (struct pith_joint){score_key(e->m->score[id]), id};
+    return true;
+}
+
+static bool first_symbols(struct encoding *e)
+{
+    for (size_t at = 0; at < e->text.len;) {
+        int32_t id;
+        const char *p = e->text.data + at;
+        const size_t user = pith_trie_longest(&e->m->user, p, e->text.len - at, &id);
+        const size_t n = user ? user : pith_utf8_len(*p);
+        if (!pith_word_add(&e->word, user ? FROZEN : OPEN, at, n)) return false;
+        at += n;
+    }
+    return true;
+}
+
+/* The id of a piece that is final; unknown ones become bytes, or one unknown token for a run of them. */
+static bool emit(struct encoding *e, int32_t id, size_t at, size_t len)
+{
+    const struct pith_spm_model *m = e->m;
+    const bool unknown = id < 0 || id == m->unk;
+    bool ok = true;
+    if (unknown && m->byte_fallback) {
+        for (size_t i = 0; ok && i < len; i++)
+            ok = pith_ids_push(e->out, m->byte[(unsigned char)e->text.data[at + i]]);
+    } else if (!unknown || !e->after_unknown) {
+        ok = pith_ids_push(e->out, unknown ? m->unk : id);
+    }
+    e->after_unknown = unknown;
+    return ok;
+}
+
+/* Takes unused pieces apart again, the way they were put together. `todo` is a stack of what is right of
+ * the current part. */
+static bool emit_parts(struct encoding *e, struct pith_word *todo, size_t at, size_t len)
+{
+    pith_word_clear(todo);
+    for (;;) {
+        const int32_t id = pith_vocab_find(&e->m->vocab, e->text.data + at, len);
+        const size_t left = id >= 0 && e->m->type[id] == PITH_SPM_UNUSED ? e->unused_left[id] : 0;
+        if (left > 0 && left < len) {
+            if (!pith_word_add(todo, OPEN, at + left, len - left)) return false;
+            len = left;
+            continue;
+        }
+        if (!emit(e, id, at, len)) return false;
+        if (todo->count == 0) return true;
+        const struct pith_symbol *s = &todo->symbol[--todo->count];
+        at = s->at;
+        len = s->len;
+    }
+}
+
+static bool encode_normalized(struct encoding *e)
+{
+    struct pith_word todo = {0};
+    bool ok = first_symbols(e) && pith_word_merge(&e->word, rate, e);
+    for (size_t i = 0; ok && i < e->word.count; i++) {
+        const struct pith_symbol *s = &e->word.symbol[i];
+        if (s->len) ok = emit_parts(e, &todo, s->at, s->len);
+    }
+    pith_word_free(&todo);
+    return ok;
+}
+
+static enum pith_status encode(const void *model, const char *text, size_t size, struct pith_ids *out,
+                               struct pith_error *err)
+{
+    struct encoding e = {.m = model, .out = out};
+    bool ok = true;
+    normalize(e.m, text, size, &e.text);
+    if (e.m->has_unused) {
+        e.unused_left = pith_zalloc(e.m->vocab.count, sizeof *e.unused_left);
+        ok = e.unused_left != NULL;
+    }
+    ok = ok && !e.text.failed && encode_normalized(&e);
+    pith_str_free(&e.text);
+    pith_word_free(&e.word);
+    pith_free(e.unused_left);
+    return ok ? PITH_OK : pith_fail_nomem(err, "token ids");
+}
+
+static const char *token(const void *model, int32_t id, bool skip_special, size_t *len)
+{
+    const struct pith_spm_model *m = model;
+    const char *text = pith_vocab_text(&m->vocab, id, len);
+    if (!text) return NULL;
+    if (m->type[id] == PITH_SPM_UNKNOWN) text = m->unk_surface ? m->unk_surface : " \xe2\x81\x87 ";
+    else if (m->type[id] == PITH_SPM_CONTROL && skip_special) text = "";
+    else return text;
+    *len = strlen(text);
+    return text;
+}
+
+static int32_t find(const void *model, const char *text, size_t len)
+{
+    const struct pith_spm_model *m = model;
+    return pith_vocab_find(&m->vocab, text, len);
+}
+
+static size_t vocab(const void *model)
+{
+    const struct pith_spm_model *m = model;
+    return m->vocab.ids;
+}
+
+const struct pith_tok_kind pith_tok_spm = {read_model, free_model, encode, token, find, vocab};

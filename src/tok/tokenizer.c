@@ -1,0 +1,212 @@
+#include "tok/tokenizer.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "tok/kind.h"
+#include "tok/special.h"
+#include "tok/utf8.h"
+
+#include <string.h>
+
+/* The largest tokenizer files known have 33 MB. */
+#define MAX_FILE ((size_t)512 << 20)
+/* Positions in a text are kept in 32 bits, and normalization may make it three times as long. */
+#define MAX_TEXT ((size_t)256 << 20)
+
+static const struct {
+    const char *file;
+    const struct pith_tok_kind *kind;
+} kinds[] = {
+#define PITH_TOKENIZER(file, kind) {file, &kind},
+#include "tok/tokenizers.def"
+#undef PITH_TOKENIZER
+};
+
+bool pith_ids_push(struct pith_ids *ids, int32_t id)
+{
+    if (ids->count == ids->cap) {
+        const size_t cap = ids->cap ? ids->cap * 2 : 64;
+        int32_t *p = pith_realloc(ids->id, cap, sizeof *p);
+        if (!p) return false;
+        ids->id = p;
+        ids->cap = cap;
+    }
+    ids->id[ids->count++] = id;
+    return true;
+}
+
+void pith_ids_free(struct pith_ids *ids)
+{
+    pith_free(ids->id);
+    *ids = (struct pith_ids){0};
+}
+
+static enum pith_status from_memory(const struct pith_tok_kind *kind, const char *data, size_t size,
+                                    struct pith_tokenizer **out, struct pith_error *err)
+{
+    struct pith_tokenizer *t = pith_zalloc(1, sizeof *t);
+    if (!t) return pith_fail_nomem(err, "tokenizer");
+    t->kind = kind;
+    t->bos = t->eos = -1;
+    const enum pith_status s = kind->read(t, data, size, err);
+    if (s != PITH_OK) {
+        pith_tokenizer_close(t);
+        return s;
+    }
+    *out = t;
+    return PITH_OK;
+}
+
+enum pith_status pith_tokenizer_from_json(const char *text, size_t size, struct pith_tokenizer **out,
+                                          struct pith_error *err)
+{
+    return from_memory(&pith_tok_json, text, size, out, err);
+}
+
+enum pith_status pith_tokenizer_from_spm(const uint8_t *data, size_t size, struct pith_tokenizer **out,
+                                         struct pith_error *err)
+{
+    return from_memory(&pith_tok_spm, (const char *)data, size, out, err);
+}
+
+static enum pith_status from_file(const struct pith_tok_kind *kind, const char *path,
+                                  struct pith_tokenizer **out, struct pith_error *err)
+{
+    char *data;
+    size_t size;
+    PITH_TRY(pith_file_read(path, MAX_FILE, &data, &size, err));
+    const enum pith_status s = from_memory(kind, data, size, out, err);
+    pith_free(data);
+    return s == PITH_OK ? s : pith_fail_in(err, s, path);
+}
+
+enum pith_status pith_tokenizer_open(const char *dir, struct pith_tokenizer **out,
+                                     struct pith_error *err)
+{
+    for (size_t i = 0; i < PITH_COUNT(kinds); i++) {
+        char *path = pith_path_join(dir, kinds[i].file);
+        if (!path) return pith_fail_nomem(err, "path");
+        const bool exists = pith_path_exists(path);
+        enum pith_status s = PITH_OK;
+        struct pith_tokenizer *t = NULL;
+        if (exists) s = from_file(kinds[i].kind, path, &t, err);
+        pith_free(path);
+        if (!exists) continue;
+        if (s == PITH_OK) s = pith_special_read(t, dir, err);
+        if (s == PITH_OK) *out = t;
+        else pith_tokenizer_close(t);
+        return s;
+    }
+    return pith_fail(err, PITH_IO, "%s: has no tokenizer (tokenizer.json or tokenizer.model)", dir);
+}
+
+void pith_tokenizer_close(struct pith_tokenizer *t)
+{
+    if (!t) return;
+    t->kind->free(t->model);
+    pith_decoder_free(&t->decoder);
+    pith_ids_free(&t->before);
+    pith_ids_free(&t->after);
+    pith_free(t);
+}
+
+size_t pith_tokenizer_vocab(const struct pith_tokenizer *t)
+{
+    return t->kind->vocab(t->model);
+}
+
+int32_t pith_tokenizer_bos(const struct pith_tokenizer *t)
+{
+    return t->bos;
+}
+
+int32_t pith_tokenizer_eos(const struct pith_tokenizer *t)
+{
+    return t->eos;
+}
+
+bool pith_tokenizer_adds_bos(const struct pith_tokenizer *t)
+{
+    for (size_t i = 0; i < t->before.count; i++)
+        if (t->before.id[i] == t->bos) return true;
+    return false;
+}
+
+int32_t pith_tokenizer_find(const struct pith_tokenizer *t, const char *token)
+{
+    return t->kind->find(t->model, token, strlen(token));
+}
+
+static enum pith_status append_ids(struct pith_ids *out, const struct pith_ids *ids,
+                                   struct pith_error *err)
+{
+    for (size_t i = 0; i < ids->count; i++)
+        if (!pith_ids_push(out, ids->id[i])) return pith_fail_nomem(err, "token ids");
+    return PITH_OK;
+}
+
+/* Encodes well-formed text, with what the post-processor puts around it. */
+static enum pith_status encode_valid(const struct pith_tokenizer *t, const char *text, size_t size,
+                                     bool special, struct pith_ids *out, struct pith_error *err)
+{
+    if (special) PITH_TRY(append_ids(out, &t->before, err));
+    if (size) PITH_TRY(t->kind->encode(t->model, text, size, out, err));
+    return special ? append_ids(out, &t->after, err) : PITH_OK;
+}
+
+enum pith_status pith_tokenizer_encode(const struct pith_tokenizer *t, const char *text, size_t size,
+                                       bool special, struct pith_ids *out, struct pith_error *err)
+{
+    if (size > MAX_TEXT)
+        return pith_fail(err, PITH_LIMIT, "a text of %zu bytes is too long to encode at once", size);
+    const size_t before = out->count;
+    enum pith_status s;
+    if (pith_utf8_valid(text, size)) {
+        s = encode_valid(t, text, size, special, out, err);
+    } else {
+        struct pith_str clean = {0};
+        pith_utf8_clean(text, size, &clean);
+        s = clean.failed ? pith_fail_nomem(err, "text")
+                         : encode_valid(t, clean.data, clean.len, special, out, err);
+        pith_str_free(&clean);
+    }
+    if (s != PITH_OK) out->count = before;
+    return s;
+}
+
+static enum pith_status push_id(const struct pith_tokenizer *t, struct pith_decoding *g, int32_t id,
+                                bool skip_special, struct pith_str *out, struct pith_error *err)
+{
+    size_t len = 0;
+    const char *text = t->kind->token(t->model, id, skip_special, &len);
+    return text ? pith_decoding_push(g, text, len, out, err) : PITH_OK;
+}
+
+enum pith_status pith_tokenizer_decode(const struct pith_tokenizer *t, const int32_t *ids, size_t count,
+                                       bool skip_special, struct pith_str *out, struct pith_error *err)
+{
+    struct pith_decoding *g;
+    PITH_TRY(pith_decoding_new(&t->decoder, &g, err));
+    enum pith_status s = PITH_OK;
+    for (size_t i = 0; s == PITH_OK && i < count; i++) s = push_id(t, g, ids[i], skip_special, out, err);
+    if (s == PITH_OK) s = pith_decoding_end(g, out, err);
+    pith_decoding_free(g);
+    return s == PITH_OK && out->failed ? pith_fail_nomem(err, "decoded text") : s;
+}
+
+enum pith_status pith_stream_push(const struct pith_tokenizer *t, struct pith_stream *s, int32_t id,
+                                  struct pith_str *out, struct pith_error *err)
+{
+    if (!s->decoding) PITH_TRY(pith_decoding_new(&t->decoder, &s->decoding, err));
+    return push_id(t, s->decoding, id, true, out, err);
+}
+
+void pith_stream_end(struct pith_stream *s, struct pith_str *out)
+{
+    /* Only lack of memory can fail here, and out remembers that. */
+    struct pith_error err = {0};
+    if (s->decoding && pith_decoding_end(s->decoding, out, &err) != PITH_OK) out->failed = true;
+    pith_decoding_free(s->decoding);
+    s->decoding = NULL;
+}
