@@ -6,12 +6,15 @@ cases.json      hand-made hostile and legal files: bytes, what the reference say
 mutations.json  one small file with every byte replaced by every value: the reference's verdicts
 written.json    files as the reference serializer writes them, with the tensors that are in them
 
-Run it from anywhere; it writes beside itself. Made with safetensors 0.8.0.
+and, from the first and the last, the seeds of fuzz/corpus/safetensors.
+
+Run it from anywhere. Made with safetensors 0.8.0.
 """
 import ctypes
 import json
 import math
 import os
+import re
 import struct
 
 import safetensors
@@ -278,3 +281,11 @@ files = [written(t) for t in (
 )]
 with open(os.path.join(HERE, "written.json"), "w") as f:
     f.write("[\n" + ",\n".join(json.dumps(x) for x in files) + "\n]\n")
+
+SEEDS = os.path.join(HERE, "..", "..", "..", "fuzz", "corpus", "safetensors")
+os.makedirs(SEEDS, exist_ok=True)
+for name, text in [(c["name"], c["hex"]) for c in cases] + [("written %d" % i, x["hex"]) for i, x in enumerate(files)]:
+    slug = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
+    if len(text) < 3000:
+        with open(os.path.join(SEEDS, slug), "wb") as f:
+            f.write(bytes.fromhex(text))

@@ -6,16 +6,9 @@
 #include "folder.h"
 #include "io/checkpoint.h"
 #include "io/hf_files.h"
+#include "sanitized.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-
-#ifndef SANITIZED
+#if !SANITIZED
 /* These stand before the C library's own. The n-th request from arming on fails; live counts what
  * is not freed. The tests are single-threaded. */
 extern void *__libc_malloc(size_t size);
