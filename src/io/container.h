@@ -1,5 +1,10 @@
-/* io/container.h: how quantized linears lie in a checkpoint's tensors. One row of io/containers.def is one
- * container; io/container_<name>.c knows its byte layout and nothing else does. */
+/* io/container.h: how quantized linears lie in a checkpoint's tensors. One row of io/containers.def
+ * is one container; io/container_<name>.c knows its byte layout and nothing else does.
+ *
+ * The order of calls when writing: accepts() for each linear, pith_container_settle() once,
+ * config() and plan() (both before any work), pack() as the work goes on. Whatever runs out of one
+ * container's possibilities shows before the work starts, except numbers that its dtypes cannot
+ * hold. Biases are not a container's business: they stay what they were. */
 #ifndef PITH_IO_CONTAINER_H
 #define PITH_IO_CONTAINER_H
 
@@ -11,7 +16,8 @@
 struct pith_container_opts {
     enum pith_dtype model_dtype; /* of the model's other weights: F32, F16, BF16 */
     bool act_order_groups;       /* g_idx is stored (GPTQ desc_act with permuted groups) */
-    bool gptq_v2;                /* gptq: zeros stored as they are */
+    bool gptq_v2;                /* gptq: zeros stored as they are; see pith_container_settle() */
+    struct pith_grid acts;       /* of the linears' inputs; format NULL: not quantized */
 };
 
 /* One tensor ready to be stored; data is owned. */
@@ -32,7 +38,7 @@ void pith_packed_free(struct pith_packed_set *set);
 
 /* One linear with its grid, for writing the config. */
 struct pith_linear_grid {
-    const char *module; /* "model.layers.0.self_attn.q_proj" */
+    const char *module;    /* "model.layers.0.self_attn.q_proj" */
     struct pith_grid grid; /* format NULL: left alone */
 };
 
@@ -40,11 +46,12 @@ struct pith_container {
     const char *name;    /* "compressed-tensors", as in --container */
     const char *summary; /* one line */
     const char *method;  /* "quant_method" in config.json */
-    /* PITH_UNSUPPORTED with the reason when this container cannot hold that grid for a matrix of that
-     * shape (before any work is done). */
+    /* PITH_UNSUPPORTED with the reason when this container cannot hold that grid for a matrix of
+     * that shape (before any work is done). */
     enum pith_status (*accepts)(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
                                 struct pith_error *err);
-    /* The dtype that scales are stored in, so that the quantizer rounds them before choosing codes. */
+    /* The dtype that scales are stored in, so that the quantizer rounds them before choosing
+     * codes. */
     enum pith_dtype (*scale_dtype)(enum pith_dtype model_dtype);
     /* Shapes of the tensors that pack() will give: same items, data NULL. */
     enum pith_status (*plan)(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
@@ -53,26 +60,41 @@ struct pith_container {
     /* Packs q; on success *out owns its data (pith_packed_free). */
     enum pith_status (*pack)(const struct pith_qmat *q, const struct pith_container_opts *opts,
                              struct pith_packed_set *out, struct pith_error *err);
-    /* A new reference: the "quantization_config" object for a model whose linears have these grids. */
+    /* Options that follow from a grid that some linear has, or NULL when none do. */
+    void (*settle)(const struct pith_grid *grid, struct pith_container_opts *opts);
+    /* A new reference: the "quantization_config" object for a model whose linears have these grids.
+     * PITH_UNSUPPORTED when the config cannot express them together. */
     enum pith_status (*config)(const struct pith_linear_grid *linears, size_t count,
                                const struct pith_container_opts *opts, json_t **out,
                                struct pith_error *err);
-    /* Reading: prepares what `quantization` says, once a checkpoint. *state is passed to load and freed by
-     * close. Refuses what it does not understand. */
+    /* Another file that this container's readers expect beside config.json, made from that object:
+     * *name is constant, *out a new reference. NULL when there is none. */
+    enum pith_status (*extra_file)(const json_t *config, const char **name, json_t **out,
+                                   struct pith_error *err);
+    /* Reading: prepares what `quantization` says, once a checkpoint. *state is passed to load and
+     * freed by close. Refuses what it does not understand. */
     enum pith_status (*open)(const struct pith_checkpoint *c, void **state, struct pith_error *err);
     /* Reads module's matrix of shape rows x cols. *found false (and PITH_OK) when the module is not
-     * quantized in this checkpoint; q is then untouched. Everything is checked: shapes, ranges, NaN. */
+     * quantized in this checkpoint; q is then untouched. Everything is checked: shapes, ranges,
+     * NaN. On failure q owns nothing. */
     enum pith_status (*load)(void *state, const struct pith_checkpoint *c, const char *module,
                              uint32_t rows, uint32_t cols, struct pith_qmat *q, bool *found,
                              struct pith_error *err);
     void (*close)(void *state);
 };
 
+/* Sets what follows from the grids of a whole model (gptq: zeros are stored as they are as soon as
+ * one grid has zero points, since the older way cannot store a zero of 0). Others keep their
+ * value. */
+void pith_container_settle(const struct pith_container *container,
+                           const struct pith_linear_grid *linears, size_t count,
+                           struct pith_container_opts *opts);
+
 /* All rows; *count receives their number. */
 const struct pith_container *const *pith_containers(size_t *count);
 const struct pith_container *pith_container_find(const char *name);
-/* The container that config.json's quantization_config names; PITH_UNSUPPORTED names what it found. *out is
- * NULL and the result PITH_OK for a checkpoint that is not quantized. */
+/* The container that config.json's quantization_config names; PITH_UNSUPPORTED names what it found.
+ * *out is NULL and the result PITH_OK for a checkpoint that is not quantized. */
 enum pith_status pith_container_detect(const struct pith_checkpoint *c,
                                        const struct pith_container **out, struct pith_error *err);
 

@@ -1,0 +1,64 @@
+/* The table of containers. */
+#include "io/container.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+#define PITH_CONTAINER(row) extern const struct pith_container row;
+#include "io/containers.def"
+#undef PITH_CONTAINER
+
+static const struct pith_container *const rows[] = {
+#define PITH_CONTAINER(row) &row,
+#include "io/containers.def"
+#undef PITH_CONTAINER
+};
+
+const struct pith_container *const *pith_containers(size_t *count)
+{
+    *count = PITH_COUNT(rows);
+    return rows;
+}
+
+const struct pith_container *pith_container_find(const char *name)
+{
+    for (size_t i = 0; i < PITH_COUNT(rows); i++)
+        if (strcmp(rows[i]->name, name) == 0) return rows[i];
+    return NULL;
+}
+
+enum pith_status pith_container_detect(const struct pith_checkpoint *c,
+                                       const struct pith_container **out, struct pith_error *err)
+{
+    *out = NULL;
+    if (!c->quantization) return PITH_OK;
+    const char *method = NULL;
+    PITH_TRY(pith_json_get_str(c->quantization, "quant_method", &method, c->dir, err));
+    if (!method)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: config.json has a quantization_config without quant_method", c->dir);
+    for (size_t i = 0; i < PITH_COUNT(rows); i++)
+        if (strcmp(rows[i]->method, method) == 0) {
+            *out = rows[i];
+            return PITH_OK;
+        }
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "%s: quantized with quant_method \"%.60s\", which this version cannot read",
+                     c->dir, method);
+}
+
+void pith_container_settle(const struct pith_container *container,
+                           const struct pith_linear_grid *linears, size_t count,
+                           struct pith_container_opts *opts)
+{
+    if (!container->settle) return;
+    for (size_t i = 0; i < count; i++)
+        if (linears[i].grid.format) container->settle(&linears[i].grid, opts);
+}
+
+void pith_packed_free(struct pith_packed_set *set)
+{
+    for (unsigned i = 0; i < set->count; i++) pith_free(set->item[i].data);
+    *set = (struct pith_packed_set){0};
+}

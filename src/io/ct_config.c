@@ -1,0 +1,247 @@
+#include "io/ct_config.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "io/json_members.h"
+#include "io/parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_GROUPS 4096
+
+static enum pith_status unsupported(const char *where, const char *key, const char *value,
+                                    struct pith_error *err)
+{
+    return pith_fail(err, PITH_UNSUPPORTED, "%s: %s \"%.60s\" is not read by this version", where,
+                     key, value);
+}
+
+/* --- one group -------------------------------------------------------------------------------- */
+
+static enum pith_status check_keys(const json_t *o, const char *const *known, size_t count,
+                                   const char *where, struct pith_error *err)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)o, key, value)
+    {
+        size_t i = 0;
+        while (i < count && strcmp(key, known[i]) != 0) i++;
+        if (i == count && !json_is_null(value))
+            return pith_fail(err, PITH_UNSUPPORTED, "%s: unknown key \"%.60s\"", where, key);
+    }
+    return PITH_OK;
+}
+
+/* "strategy", which older files leave to be told from group_size. */
+static enum pith_status read_strategy(const json_t *args, const char *where,
+                                      struct pith_ct_scheme *s, struct pith_error *err)
+{
+    int64_t group = 0;
+    const char *strategy = NULL;
+    PITH_TRY(pith_json_get_int(args, "group_size", -1, INT32_MAX, &group, where, err));
+    PITH_TRY(pith_json_get_str(args, "strategy", &strategy, where, err));
+    if (!strategy) strategy = group > 0 ? "group" : group < 0 ? "channel" : "tensor";
+    if (strcmp(strategy, "group") == 0) s->granularity = PITH_PER_GROUP;
+    else if (strcmp(strategy, "channel") == 0) s->granularity = PITH_PER_CHANNEL;
+    else if (strcmp(strategy, "tensor") == 0) s->granularity = PITH_PER_TENSOR;
+    else return unsupported(where, "strategy", strategy, err);
+    const bool grouped = s->granularity == PITH_PER_GROUP;
+    if (grouped != (group > 0))
+        return pith_fail(err, PITH_FORMAT, "%s: strategy \"%s\" does not go with group_size %" PRId64,
+                         where, strategy, group);
+    s->group = grouped ? (uint32_t)group : 0;
+    return PITH_OK;
+}
+
+static enum pith_status read_actorder(const json_t *args, const char *where,
+                                      struct pith_ct_scheme *s, struct pith_error *err)
+{
+    const json_t *v = json_object_get(args, "actorder");
+    if (!v || json_is_null(v) || json_is_false(v)) return PITH_OK;
+    if (s->granularity != PITH_PER_GROUP)
+        return pith_fail(err, PITH_FORMAT, "%s: actorder needs strategy \"group\"", where);
+    const char *order = json_is_true(v) ? "group" : pith_json_plain(v);
+    if (!order) return pith_fail(err, PITH_FORMAT, "%s: actorder is not a string", where);
+    s->g_idx = strcmp(order, "group") == 0 || strcmp(order, "dynamic") == 0;
+    /* "weight" and "static" leave no trace in the file. */
+    if (s->g_idx || strcmp(order, "weight") == 0 || strcmp(order, "static") == 0) return PITH_OK;
+    return unsupported(where, "actorder", order, err);
+}
+
+static enum pith_status read_args(const json_t *args, const char *where, struct pith_ct_scheme *s,
+                                  struct pith_error *err)
+{
+    static const char *const known[] = {
+        "num_bits", "type",     "symmetric",       "strategy",    "group_size", "block_structure",
+        "dynamic",  "actorder", "observer",        "observer_kwargs", "scale_dtype", "zp_dtype",
+    };
+    if (!json_is_object(args))
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: the weights are not quantized", where);
+    PITH_TRY(check_keys(args, known, PITH_COUNT(known), where, err));
+    int64_t bits = 8;
+    const char *type = "int";
+    bool dynamic = false;
+    s->sym = true;
+    PITH_TRY(pith_json_get_int(args, "num_bits", 1, 64, &bits, where, err));
+    PITH_TRY(pith_json_get_str(args, "type", &type, where, err));
+    PITH_TRY(pith_json_get_bool(args, "symmetric", &s->sym, where, err));
+    PITH_TRY(pith_json_get_bool(args, "dynamic", &dynamic, where, err));
+    if (strcmp(type, "int") != 0) return unsupported(where, "type", type, err);
+    if (bits < 2 || bits > 8)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: integers of %" PRId64 " bits; this version reads 2 to 8", where, bits);
+    if (dynamic) return pith_fail(err, PITH_FORMAT, "%s: weights cannot be dynamic", where);
+    s->bits = (unsigned)bits;
+    PITH_TRY(read_strategy(args, where, s, err));
+    return read_actorder(args, where, s, err);
+}
+
+static enum pith_status read_form(const char *format, const char *where, struct pith_ct_scheme *s,
+                                  struct pith_error *err)
+{
+    if (strcmp(format, "pack-quantized") == 0) s->form = PITH_CT_PACKED;
+    else if (strcmp(format, "int-quantized") == 0 || strcmp(format, "naive-quantized") == 0)
+        s->form = PITH_CT_BYTES;
+    else return unsupported(where, "format", format, err);
+    if (s->g_idx && s->form == PITH_CT_BYTES)
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: actorder \"group\" with format \"%s\"", where,
+                         format);
+    return PITH_OK;
+}
+
+static enum pith_status read_group(const json_t *o, const char *format, const char *where,
+                                   struct pith_ct_scheme *s, struct pith_error *err)
+{
+    static const char *const known[] = {"targets", "weights", "input_activations",
+                                        "output_activations", "format"};
+    if (!json_is_object(o)) return pith_fail(err, PITH_FORMAT, "%s: not an object", where);
+    PITH_TRY(check_keys(o, known, PITH_COUNT(known), where, err));
+    PITH_TRY(read_args(json_object_get(o, "weights"), where, s, err));
+    PITH_TRY(pith_json_get_str(o, "format", &format, where, err));
+    PITH_TRY(read_form(format, where, s, err));
+    return pith_patterns_new(json_object_get(o, "targets"), where, &s->targets, err);
+}
+
+/* --- the object ------------------------------------------------------------------------------- */
+
+/* Things that change what the weights mean, which an empty object or null does not. */
+static enum pith_status expect_empty(const json_t *o, const char *key, const char *where,
+                                     struct pith_error *err)
+{
+    const json_t *v = json_object_get(o, key);
+    if (!v || json_is_null(v) || (json_is_object(v) && json_object_size(v) == 0)) return PITH_OK;
+    if (json_is_object(v) && strcmp(key, "transform_config") == 0) {
+        const json_t *groups = json_object_get(v, "config_groups");
+        if (json_is_object(groups) && json_object_size(groups) == 0) return PITH_OK;
+    }
+    if (json_is_object(v) && strcmp(key, "sparsity_config") == 0) {
+        const char *format = pith_json_plain(json_object_get(v, "format"));
+        if (format && strcmp(format, "dense") == 0) return PITH_OK;
+    }
+    return pith_fail(err, PITH_UNSUPPORTED, "%s: a %s is not read by this version", where, key);
+}
+
+/* From version 0.18 on, codes lie densely across words. Unreadable texts tell nothing. */
+static void read_version(const json_t *o, struct pith_ct_config *config)
+{
+    const char *version = pith_json_plain(json_object_get(o, "version"));
+    unsigned major, minor;
+    if (!version || sscanf(version, "%3u.%3u", &major, &minor) != 2) return;
+    config->dense_known = true;
+    config->dense = major > 0 || minor >= 18;
+}
+
+static enum pith_status read_groups(const json_t *o, const char *format,
+                                    struct pith_ct_config *config, struct pith_error *err)
+{
+    const json_t *groups = json_object_get(o, "config_groups");
+    const size_t n = json_object_size(groups);
+    if (!json_is_object(groups) || n == 0 || n > MAX_GROUPS)
+        return pith_fail(err, PITH_FORMAT, "%s: config_groups is no object of 1 to %d groups",
+                         config->where, MAX_GROUPS);
+    config->scheme = pith_zalloc(n, sizeof *config->scheme);
+    if (!config->scheme) return pith_fail_nomem(err, config->where);
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)groups, key, value)
+    {
+        char where[160];
+        (void)snprintf(where, sizeof where, "config_groups \"%.60s\"", key);
+        const enum pith_status s =
+            read_group(value, format, where, &config->scheme[config->count], err);
+        if (s != PITH_OK) return pith_fail_in(err, s, config->where);
+        config->count++;
+    }
+    return PITH_OK;
+}
+
+static enum pith_status read_object(const json_t *o, struct pith_ct_config *config,
+                                    struct pith_error *err)
+{
+    const char *format = "pack-quantized", *status = "compressed";
+    PITH_TRY(pith_json_get_str(o, "format", &format, config->where, err));
+    PITH_TRY(pith_json_get_str(o, "quantization_status", &status, config->where, err));
+    if (strcmp(status, "compressed") != 0)
+        return unsupported(config->where, "quantization_status", status, err);
+    PITH_TRY(expect_empty(o, "sparsity_config", config->where, err));
+    PITH_TRY(expect_empty(o, "transform_config", config->where, err));
+    read_version(o, config);
+    PITH_TRY(read_groups(o, format, config, err));
+    const enum pith_status s =
+        pith_patterns_new(json_object_get(o, "ignore"), "ignore", &config->ignore, err);
+    return s == PITH_OK ? s : pith_fail_in(err, s, config->where);
+}
+
+enum pith_status pith_ct_config_read(const struct pith_checkpoint *c, struct pith_ct_config *out,
+                                     struct pith_error *err)
+{
+    *out = (struct pith_ct_config){0};
+    struct pith_str where = {0};
+    pith_str_printf(&where, "%s: quantization_config", c->dir);
+    out->where = pith_str_take(&where);
+    if (!out->where) return pith_fail_nomem(err, c->dir);
+    const enum pith_status s = read_object(c->quantization, out, err);
+    if (s != PITH_OK) pith_ct_config_free(out);
+    return s;
+}
+
+void pith_ct_config_free(struct pith_ct_config *config)
+{
+    for (size_t i = 0; i < config->count; i++) pith_patterns_free(&config->scheme[i].targets);
+    pith_free(config->scheme);
+    pith_patterns_free(&config->ignore);
+    pith_free(config->where);
+    *config = (struct pith_ct_config){0};
+}
+
+static bool same_scheme(const struct pith_ct_scheme *a, const struct pith_ct_scheme *b)
+{
+    return a->form == b->form && a->granularity == b->granularity && a->group == b->group &&
+           a->bits == b->bits && a->sym == b->sym && a->g_idx == b->g_idx;
+}
+
+enum pith_status pith_ct_config_scheme(const struct pith_ct_config *config, const char *module,
+                                       const struct pith_ct_scheme **out, bool *by_class,
+                                       struct pith_error *err)
+{
+    enum pith_match_rank best = PITH_MATCH_NONE, rank;
+    *out = NULL;
+    *by_class = false;
+    PITH_TRY(pith_patterns_match(&config->ignore, module, &rank, err));
+    if (rank != PITH_MATCH_NONE) return PITH_OK;
+    for (size_t i = 0; i < config->count; i++) {
+        const struct pith_ct_scheme *s = &config->scheme[i];
+        PITH_TRY(pith_patterns_match(&s->targets, module, &rank, err));
+        if (rank == PITH_MATCH_NONE || rank < best) continue;
+        if (rank == best && !same_scheme(s, *out))
+            return pith_fail(err, PITH_FORMAT, "%s: two config groups claim \"%.100s\"",
+                             config->where, module);
+        if (rank > best) *out = s;
+        best = rank;
+    }
+    *by_class = best == PITH_MATCH_CLASS;
+    return PITH_OK;
+}

@@ -1,0 +1,51 @@
+/* io/ct_config.h: the config object of the compressed-tensors container. Inside io/ only.
+ *
+ * Sources: compressed-tensors quantization/quant_config.py, quant_scheme.py, quant_args.py and
+ * compressors/format.py. Its classes refuse unknown keys, so this reader does, and the writer emits
+ * the smallest set that every version knows. */
+#ifndef PITH_IO_CT_CONFIG_H
+#define PITH_IO_CT_CONFIG_H
+
+#include "io/container.h"
+#include "io/module_match.h"
+
+enum pith_ct_form {
+    PITH_CT_PACKED, /* "pack-quantized": codes in dense words */
+    PITH_CT_BYTES   /* "int-quantized", "naive-quantized": a signed byte a code */
+};
+
+/* What one config group says of its weights. */
+struct pith_ct_scheme {
+    struct pith_patterns targets;
+    enum pith_ct_form form;
+    enum pith_granularity granularity; /* tensor, channel or group */
+    uint32_t group;
+    unsigned bits;
+    bool sym;
+    bool g_idx; /* actorder "group": columns name their groups */
+};
+
+struct pith_ct_config {
+    char *where; /* names the file for messages */
+    struct pith_ct_scheme *scheme;
+    size_t count;
+    struct pith_patterns ignore;
+    bool dense_known, dense; /* whether "version" tells how codes of 3, 5, 6 and 7 bits lie */
+};
+
+/* Reads and checks; the checkpoint's config must outlive *out. On failure *out owns nothing. */
+enum pith_status pith_ct_config_read(const struct pith_checkpoint *c, struct pith_ct_config *out,
+                                     struct pith_error *err);
+void pith_ct_config_free(struct pith_ct_config *config);
+/* The scheme of a module, NULL when none or when it is ignored; *by_class when only the name of its
+ * class is a target. PITH_FORMAT when two groups claim it equally. */
+enum pith_status pith_ct_config_scheme(const struct pith_ct_config *config, const char *module,
+                                       const struct pith_ct_scheme **out, bool *by_class,
+                                       struct pith_error *err);
+
+/* The container's config(). */
+enum pith_status pith_ct_config_make(const struct pith_linear_grid *linears, size_t count,
+                                     const struct pith_container_opts *opts, json_t **out,
+                                     struct pith_error *err);
+
+#endif

@@ -1,0 +1,273 @@
+#include "io/parts.h"
+
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- reading -------------------------------------------------------------------------------- */
+
+/* False when the name does not fit: no file has such a tensor then. */
+static bool part_name(const char *module, const char *suffix, char name[PITH_MAX_NAME + 1])
+{
+    const int n = snprintf(name, PITH_MAX_NAME + 1, "%s%s", module, suffix);
+    return n > 0 && n <= PITH_MAX_NAME;
+}
+
+const struct pith_tensor *pith_part_find(const struct pith_checkpoint *c, const char *module,
+                                         const char *suffix)
+{
+    char name[PITH_MAX_NAME + 1];
+    return part_name(module, suffix, name) ? pith_checkpoint_find(c, name) : NULL;
+}
+
+enum pith_status pith_part_get(const struct pith_checkpoint *c, const char *module,
+                               const struct pith_part *want, const struct pith_tensor **out,
+                               struct pith_error *err)
+{
+    char name[PITH_MAX_NAME + 1];
+    if (!part_name(module, want->suffix, name))
+        return pith_fail(err, PITH_FORMAT, "%s: name of a tensor is too long", c->dir);
+    const struct pith_tensor *t = NULL;
+    PITH_TRY(pith_checkpoint_get(c, name, want->dims, want->shape, &t, err));
+    if (!(want->dtypes >> t->dtype & 1))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: tensor \"%.100s\" has dtype %s, which its container does not use",
+                         c->dir, name, pith_dtype_name(t->dtype));
+    *out = t;
+    return PITH_OK;
+}
+
+enum pith_status pith_part_absent(const struct pith_checkpoint *c, const char *module,
+                                  const char *suffix, const char *why, struct pith_error *err)
+{
+    if (!pith_part_find(c, module, suffix)) return PITH_OK;
+    return pith_fail(err, PITH_FORMAT, "%s: tensor \"%.100s%s\" is there, but %s", c->dir, module,
+                     suffix, why);
+}
+
+enum pith_status pith_part_g_idx(const struct pith_tensor *t, struct pith_qmat *q,
+                                 struct pith_error *err)
+{
+    q->g_idx = pith_alloc(q->cols, sizeof *q->g_idx);
+    if (!q->g_idx) return pith_fail_nomem(err, t->name);
+    memcpy(q->g_idx, t->data, q->cols * sizeof *q->g_idx);
+    for (uint32_t c = 0; c < q->cols; c++)
+        if (q->g_idx[c] >= q->groups)
+            return pith_fail(err, PITH_FORMAT,
+                             "tensor \"%.100s\": column %" PRIu32 " is in group %" PRId32
+                             ", but there are %" PRIu32,
+                             t->name, c, (int32_t)q->g_idx[c], q->groups);
+    if (pith_g_idx_is_identity(q)) {
+        pith_free(q->g_idx);
+        q->g_idx = NULL;
+    }
+    return PITH_OK;
+}
+
+/* dst[c][r] = src[r][c] for elements of `size` 2 or 4 bytes, both unaligned; in tiles, so that
+ * neither side walks through memory a page at a time. */
+static void transpose(const uint8_t *src, size_t stride, size_t rows, size_t cols, size_t size,
+                      uint8_t *dst, size_t dst_stride)
+{
+    enum { TILE = 32 };
+    for (size_t r0 = 0; r0 < rows; r0 += TILE) {
+        const size_t r1 = rows - r0 < TILE ? rows : r0 + TILE;
+        for (size_t c0 = 0; c0 < cols; c0 += TILE) {
+            const size_t c1 = cols - c0 < TILE ? cols : c0 + TILE;
+            for (size_t c = c0; c < c1; c++)
+                for (size_t r = r0; r < r1; r++) {
+                    uint8_t *to = dst + c * dst_stride + r * size;
+                    const uint8_t *from = src + r * stride + c * size;
+                    if (size == 4) memcpy(to, from, 4);
+                    else memcpy(to, from, 2);
+                }
+        }
+    }
+}
+
+void pith_part_scales(const struct pith_tensor *t, bool by_group, struct pith_qmat *q)
+{
+    const size_t count = q->per_tensor ? 1 : (size_t)q->rows * q->groups;
+    if (!by_group) {
+        (void)pith_dtype_decode(t->dtype, t->data, count, q->scales);
+        return;
+    }
+    const size_t size = pith_dtype_bits(t->dtype) / 8;
+    for (uint32_t g = 0; g < q->groups; g++)
+        for (uint32_t r = 0; r < q->rows; r++) {
+            const uint8_t *from = t->data + ((size_t)g * q->rows + r) * size;
+            (void)pith_dtype_decode(t->dtype, from, 1, q->scales + (size_t)r * q->groups + g);
+        }
+}
+
+void pith_qmat_drop_zeros(struct pith_qmat *q)
+{
+    if (!q->zeros) return;
+    const size_t count = q->per_tensor ? 1 : (size_t)q->rows * q->groups;
+    for (size_t i = 0; i < count; i++)
+        if (q->zeros[i] != 1u << (q->format->bits - 1)) return;
+    pith_free(q->zeros);
+    q->zeros = NULL;
+}
+
+enum pith_status pith_part_check(const char *module, struct pith_qmat *q, struct pith_error *err)
+{
+    enum pith_status s = pith_qmat_check(q, err);
+    if (s == PITH_OK) return s;
+    s = pith_fail_in(err, s, module);
+    pith_qmat_free(q);
+    return s;
+}
+
+/* --- writing -------------------------------------------------------------------------------- */
+
+void pith_packed_add(struct pith_packed_set *set, const char *suffix, enum pith_dtype dtype,
+                     unsigned dims, const uint64_t *shape)
+{
+    struct pith_packed *p = &set->item[set->count++];
+    *p = (struct pith_packed){.suffix = suffix, .dtype = dtype, .dims = dims};
+    memcpy(p->shape, shape, dims * sizeof *shape);
+}
+
+enum pith_status pith_packed_alloc(struct pith_packed_set *set, struct pith_error *err)
+{
+    for (unsigned i = 0; i < set->count; i++) {
+        struct pith_packed *p = &set->item[i];
+        uint64_t bytes;
+        if (pith_tensor_size(p->dtype, p->dims, p->shape, &bytes) && bytes <= SIZE_MAX)
+            p->data = pith_zalloc((size_t)bytes, 1);
+        if (!p->data) {
+            pith_packed_free(set);
+            return pith_fail_nomem(err, "packed weights");
+        }
+        p->bytes = (size_t)bytes;
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_scales_store(const struct pith_qmat *q, enum pith_dtype dtype, bool by_group,
+                                   uint32_t rows, void *out, struct pith_error *err)
+{
+    const size_t size = pith_dtype_bits(dtype) / 8;
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t g = 0; g < q->groups; g++) {
+            const float scale = q->scales[pith_qmat_scale_index(q, r, g)];
+            if (!(pith_round_to(dtype, scale) == scale)) /* NaN fails too */
+                return pith_fail(err, PITH_NUMERIC,
+                                 "row %" PRIu32 ", group %" PRIu32
+                                 ": scale %.9g cannot be stored as %s",
+                                 r, g, (double)scale, pith_dtype_name(dtype));
+            const size_t at = by_group ? (size_t)g * rows + r : (size_t)r * q->groups + g;
+            (void)pith_dtype_encode(dtype, &scale, 1, (uint8_t *)out + at * size);
+        }
+    return PITH_OK;
+}
+
+void pith_g_idx_store(const struct pith_qmat *q, int32_t *out)
+{
+    for (uint32_t c = 0; c < q->cols; c++)
+        out[c] = (int32_t)(q->g_idx ? q->g_idx[c] : c / q->group);
+}
+
+bool pith_g_idx_is_identity(const struct pith_qmat *q)
+{
+    for (uint32_t c = 0; q->g_idx && c < q->cols; c++)
+        if (q->g_idx[c] != c / q->group) return false;
+    return true;
+}
+
+/* --- streams of codes ----------------------------------------------------------------------- */
+
+void pith_words_from_rows(const uint8_t *rows, size_t stride, size_t n, size_t words, uint8_t *out)
+{
+    transpose(rows, stride, n, words, 4, out, n * 4);
+}
+
+void pith_words_to_rows(const uint8_t *in, size_t n, size_t words, uint8_t *rows, size_t stride)
+{
+    transpose(in, n * 4, words, n, 4, rows, stride);
+}
+
+enum pith_status pith_zeros_store(const struct pith_qmat *q, unsigned minus, uint8_t *out,
+                                  struct pith_error *err)
+{
+    const unsigned bits = q->format->bits, middle = 1u << (bits - 1);
+    const size_t bytes = (size_t)pith_stream_words(q->rows, bits) * 4;
+    uint8_t *column = pith_alloc(q->rows, 1);
+    if (!column) return pith_fail_nomem(err, "zero points");
+    for (uint32_t g = 0; g < q->groups; g++) {
+        for (uint32_t r = 0; r < q->rows; r++) {
+            const unsigned z = q->zeros ? q->zeros[pith_qmat_scale_index(q, r, g)] : middle;
+            column[r] = (uint8_t)(z - minus);
+        }
+        pith_bits_put(out + g * bytes, 0, bits, q->rows, column);
+    }
+    pith_free(column);
+    return PITH_OK;
+}
+
+enum pith_status pith_zeros_read(const uint8_t *in, unsigned plus, struct pith_qmat *q,
+                                 struct pith_error *err)
+{
+    const unsigned bits = q->format->bits, top = (1u << bits) - 1;
+    const size_t bytes = (size_t)pith_stream_words(q->rows, bits) * 4;
+    uint8_t *column = pith_alloc(q->rows, 1);
+    if (!column) return pith_fail_nomem(err, "zero points");
+    enum pith_status s = PITH_OK;
+    for (uint32_t g = 0; g < q->groups && s == PITH_OK; g++) {
+        pith_bits_get(in + g * bytes, 0, bits, q->rows, column);
+        for (uint32_t r = 0; r < q->rows; r++) {
+            if (column[r] + plus > top) {
+                s = pith_fail(err, PITH_FORMAT,
+                              "row %" PRIu32 ", group %" PRIu32
+                              ": the zero point is stored as %u, which readers take for %u or 0",
+                              r, g, (unsigned)column[r], column[r] + plus);
+                break;
+            }
+            q->zeros[(size_t)r * q->groups + g] = (uint8_t)(column[r] + plus);
+        }
+    }
+    pith_free(column);
+    return s;
+}
+
+/* --- configs -------------------------------------------------------------------------------- */
+
+const struct pith_format *pith_int_format(unsigned bits)
+{
+    static const char *const names[] = {NULL, NULL, "int2", "int3", "int4",
+                                        "int5", "int6", "int7", "int8"};
+    return bits >= 2 && bits < PITH_COUNT(names) ? pith_format_find(names[bits]) : NULL;
+}
+
+enum pith_status pith_accepts_ints(const char *who, const struct pith_grid *grid, uint32_t mask,
+                                   struct pith_error *err)
+{
+    char text[PITH_GRID_TEXT];
+    if (!grid->format || grid->format->kind != PITH_KIND_INT || !(mask >> grid->format->bits & 1)) {
+        char allowed[40] = "";
+        for (unsigned b = 2; b <= 8; b++)
+            if (mask >> b & 1) {
+                const size_t n = strlen(allowed);
+                (void)snprintf(allowed + n, sizeof allowed - n, "%sint%u", n ? ", " : "", b);
+            }
+        return pith_fail(err, PITH_UNSUPPORTED, "%s cannot hold %s weights; it holds %s", who,
+                         grid->format ? grid->format->name : "unquantized", allowed);
+    }
+    pith_grid_format(grid, text);
+    if (grid->granularity == PITH_PER_BLOCK || grid->granularity == PITH_PER_TOKEN)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s cannot hold %s: scales are by tensor, channel or group", who, text);
+    if (grid->double_quant)
+        return pith_fail(err, PITH_UNSUPPORTED, "%s cannot hold %s: it has no quantized scales",
+                         who, text);
+    return PITH_OK;
+}
+
+bool pith_module_ends(const char *module, const char *name)
+{
+    const char *dot = strrchr(module, '.');
+    return strcmp(dot ? dot + 1 : module, name) == 0;
+}

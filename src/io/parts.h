@@ -1,0 +1,92 @@
+/* io/parts.h: what the containers share: a module's tensors in a checkpoint, sets of tensors to be
+ * written, and the reshaping of codes, scales and zero points between a pith_qmat (row by row) and
+ * layouts that run the other way. Inside io/ only. All data is little endian, as the host is. */
+#ifndef PITH_IO_PARTS_H
+#define PITH_IO_PARTS_H
+
+#include "io/container.h"
+
+/* --- reading -------------------------------------------------------------------------------- */
+
+/* A tensor that a module must have. */
+struct pith_part {
+    const char *suffix; /* ".qweight" */
+    uint32_t dtypes;    /* bits 1 << PITH_I32 and the like: what is accepted */
+    unsigned dims;
+    uint64_t shape[2];
+};
+#define PITH_PART_FLOATS (1u << PITH_F16 | 1u << PITH_BF16 | 1u << PITH_F32)
+
+/* Tensor module + suffix, NULL when absent. */
+const struct pith_tensor *pith_part_find(const struct pith_checkpoint *c, const char *module,
+                                         const char *suffix);
+/* The same with dtype and shape checked: PITH_FORMAT when it is missing or of another shape,
+ * PITH_UNSUPPORTED for another dtype. */
+enum pith_status pith_part_get(const struct pith_checkpoint *c, const char *module,
+                               const struct pith_part *want, const struct pith_tensor **out,
+                               struct pith_error *err);
+/* Fails when the tensor exists: `why` tells what makes it wrong. */
+enum pith_status pith_part_absent(const struct pith_checkpoint *c, const char *module,
+                                  const char *suffix, const char *why, struct pith_error *err);
+/* Reads I32 columns' groups [q->cols] into q->g_idx, checking their range; identity is not kept. */
+enum pith_status pith_part_g_idx(const struct pith_tensor *t, struct pith_qmat *q,
+                                 struct pith_error *err);
+/* Reads scales of q->scale_dtype into q->scales; by_group: the tensor is [groups][rows]. */
+void pith_part_scales(const struct pith_tensor *t, bool by_group, struct pith_qmat *q);
+/* Drops q->zeros when all of them are the symmetric grid's. */
+void pith_qmat_drop_zeros(struct pith_qmat *q);
+/* pith_qmat_check() with the module's name before the message. Frees q on failure. */
+enum pith_status pith_part_check(const char *module, struct pith_qmat *q, struct pith_error *err);
+
+/* --- writing -------------------------------------------------------------------------------- */
+
+/* Adds a tensor without data to the set. */
+void pith_packed_add(struct pith_packed_set *set, const char *suffix, enum pith_dtype dtype,
+                     unsigned dims, const uint64_t *shape);
+/* Allocates the data of all (zeroed); on failure the set is freed. */
+enum pith_status pith_packed_alloc(struct pith_packed_set *set, struct pith_error *err);
+
+/* Stores q's scales as dtype; by_group: as [groups][rows] instead of [rows][groups]; a scale of the
+ * whole tensor is repeated `rows` times (1 to store it once). PITH_NUMERIC when one is not exactly
+ * representable. */
+enum pith_status pith_scales_store(const struct pith_qmat *q, enum pith_dtype dtype, bool by_group,
+                                   uint32_t rows, void *out, struct pith_error *err);
+/* Stores the group of each column as I32. PITH_ARG when a group is out of range. */
+void pith_g_idx_store(const struct pith_qmat *q, int32_t *out);
+/* True when g_idx is absent or equals c / group. */
+bool pith_g_idx_is_identity(const struct pith_qmat *q);
+
+/* --- streams of codes ----------------------------------------------------------------------- */
+
+/* Words needed for n codes of `bits` in a dense stream. */
+static inline uint64_t pith_stream_words(uint64_t n, unsigned bits)
+{
+    return (n * bits + 31) / 32;
+}
+
+/* out[w][r] = word w of row r; a row is `stride` bytes, of which 4 * words are used. */
+void pith_words_from_rows(const uint8_t *rows, size_t stride, size_t n, size_t words, uint8_t *out);
+/* The reverse. */
+void pith_words_to_rows(const uint8_t *in, size_t n, size_t words, uint8_t *rows, size_t stride);
+
+/* Zero points of q as dense streams over the rows, one a group: out is [groups][words] of I32 with
+ * words = pith_stream_words(rows); `minus` is subtracted from each (the caller has checked that
+ * none is smaller). */
+enum pith_status pith_zeros_store(const struct pith_qmat *q, unsigned minus, uint8_t *out,
+                                  struct pith_error *err);
+/* The reverse; `plus` is added. PITH_FORMAT when a sum does not fit the format. */
+enum pith_status pith_zeros_read(const uint8_t *in, unsigned plus, struct pith_qmat *q,
+                                 struct pith_error *err);
+
+/* --- configs -------------------------------------------------------------------------------- */
+
+/* "int4" and so on for 2..8 bits, NULL otherwise. */
+const struct pith_format *pith_int_format(unsigned bits);
+/* PITH_UNSUPPORTED unless the grid is an integer format of `bits` set in mask (1 << 4 | ...), with
+ * scales by tensor, channel or group that are not quantized again. `who` names the container. */
+enum pith_status pith_accepts_ints(const char *who, const struct pith_grid *grid, uint32_t mask,
+                                   struct pith_error *err);
+/* True when the last component of the module's name is `name`. */
+bool pith_module_ends(const char *module, const char *name);
+
+#endif
