@@ -53,7 +53,7 @@ void pith_mx_decode(const struct pith_format *f, const uint8_t *codes, size_t n,
 float pith_nvfp4_global(float amax)
 {
     const float global = amax / (6.0f * 448.0f);
-    return global >= FLT_MIN ? global : 1.0f;
+    return isfinite(global) && global >= FLT_MIN ? global : 1.0f;
 }
 
 uint8_t pith_nvfp4_scale(const float *x, size_t n, float global)

@@ -2,6 +2,7 @@
 #include "num/codecs.h"
 
 #include <math.h>
+#include <stddef.h>
 
 /* clang-format off */
 static const float levels[16] = {
@@ -17,12 +18,19 @@ float pith_nf4_decode(uint32_t code)
     return levels[code & 15];
 }
 
-/* bitsandbytes compares with the midpoint rounded to float, and a value on it takes the lower
- * level. */
+/* The thresholds of bitsandbytes' kernels, midpoints as they were printed: one or two differ
+ * from the rounded midpoint by a bit. A value on a threshold takes the lower level. */
 uint32_t pith_nf4_encode(float x)
 {
-    if (isnan(x)) return 7;
+    static const float thresholds[15] = {
+        -0.8480964004993439f,   -0.6106329262256622f,  -0.4599952697753906f,
+        -0.33967943489551544f,  -0.23460740596055984f, -0.13791173323988914f,
+        -0.045525018125772476f, 0.03979014977812767f,  0.1202552504837513f,
+        0.2035212516784668f,    0.2920137718319893f,   0.3893125355243683f,
+        0.5016634166240692f,    0.6427869200706482f,   0.8614784181118011f,
+    };
     uint32_t code = 0;
-    while (code < 15 && x > (levels[code] + levels[code + 1]) / 2) code++;
+    if (isnan(x)) return 7;
+    for (size_t i = 0; i < sizeof thresholds / sizeof thresholds[0]; i++) code += x > thresholds[i];
     return code;
 }
