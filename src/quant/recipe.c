@@ -35,8 +35,8 @@ static enum pith_status fail_unknown(struct pith_error *err, const char *what, c
         if (i) pith_str_puts(&list, ", ");
         pith_str_puts(&list, name_at(i));
     }
-    const enum pith_status s = pith_fail(err, PITH_ARG, "there is no %s \"%.64s\"; there are: %s", what,
-                                         text, pith_str_text(&list));
+    const enum pith_status s = pith_fail(err, PITH_ARG, "there is no %s \"%.64s\"; there are: %s",
+                                         what, text, pith_str_text(&list));
     pith_str_free(&list);
     return s;
 }
@@ -67,7 +67,8 @@ static const char *recipe_name(size_t i)
     return i < PITH_COUNT(rows) ? rows[i].name : NULL;
 }
 
-static enum pith_status set_transform(struct pith_recipe *r, const char *text, struct pith_error *err)
+static enum pith_status set_transform(struct pith_recipe *r, const char *text,
+                                      struct pith_error *err)
 {
     const struct pith_transform *t = pith_transform_find(text);
     if (!t) return fail_unknown(err, "transform", text, transform_name);
@@ -108,10 +109,11 @@ static enum pith_status set_weights(struct pith_recipe *r, const char *text, str
     struct pith_grid g;
     PITH_TRY(parse_grid(text, &g, err));
     if (g.format && !pith_gridder_for(&g))
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "weights cannot be put on the grid %.64s; int2 to int8 per tensor, channel or group "
-                         "(such as int4:g128) can",
-                         text);
+        return pith_fail(
+            err, PITH_UNSUPPORTED,
+            "weights cannot be put on the grid %.64s; int2 to int8 per tensor, channel or group "
+            "(such as int4:g128) can",
+            text);
     r->weights = g;
     return PITH_OK;
 }
@@ -126,14 +128,16 @@ static enum pith_status set_kv(struct pith_recipe *r, const char *text, struct p
     return parse_grid(text, &r->kv, err);
 }
 
-static enum pith_status set_act_order(struct pith_recipe *r, const char *text, struct pith_error *err)
+static enum pith_status set_act_order(struct pith_recipe *r, const char *text,
+                                      struct pith_error *err)
 {
     for (size_t i = 0; i < PITH_COUNT(orders); i++)
         if (strcmp(orders[i], text) == 0) {
             r->round_options.act_order = (enum pith_act_order)i;
             return PITH_OK;
         }
-    return pith_fail(err, PITH_ARG, "there is no act_order \"%.64s\"; there are: none, static, group", text);
+    return pith_fail(err, PITH_ARG,
+                     "there is no act_order \"%.64s\"; there are: none, static, group", text);
 }
 
 static bool is_plain(const char *text, size_t limit)
@@ -141,16 +145,19 @@ static bool is_plain(const char *text, size_t limit)
     const size_t n = strlen(text);
     if (n == 0 || n >= limit) return false;
     for (const char *p = text; *p; p++) {
-        const bool alnum = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9');
+        const bool alnum =
+            (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9');
         if (!alnum && !strchr("-_.+ ", *p)) return false;
     }
     return true;
 }
 
-static enum pith_status set_container(struct pith_recipe *r, const char *text, struct pith_error *err)
+static enum pith_status set_container(struct pith_recipe *r, const char *text,
+                                      struct pith_error *err)
 {
     if (!is_plain(text, sizeof r->container))
-        return pith_fail(err, PITH_ARG, "the container must be a name of 1 to %zu letters, digits or -_.+",
+        return pith_fail(err, PITH_ARG,
+                         "the container must be a name of 1 to %zu letters, digits or -_.+",
                          sizeof r->container - 1);
     strcpy(r->container, text);
     return PITH_OK;
@@ -165,16 +172,20 @@ static enum pith_status set_name(struct pith_recipe *r, const char *text, struct
     return PITH_OK;
 }
 
-/* The parts of a recipe that are text, in a file and, where `option` says so, on the command line. */
+/* The parts of a recipe that are text: keys of a file and, where `option` says so, options. */
 static const struct field {
     const char *key;
     bool option;
     enum pith_status (*set)(struct pith_recipe *r, const char *text, struct pith_error *err);
 } fields[] = {
-    {"name", false, set_name},           {"transform", true, set_transform},
-    {"split", true, set_split},          {"weights", true, set_weights},
-    {"acts", true, set_acts},            {"kv", true, set_kv},
-    {"round", true, set_round},          {"act_order", false, set_act_order},
+    {"name", false, set_name},
+    {"transform", true, set_transform},
+    {"split", true, set_split},
+    {"weights", true, set_weights},
+    {"acts", true, set_acts},
+    {"kv", true, set_kv},
+    {"round", true, set_round},
+    {"act_order", false, set_act_order},
     {"container", false, set_container},
 };
 
@@ -182,13 +193,15 @@ enum pith_status pith_recipe_set(struct pith_recipe *r, const char *stage, const
                                  struct pith_error *err)
 {
     for (size_t i = 0; i < PITH_COUNT(fields); i++)
-        if (fields[i].option && strcmp(fields[i].key, stage) == 0) return fields[i].set(r, text, err);
+        if (fields[i].option && strcmp(fields[i].key, stage) == 0)
+            return fields[i].set(r, text, err);
     return pith_fail(err, PITH_ARG, "a recipe has no stage \"%.64s\"", stage);
 }
 
 /* ---- loading ---- */
 
-static enum pith_status load_named(const char *name, struct pith_recipe *out, struct pith_error *err)
+static enum pith_status load_named(const char *name, struct pith_recipe *out,
+                                   struct pith_error *err)
 {
     const struct pith_recipe_row *row = NULL;
     for (size_t i = 0; i < PITH_COUNT(rows) && !row; i++)
@@ -239,8 +252,8 @@ static enum pith_status fail_key(struct pith_error *err, enum pith_status s, con
 }
 
 /* A string without a NUL inside, which strcmp would stop at. */
-static enum pith_status get_text(const json_t *obj, const char *key, const char **text, const char *path,
-                                 struct pith_error *err)
+static enum pith_status get_text(const json_t *obj, const char *key, const char **text,
+                                 const char *path, struct pith_error *err)
 {
     PITH_TRY(pith_json_get_str(obj, key, text, path, err));
     if (*text && strlen(*text) != json_string_length(json_object_get(obj, key)))
@@ -267,7 +280,8 @@ static enum pith_status read_object(json_t *obj, const char *path, struct pith_r
     PITH_TRY(pith_json_get_bool(obj, "clip", &r->clip, path, err));
     PITH_TRY(pith_json_get_real(obj, "damp", &r->round_options.damp, path, err));
     if (r->round_options.damp < 0.0 || r->round_options.damp > 1.0)
-        return pith_fail(err, PITH_FORMAT, "%s: \"damp\" is %g, outside 0..1", path, r->round_options.damp);
+        return pith_fail(err, PITH_FORMAT, "%s: \"damp\" is %g, outside 0..1", path,
+                         r->round_options.damp);
     return PITH_OK;
 }
 
@@ -304,6 +318,6 @@ json_t *pith_recipe_json(const struct pith_recipe *r)
                      r->transform->name, "split", r->split->name, "weights",
                      grid_text(&r->weights, weights), "acts", grid_text(&r->acts, acts), "kv",
                      grid_text(&r->kv, kv), "round", r->round->name, "damp", r->round_options.damp,
-                     "act_order", orders[r->round_options.act_order], "clip", (int)r->clip, "container",
-                     r->container);
+                     "act_order", orders[r->round_options.act_order], "clip", (int)r->clip,
+                     "container", r->container);
 }

@@ -1,5 +1,5 @@
-/* quant/recipe.h: a recipe names one choice for each of the four stages; a technique's famous name is one
- * row of quant/recipes.def. A recipe file is the same as JSON. */
+/* quant/recipe.h: a recipe names one choice for each of the four stages; a technique's famous
+ * name is one row of quant/recipes.def. A recipe file is the same as JSON. */
 #ifndef PITH_QUANT_RECIPE_H
 #define PITH_QUANT_RECIPE_H
 
@@ -16,8 +16,8 @@ struct pith_recipe {
     struct pith_grid weights, acts, kv; /* format NULL: none */
     const struct pith_rounder *round;
     struct pith_round_options round_options;
-    bool clip;                          /* awq: the clip search */
-    char container[32];                 /* the container that the recipe's users load */
+    bool clip;          /* awq: the clip search */
+    char container[32]; /* the container that the recipe's users load */
 };
 
 /* One row of the table that `pith recipes` prints. */
@@ -27,18 +27,19 @@ struct pith_recipe_row {
 };
 const struct pith_recipe_row *pith_recipe_rows(size_t *count);
 
-/* A named recipe, or a JSON file (a name that contains '/' or ends in ".json"): an object with any of
- * "name", "base" (a named recipe to start from; without it: rtn), "transform", "split", "weights", "acts",
- * "kv", "round", "damp" (0..1), "act_order" ("none", "static", "group"), "clip", "container"; null is as if
- * the key were missing, unknown keys are refused. A file without a name is called "custom". PITH_ARG for an
- * unknown name; PITH_FORMAT (or PITH_UNSUPPORTED) names the file, the key and what would be right. */
+/* A named recipe, or a JSON file (a name that contains '/' or ends in ".json"): an object with
+ * any of "name", "base" (a named recipe to start from; without it: rtn), "transform", "split",
+ * "weights", "acts", "kv", "round", "damp" (0..1), "act_order" ("none", "static", "group"),
+ * "clip", "container"; null is as if the key were missing, unknown keys are refused. A file
+ * without a name is called "custom". PITH_ARG for an unknown name; PITH_FORMAT (or
+ * PITH_UNSUPPORTED) names the file, the key and what would be right. */
 enum pith_status pith_recipe_load(const char *name_or_path, struct pith_recipe *out,
                                   struct pith_error *err);
 /* The recipe in full, as such a JSON object (new reference; NULL when memory is out). */
 json_t *pith_recipe_json(const struct pith_recipe *r);
-/* Sets one stage from its command-line text; `stage` is "weights", "acts", "kv", "transform", "split",
- * "round". "none" empties any grid. PITH_ARG lists what there is; PITH_UNSUPPORTED for a grid of weights
- * that nothing here can fit. On failure r is unchanged. */
+/* Sets one stage from its command-line text; `stage` is "weights", "acts", "kv", "transform",
+ * "split", "round". "none" empties any grid. PITH_ARG lists what there is; PITH_UNSUPPORTED for
+ * a grid of weights that nothing here can fit. On failure r is unchanged. */
 enum pith_status pith_recipe_set(struct pith_recipe *r, const char *stage, const char *text,
                                  struct pith_error *err);
 

@@ -57,12 +57,13 @@ static void add_dot(void *ctx, size_t row, unsigned thread)
 
 /* p = d * H[:, panel] with the columns behind the panel left out and its own columns halved: H is
  * symmetric, so twice the dot product of p with d's panel is the panel's share of the trace. */
-static void multiply_panel(struct pith_backend *b, const struct dot_job *j, size_t rows, const float *h,
-                           float *half)
+static void multiply_panel(struct pith_backend *b, const struct dot_job *j, size_t rows,
+                           const float *h, float *half)
 {
     const size_t n = j->cols, first = j->first, width = j->width;
     for (size_t i = 0; i < width; i++)
-        for (size_t k = 0; k < width; k++) half[i * PANEL + k] = 0.5f * h[(first + i) * n + first + k];
+        for (size_t k = 0; k < width; k++)
+            half[i * PANEL + k] = 0.5f * h[(first + i) * n + first + k];
     struct pith_gemm g = {.m = rows,
                           .n = width,
                           .k = width,
@@ -86,11 +87,13 @@ static void multiply_panel(struct pith_backend *b, const struct dot_job *j, size
 
 uint64_t pith_round_loss_scratch(uint32_t rows)
 {
-    return (uint64_t)rows * (PANEL * sizeof(float) + sizeof(double)) + PANEL * PANEL * sizeof(float);
+    return (uint64_t)rows * (PANEL * sizeof(float) + sizeof(double)) +
+           PANEL * PANEL * sizeof(float);
 }
 
-enum pith_status pith_round_loss(struct pith_backend *b, const float *d, uint32_t rows, uint32_t cols,
-                                 const float *h, double *loss, struct pith_error *err)
+enum pith_status pith_round_loss(struct pith_backend *b, const float *d, uint32_t rows,
+                                 uint32_t cols, const float *h, double *loss,
+                                 struct pith_error *err)
 {
     double *sums = pith_zalloc(rows, sizeof *sums);
     float *scratch = pith_alloc_aligned(PANEL * PANEL + (size_t)rows * PANEL, sizeof *scratch);
@@ -99,8 +102,7 @@ enum pith_status pith_round_loss(struct pith_backend *b, const float *d, uint32_
         pith_free(scratch);
         return pith_fail_nomem(err, "the loss of a matrix");
     }
-    struct dot_job j = {
-        .d = d, .p = scratch + (size_t)PANEL * PANEL, .cols = cols, .sums = sums};
+    struct dot_job j = {.d = d, .p = scratch + (size_t)PANEL * PANEL, .cols = cols, .sums = sums};
     for (; j.first < cols; j.first += PANEL) {
         j.width = cols - j.first < PANEL ? cols - j.first : PANEL;
         multiply_panel(b, &j, rows, h, scratch);

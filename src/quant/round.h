@@ -1,4 +1,5 @@
-/* quant/round.h: stage 4, which grid point each weight takes. One row of quant/rounders.def a rounder. */
+/* quant/round.h: stage 4, which grid point each weight takes. One row of quant/rounders.def a
+ * rounder. */
 #ifndef PITH_QUANT_ROUND_H
 #define PITH_QUANT_ROUND_H
 
@@ -8,15 +9,15 @@
 #include "quant/scale.h"
 #include "quant/stats.h"
 
-/* How GPTQ orders columns. none: as they are; a group's scale is fitted when its first column is reached,
- * on weights that carry the error of all columns before. static: by decreasing diag(H), groups stay
- * contiguous and are fitted on the original weights, nothing extra is stored. group: the same order,
- * groups formed on the permuted columns and fitted as for none, g_idx stored. Per channel and per tensor
- * all three fit on the original weights. */
+/* How GPTQ orders columns. none: as they are; a group's scale is fitted when its first column is
+ * reached, on weights that carry the error of all columns before. static: by decreasing diag(H),
+ * groups stay contiguous and are fitted on the original weights, nothing extra is stored. group:
+ * the same order, groups formed on the permuted columns and fitted as for none, g_idx stored.
+ * Per channel and per tensor all three fit on the original weights. */
 enum pith_act_order { PITH_ORDER_NONE, PITH_ORDER_STATIC, PITH_ORDER_GROUP };
 
 struct pith_round_options {
-    double damp;                   /* 0..1: fraction of mean(diag H) added to the diagonal; default 0.01 */
+    double damp; /* 0..1: fraction of mean(diag H) added to the diagonal; default 0.01 */
     enum pith_act_order act_order; /* default static */
 };
 
@@ -26,15 +27,15 @@ struct pith_round_job {
     enum pith_dtype scale_dtype;
     struct pith_round_options options;
     uint32_t rows, cols;
-    float *w;                      /* [rows][cols]; may be overwritten */
+    float *w;                       /* [rows][cols]; may be overwritten */
     const struct pith_stats *stats; /* of the site; NULL when the rounder needs nothing */
 };
 
 /* What happened, for pith.json and for the user: nothing is silent. */
 struct pith_round_report {
-    double loss;          /* tr((W-Q) H (W-Q)^T) / rows when H is known, else mean squared error sum/rows */
-    double nearest_loss;  /* the same measure for round-to-nearest on the same grid */
-    double damp;          /* fraction that was finally used */
+    double loss; /* tr((W-Q) H (W-Q)^T) / rows when H is known, else mean squared error sum/rows */
+    double nearest_loss; /* the same measure for round-to-nearest on the same grid */
+    double damp;         /* fraction that was finally used */
     uint32_t damp_retries;
     uint32_t dead_columns; /* inputs that were always zero */
 };
@@ -43,26 +44,28 @@ struct pith_rounder {
     const char *name; /* "gptq" */
     const char *summary;
     unsigned needs;
-    /* Makes q from w; the caller frees q. Same bytes for any thread count. PITH_NUMERIC when a weight or H
-     * is not finite, a scale overflows scale_dtype, no input was ever non-zero, or H stays singular after
-     * all damping retries (ten times the fraction each, at most 1): never a silent fall-back. PITH_ARG
-     * when the statistics are missing or of another width, PITH_UNSUPPORTED for a grid without a
-     * gridder. On failure *q owns nothing. */
+    /* Makes q from w; the caller frees q. Same bytes for any thread count. PITH_NUMERIC when a
+     * weight or H is not finite, a scale overflows scale_dtype, no input was ever non-zero, or H
+     * stays singular after all damping retries (ten times the fraction each, at most 1): never a
+     * silent fall-back. PITH_ARG when the statistics are missing or of another width,
+     * PITH_UNSUPPORTED for a grid without a gridder. On failure *q owns nothing. */
     enum pith_status (*run)(const struct pith_round_job *job, struct pith_qmat *q,
                             struct pith_round_report *report, struct pith_error *err);
-    /* Scratch bytes for one matrix, H, w and q themselves not counted; enough for groups of 32 to 1024. */
+    /* Scratch bytes for one matrix, H, w and q themselves not counted; enough for groups of 32
+     * to 1024. */
     uint64_t (*scratch)(uint32_t rows, uint32_t cols);
 };
-/* What every rounder begins with: checks the job (sizes, grid, finite weights, width of the statistics) and
- * makes an empty q. Errors as for run. */
+/* What every rounder begins with: checks the job (sizes, grid, finite weights, width of the
+ * statistics) and makes an empty q. Errors as for run. */
 enum pith_status pith_round_begin(const struct pith_round_job *job, struct pith_qmat *q,
                                   struct pith_error *err);
 
-/* tr(D H D^T) / rows for d[rows][cols] and the Hessian h[cols][cols]: the squared error of the linear's
- * outputs, times the 2 in H, averaged over tokens and summed over a mean row. Products in float, sums in
- * double. */
-enum pith_status pith_round_loss(struct pith_backend *b, const float *d, uint32_t rows, uint32_t cols,
-                                 const float *h, double *loss, struct pith_error *err);
+/* tr(D H D^T) / rows for d[rows][cols] and the Hessian h[cols][cols]: the squared error of the
+ * linear's outputs, times the 2 in H, averaged over tokens and summed over a mean row. Products
+ * in float, sums in double. */
+enum pith_status pith_round_loss(struct pith_backend *b, const float *d, uint32_t rows,
+                                 uint32_t cols, const float *h, double *loss,
+                                 struct pith_error *err);
 /* Scratch bytes of pith_round_loss(). */
 uint64_t pith_round_loss_scratch(uint32_t rows);
 

@@ -46,15 +46,16 @@ enum pith_status pith_check_scales(const struct pith_qmat *q, struct pith_error 
     for (size_t r = 0; r < rows; r++)
         for (uint32_t g = 0; g < q->groups; g++)
             if (!isfinite(q->scales[r * q->groups + g]))
-                return pith_fail(err, PITH_NUMERIC,
-                                 "row %zu, group %u: the weights are not finite, or too large for a scale "
-                                 "stored as %s",
-                                 r, g, pith_dtype_name(q->scale_dtype));
+                return pith_fail(
+                    err, PITH_NUMERIC,
+                    "row %zu, group %u: the weights are not finite, or too large for a scale "
+                    "stored as %s",
+                    r, g, pith_dtype_name(q->scale_dtype));
     return PITH_OK;
 }
 
-enum pith_status pith_fit_scales(struct pith_pool *pool, const struct pith_grid *grid, const float *w,
-                                 struct pith_qmat *q, struct pith_error *err)
+enum pith_status pith_fit_scales(struct pith_pool *pool, const struct pith_grid *grid,
+                                 const float *w, struct pith_qmat *q, struct pith_error *err)
 {
     struct fit_job j = {pith_gridder_for(grid), grid, w, q};
     if (!j.gridder) {

@@ -1,14 +1,16 @@
 /* quant/scale.h: stage 3, the grid: where the representable values of one group of weights lie.
  *
  * Integer grids, b bits, stored codes u in 0..2^b-1:
- *   symmetric   scale = 2 max|w| / (2^b - 1), zero = 2^(b-1)        (GPTQ's and compressed-tensors' rule)
- *   asymmetric  lo = min(w, 0), hi = max(w, 0), scale = (hi - lo) / (2^b - 1), zero = round(-lo / scale)
+ *   symmetric   scale = 2 max|w| / (2^b - 1), zero = 2^(b-1): GPTQ's and compressed-tensors' rule
+ *   asymmetric  lo = min(w, 0), hi = max(w, 0), scale = (hi - lo) / (2^b - 1),
+ *               zero = round(-lo / scale)
  *   mse         the range is shrunk by p = 1 - i/100, i = 0..79, and the p with the least sum of
  *               |w - q|^2.4 is kept (GPTQ's search)
- * The scale is rounded to the dtype that will be stored *before* codes are chosen, so what is judged is
- * what is stored. A group of zeros gets scale 1. A scale that would underflow to 0 in that dtype becomes
- * its smallest normal number. One that overflows is not clamped, which would cut off the weights behind
- * the user's back: it comes out infinite, and the caller reports PITH_NUMERIC. */
+ * The scale is rounded to the dtype that will be stored *before* codes are chosen, so what is
+ * judged is what is stored. A group of zeros gets scale 1. A scale that would underflow to 0 in
+ * that dtype becomes its smallest normal number. One that overflows is not clamped, which would
+ * cut off the weights behind the user's back: it comes out infinite, and the caller reports
+ * PITH_NUMERIC. */
 #ifndef PITH_QUANT_SCALE_H
 #define PITH_QUANT_SCALE_H
 
@@ -23,8 +25,9 @@ struct pith_grid_line {
     const float *scale, *zero; /* of weight i: scale[i * step], zero[i * step] */
     size_t step;               /* 0: one scale for all; 1: each weight its own */
     uint8_t *codes;            /* [n]; NULL when not wanted */
-    float *values;             /* [n] what the codes stand for, to the bit as pith_qmat_decode() has it;
-                                  NULL when not wanted; may be w */
+    /* [n] what the codes stand for, to the bit as pith_qmat_decode() has it; NULL when not wanted;
+     * may be w */
+    float *values;
 };
 
 /* One way to place a grid; kinds of formats differ. Row of quant/grids.def. */
@@ -41,15 +44,15 @@ struct pith_gridder {
     void (*quantize)(const struct pith_format *f, const struct pith_grid_line *line);
 };
 const struct pith_gridder *const *pith_gridders(size_t *count);
-/* The gridder for a grid; NULL when this version has none for its format, or when the grid is one that a
- * matrix of weights cannot have (per block or token, scales quantized again). */
+/* The gridder for a grid; NULL when this version has none for its format, or when the grid is
+ * one that a matrix of weights cannot have (per block or token, scales quantized again). */
 const struct pith_gridder *pith_gridder_for(const struct pith_grid *grid);
 
-/* Fits every scale (and zero) of q from w[rows][cols] (q->g_idx NULL), on all threads of pool (NULL: one).
- * PITH_UNSUPPORTED without a gridder; PITH_NUMERIC names the row and group whose weights are not finite
- * or too large for the scales' dtype. */
-enum pith_status pith_fit_scales(struct pith_pool *pool, const struct pith_grid *grid, const float *w,
-                                 struct pith_qmat *q, struct pith_error *err);
+/* Fits every scale (and zero) of q from w[rows][cols] (q->g_idx NULL), on all threads of pool
+ * (NULL: one). PITH_UNSUPPORTED without a gridder; PITH_NUMERIC names the row and group whose
+ * weights are not finite or too large for the scales' dtype. */
+enum pith_status pith_fit_scales(struct pith_pool *pool, const struct pith_grid *grid,
+                                 const float *w, struct pith_qmat *q, struct pith_error *err);
 
 /* PITH_NUMERIC names the first row and group of q whose scale is not finite. */
 enum pith_status pith_check_scales(const struct pith_qmat *q, struct pith_error *err);
@@ -59,7 +62,7 @@ enum pith_status pith_check_scales(const struct pith_qmat *q, struct pith_error 
 void pith_quantize_row(const struct pith_gridder *g, const struct pith_qmat *q, uint32_t row,
                        const float *w, uint8_t *codes, float *values);
 
-/* w[rows][cols] replaced by what the grid would make of it. The same errors as pith_fit_scales(). */
+/* w[rows][cols] replaced by what the grid makes of it. The same errors as pith_fit_scales(). */
 enum pith_status pith_pseudo_quantize(struct pith_pool *pool, const struct pith_grid *grid,
                                       enum pith_dtype scale_dtype, uint32_t rows, uint32_t cols,
                                       float *w, struct pith_error *err);

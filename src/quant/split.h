@@ -1,5 +1,5 @@
-/* quant/split.h: stage 2, what is kept out of the grid. One row of quant/splits.def a split; `none` keeps
- * nothing out. */
+/* quant/split.h: stage 2, what is kept out of the grid. One row of quant/splits.def a split;
+ * `none` keeps nothing out. */
 #ifndef PITH_QUANT_SPLIT_H
 #define PITH_QUANT_SPLIT_H
 
@@ -8,7 +8,7 @@
 
 struct pith_split_job {
     uint32_t rows, cols;
-    float *w;                       /* [rows][cols]; what is taken out becomes 0 */
+    float *w; /* [rows][cols]; what is taken out becomes 0 */
     const struct pith_stats *stats;
 };
 struct pith_split {

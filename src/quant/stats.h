@@ -1,5 +1,5 @@
-/* quant/stats.h: what a stage may ask to know about a site's inputs. calib/ gathers exactly the union of
- * what the recipe's stages need. */
+/* quant/stats.h: what a stage may ask to know about a site's inputs. calib/ gathers exactly the
+ * union of what the recipe's stages need. */
 #ifndef PITH_QUANT_STATS_H
 #define PITH_QUANT_STATS_H
 
@@ -15,11 +15,11 @@ enum pith_needs {
 /* Only what was needed is non-NULL. x is [dim] a token. */
 struct pith_stats {
     uint32_t dim;
-    uint64_t tokens;   /* that the averages are over */
-    float *absmean;    /* [dim] */
-    float *samples;    /* [sample_count][dim] */
+    uint64_t tokens; /* that the averages are over */
+    float *absmean;  /* [dim] */
+    float *samples;  /* [sample_count][dim] */
     size_t sample_count;
-    float *hessian;    /* [dim][dim], symmetric */
+    float *hessian; /* [dim][dim], symmetric */
 };
 
 #endif

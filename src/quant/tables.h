@@ -1,5 +1,5 @@
-/* quant/tables.h: declares every row of the four stage tables, so that a member's type is checked where it
- * is defined. Only members and quant/tables.c include this. */
+/* quant/tables.h: declares every row of the four stage tables, so that a member's type is
+ * checked where it is defined. Only members and quant/tables.c include this. */
 #ifndef PITH_QUANT_TABLES_H
 #define PITH_QUANT_TABLES_H
 

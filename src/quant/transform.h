@@ -1,9 +1,9 @@
-/* quant/transform.h: stage 1, a change of basis that leaves the model's function as it was. One row of
- * quant/transforms.def a transform.
+/* quant/transform.h: stage 1, a change of basis that leaves the model's function as it was. One
+ * row of quant/transforms.def a transform.
  *
- * A transform sees one site at a time: the linears that read the same input x, and the tensors that make
- * x (a norm's gain, or rows of the linear before). It multiplies the linears' columns by s and divides
- * what makes x by s. */
+ * A transform sees one site at a time: the linears that read the same input x, and the tensors
+ * that make x (a norm's gain, or rows of the linear before). It multiplies the linears' columns
+ * by s and divides what makes x by s. */
 #ifndef PITH_QUANT_TRANSFORM_H
 #define PITH_QUANT_TRANSFORM_H
 
@@ -14,10 +14,10 @@
 #define PITH_SITE_LINEARS 3
 
 struct pith_transform_linear {
-    float *w;                  /* [rows][cols], changed in place */
+    float *w; /* [rows][cols], changed in place */
     uint32_t rows, cols;
-    struct pith_grid grid;     /* format NULL: left alone by the quantizer, but scaled all the same */
-    bool clip;                 /* the clip search may touch it (llm-awq: not q and k) */
+    struct pith_grid grid; /* format NULL: left alone by the quantizer, but scaled all the same */
+    bool clip;             /* the clip search may touch it (llm-awq: not q and k) */
 };
 
 struct pith_transform_job {
@@ -26,40 +26,41 @@ struct pith_transform_job {
     struct pith_transform_linear linear[PITH_SITE_LINEARS];
     unsigned count;
     const struct pith_stats *stats;
-    /* Where 1/s goes. gain: a norm's weight [dim]. Else rows of the linear before: w[dim / repeat][cols]
-     * and its bias (may be NULL). With repeat > 1 (grouped-query attention: each value head feeds `repeat`
-     * query heads; tie_block = head_dim) s must be equal across the heads that share a row. */
+    /* Where 1/s goes. gain: a norm's weight [dim]. Else rows of the linear before: w[dim /
+     * repeat][cols] and its bias (may be NULL). With repeat > 1 (grouped-query attention: each
+     * value head feeds `repeat` query heads; tie_block = head_dim) s must be equal across the
+     * heads that share a row. */
     float *gain;
     float *prev_w;
     float *prev_bias;
     uint32_t prev_cols;
     uint32_t repeat, tie_block;
     /* Neither gain nor prev_w: there is nothing to fold into, s stays 1. */
-    /* Mean squared error of the inspected module's output when the linears hold what linear[].w holds now
-     * and the module's input is divided by s (NULL: not divided), against its output with the original
-     * weights. awq stores Q(W s) / s in w, to which the undivided input belongs, and passes NULL; linears
-     * without a grid hold their original weights. NULL: judge by the linears' own outputs over
-     * stats->samples, mean squared error an output. */
+    /* Mean squared error of the inspected module's output when the linears hold what linear[].w
+     * holds now and the module's input is divided by s (NULL: not divided), against its output
+     * with the original weights. awq stores Q(W s) / s in w, to which the undivided input
+     * belongs, and passes NULL; linears without a grid hold their original weights. NULL: judge
+     * by the linears' own outputs over stats->samples, mean squared error an output. */
     double (*loss)(void *ctx, const float *s);
     void *loss_ctx;
-    double ratio_step;         /* awq: grid of ratios 0, step, ... < 1; 0: the default, 1/20 */
-    bool clip_search;          /* awq: shrink group ranges afterwards; default on */
+    double ratio_step; /* awq: grid of ratios 0, step, ... < 1; 0: the default, 1/20 */
+    bool clip_search;  /* awq: shrink group ranges afterwards; default on */
 };
 
 struct pith_transform_report {
-    double ratio;              /* awq: the chosen exponent */
+    double ratio;                   /* awq: the chosen exponent */
     double loss_before, loss_after; /* at s = 1, at the chosen s (before clipping) */
-    double clipped;            /* fraction of groups whose range was shrunk */
+    double clipped;                 /* fraction of groups whose range was shrunk */
 };
 
 struct pith_transform {
     const char *name;
     const char *summary;
     unsigned needs;
-    /* Applies itself to one site. s[dim] (caller's) receives the scales used. Same bytes for any thread
-     * count, as long as job->loss gives the same. On failure the linears hold their original weights and
-     * nothing is folded. PITH_ARG: shapes, or statistics that are missing; PITH_NUMERIC: weights or
-     * statistics that are not finite, or no scale with a finite loss. */
+    /* Applies itself to one site. s[dim] (caller's) receives the scales used. Same bytes for any
+     * thread count, as long as job->loss gives the same. On failure the linears hold their
+     * original weights and nothing is folded. PITH_ARG: shapes, or statistics that are missing;
+     * PITH_NUMERIC: weights or statistics that are not finite, or no scale with a finite loss. */
     enum pith_status (*run)(const struct pith_transform_job *job, float *s,
                             struct pith_transform_report *report, struct pith_error *err);
     /* Scratch bytes for a job of these shapes and that many samples (the arrays may be absent). */

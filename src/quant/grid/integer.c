@@ -1,8 +1,9 @@
 /* quant/grid/integer.c: int formats. The rules are those of quant/scale.h.
  *
- * The loops run over CHUNK weights in local arrays: a fixed trip count without aliasing is what compilers
- * turn into vector instructions at -O2. Everything is plain IEEE arithmetic in a fixed order, so the
- * result does not depend on the machine; that is also why x^2.4 is computed here and not by libm. */
+ * The loops run over CHUNK weights in local arrays: a fixed trip count without aliasing is what
+ * compilers turn into vector instructions at -O2. Everything is plain IEEE arithmetic in a fixed
+ * order, so the result does not depend on the machine; that is also why x^2.4 is computed here
+ * and not by libm. */
 #include "quant/tables.h"
 
 #include <float.h>
@@ -11,7 +12,8 @@
 
 enum { CHUNK = 32, MSE_STEPS = 80, MSE_GRID = 100 };
 
-/* 1.5 * 2^23: added to and subtracted from |x| < 2^22 it leaves x rounded to an integer, ties to even. */
+/* 1.5 * 2^23: added to and subtracted from |x| < 2^22 it leaves x rounded to an integer, ties to
+ * even. */
 #define ROUND_MAGIC 12582912.0f
 #define ROUND_LIMIT 1048576.0f
 
@@ -27,8 +29,8 @@ static inline float clamp(float x, float lo, float hi)
     return x < hi ? x : hi;
 }
 
-/* Stored codes of CHUNK weights, as floats. One step a loop: with more, the compilers branch. NaN takes
- * the lowest code. */
+/* Stored codes of CHUNK weights, as floats. One step a loop: with more, the compilers branch.
+ * NaN takes the lowest code. */
 static void find_codes(const float w[CHUNK], const float scale[CHUNK], const float zero[CHUNK],
                        float top, float u[CHUNK])
 {
@@ -171,7 +173,8 @@ static void fit(const struct pith_grid *grid, enum pith_dtype scale_dtype, const
                 size_t stride, float *scale, float *zero)
 {
     const struct weights x = {w, n, stride};
-    struct range r = {.top = top_code(grid->format), .asym = grid->asym, .scale_dtype = scale_dtype};
+    struct range r = {
+        .top = top_code(grid->format), .asym = grid->asym, .scale_dtype = scale_dtype};
     find_range(&x, &r.lo, &r.hi);
     if (!r.asym) {
         r.hi = -r.lo > r.hi ? -r.lo : r.hi;

@@ -5,20 +5,20 @@
  *
  *     u_k = w_k + sum over j < k of (w_j - q_j) R[j,k] / R[k,k],
  *
- * so each column in turn takes the grid points nearest to u_k. That is the choice that GPTQ makes through
- * the upper Cholesky factor U of H^-1, since U = R^-1, at a third of the cost and without its rounding
- * error (Chee et al. 2023 show the equivalence with LDLQ).
+ * so each column in turn takes the grid points nearest to u_k. That is the choice that GPTQ
+ * makes through the upper Cholesky factor U of H^-1, since U = R^-1, at a third of the cost and
+ * without its rounding error (Chee et al. 2023 show the equivalence with LDLQ).
  *
  * Matrices are held transposed, [column][row], so that a column step runs over consecutive rows:
  *
  *     wt    [cols][ld]   the weights in solving order; once a column is solved, its error w - q
- *     u     [width][ld]  of the present block, brought up to date by one product with all errors before
+ *     u     [width][ld]  of the present block, updated by one product with all errors before it
  *     codes [cols][ld]
  *
- * A block's columns are solved SUB at a time on tiles of rows, each followed by a product that updates
- * the rest of the block. Blocks and sub-blocks end where groups end, so u is up to date for a whole group
- * when that is fitted on the way. Rows are independent and products have a fixed
- * order of summing, so the result does not depend on the number of threads. */
+ * A block's columns are solved SUB at a time on tiles of rows, each followed by a product that
+ * updates the rest of the block. Blocks and sub-blocks end where groups end, so u is up to date
+ * for a whole group when that is fitted on the way. Rows are independent and products have a
+ * fixed order of summing, so the result does not depend on the number of threads. */
 #include "quant/tables.h"
 
 #include "base/mem.h"
@@ -35,17 +35,17 @@ struct solver {
     struct pith_pool *pool;
     struct pith_qmat *q;
     uint32_t rows, cols;
-    size_t ld;             /* rows, rounded up to tiles, plus a little so that no stride is a power of 2 */
-    bool dynamic;          /* groups are fitted on the way */
-    uint32_t *perm;        /* column solved at step k */
-    bool *dead;            /* [cols], by column */
+    size_t ld;      /* rows, rounded up to tiles, plus a little so that no stride is a power of 2 */
+    bool dynamic;   /* groups are fitted on the way */
+    uint32_t *perm; /* column solved at step k */
+    bool *dead;     /* [cols], by column */
     uint32_t dead_count;
-    double mean;           /* of the live part of diag(H) */
-    double lambda;         /* added to the diagonal */
-    float *r;              /* [cols][cols] in solving order, each column divided by its diagonal element */
-    float *diagonal;       /* [cols] */
+    double mean;   /* of the live part of diag(H) */
+    double lambda; /* added to the diagonal */
+    float *r;      /* [cols][cols] in solving order, each column divided by its diagonal element */
+    float *diagonal; /* [cols] */
     float *wt, *u;
-    float *scale, *zero;   /* [groups][ld] */
+    float *scale, *zero; /* [groups][ld] */
     uint8_t *codes;
     uint8_t *packing;      /* [threads][PACK][cols] */
     float *moved;          /* [threads][group][TILE] */
@@ -86,8 +86,8 @@ static enum pith_status take_memory(struct solver *s, struct pith_error *err)
     const size_t threads = pith_pool_threads(s->pool);
     s->packing = pith_alloc(threads * PACK, cols);
     s->moved = pith_alloc_aligned(s->dynamic ? threads * TILE : 1, s->q->group * sizeof *s->moved);
-    if (s->perm && s->dead && s->diagonal && s->r && s->wt && s->u && s->scale && s->zero && s->codes &&
-        s->packing && s->moved)
+    if (s->perm && s->dead && s->diagonal && s->r && s->wt && s->u && s->scale && s->zero &&
+        s->codes && s->packing && s->moved)
         return PITH_OK;
     return pith_fail_nomem(err, "GPTQ");
 }
@@ -110,8 +110,9 @@ static void give_memory(struct solver *s)
 static uint64_t scratch(uint32_t rows, uint32_t cols)
 {
     const uint64_t ld = leading(rows), n = cols;
-    const uint64_t solve = n * n * 4 + n * ld * 5 + least(cols, 1024) * ld * 4 + (n / 32 + 1) * ld * 8 +
-                           n * (13 + 16 * PACK) + least(cols, 1024) * 16 * TILE * 4;
+    const uint64_t solve = n * n * 4 + n * ld * 5 + least(cols, 1024) * ld * 4 +
+                           (n / 32 + 1) * ld * 8 + n * (13 + 16 * PACK) +
+                           least(cols, 1024) * 16 * TILE * 4;
     return solve + pith_round_loss_scratch(rows);
 }
 
@@ -147,7 +148,8 @@ static enum pith_status scan_diagonal(struct solver *s, struct pith_error *err)
         sum += (double)x;
     }
     if (s->dead_count == s->cols)
-        return pith_fail(err, PITH_NUMERIC, "no input was ever non-zero: nothing to calibrate with");
+        return pith_fail(err, PITH_NUMERIC,
+                         "no input was ever non-zero: nothing to calibrate with");
     s->mean = sum / (s->cols - s->dead_count);
     return PITH_OK;
 }
@@ -189,8 +191,8 @@ static enum pith_status order_columns(struct solver *s, struct pith_error *err)
     return PITH_OK;
 }
 
-/* Row k of the damped Hessian in solving order. A dead input is uncoupled from the others: its weight is
- * 0, stays 0, and gives no error to feed on. */
+/* Row k of the damped Hessian in solving order. A dead input is uncoupled from the others: its
+ * weight is 0, stays 0, and gives no error to feed on. */
 static void fill_row(void *ctx, size_t k, unsigned thread)
 {
     const struct solver *s = ctx;
@@ -231,9 +233,10 @@ static enum pith_status factor(struct solver *s, struct pith_round_report *repor
         if (st != PITH_NUMERIC) return pith_fail(err, st, "cannot factor the Hessian");
         const double next = damp > 0.0 ? damp * 10.0 : DAMP_FIRST;
         if (next > DAMP_LIMIT * (1 + 1e-9))
-            return pith_fail(err, PITH_NUMERIC,
-                             "the Hessian stays singular at input %u with %g of its mean diagonal added",
-                             s->perm[pivot < s->cols ? pivot : 0], damp);
+            return pith_fail(
+                err, PITH_NUMERIC,
+                "the Hessian stays singular at input %u with %g of its mean diagonal added",
+                s->perm[pivot < s->cols ? pivot : 0], damp);
         damp = next;
         report->damp_retries++;
     }
@@ -287,15 +290,16 @@ static void subtract_tile(float *restrict y, const float *restrict x)
     for (int i = 0; i < TILE; i++) y[i] -= x[i];
 }
 
-/* The weights of n columns from step k on, for one tile of rows, as GPTQ holds them at this point: moved
- * to make up best for the errors so far, with all later columns still free to move. These minimise
- * |d R| over the later part of d, so their moves x solve x R = (errors so far) R, and with R triangular
- * the group's columns need nothing of the columns behind the group. (u is another thing: it supposes that
- * the columns between have not moved.) */
+/* The weights of n columns from step k on, for one tile of rows, as GPTQ holds them at this
+ * point: moved to make up best for the errors so far, with all later columns still free to move.
+ * These minimise |d R| over the later part of d, so their moves x solve x R = (errors so far) R,
+ * and with R triangular the group's columns need nothing of the columns behind the group. (u is
+ * another thing: it supposes that the columns between have not moved.) */
 static void move_group(const struct solver *s, uint32_t k, size_t n, size_t row, float *x)
 {
     for (size_t c = 0; c < n; c++) {
-        const float *u = s->u + (k - s->first + c) * s->ld + row, *w = s->wt + (k + c) * s->ld + row;
+        const float *u = s->u + (k - s->first + c) * s->ld + row,
+                    *w = s->wt + (k + c) * s->ld + row;
         for (int i = 0; i < TILE; i++) x[c * TILE + (size_t)i] = u[i] - w[i];
     }
     for (size_t c = 0; k > 0 && c < n; c++) {
@@ -346,7 +350,8 @@ static void solve_tile(void *ctx, size_t tile, unsigned thread)
 }
 
 /* u of columns from..to of the block += the errors of steps first..last through R. */
-static void feed_back(const struct solver *s, uint32_t first, uint32_t last, uint32_t from, uint32_t to)
+static void feed_back(const struct solver *s, uint32_t first, uint32_t last, uint32_t from,
+                      uint32_t to)
 {
     if (first == last || from == to) return;
     const struct pith_gemm g = {.m = to - from,
@@ -469,7 +474,8 @@ static enum pith_status measure(struct solver *s, struct pith_round_report *repo
     pith_pool_run(s->pool, s->rows, subtract_decoded, s);
     PITH_TRY(pith_round_loss(job->backend, s->wt, s->rows, s->cols, h, &report->loss, err));
     memcpy(s->wt, job->w, (size_t)s->rows * s->cols * sizeof *s->wt);
-    PITH_TRY(pith_pseudo_quantize(s->pool, &job->grid, job->scale_dtype, s->rows, s->cols, s->wt, err));
+    PITH_TRY(
+        pith_pseudo_quantize(s->pool, &job->grid, job->scale_dtype, s->rows, s->cols, s->wt, err));
     pith_pool_run(s->pool, s->rows, subtract_row, s);
     PITH_TRY(pith_round_loss(job->backend, s->wt, s->rows, s->cols, h, &report->nearest_loss, err));
     report->dead_columns = s->dead_count;
@@ -511,9 +517,11 @@ static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *
                        .rows = job->rows,
                        .cols = job->cols,
                        .ld = leading(job->rows)};
-    s.dynamic = job->grid.granularity == PITH_PER_GROUP && job->options.act_order != PITH_ORDER_STATIC;
+    s.dynamic =
+        job->grid.granularity == PITH_PER_GROUP && job->options.act_order != PITH_ORDER_STATIC;
     enum pith_status st;
-    if (!job->stats || !job->stats->hessian) st = pith_fail(err, PITH_ARG, "GPTQ needs the Hessian");
+    if (!job->stats || !job->stats->hessian)
+        st = pith_fail(err, PITH_ARG, "GPTQ needs the Hessian");
     else st = check_hessian(job->stats->hessian, job->cols, err);
     if (st == PITH_OK) st = run_solver(&s, report, err);
     give_memory(&s);

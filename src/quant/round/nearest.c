@@ -8,8 +8,8 @@
 struct nearest {
     const struct pith_gridder *gridder;
     struct pith_qmat *q;
-    float *w;      /* on return the error w - q */
-    double *sums;  /* [rows] squared error */
+    float *w;       /* on return the error w - q */
+    double *sums;   /* [rows] squared error */
     uint8_t *codes; /* [threads][cols] */
     float *values;  /* [threads][cols] */
 };
@@ -75,7 +75,8 @@ static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *
 
 static uint64_t scratch(uint32_t rows, uint32_t cols)
 {
-    return (uint64_t)rows * sizeof(double) + (uint64_t)cols * 16 * 5 + pith_round_loss_scratch(rows);
+    return (uint64_t)rows * sizeof(double) + (uint64_t)cols * 16 * 5 +
+           pith_round_loss_scratch(rows);
 }
 
 const struct pith_rounder pith_rounder_nearest = {

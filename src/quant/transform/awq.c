@@ -1,9 +1,9 @@
 /* quant/transform/awq.c: activation-aware weight quantization (Lin et al. 2023).
  *
- * Weights that meet large inputs matter more. Scaling column j by s_j before quantizing and dividing the
- * input by s_j shrinks the relative error of those columns. s = absmean^ratio, normalised so that
- * max(s) min(s) = 1; the ratio is searched, with the module's output error as the judge. Ratio 0 is s = 1,
- * so by that measure the result is never worse than no scaling. */
+ * Weights that meet large inputs matter more. Scaling column j by s_j before quantizing and
+ * dividing the input by s_j shrinks the relative error of those columns. s = absmean^ratio,
+ * normalised so that max(s) min(s) = 1; the ratio is searched, with the module's output error as
+ * the judge. Ratio 0 is s = 1, so by that measure the result is never worse than no scaling. */
 #include "quant/transform/awq.h"
 #include "quant/tables.h"
 
@@ -20,11 +20,11 @@ struct search {
     struct pith_pool *pool;
     uint32_t dim;
     float *original[PITH_SITE_LINEARS];
-    double *stat;  /* [dim] absmean, tied where s must be */
-    float *s;      /* [dim] of the present trial */
-    float *panel;  /* [samples][PANEL] outputs */
-    double *sums;  /* [samples] */
-    unsigned now;  /* the linear in work */
+    double *stat; /* [dim] absmean, tied where s must be */
+    float *s;     /* [dim] of the present trial */
+    float *panel; /* [samples][PANEL] outputs */
+    double *sums; /* [samples] */
+    unsigned now; /* the linear in work */
 };
 
 static size_t weights_of(const struct pith_transform_linear *l)
@@ -50,10 +50,11 @@ static enum pith_status check_stats(const struct pith_transform_job *job, uint32
                                     struct pith_error *err)
 {
     const struct pith_stats *st = job->stats;
-    if (!st || !st->absmean) return pith_fail(err, PITH_ARG, "AWQ needs the inputs' mean magnitudes");
+    if (!st || !st->absmean)
+        return pith_fail(err, PITH_ARG, "AWQ needs the inputs' mean magnitudes");
     if (st->dim != dim)
-        return pith_fail(err, PITH_ARG, "the statistics are over %u inputs, the matrix has %u", st->dim,
-                         dim);
+        return pith_fail(err, PITH_ARG, "the statistics are over %u inputs, the matrix has %u",
+                         st->dim, dim);
     if ((!job->loss || job->clip_search) && (!st->samples || st->sample_count == 0))
         return pith_fail(err, PITH_ARG, "AWQ needs samples of the inputs");
     for (uint32_t c = 0; c < dim; c++)
@@ -225,7 +226,8 @@ static enum pith_status try_scales(struct search *x, double *loss, struct pith_e
         outputs += (double)l->rows;
         if (!l->grid.format) continue;
         pith_pool_run(x->pool, l->rows, scale_row, x);
-        PITH_TRY(pith_pseudo_quantize(x->pool, &l->grid, job->scale_dtype, l->rows, l->cols, l->w, err));
+        PITH_TRY(
+            pith_pseudo_quantize(x->pool, &l->grid, job->scale_dtype, l->rows, l->cols, l->w, err));
         pith_pool_run(x->pool, l->rows, unscale_row, x);
         if (!job->loss) sum += output_error(x);
     }

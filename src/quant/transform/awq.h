@@ -1,4 +1,4 @@
-/* quant/transform/awq.h: AWQ's second half, the clip search. Only quant/transform/awq.c calls it. */
+/* quant/transform/awq.h: AWQ's second half, the clip search. Only awq.c calls it. */
 #ifndef PITH_QUANT_TRANSFORM_AWQ_H
 #define PITH_QUANT_TRANSFORM_AWQ_H
 
@@ -6,14 +6,14 @@
 
 /* Shrinks the range of each row's groups where that lowers the group's output error.
  *
- * For every group (a whole row when per channel; per tensor nothing is done) of every linear with `clip`
- * and a grid, the weights are clamped to max|w| (1 - i/20), i = 0..9, put on their grid, and the first i
- * with the least mean over up to 512 of stats->samples of (sum over the group of x (q - w))^2 is kept: the
- * weights stay clamped to it. x is the sample divided by s, since the weights are already multiplied.
- * *fraction receives the fraction of groups with i > 0. Same bytes for any thread count. PITH_NOMEM;
- * weights must be finite. */
-enum pith_status pith_awq_clip(const struct pith_transform_job *job, const float *s, double *fraction,
-                               struct pith_error *err);
+ * For every group (a whole row when per channel; per tensor nothing is done) of every linear
+ * with `clip` and a grid, the weights are clamped to max|w| (1 - i/20), i = 0..9, put on their
+ * grid, and the first i with the least mean over up to 512 of stats->samples of (sum over the
+ * group of x (q - w))^2 is kept: the weights stay clamped to it. x is the sample divided by s,
+ * since the weights are already multiplied. *fraction receives the fraction of groups with i >
+ * 0. Same bytes for any thread count. PITH_NOMEM; weights must be finite. */
+enum pith_status pith_awq_clip(const struct pith_transform_job *job, const float *s,
+                               double *fraction, struct pith_error *err);
 /* Scratch bytes. */
 uint64_t pith_awq_clip_scratch(const struct pith_transform_job *job);
 

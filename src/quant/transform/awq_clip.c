@@ -8,14 +8,15 @@
 
 enum { GRID = 20, STEPS = 10, SAMPLES = 512, TILE_FLOATS = 1 << 20, TILE_ROWS = 256 };
 
-/* The error of a candidate is |X d|^2 with d = q - w over the group. For a group no wider than the number
- * of samples it is taken as d (X^T X) d^T, which is less work; otherwise from X d itself. */
+/* The error of a candidate is |X d|^2 with d = q - w over the group. For a group no wider than
+ * the number of samples it is taken as d (X^T X) d^T, which is less work; otherwise from X d
+ * itself. */
 struct clip {
     const struct pith_transform_job *job;
     const struct pith_transform_linear *linear;
     const struct pith_gridder *gridder;
     struct pith_pool *pool;
-    const float *x;   /* [n][dim] samples divided by s */
+    const float *x; /* [n][dim] samples divided by s */
     size_t n;
     float *gram;      /* [width][width] */
     float *d;         /* [rows of a tile][STEPS][width] */
@@ -33,7 +34,8 @@ static size_t samples_used(const struct pith_transform_job *job)
 
 static size_t group_of(const struct pith_transform_linear *l)
 {
-    return l->grid.granularity == PITH_PER_GROUP && l->grid.group < l->cols ? l->grid.group : l->cols;
+    return l->grid.granularity == PITH_PER_GROUP && l->grid.group < l->cols ? l->grid.group
+                                                                            : l->cols;
 }
 
 static size_t tile_rows(size_t width, size_t n)
@@ -193,8 +195,8 @@ uint64_t pith_awq_clip_scratch(const struct pith_transform_job *job)
     return most + copies + n * job->linear[0].cols * 4;
 }
 
-enum pith_status pith_awq_clip(const struct pith_transform_job *job, const float *s, double *fraction,
-                               struct pith_error *err)
+enum pith_status pith_awq_clip(const struct pith_transform_job *job, const float *s,
+                               double *fraction, struct pith_error *err)
 {
     const size_t n = samples_used(job), dim = job->linear[0].cols;
     float *x = pith_alloc_aligned(n * dim, sizeof *x);

@@ -1,5 +1,5 @@
-/* What the tests of quant/ share: seeded problems whose inputs are correlated and have outlier channels,
- * and sums in double precision. */
+/* What the tests of quant/ share: seeded problems whose inputs are correlated and have outlier
+ * channels, and sums in double precision. */
 #ifndef PITH_QUANT_TEST_H
 #define PITH_QUANT_TEST_H
 
@@ -36,7 +36,8 @@ static inline void fill_hessian(struct problem *p)
 }
 
 /* Neighbouring inputs share a moving average; every 37th is ten times as large. */
-static inline struct problem make_problem(uint64_t seed, uint32_t rows, uint32_t cols, uint32_t tokens)
+static inline struct problem make_problem(uint64_t seed, uint32_t rows, uint32_t cols,
+                                          uint32_t tokens)
 {
     struct pith_rng rng;
     pith_rng_seed(&rng, seed);
@@ -98,7 +99,8 @@ static inline double exact_loss(const struct problem *p, const float *q)
             const size_t at = (size_t)r * p->cols;
             double sum = 0.0;
             for (uint32_t j = 0; j < p->cols; j++)
-                sum += (double)p->h[(size_t)i * p->cols + j] * ((double)p->w[at + j] - (double)q[at + j]);
+                sum += (double)p->h[(size_t)i * p->cols + j] *
+                       ((double)p->w[at + j] - (double)q[at + j]);
             total += sum * ((double)p->w[at + i] - (double)q[at + i]);
         }
     return total / p->rows;
@@ -112,10 +114,10 @@ static inline float *decode_all(const struct pith_qmat *q)
 }
 
 /* Runs a rounder on a copy of the problem's weights. */
-static inline enum pith_status run_rounder(const char *name, const struct problem *p, const char *grid,
-                                           enum pith_act_order order, unsigned threads,
-                                           struct pith_qmat *q, struct pith_round_report *report,
-                                           struct pith_error *err)
+static inline enum pith_status run_rounder(const char *name, const struct problem *p,
+                                           const char *grid, enum pith_act_order order,
+                                           unsigned threads, struct pith_qmat *q,
+                                           struct pith_round_report *report, struct pith_error *err)
 {
     struct machine m = make_machine(threads);
     const size_t bytes = (size_t)p->rows * p->cols * sizeof(float);

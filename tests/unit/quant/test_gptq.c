@@ -43,10 +43,10 @@ static void order(const struct problem *p, enum pith_act_order act, uint32_t *pe
         }
 }
 
-/* The published loop, with groups fitted on up-to-date weights. The codes, by column of the matrix; *loss
- * receives the sum of (w - q)^2 / U^2, which is the loss by the damped Hessian. */
-static uint8_t *naive(const struct problem *p, const struct pith_grid *grid, enum pith_act_order act,
-                      double damp, double *loss)
+/* The published loop, with groups fitted on up-to-date weights. The codes, by column of the
+ * matrix; *loss receives the sum of (w - q)^2 / U^2, which is the loss by the damped Hessian. */
+static uint8_t *naive(const struct problem *p, const struct pith_grid *grid,
+                      enum pith_act_order act, double damp, double *loss)
 {
     const uint32_t n = p->cols, g = grid->group ? grid->group : n;
     uint32_t *perm = malloc(n * sizeof *perm);
@@ -102,10 +102,14 @@ static void agrees_with_the_published_loop(void **state)
         uint32_t rows, cols;
         enum pith_act_order order;
     } cases[] = {
-        {"int4:g32", 40, 160, PITH_ORDER_NONE},        {"int4:g32", 40, 160, PITH_ORDER_STATIC},
-        {"int4:g32", 40, 160, PITH_ORDER_GROUP},       {"int3:g48:asym", 70, 200, PITH_ORDER_NONE},
-        {"int2:g16:asym", 33, 150, PITH_ORDER_GROUP},  {"int8:channel", 20, 300, PITH_ORDER_STATIC},
-        {"int4:channel:asym", 65, 130, PITH_ORDER_NONE}, {"int4:g200:mse", 20, 330, PITH_ORDER_NONE},
+        {"int4:g32", 40, 160, PITH_ORDER_NONE},
+        {"int4:g32", 40, 160, PITH_ORDER_STATIC},
+        {"int4:g32", 40, 160, PITH_ORDER_GROUP},
+        {"int3:g48:asym", 70, 200, PITH_ORDER_NONE},
+        {"int2:g16:asym", 33, 150, PITH_ORDER_GROUP},
+        {"int8:channel", 20, 300, PITH_ORDER_STATIC},
+        {"int4:channel:asym", 65, 130, PITH_ORDER_NONE},
+        {"int4:g200:mse", 20, 330, PITH_ORDER_NONE},
         {"int3:g128:mse", 24, 300, PITH_ORDER_GROUP},
     };
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
@@ -113,7 +117,8 @@ static void agrees_with_the_published_loop(void **state)
         struct pith_error err = {0};
         struct pith_qmat q;
         struct pith_round_report report;
-        assert_ok(run_rounder("gptq", &p, cases[i].grid, cases[i].order, 1, &q, &report, &err), err);
+        assert_ok(run_rounder("gptq", &p, cases[i].grid, cases[i].order, 1, &q, &report, &err),
+                  err);
         const struct pith_grid grid = grid_of(cases[i].grid);
         double loss;
         uint8_t *want = naive(&p, &grid, cases[i].order, 0.01, &loss), *got = malloc(p.cols);
@@ -123,11 +128,12 @@ static void agrees_with_the_published_loop(void **state)
             for (uint32_t c = 0; c < p.cols; c++) same += got[c] == want[r * p.cols + c];
         }
         float *values = decode_all(&q);
-        const double exact = exact_loss(&p, values), damped = exact + damping_share(&p, values, 0.01);
+        const double exact = exact_loss(&p, values),
+                     damped = exact + damping_share(&p, values, 0.01);
         const double equal = (double)same / ((double)p.rows * p.cols);
-        print_message("%-18s order %d: %.4f%% of codes equal, loss %.6g, published %.6g, nearest %.6g\n",
-                      cases[i].grid, (int)cases[i].order, 100.0 * equal, damped, loss,
-                      report.nearest_loss);
+        print_message(
+            "%-18s order %d: %.4f%% of codes equal, loss %.6g, published %.6g, nearest %.6g\n",
+            cases[i].grid, (int)cases[i].order, 100.0 * equal, damped, loss, report.nearest_loss);
         assert_true(equal > 0.99);
         assert_true(fabs(damped - loss) < 2e-3 * loss);
         assert_true(fabs(report.loss - exact) < 1e-4 * exact);
