@@ -2,9 +2,9 @@
 """Makes the golden files of the safetensors tests with the reference implementation (the Rust parser
 behind the Python package `safetensors`).
 
-cases.json      hand-made hostile and legal files: bytes, what the reference says, and what pith must say
-mutations.json  one small file with every byte replaced by every value: the reference's verdicts
-written.json    files as the reference serializer writes them, with the tensors that are in them
+safetensors_cases.json      hand-made hostile and legal files: bytes, what the reference says, and what pith must say
+safetensors_mutations.json  one small file with every byte replaced by every value: the reference's verdicts
+safetensors_written.json    files as the reference serializer writes them, with the tensors that are in them
 
 and, from the first and the last, the seeds of fuzz/corpus/safetensors.
 
@@ -231,7 +231,7 @@ case("inside another", raw(TWO % (entry('"a"'), entry('"b"', shape="[1]", offset
 case("zero-size inside another", raw(TWO % (entry('"a"'), entry('"b"', shape="[0]", offsets="[2,2]")), b"abcd"), "overlap")
 case("zero-size past the end", raw(TWO % (entry('"a"'), entry('"b"', shape="[0]", offsets="[5,5]")), b"abcd"), "not inside")
 
-with open(os.path.join(HERE, "cases.json"), "w") as f:
+with open(os.path.join(HERE, "safetensors_cases.json"), "w") as f:
     f.write("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
 
 # Every byte of a file replaced by every value; bit v of row p: accepted with byte p set to v.
@@ -242,7 +242,7 @@ rows = []
 for at in range(len(base)):
     row = sum(1 << v for v in range(256) if accepts(base[:at] + bytes([v]) + base[at + 1:]))
     rows.append(row.to_bytes(32, "little").hex())
-with open(os.path.join(HERE, "mutations.json"), "w") as f:
+with open(os.path.join(HERE, "safetensors_mutations.json"), "w") as f:
     f.write(json.dumps({"base": base.hex(), "accepted": rows}, indent=0) + "\n")
 
 # What the reference serializer writes. It has no name for the F6 types.
@@ -279,7 +279,7 @@ files = [written(t) for t in (
     {"layers.%d.%s" % (i, n): (t, s) for i in range(11) for n, t, s in
      (("w", "BF16", [2, 3]), ("scale", "F32", [2]), ("packed", "I32", [1, 3]))},
 )]
-with open(os.path.join(HERE, "written.json"), "w") as f:
+with open(os.path.join(HERE, "safetensors_written.json"), "w") as f:
     f.write("[\n" + ",\n".join(json.dumps(x) for x in files) + "\n]\n")
 
 SEEDS = os.path.join(HERE, "..", "..", "..", "fuzz", "corpus", "safetensors")

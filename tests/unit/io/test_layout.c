@@ -19,7 +19,7 @@ static void add(struct pith_layout *l, const char *name, const char *dtype, cons
 static void bytes_equal_the_reference_writer(void **state)
 {
     (void)state;
-    json_t *files = golden_load("written.json");
+    json_t *files = golden_load("safetensors_written.json");
     size_t i, k;
     json_t *f;
     struct pith_rng rng;

@@ -23,7 +23,7 @@ static enum pith_status parse(const uint8_t *data, size_t size, struct pith_erro
 static void hand_made_files_get_their_verdict(void **state)
 {
     (void)state;
-    json_t *cases = golden_load("cases.json");
+    json_t *cases = golden_load("safetensors_cases.json");
     size_t i, hostile = 0;
     json_t *c;
     json_array_foreach(cases, i, c)
@@ -54,7 +54,7 @@ static void hand_made_files_get_their_verdict(void **state)
 static void every_mutation_is_judged_like_the_reference(void **state)
 {
     (void)state;
-    json_t *golden = golden_load("mutations.json");
+    json_t *golden = golden_load("safetensors_mutations.json");
     const json_t *rows = json_object_get(golden, "accepted");
     size_t size, stricter = 0;
     uint8_t *data = golden_bytes(json_object_get(golden, "base"), &size);
@@ -83,7 +83,7 @@ static void every_mutation_is_judged_like_the_reference(void **state)
 static void every_truncation_is_refused(void **state)
 {
     (void)state;
-    json_t *golden = golden_load("mutations.json");
+    json_t *golden = golden_load("safetensors_mutations.json");
     size_t size;
     uint8_t *data = golden_bytes(json_object_get(golden, "base"), &size);
     struct pith_error err;
@@ -96,7 +96,7 @@ static void every_truncation_is_refused(void **state)
 static void files_of_the_reference_are_read(void **state)
 {
     (void)state;
-    json_t *files = golden_load("written.json");
+    json_t *files = golden_load("safetensors_written.json");
     size_t i, k;
     json_t *f, *w;
     json_array_foreach(files, i, f)
