@@ -98,7 +98,8 @@ enum pith_status pith_added_read(struct pith_added *a, const json_t *list,
     return s;
 }
 
-const struct pith_added_token *pith_added_find(const struct pith_added *a, const char *text, size_t len)
+const struct pith_added_token *pith_added_find(const struct pith_added *a, const char *text,
+                                               size_t len)
 {
     for (size_t i = 0; i < a->count; i++)
         if (a->token[i].len == len && memcmp(a->token[i].text, text, len) == 0) return &a->token[i];
@@ -147,8 +148,9 @@ static size_t spaces_after(const char *text, size_t len, size_t at)
     return at;
 }
 
-enum pith_status pith_added_split(const struct pith_added *a, bool normal, const char *text, size_t len,
-                                  pith_added_part_fn *fn, void *ctx, struct pith_error *err)
+enum pith_status pith_added_split(const struct pith_added *a, bool normal, const char *text,
+                                  size_t len, pith_added_part_fn *fn, void *ctx,
+                                  struct pith_error *err)
 {
     const struct pith_trie *trie = normal ? &a->normal : &a->raw;
     size_t done = 0;

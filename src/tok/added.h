@@ -1,6 +1,6 @@
-/* tok/added.h: tokens that stand beside the model's vocabulary ("added_tokens"): they are cut out of the
- * text before the model sees it, in two passes: those with normalized == false out of the raw text, the
- * others (in their normalized spelling) out of the normalized text. */
+/* tok/added.h: tokens that stand beside the model's vocabulary ("added_tokens"): they are cut out
+ * of the text before the model sees it, in two passes: those with normalized == false out of the
+ * raw text, the others (in their normalized spelling) out of the normalized text. */
 #ifndef PITH_TOK_ADDED_H
 #define PITH_TOK_ADDED_H
 
@@ -28,13 +28,15 @@ struct pith_added {
     size_t ids;
 };
 
-/* Reads the list (NULL: none). An id is the model's where it knows the text; the others are numbered on
- * from the end of the vocabulary, as Hugging Face tokenizers does whatever the file says. */
+/* Reads the list (NULL: none). An id is the model's where it knows the text; the others are
+ * numbered on from the end of the vocabulary, as Hugging Face tokenizers does whatever the file
+ * says. */
 enum pith_status pith_added_read(struct pith_added *a, const json_t *list,
                                  const struct pith_vocab *vocab, const struct pith_normalizer *n,
                                  struct pith_error *err);
 /* The token with this text / id, NULL when there is none. */
-const struct pith_added_token *pith_added_find(const struct pith_added *a, const char *text, size_t len);
+const struct pith_added_token *pith_added_find(const struct pith_added *a, const char *text,
+                                               size_t len);
 const struct pith_added_token *pith_added_by_id(const struct pith_added *a, int32_t id);
 void pith_added_free(struct pith_added *a);
 
@@ -42,7 +44,8 @@ void pith_added_free(struct pith_added *a);
 typedef enum pith_status pith_added_part_fn(void *ctx, size_t from, size_t to,
                                             const struct pith_added_token *token,
                                             struct pith_error *err);
-enum pith_status pith_added_split(const struct pith_added *a, bool normal, const char *text, size_t len,
-                                  pith_added_part_fn *fn, void *ctx, struct pith_error *err);
+enum pith_status pith_added_split(const struct pith_added *a, bool normal, const char *text,
+                                  size_t len, pith_added_part_fn *fn, void *ctx,
+                                  struct pith_error *err);
 
 #endif

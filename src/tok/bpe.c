@@ -17,14 +17,16 @@ static enum pith_status read_vocab(struct pith_bpe *b, const json_t *vocab, stru
         const char *text = json_object_iter_key(it);
         const json_t *id = json_object_iter_value(it);
         if (!json_is_integer(id))
-            return pith_fail(err, PITH_FORMAT, "%s: the id of \"%.80s\" is not a number", what, text);
+            return pith_fail(err, PITH_FORMAT, "%s: the id of \"%.80s\" is not a number", what,
+                             text);
         PITH_TRY(pith_vocab_add(&b->vocab, text, strlen(text), json_integer_value(id), err));
     }
     return PITH_OK;
 }
 
-enum pith_status pith_bpe_merge(struct pith_bpe *b, const char *left, size_t left_len, const char *right,
-                                size_t right_len, size_t rank, struct pith_error *err)
+enum pith_status pith_bpe_merge(struct pith_bpe *b, const char *left, size_t left_len,
+                                const char *right, size_t right_len, size_t rank,
+                                struct pith_error *err)
 {
     const size_t skip = b->prefix ? strlen(b->prefix) : 0;
     const int32_t l = pith_vocab_find(&b->vocab, left, left_len);
@@ -40,8 +42,9 @@ enum pith_status pith_bpe_merge(struct pith_bpe *b, const char *left, size_t lef
         if (failed) return pith_fail_nomem(err, what);
     }
     if (id < 0)
-        return pith_fail(err, PITH_FORMAT, "%s: merge %zu (\"%.60s\" \"%.60s\") is not in the vocabulary",
-                         what, rank, left, right);
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: merge %zu (\"%.60s\" \"%.60s\") is not in the vocabulary", what, rank,
+                         left, right);
     if (!pith_merges_add(&b->merges, l, r, (struct pith_joint){(uint32_t)rank, id}))
         return pith_fail_nomem(err, what);
     return PITH_OK;
@@ -62,7 +65,8 @@ static enum pith_status read_merge(struct pith_bpe *b, const json_t *m, size_t r
     return pith_bpe_merge(b, text, (size_t)(space - text), space + 1, strlen(space + 1), rank, err);
 }
 
-static enum pith_status read_merges(struct pith_bpe *b, const json_t *merges, struct pith_error *err)
+static enum pith_status read_merges(struct pith_bpe *b, const json_t *merges,
+                                    struct pith_error *err)
 {
     if (!json_is_array(merges)) return pith_fail(err, PITH_FORMAT, "%s: no \"merges\" list", what);
     for (size_t i = 0; i < json_array_size(merges); i++)
@@ -90,8 +94,8 @@ static enum pith_status read_unknown(struct pith_bpe *b, const json_t *json, str
     if (unk) {
         b->unk = pith_vocab_find(&b->vocab, unk, strlen(unk));
         if (b->unk < 0)
-            return pith_fail(err, PITH_FORMAT, "%s: unk_token \"%.80s\" is not in the vocabulary", what,
-                             unk);
+            return pith_fail(err, PITH_FORMAT, "%s: unk_token \"%.80s\" is not in the vocabulary",
+                             what, unk);
     }
     for (unsigned i = 0; fallback && i < 256; i++) {
         char name[8];
@@ -107,7 +111,8 @@ enum pith_status pith_bpe_read(struct pith_bpe *b, const json_t *json, struct pi
     for (unsigned i = 0; i < 256; i++) b->byte[i] = -1;
     const char *type = "BPE"; /* old files do not say */
     double dropout = 0;
-    if (!json_is_object(json)) return pith_fail(err, PITH_FORMAT, "tokenizer.json has no \"model\"");
+    if (!json_is_object(json))
+        return pith_fail(err, PITH_FORMAT, "tokenizer.json has no \"model\"");
     PITH_TRY(pith_json_get_str(json, "type", &type, what, err));
     if (strcmp(type, "BPE") != 0)
         return pith_fail(err, PITH_UNSUPPORTED, "tokenizer model \"%.80s\" is not supported", type);
@@ -138,8 +143,8 @@ struct unknown {
 };
 
 /* The id of a character with its affixes; *bytes are what falls back when there is none. */
-static int32_t find_character(const struct pith_bpe *b, const char *c, size_t len, bool first, bool last,
-                              struct pith_str *bytes)
+static int32_t find_character(const struct pith_bpe *b, const char *c, size_t len, bool first,
+                              bool last, struct pith_str *bytes)
 {
     const char *prefix = first ? NULL : b->prefix, *suffix = last ? b->suffix : NULL;
     if (!prefix && !suffix) return pith_vocab_find(&b->vocab, c, len);
@@ -157,8 +162,8 @@ static bool flush_unknown(const struct pith_bpe *b, struct pith_word *w, struct 
     return ok;
 }
 
-/* Adds the byte tokens of a character when all of them exist; *done tells. The waiting unknown token stays
- * behind them, as in the reference. */
+/* Adds the byte tokens of a character when all of them exist; *done tells. The waiting unknown
+ * token stays behind them, as in the reference. */
 static bool add_bytes(const struct pith_bpe *b, struct pith_word *w, const char *s, size_t len,
                       size_t at, bool *done)
 {
@@ -183,7 +188,8 @@ static bool add_unknown(const struct pith_bpe *b, struct pith_word *w, size_t at
 }
 
 /* Cuts the piece into its first symbols; false when memory is out. */
-static bool first_symbols(const struct pith_bpe *b, struct pith_word *w, const char *text, size_t len)
+static bool first_symbols(const struct pith_bpe *b, struct pith_word *w, const char *text,
+                          size_t len)
 {
     struct unknown u = {0};
     struct pith_str affixed = {0};
@@ -198,8 +204,8 @@ static bool first_symbols(const struct pith_bpe *b, struct pith_word *w, const c
         }
         const bool affix = (at > 0 && b->prefix) || (last && b->suffix);
         bool done;
-        ok = !affixed.failed && add_bytes(b, w, affix ? affixed.data : text + at,
-                                          affix ? affixed.len : n, at, &done);
+        ok = !affixed.failed &&
+             add_bytes(b, w, affix ? affixed.data : text + at, affix ? affixed.len : n, at, &done);
         if (ok && !done) ok = add_unknown(b, w, at, n, &u);
     }
     ok = ok && flush_unknown(b, w, &u);

@@ -1,5 +1,5 @@
-/* tok/bytemap.h: GPT-2's spelling of bytes as printable characters. Bytes 33-126, 161-172 and 174-255
- * stand for themselves; the other 68 become U+0100, U+0101, ... in order. */
+/* tok/bytemap.h: GPT-2's spelling of bytes as printable characters. Bytes 33-126, 161-172 and
+ * 174-255 stand for themselves; the other 68 become U+0100, U+0101, ... in order. */
 #ifndef PITH_TOK_BYTEMAP_H
 #define PITH_TOK_BYTEMAP_H
 
@@ -15,7 +15,8 @@ void pith_bytemap_put(const char *bytes, size_t n, struct pith_str *out);
 /* The byte that a character stands for, -1 when it is none of the 256. */
 int pith_bytemap_byte(uint32_t cp);
 
-/* Appends the bytes that well-formed text spells, or the text itself when some character spells none. */
+/* Appends the bytes that well-formed text spells, or the text itself when some character spells
+ * none. */
 void pith_bytemap_read(const char *text, size_t n, struct pith_str *out);
 
 #endif

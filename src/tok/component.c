@@ -23,8 +23,8 @@ enum pith_status pith_component_text(const json_t *json, const char *key, const 
     return PITH_OK;
 }
 
-enum pith_status pith_component_pattern(const json_t *json, const char *what, struct pith_regex **out,
-                                        struct pith_error *err)
+enum pith_status pith_component_pattern(const json_t *json, const char *what,
+                                        struct pith_regex **out, struct pith_error *err)
 {
     const json_t *pattern = json_object_get(json, "pattern");
     const json_t *text = json_object_get(pattern, "String");
@@ -32,12 +32,13 @@ enum pith_status pith_component_pattern(const json_t *json, const char *what, st
         return pith_regex_literal(json_string_value(text), json_string_length(text), out, err);
     text = json_object_get(pattern, "Regex");
     if (!json_is_string(text))
-        return pith_fail(err, PITH_FORMAT, "%s: \"pattern\" is neither {\"String\"} nor {\"Regex\"}",
-                         what);
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: \"pattern\" is neither {\"String\"} nor {\"Regex\"}", what);
     return pith_regex_new(json_string_value(text), json_string_length(text), out, err);
 }
 
-enum pith_status pith_component_unsupported(const char *what, const char *type, struct pith_error *err)
+enum pith_status pith_component_unsupported(const char *what, const char *type,
+                                            struct pith_error *err)
 {
     return pith_fail(err, PITH_UNSUPPORTED, "%s \"%.80s\" is not supported", what, type);
 }

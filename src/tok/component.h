@@ -13,8 +13,8 @@
 enum pith_status pith_component_type(const json_t *json, const char *what, const char **type,
                                      struct pith_error *err);
 /* {"String": s} or {"Regex": s} under "pattern". */
-enum pith_status pith_component_pattern(const json_t *json, const char *what, struct pith_regex **out,
-                                        struct pith_error *err);
+enum pith_status pith_component_pattern(const json_t *json, const char *what,
+                                        struct pith_regex **out, struct pith_error *err);
 /* A string that must be there; text points into json. */
 enum pith_status pith_component_text(const json_t *json, const char *key, const char *what,
                                      const char **text, size_t *len, struct pith_error *err);

@@ -11,10 +11,11 @@ static const char what[] = "decoder";
 
 #define MAX_STEPS 64
 
-/* A step gets whole tokens, or, behind a step that fuses, consecutive parts of one single token. Steps
- * that can work on parts say so; for the others the parts are collected until the end. */
+/* A step gets whole tokens, or, behind a step that fuses, consecutive parts of one single token.
+ * Steps that can work on parts say so; for the others the parts are collected until the end. */
 struct step_kind {
-    enum pith_status (*read)(struct pith_decode_step *s, const json_t *json, struct pith_error *err);
+    enum pith_status (*read)(struct pith_decode_step *s, const json_t *json,
+                             struct pith_error *err);
     enum pith_status (*push)(struct pith_decoding *g, size_t step, const char *text, size_t len,
                              struct pith_error *err);
     enum pith_status (*end)(struct pith_decoding *g, size_t step, struct pith_error *err);
@@ -35,9 +36,9 @@ struct pith_decode_step {
 /* What a step remembers between tokens. */
 struct memory {
     struct pith_str held, whole;
-    size_t count; /* tokens so far */
+    size_t count; /* suffix: tokens so far; pieces: texts sent */
     size_t cut;   /* strip: characters cut at the start */
-    bool closed;  /* strip: the start is behind us */
+    bool closed;  /* the start of the text is behind us */
 };
 
 struct pith_decoding {
@@ -77,7 +78,8 @@ static enum pith_status end_from(struct pith_decoding *g, size_t step, struct pi
 /* ---- steps ---- */
 
 /* Sends the well-formed part of what is held on; `all`: also an unfinished character, as U+FFFD. */
-static enum pith_status send_utf8(struct pith_decoding *g, size_t step, bool all, struct pith_error *err)
+static enum pith_status send_utf8(struct pith_decoding *g, size_t step, bool all,
+                                  struct pith_error *err)
 {
     struct pith_str *held = &g->memory[step].held;
     if (held->failed) return pith_fail_nomem(err, "decoded text");
@@ -136,18 +138,19 @@ static enum pith_status read_metaspace(struct pith_decode_step *s, const json_t 
 }
 
 /* Marks become spaces; in the first token they vanish. */
-static enum pith_status push_metaspace(struct pith_decoding *g, size_t step, const char *text, size_t len,
-                                       struct pith_error *err)
+static enum pith_status push_metaspace(struct pith_decoding *g, size_t step, const char *text,
+                                       size_t len, struct pith_error *err)
 {
     const struct pith_decode_step *s = &g->d->step[step];
     struct memory *m = &g->memory[step];
-    const bool vanish = m->count == 0 && !s->keep_first;
-    if (!s->parts) m->count++;
+    const bool vanish = !m->closed && !s->keep_first;
+    if (!s->parts) m->closed = true;
     struct pith_str *out = &m->held;
     pith_str_clear(out);
     for (size_t i = 0, n; i < len; i += n) {
         n = pith_utf8_len(text[i]);
-        if (n != s->text_len || memcmp(text + i, s->text, n) != 0) pith_str_append(out, text + i, n);
+        if (n != s->text_len || memcmp(text + i, s->text, n) != 0)
+            pith_str_append(out, text + i, n);
         else if (!vanish) pith_str_putc(out, ' ');
     }
     if (out->failed) return pith_fail_nomem(err, "decoded text");
@@ -181,8 +184,8 @@ static enum pith_status replace_part(void *ctx, size_t from, size_t to, bool mat
     return PITH_OK;
 }
 
-static enum pith_status push_replace(struct pith_decoding *g, size_t step, const char *text, size_t len,
-                                     struct pith_error *err)
+static enum pith_status push_replace(struct pith_decoding *g, size_t step, const char *text,
+                                     size_t len, struct pith_error *err)
 {
     const struct pith_decode_step *s = &g->d->step[step];
     struct pith_str *out = &g->memory[step].held;
@@ -208,9 +211,10 @@ static int fallback_byte(const char *text, size_t len)
     return hex(text[3]) < 0 || hex(text[4]) < 0 ? -1 : hex(text[3]) << 4 | hex(text[4]);
 }
 
-/* A run of byte tokens is text when all of it is well-formed, else one U+FFFD for each token; so nothing
- * of a run is certain before its end. */
-static enum pith_status end_byte_fallback(struct pith_decoding *g, size_t step, struct pith_error *err)
+/* A run of byte tokens is text when all of it is well-formed, else one U+FFFD for each token; so
+ * nothing of a run is certain before its end. */
+static enum pith_status end_byte_fallback(struct pith_decoding *g, size_t step,
+                                          struct pith_error *err)
 {
     struct pith_str *run = &g->memory[step].held;
     if (run->failed) return pith_fail_nomem(err, "decoded text");
@@ -236,13 +240,14 @@ static enum pith_status push_byte_fallback(struct pith_decoding *g, size_t step,
     return push_to(g, step + 1, text, len, err);
 }
 
-static enum pith_status push_fuse(struct pith_decoding *g, size_t step, const char *text, size_t len,
-                                  struct pith_error *err)
+static enum pith_status push_fuse(struct pith_decoding *g, size_t step, const char *text,
+                                  size_t len, struct pith_error *err)
 {
     return push_to(g, step + 1, text, len, err);
 }
 
-static enum pith_status read_strip(struct pith_decode_step *s, const json_t *json, struct pith_error *err)
+static enum pith_status read_strip(struct pith_decode_step *s, const json_t *json,
+                                   struct pith_error *err)
 {
     const char *text;
     size_t len;
@@ -258,8 +263,8 @@ static enum pith_status read_strip(struct pith_decode_step *s, const json_t *jso
 }
 
 /* Cuts up to `start` characters at the start of a token and up to `stop` at its end. */
-static enum pith_status push_strip(struct pith_decoding *g, size_t step, const char *text, size_t len,
-                                   struct pith_error *err)
+static enum pith_status push_strip(struct pith_decoding *g, size_t step, const char *text,
+                                   size_t len, struct pith_error *err)
 {
     const struct pith_decode_step *s = &g->d->step[step];
     struct memory *m = &g->memory[step];
@@ -309,8 +314,8 @@ static enum pith_status send_suffixed(struct pith_decoding *g, size_t step, cons
     return s;
 }
 
-static enum pith_status push_suffix(struct pith_decoding *g, size_t step, const char *text, size_t len,
-                                    struct pith_error *err)
+static enum pith_status push_suffix(struct pith_decoding *g, size_t step, const char *text,
+                                    size_t len, struct pith_error *err)
 {
     struct memory *m = &g->memory[step];
     PITH_TRY(send_suffixed(g, step, " ", err));
@@ -325,15 +330,16 @@ static enum pith_status end_suffix(struct pith_decoding *g, size_t step, struct 
     return send_suffixed(g, step, "", err);
 }
 
-static enum pith_status push_spaced(struct pith_decoding *g, size_t step, const char *text, size_t len,
-                                    struct pith_error *err)
+static enum pith_status push_spaced(struct pith_decoding *g, size_t step, const char *text,
+                                    size_t len, struct pith_error *err)
 {
-    if (g->memory[step].count++) PITH_TRY(push_to(g, step + 1, " ", 1, err));
+    if (g->memory[step].closed) PITH_TRY(push_to(g, step + 1, " ", 1, err));
+    g->memory[step].closed = true;
     return push_to(g, step + 1, text, len, err);
 }
 
-/* SentencePiece strips the space that its normalizer put in front of the text; "strip" tells whether it
- * did, "all" whether every leading piece loses its mark. */
+/* SentencePiece strips the space that its normalizer put in front of the text; "strip" tells
+ * whether it did, "all" whether every leading piece loses its mark. */
 static enum pith_status read_pieces(struct pith_decode_step *s, const json_t *json,
                                     struct pith_error *err)
 {
@@ -346,7 +352,8 @@ static enum pith_status read_pieces(struct pith_decode_step *s, const json_t *js
 }
 
 /* Sends characters of a run of byte pieces; each byte that is not part of one becomes U+FFFD. */
-static enum pith_status send_bytes(struct pith_decoding *g, size_t step, bool all, struct pith_error *err)
+static enum pith_status send_bytes(struct pith_decoding *g, size_t step, bool all,
+                                   struct pith_error *err)
 {
     struct pith_str *held = &g->memory[step].held;
     if (held->failed) return pith_fail_nomem(err, "decoded text");
@@ -373,8 +380,8 @@ static enum pith_status end_pieces(struct pith_decoding *g, size_t step, struct 
     return send_bytes(g, step, true, err);
 }
 
-static enum pith_status push_pieces(struct pith_decoding *g, size_t step, const char *text, size_t len,
-                                    struct pith_error *err)
+static enum pith_status push_pieces(struct pith_decoding *g, size_t step, const char *text,
+                                    size_t len, struct pith_error *err)
 {
     static const char mark[] = "\xe2\x96\x81";
     struct memory *m = &g->memory[step];
@@ -401,16 +408,16 @@ static enum pith_status push_pieces(struct pith_decoding *g, size_t step, const 
     return PITH_OK;
 }
 
-static const struct step_kind
-    byte_level = {NULL, push_byte_level, end_byte_level, true, false},
-    metaspace = {read_metaspace, push_metaspace, NULL, false, true},
-    replace = {read_replace, push_replace, NULL, false, false},
-    byte_fallback = {NULL, push_byte_fallback, end_byte_fallback, false, false},
-    fuse = {NULL, push_fuse, NULL, true, true},
-    strip = {read_strip, push_strip, NULL, false, true},
-    suffix = {read_suffix, push_suffix, end_suffix, false, false},
-    pieces = {read_pieces, push_pieces, end_pieces, false, false},
-    spaced = {NULL, push_spaced, NULL, false, true};
+static const struct step_kind byte_level = {NULL, push_byte_level, end_byte_level, true, false},
+                              metaspace = {read_metaspace, push_metaspace, NULL, false, true},
+                              replace = {read_replace, push_replace, NULL, false, false},
+                              byte_fallback = {NULL, push_byte_fallback, end_byte_fallback, false,
+                                               false},
+                              fuse = {NULL, push_fuse, NULL, true, true},
+                              strip = {read_strip, push_strip, NULL, false, true},
+                              suffix = {read_suffix, push_suffix, end_suffix, false, false},
+                              pieces = {read_pieces, push_pieces, end_pieces, false, false},
+                              spaced = {NULL, push_spaced, NULL, false, true};
 
 static const struct {
     const char *name;
@@ -423,8 +430,8 @@ static const struct {
 
 /* ---- reading ---- */
 
-static enum pith_status add_step(struct pith_decoder *d, const struct step_kind *kind, const json_t *json,
-                                 struct pith_error *err)
+static enum pith_status add_step(struct pith_decoder *d, const struct step_kind *kind,
+                                 const json_t *json, struct pith_error *err)
 {
     if (d->count == MAX_STEPS)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: more than %d steps", what, MAX_STEPS);
@@ -442,7 +449,8 @@ static enum pith_status read_nested(struct pith_decoder *d, const json_t *json, 
     const char *type;
     PITH_TRY(pith_component_type(json, what, &type, err));
     for (size_t i = 0; i < PITH_COUNT(components); i++)
-        if (strcmp(components[i].name, type) == 0) return add_step(d, components[i].kind, json, err);
+        if (strcmp(components[i].name, type) == 0)
+            return add_step(d, components[i].kind, json, err);
     if (strcmp(type, "Sequence") != 0) return pith_component_unsupported(what, type, err);
     const json_t *list = json_object_get(json, "decoders");
     if (!json_is_array(list) || depth == PITH_COMPONENT_DEPTH)
@@ -452,7 +460,8 @@ static enum pith_status read_nested(struct pith_decoder *d, const json_t *json, 
     return PITH_OK;
 }
 
-enum pith_status pith_decoder_read(struct pith_decoder *d, const json_t *json, struct pith_error *err)
+enum pith_status pith_decoder_read(struct pith_decoder *d, const json_t *json,
+                                   struct pith_error *err)
 {
     if (!json || json_is_null(json)) return add_step(d, &spaced, NULL, err);
     PITH_TRY(read_nested(d, json, 0, err));
@@ -478,8 +487,8 @@ void pith_decoder_free(struct pith_decoder *d)
 
 /* ---- running ---- */
 
-enum pith_status pith_decoding_new(const struct pith_decoder *d, struct pith_decoding **out,
-                                   struct pith_error *err)
+enum pith_status pith_decoding_new(const struct pith_decoder *d, bool continued,
+                                   struct pith_decoding **out, struct pith_error *err)
 {
     struct pith_decoding *g = pith_zalloc(1, sizeof *g);
     if (g) g->memory = pith_zalloc(d->count, sizeof *g->memory);
@@ -488,6 +497,7 @@ enum pith_status pith_decoding_new(const struct pith_decoder *d, struct pith_dec
         return pith_fail_nomem(err, what);
     }
     g->d = d;
+    for (size_t i = 0; i < d->count; i++) g->memory[i].closed = continued;
     *out = g;
     return PITH_OK;
 }

@@ -1,6 +1,7 @@
-/* tok/decoder.h: from token texts back to text: the "decoder" of a tokenizer.json, as a chain of steps
- * that work while tokens still arrive. Decoding at once is the same chain fed to its end, so streaming
- * and batch agree by construction. The components that exist are the rows of tok/decoders.def. */
+/* tok/decoder.h: from token texts back to text: the "decoder" of a tokenizer.json, as a chain of
+ * steps that work while tokens still arrive. Decoding at once is the same chain fed to its end, so
+ * streaming and batch agree by construction. The components that exist are the rows of
+ * tok/decoders.def. */
 #ifndef PITH_TOK_DECODER_H
 #define PITH_TOK_DECODER_H
 
@@ -20,13 +21,16 @@ struct pith_decoder {
     size_t count;
 };
 
-/* Reads the component. None (NULL or JSON null) puts a space between tokens, as the reference does. */
-enum pith_status pith_decoder_read(struct pith_decoder *d, const json_t *json, struct pith_error *err);
+/* Reads the component. None (NULL or JSON null) puts a space between tokens, as the reference does.
+ */
+enum pith_status pith_decoder_read(struct pith_decoder *d, const json_t *json,
+                                   struct pith_error *err);
 void pith_decoder_free(struct pith_decoder *d);
 
-/* One text being decoded; the decoder must outlive it. */
-enum pith_status pith_decoding_new(const struct pith_decoder *d, struct pith_decoding **out,
-                                   struct pith_error *err);
+/* One text being decoded; the decoder must outlive it. `continued`: something stands before it, so
+ * the space that a decoder drops at the start of a text stays. */
+enum pith_status pith_decoding_new(const struct pith_decoder *d, bool continued,
+                                   struct pith_decoding **out, struct pith_error *err);
 /* Feeds the text of one more token; what is certain is appended to out. */
 enum pith_status pith_decoding_push(struct pith_decoding *g, const char *text, size_t len,
                                     struct pith_str *out, struct pith_error *err);

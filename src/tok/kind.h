@@ -1,4 +1,5 @@
-/* tok/kind.h: what a kind of tokenizer file provides; the kinds are the rows of tok/tokenizers.def. */
+/* tok/kind.h: what a kind of tokenizer file provides; the kinds are the rows of tok/tokenizers.def.
+ */
 #ifndef PITH_TOK_KIND_H
 #define PITH_TOK_KIND_H
 
@@ -6,15 +7,16 @@
 #include "tok/tokenizer.h"
 
 struct pith_tok_kind {
-    /* Fills t from the content of the file (model, decoder, ids_before, ids_after, bos, eos). On failure
-     * what was filled is released by the caller. */
+    /* Fills t from the content of the file (model, decoder, ids_before, ids_after, bos, eos). On
+     * failure what was filled is released by the caller. */
     enum pith_status (*read)(struct pith_tokenizer *t, const char *data, size_t size,
                              struct pith_error *err);
     void (*free)(void *model); /* accepts a half-filled model and NULL */
     /* Appends the ids of well-formed text, without the post-processor. Thread-safe. */
-    enum pith_status (*encode)(const void *model, const char *text, size_t size, struct pith_ids *out,
-                               struct pith_error *err);
-    /* What the decoder is fed for an id; NULL: nothing (no such token, or a special one is skipped). */
+    enum pith_status (*encode)(const void *model, const char *text, size_t size,
+                               struct pith_ids *out, struct pith_error *err);
+    /* What the decoder is fed for an id; NULL: nothing (no such token, or a special one is
+     * skipped). */
     const char *(*token)(const void *model, int32_t id, bool skip_special, size_t *len);
     int32_t (*find)(const void *model, const char *text, size_t len); /* -1: none */
     size_t (*vocab)(const void *model);                               /* largest id + 1 */

@@ -1,6 +1,7 @@
-/* tok/merge.h: byte-pair encoding of one word: join the best neighbouring pair until none is left. The
- * rule that rates pairs belongs to the caller (a merge list, or the scores of SentencePiece).
- * O(n log n): symbols are a linked list, candidate pairs a heap; stale candidates are dropped when met. */
+/* tok/merge.h: byte-pair encoding of one word: join the best neighbouring pair until none is left.
+ * The rule that rates pairs belongs to the caller (a merge list, or the scores of SentencePiece).
+ * O(n log n): symbols are a linked list, candidate pairs a heap; stale candidates are dropped when
+ * met. */
 #ifndef PITH_TOK_MERGE_H
 #define PITH_TOK_MERGE_H
 
@@ -45,7 +46,8 @@ typedef bool pith_pair_fn(const void *rule, const struct pith_symbol *left,
 void pith_word_clear(struct pith_word *w);
 /* Appends a symbol of len > 0 bytes; false when memory is out. */
 bool pith_word_add(struct pith_word *w, int32_t id, size_t at, size_t len);
-/* Joins until no pair is left; survivors are those with len > 0, in order. False when memory is out. */
+/* Joins until no pair is left; survivors are those with len > 0, in order. False when memory is
+ * out. */
 bool pith_word_merge(struct pith_word *w, pith_pair_fn *rate, const void *rule);
 void pith_word_free(struct pith_word *w);
 
@@ -54,7 +56,7 @@ struct pith_merges {
     struct pith_merge_slot {
         int32_t left, right; /* left < 0: empty */
         struct pith_joint joint;
-    } *slot;
+    } * slot;
     size_t slots, count;
 };
 

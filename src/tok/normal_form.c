@@ -1,5 +1,5 @@
-/* The four normalization forms of Unicode (UAX #15), with the data of utf8proc. Its own reordering of marks
- * takes quadratic time, so that is done here. */
+/* The four normalization forms of Unicode (UAX #15), with the data of utf8proc. Its own reordering
+ * of marks takes quadratic time, so that is done here. */
 #include "tok/normalizer.h"
 
 #include "base/mem.h"
@@ -65,8 +65,8 @@ static bool order_marks(struct marks *m)
 
 static bool decompose(const char *text, size_t len, bool compatible, struct marks *m)
 {
-    const utf8proc_option_t options =
-        UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0);
+    const utf8proc_option_t options = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE |
+                                      (compatible ? UTF8PROC_COMPAT : 0);
     for (size_t i = 0; i < len; i += pith_utf8_len(text[i])) {
         if (!reserve(m, LONGEST)) return false;
         const utf8proc_int32_t cp = (utf8proc_int32_t)pith_utf8_get(text + i);
@@ -94,8 +94,7 @@ enum pith_status pith_normal_form(const char *text, size_t len, bool compatible,
         return pith_fail_nomem(err, "normalized text");
     }
     utf8proc_ssize_t n = (utf8proc_ssize_t)m.count;
-    if (compose)
-        n = utf8proc_normalize_utf32(m.cp, n, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+    if (compose) n = utf8proc_normalize_utf32(m.cp, n, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
     for (utf8proc_ssize_t i = 0; i < n; i++) pith_utf8_put(out, (uint32_t)m.cp[i]);
     pith_free(m.cp);
     return PITH_OK;

@@ -10,7 +10,7 @@
 
 static const char what[] = "normalizer";
 
-#define APPLY(name)                                                                                 \
+#define APPLY(name)                                                                                \
     static enum pith_status name(const struct pith_normal *s, const char *text, size_t len,        \
                                  struct pith_regex_run *run, struct pith_str *out,                 \
                                  struct pith_error *err)
@@ -20,7 +20,7 @@ static const char what[] = "normalizer";
     {                                                                                              \
         (void)s;                                                                                   \
         (void)run;                                                                                 \
-        return pith_normal_form(text, len, compatible, compose, out, err);                        \
+        return pith_normal_form(text, len, compatible, compose, out, err);                         \
     }
 
 APPLY_FORM(apply_nfc, false, true)
@@ -28,7 +28,8 @@ APPLY_FORM(apply_nfd, false, false)
 APPLY_FORM(apply_nfkc, true, true)
 APPLY_FORM(apply_nfkd, true, false)
 
-static enum pith_status read_prepend(struct pith_normal *s, const json_t *json, struct pith_error *err)
+static enum pith_status read_prepend(struct pith_normal *s, const json_t *json,
+                                     struct pith_error *err)
 {
     const char *text;
     PITH_TRY(pith_component_text(json, "prepend", what, &text, &s->text_len, err));
@@ -45,7 +46,8 @@ APPLY(apply_prepend)
     return PITH_OK;
 }
 
-static enum pith_status read_replace(struct pith_normal *s, const json_t *json, struct pith_error *err)
+static enum pith_status read_replace(struct pith_normal *s, const json_t *json,
+                                     struct pith_error *err)
 {
     const char *text;
     PITH_TRY(pith_component_text(json, "content", what, &text, &s->text_len, err));
@@ -90,7 +92,8 @@ APPLY(apply_lowercase)
     return PITH_OK;
 }
 
-static enum pith_status read_strip(struct pith_normal *s, const json_t *json, struct pith_error *err)
+static enum pith_status read_strip(struct pith_normal *s, const json_t *json,
+                                   struct pith_error *err)
 {
     PITH_TRY(pith_json_get_bool(json, "strip_left", &s->left, what, err));
     return pith_json_get_bool(json, "strip_right", &s->right, what, err);
@@ -177,8 +180,9 @@ enum pith_status pith_normalizer_read(struct pith_normalizer *n, const json_t *j
     return read_nested(n, json, 0, err);
 }
 
-enum pith_status pith_normalizer_apply(const struct pith_normalizer *n, const char *text, size_t len,
-                                       struct pith_normal_run *run, struct pith_error *err)
+enum pith_status pith_normalizer_apply(const struct pith_normalizer *n, const char *text,
+                                       size_t len, struct pith_normal_run *run,
+                                       struct pith_error *err)
 {
     struct pith_str *out = &run->text[0], *other = &run->text[1];
     pith_str_clear(out);

@@ -1,5 +1,5 @@
-/* tok/normalizer.h: the "normalizer" of a tokenizer.json, as a list of steps that rewrite text. The steps
- * that exist are the rows of tok/normalizers.def. */
+/* tok/normalizer.h: the "normalizer" of a tokenizer.json, as a list of steps that rewrite text. The
+ * steps that exist are the rows of tok/normalizers.def. */
 #ifndef PITH_TOK_NORMALIZER_H
 #define PITH_TOK_NORMALIZER_H
 
@@ -34,13 +34,14 @@ struct pith_normal_run {
 enum pith_status pith_normalizer_read(struct pith_normalizer *n, const json_t *json,
                                       struct pith_error *err);
 /* Rewrites well-formed text; the result is run->text[0]. */
-enum pith_status pith_normalizer_apply(const struct pith_normalizer *n, const char *text, size_t len,
-                                       struct pith_normal_run *run, struct pith_error *err);
+enum pith_status pith_normalizer_apply(const struct pith_normalizer *n, const char *text,
+                                       size_t len, struct pith_normal_run *run,
+                                       struct pith_error *err);
 void pith_normalizer_free(struct pith_normalizer *n);
 void pith_normal_run_free(struct pith_normal_run *run);
 
-/* A row: `read` fills the step from its JSON object (NULL: nothing to read); `apply` appends the rewritten
- * text to out. */
+/* A row: `read` fills the step from its JSON object (NULL: nothing to read); `apply` appends the
+ * rewritten text to out. */
 struct pith_normal_kind {
     const char *name;
     enum pith_status (*read)(struct pith_normal *s, const json_t *json, struct pith_error *err);

@@ -38,8 +38,8 @@ static enum pith_status wrap(struct pith_ids *ids, struct pith_ids *outer, bool 
 }
 
 /* One {"SpecialToken": {"id": name}} of a template. */
-static enum pith_status special_piece(const json_t *piece, const json_t *tokens, struct pith_ids *ids,
-                                      struct pith_error *err)
+static enum pith_status special_piece(const json_t *piece, const json_t *tokens,
+                                      struct pith_ids *ids, struct pith_error *err)
 {
     const char *name = json_string_value(json_object_get(piece, "id"));
     const json_t *list = name ? json_object_get(json_object_get(tokens, name), "ids") : NULL;
@@ -55,7 +55,8 @@ static enum pith_status fill_template(const json_t *json, struct pith_ids *befor
 {
     const json_t *single = json_object_get(json, "single");
     const json_t *tokens = json_object_get(json, "special_tokens");
-    if (!json_is_array(single)) return pith_fail(err, PITH_FORMAT, "%s: no \"single\" template", what);
+    if (!json_is_array(single))
+        return pith_fail(err, PITH_FORMAT, "%s: no \"single\" template", what);
     size_t texts = 0;
     for (size_t i = 0; i < json_array_size(single); i++) {
         const json_t *item = json_array_get(single, i);
@@ -64,31 +65,32 @@ static enum pith_status fill_template(const json_t *json, struct pith_ids *befor
             PITH_TRY(special_piece(special, tokens, texts ? after : before, err));
             continue;
         }
-        const char *id = json_string_value(json_object_get(json_object_get(item, "Sequence"), "id"));
+        const char *id =
+            json_string_value(json_object_get(json_object_get(item, "Sequence"), "id"));
         if (!id || strcmp(id, "A") != 0)
             return pith_fail(err, PITH_FORMAT, "%s: bad piece in the template", what);
         texts++;
     }
     if (texts != 1)
-        return pith_fail(err, PITH_UNSUPPORTED, "%s: a template with the text %zu times is not supported",
-                         what, texts);
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: a template with the text %zu times is not supported", what, texts);
     return PITH_OK;
 }
 
-typedef enum pith_status fill_fn(const json_t *json, struct pith_ids *before, struct pith_ids *after,
-                                 struct pith_error *err);
+typedef enum pith_status fill_fn(const json_t *json, struct pith_ids *before,
+                                 struct pith_ids *after, struct pith_error *err);
 
 /* {"cls": [text, id], "sep": [text, id]}: one id before, one behind. */
-static enum pith_status fill_bert(const json_t *json, struct pith_ids *before, struct pith_ids *after,
-                                  struct pith_error *err)
+static enum pith_status fill_bert(const json_t *json, struct pith_ids *before,
+                                  struct pith_ids *after, struct pith_error *err)
 {
     PITH_TRY(push_json(before, json_array_get(json_object_get(json, "cls"), 1), err));
     return push_json(after, json_array_get(json_object_get(json, "sep"), 1), err);
 }
 
 /* Only moves offsets, which are not kept here. */
-static enum pith_status fill_nothing(const json_t *json, struct pith_ids *before, struct pith_ids *after,
-                                     struct pith_error *err)
+static enum pith_status fill_nothing(const json_t *json, struct pith_ids *before,
+                                     struct pith_ids *after, struct pith_error *err)
 {
     (void)json;
     (void)before;

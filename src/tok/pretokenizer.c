@@ -67,10 +67,8 @@ static bool joins_next(bool before, bool match)
 }
 
 static const struct behavior behaviors[] = {
-    {"Isolated", joins_never, false},
-    {"Removed", joins_never, true},
-    {"Contiguous", joins_equal, false},
-    {"MergedWithPrevious", joins_previous, false},
+    {"Isolated", joins_never, false},      {"Removed", joins_never, true},
+    {"Contiguous", joins_equal, false},    {"MergedWithPrevious", joins_previous, false},
     {"MergedWithNext", joins_next, false},
 };
 
@@ -127,12 +125,12 @@ static enum pith_status split_part(void *ctx, size_t from, size_t to, bool match
     return PITH_OK;
 }
 
-static enum pith_status apply_split(struct pith_pretok_run *run, size_t step, struct pith_piece piece,
-                                    struct pith_error *err)
+static enum pith_status apply_split(struct pith_pretok_run *run, size_t step,
+                                    struct pith_piece piece, struct pith_error *err)
 {
     struct splitting s = {.run = run, .step = step, .piece = piece};
-    PITH_TRY(pith_regex_parts(run->p->step[step].pattern, &run->regex, piece.text, piece.len, split_part,
-                              &s, err));
+    PITH_TRY(pith_regex_parts(run->p->step[step].pattern, &run->regex, piece.text, piece.len,
+                              split_part, &s, err));
     return flush(&s, err);
 }
 
@@ -171,7 +169,8 @@ static enum pith_status apply_metaspace(struct pith_pretok_run *run, size_t step
     const size_t mark_len = strlen(m->mark);
     const bool marked = piece.text[0] == ' ' ||
                         (piece.len >= mark_len && memcmp(piece.text, m->mark, mark_len) == 0);
-    const bool wanted = m->prepend == PREPEND_ALWAYS || (m->prepend == PREPEND_FIRST && piece.first);
+    const bool wanted = m->prepend == PREPEND_ALWAYS ||
+                        (m->prepend == PREPEND_FIRST && piece.first);
     struct pith_str *s = &run->text[step];
     pith_str_clear(s);
     if (wanted && !marked) pith_str_puts(s, m->mark);
@@ -203,7 +202,8 @@ static enum pith_status add_step(struct pith_pretokenizer *p, const struct step_
 }
 
 static enum pith_status add_split(struct pith_pretokenizer *p, const char *pattern,
-                                  const struct behavior *behavior, bool invert, struct pith_error *err)
+                                  const struct behavior *behavior, bool invert,
+                                  struct pith_error *err)
 {
     struct pith_pretok_step *s = NULL;
     PITH_TRY(add_step(p, &split, &s, err));
@@ -316,7 +316,8 @@ static enum pith_status read_delimiter(struct pith_pretokenizer *p, const json_t
 
 static const struct {
     const char *name;
-    enum pith_status (*read)(struct pith_pretokenizer *p, const json_t *json, struct pith_error *err);
+    enum pith_status (*read)(struct pith_pretokenizer *p, const json_t *json,
+                             struct pith_error *err);
 } components[] = {
 #define PITH_PRETOKENIZER(name, read) {name, read},
 #include "tok/pretokenizers.def"
@@ -353,8 +354,8 @@ void pith_pretokenizer_free(struct pith_pretokenizer *p)
     *p = (struct pith_pretokenizer){0};
 }
 
-enum pith_status pith_pretok_run_new(const struct pith_pretokenizer *p, struct pith_pretok_run **out,
-                                     struct pith_error *err)
+enum pith_status pith_pretok_run_new(const struct pith_pretokenizer *p,
+                                     struct pith_pretok_run **out, struct pith_error *err)
 {
     struct pith_pretok_run *run = pith_zalloc(1, sizeof *run);
     if (run) run->text = pith_zalloc(p->count, sizeof *run->text);

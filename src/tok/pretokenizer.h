@@ -1,6 +1,6 @@
-/* tok/pretokenizer.h: the "pre_tokenizer" of a tokenizer.json: text is cut into pieces (words), some of
- * which are rewritten, and the model sees each piece alone. A component becomes one or more of four
- * primitive steps; the components that exist are the rows of tok/pretokenizers.def. */
+/* tok/pretokenizer.h: the "pre_tokenizer" of a tokenizer.json: text is cut into pieces (words),
+ * some of which are rewritten, and the model sees each piece alone. A component becomes one or more
+ * of four primitive steps; the components that exist are the rows of tok/pretokenizers.def. */
 #ifndef PITH_TOK_PRETOKENIZER_H
 #define PITH_TOK_PRETOKENIZER_H
 
@@ -35,8 +35,8 @@ enum pith_status pith_pretokenizer_read(struct pith_pretokenizer *p, const json_
 void pith_pretokenizer_free(struct pith_pretokenizer *p);
 
 /* Scratch of one encoding thread for this pretokenizer, which must outlive it. */
-enum pith_status pith_pretok_run_new(const struct pith_pretokenizer *p, struct pith_pretok_run **out,
-                                     struct pith_error *err);
+enum pith_status pith_pretok_run_new(const struct pith_pretokenizer *p,
+                                     struct pith_pretok_run **out, struct pith_error *err);
 void pith_pretok_run_free(struct pith_pretok_run *run);
 
 /* Cuts one well-formed text. */

@@ -43,8 +43,8 @@ static enum pith_status compile(const char *pattern, size_t len, pcre2_code **ou
     if (context) {
         pcre2_set_newline(context, PCRE2_NEWLINE_LF);
         pcre2_set_max_pattern_length(context, MAX_PATTERN);
-        const uint32_t options =
-            PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_AUTO_CAPTURE;
+        const uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C |
+                                 PCRE2_NO_AUTO_CAPTURE;
         *out = pcre2_compile((PCRE2_SPTR)pattern, len, options, &code, &at, context);
     }
     pcre2_compile_context_free(context);
@@ -137,15 +137,17 @@ void pith_regex_run_free(struct pith_regex_run *run)
     *run = (struct pith_regex_run){0};
 }
 
-/* Next match at or after `at`: 1 found, 0 none, negative a PCRE2 error. The machine stack that JIT code
- * may use is small; when it does not suffice the interpreter, which uses the heap, takes over. */
-static int next_match(const pcre2_code *code, struct pith_regex_run *run, const char *text, size_t len,
-                      size_t at)
+/* Next match at or after `at`: 1 found, 0 none, negative a PCRE2 error. The machine stack that JIT
+ * code may use is small; when it does not suffice the interpreter, which uses the heap, takes over.
+ */
+static int next_match(const pcre2_code *code, struct pith_regex_run *run, const char *text,
+                      size_t len, size_t at)
 {
     const PCRE2_SPTR s = (PCRE2_SPTR)text;
     int rc = pcre2_match(code, s, len, at, PCRE2_NO_UTF_CHECK, run->data, run->match);
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-        rc = pcre2_match(code, s, len, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, run->data, run->match);
+        rc =
+            pcre2_match(code, s, len, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, run->data, run->match);
     if (rc >= 0) return 1;
     return rc == PCRE2_ERROR_NOMATCH ? 0 : rc;
 }
@@ -155,7 +157,8 @@ static enum pith_status match_failed(int rc, struct pith_error *err)
     if (rc == PCRE2_ERROR_NOMEMORY) return pith_fail_nomem(err, "pattern match");
     char why[128] = "";
     pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
-    return pith_fail(err, PITH_LIMIT, "the tokenizer's pattern cannot be applied to this text: %s", why);
+    return pith_fail(err, PITH_LIMIT, "the tokenizer's pattern cannot be applied to this text: %s",
+                     why);
 }
 
 /* Where the literal next occurs at or after `at`, or len. */

@@ -1,5 +1,5 @@
-/* tok/regex.h: the patterns of tokenizer.json. They are written for Oniguruma; PCRE2 runs them after a
- * translation that removes the differences that matter (see regex_dialect.c). */
+/* tok/regex.h: the patterns of tokenizer.json. They are written for Oniguruma; PCRE2 runs them
+ * after a translation that removes the differences that matter (see regex_dialect.c). */
 #ifndef PITH_TOK_REGEX_H
 #define PITH_TOK_REGEX_H
 
@@ -17,8 +17,8 @@ struct pith_regex_run {
     void *match; /* match context with the limits */
 };
 
-/* Compiles a pattern of `len` bytes. PITH_FORMAT when it is not a pattern, PITH_UNSUPPORTED when it uses
- * what cannot be translated. Immutable afterwards: any number of threads may use it. */
+/* Compiles a pattern of `len` bytes. PITH_FORMAT when it is not a pattern, PITH_UNSUPPORTED when it
+ * uses what cannot be translated. Immutable afterwards: any number of threads may use it. */
 enum pith_status pith_regex_new(const char *pattern, size_t len, struct pith_regex **out,
                                 struct pith_error *err);
 /* The same for a literal text. */
@@ -30,17 +30,18 @@ void pith_regex_free(struct pith_regex *re);
 typedef enum pith_status pith_regex_part_fn(void *ctx, size_t from, size_t to, bool match,
                                             struct pith_error *err);
 
-/* Cuts well-formed text into matches and the rest, which together cover it (an empty match gives an empty
- * part). PITH_LIMIT when a pattern takes unreasonably long. */
+/* Cuts well-formed text into matches and the rest, which together cover it (an empty match gives an
+ * empty part). PITH_LIMIT when a pattern takes unreasonably long. */
 enum pith_status pith_regex_parts(const struct pith_regex *re, struct pith_regex_run *run,
                                   const char *text, size_t len, pith_regex_part_fn *fn, void *ctx,
                                   struct pith_error *err);
 void pith_regex_run_free(struct pith_regex_run *run);
 
-/* Writes the PCRE2 spelling of an Oniguruma pattern. With `newer`, properties also cover the characters
- * that Unicode 15 and 16 added. *has_property tells whether that made a difference. */
-enum pith_status pith_regex_translate(const char *pattern, size_t len, bool newer, bool *has_property,
-                                      struct pith_str *out, struct pith_error *err);
+/* Writes the PCRE2 spelling of an Oniguruma pattern. With `newer`, properties also cover the
+ * characters that Unicode 15 and 16 added. *has_property tells whether that made a difference. */
+enum pith_status pith_regex_translate(const char *pattern, size_t len, bool newer,
+                                      bool *has_property, struct pith_str *out,
+                                      struct pith_error *err);
 
 /* True when some character of the text is of those that Unicode 15 and 16 added or changed. */
 bool pith_unicode_has_newer(const char *text, size_t len);

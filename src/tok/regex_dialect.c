@@ -1,6 +1,6 @@
 /* From Oniguruma's Ruby-like syntax to PCRE2's. What differs and matters:
- *   \s, \w, \h   have other members (PCRE2's \s holds U+180E, its \w lacks marks; \h is a hex digit there)
- *   {1,3}+       repeats the interval there, and is possessive in PCRE2
+ *   \s, \w, \h   have other members (PCRE2's \s holds U+180E, its \w lacks marks; \h is a hex digit
+ * there) {1,3}+       repeats the interval there, and is possessive in PCRE2
  *   (?m:...)     lets '.' match a newline there; that is (?s:...) in PCRE2
  *   \uHHHH       is a code point there
  *   [a[bc]&&d]   set operations; refused
@@ -13,12 +13,15 @@
 #include <ctype.h>
 #include <string.h>
 
-#define SPACES "\\t-\\r\\x20\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
-#define NOT_SPACES                                                                              \
-    "\\x00-\\x08\\x0E-\\x1F\\x21-\\x{84}\\x{86}-\\x{9F}\\x{A1}-\\x{167F}\\x{1681}-\\x{1FFF}"    \
-    "\\x{200B}-\\x{2027}\\x{202A}-\\x{202E}\\x{2030}-\\x{205E}\\x{2060}-\\x{2FFF}\\x{3001}-\\x{10FFFF}"
-#define WORDS                                                                            \
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}\\x{24B6}-\\x{24E9}" \
+#define SPACES                                                                                     \
+    "\\t-\\r\\x20\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}"   \
+    "\\x{3000}"
+#define NOT_SPACES                                                                                 \
+    "\\x00-\\x08\\x0E-\\x1F\\x21-\\x{84}\\x{86}-\\x{9F}\\x{A1}-\\x{167F}\\x{1681}-\\x{1FFF}"       \
+    "\\x{200B}-\\x{2027}\\x{202A}-\\x{202E}\\x{2030}-\\x{205E}\\x{2060}-\\x{2FFF}\\x{3001}-\\x{"   \
+    "10FFFF}"
+#define WORDS                                                                                      \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}\\x{24B6}-\\x{24E9}"     \
     "\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}"
 
 #define MAX_DEPTH 200
@@ -138,7 +141,8 @@ static enum pith_status escape(struct translator *t, bool in_class)
     case 'w':
     case 'W':
         if (in_class && c == 'W')
-            return pith_fail(t->err, PITH_UNSUPPORTED, "pattern: \\W inside [...] is not supported");
+            return pith_fail(t->err, PITH_UNSUPPORTED,
+                             "pattern: \\W inside [...] is not supported");
         pith_str_puts(t->out, open);
         put_words(t);
         pith_str_puts(t->out, close);
@@ -146,7 +150,8 @@ static enum pith_status escape(struct translator *t, bool in_class)
     case 'h':
     case 'H':
         if (in_class && c == 'H')
-            return pith_fail(t->err, PITH_UNSUPPORTED, "pattern: \\H inside [...] is not supported");
+            return pith_fail(t->err, PITH_UNSUPPORTED,
+                             "pattern: \\H inside [...] is not supported");
         pith_str_printf(t->out, "%s0-9a-fA-F%s", open, close);
         return PITH_OK;
     case 'd':
@@ -154,7 +159,10 @@ static enum pith_status escape(struct translator *t, bool in_class)
         put_newer(t, "Nd", 2);
         pith_str_puts(t->out, close);
         return PITH_OK;
-    default: pith_str_putc(t->out, '\\'); pith_str_putc(t->out, c); return PITH_OK;
+    default:
+        pith_str_putc(t->out, '\\');
+        pith_str_putc(t->out, c);
+        return PITH_OK;
     }
 }
 
@@ -188,7 +196,8 @@ static enum pith_status char_class(struct translator *t)
 static enum pith_status open_group(struct translator *t)
 {
     if (t->depth == MAX_DEPTH)
-        return pith_fail(t->err, PITH_UNSUPPORTED, "pattern: more than %d nested groups", MAX_DEPTH);
+        return pith_fail(t->err, PITH_UNSUPPORTED, "pattern: more than %d nested groups",
+                         MAX_DEPTH);
     t->group[t->depth++] = t->out->len;
     pith_str_putc(t->out, '(');
     if (t->p == t->end || *t->p != '?') return PITH_OK;
@@ -225,12 +234,8 @@ static enum pith_status one_item(struct translator *t)
     const size_t at = t->out->len;
     const char c = *t->p++;
     switch (c) {
-    case '\\':
-        t->atom = at;
-        return escape(t, false);
-    case '[':
-        t->atom = at;
-        return char_class(t);
+    case '\\': t->atom = at; return escape(t, false);
+    case '[': t->atom = at; return char_class(t);
     case '(': return open_group(t);
     case ')':
         if (t->depth == 0) return pith_fail(t->err, PITH_FORMAT, "pattern: ) without (");
@@ -253,10 +258,12 @@ static enum pith_status one_item(struct translator *t)
     return PITH_OK;
 }
 
-enum pith_status pith_regex_translate(const char *pattern, size_t len, bool newer, bool *has_property,
-                                      struct pith_str *out, struct pith_error *err)
+enum pith_status pith_regex_translate(const char *pattern, size_t len, bool newer,
+                                      bool *has_property, struct pith_str *out,
+                                      struct pith_error *err)
 {
-    struct translator t = {.p = pattern, .end = pattern + len, .out = out, .newer = newer, .err = err};
+    struct translator t = {
+        .p = pattern, .end = pattern + len, .out = out, .newer = newer, .err = err};
     while (t.p < t.end) PITH_TRY(one_item(&t));
     *has_property = t.has_property;
     return out->failed ? pith_fail_nomem(err, "pattern") : PITH_OK;

@@ -9,7 +9,8 @@
 #define MAX_CONFIG ((size_t)64 << 20)
 
 /* A JSON file of the folder; *out stays NULL when there is none. */
-static enum pith_status load(const char *dir, const char *name, json_t **out, struct pith_error *err)
+static enum pith_status load(const char *dir, const char *name, json_t **out,
+                             struct pith_error *err)
 {
     char *path = pith_path_join(dir, name);
     if (!path) return pith_fail_nomem(err, "path");
@@ -24,7 +25,8 @@ static int32_t token_of(const struct pith_tokenizer *t, const json_t *config, co
 {
     const json_t *v = json_object_get(config, key);
     if (json_is_object(v)) v = json_object_get(v, "content");
-    return json_is_string(v) ? t->kind->find(t->model, json_string_value(v), json_string_length(v)) : -1;
+    return json_is_string(v) ? t->kind->find(t->model, json_string_value(v), json_string_length(v))
+                             : -1;
 }
 
 /* "eos_token_id": 2 or [2, 3]: the first, if it is in the vocabulary. */
@@ -37,15 +39,17 @@ static int32_t id_of(const struct pith_tokenizer *t, const json_t *config, const
     return id >= 0 && (uint64_t)id < t->kind->vocab(t->model) ? (int32_t)id : -1;
 }
 
-/* A SentencePiece model does not say what surrounds a text: Llama's tokenizers put BOS in front unless
- * told otherwise. */
-static enum pith_status surround(struct pith_tokenizer *t, const json_t *config, struct pith_error *err)
+/* A SentencePiece model does not say what surrounds a text: Llama's tokenizers put BOS in front
+ * unless told otherwise. */
+static enum pith_status surround(struct pith_tokenizer *t, const json_t *config,
+                                 struct pith_error *err)
 {
     bool bos = true, eos = false;
     PITH_TRY(pith_json_get_bool(config, "add_bos_token", &bos, "tokenizer_config.json", err));
     PITH_TRY(pith_json_get_bool(config, "add_eos_token", &eos, "tokenizer_config.json", err));
     t->before.count = t->after.count = 0;
-    if (bos && t->bos >= 0 && !pith_ids_push(&t->before, t->bos)) return pith_fail_nomem(err, "ids");
+    if (bos && t->bos >= 0 && !pith_ids_push(&t->before, t->bos))
+        return pith_fail_nomem(err, "ids");
     if (eos && t->eos >= 0 && !pith_ids_push(&t->after, t->eos)) return pith_fail_nomem(err, "ids");
     return PITH_OK;
 }
@@ -64,7 +68,8 @@ static enum pith_status from_tokenizer_config(struct pith_tokenizer *t, const ch
     return s;
 }
 
-enum pith_status pith_special_read(struct pith_tokenizer *t, const char *dir, struct pith_error *err)
+enum pith_status pith_special_read(struct pith_tokenizer *t, const char *dir,
+                                   struct pith_error *err)
 {
     static const char *const files[] = {"generation_config.json", "config.json"};
     PITH_TRY(from_tokenizer_config(t, dir, err));

@@ -5,9 +5,10 @@
 #include "tok/kind.h"
 
 /* Completes t->bos, t->eos and, for a tokenizer.model, t->before and t->after. Sources in order:
- * tokenizer_config.json (bos_token, eos_token, add_bos_token, add_eos_token), then what the tokenizer file
- * said, then generation_config.json and config.json (bos_token_id, eos_token_id). All are optional; a
- * broken one is an error. */
-enum pith_status pith_special_read(struct pith_tokenizer *t, const char *dir, struct pith_error *err);
+ * tokenizer_config.json (bos_token, eos_token, add_bos_token, add_eos_token), then what the
+ * tokenizer file said, then generation_config.json and config.json (bos_token_id, eos_token_id).
+ * All are optional; a broken one is an error. */
+enum pith_status pith_special_read(struct pith_tokenizer *t, const char *dir,
+                                   struct pith_error *err);
 
 #endif

@@ -102,8 +102,8 @@ static enum pith_status read_trainer(struct pith_spm_model *m, struct reader r, 
                                      struct pith_error *err)
 {
     const struct scalar known[] = {
-        {3, &t->model_type, NULL},    {24, NULL, &m->space_at_end}, {35, NULL, &m->byte_fallback},
-        {40, &t->unk, NULL},          {41, &t->bos, NULL},          {42, &t->eos, NULL},
+        {3, &t->model_type, NULL}, {24, NULL, &m->space_at_end}, {35, NULL, &m->byte_fallback},
+        {40, &t->unk, NULL},       {41, &t->bos, NULL},          {42, &t->eos, NULL},
     };
     struct field f;
     while (r.p < r.end) {
@@ -118,7 +118,8 @@ static enum pith_status read_trainer(struct pith_spm_model *m, struct reader r, 
 }
 
 /* <size of the double array in bytes> <double array> <texts, each NUL-terminated> */
-static enum pith_status read_charsmap(struct pith_spm_model *m, struct reader r, struct pith_error *err)
+static enum pith_status read_charsmap(struct pith_spm_model *m, struct reader r,
+                                      struct pith_error *err)
 {
     uint64_t size;
     if (left_in(&r) == 0) return PITH_OK;
@@ -175,14 +176,17 @@ static enum pith_status check_piece(const struct reader *text, int64_t type, flo
 {
     if (left_in(text) == 0) return pith_fail(err, PITH_FORMAT, "piece %zu is empty", id);
     if (type < PITH_SPM_NORMAL || type > PITH_SPM_BYTE)
-        return pith_fail(err, PITH_FORMAT, "piece %zu has the unknown type %lld", id, (long long)type);
-    if (isnan(score)) return pith_fail(err, PITH_FORMAT, "the score of piece %zu is not a number", id);
+        return pith_fail(err, PITH_FORMAT, "piece %zu has the unknown type %lld", id,
+                         (long long)type);
+    if (isnan(score))
+        return pith_fail(err, PITH_FORMAT, "the score of piece %zu is not a number", id);
     if (!pith_utf8_valid((const char *)text->p, left_in(text)))
         return pith_fail(err, PITH_FORMAT, "piece %zu is not UTF-8", id);
     return PITH_OK;
 }
 
-static enum pith_status read_piece(struct pith_spm_model *m, struct reader r, struct pith_error *err)
+static enum pith_status read_piece(struct pith_spm_model *m, struct reader r,
+                                   struct pith_error *err)
 {
     struct reader text = {0};
     int64_t type = PITH_SPM_NORMAL;
@@ -222,15 +226,18 @@ static int32_t control_id(const struct pith_spm_model *m, int64_t id)
     return good ? (int32_t)id : -1;
 }
 
-static enum pith_status finish(struct pith_spm_model *m, const struct trainer *t, struct pith_error *err)
+static enum pith_status finish(struct pith_spm_model *m, const struct trainer *t,
+                               struct pith_error *err)
 {
     static const char *const types[] = {"", "unigram", "BPE", "word", "char"};
     if (t->model_type != 2) {
         const bool named = t->model_type > 0 && t->model_type < (int64_t)PITH_COUNT(types);
-        return pith_fail(err, PITH_UNSUPPORTED, "SentencePiece %s models are not supported, only BPE",
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "SentencePiece %s models are not supported, only BPE",
                          named ? types[t->model_type] : "unknown");
     }
-    if (m->vocab.count == 0) return pith_fail(err, PITH_FORMAT, "the SentencePiece model has no pieces");
+    if (m->vocab.count == 0)
+        return pith_fail(err, PITH_FORMAT, "the SentencePiece model has no pieces");
     if (m->unk < 0) return pith_fail(err, PITH_FORMAT, "no piece is the unknown one");
     for (unsigned i = 0; i < 256; i++) {
         char name[8];

@@ -1,4 +1,5 @@
-/* tok/spm_model.h: reads a SentencePiece model file (a protocol buffer, sentencepiece_model.proto). */
+/* tok/spm_model.h: reads a SentencePiece model file (a protocol buffer, sentencepiece_model.proto).
+ */
 #ifndef PITH_TOK_SPM_MODEL_H
 #define PITH_TOK_SPM_MODEL_H
 
@@ -25,14 +26,15 @@ struct pith_spm_model {
     struct pith_vocab vocab; /* the id of a piece is its position in the file */
     uint8_t *type;
     float *score;
-    size_t cap; /* of type and score */
+    size_t cap;            /* of type and score */
     struct pith_trie user; /* user-defined pieces */
     int32_t unk, bos, eos; /* -1: none */
     int32_t byte[256];     /* with byte_fallback */
     bool byte_fallback, has_unused;
     bool dummy_prefix, space_at_end, collapse_spaces, escape_spaces;
     char *unk_surface;
-    /* The normalization rules: a double array of `units` (Darts) and the texts that its values point to. */
+    /* The normalization rules: a double array of `units` (Darts) and the texts that its values
+     * point to. */
     uint32_t *trie;
     size_t units;
     char *texts;

@@ -1,5 +1,5 @@
-/* tokenizer.json: the chain added tokens, normalizer, added tokens, pretokenizer, BPE of Hugging Face
- * tokenizers. */
+/* tokenizer.json: the chain added tokens, normalizer, added tokens, pretokenizer, BPE of Hugging
+ * Face tokenizers. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "tok/added.h"
@@ -99,12 +99,12 @@ static enum pith_status raw_part(void *ctx, size_t from, size_t to,
     if (token) return push_token(e, token->id, err);
     e->first = from == 0;
     PITH_TRY(pith_normalizer_apply(&e->m->normalizer, e->text + from, to - from, &e->normal, err));
-    return pith_added_split(&e->m->added, true, pith_str_text(&e->normal.text[0]), e->normal.text[0].len,
-                            normal_part, e, err);
+    return pith_added_split(&e->m->added, true, pith_str_text(&e->normal.text[0]),
+                            e->normal.text[0].len, normal_part, e, err);
 }
 
-static enum pith_status encode(const void *model, const char *text, size_t size, struct pith_ids *out,
-                               struct pith_error *err)
+static enum pith_status encode(const void *model, const char *text, size_t size,
+                               struct pith_ids *out, struct pith_error *err)
 {
     struct encoding e = {.m = model, .out = out, .text = text};
     PITH_TRY(pith_pretok_run_new(&e.m->pretokenizer, &e.pretok, err));

@@ -1,5 +1,5 @@
-/* tokenizer.model: SentencePiece BPE. Text is normalized (spaces become U+2581), cut into characters, and
- * neighbours are joined to pieces of the vocabulary, the best score first. */
+/* tokenizer.model: SentencePiece BPE. Text is normalized (spaces become U+2581), cut into
+ * characters, and neighbours are joined to pieces of the vocabulary, the best score first. */
 #include "base/mem.h"
 #include "tok/kind.h"
 #include "tok/merge.h"
@@ -20,7 +20,8 @@ static void free_model(void *model)
     pith_free(model);
 }
 
-/* The tokenizer of Llama 3 has this file name too but is a list of base64 texts with their ranks. */
+/* The tokenizer of Llama 3 has this file name too but is a list of base64 texts with their ranks.
+ */
 static bool is_tiktoken(const char *data, size_t size)
 {
     size_t i = 0;
@@ -57,9 +58,11 @@ static enum pith_status read_model(struct pith_tokenizer *t, const char *data, s
 
 /* ---- normalization ---- */
 
-/* Longest rule of the double array that the text starts with: its length, and the text it becomes. Units
- * are as in Darts-clone: bits 0-7 and 31 label, bit 8 has a value, bits 9-30 offset of the children. */
-static size_t rule_for(const struct pith_spm_model *m, const char *text, size_t len, const char **to)
+/* Longest rule of the double array that the text starts with: its length, and the text it becomes.
+ * Units are as in Darts-clone: bits 0-7 and 31 label, bit 8 has a value, bits 9-30 offset of the
+ * children. */
+static size_t rule_for(const struct pith_spm_model *m, const char *text, size_t len,
+                       const char **to)
 {
     size_t best = 0, at = 0;
     if (m->units == 0) return 0;
@@ -99,7 +102,8 @@ static size_t normalize_prefix(const struct pith_spm_model *m, const char *text,
     return n;
 }
 
-static void put_normal(const struct pith_spm_model *m, const char *text, size_t len, struct pith_str *out)
+static void put_normal(const struct pith_spm_model *m, const char *text, size_t len,
+                       struct pith_str *out)
 {
     for (size_t i = 0; i < len; i++) {
         if (text[i] == ' ' && m->escape_spaces) pith_str_puts(out, SPACE_MARK);
@@ -107,7 +111,8 @@ static void put_normal(const struct pith_spm_model *m, const char *text, size_t 
     }
 }
 
-static void normalize(const struct pith_spm_model *m, const char *text, size_t len, struct pith_str *out)
+static void normalize(const struct pith_spm_model *m, const char *text, size_t len,
+                      struct pith_str *out)
 {
     const char *to;
     size_t to_len, at = 0;
@@ -143,7 +148,8 @@ struct encoding {
     const struct pith_spm_model *m;
     struct pith_str text; /* normalized */
     struct pith_word word;
-    uint32_t *unused_left; /* for each unused piece: bytes of its left part when it was last formed */
+    uint32_t
+        *unused_left; /* for each unused piece: bytes of its left part when it was last formed */
     struct pith_ids *out;
     bool after_unknown;
 };
@@ -186,7 +192,8 @@ static bool first_symbols(struct encoding *e)
     return true;
 }
 
-/* The id of a piece that is final; unknown ones become bytes, or one unknown token for a run of them. */
+/* The id of a piece that is final; unknown ones become bytes, or one unknown token for a run of
+ * them. */
 static bool emit(struct encoding *e, int32_t id, size_t at, size_t len)
 {
     const struct pith_spm_model *m = e->m;
@@ -202,8 +209,8 @@ static bool emit(struct encoding *e, int32_t id, size_t at, size_t len)
     return ok;
 }
 
-/* Takes unused pieces apart again, the way they were put together. `todo` is a stack of what is right of
- * the current part. */
+/* Takes unused pieces apart again, the way they were put together. `todo` is a stack of what is
+ * right of the current part. */
 static bool emit_parts(struct encoding *e, struct pith_word *todo, size_t at, size_t len)
 {
     pith_word_clear(todo);
@@ -235,8 +242,8 @@ static bool encode_normalized(struct encoding *e)
     return ok;
 }
 
-static enum pith_status encode(const void *model, const char *text, size_t size, struct pith_ids *out,
-                               struct pith_error *err)
+static enum pith_status encode(const void *model, const char *text, size_t size,
+                               struct pith_ids *out, struct pith_error *err)
 {
     struct encoding e = {.m = model, .out = out};
     bool ok = true;

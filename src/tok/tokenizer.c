@@ -58,14 +58,14 @@ static enum pith_status from_memory(const struct pith_tok_kind *kind, const char
     return PITH_OK;
 }
 
-enum pith_status pith_tokenizer_from_json(const char *text, size_t size, struct pith_tokenizer **out,
-                                          struct pith_error *err)
+enum pith_status pith_tokenizer_from_json(const char *text, size_t size,
+                                          struct pith_tokenizer **out, struct pith_error *err)
 {
     return from_memory(&pith_tok_json, text, size, out, err);
 }
 
-enum pith_status pith_tokenizer_from_spm(const uint8_t *data, size_t size, struct pith_tokenizer **out,
-                                         struct pith_error *err)
+enum pith_status pith_tokenizer_from_spm(const uint8_t *data, size_t size,
+                                         struct pith_tokenizer **out, struct pith_error *err)
 {
     return from_memory(&pith_tok_spm, (const char *)data, size, out, err);
 }
@@ -155,11 +155,13 @@ static enum pith_status encode_valid(const struct pith_tokenizer *t, const char 
     return special ? append_ids(out, &t->after, err) : PITH_OK;
 }
 
-enum pith_status pith_tokenizer_encode(const struct pith_tokenizer *t, const char *text, size_t size,
-                                       bool special, struct pith_ids *out, struct pith_error *err)
+enum pith_status pith_tokenizer_encode(const struct pith_tokenizer *t, const char *text,
+                                       size_t size, bool special, struct pith_ids *out,
+                                       struct pith_error *err)
 {
     if (size > MAX_TEXT)
-        return pith_fail(err, PITH_LIMIT, "a text of %zu bytes is too long to encode at once", size);
+        return pith_fail(err, PITH_LIMIT, "a text of %zu bytes is too long to encode at once",
+                         size);
     const size_t before = out->count;
     enum pith_status s;
     if (pith_utf8_valid(text, size)) {
@@ -183,13 +185,15 @@ static enum pith_status push_id(const struct pith_tokenizer *t, struct pith_deco
     return text ? pith_decoding_push(g, text, len, out, err) : PITH_OK;
 }
 
-enum pith_status pith_tokenizer_decode(const struct pith_tokenizer *t, const int32_t *ids, size_t count,
-                                       bool skip_special, struct pith_str *out, struct pith_error *err)
+enum pith_status pith_tokenizer_decode(const struct pith_tokenizer *t, const int32_t *ids,
+                                       size_t count, bool skip_special, struct pith_str *out,
+                                       struct pith_error *err)
 {
     struct pith_decoding *g;
-    PITH_TRY(pith_decoding_new(&t->decoder, &g, err));
+    PITH_TRY(pith_decoding_new(&t->decoder, false, &g, err));
     enum pith_status s = PITH_OK;
-    for (size_t i = 0; s == PITH_OK && i < count; i++) s = push_id(t, g, ids[i], skip_special, out, err);
+    for (size_t i = 0; s == PITH_OK && i < count; i++)
+        s = push_id(t, g, ids[i], skip_special, out, err);
     if (s == PITH_OK) s = pith_decoding_end(g, out, err);
     pith_decoding_free(g);
     return s == PITH_OK && out->failed ? pith_fail_nomem(err, "decoded text") : s;
@@ -198,7 +202,7 @@ enum pith_status pith_tokenizer_decode(const struct pith_tokenizer *t, const int
 enum pith_status pith_stream_push(const struct pith_tokenizer *t, struct pith_stream *s, int32_t id,
                                   struct pith_str *out, struct pith_error *err)
 {
-    if (!s->decoding) PITH_TRY(pith_decoding_new(&t->decoder, &s->decoding, err));
+    if (!s->decoding) PITH_TRY(pith_decoding_new(&t->decoder, s->started, &s->decoding, err));
     return push_id(t, s->decoding, id, true, out, err);
 }
 

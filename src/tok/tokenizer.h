@@ -1,6 +1,7 @@
-/* tok/tokenizer.h: text to ids and back, as the model's own tokenizer files say. Reads tokenizer.json
- * (byte-level BPE; BPE with byte fallback and Metaspace) or, failing that, tokenizer.model (SentencePiece
- * BPE). Results equal those of Hugging Face tokenizers and of SentencePiece. */
+/* tok/tokenizer.h: text to ids and back, as the model's own tokenizer files say. Reads
+ * tokenizer.json (byte-level BPE; BPE with byte fallback and Metaspace) or, failing that,
+ * tokenizer.model (SentencePiece BPE). Results equal those of Hugging Face tokenizers and of
+ * SentencePiece. */
 #ifndef PITH_TOK_TOKENIZER_H
 #define PITH_TOK_TOKENIZER_H
 
@@ -21,15 +22,16 @@ struct pith_ids {
 };
 void pith_ids_free(struct pith_ids *ids);
 
-/* Opens the tokenizer of a checkpoint folder. Special token ids (bos, eos) come from tokenizer_config.json
- * and config.json / generation_config.json when the tokenizer file does not say. */
+/* Opens the tokenizer of a checkpoint folder. Special token ids (bos, eos) come from
+ * tokenizer_config.json and config.json / generation_config.json when the tokenizer file does not
+ * say. */
 enum pith_status pith_tokenizer_open(const char *dir, struct pith_tokenizer **out,
                                      struct pith_error *err);
 /* From memory, for tests and fuzzing: a tokenizer.json / a SentencePiece model. */
-enum pith_status pith_tokenizer_from_json(const char *text, size_t size, struct pith_tokenizer **out,
-                                          struct pith_error *err);
-enum pith_status pith_tokenizer_from_spm(const uint8_t *data, size_t size, struct pith_tokenizer **out,
-                                         struct pith_error *err);
+enum pith_status pith_tokenizer_from_json(const char *text, size_t size,
+                                          struct pith_tokenizer **out, struct pith_error *err);
+enum pith_status pith_tokenizer_from_spm(const uint8_t *data, size_t size,
+                                         struct pith_tokenizer **out, struct pith_error *err);
 void pith_tokenizer_close(struct pith_tokenizer *t);
 
 size_t pith_tokenizer_vocab(const struct pith_tokenizer *t); /* largest id + 1 */
@@ -42,19 +44,23 @@ int32_t pith_tokenizer_find(const struct pith_tokenizer *t, const char *token);
 
 /* Appends the ids of text (any bytes; invalid UTF-8 is replaced by U+FFFD as the reference does).
  * `special`: apply the post-processor (BOS, EOS), as add_special_tokens=True does. Thread-safe. */
-enum pith_status pith_tokenizer_encode(const struct pith_tokenizer *t, const char *text, size_t size,
-                                       bool special, struct pith_ids *out, struct pith_error *err);
+enum pith_status pith_tokenizer_encode(const struct pith_tokenizer *t, const char *text,
+                                       size_t size, bool special, struct pith_ids *out,
+                                       struct pith_error *err);
 
 /* Appends the text of ids. `skip_special` leaves special tokens out. Ids outside the vocabulary are
  * skipped. */
-enum pith_status pith_tokenizer_decode(const struct pith_tokenizer *t, const int32_t *ids, size_t count,
-                                       bool skip_special, struct pith_str *out, struct pith_error *err);
+enum pith_status pith_tokenizer_decode(const struct pith_tokenizer *t, const int32_t *ids,
+                                       size_t count, bool skip_special, struct pith_str *out,
+                                       struct pith_error *err);
 
-/* Streaming: appends to out what is certain after one more id (whole characters only; what may still
- * change waits in s). Start with {0}; special tokens are left out. pith_stream_end() appends what is still
- * waiting and frees s: it must be called, also after a failure. The concatenation equals
- * pith_tokenizer_decode(..., true, ...). */
+/* Streaming: appends to out what is certain after one more id (whole characters only; what may
+ * still change waits in s). Start with {0}; special tokens are left out. pith_stream_end() appends
+ * what is still waiting and frees s: it must be called, also after a failure. The concatenation
+ * equals pith_tokenizer_decode(..., true, ...). */
 struct pith_stream {
+    bool started; /* set it before the first id when the ids continue a text: then the space that
+                     some decoders drop at the start of a text stays */
     struct pith_decoding *decoding; /* owned; NULL before the first id */
 };
 enum pith_status pith_stream_push(const struct pith_tokenizer *t, struct pith_stream *s, int32_t id,

@@ -1,6 +1,6 @@
-/* tok/utf8.h: UTF-8 as the tokenizers see it: strict (no surrogates, no overlong forms, nothing above
- * U+10FFFF), broken input replaced by U+FFFD once per maximal subpart (Unicode 15, section 3.9), as
- * Python's errors="replace" and Rust's from_utf8_lossy do. */
+/* tok/utf8.h: UTF-8 as the tokenizers see it: strict (no surrogates, no overlong forms, nothing
+ * above U+10FFFF), broken input replaced by U+FFFD once per maximal subpart (Unicode 15,
+ * section 3.9), as Python's errors="replace" and Rust's from_utf8_lossy do. */
 #ifndef PITH_TOK_UTF8_H
 #define PITH_TOK_UTF8_H
 
@@ -18,7 +18,8 @@ enum pith_utf8 {
     PITH_UTF8_PARTIAL  /* the text ends inside a character that could still become valid */
 };
 
-/* Looks at the start of s[0..n), n > 0; *len is the number of bytes that the answer covers (>= 1). */
+/* Looks at the start of s[0..n), n > 0; *len is the number of bytes that the answer covers (>= 1).
+ */
 enum pith_utf8 pith_utf8_step(const char *s, size_t n, size_t *len);
 
 /* True when all of s is well-formed. */

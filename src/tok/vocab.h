@@ -1,4 +1,5 @@
-/* tok/vocab.h: token texts and their ids, both ways. Texts are bytes with a length (NUL is allowed). */
+/* tok/vocab.h: token texts and their ids, both ways. Texts are bytes with a length (NUL is
+ * allowed). */
 #ifndef PITH_TOK_VOCAB_H
 #define PITH_TOK_VOCAB_H
 
@@ -9,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Ids beyond this are refused: a hostile file must not make tables larger than itself times a constant. */
+/* Ids beyond this are refused: a hostile file must not make tables larger than itself times a
+ * constant. */
 #define PITH_VOCAB_ID_MAX 0xffffff
 
 struct pith_vocab_entry {
@@ -22,16 +24,16 @@ struct pith_vocab {
     struct pith_str bytes;
     struct pith_vocab_entry *entry;
     size_t count, cap;
-    uint32_t *slot; /* hash table of entry index + 1 */
-    size_t slots;   /* a power of two, or 0 */
+    uint32_t *slot;  /* hash table of entry index + 1 */
+    size_t slots;    /* a power of two, or 0 */
     uint32_t *by_id; /* entry index + 1, 0 where no token has the id */
-    size_t ids;     /* largest id + 1 */
+    size_t ids;      /* largest id + 1 */
     size_t ids_cap;
     size_t longest; /* bytes of the longest text */
 };
 
-/* Adds a text, which must not be there yet (PITH_FORMAT), under an id in 0..PITH_VOCAB_ID_MAX. When two
- * texts share an id, both are found and the later one is the id's text. */
+/* Adds a text, which must not be there yet (PITH_FORMAT), under an id in 0..PITH_VOCAB_ID_MAX. When
+ * two texts share an id, both are found and the later one is the id's text. */
 enum pith_status pith_vocab_add(struct pith_vocab *v, const char *text, size_t len, int64_t id,
                                 struct pith_error *err);
 /* The id of a text, -1 when there is none. */
