@@ -22,8 +22,8 @@ void pith_role_dims(const struct pith_shape *s, enum pith_role role, uint32_t *r
 {
     const uint32_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     const uint32_t dims[PITH_ROLE_COUNT][2] = {
-        [PITH_ROLE_Q] = {q, s->hidden},      [PITH_ROLE_K] = {kv, s->hidden},
-        [PITH_ROLE_V] = {kv, s->hidden},     [PITH_ROLE_O] = {s->hidden, q},
+        [PITH_ROLE_Q] = {q, s->hidden},         [PITH_ROLE_K] = {kv, s->hidden},
+        [PITH_ROLE_V] = {kv, s->hidden},        [PITH_ROLE_O] = {s->hidden, q},
         [PITH_ROLE_GATE] = {s->ffn, s->hidden}, [PITH_ROLE_UP] = {s->ffn, s->hidden},
         [PITH_ROLE_DOWN] = {s->hidden, s->ffn},
     };
@@ -46,8 +46,10 @@ uint32_t pith_norm_length(const struct pith_shape *s, enum pith_norm norm)
 uint32_t pith_site_dim(const struct pith_shape *s, enum pith_site site)
 {
     static const enum pith_role reader[PITH_SITE_COUNT] = {
-        [PITH_SITE_QKV] = PITH_ROLE_Q, [PITH_SITE_O] = PITH_ROLE_O,
-        [PITH_SITE_GATE_UP] = PITH_ROLE_GATE, [PITH_SITE_DOWN] = PITH_ROLE_DOWN,
+        [PITH_SITE_QKV] = PITH_ROLE_Q,
+        [PITH_SITE_O] = PITH_ROLE_O,
+        [PITH_SITE_GATE_UP] = PITH_ROLE_GATE,
+        [PITH_SITE_DOWN] = PITH_ROLE_DOWN,
     };
     uint32_t out, in;
     pith_role_dims(s, reader[site], &out, &in);

@@ -7,8 +7,13 @@
 #include "model/shape.h"
 
 enum pith_role {
-    PITH_ROLE_Q, PITH_ROLE_K, PITH_ROLE_V, PITH_ROLE_O,
-    PITH_ROLE_GATE, PITH_ROLE_UP, PITH_ROLE_DOWN,
+    PITH_ROLE_Q,
+    PITH_ROLE_K,
+    PITH_ROLE_V,
+    PITH_ROLE_O,
+    PITH_ROLE_GATE,
+    PITH_ROLE_UP,
+    PITH_ROLE_DOWN,
     PITH_ROLE_COUNT
 };
 
@@ -21,21 +26,21 @@ enum pith_site { PITH_SITE_QKV, PITH_SITE_O, PITH_SITE_GATE_UP, PITH_SITE_DOWN, 
 enum pith_fold { PITH_FOLD_NORM_INPUT, PITH_FOLD_ROWS_V, PITH_FOLD_NORM_POST, PITH_FOLD_ROWS_UP };
 
 struct pith_site_info {
-    const char *name;            /* "qkv" */
+    const char *name; /* "qkv" */
     enum pith_role roles[3];
     unsigned count;
     enum pith_fold fold;
-    bool inspect_module;         /* AWQ judges the enclosing module, not the linears */
+    bool inspect_module; /* AWQ judges the enclosing module, not the linears */
 };
 
 struct pith_arch {
-    const char *name;            /* "LlamaForCausalLM" */
-    const char *model_type;      /* "llama" */
+    const char *name;       /* "LlamaForCausalLM" */
+    const char *model_type; /* "llama" */
     const char *summary;
     enum pith_status (*read)(const json_t *config, const char *where, struct pith_shape *shape,
                              struct pith_error *err);
-    const char *const *linear_names; /* [PITH_ROLE_COUNT]: "self_attn.q_proj" */
-    const char *const *norm_names;   /* [PITH_NORM_COUNT]: "input_layernorm" */
+    const char *const *linear_names;    /* [PITH_ROLE_COUNT]: "self_attn.q_proj" */
+    const char *const *norm_names;      /* [PITH_NORM_COUNT]: "input_layernorm" */
     const struct pith_site_info *sites; /* [PITH_SITE_COUNT] */
 };
 

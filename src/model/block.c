@@ -30,8 +30,8 @@ static enum pith_status load_dense(const struct pith_model *m, const char *modul
     PITH_TRY(pith_checkpoint_get(m->checkpoint, name, 2, shape, &t, err));
     if (t->dtype != PITH_F32 && t->dtype != PITH_F16 && t->dtype != PITH_BF16)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s: tensor \"%s\" is %s; F32, F16 and BF16 are supported", m->checkpoint->dir,
-                         name, pith_dtype_name(t->dtype));
+                         "%s: tensor \"%s\" is %s; F32, F16 and BF16 are supported",
+                         m->checkpoint->dir, name, pith_dtype_name(t->dtype));
     out->w.dtype = t->dtype;
     out->w.dense = t->data;
     if (how == PITH_LOAD_MAPPED) return PITH_OK;

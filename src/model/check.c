@@ -148,7 +148,8 @@ static enum pith_status check_all(struct check *k, struct pith_error *err)
     PITH_TRY(check_head(k, err));
     for (size_t i = 0; i < k->c->count; i++)
         if (!k->known[i] && !may_ignore(k, k->c->tensors[i].name))
-            return pith_fail(err, PITH_FORMAT, "%s: tensor \"%.100s\" is not part of a %s with this config",
+            return pith_fail(err, PITH_FORMAT,
+                             "%s: tensor \"%.100s\" is not part of a %s with this config",
                              k->c->dir, k->c->tensors[i].name, k->m->arch->name);
     return PITH_OK;
 }

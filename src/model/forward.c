@@ -72,11 +72,17 @@ enum pith_status pith_block_attention(const struct pith_pass *p, const struct pi
     prepare_rope(p, n);
     place_heads(p, w->q, n, s->heads, b->norm[PITH_NORM_Q]);
     place_heads(p, k, n, s->kv_heads, b->norm[PITH_NORM_K]);
-    const struct pith_attention a = {
-        .n = n, .start = p->start, .heads = s->heads, .kv_heads = s->kv_heads,
-        .head_dim = s->head_dim, .window = b->layer >= s->window_from_layer ? s->window : 0,
-        .scale = (float)(1 / sqrt((double)s->head_dim)), .q = w->q, .k = keys, .v = values,
-        .out = w->att};
+    const struct pith_attention a = {.n = n,
+                                     .start = p->start,
+                                     .heads = s->heads,
+                                     .kv_heads = s->kv_heads,
+                                     .head_dim = s->head_dim,
+                                     .window = b->layer >= s->window_from_layer ? s->window : 0,
+                                     .scale = (float)(1 / sqrt((double)s->head_dim)),
+                                     .q = w->q,
+                                     .k = keys,
+                                     .v = values,
+                                     .out = w->att};
     PITH_TRY(pith_attention(p->backend, &a, err));
     if (tapped(p, PITH_SITE_O, w->att, n)) {
         if (stopped) *stopped = true;

@@ -4,8 +4,8 @@
 enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_shape *s, uint32_t layers,
                               size_t capacity, struct pith_error *err)
 {
-    *kv = (struct pith_kv){.layers = layers, .capacity = capacity,
-                           .width = (size_t)s->kv_heads * s->head_dim};
+    *kv = (struct pith_kv){
+        .layers = layers, .capacity = capacity, .width = (size_t)s->kv_heads * s->head_dim};
     if (layers == 0 || capacity == 0) return pith_fail(err, PITH_ARG, "a KV cache for no tokens");
     size_t rows, values;
     if (pith_mul_size(layers, capacity, &rows) && pith_mul_size(rows, kv->width, &values)) {
@@ -34,9 +34,9 @@ static bool layout(const struct pith_shape *shape, size_t rows, float *base, str
     struct {
         float **part;
         size_t width;
-    } parts[] = {{&s->norm, shape->hidden}, {&s->q, attention}, {&s->gate, shape->ffn},
-                 {&s->up, shape->ffn},      {&s->out, shape->hidden}, {&s->cos, half},
-                 {&s->sin, half}};
+    } parts[] = {
+        {&s->norm, shape->hidden}, {&s->q, attention}, {&s->gate, shape->ffn}, {&s->up, shape->ffn},
+        {&s->out, shape->hidden},  {&s->cos, half},    {&s->sin, half}};
     size_t used = 0;
     for (size_t i = 0; i < PITH_COUNT(parts); i++) {
         size_t n;

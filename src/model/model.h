@@ -13,9 +13,9 @@
 
 struct pith_linear_weights {
     struct pith_weight w;
-    float *bias;           /* owned, or NULL */
-    float *dense;          /* owned float32 copy that w points to, or NULL */
-    struct pith_qmat q;    /* owned; w.quant points here when quantized */
+    float *bias;        /* owned, or NULL */
+    float *dense;       /* owned float32 copy that w points to, or NULL */
+    struct pith_qmat q; /* owned; w.quant points here when quantized */
 };
 
 /* One transformer layer's weights. */
@@ -33,13 +33,13 @@ struct pith_model {
     struct pith_shape shape;
     const struct pith_container *container; /* NULL when not quantized */
     void *container_state;
-    struct pith_weight embed, head;         /* head is embed when tied */
-    struct pith_linear_weights embed_store, head_store; /* what embed and head point into */
+    struct pith_weight embed, head; /* head is embed when tied; they point into the following */
+    struct pith_linear_weights embed_store, head_store;
     float *final_norm;
-    float *head_rows;                       /* [PITH_HEAD_ROWS][hidden], for pith_model_logits */
-    double *inv_freq;                       /* [head_dim / 2] */
+    float *head_rows; /* [PITH_HEAD_ROWS][hidden], for pith_model_logits */
+    double *inv_freq; /* [head_dim / 2] */
     double rope_factor;
-    struct pith_block *blocks;              /* [layers] when kept, else NULL */
+    struct pith_block *blocks; /* [layers] when kept, else NULL */
 };
 
 /* Opens a checkpoint folder and checks that every tensor the architecture needs is there, in the

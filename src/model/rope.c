@@ -134,7 +134,7 @@ static enum pith_status refuse_nested(const json_t *obj, const char *where, stru
     const char *key;
     json_t *v;
     /* jansson's iteration takes a non-const object but does not change it. */
-    json_object_foreach((json_t *)obj, key, v) {
+    json_object_foreach ((json_t *)obj, key, v) {
         if (json_is_object(v))
             return pith_fail(err, PITH_UNSUPPORTED,
                              "%s: rope parameters for \"%s\" layers alone are not supported", where,
@@ -175,9 +175,15 @@ static enum pith_status read_typed(const json_t *config, const json_t *obj, cons
 enum pith_status pith_rope_read(const json_t *config, const char *where, int64_t max_position,
                                 struct pith_rope *rope, struct pith_error *err)
 {
-    *rope = (struct pith_rope){.type = PITH_ROPE_DEFAULT, .theta = 10000, .factor = 1,
-                               .low_freq = 1, .high_freq = 4, .beta_fast = 32, .beta_slow = 1,
-                               .truncate = true, .original_max = max_position};
+    *rope = (struct pith_rope){.type = PITH_ROPE_DEFAULT,
+                               .theta = 10000,
+                               .factor = 1,
+                               .low_freq = 1,
+                               .high_freq = 4,
+                               .beta_fast = 32,
+                               .beta_slow = 1,
+                               .truncate = true,
+                               .original_max = max_position};
     const json_t *obj;
     PITH_TRY(find_parameters(config, where, &obj, err));
     PITH_TRY(refuse_partial(config, where, err));

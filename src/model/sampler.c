@@ -13,8 +13,8 @@ enum pith_status pith_sampler_init(struct pith_sampler *s, size_t vocab, float t
                                    uint32_t top_k, float top_p, uint64_t seed,
                                    struct pith_error *err)
 {
-    *s = (struct pith_sampler){.temperature = temperature, .top_k = top_k, .top_p = top_p,
-                               .vocab = vocab};
+    *s = (struct pith_sampler){
+        .temperature = temperature, .top_k = top_k, .top_p = top_p, .vocab = vocab};
     if (vocab == 0 || vocab > INT32_MAX)
         return pith_fail(err, PITH_ARG, "a vocabulary of %zu tokens", vocab);
     if (!(temperature >= 0 && isfinite(temperature)))

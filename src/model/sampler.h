@@ -15,7 +15,7 @@ struct pith_sampler {
     uint32_t top_k;    /* 0: no limit */
     float top_p;       /* 1: no limit */
     struct pith_rng rng;
-    void *scratch;     /* [vocab], owned */
+    void *scratch; /* [vocab], owned */
     size_t vocab;
 };
 /* PITH_ARG for an empty vocabulary, a temperature below 0 or not finite, or top_p outside 0..1.

@@ -29,8 +29,11 @@ void pith_session_rewind(struct pith_session *s, size_t length)
 static enum pith_status run_chunk(struct pith_session *s, float *x, size_t n,
                                   struct pith_error *err)
 {
-    struct pith_pass pass = {.backend = s->backend, .model = s->model, .scratch = &s->scratch,
-                             .kv = &s->kv, .start = s->length};
+    struct pith_pass pass = {.backend = s->backend,
+                             .model = s->model,
+                             .scratch = &s->scratch,
+                             .kv = &s->kv,
+                             .start = s->length};
     for (uint32_t i = 0; i < s->model->shape.layers; i++) {
         pass.kv_layer = i;
         PITH_TRY(pith_block_forward(&pass, &s->model->blocks[i], x, n, NULL, err));

@@ -65,8 +65,8 @@ static enum pith_status pick_arch(const json_t *config, const char *where,
         return pith_fail(err, PITH_FORMAT, "%s: \"architectures\" is not a list", where);
     if (json_array_size(list) > 0) {
         name = json_string_value(json_array_get(list, 0));
-        if (!name) return pith_fail(err, PITH_FORMAT, "%s: \"architectures\"[0] is not a string",
-                                    where);
+        if (!name)
+            return pith_fail(err, PITH_FORMAT, "%s: \"architectures\"[0] is not a string", where);
     }
     PITH_TRY(pith_json_get_str(config, "model_type", &type, where, err));
     if (!name && !type)
@@ -83,8 +83,7 @@ enum pith_status pith_shape_read(const json_t *config, const char *where,
                                  const struct pith_arch **arch, struct pith_shape *shape,
                                  struct pith_error *err)
 {
-    if (!json_is_object(config))
-        return pith_fail(err, PITH_FORMAT, "%s: not a JSON object", where);
+    if (!json_is_object(config)) return pith_fail(err, PITH_FORMAT, "%s: not a JSON object", where);
     PITH_TRY(pick_arch(config, where, arch, err));
     PITH_TRY((*arch)->read(config, where, shape, err));
     return read_dtype(config, where, &shape->dtype, err);

@@ -15,25 +15,25 @@ struct pith_rope {
     enum pith_rope_type type;
     double theta;
     double factor;
-    double low_freq, high_freq;   /* llama3 */
-    double beta_fast, beta_slow;  /* yarn */
-    double attention_factor;      /* yarn; 0: 0.1 ln(factor) + 1 */
-    bool truncate;                /* yarn: round the correction range to whole dimensions */
-    int64_t original_max;         /* original_max_position_embeddings */
+    double low_freq, high_freq;  /* llama3 */
+    double beta_fast, beta_slow; /* yarn */
+    double attention_factor;     /* yarn; 0: 0.1 ln(factor) + 1 */
+    bool truncate;               /* yarn: round the correction range to whole dimensions */
+    int64_t original_max;        /* original_max_position_embeddings */
 };
 
 struct pith_shape {
     uint32_t hidden, ffn, layers, vocab;
     uint32_t heads, kv_heads, head_dim;
     uint32_t max_position;
-    uint32_t window;              /* sliding window, 0: none */
-    uint32_t window_from_layer;   /* first layer with the window (Qwen2 max_window_layers) */
+    uint32_t window;            /* sliding window, 0: none */
+    uint32_t window_from_layer; /* first layer with the window (Qwen2 max_window_layers) */
     double eps;
     struct pith_rope rope;
-    bool tied;                    /* lm_head is embed_tokens */
+    bool tied; /* lm_head is embed_tokens */
     bool qkv_bias, o_bias, mlp_bias;
-    bool qk_norm;                 /* RMS norm over head_dim on q and k before rope (Qwen3) */
-    enum pith_dtype dtype;        /* of the checkpoint's weights, "torch_dtype" or "dtype" */
+    bool qk_norm;          /* RMS norm over head_dim on q and k before rope (Qwen3) */
+    enum pith_dtype dtype; /* of the checkpoint's weights, "torch_dtype" or "dtype" */
 };
 
 struct pith_arch;

@@ -28,12 +28,20 @@ const char *const pith_family_norm_names[PITH_NORM_COUNT] = {
 };
 
 const struct pith_site_info pith_family_sites[PITH_SITE_COUNT] = {
-    [PITH_SITE_QKV] = {.name = "qkv", .roles = {PITH_ROLE_Q, PITH_ROLE_K, PITH_ROLE_V}, .count = 3,
-                       .fold = PITH_FOLD_NORM_INPUT, .inspect_module = true},
+    [PITH_SITE_QKV] = {.name = "qkv",
+                       .roles = {PITH_ROLE_Q, PITH_ROLE_K, PITH_ROLE_V},
+                       .count = 3,
+                       .fold = PITH_FOLD_NORM_INPUT,
+                       .inspect_module = true},
     [PITH_SITE_O] = {.name = "o", .roles = {PITH_ROLE_O}, .count = 1, .fold = PITH_FOLD_ROWS_V},
-    [PITH_SITE_GATE_UP] = {.name = "gate_up", .roles = {PITH_ROLE_GATE, PITH_ROLE_UP}, .count = 2,
-                           .fold = PITH_FOLD_NORM_POST, .inspect_module = true},
-    [PITH_SITE_DOWN] = {.name = "down", .roles = {PITH_ROLE_DOWN}, .count = 1,
+    [PITH_SITE_GATE_UP] = {.name = "gate_up",
+                           .roles = {PITH_ROLE_GATE, PITH_ROLE_UP},
+                           .count = 2,
+                           .fold = PITH_FOLD_NORM_POST,
+                           .inspect_module = true},
+    [PITH_SITE_DOWN] = {.name = "down",
+                        .roles = {PITH_ROLE_DOWN},
+                        .count = 1,
                         .fold = PITH_FOLD_ROWS_UP},
 };
 
@@ -150,7 +158,8 @@ enum pith_status pith_family_read_layer_types(const json_t *config, const char *
         if (!sliding && *from < i)
             return pith_fail(err, PITH_UNSUPPORTED,
                              "%s: \"layer_types\": full attention (layer %u) after sliding "
-                             "attention (layer %u) is not supported", where, i, *from);
+                             "attention (layer %u) is not supported",
+                             where, i, *from);
     }
     return PITH_OK;
 }

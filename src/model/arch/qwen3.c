@@ -4,8 +4,8 @@
 static enum pith_status read_shape(const json_t *config, const char *where,
                                    struct pith_shape *shape, struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.kv_heads = 32, .head_dim = 128,
-                                                         .max_position = 32768};
+    static const struct pith_family_defaults defaults = {
+        .kv_heads = 32, .head_dim = 128, .max_position = 32768};
     bool attention_bias = false;
     PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
     PITH_TRY(pith_json_get_bool(config, "attention_bias", &attention_bias, where, err));

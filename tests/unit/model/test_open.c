@@ -80,7 +80,8 @@ static void refuse(const char *dir, enum pith_status status, const char *says)
     if (!strstr(err.text, dir)) fail_msg("%s does not name %s", err.text, dir);
 }
 
-/* Configs beside the weights of another model: something is missing, of another shape, or unknown. */
+/* Configs beside the weights of another model: something is missing, of another shape, or unknown.
+ */
 static void tensors_and_config_must_agree(void **state)
 {
     (void)state;
@@ -129,7 +130,8 @@ static void mutate_extra(struct weights *w)
 }
 static void mutate_suffix(struct weights *w)
 {
-    weights_add(w, "model.layers.0.mlp.up_proj.weight_scale", "F32", json_pack("[i]", 1), "abcd", 4);
+    weights_add(w, "model.layers.0.mlp.up_proj.weight_scale", "F32", json_pack("[i]", 1), "abcd",
+                4);
 }
 static void mutate_kv_scale(struct weights *w)
 {
@@ -368,8 +370,12 @@ static void taps_see_every_site_and_may_stop(void **state)
     float x[6 * 32], y[6 * 32], out[6 * 32];
     for (int stop = 0; stop <= PITH_SITE_COUNT; stop++) {
         struct seen seen = {.stop_at = stop};
-        const struct pith_pass p = {.backend = r.backend, .model = r.model, .scratch = &scratch,
-                                    .kv = &kv, .tap = watch, .tap_ctx = &seen};
+        const struct pith_pass p = {.backend = r.backend,
+                                    .model = r.model,
+                                    .scratch = &scratch,
+                                    .kv = &kv,
+                                    .tap = watch,
+                                    .tap_ctx = &seen};
         bool stopped;
         assert_ok(pith_model_embed(r.model, ids, 5, x, &err), err);
         assert_ok(pith_block_forward(&p, &r.model->blocks[0], x, 5, &stopped, &err), err);
@@ -386,8 +392,8 @@ static void taps_see_every_site_and_may_stop(void **state)
         }
     }
     /* The halves make up the whole: x + attention, then + mlp. */
-    const struct pith_pass p = {.backend = r.backend, .model = r.model, .scratch = &scratch,
-                                .kv = &kv};
+    const struct pith_pass p = {
+        .backend = r.backend, .model = r.model, .scratch = &scratch, .kv = &kv};
     const struct pith_block *b = &r.model->blocks[0];
     float norm[5 * 32];
     assert_ok(pith_model_embed(r.model, ids, 5, y, &err), err);
@@ -415,8 +421,13 @@ static void absurd_buffers_are_refused(void **state)
 {
     (void)state;
     struct pith_error err = {0};
-    const struct pith_shape s = {.hidden = 1 << 20, .ffn = 1 << 20, .heads = 64, .kv_heads = 64,
-                                 .head_dim = 1 << 14, .layers = 4096, .vocab = 10};
+    const struct pith_shape s = {.hidden = 1 << 20,
+                                 .ffn = 1 << 20,
+                                 .heads = 64,
+                                 .kv_heads = 64,
+                                 .head_dim = 1 << 14,
+                                 .layers = 4096,
+                                 .vocab = 10};
     struct pith_kv kv;
     struct pith_scratch scratch;
     assert_int_equal(pith_kv_init(&kv, &s, 4096, SIZE_MAX / 2, &err), PITH_NOMEM);
@@ -429,8 +440,8 @@ static void absurd_buffers_are_refused(void **state)
     err = (struct pith_error){0};
     assert_int_equal(pith_scratch_init(&scratch, &s, 0, &err), PITH_ARG);
     assert_true(pith_scratch_bytes(&s, SIZE_MAX) == UINT64_MAX);
-    const struct pith_shape tiny = {.hidden = 16, .ffn = 32, .heads = 2, .kv_heads = 1,
-                                    .head_dim = 8};
+    const struct pith_shape tiny = {
+        .hidden = 16, .ffn = 32, .heads = 2, .kv_heads = 1, .head_dim = 8};
     /* norm, q, gate, up, out, cos, sin: 16 + 16 + 32 + 32 + 16 + 4 + 4 floats a row, by lines. */
     assert_int_equal(pith_scratch_bytes(&tiny, 4), 4 * 4 * 120);
 }

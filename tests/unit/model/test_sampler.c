@@ -5,14 +5,16 @@
 
 #include <math.h>
 
-static void make(struct pith_sampler *s, size_t vocab, float temperature, uint32_t top_k, float top_p)
+static void make(struct pith_sampler *s, size_t vocab, float temperature, uint32_t top_k,
+                 float top_p)
 {
     struct pith_error err = {0};
     assert_ok(pith_sampler_init(s, vocab, temperature, top_k, top_p, 42, &err), err);
 }
 
 /* How often each id is drawn. */
-static void count_draws(struct pith_sampler *s, const float *logits, unsigned draws, unsigned *counts)
+static void count_draws(struct pith_sampler *s, const float *logits, unsigned draws,
+                        unsigned *counts)
 {
     memset(counts, 0, s->vocab * sizeof *counts);
     for (unsigned i = 0; i < draws; i++) {
@@ -222,7 +224,8 @@ static int32_t by_sorting(const float *logits, int n, double temperature, int k,
                 ids[j] = t;
             }
     const int limit = k > 0 && k < n ? k : n;
-    for (int i = 0; i < limit; i++) total += exp((double)(logits[ids[i]] - logits[ids[0]]) / temperature);
+    for (int i = 0; i < limit; i++)
+        total += exp((double)(logits[ids[i]] - logits[ids[0]]) / temperature);
     for (int i = 0; i < limit; i++) {
         if (i > 0 && mass >= p * total) return -1;
         if (i == rank) return ids[i];
@@ -262,14 +265,16 @@ static void bad_options_are_refused(void **state)
     static const struct {
         size_t vocab;
         float temperature, top_p;
-    } bad[] = {{0, 1, 1}, {(size_t)INT32_MAX + 1, 1, 1}, {5, -1, 1}, {5, NAN, 1},
-               {5, INFINITY, 1}, {5, 1, -0.1f}, {5, 1, 1.1f}, {5, 1, NAN}};
+    } bad[] = {{0, 1, 1},        {(size_t)INT32_MAX + 1, 1, 1},
+               {5, -1, 1},       {5, NAN, 1},
+               {5, INFINITY, 1}, {5, 1, -0.1f},
+               {5, 1, 1.1f},     {5, 1, NAN}};
     for (size_t i = 0; i < PITH_COUNT(bad); i++) {
         struct pith_error err = {0};
         struct pith_sampler s;
-        assert_int_equal(pith_sampler_init(&s, bad[i].vocab, bad[i].temperature, 0, bad[i].top_p, 0,
-                                           &err),
-                         PITH_ARG);
+        assert_int_equal(
+            pith_sampler_init(&s, bad[i].vocab, bad[i].temperature, 0, bad[i].top_p, 0, &err),
+            PITH_ARG);
         assert_true(err.text[0] != '\0');
         pith_sampler_free(&s);
     }

@@ -1,8 +1,8 @@
 /* config.json: what absent keys mean, both dialects, and some sixty ways in which it can lie. */
 #include "unit/model/fixture.h"
 
-#define SIZES                                                                           \
-    "\"hidden_size\": 64, \"intermediate_size\": 96, \"num_hidden_layers\": 3, "        \
+#define SIZES                                                                                      \
+    "\"hidden_size\": 64, \"intermediate_size\": 96, \"num_hidden_layers\": 3, "                   \
     "\"vocab_size\": 100"
 
 #define HEADS ", \"num_attention_heads\": 8"
@@ -36,8 +36,9 @@ static void absent_keys_are_the_class_defaults(void **state)
         const struct pith_arch *arch;
         struct pith_shape s;
         char text[400];
-        snprintf(text, sizeof text, "{\"model_type\": \"%s\", " SIZES ", \"num_attention_heads\": %u}",
-                 cases[i].type, cases[i].kv_heads);
+        snprintf(text, sizeof text,
+                 "{\"model_type\": \"%s\", " SIZES ", \"num_attention_heads\": %u}", cases[i].type,
+                 cases[i].kv_heads);
         assert_ok(read_text(text, &arch, &s, &err), err);
         assert_string_equal(arch->name, cases[i].name);
         assert_int_equal(s.kv_heads, cases[i].kv_heads);
@@ -57,15 +58,18 @@ static void dialects_say_the_same(void **state)
 {
     (void)state;
     static const char *const dialects[] = {
-        "{\"architectures\": [\"LlamaForCausalLM\"], " SIZES HEADS ", \"torch_dtype\": \"bfloat16\", "
+        "{\"architectures\": [\"LlamaForCausalLM\"], " SIZES HEADS
+        ", \"torch_dtype\": \"bfloat16\", "
         "\"rope_theta\": 5e5, \"rope_scaling\": {\"type\": \"llama3\", \"factor\": 8, "
         "\"low_freq_factor\": 1, \"high_freq_factor\": 4, "
         "\"original_max_position_embeddings\": 8192}}",
-        "{\"architectures\": [\"LlamaForCausalLM\"], " SIZES HEADS ", \"dtype\": \"torch.bfloat16\", "
+        "{\"architectures\": [\"LlamaForCausalLM\"], " SIZES HEADS
+        ", \"dtype\": \"torch.bfloat16\", "
         "\"rope_scaling\": null, \"rope_parameters\": {\"rope_type\": \"llama3\", \"factor\": 8.0, "
         "\"rope_theta\": 500000, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
         "\"original_max_position_embeddings\": 8192}}",
-        "{\"architectures\": [\"LlamaForCausalLM\"], " SIZES HEADS ", \"torch_dtype\": \"bfloat16\", "
+        "{\"architectures\": [\"LlamaForCausalLM\"], " SIZES HEADS
+        ", \"torch_dtype\": \"bfloat16\", "
         "\"rope_theta\": 1, \"original_max_position_embeddings\": 8192, "
         "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"rope_theta\": 500000, "
         "\"low_freq_factor\": 1, \"high_freq_factor\": 4}}",
@@ -90,7 +94,8 @@ static void yarn_factor_defaults_to_the_ratio(void **state)
     const struct pith_arch *arch;
     struct pith_shape s;
     double inv[4], factor;
-    assert_ok(read_text("{\"model_type\": \"qwen3\", " SIZES HEADS ", \"num_key_value_heads\": null, "
+    assert_ok(read_text("{\"model_type\": \"qwen3\", " SIZES HEADS
+                        ", \"num_key_value_heads\": null, "
                         "\"head_dim\": 8, \"max_position_embeddings\": 400, \"rope_scaling\": "
                         "{\"rope_type\": \"yarn\", \"original_max_position_embeddings\": 100}}",
                         &arch, &s, &err),
@@ -166,7 +171,8 @@ static const struct lie lies[] = {
     {"rope_scaling", "{\"type\": \"linear\", \"factor\": 0}", PITH_FORMAT, "\"factor\" is 0"},
     {"rope_scaling", "{\"type\": \"linear\", \"factor\": 1e99}", PITH_FORMAT, "\"factor\" is 1e"},
     {"rope_scaling", "{\"type\": \"linear\", \"factor\": \"2\"}", PITH_FORMAT, "\"factor\" is not"},
-    {"rope_scaling", "{\"type\": \"llama3\", \"factor\": 8}", PITH_FORMAT, "\"low_freq_factor\" is"},
+    {"rope_scaling", "{\"type\": \"llama3\", \"factor\": 8}", PITH_FORMAT,
+     "\"low_freq_factor\" is"},
     {"rope_scaling",
      "{\"type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, \"high_freq_factor\": 4}",
      PITH_FORMAT, "\"high_freq_factor\" 4 is not above"},
@@ -201,8 +207,8 @@ static void check_lie(const json_t *good, const struct lie *lie)
     if (lie->value) json_object_set_new(config, lie->key, value_of(lie->value));
     else json_object_del(config, lie->key);
     const enum pith_status s = pith_shape_read(config, "c.json", &arch, &shape, &err);
-    const bool says = s == PITH_OK || (strncmp(err.text, "c.json: ", 8) == 0 &&
-                                       strstr(err.text, lie->says));
+    const bool says = s == PITH_OK ||
+                      (strncmp(err.text, "c.json: ", 8) == 0 && strstr(err.text, lie->says));
     if (s != lie->status || !says)
         fail_msg("%s = %s: status %d, \"%s\"", lie->key, lie->value ? lie->value : "(removed)",
                  (int)s, err.text);
@@ -256,8 +262,15 @@ static void tables_are_complete(void **state)
     (void)state;
     size_t count;
     const struct pith_arch *const *archs = pith_archs(&count);
-    const struct pith_shape s = {.hidden = 10, .ffn = 30, .heads = 4, .kv_heads = 2, .head_dim = 6,
-                                 .layers = 1, .vocab = 9, .qk_norm = true, .qkv_bias = true};
+    const struct pith_shape s = {.hidden = 10,
+                                 .ffn = 30,
+                                 .heads = 4,
+                                 .kv_heads = 2,
+                                 .head_dim = 6,
+                                 .layers = 1,
+                                 .vocab = 9,
+                                 .qk_norm = true,
+                                 .qkv_bias = true};
     assert_true(count >= 4);
     for (size_t a = 0; a < count; a++) {
         unsigned roles = 0;

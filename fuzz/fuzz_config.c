@@ -1,0 +1,57 @@
+/* Any bytes as config.json: pith_shape_read() refuses or gives a shape whose numbers keep every
+ * promise that model/ builds on, and the rotary frequencies it leads to are finite. */
+#include "base/json.h"
+#include "model/arch.h"
+#include "model/rope.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(bool truth)
+{
+    if (!truth) abort();
+}
+
+static void check_rope(const struct pith_shape *s)
+{
+    double factor, *inv = malloc(s->head_dim / 2 * sizeof *inv);
+    float cos_sin[2];
+    if (!inv) return;
+    pith_rope_frequencies(&s->rope, s->head_dim, inv, &factor);
+    must(isfinite(factor) && factor > 0);
+    for (uint32_t i = 0; i < s->head_dim / 2; i++) must(isfinite(inv[i]) && inv[i] >= 0);
+    pith_rope_table(inv, 1, factor, s->max_position, 1, &cos_sin[0], &cos_sin[1]);
+    must(isfinite(cos_sin[0]) && isfinite(cos_sin[1]));
+    free(inv);
+}
+
+static void check_shape(const struct pith_arch *arch, const struct pith_shape *s)
+{
+    must(s->hidden && s->ffn && s->layers && s->vocab && s->heads && s->kv_heads && s->head_dim);
+    must(s->heads % s->kv_heads == 0 && s->head_dim % 2 == 0);
+    must(s->hidden <= 1 << 20 && s->ffn <= 1 << 20 && s->vocab <= 1 << 24 && s->layers <= 4096);
+    must((uint64_t)s->heads * s->head_dim <= 1 << 20);
+    must(s->eps >= 0 && s->eps < 1);
+    must(!s->window || s->window_from_layer < s->layers);
+    must(s->dtype == PITH_F32 || s->dtype == PITH_F16 || s->dtype == PITH_BF16);
+    must(arch->linear_names && arch->norm_names && arch->sites);
+    check_rope(s);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct pith_error err = {0};
+    json_t *config = NULL;
+    if (pith_json_parse((const char *)data, size, "config.json", &config, &err) != PITH_OK)
+        return 0;
+    const struct pith_arch *arch = NULL;
+    struct pith_shape shape;
+    const enum pith_status s = pith_shape_read(config, "config.json", &arch, &shape, &err);
+    if (s == PITH_OK) check_shape(arch, &shape);
+    else must((s == PITH_FORMAT || s == PITH_UNSUPPORTED) && err.text[0] != '\0');
+    (void)pith_shape_has_dtype(config);
+    json_decref(config);
+    return 0;
+}
