@@ -165,14 +165,15 @@ static enum pith_status transform_block(struct work *w, struct pith_error *err)
 /* --- round
  * ---------------------------------------------------------------------------------------- */
 
-/* sqrt(sum (w - q)^2 / sum w^2), in double, over the whole matrix. */
-static double relative_error(const float *w, const struct pith_qmat *q, float *row)
+/* sqrt(sum (w - q)^2 / sum w^2), in double, over the whole matrix, from the error w - q that a rounder
+ * leaves behind. */
+static double relative_error(const float *error, const struct pith_qmat *q, float *row)
 {
     double difference = 0, total = 0;
     for (uint32_t i = 0; i < q->rows; i++) {
         pith_qmat_decode(q, i, 1, row);
         for (uint32_t c = 0; c < q->cols; c++) {
-            const double x = w[(size_t)i * q->cols + c], d = x - row[c];
+            const double d = error[(size_t)i * q->cols + c], x = d + row[c];
             difference += d * d;
             total += x * x;
         }

@@ -484,6 +484,16 @@ static enum pith_status measure(struct solver *s, struct pith_round_report *repo
     return PITH_OK;
 }
 
+/* What every rounder leaves in w: the error W - Q. */
+static void leave_error(void *ctx, size_t row, unsigned thread)
+{
+    const struct solver *s = ctx;
+    (void)thread;
+    float *w = s->job->w + row * s->cols, *q = s->wt + row * s->cols;
+    pith_qmat_decode(s->q, (uint32_t)row, 1, q);
+    for (uint32_t c = 0; c < s->cols; c++) w[c] -= q[c];
+}
+
 static enum pith_status run_solver(struct solver *s, struct pith_round_report *report,
                                    struct pith_error *err)
 {
@@ -502,7 +512,9 @@ static enum pith_status run_solver(struct solver *s, struct pith_round_report *r
     PITH_TRY(store_groups(s, err));
     pith_free(s->codes);
     s->codes = NULL;
-    return measure(s, report, err);
+    PITH_TRY(measure(s, report, err));
+    pith_pool_run(s->pool, s->rows, leave_error, s);
+    return PITH_OK;
 }
 
 static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *q,

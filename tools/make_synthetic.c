@@ -1,0 +1,191 @@
+/* make_synthetic SHAPE OUT [LAYERS]: a checkpoint with the shape of a known model and random bf16 weights,
+ * for measuring memory and time where no real model is at hand. The tokenizer is that of models/probe, whose
+ * ids are all within these vocabularies.
+ *
+ * Weights are normal with standard deviation 0.02, by table: 16 random bits choose one of 65,536 quantiles. */
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "io/safetensors.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct shape {
+    const char *name;
+    unsigned hidden, ffn, layers, heads, kv_heads, head_dim, vocab;
+    bool tied;
+};
+
+static const struct shape shapes[] = {
+    {"llama-3-8b", 4096, 14336, 32, 32, 8, 128, 128256, false},
+    {"llama-3.2-1b", 2048, 8192, 16, 32, 8, 64, 128256, true},
+    {"tiny", 256, 768, 2, 4, 2, 64, 4096, true},
+};
+
+static uint16_t table[65536];
+static uint16_t one;
+
+/* Inverse of the normal distribution by bisection on erfc: slow, exact enough, done once. */
+static double quantile(double p)
+{
+    double lo = -8, hi = 8;
+    for (int i = 0; i < 60; i++) {
+        const double mid = (lo + hi) / 2;
+        if (0.5 * erfc(-mid / sqrt(2)) < p) lo = mid;
+        else hi = mid;
+    }
+    return (lo + hi) / 2;
+}
+
+static void make_table(void)
+{
+    for (unsigned i = 0; i < 65536; i++)
+        table[i] = pith_f32_to_bf16((float)(0.02 * quantile((i + 0.5) / 65536)));
+    one = pith_f32_to_bf16(1);
+}
+
+static enum pith_status add(struct pith_layout *l, const char *name, uint64_t rows, uint64_t cols,
+                            struct pith_error *err)
+{
+    const uint64_t shape[2] = {rows, cols};
+    return pith_layout_add(l, name, PITH_BF16, cols ? 2 : 1, shape, err);
+}
+
+static enum pith_status plan(struct pith_layout *l, const struct shape *s, struct pith_error *err)
+{
+    const uint64_t q = (uint64_t)s->heads * s->head_dim, kv = (uint64_t)s->kv_heads * s->head_dim;
+    const struct {
+        const char *name;
+        uint64_t rows, cols;
+    } block[] = {
+        {"input_layernorm", s->hidden, 0},         {"self_attn.q_proj", q, s->hidden},
+        {"self_attn.k_proj", kv, s->hidden},       {"self_attn.v_proj", kv, s->hidden},
+        {"self_attn.o_proj", s->hidden, q},        {"post_attention_layernorm", s->hidden, 0},
+        {"mlp.gate_proj", s->ffn, s->hidden},      {"mlp.up_proj", s->ffn, s->hidden},
+        {"mlp.down_proj", s->hidden, s->ffn},
+    };
+    PITH_TRY(add(l, "model.embed_tokens.weight", s->vocab, s->hidden, err));
+    for (unsigned layer = 0; layer < s->layers; layer++) {
+        for (size_t i = 0; i < PITH_COUNT(block); i++) {
+            char name[128];
+            snprintf(name, sizeof name, "model.layers.%u.%s.weight", layer, block[i].name);
+            PITH_TRY(add(l, name, block[i].rows, block[i].cols, err));
+        }
+    }
+    PITH_TRY(add(l, "model.norm.weight", s->hidden, 0, err));
+    if (!s->tied) PITH_TRY(add(l, "lm_head.weight", s->vocab, s->hidden, err));
+    return pith_layout_finish(l, 5000000000u, err);
+}
+
+static enum pith_status write_tensor(const struct pith_out *file, const struct pith_tensor_plan *t,
+                                     struct pith_rng *rng, struct pith_error *err)
+{
+    enum { STEP = 1 << 20 };
+    static uint16_t values[STEP];
+    for (uint64_t at = 0; at < t->bytes / 2; at += STEP) {
+        const uint64_t left = t->bytes / 2 - at;
+        const size_t n = left < STEP ? (size_t)left : STEP;
+        for (size_t i = 0; i < n; i += 4) {
+            uint64_t bits = pith_rng_next(rng);
+            for (size_t k = i; k < n && k < i + 4; k++, bits >>= 16)
+                values[k] = t->dims == 1 ? one : table[bits & 0xffff];
+        }
+        PITH_TRY(pith_out_write(file, t->offset + 2 * at, values, 2 * n, err));
+    }
+    return PITH_OK;
+}
+
+static enum pith_status write_shard(const struct pith_layout *l, size_t shard, const char *dir,
+                                    struct pith_rng *rng, struct pith_error *err)
+{
+    struct pith_out file;
+    char *path = pith_path_join(dir, l->shard_names[shard]);
+    if (!path) return pith_fail_nomem(err, dir);
+    enum pith_status s = pith_out_open(path, l->shard_bytes[shard], &file, err);
+    pith_free(path);
+    if (s != PITH_OK) return s;
+    s = pith_out_write(&file, 0, l->headers[shard], l->header_bytes[shard], err);
+    for (size_t i = 0; i < l->count && s == PITH_OK; i++)
+        if (l->tensors[i].shard == shard) s = write_tensor(&file, &l->tensors[i], rng, err);
+    pith_out_close(&file);
+    return s;
+}
+
+static enum pith_status write_text(const char *dir, const char *name, const char *text,
+                                   struct pith_error *err)
+{
+    char *path = pith_path_join(dir, name);
+    if (!path) return pith_fail_nomem(err, name);
+    const enum pith_status s = pith_file_write(path, text, strlen(text), err);
+    pith_free(path);
+    return s;
+}
+
+static enum pith_status write_config(const struct shape *s, const char *dir, struct pith_error *err)
+{
+    json_t *j = json_pack(
+        "{s:[s], s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:b, s:s, s:s}",
+        "architectures", "LlamaForCausalLM", "model_type", "llama", "hidden_size", (int)s->hidden,
+        "intermediate_size", (int)s->ffn, "num_hidden_layers", (int)s->layers,
+        "num_attention_heads", (int)s->heads, "num_key_value_heads", (int)s->kv_heads, "head_dim",
+        (int)s->head_dim, "vocab_size", (int)s->vocab, "max_position_embeddings", 8192,
+        "rms_norm_eps", 1e-5, "rope_theta", 500000.0, "tie_word_embeddings", s->tied, "hidden_act",
+        "silu", "torch_dtype", "bfloat16");
+    char *path = pith_path_join(dir, "config.json");
+    const enum pith_status status =
+        j && path ? pith_json_save(path, j, err) : pith_fail_nomem(err, "config.json");
+    pith_free(path);
+    json_decref(j);
+    return status;
+}
+
+static enum pith_status make(const struct shape *s, const char *dir, struct pith_error *err)
+{
+    static const char *const copies[] = {"tokenizer.json", "tokenizer_config.json"};
+    struct pith_layout l = {0};
+    struct pith_rng rng;
+    pith_rng_seed(&rng, 1);
+    make_table();
+    enum pith_status status = pith_dir_make(dir, err);
+    if (status == PITH_OK) status = plan(&l, s, err);
+    for (size_t i = 0; i < l.shards && status == PITH_OK; i++)
+        status = write_shard(&l, i, dir, &rng, err);
+    if (status == PITH_OK) status = write_config(s, dir, err);
+    if (status == PITH_OK && l.shards > 1) {
+        char *index = pith_layout_index(&l);
+        status = index ? write_text(dir, "model.safetensors.index.json", index, err)
+                       : pith_fail_nomem(err, "the index");
+        pith_free(index);
+    }
+    for (size_t i = 0; i < PITH_COUNT(copies) && status == PITH_OK; i++) {
+        char from[128];
+        snprintf(from, sizeof from, "models/probe/%s", copies[i]);
+        char *to = pith_path_join(dir, copies[i]);
+        status = to ? pith_file_copy(from, to, err) : pith_fail_nomem(err, copies[i]);
+        pith_free(to);
+    }
+    pith_layout_free(&l);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct pith_error err = {0};
+    struct shape s = {0};
+    for (size_t i = 0; argc >= 3 && i < PITH_COUNT(shapes); i++)
+        if (strcmp(argv[1], shapes[i].name) == 0) s = shapes[i];
+    if (!s.name) {
+        fprintf(stderr, "usage: %s SHAPE OUT [LAYERS]\nshapes:", argv[0]);
+        for (size_t i = 0; i < PITH_COUNT(shapes); i++) fprintf(stderr, " %s", shapes[i].name);
+        fprintf(stderr, "\n");
+        return 2;
+    }
+    if (argc > 3) s.layers = (unsigned)strtoul(argv[3], NULL, 10);
+    if (make(&s, argv[2], &err) == PITH_OK) return 0;
+    fprintf(stderr, "make_synthetic: %s\n", err.text);
+    return 1;
+}
