@@ -1,5 +1,5 @@
-/* Dense little-endian bit streams. Widths that divide a byte have their own loops: they are what
- * decoding a matrix spends its time on. */
+/* Dense little-endian bit streams. Whole groups of eight codes go by words: decoding a matrix
+ * spends much of its time here. */
 #include "num/qmat.h"
 
 #include <string.h>
@@ -41,24 +41,36 @@ static void put_any(uint8_t *stream, size_t first, unsigned bits, size_t count,
     }
 }
 
-/* Eight codes fill exactly `bits` bytes. */
-static void get_eights(const uint8_t *p, unsigned bits, size_t eights, uint8_t *codes)
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are loaded as they stand");
+
+/* Moves eight codes of `bits` to the eight bytes of a word, halving three times:
+ *     hhhhhhhhllllllll -> ....hhhh....llll of the same codes, in lanes of 32, 16 and 8 bits */
+static inline uint64_t spread(uint64_t v, unsigned bits)
 {
-    const unsigned mask = (1u << bits) - 1;
+    const uint64_t four = ((uint64_t)1 << 4 * bits) - 1;
+    const uint64_t two = (((uint64_t)1 << 2 * bits) - 1) * 0x0000000100000001u;
+    const uint64_t one = (((uint64_t)1 << bits) - 1) * 0x0001000100010001u;
+    v = (v & four) | (v >> 4 * bits & four) << 32;
+    v = (v & two) | (v >> 2 * bits & two) << 16;
+    return (v & one) | (v >> bits & one) << 8;
+}
+
+/* Eight codes fill exactly `bits` bytes. The last words are read bytewise, to stay in the
+ * stream. */
+static inline void get_eights(const uint8_t *p, unsigned bits, size_t eights, uint8_t *codes)
+{
+    for (; eights * bits >= 8; eights--, p += bits, codes += 8) {
+        uint64_t v;
+        memcpy(&v, p, sizeof v);
+        v = spread(v, bits);
+        memcpy(codes, &v, sizeof v);
+    }
     for (; eights; eights--, p += bits, codes += 8) {
         uint64_t v = 0;
         for (unsigned i = 0; i < bits; i++) v |= (uint64_t)p[i] << (8 * i);
-        for (unsigned i = 0; i < 8; i++) codes[i] = (uint8_t)(v >> (i * bits) & mask);
+        v = spread(v, bits);
+        memcpy(codes, &v, sizeof v);
     }
-}
-
-static void get_fours(const uint8_t *p, size_t eights, uint8_t *codes)
-{
-    for (; eights; eights--, p += 4, codes += 8)
-        for (size_t i = 0; i < 4; i++) {
-            codes[2 * i] = p[i] & 15;
-            codes[2 * i + 1] = p[i] >> 4;
-        }
 }
 
 static void put_eights(uint8_t *p, unsigned bits, size_t eights, const uint8_t *codes)
@@ -85,7 +97,8 @@ void pith_bits_get(const uint8_t *stream, size_t first, unsigned bits, size_t co
     count -= head;
     const size_t eights = count / 8;
     const uint8_t *p = stream + first / 8 * bits;
-    if (bits == 4) get_fours(p, eights, codes);
+    /* The width that most matrices have gets code of its own. */
+    if (bits == 4) get_eights(p, 4, eights, codes);
     else get_eights(p, bits, eights, codes);
     get_any(stream, first + eights * 8, bits, count % 8, codes + eights * 8);
 }
