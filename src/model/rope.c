@@ -7,6 +7,9 @@
 
 static const double pi = 3.14159265358979323846;
 
+/* Factors in use are 1 to a few hundred; what lies outside would make frequencies overflow. */
+static const double least_factor = 1e-3, greatest_factor = 1e6;
+
 /* A number of `obj`, within (lo, hi]; a missing one is an error when *value is NaN on entry. */
 static enum pith_status read_positive(const json_t *obj, const char *key, double lo, double hi,
                                       double *value, struct pith_error *err)
@@ -32,7 +35,7 @@ static enum pith_status read_linear(const json_t *obj, int64_t max_position, str
 {
     (void)max_position;
     r->factor = NAN;
-    return read_positive(obj, "factor", 0, 1e6, &r->factor, err);
+    return read_positive(obj, "factor", least_factor, greatest_factor, &r->factor, err);
 }
 
 static enum pith_status read_llama3(const json_t *obj, int64_t max_position, struct pith_rope *r,
@@ -40,7 +43,7 @@ static enum pith_status read_llama3(const json_t *obj, int64_t max_position, str
 {
     (void)max_position;
     r->factor = r->low_freq = r->high_freq = NAN;
-    PITH_TRY(read_positive(obj, "factor", 0, 1e6, &r->factor, err));
+    PITH_TRY(read_positive(obj, "factor", least_factor, greatest_factor, &r->factor, err));
     PITH_TRY(read_positive(obj, "low_freq_factor", 0, 1e6, &r->low_freq, err));
     PITH_TRY(read_positive(obj, "high_freq_factor", 0, 1e6, &r->high_freq, err));
     if (r->high_freq <= r->low_freq)
@@ -62,7 +65,7 @@ static enum pith_status read_yarn(const json_t *obj, int64_t max_position, struc
 {
     r->factor = (double)max_position / (double)r->original_max;
     r->truncate = true;
-    PITH_TRY(read_positive(obj, "factor", 0, 1e6, &r->factor, err));
+    PITH_TRY(read_positive(obj, "factor", least_factor, greatest_factor, &r->factor, err));
     PITH_TRY(pith_json_get_real(obj, "beta_fast", &r->beta_fast, "rope parameters", err));
     PITH_TRY(pith_json_get_real(obj, "beta_slow", &r->beta_slow, "rope parameters", err));
     /* Zero means the default to the reference implementation too. */
@@ -80,7 +83,7 @@ static enum pith_status read_yarn(const json_t *obj, int64_t max_position, struc
     if (isnan(given) && m != 0 && m_all != 0)
         given = yarn_temperature(r->factor, m) / yarn_temperature(r->factor, m_all);
     if (isnan(given)) return PITH_OK;
-    if (!(given > 0 && given <= 1e6))
+    if (!(given > least_factor && given <= greatest_factor))
         return pith_fail(err, PITH_FORMAT, "rope parameters: attention factor %g makes no sense",
                          given);
     r->attention_factor = given;
@@ -206,6 +209,12 @@ static void scale_linear(const struct pith_rope *rope, uint32_t head_dim, double
         inv_freq[i] = (double)((float)inv_freq[i] / (float)rope->factor);
 }
 
+/* x within 0..1. */
+static float unit(float x)
+{
+    return x < 0 ? 0 : x > 1 ? 1 : x;
+}
+
 /* Long wavelengths are stretched by the factor, short ones are kept, between the two it is blended
  * (Llama 3.1's release notes; the wavelengths are relative to the original context length). */
 static void scale_llama3(const struct pith_rope *rope, uint32_t head_dim, double *inv_freq)
@@ -217,8 +226,9 @@ static void scale_llama3(const struct pith_rope *rope, uint32_t head_dim, double
         if (wavelength < context / rope->high_freq) continue;
         float g = f / (float)rope->factor;
         if (wavelength <= context / rope->low_freq) {
-            const float blend = ((float)context / (float)wavelength - (float)rope->low_freq) /
-                                (float)(rope->high_freq - rope->low_freq);
+            const float turns = (float)context / (float)wavelength;
+            const float blend =
+                unit((turns - (float)rope->low_freq) / (float)(rope->high_freq - rope->low_freq));
             g = (1 - blend) * f / (float)rope->factor + blend * f;
         }
         inv_freq[i] = (double)g;
@@ -247,9 +257,7 @@ static void scale_yarn(const struct pith_rope *rope, uint32_t head_dim, double *
     if (low == high) high += 0.001; /* the reference implementation's way around 0 / 0 */
     for (uint32_t i = 0; i < head_dim / 2; i++) {
         const float f = (float)inv_freq[i];
-        float ramp = ((float)i - (float)low) / (float)(high - low);
-        ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
-        const float keep = 1 - ramp;
+        const float keep = 1 - unit(((float)i - (float)low) / (float)(high - low));
         inv_freq[i] = (double)(f / (float)rope->factor * (1 - keep) + f * keep);
     }
 }

@@ -170,6 +170,8 @@ static const struct lie lies[] = {
     {"rope_scaling", "{\"type\": \"linear\"}", PITH_FORMAT, "\"factor\" is missing"},
     {"rope_scaling", "{\"type\": \"linear\", \"factor\": 0}", PITH_FORMAT, "\"factor\" is 0"},
     {"rope_scaling", "{\"type\": \"linear\", \"factor\": 1e99}", PITH_FORMAT, "\"factor\" is 1e"},
+    {"rope_scaling", "{\"type\": \"linear\", \"factor\": 1e-62}", PITH_FORMAT,
+     "\"factor\" is 1e-62"},
     {"rope_scaling", "{\"type\": \"linear\", \"factor\": \"2\"}", PITH_FORMAT, "\"factor\" is not"},
     {"rope_scaling", "{\"type\": \"llama3\", \"factor\": 8}", PITH_FORMAT,
      "\"low_freq_factor\" is"},
