@@ -2,7 +2,7 @@
  *
  *     +-----------+-----+
  *     | H' - P P^T|  P  |   1. D = T T^T, the small factor, in double by one thread
- *     |           |     |   2. P = H_P T^-T, row by row in double, rows over the threads
+ *     |           |     |   2. P = H_P T^-T, in double, rows over the threads
  *     +-----------+-----+   3. H' -= P P^T, upper triangle only, by the blocked multiplication
  *     |           |  D  |      and on with H'
  *     +-----------+-----+
@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { NB = 128, ROWS_A_TASK = 16 };
+enum { NB = 128 };
 
 _Static_assert(NB * NB * 2 <= PITH_KC * PITH_NC, "the small factor fits into packed B");
 
@@ -45,22 +45,20 @@ static bool factor_corner(const struct chol *c, size_t *bad)
     return true;
 }
 
-/* Solves x T^T = h for ROWS_A_TASK rows above the corner. */
+/* Solves X T^T = H for PITH_SOLVE_LANES rows above the corner; rows that are missing at the end count as 0. */
 static void solve_task(void *ctx, size_t task, unsigned thread)
 {
+    enum { LANES = PITH_SOLVE_LANES };
     const struct chol *c = ctx;
-    double x[NB];
     (void)thread;
-    const size_t last = pith_min(c->first, (task + 1) * ROWS_A_TASK);
-    for (size_t i = task * ROWS_A_TASK; i < last; i++) {
-        float *h = c->h + i * c->d + c->first;
-        for (size_t p = 0; p < c->count; p++) x[p] = h[p];
-        for (size_t p = c->count; p-- > 0;) {
-            x[p] /= c->t[p * NB + p];
-            c->b->kern.axmy_f64(p, x[p], c->t + p * NB, x);
-        }
-        for (size_t p = 0; p < c->count; p++) h[p] = (float)x[p];
-    }
+    double x[NB * LANES] = {0};
+    const size_t first = task * LANES, rows = pith_min(LANES, c->first - first);
+    float *h = c->h + first * c->d + c->first;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t p = 0; p < c->count; p++) x[p * LANES + i] = (double)h[i * c->d + p];
+    c->b->kern.solve_f64(c->count, c->t, NB, x);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t p = 0; p < c->count; p++) h[i * c->d + p] = (float)x[p * LANES + i];
 }
 
 static void update_rest(struct pith_backend *b, const struct chol *c)
@@ -95,7 +93,7 @@ enum pith_status pith_cholesky_upper(struct pith_backend *b, float *h, size_t d,
             if (pivot) *pivot = bad;
             return pith_fail(err, PITH_NUMERIC, "pivot %zu of %zu is not positive", bad, d);
         }
-        pith_pool_run(b->pool, (c.first + ROWS_A_TASK - 1) / ROWS_A_TASK, solve_task, &c);
+        pith_pool_run(b->pool, (c.first + PITH_SOLVE_LANES - 1) / PITH_SOLVE_LANES, solve_task, &c);
         update_rest(b, &c);
     }
     for (size_t i = 1; i < d; i++) memset(h + i * d, 0, i * sizeof *h);

@@ -20,7 +20,7 @@ static void pack_panel(const struct pith_kern *k, const float *src, size_t rs, s
     if (cs == 1) {
         k->transpose(count, kc, src, rs, dst, width);
     } else if (rs == 1) {
-        for (size_t p = 0; p < kc; p++) memcpy(dst + p * width, src + p * cs, count * sizeof *dst);
+        k->copy_rows(kc, count, src, cs, dst, width);
     } else {
         for (size_t p = 0; p < kc; p++)
             for (size_t i = 0; i < count; i++) dst[p * width + i] = src[i * rs + p * cs];

@@ -21,23 +21,35 @@ static float zero_at(const struct pith_source *s, size_t index)
     return s->w->quant->zeros ? (float)s->w->quant->zeros[index] : s->symmetric_zero;
 }
 
-/* n codes from column col that share scale `index`. */
-static void decode_run(const struct pith_source *s, const struct pith_kern *k, const uint8_t *codes,
-                       size_t n, size_t index, float *out)
-{
-    const float zero = zero_at(s, index), scale = s->w->quant->scales[index];
-    if (s->integer)
-        k->dequant_u8(n, codes, zero, scale, out);
-    else
-        for (size_t i = 0; i < n; i++) out[i] = s->level[codes[i]] * scale;
-}
-
-static void decode_indexed(const struct pith_source *s, const uint8_t *codes, size_t row, size_t col,
-                           size_t n, float *out)
+/* Columns [at->j, at->j + n) of row at->i, which share scale `index`. Codes of four and eight bits are read
+ * in place, others are unpacked to a byte each first. */
+static void decode_run(const struct pith_source *s, const struct pith_kern *k, uint8_t *codes,
+                       const struct pith_block *at, size_t index, float *out)
 {
     const struct pith_qmat *q = s->w->quant;
-    for (size_t i = 0; i < n; i++) {
-        const size_t index = pith_qmat_scale_index(q, (uint32_t)row, q->g_idx[col + i]);
+    const uint8_t *stream = q->codes + at->i * q->stride, *bytes = codes;
+    const float zero = zero_at(s, index), scale = q->scales[index];
+    if (s->integer && s->bits == 4 && at->j % 2 == 0) {
+        k->dequant_u4(at->n, stream + at->j / 2, zero, scale, out);
+        return;
+    }
+    if (s->bits == 8)
+        bytes = stream + at->j;
+    else
+        pith_bits_get(stream, at->j, s->bits, at->n, codes);
+    if (s->integer)
+        k->dequant_u8(at->n, bytes, zero, scale, out);
+    else
+        for (size_t i = 0; i < at->n; i++) out[i] = s->level[bytes[i]] * scale;
+}
+
+static void decode_indexed(const struct pith_source *s, uint8_t *codes, const struct pith_block *at,
+                           float *out)
+{
+    const struct pith_qmat *q = s->w->quant;
+    pith_bits_get(q->codes + at->i * q->stride, at->j, s->bits, at->n, codes);
+    for (size_t i = 0; i < at->n; i++) {
+        const size_t index = pith_qmat_scale_index(q, (uint32_t)at->i, q->g_idx[at->j + i]);
         const float level = s->level[codes[i]];
         out[i] = (s->integer ? level - zero_at(s, index) : level) * q->scales[index];
     }
@@ -47,18 +59,17 @@ static void quant_segment(const struct pith_source *s, const struct pith_kern *k
                           const struct pith_block *at, float *out)
 {
     const struct pith_qmat *q = s->w->quant;
-    const uint8_t *stream = q->codes + at->i * q->stride;
-    pith_bits_get(stream, at->j, s->bits, at->n, codes);
     if (q->g_idx) {
-        decode_indexed(s, codes, at->i, at->j, at->n, out);
+        decode_indexed(s, codes, at, out);
         return;
     }
     for (size_t done = 0; done < at->n;) {
-        const size_t col = at->j + done, group = col / q->group;
-        const size_t run = pith_min(at->n - done, (group + 1) * q->group - col);
-        decode_run(s, k, codes + done, run, pith_qmat_scale_index(q, (uint32_t)at->i, (uint32_t)group),
-                   out + done);
-        done += run;
+        struct pith_block run = {.i = at->i, .j = at->j + done, .m = 1};
+        const size_t group = run.j / q->group;
+        run.n = pith_min(at->n - done, (group + 1) * q->group - run.j);
+        const size_t index = pith_qmat_scale_index(q, (uint32_t)at->i, (uint32_t)group);
+        decode_run(s, k, codes, &run, index, out + done);
+        done += run.n;
     }
 }
 

@@ -39,6 +39,9 @@ typedef void pith_gemm_tile_fn(size_t k, const float *a, const float *b, size_t 
 typedef void pith_transpose_fn(size_t rows, size_t cols, const float *src, size_t ld_src, float *dst,
                                size_t ld_dst);
 
+/* dst[r * ld_dst + c] = src[r * ld_src + c] for r < rows, c < cols; made for few columns. */
+typedef pith_transpose_fn pith_copy_rows_fn;
+
 /* acc[p % 16] = fma(x[p], y[p], acc[p % 16]) for p = 0..n-1: a dot product in lanes, to be continued by
  * another call when n is a multiple of 16 and closed by pith_lanes_sum(). */
 typedef void pith_dot_acc_fn(size_t n, const float *x, const float *y, float acc[PITH_LANES]);
@@ -59,7 +62,8 @@ typedef void pith_dequant_u8_fn(size_t n, const uint8_t *code, float zero, float
 /* The same for 4-bit codes: code i is the low (i even) or high half of byte i / 2. */
 typedef void pith_dequant_u4_fn(size_t n, const uint8_t *code, float zero, float scale, float *dst);
 
-/* The greatest of x; -infinity for n = 0. NaN elements may or may not be seen. */
+/* The greatest of x; -infinity for n = 0. NaN elements may or may not be seen, and of zeros
+ * either sign may be given. */
 typedef float pith_max_fn(size_t n, const float *x);
 
 /* x = exp(x - max(x)) / sum, in place: m = max, e = exp(x - m) by pith_exp_f32(), sum in lanes, then each e is
@@ -81,11 +85,17 @@ typedef double pith_sum_exp_fn(size_t n, const float *x, float max);
 /* y[i] = y[i] - a * x[i] in double, product and difference rounded. */
 typedef void pith_axmy_f64_fn(size_t n, double a, const double *x, double *y);
 
+/* Solves X T^T = X in place for eight rows of X at once, T upper triangular and both in double. t is T
+ * transposed, t[p * ldt + j] = T[j][p] for j <= p; x is X transposed, x[p * 8 + lane]. For p = n - 1, ..., 0:
+ * x[p] = x[p] / t[p][p], then x[j] = x[j] - x[p] * t[p][j] for j < p, each step rounded. */
+enum { PITH_SOLVE_LANES = 8 };
+typedef void pith_solve_f64_fn(size_t n, const double *t, size_t ldt, double *x);
+
 /* Every operation, by the name of its type without pith_ and _fn. */
 #define PITH_OPS(X)                                                                            \
-    X(gemm_tile) X(transpose) X(dot_acc) X(matvec_f32) X(matvec_bf16) X(matvec_f16)            \
-    X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) X(softmax) X(silu_mul)       \
-    X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64)
+    X(gemm_tile) X(transpose) X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16)             \
+    X(matvec_f16) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) X(softmax)     \
+    X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64) X(solve_f64)
 
 enum pith_op {
 #define PITH_OP_ID(op) PITH_OP_##op,

@@ -2,27 +2,6 @@
 
 #include <immintrin.h>
 
-/* Eight rows of eight to eight columns, in registers: pairs, then fours, then halves. */
-static inline void transpose_8x8(__m256 v[8])
-{
-    __m256 t[8];
-    for (int i = 0; i < 8; i += 2) {
-        t[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
-        t[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
-    }
-    for (int i = 0; i < 8; i += 4) {
-        v[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
-        v[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
-        v[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
-        v[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
-    }
-    for (int i = 0; i < 4; i++) {
-        t[i] = _mm256_permute2f128_ps(v[i], v[i + 4], 0x20);
-        t[i + 4] = _mm256_permute2f128_ps(v[i], v[i + 4], 0x31);
-    }
-    for (int i = 0; i < 8; i++) v[i] = t[i];
-}
-
 static inline void store_first(float *p, __m256 v, size_t n)
 {
     __m128 q = _mm256_castps256_ps128(v);
@@ -39,19 +18,43 @@ static inline void store_first(float *p, __m256 v, size_t n)
     if (n & 1) _mm_store_ss(p, q);
 }
 
-/* n <= 8 rows of eight columns. */
+static inline void store(float *p, __m256 v, size_t n)
+{
+    if (n == 8)
+        _mm256_storeu_ps(p, v);
+    else
+        store_first(p, v, n);
+}
+
+static inline __m256 row(const float *src, size_t ld, size_t i, size_t n)
+{
+    return i < n ? _mm256_loadu_ps(src + i * ld) : _mm256_setzero_ps();
+}
+
+/* n <= 8 rows of eight columns, in registers: pairs of rows, then fours, then halves. Spelled out, since
+ * loops over an array of vectors end up in memory. */
 static inline void strip(size_t n, const float *src, size_t ld_src, float *dst, size_t ld_dst)
 {
-    __m256 v[8];
-    for (size_t i = 0; i < 8; i++)
-        v[i] = i < n ? _mm256_loadu_ps(src + i * ld_src) : _mm256_setzero_ps();
-    transpose_8x8(v);
-    for (size_t i = 0; i < 8; i++) {
-        if (n == 8)
-            _mm256_storeu_ps(dst + i * ld_dst, v[i]);
-        else
-            store_first(dst + i * ld_dst, v[i], n);
-    }
+    const __m256 r0 = row(src, ld_src, 0, n), r1 = row(src, ld_src, 1, n);
+    const __m256 r2 = row(src, ld_src, 2, n), r3 = row(src, ld_src, 3, n);
+    const __m256 r4 = row(src, ld_src, 4, n), r5 = row(src, ld_src, 5, n);
+    const __m256 r6 = row(src, ld_src, 6, n), r7 = row(src, ld_src, 7, n);
+    const __m256 p0 = _mm256_unpacklo_ps(r0, r1), p1 = _mm256_unpackhi_ps(r0, r1);
+    const __m256 p2 = _mm256_unpacklo_ps(r2, r3), p3 = _mm256_unpackhi_ps(r2, r3);
+    const __m256 p4 = _mm256_unpacklo_ps(r4, r5), p5 = _mm256_unpackhi_ps(r4, r5);
+    const __m256 p6 = _mm256_unpacklo_ps(r6, r7), p7 = _mm256_unpackhi_ps(r6, r7);
+    const __m256 f0 = _mm256_shuffle_ps(p0, p2, 0x44), f1 = _mm256_shuffle_ps(p0, p2, 0xee);
+    const __m256 f2 = _mm256_shuffle_ps(p1, p3, 0x44), f3 = _mm256_shuffle_ps(p1, p3, 0xee);
+    const __m256 f4 = _mm256_shuffle_ps(p4, p6, 0x44), f5 = _mm256_shuffle_ps(p4, p6, 0xee);
+    const __m256 f6 = _mm256_shuffle_ps(p5, p7, 0x44), f7 = _mm256_shuffle_ps(p5, p7, 0xee);
+    store(dst, _mm256_permute2f128_ps(f0, f4, 0x20), n);
+    store(dst + ld_dst, _mm256_permute2f128_ps(f1, f5, 0x20), n);
+    store(dst + 2 * ld_dst, _mm256_permute2f128_ps(f2, f6, 0x20), n);
+    store(dst + 3 * ld_dst, _mm256_permute2f128_ps(f3, f7, 0x20), n);
+    store(dst + 4 * ld_dst, _mm256_permute2f128_ps(f0, f4, 0x31), n);
+    store(dst + 5 * ld_dst, _mm256_permute2f128_ps(f1, f5, 0x31), n);
+    store(dst + 6 * ld_dst, _mm256_permute2f128_ps(f2, f6, 0x31), n);
+    store(dst + 7 * ld_dst, _mm256_permute2f128_ps(f3, f7, 0x31), n);
 }
 
 static void corner(size_t rows, size_t cols, const float *src, size_t ld_src, float *dst, size_t ld_dst)
@@ -60,20 +63,28 @@ static void corner(size_t rows, size_t cols, const float *src, size_t ld_src, fl
         for (size_t c = 0; c < cols; c++) dst[c * ld_dst + r] = src[r * ld_src + c];
 }
 
+/* n < 8 rows. Six are the tile of A: the constant lets the compiler drop the tests of the rows. */
+static void last_rows(size_t n, size_t cols, const float *src, size_t ld_src, float *dst, size_t ld_dst)
+{
+    for (size_t c = 0; c < cols; c += 8) {
+        if (n == 6)
+            strip(6, src + c, ld_src, dst + c * ld_dst, ld_dst);
+        else
+            strip(n, src + c, ld_src, dst + c * ld_dst, ld_dst);
+    }
+}
+
 void pith_transpose_avx2(size_t rows, size_t cols, const float *src, size_t ld_src, float *dst,
                          size_t ld_dst)
 {
-    const size_t whole = cols - cols % 8;
-    size_t r = 0;
-    for (; r + 8 <= rows; r += 8)
+    enum { BAND = 64 }; /* rows whose lines of eight columns stay in the first cache */
+    const size_t whole = cols - cols % 8, eights = rows - rows % 8;
+    for (size_t band = 0; band < eights; band += BAND) {
+        const size_t end = eights - band < BAND ? eights : band + BAND;
         for (size_t c = 0; c < whole; c += 8)
-            strip(8, src + r * ld_src + c, ld_src, dst + c * ld_dst + r, ld_dst);
-    const float *rest = src + r * ld_src;
-    /* Six rows: the tile of A. The constant lets the compiler drop the tests of the rows. */
-    if (rows - r == 6)
-        for (size_t c = 0; c < whole; c += 8) strip(6, rest + c, ld_src, dst + c * ld_dst + r, ld_dst);
-    else if (r < rows)
-        for (size_t c = 0; c < whole; c += 8)
-            strip(rows - r, rest + c, ld_src, dst + c * ld_dst + r, ld_dst);
+            for (size_t r = band; r < end; r += 8)
+                strip(8, src + r * ld_src + c, ld_src, dst + c * ld_dst + r, ld_dst);
+    }
+    if (eights < rows) last_rows(rows - eights, whole, src + eights * ld_src, ld_src, dst + eights, ld_dst);
     corner(rows, cols - whole, src + whole, ld_src, dst + whole * ld_dst, ld_dst);
 }

@@ -110,11 +110,14 @@ static void check_gemm_tile(const struct pith_kernel *k, const struct pith_kerne
     }
 }
 
-static void check_transpose(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+/* transpose and copy_rows */
+static void check_move(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
 {
+    const bool turn = k->op == PITH_OP_transpose;
     for (size_t rows = 0; rows <= 18; rows++) {
-        const size_t ls = n + rows % 2, ld = rows + n % 2;
-        const size_t sn = rows && n ? (rows - 1) * ls + n : 0, dn = rows && n ? (n - 1) * ld + rows : 0;
+        const size_t ls = n + rows % 2, ld = turn ? rows + n % 2 : n + rows % 3;
+        const size_t sn = rows && n ? (rows - 1) * ls + n : 0;
+        const size_t dn = !rows || !n ? 0 : turn ? (n - 1) * ld + rows : (rows - 1) * ld + n;
         const float *src = fresh(0, sn, kind);
         float *want = fresh(1, dn, kind), *got = same(2, want, dn);
         ((pith_transpose_fn *)ref->fn)(rows, n, src, ls, want, ld);
@@ -245,8 +248,22 @@ static void check_axmy_f64(const struct pith_kernel *k, const struct pith_kernel
     for (size_t i = 0; i < n; i++) assert_double(got[i], want[i], n);
 }
 
+static void check_solve_f64(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+{
+    if (n > 70) return; /* the triangle outgrows the buffer */
+    const size_t ldt = n + n % 2, count = n * PITH_SOLVE_LANES;
+    double *t = at_end(0, (n ? (n - 1) * ldt + n : 0) * sizeof *t);
+    double *want = at_end(1, count * sizeof *want), *got = at_end(2, count * sizeof *got);
+    for (size_t p = 0; p < n; p++)
+        for (size_t j = 0; j <= p; j++) t[p * ldt + j] = (double)value(kind) / 3 + (p == j ? 2 : 0);
+    for (size_t i = 0; i < count; i++) got[i] = want[i] = (double)value(kind) / 7;
+    ((pith_solve_f64_fn *)ref->fn)(n, t, ldt, want);
+    ((pith_solve_f64_fn *)k->fn)(n, t, ldt, got);
+    for (size_t i = 0; i < count; i++) assert_double(got[i], want[i], n);
+}
+
 static check_fn *const checks[PITH_OP_COUNT] = {
-    [PITH_OP_gemm_tile] = check_gemm_tile,   [PITH_OP_transpose] = check_transpose,
+    [PITH_OP_gemm_tile] = check_gemm_tile,   [PITH_OP_transpose] = check_move,
     [PITH_OP_dot_acc] = check_dot_acc,       [PITH_OP_matvec_f32] = check_matvec,
     [PITH_OP_matvec_bf16] = check_matvec,    [PITH_OP_matvec_f16] = check_matvec,
     [PITH_OP_widen_bf16] = check_widen,      [PITH_OP_widen_f16] = check_widen,
@@ -254,7 +271,8 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_max] = check_max,               [PITH_OP_softmax] = check_softmax,
     [PITH_OP_silu_mul] = check_silu_mul,     [PITH_OP_sumsq] = check_sumsq,
     [PITH_OP_scale_mul] = check_scale_mul,   [PITH_OP_sum_exp] = check_sum_exp,
-    [PITH_OP_axmy_f64] = check_axmy_f64,
+    [PITH_OP_axmy_f64] = check_axmy_f64,     [PITH_OP_solve_f64] = check_solve_f64,
+    [PITH_OP_copy_rows] = check_move,
 };
 
 static const struct pith_kernel *reference(enum pith_op op)

@@ -1,0 +1,293 @@
+/* Times the backend's large operations and sets them against what this machine can do: the peak of its
+ * multiply-add units and the speed of reading memory, both measured here. The best of several runs counts.
+ *
+ *     bench_backend [threads] [tier]      (0 threads: all; tier: scalar, avx2, avx512, auto) */
+#include "backend/backend.h"
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "kern/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { RUNS = 5 };
+
+/* With one thread the time that it had a processor, so that a busy machine disturbs less. */
+static clockid_t timer = CLOCK_MONOTONIC;
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(timer, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+struct bench {
+    struct pith_backend *b;
+    unsigned threads;
+    double peak; /* flop/s */
+    double read; /* bytes/s */
+};
+
+static float *randoms(size_t n)
+{
+    float *x = pith_alloc_aligned(n, sizeof *x);
+    struct pith_rng r;
+    if (!x) exit(1);
+    pith_rng_seed(&r, n);
+    for (size_t i = 0; i < n; i++) x[i] = (float)pith_rng_unit(&r) - 0.5f;
+    return x;
+}
+
+/* The tile kernel on operands that stay in the first cache is the peak that matters: nothing else issues
+ * more multiply-adds. */
+static void peak_task(void *ctx, size_t task, unsigned thread)
+{
+    (void)task;
+    (void)thread;
+    const struct pith_kern *k = ctx;
+    float a[PITH_TILE_ROWS_MAX * 64] = {0}, b[PITH_TILE_COLS_MAX * 64] = {0};
+    float c[PITH_TILE_ROWS_MAX * PITH_TILE_COLS_MAX] = {0};
+    for (int i = 0; i < 4000; i++)
+        k->gemm_tile(64, a, b, k->tile_cols, c, k->tile_cols, PITH_TILE_ADD, 1.0f);
+}
+
+static void measure_peak(struct bench *m)
+{
+    struct pith_kern k;
+    pith_kern_select(pith_cpu_detect() & (uint32_t)pith_cpu_mask(pith_backend_cpu(m->b)), &k);
+    const double flop = 2.0 * 64 * (double)(k.tile_rows * k.tile_cols) * 4000 * m->threads;
+    for (int i = 0; i < 4 * RUNS; i++) {
+        const double t = seconds();
+        pith_pool_run(pith_backend_pool(m->b), m->threads, peak_task, &k);
+        const double speed = flop / (seconds() - t);
+        if (speed > m->peak) m->peak = speed;
+    }
+}
+
+struct reading {
+    const unsigned char *data;
+    size_t each;
+    const void *found[64];
+};
+
+/* libc's search for a byte that is not there reads as fast as the processor can. */
+static void read_task(void *ctx, size_t task, unsigned thread)
+{
+    (void)thread;
+    struct reading *r = ctx;
+    r->found[task % 64] = memchr(r->data + task * r->each, 0, r->each);
+}
+
+static void measure_read(struct bench *m)
+{
+    const size_t bytes = (size_t)512 << 20;
+    unsigned char *data = pith_alloc_aligned(bytes, 1);
+    if (!data) exit(1);
+    memset(data, 1, bytes);
+    struct reading r = {.data = data, .each = bytes / 64};
+    for (int i = 0; i < RUNS; i++) {
+        const double t = seconds();
+        pith_pool_run(pith_backend_pool(m->b), 64, read_task, &r);
+        const double speed = (double)bytes / (seconds() - t);
+        if (speed > m->read && !r.found[0]) m->read = speed;
+    }
+    pith_free(data);
+}
+
+static void print_flops(const struct bench *m, const char *name, double flop, double best)
+{
+    printf("%-44s %8.1f GFLOP/s  %5.1f%% of peak  %8.2f ms\n", name, flop / best * 1e-9,
+           100 * flop / best / m->peak, best * 1e3);
+}
+
+static void print_bytes(const struct bench *m, const char *name, double bytes, double best)
+{
+    printf("%-44s %8.1f GB/s     %5.1f%% of read  %8.3f ms\n", name, bytes / best * 1e-9,
+           100 * bytes / best / m->read, best * 1e3);
+}
+
+#define BEST(best, call)                              \
+    double best = 1e30;                               \
+    for (int run_ = 0; run_ < RUNS; run_++) {         \
+        const double start_ = seconds();              \
+        call;                                         \
+        const double t_ = seconds() - start_;         \
+        if (t_ < best) best = t_;                     \
+    }
+
+static void bench_gemm(const struct bench *m, size_t rows, size_t cols, size_t depth, bool transposed)
+{
+    char name[64];
+    float *a = randoms(rows * depth), *b = randoms(depth * cols), *c = randoms(rows * cols);
+    const struct pith_gemm g = {.m = rows, .n = cols, .k = depth, .a = a, .a_rs = depth, .a_cs = 1, .b = b,
+                                .b_rs = transposed ? 1 : cols, .b_cs = transposed ? depth : 1, .c = c,
+                                .ldc = cols, .accumulate = true};
+    BEST(best, pith_gemm(m->b, &g))
+    snprintf(name, sizeof name, "gemm %zux%zux%zu%s", rows, cols, depth, transposed ? " B^T" : "");
+    print_flops(m, name, 2.0 * (double)rows * (double)cols * (double)depth, best);
+    pith_free(a);
+    pith_free(b);
+    pith_free(c);
+}
+
+static void linear_case(const struct bench *m, const struct pith_weight *w, double bytes, const char *what)
+{
+    static const size_t counts[] = {1, 4, 32, 512};
+    char name[64];
+    float *x = randoms(512 * (size_t)w->cols), *y = randoms(512 * (size_t)w->rows);
+    for (size_t i = 0; i < PITH_COUNT(counts); i++) {
+        const size_t n = counts[i];
+        BEST(best, pith_linear(m->b, w, NULL, x, n, y))
+        snprintf(name, sizeof name, "linear %s %ux%u, n = %zu", what, w->rows, w->cols, n);
+        if (n == 1)
+            print_bytes(m, name, bytes, best);
+        else
+            print_flops(m, name, 2.0 * (double)n * w->rows * w->cols, best);
+    }
+    pith_free(x);
+    pith_free(y);
+}
+
+static void bench_linear(const struct bench *m)
+{
+    static const struct {
+        enum pith_dtype dtype;
+        const char *name;
+    } types[] = {{PITH_BF16, "bf16"}, {PITH_F16, "f16"}, {PITH_F32, "f32"}};
+    const uint32_t rows = 14336, cols = 4096;
+    const size_t count = (size_t)rows * cols;
+    float *w = randoms(count);
+    for (size_t i = 0; i < PITH_COUNT(types); i++) {
+        float *stored = randoms(count);
+        pith_dtype_encode(types[i].dtype, w, count, stored);
+        const struct pith_weight weight = {.rows = rows, .cols = cols, .dtype = types[i].dtype, .dense = stored};
+        linear_case(m, &weight, (double)count * (types[i].dtype == PITH_F32 ? 4 : 2), types[i].name);
+        pith_free(stored);
+    }
+    pith_free(w);
+}
+
+static void bench_quantized(const struct bench *m)
+{
+    static const char *const grids[] = {"int4:g128", "int8:channel", "int3:g128", "fp8_e4m3:channel"};
+    for (size_t i = 0; i < PITH_COUNT(grids); i++) {
+        struct pith_grid grid;
+        struct pith_qmat q;
+        if (pith_grid_parse(grids[i], &grid, NULL) != PITH_OK) continue;
+        if (pith_qmat_init(&q, 14336, 4096, &grid, PITH_F16, NULL) != PITH_OK) exit(1);
+        struct pith_rng r;
+        pith_rng_seed(&r, i);
+        for (size_t j = 0; j < q.rows * q.stride; j++) q.codes[j] = (uint8_t)pith_rng_next(&r);
+        for (size_t j = 0; j < (size_t)q.rows * q.groups; j++) q.scales[j] = 0.01f;
+        const struct pith_weight weight = {.rows = q.rows, .cols = q.cols, .quant = &q};
+        linear_case(m, &weight, (double)q.rows * (double)q.stride, grids[i]);
+        pith_qmat_free(&q);
+    }
+}
+
+static void bench_syrk(const struct bench *m, size_t d, size_t n)
+{
+    char name[64];
+    float *h = randoms(d * d), *x = randoms(n * d);
+    BEST(best, pith_syrk(m->b, h, d, x, n, 0.01f))
+    snprintf(name, sizeof name, "syrk d = %zu, n = %zu", d, n);
+    print_flops(m, name, (double)d * (double)d * (double)n, best);
+    pith_free(h);
+    pith_free(x);
+}
+
+static void bench_cholesky(const struct bench *m, size_t d)
+{
+    char name[64];
+    float *h = randoms(d * d), *work = randoms(d * d);
+    for (size_t i = 0; i < d; i++)
+        for (size_t j = 0; j < d; j++) h[i * d + j] = i == j ? (float)d : h[(i < j ? i : j) * d + (i < j ? j : i)];
+    double best = 1e30;
+    for (int i = 0; i < 3; i++) {
+        memcpy(work, h, d * d * sizeof *h);
+        const double t = seconds();
+        if (pith_cholesky_upper(m->b, work, d, NULL, NULL) != PITH_OK) exit(1);
+        const double s = seconds() - t;
+        if (s < best) best = s;
+    }
+    snprintf(name, sizeof name, "cholesky d = %zu", d);
+    print_flops(m, name, (double)d * (double)d * (double)d / 3, best);
+    pith_free(h);
+    pith_free(work);
+}
+
+static void bench_attention(const struct bench *m, size_t n, size_t start)
+{
+    char name[64];
+    enum { HEADS = 32, KV = 8, DIM = 128 };
+    const size_t keys = start + n;
+    float *q = randoms(n * HEADS * DIM), *k = randoms(keys * KV * DIM), *v = randoms(keys * KV * DIM);
+    const struct pith_attention a = {.n = n, .start = start, .heads = HEADS, .kv_heads = KV, .head_dim = DIM,
+                                     .scale = 0.088f, .q = q, .k = k, .v = v, .out = q};
+    BEST(best, pith_attention(m->b, &a, NULL))
+    snprintf(name, sizeof name, "attention 32/8 heads, n = %zu at %zu", n, start);
+    if (n == 1)
+        print_bytes(m, name, 8.0 * (double)keys * KV * DIM, best);
+    else
+        print_flops(m, name, 4.0 * HEADS * DIM * (double)n * ((double)start + (double)n / 2), best);
+    pith_free(q);
+    pith_free(k);
+    pith_free(v);
+}
+
+static void bench_rows(const struct bench *m)
+{
+    const size_t n = 512, dim = 14336, vocab = 128256;
+    float *x = randoms(n * dim), *y = randoms(n * dim), *logits = randoms(64 * vocab);
+    double out[64];
+    BEST(silu, pith_silu_mul(m->b, x, y, n * dim))
+    print_bytes(m, "silu_mul 512x14336", 12.0 * (double)(n * dim), silu);
+    BEST(norm, pith_rmsnorm(m->b, x, n, dim, y, 1e-5, x))
+    print_bytes(m, "rmsnorm 512x14336", 8.0 * (double)(n * dim), norm);
+    BEST(rope, pith_rope(m->b, x, n, dim, 112, 128, y, y))
+    print_bytes(m, "rope 512x112x128", 8.0 * (double)(n * dim), rope);
+    BEST(lse, pith_logsumexp(m->b, logits, 64, vocab, out))
+    print_bytes(m, "logsumexp 64x128256", 4.0 * 64 * (double)vocab, lse);
+    pith_free(x);
+    pith_free(y);
+    pith_free(logits);
+}
+
+int main(int argc, char **argv)
+{
+    struct pith_error err = {0};
+    struct pith_pool *pool;
+    struct bench m = {0};
+    const int64_t mask = pith_cpu_mask(argc > 2 ? argv[2] : "auto");
+    if (mask < 0 || pith_pool_new(argc > 1 ? (unsigned)atoi(argv[1]) : 0, &pool, &err) != PITH_OK ||
+        pith_backend_new(pool, (uint32_t)mask, &m.b, &err) != PITH_OK) {
+        fprintf(stderr, "bench_backend: %s\n", err.text);
+        return 1;
+    }
+    m.threads = pith_pool_threads(pool);
+    if (m.threads == 1) timer = CLOCK_PROCESS_CPUTIME_ID;
+    measure_peak(&m);
+    measure_read(&m);
+    printf("%s, %u threads: peak %.1f GFLOP/s, read %.1f GB/s\n", pith_backend_cpu(m.b), m.threads,
+           m.peak * 1e-9, m.read * 1e-9);
+    bench_gemm(&m, 512, 4096, 4096, false);
+    bench_gemm(&m, 512, 4096, 4096, true);
+    bench_gemm(&m, 4096, 3968, 128, false);
+    bench_linear(&m);
+    bench_quantized(&m);
+    bench_syrk(&m, 4096, 512);
+    bench_syrk(&m, 4096, 2048);
+    bench_cholesky(&m, 1024);
+    bench_cholesky(&m, 4096);
+    bench_attention(&m, 512, 0);
+    bench_attention(&m, 2048, 0);
+    bench_attention(&m, 1, 2047);
+    bench_rows(&m);
+    pith_backend_free(m.b);
+    pith_pool_free(pool);
+    return 0;
+}
