@@ -56,6 +56,9 @@ static bool is_plain(const struct pith_format *f)
 
 static enum pith_status wrong(const struct parser *p, const char *part, const char *why)
 {
+    /* A part that is the whole text, or empty, says nothing by being quoted again. */
+    if (part[0] == '\0' || strlen(part) == strlen(p->whole))
+        return pith_fail(p->err, PITH_ARG, "grid \"%.60s\": %s", p->whole, why);
     return pith_fail(p->err, PITH_ARG, "grid \"%.60s\": \"%.31s\": %s", p->whole, part, why);
 }
 
@@ -195,7 +198,7 @@ static enum pith_status parse_parts(struct parser *p)
     if (!p->grid->format) return unknown_format(p, part.text);
     while (p->rest) {
         if (!next_part(p, &part))
-            return wrong(p, part.text, part.text[0] ? "too long" : "nothing between two colons");
+            return wrong(p, part.text, part.text[0] ? "too long" : "a colon too many");
         PITH_TRY(parse_option(p, part.text));
     }
     if (!p->has_granularity) set_default(p->grid);

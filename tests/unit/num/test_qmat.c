@@ -172,7 +172,7 @@ static void rows_of_codes_come_back(void **state)
     pith_rng_seed(&rng, 5);
     for (unsigned bits = 2; bits <= 8; bits++)
         for (uint32_t cols = 1; cols < 70; cols++) {
-            char text[16];
+            char text[24];
             snprintf(text, sizeof text, "int%u:g32", bits);
             const struct pith_grid grid = grid_of(text);
             struct pith_qmat q = random_qmat(&rng, 4, cols, &grid);
