@@ -47,8 +47,9 @@ struct solver {
     float *wt, *u;
     float *scale, *zero; /* [groups][ld] */
     uint8_t *codes;
-    uint8_t *packing;      /* [threads][PACK][cols] */
-    float *moved;          /* [threads][group][TILE] */
+    uint8_t *packing; /* [threads][PACK][cols] */
+    float *moved;     /* [threads][moved_size], moved_size = group * TILE */
+    size_t moved_size;
     uint32_t first, end;   /* steps of the present block */
     uint32_t sub, sub_end; /* of the present sub-block */
 };
@@ -68,7 +69,7 @@ static size_t leading(uint32_t rows)
 /* Columns of u: a block, or a whole group when groups are larger and fitted on the way. */
 static uint32_t block_width(const struct solver *s)
 {
-    return s->dynamic && s->q->group > BLOCK ? s->q->group : BLOCK;
+    return s->dynamic && s->q->group > BLOCK ? least(s->q->group, s->cols) : BLOCK;
 }
 
 static enum pith_status take_memory(struct solver *s, struct pith_error *err)
@@ -85,7 +86,8 @@ static enum pith_status take_memory(struct solver *s, struct pith_error *err)
     s->codes = pith_alloc_aligned(cols * s->ld, sizeof *s->codes);
     const size_t threads = pith_pool_threads(s->pool);
     s->packing = pith_alloc(threads * PACK, cols);
-    s->moved = pith_alloc_aligned(s->dynamic ? threads * TILE : 1, s->q->group * sizeof *s->moved);
+    s->moved_size = s->dynamic ? (size_t)least(s->q->group, s->cols) * TILE : 0;
+    s->moved = pith_alloc_aligned(threads * s->moved_size, sizeof *s->moved);
     if (s->perm && s->dead && s->diagonal && s->r && s->wt && s->u && s->scale && s->zero &&
         s->codes && s->packing && s->moved)
         return PITH_OK;
@@ -314,7 +316,7 @@ static void fit_group(const struct solver *s, uint32_t k, size_t row, unsigned t
 {
     const uint32_t g = k / s->q->group;
     const size_t n = least(s->q->group, s->cols - k);
-    float *x = s->moved + (size_t)thread * s->q->group * TILE;
+    float *x = s->moved + thread * s->moved_size;
     move_group(s, k, n, row, x);
     for (size_t i = 0; i < TILE; i++) {
         float *scale = s->scale + g * s->ld + row + i, *zero = s->zero + g * s->ld + row + i;

@@ -10,8 +10,8 @@ struct layer {
     struct machine machine;
 };
 
-static void linear(const struct layer *l, const float *w, uint32_t rows, uint32_t cols, const float *x,
-                   uint32_t n, float *y)
+static void linear(const struct layer *l, const float *w, uint32_t rows, uint32_t cols,
+                   const float *x, uint32_t n, float *y)
 {
     const struct pith_weight m = {.rows = rows, .cols = cols, .dtype = PITH_F32, .dense = w};
     pith_linear(l->machine.backend, &m, NULL, x, n, y);
@@ -20,7 +20,8 @@ static void linear(const struct layer *l, const float *w, uint32_t rows, uint32_
 static double mean_square(const float *a, const float *b, size_t n)
 {
     double sum = 0.0;
-    for (size_t i = 0; i < n; i++) sum += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+    for (size_t i = 0; i < n; i++)
+        sum += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
     return sum / (double)n;
 }
 
@@ -36,10 +37,12 @@ static void mlp(const struct layer *l, const float *gate, const float *up, float
 }
 
 /* Without mask and rotation. */
-static void attention(const struct layer *l, const float *wq, const float *wk, const float *wv, float *y)
+static void attention(const struct layer *l, const float *wq, const float *wk, const float *wv,
+                      float *y)
 {
     const uint32_t n = l->shorter, d = l->hidden, hd = d / l->heads;
-    float *q = malloc(4 * (size_t)n * d * sizeof *q), *k = q + n * d, *v = k + n * d, *o = v + n * d;
+    float *q = malloc(4 * (size_t)n * d * sizeof *q), *k = q + n * d, *v = k + n * d,
+          *o = v + n * d;
     linear(l, wq, d, d, l->x_attention, n, q);
     linear(l, wk, d, d, l->x_attention, n, k);
     linear(l, wv, d, d, l->x_attention, n, v);
@@ -48,7 +51,8 @@ static void attention(const struct layer *l, const float *wq, const float *wk, c
         double p[64], most = -INFINITY, sum = 0.0;
         for (uint32_t s = 0; s < n; s++) {
             p[s] = 0.0;
-            for (uint32_t c = 0; c < hd; c++) p[s] += (double)q[t * d + at + c] * (double)k[s * d + at + c];
+            for (uint32_t c = 0; c < hd; c++)
+                p[s] += (double)q[t * d + at + c] * (double)k[s * d + at + c];
             p[s] /= sqrt(hd);
             most = fmax(most, p[s]);
         }
@@ -97,8 +101,8 @@ static float *absmean_of(const float *x, size_t n, size_t dim)
 }
 
 /* Sum over rows and groups of the mean over tokens of (sum over the group of x / s (q - w s))^2. */
-static double group_error(const struct pith_transform_linear *l, const float *original, const float *s,
-                          const float *x, size_t tokens)
+static double group_error(const struct pith_transform_linear *l, const float *original,
+                          const float *s, const float *x, size_t tokens)
 {
     const uint32_t cols = l->cols, group = l->grid.group;
     float *q = malloc((size_t)l->rows * cols * sizeof *q);
@@ -120,9 +124,9 @@ static double group_error(const struct pith_transform_linear *l, const float *or
     return total;
 }
 
-/* Group by group, the step that the range was clipped by; and what the clipping achieved. A range that is
- * clipped on both sides has its zero point at an exact tie, decided by the last bit of the scale: so not
- * every step can be the same. */
+/* Group by group, the step that the range was clipped by; and what the clipping achieved. A
+ * range that is clipped on both sides has its zero point at an exact tie, decided by the last
+ * bit of the scale: so not every step can be the same. */
 static void check_clip(const struct pith_transform_linear *l, const float *original, const float *s,
                        const struct pith_stats *stats, const json_t *site)
 {

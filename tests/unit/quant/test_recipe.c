@@ -1,0 +1,213 @@
+/* quant/recipe.h: named recipes, recipe files, and files that are wrong or hostile. */
+#include "quant/recipe.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "test.h"
+
+static enum pith_status load_text(const char *text, size_t size, struct pith_recipe *r,
+                                  struct pith_error *err)
+{
+    char *dir = test_temp_dir(), path[600];
+    snprintf(path, sizeof path, "%s/r.json", dir);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, size, f), size);
+    fclose(f);
+    const enum pith_status s = pith_recipe_load(path, r, err);
+    remove(path);
+    remove(dir);
+    free(dir);
+    return s;
+}
+
+static void assert_same(const struct pith_recipe *a, const struct pith_recipe *b)
+{
+    json_t *x = pith_recipe_json(a), *y = pith_recipe_json(b);
+    assert_non_null(x);
+    assert_true(json_equal(x, y));
+    json_decref(x);
+    json_decref(y);
+}
+
+static void every_row_loads_and_survives_a_round_trip(void **state)
+{
+    (void)state;
+    size_t count;
+    const struct pith_recipe_row *rows = pith_recipe_rows(&count);
+    assert_true(count >= 5);
+    for (size_t i = 0; i < count; i++) {
+        struct pith_recipe r, back;
+        struct pith_error err = {0};
+        assert_ok(pith_recipe_load(rows[i].name, &r, &err), err);
+        assert_string_equal(r.name, rows[i].name);
+        assert_string_equal(r.transform->name, rows[i].transform);
+        assert_string_equal(r.round->name, rows[i].round);
+        assert_true(r.round_options.damp == 0.01);
+        assert_int_equal(r.round_options.act_order, PITH_ORDER_STATIC);
+        char grid[PITH_GRID_TEXT];
+        pith_grid_format(&r.weights, grid);
+        assert_string_equal(grid, rows[i].weights);
+        json_t *json = pith_recipe_json(&r);
+        char *text = json_dumps(json, 0);
+        assert_ok(load_text(text, strlen(text), &back, &err), err);
+        assert_same(&r, &back);
+        free(text);
+        json_decref(json);
+    }
+}
+
+static void a_file_changes_what_it_names(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"name\": \"mine\", \"base\": \"awq\", \"weights\": \"int3:g64:mse\", \"round\": "
+        "\"gptq\","
+        " \"acts\": \"int8:token\", \"damp\": 0.05, \"act_order\": \"group\", \"clip\": false,"
+        " \"container\": \"gptq\", \"kv\": null}";
+    struct pith_recipe r;
+    struct pith_error err = {0};
+    assert_ok(load_text(text, sizeof text - 1, &r, &err), err);
+    assert_string_equal(r.name, "mine");
+    assert_string_equal(r.transform->name, "awq");
+    assert_string_equal(r.round->name, "gptq");
+    assert_int_equal(r.weights.group, 64);
+    assert_true(r.weights.mse && !r.weights.asym);
+    assert_int_equal(r.acts.granularity, PITH_PER_TOKEN);
+    assert_null(r.kv.format);
+    assert_true(r.round_options.damp == 0.05);
+    assert_int_equal(r.round_options.act_order, PITH_ORDER_GROUP);
+    assert_false(r.clip);
+    assert_string_equal(r.container, "gptq");
+    assert_ok(load_text("{}", 2, &r, &err), err);
+    assert_string_equal(r.name, "custom");
+    assert_string_equal(r.round->name, "nearest");
+}
+
+static void stages_are_set_by_text(void **state)
+{
+    (void)state;
+    struct pith_recipe r, before;
+    struct pith_error err = {0};
+    assert_ok(pith_recipe_load("gptq", &r, &err), err);
+    assert_ok(pith_recipe_set(&r, "weights", "int3:g32:asym", &err), err);
+    assert_int_equal(r.weights.group, 32);
+    assert_ok(pith_recipe_set(&r, "acts", "int8:token", &err), err);
+    assert_ok(pith_recipe_set(&r, "acts", "none", &err), err);
+    assert_null(r.acts.format);
+    assert_ok(pith_recipe_set(&r, "kv", "fp8_e4m3:tensor:static", &err), err);
+    assert_ok(pith_recipe_set(&r, "transform", "awq", &err), err);
+    assert_ok(pith_recipe_set(&r, "split", "none", &err), err);
+    assert_ok(pith_recipe_set(&r, "round", "nearest", &err), err);
+    before = r;
+    static const struct {
+        const char *stage, *text, *message;
+        enum pith_status status;
+    } bad[] = {{"weights", "int9", "int9", PITH_ARG},
+               {"weights", "nf4:g64", "int2 to int8", PITH_UNSUPPORTED},
+               {"weights", "", "", PITH_ARG},
+               {"transform", "smooth:0.5", "there are: none, awq", PITH_ARG},
+               {"split", "2:4", "there are: none", PITH_ARG},
+               {"round", "learned", "there are: nearest, gptq", PITH_ARG},
+               {"act_order", "none", "no stage", PITH_ARG},
+               {"name", "x", "no stage", PITH_ARG},
+               {"", "", "no stage", PITH_ARG}};
+    for (size_t i = 0; i < PITH_COUNT(bad); i++) {
+        err = (struct pith_error){0};
+        assert_int_equal(pith_recipe_set(&r, bad[i].stage, bad[i].text, &err), bad[i].status);
+        assert_non_null(strstr(err.text, bad[i].message));
+        assert_same(&r, &before);
+    }
+    err = (struct pith_error){0};
+    assert_int_equal(pith_recipe_load("gptqq", &r, &err), PITH_ARG);
+    assert_non_null(strstr(err.text, "rtn, w8a16, gptq, awq, awq+gptq"));
+}
+
+#define CASE(text, message)            \
+    {                                  \
+        text, sizeof text - 1, message \
+    }
+
+/* Each is refused with one line that names the file and the reason. */
+static void wrong_files_are_refused(void **state)
+{
+    (void)state;
+    static char big[200000], deep[20000];
+    memset(big, ' ', sizeof big);
+    memset(deep, '[', sizeof deep);
+    const struct {
+        const char *text;
+        size_t size;
+        const char *message;
+    } cases[] = {
+        CASE("", "JSON"),
+        CASE("{", "JSON"),
+        CASE("[]", "must be a JSON object"),
+        CASE("\"gptq\"", "JSON"),
+        CASE("null", "JSON"),
+        CASE("{\"weigths\": \"int4\"}", "no key \"weigths\""),
+        CASE("{\"\": 1}", "no key \"\""),
+        CASE("{\"weights\": 4}", "\"weights\" is not a string"),
+        CASE("{\"weights\": [\"int4\"]}", "\"weights\" is not a string"),
+        CASE("{\"weights\": \"int4:g0\"}", "\"weights\""),
+        CASE("{\"weights\": \"int4:g99999999999999999999\"}", "\"weights\""),
+        CASE("{\"weights\": \"int4:g128:g128\"}", "\"weights\""),
+        CASE("{\"weights\": \"nvfp4\"}", "int2 to int8"),
+        CASE("{\"weights\": \"int4:g128\\u0000:asym\"}", "NUL"),
+        CASE("{\"base\": \"gptq\\u0000\"}", "NUL"),
+        CASE("{\"base\": \"nope\"}", "\"base\": there is no recipe \"nope\""),
+        CASE("{\"base\": \"./r.json\"}", "\"base\": there is no recipe"),
+        CASE("{\"base\": {}}", "\"base\" is not a string"),
+        CASE("{\"transform\": \"awq \"}", "there is no transform"),
+        CASE("{\"split\": \"none\\n\"}", "there is no split"),
+        CASE("{\"round\": true}", "\"round\" is not a string"),
+        CASE("{\"round\": \"GPTQ\"}", "there is no rounder"),
+        CASE("{\"damp\": \"0.01\"}", "\"damp\" is not a number"),
+        CASE("{\"damp\": -0.01}", "outside 0..1"),
+        CASE("{\"damp\": 1.5}", "outside 0..1"),
+        CASE("{\"damp\": 1e999}", "JSON"),
+        CASE("{\"damp\": NaN}", "JSON"),
+        CASE("{\"act_order\": true}", "\"act_order\" is not a string"),
+        CASE("{\"act_order\": \"desc\"}", "there are: none, static, group"),
+        CASE("{\"clip\": 1}", "\"clip\" is not true or false"),
+        CASE("{\"clip\": \"yes\"}", "\"clip\" is not true or false"),
+        CASE("{\"container\": \"\"}", "\"container\""),
+        CASE("{\"container\": \"../../etc/passwd\"}", "\"container\""),
+        CASE("{\"container\": \"0123456789012345678901234567890123456789\"}", "\"container\""),
+        CASE("{\"name\": \"a\\u001b[31mb\"}", "\"name\""),
+        CASE("{\"name\": \"0123456789012345678901234567890123456789012345678901234567890123\"}",
+             "\"name\""),
+        CASE("{\"name\": \"a\", \"name\": \"b\"}", "JSON"),
+        CASE("{\"kv\": \"int4:g128\"} x", "JSON"),
+        CASE("{\"kv\": \"\xff\xfe\"}", "JSON"),
+        CASE("\0\0\0\0", "JSON"),
+        {big, sizeof big, ""},
+        {deep, sizeof deep, "JSON"},
+    };
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_recipe r;
+        struct pith_error err = {0};
+        const enum pith_status s = load_text(cases[i].text, cases[i].size, &r, &err);
+        if (s == PITH_OK) fail_msg("case %zu was accepted: %.60s", i, cases[i].text);
+        assert_true(s == PITH_FORMAT || s == PITH_UNSUPPORTED || s == PITH_LIMIT);
+        assert_int_equal(err.status, s);
+        assert_non_null(strstr(err.text, "r.json"));
+        if (!strstr(err.text, cases[i].message))
+            fail_msg("case %zu (%.60s) says: %s", i, cases[i].text, err.text);
+        assert_null(strchr(err.text, '\n'));
+    }
+    struct pith_recipe r;
+    struct pith_error err = {0};
+    assert_int_equal(pith_recipe_load("/nonexistent/r.json", &r, &err), PITH_IO);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_loads_and_survives_a_round_trip),
+        cmocka_unit_test(a_file_changes_what_it_names),
+        cmocka_unit_test(stages_are_set_by_text),
+        cmocka_unit_test(wrong_files_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
