@@ -88,6 +88,8 @@ enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_tex
 struct pith_task_result {
     char name[128];
     size_t n;
+    size_t undecided; /* items that the rule decides without the model: a choice merges with the end
+                       * of its context and has no token of its own, so its sum is 0 */
     double accuracy;
     struct pith_interval accuracy_ci95; /* Wilson */
     bool has_baseline;
@@ -106,7 +108,7 @@ struct pith_task_job {
 };
 /* The whole file is read and encoded before anything is computed. PITH_FORMAT names the line
  * of an item that is wrong: not JSON, keys missing, fewer than two choices, answer out of
- * range, a choice that adds no token, more tokens than the model has positions. The verdict
+ * range, an empty choice, more tokens than the model has positions. The verdict
  * on accuracy is "worse" or "better" only when both the interval and the exact test (p < 0.05)
  * say so. PITH_ARG, PITH_NUMERIC as for a text. */
 enum pith_status pith_eval_task(const struct pith_task_job *job, struct pith_task_result *out,

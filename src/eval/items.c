@@ -53,6 +53,7 @@ static enum pith_status add_choice(struct source *s, const json_t *context, cons
                                    struct pith_error *err)
 {
     if (!json_is_string(choice)) return bad(s, err, "a choice is not a string");
+    if (json_string_length(choice) == 0) return bad(s, err, "a choice is empty");
     pith_str_clear(&s->text);
     pith_str_append(&s->text, json_string_value(context), json_string_length(context));
     pith_str_append(&s->text, json_string_value(choice), json_string_length(choice));
@@ -60,7 +61,6 @@ static enum pith_status add_choice(struct source *s, const json_t *context, cons
     struct pith_item_choice c = {out->ids.count, 0, context_tokens};
     PITH_TRY(encode(s->tokenizer, pith_str_text(&s->text), s->text.len, &out->ids, err));
     c.length = out->ids.count - c.first;
-    if (c.length <= context_tokens) return bad(s, err, "a choice adds no token to its context");
     if (c.length > s->max_length)
         return pith_fail(err, PITH_FORMAT,
                          "%s: line %zu: context and choice have %zu tokens, the model takes %zu",

@@ -15,8 +15,9 @@ static enum pith_status score_choice(struct pith_scorer *s, const int32_t *ids,
                                      const struct pith_item_choice *c, double *score,
                                      struct pith_error *err)
 {
-    PITH_TRY(pith_scorer_read(s, ids, c->length, err));
     *score = 0;
+    if (c->score_from >= c->length) return PITH_OK;
+    PITH_TRY(pith_scorer_read(s, ids, c->length, err));
     for (size_t from = c->score_from; from < c->length; from += s->rows) {
         const size_t left = c->length - from, n = left < s->rows ? left : s->rows;
         PITH_TRY(pith_scorer_logits(s, from - 1, n, err));
@@ -99,6 +100,21 @@ static void name_task(const char *path, char *name, size_t size)
     if (dot && dot != name) *dot = '\0';
 }
 
+/* Items with a choice that adds no token: its sum of nothing is 0, which nothing can beat. */
+static size_t count_undecided(const struct pith_items *items)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < items->count; i++) {
+        bool empty = false;
+        for (size_t k = 0; k < items->item[i].count; k++) {
+            const struct pith_item_choice *c = &items->choice[items->item[i].first + k];
+            empty = empty || c->score_from >= c->length;
+        }
+        n += empty;
+    }
+    return n;
+}
+
 static enum pith_status run_task(const struct pith_task_job *job, const struct pith_items *items,
                                  bool *right, struct pith_task_result *out, struct pith_error *err)
 {
@@ -108,6 +124,7 @@ static enum pith_status run_task(const struct pith_task_job *job, const struct p
     size_t k = 0;
     for (size_t i = 0; i < items->count; i++) k += right[i];
     out->n = items->count;
+    out->undecided = count_undecided(items);
     out->accuracy = (double)k / (double)items->count;
     pith_wilson_ci95(k, items->count, &out->accuracy_ci95);
     return job->baseline ? compare(right, base_right, out, err) : PITH_OK;

@@ -169,27 +169,30 @@ CASES = [("gptq", 64, 0), ("gptq", 128, 0), ("llama.cpp", 64, 0), ("llama.cpp", 
 
 
 def score_task(model, tok, bos, path, limit):
-    """Which item is answered rightly, by the summed log-probability of the tokens after the context."""
-    right = []
+    """Which items are answered rightly, by the summed log-probability of the tokens after the context; and how
+    many have a choice with no such token."""
+    right, undecided = [], 0
     with open(path) as f:
         items = [json.loads(line) for line in f][:limit]
     for item in items:
         n = 1 + len(tok.encode(item["context"], add_special_tokens=False).ids)
-        sums = []
+        sums, empty = [], False
         for c in item["choices"]:
             ids = [bos] + tok.encode(item["context"] + c, add_special_tokens=False).ids
             lp = log_probs(model, ids)
+            empty |= len(ids) <= n
             sums.append(sum(lp[k - 1, ids[k]].item() for k in range(n, len(ids))))
+        undecided += empty
         right.append(int(np.argmax(sums)) == item["answer"])
-    return np.array(right)
+    return np.array(right), undecided
 
 
 def task_figures(pair, tok, bos, path, limit=None):
-    base, worse = (score_task(m, tok, bos, path, limit) for m in pair)
+    (base, undecided), (worse, _) = (score_task(m, tok, bos, path, limit) for m in pair)
     lost, won = int((base & ~worse).sum()), int((worse & ~base).sum())
     d = worse.astype(float) - base.astype(float)
     ci = stats.ttest_1samp(d, 0).confidence_interval(0.95)
-    return {"file": os.path.basename(path), "n": len(base), "accuracy": float(worse.mean()),
+    return {"file": os.path.basename(path), "n": len(base), "undecided": undecided, "accuracy": float(worse.mean()),
             "baseline_accuracy": float(base.mean()), "lo": float(ci.low), "hi": float(ci.high),
             "p": float(stats.binomtest(min(lost, won), lost + won, 0.5).pvalue) if lost + won else 1.0}
 
@@ -206,7 +209,7 @@ def make_task(pair, tok, bos):
     for i, item in enumerate(items):
         with open("tiny.jsonl", "w") as f:
             f.write("\n".join(json.dumps(dict(item, answer=a)) for a in range(len(item["choices"]))) + "\n")
-        picks = score_task(pair[0], tok, bos, "tiny.jsonl", None)
+        picks, _ = score_task(pair[0], tok, bos, "tiny.jsonl", None)
         item["answer"] = int(np.argmax(picks)) if i % 3 else rng.randrange(len(item["choices"]))
     with open("tiny.jsonl", "w") as f:
         f.writelines(json.dumps(item) + "\n" for item in items)
