@@ -52,37 +52,45 @@ static uint32_t read_word(const uint8_t *p, size_t have)
     return w;
 }
 
-/* Codes of q, column by column: out is [cols][rows / 8] words. */
+/* Eight rows and eight columns at word c and column k0. */
+static void pack_tile(const struct pith_qmat *q, size_t c, size_t k0, uint8_t *out)
+{
+    const size_t words = q->rows / ROWS, ks = q->cols - k0 < 8 ? q->cols - k0 : 8;
+    uint32_t w[ROWS];
+    for (size_t i = 0; i < ROWS; i++)
+        w[i] = read_word(q->codes + (c * ROWS + order[i]) * q->stride + k0 / 2, q->stride - k0 / 2);
+    transpose_nibbles(w);
+    for (size_t k = 0; k < ks; k++) memcpy(out + ((k0 + k) * words + c) * 4, &w[k], 4);
+}
+
+static void unpack_tile(const uint8_t *in, size_t c, size_t k0, struct pith_qmat *q)
+{
+    const size_t words = q->rows / ROWS, ks = q->cols - k0 < 8 ? q->cols - k0 : 8;
+    const size_t bytes = q->stride - k0 / 2 < 4 ? q->stride - k0 / 2 : 4;
+    uint32_t w[ROWS] = {0};
+    for (size_t k = 0; k < ks; k++) memcpy(&w[k], in + ((k0 + k) * words + c) * 4, 4);
+    transpose_nibbles(w);
+    for (size_t i = 0; i < ROWS; i++)
+        memcpy(q->codes + (c * ROWS + order[i]) * q->stride + k0 / 2, &w[i], bytes);
+}
+
+/* Columns are taken 128 at a time, a cache line of codes: then each line of either side is touched
+ * once while it is near. Words [cols][rows / 8] are `out`. */
+#define SPAN 128
 static void pack_weights(const struct pith_qmat *q, uint8_t *out)
 {
-    const size_t words = q->rows / ROWS;
-    for (size_t k0 = 0; k0 < q->cols; k0 += 8) {
-        const size_t ks = q->cols - k0 < 8 ? q->cols - k0 : 8;
-        for (size_t c = 0; c < words; c++) {
-            uint32_t w[ROWS];
-            for (size_t i = 0; i < ROWS; i++)
-                w[i] = read_word(q->codes + (c * ROWS + order[i]) * q->stride + k0 / 2,
-                                 q->stride - k0 / 2);
-            transpose_nibbles(w);
-            for (size_t k = 0; k < ks; k++) memcpy(out + ((k0 + k) * words + c) * 4, &w[k], 4);
-        }
-    }
+    for (size_t span = 0; span < q->cols; span += SPAN)
+        for (size_t c = 0; c < q->rows / ROWS; c++)
+            for (size_t k0 = span; k0 < span + SPAN && k0 < q->cols; k0 += 8)
+                pack_tile(q, c, k0, out);
 }
 
 static void unpack_weights(const uint8_t *in, struct pith_qmat *q)
 {
-    const size_t words = q->rows / ROWS;
-    for (size_t k0 = 0; k0 < q->cols; k0 += 8) {
-        const size_t ks = q->cols - k0 < 8 ? q->cols - k0 : 8;
-        const size_t bytes = q->stride - k0 / 2 < 4 ? q->stride - k0 / 2 : 4;
-        for (size_t c = 0; c < words; c++) {
-            uint32_t w[ROWS] = {0};
-            for (size_t k = 0; k < ks; k++) memcpy(&w[k], in + ((k0 + k) * words + c) * 4, 4);
-            transpose_nibbles(w);
-            for (size_t i = 0; i < ROWS; i++)
-                memcpy(q->codes + (c * ROWS + order[i]) * q->stride + k0 / 2, &w[i], bytes);
-        }
-    }
+    for (size_t span = 0; span < q->cols; span += SPAN)
+        for (size_t c = 0; c < q->rows / ROWS; c++)
+            for (size_t k0 = span; k0 < span + SPAN && k0 < q->cols; k0 += 8)
+                unpack_tile(in, c, k0, q);
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
