@@ -11,6 +11,8 @@
 #include "io/container.h"
 #include "model/arch.h"
 
+/* One linear as it is held; `w` is what computes and points to one of the others or to a mapping.
+ */
 struct pith_linear_weights {
     struct pith_weight w;
     float *bias;        /* owned, or NULL */
@@ -50,6 +52,7 @@ struct pith_model {
  * When config.json ties the head and lm_head.weight is stored all the same, transformers 5 is
  * followed: equal tensors are tied, a different one is used as it is (shape.tied becomes false). */
 enum pith_status pith_model_open(const char *dir, struct pith_model **out, struct pith_error *err);
+/* Frees the model, its blocks and its checkpoint; NULL is allowed. */
 void pith_model_close(struct pith_model *m);
 
 enum pith_load {
@@ -60,10 +63,12 @@ enum pith_load {
  * (its weights point into it); on failure it owns nothing. */
 enum pith_status pith_block_load(const struct pith_model *m, uint32_t layer, enum pith_load how,
                                  struct pith_block *out, struct pith_error *err);
+/* Frees what b owns and zeroes it. */
 void pith_block_free(struct pith_block *b);
-/* Loads all blocks (PITH_LOAD_MAPPED) into m->blocks, for running and measuring. */
+/* Loads all blocks (PITH_LOAD_MAPPED) into m->blocks, for running and measuring; nothing to do
+ * when they are there. On failure m is as before. */
 enum pith_status pith_model_load_blocks(struct pith_model *m, struct pith_error *err);
-/* Owned float32 bytes of a block under PITH_LOAD_FLOAT. */
+/* Owned float32 bytes of a dense block under PITH_LOAD_FLOAT: matrices, biases and norms. */
 uint64_t pith_block_float_bytes(const struct pith_shape *s);
 
 /* Keys and values of the tokens seen so far, for every layer (or one, for calibration). */
@@ -73,8 +78,11 @@ struct pith_kv {
     size_t width;    /* kv_heads * head_dim */
     float *k, *v;    /* [layers][capacity][width] */
 };
+/* Room for `capacity` tokens, not initialised. PITH_ARG for 0 layers or tokens; on failure *kv owns
+ * nothing. */
 enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_shape *s, uint32_t layers,
                               size_t capacity, struct pith_error *err);
+/* Frees what kv owns and zeroes it. */
 void pith_kv_free(struct pith_kv *kv);
 
 /* Work space for a forward pass of up to `rows` tokens at once. It serves one model: cos and sin
@@ -86,9 +94,13 @@ struct pith_scratch {
     const struct pith_model *rope_model; /* cos and sin hold rope_rows rows of it from rope_start */
     size_t rope_start, rope_rows;
 };
+/* PITH_ARG for 0 rows; on failure *s owns nothing. */
 enum pith_status pith_scratch_init(struct pith_scratch *s, const struct pith_shape *shape,
                                    size_t rows, struct pith_error *err);
+/* Frees what s owns and zeroes it. */
 void pith_scratch_free(struct pith_scratch *s);
+/* Bytes that pith_scratch_init() will ask for, by the same layout; UINT64_MAX when they overflow.
+ */
 uint64_t pith_scratch_bytes(const struct pith_shape *shape, size_t rows);
 
 /* Sees each site's input x[n][dim] before its linears read it; returning true ends the block's
@@ -108,11 +120,15 @@ struct pith_pass {
 };
 
 /* x[n][hidden] becomes the block's output, in place; n <= scratch->rows. *stopped (may be NULL)
- * tells that the tap ended the pass; x is then unchanged up to the point reached (intermediate). */
+ * tells that the tap ended the pass; x then holds what the pass had reached. Keys and values of the
+ * rows are stored in the cache. PITH_ARG when n exceeds the work space, PITH_LIMIT when the cache
+ * is full. */
 enum pith_status pith_block_forward(const struct pith_pass *p, const struct pith_block *b, float *x,
                                     size_t n, bool *stopped, struct pith_error *err);
 
-/* The two halves, from the normalised input to what is added to the residual: out[n][hidden]. */
+/* The two halves, from the normalised input to what is added to the residual: out[n][hidden]
+ * (neither normed nor the scratch's q, gate or up). With *stopped (may be NULL) out is not written.
+ * Attention stores keys and values and fails as pith_block_forward() does. */
 enum pith_status pith_block_attention(const struct pith_pass *p, const struct pith_block *b,
                                       const float *normed, size_t n, float *out, bool *stopped,
                                       struct pith_error *err);
@@ -135,12 +151,17 @@ struct pith_session {
     struct pith_scratch scratch;
     size_t length; /* tokens so far */
 };
+/* Room for `capacity` tokens, at most `chunk` of them computed at once. m and be are borrowed.
+ * PITH_ARG without loaded blocks or for a size of 0; on failure *s owns nothing. */
 enum pith_status pith_session_init(struct pith_session *s, struct pith_model *m,
                                    struct pith_backend *be, size_t capacity, size_t chunk,
                                    struct pith_error *err);
+/* Frees what s owns and zeroes it. */
 void pith_session_free(struct pith_session *s);
 /* Forgets all tokens beyond `length`. */
 void pith_session_rewind(struct pith_session *s, size_t length);
+/* As above; allocates nothing (pith_attention() may, for a long sequence). PITH_LIMIT when the ids
+ * do not fit, PITH_ARG for an id outside the vocabulary; on failure the session is as before. */
 enum pith_status pith_session_append(struct pith_session *s, const int32_t *ids, size_t n, float *x,
                                      struct pith_error *err);
 

@@ -23,6 +23,7 @@ struct pith_sampler {
 enum pith_status pith_sampler_init(struct pith_sampler *s, size_t vocab, float temperature,
                                    uint32_t top_k, float top_p, uint64_t seed,
                                    struct pith_error *err);
+/* Frees what s owns and zeroes it. */
 void pith_sampler_free(struct pith_sampler *s);
 /* The chosen id for logits[vocab]; allocates nothing. NaN logits are never chosen: -1 when there
  * is nothing else. Infinite ones are: +inf beats all, equal ones share. */

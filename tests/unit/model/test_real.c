@@ -3,52 +3,7 @@
  * model. */
 #include "model/sampler.h"
 #include "unit/model/fixture.h"
-
-#include <stdatomic.h>
-
-/* Counts requests for memory by standing in front of the C library's allocator; a sanitizer stands
- * there already. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define COUNTS_REQUESTS 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
-    __has_feature(memory_sanitizer)
-#define COUNTS_REQUESTS 0
-#endif
-#endif
-#ifndef COUNTS_REQUESTS
-#define COUNTS_REQUESTS 1
-#endif
-
-static atomic_size_t requests;
-
-#if COUNTS_REQUESTS
-extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t count, size_t size);
-extern void *__libc_realloc(void *p, size_t size);
-extern void *__libc_memalign(size_t align, size_t size);
-
-void *malloc(size_t size)
-{
-    atomic_fetch_add(&requests, 1);
-    return __libc_malloc(size);
-}
-void *calloc(size_t count, size_t size)
-{
-    atomic_fetch_add(&requests, 1);
-    return __libc_calloc(count, size);
-}
-void *realloc(void *p, size_t size)
-{
-    atomic_fetch_add(&requests, 1);
-    return __libc_realloc(p, size);
-}
-void *aligned_alloc(size_t align, size_t size)
-{
-    atomic_fetch_add(&requests, 1);
-    return __libc_memalign(align, size);
-}
-#endif
+#include "unit/model/requests.h"
 
 static void generation_allocates_nothing(void **state)
 {
@@ -67,7 +22,7 @@ static void generation_allocates_nothing(void **state)
     golden_prompt(0, ids);
     assert_ok(pith_session_init(&s, r.model, r.backend, 64, 16, &err), err);
     assert_ok(pith_sampler_init(&sampler, vocab, 0.9f, 20, 0.95f, 1, &err), err);
-    const size_t before = atomic_load(&requests);
+    const long before = atomic_load(&requests), held = atomic_load(&live);
     assert_ok(pith_session_append(&s, ids, 16, x, &err), err);
     const float *last = x + 15 * hidden;
     for (int i = 0; i < 40; i++) {
@@ -77,7 +32,8 @@ static void generation_allocates_nothing(void **state)
         last = x;
     }
     assert_int_equal(atomic_load(&requests), before);
-    assert_true(!COUNTS_REQUESTS || before > 0);
+    assert_int_equal(atomic_load(&live), held);
+    assert_true(!PITH_REQUESTS || (before > 0 && atomic_load(&countdown) < 0));
     pith_sampler_free(&sampler);
     pith_session_free(&s);
     free(logits);

@@ -1,0 +1,84 @@
+/* Stands in front of the C library's allocator: counts requests, and makes the n-th one fail. A
+ * program includes this once. Under a sanitizer, which stands there already, PITH_REQUESTS is 0 and
+ * nothing is counted or fails. */
+#ifndef PITH_TEST_MODEL_REQUESTS_H
+#define PITH_TEST_MODEL_REQUESTS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#define PITH_REQUESTS 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
+    __has_feature(memory_sanitizer)
+#define PITH_REQUESTS 0
+#endif
+#endif
+#ifndef PITH_REQUESTS
+#define PITH_REQUESTS 1
+#endif
+
+static atomic_long requests;       /* so far */
+static atomic_long live;           /* not yet freed */
+static atomic_long countdown = -1; /* requests until one fails; negative: none will */
+
+#if PITH_REQUESTS
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *p, size_t size);
+extern void *__libc_memalign(size_t align, size_t size);
+extern void __libc_free(void *p);
+
+/* Where the program's own code begins and ends, as the linker says: libraries' requests never fail.
+ */
+extern const char __executable_start, etext;
+
+static bool request_fails(const void *caller)
+{
+    const uintptr_t at = (uintptr_t)caller;
+    atomic_fetch_add(&requests, 1);
+    if (at < (uintptr_t)&__executable_start || at >= (uintptr_t)&etext) return false;
+    return atomic_load(&countdown) >= 0 && atomic_fetch_sub(&countdown, 1) == 0;
+}
+
+static void *counted(void *p)
+{
+    if (p) atomic_fetch_add(&live, 1);
+    return p;
+}
+
+void *malloc(size_t size)
+{
+    return request_fails(__builtin_return_address(0)) ? NULL : counted(__libc_malloc(size));
+}
+
+void *calloc(size_t count, size_t size)
+{
+    if (request_fails(__builtin_return_address(0))) return NULL;
+    return counted(__libc_calloc(count, size));
+}
+
+void *aligned_alloc(size_t align, size_t size)
+{
+    if (request_fails(__builtin_return_address(0))) return NULL;
+    return counted(__libc_memalign(align, size));
+}
+
+void *realloc(void *old, size_t size)
+{
+    if (request_fails(__builtin_return_address(0))) return NULL;
+    void *p = __libc_realloc(old, size);
+    return old ? p : counted(p);
+}
+
+void free(void *p)
+{
+    if (p) atomic_fetch_sub(&live, 1);
+    __libc_free(p);
+}
+#endif
+
+#endif

@@ -1,0 +1,82 @@
+/* Whichever of pith's requests for memory fails, opening, loading and running a model say so and
+ * leak nothing. */
+#include "model/sampler.h"
+#include "unit/model/fixture.h"
+#include "unit/model/requests.h"
+
+/* Everything from a folder to a drawn token, by the calling thread alone. */
+static enum pith_status run_session(struct pith_model *m, struct pith_backend *b, float *logits,
+                                    struct pith_error *err)
+{
+    struct pith_session s;
+    struct pith_sampler sampler;
+    float x[3 * 64];
+    static const int32_t ids[] = {3, 1, 4};
+    PITH_TRY(pith_session_init(&s, m, b, 8, 2, err));
+    enum pith_status status = pith_session_append(&s, ids, 3, x, err);
+    if (status == PITH_OK) status = pith_model_logits(m, b, x, 3, logits, err);
+    if (status == PITH_OK) status = pith_sampler_init(&sampler, m->shape.vocab, 1, 5, 1, 1, err);
+    if (status == PITH_OK) {
+        (void)pith_sampler_next(&sampler, logits);
+        pith_sampler_free(&sampler);
+    }
+    pith_session_free(&s);
+    return status;
+}
+
+static enum pith_status open_and_run(const char *dir, struct pith_backend *b,
+                                     struct pith_error *err)
+{
+    static float logits[3 * PROMPT_VOCAB];
+    struct pith_model *m;
+    struct pith_block block;
+    PITH_TRY(pith_model_open(dir, &m, err));
+    enum pith_status s = pith_block_load(m, 1, PITH_LOAD_FLOAT, &block, err);
+    if (s == PITH_OK) pith_block_free(&block);
+    if (s == PITH_OK) s = pith_model_load_blocks(m, err);
+    if (s == PITH_OK) s = run_session(m, b, logits, err);
+    pith_model_close(m);
+    return s;
+}
+
+static void fail_every_request(const char *name)
+{
+    struct golden g;
+    struct pith_error err = {0};
+    struct pith_backend *b;
+    golden_load(&g, name);
+    char *dir = folder_make(g.config, g.weights);
+    assert_ok(pith_backend_new(NULL, PITH_CPU_ALL, &b, &err), err);
+    long n = 0;
+    for (bool failed = true; failed; n++) {
+        const long before = atomic_load(&live);
+        err = (struct pith_error){0};
+        atomic_store(&countdown, n);
+        const enum pith_status s = open_and_run(dir, b, &err);
+        failed = atomic_load(&countdown) < 0;
+        atomic_store(&countdown, -1);
+        const long after = atomic_load(&live);
+        if (s != (failed ? PITH_NOMEM : PITH_OK))
+            fail_msg("%s, request %ld: status %d, %s", name, n, (int)s, err.text);
+        if (after != before)
+            fail_msg("%s, request %ld: %ld blocks leaked", name, n, after - before);
+    }
+    print_message("%s: %ld of %ld requests failed\n", name, n - 1, atomic_load(&requests));
+    assert_true(!PITH_REQUESTS || n > 20); /* a sanitizer's allocator never fails */
+    pith_backend_free(b);
+    folder_remove(dir);
+    golden_free(&g);
+}
+
+static void every_request_may_fail(void **state)
+{
+    (void)state;
+    fail_every_request("qwen3_bias_tied");
+    fail_every_request("llama_bf16");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_request_may_fail)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
