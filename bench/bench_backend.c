@@ -1,5 +1,6 @@
-/* Times the backend's large operations and sets them against what this machine can do: the peak of its
- * multiply-add units and the speed of reading memory, both measured here. The best of several runs counts.
+/* Times the backend's large operations and sets them against what this machine can do: the peak
+ * of its multiply-add units and the speed of reading memory, both measured here. The best of
+ * several runs counts.
  *
  *     bench_backend [threads] [tier]      (0 threads: all; tier: scalar, avx2, avx512, auto) */
 #include "backend/backend.h"
@@ -42,8 +43,8 @@ static float *randoms(size_t n)
     return x;
 }
 
-/* The tile kernel on operands that stay in the first cache is the peak that matters: nothing else issues
- * more multiply-adds. */
+/* The tile kernel on operands that stay in the first cache is the peak that matters: nothing
+ * else issues more multiply-adds. */
 static void peak_task(void *ctx, size_t task, unsigned thread)
 {
     (void)task;
@@ -110,22 +111,32 @@ static void print_bytes(const struct bench *m, const char *name, double bytes, d
            100 * bytes / best / m->read, best * 1e3);
 }
 
-#define BEST(best, call)                              \
-    double best = 1e30;                               \
-    for (int run_ = 0; run_ < RUNS; run_++) {         \
-        const double start_ = seconds();              \
-        call;                                         \
-        const double t_ = seconds() - start_;         \
-        if (t_ < best) best = t_;                     \
+#define BEST(best, call)                                                                           \
+    double best = 1e30;                                                                            \
+    for (int run_ = 0; run_ < RUNS; run_++) {                                                      \
+        const double start_ = seconds();                                                           \
+        call;                                                                                      \
+        const double t_ = seconds() - start_;                                                      \
+        if (t_ < best) best = t_;                                                                  \
     }
 
-static void bench_gemm(const struct bench *m, size_t rows, size_t cols, size_t depth, bool transposed)
+static void bench_gemm(const struct bench *m, size_t rows, size_t cols, size_t depth,
+                       bool transposed)
 {
     char name[64];
     float *a = randoms(rows * depth), *b = randoms(depth * cols), *c = randoms(rows * cols);
-    const struct pith_gemm g = {.m = rows, .n = cols, .k = depth, .a = a, .a_rs = depth, .a_cs = 1, .b = b,
-                                .b_rs = transposed ? 1 : cols, .b_cs = transposed ? depth : 1, .c = c,
-                                .ldc = cols, .accumulate = true};
+    const struct pith_gemm g = {.m = rows,
+                                .n = cols,
+                                .k = depth,
+                                .a = a,
+                                .a_rs = depth,
+                                .a_cs = 1,
+                                .b = b,
+                                .b_rs = transposed ? 1 : cols,
+                                .b_cs = transposed ? depth : 1,
+                                .c = c,
+                                .ldc = cols,
+                                .accumulate = true};
     BEST(best, pith_gemm(m->b, &g))
     snprintf(name, sizeof name, "gemm %zux%zux%zu%s", rows, cols, depth, transposed ? " B^T" : "");
     print_flops(m, name, 2.0 * (double)rows * (double)cols * (double)depth, best);
@@ -134,7 +145,8 @@ static void bench_gemm(const struct bench *m, size_t rows, size_t cols, size_t d
     pith_free(c);
 }
 
-static void linear_case(const struct bench *m, const struct pith_weight *w, double bytes, const char *what)
+static void linear_case(const struct bench *m, const struct pith_weight *w, double bytes,
+                        const char *what)
 {
     static const size_t counts[] = {1, 4, 32, 512};
     char name[64];
@@ -143,10 +155,8 @@ static void linear_case(const struct bench *m, const struct pith_weight *w, doub
         const size_t n = counts[i];
         BEST(best, pith_linear(m->b, w, NULL, x, n, y))
         snprintf(name, sizeof name, "linear %s %ux%u, n = %zu", what, w->rows, w->cols, n);
-        if (n == 1)
-            print_bytes(m, name, bytes, best);
-        else
-            print_flops(m, name, 2.0 * (double)n * w->rows * w->cols, best);
+        if (n == 1) print_bytes(m, name, bytes, best);
+        else print_flops(m, name, 2.0 * (double)n * w->rows * w->cols, best);
     }
     pith_free(x);
     pith_free(y);
@@ -164,8 +174,10 @@ static void bench_linear(const struct bench *m)
     for (size_t i = 0; i < PITH_COUNT(types); i++) {
         float *stored = randoms(count);
         pith_dtype_encode(types[i].dtype, w, count, stored);
-        const struct pith_weight weight = {.rows = rows, .cols = cols, .dtype = types[i].dtype, .dense = stored};
-        linear_case(m, &weight, (double)count * (types[i].dtype == PITH_F32 ? 4 : 2), types[i].name);
+        const struct pith_weight weight = {
+            .rows = rows, .cols = cols, .dtype = types[i].dtype, .dense = stored};
+        linear_case(m, &weight, (double)count * (types[i].dtype == PITH_F32 ? 4 : 2),
+                    types[i].name);
         pith_free(stored);
     }
     pith_free(w);
@@ -173,7 +185,8 @@ static void bench_linear(const struct bench *m)
 
 static void bench_quantized(const struct bench *m)
 {
-    static const char *const grids[] = {"int4:g128", "int8:channel", "int3:g128", "fp8_e4m3:channel"};
+    static const char *const grids[] = {"int4:g128", "int8:channel", "int3:g128",
+                                        "fp8_e4m3:channel"};
     for (size_t i = 0; i < PITH_COUNT(grids); i++) {
         struct pith_grid grid;
         struct pith_qmat q;
@@ -205,7 +218,8 @@ static void bench_cholesky(const struct bench *m, size_t d)
     char name[64];
     float *h = randoms(d * d), *work = randoms(d * d);
     for (size_t i = 0; i < d; i++)
-        for (size_t j = 0; j < d; j++) h[i * d + j] = i == j ? (float)d : h[(i < j ? i : j) * d + (i < j ? j : i)];
+        for (size_t j = 0; j < d; j++)
+            h[i * d + j] = i == j ? (float)d : h[(i < j ? i : j) * d + (i < j ? j : i)];
     double best = 1e30;
     for (int i = 0; i < 3; i++) {
         memcpy(work, h, d * d * sizeof *h);
@@ -225,13 +239,21 @@ static void bench_attention(const struct bench *m, size_t n, size_t start)
     char name[64];
     enum { HEADS = 32, KV = 8, DIM = 128 };
     const size_t keys = start + n;
-    float *q = randoms(n * HEADS * DIM), *k = randoms(keys * KV * DIM), *v = randoms(keys * KV * DIM);
-    const struct pith_attention a = {.n = n, .start = start, .heads = HEADS, .kv_heads = KV, .head_dim = DIM,
-                                     .scale = 0.088f, .q = q, .k = k, .v = v, .out = q};
+    float *q = randoms(n * HEADS * DIM), *k = randoms(keys * KV * DIM),
+          *v = randoms(keys * KV * DIM);
+    const struct pith_attention a = {.n = n,
+                                     .start = start,
+                                     .heads = HEADS,
+                                     .kv_heads = KV,
+                                     .head_dim = DIM,
+                                     .scale = 0.088f,
+                                     .q = q,
+                                     .k = k,
+                                     .v = v,
+                                     .out = q};
     BEST(best, pith_attention(m->b, &a, NULL))
     snprintf(name, sizeof name, "attention 32/8 heads, n = %zu at %zu", n, start);
-    if (n == 1)
-        print_bytes(m, name, 8.0 * (double)keys * KV * DIM, best);
+    if (n == 1) print_bytes(m, name, 8.0 * (double)keys * KV * DIM, best);
     else
         print_flops(m, name, 4.0 * HEADS * DIM * (double)n * ((double)start + (double)n / 2), best);
     pith_free(q);

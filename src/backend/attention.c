@@ -1,7 +1,7 @@
-/* Causal attention. A task is one kv head with a block of queries: the rows are those queries times the
- * query heads that share the kv head, so a packed key serves them all. Scores of a block are held whole, so
- * a softmax is one pass and each output one chain over the keys in their order; a key that a query does
- * not see has the weight 0. */
+/* Causal attention. A task is one kv head with a block of queries: the rows are those queries
+ * times the query heads that share the kv head, so a packed key serves them all. Scores of a
+ * block are held whole, so a softmax is one pass and each output one chain over the keys in
+ * their order; a key that a query does not see has the weight 0. */
 #include "backend/parts.h"
 
 #include "base/mem.h"
@@ -14,9 +14,9 @@ enum { BLOCK_ROWS = 96 };
 struct job {
     struct pith_backend *b;
     const struct pith_attention *a;
-    size_t group;        /* query heads a kv head */
-    size_t queries;      /* a block */
-    float *memory;       /* NULL: the threads' own */
+    size_t group;   /* query heads a kv head */
+    size_t queries; /* a block */
+    float *memory;  /* NULL: the threads' own */
     size_t thread_floats;
 };
 
@@ -35,7 +35,8 @@ static size_t first_key(const struct pith_attention *a, size_t position)
 static void multiply(const struct job *j, unsigned thread, const struct pith_mul *mul)
 {
     for (size_t col = 0; col < mul->n; col += PITH_NC) {
-        const struct pith_block block = {.j = col, .m = mul->m, .n = pith_min(PITH_NC, mul->n - col)};
+        const struct pith_block block = {
+            .j = col, .m = mul->m, .n = pith_min(PITH_NC, mul->n - col)};
         pith_mul_block(&j->b->kern, &j->b->scratch[thread], mul, &block);
     }
 }

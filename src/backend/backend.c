@@ -7,8 +7,7 @@ enum {
     TILE = PITH_TILE_ROWS_MAX * PITH_TILE_COLS_MAX,
     ROWS = PITH_TILE_COLS_MAX * PITH_KC,
     /* Floats a thread; every part is a multiple of 16, so that all stay aligned. */
-    THREAD_FLOATS = PITH_MC * PITH_KC + PITH_KC * PITH_NC + TILE + ROWS + PITH_SCORES +
-                    PITH_KC / 4
+    THREAD_FLOATS = PITH_MC * PITH_KC + PITH_KC * PITH_NC + TILE + ROWS + PITH_SCORES + PITH_KC / 4
 };
 
 static void scratch_place(struct pith_scratch *s, float *at)
@@ -21,8 +20,8 @@ static void scratch_place(struct pith_scratch *s, float *at)
     s->codes = (uint8_t *)(s->scores + PITH_SCORES);
 }
 
-enum pith_status pith_backend_new(struct pith_pool *pool, uint32_t cpu_mask, struct pith_backend **out,
-                                  struct pith_error *err)
+enum pith_status pith_backend_new(struct pith_pool *pool, uint32_t cpu_mask,
+                                  struct pith_backend **out, struct pith_error *err)
 {
     struct pith_backend *b = pith_zalloc(1, sizeof *b);
     if (!b) return pith_fail_nomem(err, "the backend");

@@ -1,10 +1,12 @@
-/* backend/backend.h: operations on whole matrices: threads, tiles and packing around the kernels of kern/.
+/* backend/backend.h: operations on whole matrices: threads, tiles and packing around the kernels
+ * of kern/.
  *
  * Everything here is the exact mode of DESIGN.md: float32, each output element summed by fused
- * multiply-adds in a fixed order. So results are the same bits for any thread count and any instruction
- * set, and do not depend on which other rows or columns are computed in the same call; the one exception
- * is pith_linear, which adds in another order when n is below PITH_LINEAR_FEW. No BLAS library is used: their
- * sums are cut up by thread count and CPU model, so their last bits depend on the machine. */
+ * multiply-adds in a fixed order. So results are the same bits for any thread count and any
+ * instruction set, and do not depend on which other rows or columns are computed in the same
+ * call; the one exception is pith_linear, which adds in another order when n is below
+ * PITH_LINEAR_FEW. No BLAS library is used: their sums are cut up by thread count and CPU model,
+ * so their last bits depend on the machine. */
 #ifndef PITH_BACKEND_BACKEND_H
 #define PITH_BACKEND_BACKEND_H
 
@@ -17,9 +19,10 @@
 
 struct pith_backend;
 
-/* pool is borrowed (NULL: one thread). cpu_mask limits the instruction sets (PITH_CPU_ALL: no limit). */
-enum pith_status pith_backend_new(struct pith_pool *pool, uint32_t cpu_mask, struct pith_backend **out,
-                                  struct pith_error *err);
+/* pool is borrowed (NULL: one thread). cpu_mask limits the instruction sets (PITH_CPU_ALL: no
+ * limit). */
+enum pith_status pith_backend_new(struct pith_pool *pool, uint32_t cpu_mask,
+                                  struct pith_backend **out, struct pith_error *err);
 void pith_backend_free(struct pith_backend *b);
 struct pith_pool *pith_backend_pool(const struct pith_backend *b);
 /* "avx2": the tier in use. */
@@ -27,9 +30,10 @@ const char *pith_backend_cpu(const struct pith_backend *b);
 /* Bytes of scratch that a backend with that many threads holds (for memory estimates). */
 size_t pith_backend_bytes(unsigned threads);
 
-/* C[m][n] = A[m][k] * B[k][n], or C += / C -=, C(i, j) = fma(+-A(i, p), B(p, j), C(i, j)) for p = 0, 1, ... from
- * 0 or from C. C overlaps neither A nor B. Strides in elements let either operand be transposed:
- * A(i, p) = a[i * a_rs + p * a_cs], B(p, j) = b[p * b_rs + j * b_cs], C(i, j) = c[i * ldc + j]. */
+/* C[m][n] = A[m][k] * B[k][n], or C += / C -=, C(i, j) = fma(+-A(i, p), B(p, j), C(i, j)) for p
+ * = 0, 1, ... from 0 or from C. C overlaps neither A nor B. Strides in elements let either
+ * operand be transposed: A(i, p) = a[i * a_rs + p * a_cs], B(p, j) = b[p * b_rs + j * b_cs],
+ * C(i, j) = c[i * ldc + j]. */
 struct pith_gemm {
     size_t m, n, k;
     const float *a;
@@ -44,58 +48,63 @@ struct pith_gemm {
 /* Over all threads, as everything below. Not from inside a pool task. */
 void pith_gemm(struct pith_backend *b, const struct pith_gemm *g);
 
-/* y[n][rows] = x[n][cols] * W^T + bias (bias NULL or [rows]). Decodes W a panel at a time, so a quantized
- * or 16-bit matrix is never expanded whole. For n = 1 the cost is one pass over the stored weights.
+/* y[n][rows] = x[n][cols] * W^T + bias (bias NULL or [rows]). Decodes W a panel at a time, so a
+ * quantized or 16-bit matrix is never expanded whole. For n = 1 the cost is one pass over the
+ * stored weights.
  *
- * An element is one chain of multiply-adds over the columns in order, as in pith_gemm, when n is at least
- * PITH_LINEAR_FEW. Below, where reading W is what takes time, it is a dot product in 16 lanes (kern/ops.h): the
- * last bits differ, but a row still does not depend on the others. The bias is added last. */
+ * An element is one chain of multiply-adds over the columns in order, as in pith_gemm, when n is
+ * at least PITH_LINEAR_FEW. Below, where reading W is what takes time, it is a dot product in 16
+ * lanes (kern/ops.h): the last bits differ, but a row still does not depend on the others. The
+ * bias is added last. */
 enum { PITH_LINEAR_FEW = 4 };
-void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias, const float *x,
-                 size_t n, float *y);
+void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
+                 const float *x, size_t n, float *y);
 
-/* h[d][d] += alpha * x^T x for x[n][d]; both triangles are kept equal (the lower one is overwritten by the
- * upper). Sums are taken over 256 rows at a time, in order, and then h = fma(alpha, sum, h): so many rows lose
- * little, and calls with multiples of 256 rows give the same bits as one call with all of them. */
+/* h[d][d] += alpha * x^T x for x[n][d]; both triangles are kept equal (the lower one is
+ * overwritten by the upper). Sums are taken over 256 rows at a time, in order, and then h =
+ * fma(alpha, sum, h): so many rows lose little, and calls with multiples of 256 rows give the
+ * same bits as one call with all of them. */
 void pith_syrk(struct pith_backend *b, float *h, size_t d, const float *x, size_t n, float alpha);
 
-/* Factors a symmetric positive definite h[d][d] = R R^T in place, R upper triangular (the strict lower
- * triangle is set to 0): the ordinary Cholesky factor of the matrix with both axes flipped. PITH_NUMERIC
- * when a pivot is not positive; *pivot (may be NULL) receives its index and h is then destroyed. */
+/* Factors a symmetric positive definite h[d][d] = R R^T in place, R upper triangular (the strict
+ * lower triangle is set to 0): the ordinary Cholesky factor of the matrix with both axes
+ * flipped. PITH_NUMERIC when a pivot is not positive; *pivot (may be NULL) receives its index
+ * and h is then destroyed. */
 enum pith_status pith_cholesky_upper(struct pith_backend *b, float *h, size_t d, size_t *pivot,
                                      struct pith_error *err);
 
-/* y[i] = x[i] / sqrt(mean(x[i]^2) + eps) * weight, for n vectors of dim; y may be x. (Zhang and Sennrich
- * 2019.) The mean is summed in double. */
+/* y[i] = x[i] / sqrt(mean(x[i]^2) + eps) * weight, for n vectors of dim; y may be x. (Zhang and
+ * Sennrich 2019.) The mean is summed in double. */
 void pith_rmsnorm(struct pith_backend *b, const float *x, size_t n, size_t dim, const float *weight,
                   double eps, float *y);
 
 /* gate[i] = silu(gate[i]) * up[i], silu(z) = z / (1 + exp(-z)). */
 void pith_silu_mul(struct pith_backend *b, float *gate, const float *up, size_t count);
 
-/* Rotates, in place, `heads` vectors of head_dim in each of n rows (row stride ldx) by the angles of the
- * row's position: rotate-half pairs (i, i + head_dim/2) as Hugging Face does. cos and sin are
- * [n][head_dim/2], already scaled by the attention factor. */
-void pith_rope(struct pith_backend *b, float *x, size_t n, size_t ldx, size_t heads, size_t head_dim,
-               const float *cos, const float *sin);
+/* Rotates, in place, `heads` vectors of head_dim in each of n rows (row stride ldx) by the
+ * angles of the row's position: rotate-half pairs (i, i + head_dim/2) as Hugging Face does. cos
+ * and sin are [n][head_dim/2], already scaled by the attention factor. */
+void pith_rope(struct pith_backend *b, float *x, size_t n, size_t ldx, size_t heads,
+               size_t head_dim, const float *cos, const float *sin);
 
-/* Causal attention of n queries at positions start..start+n-1 over keys and values 0..start+n-1. A query's
- * result does not depend on n: decoding gives the same bits as a whole prompt. PITH_NOMEM when the scores of a
- * long context do not fit the backend's scratch and memory is out; below about 10,000 keys nothing is
- * allocated for n = 1. */
+/* Causal attention of n queries at positions start..start+n-1 over keys and values 0..start+n-1.
+ * A query's result does not depend on n: decoding gives the same bits as a whole prompt.
+ * PITH_NOMEM when the scores of a long context do not fit the backend's scratch and memory is
+ * out; below about 10,000 keys nothing is allocated for n = 1. */
 struct pith_attention {
     size_t n, start;
     size_t heads, kv_heads, head_dim; /* heads is a multiple of kv_heads */
-    size_t window;                    /* sliding window: the newest `window` keys are seen; 0: all */
-    float scale;                      /* usually 1 / sqrt(head_dim) */
-    const float *q;                   /* [n][heads][head_dim] */
-    const float *k, *v;               /* [start + n][kv_heads][head_dim] */
-    float *out;                       /* [n][heads][head_dim]; may be q */
+    size_t window;      /* sliding window: the newest `window` keys are seen; 0: all */
+    float scale;        /* usually 1 / sqrt(head_dim) */
+    const float *q;     /* [n][heads][head_dim] */
+    const float *k, *v; /* [start + n][kv_heads][head_dim] */
+    float *out;         /* [n][heads][head_dim]; may be q */
 };
 enum pith_status pith_attention(struct pith_backend *b, const struct pith_attention *a,
                                 struct pith_error *err);
 
 /* For each of n rows of logits[rows][vocab]: log(sum(exp(row))), in double. */
-void pith_logsumexp(struct pith_backend *b, const float *logits, size_t n, size_t vocab, double *out);
+void pith_logsumexp(struct pith_backend *b, const float *logits, size_t n, size_t vocab,
+                    double *out);
 
 #endif

@@ -15,7 +15,7 @@
 
 enum { NB = 128 };
 
-_Static_assert(NB * NB * 2 <= PITH_KC * PITH_NC, "the small factor fits into packed B");
+_Static_assert(NB *NB * 2 <= PITH_KC * PITH_NC, "the small factor fits into packed B");
 
 struct chol {
     const struct pith_backend *b;
@@ -41,11 +41,13 @@ static bool factor_corner(const struct chol *c, size_t *bad)
         for (size_t l = 0; l < p; l++) c->b->kern.axmy_f64(l + 1, col[l], col, t + l * NB);
     }
     for (size_t p = 0; p < c->count; p++)
-        for (size_t j = 0; j <= p; j++) c->h[(c->first + j) * c->d + c->first + p] = (float)t[p * NB + j];
+        for (size_t j = 0; j <= p; j++)
+            c->h[(c->first + j) * c->d + c->first + p] = (float)t[p * NB + j];
     return true;
 }
 
-/* Solves X T^T = H for PITH_SOLVE_LANES rows above the corner; rows that are missing at the end count as 0. */
+/* Solves X T^T = H for PITH_SOLVE_LANES rows above the corner; rows that are missing at the end
+ * count as 0. */
 static void solve_task(void *ctx, size_t task, unsigned thread)
 {
     enum { LANES = PITH_SOLVE_LANES };

@@ -1,20 +1,21 @@
-/* The blocked multiplication: C is cut into blocks, one a task; a task walks k in steps of PITH_KC, packs the
- * operands of a step into panels as wide as the kernel's tile, and runs the kernel tile by tile.
+/* The blocked multiplication: C is cut into blocks, one a task; a task walks k in steps of
+ * PITH_KC, packs the operands of a step into panels as wide as the kernel's tile, and runs the
+ * kernel tile by tile.
  *
  *       packed A: panels of `tile_rows` rows           packed B: panels of `tile_cols` columns
  *       +------+ p = 0: a00 a10 a20 ...                +--------+ p = 0: b00 b01 b02 ...
  *       |  kc  | p = 1: a01 a11 a21 ...                |   kc   | p = 1: b10 b11 b12 ...
  *
- * Every element of C is one chain of fused multiply-adds in the order of p, continued through C from step
- * to step, so neither blocks nor tiles nor threads show in the result. */
+ * Every element of C is one chain of fused multiply-adds in the order of p, continued through C
+ * from step to step, so neither blocks nor tiles nor threads show in the result. */
 #include "backend/parts.h"
 
 #include <string.h>
 
-/* Strided elements into panels of `width`: dst[p * width + i] = src[i * rs + p * cs]. Rows past `count`
- * become zeros: the tile there is computed and dropped. */
-static void pack_panel(const struct pith_kern *k, const float *src, size_t rs, size_t cs, size_t count,
-                       size_t width, size_t kc, float *dst)
+/* Strided elements into panels of `width`: dst[p * width + i] = src[i * rs + p * cs]. Rows past
+ * `count` become zeros: the tile there is computed and dropped. */
+static void pack_panel(const struct pith_kern *k, const float *src, size_t rs, size_t cs,
+                       size_t count, size_t width, size_t kc, float *dst)
 {
     if (count < width) memset(dst, 0, width * kc * sizeof *dst);
     if (cs == 1) {
@@ -27,8 +28,8 @@ static void pack_panel(const struct pith_kern *k, const float *src, size_t rs, s
     }
 }
 
-static void pack_a(const struct pith_kern *k, const struct pith_mul *mul, const struct pith_block *at,
-                   size_t p, size_t kc, float *dst)
+static void pack_a(const struct pith_kern *k, const struct pith_mul *mul,
+                   const struct pith_block *at, size_t p, size_t kc, float *dst)
 {
     const size_t width = k->tile_rows;
     float *const start = dst;
@@ -41,8 +42,8 @@ static void pack_a(const struct pith_kern *k, const struct pith_mul *mul, const 
     for (float *x = start; x < dst; x++) *x = -*x;
 }
 
-static void pack_b(const struct pith_kern *k, const struct pith_scratch *s, const struct pith_mul *mul,
-                   const struct pith_block *at, size_t p, size_t kc)
+static void pack_b(const struct pith_kern *k, const struct pith_scratch *s,
+                   const struct pith_mul *mul, const struct pith_block *at, size_t p, size_t kc)
 {
     const size_t width = k->tile_cols;
     float *dst = s->b;
@@ -59,28 +60,28 @@ static void pack_b(const struct pith_kern *k, const struct pith_scratch *s, cons
     }
 }
 
-/* One tile at (i, j) of C, m x n of it wanted: in place where the whole tile is, else by way of s->tile. */
+/* One tile at (i, j) of C, m x n of it wanted: in place where the whole tile is, else by way of
+ * s->tile. */
 struct tile {
     size_t i, j, m, n;
 };
 
-static void copy_tile(const struct pith_mul *mul, const struct tile *t, float *tile, size_t ld, bool out)
+static void copy_tile(const struct pith_mul *mul, const struct tile *t, float *tile, size_t ld,
+                      bool out)
 {
     for (size_t i = 0; i < t->m; i++) {
         const size_t row = t->i + i;
         const size_t skip = mul->upper && row > t->j ? row - t->j : 0;
         if (skip >= t->n) continue;
         float *c = mul->c + row * mul->ldc + t->j + skip, *x = tile + i * ld + skip;
-        if (out)
-            memcpy(c, x, (t->n - skip) * sizeof *c);
-        else
-            memcpy(x, c, (t->n - skip) * sizeof *c);
+        if (out) memcpy(c, x, (t->n - skip) * sizeof *c);
+        else memcpy(x, c, (t->n - skip) * sizeof *c);
     }
 }
 
-static void run_tile(const struct pith_kern *k, const struct pith_scratch *s, const struct pith_mul *mul,
-                     const struct tile *t, const float *a, const float *b, size_t kc,
-                     enum pith_tile_mode mode)
+static void run_tile(const struct pith_kern *k, const struct pith_scratch *s,
+                     const struct pith_mul *mul, const struct tile *t, const float *a,
+                     const float *b, size_t kc, enum pith_tile_mode mode)
 {
     const size_t rows = k->tile_rows, cols = k->tile_cols;
     const bool below = mul->upper && t->i + t->m > t->j + 1; /* some of it is below the diagonal */
@@ -126,7 +127,8 @@ static void add_bias(const struct pith_mul *mul, const struct pith_block *at)
     }
 }
 
-static void mirror(const struct pith_kern *k, const struct pith_mul *mul, const struct pith_block *at)
+static void mirror(const struct pith_kern *k, const struct pith_mul *mul,
+                   const struct pith_block *at)
 {
     float *c = mul->c;
     const size_t ld = mul->ldc;
@@ -135,11 +137,12 @@ static void mirror(const struct pith_kern *k, const struct pith_mul *mul, const 
         return;
     }
     for (size_t i = at->i; i < at->i + at->m; i++)
-        for (size_t j = at->j > i ? at->j : i + 1; j < at->j + at->n; j++) c[j * ld + i] = c[i * ld + j];
+        for (size_t j = at->j > i ? at->j : i + 1; j < at->j + at->n; j++)
+            c[j * ld + i] = c[i * ld + j];
 }
 
-void pith_mul_block(const struct pith_kern *k, const struct pith_scratch *s, const struct pith_mul *mul,
-                    const struct pith_block *block)
+void pith_mul_block(const struct pith_kern *k, const struct pith_scratch *s,
+                    const struct pith_mul *mul, const struct pith_block *block)
 {
     if (mul->upper && block->i >= block->j + block->n) return;
     const size_t mc = PITH_MC - PITH_MC % k->tile_rows;
@@ -152,10 +155,8 @@ void pith_mul_block(const struct pith_kern *k, const struct pith_scratch *s, con
                                                            : PITH_TILE_ADD;
         pack_b(k, s, mul, block, p, kc);
         for (size_t i = 0; i < block->m; i += mc) {
-            const struct pith_block at = {.i = block->i + i,
-                                          .j = block->j,
-                                          .m = pith_min(mc, block->m - i),
-                                          .n = block->n};
+            const struct pith_block at = {
+                .i = block->i + i, .j = block->j, .m = pith_min(mc, block->m - i), .n = block->n};
             if (mul->upper && at.i >= at.j + at.n) break;
             pack_a(k, mul, &at, p, kc, s->a);
             run_tiles(k, s, mul, &at, kc, mode);
@@ -177,10 +178,8 @@ static void run_task(void *ctx, size_t task, unsigned thread)
     const struct run *r = ctx;
     const struct pith_mul *mul = r->mul;
     const size_t i = task / r->across * r->rows, j = task % r->across * r->cols;
-    const struct pith_block block = {.i = i,
-                                     .j = j,
-                                     .m = pith_min(r->rows, mul->m - i),
-                                     .n = pith_min(r->cols, mul->n - j)};
+    const struct pith_block block = {
+        .i = i, .j = j, .m = pith_min(r->rows, mul->m - i), .n = pith_min(r->cols, mul->n - j)};
     pith_mul_block(&r->b->kern, &r->b->scratch[thread], mul, &block);
 }
 
@@ -199,10 +198,8 @@ void pith_mul_run(struct pith_backend *b, const struct pith_mul *mul)
     while (blocks(mul->m, r.rows) * blocks(mul->n, r.cols) < wanted &&
            (r.rows > LEAST || r.cols > LEAST)) {
         const bool wide = pith_min(r.cols, mul->n) >= pith_min(r.rows, mul->m);
-        if ((wide && r.cols > LEAST) || r.rows <= LEAST)
-            r.cols /= 2;
-        else
-            r.rows /= 2;
+        if ((wide && r.cols > LEAST) || r.rows <= LEAST) r.cols /= 2;
+        else r.rows /= 2;
     }
     r.across = blocks(mul->n, r.cols);
     pith_pool_run(b->pool, blocks(mul->m, r.rows) * r.across, run_task, &r);

@@ -1,4 +1,5 @@
-/* pith_linear: many rows go through the blocked multiplication, few through dot products in lanes. */
+/* pith_linear: many rows go through the blocked multiplication, few through dot products in
+ * lanes. */
 #include "backend/parts.h"
 
 struct few {
@@ -32,8 +33,7 @@ static void quant_row(const struct few *f, const struct pith_scratch *s, size_t 
     for (size_t col = 0; col < w->cols; col += PITH_KC) {
         const size_t n = pith_min(PITH_KC, w->cols - col);
         pith_source_segment(f->source, k, s->codes, row, col, n, s->rows);
-        for (size_t i = 0; i < f->n; i++)
-            k->dot_acc(n, s->rows, f->x + i * w->cols + col, acc[i]);
+        for (size_t i = 0; i < f->n; i++) k->dot_acc(n, s->rows, f->x + i * w->cols + col, acc[i]);
     }
     for (size_t i = 0; i < f->n; i++) f->y[i * w->rows + row] = pith_lanes_sum(acc[i]);
 }
@@ -45,8 +45,7 @@ static void few_task(void *ctx, size_t task, unsigned thread)
     const size_t first = task * f->rows, count = pith_min(f->rows, w->rows - first);
     if (w->quant)
         for (size_t r = 0; r < count; r++) quant_row(f, &f->b->scratch[thread], first + r);
-    else
-        dense_rows(f, first, count);
+    else dense_rows(f, first, count);
     if (!f->bias) return;
     for (size_t i = 0; i < f->n; i++)
         for (size_t r = first; r < first + count; r++) f->y[i * w->rows + r] += f->bias[r];
@@ -64,8 +63,8 @@ static void linear_few(struct pith_backend *b, const struct pith_source *source,
     pith_pool_run(b->pool, (w->rows + rows - 1) / rows, few_task, &f);
 }
 
-void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias, const float *x,
-                 size_t n, float *y)
+void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
+                 const float *x, size_t n, float *y)
 {
     struct pith_source source;
     pith_source_init(&source, w);

@@ -1,15 +1,17 @@
-/* backend/parts.h: what the files of this folder share: the backend itself and the blocked multiplication
- * that pith_gemm, pith_linear, pith_syrk, pith_cholesky_upper and pith_attention are made of. */
+/* backend/parts.h: what the files of this folder share: the backend itself and the blocked
+ * multiplication that pith_gemm, pith_linear, pith_syrk, pith_cholesky_upper and pith_attention
+ * are made of. */
 #ifndef PITH_BACKEND_PARTS_H
 #define PITH_BACKEND_PARTS_H
 
 #include "backend/backend.h"
 #include "kern/ops.h"
 
-/* Block sizes, in elements. A packed block of A (at most MC x KC) stays in the second cache, a panel of B
- * (KC x tile columns) in the first, a block of B (KC x NC) in a thread's share of the third. The order of
- * sums, and so the result, does not depend on them, except that pith_syrk adds up SYRK_ROWS rows at a
- * time by definition. MC and NC are multiples of every kernel's tile, or are rounded down to one. */
+/* Block sizes, in elements. A packed block of A (at most MC x KC) stays in the second cache, a
+ * panel of B (KC x tile columns) in the first, a block of B (KC x NC) in a thread's share of the
+ * third. The order of sums, and so the result, does not depend on them, except that pith_syrk
+ * adds up SYRK_ROWS rows at a time by definition. MC and NC are multiples of every kernel's
+ * tile, or are rounded down to one. */
 enum { PITH_MC = 144, PITH_KC = 256, PITH_NC = 1024, PITH_SYRK_ROWS = 256 };
 
 /* Floats a thread holds for attention; a call that needs more allocates. */
@@ -34,8 +36,8 @@ struct pith_backend {
     void *memory;
 };
 
-/* A weight matrix being decoded: level[code] is the value of a code of a quantized one, so that integer and
- * codebook formats share W = (level[code] - zero) * scale. */
+/* A weight matrix being decoded: level[code] is the value of a code of a quantized one, so that
+ * integer and codebook formats share W = (level[code] - zero) * scale. */
 struct pith_source {
     const struct pith_weight *w;
     unsigned bits;
@@ -61,8 +63,8 @@ struct pith_mul {
     const struct pith_source *source;
     float *c;
     size_t ldc;
-    bool accumulate;   /* sums start at C */
-    bool scaled;       /* C += alpha * (sum over each PITH_KC of k) */
+    bool accumulate; /* sums start at C */
+    bool scaled;     /* C += alpha * (sum over each PITH_KC of k) */
     float alpha;
     bool upper;        /* only elements with j >= i are read or written */
     bool mirror;       /* with upper: C is square, and C(j, i) = C(i, j) is written too */
@@ -73,8 +75,8 @@ struct pith_mul {
 struct pith_block {
     size_t i, j, m, n;
 };
-void pith_mul_block(const struct pith_kern *k, const struct pith_scratch *s, const struct pith_mul *mul,
-                    const struct pith_block *block);
+void pith_mul_block(const struct pith_kern *k, const struct pith_scratch *s,
+                    const struct pith_mul *mul, const struct pith_block *block);
 /* The whole product, over all threads. Not from inside a pool task. */
 void pith_mul_run(struct pith_backend *b, const struct pith_mul *mul);
 

@@ -32,14 +32,16 @@ static void norm_task(void *ctx, size_t task, unsigned thread)
     for (size_t i = task * o->rows; i < last; i++) {
         const float *x = o->x + i * o->dim;
         const double mean = o->k->sumsq(o->dim, x) / (double)o->dim;
-        o->k->scale_mul(o->dim, x, (float)(1.0 / sqrt(mean + o->eps)), o->weight, o->y + i * o->dim);
+        o->k->scale_mul(o->dim, x, (float)(1.0 / sqrt(mean + o->eps)), o->weight,
+                        o->y + i * o->dim);
     }
 }
 
 void pith_rmsnorm(struct pith_backend *b, const float *x, size_t n, size_t dim, const float *weight,
                   double eps, float *y)
 {
-    struct norm o = {.k = &b->kern, .x = x, .weight = weight, .n = n, .dim = dim, .eps = eps, .y = y};
+    struct norm o = {
+        .k = &b->kern, .x = x, .weight = weight, .n = n, .dim = dim, .eps = eps, .y = y};
     o.rows = rows_a_task(dim);
     pith_pool_run(b->pool, tasks(n, o.rows), norm_task, &o);
 }
@@ -94,10 +96,11 @@ static void rope_task(void *ctx, size_t task, unsigned thread)
     }
 }
 
-void pith_rope(struct pith_backend *b, float *x, size_t n, size_t ldx, size_t heads, size_t head_dim,
-               const float *cos, const float *sin)
+void pith_rope(struct pith_backend *b, float *x, size_t n, size_t ldx, size_t heads,
+               size_t head_dim, const float *cos, const float *sin)
 {
-    struct rope o = {.x = x, .n = n, .ldx = ldx, .heads = heads, .head_dim = head_dim, .cos = cos, .sin = sin};
+    struct rope o = {
+        .x = x, .n = n, .ldx = ldx, .heads = heads, .head_dim = head_dim, .cos = cos, .sin = sin};
     o.rows = rows_a_task(heads * head_dim);
     pith_pool_run(b->pool, tasks(n, o.rows), rope_task, &o);
 }
@@ -121,7 +124,8 @@ static void lse_task(void *ctx, size_t task, unsigned thread)
     }
 }
 
-void pith_logsumexp(struct pith_backend *b, const float *logits, size_t n, size_t vocab, double *out)
+void pith_logsumexp(struct pith_backend *b, const float *logits, size_t n, size_t vocab,
+                    double *out)
 {
     struct lse o = {.k = &b->kern, .logits = logits, .n = n, .vocab = vocab, .out = out};
     o.rows = rows_a_task(vocab);

@@ -21,8 +21,8 @@ static float zero_at(const struct pith_source *s, size_t index)
     return s->w->quant->zeros ? (float)s->w->quant->zeros[index] : s->symmetric_zero;
 }
 
-/* Columns [at->j, at->j + n) of row at->i, which share scale `index`. Codes of four and eight bits are read
- * in place, others are unpacked to a byte each first. */
+/* Columns [at->j, at->j + n) of row at->i, which share scale `index`. Codes of four and eight
+ * bits are read in place, others are unpacked to a byte each first. */
 static void decode_run(const struct pith_source *s, const struct pith_kern *k, uint8_t *codes,
                        const struct pith_block *at, size_t index, float *out)
 {
@@ -33,12 +33,9 @@ static void decode_run(const struct pith_source *s, const struct pith_kern *k, u
         k->dequant_u4(at->n, stream + at->j / 2, zero, scale, out);
         return;
     }
-    if (s->bits == 8)
-        bytes = stream + at->j;
-    else
-        pith_bits_get(stream, at->j, s->bits, at->n, codes);
-    if (s->integer)
-        k->dequant_u8(at->n, bytes, zero, scale, out);
+    if (s->bits == 8) bytes = stream + at->j;
+    else pith_bits_get(stream, at->j, s->bits, at->n, codes);
+    if (s->integer) k->dequant_u8(at->n, bytes, zero, scale, out);
     else
         for (size_t i = 0; i < at->n; i++) out[i] = s->level[bytes[i]] * scale;
 }
@@ -83,10 +80,7 @@ void pith_source_segment(const struct pith_source *s, const struct pith_kern *k,
     }
     const size_t at = row * w->cols + col;
     const char *dense = w->dense;
-    if (w->dtype == PITH_BF16)
-        k->widen_bf16(n, dense + at * 2, out);
-    else if (w->dtype == PITH_F16)
-        k->widen_f16(n, dense + at * 2, out);
-    else
-        pith_dtype_decode(w->dtype, dense + at * 4, n, out);
+    if (w->dtype == PITH_BF16) k->widen_bf16(n, dense + at * 2, out);
+    else if (w->dtype == PITH_F16) k->widen_f16(n, dense + at * 2, out);
+    else pith_dtype_decode(w->dtype, dense + at * 4, n, out);
 }

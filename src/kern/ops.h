@@ -1,16 +1,18 @@
-/* kern/ops.h: the operations of one thread on plain arrays: one function type each, the table of their
- * kernels, and the choice among them.
+/* kern/ops.h: the operations of one thread on plain arrays: one function type each, the table of
+ * their kernels, and the choice among them.
  *
- * A kernel is one row of kernels.def and one file. The scalar version of an operation is its definition;
- * every other version gives THE SAME BITS. That holds because each operation below fixes the order of
- * its rounding steps, and all use correctly rounded primitives only: + - * / sqrt and fused multiply-add.
+ * A kernel is one row of kernels.def and one file. The scalar version of an operation is its
+ * definition; every other version gives THE SAME BITS. That holds because each operation below
+ * fixes the order of its rounding steps, and all use correctly rounded primitives only: + - * /
+ * sqrt and fused multiply-add.
  *
- * Sums over a row use PITH_LANES running sums: lane l takes the elements l, l + 16, l + 32, ... in that
- * order, then lanes are folded 16 -> 8 -> 4 -> 2 -> 1, lane l taking lane l + half. A vector unit of any width
- * up to 16 floats can follow that order. Only NaN bit patterns may differ between kernels.
+ * Sums over a row use PITH_LANES running sums: lane l takes the elements l, l + 16, l + 32, ...
+ * in that order, then lanes are folded 16 -> 8 -> 4 -> 2 -> 1, lane l taking lane l + half. A
+ * vector unit of any width up to 16 floats can follow that order. Only NaN bit patterns may
+ * differ between kernels.
  *
- * No pointer needs more alignment than stated; nothing is read or written outside the stated elements;
- * n may be 0; arrays do not overlap unless stated. */
+ * No pointer needs more alignment than stated; nothing is read or written outside the stated
+ * elements; n may be 0; arrays do not overlap unless stated. */
 #ifndef PITH_KERN_OPS_H
 #define PITH_KERN_OPS_H
 
@@ -30,24 +32,26 @@ enum pith_tile_mode {
 };
 
 /* One tile of C, `rows` x `cols` of the kernel's row in kernels.def, row stride ldc:
- * s[i][j] = fma(a[p * rows + i], b[p * ldb + j], s[i][j]) for p = 0, 1, ..., k - 1, then as the mode says.
+ * s[i][j] = fma(a[p * rows + i], b[p * ldb + j], s[i][j]) for p = 0, 1, ..., k - 1, then as the
+ * mode says.
  * a is packed: k columns of `rows` floats. b has k rows of at least `cols` floats. */
 typedef void pith_gemm_tile_fn(size_t k, const float *a, const float *b, size_t ldb, float *c,
                                size_t ldc, enum pith_tile_mode mode, float alpha);
 
 /* dst[c * ld_dst + r] = src[r * ld_src + c] for r < rows, c < cols. */
-typedef void pith_transpose_fn(size_t rows, size_t cols, const float *src, size_t ld_src, float *dst,
-                               size_t ld_dst);
+typedef void pith_transpose_fn(size_t rows, size_t cols, const float *src, size_t ld_src,
+                               float *dst, size_t ld_dst);
 
 /* dst[r * ld_dst + c] = src[r * ld_src + c] for r < rows, c < cols; made for few columns. */
 typedef pith_transpose_fn pith_copy_rows_fn;
 
-/* acc[p % 16] = fma(x[p], y[p], acc[p % 16]) for p = 0..n-1: a dot product in lanes, to be continued by
- * another call when n is a multiple of 16 and closed by pith_lanes_sum(). */
+/* acc[p % 16] = fma(x[p], y[p], acc[p % 16]) for p = 0..n-1: a dot product in lanes, to be
+ * continued by another call when n is a multiple of 16 and closed by pith_lanes_sum(). */
 typedef void pith_dot_acc_fn(size_t n, const float *x, const float *y, float acc[PITH_LANES]);
 
-/* y[r] = the dot product in lanes of row r of w with x, for r < rows. Row r starts ldw elements after row
- * r - 1; w is float32, bfloat16 or float16 at any address; 16-bit elements are widened exactly. */
+/* y[r] = the dot product in lanes of row r of w with x, for r < rows. Row r starts ldw elements
+ * after row r - 1; w is float32, bfloat16 or float16 at any address; 16-bit elements are widened
+ * exactly. */
 typedef void pith_matvec_f32_fn(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
                                 float *y);
 typedef pith_matvec_f32_fn pith_matvec_bf16_fn;
@@ -66,8 +70,8 @@ typedef void pith_dequant_u4_fn(size_t n, const uint8_t *code, float zero, float
  * either sign may be given. */
 typedef float pith_max_fn(size_t n, const float *x);
 
-/* x = exp(x - max(x)) / sum, in place: m = max, e = exp(x - m) by pith_exp_f32(), sum in lanes, then each e is
- * multiplied by 1 / sum. */
+/* x = exp(x - max(x)) / sum, in place: m = max, e = exp(x - m) by pith_exp_f32(), sum in lanes,
+ * then each e is multiplied by 1 / sum. */
 typedef void pith_softmax_fn(size_t n, float *x);
 
 /* gate[i] = gate[i] / (1 + exp(-gate[i])) * up[i], each step rounded, exp by pith_exp_f32(). */
@@ -85,23 +89,24 @@ typedef double pith_sum_exp_fn(size_t n, const float *x, float max);
 /* y[i] = y[i] - a * x[i] in double, product and difference rounded. */
 typedef void pith_axmy_f64_fn(size_t n, double a, const double *x, double *y);
 
-/* Solves X T^T = X in place for eight rows of X at once, T upper triangular and both in double. t is T
- * transposed, t[p * ldt + j] = T[j][p] for j <= p; x is X transposed, x[p * 8 + lane]. For p = n - 1, ..., 0:
- * x[p] = x[p] / t[p][p], then x[j] = x[j] - x[p] * t[p][j] for j < p, each step rounded. */
+/* Solves X T^T = X in place for eight rows of X at once, T upper triangular and both in double.
+ * t is T transposed, t[p * ldt + j] = T[j][p] for j <= p; x is X transposed, x[p * 8 + lane].
+ * For p = n - 1, ..., 0: x[p] = x[p] / t[p][p], then x[j] = x[j] - x[p] * t[p][j] for j < p,
+ * each step rounded. */
 enum { PITH_SOLVE_LANES = 8 };
 typedef void pith_solve_f64_fn(size_t n, const double *t, size_t ldt, double *x);
 
 /* Every operation, by the name of its type without pith_ and _fn. */
-#define PITH_OPS(X)                                                                            \
-    X(gemm_tile) X(transpose) X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16)             \
-    X(matvec_f16) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) X(softmax)     \
+#define PITH_OPS(X)                                                                                \
+    X(gemm_tile) X(transpose) X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16)                 \
+    X(matvec_f16) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) X(softmax)         \
     X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64) X(solve_f64)
 
 enum pith_op {
 #define PITH_OP_ID(op) PITH_OP_##op,
     PITH_OPS(PITH_OP_ID)
 #undef PITH_OP_ID
-    PITH_OP_COUNT
+        PITH_OP_COUNT
 };
 
 #define PITH_KERNEL(op, isa, fn, rows, cols) pith_##op##_fn fn;
@@ -116,8 +121,8 @@ struct pith_kern {
     size_t tile_rows, tile_cols;
 };
 
-/* The fastest kernel of each operation whose instruction set is in mask (scalar always is). The caller
- * has limited mask to what pith_cpu_detect() found. */
+/* The fastest kernel of each operation whose instruction set is in mask (scalar always is). The
+ * caller has limited mask to what pith_cpu_detect() found. */
 void pith_kern_select(uint32_t mask, struct pith_kern *out);
 
 /* The table itself, for the tests and the benchmark: every row of kernels.def. */
@@ -136,13 +141,13 @@ extern const size_t pith_kernel_count;
 float pith_lanes_sum(float acc[PITH_LANES]);
 double pith_lanes_sum_f64(double acc[PITH_LANES]);
 
-/* e^x, the definition that softmax and silu follow: within 1 ulp, 0 below about -103.97, subnormal results
- * rounded once, +infinity above 88.72, NaN for NaN. */
+/* e^x, the definition that softmax and silu follow: within 1 ulp, 0 below about -103.97,
+ * subnormal results rounded once, +infinity above 88.72, NaN for NaN. */
 float pith_exp_f32(float x);
 /* e^x for x <= 0, within 1e-15 relative; x below -700 counts as -700. */
 double pith_exp_f64(double x);
-/* Natural logarithm of a finite x >= 1 (NaN otherwise), within 1e-15 relative or absolute, from pith_exp_f64's
- * arithmetic: libm's own result depends on the CPU that it was dispatched for. */
+/* Natural logarithm of a finite x >= 1 (NaN otherwise), within 1e-15 relative or absolute, from
+ * pith_exp_f64's arithmetic: libm's own result depends on the CPU that it was dispatched for. */
 double pith_log_f64(double x);
 
 #endif

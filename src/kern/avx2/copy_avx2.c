@@ -2,7 +2,8 @@
 
 #include <immintrin.h>
 
-/* One row; the sizes of the pieces follow from cols alone, so the branches repeat and are predicted. */
+/* One row; the sizes of the pieces follow from cols alone, so the branches repeat and are
+ * predicted. */
 static inline void copy_row(size_t cols, const float *src, float *dst)
 {
     size_t c = 0;

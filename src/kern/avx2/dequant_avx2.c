@@ -40,7 +40,8 @@ void pith_dequant_u4_avx2(size_t n, const uint8_t *code, float zero, float scale
     const __m256 z = _mm256_set1_ps(zero), s = _mm256_set1_ps(scale);
     size_t i = 0;
     for (; i + 16 <= n; i += 16)
-        sixteen(spread(_mm_loadl_epi64((const __m128i *)(const void *)(code + i / 2))), z, s, dst + i);
+        sixteen(spread(_mm_loadl_epi64((const __m128i *)(const void *)(code + i / 2))), z, s,
+                dst + i);
     for (; i < n; i++) {
         const unsigned u = i % 2 ? code[i / 2] >> 4 : code[i / 2] & 15u;
         dst[i] = ((float)u - zero) * scale;

@@ -1,5 +1,5 @@
-/* Steps of the triangular solve in double. Product and difference are rounded apart, as the definition says,
- * since it must also be quick where there is no fused multiply-add. */
+/* Steps of the triangular solve in double. Product and difference are rounded apart, as the
+ * definition says, since it must also be quick where there is no fused multiply-add. */
 #include "kern/ops.h"
 
 #include <immintrin.h>

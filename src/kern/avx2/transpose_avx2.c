@@ -20,10 +20,8 @@ static inline void store_first(float *p, __m256 v, size_t n)
 
 static inline void store(float *p, __m256 v, size_t n)
 {
-    if (n == 8)
-        _mm256_storeu_ps(p, v);
-    else
-        store_first(p, v, n);
+    if (n == 8) _mm256_storeu_ps(p, v);
+    else store_first(p, v, n);
 }
 
 static inline __m256 row(const float *src, size_t ld, size_t i, size_t n)
@@ -31,8 +29,8 @@ static inline __m256 row(const float *src, size_t ld, size_t i, size_t n)
     return i < n ? _mm256_loadu_ps(src + i * ld) : _mm256_setzero_ps();
 }
 
-/* n <= 8 rows of eight columns, in registers: pairs of rows, then fours, then halves. Spelled out, since
- * loops over an array of vectors end up in memory. */
+/* n <= 8 rows of eight columns, in registers: pairs of rows, then fours, then halves. Spelled
+ * out, since loops over an array of vectors end up in memory. */
 static inline void strip(size_t n, const float *src, size_t ld_src, float *dst, size_t ld_dst)
 {
     const __m256 r0 = row(src, ld_src, 0, n), r1 = row(src, ld_src, 1, n);
@@ -57,20 +55,20 @@ static inline void strip(size_t n, const float *src, size_t ld_src, float *dst, 
     store(dst + 7 * ld_dst, _mm256_permute2f128_ps(f3, f7, 0x31), n);
 }
 
-static void corner(size_t rows, size_t cols, const float *src, size_t ld_src, float *dst, size_t ld_dst)
+static void corner(size_t rows, size_t cols, const float *src, size_t ld_src, float *dst,
+                   size_t ld_dst)
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < cols; c++) dst[c * ld_dst + r] = src[r * ld_src + c];
 }
 
 /* n < 8 rows. Six are the tile of A: the constant lets the compiler drop the tests of the rows. */
-static void last_rows(size_t n, size_t cols, const float *src, size_t ld_src, float *dst, size_t ld_dst)
+static void last_rows(size_t n, size_t cols, const float *src, size_t ld_src, float *dst,
+                      size_t ld_dst)
 {
     for (size_t c = 0; c < cols; c += 8) {
-        if (n == 6)
-            strip(6, src + c, ld_src, dst + c * ld_dst, ld_dst);
-        else
-            strip(n, src + c, ld_src, dst + c * ld_dst, ld_dst);
+        if (n == 6) strip(6, src + c, ld_src, dst + c * ld_dst, ld_dst);
+        else strip(n, src + c, ld_src, dst + c * ld_dst, ld_dst);
     }
 }
 
@@ -85,6 +83,7 @@ void pith_transpose_avx2(size_t rows, size_t cols, const float *src, size_t ld_s
             for (size_t r = band; r < end; r += 8)
                 strip(8, src + r * ld_src + c, ld_src, dst + c * ld_dst + r, ld_dst);
     }
-    if (eights < rows) last_rows(rows - eights, whole, src + eights * ld_src, ld_src, dst + eights, ld_dst);
+    if (eights < rows)
+        last_rows(rows - eights, whole, src + eights * ld_src, ld_src, dst + eights, ld_dst);
     corner(rows, cols - whole, src + whole, ld_src, dst + whole * ld_dst, ld_dst);
 }

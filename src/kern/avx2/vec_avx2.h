@@ -1,7 +1,8 @@
-/* kern/avx2/vec_avx2.h: the vectors that kern/template/ is written in, for AVX2 with FMA and F16C: sixteen
- * lanes as two registers (v16), as doubles four (v16d); vn is one register.
+/* kern/avx2/vec_avx2.h: the vectors that kern/template/ is written in, for AVX2 with FMA and
+ * F16C: sixteen lanes as two registers (v16), as doubles four (v16d); vn is one register.
  *
- * A `part` function touches the first n < 16 elements in memory only; a load's other lanes are 0. */
+ * A `part` function touches the first n < 16 elements in memory only; a load's other lanes are
+ * 0. */
 #ifndef PITH_KERN_VEC_AVX2_H
 #define PITH_KERN_VEC_AVX2_H
 
@@ -23,11 +24,26 @@ typedef struct {
     __m256d a, b, c, d;
 } v16d;
 
-static inline vn vn_zero(void) { return _mm256_setzero_ps(); }
-static inline vn vn_set(float x) { return _mm256_set1_ps(x); }
-static inline vn vn_load(const float *p) { return _mm256_loadu_ps(p); }
-static inline void vn_store(float *p, vn x) { _mm256_storeu_ps(p, x); }
-static inline vn vn_fma(vn x, vn y, vn z) { return _mm256_fmadd_ps(x, y, z); }
+static inline vn vn_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+static inline vn vn_set(float x)
+{
+    return _mm256_set1_ps(x);
+}
+static inline vn vn_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+static inline void vn_store(float *p, vn x)
+{
+    _mm256_storeu_ps(p, x);
+}
+static inline vn vn_fma(vn x, vn y, vn z)
+{
+    return _mm256_fmadd_ps(x, y, z);
+}
 
 /* Eight lanes, all ones below n. */
 static inline __m256i mask8(size_t n)
@@ -36,11 +52,23 @@ static inline __m256i mask8(size_t n)
     return _mm256_loadu_si256((const __m256i *)(const void *)(ones + 8 - (n < 8 ? n : 8)));
 }
 
-static inline __m256i mask_low(size_t n) { return mask8(n); }
-static inline __m256i mask_high(size_t n) { return mask8(n > 8 ? n - 8 : 0); }
+static inline __m256i mask_low(size_t n)
+{
+    return mask8(n);
+}
+static inline __m256i mask_high(size_t n)
+{
+    return mask8(n > 8 ? n - 8 : 0);
+}
 
-static inline v16 v16_zero(void) { return (v16){_mm256_setzero_ps(), _mm256_setzero_ps()}; }
-static inline v16 v16_set(float x) { return (v16){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+static inline v16 v16_zero(void)
+{
+    return (v16){_mm256_setzero_ps(), _mm256_setzero_ps()};
+}
+static inline v16 v16_set(float x)
+{
+    return (v16){_mm256_set1_ps(x), _mm256_set1_ps(x)};
+}
 static inline v16 v16_load(const float *p)
 {
     return (v16){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
@@ -80,15 +108,24 @@ static inline v16 v16_from_f16(__m256i h)
     return (v16){_mm256_cvtph_ps(_mm256_castsi256_si128(h)),
                  _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))};
 }
-static inline __m256i load_u16(const void *p) { return _mm256_loadu_si256(p); }
+static inline __m256i load_u16(const void *p)
+{
+    return _mm256_loadu_si256(p);
+}
 static inline __m256i load_u16_part(const void *p, size_t n)
 {
     uint16_t all[16] = {0};
     memcpy(all, p, n * sizeof *all);
     return load_u16(all);
 }
-static inline v16 v16_load_bf16(const void *p) { return v16_from_bf16(load_u16(p)); }
-static inline v16 v16_load_f16(const void *p) { return v16_from_f16(load_u16(p)); }
+static inline v16 v16_load_bf16(const void *p)
+{
+    return v16_from_bf16(load_u16(p));
+}
+static inline v16 v16_load_f16(const void *p)
+{
+    return v16_from_f16(load_u16(p));
+}
 static inline v16 v16_load_bf16_part(const void *p, size_t n)
 {
     return v16_from_bf16(load_u16_part(p, n));
@@ -158,13 +195,17 @@ static inline float v16_max_lane(v16 x)
 /* x 2^n for t = n + 1.5 2^23, |n| <= 192, in two factors. */
 static inline __m256 scale8(__m256 x, __m256 t)
 {
-    const __m256i k = _mm256_sub_epi32(_mm256_castps_si256(t), _mm256_set1_epi32(PITH_EXP32_MAGIC_BITS));
+    const __m256i k =
+        _mm256_sub_epi32(_mm256_castps_si256(t), _mm256_set1_epi32(PITH_EXP32_MAGIC_BITS));
     const __m256i half = _mm256_srai_epi32(k, 1), one = _mm256_set1_epi32(127);
     const __m256i p = _mm256_slli_epi32(_mm256_add_epi32(half, one), 23);
     const __m256i q = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(k, half), one), 23);
     return _mm256_mul_ps(_mm256_mul_ps(x, _mm256_castsi256_ps(p)), _mm256_castsi256_ps(q));
 }
-static inline v16 v16_scale(v16 x, v16 t) { return (v16){scale8(x.a, t.a), scale8(x.b, t.b)}; }
+static inline v16 v16_scale(v16 x, v16 t)
+{
+    return (v16){scale8(x.a, t.a), scale8(x.b, t.b)};
+}
 
 static inline v16d v16d_zero(void)
 {
@@ -183,10 +224,22 @@ static inline v16d v16d_from(v16 x)
                   _mm256_cvtps_pd(_mm256_castps256_ps128(x.b)),
                   _mm256_cvtps_pd(_mm256_extractf128_ps(x.b, 1))};
 }
-#define PITH_V16D(f, x, y) {f(x.a, y.a), f(x.b, y.b), f(x.c, y.c), f(x.d, y.d)}
-static inline v16d v16d_add(v16d x, v16d y) { return (v16d)PITH_V16D(_mm256_add_pd, x, y); }
-static inline v16d v16d_sub(v16d x, v16d y) { return (v16d)PITH_V16D(_mm256_sub_pd, x, y); }
-static inline v16d v16d_max(v16d x, v16d y) { return (v16d)PITH_V16D(_mm256_max_pd, x, y); }
+#define PITH_V16D(f, x, y)                                                                         \
+    {                                                                                              \
+        f(x.a, y.a), f(x.b, y.b), f(x.c, y.c), f(x.d, y.d)                                         \
+    }
+static inline v16d v16d_add(v16d x, v16d y)
+{
+    return (v16d)PITH_V16D(_mm256_add_pd, x, y);
+}
+static inline v16d v16d_sub(v16d x, v16d y)
+{
+    return (v16d)PITH_V16D(_mm256_sub_pd, x, y);
+}
+static inline v16d v16d_max(v16d x, v16d y)
+{
+    return (v16d)PITH_V16D(_mm256_max_pd, x, y);
+}
 #undef PITH_V16D
 static inline v16d v16d_fma(v16d x, v16d y, v16d z)
 {

@@ -4,8 +4,8 @@
 #define TILE_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13)
 #include "kern/template/gemm_template.h"
 
-void pith_gemm_tile_avx512(size_t k, const float *a, const float *b, size_t ldb, float *c, size_t ldc,
-                           enum pith_tile_mode mode, float alpha)
+void pith_gemm_tile_avx512(size_t k, const float *a, const float *b, size_t ldb, float *c,
+                           size_t ldc, enum pith_tile_mode mode, float alpha)
 {
     gemm_tile(k, a, b, ldb, c, ldc, mode, alpha);
 }

@@ -1,17 +1,32 @@
 #include "kern/avx512/vec_avx512.h"
 #include "kern/template/rows_template.h"
 
-float pith_max_avx512(size_t n, const float *x) { return row_max(n, x); }
+float pith_max_avx512(size_t n, const float *x)
+{
+    return row_max(n, x);
+}
 
-void pith_softmax_avx512(size_t n, float *x) { row_softmax(n, x); }
+void pith_softmax_avx512(size_t n, float *x)
+{
+    row_softmax(n, x);
+}
 
-void pith_silu_mul_avx512(size_t n, float *gate, const float *up) { row_silu_mul(n, gate, up); }
+void pith_silu_mul_avx512(size_t n, float *gate, const float *up)
+{
+    row_silu_mul(n, gate, up);
+}
 
-double pith_sumsq_avx512(size_t n, const float *x) { return row_sumsq(n, x); }
+double pith_sumsq_avx512(size_t n, const float *x)
+{
+    return row_sumsq(n, x);
+}
 
 void pith_scale_mul_avx512(size_t n, const float *x, float r, const float *weight, float *y)
 {
     row_scale_mul(n, x, r, weight, y);
 }
 
-double pith_sum_exp_avx512(size_t n, const float *x, float max) { return row_sum_exp(n, x, max); }
+double pith_sum_exp_avx512(size_t n, const float *x, float max)
+{
+    return row_sum_exp(n, x, max);
+}

@@ -1,5 +1,6 @@
-/* kern/avx512/vec_avx512.h: the vectors that kern/template/ is written in, for AVX-512 (F, BW, VL, DQ): sixteen
- * lanes are one register. See kern/avx2/vec_avx2.h for what each function means. */
+/* kern/avx512/vec_avx512.h: the vectors that kern/template/ is written in, for AVX-512 (F, BW,
+ * VL, DQ): sixteen lanes are one register. See kern/avx2/vec_avx2.h for what each function
+ * means. */
 #ifndef PITH_KERN_VEC_AVX512_H
 #define PITH_KERN_VEC_AVX512_H
 
@@ -16,27 +17,60 @@ typedef struct {
     __m512d a, b;
 } v16d;
 
-static inline vn vn_zero(void) { return _mm512_setzero_ps(); }
-static inline vn vn_set(float x) { return _mm512_set1_ps(x); }
-static inline vn vn_load(const float *p) { return _mm512_loadu_ps(p); }
-static inline void vn_store(float *p, vn x) { _mm512_storeu_ps(p, x); }
-static inline vn vn_fma(vn x, vn y, vn z) { return _mm512_fmadd_ps(x, y, z); }
+static inline vn vn_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+static inline vn vn_set(float x)
+{
+    return _mm512_set1_ps(x);
+}
+static inline vn vn_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+static inline void vn_store(float *p, vn x)
+{
+    _mm512_storeu_ps(p, x);
+}
+static inline vn vn_fma(vn x, vn y, vn z)
+{
+    return _mm512_fmadd_ps(x, y, z);
+}
 
-static inline __mmask16 first_lanes(size_t n) { return (__mmask16)((1u << n) - 1u); }
+static inline __mmask16 first_lanes(size_t n)
+{
+    return (__mmask16)((1u << n) - 1u);
+}
 
-static inline v16 v16_zero(void) { return _mm512_setzero_ps(); }
-static inline v16 v16_set(float x) { return _mm512_set1_ps(x); }
-static inline v16 v16_load(const float *p) { return _mm512_loadu_ps(p); }
+static inline v16 v16_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+static inline v16 v16_set(float x)
+{
+    return _mm512_set1_ps(x);
+}
+static inline v16 v16_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
 static inline v16 v16_load_part(const float *p, size_t n)
 {
     return _mm512_maskz_loadu_ps(first_lanes(n), p);
 }
-static inline void v16_store(float *p, v16 x) { _mm512_storeu_ps(p, x); }
+static inline void v16_store(float *p, v16 x)
+{
+    _mm512_storeu_ps(p, x);
+}
 static inline void v16_store_part(float *p, v16 x, size_t n)
 {
     _mm512_mask_storeu_ps(p, first_lanes(n), x);
 }
-static inline v16 v16_blend(v16 x, v16 y, size_t n) { return _mm512_mask_mov_ps(y, first_lanes(n), x); }
+static inline v16 v16_blend(v16 x, v16 y, size_t n)
+{
+    return _mm512_mask_mov_ps(y, first_lanes(n), x);
+}
 
 static inline v16 v16_from_bf16(__m256i h)
 {
@@ -46,8 +80,14 @@ static inline __m256i load_u16_part(const void *p, size_t n)
 {
     return _mm256_maskz_loadu_epi16(first_lanes(n), p);
 }
-static inline v16 v16_load_bf16(const void *p) { return v16_from_bf16(_mm256_loadu_si256(p)); }
-static inline v16 v16_load_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }
+static inline v16 v16_load_bf16(const void *p)
+{
+    return v16_from_bf16(_mm256_loadu_si256(p));
+}
+static inline v16 v16_load_f16(const void *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256(p));
+}
 static inline v16 v16_load_bf16_part(const void *p, size_t n)
 {
     return v16_from_bf16(load_u16_part(p, n));
@@ -57,15 +97,42 @@ static inline v16 v16_load_f16_part(const void *p, size_t n)
     return _mm512_cvtph_ps(load_u16_part(p, n));
 }
 
-static inline v16 v16_add(v16 x, v16 y) { return _mm512_add_ps(x, y); }
-static inline v16 v16_sub(v16 x, v16 y) { return _mm512_sub_ps(x, y); }
-static inline v16 v16_mul(v16 x, v16 y) { return _mm512_mul_ps(x, y); }
-static inline v16 v16_div(v16 x, v16 y) { return _mm512_div_ps(x, y); }
-static inline v16 v16_fma(v16 x, v16 y, v16 z) { return _mm512_fmadd_ps(x, y, z); }
-static inline v16 v16_fnma(v16 x, v16 y, v16 z) { return _mm512_fnmadd_ps(x, y, z); }
-static inline v16 v16_max(v16 x, v16 y) { return _mm512_max_ps(x, y); }
-static inline v16 v16_min(v16 x, v16 y) { return _mm512_min_ps(x, y); }
-static inline v16 v16_negate(v16 x) { return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f)); }
+static inline v16 v16_add(v16 x, v16 y)
+{
+    return _mm512_add_ps(x, y);
+}
+static inline v16 v16_sub(v16 x, v16 y)
+{
+    return _mm512_sub_ps(x, y);
+}
+static inline v16 v16_mul(v16 x, v16 y)
+{
+    return _mm512_mul_ps(x, y);
+}
+static inline v16 v16_div(v16 x, v16 y)
+{
+    return _mm512_div_ps(x, y);
+}
+static inline v16 v16_fma(v16 x, v16 y, v16 z)
+{
+    return _mm512_fmadd_ps(x, y, z);
+}
+static inline v16 v16_fnma(v16 x, v16 y, v16 z)
+{
+    return _mm512_fnmadd_ps(x, y, z);
+}
+static inline v16 v16_max(v16 x, v16 y)
+{
+    return _mm512_max_ps(x, y);
+}
+static inline v16 v16_min(v16 x, v16 y)
+{
+    return _mm512_min_ps(x, y);
+}
+static inline v16 v16_negate(v16 x)
+{
+    return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f));
+}
 
 /* By hand: the order in which _mm512_reduce_add_ps folds is not promised. */
 static inline float v16_sum(v16 x)
@@ -75,19 +142,29 @@ static inline float v16_sum(v16 x)
     q = _mm_add_ps(q, _mm_movehl_ps(q, q));
     return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
-static inline float v16_max_lane(v16 x) { return _mm512_reduce_max_ps(x); }
+static inline float v16_max_lane(v16 x)
+{
+    return _mm512_reduce_max_ps(x);
+}
 
 static inline v16 v16_scale(v16 x, v16 t)
 {
-    const __m512i k = _mm512_sub_epi32(_mm512_castps_si512(t), _mm512_set1_epi32(PITH_EXP32_MAGIC_BITS));
+    const __m512i k =
+        _mm512_sub_epi32(_mm512_castps_si512(t), _mm512_set1_epi32(PITH_EXP32_MAGIC_BITS));
     const __m512i half = _mm512_srai_epi32(k, 1), one = _mm512_set1_epi32(127);
     const __m512i p = _mm512_slli_epi32(_mm512_add_epi32(half, one), 23);
     const __m512i q = _mm512_slli_epi32(_mm512_add_epi32(_mm512_sub_epi32(k, half), one), 23);
     return _mm512_mul_ps(_mm512_mul_ps(x, _mm512_castsi512_ps(p)), _mm512_castsi512_ps(q));
 }
 
-static inline v16d v16d_zero(void) { return (v16d){_mm512_setzero_pd(), _mm512_setzero_pd()}; }
-static inline v16d v16d_set(double x) { return (v16d){_mm512_set1_pd(x), _mm512_set1_pd(x)}; }
+static inline v16d v16d_zero(void)
+{
+    return (v16d){_mm512_setzero_pd(), _mm512_setzero_pd()};
+}
+static inline v16d v16d_set(double x)
+{
+    return (v16d){_mm512_set1_pd(x), _mm512_set1_pd(x)};
+}
 static inline v16d v16d_from(v16 x)
 {
     return (v16d){_mm512_cvtps_pd(_mm512_castps512_ps256(x)),
@@ -119,11 +196,15 @@ static inline __m512d scale8(__m512d x, __m512d t)
     const __m512i k = _mm512_sub_epi64(_mm512_castpd_si512(t), bias);
     return _mm512_mul_pd(x, _mm512_castsi512_pd(_mm512_slli_epi64(k, 52)));
 }
-static inline v16d v16d_scale(v16d x, v16d t) { return (v16d){scale8(x.a, t.a), scale8(x.b, t.b)}; }
+static inline v16d v16d_scale(v16d x, v16d t)
+{
+    return (v16d){scale8(x.a, t.a), scale8(x.b, t.b)};
+}
 static inline v16d v16d_part(v16d x, size_t n)
 {
     const __mmask16 m = first_lanes(n);
-    return (v16d){_mm512_maskz_mov_pd((__mmask8)m, x.a), _mm512_maskz_mov_pd((__mmask8)(m >> 8), x.b)};
+    return (v16d){_mm512_maskz_mov_pd((__mmask8)m, x.a),
+                  _mm512_maskz_mov_pd((__mmask8)(m >> 8), x.b)};
 }
 static inline double v16d_sum(v16d x)
 {

@@ -31,8 +31,8 @@ void pith_dot_acc_scalar(size_t n, const float *x, const float *y, float acc[PIT
     for (size_t p = 0; p < n; p++) acc[p % PITH_LANES] = fmaf(x[p], y[p], acc[p % PITH_LANES]);
 }
 
-static float dot(size_t n, const unsigned char *w, size_t bytes, float (*load)(const unsigned char *),
-                 const float *x)
+static float dot(size_t n, const unsigned char *w, size_t bytes,
+                 float (*load)(const unsigned char *), const float *x)
 {
     float acc[PITH_LANES] = {0};
     for (size_t p = 0; p < n; p++)

@@ -73,7 +73,8 @@ double pith_log_f64(double x)
     if (!(x >= 1 && x <= 0x1.fffffffffffffp+1023)) return (double)NAN;
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
-    /* x = 2^k m, m in [sqrt(1/2), sqrt(2)); log m = 2 atanh(f), f = (m - 1) / (m + 1), |f| < 0.172. */
+    /* x = 2^k m, m in [sqrt(1/2), sqrt(2)); log m = 2 atanh(f), f = (m - 1) / (m + 1), |f| <
+     * 0.172. */
     int k = (int)(bits >> 52) - 1023;
     bits = (bits & 0xfffffffffffff) | ((uint64_t)1023 << 52);
     double m;

@@ -4,8 +4,8 @@
 
 enum { ROWS = 4, COLS = 8 };
 
-void pith_gemm_tile_scalar(size_t k, const float *a, const float *b, size_t ldb, float *c, size_t ldc,
-                           enum pith_tile_mode mode, float alpha)
+void pith_gemm_tile_scalar(size_t k, const float *a, const float *b, size_t ldb, float *c,
+                           size_t ldc, enum pith_tile_mode mode, float alpha)
 {
     for (size_t i = 0; i < ROWS; i++) {
         for (size_t j = 0; j < COLS; j++) {

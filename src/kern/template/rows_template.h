@@ -1,6 +1,6 @@
-/* kern/template/rows_template.h: the row operations of kern/ops.h written once in sixteen-lane vectors. A file of
- * avx2/ or avx512/ includes its vec header, then this, and gives each function its kernel's name.
- * Rounding steps are those of kern/scalar/rows_scalar.c, one by one. */
+/* kern/template/rows_template.h: the row operations of kern/ops.h written once in sixteen-lane
+ * vectors. A file of avx2/ or avx512/ includes its vec header, then this, and gives each
+ * function its kernel's name. Rounding steps are those of kern/scalar/rows_scalar.c, one by one. */
 #include "kern/exp.h"
 #include "kern/ops.h"
 
@@ -106,7 +106,8 @@ static inline void row_scale_mul(size_t n, const float *x, float r, const float 
     for (; i + 16 <= n; i += 16)
         v16_store(y + i, v16_mul(v16_mul(v16_load(x + i), f), v16_load(weight + i)));
     if (i == n) return;
-    const v16 last = v16_mul(v16_mul(v16_load_part(x + i, n - i), f), v16_load_part(weight + i, n - i));
+    const v16 last =
+        v16_mul(v16_mul(v16_load_part(x + i, n - i), f), v16_load_part(weight + i, n - i));
     v16_store_part(y + i, last, n - i);
 }
 

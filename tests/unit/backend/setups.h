@@ -1,5 +1,5 @@
-/* The backends that every test runs on: all tiers of this machine, one to three threads. The first is
- * scalar with one thread: the others must give its bits. */
+/* The backends that every test runs on: all tiers of this machine, one to three threads. The
+ * first is scalar with one thread: the others must give its bits. */
 #ifndef PITH_TEST_SETUPS_H
 #define PITH_TEST_SETUPS_H
 
@@ -68,7 +68,8 @@ static inline float *copy(const float *x, size_t n)
 }
 
 /* Same bits; names the setup and the first difference otherwise. */
-static inline void assert_same(const float *a, const float *b, size_t n, const char *what, size_t setup)
+static inline void assert_same(const float *a, const float *b, size_t n, const char *what,
+                               size_t setup)
 {
     for (size_t i = 0; i < n; i++)
         if (memcmp(&a[i], &b[i], sizeof *a) != 0)
@@ -76,7 +77,8 @@ static inline void assert_same(const float *a, const float *b, size_t n, const c
                      (double)b[i]);
 }
 
-/* |x - exact| <= 4 sqrt(n) u sum|ab|: far below the worst case, far above what random rounding gives. */
+/* |x - exact| <= 4 sqrt(n) u sum|ab|: far below the worst case, far above what random rounding
+ * gives. */
 static inline void assert_sum(float x, double exact, double magnitude, size_t n, const char *what)
 {
     const double bound = 4 * sqrt((double)n + 1) * FLT_EPSILON / 2 * magnitude + FLT_MIN;

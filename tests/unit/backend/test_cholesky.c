@@ -1,4 +1,5 @@
-/* pith_cholesky_upper: R R^T gives the matrix back, the same bits everywhere, bad pivots are named. */
+/* pith_cholesky_upper: R R^T gives the matrix back, the same bits everywhere, bad pivots are
+ * named. */
 #include "setups.h"
 
 /* X^T X / n + damp: what calibration gives. */
@@ -87,7 +88,8 @@ static void a_bad_pivot_is_named(void **state)
                 size_t pivot = 0;
                 float *h = floats((size_t)D * D);
                 for (size_t p = 0; p < D; p++) h[p * D + p] = p == at ? bad[v] : 2.0f;
-                assert_int_equal(pith_cholesky_upper(s.backend[i], h, D, &pivot, &err), PITH_NUMERIC);
+                assert_int_equal(pith_cholesky_upper(s.backend[i], h, D, &pivot, &err),
+                                 PITH_NUMERIC);
                 assert_int_equal(pivot, at);
                 assert_true(err.text[0] != '\0');
                 pith_free(h);

@@ -5,8 +5,8 @@ struct shape {
     size_t m, n, k;
 };
 
-static const struct shape shapes[] = {{1, 1, 1},    {1, 1, 0},     {3, 5, 7},      {6, 16, 9},
-                                      {7, 17, 300}, {13, 33, 257}, {150, 70, 40},  {1, 300, 65},
+static const struct shape shapes[] = {{1, 1, 1},    {1, 1, 0},      {3, 5, 7},      {6, 16, 9},
+                                      {7, 17, 300}, {13, 33, 257},  {150, 70, 40},  {1, 300, 65},
                                       {300, 1, 64}, {65, 131, 513}, {160, 1100, 20}};
 
 static struct pith_gemm make(const struct shape *s, int transpose, const float *a, const float *b)
@@ -32,7 +32,8 @@ static void check_product(const struct pith_gemm *g, const float *before)
             const double start = g->accumulate ? (double)before[i * g->ldc + j] : 0;
             double s = start, magnitude = fabs(start);
             for (size_t p = 0; p < g->k; p++) {
-                const double t = (double)g->a[i * g->a_rs + p * g->a_cs] * (double)g->b[p * g->b_rs + j * g->b_cs];
+                const double t = (double)g->a[i * g->a_rs + p * g->a_cs] *
+                                 (double)g->b[p * g->b_rs + j * g->b_cs];
                 s += g->negate ? -t : t;
                 magnitude += fabs(t);
             }
@@ -51,7 +52,8 @@ static void check_margin(const struct pith_gemm *g, const float *before)
 static void gemm_case(struct setups *s, const struct shape *shape, int transpose, int mode)
 {
     const size_t count = shape->m * (shape->n + 3);
-    float *a = normals(2 * shape->m * (shape->k + 1), 1), *b = normals(2 * shape->n * (shape->k + 1), 2);
+    float *a = normals(2 * shape->m * (shape->k + 1), 1),
+          *b = normals(2 * shape->n * (shape->k + 1), 2);
     float *before = normals(count, 3), *first = NULL;
     for (size_t i = 0; i < s->count; i++) {
         struct pith_gemm g = make(shape, transpose, a, b);
@@ -82,7 +84,8 @@ static void gemm_is_right_in_every_orientation(void **state)
     for (size_t i = 0; i < PITH_COUNT(shapes); i++)
         for (int transpose = 0; transpose < 8; transpose++)
             for (int mode = 0; mode < 3; mode++) {
-                if (shapes[i].m * shapes[i].n * shapes[i].k > 1000000 && (transpose + mode) % 4) continue;
+                if (shapes[i].m * shapes[i].n * shapes[i].k > 1000000 && (transpose + mode) % 4)
+                    continue;
                 gemm_case(&s, &shapes[i], transpose, mode);
             }
     setups_close(&s);
@@ -100,13 +103,15 @@ static void an_element_depends_on_its_row_and_column_only(void **state)
         pith_gemm(be, &(struct pith_gemm){M, N, K, a, K, 1, b, N, 1, all, N, false, false});
         for (size_t e = 0; e < M * N; e += 97) {
             const size_t r = e / N, c = e % N;
-            pith_gemm(be, &(struct pith_gemm){1, 1, K, a + r * K, K, 1, b + c, N, 1, &one, 1, false, false});
+            pith_gemm(be, &(struct pith_gemm){1, 1, K, a + r * K, K, 1, b + c, N, 1, &one, 1, false,
+                                              false});
             assert_same(&one, &all[e], 1, "single element", i);
         }
         /* The same, half of k at a time. */
         float *twice = floats(M * N);
         pith_gemm(be, &(struct pith_gemm){M, N, 130, a, K, 1, b, N, 1, twice, N, false, false});
-        pith_gemm(be, &(struct pith_gemm){M, N, K - 130, a + 130, K, 1, b + 130 * N, N, 1, twice, N, true, false});
+        pith_gemm(be, &(struct pith_gemm){M, N, K - 130, a + 130, K, 1, b + 130 * N, N, 1, twice, N,
+                                          true, false});
         assert_same(twice, all, M * N, "two halves of k", i);
         pith_free(twice);
     }

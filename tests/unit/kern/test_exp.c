@@ -1,4 +1,5 @@
-/* The exponentials and the logarithm against libm in double; sums in lanes against their definition. */
+/* The exponentials and the logarithm against libm in double; sums in lanes against their
+ * definition. */
 #include "kern/ops.h"
 #include "test.h"
 
@@ -48,12 +49,14 @@ static void exp_f64_and_log_are_close(void **state)
         const double e = exp(x);
         if (fabs(pith_exp_f64(x) - e) > 1e-15 * e) fail_msg("exp(%a)", x);
     }
-    assert_true(pith_exp_f64(0) == 1.0 && pith_exp_f64(-INFINITY) < 1e-300 && isnan(pith_exp_f64((double)NAN)));
+    assert_true(pith_exp_f64(0) == 1.0 && pith_exp_f64(-INFINITY) < 1e-300 &&
+                isnan(pith_exp_f64((double)NAN)));
     for (double x = 1; x < 1e300; x *= 1.000371) {
         const double l = log(x);
         if (fabs(pith_log_f64(x) - l) > 1e-15 * (l > 1 ? l : 1)) fail_msg("log(%a)", x);
     }
-    assert_true(pith_log_f64(1) == 0.0 && isnan(pith_log_f64((double)NAN)) && isnan(pith_log_f64(0.5)));
+    assert_true(pith_log_f64(1) == 0.0 && isnan(pith_log_f64((double)NAN)) &&
+                isnan(pith_log_f64(0.5)));
     assert_true(isnan(pith_log_f64((double)INFINITY)));
 }
 

@@ -1,5 +1,6 @@
-/* Every row of kernels.def that this CPU can run, against the scalar row of its operation: the same bits, for
- * all small lengths, in buffers that end where reading faults. A new row is tested without an edit here. */
+/* Every row of kernels.def that this CPU can run, against the scalar row of its operation: the
+ * same bits, for all small lengths, in buffers that end where reading faults. A new row is
+ * tested without an edit here. */
 #define _DEFAULT_SOURCE
 #include "base/mem.h"
 #include "base/rng.h"
@@ -27,8 +28,10 @@ static int open_buffers(void **state)
     for (size_t i = 0; i < BUFFERS; i++) {
         struct guarded *g = &buffers[i];
         g->pages = 40;
-        g->map = mmap(NULL, (g->pages + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (g->map == MAP_FAILED || mprotect(g->map + g->pages * PAGE, PAGE, PROT_NONE) != 0) return -1;
+        g->map = mmap(NULL, (g->pages + 1) * PAGE, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (g->map == MAP_FAILED || mprotect(g->map + g->pages * PAGE, PAGE, PROT_NONE) != 0)
+            return -1;
     }
     pith_rng_seed(&rng, 20);
     return 0;
@@ -52,8 +55,8 @@ enum fill { INTEGERS, RANDOM, EXTREME, FILLS };
 
 static float value(enum fill kind)
 {
-    static const float extreme[] = {0.0f, -0.0f, 1e-40f, -3e-42f, 1e-20f, -1e20f, 88.8f, -88.0f, -104.5f, 3e38f,
-                                    -3e38f, 1.0f, -103.5f, -87.5f, 700.0f};
+    static const float extreme[] = {0.0f,    -0.0f, 1e-40f, -3e-42f, 1e-20f,  -1e20f, 88.8f, -88.0f,
+                                    -104.5f, 3e38f, -3e38f, 1.0f,    -103.5f, -87.5f, 700.0f};
     if (kind == INTEGERS) return (float)pith_rng_below(&rng, 17) - 8;
     if (kind == RANDOM) return (float)(pith_rng_normal(&rng) * 3);
     return extreme[pith_rng_below(&rng, PITH_COUNT(extreme))];
@@ -88,9 +91,11 @@ static void assert_double(double got, double want, size_t size)
         fail_msg("%s, size %zu: %a, expected %a", now, size, got, want);
 }
 
-typedef void check_fn(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind);
+typedef void check_fn(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                      enum fill kind);
 
-static void check_gemm_tile(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+static void check_gemm_tile(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                            enum fill kind)
 {
     (void)ref; /* tiles differ in shape: the formula of ops.h itself is the reference */
     const size_t rows = k->tile_rows, cols = k->tile_cols, ldb = cols + n % 3, ldc = cols + n % 5;
@@ -111,7 +116,8 @@ static void check_gemm_tile(const struct pith_kernel *k, const struct pith_kerne
 }
 
 /* transpose and copy_rows */
-static void check_move(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+static void check_move(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                       enum fill kind)
 {
     const bool turn = k->op == PITH_OP_transpose;
     for (size_t rows = 0; rows <= 18; rows++) {
@@ -126,7 +132,8 @@ static void check_move(const struct pith_kernel *k, const struct pith_kernel *re
     }
 }
 
-static void check_dot_acc(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+static void check_dot_acc(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                          enum fill kind)
 {
     const float *x = fresh(0, n, kind), *y = fresh(1, n, kind);
     float *want = fresh(2, PITH_LANES, kind), *got = same(3, want, PITH_LANES);
@@ -153,7 +160,8 @@ static const void *weights(size_t n, size_t bytes, int f16, enum fill kind)
     return w;
 }
 
-static void check_matvec(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+static void check_matvec(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                         enum fill kind)
 {
     const size_t bytes = k->op == PITH_OP_matvec_f32 ? 4 : 2;
     const float *x = fresh(0, n, kind);
@@ -167,7 +175,8 @@ static void check_matvec(const struct pith_kernel *k, const struct pith_kernel *
     }
 }
 
-static void check_widen(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+static void check_widen(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                        enum fill kind)
 {
     const void *w = weights(n, 2, k->op == PITH_OP_widen_f16, kind);
     float *want = fresh(1, n, kind), *got = same(2, want, n);
@@ -176,7 +185,8 @@ static void check_widen(const struct pith_kernel *k, const struct pith_kernel *r
     assert_bits(got, want, n, n);
 }
 
-static void check_dequant(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+static void check_dequant(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                          enum fill kind)
 {
     const size_t bytes = k->op == PITH_OP_dequant_u4 ? (n + 1) / 2 : n;
     uint8_t *codes = at_end(0, bytes);
@@ -188,7 +198,8 @@ static void check_dequant(const struct pith_kernel *k, const struct pith_kernel 
     assert_bits(got, want, n, n);
 }
 
-static void check_max(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+static void check_max(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                      enum fill kind)
 {
     const float *x = fresh(0, n, kind);
     const float want = ((pith_max_fn *)ref->fn)(n, x), got = ((pith_max_fn *)k->fn)(n, x);
@@ -196,7 +207,8 @@ static void check_max(const struct pith_kernel *k, const struct pith_kernel *ref
     else assert_true(got == 0.0f);
 }
 
-static void check_softmax(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+static void check_softmax(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                          enum fill kind)
 {
     float *want = fresh(0, n, kind), *got = same(1, want, n);
     ((pith_softmax_fn *)ref->fn)(n, want);
@@ -204,7 +216,8 @@ static void check_softmax(const struct pith_kernel *k, const struct pith_kernel 
     assert_bits(got, want, n, n);
 }
 
-static void check_silu_mul(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+static void check_silu_mul(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                           enum fill kind)
 {
     const float *up = fresh(0, n, kind);
     float *want = fresh(1, n, kind), *got = same(2, want, n);
@@ -213,13 +226,15 @@ static void check_silu_mul(const struct pith_kernel *k, const struct pith_kernel
     assert_bits(got, want, n, n);
 }
 
-static void check_sumsq(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+static void check_sumsq(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                        enum fill kind)
 {
     const float *x = fresh(0, n, kind);
     assert_double(((pith_sumsq_fn *)k->fn)(n, x), ((pith_sumsq_fn *)ref->fn)(n, x), n);
 }
 
-static void check_scale_mul(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+static void check_scale_mul(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                            enum fill kind)
 {
     const float *w = fresh(1, n, kind);
     float *x = fresh(0, n, kind), *want = fresh(2, n, kind);
@@ -228,17 +243,21 @@ static void check_scale_mul(const struct pith_kernel *k, const struct pith_kerne
     assert_bits(x, want, n, n);
 }
 
-static void check_sum_exp(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+static void check_sum_exp(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                          enum fill kind)
 {
     const float *x = fresh(0, n, kind);
     float max = -INFINITY;
     for (size_t i = 0; i < n; i++) max = fmaxf(max, x[i]);
-    assert_double(((pith_sum_exp_fn *)k->fn)(n, x, max), ((pith_sum_exp_fn *)ref->fn)(n, x, max), n);
+    assert_double(((pith_sum_exp_fn *)k->fn)(n, x, max), ((pith_sum_exp_fn *)ref->fn)(n, x, max),
+                  n);
 }
 
-static void check_axmy_f64(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+static void check_axmy_f64(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                           enum fill kind)
 {
-    double *x = at_end(0, n * sizeof *x), *want = at_end(1, n * sizeof *x), *got = at_end(2, n * sizeof *x);
+    double *x = at_end(0, n * sizeof *x), *want = at_end(1, n * sizeof *x),
+           *got = at_end(2, n * sizeof *x);
     for (size_t i = 0; i < n; i++) {
         x[i] = (double)value(kind) / 3;
         got[i] = want[i] = (double)value(kind) / 7;
@@ -248,7 +267,8 @@ static void check_axmy_f64(const struct pith_kernel *k, const struct pith_kernel
     for (size_t i = 0; i < n; i++) assert_double(got[i], want[i], n);
 }
 
-static void check_solve_f64(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n, enum fill kind)
+static void check_solve_f64(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                            enum fill kind)
 {
     if (n > 70) return; /* the triangle outgrows the buffer */
     const size_t ldt = n + n % 2, count = n * PITH_SOLVE_LANES;
@@ -263,22 +283,32 @@ static void check_solve_f64(const struct pith_kernel *k, const struct pith_kerne
 }
 
 static check_fn *const checks[PITH_OP_COUNT] = {
-    [PITH_OP_gemm_tile] = check_gemm_tile,   [PITH_OP_transpose] = check_move,
-    [PITH_OP_dot_acc] = check_dot_acc,       [PITH_OP_matvec_f32] = check_matvec,
-    [PITH_OP_matvec_bf16] = check_matvec,    [PITH_OP_matvec_f16] = check_matvec,
-    [PITH_OP_widen_bf16] = check_widen,      [PITH_OP_widen_f16] = check_widen,
-    [PITH_OP_dequant_u8] = check_dequant,    [PITH_OP_dequant_u4] = check_dequant,
-    [PITH_OP_max] = check_max,               [PITH_OP_softmax] = check_softmax,
-    [PITH_OP_silu_mul] = check_silu_mul,     [PITH_OP_sumsq] = check_sumsq,
-    [PITH_OP_scale_mul] = check_scale_mul,   [PITH_OP_sum_exp] = check_sum_exp,
-    [PITH_OP_axmy_f64] = check_axmy_f64,     [PITH_OP_solve_f64] = check_solve_f64,
+    [PITH_OP_gemm_tile] = check_gemm_tile,
+    [PITH_OP_transpose] = check_move,
+    [PITH_OP_dot_acc] = check_dot_acc,
+    [PITH_OP_matvec_f32] = check_matvec,
+    [PITH_OP_matvec_bf16] = check_matvec,
+    [PITH_OP_matvec_f16] = check_matvec,
+    [PITH_OP_widen_bf16] = check_widen,
+    [PITH_OP_widen_f16] = check_widen,
+    [PITH_OP_dequant_u8] = check_dequant,
+    [PITH_OP_dequant_u4] = check_dequant,
+    [PITH_OP_max] = check_max,
+    [PITH_OP_softmax] = check_softmax,
+    [PITH_OP_silu_mul] = check_silu_mul,
+    [PITH_OP_sumsq] = check_sumsq,
+    [PITH_OP_scale_mul] = check_scale_mul,
+    [PITH_OP_sum_exp] = check_sum_exp,
+    [PITH_OP_axmy_f64] = check_axmy_f64,
+    [PITH_OP_solve_f64] = check_solve_f64,
     [PITH_OP_copy_rows] = check_move,
 };
 
 static const struct pith_kernel *reference(enum pith_op op)
 {
     for (size_t i = 0; i < pith_kernel_count; i++)
-        if (pith_kernels[i].op == op && pith_kernels[i].isa == PITH_CPU_SCALAR) return &pith_kernels[i];
+        if (pith_kernels[i].op == op && pith_kernels[i].isa == PITH_CPU_SCALAR)
+            return &pith_kernels[i];
     fail_msg("operation %d has no scalar kernel", (int)op);
     return NULL;
 }

@@ -1,0 +1,172 @@
+/* pith_linear: against decoding and summing in double, for every way of holding the matrix and
+ * both orders of summing; the same bits on every setup; and independent of the number of rows. */
+#include "setups.h"
+
+static double element(const float *w, const float *x, size_t cols, double *magnitude)
+{
+    double s = 0;
+    *magnitude = 0;
+    for (size_t p = 0; p < cols; p++) {
+        s += (double)w[p] * (double)x[p];
+        *magnitude += fabs((double)w[p] * (double)x[p]);
+    }
+    return s;
+}
+
+static void check_values(const struct pith_weight *w, const float *bias, const float *x, size_t n,
+                         const float *y)
+{
+    float *decoded = floats((size_t)w->rows * w->cols);
+    pith_weight_decode(w, 0, w->rows, decoded);
+    for (size_t i = 0; i < n; i++)
+        for (size_t r = 0; r < w->rows; r++) {
+            double magnitude,
+                exact = element(decoded + r * w->cols, x + i * w->cols, w->cols, &magnitude);
+            if (bias) exact += (double)bias[r];
+            assert_sum(y[i * w->rows + r], exact, magnitude + fabs(exact), w->cols, "linear");
+        }
+    pith_free(decoded);
+}
+
+static void one_weight(struct setups *s, const struct pith_weight *w, const char *what)
+{
+    enum { MOST = 40 };
+    static const size_t counts[] = {0, 1, 2, 3, 4, 5, 17, MOST};
+    float *x = normals(MOST * (size_t)w->cols, 12), *bias = normals(w->rows, 13);
+    float *many = floats(MOST * (size_t)w->rows), *few = floats(MOST * (size_t)w->rows);
+    for (size_t b = 0; b < 2; b++) {
+        const float *add = b ? bias : NULL;
+        pith_linear(s->backend[0], w, add, x, MOST, many);
+        check_values(w, add, x, MOST, many);
+        for (size_t i = 0; i < MOST; i++)
+            pith_linear(s->backend[0], w, add, x + i * w->cols, 1, few + i * w->rows);
+        check_values(w, add, x, MOST, few);
+        for (size_t i = 0; i < s->count; i++)
+            for (size_t c = 0; c < PITH_COUNT(counts); c++) {
+                const size_t n = counts[c];
+                float *y = floats(n * w->rows);
+                pith_linear(s->backend[i], w, add, x, n, y);
+                assert_same(y, n < PITH_LINEAR_FEW ? few : many, n * w->rows, what, i);
+                pith_free(y);
+            }
+    }
+    pith_free(few);
+    pith_free(many);
+    pith_free(bias);
+    pith_free(x);
+}
+
+static void dense_weights(void **state)
+{
+    (void)state;
+    static const enum pith_dtype types[] = {PITH_F32, PITH_F16, PITH_BF16};
+    static const uint32_t shapes[][2] = {{1, 1}, {5, 3}, {16, 64}, {33, 31}, {70, 300}, {1100, 17}};
+    struct setups s;
+    setups_open(&s);
+    for (size_t t = 0; t < PITH_COUNT(types); t++)
+        for (size_t c = 0; c < PITH_COUNT(shapes); c++) {
+            const uint32_t rows = shapes[c][0], cols = shapes[c][1];
+            float *values = normals((size_t)rows * cols, 14);
+            char *stored = pith_alloc((size_t)rows * cols + 1, 4);
+            assert_non_null(stored);
+            /* At an odd address, as a mapped file may have it. */
+            assert_true(pith_dtype_encode(types[t], values, (size_t)rows * cols, stored + 1));
+            const struct pith_weight w = {
+                .rows = rows, .cols = cols, .dtype = types[t], .dense = stored + 1};
+            one_weight(&s, &w, pith_dtype_name(types[t]));
+            pith_free(stored);
+            pith_free(values);
+        }
+    setups_close(&s);
+}
+
+static void fill(struct pith_qmat *q, bool shuffled)
+{
+    struct pith_rng r;
+    pith_rng_seed(&r, q->cols);
+    uint8_t *codes = pith_alloc(q->cols, 1);
+    assert_non_null(codes);
+    const bool integer = q->format->kind == PITH_KIND_INT;
+    for (uint32_t i = 0; i < q->rows; i++) {
+        for (uint32_t c = 0; c < q->cols; c++) {
+            codes[c] = (uint8_t)pith_rng_below(&r, 1u << q->format->bits);
+            if (!integer && !isfinite(q->format->decode(codes[c]))) codes[c] = 1;
+        }
+        pith_qmat_set_codes(q, i, codes);
+    }
+    const size_t scales = q->per_tensor ? 1 : (size_t)q->rows * q->groups;
+    for (size_t i = 0; i < scales; i++) {
+        q->scales[i] = pith_round_to(q->scale_dtype, (float)(0.01 + pith_rng_unit(&r)));
+        if (q->zeros) q->zeros[i] = (uint8_t)pith_rng_below(&r, 1u << q->format->bits);
+    }
+    if (shuffled) {
+        q->g_idx = pith_alloc(q->cols, sizeof *q->g_idx);
+        assert_non_null(q->g_idx);
+        for (uint32_t c = 0; c < q->cols; c++)
+            q->g_idx[c] = (uint32_t)pith_rng_below(&r, q->groups);
+    }
+    pith_free(codes);
+}
+
+static void quantized_weights(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *grid;
+        uint32_t rows, cols;
+        bool shuffled;
+    } cases[] = {
+        {"int4:g32:asym", 37, 96, false}, {"int4:g128", 21, 300, false},
+        {"int4:g32:asym", 19, 96, true},  {"int4:g16", 3, 31, true},
+        {"int4:tensor", 5, 65, false},    {"int8:channel:asym", 33, 290, false},
+        {"int8:g64", 9, 257, false},      {"int3:g32:asym", 18, 95, false},
+        {"int2:channel", 7, 33, false},   {"int5:g32", 4, 70, true},
+        {"nf4:g64", 9, 130, false},       {"fp8_e4m3:channel", 20, 40, false},
+        {"fp4_e2m1:g16", 6, 47, true},
+    };
+    struct setups s;
+    struct pith_error err = {0};
+    setups_open(&s);
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_grid grid;
+        struct pith_qmat q;
+        assert_ok(pith_grid_parse(cases[i].grid, &grid, &err), err);
+        assert_ok(pith_qmat_init(&q, cases[i].rows, cases[i].cols, &grid, PITH_F16, &err), err);
+        fill(&q, cases[i].shuffled);
+        const struct pith_weight w = {.rows = q.rows, .cols = q.cols, .quant = &q};
+        one_weight(&s, &w, cases[i].grid);
+        pith_qmat_free(&q);
+    }
+    setups_close(&s);
+}
+
+/* A codebook's group of odd length: a 4-bit code may then start a group in the middle of a byte. */
+static void odd_groups(void **state)
+{
+    (void)state;
+    struct setups s;
+    struct pith_error err = {0};
+    setups_open(&s);
+    for (uint32_t group = 1; group < 40; group += 6) {
+        struct pith_grid grid;
+        struct pith_qmat q;
+        assert_ok(pith_grid_parse("int4:g128:asym", &grid, &err), err);
+        grid.group = group;
+        assert_ok(pith_qmat_init(&q, 5, 77, &grid, PITH_F32, &err), err);
+        fill(&q, false);
+        const struct pith_weight w = {.rows = q.rows, .cols = q.cols, .quant = &q};
+        one_weight(&s, &w, "odd group");
+        pith_qmat_free(&q);
+    }
+    setups_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dense_weights),
+        cmocka_unit_test(quantized_weights),
+        cmocka_unit_test(odd_groups),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
