@@ -4,8 +4,9 @@
 
 #include "tok/tokenizer.h"
 
-/* One sequence: context and choice; the ids from `score_from` on are the choice's. There are none when
- * the choice merges with the end of the context into no more tokens than the context has alone. */
+/* One sequence: context and choice; the ids from `score_from` on are the choice's. There are none
+ * when the choice merges with the end of the context into no more tokens than the context has
+ * alone. */
 struct pith_item_choice {
     size_t first, length; /* in ids */
     size_t score_from;    /* > 0 */
