@@ -1,6 +1,7 @@
 #include "tok/added.h"
 
 #include "base/mem.h"
+#include "tok/unicode.h"
 #include "tok/utf8.h"
 
 #include <string.h>

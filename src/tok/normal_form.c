@@ -3,6 +3,7 @@
 #include "tok/normalizer.h"
 
 #include "base/mem.h"
+#include "tok/unicode.h"
 #include "tok/utf8.h"
 
 #include <stdlib.h>
@@ -29,7 +30,8 @@ static bool reserve(struct marks *m, size_t extra)
 
 static unsigned combining(utf8proc_int32_t cp)
 {
-    return (unsigned)utf8proc_get_property(cp)->combining_class;
+    const unsigned c = (unsigned)utf8proc_get_property(cp)->combining_class;
+    return c && pith_unicode_later((uint32_t)cp) ? 0 : c;
 }
 
 /* Stable counting sort of a run of marks by combining class. */
@@ -71,12 +73,27 @@ static bool decompose(const char *text, size_t len, bool compatible, struct mark
         if (!reserve(m, LONGEST)) return false;
         const utf8proc_int32_t cp = (utf8proc_int32_t)pith_utf8_get(text + i);
         int boundary = 0;
-        const utf8proc_ssize_t n =
-            utf8proc_decompose_char(cp, m->cp + m->count, LONGEST, options, &boundary);
+        utf8proc_ssize_t n = 0;
+        if (cp >= 0xa0 && !pith_unicode_later((uint32_t)cp))
+            n = utf8proc_decompose_char(cp, m->cp + m->count, LONGEST, options, &boundary);
         if (n > 0 && n <= LONGEST) m->count += (size_t)n;
         else m->cp[m->count++] = cp;
     }
     return order_marks(m);
+}
+
+/* Composes the stretches between later characters, each by itself, and appends all. */
+static void put_composed(struct marks *m, bool compose, struct pith_str *out)
+{
+    const utf8proc_option_t options = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
+    for (size_t from = 0, to; from < m->count; from = to) {
+        to = from + 1;
+        while (to < m->count && !pith_unicode_later((uint32_t)m->cp[to])) to++;
+        utf8proc_ssize_t n = (utf8proc_ssize_t)(to - from);
+        if (compose && n > 1) n = utf8proc_normalize_utf32(m->cp + from, n, options);
+        for (utf8proc_ssize_t i = 0; i < n; i++)
+            pith_utf8_put(out, (uint32_t)m->cp[from + (size_t)i]);
+    }
 }
 
 enum pith_status pith_normal_form(const char *text, size_t len, bool compatible, bool compose,
@@ -93,9 +110,7 @@ enum pith_status pith_normal_form(const char *text, size_t len, bool compatible,
         pith_free(m.cp);
         return pith_fail_nomem(err, "normalized text");
     }
-    utf8proc_ssize_t n = (utf8proc_ssize_t)m.count;
-    if (compose) n = utf8proc_normalize_utf32(m.cp, n, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-    for (utf8proc_ssize_t i = 0; i < n; i++) pith_utf8_put(out, (uint32_t)m.cp[i]);
+    put_composed(&m, compose, out);
     pith_free(m.cp);
     return PITH_OK;
 }

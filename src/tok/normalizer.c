@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "tok/bytemap.h"
 #include "tok/component.h"
+#include "tok/unicode.h"
 #include "tok/utf8.h"
 
 #include <string.h>
@@ -78,6 +79,21 @@ APPLY(apply_replace)
     return pith_regex_parts(s->pattern, run, text, len, replace_part, &r, err);
 }
 
+/* Pairs that Unicode 16 added and utf8proc 2.8 lacks: first and last upper case, first lower case.
+ */
+static const struct {
+    uint32_t first, last, lower;
+} newer_cases[] = {{0x1c89, 0x1c89, 0x1c8a}, {0xa7cb, 0xa7cb, 0x264}, {0xa7cc, 0xa7cc, 0xa7cd},
+                   {0xa7da, 0xa7da, 0xa7db}, {0xa7dc, 0xa7dc, 0x19b}, {0x10d50, 0x10d65, 0x10d70}};
+
+static uint32_t lower(uint32_t cp)
+{
+    for (size_t i = 0; i < PITH_COUNT(newer_cases); i++)
+        if (cp >= newer_cases[i].first && cp <= newer_cases[i].last)
+            return cp - newer_cases[i].first + newer_cases[i].lower;
+    return (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp);
+}
+
 APPLY(apply_lowercase)
 {
     (void)s;
@@ -87,7 +103,7 @@ APPLY(apply_lowercase)
         const uint32_t cp = pith_utf8_get(text + i);
         /* The one character whose lower case is longer (SpecialCasing.txt, unconditional). */
         if (cp == 0x130) pith_str_puts(out, "i\xcc\x87");
-        else pith_utf8_put(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp));
+        else pith_utf8_put(out, lower(cp));
     }
     return PITH_OK;
 }
@@ -122,8 +138,11 @@ APPLY(apply_strip_accents)
     (void)err;
     for (size_t i = 0, n; i < len; i += n) {
         n = pith_utf8_len(text[i]);
-        const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)pith_utf8_get(text + i));
-        if (c != UTF8PROC_CATEGORY_MN && c != UTF8PROC_CATEGORY_MC && c != UTF8PROC_CATEGORY_ME)
+        const uint32_t cp = pith_utf8_get(text + i);
+        const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
+        if (pith_unicode_later(cp)) pith_str_append(out, text + i, n);
+        else if (c != UTF8PROC_CATEGORY_MN && c != UTF8PROC_CATEGORY_MC &&
+                 c != UTF8PROC_CATEGORY_ME)
             pith_str_append(out, text + i, n);
     }
     return PITH_OK;

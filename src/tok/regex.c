@@ -2,6 +2,7 @@
 #include "tok/regex.h"
 
 #include "base/mem.h"
+#include "tok/unicode.h"
 #include "tok/utf8.h"
 
 #include <pcre2.h>

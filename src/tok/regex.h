@@ -43,7 +43,4 @@ enum pith_status pith_regex_translate(const char *pattern, size_t len, bool newe
                                       bool *has_property, struct pith_str *out,
                                       struct pith_error *err);
 
-/* True when some character of the text is of those that Unicode 15 and 16 added or changed. */
-bool pith_unicode_has_newer(const char *text, size_t len);
-
 #endif

@@ -8,7 +8,7 @@
 #include "tok/regex.h"
 
 #include "base/mem.h"
-#include "tok/utf8.h"
+#include "tok/unicode.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -26,32 +26,6 @@
 
 #define MAX_DEPTH 200
 
-static const struct newer {
-    uint32_t lo, hi;
-    const char *category;
-    int han;
-} newer_ranges[] = {
-#define PITH_NEWER(lo, hi, category, han) {lo, hi, category, han},
-#include "tok/unicode_newer.def"
-#undef PITH_NEWER
-};
-
-bool pith_unicode_has_newer(const char *text, size_t len)
-{
-    for (size_t i = 0; i < len; i += pith_utf8_len(text[i])) {
-        if ((unsigned char)text[i] < 0xe0) continue; /* all of them are above U+07FF */
-        const uint32_t cp = pith_utf8_get(text + i);
-        size_t lo = 0, hi = PITH_COUNT(newer_ranges);
-        while (lo < hi) {
-            const size_t mid = (lo + hi) / 2;
-            if (cp > newer_ranges[mid].hi) lo = mid + 1;
-            else hi = mid;
-        }
-        if (lo < PITH_COUNT(newer_ranges) && cp >= newer_ranges[lo].lo) return true;
-    }
-    return false;
-}
-
 struct translator {
     const char *p, *end;
     struct pith_str *out;
@@ -67,12 +41,12 @@ static void put_newer(struct translator *t, const char *name, size_t len)
 {
     t->has_property = true;
     if (!t->newer) return;
-    for (size_t i = 0; i < PITH_COUNT(newer_ranges); i++) {
-        const struct newer *r = &newer_ranges[i];
+    for (size_t i = 0; i < pith_newer_count; i++) {
+        const struct pith_newer *r = &pith_newer_ranges[i];
         const bool is = (len == 1 && name[0] == r->category[0]) ||
                         (len == 2 && memcmp(name, r->category, 2) == 0) ||
                         (len == 3 && memcmp(name, "Han", 3) == 0 && r->han);
-        if (is) pith_str_printf(t->out, "\\x{%X}-\\x{%X}", (unsigned)r->lo, (unsigned)r->hi);
+        if (is) pith_str_printf(t->out, "\\x{%X}-\\x{%X}", (unsigned)r->first, (unsigned)r->last);
     }
 }
 

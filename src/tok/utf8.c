@@ -99,30 +99,3 @@ void pith_utf8_put(struct pith_str *out, uint32_t cp)
     const utf8proc_ssize_t n = utf8proc_encode_char((utf8proc_int32_t)cp, bytes);
     if (n > 0) pith_str_append(out, (const char *)bytes, (size_t)n);
 }
-
-bool pith_is_space(uint32_t cp)
-{
-    if (cp <= 0x20) return cp == 0x20 || (cp >= 0x09 && cp <= 0x0d);
-    if (cp < 0x1680) return cp == 0x85 || cp == 0xa0;
-    return cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) || cp == 0x2028 || cp == 0x2029 ||
-           cp == 0x202f || cp == 0x205f || cp == 0x3000;
-}
-
-bool pith_is_word(uint32_t cp)
-{
-    if (cp == 0x200c || cp == 0x200d) return true;
-    switch (utf8proc_category((utf8proc_int32_t)cp)) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC: return true;
-    default: return cp >= 0x24b6 && cp <= 0x24e9; /* circled letters are Alphabetic */
-    }
-}

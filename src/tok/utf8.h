@@ -40,11 +40,4 @@ size_t pith_utf8_back(const char *s, size_t at);
 /* Appends a code point (a scalar value). */
 void pith_utf8_put(struct pith_str *out, uint32_t cp);
 
-/* Unicode property White_Space. */
-bool pith_is_space(uint32_t cp);
-
-/* \w of UTS #18 as near as general categories tell: letters, marks, decimal and letter numbers,
- * connector punctuation, joiners. */
-bool pith_is_word(uint32_t cp);
-
 #endif

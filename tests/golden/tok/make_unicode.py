@@ -1,12 +1,15 @@
-"""Writes src/tok/unicode_newer.def: characters whose general category changed after Unicode 14.
+"""Writes src/tok/unicode_newer.def and src/tok/unicode_later.def.
 
-The categories are asked of Hugging Face tokenizers' own pattern engine (Oniguruma, Unicode 16), and
-compared with Unicode 14 as this Python's unicodedata has it. Usage: make_unicode.py OUTPUT
+The first lists characters whose general category changed after Unicode 14: the categories are asked of
+Hugging Face tokenizers' own pattern engine (Oniguruma, Unicode 16), and compared with Unicode 14 as this
+Python's unicodedata has it. The second lists the older characters that tokenizers' normalizers do not
+know, because their tables are those of Unicode 9. Usage: make_unicode.py SRC_TOK
 """
+import os
 import sys
 import unicodedata
 
-from tokenizers import Regex, pre_tokenizers
+from tokenizers import Regex, normalizers, pre_tokenizers
 
 CATEGORIES = ("Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co").split()
 POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
@@ -18,24 +21,52 @@ def members(pattern):
     return {ord(c) for piece, _ in split.pre_tokenize_str(TEXT) for c in piece}
 
 
-def main():
+def ranges(kinds):
+    """[first, last, kind] for a dict of character to kind"""
+    rows = []
+    for c in sorted(kinds):
+        if rows and rows[-1][1] == c - 1 and rows[-1][2] == kinds[c]:
+            rows[-1][1] = c
+        else:
+            rows.append([c, c, kinds[c]])
+    return rows
+
+
+def newer():
     assert unicodedata.unidata_version == "14.0.0", unicodedata.unidata_version
     now = {c: g for g in CATEGORIES for c in members(r"\p{%s}" % g)}
     han = members(r"\p{Han}")
-    rows = []
+    return {c: (now[c], c in han) for c in POINTS if unicodedata.category(chr(c)) == "Cn" and c in now}
+
+
+def later():
+    strip = normalizers.StripAccents()
+    forms = {f: getattr(normalizers, f)() for f in ("NFC", "NFD", "NFKC", "NFKD")}
+    found = set()
     for c in POINTS:
-        if unicodedata.category(chr(c)) != "Cn" or c not in now:
-            continue
-        kind = (now[c], c in han)
-        if rows and rows[-1][1] == c - 1 and rows[-1][2] == kind:
-            rows[-1][1] = c
-        else:
-            rows.append([c, c, kind])
-    with open(sys.argv[1], "w") as f:
-        f.write("/* Characters that Unicode 15.0 to 16.0 added: first, last, general category, script Han.\n"
-                " * Written by tests/golden/tok/make_unicode.py. */\n")
-        for lo, hi, (category, is_han) in rows:
+        s = chr(c)
+        mark = unicodedata.category(s)[0] == "M"
+        # Does it move other marks, or is it moved by them?
+        probes = (f"a{s}\u0334", f"a\u0345{s}", f"a\u0323{s}\u0300") if mark else ()
+        if (strip.normalize_str("a" + s) == "a") != mark:
+            found.add(c)
+        if any(n.normalize_str(s) != unicodedata.normalize(f, s) for f, n in forms.items()):
+            found.add(c)
+        if any(forms["NFD"].normalize_str(p) != unicodedata.normalize("NFD", p) for p in probes):
+            found.add(c)
+    return dict.fromkeys(found, ())
+
+
+def main():
+    by = " * Written by tests/golden/tok/make_unicode.py. */\n"
+    with open(os.path.join(sys.argv[1], "unicode_newer.def"), "w") as f:
+        f.write("/* Characters that Unicode 15.0 to 16.0 added: first, last, general category, script Han.\n" + by)
+        for lo, hi, (category, is_han) in ranges(newer()):
             f.write(f'PITH_NEWER(0x{lo:X}, 0x{hi:X}, "{category}", {int(is_han)})\n')
+    with open(os.path.join(sys.argv[1], "unicode_later.def"), "w") as f:
+        f.write("/* Marks and decomposable characters of Unicode 10.0 to 14.0: first, last.\n" + by)
+        for lo, hi, _ in ranges(later()):
+            f.write(f"PITH_LATER(0x{lo:X}, 0x{hi:X})\n")
 
 
 main()
