@@ -27,7 +27,7 @@ struct pith_round_job {
     enum pith_dtype scale_dtype;
     struct pith_round_options options;
     uint32_t rows, cols;
-    float *w;                       /* [rows][cols]; on success the error W - Q is left in it */
+    float *w; /* [rows][cols]; on success the error W - Q is left in it, 0 at GPTQ's dead inputs */
     const struct pith_stats *stats; /* of the site; NULL when the rounder needs nothing */
 };
 

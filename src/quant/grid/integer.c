@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 32, MSE_STEPS = 80, MSE_GRID = 100 };
+enum { CHUNK = 32, MSE_STEPS = 80, MSE_GRID = 100, GATHER = 512 };
 
 /* 1.5 * 2^23: added to and subtracted from |x| < 2^22 it leaves x rounded to an integer, ties to
  * even. */
@@ -113,21 +113,36 @@ static void find_range(const struct weights *x, float *lo, float *hi)
     *hi += nan;
 }
 
-/* Sum of |(w - q) / unit|^2.4. */
-static double error_of(const struct weights *x, float scale, float zero, float top, float unit)
+static double sum_of(const float x[CHUNK])
+{
+    float t[CHUNK / 4];
+    for (int i = 0; i < CHUNK / 4; i++)
+        t[i] = (x[i] + x[i + CHUNK / 4]) + (x[i + CHUNK / 2] + x[i + CHUNK / 4 * 3]);
+    double total = 0.0;
+    for (int i = 0; i < CHUNK / 4; i++) total += (double)t[i];
+    return total;
+}
+
+/* One candidate range, and the unit that keeps the 2.4th power inside float's range. */
+struct trial {
+    float scale, zero, top;
+    float per_unit; /* a power of two */
+};
+
+/* Sum of |w - q|^2.4 in units; or infinity as soon as it is certain to end above `best`. */
+static double error_of(const struct weights *x, const struct trial *t, double best)
 {
     float w[CHUNK], s[CHUNK], z[CHUNK], u[CHUNK], sum[CHUNK] = {0};
-    splat(scale, s);
-    splat(zero, z);
+    splat(t->scale, s);
+    splat(t->zero, z);
     for (size_t first = 0; first < x->n; first += CHUNK) {
         load(x, first, w);
-        find_codes(w, s, z, top, u);
-        for (int i = 0; i < CHUNK; i++) u[i] = (w[i] - (u[i] - zero) * scale) / unit;
+        find_codes(w, s, z, t->top, u);
+        for (int i = 0; i < CHUNK; i++) u[i] = (w[i] - (u[i] - t->zero) * t->scale) * t->per_unit;
         for (int i = 0; i < CHUNK; i++) sum[i] += pow24(u[i]);
+        if (0.999 * sum_of(sum) > best) return INFINITY;
     }
-    double total = 0.0;
-    for (int i = 0; i < CHUNK; i++) total += (double)sum[i];
-    return total;
+    return sum_of(sum);
 }
 
 /* As it will be stored; never 0. */
@@ -153,20 +168,40 @@ static void place(const struct range *r, float shrink, float *scale, float *zero
     else *zero = (r->top + 1.0f) / 2.0f;
 }
 
+static float inverse_power_of_two(float x)
+{
+    int exponent;
+    frexpf(x, &exponent);
+    return ldexpf(1.0f, exponent < -126 ? 126 : -exponent);
+}
+
 static void search(const struct range *r, const struct weights *x, float *scale, float *zero)
 {
-    const float unit = *scale;
+    struct trial t = {.top = r->top, .per_unit = inverse_power_of_two(*scale)};
     double best = INFINITY;
     for (int i = 0; i < MSE_STEPS; i++) {
-        float s, z;
-        place(r, (float)(1.0 - (double)i / MSE_GRID), &s, &z);
-        const double e = error_of(x, s, z, r->top, unit);
+        place(r, (float)(1.0 - (double)i / MSE_GRID), &t.scale, &t.zero);
+        const double e = error_of(x, &t, best);
         if (e < best) {
             best = e;
-            *scale = s;
-            *zero = z;
+            *scale = t.scale;
+            *zero = t.zero;
         }
     }
+}
+
+/* The search reads the weights many times: side by side is faster. */
+static void gather_and_search(const struct range *r, const struct weights *x, float *scale,
+                              float *zero)
+{
+    float copy[GATHER];
+    if (x->stride == 1 || x->n > GATHER) {
+        search(r, x, scale, zero);
+        return;
+    }
+    for (size_t i = 0; i < x->n; i++) copy[i] = x->w[i * x->stride];
+    const struct weights near = {copy, x->n, 1};
+    search(r, &near, scale, zero);
 }
 
 static void fit(const struct pith_grid *grid, enum pith_dtype scale_dtype, const float *w, size_t n,
@@ -186,7 +221,7 @@ static void fit(const struct pith_grid *grid, enum pith_dtype scale_dtype, const
         return;
     }
     place(&r, 1.0f, scale, zero);
-    if (grid->mse && isfinite(*scale)) search(&r, &x, scale, zero);
+    if (grid->mse && isfinite(*scale)) gather_and_search(&r, &x, scale, zero);
 }
 
 static void quantize(const struct pith_format *f, const struct pith_grid_line *line)

@@ -458,6 +458,17 @@ static void subtract_decoded(void *ctx, size_t row, unsigned thread)
     for (uint32_t c = 0; c < s->cols; c++) d[c] = w[c] - d[c];
 }
 
+/* w - q for q rounded to nearest on scales that are q's own, being fitted on the original weights. */
+static void subtract_nearest(void *ctx, size_t row, unsigned thread)
+{
+    const struct solver *s = ctx;
+    (void)thread;
+    const float *w = s->job->w + row * s->cols;
+    float *d = s->wt + row * s->cols;
+    pith_quantize_row(s->gridder, s->q, (uint32_t)row, w, NULL, d);
+    for (uint32_t c = 0; c < s->cols; c++) d[c] = w[c] - d[c];
+}
+
 static void subtract_row(void *ctx, size_t row, unsigned thread)
 {
     const struct solver *s = ctx;
@@ -467,19 +478,29 @@ static void subtract_row(void *ctx, size_t row, unsigned thread)
     for (uint32_t c = 0; c < s->cols; c++) d[c] = w[c] - d[c];
 }
 
+/* What rounding to nearest would have lost. */
+static enum pith_status measure_nearest(struct solver *s, double *loss, struct pith_error *err)
+{
+    const struct pith_round_job *job = s->job;
+    if (s->dynamic) {
+        memcpy(s->wt, job->w, (size_t)s->rows * s->cols * sizeof *s->wt);
+        PITH_TRY(pith_pseudo_quantize(s->pool, &job->grid, job->scale_dtype, s->rows, s->cols,
+                                      s->wt, err));
+        pith_pool_run(s->pool, s->rows, subtract_row, s);
+    } else {
+        pith_pool_run(s->pool, s->rows, subtract_nearest, s);
+    }
+    return pith_round_loss(job->backend, s->wt, s->rows, s->cols, job->stats->hessian, loss, err);
+}
+
 /* Both losses from what is stored, not from what the solver believes. wt is free by now. */
 static enum pith_status measure(struct solver *s, struct pith_round_report *report,
                                 struct pith_error *err)
 {
-    const struct pith_round_job *job = s->job;
-    const float *h = job->stats->hessian;
     pith_pool_run(s->pool, s->rows, subtract_decoded, s);
-    PITH_TRY(pith_round_loss(job->backend, s->wt, s->rows, s->cols, h, &report->loss, err));
-    memcpy(s->wt, job->w, (size_t)s->rows * s->cols * sizeof *s->wt);
-    PITH_TRY(
-        pith_pseudo_quantize(s->pool, &job->grid, job->scale_dtype, s->rows, s->cols, s->wt, err));
-    pith_pool_run(s->pool, s->rows, subtract_row, s);
-    PITH_TRY(pith_round_loss(job->backend, s->wt, s->rows, s->cols, h, &report->nearest_loss, err));
+    PITH_TRY(pith_round_loss(s->job->backend, s->wt, s->rows, s->cols, s->job->stats->hessian,
+                             &report->loss, err));
+    PITH_TRY(measure_nearest(s, &report->nearest_loss, err));
     report->dead_columns = s->dead_count;
     if (!isfinite(report->loss))
         return pith_fail(err, PITH_NUMERIC, "the error of the rounded matrix is %g", report->loss);

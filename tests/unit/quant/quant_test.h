@@ -132,6 +132,11 @@ static inline enum pith_status run_rounder(const char *name, const struct proble
                                        .w = w,
                                        .stats = &p->stats};
     const enum pith_status s = pith_rounder_find(name)->run(&job, q, report, err);
+    if (s == PITH_OK && report->dead_columns == 0) { /* the error is left in w */
+        float *values = decode_all(q);
+        for (size_t i = 0; i < bytes / sizeof *w; i++) assert_true(w[i] == p->w[i] - values[i]);
+        free(values);
+    }
     free(w);
     free_machine(&m);
     return s;
