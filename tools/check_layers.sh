@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 includes() {
     find "$@" -name '*.[ch]' -o -name '*.cu' -o -name '*.def' | sort | while read -r f; do
         grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' "$f" |
-            sed -E "s|^([0-9]+):.*\"([^\"/]*)/?.*|$f \1 \2|" || true
+            sed -E "s|^([0-9]+):[^\"]*\"([^\"/]*).*|$f \1 \2|" || true
     done
 }
 includes src | awk '
