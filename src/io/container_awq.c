@@ -1,7 +1,7 @@
 /* The awq container, GEMM layout. For a linear W[N, K], transposed against it:
  *     qweight I32 [K, N / 8]   nibble i of word c: the code of row 8c + order[i]
  *     qzeros  I32 [G, N / 8]   zero points, in the same order, as they are
- *     scales  F16 [G, N]
+ *     scales  F16 [G, N]       BF16 in models of BF16
  * The older GEMV layout is read as well: qweight I32 [N, K / 8] in natural order, qzeros I32 [N, Z],
  * scales F16 [N, 8 Z] with the groups padded to Z words.
  *
@@ -113,28 +113,28 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
     return PITH_OK;
 }
 
+/* As in gptq: engines hold scales in the model's dtype (vLLM auto_awq.py: params_dtype). */
 static enum pith_dtype scale_dtype(enum pith_dtype model_dtype)
 {
-    (void)model_dtype;
-    return PITH_F16;
+    return model_dtype == PITH_BF16 ? PITH_BF16 : PITH_F16;
 }
 
-static void shape_set(uint32_t groups, uint32_t rows, uint32_t cols, struct pith_packed_set *out)
+static void shape_set(uint32_t groups, uint32_t rows, uint32_t cols, enum pith_dtype scale,
+                      struct pith_packed_set *out)
 {
     *out = (struct pith_packed_set){0};
     pith_packed_add(out, ".qweight", PITH_I32, 2, (const uint64_t[]){cols, rows / ROWS});
     pith_packed_add(out, ".qzeros", PITH_I32, 2, (const uint64_t[]){groups, rows / ROWS});
-    pith_packed_add(out, ".scales", PITH_F16, 2, (const uint64_t[]){groups, rows});
+    pith_packed_add(out, ".scales", scale, 2, (const uint64_t[]){groups, rows});
 }
 
 static enum pith_status plan(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
                              const struct pith_container_opts *opts, struct pith_packed_set *out,
                              struct pith_error *err)
 {
-    (void)opts;
     PITH_TRY(accepts(grid, rows, cols, err));
     const uint32_t group = grid->granularity == PITH_PER_GROUP ? grid->group : cols;
-    shape_set(cols / group, rows, cols, out);
+    shape_set(cols / group, rows, cols, scale_dtype(opts->model_dtype), out);
     return PITH_OK;
 }
 
@@ -154,19 +154,19 @@ static void store_zeros(const struct pith_qmat *q, uint32_t *out)
 static enum pith_status pack(const struct pith_qmat *q, const struct pith_container_opts *opts,
                              struct pith_packed_set *out, struct pith_error *err)
 {
-    (void)opts;
+    const enum pith_dtype scale = scale_dtype(opts->model_dtype);
     const struct pith_grid grid = {.format = q->format, .granularity = PITH_PER_GROUP,
                                    .group = q->group};
     PITH_TRY(accepts(&grid, q->rows, q->cols, err));
     if (!pith_g_idx_is_identity(q))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "awq has no act-order groups; use gptq or compressed-tensors");
-    shape_set(q->groups, q->rows, q->cols, out);
+    shape_set(q->groups, q->rows, q->cols, scale, out);
     PITH_TRY(pith_packed_alloc(out, err));
     pack_weights(q, out->item[0].data);
     store_zeros(q, out->item[1].data);
     const enum pith_status s =
-        pith_scales_store(q, PITH_F16, true, q->rows, out->item[2].data, err);
+        pith_scales_store(q, scale, true, q->rows, out->item[2].data, err);
     if (s != PITH_OK) pith_packed_free(out);
     return s;
 }
@@ -399,6 +399,24 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
     return PITH_OK;
 }
 
+static enum pith_status describe(void *state, const struct pith_checkpoint *c, const char *module,
+                                 struct pith_grid *grid, struct pith_container_opts *opts,
+                                 struct pith_error *err)
+{
+    const struct awq *a = state;
+    (void)opts;
+    (void)err;
+    *grid = (struct pith_grid){0};
+    if (!pith_part_find(c, module, ".qweight")) return PITH_OK;
+    *grid = (struct pith_grid){
+        .format = pith_int_format(4),
+        .granularity = a->group ? PITH_PER_GROUP : PITH_PER_CHANNEL,
+        .group = a->group,
+        .asym = true,
+    };
+    return PITH_OK;
+}
+
 const struct pith_container pith_container_awq = {
     .name = "awq",
     .summary = "AutoAWQ, GEMM layout: 4 bits",
@@ -410,5 +428,6 @@ const struct pith_container pith_container_awq = {
     .config = make_config,
     .open = open_config,
     .load = load,
+    .describe = describe,
     .close = pith_free,
 };

@@ -440,6 +440,30 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
     return PITH_OK;
 }
 
+static enum pith_status describe(void *state, const struct pith_checkpoint *c, const char *module,
+                                 struct pith_grid *grid, struct pith_container_opts *opts,
+                                 struct pith_error *err)
+{
+    const struct pith_ct_config *config = state;
+    const struct pith_ct_scheme *scheme;
+    bool by_class, yes;
+    *grid = (struct pith_grid){0};
+    PITH_TRY(pith_ct_config_scheme(config, module, &scheme, &by_class, err));
+    PITH_TRY(is_quantized(c, module, scheme, by_class, &yes, err));
+    if (!yes) return PITH_OK;
+    *grid = (struct pith_grid){
+        .format = pith_int_format(scheme->bits),
+        .granularity = scheme->granularity,
+        .group = scheme->group,
+        .asym = !scheme->sym,
+    };
+    opts->act_order_groups |= scheme->g_idx;
+    /* The layout of bytes is what goes with quantized activations. */
+    if (scheme->form == PITH_CT_BYTES)
+        opts->acts = (struct pith_grid){.format = pith_int_format(8), .granularity = PITH_PER_TOKEN};
+    return PITH_OK;
+}
+
 const struct pith_container pith_container_compressed_tensors = {
     .name = "compressed-tensors",
     .summary = "vLLM's own: integers of 2 to 8 bits, packed or as bytes",
@@ -451,5 +475,6 @@ const struct pith_container pith_container_compressed_tensors = {
     .config = pith_ct_config_make,
     .open = open_config,
     .load = load,
+    .describe = describe,
     .close = close_config,
 };

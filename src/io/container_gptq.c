@@ -1,7 +1,7 @@
 /* The gptq container. For a linear W[N, K], all transposed against it:
  *     qweight I32 [K * bits / 32, N]   word w of column n: codes of row n, a dense stream along K
  *     qzeros  I32 [G, N * bits / 32]   zero points of a group, a dense stream along N
- *     scales  F16 [G, N]
+ *     scales  F16 [G, N]             BF16 in models of BF16
  *     g_idx   I32 [K]                  group of each input
  * v1 ("gptq") stores zero points minus one, v2 ("gptq_v2") as they are.
  *
@@ -33,21 +33,22 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
     return PITH_OK;
 }
 
+/* Engines compute with scales in the model's dtype (vLLM auto_gptq.py: params_dtype), so that those
+ * of a BF16 model would be rounded from F16 without a word. */
 static enum pith_dtype scale_dtype(enum pith_dtype model_dtype)
 {
-    (void)model_dtype;
-    return PITH_F16;
+    return model_dtype == PITH_BF16 ? PITH_BF16 : PITH_F16;
 }
 
 /* Groups do not depend on whether a shorter last one is there. */
 static void shape_set(unsigned bits, uint32_t groups, uint32_t rows, uint32_t cols,
-                      struct pith_packed_set *out)
+                      enum pith_dtype scale, struct pith_packed_set *out)
 {
     *out = (struct pith_packed_set){0};
     const uint64_t words = pith_stream_words(cols, bits), zero_words = pith_stream_words(rows, bits);
     pith_packed_add(out, ".qweight", PITH_I32, 2, (const uint64_t[]){words, rows});
     pith_packed_add(out, ".qzeros", PITH_I32, 2, (const uint64_t[]){groups, zero_words});
-    pith_packed_add(out, ".scales", PITH_F16, 2, (const uint64_t[]){groups, rows});
+    pith_packed_add(out, ".scales", scale, 2, (const uint64_t[]){groups, rows});
     pith_packed_add(out, ".g_idx", PITH_I32, 1, (const uint64_t[]){cols});
 }
 
@@ -55,10 +56,10 @@ static enum pith_status plan(const struct pith_grid *grid, uint32_t rows, uint32
                              const struct pith_container_opts *opts, struct pith_packed_set *out,
                              struct pith_error *err)
 {
-    (void)opts;
     PITH_TRY(accepts(grid, rows, cols, err));
     const uint32_t group = grid->granularity == PITH_PER_GROUP ? grid->group : cols;
-    shape_set(grid->format->bits, cols / group + (cols % group != 0), rows, cols, out);
+    shape_set(grid->format->bits, cols / group + (cols % group != 0), rows, cols,
+              scale_dtype(opts->model_dtype), out);
     return PITH_OK;
 }
 
@@ -90,13 +91,14 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
     PITH_TRY(accepts(&grid, q->rows, q->cols, err));
     PITH_TRY(check_order(q, opts, err));
     if (!opts->gptq_v2) PITH_TRY(check_zeros(q, err));
-    shape_set(q->format->bits, q->groups, q->rows, q->cols, out);
+    const enum pith_dtype scale = scale_dtype(opts->model_dtype);
+    shape_set(q->format->bits, q->groups, q->rows, q->cols, scale, out);
     PITH_TRY(pith_packed_alloc(out, err));
     const size_t words = (size_t)pith_stream_words(q->cols, q->format->bits);
     pith_words_from_rows(q->codes, q->stride, q->rows, words, out->item[0].data);
     enum pith_status s = pith_zeros_store(q, opts->gptq_v2 ? 0 : 1, out->item[1].data, err);
     if (s == PITH_OK)
-        s = pith_scales_store(q, PITH_F16, true, q->rows, out->item[2].data, err);
+        s = pith_scales_store(q, scale, true, q->rows, out->item[2].data, err);
     pith_g_idx_store(q, out->item[3].data);
     if (s != PITH_OK) pith_packed_free(out);
     return s;
@@ -217,6 +219,27 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
     return PITH_OK;
 }
 
+static enum pith_status describe(void *state, const struct pith_checkpoint *c, const char *module,
+                                 struct pith_grid *grid, struct pith_container_opts *opts,
+                                 struct pith_error *err)
+{
+    const struct pith_gptq_config *config = state;
+    struct pith_gptq_scheme scheme;
+    bool excluded;
+    *grid = (struct pith_grid){0};
+    PITH_TRY(pith_gptq_config_scheme(config, module, &scheme, &excluded, err));
+    if (excluded || !pith_part_find(c, module, ".qweight")) return PITH_OK;
+    *grid = (struct pith_grid){
+        .format = pith_int_format(scheme.bits),
+        .granularity = scheme.group ? PITH_PER_GROUP : PITH_PER_CHANNEL,
+        .group = scheme.group,
+        .asym = !scheme.sym,
+    };
+    opts->act_order_groups |= scheme.desc_act && scheme.group;
+    opts->gptq_v2 = config->v2;
+    return PITH_OK;
+}
+
 const struct pith_container pith_container_gptq = {
     .name = "gptq",
     .summary = "GPTQModel and AutoGPTQ: 2, 3, 4 and 8 bits, act-order",
@@ -230,5 +253,6 @@ const struct pith_container pith_container_gptq = {
     .extra_file = pith_gptq_extra_file,
     .open = open_config,
     .load = load,
+    .describe = describe,
     .close = close_config,
 };

@@ -191,16 +191,32 @@ static bool base_of(const struct pith_linear_grid *linears, size_t count, struct
     return most > 0;
 }
 
-/* "+:^model\.layers\.0\.mlp\.down_proj$" */
+/* What vLLM and SGLang call the linear that they make of a module and its neighbours: they look for
+ * that name, and only that (vLLM utils/gptq_utils.py, get_dynamic_override). NULL: the module's
+ * own. */
+static const char *fused_name(const char *last)
+{
+    static const char *const names[][2] = {{"q_proj", "qkv_proj"},   {"k_proj", "qkv_proj"},
+                                           {"v_proj", "qkv_proj"},   {"gate_proj", "gate_up_proj"},
+                                           {"up_proj", "gate_up_proj"}};
+    for (size_t i = 0; i < PITH_COUNT(names); i++)
+        if (strcmp(last, names[i][0]) == 0) return names[i][1];
+    return NULL;
+}
+
+/* "+:^model\.layers\.0\.mlp\.(?:up_proj|gate_up_proj)$" */
 static json_t *entry_key(char sign, const char *module, struct pith_str *s)
 {
+    const char *dot = strrchr(module, '.'), *last = dot ? dot + 1 : module;
+    const char *fused = fused_name(last);
     pith_str_clear(s);
     pith_str_printf(s, "%c:^", sign);
-    for (const char *p = module; *p; p++) {
+    for (const char *p = module; p < last; p++) {
         if (*p == '.') pith_str_putc(s, '\\');
         pith_str_putc(s, *p);
     }
-    pith_str_putc(s, '$');
+    if (fused) pith_str_printf(s, "(?:%s|%s)$", last, fused);
+    else pith_str_printf(s, "%s$", last);
     return s->failed ? NULL : json_string(s->data);
 }
 

@@ -1,0 +1,461 @@
+#include "export/preflight.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PITH_ENGINE(row) extern const struct pith_engine row;
+#include "export/exporters.def"
+#undef PITH_ENGINE
+
+static const struct pith_engine *const rows[] = {
+#define PITH_ENGINE(row) &row,
+#include "export/exporters.def"
+#undef PITH_ENGINE
+};
+
+const struct pith_engine *const *pith_engines(size_t *count)
+{
+    *count = PITH_COUNT(rows);
+    return rows;
+}
+
+const struct pith_engine *pith_engine_find(const char *name)
+{
+    for (size_t i = 0; i < PITH_COUNT(rows); i++)
+        if (strcmp(rows[i]->name, name) == 0) return rows[i];
+    return NULL;
+}
+
+/* --- targets ---------------------------------------------------------------------------------- */
+
+static enum pith_status unknown_engine(const char *name, struct pith_error *err)
+{
+    struct pith_str s = {0};
+    for (size_t i = 0; i < PITH_COUNT(rows); i++)
+        pith_str_printf(&s, "%s%s", i ? ", " : "", rows[i]->name);
+    const enum pith_status status =
+        pith_fail(err, PITH_ARG, "unknown engine \"%.40s\"; there are %s", name, pith_str_text(&s));
+    pith_str_free(&s);
+    return status;
+}
+
+enum pith_status pith_target_parse(const char *text, struct pith_target *out,
+                                   struct pith_error *err)
+{
+    char name[32];
+    const size_t n = strcspn(text, ":");
+    (void)snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : (int)sizeof name - 1, text);
+    *out = (struct pith_target){pith_engine_find(name), 1};
+    if (!out->engine) return unknown_engine(name, err);
+    if (text[n] == '\0') return PITH_OK;
+    const char *value = text + n + 1;
+    char *end;
+    if (strncmp(value, "tp=", 3) != 0)
+        return pith_fail(err, PITH_ARG, "\"%.60s\": after the engine comes :tp=N or nothing", text);
+    const unsigned long tp = strtoul(value + 3, &end, 10);
+    if (value[3] < '0' || value[3] > '9' || *end || tp < 1 || tp > 1024)
+        return pith_fail(err, PITH_ARG, "\"%.60s\": tp is a number from 1 to 1024", text);
+    if (tp > 1 && !out->engine->ranks)
+        return pith_fail(err, PITH_ARG, "\"%.60s\": %s does not split a model over ranks", text,
+                         out->engine->name);
+    out->tp = (unsigned)tp;
+    return PITH_OK;
+}
+
+/* --- a check ---------------------------------------------------------------------------------- */
+
+struct check {
+    const struct pith_target *target;
+    const struct pith_plan *plan;
+    const struct pith_load_rule *rule;
+    json_t *problems; /* NULL: the first violation ends the check */
+    struct pith_error *err;
+};
+
+/* Notes a violation. Fails with it when only the first is wanted. */
+static enum pith_status violation(struct check *k, const char *module, const char *fmt, ...)
+    PITH_PRINTF(3, 4);
+static enum pith_status violation(struct check *k, const char *module, const char *fmt, ...)
+{
+    struct pith_str s = {0};
+    pith_str_printf(&s, "%s: %s%s", k->target->engine->name, module, *module ? ": " : "");
+    va_list ap;
+    va_start(ap, fmt);
+    pith_str_vprintf(&s, fmt, ap);
+    va_end(ap);
+    enum pith_status status = PITH_OK;
+    if (s.failed) status = pith_fail_nomem(k->err, "a message");
+    else if (!k->problems) status = pith_fail(k->err, PITH_UNSUPPORTED, "%s", s.data);
+    else if (json_array_append_new(k->problems, json_string(s.data)) != 0)
+        status = pith_fail_nomem(k->err, "a message");
+    pith_str_free(&s);
+    return status;
+}
+
+/* One linear as the engine sees it. */
+struct linear {
+    const char *module;
+    const struct pith_grid *grid;
+    enum pith_role role;
+    uint32_t rows, cols;           /* whole */
+    uint32_t rank_rows, rank_cols; /* on one rank */
+    uint32_t units;                /* heads that are split, 0: single rows or columns */
+};
+
+static bool quantized(const struct pith_linear_grid *l)
+{
+    return l->grid.format != NULL;
+}
+
+static bool same_grid(const struct pith_grid *a, const struct pith_grid *b)
+{
+    return a->format == b->format && a->granularity == b->granularity && a->asym == b->asym &&
+           (a->granularity != PITH_PER_GROUP || a->group == b->group);
+}
+
+static void put_group_sizes(struct pith_str *s, const uint32_t *groups, uint32_t cols)
+{
+    for (; groups && *groups; groups++)
+        if (cols % *groups == 0) pith_str_printf(s, "%sg%" PRIu32, s->len ? ", " : "", *groups);
+}
+
+/* The granularities that would do for a rank's columns: "g32, g64, channel". */
+static void put_choices(struct pith_str *s, const struct pith_load_rule *r, uint32_t cols)
+{
+    static const uint32_t usual[] = {32, 64, 128, 0};
+    put_group_sizes(s, r->groups ? r->groups : usual, cols);
+    if (r->channel) pith_str_printf(s, "%schannel", s->len ? ", " : "");
+    if (r->tensor) pith_str_printf(s, "%stensor", s->len ? ", " : "");
+}
+
+static void put_bits(struct pith_str *s, uint32_t mask)
+{
+    for (unsigned b = 2; b <= 8; b++)
+        if (mask >> b & 1) pith_str_printf(s, "%sint%u", s->len ? ", " : "", b);
+}
+
+/* --- rules for one grid ----------------------------------------------------------------------- */
+
+static enum pith_status check_bits(struct check *k, const struct linear *l)
+{
+    const struct pith_load_rule *r = k->rule;
+    const uint32_t mask = l->grid->asym ? r->asym : r->sym;
+    if (mask >> l->grid->format->bits & 1) return PITH_OK;
+    struct pith_str sym = {0}, asym = {0};
+    put_bits(&sym, r->sym);
+    put_bits(&asym, r->asym);
+    const enum pith_status s = violation(
+        k, l->module, "does not load %s%s from %s; it loads %s%s%s", l->grid->format->name,
+        l->grid->asym ? " with zero points" : "", r->container, pith_str_text(&sym),
+        r->asym ? ", with zero points " : ", none with zero points", pith_str_text(&asym));
+    pith_str_free(&sym);
+    pith_str_free(&asym);
+    return s;
+}
+
+static bool group_allowed(const struct pith_load_rule *r, uint32_t group)
+{
+    if (!r->groups) return true;
+    for (const uint32_t *g = r->groups; *g; g++)
+        if (*g == group) return true;
+    return false;
+}
+
+static enum pith_status check_granularity(struct check *k, const struct linear *l)
+{
+    const struct pith_load_rule *r = k->rule;
+    const struct pith_grid *g = l->grid;
+    bool ok = g->granularity == PITH_PER_GROUP ? group_allowed(r, g->group)
+              : g->granularity == PITH_PER_CHANNEL ? r->channel
+              : g->granularity == PITH_PER_TENSOR ? r->tensor
+                                                  : false;
+    /* gptq and awq store a scale of the tensor once a row. */
+    if (g->granularity == PITH_PER_TENSOR && strcmp(r->container, "compressed-tensors") != 0)
+        ok = r->channel;
+    if (ok) return PITH_OK;
+    struct pith_str choices = {0};
+    put_choices(&choices, r, l->rank_cols);
+    char text[PITH_GRID_TEXT];
+    pith_grid_format(g, text);
+    const enum pith_status s = violation(k, l->module, "does not load %s from %s; use %s", text,
+                                         r->container, pith_str_text(&choices));
+    pith_str_free(&choices);
+    return s;
+}
+
+/* Groups of whole ranks: a rank's scales begin where its columns do. */
+static enum pith_status check_groups(struct check *k, const struct linear *l)
+{
+    const struct pith_grid *g = l->grid;
+    if (g->granularity != PITH_PER_GROUP || l->rank_cols % g->group == 0) return PITH_OK;
+    struct pith_str choices = {0};
+    put_choices(&choices, k->rule, l->rank_cols);
+    enum pith_status s;
+    if (l->rank_cols == l->cols)
+        s = violation(k, l->module, "groups of %" PRIu32 " do not divide its %" PRIu32
+                      " columns; use %s", g->group, l->cols, pith_str_text(&choices));
+    else
+        s = violation(k, l->module, "groups of %" PRIu32 " do not divide the %" PRIu32
+                      " columns of each of %u ranks; use %s%s", g->group, l->rank_cols,
+                      k->target->tp, pith_str_text(&choices),
+                      l->cols % g->group == 0 ? ", or fewer ranks" : "");
+    pith_str_free(&choices);
+    return s;
+}
+
+static enum pith_status check_words(struct check *k, const struct linear *l)
+{
+    const unsigned bits = l->grid->format->bits;
+    const char *container = k->rule->container;
+    if (!k->rule->whole_words) return PITH_OK;
+    const bool awq = strcmp(container, "awq") == 0;
+    if (!awq && (uint64_t)l->rank_cols * bits % 32)
+        return violation(k, l->module, "%" PRIu32 " columns of %u bits are not whole 32-bit words",
+                         l->rank_cols, bits);
+    /* Zero points lie along the rows: gptq and awq always have them. */
+    if ((l->grid->asym || strcmp(container, "compressed-tensors") != 0) &&
+        (uint64_t)l->rank_rows * bits % 32)
+        return violation(k, l->module, "zero points of %" PRIu32
+                         " rows of %u bits are not whole 32-bit words", l->rank_rows, bits);
+    return PITH_OK;
+}
+
+/* 8-bit weights by group with quantized activations have no scheme anywhere. */
+static enum pith_status check_acts(struct check *k, const struct linear *l)
+{
+    if (!k->rule->acts || l->grid->format->bits != 8 || l->grid->granularity != PITH_PER_GROUP ||
+        !k->rule->fused)
+        return PITH_OK;
+    return violation(k, l->module, "int8 weights with quantized activations have scales by channel "
+                     "or tensor, not by group; use int8:channel");
+}
+
+static enum pith_status check_linear(struct check *k, const struct linear *l)
+{
+    PITH_TRY(check_bits(k, l));
+    PITH_TRY(check_granularity(k, l));
+    PITH_TRY(check_groups(k, l));
+    PITH_TRY(check_words(k, l));
+    return check_acts(k, l);
+}
+
+/* --- splitting over ranks --------------------------------------------------------------------- */
+
+/* Rows or columns that a rank holds of something made of `units` heads (0: of single rows). False
+ * when ranks cannot share it evenly. Heads of k and v are repeated when there are fewer than
+ * ranks. */
+static bool share(uint32_t whole, uint32_t units, bool repeated, unsigned tp, uint32_t *part)
+{
+    *part = whole;
+    if (tp == 1) return true;
+    if (units && repeated && units < tp) {
+        *part = whole / units;
+        return tp % units == 0;
+    }
+    if (units ? units % tp : whole % tp) return false;
+    *part = whole / tp;
+    return true;
+}
+
+/* Fills rank_rows and rank_cols: o and down are split along their columns, the others along rows.
+ * vLLM model_executor/models/llama.py: QKVParallelLinear, RowParallelLinear. */
+static bool split(const struct check *k, struct linear *l)
+{
+    const struct pith_shape *s = k->plan->shape;
+    const unsigned tp = k->target->tp;
+    const bool by_cols = l->role == PITH_ROLE_O || l->role == PITH_ROLE_DOWN;
+    const bool kv = l->role == PITH_ROLE_K || l->role == PITH_ROLE_V;
+    const uint32_t units = kv ? s->kv_heads
+                           : l->role == PITH_ROLE_Q || l->role == PITH_ROLE_O ? s->heads
+                                                                              : 0;
+    l->rank_rows = l->rows;
+    l->rank_cols = l->cols;
+    l->units = units;
+    uint32_t *part = by_cols ? &l->rank_cols : &l->rank_rows;
+    return share(*part, units, kv, tp, part);
+}
+
+static enum pith_status check_split(struct check *k, struct linear *l)
+{
+    if (split(k, l)) return PITH_OK;
+    const bool by_cols = l->role == PITH_ROLE_O || l->role == PITH_ROLE_DOWN;
+    const uint32_t whole = l->units ? l->units : by_cols ? l->cols : l->rows;
+    return violation(k, l->module, "%u ranks cannot share %" PRIu32 " %s", k->target->tp, whole,
+                     l->units ? "heads" : by_cols ? "columns" : "rows");
+}
+
+static struct linear linear_of(const struct check *k, size_t layer, enum pith_role role)
+{
+    const struct pith_linear_grid *g = &k->plan->linears[layer * PITH_ROLE_COUNT + role];
+    struct linear l = {.module = g->module, .grid = &g->grid, .role = role};
+    pith_role_dims(k->plan->shape, role, &l.rows, &l.cols);
+    return l;
+}
+
+/* --- linears that engines hold as one --------------------------------------------------------- */
+
+/* Grids of q, k, v and of gate, up. vLLM compressed_tensors/utils.py should_ignore_layer() and
+ * utils/gptq_utils.py is_layer_gptq_quantized(): some but not all is an error. */
+static enum pith_status check_fused(struct check *k, size_t layer, const struct pith_site_info *site)
+{
+    const struct pith_linear_grid *base = &k->plan->linears[layer * PITH_ROLE_COUNT];
+    const struct pith_linear_grid *first = &base[site->roles[0]];
+    for (unsigned i = 1; i < site->count; i++) {
+        const struct pith_linear_grid *l = &base[site->roles[i]];
+        if (quantized(l) != quantized(first))
+            return violation(k, l->module, "is %s and %s is not, but the engine holds them as one; "
+                             "quantize or ignore all of them",
+                             quantized(l) ? "quantized" : "left alone", first->module);
+        if (quantized(l) && !same_grid(&l->grid, &first->grid))
+            return violation(k, l->module, "has another grid than %s, but the engine holds them as "
+                             "one; give them the same", first->module);
+    }
+    return PITH_OK;
+}
+
+/* Tiles of the kernel, over all rows that a rank holds together. */
+static enum pith_status check_tiles(struct check *k, size_t layer, const struct pith_site_info *site)
+{
+    uint64_t total = 0;
+    struct linear l = {0};
+    for (unsigned i = 0; i < site->count; i++) {
+        l = linear_of(k, layer, site->roles[i]);
+        if (!l.grid->format) return PITH_OK;
+        (void)split(k, &l); /* reported already */
+        total += l.rank_rows;
+    }
+    const struct pith_load_rule *r = k->rule;
+    if (r->tile_rows && total % r->tile_rows)
+        return violation(k, l.module, "%" PRIu64 " rows on a rank are not a multiple of %" PRIu32,
+                         total, r->tile_rows);
+    if (r->tile_cols && l.rank_cols % r->tile_cols)
+        return violation(k, l.module, "%" PRIu32 " columns on a rank are not a multiple of %" PRIu32,
+                         l.rank_cols, r->tile_cols);
+    return PITH_OK;
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+static enum pith_status check_mixed(struct check *k)
+{
+    const struct pith_plan *p = k->plan;
+    const struct pith_linear_grid *first = NULL;
+    for (size_t i = 0; i < p->count && !k->rule->mixed; i++) {
+        if (!quantized(&p->linears[i])) continue;
+        if (!first) first = &p->linears[i];
+        else if (!same_grid(&p->linears[i].grid, &first->grid))
+            return violation(k, p->linears[i].module,
+                             "has another grid than %s, and the loader of %s takes one for all; use "
+                             "compressed-tensors, or one grid",
+                             first->module, k->rule->container);
+    }
+    return PITH_OK;
+}
+
+static enum pith_status check_options(struct check *k)
+{
+    const struct pith_plan *p = k->plan;
+    if (p->opts->act_order_groups && !k->rule->act_order)
+        PITH_TRY(violation(k, "", "does not load groups permuted by act-order from %s; use act-order "
+                           "with static groups, or gptq",
+                           k->rule->container));
+    for (size_t i = (size_t)p->shape->layers * PITH_ROLE_COUNT; i < p->count; i++)
+        if (quantized(&p->linears[i]) && p->shape->tied)
+            PITH_TRY(violation(k, p->linears[i].module, "is tied to the embedding; leave it alone"));
+    return PITH_OK;
+}
+
+static enum pith_status check_layer(struct check *k, size_t layer)
+{
+    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
+        struct linear l = linear_of(k, layer, (enum pith_role)i);
+        PITH_TRY(check_split(k, &l));
+        if (l.grid->format) PITH_TRY(check_linear(k, &l));
+    }
+    for (int i = 0; i < PITH_SITE_COUNT; i++) {
+        const struct pith_site_info *site = &k->plan->arch->sites[i];
+        if (k->rule->fused) PITH_TRY(check_fused(k, layer, site));
+        if (k->rule->tile_rows) PITH_TRY(check_tiles(k, layer, site));
+    }
+    return PITH_OK;
+}
+
+static enum pith_status run(struct check *k)
+{
+    const struct pith_engine *e = k->target->engine;
+    const struct pith_plan *p = k->plan;
+    const bool acts = p->opts->acts.format != NULL;
+    for (size_t i = 0; i < e->count && !k->rule; i++)
+        if (strcmp(e->rules[i].container, p->container->name) == 0 && e->rules[i].acts == acts)
+            k->rule = &e->rules[i];
+    if (!k->rule)
+        return violation(k, "", "does not load %s%s; it loads %s", p->container->name,
+                         acts ? " with quantized activations" : "", e->advice);
+    const size_t linears = (size_t)p->shape->layers * PITH_ROLE_COUNT;
+    if (p->count < linears)
+        return pith_fail(k->err, PITH_ARG, "%zu linears, but the model has %zu", p->count, linears);
+    PITH_TRY(check_options(k));
+    PITH_TRY(check_mixed(k));
+    for (size_t layer = 0; layer < p->shape->layers; layer++) PITH_TRY(check_layer(k, layer));
+    return PITH_OK;
+}
+
+enum pith_status pith_preflight(const struct pith_target *target, const struct pith_plan *plan,
+                                struct pith_error *err)
+{
+    struct check k = {.target = target, .plan = plan, .err = err};
+    return run(&k);
+}
+
+enum pith_status pith_preflight_all(const struct pith_target *target, const struct pith_plan *plan,
+                                    json_t *problems, struct pith_error *err)
+{
+    struct check k = {.target = target, .plan = plan, .problems = problems, .err = err};
+    return run(&k);
+}
+
+/* --- a model that was made -------------------------------------------------------------------- */
+
+/* Names and grids of all linears of an open model; names are owned. */
+static enum pith_status describe(const struct pith_model *m, struct pith_linear_grid *linears,
+                                 size_t count, struct pith_container_opts *opts,
+                                 struct pith_error *err)
+{
+    enum { NAME = 256 };
+    for (size_t i = 0; i < count; i++) {
+        char *name = pith_alloc(NAME, 1);
+        if (!name) return pith_fail_nomem(err, "names");
+        linears[i].module = name;
+        if (i == count - 1)
+            (void)snprintf(name, NAME, "lm_head");
+        else
+            pith_linear_name(m->arch, (uint32_t)(i / PITH_ROLE_COUNT),
+                             (enum pith_role)(i % PITH_ROLE_COUNT), name, NAME);
+        PITH_TRY(m->container->describe(m->container_state, m->checkpoint, name, &linears[i].grid,
+                                        opts, err));
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_preflight_model(const struct pith_model *m, const char *target,
+                                      json_t *problems, struct pith_error *err)
+{
+    struct pith_target t;
+    PITH_TRY(pith_target_parse(target, &t, err));
+    if (!m->container) return PITH_OK;
+    const size_t count = (size_t)m->shape.layers * PITH_ROLE_COUNT + 1;
+    struct pith_linear_grid *linears = pith_zalloc(count, sizeof *linears);
+    if (!linears) return pith_fail_nomem(err, "names");
+    struct pith_container_opts opts = {.model_dtype = m->shape.dtype};
+    enum pith_status s = describe(m, linears, count, &opts, err);
+    const struct pith_plan plan = {m->arch, &m->shape, m->container, &opts, linears, count};
+    if (s == PITH_OK) s = pith_preflight_all(&t, &plan, problems, err);
+    for (size_t i = 0; i < count; i++) pith_free((char *)(uintptr_t)linears[i].module);
+    pith_free(linears);
+    return s;
+}

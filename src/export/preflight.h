@@ -1,0 +1,70 @@
+/* export/preflight.h: what other engines expect of a checkpoint, checked before the work starts and
+ * again by `pith verify`. One row of export/exporters.def is one engine: what its loaders take, as
+ * data, each row with the peer's source file that says so. */
+#ifndef PITH_EXPORT_PREFLIGHT_H
+#define PITH_EXPORT_PREFLIGHT_H
+
+#include "io/container.h"
+#include "model/model.h"
+
+/* What an engine's loader takes of one layout of one container. */
+struct pith_load_rule {
+    const char *container; /* "gptq" */
+    bool acts;             /* the layout that goes with quantized activations */
+    uint32_t sym, asym;    /* bit widths: 1 << 4 | ... */
+    bool tensor, channel;  /* granularities beside groups */
+    const uint32_t *groups; /* sizes, ending with 0; NULL: any; empty: no groups */
+    bool act_order;        /* groups that follow the order of activations */
+    bool mixed;            /* several grids in one model */
+    bool fused;            /* holds q, k, v and gate, up as one: they share a grid */
+    bool whole_words;      /* every rank gets whole 32-bit words of codes */
+    uint32_t tile_rows, tile_cols; /* what a rank's rows and columns are multiples of; 0: nothing */
+};
+
+struct pith_engine {
+    const char *name;    /* "vllm", as in --for */
+    const char *summary; /* one line */
+    bool ranks;          /* splits linears over tp ranks */
+    const struct pith_load_rule *rules;
+    size_t count;
+    const char *advice; /* what would be loaded, for a container without a rule */
+};
+
+/* All rows; *count receives their number. */
+const struct pith_engine *const *pith_engines(size_t *count);
+const struct pith_engine *pith_engine_find(const char *name);
+
+/* "vllm", "vllm:tp=2". */
+struct pith_target {
+    const struct pith_engine *engine;
+    unsigned tp; /* ranks, at least 1 */
+};
+/* PITH_ARG names the part that is wrong and what would be right. */
+enum pith_status pith_target_parse(const char *text, struct pith_target *out,
+                                   struct pith_error *err);
+
+/* A model that is to be made, or was. */
+struct pith_plan {
+    const struct pith_arch *arch;
+    const struct pith_shape *shape;
+    const struct pith_container *container;
+    const struct pith_container_opts *opts;
+    /* Every linear of the blocks, by layer and within it by enum pith_role; then maybe lm_head. */
+    const struct pith_linear_grid *linears;
+    size_t count;
+};
+
+/* PITH_UNSUPPORTED with "engine: module: what is wrong; what would work" for the first rule of the
+ * target that the plan breaks; PITH_ARG for a plan of another number of linears. */
+enum pith_status pith_preflight(const struct pith_target *target, const struct pith_plan *plan,
+                                struct pith_error *err);
+/* The same for all rules: appends each violation's text to the JSON list `problems` (borrowed); at
+ * most one a module and rule. Fails only when it cannot do its work. */
+enum pith_status pith_preflight_all(const struct pith_target *target, const struct pith_plan *plan,
+                                    json_t *problems, struct pith_error *err);
+/* pith_preflight_all() for an open quantized model and a target as text; nothing for one that is not
+ * quantized. */
+enum pith_status pith_preflight_model(const struct pith_model *m, const char *target,
+                                      json_t *problems, struct pith_error *err);
+
+#endif
