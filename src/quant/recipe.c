@@ -1,5 +1,6 @@
 #include "quant/recipe.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "quant/scale.h"
@@ -291,14 +292,25 @@ static bool is_path(const char *text)
     return strchr(text, '/') || (n > 5 && strcmp(text + n - 5, ".json") == 0);
 }
 
+enum pith_status pith_recipe_parse(const char *text, size_t size, const char *where,
+                                   struct pith_recipe *out, struct pith_error *err)
+{
+    json_t *obj;
+    PITH_TRY(pith_json_parse(text, size, where, &obj, err));
+    const enum pith_status s = read_object(obj, where, out, err);
+    json_decref(obj);
+    return s;
+}
+
 enum pith_status pith_recipe_load(const char *name_or_path, struct pith_recipe *out,
                                   struct pith_error *err)
 {
     if (!is_path(name_or_path)) return load_named(name_or_path, out, err);
-    json_t *obj;
-    PITH_TRY(pith_json_load(name_or_path, FILE_LIMIT, &obj, err));
-    const enum pith_status s = read_object(obj, name_or_path, out, err);
-    json_decref(obj);
+    char *text;
+    size_t size;
+    PITH_TRY(pith_file_read(name_or_path, FILE_LIMIT, &text, &size, err));
+    const enum pith_status s = pith_recipe_parse(text, size, name_or_path, out, err);
+    pith_free(text);
     return s;
 }
 

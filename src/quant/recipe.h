@@ -35,6 +35,9 @@ const struct pith_recipe_row *pith_recipe_rows(size_t *count);
  * PITH_UNSUPPORTED) names the file, the key and what would be right. */
 enum pith_status pith_recipe_load(const char *name_or_path, struct pith_recipe *out,
                                   struct pith_error *err);
+/* The same from a file's bytes; `where` names it in messages. */
+enum pith_status pith_recipe_parse(const char *text, size_t size, const char *where,
+                                   struct pith_recipe *out, struct pith_error *err);
 /* The recipe in full, as such a JSON object (new reference; NULL when memory is out). */
 json_t *pith_recipe_json(const struct pith_recipe *r);
 /* Sets one stage from its command-line text; `stage` is "weights", "acts", "kv", "transform",
