@@ -31,6 +31,9 @@ struct pith_transform_job {
      * value head feeds `repeat` query heads; tie_block = head_dim) s must be equal across the
      * heads that share a row. */
     float *gain;
+    /* F16 or BF16: gain / s is rounded to it, and s then moved by that rounding, so that the stored
+     * gain and the scaled weights belong together. Others: nothing is rounded. */
+    enum pith_dtype gain_dtype;
     float *prev_w;
     float *prev_bias;
     uint32_t prev_cols;

@@ -275,11 +275,22 @@ static void scale_linears(struct search *x, const float *s)
         pith_pool_run(x->pool, x->job->linear[x->now].rows, scale_row, x);
 }
 
+/* Moves s to where the gain that will be stored stands for it exactly. */
+static void settle(const struct pith_transform_job *job, float *s, size_t dim)
+{
+    for (size_t c = 0; job->gain && c < dim; c++) {
+        const float stored = pith_round_to(job->gain_dtype, job->gain[c] / s[c]);
+        const float exact = job->gain[c] / stored;
+        if (isfinite(stored) && isfinite(exact) && exact > 0.0f) s[c] = exact;
+    }
+}
+
 static void fold(const struct pith_transform_job *job, const float *s)
 {
     const size_t dim = job->linear[0].cols;
     if (job->gain) {
-        for (size_t c = 0; c < dim; c++) job->gain[c] /= s[c];
+        for (size_t c = 0; c < dim; c++)
+            job->gain[c] = pith_round_to(job->gain_dtype, job->gain[c] / s[c]);
         return;
     }
     for (size_t c = 0; job->prev_w && c < dim; c++) {
@@ -304,6 +315,7 @@ static enum pith_status transform(struct search *x, float *s, struct pith_transf
     enum pith_status st = PITH_OK;
     if (any && (job->gain || job->prev_w)) {
         st = search(x, s, report, err);
+        if (st == PITH_OK) settle(job, s, x->dim);
         if (st == PITH_OK) scale_linears(x, s);
     }
     if (st == PITH_OK && any && job->clip_search) st = pith_awq_clip(job, s, &report->clipped, err);

@@ -88,6 +88,32 @@ static void a_gain_takes_the_inverse(void **state)
     free_site(before);
 }
 
+static void a_stored_gain_is_exact(void **state)
+{
+    (void)state;
+    struct site *s = make_site(1, 1, "int4:g32"), *before = make_site(1, 1, "int4:g32");
+    struct pith_transform_report report;
+    struct pith_error err = {0};
+    float scales[DIM];
+    unsigned moved = 0;
+    s->gain[3] = before->gain[3] = 0.0f;
+    s->gain[4] = before->gain[4] = -1.7f;
+    s->job.gain_dtype = PITH_BF16;
+    s->job.clip_search = false;
+    assert_ok(run(s, scales, &report, &err), err);
+    for (size_t c = 0; c < DIM; c++) {
+        assert_true(s->gain[c] == pith_round_to(PITH_BF16, s->gain[c]));
+        const double product = (double)s->gain[c] * (double)scales[c];
+        assert_true(fabs(product - (double)before->gain[c]) <= 1e-7 * fabs(product));
+        for (size_t r = 0; r < ROWS; r++)
+            assert_true(s->w[0][r * DIM + c] == before->w[0][r * DIM + c] * scales[c]);
+        moved += s->gain[c] != before->gain[c];
+    }
+    assert_true(moved > DIM / 2);
+    free_site(s);
+    free_site(before);
+}
+
 /* y = W (P z + b): the same function after folding into the linear before. */
 static void output(const struct site *s, size_t c_of_row_repeat, const float *z, double *y)
 {
@@ -393,6 +419,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gain_takes_the_inverse),
+        cmocka_unit_test(a_stored_gain_is_exact),
         cmocka_unit_test(the_linear_before_takes_the_inverse),
         cmocka_unit_test(same_bytes_for_any_thread_count),
         cmocka_unit_test(clipping_lowers_the_error),
