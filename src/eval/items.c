@@ -132,34 +132,42 @@ static enum pith_status add_line(struct source *s, const char *line, size_t size
     return status;
 }
 
-static enum pith_status add_lines(struct source *s, const struct pith_map *map, size_t limit,
+static enum pith_status add_lines(struct source *s, const char *text, size_t size, size_t limit,
                                   struct pith_items *out, struct pith_error *err)
 {
-    if (map->size == 0) return pith_fail(err, PITH_FORMAT, "%s: no items", s->path);
-    const char *at = (const char *)map->data, *end = at + map->size;
-    while (at < end && (limit == 0 || out->count < limit)) {
-        const char *stop = memchr(at, '\n', (size_t)(end - at));
-        if (!stop) stop = end;
+    for (size_t at = 0; at < size && (limit == 0 || out->count < limit);) {
+        const char *stop = memchr(text + at, '\n', size - at);
+        const size_t length = stop ? (size_t)(stop - text) - at : size - at;
         s->line++;
-        const size_t size = (size_t)(stop - at);
-        if (!is_blank(at, size)) PITH_TRY(add_line(s, at, size, out, err));
-        at = stop < end ? stop + 1 : end;
+        if (!is_blank(text + at, length)) PITH_TRY(add_line(s, text + at, length, out, err));
+        at += length + 1;
     }
     if (out->count == 0) return pith_fail(err, PITH_FORMAT, "%s: no items", s->path);
     return PITH_OK;
 }
 
-enum pith_status pith_items_read(const char *path, const struct pith_tokenizer *t, size_t limit,
-                                 size_t max_length, struct pith_items *out, struct pith_error *err)
+enum pith_status pith_items_parse(const char *text, size_t size,
+                                  const struct pith_item_rules *rules, struct pith_items *out,
+                                  struct pith_error *err)
+{
+    *out = (struct pith_items){0};
+    struct source s = {.path = rules->path, .tokenizer = rules->tokenizer,
+                       .max_length = rules->max_length};
+    const enum pith_status status = add_lines(&s, text, size, rules->limit, out, err);
+    pith_str_free(&s.text);
+    if (status != PITH_OK) pith_items_free(out);
+    return status;
+}
+
+enum pith_status pith_items_read(const struct pith_item_rules *rules, struct pith_items *out,
+                                 struct pith_error *err)
 {
     *out = (struct pith_items){0};
     struct pith_map map;
-    PITH_TRY(pith_map_open(path, &map, err));
-    struct source s = {.path = path, .tokenizer = t, .max_length = max_length};
-    const enum pith_status status = add_lines(&s, &map, limit, out, err);
+    PITH_TRY(pith_map_open(rules->path, &map, err));
+    const enum pith_status status =
+        pith_items_parse((const char *)map.data, map.size, rules, out, err);
     pith_map_close(&map);
-    pith_str_free(&s.text);
-    if (status != PITH_OK) pith_items_free(out);
     return status;
 }
 

@@ -27,11 +27,22 @@ struct pith_items {
     size_t longest;       /* tokens of the longest sequence */
 };
 
-/* Reads JSON lines as eval.h describes; blank lines are skipped, `limit` > 0 stops after that
- * many items. PITH_FORMAT names the line; also when there is no item, or one is longer than
- * max_length tokens. On failure *out owns nothing. */
-enum pith_status pith_items_read(const char *path, const struct pith_tokenizer *t, size_t limit,
-                                 size_t max_length, struct pith_items *out, struct pith_error *err);
+struct pith_item_rules {
+    const char *path; /* also in messages */
+    const struct pith_tokenizer *tokenizer;
+    size_t limit;      /* stops after that many items; 0: all */
+    size_t max_length; /* tokens of a sequence */
+};
+
+/* Reads JSON lines as eval.h describes; blank lines are skipped. PITH_FORMAT names the line; also
+ * when there is no item. On failure *out owns nothing. */
+enum pith_status pith_items_read(const struct pith_item_rules *rules, struct pith_items *out,
+                                 struct pith_error *err);
+/* The same from memory, for fuzzing. */
+enum pith_status pith_items_parse(const char *text, size_t size,
+                                  const struct pith_item_rules *rules, struct pith_items *out,
+                                  struct pith_error *err);
+/* Frees what *items owns and zeroes it. */
 void pith_items_free(struct pith_items *items);
 
 #endif

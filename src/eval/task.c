@@ -144,7 +144,8 @@ enum pith_status pith_eval_task(const struct pith_task_job *job, struct pith_tas
     if (job->baseline && job->baseline->shape.max_position < most)
         most = job->baseline->shape.max_position;
     struct pith_items items;
-    PITH_TRY(pith_items_read(job->path, job->tokenizer, job->limit, most, &items, err));
+    const struct pith_item_rules rules = {job->path, job->tokenizer, job->limit, most};
+    PITH_TRY(pith_items_read(&rules, &items, err));
     bool *right = pith_alloc(items.count, 2 * sizeof *right);
     enum pith_status s = right ? PITH_OK : pith_fail_nomem(err, "the answers of a task");
     if (s == PITH_OK) s = run_task(job, &items, right, out, err);
