@@ -19,7 +19,8 @@ enum pith_status pith_inspect(struct pith_context *context, const char *model, i
 /* The tables that the library works from: arrays of objects. */
 enum pith_status pith_formats_json(char **report, struct pith_error *err);
 enum pith_status pith_recipes_json(char **report, struct pith_error *err);
-/* {"containers", "engines", "architectures", "transforms", "splits", "rounders", "tokenizers"} */
+/* {"containers", "engines", "architectures", "transforms", "splits", "rounders"}: arrays of
+ * {"name", "what"}. */
 enum pith_status pith_features_json(char **report, struct pith_error *err);
 
 /* Renders a table as text. `table`: JSON {"columns": [{"name", "align": "left"|"right"}], "rows":

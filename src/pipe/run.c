@@ -74,13 +74,30 @@ static enum pith_status load_calibration(struct pith_run *r, struct pith_error *
     return pith_calib_load(&c, r->tokenizer, &r->calib, err);
 }
 
+static enum pith_status check_targets(const struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_list *targets = &r->options->targets;
+    const struct pith_plan plan = {
+        .arch = r->model->arch,
+        .shape = &r->model->shape,
+        .container = r->container,
+        .opts = &r->container_opts,
+        .linears = r->linears,
+        .count = r->choice_count + 1,
+    };
+    for (size_t i = 0; i < targets->count; i++) {
+        struct pith_target target;
+        PITH_TRY(pith_target_parse(targets->item[i], &target, err));
+        PITH_TRY(pith_preflight(&target, &plan, err));
+    }
+    return PITH_OK;
+}
+
 /* Refuses at once what could fail after hours: the target engines' rules, the memory ceiling. */
 static enum pith_status preflight(struct pith_run *r, struct pith_error *err)
 {
     const struct pith_quantize_options *o = r->options;
-    if (o->targets.count)
-        PITH_TRY(pith_preflight_run(r->model->arch, &r->model->shape, r->choices, r->choice_count,
-                                    r->container, &r->container_opts, &o->targets, err));
+    PITH_TRY(check_targets(r, err));
     const uint64_t need = pith_run_estimate(r);
     if (o->memory && need > o->memory)
         return pith_fail(err, PITH_LIMIT,
