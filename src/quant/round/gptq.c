@@ -69,7 +69,7 @@ static size_t leading(uint32_t rows)
 /* Columns of u: a block, or a whole group when groups are larger and fitted on the way. */
 static uint32_t block_width(const struct solver *s)
 {
-    return s->dynamic && s->q->group > BLOCK ? least(s->q->group, s->cols) : BLOCK;
+    return least(s->dynamic && s->q->group > BLOCK ? s->q->group : BLOCK, s->cols);
 }
 
 static enum pith_status take_memory(struct solver *s, struct pith_error *err)
