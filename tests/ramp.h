@@ -1,6 +1,6 @@
-/* tests/ramp.h: matrices that are known by formula, here and in tests/interop/ramps.py: every code at
- * every position, every zero point, scales that float16 and bfloat16 hold exactly. Also writing a
- * packed set to a real file and reading it back. */
+/* tests/ramp.h: matrices that are known by formula, here and in tests/interop/ramps.py: every code
+ * at every position, every zero point, scales that float16 and bfloat16 hold exactly. Also writing
+ * a packed set to a real file and reading it back. */
 #ifndef PITH_TEST_RAMP_H
 #define PITH_TEST_RAMP_H
 

@@ -10,13 +10,28 @@ static const struct pith_load_rule rules[] = {
     /* quantizers/quantizer_compressed_tensors.py hands everything to compressed-tensors:
      * compressors/pack_quantized/base.py and naive_quantized/base.py. Permuted groups: refused by
      * quantization/quant_args.py since 0.20. */
-    {.container = "compressed-tensors", .sym = 0x1fc, .asym = 0x1fc, .tensor = true, .channel = true,
-     .groups = NULL, .mixed = true},
-    {.container = "compressed-tensors", .acts = true, .sym = 0x1fc, .asym = 0x1fc, .tensor = true,
-     .channel = true, .groups = NULL, .mixed = true},
+    {.container = "compressed-tensors",
+     .sym = 0x1fc,
+     .asym = 0x1fc,
+     .tensor = true,
+     .channel = true,
+     .groups = NULL,
+     .mixed = true},
+    {.container = "compressed-tensors",
+     .acts = true,
+     .sym = 0x1fc,
+     .asym = 0x1fc,
+     .tensor = true,
+     .channel = true,
+     .groups = NULL,
+     .mixed = true},
     /* utils/quantization_config.py, GPTQConfig: bits; its layers are GPTQModel's. One grid: the
      * overrides of single modules are GPTQModel's own loader's. */
-    {.container = "gptq", .sym = 0x11c, .asym = 0x11c, .channel = true, .groups = groups,
+    {.container = "gptq",
+     .sym = 0x11c,
+     .asym = 0x11c,
+     .channel = true,
+     .groups = groups,
      .act_order = true},
     /* AwqConfig; GPTQModel nn_modules/qlinear/torch_awq.py. */
     {.container = "awq", .sym = 1u << 4, .asym = 1u << 4, .channel = true, .groups = groups},

@@ -8,24 +8,46 @@
 static const uint32_t groups[] = {32, 64, 128, 0};
 
 static const struct pith_load_rule rules[] = {
-    /* layers/quantization/compressed_tensors/schemes/compressed_tensors_wNa16.py: the two type maps,
-     * the strategies, the assertion that groups divide a rank's columns. Permuted groups: its
+    /* layers/quantization/compressed_tensors/schemes/compressed_tensors_wNa16.py: the two type
+     * maps, the strategies, the assertion that groups divide a rank's columns. Permuted groups: its
      * configs are compressed-tensors' own classes, which refuse them since 0.20
      * (quantization/quant_args.py). */
-    {.container = "compressed-tensors", .sym = 0x1fc, .asym = 1u << 4 | 1u << 8, .channel = true,
-     .groups = groups, .mixed = true, .fused = true, .whole_words = true},
+    {.container = "compressed-tensors",
+     .sym = 0x1fc,
+     .asym = 1u << 4 | 1u << 8,
+     .channel = true,
+     .groups = groups,
+     .mixed = true,
+     .fused = true,
+     .whole_words = true},
     /* schemes/compressed_tensors_w8a8_int8.py and compressed_tensors_w4a8_int.py: symmetric weights
      * only. Groups are 4-bit's; see engine checks below for 8 bits. */
-    {.container = "compressed-tensors", .acts = true, .sym = 1u << 4 | 1u << 8, .tensor = true,
-     .channel = true, .groups = groups, .mixed = true, .fused = true},
+    {.container = "compressed-tensors",
+     .acts = true,
+     .sym = 1u << 4 | 1u << 8,
+     .tensor = true,
+     .channel = true,
+     .groups = groups,
+     .mixed = true,
+     .fused = true},
     /* layers/quantization/auto_gptq.py: TYPE_MAP, verify_marlin_supported(); an override of bits
      * leaves the type map's entry as it was. */
-    {.container = "gptq", .sym = 1u << 4 | 1u << 8, .channel = true, .groups = groups,
-     .act_order = true, .fused = true, .whole_words = true},
+    {.container = "gptq",
+     .sym = 1u << 4 | 1u << 8,
+     .channel = true,
+     .groups = groups,
+     .act_order = true,
+     .fused = true,
+     .whole_words = true},
     /* layers/quantization/auto_awq.py: TYPE_MAP; what Marlin does not take runs on AWQ's own
      * kernels. Zero points are always there. */
-    {.container = "awq", .sym = 1u << 4, .asym = 1u << 4, .channel = true, .groups = NULL,
-     .fused = true, .whole_words = true},
+    {.container = "awq",
+     .sym = 1u << 4,
+     .asym = 1u << 4,
+     .channel = true,
+     .groups = NULL,
+     .fused = true,
+     .whole_words = true},
 };
 
 const struct pith_engine pith_engine_vllm = {

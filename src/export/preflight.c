@@ -31,7 +31,7 @@ const struct pith_engine *pith_engine_find(const char *name)
     return NULL;
 }
 
-/* --- targets ---------------------------------------------------------------------------------- */
+/* --- targets ------------------------------------------------------------------------------- */
 
 static enum pith_status unknown_engine(const char *name, struct pith_error *err)
 {
@@ -49,7 +49,8 @@ enum pith_status pith_target_parse(const char *text, struct pith_target *out,
 {
     char name[32];
     const size_t n = strcspn(text, ":");
-    (void)snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : (int)sizeof name - 1, text);
+    (void)snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : (int)sizeof name - 1,
+                   text);
     *out = (struct pith_target){pith_engine_find(name), 1};
     if (!out->engine) return unknown_engine(name, err);
     if (text[n] == '\0') return PITH_OK;
@@ -67,7 +68,7 @@ enum pith_status pith_target_parse(const char *text, struct pith_target *out,
     return PITH_OK;
 }
 
-/* --- a check ---------------------------------------------------------------------------------- */
+/* --- a check ------------------------------------------------------------------------------- */
 
 struct check {
     const struct pith_target *target;
@@ -139,7 +140,7 @@ static void put_bits(struct pith_str *s, uint32_t mask)
         if (mask >> b & 1) pith_str_printf(s, "%sint%u", s->len ? ", " : "", b);
 }
 
-/* --- rules for one grid ----------------------------------------------------------------------- */
+/* --- rules for one grid -------------------------------------------------------------------- */
 
 static enum pith_status check_bits(struct check *k, const struct linear *l)
 {
@@ -170,10 +171,10 @@ static enum pith_status check_granularity(struct check *k, const struct linear *
 {
     const struct pith_load_rule *r = k->rule;
     const struct pith_grid *g = l->grid;
-    bool ok = g->granularity == PITH_PER_GROUP ? group_allowed(r, g->group)
+    bool ok = g->granularity == PITH_PER_GROUP     ? group_allowed(r, g->group)
               : g->granularity == PITH_PER_CHANNEL ? r->channel
-              : g->granularity == PITH_PER_TENSOR ? r->tensor
-                                                  : false;
+              : g->granularity == PITH_PER_TENSOR  ? r->tensor
+                                                   : false;
     /* gptq and awq store a scale of the tensor once a row. */
     if (g->granularity == PITH_PER_TENSOR && strcmp(r->container, "compressed-tensors") != 0)
         ok = r->channel;
@@ -197,12 +198,14 @@ static enum pith_status check_groups(struct check *k, const struct linear *l)
     put_choices(&choices, k->rule, l->rank_cols);
     enum pith_status s;
     if (l->rank_cols == l->cols)
-        s = violation(k, l->module, "groups of %" PRIu32 " do not divide its %" PRIu32
-                      " columns; use %s", g->group, l->cols, pith_str_text(&choices));
+        s = violation(k, l->module,
+                      "groups of %" PRIu32 " do not divide its %" PRIu32 " columns; use %s",
+                      g->group, l->cols, pith_str_text(&choices));
     else
-        s = violation(k, l->module, "groups of %" PRIu32 " do not divide the %" PRIu32
-                      " columns of each of %u ranks; use %s%s", g->group, l->rank_cols,
-                      k->target->tp, pith_str_text(&choices),
+        s = violation(k, l->module,
+                      "groups of %" PRIu32 " do not divide the %" PRIu32
+                      " columns of each of %u ranks; use %s%s",
+                      g->group, l->rank_cols, k->target->tp, pith_str_text(&choices),
                       l->cols % g->group == 0 ? ", or fewer ranks" : "");
     pith_str_free(&choices);
     return s;
@@ -220,8 +223,9 @@ static enum pith_status check_words(struct check *k, const struct linear *l)
     /* Zero points lie along the rows: gptq and awq always have them. */
     if ((l->grid->asym || strcmp(container, "compressed-tensors") != 0) &&
         (uint64_t)l->rank_rows * bits % 32)
-        return violation(k, l->module, "zero points of %" PRIu32
-                         " rows of %u bits are not whole 32-bit words", l->rank_rows, bits);
+        return violation(k, l->module,
+                         "zero points of %" PRIu32 " rows of %u bits are not whole 32-bit words",
+                         l->rank_rows, bits);
     return PITH_OK;
 }
 
@@ -231,7 +235,8 @@ static enum pith_status check_acts(struct check *k, const struct linear *l)
     if (!k->rule->acts || l->grid->format->bits != 8 || l->grid->granularity != PITH_PER_GROUP ||
         !k->rule->fused)
         return PITH_OK;
-    return violation(k, l->module, "int8 weights with quantized activations have scales by channel "
+    return violation(k, l->module,
+                     "int8 weights with quantized activations have scales by channel "
                      "or tensor, not by group; use int8:channel");
 }
 
@@ -244,7 +249,7 @@ static enum pith_status check_linear(struct check *k, const struct linear *l)
     return check_acts(k, l);
 }
 
-/* --- splitting over ranks --------------------------------------------------------------------- */
+/* --- splitting over ranks ------------------------------------------------------------------ */
 
 /* Rows or columns that a rank holds of something made of `units` heads (0: of single rows). False
  * when ranks cannot share it evenly. Heads of k and v are repeated when there are fewer than
@@ -270,7 +275,7 @@ static bool split(const struct check *k, struct linear *l)
     const unsigned tp = k->target->tp;
     const bool by_cols = l->role == PITH_ROLE_O || l->role == PITH_ROLE_DOWN;
     const bool kv = l->role == PITH_ROLE_K || l->role == PITH_ROLE_V;
-    const uint32_t units = kv ? s->kv_heads
+    const uint32_t units = kv                                                 ? s->kv_heads
                            : l->role == PITH_ROLE_Q || l->role == PITH_ROLE_O ? s->heads
                                                                               : 0;
     l->rank_rows = l->rows;
@@ -286,7 +291,9 @@ static enum pith_status check_split(struct check *k, struct linear *l)
     const bool by_cols = l->role == PITH_ROLE_O || l->role == PITH_ROLE_DOWN;
     const uint32_t whole = l->units ? l->units : by_cols ? l->cols : l->rows;
     return violation(k, l->module, "%u ranks cannot share %" PRIu32 " %s", k->target->tp, whole,
-                     l->units ? "heads" : by_cols ? "columns" : "rows");
+                     l->units  ? "heads"
+                     : by_cols ? "columns"
+                               : "rows");
 }
 
 static struct linear linear_of(const struct check *k, size_t layer, enum pith_role role)
@@ -297,29 +304,34 @@ static struct linear linear_of(const struct check *k, size_t layer, enum pith_ro
     return l;
 }
 
-/* --- linears that engines hold as one --------------------------------------------------------- */
+/* --- linears that engines hold as one ------------------------------------------------------ */
 
 /* Grids of q, k, v and of gate, up. vLLM compressed_tensors/utils.py should_ignore_layer() and
  * utils/gptq_utils.py is_layer_gptq_quantized(): some but not all is an error. */
-static enum pith_status check_fused(struct check *k, size_t layer, const struct pith_site_info *site)
+static enum pith_status check_fused(struct check *k, size_t layer,
+                                    const struct pith_site_info *site)
 {
     const struct pith_linear_grid *base = &k->plan->linears[layer * PITH_ROLE_COUNT];
     const struct pith_linear_grid *first = &base[site->roles[0]];
     for (unsigned i = 1; i < site->count; i++) {
         const struct pith_linear_grid *l = &base[site->roles[i]];
         if (quantized(l) != quantized(first))
-            return violation(k, l->module, "is %s and %s is not, but the engine holds them as one; "
+            return violation(k, l->module,
+                             "is %s and %s is not, but the engine holds them as one; "
                              "quantize or ignore all of them",
                              quantized(l) ? "quantized" : "left alone", first->module);
         if (quantized(l) && !same_grid(&l->grid, &first->grid))
-            return violation(k, l->module, "has another grid than %s, but the engine holds them as "
-                             "one; give them the same", first->module);
+            return violation(k, l->module,
+                             "has another grid than %s, but the engine holds them as "
+                             "one; give them the same",
+                             first->module);
     }
     return PITH_OK;
 }
 
 /* Tiles of the kernel, over all rows that a rank holds together. */
-static enum pith_status check_tiles(struct check *k, size_t layer, const struct pith_site_info *site)
+static enum pith_status check_tiles(struct check *k, size_t layer,
+                                    const struct pith_site_info *site)
 {
     uint64_t total = 0;
     struct linear l = {0};
@@ -334,12 +346,13 @@ static enum pith_status check_tiles(struct check *k, size_t layer, const struct 
         return violation(k, l.module, "%" PRIu64 " rows on a rank are not a multiple of %" PRIu32,
                          total, r->tile_rows);
     if (r->tile_cols && l.rank_cols % r->tile_cols)
-        return violation(k, l.module, "%" PRIu32 " columns on a rank are not a multiple of %" PRIu32,
+        return violation(k, l.module,
+                         "%" PRIu32 " columns on a rank are not a multiple of %" PRIu32,
                          l.rank_cols, r->tile_cols);
     return PITH_OK;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- the whole ----------------------------------------------------------------------------- */
 
 static enum pith_status check_mixed(struct check *k)
 {
@@ -349,10 +362,11 @@ static enum pith_status check_mixed(struct check *k)
         if (!quantized(&p->linears[i])) continue;
         if (!first) first = &p->linears[i];
         else if (!same_grid(&p->linears[i].grid, &first->grid))
-            return violation(k, p->linears[i].module,
-                             "has another grid than %s, and the loader of %s takes one for all; use "
-                             "compressed-tensors, or one grid",
-                             first->module, k->rule->container);
+            return violation(
+                k, p->linears[i].module,
+                "has another grid than %s, and the loader of %s takes one for all; use "
+                "compressed-tensors, or one grid",
+                first->module, k->rule->container);
     }
     return PITH_OK;
 }
@@ -361,12 +375,14 @@ static enum pith_status check_options(struct check *k)
 {
     const struct pith_plan *p = k->plan;
     if (p->opts->act_order_groups && !k->rule->act_order)
-        PITH_TRY(violation(k, "", "does not load groups permuted by act-order from %s; use act-order "
+        PITH_TRY(violation(k, "",
+                           "does not load groups permuted by act-order from %s; use act-order "
                            "with static groups, or gptq",
                            k->rule->container));
     for (size_t i = (size_t)p->shape->layers * PITH_ROLE_COUNT; i < p->count; i++)
         if (quantized(&p->linears[i]) && p->shape->tied)
-            PITH_TRY(violation(k, p->linears[i].module, "is tied to the embedding; leave it alone"));
+            PITH_TRY(
+                violation(k, p->linears[i].module, "is tied to the embedding; leave it alone"));
     return PITH_OK;
 }
 
@@ -419,7 +435,7 @@ enum pith_status pith_preflight_all(const struct pith_target *target, const stru
     return run(&k);
 }
 
-/* --- a model that was made -------------------------------------------------------------------- */
+/* --- a model that was made ----------------------------------------------------------------- */
 
 /* Names and grids of all linears of an open model; names are owned. */
 static enum pith_status describe(const struct pith_model *m, struct pith_linear_grid *linears,
@@ -431,8 +447,7 @@ static enum pith_status describe(const struct pith_model *m, struct pith_linear_
         char *name = pith_alloc(NAME, 1);
         if (!name) return pith_fail_nomem(err, "names");
         linears[i].module = name;
-        if (i == count - 1)
-            (void)snprintf(name, NAME, "lm_head");
+        if (i == count - 1) (void)snprintf(name, NAME, "lm_head");
         else
             pith_linear_name(m->arch, (uint32_t)(i / PITH_ROLE_COUNT),
                              (enum pith_role)(i % PITH_ROLE_COUNT), name, NAME);

@@ -9,15 +9,15 @@
 
 /* What an engine's loader takes of one layout of one container. */
 struct pith_load_rule {
-    const char *container; /* "gptq" */
-    bool acts;             /* the layout that goes with quantized activations */
-    uint32_t sym, asym;    /* bit widths: 1 << 4 | ... */
-    bool tensor, channel;  /* granularities beside groups */
-    const uint32_t *groups; /* sizes, ending with 0; NULL: any; empty: no groups */
-    bool act_order;        /* groups that follow the order of activations */
-    bool mixed;            /* several grids in one model */
-    bool fused;            /* holds q, k, v and gate, up as one: they share a grid */
-    bool whole_words;      /* every rank gets whole 32-bit words of codes */
+    const char *container;         /* "gptq" */
+    bool acts;                     /* the layout that goes with quantized activations */
+    uint32_t sym, asym;            /* bit widths: 1 << 4 | ... */
+    bool tensor, channel;          /* granularities beside groups */
+    const uint32_t *groups;        /* sizes, ending with 0; NULL: any; empty: no groups */
+    bool act_order;                /* groups that follow the order of activations */
+    bool mixed;                    /* several grids in one model */
+    bool fused;                    /* holds q, k, v and gate, up as one: they share a grid */
+    bool whole_words;              /* every rank gets whole 32-bit words of codes */
     uint32_t tile_rows, tile_cols; /* what a rank's rows and columns are multiples of; 0: nothing */
 };
 
@@ -62,8 +62,8 @@ enum pith_status pith_preflight(const struct pith_target *target, const struct p
  * most one a module and rule. Fails only when it cannot do its work. */
 enum pith_status pith_preflight_all(const struct pith_target *target, const struct pith_plan *plan,
                                     json_t *problems, struct pith_error *err);
-/* pith_preflight_all() for an open quantized model and a target as text; nothing for one that is not
- * quantized. */
+/* pith_preflight_all() for an open quantized model and a target as text; nothing for one that is
+ * not quantized. */
 enum pith_status pith_preflight_model(const struct pith_model *m, const char *target,
                                       json_t *problems, struct pith_error *err);
 

@@ -2,8 +2,8 @@
  *     qweight I32 [K, N / 8]   nibble i of word c: the code of row 8c + order[i]
  *     qzeros  I32 [G, N / 8]   zero points, in the same order, as they are
  *     scales  F16 [G, N]       BF16 in models of BF16
- * The older GEMV layout is read as well: qweight I32 [N, K / 8] in natural order, qzeros I32 [N, Z],
- * scales F16 [N, 8 Z] with the groups padded to Z words.
+ * The older GEMV layout is read as well: qweight I32 [N, K / 8] in natural order, qzeros I32 [N,
+ * Z], scales F16 [N, 8 Z] with the groups padded to Z words.
  *
  * Sources: AutoAWQ awq/modules/linear/gemm.py and gemv.py, awq/utils/packing_utils.py. */
 #include "io/container.h"
@@ -21,7 +21,7 @@
 /* Nibble i of word c holds row 8c + order[i]. */
 static const uint8_t order[ROWS] = {0, 2, 4, 6, 1, 3, 5, 7};
 
-/* --- nibbles ---------------------------------------------------------------------------------- */
+/* --- nibbles ------------------------------------------------------------------------------- */
 
 /* Exchanges nibble i of word j with nibble j of word i, in three steps of halves. */
 static void transpose_nibbles(uint32_t w[8])
@@ -93,7 +93,7 @@ static void unpack_weights(const uint8_t *in, struct pith_qmat *q)
                 unpack_tile(in, c, k0, q);
 }
 
-/* --- writing ---------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------- */
 
 static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
                                 struct pith_error *err)
@@ -155,8 +155,8 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
                              struct pith_packed_set *out, struct pith_error *err)
 {
     const enum pith_dtype scale = scale_dtype(opts->model_dtype);
-    const struct pith_grid grid = {.format = q->format, .granularity = PITH_PER_GROUP,
-                                   .group = q->group};
+    const struct pith_grid grid = {
+        .format = q->format, .granularity = PITH_PER_GROUP, .group = q->group};
     PITH_TRY(accepts(&grid, q->rows, q->cols, err));
     if (!pith_g_idx_is_identity(q))
         return pith_fail(err, PITH_UNSUPPORTED,
@@ -165,13 +165,12 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
     PITH_TRY(pith_packed_alloc(out, err));
     pack_weights(q, out->item[0].data);
     store_zeros(q, out->item[1].data);
-    const enum pith_status s =
-        pith_scales_store(q, scale, true, q->rows, out->item[2].data, err);
+    const enum pith_status s = pith_scales_store(q, scale, true, q->rows, out->item[2].data, err);
     if (s != PITH_OK) pith_packed_free(out);
     return s;
 }
 
-/* --- config ----------------------------------------------------------------------------------- */
+/* --- config -------------------------------------------------------------------------------- */
 
 static bool same_grid(const struct pith_grid *a, const struct pith_grid *b)
 {
@@ -186,15 +185,14 @@ static enum pith_status add_left_alone(json_t *list, const struct pith_linear_gr
     for (size_t i = 0; i < count; i++)
         if (linears[i].grid.format && strstr(linears[i].module, module))
             return pith_fail(err, PITH_UNSUPPORTED,
-                             "awq: leaving \"%.100s\" alone would leave \"%.100s\" alone too", module,
-                             linears[i].module);
+                             "awq: leaving \"%.100s\" alone would leave \"%.100s\" alone too",
+                             module, linears[i].module);
     return json_array_append_new(list, json_string(module)) == 0 ? PITH_OK
-                                                                  : pith_fail_nomem(err, module);
+                                                                 : pith_fail_nomem(err, module);
 }
 
 static enum pith_status collect(const struct pith_linear_grid *linears, size_t count,
-                                const struct pith_grid **grid, json_t *list,
-                                struct pith_error *err)
+                                const struct pith_grid **grid, json_t *list, struct pith_error *err)
 {
     for (size_t i = 0; i < count; i++) {
         const struct pith_linear_grid *l = &linears[i];
@@ -242,7 +240,7 @@ static enum pith_status make_config(const struct pith_linear_grid *linears, size
     return s;
 }
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------- */
 
 struct awq {
     bool gemv;
@@ -280,8 +278,10 @@ static enum pith_status read_config(const json_t *o, const char *where, struct a
         return pith_fail(err, PITH_FORMAT, "%s: modules_to_not_convert is not a list", where);
     for (size_t i = 0; i < json_array_size(list); i++)
         if (!pith_json_plain(json_array_get(list, i)))
-            return pith_fail(err, PITH_FORMAT, "%s: modules_to_not_convert has an entry that is no "
-                             "string", where);
+            return pith_fail(err, PITH_FORMAT,
+                             "%s: modules_to_not_convert has an entry that is no "
+                             "string",
+                             where);
     a->left_alone = list;
     return PITH_OK;
 }
@@ -320,8 +320,8 @@ static enum pith_status find_tensors(const struct awq *a, const struct pith_chec
     t->group = a->group ? a->group : cols;
     if (cols % t->group || (a->gemv ? cols : rows) % ROWS)
         return pith_fail(err, PITH_FORMAT,
-                         "%s: \"%.100s\" is %" PRIu32 " x %" PRIu32 ", which awq with groups of %" PRIu32
-                         " cannot hold",
+                         "%s: \"%.100s\" is %" PRIu32 " x %" PRIu32
+                         ", which awq with groups of %" PRIu32 " cannot hold",
                          c->dir, module, rows, cols, t->group);
     t->groups = cols / t->group;
     const uint64_t words = gemv_words(t->group, t->groups);
@@ -378,8 +378,8 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
     for (size_t i = 0; i < json_array_size(a->left_alone); i++)
         if (strstr(module, json_string_value(json_array_get(a->left_alone, i))))
             return pith_fail(err, PITH_FORMAT,
-                             "%s: \"%.100s\" is quantized, but modules_to_not_convert has it", c->dir,
-                             module);
+                             "%s: \"%.100s\" is quantized, but modules_to_not_convert has it",
+                             c->dir, module);
     PITH_TRY(pith_part_absent(c, module, ".weight", "the module is quantized", err));
     PITH_TRY(pith_part_absent(c, module, ".g_idx", "awq has none", err));
     struct tensors t;

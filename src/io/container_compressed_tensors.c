@@ -25,7 +25,7 @@
 
 #define BITS 0x1fcu /* 2..8 */
 
-/* --- writing ---------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------- */
 
 static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
                                 struct pith_error *err)
@@ -83,9 +83,14 @@ static enum pith_status plan(const struct pith_grid *grid, uint32_t rows, uint32
     PITH_TRY(accepts(grid, rows, cols, err));
     const uint32_t groups = grid->granularity == PITH_PER_GROUP ? cols / grid->group : 1;
     const struct form f = {
-        .rows = rows, .cols = cols, .groups = groups, .bits = grid->format->bits,
-        .tensor = grid->granularity == PITH_PER_TENSOR, .asym = grid->asym,
-        .bytes = opts->acts.format != NULL, .g_idx = opts->act_order_groups && groups > 1,
+        .rows = rows,
+        .cols = cols,
+        .groups = groups,
+        .bits = grid->format->bits,
+        .tensor = grid->granularity == PITH_PER_TENSOR,
+        .asym = grid->asym,
+        .bytes = opts->acts.format != NULL,
+        .g_idx = opts->act_order_groups && groups > 1,
         .scale = opts->model_dtype,
     };
     shape_set(&f, out);
@@ -157,18 +162,25 @@ static enum pith_status fill_set(const struct pith_qmat *q, const struct form *f
 static enum pith_status pack(const struct pith_qmat *q, const struct pith_container_opts *opts,
                              struct pith_packed_set *out, struct pith_error *err)
 {
-    const struct pith_grid grid = {.format = q->format, .granularity = PITH_PER_GROUP,
-                                   .group = q->group};
+    const struct pith_grid grid = {
+        .format = q->format, .granularity = PITH_PER_GROUP, .group = q->group};
     PITH_TRY(accepts(&grid, q->rows, q->cols, err));
     const struct form f = {
-        .rows = q->rows, .cols = q->cols, .groups = q->groups, .bits = q->format->bits,
-        .tensor = q->per_tensor, .asym = q->zeros != NULL, .bytes = opts->acts.format != NULL,
-        .g_idx = opts->act_order_groups && q->groups > 1, .scale = opts->model_dtype,
+        .rows = q->rows,
+        .cols = q->cols,
+        .groups = q->groups,
+        .bits = q->format->bits,
+        .tensor = q->per_tensor,
+        .asym = q->zeros != NULL,
+        .bytes = opts->acts.format != NULL,
+        .g_idx = opts->act_order_groups && q->groups > 1,
+        .scale = opts->model_dtype,
     };
     if ((!f.g_idx || f.bytes) && !pith_g_idx_is_identity(q))
-        return pith_fail(err, PITH_ARG,
-                         "compressed-tensors: a matrix has permuted groups, but the config does not "
-                         "say so");
+        return pith_fail(
+            err, PITH_ARG,
+            "compressed-tensors: a matrix has permuted groups, but the config does not "
+            "say so");
     shape_set(&f, out);
     PITH_TRY(pith_packed_alloc(out, err));
     const enum pith_status s = fill_set(q, &f, out, err);
@@ -176,7 +188,7 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
     return s;
 }
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------- */
 
 static enum pith_status open_config(const struct pith_checkpoint *c, void **state,
                                     struct pith_error *err)
@@ -240,7 +252,8 @@ static enum pith_status find_packed(const struct pith_ct_config *config,
                                     struct pith_error *err)
 {
     PITH_TRY(check_shape(c, module, size[0], size[1], err));
-    const uint64_t dense = pith_stream_words(size[1], s->bits), older = older_words(size[1], s->bits);
+    const uint64_t dense = pith_stream_words(size[1], s->bits),
+                   older = older_words(size[1], s->bits);
     const struct pith_tensor *found = pith_part_find(c, module, ".weight_packed");
     t->dense = true;
     if (found && found->dims == 2 && found->shape[1] == older && dense != older) t->dense = false;
@@ -301,7 +314,8 @@ static void older_get(const uint8_t *in, size_t n, unsigned bits, uint8_t *codes
     for (size_t i = 0; i < n; in += 4) {
         uint32_t w;
         memcpy(&w, in, 4);
-        for (unsigned j = 0; j < per && i < n; j++, i++) codes[i] = (uint8_t)(w >> (j * bits) & mask);
+        for (unsigned j = 0; j < per && i < n; j++, i++)
+            codes[i] = (uint8_t)(w >> (j * bits) & mask);
     }
 }
 
@@ -351,8 +365,11 @@ static enum pith_status read_bytes(const struct tensors *t, struct pith_qmat *q,
     for (uint32_t r = 0; r < q->rows && s == PITH_OK; r++) {
         const uint8_t *in = t->codes->data + (size_t)r * q->cols;
         if (bytes_to_codes(in, q->cols, q->format->bits, codes)) pith_qmat_set_codes(q, r, codes);
-        else s = pith_fail(err, PITH_FORMAT, "tensor \"%.100s\": row %" PRIu32 " has values that are"
-                           " no %s", t->codes->name, r, q->format->name);
+        else
+            s = pith_fail(err, PITH_FORMAT,
+                          "tensor \"%.100s\": row %" PRIu32 " has values that are"
+                          " no %s",
+                          t->codes->name, r, q->format->name);
     }
     pith_free(codes);
     return s;
@@ -406,8 +423,8 @@ static enum pith_status is_quantized(const struct pith_checkpoint *c, const char
     *yes = scheme != NULL;
     if (scheme && by_class && !any && strcmp(module, "lm_head") == 0) *yes = false;
     if (scheme || !any) return PITH_OK;
-    return pith_fail(err, PITH_FORMAT, "%s: \"%.100s\" is quantized, but the config leaves it alone",
-                     c->dir, module);
+    return pith_fail(err, PITH_FORMAT,
+                     "%s: \"%.100s\" is quantized, but the config leaves it alone", c->dir, module);
 }
 
 static enum pith_status load(void *state, const struct pith_checkpoint *c, const char *module,
@@ -460,7 +477,8 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
     opts->act_order_groups |= scheme->g_idx;
     /* The layout of bytes is what goes with quantized activations. */
     if (scheme->form == PITH_CT_BYTES)
-        opts->acts = (struct pith_grid){.format = pith_int_format(8), .granularity = PITH_PER_TOKEN};
+        opts->acts =
+            (struct pith_grid){.format = pith_int_format(8), .granularity = PITH_PER_TOKEN};
     return PITH_OK;
 }
 

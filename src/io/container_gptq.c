@@ -19,7 +19,7 @@
 #define BITS (1u << 2 | 1u << 3 | 1u << 4 | 1u << 8)
 #define ALIGN 32 /* what both sides of a matrix must be a multiple of */
 
-/* --- writing ---------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------- */
 
 static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
                                 struct pith_error *err)
@@ -45,7 +45,8 @@ static void shape_set(unsigned bits, uint32_t groups, uint32_t rows, uint32_t co
                       enum pith_dtype scale, struct pith_packed_set *out)
 {
     *out = (struct pith_packed_set){0};
-    const uint64_t words = pith_stream_words(cols, bits), zero_words = pith_stream_words(rows, bits);
+    const uint64_t words = pith_stream_words(cols, bits),
+                   zero_words = pith_stream_words(rows, bits);
     pith_packed_add(out, ".qweight", PITH_I32, 2, (const uint64_t[]){words, rows});
     pith_packed_add(out, ".qzeros", PITH_I32, 2, (const uint64_t[]){groups, zero_words});
     pith_packed_add(out, ".scales", scale, 2, (const uint64_t[]){groups, rows});
@@ -69,10 +70,11 @@ static enum pith_status check_zeros(const struct pith_qmat *q, struct pith_error
     const size_t count = q->per_tensor ? 1 : (size_t)q->rows * q->groups;
     for (size_t i = 0; q->zeros && i < count; i++)
         if (q->zeros[i] == 0)
-            return pith_fail(err, PITH_UNSUPPORTED,
-                             "gptq: row %zu has a zero point of 0, which checkpoint_format \"gptq\" "
-                             "cannot store; write \"gptq_v2\"",
-                             i / q->groups);
+            return pith_fail(
+                err, PITH_UNSUPPORTED,
+                "gptq: row %zu has a zero point of 0, which checkpoint_format \"gptq\" "
+                "cannot store; write \"gptq_v2\"",
+                i / q->groups);
     return PITH_OK;
 }
 
@@ -97,8 +99,7 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
     const size_t words = (size_t)pith_stream_words(q->cols, q->format->bits);
     pith_words_from_rows(q->codes, q->stride, q->rows, words, out->item[0].data);
     enum pith_status s = pith_zeros_store(q, opts->gptq_v2 ? 0 : 1, out->item[1].data, err);
-    if (s == PITH_OK)
-        s = pith_scales_store(q, scale, true, q->rows, out->item[2].data, err);
+    if (s == PITH_OK) s = pith_scales_store(q, scale, true, q->rows, out->item[2].data, err);
     pith_g_idx_store(q, out->item[3].data);
     if (s != PITH_OK) pith_packed_free(out);
     return s;
@@ -109,7 +110,7 @@ static void settle(const struct pith_grid *grid, struct pith_container_opts *opt
     if (grid->asym) opts->gptq_v2 = true;
 }
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------- */
 
 static enum pith_status open_config(const struct pith_checkpoint *c, void **state,
                                     struct pith_error *err)

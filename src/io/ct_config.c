@@ -18,15 +18,14 @@ static enum pith_status unsupported(const char *where, const char *key, const ch
                      key, value);
 }
 
-/* --- one group -------------------------------------------------------------------------------- */
+/* --- one group ----------------------------------------------------------------------------- */
 
 static enum pith_status check_keys(const json_t *o, const char *const *known, size_t count,
                                    const char *where, struct pith_error *err)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)o, key, value)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)o, key, value) {
         size_t i = 0;
         while (i < count && strcmp(key, known[i]) != 0) i++;
         if (i == count && !json_is_null(value))
@@ -50,8 +49,9 @@ static enum pith_status read_strategy(const json_t *args, const char *where,
     else return unsupported(where, "strategy", strategy, err);
     const bool grouped = s->granularity == PITH_PER_GROUP;
     if (grouped != (group > 0))
-        return pith_fail(err, PITH_FORMAT, "%s: strategy \"%s\" does not go with group_size %" PRId64,
-                         where, strategy, group);
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: strategy \"%s\" does not go with group_size %" PRId64, where,
+                         strategy, group);
     s->group = grouped ? (uint32_t)group : 0;
     return PITH_OK;
 }
@@ -75,8 +75,8 @@ static enum pith_status read_args(const json_t *args, const char *where, struct 
                                   struct pith_error *err)
 {
     static const char *const known[] = {
-        "num_bits", "type",     "symmetric",       "strategy",    "group_size", "block_structure",
-        "dynamic",  "actorder", "observer",        "observer_kwargs", "scale_dtype", "zp_dtype",
+        "num_bits", "type",     "symmetric", "strategy",        "group_size",  "block_structure",
+        "dynamic",  "actorder", "observer",  "observer_kwargs", "scale_dtype", "zp_dtype",
     };
     if (!json_is_object(args))
         return pith_fail(err, PITH_UNSUPPORTED, "%s: the weights are not quantized", where);
@@ -92,7 +92,8 @@ static enum pith_status read_args(const json_t *args, const char *where, struct 
     if (strcmp(type, "int") != 0) return unsupported(where, "type", type, err);
     if (bits < 2 || bits > 8)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s: integers of %" PRId64 " bits; this version reads 2 to 8", where, bits);
+                         "%s: integers of %" PRId64 " bits; this version reads 2 to 8", where,
+                         bits);
     if (dynamic) return pith_fail(err, PITH_FORMAT, "%s: weights cannot be dynamic", where);
     s->bits = (unsigned)bits;
     PITH_TRY(read_strategy(args, where, s, err));
@@ -125,7 +126,7 @@ static enum pith_status read_group(const json_t *o, const char *format, const ch
     return pith_patterns_new(json_object_get(o, "targets"), where, &s->targets, err);
 }
 
-/* --- the object ------------------------------------------------------------------------------- */
+/* --- the object ---------------------------------------------------------------------------- */
 
 /* Things that change what the weights mean, which an empty object or null does not. */
 static enum pith_status expect_empty(const json_t *o, const char *key, const char *where,
@@ -166,8 +167,7 @@ static enum pith_status read_groups(const json_t *o, const char *format,
     if (!config->scheme) return pith_fail_nomem(err, config->where);
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)groups, key, value)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)groups, key, value) {
         char where[160];
         (void)snprintf(where, sizeof where, "config_groups \"%.60s\"", key);
         const enum pith_status s =

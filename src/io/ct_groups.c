@@ -16,7 +16,6 @@ static bool same_grid(const struct pith_grid *a, const struct pith_grid *b)
            (a->granularity != PITH_PER_GROUP || a->group == b->group);
 }
 
-
 static const char *strategy_of(const struct pith_grid *g)
 {
     if (g->granularity == PITH_PER_GROUP) return "group";
@@ -27,7 +26,8 @@ static json_t *weights_of(const struct pith_grid *g, const struct pith_container
 {
     const bool grouped = g->granularity == PITH_PER_GROUP;
     json_t *o = json_pack("{s:i, s:s, s:b, s:s, s:b}", "num_bits", (int)g->format->bits, "type",
-                          "int", "symmetric", !g->asym, "strategy", strategy_of(g), "dynamic", false);
+                          "int", "symmetric", !g->asym, "strategy", strategy_of(g), "dynamic",
+                          false);
     json_t *group = grouped ? json_integer((json_int_t)g->group) : json_null();
     json_t *order = grouped && opts->act_order_groups ? json_string("group") : json_null();
     bool ok = o && group && order;
@@ -51,7 +51,7 @@ static json_t *acts_of(const struct pith_grid *g)
                      "block_structure", "dynamic", true, "actorder");
 }
 
-/* --- targets ---------------------------------------------------------------------------------- */
+/* --- targets ------------------------------------------------------------------------------- */
 
 /* "re:^model\.layers\.\d+\.mlp\.down_proj$": the module and its likes in other layers. */
 static void put_pattern(struct pith_str *s, const char *module)
@@ -60,7 +60,8 @@ static void put_pattern(struct pith_str *s, const char *module)
     pith_str_puts(s, "re:^");
     for (const char *p = module; *p;) {
         const size_t digits = strspn(p, "0123456789");
-        const bool whole = digits && (p == module || p[-1] == '.') && (p[digits] == '.' || !p[digits]);
+        const bool whole = digits && (p == module || p[-1] == '.') &&
+                           (p[digits] == '.' || !p[digits]);
         if (whole) {
             pith_str_puts(s, "\\d+");
             p += digits;
@@ -143,7 +144,7 @@ static json_t *targets_of(const struct entry *e, size_t count, const struct pith
     return NULL;
 }
 
-/* --- the object ------------------------------------------------------------------------------- */
+/* --- the object ---------------------------------------------------------------------------- */
 
 /* True when one group with the class name says it all: one grid, and no head among them, which
  * engines do not take for a "Linear". */
@@ -220,9 +221,9 @@ static enum pith_status check_acts(const struct pith_grid *acts, struct pith_err
         return PITH_OK;
     char text[PITH_GRID_TEXT];
     pith_grid_format(acts, text);
-    return pith_fail(err, PITH_UNSUPPORTED,
-                     "compressed-tensors: integer weights go with activations of int8:token, not %s",
-                     text);
+    return pith_fail(
+        err, PITH_UNSUPPORTED,
+        "compressed-tensors: integer weights go with activations of int8:token, not %s", text);
 }
 
 enum pith_status pith_ct_config_make(const struct pith_linear_grid *linears, size_t count,

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------- */
 
 /* An integer under one of two names (older tools used the second). */
 static enum pith_status get_int(const json_t *o, const char *name, const char *older, int64_t lo,
@@ -48,7 +48,8 @@ static enum pith_status read_override(const char *key, const json_t *value, cons
     out->scheme = *base;
     if (!out->excluded) {
         if (!json_is_object(value))
-            return pith_fail(err, PITH_FORMAT, "%s: dynamic \"%.100s\" is not an object", where, key);
+            return pith_fail(err, PITH_FORMAT, "%s: dynamic \"%.100s\" is not an object", where,
+                             key);
         PITH_TRY(read_scheme(value, where, &out->scheme, err));
     }
     return pith_pattern_regex(key, where, &out->pattern, err);
@@ -67,8 +68,7 @@ static enum pith_status read_dynamic(const json_t *o, struct pith_gptq_config *c
     if (!config->override) return pith_fail_nomem(err, config->where);
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)dynamic, key, value)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)dynamic, key, value) {
         PITH_TRY(read_override(key, value, config->where, &config->base,
                                &config->override[config->count], err));
         config->count++;
@@ -95,9 +95,10 @@ static enum pith_status read_object(const json_t *o, struct pith_gptq_config *co
     PITH_TRY(pith_json_get_str(o, "checkpoint_format", &format, config->where, err));
     config->v2 = strcmp(format, "gptq_v2") == 0;
     if (!config->v2 && strcmp(format, "gptq") != 0)
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s: checkpoint_format \"%.60s\"; this version reads \"gptq\" and \"gptq_v2\"",
-                         config->where, format);
+        return pith_fail(
+            err, PITH_UNSUPPORTED,
+            "%s: checkpoint_format \"%.60s\"; this version reads \"gptq\" and \"gptq_v2\"",
+            config->where, format);
     PITH_TRY(expect(o, "pack_dtype", "int32", config->where, err));
     static const char *const needed[] = {"bits", "group_size"};
     static const char *const older[] = {"w_bit", "q_group_size"};
@@ -147,7 +148,7 @@ enum pith_status pith_gptq_config_scheme(const struct pith_gptq_config *config, 
     return PITH_OK;
 }
 
-/* --- writing ---------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------- */
 
 /* The fields that a config has for a grid. */
 struct fields {
@@ -196,8 +197,10 @@ static bool base_of(const struct pith_linear_grid *linears, size_t count, struct
  * own. */
 static const char *fused_name(const char *last)
 {
-    static const char *const names[][2] = {{"q_proj", "qkv_proj"},   {"k_proj", "qkv_proj"},
-                                           {"v_proj", "qkv_proj"},   {"gate_proj", "gate_up_proj"},
+    static const char *const names[][2] = {{"q_proj", "qkv_proj"},
+                                           {"k_proj", "qkv_proj"},
+                                           {"v_proj", "qkv_proj"},
+                                           {"gate_proj", "gate_up_proj"},
                                            {"up_proj", "gate_up_proj"}};
     for (size_t i = 0; i < PITH_COUNT(names); i++)
         if (strcmp(last, names[i][0]) == 0) return names[i][1];
@@ -232,8 +235,8 @@ static bool add_override(json_t *dynamic, const struct pith_linear_grid *l, stru
     json_t *value = NULL;
     if (g->format) {
         const struct fields f = fields_of(g);
-        value = json_pack("{s:i, s:I, s:b}", "bits", (int)f.bits, "group_size",
-                          (json_int_t)f.group, "sym", f.sym);
+        value = json_pack("{s:i, s:I, s:b}", "bits", (int)f.bits, "group_size", (json_int_t)f.group,
+                          "sym", f.sym);
     } else {
         value = json_object();
     }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- reading -------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------- */
 
 /* False when the name does not fit: no file has such a tensor then. */
 static bool part_name(const char *module, const char *suffix, char name[PITH_MAX_NAME + 1])
@@ -121,7 +121,7 @@ enum pith_status pith_part_check(const char *module, struct pith_qmat *q, struct
     return s;
 }
 
-/* --- writing -------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------- */
 
 void pith_packed_add(struct pith_packed_set *set, const char *suffix, enum pith_dtype dtype,
                      unsigned dims, const uint64_t *shape)
@@ -178,7 +178,7 @@ bool pith_g_idx_is_identity(const struct pith_qmat *q)
     return true;
 }
 
-/* --- streams of codes ----------------------------------------------------------------------- */
+/* --- streams of codes ---------------------------------------------------------------------- */
 
 void pith_words_from_rows(const uint8_t *rows, size_t stride, size_t n, size_t words, uint8_t *out)
 {
@@ -233,11 +233,11 @@ enum pith_status pith_zeros_read(const uint8_t *in, unsigned plus, struct pith_q
     return s;
 }
 
-/* --- configs -------------------------------------------------------------------------------- */
+/* --- configs ------------------------------------------------------------------------------- */
 
 const struct pith_format *pith_int_format(unsigned bits)
 {
-    static const char *const names[] = {NULL, NULL, "int2", "int3", "int4",
+    static const char *const names[] = {NULL,   NULL,   "int2", "int3", "int4",
                                         "int5", "int6", "int7", "int8"};
     return bits >= 2 && bits < PITH_COUNT(names) ? pith_format_find(names[bits]) : NULL;
 }

@@ -6,7 +6,7 @@
 
 #include "io/container.h"
 
-/* --- reading -------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------- */
 
 /* A tensor that a module must have. */
 struct pith_part {
@@ -38,7 +38,7 @@ void pith_qmat_drop_zeros(struct pith_qmat *q);
 /* pith_qmat_check() with the module's name before the message. Frees q on failure. */
 enum pith_status pith_part_check(const char *module, struct pith_qmat *q, struct pith_error *err);
 
-/* --- writing -------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------- */
 
 /* Adds a tensor without data to the set. */
 void pith_packed_add(struct pith_packed_set *set, const char *suffix, enum pith_dtype dtype,
@@ -56,7 +56,7 @@ void pith_g_idx_store(const struct pith_qmat *q, int32_t *out);
 /* True when g_idx is absent or equals c / group. */
 bool pith_g_idx_is_identity(const struct pith_qmat *q);
 
-/* --- streams of codes ----------------------------------------------------------------------- */
+/* --- streams of codes ---------------------------------------------------------------------- */
 
 /* Words needed for n codes of `bits` in a dense stream. */
 static inline uint64_t pith_stream_words(uint64_t n, unsigned bits)
@@ -78,7 +78,7 @@ enum pith_status pith_zeros_store(const struct pith_qmat *q, unsigned minus, uin
 enum pith_status pith_zeros_read(const uint8_t *in, unsigned plus, struct pith_qmat *q,
                                  struct pith_error *err);
 
-/* --- configs -------------------------------------------------------------------------------- */
+/* --- configs ------------------------------------------------------------------------------- */
 
 /* "int4" and so on for 2..8 bits, NULL otherwise. */
 const struct pith_format *pith_int_format(unsigned bits);

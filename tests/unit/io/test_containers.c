@@ -5,7 +5,7 @@
 
 #include <time.h>
 
-/* --- round trips -------------------------------------------------------------------------------- */
+/* --- round trips --------------------------------------------------------------------------- */
 
 /* plan() foretold what pack() made. */
 static void check_plan(const struct pith_container *c, const struct pith_grid *grid,
@@ -94,11 +94,17 @@ static void compressed_tensors_returns_what_it_got(void **state)
     unsigned turn = 0;
     for (unsigned bits = 2; bits <= 8; bits++)
         for (unsigned kind = 0; kind < 16; kind++) {
-            struct ramp p = {.bits = bits, .rows = 40, .cols = 96, .group = kind & 1 ? 32 : 0,
-                             .asym = kind & 2, .permuted = (kind & 5) == 5,
-                             .tensor = (kind & 5) == 4, .dtype = dtypes[turn++ % 3]};
+            struct ramp p = {.bits = bits,
+                             .rows = 40,
+                             .cols = 96,
+                             .group = kind & 1 ? 32 : 0,
+                             .asym = kind & 2,
+                             .permuted = (kind & 5) == 5,
+                             .tensor = (kind & 5) == 4,
+                             .dtype = dtypes[turn++ % 3]};
             const struct pith_container_opts opts = {
-                .model_dtype = p.dtype, .act_order_groups = p.permuted && !(kind & 8),
+                .model_dtype = p.dtype,
+                .act_order_groups = p.permuted && !(kind & 8),
                 .acts = {.format = kind & 8 ? pith_format_find("int8") : NULL,
                          .granularity = PITH_PER_TOKEN}};
             if (kind & 8) p.permuted = false;
@@ -118,13 +124,17 @@ static void gptq_returns_what_it_got(void **state)
     static const unsigned widths[] = {2, 3, 4, 8};
     for (size_t b = 0; b < PITH_COUNT(widths); b++)
         for (unsigned kind = 0; kind < 32; kind++) {
-            const struct ramp p = {.bits = widths[b], .rows = 64, .cols = 160,
-                                   .group = kind & 1 ? kind & 16 ? 64 : 32 : 0, .asym = kind & 2,
-                                   .from_one = kind & 2, .tensor = (kind & 9) == 8,
-                                   .permuted = (kind & 5) == 5, .dtype = PITH_F16};
-            const struct pith_container_opts opts = {.model_dtype = PITH_BF16,
-                                                     .act_order_groups = p.permuted,
-                                                     .gptq_v2 = kind & 8};
+            const struct ramp p = {.bits = widths[b],
+                                   .rows = 64,
+                                   .cols = 160,
+                                   .group = kind & 1 ? kind & 16 ? 64 : 32 : 0,
+                                   .asym = kind & 2,
+                                   .from_one = kind & 2,
+                                   .tensor = (kind & 9) == 8,
+                                   .permuted = (kind & 5) == 5,
+                                   .dtype = PITH_F16};
+            const struct pith_container_opts opts = {
+                .model_dtype = PITH_BF16, .act_order_groups = p.permuted, .gptq_v2 = kind & 8};
             round_trip(c, &p, opts);
             struct ramp zero = p;
             zero.from_one = false; /* settle() must choose v2 */
@@ -139,8 +149,12 @@ static void awq_returns_what_it_got(void **state)
     static const uint32_t groups[] = {0, 16, 32, 48};
     for (size_t g = 0; g < PITH_COUNT(groups); g++)
         for (unsigned kind = 0; kind < 4; kind++) {
-            const struct ramp p = {.bits = 4, .rows = 24, .cols = 96, .group = groups[g],
-                                   .asym = kind & 1, .tensor = !groups[g] && kind & 2,
+            const struct ramp p = {.bits = 4,
+                                   .rows = 24,
+                                   .cols = 96,
+                                   .group = groups[g],
+                                   .asym = kind & 1,
+                                   .tensor = !groups[g] && kind & 2,
                                    .dtype = PITH_F16};
             const struct pith_container_opts opts = {.model_dtype = PITH_F16};
             round_trip(c, &p, opts);
@@ -150,7 +164,7 @@ static void awq_returns_what_it_got(void **state)
     round_trip(c, &odd, (struct pith_container_opts){.model_dtype = PITH_F16});
 }
 
-/* --- other libraries' files --------------------------------------------------------------------- */
+/* --- other libraries' files ---------------------------------------------------------------- */
 
 #define GOLDEN "tests/golden/io_containers/"
 
@@ -161,8 +175,11 @@ static void open_golden(const char *file, struct pith_checkpoint *c, struct pith
     struct pith_error err = {0};
     snprintf(path, sizeof path, GOLDEN "%s", file);
     assert_ok(pith_safetensors_open(path, st, &err), err);
-    *c = (struct pith_checkpoint){.dir = (char *)(uintptr_t) "golden", .files = st,
-                                  .file_count = 1, .tensors = st->tensors, .count = st->count};
+    *c = (struct pith_checkpoint){.dir = (char *)(uintptr_t) "golden",
+                                  .files = st,
+                                  .file_count = 1,
+                                  .tensors = st->tensors,
+                                  .count = st->count};
 }
 
 static const char *text_of(const json_t *o, const char *key)
@@ -183,9 +200,13 @@ static struct ramp ramp_of(const json_t *o)
     enum pith_dtype dtype = PITH_F16;
     assert_true(pith_dtype_find(text_of(o, "dtype"), &dtype));
     return (struct ramp){
-        .bits = number_of(o, "bits"), .rows = number_of(o, "rows"), .cols = number_of(o, "cols"),
-        .group = number_of(o, "group"), .asym = strcmp(zeros, "sym") != 0,
-        .from_one = strcmp(zeros, "asym1") == 0, .dtype = dtype,
+        .bits = number_of(o, "bits"),
+        .rows = number_of(o, "rows"),
+        .cols = number_of(o, "cols"),
+        .group = number_of(o, "group"),
+        .asym = strcmp(zeros, "sym") != 0,
+        .from_one = strcmp(zeros, "asym1") == 0,
+        .dtype = dtype,
         .tensor = strcmp(text_of(o, "strategy"), "tensor") == 0,
         .permuted = json_is_true(json_object_get(o, "permuted")),
     };
@@ -199,9 +220,11 @@ static void same_bytes(const struct pith_container *c, const struct pith_qmat *q
     const char *format = json_string_value(json_object_get(config, "checkpoint_format"));
     const char *ct = json_string_value(json_object_get(config, "format"));
     const struct pith_container_opts opts = {
-        .model_dtype = p->dtype, .act_order_groups = p->permuted,
+        .model_dtype = p->dtype,
+        .act_order_groups = p->permuted,
         .gptq_v2 = format && strcmp(format, "gptq_v2") == 0,
-        .acts = {.format = ct && strcmp(ct, "int-quantized") == 0 ? pith_format_find("int8") : NULL}};
+        .acts = {.format = ct && strcmp(ct, "int-quantized") == 0 ? pith_format_find("int8")
+                                                                  : NULL}};
     struct pith_packed_set set = {0};
     struct pith_error err = {0};
     assert_ok(c->pack(q, &opts, &set, &err), err);
@@ -256,7 +279,7 @@ static void peers_files_are_read_and_equalled(void **state)
     json_decref(cases);
 }
 
-/* --- speed -------------------------------------------------------------------------------------- */
+/* --- speed --------------------------------------------------------------------------------- */
 
 /* 58 million weights in well under a second; the limit is loose, as machines are shared. */
 static void packing_is_quick(void **state)

@@ -1,0 +1,271 @@
+/* export/: loading rules of engines, on shapes of real models. */
+#include "base/mem.h"
+#include "export/preflight.h"
+#include "test.h"
+
+#define LAYERS 2
+
+/* A plan over a Llama-like model. */
+struct fixture {
+    struct pith_shape shape;
+    struct pith_container_opts opts;
+    char names[LAYERS * PITH_ROLE_COUNT + 1][64];
+    struct pith_linear_grid linear[LAYERS * PITH_ROLE_COUNT + 1];
+    struct pith_plan plan;
+};
+
+static struct pith_grid grid_of(const char *text)
+{
+    struct pith_grid g = {0};
+    struct pith_error err = {0};
+    if (text) assert_ok(pith_grid_parse(text, &g, &err), err);
+    return g;
+}
+
+static const struct pith_arch *llama(void)
+{
+    size_t n;
+    const struct pith_arch *const *archs = pith_archs(&n);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(archs[i]->model_type, "llama") == 0) return archs[i];
+    fail_msg("no llama");
+    return NULL;
+}
+
+/* Llama-3-8B's sizes, all linears with one grid. */
+static void build(struct fixture *f, const char *container, const char *grid)
+{
+    memset(f, 0, sizeof *f);
+    f->shape = (struct pith_shape){.hidden = 4096,
+                                   .ffn = 14336,
+                                   .layers = LAYERS,
+                                   .vocab = 128256,
+                                   .heads = 32,
+                                   .kv_heads = 8,
+                                   .head_dim = 128,
+                                   .dtype = PITH_BF16};
+    f->opts.model_dtype = PITH_BF16;
+    f->plan = (struct pith_plan){llama(),  &f->shape, pith_container_find(container),
+                                 &f->opts, f->linear, PITH_COUNT(f->linear)};
+    for (size_t i = 0; i < LAYERS * PITH_ROLE_COUNT; i++) {
+        pith_linear_name(f->plan.arch, (uint32_t)(i / PITH_ROLE_COUNT),
+                         (enum pith_role)(i % PITH_ROLE_COUNT), f->names[i], sizeof f->names[i]);
+        f->linear[i] = (struct pith_linear_grid){f->names[i], grid_of(grid)};
+    }
+    f->linear[LAYERS * PITH_ROLE_COUNT].module = "lm_head";
+}
+
+static enum pith_status check(const struct fixture *f, const char *target, struct pith_error *err)
+{
+    struct pith_target t;
+    *err = (struct pith_error){0};
+    assert_ok(pith_target_parse(target, &t, err), *err);
+    return pith_preflight(&t, &f->plan, err);
+}
+
+static void accept(const struct fixture *f, const char *target)
+{
+    struct pith_error err;
+    if (check(f, target, &err) != PITH_OK) fail_msg("%s", err.text);
+}
+
+/* The message has all parts, separated by '|'. */
+static void refuse(const struct fixture *f, const char *target, const char *parts)
+{
+    struct pith_error err;
+    if (check(f, target, &err) != PITH_UNSUPPORTED)
+        fail_msg("%s: %s instead of a refusal with %s", target, err.text, parts);
+    char *list = strdup(parts), *rest = list;
+    for (char *p = strtok_r(list, "|", &rest); p; p = strtok_r(NULL, "|", &rest))
+        if (!strstr(err.text, p)) fail_msg("\"%s\" lacks \"%s\"", err.text, p);
+    free(list);
+}
+
+static void targets_are_parsed(void **state)
+{
+    (void)state;
+    struct pith_target t;
+    struct pith_error err = {0};
+    assert_ok(pith_target_parse("vllm", &t, &err), err);
+    assert_int_equal(t.tp, 1);
+    assert_ok(pith_target_parse("sglang:tp=8", &t, &err), err);
+    assert_int_equal(t.tp, 8);
+    assert_string_equal(t.engine->name, "sglang");
+    assert_ok(pith_target_parse("llama.cpp", &t, &err), err);
+    static const char *const bad[] = {
+        "",           "vlm",           "vllm:",          "vllm:tp",
+        "vllm:tp=",   "vllm:tp=0",     "vllm:tp=2x",     "vllm:pp=2",
+        "vllm:tp=-1", "vllm:tp=99999", "llama.cpp:tp=2", "transformers:tp=2"};
+    for (size_t i = 0; i < PITH_COUNT(bad); i++) {
+        err = (struct pith_error){0};
+        assert_int_equal(pith_target_parse(bad[i], &t, &err), PITH_ARG);
+        assert_true(err.text[0] != '\0');
+    }
+    err = (struct pith_error){0};
+    (void)pith_target_parse("tensorrt", &t, &err);
+    assert_non_null(strstr(err.text, "vllm, sglang, trtllm, transformers, llama.cpp"));
+}
+
+static void what_engines_load(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *container, *grid, *yes, *no;
+    } cases[] = {
+        {"compressed-tensors", "int4:g128", "vllm sglang transformers llama.cpp", "trtllm"},
+        {"compressed-tensors", "int4:g128:asym", "vllm sglang transformers llama.cpp", "trtllm"},
+        {"compressed-tensors", "int8:channel", "vllm sglang transformers", "trtllm llama.cpp"},
+        {"compressed-tensors", "int8:g128:asym", "vllm transformers llama.cpp", "sglang"},
+        {"compressed-tensors", "int3:g128", "vllm transformers", "sglang llama.cpp"},
+        {"compressed-tensors", "int3:g128:asym", "transformers", "vllm sglang llama.cpp"},
+        {"compressed-tensors", "int4:g256", "transformers llama.cpp", "vllm sglang"},
+        {"compressed-tensors", "int4:tensor", "transformers", "vllm sglang llama.cpp"},
+        {"gptq", "int4:g128", "vllm sglang transformers llama.cpp", "trtllm"},
+        {"gptq", "int4:g128:asym", "sglang transformers llama.cpp", "vllm trtllm"},
+        {"gptq", "int3:g128", "sglang transformers", "vllm llama.cpp"},
+        {"gptq", "int2:g64", "sglang transformers llama.cpp", "vllm"},
+        {"gptq", "int8:channel", "vllm sglang transformers llama.cpp", "trtllm"},
+        {"awq", "int4:g128:asym", "vllm sglang transformers", "trtllm llama.cpp"},
+        {"awq", "int4:g64", "vllm sglang transformers", "llama.cpp"},
+    };
+    struct fixture f;
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        build(&f, cases[i].container, cases[i].grid);
+        for (int side = 0; side < 2; side++) {
+            char *list = strdup(side ? cases[i].no : cases[i].yes), *rest = list;
+            for (char *e = strtok_r(list, " ", &rest); e; e = strtok_r(NULL, " ", &rest)) {
+                struct pith_error err;
+                const bool ok = check(&f, e, &err) == PITH_OK;
+                if (ok == (side == 1))
+                    fail_msg("%s %s %s: %s", cases[i].container, cases[i].grid, e, err.text);
+            }
+            free(list);
+        }
+    }
+}
+
+static void groups_divide_every_rank(void **state)
+{
+    (void)state;
+    struct fixture f;
+    build(&f, "compressed-tensors", "int4:g128");
+    accept(&f, "vllm:tp=8");
+    f.shape.ffn = 11008; /* Llama-2-7B: 86 groups of 128 */
+    accept(&f, "vllm:tp=2");
+    refuse(&f, "vllm:tp=4", "vllm|layers.0.mlp.down_proj|128|2752|4 ranks|g32, g64, channel|fewer");
+    build(&f, "compressed-tensors", "int4:g64");
+    f.shape.ffn = 11008;
+    accept(&f, "vllm:tp=4");
+    refuse(&f, "vllm:tp=8", "down_proj|1376|g32, channel");
+    f.shape.ffn = 11000;
+    refuse(&f, "transformers", "down_proj|do not divide its 11000 columns");
+}
+
+static void heads_divide_among_ranks(void **state)
+{
+    (void)state;
+    struct fixture f;
+    build(&f, "gptq", "int4:g32");
+    accept(&f, "vllm:tp=16"); /* 8 heads of k and v, each on two ranks */
+    refuse(&f, "vllm:tp=3", "q_proj|3 ranks cannot share 32 heads");
+    f.shape.kv_heads = 12;
+    f.shape.heads = 36;
+    f.shape.hidden = 4608;
+    refuse(&f, "vllm:tp=18", "k_proj|18 ranks cannot share 12 heads");
+}
+
+static void linears_held_as_one_agree(void **state)
+{
+    (void)state;
+    struct fixture f;
+    build(&f, "compressed-tensors", "int4:g128");
+    f.linear[PITH_ROLE_COUNT + PITH_ROLE_K].grid = grid_of("int8:g128");
+    refuse(&f, "vllm", "layers.1.self_attn.k_proj|another grid|q_proj");
+    accept(&f, "transformers");
+    f.linear[PITH_ROLE_COUNT + PITH_ROLE_K].grid = grid_of(NULL);
+    refuse(&f, "sglang", "k_proj|left alone|quantize or ignore all");
+    build(&f, "compressed-tensors", "int4:g128");
+    f.linear[PITH_ROLE_UP].grid = grid_of(NULL);
+    refuse(&f, "vllm", "layers.0.mlp.up_proj|gate_proj");
+    f.linear[PITH_ROLE_GATE].grid = grid_of(NULL);
+    accept(&f, "vllm");
+    f.linear[PITH_ROLE_DOWN].grid = grid_of("int8:g128");
+    accept(&f, "vllm");
+    refuse(&f, "llama.cpp", "another grid");
+}
+
+static void permuted_groups(void **state)
+{
+    (void)state;
+    struct fixture f;
+    build(&f, "gptq", "int4:g128");
+    f.opts.act_order_groups = true;
+    accept(&f, "vllm");
+    accept(&f, "llama.cpp");
+    build(&f, "compressed-tensors", "int4:g128");
+    f.opts.act_order_groups = true;
+    refuse(&f, "vllm", "act-order");
+    refuse(&f, "transformers", "act-order");
+}
+
+static void other_rules(void **state)
+{
+    (void)state;
+    struct fixture f;
+    build(&f, "compressed-tensors", "int8:channel");
+    f.opts.acts = grid_of("int8:token");
+    accept(&f, "vllm:tp=2");
+    accept(&f, "llama.cpp");
+    refuse(&f, "trtllm", "FP8");
+    build(&f, "compressed-tensors", "int8:g128");
+    f.opts.acts = grid_of("int8:token");
+    refuse(&f, "vllm", "int8:channel");
+    /* A tied head cannot be quantized by itself. */
+    build(&f, "compressed-tensors", "int4:g128");
+    f.linear[LAYERS * PITH_ROLE_COUNT].grid = grid_of("int8:channel");
+    accept(&f, "vllm");
+    f.shape.tied = true;
+    refuse(&f, "vllm", "lm_head|tied");
+    /* SGLang's only kernel works in tiles. */
+    build(&f, "compressed-tensors", "int4:g32");
+    f.shape.ffn = 11008 + 32;
+    accept(&f, "vllm");
+    refuse(&f, "sglang", "multiple of");
+}
+
+static void all_violations_are_listed(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct pith_error err = {0};
+    struct pith_target t;
+    json_t *problems = json_array();
+    build(&f, "compressed-tensors", "int4:g128");
+    f.shape.ffn = 11008;
+    f.linear[PITH_ROLE_Q].grid = grid_of("int3:g128:asym");
+    assert_ok(pith_target_parse("vllm:tp=4", &t, &err), err);
+    assert_ok(pith_preflight_all(&t, &f.plan, problems, &err), err);
+    /* q's bits; k differs from q; down in both layers. */
+    assert_int_equal(json_array_size(problems), 4);
+    for (size_t i = 0; i < json_array_size(problems); i++)
+        assert_non_null(strstr(json_string_value(json_array_get(problems, i)), "vllm: model."));
+    json_array_clear(problems);
+    f.plan.count = 3;
+    assert_int_equal(pith_preflight_all(&t, &f.plan, problems, &err), PITH_ARG);
+    json_decref(problems);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(targets_are_parsed),
+        cmocka_unit_test(what_engines_load),
+        cmocka_unit_test(groups_divide_every_rank),
+        cmocka_unit_test(heads_divide_among_ranks),
+        cmocka_unit_test(linears_held_as_one_agree),
+        cmocka_unit_test(permuted_groups),
+        cmocka_unit_test(other_rules),
+        cmocka_unit_test(all_violations_are_listed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
