@@ -3,6 +3,7 @@
 #include "pipe/run.h"
 
 #include "base/mem.h"
+#include "pipe/closeness.h"
 #include "pipe/inspect.h"
 
 #include <math.h>
@@ -32,24 +33,34 @@ static enum pith_status step(struct pith_run *r, const struct work *w, const cha
 /* --- transform
  * ------------------------------------------------------------------------------------ */
 
-static void fold_target(struct work *w, const struct pith_site_info *site,
-                        struct pith_transform_job *job, enum pith_norm *norm,
-                        enum pith_role *before)
+/* Where a site's 1/s goes: a norm, or the linear before; the other member is the COUNT value. */
+struct fold {
+    enum pith_norm norm;
+    enum pith_role before;
+};
+
+static struct fold fold_target(struct work *w, const struct pith_site_info *site,
+                               struct pith_transform_job *job)
 {
     const struct pith_shape *s = &w->run->model->shape;
-    *norm = PITH_NORM_COUNT;
-    *before = PITH_ROLE_COUNT;
-    if (site->fold == PITH_FOLD_NORM_INPUT || site->fold == PITH_FOLD_NORM_POST) {
-        *norm = site->fold == PITH_FOLD_NORM_INPUT ? PITH_NORM_INPUT : PITH_NORM_POST;
-        job->gain = w->block.norm[*norm];
-        return;
+    struct fold fold = {PITH_NORM_COUNT, PITH_ROLE_COUNT};
+    switch (site->fold) {
+    case PITH_FOLD_NORM_INPUT: fold.norm = PITH_NORM_INPUT; break;
+    case PITH_FOLD_NORM_POST: fold.norm = PITH_NORM_POST; break;
+    case PITH_FOLD_ROWS_V: fold.before = PITH_ROLE_V; break;
+    case PITH_FOLD_ROWS_UP: fold.before = PITH_ROLE_UP; break;
     }
-    *before = site->fold == PITH_FOLD_ROWS_V ? PITH_ROLE_V : PITH_ROLE_UP;
-    job->prev_w = w->block.linear[*before].dense;
-    job->prev_bias = w->block.linear[*before].bias;
-    job->prev_cols = w->block.linear[*before].w.cols;
-    job->repeat = *before == PITH_ROLE_V ? s->heads / s->kv_heads : 1;
+    if (fold.norm < PITH_NORM_COUNT) {
+        job->gain = w->block.norm[fold.norm];
+        return fold;
+    }
+    const struct pith_linear_weights *before = &w->block.linear[fold.before];
+    job->prev_w = before->dense;
+    job->prev_bias = before->bias;
+    job->prev_cols = before->w.cols;
+    job->repeat = fold.before == PITH_ROLE_V ? s->heads / s->kv_heads : 1;
     job->tie_block = s->head_dim;
+    return fold;
 }
 
 /* A gain is stored in the model's dtype. Rounds it now and gives the rounding back to the linears'
@@ -79,15 +90,23 @@ static enum pith_dtype norm_dtype(const struct work *w, enum pith_norm norm)
     return t ? t->dtype : PITH_F32;
 }
 
-static void mark_scaled(struct work *w, const struct pith_site_info *site, const float *s,
-                        uint32_t dim, enum pith_norm norm, enum pith_role before)
+static bool any_scaled(const float *s, uint32_t dim)
 {
-    bool any = false;
-    for (uint32_t i = 0; i < dim; i++) any |= s[i] != 1.0f;
-    for (unsigned i = 0; i < site->count; i++) w->scaled[site->roles[i]] |= any;
-    if (norm < PITH_NORM_COUNT) w->regain[norm] |= any;
-    if (before < PITH_ROLE_COUNT) w->scaled[before] |= any;
-    if (before < PITH_ROLE_COUNT && w->block.linear[before].bias) w->rebias[before] |= any;
+    for (uint32_t i = 0; i < dim; i++)
+        if (s[i] != 1.0f) return true;
+    return false;
+}
+
+/* Remembers which tensors no longer equal the input's: the site's linears, and what 1/s went into.
+ */
+static void mark_changed(struct work *w, const struct pith_site_info *site, const struct fold *fold,
+                         bool scaled, bool clipped)
+{
+    for (unsigned i = 0; i < site->count; i++) w->scaled[site->roles[i]] |= scaled || clipped;
+    if (fold->norm < PITH_NORM_COUNT) w->regain[fold->norm] |= scaled;
+    if (fold->before == PITH_ROLE_COUNT) return;
+    w->scaled[fold->before] |= scaled;
+    w->rebias[fold->before] |= scaled && w->block.linear[fold->before].bias;
 }
 
 static enum pith_status report_transform(struct work *w, const struct pith_site_info *site,
@@ -125,9 +144,7 @@ static enum pith_status transform_site(struct work *w, enum pith_site which,
             .clip = role != PITH_ROLE_Q && role != PITH_ROLE_K,
         };
     }
-    enum pith_norm norm;
-    enum pith_role before;
-    fold_target(w, site, &job, &norm, &before);
+    const struct fold fold = fold_target(w, site, &job);
     struct pith_inspector inspector = {0};
     float *s = pith_alloc(stats->dim, sizeof *s);
     enum pith_status status = s ? PITH_OK : pith_fail_nomem(err, "transform scales");
@@ -137,8 +154,8 @@ static enum pith_status transform_site(struct work *w, enum pith_site which,
     struct pith_transform_report rep = {0};
     if (status == PITH_OK) status = r->recipe.transform->run(&job, s, &rep, err);
     if (status == PITH_OK) {
-        if (job.gain) settle_gain(&job, norm_dtype(w, norm));
-        mark_scaled(w, site, s, stats->dim, norm, before);
+        if (job.gain) settle_gain(&job, norm_dtype(w, fold.norm));
+        mark_changed(w, site, &fold, any_scaled(s, stats->dim), rep.clipped > 0);
         status = report_transform(w, site, &rep, err);
     }
     pith_inspector_free(&inspector);
@@ -165,20 +182,22 @@ static enum pith_status transform_block(struct work *w, struct pith_error *err)
 /* --- round
  * ---------------------------------------------------------------------------------------- */
 
-/* sqrt(sum (w - q)^2 / sum w^2), in double, over the whole matrix, from the error w - q that a rounder
- * leaves behind. */
-static double relative_error(const float *error, const struct pith_qmat *q, float *row)
+/* How far the result is from the input's own matrix, by the measure that verify takes again. */
+static enum pith_status measure_error(const struct work *w, const struct pith_choice *c,
+                                      const struct pith_qmat *q, double *error,
+                                      struct pith_error *err)
 {
-    double difference = 0, total = 0;
-    for (uint32_t i = 0; i < q->rows; i++) {
-        pith_qmat_decode(q, i, 1, row);
-        for (uint32_t c = 0; c < q->cols; c++) {
-            const double d = error[(size_t)i * q->cols + c], x = d + row[c];
-            difference += d * d;
-            total += x * x;
-        }
-    }
-    return total > 0 ? sqrt(difference / total) : 0;
+    char name[320];
+    snprintf(name, sizeof name, "%s.weight", c->module);
+    const struct pith_tensor *t = pith_checkpoint_find(w->run->model->checkpoint, name);
+    if (!t) return pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
+    const struct pith_weight original = {
+        .rows = c->rows, .cols = c->cols, .dtype = t->dtype, .dense = t->data};
+    const struct pith_weight made = {.rows = c->rows, .cols = c->cols, .quant = q};
+    if (!pith_relative_error(&made, &original, w->scaled[c->role], error))
+        return pith_fail_nomem(err, "a comparison");
+    pith_checkpoint_release(w->run->model->checkpoint, t);
+    return PITH_OK;
 }
 
 static json_t *linear_entry(const struct pith_choice *c, const struct pith_round_report *rep,
@@ -224,10 +243,13 @@ static enum pith_status round_linear(struct work *w, const struct pith_choice *c
     struct pith_round_report rep = {0};
     enum pith_status s = r->recipe.round->run(&job, &q, &rep, err);
     if (s != PITH_OK) return pith_fail_in(err, s, c->module);
-    float *row = pith_alloc(c->cols, sizeof *row);
-    json_t *entry =
-        row ? linear_entry(c, &rep, relative_error(l->dense, &q, row), w->scaled[c->role]) : NULL;
-    pith_free(row);
+    double error = 0;
+    s = measure_error(w, c, &q, &error, err);
+    if (s != PITH_OK) {
+        pith_qmat_free(&q);
+        return s;
+    }
+    json_t *entry = linear_entry(c, &rep, error, w->scaled[c->role]);
     s = entry ? pith_store_linear(r, c->module, &q, entry, err) : pith_fail_nomem(err, c->module);
     if (s == PITH_OK && json_array_append(w->linears, entry) != 0)
         s = pith_fail_nomem(err, c->module);
