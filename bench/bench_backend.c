@@ -2,7 +2,10 @@
  * of its multiply-add units and the speed of reading memory, both measured here. The best of
  * several runs counts.
  *
- *     bench_backend [threads] [tier]      (0 threads: all; tier: scalar, avx2, avx512, auto) */
+ *     bench_backend [threads] [tier] [group]
+ *
+ * 0 threads: all; tier: scalar, avx2, avx512, auto; group: gemm, linear, ..., one of those below.
+ */
 #include "backend/backend.h"
 #include "base/cpu.h"
 #include "base/mem.h"
@@ -279,6 +282,39 @@ static void bench_rows(const struct bench *m)
     pith_free(logits);
 }
 
+static void gemms(const struct bench *m)
+{
+    bench_gemm(m, 512, 4096, 4096, false);
+    bench_gemm(m, 512, 4096, 4096, true);
+    bench_gemm(m, 4096, 3968, 128, false);
+}
+
+static void syrks(const struct bench *m)
+{
+    bench_syrk(m, 4096, 512);
+    bench_syrk(m, 4096, 2048);
+}
+
+static void choleskys(const struct bench *m)
+{
+    bench_cholesky(m, 1024);
+    bench_cholesky(m, 4096);
+}
+
+static void attentions(const struct bench *m)
+{
+    bench_attention(m, 512, 0);
+    bench_attention(m, 2048, 0);
+    bench_attention(m, 1, 2047);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(const struct bench *m);
+} groups[] = {{"gemm", gemms},     {"linear", bench_linear}, {"quantized", bench_quantized},
+              {"syrk", syrks},     {"cholesky", choleskys},  {"attention", attentions},
+              {"rows", bench_rows}};
+
 int main(int argc, char **argv)
 {
     struct pith_error err = {0};
@@ -296,19 +332,8 @@ int main(int argc, char **argv)
     measure_read(&m);
     printf("%s, %u threads: peak %.1f GFLOP/s, read %.1f GB/s\n", pith_backend_cpu(m.b), m.threads,
            m.peak * 1e-9, m.read * 1e-9);
-    bench_gemm(&m, 512, 4096, 4096, false);
-    bench_gemm(&m, 512, 4096, 4096, true);
-    bench_gemm(&m, 4096, 3968, 128, false);
-    bench_linear(&m);
-    bench_quantized(&m);
-    bench_syrk(&m, 4096, 512);
-    bench_syrk(&m, 4096, 2048);
-    bench_cholesky(&m, 1024);
-    bench_cholesky(&m, 4096);
-    bench_attention(&m, 512, 0);
-    bench_attention(&m, 2048, 0);
-    bench_attention(&m, 1, 2047);
-    bench_rows(&m);
+    for (size_t i = 0; i < PITH_COUNT(groups); i++)
+        if (argc < 4 || strcmp(argv[3], groups[i].name) == 0) groups[i].run(&m);
     pith_backend_free(m.b);
     pith_pool_free(pool);
     return 0;

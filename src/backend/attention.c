@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Rows (queries times heads) of a block: enough to pay for packing the keys. */
-enum { BLOCK_ROWS = 96 };
+enum { BLOCK_ROWS = PITH_MC };
 
 struct job {
     struct pith_backend *b;

@@ -75,7 +75,9 @@ static void last_rows(size_t n, size_t cols, const float *src, size_t ld_src, fl
 void pith_transpose_avx2(size_t rows, size_t cols, const float *src, size_t ld_src, float *dst,
                          size_t ld_dst)
 {
-    enum { BAND = 64 }; /* rows whose lines of eight columns stay in the first cache */
+    /* Rows at a time: those of one line of dst, so that it is written whole. More rows would evict
+     * each other where ld is a large power of two. */
+    enum { BAND = 16 };
     const size_t whole = cols - cols % 8, eights = rows - rows % 8;
     for (size_t band = 0; band < eights; band += BAND) {
         const size_t end = eights - band < BAND ? eights : band + BAND;

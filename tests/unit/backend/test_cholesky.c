@@ -49,7 +49,7 @@ static void check_naive(const float *r, const float *h, size_t d)
 static void factor_multiplies_back(void **state)
 {
     (void)state;
-    static const size_t sizes[] = {1, 2, 17, 127, 128, 129, 300};
+    static const size_t sizes[] = {1, 2, 17, 63, 64, 65, 129, 300, 520};
     struct setups s;
     struct pith_error err = {0};
     setups_open(&s);
