@@ -9,6 +9,9 @@
 
 static const char what[] = "model";
 
+/* Longest affix of characters; real ones have 2 to 4 bytes. */
+#define MAX_AFFIX 256
+
 static enum pith_status read_vocab(struct pith_bpe *b, const json_t *vocab, struct pith_error *err)
 {
     if (!json_is_object(vocab)) return pith_fail(err, PITH_FORMAT, "%s: no \"vocab\" object", what);
@@ -22,6 +25,12 @@ static enum pith_status read_vocab(struct pith_bpe *b, const json_t *vocab, stru
         PITH_TRY(pith_vocab_add(&b->vocab, text, strlen(text), json_integer_value(id), err));
     }
     return PITH_OK;
+}
+
+/* How much of a text a message shows. */
+static int shown(size_t len)
+{
+    return len > 60 ? 60 : (int)len;
 }
 
 enum pith_status pith_bpe_merge(struct pith_bpe *b, const char *left, size_t left_len,
@@ -43,8 +52,8 @@ enum pith_status pith_bpe_merge(struct pith_bpe *b, const char *left, size_t lef
     }
     if (id < 0)
         return pith_fail(err, PITH_FORMAT,
-                         "%s: merge %zu (\"%.60s\" \"%.60s\") is not in the vocabulary", what, rank,
-                         left, right);
+                         "%s: merge %zu (\"%.*s\" \"%.*s\") is not in the vocabulary", what, rank,
+                         shown(left_len), left, shown(right_len), right);
     if (!pith_merges_add(&b->merges, l, r, (struct pith_joint){(uint32_t)rank, id}))
         return pith_fail_nomem(err, what);
     return PITH_OK;
@@ -80,6 +89,9 @@ static enum pith_status read_affix(const json_t *json, const char *key, char **o
     const char *text = "";
     PITH_TRY(pith_json_get_str(json, key, &text, what, err));
     if (!text[0]) return PITH_OK;
+    if (strlen(text) > MAX_AFFIX)
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: \"%s\" is longer than %d bytes", what, key,
+                         MAX_AFFIX);
     *out = pith_strdup(text);
     return *out ? PITH_OK : pith_fail_nomem(err, what);
 }
@@ -216,6 +228,7 @@ static bool first_symbols(const struct pith_bpe *b, struct pith_word *w, const c
 enum pith_status pith_bpe_encode(const struct pith_bpe *b, struct pith_word *w, const char *text,
                                  size_t len, struct pith_ids *out, struct pith_error *err)
 {
+    if (len > INT32_MAX) return pith_fail(err, PITH_LIMIT, "a word of %zu bytes is too long", len);
     bool ok = true;
     const int32_t whole = b->ignore_merges ? pith_vocab_find(&b->vocab, text, len) : -1;
     if (whole >= 0) {

@@ -10,6 +10,8 @@
 static const char what[] = "decoder";
 
 #define MAX_STEPS 64
+/* Longest text that a step may put in; real ones have one character. */
+#define MAX_CONTENT 256
 
 /* A step gets whole tokens, or, behind a step that fuses, consecutive parts of one single token.
  * Steps that can work on parts say so; for the others the parts are collected until the end. */
@@ -118,6 +120,9 @@ static enum pith_status end_byte_level(struct pith_decoding *g, size_t step, str
 static enum pith_status read_mark(struct pith_decode_step *s, const char *text, size_t len,
                                   struct pith_error *err)
 {
+    if (len > MAX_CONTENT)
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: a text of more than %d bytes", what,
+                         MAX_CONTENT);
     s->text = pith_strndup(text, len);
     s->text_len = len;
     return s->text ? PITH_OK : pith_fail_nomem(err, what);

@@ -11,9 +11,14 @@
 
 static const char what[] = "normalizer";
 
+static enum pith_status too_long(struct pith_error *err)
+{
+    return pith_fail(err, PITH_LIMIT, "the tokenizer's %s makes this text too long", what);
+}
+
 #define APPLY(name)                                                                                \
     static enum pith_status name(const struct pith_normal *s, const char *text, size_t len,        \
-                                 struct pith_regex_run *run, struct pith_str *out,                 \
+                                 struct pith_normal_run *run, struct pith_str *out,                \
                                  struct pith_error *err)
 
 #define APPLY_FORM(name, compatible, compose)                                                      \
@@ -61,22 +66,22 @@ struct replacement {
     const struct pith_normal *step;
     const char *text;
     struct pith_str *out;
+    size_t limit;
 };
 
 static enum pith_status replace_part(void *ctx, size_t from, size_t to, bool match,
                                      struct pith_error *err)
 {
-    (void)err;
     const struct replacement *r = ctx;
     if (match) pith_str_append(r->out, r->step->text, r->step->text_len);
     else pith_str_append(r->out, r->text + from, to - from);
-    return PITH_OK;
+    return r->out->len > r->limit ? too_long(err) : PITH_OK;
 }
 
 APPLY(apply_replace)
 {
-    struct replacement r = {s, text, out};
-    return pith_regex_parts(s->pattern, run, text, len, replace_part, &r, err);
+    struct replacement r = {s, text, out, run->limit};
+    return pith_regex_parts(s->pattern, &run->regex, text, len, replace_part, &r, err);
 }
 
 /* Pairs that Unicode 16 added and utf8proc 2.8 lacks: first and last upper case, first lower case.
@@ -205,11 +210,13 @@ enum pith_status pith_normalizer_apply(const struct pith_normalizer *n, const ch
 {
     struct pith_str *out = &run->text[0], *other = &run->text[1];
     pith_str_clear(out);
+    run->limit = pith_normal_limit(len);
     if (n->count == 0) pith_str_append(out, text, len);
     for (size_t i = 0; i < n->count; i++) {
         const struct pith_normal *s = &n->step[i];
         pith_str_clear(other);
-        PITH_TRY(s->kind->apply(s, text, len, &run->regex, other, err));
+        PITH_TRY(s->kind->apply(s, text, len, run, other, err));
+        if (other->len > run->limit) return too_long(err);
         const struct pith_str swap = *out;
         *out = *other;
         *other = swap;

@@ -28,7 +28,15 @@ struct pith_normalizer {
 struct pith_normal_run {
     struct pith_str text[2];
     struct pith_regex_run regex;
+    size_t limit; /* the rewritten text must not become longer */
 };
+
+/* How long a text of len bytes may become by normalization: real rules stay far below, and a file
+ * whose rules let it grow without end must not take all memory. */
+static inline size_t pith_normal_limit(size_t len)
+{
+    return len * 64 + 4096;
+}
 
 /* Reads the component (NULL or JSON null: no steps). PITH_UNSUPPORTED names what is not known. */
 enum pith_status pith_normalizer_read(struct pith_normalizer *n, const json_t *json,
@@ -46,7 +54,7 @@ struct pith_normal_kind {
     const char *name;
     enum pith_status (*read)(struct pith_normal *s, const json_t *json, struct pith_error *err);
     enum pith_status (*apply)(const struct pith_normal *s, const char *text, size_t len,
-                              struct pith_regex_run *run, struct pith_str *out,
+                              struct pith_normal_run *run, struct pith_str *out,
                               struct pith_error *err);
 };
 

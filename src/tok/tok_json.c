@@ -29,6 +29,28 @@ static void free_model(void *model)
     pith_free(m);
 }
 
+static const char *token(const void *model, int32_t id, bool skip_special, size_t *len)
+{
+    const struct model *m = model;
+    const struct pith_added_token *a = pith_added_by_id(&m->added, id);
+    if (!a) return pith_vocab_text(&m->bpe.vocab, id, len);
+    if (skip_special && a->special) return NULL;
+    *len = a->shown ? a->shown_len : a->len;
+    return a->shown ? a->shown : a->text;
+}
+
+/* Ids around a text must be tokens, so that whoever runs the model can rely on it. */
+static enum pith_status check_ids(const struct model *m, const struct pith_ids *ids,
+                                  struct pith_error *err)
+{
+    size_t len;
+    for (size_t i = 0; i < ids->count; i++)
+        if (!token(m, ids->id[i], false, &len))
+            return pith_fail(err, PITH_FORMAT, "post_processor: no token has the id %d",
+                             (int)ids->id[i]);
+    return PITH_OK;
+}
+
 static enum pith_status read_parts(struct pith_tokenizer *t, struct model *m, const json_t *json,
                                    struct pith_error *err)
 {
@@ -39,7 +61,9 @@ static enum pith_status read_parts(struct pith_tokenizer *t, struct model *m, co
     PITH_TRY(pith_added_read(&m->added, json_object_get(json, "added_tokens"), &m->bpe.vocab,
                              &m->normalizer, err));
     PITH_TRY(pith_decoder_read(&t->decoder, json_object_get(json, "decoder"), err));
-    return pith_post_read(json_object_get(json, "post_processor"), &t->before, &t->after, err);
+    PITH_TRY(pith_post_read(json_object_get(json, "post_processor"), &t->before, &t->after, err));
+    PITH_TRY(check_ids(m, &t->before, err));
+    return check_ids(m, &t->after, err);
 }
 
 static enum pith_status read_model(struct pith_tokenizer *t, const char *data, size_t size,
@@ -113,16 +137,6 @@ static enum pith_status encode(const void *model, const char *text, size_t size,
     pith_normal_run_free(&e.normal);
     pith_word_free(&e.word);
     return s;
-}
-
-static const char *token(const void *model, int32_t id, bool skip_special, size_t *len)
-{
-    const struct model *m = model;
-    const struct pith_added_token *a = pith_added_by_id(&m->added, id);
-    if (!a) return pith_vocab_text(&m->bpe.vocab, id, len);
-    if (skip_special && a->special) return NULL;
-    *len = a->shown ? a->shown_len : a->len;
-    return a->shown ? a->shown : a->text;
 }
 
 static int32_t find(const void *model, const char *text, size_t len)

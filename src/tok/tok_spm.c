@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "tok/kind.h"
 #include "tok/merge.h"
+#include "tok/normalizer.h"
 #include "tok/spm_model.h"
 #include "tok/utf8.h"
 
@@ -124,7 +125,8 @@ static void normalize(const struct pith_spm_model *m, const char *text, size_t l
     if (at == len) return;
     if (m->dummy_prefix && !m->space_at_end) put_normal(m, " ", 1, out);
     bool after_space = m->collapse_spaces;
-    while (at < len) {
+    const size_t limit = pith_normal_limit(len);
+    while (at < len && out->len <= limit) {
         at += normalize_prefix(m, text + at, len - at, &to, &to_len);
         while (after_space && to_len && to[0] == ' ') {
             to++;
@@ -248,6 +250,10 @@ static enum pith_status encode(const void *model, const char *text, size_t size,
     struct encoding e = {.m = model, .out = out};
     bool ok = true;
     normalize(e.m, text, size, &e.text);
+    if (e.text.len > pith_normal_limit(size) || e.text.len > INT32_MAX) {
+        pith_str_free(&e.text);
+        return pith_fail(err, PITH_LIMIT, "the tokenizer's rules make this text too long");
+    }
     if (e.m->has_unused) {
         e.unused_left = pith_zalloc(e.m->vocab.count, sizeof *e.unused_left);
         ok = e.unused_left != NULL;
