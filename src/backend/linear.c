@@ -30,6 +30,10 @@ static void quant_row(const struct few *f, const struct pith_scratch *s, size_t 
     const struct pith_weight *w = f->source->w;
     const struct pith_kern *k = &f->b->kern;
     float acc[PITH_LINEAR_FEW][PITH_LANES] = {{0}};
+    if (f->n == 1 && pith_source_dot(f->source, k, row, f->x, acc[0])) {
+        f->y[row] = pith_lanes_sum(acc[0]);
+        return;
+    }
     for (size_t col = 0; col < w->cols; col += PITH_KC) {
         const size_t n = pith_min(PITH_KC, w->cols - col);
         pith_source_segment(f->source, k, s->codes, row, col, n, s->rows);

@@ -66,6 +66,12 @@ typedef void pith_dequant_u8_fn(size_t n, const uint8_t *code, float zero, float
 /* The same for 4-bit codes: code i is the low (i even) or high half of byte i / 2. */
 typedef void pith_dequant_u4_fn(size_t n, const uint8_t *code, float zero, float scale, float *dst);
 
+/* acc[p % 16] = fma(w[p], x[p], acc[p % 16]) with w[p] as dequant_u8 (dequant_u4) would give it: the
+ * dot product in lanes over codes as they are stored. */
+typedef void pith_dot_acc_u8_fn(size_t n, const uint8_t *code, float zero, float scale,
+                                const float *x, float acc[PITH_LANES]);
+typedef pith_dot_acc_u8_fn pith_dot_acc_u4_fn;
+
 /* The greatest of x; -infinity for n = 0. NaN elements may or may not be seen, and of zeros
  * either sign may be given. */
 typedef float pith_max_fn(size_t n, const float *x);
@@ -99,8 +105,9 @@ typedef void pith_solve_f64_fn(size_t n, const double *t, size_t ldt, double *x)
 /* Every operation, by the name of its type without pith_ and _fn. */
 #define PITH_OPS(X)                                                                                \
     X(gemm_tile) X(transpose) X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16)                 \
-    X(matvec_f16) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) X(softmax)         \
-    X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64) X(solve_f64)
+    X(matvec_f16) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(dot_acc_u8)             \
+    X(dot_acc_u4) X(max) X(softmax) X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64)       \
+    X(solve_f64)
 
 enum pith_op {
 #define PITH_OP_ID(op) PITH_OP_##op,

@@ -1,20 +1,30 @@
-/* Integer codes to float32. */
+/* Integer codes to float32, and dot products over them. */
 #include "kern/ops.h"
 
 #include <immintrin.h>
-#include <string.h>
+#include <math.h>
 
-/* The eight codes in the low bytes of c. */
-static inline void eight(__m128i c, __m256 zero, __m256 scale, float *dst)
+static inline __m128i load_16(const uint8_t *p)
+{
+    return _mm_loadu_si128((const __m128i *)(const void *)p);
+}
+
+static inline __m128i load_8(const uint8_t *p)
+{
+    return _mm_loadl_epi64((const __m128i *)(const void *)p);
+}
+
+/* The values of the eight codes in the low bytes of c. */
+static inline __m256 values(__m128i c, __m256 zero, __m256 scale)
 {
     const __m256 u = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(c));
-    _mm256_storeu_ps(dst, _mm256_mul_ps(_mm256_sub_ps(u, zero), scale));
+    return _mm256_mul_ps(_mm256_sub_ps(u, zero), scale);
 }
 
 static inline void sixteen(__m128i c, __m256 zero, __m256 scale, float *dst)
 {
-    eight(c, zero, scale, dst);
-    eight(_mm_srli_si128(c, 8), zero, scale, dst + 8);
+    _mm256_storeu_ps(dst, values(c, zero, scale));
+    _mm256_storeu_ps(dst + 8, values(_mm_srli_si128(c, 8), zero, scale));
 }
 
 /* Sixteen codes in eight bytes to a byte each. */
@@ -26,12 +36,16 @@ static inline __m128i spread(__m128i packed)
     return _mm_unpacklo_epi8(even, odd);
 }
 
+static inline unsigned nibble(const uint8_t *code, size_t i)
+{
+    return i % 2 ? code[i / 2] >> 4 : code[i / 2] & 15u;
+}
+
 void pith_dequant_u8_avx2(size_t n, const uint8_t *code, float zero, float scale, float *dst)
 {
     const __m256 z = _mm256_set1_ps(zero), s = _mm256_set1_ps(scale);
     size_t i = 0;
-    for (; i + 16 <= n; i += 16)
-        sixteen(_mm_loadu_si128((const __m128i *)(const void *)(code + i)), z, s, dst + i);
+    for (; i + 16 <= n; i += 16) sixteen(load_16(code + i), z, s, dst + i);
     for (; i < n; i++) dst[i] = ((float)code[i] - zero) * scale;
 }
 
@@ -39,11 +53,39 @@ void pith_dequant_u4_avx2(size_t n, const uint8_t *code, float zero, float scale
 {
     const __m256 z = _mm256_set1_ps(zero), s = _mm256_set1_ps(scale);
     size_t i = 0;
-    for (; i + 16 <= n; i += 16)
-        sixteen(spread(_mm_loadl_epi64((const __m128i *)(const void *)(code + i / 2))), z, s,
-                dst + i);
-    for (; i < n; i++) {
-        const unsigned u = i % 2 ? code[i / 2] >> 4 : code[i / 2] & 15u;
-        dst[i] = ((float)u - zero) * scale;
+    for (; i + 16 <= n; i += 16) sixteen(spread(load_8(code + i / 2)), z, s, dst + i);
+    for (; i < n; i++) dst[i] = ((float)nibble(code, i) - zero) * scale;
+}
+
+void pith_dot_acc_u8_avx2(size_t n, const uint8_t *code, float zero, float scale, const float *x,
+                          float acc[PITH_LANES])
+{
+    const __m256 z = _mm256_set1_ps(zero), s = _mm256_set1_ps(scale);
+    __m256 a = _mm256_loadu_ps(acc), b = _mm256_loadu_ps(acc + 8);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        a = _mm256_fmadd_ps(values(load_8(code + i), z, s), _mm256_loadu_ps(x + i), a);
+        b = _mm256_fmadd_ps(values(load_8(code + i + 8), z, s), _mm256_loadu_ps(x + i + 8), b);
     }
+    _mm256_storeu_ps(acc, a);
+    _mm256_storeu_ps(acc + 8, b);
+    for (size_t l = 0; i < n; i++, l++)
+        acc[l] = fmaf(((float)code[i] - zero) * scale, x[i], acc[l]);
+}
+
+void pith_dot_acc_u4_avx2(size_t n, const uint8_t *code, float zero, float scale, const float *x,
+                          float acc[PITH_LANES])
+{
+    const __m256 z = _mm256_set1_ps(zero), s = _mm256_set1_ps(scale);
+    __m256 a = _mm256_loadu_ps(acc), b = _mm256_loadu_ps(acc + 8);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const __m128i c = spread(load_8(code + i / 2));
+        a = _mm256_fmadd_ps(values(c, z, s), _mm256_loadu_ps(x + i), a);
+        b = _mm256_fmadd_ps(values(_mm_srli_si128(c, 8), z, s), _mm256_loadu_ps(x + i + 8), b);
+    }
+    _mm256_storeu_ps(acc, a);
+    _mm256_storeu_ps(acc + 8, b);
+    for (size_t l = 0; i < n; i++, l++)
+        acc[l] = fmaf(((float)nibble(code, i) - zero) * scale, x[i], acc[l]);
 }
