@@ -11,9 +11,14 @@ enum pith_status pith_json_parse(const char *text, size_t size, const char *wher
                                  struct pith_error *err)
 {
     json_error_t e;
+    /* jansson 2.14 reads over a NUL byte that follows a number. */
+    if (memchr(text, '\0', size))
+        return pith_fail(err, PITH_FORMAT, "%s: not valid JSON: it contains a NUL byte", where);
     json_t *j = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
     if (!j) {
-        if (json_error_code(&e) == json_error_out_of_memory) return pith_fail_nomem(err, where);
+        /* It also leaves the text empty when memory runs out in its scanner. */
+        if (json_error_code(&e) == json_error_out_of_memory || !e.text[0])
+            return pith_fail_nomem(err, where);
         return pith_fail(err, PITH_FORMAT, "%s: not valid JSON: %s (line %d, column %d)", where,
                          e.text, e.line, e.column);
     }
@@ -100,6 +105,8 @@ enum pith_status pith_json_get_str(const json_t *obj, const char *key, const cha
     if (!v) return PITH_OK;
     if (!json_is_string(v))
         return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is not a string", where, key);
+    if (strlen(json_string_value(v)) != json_string_length(v))
+        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" contains a NUL character", where, key);
     *value = json_string_value(v);
     return PITH_OK;
 }
