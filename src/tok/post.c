@@ -26,9 +26,10 @@ static enum pith_status wrap(struct pith_ids *ids, struct pith_ids *outer, bool 
                              struct pith_error *err)
 {
     struct pith_ids *first = front ? outer : ids, *second = front ? ids : outer;
+    if (first->count + second->count > MAX_IDS)
+        return pith_fail(err, PITH_FORMAT, "%s: more than %d ids around a text", what, MAX_IDS);
     for (size_t i = 0; i < second->count; i++)
-        if (first->count >= MAX_IDS || !pith_ids_push(first, second->id[i]))
-            return pith_fail(err, PITH_FORMAT, "%s: more than %d ids around a text", what, MAX_IDS);
+        if (!pith_ids_push(first, second->id[i])) return pith_fail_nomem(err, what);
     if (front) {
         const struct pith_ids swap = *ids;
         *ids = *outer;

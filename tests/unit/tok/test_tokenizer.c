@@ -1,0 +1,296 @@
+/* tok/: folders, special tokens, streaming, long words, threads. */
+#include "base/pool.h"
+#include "base/str.h"
+#include "vectors.h"
+
+static const char probe[] = "models/probe";
+
+static struct pith_tokenizer *open_dir(const char *dir)
+{
+    struct pith_error err = {0};
+    struct pith_tokenizer *t = NULL;
+    assert_ok(pith_tokenizer_open(dir, &t, &err), err);
+    return t;
+}
+
+/* The tokenizer inside a committed .tok file, or the file that it was read from. */
+static struct bytes model_of(const char *name, struct pith_map *map)
+{
+    struct pith_error err = {0};
+    char path[256];
+    snprintf(path, sizeof path, "tests/golden/tok/%s.tok", name);
+    assert_ok(pith_map_open(path, map, &err), err);
+    struct cursor c = {map->data + 9, map->data + map->size};
+    return take_bytes(&c);
+}
+
+static struct pith_tokenizer *open_golden(const char *name)
+{
+    struct pith_error err = {0};
+    struct pith_map map;
+    struct pith_tokenizer *t = NULL;
+    const struct bytes model = model_of(name, &map);
+    const enum pith_status s =
+        strncmp(name, "spm", 3) == 0
+            ? pith_tokenizer_from_spm((const uint8_t *)model.data, model.size, &t, &err)
+            : pith_tokenizer_from_json(model.data, model.size, &t, &err);
+    pith_map_close(&map);
+    assert_ok(s, err);
+    return t;
+}
+
+static struct pith_ids encode(const struct pith_tokenizer *t, const char *text, size_t size,
+                              bool special)
+{
+    struct pith_error err = {0};
+    struct pith_ids ids = {0};
+    assert_ok(pith_tokenizer_encode(t, text, size, special, &ids, &err), err);
+    return ids;
+}
+
+static struct pith_str decode(const struct pith_tokenizer *t, const struct pith_ids *ids)
+{
+    struct pith_error err = {0};
+    struct pith_str s = {0};
+    assert_ok(pith_tokenizer_decode(t, ids->id, ids->count, true, &s, &err), err);
+    return s;
+}
+
+static void the_probe_opens(void **state)
+{
+    (void)state;
+    struct pith_tokenizer *t = open_dir(probe);
+    assert_int_equal(pith_tokenizer_vocab(t), 4096);
+    assert_int_equal(pith_tokenizer_bos(t), 4094);
+    assert_int_equal(pith_tokenizer_eos(t), 4095);
+    assert_true(pith_tokenizer_adds_bos(t));
+    assert_int_equal(pith_tokenizer_find(t, "<|end_of_text|>"), 4095);
+    assert_int_equal(pith_tokenizer_find(t, "no such token"), -1);
+    static const char text[] = "The king's 42 ships\n\n  sailed; \xc3\xa9t\xc3\xa9<|end_of_text|>.";
+    struct pith_ids ids = encode(t, text, sizeof text - 1, true);
+    assert_int_equal(ids.id[0], 4094);
+    assert_int_equal(ids.id[ids.count - 2], 4095);
+    ids.id[ids.count++] = 1 << 30; /* outside the vocabulary: skipped */
+    ids.id[0] = -7;
+    struct pith_str s = decode(t, &ids);
+    assert_string_equal(s.data, "The king's 42 ships\n\n  sailed; \xc3\xa9t\xc3\xa9.");
+    pith_str_free(&s);
+    pith_ids_free(&ids);
+    ids = encode(t, "", 0, true);
+    assert_int_equal(ids.count, 1);
+    pith_ids_free(&ids);
+    ids = encode(t, NULL, 0, false);
+    assert_int_equal(ids.count, 0);
+    pith_tokenizer_close(t);
+    pith_tokenizer_close(NULL);
+}
+
+/* A folder with a SentencePiece model and these side files (NULL: none). */
+static struct pith_tokenizer *open_llama(const char *config, const char *tokenizer_config)
+{
+    struct pith_error err = {0};
+    struct pith_map map;
+    const struct bytes model = model_of("spm_llama", &map);
+    char *dir = test_temp_dir(), *path = pith_path_join(dir, "tokenizer.model");
+    assert_ok(pith_file_write(path, model.data, model.size, &err), err);
+    pith_free(path);
+    path = pith_path_join(dir, "config.json");
+    if (config) assert_ok(pith_file_write(path, config, strlen(config), &err), err);
+    pith_free(path);
+    path = pith_path_join(dir, "tokenizer_config.json");
+    if (tokenizer_config)
+        assert_ok(pith_file_write(path, tokenizer_config, strlen(tokenizer_config), &err), err);
+    pith_free(path);
+    struct pith_tokenizer *t = open_dir(dir);
+    assert_ok(pith_dir_remove(dir, &err), err);
+    free(dir);
+    pith_map_close(&map);
+    return t;
+}
+
+static void side_files_name_special_tokens(void **state)
+{
+    (void)state;
+    struct pith_tokenizer *t = open_llama(NULL, NULL);
+    assert_true(pith_tokenizer_adds_bos(t));
+    assert_int_equal(pith_tokenizer_bos(t), 1);
+    assert_int_equal(pith_tokenizer_eos(t), 2);
+    pith_tokenizer_close(t);
+    t = open_llama("{\"eos_token_id\":[7,8]}",
+                   "{\"add_bos_token\":false,\"add_eos_token\":true,"
+                   "\"eos_token\":{\"content\":\"<0x41>\",\"lstrip\":false},\"bos_token\":null}");
+    assert_false(pith_tokenizer_adds_bos(t));
+    assert_int_equal(pith_tokenizer_bos(t), 1);
+    assert_int_equal(pith_tokenizer_eos(t), pith_tokenizer_find(t, "<0x41>"));
+    struct pith_ids ids = encode(t, "a", 1, true);
+    assert_int_equal(ids.id[ids.count - 1], pith_tokenizer_eos(t));
+    pith_ids_free(&ids);
+    pith_tokenizer_close(t);
+}
+
+static void config_ids_fill_the_gaps(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    static const char json[] = "{\"model\":{\"vocab\":{\"a\":0,\"b\":1,\"c\":2},\"merges\":[]}}";
+    static const char config[] = "{\"bos_token_id\":99,\"eos_token_id\":[2,1]}";
+    char *dir = test_temp_dir(), *path = pith_path_join(dir, "tokenizer.json");
+    assert_ok(pith_file_write(path, json, sizeof json - 1, &err), err);
+    pith_free(path);
+    path = pith_path_join(dir, "generation_config.json");
+    assert_ok(pith_file_write(path, config, sizeof config - 1, &err), err);
+    struct pith_tokenizer *t = open_dir(dir);
+    assert_int_equal(pith_tokenizer_bos(t), -1);
+    assert_int_equal(pith_tokenizer_eos(t), 2);
+    assert_int_equal(pith_tokenizer_vocab(t), 3);
+    pith_tokenizer_close(t);
+    assert_ok(pith_file_write(path, "{", 1, &err), err);
+    assert_int_equal(pith_tokenizer_open(dir, &t, &err), PITH_FORMAT);
+    assert_non_null(strstr(err.text, "generation_config.json"));
+    pith_free(path);
+    err = (struct pith_error){0};
+    assert_ok(pith_dir_remove(dir, &err), err);
+    assert_int_equal(pith_tokenizer_open(dir, &t, &err), PITH_IO);
+    assert_non_null(strstr(err.text, "has no tokenizer"));
+    free(dir);
+}
+
+/* What each id adds while streaming. */
+static void stream_texts(const struct pith_tokenizer *t, bool started, const struct pith_ids *ids,
+                         struct pith_str *parts)
+{
+    struct pith_error err = {0};
+    struct pith_stream stream = {.started = started};
+    for (size_t i = 0; i < ids->count; i++) {
+        assert_ok(pith_stream_push(t, &stream, ids->id[i], parts, &err), err);
+        pith_str_putc(parts, '|');
+    }
+    pith_stream_end(&stream, parts);
+    pith_stream_end(&stream, parts);
+}
+
+static void streams_show_whole_characters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *text, *parts;
+        bool started;
+    } cases[] = {
+        {"gpt2", "\xf0\x9f\x98\x80!", "|||\xf0\x9f\x98\x80|!|", false},
+        {"gpt2", "\xf0\x9f\x98", "||\xef\xbf\xbd|", false},
+        {"spm_llama", "\xf0\x9f\x98\x80 A", "||||\xf0\x9f\x98\x80| A|", false},
+        {"spm_llama", "\xf0\x9f\x98\x80 A", " ||||\xf0\x9f\x98\x80| A|", true},
+        {"mistral", "\xf0\x9f\x98\x80.", "|||||\xf0\x9f\x98\x80.|", false},
+        {"mistral", "\xf0\x9f\x98\x80.", " |||||\xf0\x9f\x98\x80.|", true},
+    };
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_tokenizer *t = open_golden(cases[i].name);
+        struct pith_ids ids = encode(t, cases[i].text, strlen(cases[i].text), false);
+        struct pith_str parts = {0};
+        stream_texts(t, cases[i].started, &ids, &parts);
+        assert_string_equal(pith_str_text(&parts), cases[i].parts);
+        pith_str_free(&parts);
+        pith_ids_free(&ids);
+        pith_tokenizer_close(t);
+    }
+}
+
+/* Half a megabyte without a space must not take quadratic time: the test would not end. */
+static void a_long_word_is_no_trouble(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"gpt2",       "llama2", "spm_llama",
+                                        "spm_unused", "qwen",   "clip"};
+    const size_t size = 1 << 19;
+    char *text = malloc(size);
+    for (size_t k = 0; k < PITH_COUNT(names); k++) {
+        struct pith_tokenizer *t = open_golden(names[k]);
+        for (size_t i = 0; i < size; i++) text[i] = k % 2 ? 'a' : "etaoinshrdlu"[(i * i >> 3) % 12];
+        struct pith_ids ids = encode(t, text, size, false);
+        assert_true(ids.count > 1000);
+        struct pith_str s = decode(t, &ids);
+        assert_int_equal(s.len, size);
+        assert_memory_equal(s.data, text, size);
+        pith_str_free(&s);
+        pith_ids_free(&ids);
+        memset(text, k % 2 ? ' ' : '\n', size);
+        ids = encode(t, text, size, false);
+        pith_ids_free(&ids);
+        pith_tokenizer_close(t);
+    }
+    free(text);
+}
+
+struct shared {
+    const struct pith_tokenizer *t;
+    const char *text;
+    size_t size;
+    struct pith_ids ids[16];
+};
+
+static void encode_task(void *ctx, size_t task, unsigned thread)
+{
+    (void)thread;
+    struct shared *s = ctx;
+    struct pith_error err = {0};
+    pith_tokenizer_encode(s->t, s->text, s->size, true, &s->ids[task], &err);
+}
+
+static void threads_share_a_tokenizer(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    struct pith_pool *pool;
+    struct pith_map map;
+    assert_ok(pith_map_open("tests/golden/tok/strings.py", &map, &err), err);
+    assert_ok(pith_pool_new(4, &pool, &err), err);
+    static const char *const names[] = {"llama3", "llama2", "spm_unused"};
+    for (size_t k = 0; k < PITH_COUNT(names); k++) {
+        struct pith_tokenizer *t = open_golden(names[k]);
+        struct shared s = {.t = t, .text = (const char *)map.data, .size = map.size};
+        pith_pool_run(pool, 16, encode_task, &s);
+        assert_true(s.ids[0].count > 0);
+        for (size_t i = 1; i < 16; i++) {
+            assert_int_equal(s.ids[i].count, s.ids[0].count);
+            assert_memory_equal(s.ids[i].id, s.ids[0].id, s.ids[0].count * sizeof(int32_t));
+            pith_ids_free(&s.ids[i]);
+        }
+        pith_ids_free(&s.ids[0]);
+        pith_tokenizer_close(t);
+    }
+    pith_pool_free(pool);
+    pith_map_close(&map);
+}
+
+/* The ids of the tiny-stories text that the figure of loss rests on. */
+static void stories_have_the_known_length(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    struct pith_map map;
+    char path[512];
+    snprintf(path, sizeof path, "%s/text/tinystories_cased_197k.txt", test_data_dir());
+    if (!pith_path_exists(path)) skip();
+    assert_ok(pith_map_open(path, &map, &err), err);
+    snprintf(path, sizeof path, "%s/models/stories260K", test_data_dir());
+    struct pith_tokenizer *t = open_dir(path);
+    struct pith_ids ids = encode(t, (const char *)map.data, 60000, true);
+    assert_int_equal(ids.count, 29681);
+    pith_ids_free(&ids);
+    pith_tokenizer_close(t);
+    pith_map_close(&map);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_probe_opens),
+        cmocka_unit_test(side_files_name_special_tokens),
+        cmocka_unit_test(config_ids_fill_the_gaps),
+        cmocka_unit_test(streams_show_whole_characters),
+        cmocka_unit_test(a_long_word_is_no_trouble),
+        cmocka_unit_test(threads_share_a_tokenizer),
+        cmocka_unit_test(stories_have_the_known_length),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
