@@ -250,6 +250,15 @@ static void put_point(const struct frame *f, const struct pith_chart_point *p, s
     pith_str_puts(out, "</circle>\n");
 }
 
+/* Against the side that faces its point: the box is only an estimate of the text's width. */
+static void put_label(const struct box *b, double point, const char *text, struct pith_str *out)
+{
+    const double base = b->y + 11.5;
+    if (b->x > point) put_text(out, b->x, base, "start", "label", text);
+    else if (b->x + b->w < point) put_text(out, b->x + b->w, base, "end", "label", text);
+    else put_text(out, b->x + b->w / 2, base, "middle", "label", text);
+}
+
 static void put_points(const struct frame *f, struct box *taken, struct pith_str *out)
 {
     const struct pith_chart *c = f->chart;
@@ -267,7 +276,7 @@ static void put_points(const struct frame *f, struct box *taken, struct pith_str
         cut_label(p->label, text);
         const double w = (double)(pith_text_width(text) * CHAR_WIDTH);
         taken[n] = place_label(f, x_of(f, p->x), y_of(f, p->y), w, taken, n);
-        put_text(out, taken[n].x + w / 2, taken[n].y + 11.5, "middle", "label", text);
+        put_label(&taken[n], x_of(f, p->x), text, out);
         n++;
     }
 }
