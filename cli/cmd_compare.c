@@ -19,7 +19,7 @@ struct settings {
 static const struct option options[] = {
     {"out", 'o', OPTION_TEXT, AT(out), "FILE",
      "also write a page with tables and charts (report.html)"},
-    {"format", 0, OPTION_TEXT, AT(format), "NAME", "table as text, markdown or csv (default text)"},
+    {"format", 0, OPTION_TEXT, AT(format), "NAME", "table as text, markdown, csv or json (default text)"},
 #define MEASURE_OPTION(name, type, field, arg, help) {name, 0, type, AT(measure.field), arg, help},
 #include "cli/measure.def"
 #undef MEASURE_OPTION
@@ -120,6 +120,20 @@ static int write_page(const char *path, const char *report)
     return EXIT_FAILED;
 }
 
+/* A wrong --format is said before the work, not after it. */
+static int check_format(const char *format)
+{
+    struct pith_error err = {0};
+    char *text = NULL;
+    if (!format) return EXIT_DONE;
+    const enum pith_status s =
+        pith_table_render("{\"columns\": [], \"rows\": []}", format, &text, &err);
+    pith_text_free(text);
+    if (s == PITH_OK) return EXIT_DONE;
+    report_failure(&err);
+    return EXIT_USAGE;
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
@@ -129,6 +143,7 @@ static int run(void *settings, const struct text_list *operands)
     struct meter meter;
     char *report = NULL;
     int rc = measure_check(&s->measure);
+    if (rc == EXIT_DONE) rc = check_format(s->format);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;
     meter_start(&meter, &s->common);

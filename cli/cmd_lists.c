@@ -1,4 +1,4 @@
-/* pith recipes, pith formats: the tables that the program works from. */
+/* pith recipes, pith formats, pith features: the tables that the program works from. */
 #include "cli/command.h"
 
 #include <pith/inspect.h>
@@ -14,7 +14,7 @@ struct settings {
 
 static const struct option options[] = {
     {"format", 0, OPTION_TEXT, offsetof(struct settings, format), "NAME",
-     "table as text, markdown or csv (default text)"},
+     "table as text, markdown, csv or json (default text)"},
 };
 
 /* An array of flat objects as a table: the first object's keys are the columns. */
@@ -45,28 +45,88 @@ static json_t *make_table(const json_t *list)
     return json_pack("{s:o, s:o}", "columns", columns, "rows", rows);
 }
 
-static int print_list(const struct settings *s,
-                      enum pith_status (*get)(char **, struct pith_error *))
+/* One list as a table on standard output. */
+static int render(const struct settings *s, const json_t *list)
 {
     struct pith_error err = {0};
-    char *report = NULL, *rendered = NULL, *text = NULL;
+    char *rendered = NULL;
     int rc = EXIT_DONE;
-    if (get(&report, &err) != PITH_OK) return report_failure(&err);
-    if (s->common.json) {
-        printf("%s\n", report);
-        pith_text_free(report);
-        return rc;
-    }
-    json_t *list = json_loads(report, 0, NULL), *table = make_table(list);
-    if (table) text = json_dumps(table, 0);
+    json_t *table = make_table(list);
+    char *text = table ? json_dumps(table, 0) : NULL;
     if (text && pith_table_render(text, s->format ? s->format : "text", &rendered, &err) == PITH_OK)
         fputs(rendered, stdout);
     else rc = report_failure(&err);
     free(text);
     pith_text_free(rendered);
-    pith_text_free(report);
     json_decref(table);
-    json_decref(list);
+    return rc;
+}
+
+static int print_list(const struct settings *s,
+                      enum pith_status (*get)(char **, struct pith_error *))
+{
+    struct pith_error err = {0};
+    char *report = NULL;
+    int rc = EXIT_DONE;
+    if (get(&report, &err) != PITH_OK) return report_failure(&err);
+    if (s->common.json) {
+        printf("%s\n", report);
+    } else {
+        json_t *list = json_loads(report, 0, NULL);
+        rc = render(s, list);
+        json_decref(list);
+    }
+    pith_text_free(report);
+    return rc;
+}
+
+static int unknown_table(const char *name, const json_t *all)
+{
+    const char *key;
+    const json_t *value;
+    fprintf(stderr, "pith features: no table '%s'; there are", name);
+    json_object_foreach ((json_t *)(uintptr_t)all, key, value) fprintf(stderr, " %s", key);
+    fputc('\n', stderr);
+    return EXIT_USAGE;
+}
+
+/* One table of the report, or all of them under their names. */
+static int print_features(const struct settings *s, const char *only, json_t *all)
+{
+    const char *key;
+    json_t *list;
+    int rc = EXIT_DONE;
+    if (only) {
+        list = json_object_get(all, only);
+        if (!list) return unknown_table(only, all);
+        if (!s->common.json) return render(s, list);
+        json_dumpf(list, stdout, 0);
+        putchar('\n');
+        return rc;
+    }
+    json_object_foreach (all, key, list) {
+        printf("%s%s%s%s\n\n", bold(), s->format && *s->format == 'm' ? "## " : "", key, plain());
+        if (rc == EXIT_DONE) rc = render(s, list);
+        putchar('\n');
+    }
+    return rc;
+}
+
+static int run_features(void *settings, const struct text_list *operands)
+{
+    struct settings *s = settings;
+    struct pith_error err = {0};
+    char *report = NULL;
+    int rc = EXIT_DONE;
+    if (pith_features_json(&report, &err) != PITH_OK) return report_failure(&err);
+    if (s->common.json && operands->count == 0) {
+        printf("%s\n", report);
+    } else {
+        json_t *all = json_loads(report, 0, NULL);
+        rc = all ? print_features(s, operands->count ? operands->item[0] : NULL, all) : EXIT_FAILED;
+        json_decref(all);
+    }
+    pith_text_free(report);
     return rc;
 }
 
@@ -102,4 +162,19 @@ const struct command command_formats = {
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),
     .run = run_formats,
+};
+
+const struct command command_features = {
+    .name = "features",
+    .summary = "list containers, engines and what they load, architectures, stages",
+    .operands = "[TABLE] [options]",
+    .examples = "  pith features\n"
+                "  pith features loads --format markdown\n",
+    .details = "TABLE: containers, engines, loads, architectures, transforms, splits, rounders.\n"
+               "Without it all are shown. 'loads' is what --for checks.\n",
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .settings_size = sizeof(struct settings),
+    .max_operands = 1,
+    .run = run_features,
 };

@@ -27,15 +27,15 @@ static const struct option options[] = {
      "grid for the weights, such as int4:g128, int3:g64:asym, int8:channel (default: the "
      "recipe's)"},
     {"acts", 0, OPTION_TEXT, AT(acts), "GRID",
-     "grid for the activations, or none (default: the recipe's)"},
-    {"kv", 0, OPTION_TEXT, AT(kv), "GRID", "KV-cache format, or none (default: the recipe's)"},
+     "grid for the activations; this version takes only none"},
+    {"kv", 0, OPTION_TEXT, AT(kv), "GRID", "KV-cache format; this version takes only none"},
     {"transform", 0, OPTION_TEXT, AT(transform), "NAME", "none or awq (default: the recipe's)"},
-    {"split", 0, OPTION_TEXT, AT(split), "NAME", "none (default: the recipe's)"},
+    {"split", 0, OPTION_TEXT, AT(split), "NAME",
+     "what is kept out of the grid; this version takes only none"},
     {"round", 0, OPTION_TEXT, AT(round), "NAME", "nearest or gptq (default: the recipe's)"},
     {"ignore", 0, OPTION_LIST, AT(ignore), "PATTERN",
-     "linears to leave alone, by whole name or its last parts, with * and ?; may repeat. lm_head "
-     "is always"
-     " left alone: it is small, and its errors go straight into the logits"},
+     "linears to leave alone, by whole name or its last parts, with * and ?; may repeat "
+     "(lm_head is always left alone)"},
     {"override", 0, OPTION_LIST, AT(overrides), "PATTERN=GRID",
      "another grid for some linears; may repeat, the last match counts"},
     {"calib", 0, OPTION_LIST, AT(calib), "FILE",
@@ -221,19 +221,19 @@ const struct command command_quantize = {
     .examples =
         "  pith quantize Llama-3.2-1B -o out\n"
         "  pith quantize Llama-3.2-1B -o out -r gptq --for vllm:tp=2\n"
-        "  pith quantize Llama-3.2-1B -o out -r gptq --weights int3:g64 --override "
-        "'down_proj=int4:g64'\n"
+        "  pith quantize Llama-3.2-1B -o out -r gptq --weights int3:g64 \\\n"
+        "      --override 'down_proj=int4:g64'\n"
         "  pith quantize Llama-3.2-1B -o out -r rtn --weights int8:channel --ignore 'layers.0.*'\n"
-        "  pith quantize Llama-3.2-1B -o out -r awq+gptq --calib chats.jsonl --memory 6G "
-        "--rehearse\n",
+        "  pith quantize Llama-3.2-1B -o out -r awq+gptq --calib chats.jsonl \\\n"
+        "      --memory 6G --rehearse\n",
     .details =
-        "GRID is FORMAT[:GRANULARITY][:asym][:mse]: int2 to int8; channel, tensor or g128 (groups "
-        "of\n"
-        "128 inputs); asym adds zero points; mse searches the range with the least error.\n"
+        "GRID is FORMAT[:GRANULARITY][:asym][:mse]. FORMAT: int2 to int8. GRANULARITY, what\n"
+        "shares a scale: channel (one output row), tensor, or g128 (groups of 128 inputs).\n"
+        "asym adds zero points; mse searches the range with the least error.\n"
         "\n"
         "Embeddings and the head stay in the model's precision. The input is never changed.\n"
-        "Work goes to DIR.partial; DIR appears when it is whole. A run that was interrupted or\n"
-        "killed is continued by the same command with --resume, to the same bytes.\n",
+        "Work goes to DIR.partial; DIR appears when it is whole. A run that was interrupted\n"
+        "or killed is continued by the same command with --resume, to the same bytes.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

@@ -94,6 +94,7 @@ static int generate(struct settings *s, struct pith_engine *engine)
     json_t *j = json_loads(report, 0, NULL);
     if (s->common.json) printf("%s\n", report);
     else printf("\n");
+    fflush(stdout);
     if (j && !s->common.json && !s->common.quiet)
         fprintf(stderr, "%d tokens read in %.2f s, %d made in %.2f s (%.1f a second)\n",
                 (int)json_get(j, "prompt_tokens"), json_get(j, "seconds_prompt"),

@@ -85,6 +85,7 @@ struct pith_list as_list(const struct text_list *l);
 /* A progress bar on a terminal, plain lines elsewhere, nothing with --quiet. */
 struct meter {
     bool quiet, terminal, shown, unicode;
+    bool full; /* 100% was shown: once is enough */
     double started, last, rate, last_done;
     char what[96];
 };

@@ -10,22 +10,19 @@ enum { WIDTH = 80, INDENT = 26 };
 /* Prints text wrapped to WIDTH columns, continuation lines indented. */
 static void print_wrapped(const char *text, int column, int indent)
 {
-    while (*text) {
-        size_t word = strcspn(text, " ");
-        if (column + (int)word > WIDTH && column > indent) {
+    for (bool first = true; *text; first = false) {
+        const int word = (int)strcspn(text, " ");
+        if (!first && column + 1 + word > WIDTH) {
             printf("\n%*s", indent, "");
             column = indent;
+        } else if (!first) {
+            putchar(' ');
+            column++;
         }
-        printf("%.*s", (int)word, text);
-        column += (int)word;
+        printf("%.*s", word, text);
+        column += word;
         text += word;
-        if (*text == ' ') {
-            text++;
-            if (column < WIDTH) {
-                putchar(' ');
-                column++;
-            }
-        }
+        text += strspn(text, " ");
     }
     putchar('\n');
 }

@@ -22,6 +22,12 @@ const struct command *const *commands(size_t *count)
     return list;
 }
 
+#ifdef __clang__
+static const char compiler[] = __VERSION__; /* names itself */
+#else
+static const char compiler[] = "gcc " __VERSION__;
+#endif
+
 static const struct command *find_command(const char *name)
 {
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
@@ -35,7 +41,7 @@ static int unknown_command(const char *name)
     const size_t count = sizeof list / sizeof list[0];
     for (size_t i = 0; i < count; i++) names[i] = list[i]->name;
     const char *near = nearest(name, names, count);
-    fprintf(stderr, "pith: unknown command '%s'", name);
+    fprintf(stderr, "pith: unknown %s '%s'", name[0] == '-' ? "option" : "command", name);
     if (near) fprintf(stderr, "; did you mean '%s'?", near);
     fprintf(stderr, "\nTry 'pith --help'.\n");
     return EXIT_USAGE;
@@ -75,7 +81,7 @@ int main(int argc, char **argv)
     }
     const char *name = argv[1];
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
-        printf("pith %s (compiled by %s)\n", pith_version(), __VERSION__);
+        printf("pith %s (compiled by %s)\n", pith_version(), compiler);
         return finish(EXIT_DONE);
     }
     if (strcmp(name, "--man") == 0) {

@@ -191,6 +191,15 @@ static int parse_one(const struct command *c, int argc, char **argv, int *i, voi
     return store(c, o, value, settings);
 }
 
+/* The operand that is missing is the next word of the usage line. */
+static void missing(const struct command *c, size_t given)
+{
+    const char *word = c->operands;
+    for (; given > 0; given--) word += strcspn(word, " ") + 1;
+    fprintf(stderr, "pith %s: an argument is missing: %.*s\n", c->name,
+            (int)strcspn(word, " ."), word);
+}
+
 int parse_options(const struct command *c, int argc, char **argv, void *settings,
                   struct text_list *operands)
 {
@@ -210,7 +219,7 @@ int parse_options(const struct command *c, int argc, char **argv, void *settings
         if (operands->count > c->max_operands)
             fprintf(stderr, "pith %s: unexpected argument '%s'\n", c->name,
                     operands->item[c->max_operands]);
-        else fprintf(stderr, "pith %s: an argument is missing\n", c->name);
+        else missing(c, operands->count);
         fprintf(stderr, "usage: pith %s %s\nTry 'pith %s --help'.\n", c->name, c->operands,
                 c->name);
         return EXIT_USAGE;

@@ -106,7 +106,8 @@ static int on_progress(void *ctx, const char *what, double done, double total)
     const double t = now();
     const double every = m->terminal ? 1.0 / 6 : 10;
     if (stop_requested) return 1;
-    if (m->quiet || (m->shown && t - m->last < every && done < total)) return 0;
+    const bool full = done >= total;
+    if (m->quiet || (m->shown && t - m->last < every && (!full || m->full))) return 0;
     if (!m->terminal && !m->shown && t - m->started < 2) return 0;
     snprintf(m->what, sizeof m->what, "%s", what);
     const double fraction = total > 0 ? fmin(done / total, 1) : 0;
@@ -118,6 +119,7 @@ static int on_progress(void *ctx, const char *what, double done, double total)
     if (m->terminal) draw_bar(m, fraction, text);
     else fprintf(stderr, "%s: %d%% (%s)\n", m->what, (int)(fraction * 100), text);
     m->shown = true;
+    m->full = full;
     m->last = t;
     return 0;
 }

@@ -20,7 +20,8 @@ enum pith_status pith_inspect(struct pith_context *context, const char *model, i
 enum pith_status pith_formats_json(char **report, struct pith_error *err);
 enum pith_status pith_recipes_json(char **report, struct pith_error *err);
 /* {"containers", "engines", "architectures", "transforms", "splits", "rounders"}: arrays of
- * {"name", "what"}. */
+ * {"name", "what"}; and "loads": what each engine takes from each container, an array of flat
+ * objects of texts. */
 enum pith_status pith_features_json(char **report, struct pith_error *err);
 
 /* Renders a table as text. `table`: JSON {"columns": [{"name", "align": "left"|"right"}], "rows":

@@ -1,12 +1,15 @@
 #include <pith/inspect.h>
 
 #include "api/context.h"
+#include "base/str.h"
 #include "export/preflight.h"
 #include "io/container.h"
 #include "model/arch.h"
 #include "num/format.h"
 #include "quant/recipe.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *or_dash(const char *text)
@@ -54,11 +57,79 @@ enum pith_status pith_recipes_json(char **report, struct pith_error *err)
         json_object_set_new(object, key, list_);                                                   \
     } while (0)
 
+/* --- what engines load
+ * ------------------------------------------------------------------------ */
+
+static void put(struct pith_str *s, const char *text)
+{
+    if (s->len) pith_str_puts(s, ", ");
+    pith_str_puts(s, text);
+}
+
+/* "int4, int8", or "-". */
+static json_t *bits_text(uint32_t mask)
+{
+    enum { ALL = 0x1fc };
+    if (mask == ALL) return json_string("int2 to int8");
+    struct pith_str s = {0};
+    char name[16];
+    for (unsigned b = 2; b <= 8; b++)
+        if (mask >> b & 1) {
+            snprintf(name, sizeof name, "int%u", b);
+            put(&s, name);
+        }
+    json_t *j = json_string(or_dash(pith_str_text(&s)));
+    pith_str_free(&s);
+    return j;
+}
+
+/* "channel, g32, g64": the granularities that a rule has. */
+static json_t *scales_text(const struct pith_load_rule *r)
+{
+    struct pith_str s = {0};
+    char name[16];
+    if (r->tensor) put(&s, "tensor");
+    if (r->channel) put(&s, "channel");
+    if (!r->groups) put(&s, "any group");
+    for (const uint32_t *g = r->groups; g && *g; g++) {
+        snprintf(name, sizeof name, "g%" PRIu32, *g);
+        put(&s, name);
+    }
+    json_t *j = json_string(or_dash(pith_str_text(&s)));
+    pith_str_free(&s);
+    return j;
+}
+
+static json_t *load_row(const struct pith_engine *e, const struct pith_load_rule *r)
+{
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:s, s:s}", "engine", e->name,
+                     "container", r->container, "activations", r->acts ? "quantized" : "16 bits",
+                     "weights", bits_text(r->sym), "with_zero_points", bits_text(r->asym), "scales",
+                     scales_text(r), "permuted_groups", r->act_order ? "yes" : "no", "several_grids",
+                     r->mixed ? "yes" : "no", "qkv_and_gate_up_alike", r->fused ? "yes" : "no");
+}
+
+static json_t *loads(void)
+{
+    size_t count;
+    const struct pith_engine *const *e = pith_engines(&count);
+    static const uint32_t no_groups[] = {0};
+    const struct pith_load_rule nothing = {.container = "none", .groups = no_groups};
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < e[i]->count; k++)
+            json_array_append_new(list, load_row(e[i], &e[i]->rules[k]));
+        if (e[i]->count == 0) json_array_append_new(list, load_row(e[i], &nothing));
+    }
+    return list;
+}
+
 enum pith_status pith_features_json(char **report, struct pith_error *err)
 {
     json_t *j = json_object();
     ADD_ROWS(j, "containers", pith_containers);
     ADD_ROWS(j, "engines", pith_engines);
+    json_object_set_new(j, "loads", loads());
     ADD_ROWS(j, "architectures", pith_archs);
     ADD_ROWS(j, "transforms", pith_transforms);
     ADD_ROWS(j, "splits", pith_splits);
