@@ -19,7 +19,8 @@ struct settings {
 static const struct option options[] = {
     {"out", 'o', OPTION_TEXT, AT(out), "FILE",
      "also write a page with tables and charts (report.html)"},
-    {"format", 0, OPTION_TEXT, AT(format), "NAME", "table as text, markdown, csv or json (default text)"},
+    {"format", 0, OPTION_TEXT, AT(format), "NAME",
+     "table as text, markdown, csv or json (default text)"},
 #define MEASURE_OPTION(name, type, field, arg, help) {name, 0, type, AT(measure.field), arg, help},
 #include "cli/measure.def"
 #undef MEASURE_OPTION

@@ -196,8 +196,8 @@ static void missing(const struct command *c, size_t given)
 {
     const char *word = c->operands;
     for (; given > 0; given--) word += strcspn(word, " ") + 1;
-    fprintf(stderr, "pith %s: an argument is missing: %.*s\n", c->name,
-            (int)strcspn(word, " ."), word);
+    fprintf(stderr, "pith %s: an argument is missing: %.*s\n", c->name, (int)strcspn(word, " ."),
+            word);
 }
 
 int parse_options(const struct command *c, int argc, char **argv, void *settings,

@@ -105,8 +105,9 @@ static json_t *load_row(const struct pith_engine *e, const struct pith_load_rule
     return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:s, s:s}", "engine", e->name,
                      "container", r->container, "activations", r->acts ? "quantized" : "16 bits",
                      "weights", bits_text(r->sym), "with_zero_points", bits_text(r->asym), "scales",
-                     scales_text(r), "permuted_groups", r->act_order ? "yes" : "no", "several_grids",
-                     r->mixed ? "yes" : "no", "qkv_and_gate_up_alike", r->fused ? "yes" : "no");
+                     scales_text(r), "permuted_groups", r->act_order ? "yes" : "no",
+                     "several_grids", r->mixed ? "yes" : "no", "qkv_and_gate_up_alike",
+                     r->fused ? "yes" : "no");
 }
 
 static json_t *loads(void)
