@@ -210,20 +210,37 @@ static size_t blocks(size_t n, size_t size)
     return (n + size - 1) / size;
 }
 
+/* The size of `parts` equal parts of n, in whole tiles. */
+static size_t part(size_t n, size_t parts, size_t tile)
+{
+    return blocks(blocks(n, parts), tile) * tile;
+}
+
+/* Sets the block size. Big blocks pack least; more and smaller ones keep every thread busy to the
+ * end, unless the whole product is so small that waking a thread costs more than it does. */
+static void plan(struct run *r, size_t threads)
+{
+    enum { LEAST = 64, TASKS = 4, TASK_STEPS = 1 << 19, ROWS = 8 * PITH_MC };
+    const struct pith_mul *mul = r->mul;
+    const double steps = (double)mul->m * (double)mul->n * (double)mul->k;
+    size_t down = blocks(mul->m, ROWS), across = blocks(mul->n, PITH_NC);
+    while (threads > 1 && down * across < threads * TASKS &&
+           steps > (double)TASK_STEPS * (double)(down * across)) {
+        const size_t rows = mul->m / down, cols = mul->n / across;
+        if (rows <= LEAST && cols <= LEAST) break;
+        if (cols >= rows) across *= 2;
+        else down *= 2;
+    }
+    r->rows = part(mul->m, down, r->b->kern.tile_rows);
+    r->cols = part(mul->n, across, r->b->kern.tile_cols);
+    r->across = blocks(mul->n, r->cols);
+}
+
 void pith_mul_run(struct pith_backend *b, const struct pith_mul *mul)
 {
     if (mul->m == 0 || mul->n == 0) return;
-    /* Big blocks pack least; halve them until every thread has a few to take. */
-    enum { LEAST = 64, TASKS = 4 };
-    struct run r = {.b = b, .mul = mul, .rows = 8 * (size_t)PITH_MC, .cols = PITH_NC};
-    const size_t wanted = b->threads == 1 ? 1 : (size_t)b->threads * TASKS;
-    while (blocks(mul->m, r.rows) * blocks(mul->n, r.cols) < wanted &&
-           (r.rows > LEAST || r.cols > LEAST)) {
-        const bool wide = pith_min(r.cols, mul->n) >= pith_min(r.rows, mul->m);
-        if ((wide && r.cols > LEAST) || r.rows <= LEAST) r.cols /= 2;
-        else r.rows /= 2;
-    }
-    r.across = blocks(mul->n, r.cols);
+    struct run r = {.b = b, .mul = mul};
+    plan(&r, b->threads);
     pith_pool_run(b->pool, blocks(mul->m, r.rows) * r.across, run_task, &r);
 }
 

@@ -40,15 +40,23 @@ static void decode_run(const struct pith_source *s, const struct pith_kern *k, u
         for (size_t i = 0; i < at->n; i++) out[i] = s->level[bytes[i]] * scale;
 }
 
+/* A scale a column, as act-order leaves it. */
 static void decode_indexed(const struct pith_source *s, uint8_t *codes, const struct pith_block *at,
                            float *out)
 {
     const struct pith_qmat *q = s->w->quant;
     pith_bits_get(q->codes + at->i * q->stride, at->j, s->bits, at->n, codes);
-    for (size_t i = 0; i < at->n; i++) {
-        const size_t index = pith_qmat_scale_index(q, (uint32_t)at->i, q->g_idx[at->j + i]);
-        const float level = s->level[codes[i]];
-        out[i] = (s->integer ? level - zero_at(s, index) : level) * q->scales[index];
+    const size_t first = pith_qmat_scale_index(q, (uint32_t)at->i, 0);
+    const float *scales = q->scales + first;
+    const uint32_t *group = q->g_idx + at->j;
+    if (q->zeros) {
+        const uint8_t *zeros = q->zeros + first;
+        for (size_t i = 0; i < at->n; i++)
+            out[i] = ((float)codes[i] - (float)zeros[group[i]]) * scales[group[i]];
+    } else {
+        /* Formats without zero points have symmetric_zero = 0, which changes no level. */
+        for (size_t i = 0; i < at->n; i++)
+            out[i] = (s->level[codes[i]] - s->symmetric_zero) * scales[group[i]];
     }
 }
 
