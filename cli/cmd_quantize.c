@@ -127,14 +127,45 @@ static void print_rehearsal(const json_t *j)
     printf("  error            %.4f relative on average\n", number(j, "relative_error"));
 }
 
-/* The ceiling is kept by the kernel too: an allocation beyond it fails, and the run ends with a
- * clear error and a resumable output. */
+/* Bytes of a line of /proc/self/status such as "VmData:", 0 when unknown. */
+static uint64_t status_bytes(const char *key)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    char line[128];
+    unsigned long long kib = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0) sscanf(line + strlen(key), "%llu", &kib);
+    if (f) fclose(f);
+    return kib * 1024;
+}
+
+/* The ceiling is kept by the kernel too: a request beyond it fails, and the run ends with a clear
+ * error and a resumable output. The kernel counts what is mapped; what no one has touched by now
+ * (the threads' stacks) is not used and comes on top. */
 static void limit_memory(uint64_t bytes)
 {
     struct rlimit limit;
-    if (!bytes || getrlimit(RLIMIT_DATA, &limit) != 0) return;
-    limit.rlim_cur = (rlim_t)bytes;
+    const uint64_t mapped = status_bytes("VmData:"), used = status_bytes("RssAnon:");
+    if (getrlimit(RLIMIT_DATA, &limit) != 0) return;
+    const uint64_t most = bytes + (mapped > used ? mapped - used : 0);
+    if (most < bytes || (limit.rlim_max != RLIM_INFINITY && most > limit.rlim_max)) return;
+    limit.rlim_cur = (rlim_t)most;
     setrlimit(RLIMIT_DATA, &limit);
+}
+
+/* The meter's progress, and the ceiling on memory from the first step on: by then the run has been
+ * found to fit. */
+struct watch {
+    struct pith_progress meter;
+    uint64_t memory; /* 0: no ceiling, or set already */
+};
+
+static int on_step(void *ctx, const char *what, double done, double total)
+{
+    struct watch *w = ctx;
+    if (w->memory) limit_memory(w->memory);
+    w->memory = 0;
+    return w->meter.fn(w->meter.ctx, what, done, total);
 }
 
 static void fill(const struct settings *s, const char *model, struct pith_quantize_options *o)
@@ -191,23 +222,18 @@ static int run(void *settings, const struct text_list *operands)
         fprintf(stderr, "pith quantize: where to? give -o DIR\n");
         return EXIT_USAGE;
     }
-    limit_memory(s->memory);
     int rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;
     fill(s, operands->item[0], &o);
     meter_start(&meter, &s->common);
-    o.progress = meter_progress(&meter);
+    struct watch watch = {meter_progress(&meter), s->memory};
+    o.progress = (struct pith_progress){on_step, &watch};
     if (pith_quantize(context, &o, &report, &err) == PITH_OK) {
         meter_end(&meter);
         show(s, report);
     } else {
         meter_end(&meter);
         rc = report_failure(&err);
-        if (rc == EXIT_INTERRUPTED && !s->rehearse)
-            fprintf(
-                stderr,
-                "What is done is kept in %s.partial; repeat the command with --resume to go on.\n",
-                s->out);
     }
     pith_text_free(report);
     pith_context_free(&context);

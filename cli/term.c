@@ -137,12 +137,8 @@ void meter_end(struct meter *m)
 
 int report_failure(const struct pith_error *err)
 {
-    if (err->status == PITH_INTERRUPTED) {
-        fprintf(stderr, "pith: interrupted\n");
-        return EXIT_INTERRUPTED;
-    }
     fprintf(stderr, "pith: %s\n", err->text[0] ? err->text : pith_status_text(err->status));
-    return EXIT_FAILED;
+    return err->status == PITH_INTERRUPTED ? EXIT_INTERRUPTED : EXIT_FAILED;
 }
 
 int make_context(const struct common *common, struct pith_context **out)

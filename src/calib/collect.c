@@ -147,7 +147,11 @@ static enum pith_status run_window(struct pith_collector *c, const struct pith_p
 {
     const size_t count = acts->length * acts->hidden;
     memcpy(c->row, acts->x + w * count, count * sizeof(float));
-    PITH_TRY(pith_block_forward(p, b, c->row, acts->length, NULL, err));
+    return pith_block_forward(p, b, c->row, acts->length, NULL, err);
+}
+
+static enum pith_status tell(const struct pith_collector *c, struct pith_error *err)
+{
     return c->step ? c->step(c->step_ctx, err) : PITH_OK;
 }
 
@@ -162,6 +166,7 @@ enum pith_status pith_collect(struct pith_collector *c, const struct pith_block 
     const struct pith_pass pass = make_pass(c, gather_tap, &g);
     for (size_t w = 0; w < acts->windows && s == PITH_OK; w++) {
         s = run_window(c, &pass, b, acts, w, err);
+        if (s == PITH_OK) s = tell(c, err);
         g.seen += acts->length;
     }
     for (unsigned i = 0; i < PITH_SITE_COUNT; i++) {
@@ -182,6 +187,7 @@ enum pith_status pith_propagate(struct pith_collector *c, const struct pith_bloc
     for (size_t w = 0; w < in->windows; w++) {
         PITH_TRY(run_window(c, &pass, b, in, w, err));
         memcpy(out->x + w * count, c->row, count * sizeof(float));
+        PITH_TRY(tell(c, err));
     }
     return PITH_OK;
 }

@@ -21,7 +21,8 @@ struct pith_collector {
     struct pith_kv kv; /* one layer, one window */
     float *row;        /* [length][hidden]: a window on its way through a block */
     size_t length;
-    /* Called after each window; a failure (the caller wants to stop) ends the pass. NULL: none. */
+    /* Called after each window of pith_collect() and pith_propagate(); a failure (the caller wants
+     * to stop) ends the pass. NULL: none. */
     enum pith_status (*step)(void *ctx, struct pith_error *err);
     void *step_ctx;
 };

@@ -113,8 +113,10 @@ enum pith_status pith_calib_load(const struct pith_calib_options *o, const struc
                                  struct pith_calib_set *out, struct pith_error *err)
 {
     if (o->seq_len < 2) return pith_fail(err, PITH_ARG, "--seq-len must be at least 2");
+    if (o->tokens == 0) return pith_fail(err, PITH_ARG, "--calib-tokens must be at least 1");
     /* A choice among up to eight times what is needed spreads the windows over a large text. */
-    struct encoder e = {.tokenizer = t, .enough = o->tokens * 8};
+    const size_t need = o->tokens > o->seq_len ? o->tokens : o->seq_len;
+    struct encoder e = {.tokenizer = t, .enough = need < SIZE_MAX / 8 ? need * 8 : SIZE_MAX};
     enum pith_status s = read_sources(o, &e, err);
     if (s == PITH_OK) s = cut_windows(o, &e, out, err);
     pith_ids_free(&e.ids);

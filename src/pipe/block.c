@@ -22,11 +22,11 @@ struct work {
 };
 
 static enum pith_status step(struct pith_run *r, const struct work *w, const char *what,
-                             struct pith_error *err)
+                             double effort, struct pith_error *err)
 {
     char text[96];
     snprintf(text, sizeof text, "block %u of %u: %s", w->layer + 1, r->model->shape.layers, what);
-    r->work_done += 1;
+    r->work_done += effort;
     return pith_progress_step(&r->options->progress, text, r->work_done, r->work_total, err);
 }
 
@@ -173,7 +173,7 @@ static enum pith_status transform_block(struct work *w, struct pith_error *err)
                                       r->needs_transform, SAMPLES, stats, err);
     for (int site = 0; site < PITH_SITE_COUNT && s == PITH_OK; site++) {
         s = transform_site(w, (enum pith_site)site, &stats[site], err);
-        if (s == PITH_OK) s = step(r, w, r->recipe.transform->name, err);
+        if (s == PITH_OK) s = step(r, w, r->recipe.transform->name, pith_run_site_effort(r), err);
     }
     pith_stats_free(stats);
     return s;
@@ -281,7 +281,7 @@ static enum pith_status round_site(struct work *w, enum pith_site which, struct 
     for (unsigned i = 0; i < site->count && s == PITH_OK; i++) {
         const struct pith_choice *c = pith_run_choice(r, w->layer, site->roles[i]);
         if (c->grid.format) s = round_linear(w, c, r->needs_round ? &stats[which] : NULL, err);
-        if (s == PITH_OK) s = step(r, w, r->recipe.round->name, err);
+        if (s == PITH_OK) s = step(r, w, r->recipe.round->name, 1, err);
     }
     pith_stats_free(stats);
     return s;

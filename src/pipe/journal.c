@@ -9,6 +9,7 @@
 #include "base/str.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static void add_file_identity(struct pith_str *text, const struct pith_checkpoint *c)
@@ -86,8 +87,41 @@ static enum pith_status start(struct pith_run *r, struct pith_error *err)
     return s;
 }
 
-/* Takes the units of a journal's text; what follows the last whole line is cut off the file, so
- * that new lines do not join a torn one. */
+enum pith_status pith_journal_restart(struct pith_run *r, struct pith_error *err)
+{
+    json_array_clear(r->units);
+    return start(r, err);
+}
+
+void pith_unit_name(size_t index, char name[PITH_UNIT_NAME])
+{
+    if (index == 0) snprintf(name, PITH_UNIT_NAME, "outer");
+    else snprintf(name, PITH_UNIT_NAME, "block %zu", index - 1);
+}
+
+/* A line is the unit that comes next, with all that pith.json will take from it. */
+static bool is_next_unit(const struct pith_run *r, const json_t *j)
+{
+    const size_t index = json_array_size(r->units);
+    const char *name = json_string_value(json_object_get(j, "unit"));
+    char want[PITH_UNIT_NAME];
+    pith_unit_name(index, want);
+    return index <= r->model->shape.layers && name && strcmp(name, want) == 0 &&
+           json_is_array(json_object_get(j, "tensors")) &&
+           (index == 0 || (json_is_array(json_object_get(j, "linears")) &&
+                           json_is_array(json_object_get(j, "transforms"))));
+}
+
+static enum pith_status fail_foreign(const struct pith_run *r, struct pith_error *err)
+{
+    return pith_fail(err, PITH_ARG,
+                     "%s: belongs to another run (other input, options or version):"
+                     " remove that folder, or repeat the command it was started with",
+                     r->partial);
+}
+
+/* Takes the units of a journal's text; what follows the last good line is cut off the file, so
+ * that new lines do not join a torn one. A folder whose first line says nothing begins anew. */
 static enum pith_status take_units(struct pith_run *r, const char *text, size_t size,
                                    struct pith_error *err)
 {
@@ -99,15 +133,13 @@ static enum pith_status take_units(struct pith_run *r, const char *text, size_t 
         const size_t length = (size_t)(end - (text + at));
         if (pith_json_parse(text + at, length, r->journal_path, &j, NULL) != PITH_OK) break;
         const char *job = json_string_value(json_object_get(j, "job"));
-        const bool same = number > 0 || (job && strcmp(job, r->fingerprint) == 0);
-        const int bad = number > 0 && same ? json_array_append(r->units, j) : 0;
+        const bool foreign = number == 0 && job && strcmp(job, r->fingerprint) != 0;
+        const bool good = number == 0 ? job != NULL : is_next_unit(r, j);
+        const int bad = number > 0 && good ? json_array_append(r->units, j) : 0;
         json_decref(j);
-        if (!same)
-            return pith_fail(err, PITH_ARG,
-                             "%s: belongs to another run (other input, options or version):"
-                             " remove that folder, or repeat the command it was started with",
-                             r->partial);
+        if (foreign) return fail_foreign(r, err);
         if (bad) return pith_fail_nomem(err, "the journal");
+        if (!good) break;
         at += length + 1;
         whole = at;
     }

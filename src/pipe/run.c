@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "pipe/inspect.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -104,33 +105,8 @@ static enum pith_status preflight(struct pith_run *r, struct pith_error *err)
                          "this run needs about %llu MiB and --memory allows %llu MiB; a shorter"
                          " --seq-len or a recipe without calibration needs less",
                          (unsigned long long)(need >> 20), (unsigned long long)(o->memory >> 20));
-    return PITH_OK;
-}
-
-static enum pith_status name_partial(struct pith_run *r, struct pith_error *err)
-{
-    struct pith_str name = {0};
-    size_t n = strlen(r->options->out);
-    while (n > 1 && r->options->out[n - 1] == '/') n--;
-    pith_str_append(&name, r->options->out, n);
-    pith_str_puts(&name, r->options->rehearse ? ".rehearsal" : ".partial");
-    r->partial = pith_str_take(&name);
-    r->journal_path = r->partial ? pith_path_join(r->partial, "pith.journal") : NULL;
-    return r->journal_path ? PITH_OK : pith_fail_nomem(err, "names");
-}
-
-static enum pith_status check_places(const struct pith_run *r, struct pith_error *err)
-{
-    const struct pith_quantize_options *o = r->options;
-    if (o->rehearse) return PITH_OK;
-    if (pith_path_exists(o->out))
-        return pith_fail(err, PITH_ARG, "%s: exists already; remove it or choose another --out",
-                         o->out);
-    if (!o->resume && pith_path_exists(r->journal_path))
-        return pith_fail(err, PITH_ARG,
-                         "%s: an unfinished run is there; continue it with --resume, or remove it",
-                         r->partial);
-    return PITH_OK;
+    /* The listener may act on this: from here on memory is taken as estimated. */
+    return pith_progress_step(&o->progress, "preparing", 0, 1, err);
 }
 
 /* --- activations
@@ -175,10 +151,12 @@ static enum pith_status digest_acts(const struct pith_acts *a, json_t *unit, str
 static bool acts_intact(const struct pith_run *r, const struct pith_acts *a)
 {
     const size_t n = json_array_size(r->units);
-    const json_t *last = n ? json_array_get(r->units, n - 1) : NULL;
+    const json_t *last = json_array_get(r->units, n - 1);
     const char *want = json_string_value(json_object_get(last, "activations"));
     char hex[PITH_SHA256_HEX];
-    if (!want) return n == r->model->shape.layers + 1; /* the last block leaves none */
+    /* A model's last block leaves none. */
+    if (!pith_run_calibrates(r) || n == r->model->shape.layers + 1) return true;
+    if (!want) return false;
     return pith_sha256_hex(a->x, a->windows * a->length * a->hidden * sizeof(float), hex) &&
            strcmp(hex, want) == 0;
 }
@@ -230,9 +208,8 @@ static enum pith_status run_layer(struct pith_run *r, uint32_t layer, json_t *un
 
 static enum pith_status run_unit(struct pith_run *r, size_t index, struct pith_error *err)
 {
-    char name[32];
-    if (index == 0) snprintf(name, sizeof name, "outer");
-    else snprintf(name, sizeof name, "block %zu", index - 1);
+    char name[PITH_UNIT_NAME];
+    pith_unit_name(index, name);
     json_t *unit = json_pack("{s:s}", "unit", name);
     if (!unit) return pith_fail_nomem(err, "the journal");
     enum pith_status s = index == 0 ? run_outer(r, unit, err)
@@ -242,12 +219,20 @@ static enum pith_status run_unit(struct pith_run *r, size_t index, struct pith_e
     return s;
 }
 
-/* Steps that a block reports: a window of each pass, and each matrix rounded. */
+/* A site's search tries some twenty candidates on the inspected tokens, with half a block each. */
+double pith_run_site_effort(const struct pith_run *r)
+{
+    return 1 + 12.0 * PITH_INSPECT_TOKENS / (double)(r->calib.length ? r->calib.length : 1);
+}
+
+/* Work in units of a window's way through a block: each pass, each site's transform, and each
+ * matrix rounded. */
 static double steps_per_block(const struct pith_run *r)
 {
     const double windows = (double)r->calib.windows;
     const bool calibrates = pith_run_calibrates(r);
-    return PITH_ROLE_COUNT + (r->needs_transform ? windows + PITH_SITE_COUNT : 0) +
+    return PITH_ROLE_COUNT +
+           (r->needs_transform ? windows + PITH_SITE_COUNT * pith_run_site_effort(r) : 0) +
            (r->needs_round ? PITH_SITE_COUNT * windows : 0) + (calibrates ? windows : 0);
 }
 
@@ -261,25 +246,28 @@ static enum pith_status count_window(void *ctx, struct pith_error *err)
     return pith_progress_step(&r->options->progress, text, r->work_done, r->work_total, err);
 }
 
+/* Goes on after the *done units of an earlier run; from the start when a file of theirs is not as
+ * they left it. */
+static enum pith_status resume(struct pith_run *r, size_t *done, struct pith_error *err)
+{
+    const bool swapped = pith_run_calibrates(r) && (*done - 1) % 2 == 1;
+    if (swapped) swap_acts(r);
+    if (acts_intact(r, &r->acts[0]) && pith_store_intact(r)) return PITH_OK;
+    if (swapped) swap_acts(r);
+    *done = 0;
+    return pith_journal_restart(r, err);
+}
+
 static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
 {
     const size_t total = (size_t)r->model->shape.layers + 1;
     size_t done = json_array_size(r->units);
-    if (done > total) return pith_fail(err, PITH_FORMAT, "%s: too many entries", r->journal_path);
     if (pith_run_calibrates(r)) {
         PITH_TRY(open_acts(r, err));
         r->collector.step = count_window;
         r->collector.step_ctx = r;
-        if (done > 0 && (done - 1) % 2 == 1 && done < total) swap_acts(r);
-        if (done > 0 && done < total && !acts_intact(r, &r->acts[0])) {
-            json_array_clear(r->units);
-            PITH_TRY(pith_unlink(r->journal_path, err));
-            json_decref(r->units);
-            PITH_TRY(pith_journal_open(r, err));
-            if ((done - 1) % 2 == 1) swap_acts(r);
-            done = 0;
-        }
     }
+    if (done > 0) PITH_TRY(resume(r, &done, err));
     r->work_total = steps_per_block(r) * r->model->shape.layers;
     r->work_done = done > 1 ? steps_per_block(r) * (double)(done - 1) : 0;
     for (size_t i = done; i < total; i++) PITH_TRY(run_unit(r, i, err));
@@ -289,19 +277,6 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
 /* --- the end
  * -------------------------------------------------------------------------------------- */
 
-static enum pith_status remove_scratch(const struct pith_run *r, const char *dir, bool journal,
-                                       struct pith_error *err)
-{
-    static const char *const names[] = {"pith.acts.0", "pith.acts.1", "pith.journal"};
-    for (size_t i = 0; i < (journal ? 3u : 2u); i++) {
-        char *path = pith_path_join(dir, names[i]);
-        const enum pith_status s = path ? pith_unlink(path, err) : pith_fail_nomem(err, r->partial);
-        pith_free(path);
-        if (s != PITH_OK) return s;
-    }
-    return PITH_OK;
-}
-
 /* The folder gets its final name when all but the journal is in order; the journal goes last, so
  * that a kill at any point leaves something that --resume completes. */
 static enum pith_status publish(struct pith_run *r, json_t *account, struct pith_error *err)
@@ -310,11 +285,11 @@ static enum pith_status publish(struct pith_run *r, json_t *account, struct pith
     enum pith_status s = path ? pith_json_save(path, account, err)
                               : pith_fail_nomem(err, "pith.json");
     pith_free(path);
-    if (s == PITH_OK) s = remove_scratch(r, r->partial, false, err);
+    if (s == PITH_OK) s = pith_place_sweep(r, r->partial, false, err);
     if (s == PITH_OK) s = pith_dir_sync(r->partial, err);
     pith_output_close(r);
     if (s == PITH_OK) s = pith_rename(r->partial, r->options->out, err);
-    if (s == PITH_OK) s = remove_scratch(r, r->options->out, true, err);
+    if (s == PITH_OK) s = pith_place_sweep(r, r->options->out, true, err);
     return s == PITH_OK ? pith_dir_sync(r->options->out, err) : s;
 }
 
@@ -344,9 +319,9 @@ static enum pith_status run_rehearsal(struct pith_run *r, json_t **report, struc
 static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith_error *err)
 {
     PITH_TRY(pith_output_layout(r, err));
-    PITH_TRY(pith_journal_fingerprint(r, err));
-    PITH_TRY(pith_dir_make(r->partial, err));
+    PITH_TRY(pith_place_make(r, err));
     PITH_TRY(pith_journal_open(r, err));
+    r->owns_partial = true;
     PITH_TRY(pith_output_open(r, err));
     if (r->options->rehearse) return run_rehearsal(r, report, err);
     PITH_TRY(run_units(r, err));
@@ -358,13 +333,12 @@ static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith
     return s;
 }
 
-static void close_run(struct pith_run *r)
+static void close_run(struct pith_run *r, enum pith_status s, struct pith_error *err)
 {
     pith_output_close(r);
     pith_collector_free(&r->collector);
     for (int i = 0; i < 2; i++) pith_scratch_file_close(&r->acts_file[i]);
-    if (r->options->rehearse && r->partial && pith_path_is_dir(r->partial))
-        pith_dir_remove(r->partial, NULL);
+    pith_place_leave(r, s, err);
     pith_layout_free(&r->layout);
     pith_calib_free(&r->calib);
     pith_tokenizer_close(r->tokenizer);
@@ -377,39 +351,29 @@ static void close_run(struct pith_run *r)
     pith_free(r->partial);
 }
 
-/* A run that was killed after the rename left only its journal behind: nothing else is missing. */
-static enum pith_status complete_published(const struct pith_run *r, bool *complete,
-                                           json_t **report, struct pith_error *err)
+static enum pith_status prepare(struct pith_run *r, struct pith_error *err)
 {
-    enum { LIMIT = 1 << 30 };
-    char *journal = pith_path_join(r->options->out, "pith.journal");
-    char *account = pith_path_join(r->options->out, "pith.json");
-    enum pith_status s = journal && account ? PITH_OK : pith_fail_nomem(err, "names");
-    *complete = s == PITH_OK && r->options->resume && pith_path_exists(journal) &&
-                pith_path_exists(account);
-    if (*complete) s = pith_json_load(account, LIMIT, report, err);
-    if (*complete && s == PITH_OK) s = pith_unlink(journal, err);
-    pith_free(journal);
-    pith_free(account);
-    return s;
+    PITH_TRY(pith_place_name(r, err));
+    PITH_TRY(pith_place_check(r, err));
+    PITH_TRY(apply_recipe(r, err));
+    PITH_TRY(open_input(r, err));
+    PITH_TRY(pith_run_select(r, err));
+    PITH_TRY(load_calibration(r, err));
+    return pith_journal_fingerprint(r, err);
 }
 
 enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_quantize_options *o,
                                     json_t **report, struct pith_error *err)
 {
     struct pith_run r = {.options = o, .backend = be, .started = pith_clock()};
-    bool complete = false;
-    enum pith_status s = name_partial(&r, err);
-    if (s == PITH_OK) s = complete_published(&r, &complete, report, err);
-    if (s == PITH_OK && !complete) {
-        s = check_places(&r, err);
-        if (s == PITH_OK) s = apply_recipe(&r, err);
-        if (s == PITH_OK) s = open_input(&r, err);
-        if (s == PITH_OK) s = pith_run_select(&r, err);
-        if (s == PITH_OK) s = load_calibration(&r, err);
-        if (s == PITH_OK) s = preflight(&r, err);
-        if (s == PITH_OK) s = run_all(&r, report, err);
+    json_t *made = NULL;
+    enum pith_status s = prepare(&r, err);
+    if (s == PITH_OK) s = pith_place_published(&r, &made, err);
+    if (s == PITH_OK && !made) {
+        s = preflight(&r, err);
+        if (s == PITH_OK) s = run_all(&r, &made, err);
     }
-    close_run(&r);
+    close_run(&r, s, err);
+    if (s == PITH_OK) *report = made;
     return s;
 }

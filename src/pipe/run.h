@@ -3,8 +3,9 @@
  *   run.c      the order of steps            select.c   which linear gets which grid
  *   output.c   layout, config, side files    block.c    one block: transform, split, grid, round
  *   store.c    pack, write, read back        journal.c  what is done, for --resume
- *   estimate.c memory, before the start      verify.c   the same questions, asked of a finished
- * folder */
+ *   estimate.c memory, before the start      account.c  pith.json
+ *   place.c    which folders, when           verify.c   the same questions, asked of a finished
+ *                                                       folder */
 #ifndef PITH_PIPE_RUN_H
 #define PITH_PIPE_RUN_H
 
@@ -42,6 +43,7 @@ struct pith_run {
 
     char *partial; /* "<out>.partial" */
     char *journal_path;
+    bool owns_partial; /* what is in it is this job's */
     char fingerprint[PITH_SHA256_HEX];
     struct pith_layout layout;
     struct pith_out *shards;         /* [layout.shards] */
@@ -70,6 +72,24 @@ static inline bool pith_run_calibrates(const struct pith_run *r)
     return (r->needs_transform | r->needs_round) != 0;
 }
 
+/* place.c: names the folder to work in: "<out>.partial" or "<out>.rehearsal". */
+enum pith_status pith_place_name(struct pith_run *r, struct pith_error *err);
+/* PITH_ARG when what is there already forbids this run. */
+enum pith_status pith_place_check(const struct pith_run *r, struct pith_error *err);
+/* When `out` is this very job's finished result (a run may be killed after its last step), *report
+ * receives its account, a new reference, and what the run left beside it goes. PITH_ARG when `out`
+ * is anything else; no report when there is none. */
+enum pith_status pith_place_published(const struct pith_run *r, json_t **report,
+                                      struct pith_error *err);
+/* Makes the folder, or takes the one that is there. */
+enum pith_status pith_place_make(struct pith_run *r, struct pith_error *err);
+/* Removes from `dir` what only an unfinished run needs; the journal only when asked. */
+enum pith_status pith_place_sweep(const struct pith_run *r, const char *dir, bool journal,
+                                  struct pith_error *err);
+/* At the end of a run: removes the folder when nobody can go on with it (a rehearsal's, or after a
+ * failure that would come again), else lets the message say how to go on. */
+void pith_place_leave(const struct pith_run *r, enum pith_status s, struct pith_error *err);
+
 /* select.c: fills r->choices from the recipe, --ignore and --override; checks that the container
  * can hold each. PITH_ARG for a pattern that matches no linear. */
 enum pith_status pith_run_select(struct pith_run *r, struct pith_error *err);
@@ -93,6 +113,8 @@ enum pith_status pith_store_tensor(struct pith_run *r, const char *name, const v
 enum pith_status pith_store_linear(struct pith_run *r, const char *module,
                                    const struct pith_qmat *q, json_t *entry,
                                    struct pith_error *err);
+/* True when the written files hold every tensor that the units in r->units name, to the byte. */
+bool pith_store_intact(const struct pith_run *r);
 /* Copies a tensor of the input unchanged and appends its account {"name", "action", "reason",
  * "stored"}. */
 enum pith_status pith_store_copy(struct pith_run *r, const char *name, const char *reason,
@@ -102,6 +124,8 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
                                    const char *action, const char *reason, json_t *tensors,
                                    struct pith_error *err);
 
+/* PITH_NUMERIC when a tensor holds a value that is not finite; tensors of integers hold none. */
+enum pith_status pith_tensor_check_finite(const struct pith_tensor *t, struct pith_error *err);
 /* The SHA-256 of a matrix's dequantized values, row-major float32. PITH_NUMERIC when one is not
  * finite. */
 enum pith_status pith_weights_digest(const struct pith_weight *w, char hex[PITH_SHA256_HEX],
@@ -112,11 +136,19 @@ enum pith_status pith_weights_digest(const struct pith_weight *w, char hex[PITH_
 enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propagate, json_t *unit,
                                 struct pith_error *err);
 
+/* run.c: what the transform of one site weighs in the progress, in windows through a block. */
+double pith_run_site_effort(const struct pith_run *r);
+
 /* journal.c: reads what an earlier run finished into r->units (an empty array when there is none).
  * PITH_ARG when it was another job. */
 enum pith_status pith_journal_open(struct pith_run *r, struct pith_error *err);
 /* Appends one unit, after everything it names is on disk. */
 enum pith_status pith_journal_add(struct pith_run *r, json_t *unit, struct pith_error *err);
+/* "outer" for unit 0, then "block 0" and so on. */
+enum { PITH_UNIT_NAME = 32 };
+void pith_unit_name(size_t index, char name[PITH_UNIT_NAME]);
+/* Forgets all units: the journal begins anew. */
+enum pith_status pith_journal_restart(struct pith_run *r, struct pith_error *err);
 /* Identifies the job: input, recipe, options, calibration, version. */
 enum pith_status pith_journal_fingerprint(struct pith_run *r, struct pith_error *err);
 

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "quant/scale.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +31,23 @@ static void free_overrides(struct override *list, size_t count)
     pith_free(list);
 }
 
+static bool is_plain(const struct pith_grid *g)
+{
+    return g->format->kind == PITH_KIND_FLOAT && g->format->bits >= 16;
+}
+
+static enum pith_status parse_grid(const char *text, const char *grid, struct pith_grid *out,
+                                   struct pith_error *err)
+{
+    const enum pith_status s = pith_grid_parse(grid, out, err);
+    if (s != PITH_OK) return pith_fail_in(err, s, "--override");
+    if (is_plain(out) || pith_gridder_for(out)) return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "--override %s: weights cannot be put on that grid; int2 to int8 per tensor,"
+                     " channel or group can, and bf16 leaves them alone",
+                     text);
+}
+
 static enum pith_status parse_overrides(const struct pith_list *texts, struct override **out,
                                         struct pith_error *err)
 {
@@ -43,7 +61,7 @@ static enum pith_status parse_overrides(const struct pith_list *texts, struct ov
             s = pith_fail(err, PITH_ARG, "--override %s: expected PATTERN=GRID", text);
         else if (!(list[i].pattern = pith_strndup(text, (size_t)(equals - text))))
             s = pith_fail_nomem(err, "overrides");
-        else s = pith_grid_parse(equals + 1, &list[i].grid, err);
+        else s = parse_grid(text, equals + 1, &list[i].grid, err);
         if (s != PITH_OK) {
             free_overrides(list, texts->count);
             return s;
@@ -65,7 +83,7 @@ static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
             overrides[i].used = true;
         }
     if (!c->grid.format) c->reason = "the recipe leaves weights alone";
-    else if (c->grid.format->kind == PITH_KIND_FLOAT && c->grid.format->bits >= 16) {
+    else if (is_plain(&c->grid)) {
         c->grid = (struct pith_grid){0};
         c->reason = "kept in 16 bits by --override";
     }

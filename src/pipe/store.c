@@ -27,6 +27,39 @@ enum pith_status pith_store_tensor(struct pith_run *r, const char *name, const v
     return PITH_OK;
 }
 
+static bool entry_intact(const struct pith_run *r, const json_t *stored)
+{
+    const char *name = json_string_value(json_object_get(stored, "name"));
+    const char *want = json_string_value(json_object_get(stored, "sha256"));
+    const struct pith_tensor *t = name ? pith_checkpoint_find(r->written, name) : NULL;
+    char hex[PITH_SHA256_HEX];
+    const bool same = t && want && pith_sha256_hex(t->data, t->bytes, hex) &&
+                      strcmp(hex, want) == 0;
+    if (t) pith_checkpoint_release(r->written, t);
+    return same;
+}
+
+static bool list_intact(const struct pith_run *r, const json_t *list)
+{
+    const json_t *entry, *stored;
+    size_t i, k;
+    json_array_foreach (list, i, entry)
+        json_array_foreach (json_object_get(entry, "stored"), k, stored)
+            if (!entry_intact(r, stored)) return false;
+    return true;
+}
+
+bool pith_store_intact(const struct pith_run *r)
+{
+    const json_t *unit;
+    size_t i;
+    json_array_foreach (r->units, i, unit)
+        if (!list_intact(r, json_object_get(unit, "linears")) ||
+            !list_intact(r, json_object_get(unit, "tensors")))
+            return false;
+    return true;
+}
+
 enum pith_status pith_weights_digest(const struct pith_weight *w, char hex[PITH_SHA256_HEX],
                                      struct pith_error *err)
 {
@@ -48,6 +81,24 @@ enum pith_status pith_weights_digest(const struct pith_weight *w, char hex[PITH_
     pith_sha256_finish(h, hex);
     pith_free(rows);
     return s;
+}
+
+enum pith_status pith_tensor_check_finite(const struct pith_tensor *t, struct pith_error *err)
+{
+    enum { CHUNK = 1024 };
+    float x[CHUNK];
+    const size_t bytes = pith_dtype_bits(t->dtype) / 8;
+    const uint64_t n = pith_tensor_elements(t);
+    for (uint64_t at = 0; at < n; at += CHUNK) {
+        const size_t count = n - at < CHUNK ? (size_t)(n - at) : CHUNK;
+        if (!pith_dtype_decode(t->dtype, t->data + at * bytes, count, x)) return PITH_OK;
+        for (size_t i = 0; i < count; i++)
+            if (!isfinite(x[i]))
+                return pith_fail(err, PITH_NUMERIC,
+                                 "%s: value %llu is not finite: the model is damaged", t->name,
+                                 (unsigned long long)(at + i));
+    }
+    return PITH_OK;
 }
 
 static enum pith_status store_packed(struct pith_run *r, const char *module,
@@ -124,6 +175,7 @@ enum pith_status pith_store_copy(struct pith_run *r, const char *name, const cha
 {
     const struct pith_tensor *t = pith_checkpoint_find(r->model->checkpoint, name);
     if (!t) return pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
+    PITH_TRY(pith_tensor_check_finite(t, err));
     const char *const words[2] = {"copied", reason};
     const enum pith_status s = store_account(r, name, t->data, t->bytes, words, tensors, err);
     pith_checkpoint_release(r->model->checkpoint, t);

@@ -1,0 +1,118 @@
+/* Where a run works: which folders may be there before, what is left of them after. */
+#include "pipe/run.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <string.h>
+
+enum { ACCOUNT_LIMIT = 1 << 30 };
+
+enum pith_status pith_place_name(struct pith_run *r, struct pith_error *err)
+{
+    struct pith_str name = {0};
+    size_t n = strlen(r->options->out);
+    if (n == 0) return pith_fail(err, PITH_ARG, "the name of the output folder is empty");
+    while (n > 1 && r->options->out[n - 1] == '/') n--;
+    pith_str_append(&name, r->options->out, n);
+    pith_str_puts(&name, r->options->rehearse ? ".rehearsal" : ".partial");
+    r->partial = pith_str_take(&name);
+    r->journal_path = r->partial ? pith_path_join(r->partial, "pith.journal") : NULL;
+    return r->journal_path ? PITH_OK : pith_fail_nomem(err, "names");
+}
+
+static enum pith_status fail_taken(const struct pith_run *r, struct pith_error *err)
+{
+    return pith_fail(err, PITH_ARG, "%s: exists already; remove it or choose another --out",
+                     r->options->out);
+}
+
+/* A folder of that name which is neither empty nor pith's is left alone. */
+static enum pith_status check_foreign(const struct pith_run *r, struct pith_error *err)
+{
+    if (!pith_path_exists(r->partial) || pith_path_exists(r->journal_path)) return PITH_OK;
+    char **names;
+    size_t count;
+    PITH_TRY(pith_dir_list(r->partial, &names, &count, err));
+    pith_names_free(names, count);
+    if (count == 0) return PITH_OK; /* killed between making it and the journal's first line */
+    return pith_fail(err, PITH_ARG,
+                     "%s: is needed to work in, but holds something else; move it away",
+                     r->partial);
+}
+
+enum pith_status pith_place_check(const struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_quantize_options *o = r->options;
+    PITH_TRY(check_foreign(r, err));
+    if (o->rehearse) return PITH_OK;
+    if (!o->resume && pith_path_exists(o->out)) return fail_taken(r, err);
+    if (!o->resume && pith_path_exists(r->journal_path))
+        return pith_fail(err, PITH_ARG,
+                         "%s: an unfinished run is there; continue it with --resume, or remove it",
+                         r->partial);
+    return PITH_OK;
+}
+
+enum pith_status pith_place_published(const struct pith_run *r, json_t **report,
+                                      struct pith_error *err)
+{
+    const struct pith_quantize_options *o = r->options;
+    json_t *account = NULL;
+    if (o->rehearse || !pith_path_exists(o->out)) return PITH_OK;
+    char *path = pith_path_join(o->out, "pith.json"),
+         *journal = pith_path_join(o->out, "pith.journal");
+    enum pith_status s = path && journal ? PITH_OK : pith_fail_nomem(err, "names");
+    if (s == PITH_OK && pith_path_exists(path))
+        s = pith_json_load(path, ACCOUNT_LIMIT, &account, err);
+    const char *job = json_string_value(json_object_get(account, "job"));
+    if (s == PITH_OK && !(job && strcmp(job, r->fingerprint) == 0)) s = fail_taken(r, err);
+    if (s == PITH_OK) s = pith_unlink(journal, err);
+    if (s == PITH_OK) *report = account;
+    else json_decref(account);
+    pith_free(path);
+    pith_free(journal);
+    return s;
+}
+
+enum pith_status pith_place_make(struct pith_run *r, struct pith_error *err)
+{
+    if (r->options->rehearse && pith_path_exists(r->journal_path))
+        PITH_TRY(pith_dir_remove(r->partial, err)); /* of a rehearsal that was killed */
+    return pith_dir_make(r->partial, err);
+}
+
+/* The same command would fail in the same way again: nothing in the folder is of use. */
+static bool is_final(enum pith_status s)
+{
+    return s == PITH_FORMAT || s == PITH_NUMERIC || s == PITH_UNSUPPORTED || s == PITH_ARG;
+}
+
+void pith_place_leave(const struct pith_run *r, enum pith_status s, struct pith_error *err)
+{
+    if (!r->owns_partial) return;
+    if (r->options->rehearse || is_final(s)) {
+        pith_dir_remove(r->partial, NULL);
+    } else if (s != PITH_OK && err && err->status == s) {
+        struct pith_str text = {0};
+        pith_str_printf(&text, "%s; what is done is kept: go on with --resume", err->text);
+        if (!text.failed && text.len < sizeof err->text) memcpy(err->text, text.data, text.len + 1);
+        pith_str_free(&text);
+    }
+}
+
+enum pith_status pith_place_sweep(const struct pith_run *r, const char *dir, bool journal,
+                                  struct pith_error *err)
+{
+    static const char *const names[] = {"pith.acts.0", "pith.acts.1", "pith.journal.tmp",
+                                        "pith.journal"};
+    for (size_t i = 0; i < PITH_COUNT(names) - (journal ? 0 : 1); i++) {
+        char *path = pith_path_join(dir, names[i]);
+        const enum pith_status s = path ? pith_unlink(path, err) : pith_fail_nomem(err, r->partial);
+        pith_free(path);
+        if (s != PITH_OK) return s;
+    }
+    return PITH_OK;
+}
