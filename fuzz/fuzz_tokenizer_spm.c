@@ -1,5 +1,5 @@
-/* Any bytes as tokenizer.model: it is refused with a message, or encodes and decodes a text, streaming
- * like batch, with ids inside the vocabulary. */
+/* Any bytes as tokenizer.model: it is refused with a message, or encodes and decodes a text,
+ * streaming like batch, with ids inside the vocabulary. */
 #include "tokenizer_property.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -15,6 +15,7 @@ static const char what[] = "model";
 static enum pith_status read_vocab(struct pith_bpe *b, const json_t *vocab, struct pith_error *err)
 {
     if (!json_is_object(vocab)) return pith_fail(err, PITH_FORMAT, "%s: no \"vocab\" object", what);
+    if (!pith_vocab_reserve(&b->vocab, json_object_size(vocab))) return pith_fail_nomem(err, what);
     void *it = json_object_iter((json_t *)(uintptr_t)vocab);
     for (; it; it = json_object_iter_next((json_t *)(uintptr_t)vocab, it)) {
         const char *text = json_object_iter_key(it);
@@ -78,6 +79,8 @@ static enum pith_status read_merges(struct pith_bpe *b, const json_t *merges,
                                     struct pith_error *err)
 {
     if (!json_is_array(merges)) return pith_fail(err, PITH_FORMAT, "%s: no \"merges\" list", what);
+    if (!pith_merges_reserve(&b->merges, json_array_size(merges)))
+        return pith_fail_nomem(err, what);
     for (size_t i = 0; i < json_array_size(merges); i++)
         PITH_TRY(read_merge(b, json_array_get(merges, i), i, err));
     return PITH_OK;

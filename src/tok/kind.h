@@ -7,10 +7,13 @@
 #include "tok/tokenizer.h"
 
 struct pith_tok_kind {
-    /* Fills t from the content of the file (model, decoder, ids_before, ids_after, bos, eos). On
-     * failure what was filled is released by the caller. */
+    /* Fills t from the content of the file (model, decoder, before, after, bos, eos). On failure
+     * what was filled is released by the caller. */
     enum pith_status (*read)(struct pith_tokenizer *t, const char *data, size_t size,
                              struct pith_error *err);
+    /* For kinds of several files, instead of all else here: fills t from the folder and sets
+     * t->kind. */
+    enum pith_status (*read_dir)(struct pith_tokenizer *t, const char *dir, struct pith_error *err);
     void (*free)(void *model); /* accepts a half-filled model and NULL */
     /* Appends the ids of well-formed text, without the post-processor. Thread-safe. */
     enum pith_status (*encode)(const void *model, const char *text, size_t size,

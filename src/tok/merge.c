@@ -112,9 +112,11 @@ static struct pith_merge_slot *slot_of(const struct pith_merges *m, int32_t left
     }
 }
 
-static bool grow_slots(struct pith_merges *m)
+bool pith_merges_reserve(struct pith_merges *m, size_t count)
 {
-    struct pith_merges bigger = {.slots = m->slots ? m->slots * 2 : 1024, .count = m->count};
+    struct pith_merges bigger = {.slots = m->slots ? m->slots : 1024, .count = m->count};
+    while (bigger.slots / 2 <= count && bigger.slots <= SIZE_MAX / 2) bigger.slots *= 2;
+    if (bigger.slots == m->slots) return true;
     bigger.slot = pith_alloc(bigger.slots, sizeof *bigger.slot);
     if (!bigger.slot) return false;
     for (size_t i = 0; i < bigger.slots; i++) bigger.slot[i].left = -1;
@@ -127,7 +129,7 @@ static bool grow_slots(struct pith_merges *m)
 
 bool pith_merges_add(struct pith_merges *m, int32_t left, int32_t right, struct pith_joint joint)
 {
-    if (m->count * 2 >= m->slots && !grow_slots(m)) return false;
+    if (!pith_merges_reserve(m, m->count)) return false;
     struct pith_merge_slot *s = slot_of(m, left, right);
     if (s->left < 0) m->count++;
     *s = (struct pith_merge_slot){left, right, joint};

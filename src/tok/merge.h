@@ -60,6 +60,8 @@ struct pith_merges {
     size_t slots, count;
 };
 
+/* Makes room for `count` merges in all; false when memory is out. */
+bool pith_merges_reserve(struct pith_merges *m, size_t count);
 /* Adds a merge; a pair that is there already takes the new rank. False when memory is out. */
 bool pith_merges_add(struct pith_merges *m, int32_t left, int32_t right, struct pith_joint joint);
 /* A pith_pair_fn over a struct pith_merges. */

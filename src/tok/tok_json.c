@@ -8,6 +8,7 @@
 #include "tok/normalizer.h"
 #include "tok/post.h"
 #include "tok/pretokenizer.h"
+#include "tok/tok_json.h"
 
 #include <string.h>
 
@@ -66,18 +67,25 @@ static enum pith_status read_parts(struct pith_tokenizer *t, struct model *m, co
     return check_ids(m, &t->after, err);
 }
 
-static enum pith_status read_model(struct pith_tokenizer *t, const char *data, size_t size,
-                                   struct pith_error *err)
+enum pith_status pith_tok_json_fill(struct pith_tokenizer *t, const json_t *json,
+                                    struct pith_error *err)
 {
     struct model *m = pith_zalloc(1, sizeof *m);
     if (!m) return pith_fail_nomem(err, "tokenizer");
     t->model = m;
-    json_t *json;
-    PITH_TRY(pith_json_parse(data, size, "tokenizer.json", &json, err));
-    const enum pith_status s = read_parts(t, m, json, err);
-    json_decref(json);
+    PITH_TRY(read_parts(t, m, json, err));
     if (t->before.count) t->bos = t->before.id[0];
     if (t->after.count) t->eos = t->after.id[t->after.count - 1];
+    return PITH_OK;
+}
+
+static enum pith_status read_model(struct pith_tokenizer *t, const char *data, size_t size,
+                                   struct pith_error *err)
+{
+    json_t *json;
+    PITH_TRY(pith_json_parse(data, size, "tokenizer.json", &json, err));
+    const enum pith_status s = pith_tok_json_fill(t, json, err);
+    json_decref(json);
     return s;
 }
 
@@ -152,4 +160,11 @@ static size_t vocab(const void *model)
     return m->added.ids > m->bpe.vocab.ids ? m->added.ids : m->bpe.vocab.ids;
 }
 
-const struct pith_tok_kind pith_tok_json = {read_model, free_model, encode, token, find, vocab};
+const struct pith_tok_kind pith_tok_json = {
+    .read = read_model,
+    .free = free_model,
+    .encode = encode,
+    .token = token,
+    .find = find,
+    .vocab = vocab,
+};

@@ -289,4 +289,11 @@ static size_t vocab(const void *model)
     return m->vocab.ids;
 }
 
-const struct pith_tok_kind pith_tok_spm = {read_model, free_model, encode, token, find, vocab};
+const struct pith_tok_kind pith_tok_spm = {
+    .read = read_model,
+    .free = free_model,
+    .encode = encode,
+    .token = token,
+    .find = find,
+    .vocab = vocab,
+};

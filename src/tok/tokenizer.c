@@ -42,20 +42,24 @@ void pith_ids_free(struct pith_ids *ids)
     *ids = (struct pith_ids){0};
 }
 
+static struct pith_tokenizer *new_tokenizer(const struct pith_tok_kind *kind)
+{
+    struct pith_tokenizer *t = pith_zalloc(1, sizeof *t);
+    if (!t) return NULL;
+    t->kind = kind;
+    t->bos = t->eos = -1;
+    return t;
+}
+
 static enum pith_status from_memory(const struct pith_tok_kind *kind, const char *data, size_t size,
                                     struct pith_tokenizer **out, struct pith_error *err)
 {
-    struct pith_tokenizer *t = pith_zalloc(1, sizeof *t);
+    struct pith_tokenizer *t = new_tokenizer(kind);
     if (!t) return pith_fail_nomem(err, "tokenizer");
-    t->kind = kind;
-    t->bos = t->eos = -1;
     const enum pith_status s = kind->read(t, data, size, err);
-    if (s != PITH_OK) {
-        pith_tokenizer_close(t);
-        return s;
-    }
-    *out = t;
-    return PITH_OK;
+    if (s == PITH_OK) *out = t;
+    else pith_tokenizer_close(t);
+    return s;
 }
 
 enum pith_status pith_tokenizer_from_json(const char *text, size_t size,
@@ -70,13 +74,17 @@ enum pith_status pith_tokenizer_from_spm(const uint8_t *data, size_t size,
     return from_memory(&pith_tok_spm, (const char *)data, size, out, err);
 }
 
-static enum pith_status from_file(const struct pith_tok_kind *kind, const char *path,
-                                  struct pith_tokenizer **out, struct pith_error *err)
+static enum pith_status fill(struct pith_tokenizer *t, const char *dir, const char *path,
+                             struct pith_error *err)
 {
+    if (t->kind->read_dir) {
+        const enum pith_status s = t->kind->read_dir(t, dir, err);
+        return s == PITH_OK ? s : pith_fail_in(err, s, dir);
+    }
     char *data;
     size_t size;
     PITH_TRY(pith_file_read(path, MAX_FILE, &data, &size, err));
-    const enum pith_status s = from_memory(kind, data, size, out, err);
+    const enum pith_status s = t->kind->read(t, data, size, err);
     pith_free(data);
     return s == PITH_OK ? s : pith_fail_in(err, s, path);
 }
@@ -87,24 +95,28 @@ enum pith_status pith_tokenizer_open(const char *dir, struct pith_tokenizer **ou
     for (size_t i = 0; i < PITH_COUNT(kinds); i++) {
         char *path = pith_path_join(dir, kinds[i].file);
         if (!path) return pith_fail_nomem(err, "path");
-        const bool exists = pith_path_exists(path);
-        enum pith_status s = PITH_OK;
-        struct pith_tokenizer *t = NULL;
-        if (exists) s = from_file(kinds[i].kind, path, &t, err);
+        if (!pith_path_exists(path)) {
+            pith_free(path);
+            continue;
+        }
+        struct pith_tokenizer *t = new_tokenizer(kinds[i].kind);
+        enum pith_status s = t ? fill(t, dir, path, err) : pith_fail_nomem(err, "tokenizer");
         pith_free(path);
-        if (!exists) continue;
         if (s == PITH_OK) s = pith_special_read(t, dir, err);
         if (s == PITH_OK) *out = t;
         else pith_tokenizer_close(t);
         return s;
     }
-    return pith_fail(err, PITH_IO, "%s: has no tokenizer (tokenizer.json or tokenizer.model)", dir);
+    return pith_fail(err, PITH_IO,
+                     "%s: has no tokenizer (tokenizer.json, tokenizer.model, or vocab.json and "
+                     "merges.txt)",
+                     dir);
 }
 
 void pith_tokenizer_close(struct pith_tokenizer *t)
 {
     if (!t) return;
-    t->kind->free(t->model);
+    if (t->kind->free) t->kind->free(t->model);
     pith_decoder_free(&t->decoder);
     pith_ids_free(&t->before);
     pith_ids_free(&t->after);

@@ -17,11 +17,12 @@ static size_t slot_of(const struct pith_vocab *v, const char *text, size_t len)
     return i;
 }
 
-/* Keeps the table at most half full. */
-static bool grow_slots(struct pith_vocab *v)
+/* A table of at least twice `count` slots with all entries in it. */
+static bool resize_slots(struct pith_vocab *v, size_t count)
 {
-    if (v->slots && v->count * 2 < v->slots) return true;
-    const size_t slots = v->slots ? v->slots * 2 : 1024;
+    size_t slots = v->slots ? v->slots : 1024;
+    while (slots / 2 <= count) slots *= 2;
+    if (slots == v->slots) return true;
     uint32_t *slot = pith_zalloc(slots, sizeof *slot);
     if (!slot) return false;
     pith_free(v->slot);
@@ -32,6 +33,11 @@ static bool grow_slots(struct pith_vocab *v)
         v->slot[slot_of(v, v->bytes.data + e->at, e->len)] = (uint32_t)i + 1;
     }
     return true;
+}
+
+bool pith_vocab_reserve(struct pith_vocab *v, size_t count)
+{
+    return count < UINT32_MAX && resize_slots(v, count);
 }
 
 static bool grow_entries(struct pith_vocab *v)
@@ -68,7 +74,7 @@ enum pith_status pith_vocab_add(struct pith_vocab *v, const char *text, size_t l
                          PITH_VOCAB_ID_MAX);
     if (len > UINT32_MAX - 1 - v->bytes.len || v->count >= UINT32_MAX - 1)
         return pith_fail(err, PITH_FORMAT, "the vocabulary is larger than 4 GiB");
-    if (!grow_entries(v) || !grow_slots(v) || !grow_ids(v, (size_t)id + 1))
+    if (!grow_entries(v) || !resize_slots(v, v->count) || !grow_ids(v, (size_t)id + 1))
         return pith_fail_nomem(err, "vocabulary");
     const size_t slot = slot_of(v, text, len);
     if (v->slot[slot])

@@ -32,6 +32,8 @@ struct pith_vocab {
     size_t longest; /* bytes of the longest text */
 };
 
+/* Makes room for `count` tokens in all, which is faster than growing; false when memory is out. */
+bool pith_vocab_reserve(struct pith_vocab *v, size_t count);
 /* Adds a text, which must not be there yet (PITH_FORMAT), under an id in 0..PITH_VOCAB_ID_MAX. When
  * two texts share an id, both are found and the later one is the id's text. */
 enum pith_status pith_vocab_add(struct pith_vocab *v, const char *text, size_t len, int64_t id,
