@@ -54,6 +54,7 @@ $(BUILD)/libpith.a: $(OBJ)
 
 $(BUILD)/libpith.so: $(OBJ)
 	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -shared -Wl,-soname,libpith.so.0 -o $@ $^ $(LIBS)
+	@ln -sf $(@F) $@.0
 
 $(BUILD)/pith: $(CLI_OBJ) $(BUILD)/libpith.a
 	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS)

@@ -40,6 +40,9 @@ static void print_task(const json_t *t)
            json_text(t, "name"), plain(), 100 * json_get(t, "accuracy"), (int)json_get(t, "n"),
            100 * json_number_value(json_array_get(ci, 0)),
            100 * json_number_value(json_array_get(ci, 1)));
+    if (json_get(t, "undecided") > 0)
+        printf("  decided without  %d items, where a choice adds no token to the context\n",
+               (int)json_get(t, "undecided"));
     if (json_object_get(t, "delta"))
         printf("  against baseline %+.2f points (was %.2f%%): %s\n", 100 * json_get(t, "delta"),
                100 * json_get(t, "baseline_accuracy"), json_text(t, "verdict"));

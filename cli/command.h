@@ -86,7 +86,8 @@ struct pith_list as_list(const struct text_list *l);
 struct meter {
     bool quiet, terminal, shown, unicode;
     bool full; /* 100% was shown: once is enough */
-    double started, last, rate, last_done;
+    double started, last;
+    double phase_started, phase_done, last_done; /* a call may have several phases */
     char what[96];
 };
 void meter_start(struct meter *m, const struct common *common);

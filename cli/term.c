@@ -82,6 +82,7 @@ void meter_start(struct meter *m, const struct common *common)
         .terminal = isatty(STDERR_FILENO) && !(term && strcmp(term, "dumb") == 0),
         .unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
         .started = now(),
+        .last_done = HUGE_VAL,
     };
 }
 
@@ -106,6 +107,11 @@ static int on_progress(void *ctx, const char *what, double done, double total)
     const double t = now();
     const double every = m->terminal ? 1.0 / 6 : 10;
     if (stop_requested) return 1;
+    if (done < m->last_done) { /* the first step, or a new phase; a resumed run starts half-way */
+        m->phase_started = t;
+        m->phase_done = done;
+    }
+    m->last_done = done;
     const bool full = done >= total;
     if (m->quiet || (m->shown && t - m->last < every && (!full || m->full))) return 0;
     if (!m->terminal && !m->shown && t - m->started < 2) return 0;
@@ -113,7 +119,8 @@ static int on_progress(void *ctx, const char *what, double done, double total)
     const double fraction = total > 0 ? fmin(done / total, 1) : 0;
     char left[32] = "", elapsed[32], text[96];
     format_seconds(t - m->started, elapsed);
-    if (fraction > 0.005) format_seconds((t - m->started) * (1 - fraction) / fraction, left);
+    const double part = done - m->phase_done;
+    if (part > 0 && !full) format_seconds((t - m->phase_started) * (total - done) / part, left);
     snprintf(text, sizeof text, "%s%s%s%s", elapsed, left[0] ? ", " : "", left,
              left[0] ? " left" : "");
     if (m->terminal) draw_bar(m, fraction, text);

@@ -35,6 +35,7 @@ static enum pith_status speak(struct pith_context *context, const char *model,
         o.prompt = "Once upon a time";
         o.max_tokens = 32;
         o.text = show_text;
+        printf("%s", o.prompt);
         s = pith_generate(engine, &o, NULL, err);
         printf("\n");
     }
