@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "eval/eval.h"
 
+#include <math.h>
 #include <string.h>
 
 void pith_eval_defaults(struct pith_eval_options *o)
@@ -52,39 +53,58 @@ static size_t choose_window(const struct measurement *m)
     return want < most ? want : most;
 }
 
-static json_t *text_report(const struct measurement *m, const char *path, size_t window,
+/* JSON has no infinity: what a single window cannot tell (an interval, an error) is null. */
+static void set_real(json_t *j, const char *key, double x)
+{
+    json_object_set_new(j, key, isfinite(x) ? json_real(x) : json_null());
+}
+
+static void set_interval(json_t *j, const char *key, struct pith_interval i)
+{
+    json_t *pair = json_array();
+    json_array_append_new(pair, isfinite(i.lo) ? json_real(i.lo) : json_null());
+    json_array_append_new(pair, isfinite(i.hi) ? json_real(i.hi) : json_null());
+    json_object_set_new(j, key, pair);
+}
+
+static json_t *text_report(const struct measurement *m, const char *path,
                            const struct pith_text_result *t)
 {
-    json_t *j = json_pack("{s:s, s:f, s:f, s:f, s:f, s:I, s:I, s:s, s:I, s:f, s:f}", "text", path,
-                          "perplexity", t->perplexity, "perplexity_se", t->perplexity_se, "nll",
-                          t->nll, "nll_se", t->nll_se, "tokens", (json_int_t)t->tokens, "windows",
-                          (json_int_t)t->windows, "convention", pith_convention_name(m->convention),
-                          "context", (json_int_t)window, "seconds", t->seconds, "tokens_per_second",
-                          t->seconds > 0 ? (double)t->tokens / t->seconds : 0.0);
-    if (!j || !t->has_baseline) return j;
-    json_t *b = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:[f,f], s:s}", "baseline_nll",
-                          t->baseline_nll, "kld_mean", t->kld_mean, "kld_median", t->kld_median,
-                          "kld_p99", t->kld_p99, "kld_max", t->kld_max, "top1_agreement",
-                          t->top1_agreement, "nll_delta", t->nll_delta, "nll_delta_ci95",
-                          t->nll_delta_ci95.lo, t->nll_delta_ci95.hi, "verdict",
-                          pith_verdict_name(t->verdict));
-    json_object_update(j, b);
-    json_decref(b);
+    const double seconds = t->model_seconds;
+    json_t *j = json_pack("{s:s, s:s, s:I, s:I, s:I}", "text", path, "convention",
+                          pith_convention_name(m->convention), "context", (json_int_t)m->window,
+                          "tokens", (json_int_t)t->tokens, "windows", (json_int_t)t->windows);
+    set_real(j, "perplexity", t->perplexity);
+    set_real(j, "perplexity_se", t->perplexity_se);
+    set_real(j, "nll", t->nll);
+    set_real(j, "nll_se", t->nll_se);
+    set_real(j, "seconds", t->seconds);
+    set_real(j, "tokens_per_second", seconds > 0 ? (double)t->tokens / seconds : 0);
+    if (!t->has_baseline) return j;
+    set_real(j, "baseline_nll", t->baseline_nll);
+    set_real(j, "kld_mean", t->kld_mean);
+    set_real(j, "kld_median", t->kld_median);
+    set_real(j, "kld_p99", t->kld_p99);
+    set_real(j, "kld_max", t->kld_max);
+    set_real(j, "top1_agreement", t->top1_agreement);
+    set_real(j, "nll_delta", t->nll_delta);
+    set_interval(j, "nll_delta_ci95", t->nll_delta_ci95);
+    json_object_set_new(j, "verdict", json_string(pith_verdict_name(t->verdict)));
     return j;
 }
 
 static json_t *task_report(const struct pith_task_result *t)
 {
-    json_t *j = json_pack("{s:s, s:I, s:f, s:[f,f]}", "name", t->name, "n", (json_int_t)t->n,
-                          "accuracy", t->accuracy, "accuracy_ci95", t->accuracy_ci95.lo,
-                          t->accuracy_ci95.hi);
-    if (!j || !t->has_baseline) return j;
-    json_t *b = json_pack("{s:f, s:f, s:[f,f], s:f, s:s}", "baseline_accuracy",
-                          t->baseline_accuracy, "delta", t->delta, "delta_ci95", t->delta_ci95.lo,
-                          t->delta_ci95.hi, "mcnemar_p", t->mcnemar_p, "verdict",
-                          pith_verdict_name(t->verdict));
-    json_object_update(j, b);
-    json_decref(b);
+    json_t *j = json_pack("{s:s, s:I, s:I}", "name", t->name, "n", (json_int_t)t->n, "undecided",
+                          (json_int_t)t->undecided);
+    set_real(j, "accuracy", t->accuracy);
+    set_interval(j, "accuracy_ci95", t->accuracy_ci95);
+    if (!t->has_baseline) return j;
+    set_real(j, "baseline_accuracy", t->baseline_accuracy);
+    set_real(j, "delta", t->delta);
+    set_interval(j, "delta_ci95", t->delta_ci95);
+    set_real(j, "mcnemar_p", t->mcnemar_p);
+    json_object_set_new(j, "verdict", json_string(pith_verdict_name(t->verdict)));
     return j;
 }
 
@@ -114,7 +134,7 @@ static enum pith_status measure_text(const struct measurement *m, const char *pa
     if (s == PITH_OK) s = pith_eval_text(&job, &result, err);
     pith_ids_free(&ids);
     if (s != PITH_OK) return pith_fail_in(err, s, path);
-    return json_array_append_new(texts, text_report(m, path, m->window, &result)) == 0
+    return json_array_append_new(texts, text_report(m, path, &result)) == 0
                ? PITH_OK
                : pith_fail_nomem(err, path);
 }
