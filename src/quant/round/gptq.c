@@ -458,7 +458,7 @@ static void subtract_decoded(void *ctx, size_t row, unsigned thread)
     for (uint32_t c = 0; c < s->cols; c++) d[c] = w[c] - d[c];
 }
 
-/* w - q for q rounded to nearest on scales that are q's own, being fitted on the original weights. */
+/* w - q for q rounded to nearest on q's own scales, which were fitted on the original weights. */
 static void subtract_nearest(void *ctx, size_t row, unsigned thread)
 {
     const struct solver *s = ctx;
