@@ -81,7 +81,7 @@ def fill(rng, words, kind, size, unwanted):
 
 def calibration(tasks, report):
     def unwanted(doc):
-        return any("\n" + task in "\n" + doc for task in tasks)
+        return holds(doc, tasks)
 
     rng, docs = templates.Random(20250), []
     for kind in CALIB_KINDS:
@@ -98,8 +98,7 @@ def evaluation(tasks, calib, report):
     calibrated = sentences(calib)
 
     def unwanted(doc):
-        return (any("\n" + task in "\n" + doc for task in tasks)
-                or not calibrated.isdisjoint(sentences(doc)))
+        return holds(doc, tasks) or not calibrated.isdisjoint(sentences(doc))
 
     rng = templates.Random(77077)
     hand = parts("eval") + parts("evalspaced")
@@ -120,7 +119,12 @@ def sentences(text):
     return found
 
 
-def faults(calib, held_out):
+def holds(text, tasks):
+    """Whether a line of the text, or several, begins as a task does."""
+    return any("\n" + task in "\n" + text for task in tasks)
+
+
+def faults(calib, held_out, tasks):
     """What is wrong with the texts, a line each."""
     for name, text, allowed in (("builtin.txt", calib, "\n\f\t"), ("eval.txt", held_out, "\n")):
         for number, line in enumerate(text.split("\n"), 1):
@@ -129,6 +133,8 @@ def faults(calib, held_out):
         odd = {c for c in text if (ord(c) < 32 or 127 <= ord(c) < 160) and c not in allowed}
         if odd:
             yield f"{name}: control characters {sorted(map(ord, odd))}"
+        if holds(text, tasks):
+            yield f"{name}: holds items of models/probe/tasks"
     for sentence in sorted(sentences(calib) & sentences(held_out)):
         yield f"in both texts: {sentence}"
     if not held_out.isascii():
@@ -148,7 +154,7 @@ def main(args):
     tasks = task_items()
     calib = calibration(tasks, report)
     held_out = evaluation(tasks, calib, report)
-    bad = list(faults(calib, held_out))
+    bad = list(faults(calib, held_out, tasks))
     for path, text in ((BUILTIN, calib), (EVAL, held_out)):
         if "--check" in args:
             if not path.exists() or path.read_bytes() != text.encode("utf-8"):
