@@ -87,10 +87,11 @@ void pith_silu_mul(struct pith_backend *b, float *gate, const float *up, size_t 
 void pith_rope(struct pith_backend *b, float *x, size_t n, size_t ldx, size_t heads,
                size_t head_dim, const float *cos, const float *sin);
 
-/* Causal attention of n queries at positions start..start+n-1 over keys and values 0..start+n-1.
- * A query's result does not depend on n: decoding gives the same bits as a whole prompt.
- * PITH_NOMEM when the scores of a long context do not fit the backend's scratch and memory is
- * out; below about 10,000 keys nothing is allocated for n = 1. */
+/* Causal attention of n queries at positions start..start+n-1 over keys and values 0..start+n-1. A
+ * query's result does not depend on n: decoding gives the same bits as a whole prompt. When the
+ * scores of a block of queries do not fit the backend's scratch (from about 800 keys on for many
+ * queries, tens of thousands for one), each thread takes up to 144 * (keys + 2 head_dim) floats for
+ * the length of the call; PITH_NOMEM when they are not to be had. */
 struct pith_attention {
     size_t n, start;
     size_t heads, kv_heads, head_dim; /* heads is a multiple of kv_heads */
