@@ -1,6 +1,10 @@
 # What the command-line tests share: a work folder, and checks that name what failed.
 # shellcheck shell=sh
 pith=$(realpath "${PITH:-build/pith}")
+[ -x "$pith" ] || {
+    echo "$pith: no program there: build it, or name it in PITH" >&2
+    exit 1
+}
 root=$(pwd)
 probe=$root/models/probe
 work=$(mktemp -d "${TMPDIR:-/tmp}/pith-cli-XXXXXX")
@@ -68,6 +72,11 @@ PY
         cat "$work/diff"
     fi
     rm -f "$2/pith.json.timeless" "$3/pith.json.timeless"
+}
+
+# skip NAME REASON: not counted, but seen.
+skip() {
+    echo "[  SKIPPED ] $1: $2"
 }
 
 finish() {

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""A very small Llama checkpoint with random weights, in a few milliseconds: for tests that need many.
+
+    mini.py DIR [KEY=NUMBER...]   keys: hidden, ffn, layers, heads, kv_heads, vocab, seed
+
+Its tokenizer is that of models/probe. Only the standard library is used."""
+import json
+import os
+import random
+import shutil
+import struct
+import sys
+
+PROBE = os.path.join(os.path.dirname(__file__), "..", "..", "models", "probe")
+SIGNED = bytes((i & 0x80) | 0x3C for i in range(256))
+
+
+def bf16_weights(rng, count):
+    """Random bf16 values with magnitudes from 1/128 to 1/32."""
+    data = bytearray(rng.randbytes(2 * count))
+    data[1::2] = data[1::2].translate(SIGNED)
+    return bytes(data)
+
+
+def bf16_ones(count):
+    return b"\x80\x3f" * count
+
+
+def shapes(c):
+    h, f, kv = c["hidden_size"], c["intermediate_size"], c["num_key_value_heads"] * c["head_dim"]
+    out = {"model.embed_tokens.weight": [c["vocab_size"], h], "model.norm.weight": [h]}
+    for i in range(c["num_hidden_layers"]):
+        p = f"model.layers.{i}."
+        out |= {p + "input_layernorm.weight": [h], p + "post_attention_layernorm.weight": [h],
+                p + "self_attn.q_proj.weight": [c["num_attention_heads"] * c["head_dim"], h],
+                p + "self_attn.k_proj.weight": [kv, h], p + "self_attn.v_proj.weight": [kv, h],
+                p + "self_attn.o_proj.weight": [h, c["num_attention_heads"] * c["head_dim"]],
+                p + "mlp.gate_proj.weight": [f, h], p + "mlp.up_proj.weight": [f, h],
+                p + "mlp.down_proj.weight": [h, f]}
+    return out
+
+
+def config(hidden=64, ffn=128, layers=2, heads=4, kv_heads=2, vocab=4096):
+    return {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": hidden,
+            "intermediate_size": ffn, "num_hidden_layers": layers, "num_attention_heads": heads,
+            "num_key_value_heads": kv_heads, "head_dim": hidden // heads, "vocab_size": vocab,
+            "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+            "tie_word_embeddings": True, "torch_dtype": "bfloat16", "hidden_act": "silu",
+            "bos_token_id": 4094, "eos_token_id": 4095}
+
+
+def write_safetensors(path, tensors):
+    """tensors: name -> (dtype, shape, bytes)"""
+    header, at = {}, 0
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        for _, _, data in tensors.values():
+            f.write(data)
+
+
+def read_safetensors(path):
+    with open(path, "rb") as f:
+        blob = f.read()
+    (n,) = struct.unpack_from("<Q", blob)
+    header = json.loads(blob[8:8 + n])
+    header.pop("__metadata__", None)
+    return {name: (t["dtype"], t["shape"],
+                   blob[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]])
+            for name, t in header.items()}
+
+
+def make(folder, seed=1, **sizes):
+    """Writes the checkpoint; returns its config."""
+    c = config(**sizes)
+    rng = random.Random(seed)
+    tensors = {}
+    for name, shape in shapes(c).items():
+        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        tensors[name] = ("BF16", shape,
+                         bf16_weights(rng, count) if len(shape) > 1 else bf16_ones(count))
+    os.makedirs(folder)
+    write_safetensors(os.path.join(folder, "model.safetensors"), tensors)
+    with open(os.path.join(folder, "config.json"), "w") as f:
+        json.dump(c, f, indent=1)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(os.path.join(PROBE, name), folder)
+    return c
+
+
+if __name__ == "__main__":
+    make(sys.argv[1], **{k: int(v) for k, v in (a.split("=") for a in sys.argv[2:])})
