@@ -99,7 +99,7 @@ static void print_result(const char *out, const json_t *j)
     format_bytes(number(sizes, "input_bytes"), in_size);
     format_bytes(number(sizes, "output_bytes"), out_size);
     format_seconds(number(timing, "seconds"), time);
-    format_bytes(number(timing, "peak_resident_bytes"), peak);
+    format_bytes(number(timing, "peak_memory_bytes"), peak);
     printf("%s%s%s: every tensor accounted for, written, read back and compared\n", bold(), out,
            plain());
     printf("  recipe           %s, %s\n",

@@ -6,11 +6,12 @@
 #include <string.h>
 
 /* Everything that another run of the same job makes again, bit for bit, stands outside "timing". */
+/* peak_memory is what was allocated; peak_resident counts pages of mapped files too. */
 static json_t *timing(const struct pith_run *r)
 {
     return json_pack("{s:f, s:I, s:I, s:i, s:s}", "seconds", pith_clock() - r->started,
-                     "peak_resident_bytes", (json_int_t)pith_memory_peak(), "anonymous_bytes",
-                     (json_int_t)pith_memory_anonymous(), "threads",
+                     "peak_memory_bytes", (json_int_t)r->peak_anonymous, "peak_resident_bytes",
+                     (json_int_t)pith_memory_peak(), "threads",
                      (int)pith_pool_threads(pith_backend_pool(r->backend)), "cpu",
                      pith_backend_cpu(r->backend));
 }

@@ -21,17 +21,7 @@ struct work {
     json_t *linears, *transforms, *tensors; /* borrowed from the unit */
 };
 
-static enum pith_status step(struct pith_run *r, const struct work *w, const char *what,
-                             double effort, struct pith_error *err)
-{
-    char text[96];
-    snprintf(text, sizeof text, "block %u of %u: %s", w->layer + 1, r->model->shape.layers, what);
-    r->work_done += effort;
-    return pith_progress_step(&r->options->progress, text, r->work_done, r->work_total, err);
-}
-
-/* --- transform
- * ------------------------------------------------------------------------------------ */
+/* --- transform ----------------------------------------------------------------------------- */
 
 /* Where a site's 1/s goes: a norm, or the linear before; the other member is the COUNT value. */
 struct fold {
@@ -61,24 +51,6 @@ static struct fold fold_target(struct work *w, const struct pith_site_info *site
     job->repeat = fold.before == PITH_ROLE_V ? s->heads / s->kv_heads : 1;
     job->tie_block = s->head_dim;
     return fold;
-}
-
-/* A gain is stored in the model's dtype. Rounds it now and gives the rounding back to the linears'
- * columns, so that the stored norm and the quantized weights belong together exactly. */
-static void settle_gain(struct pith_transform_job *job, enum pith_dtype dtype)
-{
-    for (uint32_t j = 0; j < job->stats->dim; j++) {
-        const float stored = pith_round_to(dtype, job->gain[j]);
-        if (stored != 0 && isfinite(stored) && stored != job->gain[j]) {
-            const float ratio = job->gain[j] / stored;
-            for (unsigned i = 0; i < job->count; i++) {
-                struct pith_transform_linear *l = &job->linear[i];
-                for (uint32_t row = 0; row < l->rows; row++)
-                    l->w[(size_t)row * l->cols + j] *= ratio;
-            }
-        }
-        job->gain[j] = stored;
-    }
 }
 
 static enum pith_dtype norm_dtype(const struct work *w, enum pith_norm norm)
@@ -145,6 +117,7 @@ static enum pith_status transform_site(struct work *w, enum pith_site which,
         };
     }
     const struct fold fold = fold_target(w, site, &job);
+    if (job.gain) job.gain_dtype = norm_dtype(w, fold.norm);
     struct pith_inspector inspector = {0};
     float *s = pith_alloc(stats->dim, sizeof *s);
     enum pith_status status = s ? PITH_OK : pith_fail_nomem(err, "transform scales");
@@ -154,7 +127,6 @@ static enum pith_status transform_site(struct work *w, enum pith_site which,
     struct pith_transform_report rep = {0};
     if (status == PITH_OK) status = r->recipe.transform->run(&job, s, &rep, err);
     if (status == PITH_OK) {
-        if (job.gain) settle_gain(&job, norm_dtype(w, fold.norm));
         mark_changed(w, site, &fold, any_scaled(s, stats->dim), rep.clipped > 0);
         status = report_transform(w, site, &rep, err);
     }
@@ -173,14 +145,14 @@ static enum pith_status transform_block(struct work *w, struct pith_error *err)
                                       r->needs_transform, SAMPLES, stats, err);
     for (int site = 0; site < PITH_SITE_COUNT && s == PITH_OK; site++) {
         s = transform_site(w, (enum pith_site)site, &stats[site], err);
-        if (s == PITH_OK) s = step(r, w, r->recipe.transform->name, pith_run_site_effort(r), err);
+        if (s == PITH_OK)
+            s = pith_run_step(r, r->recipe.transform->name, pith_run_site_effort(r), err);
     }
     pith_stats_free(stats);
     return s;
 }
 
-/* --- round
- * ---------------------------------------------------------------------------------------- */
+/* --- round --------------------------------------------------------------------------------- */
 
 /* How far the result is from the input's own matrix, by the measure that verify takes again. */
 static enum pith_status measure_error(const struct work *w, const struct pith_choice *c,
@@ -281,14 +253,13 @@ static enum pith_status round_site(struct work *w, enum pith_site which, struct 
     for (unsigned i = 0; i < site->count && s == PITH_OK; i++) {
         const struct pith_choice *c = pith_run_choice(r, w->layer, site->roles[i]);
         if (c->grid.format) s = round_linear(w, c, r->needs_round ? &stats[which] : NULL, err);
-        if (s == PITH_OK) s = step(r, w, r->recipe.round->name, 1, err);
+        if (s == PITH_OK) s = pith_run_step(r, r->recipe.round->name, 1, err);
     }
     pith_stats_free(stats);
     return s;
 }
 
-/* --- what is not rounded
- * -------------------------------------------------------------------------- */
+/* --- what is not rounded -------------------------------------------------------------------- */
 
 static enum pith_status keep_one(struct work *w, const char *module, const char *suffix,
                                  bool changed, const float *values, const char *reason,

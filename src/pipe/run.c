@@ -9,8 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- what is to be done
- * --------------------------------------------------------------------------- */
+/* --- what is to be done ---------------------------------------------------------------------- */
 
 static enum pith_status apply_recipe(struct pith_run *r, struct pith_error *err)
 {
@@ -109,8 +108,7 @@ static enum pith_status preflight(struct pith_run *r, struct pith_error *err)
     return pith_progress_step(&o->progress, "preparing", 0, 1, err);
 }
 
-/* --- activations
- * ---------------------------------------------------------------------------------- */
+/* --- activations ----------------------------------------------------------------------------- */
 
 static enum pith_status open_acts(struct pith_run *r, struct pith_error *err)
 {
@@ -161,8 +159,7 @@ static bool acts_intact(const struct pith_run *r, const struct pith_acts *a)
            strcmp(hex, want) == 0;
 }
 
-/* --- units
- * ---------------------------------------------------------------------------------------- */
+/* --- units ----------------------------------------------------------------------------------- */
 
 static enum pith_status finish_unit(struct pith_run *r, json_t *unit, struct pith_error *err)
 {
@@ -236,14 +233,21 @@ static double steps_per_block(const struct pith_run *r)
            (r->needs_round ? PITH_SITE_COUNT * windows : 0) + (calibrates ? windows : 0);
 }
 
+enum pith_status pith_run_step(struct pith_run *r, const char *what, double effort,
+                               struct pith_error *err)
+{
+    char text[96];
+    const uint64_t memory = pith_memory_anonymous();
+    if (memory > r->peak_anonymous) r->peak_anonymous = memory;
+    snprintf(text, sizeof text, "block %zu of %u: %s", json_array_size(r->units),
+             r->model->shape.layers, what);
+    r->work_done += effort;
+    return pith_progress_step(&r->options->progress, text, r->work_done, r->work_total, err);
+}
+
 static enum pith_status count_window(void *ctx, struct pith_error *err)
 {
-    struct pith_run *r = ctx;
-    char text[64];
-    snprintf(text, sizeof text, "block %zu of %u: calibration", json_array_size(r->units),
-             r->model->shape.layers);
-    r->work_done += 1;
-    return pith_progress_step(&r->options->progress, text, r->work_done, r->work_total, err);
+    return pith_run_step(ctx, "calibration", 1, err);
 }
 
 /* Goes on after the *done units of an earlier run; from the start when a file of theirs is not as
@@ -274,8 +278,7 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
     return PITH_OK;
 }
 
-/* --- the end
- * -------------------------------------------------------------------------------------- */
+/* --- the end --------------------------------------------------------------------------------- */
 
 /* The folder gets its final name when all but the journal is in order; the journal goes last, so
  * that a kill at any point leaves something that --resume completes. */

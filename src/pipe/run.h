@@ -58,6 +58,7 @@ struct pith_run {
     json_t *units; /* journal entries of finished units: "outer", then a block each */
     double started;
     double work_done, work_total;
+    uint64_t peak_anonymous;     /* bytes, as seen at each step */
 };
 
 static inline struct pith_choice *pith_run_choice(const struct pith_run *r, uint32_t layer,
@@ -130,6 +131,10 @@ enum pith_status pith_tensor_check_finite(const struct pith_tensor *t, struct pi
  * finite. */
 enum pith_status pith_weights_digest(const struct pith_weight *w, char hex[PITH_SHA256_HEX],
                                      struct pith_error *err);
+
+/* run.c: tells the listener that `effort` more steps are done, and looks at the memory in use. */
+enum pith_status pith_run_step(struct pith_run *r, const char *what, double effort,
+                               struct pith_error *err);
 
 /* block.c: does one block and appends its account to *unit: "linears", "transforms", "tensors".
  * When `propagate`, acts[1] receives the quantized block's output. */

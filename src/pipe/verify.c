@@ -57,8 +57,7 @@ static enum pith_status tick(struct verification *v, const char *what, struct pi
     return pith_progress_step(&v->options->progress, what, v->done, v->total, err);
 }
 
-/* --- stored tensors
- * ------------------------------------------------------------------------------- */
+/* --- stored tensors -------------------------------------------------------------------------- */
 
 static void check_stored(struct verification *v, const json_t *stored, json_t *seen)
 {
@@ -106,8 +105,7 @@ static enum pith_status check_tensors(struct verification *v, struct pith_error 
     return s;
 }
 
-/* --- linears
- * -------------------------------------------------------------------------------------- */
+/* --- linears --------------------------------------------------------------------------------- */
 
 /* The role whose full name is `module` in one of the blocks; *layer receives which. */
 static const struct pith_weight *find_linear(const struct pith_model *m, const struct pith_block *b,
@@ -212,8 +210,7 @@ static enum pith_status check_linears(struct verification *v, struct pith_error 
     return PITH_OK;
 }
 
-/* --- against the original
- * ------------------------------------------------------------------------- */
+/* --- against the original -------------------------------------------------------------------- */
 
 static bool accounted(const struct verification *v, const char *tensor)
 {
@@ -260,8 +257,7 @@ static void check_against(struct verification *v)
                o->count);
 }
 
-/* --- engines
- * -------------------------------------------------------------------------------------- */
+/* --- engines --------------------------------------------------------------------------------- */
 
 static enum pith_status check_engines(struct verification *v, struct pith_error *err)
 {
@@ -273,8 +269,7 @@ static enum pith_status check_engines(struct verification *v, struct pith_error 
     return PITH_OK;
 }
 
-/* --- the whole
- * ------------------------------------------------------------------------------------ */
+/* --- the whole ------------------------------------------------------------------------------- */
 
 static enum pith_status open_all(struct verification *v, struct pith_error *err)
 {
