@@ -71,7 +71,8 @@ $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libpith.a
 unit: $(TEST_BIN) ## build and run the unit tests of FOLDERS
 	@tools/run_tests.sh $(TEST_BIN)
 
-test: deps ## build, run all tests and checks
+test: ## build, run all tests and checks
+	@PITH_EXTRA_PACKAGES=python3 tools/deps.sh
 	@$(MAKE) --no-print-directory lib $(BUILD)/pith $(BUILD)/examples/quantize $(TEST_BIN) \
 	    $(FUZZ_SRC:fuzz/%.c=$(BUILD)/replay/%)
 	@$(MAKE) --no-print-directory check-layers check-symbols check-headers

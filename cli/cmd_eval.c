@@ -28,9 +28,12 @@ static void print_baseline(const json_t *t)
     printf("  KL divergence    %.6f mean, %.6f median, %.5f at 99%%\n", json_get(t, "kld_mean"),
            json_get(t, "kld_median"), json_get(t, "kld_p99"));
     printf("  same top token   %.2f%%\n", 100 * json_get(t, "top1_agreement"));
-    printf("  loss difference  %+.5f nats a token, 95%% interval %+.5f to %+.5f: %s%s%s\n",
-           json_get(t, "nll_delta"), json_number_value(json_array_get(ci, 0)),
-           json_number_value(json_array_get(ci, 1)), bold(), json_text(t, "verdict"), plain());
+    printf("  loss difference  %+.5f nats a token", json_get(t, "nll_delta"));
+    if (json_is_real(json_array_get(ci, 0)))
+        printf(", 95%% interval %+.5f to %+.5f", json_number_value(json_array_get(ci, 0)),
+               json_number_value(json_array_get(ci, 1)));
+    else printf(", no interval from a single window");
+    printf(": %s%s%s\n", bold(), json_text(t, "verdict"), plain());
 }
 
 static void print_task(const json_t *t)
@@ -60,8 +63,10 @@ static void print_report(const json_t *j)
         format_seconds(json_get(t, "seconds"), time);
         printf("%s%s%s (%s convention, context %d)\n", bold(), json_text(t, "text"), plain(),
                json_text(t, "convention"), (int)json_get(t, "context"));
-        printf("  perplexity       %.4f +/- %.4f (loss %.5f nats a token)\n",
-               json_get(t, "perplexity"), json_get(t, "perplexity_se"), json_get(t, "nll"));
+        printf("  perplexity       %.4f", json_get(t, "perplexity"));
+        if (json_is_real(json_object_get(t, "perplexity_se")))
+            printf(" +/- %.4f", json_get(t, "perplexity_se"));
+        printf(" (loss %.5f nats a token)\n", json_get(t, "nll"));
         print_baseline(t);
         printf("  scored           %d tokens in %d windows, %s\n", (int)json_get(t, "tokens"),
                (int)json_get(t, "windows"), time);

@@ -1,8 +1,9 @@
-/* make_synthetic SHAPE OUT [LAYERS]: a checkpoint with the shape of a known model and random bf16 weights,
- * for measuring memory and time where no real model is at hand. The tokenizer is that of models/probe, whose
- * ids are all within these vocabularies.
+/* make_synthetic SHAPE OUT [LAYERS]: a checkpoint with the shape of a known model and random bf16
+ * weights, for measuring memory and time where no real model is at hand. The tokenizer is that of
+ * models/probe, whose ids are all within these vocabularies.
  *
- * Weights are normal with standard deviation 0.02, by table: 16 random bits choose one of 65,536 quantiles. */
+ * Weights are normal with standard deviation 0.02, by table: 16 random bits choose one of 65,536
+ * quantiles. */
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
