@@ -111,13 +111,15 @@ static inline void ramp_add_plain(struct ramp_file *f, const char *name, enum pi
     ramp_add(f, name, &set);
 }
 
-/* Writes config.json and model.safetensors, and frees what f holds. Not synced: tests make many. */
-static inline void ramp_save(struct ramp_file *f, const char *dir, const json_t *config)
+/* Writes config.json (unless config is NULL) and the tensors' file, and frees what f holds. Not
+ * synced: tests make many. */
+static inline void ramp_save(struct ramp_file *f, const char *dir, const json_t *config,
+                             const char *name)
 {
     struct pith_error err = {0};
     char path[600];
     snprintf(path, sizeof path, "%s/config.json", dir);
-    assert_int_equal(json_dump_file(config, path, JSON_INDENT(2)), 0);
+    if (config) assert_int_equal(json_dump_file(config, path, JSON_INDENT(2)), 0);
     assert_ok(pith_layout_finish(&f->layout, 0, &err), err);
     uint8_t *image = calloc(1, (size_t)f->layout.shard_bytes[0]);
     assert_non_null(image);
@@ -130,7 +132,7 @@ static inline void ramp_save(struct ramp_file *f, const char *dir, const json_t 
         free(f->item[i].name);
         free(f->item[i].data);
     }
-    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(image, 1, (size_t)f->layout.shard_bytes[0], file),

@@ -9,7 +9,8 @@ static const uint32_t groups[] = {16, 32, 64, 128, 256, 512, 1024, 0};
 static const struct pith_load_rule rules[] = {
     /* quantizers/quantizer_compressed_tensors.py hands everything to compressed-tensors:
      * compressors/pack_quantized/base.py and naive_quantized/base.py. Permuted groups: refused by
-     * quantization/quant_args.py since 0.20. */
+     * quantization/quant_args.py since 0.20. Zero points: versions 0.18 to 0.20 load them only with
+     * CompressedTensorsConfig(dequantize=True). */
     {.container = "compressed-tensors",
      .sym = 0x1fc,
      .asym = 0x1fc,

@@ -6,6 +6,7 @@ torch when they are installed; only their layers' packing and unpacking is of in
 their distributions are unpacked and those modules imported by themselves, with empty packages
 around them.
 """
+import functools
 import importlib
 import importlib.util
 import os
@@ -63,6 +64,7 @@ def shells(folder, names):
         sys.modules[name] = module
 
 
+@functools.cache
 def autoawq():
     """(gemm, gemv, packing_utils) of AutoAWQ."""
     shells(os.path.join(root(), "autoawq"), ["awq", "awq.modules", "awq.modules.linear", "awq.utils"])
@@ -70,6 +72,7 @@ def autoawq():
     return [importlib.import_module(name) for name in names]
 
 
+@functools.cache
 def autogptq():
     """The linear layer of AutoGPTQ that needs no GPU."""
     shells(os.path.join(root(), "autogptq"),
@@ -77,6 +80,7 @@ def autogptq():
     return importlib.import_module("auto_gptq.nn_modules.qlinear.qlinear_cuda").QuantLinear
 
 
+@functools.cache
 def gptqmodel():
     """(TorchLinear, its config module) of GPTQModel."""
     shells(os.path.join(root(), "gptqmodel"),

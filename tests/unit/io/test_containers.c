@@ -79,7 +79,7 @@ static void round_trip(const struct pith_container *c, const struct ramp *p,
     ramp_add(&file, linears[0].module, &set);
     pith_packed_free(&set);
     json_t *config = wrap(quantization);
-    ramp_save(&file, dir, config);
+    ramp_save(&file, dir, config, "model.safetensors");
     json_decref(config);
     read_back(c, dir, linears[0].module, &q);
     folder_remove(dir);

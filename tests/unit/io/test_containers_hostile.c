@@ -224,7 +224,7 @@ static char *make(const struct hostile *h, struct pith_qmat *q)
         ramp_add_plain(&file, name, (enum pith_dtype)h->value, 1, (const uint64_t[]){1},
                        (const uint64_t[]){0});
     json_object_set_new(config, "quantization_config", quantization);
-    ramp_save(&file, dir, config);
+    ramp_save(&file, dir, config, "model.safetensors");
     json_decref(config);
     pith_packed_free(&set);
     return dir;

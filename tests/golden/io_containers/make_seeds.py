@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Makes the seeds of fuzz/fuzz_container.c (their form is told there) from the golden files here, and
+some of the configs that the hostile tests try. Needs nothing but Python."""
+import json
+import os
+import struct
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+OUT = os.path.join(HERE, "../../../fuzz/corpus/container")
+SUFFIXES = [".qweight", ".qzeros", ".scales", ".g_idx", ".weight", ".weight_packed",
+            ".weight_scale", ".weight_shape", ".weight_zero_point", ".weight_g_idx"]
+DTYPES = {"I8": 5, "F16": 13, "BF16": 14, "I32": 15, "F32": 17, "I64": 20}  # enum pith_dtype
+CONFIGS = [
+    {"quant_method": "gptq", "bits": 4, "group_size": 32, "dynamic": {"+:.*up": {"bits": 8}}},
+    {"quant_method": "gptq", "bits": 4, "group_size": 32, "dynamic": {"-:([a-z.]+)+[A-Z]$": {}}},
+    {"quant_method": "awq", "w_bit": 4, "q_group_size": 32, "modules_to_not_convert": ["down"]},
+    {"quant_method": "compressed-tensors", "format": "pack-quantized", "ignore": ["re:.*gate$"],
+     "config_groups": {"a": {"targets": ["re:.*up_proj"], "weights": {"num_bits": 4}},
+                       "b": {"targets": ["Linear"], "weights": {"num_bits": 8}}}},
+]
+
+
+def seed(case, config, tensors):
+    text = json.dumps(config).encode()
+    out = bytes([case["rows"] // 8 - 1, case["cols"] // 8 - 1]) + struct.pack("<H", len(text)) + text
+    pool = b""
+    for name, (dtype, shape, data) in tensors.items():
+        first, second = (shape + [1, 1])[:2]
+        out += bytes([SUFFIXES.index(name) + 1, DTYPES[dtype], len(shape)])
+        out += struct.pack("<HH", first, second)
+        pool += data
+    return out + b"\0" + pool
+
+
+def read(path):
+    raw = open(path, "rb").read()
+    size = struct.unpack("<Q", raw[:8])[0]
+    head = json.loads(raw[8:8 + size])
+    head.pop("__metadata__", None)
+    return {k: (v["dtype"], v["shape"], raw[8 + size + v["data_offsets"][0]:
+                                            8 + size + v["data_offsets"][1]])
+            for k, v in head.items()}
+
+
+def main():
+    os.makedirs(OUT, exist_ok=True)
+    cases = json.load(open(os.path.join(HERE, "cases.json")))
+    first = None
+    for i, case in enumerate(cases):
+        # Small ones of each kind are enough.
+        if case["bits"] not in (3, 4) and i % 5:
+            continue
+        tensors = {k[len(case["module"]):]: v
+                   for k, v in read(os.path.join(HERE, case["file"])).items()
+                   if k.startswith(case["module"] + ".")}
+        name = case["module"].replace("/", "_")
+        first = first or (case, tensors)
+        open(os.path.join(OUT, name), "wb").write(seed(case, case["config"], tensors))
+    for i, config in enumerate(CONFIGS):
+        open(os.path.join(OUT, f"config{i}"), "wb").write(seed(first[0], config, first[1]))
+
+
+if __name__ == "__main__":
+    main()

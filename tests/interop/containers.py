@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+"""Containers against the libraries whose they are, both ways.
+
+    containers.py load DIR    loads what `containers write DIR` made with each library's own code and
+                              compares the weights, in the dtype that the library computes in
+    containers.py make DIR    makes checkpoints of random weights with those libraries, for
+                              `containers read DIR`
+"""
+import contextlib
+import functools
+import json
+import os
+import sys
+
+import torch
+from safetensors.torch import load_file, save_file
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import peers  # noqa: E402
+
+MODULE = "model.layers.0.mlp.up_proj"
+DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32}
+
+
+# --- compressed-tensors -----------------------------------------------------------------------
+
+def ct_scheme(config):
+    """The scheme that compressed-tensors itself finds for the module, and its compressor."""
+    from compressed_tensors.compressors import BaseCompressor
+    from compressed_tensors.quantization import QuantizationConfig
+    from compressed_tensors.utils import match_targets
+    known = {k: v for k, v in config.items() if v is not None}
+    parsed = QuantizationConfig.model_validate(known)
+    layer = torch.nn.Linear(1, 1)
+    assert match_targets("lm_head", layer, parsed.ignore), "lm_head is not ignored"
+    found = [s for s in parsed.config_groups.values() if match_targets(MODULE, layer, s.targets)]
+    assert len(found) == 1
+    format_ = found[0].format or parsed.format
+    return found[0], BaseCompressor.get_value_from_registry(getattr(format_, "value", format_))
+
+
+def load_ct(config, tensors):
+    scheme, compressor = ct_scheme(config)
+    return [("compressed-tensors", compressor.decompress(tensors, scheme)["weight"])]
+
+
+# --- gptq -------------------------------------------------------------------------------------
+
+@functools.cache
+def gptqmodel_config(text):
+    """What GPTQModel makes of a config; it prints a line about each."""
+    with contextlib.redirect_stdout(sys.stderr):
+        return peers.gptqmodel()[1].QuantizeConfig.from_quant_config(json.loads(text))
+
+
+def load_gptq(config, tensors):
+    """By AutoGPTQ, which knows only the older zeros, and by GPTQModel."""
+    rows, cols = tensors["qweight"].shape[1], tensors["g_idx"].shape[0]
+    bits, group = config["bits"], config["group_size"]
+    out = []
+    if config["checkpoint_format"] == "gptq":
+        layer = peers.autogptq()(bits, group, cols, rows, False,
+                                 weight_dtype=tensors["scales"].dtype)
+        layer.load_state_dict(tensors)
+        out.append(("AutoGPTQ", layer(torch.eye(cols, dtype=tensors["scales"].dtype)).T))
+    layer_class, _ = peers.gptqmodel()
+    parsed = gptqmodel_config(json.dumps(config))
+    assert (parsed.bits, parsed.group_size, parsed.sym) == (bits, group, config["sym"])
+    assert str(parsed.format) in (config["checkpoint_format"], f"FORMAT.{parsed.format.name}")
+    layer = layer_class(bits=bits, group_size=group, sym=parsed.sym, desc_act=parsed.desc_act,
+                        in_features=cols, out_features=rows, bias=False, register_buffers=True,
+                        format=parsed.format)
+    layer.scales = layer.scales.to(tensors["scales"].dtype)
+    layer.load_state_dict(tensors, strict=True)
+    if config["checkpoint_format"] == "gptq":
+        from gptqmodel.utils.model import convert_gptq_v1_to_v2_format_module
+        convert_gptq_v1_to_v2_format_module(layer, bits=bits, pack_dtype=torch.int32)
+    layer.eval()
+    out.append(("GPTQModel", layer.dequantize_weight().T))
+    return out
+
+
+# --- awq --------------------------------------------------------------------------------------
+
+def load_awq(config, tensors):
+    gemm, _, packing = peers.autoawq()
+    cols, rows = tensors["qweight"].shape[0], tensors["scales"].shape[1]
+    group = config["group_size"] if config["group_size"] > 0 else cols
+    layer = gemm.WQLinear_GEMM(4, config["group_size"], cols, rows, False, "cpu")
+    layer.scales = layer.scales.to(tensors["scales"].dtype)
+    layer.load_state_dict(tensors)
+    return [("AutoAWQ", packing.dequantize_gemm(layer.qweight, layer.qzeros, layer.scales, 4, group).T)]
+
+
+LOADERS = {"compressed-tensors": load_ct, "gptq": load_gptq, "awq": load_awq}
+
+
+def load(root):
+    count = {}
+    for name in sorted(os.listdir(root)):
+        folder = os.path.join(root, name)
+        config = json.load(open(os.path.join(folder, "config.json")))
+        tensors = load_file(os.path.join(folder, "model.safetensors"))
+        truth = load_file(os.path.join(folder, "truth.safetensors"))["truth"]
+        local = {k.removeprefix(MODULE + "."): v for k, v in tensors.items()}
+        for peer, w in LOADERS[config["container"]](config["quantization_config"], local):
+            want = truth.to(DTYPES[config["dtype"]])
+            assert w.shape == want.shape, (name, peer, w.shape)
+            if not torch.equal(w.to(want.dtype), want):
+                bad = (w.to(want.dtype) != want).sum().item()
+                sys.exit(f"{name}: {peer} sees {bad} other weights")
+            count[peer] = count.get(peer, 0) + 1
+    for peer, n in count.items():
+        print(f"written by pith, loaded by {peer}: {n} checkpoints, equal to the bit")
+
+
+# --- made by the libraries --------------------------------------------------------------------
+
+def grid(w, bits, group, asym, dtype):
+    """Scales and zeros for w by its extremes, as [rows, groups]."""
+    rows, cols = w.shape
+    parts = w.reshape(rows, cols // group, group)
+    low, high = parts.amin(-1).clamp(max=0), parts.amax(-1).clamp(min=0)
+    top = 2**bits - 1
+    if asym:
+        s = ((high - low) / top).to(dtype).float()
+        return s, torch.clamp(torch.round(-low / s), 1, top)
+    s = (torch.maximum(high, -low) * 2 / top).to(dtype).float()
+    return s, torch.full_like(s, 2 ** (bits - 1))
+
+
+def save(root, name, config, tensors, truth):
+    folder = os.path.join(root, name)
+    os.makedirs(os.path.join(folder, "truth"))
+    meta = {"format": "pt"}
+    with open(os.path.join(folder, "config.json"), "w") as f:
+        json.dump({"model_type": "llama", "quantization_config": config}, f)
+    with open(os.path.join(folder, "truth/config.json"), "w") as f:
+        f.write("{}")
+    save_file({f"{MODULE}.{k}": v.contiguous() for k, v in tensors.items()},
+              os.path.join(folder, "model.safetensors"), metadata=meta)
+    save_file({"truth": truth.contiguous()}, os.path.join(folder, "truth/model.safetensors"),
+              metadata=meta)
+
+
+def make_ct(root):
+    from compressed_tensors.compressors import BaseCompressor
+    from compressed_tensors.quantization import (QuantizationArgs, QuantizationConfig,
+                                                 QuantizationScheme, preset_name_to_scheme)
+    for preset in ("W4A16", "W4A16_ASYM", "W8A16", "W8A8"):
+        for dtype in (torch.bfloat16, torch.float16):
+            scheme = preset_name_to_scheme(preset, ["Linear"])
+            args = scheme.weights
+            w = torch.randn(64, 256)
+            group = args.group_size or 256
+            s, z = grid(w, args.num_bits, group, not args.symmetric, dtype)
+            format_ = "int-quantized" if preset == "W8A8" else "pack-quantized"
+            state = {"weight": w, "weight_scale": s.to(dtype)}
+            if not args.symmetric:
+                state["weight_zero_point"] = (z - 2 ** (args.num_bits - 1)).to(torch.int8)
+            compressor = BaseCompressor.get_value_from_registry(format_)
+            packed = compressor.compress(state, scheme)
+            truth = compressor.decompress(packed, scheme)["weight"]
+            config = QuantizationConfig(config_groups={"group_0": scheme}, format=format_,
+                                        quantization_status="compressed", ignore=["lm_head"])
+            dumped = json.loads(config.model_dump_json())
+            save(root, f"ct.{preset}.{dtype}", dumped, packed, truth)
+    for bits in (3, 5, 6):
+        w = torch.randn(40, 96)
+        args = QuantizationArgs(num_bits=bits, symmetric=False, strategy="group", group_size=32)
+        scheme = QuantizationScheme(targets=["re:.*mlp.*"], weights=args)
+        s, z = grid(w, bits, 32, True, torch.bfloat16)
+        state = {"weight": w, "weight_scale": s.to(torch.bfloat16),
+                 "weight_zero_point": (z - 2 ** (bits - 1)).to(torch.int8)}
+        compressor = BaseCompressor.get_value_from_registry("pack-quantized")
+        packed = compressor.compress(state, scheme)
+        config = QuantizationConfig(config_groups={"group_0": scheme}, format="pack-quantized",
+                                    quantization_status="compressed", ignore=["lm_head"])
+        save(root, f"ct.int{bits}", json.loads(config.model_dump_json()), packed,
+             compressor.decompress(packed, scheme)["weight"])
+
+
+def linear(w):
+    layer = torch.nn.Linear(w.shape[1], w.shape[0], bias=False)
+    layer.weight.data = w.clone()
+    return layer
+
+
+def make_gptq(root):
+    gptqmodel, config_module = peers.gptqmodel()
+    for bits in (2, 3, 4, 8):
+        for asym in (False, True):
+            for order in (False, True):
+                w = torch.randn(96, 256)
+                s, z = grid(w, bits, 64, asym, torch.float16)
+                g_idx = (torch.randperm(256) if order else torch.arange(256)) // 64
+                config = {"quant_method": "gptq", "bits": bits, "group_size": 64, "sym": not asym,
+                          "desc_act": order, "checkpoint_format": "gptq"}
+                name = f"{bits}.{asym}.{order}"
+                layer = peers.autogptq()(bits, 64, 256, 96, False)
+                layer.pack(linear(w), s.clone(), z.clone(), g_idx.to(torch.int32))
+                # Codes beyond the grid would spill into their neighbours: AutoGPTQ does not clamp.
+                tensors = {k: getattr(layer, k) for k in ("qweight", "qzeros", "scales", "g_idx")}
+                tensors["scales"] = tensors["scales"].half()
+                if not order:
+                    layer.scales = layer.scales.half()
+                    truth = layer(torch.eye(256, dtype=torch.float16)).T
+                    save(root, "autogptq." + name, config, tensors, truth)
+                layer = gptqmodel(bits=bits, group_size=64, sym=not asym, desc_act=order,
+                                  in_features=256, out_features=96, bias=False,
+                                  register_buffers=True, format=config_module.FORMAT.GPTQ_V2)
+                layer.pack_original(linear(w), s.clone(), z.clone(), g_idx.to(torch.int32))
+                layer.eval()
+                tensors = {k: getattr(layer, k) for k in ("qweight", "qzeros", "scales", "g_idx")}
+                save(root, "gptqmodel." + name, dict(config, checkpoint_format="gptq_v2"), tensors,
+                     layer.dequantize_weight().T)
+
+
+def make_awq(root):
+    gemm, gemv, packing = peers.autoawq()
+    for group in (32, 64, 128):
+        w = torch.randn(64, 256)
+        s, z = grid(w, 4, group, True, torch.float16)
+        # AutoAWQ does not clamp when it packs: what it quantizes lies on its grid already.
+        k = torch.arange(256) // group
+        q = torch.clamp(torch.round(w / s[:, k]) + z[:, k], 0, 15)
+        w = (q - z[:, k]) * s[:, k]
+        config = {"quant_method": "awq", "bits": 4, "group_size": group, "zero_point": True}
+        layer = gemm.WQLinear_GEMM.from_linear(linear(w), 4, group, scales=s.T.contiguous(),
+                                               zeros=z.T.contiguous())
+        tensors = {n: getattr(layer, n) for n in ("qweight", "qzeros", "scales")}
+        truth = packing.dequantize_gemm(layer.qweight, layer.qzeros, layer.scales, 4, group).T
+        save(root, f"autoawq.gemm.{group}", dict(config, version="gemm"), tensors, truth)
+        layer = gemv.WQLinear_GEMV.from_linear(linear(w), 4, group, scales=s, zeros=z)
+        tensors = {n: getattr(layer, n) for n in ("qweight", "qzeros", "scales")}
+        save(root, f"autoawq.gemv.{group}", dict(config, version="gemv"), tensors, w.half())
+
+
+def main():
+    torch.manual_seed(0)
+    if sys.argv[1:2] == ["load"] and len(sys.argv) == 3:
+        load(sys.argv[2])
+    elif sys.argv[1:2] == ["make"] and len(sys.argv) == 3:
+        make_ct(sys.argv[2])
+        make_gptq(sys.argv[2])
+        make_awq(sys.argv[2])
+    else:
+        sys.exit("usage: containers.py load|make DIR")
+
+
+if __name__ == "__main__":
+    main()

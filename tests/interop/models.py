@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Whole models: the model that ships is quantized by pith into each container, loaded by the library
+whose it is, and run by transformers. Its loss on a text is then what `pith eval` says.
+
+    models.py DIR         DIR is empty; the environment variable PITH names the program
+
+The model is copied to float32 first, so that both sides compute with the same numbers to the bit: a
+model in bfloat16 would have its dequantized weights rounded by transformers, and not by pith.
+"""
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import (AutoConfig, AutoModelForCausalLM, AutoTokenizer,
+                          CompressedTensorsConfig, logging)
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import containers  # noqa: E402
+
+PROBE = os.path.join(HERE, "../../models/probe")
+PITH = os.environ.get("PITH", "build/pith")
+TEXT, CONTEXT = os.path.join(PROBE, "eval.txt"), 256
+
+CASES = [
+    ("ct.int4.g128", ["-r", "rtn", "--for", "vllm", "--for", "transformers"]),
+    ("ct.int8.channel", ["-r", "w8a16"]),
+    ("ct.int4.asym", ["-r", "rtn", "--weights", "int4:g32:asym"]),
+    ("ct.int3", ["-r", "rtn", "--weights", "int3:g64:mse"]),
+    ("ct.int5.tensor", ["-r", "rtn", "--weights", "int5:tensor"]),
+    ("ct.mixed", ["-r", "rtn", "--override", "down_proj=int8:g128", "--override",
+                  "layers.0.self_attn.o_proj=int6:channel", "--ignore", "layers.1.mlp.*"]),
+    ("ct.awq", ["-r", "awq", "--container", "compressed-tensors"]),
+    ("gptq.int4", ["-r", "gptq", "--for", "vllm", "--for", "sglang:tp=2"]),
+    ("gptq.int3.asym", ["-r", "gptq", "--weights", "int3:g64:asym"]),
+    ("gptq.int8", ["-r", "rtn", "--weights", "int8:channel", "--container", "gptq"]),
+    ("awq.int4", ["-r", "awq", "--for", "vllm"]),
+]
+
+
+def run(*args):
+    done = subprocess.run([PITH, *args], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"pith {' '.join(args)}: {done.stderr}")
+    return done.stdout
+
+
+def float_copy(folder):
+    """The probe in float32."""
+    shutil.copytree(PROBE, folder)
+    path = os.path.join(folder, "model.safetensors")
+    save_file({k: v.float() for k, v in load_file(path).items()}, path, metadata={"format": "pt"})
+    config = json.load(open(os.path.join(folder, "config.json")))
+    config.pop("dtype", None)
+    config["torch_dtype"] = "float32"
+    json.dump(config, open(os.path.join(folder, "config.json"), "w"))
+
+
+def dequantized(folder, config):
+    """A dense model with what the containers' own code makes of each module."""
+    quantization = config.quantization_config
+    tensors, state = load_file(os.path.join(folder, "model.safetensors")), {}
+    modules = {k.rsplit(".", 1)[0] for k in tensors if k.endswith(".qweight")}
+    for module in modules:
+        local = {k.removeprefix(module + "."): v for k, v in tensors.items()
+                 if k.startswith(module + ".")}
+        local["scales"] = local["scales"].float()  # products in float32, as pith's
+        _, w = containers.LOADERS[quantization["quant_method"]](quantization, local)[-1]
+        state[module + ".weight"] = w
+    state.update({k: v for k, v in tensors.items() if k.rsplit(".", 1)[0] not in modules})
+    del config.quantization_config
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    missing, unexpected = model.load_state_dict(state, strict=False)
+    assert not unexpected and set(missing) <= {"lm_head.weight"}, (missing, unexpected)
+    model.tie_weights()
+    return model
+
+
+def load(folder):
+    config = AutoConfig.from_pretrained(folder)
+    if config.quantization_config["quant_method"] != "compressed-tensors":
+        return dequantized(folder, config)
+    # compressed-tensors 0.18 to 0.20 give packed zero points the shape of unpacked ones while a model
+    # is prepared for its weights, so that it refuses every asymmetric checkpoint, its own included;
+    # this other way of transformers is not concerned.
+    groups = config.quantization_config["config_groups"].values()
+    asym = any(not g["weights"]["symmetric"] for g in groups)
+    how = {"quantization_config": CompressedTensorsConfig(dequantize=True)} if asym else {}
+    model, info = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32,
+                                                       output_loading_info=True, **how)
+    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
+        assert not info.get(kind), (folder, kind, info[kind])
+    return model
+
+
+def loss(model, ids):
+    """Disjoint windows, all but the first token of each scored."""
+    total, count = 0.0, 0
+    for at in range(0, len(ids) - CONTEXT + 1, CONTEXT):
+        window = torch.tensor([ids[at:at + CONTEXT]])
+        with torch.no_grad():
+            logits = model(window).logits.double()[0, :-1]
+        total += torch.nn.functional.cross_entropy(logits, window[0, 1:], reduction="sum").item()
+        count += CONTEXT - 1
+    return total / count, count
+
+
+def main(root):
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    source = os.path.join(root, "probe")
+    float_copy(source)
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    text = open(TEXT, encoding="utf-8").read()[:8000]
+    path = os.path.join(root, "text.txt")
+    open(path, "w", encoding="utf-8").write(text)
+    ids = tokenizer(text)["input_ids"]
+    if ids[0] != tokenizer.bos_token_id:
+        ids = [tokenizer.bos_token_id] + ids
+    for name, options in CASES:
+        out = os.path.join(root, name)
+        run("quantize", source, "-o", out, "--calib-tokens", "4096", "-q", *options)
+        run("verify", out, "--against", source, "-q")
+        report = json.loads(run("eval", out, "--text", path, "--context", str(CONTEXT), "--json"))
+        report = report.get("texts", [report])[0]
+        want, count = loss(load(out), ids)
+        ours, tokens = report["nll"], report["tokens"]
+        assert tokens == count, (name, tokens, count)
+        if not math.isclose(ours, want, rel_tol=2e-6):
+            sys.exit(f"{name}: loss {ours} by pith eval, {want} by transformers")
+        print(f"{name}: loss {ours:.6f} by pith eval, {want:.6f} by transformers")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: models.py DIR")
+    main(sys.argv[1])

@@ -1,0 +1,46 @@
+#!/bin/sh
+# Holds the containers against the libraries whose they are: their code loads what pith writes, pith
+# reads what they write, transformers runs a model that `pith quantize` made. Installs what it needs in
+# .interop (about 2 GB, mostly PyTorch for CPUs). PITH names the program; libpith.a lies beside it.
+set -eu
+cd "$(dirname "$0")/../.."
+PITH=${PITH:-build/pith}
+place=$PWD/.interop
+python=$place/venv/bin/python
+export PEERS="$place/peers" TMPDIR="$place/tmp" TRANSFORMERS_VERBOSITY=error PITH
+here=tests/interop
+
+rm -rf "$TMPDIR" "$place/work"
+mkdir -p "$TMPDIR" "$place/work/pith" "$place/work/peers" "$place/work/models"
+
+if [ ! -f "$place/ready" ]; then
+    echo "installing the peers in .interop (once)"
+    python3 -m venv "$place/venv"
+    "$python" -m pip install -q torch==2.13.0
+    "$python" -m pip install -q "transformers>=5,<6" compressed-tensors==0.20.0 safetensors numpy
+    # Without their dependencies: the peers' own would replace the torch above.
+    # shellcheck disable=SC2046
+    "$python" -m pip install -q --no-deps $("$python" $here/peers.py support)
+    "$python" $here/peers.py fetch "$PEERS"
+    touch "$place/ready"
+fi
+
+flags=$(pkg-config --cflags --libs jansson libpcre2-8 libutf8proc libcrypto)
+# shellcheck disable=SC2086
+${CC:-cc} -std=c17 -O1 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -Itests -o "$place/work/containers" \
+    $here/containers.c "$(dirname "$PITH")/libpith.a" -lcmocka $flags -lm -pthread
+
+# The libraries talk a lot while they load; what they say is shown when something fails.
+quiet() {
+    if ! "$@" 2>"$place/work/log"; then
+        cat "$place/work/log" >&2
+        exit 1
+    fi
+}
+"$place/work/containers" write "$place/work/pith"
+quiet "$python" $here/containers.py load "$place/work/pith"
+quiet "$python" $here/containers.py make "$place/work/peers"
+"$place/work/containers" read "$place/work/peers"
+quiet "$python" $here/models.py "$place/work/models"
+rm -rf "$TMPDIR"
+echo "interoperation: all equal"
