@@ -23,11 +23,11 @@ fail() {
 check() {
     name=$1
     shift
-    if "$@" >"$work/out" 2>"$work/err"; then
+    if "$@" >"$work/stdout" 2>"$work/stderr"; then
         pass "$name"
     else
         fail "$name (status $?)"
-        tail -n 5 "$work/err"
+        tail -n 5 "$work/stderr"
     fi
 }
 
@@ -38,20 +38,20 @@ refuse() {
     want=$2
     pattern=$3
     shift 3
-    "$@" >"$work/out" 2>"$work/err" && got=0 || got=$?
+    "$@" >"$work/stdout" 2>"$work/stderr" && got=0 || got=$?
     if [ "$got" -ne "$want" ]; then
         fail "$name: status $got instead of $want"
-    elif ! grep -qE -e "$pattern" "$work/err"; then
+    elif ! grep -qE -e "$pattern" "$work/stderr"; then
         fail "$name: message does not match $pattern"
-    elif [ -s "$work/out" ]; then
+    elif [ -s "$work/stdout" ]; then
         fail "$name: something on standard output"
-    elif [ "$want" -eq 1 ] && [ "$(wc -l <"$work/err")" -ne 1 ]; then
+    elif [ "$want" -eq 1 ] && [ "$(wc -l <"$work/stderr")" -ne 1 ]; then
         fail "$name: more than one line of message"
     else
         pass "$name"
         return 0
     fi
-    tail -n 5 "$work/err"
+    tail -n 5 "$work/stderr"
 }
 
 # same_model NAME A B: two output folders are equal to the byte, the times in pith.json aside.

@@ -56,7 +56,7 @@ good "a shorter last group, by channel" "$work/odd" "$work/odd-out" -r gptq --we
     --container compressed-tensors
 
 check "rehearsal" "$pith" quantize "$mini" -o "$work/never" -r gptq --rehearse $few --json
-python3 -m json.tool <"$work/out" >/dev/null && pass "rehearsal as JSON" || fail "rehearsal as JSON"
+python3 -m json.tool <"$work/stdout" >/dev/null && pass "rehearsal as JSON" || fail "rehearsal as JSON"
 [ -e "$work/never" ] || [ -e "$work/never.rehearsal" ] && fail "a rehearsal leaves nothing" || pass "a rehearsal leaves nothing"
 mkdir "$work/kept.rehearsal" && echo mine >"$work/kept.rehearsal/notes"
 refuse "a rehearsal keeps off what it did not make" 1 'holds something else' \
@@ -87,7 +87,7 @@ b = f.read(1)
 f.seek(-1000, 2)
 f.write(bytes([b[0] ^ 16]))
 PY
-"$pith" verify "$work/damaged" >"$work/out" 2>&1
-[ $? -eq 1 ] && grep -q 'are not those that pith wrote' "$work/out" && pass "one flipped bit is found" ||
+"$pith" verify "$work/damaged" >"$work/stdout" 2>&1
+[ $? -eq 1 ] && grep -q 'are not those that pith wrote' "$work/stdout" && pass "one flipped bit is found" ||
     fail "one flipped bit is found"
 finish

@@ -3,14 +3,14 @@
 set -u
 . tests/cli/lib.sh
 
-"$pith" >"$work/out" 2>"$work/err"
-[ $? -eq 2 ] && grep -q '^commands:' "$work/out" && pass "no command shows the overview" ||
+"$pith" >"$work/stdout" 2>"$work/stderr"
+[ $? -eq 2 ] && grep -q '^commands:' "$work/stdout" && pass "no command shows the overview" ||
     fail "no command shows the overview"
 check "--help" "$pith" --help
 check "--version" "$pith" --version
 for c in quantize verify eval compare run inspect recipes formats; do
     check "help of $c" "$pith" $c --help
-    grep -q 'examples:' "$work/out" && awk 'length($0) > 90 { exit 1 }' "$work/out" ||
+    grep -q 'examples:' "$work/stdout" && awk 'length($0) > 90 { exit 1 }' "$work/stdout" ||
         fail "help of $c: examples, width"
     check "help $c" "$pith" help $c
 done
