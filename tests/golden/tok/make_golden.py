@@ -1,7 +1,7 @@
 """Golden vectors for src/tok, made by Hugging Face tokenizers and by SentencePiece.
 
-make_golden.py OUTPUT_DIR TEXT [--count N] [--all-characters]
-    writes one .tok file for each small tokenizer trained here (the committed ones: --count 300)
+make_golden.py OUTPUT_DIR TEXT [--count N] [--all-characters] [--only NAME...]
+    writes one .tok file for each small tokenizer trained here (the committed ones: --count 170 --seed 1000)
 make_golden.py OUTPUT_DIR TEXT --real DATA_DIR [--count N]
     the same for the real tokenizers in a data folder
 
@@ -147,6 +147,14 @@ def small(texts):
     data = json.loads(t["prefixed"].to_str())
     data["decoder"] = None
     t["prefixed"] = Tokenizer.from_str(json.dumps(data))
+    t["roberta"] = byte_level(texts, bl(add_prefix_space=True), tokens=added()[:2])
+    t["roberta"].post_processor = processors.RobertaProcessing(("<|end|>", 400), ("<tool>", 401))
+    t["normalized"] = byte_level(texts, seq([pre_tokenizers.CharDelimiterSplit("e"), pre_tokenizers.Punctuation("isolated"),
+                                             split(Regex("[bc]"), "merged_with_next", True)]),
+                                 normalizers.Sequence([normalizers.NFC(), normalizers.ByteLevel()]), tokens=added())
+    t["normalized"].post_processor = processors.Sequence([
+        processors.BertProcessing(("<|end|>", 400), ("<tool>", 401)),
+        processors.TemplateProcessing(single="<tool> $A <|end|>", pair="$A $B", special_tokens=[("<tool>", 401), ("<|end|>", 400)])])
     return {name: (tok.to_str().encode(), tok) for name, tok in t.items()}
 
 
@@ -257,6 +265,7 @@ def main():
     ap.add_argument("--count", type=int, default=300)
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--real")
+    ap.add_argument("--only", nargs="*", help="names of tokenizers")
     ap.add_argument("--all-characters", action="store_true")
     a = ap.parse_args()
     os.makedirs(a.output, exist_ok=True)
@@ -266,11 +275,15 @@ def main():
     texts = [t for t in texts if t] + nasty.PHRASES * 5
     hf, spm = real(a.real) if a.real else (small(texts), small_spm(texts))
     for i, (name, (model, tok)) in enumerate(sorted(hf.items())):
+        if a.only and name not in a.only:
+            continue
         cases = nasty.strings(a.count, texts, a.seed + i)
         if a.all_characters:
             cases += nasty.all_characters()
         write_hf(os.path.join(a.output, name + ".tok"), model, tok, cases)
     for i, (name, model) in enumerate(sorted(spm.items())):
+        if a.only and name not in a.only:
+            continue
         cases = nasty.strings(a.count, texts, a.seed + 100 + i)
         if a.all_characters:
             cases += nasty.all_characters()
