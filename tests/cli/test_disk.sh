@@ -61,7 +61,7 @@ small_disk() { # SIZE: 0 as it should be, 2 it fits, else wrong
     cat "$work/stderr"
     [ $rc -eq 1 ] && [ ! -s "$work/stdout" ] && [ "$(wc -l <"$work/stderr")" -eq 1 ] &&
         grep -qE "$full" "$work/stderr" && [ ! -e "$disk/out" ] &&
-        mount -o remount,size=64m "$disk" && make "$disk/out" --resume && [ "$(digest "$disk/out")" = "$whole" ]
+        mount -t tmpfs -o remount,size=64m pith-test "$disk" && make "$disk/out" --resume && [ "$(digest "$disk/out")" = "$whole" ]
 }
 mount_disk() {
     mount -t tmpfs -o "size=${1}k" pith-test "$disk" 2>/dev/null
