@@ -66,8 +66,8 @@ typedef void pith_dequant_u8_fn(size_t n, const uint8_t *code, float zero, float
 /* The same for 4-bit codes: code i is the low (i even) or high half of byte i / 2. */
 typedef void pith_dequant_u4_fn(size_t n, const uint8_t *code, float zero, float scale, float *dst);
 
-/* acc[p % 16] = fma(w[p], x[p], acc[p % 16]) with w[p] as dequant_u8 (dequant_u4) would give it: the
- * dot product in lanes over codes as they are stored. */
+/* acc[p % 16] = fma(w[p], x[p], acc[p % 16]) with w[p] as dequant_u8 (dequant_u4) would give it:
+ * the dot product in lanes over codes as they are stored. */
 typedef void pith_dot_acc_u8_fn(size_t n, const uint8_t *code, float zero, float scale,
                                 const float *x, float acc[PITH_LANES]);
 typedef pith_dot_acc_u8_fn pith_dot_acc_u4_fn;

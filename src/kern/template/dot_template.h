@@ -46,8 +46,8 @@ INLINE float one_row(const struct storage *s, size_t cols, const char *w, const 
     return v16_sum(sum);
 }
 
-INLINE void four_rows(const struct storage *s, size_t cols, const char *w, size_t ld, const float *x,
-                      float *y)
+INLINE void four_rows(const struct storage *s, size_t cols, const char *w, size_t ld,
+                      const float *x, float *y)
 {
     v16 s0 = v16_zero(), s1 = s0, s2 = s0, s3 = s0;
     const char *w1 = w + ld, *w2 = w1 + ld, *w3 = w2 + ld;
