@@ -6,6 +6,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct pith_error err = {0};
     struct pith_tokenizer *t = NULL;
-    check_tokenizer(pith_tokenizer_from_spm(data, size, &t, &err), t, &err);
+    const enum pith_status s = pith_tokenizer_from_spm(data, size, &t, &err);
+    check_tokenizer(s, t, &err);
     return 0;
 }
