@@ -19,9 +19,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define MAX_TENSORS 12
 #define MAX_BYTES (1u << 18)
 
-static const char *const suffixes[] = {
-    ".qweight", ".qzeros", ".scales", ".g_idx", ".weight", ".weight_packed", ".weight_scale",
-    ".weight_shape", ".weight_zero_point", ".weight_g_idx", ".bias", ".other"};
+static const char *const suffixes[] = {".qweight",      ".qzeros",       ".scales",
+                                       ".g_idx",        ".weight",       ".weight_packed",
+                                       ".weight_scale", ".weight_shape", ".weight_zero_point",
+                                       ".weight_g_idx", ".bias",         ".other"};
 
 struct input {
     const uint8_t *data;
@@ -43,7 +44,8 @@ static void must(bool truth)
 static unsigned take(struct input *in, unsigned bytes)
 {
     unsigned v = 0;
-    for (unsigned i = 0; i < bytes && in->at < in->size; i++) v |= (unsigned)in->data[in->at++] << 8 * i;
+    for (unsigned i = 0; i < bytes && in->at < in->size; i++)
+        v |= (unsigned)in->data[in->at++] << 8 * i;
     return v;
 }
 
@@ -124,7 +126,8 @@ static void run(struct checkpoint *ck, uint32_t rows, uint32_t cols)
     const enum pith_status s = c->load(state, &ck->c, MODULE, rows, cols, &q, &found, &err);
     if (s != PITH_OK) must(err.text[0] != '\0' && q.codes == NULL);
     struct pith_error other = {0};
-    if (c->describe(state, &ck->c, MODULE, &grid, &opts, &other) == PITH_OK && s == PITH_OK && found)
+    if (c->describe(state, &ck->c, MODULE, &grid, &opts, &other) == PITH_OK && s == PITH_OK &&
+        found)
         must(grid.format == q.format);
     if (s == PITH_OK && found) {
         check_matrix(c, &q, &opts);

@@ -2,8 +2,8 @@
  *
  *   containers write DIR   makes checkpoints of random matrices, one folder each, with what they
  *                          mean (tensor "truth", float32) in truth.safetensors
- *   containers read DIR    reads the checkpoints that other libraries made in DIR/<name> and compares
- *                          them with their own "truth", after rounding to its dtype
+ *   containers read DIR    reads the checkpoints that other libraries made in DIR/<name> and
+ * compares them with their own "truth", after rounding to its dtype
  *
  * Run by run.sh. */
 #include "base/rng.h"
@@ -11,7 +11,7 @@
 
 #define MODULE "model.layers.0.mlp.up_proj"
 
-/* --- writing ---------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------- */
 
 /* Replaces the ramp by random codes, zeros and scales of the same kind. */
 static void randomize(const struct ramp *p, struct pith_qmat *q, struct pith_rng *rng)
@@ -28,7 +28,8 @@ static void randomize(const struct ramp *p, struct pith_qmat *q, struct pith_rng
     for (size_t i = 0; i < count; i++) {
         q->scales[i] = pith_round_to(dtype, (float)(0.001 + 0.05 * pith_rng_unit(rng)));
         if (q->zeros)
-            q->zeros[i] = (uint8_t)(p->from_one + pith_rng_below(rng, (1u << p->bits) - p->from_one));
+            q->zeros[i] =
+                (uint8_t)(p->from_one + pith_rng_below(rng, (1u << p->bits) - p->from_one));
     }
 }
 
@@ -65,8 +66,8 @@ static void write_case(const char *root, const char *container, const struct ram
     assert_ok(c->pack(&q, &opts, &set, &err), err);
     ramp_add(&file, MODULE, &set);
     pith_packed_free(&set);
-    json_t *config = json_pack("{s:s, s:s, s:s, s:O}", "model_type", "llama", "container", container,
-                               "dtype", pith_dtype_name(p->dtype), "quantization_config",
+    json_t *config = json_pack("{s:s, s:s, s:s, s:O}", "model_type", "llama", "container",
+                               container, "dtype", pith_dtype_name(p->dtype), "quantization_config",
                                quantization);
     ramp_save(&file, dir, config, "model.safetensors");
     if (c->extra_file) {
@@ -90,8 +91,12 @@ static void write_ct(const char *root, struct pith_rng *rng)
         for (unsigned kind = 0; kind < 12; kind++) {
             const bool acts = kind & 1, asym = kind & 2;
             if (acts && bits != 4 && bits != 8) continue;
-            struct ramp p = {.bits = bits, .rows = 96, .cols = 160, .asym = asym,
-                             .group = kind / 4 == 0 ? 32 : 0, .tensor = kind / 4 == 2,
+            struct ramp p = {.bits = bits,
+                             .rows = 96,
+                             .cols = 160,
+                             .asym = asym,
+                             .group = kind / 4 == 0 ? 32 : 0,
+                             .tensor = kind / 4 == 2,
                              .dtype = dtypes[turn++ % 3]};
             const struct pith_container_opts opts = {
                 .model_dtype = p.dtype,
@@ -109,8 +114,13 @@ static void write_gptq(const char *root, struct pith_rng *rng)
             const bool grouped = kind & 1, asym = kind & 2, v2 = kind & 4, order = kind & 8;
             if (order && !grouped) continue;
             const enum pith_dtype dtype = b & 1 ? PITH_BF16 : PITH_F16;
-            const struct ramp p = {.bits = widths[b], .rows = 96, .cols = 160, .asym = asym,
-                                   .group = grouped ? 32 : 0, .from_one = !v2, .permuted = order,
+            const struct ramp p = {.bits = widths[b],
+                                   .rows = 96,
+                                   .cols = 160,
+                                   .asym = asym,
+                                   .group = grouped ? 32 : 0,
+                                   .from_one = !v2,
+                                   .permuted = order,
                                    .dtype = dtype};
             const struct pith_container_opts opts = {
                 .model_dtype = dtype, .gptq_v2 = v2, .act_order_groups = order};
@@ -124,14 +134,18 @@ static void write_awq(const char *root, struct pith_rng *rng)
     for (size_t g = 0; g < PITH_COUNT(groups); g++)
         for (unsigned asym = 0; asym < 2; asym++) {
             const enum pith_dtype dtype = g & 1 ? PITH_BF16 : PITH_F16;
-            const struct ramp p = {.bits = 4, .rows = 96, .cols = 192, .asym = asym,
-                                   .group = groups[g], .dtype = dtype};
+            const struct ramp p = {.bits = 4,
+                                   .rows = 96,
+                                   .cols = 192,
+                                   .asym = asym,
+                                   .group = groups[g],
+                                   .dtype = dtype};
             const struct pith_container_opts opts = {.model_dtype = dtype};
             write_case(root, "awq", &p, opts, rng);
         }
 }
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------- */
 
 static void read_case(const char *dir)
 {

@@ -1,0 +1,114 @@
+/* io/: whichever of pith's requests for memory fails, containers say so and leak nothing. */
+#include "ramp.h"
+
+#include "../model/requests.h"
+
+#if PITH_REQUESTS
+#define MODULE "model.layers.0.mlp.up_proj"
+
+struct job {
+    const struct pith_container *container;
+    struct ramp ramp;
+    struct pith_container_opts opts;
+};
+
+/* Packs a matrix, makes its config and reads both back, from memory. */
+static enum pith_status round_trip(const struct job *j, const struct pith_qmat *q,
+                                   struct pith_error *err)
+{
+    const struct pith_container *c = j->container;
+    const struct pith_linear_grid linears[] = {{MODULE, ramp_grid(&j->ramp)},
+                                               {"model.layers.1.mlp.up_proj", {0}}};
+    struct pith_packed_set set = {0};
+    struct pith_tensor tensors[PITH_MAX_PACKED];
+    static char names[PITH_MAX_PACKED][64];
+    json_t *config = NULL;
+    void *state = NULL;
+    struct pith_qmat again = {0};
+    bool found = false;
+    enum pith_status s = c->pack(q, &j->opts, &set, err);
+    if (s == PITH_OK) s = c->config(linears, 2, &j->opts, &config, err);
+    for (unsigned i = 0; i < set.count; i++) {
+        const struct pith_packed *p = &set.item[i];
+        snprintf(names[i], sizeof names[i], MODULE "%s", p->suffix);
+        tensors[i] = (struct pith_tensor){.name = names[i],
+                                          .dtype = p->dtype,
+                                          .dims = p->dims,
+                                          .bytes = p->bytes,
+                                          .data = p->data};
+        memcpy(tensors[i].shape, p->shape, sizeof p->shape);
+    }
+    /* Sorted by name, as in a file. */
+    for (unsigned i = 1; i < set.count; i++)
+        for (unsigned k = i; k > 0 && strcmp(tensors[k].name, tensors[k - 1].name) < 0; k--) {
+            const struct pith_tensor t = tensors[k];
+            tensors[k] = tensors[k - 1];
+            tensors[k - 1] = t;
+        }
+    static char dir[] = "memory";
+    struct pith_safetensors file = {.path = dir};
+    const struct pith_checkpoint ck = {.dir = dir,
+                                       .quantization = config,
+                                       .files = &file,
+                                       .file_count = 1,
+                                       .tensors = tensors,
+                                       .count = set.count};
+    if (s == PITH_OK) s = c->open(&ck, &state, err);
+    if (s == PITH_OK) {
+        s = c->load(state, &ck, MODULE, q->rows, q->cols, &again, &found, err);
+        c->close(state);
+    }
+    if (s == PITH_OK) assert_true(found && pith_qmat_equal(q, &again));
+    pith_qmat_free(&again);
+    json_decref(config);
+    pith_packed_free(&set);
+    return s;
+}
+
+static void exhaust(const struct job *j)
+{
+    struct pith_qmat q;
+    ramp_make(&j->ramp, &q);
+    long n = 0;
+    for (enum pith_status s = PITH_NOMEM; s != PITH_OK; n++) {
+        struct pith_error err = {0};
+        const long before = atomic_load(&live);
+        atomic_store(&countdown, n);
+        s = round_trip(j, &q, &err);
+        atomic_store(&countdown, -1);
+        if (s != PITH_OK && s != PITH_NOMEM) fail_msg("request %ld: %s", n, err.text);
+        assert_int_equal(atomic_load(&live), before);
+        assert_true(n < 1000);
+    }
+    print_message("%s: %ld requests\n", j->container->name, n - 1);
+    pith_qmat_free(&q);
+}
+
+static void memory_runs_out(void **state)
+{
+    (void)state;
+    const struct pith_container_opts plain = {.model_dtype = PITH_F16};
+    struct pith_container_opts order = plain, acts = plain;
+    order.act_order_groups = order.gptq_v2 = true;
+    acts.acts =
+        (struct pith_grid){.format = pith_format_find("int8"), .granularity = PITH_PER_TOKEN};
+    struct ramp p = {
+        .bits = 4, .rows = 64, .cols = 96, .group = 32, .asym = true, .dtype = PITH_F16};
+    const struct pith_container *ct = pith_container_find("compressed-tensors");
+    exhaust(&(struct job){pith_container_find("awq"), p, plain});
+    exhaust(&(struct job){ct, p, acts});
+    p.permuted = true;
+    exhaust(&(struct job){pith_container_find("gptq"), p, order});
+    exhaust(&(struct job){ct, p, order});
+}
+#endif
+
+int main(void)
+{
+#if PITH_REQUESTS
+    const struct CMUnitTest tests[] = {cmocka_unit_test(memory_runs_out)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+#else
+    return 0;
+#endif
+}
