@@ -1,6 +1,22 @@
 #include "tok/component.h"
 
+#include "base/file.h"
+#include "base/mem.h"
+
 #include <string.h>
+
+#define MAX_FILE ((size_t)256 << 20)
+
+enum pith_status pith_component_file(const char *dir, const char *name, json_t **out,
+                                     struct pith_error *err)
+{
+    char *path = pith_path_join(dir, name);
+    if (!path) return pith_fail_nomem(err, "path");
+    enum pith_status s = PITH_OK;
+    if (pith_path_exists(path)) s = pith_json_load(path, MAX_FILE, out, err);
+    pith_free(path);
+    return s;
+}
 
 enum pith_status pith_component_type(const json_t *json, const char *what, const char **type,
                                      struct pith_error *err)

@@ -9,6 +9,9 @@
 /* Nested Sequence components deeper than this are refused. */
 #define PITH_COMPONENT_DEPTH 8
 
+/* The JSON file dir/name; *out, a new reference, stays NULL when there is none. */
+enum pith_status pith_component_file(const char *dir, const char *name, json_t **out,
+                                     struct pith_error *err);
 /* The "type" of a component; `what` ("normalizer", ...) names it in messages. */
 enum pith_status pith_component_type(const json_t *json, const char *what, const char **type,
                                      struct pith_error *err);

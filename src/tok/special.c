@@ -3,22 +3,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "tok/component.h"
 
 #include <string.h>
-
-#define MAX_CONFIG ((size_t)64 << 20)
-
-/* A JSON file of the folder; *out stays NULL when there is none. */
-static enum pith_status load(const char *dir, const char *name, json_t **out,
-                             struct pith_error *err)
-{
-    char *path = pith_path_join(dir, name);
-    if (!path) return pith_fail_nomem(err, "path");
-    enum pith_status s = PITH_OK;
-    if (pith_path_exists(path)) s = pith_json_load(path, MAX_CONFIG, out, err);
-    pith_free(path);
-    return s;
-}
 
 /* "bos_token": "<s>" or {"content": "<s>", ...}; -1 when it is missing or not in the vocabulary. */
 static int32_t token_of(const struct pith_tokenizer *t, const json_t *config, const char *key)
@@ -58,7 +45,7 @@ static enum pith_status from_tokenizer_config(struct pith_tokenizer *t, const ch
                                               struct pith_error *err)
 {
     json_t *config = NULL;
-    PITH_TRY(load(dir, "tokenizer_config.json", &config, err));
+    PITH_TRY(pith_component_file(dir, "tokenizer_config.json", &config, err));
     const int32_t bos = token_of(t, config, "bos_token"), eos = token_of(t, config, "eos_token");
     if (bos >= 0) t->bos = bos;
     if (eos >= 0) t->eos = eos;
@@ -75,7 +62,7 @@ enum pith_status pith_special_read(struct pith_tokenizer *t, const char *dir,
     PITH_TRY(from_tokenizer_config(t, dir, err));
     for (size_t i = 0; i < PITH_COUNT(files) && (t->bos < 0 || t->eos < 0); i++) {
         json_t *config = NULL;
-        PITH_TRY(load(dir, files[i], &config, err));
+        PITH_TRY(pith_component_file(dir, files[i], &config, err));
         if (t->bos < 0) t->bos = id_of(t, config, "bos_token_id");
         if (t->eos < 0) t->eos = id_of(t, config, "eos_token_id");
         json_decref(config);

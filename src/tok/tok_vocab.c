@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "tok/component.h"
 #include "tok/kind.h"
 #include "tok/tok_json.h"
 
@@ -40,17 +41,6 @@ static const struct class
 struct sources {
     json_t *vocab, *config, *model_config, *added;
 };
-
-static enum pith_status load(const char *dir, const char *name, json_t **out,
-                             struct pith_error *err)
-{
-    char *path = pith_path_join(dir, name);
-    if (!path) return pith_fail_nomem(err, "path");
-    enum pith_status s = PITH_OK;
-    if (pith_path_exists(path)) s = pith_json_load(path, MAX_FILE, out, err);
-    pith_free(path);
-    return s;
-}
 
 /* "GPT2Tokenizer" and "GPT2TokenizerFast" are the same. */
 static bool is_class(const char *name, const struct class *c)
@@ -180,10 +170,11 @@ static enum pith_status read_dir(struct pith_tokenizer *t, const char *dir, stru
 {
     struct sources s = {0};
     json_t *json = NULL;
-    enum pith_status status = load(dir, "vocab.json", &s.vocab, err);
-    if (status == PITH_OK) status = load(dir, "tokenizer_config.json", &s.config, err);
-    if (status == PITH_OK) status = load(dir, "config.json", &s.model_config, err);
-    if (status == PITH_OK) status = load(dir, "added_tokens.json", &s.added, err);
+    enum pith_status status = pith_component_file(dir, "vocab.json", &s.vocab, err);
+    if (status == PITH_OK)
+        status = pith_component_file(dir, "tokenizer_config.json", &s.config, err);
+    if (status == PITH_OK) status = pith_component_file(dir, "config.json", &s.model_config, err);
+    if (status == PITH_OK) status = pith_component_file(dir, "added_tokens.json", &s.added, err);
     if (status == PITH_OK) status = assemble(dir, &s, &json, err);
     json_decref(s.vocab);
     json_decref(s.config);
