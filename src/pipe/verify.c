@@ -19,6 +19,9 @@ struct verification {
     struct pith_model *model, *original;
     json_t *account; /* pith.json */
     json_t *checks, *problems;
+    uint64_t weights, others; /* quantized weights, and elements of all other tensors */
+    double bits;              /* of the quantized weights */
+    size_t matched;           /* entries of pith.json's linears that the model has */
     double done, total;
 };
 
@@ -68,12 +71,34 @@ static void check_stored(struct verification *v, const json_t *stored, json_t *s
         problem(v, "pith.json: a stored tensor without name or hash");
         return;
     }
+    if (json_object_get(seen, name)) problem(v, "%s: is in pith.json twice", name);
     json_object_set_new(seen, name, json_true());
     const struct pith_tensor *t = pith_checkpoint_find(v->checkpoint, name);
     if (!t) problem(v, "%s: missing", name);
+    else if ((uint64_t)json_integer_value(json_object_get(stored, "bytes")) != t->bytes)
+        problem(v, "%s: has %zu bytes, and pith.json says something else", name, t->bytes);
     else if (!pith_sha256_hex(t->data, t->bytes, hex) || strcmp(hex, want) != 0)
         problem(v, "%s: its bytes are not those that pith wrote", name);
     if (t) pith_checkpoint_release(v->checkpoint, t);
+}
+
+/* What stands beside the linears: one tensor of that name, of finite values. */
+static void check_other(struct verification *v, const json_t *entry)
+{
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    const char *action = json_string_value(json_object_get(entry, "action"));
+    const json_t *stored = json_array_get(json_object_get(entry, "stored"), 0);
+    const char *stored_name = json_string_value(json_object_get(stored, "name"));
+    struct pith_error err = {0};
+    if (!name || !action || (strcmp(action, "copied") != 0 && strcmp(action, "rescaled") != 0) ||
+        !stored_name || strcmp(name, stored_name) != 0) {
+        problem(v, "pith.json: a tensor's entry lacks its name, action or stored tensor");
+        return;
+    }
+    const struct pith_tensor *t = pith_checkpoint_find(v->checkpoint, name);
+    if (!t) return;
+    v->others += pith_tensor_elements(t);
+    if (pith_tensor_check_finite(t, &err) != PITH_OK) problem(v, "%s", err.text);
 }
 
 static enum pith_status check_list(struct verification *v, const char *key, json_t *seen,
@@ -81,9 +106,12 @@ static enum pith_status check_list(struct verification *v, const char *key, json
 {
     const json_t *entry, *stored;
     size_t i, k;
-    json_array_foreach (json_object_get(v->account, key), i, entry) {
+    const json_t *list = json_object_get(v->account, key);
+    if (!json_is_array(list)) problem(v, "pith.json: \"%s\" is not a list", key);
+    json_array_foreach (list, i, entry) {
         json_array_foreach (json_object_get(entry, "stored"), k, stored)
             check_stored(v, stored, seen);
+        if (strcmp(key, "tensors") == 0) check_other(v, entry);
         PITH_TRY(tick(v, "checking hashes", err));
     }
     return PITH_OK;
@@ -123,6 +151,8 @@ static const struct pith_weight *find_linear(const struct pith_model *m, const s
 
 /* The recorded error was summed over the same numbers in the same order; JSON keeps nine digits. */
 static const double error_slack = 1e-8;
+/* Figures near 10, with nine digits. */
+static const double figure_slack = 1e-6;
 
 static void check_error(struct verification *v, const json_t *entry, const struct pith_weight *w,
                         const struct pith_weight *original)
@@ -139,6 +169,26 @@ static void check_error(struct verification *v, const json_t *entry, const struc
     }
 }
 
+/* An entry's own figures against what is stored. */
+static void check_entry(struct verification *v, const json_t *entry, const struct pith_qmat *q)
+{
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    const json_t *shape = json_object_get(entry, "shape");
+    const char *text = json_string_value(json_object_get(entry, "grid"));
+    const double bits = pith_qmat_bits_per_weight(q);
+    struct pith_grid grid = {0};
+    v->weights += (uint64_t)q->rows * q->cols;
+    v->bits += bits * (double)q->rows * (double)q->cols;
+    if (json_integer_value(json_array_get(shape, 0)) != q->rows ||
+        json_integer_value(json_array_get(shape, 1)) != q->cols)
+        problem(v, "%s: is %u x %u, and pith.json says something else", name, q->rows, q->cols);
+    if (!text || pith_grid_parse(text, &grid, NULL) != PITH_OK || grid.format != q->format ||
+        grid.asym != (q->zeros != NULL))
+        problem(v, "%s: is not on the grid that pith.json names", name);
+    if (fabs(json_number_value(json_object_get(entry, "bits_per_weight")) - bits) > figure_slack)
+        problem(v, "%s: takes %.4f bits a weight, and pith.json says something else", name, bits);
+}
+
 static void check_linear(struct verification *v, const struct pith_block *b,
                          const struct pith_block *original, const json_t *entry)
 {
@@ -149,6 +199,7 @@ static void check_linear(struct verification *v, const struct pith_block *b,
     struct pith_error err = {0};
     const struct pith_weight *w = name ? find_linear(v->model, b, name, &role) : NULL;
     if (!w) return;
+    v->matched++;
     if (!w->quant) {
         problem(v, "%s: is not quantized, though pith.json says so", name);
         return;
@@ -156,6 +207,7 @@ static void check_linear(struct verification *v, const struct pith_block *b,
     if (pith_weights_digest(w, hex, &err) != PITH_OK) problem(v, "%s: %s", name, err.text);
     else if (!want || strcmp(hex, want) != 0)
         problem(v, "%s: dequantizes to other values than the quantizer meant", name);
+    check_entry(v, entry, w->quant);
     if (original) check_error(v, entry, w, &original->linear[role].w);
 }
 
@@ -164,14 +216,15 @@ static void check_recorded(struct verification *v, const struct pith_block *b)
 {
     for (int r = 0; r < PITH_ROLE_COUNT; r++) {
         char name[256];
-        bool listed = false;
+        unsigned listed = 0;
         const json_t *entry;
         size_t i;
         pith_linear_name(v->model->arch, b->layer, (enum pith_role)r, name, sizeof name);
         json_array_foreach (json_object_get(v->account, "linears"), i, entry) {
             const char *n = json_string_value(json_object_get(entry, "name"));
-            listed |= n && strcmp(n, name) == 0;
+            listed += n && strcmp(n, name) == 0;
         }
+        if (listed > 1) problem(v, "%s: is in pith.json %u times", name, listed);
         if (b->linear[r].w.quant && !listed)
             problem(v, "%s: quantized, but not in pith.json", name);
     }
@@ -204,10 +257,47 @@ static enum pith_status check_linears(struct verification *v, struct pith_error 
 {
     const size_t before = json_array_size(v->problems);
     for (uint32_t i = 0; i < v->model->shape.layers; i++) PITH_TRY(check_block(v, i, err));
-    note_check(v, before, "%zu quantized linears: finite, dequantized as meant%s",
-               json_array_size(json_object_get(v->account, "linears")),
+    const size_t listed = json_array_size(json_object_get(v->account, "linears"));
+    if (json_array_size(v->problems) == before && v->matched != listed)
+        problem(v, "pith.json lists %zu linears, and %zu of them are in the model", listed,
+                v->matched);
+    note_check(v, before, "%zu quantized linears: finite, dequantized as meant%s", listed,
                v->original ? ", as close to the original as recorded" : "");
     return PITH_OK;
+}
+
+/* --- figures --------------------------------------------------------------------------------- */
+
+static void check_number(struct verification *v, const json_t *in, const char *key, double is)
+{
+    const json_t *said = json_object_get(in, key);
+    if (!json_is_number(said) || fabs(json_number_value(said) - is) > is * 1e-9 + figure_slack)
+        problem(v, "pith.json: \"%s\" should be %.9g", key, is);
+}
+
+static void check_text(struct verification *v, const char *key, const char *is)
+{
+    const char *said = json_string_value(json_object_get(v->account, key));
+    if (!said || strcmp(said, is) != 0) problem(v, "pith.json: \"%s\" should be \"%s\"", key, is);
+}
+
+/* The totals that pith.json states, taken again. */
+static void check_figures(struct verification *v)
+{
+    const size_t before = json_array_size(v->problems);
+    const json_t *sizes = json_object_get(v->account, "sizes");
+    const double bytes = (double)v->checkpoint->bytes;
+    const double parameters = (double)(v->weights + v->others);
+    check_text(v, "architecture", v->model->arch->name);
+    check_text(v, "container", v->model->container ? v->model->container->name : "none");
+    check_number(v, sizes, "output_bytes", bytes);
+    check_number(v, sizes, "parameters", parameters);
+    check_number(v, sizes, "quantized_parameters", (double)v->weights);
+    if (v->original) check_number(v, sizes, "input_bytes", (double)v->original->checkpoint->bytes);
+    check_number(v, v->account, "bits_per_weight", v->weights ? v->bits / (double)v->weights : 0);
+    check_number(v, v->account, "bits_per_parameter",
+                 8 * bytes / (parameters > 0 ? parameters : 1));
+    note_check(v, before, "sizes and bits per weight: as recorded");
 }
 
 /* --- against the original -------------------------------------------------------------------- */
@@ -228,31 +318,53 @@ static bool accounted(const struct verification *v, const char *tensor)
     return false;
 }
 
-static void check_copies(struct verification *v)
+/* Rounding a rescaled matrix to the model's dtype leaves less than this of relative error. */
+static const double rescaled_slack = 0.01;
+
+/* What a transform was folded into is the original but for factors of its rows and columns. */
+static void check_rescaled(struct verification *v, const char *name, const struct pith_tensor *a,
+                           const struct pith_tensor *b)
 {
-    const json_t *entry;
-    size_t i;
-    json_array_foreach (json_object_get(v->account, "tensors"), i, entry) {
-        const char *name = json_string_value(json_object_get(entry, "name"));
-        const char *action = json_string_value(json_object_get(entry, "action"));
-        if (!name || !action || strcmp(action, "copied") != 0) continue;
-        const struct pith_tensor *a = pith_checkpoint_find(v->checkpoint, name);
-        const struct pith_tensor *b = pith_checkpoint_find(v->original->checkpoint, name);
-        if (!b) problem(v, "%s: copied from nowhere: the original has no such tensor", name);
-        else if (!a || a->bytes != b->bytes || a->dtype != b->dtype ||
-                 memcmp(a->data, b->data, a->bytes) != 0)
-            problem(v, "%s: differs from the original, though it should be a copy", name);
-    }
+    double error = 0;
+    if (a->dims != 2 || a->shape[0] > UINT32_MAX || a->shape[1] > UINT32_MAX) return;
+    const uint32_t rows = (uint32_t)a->shape[0], cols = (uint32_t)a->shape[1];
+    const struct pith_weight made = {
+        .rows = rows, .cols = cols, .dtype = a->dtype, .dense = a->data};
+    const struct pith_weight was = {
+        .rows = rows, .cols = cols, .dtype = b->dtype, .dense = b->data};
+    if (!pith_relative_error(&made, &was, true, &error))
+        problem(v, "%s: out of memory while comparing", name);
+    else if (!(error < rescaled_slack))
+        problem(v, "%s: is not the original rescaled: %.5f away from it", name, error);
+}
+
+static void check_kept(struct verification *v, const json_t *entry)
+{
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    const char *action = json_string_value(json_object_get(entry, "action"));
+    if (!name || !action) return;
+    const struct pith_tensor *a = pith_checkpoint_find(v->checkpoint, name);
+    const struct pith_tensor *b = pith_checkpoint_find(v->original->checkpoint, name);
+    if (!a) return; /* a problem already */
+    if (!b) problem(v, "%s: %s from nowhere: the original has no such tensor", name, action);
+    else if (a->bytes != b->bytes || a->dtype != b->dtype || a->dims != b->dims ||
+             memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) != 0)
+        problem(v, "%s: has another shape or dtype than the original", name);
+    else if (strcmp(action, "copied") != 0) check_rescaled(v, name, a, b);
+    else if (memcmp(a->data, b->data, a->bytes) != 0)
+        problem(v, "%s: differs from the original, though it should be a copy", name);
 }
 
 static void check_against(struct verification *v)
 {
+    const json_t *entry;
+    size_t i;
     const size_t before = json_array_size(v->problems);
     const struct pith_checkpoint *o = v->original->checkpoint;
-    for (size_t i = 0; i < o->count; i++)
+    for (i = 0; i < o->count; i++)
         if (!accounted(v, o->tensors[i].name))
             problem(v, "%s: in the original, but not accounted for", o->tensors[i].name);
-    check_copies(v);
+    json_array_foreach (json_object_get(v->account, "tensors"), i, entry) check_kept(v, entry);
     note_check(v, before, "%zu tensors of the original: each quantized, rescaled or copied",
                o->count);
 }
@@ -311,6 +423,7 @@ static enum pith_status check_all(struct verification *v, struct pith_error *err
         return PITH_OK;
     }
     PITH_TRY(check_linears(v, err));
+    check_figures(v);
     if (v->original) check_against(v);
     return check_engines(v, err);
 }
