@@ -1,0 +1,77 @@
+#!/bin/sh
+# The documentation says what the program says. Usage: check_docs.sh [--write]
+#
+# Tables: what stands between "<!-- pith COMMAND ... -->" and "<!-- end -->" in README.md, docs/*.md is that
+# command's output. Stale ones are named, with exit status 1; with --write they are renewed.
+# Options: every --option and every "pith COMMAND" at the start of a line of a code block exists.
+set -eu
+cd "$(dirname "$0")/.."
+pith=${PITH:-build/pith}
+case $pith in /*) ;; *) pith=$PWD/$pith ;; esac
+write=no
+[ "${1:-}" != --write ] || write=yes
+# Options of other programs, and of the tools here.
+others='--cflags --libs --static --write --version'
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bad=0
+
+say() {
+    echo "$1"
+    bad=1
+}
+
+# Prints a page with each marked table made anew.
+renew() { # page
+    while IFS= read -r line || [ -n "$line" ]; do
+        case $line in
+        '<!-- pith '*' -->')
+            printf '%s\n\n' "$line"
+            command=${line#'<!-- pith '}
+            # Words without quoting, as the page's author wrote them.
+            # shellcheck disable=SC2086
+            "$pith" ${command%' -->'}
+            printf '\n'
+            while IFS= read -r line; do
+                [ "$line" != '<!-- end -->' ] || break
+            done
+            [ "$line" = '<!-- end -->' ] || { echo "$1: a table without <!-- end -->" >&2; return 1; }
+            printf '%s\n' "$line"
+            ;;
+        *) printf '%s\n' "$line" ;;
+        esac
+    done <"$1"
+}
+
+"$pith" --man | sed 's/\\-/-/g' >"$work/man"
+{
+    grep -oE -e '--[a-z][a-z-]*' "$work/man"
+    echo "$others" | tr ' ' '\n'
+    printf '%s\n' --help --man
+} | sort -u >"$work/options"
+sed -n 's/^\.SS pith \([a-z]*\).*/\1/p' "$work/man" >"$work/commands"
+echo help >>"$work/commands"
+
+for page in README.md CONTRIBUTING.md docs/*.md; do
+    renew "$page" >"$work/page" || { bad=1; continue; }
+    if ! cmp -s "$page" "$work/page"; then
+        if [ $write = yes ]; then
+            cat "$work/page" >"$page"
+            echo "$page: renewed"
+        else
+            diff -u "$page" "$work/page" | sed -n '3,12p' || true
+            say "$page: a table is not what the program prints; 'sh tools/check_docs.sh --write' renews it"
+        fi
+    fi
+    # Horizontal rules of tables and comment marks are no options.
+    grep -oE -e '(^|[^a-z0-9<-])--[a-z][a-z-]*' "$page" | sed 's/^[^-]*//' | sort -u >"$work/used"
+    for option in $(comm -23 "$work/used" "$work/options"); do
+        say "$page: there is no option $option"
+    done
+    awk '/^ *```/ { inside = !inside; next } inside' "$page" |
+        sed -n 's/^ *\(\$ \)\{0,1\}pith \([a-z][a-z]*\).*/\2/p' | sort -u >"$work/used"
+    for command in $(grep -vxF -f "$work/commands" "$work/used" || true); do
+        say "$page: there is no command pith $command"
+    done
+done
+exit $bad
