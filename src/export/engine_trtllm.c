@@ -10,5 +10,5 @@ const struct pith_engine pith_engine_trtllm = {
     .name = "trtllm",
     .summary = "TensorRT-LLM",
     .ranks = true,
-    .advice = "no container of integer weights; FP8, NVFP4 or ModelOpt checkpoints",
+    .advice = "FP8, NVFP4 and ModelOpt checkpoints, none with integer weights",
 };

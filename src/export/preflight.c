@@ -119,19 +119,15 @@ static bool same_grid(const struct pith_grid *a, const struct pith_grid *b)
            (a->granularity != PITH_PER_GROUP || a->group == b->group);
 }
 
-static void put_group_sizes(struct pith_str *s, const uint32_t *groups, uint32_t cols)
-{
-    for (; groups && *groups; groups++)
-        if (cols % *groups == 0) pith_str_printf(s, "%sg%" PRIu32, s->len ? ", " : "", *groups);
-}
-
-/* The granularities that would do for a rank's columns: "g32, g64, channel". */
-static void put_choices(struct pith_str *s, const struct pith_load_rule *r, uint32_t cols)
+/* The grids of that format that would do for a rank's columns: "int4:g32, int4:channel". */
+static void put_choices(struct pith_str *s, const struct pith_load_rule *r, const char *format,
+                        uint32_t cols)
 {
     static const uint32_t usual[] = {32, 64, 128, 0};
-    put_group_sizes(s, r->groups ? r->groups : usual, cols);
-    if (r->channel) pith_str_printf(s, "%schannel", s->len ? ", " : "");
-    if (r->tensor) pith_str_printf(s, "%stensor", s->len ? ", " : "");
+    for (const uint32_t *g = r->groups ? r->groups : usual; *g; g++)
+        if (cols % *g == 0) pith_str_printf(s, "%s%s:g%" PRIu32, s->len ? ", " : "", format, *g);
+    if (r->channel) pith_str_printf(s, "%s%s:channel", s->len ? ", " : "", format);
+    if (r->tensor) pith_str_printf(s, "%s%s:tensor", s->len ? ", " : "", format);
 }
 
 static void put_bits(struct pith_str *s, uint32_t mask)
@@ -142,20 +138,41 @@ static void put_bits(struct pith_str *s, uint32_t mask)
 
 /* --- rules for one grid -------------------------------------------------------------------- */
 
+static bool bits_allowed(const struct pith_load_rule *r, const struct pith_grid *g)
+{
+    return (g->asym ? r->asym : r->sym) >> g->format->bits & 1;
+}
+
+/* "; compressed-tensors would do" when another container holds that format for the engine. */
+static void put_container(const struct check *k, const struct pith_grid *g, struct pith_str *s)
+{
+    const struct pith_engine *e = k->target->engine;
+    for (size_t i = 0; i < e->count; i++)
+        if (e->rules[i].acts == k->rule->acts && bits_allowed(&e->rules[i], g)) {
+            pith_str_printf(s, "; %s would do", e->rules[i].container);
+            return;
+        }
+}
+
 static enum pith_status check_bits(struct check *k, const struct linear *l)
 {
     const struct pith_load_rule *r = k->rule;
-    const uint32_t mask = l->grid->asym ? r->asym : r->sym;
-    if (mask >> l->grid->format->bits & 1) return PITH_OK;
-    struct pith_str sym = {0}, asym = {0};
-    put_bits(&sym, r->sym);
-    put_bits(&asym, r->asym);
-    const enum pith_status s = violation(
-        k, l->module, "does not load %s%s from %s; it loads %s%s%s", l->grid->format->name,
-        l->grid->asym ? " with zero points" : "", r->container, pith_str_text(&sym),
-        r->asym ? ", with zero points " : ", none with zero points", pith_str_text(&asym));
-    pith_str_free(&sym);
-    pith_str_free(&asym);
+    if (bits_allowed(r, l->grid)) return PITH_OK;
+    struct pith_str what = {0};
+    put_bits(&what, r->sym);
+    if (r->asym) {
+        struct pith_str asym = {0};
+        put_bits(&asym, r->asym);
+        pith_str_printf(&what, " and with zero points %s", pith_str_text(&asym));
+        pith_str_free(&asym);
+    } else if (l->grid->asym) {
+        pith_str_puts(&what, ", without zero points");
+    }
+    put_container(k, l->grid, &what);
+    const enum pith_status s =
+        violation(k, l->module, "does not load %s%s from %s; it loads %s", l->grid->format->name,
+                  l->grid->asym ? " with zero points" : "", r->container, pith_str_text(&what));
+    pith_str_free(&what);
     return s;
 }
 
@@ -180,7 +197,7 @@ static enum pith_status check_granularity(struct check *k, const struct linear *
         ok = r->channel;
     if (ok) return PITH_OK;
     struct pith_str choices = {0};
-    put_choices(&choices, r, l->rank_cols);
+    put_choices(&choices, r, g->format->name, l->rank_cols);
     char text[PITH_GRID_TEXT];
     pith_grid_format(g, text);
     const enum pith_status s = violation(k, l->module, "does not load %s from %s; use %s", text,
@@ -195,7 +212,7 @@ static enum pith_status check_groups(struct check *k, const struct linear *l)
     const struct pith_grid *g = l->grid;
     if (g->granularity != PITH_PER_GROUP || l->rank_cols % g->group == 0) return PITH_OK;
     struct pith_str choices = {0};
-    put_choices(&choices, k->rule, l->rank_cols);
+    put_choices(&choices, k->rule, g->format->name, l->rank_cols);
     enum pith_status s;
     if (l->rank_cols == l->cols)
         s = violation(k, l->module,

@@ -48,11 +48,17 @@ def load_ct(config, tensors):
 
 @functools.cache
 def gptqmodel_config(text):
-    """What GPTQModel makes of a config; it prints a line about each."""
+    return peers.gptqmodel()[1].QuantizeConfig.from_quant_config(json.loads(text))
+
+
+@contextlib.contextmanager
+def aside():
+    """What libraries print goes to standard error."""
     with contextlib.redirect_stdout(sys.stderr):
-        return peers.gptqmodel()[1].QuantizeConfig.from_quant_config(json.loads(text))
+        yield
 
 
+@aside()
 def load_gptq(config, tensors):
     """By AutoGPTQ, which knows only the older zeros, and by GPTQModel."""
     rows, cols = tensors["qweight"].shape[1], tensors["g_idx"].shape[0]
@@ -186,6 +192,7 @@ def linear(w):
     return layer
 
 
+@aside()
 def make_gptq(root):
     gptqmodel, config_module = peers.gptqmodel()
     for bits in (2, 3, 4, 8):

@@ -6,6 +6,7 @@ torch when they are installed; only their layers' packing and unpacking is of in
 their distributions are unpacked and those modules imported by themselves, with empty packages
 around them.
 """
+import contextlib
 import functools
 import importlib
 import importlib.util
@@ -86,11 +87,12 @@ def gptqmodel():
     shells(os.path.join(root(), "gptqmodel"),
            ["gptqmodel", "gptqmodel.models", "gptqmodel.adapter", "gptqmodel.quantization"])
     sys.modules["gptqmodel"].DEBUG_ON = False
-    config = importlib.import_module("gptqmodel.quantization.config")
-    package = sys.modules["gptqmodel.quantization"]
-    for name in ("FORMAT", "METHOD", "QuantizeConfig"):
-        setattr(package, name, getattr(config, name))
-    return importlib.import_module("gptqmodel.nn_modules.qlinear.torch").TorchLinear, config
+    with contextlib.redirect_stdout(sys.stderr):  # it greets there
+        config = importlib.import_module("gptqmodel.quantization.config")
+        package = sys.modules["gptqmodel.quantization"]
+        for name in ("FORMAT", "METHOD", "QuantizeConfig"):
+            setattr(package, name, getattr(config, name))
+        return importlib.import_module("gptqmodel.nn_modules.qlinear.torch").TorchLinear, config
 
 
 def ct_older():

@@ -152,11 +152,12 @@ static void groups_divide_every_rank(void **state)
     accept(&f, "vllm:tp=8");
     f.shape.ffn = 11008; /* Llama-2-7B: 86 groups of 128 */
     accept(&f, "vllm:tp=2");
-    refuse(&f, "vllm:tp=4", "vllm|layers.0.mlp.down_proj|128|2752|4 ranks|g32, g64, channel|fewer");
+    refuse(&f, "vllm:tp=4",
+           "vllm|layers.0.mlp.down_proj|128|2752|4 ranks|int4:g32, int4:g64, int4:channel|fewer");
     build(&f, "compressed-tensors", "int4:g64");
     f.shape.ffn = 11008;
     accept(&f, "vllm:tp=4");
-    refuse(&f, "vllm:tp=8", "down_proj|1376|g32, channel");
+    refuse(&f, "vllm:tp=8", "down_proj|1376|int4:g32, int4:channel");
     f.shape.ffn = 11000;
     refuse(&f, "transformers", "down_proj|do not divide its 11000 columns");
 }
@@ -212,6 +213,8 @@ static void other_rules(void **state)
 {
     (void)state;
     struct fixture f;
+    build(&f, "gptq", "int4:g128:asym");
+    refuse(&f, "vllm", "int4 with zero points from gptq|compressed-tensors would do");
     build(&f, "compressed-tensors", "int8:channel");
     f.opts.acts = grid_of("int8:token");
     accept(&f, "vllm:tp=2");
