@@ -81,8 +81,11 @@ static enum pith_status cut_windows(const struct pith_calib_options *o, const st
     if (want == 0) want = 1;
     if (have == 0)
         return pith_fail(err, PITH_ARG,
-                         "the calibration text has %zu tokens, fewer than one window of %zu:"
+                         "the calibration text (%s) has %zu tokens, fewer than one window of %zu:"
                          " give more text or a smaller --seq-len",
+                         o->path_count == 0   ? PITH_BUILTIN_NAME
+                         : o->path_count == 1 ? o->paths[0]
+                                              : "all files together",
                          e->ids.count, o->seq_len);
     if (want > have) want = have;
     uint8_t *chosen = pith_alloc(have, 1);

@@ -1,4 +1,5 @@
-/* JSON lines: a document a line, in "text" or in the contents of "messages". */
+/* JSON lines: a document a line, in "text" or in the contents of "messages"; blank lines are none.
+ */
 #include "calib/corpora.h"
 
 #include "base/file.h"
@@ -27,6 +28,13 @@ static enum pith_status join_messages(const json_t *messages, const char *where,
         pith_str_puts(text, content);
     }
     return PITH_OK;
+}
+
+static bool is_blank(const char *line, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (!strchr(" \t\r", line[i]) || line[i] == '\0') return false;
+    return true;
 }
 
 static enum pith_status read_line(const char *line, size_t size, const char *where,
@@ -66,7 +74,8 @@ static enum pith_status read(const char *path, pith_document_fn *fn, void *ctx,
         if (!stop) stop = end;
         char where[512];
         snprintf(where, sizeof where, "%s, line %zu", path, number);
-        if (stop > at) s = read_line(at, (size_t)(stop - at), where, fn, ctx, err);
+        if (!is_blank(at, (size_t)(stop - at)))
+            s = read_line(at, (size_t)(stop - at), where, fn, ctx, err);
         at = stop + 1;
     }
     pith_map_close(&map);

@@ -132,7 +132,9 @@ static enum pith_status transform_site(struct work *w, enum pith_site which,
     }
     pith_inspector_free(&inspector);
     pith_free(s);
-    return status;
+    char where[64];
+    snprintf(where, sizeof where, "model.layers.%u, %s", w->layer, site->name);
+    return status == PITH_OK ? status : pith_fail_in(err, status, where);
 }
 
 static enum pith_status transform_block(struct work *w, struct pith_error *err)
@@ -315,6 +317,18 @@ static enum pith_status keep_rest(struct work *w, struct pith_error *err)
     return keep_others(w, err);
 }
 
+/* Said before the work, and of the tensor itself: one bad value spreads to whatever is computed. */
+static enum pith_status check_layer(const struct work *w, struct pith_error *err)
+{
+    const struct pith_checkpoint *in = w->run->model->checkpoint;
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, "model.layers.%u.", w->layer);
+    for (size_t i = 0; i < in->count; i++)
+        if (strncmp(in->tensors[i].name, prefix, strlen(prefix)) == 0)
+            PITH_TRY(pith_tensor_check_finite(&in->tensors[i], err));
+    return PITH_OK;
+}
+
 static enum pith_status add_arrays(struct work *w, json_t *unit, struct pith_error *err)
 {
     w->linears = json_array();
@@ -332,6 +346,7 @@ enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propaga
 {
     struct work w = {.run = r, .layer = layer};
     PITH_TRY(add_arrays(&w, unit, err));
+    PITH_TRY(check_layer(&w, err));
     enum pith_status s = pith_block_load(r->model, layer, PITH_LOAD_FLOAT, &w.block, err);
     if (s != PITH_OK) return s;
     if (r->needs_transform) s = transform_block(&w, err);

@@ -187,9 +187,12 @@ static enum pith_status run_outer(struct pith_run *r, json_t *unit, struct pith_
     }
     if (!pith_run_calibrates(r)) return PITH_OK;
     const size_t length = r->calib.length;
-    for (size_t w = 0; w < r->calib.windows; w++)
-        PITH_TRY(pith_model_embed(r->model, r->calib.ids + w * length, length,
-                                  r->acts[0].x + w * length * r->acts[0].hidden, err));
+    for (size_t w = 0; w < r->calib.windows; w++) {
+        const enum pith_status s = pith_model_embed(r->model, r->calib.ids + w * length, length,
+                                                    r->acts[0].x + w * length * r->acts[0].hidden,
+                                                    err);
+        if (s != PITH_OK) return pith_fail_in(err, s, "the tokenizer does not fit this model");
+    }
     return digest_acts(&r->acts[0], unit, err);
 }
 

@@ -410,11 +410,11 @@ static bool same_shape(const struct pith_shape *a, const struct pith_shape *b)
 static enum pith_status check_all(struct verification *v, struct pith_error *err)
 {
     struct pith_error why = {0};
-    const size_t before = json_array_size(v->problems);
     v->total = (double)(json_array_size(json_object_get(v->account, "linears")) +
                         json_array_size(json_object_get(v->account, "tensors"))) *
                1.5;
     PITH_TRY(check_tensors(v, err));
+    const size_t before = json_array_size(v->problems);
     if (pith_model_open(v->options->model, &v->model, &why) != PITH_OK) problem(v, "%s", why.text);
     note_check(v, before, "config and shapes: the model can be loaded");
     if (!v->model) return PITH_OK;
