@@ -57,8 +57,7 @@ enum pith_status pith_recipes_json(char **report, struct pith_error *err)
         json_object_set_new(object, key, list_);                                                   \
     } while (0)
 
-/* --- what engines load
- * ------------------------------------------------------------------------ */
+/* --- what engines load ----------------------------------------------------------------------- */
 
 static void put(struct pith_str *s, const char *text)
 {
