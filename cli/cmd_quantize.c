@@ -4,6 +4,7 @@
 #include <pith/quantize.h>
 
 #include <jansson.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,12 +140,24 @@ static uint64_t status_bytes(const char *key)
     return kib * 1024;
 }
 
+/* Large blocks go back to the kernel as soon as they are freed, so that what is held is what is in
+ * use. (Left to itself, glibc keeps blocks of up to 32 MiB, in pieces.) */
+static void tame_malloc(void)
+{
+#if defined(__GLIBC__)
+    mallopt(M_MMAP_THRESHOLD, 128 * 1024);
+#endif
+}
+
 /* The ceiling is kept by the kernel too: a request beyond it fails, and the run ends with a clear
  * error and a resumable output. The kernel counts what is mapped; what no one has touched by now
  * (the threads' stacks) is not used and comes on top. */
 static void limit_memory(uint64_t bytes)
 {
     struct rlimit limit;
+#if defined(__GLIBC__)
+    malloc_trim(0); /* what reading the tokenizer left */
+#endif
     const uint64_t mapped = status_bytes("VmData:"), used = status_bytes("RssAnon:");
     if (getrlimit(RLIMIT_DATA, &limit) != 0) return;
     const uint64_t most = bytes + (mapped > used ? mapped - used : 0);
@@ -222,6 +235,7 @@ static int run(void *settings, const struct text_list *operands)
         fprintf(stderr, "pith quantize: where to? give -o DIR\n");
         return EXIT_USAGE;
     }
+    tame_malloc();
     int rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;
     fill(s, operands->item[0], &o);

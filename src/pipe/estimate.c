@@ -3,6 +3,8 @@
  * memory. */
 #include "pipe/run.h"
 
+#include "base/file.h"
+#include "base/mem.h"
 #include "pipe/inspect.h"
 
 enum { SAMPLES = 512 };
@@ -12,26 +14,27 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Rounding one matrix: the solver's scratch, the codes, their packed form and what is read back. */
+/* Rounding one matrix: the solver's scratch and the codes; afterwards the codes, their packed form,
+ * and what is read back. */
 static uint64_t rounding_bytes(const struct pith_run *r, const struct pith_choice *c)
 {
     const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid);
-    return r->recipe.round->scratch(c->rows, c->cols) + 3 * q;
+    return larger(r->recipe.round->scratch(c->rows, c->cols) + q, 4 * q);
 }
 
-static uint64_t site_bytes(const struct pith_run *r, enum pith_site which)
+static uint64_t site_bytes(const struct pith_run *r, uint32_t layer, enum pith_site which)
 {
     const struct pith_site_info *site = &r->model->arch->sites[which];
     uint64_t most = 0;
     for (unsigned i = 0; i < site->count; i++) {
-        const struct pith_choice *c = pith_run_choice(r, 0, site->roles[i]);
+        const struct pith_choice *c = pith_run_choice(r, layer, site->roles[i]);
         if (c->grid.format) most = larger(most, rounding_bytes(r, c));
     }
     return most + pith_stats_bytes(pith_site_dim(&r->model->shape, which), r->needs_round, 0);
 }
 
 /* A transform's scratch for one site, asked by a job that has shapes but no numbers. */
-static uint64_t transform_scratch(const struct pith_run *r, enum pith_site which)
+static uint64_t transform_scratch(const struct pith_run *r, uint32_t layer, enum pith_site which)
 {
     const struct pith_site_info *site = &r->model->arch->sites[which];
     const struct pith_stats stats = {
@@ -45,7 +48,7 @@ static uint64_t transform_scratch(const struct pith_run *r, enum pith_site which
         .clip_search = r->recipe.clip,
     };
     for (unsigned i = 0; i < site->count; i++) {
-        const struct pith_choice *c = pith_run_choice(r, 0, site->roles[i]);
+        const struct pith_choice *c = pith_run_choice(r, layer, site->roles[i]);
         job.linear[i] = (struct pith_transform_linear){
             .rows = c->rows,
             .cols = c->cols,
@@ -56,31 +59,57 @@ static uint64_t transform_scratch(const struct pith_run *r, enum pith_site which
     return r->recipe.transform->scratch(&job);
 }
 
-static uint64_t transform_bytes(const struct pith_run *r)
+static uint64_t transform_bytes(const struct pith_run *r, uint32_t layer)
 {
     uint64_t stats = 0, most = 0;
     for (int i = 0; i < PITH_SITE_COUNT; i++) {
         const uint32_t dim = pith_site_dim(&r->model->shape, (enum pith_site)i);
         stats += pith_stats_bytes(dim, r->needs_transform, SAMPLES);
-        most = larger(most, transform_scratch(r, (enum pith_site)i));
+        most = larger(most, transform_scratch(r, layer, (enum pith_site)i));
     }
     return stats + most + pith_inspector_bytes(&r->model->shape, r->calib.length);
 }
 
+/* Attention over a long window, by what backend.h says of pith_attention(). */
+static uint64_t attention_bytes(const struct pith_run *r, unsigned threads)
+{
+    const uint64_t length = r->calib.length;
+    return length < 512 ? 0 : threads * 144 * (length + 2ull * r->model->shape.head_dim) * 4;
+}
+
+/* Before the work: the tokenizer's file as JSON and as strings, the text's ids. */
+static uint64_t loading_bytes(const struct pith_run *r)
+{
+    uint64_t size = 0;
+    int64_t changed;
+    char *path = pith_path_join(r->options->model, "tokenizer.json");
+    if (path && pith_path_exists(path)) pith_file_stat(path, &size, &changed, NULL);
+    pith_free(path);
+    return 9 * size + 8ull * sizeof(int32_t) * r->calib.windows * r->calib.length;
+}
+
+/* What calibration holds all the time. */
+static uint64_t calibration_bytes(const struct pith_run *r, unsigned threads)
+{
+    return pith_backend_bytes(threads) + attention_bytes(r, threads) +
+           pith_collector_bytes(&r->model->shape, r->calib.length) +
+           (uint64_t)r->calib.windows * r->calib.length * sizeof(int32_t) +
+           256ull * pith_tokenizer_vocab(r->tokenizer); /* strings, merges, hash tables */
+}
+
 uint64_t pith_run_estimate(const struct pith_run *r)
 {
-    const struct pith_shape *shape = &r->model->shape;
+    const uint64_t process = 3 << 20; /* the libraries' own, and what malloc cannot give back */
     const unsigned threads = pith_pool_threads(pith_backend_pool(r->backend));
+    const uint64_t lists = 2048ull * (r->model->checkpoint->count + r->choice_count * 4);
     uint64_t most = 0;
-    for (int i = 0; i < PITH_SITE_COUNT; i++) most = larger(most, site_bytes(r, (enum pith_site)i));
-    uint64_t total = pith_block_float_bytes(shape) + pith_backend_bytes(threads);
-    if (r->needs_transform) most = larger(most, transform_bytes(r));
-    if (pith_run_calibrates(r)) {
-        total += pith_collector_bytes(shape, r->calib.length);
-        total += (uint64_t)r->calib.windows * r->calib.length * sizeof(int32_t);
-        total += 1024ull * pith_tokenizer_vocab(r->tokenizer); /* strings, merges, hash tables */
+    for (uint32_t layer = 0; layer < r->model->shape.layers; layer++) {
+        for (int i = 0; i < PITH_SITE_COUNT; i++)
+            most = larger(most, site_bytes(r, layer, (enum pith_site)i));
+        if (r->needs_transform) most = larger(most, transform_bytes(r, layer));
     }
-    total += 2048ull *
-             (r->model->checkpoint->count + r->choice_count * 4); /* headers and accounts */
-    return total + most + (16ull << 20);
+    uint64_t work = most + pith_block_float_bytes(&r->model->shape);
+    if (pith_run_calibrates(r))
+        work = larger(work + calibration_bytes(r, threads), loading_bytes(r));
+    return process + lists + work;
 }
