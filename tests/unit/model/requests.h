@@ -21,9 +21,11 @@
 #define PITH_REQUESTS 1
 #endif
 
-static atomic_long requests;       /* so far */
-static atomic_long live;           /* not yet freed */
-static atomic_long countdown = -1; /* requests until one fails; negative: none will */
+/* Not every program looks at them where nothing is counted. */
+#define PITH_COUNTER __attribute__((unused)) static atomic_long
+PITH_COUNTER requests;       /* so far */
+PITH_COUNTER live;           /* not yet freed */
+PITH_COUNTER countdown = -1; /* requests until one fails; negative: none will */
 
 #if PITH_REQUESTS
 extern void *__libc_malloc(size_t size);
