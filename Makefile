@@ -75,7 +75,7 @@ test: ## build, run all tests and checks
 	@PITH_EXTRA_PACKAGES=python3 tools/deps.sh
 	@$(MAKE) --no-print-directory lib $(BUILD)/pith $(BUILD)/examples/quantize $(TEST_BIN) \
 	    $(FUZZ_SRC:fuzz/%.c=$(BUILD)/replay/%)
-	@$(MAKE) --no-print-directory check-layers check-symbols check-headers
+	@$(MAKE) --no-print-directory check-layers check-symbols check-headers check-docs
 	@PITH=$(BUILD)/pith BUILD=$(BUILD) tools/run_tests.sh $(TEST_BIN) $(wildcard tests/cli/test_*.sh) \
 	    $(FUZZ_SRC:fuzz/%.c=$(BUILD)/replay/%)
 

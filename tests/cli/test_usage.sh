@@ -8,7 +8,7 @@ set -u
     fail "no command shows the overview"
 check "--help" "$pith" --help
 check "--version" "$pith" --version
-for c in quantize verify eval compare run inspect recipes formats; do
+for c in quantize verify eval compare run inspect recipes formats features; do
     check "help of $c" "$pith" $c --help
     grep -q 'examples:' "$work/stdout" && awk 'length($0) > 90 { exit 1 }' "$work/stdout" ||
         fail "help of $c: examples, width"
@@ -36,6 +36,9 @@ mkdir "$work/taken"
 refuse "output exists" 1 'exists already' "$pith" quantize "$probe" -o "$work/taken" -r rtn
 [ -e "$work/o" ] || [ -e "$work/o.partial" ] && fail "a refused run wrote something" || pass "refused runs write nothing"
 check "recipes as JSON" sh -c "'$pith' recipes --json | python3 -m json.tool"
+check "features as JSON" sh -c "'$pith' features --json | python3 -m json.tool"
+refuse "unknown table" 2 "no table 'engine'; there are containers engines" "$pith" features engine
+refuse "unknown form of a table" 2 'unknown form' "$pith" compare "$probe" "$probe" --text x --format xml
 check "formats as JSON" sh -c "'$pith' formats --json | python3 -m json.tool"
 check "inspect as JSON" sh -c "'$pith' inspect '$probe' --json | python3 -m json.tool"
 check "inspect with statistics" "$pith" inspect "$probe" --stats
