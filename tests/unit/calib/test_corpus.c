@@ -1,0 +1,286 @@
+/* Calibration text: documents, windows, choice by seed, and what is refused. */
+#include "calib/corpus.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "test.h"
+
+#include <unistd.h>
+
+enum { LENGTH = 16 };
+
+struct fixture {
+    char *dir;
+    struct pith_tokenizer *tokenizer;
+};
+
+static int set_up(void **state)
+{
+    struct pith_error err = {0};
+    struct fixture *f = calloc(1, sizeof *f);
+    f->dir = test_temp_dir();
+    assert_ok(pith_tokenizer_open("models/probe", &f->tokenizer, &err), err);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct pith_error err = {0};
+    struct fixture *f = *state;
+    assert_ok(pith_dir_remove(f->dir, &err), err);
+    pith_tokenizer_close(f->tokenizer);
+    free(f->dir);
+    free(f);
+    return 0;
+}
+
+static char *write_file(const struct fixture *f, const char *name, const char *text, size_t size)
+{
+    struct pith_error err = {0};
+    char *path = pith_path_join(f->dir, name);
+    assert_ok(pith_file_write(path, text, size, &err), err);
+    return path;
+}
+
+/* Loads a file of this text; the status, with the message in *err. */
+static enum pith_status load(const struct fixture *f, const char *name, const char *text,
+                             size_t tokens, struct pith_calib_set *set, struct pith_error *err)
+{
+    char *path = write_file(f, name, text, strlen(text));
+    const char *const paths[] = {path};
+    const struct pith_calib_options o = {paths, 1, tokens, LENGTH, 0};
+    *err = (struct pith_error){0};
+    *set = (struct pith_calib_set){0};
+    const enum pith_status s = pith_calib_load(&o, f->tokenizer, set, err);
+    pith_free(path);
+    return s;
+}
+
+static char *long_text(size_t sentences)
+{
+    char *text = calloc(sentences, 64);
+    for (size_t i = 0; i < sentences; i++)
+        sprintf(text + strlen(text), "Sentence %zu has its own words and number %zu.\n", i, i * i);
+    return text;
+}
+
+/* All windows together are the text's ids, each with BOS in front. */
+static void test_windows_cover_the_text(void **state)
+{
+    const struct fixture *f = *state;
+    struct pith_error err = {0};
+    struct pith_calib_set set;
+    struct pith_ids ids = {0};
+    char *text = long_text(60);
+    assert_ok(pith_tokenizer_encode(f->tokenizer, text, strlen(text), false, &ids, &err), err);
+    assert_ok(load(f, "a.txt", text, 1 << 20, &set, &err), err);
+    const int32_t bos = pith_tokenizer_bos(f->tokenizer);
+    assert_true(pith_tokenizer_adds_bos(f->tokenizer));
+    assert_int_equal(set.length, LENGTH);
+    assert_int_equal(set.windows, ids.count / (LENGTH - 1));
+    for (size_t w = 0; w < set.windows; w++) {
+        assert_int_equal(set.ids[w * LENGTH], bos);
+        assert_memory_equal(set.ids + w * LENGTH + 1, ids.id + w * (LENGTH - 1),
+                            (LENGTH - 1) * sizeof *ids.id);
+    }
+    pith_calib_free(&set);
+    pith_ids_free(&ids);
+    free(text);
+}
+
+/* True when every window of `part` is one of `whole`, in the same order. */
+static bool is_ordered_subset(const struct pith_calib_set *part, const struct pith_calib_set *whole)
+{
+    size_t at = 0, found = 0;
+    for (size_t w = 0; w < part->windows; w++)
+        for (; at < whole->windows; at++)
+            if (memcmp(part->ids + w * LENGTH, whole->ids + at * LENGTH,
+                       LENGTH * sizeof *part->ids) == 0) {
+                found++;
+                at++;
+                break;
+            }
+    return found == part->windows;
+}
+
+static void test_seed_chooses_windows(void **state)
+{
+    const struct fixture *f = *state;
+    struct pith_error err = {0};
+    struct pith_calib_set whole, again, set[2];
+    char *text = long_text(80);
+    assert_ok(load(f, "a.txt", text, 1 << 20, &whole, &err), err);
+    char *path = pith_path_join(f->dir, "a.txt");
+    const char *const paths[] = {path};
+    struct pith_calib_options o = {paths, 1, 10 * LENGTH, LENGTH, 0};
+    for (int i = 0; i < 2; i++) {
+        o.seed = (uint64_t)i + 5;
+        assert_ok(pith_calib_load(&o, f->tokenizer, &set[i], &err), err);
+        assert_int_equal(set[i].windows, 10);
+        assert_true(is_ordered_subset(&set[i], &whole));
+    }
+    assert_string_not_equal(set[0].sha256, set[1].sha256);
+    assert_ok(pith_calib_load(&o, f->tokenizer, &again, &err), err);
+    assert_string_equal(again.sha256, set[1].sha256);
+    assert_memory_equal(again.ids, set[1].ids, 10 * LENGTH * sizeof *again.ids);
+    pith_calib_free(&whole);
+    pith_calib_free(&again);
+    for (int i = 0; i < 2; i++) pith_calib_free(&set[i]);
+    pith_free(path);
+    free(text);
+}
+
+/* The digest is that of the ids. */
+static void test_digest(void **state)
+{
+    const struct fixture *f = *state;
+    struct pith_error err = {0};
+    struct pith_calib_set set;
+    char hex[PITH_SHA256_HEX], *text = long_text(20);
+    assert_ok(load(f, "a.txt", text, 64, &set, &err), err);
+    assert_true(pith_sha256_hex(set.ids, set.windows * LENGTH * sizeof *set.ids, hex));
+    assert_string_equal(set.sha256, hex);
+    pith_calib_free(&set);
+    free(text);
+}
+
+/* JSON lines in every form give what the same documents give as files of text. */
+static void test_json_lines(void **state)
+{
+    const struct fixture *f = *state;
+    struct pith_error err = {0};
+    struct pith_calib_set lines, files;
+    const char one[] = "One \\\"two\\\" three \\u00e9 four five six seven eight nine ten.";
+    const char plain[] = "One \"two\" three \xc3\xa9 four five six seven eight nine ten.";
+    char json[2048], joined[1024];
+    snprintf(json, sizeof json,
+             "{\"text\": \"%s\"}\r\n\n \t\n{\"messages\": [{\"role\": \"user\", \"content\": "
+             "\"%s\"}, {\"role\": \"assistant\", \"content\": \"%s\"}], \"id\": 7}",
+             one, one, one);
+    snprintf(joined, sizeof joined, "%s\n\n%s", plain, plain);
+    assert_ok(load(f, "a.jsonl", json, 1 << 20, &lines, &err), err);
+    char *a = write_file(f, "a.txt", plain, strlen(plain));
+    char *b = write_file(f, "b.txt", joined, strlen(joined));
+    const char *const paths[] = {a, b};
+    const struct pith_calib_options o = {paths, 2, 1 << 20, LENGTH, 0};
+    assert_ok(pith_calib_load(&o, f->tokenizer, &files, &err), err);
+    assert_true(files.windows >= 2);
+    assert_string_equal(lines.sha256, files.sha256);
+    pith_calib_free(&lines);
+    pith_calib_free(&files);
+    pith_free(a);
+    pith_free(b);
+}
+
+static void test_builtin(void **state)
+{
+    const struct fixture *f = *state;
+    struct pith_error err = {0};
+    struct pith_calib_set a, b;
+    const char *const named[] = {"builtin"};
+    const struct pith_calib_options none = {NULL, 0, 1024, LENGTH, 0};
+    const struct pith_calib_options name = {named, 1, 1024, LENGTH, 0};
+    assert_int_equal(strlen(pith_builtin_text), pith_builtin_text_size);
+    assert_ok(pith_calib_load(&none, f->tokenizer, &a, &err), err);
+    assert_ok(pith_calib_load(&name, f->tokenizer, &b, &err), err);
+    assert_int_equal(a.windows, 1024 / LENGTH);
+    assert_string_equal(a.sha256, b.sha256);
+    pith_calib_free(&a);
+    pith_calib_free(&b);
+}
+
+/* A text far longer than needed is not read to its end; pieces are cut at line ends. */
+static void test_long_text(void **state)
+{
+    const struct fixture *f = *state;
+    struct pith_error err = {0};
+    struct pith_calib_set set;
+    char *text = long_text(50000);
+    assert_true(strlen(text) > (2u << 20));
+    assert_ok(load(f, "a.txt", text, 32, &set, &err), err);
+    assert_int_equal(set.windows, 2);
+    pith_calib_free(&set);
+    free(text);
+}
+
+static void test_any_bytes(void **state)
+{
+    const struct fixture *f = *state;
+    struct pith_error err = {0};
+    struct pith_calib_set set;
+    char bytes[512];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(i * 37);
+    char *path = write_file(f, "a.txt", bytes, sizeof bytes);
+    const char *const paths[] = {path};
+    const struct pith_calib_options o = {paths, 1, 64, LENGTH, 0};
+    assert_ok(pith_calib_load(&o, f->tokenizer, &set, &err), err);
+    assert_int_equal(set.windows, 4);
+    pith_calib_free(&set);
+    pith_free(path);
+}
+
+static void test_refused(void **state)
+{
+    const struct fixture *f = *state;
+    static const struct {
+        const char *name, *text, *says;
+        enum pith_status status;
+    } cases[] = {
+        {"a.txt", "", "a.txt) has 0 tokens", PITH_ARG},
+        {"a.txt", "Too short.", "fewer than one window of 16", PITH_ARG},
+        {"a.jsonl", "", "0 tokens", PITH_ARG},
+        {"a.jsonl", "\r\n \n", "0 tokens", PITH_ARG},
+        {"a.jsonl", "{\"text\": \"a\"}\n{\"text\": ", "a.jsonl, line 2", PITH_FORMAT},
+        {"a.jsonl", "[]", "line 1: neither", PITH_FORMAT},
+        {"a.jsonl", "{\"text\": 1}", "line 1: neither", PITH_FORMAT},
+        {"a.jsonl", "{\"messages\": {}}", "line 1: neither", PITH_FORMAT},
+        {"a.jsonl", "{\"messages\": [{}]}", "message 0 has no", PITH_FORMAT},
+        {"a.jsonl", "{\"text\": \"\xff\"}", "line 1", PITH_FORMAT},
+    };
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_error err;
+        struct pith_calib_set set;
+        assert_int_equal(load(f, cases[i].name, cases[i].text, 64, &set, &err), cases[i].status);
+        assert_non_null(strstr(err.text, cases[i].says));
+        assert_null(set.ids);
+    }
+}
+
+static void test_options_refused(void **state)
+{
+    const struct fixture *f = *state;
+    static const char *const nowhere[] = {"nowhere.txt"}, *const folder[] = {"models"};
+    const struct {
+        struct pith_calib_options o;
+        enum pith_status status;
+    } cases[] = {
+        {{NULL, 0, 1024, 1, 0}, PITH_ARG},
+        {{NULL, 0, 0, LENGTH, 0}, PITH_ARG},
+        {{nowhere, 1, 64, LENGTH, 0}, PITH_IO},
+        {{folder, 1, 64, LENGTH, 0}, PITH_IO},
+        {{NULL, 0, SIZE_MAX, SIZE_MAX, 0}, PITH_ARG},
+    };
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_error err = {0};
+        struct pith_calib_set set = {0};
+        assert_int_equal(pith_calib_load(&cases[i].o, f->tokenizer, &set, &err), cases[i].status);
+        assert_null(set.ids);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_windows_cover_the_text, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_seed_chooses_windows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_digest, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_json_lines, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_builtin, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_long_text, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_any_bytes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_options_refused, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
