@@ -52,8 +52,15 @@ $(BUILD)/libpith.a: $(OBJ)
 	@rm -f $@
 	@ar rcs $@ $^
 
-$(BUILD)/libpith.so: $(OBJ)
-	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -shared -Wl,-soname,libpith.so.0 -o $@ $^ $(LIBS)
+# The shared library shows what include/pith declares and nothing else.
+$(BUILD)/libpith.map: $(wildcard include/pith/*.h)
+	@mkdir -p $(@D)
+	@{ echo '{ global:'; grep -ohE '\bpith_[a-z0-9_]+\(' $^ | sort -u | sed 's/($$/;/'; \
+	    echo 'local: *; };'; } >$@
+
+$(BUILD)/libpith.so: $(OBJ) $(BUILD)/libpith.map
+	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -shared -Wl,-soname,libpith.so.0 \
+	    -Wl,--version-script=$(BUILD)/libpith.map -o $@ $(OBJ) $(LIBS)
 	@ln -sf $(@F) $@.0
 
 $(BUILD)/pith: $(CLI_OBJ) $(BUILD)/libpith.a

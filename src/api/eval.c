@@ -217,16 +217,17 @@ static enum pith_status compare_all(struct measurement *m, const struct pith_lis
     PITH_TRY(pith_tokenizer_open(models->item[0], &m->tokenizer, err));
     enum pith_status s = load(models->item[0], &first, err);
     for (size_t i = 0; i < models->count && s == PITH_OK; i++) {
+        struct pith_model *other = NULL;
         json_t *one = NULL;
+        if (i) s = load(models->item[i], &other, err);
+        m->model = i ? other : first;
         m->baseline = i ? first : NULL;
-        m->model = first;
-        if (i) s = load(models->item[i], &m->model, err);
         if (s == PITH_OK) s = measure_model(m, models->item[i], &one, err);
         if (s == PITH_OK && json_array_append_new(list, one) != 0)
             s = pith_fail_nomem(err, "the report");
-        if (i) pith_model_close(m->model);
-        m->model = NULL;
+        pith_model_close(other);
     }
+    m->model = m->baseline = NULL;
     pith_model_close(first);
     return s;
 }

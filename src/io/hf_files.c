@@ -8,10 +8,11 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-/* A name is taken when a `taken` pattern matches and no `left` pattern does. */
+/* A model card describes another model than the one that is made: it stays behind.
+ * A name is taken when a `taken` pattern matches and no `left` pattern does. */
 static const char *const taken[] = {
-    "tokenizer*", "*.json", "*.model",  "*.tiktoken", "*.jinja", "*.txt",
-    "*.md",       "*.py",   "LICENSE*", "LICENCE*",   "NOTICE*",
+    "tokenizer*", "*.json", "*.model",  "*.tiktoken", "*.jinja", "merges.txt",
+    "vocab.txt",  "*.py",   "LICENSE*", "LICENCE*",   "NOTICE*", "USE_POLICY*",
 };
 
 static const char *const left[] = {

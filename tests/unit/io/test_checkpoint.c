@@ -265,6 +265,7 @@ static void side_files_are_listed(void **state)
                                         "chat_template.jinja",
                                         "special_tokens_map.json",
                                         "README.md",
+                                        "eval.txt",
                                         "LICENSE",
                                         "USE_POLICY.md",
                                         "qwen.tiktoken",
@@ -286,7 +287,6 @@ static void side_files_are_listed(void **state)
                                         "consolidated.00.pth",
                                         "weird.dat"};
     static const char *const want[] = {"LICENSE",
-                                       "README.md",
                                        "USE_POLICY.md",
                                        "chat_template.jinja",
                                        "generation_config.json",
