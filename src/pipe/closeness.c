@@ -33,17 +33,35 @@ static void fit_columns(struct fit *f)
         f->column[c] = f->below[c] > 0 ? f->above[c] / f->below[c] : 1;
 }
 
-static void fit_rows(struct fit *f)
+/* The same for the rows; returns the squares that these factors leave. */
+static double fit_rows(struct fit *f)
 {
+    double left = 0;
     for (uint32_t i = 0; i < f->w->rows; i++) {
-        double above = 0, below = 0;
+        double above = 0, below = 0, squares = 0;
         load_row(f, i);
         for (uint32_t c = 0; c < f->w->cols; c++) {
-            const double x = f->column[c] * f->wrow[c];
-            above += x * f->qrow[c];
+            const double x = f->column[c] * f->wrow[c], q = f->qrow[c];
+            above += x * q;
             below += x * x;
+            squares += q * q;
         }
         f->row[i] = below > 0 ? above / below : 1;
+        left += squares - above * f->row[i];
+    }
+    return left;
+}
+
+/* Alternating least squares until it no longer helps much. */
+static void fit_factors(struct fit *f)
+{
+    enum { ROUNDS = 16 };
+    double before = INFINITY;
+    for (int round = 0; round < ROUNDS; round++) {
+        fit_columns(f);
+        const double left = fit_rows(f);
+        if (!(left < 0.95 * before)) return;
+        before = left;
     }
 }
 
@@ -64,7 +82,6 @@ static double residual(struct fit *f)
 bool pith_relative_error(const struct pith_weight *q, const struct pith_weight *w, bool rescaled,
                          double *error)
 {
-    enum { ROUNDS = 2 };
     struct fit f = {
         .q = q,
         .w = w,
@@ -79,10 +96,7 @@ bool pith_relative_error(const struct pith_weight *q, const struct pith_weight *
     if (ok) {
         for (uint32_t i = 0; i < w->rows; i++) f.row[i] = 1;
         for (uint32_t c = 0; c < w->cols; c++) f.column[c] = 1;
-        for (int round = 0; rescaled && round < ROUNDS; round++) {
-            fit_columns(&f);
-            fit_rows(&f);
-        }
+        if (rescaled) fit_factors(&f);
         *error = residual(&f);
     }
     pith_free(f.qrow);

@@ -8,8 +8,8 @@
 
 /* *error = ||W - Q||_F / ||W||_F, in double. When `rescaled`, a transform multiplied columns and
  * rows of Q by unknown factors: the error is then the least that some diagonal scaling of rows and
- * columns of W leaves (two rounds of alternating least squares), which a wrong, shuffled or damaged
- * matrix cannot make small. False when memory is out. */
+ * columns of W leaves (alternating least squares, until it no longer helps), which a wrong,
+ * shuffled or damaged matrix cannot make small. False when memory is out. */
 bool pith_relative_error(const struct pith_weight *q, const struct pith_weight *w, bool rescaled,
                          double *error);
 

@@ -1,0 +1,59 @@
+/* A run in its first steps, on a golden model: what select and journal need. */
+#ifndef PITH_TEST_PIPE_RUN_FIXTURE_H
+#define PITH_TEST_PIPE_RUN_FIXTURE_H
+
+#include "pipe/run.h"
+#include "unit/model/fixture.h"
+
+struct run_fixture {
+    struct pith_quantize_options options;
+    struct pith_run run;
+    char *model, *work;
+};
+
+/* An open input and the recipe rtn with per-channel weights; options may be changed before
+ * pith_run_select(). */
+static inline void run_open(struct run_fixture *f)
+{
+    struct pith_error err = {0};
+    struct golden g;
+    memset(f, 0, sizeof *f);
+    golden_load(&g, "llama_gqa_tied");
+    f->model = folder_make(g.config, g.weights);
+    golden_free(&g);
+    f->work = test_temp_dir();
+    pith_quantize_defaults(&f->options);
+    f->options.model = f->model;
+    f->options.out = f->work;
+    f->run.options = &f->options;
+    f->run.container = pith_container_find("compressed-tensors");
+    assert_ok(pith_model_open(f->model, &f->run.model, &err), err);
+    assert_ok(pith_recipe_load("rtn", &f->run.recipe, &err), err);
+    assert_ok(pith_recipe_set(&f->run.recipe, "weights", "int4:channel", &err), err);
+    assert_ok(pith_place_name(&f->run, &err), err);
+}
+
+/* Forgets what pith_run_select() made. */
+static inline void run_unselect(struct run_fixture *f)
+{
+    for (size_t i = 0; f->run.choices && i < f->run.choice_count; i++)
+        pith_free(f->run.choices[i].module);
+    pith_free(f->run.choices);
+    pith_free(f->run.linears);
+    f->run.choices = NULL;
+    f->run.linears = NULL;
+    f->run.choice_count = 0;
+}
+
+static inline void run_close(struct run_fixture *f)
+{
+    run_unselect(f);
+    json_decref(f->run.units);
+    pith_model_close(f->run.model);
+    pith_free(f->run.partial);
+    pith_free(f->run.journal_path);
+    folder_remove(f->model);
+    folder_remove(f->work);
+}
+
+#endif
