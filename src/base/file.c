@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -277,6 +278,24 @@ enum pith_status pith_dir_sync(const char *path, struct pith_error *err)
     if (fsync(fd) != 0 && errno != EINVAL) s = pith_fail_errno(err, "cannot sync the folder", path);
     close(fd);
     return s;
+}
+
+enum pith_status pith_dir_lock(const char *path, int *lock, struct pith_error *err)
+{
+    *lock = -1;
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return pith_fail_errno(err, "cannot open the folder", path);
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        close(fd);
+        return pith_fail(err, PITH_IO, "%s: another process is at work there", path);
+    }
+    *lock = fd;
+    return PITH_OK;
+}
+
+void pith_dir_unlock(int lock)
+{
+    if (lock >= 0) close(lock);
 }
 
 enum pith_status pith_dir_remove(const char *path, struct pith_error *err)

@@ -69,6 +69,11 @@ void pith_out_close(struct pith_out *out);
 enum pith_status pith_dir_make(const char *path, struct pith_error *err);
 /* Syncs a directory, so that names created or renamed in it survive a power cut. */
 enum pith_status pith_dir_sync(const char *path, struct pith_error *err);
+/* Claims a directory against other processes for as long as this one lives, or until
+ * pith_dir_unlock(*lock). PITH_IO when another holds it. File systems without locks let everyone
+ * in. */
+enum pith_status pith_dir_lock(const char *path, int *lock, struct pith_error *err);
+void pith_dir_unlock(int lock); /* -1 is allowed */
 /* Removes the files of a directory and the directory (one level deep; pith makes no deeper ones).
  */
 enum pith_status pith_dir_remove(const char *path, struct pith_error *err);

@@ -79,9 +79,10 @@ enum pith_status pith_place_published(const struct pith_run *r, json_t **report,
 
 enum pith_status pith_place_make(struct pith_run *r, struct pith_error *err)
 {
-    if (r->options->rehearse && pith_path_exists(r->journal_path))
-        PITH_TRY(pith_dir_remove(r->partial, err)); /* of a rehearsal that was killed */
-    return pith_dir_make(r->partial, err);
+    PITH_TRY(pith_dir_make(r->partial, err));
+    PITH_TRY(pith_dir_lock(r->partial, &r->lock, err));
+    /* A rehearsal that was killed is not gone on with. */
+    return r->options->rehearse ? pith_unlink(r->journal_path, err) : PITH_OK;
 }
 
 /* The same command would fail in the same way again: nothing in the folder is of use. */

@@ -345,6 +345,7 @@ static void close_run(struct pith_run *r, enum pith_status s, struct pith_error 
     pith_collector_free(&r->collector);
     for (int i = 0; i < 2; i++) pith_scratch_file_close(&r->acts_file[i]);
     pith_place_leave(r, s, err);
+    pith_dir_unlock(r->lock);
     pith_layout_free(&r->layout);
     pith_calib_free(&r->calib);
     pith_tokenizer_close(r->tokenizer);
@@ -371,7 +372,7 @@ static enum pith_status prepare(struct pith_run *r, struct pith_error *err)
 enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_quantize_options *o,
                                     json_t **report, struct pith_error *err)
 {
-    struct pith_run r = {.options = o, .backend = be, .started = pith_clock()};
+    struct pith_run r = {.options = o, .backend = be, .lock = -1, .started = pith_clock()};
     json_t *made = NULL;
     enum pith_status s = prepare(&r, err);
     if (s == PITH_OK) s = pith_place_published(&r, &made, err);

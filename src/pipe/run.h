@@ -44,6 +44,7 @@ struct pith_run {
     char *partial; /* "<out>.partial" */
     char *journal_path;
     bool owns_partial; /* what is in it is this job's */
+    int lock;          /* on the folder, -1 when it is not held */
     char fingerprint[PITH_SHA256_HEX];
     struct pith_layout layout;
     struct pith_out *shards;         /* [layout.shards] */
@@ -58,7 +59,7 @@ struct pith_run {
     json_t *units; /* journal entries of finished units: "outer", then a block each */
     double started;
     double work_done, work_total;
-    uint64_t peak_anonymous;     /* bytes, as seen at each step */
+    uint64_t peak_anonymous; /* bytes, as seen at each step */
 };
 
 static inline struct pith_choice *pith_run_choice(const struct pith_run *r, uint32_t layer,
@@ -82,7 +83,7 @@ enum pith_status pith_place_check(const struct pith_run *r, struct pith_error *e
  * is anything else; no report when there is none. */
 enum pith_status pith_place_published(const struct pith_run *r, json_t **report,
                                       struct pith_error *err);
-/* Makes the folder, or takes the one that is there. */
+/* Makes the folder, or takes the one that is there, and locks it. */
 enum pith_status pith_place_make(struct pith_run *r, struct pith_error *err);
 /* Removes from `dir` what only an unfinished run needs; the journal only when asked. */
 enum pith_status pith_place_sweep(const struct pith_run *r, const char *dir, bool journal,

@@ -85,15 +85,18 @@ python3 tests/cli/mini.py "$mini" layers=5
 make "$work/whole" -r awq+gptq || fail "undisturbed run"
 whole=$(digest "$work/whole")
 # shellcheck disable=SC2086
-"$pith" quantize "$mini" -o "$work/half" $base -r awq+gptq 2>"$work/stderr" &
+"$pith" quantize "$mini" -o "$work/half" $base -r awq+gptq 2>"$work/interrupted" &
 pid=$!
 until [ "$(cat "$work/half.partial/pith.journal" 2>/dev/null | wc -l)" -ge 3 ] || ! kill -0 $pid 2>/dev/null; do
     sleep 0.01
 done
+kill -STOP $pid 2>/dev/null
+refuse "a folder in which another process is at work" 1 'at work there' make "$work/half" -r awq+gptq --resume
 kill -INT $pid 2>/dev/null
+kill -CONT $pid 2>/dev/null
 wait $pid
 [ $? -eq 130 ] && pass "interrupted: status 130" || fail "interrupted: status 130"
-[ "$(wc -l <"$work/stderr")" -eq 1 ] && grep -q -e '--resume' "$work/stderr" && pass "the message tells how to go on" ||
+[ "$(wc -l <"$work/interrupted")" -eq 1 ] && grep -q -e '--resume' "$work/interrupted" && pass "the message tells how to go on" ||
     fail "the message tells how to go on"
 [ -e "$work/half" ] && fail "nothing unfinished has the final name" || pass "nothing unfinished has the final name"
 
