@@ -22,20 +22,20 @@ echo "Quantizing the probe (5.8 million parameters); each result is verified aga
 echo
 make_one w8-rtn -r rtn --weights int8:channel
 make_one w4-rtn -r rtn --weights int4:g128
-make_one w4-gptq -r gptq --weights int4:g128 --calib-tokens 32768
-make_one w4-awq -r awq --weights int4:g128:asym --calib-tokens 32768
+make_one w4-gptq -r gptq --weights int4:g128 --calib-tokens 24576
+make_one w4-awq -r awq --weights int4:g128:asym --calib-tokens 24576
 make_one w3-rtn -r rtn --weights int3:g128
-make_one w3-gptq -r gptq --weights int3:g128 --calib-tokens 32768
-make_one w3-awq -r awq --weights int3:g128:asym --container compressed-tensors --calib-tokens 32768
+make_one w3-gptq -r gptq --weights int3:g128 --calib-tokens 24576
+make_one w3-awq -r awq --weights int3:g128:asym --container compressed-tensors --calib-tokens 24576
 models="$probe $out/w8-rtn $out/w4-rtn $out/w4-gptq $out/w4-awq $out/w3-rtn $out/w3-gptq $out/w3-awq"
 
 echo
 echo "What each cost, on text that neither training nor calibration has seen:"
 echo
 # shellcheck disable=SC2086
-"$pith" compare $models --text "$probe/eval.txt" --context 512 --max-tokens 10000 --quiet \
+"$pith" compare $models --text "$probe/eval.txt" --context 512 --max-tokens 8000 --quiet \
     --tasks "$probe/tasks/order.jsonl" --tasks "$probe/tasks/syntax.jsonl" \
-    --tasks "$probe/tasks/arithmetic.jsonl" --task-limit 50 -o "$out/report.html"
+    --tasks "$probe/tasks/arithmetic.jsonl" --task-limit 40 -o "$out/report.html"
 echo
 echo "KL: divergence from the unquantized model, in nats a token. The page with charts: $out/report.html"
 echo
