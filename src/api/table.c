@@ -70,9 +70,8 @@ static const char *base_name(const char *path)
 
 static void text_table(struct pith_str *out, const json_t *models, size_t which)
 {
-    static const char *const titles[] = {
-        "bits/weight", "MiB",         "perplexity",      "KL",
-        "KL at 99%",   "same top, %", "loss difference", "seconds"};
+    static const char *const titles[] = {"bits/weight", "MiB",         "perplexity",     "KL",
+                                         "KL at 99%",   "same top, %", "loss difference"};
     struct pith_table t = {0};
     const json_t *m;
     size_t i;
@@ -91,7 +90,6 @@ static void text_table(struct pith_str *out, const json_t *models, size_t which)
         pith_table_number(&t, number(x, "kld_p99"), 5);
         pith_table_number(&t, 100 * number(x, "top1_agreement"), 2);
         pith_table_number(&t, number(x, "nll_delta"), 5);
-        pith_table_number(&t, number(x, "seconds"), 1);
         pith_table_text(&t, json_object_get(x, "verdict") ? word(x, "verdict") : "baseline");
     }
     pith_html_table(out, &t);
