@@ -1,0 +1,32 @@
+#!/bin/sh
+# --memory: the estimate is an upper bound and not a wild one (the peak is sampled, so loosely judged); with just that much a run succeeds, with
+# less it is refused before it starts.
+set -u
+. tests/cli/lib.sh
+few="--quiet --calib-tokens 512 --seq-len 512 --threads 2"
+sanitized=no
+grep -q AddressSanitizer "$pith" && sanitized=yes # its own memory would be counted
+
+# shellcheck disable=SC2086
+make() { # RECIPE OPTIONS...
+    rm -rf "$work/made" "$work/made.partial"
+    recipe=$1
+    shift
+    "$pith" quantize "$probe" -o "$work/made" -r "$recipe" $few "$@"
+}
+for recipe in rtn gptq awq; do
+    bytes=$(make $recipe --rehearse --json | sed -n 's/.*"memory_expected_bytes": \([0-9]*\).*/\1/p')
+    check "$recipe: with $((bytes / 1024)) KiB, as estimated" make $recipe --memory "$bytes"
+    refuse "$recipe: with a tenth less" 1 'needs about .* MiB and --memory allows' make $recipe --memory $((bytes * 9 / 10))
+    [ -e "$work/made" ] || [ -e "$work/made.partial" ] && fail "$recipe: refused, and something is there"
+    if [ $sanitized = yes ]; then
+        skip "$recipe: the peak is near the estimate" "sanitized"
+        continue
+    fi
+    # shellcheck disable=SC2086
+    peak=$(python3 tests/cli/peak.py "$pith" quantize "$probe" -o "$work/made" -r $recipe $few)
+    [ "$peak" -le "$bytes" ] && [ "$bytes" -lt $((peak * 4)) ] &&
+        pass "$recipe: the peak of $((peak / 1024)) KiB is near the estimate" ||
+        fail "$recipe: estimated $((bytes / 1024)) KiB, the peak was $((peak / 1024)) KiB"
+done
+finish
