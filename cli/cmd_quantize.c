@@ -223,6 +223,16 @@ static void show(const struct settings *s, const char *report)
     json_decref(j);
 }
 
+/* Memory that ran out under a ceiling is the ceiling's doing. */
+static void blame_ceiling(uint64_t memory, struct pith_error *err)
+{
+    char size[32];
+    const size_t n = strlen(err->text);
+    if (!memory || err->status != PITH_NOMEM) return;
+    format_bytes((double)memory, size);
+    snprintf(err->text + n, sizeof err->text - n, " (--memory allows %s)", size);
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
@@ -247,6 +257,7 @@ static int run(void *settings, const struct text_list *operands)
         show(s, report);
     } else {
         meter_end(&meter);
+        blame_ceiling(s->memory, &err);
         rc = report_failure(&err);
     }
     pith_text_free(report);

@@ -217,6 +217,38 @@ enum pith_status pith_file_copy(const char *from, const char *to, struct pith_er
     return s;
 }
 
+/* For file systems that cannot reserve: zeros from `from` to `size`. A full disk would otherwise
+ * show as a signal when a mapped page is first touched. */
+static bool reserve_by_writing(int fd, uint64_t from, uint64_t size)
+{
+    static const char zeros[1 << 16];
+    uint64_t at = from;
+    while (at < size) {
+        const uint64_t left = size - at;
+        const ssize_t n =
+            pwrite(fd, zeros, left < sizeof zeros ? (size_t)left : sizeof zeros, (off_t)at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break;
+        at += (uint64_t)n;
+    }
+    if (at >= size) return true;
+    const int why = errno;
+    if (ftruncate(fd, (off_t)from) != 0) return false;
+    errno = why;
+    return false;
+}
+
+static bool reserve(int fd, uint64_t size)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0) return false;
+    const uint64_t old = (uint64_t)st.st_size;
+    if (old > size && ftruncate(fd, (off_t)size) != 0) return false;
+    if (fallocate(fd, 0, 0, (off_t)size) == 0) return true;
+    if (errno != EOPNOTSUPP && errno != ENOSYS) return false;
+    return reserve_by_writing(fd, old < size ? old : size, size);
+}
+
 enum pith_status pith_out_open(const char *path, uint64_t size, struct pith_out *out,
                                struct pith_error *err)
 {
@@ -225,16 +257,9 @@ enum pith_status pith_out_open(const char *path, uint64_t size, struct pith_out 
     if (!copy) return pith_fail_nomem(err, path);
     enum pith_status s = PITH_OK;
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        s = pith_fail_errno(err, "cannot create", path);
-    } else if (size > 0) {
-        if (ftruncate(fd, (off_t)size) != 0) {
-            s = pith_fail_errno(err, "cannot set the size", path);
-        } else if (fallocate(fd, 0, 0, (off_t)size) != 0 && errno != EOPNOTSUPP &&
-                   errno != ENOSYS) {
-            s = pith_fail_errno(err, "cannot reserve the space", path);
-        }
-    }
+    if (fd < 0) s = pith_fail_errno(err, "cannot create", path);
+    else if (size > 0 && !reserve(fd, size))
+        s = pith_fail_errno(err, "cannot reserve the space", path);
     if (s != PITH_OK) {
         if (fd >= 0) close(fd);
         pith_free(copy);

@@ -3,7 +3,9 @@
  *
  *   FAULT=kill:N   the program is killed just before its N-th such call
  *   FAULT=half:N   it writes half of what it wanted and is killed (another call: killed after it)
- *   FAULT=full:N   from the N-th on, calls that need space fail with ENOSPC */
+ *   FAULT=full:N   from the N-th on, calls that need space fail with ENOSPC
+ *
+ * With NO_FALLOCATE set, space cannot be reserved, as on some network file systems. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -44,7 +46,7 @@ static void *real(const char *name)
 }
 
 /* A call that needs space. */
-#define NEEDS_SPACE(name, types, args)                                                            \
+#define NEEDS_SPACE(name, types, args)                                                             \
     int name types                                                                                 \
     {                                                                                              \
         int(*call) types = (int(*) types)real(#name);                                              \
@@ -70,12 +72,24 @@ static void *real(const char *name)
     }
 
 NEEDS_SPACE(mkdir, (const char *path, mode_t mode), (path, mode))
-NEEDS_SPACE(fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size))
 NEEDS_NOTHING(ftruncate, (int fd, off_t size), (fd, size))
 NEEDS_NOTHING(fsync, (int fd), (fd))
 NEEDS_NOTHING(rename, (const char *from, const char *to), (from, to))
 NEEDS_NOTHING(unlink, (const char *path), (path))
 NEEDS_NOTHING(rmdir, (const char *path), (path))
+
+int fallocate(int fd, int mode, off_t at, off_t size)
+{
+    int (*call)(int, int, off_t, off_t) = (int (*)(int, int, off_t, off_t))real("fallocate");
+    const enum fault f = next_fault();
+    if (f == FULL || getenv("NO_FALLOCATE")) {
+        errno = getenv("NO_FALLOCATE") ? EOPNOTSUPP : ENOSPC;
+        return -1;
+    }
+    const int rc = call(fd, mode, at, size);
+    if (f == HALF) raise(SIGKILL);
+    return rc;
+}
 
 ssize_t pwrite(int fd, const void *data, size_t size, off_t at)
 {
