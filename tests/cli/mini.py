@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""A very small Llama checkpoint with random weights, in a few milliseconds: for tests that need many.
+"""A very small checkpoint with random weights, in a few milliseconds: for tests that need many.
 
-    mini.py DIR [KEY=NUMBER...]   keys: hidden, ffn, layers, heads, kv_heads, vocab, seed
+    mini.py DIR [ARCH] [KEY=NUMBER...]   llama, mistral, qwen2 or qwen3;
+                                         keys: hidden, ffn, layers, heads, kv_heads, vocab, seed
 
 Its tokenizer is that of models/probe. Only the standard library is used."""
 import json
@@ -37,11 +38,17 @@ def shapes(c):
                 p + "self_attn.o_proj.weight": [h, c["num_attention_heads"] * c["head_dim"]],
                 p + "mlp.gate_proj.weight": [f, h], p + "mlp.up_proj.weight": [f, h],
                 p + "mlp.down_proj.weight": [h, f]}
+        if c["model_type"] == "qwen2":
+            out |= {p + "self_attn.q_proj.bias": [c["num_attention_heads"] * c["head_dim"]],
+                    p + "self_attn.k_proj.bias": [kv], p + "self_attn.v_proj.bias": [kv]}
+        if c["model_type"] == "qwen3":
+            out |= {p + "self_attn.q_norm.weight": [c["head_dim"]],
+                    p + "self_attn.k_norm.weight": [c["head_dim"]]}
     return out
 
 
-def config(hidden=64, ffn=128, layers=2, heads=4, kv_heads=2, vocab=4096):
-    return {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": hidden,
+def config(arch="llama", hidden=64, ffn=128, layers=2, heads=4, kv_heads=2, vocab=4096):
+    return {"architectures": [arch.capitalize() + "ForCausalLM"], "model_type": arch, "hidden_size": hidden,
             "intermediate_size": ffn, "num_hidden_layers": layers, "num_attention_heads": heads,
             "num_key_value_heads": kv_heads, "head_dim": hidden // heads, "vocab_size": vocab,
             "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
@@ -82,7 +89,8 @@ def make(folder, seed=1, **sizes):
     for name, shape in shapes(c).items():
         count = shape[0] * (shape[1] if len(shape) > 1 else 1)
         tensors[name] = ("BF16", shape,
-                         bf16_weights(rng, count) if len(shape) > 1 else bf16_ones(count))
+                         bf16_weights(rng, count) if len(shape) > 1 or name.endswith("bias")
+                         else bf16_ones(count))
     os.makedirs(folder)
     write_safetensors(os.path.join(folder, "model.safetensors"), tensors)
     with open(os.path.join(folder, "config.json"), "w") as f:
@@ -93,4 +101,6 @@ def make(folder, seed=1, **sizes):
 
 
 if __name__ == "__main__":
-    make(sys.argv[1], **{k: int(v) for k, v in (a.split("=") for a in sys.argv[2:])})
+    sizes = {k: int(v) for k, v in (a.split("=") for a in sys.argv[2:] if "=" in a)}
+    archs = [a for a in sys.argv[2:] if "=" not in a] or ["llama"]
+    make(sys.argv[1], arch=archs[0], **sizes)

@@ -32,6 +32,11 @@ for recipe in rtn gptq awq; do
     check "$recipe: speaks" "$pith" run "$work/$recipe" -p "The" -n 4
 done
 good "awq+gptq" "$mini" "$work/both" -r awq+gptq
+for arch in mistral qwen2 qwen3; do
+    python3 tests/cli/mini.py "$work/$arch" $arch layers=2 hidden=64 ffn=96
+    good "$arch" "$work/$arch" "$work/out-$arch" -r awq+gptq --weights int4:g32
+    check "$arch: speaks" "$pith" run "$work/out-$arch" -p "The" -n 4
+done
 for c in compressed-tensors gptq awq; do
     good "$c" "$mini" "$work/c-$c" -r rtn --weights int4:g64:asym --container $c
 done
