@@ -9,9 +9,11 @@ FOLDERS ?= $(notdir $(patsubst %/,%,$(wildcard src/*/)))
 
 MACHINE := $(shell uname -m)
 SKIP_x86_64  := neon
-SKIP_aarch64 := avx2 avx512
+SKIP_aarch64 := avx2 avx512 vnni bf16
 ISA_avx2   := -mavx2 -mfma -mf16c
 ISA_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c
+ISA_vnni   := $(ISA_avx512) -mavx512vnni
+ISA_bf16   := $(ISA_vnni) -mavx512bf16
 
 WARN := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef -Wstrict-prototypes \
         -Wmissing-prototypes -Werror

@@ -12,6 +12,9 @@ uint32_t pith_cpu_detect(void)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
         mask |= PITH_CPU_AVX512;
+    if (!(mask & PITH_CPU_AVX512) || !__builtin_cpu_supports("avx512vnni")) return mask;
+    mask |= PITH_CPU_VNNI;
+    if (__builtin_cpu_supports("avx512bf16")) mask |= PITH_CPU_BF16;
     return mask;
 }
 #elif defined(__aarch64__)
@@ -33,6 +36,8 @@ static const struct {
     {"scalar", PITH_CPU_SCALAR},
     {"avx2", PITH_CPU_AVX2},
     {"avx512", PITH_CPU_AVX2 | PITH_CPU_AVX512},
+    {"vnni", PITH_CPU_AVX2 | PITH_CPU_AVX512 | PITH_CPU_VNNI},
+    {"bf16", PITH_CPU_AVX2 | PITH_CPU_AVX512 | PITH_CPU_VNNI | PITH_CPU_BF16},
     {"neon", PITH_CPU_NEON},
     {"auto", PITH_CPU_ALL},
 };
@@ -46,6 +51,8 @@ int64_t pith_cpu_mask(const char *name)
 
 const char *pith_cpu_name(uint32_t mask)
 {
+    if (mask & PITH_CPU_BF16) return "bf16";
+    if (mask & PITH_CPU_VNNI) return "vnni";
     if (mask & PITH_CPU_AVX512) return "avx512";
     if (mask & PITH_CPU_AVX2) return "avx2";
     if (mask & PITH_CPU_NEON) return "neon";
