@@ -1,7 +1,6 @@
 /* io/: whichever of pith's requests for memory fails, containers say so and leak nothing. */
 #include "ramp.h"
-
-#include "../model/requests.h"
+#include "requests.h"
 
 #if PITH_REQUESTS
 #define MODULE "model.layers.0.mlp.up_proj"
@@ -10,12 +9,14 @@ struct job {
     const struct pith_container *container;
     struct ramp ramp;
     struct pith_container_opts opts;
+    struct pith_qmat q;
 };
 
 /* Packs a matrix, makes its config and reads both back, from memory. */
-static enum pith_status round_trip(const struct job *j, const struct pith_qmat *q,
-                                   struct pith_error *err)
+static enum pith_status round_trip(void *ctx, struct pith_error *err)
 {
+    const struct job *j = ctx;
+    const struct pith_qmat *q = &j->q;
     const struct pith_container *c = j->container;
     const struct pith_linear_grid linears[] = {{MODULE, ramp_grid(&j->ramp)},
                                                {"model.layers.1.mlp.up_proj", {0}}};
@@ -65,23 +66,14 @@ static enum pith_status round_trip(const struct job *j, const struct pith_qmat *
     return s;
 }
 
-static void exhaust(const struct job *j)
+static void exhaust(const struct pith_container *container, struct ramp ramp,
+                    struct pith_container_opts opts)
 {
-    struct pith_qmat q;
-    ramp_make(&j->ramp, &q);
-    long n = 0;
-    for (enum pith_status s = PITH_NOMEM; s != PITH_OK; n++) {
-        struct pith_error err = {0};
-        const long before = atomic_load(&live);
-        atomic_store(&countdown, n);
-        s = round_trip(j, &q, &err);
-        atomic_store(&countdown, -1);
-        if (s != PITH_OK && s != PITH_NOMEM) fail_msg("request %ld: %s", n, err.text);
-        assert_int_equal(atomic_load(&live), before);
-        assert_true(n < 1000);
-    }
-    print_message("%s: %ld requests\n", j->container->name, n - 1);
-    pith_qmat_free(&q);
+    struct job j = {.container = container, .ramp = ramp, .opts = opts};
+    ramp_make(&ramp, &j.q);
+    const long n = fail_each_request(round_trip, &j, false);
+    print_message("%s: %ld requests\n", container->name, n);
+    pith_qmat_free(&j.q);
 }
 
 static void memory_runs_out(void **state)
@@ -95,11 +87,11 @@ static void memory_runs_out(void **state)
     struct ramp p = {
         .bits = 4, .rows = 64, .cols = 96, .group = 32, .asym = true, .dtype = PITH_F16};
     const struct pith_container *ct = pith_container_find("compressed-tensors");
-    exhaust(&(struct job){pith_container_find("awq"), p, plain});
-    exhaust(&(struct job){ct, p, acts});
+    exhaust(pith_container_find("awq"), p, plain);
+    exhaust(ct, p, acts);
     p.permuted = true;
-    exhaust(&(struct job){pith_container_find("gptq"), p, order});
-    exhaust(&(struct job){ct, p, order});
+    exhaust(pith_container_find("gptq"), p, order);
+    exhaust(ct, p, order);
 }
 #endif
 

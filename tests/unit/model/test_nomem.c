@@ -1,8 +1,8 @@
 /* Whichever of pith's requests for memory fails, opening, loading and running a model say so and
  * leak nothing. */
 #include "model/sampler.h"
+#include "requests.h"
 #include "unit/model/fixture.h"
-#include "unit/model/requests.h"
 
 /* Everything from a folder to a drawn token, by the calling thread alone. */
 static enum pith_status run_session(struct pith_model *m, struct pith_backend *b, float *logits,
@@ -24,17 +24,22 @@ static enum pith_status run_session(struct pith_model *m, struct pith_backend *b
     return status;
 }
 
-static enum pith_status open_and_run(const char *dir, struct pith_backend *b,
-                                     struct pith_error *err)
+struct place {
+    const char *dir;
+    struct pith_backend *backend;
+};
+
+static enum pith_status open_and_run(void *ctx, struct pith_error *err)
 {
     static float logits[3 * PROMPT_VOCAB];
+    const struct place *at = ctx;
     struct pith_model *m;
     struct pith_block block;
-    PITH_TRY(pith_model_open(dir, &m, err));
+    PITH_TRY(pith_model_open(at->dir, &m, err));
     enum pith_status s = pith_block_load(m, 1, PITH_LOAD_FLOAT, &block, err);
     if (s == PITH_OK) pith_block_free(&block);
     if (s == PITH_OK) s = pith_model_load_blocks(m, err);
-    if (s == PITH_OK) s = run_session(m, b, logits, err);
+    if (s == PITH_OK) s = run_session(m, at->backend, logits, err);
     pith_model_close(m);
     return s;
 }
@@ -43,27 +48,15 @@ static void fail_every_request(const char *name)
 {
     struct golden g;
     struct pith_error err = {0};
-    struct pith_backend *b;
+    struct place at;
     golden_load(&g, name);
     char *dir = folder_make(g.config, g.weights);
-    assert_ok(pith_backend_new(NULL, PITH_CPU_ALL, &b, &err), err);
-    long n = 0;
-    for (bool failed = true; failed; n++) {
-        const long before = atomic_load(&live);
-        err = (struct pith_error){0};
-        atomic_store(&countdown, n);
-        const enum pith_status s = open_and_run(dir, b, &err);
-        failed = atomic_load(&countdown) < 0;
-        atomic_store(&countdown, -1);
-        const long after = atomic_load(&live);
-        if (s != (failed ? PITH_NOMEM : PITH_OK))
-            fail_msg("%s, request %ld: status %d, %s", name, n, (int)s, err.text);
-        if (after != before)
-            fail_msg("%s, request %ld: %ld blocks leaked", name, n, after - before);
-    }
-    print_message("%s: %ld of %ld requests failed\n", name, n - 1, atomic_load(&requests));
-    assert_true(!PITH_REQUESTS || n > 20); /* a sanitizer's allocator never fails */
-    pith_backend_free(b);
+    at.dir = dir;
+    assert_ok(pith_backend_new(NULL, PITH_CPU_ALL, &at.backend, &err), err);
+    const long n = fail_each_request(open_and_run, &at, false);
+    print_message("%s: %ld of %ld requests failed\n", name, n, atomic_load(&requests));
+    assert_true(!PITH_REQUESTS || n > 19); /* a sanitizer's allocator never fails */
+    pith_backend_free(at.backend);
     folder_remove(dir);
     golden_free(&g);
 }

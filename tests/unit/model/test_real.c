@@ -2,8 +2,8 @@
  * gives (tests/golden/model/make_real.py); and that reading tokens allocates nothing, on a golden
  * model. */
 #include "model/sampler.h"
+#include "requests.h"
 #include "unit/model/fixture.h"
-#include "unit/model/requests.h"
 
 static void generation_allocates_nothing(void **state)
 {

@@ -1,66 +1,9 @@
 /* tok/: whichever of pith's requests for memory fails, opening, encoding and decoding say so and
- * leak nothing.
- *
- * Only requests made from this program's own code fail. Those of jansson do not: version 2.14
- * writes past its token buffer when that cannot grow. */
+ * leak nothing. */
+#include "requests.h"
 #include "vectors.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-
-#ifndef SANITIZED
-/* These stand before the C library's own. The n-th request from arming on fails; live counts what
- * is not freed. The test is single-threaded. */
-extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t count, size_t size);
-extern void *__libc_realloc(void *p, size_t size);
-extern void __libc_free(void *p);
-
-static long countdown = -1, live;
-
-/* Where the program's code begins and ends, as the linker says. */
-extern const char __executable_start, etext;
-
-static int fails(const void *caller)
-{
-    const uintptr_t at = (uintptr_t)caller;
-    if (at < (uintptr_t)&__executable_start || at >= (uintptr_t)&etext) return 0;
-    return countdown >= 0 && countdown-- == 0;
-}
-
-void *malloc(size_t size)
-{
-    void *p = fails(__builtin_return_address(0)) ? NULL : __libc_malloc(size);
-    live += p != NULL;
-    return p;
-}
-
-void *calloc(size_t count, size_t size)
-{
-    void *p = fails(__builtin_return_address(0)) ? NULL : __libc_calloc(count, size);
-    live += p != NULL;
-    return p;
-}
-
-void *realloc(void *old, size_t size)
-{
-    if (fails(__builtin_return_address(0))) return NULL;
-    void *p = __libc_realloc(old, size);
-    live += p != NULL && !old;
-    return p;
-}
-
-void free(void *p)
-{
-    live -= p != NULL;
-    __libc_free(p);
-}
-
+#if PITH_REQUESTS
 static enum pith_status use(const struct pith_tokenizer *t, struct pith_ids *ids,
                             struct pith_str *text, struct pith_str *streamed,
                             struct pith_error *err)
@@ -77,10 +20,17 @@ static enum pith_status use(const struct pith_tokenizer *t, struct pith_ids *ids
     return s == PITH_OK && streamed->failed ? pith_fail(err, PITH_NOMEM, "stream") : s;
 }
 
-static enum pith_status run(struct bytes model, bool spm, struct pith_error *err)
+struct job {
+    struct bytes model;
+    bool spm;
+};
+
+static enum pith_status run(void *ctx, struct pith_error *err)
 {
+    const struct job *j = ctx;
+    const struct bytes model = j->model;
     struct pith_tokenizer *t = NULL;
-    if (spm) PITH_TRY(pith_tokenizer_from_spm((const uint8_t *)model.data, model.size, &t, err));
+    if (j->spm) PITH_TRY(pith_tokenizer_from_spm((const uint8_t *)model.data, model.size, &t, err));
     else PITH_TRY(pith_tokenizer_from_json(model.data, model.size, &t, err));
     struct pith_ids ids = {0};
     struct pith_str text = {0}, streamed = {0};
@@ -99,23 +49,10 @@ static void try_all(const char *name)
     char path[256];
     snprintf(path, sizeof path, "fuzz/corpus/%s", name);
     assert_ok(pith_map_open(path, &map, &err), err);
-    const struct bytes model = {(const char *)map.data, map.size};
-    const bool spm = strstr(name, "spm/") != NULL;
-    assert_ok(run(model, spm, &err), err);
-    bool disturbed = true;
-    for (long n = 0; disturbed; n++) {
-        err = (struct pith_error){0};
-        const long before = live;
-        countdown = n;
-        const enum pith_status s = run(model, spm, &err);
-        disturbed = countdown < 0;
-        countdown = -1;
-        if (live != before) fail_msg("%s: request %ld fails, %ld leak", name, n, live - before);
-        /* Some requests may fail without harm: PCRE2 then works without compiled code. */
-        if (s != PITH_OK && (s != PITH_NOMEM || !disturbed))
-            fail_msg("%s: request %ld fails: status %d: %s", name, n, (int)s, err.text);
-        assert_true(n < 100000);
-    }
+    struct job j = {{(const char *)map.data, map.size}, strstr(name, "spm/") != NULL};
+    assert_ok(run(&j, &err), err);
+    /* Some requests may fail without harm: PCRE2 then works without compiled code. */
+    assert_true(fail_each_request(run, &j, true) > 0);
     pith_map_close(&map);
 }
 
