@@ -10,8 +10,8 @@ python=$place/venv/bin/python
 export PEERS="$place/peers" TMPDIR="$place/tmp" TRANSFORMERS_VERBOSITY=error PITH
 here=tests/interop
 
-rm -rf "$TMPDIR" "$place/work"
-mkdir -p "$TMPDIR" "$place/work/pith" "$place/work/peers" "$place/work/models"
+rm -rf "$TMPDIR" "$place/made"
+mkdir -p "$TMPDIR" "$place/made/pith" "$place/made/peers" "$place/made/models"
 
 if [ ! -f "$place/ready" ]; then
     echo "installing the peers in .interop (once)"
@@ -27,20 +27,20 @@ fi
 
 flags=$(pkg-config --cflags --libs jansson libpcre2-8 libutf8proc libcrypto)
 # shellcheck disable=SC2086
-${CC:-cc} -std=c17 -O1 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -Itests -o "$place/work/containers" \
+${CC:-cc} -std=c17 -O1 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -Itests -o "$place/made/containers" \
     $here/containers.c "$(dirname "$PITH")/libpith.a" -lcmocka $flags -lm -pthread
 
 # The libraries talk a lot while they load; what they say is shown when something fails.
 quiet() {
-    if ! "$@" 2>"$place/work/log"; then
-        cat "$place/work/log" >&2
+    if ! "$@" 2>"$place/made/log"; then
+        cat "$place/made/log" >&2
         exit 1
     fi
 }
-"$place/work/containers" write "$place/work/pith"
-quiet "$python" $here/containers.py load "$place/work/pith"
-quiet "$python" $here/containers.py make "$place/work/peers"
-"$place/work/containers" read "$place/work/peers"
-quiet "$python" $here/models.py "$place/work/models"
+"$place/made/containers" write "$place/made/pith"
+quiet "$python" $here/containers.py load "$place/made/pith"
+quiet "$python" $here/containers.py make "$place/made/peers"
+"$place/made/containers" read "$place/made/peers"
+quiet "$python" $here/models.py "$place/made/models"
 rm -rf "$TMPDIR"
 echo "interoperation: all equal"
