@@ -1,7 +1,9 @@
+#define _DEFAULT_SOURCE
 #include "base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 bool pith_mul_size(size_t a, size_t b, size_t *out)
 {
@@ -37,6 +39,21 @@ void *pith_alloc_aligned(size_t count, size_t size)
     if (!pith_mul_size(count, size, &bytes) || !pith_add_size(bytes, 63, &bytes)) return NULL;
     bytes &= ~(size_t)63;
     return aligned_alloc(64, bytes ? bytes : 64);
+}
+
+void *pith_alloc_huge(size_t count, size_t size)
+{
+    size_t bytes;
+    if (!pith_mul_size(count, size, &bytes)) return NULL;
+    if (bytes < PITH_HUGE_PAGE) return pith_alloc_aligned(count, size);
+    if (!pith_add_size(bytes, PITH_HUGE_PAGE - 1, &bytes)) return NULL;
+    bytes &= ~(size_t)(PITH_HUGE_PAGE - 1);
+    void *p = aligned_alloc(PITH_HUGE_PAGE, bytes);
+#ifdef MADV_HUGEPAGE
+    /* A wish: a system without huge pages gives small ones. */
+    if (p) (void)madvise(p, bytes, MADV_HUGEPAGE);
+#endif
+    return p;
 }
 
 void *pith_realloc(void *p, size_t count, size_t size)

@@ -17,6 +17,12 @@ void *pith_zalloc(size_t count, size_t size);
 /* The same, not initialised, aligned to 64 bytes (a cache line and the widest vector). */
 void *pith_alloc_aligned(size_t count, size_t size);
 
+/* The same for megabytes that are read over and over (packed weights, a KV cache): aligned to
+ * PITH_HUGE_PAGE, and the system is asked for huge pages, which make linear reads faster. A size
+ * below one huge page is served as by pith_alloc_aligned(). */
+enum { PITH_HUGE_PAGE = 1 << 21 };
+void *pith_alloc_huge(size_t count, size_t size);
+
 /* Resizes p (NULL allowed) to count * size bytes; on failure NULL, and p is still valid. */
 void *pith_realloc(void *p, size_t count, size_t size);
 

@@ -103,6 +103,21 @@ static void pool_runs_each_task_once(void **state)
     }
 }
 
+static void large_memory_is_aligned(void **state)
+{
+    (void)state;
+    char *small = pith_alloc_huge(100, 3), *large = pith_alloc_huge(PITH_HUGE_PAGE + 5, 3);
+    assert_non_null(small);
+    assert_non_null(large);
+    assert_int_equal((uintptr_t)small % 64, 0);
+    assert_int_equal((uintptr_t)large % PITH_HUGE_PAGE, 0);
+    large[0] = large[(size_t)3 * PITH_HUGE_PAGE + 14] = 1;
+    pith_free(small);
+    pith_free(large);
+    assert_null(pith_alloc_huge(SIZE_MAX / 2, 3));
+    assert_null(pith_alloc_huge(SIZE_MAX, 1));
+}
+
 static void files_are_replaced_whole(void **state)
 {
     (void)state;
@@ -155,6 +170,7 @@ int main(void)
         cmocka_unit_test(json_reports_key_and_file),
         cmocka_unit_test(sha256_of_abc),
         cmocka_unit_test(pool_runs_each_task_once),
+        cmocka_unit_test(large_memory_is_aligned),
         cmocka_unit_test(files_are_replaced_whole),
         cmocka_unit_test(rng_is_pinned),
     };
