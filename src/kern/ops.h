@@ -17,6 +17,7 @@
 #define PITH_KERN_OPS_H
 
 #include "base/cpu.h"
+#include "kern/panel.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -107,7 +108,7 @@ typedef void pith_solve_f64_fn(size_t n, const double *t, size_t ldt, double *x)
     X(gemm_tile) X(transpose) X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16)                 \
     X(matvec_f16) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(dot_acc_u8)             \
     X(dot_acc_u4) X(max) X(softmax) X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64)       \
-    X(solve_f64)
+    X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_unpack) X(to_bytes)
 
 enum pith_op {
 #define PITH_OP_ID(op) PITH_OP_##op,

@@ -1,0 +1,181 @@
+/* The fast product with packed panels of integers, and the rounding of activations to bytes. AVX2
+ * multiplies bytes to 16-bit sums: those of 4-bit codes fit, eight times over; 8-bit codes are
+ * widened first. */
+#include "kern/avx2/vec_avx2.h"
+#include "kern/ops.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE __m256i load(const uint8_t *p)
+{
+    return _mm256_load_si256((const __m256i *)(const void *)p);
+}
+
+INLINE __m256i four_bytes(const int8_t *q)
+{
+    int32_t v;
+    memcpy(&v, q, sizeof v);
+    return _mm256_set1_epi32(v);
+}
+
+INLINE __m256 scales_at(const struct pith_panels *m, size_t index)
+{
+    const char *at = (const char *)m->scales + index * pith_panel_scale_bytes(m->scale);
+    if (m->scale == PITH_SCALE_F32) return _mm256_loadu_ps((const float *)(const void *)at);
+    const __m128i h = _mm_loadu_si128((const __m128i *)(const void *)at);
+    if (m->scale == PITH_SCALE_F16) return _mm256_cvtph_ps(h);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+
+/* Eight columns of eight rows of 4-bit codes, two 16-bit sums a row: |sum| <= 2 * 2 * 15 * 127. */
+INLINE __m256i level4_pairs(const uint8_t *line, const int8_t *q)
+{
+    const __m256i w = load(line), low = _mm256_set1_epi8(15);
+    const __m256i a = _mm256_maddubs_epi16(_mm256_and_si256(w, low), four_bytes(q));
+    const __m256i b = _mm256_maddubs_epi16(_mm256_and_si256(_mm256_srli_epi16(w, 4), low),
+                                           four_bytes(q + 4));
+    return _mm256_add_epi16(a, b);
+}
+
+/* Sums of eight rows over the columns of q: `lines` lines, PITH_PANEL_LINE bytes apart. Four lines
+ * of pairs stay below 2^15. */
+INLINE __m256i level4_sum(const uint8_t *line, size_t lines, const int8_t *q)
+{
+    const __m256i ones = _mm256_set1_epi16(1);
+    __m256i sum = _mm256_setzero_si256();
+    while (lines > 0) {
+        const size_t n = lines < 4 ? lines : 4;
+        __m256i pairs = level4_pairs(line, q);
+        for (size_t i = 1; i < n; i++)
+            pairs = _mm256_add_epi16(pairs, level4_pairs(line + i * PITH_PANEL_LINE, q + i * 8));
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones));
+        lines -= n;
+        line += n * PITH_PANEL_LINE;
+        q += n * 8;
+    }
+    return sum;
+}
+
+/* The same for 8-bit codes: even and odd bytes as 16-bit numbers. */
+INLINE __m256i int8_sum(const uint8_t *line, size_t lines, const int8_t *q)
+{
+    const __m256i even = _mm256_set1_epi16(255);
+    __m256i sum = _mm256_setzero_si256();
+    for (size_t i = 0; i < lines; i++) {
+        const __m256i w = load(line + i * PITH_PANEL_LINE), x = four_bytes(q + i * 4);
+        const __m256i x_even = _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8);
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_and_si256(w, even), x_even));
+        sum = _mm256_add_epi32(
+            sum, _mm256_madd_epi16(_mm256_srli_epi16(w, 8), _mm256_srai_epi16(x, 8)));
+    }
+    return sum;
+}
+
+INLINE __m256i zeros_at(const struct pith_panels *m, size_t index)
+{
+    if (!m->zeros) return _mm256_set1_epi32((int)m->zero);
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(m->zeros + index)));
+}
+
+/* Rows 8 * half .. 8 * half + 7 of a panel. */
+INLINE __m256 half_panel(const struct pith_panels *m, bool level4, size_t panel, size_t half,
+                         const struct pith_bytes *x)
+{
+    const size_t width = level4 ? 8 : 4;
+    const uint8_t *line =
+        m->codes + panel * pith_panel_lines(m) * PITH_PANEL_LINE + half * PITH_PANEL_LINE / 2;
+    __m256 y = _mm256_setzero_ps();
+    size_t c = 0, block = 0;
+    for (size_t g = 0; g < m->groups; g++) {
+        const size_t index = (panel * m->groups + g) * PITH_PANEL_ROWS + half * 8;
+        const size_t stop = c + m->group < m->cols ? c + m->group : m->cols;
+        const __m256i zero = zeros_at(m, index);
+        __m256 t = _mm256_setzero_ps();
+        for (; c < stop; block++) {
+            const size_t end = c + x->block < stop ? c + x->block : stop, n = (end - c) / width;
+            const __m256i sum = level4 ? level4_sum(line, n, x->q + c) : int8_sum(line, n, x->q + c);
+            const __m256i less = _mm256_mullo_epi32(zero, _mm256_set1_epi32(-x->sum[block]));
+            t = _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(sum, less)),
+                                _mm256_set1_ps(x->scale[block]), t);
+            line += n * PITH_PANEL_LINE;
+            c = end;
+        }
+        y = _mm256_fmadd_ps(scales_at(m, index), t, y);
+    }
+    return y;
+}
+
+INLINE void dot_as(const struct pith_panels *m, bool level4, size_t first, size_t count,
+                   const struct pith_bytes *x, float *y)
+{
+    for (size_t i = 0; i < count; i++, y += PITH_PANEL_ROWS) {
+        _mm256_storeu_ps(y, half_panel(m, level4, first + i, 0, x));
+        _mm256_storeu_ps(y + 8, half_panel(m, level4, first + i, 1, x));
+    }
+}
+
+void pith_panel_dot_bytes_avx2(const struct pith_panels *m, size_t first, size_t count,
+                               const struct pith_bytes *x, float *y)
+{
+    if (m->form == PITH_PANEL_LEVEL4) dot_as(m, true, first, count, x, y);
+    else dot_as(m, false, first, count, x, y);
+}
+
+/* --- rounding to bytes ---------------------------------------------------------------------- */
+
+/* The greatest magnitude as bits of a float: as integers these are in the order of the floats, with
+ * infinity and NaN above. */
+INLINE uint32_t most_bits(size_t n, const float *x)
+{
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+    __m256i most = _mm256_setzero_si256();
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const __m256i v = _mm256_castps_si256(_mm256_loadu_ps(x + i));
+        most = _mm256_max_epi32(most, _mm256_and_si256(v, magnitude));
+    }
+    uint32_t lanes[8], best = 0;
+    _mm256_storeu_si256((__m256i *)(void *)lanes, most);
+    for (size_t l = 0; l < 8; l++) best = lanes[l] > best ? lanes[l] : best;
+    for (; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bits &= 0x7fffffffu;
+        best = bits > best ? bits : best;
+    }
+    return best;
+}
+
+INLINE void block_to_bytes(size_t n, const float *x, int8_t *q, float *scale, int32_t *sum)
+{
+    const uint32_t bits = most_bits(n, x);
+    const bool finite = bits < 0x7f800000u;
+    float most;
+    memcpy(&most, &bits, sizeof most);
+    *scale = finite ? most / 127.0f : __builtin_nanf("");
+    *sum = 0;
+    memset(q, 0, n);
+    if (!finite || most < PITH_BYTES_LEAST) return;
+    const float inverse = 127.0f / most;
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        int32_t v[8];
+        const __m256 scaled = _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(inverse));
+        _mm256_storeu_si256((__m256i *)(void *)v, _mm256_cvtps_epi32(scaled));
+        for (size_t l = 0; l < 8; l++) {
+            q[i + l] = (int8_t)v[l];
+            *sum += v[l];
+        }
+    }
+    for (; i < n; i++) {
+        q[i] = (int8_t)_mm_cvtss_si32(_mm_set_ss(x[i] * inverse));
+        *sum += q[i];
+    }
+}
+
+void pith_to_bytes_avx2(size_t n, size_t block, const float *x, int8_t *q, float *scale,
+                        int32_t *sum)
+{
+    for (size_t b = 0, i = 0; i < n; i += block, b++)
+        block_to_bytes(n - i < block ? n - i : block, x + i, q + i, &scale[b], &sum[b]);
+}

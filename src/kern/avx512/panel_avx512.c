@@ -1,0 +1,62 @@
+/* Products with packed panels: a line is one register, and one permutation looks up sixteen
+ * levels at once. */
+#include "kern/avx512/vec_avx512.h"
+
+typedef __m512i v16i;
+typedef __m512 v16_table;
+
+static inline v16i v16i_load(const void *p)
+{
+    return _mm512_load_si512(p);
+}
+static inline v16i v16i_load_bytes(const void *p)
+{
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128(p));
+}
+static inline v16i v16i_shift_left(v16i x, int n)
+{
+    return _mm512_slli_epi32(x, (unsigned)n);
+}
+static inline v16i v16i_shift_right(v16i x, int n)
+{
+    return _mm512_srli_epi32(x, (unsigned)n);
+}
+static inline v16i v16_arithmetic_shift(v16i x, int n)
+{
+    return _mm512_srai_epi32(x, (unsigned)n);
+}
+static inline v16i v16i_and(v16i x, int bits)
+{
+    return _mm512_and_si512(x, _mm512_set1_epi32(bits));
+}
+static inline v16 v16_from_int(v16i x)
+{
+    return _mm512_cvtepi32_ps(x);
+}
+static inline v16 v16_from_bits(v16i x)
+{
+    return _mm512_castsi512_ps(x);
+}
+static inline v16_table v16_table_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+/* The permutation reads the low four bits of a field and no others. */
+static inline v16 v16_lookup(v16i x, v16_table t)
+{
+    return _mm512_permutexvar_ps(x, t);
+}
+
+#include "kern/template/panel_template.h"
+
+void pith_panel_dot_avx512(const struct pith_panels *m, size_t first, size_t count, const float *x,
+                           float *y)
+{
+    panel_dot(m, first, count, x, y);
+}
+
+void pith_panel_unpack_avx512(const struct pith_panels *m, size_t panel, size_t col, size_t n,
+                              float *dst, size_t ld)
+{
+    panel_unpack(m, panel, col, n, dst, ld);
+}

@@ -1,0 +1,109 @@
+/* kern/panel.h: quantized matrices in the layout that the kernels read, and what is done with
+ * them.
+ *
+ * Sixteen rows make a panel, since sixteen floats are the widest vector; a line is 64 bytes, one
+ * 32-bit lane a row:
+ *
+ *     lane r of line j of a panel (row 16 * panel + r):
+ *       4 bits: columns 8j .. 8j + 7    byte i = column 8j + i (low half), 8j + 4 + i (high half)
+ *       8 bits: columns 4j .. 4j + 3    byte i = column 4j + i
+ *
+ * So a load gives a column of sixteen rows in each field, four neighbouring columns in the low (or
+ * high) halves of a lane's bytes as integer dot products want them, and a step of a matrix product
+ * finds its sixteen outputs side by side.
+ *
+ *     codes: [panels][lines][64]    scales: [panels][groups][16] of a type    zeros: the same, bytes
+ *
+ * Rows past the matrix's last have codes and scales of 0. */
+#ifndef PITH_KERN_PANEL_H
+#define PITH_KERN_PANEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PITH_PANEL_ROWS = 16, PITH_PANEL_LINE = 64 };
+
+enum pith_panel_form {
+    PITH_PANEL_LEVEL4, /* 4-bit codes, sixteen levels */
+    PITH_PANEL_INT8,   /* unsigned bytes */
+    PITH_PANEL_E4M3,   /* FP8 */
+    PITH_PANEL_E5M2
+};
+
+/* How scales are stored. E4M3 ones are multiplied by `global`. */
+enum pith_panel_scale {
+    PITH_SCALE_F32,
+    PITH_SCALE_BF16,
+    PITH_SCALE_F16,
+    PITH_SCALE_E8M0,
+    PITH_SCALE_E4M3
+};
+
+/* W[r][c] = v * scale[r][c / group], v = level[code] - zero: for LEVEL4 level is the table, for
+ * INT8 the code itself, for FP8 the value. zero is zeros[r][c / group], or without zeros 0 for
+ * LEVEL4 and FP8 and `zero` for INT8. v is exact in float32. FP8 codes are finite. */
+struct pith_panels {
+    enum pith_panel_form form;
+    enum pith_panel_scale scale;
+    size_t cols;  /* a multiple of 8 (4 bits) or 4 */
+    size_t group; /* likewise, or cols */
+    size_t groups;
+    const uint8_t *codes; /* 64-byte aligned */
+    const void *scales;
+    const uint8_t *zeros; /* NULL: none */
+    float level[16];
+    float zero;   /* of integers without zeros: what a code less it is the integer */
+    float global; /* 1 unless scales are E4M3 */
+    bool integer; /* LEVEL4: level[c] = c - (zeros ? 0 : zero) */
+};
+
+static inline size_t pith_panel_lines(const struct pith_panels *m)
+{
+    return m->form == PITH_PANEL_LEVEL4 ? m->cols / 8 : m->cols / 4;
+}
+
+/* Bytes of a scale. */
+static inline size_t pith_panel_scale_bytes(enum pith_panel_scale s)
+{
+    return s == PITH_SCALE_F32 ? 4 : s == PITH_SCALE_BF16 || s == PITH_SCALE_F16 ? 2 : 1;
+}
+
+/* One vector of activations as signed bytes: x[c] ~ q[c] * scale[c / block], sum the sum of a
+ * block's q. */
+struct pith_bytes {
+    size_t block;
+    const int8_t *q;
+    const float *scale;
+    const int32_t *sum;
+};
+
+/* y[16 * count] = panels [first, first + count) of m times x[cols]. A row is summed group by group,
+ * a group in four chains:
+ *     s[c % 4] = fma(v(c), x[c], s[c % 4])  for the columns of the group in order, from 0
+ *     y = fma(scale, (s[0] + s[1]) + (s[2] + s[3]), y)  for the groups in order, from 0 */
+typedef void pith_panel_dot_fn(const struct pith_panels *m, size_t first, size_t count,
+                               const float *x, float *y);
+
+/* The fast mode's product of an integer matrix. A block lies within a group (block <= group, and
+ * group a multiple of it, or of the rest at the end of a row); block is a multiple of 8 or cols.
+ *     d = sum over the block's columns of u(c) * q[c], exactly, u the unsigned code
+ *     d = d - zero * sum, exactly          (a block has at most 2^16 columns)
+ *     t = fma((float)d, scale of the block, t)  for the blocks of a group in order, from 0
+ *     y = fma(scale of the group, t, y)         for the groups in order, from 0 */
+typedef void pith_panel_dot_bytes_fn(const struct pith_panels *m, size_t first, size_t count,
+                                     const struct pith_bytes *x, float *y);
+
+/* dst[(c - col) * ld + r] = W[16 * panel + r][c] for c in [col, col + n), r < 16: both steps rounded,
+ * v * scale. col and n are multiples of 8 (4 bits) or 4. */
+typedef void pith_panel_unpack_fn(const struct pith_panels *m, size_t panel, size_t col, size_t n,
+                                  float *dst, size_t ld);
+
+/* Rounds n values to bytes, block by block: a = max |x|; scale = a / 127; q = x * (127 / a) rounded
+ * to nearest even, all 0 when a is below PITH_BYTES_LEAST (whose reciprocal is finite). A block with
+ * a NaN or infinity has q = 0 and scale NaN. */
+#define PITH_BYTES_LEAST 0x1p-100f
+typedef void pith_to_bytes_fn(size_t n, size_t block, const float *x, int8_t *q, float *scale,
+                              int32_t *sum);
+
+#endif

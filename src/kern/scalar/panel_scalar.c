@@ -1,0 +1,146 @@
+/* The definitions of products with packed panels: see kern/panel.h. */
+#include "kern/ops.h"
+#include "num/codecs.h"
+#include "num/format.h"
+
+#include <math.h>
+#include <string.h>
+
+static float scale_at(const struct pith_panels *m, size_t index)
+{
+    const uint8_t *bytes = m->scales;
+    uint16_t h;
+    float f;
+    switch (m->scale) {
+    case PITH_SCALE_F32: memcpy(&f, bytes + index * 4, 4); return f;
+    case PITH_SCALE_BF16: memcpy(&h, bytes + index * 2, 2); return pith_bf16_to_f32(h);
+    case PITH_SCALE_F16: memcpy(&h, bytes + index * 2, 2); return pith_f16_to_f32(h);
+    case PITH_SCALE_E8M0: return pith_e8m0_decode(bytes[index]);
+    case PITH_SCALE_E4M3: return pith_fp8_e4m3_decode(bytes[index]) * m->global;
+    }
+    return 0.0f;
+}
+
+/* The code of row 16 * panel + r, column c. */
+static unsigned code_at(const struct pith_panels *m, size_t panel, size_t r, size_t c)
+{
+    const uint8_t *lines = m->codes + panel * pith_panel_lines(m) * PITH_PANEL_LINE;
+    if (m->form != PITH_PANEL_LEVEL4) return lines[c / 4 * PITH_PANEL_LINE + r * 4 + c % 4];
+    const unsigned byte = lines[c / 8 * PITH_PANEL_LINE + r * 4 + c % 4];
+    return c % 8 < 4 ? byte & 15u : byte >> 4;
+}
+
+static float zero_at(const struct pith_panels *m, size_t index)
+{
+    if (m->zeros) return (float)m->zeros[index];
+    return m->form == PITH_PANEL_INT8 ? m->zero : 0.0f;
+}
+
+static float value_at(const struct pith_panels *m, size_t panel, size_t r, size_t c)
+{
+    const unsigned code = code_at(m, panel, r, c);
+    const size_t index = (panel * m->groups + c / m->group) * PITH_PANEL_ROWS + r;
+    switch (m->form) {
+    case PITH_PANEL_LEVEL4: return m->level[code] - zero_at(m, index);
+    case PITH_PANEL_INT8: return (float)code - zero_at(m, index);
+    case PITH_PANEL_E4M3: return pith_fp8_e4m3_decode(code);
+    case PITH_PANEL_E5M2: return pith_fp8_e5m2_decode(code);
+    }
+    return 0.0f;
+}
+
+static size_t group_end(const struct pith_panels *m, size_t g)
+{
+    return (g + 1) * m->group < m->cols ? (g + 1) * m->group : m->cols;
+}
+
+static float row_dot(const struct pith_panels *m, size_t panel, size_t r, const float *x)
+{
+    float y = 0.0f;
+    for (size_t g = 0; g < m->groups; g++) {
+        float s[4] = {0};
+        for (size_t c = g * m->group; c < group_end(m, g); c++)
+            s[c % 4] = fmaf(value_at(m, panel, r, c), x[c], s[c % 4]);
+        const float scale = scale_at(m, (panel * m->groups + g) * PITH_PANEL_ROWS + r);
+        y = fmaf(scale, (s[0] + s[1]) + (s[2] + s[3]), y);
+    }
+    return y;
+}
+
+void pith_panel_dot_scalar(const struct pith_panels *m, size_t first, size_t count, const float *x,
+                           float *y)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t r = 0; r < PITH_PANEL_ROWS; r++)
+            y[i * PITH_PANEL_ROWS + r] = row_dot(m, first + i, r, x);
+}
+
+/* Columns [c, end) of one block. */
+static float block_dot(const struct pith_panels *m, size_t panel, size_t r, size_t c, size_t end,
+                       const struct pith_bytes *x)
+{
+    int32_t d = 0;
+    const size_t index = (panel * m->groups + c / m->group) * PITH_PANEL_ROWS + r;
+    const int32_t zero = (int32_t)(m->zeros ? (float)m->zeros[index] : m->zero);
+    const int32_t sum = x->sum[c / x->block];
+    for (; c < end; c++) d += (int32_t)code_at(m, panel, r, c) * x->q[c];
+    return (float)(d - zero * sum);
+}
+
+static float row_dot_bytes(const struct pith_panels *m, size_t panel, size_t r,
+                           const struct pith_bytes *x)
+{
+    float y = 0.0f;
+    for (size_t g = 0; g < m->groups; g++) {
+        float t = 0.0f;
+        const size_t end = group_end(m, g);
+        for (size_t c = g * m->group; c < end; c += x->block) {
+            const size_t stop = c + x->block < end ? c + x->block : end;
+            t = fmaf(block_dot(m, panel, r, c, stop, x), x->scale[c / x->block], t);
+        }
+        y = fmaf(scale_at(m, (panel * m->groups + g) * PITH_PANEL_ROWS + r), t, y);
+    }
+    return y;
+}
+
+void pith_panel_dot_bytes_scalar(const struct pith_panels *m, size_t first, size_t count,
+                                 const struct pith_bytes *x, float *y)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t r = 0; r < PITH_PANEL_ROWS; r++)
+            y[i * PITH_PANEL_ROWS + r] = row_dot_bytes(m, first + i, r, x);
+}
+
+void pith_panel_unpack_scalar(const struct pith_panels *m, size_t panel, size_t col, size_t n,
+                              float *dst, size_t ld)
+{
+    for (size_t c = col; c < col + n; c++)
+        for (size_t r = 0; r < PITH_PANEL_ROWS; r++) {
+            const size_t index = (panel * m->groups + c / m->group) * PITH_PANEL_ROWS + r;
+            dst[(c - col) * ld + r] = value_at(m, panel, r, c) * scale_at(m, index);
+        }
+}
+
+static void block_to_bytes(size_t n, const float *x, int8_t *q, float *scale, int32_t *sum)
+{
+    float most = 0.0f;
+    bool finite = true;
+    for (size_t i = 0; i < n; i++) {
+        finite &= isfinite(x[i]) != 0;
+        if (fabsf(x[i]) > most) most = fabsf(x[i]);
+    }
+    const float inverse = finite && most >= PITH_BYTES_LEAST ? 127.0f / most : 0.0f;
+    *scale = finite ? most / 127.0f : (float)NAN;
+    *sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        q[i] = (int8_t)(inverse > 0.0f ? nearbyintf(x[i] * inverse) : 0.0f);
+        *sum += q[i];
+    }
+}
+
+void pith_to_bytes_scalar(size_t n, size_t block, const float *x, int8_t *q, float *scale,
+                          int32_t *sum)
+{
+    for (size_t b = 0, i = 0; i < n; i += block, b++)
+        block_to_bytes(n - i < block ? n - i : block, x + i, q + i, &scale[b], &sum[b]);
+}

@@ -1,0 +1,248 @@
+/* kern/template/panel_template.h: products with packed panels, written once in sixteen-lane
+ * vectors. The including file defines, beside its vec_*.h:
+ *
+ *     v16i                         sixteen 32-bit fields
+ *     v16i_load(p), v16i_load_bytes(p)   a line; sixteen bytes, widened
+ *     v16i_shift_left(x, n), v16i_shift_right(x, n), v16i_and(x, bits)
+ *     v16_from_int(x), v16_from_bits(x)  the values of small integers; the bits as floats
+ *     v16_table, v16_table_load(p), v16_lookup(x, t)   one of sixteen floats by a field's low half byte
+ *     v16_arithmetic_shift(x, n)   right, the sign copied
+ *
+ * Two panels at a time make eight chains of sums, which hides the latency of the multiply-add. */
+#include "kern/ops.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* --- scales --------------------------------------------------------------------------------- */
+
+/* FP8 E4M3 in the top byte of each field: the exponent and mantissa are put where a float has
+ * them, and the difference in bias is a factor, exact also for subnormal ones. */
+INLINE v16 from_e4m3(v16i top)
+{
+    const v16i bits = v16i_and(v16_arithmetic_shift(top, 4), (int)0x87f00000);
+    return v16_mul(v16_from_bits(bits), v16_set(0x1p120f));
+}
+
+INLINE v16 from_e5m2(v16i top)
+{
+    const v16i bits = v16i_and(v16_arithmetic_shift(top, 3), (int)0x8fe00000);
+    return v16_mul(v16_from_bits(bits), v16_set(0x1p112f));
+}
+
+/* Powers of two: 2^-127 is a subnormal float. */
+INLINE v16 from_e8m0(v16i code)
+{
+    const v16 normal = v16_from_bits(v16i_shift_left(code, 23));
+    return v16_max(normal, v16_set(0x1p-127f));
+}
+
+INLINE v16 load_scales(const struct pith_panels *m, enum pith_panel_scale kind, size_t group)
+{
+    const char *at = (const char *)m->scales;
+    switch (kind) {
+    case PITH_SCALE_F32: return v16_load((const float *)(const void *)(at + group * 64));
+    case PITH_SCALE_BF16: return v16_load_bf16(at + group * 32);
+    case PITH_SCALE_F16: return v16_load_f16(at + group * 32);
+    case PITH_SCALE_E8M0: return from_e8m0(v16i_load_bytes(at + group * 16));
+    case PITH_SCALE_E4M3:
+    default: {
+        const v16i top = v16i_shift_left(v16i_load_bytes(at + group * 16), 24);
+        return v16_mul(from_e4m3(top), v16_set(m->global));
+    }
+    }
+}
+
+INLINE v16 load_zeros(const struct pith_panels *m, size_t group)
+{
+    if (m->zeros) return v16_from_int(v16i_load_bytes(m->zeros + group * PITH_PANEL_ROWS));
+    return v16_set(m->form == PITH_PANEL_INT8 ? m->zero : 0.0f);
+}
+
+/* --- values --------------------------------------------------------------------------------- */
+
+/* How the codes of a matrix are read: its form, and whether a zero is to be subtracted, known
+ * where this is inlined. */
+struct reading {
+    enum pith_panel_form form;
+    bool zeros;
+};
+
+/* Column i of eight (4 bits) or four columns of a line. */
+INLINE v16 value(struct reading how, v16i line, int i, v16_table table, v16 zero)
+{
+    v16 v;
+    switch (how.form) {
+    case PITH_PANEL_LEVEL4:
+        v = v16_lookup(i ? v16i_shift_right(line, i < 4 ? 8 * i : 8 * (i - 4) + 4) : line, table);
+        return how.zeros ? v16_sub(v, zero) : v;
+    case PITH_PANEL_INT8:
+        v = v16_from_int(v16i_and(i ? v16i_shift_right(line, 8 * i) : line, 255));
+        return v16_sub(v, zero);
+    case PITH_PANEL_E4M3: return from_e4m3(i < 3 ? v16i_shift_left(line, 24 - 8 * i) : line);
+    case PITH_PANEL_E5M2:
+    default: return from_e5m2(i < 3 ? v16i_shift_left(line, 24 - 8 * i) : line);
+    }
+}
+
+INLINE int columns_of(enum pith_panel_form form)
+{
+    return form == PITH_PANEL_LEVEL4 ? 8 : 4;
+}
+
+/* --- the exact product ---------------------------------------------------------------------- */
+
+/* A panel on its way: where its codes and groups are, and its sums. */
+struct panel {
+    const uint8_t *codes;
+    size_t group; /* index of its first group in all groups */
+    v16 zero, y, s0, s1, s2, s3;
+};
+
+INLINE void panel_open(const struct pith_panels *m, size_t index, struct panel *p)
+{
+    p->codes = m->codes + index * pith_panel_lines(m) * PITH_PANEL_LINE;
+    p->group = index * m->groups;
+    p->zero = p->y = v16_zero();
+}
+
+INLINE void group_open(const struct pith_panels *m, struct reading how, size_t g, struct panel *p)
+{
+    if (how.zeros || how.form == PITH_PANEL_INT8) p->zero = load_zeros(m, p->group + g);
+    p->s0 = p->s1 = p->s2 = p->s3 = v16_zero();
+}
+
+INLINE void group_close(const struct pith_panels *m, enum pith_panel_scale kind, size_t g,
+                        struct panel *p)
+{
+    const v16 sum = v16_add(v16_add(p->s0, p->s1), v16_add(p->s2, p->s3));
+    p->y = v16_fma(load_scales(m, kind, p->group + g), sum, p->y);
+}
+
+INLINE void line_step(struct reading how, v16_table table, const float *x, struct panel *p)
+{
+    const v16i line = v16i_load(p->codes);
+    p->codes += PITH_PANEL_LINE;
+    p->s0 = v16_fma(value(how, line, 0, table, p->zero), v16_set(x[0]), p->s0);
+    p->s1 = v16_fma(value(how, line, 1, table, p->zero), v16_set(x[1]), p->s1);
+    p->s2 = v16_fma(value(how, line, 2, table, p->zero), v16_set(x[2]), p->s2);
+    p->s3 = v16_fma(value(how, line, 3, table, p->zero), v16_set(x[3]), p->s3);
+    if (columns_of(how.form) == 4) return;
+    p->s0 = v16_fma(value(how, line, 4, table, p->zero), v16_set(x[4]), p->s0);
+    p->s1 = v16_fma(value(how, line, 5, table, p->zero), v16_set(x[5]), p->s1);
+    p->s2 = v16_fma(value(how, line, 6, table, p->zero), v16_set(x[6]), p->s2);
+    p->s3 = v16_fma(value(how, line, 7, table, p->zero), v16_set(x[7]), p->s3);
+}
+
+INLINE void dot_panels(const struct pith_panels *m, struct reading how, enum pith_panel_scale kind,
+                       size_t index, bool two, const float *x, float *y)
+{
+    const v16_table table = v16_table_load(m->level);
+    struct panel a, b;
+    panel_open(m, index, &a);
+    if (two) panel_open(m, index + 1, &b);
+    size_t c = 0;
+    for (size_t g = 0; g < m->groups; g++) {
+        const size_t end = c + m->group < m->cols ? c + m->group : m->cols;
+        group_open(m, how, g, &a);
+        if (two) group_open(m, how, g, &b);
+        for (; c < end; c += (size_t)columns_of(how.form)) {
+            line_step(how, table, x + c, &a);
+            if (two) line_step(how, table, x + c, &b);
+        }
+        group_close(m, kind, g, &a);
+        if (two) group_close(m, kind, g, &b);
+    }
+    v16_store(y, a.y);
+    if (two) v16_store(y + PITH_PANEL_ROWS, b.y);
+}
+
+INLINE void dot_as(const struct pith_panels *m, struct reading how, enum pith_panel_scale kind,
+                   size_t first, size_t count, const float *x, float *y)
+{
+    size_t i = 0;
+    for (; i + 2 <= count; i += 2)
+        dot_panels(m, how, kind, first + i, true, x, y + i * PITH_PANEL_ROWS);
+    if (i < count) dot_panels(m, how, kind, first + i, false, x, y + i * PITH_PANEL_ROWS);
+}
+
+#define PANEL_SCALES(X) X(F32) X(BF16) X(F16) X(E8M0) X(E4M3)
+
+/* One function for each way of reading, each with its own loop for each type of scale: both are
+ * known inside. */
+#define PANEL_DOT(name, form_, zeros_)                                                             \
+    static void name(const struct pith_panels *m, size_t first, size_t count, const float *x,      \
+                     float *y)                                                                     \
+    {                                                                                              \
+        const struct reading how = {form_, zeros_};                                                \
+        switch (m->scale) { PANEL_SCALES(PANEL_DOT_CASE) }                                         \
+    }
+#define PANEL_DOT_CASE(s)                                                                          \
+    case PITH_SCALE_##s: dot_as(m, how, PITH_SCALE_##s, first, count, x, y); break;
+
+PANEL_DOT(dot_level4, PITH_PANEL_LEVEL4, false)
+PANEL_DOT(dot_level4_zeros, PITH_PANEL_LEVEL4, true)
+PANEL_DOT(dot_int8, PITH_PANEL_INT8, true)
+PANEL_DOT(dot_e4m3, PITH_PANEL_E4M3, false)
+PANEL_DOT(dot_e5m2, PITH_PANEL_E5M2, false)
+
+static inline void panel_dot(const struct pith_panels *m, size_t first, size_t count,
+                             const float *x, float *y)
+{
+    switch (m->form) {
+    case PITH_PANEL_LEVEL4:
+        if (m->zeros) dot_level4_zeros(m, first, count, x, y);
+        else dot_level4(m, first, count, x, y);
+        break;
+    case PITH_PANEL_INT8: dot_int8(m, first, count, x, y); break;
+    case PITH_PANEL_E4M3: dot_e4m3(m, first, count, x, y); break;
+    case PITH_PANEL_E5M2: dot_e5m2(m, first, count, x, y); break;
+    }
+}
+
+/* --- unpacking ------------------------------------------------------------------------------ */
+
+INLINE void unpack_line(struct reading how, v16_table table, v16i line, v16 zero, v16 scale,
+                        float *dst, size_t ld)
+{
+    v16_store(dst, v16_mul(value(how, line, 0, table, zero), scale));
+    v16_store(dst + ld, v16_mul(value(how, line, 1, table, zero), scale));
+    v16_store(dst + 2 * ld, v16_mul(value(how, line, 2, table, zero), scale));
+    v16_store(dst + 3 * ld, v16_mul(value(how, line, 3, table, zero), scale));
+    if (columns_of(how.form) == 4) return;
+    v16_store(dst + 4 * ld, v16_mul(value(how, line, 4, table, zero), scale));
+    v16_store(dst + 5 * ld, v16_mul(value(how, line, 5, table, zero), scale));
+    v16_store(dst + 6 * ld, v16_mul(value(how, line, 6, table, zero), scale));
+    v16_store(dst + 7 * ld, v16_mul(value(how, line, 7, table, zero), scale));
+}
+
+INLINE void unpack_as(const struct pith_panels *m, struct reading how, size_t panel, size_t col,
+                      size_t n, float *dst, size_t ld)
+{
+    const v16_table table = v16_table_load(m->level);
+    const size_t width = (size_t)columns_of(how.form), last = col + n;
+    const uint8_t *line =
+        m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
+    for (size_t c = col; c < last;) {
+        const size_t g = panel * m->groups + c / m->group;
+        const size_t stop = (c / m->group + 1) * m->group, end = stop < last ? stop : last;
+        const v16 scale = load_scales(m, m->scale, g), zero = load_zeros(m, g);
+        for (; c < end; c += width, line += PITH_PANEL_LINE, dst += width * ld)
+            unpack_line(how, table, v16i_load(line), zero, scale, dst, ld);
+    }
+}
+
+static inline void panel_unpack(const struct pith_panels *m, size_t panel, size_t col, size_t n,
+                                float *dst, size_t ld)
+{
+#define UNPACK(form_)                                                                              \
+    case form_:                                                                                    \
+        unpack_as(m, (struct reading){form_, true}, panel, col, n, dst, ld);                       \
+        break;
+    switch (m->form) {
+        UNPACK(PITH_PANEL_LEVEL4)
+        UNPACK(PITH_PANEL_INT8)
+        UNPACK(PITH_PANEL_E4M3)
+        UNPACK(PITH_PANEL_E5M2)
+    }
+#undef UNPACK
+}

@@ -1,0 +1,264 @@
+/* Every kernel of packed panels that this CPU can run against the scalar one: the same bits, for all
+ * forms, types of scale, group sizes and tails, on memory that ends at an unreadable page. */
+#define _DEFAULT_SOURCE
+#include "base/mem.h"
+#include "base/rng.h"
+#include "kern/ops.h"
+#include "num/format.h"
+#include "test.h"
+
+#include <math.h>
+#include <sys/mman.h>
+
+enum { PAGE = 4096, PAGES = 64, PANELS = 3, COLS = 264, BUFFERS = 6 };
+
+static struct pith_rng rng;
+static char *maps[BUFFERS];
+
+static int open_buffers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < BUFFERS; i++) {
+        maps[i] = mmap(NULL, (PAGES + 1) * PAGE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (maps[i] == MAP_FAILED || mprotect(maps[i] + PAGES * PAGE, PAGE, PROT_NONE) != 0)
+            return -1;
+    }
+    pith_rng_seed(&rng, 3);
+    return 0;
+}
+
+static int close_buffers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < BUFFERS; i++) munmap(maps[i], (PAGES + 1) * PAGE);
+    return 0;
+}
+
+static void *at_end(int i, size_t bytes)
+{
+    assert_true(bytes <= (size_t)PAGES * PAGE);
+    return maps[i] + PAGES * PAGE - bytes;
+}
+
+/* A finite code: FP8 has some that are not. */
+static uint8_t code(enum pith_panel_form form)
+{
+    for (;;) {
+        const uint8_t c = (uint8_t)pith_rng_next(&rng);
+        if (form == PITH_PANEL_E4M3 && (c & 0x7f) == 0x7f) continue;
+        if (form == PITH_PANEL_E5M2 && (c & 0x7c) == 0x7c) continue;
+        return c;
+    }
+}
+
+static void fill_scales(enum pith_panel_scale kind, size_t count, char *to)
+{
+    for (size_t i = 0; i < count; i++) {
+        const float f = (float)(pith_rng_normal(&rng) * 0.01);
+        const uint16_t bf16 = pith_f32_to_bf16(f), f16 = pith_f32_to_f16(f);
+        const uint8_t power = (uint8_t)pith_rng_below(&rng, 255),
+                      small = (uint8_t)pith_rng_below(&rng, 0x7f);
+        switch (kind) {
+        case PITH_SCALE_F32: memcpy(to + i * 4, &f, 4); break;
+        case PITH_SCALE_BF16: memcpy(to + i * 2, &bf16, 2); break;
+        case PITH_SCALE_F16: memcpy(to + i * 2, &f16, 2); break;
+        case PITH_SCALE_E8M0: memcpy(to + i, &power, 1); break;
+        case PITH_SCALE_E4M3: memcpy(to + i, &small, 1); break;
+        }
+    }
+}
+
+struct shape {
+    enum pith_panel_form form;
+    enum pith_panel_scale scale;
+    size_t cols, group;
+    bool zeros;
+};
+
+static struct pith_panels panels(const struct shape *s)
+{
+    struct pith_panels m = {.form = s->form,
+                            .scale = s->scale,
+                            .cols = s->cols,
+                            .group = s->group,
+                            .groups = (s->cols + s->group - 1) / s->group,
+                            .zero = s->form == PITH_PANEL_LEVEL4 ? 8.0f : 128.0f,
+                            .global = 0.37f,
+                            .integer = s->form <= PITH_PANEL_INT8};
+    const size_t bytes = PANELS * pith_panel_lines(&m) * PITH_PANEL_LINE;
+    const size_t scales = PANELS * m.groups * PITH_PANEL_ROWS;
+    uint8_t *codes = at_end(0, bytes);
+    for (size_t i = 0; i < bytes; i++) codes[i] = code(s->form);
+    char *scale = at_end(1, scales * pith_panel_scale_bytes(s->scale));
+    fill_scales(s->scale, scales, scale);
+    m.codes = codes;
+    m.scales = scale;
+    if (s->zeros) {
+        uint8_t *zeros = at_end(2, scales);
+        for (size_t i = 0; i < scales; i++)
+            zeros[i] = (uint8_t)pith_rng_below(&rng, s->form == PITH_PANEL_LEVEL4 ? 16 : 256);
+        m.zeros = zeros;
+    }
+    for (int i = 0; i < 16; i++) m.level[i] = (float)i - (s->zeros ? 0.0f : 8.0f);
+    return m;
+}
+
+static const char *now;
+
+static void assert_bits(const float *got, const float *want, size_t n, const struct shape *s)
+{
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(&got[i], &want[i], sizeof *got) != 0 && !(isnan(got[i]) && isnan(want[i])))
+            fail_msg("%s, form %d, scale %d, %zu columns in groups of %zu: element %zu is %a, not %a",
+                     now, (int)s->form, (int)s->scale, s->cols, s->group, i, (double)got[i],
+                     (double)want[i]);
+}
+
+static float *floats(int buffer, size_t n)
+{
+    float *x = at_end(buffer, n * sizeof *x);
+    for (size_t i = 0; i < n; i++) x[i] = (float)pith_rng_normal(&rng);
+    return x;
+}
+
+static void check_dot(pith_any_fn *fn, const struct shape *s)
+{
+    const struct pith_panels m = panels(s);
+    const float *x = floats(3, s->cols);
+    for (size_t count = 0; count <= PANELS; count++) {
+        const size_t n = count * PITH_PANEL_ROWS, first = PANELS - count;
+        float *want = floats(4, n), *got = floats(5, n);
+        pith_panel_dot_scalar(&m, first, count, x, want);
+        ((pith_panel_dot_fn *)fn)(&m, first, count, x, got);
+        assert_bits(got, want, n, s);
+    }
+}
+
+static void check_unpack(pith_any_fn *fn, const struct shape *s)
+{
+    const struct pith_panels m = panels(s);
+    const size_t step = s->form == PITH_PANEL_LEVEL4 ? 8 : 4;
+    for (size_t col = 0; col < s->cols; col += 3 * step) {
+        const size_t n = s->cols - col < 5 * step ? s->cols - col : 5 * step, ld = 16 + col % 5;
+        float *want = floats(4, (n - 1) * ld + 16), *got = at_end(5, ((n - 1) * ld + 16) * 4);
+        memcpy(got, want, ((n - 1) * ld + 16) * 4);
+        pith_panel_unpack_scalar(&m, 1, col, n, want, ld);
+        ((pith_panel_unpack_fn *)fn)(&m, 1, col, n, got, ld);
+        assert_bits(got, want, (n - 1) * ld + 16, s);
+    }
+}
+
+static void check_dot_bytes(pith_any_fn *fn, const struct shape *s)
+{
+    if (s->form > PITH_PANEL_INT8 || s->scale > PITH_SCALE_F16) return;
+    const struct pith_panels m = panels(s);
+    const size_t sizes[] = {32, 8, s->cols};
+    for (int i = 0; i < 3; i++) {
+        const size_t block = sizes[i];
+        if (block > s->group || (s->group < s->cols && s->group % block != 0)) continue;
+        float scale[COLS];
+        int32_t sum[COLS];
+        int8_t *q = at_end(3, s->cols);
+        pith_to_bytes_scalar(s->cols, block, floats(4, s->cols), q, scale, sum);
+        const struct pith_bytes x = {block, q, scale, sum};
+        for (size_t count = 0; count <= PANELS; count++) {
+            const size_t n = count * PITH_PANEL_ROWS, first = PANELS - count;
+            float *want = floats(4, n), *got = floats(5, n);
+            pith_panel_dot_bytes_scalar(&m, first, count, &x, want);
+            ((pith_panel_dot_bytes_fn *)fn)(&m, first, count, &x, got);
+            assert_bits(got, want, n, s);
+        }
+    }
+}
+
+static void check_to_bytes(pith_any_fn *fn, const struct shape *s)
+{
+    const size_t n = s->cols + s->group % 7, block = s->group, blocks = (n + block - 1) / block;
+    for (int kind = 0; kind < 6; kind++) {
+        float *x = floats(3, n), scale[2][COLS * 2];
+        int32_t sum[2][COLS * 2];
+        int8_t *want = at_end(4, n), *got = at_end(5, n);
+        const float odd[] = {0.0f, 1e-35f, INFINITY, (float)NAN, 3e38f};
+        for (size_t i = 0; kind && i < n; i++)
+            if (i % 11 == 3 || kind < 3) x[i] = odd[kind - 1] * (i % 2 ? -1.0f : 1.0f);
+        pith_to_bytes_scalar(n, block, x, want, scale[0], sum[0]);
+        ((pith_to_bytes_fn *)fn)(n, block, x, got, scale[1], sum[1]);
+        assert_memory_equal(got, want, n);
+        assert_memory_equal(sum[1], sum[0], blocks * sizeof *sum[0]);
+        assert_bits(scale[1], scale[0], blocks, s);
+    }
+}
+
+typedef void check_fn(pith_any_fn *fn, const struct shape *s);
+
+static void every_shape(check_fn *check, pith_any_fn *fn)
+{
+    static const size_t cols[] = {8, 16, 64, 136, COLS}, groups[] = {8, 16, 32, 64, 128, COLS};
+    struct shape s;
+    for (int form = 0; form <= PITH_PANEL_E5M2; form++)
+        for (int scale = 0; scale <= PITH_SCALE_E4M3; scale++)
+            for (int c = 0; c < 5; c++)
+                for (int g = 0; g < 6; g++)
+                    for (int zeros = 0; zeros <= (form <= PITH_PANEL_INT8); zeros++) {
+                        s = (struct shape){(enum pith_panel_form)form, (enum pith_panel_scale)scale,
+                                           cols[c], groups[g] < cols[c] ? groups[g] : cols[c],
+                                           zeros != 0};
+                        check(fn, &s);
+                    }
+}
+
+static void every_kernel_equals_scalar(void **state)
+{
+    (void)state;
+    static const struct {
+        enum pith_op op;
+        check_fn *check;
+    } checks[] = {{PITH_OP_panel_dot, check_dot},
+                  {PITH_OP_panel_dot_bytes, check_dot_bytes},
+                  {PITH_OP_panel_unpack, check_unpack},
+                  {PITH_OP_to_bytes, check_to_bytes}};
+    for (size_t i = 0; i < pith_kernel_count; i++) {
+        const struct pith_kernel *k = &pith_kernels[i];
+        if ((k->isa & pith_cpu_detect()) != k->isa) continue;
+        now = k->name;
+        for (size_t j = 0; j < PITH_COUNT(checks); j++)
+            if (checks[j].op == k->op) every_shape(checks[j].check, k->fn);
+    }
+}
+
+/* The definition itself against sums in double of decoded weights. */
+static void the_definition_is_a_product(void **state)
+{
+    (void)state;
+    const struct shape s = {PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 256, 64, true};
+    const struct pith_panels m = panels(&s);
+    const float *x = floats(3, s.cols);
+    float w[256 * 16], exact[16], fast[16], scale[8];
+    int32_t sum[8];
+    int8_t q[256];
+    pith_panel_unpack_scalar(&m, 2, 0, 256, w, 16);
+    pith_panel_dot_scalar(&m, 2, 1, x, exact);
+    pith_to_bytes_scalar(256, 32, x, q, scale, sum);
+    pith_panel_dot_bytes_scalar(&m, 2, 1, &(struct pith_bytes){32, q, scale, sum}, fast);
+    for (size_t r = 0; r < 16; r++) {
+        double want = 0, rounded = 0, size = 0;
+        for (size_t c = 0; c < 256; c++) {
+            want += (double)w[c * 16 + r] * (double)x[c];
+            rounded += (double)w[c * 16 + r] * (double)q[c] * (double)scale[c / 32];
+            size += fabs((double)w[c * 16 + r] * (double)x[c]);
+        }
+        assert_true(fabs((double)exact[r] - want) <= 1e-6 * size);
+        assert_true(fabs((double)fast[r] - rounded) <= 1e-6 * size);
+        assert_true(fabs(rounded - want) <= 0.01 * size);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_kernel_equals_scalar, open_buffers, close_buffers),
+        cmocka_unit_test_setup_teardown(the_definition_is_a_product, open_buffers, close_buffers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
