@@ -31,9 +31,9 @@ void pith_eval_defaults(struct pith_eval_options *options);
 enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_options *options,
                            char **report, struct pith_error *err);
 
-/* Measures several models on the same texts and tasks, each against the first, which is read once.
- * `options->model` and `baseline` are ignored. *report: {"baseline", "models": [as of
- * pith_eval()]}. */
+/* Measures several models on the same texts and tasks, each against the first. What the first makes
+ * of the texts is kept in up to 256 MiB, so that it reads them once. `options->model` and
+ * `baseline` are ignored. *report: {"baseline", "models": [as of pith_eval()]}. */
 enum pith_status pith_compare(struct pith_context *context, const struct pith_list *models,
                               const struct pith_eval_options *options, char **report,
                               struct pith_error *err);

@@ -14,6 +14,9 @@ void pith_eval_defaults(struct pith_eval_options *o)
     *o = (struct pith_eval_options){.convention = "gptq"};
 }
 
+/* Of what the baseline of pith_compare() made of the texts, this much is kept for all models. */
+#define KEPT_BYTES ((size_t)256 << 20)
+
 /* What one comparison needs; the baseline may serve several models. */
 struct measurement {
     struct pith_context *context;
@@ -22,6 +25,8 @@ struct measurement {
     struct pith_model *model, *baseline;
     struct pith_tokenizer *tokenizer;
     size_t window;
+    struct pith_kept_text *kept_texts; /* one for each text, or NULL */
+    struct pith_kept_task *kept_tasks; /* one for each task, or NULL */
 };
 
 static enum pith_status load(const char *dir, struct pith_model **out, struct pith_error *err)
@@ -108,9 +113,10 @@ static json_t *task_report(const struct pith_task_result *t)
     return j;
 }
 
-static enum pith_status measure_text(const struct measurement *m, const char *path, json_t *texts,
+static enum pith_status measure_text(const struct measurement *m, size_t index, json_t *texts,
                                      struct pith_error *err)
 {
+    const char *path = m->options->texts.item[index];
     struct pith_map map;
     struct pith_ids ids = {0};
     struct pith_text_result result;
@@ -129,6 +135,7 @@ static enum pith_status measure_text(const struct measurement *m, const char *pa
         .context = m->window,
         .stride = m->options->stride ? m->options->stride : m->window / 2,
         .max_tokens = m->options->max_tokens,
+        .kept = m->kept_texts ? &m->kept_texts[index] : NULL,
         .progress = &m->options->progress,
     };
     if (s == PITH_OK) s = pith_eval_text(&job, &result, err);
@@ -139,9 +146,10 @@ static enum pith_status measure_text(const struct measurement *m, const char *pa
                : pith_fail_nomem(err, path);
 }
 
-static enum pith_status measure_task(const struct measurement *m, const char *path, json_t *tasks,
+static enum pith_status measure_task(const struct measurement *m, size_t index, json_t *tasks,
                                      struct pith_error *err)
 {
+    const char *path = m->options->tasks.item[index];
     struct pith_task_result result;
     const struct pith_task_job job = {
         .backend = m->context->backend,
@@ -150,6 +158,7 @@ static enum pith_status measure_task(const struct measurement *m, const char *pa
         .tokenizer = m->tokenizer,
         .path = path,
         .limit = m->options->task_limit,
+        .kept = m->kept_tasks ? &m->kept_tasks[index] : NULL,
         .progress = &m->options->progress,
     };
     PITH_TRY(pith_eval_task(&job, &result, err));
@@ -165,9 +174,9 @@ static enum pith_status measure_all(struct measurement *m, json_t *texts, json_t
                          m->baseline->shape.vocab, m->model->shape.vocab);
     m->window = choose_window(m);
     for (size_t i = 0; i < m->options->texts.count; i++)
-        PITH_TRY(measure_text(m, m->options->texts.item[i], texts, err));
+        PITH_TRY(measure_text(m, i, texts, err));
     for (size_t i = 0; i < m->options->tasks.count; i++)
-        PITH_TRY(measure_task(m, m->options->tasks.item[i], tasks, err));
+        PITH_TRY(measure_task(m, i, tasks, err));
     return PITH_OK;
 }
 
@@ -210,6 +219,26 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
     return s;
 }
 
+static enum pith_status make_kept(struct measurement *m, struct pith_error *err)
+{
+    const size_t texts = m->options->texts.count, tasks = m->options->tasks.count;
+    m->kept_texts = pith_zalloc(texts, sizeof *m->kept_texts);
+    m->kept_tasks = pith_zalloc(tasks, sizeof *m->kept_tasks);
+    if (!m->kept_texts || !m->kept_tasks) return pith_fail_nomem(err, "what the baseline said");
+    for (size_t i = 0; i < texts; i++) m->kept_texts[i].most = KEPT_BYTES / texts;
+    return PITH_OK;
+}
+
+static void free_kept(struct measurement *m)
+{
+    for (size_t i = 0; m->kept_texts && i < m->options->texts.count; i++)
+        pith_kept_text_free(&m->kept_texts[i]);
+    for (size_t i = 0; m->kept_tasks && i < m->options->tasks.count; i++)
+        pith_kept_task_free(&m->kept_tasks[i]);
+    pith_free(m->kept_texts);
+    pith_free(m->kept_tasks);
+}
+
 static enum pith_status compare_all(struct measurement *m, const struct pith_list *models,
                                     json_t *list, struct pith_error *err)
 {
@@ -239,6 +268,7 @@ enum pith_status pith_compare(struct pith_context *context, const struct pith_li
     struct measurement m = {.context = context, .options = o};
     if (models->count < 2) return pith_fail(err, PITH_ARG, "at least two models are needed");
     enum pith_status s = check(&m, err);
+    if (s == PITH_OK) s = make_kept(&m, err);
     json_t *list = json_array();
     if (s == PITH_OK)
         s = list ? compare_all(&m, models, list, err) : pith_fail_nomem(err, "the report");
@@ -246,6 +276,7 @@ enum pith_status pith_compare(struct pith_context *context, const struct pith_li
         s = pith_report_text(json_pack("{s:s, s:O}", "baseline", models->item[0], "models", list),
                              report, err);
     json_decref(list);
+    free_kept(&m);
     pith_tokenizer_close(m.tokenizer);
     return s;
 }

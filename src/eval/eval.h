@@ -38,6 +38,17 @@ enum pith_status pith_windows_make(enum pith_convention c, size_t count, size_t 
                                    size_t stride, struct pith_window **out, size_t *windows,
                                    struct pith_error *err);
 
+/* What a model made of a text, for the models that are held against it later: its hidden states at
+ * the scored positions of the first windows. The owner sets `most` and leaves the rest 0. */
+struct pith_kept_text {
+    size_t most; /* bytes that rows may take; later windows are read again */
+    struct pith_kept_window *windows;
+    size_t count, hidden; /* windows kept; width of a row */
+    float *rows;
+};
+/* Frees what *k owns and zeroes it. */
+void pith_kept_text_free(struct pith_kept_text *k);
+
 enum pith_verdict { PITH_INDISTINGUISHABLE, PITH_WORSE, PITH_BETTER };
 /* "indistinguishable", "worse", "better". */
 const char *pith_verdict_name(enum pith_verdict v);
@@ -70,12 +81,15 @@ struct pith_text_job {
     enum pith_convention convention;
     size_t context, stride;
     size_t max_tokens;           /* 0: all; stops after the window that reaches it */
+    /* NULL, or: without a baseline it receives what the model made of this text; with one it holds
+     * what the baseline made of the same text, which is then not computed again. */
+    struct pith_kept_text *kept;
     const struct pith_progress *progress;
 };
 /* Measures `model`, and the baseline over the same windows when there is one. Loads the
- * blocks of a model that has none loaded. Beside the models' own passes it holds 4 bytes a
- * scored token (for percentiles) and at most 32 MiB of logits a model, or 16 rows when those
- * are larger.
+ * blocks of a model that has none loaded. Beside the models' own passes and what is kept it holds
+ * 4 bytes a scored token (for percentiles) and at most 32 MiB of logits a model, or 16 rows when
+ * those are larger.
  * PITH_ARG: vocabularies differ, ids outside them, windows (above). PITH_NUMERIC:
  * logits not finite. */
 enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_text_result *out,
@@ -98,12 +112,21 @@ struct pith_task_result {
     double mcnemar_p;                   /* exact, two-sided */
     enum pith_verdict verdict;
 };
+/* Which items of a task a model answered rightly; starts as {0}. */
+struct pith_kept_task {
+    bool *right; /* [count] */
+    size_t count;
+};
+/* Frees what *k owns and zeroes it. */
+void pith_kept_task_free(struct pith_kept_task *k);
+
 struct pith_task_job {
     struct pith_backend *backend;
     struct pith_model *model, *baseline;
     const struct pith_tokenizer *tokenizer;
     const char *path;
     size_t limit; /* 0: all items */
+    struct pith_kept_task *kept; /* as for a text */
     const struct pith_progress *progress;
 };
 /* The whole file is read and encoded before anything is computed. PITH_FORMAT names the line

@@ -62,8 +62,16 @@ enum pith_status pith_scorer_read(struct pith_scorer *s, const int32_t *ids, siz
                                      s->hidden + same * s->model->shape.hidden, err);
     if (status == PITH_OK) memcpy(s->held + same, ids + same, (n - same) * sizeof *ids);
     else pith_session_rewind(&s->session, 0);
+    s->source = s->hidden;
+    s->source_first = 0;
     s->seconds += pith_clock() - start;
     return status;
+}
+
+void pith_scorer_recall(struct pith_scorer *s, const float *rows, size_t first)
+{
+    s->source = rows;
+    s->source_first = first;
 }
 
 enum pith_status pith_scorer_logits(struct pith_scorer *s, size_t first, size_t n,
@@ -72,7 +80,8 @@ enum pith_status pith_scorer_logits(struct pith_scorer *s, size_t first, size_t 
     const double start = pith_clock();
     const struct pith_shape *shape = &s->model->shape;
     struct pith_backend *be = s->session.backend;
-    PITH_TRY(pith_model_logits(s->model, be, s->hidden + first * shape->hidden, n, s->logits, err));
+    const float *rows = s->source + (first - s->source_first) * shape->hidden;
+    PITH_TRY(pith_model_logits(s->model, be, rows, n, s->logits, err));
     pith_logsumexp(be, s->logits, n, shape->vocab, s->lse);
     s->seconds += pith_clock() - start;
     for (size_t r = 0; r < n; r++)

@@ -12,6 +12,8 @@ struct pith_scorer {
     size_t rows;      /* of logits at a time */
     int32_t *held;    /* [session.length]: what the session has read */
     float *hidden;    /* [capacity][hidden] */
+    const float *source; /* the hidden rows of positions source_first and later */
+    size_t source_first;
     float *logits;    /* [rows][vocab] */
     double *lse;      /* [rows] */
     double seconds;   /* spent in the model */
@@ -28,6 +30,10 @@ void pith_scorer_free(struct pith_scorer *s);
  * sequence from the start on is not computed again; results are the same bits. */
 enum pith_status pith_scorer_read(struct pith_scorer *s, const int32_t *ids, size_t n,
                                   struct pith_error *err);
+
+/* Lets the following logits come from these hidden rows, of positions `first` and later, until the
+ * next read; they are borrowed. */
+void pith_scorer_recall(struct pith_scorer *s, const float *rows, size_t first);
 
 /* s->logits and s->lse of positions first .. first + n - 1 of that sequence, n <= s->rows.
  * PITH_NUMERIC when a row is not finite. */

@@ -45,13 +45,20 @@ static enum pith_status answer_item(struct pith_scorer *s, const struct pith_ite
     return PITH_OK;
 }
 
+/* What the baseline said of the very items, from an earlier job; NULL when it must be asked. */
+static const bool *recall(const struct pith_task_job *job, size_t items)
+{
+    return job->baseline && job->kept && job->kept->count == items ? job->kept->right : NULL;
+}
+
 /* right[i]: the model picks the answer of item i. Progress counts done .. done + items of
  * `total`. */
 static enum pith_status answer_all(const struct pith_task_job *job, struct pith_model *model,
                                    const char *name, const struct pith_items *items, bool *right,
                                    struct pith_error *err)
 {
-    const double total = (double)items->count * (job->baseline ? 2 : 1);
+    const bool both = job->baseline && !recall(job, items->count);
+    const double total = (double)items->count * (both ? 2 : 1);
     const double done = model == job->model ? 0 : (double)items->count;
     struct pith_scorer s;
     PITH_TRY(pith_scorer_init(&s, model, name, job->backend, items->longest, err));
@@ -115,12 +122,27 @@ static size_t count_undecided(const struct pith_items *items)
     return n;
 }
 
+static enum pith_status keep(struct pith_kept_task *k, const bool *right, size_t n,
+                             struct pith_error *err)
+{
+    pith_kept_task_free(k);
+    k->right = pith_alloc(n, sizeof *right);
+    if (!k->right) return pith_fail_nomem(err, "the answers of a task");
+    memcpy(k->right, right, n * sizeof *right);
+    k->count = n;
+    return PITH_OK;
+}
+
 static enum pith_status run_task(const struct pith_task_job *job, const struct pith_items *items,
                                  bool *right, struct pith_task_result *out, struct pith_error *err)
 {
     bool *base_right = right + items->count;
     PITH_TRY(answer_all(job, job->model, "model", items, right, err));
-    if (job->baseline) PITH_TRY(answer_all(job, job->baseline, "baseline", items, base_right, err));
+    const bool *known = recall(job, items->count);
+    if (known) memcpy(base_right, known, items->count * sizeof *known);
+    else if (job->baseline)
+        PITH_TRY(answer_all(job, job->baseline, "baseline", items, base_right, err));
+    else if (job->kept) PITH_TRY(keep(job->kept, right, items->count, err));
     size_t k = 0;
     for (size_t i = 0; i < items->count; i++) k += right[i];
     out->n = items->count;

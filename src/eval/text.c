@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "eval/divergence.h"
+#include "eval/kept.h"
 #include "eval/scorer.h"
 #include "eval/stats.h"
 
@@ -70,13 +71,26 @@ static enum pith_status score_rows(struct run *r, size_t from, size_t n, double 
     return PITH_OK;
 }
 
+/* The baseline reads the window whose ids lie in r->ids, or is reminded of it. */
+static enum pith_status read_baseline(struct run *r, size_t index, struct pith_error *err)
+{
+    const struct pith_window *w = &r->windows[index];
+    const struct pith_kept_text *kept = r->job->kept;
+    const float *rows =
+        kept ? pith_kept_find(kept, index, w, r->job->baseline->shape.hidden) : NULL;
+    if (!rows) return pith_scorer_read(&r->base, r->ids, w->length, err);
+    pith_scorer_recall(&r->base, rows, w->score_from - 1);
+    return PITH_OK;
+}
+
 static enum pith_status score_window(struct run *r, size_t index, struct pith_error *err)
 {
     const struct pith_window *w = &r->windows[index];
     memcpy(r->ids, r->job->ids + w->begin, w->length * sizeof *r->ids);
     if (w->bos_first && r->job->bos >= 0) r->ids[0] = r->job->bos;
     PITH_TRY(pith_scorer_read(&r->model, r->ids, w->length, err));
-    if (r->job->baseline) PITH_TRY(pith_scorer_read(&r->base, r->ids, w->length, err));
+    if (r->job->baseline) PITH_TRY(read_baseline(r, index, err));
+    else if (r->job->kept) pith_kept_put(r->job->kept, index, r->model.hidden);
     double sums[2] = {0};
     for (size_t from = w->score_from; from < w->length; from += r->model.rows) {
         const size_t left = w->length - from;
@@ -178,6 +192,8 @@ static enum pith_status prepare(struct run *r, struct pith_error *err)
     PITH_TRY(pith_scorer_init(&r->model, job->model, "model", job->backend, longest, err));
     if (job->baseline)
         PITH_TRY(pith_scorer_init(&r->base, job->baseline, "baseline", job->backend, longest, err));
+    else if (job->kept)
+        PITH_TRY(pith_kept_begin(job->kept, r->windows, r->count, job->model->shape.hidden, err));
     r->ids = pith_alloc(longest, sizeof *r->ids);
     r->weight = pith_alloc(r->count, sizeof *r->weight);
     r->loss = pith_alloc(r->count, sizeof *r->loss);
