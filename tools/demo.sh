@@ -23,10 +23,10 @@ echo
 make_one w8-rtn -r rtn --weights int8:channel
 make_one w4-rtn -r rtn --weights int4:g128
 make_one w4-gptq -r gptq --weights int4:g128 --calib-tokens 24576
-make_one w4-awq -r awq --weights int4:g128:asym --calib-tokens 24576
+make_one w4-awq -r awq --weights int4:g128 --calib-tokens 24576
 make_one w3-rtn -r rtn --weights int3:g128
 make_one w3-gptq -r gptq --weights int3:g128 --calib-tokens 24576
-make_one w3-awq -r awq --weights int3:g128:asym --container compressed-tensors --calib-tokens 24576
+make_one w3-awq -r awq --weights int3:g128 --container compressed-tensors --calib-tokens 24576
 models="$probe $out/w8-rtn $out/w4-rtn $out/w4-gptq $out/w4-awq $out/w3-rtn $out/w3-gptq $out/w3-awq"
 
 echo
