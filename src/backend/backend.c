@@ -20,6 +20,20 @@ static void scratch_place(struct pith_scratch *s, float *at)
     s->codes = (uint8_t *)(s->scores + PITH_SCORES);
 }
 
+enum {
+    BYTES_SCALES = PITH_BYTES_COLS / PITH_BYTES_BLOCK,
+    /* In floats: a row's bytes, scales and sums. */
+    BYTES_ROW = PITH_BYTES_COLS / 4 + 2 * BYTES_SCALES,
+    SHARED_FLOATS = PITH_LINEAR_FEW * BYTES_ROW
+};
+
+static void bytes_place(struct pith_byte_rows *b, float *at)
+{
+    b->q = (int8_t *)at;
+    b->scale = at + PITH_LINEAR_FEW * (PITH_BYTES_COLS / 4);
+    b->sum = (int32_t *)(void *)(b->scale + PITH_LINEAR_FEW * BYTES_SCALES);
+}
+
 enum pith_status pith_backend_new(struct pith_pool *pool, uint32_t cpu_mask,
                                   struct pith_backend **out, struct pith_error *err)
 {
@@ -31,10 +45,13 @@ enum pith_status pith_backend_new(struct pith_pool *pool, uint32_t cpu_mask,
     pith_kern_select(b->mask, &b->kern);
     b->scratch = pith_zalloc(b->threads, sizeof *b->scratch);
     if (!b->scratch) goto fail_scratch;
-    b->memory = pith_alloc_aligned(b->threads, THREAD_FLOATS * sizeof(float));
+    b->memory = pith_alloc_aligned((size_t)b->threads * THREAD_FLOATS + SHARED_FLOATS,
+                                   sizeof(float));
     if (!b->memory) goto fail_memory;
+    bytes_place(&b->bytes, b->memory);
     for (unsigned t = 0; t < b->threads; t++)
-        scratch_place(&b->scratch[t], (float *)b->memory + (size_t)t * THREAD_FLOATS);
+        scratch_place(&b->scratch[t],
+                      (float *)b->memory + SHARED_FLOATS + (size_t)t * THREAD_FLOATS);
     *out = b;
     return PITH_OK;
 fail_memory:
@@ -65,5 +82,15 @@ const char *pith_backend_cpu(const struct pith_backend *b)
 size_t pith_backend_bytes(unsigned threads)
 {
     return threads * (THREAD_FLOATS * sizeof(float) + sizeof(struct pith_scratch)) +
-           sizeof(struct pith_backend);
+           SHARED_FLOATS * sizeof(float) + sizeof(struct pith_backend);
+}
+
+void pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode)
+{
+    b->mode = mode;
+}
+
+enum pith_mode pith_backend_mode(const struct pith_backend *b)
+{
+    return b->mode;
 }

@@ -30,6 +30,13 @@ const char *pith_backend_cpu(const struct pith_backend *b);
 /* Bytes of scratch that a backend with that many threads holds (for memory estimates). */
 size_t pith_backend_bytes(unsigned threads);
 
+/* exact (at first): what the numbers mean, the same bits on every machine. fast: pith_linear over
+ * packed integer weights rounds activations to bytes, a scale for 32 of them, and multiplies
+ * integers; everything else is as in exact. Also the same bits on every machine. */
+enum pith_mode { PITH_MODE_EXACT, PITH_MODE_FAST };
+void pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode);
+enum pith_mode pith_backend_mode(const struct pith_backend *b);
+
 /* C[m][n] = A[m][k] * B[k][n], or C += / C -=, C(i, j) = fma(+-A(i, p), B(p, j), C(i, j)) for p
  * = 0, 1, ... from 0 or from C. C overlaps neither A nor B. Strides in elements let either
  * operand be transposed: A(i, p) = a[i * a_rs + p * a_cs], B(p, j) = b[p * b_rs + j * b_cs],
@@ -54,8 +61,8 @@ void pith_gemm(struct pith_backend *b, const struct pith_gemm *g);
  *
  * An element is one chain of multiply-adds over the columns in order, as in pith_gemm, when n is
  * at least PITH_LINEAR_FEW. Below, where reading W is what takes time, it is a dot product in 16
- * lanes (kern/ops.h): the last bits differ, but a row still does not depend on the others. The
- * bias is added last. */
+ * lanes (kern/ops.h), or for a packed matrix the sum that kern/panel.h describes: the last bits
+ * differ, but a row still does not depend on the others. The bias is added last. */
 enum { PITH_LINEAR_FEW = 4 };
 void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                  const float *x, size_t n, float *y);

@@ -42,6 +42,27 @@ static void pack_a(const struct pith_kern *k, const struct pith_mul *mul,
     for (float *x = start; x < dst; x++) *x = -*x;
 }
 
+/* A panel of columns of B that are rows [row, row + count) of a packed matrix. */
+static void unpack_panel(const struct pith_kern *k, const struct pith_scratch *s,
+                         const struct pith_panels *m, size_t row, size_t count, size_t p, size_t kc,
+                         float *dst)
+{
+    const size_t width = k->tile_cols;
+    if (width % PITH_PANEL_ROWS == 0 && row % PITH_PANEL_ROWS == 0) {
+        if (count < width) memset(dst, 0, width * kc * sizeof *dst);
+        for (size_t i = 0; i < count; i += PITH_PANEL_ROWS)
+            k->panel_unpack(m, (row + i) / PITH_PANEL_ROWS, p, kc, dst + i, width);
+        return;
+    }
+    for (size_t i = 0; i < width; i++) {
+        const size_t at = row + i, r = at % PITH_PANEL_ROWS;
+        if (i == 0 || (r == 0 && i < count))
+            k->panel_unpack(m, at / PITH_PANEL_ROWS, p, kc, s->rows, PITH_PANEL_ROWS);
+        for (size_t e = 0; e < kc; e++)
+            dst[e * width + i] = i < count ? s->rows[e * PITH_PANEL_ROWS + r] : 0.0f;
+    }
+}
+
 static void pack_b(const struct pith_kern *k, const struct pith_scratch *s,
                    const struct pith_mul *mul, const struct pith_block *at, size_t p, size_t kc)
 {
@@ -52,6 +73,10 @@ static void pack_b(const struct pith_kern *k, const struct pith_scratch *s,
         if (mul->b) {
             const float *src = mul->b + p * mul->b_rs + (at->j + j) * mul->b_cs;
             pack_panel(k, src, mul->b_cs, mul->b_rs, count, width, kc, dst);
+            continue;
+        }
+        if (mul->source->w->pack) {
+            unpack_panel(k, s, &mul->source->w->pack->m, at->j + j, count, p, kc, dst);
             continue;
         }
         for (size_t r = 0; r < count; r++)

@@ -2,6 +2,8 @@
  * lanes. */
 #include "backend/parts.h"
 
+#include <string.h>
+
 struct few {
     struct pith_backend *b;
     const struct pith_source *source;
@@ -67,10 +69,79 @@ static void linear_few(struct pith_backend *b, const struct pith_source *source,
     pith_pool_run(b->pool, (w->rows + rows - 1) / rows, few_task, &f);
 }
 
+/* --- packed ---------------------------------------------------------------------------------- */
+
+struct packed {
+    struct pith_backend *b;
+    const struct pith_pack *pack;
+    const float *bias, *x;
+    size_t n;
+    float *y;
+    size_t panels; /* a task */
+    bool fast;
+};
+
+/* Panels [first, first + count) times row i of x. */
+static void panels_dot(const struct packed *p, size_t i, size_t first, size_t count, float *y)
+{
+    const struct pith_kern *k = &p->b->kern;
+    const struct pith_byte_rows *rows = &p->b->bytes;
+    const size_t scales = PITH_BYTES_COLS / PITH_BYTES_BLOCK;
+    if (p->fast) {
+        const struct pith_bytes x = {.block = p->pack->fast_block,
+                                     .q = rows->q + i * PITH_BYTES_COLS,
+                                     .scale = rows->scale + i * scales,
+                                     .sum = rows->sum + i * scales};
+        k->panel_dot_bytes(&p->pack->m, first, count, &x, y);
+        return;
+    }
+    k->panel_dot(&p->pack->m, first, count, p->x + i * p->pack->cols, y);
+}
+
+static void packed_task(void *ctx, size_t task, unsigned thread)
+{
+    (void)thread;
+    const struct packed *p = ctx;
+    const size_t first = task * p->panels, row = first * PITH_PANEL_ROWS;
+    const size_t rows = pith_min(p->panels * PITH_PANEL_ROWS, p->pack->rows - row);
+    const size_t whole = rows / PITH_PANEL_ROWS, rest = rows % PITH_PANEL_ROWS;
+    for (size_t i = 0; i < p->n; i++) {
+        float last[PITH_PANEL_ROWS], *y = p->y + i * p->pack->rows + row;
+        panels_dot(p, i, first, whole, y);
+        if (rest > 0) {
+            panels_dot(p, i, first + whole, 1, last);
+            memcpy(y + rows - rest, last, rest * sizeof *y);
+        }
+        for (size_t r = 0; p->bias && r < rows; r++) y[r] += p->bias[row + r];
+    }
+}
+
+static void linear_packed(struct pith_backend *b, const struct pith_pack *pack, const float *bias,
+                          const float *x, size_t n, float *y)
+{
+    enum { TASK_BYTES = 96 * 1024 };
+    struct packed p = {.b = b, .pack = pack, .bias = bias, .x = x, .n = n, .y = y};
+    p.fast = b->mode == PITH_MODE_FAST && pack->fast_block > 0 && pack->cols <= PITH_BYTES_COLS;
+    for (size_t i = 0; p.fast && i < n; i++) {
+        const size_t scales = PITH_BYTES_COLS / PITH_BYTES_BLOCK;
+        b->kern.to_bytes(pack->cols, pack->fast_block, x + i * pack->cols,
+                         b->bytes.q + i * PITH_BYTES_COLS, b->bytes.scale + i * scales,
+                         b->bytes.sum + i * scales);
+    }
+    /* Two panels are computed together. */
+    p.panels = TASK_BYTES / (pith_panel_lines(&pack->m) * PITH_PANEL_LINE) / 2 * 2;
+    if (p.panels == 0) p.panels = 2;
+    pith_pool_run(b->pool, (pack->panels + p.panels - 1) / p.panels, packed_task, &p);
+}
+
 void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                  const float *x, size_t n, float *y)
 {
     struct pith_source source;
+    if (w->pack && n < PITH_LINEAR_FEW) {
+        linear_packed(b, w->pack, bias, x, n, y);
+        return;
+    }
     pith_source_init(&source, w);
     if (n < PITH_LINEAR_FEW) {
         linear_few(b, &source, bias, x, n, y);

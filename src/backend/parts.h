@@ -5,6 +5,7 @@
 #define PITH_BACKEND_PARTS_H
 
 #include "backend/backend.h"
+#include "backend/pack.h"
 #include "kern/ops.h"
 
 /* Block sizes, in elements. A packed block of A (at most MC x KC) stays in the second cache, a
@@ -27,11 +28,21 @@ struct pith_scratch {
     uint8_t *codes; /* KC codes */
 };
 
+/* Activations as bytes for the fast mode, in the backend's own memory. */
+enum { PITH_BYTES_COLS = 64 * 1024, PITH_BYTES_BLOCK = 32 };
+struct pith_byte_rows {
+    int8_t *q;      /* [PITH_LINEAR_FEW][PITH_BYTES_COLS] */
+    float *scale;   /* [PITH_LINEAR_FEW][PITH_BYTES_COLS / PITH_BYTES_BLOCK] */
+    int32_t *sum;   /* likewise */
+};
+
 struct pith_backend {
     struct pith_pool *pool; /* borrowed, may be NULL */
     unsigned threads;
     uint32_t mask;
+    enum pith_mode mode;
     struct pith_kern kern;
+    struct pith_byte_rows bytes;
     struct pith_scratch *scratch; /* one a thread */
     void *memory;
 };

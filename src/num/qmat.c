@@ -69,6 +69,7 @@ enum pith_status pith_qmat_init(struct pith_qmat *q, uint32_t rows, uint32_t col
     q->groups = l.groups;
     q->stride = l.stride;
     q->scale_dtype = scale_dtype;
+    q->global = 1.0f;
     q->codes = pith_zalloc(l.code_bytes, 1);
     q->scales = pith_zalloc(l.scale_count, sizeof *q->scales);
     if (grid->asym) q->zeros = pith_zalloc(l.zero_bytes, 1);

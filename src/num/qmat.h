@@ -19,6 +19,8 @@
 #include "num/format.h"
 #include "num/grid.h"
 
+struct pith_pack;
+
 struct pith_qmat {
     uint32_t rows, cols;
     const struct pith_format *format; /* element format, bits <= 8 */
@@ -27,6 +29,7 @@ struct pith_qmat {
     uint32_t groups;                  /* ceil(cols / group) */
     size_t stride;                    /* bytes of codes a row */
     enum pith_dtype scale_dtype;
+    float global;                     /* a factor within every scale (NVFP4's); 1 otherwise */
     uint8_t *codes;                   /* owned, as are the following */
     float *scales;
     uint8_t *zeros;                   /* NULL: symmetric, or not an integer format */
@@ -87,10 +90,11 @@ struct pith_weight {
     uint32_t rows, cols;
     enum pith_dtype dtype;         /* of `dense`: F32, F16, BF16 */
     const void *dense;             /* row-major, maybe unaligned, not owned; NULL when quantized */
-    const struct pith_qmat *quant; /* not owned; NULL when dense */
+    const struct pith_qmat *quant; /* not owned; NULL when dense or packed */
+    const struct pith_pack *pack;  /* not owned: backend/pack.h's form for computing, or NULL */
 };
 
-/* Rows [row, row + n) as float32. */
+/* Rows [row, row + n) of a matrix that is not packed, as float32. */
 void pith_weight_decode(const struct pith_weight *w, uint32_t row, uint32_t n, float *out);
 
 #endif

@@ -86,4 +86,33 @@ static inline void assert_sum(float x, double exact, double magnitude, size_t n,
         fail_msg("%s: %.9g, exact %.9g, bound %.3g", what, (double)x, exact, bound);
 }
 
+/* Random codes, scales and zeros; shuffled: a scale a column. */
+static inline void fill_qmat(struct pith_qmat *q, bool shuffled)
+{
+    struct pith_rng r;
+    pith_rng_seed(&r, q->cols);
+    uint8_t *codes = pith_alloc(q->cols, 1);
+    assert_non_null(codes);
+    const bool integer = q->format->kind == PITH_KIND_INT;
+    for (uint32_t i = 0; i < q->rows; i++) {
+        for (uint32_t c = 0; c < q->cols; c++) {
+            codes[c] = (uint8_t)pith_rng_below(&r, 1u << q->format->bits);
+            if (!integer && !isfinite(q->format->decode(codes[c]))) codes[c] = 1;
+        }
+        pith_qmat_set_codes(q, i, codes);
+    }
+    const size_t scales = q->per_tensor ? 1 : (size_t)q->rows * q->groups;
+    for (size_t i = 0; i < scales; i++) {
+        q->scales[i] = pith_round_to(q->scale_dtype, (float)(0.01 + pith_rng_unit(&r)));
+        if (q->zeros) q->zeros[i] = (uint8_t)pith_rng_below(&r, 1u << q->format->bits);
+    }
+    if (shuffled) {
+        q->g_idx = pith_alloc(q->cols, sizeof *q->g_idx);
+        assert_non_null(q->g_idx);
+        for (uint32_t c = 0; c < q->cols; c++)
+            q->g_idx[c] = (uint32_t)pith_rng_below(&r, q->groups);
+    }
+    pith_free(codes);
+}
+
 #endif

@@ -80,34 +80,6 @@ static void dense_weights(void **state)
     setups_close(&s);
 }
 
-static void fill(struct pith_qmat *q, bool shuffled)
-{
-    struct pith_rng r;
-    pith_rng_seed(&r, q->cols);
-    uint8_t *codes = pith_alloc(q->cols, 1);
-    assert_non_null(codes);
-    const bool integer = q->format->kind == PITH_KIND_INT;
-    for (uint32_t i = 0; i < q->rows; i++) {
-        for (uint32_t c = 0; c < q->cols; c++) {
-            codes[c] = (uint8_t)pith_rng_below(&r, 1u << q->format->bits);
-            if (!integer && !isfinite(q->format->decode(codes[c]))) codes[c] = 1;
-        }
-        pith_qmat_set_codes(q, i, codes);
-    }
-    const size_t scales = q->per_tensor ? 1 : (size_t)q->rows * q->groups;
-    for (size_t i = 0; i < scales; i++) {
-        q->scales[i] = pith_round_to(q->scale_dtype, (float)(0.01 + pith_rng_unit(&r)));
-        if (q->zeros) q->zeros[i] = (uint8_t)pith_rng_below(&r, 1u << q->format->bits);
-    }
-    if (shuffled) {
-        q->g_idx = pith_alloc(q->cols, sizeof *q->g_idx);
-        assert_non_null(q->g_idx);
-        for (uint32_t c = 0; c < q->cols; c++)
-            q->g_idx[c] = (uint32_t)pith_rng_below(&r, q->groups);
-    }
-    pith_free(codes);
-}
-
 static void quantized_weights(void **state)
 {
     (void)state;
@@ -132,7 +104,7 @@ static void quantized_weights(void **state)
         struct pith_qmat q;
         assert_ok(pith_grid_parse(cases[i].grid, &grid, &err), err);
         assert_ok(pith_qmat_init(&q, cases[i].rows, cases[i].cols, &grid, PITH_F16, &err), err);
-        fill(&q, cases[i].shuffled);
+        fill_qmat(&q, cases[i].shuffled);
         const struct pith_weight w = {.rows = q.rows, .cols = q.cols, .quant = &q};
         one_weight(&s, &w, cases[i].grid);
         pith_qmat_free(&q);
@@ -153,7 +125,7 @@ static void odd_groups(void **state)
         assert_ok(pith_grid_parse("int4:g128:asym", &grid, &err), err);
         grid.group = group;
         assert_ok(pith_qmat_init(&q, 5, 77, &grid, PITH_F32, &err), err);
-        fill(&q, false);
+        fill_qmat(&q, false);
         const struct pith_weight w = {.rows = q.rows, .cols = q.cols, .quant = &q};
         one_weight(&s, &w, "odd group");
         pith_qmat_free(&q);

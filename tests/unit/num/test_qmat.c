@@ -403,7 +403,8 @@ static void weights_decode_in_any_form(void **state)
         const size_t size = PITH_COUNT(w) * pith_dtype_bits(types[t]) / 8;
         uint8_t *dense = malloc(size + 1); /* an odd address */
         assert_true(pith_dtype_encode(types[t], w, PITH_COUNT(w), dense + 1));
-        const struct pith_weight weight = {ROWS, COLS, types[t], dense + 1, NULL};
+        const struct pith_weight weight = {
+            .rows = ROWS, .cols = COLS, .dtype = types[t], .dense = dense + 1};
         pith_weight_decode(&weight, 2, 3, out);
         for (size_t i = 0; i < 3 * COLS; i++)
             assert_true(out[i] == pith_round_to(types[t], w[2 * COLS + i]));
@@ -411,7 +412,7 @@ static void weights_decode_in_any_form(void **state)
     }
     const struct pith_grid grid = grid_of("int4:g16:asym");
     struct pith_qmat q = random_qmat(&rng, ROWS, COLS, &grid);
-    const struct pith_weight weight = {ROWS, COLS, PITH_F32, NULL, &q};
+    const struct pith_weight weight = {.rows = ROWS, .cols = COLS, .quant = &q};
     pith_weight_decode(&weight, 1, 2, out);
     for (uint32_t i = 0; i < 2 * COLS; i++)
         assert_true(out[i] == (float)naive_weight(&q, 1 + i / COLS, i % COLS));

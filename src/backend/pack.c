@@ -1,0 +1,230 @@
+/* Packing: see kern/panel.h for the layout. Sixteen rows are brought to 32-bit words of eight 4-bit
+ * or four 8-bit codes in the order of the columns, transposed, and, for 4 bits, split into halves:
+ *
+ *     word    h g f e d c b a   (a: the first column)    ->    line field   hd gc fb ea  */
+#include "backend/pack.h"
+
+#include "backend/parts.h"
+#include "base/mem.h"
+#include "num/codecs.h"
+
+#include <string.h>
+
+enum { WORDS = 16 /* of a row at a time: a line of the matrix before the transposition */ };
+
+/* What a matrix becomes. */
+struct plan {
+    enum pith_panel_form form;
+    enum pith_panel_scale scale;
+    size_t panels, lines, code_bytes, scale_bytes, zero_bytes;
+};
+
+static bool form_of(const struct pith_format *f, enum pith_panel_form *out)
+{
+    if (f->kind == PITH_KIND_INT) *out = f->bits <= 4 ? PITH_PANEL_LEVEL4 : PITH_PANEL_INT8;
+    else if (f->bits == 4) *out = PITH_PANEL_LEVEL4;
+    else if (f->decode == pith_fp8_e4m3_decode) *out = PITH_PANEL_E4M3;
+    else if (f->decode == pith_fp8_e5m2_decode) *out = PITH_PANEL_E5M2;
+    else return false;
+    return true;
+}
+
+/* One scale as it is stored; false when it does not come back the same. */
+static bool scale_store(enum pith_panel_scale kind, float global, float scale, void *to)
+{
+    uint16_t h;
+    uint8_t byte;
+    float back;
+    switch (kind) {
+    case PITH_SCALE_BF16:
+        h = pith_f32_to_bf16(scale);
+        memcpy(to, &h, sizeof h);
+        back = pith_bf16_to_f32(h);
+        break;
+    case PITH_SCALE_F16:
+        h = pith_f32_to_f16(scale);
+        memcpy(to, &h, sizeof h);
+        back = pith_f16_to_f32(h);
+        break;
+    case PITH_SCALE_E8M0:
+        byte = (uint8_t)pith_e8m0_encode(scale);
+        memcpy(to, &byte, sizeof byte);
+        back = pith_e8m0_decode(byte);
+        break;
+    case PITH_SCALE_E4M3:
+        byte = (uint8_t)pith_fp8_e4m3_encode(scale / global);
+        memcpy(to, &byte, sizeof byte);
+        back = pith_fp8_e4m3_decode(byte) * global;
+        break;
+    case PITH_SCALE_F32:
+    default:
+        memcpy(to, &scale, sizeof scale);
+        return true;
+    }
+    return back == scale;
+}
+
+/* The narrowest type that holds every scale exactly. */
+static enum pith_panel_scale scale_kind(const struct pith_qmat *q)
+{
+    static const struct {
+        enum pith_dtype dtype;
+        enum pith_panel_scale kind;
+    } kinds[] = {{PITH_BF16, PITH_SCALE_BF16},
+                 {PITH_F16, PITH_SCALE_F16},
+                 {PITH_F8_E8M0, PITH_SCALE_E8M0},
+                 {PITH_F8_E4M3, PITH_SCALE_E4M3}};
+    const size_t count = q->per_tensor ? 1 : (size_t)q->rows * q->groups;
+    for (size_t i = 0; i < PITH_COUNT(kinds); i++) {
+        if (kinds[i].dtype != q->scale_dtype) continue;
+        float ignored;
+        for (size_t j = 0; j < count; j++)
+            if (!scale_store(kinds[i].kind, q->global, q->scales[j], &ignored))
+                return PITH_SCALE_F32;
+        return kinds[i].kind;
+    }
+    return PITH_SCALE_F32;
+}
+
+static size_t whole_lines(size_t bytes)
+{
+    return (bytes + PITH_PANEL_LINE - 1) / PITH_PANEL_LINE * PITH_PANEL_LINE;
+}
+
+static bool make_plan(const struct pith_qmat *q, struct plan *p)
+{
+    if (q->g_idx || !form_of(q->format, &p->form)) return false;
+    const size_t width = p->form == PITH_PANEL_LEVEL4 ? 8 : 4;
+    if (q->cols % width != 0 || (q->groups > 1 && q->group % width != 0)) return false;
+    p->scale = scale_kind(q);
+    p->panels = ((size_t)q->rows + PITH_PANEL_ROWS - 1) / PITH_PANEL_ROWS;
+    p->lines = q->cols / width;
+    const size_t scales = p->panels * q->groups * PITH_PANEL_ROWS;
+    p->code_bytes = p->panels * p->lines * PITH_PANEL_LINE;
+    p->scale_bytes = whole_lines(scales * pith_panel_scale_bytes(p->scale));
+    p->zero_bytes = q->zeros ? whole_lines(scales) : 0;
+    return true;
+}
+
+size_t pith_pack_bytes(const struct pith_qmat *q)
+{
+    struct plan p;
+    return make_plan(q, &p) ? p.code_bytes + p.scale_bytes + p.zero_bytes : 0;
+}
+
+struct packing {
+    const struct pith_kern *k;
+    const struct pith_qmat *q;
+    struct plan plan;
+    float global;
+    uint8_t *codes, *scales, *zeros;
+};
+
+/* Words [first, first + n) of a row. */
+static void row_words(const struct packing *p, size_t row, size_t first, size_t n, uint32_t *words)
+{
+    const struct pith_qmat *q = p->q;
+    const unsigned bits = q->format->bits, wanted = p->plan.form == PITH_PANEL_LEVEL4 ? 4 : 8;
+    const uint8_t *stream = q->codes + row * q->stride;
+    memset(words, 0, WORDS * sizeof *words);
+    if (bits == wanted) {
+        memcpy(words, stream + first * sizeof *words, n * sizeof *words);
+        return;
+    }
+    uint8_t codes[WORDS * 8];
+    const size_t width = 32 / wanted;
+    pith_bits_get(stream, first * width, bits, n * width, codes);
+    pith_bits_put((uint8_t *)words, 0, wanted, n * width, codes);
+}
+
+/* The low four of a word's eight codes to the low halves of its bytes, the others above them. */
+static uint32_t halves(uint32_t w)
+{
+    uint32_t low = w & 0xffff, high = w >> 16;
+    low = (low | low << 8) & 0x00ff00ff;
+    low = (low | low << 4) & 0x0f0f0f0f;
+    high = (high | high << 8) & 0x00ff00ff;
+    high = (high | high << 4) & 0x0f0f0f0f;
+    return low | high << 4;
+}
+
+static void pack_codes(const struct packing *p, size_t panel)
+{
+    _Alignas(64) uint32_t rows[PITH_PANEL_ROWS][WORDS] = {{0}}, lines[WORDS][PITH_PANEL_ROWS];
+    uint8_t *to = p->codes + panel * p->plan.lines * PITH_PANEL_LINE;
+    const size_t first = panel * PITH_PANEL_ROWS, count = pith_min(16, p->q->rows - first);
+    for (size_t word = 0; word < p->plan.lines; word += WORDS) {
+        const size_t n = pith_min(WORDS, p->plan.lines - word);
+        for (size_t r = 0; r < count; r++) row_words(p, first + r, word, n, rows[r]);
+        /* Moved as floats, which changes no bit. */
+        p->k->transpose(PITH_PANEL_ROWS, WORDS, (const float *)(const void *)rows, WORDS,
+                        (float *)(void *)lines, PITH_PANEL_ROWS);
+        if (p->plan.form == PITH_PANEL_LEVEL4)
+            for (size_t i = 0; i < WORDS; i++)
+                for (size_t r = 0; r < PITH_PANEL_ROWS; r++) lines[i][r] = halves(lines[i][r]);
+        memcpy(to, lines, n * PITH_PANEL_LINE);
+        to += n * PITH_PANEL_LINE;
+    }
+}
+
+static void pack_scales(const struct packing *p, size_t panel)
+{
+    const struct pith_qmat *q = p->q;
+    const size_t bytes = pith_panel_scale_bytes(p->plan.scale);
+    for (uint32_t g = 0; g < q->groups; g++)
+        for (size_t r = 0; r < PITH_PANEL_ROWS; r++) {
+            const size_t row = panel * PITH_PANEL_ROWS + r;
+            const size_t to = (panel * q->groups + g) * PITH_PANEL_ROWS + r;
+            const bool real = row < q->rows;
+            const size_t from = real ? pith_qmat_scale_index(q, (uint32_t)row, g) : 0;
+            if (real)
+                (void)scale_store(p->plan.scale, p->global, q->scales[from], p->scales + to * bytes);
+            else memset(p->scales + to * bytes, 0, bytes);
+            if (p->zeros) p->zeros[to] = real ? q->zeros[from] : 0;
+        }
+}
+
+static void pack_task(void *ctx, size_t task, unsigned thread)
+{
+    (void)thread;
+    pack_codes(ctx, task);
+    pack_scales(ctx, task);
+}
+
+static void set_levels(const struct pith_qmat *q, struct pith_panels *m)
+{
+    const struct pith_format *f = q->format;
+    m->integer = f->kind == PITH_KIND_INT;
+    m->zero = m->integer ? (float)(1u << (f->bits - 1)) : 0.0f;
+    if (m->form != PITH_PANEL_LEVEL4) return;
+    for (uint32_t c = 0; c < 16; c++)
+        m->level[c] = m->integer ? (float)c - (q->zeros ? 0.0f : m->zero) : f->decode(c);
+}
+
+void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *memory,
+                    struct pith_pack *out)
+{
+    enum { BLOCK = 32 };
+    struct packing p = {.k = &b->kern, .q = q, .global = q->global};
+    *out = (struct pith_pack){.rows = q->rows, .cols = q->cols};
+    if (!make_plan(q, &p.plan)) return;
+    p.codes = memory;
+    p.scales = p.codes + p.plan.code_bytes;
+    p.zeros = q->zeros ? p.scales + p.plan.scale_bytes : NULL;
+    out->panels = p.plan.panels;
+    out->bytes = p.plan.code_bytes + p.plan.scale_bytes + p.plan.zero_bytes;
+    out->m = (struct pith_panels){.form = p.plan.form,
+                                  .scale = p.plan.scale,
+                                  .cols = q->cols,
+                                  .group = q->group,
+                                  .groups = q->groups,
+                                  .codes = p.codes,
+                                  .scales = p.scales,
+                                  .zeros = p.zeros,
+                                  .global = q->global};
+    set_levels(q, &out->m);
+    if (out->m.integer && p.plan.scale <= PITH_SCALE_F16 &&
+        (q->groups == 1 || q->group % BLOCK == 0))
+        out->fast_block = pith_min(BLOCK, q->cols);
+    pith_pool_run(b->pool, p.plan.panels, pack_task, &p);
+}

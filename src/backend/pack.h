@@ -1,0 +1,27 @@
+/* backend/pack.h: quantized matrices packed into the panels of kern/panel.h, for pith_linear. */
+#ifndef PITH_BACKEND_PACK_H
+#define PITH_BACKEND_PACK_H
+
+#include "backend/backend.h"
+#include "kern/panel.h"
+
+/* A packed matrix. Codes, scales and zeros lie in memory of the caller's. */
+struct pith_pack {
+    uint32_t rows, cols;
+    size_t panels;
+    size_t bytes;      /* of all parts: what one product with a vector reads */
+    size_t fast_block; /* columns of a block of byte activations in the fast mode; 0: no fast mode */
+    struct pith_panels m;
+};
+
+/* Bytes that pith_pack_init() needs for q; 0 when q has no packed form: a scale a column (g_idx),
+ * columns or groups that do not fill the lines, other widths than 4 and 8 bits (narrower integers
+ * take the 4-bit form, 5 to 7 bits the 8-bit form). */
+size_t pith_pack_bytes(const struct pith_qmat *q);
+
+/* Packs q, whose pith_pack_bytes() is not 0, into memory (aligned to 64 bytes) that must outlive
+ * *out; q is needed no longer. Over all threads; not from inside a pool task. */
+void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *memory,
+                    struct pith_pack *out);
+
+#endif

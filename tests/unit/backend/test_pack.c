@@ -1,0 +1,192 @@
+/* Packed matrices: the products of many rows have the bits of the unpacked matrix; those of few rows
+ * are close to the decoded values, in the fast mode less so; all are the same on every setup. */
+#include "backend/pack.h"
+#include "setups.h"
+
+enum { MOST = 9 };
+
+struct packed {
+    struct pith_qmat q;
+    struct pith_pack pack;
+    struct pith_weight plain, w;
+    void *memory;
+};
+
+static void open_packed(struct packed *p, struct pith_backend *b, const char *text, uint32_t rows,
+                        uint32_t cols, enum pith_dtype scales)
+{
+    struct pith_error err = {0};
+    struct pith_grid grid;
+    assert_ok(pith_grid_parse(text, &grid, &err), err);
+    assert_ok(pith_qmat_init(&p->q, rows, cols, &grid, scales, &err), err);
+    fill_qmat(&p->q, false);
+    const size_t bytes = pith_pack_bytes(&p->q);
+    assert_true(bytes > 0);
+    p->memory = pith_alloc_aligned(bytes, 1);
+    assert_non_null(p->memory);
+    pith_pack_init(b, &p->q, p->memory, &p->pack);
+    assert_int_equal(p->pack.bytes, bytes);
+    p->plain = (struct pith_weight){.rows = rows, .cols = cols, .quant = &p->q};
+    p->w = (struct pith_weight){.rows = rows, .cols = cols, .pack = &p->pack};
+}
+
+static void close_packed(struct packed *p)
+{
+    pith_qmat_free(&p->q);
+    pith_free(p->memory);
+}
+
+/* y[n][rows] within `share` of the sizes of the sums, which is 0 for float's own rounding. */
+static void check_close(const struct packed *p, const float *bias, const float *x, size_t n,
+                        const float *y, double share)
+{
+    const size_t rows = p->q.rows, cols = p->q.cols;
+    float *w = floats(rows * cols);
+    pith_qmat_decode(&p->q, 0, p->q.rows, w);
+    for (size_t i = 0; i < n; i++)
+        for (size_t r = 0; r < rows; r++) {
+            double want = (double)bias[r], size = fabs(want);
+            for (size_t c = 0; c < cols; c++) {
+                const double term = (double)w[r * cols + c] * (double)x[i * cols + c];
+                want += term;
+                size += fabs(term);
+            }
+            const double bound = size * (share + 1e-6);
+            if (!(fabs((double)y[i * rows + r] - want) <= bound))
+                fail_msg("row %zu, element %zu: %g, expected %g", i, r, (double)y[i * rows + r],
+                         want);
+        }
+    pith_free(w);
+}
+
+static void check_modes(struct setups *s, struct packed *p, const char *what)
+{
+    static const size_t counts[] = {1, 2, 3, 4, MOST};
+    const size_t rows = p->q.rows;
+    float *x = normals(MOST * (size_t)p->q.cols, 5), *bias = normals(rows, 6);
+    float *many = floats(MOST * rows), *few = floats(3 * rows), *fast = floats(3 * rows);
+    pith_linear(s->backend[0], &p->plain, bias, x, MOST, many);
+    pith_linear(s->backend[0], &p->w, bias, x, 3, few);
+    check_close(p, bias, x, 3, few, 0);
+    pith_backend_set_mode(s->backend[0], PITH_MODE_FAST);
+    pith_linear(s->backend[0], &p->w, bias, x, 3, fast);
+    pith_backend_set_mode(s->backend[0], PITH_MODE_EXACT);
+    check_close(p, bias, x, 3, fast, 0.01);
+    if (!p->pack.fast_block) assert_same(fast, few, 3 * rows, what, 0);
+    else assert_true(memcmp(fast, few, 3 * rows * sizeof *fast) != 0);
+    for (size_t i = 0; i < s->count; i++)
+        for (size_t c = 0; c < PITH_COUNT(counts); c++) {
+            const size_t n = counts[c];
+            float *y = floats(n * rows);
+            pith_linear(s->backend[i], &p->w, bias, x, n, y);
+            assert_same(y, n < PITH_LINEAR_FEW ? few : many, n * rows, what, i);
+            pith_backend_set_mode(s->backend[i], PITH_MODE_FAST);
+            pith_linear(s->backend[i], &p->w, bias, x, n, y);
+            if (n < PITH_LINEAR_FEW) assert_same(y, fast, n * rows, what, i);
+            pith_backend_set_mode(s->backend[i], PITH_MODE_EXACT);
+            pith_free(y);
+        }
+    pith_free(fast);
+    pith_free(few);
+    pith_free(many);
+    pith_free(bias);
+    pith_free(x);
+}
+
+static void packed_products(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *grid;
+        uint32_t rows, cols;
+        enum pith_dtype scales;
+    } cases[] = {
+        {"int4:g128", 48, 384, PITH_BF16},        {"int4:g32:asym", 37, 96, PITH_F16},
+        {"int4:g128:asym", 21, 304, PITH_BF16},   {"int4:channel", 16, 8, PITH_F32},
+        {"int4:tensor", 5, 64, PITH_F32},         {"int4:g16", 70, 48, PITH_F16},
+        {"int8:channel", 35, 292, PITH_BF16},     {"int8:g64:asym", 33, 256, PITH_F16},
+        {"int3:g32:asym", 18, 96, PITH_F16},      {"int2:channel", 7, 72, PITH_F32},
+        {"int6:g32", 40, 96, PITH_BF16},          {"nf4:g64", 33, 192, PITH_BF16},
+        {"fp4_e2m1:g16", 20, 64, PITH_F32},       {"fp8_e4m3:channel", 20, 40, PITH_F32},
+        {"fp8_e5m2:g32", 17, 100, PITH_F16},      {"bnb_fp4:g64", 1100, 64, PITH_F16},
+    };
+    struct setups s;
+    setups_open(&s);
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct packed p;
+        open_packed(&p, s.backend[i % s.count], cases[i].grid, cases[i].rows, cases[i].cols,
+                    cases[i].scales);
+        check_modes(&s, &p, cases[i].grid);
+        close_packed(&p);
+    }
+    setups_close(&s);
+}
+
+/* Scales of one byte: powers of two (MX), and E4M3 with a factor for all (NVFP4). */
+static void byte_scales(void **state)
+{
+    (void)state;
+    struct setups s;
+    struct pith_error err = {0};
+    setups_open(&s);
+    for (int nv = 0; nv <= 1; nv++) {
+        struct packed p;
+        struct pith_grid grid;
+        assert_ok(pith_grid_parse(nv ? "fp4_e2m1:g16" : "fp4_e2m1:g32", &grid, &err), err);
+        const enum pith_dtype dtype = nv ? PITH_F8_E4M3 : PITH_F8_E8M0;
+        assert_ok(pith_qmat_init(&p.q, 40, 128, &grid, dtype, &err), err);
+        fill_qmat(&p.q, false);
+        p.q.global = nv ? 0.00123f : 1.0f;
+        struct pith_rng r;
+        pith_rng_seed(&r, 9);
+        for (size_t i = 0; i < (size_t)p.q.rows * p.q.groups; i++)
+            p.q.scales[i] = nv ? pith_format_find("fp8_e4m3")->decode(
+                                     (uint32_t)pith_rng_below(&r, 0x7f)) * p.q.global
+                               : ldexpf(1.0f, (int)pith_rng_below(&r, 20) - 10);
+        const size_t bytes = pith_pack_bytes(&p.q);
+        /* 48 rows of 128 half bytes and a byte a group. */
+        assert_int_equal(bytes, 48 * 64 + 48 * p.q.groups);
+        p.memory = pith_alloc_aligned(bytes, 1);
+        assert_non_null(p.memory);
+        pith_pack_init(s.backend[0], &p.q, p.memory, &p.pack);
+        p.plain = (struct pith_weight){.rows = 40, .cols = 128, .quant = &p.q};
+        p.w = (struct pith_weight){.rows = 40, .cols = 128, .pack = &p.pack};
+        check_modes(&s, &p, nv ? "nvfp4" : "mxfp4");
+        close_packed(&p);
+    }
+    setups_close(&s);
+}
+
+static void what_cannot_be_packed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *grid;
+        uint32_t cols, group;
+        bool shuffled;
+    } cases[] = {
+        {"int4:g32", 96, 32, true},      {"int4:g32", 95, 32, false}, {"int4:g32", 96, 12, false},
+        {"int8:channel", 90, 90, false}, {"fp6_e2m3:g32", 96, 32, false},
+    };
+    struct pith_error err = {0};
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_grid grid;
+        struct pith_qmat q;
+        assert_ok(pith_grid_parse(cases[i].grid, &grid, &err), err);
+        if (grid.granularity == PITH_PER_GROUP) grid.group = cases[i].group;
+        assert_ok(pith_qmat_init(&q, 5, cases[i].cols, &grid, PITH_F16, &err), err);
+        fill_qmat(&q, cases[i].shuffled);
+        assert_int_equal(pith_pack_bytes(&q), 0);
+        pith_qmat_free(&q);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(packed_products),
+        cmocka_unit_test(byte_scales),
+        cmocka_unit_test(what_cannot_be_packed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
