@@ -1,5 +1,6 @@
 /* pith quantize: a checkpoint in, a proven quantized checkpoint out. */
 #include "cli/command.h"
+#include "cli/measure.h"
 
 #include <pith/quantize.h>
 
@@ -88,7 +89,7 @@ static void print_worst(const json_t *linears)
     }
     if (!worst) return;
     printf("  largest error    %.4f relative, %s\n", number(worst, "relative_error"),
-           json_string_value(json_object_get(worst, "name")));
+           json_text(worst, "name"));
     if (before > 0 && after != before)
         printf("  sum of losses    %.5g (rounding to nearest: %.5g)\n", after, before);
 }
@@ -103,9 +104,11 @@ static void print_result(const char *out, const json_t *j)
     format_bytes(number(timing, "peak_memory_bytes"), peak);
     printf("%s%s%s: every tensor accounted for, written, read back and compared\n", bold(), out,
            plain());
-    printf("  recipe           %s, %s\n",
-           json_string_value(json_object_get(json_object_get(j, "recipe"), "name")),
-           json_string_value(json_object_get(j, "container")));
+    const json_t *recipe = json_object_get(j, "recipe");
+    printf("  recipe           %s: transform %s, weights %s, round %s\n", json_text(recipe, "name"),
+           json_text(recipe, "transform"), json_text(recipe, "weights"),
+           json_text(recipe, "round"));
+    printf("  container        %s\n", json_text(j, "container"));
     printf("  size             %s -> %s\n", in_size, out_size);
     printf("  bits per weight  %.3f in the quantized linears, %.3f over all parameters\n",
            number(j, "bits_per_weight"), number(j, "bits_per_parameter"));
