@@ -103,12 +103,30 @@ typedef void pith_axmy_f64_fn(size_t n, double a, const double *x, double *y);
 enum { PITH_SOLVE_LANES = 8 };
 typedef void pith_solve_f64_fn(size_t n, const double *t, size_t ldt, double *x);
 
+/* What a machine's limits are measured with (backend/roof.h): nothing but reading, nothing but
+ * multiply-adds. */
+
+/* The exclusive or of the 8 * lines 8-byte words at data. */
+typedef uint64_t pith_read_lines_fn(size_t lines, const void *data);
+
+/* acc[i] = fma(x, y, acc[i]) for every i, `rounds` times. */
+enum { PITH_PEAK_LANES = 192 };
+typedef void pith_peak_f32_fn(size_t rounds, float x, float y, float acc[PITH_PEAK_LANES]);
+/* acc[i] = acc[i] + x[0] y[0] + ... + x[3] y[3] modulo 2^32, likewise. */
+typedef void pith_peak_int8_fn(size_t rounds, const uint8_t x[4], const int8_t y[4],
+                               uint32_t acc[PITH_PEAK_LANES]);
+/* acc[i] = acc[i] + x[0] y[0] + x[1] y[1] of bfloat16, likewise; defined where each product and
+ * sum is exact in float32. */
+typedef void pith_peak_bf16_fn(size_t rounds, const uint16_t x[2], const uint16_t y[2],
+                               float acc[PITH_PEAK_LANES]);
+
 /* Every operation, by the name of its type without pith_ and _fn. */
 #define PITH_OPS(X)                                                                                \
     X(gemm_tile) X(transpose) X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16)                 \
     X(matvec_f16) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(dot_acc_u8)             \
     X(dot_acc_u4) X(max) X(softmax) X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64)       \
-    X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_unpack) X(to_bytes)
+    X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_unpack) X(to_bytes) X(read_lines)         \
+    X(peak_f32) X(peak_int8) X(peak_bf16)
 
 enum pith_op {
 #define PITH_OP_ID(op) PITH_OP_##op,

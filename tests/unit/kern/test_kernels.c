@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "kern/ops.h"
+#include "num/format.h"
 #include "test.h"
 
 #include <math.h>
@@ -296,6 +297,55 @@ static void check_solve_f64(const struct pith_kernel *k, const struct pith_kerne
     for (size_t i = 0; i < count; i++) assert_double(got[i], want[i], n);
 }
 
+static void check_read_lines(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                             enum fill kind)
+{
+    const void *data = fresh(0, n * 16, kind);
+    assert_true(((pith_read_lines_fn *)k->fn)(n, data) ==
+                ((pith_read_lines_fn *)ref->fn)(n, data));
+}
+
+static void check_peak_f32(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                           enum fill kind)
+{
+    const float x = value(kind), y = value(kind);
+    float *want = fresh(0, PITH_PEAK_LANES, kind), *got = same(1, want, PITH_PEAK_LANES);
+    ((pith_peak_f32_fn *)ref->fn)(n, x, y, want);
+    ((pith_peak_f32_fn *)k->fn)(n, x, y, got);
+    assert_bits(got, want, PITH_PEAK_LANES, n);
+}
+
+static void check_peak_int8(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                            enum fill kind)
+{
+    (void)kind;
+    uint8_t x[4];
+    int8_t y[4];
+    uint32_t *want = at_end(0, PITH_PEAK_LANES * sizeof *want), *got;
+    for (int i = 0; i < 4; i++) x[i] = (uint8_t)pith_rng_below(&rng, 256);
+    for (int i = 0; i < 4; i++) y[i] = (int8_t)((int)pith_rng_below(&rng, 256) - 128);
+    for (int i = 0; i < PITH_PEAK_LANES; i++) want[i] = (uint32_t)pith_rng_next(&rng);
+    got = memcpy(at_end(1, PITH_PEAK_LANES * sizeof *got), want, PITH_PEAK_LANES * sizeof *got);
+    ((pith_peak_int8_fn *)ref->fn)(n, x, y, want);
+    ((pith_peak_int8_fn *)k->fn)(n, x, y, got);
+    assert_memory_equal(got, want, PITH_PEAK_LANES * sizeof *got);
+}
+
+static void check_peak_bf16(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                            enum fill kind)
+{
+    (void)kind; /* exact sums only */
+    uint16_t x[2], y[2];
+    for (int i = 0; i < 2; i++) {
+        x[i] = pith_f32_to_bf16(value(INTEGERS));
+        y[i] = pith_f32_to_bf16(value(INTEGERS));
+    }
+    float *want = fresh(0, PITH_PEAK_LANES, INTEGERS), *got = same(1, want, PITH_PEAK_LANES);
+    ((pith_peak_bf16_fn *)ref->fn)(n, x, y, want);
+    ((pith_peak_bf16_fn *)k->fn)(n, x, y, got);
+    for (int i = 0; i < PITH_PEAK_LANES; i++) assert_true(got[i] == want[i]); /* zeros: any sign */
+}
+
 static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_gemm_tile] = check_gemm_tile,
     [PITH_OP_transpose] = check_move,
@@ -318,6 +368,10 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_axmy_f64] = check_axmy_f64,
     [PITH_OP_solve_f64] = check_solve_f64,
     [PITH_OP_copy_rows] = check_move,
+    [PITH_OP_read_lines] = check_read_lines,
+    [PITH_OP_peak_f32] = check_peak_f32,
+    [PITH_OP_peak_int8] = check_peak_int8,
+    [PITH_OP_peak_bf16] = check_peak_bf16,
 };
 
 static const struct pith_kernel *reference(enum pith_op op)
