@@ -1,5 +1,5 @@
-/* kern/peak.h: what the peak_ kernels share: twelve registers of sums, so that a unit of which two or
- * three start at a time and which takes four steps never waits. */
+/* kern/peak.h: what the peak_ kernels share: twelve registers of sums, so that a unit of which two
+ * or three start at a time and which takes four steps never waits. */
 #ifndef PITH_KERN_PEAK_H
 #define PITH_KERN_PEAK_H
 

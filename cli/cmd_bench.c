@@ -1,0 +1,164 @@
+/* pith bench: how fast, and how near the machine's limits. */
+#include "cli/command.h"
+#include "cli/measure.h"
+
+#include <pith/bench.h>
+
+#include <stdio.h>
+
+struct settings {
+    struct common common;
+    size_t prompt, gen, depth, reps;
+    const char *kv, *mode, *weights, *head;
+};
+
+#define AT(field) offsetof(struct settings, field)
+static const struct option options[] = {
+    {"prompt", 0, OPTION_COUNT, AT(prompt), "N",
+     "tokens of the prompt (default 512; 0: do not time prompts)"},
+    {"gen", 0, OPTION_COUNT, AT(gen), "N", "tokens to make (default 64; 0: none)"},
+    {"depth", 0, OPTION_COUNT, AT(depth), "N",
+     "positions of the KV cache that are taken before either (default 0)"},
+    {"reps", 0, OPTION_COUNT, AT(reps), "R", "repetitions (default 5)"},
+    {"kv", 0, OPTION_TEXT, AT(kv), "GRID", "elements of the KV cache: f32 (default f32)"},
+    {"mode", 0, OPTION_TEXT, AT(mode), "NAME", "exact (default exact)"},
+    {"weights", 0, OPTION_TEXT, AT(weights), "GRID",
+     "round the linears to this grid on load (default: as stored)"},
+    {"head", 0, OPTION_TEXT, AT(head), "GRID",
+     "the same for the head, and the embedding where it is the head"},
+};
+
+static void defaults(void *settings)
+{
+    struct settings *s = settings;
+    struct pith_bench_options o;
+    pith_bench_defaults(&o);
+    s->prompt = o.prompt;
+    s->gen = o.gen;
+    s->reps = o.reps;
+}
+
+static int check(const struct settings *s)
+{
+    const char *wrong = NULL;
+    if (s->reps == 0) wrong = "--reps: at least 1";
+    else if (s->prompt == 0 && s->gen == 0) wrong = "nothing to time: --prompt and --gen are 0";
+    if (!wrong) return EXIT_DONE;
+    fprintf(stderr, "pith bench: %s\n", wrong);
+    return EXIT_USAGE;
+}
+
+/* "489 GFLOP/s", "1.95 TOP/s" */
+static void print_peak(const json_t *roof, const char *key, const char *unit)
+{
+    const double x = json_get(roof, key);
+    if (x >= 1e12) printf(", %s %.2f T%s/s", key, x * 1e-12, unit);
+    else if (x > 0) printf(", %s %.0f G%s/s", key, x * 1e-9, unit);
+}
+
+static void print_head(const json_t *j)
+{
+    const json_t *roof = json_object_get(j, "roof");
+    char peak[32], time[32];
+    printf("%s%s%s: %.3f bits per weight, %s mode, KV cache %s, %s, threads %d\n", bold(),
+           json_text(j, "model"), plain(), json_get(j, "bits_per_weight"), json_text(j, "mode"),
+           json_text(j, "kv"), json_text(j, "cpu"), (int)json_get(j, "threads"));
+    format_bytes(json_get(j, "memory_peak"), peak);
+    format_seconds(json_get(j, "load_seconds"), time);
+    printf("  loaded in %s, peak memory %s\n", time, peak);
+    printf("  machine: reads %.1f GB/s (one thread %.1f)", json_get(roof, "read") * 1e-9,
+           json_get(roof, "read_one_thread") * 1e-9);
+    print_peak(roof, "f32", "FLOP");
+    print_peak(roof, "int8", "OP");
+    print_peak(roof, "bf16", "FLOP");
+    printf("\n\n");
+}
+
+/* The three columns of a spread. */
+static void print_spread(const char *what, const json_t *s, double unit, int digits)
+{
+    printf("%-28s %10.*f %10.*f %10.*f", what, digits, json_get(s, "median") * unit, digits,
+           json_get(s, "least") * unit, digits, json_get(s, "most") * unit);
+}
+
+static void print_report(const json_t *j)
+{
+    const json_t *prefill = json_object_get(j, "prefill"), *decode = json_object_get(j, "decode");
+    char what[64];
+    print_head(j);
+    printf("%-28s %10s %10s %10s\n", "", "median", "least", "most");
+    if (prefill) {
+        print_spread("first token, ms", json_object_get(prefill, "first_token_seconds"), 1e3, 1);
+        printf("   %.1f the first time\n", json_get(prefill, "cold_first_token_seconds") * 1e3);
+        snprintf(what, sizeof what, "prefill %d, tokens/s", (int)json_get(prefill, "tokens"));
+        print_spread(what, json_object_get(prefill, "tokens_per_second"), 1, 2);
+        printf("   %.1f%% of the %s peak\n", 100 * json_get(prefill, "fraction_of_peak"),
+               json_text(prefill, "peak"));
+    }
+    if (!decode) return;
+    snprintf(what, sizeof what, "decode %d, tokens/s", (int)json_get(decode, "tokens"));
+    print_spread(what, json_object_get(decode, "tokens_per_second"), 1, 2);
+    printf("   %.1f%% of the bandwidth\n", 100 * json_get(decode, "fraction_of_bandwidth"));
+    printf("  a token reads %.1f MB: weights %.1f, KV cache %.1f (at depth %d)\n",
+           json_get(decode, "bytes_per_token") * 1e-6, json_get(decode, "weight_bytes") * 1e-6,
+           json_get(decode, "kv_bytes") * 1e-6, (int)json_get(j, "depth"));
+}
+
+static int run(void *settings, const struct text_list *operands)
+{
+    struct settings *s = settings;
+    struct pith_context *context;
+    struct pith_bench_options o;
+    struct pith_error err = {0};
+    struct meter meter;
+    char *report = NULL;
+    int rc = check(s);
+    if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
+    if (rc != EXIT_DONE) return rc;
+    meter_start(&meter, &s->common);
+    pith_bench_defaults(&o);
+    o.model = operands->item[0];
+    o.prompt = s->prompt;
+    o.gen = s->gen;
+    o.depth = s->depth;
+    o.reps = s->reps;
+    if (s->kv) o.kv = s->kv;
+    if (s->mode) o.mode = s->mode;
+    o.weights = s->weights;
+    o.head = s->head;
+    o.seed = s->common.seed;
+    o.progress = meter_progress(&meter);
+    const enum pith_status status = pith_bench(context, &o, &report, &err);
+    meter_end(&meter);
+    if (status != PITH_OK) rc = report_failure(&err);
+    else if (s->common.json) printf("%s\n", report);
+    else {
+        json_t *j = json_loads(report, 0, NULL);
+        if (j) print_report(j);
+        json_decref(j);
+    }
+    pith_text_free(report);
+    pith_context_free(&context);
+    return rc;
+}
+
+const struct command command_bench = {
+    .name = "bench",
+    .summary = "time prompts and generation against what the machine can do",
+    .operands = "MODEL [options]",
+    .examples = "  pith bench out\n"
+                "  pith bench out --depth 4096 --gen 32 --reps 3\n"
+                "  pith bench Llama-3.2-1B --weights int4:g128 --prompt 0 --json\n",
+    .details =
+        "The machine's limits are measured in the same run, before, between and after the\n"
+        "repetitions: how fast it reads memory, and how many multiply-adds a second it makes.\n"
+        "Decoding is held against the former, prompts against the latter. docs/performance.md\n"
+        "says how to read the result.\n",
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .settings_size = sizeof(struct settings),
+    .defaults = defaults,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};

@@ -1,0 +1,45 @@
+/* pith/bench.h: how fast a checkpoint reads and writes on this machine, and how near that is to
+ * what the machine can do. */
+#ifndef PITH_BENCH_H
+#define PITH_BENCH_H
+
+#include <pith/context.h>
+#include <pith/progress.h>
+#include <pith/status.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What to time. Start from pith_bench_defaults(). */
+struct pith_bench_options {
+    const char *model;   /* folder of a checkpoint; needs no tokenizer */
+    size_t prompt;       /* tokens of a prompt, default 512; 0: prompts are not timed */
+    size_t gen;          /* tokens made after it, default 64; 0: not timed */
+    size_t depth;        /* positions of the KV cache already taken, default 0 */
+    size_t reps;         /* repetitions, default 5, at least 1 */
+    const char *kv;      /* element of the KV cache: "f32"; NULL: f32 */
+    const char *mode;    /* "exact"; NULL: exact */
+    const char *weights; /* grid that the linears are rounded to on load; NULL: as stored */
+    const char *head;    /* the same for the head (and the embedding, where they are one) */
+    uint64_t seed;       /* of the token ids, which are random */
+    struct pith_progress progress;
+};
+void pith_bench_defaults(struct pith_bench_options *options);
+
+/* Loads the model, warms up, and times. *report is JSON with the keys that docs/performance.md
+ * explains; free it with pith_text_free(). Besides the model, half a gibibyte of memory is needed
+ * to measure the machine with.
+ *
+ * PITH_ARG          nothing to time, a grid that cannot be read, an unknown mode or element
+ * PITH_UNSUPPORTED  a grid that weights cannot be rounded to */
+enum pith_status pith_bench(struct pith_context *context, const struct pith_bench_options *options,
+                            char **report, struct pith_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

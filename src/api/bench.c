@@ -1,0 +1,127 @@
+#include <pith/bench.h>
+
+#include "api/context.h"
+#include "api/measure.h"
+#include "base/file.h"
+#include "eval/regrid.h"
+#include "eval/speed.h"
+
+#include <string.h>
+
+void pith_bench_defaults(struct pith_bench_options *o)
+{
+    *o = (struct pith_bench_options){
+        .prompt = 512, .gen = 64, .reps = 5, .kv = "f32", .mode = "exact"};
+}
+
+/* A grid by its text; an unset one for NULL. */
+static enum pith_status read_grid(const char *text, struct pith_grid *out,
+                                  const struct pith_grid **used, struct pith_error *err)
+{
+    *used = NULL;
+    if (!text) return PITH_OK;
+    PITH_TRY(pith_grid_parse(text, out, err));
+    if (out->format) *used = out;
+    return PITH_OK;
+}
+
+static enum pith_status check(const struct pith_bench_options *o, struct pith_error *err)
+{
+    if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
+    if (o->kv && strcmp(o->kv, "f32") != 0)
+        return pith_fail(err, PITH_ARG, "unknown element of a KV cache \"%s\": f32", o->kv);
+    if (o->mode && strcmp(o->mode, "exact") != 0)
+        return pith_fail(err, PITH_ARG, "unknown mode \"%s\": exact", o->mode);
+    return PITH_OK;
+}
+
+static enum pith_status load(struct pith_context *c, const struct pith_bench_options *o,
+                             struct pith_model **out, struct pith_error *err)
+{
+    struct pith_grid weights, head;
+    const struct pith_grid *linears, *ends;
+    PITH_TRY(read_grid(o->weights, &weights, &linears, err));
+    PITH_TRY(read_grid(o->head, &head, &ends, err));
+    PITH_TRY(pith_model_open(o->model, out, err));
+    PITH_TRY(pith_model_load_blocks(*out, err));
+    return pith_model_regrid(*out, c->pool, linears, ends, err);
+}
+
+static json_t *spread(struct pith_spread s)
+{
+    return json_pack("{s:f, s:f, s:f}", "median", s.median, "least", s.least, "most", s.most);
+}
+
+/* The same as a rate of `count` a measurement. */
+static json_t *rate(struct pith_spread s, double count)
+{
+    return spread((struct pith_spread){count / s.median, count / s.most, count / s.least});
+}
+
+static json_t *roof_report(const struct pith_roof_sample *r)
+{
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "read_one_thread", r->read_one, "read",
+                     r->read_all, "f32", r->f32, "int8", r->int8, "bf16", r->bf16);
+}
+
+static json_t *prompt_report(const struct pith_bench_options *o, const struct pith_speed *s)
+{
+    const double speed = s->prefill_operations / s->first_token.median;
+    return json_pack("{s:I, s:o, s:f, s:o, s:f, s:f, s:s, s:f}", "tokens", (json_int_t)o->prompt,
+                     "first_token_seconds", spread(s->first_token), "cold_first_token_seconds",
+                     s->cold_first_token, "tokens_per_second",
+                     rate(s->first_token, (double)o->prompt), "operations", s->prefill_operations,
+                     "operations_per_second", speed, "peak", "f32", "fraction_of_peak",
+                     speed / s->roof.f32);
+}
+
+static json_t *gen_report(const struct pith_bench_options *o, const struct pith_speed *s)
+{
+    const double bytes = s->weight_bytes + s->kv_bytes, speed = bytes / s->token.median;
+    return json_pack("{s:I, s:o, s:o, s:f, s:f, s:f, s:f, s:f}", "tokens", (json_int_t)o->gen,
+                     "token_seconds", spread(s->token), "tokens_per_second", rate(s->token, 1),
+                     "bytes_per_token", bytes, "weight_bytes", s->weight_bytes, "kv_bytes",
+                     s->kv_bytes, "bytes_per_second", speed, "fraction_of_bandwidth",
+                     speed / s->roof.read_all);
+}
+
+static json_t *describe(const struct pith_context *c, const struct pith_bench_options *o,
+                        const struct pith_model *m, const struct pith_speed *s, double seconds)
+{
+    json_t *j = json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:f, s:f, s:I, s:I, s:o}", "model",
+                          o->model, "mode", "exact", "kv", "f32", "threads",
+                          (int)pith_context_threads(c), "cpu", pith_context_cpu(c), "depth",
+                          (json_int_t)o->depth, "reps", (json_int_t)o->reps, "bits_per_weight",
+                          pith_model_bits_per_weight(m), "load_seconds", seconds, "memory_peak",
+                          (json_int_t)s->memory_peak, "memory_own", (json_int_t)s->memory_own,
+                          "roof", roof_report(&s->roof));
+    if (j && o->weights) json_object_set_new(j, "weights", json_string(o->weights));
+    if (j && o->head) json_object_set_new(j, "head", json_string(o->head));
+    if (j && o->prompt) json_object_set_new(j, "prefill", prompt_report(o, s));
+    if (j && o->gen) json_object_set_new(j, "decode", gen_report(o, s));
+    return j;
+}
+
+enum pith_status pith_bench(struct pith_context *context, const struct pith_bench_options *o,
+                            char **report, struct pith_error *err)
+{
+    struct pith_model *m = NULL;
+    struct pith_speed speed;
+    const double start = pith_clock();
+    PITH_TRY(check(o, err));
+    enum pith_status s = load(context, o, &m, err);
+    const double seconds = pith_clock() - start;
+    const struct pith_speed_job job = {.backend = context->backend,
+                                       .model = m,
+                                       .prompt = o->prompt,
+                                       .gen = o->gen,
+                                       .depth = o->depth,
+                                       .reps = o->reps,
+                                       .seed = o->seed,
+                                       .progress = &o->progress};
+    if (s == PITH_OK) s = pith_speed_measure(&job, &speed, err);
+    if (s == PITH_OK && report)
+        s = pith_report_text(describe(context, o, m, &speed, seconds), report, err);
+    pith_model_close(m);
+    return s;
+}

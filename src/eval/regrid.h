@@ -1,0 +1,22 @@
+/* eval/regrid.h: a model's matrices put on another grid in memory, so that one checkpoint can be
+ * timed in any format. */
+#ifndef PITH_EVAL_REGRID_H
+#define PITH_EVAL_REGRID_H
+
+#include "model/model.h"
+#include "num/grid.h"
+
+/* Rounds a matrix to the nearest points of a grid, scales in scale_dtype; *out is the caller's.
+ * Integer formats get their scales as quantizing does, others by the largest magnitude. Errors of
+ * pith_qmat_init() and pith_fit_scales(); on failure *out owns nothing. */
+enum pith_status pith_regrid(struct pith_pool *pool, const struct pith_weight *w,
+                             const struct pith_grid *grid, enum pith_dtype scale_dtype,
+                             struct pith_qmat *out, struct pith_error *err);
+
+/* Every linear of m's loaded blocks, and the head (with the embedding, when tied), put on a grid; a
+ * NULL grid leaves them. What they held is freed. On failure the model can only be closed. */
+enum pith_status pith_model_regrid(struct pith_model *m, struct pith_pool *pool,
+                                   const struct pith_grid *linears, const struct pith_grid *head,
+                                   struct pith_error *err);
+
+#endif

@@ -1,0 +1,66 @@
+/* eval/speed.h: how fast a model reads a prompt and makes tokens, and how near that is to what the
+ * machine can do (backend/roof.h). */
+#ifndef PITH_EVAL_SPEED_H
+#define PITH_EVAL_SPEED_H
+
+#include "backend/roof.h"
+#include "model/model.h"
+
+#include <pith/progress.h>
+
+/* Median, least and most of several measurements of the same. */
+struct pith_spread {
+    double median, least, most;
+};
+/* values[n] is put in order; n = 0 gives zeros. The median of an even number is the mean of the two
+ * in the middle. */
+struct pith_spread pith_spread_of(double *values, size_t n);
+/* Field by field the medians of n samples, 0 without any; scratch[n]. */
+struct pith_roof_sample pith_roof_median(const struct pith_roof_sample *samples, size_t n,
+                                         double *scratch);
+
+/* Bytes of a matrix as it is held in memory: codes, scales, zero points, the order of columns. */
+double pith_speed_matrix_bytes(const struct pith_weight *w);
+/* Bytes that making one token reads, as the weights are held in memory: every matrix of the blocks
+ * and the head once, one row of the embedding, biases and norms. Needs m->blocks. */
+double pith_speed_weight_bytes(const struct pith_model *m);
+/* Bytes of keys and values that a token at position `position` (which sees itself and all before,
+ * or the window) reads; `element` bytes a value. Position may be a mean. */
+double pith_speed_kv_bytes(const struct pith_shape *s, double position, double element);
+/* Multiply-adds count two: operations of the linears for `tokens` tokens of a prompt, and of the
+ * head for the last. Attention is not counted. */
+double pith_speed_prefill_operations(const struct pith_model *m, size_t tokens);
+
+/* What to time. */
+struct pith_speed_job {
+    struct pith_backend *backend;
+    struct pith_model *model; /* blocks loaded */
+    size_t prompt;            /* tokens of the prompt; 0: not timed */
+    size_t gen;               /* tokens to make; 0: not timed */
+    size_t depth;             /* positions of the cache that are taken before either */
+    size_t reps;              /* at least 1 */
+    uint64_t seed;            /* of the token ids, which do not matter */
+    const struct pith_progress *progress;
+};
+
+struct pith_speed {
+    /* Seconds from the start of a prompt to its first token, and of one token after it. */
+    struct pith_spread first_token, token;
+    double cold_first_token;      /* the same the first time, nothing warmed up */
+    double weight_bytes;          /* a token, as above */
+    double kv_bytes;              /* a token, at the mean depth of those that were made */
+    double prefill_operations;    /* a prompt */
+    struct pith_roof_sample roof; /* medians of reps + 1 measurements around the repetitions */
+    /* Bytes when all was warm: most memory of the process so far, all of it, and what it holds of
+     * its own, mapped files aside (0 where unknown). The roof's memory is not in them. */
+    uint64_t memory_peak, memory_own;
+};
+
+/* Warms up, then times `reps` prompts and generations, with the roof measured before, between and
+ * after them. Prompt and generation both start at `depth`; the positions before it hold keys and
+ * values that were made up, since computing them costs hours and changes no time. PITH_ARG when
+ * nothing is to be timed, PITH_LIMIT for more than 2^31 positions. */
+enum pith_status pith_speed_measure(const struct pith_speed_job *job, struct pith_speed *out,
+                                    struct pith_error *err);
+
+#endif

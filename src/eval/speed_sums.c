@@ -1,0 +1,89 @@
+/* The arithmetic of eval/speed.h: what a measurement is set against. */
+#include "eval/speed.h"
+
+struct pith_spread pith_spread_of(double *values, size_t n)
+{
+    if (n == 0) return (struct pith_spread){0};
+    for (size_t i = 1; i < n; i++) {
+        const double v = values[i];
+        size_t j = i;
+        for (; j > 0 && values[j - 1] > v; j--) values[j] = values[j - 1];
+        values[j] = v;
+    }
+    return (struct pith_spread){.median = (values[(n - 1) / 2] + values[n / 2]) / 2,
+                                .least = values[0],
+                                .most = values[n - 1]};
+}
+
+static double median_field(const struct pith_roof_sample *samples, size_t n, size_t offset,
+                           double *scratch)
+{
+    for (size_t i = 0; i < n; i++)
+        scratch[i] = *(const double *)(const void *)((const char *)&samples[i] + offset);
+    return pith_spread_of(scratch, n).median;
+}
+
+struct pith_roof_sample pith_roof_median(const struct pith_roof_sample *samples, size_t n,
+                                         double *scratch)
+{
+    struct pith_roof_sample m;
+#define FIELD(f) m.f = median_field(samples, n, offsetof(struct pith_roof_sample, f), scratch);
+    FIELD(read_one)
+    FIELD(read_all)
+    FIELD(f32)
+    FIELD(int8)
+    FIELD(bf16)
+#undef FIELD
+    return m;
+}
+
+double pith_speed_matrix_bytes(const struct pith_weight *w)
+{
+    const double count = (double)w->rows * w->cols;
+    const struct pith_qmat *q = w->quant;
+    if (!q) return count * pith_dtype_bits(w->dtype) / 8;
+    const double scales = q->per_tensor ? 1 : (double)q->rows * q->groups;
+    return (double)q->rows * (double)q->stride + scales * sizeof *q->scales +
+           (q->zeros ? scales : 0) + (q->g_idx ? (double)q->cols * sizeof *q->g_idx : 0);
+}
+
+double pith_speed_weight_bytes(const struct pith_model *m)
+{
+    const struct pith_shape *s = &m->shape;
+    /* The embedding's row and the last norm. */
+    double bytes = pith_speed_matrix_bytes(&m->head) + 4.0 * s->hidden +
+                   pith_speed_matrix_bytes(&m->embed) / m->embed.rows;
+    for (uint32_t i = 0; i < s->layers; i++) {
+        const struct pith_block *b = &m->blocks[i];
+        for (int role = 0; role < PITH_ROLE_COUNT; role++) {
+            const struct pith_linear_weights *l = &b->linear[role];
+            bytes += pith_speed_matrix_bytes(&l->w) + (l->bias ? 4.0 * l->w.rows : 0);
+        }
+        for (int norm = 0; norm < PITH_NORM_COUNT; norm++)
+            bytes += 4.0 * pith_norm_length(s, (enum pith_norm)norm);
+    }
+    return bytes;
+}
+
+double pith_speed_kv_bytes(const struct pith_shape *s, double position, double element)
+{
+    const double row = 2 * element * s->kv_heads * s->head_dim;
+    double rows = 0;
+    for (uint32_t i = 0; i < s->layers; i++) {
+        const bool windowed = s->window > 0 && i >= s->window_from_layer;
+        rows += windowed && s->window < position + 1 ? s->window : position + 1;
+    }
+    return rows * row;
+}
+
+double pith_speed_prefill_operations(const struct pith_model *m, size_t tokens)
+{
+    double weights = 0;
+    if (tokens == 0) return 0;
+    for (int role = 0; role < PITH_ROLE_COUNT; role++) {
+        uint32_t rows, cols;
+        pith_role_dims(&m->shape, (enum pith_role)role, &rows, &cols);
+        weights += (double)m->shape.layers * rows * cols;
+    }
+    return 2 * (weights * (double)tokens + (double)m->head.rows * m->head.cols);
+}

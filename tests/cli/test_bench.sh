@@ -1,0 +1,59 @@
+#!/bin/sh
+# pith bench: what it says and what it refuses; never how fast anything is.
+set -u
+. tests/cli/lib.sh
+
+bench() {
+    "$pith" bench "$probe" --reps 2 --gen 4 --prompt 8 "$@"
+}
+check "a table" bench
+grep -q 'prefill 8, tokens/s' "$work/stdout" && grep -q '% of the f32 peak' "$work/stdout" &&
+    grep -q 'decode 4, tokens/s' "$work/stdout" && grep -q '% of the bandwidth' "$work/stdout" &&
+    grep -q 'machine: reads' "$work/stdout" && pass "the table has its lines" || fail "the table has its lines"
+
+# consistent FILE ARGS...: the numbers of a report agree with each other.
+consistent() {
+    python3 - "$@" <<'PY'
+import json, sys
+j = json.load(open(sys.argv[1]))
+def near(a, b): assert abs(a - b) <= 1e-6 * abs(b), (a, b)
+for k in ("model", "mode", "kv", "threads", "cpu", "depth", "reps", "bits_per_weight", "load_seconds",
+          "memory_peak", "memory_own", "roof"): assert k in j, k
+assert j["memory_peak"] > 0 and j["roof"]["read"] > 0 and j["roof"]["f32"] > 0
+p, d = j.get("prefill"), j.get("decode")
+if p:
+    near(p["tokens_per_second"]["median"], p["tokens"] / p["first_token_seconds"]["median"])
+    near(p["operations_per_second"], p["operations"] / p["first_token_seconds"]["median"])
+    near(p["fraction_of_peak"], p["operations_per_second"] / j["roof"][p["peak"]])
+    assert p["tokens_per_second"]["least"] <= p["tokens_per_second"]["median"] <= p["tokens_per_second"]["most"]
+if d:
+    near(d["tokens_per_second"]["median"], 1 / d["token_seconds"]["median"])
+    near(d["bytes_per_token"], d["weight_bytes"] + d["kv_bytes"])
+    near(d["bytes_per_second"], d["bytes_per_token"] / d["token_seconds"]["median"])
+    near(d["fraction_of_bandwidth"], d["bytes_per_second"] / j["roof"]["read"])
+assert [bool(p), bool(d)] == [a == "yes" for a in sys.argv[2:4]], sys.argv
+PY
+}
+bench --json >"$work/plain.json" 2>/dev/null
+check "JSON that agrees with itself" consistent "$work/plain.json" yes yes
+bench --json --prompt 0 --depth 300 >"$work/deep.json" 2>/dev/null
+check "generation alone, at a depth" consistent "$work/deep.json" no yes
+bench --json --gen 0 --weights int8:channel --head int4:g128 -t 1 --cpu scalar >"$work/grid.json" 2>/dev/null
+check "prompts alone, on other grids" consistent "$work/grid.json" yes no
+check "bytes follow depth and grid" python3 - "$work/plain.json" "$work/deep.json" "$work/grid.json" <<'PY'
+import json, sys
+a, b, c = (json.load(open(f)) for f in sys.argv[1:])
+assert b["decode"]["kv_bytes"] > 50 * a["decode"]["kv_bytes"]
+assert b["decode"]["weight_bytes"] == a["decode"]["weight_bytes"]
+assert 8 < c["bits_per_weight"] < 8.2 and a["bits_per_weight"] == 16
+assert c["threads"] == 1 and c["cpu"] == "scalar"
+assert c["weights"] == "int8:channel" and c["head"] == "int4:g128"
+PY
+refuse "nothing to time" 2 'nothing to time' bench --prompt 0 --gen 0
+refuse "no repetitions" 2 'at least 1' bench --reps 0
+refuse "an unknown mode" 1 'unknown mode' bench --mode quick
+refuse "an unknown cache" 1 'KV cache' bench --kv int2
+refuse "a grid that is none" 1 'int9' bench --weights int9
+refuse "a grid that weights cannot have" 1 'nvfp4|block' bench --weights nvfp4
+refuse "no model" 1 'nowhere' "$pith" bench "$work/nowhere"
+finish

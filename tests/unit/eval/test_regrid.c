@@ -1,0 +1,143 @@
+/* eval/regrid: the same matrices that rounding to nearest makes. */
+#include "base/rng.h"
+#include "eval/regrid.h"
+#include "quant/round.h"
+#include "unit/eval/fixture.h"
+
+static struct pith_grid grid_of(const char *text)
+{
+    struct pith_error err = {0};
+    struct pith_grid g;
+    assert_ok(pith_grid_parse(text, &g, &err), err);
+    return g;
+}
+
+static float *randoms(size_t n)
+{
+    float *x = malloc(n * sizeof *x);
+    struct pith_rng rng;
+    pith_rng_seed(&rng, n);
+    for (size_t i = 0; i < n; i++) x[i] = (float)pith_rng_normal(&rng);
+    return x;
+}
+
+/* 70 rows of 65,540: more than one panel, and a last one that is not full. */
+static void integers_are_rounded_as_by_the_rounder(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *grid;
+        uint32_t rows, cols;
+    } cases[] = {{"int4:g128", 70, 65540},
+                 {"int4:g64:asym", 33, 200},
+                 {"int8:channel", 20, 100},
+                 {"int3:tensor", 20, 100}};
+    struct pith_error err = {0};
+    struct rig r;
+    rig_open(&r, GOLDEN "tiny", 2);
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        const uint32_t rows = cases[i].rows, cols = cases[i].cols;
+        float *w = randoms((size_t)rows * cols);
+        const struct pith_weight weight = {
+            .rows = rows, .cols = cols, .dtype = PITH_F32, .dense = w};
+        const struct pith_round_job job = {.backend = r.backend,
+                                           .grid = grid_of(cases[i].grid),
+                                           .scale_dtype = PITH_BF16,
+                                           .rows = rows,
+                                           .cols = cols,
+                                           .w = w};
+        struct pith_round_report report;
+        struct pith_qmat got, want;
+        assert_ok(pith_regrid(r.pool, &weight, &job.grid, PITH_BF16, &got, &err), err);
+        assert_ok(pith_rounder_find("nearest")->run(&job, &want, &report, &err), err);
+        assert_true(pith_qmat_equal(&got, &want));
+        pith_qmat_free(&got);
+        pith_qmat_free(&want);
+        free(w);
+    }
+    rig_close(&r);
+}
+
+/* No gridder knows these: by definition the nearest value at a scale from the largest magnitude. */
+static void other_formats_take_the_nearest_value(void **state)
+{
+    (void)state;
+    static const char *const grids[] = {"fp8_e4m3:channel", "nf4:g64", "fp4_e2m1:g32",
+                                        "fp8_e5m2:tensor"};
+    enum { ROWS = 9, COLS = 200 };
+    struct pith_error err = {0};
+    float *w = randoms(ROWS * COLS), back[COLS];
+    memset(w, 0, COLS * sizeof *w); /* a row of zeros stays one */
+    const struct pith_weight weight = {.rows = ROWS, .cols = COLS, .dtype = PITH_F32, .dense = w};
+    for (size_t i = 0; i < PITH_COUNT(grids); i++) {
+        const struct pith_grid grid = grid_of(grids[i]);
+        struct pith_qmat q;
+        assert_ok(pith_regrid(NULL, &weight, &grid, PITH_F16, &q, &err), err);
+        assert_ok(pith_qmat_check(&q, &err), err);
+        for (uint32_t row = 0; row < ROWS; row++) {
+            pith_qmat_decode(&q, row, 1, back);
+            for (uint32_t c = 0; c < COLS; c++) {
+                const float scale = q.scales[pith_qmat_scale_index(&q, row, c / q.group)];
+                float best = INFINITY;
+                for (uint32_t code = 0; code < 1u << q.format->bits; code++) {
+                    const float v = q.format->decode(code);
+                    if (isfinite(v)) best = fminf(best, fabsf(v * scale - w[row * COLS + c]));
+                }
+                assert_true(fabsf(back[c] - w[row * COLS + c]) <= best + 1e-6f);
+            }
+        }
+        pith_qmat_free(&q);
+    }
+    const struct pith_grid block = grid_of("bf16");
+    struct pith_qmat q;
+    assert_int_not_equal(pith_regrid(NULL, &weight, &block, PITH_F16, &q, NULL), PITH_OK);
+    w[300] = NAN;
+    const struct pith_grid grid = grid_of("int4:g128");
+    assert_int_equal(pith_regrid(NULL, &weight, &grid, PITH_F16, &q, NULL), PITH_NUMERIC);
+    free(w);
+}
+
+static void a_model_on_another_grid_still_computes(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    struct rig r;
+    rig_open(&r, GOLDEN "tiny", 2);
+    struct pith_model *m = r.model;
+    const struct pith_grid linears = grid_of("int8:channel"), head = grid_of("int8:g32");
+    const int32_t ids[] = {1, 5, 9, 2};
+    float *x = malloc(4 * m->shape.hidden * sizeof *x), *before, *after;
+    before = malloc(m->shape.vocab * sizeof *before);
+    after = malloc(m->shape.vocab * sizeof *after);
+    assert_ok(pith_model_load_blocks(m, &err), err);
+    for (int pass = 0; pass < 3; pass++) { /* the third puts a grid upon a grid */
+        struct pith_session s;
+        float *logits = pass ? after : before;
+        if (pass) assert_ok(pith_model_regrid(m, r.pool, &linears, &head, &err), err);
+        assert_ok(pith_session_init(&s, m, r.backend, 4, 4, &err), err);
+        assert_ok(pith_session_append(&s, ids, 4, x, &err), err);
+        assert_ok(pith_model_logits(m, r.backend, x + 3 * m->shape.hidden, 1, logits, &err), err);
+        pith_session_free(&s);
+    }
+    double error = 0, size = 0;
+    for (uint32_t i = 0; i < m->shape.vocab; i++) {
+        error += ((double)after[i] - before[i]) * ((double)after[i] - before[i]);
+        size += (double)before[i] * before[i];
+    }
+    assert_true(error > 0 && sqrt(error / size) < 0.15);
+    assert_non_null(m->blocks[0].linear[PITH_ROLE_Q].w.quant);
+    assert_non_null(m->head.quant);
+    assert_true(m->shape.tied == (m->embed.quant != NULL));
+    free(x), free(before), free(after);
+    rig_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(integers_are_rounded_as_by_the_rounder),
+        cmocka_unit_test(other_formats_take_the_nearest_value),
+        cmocka_unit_test(a_model_on_another_grid_still_computes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
