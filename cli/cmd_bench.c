@@ -21,11 +21,11 @@ static const struct option options[] = {
      "positions of the KV cache that are taken before either (default 0)"},
     {"reps", 0, OPTION_COUNT, AT(reps), "R", "repetitions (default 5)"},
     {"kv", 0, OPTION_TEXT, AT(kv), "GRID", "elements of the KV cache: f32 (default f32)"},
-    {"mode", 0, OPTION_TEXT, AT(mode), "NAME", "exact (default exact)"},
+    {"mode", 0, OPTION_TEXT, AT(mode), "NAME", "exact or fast (default exact)"},
     {"weights", 0, OPTION_TEXT, AT(weights), "GRID",
      "round the linears to this grid on load (default: as stored)"},
     {"head", 0, OPTION_TEXT, AT(head), "GRID",
-     "the same for the head, and the embedding where it is the head"},
+     "the same for the head"},
 };
 
 static void defaults(void *settings)

@@ -84,6 +84,7 @@ static int run(void *settings, const struct text_list *operands)
     char *report = NULL;
     int rc = measure_check(&s->measure);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
+    if (rc == EXIT_DONE) rc = choose_mode(&context, s->measure.mode);
     if (rc != EXIT_DONE) return rc;
     meter_start(&meter, &s->common);
     measure_fill(&s->measure, &o);

@@ -10,7 +10,7 @@
 
 struct settings {
     struct common common;
-    const char *prompt, *file;
+    const char *prompt, *file, *mode;
     size_t tokens, top_k;
     double temperature, top_p;
 };
@@ -23,6 +23,8 @@ static const struct option options[] = {
      "0: always the likeliest token (default 0)"},
     {"top-p", 0, OPTION_REAL, AT(top_p), "P",
      "only the likeliest tokens that together reach P (default 1)"},
+    {"mode", 0, OPTION_TEXT, AT(mode), "MODE",
+     "exact: float32 (default); fast: byte activations for integer weights"},
     {"top-k", 0, OPTION_COUNT, AT(top_k), "K", "only the K likeliest tokens (default: all)"},
 };
 
@@ -114,6 +116,7 @@ static int run(void *settings, const struct text_list *operands)
     char *input = NULL;
     int rc = check(s);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
+    if (rc == EXIT_DONE) rc = choose_mode(&context, s->mode);
     if (rc != EXIT_DONE) return rc;
     if (!s->prompt) s->prompt = input = read_prompt();
     if (!s->prompt) {

@@ -80,6 +80,8 @@ const char *nearest(const char *text, const char *const *names, size_t count);
 int report_failure(const struct pith_error *err);
 /* Makes the context that the common options ask for; EXIT_DONE or a status already reported. */
 int make_context(const struct common *common, struct pith_context **out);
+/* --mode (NULL: exact) for it; frees the context when the status is not EXIT_DONE. */
+int choose_mode(struct pith_context **context, const char *mode);
 struct pith_list as_list(const struct text_list *l);
 
 /* A progress bar on a terminal, plain lines elsewhere, nothing with --quiet. */

@@ -5,10 +5,6 @@
 
 int measure_check(const struct measure_settings *m)
 {
-    if (m->mode && strcmp(m->mode, "exact") != 0) {
-        fprintf(stderr, "pith: --mode %s: this version measures in exact mode only\n", m->mode);
-        return EXIT_USAGE;
-    }
     if (m->kv && strcmp(m->kv, "none") != 0) {
         fprintf(stderr, "pith: --kv %s: this version keeps the KV cache in float32\n", m->kv);
         return EXIT_USAGE;

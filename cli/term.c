@@ -160,3 +160,12 @@ int make_context(const struct common *common, struct pith_context **out)
     report_failure(&err);
     return err.status == PITH_ARG ? EXIT_USAGE : EXIT_FAILED;
 }
+
+int choose_mode(struct pith_context **context, const char *mode)
+{
+    struct pith_error err = {0};
+    if (pith_context_set_mode(*context, mode, &err) == PITH_OK) return EXIT_DONE;
+    pith_context_free(context);
+    fprintf(stderr, "pith: --mode: %s\n", err.text);
+    return EXIT_USAGE;
+}

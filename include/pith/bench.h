@@ -22,9 +22,9 @@ struct pith_bench_options {
     size_t depth;        /* positions of the KV cache already taken, default 0 */
     size_t reps;         /* repetitions, default 5, at least 1 */
     const char *kv;      /* element of the KV cache: "f32"; NULL: f32 */
-    const char *mode;    /* "exact"; NULL: exact */
+    const char *mode;    /* "exact" or "fast"; NULL: the context's */
     const char *weights; /* grid that the linears are rounded to on load; NULL: as stored */
-    const char *head;    /* the same for the head (and the embedding, where they are one) */
+    const char *head;    /* the same for the head (not for an embedding tied to it) */
     uint64_t seed;       /* of the token ids, which are random */
     struct pith_progress progress;
 };

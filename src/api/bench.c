@@ -11,7 +11,7 @@
 void pith_bench_defaults(struct pith_bench_options *o)
 {
     *o = (struct pith_bench_options){
-        .prompt = 512, .gen = 64, .reps = 5, .kv = "f32", .mode = "exact"};
+        .prompt = 512, .gen = 64, .reps = 5, .kv = "f32"};
 }
 
 /* A grid by its text; an unset one for NULL. */
@@ -30,8 +30,6 @@ static enum pith_status check(const struct pith_bench_options *o, struct pith_er
     if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
     if (o->kv && strcmp(o->kv, "f32") != 0)
         return pith_fail(err, PITH_ARG, "unknown element of a KV cache \"%s\": f32", o->kv);
-    if (o->mode && strcmp(o->mode, "exact") != 0)
-        return pith_fail(err, PITH_ARG, "unknown mode \"%s\": exact", o->mode);
     return PITH_OK;
 }
 
@@ -43,8 +41,9 @@ static enum pith_status load(struct pith_context *c, const struct pith_bench_opt
     PITH_TRY(read_grid(o->weights, &weights, &linears, err));
     PITH_TRY(read_grid(o->head, &head, &ends, err));
     PITH_TRY(pith_model_open(o->model, out, err));
-    PITH_TRY(pith_model_load_blocks(*out, err));
-    return pith_model_regrid(*out, c->pool, linears, ends, err);
+    PITH_TRY(pith_model_load_blocks(*out, linears ? NULL : c->backend, err));
+    PITH_TRY(pith_model_regrid(*out, c->pool, linears, ends, err));
+    return pith_model_pack(*out, c->backend, err);
 }
 
 static json_t *spread(struct pith_spread s)
@@ -89,7 +88,8 @@ static json_t *describe(const struct pith_context *c, const struct pith_bench_op
                         const struct pith_model *m, const struct pith_speed *s, double seconds)
 {
     json_t *j = json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:f, s:f, s:I, s:I, s:o}", "model",
-                          o->model, "mode", "exact", "kv", "f32", "threads",
+                          o->model, "mode",
+                          pith_backend_mode(c->backend) == PITH_MODE_FAST ? "fast" : "exact", "kv", "f32", "threads",
                           (int)pith_context_threads(c), "cpu", pith_context_cpu(c), "depth",
                           (json_int_t)o->depth, "reps", (json_int_t)o->reps, "bits_per_weight",
                           pith_model_bits_per_weight(m), "load_seconds", seconds, "memory_peak",
@@ -109,6 +109,7 @@ enum pith_status pith_bench(struct pith_context *context, const struct pith_benc
     struct pith_speed speed;
     const double start = pith_clock();
     PITH_TRY(check(o, err));
+    if (o->mode) PITH_TRY(pith_context_set_mode(context, o->mode, err));
     enum pith_status s = load(context, o, &m, err);
     const double seconds = pith_clock() - start;
     const struct pith_speed_job job = {.backend = context->backend,

@@ -3,13 +3,16 @@
 #include "base/cpu.h"
 #include "base/mem.h"
 
+#include <string.h>
+
 enum pith_status pith_context_new(unsigned threads, const char *cpu, struct pith_context **out,
                                   struct pith_error *err)
 {
     const int64_t mask = pith_cpu_mask(cpu ? cpu : "auto");
     if (mask < 0)
         return pith_fail(err, PITH_ARG,
-                         "unknown instruction set \"%s\": one of scalar, avx2, avx512, neon, auto",
+                         "unknown instruction set \"%s\": one of scalar, avx2, avx512, vnni, bf16,"
+                         " neon, auto",
                          cpu);
     struct pith_context *c = pith_zalloc(1, sizeof *c);
     if (!c) return pith_fail_nomem(err, "a context");
@@ -24,6 +27,16 @@ fail_backend:
 fail_pool:
     pith_free(c);
     return s;
+}
+
+enum pith_status pith_context_set_mode(struct pith_context *context, const char *mode,
+                                       struct pith_error *err)
+{
+    const bool fast = mode && strcmp(mode, "fast") == 0;
+    if (mode && !fast && strcmp(mode, "exact") != 0)
+        return pith_fail(err, PITH_ARG, "unknown mode \"%s\": exact or fast", mode);
+    pith_backend_set_mode(context->backend, fast ? PITH_MODE_FAST : PITH_MODE_EXACT);
+    return PITH_OK;
 }
 
 void pith_context_free(struct pith_context **context)

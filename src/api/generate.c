@@ -23,7 +23,7 @@ enum pith_status pith_engine_open(struct pith_context *context, const char *mode
     e->context = context;
     enum pith_status s = pith_model_open(model, &e->model, err);
     if (s == PITH_OK) s = pith_tokenizer_open(model, &e->tokenizer, err);
-    if (s == PITH_OK) s = pith_model_load_blocks(e->model, err);
+    if (s == PITH_OK) s = pith_model_load_blocks(e->model, context->backend, err);
     if (s == PITH_OK) *out = e;
     else pith_engine_close(&e);
     return s;

@@ -151,7 +151,7 @@ enum pith_status pith_inspect(struct pith_context *context, const char *model, i
     struct pith_model *m;
     json_t *j = NULL;
     PITH_TRY(pith_model_open(model, &m, err));
-    enum pith_status s = pith_model_load_blocks(m, err);
+    enum pith_status s = pith_model_load_blocks(m, NULL, err);
     if (s == PITH_OK) s = describe(m, statistics, &j, err);
     if (s == PITH_OK) s = pith_report_text(j, report, err);
     pith_model_close(m);

@@ -1,5 +1,7 @@
 #include "api/measure.h"
 
+#include "backend/pack.h"
+
 double pith_model_bits_per_weight(const struct pith_model *m)
 {
     double bits = 0, weights = 0;
@@ -8,8 +10,9 @@ double pith_model_bits_per_weight(const struct pith_model *m)
             const struct pith_weight *w = &m->blocks[i].linear[role].w;
             const double n = (double)w->rows * w->cols;
             weights += n;
-            bits += n *
-                    (w->quant ? pith_qmat_bits_per_weight(w->quant) : pith_dtype_bits(w->dtype));
+            bits += n * (w->pack    ? w->pack->bits_per_weight
+                         : w->quant ? pith_qmat_bits_per_weight(w->quant)
+                                    : pith_dtype_bits(w->dtype));
         }
     }
     return weights > 0 ? bits / weights : 0;

@@ -206,7 +206,8 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
 {
     enum { BLOCK = 32 };
     struct packing p = {.k = &b->kern, .q = q, .global = q->global};
-    *out = (struct pith_pack){.rows = q->rows, .cols = q->cols};
+    *out = (struct pith_pack){
+        .rows = q->rows, .cols = q->cols, .bits_per_weight = pith_qmat_bits_per_weight(q)};
     if (!make_plan(q, &p.plan)) return;
     p.codes = memory;
     p.scales = p.codes + p.plan.code_bytes;

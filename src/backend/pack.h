@@ -10,6 +10,7 @@ struct pith_pack {
     uint32_t rows, cols;
     size_t panels;
     size_t bytes;      /* of all parts: what one product with a vector reads */
+    double bits_per_weight; /* of the matrix that was packed, by pith_qmat_bits_per_weight() */
     size_t fast_block; /* columns of a block of byte activations in the fast mode; 0: no fast mode */
     struct pith_panels m;
 };

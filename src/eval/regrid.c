@@ -1,9 +1,11 @@
 #include "eval/regrid.h"
 
 #include "base/mem.h"
+#include "num/block.h"
 #include "quant/scale.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { PANEL_FLOATS = 1 << 22 };
 
@@ -11,6 +13,8 @@ enum { PANEL_FLOATS = 1 << 22 };
 struct panel {
     const struct pith_weight *w;
     const struct pith_gridder *gridder; /* NULL: by the format's own encoder */
+    const struct pith_format *block;    /* a block format, or NULL */
+    float *most;                        /* [rows of the matrix]: largest magnitudes, or NULL */
     struct pith_qmat q;
     uint32_t first;
     float *rows;    /* [q.rows][cols] */
@@ -58,6 +62,50 @@ static void encode_plain_row(void *ctx, size_t row, unsigned thread)
     pith_qmat_set_codes(&p->q, (uint32_t)row, codes);
 }
 
+/* MX and NVFP4: the scale and the codes as num/block.h defines them. */
+static void encode_block_row(void *ctx, size_t row, unsigned thread)
+{
+    struct panel *p = ctx;
+    const struct pith_qmat *q = &p->q;
+    const float *w = p->rows + row * q->cols;
+    uint8_t *codes = p->codes + (size_t)thread * q->cols;
+    const bool nvfp4 = q->scale_dtype == PITH_F8_E4M3;
+    const struct pith_format *scales = pith_format_find(p->block->scale);
+    for (uint32_t g = 0; g < q->groups; g++) {
+        const size_t at = (size_t)g * q->group,
+                     n = q->cols - at < q->group ? q->cols - at : q->group;
+        const uint8_t scale = nvfp4 ? pith_nvfp4_scale(w + at, n, q->global)
+                                    : pith_mx_scale(p->block, w + at, n);
+        if (nvfp4) pith_nvfp4_encode(w + at, n, q->global, scale, codes + at);
+        else pith_mx_encode(p->block, w + at, n, scale, codes + at);
+        q->scales[(size_t)row * q->groups + g] = scales->decode(scale) * q->global;
+    }
+    pith_qmat_set_codes(&p->q, (uint32_t)row, codes);
+}
+
+static void measure_row(void *ctx, size_t row, unsigned thread)
+{
+    const struct panel *p = ctx;
+    const size_t cols = p->q.cols;
+    float *w = p->rows + thread * cols;
+    pith_weight_decode(p->w, (uint32_t)row, 1, w);
+    p->most[row] = largest(w, cols);
+}
+
+/* NVFP4's scale of the whole matrix. */
+static enum pith_status find_global(struct pith_pool *pool, struct panel *p, struct pith_qmat *q,
+                                    struct pith_error *err)
+{
+    if (q->scale_dtype != PITH_F8_E4M3) return PITH_OK;
+    p->most = pith_alloc(q->rows, sizeof *p->most);
+    if (!p->most) return pith_fail_nomem(err, "rounding");
+    p->q = *q;
+    pith_pool_run(pool, q->rows, measure_row, p);
+    q->global = pith_nvfp4_global(largest(p->most, q->rows));
+    pith_free(p->most);
+    return PITH_OK;
+}
+
 /* The part of q that holds `rows` rows from `first` on. */
 static struct pith_qmat part_of(const struct pith_qmat *q, uint32_t first, uint32_t rows)
 {
@@ -79,29 +127,49 @@ static enum pith_status round_panel(struct pith_pool *pool, struct panel *p,
         pith_pool_run(pool, p->q.rows, encode_row, p);
         return PITH_OK;
     }
+    if (p->block) {
+        pith_pool_run(pool, p->q.rows, encode_block_row, p);
+        return pith_check_scales(&p->q, err);
+    }
     if (p->q.per_tensor)
         p->q.scales[0] = largest(p->rows, (size_t)p->q.rows * p->q.cols) / p->q.format->max;
     pith_pool_run(pool, p->q.rows, encode_plain_row, p);
     return pith_check_scales(&p->q, err);
 }
 
+/* A block format is held as its elements in groups, with scales of its own type. */
+static struct pith_grid element_grid(const struct pith_grid *grid, enum pith_dtype *scale_dtype)
+{
+    const struct pith_format *f = grid->format;
+    if (f->kind != PITH_KIND_BLOCK) return *grid;
+    *scale_dtype = strcmp(f->scale, "e8m0") == 0 ? PITH_F8_E8M0 : PITH_F8_E4M3;
+    return (struct pith_grid){.format = pith_format_find(f->element),
+                              .granularity = PITH_PER_GROUP,
+                              .group = f->block};
+}
+
 enum pith_status pith_regrid(struct pith_pool *pool, const struct pith_weight *w,
                              const struct pith_grid *grid, enum pith_dtype scale_dtype,
                              struct pith_qmat *out, struct pith_error *err)
 {
-    PITH_TRY(pith_qmat_init(out, w->rows, w->cols, grid, scale_dtype, err));
+    const struct pith_grid elements = element_grid(grid, &scale_dtype);
+    PITH_TRY(pith_qmat_init(out, w->rows, w->cols, &elements, scale_dtype, err));
+    const uint32_t threads = pith_pool_threads(pool);
     uint32_t step = PANEL_FLOATS / w->cols;
-    if (step == 0) step = 1;
+    if (step < threads) step = threads;
     if (out->per_tensor || step > w->rows) step = w->rows; /* one scale needs all */
-    struct panel p = {.w = w, .gridder = pith_gridder_for(grid)};
-    p.rows = pith_alloc(step, (size_t)w->cols * sizeof *p.rows);
-    p.codes = pith_alloc(pith_pool_threads(pool), w->cols);
+    struct panel p = {.w = w,
+                      .gridder = pith_gridder_for(&elements),
+                      .block = grid->format->kind == PITH_KIND_BLOCK ? grid->format : NULL};
+    p.rows = pith_alloc(step < threads ? threads : step, (size_t)w->cols * sizeof *p.rows);
+    p.codes = pith_alloc(threads, w->cols);
     enum pith_status s = p.rows && p.codes ? PITH_OK : pith_fail_nomem(err, "rounding");
     if (s == PITH_OK && !p.gridder && !out->format->encode)
         s = pith_fail(err, PITH_UNSUPPORTED, "weights cannot be rounded to %s", out->format->name);
+    if (s == PITH_OK) s = find_global(pool, &p, out, err);
     for (; s == PITH_OK && p.first < w->rows; p.first += step) {
         p.q = part_of(out, p.first, w->rows - p.first < step ? w->rows - p.first : step);
-        s = round_panel(pool, &p, grid, err);
+        s = round_panel(pool, &p, &elements, err);
     }
     pith_free(p.codes);
     pith_free(p.rows);
@@ -133,9 +201,8 @@ enum pith_status pith_model_regrid(struct pith_model *m, struct pith_pool *pool,
         for (int role = 0; role < PITH_ROLE_COUNT; role++)
             PITH_TRY(regrid_linear(&m->blocks[i].linear[role], pool, linears, dtype, err));
     if (!head) return PITH_OK;
-    struct pith_linear_weights *store = m->shape.tied ? &m->embed_store : &m->head_store;
-    PITH_TRY(regrid_linear(store, pool, head, dtype, err));
-    m->head = store->w;
-    if (m->shape.tied) m->embed = store->w;
+    if (m->shape.tied) m->head_store.w = m->embed;
+    PITH_TRY(regrid_linear(&m->head_store, pool, head, dtype, err));
+    m->head = m->head_store.w;
     return PITH_OK;
 }

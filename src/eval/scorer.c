@@ -21,7 +21,7 @@ enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *mode
 {
     const struct pith_shape *shape = &model->shape;
     *s = (struct pith_scorer){0};
-    if (!model->blocks) PITH_TRY(pith_model_load_blocks(model, err));
+    if (!model->blocks) PITH_TRY(pith_model_load_blocks(model, be, err));
     struct pith_scorer n = {.model = model, .name = name, .capacity = capacity};
     const size_t chunk = capacity < CHUNK ? capacity : CHUNK;
     PITH_TRY(pith_session_init(&n.session, model, be, capacity, chunk, err));

@@ -41,6 +41,7 @@ double pith_speed_matrix_bytes(const struct pith_weight *w)
 {
     const double count = (double)w->rows * w->cols;
     const struct pith_qmat *q = w->quant;
+    if (w->pack) return (double)w->pack->bytes;
     if (!q) return count * pith_dtype_bits(w->dtype) / 8;
     const double scales = q->per_tensor ? 1 : (double)q->rows * q->groups;
     return (double)q->rows * (double)q->stride + scales * sizeof *q->scales +

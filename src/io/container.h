@@ -76,7 +76,7 @@ struct pith_container {
     enum pith_status (*open)(const struct pith_checkpoint *c, void **state, struct pith_error *err);
     /* Reads module's matrix of shape rows x cols. *found false (and PITH_OK) when the module is not
      * quantized in this checkpoint; q is then untouched. Everything is checked: shapes, ranges,
-     * NaN. On failure q owns nothing. */
+     * NaN. On failure q owns nothing. Codes may be borrowed from the checkpoint's mapping. */
     enum pith_status (*load)(void *state, const struct pith_checkpoint *c, const char *module,
                              uint32_t rows, uint32_t cols, struct pith_qmat *q, bool *found,
                              struct pith_error *err);

@@ -324,6 +324,10 @@ static enum pith_status read_rows(const struct tensors *t, struct pith_qmat *q,
 {
     const size_t bytes = (size_t)t->codes->shape[1] * 4;
     const unsigned rest = (unsigned)((uint64_t)q->cols * q->format->bits % 8);
+    if (t->dense && bytes == q->stride && (uintptr_t)t->codes->data % 4 == 0) {
+        pith_qmat_borrow(q, t->codes->data); /* a model of gigabytes is not copied */
+        return PITH_OK;
+    }
     if (t->dense) {
         for (uint32_t r = 0; r < q->rows; r++) {
             uint8_t *row = q->codes + r * q->stride;

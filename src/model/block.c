@@ -121,16 +121,70 @@ void pith_block_free(struct pith_block *b)
 {
     for (int i = 0; i < PITH_ROLE_COUNT; i++) pith_linear_free(&b->linear[i]);
     for (int i = 0; i < PITH_NORM_COUNT; i++) pith_free(b->norm[i]);
+    pith_free(b->packed);
     *b = (struct pith_block){0};
 }
 
-enum pith_status pith_model_load_blocks(struct pith_model *m, struct pith_error *err)
+/* Packs the quantized ones of `count` linears that have a packed form, all into one allocation. */
+static enum pith_status pack_linears(struct pith_linear_weights *linears, int count,
+                                     struct pith_backend *be, void **memory, struct pith_error *err)
+{
+    size_t bytes[PITH_ROLE_COUNT], total = 0;
+    for (int i = 0; i < count; i++) {
+        const struct pith_qmat *q = linears[i].w.quant;
+        total += bytes[i] = q ? pith_pack_bytes(q) : 0;
+    }
+    if (total == 0) return PITH_OK;
+    char *at = *memory = pith_alloc_large(total, 1);
+    if (!at) return pith_fail_nomem(err, "packed weights");
+    for (int i = 0; i < count; i++) {
+        struct pith_linear_weights *l = &linears[i];
+        if (bytes[i] == 0) continue;
+        pith_pack_init(be, l->w.quant, at, &l->pack);
+        at += bytes[i];
+        pith_qmat_free(&l->q);
+        l->w.quant = NULL;
+        l->w.pack = &l->pack;
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_block_pack(struct pith_block *b, struct pith_backend *be,
+                                 struct pith_error *err)
+{
+    if (b->packed) return PITH_OK;
+    return pack_linears(b->linear, PITH_ROLE_COUNT, be, &b->packed, err);
+}
+
+enum pith_status pith_model_pack(struct pith_model *m, struct pith_backend *be,
+                                 struct pith_error *err)
+{
+    for (uint32_t i = 0; m->blocks && i < m->shape.layers; i++)
+        PITH_TRY(pith_block_pack(&m->blocks[i], be, err));
+    if (m->head_packed || m->head.quant != &m->head_store.q) return PITH_OK;
+    PITH_TRY(pack_linears(&m->head_store, 1, be, &m->head_packed, err));
+    m->head = m->head_store.w;
+    return PITH_OK;
+}
+
+static enum pith_status load_block(struct pith_model *m, struct pith_backend *be, uint32_t layer,
+                                   struct pith_block *out, struct pith_error *err)
+{
+    PITH_TRY(pith_block_load(m, layer, PITH_LOAD_MAPPED, out, err));
+    if (!be) return PITH_OK;
+    const enum pith_status s = pith_block_pack(out, be, err);
+    if (s != PITH_OK) pith_block_free(out);
+    return s;
+}
+
+enum pith_status pith_model_load_blocks(struct pith_model *m, struct pith_backend *be,
+                                        struct pith_error *err)
 {
     if (m->blocks) return PITH_OK;
     struct pith_block *blocks = pith_zalloc(m->shape.layers, sizeof *blocks);
     if (!blocks) return pith_fail_nomem(err, "the blocks of a model");
     for (uint32_t i = 0; i < m->shape.layers; i++) {
-        const enum pith_status s = pith_block_load(m, i, PITH_LOAD_MAPPED, &blocks[i], err);
+        const enum pith_status s = load_block(m, be, i, &blocks[i], err);
         if (s == PITH_OK) continue;
         while (i-- > 0) pith_block_free(&blocks[i]);
         pith_free(blocks);

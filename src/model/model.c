@@ -82,6 +82,7 @@ void pith_model_close(struct pith_model *m)
     pith_free(m->head_rows);
     pith_free(m->final_norm);
     pith_linear_free(&m->head_store);
+    pith_free(m->head_packed);
     pith_linear_free(&m->embed_store);
     if (m->container) m->container->close(m->container_state);
     if (m->checkpoint) pith_checkpoint_close(m->checkpoint);

@@ -7,6 +7,7 @@
 #define PITH_MODEL_MODEL_H
 
 #include "backend/backend.h"
+#include "backend/pack.h"
 #include "io/checkpoint.h"
 #include "io/container.h"
 #include "model/arch.h"
@@ -17,7 +18,8 @@ struct pith_linear_weights {
     struct pith_weight w;
     float *bias;        /* owned, or NULL */
     float *dense;       /* owned float32 copy that w points to, or NULL */
-    struct pith_qmat q; /* owned; w.quant points here when quantized */
+    struct pith_qmat q;    /* owned; w.quant points here when quantized and not packed */
+    struct pith_pack pack; /* w.pack points here when packed; its parts lie in the block's memory */
 };
 
 /* One transformer layer's weights. */
@@ -25,6 +27,7 @@ struct pith_block {
     uint32_t layer;
     struct pith_linear_weights linear[PITH_ROLE_COUNT];
     float *norm[PITH_NORM_COUNT]; /* owned; NULL when absent */
+    void *packed;                 /* owned: memory of the packed linears, or NULL */
 };
 
 #define PITH_HEAD_ROWS 64 /* rows that pith_model_logits normalises at a time */
@@ -37,6 +40,7 @@ struct pith_model {
     void *container_state;
     struct pith_weight embed, head; /* head is embed when tied; they point into the following */
     struct pith_linear_weights embed_store, head_store;
+    void *head_packed; /* owned: memory of a packed head, or NULL */
     float *final_norm;
     float *head_rows; /* [PITH_HEAD_ROWS][hidden], for pith_model_logits */
     double *inv_freq; /* [head_dim / 2] */
@@ -65,9 +69,17 @@ enum pith_status pith_block_load(const struct pith_model *m, uint32_t layer, enu
                                  struct pith_block *out, struct pith_error *err);
 /* Frees what b owns and zeroes it. */
 void pith_block_free(struct pith_block *b);
-/* Loads all blocks (PITH_LOAD_MAPPED) into m->blocks, for running and measuring; nothing to do
- * when they are there. On failure m is as before. */
-enum pith_status pith_model_load_blocks(struct pith_model *m, struct pith_error *err);
+/* Packs the quantized linears that have a packed form for pith_linear, and frees their other form.
+ * On failure b computes as before. */
+enum pith_status pith_block_pack(struct pith_block *b, struct pith_backend *be,
+                                 struct pith_error *err);
+/* Loads all blocks (PITH_LOAD_MAPPED) into m->blocks, for running and measuring, and with a backend
+ * (not NULL) packs each; nothing to do when they are there. On failure m is as before. */
+enum pith_status pith_model_load_blocks(struct pith_model *m, struct pith_backend *be,
+                                        struct pith_error *err);
+/* Packs what is not yet packed of the loaded blocks, and a quantized head. */
+enum pith_status pith_model_pack(struct pith_model *m, struct pith_backend *be,
+                                 struct pith_error *err);
 /* Owned float32 bytes of a dense block under PITH_LOAD_FLOAT: matrices, biases and norms. */
 uint64_t pith_block_float_bytes(const struct pith_shape *s);
 

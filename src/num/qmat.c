@@ -80,9 +80,16 @@ enum pith_status pith_qmat_init(struct pith_qmat *q, uint32_t rows, uint32_t col
     return PITH_OK;
 }
 
+void pith_qmat_borrow(struct pith_qmat *q, const uint8_t *codes)
+{
+    if (!q->borrowed) pith_free(q->codes);
+    q->codes = (uint8_t *)(uintptr_t)codes;
+    q->borrowed = true;
+}
+
 void pith_qmat_free(struct pith_qmat *q)
 {
-    pith_free(q->codes);
+    if (!q->borrowed) pith_free(q->codes);
     pith_free(q->scales);
     pith_free(q->zeros);
     pith_free(q->g_idx);

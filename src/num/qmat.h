@@ -30,7 +30,8 @@ struct pith_qmat {
     size_t stride;                    /* bytes of codes a row */
     enum pith_dtype scale_dtype;
     float global;                     /* a factor within every scale (NVFP4's); 1 otherwise */
-    uint8_t *codes;                   /* owned, as are the following */
+    uint8_t *codes;                   /* owned unless borrowed; the following are owned */
+    bool borrowed;                    /* codes belong to another, and are only read */
     float *scales;
     uint8_t *zeros;                   /* NULL: symmetric, or not an integer format */
     uint32_t *g_idx;                  /* NULL: c / group */
@@ -43,6 +44,9 @@ struct pith_qmat {
 enum pith_status pith_qmat_init(struct pith_qmat *q, uint32_t rows, uint32_t cols,
                                 const struct pith_grid *grid, enum pith_dtype scale_dtype,
                                 struct pith_error *err);
+/* Frees q's codes and reads others instead, of the same layout: they must outlive q and are not
+ * changed through it. */
+void pith_qmat_borrow(struct pith_qmat *q, const uint8_t *codes);
 /* Frees what q owns and zeroes it. */
 void pith_qmat_free(struct pith_qmat *q);
 

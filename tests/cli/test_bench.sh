@@ -54,6 +54,7 @@ refuse "no repetitions" 2 'at least 1' bench --reps 0
 refuse "an unknown mode" 1 'unknown mode' bench --mode quick
 refuse "an unknown cache" 1 'KV cache' bench --kv int2
 refuse "a grid that is none" 1 'int9' bench --weights int9
-refuse "a grid that weights cannot have" 1 'nvfp4|block' bench --weights nvfp4
+check "block formats, in the fast mode" bench --weights nvfp4 --head mxfp4 --mode fast --gen 2
+refuse "a grid that weights cannot have" 1 'token' bench --weights int8:token
 refuse "no model" 1 'nowhere' "$pith" bench "$work/nowhere"
 finish

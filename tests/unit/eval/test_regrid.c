@@ -1,6 +1,7 @@
 /* eval/regrid: the same matrices that rounding to nearest makes. */
 #include "base/rng.h"
 #include "eval/regrid.h"
+#include "num/block.h"
 #include "quant/round.h"
 #include "unit/eval/fixture.h"
 
@@ -97,6 +98,60 @@ static void other_formats_take_the_nearest_value(void **state)
     free(w);
 }
 
+/* The block formats against num/block.h, row by row. */
+static void block_formats_follow_their_definition(void **state)
+{
+    (void)state;
+    enum { ROWS = 70, COLS = 96 };
+    struct pith_error err = {0};
+    float *w = randoms((size_t)ROWS * COLS), most = 0;
+    for (size_t i = 0; i < ROWS * COLS; i++) most = fmaxf(most, fabsf(w[i]));
+    const struct pith_weight weight = {.rows = ROWS, .cols = COLS, .dtype = PITH_F32, .dense = w};
+    const char *const names[] = {"mxfp4", "mxfp8", "nvfp4"};
+    for (size_t i = 0; i < PITH_COUNT(names); i++) {
+        const struct pith_grid grid = grid_of(names[i]);
+        const struct pith_format *f = grid.format;
+        const bool nvfp4 = i == 2;
+        const float global = pith_nvfp4_global(most);
+        struct pith_qmat q;
+        assert_ok(pith_regrid(NULL, &weight, &grid, PITH_BF16, &q, &err), err);
+        for (uint32_t r = 0; r < ROWS; r++) {
+            float got[COLS], want[COLS];
+            uint8_t codes[64];
+            pith_qmat_decode(&q, r, 1, got);
+            for (uint32_t c = 0; c < COLS; c += f->block) {
+                const float *x = w + r * COLS + c;
+                const uint8_t s = nvfp4 ? pith_nvfp4_scale(x, f->block, global)
+                                        : pith_mx_scale(f, x, f->block);
+                if (nvfp4) {
+                    pith_nvfp4_encode(x, f->block, global, s, codes);
+                    pith_nvfp4_decode(codes, f->block, global, s, want + c);
+                } else {
+                    pith_mx_encode(f, x, f->block, s, codes);
+                    pith_mx_decode(f, codes, f->block, s, want + c);
+                }
+            }
+            for (uint32_t c = 0; c < COLS; c++)
+                assert_true(fabsf(got[c] - want[c]) <= 2e-7f * fabsf(want[c]));
+        }
+        pith_qmat_free(&q);
+    }
+    free(w);
+}
+
+static void compute(struct rig *r, const int32_t ids[4], float *logits)
+{
+    struct pith_error err = {0};
+    struct pith_model *m = r->model;
+    struct pith_session s;
+    float *x = malloc(4 * m->shape.hidden * sizeof *x);
+    assert_ok(pith_session_init(&s, m, r->backend, 4, 4, &err), err);
+    assert_ok(pith_session_append(&s, ids, 4, x, &err), err);
+    assert_ok(pith_model_logits(m, r->backend, x + 3 * m->shape.hidden, 1, logits, &err), err);
+    pith_session_free(&s);
+    free(x);
+}
+
 static void a_model_on_another_grid_still_computes(void **state)
 {
     (void)state;
@@ -106,19 +161,16 @@ static void a_model_on_another_grid_still_computes(void **state)
     struct pith_model *m = r.model;
     const struct pith_grid linears = grid_of("int8:channel"), head = grid_of("int8:g32");
     const int32_t ids[] = {1, 5, 9, 2};
-    float *x = malloc(4 * m->shape.hidden * sizeof *x), *before, *after;
-    before = malloc(m->shape.vocab * sizeof *before);
-    after = malloc(m->shape.vocab * sizeof *after);
-    assert_ok(pith_model_load_blocks(m, &err), err);
-    for (int pass = 0; pass < 3; pass++) { /* the third puts a grid upon a grid */
-        struct pith_session s;
-        float *logits = pass ? after : before;
-        if (pass) assert_ok(pith_model_regrid(m, r.pool, &linears, &head, &err), err);
-        assert_ok(pith_session_init(&s, m, r.backend, 4, 4, &err), err);
-        assert_ok(pith_session_append(&s, ids, 4, x, &err), err);
-        assert_ok(pith_model_logits(m, r.backend, x + 3 * m->shape.hidden, 1, logits, &err), err);
-        pith_session_free(&s);
+    float *before = malloc(m->shape.vocab * sizeof *before);
+    float *after = malloc(m->shape.vocab * sizeof *after);
+    float *packed = malloc(m->shape.vocab * sizeof *packed);
+    assert_ok(pith_model_load_blocks(m, NULL, &err), err);
+    compute(&r, ids, before);
+    for (int pass = 0; pass < 2; pass++) { /* the second puts a grid upon a grid */
+        assert_ok(pith_model_regrid(m, r.pool, &linears, &head, &err), err);
+        compute(&r, ids, after);
     }
+    memcpy(packed, after, m->shape.vocab * sizeof *packed);
     double error = 0, size = 0;
     for (uint32_t i = 0; i < m->shape.vocab; i++) {
         error += ((double)after[i] - before[i]) * ((double)after[i] - before[i]);
@@ -127,8 +179,17 @@ static void a_model_on_another_grid_still_computes(void **state)
     assert_true(error > 0 && sqrt(error / size) < 0.15);
     assert_non_null(m->blocks[0].linear[PITH_ROLE_Q].w.quant);
     assert_non_null(m->head.quant);
-    assert_true(m->shape.tied == (m->embed.quant != NULL));
-    free(x), free(before), free(after);
+    assert_null(m->embed.quant);
+    assert_ok(pith_model_pack(m, r.backend, &err), err);
+    assert_non_null(m->blocks[0].linear[PITH_ROLE_Q].w.pack);
+    assert_non_null(m->head.pack);
+    assert_null(m->head.quant);
+    compute(&r, ids, after);
+    error = 0;
+    for (uint32_t i = 0; i < m->shape.vocab; i++)
+        error += ((double)after[i] - packed[i]) * ((double)after[i] - packed[i]);
+    assert_true(sqrt(error / size) < 1e-6);
+    free(before), free(after), free(packed);
     rig_close(&r);
 }
 
@@ -137,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(integers_are_rounded_as_by_the_rounder),
         cmocka_unit_test(other_formats_take_the_nearest_value),
+        cmocka_unit_test(block_formats_follow_their_definition),
         cmocka_unit_test(a_model_on_another_grid_still_computes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,7 +83,7 @@ static void a_model_is_counted_whole(void **state)
     struct pith_error err = {0};
     struct rig r;
     rig_open(&r, GOLDEN "tiny", 1);
-    assert_ok(pith_model_load_blocks(r.model, &err), err);
+    assert_ok(pith_model_load_blocks(r.model, NULL, &err), err);
     const struct pith_shape *s = &r.model->shape;
     const double q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim, h = s->hidden;
     const double block = q * h + 2 * kv * h + h * q + 3 * h * s->ffn;
@@ -128,7 +128,7 @@ static void a_run_fills_what_was_asked_for(void **state)
                                  .reps = 2,
                                  .progress = &progress};
     assert_int_equal(pith_speed_measure(&job, &out, NULL), PITH_ARG); /* no blocks */
-    assert_ok(pith_model_load_blocks(r.model, &err), err);
+    assert_ok(pith_model_load_blocks(r.model, NULL, &err), err);
     assert_ok(pith_speed_measure(&job, &out, &err), err);
     assert_true(out.first_token.least > 0 && out.first_token.least <= out.first_token.median &&
                 out.first_token.median <= out.first_token.most);
@@ -161,7 +161,7 @@ static void a_run_can_be_refused_and_stopped(void **state)
     const struct pith_progress progress = {watch, &w};
     struct pith_speed out;
     rig_open(&r, GOLDEN "tiny", 1);
-    assert_ok(pith_model_load_blocks(r.model, &err), err);
+    assert_ok(pith_model_load_blocks(r.model, NULL, &err), err);
     struct pith_speed_job job = {
         .backend = r.backend, .model = r.model, .gen = 1, .reps = 3, .progress = &progress};
     assert_int_equal(pith_speed_measure(&job, &out, NULL), PITH_INTERRUPTED);

@@ -74,7 +74,7 @@ static inline void rig_open(struct rig *r, const char *dir, unsigned threads)
     assert_ok(pith_pool_new(threads, &r->pool, &err), err);
     assert_ok(pith_backend_new(r->pool, PITH_CPU_ALL, &r->backend, &err), err);
     assert_ok(pith_model_open(dir, &r->model, &err), err);
-    assert_ok(pith_model_load_blocks(r->model, &err), err);
+    assert_ok(pith_model_load_blocks(r->model, NULL, &err), err);
 }
 
 static inline void rig_close(struct rig *r)

@@ -38,7 +38,7 @@ static enum pith_status open_and_run(void *ctx, struct pith_error *err)
     PITH_TRY(pith_model_open(at->dir, &m, err));
     enum pith_status s = pith_block_load(m, 1, PITH_LOAD_FLOAT, &block, err);
     if (s == PITH_OK) pith_block_free(&block);
-    if (s == PITH_OK) s = pith_model_load_blocks(m, err);
+    if (s == PITH_OK) s = pith_model_load_blocks(m, NULL, err);
     if (s == PITH_OK) s = run_session(m, at->backend, logits, err);
     pith_model_close(m);
     return s;

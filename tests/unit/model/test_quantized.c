@@ -262,7 +262,7 @@ static void stray_tensors_are_refused(void **state)
         if (s != strays[i].status || !strstr(err.text, strays[i].says))
             fail_msg("stray %zu: status %d, \"%s\"", i, (int)s, err.text);
         if (s == PITH_OK) {
-            assert_ok(pith_model_load_blocks(m, &err), err);
+            assert_ok(pith_model_load_blocks(m, NULL, &err), err);
             pith_model_close(m);
         }
         rig_close(&r);
