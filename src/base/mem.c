@@ -1,11 +1,8 @@
-#define _DEFAULT_SOURCE
-/* madvise() */
-#define _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE /* madvise() */
 #include "base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/mman.h>
 
 bool pith_mul_size(size_t a, size_t b, size_t *out)
@@ -56,18 +53,6 @@ void *pith_alloc_huge(size_t count, size_t size)
     /* A wish: a system without huge pages gives small ones. */
     if (p) (void)madvise(p, bytes, MADV_HUGEPAGE);
 #endif
-    return p;
-}
-
-void *pith_alloc_large(size_t count, size_t size)
-{
-    const size_t page = (size_t)2 << 20;
-    size_t bytes;
-    if (!pith_mul_size(count, size, &bytes) || bytes < page)
-        return pith_alloc_aligned(count, size);
-    if (!pith_add_size(bytes, page - 1, &bytes)) return NULL;
-    void *p = aligned_alloc(page, bytes / page * page);
-    if (p) (void)madvise(p, bytes / page * page, MADV_HUGEPAGE); /* a wish: failing costs speed */
     return p;
 }
 

@@ -23,10 +23,6 @@ void *pith_alloc_aligned(size_t count, size_t size);
 enum { PITH_HUGE_PAGE = 1 << 21 };
 void *pith_alloc_huge(size_t count, size_t size);
 
-/* The same for memory that is read from end to end again and again (weights, caches): in huge pages
- * where the system grants them, which is worth a tenth of the bandwidth. */
-void *pith_alloc_large(size_t count, size_t size);
-
 /* Resizes p (NULL allowed) to count * size bytes; on failure NULL, and p is still valid. */
 void *pith_realloc(void *p, size_t count, size_t size);
 

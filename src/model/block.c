@@ -135,7 +135,7 @@ static enum pith_status pack_linears(struct pith_linear_weights *linears, int co
         total += bytes[i] = q ? pith_pack_bytes(q) : 0;
     }
     if (total == 0) return PITH_OK;
-    char *at = *memory = pith_alloc_large(total, 1);
+    char *at = *memory = pith_alloc_huge(total, 1);
     if (!at) return pith_fail_nomem(err, "packed weights");
     for (int i = 0; i < count; i++) {
         struct pith_linear_weights *l = &linears[i];

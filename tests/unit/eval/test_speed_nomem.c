@@ -15,8 +15,9 @@ static enum pith_status regrid_and_time(void *ctx, struct pith_error *err)
     PITH_TRY(pith_grid_parse("int4:g16:asym", &linears, err));
     PITH_TRY(pith_grid_parse("fp8_e4m3:channel", &head, err));
     PITH_TRY(pith_model_open(GOLDEN "tiny", &m, err));
-    enum pith_status s = pith_model_load_blocks(m, err);
+    enum pith_status s = pith_model_load_blocks(m, NULL, err);
     if (s == PITH_OK) s = pith_model_regrid(m, NULL, &linears, &head, err);
+    if (s == PITH_OK) s = pith_model_pack(m, b, err);
     const struct pith_speed_job job = {
         .backend = b, .model = m, .prompt = 2, .gen = 1, .depth = 3, .reps = 1};
     if (s == PITH_OK) s = pith_speed_measure(&job, &out, err);
