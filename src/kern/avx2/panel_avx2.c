@@ -59,6 +59,19 @@ static inline v16 v16_lookup(v16i x, v16_table t)
     return (v16){lookup8(x.a, t), lookup8(x.b, t)};
 }
 
+/* As half precision, whose exponent has a bit more, the value is 2^8 too small. */
+static inline __m256 load8_e4m3(__m128i half)
+{
+    const __m128i bits = _mm_and_si128(half, _mm_set1_epi16((short)0xbfff));
+    return _mm256_mul_ps(_mm256_cvtph_ps(bits), _mm256_set1_ps(0x1p8f));
+}
+static inline v16 v16_load_e4m3(const void *p)
+{
+    const __m256i wide = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128(p)), 7);
+    return (v16){load8_e4m3(_mm256_castsi256_si128(wide)),
+                 load8_e4m3(_mm256_extracti128_si256(wide, 1))};
+}
+
 #include "kern/template/panel_template.h"
 
 void pith_panel_dot_avx2(const struct pith_panels *m, size_t first, size_t count, const float *x,

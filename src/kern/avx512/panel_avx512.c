@@ -47,6 +47,14 @@ static inline v16 v16_lookup(v16i x, v16_table t)
     return _mm512_permutexvar_ps(x, t);
 }
 
+/* As half precision, whose exponent has a bit more, the value is 2^8 too small. */
+static inline v16 v16_load_e4m3(const void *p)
+{
+    const __m256i wide = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128(p)), 7);
+    const __m256i half = _mm256_and_si256(wide, _mm256_set1_epi16((short)0xbfff));
+    return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(0x1p8f));
+}
+
 #include "kern/template/panel_template.h"
 
 void pith_panel_dot_avx512(const struct pith_panels *m, size_t first, size_t count, const float *x,

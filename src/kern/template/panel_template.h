@@ -7,6 +7,7 @@
  *     v16_from_int(x), v16_from_bits(x)  the values of small integers; the bits as floats
  *     v16_table, v16_table_load(p), v16_lookup(x, t)   one of sixteen floats by a field's low half byte
  *     v16_arithmetic_shift(x, n)   right, the sign copied
+ *     v16_load_e4m3(p)             sixteen FP8 values
  *
  * Two panels at a time make eight chains of sums, which hides the latency of the multiply-add. */
 #include "kern/ops.h"
@@ -45,10 +46,7 @@ INLINE v16 load_scales(const struct pith_panels *m, enum pith_panel_scale kind, 
     case PITH_SCALE_F16: return v16_load_f16(at + group * 32);
     case PITH_SCALE_E8M0: return from_e8m0(v16i_load_bytes(at + group * 16));
     case PITH_SCALE_E4M3:
-    default: {
-        const v16i top = v16i_shift_left(v16i_load_bytes(at + group * 16), 24);
-        return v16_mul(from_e4m3(top), v16_set(m->global));
-    }
+    default: return v16_mul(v16_load_e4m3(at + group * 16), v16_set(m->global));
     }
 }
 

@@ -1,0 +1,113 @@
+/* Times every kernel of packed panels on weights that stay in the second cache: the bytes of codes
+ * and scales that a core can work through when memory is no limit. Decode is bound by memory as long
+ * as this exceeds a core's share of the read bandwidth.
+ *
+ *     bench_panels
+ *
+ * Time is the thread's own, the best of several runs: a busy machine disturbs it little. */
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "kern/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { COLS = 4096, PANELS = 8, RUNS = 40 };
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+struct shape {
+    const char *name;
+    enum pith_panel_form form;
+    enum pith_panel_scale scale;
+    size_t group;
+    bool zeros, integer;
+};
+
+static const struct shape shapes[] = {
+    {"int4:g128", PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 128, false, true},
+    {"int4:g128:asym", PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 128, true, true},
+    {"int4:g32", PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 32, false, true},
+    {"int8:channel", PITH_PANEL_INT8, PITH_SCALE_BF16, COLS, false, true},
+    {"fp8_e4m3:channel", PITH_PANEL_E4M3, PITH_SCALE_BF16, COLS, false, false},
+    {"fp8_e5m2:channel", PITH_PANEL_E5M2, PITH_SCALE_BF16, COLS, false, false},
+    {"nf4:g64", PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 64, false, false},
+    {"mxfp4", PITH_PANEL_LEVEL4, PITH_SCALE_E8M0, 32, false, false},
+    {"nvfp4", PITH_PANEL_LEVEL4, PITH_SCALE_E4M3, 16, false, false},
+};
+
+static void *filled(size_t bytes)
+{
+    unsigned char *p = pith_alloc_aligned(bytes, 1);
+    struct pith_rng r;
+    if (!p) exit(1);
+    pith_rng_seed(&r, bytes);
+    /* No code of FP8 above 0x77 is needed: all are finite, as scales too. */
+    for (size_t i = 0; i < bytes; i++) p[i] = (unsigned char)pith_rng_below(&r, 0x78);
+    return p;
+}
+
+static double run(const struct pith_kernel *k, const struct pith_panels *m, const float *x,
+                  const struct pith_bytes *q, float *y)
+{
+    double best = 1e9;
+    for (int i = 0; i < RUNS; i++) {
+        const double t = seconds();
+        if (k->op == PITH_OP_panel_dot) ((pith_panel_dot_fn *)k->fn)(m, 0, PANELS, x, y);
+        else ((pith_panel_dot_bytes_fn *)k->fn)(m, 0, PANELS, q, y);
+        const double took = seconds() - t;
+        if (took < best) best = took;
+    }
+    return best;
+}
+
+static void time_shape(const struct pith_kernel *k, const struct shape *s)
+{
+    static float x[COLS], y[PANELS * PITH_PANEL_ROWS], scale[COLS / 32];
+    static int8_t bytes[COLS];
+    static int32_t sum[COLS / 32];
+    struct pith_panels m = {.form = s->form,
+                            .scale = s->scale,
+                            .cols = COLS,
+                            .group = s->group,
+                            .groups = COLS / s->group,
+                            .zero = s->form == PITH_PANEL_LEVEL4 ? 8 : 128,
+                            .global = 1,
+                            .integer = s->integer};
+    const size_t codes = PANELS * pith_panel_lines(&m) * PITH_PANEL_LINE;
+    const size_t scales = PANELS * PITH_PANEL_ROWS * m.groups;
+    const size_t scale_bytes = scales * pith_panel_scale_bytes(s->scale);
+    void *c = filled(codes), *f = filled(scale_bytes), *z = s->zeros ? filled(scales) : NULL;
+    m.codes = c;
+    m.scales = f;
+    m.zeros = z;
+    for (int i = 0; i < COLS; i++) x[i] = (float)(i % 7) - 3;
+    pith_to_bytes_scalar(COLS, 32, x, bytes, scale, sum);
+    const struct pith_bytes q = {32, bytes, scale, sum};
+    const double took = run(k, &m, x, &q, y);
+    const double total = (double)(codes + scale_bytes + (z ? scales : 0));
+    printf("%-30s %-18s %7.1f GB/s %7.1f weights/ns\n", k->name, s->name, total / took * 1e-9,
+           (double)PANELS * PITH_PANEL_ROWS * COLS / took * 1e-9);
+    pith_free(c), pith_free(f), pith_free(z);
+}
+
+int main(void)
+{
+    for (size_t i = 0; i < pith_kernel_count; i++) {
+        const struct pith_kernel *k = &pith_kernels[i];
+        if ((k->isa & pith_cpu_detect()) != k->isa || k->isa == PITH_CPU_SCALAR) continue;
+        if (k->op != PITH_OP_panel_dot && k->op != PITH_OP_panel_dot_bytes) continue;
+        for (size_t j = 0; j < PITH_COUNT(shapes); j++)
+            if (k->op == PITH_OP_panel_dot || (shapes[j].integer && shapes[j].group >= 32))
+                time_shape(k, &shapes[j]);
+    }
+    return 0;
+}
