@@ -62,6 +62,10 @@ typedef pith_matvec_f32_fn pith_matvec_f16_fn;
 typedef void pith_widen_bf16_fn(size_t n, const void *src, float *dst);
 typedef pith_widen_bf16_fn pith_widen_f16_fn;
 
+/* dst[i] = src[i] rounded to nearest, ties to even, stored in 16 bits at any address; a NaN stays
+ * one. */
+typedef void pith_narrow_bf16_fn(size_t n, const float *src, void *dst);
+
 /* dst[i] = ((float)code[i] - zero) * scale, both steps rounded. */
 typedef void pith_dequant_u8_fn(size_t n, const uint8_t *code, float zero, float scale, float *dst);
 /* The same for 4-bit codes: code i is the low (i even) or high half of byte i / 2. */
@@ -73,13 +77,42 @@ typedef void pith_dot_acc_u8_fn(size_t n, const uint8_t *code, float zero, float
                                 const float *x, float acc[PITH_LANES]);
 typedef pith_dot_acc_u8_fn pith_dot_acc_u4_fn;
 
-/* The greatest of x; -infinity for n = 0. NaN elements may or may not be seen, and of zeros
- * either sign may be given. */
+/* The greatest of x; -infinity for n = 0. NaN elements are passed over, and of zeros either sign
+ * may be given. */
 typedef float pith_max_fn(size_t n, const float *x);
 
 /* x = exp(x - max(x)) / sum, in place: m = max, e = exp(x - m) by pith_exp_f32(), sum in lanes,
  * then each e is multiplied by 1 / sum. */
 typedef void pith_softmax_fn(size_t n, float *x);
+
+/* x[i] = exp(x[i] - max) by pith_exp_f32(); returns their sum in lanes. */
+typedef float pith_exp_sum_fn(size_t n, float *x, float max);
+
+/* The scores of `rows` queries with 32 * blocks keys: s[r * lds + j] is the chain of
+ * s = fma(q[r * ldq + e], key j[e], s) for e = 0, 1, ..., dim - 1 from 0. k has the keys in blocks of
+ * PITH_KEYS, in a block element by element, so that a vector holds the same element of neighbours:
+ * key j[e] is k[(j / 32 * dim + e) * 32 + j % 32], in float32 or bfloat16 (widened exactly). */
+enum { PITH_KEYS = 32 };
+typedef void pith_attn_scores_f32_fn(size_t rows, size_t dim, size_t blocks, const float *q,
+                                     size_t ldq, const void *k, float *s, size_t lds);
+typedef pith_attn_scores_f32_fn pith_attn_scores_bf16_fn;
+
+/* Adds up values by weight: o[r * ldo + e] = fma(p[r * ldp + j], v[j * dim + e], o[r * ldo + e])
+ * for j = 0, 1, ..., keys - 1, for e < dim, a multiple of 16. v is float32 or bfloat16. */
+typedef void pith_attn_values_f32_fn(size_t rows, size_t keys, size_t dim, const float *p,
+                                     size_t ldp, const void *v, float *o, size_t ldo);
+typedef pith_attn_values_f32_fn pith_attn_values_bf16_fn;
+
+/* y[i] = fma(a, y[i], b * x[i]), the product rounded. */
+typedef void pith_mix_fn(size_t n, float a, float b, const float *x, float *y);
+
+/* y[i] = y[i] + x[i]. */
+typedef void pith_add_fn(size_t n, const float *x, float *y);
+
+/* Turns the pairs (low[i], high[i]) by angles, each step rounded: low[i] = low[i] cos[i] - high[i]
+ * sin[i], high[i] = high[i] cos[i] + low[i] sin[i]. */
+typedef void pith_rope_pairs_fn(size_t n, const float *cos, const float *sin, float *low,
+                                float *high);
 
 /* gate[i] = gate[i] / (1 + exp(-gate[i])) * up[i], each step rounded, exp by pith_exp_f32(). */
 typedef void pith_silu_mul_fn(size_t n, float *gate, const float *up);
@@ -126,7 +159,8 @@ typedef void pith_peak_bf16_fn(size_t rounds, const uint16_t x[2], const uint16_
     X(matvec_f16) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(dot_acc_u8)             \
     X(dot_acc_u4) X(max) X(softmax) X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64)       \
     X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_unpack) X(to_bytes) X(read_lines)         \
-    X(peak_f32) X(peak_int8) X(peak_bf16)
+    X(peak_f32) X(peak_int8) X(peak_bf16) X(narrow_bf16) X(exp_sum) X(attn_scores_f32)             \
+    X(attn_scores_bf16) X(attn_values_f32) X(attn_values_bf16) X(mix) X(add) X(rope_pairs)
 
 enum pith_op {
 #define PITH_OP_ID(op) PITH_OP_##op,

@@ -11,6 +11,26 @@ void pith_softmax_avx2(size_t n, float *x)
     row_softmax(n, x);
 }
 
+float pith_exp_sum_avx2(size_t n, float *x, float max)
+{
+    return row_exp_sum(n, x, max);
+}
+
+void pith_mix_avx2(size_t n, float a, float b, const float *x, float *y)
+{
+    row_mix(n, a, b, x, y);
+}
+
+void pith_add_avx2(size_t n, const float *x, float *y)
+{
+    row_add(n, x, y);
+}
+
+void pith_rope_pairs_avx2(size_t n, const float *cos, const float *sin, float *low, float *high)
+{
+    row_rope_pairs(n, cos, sin, low, high);
+}
+
 void pith_silu_mul_avx2(size_t n, float *gate, const float *up)
 {
     row_silu_mul(n, gate, up);

@@ -135,6 +135,22 @@ static inline v16 v16_load_f16_part(const void *p, size_t n)
     return v16_from_f16(load_u16_part(p, n));
 }
 
+static inline __m256i round_bf16(__m256 x)
+{
+    const __m256i u = _mm256_castps_si256(x), one = _mm256_set1_epi32(1);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), one);
+    const __m256i up = _mm256_add_epi32(_mm256_set1_epi32(0x7fff), odd);
+    const __m256i nan = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
+    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    return _mm256_srli_epi32(_mm256_blendv_epi8(_mm256_add_epi32(u, up), nan, is_nan), 16);
+}
+/* Rounded to nearest, ties to even, at any address; a NaN becomes a quiet one. */
+static inline void v16_store_bf16(void *p, v16 x)
+{
+    const __m256i h = _mm256_packus_epi32(round_bf16(x.a), round_bf16(x.b));
+    _mm256_storeu_si256(p, _mm256_permute4x64_epi64(h, 0xd8));
+}
+
 static inline v16 v16_add(v16 x, v16 y)
 {
     return (v16){_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)};

@@ -33,3 +33,8 @@ void pith_widen_f16_avx512(size_t n, const void *src, float *dst)
 {
     widen_f16(n, src, dst);
 }
+
+void pith_narrow_bf16_avx512(size_t n, const float *src, void *dst)
+{
+    narrow_bf16(n, src, dst);
+}

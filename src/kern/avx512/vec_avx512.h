@@ -97,6 +97,17 @@ static inline v16 v16_load_f16_part(const void *p, size_t n)
     return _mm512_cvtph_ps(load_u16_part(p, n));
 }
 
+static inline void v16_store_bf16(void *p, v16 x)
+{
+    const __m512i u = _mm512_castps_si512(x), one = _mm512_set1_epi32(1);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), one);
+    const __m512i up = _mm512_add_epi32(_mm512_set1_epi32(0x7fff), odd);
+    const __m512i nan = _mm512_or_si512(u, _mm512_set1_epi32(0x400000));
+    const __mmask16 is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    const __m512i r = _mm512_mask_mov_epi32(_mm512_add_epi32(u, up), is_nan, nan);
+    _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
+}
+
 static inline v16 v16_add(v16 x, v16 y)
 {
     return _mm512_add_ps(x, y);

@@ -145,6 +145,22 @@ static inline v16 v16_load_f16_part(const void *p, size_t n)
     return v16_load_f16(all);
 }
 
+static inline uint16x4_t round_bf16(float32x4_t x)
+{
+    const uint32x4_t u = vreinterpretq_u32_f32(x), one = vdupq_n_u32(1);
+    const uint32x4_t odd = vandq_u32(vshrq_n_u32(u, 16), one);
+    const uint32x4_t up = vaddq_u32(u, vaddq_u32(vdupq_n_u32(0x7fff), odd));
+    const uint32x4_t nan = vorrq_u32(u, vdupq_n_u32(0x400000));
+    return vshrn_n_u32(vbslq_u32(vceqq_f32(x, x), up, nan), 16);
+}
+static inline void v16_store_bf16(void *p, v16 x)
+{
+    const uint16x8_t low = vcombine_u16(round_bf16(x.a), round_bf16(x.b));
+    const uint16x8_t high = vcombine_u16(round_bf16(x.c), round_bf16(x.d));
+    vst1q_u8(p, vreinterpretq_u8_u16(low));
+    vst1q_u8((uint8_t *)p + 16, vreinterpretq_u8_u16(high));
+}
+
 static inline v16 v16_add(v16 x, v16 y)
 {
     return (v16)V16_2(vaddq_f32, x, y);

@@ -73,6 +73,15 @@ void pith_widen_f16_scalar(size_t n, const void *src, float *dst)
     for (size_t i = 0; i < n; i++) dst[i] = load_f16(p + i * 2);
 }
 
+void pith_narrow_bf16_scalar(size_t n, const float *src, void *dst)
+{
+    unsigned char *p = dst;
+    for (size_t i = 0; i < n; i++) {
+        const uint16_t h = pith_f32_to_bf16(src[i]);
+        memcpy(p + i * 2, &h, sizeof h);
+    }
+}
+
 void pith_dequant_u8_scalar(size_t n, const uint8_t *code, float zero, float scale, float *dst)
 {
     for (size_t i = 0; i < n; i++) dst[i] = ((float)code[i] - zero) * scale;

@@ -22,6 +22,35 @@ void pith_softmax_scalar(size_t n, float *x)
     for (size_t i = 0; i < n; i++) x[i] *= r;
 }
 
+float pith_exp_sum_scalar(size_t n, float *x, float max)
+{
+    float acc[PITH_LANES] = {0};
+    for (size_t i = 0; i < n; i++) {
+        x[i] = pith_exp_f32(x[i] - max);
+        acc[i % PITH_LANES] += x[i];
+    }
+    return pith_lanes_sum(acc);
+}
+
+void pith_mix_scalar(size_t n, float a, float b, const float *x, float *y)
+{
+    for (size_t i = 0; i < n; i++) y[i] = fmaf(a, y[i], b * x[i]);
+}
+
+void pith_add_scalar(size_t n, const float *x, float *y)
+{
+    for (size_t i = 0; i < n; i++) y[i] = y[i] + x[i];
+}
+
+void pith_rope_pairs_scalar(size_t n, const float *cos, const float *sin, float *low, float *high)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float a = low[i], b = high[i];
+        low[i] = a * cos[i] - b * sin[i];
+        high[i] = b * cos[i] + a * sin[i];
+    }
+}
+
 void pith_silu_mul_scalar(size_t n, float *gate, const float *up)
 {
     for (size_t i = 0; i < n; i++) {

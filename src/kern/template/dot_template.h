@@ -4,6 +4,8 @@
  * four. */
 #include "kern/ops.h"
 
+#include <string.h>
+
 static inline void dot_acc(size_t n, const float *x, const float *y, float acc[PITH_LANES])
 {
     v16 s = v16_load(acc);
@@ -126,4 +128,15 @@ static inline void widen_f16(size_t n, const void *src, float *dst)
     size_t i = 0;
     for (; i + 16 <= n; i += 16) v16_store(dst + i, v16_load_f16(s + i * 2));
     if (i < n) v16_store_part(dst + i, v16_load_f16_part(s + i * 2, n - i), n - i);
+}
+
+static inline void narrow_bf16(size_t n, const float *src, void *dst)
+{
+    char *d = dst;
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) v16_store_bf16(d + i * 2, v16_load(src + i));
+    if (i == n) return;
+    char last[32];
+    v16_store_bf16(last, v16_load_part(src + i, n - i));
+    memcpy(d + i * 2, last, (n - i) * 2);
 }

@@ -69,6 +69,66 @@ static inline void row_softmax(size_t n, float *x)
     if (i < n) v16_store_part(x + i, v16_mul(v16_load_part(x + i, n - i), r), n - i);
 }
 
+static inline float row_exp_sum(size_t n, float *x, float max)
+{
+    const v16 m = v16_set(max);
+    v16 sum = v16_zero();
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const v16 e = row_exp(v16_sub(v16_load(x + i), m));
+        v16_store(x + i, e);
+        sum = v16_add(sum, e);
+    }
+    if (i < n) {
+        const v16 e = row_exp(v16_sub(v16_load_part(x + i, n - i), m));
+        v16_store_part(x + i, e, n - i);
+        sum = v16_blend(v16_add(sum, e), sum, n - i);
+    }
+    return v16_sum(sum);
+}
+
+static inline void row_mix(size_t n, float a, float b, const float *x, float *y)
+{
+    const v16 f = v16_set(a), g = v16_set(b);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        v16_store(y + i, v16_fma(f, v16_load(y + i), v16_mul(g, v16_load(x + i))));
+    if (i == n) return;
+    const v16 last =
+        v16_fma(f, v16_load_part(y + i, n - i), v16_mul(g, v16_load_part(x + i, n - i)));
+    v16_store_part(y + i, last, n - i);
+}
+
+static inline void row_add(size_t n, const float *x, float *y)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) v16_store(y + i, v16_add(v16_load(y + i), v16_load(x + i)));
+    if (i == n) return;
+    v16_store_part(y + i, v16_add(v16_load_part(y + i, n - i), v16_load_part(x + i, n - i)), n - i);
+}
+
+static inline v16 turned(v16 x, v16 c, v16 y, v16 s)
+{
+    return v16_add(v16_mul(x, c), v16_mul(y, s));
+}
+
+static inline void row_rope_pairs(size_t n, const float *cos, const float *sin, float *low,
+                                  float *high)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const v16 c = v16_load(cos + i), s = v16_load(sin + i);
+        const v16 a = v16_load(low + i), b = v16_load(high + i);
+        v16_store(low + i, turned(a, c, b, v16_negate(s)));
+        v16_store(high + i, turned(b, c, a, s));
+    }
+    if (i == n) return;
+    const v16 c = v16_load_part(cos + i, n - i), s = v16_load_part(sin + i, n - i);
+    const v16 a = v16_load_part(low + i, n - i), b = v16_load_part(high + i, n - i);
+    v16_store_part(low + i, turned(a, c, b, v16_negate(s)), n - i);
+    v16_store_part(high + i, turned(b, c, a, s), n - i);
+}
+
 static inline v16 gated(v16 gate, v16 up)
 {
     const v16 e = row_exp(v16_negate(gate));

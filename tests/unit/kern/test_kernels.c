@@ -216,8 +216,10 @@ static void check_dot_codes(const struct pith_kernel *k, const struct pith_kerne
 static void check_max(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                       enum fill kind)
 {
-    const float *x = fresh(0, n, kind);
+    float *x = fresh(0, n, kind);
+    for (size_t i = 0; i < n; i += 7) x[i] = NAN;
     const float want = ((pith_max_fn *)ref->fn)(n, x), got = ((pith_max_fn *)k->fn)(n, x);
+    assert_true(want == want);
     if (want != 0.0f) assert_bits(&got, &want, 1, n); /* of zeros, either */
     else assert_true(got == 0.0f);
 }
@@ -229,6 +231,105 @@ static void check_softmax(const struct pith_kernel *k, const struct pith_kernel 
     ((pith_softmax_fn *)ref->fn)(n, want);
     ((pith_softmax_fn *)k->fn)(n, got);
     assert_bits(got, want, n, n);
+}
+
+static void check_narrow_bf16(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                              enum fill kind)
+{
+    static const uint32_t odd[] = {0x7f800000, 0xff800000, 0x7f800001, 0xffc00123, 0x3f808000,
+                                   0x3f818000, 0x7f7fffff, 0x00008000, 0x00018000, 0x80000001};
+    float *x = fresh(0, n, kind);
+    for (size_t i = 0; i < n; i += 3) memcpy(&x[i], &odd[i / 3 % PITH_COUNT(odd)], sizeof *x);
+    char *want = at_end(1, n * 2 + 1), *got = at_end(2, n * 2 + 1); /* at an odd address */
+    memset(want, 0x5a, n * 2 + 1);
+    memset(got, 0x5a, n * 2 + 1);
+    ((pith_narrow_bf16_fn *)ref->fn)(n, x, want);
+    ((pith_narrow_bf16_fn *)k->fn)(n, x, got);
+    if (memcmp(want, got, n * 2 + 1) != 0) fail_msg("%s, size %zu differs", now, n);
+}
+
+static void check_exp_sum(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                          enum fill kind)
+{
+    float *want = fresh(0, n, kind), max = -INFINITY;
+    for (size_t i = 0; i < n; i++) max = fmaxf(max, want[i]);
+    if (n > 2) want[n / 2] = -INFINITY; /* a masked key */
+    float *got = same(1, want, n);
+    const float a = ((pith_exp_sum_fn *)ref->fn)(n, want, max);
+    const float b = ((pith_exp_sum_fn *)k->fn)(n, got, max);
+    assert_bits(got, want, n, n);
+    assert_bits(&b, &a, 1, n);
+}
+
+/* n is the dimension; rows and blocks of keys vary, so that every tile and every rest is met. */
+static void check_attn_scores(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                              enum fill kind)
+{
+    if (n > 90) return;
+    for (size_t rows = 0; rows <= 19; rows += rows < 9 ? 1 : 5) {
+        const size_t blocks = (n + rows) % 4, ldq = n + rows % 2;
+        const size_t lds = blocks * PITH_KEYS + rows % 3;
+        const size_t qn = rows ? (rows - 1) * ldq + n : 0;
+        const size_t sn = rows && blocks ? (rows - 1) * lds + blocks * PITH_KEYS : 0;
+        const float *q = fresh(0, qn, kind);
+        const void *keys =
+            weights(blocks * n * PITH_KEYS, k->op == PITH_OP_attn_scores_f32 ? 4 : 2, 0, kind);
+        float *want = fresh(1, sn, kind), *got = same(2, want, sn);
+        ((pith_attn_scores_f32_fn *)ref->fn)(rows, n, blocks, q, ldq, keys, want, lds);
+        ((pith_attn_scores_f32_fn *)k->fn)(rows, n, blocks, q, ldq, keys, got, lds);
+        assert_bits(got, want, sn, n);
+    }
+}
+
+/* n is the number of keys. */
+static void check_attn_values(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                              enum fill kind)
+{
+    for (size_t rows = 0; rows <= 19; rows += rows < 9 ? 1 : 5) {
+        const size_t dim = 16 * ((n + rows) % 8), ldp = n + rows % 2, ldo = dim + rows % 3;
+        const size_t pn = rows ? (rows - 1) * ldp + n : 0;
+        const size_t on = rows && dim ? (rows - 1) * ldo + dim : 0;
+        const size_t bytes = k->op == PITH_OP_attn_values_f32 ? 4 : 2;
+        if (n * dim * bytes > 30 * PAGE) continue;
+        const float *p = fresh(0, pn, kind);
+        const void *v = weights(n * dim, bytes, 0, kind);
+        float *want = fresh(1, on, kind), *got = same(2, want, on);
+        ((pith_attn_values_f32_fn *)ref->fn)(rows, n, dim, p, ldp, v, want, ldo);
+        ((pith_attn_values_f32_fn *)k->fn)(rows, n, dim, p, ldp, v, got, ldo);
+        assert_bits(got, want, on, n);
+    }
+}
+
+static void check_mix(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                      enum fill kind)
+{
+    const float *x = fresh(0, n, kind), a = value(kind), b = value(kind);
+    float *want = fresh(1, n, kind), *got = same(2, want, n);
+    ((pith_mix_fn *)ref->fn)(n, a, b, x, want);
+    ((pith_mix_fn *)k->fn)(n, a, b, x, got);
+    assert_bits(got, want, n, n);
+}
+
+static void check_add(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                      enum fill kind)
+{
+    const float *x = fresh(0, n, kind);
+    float *want = fresh(1, n, kind), *got = same(2, want, n);
+    ((pith_add_fn *)ref->fn)(n, x, want);
+    ((pith_add_fn *)k->fn)(n, x, got);
+    assert_bits(got, want, n, n);
+}
+
+static void check_rope_pairs(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                             enum fill kind)
+{
+    const float *c = fresh(0, n, kind), *s = fresh(1, n, kind);
+    float *low = fresh(2, n, kind), *high = fresh(3, n, kind);
+    float *got_low = same(5, low, n), *got_high = same(6, high, n);
+    ((pith_rope_pairs_fn *)ref->fn)(n, c, s, low, high);
+    ((pith_rope_pairs_fn *)k->fn)(n, c, s, got_low, got_high);
+    assert_bits(got_low, low, n, n);
+    assert_bits(got_high, high, n, n);
 }
 
 static void check_silu_mul(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
@@ -361,6 +462,15 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_dot_acc_u4] = check_dot_codes,
     [PITH_OP_max] = check_max,
     [PITH_OP_softmax] = check_softmax,
+    [PITH_OP_narrow_bf16] = check_narrow_bf16,
+    [PITH_OP_exp_sum] = check_exp_sum,
+    [PITH_OP_attn_scores_f32] = check_attn_scores,
+    [PITH_OP_attn_scores_bf16] = check_attn_scores,
+    [PITH_OP_attn_values_f32] = check_attn_values,
+    [PITH_OP_attn_values_bf16] = check_attn_values,
+    [PITH_OP_mix] = check_mix,
+    [PITH_OP_add] = check_add,
+    [PITH_OP_rope_pairs] = check_rope_pairs,
     [PITH_OP_silu_mul] = check_silu_mul,
     [PITH_OP_sumsq] = check_sumsq,
     [PITH_OP_scale_mul] = check_scale_mul,
