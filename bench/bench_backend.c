@@ -89,7 +89,7 @@ static void read_task(void *ctx, size_t task, unsigned thread)
 static void measure_read(struct bench *m)
 {
     const size_t bytes = (size_t)512 << 20;
-    unsigned char *data = pith_alloc_aligned(bytes, 1);
+    unsigned char *data = pith_alloc_huge(bytes, 1);
     if (!data) exit(1);
     memset(data, 1, bytes);
     struct reading r = {.data = data, .each = bytes / 64};
@@ -237,31 +237,102 @@ static void bench_cholesky(const struct bench *m, size_t d)
     pith_free(work);
 }
 
-static void bench_attention(const struct bench *m, size_t n, size_t start)
+/* The caches of a whole model, so that none is found in the processor's. */
+struct depth {
+    size_t layers, heads, kv_heads, head_dim, capacity;
+    enum pith_dtype dtype;
+    struct pith_cache *cache; /* [layers] */
+    void *memory;
+    float *work;
+    size_t work_floats;
+};
+
+static void depth_open(struct depth *d)
+{
+    enum { PATTERN = 1 << 16 };
+    size_t elements;
+    const size_t bytes = d->dtype == PITH_F32 ? 4 : 2;
+    if (!pith_cache_elements(d->kv_heads, d->head_dim, d->capacity, &elements)) exit(1);
+    d->cache = pith_zalloc(d->layers, sizeof *d->cache);
+    d->memory = pith_alloc_huge(d->layers * elements, 2 * bytes);
+    d->work_floats = pith_attention_work(d->heads, d->head_dim, d->capacity);
+    d->work = pith_alloc_aligned(d->work_floats, sizeof *d->work);
+    if (!d->cache || !d->memory || !d->work) exit(1);
+    float *random = randoms(PATTERN);
+    unsigned char *pattern = pith_alloc(PATTERN, bytes), *at = d->memory;
+    if (!pattern) exit(1);
+    pith_dtype_encode(d->dtype, random, PATTERN, pattern);
+    for (size_t left = d->layers * elements * 2 * bytes, n; left > 0; left -= n, at += n) {
+        n = left < PATTERN * bytes ? left : PATTERN * bytes;
+        memcpy(at, pattern, n);
+    }
+    for (size_t i = 0; i < d->layers; i++) {
+        char *k = (char *)d->memory + i * 2 * elements * bytes;
+        d->cache[i] = (struct pith_cache){.dtype = d->dtype,
+                                          .kv_heads = d->kv_heads,
+                                          .head_dim = d->head_dim,
+                                          .capacity = d->capacity,
+                                          .k = k,
+                                          .v = k + elements * bytes};
+    }
+    pith_free(random);
+    pith_free(pattern);
+}
+
+static void depth_close(struct depth *d)
+{
+    pith_free(d->cache);
+    pith_free(d->memory);
+    pith_free(d->work);
+}
+
+static void attend_all(const struct bench *m, const struct depth *d, size_t n, size_t start,
+                       float *q)
+{
+    for (size_t i = 0; i < d->layers; i++)
+        pith_attention(m->b, &(struct pith_attention){.n = n,
+                                                      .start = start,
+                                                      .heads = d->heads,
+                                                      .scale = 0.1f,
+                                                      .cache = &d->cache[i],
+                                                      .q = q,
+                                                      .out = q,
+                                                      .work = d->work,
+                                                      .work_floats = d->work_floats});
+}
+
+static void bench_decode(const struct bench *m, struct depth d)
 {
     char name[64];
-    enum { HEADS = 32, KV = 8, DIM = 128 };
-    const size_t keys = start + n;
-    float *q = randoms(n * HEADS * DIM), *k = randoms(keys * KV * DIM),
-          *v = randoms(keys * KV * DIM);
-    const struct pith_attention a = {.n = n,
-                                     .start = start,
-                                     .heads = HEADS,
-                                     .kv_heads = KV,
-                                     .head_dim = DIM,
-                                     .scale = 0.088f,
-                                     .q = q,
-                                     .k = k,
-                                     .v = v,
-                                     .out = q};
-    BEST(best, pith_attention(m->b, &a, NULL))
-    snprintf(name, sizeof name, "attention 32/8 heads, n = %zu at %zu", n, start);
-    if (n == 1) print_bytes(m, name, 8.0 * (double)keys * KV * DIM, best);
-    else
-        print_flops(m, name, 4.0 * HEADS * DIM * (double)n * ((double)start + (double)n / 2), best);
+    depth_open(&d);
+    float *q = randoms(d.heads * d.head_dim);
+    const size_t start = d.capacity - 1;
+    BEST(best, attend_all(m, &d, 1, start, q))
+    const double bytes = (d.dtype == PITH_F32 ? 8.0 : 4.0) * (double)d.layers * (double)d.capacity *
+                         (double)(d.kv_heads * d.head_dim);
+    snprintf(name, sizeof name, "decode %zu/%zu of %zu, %s, %zu layers, %zu", d.heads, d.kv_heads,
+             d.head_dim, d.dtype == PITH_F32 ? "f32" : "bf16", d.layers, d.capacity);
+    print_bytes(m, name, bytes, best);
     pith_free(q);
-    pith_free(k);
-    pith_free(v);
+    depth_close(&d);
+}
+
+static void bench_prefill(const struct bench *m, struct depth d, size_t n)
+{
+    char name[64];
+    d.layers = 1;
+    depth_open(&d);
+    float *q = randoms(n * d.heads * d.head_dim);
+    const size_t start = d.capacity - n;
+    BEST(best, attend_all(m, &d, n, start, q))
+    snprintf(name, sizeof name, "prefill %zu/%zu of %zu, %s, %zu at %zu", d.heads, d.kv_heads,
+             d.head_dim, d.dtype == PITH_F32 ? "f32" : "bf16", n, start);
+    print_flops(m, name,
+                4.0 * (double)(d.heads * d.head_dim) * (double)n *
+                    ((double)start + (double)(n + 1) / 2),
+                best);
+    pith_free(q);
+    depth_close(&d);
 }
 
 static void bench_rows(const struct bench *m)
@@ -303,9 +374,22 @@ static void choleskys(const struct bench *m)
 
 static void attentions(const struct bench *m)
 {
-    bench_attention(m, 512, 0);
-    bench_attention(m, 2048, 0);
-    bench_attention(m, 1, 2047);
+    static const enum pith_dtype types[] = {PITH_BF16, PITH_F32};
+    static const size_t dims[] = {64, 128}; /* Llama-3.2-1B, Llama-3-8B */
+    for (size_t t = 0; t < PITH_COUNT(types); t++)
+        for (size_t i = 0; i < PITH_COUNT(dims); i++) {
+            struct depth d = {.heads = 32, .kv_heads = 8, .head_dim = dims[i], .dtype = types[t]};
+            static const size_t depths[][2] = {{512, 64}, {4096, 16}, {16384, 8}};
+            for (size_t j = 0; j < PITH_COUNT(depths); j++) {
+                d.capacity = depths[j][0];
+                d.layers = depths[j][1];
+                bench_decode(m, d);
+            }
+            d.capacity = 512;
+            bench_prefill(m, d, 512);
+            d.capacity = 2560;
+            bench_prefill(m, d, 512);
+        }
 }
 
 static const struct {
