@@ -80,8 +80,10 @@ static enum pith_status prepare(struct generation *g, struct pith_error *err)
     if (!g->hidden || !g->logits) return pith_fail_nomem(err, "the logits");
     PITH_TRY(pith_sampler_init(&g->sampler, shape->vocab, o->temperature, o->top_k, o->top_p,
                                o->seed, err));
-    return pith_session_init(&g->session, g->engine->model, g->engine->context->backend, capacity,
-                             g->chunk, err);
+    const struct pith_session_options session = {
+        .capacity = capacity, .chunk = g->chunk, .kv = PITH_F32};
+    return pith_session_init(&g->session, g->engine->model, g->engine->context->backend, &session,
+                             err);
 }
 
 /* Feeds ids and leaves the logits after the last one. */

@@ -1,157 +1,308 @@
-/* Causal attention. A task is one kv head with a block of queries: the rows are those queries
- * times the query heads that share the kv head, so a packed key serves them all. Scores of a
- * block are held whole, so a softmax is one pass and each output one chain over the keys in
- * their order; a key that a query does not see has the weight 0. */
+/* Causal attention. The rows of a kv head are the queries times the query heads that share it, row
+ * r being head r % group of query r / group; a key or value that is read serves all rows of a
+ * block.
+ *
+ * Many queries: a task is a kv head with a block of rows, and goes through the chunks of positions
+ * that they see. One query: a task is a kv head with one chunk, its sums go to the caller's work
+ * space, and a second round of tasks merges them. Both run the same steps on the same chunks, so
+ * the result is the same. */
 #include "backend/parts.h"
 
 #include "base/mem.h"
 
+#include <math.h>
 #include <string.h>
 
-/* Rows (queries times heads) of a block: enough to pay for packing the keys. */
-enum { BLOCK_ROWS = PITH_MC };
+/* Positions of a chunk; rows of a block, enough to pay for widening keys; the distance of rows of
+ * scores, not a multiple of a page so that they do not compete for the same lines of the cache. */
+enum { CHUNK = 512, ROWS = 128, SCORES_LD = CHUNK + 16 };
+/* Positions whose values are widened at a time. */
+enum { STRETCH = 64 };
 
 struct job {
     struct pith_backend *b;
     const struct pith_attention *a;
-    size_t group;   /* query heads a kv head */
-    size_t queries; /* a block */
-    float *memory;  /* NULL: the threads' own */
-    size_t thread_floats;
+    size_t group;         /* query heads a kv head */
+    size_t rows, blocks;  /* rows a block, blocks */
+    size_t dim;           /* of a head, padded */
+    size_t first, chunks; /* chunks that are seen */
 };
 
-/* The block of one task: queries [first, first + count), keys [low, high). */
+/* What rows have added up over some positions: the largest score, and the sums of weights and of
+ * weighted values [rows][dim]. A sum of 0 says that nothing was seen. */
+struct sums {
+    float *max, *sum, *o;
+};
+
+/* The rows of one task and a thread's memory for them. */
 struct part {
-    size_t first, count, kv, low, high;
-    float *q, *scores, *out; /* [count * group][head_dim], [][high - low], [][head_dim] */
+    size_t kv, first, count; /* rows first .. first + count - 1 */
+    unsigned thread;
+    float *q;      /* [count][dim], scaled */
+    float *scores; /* [count][SCORES_LD] */
+    float *powers; /* [2 count] */
+    struct sums chunk, total;
 };
 
-static size_t first_key(const struct pith_attention *a, size_t position)
+static size_t scratch_floats(size_t dim)
 {
-    return a->window && position + 1 > a->window ? position + 1 - a->window : 0;
+    return SCORES_LD + 3 * dim + 6;
 }
 
-/* All of a product that has few rows, by the calling thread. */
-static void multiply(const struct job *j, unsigned thread, const struct pith_mul *mul)
+static float *take(float **from, size_t n)
 {
-    for (size_t col = 0; col < mul->n; col += PITH_NC) {
-        const struct pith_block block = {
-            .j = col, .m = mul->m, .n = pith_min(PITH_NC, mul->n - col)};
-        pith_mul_block(&j->b->kern, &j->b->scratch[thread], mul, &block);
-    }
+    float *p = *from;
+    *from += n;
+    return p;
 }
 
-static void load_queries(const struct job *j, const struct part *p)
+static void prepare(const struct job *j, struct part *p)
 {
     const struct pith_attention *a = j->a;
-    float *to = p->q;
-    for (size_t i = 0; i < p->count; i++) {
-        const float *from = a->q + ((p->first + i) * a->heads + p->kv * j->group) * a->head_dim;
-        for (size_t e = 0; e < j->group * a->head_dim; e++) *to++ = from[e] * a->scale;
+    const size_t head_dim = a->cache->head_dim, n = p->count;
+    float *memory = j->b->scratch[p->thread].scores;
+    p->q = take(&memory, n * j->dim);
+    p->scores = take(&memory, n * SCORES_LD);
+    p->chunk.o = take(&memory, n * j->dim);
+    p->total.o = take(&memory, n * j->dim);
+    p->chunk.max = take(&memory, n);
+    p->chunk.sum = take(&memory, n);
+    p->total.max = take(&memory, n);
+    p->total.sum = take(&memory, n);
+    p->powers = take(&memory, 2 * n);
+    for (size_t r = 0; r < n; r++) {
+        const size_t query = (p->first + r) / j->group, head = (p->first + r) % j->group;
+        const float *from = a->q + (query * a->heads + p->kv * j->group + head) * head_dim;
+        for (size_t e = 0; e < head_dim; e++) p->q[r * j->dim + e] = from[e] * a->scale;
     }
 }
 
-static void store_outputs(const struct job *j, const struct part *p)
+/* Positions that a row sees, [from, to). */
+static size_t row_from(const struct job *j, size_t row)
+{
+    const size_t end = j->a->start + row / j->group + 1, window = j->a->window;
+    return window && end > window ? end - window : 0;
+}
+static size_t row_to(const struct job *j, size_t row)
+{
+    return j->a->start + row / j->group + 1;
+}
+
+/* Scores of the blocks of 32 keys that hold [low, high) of a chunk. */
+static void score(const struct job *j, const struct part *p, size_t base, size_t low, size_t high)
+{
+    const struct pith_cache *c = j->a->cache;
+    const struct pith_kern *k = &j->b->kern;
+    const size_t first = low / PITH_KEYS, blocks = (high + PITH_KEYS - 1) / PITH_KEYS - first;
+    const size_t block = c->head_dim * PITH_KEYS;
+    const size_t at = p->kv * pith_cache_head(c) + (base + first * PITH_KEYS) * c->head_dim;
+    float *scores = p->scores + first * PITH_KEYS;
+    if (c->dtype == PITH_F32) {
+        k->attn_scores_f32(p->count, c->head_dim, blocks, p->q, j->dim, (const float *)c->k + at,
+                           scores, SCORES_LD);
+        return;
+    }
+    const uint16_t *keys = (const uint16_t *)c->k + at;
+    float *wide = j->b->scratch[p->thread].b;
+    if (p->count < ROWS / 4 || 2 * block > PITH_KC * PITH_NC) {
+        k->attn_scores_bf16(p->count, c->head_dim, blocks, p->q, j->dim, keys, scores, SCORES_LD);
+        return;
+    }
+    for (size_t i = 0; i < blocks; i += 2) {
+        const size_t n = pith_min(2, blocks - i);
+        k->widen_bf16(n * block, keys + i * block, wide);
+        k->attn_scores_f32(p->count, c->head_dim, n, p->q, j->dim, wide, scores + i * PITH_KEYS,
+                           SCORES_LD);
+    }
+}
+
+/* Scores to weights, [0, high) of the chunk at base; what a row does not see gets the weight 0. */
+static void weigh(const struct job *j, const struct part *p, size_t base, size_t high)
+{
+    const struct pith_kern *k = &j->b->kern;
+    for (size_t r = 0; r < p->count; r++) {
+        float *s = p->scores + r * SCORES_LD;
+        size_t from = row_from(j, p->first + r), to = row_to(j, p->first + r);
+        from = from > base ? from - base : 0;
+        to = to > base ? pith_min(to - base, high) : 0;
+        p->chunk.max[r] = -INFINITY;
+        p->chunk.sum[r] = 0;
+        if (from < to) {
+            for (size_t i = 0; i < from; i++) s[i] = -INFINITY;
+            p->chunk.max[r] = k->max(to - from, s + from);
+            p->chunk.sum[r] = k->exp_sum(to, s, p->chunk.max[r]);
+        } else {
+            to = 0;
+        }
+        memset(s + to, 0, (high - to) * sizeof *s);
+    }
+}
+
+/* Weighted sums of the values [low, high) of a chunk. */
+static void add_values(const struct job *j, const struct part *p, size_t base, size_t low,
+                       size_t high)
+{
+    const struct pith_cache *c = j->a->cache;
+    const struct pith_kern *k = &j->b->kern;
+    const size_t at = p->kv * pith_cache_head(c) + (base + low) * j->dim, keys = high - low;
+    memset(p->chunk.o, 0, p->count * j->dim * sizeof(float));
+    if (c->dtype == PITH_F32) {
+        k->attn_values_f32(p->count, keys, j->dim, p->scores + low, SCORES_LD,
+                           (const float *)c->v + at, p->chunk.o, j->dim);
+        return;
+    }
+    const uint16_t *values = (const uint16_t *)c->v + at;
+    float *wide = j->b->scratch[p->thread].b;
+    if (p->count < ROWS / 4 || STRETCH * j->dim > PITH_KC * PITH_NC) {
+        k->attn_values_bf16(p->count, keys, j->dim, p->scores + low, SCORES_LD, values, p->chunk.o,
+                            j->dim);
+        return;
+    }
+    for (size_t i = 0; i < keys; i += STRETCH) {
+        const size_t n = pith_min(STRETCH, keys - i);
+        k->widen_bf16(n * j->dim, values + i * j->dim, wide);
+        k->attn_values_f32(p->count, n, j->dim, p->scores + low + i, SCORES_LD, wide, p->chunk.o,
+                           j->dim);
+    }
+}
+
+/* The part's rows over one chunk, into p->chunk. */
+static void attend(const struct job *j, const struct part *p, size_t chunk)
+{
+    const size_t base = chunk * CHUNK, from = row_from(j, p->first);
+    const size_t low = from > base ? from - base : 0;
+    const size_t high = pith_min(CHUNK, row_to(j, p->first + p->count - 1) - base);
+    score(j, p, base, low, high);
+    weigh(j, p, base, high);
+    add_values(j, p, base, low, high);
+}
+
+/* The chunk's sums into the total's. */
+static void merge(const struct job *j, const struct part *p, const struct sums *chunk)
+{
+    const struct pith_kern *k = &j->b->kern;
+    const struct sums *total = &p->total;
+    for (size_t r = 0; r < p->count; r++) {
+        const float max = chunk->max[r] > total->max[r] ? chunk->max[r] : total->max[r];
+        p->powers[2 * r] = total->max[r] - max;
+        p->powers[2 * r + 1] = chunk->max[r] - max;
+        if (chunk->sum[r] != 0) total->max[r] = max;
+    }
+    k->exp_sum(2 * p->count, p->powers, 0);
+    for (size_t r = 0; r < p->count; r++) {
+        const float a = p->powers[2 * r], b = p->powers[2 * r + 1];
+        const float *from = chunk->o + r * j->dim;
+        float *to = total->o + r * j->dim;
+        if (chunk->sum[r] == 0) continue;
+        if (total->sum[r] == 0) {
+            memcpy(to, from, j->dim * sizeof *to);
+            total->sum[r] = chunk->sum[r];
+        } else {
+            k->mix(j->dim, a, b, from, to);
+            total->sum[r] = fmaf(a, total->sum[r], b * chunk->sum[r]);
+        }
+    }
+}
+
+static void begin(const struct part *p)
+{
+    for (size_t r = 0; r < p->count; r++) {
+        p->total.max[r] = -INFINITY;
+        p->total.sum[r] = 0;
+    }
+}
+
+static void finish(const struct job *j, const struct part *p)
 {
     const struct pith_attention *a = j->a;
-    const size_t size = j->group * a->head_dim;
-    for (size_t i = 0; i < p->count; i++) {
-        float *to = a->out + ((p->first + i) * a->heads + p->kv * j->group) * a->head_dim;
-        memcpy(to, p->out + i * size, size * sizeof *to);
+    const size_t head_dim = a->cache->head_dim;
+    for (size_t r = 0; r < p->count; r++) {
+        const size_t query = (p->first + r) / j->group, head = (p->first + r) % j->group;
+        float *o = p->total.o + r * j->dim;
+        j->b->kern.mix(j->dim, 1.0f / p->total.sum[r], 0, o, o);
+        memcpy(a->out + (query * a->heads + p->kv * j->group + head) * head_dim, o,
+               head_dim * sizeof *o);
     }
 }
 
-static void normalize(const struct job *j, const struct part *p)
-{
-    const size_t keys = p->high - p->low;
-    for (size_t r = 0; r < p->count * j->group; r++) {
-        float *row = p->scores + r * keys;
-        const size_t position = j->a->start + p->first + r / j->group;
-        const size_t from = first_key(j->a, position) - p->low, to = position + 1 - p->low;
-        memset(row, 0, from * sizeof *row);
-        memset(row + to, 0, (keys - to) * sizeof *row);
-        j->b->kern.softmax(to - from, row + from);
-    }
-}
-
-static void attend(const struct job *j, const struct part *p, unsigned thread)
-{
-    const struct pith_attention *a = j->a;
-    const size_t stride = a->kv_heads * a->head_dim, at = p->low * stride + p->kv * a->head_dim;
-    const size_t rows = p->count * j->group, keys = p->high - p->low;
-    load_queries(j, p);
-    multiply(j, thread,
-             &(struct pith_mul){.m = rows,
-                                .n = keys,
-                                .k = a->head_dim,
-                                .a = p->q,
-                                .a_rs = a->head_dim,
-                                .a_cs = 1,
-                                .b = a->k + at,
-                                .b_rs = 1,
-                                .b_cs = stride,
-                                .c = p->scores,
-                                .ldc = keys});
-    normalize(j, p);
-    multiply(j, thread,
-             &(struct pith_mul){.m = rows,
-                                .n = a->head_dim,
-                                .k = keys,
-                                .a = p->scores,
-                                .a_rs = keys,
-                                .a_cs = 1,
-                                .b = a->v + at,
-                                .b_rs = stride,
-                                .b_cs = 1,
-                                .c = p->out,
-                                .ldc = a->head_dim});
-    store_outputs(j, p);
-}
-
-static void attention_task(void *ctx, size_t task, unsigned thread)
+/* A kv head and a block of rows; the last blocks see most and come first. */
+static void block_task(void *ctx, size_t task, unsigned thread)
 {
     const struct job *j = ctx;
-    const struct pith_attention *a = j->a;
-    const size_t block = task / a->kv_heads;
-    struct part p = {.first = block * j->queries, .kv = task % a->kv_heads};
-    p.count = pith_min(j->queries, a->n - p.first);
-    p.low = first_key(a, a->start + p.first);
-    p.high = a->start + p.first + p.count;
-    const size_t rows = p.count * j->group;
-    p.q = j->memory ? j->memory + thread * j->thread_floats : j->b->scratch[thread].scores;
-    p.out = p.q + rows * a->head_dim;
-    p.scores = p.out + rows * a->head_dim;
-    attend(j, &p, thread);
-}
-
-/* Sets the block size; returns the most keys that a block sees. */
-static size_t plan(struct job *j)
-{
-    const struct pith_attention *a = j->a;
-    j->queries = BLOCK_ROWS / j->group;
-    if (j->queries == 0) j->queries = 1;
-    j->queries = pith_min(j->queries, a->n);
-    const size_t all = a->start + a->n;
-    const bool windowed = a->window && a->window < all;
-    return windowed ? pith_min(all, a->window - 1 + j->queries) : all;
-}
-
-enum pith_status pith_attention(struct pith_backend *b, const struct pith_attention *a,
-                                struct pith_error *err)
-{
-    if (a->n == 0 || a->heads == 0) return PITH_OK;
-    struct job j = {.b = b, .a = a, .group = a->heads / a->kv_heads};
-    const size_t keys = plan(&j);
-    if (!pith_mul_size(j.queries * j.group, keys + 2 * a->head_dim, &j.thread_floats))
-        return pith_fail_nomem(err, "attention scores");
-    if (j.thread_floats > PITH_SCORES) {
-        size_t floats;
-        if (pith_mul_size(j.thread_floats, b->threads, &floats))
-            j.memory = pith_alloc_aligned(floats, sizeof *j.memory);
-        if (!j.memory) return pith_fail_nomem(err, "attention scores");
+    const size_t kv_heads = j->a->cache->kv_heads;
+    struct part p = {.thread = thread, .kv = task % kv_heads};
+    p.first = (j->blocks - 1 - task / kv_heads) * j->rows;
+    p.count = pith_min(j->rows, j->a->n * j->group - p.first);
+    prepare(j, &p);
+    begin(&p);
+    const size_t last = (row_to(j, p.first + p.count - 1) - 1) / CHUNK;
+    for (size_t chunk = row_from(j, p.first) / CHUNK; chunk <= last; chunk++) {
+        attend(j, &p, chunk);
+        merge(j, &p, &p.chunk);
     }
-    const size_t blocks = (a->n + j.queries - 1) / j.queries;
-    pith_pool_run(b->pool, blocks * a->kv_heads, attention_task, &j);
-    pith_free(j.memory);
-    return PITH_OK;
+    finish(j, &p);
+}
+
+/* Where the sums of a chunk of a kv head lie in the work space. */
+static struct sums shared_sums(const struct job *j, size_t kv, size_t chunk)
+{
+    float *at = j->a->work + (kv * j->chunks + chunk) * j->group * (j->dim + 16);
+    return (struct sums){
+        .o = at, .max = at + j->group * j->dim, .sum = at + j->group * (j->dim + 1)};
+}
+
+static void chunk_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct job *j = ctx;
+    struct part p = {.thread = thread, .kv = task / j->chunks, .count = j->group};
+    prepare(j, &p);
+    p.chunk = shared_sums(j, p.kv, task % j->chunks);
+    attend(j, &p, j->first + task % j->chunks);
+}
+
+static void merge_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct job *j = ctx;
+    struct part p = {.thread = thread, .kv = task, .count = j->group};
+    prepare(j, &p);
+    begin(&p);
+    for (size_t chunk = 0; chunk < j->chunks; chunk++) {
+        const struct sums sums = shared_sums(j, p.kv, chunk);
+        merge(j, &p, &sums);
+    }
+    finish(j, &p);
+}
+
+static size_t chunks(size_t positions)
+{
+    return positions / CHUNK + (positions % CHUNK != 0);
+}
+
+size_t pith_attention_work(size_t heads, size_t head_dim, size_t positions)
+{
+    size_t floats;
+    if (!pith_mul_size(heads, pith_cache_row(head_dim) + 16, &floats) ||
+        !pith_mul_size(floats, chunks(positions), &floats))
+        return SIZE_MAX;
+    return floats;
+}
+
+void pith_attention(struct pith_backend *b, const struct pith_attention *a)
+{
+    if (a->n == 0 || a->heads == 0) return;
+    struct job j = {.b = b, .a = a, .group = a->heads / a->cache->kv_heads};
+    const size_t kv_heads = a->cache->kv_heads, all = a->n * j.group;
+    j.dim = pith_cache_row(a->cache->head_dim);
+    j.rows = pith_min(ROWS, PITH_SCORES / scratch_floats(j.dim));
+    j.blocks = (all + j.rows - 1) / j.rows;
+    j.first = row_from(&j, 0) / CHUNK;
+    j.chunks = chunks(a->start + a->n) - j.first;
+    const bool shared = a->n == 1 && all <= j.rows && j.chunks > 1 &&
+                        a->work_floats / (j.dim + 16) / a->heads >= j.chunks;
+    if (shared && b->threads > 1) {
+        pith_pool_run(b->pool, kv_heads * j.chunks, chunk_task, &j);
+        pith_pool_run(b->pool, kv_heads, merge_task, &j);
+    } else {
+        pith_pool_run(b->pool, j.blocks * kv_heads, block_task, &j);
+    }
 }

@@ -94,22 +94,61 @@ void pith_silu_mul(struct pith_backend *b, float *gate, const float *up, size_t 
 void pith_rope(struct pith_backend *b, float *x, size_t n, size_t ldx, size_t heads,
                size_t head_dim, const float *cos, const float *sin);
 
-/* Causal attention of n queries at positions start..start+n-1 over keys and values 0..start+n-1. A
- * query's result does not depend on n: decoding gives the same bits as a whole prompt. When the
- * scores of a block of queries do not fit the backend's scratch (from about 800 keys on for many
- * queries, tens of thousands for one), each thread takes up to 144 * (keys + 2 head_dim) floats for
- * the length of the call; PITH_NOMEM when they are not to be had. */
+/* y[i] += x[i]. */
+void pith_add(struct pith_backend *b, const float *x, float *y, size_t count);
+
+/* The keys and values of one layer, as attention reads them: in float32 or bfloat16 (rounded to
+ * nearest, ties to even, when stored), each kv head by itself, so that reading a head is reading
+ * straight on.
+ *
+ *     k of a head: blocks of 32 positions, a block     v of a head: a row a position
+ *     element by element
+ *     +------------------------------------+           +-------------------------------+
+ *     | k0[0] k1[0] k2[0] ...       k31[0] |           | v0[0] v0[1] ... v0[dim-1] 0 0 |
+ *     | k0[1] k1[1] k2[1] ...       k31[1] |           | v1[0] v1[1] ... v1[dim-1] 0 0 |
+ *     | ...              k31[head_dim - 1] |           | ...                           |
+ *     +------------------------------------+           +-------------------------------+
+ *
+ * So a vector holds one element of neighbouring keys, which are added up lane by lane and never
+ * across, or neighbouring elements of one value. Rows of v are padded to a multiple of 16. */
+struct pith_cache {
+    enum pith_dtype dtype; /* PITH_F32 or PITH_BF16 */
+    size_t kv_heads, head_dim;
+    size_t capacity; /* positions */
+    void *k, *v;     /* pith_cache_elements() each, borrowed */
+};
+/* Elements of k, and of v. False when that overflows. */
+bool pith_cache_elements(size_t kv_heads, size_t head_dim, size_t capacity, size_t *elements);
+/* Stores k and v [n][kv_heads][head_dim] as positions start .. start + n - 1, which must be within
+ * the capacity. */
+void pith_cache_store(struct pith_backend *b, const struct pith_cache *c, size_t start, size_t n,
+                      const float *k, const float *v);
+
+/* Causal attention of n queries at positions start .. start + n - 1 over the cache's positions
+ * 0 .. start + n - 1. A query's result does not depend on n: decoding gives the same bits as a
+ * whole prompt. Allocates nothing.
+ *
+ * Positions are taken in chunks 0 .. 511, 512 .. 1023, and so on. Of each, those that the query
+ * sees give m = the largest score, l = the sum of e = exp(score - m), 16 lanes by position, and o =
+ * the sum of e times value, one chain in order. Chunks are merged in order: with M' = max(M, m), a
+ * = exp(M - M') and b = exp(m - M'), L = fma(a, L, b l) and O = fma(a, O, b o); the result is O
+ * times 1 / L. (Softmax by parts: Milakov and Gimelshein 2018.) */
 struct pith_attention {
     size_t n, start;
-    size_t heads, kv_heads, head_dim; /* heads is a multiple of kv_heads */
-    size_t window;      /* sliding window: the newest `window` keys are seen; 0: all */
-    float scale;        /* usually 1 / sqrt(head_dim) */
-    const float *q;     /* [n][heads][head_dim] */
-    const float *k, *v; /* [start + n][kv_heads][head_dim] */
-    float *out;         /* [n][heads][head_dim]; may be q */
+    size_t heads;  /* a multiple of the cache's kv_heads */
+    size_t window; /* sliding window: the newest `window` keys are seen; 0: all */
+    float scale;   /* usually 1 / sqrt(head_dim) */
+    const struct pith_cache *cache;
+    const float *q; /* [n][heads][head_dim] */
+    float *out;     /* [n][heads][head_dim]; may be q */
+    float *work;    /* lets threads share the positions of one query; NULL: none */
+    size_t work_floats;
 };
-enum pith_status pith_attention(struct pith_backend *b, const struct pith_attention *a,
-                                struct pith_error *err);
+void pith_attention(struct pith_backend *b, const struct pith_attention *a);
+/* Floats of work that serve one query over that many positions; SIZE_MAX when they overflow. With
+ * less, or with more queries, threads share kv heads and blocks of queries only, to the same bits.
+ */
+size_t pith_attention_work(size_t heads, size_t head_dim, size_t positions);
 
 /* For each of n rows of logits[rows][vocab]: log(sum(exp(row))), in double. */
 void pith_logsumexp(struct pith_backend *b, const float *logits, size_t n, size_t vocab,

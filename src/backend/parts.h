@@ -15,7 +15,7 @@
  * tile, or are rounded down to one. */
 enum { PITH_MC = 144, PITH_KC = 256, PITH_NC = 1024, PITH_SYRK_ROWS = 256 };
 
-/* Floats a thread holds for attention; a call that needs more allocates. */
+/* Floats a thread holds for attention. */
 enum { PITH_SCORES = 128 * 1024 };
 
 /* One thread's private memory, all parts aligned to 64 bytes. */
@@ -95,6 +95,16 @@ void pith_mul_block(const struct pith_kern *k, const struct pith_scratch *s,
                     const struct pith_mul *mul, const struct pith_block *block);
 /* The whole product, over all threads. Not from inside a pool task. */
 void pith_mul_run(struct pith_backend *b, const struct pith_mul *mul);
+
+/* Elements of one kv head in the k or v of a cache, and of a row of v. */
+static inline size_t pith_cache_row(size_t head_dim)
+{
+    return (head_dim + 15) / 16 * 16;
+}
+static inline size_t pith_cache_head(const struct pith_cache *c)
+{
+    return (c->capacity + PITH_KEYS - 1) / PITH_KEYS * PITH_KEYS * pith_cache_row(c->head_dim);
+}
 
 /* min(a, b) */
 static inline size_t pith_min(size_t a, size_t b)

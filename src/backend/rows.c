@@ -67,21 +67,33 @@ void pith_silu_mul(struct pith_backend *b, float *gate, const float *up, size_t 
     pith_pool_run(b->pool, tasks(count, TASK_ELEMENTS), silu_task, &o);
 }
 
+struct add {
+    const struct pith_kern *k;
+    const float *x;
+    float *y;
+    size_t count;
+};
+
+static void add_task(void *ctx, size_t task, unsigned thread)
+{
+    (void)thread;
+    const struct add *o = ctx;
+    const size_t first = task * TASK_ELEMENTS;
+    o->k->add(pith_min(TASK_ELEMENTS, o->count - first), o->x + first, o->y + first);
+}
+
+void pith_add(struct pith_backend *b, const float *x, float *y, size_t count)
+{
+    struct add o = {.k = &b->kern, .x = x, .y = y, .count = count};
+    pith_pool_run(b->pool, tasks(count, TASK_ELEMENTS), add_task, &o);
+}
+
 struct rope {
+    const struct pith_kern *k;
     float *x;
     size_t n, ldx, heads, head_dim, rows;
     const float *cos, *sin;
 };
-
-static void rope_vector(float *restrict low, float *restrict high, size_t half,
-                        const float *restrict cos, const float *restrict sin)
-{
-    for (size_t i = 0; i < half; i++) {
-        const float a = low[i], b = high[i];
-        low[i] = a * cos[i] - b * sin[i];
-        high[i] = b * cos[i] + a * sin[i];
-    }
-}
 
 static void rope_task(void *ctx, size_t task, unsigned thread)
 {
@@ -91,7 +103,7 @@ static void rope_task(void *ctx, size_t task, unsigned thread)
     for (size_t i = task * o->rows; i < last; i++) {
         for (size_t h = 0; h < o->heads; h++) {
             float *x = o->x + i * o->ldx + h * o->head_dim;
-            rope_vector(x, x + half, half, o->cos + i * half, o->sin + i * half);
+            o->k->rope_pairs(half, o->cos + i * half, o->sin + i * half, x, x + half);
         }
     }
 }
@@ -99,8 +111,14 @@ static void rope_task(void *ctx, size_t task, unsigned thread)
 void pith_rope(struct pith_backend *b, float *x, size_t n, size_t ldx, size_t heads,
                size_t head_dim, const float *cos, const float *sin)
 {
-    struct rope o = {
-        .x = x, .n = n, .ldx = ldx, .heads = heads, .head_dim = head_dim, .cos = cos, .sin = sin};
+    struct rope o = {.k = &b->kern,
+                     .x = x,
+                     .n = n,
+                     .ldx = ldx,
+                     .heads = heads,
+                     .head_dim = head_dim,
+                     .cos = cos,
+                     .sin = sin};
     o.rows = rows_a_task(heads * head_dim);
     pith_pool_run(b->pool, tasks(n, o.rows), rope_task, &o);
 }

@@ -11,7 +11,7 @@ enum pith_status pith_collector_init(struct pith_collector *c, struct pith_backe
 {
     *c = (struct pith_collector){.backend = be, .model = m, .length = length};
     enum pith_status s = pith_scratch_init(&c->scratch, &m->shape, length, err);
-    if (s == PITH_OK) s = pith_kv_init(&c->kv, &m->shape, 1, length, err);
+    if (s == PITH_OK) s = pith_kv_init(&c->kv, &m->shape, 1, length, PITH_F32, err);
     if (s == PITH_OK && !(c->row = pith_alloc_aligned(length * m->shape.hidden, sizeof(float))))
         s = pith_fail_nomem(err, "a calibration window");
     if (s != PITH_OK) pith_collector_free(c);
@@ -28,8 +28,8 @@ void pith_collector_free(struct pith_collector *c)
 
 uint64_t pith_collector_bytes(const struct pith_shape *s, size_t length)
 {
-    const uint64_t kv = 2ull * s->kv_heads * s->head_dim;
-    return pith_scratch_bytes(s, length) + (kv + s->hidden) * length * sizeof(float);
+    return pith_scratch_bytes(s, length) + pith_kv_bytes(s, 1, length, PITH_F32) +
+           (uint64_t)s->hidden * length * sizeof(float);
 }
 
 uint64_t pith_stats_bytes(uint32_t dim, unsigned needs, size_t samples)

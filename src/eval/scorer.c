@@ -24,7 +24,9 @@ enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *mode
     if (!model->blocks) PITH_TRY(pith_model_load_blocks(model, be, err));
     struct pith_scorer n = {.model = model, .name = name, .capacity = capacity};
     const size_t chunk = capacity < CHUNK ? capacity : CHUNK;
-    PITH_TRY(pith_session_init(&n.session, model, be, capacity, chunk, err));
+    const struct pith_session_options options = {
+        .capacity = capacity, .chunk = chunk, .kv = PITH_F32};
+    PITH_TRY(pith_session_init(&n.session, model, be, &options, err));
     n.rows = choose_rows(shape->vocab, capacity);
     n.held = pith_alloc(capacity, sizeof *n.held);
     n.hidden = pith_alloc(capacity, (size_t)shape->hidden * sizeof *n.hidden);

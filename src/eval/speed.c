@@ -131,8 +131,9 @@ static enum pith_status prepare(struct timing *t, struct pith_error *err)
         return pith_fail_nomem(err, "timing a model");
     pith_rng_seed(&t->rng, job->seed);
     PITH_TRY(pith_sampler_init(&t->sampler, s->vocab, 0, 0, 1, job->seed, err));
-    PITH_TRY(
-        pith_session_init(&t->session, job->model, job->backend, job->depth + most, t->chunk, err));
+    const struct pith_session_options options = {
+        .capacity = job->depth + most, .chunk = t->chunk, .kv = PITH_F32};
+    PITH_TRY(pith_session_init(&t->session, job->model, job->backend, &options, err));
     pith_session_pretend(&t->session, job->depth);
     return PITH_OK;
 }

@@ -63,27 +63,25 @@ enum pith_status pith_block_attention(const struct pith_pass *p, const struct pi
         if (stopped) *stopped = true;
         return PITH_OK;
     }
-    const size_t layer = (size_t)p->kv_layer * p->kv->capacity * p->kv->width;
-    float *keys = p->kv->k + layer, *values = p->kv->v + layer;
-    float *k = keys + p->start * p->kv->width;
     linear(p, b, PITH_ROLE_Q, normed, n, w->q);
-    linear(p, b, PITH_ROLE_K, normed, n, k);
-    linear(p, b, PITH_ROLE_V, normed, n, values + p->start * p->kv->width);
+    linear(p, b, PITH_ROLE_K, normed, n, w->k);
+    linear(p, b, PITH_ROLE_V, normed, n, w->v);
     prepare_rope(p, n);
     place_heads(p, w->q, n, s->heads, b->norm[PITH_NORM_Q]);
-    place_heads(p, k, n, s->kv_heads, b->norm[PITH_NORM_K]);
+    place_heads(p, w->k, n, s->kv_heads, b->norm[PITH_NORM_K]);
+    const struct pith_cache cache = pith_kv_layer(p->kv, p->kv_layer);
+    pith_cache_store(p->backend, &cache, p->start, n, w->k, w->v);
     const struct pith_attention a = {.n = n,
                                      .start = p->start,
                                      .heads = s->heads,
-                                     .kv_heads = s->kv_heads,
-                                     .head_dim = s->head_dim,
                                      .window = b->layer >= s->window_from_layer ? s->window : 0,
                                      .scale = (float)(1 / sqrt((double)s->head_dim)),
+                                     .cache = &cache,
                                      .q = w->q,
-                                     .k = keys,
-                                     .v = values,
-                                     .out = w->att};
-    PITH_TRY(pith_attention(p->backend, &a, err));
+                                     .out = w->att,
+                                     .work = p->kv->work,
+                                     .work_floats = p->kv->work_floats};
+    pith_attention(p->backend, &a);
     if (tapped(p, PITH_SITE_O, w->att, n)) {
         if (stopped) *stopped = true;
         return PITH_OK;
@@ -107,11 +105,6 @@ void pith_block_mlp(const struct pith_pass *p, const struct pith_block *b, const
     if (stopped) *stopped = stop;
 }
 
-static void add(float *x, const float *y, size_t count)
-{
-    for (size_t i = 0; i < count; i++) x[i] += y[i];
-}
-
 enum pith_status pith_block_forward(const struct pith_pass *p, const struct pith_block *b, float *x,
                                     size_t n, bool *stopped, struct pith_error *err)
 {
@@ -123,11 +116,11 @@ enum pith_status pith_block_forward(const struct pith_pass *p, const struct pith
     pith_rmsnorm(p->backend, x, n, s->hidden, b->norm[PITH_NORM_INPUT], s->eps, w->norm);
     PITH_TRY(pith_block_attention(p, b, w->norm, n, w->out, &stop, err));
     if (!stop) {
-        add(x, w->out, n * s->hidden);
+        pith_add(p->backend, w->out, x, n * s->hidden);
         pith_rmsnorm(p->backend, x, n, s->hidden, b->norm[PITH_NORM_POST], s->eps, w->norm);
         pith_block_mlp(p, b, w->norm, n, w->out, &stop);
     }
-    if (!stop) add(x, w->out, n * s->hidden);
+    if (!stop) pith_add(p->backend, w->out, x, n * s->hidden);
     if (stopped) *stopped = stop;
     return PITH_OK;
 }

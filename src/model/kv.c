@@ -1,18 +1,37 @@
 #include "base/mem.h"
 #include "model/model.h"
 
-enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_shape *s, uint32_t layers,
-                              size_t capacity, struct pith_error *err)
+/* Elements of k (and of v) of one layer, and floats of work space. False when a size overflows. */
+static bool measure(const struct pith_shape *s, size_t capacity, size_t *layer, size_t *work)
 {
-    *kv = (struct pith_kv){
-        .layers = layers, .capacity = capacity, .width = (size_t)s->kv_heads * s->head_dim};
+    *work = pith_attention_work(s->heads, s->head_dim, capacity);
+    return *work != SIZE_MAX && pith_cache_elements(s->kv_heads, s->head_dim, capacity, layer);
+}
+
+static size_t element_bytes(enum pith_dtype dtype)
+{
+    return dtype == PITH_F32 ? 4 : 2;
+}
+
+enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_shape *s, uint32_t layers,
+                              size_t capacity, enum pith_dtype dtype, struct pith_error *err)
+{
+    *kv = (struct pith_kv){.layers = layers,
+                           .capacity = capacity,
+                           .dtype = dtype,
+                           .kv_heads = s->kv_heads,
+                           .head_dim = s->head_dim};
     if (layers == 0 || capacity == 0) return pith_fail(err, PITH_ARG, "a KV cache for no tokens");
-    size_t rows, values;
-    if (pith_mul_size(layers, capacity, &rows) && pith_mul_size(rows, kv->width, &values)) {
-        kv->k = pith_alloc_aligned(values, sizeof(float));
-        kv->v = pith_alloc_aligned(values, sizeof(float));
+    if (dtype != PITH_F32 && dtype != PITH_BF16)
+        return pith_fail(err, PITH_ARG, "a KV cache of %s", pith_dtype_name(dtype));
+    size_t values;
+    if (measure(s, capacity, &kv->layer_elements, &kv->work_floats) &&
+        pith_mul_size(kv->layer_elements, layers, &values)) {
+        kv->k = pith_alloc_huge(values, element_bytes(dtype));
+        kv->v = pith_alloc_huge(values, element_bytes(dtype));
+        kv->work = pith_alloc_aligned(kv->work_floats, sizeof *kv->work);
     }
-    if (kv->k && kv->v) return PITH_OK;
+    if (kv->k && kv->v && kv->work) return PITH_OK;
     pith_kv_free(kv);
     return pith_fail(err, PITH_NOMEM, "out of memory for a KV cache of %zu tokens", capacity);
 }
@@ -21,7 +40,30 @@ void pith_kv_free(struct pith_kv *kv)
 {
     pith_free(kv->k);
     pith_free(kv->v);
+    pith_free(kv->work);
     *kv = (struct pith_kv){0};
+}
+
+uint64_t pith_kv_bytes(const struct pith_shape *s, uint32_t layers, size_t capacity,
+                       enum pith_dtype dtype)
+{
+    size_t layer, work, all;
+    if (!measure(s, capacity, &layer, &work) || !pith_mul_size(work, sizeof(float), &work) ||
+        !pith_mul_size(layer, 2 * element_bytes(dtype), &all) ||
+        !pith_mul_size(all, layers, &all) || !pith_add_size(all, work, &all))
+        return UINT64_MAX;
+    return all;
+}
+
+struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer)
+{
+    const size_t at = layer * kv->layer_elements * element_bytes(kv->dtype);
+    return (struct pith_cache){.dtype = kv->dtype,
+                               .kv_heads = kv->kv_heads,
+                               .head_dim = kv->head_dim,
+                               .capacity = kv->capacity,
+                               .k = (char *)kv->k + at,
+                               .v = (char *)kv->v + at};
 }
 
 enum { LINE = 16 /* floats of a cache line */ };
@@ -31,12 +73,19 @@ static bool layout(const struct pith_shape *shape, size_t rows, float *base, str
                    size_t *total)
 {
     const size_t attention = (size_t)shape->heads * shape->head_dim, half = shape->head_dim / 2;
+    const size_t kv = (size_t)shape->kv_heads * shape->head_dim;
     struct {
         float **part;
         size_t width;
-    } parts[] = {
-        {&s->norm, shape->hidden}, {&s->q, attention}, {&s->gate, shape->ffn}, {&s->up, shape->ffn},
-        {&s->out, shape->hidden},  {&s->cos, half},    {&s->sin, half}};
+    } parts[] = {{&s->norm, shape->hidden},
+                 {&s->q, attention},
+                 {&s->k, kv},
+                 {&s->v, kv},
+                 {&s->gate, shape->ffn},
+                 {&s->up, shape->ffn},
+                 {&s->out, shape->hidden},
+                 {&s->cos, half},
+                 {&s->sin, half}};
     size_t used = 0;
     for (size_t i = 0; i < PITH_COUNT(parts); i++) {
         size_t n;

@@ -83,17 +83,26 @@ enum pith_status pith_model_pack(struct pith_model *m, struct pith_backend *be,
 /* Owned float32 bytes of a dense block under PITH_LOAD_FLOAT: matrices, biases and norms. */
 uint64_t pith_block_float_bytes(const struct pith_shape *s);
 
-/* Keys and values of the tokens seen so far, for every layer (or one, for calibration). */
+/* Keys (after rope) and values of the tokens seen so far, for every layer (or one, for
+ * calibration), in float32 or bfloat16. */
 struct pith_kv {
     uint32_t layers;
     size_t capacity; /* tokens */
-    size_t width;    /* kv_heads * head_dim */
-    float *k, *v;    /* [layers][capacity][width] */
+    enum pith_dtype dtype;
+    size_t kv_heads, head_dim, layer_elements;
+    void *k, *v; /* [layers][layer_elements], each layer as struct pith_cache has it */
+    float *work; /* for pith_attention() */
+    size_t work_floats;
 };
-/* Room for `capacity` tokens, not initialised. PITH_ARG for 0 layers or tokens; on failure *kv owns
- * nothing. */
+/* Room for `capacity` tokens, not initialised. PITH_ARG for 0 layers or tokens or another dtype; on
+ * failure *kv owns nothing. */
 enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_shape *s, uint32_t layers,
-                              size_t capacity, struct pith_error *err);
+                              size_t capacity, enum pith_dtype dtype, struct pith_error *err);
+/* Bytes that pith_kv_init() will ask for; UINT64_MAX when they overflow. */
+uint64_t pith_kv_bytes(const struct pith_shape *s, uint32_t layers, size_t capacity,
+                       enum pith_dtype dtype);
+/* One layer's cache; it points into kv. */
+struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer);
 /* Frees what kv owns and zeroes it. */
 void pith_kv_free(struct pith_kv *kv);
 
@@ -101,7 +110,8 @@ void pith_kv_free(struct pith_kv *kv);
  * of the rows last asked for are kept from block to block. */
 struct pith_scratch {
     size_t rows;
-    float *norm, *q, *att, *gate, *up, *out, *cos, *sin; /* one allocation behind; att is q */
+    /* One allocation behind; att is q. */
+    float *norm, *q, *k, *v, *att, *gate, *up, *out, *cos, *sin;
     void *memory;
     const struct pith_model *rope_model; /* cos and sin hold rope_rows rows of it from rope_start */
     size_t rope_start, rope_rows;
@@ -139,8 +149,8 @@ enum pith_status pith_block_forward(const struct pith_pass *p, const struct pith
                                     size_t n, bool *stopped, struct pith_error *err);
 
 /* The two halves, from the normalised input to what is added to the residual: out[n][hidden]
- * (neither normed nor the scratch's q, gate or up). With *stopped (may be NULL) out is not written.
- * Attention stores keys and values and fails as pith_block_forward() does. */
+ * (neither normed nor the scratch's q, k, v, gate or up). With *stopped (may be NULL) out is not
+ * written. Attention stores keys and values and fails as pith_block_forward() does. */
 enum pith_status pith_block_attention(const struct pith_pass *p, const struct pith_block *b,
                                       const float *normed, size_t n, float *out, bool *stopped,
                                       struct pith_error *err);
@@ -163,16 +173,22 @@ struct pith_session {
     struct pith_scratch scratch;
     size_t length; /* tokens so far */
 };
-/* Room for `capacity` tokens, at most `chunk` of them computed at once. m and be are borrowed.
- * PITH_ARG without loaded blocks or for a size of 0; on failure *s owns nothing. */
+struct pith_session_options {
+    size_t capacity;    /* tokens */
+    size_t chunk;       /* tokens computed at once, at most */
+    enum pith_dtype kv; /* of the cache: PITH_F32 or PITH_BF16 */
+};
+/* m and be are borrowed. PITH_ARG without loaded blocks, for a size of 0 or another dtype; on
+ * failure *s owns nothing. */
 enum pith_status pith_session_init(struct pith_session *s, struct pith_model *m,
-                                   struct pith_backend *be, size_t capacity, size_t chunk,
+                                   struct pith_backend *be,
+                                   const struct pith_session_options *options,
                                    struct pith_error *err);
 /* Frees what s owns and zeroes it. */
 void pith_session_free(struct pith_session *s);
 /* Forgets all tokens beyond `length`. */
 void pith_session_rewind(struct pith_session *s, size_t length);
-/* As above; allocates nothing (pith_attention() may, for a long sequence). PITH_LIMIT when the ids
+/* As above; allocates nothing. PITH_LIMIT when the ids
  * do not fit, PITH_ARG for an id outside the vocabulary; on failure the session is as before. */
 enum pith_status pith_session_append(struct pith_session *s, const int32_t *ids, size_t n, float *x,
                                      struct pith_error *err);

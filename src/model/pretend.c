@@ -12,11 +12,16 @@ static void fill(float *rows, size_t count)
 
 void pith_session_pretend(struct pith_session *s, size_t length)
 {
-    struct pith_kv *kv = &s->kv;
-    for (uint32_t i = 0; i < kv->layers; i++) {
-        const size_t layer = (size_t)i * kv->capacity * kv->width;
-        fill(kv->k + layer, length * kv->width);
-        fill(kv->v + layer, length * kv->width);
+    const struct pith_scratch *w = &s->scratch;
+    const size_t row = s->kv.kv_heads * s->kv.head_dim;
+    fill(w->k, w->rows * row);
+    fill(w->v, w->rows * row);
+    for (uint32_t i = 0; i < s->kv.layers; i++) {
+        const struct pith_cache cache = pith_kv_layer(&s->kv, i);
+        for (size_t at = 0; at < length; at += w->rows) {
+            const size_t n = length - at < w->rows ? length - at : w->rows;
+            pith_cache_store(s->backend, &cache, at, n, w->k, w->v);
+        }
     }
     s->length = length;
 }

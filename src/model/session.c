@@ -1,12 +1,14 @@
 #include "model/model.h"
 
 enum pith_status pith_session_init(struct pith_session *s, struct pith_model *m,
-                                   struct pith_backend *be, size_t capacity, size_t chunk,
+                                   struct pith_backend *be,
+                                   const struct pith_session_options *options,
                                    struct pith_error *err)
 {
+    const size_t capacity = options->capacity, chunk = options->chunk;
     *s = (struct pith_session){.model = m, .backend = be};
     if (!m->blocks) return pith_fail(err, PITH_ARG, "the blocks of the model are not loaded");
-    PITH_TRY(pith_kv_init(&s->kv, &m->shape, m->shape.layers, capacity, err));
+    PITH_TRY(pith_kv_init(&s->kv, &m->shape, m->shape.layers, capacity, options->kv, err));
     const enum pith_status status =
         pith_scratch_init(&s->scratch, &m->shape, chunk < capacity ? chunk : capacity, err);
     if (status != PITH_OK) pith_kv_free(&s->kv);

@@ -70,13 +70,6 @@ static uint64_t transform_bytes(const struct pith_run *r, uint32_t layer)
     return stats + most + pith_inspector_bytes(&r->model->shape, r->calib.length);
 }
 
-/* Attention over a long window, by what backend.h says of pith_attention(). */
-static uint64_t attention_bytes(const struct pith_run *r, unsigned threads)
-{
-    const uint64_t length = r->calib.length;
-    return length < 512 ? 0 : threads * 144 * (length + 2ull * r->model->shape.head_dim) * 4;
-}
-
 /* Before the work: the tokenizer's file as JSON and as strings, the text's ids. */
 static uint64_t loading_bytes(const struct pith_run *r)
 {
@@ -91,8 +84,7 @@ static uint64_t loading_bytes(const struct pith_run *r)
 /* What calibration holds all the time. */
 static uint64_t calibration_bytes(const struct pith_run *r, unsigned threads)
 {
-    return pith_backend_bytes(threads) + attention_bytes(r, threads) +
-           pith_collector_bytes(&r->model->shape, r->calib.length) +
+    return pith_backend_bytes(threads) + pith_collector_bytes(&r->model->shape, r->calib.length) +
            (uint64_t)r->calib.windows * r->calib.length * sizeof(int32_t) +
            256ull * pith_tokenizer_vocab(r->tokenizer); /* strings, merges, hash tables */
 }

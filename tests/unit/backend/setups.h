@@ -67,6 +67,36 @@ static inline float *copy(const float *x, size_t n)
     return y;
 }
 
+/* A cache of `keys` positions filled from k and v [keys][kv_heads][head_dim]; free it by
+ * cache_free(). Stored in uneven stretches, into memory that holds NaN before. */
+static inline struct pith_cache cache_make(struct pith_backend *b, enum pith_dtype dtype,
+                                           size_t kv_heads, size_t head_dim, size_t keys,
+                                           const float *k, const float *v)
+{
+    struct pith_cache c = {
+        .dtype = dtype, .kv_heads = kv_heads, .head_dim = head_dim, .capacity = keys + 5};
+    size_t elements;
+    assert_true(pith_cache_elements(kv_heads, head_dim, c.capacity, &elements));
+    c.k = pith_alloc_aligned(elements, 4);
+    c.v = pith_alloc_aligned(elements, 4);
+    assert_true(c.k && c.v);
+    memset(c.k, 0xff, elements * 4);
+    memset(c.v, 0xff, elements * 4);
+    for (size_t i = 0, n; i < keys; i += n) {
+        n = i % 3 == 0 ? 1 : i % 3 == 1 ? 70 : 29;
+        if (n > keys - i) n = keys - i;
+        const size_t at = i * kv_heads * head_dim;
+        pith_cache_store(b, &c, i, n, k + at, v + at);
+    }
+    return c;
+}
+
+static inline void cache_free(struct pith_cache *c)
+{
+    pith_free(c->k);
+    pith_free(c->v);
+}
+
 /* Same bits; names the setup and the first difference otherwise. */
 static inline void assert_same(const float *a, const float *b, size_t n, const char *what,
                                size_t setup)

@@ -1,10 +1,12 @@
-/* pith_attention against the formula in double; the same bits on every setup and for any split
- * of the queries. */
+/* pith_attention against the formula in double; the same bits on every setup, for any split of the
+ * queries, with and without work space. */
+#include "num/format.h"
 #include "setups.h"
 
-static void naive(const struct pith_attention *a, double *out)
+static void naive(const struct pith_attention *a, const float *k, const float *v, double *out)
 {
-    const size_t group = a->heads / a->kv_heads, hd = a->head_dim;
+    const size_t kv_heads = a->cache->kv_heads, hd = a->cache->head_dim;
+    const size_t group = a->heads / kv_heads;
     double *p = pith_alloc(a->start + a->n, sizeof *p);
     assert_non_null(p);
     for (size_t i = 0; i < a->n; i++)
@@ -16,7 +18,7 @@ static void naive(const struct pith_attention *a, double *out)
                 double s = 0;
                 for (size_t e = 0; e < hd; e++)
                     s += (double)a->q[(i * a->heads + h) * hd + e] *
-                         (double)a->k[(j * a->kv_heads + kv) * hd + e];
+                         (double)k[(j * kv_heads + kv) * hd + e];
                 p[j] = s * (double)a->scale;
                 max = fmax(max, p[j]);
             }
@@ -24,47 +26,79 @@ static void naive(const struct pith_attention *a, double *out)
             for (size_t e = 0; e < hd; e++) {
                 double s = 0;
                 for (size_t j = first; j <= last; j++)
-                    s += p[j] * (double)a->v[(j * a->kv_heads + kv) * hd + e];
+                    s += p[j] * (double)v[(j * kv_heads + kv) * hd + e];
                 out[(i * a->heads + h) * hd + e] = s / sum;
             }
         }
     pith_free(p);
 }
 
-static void one_case(struct setups *s, struct pith_attention a)
+struct shape {
+    size_t n, start, heads, kv_heads, head_dim, window;
+};
+
+/* One query at a time, as decoding would: by the threads' own memory, then sharing the positions.
+ */
+static void check_decoding(struct pith_backend *b, struct pith_attention a, const float *q,
+                           const float *first, size_t setup)
 {
-    struct pith_error err = {0};
-    const size_t row = a.heads * a.head_dim, count = a.n * row,
-                 keys = (a.start + a.n) * a.kv_heads * a.head_dim;
+    const size_t row = a.heads * a.cache->head_dim, n = a.n, start = a.start;
+    const size_t floats = pith_attention_work(a.heads, a.cache->head_dim, start + n);
+    float *work = floats ? normals(floats, 12) : NULL, *out = floats ? copy(q, row) : NULL;
+    a.n = 1;
+    for (size_t t = 0; t < n; t += 7) {
+        a.start = start + t;
+        for (int shared = 0; shared < 2; shared++) {
+            memcpy(out, q + t * row, row * sizeof *out);
+            a.q = a.out = out; /* in place */
+            a.work = shared ? work : NULL;
+            a.work_floats = shared ? floats : 0;
+            pith_attention(b, &a);
+            assert_same(out, first + t * row, row, "attention of one query", setup);
+        }
+    }
+    pith_free(out);
+    pith_free(work);
+}
+
+static void one_case(struct setups *s, enum pith_dtype dtype, struct shape c)
+{
+    const size_t row = c.heads * c.head_dim, count = c.n * row, positions = c.start + c.n,
+                 keys = positions * c.kv_heads * c.head_dim;
     float *q = normals(count, 9), *k = normals(keys, 10), *v = normals(keys, 11),
           *first = floats(count);
     double *exact = pith_alloc(count, sizeof *exact);
     assert_non_null(exact);
-    a.scale = 1.0f / sqrtf((float)a.head_dim);
-    a.q = q;
-    a.k = k;
-    a.v = v;
-    naive(&a, exact);
-    a.out = first;
-    assert_ok(pith_attention(s->backend[0], &a, &err), err);
-    for (size_t i = 0; i < count; i++)
-        if (!(fabs((double)first[i] - exact[i]) < 2e-6 * 8))
-            fail_msg("element %zu: %g, exact %g", i, (double)first[i], exact[i]);
+    struct pith_attention a = {.n = c.n,
+                               .start = c.start,
+                               .heads = c.heads,
+                               .window = c.window,
+                               .scale = 1.0f / sqrtf((float)c.head_dim),
+                               .q = q,
+                               .out = first};
     for (size_t i = 0; i < s->count; i++) {
-        float *out = copy(q, count); /* in place */
-        a.q = a.out = out;
-        assert_ok(pith_attention(s->backend[i], &a, &err), err);
-        assert_same(out, first, count, "attention", i);
-        struct pith_attention one = a;
-        one.n = 1;
-        for (size_t t = 0; t < a.n; t += 7) { /* as decoding would */
-            one.start = a.start + t;
-            one.q = q + t * row;
-            one.out = out;
-            assert_ok(pith_attention(s->backend[i], &one, &err), err);
-            assert_same(out, first + t * row, row, "attention of one query", i);
+        struct pith_cache cache =
+            cache_make(s->backend[i], dtype, c.kv_heads, c.head_dim, positions, k, v);
+        a.cache = &cache;
+        if (i == 0) {
+            for (size_t e = 0; e < keys; e++) {
+                k[e] = pith_round_to(dtype, k[e]);
+                v[e] = pith_round_to(dtype, v[e]);
+            }
+            naive(&a, k, v, exact);
+            pith_attention(s->backend[0], &a);
+            for (size_t e = 0; e < count; e++)
+                if (!(fabs((double)first[e] - exact[e]) < 2e-6 * 8))
+                    fail_msg("element %zu: %g, exact %g", e, (double)first[e], exact[e]);
         }
+        struct pith_attention in_place = a;
+        float *out = copy(q, count);
+        in_place.q = in_place.out = out;
+        pith_attention(s->backend[i], &in_place);
+        assert_same(out, first, count, "attention", i);
+        check_decoding(s->backend[i], a, q, first, i);
         pith_free(out);
+        cache_free(&cache);
     }
     pith_free(exact);
     pith_free(first);
@@ -76,42 +110,63 @@ static void one_case(struct setups *s, struct pith_attention a)
 static void attention_follows_the_formula(void **state)
 {
     (void)state;
+    static const struct shape shapes[] = {
+        {.n = 1, .heads = 1, .kv_heads = 1, .head_dim = 8},
+        {.n = 5, .start = 3, .heads = 4, .kv_heads = 4, .head_dim = 6},
+        {.n = 50, .heads = 6, .kv_heads = 2, .head_dim = 16},
+        {.n = 70, .start = 21, .heads = 4, .kv_heads = 1, .head_dim = 40},
+        {.n = 120, .start = 30, .heads = 2, .kv_heads = 2, .head_dim = 8, .window = 16},
+        {.n = 40, .heads = 3, .kv_heads = 3, .head_dim = 12, .window = 1},
+        {.n = 40, .start = 9, .heads = 2, .kv_heads = 1, .head_dim = 12, .window = 1000},
+        {.n = 9, .heads = 200, .kv_heads = 1, .head_dim = 4}, /* group > block */
+        {.n = 20, .start = 500, .heads = 8, .kv_heads = 1, .head_dim = 64},
+        {.n = 3, .heads = 2, .kv_heads = 1, .head_dim = 6000}, /* few rows in the scratch */
+    };
     struct setups s;
     setups_open(&s);
-    one_case(&s, (struct pith_attention){.n = 1, .heads = 1, .kv_heads = 1, .head_dim = 8});
-    one_case(&s,
-             (struct pith_attention){.n = 5, .start = 3, .heads = 4, .kv_heads = 4, .head_dim = 6});
-    one_case(&s, (struct pith_attention){.n = 50, .heads = 6, .kv_heads = 2, .head_dim = 16});
-    one_case(&s, (struct pith_attention){
-                     .n = 70, .start = 21, .heads = 4, .kv_heads = 1, .head_dim = 40});
-    one_case(&s,
-             (struct pith_attention){
-                 .n = 120, .start = 30, .heads = 2, .kv_heads = 2, .head_dim = 8, .window = 16});
-    one_case(&s, (struct pith_attention){
-                     .n = 40, .heads = 3, .kv_heads = 3, .head_dim = 12, .window = 1});
-    one_case(&s,
-             (struct pith_attention){
-                 .n = 40, .start = 9, .heads = 2, .kv_heads = 1, .head_dim = 12, .window = 1000});
-    one_case(&s, (struct pith_attention){
-                     .n = 9, .heads = 200, .kv_heads = 1, .head_dim = 4}); /* group > block */
+    for (size_t i = 0; i < PITH_COUNT(shapes); i++) {
+        one_case(&s, PITH_F32, shapes[i]);
+        one_case(&s, PITH_BF16, shapes[i]);
+    }
     setups_close(&s);
 }
 
-static void a_long_context_allocates(void **state)
+static void chunks_are_merged(void **state)
 {
     (void)state;
+    static const struct shape shapes[] = {
+        {.n = 33, .start = 4500, .heads = 2, .kv_heads = 1, .head_dim = 4},
+        {.n = 64, .start = 1000, .heads = 6, .kv_heads = 2, .head_dim = 32},
+        {.n = 64, .start = 1000, .heads = 2, .kv_heads = 2, .head_dim = 16, .window = 520},
+        {.n = 8, .start = 1530, .heads = 2, .kv_heads = 2, .head_dim = 16, .window = 7},
+    };
     struct setups s;
     setups_open(&s);
-    one_case(&s, (struct pith_attention){
-                     .n = 33, .start = 4500, .heads = 2, .kv_heads = 1, .head_dim = 4});
+    for (size_t i = 0; i < PITH_COUNT(shapes); i++) {
+        one_case(&s, PITH_F32, shapes[i]);
+        one_case(&s, PITH_BF16, shapes[i]);
+    }
     setups_close(&s);
+}
+
+static void absurd_sizes_are_refused(void **state)
+{
+    (void)state;
+    size_t elements = 7;
+    assert_false(pith_cache_elements(SIZE_MAX / 4, 64, 1000, &elements));
+    assert_false(pith_cache_elements(1, 64, SIZE_MAX - 3, &elements));
+    assert_false(pith_cache_elements(1, SIZE_MAX - 3, 1, &elements));
+    assert_true(pith_cache_elements(2, 40, 33, &elements));
+    assert_int_equal(elements, 2 * 48 * 64);
+    assert_true(pith_attention_work(SIZE_MAX / 2, 64, 1000) == SIZE_MAX);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_follows_the_formula),
-        cmocka_unit_test(a_long_context_allocates),
+        cmocka_unit_test(chunks_are_merged),
+        cmocka_unit_test(absurd_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,23 +50,16 @@ static uint64_t hash_factor(struct pith_backend *b)
     return result;
 }
 
-static uint64_t hash_attention(struct pith_backend *b)
+static uint64_t hash_attention(struct pith_backend *b, enum pith_dtype dtype)
 {
-    struct pith_error err = {0};
     float *q = uniforms(N * HEADS * DIM, 5), *k = uniforms(N * KV * DIM, 6);
     float *v = uniforms(N * KV * DIM, 7);
     pith_rope(b, q, N, HEADS * DIM, HEADS, DIM - 1, k, v);
-    const struct pith_attention a = {.n = N,
-                                     .heads = HEADS,
-                                     .kv_heads = KV,
-                                     .head_dim = DIM,
-                                     .window = 20,
-                                     .scale = 2.0f,
-                                     .q = q,
-                                     .k = k,
-                                     .v = v,
-                                     .out = q};
-    assert_ok(pith_attention(b, &a, &err), err);
+    struct pith_cache cache = cache_make(b, dtype, KV, DIM, N, k, v);
+    const struct pith_attention a = {
+        .n = N, .heads = HEADS, .window = 20, .scale = 2.0f, .cache = &cache, .q = q, .out = q};
+    pith_attention(b, &a);
+    cache_free(&cache);
     const uint64_t h = hash(q, N * HEADS * DIM * sizeof *q);
     pith_free(v);
     pith_free(k);
@@ -105,7 +98,8 @@ static void results_have_the_recorded_bits(void **state)
         pinned("linear, many rows", hash_linear(b, N), 0xf87403492c2d37bd);
         pinned("linear, one row", hash_linear(b, 1), 0xb6c8e317c0b6a225);
         pinned("syrk and cholesky", hash_factor(b), 0xd52028495199ee2a);
-        pinned("rope and attention", hash_attention(b), 0xc3577c1b906835c1);
+        pinned("rope and attention", hash_attention(b, PITH_F32), 0xa682a40259b4895e);
+        pinned("the same over bfloat16", hash_attention(b, PITH_BF16), 0x400225f683ef6eac);
         pinned("row operations", hash_rows(b), 0xaff786ecf1025f90);
     }
     setups_close(&s);

@@ -84,19 +84,26 @@ static inline void rig_close(struct rig *r)
     pith_pool_free(r->pool);
 }
 
-/* Logits of ids read in chunks of `chunk`, [n][vocab]; free() them. */
-static inline float *rig_logits(struct rig *r, const int32_t *ids, size_t n, size_t chunk)
+/* Logits of ids read in chunks of `chunk` over a cache of that type, [n][vocab]; free() them. */
+static inline float *rig_logits_kv(struct rig *r, const int32_t *ids, size_t n, size_t chunk,
+                                   enum pith_dtype kv)
 {
     struct pith_error err = {0};
     struct pith_session s;
     const size_t hidden = r->model->shape.hidden, vocab = r->model->shape.vocab;
     float *x = malloc(n * hidden * sizeof *x), *logits = malloc(n * vocab * sizeof *logits);
-    assert_ok(pith_session_init(&s, r->model, r->backend, n, chunk, &err), err);
+    const struct pith_session_options options = {.capacity = n, .chunk = chunk, .kv = kv};
+    assert_ok(pith_session_init(&s, r->model, r->backend, &options, &err), err);
     assert_ok(pith_session_append(&s, ids, n, x, &err), err);
     assert_ok(pith_model_logits(r->model, r->backend, x, n, logits, &err), err);
     pith_session_free(&s);
     free(x);
     return logits;
+}
+
+static inline float *rig_logits(struct rig *r, const int32_t *ids, size_t n, size_t chunk)
+{
+    return rig_logits_kv(r, ids, n, chunk, PITH_F32);
 }
 
 /* The prompts of make_golden.py. */

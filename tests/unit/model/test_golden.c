@@ -127,6 +127,39 @@ static void threads_do_not_change_a_bit(void **state)
     }
 }
 
+/* bfloat16 has 8 significant bits: rounding keys and values moves the logits by a few thousandths
+ * of their range, and the same way for any threads and chunks (of rows enough that the linears add
+ * in one order). */
+static void a_bfloat16_cache_is_close(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {"llama_bias", "mistral_window", "qwen3", "qwen2_tied_f16"};
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct golden g;
+        golden_load(&g, cases[i]);
+        char *dir = folder_make(g.config, g.weights);
+        int32_t ids[PROMPT_MAX];
+        const size_t n = golden_prompt(0, ids);
+        struct rig r, one;
+        rig_open(&r, dir, 3);
+        rig_open(&one, dir, 1);
+        const size_t count = n * r.model->shape.vocab;
+        float *full = rig_logits(&r, ids, n, n), *half = rig_logits_kv(&r, ids, n, n, PITH_BF16);
+        const double d = difference(half, full, count);
+        print_message("%-20s %.1e\n", cases[i], d);
+        if (!(d > 0 && d < 0.02)) fail_msg("%s: bfloat16 moves logits by %g", cases[i], d);
+        float *chunked = rig_logits_kv(&one, ids, n, PROMPT_MAX / 4, PITH_BF16);
+        assert_memory_equal(chunked, half, count * sizeof *half);
+        free(chunked);
+        free(half);
+        free(full);
+        rig_close(&one);
+        rig_close(&r);
+        folder_remove(dir);
+        golden_free(&g);
+    }
+}
+
 /* Two sessions of one model take turns; both are rewound, and nothing of the past shows. */
 static void sessions_rewind_and_do_not_mix(void **state)
 {
@@ -143,8 +176,9 @@ static void sessions_rewind_and_do_not_mix(void **state)
     float *xa = malloc(na * hidden * sizeof *xa), *xb = malloc(nb * hidden * sizeof *xb);
     float *again = malloc(na * hidden * sizeof *again);
     struct pith_session s, t;
-    assert_ok(pith_session_init(&s, r.model, r.backend, na, 7, &err), err);
-    assert_ok(pith_session_init(&t, r.model, r.backend, na, 7, &err), err);
+    const struct pith_session_options options = {.capacity = na, .chunk = 7, .kv = PITH_F32};
+    assert_ok(pith_session_init(&s, r.model, r.backend, &options, &err), err);
+    assert_ok(pith_session_init(&t, r.model, r.backend, &options, &err), err);
     assert_ok(pith_session_append(&s, a, na, xa, &err), err);
     assert_ok(pith_session_append(&t, b, nb, xb, &err), err);
 
@@ -187,6 +221,7 @@ int main(void)
         cmocka_unit_test(every_case_equals_transformers),
         cmocka_unit_test(every_architecture_has_a_case),
         cmocka_unit_test(threads_do_not_change_a_bit),
+        cmocka_unit_test(a_bfloat16_cache_is_close),
         cmocka_unit_test(sessions_rewind_and_do_not_mix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,9 +5,10 @@
 #include "requests.h"
 #include "unit/model/fixture.h"
 
-static void generation_allocates_nothing(void **state)
+/* Reads a prompt of some chunks of positions, then token after token. */
+static void check_generation(enum pith_dtype kv)
 {
-    (void)state;
+    enum { PROMPT = 1030, CHUNK = 64, MADE = 40 };
     struct pith_error err = {0};
     struct golden g;
     golden_load(&g, "qwen3");
@@ -17,15 +18,17 @@ static void generation_allocates_nothing(void **state)
     struct pith_session s;
     struct pith_sampler sampler;
     const size_t hidden = r.model->shape.hidden, vocab = r.model->shape.vocab;
-    float *x = malloc(16 * hidden * sizeof *x), *logits = malloc(vocab * sizeof *logits);
-    int32_t ids[PROMPT_MAX];
-    golden_prompt(0, ids);
-    assert_ok(pith_session_init(&s, r.model, r.backend, 64, 16, &err), err);
+    float *x = malloc(PROMPT * hidden * sizeof *x), *logits = malloc(vocab * sizeof *logits);
+    int32_t ids[PROMPT];
+    for (size_t i = 0; i < PROMPT; i++) ids[i] = (int32_t)(i * i % PROMPT_VOCAB);
+    const struct pith_session_options options = {
+        .capacity = PROMPT + MADE, .chunk = CHUNK, .kv = kv};
+    assert_ok(pith_session_init(&s, r.model, r.backend, &options, &err), err);
     assert_ok(pith_sampler_init(&sampler, vocab, 0.9f, 20, 0.95f, 1, &err), err);
     const long before = atomic_load(&requests), held = atomic_load(&live);
-    assert_ok(pith_session_append(&s, ids, 16, x, &err), err);
-    const float *last = x + 15 * hidden;
-    for (int i = 0; i < 40; i++) {
+    assert_ok(pith_session_append(&s, ids, PROMPT, x, &err), err);
+    const float *last = x + (PROMPT - 1) * hidden;
+    for (int i = 0; i < MADE; i++) {
         assert_ok(pith_model_logits(r.model, r.backend, last, 1, logits, &err), err);
         const int32_t next = pith_sampler_next(&sampler, logits);
         assert_ok(pith_session_append(&s, &next, 1, x, &err), err);
@@ -41,6 +44,13 @@ static void generation_allocates_nothing(void **state)
     rig_close(&r);
     folder_remove(dir);
     golden_free(&g);
+}
+
+static void generation_allocates_nothing(void **state)
+{
+    (void)state;
+    check_generation(PITH_F32);
+    check_generation(PITH_BF16);
 }
 
 static size_t read_ids(const json_t *list, int32_t *ids, size_t room)
@@ -74,7 +84,8 @@ static void check_greedy(struct rig *r, const json_t *file)
     float *x = malloc(n * hidden * sizeof *x), *logits = malloc(vocab * sizeof *logits);
     struct pith_session s;
     struct pith_sampler sampler;
-    assert_ok(pith_session_init(&s, r->model, r->backend, n, n, &err), err);
+    const struct pith_session_options options = {.capacity = n, .chunk = n, .kv = PITH_F32};
+    assert_ok(pith_session_init(&s, r->model, r->backend, &options, &err), err);
     assert_ok(pith_sampler_init(&sampler, vocab, 0, 0, 1, 0, &err), err);
     assert_ok(pith_session_append(&s, ids, at, x, &err), err);
     const float *last = x + (at - 1) * hidden;

@@ -1,0 +1,91 @@
+/* Storing keys and values as attention reads them. */
+#include "backend/parts.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+bool pith_cache_elements(size_t kv_heads, size_t head_dim, size_t capacity, size_t *elements)
+{
+    size_t positions, rows, padded;
+    if (!pith_add_size(capacity, PITH_KEYS - 1, &positions)) return false;
+    positions -= positions % PITH_KEYS;
+    if (!pith_add_size(head_dim, 15, &padded)) return false;
+    return pith_mul_size(kv_heads, positions, &rows) &&
+           pith_mul_size(rows, padded - padded % 16, elements);
+}
+
+struct store {
+    struct pith_backend *b;
+    const struct pith_cache *c;
+    size_t start, n;
+    const float *k, *v;
+    size_t first_block, blocks; /* of 32 positions */
+};
+
+/* count rows of width floats, ld apart, to rows `row` elements apart, the rest of each zero. */
+static void store_values(const struct store *s, const float *src, size_t ld, size_t count,
+                         char *dst)
+{
+    const struct pith_cache *c = s->c;
+    const size_t bytes = c->dtype == PITH_F32 ? 4 : 2, row = pith_cache_row(c->head_dim) * bytes;
+    const size_t used = c->head_dim * bytes;
+    for (size_t i = 0; i < count; i++, src += ld, dst += row) {
+        if (bytes == 4) memcpy(dst, src, used);
+        else s->b->kern.narrow_bf16(c->head_dim, src, dst);
+        memset(dst + used, 0, row - used);
+    }
+}
+
+/* count keys, ld floats apart, to the places from `place` on of the block at dst. */
+static void store_keys(const struct store *s, const float *src, size_t ld, size_t count,
+                       size_t place, char *dst)
+{
+    const struct pith_kern *k = &s->b->kern;
+    const size_t dim = s->c->head_dim;
+    if (s->c->dtype == PITH_F32) {
+        k->transpose(count, dim, src, ld, (float *)(void *)dst + place, PITH_KEYS);
+        return;
+    }
+    enum { STEP = 16 };
+    float turned[STEP * PITH_KEYS];
+    for (size_t e = 0; e < dim; e += STEP) {
+        const size_t n = pith_min(STEP, dim - e);
+        k->transpose(count, n, src + e, ld, turned, PITH_KEYS);
+        char *at = dst + (e * PITH_KEYS + place) * 2;
+        if (count == PITH_KEYS) {
+            k->narrow_bf16(n * PITH_KEYS, turned, at);
+            continue;
+        }
+        for (size_t i = 0; i < n; i++)
+            k->narrow_bf16(count, turned + i * PITH_KEYS, at + i * PITH_KEYS * 2);
+    }
+}
+
+static void store_task(void *ctx, size_t task, unsigned thread)
+{
+    (void)thread;
+    const struct store *s = ctx;
+    const struct pith_cache *c = s->c;
+    const size_t kv = task / s->blocks, block = s->first_block + task % s->blocks;
+    const size_t from = block * PITH_KEYS > s->start ? block * PITH_KEYS : s->start;
+    const size_t count = pith_min((block + 1) * PITH_KEYS, s->start + s->n) - from;
+    const size_t bytes = c->dtype == PITH_F32 ? 4 : 2, ld = c->kv_heads * c->head_dim;
+    const size_t head = kv * pith_cache_head(c), src = (from - s->start) * ld + kv * c->head_dim;
+    store_keys(s, s->k + src, ld, count, from % PITH_KEYS,
+               (char *)c->k + (head + block * PITH_KEYS * c->head_dim) * bytes);
+    store_values(s, s->v + src, ld, count,
+                 (char *)c->v + (head + from * pith_cache_row(c->head_dim)) * bytes);
+}
+
+void pith_cache_store(struct pith_backend *b, const struct pith_cache *c, size_t start, size_t n,
+                      const float *k, const float *v)
+{
+    enum { ALONE = 16384 }; /* floats below which waking a thread costs more than it does */
+    if (n == 0) return;
+    struct store s = {.b = b, .c = c, .start = start, .n = n, .k = k, .v = v};
+    s.first_block = start / PITH_KEYS;
+    s.blocks = (start + n - 1) / PITH_KEYS - s.first_block + 1;
+    const bool few = n * c->kv_heads * c->head_dim < ALONE;
+    pith_pool_run(few ? NULL : b->pool, c->kv_heads * s.blocks, store_task, &s);
+}
