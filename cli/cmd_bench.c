@@ -20,12 +20,11 @@ static const struct option options[] = {
     {"depth", 0, OPTION_COUNT, AT(depth), "N",
      "positions of the KV cache that are taken before either (default 0)"},
     {"reps", 0, OPTION_COUNT, AT(reps), "R", "repetitions (default 5)"},
-    {"kv", 0, OPTION_TEXT, AT(kv), "GRID", "elements of the KV cache: f32 (default f32)"},
+    {"kv", 0, OPTION_TEXT, AT(kv), "GRID", "elements of the KV cache: bf16 or f32 (default bf16)"},
     {"mode", 0, OPTION_TEXT, AT(mode), "NAME", "exact or fast (default exact)"},
     {"weights", 0, OPTION_TEXT, AT(weights), "GRID",
      "round the linears to this grid on load (default: as stored)"},
-    {"head", 0, OPTION_TEXT, AT(head), "GRID",
-     "the same for the head"},
+    {"head", 0, OPTION_TEXT, AT(head), "GRID", "the same for the head"},
 };
 
 static void defaults(void *settings)

@@ -10,8 +10,7 @@
 
 void pith_bench_defaults(struct pith_bench_options *o)
 {
-    *o = (struct pith_bench_options){
-        .prompt = 512, .gen = 64, .reps = 5, .kv = "f32"};
+    *o = (struct pith_bench_options){.prompt = 512, .gen = 64, .reps = 5, .kv = "bf16"};
 }
 
 /* A grid by its text; an unset one for NULL. */
@@ -25,12 +24,11 @@ static enum pith_status read_grid(const char *text, struct pith_grid *out,
     return PITH_OK;
 }
 
-static enum pith_status check(const struct pith_bench_options *o, struct pith_error *err)
+static enum pith_status read_kv(const char *text, enum pith_dtype *out, struct pith_error *err)
 {
-    if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
-    if (o->kv && strcmp(o->kv, "f32") != 0)
-        return pith_fail(err, PITH_ARG, "unknown element of a KV cache \"%s\": f32", o->kv);
-    return PITH_OK;
+    *out = text && strcmp(text, "f32") == 0 ? PITH_F32 : PITH_BF16;
+    if (!text || *out == PITH_F32 || strcmp(text, "bf16") == 0) return PITH_OK;
+    return pith_fail(err, PITH_ARG, "unknown element of a KV cache \"%s\": bf16 or f32", text);
 }
 
 static enum pith_status load(struct pith_context *c, const struct pith_bench_options *o,
@@ -87,14 +85,14 @@ static json_t *gen_report(const struct pith_bench_options *o, const struct pith_
 static json_t *describe(const struct pith_context *c, const struct pith_bench_options *o,
                         const struct pith_model *m, const struct pith_speed *s, double seconds)
 {
+    const bool fast = pith_backend_mode(c->backend) == PITH_MODE_FAST;
     json_t *j = json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:f, s:f, s:I, s:I, s:o}", "model",
-                          o->model, "mode",
-                          pith_backend_mode(c->backend) == PITH_MODE_FAST ? "fast" : "exact", "kv", "f32", "threads",
-                          (int)pith_context_threads(c), "cpu", pith_context_cpu(c), "depth",
-                          (json_int_t)o->depth, "reps", (json_int_t)o->reps, "bits_per_weight",
-                          pith_model_bits_per_weight(m), "load_seconds", seconds, "memory_peak",
-                          (json_int_t)s->memory_peak, "memory_own", (json_int_t)s->memory_own,
-                          "roof", roof_report(&s->roof));
+                          o->model, "mode", fast ? "fast" : "exact", "kv", o->kv ? o->kv : "bf16",
+                          "threads", (int)pith_context_threads(c), "cpu", pith_context_cpu(c),
+                          "depth", (json_int_t)o->depth, "reps", (json_int_t)o->reps,
+                          "bits_per_weight", pith_model_bits_per_weight(m), "load_seconds", seconds,
+                          "memory_peak", (json_int_t)s->memory_peak, "memory_own",
+                          (json_int_t)s->memory_own, "roof", roof_report(&s->roof));
     if (j && o->weights) json_object_set_new(j, "weights", json_string(o->weights));
     if (j && o->head) json_object_set_new(j, "head", json_string(o->head));
     if (j && o->prompt) json_object_set_new(j, "prefill", prompt_report(o, s));
@@ -108,7 +106,9 @@ enum pith_status pith_bench(struct pith_context *context, const struct pith_benc
     struct pith_model *m = NULL;
     struct pith_speed speed;
     const double start = pith_clock();
-    PITH_TRY(check(o, err));
+    if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
+    enum pith_dtype kv;
+    PITH_TRY(read_kv(o->kv, &kv, err));
     if (o->mode) PITH_TRY(pith_context_set_mode(context, o->mode, err));
     enum pith_status s = load(context, o, &m, err);
     const double seconds = pith_clock() - start;
@@ -116,6 +116,7 @@ enum pith_status pith_bench(struct pith_context *context, const struct pith_benc
                                        .model = m,
                                        .prompt = o->prompt,
                                        .gen = o->gen,
+                                       .kv = kv,
                                        .depth = o->depth,
                                        .reps = o->reps,
                                        .seed = o->seed,

@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-/* Tokens of a prompt that are computed at once. */
-enum { CHUNK = 512 };
+/* Tokens of a prompt that are computed at once, and the least that there is room for. */
+enum { CHUNK = 512, CHUNK_MIN = 32 };
 
 struct timing {
     const struct pith_speed_job *job;
@@ -118,7 +118,7 @@ static enum pith_status prepare(struct timing *t, struct pith_error *err)
     if (job->reps == 0 || most == 0) return pith_fail(err, PITH_ARG, "nothing to time");
     if (job->depth > INT32_MAX || most > INT32_MAX)
         return pith_fail(err, PITH_LIMIT, "more positions than a cache can have");
-    t->chunk = job->prompt < CHUNK ? larger(job->prompt, 1) : CHUNK;
+    t->chunk = job->prompt < CHUNK ? larger(job->prompt, CHUNK_MIN) : CHUNK;
     t->ids = pith_alloc(most, sizeof *t->ids);
     t->hidden = pith_alloc_aligned(t->chunk * s->hidden, sizeof *t->hidden);
     t->logits = pith_alloc_aligned(s->vocab, sizeof *t->logits);
@@ -132,7 +132,7 @@ static enum pith_status prepare(struct timing *t, struct pith_error *err)
     pith_rng_seed(&t->rng, job->seed);
     PITH_TRY(pith_sampler_init(&t->sampler, s->vocab, 0, 0, 1, job->seed, err));
     const struct pith_session_options options = {
-        .capacity = job->depth + most, .chunk = t->chunk, .kv = PITH_F32};
+        .capacity = job->depth + most, .chunk = t->chunk, .kv = job->kv};
     PITH_TRY(pith_session_init(&t->session, job->model, job->backend, &options, err));
     pith_session_pretend(&t->session, job->depth);
     return PITH_OK;
@@ -146,7 +146,8 @@ static void summarize(struct timing *t, struct pith_speed *out)
     out->token = pith_spread_of(t->tokens, job->gen ? job->reps : 0);
     out->weight_bytes = pith_speed_weight_bytes(m);
     const double middle = (double)job->depth + ((double)job->gen - 1) / 2;
-    out->kv_bytes = job->gen ? pith_speed_kv_bytes(&m->shape, middle, sizeof(float)) : 0;
+    if (job->gen)
+        out->kv_bytes = pith_speed_kv_bytes(&m->shape, middle, pith_dtype_bits(job->kv) / 8.0);
     out->prefill_operations = pith_speed_prefill_operations(m, job->prompt);
     out->roof = pith_roof_median(t->samples, job->reps + 1, t->scratch);
 }

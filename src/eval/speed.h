@@ -37,6 +37,7 @@ struct pith_speed_job {
     struct pith_model *model; /* blocks loaded */
     size_t prompt;            /* tokens of the prompt; 0: not timed */
     size_t gen;               /* tokens to make; 0: not timed */
+    enum pith_dtype kv;       /* of the KV cache: PITH_F32 or PITH_BF16 */
     size_t depth;             /* positions of the cache that are taken before either */
     size_t reps;              /* at least 1 */
     uint64_t seed;            /* of the token ids, which do not matter */

@@ -38,12 +38,14 @@ bench --json >"$work/plain.json" 2>/dev/null
 check "JSON that agrees with itself" consistent "$work/plain.json" yes yes
 bench --json --prompt 0 --depth 300 >"$work/deep.json" 2>/dev/null
 check "generation alone, at a depth" consistent "$work/deep.json" no yes
+bench --json --prompt 0 --depth 300 --kv f32 >"$work/f32.json" 2>/dev/null
 bench --json --gen 0 --weights int8:channel --head int4:g128 -t 1 --cpu scalar >"$work/grid.json" 2>/dev/null
 check "prompts alone, on other grids" consistent "$work/grid.json" yes no
-check "bytes follow depth and grid" python3 - "$work/plain.json" "$work/deep.json" "$work/grid.json" <<'PY'
+check "bytes follow depth and grid" python3 - "$work/plain.json" "$work/deep.json" "$work/grid.json" "$work/f32.json" <<'PY'
 import json, sys
-a, b, c = (json.load(open(f)) for f in sys.argv[1:])
+a, b, c, f = (json.load(open(f)) for f in sys.argv[1:])
 assert b["decode"]["kv_bytes"] > 50 * a["decode"]["kv_bytes"]
+assert f["decode"]["kv_bytes"] == 2 * b["decode"]["kv_bytes"] and [b["kv"], f["kv"]] == ["bf16", "f32"]
 assert b["decode"]["weight_bytes"] == a["decode"]["weight_bytes"]
 assert 8 < c["bits_per_weight"] < 8.2 and a["bits_per_weight"] == 16
 assert c["threads"] == 1 and c["cpu"] == "scalar"

@@ -122,6 +122,7 @@ static void a_run_fills_what_was_asked_for(void **state)
     rig_open(&r, GOLDEN "tiny", 2);
     struct pith_speed_job job = {.backend = r.backend,
                                  .model = r.model,
+                                 .kv = PITH_BF16,
                                  .prompt = 5,
                                  .gen = 3,
                                  .depth = 20,
@@ -136,7 +137,7 @@ static void a_run_fills_what_was_asked_for(void **state)
     assert_true(out.cold_first_token > 0 && out.memory_peak > 0);
     assert_true(out.roof.read_one > 0 && out.roof.read_all > 0 && out.roof.f32 > 0);
     /* Three tokens at positions 20, 21 and 22. */
-    assert_true(out.kv_bytes == pith_speed_kv_bytes(&r.model->shape, 21, sizeof(float)));
+    assert_true(out.kv_bytes == pith_speed_kv_bytes(&r.model->shape, 21, 2));
     assert_true(out.weight_bytes == pith_speed_weight_bytes(r.model));
     assert_true(w.calls == 4 && w.last == 3);
     w = (struct watcher){0};
@@ -162,8 +163,12 @@ static void a_run_can_be_refused_and_stopped(void **state)
     struct pith_speed out;
     rig_open(&r, GOLDEN "tiny", 1);
     assert_ok(pith_model_load_blocks(r.model, NULL, &err), err);
-    struct pith_speed_job job = {
-        .backend = r.backend, .model = r.model, .gen = 1, .reps = 3, .progress = &progress};
+    struct pith_speed_job job = {.backend = r.backend,
+                                 .model = r.model,
+                                 .kv = PITH_F32,
+                                 .gen = 1,
+                                 .reps = 3,
+                                 .progress = &progress};
     assert_int_equal(pith_speed_measure(&job, &out, NULL), PITH_INTERRUPTED);
     assert_int_equal(w.calls, 2);
     job.reps = 0;
