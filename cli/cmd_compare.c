@@ -174,6 +174,11 @@ const struct command command_compare = {
     .operands = "BASELINE MODEL... --text FILE [options]",
     .examples = "  pith compare Llama-3.2-1B out-awq out-gptq --text wiki.txt\n"
                 "  pith compare base a b --text wiki.txt --tasks order.jsonl -o report.html\n",
+    .details =
+        "The first model is the baseline. A row tells, for each text: perplexity; KL, the mean\n"
+        "divergence from the baseline in nats a token; top-1 %, how often both put the same token\n"
+        "first; verdict, whether the loss differs by more than chance (95%); s, the seconds that\n"
+        "it took. For each task: the percentage of right answers. --json tells more.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

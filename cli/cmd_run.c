@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct settings {
     struct common common;
@@ -118,6 +119,8 @@ static int run(void *settings, const struct text_list *operands)
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc == EXIT_DONE) rc = choose_mode(&context, s->mode);
     if (rc != EXIT_DONE) return rc;
+    if (!s->prompt && isatty(STDIN_FILENO) && !s->common.quiet)
+        fprintf(stderr, "reading the prompt from standard input; Ctrl-D ends it\n");
     if (!s->prompt) s->prompt = input = read_prompt();
     if (!s->prompt) {
         fprintf(stderr, "pith run: cannot read a prompt from standard input\n");
@@ -139,7 +142,11 @@ const struct command command_run = {
     .operands = "MODEL -p TEXT [options]",
     .examples = "  pith run out -p \"Once upon a time\" -n 100\n"
                 "  pith run out -p \"The sea\" --temperature 0.8 --top-p 0.95 --seed 7\n"
-                "  echo \"Dear reader\" | pith run out --quiet\n",
+                "  printf \"Dear reader,\" | pith run out --quiet\n",
+    .details =
+        "Prints the prompt and its continuation; with --quiet the continuation alone. A prompt\n"
+        "from standard input is taken as it is, with its last line break if it has one. The text\n"
+        "ends early where the model ends it, or where the model's context is full.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),
