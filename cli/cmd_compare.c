@@ -108,6 +108,12 @@ static int print_table(const struct settings *s, const json_t *report)
     return rc;
 }
 
+static int cannot_write(const char *path)
+{
+    fprintf(stderr, "pith: %s: cannot write\n", path);
+    return EXIT_FAILED;
+}
+
 static int write_page(const char *path, const char *report)
 {
     struct pith_error err = {0};
@@ -117,11 +123,22 @@ static int write_page(const char *path, const char *report)
     const bool ok = f && fputs(html, f) >= 0;
     pith_text_free(html);
     if (f && fclose(f) == 0 && ok) return EXIT_DONE;
-    fprintf(stderr, "pith: %s: cannot write\n", path);
-    return EXIT_FAILED;
+    return cannot_write(path);
 }
 
-/* A wrong --format is said before the work, not after it. */
+/* That a page cannot be written there is said before the work; a page of before stays as it is. */
+static int check_page(const char *path)
+{
+    if (!path) return EXIT_DONE;
+    FILE *f = fopen(path, "a");
+    if (!f) return cannot_write(path);
+    const bool empty = fseek(f, 0, SEEK_END) == 0 && ftell(f) == 0;
+    fclose(f);
+    if (empty) remove(path);
+    return EXIT_DONE;
+}
+
+/* So is a wrong --format. */
 static int check_format(const char *format)
 {
     struct pith_error err = {0};
@@ -145,6 +162,7 @@ static int run(void *settings, const struct text_list *operands)
     char *report = NULL;
     int rc = measure_check(&s->measure);
     if (rc == EXIT_DONE) rc = check_format(s->format);
+    if (rc == EXIT_DONE) rc = check_page(s->out);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc == EXIT_DONE) rc = choose_mode(&context, s->measure.mode);
     if (rc != EXIT_DONE) return rc;
