@@ -7,10 +7,13 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
+#include <time.h>
 
-/* Rounds of spinning before a thread sleeps: decode hands work over thousands of times a second,
- * and a futex round trip costs more than most of its tasks. */
-enum { SPIN = 2000 };
+/* How long a thread spins before it sleeps: decoding hands work over thousands of times a second,
+ * and a futex round trip costs more than most of its tasks. Nobody spins in a pool of more threads
+ * than there are processors: it would take the time of those that have work. */
+enum { SPIN_NS = 30000 };
 
 /* Tasks keep large scratch on the heap; a small stack counts less against a memory ceiling. */
 enum { STACK_BYTES = 1 << 20 };
@@ -21,18 +24,28 @@ struct worker {
     unsigned index;
 };
 
+/* A run is open from its start until the caller finds no task left; a worker that comes in time
+ * counts itself in, and the caller waits for those that did. One that sleeps, or that the system
+ * has not let run, costs nothing: the others do its part. */
+#define CLOSED ((uint64_t)1 << 31)
+#define RUN_OF(state) ((state) >> 32)
+#define ACTIVE_OF(state) ((state) & (CLOSED - 1))
+
 struct pith_pool {
     unsigned threads;
+    int64_t spin;           /* nanoseconds */
     struct worker *workers; /* threads - 1 */
     pthread_mutex_t lock;
     pthread_cond_t wake, idle;
-    atomic_uint generation; /* grows by one with each run; written under lock */
-    atomic_uint running;    /* workers still inside the present run */
-    atomic_size_t next;
+    atomic_uint sleepers; /* workers in wake; changed under lock */
+    atomic_bool waiting;  /* the caller is in idle; changed under lock */
+    atomic_bool stop;
     size_t count;
     pith_task_fn *fn;
     void *ctx;
-    bool stop;
+    /* Each on a line of its own: one is read while idle, the other changed by every task. */
+    _Alignas(64) _Atomic uint64_t state; /* number of the run, CLOSED, workers inside */
+    _Alignas(64) atomic_size_t next;
 };
 
 static void cpu_relax(void)
@@ -51,43 +64,76 @@ static void work(struct pith_pool *p, unsigned thread)
     }
 }
 
-static unsigned wait_for_run(struct pith_pool *p, unsigned seen)
+static int64_t now_ns(void)
 {
-    for (int i = 0; i < SPIN; i++) {
-        const unsigned g = atomic_load_explicit(&p->generation, memory_order_acquire);
-        if (g != seen) return g;
-        cpu_relax();
-    }
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Whether there is a run, open and not the one seen. */
+static bool is_news(struct pith_pool *p, uint64_t state, uint64_t seen)
+{
+    return (!(state & CLOSED) && RUN_OF(state) != seen) || atomic_load(&p->stop);
+}
+
+/* Spins until test(p, value) holds; false when it did not in time. */
+typedef bool test_fn(struct pith_pool *p, uint64_t state, uint64_t value);
+static bool spin_until(struct pith_pool *p, test_fn *test, uint64_t value)
+{
+    enum { ROUNDS = 32 }; /* between looks at the clock */
+    const int64_t end = p->spin ? now_ns() + p->spin : 0;
+    do {
+        for (int i = 0; i < ROUNDS; i++) {
+            if (test(p, atomic_load_explicit(&p->state, memory_order_acquire), value)) return true;
+            cpu_relax();
+        }
+    } while (p->spin && now_ns() < end);
+    return false;
+}
+
+static void sleep_until_news(struct pith_pool *p, uint64_t seen)
+{
     pthread_mutex_lock(&p->lock);
-    while (atomic_load(&p->generation) == seen) pthread_cond_wait(&p->wake, &p->lock);
-    const unsigned g = atomic_load(&p->generation);
+    atomic_fetch_add(&p->sleepers, 1);
+    while (!is_news(p, atomic_load(&p->state), seen)) pthread_cond_wait(&p->wake, &p->lock);
+    atomic_fetch_sub(&p->sleepers, 1);
     pthread_mutex_unlock(&p->lock);
-    return g;
+}
+
+/* Counts the calling worker into the open run; false when it has been closed. */
+static bool join(struct pith_pool *p, uint64_t *seen)
+{
+    uint64_t state = atomic_load_explicit(&p->state, memory_order_acquire);
+    while (!(state & CLOSED) && RUN_OF(state) != *seen) {
+        if (!atomic_compare_exchange_weak(&p->state, &state, state + 1)) continue;
+        *seen = RUN_OF(state);
+        return true;
+    }
+    return false;
+}
+
+static void leave(struct pith_pool *p)
+{
+    const uint64_t state = atomic_fetch_sub(&p->state, 1) - 1;
+    if (!(state & CLOSED) || ACTIVE_OF(state) > 0 || !atomic_load(&p->waiting)) return;
+    pthread_mutex_lock(&p->lock);
+    pthread_cond_signal(&p->idle);
+    pthread_mutex_unlock(&p->lock);
 }
 
 static void *worker_main(void *arg)
 {
     const struct worker *w = arg;
     struct pith_pool *p = w->pool;
-    unsigned seen = 0;
+    uint64_t seen = 0;
     for (;;) {
-        seen = wait_for_run(p, seen);
-        if (p->stop) return NULL;
+        if (!spin_until(p, is_news, seen)) sleep_until_news(p, seen);
+        if (atomic_load(&p->stop)) return NULL;
+        if (!join(p, &seen)) continue;
         work(p, w->index);
-        if (atomic_fetch_sub(&p->running, 1) == 1) {
-            pthread_mutex_lock(&p->lock);
-            pthread_cond_signal(&p->idle);
-            pthread_mutex_unlock(&p->lock);
-        }
+        leave(p);
     }
-}
-
-static void publish(struct pith_pool *p)
-{
-    pthread_mutex_lock(&p->lock);
-    atomic_fetch_add(&p->generation, 1);
-    pthread_cond_broadcast(&p->wake);
-    pthread_mutex_unlock(&p->lock);
 }
 
 static int start_worker(struct worker *w)
@@ -103,8 +149,10 @@ static int start_worker(struct worker *w)
 
 static void stop_workers(struct pith_pool *p, unsigned started)
 {
-    p->stop = true;
-    publish(p);
+    atomic_store(&p->stop, true);
+    pthread_mutex_lock(&p->lock);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
     for (unsigned i = 0; i < started; i++) pthread_join(p->workers[i].id, NULL);
 }
 
@@ -120,9 +168,12 @@ enum pith_status pith_pool_new(unsigned threads, struct pith_pool **out, struct 
 {
     if (threads == 0) threads = usable_cpus();
     if (threads > 1024) return pith_fail(err, PITH_ARG, "%u threads are more than 1024", threads);
-    struct pith_pool *p = pith_zalloc(1, sizeof *p);
+    struct pith_pool *p = pith_alloc_aligned(1, sizeof *p);
     if (!p) return pith_fail_nomem(err, "the thread pool");
+    memset(p, 0, sizeof *p);
     p->threads = threads;
+    p->spin = threads <= usable_cpus() ? SPIN_NS : 0;
+    atomic_init(&p->state, CLOSED);
     p->workers = pith_zalloc(threads, sizeof *p->workers);
     if (!p->workers) goto fail_workers;
     if (pthread_mutex_init(&p->lock, NULL) != 0) goto fail_lock;
@@ -166,14 +217,35 @@ unsigned pith_pool_threads(const struct pith_pool *pool)
     return pool ? pool->threads : 1;
 }
 
-static void wait_idle(struct pith_pool *p)
+/* Opens the next run and wakes as many sleepers as could find a task. */
+static void open_run(struct pith_pool *p)
 {
-    for (int i = 0; i < SPIN; i++) {
-        if (atomic_load_explicit(&p->running, memory_order_acquire) == 0) return;
-        cpu_relax();
-    }
+    const uint64_t run = RUN_OF(atomic_load_explicit(&p->state, memory_order_relaxed)) + 1;
+    atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+    atomic_store(&p->state, run << 32);
+    if (atomic_load(&p->sleepers) == 0) return;
     pthread_mutex_lock(&p->lock);
-    while (atomic_load(&p->running) != 0) pthread_cond_wait(&p->idle, &p->lock);
+    const unsigned sleepers = atomic_load(&p->sleepers);
+    if (p->count > sleepers) pthread_cond_broadcast(&p->wake);
+    else
+        for (size_t i = 1; i < p->count; i++) pthread_cond_signal(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static bool is_idle(struct pith_pool *p, uint64_t state, uint64_t none)
+{
+    (void)p;
+    return ACTIVE_OF(state) == none;
+}
+
+static void close_run(struct pith_pool *p)
+{
+    atomic_fetch_or(&p->state, CLOSED);
+    if (spin_until(p, is_idle, 0)) return;
+    pthread_mutex_lock(&p->lock);
+    atomic_store(&p->waiting, true);
+    while (ACTIVE_OF(atomic_load(&p->state)) != 0) pthread_cond_wait(&p->idle, &p->lock);
+    atomic_store(&p->waiting, false);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -186,9 +258,7 @@ void pith_pool_run(struct pith_pool *p, size_t count, pith_task_fn *fn, void *ct
     p->fn = fn;
     p->ctx = ctx;
     p->count = count;
-    atomic_store(&p->next, 0);
-    atomic_store(&p->running, p->threads - 1);
-    publish(p);
+    open_run(p);
     work(p, 0);
-    wait_idle(p);
+    close_run(p);
 }

@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 static void glob_matches_whole_text(void **state)
 {
@@ -29,8 +30,8 @@ static void sizes_are_parsed(void **state)
     static const struct {
         const char *text;
         unsigned long long bytes;
-    } good[] = {{"123", 123}, {"4k", 4096}, {"6GiB", 6ull << 30}, {"1.5G", 3ull << 29}, {"10B", 10},
-                {"2MB", 2ull << 20}};
+    } good[] = {{"123", 123},         {"4k", 4096}, {"6GiB", 6ull << 30},
+                {"1.5G", 3ull << 29}, {"10B", 10},  {"2MB", 2ull << 20}};
     unsigned long long n;
     for (size_t i = 0; i < PITH_COUNT(good); i++) {
         assert_true(pith_parse_size(good[i].text, &n));
@@ -103,6 +104,30 @@ static void pool_runs_each_task_once(void **state)
     }
 }
 
+/* Runs of every length follow each other and pauses, with fewer threads than processors and many
+ * more: workers come early, late and not at all. */
+static void pool_survives_late_workers(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    static const unsigned threads[] = {2, 3, 40};
+    for (size_t t = 0; t < PITH_COUNT(threads); t++) {
+        struct pith_pool *pool;
+        struct pith_rng rng;
+        pith_rng_seed(&rng, t);
+        assert_ok(pith_pool_new(threads[t], &pool, &err), err);
+        for (int run = 0; run < 3000; run++) {
+            atomic_int seen[64] = {0};
+            const size_t count = pith_rng_below(&rng, run % 10 ? 4 : 64);
+            if (run % 100 == 0)
+                nanosleep(&(struct timespec){.tv_nsec = (long)pith_rng_below(&rng, 200000)}, NULL);
+            pith_pool_run(pool, count, count_task, seen);
+            for (size_t i = 0; i < 64; i++) assert_int_equal(seen[i], i < count ? 1 : 0);
+        }
+        pith_pool_free(pool);
+    }
+}
+
 static void large_memory_is_aligned(void **state)
 {
     (void)state;
@@ -170,6 +195,7 @@ int main(void)
         cmocka_unit_test(json_reports_key_and_file),
         cmocka_unit_test(sha256_of_abc),
         cmocka_unit_test(pool_runs_each_task_once),
+        cmocka_unit_test(pool_survives_late_workers),
         cmocka_unit_test(large_memory_is_aligned),
         cmocka_unit_test(files_are_replaced_whole),
         cmocka_unit_test(rng_is_pinned),
