@@ -1,6 +1,7 @@
 #include <pith/bench.h>
 
 #include "api/context.h"
+#include "api/load.h"
 #include "api/measure.h"
 #include "base/file.h"
 #include "eval/regrid.h"
@@ -38,10 +39,13 @@ static enum pith_status load(struct pith_context *c, const struct pith_bench_opt
     const struct pith_grid *linears, *ends;
     PITH_TRY(read_grid(o->weights, &weights, &linears, err));
     PITH_TRY(read_grid(o->head, &head, &ends, err));
+    if (!linears && !ends) return pith_load_model(c, o->model, false, out, err);
     PITH_TRY(pith_model_open(o->model, out, err));
     PITH_TRY(pith_model_load_blocks(*out, linears ? NULL : c->backend, err));
     PITH_TRY(pith_model_regrid(*out, c->pool, linears, ends, err));
-    return pith_model_pack(*out, c->backend, err);
+    PITH_TRY(pith_model_pack(*out, c->backend, err));
+    const bool fast = pith_backend_mode(c->backend) == PITH_MODE_FAST;
+    return fast ? pith_model_round_head(*out, c->backend, err) : PITH_OK;
 }
 
 static json_t *spread(struct pith_spread s)

@@ -1,6 +1,7 @@
 #include <pith/eval.h>
 
 #include "api/context.h"
+#include "api/load.h"
 #include "api/measure.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -28,17 +29,6 @@ struct measurement {
     struct pith_kept_text *kept_texts; /* one for each text, or NULL */
     struct pith_kept_task *kept_tasks; /* one for each task, or NULL */
 };
-
-static enum pith_status load(struct pith_context *context, const char *dir,
-                             struct pith_model **out, struct pith_error *err)
-{
-    PITH_TRY(pith_model_open(dir, out, err));
-    const enum pith_status s = pith_model_load_blocks(*out, context->backend, err);
-    if (s == PITH_OK) return s;
-    pith_model_close(*out);
-    *out = NULL;
-    return s;
-}
 
 static enum pith_status check(struct measurement *m, struct pith_error *err)
 {
@@ -209,9 +199,9 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
     json_t *j = NULL;
     if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
     enum pith_status s = check(&m, err);
-    if (s == PITH_OK) s = load(context, o->model, &m.model, err);
+    if (s == PITH_OK) s = pith_load_model(context, o->model, false, &m.model, err);
     if (s == PITH_OK) s = pith_tokenizer_open(o->model, &m.tokenizer, err);
-    if (s == PITH_OK && o->baseline) s = load(context, o->baseline, &m.baseline, err);
+    if (s == PITH_OK && o->baseline) s = pith_load_model(context, o->baseline, true, &m.baseline, err);
     if (s == PITH_OK) s = measure_model(&m, o->model, &j, err);
     if (s == PITH_OK) s = pith_report_text(j, report, err);
     pith_tokenizer_close(m.tokenizer);
@@ -245,11 +235,11 @@ static enum pith_status compare_all(struct measurement *m, const struct pith_lis
 {
     struct pith_model *first = NULL;
     PITH_TRY(pith_tokenizer_open(models->item[0], &m->tokenizer, err));
-    enum pith_status s = load(m->context, models->item[0], &first, err);
+    enum pith_status s = pith_load_model(m->context, models->item[0], true, &first, err);
     for (size_t i = 0; i < models->count && s == PITH_OK; i++) {
         struct pith_model *other = NULL;
         json_t *one = NULL;
-        if (i) s = load(m->context, models->item[i], &other, err);
+        if (i) s = pith_load_model(m->context, models->item[i], false, &other, err);
         m->model = i ? other : first;
         m->baseline = i ? first : NULL;
         if (s == PITH_OK) s = measure_model(m, models->item[i], &one, err);

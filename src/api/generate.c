@@ -1,6 +1,7 @@
 #include <pith/generate.h>
 
 #include "api/context.h"
+#include "api/load.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "model/model.h"
@@ -21,9 +22,8 @@ enum pith_status pith_engine_open(struct pith_context *context, const char *mode
     struct pith_engine *e = pith_zalloc(1, sizeof *e);
     if (!e) return pith_fail_nomem(err, "an engine");
     e->context = context;
-    enum pith_status s = pith_model_open(model, &e->model, err);
+    enum pith_status s = pith_load_model(context, model, false, &e->model, err);
     if (s == PITH_OK) s = pith_tokenizer_open(model, &e->tokenizer, err);
-    if (s == PITH_OK) s = pith_model_load_blocks(e->model, context->backend, err);
     if (s == PITH_OK) *out = e;
     else pith_engine_close(&e);
     return s;

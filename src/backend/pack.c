@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "num/codecs.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { WORDS = 16 /* of a row at a time: a line of the matrix before the transposition */ };
@@ -228,4 +229,43 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
         (q->groups == 1 || q->group % BLOCK == 0))
         out->fast_block = pith_min(BLOCK, q->cols);
     pith_pool_run(b->pool, p.plan.panels, pack_task, &p);
+}
+
+/* --- rounding to bytes ----------------------------------------------------------------------- */
+
+struct rounding {
+    struct pith_backend *b;
+    const struct pith_weight *w;
+    struct pith_qmat *q;
+    float *rows; /* [threads][cols] */
+};
+
+static void round_task(void *ctx, size_t row, unsigned thread)
+{
+    const struct rounding *r = ctx;
+    const size_t cols = r->w->cols;
+    float *x = r->rows + thread * cols;
+    uint8_t *codes = r->q->codes + row * r->q->stride;
+    int32_t sum;
+    pith_weight_decode(r->w, (uint32_t)row, 1, x);
+    r->b->kern.to_bytes(cols, cols, x, (int8_t *)codes, &r->q->scales[row], &sum);
+    for (size_t c = 0; c < cols; c++) codes[c] ^= 0x80; /* a signed byte plus 128 */
+}
+
+enum pith_status pith_round_to_bytes(struct pith_backend *b, const struct pith_weight *w,
+                                     struct pith_qmat *out, struct pith_error *err)
+{
+    struct pith_grid grid;
+    PITH_TRY(pith_grid_parse("int8:channel", &grid, err));
+    PITH_TRY(pith_qmat_init(out, w->rows, w->cols, &grid, PITH_F32, err));
+    struct rounding r = {.b = b, .w = w, .q = out};
+    r.rows = pith_alloc_aligned((size_t)b->threads * w->cols, sizeof *r.rows);
+    enum pith_status s = r.rows ? PITH_OK : pith_fail_nomem(err, "rounding");
+    if (s == PITH_OK) pith_pool_run(b->pool, w->rows, round_task, &r);
+    for (uint32_t i = 0; s == PITH_OK && i < w->rows; i++)
+        if (!isfinite(out->scales[i]))
+            s = pith_fail(err, PITH_NUMERIC, "row %u is not finite", (unsigned)i);
+    pith_free(r.rows);
+    if (s != PITH_OK) pith_qmat_free(out);
+    return s;
 }

@@ -25,4 +25,10 @@ size_t pith_pack_bytes(const struct pith_qmat *q);
 void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *memory,
                     struct pith_pack *out);
 
+/* A matrix that is not packed rounded to int8:channel, scale = max |row| / 127, nearest even: what
+ * the fast mode makes of a head. PITH_NUMERIC when a row is not finite; on failure *out owns
+ * nothing. */
+enum pith_status pith_round_to_bytes(struct pith_backend *b, const struct pith_weight *w,
+                                     struct pith_qmat *out, struct pith_error *err);
+
 #endif

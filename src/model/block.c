@@ -167,6 +167,22 @@ enum pith_status pith_model_pack(struct pith_model *m, struct pith_backend *be,
     return PITH_OK;
 }
 
+enum pith_status pith_model_round_head(struct pith_model *m, struct pith_backend *be,
+                                       struct pith_error *err)
+{
+    struct pith_linear_weights *store = &m->head_store;
+    struct pith_qmat q;
+    if (!m->head.dense) return PITH_OK;
+    const enum pith_status s = pith_round_to_bytes(be, &m->head, &q, err);
+    if (s != PITH_OK) return pith_fail_in(err, s, "the head");
+    pith_free(store->dense);
+    *store = (struct pith_linear_weights){
+        .w = {.rows = q.rows, .cols = q.cols}, .bias = store->bias, .q = q};
+    store->w.quant = &store->q;
+    m->head = store->w;
+    return pith_model_pack(m, be, err);
+}
+
 static enum pith_status load_block(struct pith_model *m, struct pith_backend *be, uint32_t layer,
                                    struct pith_block *out, struct pith_error *err)
 {

@@ -80,6 +80,11 @@ enum pith_status pith_model_load_blocks(struct pith_model *m, struct pith_backen
 /* Packs what is not yet packed of the loaded blocks, and a quantized head. */
 enum pith_status pith_model_pack(struct pith_model *m, struct pith_backend *be,
                                  struct pith_error *err);
+/* Rounds a dense head to int8:channel and packs it; an embedding tied to it stays. Makes a token
+ * cheaper by half the head's bytes (a fifth of a 4-bit model), at the cost that docs/performance.md
+ * tells. On failure the head is as before. */
+enum pith_status pith_model_round_head(struct pith_model *m, struct pith_backend *be,
+                                       struct pith_error *err);
 /* Owned float32 bytes of a dense block under PITH_LOAD_FLOAT: matrices, biases and norms. */
 uint64_t pith_block_float_bytes(const struct pith_shape *s);
 

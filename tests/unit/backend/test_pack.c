@@ -181,11 +181,45 @@ static void what_cannot_be_packed(void **state)
     }
 }
 
+/* Half a step of a row at most, on every setup alike; a row that is not finite is refused. */
+static void rounding_to_bytes(void **state)
+{
+    (void)state;
+    enum { ROWS = 37, COLS = 100 };
+    struct setups s;
+    struct pith_error err = {0};
+    setups_open(&s);
+    float *w = normals(ROWS * COLS, 8), got[COLS];
+    memset(w + 3 * COLS, 0, COLS * sizeof *w);
+    const struct pith_weight weight = {.rows = ROWS, .cols = COLS, .dtype = PITH_F32, .dense = w};
+    struct pith_qmat first, q;
+    assert_ok(pith_round_to_bytes(s.backend[0], &weight, &first, &err), err);
+    for (size_t i = 1; i < s.count; i++) {
+        assert_ok(pith_round_to_bytes(s.backend[i], &weight, &q, &err), err);
+        assert_true(pith_qmat_equal(&q, &first));
+        pith_qmat_free(&q);
+    }
+    for (uint32_t r = 0; r < ROWS; r++) {
+        float most = 0;
+        for (size_t c = 0; c < COLS; c++) most = fmaxf(most, fabsf(w[r * COLS + c]));
+        assert_true(first.scales[r] == most / 127.0f);
+        pith_qmat_decode(&first, r, 1, got);
+        for (size_t c = 0; c < COLS; c++)
+            assert_true(fabsf(got[c] - w[r * COLS + c]) <= first.scales[r] * 0.5001f);
+    }
+    pith_qmat_free(&first);
+    w[5 * COLS + 7] = INFINITY;
+    assert_int_equal(pith_round_to_bytes(s.backend[0], &weight, &q, &err), PITH_NUMERIC);
+    pith_free(w);
+    setups_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_products),
         cmocka_unit_test(byte_scales),
+        cmocka_unit_test(rounding_to_bytes),
         cmocka_unit_test(what_cannot_be_packed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,16 @@
+#include "api/load.h"
+
+enum pith_status pith_load_model(struct pith_context *context, const char *dir, bool reference,
+                                 struct pith_model **out, struct pith_error *err)
+{
+    struct pith_backend *be = context->backend;
+    *out = NULL;
+    PITH_TRY(pith_model_open(dir, out, err));
+    const bool fast = pith_backend_mode(be) == PITH_MODE_FAST && !reference;
+    enum pith_status s = pith_model_load_blocks(*out, be, err);
+    if (s == PITH_OK && fast && (*out)->container) s = pith_model_round_head(*out, be, err);
+    if (s == PITH_OK) return PITH_OK;
+    pith_model_close(*out);
+    *out = NULL;
+    return s;
+}
