@@ -7,13 +7,13 @@ enum {
     TILE = PITH_TILE_ROWS_MAX * PITH_TILE_COLS_MAX,
     ROWS = PITH_TILE_COLS_MAX * PITH_KC,
     /* Floats a thread; every part is a multiple of 16, so that all stay aligned. */
-    THREAD_FLOATS = PITH_MC * PITH_KC + PITH_KC * PITH_NC + TILE + ROWS + PITH_SCORES + PITH_KC / 4
+    THREAD_FLOATS = PITH_SLAB * PITH_KC + PITH_KC * PITH_NC + TILE + ROWS + PITH_SCORES + PITH_KC / 4
 };
 
 static void scratch_place(struct pith_scratch *s, float *at)
 {
     s->a = at;
-    s->b = s->a + PITH_MC * PITH_KC;
+    s->b = s->a + PITH_SLAB * PITH_KC;
     s->tile = s->b + PITH_KC * PITH_NC;
     s->rows = s->tile + TILE;
     s->scores = s->rows + ROWS;

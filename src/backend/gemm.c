@@ -1,16 +1,28 @@
-/* The blocked multiplication: C is cut into blocks, one a task; a task walks k in steps of
- * PITH_KC, packs the operands of a step into panels as wide as the kernel's tile, and runs the
- * kernel tile by tile.
+/* The blocked multiplication: C is cut into blocks, one a task; a task walks k in steps of PITH_KC.
+ * In a step it packs A, up to PITH_SLAB rows at a time, then takes B a panel at a time, as wide as
+ * the kernel's tile, and runs the kernel down the panel.
  *
- *       packed A: panels of `tile_rows` rows           packed B: panels of `tile_cols` columns
+ *       packed A: panels of `tile_rows` rows           packed B: one panel of `tile_cols` columns
  *       +------+ p = 0: a00 a10 a20 ...                +--------+ p = 0: b00 b01 b02 ...
  *       |  kc  | p = 1: a01 a11 a21 ...                |   kc   | p = 1: b10 b11 b12 ...
+ *
+ * A stays in the second cache for all panels of B; a panel of B is made in the first cache and used
+ * there for all rows of A, so it costs little to unpack it from fewer bits.
  *
  * Every element of C is one chain of fused multiply-adds in the order of p, continued through C
  * from step to step, so neither blocks nor tiles nor threads show in the result. */
 #include "backend/parts.h"
 
 #include <string.h>
+
+/* A step: elements [p, p + kc) of k, and what the kernel does with the sums. */
+struct step {
+    const struct pith_kern *k;
+    const struct pith_scratch *s;
+    const struct pith_mul *mul;
+    size_t p, kc;
+    enum pith_tile_mode mode;
+};
 
 /* Strided elements into panels of `width`: dst[p * width + i] = src[i * rs + p * cs]. Rows past
  * `count` become zeros: the tile there is computed and dropped. */
@@ -28,61 +40,60 @@ static void pack_panel(const struct pith_kern *k, const float *src, size_t rs, s
     }
 }
 
-static void pack_a(const struct pith_kern *k, const struct pith_mul *mul,
-                   const struct pith_block *at, size_t p, size_t kc, float *dst)
+static void pack_a(const struct step *t, const struct pith_block *at)
 {
-    const size_t width = k->tile_rows;
-    float *const start = dst;
+    const struct pith_mul *mul = t->mul;
+    const size_t width = t->k->tile_rows;
+    float *dst = t->s->a;
     for (size_t i = 0; i < at->m; i += width) {
-        const float *src = mul->a + (at->i + i) * mul->a_rs + p * mul->a_cs;
-        pack_panel(k, src, mul->a_rs, mul->a_cs, pith_min(width, at->m - i), width, kc, dst);
-        dst += width * kc;
+        const float *src = mul->a + (at->i + i) * mul->a_rs + t->p * mul->a_cs;
+        const size_t count = pith_min(width, at->m - i);
+        pack_panel(t->k, src, mul->a_rs, mul->a_cs, count, width, t->kc, dst);
+        dst += width * t->kc;
     }
     if (!mul->negate_a) return;
-    for (float *x = start; x < dst; x++) *x = -*x;
+    for (float *x = t->s->a; x < dst; x++) *x = -*x;
 }
 
-/* A panel of columns of B that are rows [row, row + count) of a packed matrix. */
-static void unpack_panel(const struct pith_kern *k, const struct pith_scratch *s,
-                         const struct pith_panels *m, size_t row, size_t count, size_t p, size_t kc,
-                         float *dst)
+/* The panel of columns [row, row + count) of B, which are rows of a packed matrix. */
+static void unpack_b(const struct step *t, const struct pith_panels *m, size_t row, size_t count)
 {
-    const size_t width = k->tile_cols;
+    const struct pith_kern *k = t->k;
+    const size_t width = k->tile_cols, kc = t->kc;
+    float *dst = t->s->b, *rows = t->s->rows;
     if (width % PITH_PANEL_ROWS == 0 && row % PITH_PANEL_ROWS == 0) {
         if (count < width) memset(dst, 0, width * kc * sizeof *dst);
         for (size_t i = 0; i < count; i += PITH_PANEL_ROWS)
-            k->panel_unpack(m, (row + i) / PITH_PANEL_ROWS, p, kc, dst + i, width);
+            k->panel_unpack(m, (row + i) / PITH_PANEL_ROWS, t->p, kc, dst + i, width);
         return;
     }
     for (size_t i = 0; i < width; i++) {
         const size_t at = row + i, r = at % PITH_PANEL_ROWS;
         if (i == 0 || (r == 0 && i < count))
-            k->panel_unpack(m, at / PITH_PANEL_ROWS, p, kc, s->rows, PITH_PANEL_ROWS);
+            k->panel_unpack(m, at / PITH_PANEL_ROWS, t->p, kc, rows, PITH_PANEL_ROWS);
         for (size_t e = 0; e < kc; e++)
-            dst[e * width + i] = i < count ? s->rows[e * PITH_PANEL_ROWS + r] : 0.0f;
+            dst[e * width + i] = i < count ? rows[e * PITH_PANEL_ROWS + r] : 0.0f;
     }
 }
 
-static void pack_b(const struct pith_kern *k, const struct pith_scratch *s,
-                   const struct pith_mul *mul, const struct pith_block *at, size_t p, size_t kc)
+/* The panel of columns [j, j + count) of B. */
+static void pack_b(const struct step *t, size_t j, size_t count)
 {
-    const size_t width = k->tile_cols;
-    float *dst = s->b;
-    for (size_t j = 0; j < at->n; j += width, dst += width * kc) {
-        const size_t count = pith_min(width, at->n - j);
-        if (mul->b) {
-            const float *src = mul->b + p * mul->b_rs + (at->j + j) * mul->b_cs;
-            pack_panel(k, src, mul->b_cs, mul->b_rs, count, width, kc, dst);
-            continue;
-        }
-        if (mul->source->w->pack) {
-            unpack_panel(k, s, &mul->source->w->pack->m, at->j + j, count, p, kc, dst);
-            continue;
-        }
-        for (size_t r = 0; r < count; r++)
-            pith_source_segment(mul->source, k, s->codes, at->j + j + r, p, kc, s->rows + r * kc);
-        pack_panel(k, s->rows, kc, 1, count, width, kc, dst);
+    const struct pith_mul *mul = t->mul;
+    const size_t width = t->k->tile_cols, kc = t->kc;
+    if (mul->b) {
+        const float *src = mul->b + t->p * mul->b_rs + j * mul->b_cs;
+        pack_panel(t->k, src, mul->b_cs, mul->b_rs, count, width, kc, t->s->b);
+        return;
     }
+    if (mul->source->w->pack) {
+        unpack_b(t, &mul->source->w->pack->m, j, count);
+        return;
+    }
+    float *rows = t->s->rows;
+    for (size_t r = 0; r < count; r++)
+        pith_source_segment(mul->source, t->k, t->s->codes, j + r, t->p, kc, rows + r * kc);
+    pack_panel(t->k, rows, kc, 1, count, width, kc, t->s->b);
 }
 
 /* One tile at (i, j) of C, m x n of it wanted: in place where the whole tile is, else by way of
@@ -104,20 +115,23 @@ static void copy_tile(const struct pith_mul *mul, const struct tile *t, float *t
     }
 }
 
-static void run_tile(const struct pith_kern *k, const struct pith_scratch *s,
-                     const struct pith_mul *mul, const struct tile *t, const float *a,
-                     const float *b, size_t kc, enum pith_tile_mode mode)
+static void run_tile(const struct step *at, const struct tile *t, const float *a)
 {
+    const struct pith_kern *k = at->k;
+    const struct pith_mul *mul = at->mul;
     const size_t rows = k->tile_rows, cols = k->tile_cols;
+    const float *b = at->s->b;
+    float *tile = at->s->tile;
     const bool below = mul->upper && t->i + t->m > t->j + 1; /* some of it is below the diagonal */
     if (t->m == rows && t->n == cols && !below) {
-        k->gemm_tile(kc, a, b, cols, mul->c + t->i * mul->ldc + t->j, mul->ldc, mode, mul->alpha);
+        float *c = mul->c + t->i * mul->ldc + t->j;
+        k->gemm_tile(at->kc, a, b, cols, c, mul->ldc, at->mode, mul->alpha);
         return;
     }
-    memset(s->tile, 0, rows * cols * sizeof *s->tile);
-    if (mode != PITH_TILE_SET) copy_tile(mul, t, s->tile, cols, false);
-    k->gemm_tile(kc, a, b, cols, s->tile, cols, mode, mul->alpha);
-    copy_tile(mul, t, s->tile, cols, true);
+    memset(tile, 0, rows * cols * sizeof *tile);
+    if (at->mode != PITH_TILE_SET) copy_tile(mul, t, tile, cols, false);
+    k->gemm_tile(at->kc, a, b, cols, tile, cols, at->mode, mul->alpha);
+    copy_tile(mul, t, tile, cols, true);
 }
 
 /* Asks for the lines of a tile of C. A tile that continues sums waits for them at its start, which
@@ -131,25 +145,17 @@ static void prefetch_tile(const struct pith_mul *mul, const struct tile *t)
     }
 }
 
-/* All tiles of one packed block of A against the packed block of B. */
-static void run_tiles(const struct pith_kern *k, const struct pith_scratch *s,
-                      const struct pith_mul *mul, const struct pith_block *at, size_t kc,
-                      enum pith_tile_mode mode)
+/* The tiles of one column: the packed block of A against the packed panel of B, which is columns
+ * [at->j, at->j + at->n). */
+static void run_column(const struct step *step, const struct pith_block *at)
 {
-    const size_t rows = k->tile_rows, cols = k->tile_cols;
-    for (size_t j = 0; j < at->n; j += cols) {
-        for (size_t i = 0; i < at->m; i += rows) {
-            const struct tile t = {.i = at->i + i,
-                                   .j = at->j + j,
-                                   .m = pith_min(rows, at->m - i),
-                                   .n = pith_min(cols, at->n - j)};
-            if (mul->upper && t.i >= t.j + t.n) break;
-            if (i + rows < at->m) {
-                const size_t below = at->m - i - rows;
-                prefetch_tile(mul, &(struct tile){t.i + rows, t.j, pith_min(rows, below), t.n});
-            }
-            run_tile(k, s, mul, &t, s->a + i * kc, s->b + j * kc, kc, mode);
-        }
+    const size_t rows = step->k->tile_rows;
+    for (size_t i = 0; i < at->m; i += rows) {
+        const size_t m = pith_min(rows, at->m - i), below = at->m - i - m;
+        const struct tile t = {.i = at->i + i, .j = at->j, .m = m, .n = at->n};
+        if (step->mul->upper && t.i >= at->j + at->n) break;
+        prefetch_tile(step->mul, &(struct tile){t.i + rows, at->j, pith_min(rows, below), at->n});
+        run_tile(step, &t, step->s->a + i * step->kc);
     }
 }
 
@@ -188,26 +194,35 @@ static void mirror(const struct pith_kern *k, const struct pith_mul *mul,
     }
 }
 
+/* Every panel of B against a block of A at a time. */
+static void run_step(const struct step *t, const struct pith_block *block)
+{
+    const size_t rows = PITH_SLAB - PITH_SLAB % t->k->tile_rows, cols = t->k->tile_cols;
+    const size_t right = block->j + block->n;
+    for (size_t i = 0; i < block->m; i += rows) {
+        struct pith_block at = {.i = block->i + i, .m = pith_min(rows, block->m - i)};
+        if (t->mul->upper && at.i >= right) break;
+        pack_a(t, &at);
+        for (at.j = block->j; at.j < right; at.j += cols) {
+            at.n = pith_min(cols, right - at.j);
+            if (t->mul->upper && at.i >= at.j + at.n) continue;
+            pack_b(t, at.j, at.n);
+            run_column(t, &at);
+        }
+    }
+}
+
 void pith_mul_block(const struct pith_kern *k, const struct pith_scratch *s,
                     const struct pith_mul *mul, const struct pith_block *block)
 {
     if (mul->upper && block->i >= block->j + block->n) return;
-    const size_t mc = PITH_MC - PITH_MC % k->tile_rows;
     const bool fresh = !mul->accumulate && !mul->scaled;
     if (mul->k == 0 && fresh) fill_zero(mul, block);
-    for (size_t p = 0; p < mul->k; p += PITH_KC) {
-        const size_t kc = pith_min(PITH_KC, mul->k - p);
-        const enum pith_tile_mode mode = mul->scaled       ? PITH_TILE_SCALE
-                                         : fresh && p == 0 ? PITH_TILE_SET
-                                                           : PITH_TILE_ADD;
-        pack_b(k, s, mul, block, p, kc);
-        for (size_t i = 0; i < block->m; i += mc) {
-            const struct pith_block at = {
-                .i = block->i + i, .j = block->j, .m = pith_min(mc, block->m - i), .n = block->n};
-            if (mul->upper && at.i >= at.j + at.n) break;
-            pack_a(k, mul, &at, p, kc, s->a);
-            run_tiles(k, s, mul, &at, kc, mode);
-        }
+    struct step t = {.k = k, .s = s, .mul = mul};
+    for (; t.p < mul->k; t.p += PITH_KC) {
+        t.kc = pith_min(PITH_KC, mul->k - t.p);
+        t.mode = mul->scaled ? PITH_TILE_SCALE : fresh && t.p == 0 ? PITH_TILE_SET : PITH_TILE_ADD;
+        run_step(&t, block);
     }
     if (mul->bias) add_bias(mul, block);
     if (mul->mirror) mirror(k, mul, block);
@@ -245,10 +260,10 @@ static size_t part(size_t n, size_t parts, size_t tile)
  * end, unless the whole product is so small that waking a thread costs more than it does. */
 static void plan(struct run *r, size_t threads)
 {
-    enum { LEAST = 64, TASKS = 4, TASK_STEPS = 1 << 19, ROWS = 8 * PITH_MC };
+    enum { LEAST = 64, TASKS = 4, TASK_STEPS = 1 << 19, ROWS = 2 * PITH_SLAB, COLS = 1536 };
     const struct pith_mul *mul = r->mul;
     const double steps = (double)mul->m * (double)mul->n * (double)mul->k;
-    size_t down = blocks(mul->m, ROWS), across = blocks(mul->n, PITH_NC);
+    size_t down = blocks(mul->m, ROWS), across = blocks(mul->n, COLS);
     while (threads > 1 && down * across < threads * TASKS &&
            steps > (double)TASK_STEPS * (double)(down * across)) {
         const size_t rows = mul->m / down, cols = mul->n / across;

@@ -8,20 +8,19 @@
 #include "backend/pack.h"
 #include "kern/ops.h"
 
-/* Block sizes, in elements. A packed block of A (at most MC x KC) stays in the second cache, a
- * panel of B (KC x tile columns) in the first, a block of B (KC x NC) in a thread's share of the
- * third. The order of sums, and so the result, does not depend on them, except that pith_syrk
- * adds up SYRK_ROWS rows at a time by definition. MC and NC are multiples of every kernel's
- * tile, or are rounded down to one. */
-enum { PITH_MC = 144, PITH_KC = 256, PITH_NC = 1024, PITH_SYRK_ROWS = 256 };
+/* Block sizes, in elements. Packed A (at most SLAB x KC) stays in the second cache, a panel of B
+ * (KC x tile columns) in the first. The order of sums, and so the result, does not depend on them,
+ * except that pith_syrk adds up SYRK_ROWS rows at a time by definition. SLAB is rounded down to a
+ * multiple of the kernel's tile; NC only gives the scratch of B its size. */
+enum { PITH_SLAB = 560, PITH_KC = 256, PITH_NC = 128, PITH_SYRK_ROWS = 256 };
 
 /* Floats a thread holds for attention. */
 enum { PITH_SCORES = 128 * 1024 };
 
 /* One thread's private memory, all parts aligned to 64 bytes. */
 struct pith_scratch {
-    float *a;       /* MC x KC, packed */
-    float *b;       /* KC x NC, packed */
+    float *a;       /* SLAB x KC, packed */
+    float *b;       /* KC x NC: a panel of B */
     float *tile;    /* one tile of C at a border */
     float *rows;    /* PITH_TILE_COLS_MAX segments of KC decoded weights */
     float *scores;  /* PITH_SCORES */
@@ -31,9 +30,9 @@ struct pith_scratch {
 /* Activations as bytes for the fast mode, in the backend's own memory. */
 enum { PITH_BYTES_COLS = 64 * 1024, PITH_BYTES_BLOCK = 32 };
 struct pith_byte_rows {
-    int8_t *q;      /* [PITH_LINEAR_FEW][PITH_BYTES_COLS] */
-    float *scale;   /* [PITH_LINEAR_FEW][PITH_BYTES_COLS / PITH_BYTES_BLOCK] */
-    int32_t *sum;   /* likewise */
+    int8_t *q;    /* [PITH_LINEAR_FEW][PITH_BYTES_COLS] */
+    float *scale; /* [PITH_LINEAR_FEW][PITH_BYTES_COLS / PITH_BYTES_BLOCK] */
+    int32_t *sum; /* likewise */
 };
 
 struct pith_backend {
@@ -87,7 +86,7 @@ struct pith_mul {
     const float *bias; /* NULL, or added to each row of C at the end */
 };
 
-/* The block of m rows and n <= PITH_NC columns at (i, j) of the product, by one thread. */
+/* The block of m rows and n columns at (i, j) of the product, by one thread. */
 struct pith_block {
     size_t i, j, m, n;
 };
