@@ -7,6 +7,7 @@
  * 0 threads: all; tier: scalar, avx2, avx512, auto; group: gemm, linear, ..., one of those below.
  */
 #include "backend/backend.h"
+#include "backend/pack.h"
 #include "base/cpu.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -186,22 +187,54 @@ static void bench_linear(const struct bench *m)
     pith_free(w);
 }
 
+static void random_qmat(struct pith_qmat *q, const char *text, uint32_t rows, uint32_t cols)
+{
+    struct pith_grid grid;
+    struct pith_rng r;
+    if (pith_grid_parse(text, &grid, NULL) != PITH_OK ||
+        pith_qmat_init(q, rows, cols, &grid, PITH_F16, NULL) != PITH_OK)
+        exit(1);
+    pith_rng_seed(&r, rows);
+    for (size_t j = 0; j < q->rows * q->stride; j++)
+        q->codes[j] = (uint8_t)(pith_rng_next(&r) & 0x77);
+    for (size_t j = 0; j < (size_t)q->rows * q->groups; j++) q->scales[j] = 0.0078125f;
+}
+
 static void bench_quantized(const struct bench *m)
 {
     static const char *const grids[] = {"int4:g128", "int8:channel", "int3:g128",
                                         "fp8_e4m3:channel"};
     for (size_t i = 0; i < PITH_COUNT(grids); i++) {
-        struct pith_grid grid;
         struct pith_qmat q;
-        if (pith_grid_parse(grids[i], &grid, NULL) != PITH_OK) continue;
-        if (pith_qmat_init(&q, 14336, 4096, &grid, PITH_F16, NULL) != PITH_OK) exit(1);
-        struct pith_rng r;
-        pith_rng_seed(&r, i);
-        for (size_t j = 0; j < q.rows * q.stride; j++) q.codes[j] = (uint8_t)pith_rng_next(&r);
-        for (size_t j = 0; j < (size_t)q.rows * q.groups; j++) q.scales[j] = 0.01f;
+        random_qmat(&q, grids[i], 14336, 4096);
         const struct pith_weight weight = {.rows = q.rows, .cols = q.cols, .quant = &q};
         linear_case(m, &weight, (double)q.rows * (double)q.stride, grids[i]);
         pith_qmat_free(&q);
+    }
+}
+
+/* The packed forms, in both modes. */
+static void bench_packed(const struct bench *m)
+{
+    static const char *const grids[] = {"int4:g128", "int4:g128:asym", "int8:channel", "nf4:g64",
+                                        "fp8_e4m3:channel"};
+    for (size_t i = 0; i < PITH_COUNT(grids); i++) {
+        struct pith_qmat q;
+        struct pith_pack pack;
+        char name[32];
+        random_qmat(&q, grids[i], 14336, 4096);
+        void *memory = pith_alloc_aligned(pith_pack_bytes(&q), 1);
+        if (!memory) exit(1);
+        pith_pack_init(m->b, &q, memory, &pack);
+        pith_qmat_free(&q);
+        const struct pith_weight w = {.rows = pack.rows, .cols = pack.cols, .pack = &pack};
+        for (int fast = 0; fast <= (pack.fast_block > 0); fast++) {
+            pith_backend_set_mode(m->b, fast ? PITH_MODE_FAST : PITH_MODE_EXACT);
+            snprintf(name, sizeof name, "%s%s", grids[i], fast ? " fast" : "");
+            linear_case(m, &w, (double)pack.bytes, name);
+        }
+        pith_backend_set_mode(m->b, PITH_MODE_EXACT);
+        pith_free(memory);
     }
 }
 
@@ -395,9 +428,9 @@ static void attentions(const struct bench *m)
 static const struct {
     const char *name;
     void (*run)(const struct bench *m);
-} groups[] = {{"gemm", gemms},     {"linear", bench_linear}, {"quantized", bench_quantized},
-              {"syrk", syrks},     {"cholesky", choleskys},  {"attention", attentions},
-              {"rows", bench_rows}};
+} groups[] = {{"gemm", gemms},           {"linear", bench_linear}, {"quantized", bench_quantized},
+              {"packed", bench_packed},  {"syrk", syrks},          {"cholesky", choleskys},
+              {"attention", attentions}, {"rows", bench_rows}};
 
 int main(int argc, char **argv)
 {
