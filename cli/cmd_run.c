@@ -11,7 +11,7 @@
 
 struct settings {
     struct common common;
-    const char *prompt, *file, *mode;
+    const char *prompt, *file, *mode, *kv;
     size_t tokens, top_k;
     double temperature, top_p;
 };
@@ -27,6 +27,7 @@ static const struct option options[] = {
     {"mode", 0, OPTION_TEXT, AT(mode), "MODE",
      "exact: float32 (default); fast: byte activations for integer weights"},
     {"top-k", 0, OPTION_COUNT, AT(top_k), "K", "only the K likeliest tokens (default: all)"},
+    {"kv", 0, OPTION_TEXT, AT(kv), "GRID", "elements of the KV cache: bf16 or f32 (default bf16)"},
 };
 
 static void defaults(void *settings)
@@ -52,6 +53,8 @@ static int check(const struct settings *s)
     if (!(s->temperature >= 0 && s->temperature <= 100)) wrong = "--temperature: from 0 to 100";
     else if (!(s->top_p > 0 && s->top_p <= 1)) wrong = "--top-p: above 0, at most 1";
     else if (s->top_k > UINT32_MAX) wrong = "--top-k: too large";
+    else if (s->kv && strcmp(s->kv, "f32") != 0 && strcmp(s->kv, "bf16") != 0)
+        wrong = "--kv: bf16 or f32";
     else if (s->tokens == 0) wrong = "--tokens: at least 1";
     if (!wrong) return EXIT_DONE;
     fprintf(stderr, "pith run: %s\n", wrong);
@@ -90,6 +93,7 @@ static int generate(struct settings *s, struct pith_engine *engine)
     o.top_k = (uint32_t)s->top_k;
     o.top_p = (float)s->top_p;
     o.seed = s->common.seed;
+    if (s->kv) o.kv = s->kv;
     o.text = on_text;
     o.ctx = s;
     if (!s->common.json && !s->common.quiet) fputs(s->prompt, stdout);

@@ -5,8 +5,8 @@
 
 int measure_check(const struct measure_settings *m)
 {
-    if (m->kv && strcmp(m->kv, "none") != 0) {
-        fprintf(stderr, "pith: --kv %s: this version keeps the KV cache in float32\n", m->kv);
+    if (m->kv && strcmp(m->kv, "f32") != 0 && strcmp(m->kv, "bf16") != 0) {
+        fprintf(stderr, "pith: --kv %s: f32 or bf16\n", m->kv);
         return EXIT_USAGE;
     }
     if (m->texts.count + m->tasks.count == 0) {
@@ -22,6 +22,7 @@ void measure_fill(const struct measure_settings *m, struct pith_eval_options *o)
     o->texts = as_list(&m->texts);
     o->tasks = as_list(&m->tasks);
     if (m->convention) o->convention = m->convention;
+    if (m->kv) o->kv = m->kv;
     o->context = m->context;
     o->stride = m->stride;
     o->max_tokens = m->max_tokens;

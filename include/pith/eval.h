@@ -17,6 +17,7 @@ struct pith_eval_options {
     struct pith_list texts; /* UTF-8 text files */
     struct pith_list tasks; /* JSON lines {"context", "choices", "answer"} */
     const char *convention; /* "gptq" (default), "hf" or "llama.cpp": see docs/measuring.md */
+    const char *kv;         /* KV cache: "f32" (default) or "bf16"; a baseline has "f32" */
     size_t context;         /* 0: 2048 (llama.cpp: 512), never more than the model's */
     size_t stride;          /* hf only; 0: half the context */
     size_t max_tokens;      /* scored tokens of a text at most; 0: all */

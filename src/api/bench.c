@@ -25,13 +25,6 @@ static enum pith_status read_grid(const char *text, struct pith_grid *out,
     return PITH_OK;
 }
 
-static enum pith_status read_kv(const char *text, enum pith_dtype *out, struct pith_error *err)
-{
-    *out = text && strcmp(text, "f32") == 0 ? PITH_F32 : PITH_BF16;
-    if (!text || *out == PITH_F32 || strcmp(text, "bf16") == 0) return PITH_OK;
-    return pith_fail(err, PITH_ARG, "unknown element of a KV cache \"%s\": bf16 or f32", text);
-}
-
 static enum pith_status load(struct pith_context *c, const struct pith_bench_options *o,
                              struct pith_model **out, struct pith_error *err)
 {
@@ -112,7 +105,7 @@ enum pith_status pith_bench(struct pith_context *context, const struct pith_benc
     const double start = pith_clock();
     if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
     enum pith_dtype kv;
-    PITH_TRY(read_kv(o->kv, &kv, err));
+    PITH_TRY(pith_kv_dtype(o->kv ? o->kv : "bf16", &kv, err));
     if (o->mode) PITH_TRY(pith_context_set_mode(context, o->mode, err));
     enum pith_status s = load(context, o, &m, err);
     const double seconds = pith_clock() - start;

@@ -12,7 +12,7 @@
 
 void pith_eval_defaults(struct pith_eval_options *o)
 {
-    *o = (struct pith_eval_options){.convention = "gptq"};
+    *o = (struct pith_eval_options){.convention = "gptq", .kv = "f32"};
 }
 
 /* Of what the baseline of pith_compare() made of the texts, this much is kept for all models. */
@@ -23,6 +23,7 @@ struct measurement {
     struct pith_context *context;
     const struct pith_eval_options *options;
     enum pith_convention convention;
+    enum pith_dtype kv;
     struct pith_model *model, *baseline;
     struct pith_tokenizer *tokenizer;
     size_t window;
@@ -36,9 +37,16 @@ static enum pith_status check(struct measurement *m, struct pith_error *err)
     if (!pith_convention_find(o->convention, &m->convention))
         return pith_fail(err, PITH_ARG, "unknown convention \"%s\": one of gptq, hf, llama.cpp",
                          o->convention);
+    PITH_TRY(pith_kv_dtype(o->kv ? o->kv : "f32", &m->kv, err));
     if (o->texts.count == 0 && o->tasks.count == 0)
         return pith_fail(err, PITH_ARG, "nothing to measure: give a text or a task file");
     return PITH_OK;
+}
+
+/* All but the first of pith_compare(), which is the others' baseline. */
+static bool half_cache(const struct measurement *m)
+{
+    return m->kv == PITH_BF16 && (m->baseline || !m->kept_texts);
 }
 
 static size_t choose_window(const struct measurement *m)
@@ -119,6 +127,7 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
         .backend = m->context->backend,
         .model = m->model,
         .baseline = m->baseline,
+        .half_cache = half_cache(m),
         .ids = ids.id,
         .count = ids.count,
         .bos = pith_tokenizer_bos(m->tokenizer),
@@ -146,6 +155,7 @@ static enum pith_status measure_task(const struct measurement *m, size_t index, 
         .backend = m->context->backend,
         .model = m->model,
         .baseline = m->baseline,
+        .half_cache = half_cache(m),
         .tokenizer = m->tokenizer,
         .path = path,
         .limit = m->options->task_limit,
@@ -178,9 +188,10 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
     enum pith_status s = texts && tasks ? measure_all(m, texts, tasks, err)
                                         : pith_fail_nomem(err, dir);
     if (s == PITH_OK) {
-        json_t *j = json_pack("{s:s, s:f, s:I}", "model", dir, "bits_per_weight",
+        json_t *j = json_pack("{s:s, s:f, s:I, s:s}", "model", dir, "bits_per_weight",
                               pith_model_bits_per_weight(m->model), "bytes",
-                              (json_int_t)m->model->checkpoint->bytes);
+                              (json_int_t)m->model->checkpoint->bytes, "kv",
+                              half_cache(m) ? "bf16" : "f32");
         if (json_array_size(texts) == 1) json_object_update_missing(j, json_array_get(texts, 0));
         json_object_set(j, "texts", texts);
         json_object_set(j, "tasks", tasks);

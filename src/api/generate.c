@@ -40,7 +40,7 @@ void pith_engine_close(struct pith_engine **engine)
 
 void pith_generate_defaults(struct pith_generate_options *o)
 {
-    *o = (struct pith_generate_options){.prompt = "", .max_tokens = 128, .top_p = 1};
+    *o = (struct pith_generate_options){.prompt = "", .max_tokens = 128, .top_p = 1, .kv = "bf16"};
 }
 
 /* One generation: everything it owns. */
@@ -80,8 +80,8 @@ static enum pith_status prepare(struct generation *g, struct pith_error *err)
     if (!g->hidden || !g->logits) return pith_fail_nomem(err, "the logits");
     PITH_TRY(pith_sampler_init(&g->sampler, shape->vocab, o->temperature, o->top_k, o->top_p,
                                o->seed, err));
-    const struct pith_session_options session = {
-        .capacity = capacity, .chunk = g->chunk, .kv = PITH_F32};
+    struct pith_session_options session = {.capacity = capacity, .chunk = g->chunk};
+    PITH_TRY(pith_kv_dtype(o->kv ? o->kv : "bf16", &session.kv, err));
     return pith_session_init(&g->session, g->engine->model, g->engine->context->backend, &session,
                              err);
 }

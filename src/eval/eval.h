@@ -75,6 +75,7 @@ struct pith_text_job {
     struct pith_backend *backend;
     struct pith_model *model;
     struct pith_model *baseline; /* NULL: none */
+    bool half_cache;             /* the model's keys and values in bfloat16; the baseline's never */
     const int32_t *ids;
     size_t count;
     int32_t bos;                 /* -1: none */
@@ -123,6 +124,7 @@ void pith_kept_task_free(struct pith_kept_task *k);
 struct pith_task_job {
     struct pith_backend *backend;
     struct pith_model *model, *baseline;
+    bool half_cache; /* as for a text */
     const struct pith_tokenizer *tokenizer;
     const char *path;
     size_t limit; /* 0: all items */

@@ -16,17 +16,19 @@ static size_t choose_rows(size_t vocab, size_t capacity)
     return rows < capacity ? rows : capacity;
 }
 
-enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *model, const char *name,
-                                  struct pith_backend *be, size_t capacity, struct pith_error *err)
+enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *model,
+                                  struct pith_backend *be,
+                                  const struct pith_scorer_options *options, struct pith_error *err)
 {
     const struct pith_shape *shape = &model->shape;
+    const size_t capacity = options->capacity;
     *s = (struct pith_scorer){0};
     if (!model->blocks) PITH_TRY(pith_model_load_blocks(model, be, err));
-    struct pith_scorer n = {.model = model, .name = name, .capacity = capacity};
+    struct pith_scorer n = {.model = model, .name = options->name, .capacity = capacity};
     const size_t chunk = capacity < CHUNK ? capacity : CHUNK;
-    const struct pith_session_options options = {
-        .capacity = capacity, .chunk = chunk, .kv = PITH_F32};
-    PITH_TRY(pith_session_init(&n.session, model, be, &options, err));
+    const struct pith_session_options session = {
+        .capacity = capacity, .chunk = chunk, .kv = options->half_cache ? PITH_BF16 : PITH_F32};
+    PITH_TRY(pith_session_init(&n.session, model, be, &session, err));
     n.rows = choose_rows(shape->vocab, capacity);
     n.held = pith_alloc(capacity, sizeof *n.held);
     n.hidden = pith_alloc(capacity, (size_t)shape->hidden * sizeof *n.hidden);

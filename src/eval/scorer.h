@@ -19,11 +19,17 @@ struct pith_scorer {
     double seconds;   /* spent in the model */
 };
 
-/* For sequences of up to `capacity` tokens; loads the model's blocks when they are not. The
- * model and the backend are borrowed. rows is chosen so that logits take at most 32 MiB (or
- * 16 rows). On failure *s owns nothing. */
-enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *model, const char *name,
-                                  struct pith_backend *be, size_t capacity, struct pith_error *err);
+struct pith_scorer_options {
+    const char *name; /* as above; must outlive the scorer */
+    size_t capacity;  /* tokens of a sequence at most */
+    bool half_cache;  /* keys and values are held in bfloat16, not float32 */
+};
+/* Loads the model's blocks when they are not. The model and the backend are borrowed. rows is
+ * chosen so that logits take at most 32 MiB (or 16 rows). On failure *s owns nothing. */
+enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *model,
+                                  struct pith_backend *be,
+                                  const struct pith_scorer_options *options,
+                                  struct pith_error *err);
 void pith_scorer_free(struct pith_scorer *s);
 
 /* Makes the session hold exactly these n ids, n <= capacity. What it shares with the last

@@ -189,9 +189,11 @@ static enum pith_status prepare(struct run *r, struct pith_error *err)
     PITH_TRY(pith_windows_make(job->convention, job->count, job->context, job->stride, &r->windows,
                                &all, err));
     const size_t longest = choose_windows(r, all);
-    PITH_TRY(pith_scorer_init(&r->model, job->model, "model", job->backend, longest, err));
+    const struct pith_scorer_options model = {"model", longest, job->half_cache},
+                                     base = {"baseline", longest, false};
+    PITH_TRY(pith_scorer_init(&r->model, job->model, job->backend, &model, err));
     if (job->baseline)
-        PITH_TRY(pith_scorer_init(&r->base, job->baseline, "baseline", job->backend, longest, err));
+        PITH_TRY(pith_scorer_init(&r->base, job->baseline, job->backend, &base, err));
     else if (job->kept)
         PITH_TRY(pith_kept_begin(job->kept, r->windows, r->count, job->model->shape.hidden, err));
     r->ids = pith_alloc(longest, sizeof *r->ids);

@@ -1,11 +1,22 @@
 #include "base/mem.h"
 #include "model/model.h"
 
+#include <string.h>
+
 /* Elements of k (and of v) of one layer, and floats of work space. False when a size overflows. */
 static bool measure(const struct pith_shape *s, size_t capacity, size_t *layer, size_t *work)
 {
     *work = pith_attention_work(s->heads, s->head_dim, capacity);
     return *work != SIZE_MAX && pith_cache_elements(s->kv_heads, s->head_dim, capacity, layer);
+}
+
+enum pith_status pith_kv_dtype(const char *name, enum pith_dtype *out, struct pith_error *err)
+{
+    const bool f32 = strcmp(name, "f32") == 0;
+    if (!f32 && strcmp(name, "bf16") != 0)
+        return pith_fail(err, PITH_ARG, "unknown element of a KV cache \"%s\": bf16 or f32", name);
+    *out = f32 ? PITH_F32 : PITH_BF16;
+    return PITH_OK;
 }
 
 static size_t element_bytes(enum pith_dtype dtype)

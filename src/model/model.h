@@ -103,6 +103,8 @@ struct pith_kv {
  * failure *kv owns nothing. */
 enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_shape *s, uint32_t layers,
                               size_t capacity, enum pith_dtype dtype, struct pith_error *err);
+/* The dtype that a cache is called by: "f32", "bf16"; PITH_ARG for another name. */
+enum pith_status pith_kv_dtype(const char *name, enum pith_dtype *out, struct pith_error *err);
 /* Bytes that pith_kv_init() will ask for; UINT64_MAX when they overflow. */
 uint64_t pith_kv_bytes(const struct pith_shape *s, uint32_t layers, size_t capacity,
                        enum pith_dtype dtype);

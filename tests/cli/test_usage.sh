@@ -23,6 +23,8 @@ refuse "flag with a value" 2 'takes no value' "$pith" inspect a --json=1
 refuse "not a number" 2 'expected a whole number' "$pith" run m -p x -n ten
 refuse "no output folder" 2 'give -o DIR' "$pith" quantize "$probe"
 refuse "nothing to measure" 2 'give --text' "$pith" eval "$probe"
+refuse "unknown KV cache, run" 2 'bf16 or f32' "$pith" run "$probe" -p x --kv int4
+refuse "unknown KV cache, eval" 2 'f32 or bf16' "$pith" eval "$probe" --text "$probe/eval.txt" --kv none
 refuse "unknown instruction set" 2 'unknown instruction set' "$pith" inspect "$probe" --cpu mmx
 refuse "missing model" 1 'nowhere' "$pith" inspect "$work/nowhere"
 refuse "missing text" 1 'no-such-text' "$pith" eval "$probe" --text "$work/no-such-text"
@@ -42,5 +44,14 @@ refuse "unknown form of a table" 2 'unknown form' "$pith" compare "$probe" "$pro
 check "formats as JSON" sh -c "'$pith' formats --json | python3 -m json.tool"
 check "inspect as JSON" sh -c "'$pith' inspect '$probe' --json | python3 -m json.tool"
 check "inspect with statistics" "$pith" inspect "$probe" --stats
+check "run over both KV caches" sh -c "
+    '$pith' run '$probe' -p 'Once upon a time' -n 20 --quiet --kv f32 >'$work/f32' &&
+    '$pith' run '$probe' -p 'Once upon a time' -n 20 --quiet --kv bf16 >'$work/bf16' && cmp '$work/f32' '$work/bf16'"
+check "eval over a bfloat16 KV cache differs a little" sh -c "
+    '$pith' eval '$probe' --baseline '$probe' --text '$probe/eval.txt' --context 128 --max-tokens 500 --kv bf16 \
+        --json >'$work/kv.json' && python3 -c \"
+import json
+j = json.load(open('$work/kv.json'))
+assert j['kv'] == 'bf16' and 0 < j['kld_mean'] < 1e-3, j\""
 refuse "full standard output" 1 'cannot write' sh -c "'$pith' formats >/dev/full"
 finish
