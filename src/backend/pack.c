@@ -1,5 +1,5 @@
-/* Packing: see kern/panel.h for the layout. Sixteen rows are brought to 32-bit words of eight 4-bit
- * or four 8-bit codes in the order of the columns, transposed, and, for 4 bits, split into halves:
+/* Packing: see kern/panel.h for the layout. Rows are words of eight 4-bit or four 8-bit codes in the
+ * order of the columns; they are transposed and, for 4 bits, split into halves:
  *
  *     word    h g f e d c b a   (a: the first column)    ->    line field   hd gc fb ea  */
 #include "backend/pack.h"
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WORDS = 16 /* of a row at a time: a line of the matrix before the transposition */ };
+enum { WORDS = 64 /* of a row at a time: four cache lines */ };
 
 /* What a matrix becomes. */
 struct plan {
@@ -30,61 +30,54 @@ static bool form_of(const struct pith_format *f, enum pith_panel_form *out)
     return true;
 }
 
-/* One scale as it is stored; false when it does not come back the same. */
-static bool scale_store(enum pith_panel_scale kind, float global, float scale, void *to)
+/* One scale as it is stored; false when an E4M3 one does not come back the same. */
+static inline bool scale_store(enum pith_panel_scale kind, float global, float scale, void *to)
 {
     uint16_t h;
     uint8_t byte;
-    float back;
+    uint32_t bits;
     switch (kind) {
     case PITH_SCALE_BF16:
-        h = pith_f32_to_bf16(scale);
+        memcpy(&bits, &scale, sizeof bits);
+        h = (uint16_t)(bits >> 16);
         memcpy(to, &h, sizeof h);
-        back = pith_bf16_to_f32(h);
-        break;
+        return true;
     case PITH_SCALE_F16:
         h = pith_f32_to_f16(scale);
         memcpy(to, &h, sizeof h);
-        back = pith_f16_to_f32(h);
-        break;
+        return true;
     case PITH_SCALE_E8M0:
         byte = (uint8_t)pith_e8m0_encode(scale);
         memcpy(to, &byte, sizeof byte);
-        back = pith_e8m0_decode(byte);
-        break;
+        return true;
     case PITH_SCALE_E4M3:
         byte = (uint8_t)pith_fp8_e4m3_encode(scale / global);
         memcpy(to, &byte, sizeof byte);
-        back = pith_fp8_e4m3_decode(byte) * global;
-        break;
+        return pith_fp8_e4m3_decode(byte) * global == scale;
     case PITH_SCALE_F32:
     default:
         memcpy(to, &scale, sizeof scale);
         return true;
     }
-    return back == scale;
 }
 
-/* The narrowest type that holds every scale exactly. */
+/* How the scales are stored. That they are exact in their type is known, but for E4M3 the factor
+ * may round. */
 static enum pith_panel_scale scale_kind(const struct pith_qmat *q)
 {
-    static const struct {
-        enum pith_dtype dtype;
-        enum pith_panel_scale kind;
-    } kinds[] = {{PITH_BF16, PITH_SCALE_BF16},
-                 {PITH_F16, PITH_SCALE_F16},
-                 {PITH_F8_E8M0, PITH_SCALE_E8M0},
-                 {PITH_F8_E4M3, PITH_SCALE_E4M3}};
     const size_t count = q->per_tensor ? 1 : (size_t)q->rows * q->groups;
-    for (size_t i = 0; i < PITH_COUNT(kinds); i++) {
-        if (kinds[i].dtype != q->scale_dtype) continue;
-        float ignored;
-        for (size_t j = 0; j < count; j++)
-            if (!scale_store(kinds[i].kind, q->global, q->scales[j], &ignored))
+    float ignored;
+    switch (q->scale_dtype) {
+    case PITH_BF16: return PITH_SCALE_BF16;
+    case PITH_F16: return PITH_SCALE_F16;
+    case PITH_F8_E8M0: return PITH_SCALE_E8M0;
+    case PITH_F8_E4M3:
+        for (size_t i = 0; i < count; i++)
+            if (!scale_store(PITH_SCALE_E4M3, q->global, q->scales[i], &ignored))
                 return PITH_SCALE_F32;
-        return kinds[i].kind;
+        return PITH_SCALE_E4M3;
+    default: return PITH_SCALE_F32;
     }
-    return PITH_SCALE_F32;
 }
 
 static size_t whole_lines(size_t bytes)
@@ -121,50 +114,39 @@ struct packing {
     uint8_t *codes, *scales, *zeros;
 };
 
-/* Words [first, first + n) of a row. */
-static void row_words(const struct packing *p, size_t row, size_t first, size_t n, uint32_t *words)
+/* Words [first, first + n) of rows whose codes have another width than the panels'. */
+static void widen_rows(const struct packing *p, size_t row, size_t count, size_t first, size_t n,
+                       uint32_t (*words)[WORDS])
 {
     const struct pith_qmat *q = p->q;
     const unsigned bits = q->format->bits, wanted = p->plan.form == PITH_PANEL_LEVEL4 ? 4 : 8;
-    const uint8_t *stream = q->codes + row * q->stride;
-    memset(words, 0, WORDS * sizeof *words);
-    if (bits == wanted) {
-        memcpy(words, stream + first * sizeof *words, n * sizeof *words);
-        return;
-    }
-    uint8_t codes[WORDS * 8];
     const size_t width = 32 / wanted;
-    pith_bits_get(stream, first * width, bits, n * width, codes);
-    pith_bits_put((uint8_t *)words, 0, wanted, n * width, codes);
+    uint8_t codes[WORDS * 8];
+    for (size_t r = 0; r < count; r++) {
+        pith_bits_get(q->codes + (row + r) * q->stride, first * width, bits, n * width, codes);
+        pith_bits_put((uint8_t *)words[r], 0, wanted, n * width, codes);
+    }
 }
 
-/* The low four of a word's eight codes to the low halves of its bytes, the others above them. */
-static uint32_t halves(uint32_t w)
-{
-    uint32_t low = w & 0xffff, high = w >> 16;
-    low = (low | low << 8) & 0x00ff00ff;
-    low = (low | low << 4) & 0x0f0f0f0f;
-    high = (high | high << 8) & 0x00ff00ff;
-    high = (high | high << 4) & 0x0f0f0f0f;
-    return low | high << 4;
-}
-
+/* Words are moved as floats, which changes no bit. Rows of a stored matrix are whole words, at
+ * addresses that are multiples of four. */
 static void pack_codes(const struct packing *p, size_t panel)
 {
-    _Alignas(64) uint32_t rows[PITH_PANEL_ROWS][WORDS] = {{0}}, lines[WORDS][PITH_PANEL_ROWS];
+    const struct pith_qmat *q = p->q;
+    const bool level4 = p->plan.form == PITH_PANEL_LEVEL4;
+    const bool as_stored = q->format->bits == (level4 ? 4 : 8);
+    const size_t row = panel * PITH_PANEL_ROWS, count = pith_min(PITH_PANEL_ROWS, q->rows - row);
+    uint32_t widened[PITH_PANEL_ROWS][WORDS] = {{0}};
     uint8_t *to = p->codes + panel * p->plan.lines * PITH_PANEL_LINE;
-    const size_t first = panel * PITH_PANEL_ROWS, count = pith_min(16, p->q->rows - first);
-    for (size_t word = 0; word < p->plan.lines; word += WORDS) {
+    if (count < PITH_PANEL_ROWS) memset(to, 0, p->plan.lines * PITH_PANEL_LINE);
+    for (size_t word = 0; word < p->plan.lines; word += WORDS, to += WORDS * PITH_PANEL_LINE) {
         const size_t n = pith_min(WORDS, p->plan.lines - word);
-        for (size_t r = 0; r < count; r++) row_words(p, first + r, word, n, rows[r]);
-        /* Moved as floats, which changes no bit. */
-        p->k->transpose(PITH_PANEL_ROWS, WORDS, (const float *)(const void *)rows, WORDS,
-                        (float *)(void *)lines, PITH_PANEL_ROWS);
-        if (p->plan.form == PITH_PANEL_LEVEL4)
-            for (size_t i = 0; i < WORDS; i++)
-                for (size_t r = 0; r < PITH_PANEL_ROWS; r++) lines[i][r] = halves(lines[i][r]);
-        memcpy(to, lines, n * PITH_PANEL_LINE);
-        to += n * PITH_PANEL_LINE;
+        const void *from = as_stored ? (const void *)(q->codes + row * q->stride + word * 4)
+                                     : (const void *)widened;
+        if (!as_stored) widen_rows(p, row, count, word, n, widened);
+        p->k->transpose(count, n, from, as_stored ? q->stride / 4 : WORDS, (float *)(void *)to,
+                        PITH_PANEL_ROWS);
+        if (level4) p->k->to_halves(n * PITH_PANEL_ROWS, (uint32_t *)(void *)to);
     }
 }
 

@@ -106,4 +106,8 @@ typedef void pith_panel_unpack_fn(const struct pith_panels *m, size_t panel, siz
 typedef void pith_to_bytes_fn(size_t n, size_t block, const float *x, int8_t *q, float *scale,
                               int32_t *sum);
 
+/* Words of eight 4-bit codes, the first lowest, to fields of a line, in place: byte i of a field has
+ * code i in its low half and code i + 4 in its high half. */
+typedef void pith_to_halves_fn(size_t n, uint32_t *words);
+
 #endif

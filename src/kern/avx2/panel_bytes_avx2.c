@@ -179,3 +179,27 @@ void pith_to_bytes_avx2(size_t n, size_t block, const float *x, int8_t *q, float
     for (size_t b = 0, i = 0; i < n; i += block, b++)
         block_to_bytes(n - i < block ? n - i : block, x + i, q + i, &scale[b], &sum[b]);
 }
+
+/* --- packing -------------------------------------------------------------------------------- */
+
+/* A word's bytes are pairs of codes b0 = (1 0), b1 = (3 2), b2 = (5 4), b3 = (7 6). The low bytes
+ * doubled, b0 b0 b1 b1, give the low halves, the high ones the high halves. */
+void pith_to_halves_avx2(size_t n, uint32_t *words)
+{
+    const __m256i first = _mm256_setr_epi8(0, 0, 1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13, 0, 0,
+                                           1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13);
+    const __m256i last = _mm256_add_epi8(first, _mm256_set1_epi8(2));
+    const __m256i even = _mm256_set1_epi16(0x000f), odd = _mm256_set1_epi16(0x0f00);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m256i *at = (__m256i *)(void *)(words + i);
+        const __m256i w = _mm256_loadu_si256(at);
+        const __m256i a = _mm256_shuffle_epi8(w, first), b = _mm256_shuffle_epi8(w, last);
+        const __m256i low = _mm256_or_si256(_mm256_and_si256(a, even),
+                                            _mm256_and_si256(_mm256_srli_epi16(a, 4), odd));
+        const __m256i high = _mm256_or_si256(_mm256_and_si256(b, even),
+                                             _mm256_and_si256(_mm256_srli_epi16(b, 4), odd));
+        _mm256_storeu_si256(at, _mm256_or_si256(low, _mm256_slli_epi16(high, 4)));
+    }
+    pith_to_halves_scalar(n - i, words + i);
+}

@@ -144,3 +144,15 @@ void pith_to_bytes_scalar(size_t n, size_t block, const float *x, int8_t *q, flo
     for (size_t b = 0, i = 0; i < n; i += block, b++)
         block_to_bytes(n - i < block ? n - i : block, x + i, q + i, &scale[b], &sum[b]);
 }
+
+void pith_to_halves_scalar(size_t n, uint32_t *words)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t low = words[i] & 0xffff, high = words[i] >> 16;
+        low = (low | low << 8) & 0x00ff00ff;
+        low = (low | low << 4) & 0x0f0f0f0f;
+        high = (high | high << 8) & 0x00ff00ff;
+        high = (high | high << 4) & 0x0f0f0f0f;
+        words[i] = low | high << 4;
+    }
+}
