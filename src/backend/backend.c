@@ -74,6 +74,11 @@ struct pith_pool *pith_backend_pool(const struct pith_backend *b)
     return b->pool;
 }
 
+const struct pith_kern *pith_backend_kern(const struct pith_backend *b)
+{
+    return &b->kern;
+}
+
 const char *pith_backend_cpu(const struct pith_backend *b)
 {
     return pith_cpu_name(b->mask);

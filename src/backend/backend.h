@@ -27,6 +27,9 @@ void pith_backend_free(struct pith_backend *b);
 struct pith_pool *pith_backend_pool(const struct pith_backend *b);
 /* "avx2": the tier in use. */
 const char *pith_backend_cpu(const struct pith_backend *b);
+/* The kernels of that tier, for work that is handed out as tasks elsewhere. */
+struct pith_kern;
+const struct pith_kern *pith_backend_kern(const struct pith_backend *b);
 /* Bytes of scratch that a backend with that many threads holds (for memory estimates). */
 size_t pith_backend_bytes(unsigned threads);
 
@@ -153,5 +156,10 @@ size_t pith_attention_work(size_t heads, size_t head_dim, size_t positions);
 /* For each of n rows of logits[rows][vocab]: log(sum(exp(row))), in double. */
 void pith_logsumexp(struct pith_backend *b, const float *logits, size_t n, size_t vocab,
                     double *out);
+
+/* Rows [row, row + n) of w as float32, out[n][cols]: the bits of pith_weight_decode(), by the
+ * kernels and the calling thread, so also from inside a pool task. */
+void pith_decode_rows(const struct pith_backend *b, const struct pith_weight *w, uint32_t row,
+                      uint32_t n, float *out);
 
 #endif

@@ -11,6 +11,8 @@ enum { PANEL_FLOATS = 1 << 22 };
 
 /* A panel of rows on its way to the grid; q is the part of the result that holds just these. */
 struct panel {
+    struct pith_kern kern; /* the CPU's: any tier gives the same bits */
+    struct pith_grid_rule rule;
     const struct pith_weight *w;
     const struct pith_gridder *gridder; /* NULL: by the format's own encoder */
     const struct pith_format *block;    /* a block format, or NULL */
@@ -32,7 +34,9 @@ static void encode_row(void *ctx, size_t row, unsigned thread)
 {
     struct panel *p = ctx;
     uint8_t *codes = p->codes + (size_t)thread * p->q.cols;
-    pith_quantize_row(p->gridder, &p->q, (uint32_t)row, p->rows + row * p->q.cols, codes, NULL);
+    const float *w = p->rows + row * p->q.cols;
+    if (!p->q.per_tensor) pith_fit_row(&p->rule, w, &p->q, (uint32_t)row);
+    pith_quantize_row(&p->kern, &p->q, (uint32_t)row, w, codes, NULL);
     pith_qmat_set_codes(&p->q, (uint32_t)row, codes);
 }
 
@@ -118,14 +122,13 @@ static struct pith_qmat part_of(const struct pith_qmat *q, uint32_t first, uint3
     return part;
 }
 
-static enum pith_status round_panel(struct pith_pool *pool, struct panel *p,
-                                    const struct pith_grid *grid, struct pith_error *err)
+static enum pith_status round_panel(struct pith_pool *pool, struct panel *p, struct pith_error *err)
 {
     pith_pool_run(pool, p->q.rows, decode_row, p);
     if (p->gridder) {
-        PITH_TRY(pith_fit_scales(pool, grid, p->rows, &p->q, err));
+        if (p->q.per_tensor) PITH_TRY(pith_fit_scales(NULL, p->rule.grid, p->rows, &p->q, err));
         pith_pool_run(pool, p->q.rows, encode_row, p);
-        return PITH_OK;
+        return pith_check_scales(&p->q, err);
     }
     if (p->block) {
         pith_pool_run(pool, p->q.rows, encode_block_row, p);
@@ -163,13 +166,15 @@ enum pith_status pith_regrid(struct pith_pool *pool, const struct pith_weight *w
                       .block = grid->format->kind == PITH_KIND_BLOCK ? grid->format : NULL};
     p.rows = pith_alloc(step < threads ? threads : step, (size_t)w->cols * sizeof *p.rows);
     p.codes = pith_alloc(threads, w->cols);
+    pith_kern_select(pith_cpu_detect(), &p.kern);
+    p.rule = (struct pith_grid_rule){&p.kern, &elements, scale_dtype};
     enum pith_status s = p.rows && p.codes ? PITH_OK : pith_fail_nomem(err, "rounding");
     if (s == PITH_OK && !p.gridder && !out->format->encode)
         s = pith_fail(err, PITH_UNSUPPORTED, "weights cannot be rounded to %s", out->format->name);
     if (s == PITH_OK) s = find_global(pool, &p, out, err);
     for (; s == PITH_OK && p.first < w->rows; p.first += step) {
         p.q = part_of(out, p.first, w->rows - p.first < step ? w->rows - p.first : step);
-        s = round_panel(pool, &p, &elements, err);
+        s = round_panel(pool, &p, err);
     }
     pith_free(p.codes);
     pith_free(p.rows);

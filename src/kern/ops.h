@@ -153,6 +153,31 @@ typedef void pith_peak_int8_fn(size_t rounds, const uint8_t x[4], const int8_t y
 typedef void pith_peak_bf16_fn(size_t rounds, const uint16_t x[2], const uint16_t y[2],
                                float acc[PITH_PEAK_LANES]);
 
+/* Sum of (x[i] - y[i])^2 in double, in lanes: difference and addition are rounded, the square is
+ * part of a fused multiply-add. */
+typedef double pith_sumsq_diff_fn(size_t n, const float *x, const float *y);
+
+/* *lo = min(0, x), *hi = max(0, x); both NaN when some x is not finite. */
+typedef void pith_range_fn(size_t n, const float *x, float *lo, float *hi);
+
+/* The codes of n weights on an even grid and what they stand for, each step rounded:
+ *     t = w / scale, cut off at +-2^20 (NaN: -2^20); u = t to the nearest integer, ties to even,
+ *     + zero, cut off to 0..top; code = u; value = (u - zero) * scale
+ * with scale[i * step] and zero[i * step], step 0 or 1; zero is an integer, top at most 255.
+ * codes or values may be NULL; values may be w. */
+typedef void pith_grid_round_fn(size_t n, const float *w, const float *scale, const float *zero,
+                                size_t step, float top, uint8_t *codes, float *values);
+
+/* One candidate for a grid: `unit` is a power of two that keeps the power below in range. */
+struct pith_grid_trial {
+    float scale, zero, top, unit;
+};
+/* acc[i % 32] += p(|w[i] - value[i]| * unit) for value as in grid_round and p(x) = |x|^2.4 as
+ * pith_pow24() has it. */
+enum { PITH_TRIAL_LANES = 32 };
+typedef void pith_grid_error_fn(size_t n, const float *w, const struct pith_grid_trial *t,
+                                float acc[PITH_TRIAL_LANES]);
+
 /* Every operation, by the name of its type without pith_ and _fn. */
 #define PITH_OPS(X)                                                                                \
     X(gemm_tile) X(transpose) X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16)                 \
@@ -160,7 +185,8 @@ typedef void pith_peak_bf16_fn(size_t rounds, const uint16_t x[2], const uint16_
     X(dot_acc_u4) X(max) X(softmax) X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64)       \
     X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_unpack) X(to_bytes) X(to_halves) X(read_lines)         \
     X(peak_f32) X(peak_int8) X(peak_bf16) X(narrow_bf16) X(exp_sum) X(attn_scores_f32)             \
-    X(attn_scores_bf16) X(attn_values_f32) X(attn_values_bf16) X(mix) X(add) X(rope_pairs)
+    X(attn_scores_bf16) X(attn_values_f32) X(attn_values_bf16) X(mix) X(add) X(rope_pairs)         \
+    X(sumsq_diff) X(range) X(grid_round) X(grid_error)
 
 enum pith_op {
 #define PITH_OP_ID(op) PITH_OP_##op,
@@ -206,6 +232,9 @@ double pith_lanes_sum_f64(double acc[PITH_LANES]);
 float pith_exp_f32(float x);
 /* e^x for x <= 0, within 1e-15 relative; x below -700 counts as -700. */
 double pith_exp_f64(double x);
+/* |x|^2.4 by plain float arithmetic, within 1e-6 relative where it neither overflows nor
+ * underflows: libm's pow() differs between machines. */
+float pith_pow24(float x);
 /* Natural logarithm of a finite x >= 1 (NaN otherwise), within 1e-15 relative or absolute, from
  * pith_exp_f64's arithmetic: libm's own result depends on the CPU that it was dispatched for. */
 double pith_log_f64(double x);

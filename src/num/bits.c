@@ -73,13 +73,26 @@ static inline void get_eights(const uint8_t *p, unsigned bits, size_t eights, ui
     }
 }
 
-static void put_eights(uint8_t *p, unsigned bits, size_t eights, const uint8_t *codes)
+/* The reverse of spread(): the low `bits` of eight bytes, side by side. */
+static inline uint64_t gather(uint64_t v, unsigned bits)
 {
-    const unsigned mask = (1u << bits) - 1;
+    const uint64_t four = ((uint64_t)1 << 4 * bits) - 1;
+    const uint64_t two = (((uint64_t)1 << 2 * bits) - 1) * 0x0000000100000001u;
+    const uint64_t one = (((uint64_t)1 << bits) - 1) * 0x0001000100010001u;
+    v = (v & one) | (v >> 8 & one) << bits;
+    v = (v & two) | (v >> 16 & two) << 2 * bits;
+    return (v & four) | (v >> 32 & four) << 4 * bits;
+}
+
+static inline void put_eights(uint8_t *p, unsigned bits, size_t eights, const uint8_t *codes)
+{
     for (; eights; eights--, p += bits, codes += 8) {
-        uint64_t v = 0;
-        for (unsigned i = 0; i < 8; i++) v |= (uint64_t)(codes[i] & mask) << (i * bits);
-        for (unsigned i = 0; i < bits; i++) p[i] = (uint8_t)(v >> (8 * i));
+        uint64_t v;
+        memcpy(&v, codes, sizeof v);
+        v = gather(v, bits);
+        if (bits == 4) memcpy(p, &v, 4);
+        else
+            for (unsigned i = 0; i < bits; i++) p[i] = (uint8_t)(v >> (8 * i));
     }
 }
 
@@ -116,6 +129,8 @@ void pith_bits_put(uint8_t *stream, size_t first, unsigned bits, size_t count, c
     codes += head;
     count -= head;
     const size_t eights = count / 8;
-    put_eights(stream + first / 8 * bits, bits, eights, codes);
+    uint8_t *p = stream + first / 8 * bits;
+    if (bits == 4) put_eights(p, 4, eights, codes);
+    else put_eights(p, bits, eights, codes);
     put_any(stream, first + eights * 8, bits, count % 8, codes + eights * 8);
 }

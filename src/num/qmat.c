@@ -212,8 +212,21 @@ static bool same_scale(const struct pith_qmat *a, size_t i, const struct pith_qm
            zero_of(a, i) == zero_of(b, j);
 }
 
+/* Groups of one width on both sides, which is the rule: scale by scale. */
+static bool same_groups(const struct pith_qmat *a, const struct pith_qmat *b, uint32_t row)
+{
+    const size_t i = pith_qmat_scale_index(a, row, 0), j = pith_qmat_scale_index(b, row, 0);
+    if (memcmp(a->scales + i, b->scales + j, a->groups * sizeof *a->scales) != 0) return false;
+    if (a->zeros && b->zeros) return memcmp(a->zeros + i, b->zeros + j, a->groups) == 0;
+    if (!a->zeros && !b->zeros) return true;
+    for (uint32_t g = 0; g < a->groups; g++)
+        if (zero_of(a, i + g) != zero_of(b, j + g)) return false;
+    return true;
+}
+
 static bool same_row_scales(const struct pith_qmat *a, const struct pith_qmat *b, uint32_t row)
 {
+    if (!a->g_idx && !b->g_idx && a->group == b->group) return same_groups(a, b, row);
     uint32_t ga = UINT32_MAX, gb = UINT32_MAX;
     for (uint32_t c = 0; c < a->cols; c++) {
         const uint32_t na = group_of(a, c), nb = group_of(b, c);

@@ -1,20 +1,45 @@
 #include "quant/round.h"
 
 #include "base/mem.h"
+#include "kern/ops.h"
 
 #include <math.h>
 
 enum { PANEL = 128 }; /* columns of the product that are alive at a time */
 
-/* Column of the first weight of row that is not finite; cols when there is none. */
-static uint32_t find_not_finite(const float *w, uint32_t cols)
+struct finite_job {
+    const struct pith_kern *kern;
+    const float *w;
+    size_t cols;
+    bool *bad; /* [rows] */
+};
+
+static void check_row(void *ctx, size_t row, unsigned thread)
 {
-    float sum = 0.0f;
-    for (uint32_t c = 0; c < cols; c++) sum += w[c] * 0.0f;
-    if (!isnan(sum)) return cols;
-    uint32_t c = 0;
-    while (c < cols && isfinite(w[c])) c++;
-    return c;
+    const struct finite_job *j = ctx;
+    (void)thread;
+    float lo, hi;
+    j->kern->range(j->cols, j->w + row * j->cols, &lo, &hi);
+    j->bad[row] = isnan(lo);
+}
+
+static enum pith_status check_weights(const struct pith_round_job *job, struct pith_error *err)
+{
+    struct finite_job j = {.kern = pith_backend_kern(job->backend), .w = job->w, .cols = job->cols};
+    enum pith_status s = PITH_OK;
+    j.bad = pith_alloc(job->rows, sizeof *j.bad);
+    if (!j.bad) return pith_fail_nomem(err, "rounding");
+    pith_pool_run(pith_backend_pool(job->backend), job->rows, check_row, &j);
+    for (uint32_t r = 0; r < job->rows && s == PITH_OK; r++) {
+        const float *w = job->w + (size_t)r * job->cols;
+        uint32_t c = 0;
+        if (!j.bad[r]) continue;
+        while (c + 1 < job->cols && isfinite(w[c])) c++;
+        s = pith_fail(err, PITH_NUMERIC, "the weight in row %u, column %u is %g", r, c,
+                      (double)w[c]);
+    }
+    pith_free(j.bad);
+    return s;
 }
 
 enum pith_status pith_round_begin(const struct pith_round_job *job, struct pith_qmat *q,
@@ -29,13 +54,7 @@ enum pith_status pith_round_begin(const struct pith_round_job *job, struct pith_
     if (job->stats && job->stats->dim != job->cols)
         return pith_fail(err, PITH_ARG, "the statistics are over %u inputs, the matrix has %u",
                          job->stats->dim, job->cols);
-    for (uint32_t r = 0; r < job->rows; r++) {
-        const float *w = job->w + (size_t)r * job->cols;
-        const uint32_t c = find_not_finite(w, job->cols);
-        if (c < job->cols)
-            return pith_fail(err, PITH_NUMERIC, "the weight in row %u, column %u is %g", r, c,
-                             (double)w[c]);
-    }
+    PITH_TRY(check_weights(job, err));
     return pith_qmat_init(q, job->rows, job->cols, &job->grid, job->scale_dtype, err);
 }
 

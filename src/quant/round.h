@@ -40,6 +40,16 @@ struct pith_round_report {
     uint32_t dead_columns; /* inputs that were always zero */
 };
 
+/* Some rows of a matrix whose scales are by row or group, for a rounder that needs no more. */
+struct pith_round_rows {
+    struct pith_backend *backend; /* for its kernels: nothing is handed out to its threads */
+    const struct pith_grid *grid;
+    uint32_t first, rows;
+    float *w;       /* [rows][cols], finite; on success the error W - Q */
+    uint8_t *codes; /* [cols] scratch, as are the values */
+    float *values;
+};
+
 struct pith_rounder {
     const char *name; /* "gptq" */
     const char *summary;
@@ -51,6 +61,12 @@ struct pith_rounder {
      * PITH_UNSUPPORTED for a grid without a gridder. On failure *q owns nothing. */
     enum pith_status (*run)(const struct pith_round_job *job, struct pith_qmat *q,
                             struct pith_round_report *report, struct pith_error *err);
+    /* NULL, or: the same for some rows alone, by the calling thread, into a q that pith_qmat_init()
+     * made; so run() is a loop over this. *squares grows by their squared error, row by row:
+     * divided by the matrix's rows it is the report's loss. Errors as for run; q stays the
+     * caller's. */
+    enum pith_status (*rows)(const struct pith_round_rows *part, struct pith_qmat *q,
+                             double *squares, struct pith_error *err);
     /* Scratch bytes for one matrix, H, w and q themselves not counted; enough for groups of 32
      * to 1024. */
     uint64_t (*scratch)(uint32_t rows, uint32_t cols);

@@ -14,12 +14,22 @@
 #ifndef PITH_QUANT_SCALE_H
 #define PITH_QUANT_SCALE_H
 
-#include "base/pool.h"
+#include "backend/backend.h"
+#include "kern/ops.h"
 #include "num/grid.h"
 #include "num/qmat.h"
 
+/* How scales are found. kern: the CPU's kernels, which give the same bits; NULL: the scalar ones.
+ */
+struct pith_grid_rule {
+    const struct pith_kern *kern;
+    const struct pith_grid *grid;
+    enum pith_dtype scale_dtype;
+};
+
 /* n weights to be put on a grid. */
 struct pith_grid_line {
+    const struct pith_kern *kern; /* as in struct pith_grid_rule */
     size_t n;
     const float *w;
     const float *scale, *zero; /* of weight i: scale[i * step], zero[i * step] */
@@ -36,8 +46,8 @@ struct pith_gridder {
     const char *summary;
     enum pith_format_kind kind;
     /* Scale and zero point for n weights (stride in elements between them). */
-    void (*fit)(const struct pith_grid *grid, enum pith_dtype scale_dtype, const float *w, size_t n,
-                size_t stride, float *scale, float *zero);
+    void (*fit)(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
+                float *scale, float *zero);
     /* Code of one weight, ties to even, clamped to the grid. NaN takes the lowest code. */
     uint8_t (*encode)(const struct pith_format *f, float w, float scale, float zero);
     /* encode() and decoding for many weights at once. */
@@ -48,22 +58,30 @@ const struct pith_gridder *const *pith_gridders(size_t *count);
  * one that a matrix of weights cannot have (per block or token, scales quantized again). */
 const struct pith_gridder *pith_gridder_for(const struct pith_grid *grid);
 
-/* Fits every scale (and zero) of q from w[rows][cols] (q->g_idx NULL), on all threads of pool
- * (NULL: one). PITH_UNSUPPORTED without a gridder; PITH_NUMERIC names the row and group whose
- * weights are not finite or too large for the scales' dtype. */
-enum pith_status pith_fit_scales(struct pith_pool *pool, const struct pith_grid *grid,
+/* Fits every scale (and zero) of q from w[rows][cols] (q->g_idx NULL), on all threads of b (NULL:
+ * one, by the scalar kernels). PITH_UNSUPPORTED without a gridder; PITH_NUMERIC names the row and
+ * group whose weights are not finite or too large for the scales' dtype. */
+enum pith_status pith_fit_scales(struct pith_backend *b, const struct pith_grid *grid,
                                  const float *w, struct pith_qmat *q, struct pith_error *err);
+/* The same for one row w[cols] of a matrix with scales by row or group, by the calling thread, and
+ * without looking at what came out. */
+void pith_fit_row(const struct pith_grid_rule *rule, const float *w, struct pith_qmat *q,
+                  uint32_t row);
 
-/* PITH_NUMERIC names the first row and group of q whose scale is not finite. */
+/* PITH_NUMERIC names the first of `rows` rows of q from `first` on, and the group, whose scale is
+ * not finite. */
+enum pith_status pith_check_row_scales(const struct pith_qmat *q, uint32_t first, uint32_t rows,
+                                       struct pith_error *err);
+/* The same for all of q. */
 enum pith_status pith_check_scales(const struct pith_qmat *q, struct pith_error *err);
 
-/* One row w[cols] put on q's grid by q's scales of that row (q->g_idx NULL). codes and values as in
- * struct pith_grid_line. */
-void pith_quantize_row(const struct pith_gridder *g, const struct pith_qmat *q, uint32_t row,
+/* One row w[cols] put on q's grid by q's scales of that row (q->g_idx NULL). k as in struct
+ * pith_grid_rule, codes and values as in struct pith_grid_line. */
+void pith_quantize_row(const struct pith_kern *k, const struct pith_qmat *q, uint32_t row,
                        const float *w, uint8_t *codes, float *values);
 
-/* w[rows][cols] replaced by what the grid makes of it. The same errors as pith_fit_scales(). */
-enum pith_status pith_pseudo_quantize(struct pith_pool *pool, const struct pith_grid *grid,
+/* w[rows][cols] replaced by what the grid makes of it. b and errors as in pith_fit_scales(). */
+enum pith_status pith_pseudo_quantize(struct pith_backend *b, const struct pith_grid *grid,
                                       enum pith_dtype scale_dtype, uint32_t rows, uint32_t cols,
                                       float *w, struct pith_error *err);
 

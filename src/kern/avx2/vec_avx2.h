@@ -223,6 +223,34 @@ static inline v16 v16_scale(v16 x, v16 t)
     return (v16){scale8(x.a, t.a), scale8(x.b, t.b)};
 }
 
+/* Lanes are whole numbers 0..255. */
+static inline void v16_store_u8(uint8_t *p, v16 x)
+{
+    const __m256i pairs = _mm256_packs_epi32(_mm256_cvttps_epi32(x.a), _mm256_cvttps_epi32(x.b));
+    const __m256i order = _mm256_permute4x64_epi64(pairs, 0xd8);
+    const __m128i bytes =
+        _mm_packus_epi16(_mm256_castsi256_si128(order), _mm256_extracti128_si256(order, 1));
+    _mm_storeu_si128((__m128i *)(void *)p, bytes);
+}
+static inline void v16_store_u8_part(uint8_t *p, v16 x, size_t n)
+{
+    uint8_t all[16];
+    v16_store_u8(all, x);
+    memcpy(p, all, n);
+}
+/* A lane's bits, taken as a signed integer, as a number; and back, the number without its
+ * fraction. */
+static inline v16 v16_number_of_bits(v16 x)
+{
+    return (v16){_mm256_cvtepi32_ps(_mm256_castps_si256(x.a)),
+                 _mm256_cvtepi32_ps(_mm256_castps_si256(x.b))};
+}
+static inline v16 v16_bits_of_number(v16 x)
+{
+    return (v16){_mm256_castsi256_ps(_mm256_cvttps_epi32(x.a)),
+                 _mm256_castsi256_ps(_mm256_cvttps_epi32(x.b))};
+}
+
 static inline v16d v16d_zero(void)
 {
     const __m256d z = _mm256_setzero_pd();

@@ -168,6 +168,24 @@ static inline v16 v16_scale(v16 x, v16 t)
     return _mm512_mul_ps(_mm512_mul_ps(x, _mm512_castsi512_ps(p)), _mm512_castsi512_ps(q));
 }
 
+static inline void v16_store_u8(uint8_t *p, v16 x)
+{
+    const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(x));
+    _mm_storeu_si128((__m128i *)(void *)p, bytes);
+}
+static inline void v16_store_u8_part(uint8_t *p, v16 x, size_t n)
+{
+    _mm512_mask_cvtepi32_storeu_epi8(p, first_lanes(n), _mm512_cvttps_epi32(x));
+}
+static inline v16 v16_number_of_bits(v16 x)
+{
+    return _mm512_cvtepi32_ps(_mm512_castps_si512(x));
+}
+static inline v16 v16_bits_of_number(v16 x)
+{
+    return _mm512_castsi512_ps(_mm512_cvttps_epi32(x));
+}
+
 static inline v16d v16d_zero(void)
 {
     return (v16d){_mm512_setzero_pd(), _mm512_setzero_pd()};

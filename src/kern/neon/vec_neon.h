@@ -235,6 +235,37 @@ static inline v16 v16_scale(v16 x, v16 t)
     return (v16)V16_2(scale_4, x, t);
 }
 
+static inline void v16_store_u8(uint8_t *p, v16 x)
+{
+    const uint16x8_t low =
+        vcombine_u16(vmovn_u32(vcvtq_u32_f32(x.a)), vmovn_u32(vcvtq_u32_f32(x.b)));
+    const uint16x8_t high =
+        vcombine_u16(vmovn_u32(vcvtq_u32_f32(x.c)), vmovn_u32(vcvtq_u32_f32(x.d)));
+    vst1q_u8(p, vcombine_u8(vmovn_u16(low), vmovn_u16(high)));
+}
+static inline void v16_store_u8_part(uint8_t *p, v16 x, size_t n)
+{
+    uint8_t all[16];
+    v16_store_u8(all, x);
+    memcpy(p, all, n);
+}
+static inline float32x4_t from_bits(float32x4_t x)
+{
+    return vcvtq_f32_s32(vreinterpretq_s32_f32(x));
+}
+static inline float32x4_t to_bits(float32x4_t x)
+{
+    return vreinterpretq_f32_s32(vcvtq_s32_f32(x));
+}
+static inline v16 v16_number_of_bits(v16 x)
+{
+    return (v16)V16_1(from_bits, x);
+}
+static inline v16 v16_bits_of_number(v16 x)
+{
+    return (v16)V16_1(to_bits, x);
+}
+
 static inline v16d v16d_set(double x)
 {
     const float64x2_t v = vdupq_n_f64(x);

@@ -33,6 +33,7 @@ struct solver {
     const struct pith_round_job *job;
     const struct pith_gridder *gridder;
     struct pith_pool *pool;
+    const struct pith_kern *kern;
     struct pith_qmat *q;
     uint32_t rows, cols;
     size_t ld;      /* rows, rounded up to tiles, plus a little so that no stride is a power of 2 */
@@ -314,6 +315,7 @@ static void move_group(const struct solver *s, uint32_t k, size_t n, size_t row,
 /* Fits the group that begins at step k for one tile of rows. */
 static void fit_group(const struct solver *s, uint32_t k, size_t row, unsigned thread)
 {
+    const struct pith_grid_rule rule = {s->kern, &s->job->grid, s->q->scale_dtype};
     const uint32_t g = k / s->q->group;
     const size_t n = least(s->q->group, s->cols - k);
     float *x = s->moved + thread * s->moved_size;
@@ -322,8 +324,7 @@ static void fit_group(const struct solver *s, uint32_t k, size_t row, unsigned t
         float *scale = s->scale + g * s->ld + row + i, *zero = s->zero + g * s->ld + row + i;
         *scale = 1.0f;
         *zero = 0.0f;
-        if (row + i < s->rows)
-            s->gridder->fit(&s->job->grid, s->q->scale_dtype, x + i, n, TILE, scale, zero);
+        if (row + i < s->rows) s->gridder->fit(&rule, x + i, n, TILE, scale, zero);
     }
 }
 
@@ -335,7 +336,8 @@ static void solve_tile(void *ctx, size_t tile, unsigned thread)
     for (uint32_t k = s->sub; k < s->sub_end; k++) {
         if (s->dynamic && k % s->q->group == 0) fit_group(s, k, row, thread);
         const size_t table = group_of(s, k) * s->ld + row, at = k * s->ld + row;
-        const struct pith_grid_line line = {.n = TILE,
+        const struct pith_grid_line line = {.kern = s->kern,
+                                            .n = TILE,
                                             .w = s->u + (k - s->first) * s->ld + row,
                                             .scale = s->scale + table,
                                             .zero = s->zero + table,
@@ -465,7 +467,7 @@ static void subtract_nearest(void *ctx, size_t row, unsigned thread)
     (void)thread;
     const float *w = s->job->w + row * s->cols;
     float *d = s->wt + row * s->cols;
-    pith_quantize_row(s->gridder, s->q, (uint32_t)row, w, NULL, d);
+    pith_quantize_row(s->kern, s->q, (uint32_t)row, w, NULL, d);
     for (uint32_t c = 0; c < s->cols; c++) d[c] = w[c] - d[c];
 }
 
@@ -484,7 +486,7 @@ static enum pith_status measure_nearest(struct solver *s, double *loss, struct p
     const struct pith_round_job *job = s->job;
     if (s->dynamic) {
         memcpy(s->wt, job->w, (size_t)s->rows * s->cols * sizeof *s->wt);
-        PITH_TRY(pith_pseudo_quantize(s->pool, &job->grid, job->scale_dtype, s->rows, s->cols,
+        PITH_TRY(pith_pseudo_quantize(job->backend, &job->grid, job->scale_dtype, s->rows, s->cols,
                                       s->wt, err));
         pith_pool_run(s->pool, s->rows, subtract_row, s);
     } else {
@@ -527,7 +529,7 @@ static enum pith_status run_solver(struct solver *s, struct pith_round_report *r
     pith_pool_run(s->pool, s->rows, clear_dead_columns, s);
     pith_pool_run(s->pool, (s->rows + TILE - 1) / TILE, load_tile, s);
     if (!s->dynamic) {
-        PITH_TRY(pith_fit_scales(s->pool, &s->job->grid, s->job->w, s->q, err));
+        PITH_TRY(pith_fit_scales(s->job->backend, &s->job->grid, s->job->w, s->q, err));
         spread_scales(s);
     }
     solve(s);
@@ -548,12 +550,13 @@ static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *
     struct solver s = {.job = job,
                        .gridder = pith_gridder_for(&job->grid),
                        .pool = pith_backend_pool(job->backend),
+                       .kern = pith_backend_kern(job->backend),
                        .q = q,
                        .rows = job->rows,
                        .cols = job->cols,
                        .ld = leading(job->rows)};
-    s.dynamic =
-        job->grid.granularity == PITH_PER_GROUP && job->options.act_order != PITH_ORDER_STATIC;
+    s.dynamic = job->grid.granularity == PITH_PER_GROUP &&
+                job->options.act_order != PITH_ORDER_STATIC;
     enum pith_status st;
     if (!job->stats || !job->stats->hessian)
         st = pith_fail(err, PITH_ARG, "GPTQ needs the Hessian");

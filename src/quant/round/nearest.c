@@ -5,8 +5,19 @@
 
 #include <math.h>
 
+/* Puts one row w[cols] on q's grid and leaves the error w - q in it; returns its squared sum. codes
+ * and values are scratch of [cols]. */
+static double round_row(const struct pith_kern *k, struct pith_qmat *q, uint32_t row, float *w,
+                        uint8_t *codes, float *values)
+{
+    pith_quantize_row(k, q, row, w, codes, values);
+    pith_qmat_set_codes(q, row, codes);
+    for (uint32_t c = 0; c < q->cols; c++) w[c] -= values[c];
+    return k->sumsq(q->cols, w);
+}
+
 struct nearest {
-    const struct pith_gridder *gridder;
+    const struct pith_kern *kern;
     struct pith_qmat *q;
     float *w;       /* on return the error w - q */
     double *sums;   /* [rows] squared error */
@@ -14,20 +25,12 @@ struct nearest {
     float *values;  /* [threads][cols] */
 };
 
-static void round_row(void *ctx, size_t row, unsigned thread)
+static void round_task(void *ctx, size_t row, unsigned thread)
 {
     const struct nearest *n = ctx;
     const size_t cols = n->q->cols;
-    uint8_t *codes = n->codes + thread * cols;
-    float *values = n->values + thread * cols, *w = n->w + row * cols;
-    pith_quantize_row(n->gridder, n->q, (uint32_t)row, w, codes, values);
-    pith_qmat_set_codes(n->q, (uint32_t)row, codes);
-    double sum = 0.0;
-    for (size_t c = 0; c < cols; c++) {
-        w[c] -= values[c];
-        sum += (double)w[c] * (double)w[c];
-    }
-    n->sums[row] = sum;
+    n->sums[row] = round_row(n->kern, n->q, (uint32_t)row, n->w + row * cols,
+                             n->codes + thread * cols, n->values + thread * cols);
 }
 
 static enum pith_status round_all(const struct pith_round_job *job, struct pith_qmat *q,
@@ -35,13 +38,13 @@ static enum pith_status round_all(const struct pith_round_job *job, struct pith_
 {
     struct pith_pool *pool = pith_backend_pool(job->backend);
     const size_t threads = pith_pool_threads(pool);
-    struct nearest n = {.gridder = pith_gridder_for(&job->grid), .q = q, .w = job->w};
+    struct nearest n = {.kern = pith_backend_kern(job->backend), .q = q, .w = job->w};
     n.sums = pith_alloc(job->rows, sizeof *n.sums);
     n.codes = pith_alloc(threads, job->cols);
     n.values = pith_alloc(threads * sizeof *n.values, job->cols);
     enum pith_status s = PITH_OK;
     if (n.sums && n.codes && n.values) {
-        pith_pool_run(pool, job->rows, round_row, &n);
+        pith_pool_run(pool, job->rows, round_task, &n);
         *squares = 0.0;
         for (uint32_t r = 0; r < job->rows; r++) *squares += n.sums[r];
     } else {
@@ -53,24 +56,41 @@ static enum pith_status round_all(const struct pith_round_job *job, struct pith_
     return s;
 }
 
+static enum pith_status fail_loss(double loss, struct pith_error *err)
+{
+    return pith_fail(err, PITH_NUMERIC, "the error of the rounded matrix is %g", loss);
+}
+
 static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *q,
                             struct pith_round_report *report, struct pith_error *err)
 {
     *report = (struct pith_round_report){0};
     PITH_TRY(pith_round_begin(job, q, err));
     double squares = 0.0;
-    enum pith_status s =
-        pith_fit_scales(pith_backend_pool(job->backend), &job->grid, job->w, q, err);
+    enum pith_status s = pith_fit_scales(job->backend, &job->grid, job->w, q, err);
     if (s == PITH_OK) s = round_all(job, q, &squares, err);
     report->loss = squares / job->rows;
     if (s == PITH_OK && job->stats && job->stats->hessian)
         s = pith_round_loss(job->backend, job->w, job->rows, job->cols, job->stats->hessian,
                             &report->loss, err);
-    if (s == PITH_OK && !isfinite(report->loss))
-        s = pith_fail(err, PITH_NUMERIC, "the error of the rounded matrix is %g", report->loss);
+    if (s == PITH_OK && !isfinite(report->loss)) s = fail_loss(report->loss, err);
     report->nearest_loss = report->loss;
     if (s != PITH_OK) pith_qmat_free(q);
     return s;
+}
+
+static enum pith_status run_rows(const struct pith_round_rows *part, struct pith_qmat *q,
+                                 double *squares, struct pith_error *err)
+{
+    const struct pith_kern *k = pith_backend_kern(part->backend);
+    const struct pith_grid_rule rule = {k, part->grid, q->scale_dtype};
+    for (uint32_t r = 0; r < part->rows; r++) {
+        float *w = part->w + (size_t)r * q->cols;
+        pith_fit_row(&rule, w, q, part->first + r);
+        PITH_TRY(pith_check_row_scales(q, part->first + r, 1, err));
+        *squares += round_row(k, q, part->first + r, w, part->codes, part->values);
+    }
+    return isfinite(*squares) ? PITH_OK : fail_loss(*squares, err);
 }
 
 static uint64_t scratch(uint32_t rows, uint32_t cols)
@@ -83,5 +103,6 @@ const struct pith_rounder pith_rounder_nearest = {
     .name = "nearest",
     .summary = "each weight to the nearest grid point",
     .run = run,
+    .rows = run_rows,
     .scratch = scratch,
 };

@@ -226,8 +226,8 @@ static enum pith_status try_scales(struct search *x, double *loss, struct pith_e
         outputs += (double)l->rows;
         if (!l->grid.format) continue;
         pith_pool_run(x->pool, l->rows, scale_row, x);
-        PITH_TRY(
-            pith_pseudo_quantize(x->pool, &l->grid, job->scale_dtype, l->rows, l->cols, l->w, err));
+        PITH_TRY(pith_pseudo_quantize(x->job->backend, &l->grid, job->scale_dtype, l->rows, l->cols,
+                                      l->w, err));
         pith_pool_run(x->pool, l->rows, unscale_row, x);
         if (!job->loss) sum += output_error(x);
     }

@@ -74,16 +74,18 @@ static void make_candidates(void *ctx, size_t row, unsigned thread)
 {
     const struct clip *c = ctx;
     (void)thread;
+    const struct pith_kern *k = pith_backend_kern(c->job->backend);
+    const struct pith_grid_rule rule = {k, &c->linear->grid, c->job->scale_dtype};
     const float *w = weights_at(c, row);
     const float most = largest(w, c->width);
     for (int i = 0; i < STEPS; i++) {
         float *d = c->d + (row * STEPS + (size_t)i) * c->width, scale, zero;
         clamp(w, c->width, bound(most, i), d);
-        c->gridder->fit(&c->linear->grid, c->job->scale_dtype, d, c->width, 1, &scale, &zero);
+        c->gridder->fit(&rule, d, c->width, 1, &scale, &zero);
         const struct pith_grid_line line = {
-            .n = c->width, .w = d, .scale = &scale, .zero = &zero, .values = d};
+            .kern = k, .n = c->width, .w = d, .scale = &scale, .zero = &zero, .values = d};
         c->gridder->quantize(c->linear->grid.format, &line);
-        for (size_t k = 0; k < c->width; k++) d[k] -= w[k];
+        for (size_t at = 0; at < c->width; at++) d[at] -= w[at];
     }
 }
 

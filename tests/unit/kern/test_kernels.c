@@ -445,6 +445,70 @@ static void check_peak_bf16(const struct pith_kernel *k, const struct pith_kerne
     ((pith_peak_bf16_fn *)ref->fn)(n, x, y, want);
     ((pith_peak_bf16_fn *)k->fn)(n, x, y, got);
     for (int i = 0; i < PITH_PEAK_LANES; i++) assert_true(got[i] == want[i]); /* zeros: any sign */
+
+static void check_sumsq_diff(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                             enum fill kind)
+{
+    const float *x = fresh(0, n, kind), *y = fresh(1, n, kind);
+    assert_double(((pith_sumsq_diff_fn *)k->fn)(n, x, y), ((pith_sumsq_diff_fn *)ref->fn)(n, x, y),
+                  n);
+}
+
+static void check_range(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                        enum fill kind)
+{
+    static const float odd[] = {NAN, -NAN, INFINITY, -INFINITY};
+    float *x = fresh(0, n, kind), want[2], got[2];
+    for (size_t i = 0; i <= PITH_COUNT(odd); i++) {
+        ((pith_range_fn *)ref->fn)(n, x, &want[0], &want[1]);
+        ((pith_range_fn *)k->fn)(n, x, &got[0], &got[1]);
+        assert_bits(got, want, 2, n);
+        if (n == 0 || i == PITH_COUNT(odd)) return;
+        x[pith_rng_below(&rng, n)] = odd[i];
+        ((pith_range_fn *)k->fn)(n, x, &got[0], &got[1]);
+        assert_true(isnan(got[0]) && isnan(got[1]));
+    }
+}
+
+static void check_grid_round(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                             enum fill kind)
+{
+    for (unsigned i = 0; i < 12; i++) {
+        const size_t step = i % 2, count = step ? n : 1;
+        const float top = (float)((4u << i % 7) - 1);
+        float *w = fresh(0, n, kind), *scale = fresh(1, count, kind), *zero = fresh(2, count, kind);
+        for (size_t c = 0; c < count; c++) {
+            zero[c] = (float)pith_rng_below(&rng, (uint32_t)top + 1);
+            if (i < 8) scale[c] = fabsf(scale[c]) + 0.01f;
+        }
+        if (n) w[n / 2] = NAN;
+        if (n > 2) w[n - 2] = -INFINITY;
+        float *want = fresh(3, n, kind), *got = fresh(4, n, kind);
+        uint8_t *a = at_end(5, n), *b = at_end(6, n);
+        ((pith_grid_round_fn *)ref->fn)(n, w, scale, zero, step, top, a, want);
+        ((pith_grid_round_fn *)k->fn)(n, w, scale, zero, step, top, b, i % 3 ? got : NULL);
+        assert_memory_equal(a, b, n);
+        if (i % 3) assert_bits(got, want, n, n);
+        ((pith_grid_round_fn *)k->fn)(n, w, scale, zero, step, top, NULL, w); /* in place */
+        assert_bits(w, want, n, n);
+    }
+}
+
+static void check_grid_error(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                             enum fill kind)
+{
+    for (unsigned i = 0; i < 7; i++) {
+        const float top = (float)((4u << i) - 1);
+        const struct pith_grid_trial t = {.scale = fabsf(value(kind)) + 0.01f,
+                                          .zero = (float)pith_rng_below(&rng, (uint32_t)top + 1),
+                                          .top = top,
+                                          .unit = i % 2 ? 0x1p-3f : 1.0f};
+        const float *w = fresh(0, n, kind);
+        float *want = fresh(1, PITH_TRIAL_LANES, kind), *got = same(2, want, PITH_TRIAL_LANES);
+        ((pith_grid_error_fn *)ref->fn)(n, w, &t, want);
+        ((pith_grid_error_fn *)k->fn)(n, w, &t, got);
+        assert_bits(got, want, PITH_TRIAL_LANES, n);
+    }
 }
 
 static check_fn *const checks[PITH_OP_COUNT] = {
@@ -482,6 +546,10 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_peak_f32] = check_peak_f32,
     [PITH_OP_peak_int8] = check_peak_int8,
     [PITH_OP_peak_bf16] = check_peak_bf16,
+    [PITH_OP_sumsq_diff] = check_sumsq_diff,
+    [PITH_OP_range] = check_range,
+    [PITH_OP_grid_round] = check_grid_round,
+    [PITH_OP_grid_error] = check_grid_error,
 };
 
 static const struct pith_kernel *reference(enum pith_op op)

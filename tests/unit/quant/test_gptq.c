@@ -60,6 +60,7 @@ static uint8_t *naive(const struct problem *p, const struct pith_grid *grid,
     uint8_t *codes = malloc((size_t)p->rows * n);
     float *fit = malloc(n * sizeof *fit);
     const struct pith_gridder *gridder = pith_gridder_for(grid);
+    const struct pith_grid_rule rule = {.grid = grid, .scale_dtype = PITH_F32};
     *loss = 0.0;
     for (uint32_t r = 0; r < p->rows; r++) {
         for (uint32_t k = 0; k < n; k++) w[k] = (double)p->w[r * n + perm[k]];
@@ -67,11 +68,11 @@ static uint8_t *naive(const struct problem *p, const struct pith_grid *grid,
             static float scale, zero;
             if (act == PITH_ORDER_STATIC || !grid->group) {
                 const uint32_t first = perm[k] / g * g, width = n - first < g ? n - first : g;
-                gridder->fit(grid, PITH_F32, p->w + r * n + first, width, 1, &scale, &zero);
+                gridder->fit(&rule, p->w + r * n + first, width, 1, &scale, &zero);
             } else if (k % g == 0) {
                 const uint32_t width = n - k < g ? n - k : g;
                 for (uint32_t i = 0; i < width; i++) fit[i] = (float)w[k + i];
-                gridder->fit(grid, PITH_F32, fit, width, 1, &scale, &zero);
+                gridder->fit(&rule, fit, width, 1, &scale, &zero);
             }
             const uint8_t c = gridder->encode(grid->format, (float)w[k], scale, zero);
             const double e = w[k] - ((double)c - (double)zero) * (double)scale;

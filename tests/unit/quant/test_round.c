@@ -45,6 +45,56 @@ static void assert_same_bytes(const struct pith_qmat *a, const struct pith_qmat 
     if (a->g_idx) assert_memory_equal(a->g_idx, b->g_idx, a->cols * sizeof *a->g_idx);
 }
 
+/* Some rows at a time, by one thread: the same matrix, the same loss, the same error. */
+static void rows_alone_are_the_whole(void **state)
+{
+    (void)state;
+    static const char *const grids[] = {"int4:g32", "int3:g24:asym", "int8:channel",
+                                        "int5:g64:mse"};
+    enum { ROWS = 37, COLS = 100, STEP = 5 };
+    for (size_t i = 0; i < PITH_COUNT(grids); i++) {
+        struct problem p = make_problem(i + 20, ROWS, COLS, 150);
+        struct machine m = make_machine(1);
+        const struct pith_grid g = grid_of(grids[i]);
+        struct pith_qmat whole, q;
+        struct pith_round_report report;
+        struct pith_error err = {0};
+        float w[STEP * COLS], values[COLS];
+        uint8_t codes[COLS];
+        double squares = 0;
+        p.stats.hessian = NULL;
+        assert_ok(run_rounder("nearest", &p, grids[i], PITH_ORDER_NONE, 2, &whole, &report, &err),
+                  err);
+        assert_ok(pith_qmat_init(&q, ROWS, COLS, &g, PITH_F32, &err), err);
+        struct pith_round_rows part = {
+            .backend = m.backend, .grid = &g, .w = w, .codes = codes, .values = values};
+        for (part.first = 0; part.first < ROWS; part.first += STEP) {
+            part.rows = ROWS - part.first < STEP ? ROWS - part.first : STEP;
+            memcpy(w, p.w + part.first * COLS, part.rows * COLS * sizeof *w);
+            assert_ok(pith_rounder_find("nearest")->rows(&part, &q, &squares, &err), err);
+            for (uint32_t r = 0; r < part.rows; r++) {
+                pith_qmat_decode(&q, part.first + r, 1, values);
+                for (uint32_t c = 0; c < COLS; c++)
+                    assert_true(w[r * COLS + c] == p.w[(part.first + r) * COLS + c] - values[c]);
+            }
+        }
+        assert_same_bytes(&whole, &q);
+        assert_true(squares / ROWS == report.loss);
+        part.first = 3;
+        part.rows = 1;
+        memcpy(w, p.w, COLS * sizeof *w);
+        w[7] = 3e38f;
+        q.scale_dtype = PITH_F16;
+        assert_int_equal(pith_rounder_find("nearest")->rows(&part, &q, &squares, &err),
+                         PITH_NUMERIC);
+        assert_non_null(strstr(err.text, "row 3, group 0"));
+        pith_qmat_free(&q);
+        pith_qmat_free(&whole);
+        free_machine(&m);
+        free_problem(&p);
+    }
+}
+
 static void same_bytes_for_any_thread_count(void **state)
 {
     (void)state;
@@ -383,6 +433,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nearest_is_the_pseudo_quantized_matrix),
+        cmocka_unit_test(rows_alone_are_the_whole),
         cmocka_unit_test(same_bytes_for_any_thread_count),
         cmocka_unit_test(gptq_beats_nearest),
         cmocka_unit_test(groups_of_permuted_columns_are_stored),

@@ -11,7 +11,8 @@ static void fit(const char *grid, enum pith_dtype t, const float *w, size_t n, f
                 float *zero)
 {
     const struct pith_grid g = grid_of(grid);
-    pith_gridder_for(&g)->fit(&g, t, w, n, 1, scale, zero);
+    const struct pith_grid_rule rule = {.grid = &g, .scale_dtype = t};
+    pith_gridder_for(&g)->fit(&rule, w, n, 1, scale, zero);
 }
 
 static void rules_of_the_header(void **state)
@@ -159,8 +160,9 @@ static void stride_is_honoured(void **state)
     static const char *const grids[] = {"int4:g64", "int3:g64:asym:mse"};
     for (size_t i = 0; i < PITH_COUNT(grids); i++) {
         const struct pith_grid g = grid_of(grids[i]);
-        pith_gridder_for(&g)->fit(&g, PITH_F16, w, 50, 1, &s0, &z0);
-        pith_gridder_for(&g)->fit(&g, PITH_F16, wide, 50, 3, &s1, &z1);
+        const struct pith_grid_rule rule = {.grid = &g, .scale_dtype = PITH_F16};
+        pith_gridder_for(&g)->fit(&rule, w, 50, 1, &s0, &z0);
+        pith_gridder_for(&g)->fit(&rule, wide, 50, 3, &s1, &z1);
         assert_true(s0 == s1);
         assert_true(z0 == z1);
     }
@@ -225,7 +227,7 @@ static void a_whole_matrix(void **state)
         assert_ok(pith_pseudo_quantize(NULL, &g, PITH_F16, ROWS, COLS, pseudo, &err), err);
         for (uint32_t r = 0; r < ROWS; r++) {
             uint8_t codes[COLS];
-            pith_quantize_row(pith_gridder_for(&g), &q, r, w + r * COLS, codes, NULL);
+            pith_quantize_row(NULL, &q, r, w + r * COLS, codes, NULL);
             pith_qmat_set_codes(&q, r, codes);
             pith_qmat_decode(&q, r, 1, row);
             assert_memory_equal(row, pseudo + r * COLS, sizeof row);
