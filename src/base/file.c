@@ -72,6 +72,13 @@ void pith_map_release(const struct pith_map *map, size_t offset, size_t size)
         madvise((void *)(uintptr_t)(map->data + from), to - from, MADV_DONTNEED);
 }
 
+void pith_map_prefetch(const struct pith_map *map, size_t offset, size_t size)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), from = offset / page * page;
+    if (map->data && offset < map->size && size > 0 && size <= map->size - offset)
+        madvise((void *)(uintptr_t)(map->data + from), offset + size - from, MADV_WILLNEED);
+}
+
 enum pith_status pith_scratch_file_open(const char *path, size_t size,
                                         struct pith_scratch_file *out, struct pith_error *err)
 {
@@ -273,6 +280,11 @@ enum pith_status pith_out_write(const struct pith_out *out, uint64_t offset, con
                                 size_t size, struct pith_error *err)
 {
     return write_full(out->fd, data, size, offset, out->path, err);
+}
+
+void pith_out_begin_sync(const struct pith_out *out, uint64_t offset, uint64_t size)
+{
+    (void)sync_file_range(out->fd, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
 }
 
 enum pith_status pith_out_sync(const struct pith_out *out, struct pith_error *err)

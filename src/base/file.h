@@ -21,6 +21,9 @@ void pith_map_close(struct pith_map *map);
 /* Tells the kernel that this part of a mapping is not needed soon (bounded resident memory). */
 void pith_map_release(const struct pith_map *map, size_t offset, size_t size);
 
+/* Tells the kernel that this part will be needed soon: it begins to read and does not wait. */
+void pith_map_prefetch(const struct pith_map *map, size_t offset, size_t size);
+
 /* A file of `size` bytes mapped for reading and writing: scratch that may be larger than memory,
  * and that a later run finds again. Created when missing; its content is kept when it has that size
  * already, else zero. The space is reserved. */
@@ -61,6 +64,8 @@ enum pith_status pith_out_open(const char *path, uint64_t size, struct pith_out 
                                struct pith_error *err);
 enum pith_status pith_out_write(const struct pith_out *out, uint64_t offset, const void *data,
                                 size_t size, struct pith_error *err);
+/* Asks the kernel to begin writing this part to the disk; a sync is then short. */
+void pith_out_begin_sync(const struct pith_out *out, uint64_t offset, uint64_t size);
 enum pith_status pith_out_sync(const struct pith_out *out, struct pith_error *err);
 /* Closes; *out may be closed already. */
 void pith_out_close(struct pith_out *out);

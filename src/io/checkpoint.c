@@ -262,6 +262,12 @@ enum pith_status pith_checkpoint_get(const struct pith_checkpoint *c, const char
     return s;
 }
 
+void pith_checkpoint_prefetch(const struct pith_checkpoint *c, const struct pith_tensor *t)
+{
+    const struct pith_map *map = &c->files[t->file].map;
+    pith_map_prefetch(map, (size_t)(t->data - map->data), (size_t)t->bytes);
+}
+
 void pith_checkpoint_release(const struct pith_checkpoint *c, const struct pith_tensor *t)
 {
     const struct pith_map *map = &c->files[t->file].map;

@@ -31,6 +31,8 @@ const struct pith_tensor *pith_checkpoint_find(const struct pith_checkpoint *c, 
 enum pith_status pith_checkpoint_get(const struct pith_checkpoint *c, const char *name,
                                      unsigned dims, const uint64_t *shape,
                                      const struct pith_tensor **out, struct pith_error *err);
+/* Has the kernel begin to read a tensor that will be needed soon. */
+void pith_checkpoint_prefetch(const struct pith_checkpoint *c, const struct pith_tensor *t);
 /* Gives the pages of a tensor back to the kernel. */
 void pith_checkpoint_release(const struct pith_checkpoint *c, const struct pith_tensor *t);
 

@@ -9,11 +9,14 @@
 /* peak_memory is what was allocated; peak_resident counts pages of mapped files too. */
 static json_t *timing(const struct pith_run *r)
 {
-    return json_pack("{s:f, s:I, s:I, s:i, s:s}", "seconds", pith_clock() - r->started,
-                     "peak_memory_bytes", (json_int_t)r->peak_anonymous, "peak_resident_bytes",
-                     (json_int_t)pith_memory_peak(), "threads",
-                     (int)pith_pool_threads(pith_backend_pool(r->backend)), "cpu",
-                     pith_backend_cpu(r->backend));
+    json_t *j = json_pack("{s:f, s:I, s:I, s:i, s:s}", "seconds", pith_clock() - r->started,
+                          "peak_memory_bytes", (json_int_t)r->peak_anonymous, "peak_resident_bytes",
+                          (json_int_t)pith_memory_peak(), "threads",
+                          (int)pith_pool_threads(pith_backend_pool(r->backend)), "cpu",
+                          pith_backend_cpu(r->backend));
+    if (!j || pith_phases_report(&r->phases, j)) return j;
+    json_decref(j);
+    return NULL;
 }
 
 static json_t *calibration(const struct pith_run *r)

@@ -143,47 +143,41 @@ static enum pith_status transform_block(struct work *w, struct pith_error *err)
     struct pith_run *r = w->run;
     struct pith_stats stats[PITH_SITE_COUNT];
     const unsigned all = (1u << PITH_SITE_COUNT) - 1;
+    pith_phases_begin(&r->phases);
     enum pith_status s = pith_collect(&r->collector, &w->block, &r->acts[0], all,
                                       r->needs_transform, SAMPLES, stats, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_COLLECT);
     for (int site = 0; site < PITH_SITE_COUNT && s == PITH_OK; site++) {
         s = transform_site(w, (enum pith_site)site, &stats[site], err);
         if (s == PITH_OK)
             s = pith_run_step(r, r->recipe.transform->name, pith_run_site_effort(r), err);
     }
+    pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
     pith_stats_free(stats);
     return s;
 }
 
 /* --- round --------------------------------------------------------------------------------- */
 
-/* How far the result is from the input's own matrix, by the measure that verify takes again. */
+/* How far the result is from the input's own matrix, by the measure that verify takes again; and
+ * the hash of what it stands for. */
 static enum pith_status measure_error(const struct work *w, const struct pith_choice *c,
-                                      const struct pith_qmat *q, double *error,
+                                      const struct pith_qmat *q, struct pith_linear_result *out,
                                       struct pith_error *err)
 {
     char name[320];
+    struct pith_backend *be = w->run->backend;
     snprintf(name, sizeof name, "%s.weight", c->module);
     const struct pith_tensor *t = pith_checkpoint_find(w->run->model->checkpoint, name);
     if (!t) return pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
     const struct pith_weight original = {
         .rows = c->rows, .cols = c->cols, .dtype = t->dtype, .dense = t->data};
     const struct pith_weight made = {.rows = c->rows, .cols = c->cols, .quant = q};
-    if (!pith_relative_error(&made, &original, w->scaled[c->role], error))
+    if (!pith_relative_error(be, &made, &original, w->scaled[c->role], &out->relative_error))
         return pith_fail_nomem(err, "a comparison");
     pith_checkpoint_release(w->run->model->checkpoint, t);
-    return PITH_OK;
-}
-
-static json_t *linear_entry(const struct pith_choice *c, const struct pith_round_report *rep,
-                            double relative, bool transformed)
-{
-    char grid[PITH_GRID_TEXT];
-    pith_grid_format(&c->grid, grid);
-    return json_pack("{s:s, s:s, s:[i,i], s:f, s:f, s:f, s:f, s:i, s:i, s:b}", "name", c->module,
-                     "grid", grid, "shape", (int)c->rows, (int)c->cols, "relative_error", relative,
-                     "loss_nearest", rep->nearest_loss, "loss", rep->loss, "damp", rep->damp,
-                     "damp_retries", (int)rep->damp_retries, "dead_columns", (int)rep->dead_columns,
-                     "transformed", transformed);
+    const enum pith_status s = pith_weights_digest(be, &made, out->sha256, err);
+    return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }
 
 /* From here on the block computes with what will be served. */
@@ -214,20 +208,18 @@ static enum pith_status round_linear(struct work *w, const struct pith_choice *c
         .stats = stats,
     };
     struct pith_qmat q;
-    struct pith_round_report rep = {0};
-    enum pith_status s = r->recipe.round->run(&job, &q, &rep, err);
+    struct pith_linear_result made = {0};
+    pith_phases_begin(&r->phases);
+    enum pith_status s = r->recipe.round->run(&job, &q, &made.report, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
+    pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, made.report.factor_seconds);
     if (s != PITH_OK) return pith_fail_in(err, s, c->module);
-    double error = 0;
-    s = measure_error(w, c, &q, &error, err);
-    if (s != PITH_OK) {
-        pith_qmat_free(&q);
-        return s;
-    }
-    json_t *entry = linear_entry(c, &rep, error, w->scaled[c->role]);
-    s = entry ? pith_store_linear(r, c->module, &q, entry, err) : pith_fail_nomem(err, c->module);
-    if (s == PITH_OK && json_array_append(w->linears, entry) != 0)
+    s = measure_error(w, c, &q, &made, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
+    if (s == PITH_OK) s = pith_store_linear(r, c->module, &q, &made, &r->phases, err);
+    if (s == PITH_OK &&
+        json_array_append_new(w->linears, pith_linear_json(c, &made, w->scaled[c->role])) != 0)
         s = pith_fail_nomem(err, c->module);
-    json_decref(entry);
     if (s == PITH_OK) install(l, &q);
     else pith_qmat_free(&q);
     return s;
@@ -249,9 +241,11 @@ static enum pith_status round_site(struct work *w, enum pith_site which, struct 
     struct pith_stats stats[PITH_SITE_COUNT] = {{0}};
     enum pith_status s = PITH_OK;
     if (!site_quantized(w, site)) return PITH_OK;
+    pith_phases_begin(&r->phases);
     if (r->needs_round)
         s = pith_collect(&r->collector, &w->block, &r->acts[0], 1u << which, r->needs_round, 0,
                          stats, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_COLLECT);
     for (unsigned i = 0; i < site->count && s == PITH_OK; i++) {
         const struct pith_choice *c = pith_run_choice(r, w->layer, site->roles[i]);
         if (c->grid.format) s = round_linear(w, c, r->needs_round ? &stats[which] : NULL, err);
@@ -279,7 +273,7 @@ static enum pith_status keep_linear(struct work *w, const struct pith_choice *c,
                                     struct pith_error *err)
 {
     const struct pith_linear_weights *l = &w->block.linear[c->role];
-    if (l->bias)
+    if (pith_role_has_bias(&w->run->model->shape, c->role))
         PITH_TRY(keep_one(w, c->module, ".bias", w->rebias[c->role], l->bias,
                           "biases stay as they are", err));
     if (c->grid.format) return PITH_OK;
@@ -309,7 +303,7 @@ static enum pith_status keep_rest(struct work *w, struct pith_error *err)
         PITH_TRY(keep_linear(w, pith_run_choice(r, w->layer, (enum pith_role)role), err));
     for (int norm = 0; norm < PITH_NORM_COUNT; norm++) {
         char name[256];
-        if (!w->block.norm[norm]) continue;
+        if (pith_norm_length(&r->model->shape, (enum pith_norm)norm) == 0) continue;
         pith_norm_name(r->model->arch, w->layer, (enum pith_norm)norm, name, sizeof name);
         PITH_TRY(keep_one(w, name, ".weight", w->regain[norm], w->block.norm[norm],
                           "norms stay as they are", err));
@@ -341,20 +335,32 @@ static enum pith_status add_arrays(struct work *w, json_t *unit, struct pith_err
     return bad ? pith_fail_nomem(err, "a block's account") : PITH_OK;
 }
 
+/* Every stage, on the block's weights as floats. */
+static enum pith_status run_stages(struct work *w, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    pith_phases_begin(&r->phases);
+    PITH_TRY(check_layer(w, err));
+    enum pith_status s = pith_block_load(r->model, w->layer, PITH_LOAD_FLOAT, &w->block, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_READ);
+    if (s == PITH_OK && r->needs_transform) s = transform_block(w, err);
+    for (int site = 0; site < PITH_SITE_COUNT && s == PITH_OK; site++)
+        s = round_site(w, (enum pith_site)site, err);
+    return s;
+}
+
 enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propagate, json_t *unit,
                                 struct pith_error *err)
 {
     struct work w = {.run = r, .layer = layer};
     PITH_TRY(add_arrays(&w, unit, err));
-    PITH_TRY(check_layer(&w, err));
-    enum pith_status s = pith_block_load(r->model, layer, PITH_LOAD_FLOAT, &w.block, err);
-    if (s != PITH_OK) return s;
-    if (r->needs_transform) s = transform_block(&w, err);
-    for (int site = 0; site < PITH_SITE_COUNT && s == PITH_OK; site++)
-        s = round_site(&w, (enum pith_site)site, err);
+    enum pith_status s = pith_run_streams(r) ? pith_stream_layer(r, layer, w.linears, err)
+                                             : run_stages(&w, err);
     if (s == PITH_OK) s = keep_rest(&w, err);
+    pith_phases_begin(&r->phases);
     if (s == PITH_OK && propagate)
         s = pith_propagate(&r->collector, &w.block, &r->acts[0], &r->acts[1], err);
+    pith_phases_mark(&r->phases, PITH_PHASE_PROPAGATE);
     pith_block_free(&w.block);
     return s;
 }

@@ -94,7 +94,8 @@ uint64_t pith_run_estimate(const struct pith_run *r)
     const uint64_t process = 3 << 20; /* the libraries' own, and what malloc cannot give back */
     const unsigned threads = pith_pool_threads(pith_backend_pool(r->backend));
     const uint64_t lists = 2048ull * (r->model->checkpoint->count + r->choice_count * 4);
-    uint64_t most = 0;
+    uint64_t most = 2 * PITH_ASYNC_BYTES;
+    if (pith_run_streams(r)) return process + lists + most + pith_stream_bytes(r, threads);
     for (uint32_t layer = 0; layer < r->model->shape.layers; layer++) {
         for (int i = 0; i < PITH_SITE_COUNT; i++)
             most = larger(most, site_bytes(r, layer, (enum pith_site)i));

@@ -60,7 +60,8 @@ enum pith_status pith_journal_fingerprint(struct pith_run *r, struct pith_error 
     return s;
 }
 
-static enum pith_status append_line(struct pith_run *r, const json_t *j, struct pith_error *err)
+static enum pith_status append_line(const struct pith_run *r, const json_t *j,
+                                    struct pith_error *err)
 {
     struct pith_str line = {0};
     add_json(&line, j);
@@ -71,10 +72,16 @@ static enum pith_status append_line(struct pith_run *r, const json_t *j, struct 
     return s;
 }
 
+enum pith_status pith_journal_write(const struct pith_run *r, const json_t *unit,
+                                    struct pith_error *err)
+{
+    return append_line(r, unit, err);
+}
+
 enum pith_status pith_journal_add(struct pith_run *r, json_t *unit, struct pith_error *err)
 {
     if (json_array_append(r->units, unit) != 0) return pith_fail_nomem(err, "the journal");
-    return append_line(r, unit, err);
+    return pith_journal_write(r, unit, err);
 }
 
 static enum pith_status start(struct pith_run *r, struct pith_error *err)

@@ -135,15 +135,6 @@ static void swap_acts(struct pith_run *r)
     r->acts[1] = a;
 }
 
-static enum pith_status digest_acts(const struct pith_acts *a, json_t *unit, struct pith_error *err)
-{
-    char hex[PITH_SHA256_HEX];
-    if (!pith_sha256_hex(a->x, a->windows * a->length * a->hidden * sizeof(float), hex) ||
-        json_object_set_new(unit, "activations", json_string(hex)) != 0)
-        return pith_fail_nomem(err, "a digest");
-    return PITH_OK;
-}
-
 /* The activations that the last finished unit left behind are intact: after a power cut, mapped
  * pages may be lost although the journal is not. */
 static bool acts_intact(const struct pith_run *r, const struct pith_acts *a)
@@ -161,30 +152,111 @@ static bool acts_intact(const struct pith_run *r, const struct pith_acts *a)
 
 /* --- units ----------------------------------------------------------------------------------- */
 
-static enum pith_status finish_unit(struct pith_run *r, json_t *unit, struct pith_error *err)
+/* The disk's share of a unit: what it names is made safe, then it is said so. */
+static enum pith_status finish_job(void *ctx, struct pith_error *err)
 {
+    const struct pith_run *r = ctx;
+    const struct pith_finish *f = &r->finish;
+    char hex[PITH_SHA256_HEX];
+    if (f->acts) {
+        const struct pith_acts *a = f->acts;
+        if (!pith_sha256_hex(a->x, a->windows * a->length * a->hidden * sizeof(float), hex) ||
+            json_object_set_new(f->unit, "activations", json_string(hex)) != 0)
+            return pith_fail_nomem(err, "a digest");
+    }
     for (size_t i = 0; i < r->layout.shards; i++) PITH_TRY(pith_out_sync(&r->shards[i], err));
-    return pith_journal_add(r, unit, err);
+    return pith_journal_write(r, f->unit, err);
+}
+
+/* Waits for the unit before to be safe, and counts it among the finished. */
+static enum pith_status wait_finish(struct pith_run *r, struct pith_error *err)
+{
+    struct pith_finish *f = &r->finish;
+    if (!f->unit) return PITH_OK;
+    pith_phases_begin(&r->phases);
+    enum pith_status s = pith_async_wait(&f->job, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_SYNC);
+    if (s == PITH_OK && json_array_append(r->units, f->unit) != 0)
+        s = pith_fail_nomem(err, "the journal");
+    json_decref(f->unit);
+    f->unit = NULL;
+    return s;
+}
+
+/* Leaves the unit to a job of its own, after the one before. */
+static enum pith_status finish_unit(struct pith_run *r, json_t *unit, const struct pith_acts *acts,
+                                    struct pith_error *err)
+{
+    struct pith_finish *f = &r->finish;
+    PITH_TRY(wait_finish(r, err));
+    f->unit = json_incref(unit);
+    f->acts = NULL;
+    if (acts) {
+        f->left = *acts; /* the next unit reads them and writes elsewhere */
+        f->acts = &f->left;
+    }
+    return pith_async_start(finish_job, r, &f->job, err);
+}
+
+static bool is_outer(const char *tensor)
+{
+    return strncmp(tensor, "model.layers.", 13) != 0;
+}
+
+/* Reads a layer ahead while the unit before computes; before the first, what stands outside. */
+static enum pith_status read_ahead(void *ctx, struct pith_error *err)
+{
+    const struct pith_run *r = ctx;
+    const struct pith_checkpoint *in = r->model->checkpoint;
+    char prefix[64];
+    (void)err;
+    for (size_t i = 0; i < in->count && r->reading_layer == 0; i++)
+        if (is_outer(in->tensors[i].name)) pith_checkpoint_prefetch(in, &in->tensors[i]);
+    snprintf(prefix, sizeof prefix, "model.layers.%zu.", r->reading_layer);
+    for (size_t i = 0; i < in->count; i++)
+        if (strncmp(in->tensors[i].name, prefix, strlen(prefix)) == 0)
+            pith_checkpoint_prefetch(in, &in->tensors[i]);
+    return PITH_OK;
+}
+
+static enum pith_status begin_reading(struct pith_run *r, size_t layer, struct pith_error *err)
+{
+    PITH_TRY(pith_async_wait(&r->reading, err));
+    r->reading_layer = layer;
+    return layer < r->model->shape.layers ? pith_async_start(read_ahead, r, &r->reading, err)
+                                          : PITH_OK;
+}
+
+static const char *outer_reason(const char *name)
+{
+    if (strncmp(name, "lm_head.", 8) == 0) return "the head is left in the model's precision";
+    if (strstr(name, "embed")) return "embeddings are left in the model's precision";
+    return "not a linear layer";
+}
+
+static enum pith_status copy_outer(struct pith_run *r, json_t *tensors, struct pith_error *err)
+{
+    const struct pith_checkpoint *in = r->model->checkpoint;
+    struct pith_copy *list = pith_zalloc(in->count, sizeof *list);
+    size_t count = 0;
+    if (!list) return pith_fail_nomem(err, "the tensors outside the blocks");
+    for (size_t i = 0; i < in->count; i++) {
+        const struct pith_tensor *t = &in->tensors[i];
+        if (!is_outer(t->name)) continue;
+        list[count++] = (struct pith_copy){.tensor = t, .reason = outer_reason(t->name)};
+    }
+    const enum pith_status s = pith_store_copies(r, list, count, tensors, err);
+    pith_free(list);
+    return s;
 }
 
 /* Everything outside the blocks: embedding, final norm, head; and the embedded calibration text. */
 static enum pith_status run_outer(struct pith_run *r, json_t *unit, struct pith_error *err)
 {
-    const struct pith_checkpoint *in = r->model->checkpoint;
     json_t *tensors = json_array();
     if (json_object_set_new(unit, "tensors", tensors) != 0)
         return pith_fail_nomem(err, "the journal");
-    for (size_t i = 0; i < in->count; i++) {
-        const char *name = in->tensors[i].name;
-        if (strncmp(name, "model.layers.", 13) == 0) continue;
-        const bool head = strncmp(name, "lm_head.", 8) == 0;
-        const bool embed = strstr(name, "embed") != NULL;
-        PITH_TRY(pith_store_copy(r, name,
-                                 head    ? "the head is left in the model's precision"
-                                 : embed ? "embeddings are left in the model's precision"
-                                         : "not a linear layer",
-                                 tensors, err));
-    }
+    PITH_TRY(copy_outer(r, tensors, err));
     if (!pith_run_calibrates(r)) return PITH_OK;
     const size_t length = r->calib.length;
     for (size_t w = 0; w < r->calib.windows; w++) {
@@ -193,7 +265,7 @@ static enum pith_status run_outer(struct pith_run *r, json_t *unit, struct pith_
                                                     err);
         if (s != PITH_OK) return pith_fail_in(err, s, "the tokenizer does not fit this model");
     }
-    return digest_acts(&r->acts[0], unit, err);
+    return PITH_OK;
 }
 
 static enum pith_status run_layer(struct pith_run *r, uint32_t layer, json_t *unit,
@@ -201,9 +273,8 @@ static enum pith_status run_layer(struct pith_run *r, uint32_t layer, json_t *un
 {
     const bool more = pith_run_calibrates(r) && layer + 1 < r->model->shape.layers;
     PITH_TRY(pith_run_block(r, layer, more && !r->options->rehearse, unit, err));
-    if (!more || r->options->rehearse) return PITH_OK;
-    swap_acts(r);
-    return digest_acts(&r->acts[0], unit, err);
+    if (more && !r->options->rehearse) swap_acts(r);
+    return PITH_OK;
 }
 
 static enum pith_status run_unit(struct pith_run *r, size_t index, struct pith_error *err)
@@ -212,9 +283,14 @@ static enum pith_status run_unit(struct pith_run *r, size_t index, struct pith_e
     pith_unit_name(index, name);
     json_t *unit = json_pack("{s:s}", "unit", name);
     if (!unit) return pith_fail_nomem(err, "the journal");
-    enum pith_status s = index == 0 ? run_outer(r, unit, err)
-                                    : run_layer(r, (uint32_t)index - 1, unit, err);
-    if (s == PITH_OK) s = finish_unit(r, unit, err);
+    r->unit_now = index;
+    enum pith_status s = begin_reading(r, index, err);
+    if (s == PITH_OK)
+        s = index == 0 ? run_outer(r, unit, err) : run_layer(r, (uint32_t)index - 1, unit, err);
+    /* The last block leaves no activations behind, nor does a rehearsal's. */
+    const bool leaves = pith_run_calibrates(r) &&
+                        (index == 0 || (index < r->model->shape.layers && !r->options->rehearse));
+    if (s == PITH_OK) s = finish_unit(r, unit, leaves ? &r->acts[0] : NULL, err);
     json_decref(unit);
     return s;
 }
@@ -242,8 +318,7 @@ enum pith_status pith_run_step(struct pith_run *r, const char *what, double effo
     char text[96];
     const uint64_t memory = pith_memory_anonymous();
     if (memory > r->peak_anonymous) r->peak_anonymous = memory;
-    snprintf(text, sizeof text, "block %zu of %u: %s", json_array_size(r->units),
-             r->model->shape.layers, what);
+    snprintf(text, sizeof text, "block %zu of %u: %s", r->unit_now, r->model->shape.layers, what);
     r->work_done += effort;
     return pith_progress_step(&r->options->progress, text, r->work_done, r->work_total, err);
 }
@@ -278,7 +353,7 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
     r->work_total = steps_per_block(r) * r->model->shape.layers;
     r->work_done = done > 1 ? steps_per_block(r) * (double)(done - 1) : 0;
     for (size_t i = done; i < total; i++) PITH_TRY(run_unit(r, i, err));
-    return PITH_OK;
+    return wait_finish(r, err);
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
@@ -311,6 +386,7 @@ static enum pith_status run_rehearsal(struct pith_run *r, json_t **report, struc
     PITH_TRY(run_unit(r, 0, err));
     const double start = pith_clock();
     PITH_TRY(run_unit(r, 1, err));
+    PITH_TRY(wait_finish(r, err));
     if (pith_run_calibrates(r)) {
         struct pith_block b;
         PITH_TRY(pith_block_load(r->model, 0, PITH_LOAD_MAPPED, &b, err));
@@ -339,8 +415,18 @@ static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith
     return s;
 }
 
+/* Nothing may be at work when what it works on goes away. */
+static void stop_jobs(struct pith_run *r)
+{
+    (void)pith_async_wait(&r->finish.job, NULL);
+    (void)pith_async_wait(&r->reading, NULL);
+    json_decref(r->finish.unit);
+    r->finish.unit = NULL;
+}
+
 static void close_run(struct pith_run *r, enum pith_status s, struct pith_error *err)
 {
+    stop_jobs(r);
     pith_output_close(r);
     pith_collector_free(&r->collector);
     for (int i = 0; i < 2; i++) pith_scratch_file_close(&r->acts_file[i]);

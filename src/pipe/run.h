@@ -2,6 +2,7 @@
  *
  *   run.c      the order of steps            select.c   which linear gets which grid
  *   output.c   layout, config, side files    block.c    one block: transform, split, grid, round
+ *   stream.c   a block that needs no more than its weights, some rows at a time
  *   store.c    pack, write, read back        journal.c  what is done, for --resume
  *   estimate.c memory, before the start      account.c  pith.json
  *   place.c    which folders, when           verify.c   the same questions, asked of a finished
@@ -11,10 +12,12 @@
 
 #include <pith/quantize.h>
 
+#include "base/async.h"
 #include "base/hash.h"
 #include "calib/collect.h"
 #include "calib/corpus.h"
 #include "export/preflight.h"
+#include "pipe/phases.h"
 #include "quant/recipe.h"
 
 /* One linear of the model and what becomes of it. */
@@ -26,6 +29,41 @@ struct pith_choice {
     struct pith_grid grid; /* format NULL: left alone */
     const char
         *reason; /* why it is left alone; NULL when quantized. Static, or the option's text */
+};
+
+/* A tensor as it lies in the output. */
+struct pith_stored {
+    const char *name; /* the layout's */
+    uint64_t bytes;
+    char sha256[PITH_SHA256_HEX];
+};
+
+/* What became of one linear, from rounding to reading back. */
+struct pith_linear_result {
+    struct pith_round_report report;
+    double relative_error, bits_per_weight;
+    char sha256[PITH_SHA256_HEX]; /* of the dequantized weights */
+    struct pith_stored stored[PITH_MAX_PACKED];
+    unsigned stored_count;
+    uint64_t memory; /* anonymous bytes when the most was held */
+};
+
+/* A tensor of the input on its way to the output, unchanged. */
+struct pith_copy {
+    const struct pith_tensor *tensor;
+    const char *reason;
+    struct pith_stored stored;
+    enum pith_status status;
+    struct pith_error err;
+};
+
+/* The last finished unit, while it is being made safe: activations hashed, shards synced, the
+ * journal's line written, beside the next unit's work. */
+struct pith_finish {
+    struct pith_async *job;
+    json_t *unit;                 /* owned; the job's alone while it runs */
+    const struct pith_acts *acts; /* what the unit leaves behind, or NULL */
+    struct pith_acts left;
 };
 
 struct pith_run {
@@ -56,7 +94,12 @@ struct pith_run {
     struct pith_scratch_file acts_file[2];
     struct pith_acts acts[2]; /* a block reads one and writes the other */
 
-    json_t *units; /* journal entries of finished units: "outer", then a block each */
+    json_t *units;   /* journal entries of finished units: "outer", then a block each */
+    size_t unit_now; /* the unit at work */
+    struct pith_finish finish;
+    struct pith_async *reading; /* of the next unit's weights, ahead of their use */
+    size_t reading_layer;
+    struct pith_phases phases;
     double started;
     double work_done, work_total;
     uint64_t peak_anonymous; /* bytes, as seen at each step */
@@ -107,20 +150,29 @@ enum pith_status pith_output_open(struct pith_run *r, struct pith_error *err);
 enum pith_status pith_output_layout(struct pith_run *r, struct pith_error *err);
 void pith_output_close(struct pith_run *r);
 
-/* store.c: writes one tensor at its place; adds {"name", "sha256"} to `stored`. */
-enum pith_status pith_store_tensor(struct pith_run *r, const char *name, const void *data,
-                                   size_t bytes, json_t *stored, struct pith_error *err);
-/* Packs a matrix, writes it, reads it back through the container's own reader and compares. Adds to
- * the linear's entry: "stored", "sha256" of the dequantized weights, "bits_per_weight". */
-enum pith_status pith_store_linear(struct pith_run *r, const char *module,
-                                   const struct pith_qmat *q, json_t *entry,
-                                   struct pith_error *err);
+/* store.c: hashes `bytes` bytes, writes them at the place of the tensor `name` and compares what
+ * the file then holds. With `checked`, whose bytes these are: PITH_NUMERIC when a value is not
+ * finite. For tasks too: tensors do not touch each other. */
+enum pith_status pith_store_bytes(const struct pith_run *r, const char *name, const void *data,
+                                  size_t bytes, const struct pith_tensor *checked,
+                                  struct pith_stored *out, struct pith_error *err);
+/* Packs a matrix, writes it, reads it back through the container's own reader and compares. Fills
+ * what out says of the stored tensors. For tasks too. */
+enum pith_status pith_store_linear(const struct pith_run *r, const char *module,
+                                   const struct pith_qmat *q, struct pith_linear_result *out,
+                                   struct pith_phases *time, struct pith_error *err);
+/* A linear's entry in the account; a new reference, NULL when memory is out. */
+json_t *pith_linear_json(const struct pith_choice *c, const struct pith_linear_result *l,
+                         bool transformed);
 /* True when the written files hold every tensor that the units in r->units name, to the byte. */
 bool pith_store_intact(const struct pith_run *r);
 /* Copies a tensor of the input unchanged and appends its account {"name", "action", "reason",
  * "stored"}. */
 enum pith_status pith_store_copy(struct pith_run *r, const char *name, const char *reason,
                                  json_t *tensors, struct pith_error *err);
+/* The same for several tensors (list[i].tensor and reason), over all threads. */
+enum pith_status pith_store_copies(struct pith_run *r, struct pith_copy *list, size_t count,
+                                   json_t *tensors, struct pith_error *err);
 /* Stores float32 values in place of an input tensor, in its dtype; appends its account. */
 enum pith_status pith_store_values(struct pith_run *r, const char *name, const float *values,
                                    const char *action, const char *reason, json_t *tensors,
@@ -128,10 +180,23 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
 
 /* PITH_NUMERIC when a tensor holds a value that is not finite; tensors of integers hold none. */
 enum pith_status pith_tensor_check_finite(const struct pith_tensor *t, struct pith_error *err);
-/* The SHA-256 of a matrix's dequantized values, row-major float32. PITH_NUMERIC when one is not
- * finite. */
-enum pith_status pith_weights_digest(const struct pith_weight *w, char hex[PITH_SHA256_HEX],
-                                     struct pith_error *err);
+/* The same for `count` of its values. */
+enum pith_status pith_tensor_check_part(const struct pith_tensor *t, uint64_t first, uint64_t count,
+                                        struct pith_error *err);
+/* The SHA-256 of a matrix's dequantized values, row-major float32, by the calling thread.
+ * PITH_NUMERIC when one is not finite. */
+enum pith_status pith_weights_digest(const struct pith_backend *be, const struct pith_weight *w,
+                                     char hex[PITH_SHA256_HEX], struct pith_error *err);
+
+/* stream.c: true when the run's linears can be rounded some rows at a time: nothing looks at
+ * activations, nothing is transformed or split, no scale is for a whole matrix. */
+bool pith_run_streams(const struct pith_run *r);
+/* Rounds and stores all of a layer's linears that have a grid, a linear a task, and appends their
+ * entries. */
+enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *linears,
+                                   struct pith_error *err);
+/* Bytes that it takes at most. */
+uint64_t pith_stream_bytes(const struct pith_run *r, unsigned threads);
 
 /* run.c: tells the listener that `effort` more steps are done, and looks at the memory in use. */
 enum pith_status pith_run_step(struct pith_run *r, const char *what, double effort,
@@ -150,6 +215,9 @@ double pith_run_site_effort(const struct pith_run *r);
 enum pith_status pith_journal_open(struct pith_run *r, struct pith_error *err);
 /* Appends one unit, after everything it names is on disk. */
 enum pith_status pith_journal_add(struct pith_run *r, json_t *unit, struct pith_error *err);
+/* Its first half: the line in the file. r->units is left to the caller, who may be elsewhere. */
+enum pith_status pith_journal_write(const struct pith_run *r, const json_t *unit,
+                                    struct pith_error *err);
 /* "outer" for unit 0, then "block 0" and so on. */
 enum { PITH_UNIT_NAME = 32 };
 void pith_unit_name(size_t index, char name[PITH_UNIT_NAME]);

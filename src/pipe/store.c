@@ -1,30 +1,73 @@
 /* Writing tensors at their place and reading them back. */
 #include "pipe/run.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "kern/ops.h"
 
 #include <math.h>
 #include <string.h>
 
-enum pith_status pith_store_tensor(struct pith_run *r, const char *name, const void *data,
-                                   size_t bytes, json_t *stored, struct pith_error *err)
+/* Bytes that go through hashing, writing and comparing at a time: they stay in the cache. */
+enum { CHUNK = 1 << 18 };
+
+/* Writes one chunk and looks at what the file then holds. */
+static enum pith_status write_chunk(const struct pith_run *r, const struct pith_tensor_plan *p,
+                                    const uint8_t *data, uint64_t at, size_t n,
+                                    struct pith_error *err)
+{
+    PITH_TRY(pith_out_write(&r->shards[p->shard], p->offset + at, data + at, n, err));
+    const struct pith_tensor *back = pith_checkpoint_find(r->written, p->name);
+    if (back && back->bytes == p->bytes && memcmp(back->data + at, data + at, n) == 0)
+        return PITH_OK;
+    return pith_fail(err, PITH_MISMATCH, "%s: what was read back is not what was written", p->name);
+}
+
+static enum pith_status store_chunks(const struct pith_run *r, const struct pith_tensor_plan *p,
+                                     const uint8_t *data, const struct pith_tensor *checked,
+                                     struct pith_sha256 *hash, struct pith_error *err)
+{
+    const size_t size = checked ? pith_dtype_bits(checked->dtype) / 8 : 1;
+    for (uint64_t at = 0; at < p->bytes; at += CHUNK) {
+        const size_t n = p->bytes - at < CHUNK ? (size_t)(p->bytes - at) : CHUNK;
+        if (checked && size) PITH_TRY(pith_tensor_check_part(checked, at / size, n / size, err));
+        pith_sha256_update(hash, data + at, n);
+        PITH_TRY(write_chunk(r, p, data, at, n, err));
+    }
+    pith_out_begin_sync(&r->shards[p->shard], p->offset, p->bytes);
+    return PITH_OK;
+}
+
+enum pith_status pith_store_bytes(const struct pith_run *r, const char *name, const void *data,
+                                  size_t bytes, const struct pith_tensor *checked,
+                                  struct pith_stored *out, struct pith_error *err)
 {
     const struct pith_tensor_plan *p = pith_layout_find(&r->layout, name);
-    char hex[PITH_SHA256_HEX];
     if (!p || p->bytes != bytes)
         return pith_fail(err, PITH_MISMATCH, "%s: %zu bytes were made where %llu were planned",
                          name, bytes, p ? (unsigned long long)p->bytes : 0ull);
-    if (!pith_sha256_hex(data, bytes, hex)) return pith_fail_nomem(err, name);
-    PITH_TRY(pith_out_write(&r->shards[p->shard], p->offset, data, bytes, err));
-    const struct pith_tensor *back = pith_checkpoint_find(r->written, name);
-    if (!back || back->bytes != bytes || memcmp(back->data, data, bytes) != 0)
-        return pith_fail(err, PITH_MISMATCH, "%s: what was read back is not what was written",
-                         name);
-    if (json_array_append_new(stored, json_pack("{s:s, s:s, s:I}", "name", name, "sha256", hex,
-                                                "bytes", (json_int_t)bytes)) != 0)
-        return pith_fail_nomem(err, name);
-    return PITH_OK;
+    struct pith_sha256 *hash = pith_sha256_new();
+    if (!hash) return pith_fail_nomem(err, name);
+    out->name = p->name;
+    out->bytes = bytes;
+    const enum pith_status s = store_chunks(r, p, data, checked, hash, err);
+    pith_sha256_finish(hash, out->sha256);
+    if (s == PITH_OK && out->sha256[0] == '\0') return pith_fail_nomem(err, name);
+    return s;
+}
+
+static json_t *stored_json(const struct pith_stored *list, unsigned count)
+{
+    json_t *j = json_array();
+    for (unsigned i = 0; j && i < count; i++) {
+        json_t *item = json_pack("{s:s, s:s, s:I}", "name", list[i].name, "sha256", list[i].sha256,
+                                 "bytes", (json_int_t)list[i].bytes);
+        if (json_array_append_new(j, item) == 0) continue;
+        json_decref(j);
+        j = NULL;
+    }
+    return j;
 }
 
 static bool entry_intact(const struct pith_run *r, const json_t *stored)
@@ -60,20 +103,21 @@ bool pith_store_intact(const struct pith_run *r)
     return true;
 }
 
-enum pith_status pith_weights_digest(const struct pith_weight *w, char hex[PITH_SHA256_HEX],
-                                     struct pith_error *err)
+enum pith_status pith_weights_digest(const struct pith_backend *be, const struct pith_weight *w,
+                                     char hex[PITH_SHA256_HEX], struct pith_error *err)
 {
-    enum { ROWS = 16 };
+    enum { ROWS = 4 };
+    const struct pith_kern *k = pith_backend_kern(be);
     float *rows = pith_alloc((size_t)ROWS * w->cols, sizeof *rows);
     struct pith_sha256 *h = pith_sha256_new();
     enum pith_status s = rows && h ? PITH_OK : pith_fail_nomem(err, "a digest");
     for (uint32_t at = 0; at < w->rows && s == PITH_OK; at += ROWS) {
         const uint32_t n = w->rows - at < ROWS ? w->rows - at : ROWS;
         const size_t count = (size_t)n * w->cols;
-        pith_weight_decode(w, at, n, rows);
-        float sum = 0; /* stays 0 unless some value is infinite or NaN */
-        for (size_t i = 0; i < count; i++) sum += rows[i] * 0.0f;
-        if (!(sum == 0.0f))
+        float lo, hi;
+        pith_decode_rows(be, w, at, n, rows);
+        k->range(count, rows, &lo, &hi);
+        if (isnan(lo))
             s = pith_fail(err, PITH_NUMERIC, "rows %u to %u hold a value that is not finite", at,
                           at + n - 1);
         pith_sha256_update(h, rows, count * sizeof *rows);
@@ -83,16 +127,53 @@ enum pith_status pith_weights_digest(const struct pith_weight *w, char hex[PITH_
     return s;
 }
 
-enum pith_status pith_tensor_check_finite(const struct pith_tensor *t, struct pith_error *err)
+/* True when none of n values is infinite or NaN: when none has all bits of the exponent set. The
+ * inner loops have a constant length, for which compilers make vector code. */
+static bool finite_16(const uint8_t *p, size_t n, uint16_t exponent)
 {
-    enum { CHUNK = 1024 };
-    float x[CHUNK];
+    enum { STEP = 256 };
+    uint16_t x[STEP], bad = 0;
+    for (size_t at = 0; at < n; at += STEP) {
+        const size_t count = n - at < STEP ? n - at : STEP;
+        if (count < STEP) memset(x, 0, sizeof x);
+        memcpy(x, p + at * sizeof *x, count * sizeof *x);
+        for (size_t i = 0; i < STEP; i++) bad |= (uint16_t)((x[i] & exponent) == exponent);
+    }
+    return !bad;
+}
+
+static bool finite_32(const uint8_t *p, size_t n)
+{
+    enum { STEP = 128, EXPONENT = 0x7f800000 };
+    uint32_t x[STEP], bad = 0;
+    for (size_t at = 0; at < n; at += STEP) {
+        const size_t count = n - at < STEP ? n - at : STEP;
+        if (count < STEP) memset(x, 0, sizeof x);
+        memcpy(x, p + at * sizeof *x, count * sizeof *x);
+        for (size_t i = 0; i < STEP; i++) bad |= (uint32_t)((x[i] & EXPONENT) == EXPONENT);
+    }
+    return !bad;
+}
+
+static bool looks_finite(enum pith_dtype t, const uint8_t *p, size_t n)
+{
+    if (t == PITH_BF16) return finite_16(p, n, 0x7f80);
+    if (t == PITH_F16) return finite_16(p, n, 0x7c00);
+    return t == PITH_F32 && finite_32(p, n);
+}
+
+enum pith_status pith_tensor_check_part(const struct pith_tensor *t, uint64_t first, uint64_t count,
+                                        struct pith_error *err)
+{
+    enum { PART = 1024 };
+    float x[PART];
     const size_t bytes = pith_dtype_bits(t->dtype) / 8;
-    const uint64_t n = pith_tensor_elements(t);
-    for (uint64_t at = 0; at < n; at += CHUNK) {
-        const size_t count = n - at < CHUNK ? (size_t)(n - at) : CHUNK;
-        if (!pith_dtype_decode(t->dtype, t->data + at * bytes, count, x)) return PITH_OK;
-        for (size_t i = 0; i < count; i++)
+    for (uint64_t at = first; at < first + count; at += PART) {
+        const uint64_t left = first + count - at;
+        const size_t n = left < PART ? (size_t)left : PART;
+        if (looks_finite(t->dtype, t->data + at * bytes, n)) continue;
+        if (!pith_dtype_decode(t->dtype, t->data + at * bytes, n, x)) return PITH_OK;
+        for (size_t i = 0; i < n; i++)
             if (!isfinite(x[i]))
                 return pith_fail(err, PITH_NUMERIC,
                                  "%s: value %llu is not finite: the model is damaged", t->name,
@@ -101,9 +182,14 @@ enum pith_status pith_tensor_check_finite(const struct pith_tensor *t, struct pi
     return PITH_OK;
 }
 
-static enum pith_status store_packed(struct pith_run *r, const char *module,
-                                     const struct pith_packed_set *set, json_t *stored,
-                                     struct pith_error *err)
+enum pith_status pith_tensor_check_finite(const struct pith_tensor *t, struct pith_error *err)
+{
+    return pith_tensor_check_part(t, 0, pith_tensor_elements(t), err);
+}
+
+static enum pith_status store_packed(const struct pith_run *r, const char *module,
+                                     const struct pith_packed_set *set,
+                                     struct pith_linear_result *out, struct pith_error *err)
 {
     struct pith_str name = {0};
     enum pith_status s = PITH_OK;
@@ -111,15 +197,15 @@ static enum pith_status store_packed(struct pith_run *r, const char *module,
         pith_str_clear(&name);
         pith_str_printf(&name, "%s%s", module, set->item[i].suffix);
         s = name.failed ? pith_fail_nomem(err, module)
-                        : pith_store_tensor(r, name.data, set->item[i].data, set->item[i].bytes,
-                                            stored, err);
+                        : pith_store_bytes(r, name.data, set->item[i].data, set->item[i].bytes,
+                                           NULL, &out->stored[out->stored_count++], err);
     }
     pith_str_free(&name);
     return s;
 }
 
-static enum pith_status read_back(struct pith_run *r, const char *module, const struct pith_qmat *q,
-                                  struct pith_error *err)
+static enum pith_status read_back(const struct pith_run *r, const char *module,
+                                  const struct pith_qmat *q, struct pith_error *err)
 {
     struct pith_qmat again;
     bool found = false;
@@ -133,41 +219,79 @@ static enum pith_status read_back(struct pith_run *r, const char *module, const 
                             "%s: read back, its weights differ from what was meant", module);
 }
 
-enum pith_status pith_store_linear(struct pith_run *r, const char *module,
-                                   const struct pith_qmat *q, json_t *entry, struct pith_error *err)
+enum pith_status pith_store_linear(const struct pith_run *r, const char *module,
+                                   const struct pith_qmat *q, struct pith_linear_result *out,
+                                   struct pith_phases *time, struct pith_error *err)
 {
     struct pith_packed_set set = {0};
-    char hex[PITH_SHA256_HEX];
-    json_t *stored = json_array();
-    enum pith_status s = stored ? PITH_OK : pith_fail_nomem(err, module);
-    if (s == PITH_OK) s = r->container->pack(q, &r->container_opts, &set, err);
-    if (s == PITH_OK) s = store_packed(r, module, &set, stored, err);
+    out->stored_count = 0;
+    out->bits_per_weight = pith_qmat_bits_per_weight(q);
+    enum pith_status s = r->container->pack(q, &r->container_opts, &set, err);
+    pith_phases_mark(time, PITH_PHASE_PACK);
+    if (s == PITH_OK) s = store_packed(r, module, &set, out, err);
+    out->memory = pith_memory_anonymous();
     pith_packed_free(&set);
+    pith_phases_mark(time, PITH_PHASE_WRITE);
     if (s == PITH_OK) s = read_back(r, module, q, err);
-    const struct pith_weight w = {.rows = q->rows, .cols = q->cols, .quant = q};
-    if (s == PITH_OK) s = pith_weights_digest(&w, hex, err);
-    if (s == PITH_OK && (json_object_set(entry, "stored", stored) != 0 ||
-                         json_object_set_new(entry, "sha256", json_string(hex)) != 0 ||
-                         json_object_set_new(entry, "bits_per_weight",
-                                             json_real(pith_qmat_bits_per_weight(q))) != 0))
-        s = pith_fail_nomem(err, module);
-    json_decref(stored);
+    pith_phases_mark(time, PITH_PHASE_VERIFY);
     return s == PITH_OK ? s : pith_fail_in(err, s, module);
 }
 
-static enum pith_status store_account(struct pith_run *r, const char *name, const void *data,
-                                      size_t bytes, const char *const words[2], json_t *tensors,
-                                      struct pith_error *err)
+json_t *pith_linear_json(const struct pith_choice *c, const struct pith_linear_result *l,
+                         bool transformed)
 {
-    json_t *stored = json_array();
-    enum pith_status s = stored ? pith_store_tensor(r, name, data, bytes, stored, err)
-                                : pith_fail_nomem(err, name);
-    if (s == PITH_OK && json_array_append_new(tensors, json_pack("{s:s, s:s, s:s, s:O}", "name",
-                                                                 name, "action", words[0], "reason",
-                                                                 words[1], "stored", stored)) != 0)
-        s = pith_fail_nomem(err, name);
-    json_decref(stored);
-    return s;
+    char grid[PITH_GRID_TEXT];
+    pith_grid_format(&c->grid, grid);
+    const struct pith_round_report *rep = &l->report;
+    return json_pack("{s:s, s:s, s:[i,i], s:f, s:f, s:f, s:f, s:i, s:i, s:b, s:o, s:s, s:f}",
+                     "name", c->module, "grid", grid, "shape", (int)c->rows, (int)c->cols,
+                     "relative_error", l->relative_error, "loss_nearest", rep->nearest_loss, "loss",
+                     rep->loss, "damp", rep->damp, "damp_retries", (int)rep->damp_retries,
+                     "dead_columns", (int)rep->dead_columns, "transformed", transformed, "stored",
+                     stored_json(l->stored, l->stored_count), "sha256", l->sha256,
+                     "bits_per_weight", l->bits_per_weight);
+}
+
+static enum pith_status add_account(const struct pith_stored *stored, const char *const words[2],
+                                    json_t *tensors, struct pith_error *err)
+{
+    json_t *j = json_pack("{s:s, s:s, s:s, s:o}", "name", stored->name, "action", words[0],
+                          "reason", words[1], "stored", stored_json(stored, 1));
+    return json_array_append_new(tensors, j) == 0 ? PITH_OK : pith_fail_nomem(err, stored->name);
+}
+
+struct copies {
+    const struct pith_run *r;
+    struct pith_copy *list;
+};
+
+static void copy_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct copies *c = ctx;
+    struct pith_copy *copy = &c->list[task];
+    const struct pith_tensor *t = copy->tensor;
+    (void)thread;
+    copy->status =
+        pith_store_bytes(c->r, t->name, t->data, (size_t)t->bytes, t, &copy->stored, &copy->err);
+    pith_checkpoint_release(c->r->model->checkpoint, t);
+}
+
+enum pith_status pith_store_copies(struct pith_run *r, struct pith_copy *list, size_t count,
+                                   json_t *tensors, struct pith_error *err)
+{
+    struct copies c = {r, list};
+    pith_phases_begin(&r->phases);
+    pith_pool_run(pith_backend_pool(r->backend), count, copy_task, &c);
+    pith_phases_mark(&r->phases, PITH_PHASE_WRITE);
+    for (size_t i = 0; i < count; i++) {
+        const char *const words[2] = {"copied", list[i].reason};
+        if (list[i].status != PITH_OK) {
+            if (err) *err = list[i].err;
+            return list[i].status;
+        }
+        PITH_TRY(add_account(&list[i].stored, words, tensors, err));
+    }
+    return PITH_OK;
 }
 
 enum pith_status pith_store_copy(struct pith_run *r, const char *name, const char *reason,
@@ -175,11 +299,8 @@ enum pith_status pith_store_copy(struct pith_run *r, const char *name, const cha
 {
     const struct pith_tensor *t = pith_checkpoint_find(r->model->checkpoint, name);
     if (!t) return pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
-    PITH_TRY(pith_tensor_check_finite(t, err));
-    const char *const words[2] = {"copied", reason};
-    const enum pith_status s = store_account(r, name, t->data, t->bytes, words, tensors, err);
-    pith_checkpoint_release(r->model->checkpoint, t);
-    return s;
+    struct pith_copy copy = {.tensor = t, .reason = reason};
+    return pith_store_copies(r, &copy, 1, tensors, err);
 }
 
 enum pith_status pith_store_values(struct pith_run *r, const char *name, const float *values,
@@ -200,7 +321,9 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
         s = pith_fail(err, PITH_UNSUPPORTED, "%s: cannot write %s", name,
                       pith_dtype_name(t->dtype));
     const char *const words[2] = {action, reason};
-    if (s == PITH_OK) s = store_account(r, name, data, t->bytes, words, tensors, err);
+    struct pith_stored stored;
+    if (s == PITH_OK) s = pith_store_bytes(r, name, data, t->bytes, NULL, &stored, err);
+    if (s == PITH_OK) s = add_account(&stored, words, tensors, err);
     pith_free(data);
     return s;
 }

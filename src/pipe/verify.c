@@ -161,7 +161,7 @@ static void check_error(struct verification *v, const json_t *entry, const struc
     const double recorded = json_number_value(json_object_get(entry, "relative_error"));
     const bool transformed = json_is_true(json_object_get(entry, "transformed"));
     double error;
-    if (!pith_relative_error(w, original, transformed, &error)) {
+    if (!pith_relative_error(v->backend, w, original, transformed, &error)) {
         problem(v, "%s: out of memory while comparing", name);
     } else if (fabs(error - recorded) > recorded * 1e-6 + error_slack) {
         problem(v, "%s: %.5f away from the original, where pith.json says %.5f", name, error,
@@ -204,7 +204,8 @@ static void check_linear(struct verification *v, const struct pith_block *b,
         problem(v, "%s: is not quantized, though pith.json says so", name);
         return;
     }
-    if (pith_weights_digest(w, hex, &err) != PITH_OK) problem(v, "%s: %s", name, err.text);
+    if (pith_weights_digest(v->backend, w, hex, &err) != PITH_OK)
+        problem(v, "%s: %s", name, err.text);
     else if (!want || strcmp(hex, want) != 0)
         problem(v, "%s: dequantizes to other values than the quantizer meant", name);
     check_entry(v, entry, w->quant);
@@ -332,7 +333,7 @@ static void check_rescaled(struct verification *v, const char *name, const struc
         .rows = rows, .cols = cols, .dtype = a->dtype, .dense = a->data};
     const struct pith_weight was = {
         .rows = rows, .cols = cols, .dtype = b->dtype, .dense = b->data};
-    if (!pith_relative_error(&made, &was, true, &error))
+    if (!pith_relative_error(v->backend, &made, &was, true, &error))
         problem(v, "%s: out of memory while comparing", name);
     else if (!(error < rescaled_slack))
         problem(v, "%s: is not the original rescaled: %.5f away from it", name, error);

@@ -38,6 +38,7 @@ struct pith_round_report {
     double damp;         /* fraction that was finally used */
     uint32_t damp_retries;
     uint32_t dead_columns; /* inputs that were always zero */
+    double factor_seconds; /* of the time, what factoring H took */
 };
 
 /* Some rows of a matrix whose scales are by row or group, for a rounder that needs no more. */

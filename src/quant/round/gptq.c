@@ -21,6 +21,7 @@
  * fixed order of summing, so the result does not depend on the number of threads. */
 #include "quant/tables.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -525,7 +526,9 @@ static enum pith_status run_solver(struct solver *s, struct pith_round_report *r
     PITH_TRY(take_memory(s, err));
     PITH_TRY(scan_diagonal(s, err));
     PITH_TRY(order_columns(s, err));
+    const double start = pith_clock();
     PITH_TRY(factor(s, report, err));
+    report->factor_seconds = pith_clock() - start;
     pith_pool_run(s->pool, s->rows, clear_dead_columns, s);
     pith_pool_run(s->pool, (s->rows + TILE - 1) / TILE, load_tile, s);
     if (!s->dynamic) {

@@ -445,6 +445,7 @@ static void check_peak_bf16(const struct pith_kernel *k, const struct pith_kerne
     ((pith_peak_bf16_fn *)ref->fn)(n, x, y, want);
     ((pith_peak_bf16_fn *)k->fn)(n, x, y, got);
     for (int i = 0; i < PITH_PEAK_LANES; i++) assert_true(got[i] == want[i]); /* zeros: any sign */
+}
 
 static void check_sumsq_diff(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                              enum fill kind)
@@ -542,14 +543,14 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_axmy_f64] = check_axmy_f64,
     [PITH_OP_solve_f64] = check_solve_f64,
     [PITH_OP_copy_rows] = check_move,
-    [PITH_OP_read_lines] = check_read_lines,
-    [PITH_OP_peak_f32] = check_peak_f32,
-    [PITH_OP_peak_int8] = check_peak_int8,
-    [PITH_OP_peak_bf16] = check_peak_bf16,
     [PITH_OP_sumsq_diff] = check_sumsq_diff,
     [PITH_OP_range] = check_range,
     [PITH_OP_grid_round] = check_grid_round,
     [PITH_OP_grid_error] = check_grid_error,
+    [PITH_OP_read_lines] = check_read_lines,
+    [PITH_OP_peak_f32] = check_peak_f32,
+    [PITH_OP_peak_int8] = check_peak_int8,
+    [PITH_OP_peak_bf16] = check_peak_bf16,
 };
 
 static const struct pith_kernel *reference(enum pith_op op)

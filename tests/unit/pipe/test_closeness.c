@@ -1,6 +1,7 @@
 /* How far a matrix is from its original, plainly and when factors of rows and columns are free. */
 #include "pipe/closeness.h"
 
+#include "base/cpu.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "test.h"
@@ -14,12 +15,31 @@ static struct pith_weight dense(const float *x)
     return (struct pith_weight){.rows = ROWS, .cols = COLS, .dtype = PITH_F32, .dense = x};
 }
 
+/* The same bits for any number of threads. */
+static double error_between(const struct pith_weight *made, const struct pith_weight *was,
+                            bool rescaled)
+{
+    double error[3];
+    for (unsigned threads = 1; threads <= 3; threads++) {
+        struct pith_pool *pool;
+        struct pith_backend *be;
+        struct pith_error err = {0};
+        assert_ok(pith_pool_new(threads, &pool, &err), err);
+        assert_ok(pith_backend_new(pool, threads == 1 ? PITH_CPU_SCALAR : PITH_CPU_ALL, &be, &err),
+                  err);
+        assert_true(pith_relative_error(be, made, was, rescaled, &error[threads - 1]));
+        pith_backend_free(be);
+        pith_pool_free(pool);
+    }
+    assert_true(error[0] == error[1] || isnan(error[0]));
+    assert_true(error[0] == error[2] || isnan(error[0]));
+    return error[0];
+}
+
 static double error_of(const float *q, const float *w, bool rescaled)
 {
     const struct pith_weight made = dense(q), was = dense(w);
-    double error = -1;
-    assert_true(pith_relative_error(&made, &was, rescaled, &error));
-    return error;
+    return error_between(&made, &was, rescaled);
 }
 
 static void fill(float *x, uint64_t seed)
@@ -147,8 +167,7 @@ static void test_forms(void **state)
     }
     pith_qmat_decode(&q, 0, ROWS, back);
     const struct pith_weight made = {.rows = ROWS, .cols = COLS, .quant = &q}, was = dense(w);
-    double error;
-    assert_true(pith_relative_error(&made, &was, false, &error));
+    const double error = error_between(&made, &was, false);
     assert_float_equal(error, naive(back, w), 1e-12);
     assert_true(error > 0 && error < 0.02);
     pith_qmat_free(&q);

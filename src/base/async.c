@@ -1,0 +1,52 @@
+#include "base/async.h"
+
+#include "base/mem.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+struct pith_async {
+    pith_async_fn *fn;
+    void *ctx;
+    pthread_t id;
+    bool threaded;
+    enum pith_status status;
+    struct pith_error err;
+};
+
+static void *async_main(void *arg)
+{
+    struct pith_async *j = arg;
+    j->status = j->fn(j->ctx, &j->err);
+    return NULL;
+}
+
+enum pith_status pith_async_start(pith_async_fn *fn, void *ctx, struct pith_async **job,
+                                  struct pith_error *err)
+{
+    pthread_attr_t attr;
+    struct pith_async *j = pith_zalloc(1, sizeof *j);
+    if (!j) return pith_fail_nomem(err, "a job");
+    j->fn = fn;
+    j->ctx = ctx;
+    if (pthread_attr_init(&attr) == 0) {
+        j->threaded = pthread_attr_setstacksize(&attr, PITH_ASYNC_BYTES) == 0 &&
+                      pthread_create(&j->id, &attr, async_main, j) == 0;
+        pthread_attr_destroy(&attr);
+    }
+    if (!j->threaded) async_main(j);
+    *job = j;
+    return PITH_OK;
+}
+
+enum pith_status pith_async_wait(struct pith_async **job, struct pith_error *err)
+{
+    struct pith_async *j = *job;
+    if (!j) return PITH_OK;
+    if (j->threaded) pthread_join(j->id, NULL);
+    const enum pith_status s = j->status;
+    if (s != PITH_OK && err) *err = j->err;
+    pith_free(j);
+    *job = NULL;
+    return s;
+}

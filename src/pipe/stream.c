@@ -1,0 +1,251 @@
+/* A block whose linears need nothing but their own weights: each is a task that goes once through
+ * its rows, a cacheful at a time, from the mapped input to hash and codes, and then stores the
+ * matrix. No float copy of a matrix is ever made. */
+#include "pipe/run.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "kern/ops.h"
+#include "pipe/closeness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PANEL_FLOATS = 1 << 14 };
+
+bool pith_run_streams(const struct pith_run *r)
+{
+    if (pith_run_calibrates(r) || !r->recipe.round->rows) return false;
+    if (r->recipe.transform != pith_transform_find("none")) return false;
+    if (r->recipe.split != pith_split_find("none")) return false;
+    for (size_t i = 0; i < r->choice_count; i++)
+        if (r->choices[i].grid.format && r->choices[i].grid.granularity == PITH_PER_TENSOR)
+            return false;
+    return true;
+}
+
+/* One linear. */
+struct stream {
+    const struct pith_run *r;
+    const struct pith_choice *choice;
+    const struct pith_tensor *tensor;
+    struct pith_linear_result result;
+    struct pith_phases time;
+    struct pith_qmat q;
+    struct pith_row_squares *squares; /* [rows] */
+    struct pith_sha256 *hash;
+    float *w, *back; /* [panel rows][cols]: weights, then what the codes stand for */
+    float *values;   /* [cols], as are the codes */
+    uint8_t *codes;
+    uint32_t panel;
+    double loss; /* squared error */
+    enum pith_status status;
+    struct pith_error err;
+};
+
+static uint32_t panel_rows(const struct pith_choice *c)
+{
+    const uint32_t n = PANEL_FLOATS / c->cols;
+    return n == 0 ? 1 : n < c->rows ? n : c->rows;
+}
+
+static enum pith_status take_memory(struct stream *s)
+{
+    const struct pith_choice *c = s->choice;
+    s->panel = panel_rows(c);
+    s->squares = pith_alloc(c->rows, sizeof *s->squares);
+    s->w = pith_alloc_aligned((size_t)s->panel * c->cols, sizeof *s->w);
+    s->back = pith_alloc_aligned((size_t)s->panel * c->cols, sizeof *s->back);
+    s->values = pith_alloc_aligned(c->cols, sizeof *s->values);
+    s->codes = pith_alloc(c->cols, 1);
+    s->hash = pith_sha256_new();
+    if (s->squares && s->w && s->back && s->values && s->codes && s->hash) return PITH_OK;
+    return pith_fail_nomem(&s->err, c->module);
+}
+
+static void give_memory(struct stream *s)
+{
+    pith_sha256_finish(s->hash, s->result.sha256);
+    pith_free(s->squares);
+    pith_free(s->w);
+    pith_free(s->back);
+    pith_free(s->values);
+    pith_free(s->codes);
+}
+
+/* The codes of n rows from `first` on; then, from the codes alone, how far they are off, and the
+ * hash of what they stand for. */
+static enum pith_status round_panel(struct stream *s, uint32_t first, uint32_t n)
+{
+    const struct pith_run *r = s->r;
+    const struct pith_kern *k = pith_backend_kern(r->backend);
+    const struct pith_choice *c = s->choice;
+    const size_t cols = c->cols, count = n * cols;
+    const struct pith_weight original = {
+        .rows = c->rows, .cols = c->cols, .dtype = s->tensor->dtype, .dense = s->tensor->data};
+    const struct pith_weight made = {.rows = c->rows, .cols = c->cols, .quant = &s->q};
+    float lo, hi;
+    pith_decode_rows(r->backend, &original, first, n, s->w);
+    k->range(count, s->w, &lo, &hi);
+    if (isnan(lo)) PITH_TRY(pith_tensor_check_part(s->tensor, first * cols, count, &s->err));
+    pith_phases_mark(&s->time, PITH_PHASE_READ);
+    const struct pith_round_rows part = {.backend = r->backend,
+                                         .grid = &c->grid,
+                                         .first = first,
+                                         .rows = n,
+                                         .w = s->w,
+                                         .codes = s->codes,
+                                         .values = s->values};
+    PITH_TRY(r->recipe.round->rows(&part, &s->q, &s->loss, &s->err));
+    pith_phases_mark(&s->time, PITH_PHASE_ROUND);
+    pith_decode_rows(r->backend, &original, first, n, s->w);
+    pith_decode_rows(r->backend, &made, first, n, s->back);
+    for (uint32_t i = 0; i < n; i++) {
+        struct pith_row_squares *sq = &s->squares[first + i];
+        sq->difference = k->sumsq_diff(cols, s->w + i * cols, s->back + i * cols);
+        sq->original = k->sumsq(cols, s->w + i * cols);
+        if (!isfinite(sq->difference))
+            return pith_fail(&s->err, PITH_NUMERIC, "row %u holds a value that is not finite",
+                             first + i);
+    }
+    pith_sha256_update(s->hash, s->back, count * sizeof *s->back);
+    pith_phases_mark(&s->time, PITH_PHASE_ERROR);
+    return PITH_OK;
+}
+
+static enum pith_status round_rows(struct stream *s)
+{
+    const struct pith_choice *c = s->choice;
+    for (uint32_t at = 0; at < c->rows; at += s->panel) {
+        const uint32_t left = c->rows - at;
+        const enum pith_status st = round_panel(s, at, left < s->panel ? left : s->panel);
+        if (st != PITH_OK) return pith_fail_in(&s->err, st, c->module);
+    }
+    s->result.relative_error = pith_relative_from_squares(s->squares, c->rows);
+    s->result.report.loss = s->result.report.nearest_loss = s->loss / c->rows;
+    return PITH_OK;
+}
+
+static enum pith_status find_tensor(struct stream *s)
+{
+    const struct pith_choice *c = s->choice;
+    const struct pith_checkpoint *in = s->r->model->checkpoint;
+    char name[320];
+    snprintf(name, sizeof name, "%s.weight", c->module);
+    const uint64_t shape[] = {c->rows, c->cols};
+    PITH_TRY(pith_checkpoint_get(in, name, 2, shape, &s->tensor, &s->err));
+    const enum pith_dtype t = s->tensor->dtype;
+    if (t == PITH_F32 || t == PITH_F16 || t == PITH_BF16) return PITH_OK;
+    return pith_fail(&s->err, PITH_UNSUPPORTED,
+                     "%s: tensor \"%s\" is %s; F32, F16 and BF16 are supported", in->dir, name,
+                     pith_dtype_name(t));
+}
+
+static enum pith_status run_linear(struct stream *s)
+{
+    const struct pith_run *r = s->r;
+    const struct pith_choice *c = s->choice;
+    const enum pith_dtype scales = r->container->scale_dtype(r->container_opts.model_dtype);
+    PITH_TRY(find_tensor(s));
+    PITH_TRY(pith_qmat_init(&s->q, c->rows, c->cols, &c->grid, scales, &s->err));
+    enum pith_status st = take_memory(s);
+    if (st == PITH_OK) st = round_rows(s);
+    give_memory(s);
+    pith_checkpoint_release(r->model->checkpoint, s->tensor);
+    if (st == PITH_OK && s->result.sha256[0] == '\0') st = pith_fail_nomem(&s->err, c->module);
+    if (st == PITH_OK) st = pith_store_linear(r, c->module, &s->q, &s->result, &s->time, &s->err);
+    pith_qmat_free(&s->q);
+    return st;
+}
+
+static void stream_task(void *ctx, size_t task, unsigned thread)
+{
+    struct stream *const *order = ctx;
+    struct stream *s = order[task];
+    (void)thread;
+    pith_phases_begin(&s->time);
+    s->status = run_linear(s);
+}
+
+/* The linears of a layer that have a grid, in the order of sites. */
+static unsigned list_linears(const struct pith_run *r, uint32_t layer,
+                             struct stream list[PITH_ROLE_COUNT])
+{
+    unsigned count = 0;
+    for (int site = 0; site < PITH_SITE_COUNT; site++) {
+        const struct pith_site_info *info = &r->model->arch->sites[site];
+        for (unsigned i = 0; i < info->count; i++) {
+            const struct pith_choice *c = pith_run_choice(r, layer, info->roles[i]);
+            if (c->grid.format) list[count++] = (struct stream){.r = r, .choice = c};
+        }
+    }
+    return count;
+}
+
+static uint64_t weights_of(const struct stream *s)
+{
+    return (uint64_t)s->choice->rows * s->choice->cols;
+}
+
+/* Largest first: then the threads end at about the same time. */
+static void sort_by_size(struct stream *list, struct stream **order, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        unsigned at = i;
+        for (; at > 0 && weights_of(order[at - 1]) < weights_of(&list[i]); at--)
+            order[at] = order[at - 1];
+        order[at] = &list[i];
+    }
+}
+
+static enum pith_status take_result(struct pith_run *r, const struct stream *s, json_t *linears,
+                                    struct pith_error *err)
+{
+    pith_phases_join(&r->phases, &s->time, pith_pool_threads(pith_backend_pool(r->backend)));
+    if (s->result.memory > r->peak_anonymous) r->peak_anonymous = s->result.memory;
+    if (s->status != PITH_OK) {
+        if (err) *err = s->err;
+        return s->status;
+    }
+    json_t *entry = pith_linear_json(s->choice, &s->result, false);
+    if (json_array_append_new(linears, entry) != 0) return pith_fail_nomem(err, s->choice->module);
+    return pith_run_step(r, r->recipe.round->name, 1, err);
+}
+
+enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *linears,
+                                   struct pith_error *err)
+{
+    struct stream *list = pith_zalloc(PITH_ROLE_COUNT, sizeof *list);
+    struct stream *order[PITH_ROLE_COUNT];
+    if (!list) return pith_fail_nomem(err, "a block");
+    const unsigned count = list_linears(r, layer, list);
+    sort_by_size(list, order, count);
+    pith_pool_run(pith_backend_pool(r->backend), count, stream_task, order);
+    enum pith_status s = PITH_OK;
+    for (unsigned i = 0; i < count && s == PITH_OK; i++) s = take_result(r, &list[i], linears, err);
+    pith_free(list);
+    return s;
+}
+
+/* The codes, their packed form, and what is read back. */
+static uint64_t linear_bytes(const struct pith_choice *c)
+{
+    const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid);
+    const uint64_t panel = ((uint64_t)panel_rows(c) * 2 + 1) * c->cols * sizeof(float) + c->cols;
+    return 4 * q + panel + (uint64_t)c->rows * sizeof(struct pith_row_squares);
+}
+
+uint64_t pith_stream_bytes(const struct pith_run *r, unsigned threads)
+{
+    uint64_t most = 0;
+    for (uint32_t layer = 0; layer < r->model->shape.layers; layer++) {
+        struct stream list[PITH_ROLE_COUNT], *order[PITH_ROLE_COUNT];
+        const unsigned count = list_linears(r, layer, list);
+        uint64_t sum = 0;
+        sort_by_size(list, order, count);
+        for (unsigned i = 0; i < count && i < threads; i++) sum += linear_bytes(order[i]->choice);
+        if (sum > most) most = sum;
+    }
+    return most + PITH_ROLE_COUNT * sizeof(struct stream);
+}
