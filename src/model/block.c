@@ -2,6 +2,7 @@
 #include "model/load.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum pith_status pith_vector_load(const struct pith_model *m, const char *name, uint32_t n,
                                   float **out, struct pith_error *err)
@@ -183,6 +184,18 @@ enum pith_status pith_model_round_head(struct pith_model *m, struct pith_backend
     return pith_model_pack(m, be, err);
 }
 
+/* A packed block needs its part of the files no longer: the pages go back to the kernel, which may
+ * keep them as its cache. */
+static void release_files(const struct pith_model *m, uint32_t layer)
+{
+    const struct pith_checkpoint *c = m->checkpoint;
+    char prefix[64];
+    const int n = snprintf(prefix, sizeof prefix, "model.layers.%u.", layer);
+    for (size_t i = 0; i < c->count; i++)
+        if (strncmp(c->tensors[i].name, prefix, (size_t)n) == 0)
+            pith_checkpoint_release(c, &c->tensors[i]);
+}
+
 static enum pith_status load_block(struct pith_model *m, struct pith_backend *be, uint32_t layer,
                                    struct pith_block *out, struct pith_error *err)
 {
@@ -190,6 +203,7 @@ static enum pith_status load_block(struct pith_model *m, struct pith_backend *be
     if (!be) return PITH_OK;
     const enum pith_status s = pith_block_pack(out, be, err);
     if (s != PITH_OK) pith_block_free(out);
+    else if (out->packed) release_files(m, layer);
     return s;
 }
 
