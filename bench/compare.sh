@@ -99,8 +99,8 @@ def collect(number, depth):
             if kind in j: got["pith"][kind].append(j[kind]["tokens_per_second"]["median"])
         if "decode" in j:
             got["bytes"].append(j["decode"]["weight_bytes"])
-            got["kv"].append(j["decode"]["fraction_of_bandwidth"])
-        if "prefill" in j: got["f32"].append(j["prefill"]["fraction_of_peak"])
+            got["kv"].append(j["decode"]["fraction_of_bandwidth"]["median"])
+        if "prefill" in j: got["f32"].append(j["prefill"]["fraction_of_peak"]["median"])
     return got
 
 rows = [("what", "llama.cpp", "(least-most)", "pith", "(least-most)", "ratio", "MB: llama.cpp", "pith", "of the limit")]

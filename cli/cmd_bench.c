@@ -91,13 +91,15 @@ static void print_report(const json_t *j)
         printf("   %.1f the first time\n", json_get(prefill, "cold_first_token_seconds") * 1e3);
         snprintf(what, sizeof what, "prefill %d, tokens/s", (int)json_get(prefill, "tokens"));
         print_spread(what, json_object_get(prefill, "tokens_per_second"), 1, 2);
-        printf("   %.1f%% of the %s peak\n", 100 * json_get(prefill, "fraction_of_peak"),
+        printf("   %.1f%% of the %s peak\n",
+               100 * json_get(json_object_get(prefill, "fraction_of_peak"), "median"),
                json_text(prefill, "peak"));
     }
     if (!decode) return;
     snprintf(what, sizeof what, "decode %d, tokens/s", (int)json_get(decode, "tokens"));
     print_spread(what, json_object_get(decode, "tokens_per_second"), 1, 2);
-    printf("   %.1f%% of the bandwidth\n", 100 * json_get(decode, "fraction_of_bandwidth"));
+    printf("   %.1f%% of the bandwidth\n",
+           100 * json_get(json_object_get(decode, "fraction_of_bandwidth"), "median"));
     printf("  a token reads %.1f MB: weights %.1f, KV cache %.1f (at depth %d)\n",
            json_get(decode, "bytes_per_token") * 1e-6, json_get(decode, "weight_bytes") * 1e-6,
            json_get(decode, "kv_bytes") * 1e-6, (int)json_get(j, "depth"));
@@ -149,8 +151,8 @@ const struct command command_bench = {
                 "  pith bench out --depth 4096 --gen 32 --reps 3\n"
                 "  pith bench Llama-3.2-1B --weights int4:g128 --prompt 0 --json\n",
     .details =
-        "The machine's limits are measured in the same run, before, between and after the\n"
-        "repetitions: how fast it reads memory, and how many multiply-adds a second it makes.\n"
+        "The machine's limits are measured in the same run, before and after each prompt and\n"
+        "generation: how fast it reads memory, and how many multiply-adds a second it makes.\n"
         "Decoding is held against the former, prompts against the latter. docs/performance.md\n"
         "says how to read the result.\n",
     .options = options,

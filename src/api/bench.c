@@ -61,22 +61,22 @@ static json_t *roof_report(const struct pith_roof_sample *r)
 static json_t *prompt_report(const struct pith_bench_options *o, const struct pith_speed *s)
 {
     const double speed = s->prefill_operations / s->first_token.median;
-    return json_pack("{s:I, s:o, s:f, s:o, s:f, s:f, s:s, s:f}", "tokens", (json_int_t)o->prompt,
+    return json_pack("{s:I, s:o, s:f, s:o, s:f, s:f, s:s, s:o}", "tokens", (json_int_t)o->prompt,
                      "first_token_seconds", spread(s->first_token), "cold_first_token_seconds",
                      s->cold_first_token, "tokens_per_second",
                      rate(s->first_token, (double)o->prompt), "operations", s->prefill_operations,
-                     "operations_per_second", speed, "peak", "f32", "fraction_of_peak",
-                     speed / s->roof.f32);
+                     "operations_per_second", speed, "peak", s->peak, "fraction_of_peak",
+                     spread(s->of_peak));
 }
 
 static json_t *gen_report(const struct pith_bench_options *o, const struct pith_speed *s)
 {
     const double bytes = s->weight_bytes + s->kv_bytes, speed = bytes / s->token.median;
-    return json_pack("{s:I, s:o, s:o, s:f, s:f, s:f, s:f, s:f}", "tokens", (json_int_t)o->gen,
+    return json_pack("{s:I, s:o, s:o, s:f, s:f, s:f, s:f, s:o}", "tokens", (json_int_t)o->gen,
                      "token_seconds", spread(s->token), "tokens_per_second", rate(s->token, 1),
                      "bytes_per_token", bytes, "weight_bytes", s->weight_bytes, "kv_bytes",
                      s->kv_bytes, "bytes_per_second", speed, "fraction_of_bandwidth",
-                     speed / s->roof.read_all);
+                     spread(s->of_bandwidth));
 }
 
 static json_t *describe(const struct pith_context *c, const struct pith_bench_options *o,

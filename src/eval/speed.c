@@ -22,8 +22,10 @@ struct timing {
     float *logits; /* [vocab] */
     size_t chunk;
     double *prompts, *tokens;         /* [reps] seconds */
-    struct pith_roof_sample *samples; /* [reps + 1] */
-    double *scratch;                  /* likewise */
+    double *of_peak, *of_bandwidth;   /* [reps] */
+    struct pith_roof_sample *samples; /* [2 reps + 1], of which 0 .. sampled are there */
+    size_t sampled;
+    double *scratch; /* [2 reps + 1] */
 };
 
 static size_t larger(size_t a, size_t b)
@@ -97,15 +99,47 @@ static enum pith_status warm_up(struct timing *t, struct pith_speed *out, struct
     return PITH_OK;
 }
 
+/* Of a token at the mean depth of those that are made. */
+static double token_kv_bytes(const struct pith_speed_job *job)
+{
+    const double middle = (double)job->depth + ((double)job->gen - 1) / 2;
+    if (job->gen == 0) return 0;
+    return pith_speed_kv_bytes(&job->model->shape, middle, pith_dtype_bits(job->kv) / 8.0);
+}
+
+/* The peak that prompts are held against. */
+static double peak_of(const struct pith_speed_job *job, const struct pith_roof_sample *s)
+{
+    return job->byte_products && s->int8 > 0 ? s->int8 : s->f32;
+}
+
+/* Repetition i of a prompt or of making tokens. */
+static enum pith_status time_one(struct timing *t, bool prompt, size_t i, struct pith_error *err)
+{
+    const struct pith_speed_job *job = t->job;
+    double *seconds = prompt ? &t->prompts[i] : &t->tokens[i];
+    PITH_TRY(prompt ? time_prompt(t, seconds, err) : time_tokens(t, job->gen, seconds, err));
+    const struct pith_roof_sample *before = &t->samples[t->sampled];
+    struct pith_roof_sample *after = &t->samples[++t->sampled];
+    pith_roof_measure(t->roof, after);
+    if (prompt) {
+        const double peak = (peak_of(job, before) + peak_of(job, after)) / 2;
+        t->of_peak[i] = pith_speed_prefill_operations(job->model, job->prompt) / *seconds / peak;
+    } else {
+        t->of_bandwidth[i] = (pith_speed_weight_bytes(job->model) + token_kv_bytes(job)) /
+                             *seconds / ((before->read_all + after->read_all) / 2);
+    }
+    return PITH_OK;
+}
+
 static enum pith_status repeat(struct timing *t, struct pith_error *err)
 {
     const struct pith_speed_job *job = t->job;
     pith_roof_measure(t->roof, &t->samples[0]);
     for (size_t i = 0; i < job->reps; i++) {
         PITH_TRY(step(t, "timing", i + 1, err));
-        if (job->prompt) PITH_TRY(time_prompt(t, &t->prompts[i], err));
-        if (job->gen) PITH_TRY(time_tokens(t, job->gen, &t->tokens[i], err));
-        pith_roof_measure(t->roof, &t->samples[i + 1]);
+        if (job->prompt) PITH_TRY(time_one(t, true, i, err));
+        if (job->gen) PITH_TRY(time_one(t, false, i, err));
     }
     return step(t, "timing", job->reps + 1, err);
 }
@@ -116,18 +150,20 @@ static enum pith_status prepare(struct timing *t, struct pith_error *err)
     const struct pith_shape *s = &job->model->shape;
     const size_t most = larger(job->prompt, job->gen);
     if (job->reps == 0 || most == 0) return pith_fail(err, PITH_ARG, "nothing to time");
-    if (job->depth > INT32_MAX || most > INT32_MAX)
-        return pith_fail(err, PITH_LIMIT, "more positions than a cache can have");
+    if (job->depth > INT32_MAX || most > INT32_MAX || job->reps > INT32_MAX)
+        return pith_fail(err, PITH_LIMIT, "more positions or repetitions than can be counted");
     t->chunk = job->prompt < CHUNK ? larger(job->prompt, CHUNK_MIN) : CHUNK;
     t->ids = pith_alloc(most, sizeof *t->ids);
     t->hidden = pith_alloc_aligned(t->chunk * s->hidden, sizeof *t->hidden);
     t->logits = pith_alloc_aligned(s->vocab, sizeof *t->logits);
     t->prompts = pith_zalloc(job->reps, sizeof *t->prompts);
     t->tokens = pith_zalloc(job->reps, sizeof *t->tokens);
-    t->samples = pith_zalloc(job->reps + 1, sizeof *t->samples);
-    t->scratch = pith_zalloc(job->reps + 1, sizeof *t->scratch);
-    if (!t->ids || !t->hidden || !t->logits || !t->prompts || !t->tokens || !t->samples ||
-        !t->scratch)
+    t->of_peak = pith_zalloc(job->reps, sizeof *t->of_peak);
+    t->of_bandwidth = pith_zalloc(job->reps, sizeof *t->of_bandwidth);
+    t->samples = pith_zalloc(2 * job->reps + 1, sizeof *t->samples);
+    t->scratch = pith_zalloc(2 * job->reps + 1, sizeof *t->scratch);
+    if (!t->ids || !t->hidden || !t->logits || !t->prompts || !t->tokens || !t->of_peak ||
+        !t->of_bandwidth || !t->samples || !t->scratch)
         return pith_fail_nomem(err, "timing a model");
     pith_rng_seed(&t->rng, job->seed);
     PITH_TRY(pith_sampler_init(&t->sampler, s->vocab, 0, 0, 1, job->seed, err));
@@ -141,15 +177,16 @@ static enum pith_status prepare(struct timing *t, struct pith_error *err)
 static void summarize(struct timing *t, struct pith_speed *out)
 {
     const struct pith_speed_job *job = t->job;
-    const struct pith_model *m = job->model;
-    out->first_token = pith_spread_of(t->prompts, job->prompt ? job->reps : 0);
-    out->token = pith_spread_of(t->tokens, job->gen ? job->reps : 0);
-    out->weight_bytes = pith_speed_weight_bytes(m);
-    const double middle = (double)job->depth + ((double)job->gen - 1) / 2;
-    if (job->gen)
-        out->kv_bytes = pith_speed_kv_bytes(&m->shape, middle, pith_dtype_bits(job->kv) / 8.0);
-    out->prefill_operations = pith_speed_prefill_operations(m, job->prompt);
-    out->roof = pith_roof_median(t->samples, job->reps + 1, t->scratch);
+    const size_t prompts = job->prompt ? job->reps : 0, gens = job->gen ? job->reps : 0;
+    out->first_token = pith_spread_of(t->prompts, prompts);
+    out->of_peak = pith_spread_of(t->of_peak, prompts);
+    out->token = pith_spread_of(t->tokens, gens);
+    out->of_bandwidth = pith_spread_of(t->of_bandwidth, gens);
+    out->weight_bytes = pith_speed_weight_bytes(job->model);
+    out->kv_bytes = token_kv_bytes(job);
+    out->prefill_operations = pith_speed_prefill_operations(job->model, job->prompt);
+    out->peak = job->byte_products && t->samples[0].int8 > 0 ? "int8" : "f32";
+    out->roof = pith_roof_median(t->samples, t->sampled + 1, t->scratch);
 }
 
 enum pith_status pith_speed_measure(const struct pith_speed_job *job, struct pith_speed *out,
@@ -167,6 +204,8 @@ enum pith_status pith_speed_measure(const struct pith_speed_job *job, struct pit
     pith_sampler_free(&t.sampler);
     pith_free(t.scratch);
     pith_free(t.samples);
+    pith_free(t.of_bandwidth);
+    pith_free(t.of_peak);
     pith_free(t.tokens);
     pith_free(t.prompts);
     pith_free(t.logits);

@@ -40,6 +40,7 @@ struct pith_speed_job {
     enum pith_dtype kv;       /* of the KV cache: PITH_F32 or PITH_BF16 */
     size_t depth;             /* positions of the cache that are taken before either */
     size_t reps;              /* at least 1 */
+    bool byte_products;       /* prompts are multiplied as bytes: hold them against that peak */
     uint64_t seed;            /* of the token ids, which do not matter */
     const struct pith_progress *progress;
 };
@@ -47,20 +48,24 @@ struct pith_speed_job {
 struct pith_speed {
     /* Seconds from the start of a prompt to its first token, and of one token after it. */
     struct pith_spread first_token, token;
+    /* Bytes a second of a token by roof.read_all; operations a second of a prompt by the peak: each
+     * repetition by the mean of the measurements just before and after it. */
+    struct pith_spread of_bandwidth, of_peak;
+    const char *peak; /* "f32", or "int8" for byte_products where the tier has such instructions */
     double cold_first_token;      /* the same the first time, nothing warmed up */
     double weight_bytes;          /* a token, as above */
     double kv_bytes;              /* a token, at the mean depth of those that were made */
     double prefill_operations;    /* a prompt */
-    struct pith_roof_sample roof; /* medians of reps + 1 measurements around the repetitions */
+    struct pith_roof_sample roof; /* medians of the measurements around all that was timed */
     /* Bytes when all was warm: most memory of the process so far, all of it, and what it holds of
      * its own, mapped files aside (0 where unknown). The roof's memory is not in them. */
     uint64_t memory_peak, memory_own;
 };
 
-/* Warms up, then times `reps` prompts and generations, with the roof measured before, between and
- * after them. Prompt and generation both start at `depth`; the positions before it hold keys and
- * values that were made up, since computing them costs hours and changes no time. PITH_ARG when
- * nothing is to be timed, PITH_LIMIT for more than 2^31 positions. */
+/* Warms up, then times `reps` prompts and generations, with the roof measured before and after
+ * each. Prompt and generation both start at `depth`; the positions before it hold keys and values
+ * that were made up, since computing them costs hours and changes no time. PITH_ARG when nothing is
+ * to be timed, PITH_LIMIT for more than 2^31 positions. */
 enum pith_status pith_speed_measure(const struct pith_speed_job *job, struct pith_speed *out,
                                     struct pith_error *err);
 
