@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { CHUNKS = 256, LINE = 64 };
+enum { CHUNKS = 64, LINE = 64 };
 /* Shorter than this, starting the threads would count. */
 #define PEAK_SECONDS 0.008
 

@@ -3,16 +3,26 @@
 
 uint64_t pith_read_lines_neon(size_t lines, const void *data)
 {
-    enum { STEP = 8 /* registers: two lines */ };
+    enum { STEP = 2 /* lines */ };
     const uint8_t *p = data;
-    uint8x16_t s[STEP];
-    for (int i = 0; i < STEP; i++) s[i] = vdupq_n_u8(0);
-    for (; lines >= STEP / 4; lines -= STEP / 4, p += STEP * 16)
-        for (int i = 0; i < STEP; i++) s[i] = veorq_u8(s[i], vld1q_u8(p + 16 * i));
-    for (; lines > 0; lines--, p += 64)
-        for (int i = 0; i < 4; i++) s[i] = veorq_u8(s[i], vld1q_u8(p + 16 * i));
-    for (int i = 1; i < STEP; i++) s[0] = veorq_u8(s[0], s[i]);
-    const uint64x2_t words = vreinterpretq_u64_u8(s[0]);
+#define ZERO(i) uint8x16_t s##i = vdupq_n_u8(0);
+    PITH_EIGHT(ZERO)
+    for (; lines >= STEP; lines -= STEP, p += STEP * 64) {
+#define READ(i) s##i = veorq_u8(s##i, vld1q_u8(p + 16 * i));
+        PITH_EIGHT(READ)
+    }
+    for (; lines > 0; lines--, p += 64) {
+        READ(0)
+        READ(1)
+        READ(2)
+        READ(3)
+    }
+#define FOLD(i) s7 = veorq_u8(s7, s##i);
+    PITH_SEVEN(FOLD)
+#undef ZERO
+#undef READ
+#undef FOLD
+    const uint64x2_t words = vreinterpretq_u64_u8(s7);
     return vgetq_lane_u64(words, 0) ^ vgetq_lane_u64(words, 1);
 }
 
