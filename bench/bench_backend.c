@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "kern/ops.h"
+#include "model/sampler.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -386,6 +387,91 @@ static void bench_rows(const struct bench *m)
     pith_free(logits);
 }
 
+/* What a model of that shape does for one token besides its linears and attention. */
+struct model_shape {
+    const char *name;
+    size_t layers, hidden, ffn, heads, kv_heads, head_dim, vocab;
+    double weights; /* parameters that a token reads */
+};
+
+static void step_time(const struct bench *m, const struct model_shape *s, const char *what,
+                      double best, size_t times, double *sum)
+{
+    const double t = best * (double)times, token = s->weights * 4.125 / 8 / m->read;
+    char name[64];
+    snprintf(name, sizeof name, "%s, %s", s->name, what);
+    printf("%-44s %8.2f us       %5.2f%% of a token at int4:g128\n", name, t * 1e6,
+           100 * t / token);
+    *sum += t;
+}
+
+static void bench_sampling(const struct bench *m, const struct model_shape *s, const float *logits)
+{
+    static const struct pith_sampling how[] = {
+        {.temperature = 0, .top_p = 1},
+        {.temperature = 0.8f, .top_p = 1},
+        {.temperature = 0.8f, .top_p = 0.95f},
+        {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f},
+    };
+    static const char *const names[] = {"greedy", "temperature 0.8", "top-p 0.95",
+                                        "top-k 40, top-p"};
+    for (size_t i = 0; i < PITH_COUNT(how); i++) {
+        struct pith_sampler sampler;
+        volatile int32_t id = 0;
+        double ignored = 0;
+        if (pith_sampler_init(&sampler, m->b, s->vocab, &how[i], NULL) != PITH_OK) exit(1);
+        BEST(best, id = pith_sampler_next(&sampler, logits))
+        (void)id;
+        step_time(m, s, names[i], best, 1, &ignored);
+        pith_sampler_free(&sampler);
+    }
+}
+
+static void bench_step(const struct bench *m, const struct model_shape *s)
+{
+    float *x = randoms(s->ffn), *y = randoms(s->ffn), *w = randoms(s->ffn),
+          *logits = randoms(s->vocab);
+    struct depth d = {.layers = 1,
+                      .heads = s->heads,
+                      .kv_heads = s->kv_heads,
+                      .head_dim = s->head_dim,
+                      .capacity = 64,
+                      .dtype = PITH_BF16};
+    double sum = 0;
+    depth_open(&d);
+    struct pith_rng r;
+    pith_rng_seed(&r, 1);
+    for (size_t i = 0; i < s->vocab; i++) logits[i] = (float)(3 * pith_rng_normal(&r));
+    BEST(norm, pith_rmsnorm(m->b, x, 1, s->hidden, w, 1e-5, y))
+    step_time(m, s, "rmsnorm", norm, 2 * s->layers + 1, &sum);
+    BEST(rope, pith_rope(m->b, x, 1, s->hidden, s->heads, s->head_dim, w, w);
+         pith_rope(m->b, y, 1, s->hidden, s->kv_heads, s->head_dim, w, w))
+    step_time(m, s, "rope", rope, s->layers, &sum);
+    BEST(store, pith_cache_store(m->b, d.cache, 37, 1, x, y))
+    step_time(m, s, "storing k and v", store, s->layers, &sum);
+    BEST(silu, pith_silu_mul(m->b, x, y, s->ffn))
+    step_time(m, s, "silu", silu, s->layers, &sum);
+    BEST(add, pith_add(m->b, x, y, s->hidden))
+    step_time(m, s, "residual", add, 2 * s->layers, &sum);
+    double ignored = 0;
+    step_time(m, s, "all of these", sum, 1, &ignored);
+    bench_sampling(m, s, logits);
+    depth_close(&d);
+    pith_free(x);
+    pith_free(y);
+    pith_free(w);
+    pith_free(logits);
+}
+
+static void steps(const struct bench *m)
+{
+    static const struct model_shape shapes[] = {
+        {"1B", 16, 2048, 8192, 32, 8, 64, 128256, 1.236e9},
+        {"8B", 32, 4096, 14336, 32, 8, 128, 128256, 7.505e9},
+    };
+    for (size_t i = 0; i < PITH_COUNT(shapes); i++) bench_step(m, &shapes[i]);
+}
+
 static void gemms(const struct bench *m)
 {
     bench_gemm(m, 512, 4096, 4096, false);
@@ -430,7 +516,7 @@ static const struct {
     void (*run)(const struct bench *m);
 } groups[] = {{"gemm", gemms},           {"linear", bench_linear}, {"quantized", bench_quantized},
               {"packed", bench_packed},  {"syrk", syrks},          {"cholesky", choleskys},
-              {"attention", attentions}, {"rows", bench_rows}};
+              {"attention", attentions}, {"rows", bench_rows},     {"step", steps}};
 
 int main(int argc, char **argv)
 {

@@ -78,8 +78,8 @@ static enum pith_status prepare(struct generation *g, struct pith_error *err)
     g->hidden = pith_alloc_aligned(g->chunk * shape->hidden, sizeof(float));
     g->logits = pith_alloc_aligned(shape->vocab, sizeof(float));
     if (!g->hidden || !g->logits) return pith_fail_nomem(err, "the logits");
-    PITH_TRY(pith_sampler_init(&g->sampler, shape->vocab, o->temperature, o->top_k, o->top_p,
-                               o->seed, err));
+    const struct pith_sampling how = {o->temperature, o->top_k, o->top_p, o->seed};
+    PITH_TRY(pith_sampler_init(&g->sampler, g->engine->context->backend, shape->vocab, &how, err));
     struct pith_session_options session = {.capacity = capacity, .chunk = g->chunk};
     PITH_TRY(pith_kv_dtype(o->kv ? o->kv : "bf16", &session.kv, err));
     return pith_session_init(&g->session, g->engine->model, g->engine->context->backend, &session,

@@ -162,4 +162,17 @@ void pith_logsumexp(struct pith_backend *b, const float *logits, size_t n, size_
 void pith_decode_rows(const struct pith_backend *b, const struct pith_weight *w, uint32_t row,
                       uint32_t n, float *out);
 
+/* Of each segment of `segment` logits, the last one maybe shorter: the largest logit (NaN passed
+ * over; -infinity when there is no other). */
+void pith_segment_max(struct pith_backend *b, const float *x, size_t n, size_t segment, float *out);
+/* Likewise the sum of exp((x - max) * scale) in double; NaN when the segment has one. */
+struct pith_segment_exp {
+    const float *x;
+    size_t n, segment;
+    float max; /* not less than any x */
+    double scale;
+    double *out;
+};
+void pith_segment_sum_exp(struct pith_backend *b, const struct pith_segment_exp *s);
+
 #endif

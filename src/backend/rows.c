@@ -138,7 +138,7 @@ static void lse_task(void *ctx, size_t task, unsigned thread)
     for (size_t i = task * o->rows; i < last; i++) {
         const float *x = o->logits + i * o->vocab;
         const float max = o->k->max(o->vocab, x);
-        o->out[i] = (double)max + pith_log_f64(o->k->sum_exp(o->vocab, x, max));
+        o->out[i] = (double)max + pith_log_f64(o->k->sum_exp(o->vocab, x, max, 1));
     }
 }
 
@@ -148,4 +148,42 @@ void pith_logsumexp(struct pith_backend *b, const float *logits, size_t n, size_
     struct lse o = {.k = &b->kern, .logits = logits, .n = n, .vocab = vocab, .out = out};
     o.rows = rows_a_task(vocab);
     pith_pool_run(b->pool, tasks(n, o.rows), lse_task, &o);
+}
+
+struct segments {
+    const struct pith_kern *k;
+    struct pith_segment_exp s;
+    float *max; /* NULL: sums are wanted */
+    size_t each;
+};
+
+static void segment_task(void *ctx, size_t task, unsigned thread)
+{
+    (void)thread;
+    const struct segments *o = ctx;
+    const struct pith_segment_exp *s = &o->s;
+    const size_t last = pith_min(tasks(s->n, s->segment), (task + 1) * o->each);
+    for (size_t i = task * o->each; i < last; i++) {
+        const float *x = s->x + i * s->segment;
+        const size_t n = pith_min(s->segment, s->n - i * s->segment);
+        if (o->max) o->max[i] = o->k->max(n, x);
+        else s->out[i] = o->k->sum_exp(n, x, s->max, s->scale);
+    }
+}
+
+static void run_segments(struct pith_backend *b, struct segments *o)
+{
+    o->k = &b->kern;
+    o->each = rows_a_task(o->s.segment);
+    pith_pool_run(b->pool, tasks(tasks(o->s.n, o->s.segment), o->each), segment_task, o);
+}
+
+void pith_segment_max(struct pith_backend *b, const float *x, size_t n, size_t segment, float *out)
+{
+    run_segments(b, &(struct segments){.s = {.x = x, .n = n, .segment = segment}, .max = out});
+}
+
+void pith_segment_sum_exp(struct pith_backend *b, const struct pith_segment_exp *s)
+{
+    run_segments(b, &(struct segments){.s = *s});
 }

@@ -166,7 +166,8 @@ static enum pith_status prepare(struct timing *t, struct pith_error *err)
         !t->of_bandwidth || !t->samples || !t->scratch)
         return pith_fail_nomem(err, "timing a model");
     pith_rng_seed(&t->rng, job->seed);
-    PITH_TRY(pith_sampler_init(&t->sampler, s->vocab, 0, 0, 1, job->seed, err));
+    const struct pith_sampling greedy = {.top_p = 1, .seed = job->seed};
+    PITH_TRY(pith_sampler_init(&t->sampler, job->backend, s->vocab, &greedy, err));
     const struct pith_session_options options = {
         .capacity = job->depth + most, .chunk = t->chunk, .kv = job->kv};
     PITH_TRY(pith_session_init(&t->session, job->model, job->backend, &options, err));

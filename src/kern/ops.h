@@ -123,8 +123,9 @@ typedef double pith_sumsq_fn(size_t n, const float *x);
 /* y[i] = (x[i] * r) * weight[i]; y may be x. */
 typedef void pith_scale_mul_fn(size_t n, const float *x, float r, const float *weight, float *y);
 
-/* Sum of exp(x[i] - max) in double, in lanes, exp by pith_exp_f64(). No x[i] exceeds max. */
-typedef double pith_sum_exp_fn(size_t n, const float *x, float max);
+/* Sum of exp((x[i] - max) * scale) in double, in lanes, exp by pith_exp_f64(). No x[i] exceeds max;
+ * scale is not negative. */
+typedef double pith_sum_exp_fn(size_t n, const float *x, float max, double scale);
 
 /* y[i] = y[i] - a * x[i] in double, product and difference rounded. */
 typedef void pith_axmy_f64_fn(size_t n, double a, const double *x, double *y);

@@ -4,29 +4,37 @@
 #ifndef PITH_MODEL_SAMPLER_H
 #define PITH_MODEL_SAMPLER_H
 
+#include "backend/backend.h"
 #include "base/rng.h"
-#include "base/status.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-struct pith_sampler {
+struct pith_sampling {
     float temperature; /* 0: greedy, the first of equal maxima */
     uint32_t top_k;    /* 0: no limit */
     float top_p;       /* 1: no limit */
+    uint64_t seed;
+};
+
+struct pith_sampler {
+    struct pith_sampling how;
     struct pith_rng rng;
-    void *scratch; /* [vocab], owned */
-    size_t vocab;
+    struct pith_backend *backend; /* borrowed */
+    size_t vocab, segments;       /* the vocabulary is looked through in segments */
+    float *max;                   /* [segments]; these are one allocation, owned */
+    double *sum;                  /* [segments] */
+    void *candidates;             /* [vocab] */
 };
 /* PITH_ARG for an empty vocabulary, a temperature below 0 or not finite, or top_p outside 0..1.
  * The most likely token is kept whatever top_k and top_p say. */
-enum pith_status pith_sampler_init(struct pith_sampler *s, size_t vocab, float temperature,
-                                   uint32_t top_k, float top_p, uint64_t seed,
-                                   struct pith_error *err);
+enum pith_status pith_sampler_init(struct pith_sampler *s, struct pith_backend *be, size_t vocab,
+                                   const struct pith_sampling *how, struct pith_error *err);
 /* Frees what s owns and zeroes it. */
 void pith_sampler_free(struct pith_sampler *s);
 /* The chosen id for logits[vocab]; allocates nothing. NaN logits are never chosen: -1 when there
- * is nothing else. Infinite ones are: +inf beats all, equal ones share. */
+ * is nothing else. Infinite ones are: +inf beats all, equal ones share. The same for any threads
+ * and instruction set. */
 int32_t pith_sampler_next(struct pith_sampler *s, const float *logits);
 
 #endif

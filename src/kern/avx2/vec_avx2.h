@@ -280,6 +280,10 @@ static inline v16d v16d_sub(v16d x, v16d y)
 {
     return (v16d)PITH_V16D(_mm256_sub_pd, x, y);
 }
+static inline v16d v16d_mul(v16d x, v16d y)
+{
+    return (v16d)PITH_V16D(_mm256_mul_pd, x, y);
+}
 static inline v16d v16d_max(v16d x, v16d y)
 {
     return (v16d)PITH_V16D(_mm256_max_pd, x, y);

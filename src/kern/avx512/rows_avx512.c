@@ -46,7 +46,7 @@ void pith_scale_mul_avx512(size_t n, const float *x, float r, const float *weigh
     row_scale_mul(n, x, r, weight, y);
 }
 
-double pith_sum_exp_avx512(size_t n, const float *x, float max)
+double pith_sum_exp_avx512(size_t n, const float *x, float max, double scale)
 {
-    return row_sum_exp(n, x, max);
+    return row_sum_exp(n, x, max, scale);
 }

@@ -207,6 +207,10 @@ static inline v16d v16d_sub(v16d x, v16d y)
 {
     return (v16d){_mm512_sub_pd(x.a, y.a), _mm512_sub_pd(x.b, y.b)};
 }
+static inline v16d v16d_mul(v16d x, v16d y)
+{
+    return (v16d){_mm512_mul_pd(x.a, y.a), _mm512_mul_pd(x.b, y.b)};
+}
 static inline v16d v16d_max(v16d x, v16d y)
 {
     return (v16d){_mm512_max_pd(x.a, y.a), _mm512_max_pd(x.b, y.b)};

@@ -46,7 +46,7 @@ void pith_scale_mul_neon(size_t n, const float *x, float r, const float *weight,
     row_scale_mul(n, x, r, weight, y);
 }
 
-double pith_sum_exp_neon(size_t n, const float *x, float max)
+double pith_sum_exp_neon(size_t n, const float *x, float max, double scale)
 {
-    return row_sum_exp(n, x, max);
+    return row_sum_exp(n, x, max, scale);
 }

@@ -290,6 +290,10 @@ static inline v16d v16d_sub(v16d x, v16d y)
 {
     return (v16d)V16D_2(vsubq_f64, x, y);
 }
+static inline v16d v16d_mul(v16d x, v16d y)
+{
+    return (v16d)V16D_2(vmulq_f64, x, y);
+}
 static inline float64x2_t greater_f64(float64x2_t x, float64x2_t y)
 {
     return vbslq_f64(vcgtq_f64(x, y), x, y);

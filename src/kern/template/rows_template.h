@@ -171,15 +171,20 @@ static inline void row_scale_mul(size_t n, const float *x, float r, const float 
     v16_store_part(y + i, last, n - i);
 }
 
-static inline double row_sum_exp(size_t n, const float *x, float max)
+static inline v16d scaled_exp(v16 x, v16d max, v16d scale)
 {
-    const v16d m = v16d_set((double)max);
+    return row_exp_f64(v16d_mul(v16d_sub(v16d_from(x), max), scale));
+}
+
+static inline double row_sum_exp(size_t n, const float *x, float max, double scale)
+{
+    const v16d m = v16d_set((double)max), f = v16d_set(scale);
     v16d sum = v16d_zero();
     size_t i = 0;
     for (; i + 16 <= n; i += 16)
-        sum = v16d_add(sum, row_exp_f64(v16d_sub(v16d_from(v16_load(x + i)), m)));
+        sum = v16d_add(sum, scaled_exp(v16_load(x + i), m, f));
     if (i < n) {
-        const v16d e = row_exp_f64(v16d_sub(v16d_from(v16_load_part(x + i, n - i)), m));
+        const v16d e = scaled_exp(v16_load_part(x + i, n - i), m, f);
         sum = v16d_add(sum, v16d_part(e, n - i));
     }
     return v16d_sum(sum);

@@ -365,8 +365,9 @@ static void check_sum_exp(const struct pith_kernel *k, const struct pith_kernel 
     const float *x = fresh(0, n, kind);
     float max = -INFINITY;
     for (size_t i = 0; i < n; i++) max = fmaxf(max, x[i]);
-    assert_double(((pith_sum_exp_fn *)k->fn)(n, x, max), ((pith_sum_exp_fn *)ref->fn)(n, x, max),
-                  n);
+    for (double scale = 0; scale < 3; scale = scale * 2 + 0.7)
+        assert_double(((pith_sum_exp_fn *)k->fn)(n, x, max, scale),
+                      ((pith_sum_exp_fn *)ref->fn)(n, x, max, scale), n);
 }
 
 static void check_axmy_f64(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,

@@ -24,7 +24,8 @@ static void check_generation(enum pith_dtype kv)
     const struct pith_session_options options = {
         .capacity = PROMPT + MADE, .chunk = CHUNK, .kv = kv};
     assert_ok(pith_session_init(&s, r.model, r.backend, &options, &err), err);
-    assert_ok(pith_sampler_init(&sampler, vocab, 0.9f, 20, 0.95f, 1, &err), err);
+    const struct pith_sampling how = {0.9f, 20, 0.95f, 1};
+    assert_ok(pith_sampler_init(&sampler, r.backend, vocab, &how, &err), err);
     const long before = atomic_load(&requests), held = atomic_load(&live);
     assert_ok(pith_session_append(&s, ids, PROMPT, x, &err), err);
     const float *last = x + (PROMPT - 1) * hidden;
@@ -86,7 +87,8 @@ static void check_greedy(struct rig *r, const json_t *file)
     struct pith_sampler sampler;
     const struct pith_session_options options = {.capacity = n, .chunk = n, .kv = PITH_F32};
     assert_ok(pith_session_init(&s, r->model, r->backend, &options, &err), err);
-    assert_ok(pith_sampler_init(&sampler, vocab, 0, 0, 1, 0, &err), err);
+    const struct pith_sampling greedy = {.top_p = 1};
+    assert_ok(pith_sampler_init(&sampler, r->backend, vocab, &greedy, &err), err);
     assert_ok(pith_session_append(&s, ids, at, x, &err), err);
     const float *last = x + (at - 1) * hidden;
     for (; at < n; at++) {

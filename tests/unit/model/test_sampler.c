@@ -1,15 +1,37 @@
 /* The sampler: greedy, the distribution it draws from, its filters at their borders, odd logits. */
+#include "base/cpu.h"
 #include "base/mem.h"
 #include "model/sampler.h"
 #include "test.h"
 
 #include <math.h>
 
+static struct pith_pool *pool;
+static struct pith_backend *backend;
+
+static int open_backend(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    assert_ok(pith_pool_new(2, &pool, &err), err);
+    assert_ok(pith_backend_new(pool, PITH_CPU_ALL, &backend, &err), err);
+    return 0;
+}
+
+static int close_backend(void **state)
+{
+    (void)state;
+    pith_backend_free(backend);
+    pith_pool_free(pool);
+    return 0;
+}
+
 static void make(struct pith_sampler *s, size_t vocab, float temperature, uint32_t top_k,
                  float top_p)
 {
     struct pith_error err = {0};
-    assert_ok(pith_sampler_init(s, vocab, temperature, top_k, top_p, 42, &err), err);
+    const struct pith_sampling how = {temperature, top_k, top_p, 42};
+    assert_ok(pith_sampler_init(s, backend, vocab, &how, &err), err);
 }
 
 /* How often each id is drawn. */
@@ -194,9 +216,10 @@ static void a_seed_is_a_sequence(void **state)
     struct pith_sampler a, b, c;
     float logits[N];
     for (int i = 0; i < N; i++) logits[i] = (float)((i * 37) % 101) / 20;
-    assert_ok(pith_sampler_init(&a, N, 0.8f, 0, 0.9f, 7, &err), err);
-    assert_ok(pith_sampler_init(&b, N, 0.8f, 0, 0.9f, 7, &err), err);
-    assert_ok(pith_sampler_init(&c, N, 0.8f, 0, 0.9f, 8, &err), err);
+    const struct pith_sampling seven = {0.8f, 0, 0.9f, 7}, eight = {0.8f, 0, 0.9f, 8};
+    assert_ok(pith_sampler_init(&a, backend, N, &seven, &err), err);
+    assert_ok(pith_sampler_init(&b, backend, N, &seven, &err), err);
+    assert_ok(pith_sampler_init(&c, backend, N, &eight, &err), err);
     int differ = 0;
     for (int i = 0; i < 200; i++) {
         const int32_t id = pith_sampler_next(&a, logits);
@@ -259,6 +282,82 @@ static void kept_sets_equal_a_full_sort(void **state)
     }
 }
 
+static int heavier(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+
+/* The least logit that may be drawn, by the rules, among distinct logits. */
+static float border(const float *logits, size_t n, double temperature, size_t k, double p)
+{
+    float *sorted = malloc(n * sizeof *sorted);
+    double total = 0, mass = 0;
+    memcpy(sorted, logits, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, heavier);
+    const size_t limit = k > 0 && k < n ? k : n;
+    for (size_t i = 0; i < limit; i++)
+        total += exp(((double)sorted[i] - (double)sorted[0]) / temperature);
+    size_t kept = 0;
+    for (; kept < limit && (kept == 0 || mass < p * total); kept++)
+        mass += exp(((double)sorted[kept] - (double)sorted[0]) / temperature);
+    const float least = sorted[kept - 1];
+    free(sorted);
+    return least;
+}
+
+/* Many segments, the last one cut: what is kept is what a full sort keeps, all of it is drawn from
+ * in the right proportion, and neither threads nor instruction sets change a draw. */
+static void large_vocabularies_equal_a_full_sort(void **state)
+{
+    (void)state;
+    enum { N = 5003, DRAWS = 4000 };
+    static const struct {
+        float temperature, top_p;
+        uint32_t top_k;
+    } cases[] = {{1, 1, 0},      {1, 0.9f, 0},  {0.7f, 0.5f, 0}, {1.5f, 0.999f, 0},
+                 {1, 1, 5},      {1, 0.9f, 40}, {1, 1, 78},      {1, 1, 79},
+                 {1, 0.95f, 80}, {1, 1, 3000},  {5, 0.99f, 0},   {0.1f, 0.8f, 0}};
+    struct pith_rng r;
+    struct pith_backend *plain;
+    struct pith_error err = {0};
+    float *logits = malloc(N * sizeof *logits);
+    pith_rng_seed(&r, 5);
+    assert_ok(pith_backend_new(NULL, PITH_CPU_SCALAR, &plain, &err), err);
+    for (size_t i = 0; i < N; i++) logits[i] = (float)(pith_rng_normal(&r) * 2);
+    for (size_t c = 0; c < PITH_COUNT(cases); c++) {
+        const struct pith_sampling how = {cases[c].temperature, cases[c].top_k, cases[c].top_p, 11};
+        const double t = (double)how.temperature;
+        const float least = how.top_p < 1 || how.top_k > 0
+                                ? border(logits, N, t, how.top_k, (double)how.top_p)
+                                : -INFINITY;
+        struct pith_sampler s, scalar;
+        assert_ok(pith_sampler_init(&s, backend, N, &how, &err), err);
+        assert_ok(pith_sampler_init(&scalar, plain, N, &how, &err), err);
+        double mean = 0, square = 0, expected = 0, total = 0;
+        for (size_t i = 0; i < DRAWS; i++) {
+            const int32_t id = pith_sampler_next(&s, logits);
+            assert_int_equal(id, pith_sampler_next(&scalar, logits));
+            assert_true(id >= 0 && logits[id] >= least);
+            mean += (double)logits[id] / DRAWS;
+            square += (double)logits[id] * (double)logits[id] / DRAWS;
+        }
+        for (size_t i = 0; i < N; i++) {
+            const double w = logits[i] >= least ? exp((double)logits[i] / t) : 0;
+            total += w;
+            expected += w * (double)logits[i];
+        }
+        expected /= total;
+        const double error = sqrt((square - mean * mean) / DRAWS);
+        if (!(fabs(mean - expected) < 4 * error + 1e-6))
+            fail_msg("case %zu: mean %g, expected %g +- %g", c, mean, expected, error);
+        pith_sampler_free(&s);
+        pith_sampler_free(&scalar);
+    }
+    pith_backend_free(plain);
+    free(logits);
+}
+
 static void bad_options_are_refused(void **state)
 {
     (void)state;
@@ -272,9 +371,8 @@ static void bad_options_are_refused(void **state)
     for (size_t i = 0; i < PITH_COUNT(bad); i++) {
         struct pith_error err = {0};
         struct pith_sampler s;
-        assert_int_equal(
-            pith_sampler_init(&s, bad[i].vocab, bad[i].temperature, 0, bad[i].top_p, 0, &err),
-            PITH_ARG);
+        const struct pith_sampling how = {bad[i].temperature, 0, bad[i].top_p, 0};
+        assert_int_equal(pith_sampler_init(&s, backend, bad[i].vocab, &how, &err), PITH_ARG);
         assert_true(err.text[0] != '\0');
         pith_sampler_free(&s);
     }
@@ -291,7 +389,8 @@ int main(void)
         cmocka_unit_test(odd_logits),
         cmocka_unit_test(a_seed_is_a_sequence),
         cmocka_unit_test(kept_sets_equal_a_full_sort),
+        cmocka_unit_test(large_vocabularies_equal_a_full_sort),
         cmocka_unit_test(bad_options_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_backend, close_backend);
 }
