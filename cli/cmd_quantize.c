@@ -94,6 +94,26 @@ static void print_worst(const json_t *linears)
         printf("  sum of losses    %.5g (rounding to nearest: %.5g)\n", after, before);
 }
 
+/* "read 1.2 s, round 3.4 s, ...": the phases that took a hundredth of the whole or more. */
+static void print_phases(const char *title, json_t *phases, double blocks)
+{
+    const char *key, *separator = "";
+    json_t *value;
+    double all = 0;
+    json_object_foreach (phases, key, value)
+        if (strncmp(key, "seconds_", 8) == 0) all += json_number_value(value);
+    printf("  %-16s ", title);
+    json_object_foreach (phases, key, value) {
+        char time[32];
+        const double seconds = json_number_value(value);
+        if (strncmp(key, "seconds_", 8) != 0 || seconds < all / 100) continue;
+        format_seconds(seconds * blocks, time);
+        printf("%s%s %s", separator, key + 8, time);
+        separator = ", ";
+    }
+    printf("\n");
+}
+
 static void print_result(const char *out, const json_t *j)
 {
     char in_size[32], out_size[32], time[32], peak[32];
@@ -114,6 +134,7 @@ static void print_result(const char *out, const json_t *j)
            number(j, "bits_per_weight"), number(j, "bits_per_parameter"));
     print_worst(json_object_get(j, "linears"));
     printf("  time             %s, peak memory %s\n", time, peak);
+    print_phases("of it", json_object_get(j, "timing"), 1);
 }
 
 static void print_rehearsal(const json_t *j)
@@ -125,6 +146,7 @@ static void print_rehearsal(const json_t *j)
     format_bytes(number(j, "output_bytes_expected"), size);
     printf("rehearsed block 1 of %d; for the whole model expect:\n", (int)number(j, "blocks"));
     printf("  time             %s (%s a block)\n", all, block);
+    print_phases("of it", json_object_get(j, "block"), number(j, "blocks"));
     printf("  memory           %s at most\n", memory);
     printf("  size             %s, %.3f bits per weight in the linears\n", size,
            number(j, "bits_per_weight"));

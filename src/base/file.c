@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -74,9 +75,14 @@ void pith_map_release(const struct pith_map *map, size_t offset, size_t size)
 
 void pith_map_prefetch(const struct pith_map *map, size_t offset, size_t size)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), from = offset / page * page;
     if (map->data && offset < map->size && size > 0 && size <= map->size - offset)
-        madvise((void *)(uintptr_t)(map->data + from), offset + size - from, MADV_WILLNEED);
+        pith_pages_prefetch(map->data + offset, size);
+}
+
+void pith_pages_prefetch(const void *data, size_t size)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)data % page;
+    madvise((void *)((uintptr_t)data - before), before + size, MADV_WILLNEED);
 }
 
 enum pith_status pith_scratch_file_open(const char *path, size_t size,
@@ -297,6 +303,12 @@ void pith_out_close(struct pith_out *out)
     if (out->path && out->fd >= 0) close(out->fd);
     pith_free(out->path);
     *out = (struct pith_out){.fd = -1};
+}
+
+uint64_t pith_disk_free(const char *path)
+{
+    struct statvfs st;
+    return statvfs(path, &st) == 0 ? (uint64_t)st.f_bavail * st.f_frsize : UINT64_MAX;
 }
 
 enum pith_status pith_dir_make(const char *path, struct pith_error *err)

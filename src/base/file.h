@@ -24,6 +24,9 @@ void pith_map_release(const struct pith_map *map, size_t offset, size_t size);
 /* Tells the kernel that this part will be needed soon: it begins to read and does not wait. */
 void pith_map_prefetch(const struct pith_map *map, size_t offset, size_t size);
 
+/* The same for any mapped pages. */
+void pith_pages_prefetch(const void *data, size_t size);
+
 /* A file of `size` bytes mapped for reading and writing: scratch that may be larger than memory,
  * and that a later run finds again. Created when missing; its content is kept when it has that size
  * already, else zero. The space is reserved. */
@@ -69,6 +72,9 @@ void pith_out_begin_sync(const struct pith_out *out, uint64_t offset, uint64_t s
 enum pith_status pith_out_sync(const struct pith_out *out, struct pith_error *err);
 /* Closes; *out may be closed already. */
 void pith_out_close(struct pith_out *out);
+
+/* Bytes that a user may still write where the file or folder is; UINT64_MAX when it is not known. */
+uint64_t pith_disk_free(const char *path);
 
 /* Makes a directory (parents must exist); an existing directory is fine. */
 enum pith_status pith_dir_make(const char *path, struct pith_error *err);

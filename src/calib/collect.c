@@ -1,8 +1,8 @@
 #include "calib/collect.h"
+#include "calib/gather.h"
 
 #include "base/mem.h"
 
-#include <math.h>
 #include <string.h>
 
 enum pith_status pith_collector_init(struct pith_collector *c, struct pith_backend *be,
@@ -30,103 +30,6 @@ uint64_t pith_collector_bytes(const struct pith_shape *s, size_t length)
 {
     return pith_scratch_bytes(s, length) + pith_kv_bytes(s, 1, length, PITH_F32) +
            (uint64_t)s->hidden * length * sizeof(float);
-}
-
-uint64_t pith_stats_bytes(uint32_t dim, unsigned needs, size_t samples)
-{
-    uint64_t n = 0;
-    if (needs & PITH_NEED_ABSMEAN) n += 3ull * dim;
-    if (needs & PITH_NEED_SAMPLES) n += (uint64_t)samples * dim;
-    if (needs & PITH_NEED_HESSIAN) n += (uint64_t)dim * dim;
-    return n * sizeof(float);
-}
-
-void pith_stats_free(struct pith_stats *stats)
-{
-    for (int i = 0; i < PITH_SITE_COUNT; i++) {
-        pith_free(stats[i].absmean);
-        pith_free(stats[i].samples);
-        pith_free(stats[i].hessian);
-        stats[i] = (struct pith_stats){0};
-    }
-}
-
-/* One pass over all windows. */
-struct gather {
-    struct pith_backend *backend;
-    struct pith_stats *stats;
-    double
-        *sum[PITH_SITE_COUNT]; /* of |x|; averages of millions of values need more than float32 */
-    unsigned sites, last_site;
-    size_t step; /* every step-th token is a sample */
-    size_t seen; /* tokens of the windows before this one */
-    float alpha; /* 2 / tokens */
-    size_t sample_limit;
-};
-
-struct absmean_job {
-    const float *x;
-    double *sum;
-    size_t n, dim;
-};
-
-enum { COLUMNS_A_TASK = 64 };
-
-static void add_absolute(void *ctx, size_t task, unsigned thread)
-{
-    (void)thread;
-    const struct absmean_job *j = ctx;
-    const size_t from = task * COLUMNS_A_TASK;
-    const size_t to = from + COLUMNS_A_TASK < j->dim ? from + COLUMNS_A_TASK : j->dim;
-    for (size_t i = 0; i < j->n; i++)
-        for (size_t c = from; c < to; c++) j->sum[c] += fabs((double)j->x[i * j->dim + c]);
-}
-
-static bool gather_tap(void *ctx, enum pith_site site, const float *x, size_t n, size_t dim)
-{
-    struct gather *g = ctx;
-    struct pith_stats *st = &g->stats[site];
-    if (!(g->sites & 1u << site)) return false;
-    if (g->sum[site]) {
-        struct absmean_job job = {x, g->sum[site], n, dim};
-        pith_pool_run(pith_backend_pool(g->backend), (dim + COLUMNS_A_TASK - 1) / COLUMNS_A_TASK,
-                      add_absolute, &job);
-    }
-    if (st->samples)
-        for (size_t i = 0; i < n; i++)
-            if ((g->seen + i) % g->step == 0 && st->sample_count < g->sample_limit)
-                memcpy(st->samples + st->sample_count++ * dim, x + i * dim, dim * sizeof *x);
-    if (st->hessian) pith_syrk(g->backend, st->hessian, dim, x, n, g->alpha);
-    st->tokens += n;
-    return site == (enum pith_site)g->last_site;
-}
-
-static enum pith_status prepare(struct gather *g, const struct pith_shape *shape, unsigned needs,
-                                size_t tokens, size_t samples, struct pith_error *err)
-{
-    g->step = samples && tokens > samples ? tokens / samples : 1;
-    g->alpha = 2.0f / (float)tokens;
-    g->sample_limit = samples;
-    for (unsigned i = 0; i < PITH_SITE_COUNT; i++) {
-        if (!(g->sites & 1u << i)) continue;
-        struct pith_stats *st = &g->stats[i];
-        const uint32_t dim = pith_site_dim(shape, (enum pith_site)i);
-        st->dim = dim;
-        g->last_site = i;
-        bool ok = true;
-        if (needs & PITH_NEED_ABSMEAN) {
-            st->absmean = pith_zalloc(dim, sizeof(float));
-            g->sum[i] = pith_zalloc(dim, sizeof(double));
-            ok = st->absmean && g->sum[i];
-        }
-        if (needs & PITH_NEED_SAMPLES)
-            ok = ok && (st->samples = pith_alloc_aligned(samples * dim, sizeof(float)));
-        if (needs & PITH_NEED_HESSIAN)
-            ok = ok && (st->hessian = pith_alloc_aligned((size_t)dim * dim, sizeof(float)));
-        if (!ok) return pith_fail_nomem(err, "calibration statistics");
-        if (st->hessian) memset(st->hessian, 0, (size_t)dim * dim * sizeof(float));
-    }
-    return PITH_OK;
 }
 
 static struct pith_pass make_pass(struct pith_collector *c, pith_tap_fn *tap, void *ctx)
@@ -159,22 +62,17 @@ enum pith_status pith_collect(struct pith_collector *c, const struct pith_block 
                               const struct pith_acts *acts, unsigned sites, unsigned needs,
                               size_t samples, struct pith_stats *stats, struct pith_error *err)
 {
-    memset(stats, 0, PITH_SITE_COUNT * sizeof *stats);
-    struct gather g = {.backend = c->backend, .stats = stats, .sites = sites};
-    enum pith_status s =
-        prepare(&g, &c->model->shape, needs, acts->windows * acts->length, samples, err);
-    const struct pith_pass pass = make_pass(c, gather_tap, &g);
+    struct pith_gather g;
+    const struct pith_gather_plan plan = {sites, needs, acts->windows * acts->length, samples};
+    enum pith_status s = pith_gather_begin(&g, c->backend, &c->model->shape, &plan, stats, err);
+    const struct pith_pass pass = make_pass(c, pith_gather_tap, &g);
     for (size_t w = 0; w < acts->windows && s == PITH_OK; w++) {
         s = run_window(c, &pass, b, acts, w, err);
         if (s == PITH_OK) s = tell(c, err);
         g.seen += acts->length;
     }
-    for (unsigned i = 0; i < PITH_SITE_COUNT; i++) {
-        if (g.sum[i] && s == PITH_OK)
-            for (uint32_t j = 0; j < stats[i].dim; j++)
-                stats[i].absmean[j] = (float)(g.sum[i][j] / (double)stats[i].tokens);
-        pith_free(g.sum[i]);
-    }
+    c->hessian_seconds += g.hessian_seconds;
+    pith_gather_end(&g, s == PITH_OK);
     return s;
 }
 

@@ -25,6 +25,7 @@ struct pith_collector {
      * to stop) ends the pass. NULL: none. */
     enum pith_status (*step)(void *ctx, struct pith_error *err);
     void *step_ctx;
+    double hessian_seconds; /* spent so far on PITH_NEED_HESSIAN */
 };
 enum pith_status pith_collector_init(struct pith_collector *c, struct pith_backend *be,
                                      const struct pith_model *m, size_t length,

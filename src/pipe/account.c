@@ -101,11 +101,16 @@ json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, doubl
             error += json_real_value(json_object_get(entry, "relative_error"));
             count++;
         }
-    return json_pack("{s:s, s:b, s:s, s:o, s:i, s:f, s:f, s:I, s:I, s:f, s:f, s:o}", "pith",
+    json_t *phases = json_object();
+    if (!phases || !pith_phases_report(&r->phases, phases)) {
+        json_decref(phases);
+        return NULL;
+    }
+    return json_pack("{s:s, s:b, s:s, s:o, s:i, s:f, s:f, s:o, s:I, s:I, s:f, s:f, s:o}", "pith",
                      pith_version(), "rehearsal", 1, "container", r->container->name, "recipe",
                      pith_recipe_json(&r->recipe), "blocks", (int)r->model->shape.layers,
                      "seconds_per_block", block_seconds, "seconds_expected",
-                     other_seconds + block_seconds * r->model->shape.layers,
+                     other_seconds + block_seconds * r->model->shape.layers, "block", phases,
                      "memory_expected_bytes", (json_int_t)pith_run_estimate(r),
                      "output_bytes_expected", (json_int_t)r->layout.total_bytes, "bits_per_weight",
                      weights ? bits / (double)weights : 0.0, "relative_error",

@@ -14,6 +14,7 @@
 struct work {
     struct pith_run *run;
     struct pith_block block;
+    struct pith_stages stages;
     uint32_t layer;
     bool scaled[PITH_ROLE_COUNT]; /* the matrix was multiplied by something */
     bool rebias[PITH_ROLE_COUNT];
@@ -137,6 +138,14 @@ static enum pith_status transform_site(struct work *w, enum pith_site which,
     return status == PITH_OK ? status : pith_fail_in(err, status, where);
 }
 
+/* A pass over the windows has ended: its time, and apart from it that of the Hessians. */
+static void mark_pass(struct pith_run *r, enum pith_phase phase)
+{
+    pith_phases_mark(&r->phases, phase);
+    pith_phases_move(&r->phases, phase, PITH_PHASE_HESSIAN, r->collector.hessian_seconds);
+    r->collector.hessian_seconds = 0;
+}
+
 static enum pith_status transform_block(struct work *w, struct pith_error *err)
 {
     enum { SAMPLES = 512 };
@@ -146,7 +155,7 @@ static enum pith_status transform_block(struct work *w, struct pith_error *err)
     pith_phases_begin(&r->phases);
     enum pith_status s = pith_collect(&r->collector, &w->block, &r->acts[0], all,
                                       r->needs_transform, SAMPLES, stats, err);
-    pith_phases_mark(&r->phases, PITH_PHASE_COLLECT);
+    mark_pass(r, PITH_PHASE_COLLECT);
     for (int site = 0; site < PITH_SITE_COUNT && s == PITH_OK; site++) {
         s = transform_site(w, (enum pith_site)site, &stats[site], err);
         if (s == PITH_OK)
@@ -242,10 +251,8 @@ static enum pith_status round_site(struct work *w, enum pith_site which, struct 
     enum pith_status s = PITH_OK;
     if (!site_quantized(w, site)) return PITH_OK;
     pith_phases_begin(&r->phases);
-    if (r->needs_round)
-        s = pith_collect(&r->collector, &w->block, &r->acts[0], 1u << which, r->needs_round, 0,
-                         stats, err);
-    pith_phases_mark(&r->phases, PITH_PHASE_COLLECT);
+    if (r->needs_round) s = pith_stages_collect(&w->stages, which, r->needs_round, stats, err);
+    mark_pass(r, PITH_PHASE_COLLECT);
     for (unsigned i = 0; i < site->count && s == PITH_OK; i++) {
         const struct pith_choice *c = pith_run_choice(r, w->layer, site->roles[i]);
         if (c->grid.format) s = round_linear(w, c, r->needs_round ? &stats[which] : NULL, err);
@@ -353,13 +360,18 @@ enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propaga
                                 struct pith_error *err)
 {
     struct work w = {.run = r, .layer = layer};
+    w.stages = (struct pith_stages){.collector = &r->collector,
+                                    .block = &w.block,
+                                    .in = &r->acts[0],
+                                    .out = &r->acts[1],
+                                    .between = r->between.data,
+                                    .done = -1};
     PITH_TRY(add_arrays(&w, unit, err));
     enum pith_status s = pith_run_streams(r) ? pith_stream_layer(r, layer, w.linears, err)
                                              : run_stages(&w, err);
     if (s == PITH_OK) s = keep_rest(&w, err);
     pith_phases_begin(&r->phases);
-    if (s == PITH_OK && propagate)
-        s = pith_propagate(&r->collector, &w.block, &r->acts[0], &r->acts[1], err);
+    if (s == PITH_OK && propagate) s = pith_stages_finish(&w.stages, err);
     pith_phases_mark(&r->phases, PITH_PHASE_PROPAGATE);
     pith_block_free(&w.block);
     return s;

@@ -107,8 +107,8 @@ void pith_place_leave(const struct pith_run *r, enum pith_status s, struct pith_
 enum pith_status pith_place_sweep(const struct pith_run *r, const char *dir, bool journal,
                                   struct pith_error *err)
 {
-    static const char *const names[] = {"pith.acts.0", "pith.acts.1", "pith.journal.tmp",
-                                        "pith.journal"};
+    static const char *const names[] = {"pith.acts.0", "pith.acts.1", "pith.acts.between",
+                                        "pith.journal.tmp", "pith.journal"};
     for (size_t i = 0; i < PITH_COUNT(names) - (journal ? 0 : 1); i++) {
         char *path = pith_path_join(dir, names[i]);
         const enum pith_status s = path ? pith_unlink(path, err) : pith_fail_nomem(err, r->partial);

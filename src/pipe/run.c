@@ -110,6 +110,32 @@ static enum pith_status preflight(struct pith_run *r, struct pith_error *err)
 
 /* --- activations ----------------------------------------------------------------------------- */
 
+/* Room for what one stage of a block leaves for the next. It saves time, nothing else: on a disk
+ * without that room the stages are computed again for each site. */
+static enum pith_status open_between(struct pith_run *r, struct pith_error *err)
+{
+    enum { SPARE = 64 << 20 }; /* for all that is yet to be written beside the reserved files */
+    const uint64_t tokens = (uint64_t)r->calib.windows * r->calib.length;
+    const uint64_t bytes = tokens * pith_stages_width(&r->model->shape) * sizeof(float);
+    if (!r->needs_round) return PITH_OK;
+    char *path = pith_path_join(r->partial, "pith.acts.between");
+    if (!path) return pith_fail_nomem(err, "a file's name");
+    const uint64_t room = pith_disk_free(r->partial);
+    struct pith_error why = {0};
+    enum pith_status s = PITH_OK;
+    const bool there = pith_path_exists(path) || room >= bytes + SPARE;
+    if (!there || pith_scratch_file_open(path, bytes, &r->between, &why) != PITH_OK) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "%s: no room for %llu MiB of intermediate results, so they are computed again",
+                 r->partial, (unsigned long long)(bytes >> 20));
+        s = pith_unlink(path, err);
+        if (s == PITH_OK) s = pith_progress_step(&r->options->progress, text, 0, 1, err);
+    }
+    pith_free(path);
+    return s;
+}
+
 static enum pith_status open_acts(struct pith_run *r, struct pith_error *err)
 {
     const size_t hidden = r->model->shape.hidden;
@@ -125,6 +151,7 @@ static enum pith_status open_acts(struct pith_run *r, struct pith_error *err)
         r->acts[i] =
             (struct pith_acts){r->acts_file[i].data, r->calib.windows, r->calib.length, hidden};
     }
+    PITH_TRY(open_between(r, err));
     return pith_collector_init(&r->collector, r->backend, r->model, r->calib.length, err);
 }
 
@@ -272,7 +299,7 @@ static enum pith_status run_layer(struct pith_run *r, uint32_t layer, json_t *un
                                   struct pith_error *err)
 {
     const bool more = pith_run_calibrates(r) && layer + 1 < r->model->shape.layers;
-    PITH_TRY(pith_run_block(r, layer, more && !r->options->rehearse, unit, err));
+    PITH_TRY(pith_run_block(r, layer, more, unit, err));
     if (more && !r->options->rehearse) swap_acts(r);
     return PITH_OK;
 }
@@ -385,15 +412,9 @@ static enum pith_status run_rehearsal(struct pith_run *r, json_t **report, struc
     r->work_total = steps_per_block(r);
     PITH_TRY(run_unit(r, 0, err));
     const double start = pith_clock();
+    r->phases = (struct pith_phases){0};
     PITH_TRY(run_unit(r, 1, err));
     PITH_TRY(wait_finish(r, err));
-    if (pith_run_calibrates(r)) {
-        struct pith_block b;
-        PITH_TRY(pith_block_load(r->model, 0, PITH_LOAD_MAPPED, &b, err));
-        const enum pith_status s = pith_propagate(&r->collector, &b, &r->acts[0], &r->acts[1], err);
-        pith_block_free(&b);
-        if (s != PITH_OK) return s;
-    }
     *report = pith_run_rehearsal(r, pith_clock() - start, start - before);
     return *report ? PITH_OK : pith_fail_nomem(err, "the report");
 }
@@ -430,6 +451,7 @@ static void close_run(struct pith_run *r, enum pith_status s, struct pith_error 
     pith_output_close(r);
     pith_collector_free(&r->collector);
     for (int i = 0; i < 2; i++) pith_scratch_file_close(&r->acts_file[i]);
+    pith_scratch_file_close(&r->between);
     pith_place_leave(r, s, err);
     pith_dir_unlock(r->lock);
     pith_layout_free(&r->layout);

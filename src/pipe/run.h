@@ -14,8 +14,8 @@
 
 #include "base/async.h"
 #include "base/hash.h"
-#include "calib/collect.h"
 #include "calib/corpus.h"
+#include "calib/stages.h"
 #include "export/preflight.h"
 #include "pipe/phases.h"
 #include "quant/recipe.h"
@@ -92,7 +92,8 @@ struct pith_run {
     struct pith_calib_set calib;
     struct pith_collector collector;
     struct pith_scratch_file acts_file[2];
-    struct pith_acts acts[2]; /* a block reads one and writes the other */
+    struct pith_acts acts[2];         /* a block reads one and writes the other */
+    struct pith_scratch_file between; /* for struct pith_stages; no data: computed again */
 
     json_t *units;   /* journal entries of finished units: "outer", then a block each */
     size_t unit_now; /* the unit at work */

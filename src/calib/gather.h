@@ -1,0 +1,38 @@
+/* calib/gather.h: statistics of sites' inputs, added up window by window. Inside calib/ only. */
+#ifndef PITH_CALIB_GATHER_H
+#define PITH_CALIB_GATHER_H
+
+#include "model/model.h"
+#include "quant/stats.h"
+
+/* What is wanted: see pith_collect(). */
+struct pith_gather_plan {
+    unsigned sites, needs;
+    size_t tokens, samples;
+};
+
+struct pith_gather {
+    struct pith_backend *backend;
+    struct pith_stats *stats; /* [PITH_SITE_COUNT], the caller's */
+    double
+        *sum[PITH_SITE_COUNT]; /* of |x|: averages of millions of values need more than float32 */
+    unsigned sites, last_site;
+    size_t step; /* every step-th token is a sample */
+    size_t seen; /* tokens of the windows before this one: whoever passes windows in counts them */
+    float alpha; /* 2 / tokens */
+    size_t sample_limit;
+    double hessian_seconds;
+};
+
+/* Takes memory for what the plan says into stats[PITH_SITE_COUNT]; pith_gather_end() and
+ * pith_stats_free() are due also after a failure. */
+enum pith_status pith_gather_begin(struct pith_gather *g, struct pith_backend *be,
+                                   const struct pith_shape *shape,
+                                   const struct pith_gather_plan *plan, struct pith_stats *stats,
+                                   struct pith_error *err);
+/* Adds a site's inputs of a window: a pith_tap_fn. True after the last site of the plan. */
+bool pith_gather_tap(void *ctx, enum pith_site site, const float *x, size_t n, size_t dim);
+/* Finishes the averages when `good`, and frees what only the sums needed. */
+void pith_gather_end(struct pith_gather *g, bool good);
+
+#endif

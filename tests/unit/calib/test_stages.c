@@ -1,0 +1,155 @@
+/* A block in stages gives the statistics and the output of whole passes, to the bit, while its
+ * linears change on the way. */
+#include "calib/stages.h"
+
+#include "unit/model/fixture.h"
+
+enum { WINDOWS = 3, LENGTH = 10, TOKENS = WINDOWS * LENGTH, HIDDEN = 32, FFN = 44 };
+
+struct fixture {
+    char *dir;
+    struct rig rig;
+    struct pith_collector collector;
+    struct pith_block block;
+    float x[TOKENS * HIDDEN], y[TOKENS * HIDDEN], z[TOKENS * HIDDEN], between[TOKENS * FFN];
+    struct pith_acts in, out, want;
+    unsigned steps;
+};
+
+static enum pith_status count_step(void *ctx, struct pith_error *err)
+{
+    (void)err;
+    ((struct fixture *)ctx)->steps++;
+    return PITH_OK;
+}
+
+static void open_fixture(struct fixture *f, unsigned threads)
+{
+    struct pith_error err = {0};
+    struct golden g;
+    memset(f, 0, sizeof *f);
+    golden_load(&g, "llama_gqa_tied");
+    f->dir = folder_make(g.config, g.weights);
+    golden_free(&g);
+    rig_open(&f->rig, f->dir, threads);
+    assert_int_equal(f->rig.model->shape.hidden, HIDDEN);
+    assert_int_equal(pith_stages_width(&f->rig.model->shape), FFN);
+    for (size_t i = 0; i < TOKENS; i++) {
+        const int32_t id = (int32_t)((i * i * 7 + i * 3 + 1) % 80);
+        assert_ok(pith_model_embed(f->rig.model, &id, 1, f->x + i * HIDDEN, &err), err);
+    }
+    f->in = (struct pith_acts){f->x, WINDOWS, LENGTH, HIDDEN};
+    f->out = (struct pith_acts){f->y, WINDOWS, LENGTH, HIDDEN};
+    f->want = (struct pith_acts){f->z, WINDOWS, LENGTH, HIDDEN};
+    assert_ok(pith_block_load(f->rig.model, 0, PITH_LOAD_FLOAT, &f->block, &err), err);
+    assert_ok(pith_collector_init(&f->collector, f->rig.backend, f->rig.model, LENGTH, &err), err);
+    f->collector.step = count_step;
+    f->collector.step_ctx = f;
+}
+
+static void close_fixture(struct fixture *f)
+{
+    pith_collector_free(&f->collector);
+    pith_block_free(&f->block);
+    rig_close(&f->rig);
+    folder_remove(f->dir);
+}
+
+/* What rounding would do. */
+static void change_site(struct fixture *f, int site)
+{
+    const struct pith_site_info *info = &f->rig.model->arch->sites[site];
+    for (unsigned i = 0; i < info->count; i++) {
+        struct pith_linear_weights *l = &f->block.linear[info->roles[i]];
+        for (size_t k = 0; k < (size_t)l->w.rows * l->w.cols; k++)
+            l->dense[k] = roundf(l->dense[k] * 50) / 50;
+    }
+}
+
+static void compare(const struct pith_stats *a, const struct pith_stats *b)
+{
+    const size_t dim = a->dim;
+    assert_int_equal(a->dim, b->dim);
+    assert_int_equal(a->tokens, TOKENS);
+    assert_int_equal(b->tokens, TOKENS);
+    assert_memory_equal(a->hessian, b->hessian, dim * dim * sizeof(float));
+    assert_memory_equal(a->absmean, b->absmean, dim * sizeof(float));
+}
+
+/* Sites with a bit in `sites` are asked for; kept: between stages, or computed again. */
+static void run(unsigned sites, bool kept, unsigned threads)
+{
+    struct fixture f;
+    struct pith_error err = {0};
+    const unsigned needs = PITH_NEED_HESSIAN | PITH_NEED_ABSMEAN;
+    open_fixture(&f, threads);
+    struct pith_stages s = {.collector = &f.collector,
+                            .block = &f.block,
+                            .in = &f.in,
+                            .out = &f.out,
+                            .between = kept ? f.between : NULL,
+                            .done = -1};
+    for (int site = 0; site < PITH_SITE_COUNT; site++) {
+        struct pith_stats want[PITH_SITE_COUNT], got[PITH_SITE_COUNT];
+        if (!(sites & 1u << site)) continue;
+        assert_ok(pith_collect(&f.collector, &f.block, &f.in, 1u << site, needs, 0, want, &err),
+                  err);
+        assert_ok(pith_stages_collect(&s, (enum pith_site)site, needs, got, &err), err);
+        compare(&want[site], &got[site]);
+        assert_null(got[(site + 1) % PITH_SITE_COUNT].hessian);
+        pith_stats_free(want);
+        pith_stats_free(got);
+        change_site(&f, site);
+    }
+    f.steps = 0;
+    assert_ok(pith_stages_finish(&s, &err), err);
+    if (kept && sites == 15) assert_int_equal(f.steps, WINDOWS);
+    assert_ok(pith_propagate(&f.collector, &f.block, &f.in, &f.want, &err), err);
+    assert_memory_equal(f.y, f.z, sizeof f.y);
+    close_fixture(&f);
+}
+
+static void all_sites(void **state)
+{
+    (void)state;
+    run(15, true, 1);
+    run(15, true, 3);
+    run(15, false, 2);
+}
+
+static void some_sites(void **state)
+{
+    (void)state;
+    for (unsigned sites = 0; sites < 15; sites++) run(sites, true, 2);
+}
+
+static enum pith_status stop(void *ctx, struct pith_error *err)
+{
+    (void)ctx;
+    return pith_fail(err, PITH_INTERRUPTED, "stopped");
+}
+
+static void a_listener_ends_it(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct pith_error err = {0};
+    struct pith_stats stats[PITH_SITE_COUNT];
+    open_fixture(&f, 1);
+    f.collector.step = stop;
+    struct pith_stages s = {&f.collector, &f.block, &f.in, &f.out, f.between, -1};
+    assert_int_equal(pith_stages_collect(&s, PITH_SITE_O, PITH_NEED_HESSIAN, stats, &err),
+                     PITH_INTERRUPTED);
+    pith_stats_free(stats);
+    close_fixture(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_sites),
+        cmocka_unit_test(some_sites),
+        cmocka_unit_test(a_listener_ends_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
