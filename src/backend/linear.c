@@ -119,7 +119,7 @@ static void packed_task(void *ctx, size_t task, unsigned thread)
 static void linear_packed(struct pith_backend *b, const struct pith_pack *pack, const float *bias,
                           const float *x, size_t n, float *y)
 {
-    enum { TASK_BYTES = 96 * 1024 };
+    enum { TASK_BYTES = 512 * 1024, TASKS = 8 };
     struct packed p = {.b = b, .pack = pack, .bias = bias, .x = x, .n = n, .y = y};
     p.fast = b->mode == PITH_MODE_FAST && pack->fast_block > 0 && pack->cols <= PITH_BYTES_COLS;
     for (size_t i = 0; p.fast && i < n; i++) {
@@ -128,8 +128,9 @@ static void linear_packed(struct pith_backend *b, const struct pith_pack *pack, 
                          b->bytes.q + i * PITH_BYTES_COLS, b->bytes.scale + i * scales,
                          b->bytes.sum + i * scales);
     }
-    /* Two panels are computed together. */
-    p.panels = TASK_BYTES / (pith_panel_lines(&pack->m) * PITH_PANEL_LINE) / 2 * 2;
+    /* Two panels are computed together; a thread gets several tasks, to end with the others. */
+    p.panels = pith_min(TASK_BYTES / (pith_panel_lines(&pack->m) * PITH_PANEL_LINE),
+                        pack->panels / (TASKS * b->threads)) / 2 * 2;
     if (p.panels == 0) p.panels = 2;
     pith_pool_run(b->pool, (pack->panels + p.panels - 1) / p.panels, packed_task, &p);
 }

@@ -63,6 +63,18 @@ static inline size_t pith_panel_lines(const struct pith_panels *m)
     return m->form == PITH_PANEL_LEVEL4 ? m->cols / 8 : m->cols / 4;
 }
 
+/* Weights come from memory, and what a core has in flight by itself does not cover the way there:
+ * kernels ask for lines this many bytes ahead. */
+enum { PITH_PANEL_AHEAD = 4096 };
+
+/* How far ahead of a panel's line to ask when panels are read two at a time: past its end it is not
+ * the neighbour, read at the same time, but the panel after that. */
+static inline size_t pith_panel_ahead(size_t lines, size_t line)
+{
+    const bool within = line + PITH_PANEL_AHEAD / PITH_PANEL_LINE < lines;
+    return PITH_PANEL_AHEAD + (within ? 0 : lines * PITH_PANEL_LINE);
+}
+
 /* Bytes of a scale. */
 static inline size_t pith_panel_scale_bytes(enum pith_panel_scale s)
 {

@@ -6,8 +6,10 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* Half a line. The other half is read when the panel is in the cache. */
 INLINE __m256i load(const uint8_t *p)
 {
+    __builtin_prefetch(p + PITH_PANEL_AHEAD);
     return _mm256_load_si256((const __m256i *)(const void *)p);
 }
 

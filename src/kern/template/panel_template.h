@@ -116,9 +116,11 @@ INLINE void group_close(const struct pith_panels *m, enum pith_panel_scale kind,
     p->y = v16_fma(load_scales(m, kind, p->group + g), sum, p->y);
 }
 
-INLINE void line_step(struct reading how, v16_table table, const float *x, struct panel *p)
+INLINE void line_step(struct reading how, v16_table table, const float *x, size_t ahead,
+                      struct panel *p)
 {
     const v16i line = v16i_load(p->codes);
+    __builtin_prefetch(p->codes + ahead);
     p->codes += PITH_PANEL_LINE;
     p->s0 = v16_fma(value(how, line, 0, table, p->zero), v16_set(x[0]), p->s0);
     p->s1 = v16_fma(value(how, line, 1, table, p->zero), v16_set(x[1]), p->s1);
@@ -134,7 +136,9 @@ INLINE void line_step(struct reading how, v16_table table, const float *x, struc
 INLINE void dot_panels(const struct pith_panels *m, struct reading how, enum pith_panel_scale kind,
                        size_t index, bool two, const float *x, float *y)
 {
+    enum { STEP = 256 /* columns between decisions what to ask for */ };
     const v16_table table = v16_table_load(m->level);
+    const size_t width = (size_t)columns_of(how.form), lines = pith_panel_lines(m);
     struct panel a, b;
     panel_open(m, index, &a);
     if (two) panel_open(m, index + 1, &b);
@@ -143,9 +147,13 @@ INLINE void dot_panels(const struct pith_panels *m, struct reading how, enum pit
         const size_t end = c + m->group < m->cols ? c + m->group : m->cols;
         group_open(m, how, g, &a);
         if (two) group_open(m, how, g, &b);
-        for (; c < end; c += (size_t)columns_of(how.form)) {
-            line_step(how, table, x + c, &a);
-            if (two) line_step(how, table, x + c, &b);
+        while (c < end) {
+            const size_t stop = c + STEP < end ? c + STEP : end;
+            const size_t ahead = pith_panel_ahead(lines, c / width);
+            for (; c < stop; c += width) {
+                line_step(how, table, x + c, ahead, &a);
+                if (two) line_step(how, table, x + c, ahead, &b);
+            }
         }
         group_close(m, kind, g, &a);
         if (two) group_close(m, kind, g, &b);

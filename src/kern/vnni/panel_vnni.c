@@ -68,7 +68,8 @@ INLINE void block_close(const struct pith_bytes *x, size_t block, __m512i sum, s
 INLINE void dot_panels(const struct pith_panels *m, bool level4, size_t index, bool two,
                        const struct pith_bytes *x, float *y)
 {
-    const size_t width = level4 ? 8 : 4;
+    enum { STEP = 256 /* columns between decisions what to ask for */ };
+    const size_t width = level4 ? 8 : 4, lines = pith_panel_lines(m);
     struct panel a, b;
     panel_open(m, index, &a);
     if (two) panel_open(m, index + 1, &b);
@@ -81,12 +82,18 @@ INLINE void dot_panels(const struct pith_panels *m, bool level4, size_t index, b
             const size_t end = c + x->block < stop ? c + x->block : stop;
             __m512i s = block_open(x, block, &a), t = s;
             if (two) t = block_open(x, block, &b);
-            for (; c < end; c += width) {
-                s = line_step(level4, a.codes, x->q + c, s);
-                a.codes += PITH_PANEL_LINE;
-                if (!two) continue;
-                t = line_step(level4, b.codes, x->q + c, t);
-                b.codes += PITH_PANEL_LINE;
+            while (c < end) {
+                const size_t step = c + STEP < end ? c + STEP : end;
+                const size_t ahead = pith_panel_ahead(lines, c / width);
+                for (; c < step; c += width) {
+                    s = line_step(level4, a.codes, x->q + c, s);
+                    __builtin_prefetch(a.codes + ahead);
+                    a.codes += PITH_PANEL_LINE;
+                    if (!two) continue;
+                    t = line_step(level4, b.codes, x->q + c, t);
+                    __builtin_prefetch(b.codes + ahead);
+                    b.codes += PITH_PANEL_LINE;
+                }
             }
             block_close(x, block, s, &a);
             if (two) block_close(x, block, t, &b);
