@@ -61,7 +61,6 @@ struct generation {
 
 static enum pith_status prepare(struct generation *g, struct pith_error *err)
 {
-    enum { CHUNK = 256 };
     const struct pith_generate_options *o = g->options;
     const struct pith_shape *shape = &g->engine->model->shape;
     PITH_TRY(pith_tokenizer_encode(g->engine->tokenizer, o->prompt, strlen(o->prompt), true,
@@ -74,7 +73,7 @@ static enum pith_status prepare(struct generation *g, struct pith_error *err)
                          g->prompt.count, shape->max_position);
     size_t capacity = g->prompt.count + o->max_tokens;
     if (capacity > shape->max_position || capacity < o->max_tokens) capacity = shape->max_position;
-    g->chunk = g->prompt.count < CHUNK ? g->prompt.count : CHUNK;
+    g->chunk = g->prompt.count < PITH_PROMPT_CHUNK ? g->prompt.count : PITH_PROMPT_CHUNK;
     g->hidden = pith_alloc_aligned(g->chunk * shape->hidden, sizeof(float));
     g->logits = pith_alloc_aligned(shape->vocab, sizeof(float));
     if (!g->hidden || !g->logits) return pith_fail_nomem(err, "the logits");

@@ -8,8 +8,7 @@
 
 #include <math.h>
 
-/* Tokens of a prompt that are computed at once, and the least that there is room for. */
-enum { CHUNK = 512, CHUNK_MIN = 32 };
+enum { CHUNK_MIN = 32 }; /* there is room for so many tokens at once, however short the prompt */
 
 struct timing {
     const struct pith_speed_job *job;
@@ -152,7 +151,7 @@ static enum pith_status prepare(struct timing *t, struct pith_error *err)
     if (job->reps == 0 || most == 0) return pith_fail(err, PITH_ARG, "nothing to time");
     if (job->depth > INT32_MAX || most > INT32_MAX || job->reps > INT32_MAX)
         return pith_fail(err, PITH_LIMIT, "more positions or repetitions than can be counted");
-    t->chunk = job->prompt < CHUNK ? larger(job->prompt, CHUNK_MIN) : CHUNK;
+    t->chunk = job->prompt < PITH_PROMPT_CHUNK ? larger(job->prompt, CHUNK_MIN) : PITH_PROMPT_CHUNK;
     t->ids = pith_alloc(most, sizeof *t->ids);
     t->hidden = pith_alloc_aligned(t->chunk * s->hidden, sizeof *t->hidden);
     t->logits = pith_alloc_aligned(s->vocab, sizeof *t->logits);

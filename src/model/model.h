@@ -180,6 +180,9 @@ struct pith_session {
     struct pith_scratch scratch;
     size_t length; /* tokens so far */
 };
+/* Tokens of a prompt that are worth computing at once: with more, weights are unpacked less often,
+ * but the work space grows. */
+enum { PITH_PROMPT_CHUNK = 512 };
 struct pith_session_options {
     size_t capacity;    /* tokens */
     size_t chunk;       /* tokens computed at once, at most */
