@@ -62,7 +62,7 @@ static double run(const struct pith_kernel *k, const struct pith_panels *m, cons
     for (int i = 0; i < RUNS; i++) {
         const double t = seconds();
         if (k->op == PITH_OP_panel_dot) ((pith_panel_dot_fn *)k->fn)(m, 0, PANELS, x, y);
-        else ((pith_panel_dot_bytes_fn *)k->fn)(m, 0, PANELS, q, y);
+        else ((pith_panel_dot_bytes_fn *)k->fn)(m, 0, PANELS, q, y); /* digits have the same type */
         const double took = seconds() - t;
         if (took < best) best = took;
     }
@@ -72,8 +72,8 @@ static double run(const struct pith_kernel *k, const struct pith_panels *m, cons
 static void time_shape(const struct pith_kernel *k, const struct shape *s)
 {
     static float x[COLS], y[PANELS * PITH_PANEL_ROWS], scale[COLS / 32];
-    static int8_t bytes[COLS];
-    static int32_t sum[COLS / 32];
+    static int8_t bytes[PITH_DIGITS * COLS];
+    static int32_t sum[PITH_DIGITS * COLS / 32];
     struct pith_panels m = {.form = s->form,
                             .scale = s->scale,
                             .cols = COLS,
@@ -90,8 +90,8 @@ static void time_shape(const struct pith_kernel *k, const struct shape *s)
     m.scales = f;
     m.zeros = z;
     for (int i = 0; i < COLS; i++) x[i] = (float)(i % 7) - 3;
-    pith_to_bytes_scalar(COLS, 32, x, bytes, scale, sum);
-    const struct pith_bytes q = {32, bytes, scale, sum};
+    pith_to_digits_scalar(COLS, 32, x, bytes, COLS, scale, sum, COLS / 32);
+    const struct pith_bytes q = {32, bytes, scale, sum, COLS, COLS / 32};
     const double took = run(k, &m, x, &q, y);
     const double total = (double)(codes + scale_bytes + (z ? scales : 0));
     printf("%-30s %-18s %7.1f GB/s %7.1f weights/ns\n", k->name, s->name, total / took * 1e-9,
@@ -104,7 +104,7 @@ int main(void)
     for (size_t i = 0; i < pith_kernel_count; i++) {
         const struct pith_kernel *k = &pith_kernels[i];
         if ((k->isa & pith_cpu_detect()) != k->isa || k->isa == PITH_CPU_SCALAR) continue;
-        if (k->op != PITH_OP_panel_dot && k->op != PITH_OP_panel_dot_bytes) continue;
+        if (k->op < PITH_OP_panel_dot || k->op > PITH_OP_panel_dot_digits) continue;
         for (size_t j = 0; j < PITH_COUNT(shapes); j++)
             if (k->op == PITH_OP_panel_dot || (shapes[j].integer && shapes[j].group >= 32))
                 time_shape(k, &shapes[j]);

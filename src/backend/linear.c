@@ -78,24 +78,47 @@ struct packed {
     size_t n;
     float *y;
     size_t panels; /* a task */
-    bool fast;
+    bool bytes, fast; /* x as bytes or digits; as bytes */
 };
+
+/* Row i of x as bytes or digits. */
+static struct pith_bytes byte_row(const struct packed *p, size_t i)
+{
+    const struct pith_byte_rows *rows = &p->b->bytes;
+    return (struct pith_bytes){.block = p->pack->block,
+                               .q = rows->q + i * PITH_DIGITS * PITH_BYTES_COLS,
+                               .scale = rows->scale + i * PITH_BYTES_SCALES,
+                               .sum = rows->sum + i * PITH_DIGITS * PITH_BYTES_SCALES,
+                               .q_digit = PITH_BYTES_COLS,
+                               .sum_digit = PITH_BYTES_SCALES};
+}
+
+static void make_byte_rows(const struct packed *p)
+{
+    const struct pith_kern *k = &p->b->kern;
+    const size_t cols = p->pack->cols;
+    for (size_t i = 0; i < p->n; i++) {
+        const struct pith_bytes to = byte_row(p, i);
+        int8_t *q = p->b->bytes.q + (to.q - p->b->bytes.q);
+        float *scale = p->b->bytes.scale + (to.scale - p->b->bytes.scale);
+        int32_t *sum = p->b->bytes.sum + (to.sum - p->b->bytes.sum);
+        if (p->fast) k->to_bytes(cols, to.block, p->x + i * cols, q, scale, sum);
+        else
+            k->to_digits(cols, to.block, p->x + i * cols, q, to.q_digit, scale, sum, to.sum_digit);
+    }
+}
 
 /* Panels [first, first + count) times row i of x. */
 static void panels_dot(const struct packed *p, size_t i, size_t first, size_t count, float *y)
 {
     const struct pith_kern *k = &p->b->kern;
-    const struct pith_byte_rows *rows = &p->b->bytes;
-    const size_t scales = PITH_BYTES_COLS / PITH_BYTES_BLOCK;
-    if (p->fast) {
-        const struct pith_bytes x = {.block = p->pack->fast_block,
-                                     .q = rows->q + i * PITH_BYTES_COLS,
-                                     .scale = rows->scale + i * scales,
-                                     .sum = rows->sum + i * scales};
-        k->panel_dot_bytes(&p->pack->m, first, count, &x, y);
+    if (!p->bytes) {
+        k->panel_dot(&p->pack->m, first, count, p->x + i * p->pack->cols, y);
         return;
     }
-    k->panel_dot(&p->pack->m, first, count, p->x + i * p->pack->cols, y);
+    const struct pith_bytes x = byte_row(p, i);
+    if (p->fast) k->panel_dot_bytes(&p->pack->m, first, count, &x, y);
+    else k->panel_dot_digits(&p->pack->m, first, count, &x, y);
 }
 
 static void packed_task(void *ctx, size_t task, unsigned thread)
@@ -121,13 +144,9 @@ static void linear_packed(struct pith_backend *b, const struct pith_pack *pack, 
 {
     enum { TASK_BYTES = 512 * 1024, TASKS = 8 };
     struct packed p = {.b = b, .pack = pack, .bias = bias, .x = x, .n = n, .y = y};
-    p.fast = b->mode == PITH_MODE_FAST && pack->fast_block > 0 && pack->cols <= PITH_BYTES_COLS;
-    for (size_t i = 0; p.fast && i < n; i++) {
-        const size_t scales = PITH_BYTES_COLS / PITH_BYTES_BLOCK;
-        b->kern.to_bytes(pack->cols, pack->fast_block, x + i * pack->cols,
-                         b->bytes.q + i * PITH_BYTES_COLS, b->bytes.scale + i * scales,
-                         b->bytes.sum + i * scales);
-    }
+    p.bytes = pack->block > 0 && pack->cols <= PITH_BYTES_COLS;
+    p.fast = p.bytes && b->mode == PITH_MODE_FAST;
+    if (p.bytes) make_byte_rows(&p);
     /* Two panels are computed together; a thread gets several tasks, to end with the others. */
     p.panels = pith_min(TASK_BYTES / (pith_panel_lines(&pack->m) * PITH_PANEL_LINE),
                         pack->panels / (TASKS * b->threads)) / 2 * 2;

@@ -209,7 +209,7 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
     set_levels(q, &out->m);
     if (out->m.integer && p.plan.scale <= PITH_SCALE_F16 &&
         (q->groups == 1 || q->group % BLOCK == 0))
-        out->fast_block = pith_min(BLOCK, q->cols);
+        out->block = pith_min(BLOCK, q->cols);
     pith_pool_run(b->pool, p.plan.panels, pack_task, &p);
 }
 

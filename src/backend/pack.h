@@ -11,7 +11,7 @@ struct pith_pack {
     size_t panels;
     size_t bytes;      /* of all parts: what one product with a vector reads */
     double bits_per_weight; /* of the matrix that was packed, by pith_qmat_bits_per_weight() */
-    size_t fast_block; /* columns of a block of byte activations in the fast mode; 0: no fast mode */
+    size_t block; /* integers: columns of a block of activations as bytes or digits; 0: neither */
     struct pith_panels m;
 };
 

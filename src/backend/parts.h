@@ -27,12 +27,16 @@ struct pith_scratch {
     uint8_t *codes; /* KC codes */
 };
 
-/* Activations as bytes for the fast mode, in the backend's own memory. */
-enum { PITH_BYTES_COLS = 64 * 1024, PITH_BYTES_BLOCK = 32 };
+/* Activations as bytes, or three digits of bytes, in the backend's own memory. */
+enum {
+    PITH_BYTES_COLS = 64 * 1024,
+    PITH_BYTES_BLOCK = 32,
+    PITH_BYTES_SCALES = PITH_BYTES_COLS / PITH_BYTES_BLOCK
+};
 struct pith_byte_rows {
-    int8_t *q;    /* [PITH_LINEAR_FEW][PITH_BYTES_COLS] */
-    float *scale; /* [PITH_LINEAR_FEW][PITH_BYTES_COLS / PITH_BYTES_BLOCK] */
-    int32_t *sum; /* likewise */
+    int8_t *q;    /* [PITH_LINEAR_FEW][PITH_DIGITS][PITH_BYTES_COLS] */
+    float *scale; /* [PITH_LINEAR_FEW][PITH_BYTES_SCALES] */
+    int32_t *sum; /* [PITH_LINEAR_FEW][PITH_DIGITS][PITH_BYTES_SCALES] */
 };
 
 struct pith_backend {

@@ -184,7 +184,8 @@ typedef void pith_grid_error_fn(size_t n, const float *w, const struct pith_grid
     X(gemm_tile) X(transpose) X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16)                 \
     X(matvec_f16) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(dot_acc_u8)             \
     X(dot_acc_u4) X(max) X(softmax) X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64)       \
-    X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_unpack) X(to_bytes) X(to_halves) X(read_lines)         \
+    X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_dot_digits) X(panel_unpack)               \
+    X(to_bytes) X(to_digits) X(to_halves) X(read_lines)                                            \
     X(peak_f32) X(peak_int8) X(peak_bf16) X(narrow_bf16) X(exp_sum) X(attn_scores_f32)             \
     X(attn_scores_bf16) X(attn_values_f32) X(attn_values_bf16) X(mix) X(add) X(rope_pairs)         \
     X(sumsq_diff) X(range) X(grid_round) X(grid_error)

@@ -82,13 +82,16 @@ static inline size_t pith_panel_scale_bytes(enum pith_panel_scale s)
 }
 
 /* One vector of activations as signed bytes: x[c] ~ q[c] * scale[c / block], sum the sum of a
- * block's q. */
+ * block's q. Or as numbers of three digits: x[c] ~ (q[c] + 256 q[c + q_digit] + 65536 q[c + 2
+ * q_digit]) * scale[c / block], each digit with sums of its own, sum_digit apart. */
 struct pith_bytes {
     size_t block;
     const int8_t *q;
     const float *scale;
     const int32_t *sum;
+    size_t q_digit, sum_digit; /* three digits only */
 };
+enum { PITH_DIGITS = 3 };
 
 /* y[16 * count] = panels [first, first + count) of m times x[cols]. A row is summed group by group,
  * a group in four chains:
@@ -106,6 +109,13 @@ typedef void pith_panel_dot_fn(const struct pith_panels *m, size_t first, size_t
 typedef void pith_panel_dot_bytes_fn(const struct pith_panels *m, size_t first, size_t count,
                                      const struct pith_bytes *x, float *y);
 
+/* The exact mode's product of an integer matrix: integers of 24 bits for float32 activations. As
+ * above, but with D[i] instead of d for each of the three digits:
+ *     t = fma(fma((float)D[2], 65536, fma((float)D[1], 256, (float)D[0])), scale of the block, t)
+ * The error of an activation is 2^-23 of its block's largest, as that of a float32 sum is of its
+ * largest part, and the integer sums add none. */
+typedef pith_panel_dot_bytes_fn pith_panel_dot_digits_fn;
+
 /* dst[(c - col) * ld + r] = W[16 * panel + r][c] for c in [col, col + n), r < 16: both steps rounded,
  * v * scale. col and n are multiples of 8 (4 bits) or 4. */
 typedef void pith_panel_unpack_fn(const struct pith_panels *m, size_t panel, size_t col, size_t n,
@@ -117,6 +127,12 @@ typedef void pith_panel_unpack_fn(const struct pith_panels *m, size_t panel, siz
 #define PITH_BYTES_LEAST 0x1p-100f
 typedef void pith_to_bytes_fn(size_t n, size_t block, const float *x, int8_t *q, float *scale,
                               int32_t *sum);
+
+/* The same to three digits: q = x * (c / a) rounded, c = 127 * 65536, scale = a / c; digits from
+ * -128 to 127, the last one first, `q_digit` and `sum_digit` apart. */
+typedef void pith_to_digits_fn(size_t n, size_t block, const float *x, int8_t *q, size_t q_digit,
+                               float *scale, int32_t *sum, size_t sum_digit);
+#define PITH_DIGITS_MOST 8323072.0f
 
 /* Words of eight 4-bit codes, the first lowest, to fields of a line, in place: byte i of a field has
  * code i in its low half and code i + 4 in its high half. */

@@ -74,7 +74,14 @@ while [ $n -lt "$kills" ]; do
         timeout -s KILL "$after" "$pith" quantize "$mini" -o "$work/out" $base -r awq+gptq --resume 2>"$work/stderr"
         [ $? -eq 137 ] && deaths=$((deaths + 1))
     done
-    make "$work/out" -r awq+gptq --resume 2>"$work/stderr" || tail -n 1 "$work/stderr"
+    # timeout dies with what it kills, which may still be on its way out and hold the folder.
+    tries=0
+    until make "$work/out" -r awq+gptq --resume 2>"$work/stderr"; do
+        tries=$((tries + 1))
+        grep -q 'another process is at work' "$work/stderr" && [ $tries -lt 50 ] && sleep 0.2 && continue
+        tail -n 1 "$work/stderr"
+        break
+    done
     same "killed at random moments, resumed ($n)" "$work/out"
 done
 echo "$deaths deaths in $n runs"

@@ -29,7 +29,7 @@ INLINE __m256 scales_at(const struct pith_panels *m, size_t index)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-/* Eight columns of eight rows of 4-bit codes, two 16-bit sums a row: |sum| <= 2 * 2 * 15 * 127. */
+/* Eight columns of eight rows of 4-bit codes, two 16-bit sums a row: |sum| <= 2 * 2 * 15 * 128. */
 INLINE __m256i level4_pairs(const uint8_t *line, const int8_t *q)
 {
     const __m256i w = load(line), low = _mm256_set1_epi8(15);
@@ -79,9 +79,31 @@ INLINE __m256i zeros_at(const struct pith_panels *m, size_t index)
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(m->zeros + index)));
 }
 
+/* Columns [c, c + n * width) of one block, by one digit of x. */
+INLINE __m256 digit_dot(const struct pith_bytes *x, bool level4, const uint8_t *line, size_t n,
+                        size_t c, size_t block, size_t digit, __m256i zero)
+{
+    const int8_t *q = x->q + c + digit * x->q_digit;
+    const __m256i sum = level4 ? level4_sum(line, n, q) : int8_sum(line, n, q);
+    const int32_t less = -x->sum[block + digit * x->sum_digit];
+    const __m256i offset = _mm256_mullo_epi32(zero, _mm256_set1_epi32(less));
+    return _mm256_cvtepi32_ps(_mm256_add_epi32(sum, offset));
+}
+
+INLINE __m256 block_dot(const struct pith_bytes *x, bool level4, size_t digits, const uint8_t *line,
+                        size_t n, size_t c, size_t block, __m256i zero)
+{
+    __m256 d = digit_dot(x, level4, line, n, c, block, 0, zero);
+    if (digits == 1) return d;
+    d = _mm256_fmadd_ps(digit_dot(x, level4, line, n, c, block, 1, zero), _mm256_set1_ps(256.0f),
+                        d);
+    return _mm256_fmadd_ps(digit_dot(x, level4, line, n, c, block, 2, zero),
+                           _mm256_set1_ps(65536.0f), d);
+}
+
 /* Rows 8 * half .. 8 * half + 7 of a panel. */
-INLINE __m256 half_panel(const struct pith_panels *m, bool level4, size_t panel, size_t half,
-                         const struct pith_bytes *x)
+INLINE __m256 half_panel(const struct pith_panels *m, bool level4, size_t digits, size_t panel,
+                         size_t half, const struct pith_bytes *x)
 {
     const size_t width = level4 ? 8 : 4;
     const uint8_t *line =
@@ -95,9 +117,7 @@ INLINE __m256 half_panel(const struct pith_panels *m, bool level4, size_t panel,
         __m256 t = _mm256_setzero_ps();
         for (; c < stop; block++) {
             const size_t end = c + x->block < stop ? c + x->block : stop, n = (end - c) / width;
-            const __m256i sum = level4 ? level4_sum(line, n, x->q + c) : int8_sum(line, n, x->q + c);
-            const __m256i less = _mm256_mullo_epi32(zero, _mm256_set1_epi32(-x->sum[block]));
-            t = _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(sum, less)),
+            t = _mm256_fmadd_ps(block_dot(x, level4, digits, line, n, c, block, zero),
                                 _mm256_set1_ps(x->scale[block]), t);
             line += n * PITH_PANEL_LINE;
             c = end;
@@ -107,20 +127,27 @@ INLINE __m256 half_panel(const struct pith_panels *m, bool level4, size_t panel,
     return y;
 }
 
-INLINE void dot_as(const struct pith_panels *m, bool level4, size_t first, size_t count,
-                   const struct pith_bytes *x, float *y)
+INLINE void dot_as(const struct pith_panels *m, bool level4, size_t digits, size_t first,
+                   size_t count, const struct pith_bytes *x, float *y)
 {
     for (size_t i = 0; i < count; i++, y += PITH_PANEL_ROWS) {
-        _mm256_storeu_ps(y, half_panel(m, level4, first + i, 0, x));
-        _mm256_storeu_ps(y + 8, half_panel(m, level4, first + i, 1, x));
+        _mm256_storeu_ps(y, half_panel(m, level4, digits, first + i, 0, x));
+        _mm256_storeu_ps(y + 8, half_panel(m, level4, digits, first + i, 1, x));
     }
 }
 
 void pith_panel_dot_bytes_avx2(const struct pith_panels *m, size_t first, size_t count,
                                const struct pith_bytes *x, float *y)
 {
-    if (m->form == PITH_PANEL_LEVEL4) dot_as(m, true, first, count, x, y);
-    else dot_as(m, false, first, count, x, y);
+    if (m->form == PITH_PANEL_LEVEL4) dot_as(m, true, 1, first, count, x, y);
+    else dot_as(m, false, 1, first, count, x, y);
+}
+
+void pith_panel_dot_digits_avx2(const struct pith_panels *m, size_t first, size_t count,
+                                const struct pith_bytes *x, float *y)
+{
+    if (m->form == PITH_PANEL_LEVEL4) dot_as(m, true, PITH_DIGITS, first, count, x, y);
+    else dot_as(m, false, PITH_DIGITS, first, count, x, y);
 }
 
 /* --- rounding to bytes ---------------------------------------------------------------------- */
@@ -148,38 +175,62 @@ INLINE uint32_t most_bits(size_t n, const float *x)
     return best;
 }
 
-INLINE void block_to_bytes(size_t n, const float *x, int8_t *q, float *scale, int32_t *sum)
+/* The largest magnitude of a block; NaN when one is not finite. */
+INLINE float largest(size_t n, const float *x)
 {
     const uint32_t bits = most_bits(n, x);
-    const bool finite = bits < 0x7f800000u;
     float most;
     memcpy(&most, &bits, sizeof most);
-    *scale = finite ? most / 127.0f : __builtin_nanf("");
-    *sum = 0;
-    memset(q, 0, n);
-    if (!finite || most < PITH_BYTES_LEAST) return;
-    const float inverse = 127.0f / most;
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        int32_t v[8];
-        const __m256 scaled = _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(inverse));
-        _mm256_storeu_si256((__m256i *)(void *)v, _mm256_cvtps_epi32(scaled));
-        for (size_t l = 0; l < 8; l++) {
-            q[i + l] = (int8_t)v[l];
-            *sum += v[l];
+    return bits < 0x7f800000u ? most : __builtin_nanf("");
+}
+
+/* Digit i of eight numbers to q[i * step], its sum added to sum[i * sum_step]. */
+INLINE void store_digits(__m256i v, size_t n, size_t digits, int8_t *q, size_t step, int32_t *sum,
+                         size_t sum_step)
+{
+    for (size_t d = 0; d < digits; d++) {
+        const __m256i digit = _mm256_srai_epi32(_mm256_slli_epi32(v, 24), 24);
+        int32_t out[8];
+        v = _mm256_srai_epi32(_mm256_sub_epi32(v, digit), 8);
+        _mm256_storeu_si256((__m256i *)(void *)out, digit);
+        for (size_t l = 0; l < n; l++) {
+            q[d * step + l] = (int8_t)out[l];
+            sum[d * sum_step] += out[l];
         }
     }
-    for (; i < n; i++) {
-        q[i] = (int8_t)_mm_cvtss_si32(_mm_set_ss(x[i] * inverse));
-        *sum += q[i];
+}
+
+INLINE void to_digits(size_t n, size_t block, size_t digits, float most_number, const float *x,
+                      int8_t *q, size_t step, float *scale, int32_t *sum, size_t sum_step)
+{
+    for (size_t b = 0, first = 0; first < n; first += block, b++) {
+        const size_t end = n - first < block ? n : first + block;
+        const float most = largest(end - first, x + first);
+        const float inverse = most >= PITH_BYTES_LEAST ? most_number / most : 0.0f;
+        scale[b] = most / most_number;
+        for (size_t d = 0; d < digits; d++) sum[b + d * sum_step] = 0;
+        for (size_t i = first; i < end; i += 8) {
+            float last[8] = {0};
+            const size_t left = end - i < 8 ? end - i : 8;
+            __m256 v = _mm256_setzero_ps();
+            if (left < 8) memcpy(last, x + i, left * sizeof *x);
+            if (inverse > 0.0f) v = _mm256_loadu_ps(left < 8 ? last : x + i);
+            const __m256i whole = _mm256_cvtps_epi32(_mm256_mul_ps(v, _mm256_set1_ps(inverse)));
+            store_digits(whole, left, digits, q + i, step, sum + b, sum_step);
+        }
     }
 }
 
 void pith_to_bytes_avx2(size_t n, size_t block, const float *x, int8_t *q, float *scale,
                         int32_t *sum)
 {
-    for (size_t b = 0, i = 0; i < n; i += block, b++)
-        block_to_bytes(n - i < block ? n - i : block, x + i, q + i, &scale[b], &sum[b]);
+    to_digits(n, block, 1, 127.0f, x, q, 0, scale, sum, 0);
+}
+
+void pith_to_digits_avx2(size_t n, size_t block, const float *x, int8_t *q, size_t q_digit,
+                         float *scale, int32_t *sum, size_t sum_digit)
+{
+    to_digits(n, block, PITH_DIGITS, PITH_DIGITS_MOST, x, q, q_digit, scale, sum, sum_digit);
 }
 
 /* --- packing -------------------------------------------------------------------------------- */

@@ -75,20 +75,21 @@ void pith_panel_dot_scalar(const struct pith_panels *m, size_t first, size_t cou
             y[i * PITH_PANEL_ROWS + r] = row_dot(m, first + i, r, x);
 }
 
-/* Columns [c, end) of one block. */
-static float block_dot(const struct pith_panels *m, size_t panel, size_t r, size_t c, size_t end,
-                       const struct pith_bytes *x)
+/* Columns [c, end) of one block, by one digit of x. */
+static float digit_dot(const struct pith_panels *m, size_t panel, size_t r, size_t c, size_t end,
+                       const struct pith_bytes *x, size_t digit)
 {
     int32_t d = 0;
+    const int8_t *q = x->q + digit * x->q_digit;
     const size_t index = (panel * m->groups + c / m->group) * PITH_PANEL_ROWS + r;
     const int32_t zero = (int32_t)(m->zeros ? (float)m->zeros[index] : m->zero);
-    const int32_t sum = x->sum[c / x->block];
-    for (; c < end; c++) d += (int32_t)code_at(m, panel, r, c) * x->q[c];
+    const int32_t sum = x->sum[digit * x->sum_digit + c / x->block];
+    for (; c < end; c++) d += (int32_t)code_at(m, panel, r, c) * q[c];
     return (float)(d - zero * sum);
 }
 
-static float row_dot_bytes(const struct pith_panels *m, size_t panel, size_t r,
-                           const struct pith_bytes *x)
+static float row_dot_digits(const struct pith_panels *m, size_t panel, size_t r, size_t digits,
+                            const struct pith_bytes *x)
 {
     float y = 0.0f;
     for (size_t g = 0; g < m->groups; g++) {
@@ -96,7 +97,12 @@ static float row_dot_bytes(const struct pith_panels *m, size_t panel, size_t r,
         const size_t end = group_end(m, g);
         for (size_t c = g * m->group; c < end; c += x->block) {
             const size_t stop = c + x->block < end ? c + x->block : end;
-            t = fmaf(block_dot(m, panel, r, c, stop, x), x->scale[c / x->block], t);
+            float d = digit_dot(m, panel, r, c, stop, x, 0);
+            if (digits == PITH_DIGITS) {
+                d = fmaf(digit_dot(m, panel, r, c, stop, x, 1), 256.0f, d);
+                d = fmaf(digit_dot(m, panel, r, c, stop, x, 2), 65536.0f, d);
+            }
+            t = fmaf(d, x->scale[c / x->block], t);
         }
         y = fmaf(scale_at(m, (panel * m->groups + g) * PITH_PANEL_ROWS + r), t, y);
     }
@@ -108,7 +114,15 @@ void pith_panel_dot_bytes_scalar(const struct pith_panels *m, size_t first, size
 {
     for (size_t i = 0; i < count; i++)
         for (size_t r = 0; r < PITH_PANEL_ROWS; r++)
-            y[i * PITH_PANEL_ROWS + r] = row_dot_bytes(m, first + i, r, x);
+            y[i * PITH_PANEL_ROWS + r] = row_dot_digits(m, first + i, r, 1, x);
+}
+
+void pith_panel_dot_digits_scalar(const struct pith_panels *m, size_t first, size_t count,
+                                  const struct pith_bytes *x, float *y)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t r = 0; r < PITH_PANEL_ROWS; r++)
+            y[i * PITH_PANEL_ROWS + r] = row_dot_digits(m, first + i, r, PITH_DIGITS, x);
 }
 
 void pith_panel_unpack_scalar(const struct pith_panels *m, size_t panel, size_t col, size_t n,
@@ -121,28 +135,58 @@ void pith_panel_unpack_scalar(const struct pith_panels *m, size_t panel, size_t 
         }
 }
 
-static void block_to_bytes(size_t n, const float *x, int8_t *q, float *scale, int32_t *sum)
+/* The largest magnitude of a block; NaN when one is not finite. */
+static float largest(size_t n, const float *x)
 {
     float most = 0.0f;
-    bool finite = true;
     for (size_t i = 0; i < n; i++) {
-        finite &= isfinite(x[i]) != 0;
+        if (!isfinite(x[i])) return (float)NAN;
         if (fabsf(x[i]) > most) most = fabsf(x[i]);
     }
-    const float inverse = finite && most >= PITH_BYTES_LEAST ? 127.0f / most : 0.0f;
-    *scale = finite ? most / 127.0f : (float)NAN;
-    *sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        q[i] = (int8_t)(inverse > 0.0f ? nearbyintf(x[i] * inverse) : 0.0f);
-        *sum += q[i];
-    }
+    return most;
 }
 
 void pith_to_bytes_scalar(size_t n, size_t block, const float *x, int8_t *q, float *scale,
                           int32_t *sum)
 {
-    for (size_t b = 0, i = 0; i < n; i += block, b++)
-        block_to_bytes(n - i < block ? n - i : block, x + i, q + i, &scale[b], &sum[b]);
+    for (size_t b = 0, first = 0; first < n; first += block, b++) {
+        const size_t end = n - first < block ? n : first + block;
+        const float most = largest(end - first, x + first);
+        const float inverse = most >= PITH_BYTES_LEAST ? 127.0f / most : 0.0f;
+        scale[b] = most / 127.0f;
+        sum[b] = 0;
+        for (size_t i = first; i < end; i++) {
+            q[i] = (int8_t)(inverse > 0.0f ? nearbyintf(x[i] * inverse) : 0.0f);
+            sum[b] += q[i];
+        }
+    }
+}
+
+/* The lowest digit of v, from -128 to 127; v becomes what the others make. */
+static int8_t take_digit(int32_t *v)
+{
+    const int32_t digit = ((*v + 128) & 255) - 128;
+    *v = (*v - digit) / 256;
+    return (int8_t)digit;
+}
+
+void pith_to_digits_scalar(size_t n, size_t block, const float *x, int8_t *q, size_t q_digit,
+                           float *scale, int32_t *sum, size_t sum_digit)
+{
+    for (size_t b = 0, first = 0; first < n; first += block, b++) {
+        const size_t end = n - first < block ? n : first + block;
+        const float most = largest(end - first, x + first);
+        const float inverse = most >= PITH_BYTES_LEAST ? PITH_DIGITS_MOST / most : 0.0f;
+        scale[b] = most / PITH_DIGITS_MOST;
+        for (size_t d = 0; d < PITH_DIGITS; d++) sum[b + d * sum_digit] = 0;
+        for (size_t i = first; i < end; i++) {
+            int32_t v = inverse > 0.0f ? (int32_t)nearbyintf(x[i] * inverse) : 0;
+            for (size_t d = 0; d < PITH_DIGITS; d++) {
+                q[i + d * q_digit] = take_digit(&v);
+                sum[b + d * sum_digit] += q[i + d * q_digit];
+            }
+        }
+    }
 }
 
 void pith_to_halves_scalar(size_t n, uint32_t *words)

@@ -1,5 +1,5 @@
-/* The fast product with packed panels of integers: four columns of sixteen rows in one
- * instruction, exact in 32 bits. */
+/* Products with packed panels of integers: four columns of sixteen rows in one instruction, exact in
+ * 32 bits. */
 #include "kern/avx512/vec_avx512.h"
 #include "kern/ops.h"
 
@@ -20,16 +20,6 @@ INLINE __m512 scales_at(const struct pith_panels *m, size_t group)
     if (m->scale == PITH_SCALE_BF16) return v16_load_bf16(at + group * 32);
     if (m->scale == PITH_SCALE_F16) return v16_load_f16(at + group * 32);
     return _mm512_loadu_ps(at + group * 64);
-}
-
-/* One line of a panel times its columns of q. */
-INLINE __m512i line_step(bool level4, const uint8_t *line, const int8_t *q, __m512i sum)
-{
-    const __m512i w = _mm512_load_si512(line), low = _mm512_set1_epi8(15);
-    if (!level4) return _mm512_dpbusd_epi32(sum, w, four_bytes(q));
-    sum = _mm512_dpbusd_epi32(sum, _mm512_and_si512(w, low), four_bytes(q));
-    return _mm512_dpbusd_epi32(sum, _mm512_and_si512(_mm512_srli_epi16(w, 4), low),
-                               four_bytes(q + 4));
 }
 
 struct panel {
@@ -55,22 +45,79 @@ INLINE void group_open(const struct pith_panels *m, size_t g, struct panel *p)
     p->zero = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)zeros));
 }
 
-INLINE __m512i block_open(const struct pith_bytes *x, size_t block, const struct panel *p)
+/* The sums of a block in one panel, a digit each. */
+struct sums {
+    __m512i d0, d1, d2;
+};
+
+INLINE __m512 block_close(const struct pith_bytes *x, int digits, size_t block, struct sums s,
+                          const struct panel *p)
 {
-    return _mm512_mullo_epi32(p->zero, _mm512_set1_epi32(-x->sum[block]));
+    const __m512i z = p->zero;
+    const int32_t *sum = x->sum + block;
+#define LESS(d, n) _mm512_sub_epi32(d, _mm512_mullo_epi32(z, _mm512_set1_epi32(n)))
+    __m512 d = _mm512_cvtepi32_ps(LESS(s.d0, sum[0]));
+    if (digits == PITH_DIGITS) {
+        const __m512 d1 = _mm512_cvtepi32_ps(LESS(s.d1, sum[x->sum_digit]));
+        const __m512 d2 = _mm512_cvtepi32_ps(LESS(s.d2, sum[2 * x->sum_digit]));
+        d = _mm512_fmadd_ps(d1, _mm512_set1_ps(256.0f), d);
+        d = _mm512_fmadd_ps(d2, _mm512_set1_ps(65536.0f), d);
+    }
+#undef LESS
+    return _mm512_fmadd_ps(d, _mm512_set1_ps(x->scale[block]), p->t);
 }
 
-INLINE void block_close(const struct pith_bytes *x, size_t block, __m512i sum, struct panel *p)
+/* `lines` lines of one panel or two times their columns of q. Sums are locals, and the digits are
+ * spelled out: arrays of vectors, and vectors behind pointers, end up in memory. */
+INLINE void block_sums(bool level4, int digits, bool two, size_t lines, const uint8_t *a,
+                       const uint8_t *b, const int8_t *q, size_t q_digit, size_t ahead,
+                       struct sums *to_a, struct sums *to_b)
 {
-    p->t = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(x->scale[block]), p->t);
+    const __m512i low = _mm512_set1_epi8(15), none = _mm512_setzero_si512();
+    const size_t step = level4 ? 8 : 4;
+    __m512i a0 = none, a1 = none, a2 = none, b0 = none, b1 = none, b2 = none;
+#pragma GCC unroll 4
+    for (size_t i = 0; i < lines; i++, q += step) {
+        const int8_t *q1 = q + q_digit, *q2 = q1 + q_digit;
+        const __m512i v = _mm512_load_si512(a + i * PITH_PANEL_LINE);
+        const __m512i w = two ? _mm512_load_si512(b + i * PITH_PANEL_LINE) : none;
+        const __m512i x0 = four_bytes(q), v0 = level4 ? _mm512_and_si512(v, low) : v,
+                      w0 = level4 ? _mm512_and_si512(w, low) : w;
+        __builtin_prefetch(a + i * PITH_PANEL_LINE + ahead);
+        if (two) __builtin_prefetch(b + i * PITH_PANEL_LINE + ahead);
+        a0 = _mm512_dpbusd_epi32(a0, v0, x0);
+        if (two) b0 = _mm512_dpbusd_epi32(b0, w0, x0);
+        if (digits == PITH_DIGITS) {
+            const __m512i x1 = four_bytes(q1), x2 = four_bytes(q2);
+            a1 = _mm512_dpbusd_epi32(a1, v0, x1);
+            a2 = _mm512_dpbusd_epi32(a2, v0, x2);
+            if (two) b1 = _mm512_dpbusd_epi32(b1, w0, x1);
+            if (two) b2 = _mm512_dpbusd_epi32(b2, w0, x2);
+        }
+        if (!level4) continue;
+        const __m512i v4 = _mm512_and_si512(_mm512_srli_epi16(v, 4), low);
+        const __m512i w4 = _mm512_and_si512(_mm512_srli_epi16(w, 4), low);
+        const __m512i y0 = four_bytes(q + 4);
+        a0 = _mm512_dpbusd_epi32(a0, v4, y0);
+        if (two) b0 = _mm512_dpbusd_epi32(b0, w4, y0);
+        if (digits == PITH_DIGITS) {
+            const __m512i y1 = four_bytes(q1 + 4), y2 = four_bytes(q2 + 4);
+            a1 = _mm512_dpbusd_epi32(a1, v4, y1);
+            a2 = _mm512_dpbusd_epi32(a2, v4, y2);
+            if (two) b1 = _mm512_dpbusd_epi32(b1, w4, y1);
+            if (two) b2 = _mm512_dpbusd_epi32(b2, w4, y2);
+        }
+    }
+    *to_a = (struct sums){a0, a1, a2};
+    *to_b = (struct sums){b0, b1, b2};
 }
 
-INLINE void dot_panels(const struct pith_panels *m, bool level4, size_t index, bool two,
+INLINE void dot_panels(const struct pith_panels *m, bool level4, int digits, size_t index, bool two,
                        const struct pith_bytes *x, float *y)
 {
-    enum { STEP = 256 /* columns between decisions what to ask for */ };
-    const size_t width = level4 ? 8 : 4, lines = pith_panel_lines(m);
-    struct panel a, b;
+    const size_t width = level4 ? 8 : 4, lines = pith_panel_lines(m), full = x->block / width;
+    struct panel a, b = {0};
+    struct sums s, t;
     panel_open(m, index, &a);
     if (two) panel_open(m, index + 1, &b);
     size_t c = 0, block = 0;
@@ -79,24 +126,21 @@ INLINE void dot_panels(const struct pith_panels *m, bool level4, size_t index, b
         group_open(m, g, &a);
         if (two) group_open(m, g, &b);
         for (; c < stop; block++) {
-            const size_t end = c + x->block < stop ? c + x->block : stop;
-            __m512i s = block_open(x, block, &a), t = s;
-            if (two) t = block_open(x, block, &b);
-            while (c < end) {
-                const size_t step = c + STEP < end ? c + STEP : end;
-                const size_t ahead = pith_panel_ahead(lines, c / width);
-                for (; c < step; c += width) {
-                    s = line_step(level4, a.codes, x->q + c, s);
-                    __builtin_prefetch(a.codes + ahead);
-                    a.codes += PITH_PANEL_LINE;
-                    if (!two) continue;
-                    t = line_step(level4, b.codes, x->q + c, t);
-                    __builtin_prefetch(b.codes + ahead);
-                    b.codes += PITH_PANEL_LINE;
-                }
-            }
-            block_close(x, block, s, &a);
-            if (two) block_close(x, block, t, &b);
+            const size_t left = (stop - c) / width, n = left < full ? left : full;
+            const size_t ahead = pith_panel_ahead(lines, c / width);
+            /* Blocks of 32 columns are the rule: their lines are known here. */
+            if (n == 32 / width)
+                block_sums(level4, digits, two, 32 / width, a.codes, b.codes, x->q + c, x->q_digit,
+                           ahead, &s, &t);
+            else
+                block_sums(level4, digits, two, n, a.codes, b.codes, x->q + c, x->q_digit, ahead,
+                           &s, &t);
+            c += n * width;
+            a.codes += n * PITH_PANEL_LINE;
+            a.t = block_close(x, digits, block, s, &a);
+            if (!two) continue;
+            b.codes += n * PITH_PANEL_LINE;
+            b.t = block_close(x, digits, block, t, &b);
         }
         a.y = _mm512_fmadd_ps(scales_at(m, a.group + g), a.t, a.y);
         if (two) b.y = _mm512_fmadd_ps(scales_at(m, b.group + g), b.t, b.y);
@@ -105,18 +149,25 @@ INLINE void dot_panels(const struct pith_panels *m, bool level4, size_t index, b
     if (two) _mm512_storeu_ps(y + PITH_PANEL_ROWS, b.y);
 }
 
-INLINE void dot_as(const struct pith_panels *m, bool level4, size_t first, size_t count,
+INLINE void dot_as(const struct pith_panels *m, bool level4, int digits, size_t first, size_t count,
                    const struct pith_bytes *x, float *y)
 {
     size_t i = 0;
     for (; i + 2 <= count; i += 2)
-        dot_panels(m, level4, first + i, true, x, y + i * PITH_PANEL_ROWS);
-    if (i < count) dot_panels(m, level4, first + i, false, x, y + i * PITH_PANEL_ROWS);
+        dot_panels(m, level4, digits, first + i, true, x, y + i * PITH_PANEL_ROWS);
+    if (i < count) dot_panels(m, level4, digits, first + i, false, x, y + i * PITH_PANEL_ROWS);
 }
 
 void pith_panel_dot_bytes_vnni(const struct pith_panels *m, size_t first, size_t count,
                                const struct pith_bytes *x, float *y)
 {
-    if (m->form == PITH_PANEL_LEVEL4) dot_as(m, true, first, count, x, y);
-    else dot_as(m, false, first, count, x, y);
+    if (m->form == PITH_PANEL_LEVEL4) dot_as(m, true, 1, first, count, x, y);
+    else dot_as(m, false, 1, first, count, x, y);
+}
+
+void pith_panel_dot_digits_vnni(const struct pith_panels *m, size_t first, size_t count,
+                                const struct pith_bytes *x, float *y)
+{
+    if (m->form == PITH_PANEL_LEVEL4) dot_as(m, true, PITH_DIGITS, first, count, x, y);
+    else dot_as(m, false, PITH_DIGITS, first, count, x, y);
 }

@@ -72,7 +72,7 @@ static void check_modes(struct setups *s, struct packed *p, const char *what)
     pith_linear(s->backend[0], &p->w, bias, x, 3, fast);
     pith_backend_set_mode(s->backend[0], PITH_MODE_EXACT);
     check_close(p, bias, x, 3, fast, 0.01);
-    if (!p->pack.fast_block) assert_same(fast, few, 3 * rows, what, 0);
+    if (!p->pack.block) assert_same(fast, few, 3 * rows, what, 0);
     else assert_true(memcmp(fast, few, 3 * rows * sizeof *fast) != 0);
     for (size_t i = 0; i < s->count; i++)
         for (size_t c = 0; c < PITH_COUNT(counts); c++) {

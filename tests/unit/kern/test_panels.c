@@ -161,7 +161,7 @@ static void check_dot_bytes(pith_any_fn *fn, const struct shape *s)
         int32_t sum[COLS];
         int8_t *q = at_end(3, s->cols);
         pith_to_bytes_scalar(s->cols, block, floats(4, s->cols), q, scale, sum);
-        const struct pith_bytes x = {block, q, scale, sum};
+        const struct pith_bytes x = {.block = block, .q = q, .scale = scale, .sum = sum};
         for (size_t count = 0; count <= PANELS; count++) {
             const size_t n = count * PITH_PANEL_ROWS, first = PANELS - count;
             float *want = floats(4, n), *got = floats(5, n);
@@ -172,16 +172,57 @@ static void check_dot_bytes(pith_any_fn *fn, const struct shape *s)
     }
 }
 
+static void check_dot_digits(pith_any_fn *fn, const struct shape *s)
+{
+    if (s->form > PITH_PANEL_INT8 || s->scale > PITH_SCALE_F16 || s->group % 32 != 0) return;
+    const struct pith_panels m = panels(s);
+    float scale[COLS];
+    int32_t sum[PITH_DIGITS * COLS];
+    int8_t *q = at_end(3, PITH_DIGITS * s->cols);
+    pith_to_digits_scalar(s->cols, 32, floats(4, s->cols), q, s->cols, scale, sum, COLS);
+    const struct pith_bytes x = {32, q, scale, sum, s->cols, COLS};
+    for (size_t count = 0; count <= PANELS; count++) {
+        const size_t n = count * PITH_PANEL_ROWS, first = PANELS - count;
+        float *want = floats(4, n), *got = floats(5, n);
+        pith_panel_dot_digits_scalar(&m, first, count, &x, want);
+        ((pith_panel_dot_digits_fn *)fn)(&m, first, count, &x, got);
+        assert_bits(got, want, n, s);
+    }
+}
+
+/* Some of x are as odd[kind - 1] says; kind 0: none. */
+static float *odd_floats(int buffer, size_t n, int kind)
+{
+    static const float odd[] = {0.0f, 1e-35f, INFINITY, (float)NAN, 3e38f};
+    float *x = floats(buffer, n);
+    for (size_t i = 0; kind && i < n; i++)
+        if (i % 11 == 3 || kind < 3) x[i] = odd[kind - 1] * (i % 2 ? -1.0f : 1.0f);
+    return x;
+}
+
+static void check_to_digits(pith_any_fn *fn, const struct shape *s)
+{
+    const size_t n = s->cols + s->group % 7, block = s->group, blocks = (n + block - 1) / block;
+    for (int kind = 0; kind < 6; kind++) {
+        float *x = odd_floats(3, n, kind), scale[2][COLS * 2];
+        int32_t sum[2][PITH_DIGITS * COLS];
+        int8_t *want = at_end(4, PITH_DIGITS * n), *got = at_end(5, PITH_DIGITS * n);
+        pith_to_digits_scalar(n, block, x, want, n, scale[0], sum[0], COLS);
+        ((pith_to_digits_fn *)fn)(n, block, x, got, n, scale[1], sum[1], COLS);
+        assert_memory_equal(got, want, PITH_DIGITS * n);
+        for (size_t d = 0; d < PITH_DIGITS; d++)
+            assert_memory_equal(sum[1] + d * COLS, sum[0] + d * COLS, blocks * sizeof *sum[0]);
+        assert_bits(scale[1], scale[0], blocks, s);
+    }
+}
+
 static void check_to_bytes(pith_any_fn *fn, const struct shape *s)
 {
     const size_t n = s->cols + s->group % 7, block = s->group, blocks = (n + block - 1) / block;
     for (int kind = 0; kind < 6; kind++) {
-        float *x = floats(3, n), scale[2][COLS * 2];
+        float *x = odd_floats(3, n, kind), scale[2][COLS * 2];
         int32_t sum[2][COLS * 2];
         int8_t *want = at_end(4, n), *got = at_end(5, n);
-        const float odd[] = {0.0f, 1e-35f, INFINITY, (float)NAN, 3e38f};
-        for (size_t i = 0; kind && i < n; i++)
-            if (i % 11 == 3 || kind < 3) x[i] = odd[kind - 1] * (i % 2 ? -1.0f : 1.0f);
         pith_to_bytes_scalar(n, block, x, want, scale[0], sum[0]);
         ((pith_to_bytes_fn *)fn)(n, block, x, got, scale[1], sum[1]);
         assert_memory_equal(got, want, n);
@@ -230,6 +271,8 @@ static void every_kernel_equals_scalar(void **state)
                   {PITH_OP_panel_dot_bytes, check_dot_bytes},
                   {PITH_OP_panel_unpack, check_unpack},
                   {PITH_OP_to_bytes, check_to_bytes},
+                  {PITH_OP_panel_dot_digits, check_dot_digits},
+                  {PITH_OP_to_digits, check_to_digits},
                   {PITH_OP_to_halves, check_to_halves}};
     for (size_t i = 0; i < pith_kernel_count; i++) {
         const struct pith_kernel *k = &pith_kernels[i];
@@ -247,13 +290,16 @@ static void the_definition_is_a_product(void **state)
     const struct shape s = {PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 256, 64, true};
     const struct pith_panels m = panels(&s);
     const float *x = floats(3, s.cols);
-    float w[256 * 16], exact[16], fast[16], scale[8];
-    int32_t sum[8];
-    int8_t q[256];
+    float w[256 * 16], exact[16], digits[16], fast[16], scale[8];
+    int32_t sum[PITH_DIGITS * 8];
+    int8_t q[PITH_DIGITS * 256];
     pith_panel_unpack_scalar(&m, 2, 0, 256, w, 16);
     pith_panel_dot_scalar(&m, 2, 1, x, exact);
+    const struct pith_bytes bytes = {32, q, scale, sum, 256, 8};
+    pith_to_digits_scalar(256, 32, x, q, 256, scale, sum, 8);
+    pith_panel_dot_digits_scalar(&m, 2, 1, &bytes, digits);
     pith_to_bytes_scalar(256, 32, x, q, scale, sum);
-    pith_panel_dot_bytes_scalar(&m, 2, 1, &(struct pith_bytes){32, q, scale, sum}, fast);
+    pith_panel_dot_bytes_scalar(&m, 2, 1, &bytes, fast);
     for (size_t r = 0; r < 16; r++) {
         double want = 0, rounded = 0, size = 0;
         for (size_t c = 0; c < 256; c++) {
@@ -262,6 +308,7 @@ static void the_definition_is_a_product(void **state)
             size += fabs((double)w[c * 16 + r] * (double)x[c]);
         }
         assert_true(fabs((double)exact[r] - want) <= 1e-6 * size);
+        assert_true(fabs((double)digits[r] - want) <= 1e-6 * size);
         assert_true(fabs((double)fast[r] - rounded) <= 1e-6 * size);
         assert_true(fabs(rounded - want) <= 0.01 * size);
     }
