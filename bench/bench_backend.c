@@ -229,12 +229,14 @@ static void bench_packed(const struct bench *m)
         pith_pack_init(m->b, &q, memory, &pack);
         pith_qmat_free(&q);
         const struct pith_weight w = {.rows = pack.rows, .cols = pack.cols, .pack = &pack};
-        for (int fast = 0; fast <= (pack.fast_block > 0); fast++) {
-            pith_backend_set_mode(m->b, fast ? PITH_MODE_FAST : PITH_MODE_EXACT);
+        for (int fast = 0; fast <= (pack.block > 0); fast++) {
+            if (pith_backend_set_mode(m->b, fast ? PITH_MODE_FAST : PITH_MODE_EXACT, NULL) !=
+                PITH_OK)
+                exit(1);
             snprintf(name, sizeof name, "%s%s", grids[i], fast ? " fast" : "");
             linear_case(m, &w, (double)pack.bytes, name);
         }
-        pith_backend_set_mode(m->b, PITH_MODE_EXACT);
+        (void)pith_backend_set_mode(m->b, PITH_MODE_EXACT, NULL);
         pith_free(memory);
     }
 }

@@ -35,8 +35,7 @@ enum pith_status pith_context_set_mode(struct pith_context *context, const char 
     const bool fast = mode && strcmp(mode, "fast") == 0;
     if (mode && !fast && strcmp(mode, "exact") != 0)
         return pith_fail(err, PITH_ARG, "unknown mode \"%s\": exact or fast", mode);
-    pith_backend_set_mode(context->backend, fast ? PITH_MODE_FAST : PITH_MODE_EXACT);
-    return PITH_OK;
+    return pith_backend_set_mode(context->backend, fast ? PITH_MODE_FAST : PITH_MODE_EXACT, err);
 }
 
 void pith_context_free(struct pith_context **context)

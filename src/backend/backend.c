@@ -7,7 +7,8 @@ enum {
     TILE = PITH_TILE_ROWS_MAX * PITH_TILE_COLS_MAX,
     ROWS = PITH_TILE_COLS_MAX * PITH_KC,
     /* Floats a thread; every part is a multiple of 16, so that all stay aligned. */
-    THREAD_FLOATS = PITH_SLAB * PITH_KC + PITH_KC * PITH_NC + TILE + ROWS + PITH_SCORES + PITH_KC / 4
+    THREAD_FLOATS = PITH_SLAB * PITH_KC + PITH_KC * PITH_NC + TILE + ROWS + PITH_SCORES +
+                    PITH_KC / 4
 };
 
 static void scratch_place(struct pith_scratch *s, float *at)
@@ -45,8 +46,8 @@ enum pith_status pith_backend_new(struct pith_pool *pool, uint32_t cpu_mask,
     pith_kern_select(b->mask, &b->kern);
     b->scratch = pith_zalloc(b->threads, sizeof *b->scratch);
     if (!b->scratch) goto fail_scratch;
-    b->memory = pith_alloc_aligned((size_t)b->threads * THREAD_FLOATS + SHARED_FLOATS,
-                                   sizeof(float));
+    b->memory =
+        pith_alloc_aligned((size_t)b->threads * THREAD_FLOATS + SHARED_FLOATS, sizeof(float));
     if (!b->memory) goto fail_memory;
     bytes_place(&b->bytes, b->memory);
     for (unsigned t = 0; t < b->threads; t++)
@@ -64,6 +65,7 @@ fail_scratch:
 void pith_backend_free(struct pith_backend *b)
 {
     if (!b) return;
+    pith_free(b->slab);
     pith_free(b->memory);
     pith_free(b->scratch);
     pith_free(b);
@@ -90,9 +92,12 @@ size_t pith_backend_bytes(unsigned threads)
            SHARED_FLOATS * sizeof(float) + sizeof(struct pith_backend);
 }
 
-void pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode)
+enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode,
+                                       struct pith_error *err)
 {
+    if (mode == PITH_MODE_FAST && !b->slab) PITH_TRY(pith_bytes_open(&b->slab, err));
     b->mode = mode;
+    return PITH_OK;
 }
 
 enum pith_mode pith_backend_mode(const struct pith_backend *b)

@@ -35,9 +35,12 @@ size_t pith_backend_bytes(unsigned threads);
 
 /* exact (at first): what the numbers mean, the same bits on every machine. fast: pith_linear over
  * packed integer weights rounds activations to bytes, a scale for 32 of them, and multiplies
- * integers; everything else is as in exact. Also the same bits on every machine. */
+ * integers; everything else is as in exact. Also the same bits on every machine, and for a row the
+ * same whatever n. PITH_NOMEM, with the mode as it was, when the memory for it (2.5 MiB, kept) is
+ * not to be had. */
 enum pith_mode { PITH_MODE_EXACT, PITH_MODE_FAST };
-void pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode);
+enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode,
+                                       struct pith_error *err);
 enum pith_mode pith_backend_mode(const struct pith_backend *b);
 
 /* C[m][n] = A[m][k] * B[k][n], or C += / C -=, C(i, j) = fma(+-A(i, p), B(p, j), C(i, j)) for p

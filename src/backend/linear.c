@@ -162,6 +162,10 @@ void pith_linear(struct pith_backend *b, const struct pith_weight *w, const floa
         linear_packed(b, w->pack, bias, x, n, y);
         return;
     }
+    if (w->pack && pith_bytes_fits(b, w->pack)) {
+        pith_bytes_linear(b, w->pack, bias, x, n, y);
+        return;
+    }
     pith_source_init(&source, w);
     if (n < PITH_LINEAR_FEW) {
         linear_few(b, &source, bias, x, n, y);

@@ -39,6 +39,15 @@ struct pith_byte_rows {
     int32_t *sum; /* [PITH_LINEAR_FEW][PITH_DIGITS][PITH_BYTES_SCALES] */
 };
 
+/* More rows of them, in tiles: bytes.c. */
+struct pith_byte_slab;
+enum pith_status pith_bytes_open(struct pith_byte_slab **out, struct pith_error *err);
+/* Whether the fast mode is on and has a product with that matrix. */
+bool pith_bytes_fits(const struct pith_backend *b, const struct pith_pack *pack);
+/* pith_linear with it, whatever n. */
+void pith_bytes_linear(struct pith_backend *b, const struct pith_pack *pack, const float *bias,
+                       const float *x, size_t n, float *y);
+
 struct pith_backend {
     struct pith_pool *pool; /* borrowed, may be NULL */
     unsigned threads;
@@ -46,6 +55,7 @@ struct pith_backend {
     enum pith_mode mode;
     struct pith_kern kern;
     struct pith_byte_rows bytes;
+    struct pith_byte_slab *slab;  /* NULL before the fast mode is first asked for */
     struct pith_scratch *scratch; /* one a thread */
     void *memory;
 };

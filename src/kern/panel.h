@@ -116,6 +116,41 @@ typedef void pith_panel_dot_bytes_fn(const struct pith_panels *m, size_t first, 
  * largest part, and the integer sums add none. */
 typedef pith_panel_dot_bytes_fn pith_panel_dot_digits_fn;
 
+/* The fast mode's product for many vectors at once, a tile of `rows` vectors (the kernel's row in
+ * kernels.def) by `cols` rows of W at a time, over some of the columns: [col, col + n). Sums pass
+ * from call to call; nothing shows in the result of how the columns were divided.
+ *
+ *     w        of each panel, what bytes_unpack of the same tier made of these columns
+ *     scale    of each panel, [groups][16] from the group of col on; zero likewise, or NULL
+ *     x        [cols of W / 4][rows]: four neighbouring bytes of a vector in one word
+ *     x_scale  [blocks][rows]
+ *     x_less   [blocks][rows]: less the sum of the block's bytes, times the matrix's zero without
+ *              zeros
+ *     y, t, d  [rows][cols]: the definition's y, t and d, read where col is within a row, a group or
+ *              a block, written where col + n is */
+struct pith_byte_tile {
+    enum pith_panel_form form;
+    size_t cols, group, block; /* of W and x */
+    size_t col, n;
+    const uint8_t *w;
+    size_t w_panel; /* bytes from one panel to the next */
+    const float *scale;
+    const int32_t *zero;
+    size_t scale_panel; /* elements from one panel to the next */
+    const uint32_t *x;
+    const float *x_scale;
+    const int32_t *x_less;
+    float *y, *t;
+    int32_t *d;
+};
+typedef void pith_bytes_tile_fn(const struct pith_byte_tile *a);
+
+/* The codes of columns [col, col + n) of a panel in the form that bytes_tile reads, at most
+ * PITH_BYTES_LINE bytes for four columns. */
+enum { PITH_BYTES_LINE = 2 * PITH_PANEL_LINE };
+typedef void pith_bytes_unpack_fn(const struct pith_panels *m, size_t panel, size_t col, size_t n,
+                                  uint8_t *dst);
+
 /* dst[(c - col) * ld + r] = W[16 * panel + r][c] for c in [col, col + n), r < 16: both steps rounded,
  * v * scale. col and n are multiples of 8 (4 bits) or 4. */
 typedef void pith_panel_unpack_fn(const struct pith_panels *m, size_t panel, size_t col, size_t n,

@@ -9,11 +9,15 @@ const struct pith_kernel pith_kernels[] = {
 
 const size_t pith_kernel_count = sizeof pith_kernels / sizeof pith_kernels[0];
 
-static void set_tile(struct pith_kern *k, size_t rows, size_t cols)
+static void set_tile(struct pith_kern *k, enum pith_op op, size_t rows, size_t cols)
 {
-    if (rows == 0) return;
-    k->tile_rows = rows;
-    k->tile_cols = cols;
+    if (op == PITH_OP_gemm_tile) {
+        k->tile_rows = rows;
+        k->tile_cols = cols;
+    } else if (op == PITH_OP_bytes_tile) {
+        k->bytes_rows = rows;
+        k->bytes_cols = cols;
+    }
 }
 
 void pith_kern_select(uint32_t mask, struct pith_kern *out)
@@ -21,7 +25,7 @@ void pith_kern_select(uint32_t mask, struct pith_kern *out)
 #define PITH_KERNEL(op_, isa, fn, rows, cols)                                                      \
     if ((mask & (uint32_t)(isa)) == (uint32_t)(isa)) {                                             \
         out->op_ = fn;                                                                             \
-        set_tile(out, rows, cols);                                                                 \
+        set_tile(out, PITH_OP_##op_, rows, cols);                                                  \
     }
 #include "kern/kernels.def"
 #undef PITH_KERNEL

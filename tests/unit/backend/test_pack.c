@@ -1,5 +1,6 @@
-/* Packed matrices: the products of many rows have the bits of the unpacked matrix; those of few rows
- * are close to the decoded values, in the fast mode less so; all are the same on every setup. */
+/* Packed matrices: the products of many rows have the bits of the unpacked matrix; those of few
+ * rows are close to the decoded values, in the fast mode less so; all are the same on every setup.
+ */
 #include "backend/pack.h"
 #include "setups.h"
 
@@ -59,31 +60,47 @@ static void check_close(const struct packed *p, const float *bias, const float *
     pith_free(w);
 }
 
+static void set_mode(struct pith_backend *b, enum pith_mode mode)
+{
+    struct pith_error err = {0};
+    assert_ok(pith_backend_set_mode(b, mode, &err), err);
+    assert_int_equal(pith_backend_mode(b), mode);
+}
+
+/* Each row alone in the fast mode. */
+static void one_by_one(struct pith_backend *b, const struct packed *p, const float *bias,
+                       const float *x, size_t n, float *y)
+{
+    set_mode(b, PITH_MODE_FAST);
+    for (size_t i = 0; i < n; i++)
+        pith_linear(b, &p->w, bias, x + i * p->q.cols, 1, y + i * p->q.rows);
+    set_mode(b, PITH_MODE_EXACT);
+}
+
 static void check_modes(struct setups *s, struct packed *p, const char *what)
 {
     static const size_t counts[] = {1, 2, 3, 4, MOST};
     const size_t rows = p->q.rows;
     float *x = normals(MOST * (size_t)p->q.cols, 5), *bias = normals(rows, 6);
-    float *many = floats(MOST * rows), *few = floats(3 * rows), *fast = floats(3 * rows);
+    float *many = floats(MOST * rows), *few = floats(3 * rows), *fast = floats(MOST * rows);
     pith_linear(s->backend[0], &p->plain, bias, x, MOST, many);
     pith_linear(s->backend[0], &p->w, bias, x, 3, few);
     check_close(p, bias, x, 3, few, 0);
-    pith_backend_set_mode(s->backend[0], PITH_MODE_FAST);
-    pith_linear(s->backend[0], &p->w, bias, x, 3, fast);
-    pith_backend_set_mode(s->backend[0], PITH_MODE_EXACT);
-    check_close(p, bias, x, 3, fast, 0.01);
+    one_by_one(s->backend[0], p, bias, x, MOST, fast);
+    check_close(p, bias, x, MOST, fast, 0.01);
     if (!p->pack.block) assert_same(fast, few, 3 * rows, what, 0);
     else assert_true(memcmp(fast, few, 3 * rows * sizeof *fast) != 0);
     for (size_t i = 0; i < s->count; i++)
         for (size_t c = 0; c < PITH_COUNT(counts); c++) {
             const size_t n = counts[c];
+            const bool exact = !p->pack.block && n >= PITH_LINEAR_FEW;
             float *y = floats(n * rows);
             pith_linear(s->backend[i], &p->w, bias, x, n, y);
             assert_same(y, n < PITH_LINEAR_FEW ? few : many, n * rows, what, i);
-            pith_backend_set_mode(s->backend[i], PITH_MODE_FAST);
+            set_mode(s->backend[i], PITH_MODE_FAST);
             pith_linear(s->backend[i], &p->w, bias, x, n, y);
-            if (n < PITH_LINEAR_FEW) assert_same(y, fast, n * rows, what, i);
-            pith_backend_set_mode(s->backend[i], PITH_MODE_EXACT);
+            assert_same(y, exact ? many : fast, n * rows, what, i);
+            set_mode(s->backend[i], PITH_MODE_EXACT);
             pith_free(y);
         }
     pith_free(fast);
@@ -101,14 +118,14 @@ static void packed_products(void **state)
         uint32_t rows, cols;
         enum pith_dtype scales;
     } cases[] = {
-        {"int4:g128", 48, 384, PITH_BF16},        {"int4:g32:asym", 37, 96, PITH_F16},
-        {"int4:g128:asym", 21, 304, PITH_BF16},   {"int4:channel", 16, 8, PITH_F32},
-        {"int4:tensor", 5, 64, PITH_F32},         {"int4:g16", 70, 48, PITH_F16},
-        {"int8:channel", 35, 292, PITH_BF16},     {"int8:g64:asym", 33, 256, PITH_F16},
-        {"int3:g32:asym", 18, 96, PITH_F16},      {"int2:channel", 7, 72, PITH_F32},
-        {"int6:g32", 40, 96, PITH_BF16},          {"nf4:g64", 33, 192, PITH_BF16},
-        {"fp4_e2m1:g16", 20, 64, PITH_F32},       {"fp8_e4m3:channel", 20, 40, PITH_F32},
-        {"fp8_e5m2:g32", 17, 100, PITH_F16},      {"bnb_fp4:g64", 1100, 64, PITH_F16},
+        {"int4:g128", 48, 384, PITH_BF16},      {"int4:g32:asym", 37, 96, PITH_F16},
+        {"int4:g128:asym", 21, 304, PITH_BF16}, {"int4:channel", 16, 8, PITH_F32},
+        {"int4:tensor", 5, 64, PITH_F32},       {"int4:g16", 70, 48, PITH_F16},
+        {"int8:channel", 35, 292, PITH_BF16},   {"int8:g64:asym", 33, 256, PITH_F16},
+        {"int3:g32:asym", 18, 96, PITH_F16},    {"int2:channel", 7, 72, PITH_F32},
+        {"int6:g32", 40, 96, PITH_BF16},        {"nf4:g64", 33, 192, PITH_BF16},
+        {"fp4_e2m1:g16", 20, 64, PITH_F32},     {"fp8_e4m3:channel", 20, 40, PITH_F32},
+        {"fp8_e5m2:g32", 17, 100, PITH_F16},    {"bnb_fp4:g64", 1100, 64, PITH_F16},
     };
     struct setups s;
     setups_open(&s);
@@ -117,6 +134,49 @@ static void packed_products(void **state)
         open_packed(&p, s.backend[i % s.count], cases[i].grid, cases[i].rows, cases[i].cols,
                     cases[i].scales);
         check_modes(&s, &p, cases[i].grid);
+        close_packed(&p);
+    }
+    setups_close(&s);
+}
+
+/* The fast mode over more rows than a slab and more columns than a chunk, with groups and blocks of
+ * x that end within chunks or span them; a block may be the whole row. */
+static void fast_products_of_many_rows(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *grid;
+        uint32_t rows, cols;
+        size_t block; /* 0: as packed */
+        size_t n;
+    } cases[] = {
+        {"int4:g128", 70, 1184, 0, 40},       {"int4:g96:asym", 33, 1160, 0, 17},
+        {"int8:channel", 50, 1100, 0, 30},    {"int8:channel", 97, 1556, 1556, 21},
+        {"int8:g768:asym", 20, 1540, 768, 9}, {"int4:g640", 64, 1928, 640, 14},
+        {"int4:g128", 16, 128, 0, 1100},
+    };
+    struct setups s;
+    setups_open(&s);
+    for (size_t c = 0; c < PITH_COUNT(cases); c++) {
+        const size_t n = cases[c].n, rows = cases[c].rows;
+        struct packed p;
+        open_packed(&p, s.backend[0], cases[c].grid, cases[c].rows, cases[c].cols, PITH_BF16);
+        assert_true(p.pack.block > 0);
+        if (cases[c].block) p.pack.block = cases[c].block;
+        float *x = normals(n * p.q.cols, 15), *bias = normals(rows, 16), *want = floats(n * rows);
+        one_by_one(s.backend[0], &p, bias, x, n, want);
+        check_close(&p, bias, x, n, want, 0.02);
+        for (size_t i = 0; i < s.count; i++) {
+            float *y = floats(n * rows);
+            set_mode(s.backend[i], PITH_MODE_FAST);
+            pith_linear(s.backend[i], &p.w, bias, x, n, y);
+            assert_same(y, want, n * rows, cases[c].grid, i);
+            pith_free(y);
+            set_mode(s.backend[i], PITH_MODE_EXACT);
+        }
+        pith_free(want);
+        pith_free(bias);
+        pith_free(x);
         close_packed(&p);
     }
     setups_close(&s);
@@ -140,9 +200,10 @@ static void byte_scales(void **state)
         struct pith_rng r;
         pith_rng_seed(&r, 9);
         for (size_t i = 0; i < (size_t)p.q.rows * p.q.groups; i++)
-            p.q.scales[i] = nv ? pith_format_find("fp8_e4m3")->decode(
-                                     (uint32_t)pith_rng_below(&r, 0x7f)) * p.q.global
-                               : ldexpf(1.0f, (int)pith_rng_below(&r, 20) - 10);
+            p.q.scales[i] =
+                nv ? pith_format_find("fp8_e4m3")->decode((uint32_t)pith_rng_below(&r, 0x7f)) *
+                         p.q.global
+                   : ldexpf(1.0f, (int)pith_rng_below(&r, 20) - 10);
         const size_t bytes = pith_pack_bytes(&p.q);
         /* 48 rows of 128 half bytes and a byte a group. */
         assert_int_equal(bytes, 48 * 64 + 48 * p.q.groups);
@@ -165,8 +226,9 @@ static void what_cannot_be_packed(void **state)
         uint32_t cols, group;
         bool shuffled;
     } cases[] = {
-        {"int4:g32", 96, 32, true},      {"int4:g32", 95, 32, false}, {"int4:g32", 96, 12, false},
-        {"int8:channel", 90, 90, false}, {"fp6_e2m3:g32", 96, 32, false},
+        {"int4:g32", 96, 32, true},      {"int4:g32", 95, 32, false},
+        {"int4:g32", 96, 12, false},     {"int8:channel", 90, 90, false},
+        {"fp6_e2m3:g32", 96, 32, false},
     };
     struct pith_error err = {0};
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
@@ -217,9 +279,8 @@ static void rounding_to_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packed_products),
-        cmocka_unit_test(byte_scales),
-        cmocka_unit_test(rounding_to_bytes),
+        cmocka_unit_test(packed_products),       cmocka_unit_test(fast_products_of_many_rows),
+        cmocka_unit_test(byte_scales),           cmocka_unit_test(rounding_to_bytes),
         cmocka_unit_test(what_cannot_be_packed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

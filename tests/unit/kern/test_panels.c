@@ -1,5 +1,5 @@
-/* Every kernel of packed panels that this CPU can run against the scalar one: the same bits, for all
- * forms, types of scale, group sizes and tails, on memory that ends at an unreadable page. */
+/* Every kernel of packed panels that this CPU can run against the scalar one: the same bits, for
+ * all forms, types of scale, group sizes and tails, on memory that ends at an unreadable page. */
 #define _DEFAULT_SOURCE
 #include "base/mem.h"
 #include "base/rng.h"
@@ -110,9 +110,10 @@ static void assert_bits(const float *got, const float *want, size_t n, const str
 {
     for (size_t i = 0; i < n; i++)
         if (memcmp(&got[i], &want[i], sizeof *got) != 0 && !(isnan(got[i]) && isnan(want[i])))
-            fail_msg("%s, form %d, scale %d, %zu columns in groups of %zu: element %zu is %a, not %a",
-                     now, (int)s->form, (int)s->scale, s->cols, s->group, i, (double)got[i],
-                     (double)want[i]);
+            fail_msg(
+                "%s, form %d, scale %d, %zu columns in groups of %zu: element %zu is %a, not %a",
+                now, (int)s->form, (int)s->scale, s->cols, s->group, i, (double)got[i],
+                (double)want[i]);
 }
 
 static float *floats(int buffer, size_t n)
@@ -243,6 +244,153 @@ static void check_to_halves(pith_any_fn *fn, const struct shape *s)
             assert_int_equal(words[i] >> (c % 4 * 8 + c / 4 * 4) & 15, before[i] >> c * 4 & 15);
 }
 
+/* The tile of a tier with its own unpacking, columns in pieces, against the definition of the
+ * product of one vector. */
+enum { MOST_ROWS = PITH_BYTES_ROWS_MAX, MOST_PANELS = PITH_BYTES_COLS_MAX / PITH_PANEL_ROWS };
+
+struct tile_case {
+    const struct pith_kernel *k;
+    pith_bytes_unpack_fn *unpack;
+    struct pith_panels m;
+    size_t block, blocks;
+    int8_t q[MOST_ROWS][COLS];
+    float scale[MOST_ROWS][COLS];
+    int32_t sum[MOST_ROWS][COLS];
+    uint8_t codes[MOST_PANELS * COLS / 4 * PITH_BYTES_LINE];
+    float w_scale[MOST_PANELS * COLS / 4 * PITH_PANEL_ROWS];
+    int32_t w_zero[MOST_PANELS * COLS / 4 * PITH_PANEL_ROWS];
+    uint32_t x[COLS / 4 * MOST_ROWS];
+    float x_scale[COLS * MOST_ROWS];
+    int32_t x_less[COLS * MOST_ROWS];
+    float y[MOST_ROWS * PITH_BYTES_COLS_MAX], t[MOST_ROWS * PITH_BYTES_COLS_MAX];
+    int32_t d[MOST_ROWS * PITH_BYTES_COLS_MAX];
+};
+
+static void tile_fill(struct tile_case *c)
+{
+    const size_t rows = c->k->tile_rows, cols = c->m.cols;
+    for (size_t r = 0; r < rows; r++) {
+        pith_to_bytes_scalar(cols, c->block, floats(4, cols), c->q[r], c->scale[r], c->sum[r]);
+        for (size_t i = 0; i < cols / 4; i++) memcpy(&c->x[i * rows + r], &c->q[r][i * 4], 4);
+        for (size_t b = 0; b < c->blocks; b++) {
+            c->x_scale[b * rows + r] = c->scale[r][b];
+            c->x_less[b * rows + r] = -c->sum[r][b] * (c->m.zeros ? 1 : (int32_t)c->m.zero);
+        }
+    }
+}
+
+static float scale_of(const struct pith_panels *m, size_t index)
+{
+    const char *at = (const char *)m->scales + index * pith_panel_scale_bytes(m->scale);
+    uint16_t h;
+    float f;
+    if (m->scale == PITH_SCALE_F32) {
+        memcpy(&f, at, sizeof f);
+        return f;
+    }
+    memcpy(&h, at, sizeof h);
+    return m->scale == PITH_SCALE_BF16 ? pith_bf16_to_f32(h) : pith_f16_to_f32(h);
+}
+
+/* Columns [col, col + n) of the first panels. */
+static void tile_step(struct tile_case *c, size_t col, size_t n)
+{
+    const struct pith_panels *m = &c->m;
+    const size_t panels = c->k->tile_cols / PITH_PANEL_ROWS, first = col / m->group;
+    const size_t last = (col + n - 1) / m->group, codes = COLS / 4 * PITH_BYTES_LINE,
+                 each = COLS / 4 * PITH_PANEL_ROWS;
+    for (size_t p = 0; p < panels; p++) {
+        c->unpack(m, p, col, n, c->codes + p * codes);
+        for (size_t g = first; g <= last; g++)
+            for (size_t r = 0; r < PITH_PANEL_ROWS; r++) {
+                const size_t from = (p * m->groups + g) * PITH_PANEL_ROWS + r;
+                const size_t to = p * each + (g - first) * PITH_PANEL_ROWS + r;
+                c->w_scale[to] = scale_of(m, from);
+                c->w_zero[to] = m->zeros ? m->zeros[from] : 0;
+            }
+    }
+    const struct pith_byte_tile a = {.form = m->form,
+                                     .cols = m->cols,
+                                     .group = m->group,
+                                     .block = c->block,
+                                     .col = col,
+                                     .n = n,
+                                     .w = c->codes,
+                                     .w_panel = codes,
+                                     .scale = c->w_scale,
+                                     .zero = m->zeros ? c->w_zero : NULL,
+                                     .scale_panel = each,
+                                     .x = c->x,
+                                     .x_scale = c->x_scale,
+                                     .x_less = c->x_less,
+                                     .y = c->y,
+                                     .t = c->t,
+                                     .d = c->d};
+    ((pith_bytes_tile_fn *)c->k->fn)(&a);
+}
+
+static void tile_check(struct tile_case *c, const struct shape *s)
+{
+    float want[PITH_BYTES_COLS_MAX];
+    for (size_t r = 0; r < c->k->tile_rows; r++) {
+        const struct pith_bytes x = {c->block, c->q[r], c->scale[r], c->sum[r]};
+        pith_panel_dot_bytes_scalar(&c->m, 0, c->k->tile_cols / PITH_PANEL_ROWS, &x, want);
+        assert_bits(c->y + r * c->k->tile_cols, want, c->k->tile_cols, s);
+    }
+}
+
+static void check_tile(const struct pith_kernel *k, pith_bytes_unpack_fn *unpack,
+                       const struct shape *s)
+{
+    const size_t sizes[] = {32, 8, s->cols}, steps[] = {s->cols, 40, 8};
+    struct tile_case *c = pith_zalloc(1, sizeof *c);
+    assert_non_null(c);
+    *c = (struct tile_case){.k = k, .unpack = unpack, .m = panels(s)};
+    for (int i = 0; i < 3; i++) {
+        c->block = sizes[i];
+        c->blocks = (s->cols + c->block - 1) / c->block;
+        if (c->block > s->group || (s->group < s->cols && s->group % c->block != 0)) continue;
+        tile_fill(c);
+        for (int j = 0; j < 3; j++) {
+            for (size_t e = 0; e < MOST_ROWS * PITH_BYTES_COLS_MAX; e++) {
+                c->y[e] = c->t[e] = (float)NAN;
+                c->d[e] = -7;
+            }
+            for (size_t col = 0; col < s->cols; col += steps[j])
+                tile_step(c, col, s->cols - col < steps[j] ? s->cols - col : steps[j]);
+            tile_check(c, s);
+        }
+    }
+    pith_free(c);
+}
+
+/* Tiles are checked with the unpacking of the same row of the table's tier. */
+static void tiles_equal_the_product_of_one_vector(void **state)
+{
+    (void)state;
+    static const size_t cols[] = {8, 64, 136, COLS}, groups[] = {8, 32, 64, 128, COLS};
+    for (size_t i = 0; i < pith_kernel_count; i++) {
+        const struct pith_kernel *k = &pith_kernels[i];
+        struct pith_kern tier;
+        if (k->op != PITH_OP_bytes_tile || (k->isa & pith_cpu_detect()) != k->isa) continue;
+        now = k->name;
+        pith_kern_select(k->isa, &tier);
+        assert_true((pith_any_fn *)tier.bytes_tile == k->fn);
+        assert_true(tier.bytes_rows == k->tile_rows && tier.bytes_cols == k->tile_cols);
+        assert_true(k->tile_rows <= MOST_ROWS && k->tile_cols <= PITH_BYTES_COLS_MAX);
+        for (int form = 0; form <= PITH_PANEL_INT8; form++)
+            for (int scale = 0; scale <= PITH_SCALE_F16; scale++)
+                for (int c = 0; c < 4; c++)
+                    for (int g = 0; g < 5; g++)
+                        for (int zeros = 0; zeros <= 1; zeros++)
+                            check_tile(k, tier.bytes_unpack,
+                                       &(struct shape){(enum pith_panel_form)form,
+                                                       (enum pith_panel_scale)scale, cols[c],
+                                                       groups[g] < cols[c] ? groups[g] : cols[c],
+                                                       zeros != 0});
+    }
+}
+
 typedef void check_fn(pith_any_fn *fn, const struct shape *s);
 
 static void every_shape(check_fn *check, pith_any_fn *fn)
@@ -318,6 +466,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_kernel_equals_scalar, open_buffers, close_buffers),
+        cmocka_unit_test_setup_teardown(tiles_equal_the_product_of_one_vector, open_buffers,
+                                        close_buffers),
         cmocka_unit_test_setup_teardown(the_definition_is_a_product, open_buffers, close_buffers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,234 @@
+/* The tile of the fast product: 3 vectors by 16 rows. Products of 4-bit codes with bytes are added
+ * up in 16 bits, eight words at a time: |sum| <= 8 * 2 * 15 * 127 < 2^15; a byte counts as two
+ * 4-bit codes, the upper one sixteen times. What is seldom needed, sums of blocks and of groups,
+ * stays in memory. */
+#include "kern/ops.h"
+
+#include <immintrin.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { ROWS = 4, COLS = PITH_PANEL_ROWS, RUN = 8, LANES = 8 };
+#define EACH(X) X(0) X(1) X(2) X(3)
+
+INLINE size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+INLINE __m256i load(const void *p)
+{
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
+INLINE void store(void *p, __m256i x)
+{
+    _mm256_storeu_si256((__m256i *)p, x);
+}
+
+/* The sums of a block: rows 0 to 7 and 8 to 15 of the panel for the vectors of a tile. */
+struct whole {
+#define FIELD(i) __m256i a##i, b##i;
+    EACH(FIELD)
+#undef FIELD
+};
+
+/* d + the sums of pairs in p, times factor. */
+INLINE __m256i widen(__m256i d, __m256i p, int factor)
+{
+    return _mm256_add_epi32(d, _mm256_madd_epi16(p, _mm256_set1_epi16((short)factor)));
+}
+
+/* At most RUN words. u and v are two lines of 4-bit codes for the same bytes of x, `between` bytes
+ * apart: two times eight rows, or the halves of eight rows' bytes. Their sums of pairs, in 16 bits.
+ */
+INLINE struct whole run(size_t words, const uint8_t *w, size_t line, size_t between,
+                        const uint32_t *x)
+{
+    struct whole s;
+#define ZERO(i) s.a##i = s.b##i = _mm256_setzero_si256();
+    EACH(ZERO)
+#undef ZERO
+#define WORD(at, from)                                                                             \
+    {                                                                                              \
+        const __m256i u = load(at), v = load((at) + between);                                      \
+        const uint32_t *const q = from;                                                            \
+        EACH(STEP)                                                                                 \
+        EACH(KEEP)                                                                                 \
+    }
+/* Or the compiler reorders the additions of several words, for which there are no registers. */
+#define KEEP(i) __asm__("" : "+x"(s.a##i), "+x"(s.b##i));
+#define STEP(i)                                                                                    \
+    {                                                                                              \
+        const __m256i e = _mm256_set1_epi32((int)q[i]);                                            \
+        s.a##i = _mm256_add_epi16(s.a##i, _mm256_maddubs_epi16(u, e));                             \
+        s.b##i = _mm256_add_epi16(s.b##i, _mm256_maddubs_epi16(v, e));                             \
+    }
+    for (; words >= 4; words -= 4, w += 4 * line, x += 4 * ROWS) {
+        WORD(w, x)
+        WORD(w + line, x + ROWS)
+        WORD(w + 2 * line, x + 2 * ROWS)
+        WORD(w + 3 * line, x + 3 * ROWS)
+    }
+    for (; words > 0; words--, w += line, x += ROWS) WORD(w, x)
+#undef STEP
+#undef KEEP
+#undef WORD
+    return s;
+}
+
+INLINE void multiply_run(bool level4, size_t words, const uint8_t *w, const uint32_t *x,
+                         struct whole *d)
+{
+    if (level4) {
+        const struct whole s = run(words, w, PITH_PANEL_LINE, 32, x);
+#define ADD(i)                                                                                     \
+    d->a##i = widen(d->a##i, s.a##i, 1);                                                           \
+    d->b##i = widen(d->b##i, s.b##i, 1);
+        EACH(ADD)
+#undef ADD
+        return;
+    }
+    const struct whole s = run(words, w, PITH_BYTES_LINE, PITH_PANEL_LINE, x);
+    const struct whole t = run(words, w + 32, PITH_BYTES_LINE, PITH_PANEL_LINE, x);
+#define ADD(i)                                                                                     \
+    d->a##i = widen(widen(d->a##i, s.a##i, 1), s.b##i, 16);                                        \
+    d->b##i = widen(widen(d->b##i, t.a##i, 1), t.b##i, 16);
+    EACH(ADD)
+#undef ADD
+}
+
+INLINE void multiply(bool level4, size_t words, const uint8_t *w, const uint32_t *x,
+                     struct whole *d)
+{
+    const size_t line = level4 ? PITH_PANEL_LINE : PITH_BYTES_LINE;
+    for (; words > RUN; words -= RUN, w += RUN * line, x += RUN * ROWS)
+        multiply_run(level4, RUN, w, x, d);
+    if (words == RUN) multiply_run(level4, RUN, w, x, d);
+    else multiply_run(level4, words, w, x, d);
+}
+
+INLINE void block_open(struct whole *d, const int32_t *less, const int32_t *zero)
+{
+    if (!zero) {
+#define START(i) d->a##i = d->b##i = _mm256_set1_epi32(less[i]);
+        EACH(START)
+#undef START
+        return;
+    }
+    const __m256i a = load(zero), b = load(zero + LANES);
+#define START(i)                                                                                   \
+    d->a##i = _mm256_mullo_epi32(_mm256_set1_epi32(less[i]), a);                                   \
+    d->b##i = _mm256_mullo_epi32(_mm256_set1_epi32(less[i]), b);
+    EACH(START)
+#undef START
+}
+
+INLINE void whole_load(struct whole *d, const int32_t *from)
+{
+#define LOAD(i)                                                                                    \
+    d->a##i = load(from + i * COLS);                                                               \
+    d->b##i = load(from + i * COLS + LANES);
+    EACH(LOAD)
+#undef LOAD
+}
+
+INLINE void whole_store(const struct whole *d, int32_t *to)
+{
+#define STORE(i)                                                                                   \
+    store(to + i * COLS, d->a##i);                                                                 \
+    store(to + i * COLS + LANES, d->b##i);
+    EACH(STORE)
+#undef STORE
+}
+
+/* t += scale * d. */
+INLINE void add(float *t, __m256i d, __m256 scale)
+{
+    _mm256_storeu_ps(t, _mm256_fmadd_ps(_mm256_cvtepi32_ps(d), scale, _mm256_loadu_ps(t)));
+}
+
+INLINE void block_close(float *t, const struct whole *d, const float *scale){
+#define CLOSE(i)                                                                                   \
+    {                                                                                              \
+        const __m256 f = _mm256_set1_ps(scale[i]);                                                 \
+        add(t + i * COLS, d->a##i, f);                                                             \
+        add(t + i * COLS + LANES, d->b##i, f);                                                     \
+    }
+    EACH(CLOSE)
+#undef CLOSE
+}
+
+/* y += scale * t, t = 0. */
+INLINE void group_close(float *y, float *t, const float *scale)
+{
+    const __m256 a = _mm256_loadu_ps(scale), b = _mm256_loadu_ps(scale + LANES);
+    for (size_t i = 0; i < ROWS; i++, y += COLS, t += COLS) {
+        const __m256 u = _mm256_loadu_ps(t), v = _mm256_loadu_ps(t + LANES);
+        _mm256_storeu_ps(y, _mm256_fmadd_ps(a, u, _mm256_loadu_ps(y)));
+        _mm256_storeu_ps(y + LANES, _mm256_fmadd_ps(b, v, _mm256_loadu_ps(y + LANES)));
+        _mm256_storeu_ps(t, _mm256_setzero_ps());
+        _mm256_storeu_ps(t + LANES, _mm256_setzero_ps());
+    }
+}
+
+INLINE void clear(float *sums)
+{
+    for (size_t e = 0; e < (size_t)ROWS * COLS; e += LANES)
+        _mm256_storeu_ps(sums + e, _mm256_setzero_ps());
+}
+
+INLINE void tile(const struct pith_byte_tile *a, bool level4)
+{
+    const size_t end = a->col + a->n, first = a->col / a->group;
+    const size_t line = level4 ? PITH_PANEL_LINE : PITH_BYTES_LINE;
+    struct whole d;
+    if (a->col == 0) clear(a->y);
+    if (a->col % a->group == 0) clear(a->t);
+    size_t c = a->col, group = first, block = c / a->block;
+    size_t group_end = least((group + 1) * a->group, a->cols);
+    const uint8_t *w = a->w;
+    while (c < end) {
+        const size_t at = (group - first) * PITH_PANEL_ROWS;
+        const size_t block_end = least((block + 1) * a->block, group_end);
+        const size_t stop = least(block_end, end), words = (stop - c) / 4;
+        if (c == block * a->block)
+            block_open(&d, a->x_less + block * ROWS, a->zero ? a->zero + at : NULL);
+        else whole_load(&d, a->d);
+        multiply(level4, words, w, a->x + c / 4 * ROWS, &d);
+        w += words * line;
+        c = stop;
+        if (stop < block_end) {
+            whole_store(&d, a->d);
+            break;
+        }
+        block_close(a->t, &d, a->x_scale + block * ROWS);
+        block++;
+        if (c < group_end) continue;
+        group_close(a->y, a->t, a->scale + at);
+        group++;
+        group_end = least(group_end + a->group, a->cols);
+    }
+}
+
+void pith_bytes_tile_avx2(const struct pith_byte_tile *a)
+{
+    if (a->form == PITH_PANEL_LEVEL4) tile(a, true);
+    else tile(a, false);
+}
+
+void pith_bytes_unpack_avx2(const struct pith_panels *m, size_t panel, size_t col, size_t n,
+                            uint8_t *dst)
+{
+    /* Halves of bytes are either two codes, of different columns, or two parts of one: in both
+     * cases a line becomes one of low and one of high halves. */
+    const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
+    const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
+    const __m256i low = _mm256_set1_epi8(15);
+    for (size_t c = 0; c < n; c += width, line += PITH_PANEL_LINE, dst += 2 * PITH_PANEL_LINE)
+        for (size_t i = 0; i < PITH_PANEL_LINE; i += 32) {
+            const __m256i v = load(line + i);
+            store(dst + i, _mm256_and_si256(v, low));
+            store(dst + i + PITH_PANEL_LINE, _mm256_and_si256(_mm256_srli_epi16(v, 4), low));
+        }
+}

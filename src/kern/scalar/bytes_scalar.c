@@ -1,0 +1,77 @@
+/* The definition of the tile of the fast product: see kern/panel.h. */
+#include "kern/ops.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS = 2, COLS = PITH_PANEL_ROWS };
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static int32_t start(const struct pith_byte_tile *a, size_t col, size_t i, size_t j)
+{
+    const int32_t less = a->x_less[col / a->block * ROWS + i];
+    if (!a->zero) return less;
+    return less * a->zero[(col / a->group - a->col / a->group) * PITH_PANEL_ROWS + j];
+}
+
+/* Four columns of one element. */
+static int32_t four(const struct pith_byte_tile *a, size_t col, size_t i, size_t j)
+{
+    int8_t x[4];
+    int32_t sum = 0;
+    const uint8_t *w = a->w + (col - a->col) / 4 * PITH_PANEL_LINE + j * 4;
+    memcpy(x, &a->x[col / 4 * ROWS + i], sizeof x);
+    for (size_t e = 0; e < 4; e++) sum += (int32_t)w[e] * x[e];
+    return sum;
+}
+
+static void element(const struct pith_byte_tile *a, size_t i, size_t j)
+{
+    const size_t end = a->col + a->n, at = i * COLS + j;
+    float y = a->col > 0 ? a->y[at] : 0.0f, t = a->col % a->group > 0 ? a->t[at] : 0.0f;
+    int32_t d = a->col % a->group % a->block > 0 ? a->d[at] : start(a, a->col, i, j);
+    for (size_t c = a->col; c < end;) {
+        const size_t group = c / a->group, block = c / a->block;
+        const size_t group_end = least((group + 1) * a->group, a->cols);
+        d += four(a, c, i, j);
+        c += 4;
+        if (c < least((block + 1) * a->block, group_end)) continue;
+        t = fmaf((float)d, a->x_scale[block * ROWS + i], t);
+        if (c == group_end) {
+            y = fmaf(a->scale[(group - a->col / a->group) * PITH_PANEL_ROWS + j], t, y);
+            t = 0.0f;
+        }
+        if (c < end) d = start(a, c, i, j);
+    }
+    a->y[at] = y;
+    a->t[at] = t;
+    a->d[at] = d;
+}
+
+void pith_bytes_tile_scalar(const struct pith_byte_tile *a)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t j = 0; j < COLS; j++) element(a, i, j);
+}
+
+void pith_bytes_unpack_scalar(const struct pith_panels *m, size_t panel, size_t col, size_t n,
+                              uint8_t *dst)
+{
+    const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
+    const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
+    for (size_t c = 0; c < n; c += width, line += PITH_PANEL_LINE) {
+        for (size_t i = 0; i < PITH_PANEL_LINE; i++) {
+            if (width == 4) {
+                *dst++ = line[i];
+                continue;
+            }
+            dst[i] = line[i] & 15;
+            dst[i + PITH_PANEL_LINE] = line[i] >> 4;
+        }
+        if (width == 8) dst += 2 * PITH_PANEL_LINE;
+    }
+}

@@ -1,0 +1,190 @@
+/* The tile of the fast product: 6 vectors by 32 rows. Twelve sums of a block and twelve of a group
+ * stay in registers, beside two lines of codes and one word of x; a step of four columns is twelve
+ * integer dot products on eight loads, and the turn of a block costs each sum a conversion and a
+ * multiply-add, so that of 32 columns is a ninth of the work. */
+#include "kern/ops.h"
+
+#include <immintrin.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { ROWS = 6, COLS = 32 };
+#define EACH(X) X(0) X(1) X(2) X(3) X(4) X(5)
+
+INLINE size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The sums of two panels for the vectors of a tile. */
+struct whole {
+#define FIELD(i) __m512i a##i, b##i;
+    EACH(FIELD)
+#undef FIELD
+};
+struct parts {
+#define FIELD(i) __m512 a##i, b##i;
+    EACH(FIELD)
+#undef FIELD
+};
+
+INLINE void parts_zero(struct parts *t)
+{
+#define ZERO(i) t->a##i = t->b##i = _mm512_setzero_ps();
+    EACH(ZERO)
+#undef ZERO
+}
+
+INLINE void parts_load(struct parts *t, const float *from)
+{
+#define LOAD(i)                                                                                    \
+    t->a##i = _mm512_loadu_ps(from + i * COLS);                                                    \
+    t->b##i = _mm512_loadu_ps(from + i * COLS + 16);
+    EACH(LOAD)
+#undef LOAD
+}
+
+INLINE void parts_store(const struct parts *t, float *to)
+{
+#define STORE(i)                                                                                   \
+    _mm512_storeu_ps(to + i * COLS, t->a##i);                                                      \
+    _mm512_storeu_ps(to + i * COLS + 16, t->b##i);
+    EACH(STORE)
+#undef STORE
+}
+
+/* A block begins: what is taken off its sums. */
+INLINE void block_open(struct whole *d, const int32_t *less, const int32_t *zero, size_t panel)
+{
+    if (!zero) {
+#define START(i) d->a##i = d->b##i = _mm512_set1_epi32(less[i]);
+        EACH(START)
+#undef START
+        return;
+    }
+    const __m512i a = _mm512_loadu_si512(zero), b = _mm512_loadu_si512(zero + panel);
+#define START(i)                                                                                   \
+    d->a##i = _mm512_mullo_epi32(_mm512_set1_epi32(less[i]), a);                                   \
+    d->b##i = _mm512_mullo_epi32(_mm512_set1_epi32(less[i]), b);
+    EACH(START)
+#undef START
+}
+
+INLINE void whole_load(struct whole *d, const int32_t *from)
+{
+#define LOAD(i)                                                                                    \
+    d->a##i = _mm512_loadu_si512(from + i * COLS);                                                 \
+    d->b##i = _mm512_loadu_si512(from + i * COLS + 16);
+    EACH(LOAD)
+#undef LOAD
+}
+
+INLINE void whole_store(const struct whole *d, int32_t *to)
+{
+#define STORE(i)                                                                                   \
+    _mm512_storeu_si512(to + i * COLS, d->a##i);                                                   \
+    _mm512_storeu_si512(to + i * COLS + 16, d->b##i);
+    EACH(STORE)
+#undef STORE
+}
+
+/* `words` times four columns. */
+INLINE void multiply(struct whole *d, size_t words, const uint8_t *w, size_t panel,
+                     const uint32_t *x)
+{
+    for (size_t p = 0; p < words; p++, w += PITH_PANEL_LINE, x += ROWS) {
+        const __m512i a = _mm512_loadu_si512(w), b = _mm512_loadu_si512(w + panel);
+#define STEP(i)                                                                                    \
+    {                                                                                              \
+        const __m512i e = _mm512_set1_epi32((int)x[i]);                                            \
+        d->a##i = _mm512_dpbusd_epi32(d->a##i, a, e);                                              \
+        d->b##i = _mm512_dpbusd_epi32(d->b##i, b, e);                                              \
+    }
+        EACH(STEP)
+#undef STEP
+    }
+}
+
+INLINE void block_close(struct parts *t, const struct whole *d, const float *scale){
+#define CLOSE(i)                                                                                   \
+    {                                                                                              \
+        const __m512 f = _mm512_set1_ps(scale[i]);                                                 \
+        t->a##i = _mm512_fmadd_ps(_mm512_cvtepi32_ps(d->a##i), f, t->a##i);                        \
+        t->b##i = _mm512_fmadd_ps(_mm512_cvtepi32_ps(d->b##i), f, t->b##i);                        \
+    }
+    EACH(CLOSE)
+#undef CLOSE
+}
+
+INLINE
+    void group_close(const struct parts *t, const float *scale, size_t panel, bool fresh, float *y)
+{
+    const __m512 a = _mm512_loadu_ps(scale), b = _mm512_loadu_ps(scale + panel);
+    struct parts s;
+    if (fresh) parts_zero(&s);
+    else parts_load(&s, y);
+#define ADD(i)                                                                                     \
+    s.a##i = _mm512_fmadd_ps(a, t->a##i, s.a##i);                                                  \
+    s.b##i = _mm512_fmadd_ps(b, t->b##i, s.b##i);
+    EACH(ADD)
+#undef ADD
+    parts_store(&s, y);
+}
+
+INLINE void tile(const struct pith_byte_tile *a, bool zeros)
+{
+    const size_t end = a->col + a->n, first = a->col / a->group;
+    struct whole d;
+    struct parts t;
+    size_t c = a->col, group = first, block = c / a->block;
+    size_t group_end = least((group + 1) * a->group, a->cols);
+    const uint8_t *w = a->w;
+    if (c % a->group == 0) parts_zero(&t);
+    else parts_load(&t, a->t);
+    while (c < end) {
+        const size_t at = (group - first) * PITH_PANEL_ROWS, done = (block + 1) * a->block;
+        const size_t block_end = least(done, group_end), stop = least(block_end, end);
+        if (c == block * a->block)
+            block_open(&d, a->x_less + block * ROWS, zeros ? a->zero + at : NULL, a->scale_panel);
+        else whole_load(&d, a->d);
+        multiply(&d, (stop - c) / 4, w, a->w_panel, a->x + c / 4 * ROWS);
+        w += (stop - c) / 4 * PITH_PANEL_LINE;
+        c = stop;
+        if (stop < block_end) {
+            whole_store(&d, a->d);
+            break;
+        }
+        block_close(&t, &d, a->x_scale + block * ROWS);
+        block++;
+        if (c < group_end) continue;
+        group_close(&t, a->scale + at, a->scale_panel, group == 0, a->y);
+        parts_zero(&t);
+        group++;
+        group_end = least(group_end + a->group, a->cols);
+    }
+    if (c < group_end && c > group * a->group) parts_store(&t, a->t);
+}
+
+void pith_bytes_tile_vnni(const struct pith_byte_tile *a)
+{
+    if (a->zero) tile(a, true);
+    else tile(a, false);
+}
+
+void pith_bytes_unpack_vnni(const struct pith_panels *m, size_t panel, size_t col, size_t n,
+                            uint8_t *dst)
+{
+    const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
+    const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
+    const __m512i low = _mm512_set1_epi8(15);
+    for (size_t c = 0; c < n; c += width, line += PITH_PANEL_LINE, dst += PITH_PANEL_LINE) {
+        const __m512i v = _mm512_load_si512(line);
+        if (width == 4) {
+            _mm512_storeu_si512(dst, v);
+            continue;
+        }
+        _mm512_storeu_si512(dst, _mm512_and_si512(v, low));
+        dst += PITH_PANEL_LINE;
+        _mm512_storeu_si512(dst, _mm512_and_si512(_mm512_srli_epi16(v, 4), low));
+    }
+}
