@@ -333,7 +333,8 @@ static void tile_check(struct tile_case *c, const struct shape *s)
 {
     float want[PITH_BYTES_COLS_MAX];
     for (size_t r = 0; r < c->k->tile_rows; r++) {
-        const struct pith_bytes x = {c->block, c->q[r], c->scale[r], c->sum[r]};
+        const struct pith_bytes x = {
+            .block = c->block, .q = c->q[r], .scale = c->scale[r], .sum = c->sum[r]};
         pith_panel_dot_bytes_scalar(&c->m, 0, c->k->tile_cols / PITH_PANEL_ROWS, &x, want);
         assert_bits(c->y + r * c->k->tile_cols, want, c->k->tile_cols, s);
     }
