@@ -174,9 +174,11 @@ static size_t collect(const struct pith_sampler *s, const float *logits, double 
     size_t n = 0;
     for (size_t i = 0; i < s->segments; i++) {
         if ((double)s->max[i] < least) continue;
-        for (size_t e = i * SEGMENT; e < segment_end(s, i); e++)
-            if ((double)logits[e] >= least)
-                c[n++] = (struct candidate){.logit = logits[e], .id = (int32_t)e};
+        for (size_t e = i * SEGMENT; e < segment_end(s, i); e++) { /* no branch to guess wrong */
+            c[n].logit = logits[e];
+            c[n].id = (int32_t)e;
+            n += (double)logits[e] >= least;
+        }
     }
     return n;
 }
