@@ -26,6 +26,7 @@ struct job {
     size_t rows, blocks;  /* rows a block, blocks */
     size_t dim;           /* of a head, padded */
     size_t first, chunks; /* chunks that are seen */
+    size_t run, runs; /* chunks that one task takes when positions are shared, tasks a kv head */
 };
 
 /* What rows have added up over some positions: the largest score, and the sums of weights and of
@@ -251,13 +252,18 @@ static struct sums shared_sums(const struct job *j, size_t kv, size_t chunk)
         .o = at, .max = at + j->group * j->dim, .sum = at + j->group * (j->dim + 1)};
 }
 
+/* Some chunks one behind the other: what the kernels ask for ahead of a chunk's end is then used.
+ */
 static void chunk_task(void *ctx, size_t task, unsigned thread)
 {
     const struct job *j = ctx;
-    struct part p = {.thread = thread, .kv = task / j->chunks, .count = j->group};
+    struct part p = {.thread = thread, .kv = task / j->runs, .count = j->group};
+    const size_t from = task % j->runs * j->run, to = pith_min(from + j->run, j->chunks);
     prepare(j, &p);
-    p.chunk = shared_sums(j, p.kv, task % j->chunks);
-    attend(j, &p, j->first + task % j->chunks);
+    for (size_t chunk = from; chunk < to; chunk++) {
+        p.chunk = shared_sums(j, p.kv, chunk);
+        attend(j, &p, j->first + chunk);
+    }
 }
 
 static void merge_task(void *ctx, size_t task, unsigned thread)
@@ -300,7 +306,11 @@ void pith_attention(struct pith_backend *b, const struct pith_attention *a)
     const bool shared = a->n == 1 && all <= j.rows && j.chunks > 1 &&
                         a->work_floats / (j.dim + 16) / a->heads >= j.chunks;
     if (shared && b->threads > 1) {
-        pith_pool_run(b->pool, kv_heads * j.chunks, chunk_task, &j);
+        enum { TASKS = 8 }; /* a thread, so that all end at about the same time */
+        j.run = kv_heads * j.chunks / (b->threads * TASKS);
+        j.run = j.run < 1 ? 1 : pith_min(j.run, j.chunks);
+        j.runs = (j.chunks + j.run - 1) / j.run;
+        pith_pool_run(b->pool, kv_heads * j.runs, chunk_task, &j);
         pith_pool_run(b->pool, kv_heads, merge_task, &j);
     } else {
         pith_pool_run(b->pool, j.blocks * kv_heads, block_task, &j);
