@@ -1,5 +1,5 @@
-/* A block whose linears need nothing but their own weights: each is a task that goes once through
- * its rows, a cacheful at a time, from the mapped input to hash and codes, and then stores the
+/* A block whose linears need nothing but their own weights: for each, a task goes once through its
+ * rows, a cacheful at a time, from the mapped input to hash and codes, and another stores the
  * matrix. No float copy of a matrix is ever made. */
 #include "pipe/run.h"
 
@@ -9,6 +9,7 @@
 #include "pipe/closeness.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,6 +26,10 @@ bool pith_run_streams(const struct pith_run *r)
     return true;
 }
 
+/* The storing task may come up while the rows are still at work elsewhere: it is then left to the
+ * thread that has them, so that nobody waits. */
+enum state { AT_WORK, ROUNDED, LEFT };
+
 /* One linear. */
 struct stream {
     const struct pith_run *r;
@@ -40,6 +45,7 @@ struct stream {
     uint8_t *codes;
     uint32_t panel;
     double loss; /* squared error */
+    atomic_int state;
     enum pith_status status;
     struct pith_error err;
 };
@@ -142,7 +148,7 @@ static enum pith_status find_tensor(struct stream *s)
                      pith_dtype_name(t));
 }
 
-static enum pith_status run_linear(struct stream *s)
+static enum pith_status round_linear(struct stream *s)
 {
     const struct pith_run *r = s->r;
     const struct pith_choice *c = s->choice;
@@ -154,21 +160,39 @@ static enum pith_status run_linear(struct stream *s)
     give_memory(s);
     pith_checkpoint_release(r->model->checkpoint, s->tensor);
     if (st == PITH_OK && s->result.sha256[0] == '\0') st = pith_fail_nomem(&s->err, c->module);
-    if (st == PITH_OK) st = pith_store_linear(r, c->module, &s->q, &s->result, &s->time, &s->err);
-    pith_qmat_free(&s->q);
     return st;
 }
 
-static void stream_task(void *ctx, size_t task, unsigned thread)
+static void store_linear(struct stream *s)
 {
-    struct stream *const *order = ctx;
-    struct stream *s = order[task];
-    (void)thread;
     pith_phases_begin(&s->time);
-    s->status = run_linear(s);
+    if (s->status == PITH_OK)
+        s->status =
+            pith_store_linear(s->r, s->choice->module, &s->q, &s->result, &s->time, &s->err);
+    pith_qmat_free(&s->q);
 }
 
-/* The linears of a layer that have a grid, in the order of sites. */
+struct streams {
+    struct stream *order[PITH_ROLE_COUNT];
+    unsigned count;
+};
+
+/* The first `count` tasks round, the others store. */
+static void stream_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct streams *all = ctx;
+    struct stream *s = all->order[task % all->count];
+    (void)thread;
+    if (task < all->count) {
+        pith_phases_begin(&s->time);
+        s->status = round_linear(s);
+        if (atomic_exchange(&s->state, ROUNDED) == LEFT) store_linear(s);
+    } else if (atomic_exchange(&s->state, LEFT) == ROUNDED) {
+        store_linear(s);
+    }
+}
+
+/* The linears of a layer that have a grid, in the order of sites; list is zeroed. */
 static unsigned list_linears(const struct pith_run *r, uint32_t layer,
                              struct stream list[PITH_ROLE_COUNT])
 {
@@ -177,7 +201,9 @@ static unsigned list_linears(const struct pith_run *r, uint32_t layer,
         const struct pith_site_info *info = &r->model->arch->sites[site];
         for (unsigned i = 0; i < info->count; i++) {
             const struct pith_choice *c = pith_run_choice(r, layer, info->roles[i]);
-            if (c->grid.format) list[count++] = (struct stream){.r = r, .choice = c};
+            if (!c->grid.format) continue;
+            list[count].r = r;
+            list[count++].choice = c;
         }
     }
     return count;
@@ -217,35 +243,34 @@ enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *l
                                    struct pith_error *err)
 {
     struct stream *list = pith_zalloc(PITH_ROLE_COUNT, sizeof *list);
-    struct stream *order[PITH_ROLE_COUNT];
     if (!list) return pith_fail_nomem(err, "a block");
-    const unsigned count = list_linears(r, layer, list);
-    sort_by_size(list, order, count);
-    pith_pool_run(pith_backend_pool(r->backend), count, stream_task, order);
+    struct streams all = {.count = list_linears(r, layer, list)};
+    sort_by_size(list, all.order, all.count);
+    pith_pool_run(pith_backend_pool(r->backend), 2 * all.count, stream_task, &all);
     enum pith_status s = PITH_OK;
-    for (unsigned i = 0; i < count && s == PITH_OK; i++) s = take_result(r, &list[i], linears, err);
+    for (unsigned i = 0; i < all.count && s == PITH_OK; i++)
+        s = take_result(r, &list[i], linears, err);
     pith_free(list);
     return s;
 }
 
-/* The codes, their packed form, and what is read back. */
-static uint64_t linear_bytes(const struct pith_choice *c)
-{
-    const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid);
-    const uint64_t panel = ((uint64_t)panel_rows(c) * 2 + 1) * c->cols * sizeof(float) + c->cols;
-    return 4 * q + panel + (uint64_t)c->rows * sizeof(struct pith_row_squares);
-}
-
+/* Codes are held until they are stored; who stores, packs them and reads them back. */
 uint64_t pith_stream_bytes(const struct pith_run *r, unsigned threads)
 {
     uint64_t most = 0;
     for (uint32_t layer = 0; layer < r->model->shape.layers; layer++) {
-        struct stream list[PITH_ROLE_COUNT], *order[PITH_ROLE_COUNT];
-        const unsigned count = list_linears(r, layer, list);
-        uint64_t sum = 0;
-        sort_by_size(list, order, count);
-        for (unsigned i = 0; i < count && i < threads; i++) sum += linear_bytes(order[i]->choice);
-        if (sum > most) most = sum;
+        uint64_t held = 0, widest = 0;
+        for (int role = 0; role < PITH_ROLE_COUNT; role++) {
+            const struct pith_choice *c = pith_run_choice(r, layer, (enum pith_role)role);
+            if (!c->grid.format) continue;
+            const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid);
+            const uint64_t panel = ((uint64_t)panel_rows(c) * 2 + 1) * c->cols * sizeof(float);
+            const uint64_t rows = (uint64_t)c->rows * sizeof(struct pith_row_squares);
+            const uint64_t work = panel + c->cols + rows > 3 * q ? panel + c->cols + rows : 3 * q;
+            held += q;
+            if (work > widest) widest = work;
+        }
+        if (held + threads * widest > most) most = held + threads * widest;
     }
     return most + PITH_ROLE_COUNT * sizeof(struct stream);
 }
