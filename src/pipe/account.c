@@ -14,7 +14,10 @@ static json_t *timing(const struct pith_run *r)
                           (json_int_t)pith_memory_peak(), "threads",
                           (int)pith_pool_threads(pith_backend_pool(r->backend)), "cpu",
                           pith_backend_cpu(r->backend));
-    if (!j || pith_phases_report(&r->phases, j)) return j;
+    bool good = j && pith_phases_report(&r->phases, j);
+    if (good && r->needs_round && !r->between.data)
+        good = json_object_set_new(j, "recomputed", json_true()) == 0;
+    if (good) return j;
     json_decref(j);
     return NULL;
 }

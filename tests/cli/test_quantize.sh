@@ -46,6 +46,16 @@ done
 for bits in 2 3 4 8; do
     good "gptq container, $bits bits" "$mini" "$work/g$bits" -r gptq --weights int$bits:g64 --container gptq
 done
+# Plain runs stream their matrices; one scale for a whole matrix makes a run take the other way.
+make "$mini" "$work/stream" -r rtn --weights int4:g32
+make "$mini" "$work/whole" -r rtn --weights int4:g32 --override 'layers.1.mlp.up_proj=int4:tensor'
+if python3 - "$work/stream/pith.json" "$work/whole/pith.json" <<'PY'
+import json, sys
+a, b = ({l["name"]: l for l in json.load(open(p))["linears"]} for p in sys.argv[1:])
+same = [n for n in a if a[n] == b[n]]
+sys.exit(len(same) != len(a) - 1 or "model.layers.1.mlp.up_proj" in same)
+PY
+then pass "streamed or not, the same account of each matrix"; else fail "streamed or not, the same account of each matrix"; fi
 echo '{"base": "gptq", "act_order": "group", "weights": "int4:g64"}' >"$work/order.json"
 good "a recipe from a file, groups in the order of importance" "$mini" "$work/order" -r "$work/order.json"
 good "shards" "$mini" "$work/shards" -r rtn --max-shard 100k
