@@ -95,11 +95,11 @@ for i, model in enumerate(models, 1):
         if what == "decode":
             size = f"{part[0]['bytes_per_token'] * 1e-9:.3f} GB"
             limit = f"{statistics.median(r['roof']['read'] for r in runs) * 1e-9:.1f} GB/s"
-            share = middle(lambda r: r["fraction_of_bandwidth"])
+            share = middle(lambda r: r["fraction_of_bandwidth"]["median"])
         else:
             size = f"{part[0]['operations'] * 1e-9:.0f} GOP"
             kind = part[0]["peak"]
             limit = f"{statistics.median(r['roof'][kind] for r in runs) * 1e-9:.0f} GOP/s {kind}"
-            share = middle(lambda r: r["fraction_of_peak"])
+            share = middle(lambda r: r["fraction_of_peak"]["median"])
         print(f"| {name} | {speed:.2f} | {runs[0]['bits_per_weight']:.3f} | {size} | {limit} | {100 * share:.0f}% |")
 PY

@@ -97,6 +97,13 @@ static json_t *describe(const struct pith_context *c, const struct pith_bench_op
     return j;
 }
 
+/* The fast mode multiplies packed integers by bytes; the first linear tells for all. */
+static bool by_bytes(const struct pith_context *c, const struct pith_model *m)
+{
+    const struct pith_pack *p = m->blocks[0].linear[PITH_ROLE_Q].w.pack;
+    return pith_backend_mode(c->backend) == PITH_MODE_FAST && p && p->block > 0;
+}
+
 enum pith_status pith_bench(struct pith_context *context, const struct pith_bench_options *o,
                             char **report, struct pith_error *err)
 {
@@ -117,6 +124,7 @@ enum pith_status pith_bench(struct pith_context *context, const struct pith_benc
                                        .depth = o->depth,
                                        .reps = o->reps,
                                        .seed = o->seed,
+                                       .byte_products = s == PITH_OK && by_bytes(context, m),
                                        .progress = &o->progress};
     if (s == PITH_OK) s = pith_speed_measure(&job, &speed, err);
     if (s == PITH_OK && report)
