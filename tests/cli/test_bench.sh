@@ -52,6 +52,13 @@ assert 8 < c["bits_per_weight"] < 8.2 and a["bits_per_weight"] == 16
 assert c["threads"] == 1 and c["cpu"] == "scalar"
 assert c["weights"] == "int8:channel" and c["head"] == "int4:g128"
 PY
+for mode in exact fast; do bench --json --gen 0 --weights int4:g128 --mode $mode >"$work/$mode.json" 2>/dev/null; done
+check "a prompt is held against the peak of its products" python3 - "$work/exact.json" "$work/fast.json" <<'PY'
+import json, sys
+exact, fast = (json.load(open(f)) for f in sys.argv[1:])
+assert exact["prefill"]["peak"] == "f32" and [exact["mode"], fast["mode"]] == ["exact", "fast"]
+assert fast["prefill"]["peak"] == ("int8" if fast["roof"]["int8"] > 0 else "f32")
+PY
 refuse "nothing to time" 2 'nothing to time' bench --prompt 0 --gen 0
 refuse "no repetitions" 2 'at least 1' bench --reps 0
 refuse "an unknown mode" 1 'unknown mode' bench --mode quick
