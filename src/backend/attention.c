@@ -15,7 +15,7 @@
 
 /* Positions of a chunk; rows of a block, enough to pay for widening keys; the distance of rows of
  * scores, not a multiple of a page so that they do not compete for the same lines of the cache. */
-enum { CHUNK = 512, ROWS = 128, SCORES_LD = CHUNK + 16 };
+enum { CHUNK = 512, ROWS = 120, SCORES_LD = CHUNK + 16 };
 /* Positions whose values are widened at a time. */
 enum { STRETCH = 64 };
 

@@ -4,6 +4,7 @@
 
 #define TILE_ROWS 8
 #define TILE_COLS 2
+#define FOUR_COLS 4
 #include "kern/template/attention_template.h"
 
 void pith_attn_scores_f32_avx512(size_t rows, size_t dim, size_t blocks, const float *q, size_t ldq,

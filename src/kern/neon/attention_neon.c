@@ -1,8 +1,10 @@
-/* 4 x 1: a vector of sixteen lanes is four of the thirty-two registers. */
+/* 6 x 1: a vector of sixteen lanes is four of the thirty-two registers, so twenty-four sums, four
+ * for keys and one for the query. */
 #include "kern/neon/vec_neon.h"
 
-#define TILE_ROWS 4
+#define TILE_ROWS 6
 #define TILE_COLS 1
+#define FOUR_COLS 1
 #include "kern/template/attention_template.h"
 
 void pith_attn_scores_f32_neon(size_t rows, size_t dim, size_t blocks, const float *q, size_t ldq,

@@ -1,8 +1,8 @@
 /* kern/template/attention_template.h: scores and weighted sums of attention, written once in
  * sixteen-lane vectors. Included after the vec header, with TILE_ROWS and TILE_COLS defined: the
  * largest tile of sums, in rows and vectors, that leaves registers for TILE_COLS vectors of keys
- * or values and one more. With the sizes of a tile known where it is inlined, its loops unroll
- * and its sums stay in registers.
+ * or values and one more; FOUR_COLS likewise for four rows. With the sizes of a tile known where it
+ * is inlined, its loops unroll and its sums stay in registers.
  *
  * Every sum is one chain of multiply-adds in the definition's order, in a lane of its own: a lane
  * is a key for scores, an element of the head for weighted sums. A vector of keys or values is
@@ -52,11 +52,15 @@ INLINE void score_tile(const struct attn_storage *s, size_t rows, size_t cols, s
     }
 }
 
-/* All vectors of `cols` in `blocks` blocks for `rows` rows. */
+/* All vectors of one or two blocks for `rows` rows, `cols` at a time. */
 INLINE void score_rows(const struct attn_storage *s, size_t rows, size_t cols, size_t dim,
                        size_t blocks, const float *q, size_t ldq, const char *k, float *out,
                        size_t ldo)
 {
+    if (cols > 2 && blocks < 2) {
+        score_tile(s, rows, 2, dim, q, ldq, k, out, ldo);
+        return;
+    }
     for (size_t v = 0; v < 2 * blocks; v += cols) {
         const char *at = k + (v / 2 * dim * PITH_KEYS + v % 2 * 16) * s->bytes;
         score_tile(s, rows, cols, dim, q, ldq, at, out + v * 16, ldo);
@@ -76,12 +80,8 @@ INLINE void scores(const struct attn_storage *s, size_t rows, size_t dim, size_t
         size_t r = 0;
         for (; r + TILE_ROWS <= rows; r += TILE_ROWS)
             score_rows(s, TILE_ROWS, TILE_COLS, dim, n, q + r * ldq, ldq, k, o + r * ldo, ldo);
-#if TILE_ROWS > 4
-        for (; r + 4 <= rows; r += 4) {
-            if (n == PAIR) score_tile(s, 4, 4, dim, q + r * ldq, ldq, k, o + r * ldo, ldo);
-            else score_tile(s, 4, 2, dim, q + r * ldq, ldq, k, o + r * ldo, ldo);
-        }
-#endif
+        for (; r + 4 <= rows; r += 4)
+            score_rows(s, 4, FOUR_COLS, dim, n, q + r * ldq, ldq, k, o + r * ldo, ldo);
         for (; r + 2 <= rows; r += 2)
             score_rows(s, 2, 2, dim, n, q + r * ldq, ldq, k, o + r * ldo, ldo);
         for (; r < rows; r++) score_rows(s, 1, 2, dim, n, q + r * ldq, ldq, k, o + r * ldo, ldo);
@@ -150,12 +150,10 @@ INLINE void value_stretch(const struct attn_storage *s, size_t rows, size_t keys
         (void)value_rows(s, TILE_ROWS, 1, c, keys, dim, p, ldp, v, o, ldo);
 #endif
     }
-#if TILE_ROWS > 4
     for (; r + 4 <= rows; r += 4, p += 4 * ldp, o += 4 * ldo) {
-        c = value_rows(s, 4, 4, 0, keys, dim, p, ldp, v, o, ldo);
+        c = value_rows(s, 4, FOUR_COLS, 0, keys, dim, p, ldp, v, o, ldo);
         (void)value_rows(s, 4, 1, c, keys, dim, p, ldp, v, o, ldo);
     }
-#endif
     for (; r < rows; r++, p += ldp, o += ldo) {
         c = value_rows(s, 1, 4, 0, keys, dim, p, ldp, v, o, ldo);
         (void)value_rows(s, 1, 1, c, keys, dim, p, ldp, v, o, ldo);
