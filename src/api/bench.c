@@ -41,13 +41,6 @@ static enum pith_status load(struct pith_context *c, const struct pith_bench_opt
     return fast ? pith_model_round_head(*out, c->backend, err) : PITH_OK;
 }
 
-/* Whether prompts are multiplied as bytes. */
-static bool multiplies_bytes(const struct pith_context *c, const struct pith_model *m)
-{
-    const struct pith_pack *p = m->blocks[0].linear[PITH_ROLE_DOWN].w.pack;
-    return pith_backend_mode(c->backend) == PITH_MODE_FAST && p && p->fast_block > 0;
-}
-
 static json_t *spread(struct pith_spread s)
 {
     return json_pack("{s:f, s:f, s:f}", "median", s.median, "least", s.least, "most", s.most);
@@ -130,8 +123,6 @@ enum pith_status pith_bench(struct pith_context *context, const struct pith_benc
                                        .kv = kv,
                                        .depth = o->depth,
                                        .reps = o->reps,
-                                       .byte_products = s == PITH_OK &&
-                                                        multiplies_bytes(context, m),
                                        .seed = o->seed,
                                        .byte_products = s == PITH_OK && by_bytes(context, m),
                                        .progress = &o->progress};
