@@ -72,6 +72,7 @@ static inline v16 v16_load_e4m3(const void *p)
                  load8_e4m3(_mm256_extracti128_si256(wide, 1))};
 }
 
+enum { PANELS_AT_ONCE = 2 };
 #include "kern/template/panel_template.h"
 
 void pith_panel_dot_avx2(const struct pith_panels *m, size_t first, size_t count, const float *x,

@@ -55,6 +55,7 @@ static inline v16 v16_load_e4m3(const void *p)
     return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(0x1p8f));
 }
 
+enum { PANELS_AT_ONCE = 2 };
 #include "kern/template/panel_template.h"
 
 void pith_panel_dot_avx512(const struct pith_panels *m, size_t first, size_t count, const float *x,

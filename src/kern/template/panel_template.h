@@ -8,8 +8,10 @@
  *     v16_table, v16_table_load(p), v16_lookup(x, t)   one of sixteen floats by a field's low half byte
  *     v16_arithmetic_shift(x, n)   right, the sign copied
  *     v16_load_e4m3(p)             sixteen FP8 values
+ *     PANELS_AT_ONCE               2, or 1
  *
- * Two panels at a time make eight chains of sums, which hides the latency of the multiply-add. */
+ * Two panels at a time make eight chains of sums, which hides the latency of the multiply-add; where
+ * sixteen lanes are four registers one panel makes as many, and two would not fit. */
 #include "kern/ops.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -149,7 +151,7 @@ INLINE void dot_panels(const struct pith_panels *m, struct reading how, enum pit
         if (two) group_open(m, how, g, &b);
         while (c < end) {
             const size_t stop = c + STEP < end ? c + STEP : end;
-            const size_t ahead = pith_panel_ahead(lines, c / width);
+            const size_t ahead = two ? pith_panel_ahead(lines, c / width) : PITH_PANEL_AHEAD;
             for (; c < stop; c += width) {
                 line_step(how, table, x + c, ahead, &a);
                 if (two) line_step(how, table, x + c, ahead, &b);
@@ -166,9 +168,9 @@ INLINE void dot_as(const struct pith_panels *m, struct reading how, enum pith_pa
                    size_t first, size_t count, const float *x, float *y)
 {
     size_t i = 0;
-    for (; i + 2 <= count; i += 2)
+    for (; PANELS_AT_ONCE == 2 && i + 2 <= count; i += 2)
         dot_panels(m, how, kind, first + i, true, x, y + i * PITH_PANEL_ROWS);
-    if (i < count) dot_panels(m, how, kind, first + i, false, x, y + i * PITH_PANEL_ROWS);
+    for (; i < count; i++) dot_panels(m, how, kind, first + i, false, x, y + i * PITH_PANEL_ROWS);
 }
 
 #define PANEL_SCALES(X) X(F32) X(BF16) X(F16) X(E8M0) X(E4M3)

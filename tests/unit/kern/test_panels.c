@@ -150,26 +150,41 @@ static void check_unpack(pith_any_fn *fn, const struct shape *s)
     }
 }
 
+static void compare_dot(pith_any_fn *fn, pith_panel_dot_bytes_fn *ref, const struct pith_panels *m,
+                        const struct pith_bytes *x, const struct shape *s)
+{
+    for (size_t count = 0; count <= PANELS; count++) {
+        const size_t n = count * PITH_PANEL_ROWS, first = PANELS - count;
+        float *want = floats(4, n), *got = floats(5, n);
+        ref(m, first, count, x, want);
+        ((pith_panel_dot_bytes_fn *)fn)(m, first, count, x, got);
+        assert_bits(got, want, n, s);
+    }
+}
+
+/* All codes the greatest. */
+static void fill_codes(const struct pith_panels *m)
+{
+    const size_t bytes = PANELS * pith_panel_lines(m) * PITH_PANEL_LINE;
+    memset(at_end(0, bytes), 0xff, bytes);
+}
+
 static void check_dot_bytes(pith_any_fn *fn, const struct shape *s)
 {
     if (s->form > PITH_PANEL_INT8 || s->scale > PITH_SCALE_F16) return;
     const struct pith_panels m = panels(s);
     const size_t sizes[] = {32, 8, s->cols};
-    for (int i = 0; i < 3; i++) {
-        const size_t block = sizes[i];
+    for (int i = 0; i < 6; i++) {
+        const size_t block = sizes[i % 3];
         if (block > s->group || (s->group < s->cols && s->group % block != 0)) continue;
-        float scale[COLS];
+        float scale[COLS], *values = floats(4, s->cols);
         int32_t sum[COLS];
         int8_t *q = at_end(3, s->cols);
-        pith_to_bytes_scalar(s->cols, block, floats(4, s->cols), q, scale, sum);
+        if (i == 3) fill_codes(&m);
+        for (size_t c = 0; i >= 3 && c < s->cols; c++) values[c] = s->zeros ? 1.0f : -1.0f;
+        pith_to_bytes_scalar(s->cols, block, values, q, scale, sum);
         const struct pith_bytes x = {.block = block, .q = q, .scale = scale, .sum = sum};
-        for (size_t count = 0; count <= PANELS; count++) {
-            const size_t n = count * PITH_PANEL_ROWS, first = PANELS - count;
-            float *want = floats(4, n), *got = floats(5, n);
-            pith_panel_dot_bytes_scalar(&m, first, count, &x, want);
-            ((pith_panel_dot_bytes_fn *)fn)(&m, first, count, &x, got);
-            assert_bits(got, want, n, s);
-        }
+        compare_dot(fn, pith_panel_dot_bytes_scalar, &m, &x, s);
     }
 }
 
@@ -182,13 +197,13 @@ static void check_dot_digits(pith_any_fn *fn, const struct shape *s)
     int8_t *q = at_end(3, PITH_DIGITS * s->cols);
     pith_to_digits_scalar(s->cols, 32, floats(4, s->cols), q, s->cols, scale, sum, COLS);
     const struct pith_bytes x = {32, q, scale, sum, s->cols, COLS};
-    for (size_t count = 0; count <= PANELS; count++) {
-        const size_t n = count * PITH_PANEL_ROWS, first = PANELS - count;
-        float *want = floats(4, n), *got = floats(5, n);
-        pith_panel_dot_digits_scalar(&m, first, count, &x, want);
-        ((pith_panel_dot_digits_fn *)fn)(&m, first, count, &x, got);
-        assert_bits(got, want, n, s);
-    }
+    compare_dot(fn, pith_panel_dot_digits_scalar, &m, &x, s);
+    fill_codes(&m);
+    memset(q, -128, PITH_DIGITS * s->cols);
+    for (size_t d = 0; d < PITH_DIGITS; d++)
+        for (size_t c = 0; c < s->cols; c += 32)
+            sum[d * COLS + c / 32] = -128 * (int32_t)(s->cols - c < 32 ? s->cols - c : 32);
+    compare_dot(fn, pith_panel_dot_digits_scalar, &m, &x, s);
 }
 
 /* Some of x are as odd[kind - 1] says; kind 0: none. */

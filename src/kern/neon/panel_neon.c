@@ -1,0 +1,103 @@
+/* Products with packed panels: a line is four registers of four rows. */
+#include "kern/neon/vec_neon.h"
+#include "kern/ops.h"
+
+typedef struct {
+    uint32x4_t a, b, c, d;
+} v16i;
+typedef uint8x16x4_t v16_table; /* the bytes of sixteen floats */
+
+/* One operation on every register of x, with a further argument. */
+#define V16I(op, x, arg)                                                                           \
+    {                                                                                              \
+        op(x.a, arg), op(x.b, arg), op(x.c, arg), op(x.d, arg)                                     \
+    }
+
+static inline v16i v16i_load(const void *p)
+{
+    const uint8_t *c = p;
+    return (v16i){vreinterpretq_u32_u8(vld1q_u8(c)), vreinterpretq_u32_u8(vld1q_u8(c + 16)),
+                  vreinterpretq_u32_u8(vld1q_u8(c + 32)), vreinterpretq_u32_u8(vld1q_u8(c + 48))};
+}
+static inline v16i v16i_load_bytes(const void *p)
+{
+    const uint8x16_t bytes = vld1q_u8(p);
+    const uint16x8_t low = vmovl_u8(vget_low_u8(bytes)), high = vmovl_high_u8(bytes);
+    return (v16i){vmovl_u16(vget_low_u16(low)), vmovl_high_u16(low), vmovl_u16(vget_low_u16(high)),
+                  vmovl_high_u16(high)};
+}
+/* A shift by a vector, negative to the right, since n need not be a literal. */
+static inline v16i v16i_shift_left(v16i x, int n)
+{
+    return (v16i)V16I(vshlq_u32, x, vdupq_n_s32(n));
+}
+static inline v16i v16i_shift_right(v16i x, int n)
+{
+    return (v16i)V16I(vshlq_u32, x, vdupq_n_s32(-n));
+}
+static inline uint32x4_t shift_signed(uint32x4_t x, int32x4_t n)
+{
+    return vreinterpretq_u32_s32(vshlq_s32(vreinterpretq_s32_u32(x), n));
+}
+static inline v16i v16_arithmetic_shift(v16i x, int n)
+{
+    return (v16i)V16I(shift_signed, x, vdupq_n_s32(-n));
+}
+static inline v16i v16i_and(v16i x, int bits)
+{
+    return (v16i)V16I(vandq_u32, x, vdupq_n_u32((uint32_t)bits));
+}
+static inline v16 v16_from_int(v16i x)
+{
+    return (v16){vcvtq_f32_u32(x.a), vcvtq_f32_u32(x.b), vcvtq_f32_u32(x.c), vcvtq_f32_u32(x.d)};
+}
+static inline v16 v16_from_bits(v16i x)
+{
+    return (v16){vreinterpretq_f32_u32(x.a), vreinterpretq_f32_u32(x.b), vreinterpretq_f32_u32(x.c),
+                 vreinterpretq_f32_u32(x.d)};
+}
+static inline v16_table v16_table_load(const float *p)
+{
+    const uint8_t *c = (const uint8_t *)p;
+    return (v16_table){{vld1q_u8(c), vld1q_u8(c + 16), vld1q_u8(c + 32), vld1q_u8(c + 48)}};
+}
+/* The table is looked up by bytes: float i is its bytes 4i .. 4i + 3. */
+static inline float32x4_t lookup_4(uint32x4_t x, v16_table t)
+{
+    const uint32x4_t code = vandq_u32(x, vdupq_n_u32(15)), four = vdupq_n_u32(0x04040404);
+    const uint32x4_t bytes = vmlaq_u32(vdupq_n_u32(0x03020100), code, four);
+    return vreinterpretq_f32_u8(vqtbl4q_u8(t, vreinterpretq_u8_u32(bytes)));
+}
+static inline v16 v16_lookup(v16i x, v16_table t)
+{
+    return (v16)V16I(lookup_4, x, t);
+}
+
+/* As half precision, whose exponent has a bit more, the value is 2^8 too small. */
+static inline float32x4_t e4m3_4(int16x4_t half)
+{
+    const int16x4_t bits = vand_s16(half, vdup_n_s16((int16_t)0xbfff));
+    return vmulq_f32(vcvt_f32_f16(vreinterpret_f16_s16(bits)), vdupq_n_f32(0x1p8f));
+}
+static inline v16 v16_load_e4m3(const void *p)
+{
+    const int8x16_t bytes = vld1q_s8(p);
+    const int16x8_t low = vshll_n_s8(vget_low_s8(bytes), 7), high = vshll_high_n_s8(bytes, 7);
+    return (v16){e4m3_4(vget_low_s16(low)), e4m3_4(vget_high_s16(low)), e4m3_4(vget_low_s16(high)),
+                 e4m3_4(vget_high_s16(high))};
+}
+
+enum { PANELS_AT_ONCE = 1 };
+#include "kern/template/panel_template.h"
+
+void pith_panel_dot_neon(const struct pith_panels *m, size_t first, size_t count, const float *x,
+                         float *y)
+{
+    panel_dot(m, first, count, x, y);
+}
+
+void pith_panel_unpack_neon(const struct pith_panels *m, size_t panel, size_t col, size_t n,
+                            float *dst, size_t ld)
+{
+    panel_unpack(m, panel, col, n, dst, ld);
+}
