@@ -25,19 +25,22 @@ CFLAGS_ALL = -std=c17 -D_POSIX_C_SOURCE=200809L -DPITH_VERSION='"$(VERSION)"' $(
 LIBS = $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -pthread
 
 skipped  = $(foreach s,$(SKIP_$(MACHINE)),$(filter src/kern/$(s)/%,$(1)))
-SRC_ALL := $(foreach d,$(FOLDERS),$(wildcard src/$(d)/*.c src/$(d)/*/*.c))
+# Sources to leave out, for a build without the libraries that they need.
+OMIT    ?=
+SRC_ALL := $(filter-out $(OMIT),$(foreach d,$(FOLDERS),$(wildcard src/$(d)/*.c src/$(d)/*/*.c)))
 SRC     := $(filter-out $(call skipped,$(SRC_ALL)),$(SRC_ALL))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard cli/*.c))
 # Unit tests: one program a file; the folder under tests/unit/ is the module.
 TEST_SRC := $(foreach d,$(FOLDERS),$(wildcard tests/unit/$(d)/test_*.c))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
+TEST_LIB ?= -lcmocka
 
 .DEFAULT_GOAL := all
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps lib unit test demo asan tsan clang fuzz interop bench check check-layers \
-        check-symbols check-size check-headers check-docs install clean
+.PHONY: all help deps lib unit test demo asan tsan clang fuzz interop bench qemu emulated arm64 \
+        check check-layers check-symbols check-size check-headers check-docs install clean
 
 all: deps ## build the library and the program
 	@$(MAKE) --no-print-directory lib $(BUILD)/pith
@@ -73,9 +76,9 @@ $(BUILD)/%.o: %.c Makefile
 	@echo "cc $<"
 	@$(CC) $(CFLAGS_ALL) $(ISA_$(notdir $(patsubst %/,%,$(dir $<)))) -MMD -MP -c -o $@ $<
 
-$(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libpith.a
+$(BUILD)/tests/%: tests/%.c $(BUILD)/libpith.a
 	@mkdir -p $(@D)
-	@$(CC) $(CFLAGS_ALL) -Itests -MMD -MP $(LDFLAGS) -o $@ $< $(BUILD)/libpith.a -lcmocka $(LIBS)
+	@$(CC) $(CFLAGS_ALL) -Itests -MMD -MP $(LDFLAGS) -o $@ $< $(BUILD)/libpith.a $(TEST_LIB) $(LIBS)
 
 unit: $(TEST_BIN) ## build and run the unit tests of FOLDERS
 	@tools/run_tests.sh $(TEST_BIN)
@@ -85,8 +88,9 @@ test: ## build, run all tests and checks
 	@$(MAKE) --no-print-directory lib $(BUILD)/pith $(BUILD)/examples/quantize $(TEST_BIN) \
 	    $(FUZZ_SRC:fuzz/%.c=$(BUILD)/replay/%)
 	@$(MAKE) --no-print-directory check-layers check-symbols check-headers check-docs
+	@[ -z "$(EMULATED)" ] || $(MAKE) --no-print-directory emulated
 	@PITH=$(BUILD)/pith BUILD=$(BUILD) tools/run_tests.sh $(TEST_BIN) $(wildcard tests/cli/test_*.sh) \
-	    $(FUZZ_SRC:fuzz/%.c=$(BUILD)/replay/%)
+	    $(FUZZ_SRC:fuzz/%.c=$(BUILD)/replay/%) $(EMULATED)
 
 demo: deps ## quantize the model that ships in several ways and show what it cost
 	@$(MAKE) --no-print-directory $(BUILD)/pith
@@ -95,7 +99,8 @@ demo: deps ## quantize the model that ships in several ways and show what it cos
 # --- other builds of the same tests ------------------------------------------------------------------
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
 asan: deps ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(MAKE) --no-print-directory BUILD=build-asan CFLAGS="$(SANITIZE)" LDFLAGS="$(SANITIZE)" OPT=-O1 test
+	@$(MAKE) --no-print-directory BUILD=build-asan CFLAGS="$(SANITIZE)" LDFLAGS="$(SANITIZE)" OPT=-O1 \
+	    EMULATED= test
 
 tsan: deps ## the unit tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory BUILD=build-tsan CFLAGS="-fsanitize=thread" \
@@ -104,6 +109,26 @@ tsan: deps ## the unit tests under ThreadSanitizer
 clang: ## build everything with clang, warnings are errors
 	@PITH_EXTRA_PACKAGES=clang tools/deps.sh
 	@$(MAKE) --no-print-directory BUILD=build-clang CC=clang lib build-clang/pith $(TEST_SRC:%.c=build-clang/%)
+
+# --- other CPUs, emulated: tests that `make test` runs too; EMULATED= leaves them out -----------------
+EMULATED ?= $(if $(filter x86_64,$(MACHINE)),$(wildcard tests/emulated/test_*.sh))
+X86_TEST := kern/test_kernels kern/test_panels backend/test_pinned backend/test_pack backend/test_rows
+qemu: deps ## the tests of older x86 and of 64-bit Arm
+	@$(MAKE) --no-print-directory emulated
+	@PITH=$(BUILD)/pith BUILD=$(BUILD) tools/run_tests.sh $(EMULATED)
+
+emulated: $(BUILD)/pith $(BUILD)/tests/emulated/tier $(X86_TEST:%=$(BUILD)/tests/unit/%)
+	@! tools/emulators.sh || $(MAKE) --no-print-directory arm64
+
+# What can be built for Arm with a C library alone: the layers up to backend/. The two tests left out are
+# long under emulation; their kernels are in tests/unit/kern, their bits in test_pinned.
+ARM64_SLOW := tests/unit/backend/test_attention.c tests/unit/backend/test_gemm.c
+ARM64_TEST := $(filter-out $(ARM64_SLOW),$(wildcard tests/unit/kern/test_*.c tests/unit/backend/test_*.c)) \
+              tests/unit/num/test_grid.c tests/unit/num/test_qmat.c $(wildcard tests/emulated/*.c)
+arm64:
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/arm64 MACHINE=aarch64 CC=aarch64-linux-gnu-gcc PKGS= \
+	    FOLDERS="base num kern backend" OMIT="src/base/hash.c src/base/json.c" TEST_LIB= \
+	    CFLAGS=-Itests/emulated LDFLAGS=-static $(ARM64_TEST:%.c=$(BUILD)/arm64/%)
 
 # --- fuzzing: one target a file in fuzz/, its seeds in fuzz/corpus/ ------------------------------------
 FUZZ_SRC  := $(wildcard fuzz/fuzz_*.c)

@@ -1,0 +1,23 @@
+# What the tests under emulation share, beside tests/cli/lib.sh. They set cpu, and emulate() to run a
+# program on it.
+# shellcheck shell=sh
+. tests/cli/lib.sh
+
+# tier NAME PROGRAM: whether that is the tier of the emulated CPU, as build's tests/emulated/tier says.
+tier() {
+    [ "$(emulate "$2" 2>/dev/null)" = "$1" ]
+}
+
+# units FOLDER TEST...: test programs on the emulated CPU; each of their tests counts.
+units() {
+    folder=$1
+    shift
+    for t in "$@"; do
+        emulate "$folder/$t" >"$work/log" 2>&1 && rc=0 || rc=$?
+        sed -n "s|^\[       OK \]|& $cpu, ${t##*/}:|p" "$work/log"
+        [ "$rc" -eq 0 ] || {
+            fail "$cpu, $t (status $rc)"
+            grep -v '\[       OK \]' "$work/log" | tail -n 10
+        }
+    done
+}

@@ -1,0 +1,26 @@
+#!/bin/sh
+# The NEON tier on an emulated CPU: the unit tests of the layers up to backend/, built by a cross-compiler
+# ("make arm64").
+set -eu
+. "$(dirname "$0")/lib.sh"
+build=${BUILD:-build}/arm64
+fails() {
+    emulate "$1" >"$work/log" 2>&1 && return 1
+    [ "$?" = 1 ] && grep -q 'two is not one' "$work/log"
+}
+
+if ! command -v qemu-aarch64 >/dev/null; then
+    skip "64-bit Arm" "no qemu-aarch64 (Debian: qemu-user)"
+elif [ ! -x "$build/tests/emulated/tier" ]; then
+    skip "64-bit Arm" "no cross-compiler (Debian: gcc-aarch64-linux-gnu, libc6-dev-arm64-cross)"
+else
+    emulate() {
+        qemu-aarch64 -cpu "$cpu" "$@"
+    }
+    cpu=cortex-a53 # the first generation: no more than the architecture demands
+    check "$cpu has NEON" tier neon "$build/tests/emulated/tier"
+    check "a failing test is seen" fails "$build/tests/emulated/fails"
+    # shellcheck disable=SC2046
+    units "$build/tests/unit" $(cd "$build/tests/unit" && find . -name 'test_*' -executable -type f | sort)
+fi
+finish
