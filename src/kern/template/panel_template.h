@@ -5,13 +5,13 @@
  *     v16i_load(p), v16i_load_bytes(p)   a line; sixteen bytes, widened
  *     v16i_shift_left(x, n), v16i_shift_right(x, n), v16i_and(x, bits)
  *     v16_from_int(x), v16_from_bits(x)  the values of small integers; the bits as floats
- *     v16_table, v16_table_load(p), v16_lookup(x, t)   one of sixteen floats by a field's low half byte
+ *     v16_table, v16_table_load(p), v16_lookup(x, t)   one of sixteen floats by a field's low half
  *     v16_arithmetic_shift(x, n)   right, the sign copied
  *     v16_load_e4m3(p)             sixteen FP8 values
  *     PANELS_AT_ONCE               2, or 1
  *
- * Two panels at a time make eight chains of sums, which hides the latency of the multiply-add; where
- * sixteen lanes are four registers one panel makes as many, and two would not fit. */
+ * Two panels at a time make eight chains of sums, which hides the latency of the multiply-add;
+ * where sixteen lanes are four registers one panel makes as many, and two would not fit. */
 #include "kern/ops.h"
 
 #define INLINE static inline __attribute__((always_inline))

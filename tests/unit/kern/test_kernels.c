@@ -14,8 +14,8 @@
 
 enum { PAGE = 4096, LONGEST = 300, BUFFERS = 8 };
 
-/* Memory that ends at an unreadable page (with PITH_TEST_UNFENCED, for an emulator that reads what a
- * masked load leaves out, at a readable one); taken from the front of `pages` readable ones. */
+/* Memory that ends at an unreadable page (with PITH_TEST_UNFENCED, for an emulator that reads what
+ * a masked load leaves out, at a readable one); taken from the front of `pages` readable ones. */
 struct guarded {
     char *map;
     size_t pages;
