@@ -20,9 +20,17 @@ struct step {
     const struct pith_kern *k;
     const struct pith_scratch *s;
     const struct pith_mul *mul;
+    size_t rows, cols; /* of the kernel's tile */
     size_t p, kc;
     enum pith_tile_mode mode;
 };
+
+static void tile_size(const struct pith_kern *k, const struct pith_mul *mul, size_t *rows,
+                      size_t *cols)
+{
+    *rows = mul->bf16 ? k->bf16_rows : k->tile_rows;
+    *cols = mul->bf16 ? k->bf16_cols : k->tile_cols;
+}
 
 /* Strided elements into panels of `width`: dst[p * width + i] = src[i * rs + p * cs]. Rows past
  * `count` become zeros: the tile there is computed and dropped. */
@@ -40,27 +48,41 @@ static void pack_panel(const struct pith_kern *k, const float *src, size_t rs, s
     }
 }
 
+/* The panel `dst` of a step, packed for bf16, has a row for two of k; the last may lack its second,
+ * which then counts as zeros. The panel before it was rounded is made in `wide`. */
+static void round_panel(const struct step *t, size_t width, float *wide, float *dst)
+{
+    if (t->kc % 2) memset(wide + t->kc * width, 0, width * sizeof *wide);
+    t->k->bf16_pairs((t->kc + 1) / 2, width, wide, (uint32_t *)(void *)dst);
+}
+
+/* Elements of a packed panel. */
+static size_t panel_size(const struct step *t, size_t width)
+{
+    return t->mul->bf16 ? (t->kc + 1) / 2 * width : t->kc * width;
+}
+
 static void pack_a(const struct step *t, const struct pith_block *at)
 {
     const struct pith_mul *mul = t->mul;
-    const size_t width = t->k->tile_rows;
+    const size_t width = t->rows;
     float *dst = t->s->a;
-    for (size_t i = 0; i < at->m; i += width) {
+    for (size_t i = 0; i < at->m; i += width, dst += panel_size(t, width)) {
         const float *src = mul->a + (at->i + i) * mul->a_rs + t->p * mul->a_cs;
-        const size_t count = pith_min(width, at->m - i);
-        pack_panel(t->k, src, mul->a_rs, mul->a_cs, count, width, t->kc, dst);
-        dst += width * t->kc;
+        float *to = mul->bf16 ? t->s->rows : dst;
+        pack_panel(t->k, src, mul->a_rs, mul->a_cs, pith_min(width, at->m - i), width, t->kc, to);
+        for (size_t e = 0; mul->negate_a && e < width * t->kc; e++) to[e] = -to[e];
+        if (mul->bf16) round_panel(t, width, to, dst);
     }
-    if (!mul->negate_a) return;
-    for (float *x = t->s->a; x < dst; x++) *x = -*x;
 }
 
 /* The panel of columns [row, row + count) of B, which are rows of a packed matrix. */
-static void unpack_b(const struct step *t, const struct pith_panels *m, size_t row, size_t count)
+static void unpack_b(const struct step *t, const struct pith_panels *m, size_t row, size_t count,
+                     float *dst)
 {
     const struct pith_kern *k = t->k;
-    const size_t width = k->tile_cols, kc = t->kc;
-    float *dst = t->s->b, *rows = t->s->rows;
+    const size_t width = t->cols, kc = t->kc;
+    float *rows = t->s->rows;
     if (width % PITH_PANEL_ROWS == 0 && row % PITH_PANEL_ROWS == 0) {
         if (count < width) memset(dst, 0, width * kc * sizeof *dst);
         for (size_t i = 0; i < count; i += PITH_PANEL_ROWS)
@@ -76,24 +98,32 @@ static void unpack_b(const struct step *t, const struct pith_panels *m, size_t r
     }
 }
 
-/* The panel of columns [j, j + count) of B. */
-static void pack_b(const struct step *t, size_t j, size_t count)
+/* The panel of columns [j, j + count) of B, as float32. */
+static void pack_wide(const struct step *t, size_t j, size_t count, float *dst)
 {
     const struct pith_mul *mul = t->mul;
-    const size_t width = t->k->tile_cols, kc = t->kc;
+    const size_t width = t->cols, kc = t->kc;
     if (mul->b) {
         const float *src = mul->b + t->p * mul->b_rs + j * mul->b_cs;
-        pack_panel(t->k, src, mul->b_cs, mul->b_rs, count, width, kc, t->s->b);
+        pack_panel(t->k, src, mul->b_cs, mul->b_rs, count, width, kc, dst);
         return;
     }
     if (mul->source->w->pack) {
-        unpack_b(t, &mul->source->w->pack->m, j, count);
+        unpack_b(t, &mul->source->w->pack->m, j, count, dst);
         return;
     }
     float *rows = t->s->rows;
     for (size_t r = 0; r < count; r++)
         pith_source_segment(mul->source, t->k, t->s->codes, j + r, t->p, kc, rows + r * kc);
-    pack_panel(t->k, rows, kc, 1, count, width, kc, t->s->b);
+    pack_panel(t->k, rows, kc, 1, count, width, kc, dst);
+}
+
+static void pack_b(const struct step *t, size_t j, size_t count)
+{
+    _Static_assert(2 * PITH_TILE_COLS_MAX <= PITH_NC, "a panel and what it is rounded from");
+    float *wide = t->s->b + PITH_KC * PITH_TILE_COLS_MAX;
+    pack_wide(t, j, count, t->mul->bf16 ? wide : t->s->b);
+    if (t->mul->bf16) round_panel(t, t->cols, wide, t->s->b);
 }
 
 /* One tile at (i, j) of C, m x n of it wanted: in place where the whole tile is, else by way of
@@ -115,22 +145,28 @@ static void copy_tile(const struct pith_mul *mul, const struct tile *t, float *t
     }
 }
 
+static void multiply(const struct step *t, const float *a, float *c, size_t ldc)
+{
+    const float *b = t->s->b, alpha = t->mul->alpha;
+    if (t->mul->bf16)
+        t->k->bf16_tile((t->kc + 1) / 2, (const uint32_t *)(const void *)a,
+                        (const uint32_t *)(const void *)b, c, ldc, t->mode, alpha);
+    else t->k->gemm_tile(t->kc, a, b, t->cols, c, ldc, t->mode, alpha);
+}
+
 static void run_tile(const struct step *at, const struct tile *t, const float *a)
 {
-    const struct pith_kern *k = at->k;
     const struct pith_mul *mul = at->mul;
-    const size_t rows = k->tile_rows, cols = k->tile_cols;
-    const float *b = at->s->b;
+    const size_t rows = at->rows, cols = at->cols;
     float *tile = at->s->tile;
     const bool below = mul->upper && t->i + t->m > t->j + 1; /* some of it is below the diagonal */
     if (t->m == rows && t->n == cols && !below) {
-        float *c = mul->c + t->i * mul->ldc + t->j;
-        k->gemm_tile(at->kc, a, b, cols, c, mul->ldc, at->mode, mul->alpha);
+        multiply(at, a, mul->c + t->i * mul->ldc + t->j, mul->ldc);
         return;
     }
     memset(tile, 0, rows * cols * sizeof *tile);
     if (at->mode != PITH_TILE_SET) copy_tile(mul, t, tile, cols, false);
-    k->gemm_tile(at->kc, a, b, cols, tile, cols, at->mode, mul->alpha);
+    multiply(at, a, tile, cols);
     copy_tile(mul, t, tile, cols, true);
 }
 
@@ -149,13 +185,14 @@ static void prefetch_tile(const struct pith_mul *mul, const struct tile *t)
  * [at->j, at->j + at->n). */
 static void run_column(const struct step *step, const struct pith_block *at)
 {
-    const size_t rows = step->k->tile_rows;
-    for (size_t i = 0; i < at->m; i += rows) {
+    const size_t rows = step->rows, size = panel_size(step, rows);
+    const float *a = step->s->a;
+    for (size_t i = 0; i < at->m; i += rows, a += size) {
         const size_t m = pith_min(rows, at->m - i), below = at->m - i - m;
         const struct tile t = {.i = at->i + i, .j = at->j, .m = m, .n = at->n};
         if (step->mul->upper && t.i >= at->j + at->n) break;
         prefetch_tile(step->mul, &(struct tile){t.i + rows, at->j, pith_min(rows, below), at->n});
-        run_tile(step, &t, step->s->a + i * step->kc);
+        run_tile(step, &t, a);
     }
 }
 
@@ -197,7 +234,7 @@ static void mirror(const struct pith_kern *k, const struct pith_mul *mul,
 /* Every panel of B against a block of A at a time. */
 static void run_step(const struct step *t, const struct pith_block *block)
 {
-    const size_t rows = PITH_SLAB - PITH_SLAB % t->k->tile_rows, cols = t->k->tile_cols;
+    const size_t rows = PITH_SLAB - PITH_SLAB % t->rows, cols = t->cols;
     const size_t right = block->j + block->n;
     for (size_t i = 0; i < block->m; i += rows) {
         struct pith_block at = {.i = block->i + i, .m = pith_min(rows, block->m - i)};
@@ -219,6 +256,7 @@ void pith_mul_block(const struct pith_kern *k, const struct pith_scratch *s,
     const bool fresh = !mul->accumulate && !mul->scaled;
     if (mul->k == 0 && fresh) fill_zero(mul, block);
     struct step t = {.k = k, .s = s, .mul = mul};
+    tile_size(k, mul, &t.rows, &t.cols);
     for (; t.p < mul->k; t.p += PITH_KC) {
         t.kc = pith_min(PITH_KC, mul->k - t.p);
         t.mode = mul->scaled ? PITH_TILE_SCALE : fresh && t.p == 0 ? PITH_TILE_SET : PITH_TILE_ADD;
@@ -271,8 +309,10 @@ static void plan(struct run *r, size_t threads)
         if (cols >= rows) across *= 2;
         else down *= 2;
     }
-    r->rows = part(mul->m, down, r->b->kern.tile_rows);
-    r->cols = part(mul->n, across, r->b->kern.tile_cols);
+    size_t rows, cols;
+    tile_size(&r->b->kern, mul, &rows, &cols);
+    r->rows = part(mul->m, down, rows);
+    r->cols = part(mul->n, across, cols);
     r->across = blocks(mul->n, r->cols);
 }
 
@@ -308,6 +348,7 @@ void pith_syrk(struct pith_backend *b, float *h, size_t d, const float *x, size_
     const struct pith_mul mul = {.m = d,
                                  .n = d,
                                  .k = n,
+                                 .bf16 = b->mode == PITH_MODE_BF16,
                                  .a = x,
                                  .a_rs = 1,
                                  .a_cs = d,

@@ -77,7 +77,7 @@ struct packed {
     const float *bias, *x;
     size_t n;
     float *y;
-    size_t panels; /* a task */
+    size_t panels;    /* a task */
     bool bytes, fast; /* x as bytes or digits; as bytes */
 };
 
@@ -103,8 +103,7 @@ static void make_byte_rows(const struct packed *p)
         float *scale = p->b->bytes.scale + (to.scale - p->b->bytes.scale);
         int32_t *sum = p->b->bytes.sum + (to.sum - p->b->bytes.sum);
         if (p->fast) k->to_bytes(cols, to.block, p->x + i * cols, q, scale, sum);
-        else
-            k->to_digits(cols, to.block, p->x + i * cols, q, to.q_digit, scale, sum, to.sum_digit);
+        else k->to_digits(cols, to.block, p->x + i * cols, q, to.q_digit, scale, sum, to.sum_digit);
     }
 }
 
@@ -149,7 +148,8 @@ static void linear_packed(struct pith_backend *b, const struct pith_pack *pack, 
     if (p.bytes) make_byte_rows(&p);
     /* Two panels are computed together; a thread gets several tasks, to end with the others. */
     p.panels = pith_min(TASK_BYTES / (pith_panel_lines(&pack->m) * PITH_PANEL_LINE),
-                        pack->panels / (TASKS * b->threads)) / 2 * 2;
+                        pack->panels / (TASKS * b->threads)) /
+               2 * 2;
     if (p.panels == 0) p.panels = 2;
     pith_pool_run(b->pool, (pack->panels + p.panels - 1) / p.panels, packed_task, &p);
 }
@@ -174,6 +174,7 @@ void pith_linear(struct pith_backend *b, const struct pith_weight *w, const floa
     const struct pith_mul mul = {.m = n,
                                  .n = w->rows,
                                  .k = w->cols,
+                                 .bf16 = b->mode == PITH_MODE_BF16,
                                  .a = x,
                                  .a_rs = w->cols,
                                  .a_cs = 1,

@@ -87,6 +87,7 @@ struct pith_mul {
     const float *a; /* A(i, p) = a[i * a_rs + p * a_cs] */
     size_t a_rs, a_cs;
     bool negate_a;
+    bool bf16;      /* operands are rounded to bfloat16; sums as kern/ops.h says of bf16_tile */
     const float *b; /* B(p, j) = b[p * b_rs + j * b_cs], or, b being NULL, W[j][p] of source */
     size_t b_rs, b_cs;
     const struct pith_source *source;

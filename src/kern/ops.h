@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 enum { PITH_LANES = 16 };
-/* The largest tile of any gemm_tile kernel. */
+/* The largest tile of any gemm_tile or bf16_tile kernel. */
 enum { PITH_TILE_ROWS_MAX = 16, PITH_TILE_COLS_MAX = 32 };
 /* The same of bytes_tile; columns are a multiple of PITH_PANEL_ROWS. */
 enum { PITH_BYTES_ROWS_MAX = 8, PITH_BYTES_COLS_MAX = 32 };
@@ -40,6 +40,17 @@ enum pith_tile_mode {
  * a is packed: k columns of `rows` floats. b has k rows of at least `cols` floats. */
 typedef void pith_gemm_tile_fn(size_t k, const float *a, const float *b, size_t ldb, float *c,
                                size_t ldc, enum pith_tile_mode mode, float alpha);
+
+/* The same tile for operands in pairs of bfloat16, the lower half of a word before the upper:
+ *     s = fma(x1, y1, s), then s = fma(x0, y0, s)     for x = a[p * rows + i], y = b[p * cols + j]
+ * where operands, s and results below 2^-126 in magnitude, as rounded to 24 bits, count as zeros
+ * of their sign: what the instruction for it does. The mode's own step is an ordinary one. */
+typedef void pith_bf16_tile_fn(size_t pairs, const uint32_t *a, const uint32_t *b, float *c,
+                               size_t ldc, enum pith_tile_mode mode, float alpha);
+
+/* dst[p * n + i] = src[2 p * n + i] and, in the upper half, src[(2 p + 1) * n + i], for i < n and p <
+ * pairs, rounded as by narrow_bf16. */
+typedef void pith_bf16_pairs_fn(size_t pairs, size_t n, const float *src, uint32_t *dst);
 
 /* dst[c * ld_dst + r] = src[r * ld_src + c] for r < rows, c < cols. */
 typedef void pith_transpose_fn(size_t rows, size_t cols, const float *src, size_t ld_src,
@@ -183,7 +194,7 @@ typedef void pith_grid_error_fn(size_t n, const float *w, const struct pith_grid
 
 /* Every operation, by the name of its type without pith_ and _fn. */
 #define PITH_OPS(X)                                                                                \
-    X(gemm_tile) X(transpose) X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16)                 \
+    X(gemm_tile) X(bf16_tile) X(bf16_pairs) X(transpose) X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16)                 \
     X(matvec_f16) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(dot_acc_u8)             \
     X(dot_acc_u4) X(max) X(softmax) X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64)       \
     X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_dot_digits) X(panel_unpack) X(to_bytes)   \
@@ -203,12 +214,13 @@ enum pith_op {
 #include "kern/kernels.def"
 #undef PITH_KERNEL
 
-/* The chosen kernel of each operation, and the tiles of gemm_tile and bytes_tile. */
+/* The chosen kernel of each operation, and the tiles of gemm_tile, bf16_tile and bytes_tile. */
 struct pith_kern {
 #define PITH_OP_FIELD(op) pith_##op##_fn *op;
     PITH_OPS(PITH_OP_FIELD)
 #undef PITH_OP_FIELD
     size_t tile_rows, tile_cols;
+    size_t bf16_rows, bf16_cols;
     size_t bytes_rows, bytes_cols;
 };
 

@@ -14,6 +14,9 @@ static void set_tile(struct pith_kern *k, enum pith_op op, size_t rows, size_t c
     if (op == PITH_OP_gemm_tile) {
         k->tile_rows = rows;
         k->tile_cols = cols;
+    } else if (op == PITH_OP_bf16_tile) {
+        k->bf16_rows = rows;
+        k->bf16_cols = cols;
     } else if (op == PITH_OP_bytes_tile) {
         k->bytes_rows = rows;
         k->bytes_cols = cols;

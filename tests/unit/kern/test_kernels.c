@@ -117,6 +117,77 @@ static void check_gemm_tile(const struct pith_kernel *k, const struct pith_kerne
     }
 }
 
+/* Numbers whose products lie about the smallest normal one, where they turn to zeros. */
+static uint32_t bf16_pair(enum fill kind)
+{
+    uint32_t pair = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        const float f = kind == EXTREME && pith_rng_below(&rng, 2)
+                            ? ldexpf((float)(pith_rng_normal(&rng)), -(int)pith_rng_below(&rng, 4) - 61)
+                            : value(kind);
+        pair |= (uint32_t)pith_f32_to_bf16(f) << 16 * i;
+    }
+    return pair;
+}
+
+static float flushed(float x)
+{
+    return fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x;
+}
+
+/* As rounded to 24 bits: double has the exponents, but the sum must not be rounded twice. */
+static float flushed_fma(float x, float y, float s)
+{
+    const float r = fmaf(flushed(x), flushed(y), flushed(s));
+    if (!(fabsf(r) <= 0x1p-126f)) return r;
+    const double exact = (double)flushed(x) * (double)flushed(y) + (double)flushed(s);
+    const double most = 0x1p-126 - 0x1p-151; /* from here on it is rounded to 2^-126 */
+    return fabs(exact) < most ? copysignf(0.0f, r) : r;
+}
+
+static void check_bf16_tile(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                            enum fill kind)
+{
+    (void)ref;
+    const size_t rows = k->tile_rows, cols = k->tile_cols, ldc = cols + n % 5;
+    const size_t cn = (rows - 1) * ldc + cols;
+    assert_true(rows <= PITH_TILE_ROWS_MAX && cols <= PITH_TILE_COLS_MAX);
+    uint32_t *a = at_end(0, n * rows * 4), *b = at_end(1, n * cols * 4);
+    for (size_t i = 0; i < n * rows; i++) a[i] = bf16_pair(kind);
+    for (size_t i = 0; i < n * cols; i++) b[i] = bf16_pair(kind);
+    for (int mode = PITH_TILE_SET; mode <= PITH_TILE_SCALE; mode++) {
+        float *want = fresh(2, cn, kind), *got;
+        for (size_t i = 0; kind == EXTREME && i < cn; i += 2)
+            want[i] = ldexpf((float)pith_rng_normal(&rng), -126);
+        got = same(3, want, cn);
+        for (size_t i = 0; i < rows; i++)
+            for (size_t j = 0; j < cols; j++) {
+                float *c = &want[i * ldc + j], s = mode == PITH_TILE_ADD ? *c : 0.0f;
+                for (size_t p = 0; p < n; p++) {
+                    const uint32_t x = a[p * rows + i], y = b[p * cols + j];
+                    for (unsigned h = 16; h <= 16; h -= 16)
+                        s = flushed_fma(pith_bf16_to_f32((uint16_t)(x >> h)),
+                                        pith_bf16_to_f32((uint16_t)(y >> h)), s);
+                }
+                *c = mode == PITH_TILE_SCALE ? fmaf(0.3f, s, *c) : s;
+            }
+        ((pith_bf16_tile_fn *)k->fn)(n, a, b, got, ldc, (enum pith_tile_mode)mode, 0.3f);
+        assert_bits(got, want, cn, n);
+    }
+}
+
+static void check_bf16_pairs(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                             enum fill kind)
+{
+    for (size_t pairs = 0; pairs <= 3; pairs++) {
+        const float *src = fresh(0, 2 * pairs * n, kind);
+        uint32_t *want = at_end(2, pairs * n * 4), *got = at_end(3, pairs * n * 4);
+        ((pith_bf16_pairs_fn *)ref->fn)(pairs, n, src, want);
+        ((pith_bf16_pairs_fn *)k->fn)(pairs, n, src, got);
+        assert_memory_equal(got, want, pairs * n * 4);
+    }
+}
+
 /* transpose and copy_rows */
 static void check_move(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                        enum fill kind)
@@ -516,6 +587,8 @@ static void check_grid_error(const struct pith_kernel *k, const struct pith_kern
 
 static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_gemm_tile] = check_gemm_tile,
+    [PITH_OP_bf16_tile] = check_bf16_tile,
+    [PITH_OP_bf16_pairs] = check_bf16_pairs,
     [PITH_OP_transpose] = check_move,
     [PITH_OP_dot_acc] = check_dot_acc,
     [PITH_OP_matvec_f32] = check_matvec,
