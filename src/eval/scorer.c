@@ -24,7 +24,8 @@ enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *mode
     const size_t capacity = options->capacity;
     *s = (struct pith_scorer){0};
     if (!model->blocks) PITH_TRY(pith_model_load_blocks(model, be, err));
-    struct pith_scorer n = {.model = model, .name = options->name, .capacity = capacity};
+    struct pith_scorer n = {.model = model, .name = options->name, .capacity = capacity,
+                            .exact = options->exact};
     const size_t chunk = capacity < CHUNK ? capacity : CHUNK;
     const struct pith_session_options session = {
         .capacity = capacity, .chunk = chunk, .kv = options->half_cache ? PITH_BF16 : PITH_F32};
@@ -53,10 +54,20 @@ void pith_scorer_free(struct pith_scorer *s)
     *s = (struct pith_scorer){0};
 }
 
+/* The backend computes as this scorer wants until it is set back to what is returned. Neither can
+ * fail: the exact mode needs no memory, and the other one's is kept. */
+static enum pith_mode enter_mode(const struct pith_scorer *s)
+{
+    const enum pith_mode mode = pith_backend_mode(s->session.backend);
+    if (s->exact) (void)pith_backend_set_mode(s->session.backend, PITH_MODE_EXACT, NULL);
+    return mode;
+}
+
 enum pith_status pith_scorer_read(struct pith_scorer *s, const int32_t *ids, size_t n,
                                   struct pith_error *err)
 {
     const double start = pith_clock();
+    const enum pith_mode mode = enter_mode(s);
     size_t same = 0;
     while (same < n && same < s->session.length && ids[same] == s->held[same]) same++;
     pith_session_rewind(&s->session, same);
@@ -66,6 +77,7 @@ enum pith_status pith_scorer_read(struct pith_scorer *s, const int32_t *ids, siz
                                      s->hidden + same * s->model->shape.hidden, err);
     if (status == PITH_OK) memcpy(s->held + same, ids + same, (n - same) * sizeof *ids);
     else pith_session_rewind(&s->session, 0);
+    (void)pith_backend_set_mode(s->session.backend, mode, NULL);
     s->source = s->hidden;
     s->source_first = 0;
     s->seconds += pith_clock() - start;
@@ -85,7 +97,10 @@ enum pith_status pith_scorer_logits(struct pith_scorer *s, size_t first, size_t 
     const struct pith_shape *shape = &s->model->shape;
     struct pith_backend *be = s->session.backend;
     const float *rows = s->source + (first - s->source_first) * shape->hidden;
-    PITH_TRY(pith_model_logits(s->model, be, rows, n, s->logits, err));
+    const enum pith_mode mode = enter_mode(s);
+    const enum pith_status status = pith_model_logits(s->model, be, rows, n, s->logits, err);
+    (void)pith_backend_set_mode(be, mode, NULL);
+    if (status != PITH_OK) return status;
     pith_logsumexp(be, s->logits, n, shape->vocab, s->lse);
     s->seconds += pith_clock() - start;
     for (size_t r = 0; r < n; r++)

@@ -17,12 +17,14 @@ struct pith_scorer {
     float *logits;    /* [rows][vocab] */
     double *lse;      /* [rows] */
     double seconds;   /* spent in the model */
+    bool exact;
 };
 
 struct pith_scorer_options {
     const char *name; /* as above; must outlive the scorer */
     size_t capacity;  /* tokens of a sequence at most */
     bool half_cache;  /* keys and values are held in bfloat16, not float32 */
+    bool exact;       /* computes in the exact mode even when the backend is in the fast one */
 };
 /* Loads the model's blocks when they are not. The model and the backend are borrowed. rows is
  * chosen so that logits take at most 32 MiB (or 16 rows). On failure *s owns nothing. */
@@ -33,7 +35,8 @@ enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *mode
 void pith_scorer_free(struct pith_scorer *s);
 
 /* Makes the session hold exactly these n ids, n <= capacity. What it shares with the last
- * sequence from the start on is not computed again; results are the same bits. */
+ * sequence from the start on is not computed again; the last bits of results may depend on that, as
+ * PITH_LINEAR_FEW tells. */
 enum pith_status pith_scorer_read(struct pith_scorer *s, const int32_t *ids, size_t n,
                                   struct pith_error *err);
 

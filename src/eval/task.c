@@ -62,7 +62,7 @@ static enum pith_status answer_all(const struct pith_task_job *job, struct pith_
     const double done = model == job->model ? 0 : (double)items->count;
     struct pith_scorer s;
     const struct pith_scorer_options options = {
-        name, items->longest, job->half_cache && model == job->model};
+        name, items->longest, job->half_cache && model == job->model, model != job->model};
     PITH_TRY(pith_scorer_init(&s, model, job->backend, &options, err));
     enum pith_status status = PITH_OK;
     for (size_t i = 0; i < items->count && status == PITH_OK; i++) {
