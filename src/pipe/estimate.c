@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "pipe/closeness.h"
 #include "pipe/inspect.h"
 
 enum { SAMPLES = 512 };
@@ -14,12 +15,16 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Rounding one matrix: the solver's scratch and the codes; afterwards the codes, their packed form,
- * and what is read back. */
+/* Rounding one matrix: the solver's scratch and the codes; afterwards the codes and a comparison;
+ * then the codes, their packed form, and what is read back. */
 static uint64_t rounding_bytes(const struct pith_run *r, const struct pith_choice *c)
 {
+    const unsigned threads = pith_pool_threads(pith_backend_pool(r->backend));
     const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid);
-    return larger(r->recipe.round->scratch(c->rows, c->cols) + q, 4 * q);
+    const uint64_t solving = r->recipe.round->scratch(c->rows, c->cols);
+    const uint64_t comparing =
+        pith_relative_error_bytes(c->rows, c->cols, threads, r->needs_transform != 0);
+    return larger(larger(solving, comparing) + q, 4 * q);
 }
 
 static uint64_t site_bytes(const struct pith_run *r, uint32_t layer, enum pith_site which)
@@ -91,11 +96,12 @@ static uint64_t calibration_bytes(const struct pith_run *r, unsigned threads)
 
 uint64_t pith_run_estimate(const struct pith_run *r)
 {
-    const uint64_t process = 3 << 20; /* the libraries' own, and what malloc cannot give back */
+    /* The libraries' own, what malloc cannot give back, and the jobs beside the work. */
+    const uint64_t process = (3 << 20) + 2 * PITH_ASYNC_BYTES;
     const unsigned threads = pith_pool_threads(pith_backend_pool(r->backend));
     const uint64_t lists = 2048ull * (r->model->checkpoint->count + r->choice_count * 4);
-    uint64_t most = 2 * PITH_ASYNC_BYTES;
-    if (pith_run_streams(r)) return process + lists + most + pith_stream_bytes(r, threads);
+    uint64_t most = 0;
+    if (pith_run_streams(r)) return process + lists + pith_stream_bytes(r, threads);
     for (uint32_t layer = 0; layer < r->model->shape.layers; layer++) {
         for (int i = 0; i < PITH_SITE_COUNT; i++)
             most = larger(most, site_bytes(r, layer, (enum pith_site)i));
