@@ -281,11 +281,15 @@ struct tile_case {
     int32_t d[MOST_ROWS * PITH_BYTES_COLS_MAX];
 };
 
-static void tile_fill(struct tile_case *c)
+/* greatest: all codes and bytes as great as can be. */
+static void tile_fill(struct tile_case *c, bool greatest)
 {
     const size_t rows = c->k->tile_rows, cols = c->m.cols;
+    if (greatest) fill_codes(&c->m);
     for (size_t r = 0; r < rows; r++) {
-        pith_to_bytes_scalar(cols, c->block, floats(4, cols), c->q[r], c->scale[r], c->sum[r]);
+        float *x = floats(4, cols);
+        for (size_t i = 0; greatest && i < cols; i++) x[i] = r % 2 ? 1.0f : -1.0f;
+        pith_to_bytes_scalar(cols, c->block, x, c->q[r], c->scale[r], c->sum[r]);
         for (size_t i = 0; i < cols / 4; i++) memcpy(&c->x[i * rows + r], &c->q[r][i * 4], 4);
         for (size_t b = 0; b < c->blocks; b++) {
             c->x_scale[b * rows + r] = c->scale[r][b];
@@ -358,15 +362,15 @@ static void tile_check(struct tile_case *c, const struct shape *s)
 static void check_tile(const struct pith_kernel *k, pith_bytes_unpack_fn *unpack,
                        const struct shape *s)
 {
-    const size_t sizes[] = {32, 8, s->cols}, steps[] = {s->cols, 40, 8};
+    const size_t sizes[] = {32, 8, s->cols, s->cols}, steps[] = {s->cols, 40, 8};
     struct tile_case *c = pith_zalloc(1, sizeof *c);
     assert_non_null(c);
     *c = (struct tile_case){.k = k, .unpack = unpack, .m = panels(s)};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         c->block = sizes[i];
         c->blocks = (s->cols + c->block - 1) / c->block;
         if (c->block > s->group || (s->group < s->cols && s->group % c->block != 0)) continue;
-        tile_fill(c);
+        tile_fill(c, i == 3);
         for (int j = 0; j < 3; j++) {
             for (size_t e = 0; e < MOST_ROWS * PITH_BYTES_COLS_MAX; e++) {
                 c->y[e] = c->t[e] = (float)NAN;
