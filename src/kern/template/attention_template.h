@@ -20,12 +20,12 @@ struct attn_storage {
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 8")
 
-/* `rows` rows against `cols` vectors of keys, which lie in one block or two neighbours. */
+/* `rows` rows against `cols` vectors of keys of one block. */
 INLINE void score_tile(const struct attn_storage *s, size_t rows, size_t cols, size_t dim,
                        const float *q, size_t ldq, const char *k, float *out, size_t ldo)
 {
-    v16 sum[8][4], x[4];
-    const size_t block = dim * PITH_KEYS * s->bytes, step = PITH_KEYS * s->bytes;
+    v16 sum[8][2], x[2];
+    const size_t step = PITH_KEYS * s->bytes, ahead = 2 * dim * step;
     UNROLL
     for (size_t r = 0; r < rows; r++) {
         UNROLL
@@ -34,9 +34,9 @@ INLINE void score_tile(const struct attn_storage *s, size_t rows, size_t cols, s
     for (size_t e = 0; e < dim; e++) {
         UNROLL
         for (size_t c = 0; c < cols; c++) {
-            const char *at = k + c / 2 * block + e * step + c % 2 * 16 * s->bytes;
+            const char *at = k + e * step + c * 16 * s->bytes;
             x[c] = s->load(at);
-            if (s->bytes == 4 || c % 2 == 0) __builtin_prefetch(at + 2 * block);
+            if (s->bytes == 4 || c == 0) __builtin_prefetch(at + ahead);
         }
         UNROLL
         for (size_t r = 0; r < rows; r++) {
@@ -52,55 +52,48 @@ INLINE void score_tile(const struct attn_storage *s, size_t rows, size_t cols, s
     }
 }
 
-/* All vectors of one or two blocks for `rows` rows, `cols` at a time. */
+/* A whole block for `rows` rows, `cols` vectors at a time. */
 INLINE void score_rows(const struct attn_storage *s, size_t rows, size_t cols, size_t dim,
-                       size_t blocks, const float *q, size_t ldq, const char *k, float *out,
-                       size_t ldo)
+                       const float *q, size_t ldq, const char *k, float *out, size_t ldo)
 {
-    if (cols > 2 && blocks < 2) {
-        score_tile(s, rows, 2, dim, q, ldq, k, out, ldo);
-        return;
-    }
-    for (size_t v = 0; v < 2 * blocks; v += cols) {
-        const char *at = k + (v / 2 * dim * PITH_KEYS + v % 2 * 16) * s->bytes;
-        score_tile(s, rows, cols, dim, q, ldq, at, out + v * 16, ldo);
-    }
+    for (size_t c = 0; c < 2; c += cols)
+        score_tile(s, rows, cols, dim, q, ldq, k + c * 16 * s->bytes, out + c * 16, ldo);
 }
 
-/* Rows are taken by the largest tile that they fill; few rows take more keys at a time, so that
- * there are always enough chains to hide the latency of a multiply-add. */
+/* Rows are taken by the largest tile that they fill. */
 INLINE void scores(const struct attn_storage *s, size_t rows, size_t dim, size_t blocks,
                    const float *q, size_t ldq, const void *keys, float *out, size_t ldo)
 {
-    enum { PAIR = 2 };
+    enum { COLS = FOUR_COLS < 2 ? FOUR_COLS : 2 };
     const char *k = keys;
-    for (size_t b = 0; b < blocks; b += PAIR, k += PAIR * dim * PITH_KEYS * s->bytes) {
-        const size_t n = blocks - b < PAIR ? 1 : PAIR;
+    for (size_t b = 0; b < blocks; b++, k += dim * PITH_KEYS * s->bytes) {
         float *o = out + b * PITH_KEYS;
         size_t r = 0;
         for (; r + TILE_ROWS <= rows; r += TILE_ROWS)
-            score_rows(s, TILE_ROWS, TILE_COLS, dim, n, q + r * ldq, ldq, k, o + r * ldo, ldo);
+            score_rows(s, TILE_ROWS, TILE_COLS, dim, q + r * ldq, ldq, k, o + r * ldo, ldo);
         for (; r + 4 <= rows; r += 4)
-            score_rows(s, 4, FOUR_COLS, dim, n, q + r * ldq, ldq, k, o + r * ldo, ldo);
+            score_rows(s, 4, COLS, dim, q + r * ldq, ldq, k, o + r * ldo, ldo);
         for (; r + 2 <= rows; r += 2)
-            score_rows(s, 2, 2, dim, n, q + r * ldq, ldq, k, o + r * ldo, ldo);
-        for (; r < rows; r++) score_rows(s, 1, 2, dim, n, q + r * ldq, ldq, k, o + r * ldo, ldo);
+            score_rows(s, 2, 2, dim, q + r * ldq, ldq, k, o + r * ldo, ldo);
+        for (; r < rows; r++) score_rows(s, 1, 2, dim, q + r * ldq, ldq, k, o + r * ldo, ldo);
     }
 }
 
 /* Values that are taken at a time: few enough that they and the next ones stay in the first cache
- * while all rows and columns pass over them. */
-INLINE size_t stretch(size_t bytes)
+ * while all rows and columns pass over them. In bfloat16 they come from memory, and the less is
+ * under way at a time the steadier it flows; in float32 mostly from a cache. */
+INLINE size_t stretch(const struct attn_storage *s, size_t dim)
 {
-    enum { BYTES = 16384, LEAST = 16 };
-    return bytes * LEAST < BYTES ? BYTES / bytes : LEAST;
+    enum { LEAST = 16 };
+    const size_t n = (s->bytes == 2 ? 8192 : 16384) / (dim * s->bytes);
+    return n < LEAST ? LEAST : n;
 }
 
 /* `rows` rows of weights times `cols` vectors of `keys` values. */
 INLINE void value_tile(const struct attn_storage *s, size_t rows, size_t cols, size_t keys,
                        size_t dim, const float *p, size_t ldp, const char *v, float *o, size_t ldo)
 {
-    const size_t ahead = stretch(dim * s->bytes) * dim * s->bytes;
+    const size_t ahead = stretch(s, dim) * dim * s->bytes;
     v16 sum[8][4], x[4];
     const size_t step = dim * s->bytes;
     UNROLL
@@ -166,7 +159,7 @@ INLINE void values(const struct attn_storage *s, size_t rows, size_t keys, size_
 {
     const char *v = from;
     if (dim == 0) return;
-    const size_t most = stretch(dim * s->bytes);
+    const size_t most = stretch(s, dim);
     for (size_t j = 0; j < keys; j += most) {
         const size_t n = keys - j < most ? keys - j : most;
         value_stretch(s, rows, n, dim, p + j, ldp, v + j * dim * s->bytes, o, ldo);
