@@ -121,7 +121,8 @@ void pith_add(struct pith_backend *b, const float *x, float *y, size_t count);
  * across, or neighbouring elements of one value. Rows of v are padded to a multiple of 16. */
 struct pith_cache {
     enum pith_dtype dtype; /* PITH_F32 or PITH_BF16 */
-    size_t kv_heads, head_dim;
+    size_t kv_heads;
+    size_t head_dim; /* at most 32768 */
     size_t capacity; /* positions */
     void *k, *v;     /* pith_cache_elements() each, borrowed */
 };
