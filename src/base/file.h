@@ -73,7 +73,7 @@ enum pith_status pith_out_sync(const struct pith_out *out, struct pith_error *er
 /* Closes; *out may be closed already. */
 void pith_out_close(struct pith_out *out);
 
-/* Bytes that a user may still write where the file or folder is; UINT64_MAX when it is not known. */
+/* Bytes that a user may still write where the file or folder is; UINT64_MAX when not known. */
 uint64_t pith_disk_free(const char *path);
 
 /* Makes a directory (parents must exist); an existing directory is fine. */
