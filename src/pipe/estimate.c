@@ -8,7 +8,7 @@
 #include "pipe/closeness.h"
 #include "pipe/inspect.h"
 
-enum { SAMPLES = 512 };
+enum { SAMPLES = 512, HEAP = 256 << 10 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -96,9 +96,10 @@ static uint64_t calibration_bytes(const struct pith_run *r, unsigned threads)
 
 uint64_t pith_run_estimate(const struct pith_run *r)
 {
-    /* The libraries' own, what malloc cannot give back, and the jobs beside the work. */
-    const uint64_t process = (3 << 20) + 2 * PITH_ASYNC_BYTES;
     const unsigned threads = pith_pool_threads(pith_backend_pool(r->backend));
+    /* The libraries' own, what malloc cannot give back, two jobs beside the work; malloc keeps a
+     * heap for each thread. */
+    const uint64_t process = (3 << 20) + 2 * PITH_ASYNC_BYTES + (threads + 2ull) * HEAP;
     const uint64_t lists = 2048ull * (r->model->checkpoint->count + r->choice_count * 4);
     uint64_t most = 0;
     if (pith_run_streams(r)) return process + lists + pith_stream_bytes(r, threads);
