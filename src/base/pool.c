@@ -14,6 +14,9 @@
  * and a futex round trip costs more than most of its tasks. Nobody spins in a pool of more threads
  * than there are processors: it would take the time of those that have work. */
 enum { SPIN_NS = 30000 };
+/* How long an idle worker spins before it lets others that have work go first each time. The caller
+ * does not: what it waits for is the end of a task. */
+enum { YIELD_NS = 5000 };
 
 /* Tasks keep large scratch on the heap; a small stack counts less against a memory ceiling. */
 enum { STACK_BYTES = 1 << 20 };
@@ -82,13 +85,16 @@ typedef bool test_fn(struct pith_pool *p, uint64_t state, uint64_t value);
 static bool spin_until(struct pith_pool *p, test_fn *test, uint64_t value)
 {
     enum { ROUNDS = 32 }; /* between looks at the clock */
-    const int64_t end = p->spin ? now_ns() + p->spin : 0;
+    const int64_t start = p->spin ? now_ns() : 0;
+    int64_t spent = 0;
     do {
         for (int i = 0; i < ROUNDS; i++) {
             if (test(p, atomic_load_explicit(&p->state, memory_order_acquire), value)) return true;
             cpu_relax();
         }
-    } while (p->spin && now_ns() < end);
+        if (p->spin) spent = now_ns() - start;
+        if (test == is_news && spent > YIELD_NS) sched_yield();
+    } while (spent < p->spin);
     return false;
 }
 
