@@ -8,12 +8,13 @@ prefix  ?= /usr/local
 FOLDERS ?= $(notdir $(patsubst %/,%,$(wildcard src/*/)))
 
 MACHINE := $(shell uname -m)
-SKIP_x86_64  := neon
+SKIP_x86_64  := neon dotprod
 SKIP_aarch64 := avx2 avx512 vnni bf16
 ISA_avx2   := -mavx2 -mfma -mf16c
 ISA_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c
 ISA_vnni   := $(ISA_avx512) -mavx512vnni
 ISA_bf16   := $(ISA_vnni) -mavx512bf16
+ISA_dotprod := -march=armv8.2-a+dotprod
 
 WARN := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef -Wstrict-prototypes \
         -Wmissing-prototypes -Werror

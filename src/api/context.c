@@ -12,7 +12,7 @@ enum pith_status pith_context_new(unsigned threads, const char *cpu, struct pith
     if (mask < 0)
         return pith_fail(err, PITH_ARG,
                          "unknown instruction set \"%s\": one of scalar, avx2, avx512, vnni, bf16,"
-                         " neon, auto",
+                         " neon, dotprod, auto",
                          cpu);
     struct pith_context *c = pith_zalloc(1, sizeof *c);
     if (!c) return pith_fail_nomem(err, "a context");

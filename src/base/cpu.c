@@ -1,6 +1,9 @@
 #include "base/cpu.h"
 
 #include <string.h>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 
 #if defined(__x86_64__)
 uint32_t pith_cpu_detect(void)
@@ -20,7 +23,7 @@ uint32_t pith_cpu_detect(void)
 #elif defined(__aarch64__)
 uint32_t pith_cpu_detect(void)
 {
-    return PITH_CPU_NEON;
+    return PITH_CPU_NEON | (getauxval(AT_HWCAP) & HWCAP_ASIMDDP ? PITH_CPU_DOTPROD : 0);
 }
 #else
 uint32_t pith_cpu_detect(void)
@@ -39,6 +42,7 @@ static const struct {
     {"vnni", PITH_CPU_AVX2 | PITH_CPU_AVX512 | PITH_CPU_VNNI},
     {"bf16", PITH_CPU_AVX2 | PITH_CPU_AVX512 | PITH_CPU_VNNI | PITH_CPU_BF16},
     {"neon", PITH_CPU_NEON},
+    {"dotprod", PITH_CPU_NEON | PITH_CPU_DOTPROD},
     {"auto", PITH_CPU_ALL},
 };
 
@@ -55,6 +59,7 @@ const char *pith_cpu_name(uint32_t mask)
     if (mask & PITH_CPU_VNNI) return "vnni";
     if (mask & PITH_CPU_AVX512) return "avx512";
     if (mask & PITH_CPU_AVX2) return "avx2";
+    if (mask & PITH_CPU_DOTPROD) return "dotprod";
     if (mask & PITH_CPU_NEON) return "neon";
     return "scalar";
 }
