@@ -19,8 +19,8 @@ enum pith_cpu {
 /* The bits that this machine has. */
 uint32_t pith_cpu_detect(void);
 
-/* Mask for a tier by name ("scalar", "avx2", "avx512", "vnni", "bf16", "neon", "dotprod", "auto"): that tier
- * and all below it. Returns -1 for an unknown name. */
+/* Mask for a tier by name ("scalar", "avx2", "avx512", "vnni", "bf16", "neon", "dotprod", "auto"):
+ * that tier and all below it. Returns -1 for an unknown name. */
 int64_t pith_cpu_mask(const char *name);
 
 /* The name of the best tier within a mask. */

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The NEON tier on an emulated CPU: the unit tests of the layers up to backend/, built by a cross-compiler
+# The tiers of 64-bit Arm on emulated CPUs: the unit tests of the layers up to backend/, built by a cross-compiler
 # ("make arm64").
 set -eu
 . "$(dirname "$0")/lib.sh"
@@ -10,9 +10,9 @@ fails() {
 }
 
 if ! command -v qemu-aarch64 >/dev/null; then
-    skip "64-bit Arm" "no qemu-aarch64 (Debian: qemu-user)"
+    skip "the tiers of 64-bit Arm" "no qemu-aarch64 (Debian: qemu-user)"
 elif [ ! -x "$build/tests/emulated/tier" ]; then
-    skip "64-bit Arm" "no cross-compiler (Debian: gcc-aarch64-linux-gnu, libc6-dev-arm64-cross)"
+    skip "the tiers of 64-bit Arm" "no cross-compiler (Debian: gcc-aarch64-linux-gnu, libc6-dev-arm64-cross)"
 else
     emulate() {
         qemu-aarch64 -cpu "$cpu" "$@"
