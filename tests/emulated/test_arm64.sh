@@ -1,6 +1,6 @@
 #!/bin/sh
-# The tiers of 64-bit Arm on emulated CPUs: the unit tests of the layers up to backend/, built by a cross-compiler
-# ("make arm64").
+# The tiers of 64-bit Arm on emulated CPUs: the unit tests of the layers up to backend/, built by a
+# cross-compiler ("make arm64").
 set -eu
 . "$(dirname "$0")/lib.sh"
 build=${BUILD:-build}/arm64
