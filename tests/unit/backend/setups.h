@@ -20,7 +20,8 @@ struct setups {
 
 static inline void setups_open(struct setups *s)
 {
-    static const char *const tiers[] = {"scalar", "avx2", "avx512", "vnni", "bf16", "neon", "dotprod"};
+    static const char *const tiers[] = {"scalar", "avx2", "avx512", "vnni",
+                                        "bf16",   "neon", "dotprod"};
     struct pith_error err = {0};
     s->count = 0;
     for (size_t t = 0; t < PITH_COUNT(tiers); t++) {
