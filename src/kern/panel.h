@@ -64,15 +64,16 @@ static inline size_t pith_panel_lines(const struct pith_panels *m)
 }
 
 /* Weights come from memory, and what a core has in flight by itself does not cover the way there:
- * kernels ask for lines this many bytes ahead. */
-enum { PITH_PANEL_AHEAD = 4096 };
+ * kernels ask for lines ahead of use, in bytes as measured to be best for float products, and for
+ * integer ones of two panels or one. */
+enum { PITH_AHEAD_FLOAT = 6144, PITH_AHEAD_PAIR = 3072, PITH_AHEAD_ONE = 4096 };
 
 /* How far ahead of a panel's line to ask when panels are read two at a time: past its end it is not
  * the neighbour, read at the same time, but the panel after that. */
-static inline size_t pith_panel_ahead(size_t lines, size_t line)
+static inline size_t pith_panel_ahead(size_t lines, size_t line, size_t ahead)
 {
-    const bool within = line + PITH_PANEL_AHEAD / PITH_PANEL_LINE < lines;
-    return PITH_PANEL_AHEAD + (within ? 0 : lines * PITH_PANEL_LINE);
+    const bool within = line + ahead / PITH_PANEL_LINE < lines;
+    return ahead + (within ? 0 : lines * PITH_PANEL_LINE);
 }
 
 /* Bytes of a scale. */

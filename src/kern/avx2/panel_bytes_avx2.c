@@ -6,10 +6,10 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Half a line. The other half is read when the panel is in the cache. */
+/* Half a line. The other half is read when the line is in the cache. */
 INLINE __m256i load(const uint8_t *p)
 {
-    __builtin_prefetch(p + PITH_PANEL_AHEAD);
+    __builtin_prefetch(p + PITH_AHEAD_ONE);
     return _mm256_load_si256((const __m256i *)(const void *)p);
 }
 
@@ -101,39 +101,60 @@ INLINE __m256 block_dot(const struct pith_bytes *x, bool level4, size_t digits, 
                            _mm256_set1_ps(65536.0f), d);
 }
 
-/* Rows 8 * half .. 8 * half + 7 of a panel. */
-INLINE __m256 half_panel(const struct pith_panels *m, bool level4, size_t digits, size_t panel,
-                         size_t half, const struct pith_bytes *x)
+/* Eight rows of a panel on their way. */
+struct half {
+    size_t index; /* of the first row's scale of the group */
+    __m256i zero;
+    __m256 t, y;
+};
+
+INLINE void group_open(const struct pith_panels *m, size_t index, struct half *h)
+{
+    h->index = index;
+    h->zero = zeros_at(m, index);
+    h->t = _mm256_setzero_ps();
+}
+
+INLINE void group_close(const struct pith_panels *m, struct half *h)
+{
+    h->y = _mm256_fmadd_ps(scales_at(m, h->index), h->t, h->y);
+}
+
+/* Both halves of a panel, block by block: a pass for each would leave memory idle in the second. */
+INLINE void dot_panel(const struct pith_panels *m, bool level4, size_t digits, size_t panel,
+                      const struct pith_bytes *x, float *y)
 {
     const size_t width = level4 ? 8 : 4;
-    const uint8_t *line =
-        m->codes + panel * pith_panel_lines(m) * PITH_PANEL_LINE + half * PITH_PANEL_LINE / 2;
-    __m256 y = _mm256_setzero_ps();
+    const uint8_t *line = m->codes + panel * pith_panel_lines(m) * PITH_PANEL_LINE;
+    struct half a = {.y = _mm256_setzero_ps()}, b = a;
     size_t c = 0, block = 0;
     for (size_t g = 0; g < m->groups; g++) {
-        const size_t index = (panel * m->groups + g) * PITH_PANEL_ROWS + half * 8;
+        const size_t index = (panel * m->groups + g) * PITH_PANEL_ROWS;
         const size_t stop = c + m->group < m->cols ? c + m->group : m->cols;
-        const __m256i zero = zeros_at(m, index);
-        __m256 t = _mm256_setzero_ps();
+        group_open(m, index, &a);
+        group_open(m, index + 8, &b);
         for (; c < stop; block++) {
             const size_t end = c + x->block < stop ? c + x->block : stop, n = (end - c) / width;
-            t = _mm256_fmadd_ps(block_dot(x, level4, digits, line, n, c, block, zero),
-                                _mm256_set1_ps(x->scale[block]), t);
+            const __m256 by = _mm256_set1_ps(x->scale[block]);
+            a.t = _mm256_fmadd_ps(block_dot(x, level4, digits, line, n, c, block, a.zero), by, a.t);
+            b.t = _mm256_fmadd_ps(
+                block_dot(x, level4, digits, line + PITH_PANEL_LINE / 2, n, c, block, b.zero), by,
+                b.t);
             line += n * PITH_PANEL_LINE;
             c = end;
         }
-        y = _mm256_fmadd_ps(scales_at(m, index), t, y);
+        group_close(m, &a);
+        group_close(m, &b);
     }
-    return y;
+    _mm256_storeu_ps(y, a.y);
+    _mm256_storeu_ps(y + 8, b.y);
 }
 
 INLINE void dot_as(const struct pith_panels *m, bool level4, size_t digits, size_t first,
                    size_t count, const struct pith_bytes *x, float *y)
 {
-    for (size_t i = 0; i < count; i++, y += PITH_PANEL_ROWS) {
-        _mm256_storeu_ps(y, half_panel(m, level4, digits, first + i, 0, x));
-        _mm256_storeu_ps(y + 8, half_panel(m, level4, digits, first + i, 1, x));
-    }
+    for (size_t i = 0; i < count; i++)
+        dot_panel(m, level4, digits, first + i, x, y + i * PITH_PANEL_ROWS);
 }
 
 void pith_panel_dot_bytes_avx2(const struct pith_panels *m, size_t first, size_t count,

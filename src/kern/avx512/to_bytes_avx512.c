@@ -1,4 +1,4 @@
-/* Rounding to bytes, sixteen numbers at a time. */
+/* Rounding to bytes and to digits of bytes, sixteen numbers at a time. */
 #include "kern/ops.h"
 
 #include <immintrin.h>
@@ -61,4 +61,55 @@ void pith_to_bytes_avx512(size_t n, size_t block, const float *x, int8_t *q, flo
         block_to_bytes(32, x + i, q + i, &scale[b], &sum[b]);
     for (; i < n; i += block, b++)
         block_to_bytes(n - i < block ? n - i : block, x + i, q + i, &scale[b], &sum[b]);
+}
+
+/* The lowest digit of each number of v, sign-extended; v becomes what the others make. */
+INLINE __m512i take_digit(__m512i *v)
+{
+    const __m512i digit = _mm512_srai_epi32(_mm512_slli_epi32(*v, 24), 24);
+    *v = _mm512_srai_epi32(_mm512_sub_epi32(*v, digit), 8);
+    return digit;
+}
+
+INLINE void store_bytes(__m512i digit, size_t n, int8_t *q)
+{
+    const __m128i bytes = _mm512_cvtepi32_epi8(digit);
+    if (n >= 16) _mm_storeu_si128((__m128i *)(void *)q, bytes);
+    else memcpy(q, &bytes, n);
+}
+
+INLINE void block_to_digits(size_t n, const float *x, int8_t *q, size_t q_digit, float *scale,
+                            int32_t *sum, size_t sum_digit)
+{
+    const float most = largest(n, x);
+    const bool any = most >= PITH_BYTES_LEAST;
+    const __m512 factor = _mm512_set1_ps(any ? PITH_DIGITS_MOST / most : 0.0f);
+    __m512i s0 = _mm512_setzero_si512(), s1 = s0, s2 = s0;
+    *scale = most / PITH_DIGITS_MOST;
+    for (size_t i = 0; i < n; i += 16) {
+        const size_t left = n - i;
+        const __m512 in = _mm512_maskz_loadu_ps(any ? first(left) : 0, x + i);
+        __m512i v = _mm512_cvtps_epi32(_mm512_mul_ps(in, factor));
+        const __m512i d0 = take_digit(&v), d1 = take_digit(&v);
+        store_bytes(d0, left, q + i);
+        store_bytes(d1, left, q + i + q_digit);
+        store_bytes(v, left, q + i + 2 * q_digit);
+        s0 = _mm512_add_epi32(s0, d0);
+        s1 = _mm512_add_epi32(s1, d1);
+        s2 = _mm512_add_epi32(s2, v);
+    }
+    sum[0] = _mm512_reduce_add_epi32(s0);
+    sum[sum_digit] = _mm512_reduce_add_epi32(s1);
+    sum[2 * sum_digit] = _mm512_reduce_add_epi32(s2);
+}
+
+void pith_to_digits_avx512(size_t n, size_t block, const float *x, int8_t *q, size_t q_digit,
+                           float *scale, int32_t *sum, size_t sum_digit)
+{
+    size_t b = 0, i = 0;
+    for (; block == 32 && n - i >= 32; i += 32, b++)
+        block_to_digits(32, x + i, q + i, q_digit, &scale[b], &sum[b], sum_digit);
+    for (; i < n; i += block, b++)
+        block_to_digits(n - i < block ? n - i : block, x + i, q + i, q_digit, &scale[b], &sum[b],
+                        sum_digit);
 }

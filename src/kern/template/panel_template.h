@@ -151,7 +151,8 @@ INLINE void dot_panels(const struct pith_panels *m, struct reading how, enum pit
         if (two) group_open(m, how, g, &b);
         while (c < end) {
             const size_t stop = c + STEP < end ? c + STEP : end;
-            const size_t ahead = two ? pith_panel_ahead(lines, c / width) : PITH_PANEL_AHEAD;
+            const size_t ahead =
+                two ? pith_panel_ahead(lines, c / width, PITH_AHEAD_FLOAT) : PITH_AHEAD_FLOAT;
             for (; c < stop; c += width) {
                 line_step(how, table, x + c, ahead, &a);
                 if (two) line_step(how, table, x + c, ahead, &b);

@@ -127,7 +127,8 @@ INLINE void dot_panels(const struct pith_panels *m, bool level4, int digits, siz
         if (two) group_open(m, g, &b);
         for (; c < stop; block++) {
             const size_t left = (stop - c) / width, n = left < full ? left : full;
-            const size_t ahead = pith_panel_ahead(lines, c / width);
+            const size_t ahead =
+                two ? pith_panel_ahead(lines, c / width, PITH_AHEAD_PAIR) : PITH_AHEAD_ONE;
             /* Blocks of 32 columns are the rule: their lines are known here. */
             if (n == 32 / width)
                 block_sums(level4, digits, two, 32 / width, a.codes, b.codes, x->q + c, x->q_digit,
@@ -152,10 +153,13 @@ INLINE void dot_panels(const struct pith_panels *m, bool level4, int digits, siz
 INLINE void dot_as(const struct pith_panels *m, bool level4, int digits, size_t first, size_t count,
                    const struct pith_bytes *x, float *y)
 {
+    /* Two at a time where the instructions are what limits; else one stream reads faster. */
+    const bool pairs = level4 && digits == PITH_DIGITS;
     size_t i = 0;
-    for (; i + 2 <= count; i += 2)
+    for (; pairs && i + 2 <= count; i += 2)
         dot_panels(m, level4, digits, first + i, true, x, y + i * PITH_PANEL_ROWS);
-    if (i < count) dot_panels(m, level4, digits, first + i, false, x, y + i * PITH_PANEL_ROWS);
+    for (; i < count; i++)
+        dot_panels(m, level4, digits, first + i, false, x, y + i * PITH_PANEL_ROWS);
 }
 
 void pith_panel_dot_bytes_vnni(const struct pith_panels *m, size_t first, size_t count,
