@@ -57,14 +57,22 @@ static void few_task(void *ctx, size_t task, unsigned thread)
         for (size_t r = first; r < first + count; r++) f->y[i * w->rows + r] += f->bias[r];
 }
 
+/* Into how many tasks to cut the reading of a matrix. Each start leaves memory idle for a moment, so
+ * not below a megabyte, except to give every thread one; more than that lets a thread that was kept
+ * from running be helped. */
+static size_t tasks_for(const struct pith_backend *b, size_t bytes)
+{
+    enum { TASK_BYTES = 1 << 20, TASKS = 4 /* a thread at most */ };
+    const size_t tasks = pith_min(bytes / TASK_BYTES, (size_t)TASKS * b->threads);
+    return tasks < b->threads ? b->threads : tasks / b->threads * b->threads;
+}
+
 static void linear_few(struct pith_backend *b, const struct pith_source *source, const float *bias,
                        const float *x, size_t n, float *y)
 {
-    enum { TASK_BYTES = 256 * 1024 };
     const struct pith_weight *w = source->w;
-    const size_t row_bytes = (size_t)w->cols * 2 + 1;
-    size_t rows = TASK_BYTES / row_bytes;
-    rows = rows < 8 ? 8 : rows;
+    const size_t parts = tasks_for(b, (size_t)w->rows * w->cols * 2);
+    const size_t rows = ((w->rows + parts - 1) / parts + 7) / 8 * 8;
     struct few f = {.b = b, .source = source, .bias = bias, .x = x, .n = n, .y = y, .rows = rows};
     pith_pool_run(b->pool, (w->rows + rows - 1) / rows, few_task, &f);
 }
@@ -141,16 +149,12 @@ static void packed_task(void *ctx, size_t task, unsigned thread)
 static void linear_packed(struct pith_backend *b, const struct pith_pack *pack, const float *bias,
                           const float *x, size_t n, float *y)
 {
-    enum { TASK_BYTES = 512 * 1024, TASKS = 8 };
     struct packed p = {.b = b, .pack = pack, .bias = bias, .x = x, .n = n, .y = y};
     p.bytes = pack->block > 0 && pack->cols <= PITH_BYTES_COLS;
     p.fast = p.bytes && b->mode == PITH_MODE_FAST;
     if (p.bytes) make_byte_rows(&p);
-    /* Two panels are computed together; a thread gets several tasks, to end with the others. */
-    p.panels = pith_min(TASK_BYTES / (pith_panel_lines(&pack->m) * PITH_PANEL_LINE),
-                        pack->panels / (TASKS * b->threads)) /
-               2 * 2;
-    if (p.panels == 0) p.panels = 2;
+    const size_t parts = tasks_for(b, pack->bytes);
+    p.panels = ((pack->panels + parts - 1) / parts + 1) / 2 * 2; /* two are computed together */
     pith_pool_run(b->pool, (pack->panels + p.panels - 1) / p.panels, packed_task, &p);
 }
 
