@@ -1,6 +1,6 @@
 /* Times every kernel of packed panels on weights that stay in the second cache: the bytes of codes
- * and scales that a core can work through when memory is no limit. Decode is bound by memory as long
- * as this exceeds a core's share of the read bandwidth.
+ * and scales that a core can work through when memory is no limit. Decode is bound by memory as
+ * long as this exceeds a core's share of the read bandwidth.
  *
  *     bench_panels
  *

@@ -13,7 +13,8 @@ struct pith_context;
 /* Makes a context. threads: 0 for all CPUs that the process may use. cpu: "auto", or the best
  * instruction set to use ("scalar", "avx2", "avx512", "vnni", "bf16", "neon", "dotprod"); NULL
  * means auto. Results in the exact mode do not depend on either. On success the caller owns *out; a
- * context serves one call at a time. PITH_ARG for an unknown name. */
+ * context serves one call at a time. PITH_ARG for an unknown name or an instruction set that the
+ * CPU lacks. */
 enum pith_status pith_context_new(unsigned threads, const char *cpu, struct pith_context **out,
                                   struct pith_error *err);
 

@@ -174,10 +174,8 @@ static enum pith_status measure_all(struct measurement *m, json_t *texts, json_t
         return pith_fail(err, PITH_ARG, "the baseline has another vocabulary (%u, not %u)",
                          m->baseline->shape.vocab, m->model->shape.vocab);
     m->window = choose_window(m);
-    for (size_t i = 0; i < m->options->texts.count; i++)
-        PITH_TRY(measure_text(m, i, texts, err));
-    for (size_t i = 0; i < m->options->tasks.count; i++)
-        PITH_TRY(measure_task(m, i, tasks, err));
+    for (size_t i = 0; i < m->options->texts.count; i++) PITH_TRY(measure_text(m, i, texts, err));
+    for (size_t i = 0; i < m->options->tasks.count; i++) PITH_TRY(measure_task(m, i, tasks, err));
     return PITH_OK;
 }
 
@@ -212,7 +210,8 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
     enum pith_status s = check(&m, err);
     if (s == PITH_OK) s = pith_load_model(context, o->model, false, &m.model, err);
     if (s == PITH_OK) s = pith_tokenizer_open(o->model, &m.tokenizer, err);
-    if (s == PITH_OK && o->baseline) s = pith_load_model(context, o->baseline, true, &m.baseline, err);
+    if (s == PITH_OK && o->baseline)
+        s = pith_load_model(context, o->baseline, true, &m.baseline, err);
     if (s == PITH_OK) s = measure_model(&m, o->model, &j, err);
     if (s == PITH_OK) s = pith_report_text(j, report, err);
     pith_tokenizer_close(m.tokenizer);

@@ -57,9 +57,9 @@ static void few_task(void *ctx, size_t task, unsigned thread)
         for (size_t r = first; r < first + count; r++) f->y[i * w->rows + r] += f->bias[r];
 }
 
-/* Into how many tasks to cut the reading of a matrix. Each start leaves memory idle for a moment, so
- * not below a megabyte, except to give every thread one; more than that lets a thread that was kept
- * from running be helped. */
+/* Into how many tasks to cut the reading of a matrix. Each start leaves memory idle for a moment,
+ * so not below a megabyte, except to give every thread one; more than that lets a thread that was
+ * kept from running be helped. */
 static size_t tasks_for(const struct pith_backend *b, size_t bytes)
 {
     enum { TASK_BYTES = 1 << 20, TASKS = 4 /* a thread at most */ };

@@ -1,5 +1,5 @@
-/* Packing: see kern/panel.h for the layout. Rows are words of eight 4-bit or four 8-bit codes in the
- * order of the columns; they are transposed and, for 4 bits, split into halves:
+/* Packing: see kern/panel.h for the layout. Rows are words of eight 4-bit or four 8-bit codes in
+ * the order of the columns; they are transposed and, for 4 bits, split into halves:
  *
  *     word    h g f e d c b a   (a: the first column)    ->    line field   hd gc fb ea  */
 #include "backend/pack.h"
@@ -55,9 +55,7 @@ static inline bool scale_store(enum pith_panel_scale kind, float global, float s
         memcpy(to, &byte, sizeof byte);
         return pith_fp8_e4m3_decode(byte) * global == scale;
     case PITH_SCALE_F32:
-    default:
-        memcpy(to, &scale, sizeof scale);
-        return true;
+    default: memcpy(to, &scale, sizeof scale); return true;
     }
 }
 
@@ -161,7 +159,8 @@ static void pack_scales(const struct packing *p, size_t panel)
             const bool real = row < q->rows;
             const size_t from = real ? pith_qmat_scale_index(q, (uint32_t)row, g) : 0;
             if (real)
-                (void)scale_store(p->plan.scale, p->global, q->scales[from], p->scales + to * bytes);
+                (void)scale_store(p->plan.scale, p->global, q->scales[from],
+                                  p->scales + to * bytes);
             else memset(p->scales + to * bytes, 0, bytes);
             if (p->zeros) p->zeros[to] = real ? q->zeros[from] : 0;
         }

@@ -48,8 +48,8 @@ typedef void pith_gemm_tile_fn(size_t k, const float *a, const float *b, size_t 
 typedef void pith_bf16_tile_fn(size_t pairs, const uint32_t *a, const uint32_t *b, float *c,
                                size_t ldc, enum pith_tile_mode mode, float alpha);
 
-/* dst[p * n + i] = src[2 p * n + i] and, in the upper half, src[(2 p + 1) * n + i], for i < n and p <
- * pairs, rounded as by narrow_bf16. */
+/* dst[p * n + i] = src[2 p * n + i] and, in the upper half, src[(2 p + 1) * n + i], for i < n and
+ * p < pairs, rounded as by narrow_bf16. */
 typedef void pith_bf16_pairs_fn(size_t pairs, size_t n, const float *src, uint32_t *dst);
 
 /* dst[c * ld_dst + r] = src[r * ld_src + c] for r < rows, c < cols. */
@@ -102,9 +102,10 @@ typedef void pith_softmax_fn(size_t n, float *x);
 typedef float pith_exp_sum_fn(size_t n, float *x, float max);
 
 /* The scores of `rows` queries with 32 * blocks keys: s[r * lds + j] is the chain of
- * s = fma(q[r * ldq + e], key j[e], s) for e = 0, 1, ..., dim - 1 from 0. k has the keys in blocks of
- * PITH_KEYS, in a block element by element, so that a vector holds the same element of neighbours:
- * key j[e] is k[(j / 32 * dim + e) * 32 + j % 32], in float32 or bfloat16 (widened exactly). */
+ * s = fma(q[r * ldq + e], key j[e], s) for e = 0, 1, ..., dim - 1 from 0. k has the keys in blocks
+ * of PITH_KEYS, in a block element by element, so that a vector holds the same element of
+ * neighbours: key j[e] is k[(j / 32 * dim + e) * 32 + j % 32], in float32 or bfloat16 (widened
+ * exactly). */
 enum { PITH_KEYS = 32 };
 typedef void pith_attn_scores_f32_fn(size_t rows, size_t dim, size_t blocks, const float *q,
                                      size_t ldq, const void *k, float *s, size_t lds);
@@ -193,15 +194,18 @@ typedef void pith_grid_error_fn(size_t n, const float *w, const struct pith_grid
                                 float acc[PITH_TRIAL_LANES]);
 
 /* Every operation, by the name of its type without pith_ and _fn. */
+/* clang-format off */
 #define PITH_OPS(X)                                                                                \
-    X(gemm_tile) X(bf16_tile) X(bf16_pairs) X(transpose) X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16)                 \
-    X(matvec_f16) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(dot_acc_u8)             \
-    X(dot_acc_u4) X(max) X(softmax) X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64)       \
-    X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_dot_digits) X(panel_unpack) X(to_bytes)   \
-    X(to_digits) X(to_halves) X(bytes_tile) X(bytes_unpack) X(read_lines) X(peak_f32)              \
-    X(peak_int8) X(peak_bf16) X(narrow_bf16) X(exp_sum) X(attn_scores_f32) X(attn_scores_bf16)     \
-    X(attn_values_f32) X(attn_values_bf16) X(mix) X(add) X(rope_pairs) X(sumsq_diff) X(range)      \
-    X(grid_round) X(grid_error)
+    X(gemm_tile) X(bf16_tile) X(bf16_pairs) X(transpose) X(copy_rows) X(dot_acc) X(matvec_f32)     \
+    X(matvec_bf16) X(matvec_f16) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4)            \
+    X(dot_acc_u8) X(dot_acc_u4) X(max) X(softmax) X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp)     \
+    X(axmy_f64) X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_dot_digits) X(panel_unpack)   \
+    X(to_bytes) X(to_digits) X(to_halves) X(bytes_tile) X(bytes_unpack) X(read_lines)              \
+    X(peak_f32) X(peak_int8) X(peak_bf16) X(narrow_bf16) X(exp_sum) X(attn_scores_f32)             \
+    X(attn_scores_bf16) X(attn_values_f32) X(attn_values_bf16) X(mix) X(add) X(rope_pairs)         \
+    X(sumsq_diff) X(range) X(grid_round) X(grid_error)
+
+/* clang-format on */
 
 enum pith_op {
 #define PITH_OP_ID(op) PITH_OP_##op,

@@ -12,7 +12,7 @@
  * high) halves of a lane's bytes as integer dot products want them, and a step of a matrix product
  * finds its sixteen outputs side by side.
  *
- *     codes: [panels][lines][64]    scales: [panels][groups][16] of a type    zeros: the same, bytes
+ *     codes: [panels][lines][64]   scales: [panels][groups][16] of a type   zeros: the same, bytes
  *
  * Rows past the matrix's last have codes and scales of 0. */
 #ifndef PITH_KERN_PANEL_H
@@ -127,8 +127,8 @@ typedef pith_panel_dot_bytes_fn pith_panel_dot_digits_fn;
  *     x_scale  [blocks][rows]
  *     x_less   [blocks][rows]: less the sum of the block's bytes, times the matrix's zero without
  *              zeros
- *     y, t, d  [rows][cols]: the definition's y, t and d, read where col is within a row, a group or
- *              a block, written where col + n is */
+ *     y, t, d  [rows][cols]: the definition's y, t and d, read where col is within a row, a
+ *              group or a block, written where col + n is */
 struct pith_byte_tile {
     enum pith_panel_form form;
     size_t cols, group, block; /* of W and x */
@@ -152,14 +152,14 @@ enum { PITH_BYTES_LINE = 2 * PITH_PANEL_LINE };
 typedef void pith_bytes_unpack_fn(const struct pith_panels *m, size_t panel, size_t col, size_t n,
                                   uint8_t *dst);
 
-/* dst[(c - col) * ld + r] = W[16 * panel + r][c] for c in [col, col + n), r < 16: both steps rounded,
- * v * scale. col and n are multiples of 8 (4 bits) or 4. */
+/* dst[(c - col) * ld + r] = W[16 * panel + r][c] for c in [col, col + n), r < 16: both steps
+ * rounded, v * scale. col and n are multiples of 8 (4 bits) or 4. */
 typedef void pith_panel_unpack_fn(const struct pith_panels *m, size_t panel, size_t col, size_t n,
                                   float *dst, size_t ld);
 
 /* Rounds n values to bytes, block by block: a = max |x|; scale = a / 127; q = x * (127 / a) rounded
- * to nearest even, all 0 when a is below PITH_BYTES_LEAST (whose reciprocal is finite). A block with
- * a NaN or infinity has q = 0 and scale NaN. */
+ * to nearest even, all 0 when a is below PITH_BYTES_LEAST (whose reciprocal is finite). A block
+ * with a NaN or infinity has q = 0 and scale NaN. */
 #define PITH_BYTES_LEAST 0x1p-100f
 typedef void pith_to_bytes_fn(size_t n, size_t block, const float *x, int8_t *q, float *scale,
                               int32_t *sum);
@@ -170,8 +170,8 @@ typedef void pith_to_digits_fn(size_t n, size_t block, const float *x, int8_t *q
                                float *scale, int32_t *sum, size_t sum_digit);
 #define PITH_DIGITS_MOST 8323072.0f
 
-/* Words of eight 4-bit codes, the first lowest, to fields of a line, in place: byte i of a field has
- * code i in its low half and code i + 4 in its high half. */
+/* Words of eight 4-bit codes, the first lowest, to fields of a line, in place: byte i of a field
+ * has code i in its low half and code i + 4 in its high half. */
 typedef void pith_to_halves_fn(size_t n, uint32_t *words);
 
 #endif

@@ -25,6 +25,9 @@ refuse "no output folder" 2 'give -o DIR' "$pith" quantize "$probe"
 refuse "nothing to measure" 2 'give --text' "$pith" eval "$probe"
 refuse "unknown KV cache, run" 2 'bf16 or f32' "$pith" run "$probe" -p x --kv int4
 refuse "unknown KV cache, eval" 2 'f32 or bf16' "$pith" eval "$probe" --text "$probe/eval.txt" --kv none
+other=neon
+[ "$(uname -m)" = x86_64 ] || other=avx2
+refuse "an instruction set of other CPUs" 2 'this CPU has no' "$pith" run "$probe" -p a --cpu $other
 refuse "unknown instruction set" 2 'unknown instruction set' "$pith" inspect "$probe" --cpu mmx
 refuse "missing model" 1 'nowhere' "$pith" inspect "$work/nowhere"
 refuse "missing text" 1 'no-such-text' "$pith" eval "$probe" --text "$work/no-such-text"

@@ -11,8 +11,8 @@ INLINE __mmask16 first(size_t n)
     return (__mmask16)(n < 16 ? (1u << n) - 1u : 0xffffu);
 }
 
-/* The largest magnitude; NaN when one is not finite. As integers, magnitudes are in the order of the
- * floats, infinity and NaN above. */
+/* The largest magnitude; NaN when one is not finite. As integers, magnitudes are in the order of
+ * the floats, infinity and NaN above. */
 INLINE float largest(size_t n, const float *x)
 {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);

@@ -74,6 +74,7 @@ void pith_scale_mul_scalar(size_t n, const float *x, float r, const float *weigh
 double pith_sum_exp_scalar(size_t n, const float *x, float max, double scale)
 {
     double acc[PITH_LANES] = {0};
-    for (size_t i = 0; i < n; i++) acc[i % PITH_LANES] += pith_exp_f64(((double)x[i] - (double)max) * scale);
+    for (size_t i = 0; i < n; i++)
+        acc[i % PITH_LANES] += pith_exp_f64(((double)x[i] - (double)max) * scale);
     return pith_lanes_sum_f64(acc);
 }

@@ -1,5 +1,5 @@
-/* Products with packed panels of integers: four columns of sixteen rows in one instruction, exact in
- * 32 bits. */
+/* Products with packed panels of integers: four columns of sixteen rows in one instruction, exact
+ * in 32 bits. */
 #include "kern/avx512/vec_avx512.h"
 #include "kern/ops.h"
 
@@ -127,8 +127,8 @@ INLINE void dot_panels(const struct pith_panels *m, bool level4, int digits, siz
         if (two) group_open(m, g, &b);
         for (; c < stop; block++) {
             const size_t left = (stop - c) / width, n = left < full ? left : full;
-            const size_t ahead =
-                two ? pith_panel_ahead(lines, c / width, PITH_AHEAD_PAIR) : PITH_AHEAD_ONE;
+            const size_t ahead = two ? pith_panel_ahead(lines, c / width, PITH_AHEAD_PAIR)
+                                     : PITH_AHEAD_ONE;
             /* Blocks of 32 columns are the rule: their lines are known here. */
             if (n == 32 / width)
                 block_sums(level4, digits, two, 32 / width, a.codes, b.codes, x->q + c, x->q_digit,

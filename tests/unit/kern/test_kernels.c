@@ -122,9 +122,10 @@ static uint32_t bf16_pair(enum fill kind)
 {
     uint32_t pair = 0;
     for (unsigned i = 0; i < 2; i++) {
-        const float f = kind == EXTREME && pith_rng_below(&rng, 2)
-                            ? ldexpf((float)(pith_rng_normal(&rng)), -(int)pith_rng_below(&rng, 4) - 61)
-                            : value(kind);
+        const float f =
+            kind == EXTREME && pith_rng_below(&rng, 2)
+                ? ldexpf((float)(pith_rng_normal(&rng)), -(int)pith_rng_below(&rng, 4) - 61)
+                : value(kind);
         pair |= (uint32_t)pith_f32_to_bf16(f) << 16 * i;
     }
     return pair;
@@ -475,8 +476,7 @@ static void check_read_lines(const struct pith_kernel *k, const struct pith_kern
                              enum fill kind)
 {
     const void *data = fresh(0, n * 16, kind);
-    assert_true(((pith_read_lines_fn *)k->fn)(n, data) ==
-                ((pith_read_lines_fn *)ref->fn)(n, data));
+    assert_true(((pith_read_lines_fn *)k->fn)(n, data) == ((pith_read_lines_fn *)ref->fn)(n, data));
 }
 
 static void check_peak_f32(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
