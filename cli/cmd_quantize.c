@@ -18,6 +18,7 @@ struct settings {
     size_t calib_tokens, seq_len;
     uint64_t memory, max_shard;
     bool rehearse, resume;
+    const char *mode;
 };
 
 #define AT(field) offsetof(struct settings, field)
@@ -57,6 +58,9 @@ static const struct option options[] = {
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
      "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, with :tp=N; "
      "may repeat"},
+    {"mode", 0, OPTION_TEXT, AT(mode), "MODE",
+     "exact (default) or fast: calibrate with products of bfloat16, worth it where the CPU has "
+     "instructions for them"},
     {"resume", 0, OPTION_FLAG, AT(resume), NULL,
      "go on with an interrupted run of the same command"},
 };
@@ -272,6 +276,7 @@ static int run(void *settings, const struct text_list *operands)
     }
     tame_malloc();
     int rc = make_context(&s->common, &context);
+    if (rc == EXIT_DONE) rc = choose_mode(&context, s->mode);
     if (rc != EXIT_DONE) return rc;
     fill(s, operands->item[0], &o);
     meter_start(&meter, &s->common);

@@ -42,10 +42,11 @@ struct pith_quantize_options {
 };
 void pith_quantize_defaults(struct pith_quantize_options *options);
 
-/* Quantizes. On success *report (when not NULL) is the JSON text of pith.json, or of the rehearsal;
- * free it with pith_text_free(). A run that fails, is interrupted or killed leaves "<out>.partial",
- * from which the same call with `resume` continues to the same bytes; `out` appears only when it is
- * whole.
+/* Quantizes. In the context's fast mode calibration multiplies numbers rounded to bfloat16:
+ * docs/quantizing.md tells what that costs. On success *report (when not NULL) is the JSON text of
+ * pith.json, or of the rehearsal; free it with pith_text_free(). A run that fails, is interrupted
+ * or killed leaves "<out>.partial", from which the same call with `resume` continues to the same
+ * bytes; `out` appears only when it is whole.
  *
  * PITH_ARG          options that make no sense together, `out` exists
  * PITH_UNSUPPORTED  a grid that the container or a target cannot hold; nothing was written

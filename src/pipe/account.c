@@ -32,8 +32,8 @@ static json_t *calibration(const struct pith_run *r)
         json_array_append_new(sources, json_string(slash ? slash + 1 : o->calib.item[i]));
     }
     if (o->calib.count == 0) json_array_append_new(sources, json_string("builtin"));
-    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I}", "sources", sources, "sha256",
-                     r->calib.sha256, "windows", (json_int_t)r->calib.windows, "seq_len",
+    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:I}", "sources", sources, "mode",
+                     r->fast ? "fast" : "exact", "sha256", r->calib.sha256, "windows", (json_int_t)r->calib.windows, "seq_len",
                      (json_int_t)r->calib.length, "tokens",
                      (json_int_t)(r->calib.windows * r->calib.length), "seed", (json_int_t)o->seed);
 }

@@ -46,6 +46,7 @@ enum pith_status pith_journal_fingerprint(struct pith_run *r, struct pith_error 
     json_t *recipe = pith_recipe_json(&r->recipe);
     add_json(&text, recipe);
     json_decref(recipe);
+    if (r->fast && pith_run_calibrates(r)) pith_str_puts(&text, "fast\n");
     pith_str_printf(&text, "%s shard %" PRIu64 " seed %" PRIu64 " calib %s\n", r->container->name,
                     o->max_shard, o->seed, r->calib.sha256);
     for (size_t i = 0; i < r->choice_count; i++) {

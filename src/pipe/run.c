@@ -480,8 +480,16 @@ static enum pith_status prepare(struct pith_run *r, struct pith_error *err)
 enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_quantize_options *o,
                                     json_t **report, struct pith_error *err)
 {
-    struct pith_run r = {.options = o, .backend = be, .lock = -1, .started = pith_clock()};
+    /* For calibration the fast mode is that of bfloat16: bytes would be for weights that are packed.
+     * Changing to and fro cannot fail, since neither needs memory that is not there. */
+    const enum pith_mode mode = pith_backend_mode(be);
+    struct pith_run r = {.options = o,
+                         .fast = mode == PITH_MODE_FAST,
+                         .backend = be,
+                         .lock = -1,
+                         .started = pith_clock()};
     json_t *made = NULL;
+    if (r.fast) PITH_TRY(pith_backend_set_mode(be, PITH_MODE_BF16, err));
     enum pith_status s = prepare(&r, err);
     if (s == PITH_OK) s = pith_place_published(&r, &made, err);
     if (s == PITH_OK && !made) {
@@ -489,6 +497,7 @@ enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_q
         if (s == PITH_OK) s = run_all(&r, &made, err);
     }
     close_run(&r, s, err);
+    (void)pith_backend_set_mode(be, mode, NULL);
     if (s == PITH_OK) *report = made;
     return s;
 }

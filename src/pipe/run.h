@@ -68,6 +68,7 @@ struct pith_finish {
 
 struct pith_run {
     const struct pith_quantize_options *options;
+    bool fast; /* calibration multiplies bfloat16 */
     struct pith_backend *backend;
     struct pith_model *model;
     struct pith_tokenizer *tokenizer; /* NULL when nothing is calibrated */

@@ -58,6 +58,12 @@ PY
 then pass "streamed or not, the same account of each matrix"; else fail "streamed or not, the same account of each matrix"; fi
 echo '{"base": "gptq", "act_order": "group", "weights": "int4:g64"}' >"$work/order.json"
 good "a recipe from a file, groups in the order of importance" "$mini" "$work/order" -r "$work/order.json"
+good "calibrated in the fast mode" "$mini" "$work/fast" -r gptq --mode fast
+grep -q '"mode": "fast"' "$work/fast/pith.json" && pass "the mode is on record" || fail "the mode is on record"
+make "$mini" "$work/fast-1" -r gptq --mode fast --threads 1 --cpu scalar
+same_model "fast: scalar and vector code give the same bytes" "$work/fast" "$work/fast-1"
+make "$mini" "$work/exact" -r gptq
+cmp -s "$work/fast/model.safetensors" "$work/exact/model.safetensors" && fail "fast is not exact" || pass "fast is not exact"
 good "shards" "$mini" "$work/shards" -r rtn --max-shard 100k
 [ "$(find "$work/shards" -name '*.safetensors' | wc -l)" -gt 2 ] && pass "several shards" || fail "several shards"
 good "ignore and override" "$mini" "$work/mixed" -r rtn --ignore 'layers.0.*' --override 'down_proj=int8:g64'
