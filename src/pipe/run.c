@@ -480,8 +480,8 @@ static enum pith_status prepare(struct pith_run *r, struct pith_error *err)
 enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_quantize_options *o,
                                     json_t **report, struct pith_error *err)
 {
-    /* For calibration the fast mode is that of bfloat16: bytes would be for weights that are packed.
-     * Changing to and fro cannot fail, since neither needs memory that is not there. */
+    /* For calibration the fast mode is that of bfloat16: bytes are for packed weights. Changing back
+     * cannot fail, since the memory for it is there. */
     const enum pith_mode mode = pith_backend_mode(be);
     struct pith_run r = {.options = o,
                          .fast = mode == PITH_MODE_FAST,
