@@ -33,8 +33,8 @@ static json_t *calibration(const struct pith_run *r)
     }
     if (o->calib.count == 0) json_array_append_new(sources, json_string("builtin"));
     return json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:I}", "sources", sources, "mode",
-                     r->fast ? "fast" : "exact", "sha256", r->calib.sha256, "windows", (json_int_t)r->calib.windows, "seq_len",
-                     (json_int_t)r->calib.length, "tokens",
+                     r->fast ? "fast" : "exact", "sha256", r->calib.sha256, "windows",
+                     (json_int_t)r->calib.windows, "seq_len", (json_int_t)r->calib.length, "tokens",
                      (json_int_t)(r->calib.windows * r->calib.length), "seed", (json_int_t)o->seed);
 }
 
