@@ -480,7 +480,7 @@ static enum pith_status prepare(struct pith_run *r, struct pith_error *err)
 enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_quantize_options *o,
                                     json_t **report, struct pith_error *err)
 {
-    /* For calibration the fast mode is that of bfloat16: bytes are for packed weights. Changing back
+    /* For calibration the fast mode is that of bfloat16: bytes are for packed weights. Going back
      * cannot fail, since the memory for it is there. */
     const enum pith_mode mode = pith_backend_mode(be);
     struct pith_run r = {.options = o,
