@@ -79,26 +79,68 @@ INLINE __m256i zeros_at(const struct pith_panels *m, size_t index)
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(m->zeros + index)));
 }
 
+/* A digit's sum less what the zero points make of it. */
+INLINE __m256 less_zero(__m256i sum, __m256i zero, int32_t of_digit)
+{
+    const __m256i offset = _mm256_mullo_epi32(zero, _mm256_set1_epi32(-of_digit));
+    return _mm256_cvtepi32_ps(_mm256_add_epi32(sum, offset));
+}
+
 /* Columns [c, c + n * width) of one block, by one digit of x. */
 INLINE __m256 digit_dot(const struct pith_bytes *x, bool level4, const uint8_t *line, size_t n,
                         size_t c, size_t block, size_t digit, __m256i zero)
 {
     const int8_t *q = x->q + c + digit * x->q_digit;
     const __m256i sum = level4 ? level4_sum(line, n, q) : int8_sum(line, n, q);
-    const int32_t less = -x->sum[block + digit * x->sum_digit];
-    const __m256i offset = _mm256_mullo_epi32(zero, _mm256_set1_epi32(less));
-    return _mm256_cvtepi32_ps(_mm256_add_epi32(sum, offset));
+    return less_zero(sum, zero, x->sum[block + digit * x->sum_digit]);
+}
+
+/* The sums of three digits over at most four lines of 4-bit codes, which are taken apart once. */
+struct digits {
+    __m256i d0, d1, d2;
+};
+
+INLINE __m256i pairs_of(__m256i low, __m256i high, const int8_t *q)
+{
+    return _mm256_add_epi16(_mm256_maddubs_epi16(low, four_bytes(q)),
+                            _mm256_maddubs_epi16(high, four_bytes(q + 4)));
+}
+
+INLINE struct digits level4_digits(const uint8_t *line, size_t lines, const int8_t *q, size_t digit)
+{
+    const __m256i mask = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
+    __m256i p0 = _mm256_setzero_si256(), p1 = p0, p2 = p0;
+    for (size_t i = 0; i < lines; i++, q += 8) {
+        const __m256i w = load(line + i * PITH_PANEL_LINE);
+        const __m256i low = _mm256_and_si256(w, mask);
+        const __m256i high = _mm256_and_si256(_mm256_srli_epi16(w, 4), mask);
+        p0 = _mm256_add_epi16(p0, pairs_of(low, high, q));
+        p1 = _mm256_add_epi16(p1, pairs_of(low, high, q + digit));
+        p2 = _mm256_add_epi16(p2, pairs_of(low, high, q + 2 * digit));
+    }
+    return (struct digits){_mm256_madd_epi16(p0, ones), _mm256_madd_epi16(p1, ones),
+                           _mm256_madd_epi16(p2, ones)};
+}
+
+INLINE __m256 together(__m256 d0, __m256 d1, __m256 d2)
+{
+    const __m256 d = _mm256_fmadd_ps(d1, _mm256_set1_ps(256.0f), d0);
+    return _mm256_fmadd_ps(d2, _mm256_set1_ps(65536.0f), d);
 }
 
 INLINE __m256 block_dot(const struct pith_bytes *x, bool level4, size_t digits, const uint8_t *line,
                         size_t n, size_t c, size_t block, __m256i zero)
 {
-    __m256 d = digit_dot(x, level4, line, n, c, block, 0, zero);
-    if (digits == 1) return d;
-    d = _mm256_fmadd_ps(digit_dot(x, level4, line, n, c, block, 1, zero), _mm256_set1_ps(256.0f),
-                        d);
-    return _mm256_fmadd_ps(digit_dot(x, level4, line, n, c, block, 2, zero),
-                           _mm256_set1_ps(65536.0f), d);
+    if (digits == 1) return digit_dot(x, level4, line, n, c, block, 0, zero);
+    if (level4 && n == 4) { /* the usual block, of 32 columns */
+        const struct digits s = level4_digits(line, 4, x->q + c, x->q_digit);
+        const int32_t *sum = x->sum + block;
+        return together(less_zero(s.d0, zero, sum[0]), less_zero(s.d1, zero, sum[x->sum_digit]),
+                        less_zero(s.d2, zero, sum[2 * x->sum_digit]));
+    }
+    return together(digit_dot(x, level4, line, n, c, block, 0, zero),
+                    digit_dot(x, level4, line, n, c, block, 1, zero),
+                    digit_dot(x, level4, line, n, c, block, 2, zero));
 }
 
 /* Eight rows of a panel on their way. */
