@@ -64,9 +64,9 @@ static inline size_t pith_panel_lines(const struct pith_panels *m)
 }
 
 /* Weights come from memory, and what a core has in flight by itself does not cover the way there:
- * kernels ask for lines ahead of use, in bytes as measured to be best for float products, and for
- * integer ones of two panels or one. */
-enum { PITH_AHEAD_FLOAT = 6144, PITH_AHEAD_PAIR = 3072, PITH_AHEAD_ONE = 4096 };
+ * kernels ask for lines ahead of use, in bytes as measured to be best for float products and for
+ * integer ones. */
+enum { PITH_AHEAD_FLOAT = 6144, PITH_AHEAD_BYTES = 4096 };
 
 /* How far ahead of a panel's line to ask when panels are read two at a time: past its end it is not
  * the neighbour, read at the same time, but the panel after that. */

@@ -9,7 +9,7 @@
 /* Half a line. The other half is read when the line is in the cache. */
 INLINE __m256i load(const uint8_t *p)
 {
-    __builtin_prefetch(p + PITH_AHEAD_ONE);
+    __builtin_prefetch(p + PITH_AHEAD_BYTES);
     return _mm256_load_si256((const __m256i *)(const void *)p);
 }
 

@@ -67,99 +67,69 @@ INLINE __m512 block_close(const struct pith_bytes *x, int digits, size_t block, 
     return _mm512_fmadd_ps(d, _mm512_set1_ps(x->scale[block]), p->t);
 }
 
-/* `lines` lines of one panel or two times their columns of q. Sums are locals, and the digits are
- * spelled out: arrays of vectors, and vectors behind pointers, end up in memory. */
-INLINE void block_sums(bool level4, int digits, bool two, size_t lines, const uint8_t *a,
-                       const uint8_t *b, const int8_t *q, size_t q_digit, size_t ahead,
-                       struct sums *to_a, struct sums *to_b)
+/* `lines` lines of a panel times their columns of q. Sums are locals, and the digits are spelled
+ * out: arrays of vectors, and vectors behind pointers, end up in memory. High halves have sums of
+ * their own: twice the chains, for the latency of the dot product. */
+INLINE struct sums block_sums(bool level4, int digits, size_t lines, const uint8_t *line,
+                              const int8_t *q, size_t q_digit)
 {
     const __m512i low = _mm512_set1_epi8(15), none = _mm512_setzero_si512();
     const size_t step = level4 ? 8 : 4;
     __m512i a0 = none, a1 = none, a2 = none, b0 = none, b1 = none, b2 = none;
 #pragma GCC unroll 4
-    for (size_t i = 0; i < lines; i++, q += step) {
+    for (size_t i = 0; i < lines; i++, q += step, line += PITH_PANEL_LINE) {
         const int8_t *q1 = q + q_digit, *q2 = q1 + q_digit;
-        const __m512i v = _mm512_load_si512(a + i * PITH_PANEL_LINE);
-        const __m512i w = two ? _mm512_load_si512(b + i * PITH_PANEL_LINE) : none;
-        const __m512i x0 = four_bytes(q), v0 = level4 ? _mm512_and_si512(v, low) : v,
-                      w0 = level4 ? _mm512_and_si512(w, low) : w;
-        __builtin_prefetch(a + i * PITH_PANEL_LINE + ahead);
-        if (two) __builtin_prefetch(b + i * PITH_PANEL_LINE + ahead);
-        a0 = _mm512_dpbusd_epi32(a0, v0, x0);
-        if (two) b0 = _mm512_dpbusd_epi32(b0, w0, x0);
+        const __m512i w = _mm512_load_si512(line), v = level4 ? _mm512_and_si512(w, low) : w;
+        __builtin_prefetch(line + PITH_AHEAD_BYTES);
+        a0 = _mm512_dpbusd_epi32(a0, v, four_bytes(q));
         if (digits == PITH_DIGITS) {
-            const __m512i x1 = four_bytes(q1), x2 = four_bytes(q2);
-            a1 = _mm512_dpbusd_epi32(a1, v0, x1);
-            a2 = _mm512_dpbusd_epi32(a2, v0, x2);
-            if (two) b1 = _mm512_dpbusd_epi32(b1, w0, x1);
-            if (two) b2 = _mm512_dpbusd_epi32(b2, w0, x2);
+            a1 = _mm512_dpbusd_epi32(a1, v, four_bytes(q1));
+            a2 = _mm512_dpbusd_epi32(a2, v, four_bytes(q2));
         }
         if (!level4) continue;
-        const __m512i v4 = _mm512_and_si512(_mm512_srli_epi16(v, 4), low);
-        const __m512i w4 = _mm512_and_si512(_mm512_srli_epi16(w, 4), low);
-        const __m512i y0 = four_bytes(q + 4);
-        a0 = _mm512_dpbusd_epi32(a0, v4, y0);
-        if (two) b0 = _mm512_dpbusd_epi32(b0, w4, y0);
+        const __m512i high = _mm512_and_si512(_mm512_srli_epi16(w, 4), low);
+        b0 = _mm512_dpbusd_epi32(b0, high, four_bytes(q + 4));
         if (digits == PITH_DIGITS) {
-            const __m512i y1 = four_bytes(q1 + 4), y2 = four_bytes(q2 + 4);
-            a1 = _mm512_dpbusd_epi32(a1, v4, y1);
-            a2 = _mm512_dpbusd_epi32(a2, v4, y2);
-            if (two) b1 = _mm512_dpbusd_epi32(b1, w4, y1);
-            if (two) b2 = _mm512_dpbusd_epi32(b2, w4, y2);
+            b1 = _mm512_dpbusd_epi32(b1, high, four_bytes(q1 + 4));
+            b2 = _mm512_dpbusd_epi32(b2, high, four_bytes(q2 + 4));
         }
     }
-    *to_a = (struct sums){a0, a1, a2};
-    *to_b = (struct sums){b0, b1, b2};
+    return (struct sums){_mm512_add_epi32(a0, b0), _mm512_add_epi32(a1, b1),
+                         _mm512_add_epi32(a2, b2)};
 }
 
-INLINE void dot_panels(const struct pith_panels *m, bool level4, int digits, size_t index, bool two,
-                       const struct pith_bytes *x, float *y)
+/* One panel at a time: two would be two streams of each thread, which memory serves less well. */
+INLINE void dot_panel(const struct pith_panels *m, bool level4, int digits, size_t index,
+                      const struct pith_bytes *x, float *y)
 {
-    const size_t width = level4 ? 8 : 4, lines = pith_panel_lines(m), full = x->block / width;
-    struct panel a, b = {0};
-    struct sums s, t;
-    panel_open(m, index, &a);
-    if (two) panel_open(m, index + 1, &b);
+    const size_t width = level4 ? 8 : 4, full = x->block / width;
+    struct panel p;
+    panel_open(m, index, &p);
     size_t c = 0, block = 0;
     for (size_t g = 0; g < m->groups; g++) {
         const size_t stop = c + m->group < m->cols ? c + m->group : m->cols;
-        group_open(m, g, &a);
-        if (two) group_open(m, g, &b);
+        group_open(m, g, &p);
         for (; c < stop; block++) {
             const size_t left = (stop - c) / width, n = left < full ? left : full;
-            const size_t ahead = two ? pith_panel_ahead(lines, c / width, PITH_AHEAD_PAIR)
-                                     : PITH_AHEAD_ONE;
+            const int8_t *q = x->q + c;
             /* Blocks of 32 columns are the rule: their lines are known here. */
-            if (n == 32 / width)
-                block_sums(level4, digits, two, 32 / width, a.codes, b.codes, x->q + c, x->q_digit,
-                           ahead, &s, &t);
-            else
-                block_sums(level4, digits, two, n, a.codes, b.codes, x->q + c, x->q_digit, ahead,
-                           &s, &t);
+            const struct sums s =
+                n == 32 / width ? block_sums(level4, digits, 32 / width, p.codes, q, x->q_digit)
+                                : block_sums(level4, digits, n, p.codes, q, x->q_digit);
             c += n * width;
-            a.codes += n * PITH_PANEL_LINE;
-            a.t = block_close(x, digits, block, s, &a);
-            if (!two) continue;
-            b.codes += n * PITH_PANEL_LINE;
-            b.t = block_close(x, digits, block, t, &b);
+            p.codes += n * PITH_PANEL_LINE;
+            p.t = block_close(x, digits, block, s, &p);
         }
-        a.y = _mm512_fmadd_ps(scales_at(m, a.group + g), a.t, a.y);
-        if (two) b.y = _mm512_fmadd_ps(scales_at(m, b.group + g), b.t, b.y);
+        p.y = _mm512_fmadd_ps(scales_at(m, p.group + g), p.t, p.y);
     }
-    _mm512_storeu_ps(y, a.y);
-    if (two) _mm512_storeu_ps(y + PITH_PANEL_ROWS, b.y);
+    _mm512_storeu_ps(y, p.y);
 }
 
 INLINE void dot_as(const struct pith_panels *m, bool level4, int digits, size_t first, size_t count,
                    const struct pith_bytes *x, float *y)
 {
-    /* Two at a time where the instructions are what limits; else one stream reads faster. */
-    const bool pairs = level4 && digits == PITH_DIGITS;
-    size_t i = 0;
-    for (; pairs && i + 2 <= count; i += 2)
-        dot_panels(m, level4, digits, first + i, true, x, y + i * PITH_PANEL_ROWS);
-    for (; i < count; i++)
-        dot_panels(m, level4, digits, first + i, false, x, y + i * PITH_PANEL_ROWS);
+    for (size_t i = 0; i < count; i++)
+        dot_panel(m, level4, digits, first + i, x, y + i * PITH_PANEL_ROWS);
 }
 
 void pith_panel_dot_bytes_vnni(const struct pith_panels *m, size_t first, size_t count,
