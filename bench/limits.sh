@@ -84,8 +84,7 @@ for i, model in enumerate(models, 1):
     print(f"\n{model.rstrip('/').split('/')[-1]}\n")
     print("| | tokens/s | bits | GB read a token or GOP | limit | share of it |")
     print("|---|---|---|---|---|---|")
-    for row in rows:
-        name, what, options = row.split("|")
+    for name, what in dict((row.split("|")[0], row.split("|")[1]) for row in rows).items():
         runs = [json.load(open(f)) for f in sorted(glob.glob(f"{raw}/{i}.{name}.*.json"))]
         if not runs:
             continue
