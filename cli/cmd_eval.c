@@ -94,12 +94,7 @@ static int run(void *settings, const struct text_list *operands)
     const enum pith_status status = pith_eval(context, &o, &report, &err);
     meter_end(&meter);
     if (status != PITH_OK) rc = report_failure(&err);
-    else if (s->common.json) printf("%s\n", report);
-    else {
-        json_t *j = json_loads(report, 0, NULL);
-        if (j) print_report(j);
-        json_decref(j);
-    }
+    else give_report(&s->common, report, print_report);
     pith_text_free(report);
     pith_context_free(&context);
     return rc;

@@ -29,6 +29,17 @@ void measure_fill(const struct measure_settings *m, struct pith_eval_options *o)
     o->task_limit = m->task_limit;
 }
 
+void give_report(const struct common *common, const char *report, void (*print)(const json_t *j))
+{
+    if (common->json) {
+        printf("%s\n", report);
+        return;
+    }
+    json_t *j = json_loads(report, 0, NULL);
+    if (j) print(j);
+    json_decref(j);
+}
+
 double json_get(const json_t *j, const char *key)
 {
     return json_number_value(json_object_get(j, key));

@@ -1,4 +1,4 @@
-/* cli/measure.h: what eval and compare have in common. */
+/* cli/measure.h: what the commands that measure have in common. */
 #ifndef PITH_CLI_MEASURE_H
 #define PITH_CLI_MEASURE_H
 
@@ -17,6 +17,9 @@ struct measure_settings {
 /* Refuses what this version does not do; EXIT_DONE or EXIT_USAGE. */
 int measure_check(const struct measure_settings *m);
 void measure_fill(const struct measure_settings *m, struct pith_eval_options *o);
+
+/* The report on standard output: as it is with --json, else printed by `print`. */
+void give_report(const struct common *common, const char *report, void (*print)(const json_t *j));
 
 double json_get(const json_t *j, const char *key);
 const char *json_text(const json_t *j, const char *key);

@@ -5,9 +5,9 @@
  * kernel over all tiles of x; the sums of its rows wait in the thread's scratch from chunk to
  * chunk.
  *
- *     x:  [tiles][cols / 4][rows of a tile] words of four bytes      y, t, d:  [tiles][BAND / tile]
- *         scales and sums: [tiles][blocks][rows of a tile]                     [rows][cols of a
- * tile]
+ *     x: [tiles][cols / 4][rows of a tile] words of four bytes
+ *     its scales and sums: [tiles][blocks][rows of a tile]
+ *     y, t, d: [tiles][BAND / tile][rows of a tile][cols of a tile]
  *
  * So x is read once for BAND panels, and W unpacked once for a slab. */
 #include "backend/parts.h"
@@ -25,9 +25,9 @@ enum {
     SUMS = (ROWS + PITH_BYTES_ROWS_MAX) * BAND * PITH_PANEL_ROWS
 };
 _Static_assert(3 * SUMS <= PITH_SLAB * PITH_KC, "the sums of a band fit where packed A is");
-_Static_assert(PITH_BYTES_ROWS_MAX *PITH_BYTES_COLS <= PITH_SLAB * PITH_KC * 4,
+_Static_assert(PITH_BYTES_ROWS_MAX * PITH_BYTES_COLS <= PITH_SLAB * PITH_KC * 4,
                "as do the bytes of a tile");
-_Static_assert(BAND *CHUNK / 4 * PITH_BYTES_LINE <= PITH_KC * PITH_NC * 4,
+_Static_assert(BAND * CHUNK / 4 * PITH_BYTES_LINE <= PITH_KC * PITH_NC * 4,
                "the codes of a chunk fit where a panel of B is");
 _Static_assert(2 * BAND * GROUPS * PITH_PANEL_ROWS <= PITH_SCORES, "its scales and zeros fit");
 
@@ -61,8 +61,7 @@ bool pith_bytes_fits(const struct pith_backend *b, const struct pith_pack *pack)
     return blocks <= SCALES / PITH_BYTES_ROWS_MAX;
 }
 
-/* --- x
- * -------------------------------------------------------------------------------------------- */
+/* --- x -------------------------------------------------------------------------------------- */
 
 /* Words, scales or sums of a tile of rows, row by row, to the order of the tile. Moved as floats,
  * which changes no bit. */
@@ -99,8 +98,7 @@ static void round_task(void *ctx, size_t task, unsigned thread)
     turn(j, j->blocks, sum, slab->less + first * j->blocks);
 }
 
-/* --- the product
- * ---------------------------------------------------------------------------------- */
+/* --- the product ---------------------------------------------------------------------------- */
 
 /* One task's share: panels [first, first + count) of W, and its thread's scratch. */
 struct band {

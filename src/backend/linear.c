@@ -32,10 +32,6 @@ static void quant_row(const struct few *f, const struct pith_scratch *s, size_t 
     const struct pith_weight *w = f->source->w;
     const struct pith_kern *k = &f->b->kern;
     float acc[PITH_LINEAR_FEW][PITH_LANES] = {{0}};
-    if (f->n == 1 && pith_source_dot(f->source, k, row, f->x, acc[0])) {
-        f->y[row] = pith_lanes_sum(acc[0]);
-        return;
-    }
     for (size_t col = 0; col < w->cols; col += PITH_KC) {
         const size_t n = pith_min(PITH_KC, w->cols - col);
         pith_source_segment(f->source, k, s->codes, row, col, n, s->rows);
@@ -89,29 +85,25 @@ struct packed {
     bool bytes, fast; /* x as bytes or digits; as bytes */
 };
 
-/* Row i of x as bytes or digits. */
-static struct pith_bytes byte_row(const struct packed *p, size_t i)
+/* Where row i of x is as bytes or digits. */
+static struct pith_byte_rows row_at(const struct pith_byte_rows *rows, size_t i)
 {
-    const struct pith_byte_rows *rows = &p->b->bytes;
-    return (struct pith_bytes){.block = p->pack->block,
-                               .q = rows->q + i * PITH_DIGITS * PITH_BYTES_COLS,
-                               .scale = rows->scale + i * PITH_BYTES_SCALES,
-                               .sum = rows->sum + i * PITH_DIGITS * PITH_BYTES_SCALES,
-                               .q_digit = PITH_BYTES_COLS,
-                               .sum_digit = PITH_BYTES_SCALES};
+    return (struct pith_byte_rows){.q = rows->q + i * PITH_DIGITS * PITH_BYTES_COLS,
+                                   .scale = rows->scale + i * PITH_BYTES_SCALES,
+                                   .sum = rows->sum + i * PITH_DIGITS * PITH_BYTES_SCALES};
 }
 
 static void make_byte_rows(const struct packed *p)
 {
     const struct pith_kern *k = &p->b->kern;
-    const size_t cols = p->pack->cols;
+    const size_t cols = p->pack->cols, block = p->pack->block;
     for (size_t i = 0; i < p->n; i++) {
-        const struct pith_bytes to = byte_row(p, i);
-        int8_t *q = p->b->bytes.q + (to.q - p->b->bytes.q);
-        float *scale = p->b->bytes.scale + (to.scale - p->b->bytes.scale);
-        int32_t *sum = p->b->bytes.sum + (to.sum - p->b->bytes.sum);
-        if (p->fast) k->to_bytes(cols, to.block, p->x + i * cols, q, scale, sum);
-        else k->to_digits(cols, to.block, p->x + i * cols, q, to.q_digit, scale, sum, to.sum_digit);
+        const struct pith_byte_rows to = row_at(&p->b->bytes, i);
+        const float *x = p->x + i * cols;
+        if (p->fast) k->to_bytes(cols, block, x, to.q, to.scale, to.sum);
+        else
+            k->to_digits(cols, block, x, to.q, PITH_BYTES_COLS, to.scale, to.sum,
+                         PITH_BYTES_SCALES);
     }
 }
 
@@ -123,7 +115,13 @@ static void panels_dot(const struct packed *p, size_t i, size_t first, size_t co
         k->panel_dot(&p->pack->m, first, count, p->x + i * p->pack->cols, y);
         return;
     }
-    const struct pith_bytes x = byte_row(p, i);
+    const struct pith_byte_rows row = row_at(&p->b->bytes, i);
+    const struct pith_bytes x = {.block = p->pack->block,
+                                 .q = row.q,
+                                 .scale = row.scale,
+                                 .sum = row.sum,
+                                 .q_digit = PITH_BYTES_COLS,
+                                 .sum_digit = PITH_BYTES_SCALES};
     if (p->fast) k->panel_dot_bytes(&p->pack->m, first, count, &x, y);
     else k->panel_dot_digits(&p->pack->m, first, count, &x, y);
 }
@@ -154,7 +152,8 @@ static void linear_packed(struct pith_backend *b, const struct pith_pack *pack, 
     p.fast = p.bytes && b->mode == PITH_MODE_FAST;
     if (p.bytes) make_byte_rows(&p);
     const size_t parts = tasks_for(b, pack->bytes);
-    p.panels = ((pack->panels + parts - 1) / parts + 1) / 2 * 2; /* two are computed together */
+    p.panels = ((pack->panels + parts - 1) / parts + 1) / 2 *
+               2; /* float kernels take two together */
     pith_pool_run(b->pool, (pack->panels + p.panels - 1) / p.panels, packed_task, &p);
 }
 

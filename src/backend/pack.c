@@ -176,11 +176,11 @@ static void pack_task(void *ctx, size_t task, unsigned thread)
 static void set_levels(const struct pith_qmat *q, struct pith_panels *m)
 {
     const struct pith_format *f = q->format;
-    m->integer = f->kind == PITH_KIND_INT;
-    m->zero = m->integer ? (float)(1u << (f->bits - 1)) : 0.0f;
+    const bool integer = f->kind == PITH_KIND_INT;
+    m->zero = integer ? (float)(1u << (f->bits - 1)) : 0.0f;
     if (m->form != PITH_PANEL_LEVEL4) return;
     for (uint32_t c = 0; c < 16; c++)
-        m->level[c] = m->integer ? (float)c - (q->zeros ? 0.0f : m->zero) : f->decode(c);
+        m->level[c] = integer ? (float)c - (q->zeros ? 0.0f : m->zero) : f->decode(c);
 }
 
 void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *memory,
@@ -206,7 +206,7 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
                                   .zeros = p.zeros,
                                   .global = q->global};
     set_levels(q, &out->m);
-    if (out->m.integer && p.plan.scale <= PITH_SCALE_F16 &&
+    if (q->format->kind == PITH_KIND_INT && p.plan.scale <= PITH_SCALE_F16 &&
         (q->groups == 1 || q->group % BLOCK == 0))
         out->block = pith_min(BLOCK, q->cols);
     pith_pool_run(b->pool, p.plan.panels, pack_task, &p);

@@ -9,15 +9,15 @@
 struct pith_pack {
     uint32_t rows, cols;
     size_t panels;
-    size_t bytes;      /* of all parts: what one product with a vector reads */
+    size_t bytes;           /* of all parts: what one product with a vector reads */
     double bits_per_weight; /* of the matrix that was packed, by pith_qmat_bits_per_weight() */
-    size_t block; /* integers: columns of a block of activations as bytes or digits; 0: neither */
+    size_t block;           /* integers: columns of a block of x as bytes or digits; 0: neither */
     struct pith_panels m;
 };
 
 /* Bytes that pith_pack_init() needs for q; 0 when q has no packed form: a scale a column (g_idx),
- * columns or groups that do not fill the lines, other widths than 4 and 8 bits (narrower integers
- * take the 4-bit form, 5 to 7 bits the 8-bit form). */
+ * columns or groups that do not fill the lines, floats of 6 bits. Integers of 2 and 3 bits take the
+ * 4-bit form, of 5 to 7 bits the 8-bit form. */
 size_t pith_pack_bytes(const struct pith_qmat *q);
 
 /* Packs q, whose pith_pack_bytes() is not 0, into memory (aligned to 64 bytes) that must outlive

@@ -76,11 +76,6 @@ void pith_source_init(struct pith_source *s, const struct pith_weight *w);
 void pith_source_segment(const struct pith_source *s, const struct pith_kern *k, uint8_t *codes,
                          size_t row, size_t col, size_t n, float *out);
 
-/* acc += row `row` of W times x in lanes, like decoding the row and dot_acc. False, with nothing
- * done, when the codes of W cannot be read in place. */
-bool pith_source_dot(const struct pith_source *s, const struct pith_kern *k, size_t row,
-                     const float *x, float acc[PITH_LANES]);
-
 /* C = A B with the variations that the operations need. */
 struct pith_mul {
     size_t m, n, k;

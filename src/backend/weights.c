@@ -92,19 +92,3 @@ void pith_source_segment(const struct pith_source *s, const struct pith_kern *k,
     else if (w->dtype == PITH_F16) k->widen_f16(n, dense + at * 2, out);
     else pith_dtype_decode(w->dtype, dense + at * 4, n, out);
 }
-
-bool pith_source_dot(const struct pith_source *s, const struct pith_kern *k, size_t row,
-                     const float *x, float acc[PITH_LANES])
-{
-    const struct pith_qmat *q = s->w->quant;
-    if (!q || !s->integer || q->g_idx || (s->bits != 4 && s->bits != 8)) return false;
-    if (q->groups > 1 && q->group % PITH_LANES != 0) return false;
-    pith_dot_acc_u8_fn *dot = s->bits == 4 ? k->dot_acc_u4 : k->dot_acc_u8;
-    const uint8_t *stream = q->codes + row * q->stride;
-    for (uint32_t g = 0; g < q->groups; g++) {
-        const size_t col = (size_t)g * q->group, n = pith_min(q->group, q->cols - col);
-        const size_t index = pith_qmat_scale_index(q, (uint32_t)row, g);
-        dot(n, stream + col * s->bits / 8, zero_at(s, index), q->scales[index], x + col, acc);
-    }
-    return true;
-}

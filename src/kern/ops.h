@@ -84,12 +84,6 @@ typedef void pith_dequant_u8_fn(size_t n, const uint8_t *code, float zero, float
 /* The same for 4-bit codes: code i is the low (i even) or high half of byte i / 2. */
 typedef void pith_dequant_u4_fn(size_t n, const uint8_t *code, float zero, float scale, float *dst);
 
-/* acc[p % 16] = fma(w[p], x[p], acc[p % 16]) with w[p] as dequant_u8 (dequant_u4) would give it:
- * the dot product in lanes over codes as they are stored. */
-typedef void pith_dot_acc_u8_fn(size_t n, const uint8_t *code, float zero, float scale,
-                                const float *x, float acc[PITH_LANES]);
-typedef pith_dot_acc_u8_fn pith_dot_acc_u4_fn;
-
 /* The greatest of x; -infinity for n = 0. NaN elements are passed over, and of zeros either sign
  * may be given. */
 typedef float pith_max_fn(size_t n, const float *x);
@@ -198,7 +192,7 @@ typedef void pith_grid_error_fn(size_t n, const float *w, const struct pith_grid
 #define PITH_OPS(X)                                                                                \
     X(gemm_tile) X(bf16_tile) X(bf16_pairs) X(transpose) X(copy_rows) X(dot_acc) X(matvec_f32)     \
     X(matvec_bf16) X(matvec_f16) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4)            \
-    X(dot_acc_u8) X(dot_acc_u4) X(max) X(softmax) X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp)     \
+    X(max) X(softmax) X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp)     \
     X(axmy_f64) X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_dot_digits) X(panel_unpack)   \
     X(to_bytes) X(to_digits) X(to_halves) X(bytes_tile) X(bytes_unpack) X(read_lines)              \
     X(peak_f32) X(peak_int8) X(peak_bf16) X(narrow_bf16) X(exp_sum) X(attn_scores_f32)             \

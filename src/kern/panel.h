@@ -55,7 +55,6 @@ struct pith_panels {
     float level[16];
     float zero;   /* of integers without zeros: what a code less it is the integer */
     float global; /* 1 unless scales are E4M3 */
-    bool integer; /* LEVEL4: level[c] = c - (zeros ? 0 : zero) */
 };
 
 static inline size_t pith_panel_lines(const struct pith_panels *m)

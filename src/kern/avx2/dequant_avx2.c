@@ -1,8 +1,7 @@
-/* Integer codes to float32, and dot products over them. */
+/* Integer codes to float32. */
 #include "kern/ops.h"
 
 #include <immintrin.h>
-#include <math.h>
 
 static inline __m128i load_16(const uint8_t *p)
 {
@@ -55,37 +54,4 @@ void pith_dequant_u4_avx2(size_t n, const uint8_t *code, float zero, float scale
     size_t i = 0;
     for (; i + 16 <= n; i += 16) sixteen(spread(load_8(code + i / 2)), z, s, dst + i);
     for (; i < n; i++) dst[i] = ((float)nibble(code, i) - zero) * scale;
-}
-
-void pith_dot_acc_u8_avx2(size_t n, const uint8_t *code, float zero, float scale, const float *x,
-                          float acc[PITH_LANES])
-{
-    const __m256 z = _mm256_set1_ps(zero), s = _mm256_set1_ps(scale);
-    __m256 a = _mm256_loadu_ps(acc), b = _mm256_loadu_ps(acc + 8);
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        a = _mm256_fmadd_ps(values(load_8(code + i), z, s), _mm256_loadu_ps(x + i), a);
-        b = _mm256_fmadd_ps(values(load_8(code + i + 8), z, s), _mm256_loadu_ps(x + i + 8), b);
-    }
-    _mm256_storeu_ps(acc, a);
-    _mm256_storeu_ps(acc + 8, b);
-    for (size_t l = 0; i < n; i++, l++)
-        acc[l] = fmaf(((float)code[i] - zero) * scale, x[i], acc[l]);
-}
-
-void pith_dot_acc_u4_avx2(size_t n, const uint8_t *code, float zero, float scale, const float *x,
-                          float acc[PITH_LANES])
-{
-    const __m256 z = _mm256_set1_ps(zero), s = _mm256_set1_ps(scale);
-    __m256 a = _mm256_loadu_ps(acc), b = _mm256_loadu_ps(acc + 8);
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        const __m128i c = spread(load_8(code + i / 2));
-        a = _mm256_fmadd_ps(values(c, z, s), _mm256_loadu_ps(x + i), a);
-        b = _mm256_fmadd_ps(values(_mm_srli_si128(c, 8), z, s), _mm256_loadu_ps(x + i + 8), b);
-    }
-    _mm256_storeu_ps(acc, a);
-    _mm256_storeu_ps(acc + 8, b);
-    for (size_t l = 0; i < n; i++, l++)
-        acc[l] = fmaf(((float)nibble(code, i) - zero) * scale, x[i], acc[l]);
 }

@@ -96,21 +96,3 @@ void pith_dequant_u4_scalar(size_t n, const uint8_t *code, float zero, float sca
 {
     for (size_t i = 0; i < n; i++) dst[i] = ((float)nibble(code, i) - zero) * scale;
 }
-
-void pith_dot_acc_u8_scalar(size_t n, const uint8_t *code, float zero, float scale, const float *x,
-                            float acc[PITH_LANES])
-{
-    for (size_t p = 0; p < n; p++) {
-        const float w = ((float)code[p] - zero) * scale;
-        acc[p % PITH_LANES] = fmaf(w, x[p], acc[p % PITH_LANES]);
-    }
-}
-
-void pith_dot_acc_u4_scalar(size_t n, const uint8_t *code, float zero, float scale, const float *x,
-                            float acc[PITH_LANES])
-{
-    for (size_t p = 0; p < n; p++) {
-        const float w = ((float)nibble(code, p) - zero) * scale;
-        acc[p % PITH_LANES] = fmaf(w, x[p], acc[p % PITH_LANES]);
-    }
-}

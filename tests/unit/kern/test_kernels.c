@@ -272,20 +272,6 @@ static void check_dequant(const struct pith_kernel *k, const struct pith_kernel 
     assert_bits(got, want, n, n);
 }
 
-static void check_dot_codes(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
-                            enum fill kind)
-{
-    const size_t bytes = k->op == PITH_OP_dot_acc_u4 ? (n + 1) / 2 : n;
-    uint8_t *codes = at_end(0, bytes);
-    for (size_t i = 0; i < bytes; i++) codes[i] = (uint8_t)pith_rng_next(&rng);
-    const float *x = fresh(1, n, kind), zero = (float)pith_rng_below(&rng, 256),
-                scale = value(kind);
-    float *want = fresh(2, PITH_LANES, kind), *got = same(3, want, PITH_LANES);
-    ((pith_dot_acc_u8_fn *)ref->fn)(n, codes, zero, scale, x, want);
-    ((pith_dot_acc_u8_fn *)k->fn)(n, codes, zero, scale, x, got);
-    assert_bits(got, want, PITH_LANES, n);
-}
-
 static void check_max(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                       enum fill kind)
 {
@@ -598,8 +584,6 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_widen_f16] = check_widen,
     [PITH_OP_dequant_u8] = check_dequant,
     [PITH_OP_dequant_u4] = check_dequant,
-    [PITH_OP_dot_acc_u8] = check_dot_codes,
-    [PITH_OP_dot_acc_u4] = check_dot_codes,
     [PITH_OP_max] = check_max,
     [PITH_OP_softmax] = check_softmax,
     [PITH_OP_narrow_bf16] = check_narrow_bf16,

@@ -84,8 +84,7 @@ static struct pith_panels panels(const struct shape *s)
                             .group = s->group,
                             .groups = (s->cols + s->group - 1) / s->group,
                             .zero = s->form == PITH_PANEL_LEVEL4 ? 8.0f : 128.0f,
-                            .global = 0.37f,
-                            .integer = s->form <= PITH_PANEL_INT8};
+                            .global = 0.37f};
     const size_t bytes = PANELS * pith_panel_lines(&m) * PITH_PANEL_LINE;
     const size_t scales = PANELS * m.groups * PITH_PANEL_ROWS;
     uint8_t *codes = at_end(0, bytes);
