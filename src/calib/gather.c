@@ -13,6 +13,7 @@ uint64_t pith_stats_bytes(uint32_t dim, unsigned needs, size_t samples)
     if (needs & PITH_NEED_ABSMEAN) n += 3ull * dim;
     if (needs & PITH_NEED_SAMPLES) n += (uint64_t)samples * dim;
     if (needs & PITH_NEED_HESSIAN) n += (uint64_t)dim * dim;
+    if (needs & PITH_NEED_SQUARES) n += 3ull * dim;
     return n * sizeof(float);
 }
 
@@ -22,11 +23,12 @@ void pith_stats_free(struct pith_stats *stats)
         pith_free(stats[i].absmean);
         pith_free(stats[i].samples);
         pith_free(stats[i].hessian);
+        pith_free(stats[i].squares);
         stats[i] = (struct pith_stats){0};
     }
 }
 
-struct absmean_job {
+struct sum_job {
     const float *x;
     double *sum;
     size_t n, dim;
@@ -34,14 +36,42 @@ struct absmean_job {
 
 enum { COLUMNS_A_TASK = 64 };
 
+static size_t columns_end(const struct sum_job *j, size_t task)
+{
+    const size_t end = (task + 1) * COLUMNS_A_TASK;
+    return end < j->dim ? end : j->dim;
+}
+
 static void add_absolute(void *ctx, size_t task, unsigned thread)
 {
     (void)thread;
-    const struct absmean_job *j = ctx;
-    const size_t from = task * COLUMNS_A_TASK;
-    const size_t to = from + COLUMNS_A_TASK < j->dim ? from + COLUMNS_A_TASK : j->dim;
+    const struct sum_job *j = ctx;
+    const size_t to = columns_end(j, task);
     for (size_t i = 0; i < j->n; i++)
-        for (size_t c = from; c < to; c++) j->sum[c] += fabs((double)j->x[i * j->dim + c]);
+        for (size_t c = task * COLUMNS_A_TASK; c < to; c++)
+            j->sum[c] += fabs((double)j->x[i * j->dim + c]);
+}
+
+static void add_squares(void *ctx, size_t task, unsigned thread)
+{
+    (void)thread;
+    const struct sum_job *j = ctx;
+    const size_t to = columns_end(j, task);
+    for (size_t i = 0; i < j->n; i++)
+        for (size_t c = task * COLUMNS_A_TASK; c < to; c++) {
+            const double x = (double)j->x[i * j->dim + c];
+            j->sum[c] += x * x;
+        }
+}
+
+static void add_sums(const struct pith_gather *g, enum pith_site site, struct sum_job *job)
+{
+    struct pith_pool *pool = pith_backend_pool(g->backend);
+    const size_t tasks = (job->dim + COLUMNS_A_TASK - 1) / COLUMNS_A_TASK;
+    job->sum = g->sum[site];
+    if (job->sum) pith_pool_run(pool, tasks, add_absolute, job);
+    job->sum = g->square_sum[site];
+    if (job->sum) pith_pool_run(pool, tasks, add_squares, job);
 }
 
 bool pith_gather_tap(void *ctx, enum pith_site site, const float *x, size_t n, size_t dim)
@@ -49,11 +79,7 @@ bool pith_gather_tap(void *ctx, enum pith_site site, const float *x, size_t n, s
     struct pith_gather *g = ctx;
     struct pith_stats *st = &g->stats[site];
     if (!(g->sites & 1u << site)) return false;
-    if (g->sum[site]) {
-        struct absmean_job job = {x, g->sum[site], n, dim};
-        pith_pool_run(pith_backend_pool(g->backend), (dim + COLUMNS_A_TASK - 1) / COLUMNS_A_TASK,
-                      add_absolute, &job);
-    }
+    add_sums(g, site, &(struct sum_job){.x = x, .n = n, .dim = dim});
     if (st->samples)
         for (size_t i = 0; i < n; i++)
             if ((g->seen + i) % g->step == 0 && st->sample_count < g->sample_limit)
@@ -77,6 +103,11 @@ static bool take_site(struct pith_gather *g, enum pith_site site, uint32_t dim,
         st->absmean = pith_zalloc(dim, sizeof(float));
         g->sum[site] = pith_zalloc(dim, sizeof(double));
         ok = st->absmean && g->sum[site];
+    }
+    if (plan->needs & PITH_NEED_SQUARES) {
+        st->squares = pith_zalloc(dim, sizeof(float));
+        g->square_sum[site] = pith_zalloc(dim, sizeof(double));
+        ok = ok && st->squares && g->square_sum[site];
     }
     if (plan->needs & PITH_NEED_SAMPLES)
         ok = ok && (st->samples = pith_alloc_aligned(plan->samples * dim, sizeof(float)));
@@ -109,13 +140,20 @@ enum pith_status pith_gather_begin(struct pith_gather *g, struct pith_backend *b
     return PITH_OK;
 }
 
+/* mean[dim] = sum[dim] / tokens when `good`; frees the sums. */
+static void finish_sums(double **sum, float *mean, const struct pith_stats *st, bool good)
+{
+    for (uint32_t j = 0; *sum && good && j < st->dim; j++)
+        mean[j] = (float)((*sum)[j] / (double)st->tokens);
+    pith_free(*sum);
+    *sum = NULL;
+}
+
 void pith_gather_end(struct pith_gather *g, bool good)
 {
     for (unsigned i = 0; i < PITH_SITE_COUNT; i++) {
-        struct pith_stats *st = &g->stats[i];
-        for (uint32_t j = 0; g->sum[i] && good && j < st->dim; j++)
-            st->absmean[j] = (float)(g->sum[i][j] / (double)st->tokens);
-        pith_free(g->sum[i]);
-        g->sum[i] = NULL;
+        const struct pith_stats *st = &g->stats[i];
+        finish_sums(&g->sum[i], st->absmean, st, good);
+        finish_sums(&g->square_sum[i], st->squares, st, good);
     }
 }

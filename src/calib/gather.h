@@ -14,8 +14,8 @@ struct pith_gather_plan {
 struct pith_gather {
     struct pith_backend *backend;
     struct pith_stats *stats; /* [PITH_SITE_COUNT], the caller's */
-    double
-        *sum[PITH_SITE_COUNT]; /* of |x|: averages of millions of values need more than float32 */
+    /* Of |x| and of x^2: averages of millions of values need more than float32. */
+    double *sum[PITH_SITE_COUNT], *square_sum[PITH_SITE_COUNT];
     unsigned sites, last_site;
     size_t step; /* every step-th token is a sample */
     size_t seen; /* tokens of the windows before this one: whoever passes windows in counts them */

@@ -154,7 +154,8 @@ static void assert_close(float a, double b, double scale)
 /* --- tests ----------------------------------------------------------------------------------- */
 
 static const unsigned all_sites = (1u << PITH_SITE_COUNT) - 1;
-static const unsigned all_needs = PITH_NEED_ABSMEAN | PITH_NEED_SAMPLES | PITH_NEED_HESSIAN;
+static const unsigned all_needs =
+    PITH_NEED_ABSMEAN | PITH_NEED_SAMPLES | PITH_NEED_HESSIAN | PITH_NEED_SQUARES;
 
 static void check_site(const struct naive *n, enum pith_site site, const struct pith_stats *st)
 {
@@ -167,6 +168,10 @@ static void check_site(const struct naive *n, enum pith_site site, const struct 
         for (size_t t = 0; t < TOKENS; t++) mean += fabs(n->site[site][t][i]) / TOKENS;
         assert_close(st->absmean[i], mean, 1e-3);
         if (mean > largest) largest = mean;
+        double squares = 0;
+        for (size_t t = 0; t < TOKENS; t++)
+            squares += n->site[site][t][i] * n->site[site][t][i] / TOKENS;
+        assert_close(st->squares[i], squares, 1e-4);
     }
     for (size_t i = 0; i < dim; i++)
         for (size_t j = 0; j < dim; j++) {
@@ -214,6 +219,7 @@ static void test_nothing_more(void **state)
     for (int site = 0; site < PITH_SITE_COUNT; site++) {
         assert_true((stats[site].hessian != NULL) == (site == PITH_SITE_O));
         assert_null(stats[site].absmean);
+        assert_null(stats[site].squares);
         assert_null(stats[site].samples);
     }
     pith_stats_free(stats);
@@ -285,6 +291,7 @@ static void test_threads(void **state)
             assert_int_equal(a->sample_count, 7);
             assert_int_equal(c->sample_count, 7);
             assert_same(a->absmean, c->absmean, a->dim);
+            assert_same(a->squares, c->squares, a->dim);
             assert_same(a->samples, c->samples, 7 * a->dim);
             assert_same(a->hessian, c->hessian, (size_t)a->dim * a->dim);
         }
@@ -332,6 +339,7 @@ static void test_bytes(void **state)
     assert_int_equal(pith_stats_bytes(10, PITH_NEED_HESSIAN, 0), 400);
     assert_int_equal(pith_stats_bytes(10, PITH_NEED_SAMPLES, 7), 280);
     assert_int_equal(pith_stats_bytes(10, PITH_NEED_ABSMEAN, 0), 120); /* float and double */
+    assert_int_equal(pith_stats_bytes(10, PITH_NEED_SQUARES, 0), 120);
     assert_int_equal(pith_stats_bytes(0xffffffff, PITH_NEED_HESSIAN, 0),
                      4ull * 0xffffffff * 0xffffffff);
 }

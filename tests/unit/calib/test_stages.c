@@ -74,6 +74,7 @@ static void compare(const struct pith_stats *a, const struct pith_stats *b)
     assert_int_equal(b->tokens, TOKENS);
     assert_memory_equal(a->hessian, b->hessian, dim * dim * sizeof(float));
     assert_memory_equal(a->absmean, b->absmean, dim * sizeof(float));
+    assert_memory_equal(a->squares, b->squares, dim * sizeof(float));
 }
 
 /* Sites with a bit in `sites` are asked for; kept: between stages, or computed again. */
@@ -81,7 +82,7 @@ static void run(unsigned sites, bool kept, unsigned threads)
 {
     struct fixture f;
     struct pith_error err = {0};
-    const unsigned needs = PITH_NEED_HESSIAN | PITH_NEED_ABSMEAN;
+    const unsigned needs = PITH_NEED_HESSIAN | PITH_NEED_ABSMEAN | PITH_NEED_SQUARES;
     open_fixture(&f, threads);
     struct pith_stages s = {.collector = &f.collector,
                             .block = &f.block,
