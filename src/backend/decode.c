@@ -47,7 +47,7 @@ void pith_decode_rows(const struct pith_backend *b, const struct pith_weight *w,
         b->kern.widen_bf16(count, (const char *)w->dense + at * 2, out);
     } else if (!q && w->dtype == PITH_F16) {
         b->kern.widen_f16(count, (const char *)w->dense + at * 2, out);
-    } else if (q && q->format->kind == PITH_KIND_INT && !q->g_idx) {
+    } else if (q && q->format->kind == PITH_KIND_INT && !q->g_idx && pith_qmat_is_plain(q)) {
         for (uint32_t r = 0; r < n; r++, out += w->cols) decode_ints(&b->kern, q, row + r, out);
     } else {
         pith_weight_decode(w, row, n, out);

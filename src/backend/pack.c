@@ -63,7 +63,7 @@ static inline bool scale_store(enum pith_panel_scale kind, float global, float s
  * may round. */
 static enum pith_panel_scale scale_kind(const struct pith_qmat *q)
 {
-    const size_t count = q->per_tensor ? 1 : (size_t)q->rows * q->groups;
+    const size_t count = pith_qmat_scale_count(q);
     float ignored;
     switch (q->scale_dtype) {
     case PITH_BF16: return PITH_SCALE_BF16;
@@ -85,7 +85,7 @@ static size_t whole_lines(size_t bytes)
 
 static bool make_plan(const struct pith_qmat *q, struct plan *p)
 {
-    if (q->g_idx || !form_of(q->format, &p->form)) return false;
+    if (q->g_idx || !pith_qmat_is_plain(q) || !form_of(q->format, &p->form)) return false;
     const size_t width = p->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     if (q->cols % width != 0 || (q->groups > 1 && q->group % width != 0)) return false;
     p->scale = scale_kind(q);

@@ -16,8 +16,8 @@ struct pith_pack {
 };
 
 /* Bytes that pith_pack_init() needs for q; 0 when q has no packed form: a scale a column (g_idx),
- * columns or groups that do not fill the lines, floats of 6 bits. Integers of 2 and 3 bits take the
- * 4-bit form, of 5 to 7 bits the 8-bit form. */
+ * offsets, levels of its own or a sparse part, columns or groups that do not fill the lines, floats
+ * of 6 bits. Integers of 2 and 3 bits take the 4-bit form, of 5 to 7 bits the 8-bit form. */
 size_t pith_pack_bytes(const struct pith_qmat *q);
 
 /* Packs q, whose pith_pack_bytes() is not 0, into memory (aligned to 64 bytes) that must outlive

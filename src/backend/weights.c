@@ -64,6 +64,10 @@ static void quant_segment(const struct pith_source *s, const struct pith_kern *k
                           const struct pith_block *at, float *out)
 {
     const struct pith_qmat *q = s->w->quant;
+    if (!pith_qmat_is_plain(q)) {
+        pith_qmat_decode_part(q, (uint32_t)at->i, (uint32_t)at->j, (uint32_t)at->n, out);
+        return;
+    }
     if (q->g_idx) {
         decode_indexed(s, codes, at, out);
         return;

@@ -35,7 +35,7 @@ static void encode_row(void *ctx, size_t row, unsigned thread)
     struct panel *p = ctx;
     uint8_t *codes = p->codes + (size_t)thread * p->q.cols;
     const float *w = p->rows + row * p->q.cols;
-    if (!p->q.per_tensor) pith_fit_row(&p->rule, w, &p->q, (uint32_t)row);
+    if (!pith_qmat_per_tensor(&p->q)) pith_fit_row(&p->rule, w, &p->q, (uint32_t)row);
     pith_quantize_row(&p->kern, &p->q, (uint32_t)row, w, codes, NULL);
     pith_qmat_set_codes(&p->q, (uint32_t)row, codes);
 }
@@ -58,7 +58,7 @@ static void encode_plain_row(void *ctx, size_t row, unsigned thread)
         const size_t at = (size_t)g * q->group,
                      n = q->cols - at < q->group ? q->cols - at : q->group;
         float *scale = &q->scales[pith_qmat_scale_index(q, (uint32_t)row, g)];
-        if (!q->per_tensor)
+        if (!pith_qmat_per_tensor(q))
             *scale = pith_round_to(q->scale_dtype, largest(w + at, n) / q->format->max);
         const float by = *scale > 0 ? *scale : 1;
         for (size_t i = 0; i < n; i++) codes[at + i] = (uint8_t)q->format->encode(w[at + i] / by);
@@ -116,7 +116,7 @@ static struct pith_qmat part_of(const struct pith_qmat *q, uint32_t first, uint3
     struct pith_qmat part = *q;
     part.rows = rows;
     part.codes += (size_t)first * q->stride;
-    if (q->per_tensor) return part;
+    if (pith_qmat_per_tensor(q)) return part;
     part.scales += (size_t)first * q->groups;
     if (q->zeros) part.zeros += (size_t)first * q->groups;
     return part;
@@ -126,7 +126,8 @@ static enum pith_status round_panel(struct pith_pool *pool, struct panel *p, str
 {
     pith_pool_run(pool, p->q.rows, decode_row, p);
     if (p->gridder) {
-        if (p->q.per_tensor) PITH_TRY(pith_fit_scales(NULL, p->rule.grid, p->rows, &p->q, err));
+        if (pith_qmat_per_tensor(&p->q))
+            PITH_TRY(pith_fit_scales(NULL, p->rule.grid, p->rows, &p->q, err));
         pith_pool_run(pool, p->q.rows, encode_row, p);
         return pith_check_scales(&p->q, err);
     }
@@ -134,7 +135,7 @@ static enum pith_status round_panel(struct pith_pool *pool, struct panel *p, str
         pith_pool_run(pool, p->q.rows, encode_block_row, p);
         return pith_check_scales(&p->q, err);
     }
-    if (p->q.per_tensor)
+    if (pith_qmat_per_tensor(&p->q))
         p->q.scales[0] = largest(p->rows, (size_t)p->q.rows * p->q.cols) / p->q.format->max;
     pith_pool_run(pool, p->q.rows, encode_plain_row, p);
     return pith_check_scales(&p->q, err);
@@ -160,14 +161,14 @@ enum pith_status pith_regrid(struct pith_pool *pool, const struct pith_weight *w
     const uint32_t threads = pith_pool_threads(pool);
     uint32_t step = PANEL_FLOATS / w->cols;
     if (step < threads) step = threads;
-    if (out->per_tensor || step > w->rows) step = w->rows; /* one scale needs all */
+    if (pith_qmat_per_tensor(out) || step > w->rows) step = w->rows; /* one scale needs all */
     struct panel p = {.w = w,
                       .gridder = pith_gridder_for(&elements),
                       .block = grid->format->kind == PITH_KIND_BLOCK ? grid->format : NULL};
     p.rows = pith_alloc(step < threads ? threads : step, (size_t)w->cols * sizeof *p.rows);
     p.codes = pith_alloc(threads, w->cols);
     pith_kern_select(pith_cpu_detect(), &p.kern);
-    p.rule = (struct pith_grid_rule){&p.kern, &elements, scale_dtype};
+    p.rule = (struct pith_grid_rule){&p.kern, &elements, scale_dtype, 1.0f};
     enum pith_status s = p.rows && p.codes ? PITH_OK : pith_fail_nomem(err, "rounding");
     if (s == PITH_OK && !p.gridder && !out->format->encode)
         s = pith_fail(err, PITH_UNSUPPORTED, "weights cannot be rounded to %s", out->format->name);

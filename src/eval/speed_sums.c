@@ -43,7 +43,7 @@ double pith_speed_matrix_bytes(const struct pith_weight *w)
     const struct pith_qmat *q = w->quant;
     if (w->pack) return (double)w->pack->bytes;
     if (!q) return count * pith_dtype_bits(w->dtype) / 8;
-    const double scales = q->per_tensor ? 1 : (double)q->rows * q->groups;
+    const double scales = (double)pith_qmat_scale_count(q);
     return (double)q->rows * (double)q->stride + scales * sizeof *q->scales +
            (q->zeros ? scales : 0) + (q->g_idx ? (double)q->cols * sizeof *q->g_idx : 0);
 }

@@ -18,6 +18,10 @@ struct pith_container_opts {
     bool act_order_groups;       /* g_idx is stored (GPTQ desc_act with permuted groups) */
     bool gptq_v2;                /* gptq: zeros stored as they are; see pith_container_settle() */
     struct pith_grid acts;       /* of the linears' inputs; format NULL: not quantized */
+    struct pith_grid kv;         /* of keys and values; format NULL: not quantized */
+    float threshold;             /* LLM.int8(): 0: none */
+    uint32_t hadamard;           /* online, in front of some linears: the blocks' width; 0: none */
+    bool two_four;               /* of four neighbouring weights two are 0 */
 };
 
 /* One tensor ready to be stored; data is owned. */
@@ -29,7 +33,7 @@ struct pith_packed {
     void *data;
     size_t bytes;
 };
-#define PITH_MAX_PACKED 6
+#define PITH_MAX_PACKED 12
 struct pith_packed_set {
     struct pith_packed item[PITH_MAX_PACKED];
     unsigned count;
@@ -47,12 +51,12 @@ struct pith_container {
     const char *summary; /* one line */
     const char *method;  /* "quant_method" in config.json */
     /* PITH_UNSUPPORTED with the reason when this container cannot hold that grid for a matrix of
-     * that shape (before any work is done). */
+     * that shape, together with what opts says of the linears' inputs (before any work is done). */
     enum pith_status (*accepts)(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
-                                struct pith_error *err);
-    /* The dtype that scales are stored in, so that the quantizer rounds them before choosing
-     * codes. */
-    enum pith_dtype (*scale_dtype)(enum pith_dtype model_dtype);
+                                const struct pith_container_opts *opts, struct pith_error *err);
+    /* The dtype that a grid's scales are stored in, so that the quantizer rounds them before
+     * choosing codes. */
+    enum pith_dtype (*scale_dtype)(const struct pith_grid *grid, enum pith_dtype model_dtype);
     /* Shapes of the tensors that pack() will give: same items, data NULL. */
     enum pith_status (*plan)(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
                              const struct pith_container_opts *opts, struct pith_packed_set *out,

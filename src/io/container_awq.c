@@ -96,8 +96,9 @@ static void unpack_weights(const uint8_t *in, struct pith_qmat *q)
 /* --- writing ------------------------------------------------------------------------------- */
 
 static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
-                                struct pith_error *err)
+                                const struct pith_container_opts *opts, struct pith_error *err)
 {
+    (void)opts;
     PITH_TRY(pith_accepts_ints("awq", grid, 1u << 4, err));
     const uint32_t group = grid->granularity == PITH_PER_GROUP ? grid->group : cols;
     if (rows % ROWS)
@@ -114,8 +115,9 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
 }
 
 /* As in gptq: engines hold scales in the model's dtype (vLLM auto_awq.py: params_dtype). */
-static enum pith_dtype scale_dtype(enum pith_dtype model_dtype)
+static enum pith_dtype scale_dtype(const struct pith_grid *grid, enum pith_dtype model_dtype)
 {
+    (void)grid;
     return model_dtype == PITH_BF16 ? PITH_BF16 : PITH_F16;
 }
 
@@ -132,9 +134,9 @@ static enum pith_status plan(const struct pith_grid *grid, uint32_t rows, uint32
                              const struct pith_container_opts *opts, struct pith_packed_set *out,
                              struct pith_error *err)
 {
-    PITH_TRY(accepts(grid, rows, cols, err));
+    PITH_TRY(accepts(grid, rows, cols, opts, err));
     const uint32_t group = grid->granularity == PITH_PER_GROUP ? grid->group : cols;
-    shape_set(cols / group, rows, cols, scale_dtype(opts->model_dtype), out);
+    shape_set(cols / group, rows, cols, scale_dtype(grid, opts->model_dtype), out);
     return PITH_OK;
 }
 
@@ -154,10 +156,10 @@ static void store_zeros(const struct pith_qmat *q, uint32_t *out)
 static enum pith_status pack(const struct pith_qmat *q, const struct pith_container_opts *opts,
                              struct pith_packed_set *out, struct pith_error *err)
 {
-    const enum pith_dtype scale = scale_dtype(opts->model_dtype);
     const struct pith_grid grid = {
         .format = q->format, .granularity = PITH_PER_GROUP, .group = q->group};
-    PITH_TRY(accepts(&grid, q->rows, q->cols, err));
+    const enum pith_dtype scale = scale_dtype(&grid, opts->model_dtype);
+    PITH_TRY(accepts(&grid, q->rows, q->cols, opts, err));
     if (!pith_g_idx_is_identity(q))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "awq has no act-order groups; use gptq or compressed-tensors");

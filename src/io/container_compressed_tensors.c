@@ -28,8 +28,9 @@
 /* --- writing ------------------------------------------------------------------------------- */
 
 static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
-                                struct pith_error *err)
+                                const struct pith_container_opts *opts, struct pith_error *err)
 {
+    (void)opts;
     (void)rows;
     PITH_TRY(pith_accepts_ints("compressed-tensors", grid, BITS, err));
     if (grid->granularity == PITH_PER_GROUP && cols % grid->group)
@@ -40,8 +41,9 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
     return PITH_OK;
 }
 
-static enum pith_dtype scale_dtype(enum pith_dtype model_dtype)
+static enum pith_dtype scale_dtype(const struct pith_grid *grid, enum pith_dtype model_dtype)
 {
+    (void)grid;
     return model_dtype;
 }
 
@@ -80,7 +82,7 @@ static enum pith_status plan(const struct pith_grid *grid, uint32_t rows, uint32
                              const struct pith_container_opts *opts, struct pith_packed_set *out,
                              struct pith_error *err)
 {
-    PITH_TRY(accepts(grid, rows, cols, err));
+    PITH_TRY(accepts(grid, rows, cols, opts, err));
     const uint32_t groups = grid->granularity == PITH_PER_GROUP ? cols / grid->group : 1;
     const struct form f = {
         .rows = rows,
@@ -164,13 +166,13 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
 {
     const struct pith_grid grid = {
         .format = q->format, .granularity = PITH_PER_GROUP, .group = q->group};
-    PITH_TRY(accepts(&grid, q->rows, q->cols, err));
+    PITH_TRY(accepts(&grid, q->rows, q->cols, opts, err));
     const struct form f = {
         .rows = q->rows,
         .cols = q->cols,
         .groups = q->groups,
         .bits = q->format->bits,
-        .tensor = q->per_tensor,
+        .tensor = pith_qmat_per_tensor(q),
         .asym = q->zeros != NULL,
         .bytes = opts->acts.format != NULL,
         .g_idx = opts->act_order_groups && q->groups > 1,

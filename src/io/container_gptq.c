@@ -22,8 +22,9 @@
 /* --- writing ------------------------------------------------------------------------------- */
 
 static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
-                                struct pith_error *err)
+                                const struct pith_container_opts *opts, struct pith_error *err)
 {
+    (void)opts;
     PITH_TRY(pith_accepts_ints("gptq", grid, BITS, err));
     if (rows % ALIGN || cols % ALIGN)
         return pith_fail(err, PITH_UNSUPPORTED,
@@ -35,8 +36,9 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
 
 /* Engines compute with scales in the model's dtype (vLLM auto_gptq.py: params_dtype), so that those
  * of a BF16 model would be rounded from F16 without a word. */
-static enum pith_dtype scale_dtype(enum pith_dtype model_dtype)
+static enum pith_dtype scale_dtype(const struct pith_grid *grid, enum pith_dtype model_dtype)
 {
+    (void)grid;
     return model_dtype == PITH_BF16 ? PITH_BF16 : PITH_F16;
 }
 
@@ -57,17 +59,17 @@ static enum pith_status plan(const struct pith_grid *grid, uint32_t rows, uint32
                              const struct pith_container_opts *opts, struct pith_packed_set *out,
                              struct pith_error *err)
 {
-    PITH_TRY(accepts(grid, rows, cols, err));
+    PITH_TRY(accepts(grid, rows, cols, opts, err));
     const uint32_t group = grid->granularity == PITH_PER_GROUP ? grid->group : cols;
     shape_set(grid->format->bits, cols / group + (cols % group != 0), rows, cols,
-              scale_dtype(opts->model_dtype), out);
+              scale_dtype(grid, opts->model_dtype), out);
     return PITH_OK;
 }
 
 /* v1 subtracts one, and a field of b bits has no place for the -1 of a zero point 0. */
 static enum pith_status check_zeros(const struct pith_qmat *q, struct pith_error *err)
 {
-    const size_t count = q->per_tensor ? 1 : (size_t)q->rows * q->groups;
+    const size_t count = pith_qmat_scale_count(q);
     for (size_t i = 0; q->zeros && i < count; i++)
         if (q->zeros[i] == 0)
             return pith_fail(
@@ -90,10 +92,10 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
                              struct pith_packed_set *out, struct pith_error *err)
 {
     struct pith_grid grid = {.format = q->format};
-    PITH_TRY(accepts(&grid, q->rows, q->cols, err));
+    PITH_TRY(accepts(&grid, q->rows, q->cols, opts, err));
     PITH_TRY(check_order(q, opts, err));
     if (!opts->gptq_v2) PITH_TRY(check_zeros(q, err));
-    const enum pith_dtype scale = scale_dtype(opts->model_dtype);
+    const enum pith_dtype scale = scale_dtype(&grid, opts->model_dtype);
     shape_set(q->format->bits, q->groups, q->rows, q->cols, scale, out);
     PITH_TRY(pith_packed_alloc(out, err));
     const size_t words = (size_t)pith_stream_words(q->cols, q->format->bits);

@@ -89,7 +89,7 @@ static void transpose(const uint8_t *src, size_t stride, size_t rows, size_t col
 
 void pith_part_scales(const struct pith_tensor *t, bool by_group, struct pith_qmat *q)
 {
-    const size_t count = q->per_tensor ? 1 : (size_t)q->rows * q->groups;
+    const size_t count = pith_qmat_scale_count(q);
     if (!by_group) {
         (void)pith_dtype_decode(t->dtype, t->data, count, q->scales);
         return;
@@ -105,7 +105,7 @@ void pith_part_scales(const struct pith_tensor *t, bool by_group, struct pith_qm
 void pith_qmat_drop_zeros(struct pith_qmat *q)
 {
     if (!q->zeros) return;
-    const size_t count = q->per_tensor ? 1 : (size_t)q->rows * q->groups;
+    const size_t count = pith_qmat_scale_count(q);
     for (size_t i = 0; i < count; i++)
         if (q->zeros[i] != 1u << (q->format->bits - 1)) return;
     pith_free(q->zeros);

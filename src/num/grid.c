@@ -214,6 +214,16 @@ enum pith_status pith_grid_parse(const char *text, struct pith_grid *out, struct
     return s;
 }
 
+struct pith_grid pith_grid_elements(const struct pith_grid *g, enum pith_dtype *scale_dtype)
+{
+    struct pith_grid elements = *g;
+    if (!g->format || g->format->kind != PITH_KIND_BLOCK) return elements;
+    elements.format = pith_format_find(g->format->element);
+    if (scale_dtype)
+        *scale_dtype = strcmp(g->format->scale, "e8m0") == 0 ? PITH_F8_E8M0 : PITH_F8_E4M3;
+    return elements;
+}
+
 void pith_grid_format(const struct pith_grid *g, char text[PITH_GRID_TEXT])
 {
     char granularity[24] = "", options[32] = "";

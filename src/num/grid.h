@@ -29,6 +29,10 @@ struct pith_grid {
  * would be right. */
 enum pith_status pith_grid_parse(const char *text, struct pith_grid *out, struct pith_error *err);
 
+/* How a matrix on that grid is held: a block format becomes its element format in groups of the
+ * block, and *scale_dtype (may be NULL) the dtype of its scales; other grids stay as they are. */
+struct pith_grid pith_grid_elements(const struct pith_grid *g, enum pith_dtype *scale_dtype);
+
 /* The canonical text of a grid; at most PITH_GRID_TEXT bytes with the NUL. parse(format(g)) ==
  * g. */
 #define PITH_GRID_TEXT 64

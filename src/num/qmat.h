@@ -1,17 +1,26 @@
 /* num/qmat.h: a quantized matrix in memory, the one form that every container is read into and
  * written from, that rounding produces and that the forward pass reads.
  *
- *     W[r][c] = (value(code[r][c]) - zero[r][g]) * scale[r][g],   g = g_idx ? g_idx[c] : c / group
+ *     W[r][c] = (value(code[r][c]) - zero[R][g]) * scale[R][g] + offset[R][g] + sparse[r][c],
+ *     R = r / row_group,  g = g_idx ? g_idx[c] : c / group
  *
  * For int formats value(code) is the *unsigned* stored code u in 0..2^b-1 and zero is in the
  * same units: a symmetric grid has zero = 2^(b-1) everywhere and stores none. For other formats
- * value() is the format's decode and there is no zero. The product is formed in float32 and is
+ * value() is the format's decode, or with levels the row's own level[r][code], and there is no
+ * zero. The product is formed in float32, then the offset is added, then the sparse part: this is
  * what pith computes with.
  *
- *     codes:  rows x stride bytes; code c of a row sits at bits [c*b, c*b+b) of that row's LE
- *             bit stream, LSB first; stride = ceil(cols * b / 8); unused bits are 0
- *     scales: [rows][groups] float32, each exactly representable in scale_dtype; per tensor: one
- *     zeros:  [rows][groups] uint8_t, or NULL */
+ *     codes:   rows x stride bytes; code c of a row sits at bits [c*b, c*b+b) of that row's LE
+ *              bit stream, LSB first; stride = ceil(cols * b / 8); unused bits are 0
+ *     scales:  [ceil(rows / row_group)][groups] float32, each exactly representable in scale_dtype
+ *              (for NVFP4: times global)
+ *     zeros:   like the scales, uint8_t, or NULL
+ *     offsets: like the scales, or NULL (GGUF's minimums, negated)
+ *     levels:  [rows][2^b], or NULL (a codebook a row, as SqueezeLLM has it; scales are 1 then)
+ *     sparse:  what was kept off the grid, or NULL
+ *
+ * A block format (mxfp4, nvfp4, ...) is held as its element format in groups of the block, with
+ * scales of its own dtype. */
 #ifndef PITH_NUM_QMAT_H
 #define PITH_NUM_QMAT_H
 
@@ -21,10 +30,42 @@
 
 struct pith_pack;
 
+/* What is done to a linear's input before the product: x is multiplied by a Hadamard matrix in
+ * blocks, then rounded to a grid. All zero: nothing. */
+struct pith_input {
+    struct pith_grid grid; /* format NULL: not rounded */
+    float scale;           /* static grids: the scale; nvfp4: its scale of the tensor */
+    float zero;            /* static asymmetric grids: the zero point, in unsigned codes */
+    float threshold; /* > 0, LLM.int8(): columns of a call with a larger |x| are not rounded */
+    uint32_t hadamard; /* > 1: width of the blocks */
+};
+/* Equal in everything that what is computed depends on. */
+bool pith_input_equal(const struct pith_input *a, const struct pith_input *b);
+
+/* Weights kept off the grid: of row r, those at [start[r], start[r + 1]), columns ascending. One
+ * allocation. */
+struct pith_sparse {
+    uint32_t *start; /* [rows + 1] */
+    uint32_t *col;   /* [start[rows]] */
+    float *value;    /* likewise; F16 holds each */
+};
+/* Room for `count` weights, zeroed. On failure NULL. */
+struct pith_sparse *pith_sparse_new(uint32_t rows, size_t count);
+/* NULL is allowed. */
+void pith_sparse_free(struct pith_sparse *s);
+/* To the bit; NULL equals NULL alone. */
+bool pith_sparse_equal(const struct pith_sparse *a, const struct pith_sparse *b, uint32_t rows);
+/* PITH_FORMAT when columns are out of order or range, or a value is not finite. start[rows] is what
+ * was allocated. */
+enum pith_status pith_sparse_check(const struct pith_sparse *s, uint32_t rows, uint32_t cols,
+                                   struct pith_error *err);
+
+#define PITH_ALL_ROWS UINT32_MAX
+
 struct pith_qmat {
     uint32_t rows, cols;
     const struct pith_format *format; /* element format, bits <= 8 */
-    bool per_tensor;                  /* one scale for all; groups == 1 then */
+    uint32_t row_group;               /* rows a scale covers: 1, a block's, or PITH_ALL_ROWS */
     uint32_t group;                   /* columns a scale covers; cols when per channel or tensor */
     uint32_t groups;                  /* ceil(cols / group) */
     size_t stride;                    /* bytes of codes a row */
@@ -33,14 +74,18 @@ struct pith_qmat {
     uint8_t *codes;                   /* owned unless borrowed; the following are owned */
     bool borrowed;                    /* codes belong to another, and are only read */
     float *scales;
-    uint8_t *zeros;                   /* NULL: symmetric, or not an integer format */
-    uint32_t *g_idx;                  /* NULL: c / group */
+    uint8_t *zeros;  /* NULL: symmetric, or not an integer format */
+    uint32_t *g_idx; /* NULL: c / group */
+    float *offsets;  /* NULL: none */
+    float *levels;   /* NULL: the format's */
+    struct pith_sparse *sparse; /* NULL: none */
+    struct pith_input input;
 };
 
 /* Allocates codes, scales and, when asym, zeros, all zeroed. group 0 means cols; a group above
- * cols makes one group. On failure *q owns nothing. PITH_ARG when a size is 0 or too large, the
- * format has no codes of at most 8 bits (block formats have none), scales go by block or token,
- * or asym is not of integers. */
+ * cols makes one group. scale_dtype is not looked at for block formats, which have their own. On
+ * failure *q owns nothing. PITH_ARG when a size is 0 or too large, the format has no codes of at
+ * most 8 bits, scales go by token, or asym is not of integers. */
 enum pith_status pith_qmat_init(struct pith_qmat *q, uint32_t rows, uint32_t cols,
                                 const struct pith_grid *grid, enum pith_dtype scale_dtype,
                                 struct pith_error *err);
@@ -66,26 +111,52 @@ void pith_bits_get(const uint8_t *stream, size_t first, unsigned bits, size_t co
 void pith_bits_put(uint8_t *stream, size_t first, unsigned bits, size_t count,
                    const uint8_t *codes);
 
-/* Index of the scale (and zero) of a row and group. */
+/* Index of the scale (and zero, and offset) of a row and group. */
 static inline size_t pith_qmat_scale_index(const struct pith_qmat *q, uint32_t row, uint32_t group)
 {
-    return q->per_tensor ? 0 : (size_t)row * q->groups + group;
+    return (size_t)(row / q->row_group) * q->groups + group;
+}
+/* Rows of scales, and all scales. */
+static inline uint32_t pith_qmat_scale_rows(const struct pith_qmat *q)
+{
+    return (q->rows - 1) / q->row_group + 1;
+}
+static inline size_t pith_qmat_scale_count(const struct pith_qmat *q)
+{
+    return (size_t)pith_qmat_scale_rows(q) * q->groups;
+}
+static inline bool pith_qmat_per_tensor(const struct pith_qmat *q)
+{
+    return q->row_group == PITH_ALL_ROWS;
+}
+/* True when W is (value(code) - zero) * scale with the format's values and nothing else. */
+static inline bool pith_qmat_is_plain(const struct pith_qmat *q)
+{
+    return !q->offsets && !q->levels && !q->sparse;
 }
 
 /* Rows [row, row + n) as float32, n * cols values. The reference dequantization. */
 void pith_qmat_decode(const struct pith_qmat *q, uint32_t row, uint32_t n, float *out);
+/* Columns [col, col + n) of one row. */
+void pith_qmat_decode_part(const struct pith_qmat *q, uint32_t row, uint32_t col, uint32_t n,
+                           float *out);
 
-/* Bits per weight with scales (of scale_dtype), zeros (of the format's bits) and g_idx (32)
- * counted. */
+/* The grid that q is on, as far as q tells: how scales were found is not known, and the scales of a
+ * block format tell it from its elements'. A matrix of one group a row is by channel. */
+struct pith_grid pith_qmat_grid(const struct pith_qmat *q);
+
+/* Bits per weight with scales and offsets (of scale_dtype), zeros (of the format's bits), g_idx
+ * (32), levels (16) and sparse weights (16 and 32 for the column, 32 a row) counted. */
 double pith_qmat_bits_per_weight(const struct pith_qmat *q);
 
-/* Equal in everything that W depends on: the format, every code, and every weight's scale and
- * zero, to the bit. How scales are shared may differ (g_idx NULL equals its identity, one scale
- * equals many alike). */
+/* Equal in everything that the product depends on: the format, every code, every weight's scale,
+ * zero and offset, levels, the sparse part and the input, to the bit. How scales are shared may
+ * differ (g_idx NULL equals its identity, one scale equals many alike). */
 bool pith_qmat_equal(const struct pith_qmat *a, const struct pith_qmat *b);
 
-/* PITH_FORMAT when a scale is not finite, a zero is out of range, g_idx points past the groups
- * or a code (of FP8) means NaN or infinity: what a reader calls on numbers that came from a
+/* PITH_FORMAT when a scale, offset, level or sparse weight is not finite, a zero is out of range,
+ * g_idx points past the groups, sparse columns are out of order or range, or a code (of FP8) means
+ * NaN or infinity: what a reader calls on numbers that came from a
  * file. */
 enum pith_status pith_qmat_check(const struct pith_qmat *q, struct pith_error *err);
 

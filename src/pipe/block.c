@@ -3,6 +3,7 @@
 #include "pipe/run.h"
 
 #include "base/mem.h"
+#include "kern/ops.h"
 #include "pipe/closeness.h"
 #include "pipe/inspect.h"
 
@@ -100,11 +101,12 @@ static enum pith_status transform_site(struct work *w, enum pith_site which,
     const struct pith_site_info *site = &r->model->arch->sites[which];
     struct pith_transform_job job = {
         .backend = r->backend,
-        .scale_dtype = r->container->scale_dtype(r->container_opts.model_dtype),
+        .scale_dtype = r->container->scale_dtype(&r->recipe.weights, r->container_opts.model_dtype),
         .count = site->count,
         .stats = stats,
         .ratio_step = 1.0 / 20,
         .clip_search = r->recipe.clip,
+        .value = r->recipe.transform_value,
     };
     for (unsigned i = 0; i < site->count; i++) {
         const enum pith_role role = site->roles[i];
@@ -199,18 +201,41 @@ static void install(struct pith_linear_weights *l, struct pith_qmat *q)
     l->dense = NULL;
 }
 
+/* Linears that engines fuse into one share the scale of the tensor: those of a site. */
+static float shared_global(const struct work *w, const struct pith_site_info *site)
+{
+    const struct pith_kern *k = pith_backend_kern(w->run->backend);
+    const struct pith_grid *grid = NULL;
+    float most = 0.0f;
+    for (unsigned i = 0; i < site->count; i++) {
+        const struct pith_choice *c = pith_run_choice(w->run, w->layer, site->roles[i]);
+        float lo, hi;
+        if (!c->grid.format || pith_round_global(&c->grid, 1.0f) == 1.0f) continue;
+        grid = &c->grid;
+        k->range((size_t)c->rows * c->cols, w->block.linear[c->role].dense, &lo, &hi);
+        most = fmaxf(most, fmaxf(-lo, hi));
+    }
+    return grid ? pith_round_global(grid, most) : 0.0f;
+}
+
 static enum pith_status round_linear(struct work *w, const struct pith_choice *c,
-                                     const struct pith_stats *stats, struct pith_error *err)
+                                     const struct pith_stats *stats, float global,
+                                     struct pith_error *err)
 {
     struct pith_run *r = w->run;
     struct pith_linear_weights *l = &w->block.linear[c->role];
-    const struct pith_split_job split = {c->rows, c->cols, l->dense, stats};
+    const struct pith_split_job split = {.rows = c->rows,
+                                         .cols = c->cols,
+                                         .w = l->dense,
+                                         .stats = stats,
+                                         .value = r->recipe.split_value};
     PITH_TRY(r->recipe.split->run(&split, err));
     const struct pith_round_job job = {
         .backend = r->backend,
         .grid = c->grid,
         .options = r->recipe.round_options,
-        .scale_dtype = r->container->scale_dtype(r->container_opts.model_dtype),
+        .scale_dtype = r->container->scale_dtype(&c->grid, r->container_opts.model_dtype),
+        .global = global,
         .rows = c->rows,
         .cols = c->cols,
         .w = l->dense,
@@ -253,9 +278,11 @@ static enum pith_status round_site(struct work *w, enum pith_site which, struct 
     pith_phases_begin(&r->phases);
     if (r->needs_round) s = pith_stages_collect(&w->stages, which, r->needs_round, stats, err);
     mark_pass(r, PITH_PHASE_COLLECT);
+    const float global = shared_global(w, site);
     for (unsigned i = 0; i < site->count && s == PITH_OK; i++) {
         const struct pith_choice *c = pith_run_choice(r, w->layer, site->roles[i]);
-        if (c->grid.format) s = round_linear(w, c, r->needs_round ? &stats[which] : NULL, err);
+        if (c->grid.format)
+            s = round_linear(w, c, r->needs_round ? &stats[which] : NULL, global, err);
         if (s == PITH_OK) s = pith_run_step(r, r->recipe.round->name, 1, err);
     }
     pith_stats_free(stats);

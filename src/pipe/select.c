@@ -94,7 +94,8 @@ static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
             ignore_used[i] = true;
         }
     if (!c->grid.format) return PITH_OK;
-    const enum pith_status s = r->container->accepts(&c->grid, c->rows, c->cols, err);
+    const enum pith_status s =
+        r->container->accepts(&c->grid, c->rows, c->cols, &r->container_opts, err);
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }
 

@@ -15,14 +15,21 @@
 
 enum { PANEL_FLOATS = 1 << 14 };
 
+/* A scale that more than a row shares. */
+static bool needs_whole(const struct pith_grid *g)
+{
+    if (!g->format) return false;
+    return g->granularity == PITH_PER_TENSOR || g->granularity == PITH_PER_BLOCK ||
+           g->double_quant || pith_round_global(g, 1.0f) != 1.0f;
+}
+
 bool pith_run_streams(const struct pith_run *r)
 {
     if (pith_run_calibrates(r) || !r->recipe.round->rows) return false;
     if (r->recipe.transform != pith_transform_find("none")) return false;
     if (r->recipe.split != pith_split_find("none")) return false;
     for (size_t i = 0; i < r->choice_count; i++)
-        if (r->choices[i].grid.format && r->choices[i].grid.granularity == PITH_PER_TENSOR)
-            return false;
+        if (needs_whole(&r->choices[i].grid)) return false;
     return true;
 }
 
@@ -152,7 +159,8 @@ static enum pith_status round_linear(struct stream *s)
 {
     const struct pith_run *r = s->r;
     const struct pith_choice *c = s->choice;
-    const enum pith_dtype scales = r->container->scale_dtype(r->container_opts.model_dtype);
+    const enum pith_dtype scales =
+        r->container->scale_dtype(&c->grid, r->container_opts.model_dtype);
     PITH_TRY(find_tensor(s));
     PITH_TRY(pith_qmat_init(&s->q, c->rows, c->cols, &c->grid, scales, &s->err));
     enum pith_status st = take_memory(s);

@@ -5,12 +5,13 @@
 #include "base/str.h"
 #include "quant/scale.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { FILE_LIMIT = 64 * 1024 };
 
 static const struct pith_recipe_row rows[] = {
-#define PITH_RECIPE(name, summary, transform, split, weights, acts, kv, round, container) \
+#define PITH_RECIPE(name, summary, transform, split, weights, acts, kv, round, container)          \
     {name, summary, transform, split, weights, acts, kv, round, container},
 #include "quant/recipes.def"
 #undef PITH_RECIPE
@@ -68,21 +69,61 @@ static const char *recipe_name(size_t i)
     return i < PITH_COUNT(rows) ? rows[i].name : NULL;
 }
 
+/* What follows `name` and a colon in text: "" when text is the name, NULL when it is neither. */
+static const char *option_after(const char *text, const char *name)
+{
+    const size_t n = strlen(name);
+    if (strncmp(text, name, n) != 0) return NULL;
+    return text[n] == '\0' ? "" : text[n] == ':' && text[n + 1] ? text + n + 1 : NULL;
+}
+
+/* Reads the option of a row that takes one (parse not NULL); on failure nothing is changed. */
+static enum pith_status read_option(const char *name, const char *option,
+                                    enum pith_status (*parse)(const char *text, double *value,
+                                                              struct pith_error *err),
+                                    char kept[PITH_OPTION_TEXT], double *value,
+                                    struct pith_error *err)
+{
+    double v = 0;
+    if (!parse && option[0])
+        return pith_fail(err, PITH_ARG, "%s takes no option, but \"%.64s\" follows", name, option);
+    if (strlen(option) >= PITH_OPTION_TEXT)
+        return pith_fail(err, PITH_ARG, "the option of %s is too long", name);
+    if (parse) PITH_TRY(parse(option, &v, err));
+    strcpy(kept, option);
+    *value = v;
+    return PITH_OK;
+}
+
 static enum pith_status set_transform(struct pith_recipe *r, const char *text,
                                       struct pith_error *err)
 {
-    const struct pith_transform *t = pith_transform_find(text);
-    if (!t) return fail_unknown(err, "transform", text, transform_name);
-    r->transform = t;
-    return PITH_OK;
+    size_t n;
+    const struct pith_transform *const *rows_of = pith_transforms(&n);
+    for (size_t i = 0; i < n; i++) {
+        const char *option = option_after(text, rows_of[i]->name);
+        if (!option) continue;
+        PITH_TRY(read_option(rows_of[i]->name, option, rows_of[i]->option, r->transform_option,
+                             &r->transform_value, err));
+        r->transform = rows_of[i];
+        return PITH_OK;
+    }
+    return fail_unknown(err, "transform", text, transform_name);
 }
 
 static enum pith_status set_split(struct pith_recipe *r, const char *text, struct pith_error *err)
 {
-    const struct pith_split *t = pith_split_find(text);
-    if (!t) return fail_unknown(err, "split", text, split_name);
-    r->split = t;
-    return PITH_OK;
+    size_t n;
+    const struct pith_split *const *rows_of = pith_splits(&n);
+    for (size_t i = 0; i < n; i++) {
+        const char *option = option_after(text, rows_of[i]->name);
+        if (!option) continue;
+        PITH_TRY(read_option(rows_of[i]->name, option, rows_of[i]->option, r->split_option,
+                             &r->split_value, err));
+        r->split = rows_of[i];
+        return PITH_OK;
+    }
+    return fail_unknown(err, "split", text, split_name);
 }
 
 static enum pith_status set_round(struct pith_recipe *r, const char *text, struct pith_error *err)
@@ -146,8 +187,8 @@ static bool is_plain(const char *text, size_t limit)
     const size_t n = strlen(text);
     if (n == 0 || n >= limit) return false;
     for (const char *p = text; *p; p++) {
-        const bool alnum =
-            (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9');
+        const bool alnum = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
+                           (*p >= '0' && *p <= '9');
         if (!alnum && !strchr("-_.+ ", *p)) return false;
     }
     return true;
@@ -323,11 +364,20 @@ static const char *grid_text(const struct pith_grid *g, char text[PITH_GRID_TEXT
     return text;
 }
 
+/* "smooth:0.5" again. */
+static const char *with_option(const char *name, const char *option, char text[64])
+{
+    snprintf(text, 64, "%s%s%s", name, option[0] ? ":" : "", option);
+    return text;
+}
+
 json_t *pith_recipe_json(const struct pith_recipe *r)
 {
+    char transform[64], split[64];
     char weights[PITH_GRID_TEXT], acts[PITH_GRID_TEXT], kv[PITH_GRID_TEXT];
     return json_pack("{ss ss ss ss ss ss ss sf ss sb ss}", "name", r->name, "transform",
-                     r->transform->name, "split", r->split->name, "weights",
+                     with_option(r->transform->name, r->transform_option, transform), "split",
+                     with_option(r->split->name, r->split_option, split), "weights",
                      grid_text(&r->weights, weights), "acts", grid_text(&r->acts, acts), "kv",
                      grid_text(&r->kv, kv), "round", r->round->name, "damp", r->round_options.damp,
                      "act_order", orders[r->round_options.act_order], "clip", (int)r->clip,

@@ -9,10 +9,15 @@
 #include "quant/split.h"
 #include "quant/transform.h"
 
+/* "smooth:0.5" is the transform smooth with the option 0.5. */
+#define PITH_OPTION_TEXT 24
+
 struct pith_recipe {
     char name[64];
     const struct pith_transform *transform;
     const struct pith_split *split;
+    char transform_option[PITH_OPTION_TEXT], split_option[PITH_OPTION_TEXT]; /* "" or "0.5" */
+    double transform_value, split_value; /* what they mean, 0 without an option */
     struct pith_grid weights, acts, kv; /* format NULL: none */
     const struct pith_rounder *round;
     struct pith_round_options round_options;

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "kern/ops.h"
+#include "num/block.h"
 
 #include <math.h>
 
@@ -11,7 +12,7 @@ struct finite_job {
     const struct pith_kern *kern;
     const float *w;
     size_t cols;
-    bool *bad; /* [rows] */
+    float *most; /* [rows] largest magnitude; NaN when a weight is not finite */
 };
 
 static void check_row(void *ctx, size_t row, unsigned thread)
@@ -20,26 +21,36 @@ static void check_row(void *ctx, size_t row, unsigned thread)
     (void)thread;
     float lo, hi;
     j->kern->range(j->cols, j->w + row * j->cols, &lo, &hi);
-    j->bad[row] = isnan(lo);
+    j->most[row] = -lo > hi || isnan(lo) ? -lo : hi;
 }
 
-static enum pith_status check_weights(const struct pith_round_job *job, struct pith_error *err)
+/* *most receives the largest magnitude. */
+static enum pith_status check_weights(const struct pith_round_job *job, float *most,
+                                      struct pith_error *err)
 {
     struct finite_job j = {.kern = pith_backend_kern(job->backend), .w = job->w, .cols = job->cols};
     enum pith_status s = PITH_OK;
-    j.bad = pith_alloc(job->rows, sizeof *j.bad);
-    if (!j.bad) return pith_fail_nomem(err, "rounding");
+    j.most = pith_alloc(job->rows, sizeof *j.most);
+    if (!j.most) return pith_fail_nomem(err, "rounding");
     pith_pool_run(pith_backend_pool(job->backend), job->rows, check_row, &j);
     for (uint32_t r = 0; r < job->rows && s == PITH_OK; r++) {
         const float *w = job->w + (size_t)r * job->cols;
         uint32_t c = 0;
-        if (!j.bad[r]) continue;
+        *most = fmaxf(*most, j.most[r]);
+        if (!isnan(j.most[r])) continue;
         while (c + 1 < job->cols && isfinite(w[c])) c++;
         s = pith_fail(err, PITH_NUMERIC, "the weight in row %u, column %u is %g", r, c,
                       (double)w[c]);
     }
-    pith_free(j.bad);
+    pith_free(j.most);
     return s;
+}
+
+float pith_round_global(const struct pith_grid *grid, float most)
+{
+    enum pith_dtype scales = PITH_F32;
+    (void)pith_grid_elements(grid, &scales);
+    return scales == PITH_F8_E4M3 ? pith_nvfp4_global(most) : 1.0f;
 }
 
 enum pith_status pith_round_begin(const struct pith_round_job *job, struct pith_qmat *q,
@@ -54,8 +65,11 @@ enum pith_status pith_round_begin(const struct pith_round_job *job, struct pith_
     if (job->stats && job->stats->dim != job->cols)
         return pith_fail(err, PITH_ARG, "the statistics are over %u inputs, the matrix has %u",
                          job->stats->dim, job->cols);
-    PITH_TRY(check_weights(job, err));
-    return pith_qmat_init(q, job->rows, job->cols, &job->grid, job->scale_dtype, err);
+    float most = 0.0f;
+    PITH_TRY(check_weights(job, &most, err));
+    PITH_TRY(pith_qmat_init(q, job->rows, job->cols, &job->grid, job->scale_dtype, err));
+    q->global = job->global > 0.0f ? job->global : pith_round_global(&job->grid, most);
+    return PITH_OK;
 }
 
 struct dot_job {

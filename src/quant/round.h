@@ -26,6 +26,7 @@ struct pith_round_job {
     struct pith_grid grid;
     enum pith_dtype scale_dtype;
     struct pith_round_options options;
+    float global; /* nvfp4: the scale of the tensor, as fused linears share it; 0: w's own */
     uint32_t rows, cols;
     float *w; /* [rows][cols]; on success the error W - Q is left in it, 0 at GPTQ's dead inputs */
     const struct pith_stats *stats; /* of the site; NULL when the rounder needs nothing */
@@ -72,6 +73,8 @@ struct pith_rounder {
      * to 1024. */
     uint64_t (*scratch)(uint32_t rows, uint32_t cols);
 };
+/* The scale of the tensor that suits weights up to that magnitude: nvfp4's; 1 for other grids. */
+float pith_round_global(const struct pith_grid *grid, float most);
 /* What every rounder begins with: checks the job (sizes, grid, finite weights, width of the
  * statistics) and makes an empty q. Errors as for run. */
 enum pith_status pith_round_begin(const struct pith_round_job *job, struct pith_qmat *q,

@@ -76,19 +76,19 @@ enum pith_status pith_check_row_scales(const struct pith_qmat *q, uint32_t first
 
 enum pith_status pith_check_scales(const struct pith_qmat *q, struct pith_error *err)
 {
-    return pith_check_row_scales(q, 0, q->per_tensor ? 1 : q->rows, err);
+    return pith_check_row_scales(q, 0, pith_qmat_scale_rows(q), err);
 }
 
 enum pith_status pith_fit_scales(struct pith_backend *b, const struct pith_grid *grid,
                                  const float *w, struct pith_qmat *q, struct pith_error *err)
 {
-    struct fit_job j = {{kern_of(b), grid, q->scale_dtype}, w, q};
+    struct fit_job j = {{kern_of(b), grid, q->scale_dtype, q->global}, w, q};
     if (!pith_gridder_for(grid)) {
         char text[PITH_GRID_TEXT];
         pith_grid_format(grid, text);
         return pith_fail(err, PITH_UNSUPPORTED, "weights cannot be put on the grid %s", text);
     }
-    if (q->per_tensor) fit_one(&j.rule, w, (size_t)q->rows * q->cols, q, 0);
+    if (pith_qmat_per_tensor(q)) fit_one(&j.rule, w, (size_t)q->rows * q->cols, q, 0);
     else pith_pool_run(pool_of(b), q->rows, fit_row, &j);
     return pith_check_scales(q, err);
 }

@@ -25,6 +25,7 @@ struct pith_grid_rule {
     const struct pith_kern *kern;
     const struct pith_grid *grid;
     enum pith_dtype scale_dtype;
+    float global; /* nvfp4: the scale of the tensor; 1 otherwise */
 };
 
 /* n weights to be put on a grid. */
@@ -44,18 +45,20 @@ struct pith_grid_line {
 struct pith_gridder {
     const char *name;
     const char *summary;
-    enum pith_format_kind kind;
+    /* Whether it can fit that grid of weights. Of the rows that can, the first does. */
+    bool (*takes)(const struct pith_grid *grid);
     /* Scale and zero point for n weights (stride in elements between them). */
     void (*fit)(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
                 float *scale, float *zero);
-    /* Code of one weight, ties to even, clamped to the grid. NaN takes the lowest code. */
+    /* Code of one weight, ties to even, clamped to the grid. NaN takes the lowest code. f is the
+     * format that the matrix is held in: of a block format, its elements'. */
     uint8_t (*encode)(const struct pith_format *f, float w, float scale, float zero);
     /* encode() and decoding for many weights at once. */
     void (*quantize)(const struct pith_format *f, const struct pith_grid_line *line);
 };
 const struct pith_gridder *const *pith_gridders(size_t *count);
-/* The gridder for a grid; NULL when this version has none for its format, or when the grid is
- * one that a matrix of weights cannot have (per block or token, scales quantized again). */
+/* The gridder for a grid; NULL when this version has none for it, or when it is one that a matrix
+ * of weights cannot have (per token). */
 const struct pith_gridder *pith_gridder_for(const struct pith_grid *grid);
 
 /* Fits every scale (and zero) of q from w[rows][cols] (q->g_idx NULL), on all threads of b (NULL:

@@ -10,11 +10,15 @@ struct pith_split_job {
     uint32_t rows, cols;
     float *w; /* [rows][cols]; what is taken out becomes 0 */
     const struct pith_stats *stats;
+    double value; /* of the option */
 };
 struct pith_split {
     const char *name;
     const char *summary;
     unsigned needs;
+    /* NULL: the name takes no option. Else the value of what follows the name and a colon, "" when
+     * nothing does; PITH_ARG says what is right. */
+    enum pith_status (*option)(const char *text, double *value, struct pith_error *err);
     enum pith_status (*run)(const struct pith_split_job *job, struct pith_error *err);
 };
 const struct pith_split *const *pith_splits(size_t *count);

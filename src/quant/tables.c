@@ -62,10 +62,9 @@ const struct pith_gridder *const *pith_gridders(size_t *count)
 
 const struct pith_gridder *pith_gridder_for(const struct pith_grid *grid)
 {
-    if (!grid->format || grid->double_quant) return NULL;
-    if (grid->granularity == PITH_PER_BLOCK || grid->granularity == PITH_PER_TOKEN) return NULL;
+    if (!grid->format || grid->granularity == PITH_PER_TOKEN) return NULL;
     for (size_t i = 0; i < PITH_COUNT(gridders); i++)
-        if (gridders[i]->kind == grid->format->kind) return gridders[i];
+        if (gridders[i]->takes(grid)) return gridders[i];
     return NULL;
 }
 

@@ -48,6 +48,7 @@ struct pith_transform_job {
     void *loss_ctx;
     double ratio_step; /* awq: grid of ratios 0, step, ... < 1; 0: the default, 1/20 */
     bool clip_search;  /* awq: shrink group ranges afterwards; default on */
+    double value;      /* of the option */
 };
 
 struct pith_transform_report {
@@ -60,6 +61,9 @@ struct pith_transform {
     const char *name;
     const char *summary;
     unsigned needs;
+    /* NULL: the name takes no option. Else the value of what follows the name and a colon, "" when
+     * nothing does; PITH_ARG says what is right. */
+    enum pith_status (*option)(const char *text, double *value, struct pith_error *err);
     /* Applies itself to one site. s[dim] (caller's) receives the scales used. Same bytes for any
      * thread count, as long as job->loss gives the same. On failure the linears hold their
      * original weights and nothing is folded. PITH_ARG: shapes, or statistics that are missing;

@@ -23,7 +23,7 @@ static void randomize(const struct ramp *p, struct pith_qmat *q, struct pith_rng
         pith_qmat_set_codes(q, r, codes);
     }
     free(codes);
-    const size_t count = q->per_tensor ? 1 : (size_t)q->rows * q->groups;
+    const size_t count = pith_qmat_scale_count(q);
     const enum pith_dtype dtype = p->dtype;
     for (size_t i = 0; i < count; i++) {
         q->scales[i] = pith_round_to(dtype, (float)(0.001 + 0.05 * pith_rng_unit(rng)));

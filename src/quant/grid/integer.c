@@ -145,6 +145,12 @@ static void gather_and_search(const struct pith_kern *k, const struct range *r,
     search(k, r, &near, scale, zero);
 }
 
+static bool takes(const struct pith_grid *grid)
+{
+    return grid->format->kind == PITH_KIND_INT && grid->granularity != PITH_PER_BLOCK &&
+           !grid->double_quant;
+}
+
 static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
                 float *scale, float *zero)
 {
@@ -185,7 +191,7 @@ static uint8_t encode(const struct pith_format *f, float w, float scale, float z
 const struct pith_gridder pith_gridder_integer = {
     .name = "integer",
     .summary = "evenly spaced levels: int2 to int8, symmetric or with a zero point",
-    .kind = PITH_KIND_INT,
+    .takes = takes,
     .fit = fit,
     .encode = encode,
     .quantize = quantize,

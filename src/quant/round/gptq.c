@@ -316,7 +316,7 @@ static void move_group(const struct solver *s, uint32_t k, size_t n, size_t row,
 /* Fits the group that begins at step k for one tile of rows. */
 static void fit_group(const struct solver *s, uint32_t k, size_t row, unsigned thread)
 {
-    const struct pith_grid_rule rule = {s->kern, &s->job->grid, s->q->scale_dtype};
+    const struct pith_grid_rule rule = {s->kern, &s->job->grid, s->q->scale_dtype, s->q->global};
     const uint32_t g = k / s->q->group;
     const size_t n = least(s->q->group, s->cols - k);
     float *x = s->moved + thread * s->moved_size;

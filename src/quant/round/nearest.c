@@ -92,7 +92,7 @@ static enum pith_status run_rows(const struct pith_round_rows *part, struct pith
                                  double *squares, struct pith_error *err)
 {
     const struct pith_kern *k = pith_backend_kern(part->backend);
-    const struct pith_grid_rule rule = {k, part->grid, q->scale_dtype};
+    const struct pith_grid_rule rule = {k, part->grid, q->scale_dtype, q->global};
     for (uint32_t r = 0; r < part->rows; r++) {
         float *w = part->w + (size_t)r * q->cols;
         pith_fit_row(&rule, w, q, part->first + r);

@@ -132,7 +132,7 @@ static inline void fill_qmat(struct pith_qmat *q, bool shuffled)
         }
         pith_qmat_set_codes(q, i, codes);
     }
-    const size_t scales = q->per_tensor ? 1 : (size_t)q->rows * q->groups;
+    const size_t scales = pith_qmat_scale_count(q);
     for (size_t i = 0; i < scales; i++) {
         q->scales[i] = pith_round_to(q->scale_dtype, (float)(0.01 + pith_rng_unit(&r)));
         if (q->zeros) q->zeros[i] = (uint8_t)pith_rng_below(&r, 1u << q->format->bits);

@@ -32,7 +32,7 @@ static void integers(void **state)
         struct pith_qmat q;
         assert_ok(pith_grid_parse(grids[i], &grid, &err), err);
         assert_ok(pith_qmat_init(&q, ROWS, COLS, &grid, PITH_F32, &err), err);
-        const size_t scales = (size_t)(q.per_tensor ? 1 : ROWS) * q.groups;
+        const size_t scales = pith_qmat_scale_count(&q);
         for (size_t k = 0; k < scales; k++) {
             q.scales[k] = (float)pith_rng_normal(&rng);
             if (q.zeros) q.zeros[k] = (uint8_t)pith_rng_below(&rng, 1u << grid.format->bits);

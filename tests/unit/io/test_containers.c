@@ -71,7 +71,7 @@ static void round_trip(const struct pith_container *c, const struct ramp *p,
                                                {"lm_head", {0}}};
     ramp_make(p, &q);
     pith_container_settle(c, linears, 2, &opts);
-    assert_ok(c->accepts(&grid, p->rows, p->cols, &err), err);
+    assert_ok(c->accepts(&grid, p->rows, p->cols, &opts, &err), err);
     assert_ok(c->config(linears, 2, &opts, &quantization, &err), err);
     assert_ok(c->pack(&q, &opts, &set, &err), err);
     check_plan(c, &grid, &q, &opts, &set);

@@ -282,7 +282,8 @@ static void refuse(const char *container, const char *grid, uint32_t rows, uint3
     struct pith_grid g;
     struct pith_error err = {0};
     assert_ok(pith_grid_parse(grid, &g, &err), err);
-    const enum pith_status s = pith_container_find(container)->accepts(&g, rows, cols, &err);
+    const enum pith_status s = pith_container_find(container)->accepts(
+        &g, rows, cols, &(struct pith_container_opts){.model_dtype = PITH_BF16}, &err);
     if (s != PITH_UNSUPPORTED || !strstr(err.text, text))
         fail_msg("%s %s: status %d, \"%s\"", container, grid, (int)s, err.text);
 }

@@ -43,7 +43,7 @@ static void round_matrix(const struct pith_weight *w, const struct pith_grid *gr
                          const struct pith_container *c, struct pith_qmat *q)
 {
     struct pith_error err = {0};
-    const enum pith_dtype scales = c->scale_dtype(PITH_F32);
+    const enum pith_dtype scales = c->scale_dtype(grid, PITH_F32);
     assert_ok(pith_qmat_init(q, w->rows, w->cols, grid, scales, &err), err);
     const float middle = (float)(1u << (grid->format->bits - 1));
     float *x = malloc(w->cols * sizeof *x);
@@ -77,7 +77,7 @@ static void add_linear(struct maker *k, const char *module, struct pith_linear_w
     snprintf(k->modules[k->linears], sizeof k->modules[0], "%s", module);
     g->module = k->modules[k->linears];
     k->linears++;
-    if (k->container->accepts(grid, l->w.rows, l->w.cols, &err) != PITH_OK) {
+    if (k->container->accepts(grid, l->w.rows, l->w.cols, &k->opts, &err) != PITH_OK) {
         snprintf(name, sizeof name, "%s.weight", module);
         add_dense(k, name);
         return;
@@ -173,7 +173,8 @@ static void check_container(const struct pith_container *c, const char *golden, 
     struct rig r, rq;
     struct maker k = {0};
     assert_ok(pith_grid_parse(text, &grid, &err), err);
-    if (c->accepts(&grid, 32, 32, &err) != PITH_OK) return;
+    const struct pith_container_opts opts = {.model_dtype = PITH_F32};
+    if (c->accepts(&grid, 32, 32, &opts, &err) != PITH_OK) return;
     golden_load(&g, golden);
     char *dir = folder_make(g.config, g.weights);
     rig_open(&r, dir, 1);

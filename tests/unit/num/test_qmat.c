@@ -75,7 +75,7 @@ static struct pith_qmat random_qmat(struct pith_rng *rng, uint32_t rows, uint32_
         pith_qmat_set_codes(&q, r, codes);
     }
     free(codes);
-    const size_t scales = q.per_tensor ? 1 : (size_t)rows * q.groups;
+    const size_t scales = pith_qmat_scale_count(&q);
     for (size_t i = 0; i < scales; i++) {
         q.scales[i] = (float)pith_rng_normal(rng);
         if (q.zeros) q.zeros[i] = (uint8_t)(pith_rng_next(rng) & top);
@@ -87,7 +87,7 @@ static double naive_weight(const struct pith_qmat *q, uint32_t r, uint32_t c)
 {
     const unsigned code = naive_get(q->codes + r * q->stride, c, q->format->bits);
     const uint32_t g = q->g_idx ? q->g_idx[c] : c / q->group;
-    const size_t i = q->per_tensor ? 0 : (size_t)r * q->groups + g;
+    const size_t i = pith_qmat_scale_index(q, r, g);
     double v = code;
     if (q->format->kind == PITH_KIND_INT) v -= q->zeros ? q->zeros[i] : pow(2, q->format->bits - 1);
     else v = q->format->decode(code);
@@ -243,9 +243,7 @@ static void impossible_matrices_are_refused(void **state)
         {"int8", UINT32_MAX, UINT32_MAX, "4294967295 x"},
         {"none", 4, 4, "none has no codes"},
         {"bf16", 4, 4, "bf16 has no codes"},
-        {"mxfp4", 4, 32, "mxfp4 has no codes"},
-        {"int8:token", 4, 32, "not by token"},
-        {"fp8_e4m3:block128", 4, 32, "not by block"},
+        {"int8:token", 4, 32, "cannot be by token"},
     };
     for (size_t i = 0; i < PITH_COUNT(rows); i++) {
         const struct pith_grid grid = grid_of(rows[i].grid);
@@ -419,6 +417,83 @@ static void weights_decode_in_any_form(void **state)
     pith_qmat_free(&q);
 }
 
+/* Every part of the formula at once, against the formula written out. */
+static void offsets_levels_and_sparse_weights_add_up(void **state)
+{
+    (void)state;
+    enum { ROWS = 5, COLS = 12 };
+    struct pith_error err = {0};
+    struct pith_qmat q, other;
+    const struct pith_grid grid = grid_of("int4:block4");
+    assert_ok(pith_qmat_init(&q, ROWS, COLS, &grid, PITH_F32, &err), err);
+    assert_int_equal(pith_qmat_scale_rows(&q), 2);
+    assert_int_equal(pith_qmat_scale_count(&q), 6);
+    q.offsets = pith_zalloc(6, sizeof *q.offsets);
+    q.levels = pith_zalloc(ROWS * 16, sizeof *q.levels);
+    q.sparse = pith_sparse_new(ROWS, 3);
+    assert_true(q.offsets && q.levels && q.sparse);
+    for (size_t i = 0; i < 6; i++) {
+        q.scales[i] = (float)(i + 1);
+        q.offsets[i] = (float)i * 0.25f;
+    }
+    for (size_t i = 0; i < ROWS * 16; i++) q.levels[i] = (float)i - 7.5f;
+    uint8_t codes[COLS];
+    for (uint32_t r = 0; r < ROWS; r++) {
+        for (uint32_t c = 0; c < COLS; c++) codes[c] = (uint8_t)((r * 5 + c * 3) % 16);
+        pith_qmat_set_codes(&q, r, codes);
+    }
+    static const uint32_t start[] = {0, 0, 2, 2, 2, 3}, col[] = {1, 11, 4};
+    memcpy(q.sparse->start, start, sizeof start);
+    memcpy(q.sparse->col, col, sizeof col);
+    for (int i = 0; i < 3; i++) q.sparse->value[i] = 100.0f * (float)(i + 1);
+    assert_ok(pith_qmat_check(&q, &err), err);
+    float out[ROWS * COLS], part[5];
+    pith_qmat_decode(&q, 0, ROWS, out);
+    for (uint32_t r = 0; r < ROWS; r++)
+        for (uint32_t c = 0; c < COLS; c++) {
+            const size_t at = (r / 4) * 3 + c / 4;
+            float want = q.levels[r * 16 + (r * 5 + c * 3) % 16] * q.scales[at] + q.offsets[at];
+            if (r == 1 && c == 1) want += 100.0f;
+            if (r == 1 && c == 11) want += 200.0f;
+            if (r == 4 && c == 4) want += 300.0f;
+            assert_true(out[r * COLS + c] == want);
+        }
+    pith_qmat_decode_part(&q, 1, 7, 5, part);
+    assert_memory_equal(part, out + COLS + 7, sizeof part);
+    assert_true(pith_qmat_equal(&q, &q));
+    other = q;
+    other.input.threshold = 6.0f;
+    assert_false(pith_qmat_equal(&q, &other));
+    q.sparse->col[1] = 1;
+    assert_check(&q, "out of range or order");
+    q.sparse->col[1] = 11;
+    q.levels[17] = NAN;
+    assert_check(&q, "level 1 of row 1");
+    q.levels[17] = 0;
+    q.offsets[5] = INFINITY;
+    assert_check(&q, "row 4, group 2");
+    pith_qmat_free(&q);
+}
+
+/* Held as elements in groups, and told from them again. */
+static void block_formats_are_elements_and_their_scales(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"mxfp8", "mxfp6", "mxfp4", "nvfp4", "mxfp8_e5m2"};
+    for (size_t i = 0; i < PITH_COUNT(formats); i++) {
+        struct pith_error err = {0};
+        struct pith_qmat q;
+        const struct pith_grid grid = grid_of(formats[i]);
+        assert_ok(pith_qmat_init(&q, 3, 96, &grid, PITH_F32, &err), err);
+        assert_string_equal(q.format->name, grid.format->element);
+        assert_int_equal(q.group, grid.format->block);
+        assert_int_equal(q.scale_dtype, i == 3 ? PITH_F8_E4M3 : PITH_F8_E8M0);
+        assert_ptr_equal(pith_qmat_grid(&q).format, grid.format);
+        assert_true(pith_qmat_bytes(3, 96, &grid) > 0);
+        pith_qmat_free(&q);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,6 +503,8 @@ int main(void)
         cmocka_unit_test(rows_of_codes_come_back),
         cmocka_unit_test(sizes_are_counted),
         cmocka_unit_test(impossible_matrices_are_refused),
+        cmocka_unit_test(offsets_levels_and_sparse_weights_add_up),
+        cmocka_unit_test(block_formats_are_elements_and_their_scales),
         cmocka_unit_test(hostile_numbers_are_found),
         cmocka_unit_test(equal_means_the_same_weights),
         cmocka_unit_test(weights_decode_in_any_form),

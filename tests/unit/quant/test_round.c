@@ -36,7 +36,7 @@ static void nearest_is_the_pseudo_quantized_matrix(void **state)
 /* To the byte, not merely to the value. */
 static void assert_same_bytes(const struct pith_qmat *a, const struct pith_qmat *b)
 {
-    const size_t scales = (size_t)(a->per_tensor ? 1 : a->rows) * a->groups;
+    const size_t scales = pith_qmat_scale_count(a);
     assert_memory_equal(a->codes, b->codes, a->rows * a->stride);
     assert_memory_equal(a->scales, b->scales, scales * sizeof *a->scales);
     assert_int_equal(a->zeros != NULL, b->zeros != NULL);

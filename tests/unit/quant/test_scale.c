@@ -215,8 +215,8 @@ static void a_whole_matrix(void **state)
         if (g.group) assert_int_equal(q.groups, 4); /* the last has 2 columns */
         for (uint32_t r = 0; r < ROWS; r++)
             for (uint32_t k = 0; k < q.groups; k++) {
-                const size_t first = q.per_tensor ? 0 : (size_t)r * COLS + k * q.group;
-                const size_t n = q.per_tensor ? ROWS * COLS : k == 3 ? 2 : q.group;
+                const size_t first = pith_qmat_per_tensor(&q) ? 0 : (size_t)r * COLS + k * q.group;
+                const size_t n = pith_qmat_per_tensor(&q) ? ROWS * COLS : k == 3 ? 2 : q.group;
                 float scale, zero;
                 fit(grids[i], PITH_F16, w + first, n, &scale, &zero);
                 assert_true(q.scales[pith_qmat_scale_index(&q, r, k)] == scale);
