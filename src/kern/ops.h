@@ -187,6 +187,27 @@ enum { PITH_TRIAL_LANES = 32 };
 typedef void pith_grid_error_fn(size_t n, const float *w, const struct pith_grid_trial *t,
                                 float acc[PITH_TRIAL_LANES]);
 
+/* most[g] = the greatest |x[i]| of i in [g * group, g * group + group), for the ceil(n / group)
+ * groups of at least one; NaN when one of them is not finite. */
+typedef void pith_group_max_fn(size_t n, size_t group, const float *x, float *most);
+
+/* The codes of n weights on the levels of a small float format and what they stand for, each step
+ * rounded:
+ *     t = |w / s|, s = scale[i / group] > 0, cut off at max (NaN: 0); v = t to the nearest level,
+ *     ties to the even code; code = v's, with the sign bit of w; value = +-v * s
+ * codes or values may be NULL; values may be w. kern/grid.h says what `levels` holds. */
+struct pith_float_levels;
+typedef void pith_float_round_fn(size_t n, const float *w, const float *scale, size_t group,
+                                 const struct pith_float_levels *levels, uint8_t *codes,
+                                 float *values);
+
+/* The same for sixteen arbitrary levels (num/codebook.h): t = w * (1 / max(s, 1e-38)), both steps
+ * rounded, takes the level after the last threshold that it exceeds (NaN: the first level);
+ * value = level * s. */
+struct pith_codebook;
+typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, size_t group,
+                                const struct pith_codebook *book, uint8_t *codes, float *values);
+
 /* Every operation, by the name of its type without pith_ and _fn. */
 /* clang-format off */
 #define PITH_OPS(X)                                                                                \
@@ -197,7 +218,8 @@ typedef void pith_grid_error_fn(size_t n, const float *w, const struct pith_grid
     X(to_bytes) X(to_digits) X(to_halves) X(bytes_tile) X(bytes_unpack) X(read_lines)              \
     X(peak_f32) X(peak_int8) X(peak_bf16) X(narrow_bf16) X(exp_sum) X(attn_scores_f32)             \
     X(attn_scores_bf16) X(attn_values_f32) X(attn_values_bf16) X(mix) X(add) X(rope_pairs)         \
-    X(sumsq_diff) X(range) X(grid_round) X(grid_error)
+    X(sumsq_diff) X(range) X(grid_round) X(grid_error) X(group_max) X(float_round)                 \
+    X(book_round)
 
 /* clang-format on */
 

@@ -1,6 +1,14 @@
 #include "num/codebook.h"
 
+#include "num/codebooks.h"
+#include "num/codecs.h"
+
 #include <math.h>
+
+const struct pith_codebook *pith_codebook_of(const struct pith_format *f)
+{
+    return f->encode == pith_nf4_encode ? &pith_nf4_book : &pith_bnb_fp4_book;
+}
 
 void pith_codebook_encode(const struct pith_format *f, const float *x, size_t n, uint8_t *codes,
                           float *absmax)

@@ -5,6 +5,17 @@
 
 #include "num/format.h"
 
+/* The sixteen levels of a 4-bit codebook in ascending order, the code of each, and where a value
+ * leaves one for the next: it takes level k + 1 as soon as it exceeds threshold k. The format's
+ * encode() and decode() say the same. */
+enum { PITH_BOOK_LEVELS = 16 };
+struct pith_codebook {
+    float threshold[PITH_BOOK_LEVELS - 1], level[PITH_BOOK_LEVELS];
+    uint8_t code[PITH_BOOK_LEVELS];
+};
+/* f is one of the codebook formats. */
+const struct pith_codebook *pith_codebook_of(const struct pith_format *f);
+
 /* Codes (one a byte) and largest magnitude of a block: code of x / absmax, where the division is
  * a product with the rounded reciprocal. A block with a NaN or an infinity gets absmax NaN, so
  * that it stays visible. */

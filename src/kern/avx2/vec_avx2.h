@@ -192,6 +192,19 @@ static inline v16 v16_negate(v16 x)
     return (v16){_mm256_xor_ps(x.a, sign), _mm256_xor_ps(x.b, sign)};
 }
 
+/* A lane without its sign and mantissa: the power of two at or below |x|, 0 for a subnormal one. */
+static inline v16 v16_power_below(v16 x)
+{
+    const __m256 mask = _mm256_castsi256_ps(_mm256_set1_epi32(0x7f800000));
+    return (v16){_mm256_and_ps(x.a, mask), _mm256_and_ps(x.b, mask)};
+}
+/* x > y ? a : b, so b when x or y is NaN. */
+static inline v16 v16_above(v16 x, v16 y, v16 a, v16 b)
+{
+    return (v16){_mm256_blendv_ps(b.a, a.a, _mm256_cmp_ps(x.a, y.a, _CMP_GT_OQ)),
+                 _mm256_blendv_ps(b.b, a.b, _mm256_cmp_ps(x.b, y.b, _CMP_GT_OQ))};
+}
+
 /* Folds lanes 8 -> 1 in the order of pith_lanes_sum(). */
 static inline float v16_sum(v16 x)
 {

@@ -145,6 +145,15 @@ static inline v16 v16_negate(v16 x)
     return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f));
 }
 
+static inline v16 v16_power_below(v16 x)
+{
+    return _mm512_and_ps(x, _mm512_castsi512_ps(_mm512_set1_epi32(0x7f800000)));
+}
+static inline v16 v16_above(v16 x, v16 y, v16 a, v16 b)
+{
+    return _mm512_mask_mov_ps(b, _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ), a);
+}
+
 /* By hand: the order in which _mm512_reduce_add_ps folds is not promised. */
 static inline float v16_sum(v16 x)
 {

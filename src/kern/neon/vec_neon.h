@@ -202,6 +202,20 @@ static inline v16 v16_min(v16 x, v16 y)
 {
     return (v16)V16_2(smaller, x, y);
 }
+static inline float32x4_t power_below(float32x4_t x)
+{
+    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(x), vdupq_n_u32(0x7f800000)));
+}
+static inline v16 v16_power_below(v16 x)
+{
+    return (v16)V16_1(power_below, x);
+}
+static inline v16 v16_above(v16 x, v16 y, v16 a, v16 b)
+{
+    return (v16){
+        vbslq_f32(vcgtq_f32(x.a, y.a), a.a, b.a), vbslq_f32(vcgtq_f32(x.b, y.b), a.b, b.b),
+        vbslq_f32(vcgtq_f32(x.c, y.c), a.c, b.c), vbslq_f32(vcgtq_f32(x.d, y.d), a.d, b.d)};
+}
 static inline v16 v16_negate(v16 x)
 {
     return (v16)V16_1(vnegq_f32, x);

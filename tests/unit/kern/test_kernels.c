@@ -4,7 +4,9 @@
 #define _DEFAULT_SOURCE
 #include "base/mem.h"
 #include "base/rng.h"
+#include "kern/grid.h"
 #include "kern/ops.h"
+#include "num/codebook.h"
 #include "num/format.h"
 #include "test.h"
 
@@ -571,6 +573,100 @@ static void check_grid_error(const struct pith_kernel *k, const struct pith_kern
     }
 }
 
+static void check_group_max(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                            enum fill kind)
+{
+    static const size_t groups[] = {1, 3, 16, 32, 100};
+    static const float odd[] = {NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < PITH_COUNT(groups); i++) {
+        const size_t count = (n + groups[i] - 1) / groups[i];
+        float *x = fresh(0, n, kind), *want = fresh(1, count, kind), *got = fresh(2, count, kind);
+        ((pith_group_max_fn *)ref->fn)(n, groups[i], x, want);
+        ((pith_group_max_fn *)k->fn)(n, groups[i], x, got);
+        assert_bits(got, want, count, n);
+        if (n == 0) continue;
+        const size_t at = pith_rng_below(&rng, (uint32_t)n);
+        x[at] = odd[i % 3];
+        ((pith_group_max_fn *)k->fn)(n, groups[i], x, got);
+        assert_true(isnan(got[at / groups[i]]));
+    }
+}
+
+/* Weights about the ends of the levels and between them, and scales of a few kinds. */
+struct lines {
+    float *w, *scale, *want, *got;
+    uint8_t *a, *b;
+    size_t group;
+};
+
+static struct lines fresh_lines(size_t n, enum fill kind, unsigned i, float reach)
+{
+    static const size_t groups[] = {1, 16, 5, 1000, 32};
+    struct lines l = {.group = groups[i % PITH_COUNT(groups)]};
+    const size_t count = (n + l.group - 1) / l.group;
+    l.w = fresh(0, n, kind);
+    l.scale = fresh(1, count, kind);
+    for (size_t c = 0; c < count; c++)
+        if (i % 7) l.scale[c] = fabsf(l.scale[c]) + 0.01f;
+    for (size_t c = 0; c < n && i % 2; c++)
+        l.w[c] = (float)pith_rng_normal(&rng) * reach * l.scale[c / l.group];
+    if (n) l.w[n / 2] = NAN;
+    if (n > 2) l.w[n - 2] = -INFINITY;
+    if (n > 3) l.w[n - 3] = -0.0f;
+    l.want = fresh(2, n, kind);
+    l.got = fresh(3, n, kind);
+    l.a = at_end(4, n);
+    l.b = at_end(5, n);
+    return l;
+}
+
+static void check_float_round(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                              enum fill kind)
+{
+    static const char *const names[] = {"fp8_e4m3", "fp8_e5m2", "fp6_e3m2", "fp6_e2m3", "fp4_e2m1"};
+    for (unsigned i = 0; i < 15; i++) {
+        const struct pith_format *f = pith_format_find(names[i % 5]);
+        const struct pith_float_levels levels =
+            pith_float_levels_of(f->exponent_bits, f->mantissa_bits, f->max);
+        const struct lines l = fresh_lines(n, kind, i, f->max / (float)(1 + i));
+        ((pith_float_round_fn *)ref->fn)(n, l.w, l.scale, l.group, &levels, l.a, l.want);
+        ((pith_float_round_fn *)k->fn)(n, l.w, l.scale, l.group, &levels, l.b,
+                                       i % 3 ? l.got : NULL);
+        assert_memory_equal(l.a, l.b, n);
+        if (i % 3) assert_bits(l.got, l.want, n, n);
+        for (size_t c = 0; c < n && i % 7; c++) { /* what the format itself says */
+            const float s = l.scale[c / l.group];
+            if (isnan(l.w[c]) || !isfinite(s)) continue;
+            assert_int_equal(l.a[c], f->encode(l.w[c] / s));
+            assert_true(l.want[c] == f->decode(l.a[c]) * s);
+        }
+        ((pith_float_round_fn *)k->fn)(n, l.w, l.scale, l.group, &levels, NULL, l.w);
+        assert_bits(l.w, l.want, n, n);
+    }
+}
+
+static void check_book_round(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                             enum fill kind)
+{
+    for (unsigned i = 0; i < 10; i++) {
+        const struct pith_format *f = pith_format_find(i % 2 ? "nf4" : "bnb_fp4");
+        const struct pith_codebook *book = pith_codebook_of(f);
+        const struct lines l = fresh_lines(n, kind, i, 1.0f);
+        ((pith_book_round_fn *)ref->fn)(n, l.w, l.scale, l.group, book, l.a, l.want);
+        ((pith_book_round_fn *)k->fn)(n, l.w, l.scale, l.group, book, l.b, i % 3 ? l.got : NULL);
+        assert_memory_equal(l.a, l.b, n);
+        if (i % 3) assert_bits(l.got, l.want, n, n);
+        for (size_t c = 0; c < n && i % 7; c++) {
+            const float s = l.scale[c / l.group];
+            if (isnan(l.w[c]) || !isfinite(s)) continue;
+            assert_int_equal(l.a[c], f->encode(l.w[c] * (1.0f / s)));
+            assert_true(l.want[c] == f->decode(l.a[c]) * s);
+        }
+        ((pith_book_round_fn *)k->fn)(n, l.w, l.scale, l.group, book, NULL, l.w);
+        assert_bits(l.w, l.want, n, n);
+    }
+}
+
 static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_gemm_tile] = check_gemm_tile,
     [PITH_OP_bf16_tile] = check_bf16_tile,
@@ -606,6 +702,9 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_range] = check_range,
     [PITH_OP_grid_round] = check_grid_round,
     [PITH_OP_grid_error] = check_grid_error,
+    [PITH_OP_group_max] = check_group_max,
+    [PITH_OP_float_round] = check_float_round,
+    [PITH_OP_book_round] = check_book_round,
     [PITH_OP_read_lines] = check_read_lines,
     [PITH_OP_peak_f32] = check_peak_f32,
     [PITH_OP_peak_int8] = check_peak_int8,
