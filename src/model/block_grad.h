@@ -1,0 +1,55 @@
+/* model/block_grad.h: a block's forward pass that remembers, and the gradients of a loss of its
+ * output with respect to its matrices and its input. For techniques that learn from what a block
+ * gives; running a model is model.h's.
+ *
+ * Both passes compute in float32, whatever the backend's mode, in a fixed order: the same bits for
+ * any thread count and instruction set. */
+#ifndef PITH_MODEL_BLOCK_GRAD_H
+#define PITH_MODEL_BLOCK_GRAD_H
+
+#include "model/model.h"
+
+/* One sequence on its way through a block and back. Memory is made once and serves every block of
+ * the model. */
+struct pith_tape {
+    struct pith_backend *backend;
+    const struct pith_model *model;
+    size_t rows; /* room */
+    size_t n;    /* rows of the last forward pass */
+    struct pith_kv kv;
+    /* The forward pass, [n][...] each; q0 and k0 are q and k before their norms (Qwen3). */
+    float *norm1, *q0, *k0, *q, *k, *v, *att, *mid, *norm2, *gate, *up, *act;
+    /* Gradients: of the residual stream, of a norm's output, and of what the name says. */
+    float *d_x, *d_norm, *d_q, *d_k, *d_v, *d_att, *d_gate, *d_up;
+    float *cos, *sin, *minus_sin, *work;
+    size_t rope_rows; /* that cos and sin hold */
+    void *memory;
+};
+/* For sequences of up to `rows`; m and be are borrowed. PITH_ARG for 0 rows; on failure *t owns
+ * nothing. */
+enum pith_status pith_tape_init(struct pith_tape *t, struct pith_backend *be,
+                                const struct pith_model *m, size_t rows, struct pith_error *err);
+void pith_tape_free(struct pith_tape *t);
+/* Bytes that pith_tape_init() asks for; UINT64_MAX when they overflow. */
+uint64_t pith_tape_bytes(const struct pith_shape *s, unsigned threads, size_t rows);
+
+/* out[n][hidden] = block(x[n][hidden]) at positions 0 .. n - 1: the bits of pith_block_forward() in
+ * the exact mode when n is at least PITH_LINEAR_FEW. Every linear's w.dense is float32 and is what
+ * is computed with. out may be x when no gradient of x is wanted later. PITH_ARG when n exceeds the
+ * room or a linear is not float32. */
+enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block *b, const float *x,
+                                   size_t n, float *out, struct pith_error *err);
+
+/* What to make of d_out[n][hidden], the gradient of a loss with respect to the output of the last
+ * forward pass. */
+struct pith_tape_grad {
+    const float *x;               /* as in the forward pass; needed for d_x */
+    const float *d_out;
+    float *w[PITH_ROLE_COUNT]; /* [rows][cols], grow by the gradient; NULL: not wanted */
+    float *d_x;                /* [n][hidden], overwritten; may be d_out; NULL: not wanted */
+};
+/* b as it was in the forward pass. */
+void pith_tape_backward(struct pith_tape *t, const struct pith_block *b,
+                        const struct pith_tape_grad *g);
+
+#endif
