@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "num/codecs.h"
+#include "num/kquant.h"
 
 #include <string.h>
 
@@ -12,9 +13,13 @@ static const struct pith_format formats[] = {
 #define PITH_BLOCK(id, name, aliases, summary, bits, max, block, element, scale)                   \
     {id,  name, aliases, summary, PITH_KIND_BLOCK, bits, 0, 0, max, block, element, scale,         \
      NULL, NULL},
+#define PITH_GGUF(id, name, aliases, summary, bits, max, block, element)                           \
+    {id,  name, aliases, summary, PITH_KIND_GGUF, bits, 0, 0, max, block, element, "f16",          \
+     NULL, NULL},
 #include "num/formats.def"
 #undef PITH_ELEMENT
 #undef PITH_BLOCK
+#undef PITH_GGUF
 };
 
 static const struct {
@@ -73,6 +78,8 @@ const struct pith_format *pith_format_by_id(uint16_t id)
 
 double pith_format_bits(const struct pith_format *f)
 {
+    const struct pith_kquant *gguf = f->kind == PITH_KIND_GGUF ? pith_kquant_find(f->name) : NULL;
+    if (gguf) return 8.0 * gguf->bytes / gguf->elements;
     if (f->kind != PITH_KIND_BLOCK) return f->bits;
     const struct pith_format *scale = pith_format_find(f->scale);
     return f->bits + (double)scale->bits / f->block;

@@ -4,7 +4,7 @@
  * Element formats encode single values (f32, bf16, fp8_e4m3, fp4_e2m1, int4, nf4, e8m0, ...).
  * Block formats (mxfp8, mxfp6, mxfp4, nvfp4) pair an element format with a scale format shared
  * by `block` consecutive elements: OCP Microscaling Formats 1.0; NVFP4 adds one f32 scale for
- * the whole tensor. */
+ * the whole tensor. GGUF's (q4_k, ...) have scales in one or two levels, and some minimums. */
 #ifndef PITH_NUM_FORMAT_H
 #define PITH_NUM_FORMAT_H
 
@@ -16,7 +16,8 @@ enum pith_format_kind {
     PITH_KIND_FLOAT,    /* sign, exponent, mantissa; or E8M0 */
     PITH_KIND_INT,      /* two's complement; asymmetric use shifts it by a zero point */
     PITH_KIND_CODEBOOK, /* 2^bits arbitrary levels: nf4, bitsandbytes' fp4 */
-    PITH_KIND_BLOCK     /* elements of `element` with one `scale` a block */
+    PITH_KIND_BLOCK,    /* elements of `element` with one `scale` a block */
+    PITH_KIND_GGUF      /* the same with scales as num/kquant.h tells, by the format's name */
 };
 
 struct pith_format {

@@ -1,6 +1,7 @@
 #include "num/grid.h"
 
 #include "base/mem.h"
+#include "num/kquant.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -137,6 +138,7 @@ static void set_default(struct pith_grid *g)
 {
     switch (g->format->kind) {
     case PITH_KIND_BLOCK:
+    case PITH_KIND_GGUF:
         g->granularity = PITH_PER_GROUP;
         g->group = g->format->block;
         break;
@@ -151,6 +153,11 @@ static void set_default(struct pith_grid *g)
     }
 }
 
+static bool is_block(const struct pith_format *f)
+{
+    return f->kind == PITH_KIND_BLOCK || f->kind == PITH_KIND_GGUF;
+}
+
 static enum pith_status check_block(const struct parser *p)
 {
     const struct pith_grid *g = p->grid;
@@ -161,8 +168,10 @@ static enum pith_status check_block(const struct parser *p)
     if (g->granularity != PITH_PER_GROUP || g->group != g->format->block)
         return wrong(p, name, why);
     if (g->double_quant) return wrong(p, name, "its scales are small already, dq is not for it");
+    if (g->mse && g->format->kind == PITH_KIND_GGUF)
+        return wrong(p, "mse", "its scales are those of least squared error anyway");
     /* Only a scale a tensor can be fixed beforehand: nvfp4 has one, microscaling has not. */
-    if (g->is_static && strcmp(g->format->scale, "e8m0") == 0)
+    if (g->is_static && strcmp(g->format->scale, "fp8_e4m3") != 0)
         return wrong(p, name, "its scales come from each block, they cannot be static");
     return PITH_OK;
 }
@@ -177,7 +186,7 @@ static enum pith_status check(const struct parser *p)
         return wrong(p, f->name, "has no scale, so nothing may follow it");
     if (g->asym && f->kind != PITH_KIND_INT)
         return wrong(p, "asym", "only integer formats have a zero point");
-    if (f->kind == PITH_KIND_BLOCK) return check_block(p);
+    if (is_block(f)) return check_block(p);
     if (g->is_static && g->granularity == PITH_PER_TOKEN)
         return wrong(p, "static", "a token's scale comes from that token; use tensor or channel");
     if (g->double_quant && g->granularity != PITH_PER_GROUP)
@@ -214,10 +223,21 @@ enum pith_status pith_grid_parse(const char *text, struct pith_grid *out, struct
     return s;
 }
 
+static struct pith_grid gguf_elements(const struct pith_format *f, enum pith_dtype *scale_dtype)
+{
+    const struct pith_kquant *t = pith_kquant_find(f->name);
+    if (scale_dtype) *scale_dtype = t->scale_most ? PITH_F32 : t->scale_dtype;
+    return (struct pith_grid){.format = pith_format_find(t->element),
+                              .granularity = PITH_PER_GROUP,
+                              .group = t->sub,
+                              .asym = t->minimums};
+}
+
 struct pith_grid pith_grid_elements(const struct pith_grid *g, enum pith_dtype *scale_dtype)
 {
     struct pith_grid elements = *g;
-    if (!g->format || g->format->kind != PITH_KIND_BLOCK) return elements;
+    if (!g->format || !is_block(g->format)) return elements;
+    if (g->format->kind == PITH_KIND_GGUF) return gguf_elements(g->format, scale_dtype);
     elements.format = pith_format_find(g->format->element);
     if (scale_dtype)
         *scale_dtype = strcmp(g->format->scale, "e8m0") == 0 ? PITH_F8_E8M0 : PITH_F8_E4M3;
@@ -232,7 +252,7 @@ void pith_grid_format(const struct pith_grid *g, char text[PITH_GRID_TEXT])
         return;
     }
     for (size_t i = 0; i < PITH_COUNT(granularities); i++) {
-        if (g->format->kind == PITH_KIND_BLOCK || is_plain(g->format)) break;
+        if (is_block(g->format) || is_plain(g->format)) break;
         if (granularities[i].granularity != g->granularity) continue;
         const char *name = granularities[i].name;
         if (granularities[i].sized)

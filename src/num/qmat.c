@@ -1,6 +1,7 @@
 #include "num/qmat.h"
 
 #include "base/mem.h"
+#include "num/kquant.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,8 +9,15 @@
 /* What a matrix of some shape and grid takes. */
 struct layout {
     uint32_t group, groups, row_group;
-    size_t stride, code_bytes, scale_count, zero_bytes, total;
+    size_t stride, code_bytes, scale_count, zero_bytes, offset_count, outer_count, total;
 };
+
+/* The type of GGUF that a grid names, or NULL. */
+static const struct pith_kquant *gguf_of(const struct pith_grid *grid)
+{
+    const struct pith_format *f = grid->format;
+    return f && f->kind == PITH_KIND_GGUF ? pith_kquant_find(f->name) : NULL;
+}
 
 static bool has_codes(const struct pith_format *f)
 {
@@ -17,7 +25,8 @@ static bool has_codes(const struct pith_format *f)
 }
 
 /* False when a size does not fit. */
-static bool lay_out(uint32_t rows, uint32_t cols, const struct pith_grid *grid, struct layout *l)
+static bool lay_out(uint32_t rows, uint32_t cols, const struct pith_grid *grid,
+                    const struct pith_kquant *gguf, struct layout *l)
 {
     const bool block = grid->granularity == PITH_PER_BLOCK;
     const bool grouped = (block || grid->granularity == PITH_PER_GROUP) && grid->group != 0;
@@ -29,7 +38,13 @@ static bool lay_out(uint32_t rows, uint32_t cols, const struct pith_grid *grid, 
     if (l->stride != stride || !pith_mul_size(rows, l->stride, &l->code_bytes)) return false;
     if (!pith_mul_size((rows - 1) / l->row_group + 1, l->groups, &l->scale_count)) return false;
     l->zero_bytes = grid->asym ? l->scale_count : 0;
-    return pith_mul_size(l->scale_count, sizeof(float), &l->total) &&
+    l->offset_count = gguf && gguf->minimums ? l->scale_count : 0;
+    /* At most two for a block, which has at least eight scales. */
+    l->outer_count = gguf && gguf->scale_most ? (size_t)rows * (cols / gguf->elements) * 2 : 0;
+    size_t floats;
+    return pith_add_size(l->scale_count, l->offset_count, &floats) &&
+           pith_add_size(floats, l->outer_count, &floats) &&
+           pith_mul_size(floats, sizeof(float), &l->total) &&
            pith_add_size(l->total, l->zero_bytes, &l->total) &&
            pith_add_size(l->total, l->code_bytes, &l->total) && l->total <= SIZE_MAX / 2;
 }
@@ -57,8 +72,12 @@ enum pith_status pith_qmat_init(struct pith_qmat *q, uint32_t rows, uint32_t col
     const struct pith_grid elements = pith_grid_elements(grid, &scale_dtype);
     *q = (struct pith_qmat){0};
     PITH_TRY(check_grid(&elements, err));
+    const struct pith_kquant *gguf = gguf_of(grid);
+    if (gguf && cols % gguf->elements != 0)
+        return pith_fail(err, PITH_ARG, "%s needs rows of a multiple of %u weights, not %u",
+                         gguf->name, (unsigned)gguf->elements, (unsigned)cols);
     struct layout l;
-    if (rows == 0 || cols == 0 || !lay_out(rows, cols, &elements, &l))
+    if (rows == 0 || cols == 0 || !lay_out(rows, cols, &elements, gguf, &l))
         return pith_fail(err, PITH_ARG, "a quantized matrix cannot have %u x %u elements",
                          (unsigned)rows, (unsigned)cols);
     if ((unsigned)scale_dtype >= PITH_DTYPE_COUNT)
@@ -72,10 +91,14 @@ enum pith_status pith_qmat_init(struct pith_qmat *q, uint32_t rows, uint32_t col
     q->stride = l.stride;
     q->scale_dtype = scale_dtype;
     q->global = 1.0f;
+    q->gguf = gguf;
     q->codes = pith_zalloc(l.code_bytes, 1);
     q->scales = pith_zalloc(l.scale_count, sizeof *q->scales);
-    if (grid->asym) q->zeros = pith_zalloc(l.zero_bytes, 1);
-    if (!q->codes || !q->scales || (grid->asym && !q->zeros)) {
+    if (l.zero_bytes) q->zeros = pith_zalloc(l.zero_bytes, 1);
+    if (l.offset_count) q->offsets = pith_zalloc(l.offset_count, sizeof *q->offsets);
+    if (l.outer_count) q->outer = pith_zalloc(l.outer_count, sizeof *q->outer);
+    if (!q->codes || !q->scales || (l.zero_bytes && !q->zeros) || (l.offset_count && !q->offsets) ||
+        (l.outer_count && !q->outer)) {
         pith_qmat_free(q);
         return pith_fail_nomem(err, "a quantized matrix");
     }
@@ -96,6 +119,7 @@ void pith_qmat_free(struct pith_qmat *q)
     pith_free(q->zeros);
     pith_free(q->g_idx);
     pith_free(q->offsets);
+    pith_free(q->outer);
     pith_free(q->levels);
     pith_sparse_free(q->sparse);
     *q = (struct pith_qmat){0};
@@ -106,7 +130,7 @@ size_t pith_qmat_bytes(uint32_t rows, uint32_t cols, const struct pith_grid *gri
     const struct pith_grid elements = pith_grid_elements(grid, NULL);
     struct layout l;
     if (!has_codes(elements.format) || rows == 0 || cols == 0) return 0;
-    return lay_out(rows, cols, &elements, &l) ? l.total : SIZE_MAX;
+    return lay_out(rows, cols, &elements, gguf_of(grid), &l) ? l.total : SIZE_MAX;
 }
 
 void pith_qmat_get_codes(const struct pith_qmat *q, uint32_t row, uint8_t *codes)
@@ -137,6 +161,10 @@ static const struct pith_format *block_format(const struct pith_qmat *q)
 struct pith_grid pith_qmat_grid(const struct pith_qmat *q)
 {
     struct pith_grid grid = {.format = q->format, .asym = q->zeros != NULL};
+    if (q->gguf)
+        return (struct pith_grid){.format = pith_format_find(q->gguf->format),
+                                  .granularity = PITH_PER_GROUP,
+                                  .group = q->group};
     if (pith_qmat_per_tensor(q)) {
         grid.granularity = PITH_PER_TENSOR;
     } else if (q->row_group > 1) {
@@ -156,6 +184,7 @@ struct pith_grid pith_qmat_grid(const struct pith_qmat *q)
 double pith_qmat_bits_per_weight(const struct pith_qmat *q)
 {
     const double weights = (double)q->rows * q->cols;
+    if (q->gguf) return 8.0 * q->gguf->bytes / q->gguf->elements;
     const double scales = (double)pith_qmat_scale_count(q);
     const unsigned width = pith_dtype_bits(q->scale_dtype);
     double bits = weights * q->format->bits + scales * width;

@@ -19,8 +19,11 @@
  *     levels:  [rows][2^b], or NULL (a codebook a row, as SqueezeLLM has it; scales are 1 then)
  *     sparse:  what was kept off the grid, or NULL
  *
+ *     outer:   for GGUF's types with two levels of scales, or NULL: [rows][cols / 256][2], d and
+ *              dmin of each block: scale = d * integer, offset = -dmin * integer
+ *
  * A block format (mxfp4, nvfp4, ...) is held as its element format in groups of the block, with
- * scales of its own dtype. */
+ * scales of its own dtype; GGUF's also with offsets where they have minimums, and zeros of 0. */
 #ifndef PITH_NUM_QMAT_H
 #define PITH_NUM_QMAT_H
 
@@ -29,6 +32,7 @@
 #include "num/grid.h"
 
 struct pith_pack;
+struct pith_kquant;
 
 /* What is done to a linear's input before the product: x is multiplied by a Hadamard matrix in
  * blocks, then rounded to a grid. All zero: nothing. */
@@ -79,13 +83,16 @@ struct pith_qmat {
     float *offsets;  /* NULL: none */
     float *levels;   /* NULL: the format's */
     struct pith_sparse *sparse; /* NULL: none */
+    const struct pith_kquant *gguf; /* the type whose scales these are, or NULL */
+    float *outer;                   /* NULL: none */
     struct pith_input input;
 };
 
 /* Allocates codes, scales and, when asym, zeros, all zeroed. group 0 means cols; a group above
  * cols makes one group. scale_dtype is not looked at for block formats, which have their own. On
  * failure *q owns nothing. PITH_ARG when a size is 0 or too large, the format has no codes of at
- * most 8 bits, scales go by token, or asym is not of integers. */
+ * most 8 bits, scales go by token, asym is not of integers, or cols are no multiple of a block of
+ * GGUF's. */
 enum pith_status pith_qmat_init(struct pith_qmat *q, uint32_t rows, uint32_t cols,
                                 const struct pith_grid *grid, enum pith_dtype scale_dtype,
                                 struct pith_error *err);

@@ -294,13 +294,13 @@ static void registry_is_consistent(void **state)
         char words[128], *rest = words, *word;
         snprintf(words, sizeof words, "%s", f->aliases);
         while ((word = strtok_r(rest, " ", &rest))) assert_ptr_equal(pith_format_find(word), f);
-        const bool block = f->kind == PITH_KIND_BLOCK;
+        const bool block = f->kind == PITH_KIND_BLOCK || f->kind == PITH_KIND_GGUF;
         assert_true(block == (f->decode == NULL) && block == (f->encode == NULL));
         assert_true(block == (f->element != NULL) && block == (f->scale != NULL));
         if (!block) continue;
         assert_int_equal(pith_format_find(f->element)->bits, f->bits);
         assert_true(pith_format_find(f->element)->max == f->max);
-        assert_int_equal(pith_format_find(f->scale)->bits, 8);
+        assert_int_equal(pith_format_find(f->scale)->bits, f->kind == PITH_KIND_GGUF ? 16 : 8);
     }
     assert_ptr_equal(pith_format_find("F8_E4M3"), pith_format_find("fp8_e4m3"));
     assert_ptr_equal(pith_format_find("MXFP6"), pith_format_find("mxfp6_e2m3"));
@@ -313,6 +313,9 @@ static void registry_is_consistent(void **state)
     assert_true(pith_format_bits(pith_format_find("mxfp4")) == 4.25);
     assert_true(pith_format_bits(pith_format_find("nvfp4")) == 4.5);
     assert_true(pith_format_bits(pith_format_find("int3")) == 3);
+    assert_true(pith_format_bits(pith_format_find("q4_0")) == 4.5);
+    assert_true(pith_format_bits(pith_format_find("Q3_K")) == 3.4375);
+    assert_true(pith_format_bits(pith_format_find("q6_k")) == 6.5625);
 }
 
 static void dtypes_have_names_and_sizes(void **state)

@@ -94,6 +94,11 @@ static void rows_fit_together(void **state)
         unsigned bits = 0;
         assert_non_null(f);
         assert_ptr_equal(pith_kquant_find(t->format), t);
+        /* The grid of that name has the same shape. */
+        const struct pith_format *grid = pith_format_find(t->format);
+        assert_non_null(grid);
+        assert_string_equal(grid->element, t->element);
+        assert_int_equal(grid->block, t->sub);
         assert_int_equal(t->elements % t->sub, 0);
         assert_true(t->elements / t->sub <= PITH_KSUBS);
         for (int p = 0; p < 2; p++) bits += t->plane[p].bits;
