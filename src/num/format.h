@@ -16,6 +16,7 @@ enum pith_format_kind {
     PITH_KIND_FLOAT,    /* sign, exponent, mantissa; or E8M0 */
     PITH_KIND_INT,      /* two's complement; asymmetric use shifts it by a zero point */
     PITH_KIND_CODEBOOK, /* 2^bits arbitrary levels: nf4, bitsandbytes' fp4 */
+    PITH_KIND_LEVELS,   /* 2^bits levels of each row's own; decode() gives their number */
     PITH_KIND_BLOCK,    /* elements of `element` with one `scale` a block */
     PITH_KIND_GGUF      /* the same with scales as num/kquant.h tells, by the format's name */
 };

@@ -9,7 +9,8 @@
 /* What a matrix of some shape and grid takes. */
 struct layout {
     uint32_t group, groups, row_group;
-    size_t stride, code_bytes, scale_count, zero_bytes, offset_count, outer_count, total;
+    size_t stride, code_bytes, scale_count, zero_bytes, offset_count, outer_count, level_count;
+    size_t total;
 };
 
 /* The type of GGUF that a grid names, or NULL. */
@@ -41,9 +42,12 @@ static bool lay_out(uint32_t rows, uint32_t cols, const struct pith_grid *grid,
     l->offset_count = gguf && gguf->minimums ? l->scale_count : 0;
     /* At most two for a block, which has at least eight scales. */
     l->outer_count = gguf && gguf->scale_most ? (size_t)rows * (cols / gguf->elements) * 2 : 0;
+    const bool own = grid->format->kind == PITH_KIND_LEVELS;
+    l->level_count = own ? (size_t)rows << grid->format->bits : 0; /* rows are 32 bits at most */
     size_t floats;
     return pith_add_size(l->scale_count, l->offset_count, &floats) &&
            pith_add_size(floats, l->outer_count, &floats) &&
+           pith_add_size(floats, l->level_count, &floats) &&
            pith_mul_size(floats, sizeof(float), &l->total) &&
            pith_add_size(l->total, l->zero_bytes, &l->total) &&
            pith_add_size(l->total, l->code_bytes, &l->total) && l->total <= SIZE_MAX / 2;
@@ -97,8 +101,9 @@ enum pith_status pith_qmat_init(struct pith_qmat *q, uint32_t rows, uint32_t col
     if (l.zero_bytes) q->zeros = pith_zalloc(l.zero_bytes, 1);
     if (l.offset_count) q->offsets = pith_zalloc(l.offset_count, sizeof *q->offsets);
     if (l.outer_count) q->outer = pith_zalloc(l.outer_count, sizeof *q->outer);
+    if (l.level_count) q->levels = pith_zalloc(l.level_count, sizeof *q->levels);
     if (!q->codes || !q->scales || (l.zero_bytes && !q->zeros) || (l.offset_count && !q->offsets) ||
-        (l.outer_count && !q->outer)) {
+        (l.outer_count && !q->outer) || (l.level_count && !q->levels)) {
         pith_qmat_free(q);
         return pith_fail_nomem(err, "a quantized matrix");
     }

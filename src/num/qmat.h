@@ -88,11 +88,11 @@ struct pith_qmat {
     struct pith_input input;
 };
 
-/* Allocates codes, scales and, when asym, zeros, all zeroed. group 0 means cols; a group above
- * cols makes one group. scale_dtype is not looked at for block formats, which have their own. On
- * failure *q owns nothing. PITH_ARG when a size is 0 or too large, the format has no codes of at
- * most 8 bits, scales go by token, asym is not of integers, or cols are no multiple of a block of
- * GGUF's. */
+/* Allocates codes, scales, when asym zeros, and levels where each row has its own, all zeroed.
+ * group 0 means cols; a group above cols makes one group. scale_dtype is not looked at for block
+ * formats, which have their own. On failure *q owns nothing. PITH_ARG when a size is 0 or too
+ * large, the format has no codes of at most 8 bits, scales go by token, asym is not of integers, or
+ * cols are no multiple of a block of GGUF's. */
 enum pith_status pith_qmat_init(struct pith_qmat *q, uint32_t rows, uint32_t cols,
                                 const struct pith_grid *grid, enum pith_dtype scale_dtype,
                                 struct pith_error *err);

@@ -17,7 +17,9 @@ static float zero_of(const struct pith_qmat *q, size_t index)
 
 static const struct pith_gridder *gridder_of(const struct pith_format *format)
 {
-    return pith_gridder_for(&(struct pith_grid){.format = format, .granularity = PITH_PER_TENSOR});
+    const bool own = format->kind == PITH_KIND_LEVELS;
+    return pith_gridder_for(&(struct pith_grid){
+        .format = format, .granularity = own ? PITH_PER_CHANNEL : PITH_PER_TENSOR});
 }
 
 static const struct pith_kern *kern_of(const struct pith_backend *b)
@@ -88,9 +90,15 @@ enum pith_status pith_fit_scales(struct pith_backend *b, const struct pith_grid 
         pith_grid_format(grid, text);
         return pith_fail(err, PITH_UNSUPPORTED, "weights cannot be put on the grid %s", text);
     }
+    if (q->levels) return pith_fit_levels(b, &(struct pith_level_rule){0}, w, q, err);
     if (pith_qmat_per_tensor(q)) fit_one(&j.rule, w, (size_t)q->rows * q->cols, q, 0);
     else pith_pool_run(pool_of(b), q->rows, fit_row, &j);
     return pith_check_scales(q, err);
+}
+
+static const float *levels_of(const struct pith_qmat *q, uint32_t row)
+{
+    return q->levels ? q->levels + ((size_t)row << q->format->bits) : NULL;
 }
 
 void pith_quantize_row(const struct pith_kern *k, const struct pith_qmat *q, uint32_t row,
@@ -105,6 +113,7 @@ void pith_quantize_row(const struct pith_kern *k, const struct pith_qmat *q, uin
                                             .w = w + first,
                                             .scale = &q->scales[index],
                                             .zero = &zero,
+                                            .levels = levels_of(q, row),
                                             .codes = codes ? codes + first : NULL,
                                             .values = values ? values + first : NULL};
         gridder->quantize(q->format, &line);

@@ -35,6 +35,8 @@ struct pith_grid_line {
     const float *w;
     const float *scale, *zero; /* of weight i: scale[i * step], zero[i * step] */
     size_t step;               /* 0: one scale for all; 1: each weight its own */
+    const float *levels;       /* for rows with levels of their own: of weight i, */
+    size_t level_step;         /* levels[i * level_step] on; 0: one row's for all */
     uint8_t *codes;            /* [n]; NULL when not wanted */
     /* [n] what the codes stand for, to the bit as pith_qmat_decode() has it; NULL when not wanted;
      * may be w */
@@ -70,6 +72,16 @@ enum pith_status pith_fit_scales(struct pith_backend *b, const struct pith_grid 
  * without looking at what came out. */
 void pith_fit_row(const struct pith_grid_rule *rule, const float *w, struct pith_qmat *q,
                   uint32_t row);
+
+/* What the weights of a matrix count, where a row's levels are chosen. */
+struct pith_level_rule {
+    const float *weight;            /* [cols] of each input, not negative; NULL: all alike */
+    const struct pith_sparse *kept; /* weights that are kept off the grid have no say; or NULL */
+};
+/* Chooses every row's levels (quant/kmeans.h), which F16 holds, from w[rows][cols]; scales become
+ * 1. For q of a format of own levels. b and errors as in pith_fit_scales(). */
+enum pith_status pith_fit_levels(struct pith_backend *b, const struct pith_level_rule *rule,
+                                 const float *w, struct pith_qmat *q, struct pith_error *err);
 
 /* PITH_NUMERIC names the first of `rows` rows of q from `first` on, and the group, whose scale is
  * not finite. */

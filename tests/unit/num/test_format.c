@@ -184,12 +184,13 @@ static uint32_t search(const struct pith_format *f, float x)
 {
     double best = INFINITY;
     uint32_t code = 0;
+    const bool e8m0 = f->kind == PITH_KIND_FLOAT && !f->mantissa_bits;
     for (uint32_t c = 0; c < (uint32_t)1 << f->bits; c++) {
         const double v = f->decode(c);
         if (!isfinite(v)) continue;
         const double d = fabs(v - fmin(fmax((double)x, -2.0 * f->max), 2.0 * f->max));
         const bool sign_fits = signbit(v) == signbit(x);
-        const bool even = f->mantissa_bits || f->kind == PITH_KIND_INT ? c % 2 == 0 : c > code;
+        const bool even = e8m0 ? c > code : c % 2 == 0;
         const bool better = d < best || (d == best && even && c % 2 != code % 2) ||
                             (d == best && v == 0 && sign_fits);
         if (!better) continue;

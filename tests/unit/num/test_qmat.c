@@ -80,6 +80,8 @@ static struct pith_qmat random_qmat(struct pith_rng *rng, uint32_t rows, uint32_
         q.scales[i] = (float)pith_rng_normal(rng);
         if (q.zeros) q.zeros[i] = (uint8_t)(pith_rng_next(rng) & top);
     }
+    for (size_t i = 0; q.levels && i < (size_t)rows * (top + 1); i++)
+        q.levels[i] = (float)pith_rng_normal(rng);
     return q;
 }
 
@@ -90,6 +92,7 @@ static double naive_weight(const struct pith_qmat *q, uint32_t r, uint32_t c)
     const size_t i = pith_qmat_scale_index(q, r, g);
     double v = code;
     if (q->format->kind == PITH_KIND_INT) v -= q->zeros ? q->zeros[i] : pow(2, q->format->bits - 1);
+    else if (q->levels) v = q->levels[((size_t)r << q->format->bits) + code];
     else v = q->format->decode(code);
     return v * q->scales[i];
 }
