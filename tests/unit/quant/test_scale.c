@@ -254,7 +254,7 @@ static void failures_name_the_group(void **state)
     for (size_t i = 0; i < PITH_COUNT(none); i++) assert_null(gridder(none[i]));
     size_t count;
     assert_non_null(pith_gridders(&count));
-    assert_int_equal(count, 1);
+    assert_true(count >= 2);
 }
 
 int main(void)
