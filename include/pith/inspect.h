@@ -16,6 +16,14 @@ extern "C" {
 enum pith_status pith_inspect(struct pith_context *context, const char *model, int statistics,
                               char **report, struct pith_error *err);
 
+/* Where two checkpoints of a model of one shape differ, part by part, by the weights that each
+ * stands for: {"equal", "a", "b", "container_a", "container_b", "parts_equal", "parts_different",
+ * "config_differs": [keys], "parts": [{"name", "a" and "b": grid or dtype, "equal": to the bit,
+ * "relative_difference": ||b - a|| / ||a||, "largest_difference"}]}. The last two are missing where
+ * a value is not finite. PITH_ARG when the shapes differ. */
+enum pith_status pith_diff(struct pith_context *context, const char *a, const char *b,
+                           char **report, struct pith_error *err);
+
 /* The tables that the library works from: arrays of objects. */
 enum pith_status pith_formats_json(char **report, struct pith_error *err);
 enum pith_status pith_recipes_json(char **report, struct pith_error *err);

@@ -58,6 +58,27 @@ enum pith_status pith_quantize(struct pith_context *context,
                                const struct pith_quantize_options *options, char **report,
                                struct pith_error *err);
 
+/* What to convert. Start from zeros; NULL text means none. */
+struct pith_convert_options {
+    const char *model;     /* folder of a quantized checkpoint; never written to */
+    const char *out;       /* folder to make; must not exist */
+    const char *container; /* what it shall be */
+    const char *weights;   /* grid for linears that the container cannot hold as they are */
+    struct pith_list targets; /* engines whose rules are checked first */
+    uint64_t max_shard;       /* bytes of a file; 0: the default of pith_quantize() */
+    bool resume;
+    struct pith_progress progress;
+};
+
+/* Writes a quantized checkpoint in another container. Codes, scales and zero points go over as they
+ * are; linears that the container cannot hold are rounded to `weights`, to nearest. *report (when
+ * not NULL) is pith.json, whose linears say what they were ("from") and whether they stand for the
+ * same weights to the bit ("lossless"), and if not how far they are off ("relative_error", against
+ * the input). Statuses, and how an interrupted run goes on, as for pith_quantize(). */
+enum pith_status pith_convert(struct pith_context *context,
+                              const struct pith_convert_options *options, char **report,
+                              struct pith_error *err);
+
 /* What to verify. */
 struct pith_verify_options {
     const char *model;        /* folder of a checkpoint that pith wrote */

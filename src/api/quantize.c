@@ -19,7 +19,30 @@ enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantiz
     json_t *j = NULL;
     if (!o->model || !o->out)
         return pith_fail(err, PITH_ARG, "a model and an output folder are needed");
-    PITH_TRY(pith_pipe_quantize(c->backend, o, &j, err));
+    PITH_TRY(pith_pipe_quantize(c->backend, o, false, &j, err));
+    if (report) return pith_report_text(j, report, err);
+    json_decref(j);
+    return PITH_OK;
+}
+
+enum pith_status pith_convert(struct pith_context *c, const struct pith_convert_options *o,
+                              char **report, struct pith_error *err)
+{
+    json_t *j = NULL;
+    if (!o->model || !o->out || !o->container)
+        return pith_fail(err, PITH_ARG, "a model, a container and an output folder are needed");
+    struct pith_quantize_options all;
+    pith_quantize_defaults(&all);
+    all.model = o->model;
+    all.out = o->out;
+    all.recipe = "rtn";
+    all.weights = o->weights ? o->weights : "none";
+    all.container = o->container;
+    all.targets = o->targets;
+    if (o->max_shard) all.max_shard = o->max_shard;
+    all.resume = o->resume;
+    all.progress = o->progress;
+    PITH_TRY(pith_pipe_quantize(c->backend, &all, true, &j, err));
     if (report) return pith_report_text(j, report, err);
     json_decref(j);
     return PITH_OK;

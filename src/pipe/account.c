@@ -65,11 +65,25 @@ static double quantized_bits(const struct pith_run *r, uint64_t *weights)
     return bits;
 }
 
-static json_t *sizes(const struct pith_run *r, uint64_t *weights, double *bits)
+/* Of the model, whatever the input holds it in. */
+static uint64_t count_parameters(const struct pith_run *r)
 {
     const struct pith_checkpoint *in = r->model->checkpoint;
     uint64_t parameters = 0;
-    for (size_t i = 0; i < in->count; i++) parameters += pith_tensor_elements(&in->tensors[i]);
+    for (size_t i = 0; i < in->count; i++) {
+        const struct pith_choice *c = pith_output_choice(r, in->tensors[i].name);
+        if (!c || !c->stored.format) parameters += pith_tensor_elements(&in->tensors[i]);
+    }
+    for (size_t i = 0; i < r->choice_count; i++)
+        if (r->choices[i].stored.format)
+            parameters += (uint64_t)r->choices[i].rows * r->choices[i].cols;
+    return parameters;
+}
+
+static json_t *sizes(const struct pith_run *r, uint64_t *weights, double *bits)
+{
+    const struct pith_checkpoint *in = r->model->checkpoint;
+    const uint64_t parameters = count_parameters(r);
     *bits = quantized_bits(r, weights);
     return json_pack("{s:I, s:I, s:I, s:I}", "input_bytes", (json_int_t)in->bytes, "output_bytes",
                      (json_int_t)r->layout.total_bytes, "parameters", (json_int_t)parameters,
@@ -82,7 +96,7 @@ json_t *pith_run_account(const struct pith_run *r)
     double bits;
     json_t *size = sizes(r, &weights, &bits);
     const double parameters = (double)json_integer_value(json_object_get(size, "parameters"));
-    return json_pack(
+    json_t *account = json_pack(
         "{s:s, s:s, s:s, s:o, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "pith", pith_version(),
         "job", r->fingerprint, "architecture", r->model->arch->name, "recipe",
         pith_recipe_json(&r->recipe), "container", r->container->name, "bits_per_weight",
@@ -90,6 +104,9 @@ json_t *pith_run_account(const struct pith_run *r)
         8.0 * (double)r->layout.total_bytes / (parameters > 0 ? parameters : 1), "sizes", size,
         "calibration", calibration(r), "linears", joined(r, "linears"), "transforms",
         joined(r, "transforms"), "tensors", joined(r, "tensors"), "timing", timing(r));
+    if (account && r->convert)
+        json_object_set_new(account, "converted_from", json_string(r->model->container->name));
+    return account;
 }
 
 json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, double other_seconds)

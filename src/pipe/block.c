@@ -394,8 +394,9 @@ enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propaga
                                     .between = r->between.data,
                                     .done = -1};
     PITH_TRY(add_arrays(&w, unit, err));
-    enum pith_status s = pith_run_streams(r) ? pith_stream_layer(r, layer, w.linears, err)
-                                             : run_stages(&w, err);
+    enum pith_status s = r->convert            ? pith_convert_layer(r, layer, w.linears, err)
+                         : pith_run_streams(r) ? pith_stream_layer(r, layer, w.linears, err)
+                                               : run_stages(&w, err);
     if (s == PITH_OK) s = keep_rest(&w, err);
     pith_phases_begin(&r->phases);
     if (s == PITH_OK && propagate) s = pith_stages_finish(&w.stages, err);

@@ -102,6 +102,7 @@ uint64_t pith_run_estimate(const struct pith_run *r)
     const uint64_t process = (3 << 20) + 2 * PITH_ASYNC_BYTES + (threads + 2ull) * HEAP;
     const uint64_t lists = 2048ull * (r->model->checkpoint->count + r->choice_count * 4);
     uint64_t most = 0;
+    if (r->convert) return process + lists + pith_convert_bytes(r);
     if (pith_run_streams(r)) return process + lists + pith_stream_bytes(r, threads);
     for (uint32_t layer = 0; layer < r->model->shape.layers; layer++) {
         for (int i = 0; i < PITH_SITE_COUNT; i++)

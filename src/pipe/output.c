@@ -9,16 +9,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The choice whose weight a tensor is, or NULL. Linear search in the tensor's layer only. */
-static const struct pith_choice *choice_of(const struct pith_run *r, const char *tensor)
+/* Linear search in the tensor's layer only. A quantized linear has tensors of any suffix. */
+struct pith_choice *pith_output_choice(const struct pith_run *r, const char *tensor)
 {
     unsigned layer;
     if (sscanf(tensor, "model.layers.%u.", &layer) != 1 || layer >= r->model->shape.layers)
         return NULL;
     for (int role = 0; role < PITH_ROLE_COUNT; role++) {
-        const struct pith_choice *c = pith_run_choice(r, layer, (enum pith_role)role);
+        struct pith_choice *c = pith_run_choice(r, layer, (enum pith_role)role);
         const size_t n = strlen(c->module);
-        if (strncmp(tensor, c->module, n) == 0 && strcmp(tensor + n, ".weight") == 0) return c;
+        if (strncmp(tensor, c->module, n) != 0 || tensor[n] != '.') continue;
+        const bool part = c->stored.format && strcmp(tensor + n, ".bias") != 0;
+        if (part || strcmp(tensor + n, ".weight") == 0) return c;
     }
     return NULL;
 }
@@ -57,8 +59,10 @@ enum pith_status pith_output_layout(struct pith_run *r, struct pith_error *err)
         for (size_t i = 0; i < in->count; i++) {
             const struct pith_tensor *t = &in->tensors[i];
             if (layer_of(t->name) != layer) continue;
-            const struct pith_choice *c = choice_of(r, t->name);
-            if (c && c->grid.format) PITH_TRY(plan_linear(r, c, err));
+            struct pith_choice *c = pith_output_choice(r, t->name);
+            if (c && c->planned) continue;
+            if (c) c->planned = c->grid.format != NULL;
+            if (c && c->planned) PITH_TRY(plan_linear(r, c, err));
             else PITH_TRY(pith_layout_add(&r->layout, t->name, t->dtype, t->dims, t->shape, err));
         }
     }

@@ -28,7 +28,7 @@ static enum pith_status apply_recipe(struct pith_run *r, struct pith_error *err)
     if (r->recipe.kv.format)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "--kv: this version leaves the KV cache alone; use --kv none");
-    if (!r->recipe.weights.format)
+    if (!r->recipe.weights.format && !r->convert)
         return pith_fail(
             err, PITH_ARG,
             "nothing to do: the recipe leaves weights, activations and KV cache alone");
@@ -36,8 +36,7 @@ static enum pith_status apply_recipe(struct pith_run *r, struct pith_error *err)
     r->container = pith_container_find(container);
     if (!r->container)
         return pith_fail(err, PITH_ARG,
-                         "unknown container \"%s\"; there are compressed-tensors, gptq, awq",
-                         container);
+                         "unknown container \"%s\"; 'pith features' lists them", container);
     r->needs_transform = r->recipe.transform->needs;
     r->needs_round = r->recipe.round->needs | r->recipe.split->needs;
     return PITH_OK;
@@ -46,10 +45,13 @@ static enum pith_status apply_recipe(struct pith_run *r, struct pith_error *err)
 static enum pith_status open_input(struct pith_run *r, struct pith_error *err)
 {
     PITH_TRY(pith_model_open(r->options->model, &r->model, err));
-    if (r->model->container)
+    if (r->model->container && !r->convert)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: is quantized already (%s); start from the original",
                          r->options->model, r->model->container->name);
+    if (!r->model->container && r->convert)
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: is not quantized; pith quantize is for it",
+                         r->options->model);
     const enum pith_dtype dtype = r->model->shape.dtype;
     r->container_opts = (struct pith_container_opts){
         .model_dtype = dtype,
@@ -478,13 +480,14 @@ static enum pith_status prepare(struct pith_run *r, struct pith_error *err)
 }
 
 enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_quantize_options *o,
-                                    json_t **report, struct pith_error *err)
+                                    bool convert, json_t **report, struct pith_error *err)
 {
     /* For calibration the fast mode is that of bfloat16: bytes are for packed weights. Going back
      * cannot fail, since the memory for it is there. */
     const enum pith_mode mode = pith_backend_mode(be);
     struct pith_run r = {.options = o,
                          .fast = mode == PITH_MODE_FAST,
+                         .convert = convert,
                          .backend = be,
                          .lock = -1,
                          .started = pith_clock()};

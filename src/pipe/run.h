@@ -3,6 +3,7 @@
  *   run.c      the order of steps            select.c   which linear gets which grid
  *   output.c   layout, config, side files    block.c    one block: transform, split, grid, round
  *   stream.c   a block that needs no more than its weights, some rows at a time
+ *   convert.c  a block that is quantized already, for another container
  *   store.c    pack, write, read back        journal.c  what is done, for --resume
  *   estimate.c memory, before the start      account.c  pith.json
  *   place.c    which folders, when           verify.c   the same questions, asked of a finished
@@ -29,6 +30,10 @@ struct pith_choice {
     struct pith_grid grid; /* format NULL: left alone */
     const char
         *reason; /* why it is left alone; NULL when quantized. Static, or the option's text */
+    /* When converting: */
+    struct pith_grid stored; /* in the input; format NULL: not quantized there */
+    bool anew;               /* the container cannot hold that: rounded to `grid` */
+    bool planned;            /* its tensors have their place in the layout */
 };
 
 /* A tensor as it lies in the output. */
@@ -68,7 +73,8 @@ struct pith_finish {
 
 struct pith_run {
     const struct pith_quantize_options *options;
-    bool fast; /* calibration multiplies bfloat16 */
+    bool fast;    /* calibration multiplies bfloat16 */
+    bool convert; /* the input is quantized already */
     struct pith_backend *backend;
     struct pith_model *model;
     struct pith_tokenizer *tokenizer; /* NULL when nothing is calibrated */
@@ -150,6 +156,8 @@ enum pith_status pith_output_open(struct pith_run *r, struct pith_error *err);
 /* Everything that is decided before the work: written into the layout. Called by
  * pith_output_open(), and by itself to know sizes. */
 enum pith_status pith_output_layout(struct pith_run *r, struct pith_error *err);
+/* The choice whose tensor of the input that is, biases aside, or NULL. */
+struct pith_choice *pith_output_choice(const struct pith_run *r, const char *tensor);
 void pith_output_close(struct pith_run *r);
 
 /* store.c: hashes `bytes` bytes, writes them at the place of the tensor `name` and compares what
@@ -200,6 +208,20 @@ enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *l
 /* Bytes that it takes at most. */
 uint64_t pith_stream_bytes(const struct pith_run *r, unsigned threads);
 
+/* convert.c: finds out what the input stores: choices[].stored, and what it says of the container's
+ * options. PITH_UNSUPPORTED for a quantized head. */
+enum pith_status pith_convert_describe(struct pith_run *r, struct pith_error *err);
+/* Decides whether the container takes a linear as it is stored or as the recipe's grid.
+ * PITH_UNSUPPORTED when neither is possible. */
+enum pith_status pith_convert_choose(const struct pith_run *r, struct pith_choice *c,
+                                     struct pith_error *err);
+/* Converts all of a layer's quantized linears and appends their entries, each with "from" (its grid
+ * in the input) and "lossless" (whether it stands for the same weights, to the bit). */
+enum pith_status pith_convert_layer(struct pith_run *r, uint32_t layer, json_t *linears,
+                                    struct pith_error *err);
+/* Bytes that it takes at most. */
+uint64_t pith_convert_bytes(const struct pith_run *r);
+
 /* run.c: tells the listener that `effort` more steps are done, and looks at the memory in use. */
 enum pith_status pith_run_step(struct pith_run *r, const char *what, double effort,
                                struct pith_error *err);
@@ -228,9 +250,10 @@ enum pith_status pith_journal_restart(struct pith_run *r, struct pith_error *err
 /* Identifies the job: input, recipe, options, calibration, version. */
 enum pith_status pith_journal_fingerprint(struct pith_run *r, struct pith_error *err);
 
-/* run.c: the whole. *report is a new reference. */
+/* run.c: the whole. *report is a new reference. With `convert`, the recipe's weights (or none) are
+ * for those linears only that the container cannot hold as they are. */
 enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_quantize_options *o,
-                                    json_t **report, struct pith_error *err);
+                                    bool convert, json_t **report, struct pith_error *err);
 /* account.c: pith.json of a finished run; new reference, NULL when memory is out. */
 json_t *pith_run_account(const struct pith_run *r);
 /* What a rehearsal of one block tells about the whole. */

@@ -149,8 +149,12 @@ enum pith_status pith_run_select(struct pith_run *r, struct pith_error *err)
         pith_linear_name(r->model->arch, c->layer, c->role, name, sizeof name);
         pith_role_dims(&r->model->shape, c->role, &c->rows, &c->cols);
         c->module = pith_strdup(name);
-        s = c->module ? choose_one(r, c, overrides, ignore_used, err) : pith_fail_nomem(err, name);
+        if (!c->module) s = pith_fail_nomem(err, name);
     }
+    if (s == PITH_OK && r->convert) s = pith_convert_describe(r, err);
+    for (size_t i = 0; i < r->choice_count && s == PITH_OK; i++)
+        s = r->convert ? pith_convert_choose(r, &r->choices[i], err)
+                       : choose_one(r, &r->choices[i], overrides, ignore_used, err);
     if (s == PITH_OK) s = check_used(r, overrides, ignore_used, err);
     if (overrides) free_overrides(overrides, o->overrides.count);
     pith_free(ignore_used);

@@ -182,8 +182,8 @@ static void check_entry(struct verification *v, const json_t *entry, const struc
     if (json_integer_value(json_array_get(shape, 0)) != q->rows ||
         json_integer_value(json_array_get(shape, 1)) != q->cols)
         problem(v, "%s: is %u x %u, and pith.json says something else", name, q->rows, q->cols);
-    if (!text || pith_grid_parse(text, &grid, NULL) != PITH_OK || grid.format != q->format ||
-        grid.asym != (q->zeros != NULL))
+    if (!text || pith_grid_parse(text, &grid, NULL) != PITH_OK ||
+        pith_grid_elements(&grid, NULL).format != q->format || grid.asym != (q->zeros != NULL))
         problem(v, "%s: is not on the grid that pith.json names", name);
     if (fabs(json_number_value(json_object_get(entry, "bits_per_weight")) - bits) > figure_slack)
         problem(v, "%s: takes %.4f bits a weight, and pith.json says something else", name, bits);
@@ -314,7 +314,8 @@ static bool accounted(const struct verification *v, const char *tensor)
     json_array_foreach (json_object_get(v->account, "linears"), i, entry) {
         const char *name = json_string_value(json_object_get(entry, "name"));
         const size_t n = name ? strlen(name) : 0;
-        if (n && strncmp(name, tensor, n) == 0 && strcmp(tensor + n, ".weight") == 0) return true;
+        if (!n || strncmp(name, tensor, n) != 0 || tensor[n] != '.') continue;
+        if (strcmp(tensor + n, ".weight") == 0 || v->original->container) return true;
     }
     return false;
 }

@@ -1,0 +1,121 @@
+/* pith convert: the same quantized weights in another container. */
+#include "cli/command.h"
+#include "cli/measure.h"
+
+#include <pith/quantize.h>
+
+#include <jansson.h>
+#include <stdio.h>
+
+struct settings {
+    struct common common;
+    const char *out, *container, *weights;
+    struct text_list targets;
+    uint64_t max_shard;
+    bool resume;
+};
+
+#define AT(field) offsetof(struct settings, field)
+static const struct option options[] = {
+    {"out", 'o', OPTION_TEXT, AT(out), "DIR", "folder to make; must not exist yet"},
+    {"container", 0, OPTION_TEXT, AT(container), "NAME",
+     "what it shall be; 'pith features' lists the containers"},
+    {"weights", 0, OPTION_TEXT, AT(weights), "GRID",
+     "round linears that the container cannot hold as they are to this grid, to nearest "
+     "(default: refuse)"},
+    {"max-shard", 0, OPTION_SIZE, AT(max_shard), "SIZE",
+     "largest file to write (default 5000000000)"},
+    {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
+     "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, with :tp=N; "
+     "may repeat"},
+    {"resume", 0, OPTION_FLAG, AT(resume), NULL,
+     "go on with an interrupted run of the same command"},
+};
+
+static void print_result(const char *out, const json_t *j)
+{
+    const json_t *linear;
+    size_t i, lossless = 0;
+    double most = 0;
+    const char *worst = "";
+    const json_t *linears = json_object_get(j, "linears");
+    json_array_foreach (linears, i, linear) {
+        const double error = json_get(linear, "relative_error");
+        if (json_is_true(json_object_get(linear, "lossless"))) lossless++;
+        if (error > most) {
+            most = error;
+            worst = json_text(linear, "name");
+        }
+    }
+    printf("%s%s%s: converted from %s to %s, every tensor accounted for and read back\n", bold(),
+           out, plain(), json_text(j, "converted_from"), json_text(j, "container"));
+    printf("  lossless         %zu of %zu linears stand for the same weights to the bit\n", lossless,
+           json_array_size(linears));
+    if (most > 0) printf("  largest change   %.6f relative, %s\n", most, worst);
+}
+
+static void fill(const struct settings *s, const char *model, struct pith_convert_options *o)
+{
+    *o = (struct pith_convert_options){
+        .model = model,
+        .out = s->out,
+        .container = s->container,
+        .weights = s->weights,
+        .targets = as_list(&s->targets),
+        .max_shard = s->max_shard,
+        .resume = s->resume,
+    };
+}
+
+static int run(void *settings, const struct text_list *operands)
+{
+    struct settings *s = settings;
+    struct pith_context *context;
+    struct pith_convert_options o;
+    struct pith_error err = {0};
+    struct meter meter;
+    char *report = NULL;
+    if (!s->out || !s->container) {
+        fprintf(stderr, "pith convert: %s\n",
+                s->out ? "to what? give --container NAME" : "where to? give -o DIR");
+        return EXIT_USAGE;
+    }
+    int rc = make_context(&s->common, &context);
+    if (rc != EXIT_DONE) return rc;
+    fill(s, operands->item[0], &o);
+    meter_start(&meter, &s->common);
+    o.progress = meter_progress(&meter);
+    const enum pith_status status = pith_convert(context, &o, &report, &err);
+    meter_end(&meter);
+    if (status != PITH_OK) {
+        rc = report_failure(&err);
+    } else if (s->common.json) {
+        printf("%s\n", report);
+    } else if (!s->common.quiet) {
+        json_t *j = json_loads(report, 0, NULL);
+        if (j) print_result(s->out, j);
+        json_decref(j);
+    }
+    pith_text_free(report);
+    pith_context_free(&context);
+    return rc;
+}
+
+const struct command command_convert = {
+    .name = "convert",
+    .summary = "put a quantized checkpoint into another container",
+    .operands = "MODEL -o DIR --container NAME [options]",
+    .examples = "  pith convert Llama-3.2-1B-gptq -o out --container compressed-tensors\n"
+                "  pith convert out -o out-awq --container awq --for vllm\n"
+                "  pith convert Llama-3.2-1B-int3 -o out --container awq \\\n"
+                "      --weights int4:g128:asym\n",
+    .details =
+        "Codes, scales and zero points go over as they are; pith.json says of each linear whether\n"
+        "it stands for the same weights to the bit (\"lossless\"), and if not how far it moved.\n",
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .settings_size = sizeof(struct settings),
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};

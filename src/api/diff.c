@@ -1,0 +1,217 @@
+/* Two checkpoints, part by part: what the same part of the model is in each, whatever the
+ * containers call and pack it. */
+#include <pith/inspect.h>
+
+#include "api/context.h"
+#include "base/mem.h"
+#include "model/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What stands in one row of the report. */
+struct part {
+    const char *name;
+    struct pith_weight a, b;
+};
+
+struct diff {
+    struct pith_backend *backend;
+    struct pith_model *a, *b;
+    json_t *parts;
+    size_t equal;
+};
+
+/* Distances over all values, in double. */
+struct distance {
+    double difference, original, most;
+    bool equal;
+};
+
+/* How a matrix is held: its grid, or the dtype. */
+static void form_text(const struct pith_weight *w, char text[PITH_GRID_TEXT])
+{
+    if (w->quant) {
+        const struct pith_grid grid = pith_qmat_grid(w->quant);
+        pith_grid_format(&grid, text);
+    } else {
+        snprintf(text, PITH_GRID_TEXT, "%s", pith_dtype_name(w->dtype));
+    }
+}
+
+static void add_row(struct distance *d, const float *x, const float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double delta = (double)y[i] - (double)x[i];
+        d->difference += delta * delta;
+        d->original += (double)x[i] * (double)x[i];
+        if (fabs(delta) > d->most) d->most = fabs(delta);
+        /* What is not a number equals nothing, and its distance has no size. */
+        if (!(delta == 0.0)) d->equal = false;
+    }
+}
+
+static enum pith_status measure(struct diff *d, const struct part *p, struct distance *out,
+                                struct pith_error *err)
+{
+    const size_t cols = p->a.cols;
+    float *rows = pith_alloc_aligned(2 * cols, sizeof *rows);
+    if (!rows) return pith_fail_nomem(err, p->name);
+    *out = (struct distance){.equal = true};
+    for (uint32_t r = 0; r < p->a.rows; r++) {
+        pith_decode_rows(d->backend, &p->a, r, 1, rows);
+        pith_decode_rows(d->backend, &p->b, r, 1, rows + cols);
+        add_row(out, rows, rows + cols, cols);
+    }
+    pith_free(rows);
+    return PITH_OK;
+}
+
+static enum pith_status add_part(struct diff *d, const struct part *p, struct pith_error *err)
+{
+    char a[PITH_GRID_TEXT], b[PITH_GRID_TEXT];
+    struct distance x = {0};
+    PITH_TRY(measure(d, p, &x, err));
+    form_text(&p->a, a);
+    form_text(&p->b, b);
+    const double relative = x.original > 0 ? sqrt(x.difference / x.original) : 0.0;
+    json_t *j = json_pack("{s:s, s:s, s:s, s:b}", "name", p->name, "a", a, "b", b, "equal",
+                          (int)x.equal);
+    if (j && isfinite(relative)) {
+        json_object_set_new(j, "relative_difference", json_real(relative));
+        json_object_set_new(j, "largest_difference", json_real(x.most));
+    }
+    if (json_array_append_new(d->parts, j) != 0) return pith_fail_nomem(err, p->name);
+    d->equal += x.equal;
+    return PITH_OK;
+}
+
+/* A vector of floats as a matrix of one row. */
+static struct pith_weight vector(const float *v, uint32_t n)
+{
+    return (struct pith_weight){.rows = 1, .cols = n, .dtype = PITH_F32, .dense = v};
+}
+
+static enum pith_status add_vector(struct diff *d, const char *name, const float *a,
+                                   const float *b, uint32_t n, struct pith_error *err)
+{
+    const struct part p = {name, vector(a, n), vector(b, n)};
+    if (!a || !b || n == 0) return PITH_OK;
+    return add_part(d, &p, err);
+}
+
+static enum pith_status add_linears(struct diff *d, const struct pith_block *a,
+                                    const struct pith_block *b, struct pith_error *err)
+{
+    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
+        char name[256], bias[264];
+        pith_linear_name(d->a->arch, a->layer, (enum pith_role)i, name, sizeof name);
+        snprintf(bias, sizeof bias, "%s.bias", name);
+        const struct pith_linear_weights *x = &a->linear[i], *y = &b->linear[i];
+        PITH_TRY(add_part(d, &(struct part){name, x->w, y->w}, err));
+        PITH_TRY(add_vector(d, bias, x->bias, y->bias, x->w.rows, err));
+    }
+    return PITH_OK;
+}
+
+static enum pith_status add_block(struct diff *d, const struct pith_block *a,
+                                  const struct pith_block *b, struct pith_error *err)
+{
+    PITH_TRY(add_linears(d, a, b, err));
+    for (int i = 0; i < PITH_NORM_COUNT; i++) {
+        char name[256];
+        pith_norm_name(d->a->arch, a->layer, (enum pith_norm)i, name, sizeof name);
+        PITH_TRY(add_vector(d, name, a->norm[i], b->norm[i],
+                            pith_norm_length(&d->a->shape, (enum pith_norm)i), err));
+    }
+    return PITH_OK;
+}
+
+static enum pith_status add_layer(struct diff *d, uint32_t layer, struct pith_error *err)
+{
+    struct pith_block a, b;
+    PITH_TRY(pith_block_load(d->a, layer, PITH_LOAD_MAPPED, &a, err));
+    enum pith_status s = pith_block_load(d->b, layer, PITH_LOAD_MAPPED, &b, err);
+    if (s == PITH_OK) {
+        s = add_block(d, &a, &b, err);
+        pith_block_free(&b);
+    }
+    pith_block_free(&a);
+    return s;
+}
+
+static enum pith_status add_ends(struct diff *d, struct pith_error *err)
+{
+    const struct part embed = {"model.embed_tokens", d->a->embed, d->b->embed},
+                      head = {"lm_head", d->a->head, d->b->head};
+    PITH_TRY(add_part(d, &embed, err));
+    PITH_TRY(add_vector(d, "model.norm", d->a->final_norm, d->b->final_norm, d->a->shape.hidden,
+                        err));
+    return d->a->shape.tied && d->b->shape.tied ? PITH_OK : add_part(d, &head, err);
+}
+
+static enum pith_status check_shapes(const struct diff *d, const char *a, const char *b,
+                                     struct pith_error *err)
+{
+    const struct pith_shape *x = &d->a->shape, *y = &d->b->shape;
+    bool same = d->a->arch == d->b->arch && x->layers == y->layers && x->vocab == y->vocab;
+    for (int i = 0; i < PITH_ROLE_COUNT && same; i++) {
+        uint32_t xr, xc, yr, yc;
+        pith_role_dims(x, (enum pith_role)i, &xr, &xc);
+        pith_role_dims(y, (enum pith_role)i, &yr, &yc);
+        same = xr == yr && xc == yc;
+    }
+    if (same) return PITH_OK;
+    return pith_fail(err, PITH_ARG, "%s and %s are models of different shapes", a, b);
+}
+
+/* Keys of config.json that differ, the quantization aside. */
+static json_t *config_keys(const json_t *a, const json_t *b)
+{
+    json_t *keys = json_array();
+    const json_t *const sides[2][2] = {{a, b}, {b, a}};
+    for (int side = 0; side < 2; side++)
+        for (void *it = json_object_iter((json_t *)(uintptr_t)sides[side][0]); it;
+             it = json_object_iter_next((json_t *)(uintptr_t)sides[side][0], it)) {
+            const char *key = json_object_iter_key(it);
+            const json_t *other = json_object_get(sides[side][1], key);
+            if (strcmp(key, "quantization_config") == 0 || (side == 1 && other)) continue;
+            if (!other || !json_equal(json_object_iter_value(it), other))
+                json_array_append_new(keys, json_string(key));
+        }
+    return keys;
+}
+
+static enum pith_status compare(struct diff *d, const char *a, const char *b, char **report,
+                                struct pith_error *err)
+{
+    PITH_TRY(pith_model_open(a, &d->a, err));
+    PITH_TRY(pith_model_open(b, &d->b, err));
+    PITH_TRY(check_shapes(d, a, b, err));
+    d->parts = json_array();
+    if (!d->parts) return pith_fail_nomem(err, "the report");
+    PITH_TRY(add_ends(d, err));
+    for (uint32_t i = 0; i < d->a->shape.layers; i++) PITH_TRY(add_layer(d, i, err));
+    const char *const containers[2] = {d->a->container ? d->a->container->name : "none",
+                                       d->b->container ? d->b->container->name : "none"};
+    const size_t count = json_array_size(d->parts);
+    json_t *j = json_pack("{s:b, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O}", "equal",
+                          (int)(d->equal == count), "a", a, "b", b, "container_a", containers[0],
+                          "container_b", containers[1], "parts_equal", (int)d->equal,
+                          "parts_different", (int)(count - d->equal), "config_differs",
+                          config_keys(d->a->checkpoint->config, d->b->checkpoint->config), "parts",
+                          d->parts);
+    return pith_report_text(j, report, err);
+}
+
+enum pith_status pith_diff(struct pith_context *context, const char *a, const char *b,
+                           char **report, struct pith_error *err)
+{
+    struct diff d = {.backend = context->backend};
+    const enum pith_status s = compare(&d, a, b, report, err);
+    json_decref(d.parts);
+    pith_model_close(d.a);
+    pith_model_close(d.b);
+    return s;
+}

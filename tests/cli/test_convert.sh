@@ -1,0 +1,60 @@
+#!/bin/sh
+# The same weights through every container and back; what cannot be held is refused or rounded anew, and said.
+set -u
+. tests/cli/lib.sh
+mini=$work/mini
+python3 tests/cli/mini.py "$mini" layers=2 hidden=128 ffn=256
+quantize="$pith quantize $mini --quiet --calib-tokens 256 --seq-len 64"
+
+lossless() { # NAME DIR COUNT: that many linears are said to be lossless
+    got=$(python3 -c 'import json, sys
+print(sum(l["lossless"] for l in json.load(open(sys.argv[1]))["linears"]))' "$2/pith.json")
+    if [ "$got" = "$3" ]; then pass "$1"; else fail "$1: $got"; fi
+}
+through() { # FROM TO: converted, verified against what it came from, equal to it
+    check "$1 to $2" "$pith" convert "$work/$1" -o "$work/$1-$2" --container "$2" --quiet
+    check "$1 to $2: verifies" "$pith" verify "$work/$1-$2" --against "$work/$1"
+    check "$1 to $2: the same weights" "$pith" diff "$work/$1" "$work/$1-$2"
+    lossless "$1 to $2: said to be lossless" "$work/$1-$2" 14
+}
+
+$quantize -o "$work/gptq" -r gptq --weights int4:g64:asym --container gptq
+through gptq compressed-tensors
+through gptq awq
+through gptq-awq compressed-tensors
+through gptq-awq-compressed-tensors gptq
+cmp -s "$work/gptq/model.safetensors" "$work/gptq-awq-compressed-tensors-gptq/model.safetensors" &&
+    pass "and back: the same file" || fail "and back: the same file"
+check "converted models speak" "$pith" run "$work/gptq-awq" -p The -n 4
+
+$quantize -o "$work/three" -r rtn --weights int3:g64 --container compressed-tensors
+refuse "what cannot be held is refused" 1 "q_proj: awq cannot hold int3.*--weights GRID" \
+    "$pith" convert "$work/three" -o "$work/no" --container awq
+[ -e "$work/no" ] || [ -e "$work/no.partial" ] && fail "nothing is left of it" || pass "nothing is left of it"
+check "or rounded anew" "$pith" convert "$work/three" -o "$work/anew" --container awq --weights int4:g64:asym
+check "anew: verifies" "$pith" verify "$work/anew" --against "$work/three"
+lossless "anew: not said to be lossless" "$work/anew" 0
+refuse "an original is not converted" 1 "is not quantized; pith quantize" \
+    "$pith" convert "$mini" -o "$work/no" --container awq
+refuse "a container must be named" 2 "give --container" "$pith" convert "$work/three" -o "$work/no"
+refuse "an unknown container" 1 "unknown container .tar.*pith features" \
+    "$pith" convert "$work/three" -o "$work/no" --container tar
+
+# A kill on the way costs nothing.
+timeout -s KILL 0.02 "$pith" convert "$work/gptq" -o "$work/again" --container compressed-tensors --quiet
+check "goes on after a kill" "$pith" convert "$work/gptq" -o "$work/again" --container compressed-tensors --resume --quiet
+same_model "the same bytes after a kill" "$work/again" "$work/gptq-compressed-tensors"
+
+refuse_diff() {
+    "$pith" diff "$@" --json >"$work/diff.json"
+    [ $? -eq 1 ] && python3 - "$work/diff.json" <<'PY'
+import json, sys
+j = json.load(open(sys.argv[1]))
+bad = j["equal"] or j["parts_different"] != 14 or j["parts_equal"] != 6 or "quantization_config" in j["config_differs"]
+sys.exit(bad or not all(0 < p["relative_difference"] < 0.2 for p in j["parts"] if not p["equal"]))
+PY
+}
+check "diff: where a model and its original differ" refuse_diff "$mini" "$work/gptq"
+python3 tests/cli/mini.py "$work/other" layers=1 hidden=128 ffn=256
+refuse "diff: models of different shapes" 1 "different shapes" "$pith" diff "$mini" "$work/other"
+finish
