@@ -1,6 +1,7 @@
 #include "num/qmat.h"
 
 #include "base/mem.h"
+#include "num/codebook.h"
 #include "num/kquant.h"
 
 #include <math.h>
@@ -127,6 +128,7 @@ void pith_qmat_free(struct pith_qmat *q)
     pith_free(q->outer);
     pith_free(q->levels);
     pith_sparse_free(q->sparse);
+    pith_free(q->nested);
     *q = (struct pith_qmat){0};
 }
 
@@ -165,7 +167,8 @@ static const struct pith_format *block_format(const struct pith_qmat *q)
 
 struct pith_grid pith_qmat_grid(const struct pith_qmat *q)
 {
-    struct pith_grid grid = {.format = q->format, .asym = q->zeros != NULL};
+    struct pith_grid grid = {
+        .format = q->format, .asym = q->zeros != NULL, .double_quant = q->nested != NULL};
     if (q->gguf)
         return (struct pith_grid){.format = pith_format_find(q->gguf->format),
                                   .granularity = PITH_PER_GROUP,
@@ -193,6 +196,7 @@ double pith_qmat_bits_per_weight(const struct pith_qmat *q)
     const double scales = (double)pith_qmat_scale_count(q);
     const unsigned width = pith_dtype_bits(q->scale_dtype);
     double bits = weights * q->format->bits + scales * width;
+    if (q->nested) bits += scales * (8.0 + 32.0 / PITH_DOUBLE_QUANT_BLOCK - width);
     if (q->zeros) bits += scales * q->format->bits;
     if (q->offsets) bits += scales * width;
     if (q->g_idx) bits += 32.0 * q->cols;

@@ -64,6 +64,14 @@ bool pith_sparse_equal(const struct pith_sparse *a, const struct pith_sparse *b,
 enum pith_status pith_sparse_check(const struct pith_sparse *s, uint32_t rows, uint32_t cols,
                                    struct pith_error *err);
 
+/* Scales that were quantized again ("double quantization", num/codebook.h), for containers that
+ * store them so. One allocation. */
+struct pith_nested {
+    uint8_t *code; /* [scales] */
+    float *absmax; /* [ceil(scales / 256)] */
+    float offset;
+};
+
 #define PITH_ALL_ROWS UINT32_MAX
 
 struct pith_qmat {
@@ -83,6 +91,7 @@ struct pith_qmat {
     float *offsets;  /* NULL: none */
     float *levels;   /* NULL: the format's */
     struct pith_sparse *sparse; /* NULL: none */
+    struct pith_nested *nested; /* NULL: none; the scales hold what it stands for */
     const struct pith_kquant *gguf; /* the type whose scales these are, or NULL */
     float *outer;                   /* NULL: none */
     struct pith_input input;
@@ -99,6 +108,11 @@ enum pith_status pith_qmat_init(struct pith_qmat *q, uint32_t rows, uint32_t col
 /* Frees q's codes and reads others instead, of the same layout: they must outlive q and are not
  * changed through it. */
 void pith_qmat_borrow(struct pith_qmat *q, const uint8_t *codes);
+/* Room for the scales of q. On failure NULL. */
+struct pith_nested *pith_nested_new(const struct pith_qmat *q);
+/* Quantizes q's scales again: q->nested keeps their codes, q->scales become what these stand for. On
+ * failure (PITH_NOMEM) q is as before. */
+enum pith_status pith_qmat_nest_scales(struct pith_qmat *q, struct pith_error *err);
 /* Frees what q owns and zeroes it. */
 void pith_qmat_free(struct pith_qmat *q);
 

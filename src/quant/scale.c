@@ -93,7 +93,8 @@ enum pith_status pith_fit_scales(struct pith_backend *b, const struct pith_grid 
     if (q->levels) return pith_fit_levels(b, &(struct pith_level_rule){0}, w, q, err);
     if (pith_qmat_per_tensor(q)) fit_one(&j.rule, w, (size_t)q->rows * q->cols, q, 0);
     else pith_pool_run(pool_of(b), q->rows, fit_row, &j);
-    return pith_check_scales(q, err);
+    PITH_TRY(pith_check_scales(q, err));
+    return grid->double_quant ? pith_qmat_nest_scales(q, err) : PITH_OK;
 }
 
 static const float *levels_of(const struct pith_qmat *q, uint32_t row)

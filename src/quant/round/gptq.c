@@ -558,11 +558,15 @@ static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *
                        .rows = job->rows,
                        .cols = job->cols,
                        .ld = leading(job->rows)};
-    s.dynamic = job->grid.granularity == PITH_PER_GROUP &&
+    /* Scales that are quantized again are known only when all of them are. */
+    s.dynamic = job->grid.granularity == PITH_PER_GROUP && !job->grid.double_quant &&
                 job->options.act_order != PITH_ORDER_STATIC;
     enum pith_status st;
     if (!job->stats || !job->stats->hessian)
         st = pith_fail(err, PITH_ARG, "GPTQ needs the Hessian");
+    else if (job->grid.double_quant && job->options.act_order == PITH_ORDER_GROUP)
+        st = pith_fail(err, PITH_UNSUPPORTED,
+                       "scales that are quantized again do not go with groups in another order");
     else st = check_hessian(job->stats->hessian, job->cols, err);
     if (st == PITH_OK) st = run_solver(&s, report, err);
     give_memory(&s);
