@@ -1,0 +1,411 @@
+#include "num/input.h"
+
+#include "base/mem.h"
+#include "num/codecs.h"
+#include "num/minifloat.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What a zero scale is replaced by: the smallest step of a float32 from 1. */
+static const float LEAST_SCALE = 0x1p-23f;
+
+static bool is_int(const struct pith_input *in)
+{
+    return in->grid.format->kind == PITH_KIND_INT;
+}
+
+/* --- checks --------------------------------------------------------------------------------- */
+
+static enum pith_status check_grid(const struct pith_grid *g, uint32_t cols, struct pith_error *err)
+{
+    const struct pith_format *f = g->format;
+    char text[PITH_GRID_TEXT];
+    pith_grid_format(g, text);
+    if (f->kind == PITH_KIND_CODEBOOK || (f->kind == PITH_KIND_FLOAT && f->bits > 8) || g->mse ||
+        g->double_quant || g->granularity == PITH_PER_CHANNEL || g->granularity == PITH_PER_BLOCK)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "activations cannot be %s; int8:token, int8:tensor:static, "
+                         "fp8_e4m3:token, fp8_e4m3:tensor:static, fp8_e4m3:g128, int8:g128, mxfp8, "
+                         "mxfp4 and nvfp4 are some that they can",
+                         text);
+    const bool grouped = g->granularity == PITH_PER_GROUP;
+    if (grouped && f->kind != PITH_KIND_BLOCK && (g->is_static || g->asym))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "activations cannot be %s: scales of groups are dynamic and symmetric",
+                         text);
+    if (grouped && (g->group == 0 || cols % g->group != 0))
+        return pith_fail(err, PITH_UNSUPPORTED, "activations of %u columns are not whole groups of %u",
+                         (unsigned)cols, (unsigned)g->group);
+    return PITH_OK;
+}
+
+/* True when the input needs `scale`. */
+static bool has_scale(const struct pith_grid *g)
+{
+    return g->is_static || (g->format->kind == PITH_KIND_BLOCK &&
+                            g->format->scale && strcmp(g->format->scale, "e8m0") != 0);
+}
+
+enum pith_status pith_input_check(const struct pith_input *in, uint32_t cols,
+                                  struct pith_error *err)
+{
+    const struct pith_grid *g = &in->grid;
+    if (!(in->threshold >= 0.0f) || isinf(in->threshold))
+        return pith_fail(err, PITH_ARG, "a threshold of %g for outliers", (double)in->threshold);
+    if (!g->format)
+        return in->threshold > 0.0f
+                   ? pith_fail(err, PITH_ARG, "a threshold for outliers needs int8:token")
+                   : PITH_OK;
+    PITH_TRY(check_grid(g, cols, err));
+    if (has_scale(g) && !(in->scale > 0.0f && isfinite(in->scale)))
+        return pith_fail(err, PITH_ARG, "the scale of the activations is %g", (double)in->scale);
+    const float top = (float)((1u << g->format->bits) - 1);
+    if (g->is_static && g->asym && !(in->zero >= 0.0f && in->zero <= top))
+        return pith_fail(err, PITH_ARG, "the zero point of the activations is %g, not in 0..%g",
+                         (double)in->zero, (double)top);
+    if (in->threshold > 0.0f && (!is_int(in) || g->asym || g->granularity != PITH_PER_TOKEN))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "outlier columns are kept beside symmetric integers by token only");
+    return PITH_OK;
+}
+
+/* --- ranges --------------------------------------------------------------------------------- */
+
+struct range {
+    float lo, hi;
+};
+
+/* min(0, x), max(0, x); NaN when a value is not finite. */
+static struct range range_of(const float *x, size_t n)
+{
+    enum { LANES = 16 };
+    float lo[LANES] = {0}, hi[LANES] = {0}, bad[LANES] = {0};
+    struct range r = {0.0f, 0.0f};
+    float wrong = 0.0f;
+    for (size_t i = 0; i < n; i += LANES) {
+        const size_t m = n - i < LANES ? n - i : LANES;
+        if (m == LANES) {
+            for (size_t l = 0; l < LANES; l++) {
+                lo[l] = x[i + l] < lo[l] ? x[i + l] : lo[l];
+                hi[l] = x[i + l] > hi[l] ? x[i + l] : hi[l];
+                bad[l] += x[i + l] * 0.0f;
+            }
+            continue;
+        }
+        for (size_t l = 0; l < m; l++) {
+            lo[l] = x[i + l] < lo[l] ? x[i + l] : lo[l];
+            hi[l] = x[i + l] > hi[l] ? x[i + l] : hi[l];
+            bad[l] += x[i + l] * 0.0f;
+        }
+    }
+    for (size_t l = 0; l < LANES; l++) {
+        if (lo[l] < r.lo) r.lo = lo[l];
+        if (hi[l] > r.hi) r.hi = hi[l];
+        wrong += bad[l];
+    }
+    return wrong == 0.0f ? r : (struct range){NAN, NAN};
+}
+
+/* The same of the values below a threshold. */
+static struct range range_below(const float *x, size_t n, float threshold)
+{
+    struct range r = {0.0f, 0.0f};
+    for (size_t i = 0; i < n; i++) {
+        if (fabsf(x[i]) >= threshold) continue;
+        if (x[i] < r.lo) r.lo = x[i];
+        if (x[i] > r.hi) r.hi = x[i];
+    }
+    return r;
+}
+
+static float amax_of(struct range r)
+{
+    return -r.lo > r.hi ? -r.lo : r.hi; /* NaN for NaN */
+}
+
+static bool by_call(const struct pith_input *in)
+{
+    return in->grid.format && in->grid.granularity == PITH_PER_TENSOR && !in->grid.is_static &&
+           in->grid.format->kind != PITH_KIND_BLOCK;
+}
+
+bool pith_input_surveys(const struct pith_input *in)
+{
+    return by_call(in) || in->threshold > 0.0f;
+}
+
+void pith_input_survey(const struct pith_input *in, const float *x, size_t n, size_t cols,
+                       struct pith_input_call *call, uint8_t *kept)
+{
+    if (by_call(in)) {
+        const struct range r = range_of(x, n * cols);
+        if (!(r.lo >= call->lo)) call->lo = r.lo;
+        if (!(r.hi <= call->hi)) call->hi = r.hi;
+    }
+    if (!(in->threshold > 0.0f)) return;
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < cols; c++) kept[c] |= fabsf(x[i * cols + c]) >= in->threshold;
+    call->kept = kept;
+}
+
+/* --- integers ------------------------------------------------------------------------------- */
+
+/* At 2^23 the last place of a float is 1: the sum rounds to nearest even. |t| is at most 2^22. */
+static inline float to_integer(float t)
+{
+    return (t + 0x1.8p23f) - 0x1.8p23f;
+}
+
+/* q = clamp(x / scale + zero, least, most) rounded, or x * inverse where that is not 0. */
+struct ints {
+    float scale, inverse, zero, least, most;
+};
+
+static struct ints ints_symmetric(const struct pith_input *in, float amax)
+{
+    const float half = (float)(1u << (in->grid.format->bits - 1));
+    if (in->rule == PITH_INPUT_BNB) {
+        /* All zeros: bitsandbytes divides by 0 there. Below 2^-120 the reciprocal overflows. */
+        const bool tiny = amax < 0x1p-120f;
+        const struct ints t = {tiny ? LEAST_SCALE : amax / (half - 1.0f),
+                               tiny ? 0x1p23f : (half - 1.0f) / amax, 0.0f, 1.0f - half,
+                               half - 1.0f};
+        return t;
+    }
+    const float scale = amax / (half - 0.5f);
+    return (struct ints){scale == 0.0f ? LEAST_SCALE : scale, 0.0f, 0.0f, -half, half - 1.0f};
+}
+
+static struct ints ints_asymmetric(const struct pith_input *in, struct range r)
+{
+    const float half = (float)(1u << (in->grid.format->bits - 1));
+    struct ints t = {(r.hi - r.lo) / (2.0f * half - 1.0f), 0.0f, 0.0f, -half, half - 1.0f};
+    if (t.scale == 0.0f) {
+        t.scale = LEAST_SCALE;
+        return t;
+    }
+    const float zero = -half - r.lo / t.scale;
+    t.zero = to_integer(zero < -half ? -half : zero > half - 1.0f ? half - 1.0f : zero);
+    return t;
+}
+
+static struct ints ints_static(const struct pith_input *in)
+{
+    const float half = (float)(1u << (in->grid.format->bits - 1));
+    const float least = in->rule == PITH_INPUT_MODELOPT ? 1.0f - half : -half;
+    return (struct ints){in->scale, 0.0f, in->grid.asym ? in->zero - half : 0.0f, least,
+                         half - 1.0f};
+}
+
+/* The grid of the n values at x. */
+static struct ints ints_of(const struct pith_input *in, const struct pith_input_call *call,
+                           const float *x, size_t n)
+{
+    if (in->grid.is_static) return ints_static(in);
+    const struct range r = by_call(in)               ? (struct range){call->lo, call->hi}
+                           : in->threshold > 0.0f ? range_below(x, n, in->threshold)
+                                                     : range_of(x, n);
+    return in->grid.asym ? ints_asymmetric(in, r) : ints_symmetric(in, amax_of(r));
+}
+
+static inline float int_code(const struct ints *t, float x)
+{
+    const float u = t->inverse != 0.0f ? x * t->inverse : x / t->scale + t->zero;
+    const float clamped = u < t->least ? t->least : u > t->most ? t->most : u;
+    return to_integer(clamped);
+}
+
+static void round_ints(const struct ints *t, const float *x, size_t n, float *y)
+{
+    enum { STEP = 16 };
+    const struct ints s = *t; /* a copy that y cannot alias */
+    size_t i = 0;
+    if (s.inverse != 0.0f) {
+        for (; i < n; i++) y[i] = int_code(&s, x[i]) * s.scale;
+        return;
+    }
+    for (; i + STEP <= n; i += STEP)
+        for (size_t l = 0; l < STEP; l++) {
+            const float u = x[i + l] / s.scale + s.zero;
+            const float clamped = u < s.least ? s.least : u > s.most ? s.most : u;
+            y[i + l] = (to_integer(clamped) - s.zero) * s.scale;
+        }
+    for (; i < n; i++) y[i] = (int_code(&s, x[i]) - s.zero) * s.scale;
+}
+
+/* --- floats --------------------------------------------------------------------------------- */
+
+/* Rounding to a small float without its code: a magnitude in [2^e, 2^(e+1)) is a multiple of
+ * 2^(e-m), and adding 1.5 * 2^(e-m+23) leaves just that. */
+struct floats {
+    float scale, max;
+    uint32_t least; /* the exponent of the smallest normal number, in place */
+    uint32_t shift; /* 23 - m, in place, with the half */
+};
+
+static struct floats floats_of(const struct pith_format *element, float scale)
+{
+    const uint32_t bias = (1u << (element->exponent_bits - 1)) - 1;
+    return (struct floats){
+        .scale = scale,
+        .max = element->max,
+        .least = (128u - bias) << 23,
+        .shift = ((23u - element->mantissa_bits) << 23) | 0x400000u,
+    };
+}
+
+static inline float float_value(const struct floats *f, float t)
+{
+    const float x = t < -f->max ? -f->max : t > f->max ? f->max : t;
+    const uint32_t e = pith_float_to_bits(x) & 0x7f800000u;
+    const float magic = pith_bits_to_float((e > f->least ? e : f->least) + f->shift);
+    return (x + magic) - magic;
+}
+
+static void round_floats(const struct floats *f, const float *x, size_t n, float *y)
+{
+    enum { STEP = 16 };
+    const struct floats s = *f;
+    size_t i = 0;
+    for (; i + STEP <= n; i += STEP)
+        for (size_t l = 0; l < STEP; l++) y[i + l] = float_value(&s, x[i + l] / s.scale) * s.scale;
+    for (; i < n; i++) y[i] = float_value(&s, x[i] / s.scale) * s.scale;
+}
+
+static float float_scale(const struct pith_input *in, const struct pith_input_call *call,
+                         const float *x, size_t n)
+{
+    if (in->grid.is_static) return in->scale;
+    const struct range r = by_call(in) ? (struct range){call->lo, call->hi} : range_of(x, n);
+    const float scale = amax_of(r) / in->grid.format->max;
+    return scale == 0.0f ? LEAST_SCALE : scale;
+}
+
+/* --- blocks --------------------------------------------------------------------------------- */
+
+static float mx_scale(const struct pith_input *in, const struct pith_format *element, float amax)
+{
+    int top;
+    if (!isfinite(amax)) return NAN;
+    (void)frexpf(element->max, &top); /* max is in [2^(top-1), 2^top) */
+    if (in->rule == PITH_INPUT_MODELOPT) {
+        const uint32_t bits = pith_float_to_bits(amax / element->max);
+        const uint32_t e = (bits >> 23) + ((bits & 0x7fffffu) != 0);
+        return pith_e8m0_decode(e > 254 ? 254 : e);
+    }
+    const unsigned places = element->bits == 6 ? element->mantissa_bits : 1;
+    const int e = (int)((pith_float_to_bits(amax) + (1u << (22 - places))) >> 23) - (top - 1);
+    return pith_e8m0_decode((uint32_t)(e < 0 ? 0 : e));
+}
+
+static float nvfp4_scale(const struct pith_input *in, float amax)
+{
+    if (in->rule == PITH_INPUT_MODELOPT) {
+        const float s = amax / (6.0f * in->scale);
+        const float held = s == 0.0f ? 1.0f : s < 0x1p-9f ? 0x1p-9f : s;
+        return pith_fp8_e4m3_decode(pith_fp8_e4m3_encode(held)) * in->scale;
+    }
+    const float s = pith_fp8_e4m3_decode(pith_fp8_e4m3_encode(in->scale * (amax / 6.0f)));
+    return (s == 0.0f ? 0.125f : s) / in->scale;
+}
+
+static void round_blocks(const struct pith_input *in, const float *x, size_t cols, float *y)
+{
+    const struct pith_format *element = pith_format_find(in->grid.format->element);
+    const size_t block = in->grid.format->block;
+    const bool mx = !has_scale(&in->grid);
+    for (size_t c = 0; c < cols; c += block) {
+        const size_t n = cols - c < block ? cols - c : block;
+        const float amax = amax_of(range_of(x + c, n));
+        const float scale = mx ? mx_scale(in, element, amax) : nvfp4_scale(in, amax);
+        const struct floats f = floats_of(element, scale);
+        round_floats(&f, x + c, n, y + c);
+    }
+}
+
+/* --- rows ----------------------------------------------------------------------------------- */
+
+static void keep_columns(const uint8_t *kept, const float *x, size_t cols, const struct ints *t,
+                         float *y)
+{
+    for (size_t c = 0; c < cols; c++) y[c] = kept[c] ? x[c] : int_code(t, x[c]) * t->scale;
+}
+
+void pith_input_row(const struct pith_input *in, const struct pith_input_call *call, const float *x,
+                    size_t cols, float *y)
+{
+    const struct pith_format *f = in->grid.format;
+    if (!f || f->kind == PITH_KIND_BLOCK) {
+        if (f) round_blocks(in, x, cols, y);
+        else if (y != x) memcpy(y, x, cols * sizeof *y);
+        return;
+    }
+    const size_t width = in->grid.granularity == PITH_PER_GROUP ? in->grid.group : cols;
+    for (size_t c = 0; c < cols; c += width) {
+        const size_t n = cols - c < width ? cols - c : width;
+        if (is_int(in)) {
+            const struct ints t = ints_of(in, call, x + c, n);
+            if (call->kept) keep_columns(call->kept + c, x + c, n, &t, y + c);
+            else round_ints(&t, x + c, n, y + c);
+        } else {
+            const struct floats t = floats_of(f, float_scale(in, call, x + c, n));
+            round_floats(&t, x + c, n, y + c);
+        }
+    }
+}
+
+/* An integer's low byte, whatever a NaN gives. */
+static inline int8_t low_byte(float integer)
+{
+    return (int8_t)(pith_float_to_bits(integer + 0x1.8p23f) & 0xff);
+}
+
+/* One block's codes; returns their sum. */
+static int32_t encode_block(const struct ints *t, const uint8_t *kept, const float *x, size_t n,
+                            int8_t *q)
+{
+    const struct ints s = *t;
+    int32_t sum = 0;
+    if (!kept && s.inverse == 0.0f) {
+        for (size_t i = 0; i < n; i++) {
+            const float u = x[i] / s.scale + s.zero;
+            const float clamped = u < s.least ? s.least : u > s.most ? s.most : u;
+            q[i] = low_byte(clamped); /* the sum within it rounds */
+        }
+    } else {
+        for (size_t i = 0; i < n; i++) q[i] = kept && kept[i] ? 0 : low_byte(int_code(&s, x[i]));
+    }
+    for (size_t i = 0; i < n; i++) sum += q[i];
+    return sum;
+}
+
+void pith_input_encode(const struct pith_input *in, const struct pith_input_call *call,
+                       const float *x, size_t cols, const struct pith_input_codes *out)
+{
+    const size_t width = in->grid.granularity == PITH_PER_GROUP ? in->grid.group : cols;
+    size_t b = 0;
+    *out->zero = 0.0f;
+    for (size_t c = 0; c < cols; c += width) {
+        const size_t end = cols - c < width ? cols : c + width;
+        const struct ints t = ints_of(in, call, x + c, end - c);
+        *out->zero = t.zero;
+        for (size_t i = c; i < end; i += out->block, b++) {
+            const size_t n = end - i < out->block ? end - i : out->block;
+            const uint8_t *kept = call->kept ? call->kept + i : NULL;
+            /* A static grid has not looked at the values. */
+            const bool good = !in->grid.is_static || isfinite(range_of(x + i, n).lo);
+            out->scale[b] = good ? t.scale : NAN;
+            out->sum[b] = encode_block(&t, kept, x + i, n, out->q + i);
+        }
+    }
+}
+
+void pith_input_rows(const struct pith_input *in, const float *x, size_t n, size_t cols,
+                     uint8_t *kept, float *y)
+{
+    struct pith_input_call call = {0};
+    if (kept) memset(kept, 0, cols);
+    if (pith_input_surveys(in)) pith_input_survey(in, x, n, cols, &call, kept);
+    for (size_t i = 0; i < n; i++) pith_input_row(in, &call, x + i * cols, cols, y + i * cols);
+}

@@ -1,0 +1,71 @@
+/* num/input.h: rounding of a linear's inputs, as the engines that load the checkpoint do it. Scalar
+ * code that defines what a grid of activations means.
+ *
+ * Scales come from the rows of one call, or beforehand where the grid is static:
+ *   token   one for a row                  g<N>    one for N columns of a row
+ *   tensor  one for all rows of the call   blocks  of a block format, of 32 or 16 columns
+ *
+ * amax is the largest magnitude that shares a scale, lo and hi the range with 0 inside. Formulas
+ * are float32, each step rounded, nearest ties to even:
+ *   integers, b bits    scale = amax / (2^(b-1) - 1/2), q = clamp(x / scale) rounded
+ *     asym              scale = (hi - lo) / (2^b - 1), z = -2^(b-1) - lo / scale clamped and
+ *                       rounded, q = clamp(x / scale + z) rounded, x' = (q - z) scale
+ *   floats              scale = amax / max, x' = round(clamp(x / scale)) scale
+ *   mxfp                scale = 2^(E - floor(log2(max))), E the exponent of amax plus half a unit
+ *                       of the format's last place (FP6) or of FP4's (others)
+ *   nvfp4               s = e4m3(G amax / 6), 1/8 for 0, scale = s / G, G = the input's `scale`
+ * with x' = q scale where nothing else stands, and 2^-23 for a scale of 0. That is what
+ * compressed-tensors' fake quantization does (PITH_INPUT_CT). The others differ in:
+ *   PITH_INPUT_BNB      int8: scale = amax / 127, q = x (127 / amax) rounded. Also what vLLM's and
+ *                       SmoothQuant's kernels do. With a threshold, amax is taken over the
+ *                       magnitudes below it, and columns that have a larger one in any row of the
+ *                       call stay as they are.
+ *   PITH_INPUT_MODELOPT int8: q is clamped to -127..127. mxfp: scale = 2^ceil(log2(amax / max)).
+ *                       nvfp4: s = e4m3(amax / (6 g)) from 2^-9 to 448, 1 for 0, scale = s g, g =
+ *                       the input's `scale`, about 1 / G.
+ * A block with a value that is not finite becomes NaN, or keeps its NaN. */
+#ifndef PITH_NUM_INPUT_H
+#define PITH_NUM_INPUT_H
+
+#include "num/qmat.h"
+
+/* PITH_UNSUPPORTED (or PITH_ARG for numbers) when inputs of `cols` columns cannot be rounded so. */
+enum pith_status pith_input_check(const struct pith_input *in, uint32_t cols,
+                                  struct pith_error *err);
+
+/* What the rows of a call have in common. */
+struct pith_input_call {
+    float lo, hi;        /* of all rows with 0 inside; for scales a tensor that are not static */
+    const uint8_t *kept; /* [cols], not 0: stays as it is; NULL: none does */
+};
+/* True when pith_input_survey() has something to find. */
+bool pith_input_surveys(const struct pith_input *in);
+/* Takes the rows x[n][cols] in: call->lo and hi, and kept[c] |= 1 for the columns that stay. Start
+ * from zeros; calls for parts of the rows may follow each other. kept is not used without a
+ * threshold. */
+void pith_input_survey(const struct pith_input *in, const float *x, size_t n, size_t cols,
+                       struct pith_input_call *call, uint8_t *kept);
+
+/* y[cols] = x[cols] rounded; y may be x. The Hadamard matrix is not applied here. */
+void pith_input_row(const struct pith_input *in, const struct pith_input_call *call, const float *x,
+                    size_t cols, float *y);
+
+/* Integer grids: the same as numbers x' = (q - zero) scale, scale of column c being scale[c /
+ * block], for a block that the grid's own is a multiple of; sum[i] is the sum of block i's q. q is
+ * 0 in columns that are kept. *zero is one for the row: groups must be symmetric. */
+struct pith_input_codes {
+    size_t block;
+    int8_t *q;
+    float *scale;
+    int32_t *sum;
+    float *zero;
+};
+void pith_input_encode(const struct pith_input *in, const struct pith_input_call *call,
+                       const float *x, size_t cols, const struct pith_input_codes *out);
+
+/* All rows of a call: survey, then row by row. kept is scratch of cols bytes, or NULL without a
+ * threshold. */
+void pith_input_rows(const struct pith_input *in, const float *x, size_t n, size_t cols,
+                     uint8_t *kept, float *y);
+
+#endif
