@@ -95,9 +95,14 @@ size_t pith_backend_bytes(unsigned threads)
 enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode,
                                        struct pith_error *err)
 {
-    if (mode == PITH_MODE_FAST && !b->slab) PITH_TRY(pith_bytes_open(&b->slab, err));
+    if (mode == PITH_MODE_FAST) PITH_TRY(pith_backend_take_bytes(b, err));
     b->mode = mode;
     return PITH_OK;
+}
+
+enum pith_status pith_backend_take_bytes(struct pith_backend *b, struct pith_error *err)
+{
+    return b->slab ? PITH_OK : pith_bytes_open(&b->slab, err);
 }
 
 enum pith_mode pith_backend_mode(const struct pith_backend *b)

@@ -44,6 +44,8 @@ enum pith_mode { PITH_MODE_EXACT, PITH_MODE_FAST, PITH_MODE_BF16 };
 enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode,
                                        struct pith_error *err);
 enum pith_mode pith_backend_mode(const struct pith_backend *b);
+/* Takes the memory of the integer products of many rows, 2.5 MiB, unless it is there. */
+enum pith_status pith_backend_take_bytes(struct pith_backend *b, struct pith_error *err);
 
 /* C[m][n] = A[m][k] * B[k][n], or C += / C -=, C(i, j) = fma(+-A(i, p), B(p, j), C(i, j)) for p
  * = 0, 1, ... from 0 or from C. C overlaps neither A nor B. Strides in elements let either

@@ -12,6 +12,9 @@
  * So x is read once for BAND panels, and W unpacked once for a slab. */
 #include "backend/parts.h"
 #include "base/mem.h"
+#include "num/input.h"
+
+#include <math.h>
 
 #include <string.h>
 
@@ -25,9 +28,9 @@ enum {
     SUMS = (ROWS + PITH_BYTES_ROWS_MAX) * BAND * PITH_PANEL_ROWS
 };
 _Static_assert(3 * SUMS <= PITH_SLAB * PITH_KC, "the sums of a band fit where packed A is");
-_Static_assert(PITH_BYTES_ROWS_MAX * PITH_BYTES_COLS <= PITH_SLAB * PITH_KC * 4,
+_Static_assert(PITH_BYTES_ROWS_MAX *PITH_BYTES_COLS <= PITH_SLAB * PITH_KC * 4,
                "as do the bytes of a tile");
-_Static_assert(BAND * CHUNK / 4 * PITH_BYTES_LINE <= PITH_KC * PITH_NC * 4,
+_Static_assert(BAND *CHUNK / 4 * PITH_BYTES_LINE <= PITH_KC * PITH_NC * 4,
                "the codes of a chunk fit where a panel of B is");
 _Static_assert(2 * BAND * GROUPS * PITH_PANEL_ROWS <= PITH_SCORES, "its scales and zeros fit");
 
@@ -35,6 +38,7 @@ struct pith_byte_slab {
     uint32_t x[WORDS];
     float scale[SCALES];
     int32_t less[SCALES];
+    float shift[ROWS]; /* scale times zero point of a row */
 };
 
 enum pith_status pith_bytes_open(struct pith_byte_slab **out, struct pith_error *err)
@@ -46,19 +50,28 @@ enum pith_status pith_bytes_open(struct pith_byte_slab **out, struct pith_error 
 struct job {
     struct pith_backend *b;
     const struct pith_pack *pack;
+    const struct pith_input *input; /* NULL: the fast mode's own grid */
+    struct pith_input_call call;
     const float *bias, *x;
     float *y;
-    size_t rows;          /* of the slab */
-    size_t height;        /* of a tile */
+    size_t rows;   /* of the slab */
+    size_t ones;   /* 1: a row of ones follows, for zero points; else 0 */
+    size_t height; /* of a tile */
+    size_t block;
     size_t words, blocks; /* of a row of x */
 };
 
 bool pith_bytes_fits(const struct pith_backend *b, const struct pith_pack *pack)
 {
-    if (b->mode != PITH_MODE_FAST || pack->block == 0 || pack->cols > PITH_BYTES_COLS)
-        return false;
+    if (b->mode != PITH_MODE_FAST || pack->block == 0 || pack->cols > PITH_BYTES_COLS) return false;
     const size_t blocks = (pack->cols + pack->block - 1) / pack->block;
     return blocks <= SCALES / PITH_BYTES_ROWS_MAX;
+}
+
+bool pith_bytes_takes_input(const struct pith_backend *b, const struct pith_pack *pack)
+{
+    _Static_assert(PITH_BYTES_SCALES <= SCALES / PITH_BYTES_ROWS_MAX, "scales of a tile fit");
+    return b->slab && pack->input_block > 0;
 }
 
 /* --- x -------------------------------------------------------------------------------------- */
@@ -70,26 +83,45 @@ static void turn(const struct job *j, size_t n, const void *from, void *to)
     j->b->kern.transpose(j->height, n, from, n, to, j->height);
 }
 
+/* A row of equal bytes, for what is no row of x. */
+static void fill_row(size_t cols, int8_t value, const struct pith_input_codes *to)
+{
+    memset(to->q, value, cols);
+    for (size_t c = 0, i = 0; c < cols; c += to->block, i++) {
+        to->scale[i] = value;
+        to->sum[i] = (int32_t)pith_min(to->block, cols - c) * value;
+    }
+    *to->zero = 0.0f;
+}
+
+static void round_row(const struct job *j, size_t row, const struct pith_input_codes *to)
+{
+    const size_t cols = j->pack->cols;
+    const float *x = j->x + row * cols;
+    if (row >= j->rows) fill_row(cols, row == j->rows && j->ones ? 1 : 0, to);
+    else if (j->input) pith_input_encode(j->input, &j->call, x, cols, to);
+    else j->b->kern.to_bytes(cols, j->block, x, to->q, to->scale, to->sum);
+}
+
 static void round_task(void *ctx, size_t task, unsigned thread)
 {
     const struct job *j = ctx;
     const struct pith_scratch *s = &j->b->scratch[thread];
     const struct pith_panels *m = &j->pack->m;
-    const size_t first = task * j->height, cols = j->pack->cols, block = j->pack->block;
+    const size_t first = task * j->height;
     int8_t *q = (int8_t *)s->a;
     float *scale = s->scores;
     int32_t *sum = (int32_t *)(void *)(scale + j->height * j->blocks);
     const int32_t factor = m->zeros ? 1 : (int32_t)m->zero;
     for (size_t r = 0; r < j->height; r++) {
-        int8_t *row = q + r * cols;
-        if (first + r < j->rows) {
-            j->b->kern.to_bytes(cols, block, j->x + (first + r) * cols, row, scale + r * j->blocks,
-                                sum + r * j->blocks);
-            continue;
-        }
-        memset(row, 0, cols);
-        memset(scale + r * j->blocks, 0, j->blocks * sizeof *scale);
-        memset(sum + r * j->blocks, 0, j->blocks * sizeof *sum);
+        float zero = 0.0f;
+        const struct pith_input_codes to = {.block = j->block,
+                                            .q = q + r * j->pack->cols,
+                                            .scale = scale + r * j->blocks,
+                                            .sum = sum + r * j->blocks,
+                                            .zero = &zero};
+        round_row(j, first + r, &to);
+        if (j->ones && first + r < j->rows) j->b->slab->shift[first + r] = zero * to.scale[0];
     }
     for (size_t i = 0; i < j->height * j->blocks; i++) sum[i] *= -factor;
     struct pith_byte_slab *slab = j->b->slab;
@@ -149,7 +181,7 @@ static void run_tiles(const struct band *b, size_t tile, size_t col, size_t n)
     struct pith_byte_tile a = {.form = j->pack->m.form,
                                .cols = j->pack->cols,
                                .group = j->pack->m.group,
-                               .block = j->pack->block,
+                               .block = j->block,
                                .col = col,
                                .n = n,
                                .w_panel = (size_t)(CHUNK / 4) * PITH_BYTES_LINE,
@@ -169,17 +201,29 @@ static void run_tiles(const struct band *b, size_t tile, size_t col, size_t n)
     }
 }
 
+/* The sums of row r of the slab, and of the band's columns c on: `width` of them side by side. */
+static const float *sums_of(const struct band *b, size_t r, size_t c)
+{
+    const struct job *j = b->j;
+    const size_t width = j->b->kern.bytes_cols, tile = r / j->height, i = r % j->height;
+    return b->y + tile * j->height * BAND * PITH_PANEL_ROWS + c * j->height + i * width;
+}
+
 static void store(const struct band *b)
 {
     const struct job *j = b->j;
     const size_t width = j->b->kern.bytes_cols, row = b->first * PITH_PANEL_ROWS;
     const size_t count = pith_min(b->count * PITH_PANEL_ROWS, j->pack->rows - row);
     for (size_t r = 0; r < j->rows; r++) {
-        const size_t tile = r / j->height, i = r % j->height;
-        const float *from = b->y + tile * j->height * BAND * PITH_PANEL_ROWS + i * width;
         float *to = j->y + r * j->pack->rows + row;
-        for (size_t c = 0; c < count; c += width, from += j->height * width)
-            memcpy(to + c, from, pith_min(width, count - c) * sizeof *to);
+        for (size_t c = 0; c < count; c += width) {
+            const size_t n = pith_min(width, count - c);
+            memcpy(to + c, sums_of(b, r, c), n * sizeof *to);
+            if (!j->ones) continue;
+            const float *ones = sums_of(b, j->rows, c);
+            const float shift = j->b->slab->shift[r];
+            for (size_t e = 0; e < n; e++) to[c + e] = fmaf(-shift, ones[e], to[c + e]);
+        }
         for (size_t c = 0; j->bias && c < count; c++) to[c] += j->bias[row + c];
     }
 }
@@ -188,7 +232,7 @@ static void band_task(void *ctx, size_t task, unsigned thread)
 {
     const struct job *j = ctx;
     const struct pith_scratch *s = &j->b->scratch[thread];
-    const size_t tiles = (j->rows + j->height - 1) / j->height, cols = j->pack->cols;
+    const size_t tiles = (j->rows + j->ones + j->height - 1) / j->height, cols = j->pack->cols;
     const struct band b = {.j = j,
                            .first = task * BAND,
                            .count = pith_min(BAND, j->pack->panels - task * BAND),
@@ -206,25 +250,29 @@ static void band_task(void *ctx, size_t task, unsigned thread)
     store(&b);
 }
 
-void pith_bytes_linear(struct pith_backend *b, const struct pith_pack *pack, const float *bias,
-                       const float *x, size_t n, float *y)
+void pith_bytes_linear(struct pith_backend *b, const struct pith_bytes_call *c)
 {
+    const struct pith_pack *pack = c->pack;
     const size_t height = b->kern.bytes_rows, words = pack->cols / 4;
-    const size_t blocks = (pack->cols + pack->block - 1) / pack->block;
+    const size_t block = c->input ? pack->input_block : pack->block;
+    const size_t blocks = (pack->cols + block - 1) / block;
     const size_t most = pith_min(pith_min(WORDS / words, SCALES / blocks), ROWS);
-    const size_t rows = most - most % height;
-    for (size_t i = 0; i < n; i += rows) {
-        const size_t count = pith_min(rows, n - i);
-        struct job j = {.b = b,
-                        .pack = pack,
-                        .bias = bias,
-                        .x = x + i * pack->cols,
-                        .y = y + i * pack->rows,
-                        .rows = count,
-                        .height = height,
-                        .words = words,
-                        .blocks = blocks};
-        pith_pool_run(b->pool, (count + height - 1) / height, round_task, &j);
+    struct job j = {.b = b,
+                    .pack = pack,
+                    .input = c->input,
+                    .bias = c->bias,
+                    .ones = c->input && c->input->grid.asym,
+                    .height = height,
+                    .block = block,
+                    .words = words,
+                    .blocks = blocks};
+    const size_t rows = most - most % height - j.ones;
+    if (c->input) pith_input_survey(c->input, c->x, c->n, pack->cols, &j.call, NULL);
+    for (size_t i = 0; i < c->n; i += rows) {
+        j.rows = pith_min(rows, c->n - i);
+        j.x = c->x + i * pack->cols;
+        j.y = c->y + i * pack->rows;
+        pith_pool_run(b->pool, (j.rows + j.ones + height - 1) / height, round_task, &j);
         pith_pool_run(b->pool, (pack->panels + BAND - 1) / BAND, band_task, &j);
     }
 }

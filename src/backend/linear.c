@@ -1,7 +1,9 @@
 /* pith_linear: many rows go through the blocked multiplication, few through dot products in
  * lanes. */
 #include "backend/parts.h"
+#include "num/input.h"
 
+#include <math.h>
 #include <string.h>
 
 struct few {
@@ -78,11 +80,15 @@ static void linear_few(struct pith_backend *b, const struct pith_source *source,
 struct packed {
     struct pith_backend *b;
     const struct pith_pack *pack;
+    const struct pith_input *input; /* as bytes on its grid; NULL: the modes' own */
     const float *bias, *x;
     size_t n;
     float *y;
-    size_t panels;    /* a task */
-    bool bytes, fast; /* x as bytes or digits; as bytes */
+    size_t panels;                /* a task */
+    size_t block;                 /* of x as bytes or digits */
+    bool bytes, fast;             /* x as bytes or digits; as bytes */
+    bool ones;                    /* row PITH_LINEAR_FEW - 1 of x is of ones, for zero points */
+    float shift[PITH_LINEAR_FEW]; /* scale times zero point of a row */
 };
 
 /* Where row i of x is as bytes or digits. */
@@ -93,10 +99,32 @@ static struct pith_byte_rows row_at(const struct pith_byte_rows *rows, size_t i)
                                    .sum = rows->sum + i * PITH_DIGITS * PITH_BYTES_SCALES};
 }
 
+/* Rows of x on the grid of an input, and a row of ones when they have zero points. */
+static void make_input_rows(struct packed *p)
+{
+    const size_t cols = p->pack->cols;
+    struct pith_input_call call = {0};
+    pith_input_survey(p->input, p->x, p->n, cols, &call, NULL);
+    for (size_t i = 0; i < p->n; i++) {
+        const struct pith_byte_rows to = row_at(&p->b->bytes, i);
+        float zero;
+        const struct pith_input_codes codes = {p->block, to.q, to.scale, to.sum, &zero};
+        pith_input_encode(p->input, &call, p->x + i * cols, cols, &codes);
+        p->shift[i] = zero * to.scale[0];
+    }
+    if (!p->ones) return;
+    const struct pith_byte_rows to = row_at(&p->b->bytes, PITH_LINEAR_FEW - 1);
+    memset(to.q, 1, cols);
+    for (size_t c = 0, i = 0; c < cols; c += p->block, i++) {
+        to.scale[i] = 1.0f;
+        to.sum[i] = (int32_t)pith_min(p->block, cols - c);
+    }
+}
+
 static void make_byte_rows(const struct packed *p)
 {
     const struct pith_kern *k = &p->b->kern;
-    const size_t cols = p->pack->cols, block = p->pack->block;
+    const size_t cols = p->pack->cols, block = p->block;
     for (size_t i = 0; i < p->n; i++) {
         const struct pith_byte_rows to = row_at(&p->b->bytes, i);
         const float *x = p->x + i * cols;
@@ -116,7 +144,7 @@ static void panels_dot(const struct packed *p, size_t i, size_t first, size_t co
         return;
     }
     const struct pith_byte_rows row = row_at(&p->b->bytes, i);
-    const struct pith_bytes x = {.block = p->pack->block,
+    const struct pith_bytes x = {.block = p->block,
                                  .q = row.q,
                                  .scale = row.scale,
                                  .sum = row.sum,
@@ -124,6 +152,20 @@ static void panels_dot(const struct packed *p, size_t i, size_t first, size_t co
                                  .sum_digit = PITH_BYTES_SCALES};
     if (p->fast) k->panel_dot_bytes(&p->pack->m, first, count, &x, y);
     else k->panel_dot_digits(&p->pack->m, first, count, &x, y);
+}
+
+/* Takes the zero points of x's rows off the sums of W's rows [first, first + count). */
+static void take_shifts(const struct packed *p, size_t first, size_t count)
+{
+    float ones[PITH_PANEL_ROWS];
+    for (size_t r = 0; r < count; r += PITH_PANEL_ROWS) {
+        panels_dot(p, PITH_LINEAR_FEW - 1, (first + r) / PITH_PANEL_ROWS, 1, ones);
+        for (size_t i = 0; i < p->n; i++) {
+            float *y = p->y + i * p->pack->rows + first + r;
+            for (size_t e = 0; e < pith_min(PITH_PANEL_ROWS, count - r); e++)
+                y[e] = fmaf(-p->shift[i], ones[e], y[e]);
+        }
+    }
 }
 
 static void packed_task(void *ctx, size_t task, unsigned thread)
@@ -140,21 +182,46 @@ static void packed_task(void *ctx, size_t task, unsigned thread)
             panels_dot(p, i, first + whole, 1, last);
             memcpy(y + rows - rest, last, rest * sizeof *y);
         }
-        for (size_t r = 0; p->bias && r < rows; r++) y[r] += p->bias[row + r];
     }
+    if (p->ones) take_shifts(p, row, rows);
+    for (size_t i = 0; p->bias && i < p->n; i++)
+        for (size_t r = 0; r < rows; r++) p->y[i * p->pack->rows + row + r] += p->bias[row + r];
+}
+
+static void run_packed(struct packed *p)
+{
+    const size_t parts = tasks_for(p->b, p->pack->bytes);
+    p->panels = ((p->pack->panels + parts - 1) / parts + 1) / 2 *
+                2; /* float kernels take two together */
+    pith_pool_run(p->b->pool, (p->pack->panels + p->panels - 1) / p->panels, packed_task, p);
 }
 
 static void linear_packed(struct pith_backend *b, const struct pith_pack *pack, const float *bias,
                           const float *x, size_t n, float *y)
 {
-    struct packed p = {.b = b, .pack = pack, .bias = bias, .x = x, .n = n, .y = y};
+    struct packed p = {
+        .b = b, .pack = pack, .bias = bias, .x = x, .n = n, .y = y, .block = pack->block};
     p.bytes = pack->block > 0 && pack->cols <= PITH_BYTES_COLS;
     p.fast = p.bytes && b->mode == PITH_MODE_FAST;
     if (p.bytes) make_byte_rows(&p);
-    const size_t parts = tasks_for(b, pack->bytes);
-    p.panels = ((pack->panels + parts - 1) / parts + 1) / 2 *
-               2; /* float kernels take two together */
-    pith_pool_run(b->pool, (pack->panels + p.panels - 1) / p.panels, packed_task, &p);
+    run_packed(&p);
+}
+
+void pith_bytes_linear_few(struct pith_backend *b, const struct pith_bytes_call *c)
+{
+    struct packed p = {.b = b,
+                       .pack = c->pack,
+                       .input = c->input,
+                       .bias = c->bias,
+                       .x = c->x,
+                       .n = c->n,
+                       .y = c->y,
+                       .block = c->pack->input_block,
+                       .bytes = true,
+                       .fast = true,
+                       .ones = c->input->grid.asym};
+    make_input_rows(&p);
+    run_packed(&p);
 }
 
 void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
@@ -166,7 +233,7 @@ void pith_linear(struct pith_backend *b, const struct pith_weight *w, const floa
         return;
     }
     if (w->pack && pith_bytes_fits(b, w->pack)) {
-        pith_bytes_linear(b, w->pack, bias, x, n, y);
+        pith_bytes_linear(b, &(struct pith_bytes_call){w->pack, NULL, bias, x, n, y});
         return;
     }
     pith_source_init(&source, w);

@@ -183,13 +183,32 @@ static void set_levels(const struct pith_qmat *q, struct pith_panels *m)
         m->level[c] = integer ? (float)c - (q->zeros ? 0.0f : m->zero) : f->decode(c);
 }
 
+/* The largest block of columns in which both x, on the grid of its input, and W have one scale, and
+ * which the integer kernels take; 0 when there is none, or x is no integers alone. */
+static size_t input_block(const struct pith_qmat *q)
+{
+    const struct pith_grid *x = &q->input.grid;
+    if (!x->format || x->format->kind != PITH_KIND_INT || q->input.threshold > 0.0f) return 0;
+    size_t block = q->groups == 1 ? q->cols : q->group;
+    if (x->granularity == PITH_PER_GROUP && x->group < block) {
+        if ((q->groups > 1 && block % x->group != 0) || x->group % 8 != 0) return 0;
+        block = x->group;
+    } else if (x->granularity == PITH_PER_GROUP && x->group % block != 0) {
+        return 0;
+    }
+    const bool fits = q->cols <= PITH_BYTES_COLS && q->cols / block < PITH_BYTES_SCALES;
+    return fits ? block : 0;
+}
+
 void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *memory,
                     struct pith_pack *out)
 {
     enum { BLOCK = 32 };
     struct packing p = {.k = &b->kern, .q = q, .global = q->global};
-    *out = (struct pith_pack){
-        .rows = q->rows, .cols = q->cols, .bits_per_weight = pith_qmat_bits_per_weight(q)};
+    *out = (struct pith_pack){.rows = q->rows,
+                              .cols = q->cols,
+                              .bits_per_weight = pith_qmat_bits_per_weight(q),
+                              .input = q->input};
     if (!make_plan(q, &p.plan)) return;
     p.codes = memory;
     p.scales = p.codes + p.plan.code_bytes;
@@ -209,6 +228,7 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
     if (q->format->kind == PITH_KIND_INT && p.plan.scale <= PITH_SCALE_F16 &&
         (q->groups == 1 || q->group % BLOCK == 0))
         out->block = pith_min(BLOCK, q->cols);
+    if (out->block > 0) out->input_block = input_block(q);
     pith_pool_run(b->pool, p.plan.panels, pack_task, &p);
 }
 

@@ -13,6 +13,9 @@ struct pith_pack {
     double bits_per_weight; /* of the matrix that was packed, by pith_qmat_bits_per_weight() */
     size_t block;           /* integers: columns of a block of x as bytes or digits; 0: neither */
     struct pith_panels m;
+    struct pith_input input; /* of the matrix that was packed */
+    size_t
+        input_block; /* columns of a block of x on that input's grid, as integers; 0: as floats */
 };
 
 /* Bytes that pith_pack_init() needs for q; 0 when q has no packed form: a scale a column (g_idx),

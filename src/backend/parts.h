@@ -44,9 +44,21 @@ struct pith_byte_slab;
 enum pith_status pith_bytes_open(struct pith_byte_slab **out, struct pith_error *err);
 /* Whether the fast mode is on and has a product with that matrix. */
 bool pith_bytes_fits(const struct pith_backend *b, const struct pith_pack *pack);
-/* pith_linear with it, whatever n. */
-void pith_bytes_linear(struct pith_backend *b, const struct pith_pack *pack, const float *bias,
-                       const float *x, size_t n, float *y);
+/* Whether that matrix has an integer product with x on the grid of its input, in any mode. */
+bool pith_bytes_takes_input(const struct pith_backend *b, const struct pith_pack *pack);
+
+/* One product of x[n][cols] as bytes with a packed matrix. */
+struct pith_bytes_call {
+    const struct pith_pack *pack;
+    const struct pith_input *input; /* x is on its grid; NULL: on the fast mode's own */
+    const float *bias, *x;
+    size_t n;
+    float *y;
+};
+/* For any n. */
+void pith_bytes_linear(struct pith_backend *b, const struct pith_bytes_call *c);
+/* For n below PITH_LINEAR_FEW: the same bits. */
+void pith_bytes_linear_few(struct pith_backend *b, const struct pith_bytes_call *c);
 
 struct pith_backend {
     struct pith_pool *pool; /* borrowed, may be NULL */

@@ -1,5 +1,6 @@
 #include "calib/stages.h"
 
+#include "backend/input.h"
 #include "base/file.h"
 #include "calib/gather.h"
 
@@ -76,8 +77,11 @@ static void add_linear(const struct stage *t, enum pith_role role, enum pith_sit
     const struct pith_linear_weights *l = &t->s->block->linear[role];
     const struct pith_acts *in = t->s->in;
     const size_t count = in->length * in->hidden;
-    const float *x = between_of(t, pith_site_dim(&c->model->shape, site));
-    pith_linear(c->backend, &l->w, l->bias, x, in->length, c->scratch.out);
+    const size_t dim = pith_site_dim(&c->model->shape, site);
+    struct pith_site_input input = {
+        .x = between_of(t, dim), .n = in->length, .cols = dim, .work = c->scratch.gate};
+    if (site == PITH_SITE_O) input.work = c->scratch.q;
+    pith_linear_site(c->backend, &l->w, l->bias, &input, c->scratch.out);
     for (size_t i = 0; i < count; i++) to[i] = from[i] + c->scratch.out[i];
 }
 

@@ -1,5 +1,6 @@
 #include "base/mem.h"
 #include "model/load.h"
+#include "num/input.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -56,7 +57,8 @@ static enum pith_status load_weight(const struct pith_model *m, const char *modu
                                     out->w.cols, &out->q, &found, err));
         if (found) {
             out->w.quant = &out->q;
-            return PITH_OK;
+            const enum pith_status s = pith_input_check(&out->q.input, out->w.cols, err);
+            return s == PITH_OK ? s : pith_fail_in(err, s, module);
         }
     }
     return load_dense(m, module, how, out, err);
@@ -131,6 +133,7 @@ static enum pith_status pack_linears(struct pith_linear_weights *linears, int co
                                      struct pith_backend *be, void **memory, struct pith_error *err)
 {
     size_t bytes[PITH_ROLE_COUNT], total = 0;
+    bool integers = false;
     for (int i = 0; i < count; i++) {
         const struct pith_qmat *q = linears[i].w.quant;
         total += bytes[i] = q ? pith_pack_bytes(q) : 0;
@@ -142,12 +145,13 @@ static enum pith_status pack_linears(struct pith_linear_weights *linears, int co
         struct pith_linear_weights *l = &linears[i];
         if (bytes[i] == 0) continue;
         pith_pack_init(be, l->w.quant, at, &l->pack);
+        integers |= l->pack.input_block > 0;
         at += bytes[i];
         pith_qmat_free(&l->q);
         l->w.quant = NULL;
         l->w.pack = &l->pack;
     }
-    return PITH_OK;
+    return integers ? pith_backend_take_bytes(be, err) : PITH_OK;
 }
 
 enum pith_status pith_block_pack(struct pith_block *b, struct pith_backend *be,

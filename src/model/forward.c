@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include "backend/input.h"
 #include "model/rope.h"
 
 #include <math.h>
@@ -11,11 +12,20 @@ static bool tapped(const struct pith_pass *p, enum pith_site site, const float *
     return p->tap(p->tap_ctx, site, x, n, pith_site_dim(&p->model->shape, site));
 }
 
+/* The input of a site, whose linears may each want it rounded; `work` has room for that, and is x
+ * itself where a site has one linear and nobody else reads x. */
+static struct pith_site_input site_input(const struct pith_pass *p, enum pith_site site,
+                                         const float *x, size_t n, float *work)
+{
+    return (struct pith_site_input){
+        .x = x, .n = n, .cols = pith_site_dim(&p->model->shape, site), .work = work};
+}
+
 static void linear(const struct pith_pass *p, const struct pith_block *b, enum pith_role role,
-                   const float *x, size_t n, float *y)
+                   struct pith_site_input *in, float *y)
 {
     const struct pith_linear_weights *l = &b->linear[role];
-    pith_linear(p->backend, &l->w, l->bias, x, n, y);
+    pith_linear_site(p->backend, &l->w, l->bias, in, y);
 }
 
 /* Fills the scratch's cos and sin for these rows unless they are there from the block before. */
@@ -63,9 +73,10 @@ enum pith_status pith_block_attention(const struct pith_pass *p, const struct pi
         if (stopped) *stopped = true;
         return PITH_OK;
     }
-    linear(p, b, PITH_ROLE_Q, normed, n, w->q);
-    linear(p, b, PITH_ROLE_K, normed, n, w->k);
-    linear(p, b, PITH_ROLE_V, normed, n, w->v);
+    struct pith_site_input in = site_input(p, PITH_SITE_QKV, normed, n, out);
+    linear(p, b, PITH_ROLE_Q, &in, w->q);
+    linear(p, b, PITH_ROLE_K, &in, w->k);
+    linear(p, b, PITH_ROLE_V, &in, w->v);
     prepare_rope(p, n);
     place_heads(p, w->q, n, s->heads, b->norm[PITH_NORM_Q]);
     place_heads(p, w->k, n, s->kv_heads, b->norm[PITH_NORM_K]);
@@ -86,7 +97,8 @@ enum pith_status pith_block_attention(const struct pith_pass *p, const struct pi
         if (stopped) *stopped = true;
         return PITH_OK;
     }
-    linear(p, b, PITH_ROLE_O, w->att, n, out);
+    in = site_input(p, PITH_SITE_O, w->att, n, w->att);
+    linear(p, b, PITH_ROLE_O, &in, out);
     return PITH_OK;
 }
 
@@ -96,12 +108,16 @@ void pith_block_mlp(const struct pith_pass *p, const struct pith_block *b, const
     struct pith_scratch *w = p->scratch;
     bool stop = tapped(p, PITH_SITE_GATE_UP, normed, n);
     if (!stop) {
-        linear(p, b, PITH_ROLE_GATE, normed, n, w->gate);
-        linear(p, b, PITH_ROLE_UP, normed, n, w->up);
+        struct pith_site_input in = site_input(p, PITH_SITE_GATE_UP, normed, n, out);
+        linear(p, b, PITH_ROLE_GATE, &in, w->gate);
+        linear(p, b, PITH_ROLE_UP, &in, w->up);
         pith_silu_mul(p->backend, w->gate, w->up, n * p->model->shape.ffn);
         stop = tapped(p, PITH_SITE_DOWN, w->gate, n);
     }
-    if (!stop) linear(p, b, PITH_ROLE_DOWN, w->gate, n, out);
+    if (!stop) {
+        struct pith_site_input in = site_input(p, PITH_SITE_DOWN, w->gate, n, w->gate);
+        linear(p, b, PITH_ROLE_DOWN, &in, out);
+    }
     if (stopped) *stopped = stop;
 }
 

@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include "backend/input.h"
 #include "base/mem.h"
 #include "model/load.h"
 
@@ -109,7 +110,9 @@ enum pith_status pith_model_logits(const struct pith_model *m, struct pith_backe
     for (size_t i = 0; i < n; i += PITH_HEAD_ROWS) {
         const size_t rows = n - i < PITH_HEAD_ROWS ? n - i : PITH_HEAD_ROWS;
         pith_rmsnorm(be, x + i * hidden, rows, hidden, m->final_norm, m->shape.eps, m->head_rows);
-        pith_linear(be, &m->head, NULL, m->head_rows, rows, logits + i * vocab);
+        struct pith_site_input in = {
+            .x = m->head_rows, .n = rows, .cols = hidden, .work = m->head_rows};
+        pith_linear_site(be, &m->head, NULL, &in, logits + i * vocab);
     }
     return PITH_OK;
 }

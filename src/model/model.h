@@ -156,8 +156,8 @@ enum pith_status pith_block_forward(const struct pith_pass *p, const struct pith
                                     size_t n, bool *stopped, struct pith_error *err);
 
 /* The two halves, from the normalised input to what is added to the residual: out[n][hidden]
- * (neither normed nor the scratch's q, k, v, gate or up). With *stopped (may be NULL) out is not
- * written. Attention stores keys and values and fails as pith_block_forward() does. */
+ * (neither normed nor the scratch's q, k, v, gate or up). With *stopped (may be NULL) out holds
+ * nothing of use. Attention stores keys and values and fails as pith_block_forward() does. */
 enum pith_status pith_block_attention(const struct pith_pass *p, const struct pith_block *b,
                                       const float *normed, size_t n, float *out, bool *stopped,
                                       struct pith_error *err);

@@ -35,22 +35,28 @@ static enum pith_status check_grid(const struct pith_grid *g, uint32_t cols, str
                          "activations cannot be %s: scales of groups are dynamic and symmetric",
                          text);
     if (grouped && (g->group == 0 || cols % g->group != 0))
-        return pith_fail(err, PITH_UNSUPPORTED, "activations of %u columns are not whole groups of %u",
-                         (unsigned)cols, (unsigned)g->group);
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "activations of %u columns are not whole groups of %u", (unsigned)cols,
+                         (unsigned)g->group);
     return PITH_OK;
 }
 
 /* True when the input needs `scale`. */
 static bool has_scale(const struct pith_grid *g)
 {
-    return g->is_static || (g->format->kind == PITH_KIND_BLOCK &&
-                            g->format->scale && strcmp(g->format->scale, "e8m0") != 0);
+    return g->is_static || (g->format->kind == PITH_KIND_BLOCK && g->format->scale &&
+                            strcmp(g->format->scale, "e8m0") != 0);
 }
 
 enum pith_status pith_input_check(const struct pith_input *in, uint32_t cols,
                                   struct pith_error *err)
 {
     const struct pith_grid *g = &in->grid;
+    if (cols > PITH_INPUT_COLS)
+        return pith_fail(err, PITH_UNSUPPORTED, "activations of %u columns", (unsigned)cols);
+    if (in->hadamard > 1 && ((in->hadamard & (in->hadamard - 1)) != 0 || cols % in->hadamard != 0))
+        return pith_fail(err, PITH_ARG, "no Hadamard matrices of %u for %u columns",
+                         (unsigned)in->hadamard, (unsigned)cols);
     if (!(in->threshold >= 0.0f) || isinf(in->threshold))
         return pith_fail(err, PITH_ARG, "a threshold of %g for outliers", (double)in->threshold);
     if (!g->format)
@@ -203,9 +209,9 @@ static struct ints ints_of(const struct pith_input *in, const struct pith_input_
                            const float *x, size_t n)
 {
     if (in->grid.is_static) return ints_static(in);
-    const struct range r = by_call(in)               ? (struct range){call->lo, call->hi}
+    const struct range r = by_call(in)            ? (struct range){call->lo, call->hi}
                            : in->threshold > 0.0f ? range_below(x, n, in->threshold)
-                                                     : range_of(x, n);
+                                                  : range_of(x, n);
     return in->grid.asym ? ints_asymmetric(in, r) : ints_symmetric(in, amax_of(r));
 }
 

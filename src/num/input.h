@@ -29,7 +29,9 @@
 
 #include "num/qmat.h"
 
-/* PITH_UNSUPPORTED (or PITH_ARG for numbers) when inputs of `cols` columns cannot be rounded so. */
+/* PITH_UNSUPPORTED (or PITH_ARG for numbers) when inputs of `cols` columns cannot be treated so:
+ * what a reader calls on numbers that came from a file. At most PITH_INPUT_COLS columns. */
+#define PITH_INPUT_COLS (1 << 18)
 enum pith_status pith_input_check(const struct pith_input *in, uint32_t cols,
                                   struct pith_error *err);
 

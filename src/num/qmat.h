@@ -34,14 +34,18 @@
 struct pith_pack;
 struct pith_kquant;
 
+/* Whose arithmetic the rounding of inputs follows, where they differ: num/input.h. */
+enum pith_input_rule { PITH_INPUT_CT, PITH_INPUT_BNB, PITH_INPUT_MODELOPT };
+
 /* What is done to a linear's input before the product: x is multiplied by a Hadamard matrix in
- * blocks, then rounded to a grid. All zero: nothing. */
+ * blocks, then rounded to a grid (num/input.h). All zero: nothing. */
 struct pith_input {
     struct pith_grid grid; /* format NULL: not rounded */
     float scale;           /* static grids: the scale; nvfp4: its scale of the tensor */
     float zero;            /* static asymmetric grids: the zero point, in unsigned codes */
     float threshold; /* > 0, LLM.int8(): columns of a call with a larger |x| are not rounded */
     uint32_t hadamard; /* > 1: width of the blocks */
+    enum pith_input_rule rule;
 };
 /* Equal in everything that what is computed depends on. */
 bool pith_input_equal(const struct pith_input *a, const struct pith_input *b);

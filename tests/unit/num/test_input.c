@@ -67,7 +67,7 @@ static void values_are_those_of_the_peers(void **state)
     const json_t *cases = json_object_get(g->root, "cases"), *row;
     size_t i;
     assert_int_equal(json_array_size(cases), 25);
-    json_array_foreach(cases, i, row) {
+    json_array_foreach (cases, i, row) {
         static float want[COUNT], y[COUNT];
         uint8_t kept[COLS];
         const struct pith_input in = input_of(row);
@@ -92,7 +92,7 @@ static void codes_stand_for_the_values(void **state)
     const struct golden *g = *state;
     const json_t *cases = json_object_get(g->root, "cases"), *row;
     size_t i, seen = 0;
-    json_array_foreach(cases, i, row) {
+    json_array_foreach (cases, i, row) {
         const struct pith_input in = input_of(row);
         if (in.grid.format->kind != PITH_KIND_INT) continue;
         for (size_t block = 32; block <= 128; block *= 4, seen++) {
@@ -140,7 +140,7 @@ static void outlier_columns_are_those_of_the_call(void **state)
 
 static void what_is_not_finite_shows(void **state)
 {
-    static const char *const grids[] = {"int8:token", "int8:tensor", "int8:g32",  "fp8:token",
+    static const char *const grids[] = {"int8:token", "int8:tensor", "int8:g32",       "fp8:token",
                                         "mxfp8",      "mxfp4",       "int4:token:asym"};
     (void)state;
     for (size_t i = 0; i < sizeof grids / sizeof *grids; i++)
@@ -158,7 +158,8 @@ static void what_is_not_finite_shows(void **state)
 
 static void what_cannot_be_is_refused(void **state)
 {
-    static const char *const grids[] = {"nf4", "int8:channel", "fp8:block128", "bf16", "int4:g128:asym"};
+    static const char *const grids[] = {"nf4", "int8:channel", "fp8:block128", "bf16",
+                                        "int4:g128:asym"};
     (void)state;
     struct pith_error err = {0};
     struct pith_input in = {0};

@@ -1,0 +1,36 @@
+/* backend/input.h: products of linears whose input is treated first, as struct pith_input says:
+ * measured as the hardware that the checkpoint is for would compute.
+ *
+ * Integers on both sides are multiplied as integers: where the packed matrix and the grid of x
+ * allow it (no kept columns; scales that cover the same columns), the product is that of
+ * kern/panel.h's panel_dot_bytes with x's own codes and scales, for any number of rows and in any
+ * mode. A zero point of x is taken off at the end, as scale * zero times the sums of W's rows,
+ * which come from a row of ones. Everything else multiplies the rounded values by pith_linear();
+ * FP8, FP6 and FP4 lose nothing by that. */
+#ifndef PITH_BACKEND_INPUT_H
+#define PITH_BACKEND_INPUT_H
+
+#include "backend/backend.h"
+#include "backend/pack.h"
+
+/* What is done to the input of that matrix; all zero for one that is not quantized. */
+struct pith_input pith_weight_input(const struct pith_weight *w);
+
+/* The input of a site, which several linears read. */
+struct pith_site_input {
+    const float *x; /* [n][cols] */
+    size_t n, cols;
+    float *work;  /* [n][cols]; may be x when all linears treat it alike */
+    bool treated; /* work holds what `done` makes of x */
+    struct pith_input done;
+};
+
+/* y[n][rows] = treated(x) W^T + bias. Linears of one treatment share the work of it. */
+void pith_linear_site(struct pith_backend *b, const struct pith_weight *w, const float *bias,
+                      struct pith_site_input *in, float *y);
+
+/* y = x[n][cols] treated; y may be x. */
+void pith_input_apply(struct pith_backend *b, const struct pith_input *in, const float *x, size_t n,
+                      size_t cols, float *y);
+
+#endif
