@@ -1,0 +1,151 @@
+#include "quant/rotation.h"
+
+#include "base/mem.h"
+#include "num/hadamard.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Columns that are turned together: as many doubles as a cache line holds. */
+enum { WIDTH = 8 };
+
+enum pith_status pith_rotation_init(struct pith_rotation *r, uint32_t dim, uint32_t block,
+                                    struct pith_rng *rng, struct pith_error *err)
+{
+    const uint32_t core = pith_hadamard_core(block);
+    *r = (struct pith_rotation){0};
+    if (core == 0 || dim == 0 || dim % block != 0)
+        return pith_fail(err, PITH_ARG, "vectors of %u cannot be rotated in blocks of %u", dim,
+                         block);
+    *r = (struct pith_rotation){.dim = dim, .block = block, .core = core};
+    r->matrix = pith_alloc((size_t)core * core, 1);
+    if (rng) r->signs = pith_alloc(dim, 1);
+    if (!r->matrix || (rng && !r->signs) || !pith_hadamard_fill(core, r->matrix)) {
+        pith_rotation_free(r);
+        return pith_fail_nomem(err, "a rotation");
+    }
+    for (uint32_t i = 0; rng && i < dim; i++) r->signs[i] = pith_rng_next(rng) & 1 ? 1 : -1;
+    return PITH_OK;
+}
+
+void pith_rotation_free(struct pith_rotation *r)
+{
+    pith_free(r->matrix);
+    pith_free(r->signs);
+    *r = (struct pith_rotation){0};
+}
+
+/* A run of vectors on its way. */
+struct turn {
+    const struct pith_rotation *r;
+    float *w;
+    size_t rows, cols;
+    double *memory; /* for each thread, [2][block][WIDTH] */
+};
+
+/* Butterflies over x[n][width], n a power of two. */
+static void sylvester(double *x, size_t n, size_t width)
+{
+    for (size_t half = n / 2 * width; half >= width; half /= 2)
+        for (size_t first = 0; first < n * width; first += 2 * half)
+            for (size_t i = first; i < first + half; i++) {
+                const double a = x[i], b = x[i + half];
+                x[i] = a + b;
+                x[i + half] = a - b;
+            }
+}
+
+/* The core's product over pieces x[core][size]; out does not overlap x. */
+static void multiply_core(const struct pith_rotation *r, const double *x, size_t size, double *out)
+{
+    memset(out, 0, r->core * size * sizeof *out);
+    for (size_t a = 0; a < r->core; a++)
+        for (size_t c = 0; c < r->core; c++) {
+            const double s = r->matrix[a * r->core + c];
+            for (size_t i = 0; i < size; i++) out[a * size + i] += s * x[c * size + i];
+        }
+}
+
+/* H x of one block x[block][width]; the result, which may be the scratch. */
+static const double *turn_block(const struct pith_rotation *r, double *x, double *scratch,
+                                size_t width)
+{
+    const size_t size = r->block / r->core;
+    for (size_t c = 0; c < r->core; c++) sylvester(x + c * size * width, size, width);
+    if (r->core == 1) return x;
+    multiply_core(r, x, size * width, scratch);
+    return scratch;
+}
+
+static double sign(const struct pith_rotation *r, size_t i)
+{
+    return r->signs ? r->signs[i % r->dim] : 1;
+}
+
+static void turn_row(void *ctx, size_t row, unsigned thread)
+{
+    const struct turn *t = ctx;
+    const size_t block = t->r->block;
+    const double scale = sqrt((double)block);
+    double *x = t->memory + thread * 2 * block * WIDTH;
+    for (size_t at = 0; at < t->cols; at += block) {
+        float *w = t->w + row * t->cols + at;
+        for (size_t i = 0; i < block; i++) x[i] = sign(t->r, at + i) * (double)w[i];
+        const double *y = turn_block(t->r, x, x + block, 1);
+        for (size_t i = 0; i < block; i++) w[i] = (float)(y[i] / scale);
+    }
+}
+
+static void turn_columns(void *ctx, size_t task, unsigned thread)
+{
+    const struct turn *t = ctx;
+    const size_t block = t->r->block, col = task * WIDTH;
+    const size_t width = t->cols - col < WIDTH ? t->cols - col : WIDTH;
+    const double scale = sqrt((double)block);
+    double *x = t->memory + thread * 2 * block * WIDTH;
+    for (size_t at = 0; at < t->rows; at += block) {
+        float *w = t->w + at * t->cols + col;
+        for (size_t i = 0; i < block; i++)
+            for (size_t k = 0; k < width; k++)
+                x[i * width + k] = sign(t->r, at + i) * (double)w[i * t->cols + k];
+        const double *y = turn_block(t->r, x, x + block * width, width);
+        for (size_t i = 0; i < block; i++)
+            for (size_t k = 0; k < width; k++)
+                w[i * t->cols + k] = (float)(y[i * width + k] / scale);
+    }
+}
+
+uint64_t pith_rotation_scratch(const struct pith_rotation *r, unsigned threads)
+{
+    return (uint64_t)threads * 2 * r->block * WIDTH * sizeof(double);
+}
+
+static enum pith_status run(struct pith_pool *pool, struct turn *t, bool outputs,
+                            struct pith_error *err)
+{
+    const unsigned threads = pith_pool_threads(pool);
+    if (t->r->dim == 0) return PITH_OK;
+    if ((outputs ? t->rows : t->cols) % t->r->dim != 0)
+        return pith_fail(err, PITH_ARG, "a matrix of %zu x %zu does not meet vectors of %u",
+                         t->rows, t->cols, t->r->dim);
+    t->memory = pith_alloc_aligned(pith_rotation_scratch(t->r, threads), 1);
+    if (!t->memory) return pith_fail_nomem(err, "a rotation");
+    if (outputs) pith_pool_run(pool, (t->cols + WIDTH - 1) / WIDTH, turn_columns, t);
+    else pith_pool_run(pool, t->rows, turn_row, t);
+    pith_free(t->memory);
+    return PITH_OK;
+}
+
+enum pith_status pith_rotate_inputs(struct pith_pool *pool, const struct pith_rotation *r, float *w,
+                                    size_t rows, size_t cols, struct pith_error *err)
+{
+    struct turn t = {.r = r, .w = w, .rows = rows, .cols = cols};
+    return run(pool, &t, false, err);
+}
+
+enum pith_status pith_rotate_outputs(struct pith_pool *pool, const struct pith_rotation *r,
+                                     float *w, size_t rows, size_t cols, struct pith_error *err)
+{
+    struct turn t = {.r = r, .w = w, .rows = rows, .cols = cols};
+    return run(pool, &t, true, err);
+}

@@ -1,0 +1,83 @@
+/* quant/transform/rotate.c: the model in a rotated basis, where no channel stands out (QuaRot,
+ * Ashkboos et al. 2024, with the two foldable rotations as SpinQuant, Liu et al. 2024, lays them):
+ * Hadamard rotations with random signs of the residual stream and of each head's values, folded
+ * into the weights on both sides, and one of down's input, folded into down and left to be done
+ * online.
+ *
+ * The option names a width for the blocks of all three ("32", as MXFP4's blocks want it: a rotation
+ * over the whole stream spreads an outlier into every block) and "folded", which leaves out the
+ * online one. */
+#include "quant/tables.h"
+
+#include "num/hadamard.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* An online rotation is stored as a matrix by some containers: its width is kept to this. */
+enum { ONLINE = 512, FOLDED = -1 };
+
+/* The width of blocks, 0 for whole vectors; as a negative number, less one, when folded. */
+static enum pith_status option(const char *text, double *value, struct pith_error *err)
+{
+    char *end = NULL;
+    const char *rest = text;
+    long width = 0;
+    if (*text >= '0' && *text <= '9') {
+        width = strtol(text, &end, 10);
+        if (width < 2 || width > 1 << 20 || (width & (width - 1)) != 0)
+            return pith_fail(err, PITH_ARG, "rotate: blocks of %ld; a power of two is needed",
+                             width);
+        rest = *end == ':' ? end + 1 : end;
+        if (*end == ':' && !*rest) rest = end;
+    }
+    const bool folded = strcmp(rest, "folded") == 0;
+    if (*rest && !folded)
+        return pith_fail(err, PITH_ARG,
+                         "rotate: \"%.40s\" is not known; there are rotate, rotate:folded, "
+                         "rotate:WIDTH and rotate:WIDTH:folded",
+                         text);
+    *value = folded ? (double)(FOLDED - width) : (double)width;
+    return PITH_OK;
+}
+
+static uint32_t block_of(uint32_t dim, uint32_t width)
+{
+    return width ? pith_hadamard_power(dim, width) : pith_hadamard_divisor(dim);
+}
+
+static enum pith_status plan(double value, struct pith_basis_plan *p, struct pith_error *err)
+{
+    const bool folded = value < 0;
+    const uint32_t width = (uint32_t)(folded ? FOLDED - value : value);
+    (void)err;
+    p->stream = block_of(p->hidden, width);
+    p->head = block_of(p->head_dim, width);
+    p->down = folded ? 0 : pith_hadamard_power(p->ffn, width ? width : ONLINE);
+    return PITH_OK;
+}
+
+/* Nothing is left to do at a site. */
+static enum pith_status run(const struct pith_transform_job *job, float *s,
+                            struct pith_transform_report *report, struct pith_error *err)
+{
+    (void)err;
+    for (uint32_t i = 0; job->count > 0 && i < job->linear[0].cols; i++) s[i] = 1.0f;
+    *report = (struct pith_transform_report){0};
+    return PITH_OK;
+}
+
+static uint64_t scratch(const struct pith_transform_job *job)
+{
+    (void)job;
+    return 0;
+}
+
+const struct pith_transform pith_transform_rotate = {
+    .name = "rotate",
+    .summary = "Hadamard rotations of the whole model, so that no channel stands out",
+    .option = option,
+    .basis = plan,
+    .run = run,
+    .scratch = scratch,
+};

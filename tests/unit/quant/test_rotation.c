@@ -1,0 +1,167 @@
+/* quant/rotation: products of the definition's matrix, on either side, for any width. */
+#include "base/mem.h"
+#include "base/rng.h"
+#include "num/hadamard.h"
+#include "quant/rotation.h"
+#include "test.h"
+
+#include <math.h>
+
+static const uint32_t shapes[][2] = {
+    /* dim, block */
+    {1, 1}, {8, 8}, {12, 12}, {24, 24}, {24, 8}, {40, 40}, {56, 28}, {52, 52}, {96, 32}, {15, 1},
+};
+
+/* R in full, from the definition. */
+static double *expand(const struct pith_rotation *r)
+{
+    const size_t size = r->block / r->core;
+    double *m = pith_zalloc((size_t)r->dim * r->dim, sizeof *m);
+    assert_non_null(m);
+    for (size_t i = 0; i < r->dim; i++)
+        for (size_t j = 0; j < r->dim; j++) {
+            if (i / r->block != j / r->block) continue;
+            const size_t a = i % r->block, b = j % r->block;
+            const int core = r->matrix[a / size * r->core + b / size];
+            const int sylvester = __builtin_parityll(a % size & b % size) ? -1 : 1;
+            m[i * r->dim + j] = core * sylvester * (r->signs ? r->signs[j] : 1) / sqrt(r->block);
+        }
+    return m;
+}
+
+static float *normals(struct pith_rng *rng, size_t n)
+{
+    float *w = pith_alloc(n, sizeof *w);
+    assert_non_null(w);
+    for (size_t i = 0; i < n; i++) w[i] = (float)pith_rng_normal(rng);
+    return w;
+}
+
+static void assert_close(const float *w, const double *want, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs((double)w[i] - want[i]) <= 1e-6)) fail_msg("value %zu: %g", i, (double)w[i]);
+}
+
+static void check_shape(uint32_t dim, uint32_t block, bool with_signs)
+{
+    enum { OTHER = 13, PARTS = 2 };
+    struct pith_rng rng;
+    struct pith_rotation r;
+    struct pith_error err = {0};
+    pith_rng_seed(&rng, 7);
+    assert_ok(pith_rotation_init(&r, dim, block, with_signs ? &rng : NULL, &err), err);
+    double *m = expand(&r);
+    const size_t n = (size_t)PARTS * dim * OTHER;
+    float *w = normals(&rng, n), *was = pith_alloc(n, sizeof *was);
+    double *want = pith_zalloc(n, sizeof *want);
+    memcpy(was, w, n * sizeof *w);
+    for (size_t row = 0; row < OTHER; row++)
+        for (size_t c = 0; c < (size_t)PARTS * dim; c++)
+            for (size_t k = 0; k < dim; k++)
+                want[row * PARTS * dim + c] += (double)was[row * PARTS * dim + c / dim * dim + k] *
+                                               m[c % dim * dim + k];
+    assert_ok(pith_rotate_inputs(NULL, &r, w, OTHER, (size_t)PARTS * dim, &err), err);
+    assert_close(w, want, n);
+    memcpy(w, was, n * sizeof *w);
+    memset(want, 0, n * sizeof *want);
+    for (size_t i = 0; i < (size_t)PARTS * dim; i++)
+        for (size_t c = 0; c < OTHER; c++)
+            for (size_t k = 0; k < dim; k++)
+                want[i * OTHER + c] +=
+                    m[i % dim * dim + k] * (double)was[(i / dim * dim + k) * OTHER + c];
+    assert_ok(pith_rotate_outputs(NULL, &r, w, (size_t)PARTS * dim, OTHER, &err), err);
+    assert_close(w, want, n);
+    pith_free(w);
+    pith_free(was);
+    pith_free(want);
+    pith_free(m);
+    pith_rotation_free(&r);
+}
+
+static void both_sides_are_the_definition(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PITH_COUNT(shapes); i++) {
+        check_shape(shapes[i][0], shapes[i][1], true);
+        check_shape(shapes[i][0], shapes[i][1], false);
+    }
+}
+
+/* W R^T (R x) is W x. */
+static void lengths_and_products_stay(void **state)
+{
+    (void)state;
+    enum { DIM = 1536, ROWS = 3 };
+    struct pith_rng rng;
+    struct pith_rotation r;
+    struct pith_error err = {0};
+    pith_rng_seed(&rng, 3);
+    assert_ok(pith_rotation_init(&r, DIM, DIM, &rng, &err), err);
+    float *w = normals(&rng, ROWS * DIM), *x = normals(&rng, DIM);
+    double before[ROWS] = {0}, after[ROWS] = {0};
+    x[11] = 300;
+    for (size_t i = 0; i < ROWS * DIM; i++) before[i / DIM] += (double)w[i] * (double)x[i % DIM];
+    assert_ok(pith_rotate_inputs(NULL, &r, w, ROWS, DIM, &err), err);
+    assert_ok(pith_rotate_outputs(NULL, &r, x, DIM, 1, &err), err);
+    float largest = 0;
+    for (size_t i = 0; i < DIM; i++) largest = fmaxf(largest, fabsf(x[i]));
+    assert_true(largest < 20);
+    for (size_t i = 0; i < ROWS * DIM; i++) after[i / DIM] += (double)w[i] * (double)x[i % DIM];
+    for (size_t i = 0; i < ROWS; i++) assert_true(fabs(before[i] - after[i]) < 1e-3);
+    pith_free(w);
+    pith_free(x);
+    pith_rotation_free(&r);
+}
+
+static void threads_do_not_change_bits(void **state)
+{
+    (void)state;
+    enum { DIM = 24, ROWS = 48, COLS = 72 };
+    struct pith_rng rng;
+    struct pith_rotation r;
+    struct pith_error err = {0};
+    struct pith_pool *pool;
+    pith_rng_seed(&rng, 5);
+    assert_ok(pith_rotation_init(&r, DIM, DIM, &rng, &err), err);
+    assert_ok(pith_pool_new(3, &pool, &err), err);
+    float *a = normals(&rng, ROWS * COLS), *b = pith_alloc(ROWS * COLS, sizeof *b);
+    memcpy(b, a, ROWS * COLS * sizeof *a);
+    assert_ok(pith_rotate_inputs(NULL, &r, a, ROWS, COLS, &err), err);
+    assert_ok(pith_rotate_outputs(NULL, &r, a, ROWS, COLS, &err), err);
+    assert_ok(pith_rotate_inputs(pool, &r, b, ROWS, COLS, &err), err);
+    assert_ok(pith_rotate_outputs(pool, &r, b, ROWS, COLS, &err), err);
+    assert_memory_equal(a, b, ROWS * COLS * sizeof *a);
+    pith_free(a);
+    pith_free(b);
+    pith_pool_free(pool);
+    pith_rotation_free(&r);
+}
+
+static void wrong_shapes_are_refused(void **state)
+{
+    (void)state;
+    struct pith_rotation r;
+    struct pith_error err = {0};
+    float w[30] = {0};
+    assert_int_equal(pith_rotation_init(&r, 0, 1, NULL, &err), PITH_ARG);
+    assert_int_equal(pith_rotation_init(&r, 12, 0, NULL, &err), PITH_ARG);
+    assert_int_equal(pith_rotation_init(&r, 12, 8, NULL, &err), PITH_ARG);
+    assert_int_equal(pith_rotation_init(&r, 18, 6, NULL, &err), PITH_ARG);
+    assert_ok(pith_rotation_init(&r, 4, 4, NULL, &err), err);
+    assert_int_equal(pith_rotate_inputs(NULL, &r, w, 5, 6, &err), PITH_ARG);
+    assert_int_equal(pith_rotate_outputs(NULL, &r, w, 5, 6, &err), PITH_ARG);
+    pith_rotation_free(&r);
+    assert_ok(pith_rotate_inputs(NULL, &r, w, 5, 6, &err), err); /* nothing is rotated */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_sides_are_the_definition),
+        cmocka_unit_test(lengths_and_products_stay),
+        cmocka_unit_test(threads_do_not_change_bits),
+        cmocka_unit_test(wrong_shapes_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
