@@ -44,12 +44,14 @@ void pith_packed_free(struct pith_packed_set *set);
 struct pith_linear_grid {
     const char *module;    /* "model.layers.0.self_attn.q_proj" */
     struct pith_grid grid; /* format NULL: left alone */
+    uint32_t hadamard;     /* online, in front of it: the blocks' width; 0: none */
 };
 
 struct pith_container {
     const char *name;    /* "compressed-tensors", as in --container */
     const char *summary; /* one line */
     const char *method;  /* "quant_method" in config.json */
+    bool online;         /* can tell a reader to rotate inputs (opts.hadamard) */
     /* PITH_UNSUPPORTED with the reason when this container cannot hold that grid for a matrix of
      * that shape, together with what opts says of the linears' inputs (before any work is done). */
     enum pith_status (*accepts)(const struct pith_grid *grid, uint32_t rows, uint32_t cols,

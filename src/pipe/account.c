@@ -77,6 +77,8 @@ static uint64_t count_parameters(const struct pith_run *r)
     for (size_t i = 0; i < r->choice_count; i++)
         if (r->choices[i].stored.format)
             parameters += (uint64_t)r->choices[i].rows * r->choices[i].cols;
+    if (pith_run_unties(r) && !pith_checkpoint_find(in, "lm_head.weight"))
+        parameters += (uint64_t)r->model->shape.vocab * r->model->shape.hidden;
     return parameters;
 }
 
@@ -90,6 +92,15 @@ static json_t *sizes(const struct pith_run *r, uint64_t *weights, double *bits)
                      "quantized_parameters", (json_int_t)*weights);
 }
 
+/* What pith_basis_init() needs to do it again. */
+static json_t *basis(const struct pith_run *r)
+{
+    const struct pith_basis_plan *p = &r->basis_plan;
+    if (!pith_run_turns(r)) return json_null();
+    return json_pack("{s:I, s:I, s:I, s:I}", "stream", (json_int_t)p->stream, "head",
+                     (json_int_t)p->head, "down", (json_int_t)p->down, "seed", (json_int_t)p->seed);
+}
+
 json_t *pith_run_account(const struct pith_run *r)
 {
     uint64_t weights;
@@ -97,13 +108,14 @@ json_t *pith_run_account(const struct pith_run *r)
     json_t *size = sizes(r, &weights, &bits);
     const double parameters = (double)json_integer_value(json_object_get(size, "parameters"));
     json_t *account = json_pack(
-        "{s:s, s:s, s:s, s:o, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "pith", pith_version(),
-        "job", r->fingerprint, "architecture", r->model->arch->name, "recipe",
+        "{s:s, s:s, s:s, s:o, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pith",
+        pith_version(), "job", r->fingerprint, "architecture", r->model->arch->name, "recipe",
         pith_recipe_json(&r->recipe), "container", r->container->name, "bits_per_weight",
         weights ? bits / (double)weights : 0.0, "bits_per_parameter",
         8.0 * (double)r->layout.total_bytes / (parameters > 0 ? parameters : 1), "sizes", size,
-        "calibration", calibration(r), "linears", joined(r, "linears"), "transforms",
-        joined(r, "transforms"), "tensors", joined(r, "tensors"), "timing", timing(r));
+        "calibration", calibration(r), "basis", basis(r), "linears", joined(r, "linears"),
+        "transforms", joined(r, "transforms"), "tensors", joined(r, "tensors"), "timing",
+        timing(r));
     if (account && r->convert)
         json_object_set_new(account, "converted_from", json_string(r->model->container->name));
     return account;

@@ -18,8 +18,10 @@ struct work {
     struct pith_stages stages;
     uint32_t layer;
     bool scaled[PITH_ROLE_COUNT]; /* the matrix was multiplied by something */
+    bool rotated[PITH_ROLE_COUNT];
     bool rebias[PITH_ROLE_COUNT];
     bool regain[PITH_NORM_COUNT];
+    bool turned;                            /* the block is in another basis */
     json_t *linears, *transforms, *tensors; /* borrowed from the unit */
 };
 
@@ -178,14 +180,23 @@ static enum pith_status measure_error(const struct work *w, const struct pith_ch
 {
     char name[320];
     struct pith_backend *be = w->run->backend;
+    float *turned = NULL;
     snprintf(name, sizeof name, "%s.weight", c->module);
     const struct pith_tensor *t = pith_checkpoint_find(w->run->model->checkpoint, name);
     if (!t) return pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
-    const struct pith_weight original = {
+    struct pith_weight original = {
         .rows = c->rows, .cols = c->cols, .dtype = t->dtype, .dense = t->data};
     const struct pith_weight made = {.rows = c->rows, .cols = c->cols, .quant = q};
-    if (!pith_relative_error(be, &made, &original, w->scaled[c->role], &out->relative_error))
-        return pith_fail_nomem(err, "a comparison");
+    if (w->turned) {
+        const struct pith_turn turn = pith_run_turn(w->run);
+        PITH_TRY(pith_turned_linear(&turn, w->layer, c->role, true, &turned, err));
+        original.dtype = PITH_F32;
+        original.dense = turned;
+    }
+    const bool good =
+        pith_relative_error(be, &made, &original, w->scaled[c->role], &out->relative_error);
+    pith_free(turned);
+    if (!good) return pith_fail_nomem(err, "a comparison");
     pith_checkpoint_release(w->run->model->checkpoint, t);
     const enum pith_status s = pith_weights_digest(be, &made, out->sha256, err);
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
@@ -298,8 +309,8 @@ static enum pith_status keep_one(struct work *w, const char *module, const char 
     char name[320];
     snprintf(name, sizeof name, "%s%s", module, suffix);
     if (changed)
-        return pith_store_values(w->run, name, values, "rescaled", "the transform was folded in",
-                                 w->tensors, err);
+        return pith_store_values(w->run, name, values, w->turned ? "rotated" : "rescaled",
+                                 "the transform was folded in", w->tensors, err);
     return pith_store_copy(w->run, name, reason, w->tensors, err);
 }
 
@@ -311,7 +322,8 @@ static enum pith_status keep_linear(struct work *w, const struct pith_choice *c,
         PITH_TRY(keep_one(w, c->module, ".bias", w->rebias[c->role], l->bias,
                           "biases stay as they are", err));
     if (c->grid.format) return PITH_OK;
-    return keep_one(w, c->module, ".weight", w->scaled[c->role], l->dense, c->reason, err);
+    return keep_one(w, c->module, ".weight", w->scaled[c->role] || w->rotated[c->role], l->dense,
+                    c->reason, err);
 }
 
 /* Tensors of the layer that are neither linears nor norms: buffers that some exporters leave
@@ -369,6 +381,24 @@ static enum pith_status add_arrays(struct work *w, json_t *unit, struct pith_err
     return bad ? pith_fail_nomem(err, "a block's account") : PITH_OK;
 }
 
+/* The block in the model's new basis, and which of its tensors are others then. */
+static enum pith_status turn_block(struct work *w, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    const struct pith_turn t = pith_run_turn(r);
+    const uint32_t online = pith_run_hadamard(r, pith_run_choice(r, w->layer, PITH_ROLE_DOWN));
+    w->turned = true;
+    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
+        const enum pith_role role = (enum pith_role)i;
+        w->rotated[i] = pith_turns_weight(&r->basis, role, online > 0);
+        w->rebias[i] = w->block.linear[i].bias && pith_turns_bias(&r->basis, role);
+    }
+    w->regain[PITH_NORM_INPUT] = w->regain[PITH_NORM_POST] = r->basis.stream.dim != 0;
+    const enum pith_status s = pith_turn_block(&t, online > 0, &w->block, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
+    return s;
+}
+
 /* Every stage, on the block's weights as floats. */
 static enum pith_status run_stages(struct work *w, struct pith_error *err)
 {
@@ -377,6 +407,7 @@ static enum pith_status run_stages(struct work *w, struct pith_error *err)
     PITH_TRY(check_layer(w, err));
     enum pith_status s = pith_block_load(r->model, w->layer, PITH_LOAD_FLOAT, &w->block, err);
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
+    if (s == PITH_OK && pith_run_turns(r)) s = turn_block(w, err);
     if (s == PITH_OK && r->needs_transform) s = transform_block(w, err);
     for (int site = 0; site < PITH_SITE_COUNT && s == PITH_OK; site++)
         s = round_site(w, (enum pith_site)site, err);

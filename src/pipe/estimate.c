@@ -22,8 +22,9 @@ static uint64_t rounding_bytes(const struct pith_run *r, const struct pith_choic
     const unsigned threads = pith_pool_threads(pith_backend_pool(r->backend));
     const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid);
     const uint64_t solving = r->recipe.round->scratch(c->rows, c->cols);
-    const uint64_t comparing =
+    uint64_t comparing =
         pith_relative_error_bytes(c->rows, c->cols, threads, r->needs_transform != 0);
+    if (pith_run_turns(r)) comparing += (uint64_t)c->rows * c->cols * sizeof(float);
     return larger(larger(solving, comparing) + q, 4 * q);
 }
 
@@ -109,7 +110,9 @@ uint64_t pith_run_estimate(const struct pith_run *r)
             most = larger(most, site_bytes(r, layer, (enum pith_site)i));
         if (r->needs_transform) most = larger(most, transform_bytes(r, layer));
     }
-    uint64_t work = most + pith_block_float_bytes(&r->model->shape);
+    const uint64_t turn = pith_run_turns(r) ? pith_turn_scratch(&r->basis, threads) : 0;
+    uint64_t work = most + turn + pith_block_float_bytes(&r->model->shape);
+    if (pith_run_turns(r)) work = larger(work, turn + pith_made_bytes(r->model->shape.hidden));
     if (pith_run_calibrates(r))
         work = larger(work + calibration_bytes(r, threads), loading_bytes(r));
     return process + lists + work;

@@ -29,8 +29,9 @@ static enum pith_status plan_linear(struct pith_run *r, const struct pith_choice
                                     struct pith_error *err)
 {
     struct pith_packed_set set = {0};
-    enum pith_status s =
-        r->container->plan(&c->grid, c->rows, c->cols, &r->container_opts, &set, err);
+    struct pith_container_opts opts = r->container_opts;
+    opts.hadamard = pith_run_hadamard(r, c);
+    enum pith_status s = r->container->plan(&c->grid, c->rows, c->cols, &opts, &set, err);
     for (unsigned i = 0; i < set.count && s == PITH_OK; i++) {
         const struct pith_packed *p = &set.item[i];
         struct pith_str name = {0};
@@ -41,6 +42,15 @@ static enum pith_status plan_linear(struct pith_run *r, const struct pith_choice
     }
     pith_packed_free(&set);
     return s;
+}
+
+/* A head like the embedding that it was, unless the input stores it twice. */
+static enum pith_status plan_head(struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_checkpoint *in = r->model->checkpoint;
+    const struct pith_tensor *t = pith_checkpoint_find(in, "model.embed_tokens.weight");
+    if (!t || pith_checkpoint_find(in, "lm_head.weight")) return PITH_OK;
+    return pith_layout_add(&r->layout, "lm_head.weight", t->dtype, t->dims, t->shape, err);
 }
 
 /* Tensors of the model in the order in which a reader needs them: outer ones first, then by layer.
@@ -56,6 +66,7 @@ enum pith_status pith_output_layout(struct pith_run *r, struct pith_error *err)
     const struct pith_checkpoint *in = r->model->checkpoint;
     const long layers = (long)r->model->shape.layers;
     for (long layer = -1; layer < layers; layer++) {
+        if (layer == 0 && pith_run_unties(r)) PITH_TRY(plan_head(r, err));
         for (size_t i = 0; i < in->count; i++) {
             const struct pith_tensor *t = &in->tensors[i];
             if (layer_of(t->name) != layer) continue;
@@ -76,7 +87,10 @@ static enum pith_status make_config(const struct pith_run *r, json_t **out, stru
                                               &quantization, err);
     if (s != PITH_OK) return s;
     json_t *config = json_deep_copy(r->model->checkpoint->config);
-    if (!config || json_object_set(config, "quantization_config", quantization) != 0) {
+    bool bad = !config || json_object_set(config, "quantization_config", quantization) != 0;
+    if (!bad && pith_run_unties(r))
+        bad = json_object_set_new(config, "tie_word_embeddings", json_false()) != 0;
+    if (bad) {
         json_decref(config);
         s = pith_fail_nomem(err, "config.json");
     } else {

@@ -60,6 +60,24 @@ static enum pith_status open_input(struct pith_run *r, struct pith_error *err)
     return PITH_OK;
 }
 
+/* A transform of the whole model: what is rotated, and how. */
+static enum pith_status open_basis(struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_shape *s = &r->model->shape;
+    if (!r->recipe.transform->basis) return PITH_OK;
+    r->basis_plan = (struct pith_basis_plan){
+        .hidden = s->hidden, .head_dim = s->head_dim, .ffn = s->ffn, .seed = r->options->seed};
+    r->recipe.transform->basis(r->recipe.transform_value, &r->basis_plan);
+    PITH_TRY(pith_basis_init(&r->basis, &r->basis_plan, err));
+    r->container_opts.hadamard = r->basis.down.block;
+    if (r->basis.down.dim && !r->container->online)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s cannot tell an engine to rotate the inputs of down_proj; use "
+                         "--transform %s:folded, which leaves that rotation out",
+                         r->container->name, r->recipe.transform->name);
+    return PITH_OK;
+}
+
 static enum pith_status load_calibration(struct pith_run *r, struct pith_error *err)
 {
     const struct pith_quantize_options *o = r->options;
@@ -227,11 +245,6 @@ static enum pith_status finish_unit(struct pith_run *r, json_t *unit, const stru
     return pith_async_start(finish_job, r, &f->job, err);
 }
 
-static bool is_outer(const char *tensor)
-{
-    return strncmp(tensor, "model.layers.", 13) != 0;
-}
-
 /* Reads a layer ahead while the unit before computes; before the first, what stands outside. */
 static enum pith_status read_ahead(void *ctx, struct pith_error *err)
 {
@@ -240,7 +253,7 @@ static enum pith_status read_ahead(void *ctx, struct pith_error *err)
     char prefix[64];
     (void)err;
     for (size_t i = 0; i < in->count && r->reading_layer == 0; i++)
-        if (is_outer(in->tensors[i].name)) pith_checkpoint_prefetch(in, &in->tensors[i]);
+        if (pith_is_outer(in->tensors[i].name)) pith_checkpoint_prefetch(in, &in->tensors[i]);
     snprintf(prefix, sizeof prefix, "model.layers.%zu.", r->reading_layer);
     for (size_t i = 0; i < in->count; i++)
         if (strncmp(in->tensors[i].name, prefix, strlen(prefix)) == 0)
@@ -256,45 +269,13 @@ static enum pith_status begin_reading(struct pith_run *r, size_t layer, struct p
                                           : PITH_OK;
 }
 
-static const char *outer_reason(const char *name)
-{
-    if (strncmp(name, "lm_head.", 8) == 0) return "the head is left in the model's precision";
-    if (strstr(name, "embed")) return "embeddings are left in the model's precision";
-    return "not a linear layer";
-}
-
-static enum pith_status copy_outer(struct pith_run *r, json_t *tensors, struct pith_error *err)
-{
-    const struct pith_checkpoint *in = r->model->checkpoint;
-    struct pith_copy *list = pith_zalloc(in->count, sizeof *list);
-    size_t count = 0;
-    if (!list) return pith_fail_nomem(err, "the tensors outside the blocks");
-    for (size_t i = 0; i < in->count; i++) {
-        const struct pith_tensor *t = &in->tensors[i];
-        if (!is_outer(t->name)) continue;
-        list[count++] = (struct pith_copy){.tensor = t, .reason = outer_reason(t->name)};
-    }
-    const enum pith_status s = pith_store_copies(r, list, count, tensors, err);
-    pith_free(list);
-    return s;
-}
-
-/* Everything outside the blocks: embedding, final norm, head; and the embedded calibration text. */
 static enum pith_status run_outer(struct pith_run *r, json_t *unit, struct pith_error *err)
 {
     json_t *tensors = json_array();
     if (json_object_set_new(unit, "tensors", tensors) != 0)
         return pith_fail_nomem(err, "the journal");
-    PITH_TRY(copy_outer(r, tensors, err));
-    if (!pith_run_calibrates(r)) return PITH_OK;
-    const size_t length = r->calib.length;
-    for (size_t w = 0; w < r->calib.windows; w++) {
-        const enum pith_status s = pith_model_embed(r->model, r->calib.ids + w * length, length,
-                                                    r->acts[0].x + w * length * r->acts[0].hidden,
-                                                    err);
-        if (s != PITH_OK) return pith_fail_in(err, s, "the tokenizer does not fit this model");
-    }
-    return PITH_OK;
+    PITH_TRY(pith_run_outer(r, tensors, err));
+    return pith_run_calibrates(r) ? pith_run_embed(r, err) : PITH_OK;
 }
 
 static enum pith_status run_layer(struct pith_run *r, uint32_t layer, json_t *unit,
@@ -462,6 +443,7 @@ static void close_run(struct pith_run *r, enum pith_status s, struct pith_error 
     for (size_t i = 0; r->choices && i < r->choice_count; i++) pith_free(r->choices[i].module);
     pith_free(r->choices);
     pith_free(r->linears);
+    pith_basis_free(&r->basis);
     json_decref(r->units);
     pith_model_close(r->model);
     pith_free(r->journal_path);
@@ -474,6 +456,7 @@ static enum pith_status prepare(struct pith_run *r, struct pith_error *err)
     PITH_TRY(pith_place_check(r, err));
     PITH_TRY(apply_recipe(r, err));
     PITH_TRY(open_input(r, err));
+    PITH_TRY(open_basis(r, err));
     PITH_TRY(pith_run_select(r, err));
     PITH_TRY(load_calibration(r, err));
     return pith_journal_fingerprint(r, err);

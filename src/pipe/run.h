@@ -1,6 +1,8 @@
 /* pipe/run.h: the state of one quantization run, shared by the files of pipe/.
  *
  *   run.c      the order of steps            select.c   which linear gets which grid
+ *   outer.c    what stands outside the blocks
+ *   turn.c     the model in another basis
  *   output.c   layout, config, side files    block.c    one block: transform, split, grid, round
  *   stream.c   a block that needs no more than its weights, some rows at a time
  *   convert.c  a block that is quantized already, for another container
@@ -19,6 +21,7 @@
 #include "calib/stages.h"
 #include "export/preflight.h"
 #include "pipe/phases.h"
+#include "pipe/turn.h"
 #include "quant/recipe.h"
 
 /* One linear of the model and what becomes of it. */
@@ -85,6 +88,8 @@ struct pith_run {
     size_t choice_count;
     struct pith_linear_grid *linears;      /* the same for the container, and lm_head */
     unsigned needs_transform, needs_round; /* enum pith_needs */
+    struct pith_basis_plan basis_plan;     /* of a transform that changes the model's basis */
+    struct pith_basis basis;               /* all of its rotations empty: none does */
 
     char *partial; /* "<out>.partial" */
     char *journal_path;
@@ -123,6 +128,27 @@ static inline struct pith_choice *pith_run_choice(const struct pith_run *r, uint
 static inline bool pith_run_calibrates(const struct pith_run *r)
 {
     return (r->needs_transform | r->needs_round) != 0;
+}
+
+/* True when tensors are stored in another basis than the input's. */
+static inline bool pith_run_turns(const struct pith_run *r)
+{
+    return r->basis.stream.dim || r->basis.head.dim || r->basis.down.dim;
+}
+static inline struct pith_turn pith_run_turn(const struct pith_run *r)
+{
+    return (struct pith_turn){&r->basis, r->model, r->backend};
+}
+/* The width of the blocks in which a linear's input is rotated online; 0: it is not. A linear that
+ * is left alone is left as it was: engines rotate nothing in front of it. */
+static inline uint32_t pith_run_hadamard(const struct pith_run *r, const struct pith_choice *c)
+{
+    return c->role == PITH_ROLE_DOWN && c->grid.format ? r->basis.down.block : 0;
+}
+/* Whether the output has a head of its own where the input's is its embedding. */
+static inline bool pith_run_unties(const struct pith_run *r)
+{
+    return r->basis.stream.dim && r->model->shape.tied;
 }
 
 /* place.c: names the folder to work in: "<out>.partial" or "<out>.rehearsal". */
@@ -188,6 +214,24 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
                                    const char *action, const char *reason, json_t *tensors,
                                    struct pith_error *err);
 
+/* Gives rows [first, first + n) of a tensor as float32. */
+typedef enum pith_status pith_rows_fn(void *ctx, uint32_t first, uint32_t n, float *out,
+                                      struct pith_error *err);
+/* A matrix that is made some rows at a time; `like` has its shape and dtype. */
+struct pith_made {
+    const char *name;
+    const struct pith_tensor *like;
+    pith_rows_fn *rows;
+    void *ctx;
+    const char *action, *reason;
+};
+/* Stores it in `like`'s dtype; appends its account. PITH_NUMERIC when a value does not fit. */
+enum pith_status pith_store_made(struct pith_run *r, const struct pith_made *m, json_t *tensors,
+                                 struct pith_error *err);
+/* The rows that pith_store_made() makes at a time, and bytes that it takes. */
+uint32_t pith_made_rows(uint32_t cols);
+uint64_t pith_made_bytes(uint32_t cols);
+
 /* PITH_NUMERIC when a tensor holds a value that is not finite; tensors of integers hold none. */
 enum pith_status pith_tensor_check_finite(const struct pith_tensor *t, struct pith_error *err);
 /* The same for `count` of its values. */
@@ -225,6 +269,13 @@ uint64_t pith_convert_bytes(const struct pith_run *r);
 /* run.c: tells the listener that `effort` more steps are done, and looks at the memory in use. */
 enum pith_status pith_run_step(struct pith_run *r, const char *what, double effort,
                                struct pith_error *err);
+
+/* outer.c: everything outside the blocks: embedding, final norm, head. Appends its account. */
+enum pith_status pith_run_outer(struct pith_run *r, json_t *tensors, struct pith_error *err);
+/* The embedded calibration text into r->acts[0]. */
+enum pith_status pith_run_embed(struct pith_run *r, struct pith_error *err);
+/* True for the names of tensors that stand outside the blocks. */
+bool pith_is_outer(const char *tensor);
 
 /* block.c: does one block and appends its account to *unit: "linears", "transforms", "tensors".
  * When `propagate`, acts[1] receives the quantized block's output. */

@@ -125,7 +125,11 @@ static enum pith_status list_linears(struct pith_run *r, struct pith_error *err)
     r->linears = pith_zalloc(r->choice_count + 1, sizeof *r->linears);
     if (!r->linears) return pith_fail_nomem(err, "the list of linears");
     for (size_t i = 0; i < r->choice_count; i++)
-        r->linears[i] = (struct pith_linear_grid){r->choices[i].module, r->choices[i].grid};
+        r->linears[i] = (struct pith_linear_grid){
+            .module = r->choices[i].module,
+            .grid = r->choices[i].grid,
+            .hadamard = pith_run_hadamard(r, &r->choices[i]),
+        };
     r->linears[r->choice_count] = (struct pith_linear_grid){.module = "lm_head"};
     pith_container_settle(r->container, r->linears, r->choice_count + 1, &r->container_opts);
     return PITH_OK;

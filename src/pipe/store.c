@@ -12,15 +12,14 @@
 /* Bytes that go through hashing, writing and comparing at a time: they stay in the cache. */
 enum { CHUNK = 1 << 18 };
 
-/* Writes one chunk and looks at what the file then holds. */
-static enum pith_status write_chunk(const struct pith_run *r, const struct pith_tensor_plan *p,
+/* Writes n bytes at `at` of a tensor and looks at what the file then holds. */
+static enum pith_status write_bytes(const struct pith_run *r, const struct pith_tensor_plan *p,
                                     const uint8_t *data, uint64_t at, size_t n,
                                     struct pith_error *err)
 {
-    PITH_TRY(pith_out_write(&r->shards[p->shard], p->offset + at, data + at, n, err));
+    PITH_TRY(pith_out_write(&r->shards[p->shard], p->offset + at, data, n, err));
     const struct pith_tensor *back = pith_checkpoint_find(r->written, p->name);
-    if (back && back->bytes == p->bytes && memcmp(back->data + at, data + at, n) == 0)
-        return PITH_OK;
+    if (back && back->bytes == p->bytes && memcmp(back->data + at, data, n) == 0) return PITH_OK;
     return pith_fail(err, PITH_MISMATCH, "%s: what was read back is not what was written", p->name);
 }
 
@@ -33,7 +32,7 @@ static enum pith_status store_chunks(const struct pith_run *r, const struct pith
         const size_t n = p->bytes - at < CHUNK ? (size_t)(p->bytes - at) : CHUNK;
         if (checked && size) PITH_TRY(pith_tensor_check_part(checked, at / size, n / size, err));
         pith_sha256_update(hash, data + at, n);
-        PITH_TRY(write_chunk(r, p, data, at, n, err));
+        PITH_TRY(write_bytes(r, p, data + at, at, n, err));
     }
     pith_out_begin_sync(&r->shards[p->shard], p->offset, p->bytes);
     return PITH_OK;
@@ -303,6 +302,70 @@ enum pith_status pith_store_copy(struct pith_run *r, const char *name, const cha
     return pith_store_copies(r, &copy, 1, tensors, err);
 }
 
+uint32_t pith_made_rows(uint32_t cols)
+{
+    enum { FLOATS = 1 << 18 };
+    return cols < FLOATS ? FLOATS / cols : 1;
+}
+
+uint64_t pith_made_bytes(uint32_t cols)
+{
+    return (uint64_t)pith_made_rows(cols) * cols * (2 * sizeof(float));
+}
+
+/* Rounds n values to a dtype's bytes. */
+static enum pith_status encode_values(const char *name, enum pith_dtype dtype, const float *values,
+                                      size_t n, void *data, struct pith_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(pith_round_to(dtype, values[i])))
+            return pith_fail(err, PITH_NUMERIC, "%s: value %zu does not fit into %s", name, i,
+                             pith_dtype_name(dtype));
+    return pith_dtype_encode(dtype, values, n, data)
+               ? PITH_OK
+               : pith_fail(err, PITH_UNSUPPORTED, "%s: cannot write %s", name,
+                           pith_dtype_name(dtype));
+}
+
+/* A panel of rows: made, rounded, hashed, written. */
+static enum pith_status store_panel(struct pith_run *r, const struct pith_made *m, uint32_t first,
+                                    uint32_t n, float *values, struct pith_sha256 *hash,
+                                    struct pith_error *err)
+{
+    const struct pith_tensor_plan *p = pith_layout_find(&r->layout, m->name);
+    const size_t cols = m->like->shape[1], size = pith_dtype_bits(m->like->dtype) / 8;
+    uint8_t *data = (uint8_t *)(values + pith_made_rows((uint32_t)cols) * cols);
+    PITH_TRY(m->rows(m->ctx, first, n, values, err));
+    PITH_TRY(encode_values(m->name, m->like->dtype, values, n * cols, data, err));
+    pith_sha256_update(hash, data, n * cols * size);
+    return write_bytes(r, p, data, first * cols * size, n * cols * size, err);
+}
+
+enum pith_status pith_store_made(struct pith_run *r, const struct pith_made *m, json_t *tensors,
+                                 struct pith_error *err)
+{
+    const struct pith_tensor_plan *p = pith_layout_find(&r->layout, m->name);
+    if (!p || p->bytes != m->like->bytes || m->like->dims != 2)
+        return pith_fail(err, PITH_MISMATCH, "%s: was planned otherwise", m->name);
+    const uint32_t rows = (uint32_t)m->like->shape[0], cols = (uint32_t)m->like->shape[1];
+    const uint32_t panel = pith_made_rows(cols);
+    struct pith_stored stored = {.name = p->name, .bytes = p->bytes};
+    struct pith_sha256 *hash = pith_sha256_new();
+    float *values = pith_alloc_aligned(pith_made_bytes(cols), 1);
+    enum pith_status s = hash && values ? PITH_OK : pith_fail_nomem(err, m->name);
+    pith_phases_begin(&r->phases);
+    for (uint32_t at = 0; at < rows && s == PITH_OK; at += panel)
+        s = store_panel(r, m, at, rows - at < panel ? rows - at : panel, values, hash, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_WRITE);
+    pith_out_begin_sync(&r->shards[p->shard], p->offset, p->bytes);
+    pith_sha256_finish(hash, stored.sha256);
+    pith_free(values);
+    if (s != PITH_OK) return s;
+    if (stored.sha256[0] == '\0') return pith_fail_nomem(err, m->name);
+    const char *const words[2] = {m->action, m->reason};
+    return add_account(&stored, words, tensors, err);
+}
+
 enum pith_status pith_store_values(struct pith_run *r, const char *name, const float *values,
                                    const char *action, const char *reason, json_t *tensors,
                                    struct pith_error *err)
@@ -312,14 +375,7 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
     const size_t n = (size_t)pith_tensor_elements(t);
     void *data = pith_alloc(t->bytes, 1);
     if (!data) return pith_fail_nomem(err, name);
-    enum pith_status s = PITH_OK;
-    for (size_t i = 0; i < n && s == PITH_OK; i++)
-        if (!isfinite(pith_round_to(t->dtype, values[i])))
-            s = pith_fail(err, PITH_NUMERIC, "%s: value %zu does not fit into %s", name, i,
-                          pith_dtype_name(t->dtype));
-    if (s == PITH_OK && !pith_dtype_encode(t->dtype, values, n, data))
-        s = pith_fail(err, PITH_UNSUPPORTED, "%s: cannot write %s", name,
-                      pith_dtype_name(t->dtype));
+    enum pith_status s = encode_values(name, t->dtype, values, n, data, err);
     const char *const words[2] = {action, reason};
     struct pith_stored stored;
     if (s == PITH_OK) s = pith_store_bytes(r, name, data, t->bytes, NULL, &stored, err);

@@ -17,7 +17,8 @@ struct verification {
     struct pith_checkpoint
         *checkpoint; /* the files alone: damage beyond repair still gets a report */
     struct pith_model *model, *original;
-    json_t *account; /* pith.json */
+    json_t *account;         /* pith.json */
+    struct pith_basis basis; /* of the stored tensors, against the original's */
     json_t *checks, *problems;
     uint64_t weights, others; /* quantized weights, and elements of all other tensors */
     double bits;              /* of the quantized weights */
@@ -90,8 +91,10 @@ static void check_other(struct verification *v, const json_t *entry)
     const json_t *stored = json_array_get(json_object_get(entry, "stored"), 0);
     const char *stored_name = json_string_value(json_object_get(stored, "name"));
     struct pith_error err = {0};
-    if (!name || !action || (strcmp(action, "copied") != 0 && strcmp(action, "rescaled") != 0) ||
-        !stored_name || strcmp(name, stored_name) != 0) {
+    const bool known = action &&
+                       (strcmp(action, "copied") == 0 || strcmp(action, "rescaled") == 0 ||
+                        strcmp(action, "rotated") == 0);
+    if (!name || !known || !stored_name || strcmp(name, stored_name) != 0) {
         problem(v, "pith.json: a tensor's entry lacks its name, action or stored tensor");
         return;
     }
@@ -154,6 +157,11 @@ static const double error_slack = 1e-8;
 /* Figures near 10, with nine digits. */
 static const double figure_slack = 1e-6;
 
+static bool turns(const struct verification *v)
+{
+    return v->basis.stream.dim || v->basis.head.dim || v->basis.down.dim;
+}
+
 static void check_error(struct verification *v, const json_t *entry, const struct pith_weight *w,
                         const struct pith_weight *original)
 {
@@ -189,6 +197,23 @@ static void check_entry(struct verification *v, const json_t *entry, const struc
         problem(v, "%s: takes %.4f bits a weight, and pith.json says something else", name, bits);
 }
 
+/* What the original is in the basis of what is stored. */
+static void check_turned(struct verification *v, uint32_t layer, enum pith_role role,
+                         const json_t *entry, const struct pith_weight *w)
+{
+    const struct pith_turn t = {&v->basis, v->original, v->backend};
+    struct pith_weight original = {.rows = w->rows, .cols = w->cols, .dtype = PITH_F32};
+    struct pith_error err = {0};
+    float *values = NULL;
+    if (pith_turned_linear(&t, layer, role, true, &values, &err) != PITH_OK) {
+        problem(v, "%s", err.text);
+        return;
+    }
+    original.dense = values;
+    check_error(v, entry, w, &original);
+    pith_free(values);
+}
+
 static void check_linear(struct verification *v, const struct pith_block *b,
                          const struct pith_block *original, const json_t *entry)
 {
@@ -209,7 +234,8 @@ static void check_linear(struct verification *v, const struct pith_block *b,
     else if (!want || strcmp(hex, want) != 0)
         problem(v, "%s: dequantizes to other values than the quantizer meant", name);
     check_entry(v, entry, w->quant);
-    if (original) check_error(v, entry, w, &original->linear[role].w);
+    if (original && turns(v)) check_turned(v, b->layer, role, entry, w);
+    else if (original) check_error(v, entry, w, &original->linear[role].w);
 }
 
 /* Every linear is quantized and recorded, or recorded as left alone. */
@@ -340,6 +366,69 @@ static void check_rescaled(struct verification *v, const char *name, const struc
         problem(v, "%s: is not the original rescaled: %.5f away from it", name, error);
 }
 
+static bool same_values(const struct pith_tensor *t, const float *want, uint64_t first, size_t n,
+                        float *is)
+{
+    const size_t size = pith_dtype_bits(t->dtype) / 8;
+    if (!pith_dtype_decode(t->dtype, t->data + first * size, n, is)) return false;
+    for (size_t i = 0; i < n; i++)
+        if (is[i] != pith_round_to(t->dtype, want[i])) return false;
+    return true;
+}
+
+/* The embedding or the head, some rows at a time. */
+static enum pith_status compare_end(struct verification *v, const struct pith_turn *t, bool head,
+                                    const struct pith_tensor *a, bool *same, struct pith_error *err)
+{
+    const struct pith_shape *s = &v->original->shape;
+    const uint32_t panel = pith_made_rows(s->hidden);
+    float *want = pith_alloc_aligned(pith_made_bytes(s->hidden), 1);
+    enum pith_status st = want ? PITH_OK : pith_fail_nomem(err, a->name);
+    *same = pith_tensor_elements(a) == (uint64_t)s->vocab * s->hidden;
+    for (uint32_t at = 0; at < s->vocab && *same && st == PITH_OK; at += panel) {
+        const uint32_t n = s->vocab - at < panel ? s->vocab - at : panel;
+        st = pith_turned_rows(t, head, at, n, want, err);
+        if (st == PITH_OK)
+            *same = same_values(a, want, (uint64_t)at * s->hidden, (size_t)n * s->hidden,
+                                want + (size_t)panel * s->hidden);
+    }
+    pith_free(want);
+    return st;
+}
+
+static enum pith_status compare_turned(struct verification *v, const struct pith_turn *t,
+                                       const struct pith_tensor *a, bool *same,
+                                       struct pith_error *err)
+{
+    const struct pith_tensor *b = pith_checkpoint_find(v->original->checkpoint, a->name);
+    float *want = NULL;
+    PITH_TRY(pith_turned_tensor(t, a->name, false, &want, err));
+    const size_t n = (size_t)pith_tensor_elements(a);
+    float *is = pith_alloc_aligned(n, sizeof *is);
+    *same = is && b && b->bytes == a->bytes && same_values(a, want, 0, n, is);
+    pith_free(want);
+    pith_free(is);
+    return is ? PITH_OK : pith_fail_nomem(err, a->name);
+}
+
+/* What the change of basis made: the same is made again, so every value must be as it is stored. */
+static void check_rotated(struct verification *v, const struct pith_tensor *a)
+{
+    const struct pith_turn t = {&v->basis, v->original, v->backend};
+    const bool head = strcmp(a->name, "lm_head.weight") == 0;
+    struct pith_error err = {0};
+    bool same = false;
+    if (!turns(v)) {
+        problem(v, "%s: rotated, though pith.json tells of no rotation", a->name);
+        return;
+    }
+    const enum pith_status s = head || strcmp(a->name, "model.embed_tokens.weight") == 0
+                                   ? compare_end(v, &t, head, a, &same, &err)
+                                   : compare_turned(v, &t, a, &same, &err);
+    if (s != PITH_OK) problem(v, "%s", err.text);
+    else if (!same) problem(v, "%s: is not the original rotated", a->name);
+}
+
 static void check_kept(struct verification *v, const json_t *entry)
 {
     const char *name = json_string_value(json_object_get(entry, "name"));
@@ -348,7 +437,8 @@ static void check_kept(struct verification *v, const json_t *entry)
     const struct pith_tensor *a = pith_checkpoint_find(v->checkpoint, name);
     const struct pith_tensor *b = pith_checkpoint_find(v->original->checkpoint, name);
     if (!a) return; /* a problem already */
-    if (!b) problem(v, "%s: %s from nowhere: the original has no such tensor", name, action);
+    if (strcmp(action, "rotated") == 0) check_rotated(v, a);
+    else if (!b) problem(v, "%s: %s from nowhere: the original has no such tensor", name, action);
     else if (a->bytes != b->bytes || a->dtype != b->dtype || a->dims != b->dims ||
              memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) != 0)
         problem(v, "%s: has another shape or dtype than the original", name);
@@ -367,7 +457,9 @@ static void check_against(struct verification *v)
         if (!accounted(v, o->tensors[i].name))
             problem(v, "%s: in the original, but not accounted for", o->tensors[i].name);
     json_array_foreach (json_object_get(v->account, "tensors"), i, entry) check_kept(v, entry);
-    note_check(v, before, "%zu tensors of the original: each quantized, rescaled or copied",
+    note_check(v, before,
+               "%zu tensors of the original: each quantized, rescaled, rotated or "
+               "copied",
                o->count);
 }
 
@@ -385,6 +477,29 @@ static enum pith_status check_engines(struct verification *v, struct pith_error 
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
+/* The rotations that pith.json tells of, as the quantizer made them. */
+static enum pith_status open_basis(struct verification *v, struct pith_error *err)
+{
+    const json_t *j = json_object_get(v->account, "basis");
+    const struct pith_shape *s = &v->original->shape;
+    const char *where = "pith.json: \"basis\"";
+    int64_t stream = 0, head = 0, down = 0, seed = 0;
+    if (!j || json_is_null(j)) return PITH_OK;
+    PITH_TRY(pith_json_get_int(j, "stream", 0, s->hidden, &stream, where, err));
+    PITH_TRY(pith_json_get_int(j, "head", 0, s->head_dim, &head, where, err));
+    PITH_TRY(pith_json_get_int(j, "down", 0, s->ffn, &down, where, err));
+    PITH_TRY(pith_json_get_int(j, "seed", INT64_MIN, INT64_MAX, &seed, where, err));
+    const struct pith_basis_plan plan = {.hidden = s->hidden,
+                                         .head_dim = s->head_dim,
+                                         .ffn = s->ffn,
+                                         .stream = (uint32_t)stream,
+                                         .head = (uint32_t)head,
+                                         .down = (uint32_t)down,
+                                         .seed = (uint64_t)seed};
+    const enum pith_status st = pith_basis_init(&v->basis, &plan, err);
+    return st == PITH_OK ? st : pith_fail_in(err, st, where);
+}
+
 static enum pith_status open_all(struct verification *v, struct pith_error *err)
 {
     enum { LIMIT = 1 << 30 };
@@ -399,7 +514,7 @@ static enum pith_status open_all(struct verification *v, struct pith_error *err)
     pith_free(path);
     if (s == PITH_OK) s = pith_checkpoint_open(o->model, &v->checkpoint, err);
     if (s == PITH_OK && o->against) s = pith_model_open(o->against, &v->original, err);
-    return s;
+    return s == PITH_OK && o->against ? open_basis(v, err) : s;
 }
 
 static bool same_shape(const struct pith_shape *a, const struct pith_shape *b)
@@ -435,6 +550,7 @@ static void close_all(struct verification *v)
     pith_model_close(v->model);
     pith_model_close(v->original);
     pith_checkpoint_close(v->checkpoint);
+    pith_basis_free(&v->basis);
     json_decref(v->account);
     json_decref(v->checks);
     json_decref(v->problems);

@@ -8,8 +8,7 @@ static enum pith_status init_all(struct pith_basis *b, const struct pith_basis_p
     if ((p->down & (p->down - 1)) != 0)
         return pith_fail(err, PITH_ARG, "inputs cannot be rotated in blocks of %u, no power of two",
                          p->down);
-    if (p->stream > 1)
-        PITH_TRY(pith_rotation_init(&b->stream, p->hidden, p->stream, &rng, err));
+    if (p->stream > 1) PITH_TRY(pith_rotation_init(&b->stream, p->hidden, p->stream, &rng, err));
     if (p->head > 1) PITH_TRY(pith_rotation_init(&b->head, p->head_dim, p->head, &rng, err));
     if (p->down > 1) PITH_TRY(pith_rotation_init(&b->down, p->ffn, p->down, NULL, err));
     return PITH_OK;

@@ -24,9 +24,9 @@ struct pith_rotation {
     int8_t *signs;  /* [dim], owned; NULL: all are 1 */
 };
 
-/* Without a rng the signs are all 1; with it they are the low bits of its next dim numbers. PITH_ARG
- * when block does not divide dim or there is no Hadamard matrix of that order. On failure *r owns
- * nothing. */
+/* Without a rng the signs are all 1; with it they are the low bits of its next dim numbers.
+ * PITH_ARG when block does not divide dim or there is no Hadamard matrix of that order. On failure
+ * *r owns nothing. */
 enum pith_status pith_rotation_init(struct pith_rotation *r, uint32_t dim, uint32_t block,
                                     struct pith_rng *rng, struct pith_error *err);
 /* Frees what r owns and zeroes it. */

@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "num/grid.h"
+#include "quant/basis.h"
 #include "quant/stats.h"
 
 #define PITH_SITE_LINEARS 3
@@ -64,6 +65,9 @@ struct pith_transform {
     /* NULL: the name takes no option. Else the value of what follows the name and a colon, "" when
      * nothing does; PITH_ARG says what is right. */
     enum pith_status (*option)(const char *text, double *value, struct pith_error *err);
+    /* NULL, or: the transform changes the whole model's basis before anything else is done. Chooses
+     * the blocks of *plan, whose widths are given, for the option's value. */
+    void (*basis)(double value, struct pith_basis_plan *plan);
     /* Applies itself to one site. s[dim] (caller's) receives the scales used. Same bytes for any
      * thread count, as long as job->loss gives the same. On failure the linears hold their
      * original weights and nothing is folded. PITH_ARG: shapes, or statistics that are missing;

@@ -46,15 +46,13 @@ static uint32_t block_of(uint32_t dim, uint32_t width)
     return width ? pith_hadamard_power(dim, width) : pith_hadamard_divisor(dim);
 }
 
-static enum pith_status plan(double value, struct pith_basis_plan *p, struct pith_error *err)
+static void basis(double value, struct pith_basis_plan *p)
 {
     const bool folded = value < 0;
-    const uint32_t width = (uint32_t)(folded ? FOLDED - value : value);
-    (void)err;
+    const uint32_t width = (uint32_t)(folded ? FOLDED - (long)value : (long)value);
     p->stream = block_of(p->hidden, width);
     p->head = block_of(p->head_dim, width);
     p->down = folded ? 0 : pith_hadamard_power(p->ffn, width ? width : ONLINE);
-    return PITH_OK;
 }
 
 /* Nothing is left to do at a site. */
@@ -77,7 +75,7 @@ const struct pith_transform pith_transform_rotate = {
     .name = "rotate",
     .summary = "Hadamard rotations of the whole model, so that no channel stands out",
     .option = option,
-    .basis = plan,
+    .basis = basis,
     .run = run,
     .scratch = scratch,
 };

@@ -408,7 +408,8 @@ static void none_does_nothing(void **state)
     const struct pith_transform *const *all = pith_transforms(&count);
     for (size_t i = 0; i < count; i++) {
         assert_ptr_equal(pith_transform_find(all[i]->name), all[i]);
-        assert_true(all[i]->scratch(&s->job) > 0 || i == 0);
+        /* one of the whole model has nothing left to do at a site */
+        assert_true(all[i]->scratch(&s->job) > 0 || i == 0 || all[i]->basis);
     }
     assert_null(pith_transform_find("smooth"));
     free_site(s);

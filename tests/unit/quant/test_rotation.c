@@ -68,8 +68,8 @@ static void check_shape(uint32_t dim, uint32_t block, bool with_signs)
     for (size_t i = 0; i < (size_t)PARTS * dim; i++)
         for (size_t c = 0; c < OTHER; c++)
             for (size_t k = 0; k < dim; k++)
-                want[i * OTHER + c] +=
-                    m[i % dim * dim + k] * (double)was[(i / dim * dim + k) * OTHER + c];
+                want[i * OTHER + c] += m[i % dim * dim + k] *
+                                       (double)was[(i / dim * dim + k) * OTHER + c];
     assert_ok(pith_rotate_outputs(NULL, &r, w, (size_t)PARTS * dim, OTHER, &err), err);
     assert_close(w, want, n);
     pith_free(w);

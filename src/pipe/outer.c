@@ -1,0 +1,118 @@
+/* What stands outside the blocks: the embedding, the final norm, the head. */
+#include "pipe/run.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+bool pith_is_outer(const char *tensor)
+{
+    return strncmp(tensor, "model.layers.", 13) != 0;
+}
+
+static const char *outer_reason(const char *name)
+{
+    if (strncmp(name, "lm_head.", 8) == 0) return "the head is left in the model's precision";
+    if (strstr(name, "embed")) return "embeddings are left in the model's precision";
+    return "not a linear layer";
+}
+
+/* --- in another basis ------------------------------------------------------------------------ */
+
+static const char *const outer_turned[] = {"model.embed_tokens.weight", "lm_head.weight",
+                                           "model.norm.weight"};
+
+/* Whether the change of basis makes a tensor anew. */
+static bool turned(const struct pith_run *r, const char *name)
+{
+    for (size_t i = 0; i < PITH_COUNT(outer_turned) && r->basis.stream.dim; i++)
+        if (strcmp(name, outer_turned[i]) == 0) return true;
+    return false;
+}
+
+struct end {
+    struct pith_turn turn;
+    bool head;
+};
+
+static enum pith_status end_rows(void *ctx, uint32_t first, uint32_t n, float *out,
+                                 struct pith_error *err)
+{
+    const struct end *e = ctx;
+    return pith_turned_rows(&e->turn, e->head, first, n, out, err);
+}
+
+static enum pith_status store_end(struct pith_run *r, bool head, json_t *tensors,
+                                  struct pith_error *err)
+{
+    const struct pith_checkpoint *in = r->model->checkpoint;
+    struct end e = {pith_run_turn(r), head};
+    struct pith_made m = {.name = outer_turned[head],
+                          .like = pith_checkpoint_find(in, outer_turned[head]),
+                          .rows = end_rows,
+                          .ctx = &e,
+                          .action = "rotated",
+                          .reason = "reads or writes the rotated stream"};
+    if (pith_run_unties(r) && head) {
+        m.like = pith_checkpoint_find(in, outer_turned[0]);
+        m.reason = "no longer the embedding: the final norm went into it";
+    }
+    if (!m.like) return pith_fail(err, PITH_FORMAT, "%s: missing in the input", m.name);
+    return pith_store_made(r, &m, tensors, err);
+}
+
+static enum pith_status store_turned(struct pith_run *r, json_t *tensors, struct pith_error *err)
+{
+    float *ones = NULL;
+    const struct pith_turn t = pith_run_turn(r);
+    PITH_TRY(store_end(r, false, tensors, err));
+    PITH_TRY(store_end(r, true, tensors, err));
+    PITH_TRY(pith_turned_tensor(&t, outer_turned[2], false, &ones, err));
+    const enum pith_status s =
+        pith_store_values(r, outer_turned[2], ones, "rotated", "went into the head", tensors, err);
+    pith_free(ones);
+    return s;
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+enum pith_status pith_run_outer(struct pith_run *r, json_t *tensors, struct pith_error *err)
+{
+    const struct pith_checkpoint *in = r->model->checkpoint;
+    struct pith_copy *list = pith_zalloc(in->count, sizeof *list);
+    size_t count = 0;
+    if (!list) return pith_fail_nomem(err, "the tensors outside the blocks");
+    for (size_t i = 0; i < in->count; i++) {
+        const struct pith_tensor *t = &in->tensors[i];
+        if (!pith_is_outer(t->name) || turned(r, t->name)) continue;
+        list[count++] = (struct pith_copy){.tensor = t, .reason = outer_reason(t->name)};
+    }
+    enum pith_status s = pith_store_copies(r, list, count, tensors, err);
+    pith_free(list);
+    if (s == PITH_OK && r->basis.stream.dim) s = store_turned(r, tensors, err);
+    return s;
+}
+
+/* The stream as it will be served: rotated rows, rounded as they are stored. */
+static enum pith_status turn_window(struct pith_run *r, float *x, size_t n, struct pith_error *err)
+{
+    const struct pith_turn t = pith_run_turn(r);
+    if (!r->basis.stream.dim) return PITH_OK;
+    PITH_TRY(pith_turn_stream(&t, x, n, err));
+    for (size_t i = 0; i < n * r->model->shape.hidden; i++)
+        x[i] = pith_round_to(r->model->embed.dtype, x[i]);
+    return PITH_OK;
+}
+
+enum pith_status pith_run_embed(struct pith_run *r, struct pith_error *err)
+{
+    const size_t length = r->calib.length;
+    for (size_t w = 0; w < r->calib.windows; w++) {
+        float *x = r->acts[0].x + w * length * r->acts[0].hidden;
+        const enum pith_status s =
+            pith_model_embed(r->model, r->calib.ids + w * length, length, x, err);
+        if (s != PITH_OK) return pith_fail_in(err, s, "the tokenizer does not fit this model");
+        PITH_TRY(turn_window(r, x, length, err));
+    }
+    return PITH_OK;
+}

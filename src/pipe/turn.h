@@ -1,0 +1,46 @@
+/* pipe/turn.h: which of a model's tensors a change of basis (quant/basis.h) changes, and how. With
+ * R the stream's rotation, P a head's, D that of down's input, and g a norm's gain:
+ *
+ *     embedding   rows R e              norms     1: their gains go into what reads them
+ *     q, k        W diag(g) R^T         v         P W diag(g) R^T, bias P b
+ *     gate, up    W diag(g) R^T         o         R W P^T, bias R b
+ *     head        W diag(g) R^T         down      R W D^T, bias R b, and D x online
+ *
+ * A mean square does not change under R, so a norm without gain gives the rotated vector. What is
+ * tied to the embedding gets a tensor of its own. (QuaRot; P stands once for each value head.) */
+#ifndef PITH_PIPE_TURN_H
+#define PITH_PIPE_TURN_H
+
+#include "model/model.h"
+#include "quant/basis.h"
+
+struct pith_turn {
+    const struct pith_basis *basis;
+    const struct pith_model *model; /* the input, not quantized */
+    struct pith_backend *backend;
+};
+
+/* One linear's matrix in the new basis, owned float32. With `online` the input of down is rotated
+ * too. */
+enum pith_status pith_turned_linear(const struct pith_turn *t, uint32_t layer, enum pith_role role,
+                                    bool online, float **w, struct pith_error *err);
+/* A whole block that was loaded as floats, in place. */
+enum pith_status pith_turn_block(const struct pith_turn *t, bool online, struct pith_block *b,
+                                 struct pith_error *err);
+/* Whether a role's matrix, its bias change. */
+bool pith_turns_weight(const struct pith_basis *b, enum pith_role role, bool online);
+bool pith_turns_bias(const struct pith_basis *b, enum pith_role role);
+/* Rows [first, first + n) of the embedding or, with `head`, of the head. */
+enum pith_status pith_turned_rows(const struct pith_turn *t, bool head, uint32_t first, uint32_t n,
+                                  float *out, struct pith_error *err);
+/* The stream itself: x[n][hidden] in place. */
+enum pith_status pith_turn_stream(const struct pith_turn *t, float *x, size_t n,
+                                  struct pith_error *err);
+/* Any tensor of a layer that changes, by its name in the checkpoint: owned float32. PITH_ARG for a
+ * name that is none. */
+enum pith_status pith_turned_tensor(const struct pith_turn *t, const char *name, bool online,
+                                    float **values, struct pith_error *err);
+/* Bytes of scratch that any of these takes beside its result. */
+uint64_t pith_turn_scratch(const struct pith_basis *b, unsigned threads);
+
+#endif

@@ -1,0 +1,92 @@
+#!/bin/sh
+# The transform `rotate`: the function stays, every tensor that changed is proved, and the guarantees
+# of every run hold (same bytes on any number of threads and after a kill, bounded memory).
+set -u
+. tests/cli/lib.sh
+mini=$work/mini
+python3 tests/cli/mini.py "$mini" layers=2
+base="--quiet --weights int8:channel --calib-tokens 256 --seq-len 64"
+
+# shellcheck disable=SC2086
+make() { # MODEL OUT OPTIONS...
+    model=$1
+    out=$2
+    shift 2
+    rm -rf "$out" "$out.partial"
+    "$pith" quantize "$model" -o "$out" $base "$@"
+}
+
+for option in folded 32:folded; do
+    for container in compressed-tensors gptq; do
+        check "rotate:$option in $container" make "$probe" "$work/out" -r rtn --transform "rotate:$option" --container $container
+        check "is verified against the original" "$pith" verify "$work/out" --against "$probe"
+    done
+done
+check "with GPTQ" make "$probe" "$work/out" -r gptq --transform rotate:folded --threads 1
+check "is verified" "$pith" verify "$work/out" --against "$probe"
+check "on two threads" make "$probe" "$work/two" -r gptq --transform rotate:folded --threads 2
+same_model "has the same bytes" "$work/out" "$work/two"
+check "with some linears left alone" make "$probe" "$work/two" -r rtn --transform rotate:folded --ignore 'model.layers.1.*'
+check "is verified" "$pith" verify "$work/two" --against "$probe"
+
+"$pith" eval "$work/out" --baseline "$probe" --text models/probe/eval.txt --context 512 --json >"$work/json" 2>/dev/null
+python3 - "$work/json" <<'PY' && pass "the function stays: the divergence is that of 8 bits" || fail "the function stays"
+import json, sys
+sys.exit(not 0 <= json.load(open(sys.argv[1]))["kld_mean"] < 0.0005)
+PY
+
+# A byte of the rotated embedding, with its hash mended: verify makes the same tensor again.
+python3 - "$work/out" <<'PY'
+import hashlib, json, struct, sys
+path = sys.argv[1] + "/model.safetensors"
+data = bytearray(open(path, "rb").read())
+n = struct.unpack("<Q", data[:8])[0]
+t = json.loads(data[8:8 + n])["model.embed_tokens.weight"]["data_offsets"]
+data[8 + n + t[0] + 4000] ^= 1
+open(path, "wb").write(data)
+j = json.load(open(sys.argv[1] + "/pith.json"))
+for e in j["tensors"]:
+    if e["name"] == "model.embed_tokens.weight":
+        e["stored"][0]["sha256"] = hashlib.sha256(data[8 + n + t[0]:8 + n + t[1]]).hexdigest()
+json.dump(j, open(sys.argv[1] + "/pith.json", "w"))
+PY
+"$pith" verify "$work/out" --against "$probe" >"$work/stdout" && fail "one bit of the rotated embedding"
+grep -q 'embed_tokens.weight: is not the original rotated' "$work/stdout" && pass "one bit of the rotated embedding is found" ||
+    fail "one bit of the rotated embedding"
+
+refuse "an option that is none" 1 'rotate:folded' make "$probe" "$work/out" -r rtn --transform rotate:sideways
+refuse "blocks of 3" 1 'power of two' make "$probe" "$work/out" -r rtn --transform rotate:3
+refuse "an online rotation in a container that cannot tell of it" 1 'rotate:folded' make "$probe" "$work/out" -r rtn --transform rotate --container gptq
+
+# --- killed and resumed ---------------------------------------------------------------------------
+make "$mini" "$work/whole" -r gptq --transform rotate:folded
+if ${CC:-cc} -O1 -shared -fPIC -o "$work/faulty.so" tests/cli/faulty.c -ldl 2>"$work/stderr" &&
+    FAULT='' LD_PRELOAD=$work/faulty.so "$pith" --version >/dev/null 2>&1; then
+    for n in 12 20 40 60; do
+        (FAULT=kill:$n LD_PRELOAD=$work/faulty.so make "$mini" "$work/out" -r gptq --transform rotate:folded) 2>/dev/null
+        # shellcheck disable=SC2086
+        "$pith" quantize "$mini" -o "$work/out" $base -r gptq --transform rotate:folded --resume 2>/dev/null
+        same_model "killed before call $n that changes a file, resumed" "$work/whole" "$work/out"
+    done
+else
+    skip "killed and resumed" "a library cannot be loaded before the program"
+fi
+
+# --- memory ---------------------------------------------------------------------------------------
+if grep -q __asan_init "$pith"; then
+    skip "memory" "a sanitizer's own memory would be counted"
+else
+    few="--calib-tokens 512 --seq-len 512 --threads 2"
+    for recipe in rtn gptq; do
+        # shellcheck disable=SC2086
+        bytes=$(make "$probe" "$work/out" -r $recipe --transform rotate:folded $few --rehearse --json |
+            sed -n 's/.*"memory_expected_bytes": \([0-9]*\).*/\1/p')
+        rm -rf "$work/out"
+        # shellcheck disable=SC2086
+        peak=$(python3 tests/cli/peak.py "$pith" quantize "$probe" -o "$work/out" -r $recipe $base $few --transform rotate:folded)
+        [ "$peak" -le "$bytes" ] && [ "$bytes" -lt $((peak * 2)) ] &&
+            pass "$recipe: the peak of $((peak / 1024)) KiB is near the estimate" ||
+            fail "$recipe: estimated $((bytes / 1024)) KiB, the peak was $((peak / 1024)) KiB"
+    done
+fi
+finish

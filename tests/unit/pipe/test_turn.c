@@ -1,0 +1,106 @@
+/* pipe/turn: the model in another basis computes what it computed, and its matrices are those of
+ * the definition. */
+#include "pipe/turn.h"
+#include "unit/model/fixture.h"
+
+static const char *const cases[] = {"llama_gqa_tied", "llama_bias", "llama_mha",
+                                    "mistral_window", "qwen2",      "qwen3_bias_tied"};
+
+/* Replaces what stands outside the blocks; the arrays are to be freed. */
+static void turn_ends(const struct pith_turn *t, struct pith_model *m, float *ends[2])
+{
+    struct pith_error err = {0};
+    const struct pith_shape *s = &m->shape;
+    for (int head = 0; head < 2; head++) {
+        ends[head] = pith_alloc_aligned((size_t)s->vocab * s->hidden, sizeof(float));
+        for (uint32_t at = 0; at < s->vocab; at += 7)
+            assert_ok(pith_turned_rows(t, head, at, s->vocab - at < 7 ? s->vocab - at : 7,
+                                       ends[head] + (size_t)at * s->hidden, &err),
+                      err);
+    }
+    struct pith_weight *w[2] = {&m->embed, &m->head};
+    for (int head = 0; head < 2; head++) {
+        w[head]->dtype = PITH_F32;
+        w[head]->dense = ends[head];
+    }
+    for (uint32_t i = 0; i < s->hidden; i++) m->final_norm[i] = 1;
+}
+
+/* A model whose blocks are floats that may be changed. */
+static void open_floats(struct rig *r, const char *dir)
+{
+    struct pith_error err = {0};
+    assert_ok(pith_pool_new(2, &r->pool, &err), err);
+    assert_ok(pith_backend_new(r->pool, PITH_CPU_ALL, &r->backend, &err), err);
+    assert_ok(pith_model_open(dir, &r->model, &err), err);
+    r->model->blocks = pith_zalloc(r->model->shape.layers, sizeof *r->model->blocks);
+    for (uint32_t i = 0; i < r->model->shape.layers; i++)
+        assert_ok(pith_block_load(r->model, i, PITH_LOAD_FLOAT, &r->model->blocks[i], &err), err);
+}
+
+static void assert_blocks_agree(const struct pith_turn *t, struct pith_model *m)
+{
+    struct pith_error err = {0};
+    for (uint32_t layer = 0; layer < m->shape.layers; layer++)
+        for (int role = 0; role < PITH_ROLE_COUNT; role++) {
+            const struct pith_linear_weights *l = &m->blocks[layer].linear[role];
+            float *w;
+            assert_ok(pith_turned_linear(t, layer, (enum pith_role)role, false, &w, &err), err);
+            assert_memory_equal(w, l->dense, (size_t)l->w.rows * l->w.cols * sizeof *w);
+            pith_free(w);
+        }
+}
+
+static void check_case(const char *name, struct pith_basis_plan plan)
+{
+    struct pith_error err = {0};
+    struct golden g;
+    struct rig r;
+    int32_t ids[PROMPT_MAX];
+    struct pith_basis basis;
+    float *ends[2];
+    const size_t n = golden_prompt(0, ids);
+    golden_load(&g, name);
+    char *dir = folder_make(g.config, g.weights);
+    golden_free(&g);
+    open_floats(&r, dir);
+    const struct pith_shape *s = &r.model->shape;
+    float *want = rig_logits(&r, ids, n, n);
+    plan.hidden = s->hidden;
+    plan.head_dim = s->head_dim;
+    plan.ffn = s->ffn;
+    assert_ok(pith_basis_init(&basis, &plan, &err), err);
+    const struct pith_turn t = {&basis, r.model, r.backend};
+    for (uint32_t i = 0; i < s->layers; i++)
+        assert_ok(pith_turn_block(&t, false, &r.model->blocks[i], &err), err);
+    assert_blocks_agree(&t, r.model);
+    if (basis.stream.dim) turn_ends(&t, r.model, ends);
+    float *is = rig_logits(&r, ids, n, n), worst = 0, largest = 0;
+    for (size_t i = 0; i < n * s->vocab; i++) {
+        worst = fmaxf(worst, fabsf(is[i] - want[i]));
+        largest = fmaxf(largest, fabsf(want[i]));
+    }
+    if (!(worst < 1e-5f * largest)) fail_msg("%s: %g of %g", name, (double)worst, (double)largest);
+    for (int i = 0; basis.stream.dim && i < 2; i++) pith_free(ends[i]);
+    pith_basis_free(&basis);
+    free(want);
+    free(is);
+    rig_close(&r);
+    folder_remove(dir);
+}
+
+static void function_does_not_change(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        check_case(cases[i], (struct pith_basis_plan){.stream = 32, .head = 2, .seed = 1});
+        check_case(cases[i], (struct pith_basis_plan){.stream = 8, .seed = 2});
+        check_case(cases[i], (struct pith_basis_plan){.head = 2, .seed = 3});
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(function_does_not_change)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
