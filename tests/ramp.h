@@ -69,6 +69,60 @@ static inline void ramp_make(const struct ramp *p, struct pith_qmat *q)
     for (uint32_t k = 0; k < p->cols; k++) q->g_idx[k] = (k * 37 + 5) % p->cols / q->group;
 }
 
+/* --- any grid ------------------------------------------------------------------------------ */
+
+static inline struct pith_grid ramp_parse(const char *text)
+{
+    struct pith_grid g = {0};
+    struct pith_error err = {0};
+    if (text) assert_ok(pith_grid_parse(text, &g, &err), err);
+    return g;
+}
+
+/* A number format's codes of NaN are left out. */
+static inline uint8_t ramp_code(const struct pith_format *f, uint32_t n, uint32_t k)
+{
+    const uint8_t code = (uint8_t)((5 * n + k + 3 * (k / 16)) % (1u << f->bits));
+    const bool is_nan = f->kind != PITH_KIND_INT && isnan(f->decode(code));
+    return (uint8_t)(code - is_nan);
+}
+
+/* Scales of one byte are values of theirs; of E4M3, times RAMP_GLOBAL. */
+#define RAMP_GLOBAL 0x1.8p-9f
+static inline float ramp_byte_scale(enum pith_dtype dtype, uint32_t n, uint32_t g)
+{
+    if (dtype == PITH_F8_E8M0) return ldexpf(1.0f, -(int)(4 + (n + g) % 5));
+    return ldexpf(1.0f + (float)((11 * n + 13 * g) % 8) / 8.0f, (int)((n + g) % 5) - 2) *
+           RAMP_GLOBAL;
+}
+
+/* A matrix on that grid, its scales of a dtype that holds the ramp's; inputs may be without format.
+ */
+static inline void ramp_on(const struct pith_grid *grid, const struct pith_grid *inputs,
+                           uint32_t rows, uint32_t cols, enum pith_dtype dtype, struct pith_qmat *q)
+{
+    struct pith_error err = {0};
+    assert_ok(pith_qmat_init(q, rows, cols, grid, dtype, &err), err);
+    uint8_t *codes = malloc(cols);
+    for (uint32_t n = 0; n < rows; n++) {
+        for (uint32_t k = 0; k < cols; k++) codes[k] = ramp_code(q->format, n, k);
+        pith_qmat_set_codes(q, n, codes);
+    }
+    free(codes);
+    const bool byte = pith_dtype_bits(q->scale_dtype) == 8;
+    for (uint32_t n = 0; n < pith_qmat_scale_rows(q); n++)
+        for (uint32_t g = 0; g < q->groups; g++) {
+            const size_t i = (size_t)n * q->groups + g;
+            q->scales[i] = byte ? ramp_byte_scale(q->scale_dtype, n, g) : ramp_scale(n, g);
+            if (q->zeros) q->zeros[i] = (uint8_t)((3 * n + 7 * g + 1) % (1u << q->format->bits));
+        }
+    if (q->scale_dtype == PITH_F8_E4M3) q->global = RAMP_GLOBAL;
+    if (!inputs->format) return;
+    q->input.grid = *inputs;
+    if (inputs->is_static) q->input.scale = 0x1.4p-5f;
+    if (inputs->is_static && inputs->asym) q->input.zero = 3;
+}
+
 /* Adds a module's packed tensors to what is to be written. */
 struct ramp_file {
     struct pith_layout layout;

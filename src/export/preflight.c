@@ -113,12 +113,6 @@ static bool quantized(const struct pith_linear_grid *l)
     return l->grid.format != NULL;
 }
 
-static bool same_grid(const struct pith_grid *a, const struct pith_grid *b)
-{
-    return a->format == b->format && a->granularity == b->granularity && a->asym == b->asym &&
-           (a->granularity != PITH_PER_GROUP || a->group == b->group);
-}
-
 /* The grids of that format that would do for a rank's columns: "int4:g32, int4:channel". */
 static void put_choices(struct pith_str *s, const struct pith_load_rule *r, const char *format,
                         uint32_t cols)
@@ -337,7 +331,7 @@ static enum pith_status check_fused(struct check *k, size_t layer,
                              "is %s and %s is not, but the engine holds them as one; "
                              "quantize or ignore all of them",
                              quantized(l) ? "quantized" : "left alone", first->module);
-        if (quantized(l) && !same_grid(&l->grid, &first->grid))
+        if (quantized(l) && !pith_grid_equal(&l->grid, &first->grid))
             return violation(k, l->module,
                              "has another grid than %s, but the engine holds them as "
                              "one; give them the same",
@@ -378,7 +372,7 @@ static enum pith_status check_mixed(struct check *k)
     for (size_t i = 0; i < p->count && !k->rule->mixed; i++) {
         if (!quantized(&p->linears[i])) continue;
         if (!first) first = &p->linears[i];
-        else if (!same_grid(&p->linears[i].grid, &first->grid))
+        else if (!pith_grid_equal(&p->linears[i].grid, &first->grid))
             return violation(
                 k, p->linears[i].module,
                 "has another grid than %s, and the loader of %s takes one for all; use "

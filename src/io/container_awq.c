@@ -174,12 +174,6 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
 
 /* --- config -------------------------------------------------------------------------------- */
 
-static bool same_grid(const struct pith_grid *a, const struct pith_grid *b)
-{
-    return (a->granularity == PITH_PER_GROUP) == (b->granularity == PITH_PER_GROUP) &&
-           (a->granularity != PITH_PER_GROUP || a->group == b->group);
-}
-
 /* Loaders leave a module alone when an entry of the list is part of its name. */
 static enum pith_status add_left_alone(json_t *list, const struct pith_linear_grid *linears,
                                        size_t count, const char *module, struct pith_error *err)
@@ -207,7 +201,7 @@ static enum pith_status collect(const struct pith_linear_grid *linears, size_t c
             return pith_fail(err, PITH_UNSUPPORTED,
                              "awq: its loaders keep lm_head as it is; ignore it, or use "
                              "compressed-tensors");
-        if (*grid && !same_grid(*grid, &l->grid))
+        if (*grid && !pith_grid_equal(*grid, &l->grid))
             return pith_fail(err, PITH_UNSUPPORTED,
                              "awq: \"%.100s\" has another grid than the others, and its config has "
                              "one for all; use compressed-tensors",

@@ -2,8 +2,8 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "io/ct_form.h"
 #include "io/json_members.h"
-#include "io/parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,94 +20,17 @@ static enum pith_status unsupported(const char *where, const char *key, const ch
 
 /* --- one group ----------------------------------------------------------------------------- */
 
-static enum pith_status check_keys(const json_t *o, const char *const *known, size_t count,
-                                   const char *where, struct pith_error *err)
-{
-    const char *key;
-    json_t *value;
-    json_object_foreach ((json_t *)(uintptr_t)o, key, value) {
-        size_t i = 0;
-        while (i < count && strcmp(key, known[i]) != 0) i++;
-        if (i == count && !json_is_null(value))
-            return pith_fail(err, PITH_UNSUPPORTED, "%s: unknown key \"%.60s\"", where, key);
-    }
-    return PITH_OK;
-}
-
-/* "strategy", which older files leave to be told from group_size. */
-static enum pith_status read_strategy(const json_t *args, const char *where,
-                                      struct pith_ct_scheme *s, struct pith_error *err)
-{
-    int64_t group = 0;
-    const char *strategy = NULL;
-    PITH_TRY(pith_json_get_int(args, "group_size", -1, INT32_MAX, &group, where, err));
-    PITH_TRY(pith_json_get_str(args, "strategy", &strategy, where, err));
-    if (!strategy) strategy = group > 0 ? "group" : group < 0 ? "channel" : "tensor";
-    if (strcmp(strategy, "group") == 0) s->granularity = PITH_PER_GROUP;
-    else if (strcmp(strategy, "channel") == 0) s->granularity = PITH_PER_CHANNEL;
-    else if (strcmp(strategy, "tensor") == 0) s->granularity = PITH_PER_TENSOR;
-    else return unsupported(where, "strategy", strategy, err);
-    const bool grouped = s->granularity == PITH_PER_GROUP;
-    if (grouped != (group > 0))
-        return pith_fail(err, PITH_FORMAT,
-                         "%s: strategy \"%s\" does not go with group_size %" PRId64, where,
-                         strategy, group);
-    s->group = grouped ? (uint32_t)group : 0;
-    return PITH_OK;
-}
-
-static enum pith_status read_actorder(const json_t *args, const char *where,
-                                      struct pith_ct_scheme *s, struct pith_error *err)
-{
-    const json_t *v = json_object_get(args, "actorder");
-    if (!v || json_is_null(v) || json_is_false(v)) return PITH_OK;
-    if (s->granularity != PITH_PER_GROUP)
-        return pith_fail(err, PITH_FORMAT, "%s: actorder needs strategy \"group\"", where);
-    const char *order = json_is_true(v) ? "group" : pith_json_plain(v);
-    if (!order) return pith_fail(err, PITH_FORMAT, "%s: actorder is not a string", where);
-    s->g_idx = strcmp(order, "group") == 0 || strcmp(order, "dynamic") == 0;
-    /* "weight" and "static" leave no trace in the file. */
-    if (s->g_idx || strcmp(order, "weight") == 0 || strcmp(order, "static") == 0) return PITH_OK;
-    return unsupported(where, "actorder", order, err);
-}
-
-static enum pith_status read_args(const json_t *args, const char *where, struct pith_ct_scheme *s,
-                                  struct pith_error *err)
-{
-    static const char *const known[] = {
-        "num_bits", "type",     "symmetric", "strategy",        "group_size",  "block_structure",
-        "dynamic",  "actorder", "observer",  "observer_kwargs", "scale_dtype", "zp_dtype",
-    };
-    if (!json_is_object(args))
-        return pith_fail(err, PITH_UNSUPPORTED, "%s: the weights are not quantized", where);
-    PITH_TRY(check_keys(args, known, PITH_COUNT(known), where, err));
-    int64_t bits = 8;
-    const char *type = "int";
-    bool dynamic = false;
-    s->sym = true;
-    PITH_TRY(pith_json_get_int(args, "num_bits", 1, 64, &bits, where, err));
-    PITH_TRY(pith_json_get_str(args, "type", &type, where, err));
-    PITH_TRY(pith_json_get_bool(args, "symmetric", &s->sym, where, err));
-    PITH_TRY(pith_json_get_bool(args, "dynamic", &dynamic, where, err));
-    if (strcmp(type, "int") != 0) return unsupported(where, "type", type, err);
-    if (bits < 2 || bits > 8)
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s: integers of %" PRId64 " bits; this version reads 2 to 8", where,
-                         bits);
-    if (dynamic) return pith_fail(err, PITH_FORMAT, "%s: weights cannot be dynamic", where);
-    s->bits = (unsigned)bits;
-    PITH_TRY(read_strategy(args, where, s, err));
-    return read_actorder(args, where, s, err);
-}
-
 static enum pith_status read_form(const char *format, const char *where, struct pith_ct_scheme *s,
                                   struct pith_error *err)
 {
-    if (strcmp(format, "pack-quantized") == 0) s->form = PITH_CT_PACKED;
-    else if (strcmp(format, "int-quantized") == 0 || strcmp(format, "naive-quantized") == 0)
-        s->form = PITH_CT_BYTES;
-    else return unsupported(where, "format", format, err);
-    if (s->g_idx && s->form == PITH_CT_BYTES)
+    char text[PITH_GRID_TEXT];
+    s->form = pith_ct_form_find(format);
+    if (!s->form) return unsupported(where, "format", format, err);
+    pith_grid_format(&s->weights, text);
+    if (!s->form->holds(&s->weights))
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: %s weights of type %s in format \"%s\"", where,
+                         text, s->weights.format->kind == PITH_KIND_INT ? "int" : "float", format);
+    if (s->g_idx && s->form != pith_ct_form_find("pack-quantized"))
         return pith_fail(err, PITH_UNSUPPORTED, "%s: actorder \"group\" with format \"%s\"", where,
                          format);
     return PITH_OK;
@@ -119,8 +42,13 @@ static enum pith_status read_group(const json_t *o, const char *format, const ch
     static const char *const known[] = {"targets", "weights", "input_activations",
                                         "output_activations", "format"};
     if (!json_is_object(o)) return pith_fail(err, PITH_FORMAT, "%s: not an object", where);
-    PITH_TRY(check_keys(o, known, PITH_COUNT(known), where, err));
-    PITH_TRY(read_args(json_object_get(o, "weights"), where, s, err));
+    PITH_TRY(pith_ct_check_keys(o, known, PITH_COUNT(known), where, err));
+    const json_t *outputs = json_object_get(o, "output_activations");
+    if (outputs && !json_is_null(outputs))
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: output_activations are not read", where);
+    PITH_TRY(
+        pith_ct_args_weights(json_object_get(o, "weights"), where, &s->weights, &s->g_idx, err));
+    PITH_TRY(pith_ct_args_inputs(json_object_get(o, "input_activations"), where, &s->inputs, err));
     PITH_TRY(pith_json_get_str(o, "format", &format, where, err));
     PITH_TRY(read_form(format, where, s, err));
     return pith_patterns_new(json_object_get(o, "targets"), where, &s->targets, err);
@@ -155,6 +83,21 @@ static void read_version(const json_t *o, struct pith_ct_config *config)
     config->dense = major > 0 || minor >= 18;
 }
 
+/* Attention, which holds no weights: what it says of keys and values stands in kv_cache_scheme. */
+static bool is_attention(const json_t *group)
+{
+    const json_t *targets = json_object_get(group, "targets"),
+                 *weights = json_object_get(group, "weights");
+    const size_t n = json_array_size(targets);
+    bool all = n && (!weights || json_is_null(weights));
+    for (size_t i = 0; i < n && all; i++) {
+        const char *text = pith_json_plain(json_array_get(targets, i));
+        const size_t length = text ? strlen(text) : 0, end = strlen("Attention");
+        all = length >= end && strcmp(text + length - end, "Attention") == 0;
+    }
+    return all;
+}
+
 static enum pith_status read_groups(const json_t *o, const char *format,
                                     struct pith_ct_config *config, struct pith_error *err)
 {
@@ -169,6 +112,7 @@ static enum pith_status read_groups(const json_t *o, const char *format,
     json_t *value;
     json_object_foreach ((json_t *)(uintptr_t)groups, key, value) {
         char where[160];
+        if (is_attention(value)) continue;
         (void)snprintf(where, sizeof where, "config_groups \"%.60s\"", key);
         const enum pith_status s =
             read_group(value, format, where, &config->scheme[config->count], err);
@@ -189,6 +133,8 @@ static enum pith_status read_object(const json_t *o, struct pith_ct_config *conf
     PITH_TRY(expect_empty(o, "sparsity_config", config->where, err));
     PITH_TRY(expect_empty(o, "transform_config", config->where, err));
     read_version(o, config);
+    PITH_TRY(pith_ct_args_inputs(json_object_get(o, "kv_cache_scheme"), "kv_cache_scheme",
+                                 &config->kv, err));
     PITH_TRY(read_groups(o, format, config, err));
     const enum pith_status s =
         pith_patterns_new(json_object_get(o, "ignore"), "ignore", &config->ignore, err);
@@ -219,8 +165,8 @@ void pith_ct_config_free(struct pith_ct_config *config)
 
 static bool same_scheme(const struct pith_ct_scheme *a, const struct pith_ct_scheme *b)
 {
-    return a->form == b->form && a->granularity == b->granularity && a->group == b->group &&
-           a->bits == b->bits && a->sym == b->sym && a->g_idx == b->g_idx;
+    return a->form == b->form && a->g_idx == b->g_idx &&
+           pith_grid_equal(&a->weights, &b->weights) && pith_grid_equal(&a->inputs, &b->inputs);
 }
 
 enum pith_status pith_ct_config_scheme(const struct pith_ct_config *config, const char *module,

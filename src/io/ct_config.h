@@ -1,28 +1,24 @@
 /* io/ct_config.h: the config object of the compressed-tensors container. Inside io/ only.
  *
  * Sources: compressed-tensors quantization/quant_config.py, quant_scheme.py, quant_args.py and
- * compressors/format.py. Its classes refuse unknown keys, so this reader does, and the writer emits
- * the smallest set that every version knows. */
+ * compressors/format.py. The classes of a group refuse unknown keys, so this reader does; unknown
+ * keys of the object are ignored there and here. */
 #ifndef PITH_IO_CT_CONFIG_H
 #define PITH_IO_CT_CONFIG_H
 
 #include "io/container.h"
+#include "io/ct_args.h"
 #include "io/module_match.h"
 
-enum pith_ct_form {
-    PITH_CT_PACKED, /* "pack-quantized": codes in dense words */
-    PITH_CT_BYTES   /* "int-quantized", "naive-quantized": a signed byte a code */
-};
+struct pith_ct_form;
 
-/* What one config group says of its weights. */
+/* What one config group says. */
 struct pith_ct_scheme {
     struct pith_patterns targets;
-    enum pith_ct_form form;
-    enum pith_granularity granularity; /* tensor, channel or group */
-    uint32_t group;
-    unsigned bits;
-    bool sym;
-    bool g_idx; /* actorder "group": columns name their groups */
+    const struct pith_ct_form *form;
+    struct pith_grid weights;
+    struct pith_grid inputs; /* format NULL: not quantized */
+    bool g_idx;              /* actorder "group": columns name their groups */
 };
 
 struct pith_ct_config {
@@ -30,6 +26,7 @@ struct pith_ct_config {
     struct pith_ct_scheme *scheme;
     size_t count;
     struct pith_patterns ignore;
+    struct pith_grid kv;     /* of keys and values; format NULL: not quantized */
     bool dense_known, dense; /* whether "version" tells how codes of 3, 5, 6 and 7 bits lie */
 };
 

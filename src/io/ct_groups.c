@@ -2,54 +2,13 @@
  * modules have it. */
 #include "base/mem.h"
 #include "base/str.h"
-#include "io/ct_config.h"
+#include "io/ct_form.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* The first version whose readers expect dense words, which is how codes are written. */
 #define VERSION "0.18.0"
-
-static bool same_grid(const struct pith_grid *a, const struct pith_grid *b)
-{
-    return a->format == b->format && a->granularity == b->granularity && a->asym == b->asym &&
-           (a->granularity != PITH_PER_GROUP || a->group == b->group);
-}
-
-static const char *strategy_of(const struct pith_grid *g)
-{
-    if (g->granularity == PITH_PER_GROUP) return "group";
-    return g->granularity == PITH_PER_TENSOR ? "tensor" : "channel";
-}
-
-static json_t *weights_of(const struct pith_grid *g, const struct pith_container_opts *opts)
-{
-    const bool grouped = g->granularity == PITH_PER_GROUP;
-    json_t *o = json_pack("{s:i, s:s, s:b, s:s, s:b}", "num_bits", (int)g->format->bits, "type",
-                          "int", "symmetric", !g->asym, "strategy", strategy_of(g), "dynamic",
-                          false);
-    json_t *group = grouped ? json_integer((json_int_t)g->group) : json_null();
-    json_t *order = grouped && opts->act_order_groups ? json_string("group") : json_null();
-    bool ok = o && group && order;
-    ok = ok && json_object_set(o, "group_size", group) == 0;
-    ok = ok && json_object_set(o, "actorder", order) == 0;
-    ok = ok && json_object_set_new(o, "block_structure", json_null()) == 0;
-    ok = ok && json_object_set_new(o, "observer", json_string(g->mse ? "mse" : "minmax")) == 0;
-    ok = ok && json_object_set_new(o, "observer_kwargs", json_object()) == 0;
-    json_decref(group);
-    json_decref(order);
-    if (ok) return o;
-    json_decref(o);
-    return NULL;
-}
-
-static json_t *acts_of(const struct pith_grid *g)
-{
-    if (!g->format) return json_null();
-    return json_pack("{s:i, s:s, s:b, s:s, s:n, s:n, s:b, s:n}", "num_bits", (int)g->format->bits,
-                     "type", "int", "symmetric", !g->asym, "strategy", "token", "group_size",
-                     "block_structure", "dynamic", true, "actorder");
-}
 
 /* --- targets ------------------------------------------------------------------------------- */
 
@@ -120,7 +79,7 @@ static bool family_has(const struct entry *e, size_t count, size_t family,
                        const struct pith_grid *grid)
 {
     for (size_t i = family; i < count; i++)
-        if (e[i].family == family && !same_grid(&e[i].linear->grid, grid)) return false;
+        if (e[i].family == family && !pith_grid_equal(&e[i].linear->grid, grid)) return false;
     return true;
 }
 
@@ -130,7 +89,7 @@ static json_t *targets_of(const struct entry *e, size_t count, const struct pith
     json_t *list = json_array();
     bool ok = list != NULL;
     for (size_t i = 0; i < count && ok; i++) {
-        if (!same_grid(&e[i].linear->grid, grid)) continue;
+        if (!pith_grid_equal(&e[i].linear->grid, grid)) continue;
         const bool family = family_has(e, count, e[i].family, grid);
         if (family && e[i].family != i) continue;
         /* A family of one is better served by its name. */
@@ -151,23 +110,37 @@ static json_t *targets_of(const struct entry *e, size_t count, const struct pith
 static bool is_uniform(const struct entry *e, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (!same_grid(&e[i].linear->grid, &e[0].linear->grid) ||
+        if (!pith_grid_equal(&e[i].linear->grid, &e[0].linear->grid) ||
             strcmp(e[i].linear->module, "lm_head") == 0)
             return false;
     return true;
 }
 
+/* Layouts of all groups: one that all have, or NULL. */
+static const struct pith_ct_form *common_form(const struct entry *e, size_t count,
+                                              const struct pith_container_opts *opts)
+{
+    const struct pith_ct_form *first = pith_ct_form_for(&e[0].linear->grid, &opts->acts);
+    for (size_t i = 1; i < count; i++)
+        if (pith_ct_form_for(&e[i].linear->grid, &opts->acts) != first) return NULL;
+    return first;
+}
+
+/* Takes targets. format NULL: the object has one for all. */
 static bool add_group(json_t *groups, json_t *targets, const struct pith_grid *grid,
-                      const struct pith_container_opts *opts)
+                      const char *format, const struct pith_container_opts *opts)
 {
     char name[32];
     (void)snprintf(name, sizeof name, "group_%zu", json_object_size(groups));
-    json_t *weights = weights_of(grid, opts), *acts = acts_of(&opts->acts);
+    json_t *weights = pith_ct_args_of_weights(grid, opts->act_order_groups),
+           *acts = pith_ct_args_of_inputs(&opts->acts);
     json_t *group = NULL;
     if (targets && weights && acts)
         group = json_pack("{s:O, s:O, s:O, s:n}", "targets", targets, "weights", weights,
                           "input_activations", acts, "output_activations");
-    const bool ok = group && json_object_set(groups, name, group) == 0;
+    bool ok = group != NULL;
+    if (ok && format) ok = json_object_set_new(group, "format", json_string(format)) == 0;
+    ok = ok && json_object_set(groups, name, group) == 0;
     json_decref(group);
     json_decref(acts);
     json_decref(weights);
@@ -179,16 +152,18 @@ static json_t *make_groups(const struct entry *e, size_t count,
                            const struct pith_container_opts *opts)
 {
     json_t *groups = json_object();
+    const bool mixed = !common_form(e, count, opts);
     bool ok = groups != NULL;
     if (ok && is_uniform(e, count)) {
-        ok = add_group(groups, json_pack("[s]", "Linear"), &e[0].linear->grid, opts);
+        ok = add_group(groups, json_pack("[s]", "Linear"), &e[0].linear->grid, NULL, opts);
     } else {
         for (size_t i = 0; i < count && ok; i++) {
             bool seen = false;
             for (size_t j = 0; j < i && !seen; j++)
-                seen = same_grid(&e[j].linear->grid, &e[i].linear->grid);
+                seen = pith_grid_equal(&e[j].linear->grid, &e[i].linear->grid);
             const struct pith_grid *grid = &e[i].linear->grid;
-            if (!seen) ok = add_group(groups, targets_of(e, count, grid), grid, opts);
+            const char *format = mixed ? pith_ct_form_for(grid, &opts->acts)->name : NULL;
+            if (!seen) ok = add_group(groups, targets_of(e, count, grid), grid, format, opts);
         }
     }
     if (ok) return groups;
@@ -213,42 +188,51 @@ static json_t *make_ignore(const struct pith_linear_grid *linears, size_t count)
     return NULL;
 }
 
-/* Activations that the int-quantized layout goes with. */
-static enum pith_status check_acts(const struct pith_grid *acts, struct pith_error *err)
+/* What the linears' grids and opts leave open was refused by accepts(). */
+static enum pith_status check(const struct entry *e, size_t count,
+                              const struct pith_container_opts *opts, struct pith_error *err)
 {
-    if (!acts->format || (acts->format->kind == PITH_KIND_INT && !acts->is_static &&
-                          acts->granularity == PITH_PER_TOKEN))
-        return PITH_OK;
-    char text[PITH_GRID_TEXT];
-    pith_grid_format(acts, text);
-    return pith_fail(
-        err, PITH_UNSUPPORTED,
-        "compressed-tensors: integer weights go with activations of int8:token, not %s", text);
+    PITH_TRY(pith_ct_args_check_inputs(&opts->acts, err));
+    PITH_TRY(pith_ct_args_check_kv(&opts->kv, err));
+    if (count == 0) return pith_fail(err, PITH_ARG, "compressed-tensors: no linear is quantized");
+    for (size_t i = 0; i < count; i++) {
+        char text[PITH_GRID_TEXT];
+        pith_grid_format(&e[i].linear->grid, text);
+        if (!pith_ct_form_for(&e[i].linear->grid, &opts->acts))
+            return pith_fail(err, PITH_UNSUPPORTED, "compressed-tensors cannot hold %s", text);
+    }
+    return PITH_OK;
+}
+
+static json_t *make_object(const struct entry *e, size_t n, const struct pith_linear_grid *linears,
+                           size_t count, const struct pith_container_opts *opts)
+{
+    const struct pith_ct_form *form = common_form(e, n, opts);
+    json_t *groups = make_groups(e, n, opts), *ignore = make_ignore(linears, count),
+           *kv = pith_ct_args_of_inputs(&opts->kv), *o = NULL;
+    if (groups && ignore && kv)
+        o = json_pack("{s:s, s:s, s:s, s:s, s:n, s:O, s:O, s:{}, s:{}, s:O}", "quant_method",
+                      "compressed-tensors", "version", VERSION, "format",
+                      form ? form->name : "mixed-precision", "quantization_status", "compressed",
+                      "global_compression_ratio", "ignore", ignore, "kv_cache_scheme", kv,
+                      "sparsity_config", "transform_config", "config_groups", groups);
+    json_decref(kv);
+    json_decref(ignore);
+    json_decref(groups);
+    return o;
 }
 
 enum pith_status pith_ct_config_make(const struct pith_linear_grid *linears, size_t count,
                                      const struct pith_container_opts *opts, json_t **out,
                                      struct pith_error *err)
 {
-    PITH_TRY(check_acts(&opts->acts, err));
     size_t n = 0;
     struct entry *e = make_entries(linears, count, &n);
-    if (e && n == 0) {
-        free_entries(e, n);
-        return pith_fail(err, PITH_ARG, "compressed-tensors: no linear is quantized");
-    }
-    json_t *groups = e ? make_groups(e, n, opts) : NULL;
-    json_t *ignore = make_ignore(linears, count);
+    if (!e) return pith_fail_nomem(err, "the config of compressed-tensors");
+    const enum pith_status s = check(e, n, opts, err);
+    json_t *o = s == PITH_OK ? make_object(e, n, linears, count, opts) : NULL;
     free_entries(e, n);
-    json_t *o = NULL;
-    if (groups && ignore)
-        o = json_pack("{s:s, s:s, s:s, s:s, s:n, s:O, s:n, s:{}, s:{}, s:O}", "quant_method",
-                      "compressed-tensors", "version", VERSION, "format",
-                      opts->acts.format ? "int-quantized" : "pack-quantized", "quantization_status",
-                      "compressed", "global_compression_ratio", "ignore", ignore, "kv_cache_scheme",
-                      "sparsity_config", "transform_config", "config_groups", groups);
-    json_decref(groups);
-    json_decref(ignore);
+    if (s != PITH_OK) return s;
     if (!o) return pith_fail_nomem(err, "the config of compressed-tensors");
     *out = o;
     return PITH_OK;

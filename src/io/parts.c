@@ -3,6 +3,7 @@
 #include "base/mem.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -102,6 +103,54 @@ void pith_part_scales(const struct pith_tensor *t, bool by_group, struct pith_qm
         }
 }
 
+/* The format of scales of one byte. */
+static const struct pith_format *scale_format(enum pith_dtype dtype)
+{
+    return pith_format_find(dtype == PITH_F8_E8M0 ? "e8m0" : "fp8_e4m3");
+}
+
+void pith_part_scale_codes(const struct pith_tensor *t, struct pith_qmat *q)
+{
+    const struct pith_format *f = scale_format(q->scale_dtype);
+    const size_t count = pith_qmat_scale_count(q);
+    for (size_t i = 0; i < count; i++) q->scales[i] = f->decode(t->data[i]);
+}
+
+void pith_part_rows(const struct pith_tensor *t, size_t bytes, struct pith_qmat *q)
+{
+    const unsigned rest = (unsigned)((uint64_t)q->cols * q->format->bits % 8);
+    if (bytes == q->stride && !rest && (uintptr_t)t->data % 4 == 0) {
+        pith_qmat_borrow(q, t->data); /* a model of gigabytes is not copied */
+        return;
+    }
+    for (uint32_t r = 0; r < q->rows; r++) {
+        uint8_t *row = q->codes + r * q->stride;
+        memcpy(row, t->data + r * bytes, q->stride);
+        if (rest) row[q->stride - 1] &= (uint8_t)((1u << rest) - 1);
+    }
+}
+
+enum pith_status pith_part_factor(const struct pith_checkpoint *c, const char *module,
+                                  const char *suffix, float *out, bool *found,
+                                  struct pith_error *err)
+{
+    const struct pith_tensor *t = pith_part_find(c, module, suffix);
+    *found = t != NULL;
+    if (!t) return PITH_OK;
+    uint64_t count = 1;
+    for (unsigned i = 0; i < t->dims; i++) count *= t->shape[i] == 1 ? 1 : 2;
+    if (count != 1)
+        return pith_fail(err, PITH_FORMAT, "%s: tensor \"%.100s\" is not one number", c->dir,
+                         t->name);
+    if (!(PITH_PART_FLOATS >> t->dtype & 1) || !pith_dtype_decode(t->dtype, t->data, 1, out))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: tensor \"%.100s\" has dtype %s, which its container does not use",
+                         c->dir, t->name, pith_dtype_name(t->dtype));
+    if (isfinite(*out) && *out > 0.0f) return PITH_OK;
+    return pith_fail(err, PITH_FORMAT, "%s: tensor \"%.100s\" is %g", c->dir, t->name,
+                     (double)*out);
+}
+
 void pith_qmat_drop_zeros(struct pith_qmat *q)
 {
     if (!q->zeros) return;
@@ -153,7 +202,9 @@ enum pith_status pith_scales_store(const struct pith_qmat *q, enum pith_dtype dt
     const size_t size = pith_dtype_bits(dtype) / 8;
     for (uint32_t r = 0; r < rows; r++)
         for (uint32_t g = 0; g < q->groups; g++) {
-            const float scale = q->scales[pith_qmat_scale_index(q, r, g)];
+            const bool each = rows == q->rows;
+            const size_t i = each ? pith_qmat_scale_index(q, r, g) : (size_t)r * q->groups + g;
+            const float scale = q->scales[i];
             if (!(pith_round_to(dtype, scale) == scale)) /* NaN fails too */
                 return pith_fail(err, PITH_NUMERIC,
                                  "row %" PRIu32 ", group %" PRIu32
@@ -162,6 +213,26 @@ enum pith_status pith_scales_store(const struct pith_qmat *q, enum pith_dtype dt
             const size_t at = by_group ? (size_t)g * rows + r : (size_t)r * q->groups + g;
             (void)pith_dtype_encode(dtype, &scale, 1, (uint8_t *)out + at * size);
         }
+    return PITH_OK;
+}
+
+enum pith_status pith_scale_codes_store(const struct pith_qmat *q, uint8_t *out,
+                                        struct pith_error *err)
+{
+    const struct pith_format *f = scale_format(q->scale_dtype);
+    const size_t count = pith_qmat_scale_count(q);
+    for (size_t i = 0; i < count; i++) {
+        const float scale = q->scales[i];
+        out[i] = (uint8_t)f->encode(scale / q->global);
+        /* Of a product with the global scale, which was rounded, E4M3's four bits are sure. */
+        const float back = f->decode(out[i]) * q->global;
+        const bool near = q->global == 1.0f ? back == scale
+                                            : fabsf(back - scale) <= fabsf(scale) * 0x1p-20f;
+        if (!near)
+            return pith_fail(err, PITH_NUMERIC,
+                             "scale %zu of a matrix, %.9g, cannot be stored as %s", i,
+                             (double)scale, f->name);
+    }
     return PITH_OK;
 }
 

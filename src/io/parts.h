@@ -33,6 +33,15 @@ enum pith_status pith_part_g_idx(const struct pith_tensor *t, struct pith_qmat *
                                  struct pith_error *err);
 /* Reads scales of q->scale_dtype into q->scales; by_group: the tensor is [groups][rows]. */
 void pith_part_scales(const struct pith_tensor *t, bool by_group, struct pith_qmat *q);
+/* Reads codes of one byte, of q->scale_dtype (F8_E8M0, F8_E4M3), as their values into q->scales. */
+void pith_part_scale_codes(const struct pith_tensor *t, struct pith_qmat *q);
+/* Reads codes that lie as q's do, `bytes` a row: borrows them where they are q's to the byte. */
+void pith_part_rows(const struct pith_tensor *t, size_t bytes, struct pith_qmat *q);
+/* Reads one number: a tensor of one element. *found false when there is none; PITH_FORMAT for
+ * another shape, or unless it is finite and above 0. */
+enum pith_status pith_part_factor(const struct pith_checkpoint *c, const char *module,
+                                  const char *suffix, float *out, bool *found,
+                                  struct pith_error *err);
 /* Drops q->zeros when all of them are the symmetric grid's. */
 void pith_qmat_drop_zeros(struct pith_qmat *q);
 /* pith_qmat_check() with the module's name before the message. Frees q on failure. */
@@ -47,10 +56,14 @@ void pith_packed_add(struct pith_packed_set *set, const char *suffix, enum pith_
 enum pith_status pith_packed_alloc(struct pith_packed_set *set, struct pith_error *err);
 
 /* Stores q's scales as dtype; by_group: as [groups][rows] instead of [rows][groups]; a scale of the
- * whole tensor is repeated `rows` times (1 to store it once). PITH_NUMERIC when one is not exactly
- * representable. */
+ * whole tensor or of a block is repeated when `rows` are q's (pith_qmat_scale_rows() to store each
+ * once). PITH_NUMERIC when one is not exactly representable. */
 enum pith_status pith_scales_store(const struct pith_qmat *q, enum pith_dtype dtype, bool by_group,
                                    uint32_t rows, void *out, struct pith_error *err);
+/* Stores q's scales as codes of one byte, of q->scale_dtype: F8_E8M0, or F8_E4M3 without q->global.
+ * PITH_NUMERIC when one is none of them. */
+enum pith_status pith_scale_codes_store(const struct pith_qmat *q, uint8_t *out,
+                                        struct pith_error *err);
 /* Stores the group of each column as I32. PITH_ARG when a group is out of range. */
 void pith_g_idx_store(const struct pith_qmat *q, int32_t *out);
 /* True when g_idx is absent or equals c / group. */

@@ -1,5 +1,6 @@
 #include "num/block.h"
 
+#include "base/mem.h"
 #include "num/codecs.h"
 
 #include <float.h>
@@ -38,8 +39,7 @@ void pith_mx_encode(const struct pith_format *f, const float *x, size_t n, uint8
         memset(codes, 0, n);
         return;
     }
-    for (size_t i = 0; i < n; i++)
-        codes[i] = (uint8_t)element->encode(ldexpf(x[i], 127 - scale));
+    for (size_t i = 0; i < n; i++) codes[i] = (uint8_t)element->encode(ldexpf(x[i], 127 - scale));
 }
 
 void pith_mx_decode(const struct pith_format *f, const uint8_t *codes, size_t n, uint8_t scale,
@@ -54,6 +54,35 @@ float pith_nvfp4_global(float amax)
 {
     const float global = amax / (6.0f * 448.0f);
     return isfinite(global) && global >= FLT_MIN ? global : 1.0f;
+}
+
+/* True when dividing by one is multiplying by the other: for the eight significands that E4M3 has;
+ * exponents do not matter. */
+static bool are_twins(float factor, float divisor)
+{
+    for (int m = 8; m < 16; m++)
+        if ((float)m * factor != (float)m / divisor) return false;
+    return true;
+}
+
+float pith_nvfp4_divisor(float global)
+{
+    const float inverse = 1.0f / global;
+    const float tries[] = {inverse, nextafterf(inverse, INFINITY), nextafterf(inverse, 0.0f)};
+    for (size_t i = 0; i < PITH_COUNT(tries); i++)
+        if (are_twins(global, tries[i])) return tries[i];
+    return inverse;
+}
+
+float pith_nvfp4_twin(float global)
+{
+    enum { NEAR = 8192 }; /* about one in a thousand */
+    float g = global;
+    for (int i = 0; i < NEAR && isnormal(g) && isnormal(1.0f / g); i++) {
+        if (are_twins(g, pith_nvfp4_divisor(g))) return g;
+        g = nextafterf(g, INFINITY);
+    }
+    return global;
 }
 
 uint8_t pith_nvfp4_scale(const float *x, size_t n, float global)

@@ -31,6 +31,15 @@ void pith_mx_decode(const struct pith_format *f, const uint8_t *codes, size_t n,
  * number. */
 float pith_nvfp4_global(float amax);
 
+/* Engines disagree on which of the two is stored, the factor (ModelOpt, GGUF) or a divisor
+ * (compressed-tensors), and float32 has no inverse of most numbers. This gives the smallest factor
+ * from `global` on for which there is a divisor such that scale * factor == scale / divisor for
+ * every E4M3 scale, to the bit: a matrix on it means the same in all files. It is larger by some
+ * units in the last place; global itself when there is none near. */
+float pith_nvfp4_twin(float global);
+/* That divisor: the inverse of a factor that pith_nvfp4_twin() gave; of others about so. */
+float pith_nvfp4_divisor(float global);
+
 /* The E4M3 code of the scale of n values: amax / (6 * global) to nearest even, held in
  * 2^-9..448, so that it is never 0. A block with a NaN gets the NaN scale, 0x7f. */
 uint8_t pith_nvfp4_scale(const float *x, size_t n, float global);

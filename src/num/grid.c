@@ -248,6 +248,15 @@ struct pith_grid pith_grid_elements(const struct pith_grid *g, enum pith_dtype *
     return elements;
 }
 
+bool pith_grid_equal(const struct pith_grid *a, const struct pith_grid *b)
+{
+    const bool sized = a->granularity == PITH_PER_GROUP || a->granularity == PITH_PER_BLOCK;
+    if (!a->format || !b->format) return a->format == b->format;
+    return a->format == b->format && a->granularity == b->granularity && a->asym == b->asym &&
+           a->is_static == b->is_static && a->double_quant == b->double_quant &&
+           (!sized || a->group == b->group);
+}
+
 void pith_grid_format(const struct pith_grid *g, char text[PITH_GRID_TEXT])
 {
     char granularity[24] = "", options[32] = "";

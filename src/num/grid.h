@@ -33,6 +33,9 @@ enum pith_status pith_grid_parse(const char *text, struct pith_grid *out, struct
  * block, and *scale_dtype (may be NULL) the dtype of its scales; other grids stay as they are. */
 struct pith_grid pith_grid_elements(const struct pith_grid *g, enum pith_dtype *scale_dtype);
 
+/* Equal in what a matrix on it means: how the scales are found (mse) may differ. */
+bool pith_grid_equal(const struct pith_grid *a, const struct pith_grid *b);
+
 /* The canonical text of a grid; at most PITH_GRID_TEXT bytes with the NUL. parse(format(g)) ==
  * g. */
 #define PITH_GRID_TEXT 64

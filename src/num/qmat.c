@@ -178,11 +178,13 @@ struct pith_grid pith_qmat_grid(const struct pith_qmat *q)
     } else if (q->row_group > 1) {
         grid.granularity = PITH_PER_BLOCK;
         grid.group = q->group;
+    } else if (q->scale_dtype == PITH_F8_E8M0 || q->scale_dtype == PITH_F8_E4M3) {
+        grid.format = block_format(q); /* one block may be a whole row */
+        grid.granularity = PITH_PER_GROUP;
+        grid.group = q->group;
     } else if (q->groups > 1) {
         grid.granularity = PITH_PER_GROUP;
         grid.group = q->group;
-        if (q->scale_dtype == PITH_F8_E8M0 || q->scale_dtype == PITH_F8_E4M3)
-            grid.format = block_format(q);
     } else {
         grid.granularity = PITH_PER_CHANNEL;
     }

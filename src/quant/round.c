@@ -50,7 +50,7 @@ float pith_round_global(const struct pith_grid *grid, float most)
 {
     enum pith_dtype scales = PITH_F32;
     (void)pith_grid_elements(grid, &scales);
-    return scales == PITH_F8_E4M3 ? pith_nvfp4_global(most) : 1.0f;
+    return scales == PITH_F8_E4M3 ? pith_nvfp4_twin(pith_nvfp4_global(most)) : 1.0f;
 }
 
 enum pith_status pith_round_begin(const struct pith_round_job *job, struct pith_qmat *q,

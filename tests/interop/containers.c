@@ -7,6 +7,7 @@
  *
  * Run by run.sh. */
 #include "base/rng.h"
+#include "num/block.h"
 #include "ramp.h"
 
 #define MODULE "model.layers.0.mlp.up_proj"
@@ -43,43 +44,51 @@ static void write_truth(const char *dir, const struct pith_qmat *q)
     free(w);
 }
 
-static void write_case(const char *root, const char *container, const struct ramp *p,
-                       struct pith_container_opts opts, struct pith_rng *rng)
+static void write_matrix(const char *root, const char *name, const struct pith_container *c,
+                         const struct pith_grid *grid, const struct pith_qmat *q,
+                         struct pith_container_opts opts)
 {
-    const struct pith_container *c = pith_container_find(container);
-    const struct pith_grid grid = ramp_grid(p);
-    const struct pith_linear_grid linears[] = {{MODULE, grid}, {"lm_head", {0}}};
+    const struct pith_linear_grid linears[] = {{MODULE, *grid}, {"lm_head", {0}}};
     struct pith_error err = {0};
     struct pith_packed_set set = {0};
     struct ramp_file file = {0};
-    struct pith_qmat q;
     json_t *quantization = NULL, *extra = NULL;
-    char text[PITH_GRID_TEXT], dir[700], path[900];
-    ramp_make(p, &q);
-    randomize(p, &q, rng);
-    pith_grid_format(&grid, text);
-    snprintf(dir, sizeof dir, "%s/%s.%s%s%s%s", root, container, text,
-             opts.acts.format ? ".acts" : "", p->permuted ? ".order" : "",
-             opts.gptq_v2 ? ".v2" : "");
+    char dir[700], path[900];
+    snprintf(dir, sizeof dir, "%s/%s", root, name);
     if (mkdir(dir, 0777) != 0) fail_msg("%s", dir);
     assert_ok(c->config(linears, 2, &opts, &quantization, &err), err);
-    assert_ok(c->pack(&q, &opts, &set, &err), err);
+    assert_ok(c->pack(q, &opts, &set, &err), err);
     ramp_add(&file, MODULE, &set);
     pith_packed_free(&set);
-    json_t *config = json_pack("{s:s, s:s, s:s, s:O}", "model_type", "llama", "container",
-                               container, "dtype", pith_dtype_name(p->dtype), "quantization_config",
+    json_t *config = json_pack("{s:s, s:s, s:s, s:O}", "model_type", "llama", "container", c->name,
+                               "dtype", pith_dtype_name(opts.model_dtype), "quantization_config",
                                quantization);
     ramp_save(&file, dir, config, "model.safetensors");
     if (c->extra_file) {
-        const char *name;
-        assert_ok(c->extra_file(quantization, &name, &extra, &err), err);
-        snprintf(path, sizeof path, "%s/%s", dir, name);
+        const char *file_name;
+        assert_ok(c->extra_file(quantization, &file_name, &extra, &err), err);
+        snprintf(path, sizeof path, "%s/%s", dir, file_name);
         assert_int_equal(json_dump_file(extra, path, JSON_INDENT(2)), 0);
         json_decref(extra);
     }
     json_decref(config);
     json_decref(quantization);
-    write_truth(dir, &q);
+    write_truth(dir, q);
+}
+
+static void write_case(const char *root, const char *container, const struct ramp *p,
+                       struct pith_container_opts opts, struct pith_rng *rng)
+{
+    const struct pith_grid grid = ramp_grid(p);
+    struct pith_qmat q;
+    char text[PITH_GRID_TEXT], name[300];
+    ramp_make(p, &q);
+    randomize(p, &q, rng);
+    q.input.grid = opts.acts;
+    pith_grid_format(&grid, text);
+    snprintf(name, sizeof name, "%s.%s%s%s%s", container, text, opts.acts.format ? ".acts" : "",
+             p->permuted ? ".order" : "", opts.gptq_v2 ? ".v2" : "");
+    write_matrix(root, name, pith_container_find(container), &grid, &q, opts);
     pith_qmat_free(&q);
 }
 
@@ -104,6 +113,78 @@ static void write_ct(const char *root, struct pith_rng *rng)
                          .granularity = PITH_PER_TOKEN}};
             write_case(root, "compressed-tensors", &p, opts, rng);
         }
+}
+
+/* --- compressed-tensors: number formats other than integers, and inputs --------------------- */
+
+static float random_scale(const struct pith_qmat *q, enum pith_dtype dtype, struct pith_rng *rng)
+{
+    if (q->scale_dtype == PITH_F8_E8M0) return ldexpf(1.0f, -(int)pith_rng_below(rng, 20));
+    if (q->scale_dtype == PITH_F8_E4M3) /* all that are normal numbers */
+        return pith_format_find("fp8_e4m3")->decode(8 + pith_rng_below(rng, 0x77)) * q->global;
+    return pith_round_to(dtype, (float)(0.001 + 0.05 * pith_rng_unit(rng)));
+}
+
+static void randomize_any(struct pith_qmat *q, enum pith_dtype dtype, struct pith_rng *rng)
+{
+    uint8_t *codes = malloc(q->cols);
+    for (uint32_t r = 0; r < q->rows; r++) {
+        for (uint32_t c = 0; c < q->cols; c++) {
+            codes[c] = (uint8_t)pith_rng_below(rng, 1u << q->format->bits);
+            if (!isfinite(q->format->decode(codes[c]))) codes[c] = 0;
+        }
+        pith_qmat_set_codes(q, r, codes);
+    }
+    free(codes);
+    if (q->scale_dtype == PITH_F8_E4M3)
+        q->global = pith_nvfp4_twin((float)(1e-4 + 1e-3 * pith_rng_unit(rng)));
+    for (size_t i = 0; i < pith_qmat_scale_count(q); i++)
+        q->scales[i] = random_scale(q, dtype, rng);
+}
+
+static void write_layout(const char *root, const char *container, const char *weights,
+                         const char *inputs, enum pith_dtype dtype, struct pith_rng *rng)
+{
+    const struct pith_grid grid = ramp_parse(weights), acts = ramp_parse(inputs);
+    struct pith_qmat q;
+    char name[128];
+    ramp_on(&grid, &acts, 96, 160, dtype, &q);
+    if (grid.format->kind != PITH_KIND_INT) randomize_any(&q, dtype, rng);
+    snprintf(name, sizeof name, "%s.%s.beside.%s", container, weights, inputs ? inputs : "none");
+    write_matrix(root, name, pith_container_find(container), &grid, &q,
+                 (struct pith_container_opts){.model_dtype = dtype, .acts = acts});
+    pith_qmat_free(&q);
+}
+
+static void write_ct_layouts(const char *root, struct pith_rng *rng)
+{
+    static const struct {
+        const char *weights, *inputs;
+    } layouts[] = {
+        {"int8:tensor", "int8:tensor:static"},
+        {"int8:channel", "int8:tensor:asym:static"},
+        {"int8:channel", "int8:token:asym"},
+        {"int4:g32", "fp8_e4m3:token"},
+        {"fp8_e4m3:tensor", "fp8_e4m3:tensor:static"},
+        {"fp8_e4m3:tensor", NULL},
+        {"fp8_e4m3:channel", "fp8_e4m3:token"},
+        {"fp8_e4m3:channel", NULL},
+        {"fp8_e4m3:g32", "fp8_e4m3:g32"},
+        {"fp8_e4m3:block64", "fp8_e4m3:g32"},
+        {"fp8_e4m3:block128", NULL},
+        {"mxfp4", NULL},
+        {"mxfp4", "mxfp4"},
+        {"mxfp6_e2m3", NULL},
+        {"mxfp6_e2m3", "mxfp8"},
+        {"mxfp8", NULL},
+        {"mxfp8", "mxfp8"},
+        {"nvfp4", NULL},
+        {"nvfp4", "nvfp4:static"},
+    };
+    static const enum pith_dtype dtypes[] = {PITH_BF16, PITH_F16, PITH_F32};
+    for (size_t i = 0; i < PITH_COUNT(layouts); i++)
+        write_layout(root, "compressed-tensors", layouts[i].weights, layouts[i].inputs,
+                     dtypes[i % 3], rng);
 }
 
 static void write_gptq(const char *root, struct pith_rng *rng)
@@ -204,6 +285,7 @@ int main(int argc, char **argv)
     pith_rng_seed(&rng, 20260101);
     if (argc == 3 && strcmp(argv[1], "write") == 0) {
         write_ct(argv[2], &rng);
+        write_ct_layouts(argv[2], &rng);
         write_gptq(argv[2], &rng);
         write_awq(argv[2], &rng);
         return 0;

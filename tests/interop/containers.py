@@ -39,9 +39,39 @@ def ct_scheme(config):
     return found[0], BaseCompressor.get_value_from_registry(getattr(format_, "value", format_))
 
 
+def in_float32(compressor, scheme, tensors):
+    """What a compressor that gives bfloat16 computes, not rounded to it."""
+    from compressed_tensors.compressors.mxfp6.helpers import unpack_fp6_from_uint8
+    from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
+    from compressed_tensors.quantization.lifecycle.forward import dequantize
+    bits = scheme.weights.num_bits
+    if "weight_packed" in tensors:
+        rows, width = tensors["weight_packed"].shape
+        unpack = unpack_fp4_from_uint8 if bits == 4 else unpack_fp6_from_uint8
+        codes = unpack(tensors["weight_packed"], rows, width * 8 // bits, dtype=torch.float32)
+        scale = compressor._decompress_scale(tensors["weight_scale"], torch.float32)
+    else:
+        codes = tensors["weight"].float()
+        scale = compressor._decompress_scale(tensors["weight_scale"]).float()
+    return dequantize(x_q=codes, scale=scale, args=scheme.weights, dtype=torch.float32,
+                      global_scale=tensors.get("weight_global_scale"))
+
+
 def load_ct(config, tensors):
     scheme, compressor = ct_scheme(config)
-    return [("compressed-tensors", compressor.decompress(tensors, scheme)["weight"])]
+    want = set(compressor.compression_param_names(scheme))
+    if scheme.input_activations and not scheme.input_activations.dynamic:
+        want.add("input_scale")
+        if not scheme.input_activations.symmetric:
+            want.add("input_zero_point")
+    if scheme.input_activations and scheme.input_activations.dynamic == "local":
+        want.add("input_global_scale")
+    assert set(tensors) == want, (set(tensors), want)
+    out = [("compressed-tensors", compressor.decompress(tensors, scheme)["weight"])]
+    if scheme.weights.type == "float" and scheme.weights.group_size in (16, 32) and \
+            tensors["weight_scale"].element_size() == 1:
+        out.append(("compressed-tensors in float32", in_float32(compressor, scheme, tensors)))
+    return out
 
 
 # --- gptq -------------------------------------------------------------------------------------
@@ -110,7 +140,8 @@ def load(root):
         truth = load_file(os.path.join(folder, "truth.safetensors"))["truth"]
         local = {k.removeprefix(MODULE + "."): v for k, v in tensors.items()}
         for peer, w in LOADERS[config["container"]](config["quantization_config"], local):
-            want = truth.to(DTYPES[config["dtype"]])
+            ct = config["container"] == "compressed-tensors"
+            want = truth.to(w.dtype if ct else DTYPES[config["dtype"]])
             assert w.shape == want.shape, (name, peer, w.shape)
             if not torch.equal(w.to(want.dtype), want):
                 bad = (w.to(want.dtype) != want).sum().item()
@@ -186,6 +217,62 @@ def make_ct(root):
              compressor.decompress(packed, scheme)["weight"])
 
 
+def ct_scales(w, args):
+    """Scales as llm-compressor's observers find them, in shapes that the compressors want."""
+    from compressed_tensors.quantization.utils import calculate_qparams, generate_gparam
+    rows, cols = w.shape
+    strategy, group = args.strategy, args.group_size
+    state = {}
+    if strategy == "tensor":
+        low, high = w.amin().reshape(1), w.amax().reshape(1)
+    elif strategy == "channel":
+        low, high = w.amin(1, keepdim=True), w.amax(1, keepdim=True)
+    elif strategy == "block":
+        n, k = args.block_structure
+        padded = torch.nn.functional.pad(w, (0, -cols % k, 0, -rows % n))
+        parts = padded.reshape(padded.shape[0] // n, n, padded.shape[1] // k, k)
+        low, high = parts.amin((1, 3)), parts.amax((1, 3))
+    else:
+        parts = w.reshape(rows, cols // group, group)
+        low, high = parts.amin(-1), parts.amax(-1)
+    if strategy == "tensor_group":
+        state["weight_global_scale"] = generate_gparam(w.amin().float(), w.amax().float())
+    state["weight_scale"], _ = calculate_qparams(low, high, args,
+                                                 global_scale=state.get("weight_global_scale"))
+    return state
+
+
+def make_ct_layouts(root):
+    from compressed_tensors.compressors import BaseCompressor, format as formats
+    from compressed_tensors.quantization import QuantizationConfig, preset_name_to_scheme
+    for preset in ("FP8", "FP8_DYNAMIC", "FP8_BLOCK", "NVFP4A16", "NVFP4", "MXFP4A16", "MXFP4",
+                   "MXFP6A16", "MXFP6A8", "MXFP8A16", "MXFP8", "MXFP4XFP8"):
+        for dtype in (torch.bfloat16, torch.float32):
+            try:
+                scheme = preset_name_to_scheme(preset, ["Linear"])
+            except KeyError:
+                print("no preset", preset, file=sys.stderr)
+                continue
+            w = torch.randn(160 if "BLOCK" in preset else 64, 256).to(dtype)
+            state = dict(ct_scales(w, scheme.weights), weight=w)
+            inputs = scheme.input_activations
+            if inputs and not inputs.dynamic:
+                state["input_scale"] = torch.tensor([0.0123], dtype=dtype)
+            if inputs and inputs.dynamic == "local":
+                state["input_global_scale"] = torch.tensor([123.4], dtype=torch.float32)
+            format_ = formats.infer_module_format(torch.nn.Linear, scheme).value
+            compressor = BaseCompressor.get_value_from_registry(format_)
+            packed = compressor.compress(state, scheme)
+            truth = compressor.decompress(packed, scheme)["weight"]
+            config = QuantizationConfig(config_groups={"group_0": scheme}, format=format_,
+                                        quantization_status="compressed", ignore=["lm_head"])
+            dumped = json.loads(config.model_dump_json())
+            save(root, f"ct.{preset}.{dtype}", dumped, packed, truth)
+            if "weight_packed" in packed and format_ != "pack-quantized":
+                save(root, f"ct.{preset}.{dtype}.float32", dumped, packed,
+                     in_float32(compressor, scheme, packed))
+
+
 def linear(w):
     layer = torch.nn.Linear(w.shape[1], w.shape[0], bias=False)
     layer.weight.data = w.clone()
@@ -249,6 +336,7 @@ def main():
         load(sys.argv[2])
     elif sys.argv[1:2] == ["make"] and len(sys.argv) == 3:
         make_ct(sys.argv[2])
+        make_ct_layouts(sys.argv[2])
         make_gptq(sys.argv[2])
         make_awq(sys.argv[2])
     else:

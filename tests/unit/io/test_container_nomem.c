@@ -71,6 +71,7 @@ static void exhaust(const struct pith_container *container, struct ramp ramp,
 {
     struct job j = {.container = container, .ramp = ramp, .opts = opts};
     ramp_make(&ramp, &j.q);
+    j.q.input.grid = opts.acts;
     const long n = fail_each_request(round_trip, &j, false);
     print_message("%s: %ld requests\n", container->name, n);
     pith_qmat_free(&j.q);

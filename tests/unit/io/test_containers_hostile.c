@@ -110,7 +110,7 @@ static const struct hostile cases[] = {
     {CT, WEIGHTS "num_bits=0", KEEP, NULL, 0, PITH_FORMAT, "num_bits"},
     {CT, WEIGHTS "num_bits=8", KEEP, NULL, 0, PITH_FORMAT, "weight_packed"},
     {CT, WEIGHTS "type=\"float\"", KEEP, NULL, 0, PITH_UNSUPPORTED, "float"},
-    {CT, WEIGHTS "strategy=\"block\"", KEEP, NULL, 0, PITH_UNSUPPORTED, "block"},
+    {CT, WEIGHTS "strategy=\"block\"", KEEP, NULL, 0, PITH_FORMAT, "block"},
     {CT, WEIGHTS "strategy=\"channel\"", KEEP, NULL, 0, PITH_FORMAT, "group_size"},
     {CT, WEIGHTS "group_size=-1", KEEP, NULL, 0, PITH_FORMAT, "group_size"},
     {CT, WEIGHTS "group_size=-32", KEEP, NULL, 0, PITH_FORMAT, "group_size"},
@@ -299,7 +299,11 @@ static void containers_refuse_with_the_reason(void **state)
     refuse("awq", "int4:g32", 60, 96, "multiple of 8");
     refuse(CT, "int4:g128", 64, 100, "must divide");
     refuse(CT, "nf4:g64", 64, 64, "nf4");
-    refuse(CT, "fp8_e4m3:channel", 64, 64, "fp8_e4m3");
+    refuse(CT, "fp8_e5m2:channel", 64, 64, "fp8_e5m2");
+    refuse(CT, "mxfp6_e3m2", 64, 64, "mxfp6_e2m3");
+    refuse(CT, "nvfp4", 64, 72, "must divide");
+    refuse(CT, "mxfp8", 64, 48, "must divide");
+    refuse(CT, "int8:block32", 64, 64, "by block");
 }
 
 /* A zero point of 0 in the older gptq, a scale that float16 does not hold, an order that the config

@@ -279,6 +279,26 @@ static void double_quantization_is_that_of_bitsandbytes(void **state)
     json_decref(golden);
 }
 
+/* The factor that is stored by some engines and the divisor that is stored by others. */
+static void nvfp4_scales_mean_the_same_in_all_files(void **state)
+{
+    (void)state;
+    struct pith_rng rng;
+    pith_rng_seed(&rng, 4);
+    const struct pith_format *e4m3 = pith_format_find("fp8_e4m3");
+    for (int i = 0; i < 2000; i++) {
+        const int e = (int)pith_rng_below(&rng, 40) - 30;
+        const float g = ldexpf(1.0f + (float)pith_rng_unit(&rng), e);
+        const float twin = pith_nvfp4_twin(g), divisor = pith_nvfp4_divisor(twin);
+        assert_true(twin >= g && twin <= g * 1.001f);
+        for (uint32_t code = 0; code < 0x7f; code++)
+            assert_true(e4m3->decode(code) * twin == e4m3->decode(code) / divisor);
+        assert_true(pith_nvfp4_twin(twin) == twin);
+    }
+    assert_true(pith_nvfp4_twin(1.0f) == 1.0f && pith_nvfp4_divisor(0.25f) == 4.0f);
+    assert_true(pith_nvfp4_twin(0x1p-140f) == 0x1p-140f); /* its inverse is no number */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +309,7 @@ int main(void)
         cmocka_unit_test(four_bits_are_those_of_bitsandbytes),
         cmocka_unit_test(thresholds_of_codebooks),
         cmocka_unit_test(double_quantization_is_that_of_bitsandbytes),
+        cmocka_unit_test(nvfp4_scales_mean_the_same_in_all_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
