@@ -57,6 +57,13 @@ void pith_container_settle(const struct pith_container *container,
         if (linears[i].grid.format) container->settle(&linears[i].grid, opts);
 }
 
+void pith_container_state_scales(const struct pith_container *container,
+                                 const struct pith_grid *grid, float *scales, size_t count)
+{
+    for (size_t i = 0; container->stated_scale && i < count; i++)
+        scales[i] = container->stated_scale(grid, scales[i]);
+}
+
 void pith_packed_free(struct pith_packed_set *set)
 {
     for (unsigned i = 0; i < set->count; i++) pith_free(set->item[i].data);

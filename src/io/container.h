@@ -59,6 +59,9 @@ struct pith_container {
     /* The dtype that a grid's scales are stored in, so that the quantizer rounds them before
      * choosing codes. */
     enum pith_dtype (*scale_dtype)(const struct pith_grid *grid, enum pith_dtype model_dtype);
+    /* NULL, or: the scale that comes back when that one (exact in scale_dtype) is stored in a way
+     * that moves its last bit. What the quantizer stores went through this once. */
+    float (*stated_scale)(const struct pith_grid *grid, float scale);
     /* Shapes of the tensors that pack() will give: same items, data NULL. */
     enum pith_status (*plan)(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
                              const struct pith_container_opts *opts, struct pith_packed_set *out,
@@ -101,6 +104,10 @@ struct pith_container {
 void pith_container_settle(const struct pith_container *container,
                            const struct pith_linear_grid *linears, size_t count,
                            struct pith_container_opts *opts);
+
+/* Passes scales of a matrix on that grid through stated_scale(). */
+void pith_container_state_scales(const struct pith_container *container,
+                                 const struct pith_grid *grid, float *scales, size_t count);
 
 /* All rows; *count receives their number. */
 const struct pith_container *const *pith_containers(size_t *count);

@@ -114,8 +114,8 @@ enum pith_status pith_qmat_init(struct pith_qmat *q, uint32_t rows, uint32_t col
 void pith_qmat_borrow(struct pith_qmat *q, const uint8_t *codes);
 /* Room for the scales of q. On failure NULL. */
 struct pith_nested *pith_nested_new(const struct pith_qmat *q);
-/* Quantizes q's scales again: q->nested keeps their codes, q->scales become what these stand for. On
- * failure (PITH_NOMEM) q is as before. */
+/* Quantizes q's scales again: q->nested keeps their codes, q->scales become what these stand for.
+ * On failure (PITH_NOMEM) q is as before. */
 enum pith_status pith_qmat_nest_scales(struct pith_qmat *q, struct pith_error *err);
 /* Frees what q owns and zeroes it. */
 void pith_qmat_free(struct pith_qmat *q);

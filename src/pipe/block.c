@@ -259,6 +259,7 @@ static enum pith_status round_linear(struct work *w, const struct pith_choice *c
     pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
     pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, made.report.factor_seconds);
     if (s != PITH_OK) return pith_fail_in(err, s, c->module);
+    pith_container_state_scales(r->container, &c->grid, q.scales, pith_qmat_scale_count(&q));
     s = measure_error(w, c, &q, &made, err);
     pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
     if (s == PITH_OK) s = pith_store_linear(r, c->module, &q, &made, &r->phases, err);

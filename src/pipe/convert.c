@@ -89,7 +89,9 @@ static enum pith_status restate(const struct pith_run *r, const struct pith_choi
     if (c->grid.format->kind == PITH_KIND_BLOCK) return PITH_OK;
     const enum pith_status s = restate_scales(
         q, r->container->scale_dtype(&c->grid, r->container_opts.model_dtype), err);
-    if (s != PITH_OK) pith_qmat_free(q);
+    if (s == PITH_OK)
+        pith_container_state_scales(r->container, &c->grid, q->scales, pith_qmat_scale_count(q));
+    else pith_qmat_free(q);
     return s;
 }
 
@@ -112,7 +114,10 @@ static enum pith_status round_anew(const struct pith_run *r, const struct pith_c
         .w = w,
     };
     const enum pith_status s = r->recipe.round->run(&job, q, &report, err);
-    if (s == PITH_OK) q->input = from->input;
+    if (s == PITH_OK) {
+        q->input = from->input;
+        pith_container_state_scales(r->container, &c->grid, q->scales, pith_qmat_scale_count(q));
+    }
     pith_free(w);
     return s;
 }

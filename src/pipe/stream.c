@@ -111,6 +111,9 @@ static enum pith_status round_panel(struct stream *s, uint32_t first, uint32_t n
                                          .codes = s->codes,
                                          .values = s->values};
     PITH_TRY(r->recipe.round->rows(&part, &s->q, &s->loss, &s->err));
+    pith_container_state_scales(r->container, &c->grid,
+                                s->q.scales + (size_t)first * s->q.groups,
+                                (size_t)n * s->q.groups);
     pith_phases_mark(&s->time, PITH_PHASE_ROUND);
     pith_decode_rows(r->backend, &original, first, n, s->w);
     pith_decode_rows(r->backend, &made, first, n, s->back);
