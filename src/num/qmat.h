@@ -57,6 +57,8 @@ struct pith_sparse {
     uint32_t *col;   /* [start[rows]] */
     float *value;    /* likewise; F16 holds each */
 };
+/* How many weights of a matrix are that percentage: to the nearest, at most all. */
+size_t pith_sparse_count(uint32_t rows, uint32_t cols, double percent);
 /* Room for `count` weights, zeroed. On failure NULL. */
 struct pith_sparse *pith_sparse_new(uint32_t rows, size_t count);
 /* NULL is allowed. */

@@ -6,6 +6,12 @@
 #include <math.h>
 #include <string.h>
 
+size_t pith_sparse_count(uint32_t rows, uint32_t cols, double percent)
+{
+    const double all = (double)rows * cols, count = floor(all * percent / 100.0 + 0.5);
+    return (size_t)(count < all ? count : all);
+}
+
 struct pith_sparse *pith_sparse_new(uint32_t rows, size_t count)
 {
     size_t bytes, starts, parts;

@@ -229,18 +229,31 @@ static float shared_global(const struct work *w, const struct pith_site_info *si
     return grid ? pith_round_global(grid, most) : 0.0f;
 }
 
+static enum pith_status split_linear(struct work *w, const struct pith_choice *c,
+                                     const struct pith_stats *stats, struct pith_kept *kept,
+                                     struct pith_error *err)
+{
+    const struct pith_recipe *recipe = &w->run->recipe;
+    const struct pith_split_job split = {
+        .backend = w->run->backend,
+        .rows = c->rows,
+        .cols = c->cols,
+        .w = w->block.linear[c->role].dense,
+        .stats = stats,
+        .value = recipe->split_value,
+        .keeps = recipe->round->keeps,
+    };
+    return recipe->split->run(&split, kept, err);
+}
+
 static enum pith_status round_linear(struct work *w, const struct pith_choice *c,
                                      const struct pith_stats *stats, float global,
                                      struct pith_error *err)
 {
     struct pith_run *r = w->run;
     struct pith_linear_weights *l = &w->block.linear[c->role];
-    const struct pith_split_job split = {.rows = c->rows,
-                                         .cols = c->cols,
-                                         .w = l->dense,
-                                         .stats = stats,
-                                         .value = r->recipe.split_value};
-    PITH_TRY(r->recipe.split->run(&split, err));
+    struct pith_kept kept = {0};
+    enum pith_status s = split_linear(w, c, stats, &kept, err);
     const struct pith_round_job job = {
         .backend = r->backend,
         .grid = c->grid,
@@ -251,11 +264,13 @@ static enum pith_status round_linear(struct work *w, const struct pith_choice *c
         .cols = c->cols,
         .w = l->dense,
         .stats = stats,
+        .kept = &kept,
     };
     struct pith_qmat q;
     struct pith_linear_result made = {0};
     pith_phases_begin(&r->phases);
-    enum pith_status s = r->recipe.round->run(&job, &q, &made.report, err);
+    if (s == PITH_OK) s = pith_round(r->recipe.round, &job, &q, &made.report, err);
+    pith_kept_free(&kept);
     pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
     pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, made.report.factor_seconds);
     if (s != PITH_OK) return pith_fail_in(err, s, c->module);

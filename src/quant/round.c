@@ -24,9 +24,8 @@ static void check_row(void *ctx, size_t row, unsigned thread)
     j->most[row] = -lo > hi || isnan(lo) ? -lo : hi;
 }
 
-/* *most receives the largest magnitude. */
-static enum pith_status check_weights(const struct pith_round_job *job, float *most,
-                                      struct pith_error *err)
+enum pith_status pith_round_check_weights(const struct pith_round_job *job, float *most,
+                                          struct pith_error *err)
 {
     struct finite_job j = {.kern = pith_backend_kern(job->backend), .w = job->w, .cols = job->cols};
     enum pith_status s = PITH_OK;
@@ -66,10 +65,21 @@ enum pith_status pith_round_begin(const struct pith_round_job *job, struct pith_
         return pith_fail(err, PITH_ARG, "the statistics are over %u inputs, the matrix has %u",
                          job->stats->dim, job->cols);
     float most = 0.0f;
-    PITH_TRY(check_weights(job, &most, err));
+    PITH_TRY(pith_round_check_weights(job, &most, err));
     PITH_TRY(pith_qmat_init(q, job->rows, job->cols, &job->grid, job->scale_dtype, err));
     q->global = job->global > 0.0f ? job->global : pith_round_global(&job->grid, most);
     return PITH_OK;
+}
+
+enum pith_status pith_round_fit(const struct pith_round_job *job, struct pith_qmat *q,
+                                struct pith_error *err)
+{
+    const struct pith_level_rule levels = {
+        .weight = job->stats ? job->stats->squares : NULL,
+        .kept = job->kept ? job->kept->sparse : NULL,
+    };
+    if (q->levels) return pith_fit_levels(job->backend, &levels, job->w, q, err);
+    return pith_fit_scales(job->backend, &job->grid, job->w, q, err);
 }
 
 struct dot_job {

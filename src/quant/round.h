@@ -7,6 +7,7 @@
 #include "num/grid.h"
 #include "num/qmat.h"
 #include "quant/scale.h"
+#include "quant/split.h"
 #include "quant/stats.h"
 
 /* How GPTQ orders columns. none: as they are; a group's scale is fitted when its first column is
@@ -30,6 +31,7 @@ struct pith_round_job {
     uint32_t rows, cols;
     float *w; /* [rows][cols]; on success the error W - Q is left in it, 0 at GPTQ's dead inputs */
     const struct pith_stats *stats; /* of the site; NULL when the rounder needs nothing */
+    const struct pith_kept *kept;   /* what stays off the grid; NULL: nothing. See pith_round() */
 };
 
 /* What happened, for pith.json and for the user: nothing is silent. */
@@ -72,7 +74,39 @@ struct pith_rounder {
     /* Scratch bytes for one matrix, H, w and q themselves not counted; enough for groups of 32
      * to 1024. */
     uint64_t (*scratch)(uint32_t rows, uint32_t cols);
+    /* run() looks at job->kept itself. */
+    bool keeps;
+    /* NULL, or for weights that stay in 16 bits (job->grid's format is NULL): makes the zeros that
+     * job->kept asks for and leaves in w, instead of errors, what becomes of the weights, each
+     * representable in scale_dtype. Errors as for run. */
+    enum pith_status (*dense)(const struct pith_round_job *job, struct pith_round_report *report,
+                              struct pith_error *err);
 };
+
+/* rounder->run() with what job->kept asks for, whether the rounder keeps() or not: zeros are exact,
+ * and q->sparse holds the kept weights less what their codes stand for, in values of F16. The
+ * report's loss counts all of it. PITH_UNSUPPORTED also when the grid has no exact zero to put
+ * where one is asked for. */
+enum pith_status pith_round(const struct pith_rounder *rounder, const struct pith_round_job *job,
+                            struct pith_qmat *q, struct pith_round_report *report,
+                            struct pith_error *err);
+/* The same without a grid, for rounders without dense() too: w receives the weights. */
+enum pith_status pith_round_dense(const struct pith_rounder *rounder,
+                                  const struct pith_round_job *job,
+                                  struct pith_round_report *report, struct pith_error *err);
+/* Scratch bytes of either, the rounder's not counted. */
+uint64_t pith_round_kept_scratch(const struct pith_split *split, uint32_t rows, uint32_t cols);
+/* Fits scales or levels of q to job->w: what stands between pith_round_begin() and choosing
+ * codes. */
+enum pith_status pith_round_fit(const struct pith_round_job *job, struct pith_qmat *q,
+                                struct pith_error *err);
+/* PITH_NUMERIC names the first weight that is not finite. *most receives the largest magnitude. */
+enum pith_status pith_round_check_weights(const struct pith_round_job *job, float *most,
+                                          struct pith_error *err);
+/* q->sparse from total, the value that a kept weight must have: its F16 part beyond what its code
+ * stands for. total[] is in the order of kept->col. PITH_NUMERIC when F16 is too narrow. */
+enum pith_status pith_round_attach(struct pith_qmat *q, const struct pith_sparse *kept,
+                                   const float *total, struct pith_error *err);
 /* The scale of the tensor that suits weights up to that magnitude: nvfp4's; 1 for other grids. */
 float pith_round_global(const struct pith_grid *grid, float most);
 /* What every rounder begins with: checks the job (sizes, grid, finite weights, width of the

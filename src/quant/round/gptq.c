@@ -18,16 +18,22 @@
  * A block's columns are solved SUB at a time on tiles of rows, each followed by a product that
  * updates the rest of the block. Blocks and sub-blocks end where groups end, so u is up to date
  * for a whole group when that is fitted on the way. Rows are independent and products have a
- * fixed order of summing, so the result does not depend on the number of threads. */
+ * fixed order of summing, so the result does not depend on the number of threads.
+ *
+ * Weights that a split drops are grid points 0 like any other, and those that it keeps beside the
+ * grid take u itself: no error. Where the solver chooses zeros (SparseGPT: Frantar, Alistarh 2023),
+ * a four of inputs is looked at when its first column is reached: dropping a weight, as it has
+ * moved by then, costs its square times R[k,k]^2. */
 #include "quant/tables.h"
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "quant/round/hessian.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 128, SUB = 32, TILE = 64, PACK = 16 };
+enum { BLOCK = 128, SUB = 32, TILE = 64, PACK = 16, FOUR = 4 };
 static const double DAMP_FIRST = 1e-6, DAMP_LIMIT = 1.0;
 
 struct solver {
@@ -39,7 +45,14 @@ struct solver {
     uint32_t rows, cols;
     size_t ld;      /* rows, rounded up to tiles, plus a little so that no stride is a power of 2 */
     bool dynamic;   /* groups are fitted on the way */
+    bool choose;    /* zeros are chosen on the way */
+    /* Bits of the rows of a tile, [cols][tiles] in solving order: what becomes 0, and what is kept
+     * beside the grid; or NULL. */
+    uint64_t *zeros, *off;
+    size_t tiles;
+    float *values; /* [rows][cols], without a grid: what becomes of the weights */
     uint32_t *perm; /* column solved at step k */
+    uint32_t *step; /* the reverse; made when weights are kept beside the grid */
     bool *dead;     /* [cols], by column */
     uint32_t dead_count;
     double mean;   /* of the live part of diag(H) */
@@ -85,11 +98,19 @@ static enum pith_status take_memory(struct solver *s, struct pith_error *err)
     s->u = pith_alloc_aligned(block_width(s) * s->ld, sizeof *s->u);
     s->scale = pith_alloc_aligned(groups * s->ld, sizeof *s->scale);
     s->zero = pith_alloc_aligned(groups * s->ld, sizeof *s->zero);
-    s->codes = pith_alloc_aligned(cols * s->ld, sizeof *s->codes);
+    s->codes = pith_alloc_aligned(s->gridder ? cols * s->ld : 0, sizeof *s->codes);
     const size_t threads = pith_pool_threads(s->pool);
     s->packing = pith_alloc(threads * PACK, cols);
     s->moved_size = s->dynamic ? (size_t)least(s->q->group, s->cols) * TILE : 0;
     s->moved = pith_alloc_aligned(threads * s->moved_size, sizeof *s->moved);
+    const struct pith_kept *kept = s->job->kept;
+    const bool masks = kept && (kept->zeros || kept->choose), off = kept && kept->sparse;
+    if (masks) s->zeros = pith_zalloc(cols * s->tiles, sizeof *s->zeros);
+    if (off) {
+        s->off = pith_zalloc(cols * s->tiles, sizeof *s->off);
+        s->step = pith_alloc(cols, sizeof *s->step);
+    }
+    if ((masks && !s->zeros) || (off && (!s->off || !s->step))) return pith_fail_nomem(err, "GPTQ");
     if (s->perm && s->dead && s->diagonal && s->r && s->wt && s->u && s->scale && s->zero &&
         s->codes && s->packing && s->moved)
         return PITH_OK;
@@ -99,6 +120,7 @@ static enum pith_status take_memory(struct solver *s, struct pith_error *err)
 static void give_memory(struct solver *s)
 {
     pith_free(s->perm);
+    pith_free(s->step);
     pith_free(s->dead);
     pith_free(s->diagonal);
     pith_free(s->r);
@@ -109,6 +131,8 @@ static void give_memory(struct solver *s)
     pith_free(s->codes);
     pith_free(s->packing);
     pith_free(s->moved);
+    pith_free(s->zeros);
+    pith_free(s->off);
 }
 
 static uint64_t scratch(uint32_t rows, uint32_t cols)
@@ -121,24 +145,6 @@ static uint64_t scratch(uint32_t rows, uint32_t cols)
 }
 
 /* ---- the Hessian ---- */
-
-static enum pith_status check_hessian(const float *h, size_t n, struct pith_error *err)
-{
-    for (size_t i = 0; i < n; i++) {
-        float sum = 0.0f;
-        for (size_t j = 0; j < n; j++) sum += h[i * n + j] * 0.0f;
-        if (isnan(sum)) {
-            size_t j = 0;
-            while (j + 1 < n && isfinite(h[i * n + j])) j++;
-            return pith_fail(err, PITH_NUMERIC, "the Hessian has %g at input %zu, %zu",
-                             (double)h[i * n + j], i, j);
-        }
-        if (h[i * n + i] < 0.0f)
-            return pith_fail(err, PITH_NUMERIC, "the Hessian has %g on its diagonal at input %zu",
-                             (double)h[i * n + i], i);
-    }
-    return PITH_OK;
-}
 
 /* Dead inputs, and the mean of the others' diagonal: a dead input's 1 must not set the damping. */
 static enum pith_status scan_diagonal(struct solver *s, struct pith_error *err)
@@ -158,41 +164,12 @@ static enum pith_status scan_diagonal(struct solver *s, struct pith_error *err)
     return PITH_OK;
 }
 
-struct ranked {
-    float key;
-    uint32_t column;
-};
-
-/* Merge sort by decreasing key, stable: qsort is not, and ties must not depend on the C library. */
-static void sort_ranked(struct ranked *x, struct ranked *tmp, size_t n)
-{
-    for (size_t width = 1; width < n; width *= 2) {
-        for (size_t lo = 0; lo < n; lo += 2 * width) {
-            const size_t mid = lo + width < n ? lo + width : n;
-            const size_t hi = lo + 2 * width < n ? lo + 2 * width : n;
-            size_t a = lo, b = mid;
-            for (size_t i = lo; i < hi; i++) {
-                const bool left = a < mid && (b == hi || x[a].key >= x[b].key);
-                tmp[i] = left ? x[a++] : x[b++];
-            }
-        }
-        memcpy(x, tmp, n * sizeof *x);
-    }
-}
-
-/* Decreasing diag(H), dead inputs last. */
+/* Decreasing diag(H), dead inputs last; where zeros are chosen, fours stay together. */
 static enum pith_status order_columns(struct solver *s, struct pith_error *err)
 {
     for (uint32_t k = 0; k < s->cols; k++) s->perm[k] = k;
     if (s->job->options.act_order == PITH_ORDER_NONE) return PITH_OK;
-    const float *h = s->job->stats->hessian;
-    struct ranked *x = pith_alloc((size_t)s->cols * 2, sizeof *x);
-    if (!x) return pith_fail_nomem(err, "GPTQ's column order");
-    for (uint32_t k = 0; k < s->cols; k++) x[k] = (struct ranked){h[(size_t)k * s->cols + k], k};
-    sort_ranked(x, x + s->cols, s->cols);
-    for (uint32_t k = 0; k < s->cols; k++) s->perm[k] = x[k].column;
-    pith_free(x);
-    return PITH_OK;
+    return pith_hessian_order(s->job->stats->hessian, s->cols, s->choose ? FOUR : 1, s->perm, err);
 }
 
 /* Row k of the damped Hessian in solving order. A dead input is uncoupled from the others: its
@@ -329,6 +306,67 @@ static void fit_group(const struct solver *s, uint32_t k, size_t row, unsigned t
     }
 }
 
+/* Of the four columns from step k on, for one tile of rows: the two that cost least to drop; of
+ * equal ones the first. */
+static void choose_zeros(const struct solver *s, uint32_t k, size_t tile)
+{
+    float cost[FOUR * TILE];
+    move_group(s, k, FOUR, tile * TILE, cost);
+    for (uint32_t c = 0; c < FOUR; c++)
+        for (int i = 0; i < TILE; i++) {
+            float *x = &cost[c * TILE + (uint32_t)i];
+            *x *= *x * s->diagonal[k + c] * s->diagonal[k + c];
+        }
+    for (uint32_t i = 0; i < TILE; i++)
+        for (int n = 0; n < FOUR / 2; n++) {
+            uint32_t least_cost = 0;
+            for (uint32_t c = 1; c < FOUR; c++)
+                if (cost[c * TILE + i] < cost[least_cost * TILE + i]) least_cost = c;
+            cost[least_cost * TILE + i] = INFINITY;
+            s->zeros[(k + least_cost) * s->tiles + tile] |= (uint64_t)1 << i;
+        }
+}
+
+/* What column k takes for u in one tile of rows: grid points, or 16 bits; and codes. */
+static void round_column(const struct solver *s, uint32_t k, size_t row, const float *u,
+                         float values[TILE])
+{
+    const size_t table = group_of(s, k) * s->ld + row, at = k * s->ld + row;
+    struct pith_grid_line line = {.kern = s->kern,
+                                  .n = TILE,
+                                  .w = u,
+                                  .scale = s->scale + table,
+                                  .zero = s->zero + table,
+                                  .step = 1,
+                                  .codes = s->codes + at,
+                                  .values = values};
+    if (!s->gridder) {
+        for (int i = 0; i < TILE; i++) values[i] = pith_round_to(s->job->scale_dtype, u[i]);
+        return;
+    }
+    if (s->q->levels) { /* rows behind the last have none */
+        line.n = least(TILE, s->rows - (uint32_t)row);
+        line.levels = s->q->levels + (row << s->q->format->bits);
+        line.level_step = (size_t)1 << s->q->format->bits;
+        memset(values, 0, TILE * sizeof *values);
+        memset(line.codes, 0, TILE);
+    }
+    s->gridder->quantize(s->q->format, &line);
+}
+
+/* The same where some weights are dropped or kept. */
+static void round_kept(const struct solver *s, uint32_t k, size_t tile, const float *u,
+                       float values[TILE])
+{
+    const uint64_t zeros = s->zeros ? s->zeros[k * s->tiles + tile] : 0,
+                   off = s->off ? s->off[k * s->tiles + tile] : 0;
+    float on[TILE];
+    for (int i = 0; i < TILE; i++) on[i] = (zeros | off) >> i & 1 ? 0.0f : u[i];
+    round_column(s, k, tile * TILE, on, values);
+    for (int i = 0; off && i < TILE; i++)
+        if (off >> i & 1) values[i] = u[i];
+}
+
 static void solve_tile(void *ctx, size_t tile, unsigned thread)
 {
     const struct solver *s = ctx;
@@ -336,17 +374,11 @@ static void solve_tile(void *ctx, size_t tile, unsigned thread)
     float values[TILE];
     for (uint32_t k = s->sub; k < s->sub_end; k++) {
         if (s->dynamic && k % s->q->group == 0) fit_group(s, k, row, thread);
-        const size_t table = group_of(s, k) * s->ld + row, at = k * s->ld + row;
-        const struct pith_grid_line line = {.kern = s->kern,
-                                            .n = TILE,
-                                            .w = s->u + (k - s->first) * s->ld + row,
-                                            .scale = s->scale + table,
-                                            .zero = s->zero + table,
-                                            .step = 1,
-                                            .codes = s->codes + at,
-                                            .values = values};
-        s->gridder->quantize(s->q->format, &line);
-        float *d = s->wt + at;
+        if (s->choose && k % FOUR == 0) choose_zeros(s, k, tile);
+        const float *u = s->u + (k - s->first) * s->ld + row;
+        if (s->zeros || s->off) round_kept(s, k, tile, u, values);
+        else round_column(s, k, row, u, values);
+        float *d = s->wt + k * s->ld + row;
         subtract_tile(d, values);
         const float *r = s->r + (size_t)k * s->cols;
         for (uint32_t j = k + 1; j < s->sub_end; j++)
@@ -416,6 +448,27 @@ static void load_tile(void *ctx, size_t tile, unsigned thread)
     }
 }
 
+/* One tile's bits of what the split drops and keeps. */
+static void load_masks(void *ctx, size_t tile, unsigned thread)
+{
+    const struct solver *s = ctx;
+    const struct pith_kept *kept = s->job->kept;
+    (void)thread;
+    const uint32_t first = (uint32_t)tile * TILE, end = least(first + TILE, s->rows);
+    for (uint32_t k = 0; kept->zeros && k < s->cols; k++)
+        for (uint32_t r = first; r < end; r++)
+            s->zeros[k * s->tiles + tile] |=
+                (uint64_t)pith_kept_zero(kept, s->cols, r, s->perm[k]) << (r - first);
+    for (uint32_t r = first; kept->sparse && r < end; r++)
+        for (uint32_t i = kept->sparse->start[r]; i < kept->sparse->start[r + 1]; i++)
+            s->off[s->step[kept->sparse->col[i]] * s->tiles + tile] |= (uint64_t)1 << (r - first);
+}
+
+static bool is_set(const struct solver *s, const uint64_t *bits, uint32_t k, size_t row)
+{
+    return bits && (bits[k * s->tiles + row / TILE] >> row % TILE & 1);
+}
+
 /* PACK rows of codes, back in the matrix's column order. */
 static void store_rows(void *ctx, size_t task, unsigned thread)
 {
@@ -461,6 +514,15 @@ static void subtract_decoded(void *ctx, size_t row, unsigned thread)
     for (uint32_t c = 0; c < s->cols; c++) d[c] = w[c] - d[c];
 }
 
+/* Rounding to nearest drops and keeps the same weights. */
+static void correct_errors(const struct solver *s, size_t row, const float *w, float *d)
+{
+    for (uint32_t k = 0; (s->zeros || s->off) && k < s->cols; k++) {
+        if (is_set(s, s->zeros, k, row)) d[s->perm[k]] = w[s->perm[k]];
+        if (is_set(s, s->off, k, row)) d[s->perm[k]] = 0.0f;
+    }
+}
+
 /* w - q for q rounded to nearest on q's own scales, which were fitted on the original weights. */
 static void subtract_nearest(void *ctx, size_t row, unsigned thread)
 {
@@ -470,6 +532,7 @@ static void subtract_nearest(void *ctx, size_t row, unsigned thread)
     float *d = s->wt + row * s->cols;
     pith_quantize_row(s->kern, s->q, (uint32_t)row, w, NULL, d);
     for (uint32_t c = 0; c < s->cols; c++) d[c] = w[c] - d[c];
+    correct_errors(s, row, w, d);
 }
 
 static void subtract_row(void *ctx, size_t row, unsigned thread)
@@ -479,6 +542,7 @@ static void subtract_row(void *ctx, size_t row, unsigned thread)
     const float *w = s->job->w + row * s->cols;
     float *d = s->wt + row * s->cols;
     for (uint32_t c = 0; c < s->cols; c++) d[c] = w[c] - d[c];
+    correct_errors(s, row, w, d);
 }
 
 /* What rounding to nearest would have lost. */
@@ -504,7 +568,6 @@ static enum pith_status measure(struct solver *s, struct pith_round_report *repo
     PITH_TRY(pith_round_loss(s->job->backend, s->wt, s->rows, s->cols, s->job->stats->hessian,
                              &report->loss, err));
     PITH_TRY(measure_nearest(s, &report->nearest_loss, err));
-    report->dead_columns = s->dead_count;
     if (!isfinite(report->loss))
         return pith_fail(err, PITH_NUMERIC, "the error of the rounded matrix is %g", report->loss);
     return PITH_OK;
@@ -520,19 +583,49 @@ static void leave_error(void *ctx, size_t row, unsigned thread)
     for (uint32_t c = 0; c < s->cols; c++) w[c] -= q[c];
 }
 
-static enum pith_status run_solver(struct solver *s, struct pith_round_report *report,
-                                   struct pith_error *err)
+/* ---- the whole ---- */
+
+/* Everything up to the scales: the factored Hessian, the weights in solving order. */
+static enum pith_status prepare(struct solver *s, struct pith_round_report *report,
+                                struct pith_error *err)
 {
     PITH_TRY(take_memory(s, err));
     PITH_TRY(scan_diagonal(s, err));
     PITH_TRY(order_columns(s, err));
+    for (uint32_t k = 0; s->step && k < s->cols; k++) s->step[s->perm[k]] = k;
     const double start = pith_clock();
     PITH_TRY(factor(s, report, err));
     report->factor_seconds = pith_clock() - start;
+    report->dead_columns = s->dead_count;
     pith_pool_run(s->pool, s->rows, clear_dead_columns, s);
-    pith_pool_run(s->pool, (s->rows + TILE - 1) / TILE, load_tile, s);
+    pith_pool_run(s->pool, s->tiles, load_tile, s);
+    if (s->zeros || s->off) pith_pool_run(s->pool, s->tiles, load_masks, s);
+    return PITH_OK;
+}
+
+/* The kept weights, moved as the solver moved them, into q and back into w. */
+static enum pith_status store_kept(struct solver *s, struct pith_error *err)
+{
+    const struct pith_sparse *kept = s->job->kept->sparse;
+    float *total = pith_alloc(kept->start[s->rows], sizeof *total);
+    if (!total) return pith_fail_nomem(err, "the weights kept off the grid");
+    for (uint32_t r = 0; r < s->rows; r++)
+        for (uint32_t i = kept->start[r]; i < kept->start[r + 1]; i++)
+            total[i] = kept->value[i] - s->wt[s->step[kept->col[i]] * s->ld + r];
+    const enum pith_status st = pith_round_attach(s->q, kept, total, err);
+    for (uint32_t r = 0; r < s->rows; r++)
+        for (uint32_t i = kept->start[r]; i < kept->start[r + 1]; i++)
+            s->job->w[(size_t)r * s->cols + kept->col[i]] = kept->value[i];
+    pith_free(total);
+    return st;
+}
+
+static enum pith_status run_solver(struct solver *s, struct pith_round_report *report,
+                                   struct pith_error *err)
+{
+    PITH_TRY(prepare(s, report, err));
     if (!s->dynamic) {
-        PITH_TRY(pith_fit_scales(s->job->backend, &s->job->grid, s->job->w, s->q, err));
+        PITH_TRY(pith_round_fit(s->job, s->q, err));
         spread_scales(s);
     }
     solve(s);
@@ -540,9 +633,43 @@ static enum pith_status run_solver(struct solver *s, struct pith_round_report *r
     PITH_TRY(store_groups(s, err));
     pith_free(s->codes);
     s->codes = NULL;
+    if (s->off) PITH_TRY(store_kept(s, err));
     PITH_TRY(measure(s, report, err));
     pith_pool_run(s->pool, s->rows, leave_error, s);
     return PITH_OK;
+}
+
+static enum pith_status check_job(const struct solver *s, struct pith_error *err)
+{
+    const struct pith_round_job *job = s->job;
+    if (!job->stats || !job->stats->hessian)
+        return pith_fail(err, PITH_ARG, "GPTQ needs the Hessian");
+    if (job->grid.double_quant && job->options.act_order == PITH_ORDER_GROUP)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "scales that are quantized again do not go with groups in another order");
+    if (s->choose && (s->cols % FOUR || (s->dynamic && s->q->group % FOUR)))
+        return pith_fail(err, PITH_UNSUPPORTED, "zeros are chosen in fours: groups of %u have none",
+                         s->q->group);
+    return pith_hessian_check(job->stats->hessian, job->cols, err);
+}
+
+static struct solver solver_of(const struct pith_round_job *job, struct pith_qmat *q)
+{
+    return (struct solver){
+        .job = job,
+        .gridder = job->grid.format ? pith_gridder_for(&job->grid) : NULL,
+        .pool = pith_backend_pool(job->backend),
+        .kern = pith_backend_kern(job->backend),
+        .q = q,
+        .rows = job->rows,
+        .cols = job->cols,
+        .ld = leading(job->rows),
+        /* Scales that are quantized again are known only when all of them are. */
+        .dynamic = job->grid.granularity == PITH_PER_GROUP && !job->grid.double_quant &&
+                   job->options.act_order != PITH_ORDER_STATIC,
+        .choose = job->kept && job->kept->choose,
+        .tiles = ((size_t)job->rows + TILE - 1) / TILE,
+    };
 }
 
 static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *q,
@@ -550,27 +677,82 @@ static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *
 {
     *report = (struct pith_round_report){0};
     PITH_TRY(pith_round_begin(job, q, err));
-    struct solver s = {.job = job,
-                       .gridder = pith_gridder_for(&job->grid),
-                       .pool = pith_backend_pool(job->backend),
-                       .kern = pith_backend_kern(job->backend),
-                       .q = q,
-                       .rows = job->rows,
-                       .cols = job->cols,
-                       .ld = leading(job->rows)};
-    /* Scales that are quantized again are known only when all of them are. */
-    s.dynamic = job->grid.granularity == PITH_PER_GROUP && !job->grid.double_quant &&
-                job->options.act_order != PITH_ORDER_STATIC;
-    enum pith_status st;
-    if (!job->stats || !job->stats->hessian)
-        st = pith_fail(err, PITH_ARG, "GPTQ needs the Hessian");
-    else if (job->grid.double_quant && job->options.act_order == PITH_ORDER_GROUP)
-        st = pith_fail(err, PITH_UNSUPPORTED,
-                       "scales that are quantized again do not go with groups in another order");
-    else st = check_hessian(job->stats->hessian, job->cols, err);
+    struct solver s = solver_of(job, q);
+    enum pith_status st = check_job(&s, err);
     if (st == PITH_OK) st = run_solver(&s, report, err);
     give_memory(&s);
     if (st != PITH_OK) pith_qmat_free(q);
+    return st;
+}
+
+/* ---- without a grid ---- */
+
+/* What becomes of one tile's weights, from the solver's errors. */
+static void take_values(void *ctx, size_t tile, unsigned thread)
+{
+    const struct solver *s = ctx;
+    (void)thread;
+    const size_t first = tile * TILE, end = first + TILE < s->rows ? first + TILE : s->rows;
+    for (uint32_t k = 0; k < s->cols; k++)
+        for (size_t r = first; r < end; r++) {
+            const size_t i = r * s->cols + s->perm[k];
+            const float value = s->job->w[i] - s->wt[k * s->ld + r];
+            s->values[i] = pith_round_to(s->job->scale_dtype, value);
+        }
+}
+
+static void subtract_values(void *ctx, size_t row, unsigned thread)
+{
+    const struct solver *s = ctx;
+    (void)thread;
+    const float *w = s->job->w + row * s->cols, *v = s->values + row * s->cols;
+    for (uint32_t c = 0; c < s->cols; c++) s->wt[row * s->cols + c] = w[c] - v[c];
+}
+
+/* The same for weights that stay as they are, but for the zeros. */
+static void subtract_rounded(void *ctx, size_t row, unsigned thread)
+{
+    const struct solver *s = ctx;
+    (void)thread;
+    const float *w = s->job->w + row * s->cols;
+    float *d = s->wt + row * s->cols;
+    for (uint32_t c = 0; c < s->cols; c++) d[c] = w[c] - pith_round_to(s->job->scale_dtype, w[c]);
+    correct_errors(s, row, w, d);
+}
+
+static enum pith_status measure_values(struct solver *s, struct pith_round_report *report,
+                                       struct pith_error *err)
+{
+    struct pith_backend *b = s->job->backend;
+    const float *h = s->job->stats->hessian;
+    pith_pool_run(s->pool, s->rows, subtract_values, s);
+    PITH_TRY(pith_round_loss(b, s->wt, s->rows, s->cols, h, &report->loss, err));
+    pith_pool_run(s->pool, s->rows, subtract_rounded, s);
+    PITH_TRY(pith_round_loss(b, s->wt, s->rows, s->cols, h, &report->nearest_loss, err));
+    if (isfinite(report->loss)) return PITH_OK;
+    return pith_fail(err, PITH_NUMERIC, "the error of the matrix is %g", report->loss);
+}
+
+static enum pith_status run_dense(const struct pith_round_job *job,
+                                  struct pith_round_report *report, struct pith_error *err)
+{
+    struct pith_qmat none = {.rows = job->rows, .cols = job->cols, .group = job->cols, .groups = 1};
+    const size_t bytes = (size_t)job->rows * job->cols * sizeof(float);
+    struct solver s = solver_of(job, &none);
+    enum pith_status st = check_job(&s, err);
+    if (st == PITH_OK) st = prepare(&s, report, err);
+    if (st == PITH_OK) {
+        solve(&s);
+        s.values = pith_alloc(bytes, 1);
+        if (!s.values) st = pith_fail_nomem(err, "the weights that stay");
+    }
+    if (st == PITH_OK) {
+        pith_pool_run(s.pool, s.tiles, take_values, &s);
+        st = measure_values(&s, report, err);
+        memcpy(job->w, s.values, bytes);
+    }
+    pith_free(s.values);
+    give_memory(&s);
     return st;
 }
 
@@ -580,4 +762,6 @@ const struct pith_rounder pith_rounder_gptq = {
     .needs = PITH_NEED_HESSIAN,
     .run = run,
     .scratch = scratch,
+    .keeps = true,
+    .dense = run_dense,
 };

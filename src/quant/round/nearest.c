@@ -76,7 +76,7 @@ static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *
     *report = (struct pith_round_report){0};
     PITH_TRY(pith_round_begin(job, q, err));
     double squares = 0.0;
-    enum pith_status s = pith_fit_scales(job->backend, &job->grid, job->w, q, err);
+    enum pith_status s = pith_round_fit(job, q, err);
     if (s == PITH_OK) s = round_all(job, q, &squares, err);
     report->loss = squares / job->rows;
     if (s == PITH_OK && job->stats && job->stats->hessian)

@@ -1,8 +1,10 @@
 #include "quant/tables.h"
 
-static enum pith_status run(const struct pith_split_job *job, struct pith_error *err)
+static enum pith_status run(const struct pith_split_job *job, struct pith_kept *kept,
+                            struct pith_error *err)
 {
     (void)job;
+    (void)kept;
     (void)err;
     return PITH_OK;
 }

@@ -97,6 +97,14 @@ static void stages_are_set_by_text(void **state)
     assert_null(r.acts.format);
     assert_ok(pith_recipe_set(&r, "kv", "fp8_e4m3:tensor:static", &err), err);
     assert_ok(pith_recipe_set(&r, "transform", "awq", &err), err);
+    static const char *const splits[] = {"2:4", "2:4:wanda", "2:4:magnitude", "sparse", "sparse:1"};
+    for (size_t i = 0; i < PITH_COUNT(splits); i++) {
+        assert_ok(pith_recipe_set(&r, "split", splits[i], &err), err);
+        json_t *json = pith_recipe_json(&r);
+        assert_string_equal(json_string_value(json_object_get(json, "split")), splits[i]);
+        json_decref(json);
+    }
+    assert_true(r.split_value == 1);
     assert_ok(pith_recipe_set(&r, "split", "none", &err), err);
     assert_ok(pith_recipe_set(&r, "round", "nearest", &err), err);
     before = r;
@@ -107,7 +115,9 @@ static void stages_are_set_by_text(void **state)
                {"weights", "nf4:g64", "int2 to int8", PITH_UNSUPPORTED},
                {"weights", "", "", PITH_ARG},
                {"transform", "smooth:0.5", "there are: none, awq", PITH_ARG},
-               {"split", "2:4", "there are: none", PITH_ARG},
+               {"split", "2:3", "there are: none", PITH_ARG},
+               {"split", "2:4:sparse", "takes no option", PITH_ARG},
+               {"split", "sparse:60", "at most 50", PITH_ARG},
                {"round", "learned", "there are: nearest, gptq", PITH_ARG},
                {"act_order", "none", "no stage", PITH_ARG},
                {"name", "x", "no stage", PITH_ARG},

@@ -1,0 +1,191 @@
+/* What a split leaves out of the grid, for rounders that know nothing of it: zeros are made before
+ * and weights are kept after, so that what remains is an ordinary matrix. */
+#include "quant/round.h"
+
+#include "base/mem.h"
+#include "kern/ops.h"
+
+#include <math.h>
+#include <string.h>
+
+void pith_kept_free(struct pith_kept *k)
+{
+    pith_free(k->zeros);
+    pith_sparse_free(k->sparse);
+    *k = (struct pith_kept){0};
+}
+
+uint64_t pith_round_kept_scratch(const struct pith_split *split, uint32_t rows, uint32_t cols)
+{
+    const uint64_t n = (uint64_t)rows * cols;
+    /* The choice of zeros, also in a solver's order; the dropped weights, or the matrix itself. */
+    if (split->two_four) return n * sizeof(float) + n / 2;
+    if (!split->sparse) return 0;
+    return n / 4 + n * 2 * sizeof(float) / 10 + cols * sizeof(float) * 2;
+}
+
+/* ---- zeros ---- */
+
+static size_t count_zeros(const struct pith_round_job *job)
+{
+    const size_t bytes = job->rows * pith_zeros_stride(job->cols);
+    size_t count = 0;
+    for (size_t i = 0; i < bytes; i++)
+        for (unsigned b = job->kept->zeros[i]; b; b &= b - 1) count++;
+    return count;
+}
+
+/* Puts 0 in their place. */
+static void drop(const struct pith_round_job *job, float *values)
+{
+    for (uint32_t r = 0; r < job->rows; r++)
+        for (uint32_t c = 0; c < job->cols; c++) {
+            if (!pith_kept_zero(job->kept, job->cols, r, c)) continue;
+            float *w = &job->w[(size_t)r * job->cols + c];
+            *values++ = *w;
+            *w = 0.0f;
+        }
+}
+
+/* Their errors: w holds 0 - q, and q must be 0. */
+static enum pith_status put_errors(const struct pith_round_job *job, const float *values,
+                                   struct pith_error *err)
+{
+    for (uint32_t r = 0; r < job->rows; r++)
+        for (uint32_t c = 0; c < job->cols; c++) {
+            if (!pith_kept_zero(job->kept, job->cols, r, c)) continue;
+            float *w = &job->w[(size_t)r * job->cols + c];
+            if (*w != 0.0f)
+                return pith_fail(err, PITH_UNSUPPORTED,
+                                 "this grid and rounder have no exact 0 for row %u, column %u", r,
+                                 c);
+            *w = *values++;
+        }
+    return PITH_OK;
+}
+
+/* ---- kept weights ---- */
+
+enum pith_status pith_round_attach(struct pith_qmat *q, const struct pith_sparse *kept,
+                                   const float *total, struct pith_error *err)
+{
+    const size_t count = kept->start[q->rows];
+    struct pith_sparse *s = pith_sparse_new(q->rows, count);
+    if (!s) return pith_fail_nomem(err, "the weights kept off the grid");
+    memcpy(s->start, kept->start, ((size_t)q->rows + 1) * sizeof *s->start);
+    memcpy(s->col, kept->col, count * sizeof *s->col);
+    for (uint32_t r = 0; r < q->rows; r++)
+        for (uint32_t i = s->start[r]; i < s->start[r + 1]; i++) {
+            float code;
+            pith_qmat_decode_part(q, r, s->col[i], 1, &code);
+            s->value[i] = pith_round_to(PITH_F16, total[i] - code);
+            if (isfinite(s->value[i])) continue;
+            pith_sparse_free(s);
+            return pith_fail(err, PITH_NUMERIC, "row %u: a weight of %g does not fit into F16", r,
+                             (double)total[i]);
+        }
+    q->sparse = s;
+    return PITH_OK;
+}
+
+/* The errors of kept weights; w holds 0 less what their codes stand for. */
+static void put_kept_errors(const struct pith_round_job *job, const struct pith_qmat *q)
+{
+    const struct pith_sparse *kept = job->kept->sparse;
+    for (uint32_t r = 0; r < job->rows; r++)
+        for (uint32_t i = kept->start[r]; i < kept->start[r + 1]; i++)
+            job->w[(size_t)r * job->cols + kept->col[i]] += kept->value[i] - q->sparse->value[i];
+}
+
+/* ---- the whole ---- */
+
+/* By the measure of struct pith_round_report. */
+static enum pith_status measure(const struct pith_round_job *job, double *loss,
+                                struct pith_error *err)
+{
+    const struct pith_kern *k = pith_backend_kern(job->backend);
+    double squares = 0.0;
+    if (job->stats && job->stats->hessian)
+        return pith_round_loss(job->backend, job->w, job->rows, job->cols, job->stats->hessian,
+                               loss, err);
+    for (uint32_t r = 0; r < job->rows; r++)
+        squares += k->sumsq(job->cols, job->w + (size_t)r * job->cols);
+    *loss = squares / job->rows;
+    return PITH_OK;
+}
+
+static enum pith_status finish(const struct pith_round_job *job, const float *dropped,
+                               struct pith_qmat *q, struct pith_round_report *report,
+                               struct pith_error *err)
+{
+    const struct pith_kept *kept = job->kept;
+    if (kept->zeros) PITH_TRY(put_errors(job, dropped, err));
+    if (kept->sparse) {
+        PITH_TRY(pith_round_attach(q, kept->sparse, kept->sparse->value, err));
+        put_kept_errors(job, q);
+    }
+    const bool same = report->nearest_loss == report->loss;
+    PITH_TRY(measure(job, &report->loss, err));
+    if (same) report->nearest_loss = report->loss;
+    return PITH_OK;
+}
+
+static bool keeps_nothing(const struct pith_kept *k)
+{
+    return !k || (!k->zeros && !k->choose && !k->sparse);
+}
+
+static enum pith_status fail_choose(const struct pith_rounder *rounder, struct pith_error *err)
+{
+    return pith_fail(err, PITH_ARG, "%s does not choose zeros", rounder->name);
+}
+
+enum pith_status pith_round(const struct pith_rounder *rounder, const struct pith_round_job *job,
+                            struct pith_qmat *q, struct pith_round_report *report,
+                            struct pith_error *err)
+{
+    const struct pith_kept *kept = job->kept;
+    if (keeps_nothing(kept) || rounder->keeps) return rounder->run(job, q, report, err);
+    if (kept->choose) return fail_choose(rounder, err);
+    float *values = NULL;
+    if (kept->zeros) {
+        float most = 0.0f;
+        PITH_TRY(pith_round_check_weights(job, &most, err)); /* dropped, none would be seen */
+        values = pith_alloc(count_zeros(job), sizeof *values);
+        if (!values) return pith_fail_nomem(err, "the weights that are dropped");
+        drop(job, values);
+    }
+    enum pith_status s = rounder->run(job, q, report, err);
+    if (s == PITH_OK) {
+        s = finish(job, values, q, report, err);
+        if (s != PITH_OK) pith_qmat_free(q);
+    }
+    pith_free(values);
+    return s;
+}
+
+enum pith_status pith_round_dense(const struct pith_rounder *rounder,
+                                  const struct pith_round_job *job,
+                                  struct pith_round_report *report, struct pith_error *err)
+{
+    const size_t n = (size_t)job->rows * job->cols;
+    float most = 0.0f;
+    *report = (struct pith_round_report){0};
+    PITH_TRY(pith_round_check_weights(job, &most, err));
+    if (rounder->dense) return rounder->dense(job, report, err);
+    if (job->kept->choose) return fail_choose(rounder, err);
+    float *values = pith_alloc(n, sizeof *values);
+    if (!values) return pith_fail_nomem(err, "the weights that stay");
+    for (uint32_t r = 0; r < job->rows; r++)
+        for (uint32_t c = 0; c < job->cols; c++) {
+            const size_t i = (size_t)r * job->cols + c;
+            const bool zero = pith_kept_zero(job->kept, job->cols, r, c);
+            values[i] = zero ? 0.0f : pith_round_to(job->scale_dtype, job->w[i]);
+            job->w[i] -= values[i];
+        }
+    const enum pith_status s = measure(job, &report->loss, err);
+    report->nearest_loss = report->loss;
+    memcpy(job->w, values, n * sizeof *values);
+    pith_free(values);
+    return s;
+}
