@@ -22,6 +22,7 @@ struct pith_container_opts {
     float threshold;             /* LLM.int8(): 0: none */
     uint32_t hadamard;           /* online, in front of some linears: the blocks' width; 0: none */
     bool two_four;               /* of four neighbouring weights two are 0 */
+    double sparse;               /* percentage of weights beside the grid */
 };
 
 /* One tensor ready to be stored; data is owned. */
@@ -51,6 +52,7 @@ struct pith_container {
     const char *name;    /* "compressed-tensors", as in --container */
     const char *summary; /* one line */
     const char *method;  /* "quant_method" in config.json */
+    bool sparse;         /* it holds weights beside the grid (qmat.h's sparse) */
     bool online;         /* can tell a reader to rotate inputs (opts.hadamard) */
     /* PITH_UNSUPPORTED with the reason when this container cannot hold that grid for a matrix of
      * that shape, together with what opts says of the linears' inputs (before any work is done). */

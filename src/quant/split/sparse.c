@@ -133,7 +133,7 @@ static enum pith_status run(const struct pith_split_job *job, struct pith_kept *
 
 const struct pith_split pith_split_sparse = {
     .name = "sparse",
-    .summary = "some weights in 16 bits beside the grid, sparse:PERCENT of them (SqueezeLLM's 0.45)",
+    .summary = "some weights in 16 bits beside the grid: sparse:PERCENT, 0.45 unless given",
     .needs = PITH_NEED_SQUARES,
     .sparse = true,
     .option = option,

@@ -262,7 +262,8 @@ static void what_cannot_be_is_refused(void **state)
     assert_int_equal(split(&s, "sparse", 1, false, NULL), PITH_ARG);
     stop(&s);
     const struct pith_split *sparse = pith_split_find("sparse");
-    static const char *const wrong[] = {"0", "-1", "51", "nan", "inf", "1e1", "x", "0.4x", "1..2", "."};
+    static const char *const wrong[] = {"0", "-1", "51", "nan", "inf", "1e1", "x", "0.4x", "1..2",
+                                        "."};
     double value = 7;
     for (size_t i = 0; i < PITH_COUNT(wrong); i++)
         assert_int_equal(sparse->option(wrong[i], &value, NULL), PITH_ARG);
