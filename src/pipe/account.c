@@ -101,6 +101,11 @@ static json_t *basis(const struct pith_run *r)
                      (json_int_t)p->head, "down", (json_int_t)p->down, "seed", (json_int_t)p->seed);
 }
 
+static const char *container_name(const struct pith_run *r)
+{
+    return r->quantizes ? r->container->name : "none";
+}
+
 json_t *pith_run_account(const struct pith_run *r)
 {
     uint64_t weights;
@@ -110,7 +115,7 @@ json_t *pith_run_account(const struct pith_run *r)
     json_t *account = json_pack(
         "{s:s, s:s, s:s, s:o, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pith",
         pith_version(), "job", r->fingerprint, "architecture", r->model->arch->name, "recipe",
-        pith_recipe_json(&r->recipe), "container", r->container->name, "bits_per_weight",
+        pith_recipe_json(&r->recipe), "container", container_name(r), "bits_per_weight",
         weights ? bits / (double)weights : 0.0, "bits_per_parameter",
         8.0 * (double)r->layout.total_bytes / (parameters > 0 ? parameters : 1), "sizes", size,
         "calibration", calibration(r), "basis", basis(r), "linears", joined(r, "linears"),
@@ -139,7 +144,7 @@ json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, doubl
         return NULL;
     }
     return json_pack("{s:s, s:b, s:s, s:o, s:i, s:f, s:f, s:o, s:I, s:I, s:f, s:f, s:o}", "pith",
-                     pith_version(), "rehearsal", 1, "container", r->container->name, "recipe",
+                     pith_version(), "rehearsal", 1, "container", container_name(r), "recipe",
                      pith_recipe_json(&r->recipe), "blocks", (int)r->model->shape.layers,
                      "seconds_per_block", block_seconds, "seconds_expected",
                      other_seconds + block_seconds * r->model->shape.layers, "block", phases,

@@ -6,6 +6,7 @@
 #include "kern/ops.h"
 #include "pipe/closeness.h"
 #include "pipe/inspect.h"
+#include "pipe/prune.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@ struct work {
     struct pith_stages stages;
     uint32_t layer;
     bool scaled[PITH_ROLE_COUNT]; /* the matrix was multiplied by something */
+    struct pith_linear_result pruned[PITH_ROLE_COUNT]; /* of those without a grid */
     bool rotated[PITH_ROLE_COUNT];
     bool rebias[PITH_ROLE_COUNT];
     bool regain[PITH_NORM_COUNT];
@@ -172,21 +174,27 @@ static enum pith_status transform_block(struct work *w, struct pith_error *err)
 
 /* --- round --------------------------------------------------------------------------------- */
 
+static enum pith_status find_tensor(const struct work *w, const struct pith_choice *c,
+                                    const struct pith_tensor **t, struct pith_error *err)
+{
+    char name[320];
+    snprintf(name, sizeof name, "%s.weight", c->module);
+    *t = pith_checkpoint_find(w->run->model->checkpoint, name);
+    return *t ? PITH_OK : pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
+}
+
 /* How far the result is from the input's own matrix, by the measure that verify takes again; and
  * the hash of what it stands for. */
 static enum pith_status measure_error(const struct work *w, const struct pith_choice *c,
-                                      const struct pith_qmat *q, struct pith_linear_result *out,
-                                      struct pith_error *err)
+                                      const struct pith_weight *made,
+                                      struct pith_linear_result *out, struct pith_error *err)
 {
-    char name[320];
     struct pith_backend *be = w->run->backend;
     float *turned = NULL;
-    snprintf(name, sizeof name, "%s.weight", c->module);
-    const struct pith_tensor *t = pith_checkpoint_find(w->run->model->checkpoint, name);
-    if (!t) return pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
+    const struct pith_tensor *t;
+    PITH_TRY(find_tensor(w, c, &t, err));
     struct pith_weight original = {
         .rows = c->rows, .cols = c->cols, .dtype = t->dtype, .dense = t->data};
-    const struct pith_weight made = {.rows = c->rows, .cols = c->cols, .quant = q};
     if (w->turned) {
         const struct pith_turn turn = pith_run_turn(w->run);
         PITH_TRY(pith_turned_linear(&turn, w->layer, c->role, true, &turned, err));
@@ -194,11 +202,11 @@ static enum pith_status measure_error(const struct work *w, const struct pith_ch
         original.dense = turned;
     }
     const bool good =
-        pith_relative_error(be, &made, &original, w->scaled[c->role], &out->relative_error);
+        pith_relative_error(be, made, &original, w->scaled[c->role], &out->relative_error);
     pith_free(turned);
     if (!good) return pith_fail_nomem(err, "a comparison");
     pith_checkpoint_release(w->run->model->checkpoint, t);
-    const enum pith_status s = pith_weights_digest(be, &made, out->sha256, err);
+    const enum pith_status s = pith_weights_digest(be, made, out->sha256, err);
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }
 
@@ -275,7 +283,9 @@ static enum pith_status round_linear(struct work *w, const struct pith_choice *c
     pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, made.report.factor_seconds);
     if (s != PITH_OK) return pith_fail_in(err, s, c->module);
     pith_container_state_scales(r->container, &c->grid, q.scales, pith_qmat_scale_count(&q));
-    s = measure_error(w, c, &q, &made, err);
+    const struct pith_weight stored = {.rows = c->rows, .cols = c->cols, .quant = &q};
+    if (r->recipe.split->two_four) s = pith_two_four_check(r->backend, &stored, err);
+    if (s == PITH_OK) s = measure_error(w, c, &stored, &made, err);
     pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
     if (s == PITH_OK) s = pith_store_linear(r, c->module, &q, &made, &r->phases, err);
     if (s == PITH_OK &&
@@ -286,10 +296,65 @@ static enum pith_status round_linear(struct work *w, const struct pith_choice *c
     return s;
 }
 
+/* A linear that stays in 16 bits, with zeros in it. */
+static enum pith_status prune_linear(struct work *w, const struct pith_choice *c,
+                                     const struct pith_stats *stats, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    const struct pith_linear_weights *l = &w->block.linear[c->role];
+    const struct pith_weight made = {
+        .rows = c->rows, .cols = c->cols, .dtype = PITH_F32, .dense = l->dense};
+    struct pith_kept kept = {0};
+    const struct pith_tensor *t = NULL;
+    enum pith_status s = find_tensor(w, c, &t, err);
+    if (s == PITH_OK) s = split_linear(w, c, stats, &kept, err);
+    const struct pith_round_job job = {
+        .backend = r->backend,
+        .options = r->recipe.round_options,
+        .scale_dtype = t ? t->dtype : PITH_F32,
+        .rows = c->rows,
+        .cols = c->cols,
+        .w = l->dense,
+        .stats = stats,
+        .kept = &kept,
+    };
+    struct pith_linear_result *out = &w->pruned[c->role];
+    pith_phases_begin(&r->phases);
+    if (s == PITH_OK) s = pith_round_dense(r->recipe.round, &job, &out->report, err);
+    pith_kept_free(&kept);
+    pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
+    pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, out->report.factor_seconds);
+    if (s == PITH_OK) s = pith_two_four_check(r->backend, &made, err);
+    if (s == PITH_OK) s = measure_error(w, c, &made, out, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
+    return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
+}
+
+/* The account of the tensor that was stored last. */
+static enum pith_status report_pruned(struct work *w, const struct pith_choice *c,
+                                      struct pith_error *err)
+{
+    const struct pith_linear_result *l = &w->pruned[c->role];
+    json_t *entry = json_array_get(w->tensors, json_array_size(w->tensors) - 1);
+    json_t *more = json_pack("{s:f, s:f, s:f, s:f, s:i, s:i, s:b}", "relative_error",
+                             l->relative_error, "loss_nearest", l->report.nearest_loss, "loss",
+                             l->report.loss, "damp", l->report.damp, "damp_retries",
+                             (int)l->report.damp_retries, "dead_columns",
+                             (int)l->report.dead_columns, "transformed", (int)w->scaled[c->role]);
+    const int bad = !more || json_object_update(entry, more) != 0;
+    json_decref(more);
+    return bad ? pith_fail_nomem(err, c->module) : PITH_OK;
+}
+
+static bool is_changed(const struct pith_choice *c)
+{
+    return c->grid.format || c->prune;
+}
+
 static bool site_quantized(const struct work *w, const struct pith_site_info *site)
 {
     for (unsigned i = 0; i < site->count; i++)
-        if (pith_run_choice(w->run, w->layer, site->roles[i])->grid.format) return true;
+        if (is_changed(pith_run_choice(w->run, w->layer, site->roles[i]))) return true;
     return false;
 }
 
@@ -308,8 +373,9 @@ static enum pith_status round_site(struct work *w, enum pith_site which, struct 
     const float global = shared_global(w, site);
     for (unsigned i = 0; i < site->count && s == PITH_OK; i++) {
         const struct pith_choice *c = pith_run_choice(r, w->layer, site->roles[i]);
-        if (c->grid.format)
-            s = round_linear(w, c, r->needs_round ? &stats[which] : NULL, global, err);
+        const struct pith_stats *known = r->needs_round ? &stats[which] : NULL;
+        if (c->grid.format) s = round_linear(w, c, known, global, err);
+        else if (c->prune) s = prune_linear(w, c, known, err);
         if (s == PITH_OK) s = pith_run_step(r, r->recipe.round->name, 1, err);
     }
     pith_stats_free(stats);
@@ -338,6 +404,12 @@ static enum pith_status keep_linear(struct work *w, const struct pith_choice *c,
         PITH_TRY(keep_one(w, c->module, ".bias", w->rebias[c->role], l->bias,
                           "biases stay as they are", err));
     if (c->grid.format) return PITH_OK;
+    if (c->prune) {
+        char name[320];
+        snprintf(name, sizeof name, "%s.weight", c->module);
+        PITH_TRY(pith_store_values(w->run, name, l->dense, "pruned", c->reason, w->tensors, err));
+        return report_pruned(w, c, err);
+    }
     return keep_one(w, c->module, ".weight", w->scaled[c->role] || w->rotated[c->role], l->dense,
                     c->reason, err);
 }

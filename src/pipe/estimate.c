@@ -25,7 +25,8 @@ static uint64_t rounding_bytes(const struct pith_run *r, const struct pith_choic
     uint64_t comparing =
         pith_relative_error_bytes(c->rows, c->cols, threads, r->needs_transform != 0);
     if (pith_run_turns(r)) comparing += (uint64_t)c->rows * c->cols * sizeof(float);
-    return larger(larger(solving, comparing) + q, 4 * q);
+    const uint64_t kept = pith_round_kept_scratch(r->recipe.split, c->rows, c->cols);
+    return larger(larger(solving + kept, comparing) + q, 4 * q);
 }
 
 static uint64_t site_bytes(const struct pith_run *r, uint32_t layer, enum pith_site which)
@@ -34,7 +35,7 @@ static uint64_t site_bytes(const struct pith_run *r, uint32_t layer, enum pith_s
     uint64_t most = 0;
     for (unsigned i = 0; i < site->count; i++) {
         const struct pith_choice *c = pith_run_choice(r, layer, site->roles[i]);
-        if (c->grid.format) most = larger(most, rounding_bytes(r, c));
+        if (c->grid.format || c->prune) most = larger(most, rounding_bytes(r, c));
     }
     return most + pith_stats_bytes(pith_site_dim(&r->model->shape, which), r->needs_round, 0);
 }

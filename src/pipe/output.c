@@ -83,11 +83,15 @@ enum pith_status pith_output_layout(struct pith_run *r, struct pith_error *err)
 static enum pith_status make_config(const struct pith_run *r, json_t **out, struct pith_error *err)
 {
     json_t *quantization = NULL;
-    enum pith_status s = r->container->config(r->linears, r->choice_count + 1, &r->container_opts,
-                                              &quantization, err);
+    enum pith_status s = PITH_OK;
+    if (r->quantizes)
+        s = r->container->config(r->linears, r->choice_count + 1, &r->container_opts, &quantization,
+                                 err);
     if (s != PITH_OK) return s;
     json_t *config = json_deep_copy(r->model->checkpoint->config);
-    bool bad = !config || json_object_set(config, "quantization_config", quantization) != 0;
+    bool bad = !config;
+    if (!bad && quantization)
+        bad = json_object_set(config, "quantization_config", quantization) != 0;
     if (!bad && pith_run_unties(r))
         bad = json_object_set_new(config, "tie_word_embeddings", json_false()) != 0;
     if (bad) {
@@ -135,7 +139,7 @@ static enum pith_status write_texts(const struct pith_run *r, struct pith_error 
     char *path = pith_path_join(r->partial, "config.json");
     s = path ? pith_json_save(path, config, err) : pith_fail_nomem(err, "config.json");
     pith_free(path);
-    if (s == PITH_OK && r->container->extra_file) {
+    if (s == PITH_OK && r->quantizes && r->container->extra_file) {
         json_t *extra = NULL;
         const char *name = NULL;
         s = r->container->extra_file(json_object_get(config, "quantization_config"), &name, &extra,
@@ -181,7 +185,7 @@ enum pith_status pith_output_open(struct pith_run *r, struct pith_error *err)
     PITH_TRY(write_texts(r, err));
     PITH_TRY(pith_dir_sync(r->partial, err));
     PITH_TRY(pith_checkpoint_open(r->partial, &r->written, err));
-    return r->container->open(r->written, &r->written_state, err);
+    return r->quantizes ? r->container->open(r->written, &r->written_state, err) : PITH_OK;
 }
 
 void pith_output_close(struct pith_run *r)

@@ -28,7 +28,7 @@ static enum pith_status apply_recipe(struct pith_run *r, struct pith_error *err)
     if (r->recipe.kv.format)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "--kv: this version leaves the KV cache alone; use --kv none");
-    if (!r->recipe.weights.format && !r->convert)
+    if (!r->recipe.weights.format && !r->recipe.split->two_four && !r->convert)
         return pith_fail(
             err, PITH_ARG,
             "nothing to do: the recipe leaves weights, activations and KV cache alone");
@@ -55,6 +55,7 @@ static enum pith_status open_input(struct pith_run *r, struct pith_error *err)
     const enum pith_dtype dtype = r->model->shape.dtype;
     r->container_opts = (struct pith_container_opts){
         .model_dtype = dtype,
+        .sparse = r->recipe.split->sparse ? r->recipe.split_value : 0,
         .act_order_groups = r->needs_round && r->recipe.round_options.act_order == PITH_ORDER_GROUP,
     };
     return PITH_OK;
@@ -108,6 +109,7 @@ static enum pith_status check_targets(const struct pith_run *r, struct pith_erro
     for (size_t i = 0; i < targets->count; i++) {
         struct pith_target target;
         PITH_TRY(pith_target_parse(targets->item[i], &target, err));
+        if (!r->quantizes) continue; /* whoever loads the original loads this */
         PITH_TRY(pith_preflight(&target, &plan, err));
     }
     return PITH_OK;

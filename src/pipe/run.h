@@ -31,6 +31,7 @@ struct pith_choice {
     enum pith_role role;
     uint32_t rows, cols;
     struct pith_grid grid; /* format NULL: left alone */
+    bool prune; /* no grid, but zeros where the split makes them */
     const char
         *reason; /* why it is left alone; NULL when quantized. Static, or the option's text */
     /* When converting: */
@@ -88,6 +89,7 @@ struct pith_run {
     size_t choice_count;
     struct pith_linear_grid *linears;      /* the same for the container, and lm_head */
     unsigned needs_transform, needs_round; /* enum pith_needs */
+    bool quantizes; /* some linear has a grid: without, the output is an ordinary checkpoint */
     struct pith_basis_plan basis_plan;     /* of a transform that changes the model's basis */
     struct pith_basis basis;               /* all of its rotations empty: none does */
 

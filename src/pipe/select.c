@@ -71,6 +71,24 @@ static enum pith_status parse_overrides(const struct pith_list *texts, struct ov
     return PITH_OK;
 }
 
+/* Whether the split goes with the matrix, its grid and the container. */
+static enum pith_status check_split(const struct pith_run *r, const struct pith_choice *c,
+                                    struct pith_error *err)
+{
+    const struct pith_split *split = r->recipe.split;
+    if (split->two_four && (c->grid.format || c->prune) && c->cols % 4)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "2:4 needs rows of a multiple of 4 weights, and these have %u; --ignore"
+                         " leaves the linear alone",
+                         c->cols);
+    if (split->sparse && c->grid.format && !r->container->sparse)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s has no place for weights beside the grid (--split sparse);"
+                         " --container squeezellm has",
+                         r->container->name);
+    return PITH_OK;
+}
+
 static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
                                    struct override *overrides, bool *ignore_used,
                                    struct pith_error *err)
@@ -82,7 +100,9 @@ static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
             c->grid = overrides[i].grid;
             overrides[i].used = true;
         }
-    if (!c->grid.format) c->reason = "the recipe leaves weights alone";
+    c->prune = !c->grid.format && r->recipe.split->two_four;
+    if (c->prune) c->reason = "two of each four weights become 0";
+    else if (!c->grid.format) c->reason = "the recipe leaves weights alone";
     else if (is_plain(&c->grid)) {
         c->grid = (struct pith_grid){0};
         c->reason = "kept in 16 bits by --override";
@@ -90,12 +110,13 @@ static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
     for (size_t i = 0; i < o->ignore.count; i++)
         if (names_module(o->ignore.item[i], c->module)) {
             c->grid = (struct pith_grid){0};
+            c->prune = false;
             c->reason = "left alone by --ignore";
             ignore_used[i] = true;
         }
-    if (!c->grid.format) return PITH_OK;
-    const enum pith_status s =
-        r->container->accepts(&c->grid, c->rows, c->cols, &r->container_opts, err);
+    enum pith_status s = check_split(r, c, err);
+    if (s == PITH_OK && c->grid.format)
+        s = r->container->accepts(&c->grid, c->rows, c->cols, &r->container_opts, err);
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }
 
@@ -159,6 +180,12 @@ enum pith_status pith_run_select(struct pith_run *r, struct pith_error *err)
     for (size_t i = 0; i < r->choice_count && s == PITH_OK; i++)
         s = r->convert ? pith_convert_choose(r, &r->choices[i], err)
                        : choose_one(r, &r->choices[i], overrides, ignore_used, err);
+    for (size_t i = 0; i < r->choice_count && s == PITH_OK && !r->convert; i++) {
+        const struct pith_grid *grid = &r->choices[i].grid;
+        if (grid->format) r->needs_round |= pith_gridder_for(grid)->needs;
+        r->quantizes |= grid->format != NULL;
+    }
+    r->quantizes |= r->convert;
     if (s == PITH_OK) s = check_used(r, overrides, ignore_used, err);
     if (overrides) free_overrides(overrides, o->overrides.count);
     pith_free(ignore_used);

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "pipe/closeness.h"
+#include "pipe/prune.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -23,6 +24,7 @@ struct verification {
     uint64_t weights, others; /* quantized weights, and elements of all other tensors */
     double bits;              /* of the quantized weights */
     size_t matched;           /* entries of pith.json's linears that the model has */
+    size_t pruned;            /* linears of 16 bits with zeros in them */
     double done, total;
 };
 
@@ -93,7 +95,7 @@ static void check_other(struct verification *v, const json_t *entry)
     struct pith_error err = {0};
     const bool known = action &&
                        (strcmp(action, "copied") == 0 || strcmp(action, "rescaled") == 0 ||
-                        strcmp(action, "rotated") == 0);
+                        strcmp(action, "rotated") == 0 || strcmp(action, "pruned") == 0);
     if (!name || !known || !stored_name || strcmp(name, stored_name) != 0) {
         problem(v, "pith.json: a tensor's entry lacks its name, action or stored tensor");
         return;
@@ -214,6 +216,27 @@ static void check_turned(struct verification *v, uint32_t layer, enum pith_role 
     pith_free(values);
 }
 
+static void check_distance(struct verification *v, const struct pith_block *original,
+                           enum pith_role role, const json_t *entry, const struct pith_weight *w)
+{
+    if (turns(v)) check_turned(v, original->layer, role, entry, w);
+    else check_error(v, entry, w, &original->linear[role].w);
+}
+
+/* The recipe promises zeros. */
+static bool two_four(const struct verification *v)
+{
+    const json_t *recipe = json_object_get(v->account, "recipe");
+    const char *split = json_string_value(json_object_get(recipe, "split"));
+    return split && strncmp(split, "2:4", 3) == 0;
+}
+
+static void check_zeros(struct verification *v, const char *name, const struct pith_weight *w)
+{
+    struct pith_error err = {0};
+    if (pith_two_four_check(v->backend, w, &err) != PITH_OK) problem(v, "%s: %s", name, err.text);
+}
+
 static void check_linear(struct verification *v, const struct pith_block *b,
                          const struct pith_block *original, const json_t *entry)
 {
@@ -234,8 +257,27 @@ static void check_linear(struct verification *v, const struct pith_block *b,
     else if (!want || strcmp(hex, want) != 0)
         problem(v, "%s: dequantizes to other values than the quantizer meant", name);
     check_entry(v, entry, w->quant);
-    if (original && turns(v)) check_turned(v, b->layer, role, entry, w);
-    else if (original) check_error(v, entry, w, &original->linear[role].w);
+    if (two_four(v)) check_zeros(v, name, w);
+    if (original) check_distance(v, original, role, entry, w);
+}
+
+/* A linear in 16 bits with zeros in it: its entry is that of its tensor. */
+static void check_pruned(struct verification *v, const struct pith_block *b,
+                         const struct pith_block *original, const json_t *entry)
+{
+    const char *action = json_string_value(json_object_get(entry, "action"));
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    const size_t n = name ? strlen(name) : 0, suffix = strlen(".weight");
+    char module[256];
+    enum pith_role role;
+    if (!action || strcmp(action, "pruned") != 0 || n <= suffix || n - suffix >= sizeof module)
+        return;
+    snprintf(module, sizeof module, "%.*s", (int)(n - suffix), name);
+    const struct pith_weight *w = find_linear(v->model, b, module, &role);
+    if (!w) return;
+    v->pruned++;
+    check_zeros(v, name, w);
+    if (original) check_distance(v, original, role, entry, w);
 }
 
 /* Every linear is quantized and recorded, or recorded as left alone. */
@@ -273,6 +315,8 @@ static enum pith_status check_block(struct verification *v, uint32_t layer, stru
         check_recorded(v, &block);
         json_array_foreach (json_object_get(v->account, "linears"), i, entry)
             check_linear(v, &block, v->original ? &original : NULL, entry);
+        json_array_foreach (json_object_get(v->account, "tensors"), i, entry)
+            check_pruned(v, &block, v->original ? &original : NULL, entry);
         if (v->original) pith_block_free(&original);
         s = tick(v, "checking weights", err);
     }
@@ -288,8 +332,12 @@ static enum pith_status check_linears(struct verification *v, struct pith_error 
     if (json_array_size(v->problems) == before && v->matched != listed)
         problem(v, "pith.json lists %zu linears, and %zu of them are in the model", listed,
                 v->matched);
-    note_check(v, before, "%zu quantized linears: finite, dequantized as meant%s", listed,
-               v->original ? ", as close to the original as recorded" : "");
+    const char *close = v->original ? ", as close to the original as recorded" : "";
+    if (listed || !v->pruned)
+        note_check(v, before, "%zu quantized linears: finite, dequantized as meant%s%s", listed,
+                   two_four(v) ? ", two zeros in each four" : "", close);
+    if (v->pruned)
+        note_check(v, before, "%zu linears of 16 bits: two zeros in each four%s", v->pruned, close);
     return PITH_OK;
 }
 
@@ -442,6 +490,7 @@ static void check_kept(struct verification *v, const json_t *entry)
     else if (a->bytes != b->bytes || a->dtype != b->dtype || a->dims != b->dims ||
              memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) != 0)
         problem(v, "%s: has another shape or dtype than the original", name);
+    else if (strcmp(action, "pruned") == 0) return; /* its values were compared with the linears' */
     else if (strcmp(action, "copied") != 0) check_rescaled(v, name, a, b);
     else if (memcmp(a->data, b->data, a->bytes) != 0)
         problem(v, "%s: differs from the original, though it should be a copy", name);

@@ -150,6 +150,8 @@ static enum pith_status set_weights(struct pith_recipe *r, const char *text, str
 {
     struct pith_grid g;
     PITH_TRY(parse_grid(text, &g, err));
+    if (g.format && g.format->kind == PITH_KIND_FLOAT && g.format->bits >= 16)
+        g = (struct pith_grid){0}; /* as they are */
     if (g.format && !pith_gridder_for(&g))
         return pith_fail(
             err, PITH_UNSUPPORTED,

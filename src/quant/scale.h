@@ -47,6 +47,7 @@ struct pith_grid_line {
 struct pith_gridder {
     const char *name;
     const char *summary;
+    unsigned needs; /* enum pith_needs, for what pith_round_fit() weighs */
     /* Whether it can fit that grid of weights. Of the rows that can, the first does. */
     bool (*takes)(const struct pith_grid *grid);
     /* Scale and zero point for n weights (stride in elements between them). */

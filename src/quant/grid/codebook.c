@@ -45,6 +45,7 @@ static uint8_t encode(const struct pith_format *f, float w, float scale, float z
 const struct pith_gridder pith_gridder_codebook = {
     .name = "codebook",
     .summary = "levels of each row's own, by weighted k-means: codebook3, codebook4",
+    .needs = PITH_NEED_SQUARES,
     .takes = takes,
     .fit = fit,
     .encode = encode,
