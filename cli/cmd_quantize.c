@@ -308,9 +308,12 @@ const struct command command_quantize = {
         "  pith quantize Llama-3.2-1B -o out -r awq+gptq --calib chats.jsonl \\\n"
         "      --memory 6G --rehearse\n",
     .details =
-        "GRID is FORMAT[:GRANULARITY][:asym][:mse]. FORMAT: int2 to int8. GRANULARITY, what\n"
-        "shares a scale: channel (one output row), tensor, or g128 (groups of 128 inputs).\n"
-        "asym adds zero points; mse searches the range with the least error.\n"
+        "GRID is FORMAT[:GRANULARITY][:asym][:mse][:...]. FORMAT: int2 to int8, fp8_e4m3,\n"
+        "fp8_e5m2, fp4_e2m1, nf4, bnb_fp4, mxfp8, mxfp6, mxfp4, nvfp4. GRANULARITY, what shares\n"
+        "a scale: channel (one output row), tensor, g128 (groups of 128 inputs) or block128\n"
+        "(tiles); mxfp and nvfp4 have their own. asym adds zero points; mse searches the scale\n"
+        "with the least error; hqq (integers, asym) half-quadratic zero points; dq (nf4)\n"
+        "quantizes the scales again; even and ceil (mxfp) round the power of two otherwise.\n"
         "\n"
         "Embeddings and the head stay in the model's precision. The input is never changed.\n"
         "Work goes to DIR.partial; DIR appears when it is whole. A run that was interrupted\n"

@@ -1,7 +1,7 @@
 #include "eval/regrid.h"
 
 #include "base/mem.h"
-#include "num/block.h"
+#include "quant/round.h"
 #include "quant/scale.h"
 
 #include <math.h>
@@ -9,174 +9,156 @@
 
 enum { PANEL_FLOATS = 1 << 22 };
 
-/* A panel of rows on its way to the grid; q is the part of the result that holds just these. */
+/* A panel of rows on its way to the grid. */
 struct panel {
     struct pith_kern kern; /* the CPU's: any tier gives the same bits */
+    struct pith_pool *pool;
     struct pith_grid_rule rule;
     const struct pith_weight *w;
-    const struct pith_gridder *gridder; /* NULL: by the format's own encoder */
-    const struct pith_format *block;    /* a block format, or NULL */
-    float *most;                        /* [rows of the matrix]: largest magnitudes, or NULL */
-    struct pith_qmat q;
-    uint32_t first;
-    float *rows;    /* [q.rows][cols] */
+    struct pith_qmat *q; /* the whole matrix */
+    uint32_t first, count, step;
+    float *rows;    /* [step][cols] */
     uint8_t *codes; /* [threads][cols] */
+    float *tiles;   /* [threads][pith_fit_tile()], for scales by block */
+    float *ends;    /* [rows of the matrix][2]: least and largest weight */
 };
 
 static void decode_row(void *ctx, size_t row, unsigned thread)
 {
     const struct panel *p = ctx;
     (void)thread;
-    pith_weight_decode(p->w, p->first + (uint32_t)row, 1, p->rows + row * p->q.cols);
-}
-
-static void encode_row(void *ctx, size_t row, unsigned thread)
-{
-    struct panel *p = ctx;
-    uint8_t *codes = p->codes + (size_t)thread * p->q.cols;
-    const float *w = p->rows + row * p->q.cols;
-    if (!pith_qmat_per_tensor(&p->q)) pith_fit_row(&p->rule, w, &p->q, (uint32_t)row);
-    pith_quantize_row(&p->kern, &p->q, (uint32_t)row, w, codes, NULL);
-    pith_qmat_set_codes(&p->q, (uint32_t)row, codes);
-}
-
-static float largest(const float *w, size_t n)
-{
-    float m = 0;
-    for (size_t i = 0; i < n; i++) m = fmaxf(m, fabsf(w[i]));
-    return m;
-}
-
-/* A row of a format without a gridder: the largest magnitude of a group becomes the format's. */
-static void encode_plain_row(void *ctx, size_t row, unsigned thread)
-{
-    struct panel *p = ctx;
-    const struct pith_qmat *q = &p->q;
-    const float *w = p->rows + row * q->cols;
-    uint8_t *codes = p->codes + (size_t)thread * q->cols;
-    for (uint32_t g = 0; g < q->groups; g++) {
-        const size_t at = (size_t)g * q->group,
-                     n = q->cols - at < q->group ? q->cols - at : q->group;
-        float *scale = &q->scales[pith_qmat_scale_index(q, (uint32_t)row, g)];
-        if (!pith_qmat_per_tensor(q))
-            *scale = pith_round_to(q->scale_dtype, largest(w + at, n) / q->format->max);
-        const float by = *scale > 0 ? *scale : 1;
-        for (size_t i = 0; i < n; i++) codes[at + i] = (uint8_t)q->format->encode(w[at + i] / by);
-    }
-    pith_qmat_set_codes(&p->q, (uint32_t)row, codes);
-}
-
-/* MX and NVFP4: the scale and the codes as num/block.h defines them. */
-static void encode_block_row(void *ctx, size_t row, unsigned thread)
-{
-    struct panel *p = ctx;
-    const struct pith_qmat *q = &p->q;
-    const float *w = p->rows + row * q->cols;
-    uint8_t *codes = p->codes + (size_t)thread * q->cols;
-    const bool nvfp4 = q->scale_dtype == PITH_F8_E4M3;
-    const struct pith_format *scales = pith_format_find(p->block->scale);
-    for (uint32_t g = 0; g < q->groups; g++) {
-        const size_t at = (size_t)g * q->group,
-                     n = q->cols - at < q->group ? q->cols - at : q->group;
-        const uint8_t scale = nvfp4 ? pith_nvfp4_scale(w + at, n, q->global)
-                                    : pith_mx_scale(p->block, w + at, n);
-        if (nvfp4) pith_nvfp4_encode(w + at, n, q->global, scale, codes + at);
-        else pith_mx_encode(p->block, w + at, n, scale, codes + at);
-        q->scales[(size_t)row * q->groups + g] = scales->decode(scale) * q->global;
-    }
-    pith_qmat_set_codes(&p->q, (uint32_t)row, codes);
+    pith_weight_decode(p->w, p->first + (uint32_t)row, 1, p->rows + row * p->q->cols);
 }
 
 static void measure_row(void *ctx, size_t row, unsigned thread)
 {
     const struct panel *p = ctx;
-    const size_t cols = p->q.cols;
-    float *w = p->rows + thread * cols;
-    pith_weight_decode(p->w, (uint32_t)row, 1, w);
-    p->most[row] = largest(w, cols);
+    float *ends = p->ends + 2 * (p->first + row);
+    decode_row(ctx, row, thread);
+    p->kern.range(p->q->cols, p->rows + row * p->q->cols, &ends[0], &ends[1]);
 }
 
-/* NVFP4's scale of the whole matrix. */
-static enum pith_status find_global(struct pith_pool *pool, struct panel *p, struct pith_qmat *q,
-                                    struct pith_error *err)
+/* Scales of one band of rows that share them; a row where each has its own. */
+static void fit_band(void *ctx, size_t band, unsigned thread)
 {
-    if (q->scale_dtype != PITH_F8_E4M3) return PITH_OK;
-    p->most = pith_alloc(q->rows, sizeof *p->most);
-    if (!p->most) return pith_fail_nomem(err, "rounding");
-    p->q = *q;
-    pith_pool_run(pool, q->rows, measure_row, p);
-    q->global = pith_nvfp4_global(largest(p->most, q->rows));
-    pith_free(p->most);
+    const struct panel *p = ctx;
+    const size_t row = band * p->q->row_group;
+    const float *w = p->rows + row * p->q->cols;
+    if (p->tiles)
+        pith_fit_band(&p->rule, w, p->q, p->first + (uint32_t)row,
+                      p->tiles + thread * pith_fit_tile(p->q));
+    else pith_fit_row(&p->rule, w, p->q, p->first + (uint32_t)row);
+}
+
+static void fit_panel(struct panel *p)
+{
+    pith_pool_run(p->pool, (p->count - 1) / p->q->row_group + 1, fit_band, p);
+}
+
+static void encode_row(void *ctx, size_t row, unsigned thread)
+{
+    const struct panel *p = ctx;
+    uint8_t *codes = p->codes + (size_t)thread * p->q->cols;
+    pith_quantize_row(&p->kern, p->q, p->first + (uint32_t)row, p->rows + row * p->q->cols, codes,
+                      NULL);
+    pith_qmat_set_codes(p->q, p->first + (uint32_t)row, codes);
+}
+
+/* Calls a function for the rows of each panel, on all threads; then one for the panel. */
+static void each_panel(struct panel *p, void (*row)(void *ctx, size_t row, unsigned thread),
+                       void (*panel)(struct panel *p))
+{
+    for (p->first = 0; p->first < p->q->rows; p->first += p->count) {
+        const uint32_t left = p->q->rows - p->first;
+        p->count = left < p->step ? left : p->step;
+        pith_pool_run(p->pool, p->count, row, p);
+        if (panel) panel(p);
+    }
+}
+
+/* What the range of the whole matrix decides: NVFP4's scale of the tensor, or the only scale. */
+static enum pith_status fit_by_range(struct panel *p, struct pith_error *err)
+{
+    struct pith_qmat *q = p->q;
+    float lo = 0.0f, hi = 0.0f;
+    p->ends = pith_alloc(q->rows, 2 * sizeof *p->ends);
+    if (!p->ends) return pith_fail_nomem(err, "rounding");
+    each_panel(p, measure_row, NULL);
+    for (size_t r = 0; r < q->rows; r++) {
+        lo = isnan(lo) || lo < p->ends[2 * r] ? lo : p->ends[2 * r];
+        hi = isnan(hi) || hi > p->ends[2 * r + 1] ? hi : p->ends[2 * r + 1];
+    }
+    pith_free(p->ends);
+    q->global = p->rule.global = pith_round_global(p->rule.grid, hi > -lo ? hi : -lo);
+    if (pith_qmat_per_tensor(q)) pith_fit_range(&p->rule, lo, hi, q);
     return PITH_OK;
 }
 
-/* The part of q that holds `rows` rows from `first` on. */
-static struct pith_qmat part_of(const struct pith_qmat *q, uint32_t first, uint32_t rows)
+static enum pith_status fit_before(struct panel *p, struct pith_error *err)
 {
-    struct pith_qmat part = *q;
-    part.rows = rows;
-    part.codes += (size_t)first * q->stride;
-    if (pith_qmat_per_tensor(q)) return part;
-    part.scales += (size_t)first * q->groups;
-    if (q->zeros) part.zeros += (size_t)first * q->groups;
-    return part;
+    switch (pith_fit_scope(p->rule.grid)) {
+    case PITH_FIT_ROWS: break;
+    case PITH_FIT_RANGE: return fit_by_range(p, err);
+    case PITH_FIT_ALL:
+        each_panel(p, decode_row, fit_panel);
+        PITH_TRY(pith_check_scales(p->q, err));
+        return pith_qmat_nest_scales(p->q, err);
+    case PITH_FIT_MATRIX: /* the panel is all of it */
+        p->count = p->q->rows;
+        pith_pool_run(p->pool, p->count, decode_row, p);
+        return pith_fit_scales(NULL, p->rule.grid, p->rows, p->q, err);
+    }
+    return PITH_OK;
 }
 
-static enum pith_status round_panel(struct pith_pool *pool, struct panel *p, struct pith_error *err)
+static void round_panel(struct panel *p)
 {
-    pith_pool_run(pool, p->q.rows, decode_row, p);
-    if (p->gridder) {
-        if (pith_qmat_per_tensor(&p->q))
-            PITH_TRY(pith_fit_scales(NULL, p->rule.grid, p->rows, &p->q, err));
-        pith_pool_run(pool, p->q.rows, encode_row, p);
-        return pith_check_scales(&p->q, err);
-    }
-    if (p->block) {
-        pith_pool_run(pool, p->q.rows, encode_block_row, p);
-        return pith_check_scales(&p->q, err);
-    }
-    if (pith_qmat_per_tensor(&p->q))
-        p->q.scales[0] = largest(p->rows, (size_t)p->q.rows * p->q.cols) / p->q.format->max;
-    pith_pool_run(pool, p->q.rows, encode_plain_row, p);
-    return pith_check_scales(&p->q, err);
+    const bool fitted = pith_qmat_per_tensor(p->q) || p->q->nested || p->q->levels;
+    if (!fitted) fit_panel(p);
+    pith_pool_run(p->pool, p->count, encode_row, p);
 }
 
-/* A block format is held as its elements in groups, with scales of its own type. */
-static struct pith_grid element_grid(const struct pith_grid *grid, enum pith_dtype *scale_dtype)
+/* Rows of a panel: whole bands, and for a grid that has to see all, all. */
+static uint32_t panel_rows(const struct panel *p, uint32_t threads)
 {
-    const struct pith_format *f = grid->format;
-    if (f->kind != PITH_KIND_BLOCK) return *grid;
-    *scale_dtype = strcmp(f->scale, "e8m0") == 0 ? PITH_F8_E8M0 : PITH_F8_E4M3;
-    return (struct pith_grid){.format = pith_format_find(f->element),
-                              .granularity = PITH_PER_GROUP,
-                              .group = f->block};
+    const uint32_t band = p->q->row_group;
+    uint32_t step = PANEL_FLOATS / p->q->cols;
+    if (pith_fit_scope(p->rule.grid) == PITH_FIT_MATRIX) return p->q->rows;
+    if (step < threads) step = threads;
+    if (!pith_qmat_per_tensor(p->q)) step = step < band ? band : step / band * band;
+    return step < p->q->rows ? step : p->q->rows;
+}
+
+static enum pith_status take_memory(struct panel *p, struct pith_error *err)
+{
+    const uint32_t threads = pith_pool_threads(p->pool);
+    const size_t cols = p->q->cols;
+    const bool tiled = p->q->row_group > 1 && !pith_qmat_per_tensor(p->q);
+    p->step = panel_rows(p, threads);
+    p->rows = pith_alloc(p->step, cols * sizeof *p->rows);
+    p->codes = pith_alloc(threads, cols);
+    if (tiled) p->tiles = pith_alloc(threads * pith_fit_tile(p->q), sizeof *p->tiles);
+    return p->rows && p->codes && (p->tiles || !tiled) ? PITH_OK : pith_fail_nomem(err, "rounding");
 }
 
 enum pith_status pith_regrid(struct pith_pool *pool, const struct pith_weight *w,
                              const struct pith_grid *grid, enum pith_dtype scale_dtype,
                              struct pith_qmat *out, struct pith_error *err)
 {
-    const struct pith_grid elements = element_grid(grid, &scale_dtype);
-    PITH_TRY(pith_qmat_init(out, w->rows, w->cols, &elements, scale_dtype, err));
-    const uint32_t threads = pith_pool_threads(pool);
-    uint32_t step = PANEL_FLOATS / w->cols;
-    if (step < threads) step = threads;
-    if (pith_qmat_per_tensor(out) || step > w->rows) step = w->rows; /* one scale needs all */
-    struct panel p = {.w = w,
-                      .gridder = pith_gridder_for(&elements),
-                      .block = grid->format->kind == PITH_KIND_BLOCK ? grid->format : NULL};
-    p.rows = pith_alloc(step < threads ? threads : step, (size_t)w->cols * sizeof *p.rows);
-    p.codes = pith_alloc(threads, w->cols);
+    struct panel p = {.pool = pool, .w = w, .q = out};
+    PITH_TRY(pith_qmat_init(out, w->rows, w->cols, grid, scale_dtype, err));
     pith_kern_select(pith_cpu_detect(), &p.kern);
-    p.rule = (struct pith_grid_rule){&p.kern, &elements, scale_dtype, 1.0f};
-    enum pith_status s = p.rows && p.codes ? PITH_OK : pith_fail_nomem(err, "rounding");
-    if (s == PITH_OK && !p.gridder && !out->format->encode)
-        s = pith_fail(err, PITH_UNSUPPORTED, "weights cannot be rounded to %s", out->format->name);
-    if (s == PITH_OK) s = find_global(pool, &p, out, err);
-    for (; s == PITH_OK && p.first < w->rows; p.first += step) {
-        p.q = part_of(out, p.first, w->rows - p.first < step ? w->rows - p.first : step);
-        s = round_panel(pool, &p, err);
+    p.rule = (struct pith_grid_rule){&p.kern, grid, out->scale_dtype, out->global};
+    enum pith_status s = PITH_OK;
+    if (!pith_gridder_for(grid))
+        s = pith_fail(err, PITH_UNSUPPORTED, "weights cannot be rounded to %s", grid->format->name);
+    if (s == PITH_OK) s = take_memory(&p, err);
+    if (s == PITH_OK) s = fit_before(&p, err);
+    if (s == PITH_OK) {
+        each_panel(&p, decode_row, round_panel);
+        s = pith_check_scales(out, err);
     }
+    pith_free(p.tiles);
     pith_free(p.codes);
     pith_free(p.rows);
     if (s != PITH_OK) pith_qmat_free(out);

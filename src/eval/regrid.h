@@ -6,8 +6,8 @@
 #include "model/model.h"
 #include "num/grid.h"
 
-/* Rounds a matrix to the nearest points of a grid, scales in scale_dtype; *out is the caller's.
- * Integer formats get their scales as quantizing does, others by the largest magnitude. Errors of
+/* Rounds a matrix to the nearest points of a grid as quantizing does, a panel of rows at a time,
+ * scales in scale_dtype (block formats: in their own); *out is the caller's. Errors of
  * pith_qmat_init() and pith_fit_scales(); on failure *out owns nothing. */
 enum pith_status pith_regrid(struct pith_pool *pool, const struct pith_weight *w,
                              const struct pith_grid *grid, enum pith_dtype scale_dtype,

@@ -19,6 +19,9 @@ static const struct {
     {"mse", offsetof(struct pith_grid, mse)},
     {"static", offsetof(struct pith_grid, is_static)},
     {"dq", offsetof(struct pith_grid, double_quant)},
+    {"hqq", offsetof(struct pith_grid, hqq)},
+    {"even", offsetof(struct pith_grid, even)},
+    {"ceil", offsetof(struct pith_grid, ceil)},
 };
 
 static const struct {
@@ -130,7 +133,8 @@ static enum pith_status parse_option(struct parser *p, const char *part)
                                                   : strcmp(part, name) == 0;
         if (match) return set_granularity(p, part, i);
     }
-    return wrong(p, part, "expected tensor, channel, token, gN, blockN, asym, mse, static or dq");
+    return wrong(p, part, "expected tensor, channel, token, gN, blockN, asym, mse, static, dq, "
+                         "hqq, even or ceil");
 }
 
 /* Without a granularity, the one that the format is commonly used with. */
@@ -177,6 +181,21 @@ static enum pith_status check_block(const struct parser *p)
     return PITH_OK;
 }
 
+/* How the scale is found can be said once. */
+static enum pith_status check_rules(const struct parser *p)
+{
+    const struct pith_grid *g = p->grid;
+    const struct pith_format *f = g->format;
+    const bool mx = f->kind == PITH_KIND_BLOCK && strcmp(f->scale, "e8m0") == 0;
+    if (g->hqq && (f->kind != PITH_KIND_INT || !g->asym || g->mse))
+        return wrong(p, "hqq", "moves the zero points of integers; write asym before it, not mse");
+    if ((g->even || g->ceil) && !mx)
+        return wrong(p, g->even ? "even" : "ceil", "a rule for the scales of mx formats only");
+    if (g->even + g->ceil + (mx && g->mse) > 1)
+        return wrong(p, f->name, "one of even, ceil and mse is enough");
+    return PITH_OK;
+}
+
 static enum pith_status check(const struct parser *p)
 {
     const struct pith_grid *g = p->grid;
@@ -187,6 +206,7 @@ static enum pith_status check(const struct parser *p)
         return wrong(p, f->name, "has no scale, so nothing may follow it");
     if (g->asym && f->kind != PITH_KIND_INT)
         return wrong(p, "asym", "only integer formats have a zero point");
+    PITH_TRY(check_rules(p));
     if (is_block(f)) return check_block(p);
     if (f->kind == PITH_KIND_LEVELS &&
         (g->granularity != PITH_PER_CHANNEL || g->mse || g->is_static || g->double_quant))

@@ -1,5 +1,6 @@
 /* num/grid.h: the vocabulary of grids: a format, which elements share a scale, symmetric or not,
- * how the scale is found. FORMAT[:GRANULARITY][:asym][:mse][:static][:dq], as CLI.md defines it. */
+ * how the scale is found. FORMAT[:GRANULARITY][:asym][:mse][:static][:dq][:hqq][:even][:ceil], as
+ * CLI.md defines it. */
 #ifndef PITH_NUM_GRID_H
 #define PITH_NUM_GRID_H
 
@@ -22,6 +23,8 @@ struct pith_grid {
     bool mse;          /* scale by least squared error instead of absmax */
     bool is_static;    /* activations: scale fixed by calibration */
     bool double_quant; /* scales quantized again */
+    bool hqq;          /* asymmetric integers: half-quadratic zero points */
+    bool even, ceil;   /* mx formats: other rules for the power of two, see quant/grid/mx.c */
 };
 
 /* Parses and checks ("int4:g128:asym"). Without a granularity: int and fp8 formats channel,

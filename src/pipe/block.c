@@ -230,7 +230,7 @@ static float shared_global(const struct work *w, const struct pith_site_info *si
         const struct pith_choice *c = pith_run_choice(w->run, w->layer, site->roles[i]);
         float lo, hi;
         if (!c->grid.format || pith_round_global(&c->grid, 1.0f) == 1.0f) continue;
-        grid = &c->grid;
+        if (!grid || c->grid.mse) grid = &c->grid;
         k->range((size_t)c->rows * c->cols, w->block.linear[c->role].dense, &lo, &hi);
         most = fmaxf(most, fmaxf(-lo, hi));
     }

@@ -43,8 +43,9 @@ static enum pith_status parse_grid(const char *text, const char *grid, struct pi
     if (s != PITH_OK) return pith_fail_in(err, s, "--override");
     if (is_plain(out) || pith_gridder_for(out)) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED,
-                     "--override %s: weights cannot be put on that grid; int2 to int8 per tensor,"
-                     " channel or group can, and bf16 leaves them alone",
+                     "--override %s: weights cannot be put on that grid; grids that can be: "
+                     "int4:g128, fp8_e4m3:channel, nf4:g64, mxfp4, nvfp4 and their like, and bf16 "
+                     "leaves them alone",
                      text);
 }
 

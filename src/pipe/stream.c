@@ -15,21 +15,14 @@
 
 enum { PANEL_FLOATS = 1 << 14 };
 
-/* A scale that more than a row shares. */
-static bool needs_whole(const struct pith_grid *g)
-{
-    if (!g->format) return false;
-    return g->granularity == PITH_PER_TENSOR || g->granularity == PITH_PER_BLOCK ||
-           g->double_quant || pith_round_global(g, 1.0f) != 1.0f;
-}
-
 bool pith_run_streams(const struct pith_run *r)
 {
     if (pith_run_calibrates(r) || !r->recipe.round->rows) return false;
     if (r->recipe.transform != pith_transform_find("none")) return false;
     if (r->recipe.split != pith_split_find("none")) return false;
     for (size_t i = 0; i < r->choice_count; i++)
-        if (needs_whole(&r->choices[i].grid)) return false;
+        if (r->choices[i].grid.format && pith_fit_scope(&r->choices[i].grid) == PITH_FIT_MATRIX)
+            return false;
     return true;
 }
 
@@ -50,17 +43,31 @@ struct stream {
     float *w, *back; /* [panel rows][cols]: weights, then what the codes stand for */
     float *values;   /* [cols], as are the codes */
     uint8_t *codes;
+    float *tile; /* for scales by block */
     uint32_t panel;
+    int site;
+    float lo, hi;  /* the least and the largest weight, when the grid asks for them */
+    float global;  /* nvfp4: the scale of the tensor */
     double loss; /* squared error */
     atomic_int state;
     enum pith_status status;
     struct pith_error err;
 };
 
+/* A cacheful; whole blocks where scales are by block. */
 static uint32_t panel_rows(const struct pith_choice *c)
 {
-    const uint32_t n = PANEL_FLOATS / c->cols;
-    return n == 0 ? 1 : n < c->rows ? n : c->rows;
+    const uint32_t band = c->grid.granularity == PITH_PER_BLOCK ? c->grid.group : 1;
+    const uint32_t n = PANEL_FLOATS / c->cols / band * band;
+    return n == 0 ? (band < c->rows ? band : c->rows) : n < c->rows ? n : c->rows;
+}
+
+/* Floats of scratch for the scales of a block. */
+static size_t tile_floats(const struct pith_choice *c)
+{
+    const size_t group = c->grid.group;
+    if (c->grid.granularity != PITH_PER_BLOCK) return 0;
+    return (c->rows < group ? c->rows : group) * (c->cols < group ? c->cols : group);
 }
 
 static enum pith_status take_memory(struct stream *s)
@@ -72,8 +79,10 @@ static enum pith_status take_memory(struct stream *s)
     s->back = pith_alloc_aligned((size_t)s->panel * c->cols, sizeof *s->back);
     s->values = pith_alloc_aligned(c->cols, sizeof *s->values);
     s->codes = pith_alloc(c->cols, 1);
+    s->tile = pith_alloc(tile_floats(c), sizeof *s->tile);
     s->hash = pith_sha256_new();
-    if (s->squares && s->w && s->back && s->values && s->codes && s->hash) return PITH_OK;
+    if (s->squares && s->w && s->back && s->values && s->codes && s->tile && s->hash)
+        return PITH_OK;
     return pith_fail_nomem(&s->err, c->module);
 }
 
@@ -85,6 +94,27 @@ static void give_memory(struct stream *s)
     pith_free(s->back);
     pith_free(s->values);
     pith_free(s->codes);
+    pith_free(s->tile);
+}
+
+static struct pith_weight original_of(const struct stream *s)
+{
+    return (struct pith_weight){.rows = s->choice->rows,
+                                .cols = s->choice->cols,
+                                .dtype = s->tensor->dtype,
+                                .dense = s->tensor->data};
+}
+
+/* n rows of the input from `first` on, as floats, and their ends; PITH_NUMERIC names a weight that
+ * is not finite. */
+static enum pith_status read_panel(struct stream *s, uint32_t first, uint32_t n, float *lo,
+                                   float *hi)
+{
+    const size_t cols = s->choice->cols, count = n * cols;
+    const struct pith_weight original = original_of(s);
+    pith_decode_rows(s->r->backend, &original, first, n, s->w);
+    pith_backend_kern(s->r->backend)->range(count, s->w, lo, hi);
+    return isnan(*lo) ? pith_tensor_check_part(s->tensor, first * cols, count, &s->err) : PITH_OK;
 }
 
 /* The codes of n rows from `first` on; then, from the codes alone, how far they are off, and the
@@ -95,18 +125,16 @@ static enum pith_status round_panel(struct stream *s, uint32_t first, uint32_t n
     const struct pith_kern *k = pith_backend_kern(r->backend);
     const struct pith_choice *c = s->choice;
     const size_t cols = c->cols, count = n * cols;
-    const struct pith_weight original = {
-        .rows = c->rows, .cols = c->cols, .dtype = s->tensor->dtype, .dense = s->tensor->data};
+    const struct pith_weight original = original_of(s);
     const struct pith_weight made = {.rows = c->rows, .cols = c->cols, .quant = &s->q};
     float lo, hi;
-    pith_decode_rows(r->backend, &original, first, n, s->w);
-    k->range(count, s->w, &lo, &hi);
-    if (isnan(lo)) PITH_TRY(pith_tensor_check_part(s->tensor, first * cols, count, &s->err));
+    PITH_TRY(read_panel(s, first, n, &lo, &hi));
     pith_phases_mark(&s->time, PITH_PHASE_READ);
     const struct pith_round_rows part = {.backend = r->backend,
                                          .grid = &c->grid,
                                          .first = first,
                                          .rows = n,
+                                         .tile = s->tile,
                                          .w = s->w,
                                          .codes = s->codes,
                                          .values = s->values};
@@ -130,9 +158,47 @@ static enum pith_status round_panel(struct stream *s, uint32_t first, uint32_t n
     return PITH_OK;
 }
 
+/* A pass over the input before the one that rounds: the ends of the whole matrix, and with `fit`
+ * the scales of every row. */
+static enum pith_status look_through(struct stream *s, bool fit)
+{
+    const struct pith_choice *c = s->choice;
+    const struct pith_grid_rule rule = {pith_backend_kern(s->r->backend), &c->grid,
+                                        s->q.scale_dtype, s->q.global};
+    s->lo = s->hi = 0.0f;
+    for (uint32_t at = 0, n; at < c->rows; at += n) {
+        float lo, hi;
+        n = c->rows - at < s->panel ? c->rows - at : s->panel;
+        PITH_TRY(read_panel(s, at, n, &lo, &hi));
+        s->lo = fminf(s->lo, lo);
+        s->hi = fmaxf(s->hi, hi);
+        for (uint32_t i = 0; fit && i < n; i++)
+            pith_fit_row(&rule, s->w + (size_t)i * c->cols, &s->q, at + i);
+    }
+    pith_phases_mark(&s->time, PITH_PHASE_READ);
+    return PITH_OK;
+}
+
+/* What the grid asks to be seen of the matrix before its rows are rounded. */
+static enum pith_status fit_before(struct stream *s)
+{
+    const struct pith_choice *c = s->choice;
+    const struct pith_grid_rule rule = {pith_backend_kern(s->r->backend), &c->grid,
+                                        s->q.scale_dtype, s->q.global};
+    const enum pith_fit_scope scope = pith_fit_scope(&c->grid);
+    if (scope == PITH_FIT_ALL) PITH_TRY(look_through(s, true));
+    else if (pith_qmat_per_tensor(&s->q)) PITH_TRY(look_through(s, false));
+    else return PITH_OK;
+    if (pith_qmat_per_tensor(&s->q)) pith_fit_range(&rule, s->lo, s->hi, &s->q);
+    PITH_TRY(pith_check_scales(&s->q, &s->err));
+    return c->grid.double_quant ? pith_qmat_nest_scales(&s->q, &s->err) : PITH_OK;
+}
+
 static enum pith_status round_rows(struct stream *s)
 {
     const struct pith_choice *c = s->choice;
+    const enum pith_status before = fit_before(s);
+    if (before != PITH_OK) return pith_fail_in(&s->err, before, c->module);
     for (uint32_t at = 0; at < c->rows; at += s->panel) {
         const uint32_t left = c->rows - at;
         const enum pith_status st = round_panel(s, at, left < s->panel ? left : s->panel);
@@ -166,6 +232,7 @@ static enum pith_status round_linear(struct stream *s)
         r->container->scale_dtype(&c->grid, r->container_opts.model_dtype);
     PITH_TRY(find_tensor(s));
     PITH_TRY(pith_qmat_init(&s->q, c->rows, c->cols, &c->grid, scales, &s->err));
+    if (s->global > 0.0f) s->q.global = s->global;
     enum pith_status st = take_memory(s);
     if (st == PITH_OK) st = round_rows(s);
     give_memory(s);
@@ -196,10 +263,60 @@ static void stream_task(void *ctx, size_t task, unsigned thread)
     (void)thread;
     if (task < all->count) {
         pith_phases_begin(&s->time);
-        s->status = round_linear(s);
+        if (s->status == PITH_OK) s->status = round_linear(s);
         if (atomic_exchange(&s->state, ROUNDED) == LEFT) store_linear(s);
     } else if (atomic_exchange(&s->state, LEFT) == ROUNDED) {
         store_linear(s);
+    }
+}
+
+/* ---- NVFP4: linears that engines fuse share the scale of the tensor, those of a site ---- */
+
+static bool has_global(const struct stream *s)
+{
+    return pith_round_global(&s->choice->grid, 1.0f) != 1.0f;
+}
+
+static enum pith_status find_ends(struct stream *s)
+{
+    PITH_TRY(find_tensor(s));
+    s->panel = panel_rows(s->choice);
+    s->w = pith_alloc_aligned((size_t)s->panel * s->choice->cols, sizeof *s->w);
+    const enum pith_status st =
+        s->w ? look_through(s, false) : pith_fail_nomem(&s->err, s->choice->module);
+    pith_free(s->w);
+    s->w = NULL;
+    return st == PITH_OK ? st : pith_fail_in(&s->err, st, s->choice->module);
+}
+
+static void ends_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct streams *all = ctx;
+    struct stream *s = all->order[task];
+    (void)thread;
+    if (!has_global(s)) return;
+    pith_phases_begin(&s->time);
+    s->status = find_ends(s);
+}
+
+/* A linear that fails here is not rounded: its status stays what it is. */
+static void share_globals(const struct pith_run *r, struct streams *all)
+{
+    const struct pith_grid *grid[PITH_SITE_COUNT] = {NULL};
+    float most[PITH_SITE_COUNT] = {0};
+    bool any = false;
+    for (unsigned i = 0; i < all->count; i++) any |= has_global(all->order[i]);
+    if (!any) return;
+    pith_pool_run(pith_backend_pool(r->backend), all->count, ends_task, all);
+    for (unsigned i = 0; i < all->count; i++) {
+        const struct stream *s = all->order[i];
+        if (!has_global(s)) continue;
+        most[s->site] = fmaxf(most[s->site], fmaxf(-s->lo, s->hi));
+        if (!grid[s->site] || s->choice->grid.mse) grid[s->site] = &s->choice->grid;
+    }
+    for (unsigned i = 0; i < all->count; i++) {
+        struct stream *s = all->order[i];
+        if (has_global(s)) s->global = pith_round_global(grid[s->site], most[s->site]);
     }
 }
 
@@ -214,6 +331,7 @@ static unsigned list_linears(const struct pith_run *r, uint32_t layer,
             const struct pith_choice *c = pith_run_choice(r, layer, info->roles[i]);
             if (!c->grid.format) continue;
             list[count].r = r;
+            list[count].site = site;
             list[count++].choice = c;
         }
     }
@@ -257,6 +375,7 @@ enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *l
     if (!list) return pith_fail_nomem(err, "a block");
     struct streams all = {.count = list_linears(r, layer, list)};
     sort_by_size(list, all.order, all.count);
+    share_globals(r, &all);
     pith_pool_run(pith_backend_pool(r->backend), 2 * all.count, stream_task, &all);
     enum pith_status s = PITH_OK;
     for (unsigned i = 0; i < all.count && s == PITH_OK; i++)
@@ -275,7 +394,8 @@ uint64_t pith_stream_bytes(const struct pith_run *r, unsigned threads)
             const struct pith_choice *c = pith_run_choice(r, layer, (enum pith_role)role);
             if (!c->grid.format) continue;
             const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid);
-            const uint64_t panel = ((uint64_t)panel_rows(c) * 2 + 1) * c->cols * sizeof(float);
+            const uint64_t panel =
+                (((uint64_t)panel_rows(c) * 2 + 1) * c->cols + tile_floats(c)) * sizeof(float);
             const uint64_t rows = (uint64_t)c->rows * sizeof(struct pith_row_squares);
             const uint64_t work = panel + c->cols + rows > 3 * q ? panel + c->cols + rows : 3 * q;
             held += q;

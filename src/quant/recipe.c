@@ -155,8 +155,8 @@ static enum pith_status set_weights(struct pith_recipe *r, const char *text, str
     if (g.format && !pith_gridder_for(&g))
         return pith_fail(
             err, PITH_UNSUPPORTED,
-            "weights cannot be put on the grid %.64s; int2 to int8 per tensor, channel or group "
-            "(such as int4:g128) can",
+            "weights cannot be put on the grid %.64s; grids that can be: int4:g128, "
+            "fp8_e4m3:channel, nf4:g64, mxfp4, nvfp4 and their like",
             text);
     r->weights = g;
     return PITH_OK;

@@ -44,11 +44,14 @@ struct pith_round_report {
     double factor_seconds; /* of the time, what factoring H took */
 };
 
-/* Some rows of a matrix whose scales are by row or group, for a rounder that needs no more. */
+/* Some rows of a matrix, for a rounder that needs no more. What has to be seen before, by
+ * pith_fit_scope(), is done: q->global is set, or, when they are not by row, group or block, the
+ * scales. */
 struct pith_round_rows {
     struct pith_backend *backend; /* for its kernels: nothing is handed out to its threads */
     const struct pith_grid *grid;
-    uint32_t first, rows;
+    uint32_t first, rows; /* whole blocks, except at the end, where scales are by block */
+    float *tile;          /* scratch of [pith_fit_tile()] where scales are by block */
     float *w;       /* [rows][cols], finite; on success the error W - Q */
     uint8_t *codes; /* [cols] scratch, as are the values */
     float *values;

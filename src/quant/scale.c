@@ -1,8 +1,11 @@
 #include "quant/scale.h"
 
 #include "base/mem.h"
+#include "quant/grid/line.h"
+#include "quant/round.h"
 
 #include <math.h>
+#include <string.h>
 
 static size_t group_width(const struct pith_qmat *q, uint32_t group)
 {
@@ -44,15 +47,55 @@ static void fit_one(const struct pith_grid_rule *rule, const float *w, size_t n,
 void pith_fit_row(const struct pith_grid_rule *rule, const float *w, struct pith_qmat *q,
                   uint32_t row)
 {
+    const struct pith_gridder *gridder = pith_gridder_for(rule->grid);
+    if (gridder->fit_row && !rule->grid->mse) {
+        gridder->fit_row(rule, w, q->cols, q->group, &q->scales[pith_qmat_scale_index(q, row, 0)]);
+        return;
+    }
     for (uint32_t g = 0; g < q->groups; g++)
         fit_one(rule, w + (size_t)g * q->group, group_width(q, g), q,
                 pith_qmat_scale_index(q, row, g));
+}
+
+/* Rows that share the scales of `row`, from it on. */
+static uint32_t band_rows(const struct pith_qmat *q, uint32_t row)
+{
+    return q->rows - row < q->row_group ? q->rows - row : q->row_group;
+}
+
+void pith_fit_band(const struct pith_grid_rule *rule, const float *w, struct pith_qmat *q,
+                   uint32_t row, float *tile)
+{
+    const uint32_t rows = band_rows(q, row);
+    for (uint32_t g = 0; g < q->groups; g++) {
+        const size_t n = group_width(q, g);
+        for (uint32_t r = 0; r < rows; r++)
+            memcpy(tile + r * n, w + (size_t)r * q->cols + (size_t)g * q->group, n * sizeof *tile);
+        fit_one(rule, tile, rows * n, q, pith_qmat_scale_index(q, row, g));
+    }
+}
+
+void pith_fit_range(const struct pith_grid_rule *rule, float lo, float hi, struct pith_qmat *q)
+{
+    const float ends[] = {lo, hi};
+    fit_one(rule, ends, PITH_COUNT(ends), q, 0);
+}
+
+enum pith_fit_scope pith_fit_scope(const struct pith_grid *grid)
+{
+    const bool searched = grid->mse || grid->hqq;
+    if (grid->format->kind == PITH_KIND_LEVELS) return PITH_FIT_MATRIX;
+    if (grid->granularity == PITH_PER_TENSOR) return searched ? PITH_FIT_MATRIX : PITH_FIT_RANGE;
+    if (grid->double_quant) return PITH_FIT_ALL;
+    return pith_round_global(grid, 1.0f) != 1.0f ? PITH_FIT_RANGE : PITH_FIT_ROWS;
 }
 
 struct fit_job {
     struct pith_grid_rule rule;
     const float *w;
     struct pith_qmat *q;
+    float *tiles; /* [threads][tile] */
+    size_t tile;
 };
 
 static void fit_row(void *ctx, size_t row, unsigned thread)
@@ -60,6 +103,24 @@ static void fit_row(void *ctx, size_t row, unsigned thread)
     const struct fit_job *j = ctx;
     (void)thread;
     pith_fit_row(&j->rule, j->w + row * j->q->cols, j->q, (uint32_t)row);
+}
+
+static void fit_band(void *ctx, size_t band, unsigned thread)
+{
+    const struct fit_job *j = ctx;
+    const size_t row = band * j->q->row_group;
+    pith_fit_band(&j->rule, j->w + row * j->q->cols, j->q, (uint32_t)row,
+                  j->tiles + thread * j->tile);
+}
+
+static enum pith_status fit_bands(struct pith_pool *pool, struct fit_job *j, struct pith_error *err)
+{
+    j->tile = pith_fit_tile(j->q);
+    j->tiles = pith_alloc(pith_pool_threads(pool) * j->tile, sizeof *j->tiles);
+    if (!j->tiles) return pith_fail_nomem(err, "the scales of blocks");
+    pith_pool_run(pool, pith_qmat_scale_rows(j->q), fit_band, j);
+    pith_free(j->tiles);
+    return PITH_OK;
 }
 
 enum pith_status pith_check_row_scales(const struct pith_qmat *q, uint32_t first, uint32_t rows,
@@ -84,7 +145,8 @@ enum pith_status pith_check_scales(const struct pith_qmat *q, struct pith_error 
 enum pith_status pith_fit_scales(struct pith_backend *b, const struct pith_grid *grid,
                                  const float *w, struct pith_qmat *q, struct pith_error *err)
 {
-    struct fit_job j = {{kern_of(b), grid, q->scale_dtype, q->global}, w, q};
+    struct fit_job j = {.rule = {kern_of(b), grid, q->scale_dtype, q->global}, .w = w, .q = q};
+    enum pith_status s = PITH_OK;
     if (!pith_gridder_for(grid)) {
         char text[PITH_GRID_TEXT];
         pith_grid_format(grid, text);
@@ -92,9 +154,10 @@ enum pith_status pith_fit_scales(struct pith_backend *b, const struct pith_grid 
     }
     if (q->levels) return pith_fit_levels(b, &(struct pith_level_rule){0}, w, q, err);
     if (pith_qmat_per_tensor(q)) fit_one(&j.rule, w, (size_t)q->rows * q->cols, q, 0);
+    else if (q->row_group > 1) s = fit_bands(pool_of(b), &j, err);
     else pith_pool_run(pool_of(b), q->rows, fit_row, &j);
-    PITH_TRY(pith_check_scales(q, err));
-    return grid->double_quant ? pith_qmat_nest_scales(q, err) : PITH_OK;
+    if (s == PITH_OK) s = pith_check_scales(q, err);
+    return s == PITH_OK && grid->double_quant ? pith_qmat_nest_scales(q, err) : s;
 }
 
 static const float *levels_of(const struct pith_qmat *q, uint32_t row)
@@ -106,6 +169,18 @@ void pith_quantize_row(const struct pith_kern *k, const struct pith_qmat *q, uin
                        const float *w, uint8_t *codes, float *values)
 {
     const struct pith_gridder *gridder = gridder_of(q->format);
+    if (gridder->fit_row) { /* no zero points: all groups at once */
+        const struct pith_grid_line line = {.kern = k,
+                                            .n = q->cols,
+                                            .w = w,
+                                            .scale = &q->scales[pith_qmat_scale_index(q, row, 0)],
+                                            .step = 1,
+                                            .run = q->group,
+                                            .codes = codes,
+                                            .values = values};
+        gridder->quantize(q->format, &line);
+        return;
+    }
     for (uint32_t group = 0; group < q->groups; group++) {
         const size_t index = pith_qmat_scale_index(q, row, group), first = (size_t)group * q->group;
         const float zero = zero_of(q, index);
@@ -139,8 +214,21 @@ enum pith_status pith_pseudo_quantize(struct pith_backend *b, const struct pith_
                                       enum pith_dtype scale_dtype, uint32_t rows, uint32_t cols,
                                       float *w, struct pith_error *err)
 {
+    const struct pith_weights all = {w, (size_t)rows * cols, 1};
+    const bool ranged = pith_round_global(grid, 1.0f) != 1.0f;
+    const float most = ranged ? pith_weights_most(kern_of(b), &all) : 0.0f;
+    return pith_pseudo_quantize_within(b, grid, scale_dtype, pith_round_global(grid, most), rows,
+                                       cols, w, err);
+}
+
+enum pith_status pith_pseudo_quantize_within(struct pith_backend *b, const struct pith_grid *grid,
+                                             enum pith_dtype scale_dtype, float global,
+                                             uint32_t rows, uint32_t cols, float *w,
+                                             struct pith_error *err)
+{
     struct pith_qmat q;
     PITH_TRY(pith_qmat_init(&q, rows, cols, grid, scale_dtype, err));
+    q.global = global;
     const enum pith_status s = pith_fit_scales(b, grid, w, &q, err);
     if (s == PITH_OK) {
         struct pseudo_job j = {kern_of(b), &q, w};

@@ -6,6 +6,10 @@
  *               zero = round(-lo / scale)
  *   mse         the range is shrunk by p = 1 - i/100, i = 0..79, and the p with the least sum of
  *               |w - q|^2.4 is kept (GPTQ's search)
+ * Floats, codebooks, microscaling and NVFP4: the largest magnitude of the group becomes the largest
+ * value of the format; with mse the scale with the least squared error about it is taken. The rules
+ * are those of each file in quant/grid/.
+ *
  * The scale is rounded to the dtype that will be stored *before* codes are chosen, so what is
  * judged is what is stored. A group of zeros gets scale 1. A scale that would underflow to 0 in
  * that dtype becomes its smallest normal number. One that overflows is not clamped, which would
@@ -35,6 +39,7 @@ struct pith_grid_line {
     const float *w;
     const float *scale, *zero; /* of weight i: scale[i * step], zero[i * step] */
     size_t step;               /* 0: one scale for all; 1: each weight its own */
+    size_t run; /* with step 1: weights that share each scale instead, so scale[i / run]; 0 is 1 */
     const float *levels;       /* for rows with levels of their own: of weight i, */
     size_t level_step;         /* levels[i * level_step] on; 0: one row's for all */
     uint8_t *codes;            /* [n]; NULL when not wanted */
@@ -42,6 +47,13 @@ struct pith_grid_line {
      * may be w */
     float *values;
 };
+
+/* Weights of a line that share a scale; at least 1, at most n (of a line that is not empty). */
+static inline size_t pith_line_group(const struct pith_grid_line *line)
+{
+    const size_t run = line->step ? line->run ? line->run : 1 : line->n;
+    return run < line->n ? run : line->n;
+}
 
 /* One way to place a grid; kinds of formats differ. Row of quant/grids.def. */
 struct pith_gridder {
@@ -53,6 +65,10 @@ struct pith_gridder {
     /* Scale and zero point for n weights (stride in elements between them). */
     void (*fit)(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
                 float *scale, float *zero);
+    /* NULL, or: the scales of a row's groups by the largest magnitude alone (no mse), the same that
+     * fit() gives; where zero points have no part. */
+    void (*fit_row)(const struct pith_grid_rule *rule, const float *w, size_t n, size_t group,
+                    float *scales);
     /* Code of one weight, ties to even, clamped to the grid. NaN takes the lowest code. f is the
      * format that the matrix is held in: of a block format, its elements'. */
     uint8_t (*encode)(const struct pith_format *f, float w, float scale, float zero);
@@ -64,6 +80,15 @@ const struct pith_gridder *const *pith_gridders(size_t *count);
  * of weights cannot have (per token). */
 const struct pith_gridder *pith_gridder_for(const struct pith_grid *grid);
 
+/* What of a matrix has to be seen before a row of it can be rounded. */
+enum pith_fit_scope {
+    PITH_FIT_ROWS,  /* the rows that share its scales */
+    PITH_FIT_RANGE, /* the least and the largest weight: they make q->global, or the one scale */
+    PITH_FIT_ALL,   /* all of it: its scales are fitted, then quantized again */
+    PITH_FIT_MATRIX /* all of it, as floats: only pith_fit_scales() will do */
+};
+enum pith_fit_scope pith_fit_scope(const struct pith_grid *grid);
+
 /* Fits every scale (and zero) of q from w[rows][cols] (q->g_idx NULL), on all threads of b (NULL:
  * one, by the scalar kernels). PITH_UNSUPPORTED without a gridder; PITH_NUMERIC names the row and
  * group whose weights are not finite or too large for the scales' dtype. */
@@ -73,6 +98,17 @@ enum pith_status pith_fit_scales(struct pith_backend *b, const struct pith_grid 
  * without looking at what came out. */
 void pith_fit_row(const struct pith_grid_rule *rule, const float *w, struct pith_qmat *q,
                   uint32_t row);
+/* The same for all rows w[][cols] that share their scales with `row`, the first of them: those of a
+ * block; `tile` is scratch of [pith_fit_tile(q)]. */
+void pith_fit_band(const struct pith_grid_rule *rule, const float *w, struct pith_qmat *q,
+                   uint32_t row, float *tile);
+static inline size_t pith_fit_tile(const struct pith_qmat *q)
+{
+    return (size_t)(q->rows < q->row_group ? q->rows : q->row_group) *
+           (q->cols < q->group ? q->cols : q->group);
+}
+/* The one scale of a matrix with weights from lo to hi, q by tensor. */
+void pith_fit_range(const struct pith_grid_rule *rule, float lo, float hi, struct pith_qmat *q);
 
 /* What the weights of a matrix count, where a row's levels are chosen. */
 struct pith_level_rule {
@@ -96,9 +132,14 @@ enum pith_status pith_check_scales(const struct pith_qmat *q, struct pith_error 
 void pith_quantize_row(const struct pith_kern *k, const struct pith_qmat *q, uint32_t row,
                        const float *w, uint8_t *codes, float *values);
 
-/* w[rows][cols] replaced by what the grid makes of it. b and errors as in pith_fit_scales(). */
+/* w[rows][cols] replaced by what the grid makes of it, alone or within a scale of the tensor that
+ * it shares with others (of nvfp4; 1 for other grids). b and errors as in pith_fit_scales(). */
 enum pith_status pith_pseudo_quantize(struct pith_backend *b, const struct pith_grid *grid,
                                       enum pith_dtype scale_dtype, uint32_t rows, uint32_t cols,
                                       float *w, struct pith_error *err);
+enum pith_status pith_pseudo_quantize_within(struct pith_backend *b, const struct pith_grid *grid,
+                                             enum pith_dtype scale_dtype, float global,
+                                             uint32_t rows, uint32_t cols, float *w,
+                                             struct pith_error *err);
 
 #endif

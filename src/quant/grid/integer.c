@@ -4,12 +4,13 @@
 #include "quant/tables.h"
 
 #include "kern/grid.h"
+#include "quant/grid/line.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum { MSE_STEPS = 80, MSE_GRID = 100, GATHER = 512 };
+enum { MSE_STEPS = 80, MSE_GRID = 100 };
 
 static inline float round_even(float x)
 {
@@ -28,33 +29,21 @@ static float top_code(const struct pith_format *f)
     return (float)((1u << f->bits) - 1);
 }
 
-struct weights {
-    const float *w;
-    size_t n, stride;
-};
-
-/* At most GATHER weights from `first` on, side by side: in `copy` unless they are already. */
-static const float *gather(const struct weights *x, size_t first, size_t n, float *copy)
+static size_t part_of(const struct pith_weights *x, size_t first)
 {
-    if (x->stride == 1) return x->w + first;
-    for (size_t i = 0; i < n; i++) copy[i] = x->w[(first + i) * x->stride];
-    return copy;
-}
-
-static size_t part_of(const struct weights *x, size_t first)
-{
-    return x->n - first < GATHER ? x->n - first : GATHER;
+    return x->n - first < PITH_GATHER ? x->n - first : PITH_GATHER;
 }
 
 /* lo = min(w, 0), hi = max(w, 0); both NaN when a weight is not finite. */
-static void find_range(const struct pith_kern *k, const struct weights *x, float *lo, float *hi)
+static void find_range(const struct pith_kern *k, const struct pith_weights *x, float *lo,
+                       float *hi)
 {
     pith_range_fn *range = k ? k->range : pith_range_scalar;
-    float copy[GATHER], least, most;
+    float copy[PITH_GATHER], least, most;
     *lo = *hi = 0.0f;
-    for (size_t first = 0; first < x->n; first += GATHER) {
+    for (size_t first = 0; first < x->n; first += PITH_GATHER) {
         const size_t n = part_of(x, first);
-        range(n, gather(x, first, n, copy), &least, &most);
+        range(n, pith_weights_gather(x, first, n, copy), &least, &most);
         *lo = isnan(*lo) || *lo < least ? *lo : least;
         *hi = isnan(*hi) || *hi > most ? *hi : most;
     }
@@ -72,26 +61,18 @@ static double sum_of(const float x[PITH_TRIAL_LANES])
 }
 
 /* Sum of |w - q|^2.4 in units; or infinity as soon as it is certain to end above `best`. */
-static double error_of(const struct pith_kern *k, const struct weights *x,
+static double error_of(const struct pith_kern *k, const struct pith_weights *x,
                        const struct pith_grid_trial *t, double best)
 {
     enum { STEP = 128 };
     pith_grid_error_fn *add = k ? k->grid_error : pith_grid_error_scalar;
-    float sum[PITH_TRIAL_LANES] = {0}, copy[GATHER];
+    float sum[PITH_TRIAL_LANES] = {0}, copy[PITH_GATHER];
     for (size_t first = 0; first < x->n; first += STEP) {
         const size_t n = x->n - first < STEP ? x->n - first : STEP;
-        add(n, gather(x, first, n, copy), t, sum);
+        add(n, pith_weights_gather(x, first, n, copy), t, sum);
         if (0.999 * sum_of(sum) > best) return INFINITY;
     }
     return sum_of(sum);
-}
-
-/* As it will be stored; never 0. */
-static float storable(enum pith_dtype t, float scale)
-{
-    const float r = pith_round_to(t, scale);
-    if (r != 0.0f) return r;
-    return t == PITH_F16 ? 0x1p-14f : FLT_MIN;
 }
 
 struct range {
@@ -104,7 +85,7 @@ struct range {
 static void place(const struct range *r, float shrink, float *scale, float *zero)
 {
     const float lo = shrink * r->lo, hi = shrink * r->hi;
-    *scale = storable(r->scale_dtype, (hi - lo) / r->top);
+    *scale = pith_storable_scale(r->scale_dtype, (hi - lo) / r->top);
     if (r->asym) *zero = clamp(round_even(clamp(-lo / *scale, 0.0f, r->top)), 0.0f, r->top);
     else *zero = (r->top + 1.0f) / 2.0f;
 }
@@ -116,7 +97,7 @@ static float inverse_power_of_two(float x)
     return ldexpf(1.0f, exponent < -126 ? 126 : -exponent);
 }
 
-static void search(const struct pith_kern *k, const struct range *r, const struct weights *x,
+static void search(const struct pith_kern *k, const struct range *r, const struct pith_weights *x,
                    float *scale, float *zero)
 {
     struct pith_grid_trial t = {.top = r->top, .unit = inverse_power_of_two(*scale)};
@@ -134,28 +115,27 @@ static void search(const struct pith_kern *k, const struct range *r, const struc
 
 /* The search reads the weights many times: side by side is faster. */
 static void gather_and_search(const struct pith_kern *k, const struct range *r,
-                              const struct weights *x, float *scale, float *zero)
+                              const struct pith_weights *x, float *scale, float *zero)
 {
-    float copy[GATHER];
-    if (x->stride == 1 || x->n > GATHER) {
+    float copy[PITH_GATHER];
+    if (x->stride == 1 || x->n > PITH_GATHER) {
         search(k, r, x, scale, zero);
         return;
     }
-    const struct weights near = {gather(x, 0, x->n, copy), x->n, 1};
+    const struct pith_weights near = {pith_weights_gather(x, 0, x->n, copy), x->n, 1};
     search(k, r, &near, scale, zero);
 }
 
 static bool takes(const struct pith_grid *grid)
 {
-    return grid->format->kind == PITH_KIND_INT && grid->granularity != PITH_PER_BLOCK &&
-           !grid->double_quant;
+    return grid->format->kind == PITH_KIND_INT && !grid->double_quant && !grid->hqq;
 }
 
 static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
                 float *scale, float *zero)
 {
     const struct pith_grid *grid = rule->grid;
-    const struct weights x = {w, n, stride};
+    const struct pith_weights x = {w, n, stride};
     struct range r = {
         .top = top_code(grid->format), .asym = grid->asym, .scale_dtype = rule->scale_dtype};
     find_range(rule->kern, &x, &r.lo, &r.hi);
@@ -175,8 +155,12 @@ static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, siz
 static void quantize(const struct pith_format *f, const struct pith_grid_line *line)
 {
     pith_grid_round_fn *round = line->kern ? line->kern->grid_round : pith_grid_round_scalar;
-    round(line->n, line->w, line->scale, line->zero, line->step, top_code(f), line->codes,
-          line->values);
+    const size_t group = pith_line_group(line), step = group == 1 ? 1 : 0;
+    const size_t width = step ? line->n : group;
+    for (size_t at = 0, i = 0; at < line->n; at += width, i++)
+        round(line->n - at < width ? line->n - at : width, line->w + at, line->scale + i,
+              line->zero + i, step, top_code(f), line->codes ? line->codes + at : NULL,
+              line->values ? line->values + at : NULL);
 }
 
 static uint8_t encode(const struct pith_format *f, float w, float scale, float zero)

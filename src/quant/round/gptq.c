@@ -230,8 +230,7 @@ static enum pith_status factor(struct solver *s, struct pith_round_report *repor
 
 static uint32_t group_of(const struct solver *s, uint32_t step)
 {
-    const bool permuted = s->job->options.act_order == PITH_ORDER_STATIC;
-    return (permuted ? s->perm[step] : step) / s->q->group;
+    return (s->dynamic ? step : s->perm[step]) / s->q->group;
 }
 
 /* Scales fitted on the original weights, into the solver's layout. */
@@ -551,8 +550,8 @@ static enum pith_status measure_nearest(struct solver *s, double *loss, struct p
     const struct pith_round_job *job = s->job;
     if (s->dynamic) {
         memcpy(s->wt, job->w, (size_t)s->rows * s->cols * sizeof *s->wt);
-        PITH_TRY(pith_pseudo_quantize(job->backend, &job->grid, job->scale_dtype, s->rows, s->cols,
-                                      s->wt, err));
+        PITH_TRY(pith_pseudo_quantize_within(job->backend, &job->grid, job->scale_dtype,
+                                             s->q->global, s->rows, s->cols, s->wt, err));
         pith_pool_run(s->pool, s->rows, subtract_row, s);
     } else {
         pith_pool_run(s->pool, s->rows, subtract_nearest, s);

@@ -88,16 +88,28 @@ static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *
     return s;
 }
 
+/* The scales of row r of the part, or of the block that begins with it. */
+static enum pith_status fit_scales(const struct pith_round_rows *part, struct pith_qmat *q,
+                                   uint32_t r, struct pith_error *err)
+{
+    const struct pith_grid_rule rule = {pith_backend_kern(part->backend), part->grid,
+                                        q->scale_dtype, q->global};
+    const uint32_t row = part->first + r;
+    if (pith_qmat_per_tensor(q) || q->nested || row % q->row_group != 0) return PITH_OK;
+    const float *w = part->w + (size_t)r * q->cols;
+    if (q->row_group > 1) pith_fit_band(&rule, w, q, row, part->tile);
+    else pith_fit_row(&rule, w, q, row);
+    return pith_check_row_scales(q, row / q->row_group, 1, err);
+}
+
 static enum pith_status run_rows(const struct pith_round_rows *part, struct pith_qmat *q,
                                  double *squares, struct pith_error *err)
 {
     const struct pith_kern *k = pith_backend_kern(part->backend);
-    const struct pith_grid_rule rule = {k, part->grid, q->scale_dtype, q->global};
     for (uint32_t r = 0; r < part->rows; r++) {
-        float *w = part->w + (size_t)r * q->cols;
-        pith_fit_row(&rule, w, q, part->first + r);
-        PITH_TRY(pith_check_row_scales(q, part->first + r, 1, err));
-        *squares += round_row(k, q, part->first + r, w, part->codes, part->values);
+        PITH_TRY(fit_scales(part, q, r, err));
+        *squares += round_row(k, q, part->first + r, part->w + (size_t)r * q->cols, part->codes,
+                              part->values);
     }
     return isfinite(*squares) ? PITH_OK : fail_loss(*squares, err);
 }

@@ -112,7 +112,7 @@ static void block_formats_follow_their_definition(void **state)
         const struct pith_grid grid = grid_of(names[i]);
         const struct pith_format *f = grid.format;
         const bool nvfp4 = i == 2;
-        const float global = pith_nvfp4_global(most);
+        const float global = pith_round_global(&grid, most);
         struct pith_qmat q;
         assert_ok(pith_regrid(NULL, &weight, &grid, PITH_BF16, &q, &err), err);
         for (uint32_t r = 0; r < ROWS; r++) {

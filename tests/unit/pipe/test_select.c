@@ -119,7 +119,7 @@ static void test_refused(void **state)
         {NULL, "=int4:channel", "expected PATTERN=GRID", PITH_ARG},
         {NULL, "up_proj=", "--override", PITH_ARG},
         {NULL, "up_proj=int9", "int9", PITH_ARG},
-        {NULL, "up_proj=fp8_e4m3", "cannot be put on that grid", PITH_UNSUPPORTED},
+        {NULL, "up_proj=int8:token", "cannot be put on that grid", PITH_UNSUPPORTED},
         {NULL, "lm_head=int8:channel", "leaves the head", PITH_UNSUPPORTED},
         {NULL, "up_proj=int4:g7", "up_proj", PITH_UNSUPPORTED}, /* 7 does not divide 32 */
     };

@@ -112,7 +112,7 @@ static void stages_are_set_by_text(void **state)
         const char *stage, *text, *message;
         enum pith_status status;
     } bad[] = {{"weights", "int9", "int9", PITH_ARG},
-               {"weights", "nf4:g64", "int2 to int8", PITH_UNSUPPORTED},
+               {"weights", "int4:g64:dq", "int4:g128, fp8", PITH_UNSUPPORTED},
                {"weights", "", "", PITH_ARG},
                {"transform", "smooth:0.5", "there are: none, awq", PITH_ARG},
                {"split", "2:3", "there are: none", PITH_ARG},
@@ -162,7 +162,7 @@ static void wrong_files_are_refused(void **state)
         CASE("{\"weights\": \"int4:g0\"}", "\"weights\""),
         CASE("{\"weights\": \"int4:g99999999999999999999\"}", "\"weights\""),
         CASE("{\"weights\": \"int4:g128:g128\"}", "\"weights\""),
-        CASE("{\"weights\": \"nvfp4\"}", "int2 to int8"),
+        CASE("{\"weights\": \"int8:token\"}", "int4:g128, fp8"),
         CASE("{\"weights\": \"int4:g128\\u0000:asym\"}", "NUL"),
         CASE("{\"base\": \"gptq\\u0000\"}", "NUL"),
         CASE("{\"base\": \"nope\"}", "\"base\": there is no recipe \"nope\""),

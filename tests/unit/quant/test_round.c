@@ -411,7 +411,7 @@ static void degenerate_rows(void **state)
 static void grids_without_a_gridder_are_refused(void **state)
 {
     (void)state;
-    static const char *const grids[] = {"nf4:g64", "fp8_e4m3:channel", "mxfp4", "int8:block128"};
+    static const char *const grids[] = {"int4:g64:dq", "fp8_e4m3:g64:dq", "bf16", "int8:token"};
     size_t count;
     const struct pith_rounder *const *rounders = pith_rounders(&count);
     struct problem p = make_problem(16, 8, 64, 80);

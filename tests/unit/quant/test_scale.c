@@ -243,14 +243,14 @@ static void failures_name_the_group(void **state)
     (void)state;
     float w[2 * 8] = {0};
     w[8 + 5] = 3e6f;
-    const struct pith_grid g = grid_of("int4:g4"), block = grid_of("fp8_e4m3:channel");
+    const struct pith_grid g = grid_of("int4:g4"), block = grid_of("int4:g4:dq");
     struct pith_error err = {0};
     assert_int_equal(pith_pseudo_quantize(NULL, &g, PITH_F16, 2, 8, w, &err), PITH_NUMERIC);
     assert_non_null(strstr(err.text, "row 1, group 1"));
     assert_non_null(strstr(err.text, "F16"));
     err = (struct pith_error){0};
     assert_int_equal(pith_pseudo_quantize(NULL, &block, PITH_F16, 2, 8, w, &err), PITH_UNSUPPORTED);
-    static const char *const none[] = {"nf4:g64", "fp8_e4m3:channel", "bf16", "int8:token"};
+    static const char *const none[] = {"int4:g64:dq", "fp8_e4m3:g64:dq", "bf16", "int8:token"};
     for (size_t i = 0; i < PITH_COUNT(none); i++) assert_null(gridder(none[i]));
     size_t count;
     assert_non_null(pith_gridders(&count));

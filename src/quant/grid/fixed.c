@@ -1,0 +1,66 @@
+/* quant/grid/fixed.c: NF4 and bitsandbytes' FP4, sixteen levels from -1 to 1, with the largest
+ * magnitude of a group as its scale (QLoRA, Dettmers et al. 2023). Scales that are quantized again
+ * are pith_fit_scales()'s doing: here they are floats. */
+#include "quant/tables.h"
+
+#include "num/codebook.h"
+#include "quant/grid/line.h"
+
+#include <math.h>
+
+static bool takes(const struct pith_grid *grid)
+{
+    return grid->format->kind == PITH_KIND_CODEBOOK && grid->format->bits == 4 &&
+           grid->format->max == 1.0f && grid->granularity != PITH_PER_BLOCK;
+}
+
+static float scale_for(const struct pith_grid_rule *rule, float most)
+{
+    return most == 0.0f ? 1.0f : pith_storable_scale(rule->scale_dtype, most);
+}
+
+static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
+                float *scale, float *zero)
+{
+    const struct pith_weights x = {w, n, stride};
+    const float most = pith_weights_most(rule->kern, &x);
+    *scale = scale_for(rule, most);
+    *zero = 0.0f;
+    if (rule->grid->mse && most != 0.0f && isfinite(*scale))
+        *scale = pith_scale_search(rule, &pith_gridder_fixed, &x, most);
+}
+
+static void fit_row(const struct pith_grid_rule *rule, const float *w, size_t n, size_t group,
+                    float *scales)
+{
+    pith_group_max_fn *group_max = rule->kern ? rule->kern->group_max : pith_group_max_scalar;
+    group_max(n, group, w, scales);
+    for (size_t g = 0; g * group < n; g++) scales[g] = scale_for(rule, scales[g]);
+}
+
+static void quantize(const struct pith_format *f, const struct pith_grid_line *line)
+{
+    pith_book_round_fn *round = line->kern ? line->kern->book_round : pith_book_round_scalar;
+    if (line->n == 0) return;
+    round(line->n, line->w, line->scale, pith_line_group(line), pith_codebook_of(f), line->codes,
+          line->values);
+}
+
+static uint8_t encode(const struct pith_format *f, float w, float scale, float zero)
+{
+    uint8_t code = 0;
+    const struct pith_grid_line line = {
+        .n = 1, .w = &w, .scale = &scale, .zero = &zero, .codes = &code};
+    quantize(f, &line);
+    return code;
+}
+
+const struct pith_gridder pith_gridder_fixed = {
+    .name = "fixed",
+    .summary = "levels laid down once for all: nf4, bnb_fp4, scales in floats or quantized again",
+    .takes = takes,
+    .fit = fit,
+    .fit_row = fit_row,
+    .encode = encode,
+    .quantize = quantize,
+};

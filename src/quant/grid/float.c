@@ -1,0 +1,66 @@
+/* quant/grid/float.c: FP8, FP6 and FP4 elements with scales in floats, per tensor, channel, group
+ * or block: the scale takes the largest magnitude to the format's largest value. */
+#include "quant/tables.h"
+
+#include "kern/grid.h"
+#include "quant/grid/line.h"
+
+#include <math.h>
+
+static bool takes(const struct pith_grid *grid)
+{
+    const struct pith_format *f = grid->format;
+    return f->kind == PITH_KIND_FLOAT && f->bits <= 8 && f->mantissa_bits > 0 &&
+           !grid->double_quant;
+}
+
+/* The scale for weights up to that magnitude. */
+static float scale_for(const struct pith_grid_rule *rule, float most)
+{
+    if (most == 0.0f) return 1.0f;
+    return pith_storable_scale(rule->scale_dtype, most / rule->grid->format->max);
+}
+
+static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
+                float *scale, float *zero)
+{
+    const struct pith_weights x = {w, n, stride};
+    const float most = pith_weights_most(rule->kern, &x);
+    *scale = scale_for(rule, most);
+    *zero = 0.0f;
+    if (rule->grid->mse && most != 0.0f && isfinite(*scale))
+        *scale = pith_scale_search(rule, &pith_gridder_float, &x, most / rule->grid->format->max);
+}
+
+static void fit_row(const struct pith_grid_rule *rule, const float *w, size_t n, size_t group,
+                    float *scales)
+{
+    pith_group_max_fn *group_max = rule->kern ? rule->kern->group_max : pith_group_max_scalar;
+    group_max(n, group, w, scales);
+    for (size_t g = 0; g * group < n; g++) scales[g] = scale_for(rule, scales[g]);
+}
+
+static void quantize(const struct pith_format *f, const struct pith_grid_line *line)
+{
+    pith_float_round_fn *round = line->kern ? line->kern->float_round : pith_float_round_scalar;
+    const struct pith_float_levels levels =
+        pith_float_levels_of(f->exponent_bits, f->mantissa_bits, f->max);
+    if (line->n == 0) return;
+    round(line->n, line->w, line->scale, pith_line_group(line), &levels, line->codes, line->values);
+}
+
+static uint8_t encode(const struct pith_format *f, float w, float scale, float zero)
+{
+    (void)zero;
+    return (uint8_t)f->encode(w / scale);
+}
+
+const struct pith_gridder pith_gridder_float = {
+    .name = "float",
+    .summary = "FP8, FP6 and FP4 with scales in floats: absmax, or the least squared error",
+    .takes = takes,
+    .fit = fit,
+    .fit_row = fit_row,
+    .encode = encode,
+    .quantize = quantize,
+};

@@ -1,0 +1,135 @@
+/* quant/grid/hqq.c: half-quadratic zero points (HQQ, Badri and Shaji 2023), for integers.
+ *
+ * With the scale of the range, the zero point z is moved so that sum |w - (q - z) s|^0.7 falls, by
+ * turns: errors e = w - (q - z) s are shrunk to those large enough to be let go,
+ *     e' = sign(e) max(0, |e| - |e|^-0.3 / beta),    beta = 10, growing by 1.01 a turn,
+ * and z is the mean of q - (w - e') / s. Of 20 turns the one with the smallest mean |e| counts.
+ * Errors below 0.14 are never let go, so that for the weights of most models z goes where the mean
+ * error is 0.
+ *
+ * The method's z is any number; the layouts that hold integers with zero points hold whole ones, so
+ * of the two next to it the one with the smaller mean |e| is taken. Levels then are multiples of
+ * the scale again, as without the method, and little is left of its gain (docs/recipes.md). */
+#include "quant/grid/hqq.h"
+
+#include "kern/grid.h"
+#include "quant/grid/line.h"
+#include "quant/tables.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { TURNS = 20 };
+
+static bool takes(const struct pith_grid *grid)
+{
+    return grid->format->kind == PITH_KIND_INT && grid->hqq && grid->asym;
+}
+
+/* |x|^-0.3 for x in 2^-20..2^20, as the cube of z = x^(-1/10): the guess of z from the exponent
+ * bits is within 7%, and after each of Newton's steps z (1.1 - 0.1 x z^10) five and a half times
+ * the square of the error is left. */
+static float power_of(float x)
+{
+    uint32_t bits;
+    float z;
+    memcpy(&bits, &x, sizeof bits);
+    bits = 1171670631u - bits / 10;
+    memcpy(&z, &bits, sizeof z);
+    for (int i = 0; i < 4; i++) {
+        const float z2 = z * z, z4 = z2 * z2;
+        z = z * (1.1f - 0.1f * (x * (z4 * z4 * z2)));
+    }
+    return z * z * z;
+}
+
+/* The part of an error that is let go. */
+static float shrink(float e, float inverse_beta)
+{
+    const float a = fabsf(e);
+    if (a < 0.14f) return 0.0f;
+    const float left = a - inverse_beta * power_of(a < 0x1p20f ? a : 0x1p20f);
+    return left > 0.0f ? copysignf(left, e) : 0.0f;
+}
+
+static float code_of(float t, float top)
+{
+    t = t > 0.0f ? t : 0.0f;
+    t = t < top ? t : top;
+    return (t + PITH_GRID_MAGIC) - PITH_GRID_MAGIC;
+}
+
+/* The sum of |e| over the weights with zero point z; *next receives the zero point of the next
+ * turn. */
+static double turn(const struct pith_weights *x, float scale, float top, float z,
+                   float inverse_beta, float *next)
+{
+    double error = 0.0, sum = 0.0;
+    for (size_t i = 0; i < x->n; i++) {
+        const float w = x->w[i * x->stride];
+        const float q = code_of(w / scale + z, top), e = w - (q - z) * scale;
+        error += (double)fabsf(e);
+        sum += (double)(q - (w - shrink(e, inverse_beta)) / scale);
+    }
+    *next = (float)(sum / (double)x->n);
+    return error;
+}
+
+float pith_hqq_zero(const struct pith_weights *x, float scale, float top, float zero)
+{
+    float z = zero, best_zero = zero;
+    double best = INFINITY, beta = 10.0;
+    for (int i = 0; i < TURNS; i++, beta *= 1.01) {
+        float next;
+        const double e = turn(x, scale, top, z, (float)(1.0 / beta), &next);
+        if (e < best) {
+            best = e;
+            best_zero = z;
+        }
+        z = next;
+    }
+    return best_zero;
+}
+
+static float whole_zero(const struct pith_weights *x, float scale, float top, float zero)
+{
+    float low = floorf(zero), unused;
+    low = low < 0.0f ? 0.0f : low > top - 1.0f ? top - 1.0f : low;
+    const double a = turn(x, scale, top, low, 0.0f, &unused);
+    const double b = turn(x, scale, top, low + 1.0f, 0.0f, &unused);
+    return b < a ? low + 1.0f : low;
+}
+
+static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
+                float *scale, float *zero)
+{
+    const struct pith_weights x = {w, n, stride};
+    struct pith_grid plain = *rule->grid;
+    plain.hqq = false;
+    struct pith_grid_rule range = *rule;
+    range.grid = &plain;
+    pith_gridder_integer.fit(&range, w, n, stride, scale, zero);
+    if (!isfinite(*scale)) return;
+    const float top = (float)((1u << rule->grid->format->bits) - 1);
+    const float best = pith_hqq_zero(&x, *scale, top, *zero);
+    *zero = whole_zero(&x, *scale, top, best);
+}
+
+static void quantize(const struct pith_format *f, const struct pith_grid_line *line)
+{
+    pith_gridder_integer.quantize(f, line);
+}
+
+static uint8_t encode(const struct pith_format *f, float w, float scale, float zero)
+{
+    return pith_gridder_integer.encode(f, w, scale, zero);
+}
+
+const struct pith_gridder pith_gridder_hqq = {
+    .name = "hqq",
+    .summary = "integers whose zero points make up for the mean error (half-quadratic)",
+    .takes = takes,
+    .fit = fit,
+    .encode = encode,
+    .quantize = quantize,
+};

@@ -1,0 +1,36 @@
+/* quant/grid/line.h: what the gridders share: weights some elements apart, their largest magnitude,
+ * scales as they can be stored, and the search for the scale with the least squared error. Members
+ * of quant/grid/ and quant/scale.c alone include this. */
+#ifndef PITH_QUANT_GRID_LINE_H
+#define PITH_QUANT_GRID_LINE_H
+
+#include "quant/scale.h"
+
+/* n weights, `stride` elements between neighbours. */
+struct pith_weights {
+    const float *w;
+    size_t n, stride;
+};
+
+/* At most PITH_GATHER weights from `first` on, side by side: in `copy` unless they are already. */
+enum { PITH_GATHER = 512 };
+const float *pith_weights_gather(const struct pith_weights *x, size_t first, size_t n,
+                                 float copy[PITH_GATHER]);
+
+/* Their largest magnitude; NaN when one is not finite. k NULL: by the scalar kernel. */
+float pith_weights_most(const struct pith_kern *k, const struct pith_weights *x);
+
+/* The scale as dtype t holds it; never 0: its smallest normal number stands for less. */
+float pith_storable_scale(enum pith_dtype t, float scale);
+
+/* The sum of (w - q)^2 for q on the grid with that scale, in the order of the weights; or infinity
+ * as soon as it exceeds `best`. */
+double pith_weights_error(const struct pith_grid_rule *rule, const struct pith_gridder *gridder,
+                          const struct pith_weights *x, float scale, double best);
+
+/* Of the scales absmax * k / 64, k = 32..96, each rounded to the rule's dtype, the one with the
+ * least squared error; of equal ones the nearest to absmax. */
+float pith_scale_search(const struct pith_grid_rule *rule, const struct pith_gridder *gridder,
+                        const struct pith_weights *x, float absmax);
+
+#endif

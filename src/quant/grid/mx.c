@@ -1,0 +1,104 @@
+/* quant/grid/mx.c: microscaling, OCP MX 1.0: 32 elements and a power of two.
+ *
+ * Every reader takes any power, but writers choose differently. With e the exponent of the largest
+ * magnitude and E that of the format's largest value:
+ *     (none)  e - E: the specification's rule, the largest element may be cut off
+ *     even    the same after the magnitude was rounded up where its rounded element would carry
+ *             into the next binade: what compressed-tensors writes, and torchao's EVEN. E4M3 has no
+ *             value between 1.75 and 2 in its top binade, so there it is rounded up from 1.75 on
+ *     ceil    the least power with which nothing is cut off: ModelOpt's rule, cuBLAS's RCEIL
+ *     mse     of the first rule's power and its neighbours the one with the least squared error */
+#include "quant/tables.h"
+
+#include "num/block.h"
+#include "num/codecs.h"
+#include "num/minifloat.h"
+#include "quant/grid/line.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum { LOWEST = 0, HIGHEST = 254, NOT_A_SCALE = 255 };
+
+static bool takes(const struct pith_grid *grid)
+{
+    return grid->format->kind == PITH_KIND_BLOCK && strcmp(grid->format->scale, "e8m0") == 0;
+}
+
+/* A magnitude that the first rule takes to where `even` wants it. */
+static float carried(const struct pith_format *f, float most)
+{
+    const int mantissa = pith_format_find(f->element)->mantissa_bits;
+    const int bits = f->max == 448.0f ? 1 : mantissa;
+    const float up = pith_bits_to_float(pith_float_to_bits(most) + (1u << (22 - bits)));
+    return up <= FLT_MAX ? up : most;
+}
+
+static uint8_t power_for(const struct pith_grid *grid, float most)
+{
+    const struct pith_format *f = grid->format;
+    const float m = grid->even ? carried(f, most) : most;
+    const uint8_t power = pith_mx_scale(f, &m, 1);
+    if (!grid->ceil || power >= HIGHEST || most == 0.0f) return power;
+    return (uint8_t)(power + (most > f->max * pith_e8m0_decode(power)));
+}
+
+/* The power below, the power and the one above; as scales. */
+enum { TRIALS = 3 };
+static float search(const struct pith_grid_rule *rule, const struct pith_weights *x, uint8_t power)
+{
+    float best_scale = pith_e8m0_decode(power);
+    double best = pith_weights_error(rule, &pith_gridder_float, x, best_scale, INFINITY);
+    for (int step = 1; step >= -1; step -= 2) {
+        const int p = power + step;
+        if (p < LOWEST || p > HIGHEST) continue;
+        const float scale = pith_e8m0_decode((uint32_t)p);
+        const double e = pith_weights_error(rule, &pith_gridder_float, x, scale, best);
+        if (e < best) {
+            best = e;
+            best_scale = scale;
+        }
+    }
+    return best_scale;
+}
+
+static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
+                float *scale, float *zero)
+{
+    const struct pith_weights x = {w, n, stride};
+    const float most = pith_weights_most(rule->kern, &x);
+    const uint8_t power = power_for(rule->grid, most);
+    *zero = 0.0f;
+    *scale = rule->grid->mse && most > 0.0f && power != NOT_A_SCALE ? search(rule, &x, power)
+                                                                     : pith_e8m0_decode(power);
+}
+
+static void fit_row(const struct pith_grid_rule *rule, const float *w, size_t n, size_t group,
+                    float *scales)
+{
+    pith_group_max_fn *group_max = rule->kern ? rule->kern->group_max : pith_group_max_scalar;
+    group_max(n, group, w, scales);
+    for (size_t g = 0; g * group < n; g++)
+        scales[g] = pith_e8m0_decode(power_for(rule->grid, scales[g]));
+}
+
+static void quantize(const struct pith_format *f, const struct pith_grid_line *line)
+{
+    pith_gridder_float.quantize(f, line);
+}
+
+static uint8_t encode(const struct pith_format *f, float w, float scale, float zero)
+{
+    return pith_gridder_float.encode(f, w, scale, zero);
+}
+
+const struct pith_gridder pith_gridder_mx = {
+    .name = "mx",
+    .summary = "OCP microscaling: mxfp8, mxfp6, mxfp4 with a power of two for 32 elements",
+    .takes = takes,
+    .fit = fit,
+    .fit_row = fit_row,
+    .encode = encode,
+    .quantize = quantize,
+};

@@ -1,0 +1,53 @@
+#!/bin/sh
+# Grids beyond integers: rounded row by row from the mapped file, with scales that rows, blocks or fused
+# linears share; the same bytes by any number of threads, and as GPTQ's path makes them.
+set -u
+. tests/cli/lib.sh
+mini=$work/mini
+python3 tests/cli/mini.py "$mini" layers=2 hidden=160 ffn=320
+model=$mini
+
+make() { # OUT OPTIONS...: of $model
+    out=$1
+    shift
+    "$pith" quantize "$model" -o "$out" --quiet -r rtn --container compressed-tensors \
+        --calib-tokens 256 --seq-len 64 "$@"
+}
+for grid in fp8_e4m3:tensor fp8_e4m3:tensor:mse fp8_e4m3:channel fp8_e4m3:block128 mxfp4 mxfp4:mse \
+    mxfp6:even mxfp8:ceil nvfp4 nvfp4:mse int4:g32:asym:hqq; do
+    to=$work/$(echo "$grid" | tr : _)
+    check "$grid" make "$to" --weights "$grid" --threads 1
+    check "$grid: verifies" "$pith" verify "$to" --against "$mini"
+    check "$grid: again by three threads" make "$to-3" --weights "$grid" --threads 3
+    same_model "$grid: the same bytes" "$to" "$to-3"
+done
+# One scale of the tensor for q, k and v, and for gate and up.
+model=$probe
+shared() {
+    python3 - "$1/model.safetensors" <<'PY'
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8 : 8 + size])
+def scale(layer, name):
+    at = header[f"model.layers.{layer}.{name}_proj.weight_global_scale"]["data_offsets"][0]
+    return struct.unpack("<f", data[8 + size + at : 12 + size + at])[0]
+for layer in (0, 1):
+    q, k, v, o = (scale(layer, "self_attn." + n) for n in "qkvo")
+    gate, up, down = (scale(layer, "mlp." + n) for n in ("gate", "up", "down"))
+    assert q == k == v and gate == up, (q, k, v, gate, up)
+    assert len({q, o, gate, down}) > 1
+PY
+}
+for way in "nvfp4 rtn" "nvfp4:mse rtn" "nvfp4 gptq"; do
+    # shellcheck disable=SC2086
+    set -- $way
+    to=$work/probe-$2-$(echo "$1" | tr : _)
+    check "$way" make "$to" --weights "$1" -r "$2"
+    check "$way: verifies" "$pith" verify "$to" --against "$probe"
+    check "$way: fused linears share a scale" shared "$to"
+done
+refuse "hqq without zero points" 1 "asym" make "$work/no" --weights int4:g32:hqq
+refuse "two rules for a power of two" 1 "one of" make "$work/no" --weights mxfp4:even:mse
+refuse "scales quantized again, of integers" 1 "cannot be put" make "$work/no" --weights int4:g64:dq
+finish
