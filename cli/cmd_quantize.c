@@ -30,11 +30,14 @@ static const struct option options[] = {
      "grid for the weights, such as int4:g128, int3:g64:asym, int8:channel (default: the "
      "recipe's)"},
     {"acts", 0, OPTION_TEXT, AT(acts), "GRID",
-     "grid for the activations; this version takes only none"},
+     "grid for the activations, such as int8:token, int8:tensor:static, fp8_e4m3:token, "
+     "fp8_e4m3:tensor:static, mxfp8, nvfp4; none leaves them (default: the recipe's)"},
     {"kv", 0, OPTION_TEXT, AT(kv), "GRID", "KV-cache format; this version takes only none"},
-    {"transform", 0, OPTION_TEXT, AT(transform), "NAME", "none or awq (default: the recipe's)"},
+    {"transform", 0, OPTION_TEXT, AT(transform), "NAME",
+     "none, awq, smooth[:STRENGTH|:auto], rotate (default: the recipe's)"},
     {"split", 0, OPTION_TEXT, AT(split), "NAME",
-     "what is kept out of the grid; this version takes only none"},
+     "what is kept out of the grid: none, columns[:THRESHOLD], sparse[:PERCENT], 2:4 (default: "
+     "the recipe's)"},
     {"round", 0, OPTION_TEXT, AT(round), "NAME", "nearest or gptq (default: the recipe's)"},
     {"ignore", 0, OPTION_LIST, AT(ignore), "PATTERN",
      "linears to leave alone, by whole name or its last parts, with * and ?; may repeat "

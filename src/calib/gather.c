@@ -14,6 +14,7 @@ uint64_t pith_stats_bytes(uint32_t dim, unsigned needs, size_t samples)
     if (needs & PITH_NEED_SAMPLES) n += (uint64_t)samples * dim;
     if (needs & PITH_NEED_HESSIAN) n += (uint64_t)dim * dim;
     if (needs & PITH_NEED_SQUARES) n += 3ull * dim;
+    if (needs & PITH_NEED_RANGE) n += 2ull * dim;
     return n * sizeof(float);
 }
 
@@ -24,6 +25,8 @@ void pith_stats_free(struct pith_stats *stats)
         pith_free(stats[i].samples);
         pith_free(stats[i].hessian);
         pith_free(stats[i].squares);
+        pith_free(stats[i].lo);
+        pith_free(stats[i].hi);
         stats[i] = (struct pith_stats){0};
     }
 }
@@ -64,6 +67,35 @@ static void add_squares(void *ctx, size_t task, unsigned thread)
         }
 }
 
+struct range_job {
+    const float *x;
+    float *lo, *hi;
+    size_t n, dim;
+};
+
+static void widen_ranges(void *ctx, size_t task, unsigned thread)
+{
+    (void)thread;
+    const struct range_job *j = ctx;
+    const size_t from = task * COLUMNS_A_TASK;
+    const size_t to = from + COLUMNS_A_TASK < j->dim ? from + COLUMNS_A_TASK : j->dim;
+    for (size_t i = 0; i < j->n; i++)
+        for (size_t c = from; c < to; c++) {
+            const float x = j->x[i * j->dim + c];
+            j->lo[c] = x < j->lo[c] ? x : j->lo[c];
+            j->hi[c] = x > j->hi[c] ? x : j->hi[c];
+        }
+}
+
+static void add_range(const struct pith_gather *g, const struct pith_stats *st, const float *x,
+                      size_t n)
+{
+    struct range_job job = {.x = x, .lo = st->lo, .hi = st->hi, .n = n, .dim = st->dim};
+    if (st->lo)
+        pith_pool_run(pith_backend_pool(g->backend),
+                      (job.dim + COLUMNS_A_TASK - 1) / COLUMNS_A_TASK, widen_ranges, &job);
+}
+
 static void add_sums(const struct pith_gather *g, enum pith_site site, struct sum_job *job)
 {
     struct pith_pool *pool = pith_backend_pool(g->backend);
@@ -80,6 +112,7 @@ bool pith_gather_tap(void *ctx, enum pith_site site, const float *x, size_t n, s
     struct pith_stats *st = &g->stats[site];
     if (!(g->sites & 1u << site)) return false;
     add_sums(g, site, &(struct sum_job){.x = x, .n = n, .dim = dim});
+    add_range(g, st, x, n);
     if (st->samples)
         for (size_t i = 0; i < n; i++)
             if ((g->seen + i) % g->step == 0 && st->sample_count < g->sample_limit)
@@ -108,6 +141,11 @@ static bool take_site(struct pith_gather *g, enum pith_site site, uint32_t dim,
         st->squares = pith_zalloc(dim, sizeof(float));
         g->square_sum[site] = pith_zalloc(dim, sizeof(double));
         ok = ok && st->squares && g->square_sum[site];
+    }
+    if (plan->needs & PITH_NEED_RANGE) {
+        st->lo = pith_zalloc(dim, sizeof(float));
+        st->hi = pith_zalloc(dim, sizeof(float));
+        ok = ok && st->lo && st->hi;
     }
     if (plan->needs & PITH_NEED_SAMPLES)
         ok = ok && (st->samples = pith_alloc_aligned(plan->samples * dim, sizeof(float)));

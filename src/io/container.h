@@ -54,6 +54,7 @@ struct pith_container {
     const char *method;  /* "quant_method" in config.json */
     bool sparse;         /* it holds weights beside the grid (qmat.h's sparse) */
     bool online;         /* can tell a reader to rotate inputs (opts.hadamard) */
+    enum pith_input_rule input_rule; /* of the inputs of linears that load() reads */
     /* PITH_UNSUPPORTED with the reason when this container cannot hold that grid for a matrix of
      * that shape, together with what opts says of the linears' inputs (before any work is done). */
     enum pith_status (*accepts)(const struct pith_grid *grid, uint32_t rows, uint32_t cols,

@@ -250,6 +250,7 @@ static struct pith_input int8_input(const struct pith_bnb_config *config)
     return (struct pith_input){
         .grid = {.format = pith_int_format(8), .granularity = PITH_PER_TOKEN},
         .threshold = config->threshold,
+        .rule = PITH_INPUT_BNB,
     };
 }
 
@@ -489,6 +490,7 @@ const struct pith_container pith_container_bitsandbytes = {
     .name = "bitsandbytes",
     .summary = "LLM.int8(), nf4 and fp4 (QLoRA), scales quantized again or not",
     .method = "bitsandbytes",
+    .input_rule = PITH_INPUT_BNB,
     .accepts = accepts,
     .scale_dtype = scale_dtype,
     .stated_scale = stated_scale,

@@ -1,6 +1,7 @@
 #include "num/input.h"
 
 #include "base/mem.h"
+#include "num/block.h"
 #include "num/codecs.h"
 #include "num/minifloat.h"
 
@@ -41,11 +42,15 @@ static enum pith_status check_grid(const struct pith_grid *g, uint32_t cols, str
     return PITH_OK;
 }
 
-/* True when the input needs `scale`. */
 static bool has_scale(const struct pith_grid *g)
 {
     return g->is_static || (g->format->kind == PITH_KIND_BLOCK && g->format->scale &&
                             strcmp(g->format->scale, "e8m0") != 0);
+}
+
+bool pith_input_needs_scale(const struct pith_input *in)
+{
+    return in->grid.format && has_scale(&in->grid);
 }
 
 enum pith_status pith_input_check(const struct pith_input *in, uint32_t cols,
@@ -240,6 +245,27 @@ static void round_ints(const struct ints *t, const float *x, size_t n, float *y)
     for (; i < n; i++) y[i] = (int_code(&s, x[i]) - s.zero) * s.scale;
 }
 
+void pith_input_calibrate(struct pith_input *in, float lo, float hi)
+{
+    const struct pith_format *f = in->grid.format;
+    const struct range r = {lo < 0.0f ? lo : 0.0f, hi > 0.0f ? hi : 0.0f};
+    const float amax = amax_of(r);
+    if (!pith_input_needs_scale(in)) return;
+    in->zero = 0.0f;
+    in->scale = 1.0f;
+    if (is_int(in)) {
+        const float half = (float)(1u << (f->bits - 1));
+        const bool narrow = in->rule != PITH_INPUT_CT;
+        const struct ints t = in->grid.asym ? ints_asymmetric(in, r) : ints_symmetric(in, amax);
+        if (amax > 0.0f) in->scale = narrow && !in->grid.asym ? amax / (half - 1.0f) : t.scale;
+        if (in->grid.asym) in->zero = amax > 0.0f ? t.zero + half : half;
+    } else if (f->kind == PITH_KIND_BLOCK) {
+        in->scale = pith_nvfp4_twin(pith_nvfp4_global(amax));
+    } else if (amax > 0.0f) {
+        in->scale = amax / f->max;
+    }
+}
+
 /* --- floats --------------------------------------------------------------------------------- */
 
 /* Rounding to a small float without its code: a magnitude in [2^e, 2^(e+1)) is a multiple of
@@ -305,15 +331,16 @@ static float mx_scale(const struct pith_input *in, const struct pith_format *ele
     return pith_e8m0_decode((uint32_t)(e < 0 ? 0 : e));
 }
 
-static float nvfp4_scale(const struct pith_input *in, float amax)
+/* inverse: compressed-tensors' form of the scale of the tensor. */
+static float nvfp4_scale(const struct pith_input *in, float inverse, float amax)
 {
     if (in->rule == PITH_INPUT_MODELOPT) {
         const float s = amax / (6.0f * in->scale);
         const float held = s == 0.0f ? 1.0f : s < 0x1p-9f ? 0x1p-9f : s;
         return pith_fp8_e4m3_decode(pith_fp8_e4m3_encode(held)) * in->scale;
     }
-    const float s = pith_fp8_e4m3_decode(pith_fp8_e4m3_encode(in->scale * (amax / 6.0f)));
-    return (s == 0.0f ? 0.125f : s) / in->scale;
+    const float s = pith_fp8_e4m3_decode(pith_fp8_e4m3_encode(inverse * (amax / 6.0f)));
+    return (s == 0.0f ? 0.125f : s) / inverse;
 }
 
 static void round_blocks(const struct pith_input *in, const float *x, size_t cols, float *y)
@@ -321,10 +348,11 @@ static void round_blocks(const struct pith_input *in, const float *x, size_t col
     const struct pith_format *element = pith_format_find(in->grid.format->element);
     const size_t block = in->grid.format->block;
     const bool mx = !has_scale(&in->grid);
+    const float inverse = mx ? 1.0f : pith_nvfp4_divisor(in->scale);
     for (size_t c = 0; c < cols; c += block) {
         const size_t n = cols - c < block ? cols - c : block;
         const float amax = amax_of(range_of(x + c, n));
-        const float scale = mx ? mx_scale(in, element, amax) : nvfp4_scale(in, amax);
+        const float scale = mx ? mx_scale(in, element, amax) : nvfp4_scale(in, inverse, amax);
         const struct floats f = floats_of(element, scale);
         round_floats(&f, x + c, n, y + c);
     }

@@ -13,7 +13,7 @@
  *   floats              scale = amax / max, x' = round(clamp(x / scale)) scale
  *   mxfp                scale = 2^(E - floor(log2(max))), E the exponent of amax plus half a unit
  *                       of the format's last place (FP6) or of FP4's (others)
- *   nvfp4               s = e4m3(G amax / 6), 1/8 for 0, scale = s / G, G = the input's `scale`
+ *   nvfp4               s = e4m3(G amax / 6), 1/8 for 0, scale = s / G, G the inverse of `scale`
  * with x' = q scale where nothing else stands, and 2^-23 for a scale of 0. That is what
  * compressed-tensors' fake quantization does (PITH_INPUT_CT). The others differ in:
  *   PITH_INPUT_BNB      int8: scale = amax / 127, q = x (127 / amax) rounded. Also what vLLM's and
@@ -21,8 +21,8 @@
  *                       magnitudes below it, and columns that have a larger one in any row of the
  *                       call stay as they are.
  *   PITH_INPUT_MODELOPT int8: q is clamped to -127..127. mxfp: scale = 2^ceil(log2(amax / max)).
- *                       nvfp4: s = e4m3(amax / (6 g)) from 2^-9 to 448, 1 for 0, scale = s g, g =
- *                       the input's `scale`, about 1 / G.
+ *                       nvfp4: s = e4m3(amax / (6 g)) from 2^-9 to 448, 1 for 0, scale = s g, g
+ *                       the input's `scale`.
  * A block with a value that is not finite becomes NaN, or keeps its NaN. */
 #ifndef PITH_NUM_INPUT_H
 #define PITH_NUM_INPUT_H
@@ -34,6 +34,12 @@
 #define PITH_INPUT_COLS (1 << 18)
 enum pith_status pith_input_check(const struct pith_input *in, uint32_t cols,
                                   struct pith_error *err);
+
+/* True when `scale` (and `zero`) must be known beforehand: grids that are static, and nvfp4. */
+bool pith_input_needs_scale(const struct pith_input *in);
+/* Sets them from the range lo..hi that calibration saw, by the formulas above: for nvfp4 amax /
+ * (6 * 448). A range of nothing gives scale 1. */
+void pith_input_calibrate(struct pith_input *in, float lo, float hi);
 
 /* What the rows of a call have in common. */
 struct pith_input_call {

@@ -111,6 +111,7 @@ static enum pith_status transform_site(struct work *w, enum pith_site which,
         .ratio_step = 1.0 / 20,
         .clip_search = r->recipe.clip,
         .value = r->recipe.transform_value,
+        .input = {.grid = r->recipe.acts, .rule = r->container->input_rule},
     };
     for (unsigned i = 0; i < site->count; i++) {
         const enum pith_role role = site->roles[i];
@@ -282,6 +283,7 @@ static enum pith_status round_linear(struct work *w, const struct pith_choice *c
     pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
     pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, made.report.factor_seconds);
     if (s != PITH_OK) return pith_fail_in(err, s, c->module);
+    q.input = pith_inputs_make(r, c, stats);
     pith_container_state_scales(r->container, &c->grid, q.scales, pith_qmat_scale_count(&q));
     const struct pith_weight stored = {.rows = c->rows, .cols = c->cols, .quant = &q};
     if (r->recipe.split->two_four) s = pith_two_four_check(r->backend, &stored, err);

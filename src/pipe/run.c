@@ -22,9 +22,6 @@ static enum pith_status apply_recipe(struct pith_run *r, struct pith_error *err)
     for (size_t i = 0; i < PITH_COUNT(stages); i++)
         if (stages[i].text)
             PITH_TRY(pith_recipe_set(&r->recipe, stages[i].stage, stages[i].text, err));
-    if (r->recipe.acts.format)
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "--acts: this version quantizes weights only; use --acts none");
     if (r->recipe.kv.format)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "--kv: this version leaves the KV cache alone; use --kv none");
@@ -58,7 +55,7 @@ static enum pith_status open_input(struct pith_run *r, struct pith_error *err)
         .sparse = r->recipe.split->sparse ? r->recipe.split_value : 0,
         .act_order_groups = r->needs_round && r->recipe.round_options.act_order == PITH_ORDER_GROUP,
     };
-    return PITH_OK;
+    return r->convert ? PITH_OK : pith_inputs_settle(r, err);
 }
 
 /* A transform of the whole model: what is rotated, and how. */

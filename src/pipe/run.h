@@ -8,6 +8,7 @@
  *   convert.c  a block that is quantized already, for another container
  *   store.c    pack, write, read back        journal.c  what is done, for --resume
  *   estimate.c memory, before the start      account.c  pith.json
+ *   inputs.c   what becomes of activations
  *   place.c    which folders, when           verify.c   the same questions, asked of a finished
  *                                                       folder */
 #ifndef PITH_PIPE_RUN_H
@@ -174,6 +175,17 @@ void pith_place_leave(const struct pith_run *r, enum pith_status s, struct pith_
 /* select.c: fills r->choices from the recipe, --ignore and --override; checks that the container
  * can hold each. PITH_ARG for a pattern that matches no linear. */
 enum pith_status pith_run_select(struct pith_run *r, struct pith_error *err);
+
+/* inputs.c: takes what the recipe says of the linears' inputs into the container's options and the
+ * needs of r. PITH_ARG when its parts do not go together. */
+enum pith_status pith_inputs_settle(struct pith_run *r, struct pith_error *err);
+/* PITH_UNSUPPORTED when the inputs of that linear cannot be treated so. */
+enum pith_status pith_inputs_check(const struct pith_run *r, const struct pith_choice *c,
+                                   struct pith_error *err);
+/* What is done to the input of a site's linears; stats as gathered for rounding them, NULL when
+ * r->needs_round is 0. */
+struct pith_input pith_inputs_make(const struct pith_run *r, const struct pith_choice *c,
+                                   const struct pith_stats *stats);
 
 /* estimate.c: the largest number of bytes that will be allocated at once. */
 uint64_t pith_run_estimate(const struct pith_run *r);

@@ -116,6 +116,7 @@ static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
             ignore_used[i] = true;
         }
     enum pith_status s = check_split(r, c, err);
+    if (s == PITH_OK && c->grid.format) s = pith_inputs_check(r, c, err);
     if (s == PITH_OK && c->grid.format)
         s = r->container->accepts(&c->grid, c->rows, c->cols, &r->container_opts, err);
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);

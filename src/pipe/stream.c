@@ -233,6 +233,7 @@ static enum pith_status round_linear(struct stream *s)
     PITH_TRY(find_tensor(s));
     PITH_TRY(pith_qmat_init(&s->q, c->rows, c->cols, &c->grid, scales, &s->err));
     if (s->global > 0.0f) s->q.global = s->global;
+    s->q.input = pith_inputs_make(r, c, NULL);
     enum pith_status st = take_memory(s);
     if (st == PITH_OK) st = round_rows(s);
     give_memory(s);

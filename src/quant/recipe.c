@@ -164,7 +164,11 @@ static enum pith_status set_weights(struct pith_recipe *r, const char *text, str
 
 static enum pith_status set_acts(struct pith_recipe *r, const char *text, struct pith_error *err)
 {
-    return parse_grid(text, &r->acts, err);
+    PITH_TRY(parse_grid(text, &r->acts, err));
+    /* NVFP4's scale of the tensor is always fixed beforehand. */
+    const struct pith_format *f = r->acts.format;
+    if (f && strcmp(f->name, "nvfp4") == 0) r->acts.is_static = true;
+    return PITH_OK;
 }
 
 static enum pith_status set_kv(struct pith_recipe *r, const char *text, struct pith_error *err)

@@ -48,6 +48,9 @@ struct pith_split {
     bool two_four;
     /* Kept weights are stored beside the grid: pith_sparse_count(rows, cols, value) of them. */
     bool sparse;
+    /* What is kept are columns of the inputs with a magnitude of at least the option's value: the
+     * weights stay whole, and the value goes to struct pith_input. */
+    bool of_inputs;
     /* NULL: the name takes no option. Else the value of what follows the name and a colon, "" when
      * nothing does; PITH_ARG says what is right. */
     enum pith_status (*option)(const char *text, double *value, struct pith_error *err);

@@ -10,7 +10,8 @@ enum pith_needs {
     PITH_NEED_ABSMEAN = 1, /* mean over tokens of |x_j| */
     PITH_NEED_SAMPLES = 2, /* some of the input vectors themselves */
     PITH_NEED_HESSIAN = 4, /* 2 X X^T / n */
-    PITH_NEED_SQUARES = 8  /* mean over tokens of x_j^2 */
+    PITH_NEED_SQUARES = 8, /* mean over tokens of x_j^2 */
+    PITH_NEED_RANGE = 16   /* the smallest and the largest x_j, 0 inside */
 };
 
 /* Only what was needed is non-NULL. x is [dim] a token. */
@@ -19,6 +20,7 @@ struct pith_stats {
     uint64_t tokens; /* that the averages are over */
     float *absmean;  /* [dim] */
     float *squares;  /* [dim] */
+    float *lo, *hi;  /* [dim] */
     float *samples;  /* [sample_count][dim] */
     size_t sample_count;
     float *hessian; /* [dim][dim], symmetric */

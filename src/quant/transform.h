@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "num/grid.h"
+#include "num/qmat.h"
 #include "quant/basis.h"
 #include "quant/stats.h"
 
@@ -50,10 +51,11 @@ struct pith_transform_job {
     double ratio_step; /* awq: grid of ratios 0, step, ... < 1; 0: the default, 1/20 */
     bool clip_search;  /* awq: shrink group ranges afterwards; default on */
     double value;      /* of the option */
+    struct pith_input input; /* what becomes of the linears' input; its scale is not known yet */
 };
 
 struct pith_transform_report {
-    double ratio;                   /* awq: the chosen exponent */
+    double ratio;                   /* awq, smooth: the chosen exponent */
     double loss_before, loss_after; /* at s = 1, at the chosen s (before clipping) */
     double clipped;                 /* fraction of groups whose range was shrunk */
 };

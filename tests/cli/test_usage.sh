@@ -35,7 +35,9 @@ refuse "unknown recipe" 1 'gptqq' "$pith" quantize "$probe" -o "$work/o" -r gptq
 refuse "bad grid" 1 'int9' "$pith" quantize "$probe" -o "$work/o" -r rtn --weights int9
 refuse "bad pattern" 1 'matches no linear' "$pith" quantize "$probe" -o "$work/o" -r rtn --ignore nothing
 refuse "unknown container" 1 'unknown container' "$pith" quantize "$probe" -o "$work/o" --container zip
-refuse "activations" 1 'weights only' "$pith" quantize "$probe" -o "$work/o" -r rtn --acts int8:token
+refuse "activations on a grid of weights" 1 'activations cannot be int8:channel' "$pith" quantize "$probe" -o "$work/o" -r rtn \
+    --weights int8:channel --acts int8:channel
+refuse "outlier columns of nothing" 1 'add --acts int8:token' "$pith" quantize "$probe" -o "$work/o" -r rtn --split columns
 refuse "memory too small" 1 '--memory allows 1 MiB' "$pith" quantize "$probe" -o "$work/o" -r rtn --memory 1M
 mkdir "$work/taken"
 refuse "output exists" 1 'exists already' "$pith" quantize "$probe" -o "$work/taken" -r rtn

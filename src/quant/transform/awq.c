@@ -5,9 +5,10 @@
  * normalised so that max(s) min(s) = 1; the ratio is searched, with the module's output error as
  * the judge. Ratio 0 is s = 1, so by that measure the result is never worse than no scaling. */
 #include "quant/transform/awq.h"
-#include "quant/tables.h"
 
 #include "base/mem.h"
+#include "quant/tables.h"
+#include "quant/transform/fold.h"
 
 #include <math.h>
 #include <string.h>
@@ -32,18 +33,6 @@ static size_t weights_of(const struct pith_transform_linear *l)
     return (size_t)l->rows * l->cols;
 }
 
-static bool tied(const struct pith_transform_job *job)
-{
-    return !job->gain && job->prev_w && job->repeat > 1;
-}
-
-/* Row of prev_w that makes input c. */
-static size_t source_row(const struct pith_transform_job *job, size_t c)
-{
-    if (!tied(job)) return c;
-    return c / job->tie_block / job->repeat * job->tie_block + c % job->tie_block;
-}
-
 /* ---- checks and memory ---- */
 
 static enum pith_status check_stats(const struct pith_transform_job *job, uint32_t dim,
@@ -66,18 +55,10 @@ static enum pith_status check_stats(const struct pith_transform_job *job, uint32
 
 static enum pith_status check(const struct pith_transform_job *job, struct pith_error *err)
 {
-    if (job->count < 1 || job->count > PITH_SITE_LINEARS)
-        return pith_fail(err, PITH_ARG, "AWQ sees 1 to %d linears at a time", PITH_SITE_LINEARS);
-    const uint32_t dim = job->linear[0].cols;
-    for (unsigned i = 0; i < job->count; i++)
-        if (job->linear[i].cols != dim || job->linear[i].rows == 0 || dim == 0)
-            return pith_fail(err, PITH_ARG, "linears of one site must read the same inputs");
-    if (tied(job) && (job->tie_block == 0 || dim % ((uint64_t)job->repeat * job->tie_block) != 0))
-        return pith_fail(err, PITH_ARG, "%u inputs are not made of heads of %u shared by %u", dim,
-                         job->tie_block, job->repeat);
+    PITH_TRY(pith_fold_check(job, "AWQ", err));
     if (!(job->ratio_step >= 0.0 && job->ratio_step <= 1.0))
         return pith_fail(err, PITH_ARG, "a ratio step of %g is outside 0..1", job->ratio_step);
-    return check_stats(job, dim, err);
+    return check_stats(job, job->linear[0].cols, err);
 }
 
 static enum pith_status take_memory(struct search *x, struct pith_error *err)
@@ -129,7 +110,7 @@ static void gather_stat(struct search *x)
 {
     const struct pith_transform_job *job = x->job;
     const float *mean = job->stats->absmean;
-    if (!tied(job)) {
+    if (!pith_fold_tied(job)) {
         for (size_t c = 0; c < x->dim; c++) x->stat[c] = (double)mean[c];
         return;
     }
@@ -268,40 +249,6 @@ static enum pith_status search(struct search *x, float *s, struct pith_transform
 
 /* ---- the result ---- */
 
-static void scale_linears(struct search *x, const float *s)
-{
-    memcpy(x->s, s, x->dim * sizeof *s);
-    for (x->now = 0; x->now < x->job->count; x->now++)
-        pith_pool_run(x->pool, x->job->linear[x->now].rows, scale_row, x);
-}
-
-/* Moves s to where the gain that will be stored stands for it exactly. */
-static void settle(const struct pith_transform_job *job, float *s, size_t dim)
-{
-    for (size_t c = 0; job->gain && c < dim; c++) {
-        const float stored = pith_round_to(job->gain_dtype, job->gain[c] / s[c]);
-        const float exact = job->gain[c] / stored;
-        if (isfinite(stored) && isfinite(exact) && exact > 0.0f) s[c] = exact;
-    }
-}
-
-static void fold(const struct pith_transform_job *job, const float *s)
-{
-    const size_t dim = job->linear[0].cols;
-    if (job->gain) {
-        for (size_t c = 0; c < dim; c++)
-            job->gain[c] = pith_round_to(job->gain_dtype, job->gain[c] / s[c]);
-        return;
-    }
-    for (size_t c = 0; job->prev_w && c < dim; c++) {
-        if (tied(job) && c / job->tie_block % job->repeat != 0) continue;
-        const size_t row = source_row(job, c);
-        float *w = job->prev_w + row * job->prev_cols;
-        for (size_t i = 0; i < job->prev_cols; i++) w[i] /= s[c];
-        if (job->prev_bias) job->prev_bias[row] /= s[c];
-    }
-}
-
 static enum pith_status transform(struct search *x, float *s, struct pith_transform_report *report,
                                   struct pith_error *err)
 {
@@ -313,13 +260,14 @@ static enum pith_status transform(struct search *x, float *s, struct pith_transf
     for (unsigned i = 0; i < job->count; i++)
         memcpy(x->original[i], job->linear[i].w, weights_of(&job->linear[i]) * sizeof(float));
     enum pith_status st = PITH_OK;
-    if (any && (job->gain || job->prev_w)) {
+    if (pith_fold_possible(job)) {
         st = search(x, s, report, err);
-        if (st == PITH_OK) settle(job, s, x->dim);
-        if (st == PITH_OK) scale_linears(x, s);
+        if (st == PITH_OK) pith_fold_settle(job, s);
+        restore(x);
+        if (st == PITH_OK) pith_fold_scale(job, s);
     }
     if (st == PITH_OK && any && job->clip_search) st = pith_awq_clip(job, s, &report->clipped, err);
-    if (st == PITH_OK) fold(job, s);
+    if (st == PITH_OK) pith_fold_divide(job, s);
     else restore(x);
     return st;
 }

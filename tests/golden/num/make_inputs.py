@@ -91,8 +91,11 @@ def of_compressed_tensors(x):
             y, scale, zero = static(x, args)
             yield dict(grid=grid, rule=0, scale=scale, zero=zero, threshold=0.0, y=words(y))
     for factor in (1.0, 0.1):
-        g = torch.tensor([np.float32(448.0 * 6.0 / (factor * float(x.abs().max())))])
-        y = dynamic(x, arguments("float", 4, True, "tensor_group", "local", 16, fp8), g)
+        g = np.float32(factor * float(x.abs().max()) / (448.0 * 6.0))
+        while np.float32(1) / (np.float32(1) / g) != g:
+            g = np.nextafter(g, np.float32(1))
+        divisor = torch.tensor([np.float32(1) / g])
+        y = dynamic(x, arguments("float", 4, True, "tensor_group", "local", 16, fp8), divisor)
         yield dict(grid="nvfp4", rule=0, scale=float(g), zero=0.0, threshold=0.0, y=words(y))
 
 

@@ -155,7 +155,8 @@ static void assert_close(float a, double b, double scale)
 
 static const unsigned all_sites = (1u << PITH_SITE_COUNT) - 1;
 static const unsigned all_needs =
-    PITH_NEED_ABSMEAN | PITH_NEED_SAMPLES | PITH_NEED_HESSIAN | PITH_NEED_SQUARES;
+    PITH_NEED_ABSMEAN | PITH_NEED_SAMPLES | PITH_NEED_HESSIAN | PITH_NEED_SQUARES |
+    PITH_NEED_RANGE;
 
 static void check_site(const struct naive *n, enum pith_site site, const struct pith_stats *st)
 {
@@ -172,6 +173,13 @@ static void check_site(const struct naive *n, enum pith_site site, const struct 
         for (size_t t = 0; t < TOKENS; t++)
             squares += n->site[site][t][i] * n->site[site][t][i] / TOKENS;
         assert_close(st->squares[i], squares, 1e-4);
+        double lo = 0, hi = 0;
+        for (size_t t = 0; t < TOKENS; t++) {
+            lo = fmin(lo, n->site[site][t][i]);
+            hi = fmax(hi, n->site[site][t][i]);
+        }
+        assert_close(st->lo[i], lo, 1);
+        assert_close(st->hi[i], hi, 1);
     }
     for (size_t i = 0; i < dim; i++)
         for (size_t j = 0; j < dim; j++) {

@@ -411,7 +411,7 @@ static void none_does_nothing(void **state)
         /* one of the whole model has nothing left to do at a site */
         assert_true(all[i]->scratch(&s->job) > 0 || i == 0 || all[i]->basis);
     }
-    assert_null(pith_transform_find("smooth"));
+    assert_null(pith_transform_find("smoother"));
     free_site(s);
     free_site(t);
 }

@@ -41,7 +41,9 @@ static void every_row_loads_and_survives_a_round_trip(void **state)
         struct pith_error err = {0};
         assert_ok(pith_recipe_load(rows[i].name, &r, &err), err);
         assert_string_equal(r.name, rows[i].name);
-        assert_string_equal(r.transform->name, rows[i].transform);
+        const size_t name = strlen(r.transform->name);
+        assert_memory_equal(r.transform->name, rows[i].transform, name);
+        assert_true(rows[i].transform[name] == '\0' || rows[i].transform[name] == ':');
         assert_string_equal(r.round->name, rows[i].round);
         assert_true(r.round_options.damp == 0.01);
         assert_int_equal(r.round_options.act_order, PITH_ORDER_STATIC);
@@ -114,7 +116,7 @@ static void stages_are_set_by_text(void **state)
     } bad[] = {{"weights", "int9", "int9", PITH_ARG},
                {"weights", "int4:g64:dq", "int4:g128, fp8", PITH_UNSUPPORTED},
                {"weights", "", "", PITH_ARG},
-               {"transform", "smooth:0.5", "there are: none, awq", PITH_ARG},
+               {"transform", "smoother", "there are: none, awq", PITH_ARG},
                {"split", "2:3", "there are: none", PITH_ARG},
                {"split", "2:4:sparse", "takes no option", PITH_ARG},
                {"split", "sparse:60", "at most 50", PITH_ARG},

@@ -1,0 +1,55 @@
+/* What becomes of the linears' inputs: the grid of activations, outlier columns, and the scales
+ * that calibration fixes. */
+#include "num/input.h"
+#include "pipe/run.h"
+
+#include <math.h>
+
+static struct pith_input input_of(const struct pith_run *r)
+{
+    return (struct pith_input){.grid = r->recipe.acts,
+                               .threshold = r->container_opts.threshold,
+                               .rule = r->container->input_rule};
+}
+
+enum pith_status pith_inputs_settle(struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_recipe *recipe = &r->recipe;
+    r->container_opts.acts = recipe->acts;
+    r->container_opts.threshold = recipe->split->of_inputs ? (float)recipe->split_value : 0.0f;
+    if (recipe->split->of_inputs && !recipe->acts.format)
+        return pith_fail(err, PITH_ARG,
+                         "--split %s keeps columns of quantized activations; add --acts int8:token",
+                         recipe->split->name);
+    const struct pith_input in = input_of(r);
+    if (pith_input_needs_scale(&in)) r->needs_round |= PITH_NEED_RANGE;
+    return PITH_OK;
+}
+
+enum pith_status pith_inputs_check(const struct pith_run *r, const struct pith_choice *c,
+                                   struct pith_error *err)
+{
+    struct pith_input in = input_of(r);
+    in.hadamard = pith_run_hadamard(r, c);
+    in.scale = 1.0f; /* not known yet */
+    if (in.hadamard > 1 && pith_input_needs_scale(&in))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "the scale of activations that are rotated online cannot be fixed "
+                         "beforehand in this version; use scales by token");
+    return pith_input_check(&in, c->cols, err);
+}
+
+struct pith_input pith_inputs_make(const struct pith_run *r, const struct pith_choice *c,
+                                   const struct pith_stats *stats)
+{
+    struct pith_input in = input_of(r);
+    float lo = 0.0f, hi = 0.0f;
+    in.hadamard = pith_run_hadamard(r, c);
+    if (!pith_input_needs_scale(&in)) return in;
+    for (uint32_t i = 0; i < stats->dim; i++) {
+        lo = fminf(lo, stats->lo[i]);
+        hi = fmaxf(hi, stats->hi[i]);
+    }
+    pith_input_calibrate(&in, lo, hi);
+    return in;
+}

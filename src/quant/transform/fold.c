@@ -1,0 +1,87 @@
+#include "quant/transform/fold.h"
+
+#include <math.h>
+
+enum pith_status pith_fold_check(const struct pith_transform_job *job, const char *who,
+                                 struct pith_error *err)
+{
+    if (job->count < 1 || job->count > PITH_SITE_LINEARS)
+        return pith_fail(err, PITH_ARG, "%s sees 1 to %d linears at a time", who,
+                         PITH_SITE_LINEARS);
+    const uint32_t dim = job->linear[0].cols;
+    for (unsigned i = 0; i < job->count; i++)
+        if (job->linear[i].cols != dim || job->linear[i].rows == 0 || dim == 0)
+            return pith_fail(err, PITH_ARG, "linears of one site must read the same inputs");
+    if (pith_fold_tied(job) &&
+        (job->tie_block == 0 || dim % ((uint64_t)job->repeat * job->tie_block) != 0))
+        return pith_fail(err, PITH_ARG, "%u inputs are not made of heads of %u shared by %u", dim,
+                         job->tie_block, job->repeat);
+    return PITH_OK;
+}
+
+bool pith_fold_tied(const struct pith_transform_job *job)
+{
+    return !job->gain && job->prev_w && job->repeat > 1;
+}
+
+bool pith_fold_possible(const struct pith_transform_job *job)
+{
+    bool any = false;
+    for (unsigned i = 0; i < job->count; i++) any = any || job->linear[i].grid.format;
+    return any && (job->gain || job->prev_w);
+}
+
+/* Row of prev_w that makes input c. */
+static size_t source_row(const struct pith_transform_job *job, size_t c)
+{
+    if (!pith_fold_tied(job)) return c;
+    return c / job->tie_block / job->repeat * job->tie_block + c % job->tie_block;
+}
+
+void pith_fold_settle(const struct pith_transform_job *job, float *s)
+{
+    for (size_t c = 0; job->gain && c < job->linear[0].cols; c++) {
+        const float stored = pith_round_to(job->gain_dtype, job->gain[c] / s[c]);
+        const float exact = job->gain[c] / stored;
+        if (isfinite(stored) && isfinite(exact) && exact > 0.0f) s[c] = exact;
+        else if (!isfinite(stored)) s[c] = 1.0f;
+    }
+}
+
+struct scaling {
+    const struct pith_transform_linear *l;
+    const float *s;
+};
+
+static void scale_row(void *ctx, size_t row, unsigned thread)
+{
+    (void)thread;
+    const struct scaling *x = ctx;
+    float *w = x->l->w + row * x->l->cols;
+    for (size_t c = 0; c < x->l->cols; c++) w[c] *= x->s[c];
+}
+
+void pith_fold_scale(const struct pith_transform_job *job, const float *s)
+{
+    for (unsigned i = 0; i < job->count; i++) {
+        struct scaling x = {&job->linear[i], s};
+        pith_pool_run(pith_backend_pool(job->backend), x.l->rows, scale_row, &x);
+    }
+}
+
+void pith_fold_divide(const struct pith_transform_job *job, const float *s)
+{
+    const size_t dim = job->linear[0].cols;
+    if (job->gain) {
+        for (size_t c = 0; c < dim; c++)
+            job->gain[c] = pith_round_to(job->gain_dtype, job->gain[c] / s[c]);
+        return;
+    }
+    for (size_t c = 0; job->prev_w && c < dim; c++) {
+        if (pith_fold_tied(job) && c / job->tie_block % job->repeat != 0) continue;
+        const size_t row = source_row(job, c);
+        float *w = job->prev_w + row * job->prev_cols;
+        for (size_t i = 0; i < job->prev_cols; i++) w[i] /= s[c];
+        if (job->prev_bias) job->prev_bias[row] /= s[c];
+    }
+}

@@ -1,0 +1,25 @@
+/* quant/transform/fold.h: what transforms that scale columns share: multiplying a site's linears by
+ * s and dividing what makes their input by s. Only transforms call it. */
+#ifndef PITH_QUANT_TRANSFORM_FOLD_H
+#define PITH_QUANT_TRANSFORM_FOLD_H
+
+#include "quant/transform.h"
+
+/* PITH_ARG unless there are 1 to PITH_SITE_LINEARS linears, all of them read the same inputs, and
+ * those are made of whole heads where s is tied. `who` begins the message. */
+enum pith_status pith_fold_check(const struct pith_transform_job *job, const char *who,
+                                 struct pith_error *err);
+/* True when heads share their scales: 1/s goes into rows that several of the inputs come from. */
+bool pith_fold_tied(const struct pith_transform_job *job);
+/* True when there is something to divide by s, and a linear that is rounded. */
+bool pith_fold_possible(const struct pith_transform_job *job);
+
+/* Moves s[dim] to where the gain that will be stored stands for it exactly; 1 where that gain would
+ * not be finite. */
+void pith_fold_settle(const struct pith_transform_job *job, float *s);
+/* Multiplies all linears' columns by s. */
+void pith_fold_scale(const struct pith_transform_job *job, const float *s);
+/* Divides the gain, or the rows of the linear before, by s. */
+void pith_fold_divide(const struct pith_transform_job *job, const float *s);
+
+#endif

@@ -1,0 +1,288 @@
+/* quant/transform/smooth.c: SmoothQuant (Xiao et al. 2023): what is hard to round moves from the
+ * inputs to the weights.
+ *
+ * Column j of the linears is multiplied by s_j = max|x_j|^a / max|w_j|^(1-a), at least 1e-5, and
+ * its input divided by it: at a = 1/2 both then have the same largest magnitude, their geometric
+ * mean. Magnitudes below 1e-5 count as 1e-5, as in the authors' code; an input that is always zero
+ * is left alone. The option is a, or "auto": of 0.05, 0.10, ... 0.95 and no scaling at all, what
+ * leaves the smallest error in the linears' outputs, both operands rounded. */
+#include "base/mem.h"
+#include "num/input.h"
+#include "quant/scale.h"
+#include "quant/tables.h"
+#include "quant/transform/fold.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PANEL = 256, STEPS = 20 };
+static const float SMALLEST = 1e-5f;
+static const double AUTO = -1.0;
+
+/* --- the option ------------------------------------------------------------------------------ */
+
+static enum pith_status option(const char *text, double *value, struct pith_error *err)
+{
+    char *end;
+    *value = 0.5;
+    if (text[0] == '\0') return PITH_OK;
+    if (strcmp(text, "auto") == 0) {
+        *value = AUTO;
+        return PITH_OK;
+    }
+    *value = strtod(text, &end);
+    if (*end == '\0' && text[0] >= '0' && text[0] <= '9' && *value >= 0.0 && *value <= 1.0)
+        return PITH_OK;
+    return pith_fail(err, PITH_ARG, "smooth:%.24s: expected a strength from 0 to 1, or auto", text);
+}
+
+/* --- scales ---------------------------------------------------------------------------------- */
+
+struct smooth {
+    const struct pith_transform_job *job;
+    struct pith_pool *pool;
+    uint32_t dim;
+    size_t samples;
+    float *act, *weight; /* [dim] largest magnitudes, tied where s must be */
+    float *s;            /* [dim] of the present trial */
+    float *x;            /* [samples][dim] divided by s and rounded */
+    float *w;            /* one linear, times s and rounded */
+    float *panel;        /* [samples][PANEL] */
+    double *sums;        /* [samples] */
+    const struct pith_transform_linear *now;
+};
+
+/* The largest of the inputs that share a scale, into each of them. */
+static void tie(const struct smooth *t, float *v)
+{
+    const struct pith_transform_job *job = t->job;
+    if (!pith_fold_tied(job)) return;
+    const size_t block = job->tie_block, span = block * job->repeat;
+    for (size_t c = 0; c < t->dim; c++) {
+        const size_t first = c / span * span + c % block;
+        if (c != first) v[first] = fmaxf(v[first], v[c]);
+    }
+    for (size_t c = 0; c < t->dim; c++) v[c] = v[c / span * span + c % block];
+}
+
+static enum pith_status gather(const struct smooth *t, struct pith_error *err)
+{
+    const struct pith_stats *st = t->job->stats;
+    for (size_t c = 0; c < t->dim; c++) {
+        t->act[c] = fmaxf(-st->lo[c], st->hi[c]);
+        t->weight[c] = 0.0f;
+        if (!isfinite(st->lo[c]) || !isfinite(st->hi[c]))
+            return pith_fail(err, PITH_NUMERIC, "input %zu reached %g", c, (double)t->act[c]);
+    }
+    for (unsigned i = 0; i < t->job->count; i++) {
+        const struct pith_transform_linear *l = &t->job->linear[i];
+        for (size_t e = 0, c = 0; e < (size_t)l->rows * t->dim; e++, c = c + 1 < t->dim ? c + 1 : 0)
+            t->weight[c] = fmaxf(t->weight[c], fabsf(l->w[e]));
+    }
+    tie(t, t->act);
+    tie(t, t->weight);
+    return PITH_OK;
+}
+
+static void make_scales(const struct smooth *t, double a)
+{
+    for (size_t c = 0; c < t->dim; c++) {
+        const double x = (double)fmaxf(t->act[c], SMALLEST), w = fmaxf(t->weight[c], SMALLEST);
+        const float s = (float)(pow(x, a) / pow(w, 1.0 - a));
+        t->s[c] = t->act[c] > 0.0f ? fmaxf(s, SMALLEST) : 1.0f;
+    }
+    pith_fold_settle(t->job, t->s);
+}
+
+/* --- the judge -------------------------------------------------------------------------------- */
+
+static void scale_row(void *ctx, size_t row, unsigned thread)
+{
+    (void)thread;
+    const struct smooth *t = ctx;
+    for (size_t c = 0; c < t->dim; c++)
+        t->w[row * t->dim + c] = t->now->w[row * t->dim + c] * t->s[c];
+}
+
+static void square_row(void *ctx, size_t row, unsigned thread)
+{
+    (void)thread;
+    const struct smooth *t = ctx;
+    double sum = 0.0;
+    for (size_t i = 0; i < PANEL; i++) {
+        const double y = (double)t->panel[row * PANEL + i];
+        sum += y * y;
+    }
+    t->sums[row] += sum;
+}
+
+/* x / s, rounded as the linears' input will be; static scales from the range that x / s has. */
+static void make_inputs(const struct smooth *t)
+{
+    const struct pith_stats *st = t->job->stats;
+    struct pith_input in = t->job->input;
+    float lo = 0.0f, hi = 0.0f;
+    for (size_t c = 0; c < t->dim; c++) {
+        lo = fminf(lo, st->lo[c] / t->s[c]);
+        hi = fmaxf(hi, st->hi[c] / t->s[c]);
+    }
+    for (size_t i = 0; i < t->samples; i++)
+        for (size_t c = 0; c < t->dim; c++)
+            t->x[i * t->dim + c] = st->samples[i * t->dim + c] / t->s[c];
+    in.threshold = 0.0f; /* what it keeps depends on the call: judged as if nothing were kept */
+    pith_input_calibrate(&in, lo, hi);
+    pith_input_rows(&in, t->x, t->samples, t->dim, NULL, t->x);
+}
+
+/* Rows [first, first + rows) of a linear: the rounded product less the original. */
+static void panel_error(const struct smooth *t, size_t first, size_t rows)
+{
+    const struct pith_gemm made = {.m = t->samples,
+                                   .n = rows,
+                                   .k = t->dim,
+                                   .a = t->x,
+                                   .a_rs = t->dim,
+                                   .a_cs = 1,
+                                   .b = t->w + first * t->dim,
+                                   .b_rs = 1,
+                                   .b_cs = t->dim,
+                                   .c = t->panel,
+                                   .ldc = PANEL};
+    struct pith_gemm original = made;
+    original.a = t->job->stats->samples;
+    original.b = t->now->w + first * t->dim;
+    original.accumulate = original.negate = true;
+    if (rows < PANEL) memset(t->panel, 0, t->samples * PANEL * sizeof *t->panel);
+    pith_gemm(t->job->backend, &made);
+    pith_gemm(t->job->backend, &original);
+    pith_pool_run(t->pool, t->samples, square_row, (void *)(uintptr_t)t);
+}
+
+/* Mean squared error of an output at the present scales. */
+static enum pith_status judge(struct smooth *t, double *loss, struct pith_error *err)
+{
+    const struct pith_transform_job *job = t->job;
+    double sum = 0.0, outputs = 0.0;
+    make_inputs(t);
+    memset(t->sums, 0, t->samples * sizeof *t->sums);
+    for (unsigned i = 0; i < job->count; i++) {
+        t->now = &job->linear[i];
+        if (!t->now->grid.format) continue;
+        outputs += (double)t->now->rows;
+        pith_pool_run(t->pool, t->now->rows, scale_row, t);
+        PITH_TRY(pith_pseudo_quantize(job->backend, &t->now->grid, job->scale_dtype, t->now->rows,
+                                      t->dim, t->w, err));
+        for (size_t first = 0; first < t->now->rows; first += PANEL)
+            panel_error(t, first, t->now->rows - first < PANEL ? t->now->rows - first : PANEL);
+    }
+    for (size_t i = 0; i < t->samples; i++) sum += t->sums[i];
+    *loss = sum / (outputs * (double)t->samples);
+    return PITH_OK;
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+/* The best of the strengths' scales into s, which holds ones. */
+static enum pith_status choose(struct smooth *t, float *s, struct pith_transform_report *report,
+                               struct pith_error *err)
+{
+    const bool search = t->job->value < 0.0;
+    double best = INFINITY;
+    PITH_TRY(gather(t, err));
+    memcpy(t->s, s, t->dim * sizeof *s);
+    PITH_TRY(judge(t, &report->loss_before, err));
+    if (search) best = report->loss_after = report->loss_before;
+    for (int i = 1; i < (search ? STEPS : 2); i++) {
+        const double a = search ? (double)i / STEPS : t->job->value;
+        double loss;
+        make_scales(t, a);
+        PITH_TRY(judge(t, &loss, err));
+        if (search && !(loss < best)) continue;
+        best = report->loss_after = loss;
+        report->ratio = a;
+        memcpy(s, t->s, t->dim * sizeof *s);
+    }
+    return isfinite(best) ? PITH_OK
+                          : pith_fail(err, PITH_NUMERIC, "smooth: the error is not finite");
+}
+
+static size_t largest(const struct pith_transform_job *job)
+{
+    size_t most = 0;
+    for (unsigned i = 0; i < job->count; i++)
+        if (job->linear[i].grid.format && job->linear[i].rows > most) most = job->linear[i].rows;
+    return most;
+}
+
+static uint64_t scratch(const struct pith_transform_job *job)
+{
+    const uint64_t dim = job->linear[0].cols, samples = job->stats ? job->stats->sample_count : 0;
+    const uint64_t weights = (uint64_t)largest(job) * dim;
+    return weights * 5 + samples * (dim * 4 + PANEL * 4 + 8) + dim * 12;
+}
+
+static enum pith_status take_memory(struct smooth *t, struct pith_error *err)
+{
+    t->act = pith_alloc(t->dim, sizeof *t->act);
+    t->weight = pith_alloc(t->dim, sizeof *t->weight);
+    t->s = pith_alloc(t->dim, sizeof *t->s);
+    t->x = pith_alloc_aligned(t->samples * t->dim, sizeof *t->x);
+    t->w = pith_alloc_aligned(largest(t->job) * t->dim, sizeof *t->w);
+    t->panel = pith_alloc_aligned(t->samples * PANEL, sizeof *t->panel);
+    t->sums = pith_alloc(t->samples, sizeof *t->sums);
+    const bool ok = t->act && t->weight && t->s && t->x && t->w && t->panel && t->sums;
+    return ok ? PITH_OK : pith_fail_nomem(err, "smoothing");
+}
+
+static void give_memory(struct smooth *t)
+{
+    pith_free(t->act);
+    pith_free(t->weight);
+    pith_free(t->s);
+    pith_free(t->x);
+    pith_free(t->w);
+    pith_free(t->panel);
+    pith_free(t->sums);
+}
+
+static enum pith_status check(const struct pith_transform_job *job, struct pith_error *err)
+{
+    const struct pith_stats *st = job->stats;
+    PITH_TRY(pith_fold_check(job, "smooth", err));
+    if (!st || !st->lo || !st->hi || !st->samples || st->sample_count == 0)
+        return pith_fail(err, PITH_ARG, "smooth needs the inputs' ranges and samples of them");
+    if (st->dim != job->linear[0].cols)
+        return pith_fail(err, PITH_ARG, "the statistics are over %u inputs, the matrix has %u",
+                         st->dim, job->linear[0].cols);
+    return PITH_OK;
+}
+
+static enum pith_status run(const struct pith_transform_job *job, float *s,
+                            struct pith_transform_report *report, struct pith_error *err)
+{
+    *report = (struct pith_transform_report){0};
+    PITH_TRY(check(job, err));
+    struct smooth t = {.job = job,
+                       .pool = pith_backend_pool(job->backend),
+                       .dim = job->linear[0].cols,
+                       .samples = job->stats->sample_count};
+    for (uint32_t c = 0; c < t.dim; c++) s[c] = 1.0f;
+    if (!pith_fold_possible(job)) return PITH_OK;
+    enum pith_status st = take_memory(&t, err);
+    if (st == PITH_OK) st = choose(&t, s, report, err);
+    give_memory(&t);
+    if (st != PITH_OK) return st;
+    pith_fold_scale(job, s);
+    pith_fold_divide(job, s);
+    return PITH_OK;
+}
+
+const struct pith_transform pith_transform_smooth = {
+    .name = "smooth",
+    .summary = "moves outliers of the inputs into the weights (smooth:ALPHA, smooth:auto)",
+    .needs = PITH_NEED_RANGE | PITH_NEED_SAMPLES,
+    .option = option,
+    .run = run,
+    .scratch = scratch,
+};
