@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "io/gguf_model.h"
 #include "io/hf_index.h"
 
 #include <inttypes.h>
@@ -193,15 +194,9 @@ static enum pith_status open_tensors(struct pith_checkpoint *c, struct pith_erro
     return merge(c, err);
 }
 
-enum pith_status pith_checkpoint_open(const char *dir, struct pith_checkpoint **out,
-                                      struct pith_error *err)
+static enum pith_status open_folder(const char *dir, struct pith_checkpoint **out,
+                                    struct pith_error *err)
 {
-    if (!pith_path_is_dir(dir))
-        return pith_fail(err, PITH_IO,
-                         pith_path_exists(dir)
-                             ? "%s: not a folder; name the folder that holds config.json"
-                             : "%s: no such folder",
-                         dir);
     struct pith_checkpoint *c = pith_zalloc(1, sizeof *c);
     if (!c) return pith_fail_nomem(err, dir);
     enum pith_status s = PITH_OK;
@@ -217,9 +212,31 @@ enum pith_status pith_checkpoint_open(const char *dir, struct pith_checkpoint **
     return PITH_OK;
 }
 
+enum pith_status pith_checkpoint_open(const char *path, struct pith_checkpoint **out,
+                                      struct pith_error *err)
+{
+    char *file = NULL;
+    PITH_TRY(pith_gguf_at(path, &file, err));
+    if (file) {
+        const enum pith_status s = pith_gguf_checkpoint(file, out, err);
+        pith_free(file);
+        return s;
+    }
+    if (!pith_path_is_dir(path))
+        return pith_fail(
+            err, PITH_IO,
+            pith_path_exists(path)
+                ? "%s: not a folder; name the folder that holds config.json, or a GGUF file"
+                : "%s: no such folder",
+            path);
+    return open_folder(path, out, err);
+}
+
 void pith_checkpoint_close(struct pith_checkpoint *c)
 {
     if (!c) return;
+    if (c->gguf) pith_gguf_close(c->gguf);
+    pith_free(c->gguf);
     for (size_t i = 0; i < c->file_count; i++) pith_safetensors_close(&c->files[i]);
     pith_free(c->files);
     pith_free(c->tensors);

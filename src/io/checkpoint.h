@@ -1,26 +1,29 @@
 /* io/checkpoint.h: a folder with a Hugging Face checkpoint: config.json and one or more safetensors
- * files (single, or named by model.safetensors.index.json). */
+ * files (single, or named by model.safetensors.index.json); or a GGUF file, shown as such a folder
+ * would be (io/gguf_model.h). */
 #ifndef PITH_IO_CHECKPOINT_H
 #define PITH_IO_CHECKPOINT_H
 
+#include "io/gguf.h"
 #include "io/safetensors.h"
 
 struct pith_checkpoint {
-    char *dir;
+    char *dir;                      /* the folder, or the GGUF file */
     json_t *config;                 /* config.json, an object */
     const json_t *quantization;     /* config's "quantization_config" object, or NULL */
     struct pith_safetensors *files; /* in order of file name */
     size_t file_count;
     struct pith_tensor *tensors; /* of all files, sorted by name */
     size_t count;
-    uint64_t bytes; /* sum of tensor bytes */
+    uint64_t bytes;                 /* sum of tensor bytes */
+    struct pith_gguf *gguf;         /* the file that the checkpoint is, or NULL */
 };
 
 /* Opens and checks everything but the meaning of the config. A file in the index that is missing, a
  * tensor that the index places elsewhere, a tensor in two files: PITH_FORMAT or PITH_IO naming it.
- * Without the usual names, the only safetensors file of a folder is taken. On success the caller
- * owns *out and closes it. */
-enum pith_status pith_checkpoint_open(const char *dir, struct pith_checkpoint **out,
+ * Without the usual names, the only safetensors file of a folder is taken; without config.json, the
+ * only GGUF file. On success the caller owns *out and closes it. */
+enum pith_status pith_checkpoint_open(const char *path, struct pith_checkpoint **out,
                                       struct pith_error *err);
 /* Frees everything; c may be NULL. */
 void pith_checkpoint_close(struct pith_checkpoint *c);

@@ -20,7 +20,35 @@ struct pith_tensor {
     uint64_t bytes;
     const uint8_t *data;
     uint32_t file; /* index into the checkpoint's files; 0 for a single file */
+    /* 0, or in how many heads the rows of `data` lie turned (GGUF files of Llama): see
+     * pith_turned_row(). Who reads `data` heeds it; pith_linear_load() does. */
+    uint32_t heads;
 };
+
+/* Where row r of a matrix of `rows` rows, or of a bias, lies when its heads are turned: llama.cpp
+ * rotates neighbouring channels where Hugging Face rotates those half a head apart, so that row i
+ * of a head's first half goes to 2i and of its second half to 2i + 1 (llama.cpp
+ * conversion/llama.py, permute()). heads 0: where it was. */
+static inline uint64_t pith_turned_row(uint64_t r, uint64_t rows, uint32_t heads)
+{
+    if (heads == 0) return r;
+    const uint64_t size = rows / heads, half = size / 2, i = r % size;
+    return r - i + (i < half ? 2 * i : 2 * (i - half) + 1);
+}
+/* The reverse: which row lies at place r. */
+static inline uint64_t pith_straight_row(uint64_t r, uint64_t rows, uint32_t heads)
+{
+    if (heads == 0) return r;
+    const uint64_t size = rows / heads, i = r % size;
+    return r - i + i / 2 + (i % 2 ? size / 2 : 0);
+}
+/* True when `heads` can turn that many rows: they are whole heads of an even size. */
+static inline bool pith_can_turn(uint64_t rows, uint32_t heads)
+{
+    return heads == 0 || (rows % heads == 0 && rows / heads % 2 == 0);
+}
+/* Copies t's data to out (t->bytes), rows in their order. */
+void pith_tensor_straighten(const struct pith_tensor *t, void *out);
 
 /* Elements of a shape; the file reader has checked that it does not overflow. */
 uint64_t pith_tensor_elements(const struct pith_tensor *t);
@@ -68,6 +96,7 @@ struct pith_tensor_plan {
     uint64_t bytes;  /* filled by pith_layout_finish */
     uint32_t shard;  /* filled likewise */
     uint64_t offset; /* from the start of the shard file, filled likewise */
+    uint32_t heads;  /* rows are to be turned in so many heads: struct pith_tensor */
 };
 
 /* The layout of a checkpoint's files; start with {0}. It is fixed before any data exists: so

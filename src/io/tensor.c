@@ -39,3 +39,12 @@ const char *pith_tensor_name_fault(const char *name)
     }
     return NULL;
 }
+
+void pith_tensor_straighten(const struct pith_tensor *t, void *out)
+{
+    const uint64_t rows = t->dims ? t->shape[0] : 1;
+    const size_t size = rows ? (size_t)(t->bytes / rows) : 0;
+    for (uint64_t r = 0; r < rows; r++)
+        memcpy((uint8_t *)out + r * size, t->data + pith_turned_row(r, rows, t->heads) * size,
+               size);
+}

@@ -17,7 +17,7 @@
 struct pith_linear_weights {
     struct pith_weight w;
     float *bias;        /* owned, or NULL */
-    float *dense;       /* owned float32 copy that w points to, or NULL */
+    float *dense;       /* owned copy that w points to, float32 or as stored, or NULL */
     struct pith_qmat q;    /* owned; w.quant points here when quantized and not packed */
     struct pith_pack pack; /* w.pack points here when packed; its parts lie in the block's memory */
 };

@@ -1,0 +1,188 @@
+/* A GGUF file opened as a checkpoint. */
+#include "io/gguf_model.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME = 192 };
+
+static bool is_gguf(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    char magic[4] = {0};
+    const bool is = f && fread(magic, 1, 4, f) == 4 && memcmp(magic, "GGUF", 4) == 0;
+    if (f) (void)fclose(f);
+    return is;
+}
+
+/* The only GGUF file of a folder. */
+static enum pith_status find_lone(const char *dir, char **file, struct pith_error *err)
+{
+    char **names;
+    size_t count, found = 0;
+    const char *name = NULL;
+    PITH_TRY(pith_dir_list(dir, &names, &count, err));
+    for (size_t i = 0; i < count; i++) {
+        if (names[i][0] == '.' || !pith_glob_match("*.gguf", names[i])) continue;
+        name = names[i];
+        found++;
+    }
+    enum pith_status s = PITH_OK;
+    if (found == 1) {
+        *file = pith_path_join(dir, name);
+        if (!*file) s = pith_fail_nomem(err, dir);
+    } else if (found > 1) {
+        s = pith_fail(err, PITH_UNSUPPORTED,
+                      "%s: %zu GGUF files; name one (files in parts are not supported)", dir,
+                      found);
+    }
+    pith_names_free(names, count);
+    return s;
+}
+
+enum pith_status pith_gguf_at(const char *path, char **file, struct pith_error *err)
+{
+    *file = NULL;
+    if (!pith_path_is_dir(path)) {
+        if (!is_gguf(path)) return PITH_OK;
+        *file = pith_strdup(path);
+        return *file ? PITH_OK : pith_fail_nomem(err, path);
+    }
+    char *config = pith_path_join(path, "config.json");
+    if (!config) return pith_fail_nomem(err, path);
+    const bool folder = pith_path_exists(config);
+    pith_free(config);
+    return folder ? PITH_OK : find_lone(path, file, err);
+}
+
+static int compare_name(const void *a, const void *b)
+{
+    return strcmp(((const struct pith_tensor *)a)->name, ((const struct pith_tensor *)b)->name);
+}
+
+/* What a tensor is called here; false for one that has no place in a checkpoint. */
+static bool translate(const struct pith_gguf_tensor *t, char name[NAME],
+                      enum pith_gguf_heads *heads)
+{
+    const char *dot = strrchr(t->name, '.');
+    enum pith_dtype dtype;
+    if (!dot || !pith_gguf_module(t->name, name, NAME - 16, heads)) return false;
+    const bool plain = pith_ggml_type_dtype(&t->type, &dtype);
+    if (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0) return false;
+    if (!plain && (t->dims != 2 || strcmp(dot, ".weight") != 0)) return false;
+    (void)snprintf(name + strlen(name), 16, ".%s", plain ? dot + 1 : t->type.name);
+    return true;
+}
+
+struct view {
+    struct pith_checkpoint *c;
+    const struct pith_gguf_arch *arch;
+    uint32_t heads[3]; /* by enum pith_gguf_heads */
+    size_t names;      /* bytes of names used */
+    bool quantized;
+};
+
+static enum pith_status set_tensor(struct view *v, const struct pith_gguf_tensor *from,
+                                   enum pith_gguf_heads heads, const char *name,
+                                   struct pith_error *err)
+{
+    struct pith_checkpoint *c = v->c;
+    struct pith_tensor *t = &c->tensors[c->count];
+    const size_t n = strlen(name) + 1;
+    char *kept = memcpy(c->files[0].names + v->names, name, n);
+    v->names += n;
+    *t = (struct pith_tensor){.name = kept,
+                              .dims = from->dims,
+                              .bytes = from->bytes,
+                              .data = from->data,
+                              .heads = v->arch->turned ? v->heads[heads] : 0};
+    for (unsigned i = 0; i < from->dims; i++) t->shape[i] = from->shape[i];
+    if (!pith_ggml_type_dtype(&from->type, &t->dtype)) {
+        v->quantized = true;
+        t->dtype = PITH_U8;
+        t->shape[1] = from->bytes / from->shape[0];
+    }
+    if (!pith_can_turn(t->shape[0], t->heads))
+        return pith_fail(err, PITH_FORMAT, "%s: tensor \"%s\" is not whole heads", c->dir,
+                         from->name);
+    c->count++;
+    c->bytes += t->bytes;
+    return PITH_OK;
+}
+
+static enum pith_status add_tensor(struct view *v, const struct pith_gguf_tensor *from,
+                                   struct pith_error *err)
+{
+    char name[NAME];
+    enum pith_gguf_heads heads;
+    if (strcmp(from->name, "rope_freqs.weight") == 0) return PITH_OK; /* in the config */
+    if (!translate(from, name, &heads))
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: tensor \"%s\" (%s) is not known here",
+                         v->c->dir, from->name, from->type.name);
+    return set_tensor(v, from, heads, name, err);
+}
+
+static enum pith_status read_heads(struct view *v, struct pith_error *err)
+{
+    static const char *const keys[3] = {"", "attention.head_count", "attention.head_count_kv"};
+    uint64_t n = 0;
+    for (int i = PITH_GGUF_Q_HEADS; i <= PITH_GGUF_K_HEADS; i++) {
+        char key[96];
+        (void)snprintf(key, sizeof key, "%s.%s", v->arch->name, keys[i]);
+        PITH_TRY(pith_gguf_get_uint(v->c->gguf, key, INT32_MAX, &n, err));
+        if (n == 0)
+            return pith_fail(err, PITH_FORMAT, "%s: key \"%s\" is missing or 0", v->c->dir, key);
+        v->heads[i] = (uint32_t)n;
+    }
+    return PITH_OK;
+}
+
+static enum pith_status take_tensors(struct view *v, struct pith_error *err)
+{
+    struct pith_checkpoint *c = v->c;
+    const struct pith_gguf *g = c->gguf;
+    if (g->tensor_count == 0)
+        return pith_fail(err, PITH_FORMAT, "%s: the file holds no tensors", c->dir);
+    c->tensors = pith_zalloc(g->tensor_count, sizeof *c->tensors);
+    c->files[0].names = pith_alloc(g->tensor_count, NAME);
+    if (!c->tensors || !c->files[0].names) return pith_fail_nomem(err, "the list of tensors");
+    PITH_TRY(read_heads(v, err));
+    for (size_t i = 0; i < g->tensor_count; i++) PITH_TRY(add_tensor(v, &g->tensors[i], err));
+    qsort(c->tensors, c->count, sizeof *c->tensors, compare_name);
+    return PITH_OK;
+}
+
+static enum pith_status open_view(struct view *v, const char *path, struct pith_error *err)
+{
+    struct pith_checkpoint *c = v->c;
+    c->dir = pith_strdup(path);
+    c->gguf = pith_zalloc(1, sizeof *c->gguf);
+    c->files = pith_zalloc(1, sizeof *c->files);
+    if (!c->dir || !c->gguf || !c->files) return pith_fail_nomem(err, path);
+    c->file_count = 1;
+    PITH_TRY(pith_gguf_open(path, c->gguf, err));
+    c->files[0].map = c->gguf->map; /* closed with the files, as any checkpoint's */
+    c->gguf->map = (struct pith_map){0};
+    c->files[0].path = pith_strdup(path);
+    if (!c->files[0].path) return pith_fail_nomem(err, path);
+    PITH_TRY(pith_gguf_arch_read(c->gguf, &v->arch, err));
+    PITH_TRY(take_tensors(v, err));
+    PITH_TRY(pith_gguf_config(c->gguf, v->arch, v->quantized, &c->config, err));
+    c->quantization = json_object_get(c->config, "quantization_config");
+    return PITH_OK;
+}
+
+enum pith_status pith_gguf_checkpoint(const char *path, struct pith_checkpoint **out,
+                                      struct pith_error *err)
+{
+    struct view v = {.c = pith_zalloc(1, sizeof *v.c)};
+    if (!v.c) return pith_fail_nomem(err, path);
+    const enum pith_status s = open_view(&v, path, err);
+    if (s == PITH_OK) *out = v.c;
+    else pith_checkpoint_close(v.c);
+    return s;
+}

@@ -1,0 +1,286 @@
+/* The keys of a GGUF file as the config.json that they were made from. */
+#include "io/gguf_model.h"
+
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double pi = 3.14159265358979323846;
+
+void pith_gguf_rope_factors(const struct pith_llama3_rope *rope, uint32_t count, float *out)
+{
+    const double context = (double)rope->original;
+    for (uint32_t i = 0; i < count; i++) {
+        const double freq = pow(rope->theta, -(double)i / count), length = 2 * pi / freq;
+        const double part = (context / length - rope->low) / (rope->high - rope->low);
+        if (length < context / rope->high) out[i] = 1;
+        else if (length > context / rope->low) out[i] = (float)rope->factor;
+        else out[i] = (float)(1 / ((1 - part) / rope->factor + part));
+    }
+}
+
+struct config {
+    const struct pith_gguf *g;
+    const struct pith_gguf_arch *arch;
+    json_t *json;
+    struct pith_error *err;
+};
+
+enum { KEY = 96 };
+
+static const char *key_of(const struct config *c, const char *name, char key[KEY])
+{
+    (void)snprintf(key, KEY, "%s.%s", c->arch->name, name);
+    return key;
+}
+
+static enum pith_status set(const struct config *c, const char *name, json_t *value)
+{
+    return json_object_set_new(c->json, name, value) == 0 ? PITH_OK
+                                                          : pith_fail_nomem(c->err, "the config");
+}
+
+static enum pith_status get_size(const struct config *c, const char *name, uint64_t absent,
+                                 uint64_t *out)
+{
+    char key[KEY];
+    *out = 0;
+    PITH_TRY(pith_gguf_get_uint(c->g, key_of(c, name, key), INT32_MAX, out, c->err));
+    if (*out == 0) *out = absent;
+    return *out ? PITH_OK
+                : pith_fail(c->err, PITH_FORMAT, "%s: key \"%s\" is missing or 0", c->g->path, key);
+}
+
+/* The shortest decimal number that is this float: the file rounded what the config had. */
+static double shortest(double value)
+{
+    char text[40];
+    for (int digits = 1; digits < 10; digits++) {
+        (void)snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtof(text, NULL) == (float)value) break;
+    }
+    return strtod(text, NULL);
+}
+
+static enum pith_status get_real(const struct config *c, const char *name, double *value)
+{
+    char key[KEY];
+    PITH_TRY(pith_gguf_get_real(c->g, key_of(c, name, key), value, c->err));
+    if (!isfinite(*value))
+        return pith_fail(c->err, PITH_FORMAT, "%s: key \"%s\" is not finite", c->g->path, key);
+    *value = shortest(*value);
+    return PITH_OK;
+}
+
+static enum pith_status put_sizes(const struct config *c)
+{
+    static const struct {
+        const char *gguf, *hf;
+    } sizes[] = {
+        {"embedding_length", "hidden_size"},
+        {"feed_forward_length", "intermediate_size"},
+        {"block_count", "num_hidden_layers"},
+        {"context_length", "max_position_embeddings"},
+    };
+    uint64_t n, heads, hidden;
+    for (size_t i = 0; i < PITH_COUNT(sizes); i++) {
+        PITH_TRY(get_size(c, sizes[i].gguf, 0, &n));
+        PITH_TRY(set(c, sizes[i].hf, json_integer((json_int_t)n)));
+    }
+    PITH_TRY(get_size(c, "embedding_length", 0, &hidden));
+    PITH_TRY(get_size(c, "attention.head_count", 0, &heads));
+    PITH_TRY(set(c, "num_attention_heads", json_integer((json_int_t)heads)));
+    PITH_TRY(get_size(c, "attention.head_count_kv", heads, &n));
+    PITH_TRY(set(c, "num_key_value_heads", json_integer((json_int_t)n)));
+    PITH_TRY(get_size(c, "attention.key_length", hidden / heads, &n));
+    PITH_TRY(set(c, "head_dim", json_integer((json_int_t)n)));
+    uint64_t same = n;
+    PITH_TRY(get_size(c, "attention.value_length", n, &same));
+    if (same == n) PITH_TRY(get_size(c, "rope.dimension_count", n, &same));
+    if (same != n)
+        return pith_fail(c->err, PITH_UNSUPPORTED,
+                         "%s: heads whose keys, values and rotated part differ in size",
+                         c->g->path);
+    return PITH_OK;
+}
+
+/* --- rotary positions ------------------------------------------------------------------------- */
+
+/* The context that scaling began at, from the factors: between the ends they tell it, where low and
+ * high are 1 and 4, as in all models so far (Llama 3.1 to 3.3). */
+static uint64_t original_context(const float *factors, uint64_t count, double theta, double factor)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        const double v = factors[i];
+        if (!(v > 1.0001 && v < factor * 0.9999)) continue;
+        const double part = (1 / v - 1 / factor) / (1 - 1 / factor);
+        const double length = 2 * pi * pow(theta, (double)i / (double)count);
+        const double context = round(length * (3 * part + 1));
+        return context >= 1 && context < 1e9 ? (uint64_t)context : 8192;
+    }
+    return 8192;
+}
+
+/* Finds the config that gives these factors. */
+static enum pith_status put_llama3(const struct config *c, const struct pith_gguf_tensor *t,
+                                   double theta)
+{
+    const uint64_t count = t->shape[0];
+    if (t->dims != 1 || t->type.id != 0 || count == 0 || count > 1 << 13)
+        return pith_fail(c->err, PITH_FORMAT, "%s: tensor \"%s\" is not a vector of F32",
+                         c->g->path, t->name);
+    float *is = pith_alloc(count, sizeof *is), *want = pith_alloc(count, sizeof *want);
+    struct pith_llama3_rope rope = {.theta = theta, .low = 1, .high = 4};
+    const bool memory = is && want;
+    bool same = memory;
+    if (memory) {
+        memcpy(is, t->data, count * sizeof *is);
+        rope.factor = is[count - 1];
+        rope.original = original_context(is, count, theta, rope.factor);
+        pith_gguf_rope_factors(&rope, (uint32_t)count, want);
+    }
+    for (uint64_t i = 0; same && i < count; i++) same = fabsf(is[i] - want[i]) <= 1e-4f * want[i];
+    pith_free(is);
+    pith_free(want);
+    if (!memory) return pith_fail_nomem(c->err, t->name);
+    if (!same)
+        return pith_fail(c->err, PITH_UNSUPPORTED,
+                         "%s: the factors of \"%s\" are not those of a Llama 3", c->g->path,
+                         t->name);
+    return set(c, "rope_scaling",
+               json_pack("{s:s, s:f, s:f, s:f, s:I}", "rope_type", "llama3", "factor",
+                         shortest(rope.factor), "low_freq_factor", rope.low, "high_freq_factor",
+                         rope.high, "original_max_position_embeddings", (json_int_t)rope.original));
+}
+
+static enum pith_status put_yarn(const struct config *c, double factor)
+{
+    static const struct {
+        const char *gguf, *hf;
+    } reals[] = {
+        {"rope.scaling.yarn_beta_fast", "beta_fast"},
+        {"rope.scaling.yarn_beta_slow", "beta_slow"},
+    };
+    uint64_t original;
+    PITH_TRY(get_size(c, "rope.scaling.original_context_length", 0, &original));
+    json_t *j = json_pack("{s:s, s:f, s:I}", "rope_type", "yarn", "factor", factor,
+                          "original_max_position_embeddings", (json_int_t)original);
+    PITH_TRY(set(c, "rope_scaling", j));
+    for (size_t i = 0; i < PITH_COUNT(reals); i++) {
+        double v = 0;
+        PITH_TRY(get_real(c, reals[i].gguf, &v));
+        if (v != 0 && json_object_set_new(j, reals[i].hf, json_real(v)) != 0)
+            return pith_fail_nomem(c->err, "the config");
+    }
+    double scale = 1;
+    PITH_TRY(get_real(c, "rope.scaling.attn_factor", &scale));
+    return scale == 1 ? PITH_OK
+                      : pith_fail(c->err, PITH_UNSUPPORTED,
+                                  "%s: rope.scaling.attn_factor is not supported", c->g->path);
+}
+
+static enum pith_status put_rope(const struct config *c)
+{
+    const struct pith_gguf_tensor *factors = pith_gguf_tensor_find(c->g, "rope_freqs.weight");
+    double theta = 10000, factor = 1;
+    char key[KEY], *type = NULL;
+    PITH_TRY(get_real(c, "rope.freq_base", &theta));
+    PITH_TRY(get_real(c, "rope.scaling.factor", &factor));
+    PITH_TRY(set(c, "rope_theta", json_real(theta)));
+    if (factors) return put_llama3(c, factors, theta);
+    PITH_TRY(pith_gguf_get_text(c->g, key_of(c, "rope.scaling.type", key), &type, c->err));
+    enum pith_status s = PITH_OK;
+    if (!type || strcmp(type, "none") == 0) s = PITH_OK;
+    else if (strcmp(type, "linear") == 0)
+        s = set(c, "rope_scaling",
+                json_pack("{s:s, s:f}", "rope_type", "linear", "factor", factor));
+    else if (strcmp(type, "yarn") == 0) s = put_yarn(c, factor);
+    else
+        s = pith_fail(c->err, PITH_UNSUPPORTED, "%s: rope scaling \"%.40s\" is not supported",
+                      c->g->path, type);
+    pith_free(type);
+    return s;
+}
+
+/* --- what tensors tell ------------------------------------------------------------------------ */
+
+static enum pith_status put_dtype(const struct config *c)
+{
+    static const struct {
+        const char *gguf, *hf;
+    } dtypes[] = {{"F32", "float32"}, {"F16", "float16"}, {"BF16", "bfloat16"}};
+    const struct pith_gguf_tensor *t = pith_gguf_tensor_find(c->g, "blk.0.ffn_up.weight");
+    const char *name = "float16";
+    for (size_t i = 0; t && i < PITH_COUNT(dtypes); i++)
+        if (strcmp(t->type.name, dtypes[i].gguf) == 0) name = dtypes[i].hf;
+    return set(c, "torch_dtype", json_string(name));
+}
+
+static enum pith_status put_tensors(const struct config *c)
+{
+    const struct pith_gguf_tensor *embed = pith_gguf_tensor_find(c->g, "token_embd.weight");
+    if (!embed || embed->dims != 2)
+        return pith_fail(c->err, PITH_FORMAT, "%s: no matrix \"token_embd.weight\"", c->g->path);
+    const bool q = pith_gguf_tensor_find(c->g, "blk.0.attn_q.bias");
+    const bool o = pith_gguf_tensor_find(c->g, "blk.0.attn_output.bias");
+    const bool mlp = pith_gguf_tensor_find(c->g, "blk.0.ffn_up.bias");
+    const bool is_qwen2 = strcmp(c->arch->name, "qwen2") == 0;
+    if (!is_qwen2 && q != o)
+        return pith_fail(c->err, PITH_UNSUPPORTED,
+                         "%s: biases on some of the attention's linears are not supported",
+                         c->g->path);
+    PITH_TRY(set(c, "vocab_size", json_integer((json_int_t)embed->shape[0])));
+    PITH_TRY(
+        set(c, "tie_word_embeddings", json_boolean(!pith_gguf_tensor_find(c->g, "output.weight"))));
+    PITH_TRY(set(c, "attention_bias", json_boolean(q && !is_qwen2)));
+    PITH_TRY(set(c, "mlp_bias", json_boolean(mlp)));
+    return put_dtype(c);
+}
+
+static enum pith_status put_ids(const struct config *c)
+{
+    static const struct {
+        const char *gguf, *hf;
+    } ids[] = {{"tokenizer.ggml.bos_token_id", "bos_token_id"},
+               {"tokenizer.ggml.eos_token_id", "eos_token_id"}};
+    for (size_t i = 0; i < PITH_COUNT(ids); i++) {
+        uint64_t id = UINT64_MAX;
+        PITH_TRY(pith_gguf_get_uint(c->g, ids[i].gguf, INT32_MAX, &id, c->err));
+        if (id != UINT64_MAX) PITH_TRY(set(c, ids[i].hf, json_integer((json_int_t)id)));
+    }
+    return PITH_OK;
+}
+
+static enum pith_status fill(const struct config *c, bool quantized)
+{
+    double eps = NAN;
+    char key[KEY];
+    PITH_TRY(put_sizes(c));
+    PITH_TRY(
+        pith_gguf_get_real(c->g, key_of(c, "attention.layer_norm_rms_epsilon", key), &eps, c->err));
+    if (!(eps >= 0 && eps < 1))
+        return pith_fail(c->err, PITH_FORMAT, "%s: key \"%s\" is missing or no epsilon", c->g->path,
+                         key);
+    PITH_TRY(set(c, "rms_norm_eps", json_real(shortest(eps))));
+    PITH_TRY(put_rope(c));
+    PITH_TRY(put_tensors(c));
+    PITH_TRY(put_ids(c));
+    return quantized ? set(c, "quantization_config", json_pack("{s:s}", "quant_method", "gguf"))
+                     : PITH_OK;
+}
+
+enum pith_status pith_gguf_config(const struct pith_gguf *g, const struct pith_gguf_arch *arch,
+                                  bool quantized, json_t **out, struct pith_error *err)
+{
+    struct config c = {.g = g, .arch = arch, .err = err};
+    c.json = json_pack("{s:[s], s:s, s:s}", "architectures", arch->hf, "model_type",
+                       arch->model_type, "hidden_act", "silu");
+    if (!c.json) return pith_fail_nomem(err, "the config");
+    const enum pith_status s = fill(&c, quantized);
+    if (s == PITH_OK) *out = c.json;
+    else json_decref(c.json);
+    return s;
+}
