@@ -37,6 +37,11 @@ struct pith_tokenizer {
 #include "tok/tokenizers.def"
 #undef PITH_TOKENIZER
 
+/* Sets t's decoder to that of SentencePiece, for what its model says of spaces. */
+struct pith_spm_model;
+enum pith_status pith_tok_spm_decoder(struct pith_tokenizer *t, const struct pith_spm_model *m,
+                                      struct pith_error *err);
+
 /* Appends an id; false when memory is out. */
 bool pith_ids_push(struct pith_ids *ids, int32_t id);
 

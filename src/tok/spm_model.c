@@ -171,17 +171,36 @@ static bool grow(struct pith_spm_model *m)
     return true;
 }
 
-static enum pith_status check_piece(const struct reader *text, int64_t type, float score, size_t id,
-                                    struct pith_error *err)
+static enum pith_status check_piece(const char *text, size_t len, int64_t type, float score,
+                                    size_t id, struct pith_error *err)
 {
-    if (left_in(text) == 0) return pith_fail(err, PITH_FORMAT, "piece %zu is empty", id);
+    if (len == 0) return pith_fail(err, PITH_FORMAT, "piece %zu is empty", id);
     if (type < PITH_SPM_NORMAL || type > PITH_SPM_BYTE)
         return pith_fail(err, PITH_FORMAT, "piece %zu has the unknown type %lld", id,
                          (long long)type);
     if (isnan(score))
         return pith_fail(err, PITH_FORMAT, "the score of piece %zu is not a number", id);
-    if (!pith_utf8_valid((const char *)text->p, left_in(text)))
+    if (!pith_utf8_valid(text, len))
         return pith_fail(err, PITH_FORMAT, "piece %zu is not UTF-8", id);
+    return PITH_OK;
+}
+
+enum pith_status pith_spm_add(struct pith_spm_model *m, const char *text, size_t len, int64_t type,
+                              float score, struct pith_error *err)
+{
+    const size_t id = m->vocab.count;
+    PITH_TRY(check_piece(text, len, type, score, id, err));
+    if (!grow(m)) return pith_fail_nomem(err, "tokenizer");
+    m->type[id] = (uint8_t)type;
+    m->score[id] = score;
+    PITH_TRY(pith_vocab_add(&m->vocab, text, len, (int64_t)id, err));
+    if (type == PITH_SPM_UNUSED) m->has_unused = true;
+    if (type == PITH_SPM_USER && !pith_trie_add(&m->user, text, len, (int32_t)id))
+        return pith_fail_nomem(err, "tokenizer");
+    if (type == PITH_SPM_UNKNOWN) {
+        if (m->unk >= 0) return pith_fail(err, PITH_FORMAT, "two pieces are the unknown one");
+        m->unk = (int32_t)id;
+    }
     return PITH_OK;
 }
 
@@ -202,21 +221,7 @@ static enum pith_status read_piece(struct pith_spm_model *m, struct reader r,
             memcpy(&score, &bits, sizeof score);
         }
     }
-    const size_t id = m->vocab.count;
-    PITH_TRY(check_piece(&text, type, score, id, err));
-    if (!grow(m)) return pith_fail_nomem(err, "tokenizer");
-    m->type[id] = (uint8_t)type;
-    m->score[id] = score;
-    PITH_TRY(pith_vocab_add(&m->vocab, (const char *)text.p, left_in(&text), (int64_t)id, err));
-    if (type == PITH_SPM_UNUSED) m->has_unused = true;
-    if (type == PITH_SPM_USER &&
-        !pith_trie_add(&m->user, (const char *)text.p, left_in(&text), (int32_t)id))
-        return pith_fail_nomem(err, "tokenizer");
-    if (type == PITH_SPM_UNKNOWN) {
-        if (m->unk >= 0) return pith_fail(err, PITH_FORMAT, "two pieces are the unknown one");
-        m->unk = (int32_t)id;
-    }
-    return PITH_OK;
+    return pith_spm_add(m, (const char *)text.p, left_in(&text), type, score, err);
 }
 
 /* An id of the trainer, if it is that of a control piece. */
@@ -224,6 +229,25 @@ static int32_t control_id(const struct pith_spm_model *m, int64_t id)
 {
     const bool good = id >= 0 && (uint64_t)id < m->vocab.count && m->type[id] == PITH_SPM_CONTROL;
     return good ? (int32_t)id : -1;
+}
+
+enum pith_status pith_spm_finish(struct pith_spm_model *m, int64_t bos, int64_t eos,
+                                 struct pith_error *err)
+{
+    if (m->vocab.count == 0)
+        return pith_fail(err, PITH_FORMAT, "the SentencePiece model has no pieces");
+    if (m->unk < 0) return pith_fail(err, PITH_FORMAT, "no piece is the unknown one");
+    for (unsigned i = 0; i < 256; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "<0x%02X>", i);
+        const int32_t id = pith_vocab_find(&m->vocab, name, 6);
+        m->byte[i] = id >= 0 && m->type[id] == PITH_SPM_BYTE ? id : -1;
+        if (m->byte_fallback && m->byte[i] < 0)
+            return pith_fail(err, PITH_FORMAT, "byte fallback without the piece %s", name);
+    }
+    m->bos = control_id(m, bos);
+    m->eos = control_id(m, eos);
+    return PITH_OK;
 }
 
 static enum pith_status finish(struct pith_spm_model *m, const struct trainer *t,
@@ -236,20 +260,7 @@ static enum pith_status finish(struct pith_spm_model *m, const struct trainer *t
                          "SentencePiece %s models are not supported, only BPE",
                          named ? types[t->model_type] : "unknown");
     }
-    if (m->vocab.count == 0)
-        return pith_fail(err, PITH_FORMAT, "the SentencePiece model has no pieces");
-    if (m->unk < 0) return pith_fail(err, PITH_FORMAT, "no piece is the unknown one");
-    for (unsigned i = 0; i < 256; i++) {
-        char name[8];
-        snprintf(name, sizeof name, "<0x%02X>", i);
-        const int32_t id = pith_vocab_find(&m->vocab, name, 6);
-        m->byte[i] = id >= 0 && m->type[id] == PITH_SPM_BYTE ? id : -1;
-        if (m->byte_fallback && m->byte[i] < 0)
-            return pith_fail(err, PITH_FORMAT, "byte fallback without the piece %s", name);
-    }
-    m->bos = control_id(m, t->bos);
-    m->eos = control_id(m, t->eos);
-    return PITH_OK;
+    return pith_spm_finish(m, t->bos, t->eos, err);
 }
 
 enum pith_status pith_spm_read(struct pith_spm_model *m, const uint8_t *data, size_t size,

@@ -44,6 +44,12 @@ struct pith_spm_model {
 /* Parses and checks a file. PITH_UNSUPPORTED for models other than BPE. */
 enum pith_status pith_spm_read(struct pith_spm_model *m, const uint8_t *data, size_t size,
                                struct pith_error *err);
+/* The same piece by piece, into {.unk = -1, .bos = -1, .eos = -1}: each added piece is the next id;
+ * then the ids of bos and eos, -1 for none. */
+enum pith_status pith_spm_add(struct pith_spm_model *m, const char *text, size_t len, int64_t type,
+                              float score, struct pith_error *err);
+enum pith_status pith_spm_finish(struct pith_spm_model *m, int64_t bos, int64_t eos,
+                                 struct pith_error *err);
 void pith_spm_model_free(struct pith_spm_model *m);
 
 #endif

@@ -30,8 +30,8 @@ static bool is_tiktoken(const char *data, size_t size)
     return i > 0 && i + 1 < size && data[i] == ' ' && data[i + 1] >= '0' && data[i + 1] <= '9';
 }
 
-static enum pith_status read_decoder(struct pith_tokenizer *t, const struct pith_spm_model *m,
-                                     struct pith_error *err)
+enum pith_status pith_tok_spm_decoder(struct pith_tokenizer *t, const struct pith_spm_model *m,
+                                      struct pith_error *err)
 {
     json_t *json = json_pack("{s:s, s:b, s:b}", "type", "SentencePiece", "strip",
                              m->dummy_prefix || m->collapse_spaces, "all", m->collapse_spaces);
@@ -54,7 +54,7 @@ static enum pith_status read_model(struct pith_tokenizer *t, const char *data, s
     t->bos = m->bos;
     t->eos = m->eos;
     if (m->bos >= 0 && !pith_ids_push(&t->before, m->bos)) return pith_fail_nomem(err, "tokenizer");
-    return read_decoder(t, m, err);
+    return pith_tok_spm_decoder(t, m, err);
 }
 
 /* ---- normalization ---- */

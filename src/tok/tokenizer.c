@@ -3,6 +3,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "io/gguf_model.h"
+#include "tok/gguf.h"
 #include "tok/kind.h"
 #include "tok/special.h"
 #include "tok/utf8.h"
@@ -89,9 +91,30 @@ static enum pith_status fill(struct pith_tokenizer *t, const char *dir, const ch
     return s == PITH_OK ? s : pith_fail_in(err, s, path);
 }
 
+static enum pith_status open_gguf(const char *path, struct pith_tokenizer **out,
+                                  struct pith_error *err)
+{
+    struct pith_gguf g;
+    PITH_TRY(pith_gguf_open(path, &g, err));
+    struct pith_tokenizer *t = new_tokenizer(NULL);
+    const enum pith_status s = t ? pith_tok_gguf_read(t, &g, err)
+                                 : pith_fail_nomem(err, "tokenizer");
+    pith_gguf_close(&g);
+    if (s == PITH_OK) *out = t;
+    else pith_tokenizer_close(t);
+    return s;
+}
+
 enum pith_status pith_tokenizer_open(const char *dir, struct pith_tokenizer **out,
                                      struct pith_error *err)
 {
+    char *file;
+    PITH_TRY(pith_gguf_at(dir, &file, err));
+    if (file) {
+        const enum pith_status s = open_gguf(file, out, err);
+        pith_free(file);
+        return s;
+    }
     for (size_t i = 0; i < PITH_COUNT(kinds); i++) {
         char *path = pith_path_join(dir, kinds[i].file);
         if (!path) return pith_fail_nomem(err, "path");
@@ -116,7 +139,7 @@ enum pith_status pith_tokenizer_open(const char *dir, struct pith_tokenizer **ou
 void pith_tokenizer_close(struct pith_tokenizer *t)
 {
     if (!t) return;
-    if (t->kind->free) t->kind->free(t->model);
+    if (t->kind && t->kind->free) t->kind->free(t->model);
     pith_decoder_free(&t->decoder);
     pith_ids_free(&t->before);
     pith_ids_free(&t->after);

@@ -22,9 +22,9 @@ struct pith_ids {
 };
 void pith_ids_free(struct pith_ids *ids);
 
-/* Opens the tokenizer of a checkpoint folder. Special token ids (bos, eos) come from
- * tokenizer_config.json and config.json / generation_config.json when the tokenizer file does not
- * say. */
+/* Opens the tokenizer of a checkpoint folder or a GGUF file. In a folder, special token ids (bos,
+ * eos) come from tokenizer_config.json and config.json / generation_config.json when the tokenizer
+ * file does not say. */
 enum pith_status pith_tokenizer_open(const char *dir, struct pith_tokenizer **out,
                                      struct pith_error *err);
 /* From memory, for tests and fuzzing: a tokenizer.json / a SentencePiece model. */

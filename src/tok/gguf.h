@@ -1,0 +1,28 @@
+/* tok/gguf.h: the tokenizer that a GGUF file holds in its keys. */
+#ifndef PITH_TOK_GGUF_H
+#define PITH_TOK_GGUF_H
+
+#include "io/gguf.h"
+#include "tok/kind.h"
+
+/* A way to cut a text, as llama.cpp names it: one row of tok/gguf_pre.def. */
+struct pith_gguf_pre {
+    const char *name;
+    const char *pattern; /* of a Split; NULL: ByteLevel's own */
+    bool digits;         /* one by one, before that */
+    bool ignore_merges;
+    bool add_bos; /* unless the file says otherwise */
+};
+const struct pith_gguf_pre *pith_gguf_pre_find(const char *name);
+/* The row that cuts as this tokenizer.json does; NULL when llama.cpp has none. */
+const struct pith_gguf_pre *pith_gguf_pre_of(const json_t *tokenizer);
+
+/* Fills t and sets t->kind. PITH_UNSUPPORTED names a model or a way to cut that is not known. */
+enum pith_status pith_tok_gguf_read(struct pith_tokenizer *t, const struct pith_gguf *g,
+                                    struct pith_error *err);
+/* The tokenizer.json that the keys were made from, for models of kind "gpt2"; *out is a new
+ * reference. */
+enum pith_status pith_tok_gguf_json(const struct pith_gguf *g, json_t **out,
+                                    struct pith_error *err);
+
+#endif
