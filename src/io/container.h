@@ -55,6 +55,9 @@ struct pith_container {
     bool sparse;         /* it holds weights beside the grid (qmat.h's sparse) */
     bool online;         /* can tell a reader to rotate inputs (opts.hadamard) */
     enum pith_input_rule input_rule; /* of the inputs of linears that load() reads */
+    /* NULL: a folder of safetensors files and config.json. Else the container is one GGUF file, of
+     * this name where it lies in a folder; see export/gguf.h. */
+    const char *file;
     /* PITH_UNSUPPORTED with the reason when this container cannot hold that grid for a matrix of
      * that shape, together with what opts says of the linears' inputs (before any work is done). */
     enum pith_status (*accepts)(const struct pith_grid *grid, uint32_t rows, uint32_t cols,

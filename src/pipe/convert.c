@@ -86,7 +86,8 @@ static enum pith_status restate(const struct pith_run *r, const struct pith_choi
                                 struct pith_qmat *q, struct pith_error *err)
 {
     PITH_TRY(load(r, c, q, err));
-    if (c->grid.format->kind == PITH_KIND_BLOCK) return PITH_OK;
+    if (c->grid.format->kind == PITH_KIND_BLOCK || c->grid.format->kind == PITH_KIND_GGUF)
+        return PITH_OK; /* scales are the format's own */
     const enum pith_status s = restate_scales(
         q, r->container->scale_dtype(&c->grid, r->container_opts.model_dtype), err);
     if (s == PITH_OK)

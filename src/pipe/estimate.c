@@ -105,7 +105,9 @@ uint64_t pith_run_estimate(const struct pith_run *r)
     const uint64_t lists = 2048ull * (r->model->checkpoint->count + r->choice_count * 4);
     uint64_t most = 0;
     if (r->convert) return process + lists + pith_convert_bytes(r);
-    if (pith_run_streams(r)) return process + lists + pith_stream_bytes(r, threads);
+    const uint64_t header = r->container->file ? loading_bytes(r) : 0;
+    if (pith_run_streams(r))
+        return process + lists + larger(header, pith_stream_bytes(r, threads));
     for (uint32_t layer = 0; layer < r->model->shape.layers; layer++) {
         for (int i = 0; i < PITH_SITE_COUNT; i++)
             most = larger(most, site_bytes(r, layer, (enum pith_site)i));
@@ -116,5 +118,5 @@ uint64_t pith_run_estimate(const struct pith_run *r)
     if (pith_run_turns(r)) work = larger(work, turn + pith_made_bytes(r->model->shape.hidden));
     if (pith_run_calibrates(r))
         work = larger(work + calibration_bytes(r, threads), loading_bytes(r));
-    return process + lists + work;
+    return process + lists + larger(header, work);
 }

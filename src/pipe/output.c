@@ -4,7 +4,9 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "export/gguf.h"
 #include "io/hf_files.h"
+#include "tok/gguf.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -53,6 +55,13 @@ static enum pith_status plan_head(struct pith_run *r, struct pith_error *err)
     return pith_layout_add(&r->layout, "lm_head.weight", t->dtype, t->dims, t->shape, err);
 }
 
+static enum pith_status plan_copy(struct pith_run *r, const struct pith_tensor *t,
+                                  struct pith_error *err)
+{
+    const enum pith_dtype dtype = r->container->file ? pith_gguf_stored_dtype(t) : t->dtype;
+    return pith_layout_add(&r->layout, t->name, dtype, t->dims, t->shape, err);
+}
+
 /* Tensors of the model in the order in which a reader needs them: outer ones first, then by layer.
  */
 static long layer_of(const char *tensor)
@@ -74,10 +83,11 @@ enum pith_status pith_output_layout(struct pith_run *r, struct pith_error *err)
             if (c && c->planned) continue;
             if (c) c->planned = c->grid.format != NULL;
             if (c && c->planned) PITH_TRY(plan_linear(r, c, err));
-            else PITH_TRY(pith_layout_add(&r->layout, t->name, t->dtype, t->dims, t->shape, err));
+            else PITH_TRY(plan_copy(r, t, err));
         }
     }
-    return pith_layout_finish(&r->layout, r->options->max_shard, err);
+    if (!r->container->file) return pith_layout_finish(&r->layout, r->options->max_shard, err);
+    return pith_gguf_finish(r->model, r->options->model, r->container->file, &r->layout, err);
 }
 
 static enum pith_status make_config(const struct pith_run *r, json_t **out, struct pith_error *err)
@@ -114,10 +124,24 @@ static enum pith_status save_in(const char *dir, const char *name, const void *d
     return s;
 }
 
+/* What a GGUF file keeps in its keys. */
+static enum pith_status save_tokenizer(const struct pith_run *r, struct pith_error *err)
+{
+    json_t *json;
+    PITH_TRY(pith_tok_gguf_json(r->model->checkpoint->gguf, &json, err));
+    char *path = pith_path_join(r->partial, "tokenizer.json");
+    const enum pith_status s = path ? pith_json_save(path, json, err)
+                                    : pith_fail_nomem(err, "tokenizer.json");
+    pith_free(path);
+    json_decref(json);
+    return s;
+}
+
 static enum pith_status copy_side_files(const struct pith_run *r, struct pith_error *err)
 {
     char **names;
     size_t count;
+    if (r->model->checkpoint->gguf) return save_tokenizer(r, err);
     PITH_TRY(pith_checkpoint_side_files(r->options->model, &names, &count, err));
     enum pith_status s = PITH_OK;
     for (size_t i = 0; i < count && s == PITH_OK; i++) {
@@ -182,7 +206,7 @@ enum pith_status pith_output_open(struct pith_run *r, struct pith_error *err)
 {
     PITH_TRY(pith_dir_make(r->partial, err));
     PITH_TRY(open_shards(r, err));
-    PITH_TRY(write_texts(r, err));
+    if (!r->container->file) PITH_TRY(write_texts(r, err));
     PITH_TRY(pith_dir_sync(r->partial, err));
     PITH_TRY(pith_checkpoint_open(r->partial, &r->written, err));
     return r->quantizes ? r->container->open(r->written, &r->written_state, err) : PITH_OK;

@@ -10,6 +10,70 @@
 
 enum { ACCOUNT_LIMIT = 1 << 30 };
 
+bool pith_place_is_file(const char *path)
+{
+    return pith_glob_match("*.gguf", path) && !pith_path_is_dir(path);
+}
+
+char *pith_account_path(const char *model)
+{
+    struct pith_str s = {0};
+    if (pith_path_is_dir(model) || !pith_glob_match("*.gguf", model))
+        return pith_path_join(model, "pith.json");
+    pith_str_printf(&s, "%s.pith.json", model);
+    return pith_str_take(&s);
+}
+
+/* The folder gets its final name when all but the journal is in order; the journal goes last. */
+static enum pith_status publish_folder(struct pith_run *r, const json_t *account,
+                                       struct pith_error *err)
+{
+    char *path = pith_path_join(r->partial, "pith.json");
+    enum pith_status s = path ? pith_json_save(path, account, err)
+                              : pith_fail_nomem(err, "pith.json");
+    pith_free(path);
+    if (s == PITH_OK) s = pith_place_sweep(r, r->partial, false, err);
+    if (s == PITH_OK) s = pith_dir_sync(r->partial, err);
+    pith_output_close(r);
+    if (s == PITH_OK) s = pith_rename(r->partial, r->options->out, err);
+    if (s == PITH_OK) s = pith_place_sweep(r, r->options->out, true, err);
+    return s == PITH_OK ? pith_dir_sync(r->options->out, err) : s;
+}
+
+/* The folder that holds a file. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash) return pith_strdup(".");
+    return slash == path ? pith_strdup("/") : pith_strndup(path, (size_t)(slash - path));
+}
+
+/* The account comes first, then the file its name; the folder goes last. */
+static enum pith_status publish_file(struct pith_run *r, const json_t *account,
+                                     struct pith_error *err)
+{
+    const char *out = r->options->out;
+    char *path = pith_account_path(out), *made = pith_path_join(r->partial, r->container->file);
+    char *folder = folder_of(out);
+    enum pith_status s = path && made && folder ? pith_json_save(path, account, err)
+                                                : pith_fail_nomem(err, "names");
+    pith_output_close(r);
+    if (s == PITH_OK) s = pith_rename(made, out, err);
+    if (s == PITH_OK) s = pith_dir_sync(folder, err);
+    if (s == PITH_OK) s = pith_dir_remove(r->partial, err);
+    pith_free(path);
+    pith_free(made);
+    pith_free(folder);
+    return s;
+}
+
+enum pith_status pith_place_publish(struct pith_run *r, const json_t *account,
+                                    struct pith_error *err)
+{
+    return pith_place_is_file(r->options->out) ? publish_file(r, account, err)
+                                               : publish_folder(r, account, err);
+}
+
 enum pith_status pith_place_name(struct pith_run *r, struct pith_error *err)
 {
     struct pith_str name = {0};
@@ -62,14 +126,16 @@ enum pith_status pith_place_published(const struct pith_run *r, json_t **report,
     const struct pith_quantize_options *o = r->options;
     json_t *account = NULL;
     if (o->rehearse || !pith_path_exists(o->out)) return PITH_OK;
-    char *path = pith_path_join(o->out, "pith.json"),
-         *journal = pith_path_join(o->out, "pith.journal");
+    const bool file = pith_place_is_file(o->out);
+    char *path = pith_account_path(o->out);
+    char *journal = file ? pith_strdup(r->journal_path) : pith_path_join(o->out, "pith.journal");
     enum pith_status s = path && journal ? PITH_OK : pith_fail_nomem(err, "names");
     if (s == PITH_OK && pith_path_exists(path))
         s = pith_json_load(path, ACCOUNT_LIMIT, &account, err);
     const char *job = json_string_value(json_object_get(account, "job"));
     if (s == PITH_OK && !(job && strcmp(job, r->fingerprint) == 0)) s = fail_taken(r, err);
     if (s == PITH_OK) s = pith_unlink(journal, err);
+    if (s == PITH_OK && file && pith_path_is_dir(r->partial)) s = pith_dir_remove(r->partial, err);
     if (s == PITH_OK) *report = account;
     else json_decref(account);
     pith_free(path);

@@ -11,6 +11,21 @@
 
 /* --- what is to be done ---------------------------------------------------------------------- */
 
+static enum pith_status choose_container(struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_quantize_options *o = r->options;
+    const bool file = pith_place_is_file(o->out);
+    const char *name = o->container ? o->container : file ? "gguf" : r->recipe.container;
+    r->container = pith_container_find(name);
+    if (!r->container)
+        return pith_fail(err, PITH_ARG, "unknown container \"%s\"; 'pith features' lists them",
+                         name);
+    if (file && !r->container->file)
+        return pith_fail(err, PITH_ARG, "%s: names a GGUF file, but the container is %s", o->out,
+                         r->container->name);
+    return PITH_OK;
+}
+
 static enum pith_status apply_recipe(struct pith_run *r, struct pith_error *err)
 {
     const struct pith_quantize_options *o = r->options;
@@ -29,11 +44,7 @@ static enum pith_status apply_recipe(struct pith_run *r, struct pith_error *err)
         return pith_fail(
             err, PITH_ARG,
             "nothing to do: the recipe leaves weights, activations and KV cache alone");
-    const char *container = o->container ? o->container : r->recipe.container;
-    r->container = pith_container_find(container);
-    if (!r->container)
-        return pith_fail(err, PITH_ARG,
-                         "unknown container \"%s\"; 'pith features' lists them", container);
+    PITH_TRY(choose_container(r, err));
     r->needs_transform = r->recipe.transform->needs;
     r->needs_round = r->recipe.round->needs | r->recipe.split->needs;
     return PITH_OK;
@@ -367,22 +378,6 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-/* The folder gets its final name when all but the journal is in order; the journal goes last, so
- * that a kill at any point leaves something that --resume completes. */
-static enum pith_status publish(struct pith_run *r, json_t *account, struct pith_error *err)
-{
-    char *path = pith_path_join(r->partial, "pith.json");
-    enum pith_status s = path ? pith_json_save(path, account, err)
-                              : pith_fail_nomem(err, "pith.json");
-    pith_free(path);
-    if (s == PITH_OK) s = pith_place_sweep(r, r->partial, false, err);
-    if (s == PITH_OK) s = pith_dir_sync(r->partial, err);
-    pith_output_close(r);
-    if (s == PITH_OK) s = pith_rename(r->partial, r->options->out, err);
-    if (s == PITH_OK) s = pith_place_sweep(r, r->options->out, true, err);
-    return s == PITH_OK ? pith_dir_sync(r->options->out, err) : s;
-}
-
 static enum pith_status run_rehearsal(struct pith_run *r, json_t **report, struct pith_error *err)
 {
     const double before = pith_clock();
@@ -412,7 +407,7 @@ static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith
     PITH_TRY(run_units(r, err));
     json_t *account = pith_run_account(r);
     if (!account) return pith_fail_nomem(err, "pith.json");
-    const enum pith_status s = publish(r, account, err);
+    const enum pith_status s = pith_place_publish(r, account, err);
     if (s == PITH_OK) *report = account;
     else json_decref(account);
     return s;

@@ -156,6 +156,15 @@ static inline bool pith_run_unties(const struct pith_run *r)
 
 /* place.c: names the folder to work in: "<out>.partial" or "<out>.rehearsal". */
 enum pith_status pith_place_name(struct pith_run *r, struct pith_error *err);
+/* Whether a model's path means one file rather than a folder, by its ending. */
+bool pith_place_is_file(const char *path);
+/* Where the account of a finished model lies: in its folder, or beside its file
+ * ("model.gguf.pith.json"); pith_free() it, NULL when memory is out. */
+char *pith_account_path(const char *model);
+/* At the end: what is in the folder that was worked in gets its final place, so that a kill at any
+ * point leaves something that --resume completes. The account is saved by it. */
+enum pith_status pith_place_publish(struct pith_run *r, const json_t *account,
+                                    struct pith_error *err);
 /* PITH_ARG when what is there already forbids this run. */
 enum pith_status pith_place_check(const struct pith_run *r, struct pith_error *err);
 /* When `out` is this very job's finished result (a run may be killed after its last step), *report

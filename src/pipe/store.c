@@ -23,16 +23,49 @@ static enum pith_status write_bytes(const struct pith_run *r, const struct pith_
     return pith_fail(err, PITH_MISMATCH, "%s: what was read back is not what was written", p->name);
 }
 
+/* Where the bytes of a tensor come from, part by part, as they will lie in the file. */
+struct part {
+    const uint8_t *data; /* rows in their order */
+    uint64_t rows;
+    uint32_t heads;   /* rows are turned: struct pith_tensor */
+    size_t row, most; /* bytes of a row, of a part */
+    uint8_t *turned;  /* [most], or NULL */
+};
+
+static enum pith_status begin_parts(const struct pith_tensor_plan *p, const void *data,
+                                    struct part *out, struct pith_error *err)
+{
+    *out = (struct part){.data = data, .most = CHUNK, .heads = p->heads};
+    if (p->heads == 0) return PITH_OK;
+    out->rows = p->shape[0];
+    out->row = (size_t)(p->bytes / p->shape[0]);
+    out->most = out->row < CHUNK ? CHUNK / out->row * out->row : out->row;
+    out->turned = pith_alloc(out->most, 1);
+    return out->turned ? PITH_OK : pith_fail_nomem(err, p->name);
+}
+
+/* n bytes from `at` on: whole rows when they are turned. */
+static const uint8_t *take_part(const struct part *p, uint64_t at, size_t n)
+{
+    if (p->heads == 0) return p->data + at;
+    for (size_t i = 0; i < n; i += p->row) {
+        const uint64_t row = pith_straight_row((at + i) / p->row, p->rows, p->heads);
+        memcpy(p->turned + i, p->data + row * p->row, p->row);
+    }
+    return p->turned;
+}
+
 static enum pith_status store_chunks(const struct pith_run *r, const struct pith_tensor_plan *p,
-                                     const uint8_t *data, const struct pith_tensor *checked,
+                                     const struct part *part, const struct pith_tensor *checked,
                                      struct pith_sha256 *hash, struct pith_error *err)
 {
     const size_t size = checked ? pith_dtype_bits(checked->dtype) / 8 : 1;
-    for (uint64_t at = 0; at < p->bytes; at += CHUNK) {
-        const size_t n = p->bytes - at < CHUNK ? (size_t)(p->bytes - at) : CHUNK;
+    for (uint64_t at = 0; at < p->bytes; at += part->most) {
+        const size_t n = p->bytes - at < part->most ? (size_t)(p->bytes - at) : part->most;
+        const uint8_t *data = take_part(part, at, n);
         if (checked && size) PITH_TRY(pith_tensor_check_part(checked, at / size, n / size, err));
-        pith_sha256_update(hash, data + at, n);
-        PITH_TRY(write_bytes(r, p, data + at, at, n, err));
+        pith_sha256_update(hash, data, n);
+        PITH_TRY(write_bytes(r, p, data, at, n, err));
     }
     pith_out_begin_sync(&r->shards[p->shard], p->offset, p->bytes);
     return PITH_OK;
@@ -50,7 +83,10 @@ enum pith_status pith_store_bytes(const struct pith_run *r, const char *name, co
     if (!hash) return pith_fail_nomem(err, name);
     out->name = p->name;
     out->bytes = bytes;
-    const enum pith_status s = store_chunks(r, p, data, checked, hash, err);
+    struct part part;
+    enum pith_status s = begin_parts(p, data, &part, err);
+    if (s == PITH_OK) s = store_chunks(r, p, &part, checked, hash, err);
+    pith_free(part.turned);
     pith_sha256_finish(hash, out->sha256);
     if (s == PITH_OK && out->sha256[0] == '\0') return pith_fail_nomem(err, name);
     return s;
@@ -264,14 +300,54 @@ struct copies {
     struct pith_copy *list;
 };
 
+/* What is to be written of a tensor of the input: rows in their order, vectors in the layout's
+ * dtype. *made is what is to be freed, or NULL when the tensor's own bytes serve. */
+static enum pith_status prepare_copy(const struct copies *c, const struct pith_tensor *t,
+                                     uint8_t **made, size_t *bytes, struct pith_error *err)
+{
+    const struct pith_tensor_plan *p = pith_layout_find(&c->r->layout, t->name);
+    const bool other = p && p->dtype != t->dtype;
+    *made = NULL;
+    *bytes = (size_t)t->bytes;
+    if (t->heads) {
+        *made = pith_alloc(t->bytes, 1);
+        if (!*made) return pith_fail_nomem(err, t->name);
+        pith_tensor_straighten(t, *made);
+    }
+    if (!other) return PITH_OK;
+    const size_t n = (size_t)pith_tensor_elements(t);
+    float *values = pith_alloc(n, sizeof *values);
+    if (!values) return pith_fail_nomem(err, t->name);
+    (void)pith_dtype_decode(t->dtype, *made ? *made : t->data, n, values);
+    pith_free(*made);
+    *made = (uint8_t *)values;
+    *bytes = n * sizeof *values;
+    return p->dtype == PITH_F32
+               ? PITH_OK
+               : pith_fail(err, PITH_MISMATCH, "%s: is not planned as F32", t->name);
+}
+
+static enum pith_status copy_one(const struct copies *c, struct pith_copy *copy)
+{
+    const struct pith_tensor *t = copy->tensor;
+    uint8_t *made;
+    size_t bytes;
+    enum pith_status s = prepare_copy(c, t, &made, &bytes, &copy->err);
+    if (s == PITH_OK && made) s = pith_tensor_check_finite(t, &copy->err);
+    if (s == PITH_OK)
+        s = pith_store_bytes(c->r, t->name, made ? made : t->data, bytes, made ? NULL : t,
+                             &copy->stored, &copy->err);
+    pith_free(made);
+    return s;
+}
+
 static void copy_task(void *ctx, size_t task, unsigned thread)
 {
     const struct copies *c = ctx;
     struct pith_copy *copy = &c->list[task];
     const struct pith_tensor *t = copy->tensor;
     (void)thread;
-    copy->status =
-        pith_store_bytes(c->r, t->name, t->data, (size_t)t->bytes, t, &copy->stored, &copy->err);
+    copy->status = copy_one(c, copy);
     pith_checkpoint_release(c->r->model->checkpoint, t);
 }
 
@@ -366,6 +442,24 @@ enum pith_status pith_store_made(struct pith_run *r, const struct pith_made *m, 
     return add_account(&stored, words, tensors, err);
 }
 
+/* Values of t's dtype in the layout's, which holds them all. */
+static enum pith_status store_encoded(const struct pith_run *r, const struct pith_tensor *t,
+                                      const void *data, struct pith_stored *out,
+                                      struct pith_error *err)
+{
+    const struct pith_tensor_plan *p = pith_layout_find(&r->layout, t->name);
+    if (!p || p->dtype == t->dtype)
+        return pith_store_bytes(r, t->name, data, t->bytes, NULL, out, err);
+    const size_t n = (size_t)pith_tensor_elements(t);
+    float *values = pith_alloc(n, sizeof *values);
+    if (!values) return pith_fail_nomem(err, t->name);
+    (void)pith_dtype_decode(t->dtype, data, n, values);
+    const enum pith_status s =
+        pith_store_bytes(r, t->name, values, n * sizeof *values, NULL, out, err);
+    pith_free(values);
+    return s;
+}
+
 enum pith_status pith_store_values(struct pith_run *r, const char *name, const float *values,
                                    const char *action, const char *reason, json_t *tensors,
                                    struct pith_error *err)
@@ -378,7 +472,7 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
     enum pith_status s = encode_values(name, t->dtype, values, n, data, err);
     const char *const words[2] = {action, reason};
     struct pith_stored stored;
-    if (s == PITH_OK) s = pith_store_bytes(r, name, data, t->bytes, NULL, &stored, err);
+    if (s == PITH_OK) s = store_encoded(r, t, data, &stored, err);
     if (s == PITH_OK) s = add_account(&stored, words, tensors, err);
     pith_free(data);
     return s;

@@ -35,6 +35,7 @@ struct stream {
     const struct pith_run *r;
     const struct pith_choice *choice;
     const struct pith_tensor *tensor;
+    uint8_t *straight; /* the tensor's rows in order, when they lie turned; else NULL */
     struct pith_linear_result result;
     struct pith_phases time;
     struct pith_qmat q;
@@ -89,6 +90,7 @@ static enum pith_status take_memory(struct stream *s)
 static void give_memory(struct stream *s)
 {
     pith_sha256_finish(s->hash, s->result.sha256);
+    pith_free(s->straight);
     pith_free(s->squares);
     pith_free(s->w);
     pith_free(s->back);
@@ -102,7 +104,7 @@ static struct pith_weight original_of(const struct stream *s)
     return (struct pith_weight){.rows = s->choice->rows,
                                 .cols = s->choice->cols,
                                 .dtype = s->tensor->dtype,
-                                .dense = s->tensor->data};
+                                .dense = s->straight ? s->straight : s->tensor->data};
 }
 
 /* n rows of the input from `first` on, as floats, and their ends; PITH_NUMERIC names a weight that
@@ -209,6 +211,15 @@ static enum pith_status round_rows(struct stream *s)
     return PITH_OK;
 }
 
+static enum pith_status straighten(struct stream *s)
+{
+    if (s->tensor->heads == 0) return PITH_OK;
+    s->straight = pith_alloc((size_t)s->tensor->bytes, 1);
+    if (!s->straight) return pith_fail_nomem(&s->err, s->choice->module);
+    pith_tensor_straighten(s->tensor, s->straight);
+    return PITH_OK;
+}
+
 static enum pith_status find_tensor(struct stream *s)
 {
     const struct pith_choice *c = s->choice;
@@ -231,10 +242,15 @@ static enum pith_status round_linear(struct stream *s)
     const enum pith_dtype scales =
         r->container->scale_dtype(&c->grid, r->container_opts.model_dtype);
     PITH_TRY(find_tensor(s));
-    PITH_TRY(pith_qmat_init(&s->q, c->rows, c->cols, &c->grid, scales, &s->err));
+    PITH_TRY(straighten(s));
+    enum pith_status st = pith_qmat_init(&s->q, c->rows, c->cols, &c->grid, scales, &s->err);
+    if (st != PITH_OK) {
+        pith_free(s->straight);
+        return st;
+    }
     if (s->global > 0.0f) s->q.global = s->global;
     s->q.input = pith_inputs_make(r, c, NULL);
-    enum pith_status st = take_memory(s);
+    st = take_memory(s);
     if (st == PITH_OK) st = round_rows(s);
     give_memory(s);
     pith_checkpoint_release(r->model->checkpoint, s->tensor);
@@ -398,7 +414,9 @@ uint64_t pith_stream_bytes(const struct pith_run *r, unsigned threads)
             const uint64_t panel =
                 (((uint64_t)panel_rows(c) * 2 + 1) * c->cols + tile_floats(c)) * sizeof(float);
             const uint64_t rows = (uint64_t)c->rows * sizeof(struct pith_row_squares);
-            const uint64_t work = panel + c->cols + rows > 3 * q ? panel + c->cols + rows : 3 * q;
+            const uint64_t copy = r->model->checkpoint->gguf ? 4ull * c->rows * c->cols : 0;
+            const uint64_t round = panel + c->cols + rows + copy;
+            const uint64_t work = round > 3 * q ? round : 3 * q;
             held += q;
             if (work > widest) widest = work;
         }

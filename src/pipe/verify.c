@@ -192,8 +192,9 @@ static void check_entry(struct verification *v, const json_t *entry, const struc
     if (json_integer_value(json_array_get(shape, 0)) != q->rows ||
         json_integer_value(json_array_get(shape, 1)) != q->cols)
         problem(v, "%s: is %u x %u, and pith.json says something else", name, q->rows, q->cols);
-    if (!text || pith_grid_parse(text, &grid, NULL) != PITH_OK ||
-        pith_grid_elements(&grid, NULL).format != q->format || grid.asym != (q->zeros != NULL))
+    const bool known = text && pith_grid_parse(text, &grid, NULL) == PITH_OK;
+    const struct pith_grid elements = pith_grid_elements(&grid, NULL);
+    if (!known || elements.format != q->format || elements.asym != (q->zeros != NULL))
         problem(v, "%s: is not on the grid that pith.json names", name);
     if (fabs(json_number_value(json_object_get(entry, "bits_per_weight")) - bits) > figure_slack)
         problem(v, "%s: takes %.4f bits a weight, and pith.json says something else", name, bits);
@@ -397,6 +398,16 @@ static bool accounted(const struct verification *v, const char *tensor)
 /* Rounding a rescaled matrix to the model's dtype leaves less than this of relative error. */
 static const double rescaled_slack = 0.01;
 
+/* *copy is NULL when t's rows lie in their order; false when memory is out. */
+static bool straight_copy(const struct pith_tensor *t, uint8_t **copy)
+{
+    *copy = NULL;
+    if (t->heads == 0) return true;
+    *copy = pith_alloc((size_t)t->bytes, 1);
+    if (*copy) pith_tensor_straighten(t, *copy);
+    return *copy != NULL;
+}
+
 /* What a transform was folded into is the original but for factors of its rows and columns. */
 static void check_rescaled(struct verification *v, const char *name, const struct pith_tensor *a,
                            const struct pith_tensor *b)
@@ -404,14 +415,43 @@ static void check_rescaled(struct verification *v, const char *name, const struc
     double error = 0;
     if (a->dims != 2 || a->shape[0] > UINT32_MAX || a->shape[1] > UINT32_MAX) return;
     const uint32_t rows = (uint32_t)a->shape[0], cols = (uint32_t)a->shape[1];
+    uint8_t *copy[2];
+    const bool good = straight_copy(a, &copy[0]) & straight_copy(b, &copy[1]);
     const struct pith_weight made = {
-        .rows = rows, .cols = cols, .dtype = a->dtype, .dense = a->data};
+        .rows = rows, .cols = cols, .dtype = a->dtype, .dense = copy[0] ? copy[0] : a->data};
     const struct pith_weight was = {
-        .rows = rows, .cols = cols, .dtype = b->dtype, .dense = b->data};
-    if (!pith_relative_error(v->backend, &made, &was, true, &error))
+        .rows = rows, .cols = cols, .dtype = b->dtype, .dense = copy[1] ? copy[1] : b->data};
+    if (!good || !pith_relative_error(v->backend, &made, &was, true, &error))
         problem(v, "%s: out of memory while comparing", name);
     else if (!(error < rescaled_slack))
         problem(v, "%s: is not the original rescaled: %.5f away from it", name, error);
+    pith_free(copy[0]);
+    pith_free(copy[1]);
+}
+
+/* One has the values of the other, where a GGUF file holds vectors in float32 and rows turned. */
+static bool equal_values(const struct pith_tensor *a, const struct pith_tensor *b)
+{
+    enum { PART = 256 };
+    const uint64_t rows = a->dims ? a->shape[0] : 1, cols = pith_tensor_elements(a) / rows;
+    const size_t wide = pith_dtype_bits(a->dtype) / 8, narrow = pith_dtype_bits(b->dtype) / 8;
+    float x[PART], y[PART];
+    for (uint64_t r = 0; r < rows; r++) {
+        const uint8_t *p = a->data + pith_turned_row(r, rows, a->heads) * cols * wide;
+        const uint8_t *q = b->data + pith_turned_row(r, rows, b->heads) * cols * narrow;
+        for (uint64_t c = 0; c < cols; c += PART) {
+            const size_t n = cols - c < PART ? (size_t)(cols - c) : PART;
+            if (a->dtype == b->dtype) {
+                if (memcmp(p + c * wide, q + c * wide, n * wide) != 0) return false;
+                continue;
+            }
+            if (!pith_dtype_decode(a->dtype, p + c * wide, n, x) ||
+                !pith_dtype_decode(b->dtype, q + c * narrow, n, y) ||
+                memcmp(x, y, n * sizeof *x) != 0)
+                return false;
+        }
+    }
+    return true;
 }
 
 static bool same_values(const struct pith_tensor *t, const float *want, uint64_t first, size_t n,
@@ -487,12 +527,12 @@ static void check_kept(struct verification *v, const json_t *entry)
     if (!a) return; /* a problem already */
     if (strcmp(action, "rotated") == 0) check_rotated(v, a);
     else if (!b) problem(v, "%s: %s from nowhere: the original has no such tensor", name, action);
-    else if (a->bytes != b->bytes || a->dtype != b->dtype || a->dims != b->dims ||
-             memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) != 0)
+    else if ((a->dtype != b->dtype && !(v->checkpoint->gguf && a->dims == 1)) ||
+             a->dims != b->dims || memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) != 0)
         problem(v, "%s: has another shape or dtype than the original", name);
     else if (strcmp(action, "pruned") == 0) return; /* its values were compared with the linears' */
     else if (strcmp(action, "copied") != 0) check_rescaled(v, name, a, b);
-    else if (memcmp(a->data, b->data, a->bytes) != 0)
+    else if (!equal_values(a, b))
         problem(v, "%s: differs from the original, though it should be a copy", name);
 }
 
@@ -553,9 +593,9 @@ static enum pith_status open_all(struct verification *v, struct pith_error *err)
 {
     enum { LIMIT = 1 << 30 };
     const struct pith_verify_options *o = v->options;
-    char *path = pith_path_join(o->model, "pith.json");
+    char *path = pith_account_path(o->model);
     enum pith_status s = path ? PITH_OK : pith_fail_nomem(err, "names");
-    if (s == PITH_OK && pith_path_is_dir(o->model) && !pith_path_exists(path))
+    if (s == PITH_OK && pith_path_exists(o->model) && !pith_path_exists(path))
         s = pith_fail(err, PITH_ARG,
                       "%s: no pith.json there; only a checkpoint that pith wrote can be verified",
                       o->model);

@@ -50,7 +50,7 @@ static void build(struct fixture *f, const char *container, const char *grid)
     for (size_t i = 0; i < LAYERS * PITH_ROLE_COUNT; i++) {
         pith_linear_name(f->plan.arch, (uint32_t)(i / PITH_ROLE_COUNT),
                          (enum pith_role)(i % PITH_ROLE_COUNT), f->names[i], sizeof f->names[i]);
-        f->linear[i] = (struct pith_linear_grid){f->names[i], grid_of(grid)};
+        f->linear[i] = (struct pith_linear_grid){f->names[i], grid_of(grid), 0};
     }
     f->linear[LAYERS * PITH_ROLE_COUNT].module = "lm_head";
 }

@@ -65,8 +65,8 @@ static inline void pack_and_keep(const struct pith_container *c, const struct pi
     struct pith_packed_set set = {0};
     struct ramp_file file = {0};
     json_t *quantization = NULL;
-    const struct pith_linear_grid linears[] = {{"model.layers.0.mlp.up_proj", *grid},
-                                               {"lm_head", {0}}};
+    const struct pith_linear_grid linears[] = {{"model.layers.0.mlp.up_proj", *grid, 0},
+                                               {"lm_head", {0}, 0}};
     pith_container_settle(c, linears, 2, &opts);
     assert_ok(c->accepts(grid, q->rows, q->cols, &opts, &err), err);
     assert_ok(c->config(linears, 2, &opts, &quantization, &err), err);

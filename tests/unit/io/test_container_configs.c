@@ -33,7 +33,7 @@ static void build(struct model *m, const char *grid)
     for (size_t i = 0; i < LAYERS * ROLES; i++) {
         snprintf(m->names[i], sizeof m->names[i], "model.layers.%zu.%s", i / ROLES,
                  roles[i % ROLES]);
-        m->linear[i] = (struct pith_linear_grid){m->names[i], grid_of(grid)};
+        m->linear[i] = (struct pith_linear_grid){m->names[i], grid_of(grid), 0};
     }
     strcpy(m->names[LAYERS * ROLES], "lm_head");
     m->linear[LAYERS * ROLES].module = m->names[LAYERS * ROLES];

@@ -18,8 +18,8 @@ static enum pith_status round_trip(void *ctx, struct pith_error *err)
     const struct job *j = ctx;
     const struct pith_qmat *q = &j->q;
     const struct pith_container *c = j->container;
-    const struct pith_linear_grid linears[] = {{MODULE, ramp_grid(&j->ramp)},
-                                               {"model.layers.1.mlp.up_proj", {0}}};
+    const struct pith_linear_grid linears[] = {{MODULE, ramp_grid(&j->ramp), 0},
+                                               {"model.layers.1.mlp.up_proj", {0}, 0}};
     struct pith_packed_set set = {0};
     struct pith_tensor tensors[PITH_MAX_PACKED];
     static char names[PITH_MAX_PACKED][64];

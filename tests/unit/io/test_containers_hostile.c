@@ -207,7 +207,7 @@ static char *make(const struct hostile *h, struct pith_qmat *q)
     const struct ramp p = {
         .bits = 4, .rows = 64, .cols = 96, .group = 32, .asym = asym, .dtype = PITH_F16};
     const struct pith_container_opts opts = {.model_dtype = PITH_F16};
-    const struct pith_linear_grid linear = {MODULE, ramp_grid(&p)};
+    const struct pith_linear_grid linear = {MODULE, ramp_grid(&p), 0};
     struct pith_error err = {0};
     struct pith_packed_set set = {0};
     struct ramp_file file = {0};

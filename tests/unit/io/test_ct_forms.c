@@ -100,10 +100,10 @@ static void groups_of_several_layouts_name_theirs(void **state)
 {
     (void)state;
     const struct pith_linear_grid linears[] = {
-        {"model.layers.0.mlp.up_proj", ramp_parse("fp8_e4m3:block128")},
-        {"model.layers.0.mlp.down_proj", ramp_parse("nvfp4")},
-        {"model.layers.0.self_attn.q_proj", ramp_parse("int4:g128")},
-        {"lm_head", {0}},
+        {"model.layers.0.mlp.up_proj", ramp_parse("fp8_e4m3:block128"), 0},
+        {"model.layers.0.mlp.down_proj", ramp_parse("nvfp4"), 0},
+        {"model.layers.0.self_attn.q_proj", ramp_parse("int4:g128"), 0},
+        {"lm_head", {0}, 0},
     };
     json_t *config = config_of(linears, PITH_COUNT(linears), NULL, NULL);
     assert_string_equal(json_string_value(json_object_get(config, "format")), "mixed-precision");
@@ -125,7 +125,8 @@ static void keys_and_values_have_a_scheme(void **state)
 {
     (void)state;
     const struct pith_container *c = pith_container_find("compressed-tensors");
-    const struct pith_linear_grid linears[] = {{"model.layers.0.mlp.up_proj", ramp_parse("nvfp4")}};
+    const struct pith_linear_grid linears[] = {
+        {"model.layers.0.mlp.up_proj", ramp_parse("nvfp4"), 0}};
     json_t *config = config_of(linears, 1, "nvfp4:static", "fp8_e4m3:tensor:static");
     assert_string_equal(text_at(config, "group_0", "input_activations", "dynamic"), "local");
     const json_t *kv = json_object_get(config, "kv_cache_scheme");
@@ -148,7 +149,7 @@ static void keys_and_values_have_a_scheme(void **state)
     assert_true(pith_grid_equal(&grid, &linears[0].grid));
     json_decref(config);
 
-    struct pith_container_opts bad = {.model_dtype = PITH_BF16, .kv = ramp_parse("int8:channel")};
+    struct pith_container_opts bad = {.model_dtype = PITH_BF16, .kv = ramp_parse("int8:channel"), 0};
     assert_int_equal(c->config(linears, 1, &bad, &config, &err), PITH_UNSUPPORTED);
     assert_non_null(strstr(err.text, "keys and values"));
 }

@@ -211,6 +211,7 @@ static void quantized_models_compute_their_weights(void **state)
     const struct pith_container *const *containers = pith_containers(&count);
     for (size_t c = 0; c < count; c++)
         for (size_t i = 0; i < PITH_COUNT(grids); i++) {
+            if (containers[c]->file) continue; /* not a folder: tests/unit/export/test_gguf.c */
             check_container(containers[c], "llama_mha", grids[i]);
             check_container(containers[c], "qwen2", grids[i]);
         }

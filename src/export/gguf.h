@@ -1,0 +1,27 @@
+/* export/gguf.h: a GGUF file that llama.cpp runs: its keys (what the model is, and its tokenizer)
+ * and how its tensors are named and typed.
+ *
+ * Sources: llama.cpp gguf-py/gguf/constants.py (keys), conversion/base.py and conversion/llama.py
+ * (what they hold), src/llama-vocab.cpp (what is read of a tokenizer). */
+#ifndef PITH_EXPORT_GGUF_H
+#define PITH_EXPORT_GGUF_H
+
+#include "io/gguf.h"
+#include "model/model.h"
+
+/* The dtype that a tensor of the model is stored in: vectors are F32 there. */
+enum pith_dtype pith_gguf_stored_dtype(const struct pith_tensor *t);
+
+/* Finishes a layout, whose tensors have the names of struct pith_checkpoint's view of such files,
+ * as one GGUF file. `source` is the model's folder or file. PITH_UNSUPPORTED for an architecture,
+ * a tensor or a tokenizer that llama.cpp has no name for. */
+enum pith_status pith_gguf_finish(const struct pith_model *m, const char *source, const char *file,
+                                  struct pith_layout *l, struct pith_error *err);
+
+/* Appends the tokenizer of `source` (a folder, or the GGUF file g): as many tokens as the model has
+ * rows of embedding. */
+enum pith_status pith_gguf_put_tokenizer(const char *source, const struct pith_gguf *g,
+                                         uint32_t vocab, struct pith_gguf_keys *keys,
+                                         struct pith_error *err);
+
+#endif

@@ -1,0 +1,353 @@
+/* A tokenizer as the keys of a GGUF file. */
+#include "export/gguf.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "tok/gguf.h"
+#include "tok/spm_model.h"
+#include "tok/tokenizer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FILE_LIMIT ((size_t)512 << 20)
+
+struct token {
+    const char *text; /* borrowed; NULL: none has this id */
+    size_t length;
+    int32_t type; /* enum pith_spm_type */
+    float score;
+};
+
+struct tokens {
+    const char *source;
+    struct token *token; /* [count] */
+    uint32_t count;
+    json_t *json;              /* tokenizer.json, or NULL */
+    struct pith_spm_model spm; /* tokenizer.model, when has_spm */
+    bool has_spm;
+    const char *model, *pre;
+};
+
+static enum pith_status read_file(const char *dir, const char *name, char **out, size_t *size,
+                                  struct pith_error *err)
+{
+    char *path = pith_path_join(dir, name);
+    *out = NULL;
+    if (!path) return pith_fail_nomem(err, name);
+    const enum pith_status s =
+        pith_path_exists(path) ? pith_file_read(path, FILE_LIMIT, out, size, err) : PITH_OK;
+    pith_free(path);
+    return s;
+}
+
+static enum pith_status read_json(const char *dir, const char *name, json_t **out,
+                                  struct pith_error *err)
+{
+    char *text;
+    size_t size = 0;
+    PITH_TRY(read_file(dir, name, &text, &size, err));
+    if (!text) return PITH_OK;
+    const enum pith_status s = pith_json_parse(text, size, name, out, err);
+    pith_free(text);
+    return s;
+}
+
+static enum pith_status set_token(struct tokens *t, int64_t id, const char *text, size_t length,
+                                  int32_t type, float score, struct pith_error *err)
+{
+    if (id < 0 || id >= t->count)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: token %lld has no row among the %u of the embedding", t->source,
+                         (long long)id, (unsigned)t->count);
+    t->token[id] = (struct token){text, length, type, score};
+    return PITH_OK;
+}
+
+/* --- from tokenizer.json ---------------------------------------------------------------------- */
+
+static enum pith_status take_vocab(struct tokens *t, float score, struct pith_error *err)
+{
+    const char *key;
+    json_t *id;
+    json_object_foreach (json_object_get(json_object_get(t->json, "model"), "vocab"), key, id)
+        PITH_TRY(
+            set_token(t, json_integer_value(id), key, strlen(key), PITH_SPM_NORMAL, score, err));
+    return PITH_OK;
+}
+
+static enum pith_status take_added(struct tokens *t, float score, struct pith_error *err)
+{
+    const json_t *list = json_object_get(t->json, "added_tokens"), *a;
+    size_t i;
+    json_array_foreach (list, i, a) {
+        const json_t *id = json_object_get(a, "id"), *text = json_object_get(a, "content");
+        const bool special = json_is_true(json_object_get(a, "special"));
+        if (!json_is_integer(id) || !json_is_string(text))
+            return pith_fail(err, PITH_FORMAT, "%s: tokenizer.json: a broken added token",
+                             t->source);
+        PITH_TRY(set_token(t, json_integer_value(id), json_string_value(text),
+                           json_string_length(text), special ? PITH_SPM_CONTROL : PITH_SPM_USER,
+                           score, err));
+    }
+    return PITH_OK;
+}
+
+/* "left right" or ["left", "right"]: the parts. */
+static bool merge_parts(const json_t *m, const char *part[2], size_t length[2])
+{
+    if (json_is_string(m)) {
+        part[0] = json_string_value(m);
+        const char *space = strchr(part[0], ' ');
+        if (!space) return false;
+        part[1] = space + 1;
+        length[0] = (size_t)(space - part[0]);
+        length[1] = strlen(part[1]);
+        return true;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        part[i] = json_string_value(json_array_get(m, i));
+        if (!part[i]) return false;
+        length[i] = strlen(part[i]);
+    }
+    return true;
+}
+
+/* Spaces inside a part are written as the byte-level letter for a space. */
+static void put_part(struct pith_str *s, const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == ' ') pith_str_puts(s, "\xc4\xa0");
+        else pith_str_putc(s, text[i]);
+    }
+}
+
+static enum pith_status put_merges(const struct tokens *t, struct pith_gguf_keys *keys,
+                                   struct pith_error *err)
+{
+    const json_t *list = json_object_get(json_object_get(t->json, "model"), "merges"), *m;
+    size_t i, length[2];
+    const char *part[2];
+    pith_gguf_begin_array(keys, "tokenizer.ggml.merges", PITH_GGUF_STRING, json_array_size(list));
+    json_array_foreach (list, i, m) {
+        struct pith_str s = {0};
+        if (!merge_parts(m, part, length))
+            return pith_fail(err, PITH_FORMAT, "%s: tokenizer.json: a broken merge", t->source);
+        put_part(&s, part[0], length[0]);
+        pith_str_putc(&s, ' ');
+        put_part(&s, part[1], length[1]);
+        if (s.failed) keys->bytes.failed = true;
+        pith_gguf_put_string(&keys->bytes, pith_str_text(&s), s.len);
+        pith_str_free(&s);
+    }
+    return PITH_OK;
+}
+
+static int32_t id_of(const struct tokens *t, const char *text, size_t length)
+{
+    struct pith_str s = {0};
+    pith_str_append(&s, text, length);
+    const json_t *id = json_object_get(json_object_get(json_object_get(t->json, "model"), "vocab"),
+                                       pith_str_text(&s));
+    pith_str_free(&s);
+    return json_is_integer(id) ? (int32_t)json_integer_value(id) : -1;
+}
+
+/* SentencePiece joins neighbours to the piece of the best score, and a list of merges made from
+ * such a model has them in that order: the rank of the first merge that makes a piece stands for
+ * its score. */
+static enum pith_status score_by_merges(struct tokens *t, struct pith_error *err)
+{
+    const json_t *list = json_object_get(json_object_get(t->json, "model"), "merges"), *m;
+    size_t i, length[2];
+    const char *part[2];
+    for (i = 0; i < t->count; i++) {
+        struct token *k = &t->token[i];
+        unsigned byte;
+        char end;
+        if (k->text && k->length == 6 && sscanf(k->text, "<0x%2X%c", &byte, &end) == 2)
+            k->type = PITH_SPM_BYTE;
+    }
+    json_array_foreach (list, i, m) {
+        struct pith_str s = {0};
+        if (!merge_parts(m, part, length))
+            return pith_fail(err, PITH_FORMAT, "%s: tokenizer.json: a broken merge", t->source);
+        pith_str_append(&s, part[0], length[0]);
+        pith_str_append(&s, part[1], length[1]);
+        const int32_t id = id_of(t, pith_str_text(&s), s.len);
+        pith_str_free(&s);
+        if (id >= 0 && t->token[id].type == PITH_SPM_NORMAL && t->token[id].score < -1e8f)
+            t->token[id].score = -(float)i;
+    }
+    return PITH_OK;
+}
+
+static enum pith_status mark_unknown(struct tokens *t, struct pith_error *err)
+{
+    const char *unk =
+        json_string_value(json_object_get(json_object_get(t->json, "model"), "unk_token"));
+    const int32_t id = unk ? id_of(t, unk, strlen(unk)) : -1;
+    if (id < 0)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: llama.cpp needs an unknown token in tokenizers of this kind",
+                         t->source);
+    t->token[id].type = PITH_SPM_UNKNOWN;
+    return PITH_OK;
+}
+
+static enum pith_status from_json(struct tokens *t, struct pith_error *err)
+{
+    const json_t *model = json_object_get(t->json, "model");
+    const char *type = json_string_value(json_object_get(model, "type"));
+    const bool fallback = json_is_true(json_object_get(model, "byte_fallback"));
+    if (type && strcmp(type, "BPE") != 0)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: a tokenizer of type \"%.40s\" has no place in a GGUF file", t->source,
+                         type);
+    t->model = fallback ? "llama" : "gpt2";
+    const struct pith_gguf_pre *pre = fallback ? NULL : pith_gguf_pre_of(t->json);
+    if (!fallback && !pre)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: llama.cpp has no name for the way this tokenizer cuts a text",
+                         t->source);
+    t->pre = pre ? pre->name : "default";
+    PITH_TRY(take_vocab(t, -1e9f, err));
+    PITH_TRY(take_added(t, -1000, err));
+    if (!fallback) return PITH_OK;
+    PITH_TRY(mark_unknown(t, err));
+    return score_by_merges(t, err);
+}
+
+/* --- from tokenizer.model --------------------------------------------------------------------- */
+
+static enum pith_status from_spm(struct tokens *t, struct pith_error *err)
+{
+    const struct pith_spm_model *m = &t->spm;
+    t->model = "llama";
+    t->pre = "default";
+    if (t->json) PITH_TRY(take_added(t, -1000, err));
+    for (size_t id = 0; id < m->vocab.count; id++) {
+        size_t length;
+        const char *text = pith_vocab_text(&m->vocab, (int64_t)id, &length);
+        PITH_TRY(set_token(t, (int64_t)id, text, length, m->type[id], m->score[id], err));
+    }
+    return PITH_OK;
+}
+
+static enum pith_status read_spm(struct tokens *t, struct pith_error *err)
+{
+    char *data;
+    size_t size = 0;
+    const json_t *model = json_object_get(t->json, "model");
+    const bool bytes = model && !json_is_true(json_object_get(model, "byte_fallback"));
+    if (bytes) return PITH_OK; /* tokenizer.json says that it is another kind */
+    PITH_TRY(read_file(t->source, "tokenizer.model", &data, &size, err));
+    if (!data) return PITH_OK;
+    enum pith_status s = pith_spm_read(&t->spm, (const uint8_t *)data, size, err);
+    pith_free(data);
+    t->has_spm = true;
+    return s;
+}
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+static void put_tokens(const struct tokens *t, struct pith_gguf_keys *keys)
+{
+    pith_gguf_put_text(keys, "tokenizer.ggml.model", t->model);
+    pith_gguf_put_text(keys, "tokenizer.ggml.pre", t->pre);
+    pith_gguf_begin_array(keys, "tokenizer.ggml.tokens", PITH_GGUF_STRING, t->count);
+    for (uint32_t i = 0; i < t->count; i++) {
+        char pad[24];
+        const int n = snprintf(pad, sizeof pad, "[PAD%u]", (unsigned)i);
+        const struct token *k = &t->token[i];
+        if (k->text) pith_gguf_put_string(&keys->bytes, k->text, k->length);
+        else pith_gguf_put_string(&keys->bytes, pad, (size_t)n);
+    }
+    pith_gguf_begin_array(keys, "tokenizer.ggml.token_type", PITH_GGUF_I32, t->count);
+    for (uint32_t i = 0; i < t->count; i++) {
+        const int32_t type = t->token[i].text ? t->token[i].type : PITH_SPM_UNUSED;
+        pith_str_append(&keys->bytes, (const char *)&type, sizeof type);
+    }
+    if (strcmp(t->model, "llama") != 0) return;
+    pith_gguf_begin_array(keys, "tokenizer.ggml.scores", PITH_GGUF_F32, t->count);
+    for (uint32_t i = 0; i < t->count; i++)
+        pith_str_append(&keys->bytes, (const char *)&t->token[i].score, sizeof(float));
+}
+
+/* What stands around a text, as pith's own tokenizer has it. */
+static enum pith_status put_special(const char *source, bool spm, struct pith_gguf_keys *keys,
+                                    struct pith_error *err)
+{
+    struct pith_tokenizer *t;
+    PITH_TRY(pith_tokenizer_open(source, &t, err));
+    const int32_t bos = pith_tokenizer_bos(t), eos = pith_tokenizer_eos(t);
+    if (bos >= 0) pith_gguf_put_uint(keys, "tokenizer.ggml.bos_token_id", (uint32_t)bos);
+    if (eos >= 0) pith_gguf_put_uint(keys, "tokenizer.ggml.eos_token_id", (uint32_t)eos);
+    pith_gguf_put_bool(keys, "tokenizer.ggml.add_bos_token", pith_tokenizer_adds_bos(t));
+    bool adds_eos = false;
+    for (size_t i = 0; i < t->after.count; i++) adds_eos = adds_eos || t->after.id[i] == eos;
+    pith_gguf_put_bool(keys, "tokenizer.ggml.add_eos_token", adds_eos);
+    if (spm) pith_gguf_put_bool(keys, "tokenizer.ggml.add_space_prefix", true);
+    pith_tokenizer_close(t);
+    return PITH_OK;
+}
+
+static enum pith_status put_template(const char *source, struct pith_gguf_keys *keys,
+                                     struct pith_error *err)
+{
+    json_t *config = NULL;
+    char *text;
+    size_t size = 0;
+    PITH_TRY(read_file(source, "chat_template.jinja", &text, &size, err));
+    if (text) pith_gguf_put_text(keys, "tokenizer.chat_template", text);
+    const bool done = text != NULL;
+    pith_free(text);
+    if (done) return PITH_OK;
+    PITH_TRY(read_json(source, "tokenizer_config.json", &config, err));
+    const char *chat = json_string_value(json_object_get(config, "chat_template"));
+    if (chat) pith_gguf_put_text(keys, "tokenizer.chat_template", chat);
+    json_decref(config);
+    return PITH_OK;
+}
+
+static enum pith_status put_all(struct tokens *t, struct pith_gguf_keys *keys,
+                                struct pith_error *err)
+{
+    PITH_TRY(read_json(t->source, "tokenizer.json", &t->json, err));
+    PITH_TRY(read_spm(t, err));
+    if (!t->json && !t->has_spm)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: a GGUF file needs the model's tokenizer.json or tokenizer.model",
+                         t->source);
+    PITH_TRY(t->has_spm ? from_spm(t, err) : from_json(t, err));
+    put_tokens(t, keys);
+    if (strcmp(t->model, "gpt2") == 0) PITH_TRY(put_merges(t, keys, err));
+    PITH_TRY(put_special(t->source, strcmp(t->model, "llama") == 0, keys, err));
+    return put_template(t->source, keys, err);
+}
+
+/* The keys of the file that the model came from. */
+static void copy_keys(const struct pith_gguf *g, struct pith_gguf_keys *keys)
+{
+    for (size_t i = 0; i < g->key_count; i++)
+        if (strncmp(g->keys[i].name, "tokenizer.", 10) == 0) pith_gguf_copy_key(keys, &g->keys[i]);
+}
+
+enum pith_status pith_gguf_put_tokenizer(const char *source, const struct pith_gguf *g,
+                                         uint32_t vocab, struct pith_gguf_keys *keys,
+                                         struct pith_error *err)
+{
+    if (g) {
+        copy_keys(g, keys);
+        return PITH_OK;
+    }
+    struct tokens t = {
+        .source = source, .count = vocab, .token = pith_zalloc(vocab, sizeof *t.token)};
+    t.spm.unk = t.spm.bos = t.spm.eos = -1;
+    const enum pith_status s = t.token ? put_all(&t, keys, err) : pith_fail_nomem(err, "tokenizer");
+    json_decref(t.json);
+    if (t.has_spm) pith_spm_model_free(&t.spm);
+    pith_free(t.token);
+    return s;
+}

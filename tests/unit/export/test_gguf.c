@@ -1,0 +1,203 @@
+/* export/: a model written as a GGUF file is the same model: the same logits to the bit. */
+#include "export/gguf.h"
+
+#include "io/container.h"
+#include "io/gguf_model.h"
+#include "tok/tokenizer.h"
+#include "unit/model/fixture.h"
+
+/* A byte-level tokenizer of `count` tokens: single letters, and pairs that merges make. */
+static void add_tokenizer(const char *dir, int count)
+{
+    struct pith_error err = {0};
+    char path[600];
+    json_t *vocab = json_object(), *merges = json_array();
+    for (int i = 0; i < count - 2; i++) {
+        char text[3] = {(char)('a' + i % 9), 0, 0}, merge[4];
+        if (i >= 9) text[1] = (char)('a' + i / 9 - 1);
+        json_object_set_new(vocab, text, json_integer(i));
+        snprintf(merge, sizeof merge, "%c %c", text[0], text[1]);
+        if (i >= 9) json_array_append_new(merges, json_string(merge));
+    }
+    json_t *j = json_pack(
+        "{s:{s:s, s:o, s:o, s:b}, s:{s:s, s:b, s:b}, s:{s:s}, s:[{s:s, s:i, s:b, s:b},"
+        " {s:s, s:i, s:b, s:b}]}",
+        "model", "type", "BPE", "vocab", vocab, "merges", merges, "ignore_merges", 0,
+        "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "use_regex", 1, "decoder",
+        "type", "ByteLevel", "added_tokens", "content", "<s>", "id", count - 2, "special", 1,
+        "normalized", 0, "content", "<note>", "id", count - 1, "special", 0, "normalized", 0);
+    assert_non_null(j);
+    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    assert_ok(pith_json_save(path, j, &err), err);
+    json_decref(j);
+}
+
+/* Writes the model of a folder, dense, as out/model.gguf. */
+static enum pith_status write_gguf(const struct pith_model *m, const char *dir, const char *out,
+                                   struct pith_error *err)
+{
+    const struct pith_checkpoint *c = m->checkpoint;
+    struct pith_layout l = {0};
+    char path[600];
+    for (size_t i = 0; i < c->count; i++) {
+        const struct pith_tensor *t = &c->tensors[i];
+        PITH_TRY(pith_layout_add(&l, t->name, pith_gguf_stored_dtype(t), t->dims, t->shape, err));
+    }
+    const enum pith_status s = pith_gguf_finish(m, dir, "model.gguf", &l, err);
+    if (s != PITH_OK) {
+        pith_layout_free(&l);
+        return s;
+    }
+    uint8_t *file = calloc(1, l.shard_bytes[0]);
+    memcpy(file, l.headers[0], l.header_bytes[0]);
+    for (size_t i = 0; i < l.count; i++) {
+        const struct pith_tensor_plan *p = &l.tensors[i];
+        const struct pith_tensor *t = pith_checkpoint_find(c, p->name);
+        const size_t n = pith_tensor_elements(t), rows = t->shape[0], size = p->bytes / rows;
+        uint8_t *data = malloc(p->bytes);
+        if (p->dtype == t->dtype) memcpy(data, t->data, p->bytes);
+        else assert_true(pith_dtype_decode(t->dtype, t->data, n, (float *)(void *)data));
+        for (size_t r = 0; r < rows; r++)
+            memcpy(file + p->offset + pith_turned_row(r, rows, p->heads) * size, data + r * size,
+                   size);
+        free(data);
+    }
+    snprintf(path, sizeof path, "%s/model.gguf", out);
+    assert_ok(pith_file_write(path, file, l.shard_bytes[0], err), *err);
+    free(file);
+    pith_layout_free(&l);
+    return PITH_OK;
+}
+
+static void check_model(const char *name)
+{
+    struct golden g;
+    struct rig hf, gguf;
+    struct pith_error err = {0};
+    int32_t ids[PROMPT_MAX];
+    golden_load(&g, name);
+    char *dir = folder_make(g.config, g.weights), *out = test_temp_dir();
+    add_tokenizer(dir, 80);
+    rig_open(&hf, dir, 1);
+    assert_ok(write_gguf(hf.model, dir, out, &err), err);
+    rig_open(&gguf, out, 1);
+    assert_non_null(gguf.model->checkpoint->gguf);
+    const size_t n = golden_prompt(0, ids);
+    float *want = rig_logits(&hf, ids, n, 7), *is = rig_logits(&gguf, ids, n, 7);
+    for (size_t i = 0; i < n * PROMPT_VOCAB; i++)
+        if (memcmp(&want[i], &is[i], sizeof *is) != 0)
+            fail_msg("%s: logit %zu is %.9g, not %.9g", name, i, (double)is[i], (double)want[i]);
+    free(want);
+    free(is);
+    rig_close(&hf);
+    rig_close(&gguf);
+    folder_remove(dir);
+    folder_remove(out);
+    golden_free(&g);
+}
+
+static void models_stay_the_same(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "llama_gqa_tied",  "llama_mha",     "llama_bias",      "llama_bf16",
+        "mistral_full",    "qwen2",         "qwen2_tied_f16",  "qwen3",
+        "rope_llama3_new", "rope_yarn_new", "rope_linear_new",
+    };
+    for (size_t i = 0; i < PITH_COUNT(names); i++) check_model(names[i]);
+}
+
+/* Beyond the window llama.cpp computes another model: no longer context is promised. */
+static void a_window_ends_the_context(void **state)
+{
+    (void)state;
+    struct golden g;
+    struct rig hf;
+    struct pith_model *m;
+    struct pith_error err = {0};
+    golden_load(&g, "mistral_window");
+    char *dir = folder_make(g.config, g.weights), *out = test_temp_dir();
+    add_tokenizer(dir, 80);
+    rig_open(&hf, dir, 1);
+    assert_ok(write_gguf(hf.model, dir, out, &err), err);
+    assert_ok(pith_model_open(out, &m, &err), err);
+    assert_int_equal(m->shape.window, 0);
+    assert_int_equal(m->shape.max_position, hf.model->shape.window);
+    pith_model_close(m);
+    rig_close(&hf);
+    folder_remove(dir);
+    folder_remove(out);
+    golden_free(&g);
+}
+
+static void tokenizers_stay_the_same(void **state)
+{
+    (void)state;
+    static const char text[] = "abba <s> bead <note>\n  hagg <S>aa deaf cafe ahead";
+    struct golden g;
+    struct rig hf;
+    struct pith_tokenizer *a, *b;
+    struct pith_ids x = {0}, y = {0};
+    struct pith_error err = {0};
+    golden_load(&g, "llama_mha");
+    char *dir = folder_make(g.config, g.weights), *out = test_temp_dir();
+    add_tokenizer(dir, 80);
+    rig_open(&hf, dir, 1);
+    assert_ok(write_gguf(hf.model, dir, out, &err), err);
+    assert_ok(pith_tokenizer_open(dir, &a, &err), err);
+    assert_ok(pith_tokenizer_open(out, &b, &err), err);
+    assert_int_equal(pith_tokenizer_vocab(a), pith_tokenizer_vocab(b));
+    assert_int_equal(pith_tokenizer_eos(a), pith_tokenizer_eos(b));
+    assert_ok(pith_tokenizer_encode(a, text, strlen(text), true, &x, &err), err);
+    assert_ok(pith_tokenizer_encode(b, text, strlen(text), true, &y, &err), err);
+    assert_int_equal(x.count, y.count);
+    assert_true(x.count > 10);
+    assert_memory_equal(x.id, y.id, x.count * sizeof *x.id);
+    pith_ids_free(&x);
+    pith_ids_free(&y);
+    pith_tokenizer_close(a);
+    pith_tokenizer_close(b);
+    rig_close(&hf);
+    folder_remove(dir);
+    folder_remove(out);
+    golden_free(&g);
+}
+
+static void what_has_no_name_is_refused(void **state)
+{
+    (void)state;
+    struct golden g;
+    struct rig hf;
+    static const char other[] = "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},"
+                                "\"pre_tokenizer\":{\"type\":\"Whitespace\"}}";
+    struct pith_error err = {0};
+    golden_load(&g, "llama_mha");
+    char *dir = folder_make(g.config, g.weights), *out = test_temp_dir(), path[600];
+    rig_open(&hf, dir, 1);
+    assert_int_equal(write_gguf(hf.model, dir, out, &err), PITH_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "needs the model's tokenizer.json"));
+    err = (struct pith_error){0};
+    add_tokenizer(dir, 81);
+    assert_int_equal(write_gguf(hf.model, dir, out, &err), PITH_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "has no row among the 80"));
+    err = (struct pith_error){0};
+    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    assert_ok(pith_file_write(path, other, strlen(other), &err), err);
+    assert_int_equal(write_gguf(hf.model, dir, out, &err), PITH_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "no name for the way"));
+    rig_close(&hf);
+    folder_remove(dir);
+    folder_remove(out);
+    golden_free(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(models_stay_the_same),
+        cmocka_unit_test(a_window_ends_the_context),
+        cmocka_unit_test(tokenizers_stay_the_same),
+        cmocka_unit_test(what_has_no_name_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
