@@ -6,21 +6,31 @@ set -u
 mini=$work/mini
 python3 tests/cli/mini.py "$mini" layers=2 hidden=160 ffn=320
 model=$mini
+container=compressed-tensors
 
 make() { # OUT OPTIONS...: of $model
     out=$1
     shift
-    "$pith" quantize "$model" -o "$out" --quiet -r rtn --container compressed-tensors \
+    "$pith" quantize "$model" -o "$out" --quiet -r rtn --container "$container" \
         --calib-tokens 256 --seq-len 64 "$@"
+}
+round_trip() { # GRID
+    to=$work/$(echo "$1" | tr : _)
+    check "$1" make "$to" --weights "$1" --threads 1
+    check "$1: verifies" "$pith" verify "$to" --against "$mini"
+    check "$1: again by three threads" make "$to-3" --weights "$1" --threads 3
+    same_model "$1: the same bytes" "$to" "$to-3"
 }
 for grid in fp8_e4m3:tensor fp8_e4m3:tensor:mse fp8_e4m3:channel fp8_e4m3:block128 mxfp4 mxfp4:mse \
     mxfp6:even mxfp8:ceil nvfp4 nvfp4:mse int4:g32:asym:hqq; do
-    to=$work/$(echo "$grid" | tr : _)
-    check "$grid" make "$to" --weights "$grid" --threads 1
-    check "$grid: verifies" "$pith" verify "$to" --against "$mini"
-    check "$grid: again by three threads" make "$to-3" --weights "$grid" --threads 3
-    same_model "$grid: the same bytes" "$to" "$to-3"
+    round_trip "$grid"
 done
+container=bitsandbytes
+for grid in nf4:g32 nf4:g32:dq bnb_fp4:g32:dq; do
+    round_trip "$grid"
+done
+container=compressed-tensors
+
 # One scale of the tensor for q, k and v, and for gate and up.
 model=$probe
 shared() {
@@ -39,7 +49,7 @@ for layer in (0, 1):
     assert len({q, o, gate, down}) > 1
 PY
 }
-for way in "nvfp4 rtn" "nvfp4:mse rtn" "nvfp4 gptq"; do
+for way in "nvfp4 rtn" "nvfp4:mse rtn" "nvfp4 gptq" "nvfp4 awq"; do
     # shellcheck disable=SC2086
     set -- $way
     to=$work/probe-$2-$(echo "$1" | tr : _)

@@ -1,6 +1,7 @@
 #include "quant/transform/awq.h"
 
 #include "base/mem.h"
+#include "quant/round.h"
 #include "quant/scale.h"
 
 #include <math.h>
@@ -15,6 +16,8 @@ struct clip {
     const struct pith_transform_job *job;
     const struct pith_transform_linear *linear;
     const struct pith_gridder *gridder;
+    const struct pith_format *format; /* that codes are of: of a block format, its elements' */
+    float global;                     /* nvfp4: the scale of the tensor */
     struct pith_pool *pool;
     const float *x; /* [n][dim] samples divided by s */
     size_t n;
@@ -34,8 +37,9 @@ static size_t samples_used(const struct pith_transform_job *job)
 
 static size_t group_of(const struct pith_transform_linear *l)
 {
-    return l->grid.granularity == PITH_PER_GROUP && l->grid.group < l->cols ? l->grid.group
-                                                                            : l->cols;
+    const bool grouped =
+        l->grid.granularity == PITH_PER_GROUP || l->grid.granularity == PITH_PER_BLOCK;
+    return grouped && l->grid.group < l->cols ? l->grid.group : l->cols;
 }
 
 static size_t tile_rows(size_t width, size_t n)
@@ -75,7 +79,7 @@ static void make_candidates(void *ctx, size_t row, unsigned thread)
     const struct clip *c = ctx;
     (void)thread;
     const struct pith_kern *k = pith_backend_kern(c->job->backend);
-    const struct pith_grid_rule rule = {k, &c->linear->grid, c->job->scale_dtype, 1.0f};
+    const struct pith_grid_rule rule = {k, &c->linear->grid, c->job->scale_dtype, c->global};
     const float *w = weights_at(c, row);
     const float most = largest(w, c->width);
     for (int i = 0; i < STEPS; i++) {
@@ -84,7 +88,7 @@ static void make_candidates(void *ctx, size_t row, unsigned thread)
         c->gridder->fit(&rule, d, c->width, 1, &scale, &zero);
         const struct pith_grid_line line = {
             .kern = k, .n = c->width, .w = d, .scale = &scale, .zero = &zero, .values = d};
-        c->gridder->quantize(c->linear->grid.format, &line);
+        c->gridder->quantize(c->format, &line);
         for (size_t at = 0; at < c->width; at++) d[at] -= w[at];
     }
 }
@@ -174,7 +178,8 @@ static enum pith_status clip_linear(struct clip *c, uint64_t *shrunk, uint64_t *
 
 static bool clippable(const struct pith_transform_linear *l)
 {
-    return l->clip && l->grid.format && l->grid.granularity != PITH_PER_TENSOR;
+    return l->clip && l->grid.format && l->grid.granularity != PITH_PER_TENSOR &&
+           l->grid.format->kind != PITH_KIND_LEVELS; /* their levels follow the weights */
 }
 
 uint64_t pith_awq_clip_scratch(const struct pith_transform_job *job)
@@ -211,9 +216,13 @@ enum pith_status pith_awq_clip(const struct pith_transform_job *job, const float
     enum pith_status st = PITH_OK;
     for (unsigned i = 0; st == PITH_OK && i < job->count; i++) {
         if (!clippable(&job->linear[i])) continue;
+        const struct pith_transform_linear *l = &job->linear[i];
+        const float most = largest(l->w, (size_t)l->rows * l->cols);
         struct clip c = {.job = job,
-                         .linear = &job->linear[i],
-                         .gridder = pith_gridder_for(&job->linear[i].grid),
+                         .linear = l,
+                         .gridder = pith_gridder_for(&l->grid),
+                         .format = pith_grid_elements(&l->grid, NULL).format,
+                         .global = pith_round_global(&l->grid, most),
                          .pool = pith_backend_pool(job->backend),
                          .x = x,
                          .n = n};

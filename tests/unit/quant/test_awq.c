@@ -217,7 +217,8 @@ static double group_error(const struct site *s, const float *scaled, const float
 static void clipping_lowers_the_error(void **state)
 {
     (void)state;
-    static const char *const grids[] = {"int3:g32", "int3:g40:asym", "int2:channel:asym"};
+    static const char *const grids[] = {"int3:g32", "int3:g40:asym", "int2:channel:asym", "mxfp4",
+                                        "nvfp4",    "fp4_e2m1:g32"};
     for (size_t k = 0; k < 2 * PITH_COUNT(grids); k++) {
         struct site *plain = make_site(4, 1, grids[k / 2]),
                     *clipped = make_site(4, 1, grids[k / 2]);
@@ -234,7 +235,8 @@ static void clipping_lowers_the_error(void **state)
         const double after = group_error(plain, plain->w[1], clipped->w[1], scales);
         print_message("%-18s %2zu samples: clipping %.2f of the groups, error %.4g -> %.4g\n",
                       grids[k / 2], clipped->stats.sample_count, report.clipped, before, after);
-        if (k % 2 == 0) assert_true(after < 0.95 * before);
+        /* Scales that follow the largest weight by octaves leave clipping little to gain. */
+        if (k % 2 == 0) assert_true(after < (grids[k / 2][0] == 'i' ? 0.95 : 1.0) * before);
         free_site(plain);
         free_site(clipped);
     }

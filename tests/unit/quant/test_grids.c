@@ -329,7 +329,7 @@ static void half_quadratic_zero_points(void **state)
         }
         double rounded, whole;
         struct pith_qmat a = nearest(plain, w, &rounded), b = nearest(grid, w, &whole);
-        print_message("int%u: sum |e| %.5g, the package's %.5g; squares %.5g, %.5g; with whole zero "
+        print_message("int%u: sum |e| %.5g, the package's %.5g; squares %.5g, %.5g; whole zero "
                       "points %.5g, without the method %.5g\n",
                       bits, sum, l1, squares, l2, whole, rounded);
         assert_true(sum <= 1.02 * l1);
