@@ -420,6 +420,9 @@ static enum pith_status run(struct check *k)
     for (size_t i = 0; i < e->count && !k->rule; i++)
         if (strcmp(e->rules[i].container, p->container->name) == 0 && e->rules[i].acts == acts)
             k->rule = &e->rules[i];
+    if (!k->rule && p->container->unloaded)
+        return violation(k, "", "does not load %s: %s; it loads %s", p->container->name,
+                         p->container->unloaded, e->advice);
     if (!k->rule)
         return violation(k, "", "does not load %s%s; it loads %s", p->container->name,
                          acts ? " with quantized activations" : "", e->advice);

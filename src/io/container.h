@@ -53,6 +53,7 @@ struct pith_container {
     const char *summary; /* one line */
     const char *method;  /* "quant_method" in config.json */
     bool sparse;         /* it holds weights beside the grid (qmat.h's sparse) */
+    const char *unloaded; /* why no engine loads it, or NULL */
     bool online;         /* can tell a reader to rotate inputs (opts.hadamard) */
     enum pith_input_rule input_rule; /* of the inputs of linears that load() reads */
     /* NULL: a folder of safetensors files and config.json. Else the container is one GGUF file, of

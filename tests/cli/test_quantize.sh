@@ -70,7 +70,7 @@ good "ignore and override" "$mini" "$work/mixed" -r rtn --ignore 'layers.0.*' --
 good "override with 16 bits" "$mini" "$work/kept" -r rtn --override 'o_proj=bf16'
 grep -q 'kept in 16 bits' "$work/kept/pith.json" && pass "the reason is on record" || fail "the reason is on record"
 refuse "override with a grid for other things" 1 'cannot be put on that grid' \
-    make "$mini" "$work/o" -r rtn --override o_proj=fp8_e4m3
+    make "$mini" "$work/o" -r rtn --override o_proj=int8:token
 python3 tests/cli/mini.py "$work/odd" layers=1 hidden=96 ffn=160
 refuse "a width that is not a multiple of the group" 1 '96|160' make "$work/odd" "$work/o" -r rtn
 good "a shorter last group, by channel" "$work/odd" "$work/odd-out" -r gptq --weights int4:channel \

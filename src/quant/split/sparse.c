@@ -114,6 +114,7 @@ static enum pith_status run(const struct pith_split_job *job, struct pith_kept *
     if (!job->stats || !job->stats->squares || job->stats->dim != job->cols)
         return pith_fail(err, PITH_ARG, "the choice of weights to keep needs the inputs' norms");
     const size_t count = pith_sparse_count(job->rows, job->cols, job->value);
+    if (count == 0) return PITH_OK;
     struct choice x = {.job = job};
     float *norm = pith_alloc(job->cols, sizeof *norm);
     x.taken = pith_zalloc(job->rows, pith_zeros_stride(job->cols));
