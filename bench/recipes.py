@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""What every recipe costs and takes: one table in Markdown for each model.
+
+    bench/recipes.py [-m MODEL]... [-t TEXT] [-n TOKENS] [-c TOKENS] [-o FILE] [ROW]...
+
+The rows are those of `pith recipes`, and the compositions below. With ROW (a part of a row's name) only
+those. Each is quantized, verified against the original, and measured on TEXT (windows of 512 tokens,
+gptq convention) and on the probe's tasks, against the unquantized model. PITH names the program.
+docs/techniques.md has the table of this version.
+"""
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PITH = os.environ.get("PITH", "build/pith")
+PROBE = "models/probe"
+TASKS = ["order", "syntax", "arithmetic", "recall"]
+
+# Compositions that have no name of their own: what each technique is held against.
+MORE = """
+rtn int8:token|-r rtn --weights int8:channel --acts int8:token
+rtn int3|-r rtn --weights int3:g128
+gptq int3|-r gptq --weights int3:g128
+awq int3|-r awq --weights int3:g128 --container compressed-tensors
+awq+gptq int3|-r awq+gptq --weights int3:g128
+autoround int3|-r autoround --weights int3:g128
+hqq int3|-r hqq --weights int3:g64:asym:hqq
+rtn int2|-r rtn --weights int2:g64:asym
+gptq int2|-r gptq --weights int2:g64:asym --container compressed-tensors
+autoround int2|-r autoround --weights int2:g64:asym
+rtn int4:channel|-r rtn --weights int4:channel
+rtn W4A4|-r rtn --weights int4:channel --acts int4:token
+gptq W4A4|-r gptq --weights int4:channel --acts int4:token --container compressed-tensors
+quarot W4A16|-r quarot --acts none
+rtn nvfp4 W4A4|-r rtn --weights nvfp4 --acts nvfp4
+gptq nvfp4|-r gptq --weights nvfp4 --container compressed-tensors
+gptq mxfp4|-r gptq --weights mxfp4 --container compressed-tensors
+rotated mxfp4|-r gptq --weights mxfp4 --transform rotate:32:folded --container compressed-tensors
+W4A8|-r gptq --weights int4:g128 --acts int8:token --container compressed-tensors
+magnitude 2:4|-r rtn --weights none --split 2:4:magnitude
+sparsegpt int4|-r sparsegpt --weights int4:g128
+"""
+
+
+def run(*args):
+    return subprocess.run([PITH, *args], capture_output=True, text=True)
+
+
+def rows(wanted):
+    listed = json.loads(run("recipes", "--json").stdout)
+    all_rows = [(r["recipe"], ["-r", r["recipe"]]) for r in listed]
+    all_rows += [(n, o.split()) for n, o in (line.split("|") for line in MORE.split("\n") if line)]
+    return [r for r in all_rows if not wanted or any(w in r[0] for w in wanted)]
+
+
+def measure(model, out, options, text):
+    made = run("quantize", model, "-o", out, "--json", *options)
+    if made.returncode:
+        return made.stderr.strip().split("\n")[-1]
+    account = json.loads(made.stdout)
+    proof = run("verify", out, "--against", model, "--quiet")
+    if proof.returncode:
+        return "does not verify: " + proof.stderr.strip().split("\n")[-1]
+    tasks = [x for t in TASKS for x in ("--tasks", f"{PROBE}/tasks/{t}.jsonl")]
+    got = run("eval", out, "--baseline", model, "--text", text, "--context", "512", "--json", *tasks,
+              *LIMIT)
+    if got.returncode:
+        return got.stderr.strip().split("\n")[-1]
+    return account, json.loads(got.stdout)
+
+
+def line(name, account, report):
+    t = report["texts"][0]
+    accuracy = [f"{100 * k['accuracy']:.1f}" for k in report["tasks"]]
+    cells = [name, f"{account['bits_per_weight']:.2f}", f"{t['perplexity']:.3f}", f"{t['kld_mean']:.5f}",
+             f"{100 * t['top1_agreement']:.1f}", *accuracy, f"{account['timing']['seconds']:.1f}"]
+    return "| " + " | ".join(cells) + " |"
+
+
+def table(model, out):
+    print(f"\n## {os.path.basename(model.rstrip('/'))}\n", file=out)
+    head = ["recipe", "bits per weight", "perplexity", "KL", "top 1", *TASKS, "seconds"]
+    print("| " + " | ".join(head) + " |", file=out)
+    print("| --- |" + " ---: |" * (len(head) - 1), file=out, flush=True)
+    failed = 0
+    for name, options in rows(ARGS.row):
+        work = tempfile.mkdtemp()
+        result = measure(model, work + "/out", [*options, "--calib-tokens", str(ARGS.calib)], ARGS.text)
+        shutil.rmtree(work)
+        if isinstance(result, str):
+            failed += 1
+            print(f"{name}: {result}", file=sys.stderr)
+        else:
+            print(line(name, *result), file=out, flush=True)
+    return failed
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("-m", "--model", action="append")
+parser.add_argument("-t", "--text", default=PROBE + "/eval.txt")
+parser.add_argument("-n", "--tokens", type=int, default=0, help="scored at most (all)")
+parser.add_argument("-c", "--calib", type=int, default=131072, help="calibration tokens")
+parser.add_argument("-o", "--out")
+parser.add_argument("row", nargs="*")
+ARGS = parser.parse_args()
+LIMIT = ["--max-tokens", str(ARGS.tokens)] if ARGS.tokens else []
+with open(ARGS.out, "w") if ARGS.out else sys.stdout as file:
+    sys.exit(sum(table(m, file) for m in ARGS.model or [PROBE]) > 0)
