@@ -111,6 +111,7 @@ static enum pith_status transform_site(struct work *w, enum pith_site which,
         .ratio_step = 1.0 / 20,
         .clip_search = r->recipe.clip,
         .value = r->recipe.transform_value,
+        .feeds_back = r->needs_transform & PITH_NEED_HESSIAN,
         .input = {.grid = r->recipe.acts, .rule = r->container->input_rule},
     };
     for (unsigned i = 0; i < site->count; i++) {

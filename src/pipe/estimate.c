@@ -53,6 +53,7 @@ static uint64_t transform_scratch(const struct pith_run *r, uint32_t layer, enum
         .count = site->count,
         .stats = &stats,
         .clip_search = r->recipe.clip,
+        .feeds_back = r->needs_transform & PITH_NEED_HESSIAN,
     };
     for (unsigned i = 0; i < site->count; i++) {
         const struct pith_choice *c = pith_run_choice(r, layer, site->roles[i]);

@@ -45,7 +45,8 @@ static enum pith_status apply_recipe(struct pith_run *r, struct pith_error *err)
             err, PITH_ARG,
             "nothing to do: the recipe leaves weights, activations and KV cache alone");
     PITH_TRY(choose_container(r, err));
-    r->needs_transform = r->recipe.transform->needs;
+    const struct pith_transform *t = r->recipe.transform;
+    r->needs_transform = t->needs | (t->also & r->recipe.round->needs);
     r->needs_round = r->recipe.round->needs | r->recipe.split->needs;
     return PITH_OK;
 }

@@ -51,6 +51,7 @@ struct pith_transform_job {
     double ratio_step; /* awq: grid of ratios 0, step, ... < 1; 0: the default, 1/20 */
     bool clip_search;  /* awq: shrink group ranges afterwards; default on */
     double value;      /* of the option */
+    bool feeds_back;   /* the rounder makes up for errors: stats has the Hessian it will use */
     struct pith_input input; /* what becomes of the linears' input; its scale is not known yet */
 };
 
@@ -64,6 +65,7 @@ struct pith_transform {
     const char *name;
     const char *summary;
     unsigned needs;
+    unsigned also; /* what it makes use of when the rounder needs it */
     /* NULL: the name takes no option. Else the value of what follows the name and a colon, "" when
      * nothing does; PITH_ARG says what is right. */
     enum pith_status (*option)(const char *text, double *value, struct pith_error *err);

@@ -3,7 +3,10 @@
  * Weights that meet large inputs matter more. Scaling column j by s_j before quantizing and
  * dividing the input by s_j shrinks the relative error of those columns. s = absmean^ratio,
  * normalised so that max(s) min(s) = 1; the ratio is searched, with the module's output error as
- * the judge. Ratio 0 is s = 1, so by that measure the result is never worse than no scaling. */
+ * the judge. Ratio 0 is s = 1, so by that measure the result is never worse than no scaling.
+ *
+ * When the rounder feeds errors back, nearest rounding is no judge of the scales: what counts is
+ * the loss that such a rounder will leave (awq_pivots.c), and ranges are not clipped. */
 #include "quant/transform/awq.h"
 
 #include "base/mem.h"
@@ -21,11 +24,12 @@ struct search {
     struct pith_pool *pool;
     uint32_t dim;
     float *original[PITH_SITE_LINEARS];
-    double *stat; /* [dim] absmean, tied where s must be */
-    float *s;     /* [dim] of the present trial */
-    float *panel; /* [samples][PANEL] outputs */
-    double *sums; /* [samples] */
-    unsigned now; /* the linear in work */
+    double *stat;   /* [dim] absmean, tied where s must be */
+    float *s;       /* [dim] of the present trial */
+    float *panel;   /* [samples][PANEL] outputs */
+    double *sums;   /* [samples] */
+    double *pivots; /* [dim] when the rounder's loss is foretold, else NULL */
+    unsigned now;   /* the linear in work */
 };
 
 static size_t weights_of(const struct pith_transform_linear *l)
@@ -44,6 +48,9 @@ static enum pith_status check_stats(const struct pith_transform_job *job, uint32
     if (st->dim != dim)
         return pith_fail(err, PITH_ARG, "the statistics are over %u inputs, the matrix has %u",
                          st->dim, dim);
+    if (job->feeds_back && !st->hessian)
+        return pith_fail(err, PITH_ARG,
+                         "AWQ needs the Hessian of a rounder that feeds errors back");
     if ((!job->loss || job->clip_search) && (!st->samples || st->sample_count == 0))
         return pith_fail(err, PITH_ARG, "AWQ needs samples of the inputs");
     for (uint32_t c = 0; c < dim; c++)
@@ -86,6 +93,18 @@ static void give_memory(struct search *x)
     pith_free(x->s);
     pith_free(x->panel);
     pith_free(x->sums);
+    pith_free(x->pivots);
+}
+
+/* Error feedback on grids of equal steps, whose losses can be foretold. */
+static bool foretold(const struct pith_transform_job *job)
+{
+    if (!job->feeds_back) return false;
+    for (unsigned i = 0; i < job->count; i++) {
+        const struct pith_format *f = job->linear[i].grid.format;
+        if (f && f->kind != PITH_KIND_INT) return false;
+    }
+    return true;
 }
 
 static uint64_t scratch(const struct pith_transform_job *job)
@@ -99,6 +118,7 @@ static uint64_t scratch(const struct pith_transform_job *job)
     const uint64_t samples = job->stats ? job->stats->sample_count : 0;
     const uint64_t search = copies * 4 + most + most / 4 + samples * (PANEL * 4 + 8) +
                             (uint64_t)job->linear[0].cols * 12;
+    if (foretold(job)) return copies * 4 + most * 2 + pith_awq_pivots_scratch(job->linear[0].cols);
     const uint64_t clip = pith_awq_clip_scratch(job);
     return search > clip ? search : clip;
 }
@@ -198,8 +218,23 @@ static double output_error(struct search *x)
     return sum;
 }
 
+/* The rounder's own loss, foretold. */
+static enum pith_status foretell(struct search *x, double *loss, struct pith_error *err)
+{
+    const struct pith_transform_job *job = x->job;
+    *loss = 0.0;
+    for (x->now = 0; x->now < job->count; x->now++) {
+        const struct pith_transform_linear *l = &job->linear[x->now];
+        if (!l->grid.format) continue;
+        pith_pool_run(x->pool, l->rows, scale_row, x);
+        PITH_TRY(pith_awq_foretell(job->backend, l, job->scale_dtype, x->pivots, x->s, loss, err));
+    }
+    return PITH_OK;
+}
+
 static enum pith_status try_scales(struct search *x, double *loss, struct pith_error *err)
 {
+    if (x->pivots) return foretell(x, loss, err);
     const struct pith_transform_job *job = x->job;
     double sum = 0.0, outputs = 0.0;
     for (x->now = 0; x->now < job->count; x->now++) {
@@ -260,13 +295,20 @@ static enum pith_status transform(struct search *x, float *s, struct pith_transf
     for (unsigned i = 0; i < job->count; i++)
         memcpy(x->original[i], job->linear[i].w, weights_of(&job->linear[i]) * sizeof(float));
     enum pith_status st = PITH_OK;
-    if (pith_fold_possible(job)) {
+    if (any && foretold(job)) {
+        x->pivots = pith_alloc(x->dim, sizeof *x->pivots);
+        st = x->pivots ? pith_awq_pivots(job->backend, job->stats, x->pivots, err)
+                       : pith_fail_nomem(err, "AWQ's search");
+    }
+    if (st == PITH_OK && pith_fold_possible(job)) {
         st = search(x, s, report, err);
         if (st == PITH_OK) pith_fold_settle(job, s);
         restore(x);
         if (st == PITH_OK) pith_fold_scale(job, s);
     }
-    if (st == PITH_OK && any && job->clip_search) st = pith_awq_clip(job, s, &report->clipped, err);
+    /* Clipping serves rounding to nearest: error feedback makes better use of the whole range. */
+    if (st == PITH_OK && any && job->clip_search && !x->pivots)
+        st = pith_awq_clip(job, s, &report->clipped, err);
     if (st == PITH_OK) pith_fold_divide(job, s);
     else restore(x);
     return st;
@@ -288,6 +330,7 @@ const struct pith_transform pith_transform_awq = {
     .name = "awq",
     .summary = "scales up the columns that meet large inputs, then clips outlying weights",
     .needs = PITH_NEED_ABSMEAN | PITH_NEED_SAMPLES,
+    .also = PITH_NEED_HESSIAN,
     .run = run,
     .scratch = scratch,
 };

@@ -14,6 +14,16 @@
  * 0. Same bytes for any thread count. PITH_NOMEM; weights must be finite. */
 enum pith_status pith_awq_clip(const struct pith_transform_job *job, const float *s,
                                double *fraction, struct pith_error *err);
+/* The squared diagonal [dim] of the damped Hessian's factor R, H = R R^T, columns in their order.
+ * PITH_NUMERIC when it has none. */
+enum pith_status pith_awq_pivots(struct pith_backend *b, const struct pith_stats *stats,
+                                 double *pivots, struct pith_error *err);
+uint64_t pith_awq_pivots_scratch(uint32_t dim);
+/* *loss grows by what GPTQ is expected to lose, summed over rows, on the integer grid of a linear
+ * whose weights are multiplied by s already. */
+enum pith_status pith_awq_foretell(struct pith_backend *b, const struct pith_transform_linear *l,
+                                   enum pith_dtype scales, const double *pivots, const float *s,
+                                   double *loss, struct pith_error *err);
 /* Scratch bytes. */
 uint64_t pith_awq_clip_scratch(const struct pith_transform_job *job);
 

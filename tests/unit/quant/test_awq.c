@@ -1,6 +1,7 @@
 /* quant/transform/awq.c: the transform leaves the function as it was, whatever it folds into. */
 #include "quant_test.h"
 #include "quant/transform.h"
+#include "quant/transform/awq.h"
 
 enum { DIM = 96, ROWS = 40, HIDDEN = 24, TOKENS = 200 };
 
@@ -217,8 +218,8 @@ static double group_error(const struct site *s, const float *scaled, const float
 static void clipping_lowers_the_error(void **state)
 {
     (void)state;
-    static const char *const grids[] = {"int3:g32", "int3:g40:asym", "int2:channel:asym", "mxfp4",
-                                        "nvfp4",    "fp4_e2m1:g32"};
+    static const char *const grids[] = {"int3:g32", "int3:g40:asym", "int2:channel:asym",
+                                        "mxfp4",    "nvfp4",         "fp4_e2m1:g32"};
     for (size_t k = 0; k < 2 * PITH_COUNT(grids); k++) {
         struct site *plain = make_site(4, 1, grids[k / 2]),
                     *clipped = make_site(4, 1, grids[k / 2]);
@@ -418,6 +419,51 @@ static void none_does_nothing(void **state)
     free_site(t);
 }
 
+/* The foretold loss is near the one that GPTQ then has, and puts trials in the same order. */
+static void the_loss_of_error_feedback_is_foretold(void **state)
+{
+    (void)state;
+    enum { N = 128, R = 96 };
+    static const char *const grids[] = {"int4:g32", "int4:channel:asym", "int3:g64:asym",
+                                        "int8:g32"};
+    struct machine m = make_machine(2);
+    for (size_t k = 0; k < PITH_COUNT(grids); k++) {
+        struct problem p = make_problem(70 + k, R, N, 600);
+        struct pith_round_report report;
+        struct pith_error err = {0};
+        struct pith_qmat q;
+        double pivots[N], foretold = 0.0;
+        float ones[N];
+        for (int c = 0; c < N; c++) ones[c] = 1.0f;
+        const struct pith_transform_linear l = {
+            .w = p.w, .rows = R, .cols = N, .grid = grid_of(grids[k])};
+        assert_ok(pith_awq_pivots(m.backend, &p.stats, pivots, &err), err);
+        assert_ok(pith_awq_foretell(m.backend, &l, PITH_F32, pivots, ones, &foretold, &err), err);
+        assert_ok(run_rounder("gptq", &p, grids[k], PITH_ORDER_STATIC, 2, &q, &report, &err), err);
+        foretold /= R;
+        if (!(foretold > 0.8 * report.loss && foretold < 1.25 * report.loss))
+            fail_msg("%s: %g foretold, %g found", grids[k], foretold, report.loss);
+        pith_qmat_free(&q);
+        free_problem(&p);
+    }
+    free_machine(&m);
+}
+
+static void with_error_feedback_nothing_is_clipped(void **state)
+{
+    (void)state;
+    struct site *s = make_site(1, 2, "int4:g32:asym");
+    struct pith_transform_report report;
+    struct pith_error err = {0};
+    float scales[DIM];
+    s->job.feeds_back = true;
+    assert_int_equal(run(s, scales, &report, &err), PITH_ARG);
+    s->stats.hessian = s->p.h;
+    assert_ok(run(s, scales, &report, &err), err);
+    assert_true(report.clipped == 0.0 && report.loss_after <= report.loss_before);
+    free_site(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -432,6 +478,8 @@ int main(void)
         cmocka_unit_test(a_silent_channel_is_no_problem),
         cmocka_unit_test(bad_jobs_are_refused),
         cmocka_unit_test(none_does_nothing),
+        cmocka_unit_test(the_loss_of_error_feedback_is_foretold),
+        cmocka_unit_test(with_error_feedback_nothing_is_clipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
