@@ -1,0 +1,96 @@
+#!/bin/sh
+# What holds for one recipe and one container holds for all: whatever the tables list is made, verified, killed and gone
+# on with, made again by other threads and instructions to the same bytes, kept within its estimate of memory, damaged
+# and found out.
+set -u
+. tests/cli/lib.sh
+mini=$work/mini
+python3 tests/cli/mini.py "$mini" layers=2 hidden=128 ffn=256
+few="--calib-tokens 256 --seq-len 64"
+
+# names KEY: of the rows of `pith features`, or of the recipes.
+names() {
+    if [ "$1" = recipes ]; then "$pith" recipes --json; else "$pith" features --json; fi |
+        python3 -c 'import json, sys
+j = json.load(sys.stdin)
+rows = j if isinstance(j, list) else j[sys.argv[1]]
+print("\n".join(r.get("recipe") or r["name"] for r in rows))' "$1"
+}
+
+make() { # OUT OPTIONS...
+    made=$1
+    shift
+    # shellcheck disable=SC2086
+    "$pith" quantize "$mini" -o "$made" --quiet $few "$@"
+}
+within_estimate() { # OUT REHEARSAL: the memory that was used, against what was foretold
+    python3 - "$1/pith.json" "$2" <<'PY'
+import json, sys
+used = json.load(open(sys.argv[1]))["timing"]["peak_memory_bytes"]
+said = json.load(open(sys.argv[2]))["memory_expected_bytes"]
+print(f"used {used}, foretold {said}", file=sys.stderr)
+sys.exit(used > said)
+PY
+}
+spoil() { # FILE: one byte in the middle of the tensors becomes another
+    python3 - "$1" <<'PY'
+import os, sys
+with open(sys.argv[1], "r+b") as f:
+    f.seek(os.path.getsize(sys.argv[1]) * 2 // 3)
+    b = f.read(1)
+    f.seek(-1, 1)
+    f.write(bytes([b[0] ^ 0x41]))
+PY
+}
+damaged() { # NAME OUT: a changed byte and a lost end are found out
+    file=$(ls "$2"/*.safetensors "$2"/*.gguf 2>/dev/null | head -n 1)
+    cp "$file" "$work/kept"
+    spoil "$file"
+    "$pith" verify "$2" >"$work/stdout" 2>&1 && fail "$1: a changed byte is found out" || pass "$1: a changed byte is found out"
+    head -c "$(($(wc -c <"$work/kept") - 1000))" "$work/kept" >"$file"
+    refuse "$1: a lost end is told" 1 "model" "$pith" run "$2" -p a -n 1 --quiet
+    cp "$work/kept" "$file"
+}
+
+every_recipe() { # LABEL OUT OPTIONS...
+    label=$1
+    place=$2
+    shift 2
+    check "$label" make "$place" "$@"
+    check "$label: verifies" "$pith" verify "$place" --against "$mini"
+    check "$label: speaks" "$pith" run "$place" -p "The" -n 3
+    # shellcheck disable=SC2086
+    "$pith" quantize "$mini" -o "$place-said" --rehearse --json $few "$@" >"$work/said.json" 2>/dev/null
+    check "$label: memory as foretold" within_estimate "$place" "$work/said.json"
+    make "$place-scalar" "$@" --threads 1 --cpu scalar
+    same_model "$label: the same bytes from one thread and scalar code" "$place" "$place-scalar"
+    # shellcheck disable=SC2086
+    timeout -s KILL 0.15 "$pith" quantize "$mini" -o "$place-again" --quiet $few "$@" 2>/dev/null
+    [ -d "$place-again" ] || make "$place-again" "$@" --resume
+    same_model "$label: the same bytes after a kill" "$place" "$place-again"
+    damaged "$label" "$place"
+    rm -rf "$place-scalar" "$place-again" "$place-said"
+}
+
+for r in $(names recipes); do
+    every_recipe "$r" "$work/r-$r" -r "$r"
+done
+
+# Containers by themselves: with the first of these grids that each holds.
+grids="int4:g64 int4:g64:asym int8:channel nf4:g64 fp8_e4m3:channel fp8_e4m3:block128 nvfp4 mxfp4 q4_0 q4_k codebook4:channel"
+for c in $(names containers); do
+    for g in $grids; do
+        make "$work/c-$c" -r rtn --weights "$g" --container "$c" 2>"$work/stderr" && break
+    done
+    if [ ! -e "$work/c-$c" ]; then
+        fail "$c holds one of $grids"
+        continue
+    fi
+    check "$c: verifies" "$pith" verify "$work/c-$c" --against "$mini"
+    check "$c: speaks" "$pith" run "$work/c-$c" -p "The" -n 3
+    check "$c: inspected" "$pith" inspect "$work/c-$c"
+    check "$c: converted to itself" "$pith" convert "$work/c-$c" -o "$work/c-$c-2" --container "$c" --quiet
+    check "$c: converted to itself, the same weights" "$pith" diff "$work/c-$c" "$work/c-$c-2"
+    damaged "$c" "$work/c-$c"
+done
+finish
