@@ -101,11 +101,12 @@ static json_t *scales_text(const struct pith_load_rule *r)
 
 static json_t *load_row(const struct pith_engine *e, const struct pith_load_rule *r)
 {
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:s, s:s}", "engine", e->name,
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:s, s:s, s:s}", "engine", e->name,
                      "container", r->container, "activations", r->acts ? "quantized" : "16 bits",
                      "weights", bits_text(r->sym), "with_zero_points", bits_text(r->asym), "scales",
                      scales_text(r), "permuted_groups", r->act_order ? "yes" : "no",
-                     "several_grids", r->mixed ? "yes" : "no", "qkv_and_gate_up_alike",
+                     "several_grids", r->mixed ? "yes" : "no", "rotated_inputs",
+                     r->online ? "yes" : "no", "qkv_and_gate_up_alike",
                      r->fused ? "yes" : "no");
 }
 

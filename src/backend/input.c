@@ -87,7 +87,8 @@ static const float *treated(struct pith_backend *b, struct pith_site_input *s,
 void pith_linear_site(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                       struct pith_site_input *s, float *y)
 {
-    const struct pith_input in = pith_weight_input(w);
+    struct pith_input in = pith_weight_input(w);
+    if (s->turned) in.hadamard = 0;
     if (!w->pack || !in.grid.format || !pith_bytes_takes_input(b, w->pack)) {
         pith_linear(b, w, bias, treated(b, s, &in), s->n, y);
         return;

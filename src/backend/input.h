@@ -21,6 +21,7 @@ struct pith_site_input {
     const float *x; /* [n][cols] */
     size_t n, cols;
     float *work;  /* [n][cols]; may be x when all linears treat it alike */
+    bool turned;  /* x is multiplied by the Hadamard matrix already */
     bool treated; /* work holds what `done` makes of x */
     struct pith_input done;
 };

@@ -11,13 +11,15 @@ static const struct pith_load_rule rules[] = {
     /* layers/quantization/compressed_tensors/schemes/compressed_tensors_wNa16.py: the two type
      * maps, the strategies, the assertion that groups divide a rank's columns. Permuted groups: its
      * configs are compressed-tensors' own classes, which refuse them since 0.20
-     * (quantization/quant_args.py). */
+     * (quantization/quant_args.py). Rotations of inputs: compressed_tensors/transform/module.py,
+     * not on several ranks. */
     {.container = "compressed-tensors",
      .sym = 0x1fc,
      .asym = 1u << 4 | 1u << 8,
      .channel = true,
      .groups = groups,
      .mixed = true,
+     .online = true,
      .fused = true,
      .whole_words = true},
     /* schemes/compressed_tensors_w8a8_int8.py and compressed_tensors_w4a8_int.py: symmetric weights
@@ -29,6 +31,7 @@ static const struct pith_load_rule rules[] = {
      .channel = true,
      .groups = groups,
      .mixed = true,
+     .online = true,
      .fused = true},
     /* layers/quantization/auto_gptq.py: TYPE_MAP, verify_marlin_supported(); an override of bits
      * leaves the type map's entry as it was. */

@@ -390,6 +390,14 @@ static enum pith_status check_options(struct check *k)
                            "does not load groups permuted by act-order from %s; use act-order "
                            "with static groups, or gptq",
                            k->rule->container));
+    if (p->opts->hadamard > 1 && !k->rule->online)
+        PITH_TRY(violation(k, "",
+                           "does not rotate the inputs of a linear at run time and would compute "
+                           "another model; use --transform rotate:folded"));
+    else if (p->opts->hadamard > 1 && k->target->tp > 1)
+        PITH_TRY(violation(k, "",
+                           "rotates the inputs of a linear on a single rank only; use tp=1 or "
+                           "--transform rotate:folded"));
     for (size_t i = (size_t)p->shape->layers * PITH_ROLE_COUNT; i < p->count; i++)
         if (quantized(&p->linears[i]) && p->shape->tied)
             PITH_TRY(

@@ -16,6 +16,7 @@ struct pith_load_rule {
     const uint32_t *groups;        /* sizes, ending with 0; NULL: any; empty: no groups */
     bool act_order;                /* groups that follow the order of activations */
     bool mixed;                    /* several grids in one model */
+    bool online;                   /* rotates inputs at run time, on one rank */
     bool fused;                    /* holds q, k, v and gate, up as one: they share a grid */
     bool whole_words;              /* every rank gets whole 32-bit words of codes */
     uint32_t tile_rows, tile_cols; /* what a rank's rows and columns are multiples of; 0: nothing */

@@ -87,6 +87,7 @@ static enum pith_status plan(const struct pith_grid *grid, uint32_t rows, uint32
     *out = (struct pith_packed_set){0};
     pith_ct_form_for(grid, &opts->acts)->shape(&m, out);
     pith_ct_inputs_shape(&opts->acts, out);
+    pith_ct_turn_shape(opts->hadamard, opts->model_dtype, out);
     return PITH_OK;
 }
 
@@ -136,9 +137,11 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
     *out = (struct pith_packed_set){0};
     form->shape(&m, out);
     pith_ct_inputs_shape(&opts->acts, out);
+    pith_ct_turn_shape(q->input.hadamard, opts->model_dtype, out);
     PITH_TRY(pith_packed_alloc(out, err));
     enum pith_status s = form->fill(q, &m, out, err);
     if (s == PITH_OK) s = pith_ct_inputs_fill(q, &opts->acts, out, err);
+    if (s == PITH_OK) s = pith_ct_turn_fill(q->input.hadamard, out, err);
     if (s != PITH_OK) pith_packed_free(out);
     return s;
 }
@@ -192,7 +195,14 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
     const struct pith_ct_config *config = state;
     const struct pith_ct_scheme *scheme;
     *found = false;
+    uint32_t block;
     PITH_TRY(find_scheme(config, c, module, &scheme, err));
+    PITH_TRY(pith_ct_turns_find(&config->turns, c, module, cols, &block, err));
+    if (!scheme && block > 1)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: the input of \"%.100s\" is rotated, which this version does for "
+                         "quantized linears alone",
+                         c->dir, module);
     if (!scheme) return PITH_OK;
     const struct pith_ct_source source = {c, module, config, scheme, rows, cols};
     *q = (struct pith_qmat){0};
@@ -202,6 +212,7 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
         pith_qmat_free(q);
         return s;
     }
+    q->input.hadamard = block > 1 ? block : 0;
     PITH_TRY(pith_part_check(module, q, err));
     *found = true;
     return PITH_OK;
@@ -219,6 +230,7 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
     if (!scheme) return PITH_OK;
     *grid = scheme->weights;
     opts->act_order_groups |= scheme->g_idx;
+    PITH_TRY(pith_ct_turns_claim(&config->turns, module, &opts->hadamard, err));
     if (scheme->inputs.format) opts->acts = scheme->inputs;
     return PITH_OK;
 }
@@ -227,6 +239,7 @@ const struct pith_container pith_container_compressed_tensors = {
     .name = "compressed-tensors",
     .summary = "vLLM's own: int2 to int8, FP8, MXFP4, MXFP6, MXFP8, NVFP4; inputs too",
     .method = "compressed-tensors",
+    .online = true,
     .accepts = accepts,
     .scale_dtype = scale_dtype,
     .plan = plan,

@@ -62,10 +62,6 @@ static enum pith_status expect_empty(const json_t *o, const char *key, const cha
 {
     const json_t *v = json_object_get(o, key);
     if (!v || json_is_null(v) || (json_is_object(v) && json_object_size(v) == 0)) return PITH_OK;
-    if (json_is_object(v) && strcmp(key, "transform_config") == 0) {
-        const json_t *groups = json_object_get(v, "config_groups");
-        if (json_is_object(groups) && json_object_size(groups) == 0) return PITH_OK;
-    }
     if (json_is_object(v) && strcmp(key, "sparsity_config") == 0) {
         const char *format = pith_json_plain(json_object_get(v, "format"));
         if (format && strcmp(format, "dense") == 0) return PITH_OK;
@@ -131,7 +127,8 @@ static enum pith_status read_object(const json_t *o, struct pith_ct_config *conf
     if (strcmp(status, "compressed") != 0)
         return unsupported(config->where, "quantization_status", status, err);
     PITH_TRY(expect_empty(o, "sparsity_config", config->where, err));
-    PITH_TRY(expect_empty(o, "transform_config", config->where, err));
+    PITH_TRY(pith_ct_turns_read(json_object_get(o, "transform_config"), config->where,
+                                &config->turns, err));
     read_version(o, config);
     PITH_TRY(pith_ct_args_inputs(json_object_get(o, "kv_cache_scheme"), "kv_cache_scheme",
                                  &config->kv, err));
@@ -159,6 +156,7 @@ void pith_ct_config_free(struct pith_ct_config *config)
     for (size_t i = 0; i < config->count; i++) pith_patterns_free(&config->scheme[i].targets);
     pith_free(config->scheme);
     pith_patterns_free(&config->ignore);
+    pith_ct_turns_free(&config->turns);
     pith_free(config->where);
     *config = (struct pith_ct_config){0};
 }

@@ -8,6 +8,7 @@
 
 #include "io/container.h"
 #include "io/ct_args.h"
+#include "io/ct_turn.h"
 #include "io/module_match.h"
 
 struct pith_ct_form;
@@ -26,6 +27,7 @@ struct pith_ct_config {
     struct pith_ct_scheme *scheme;
     size_t count;
     struct pith_patterns ignore;
+    struct pith_ct_turns turns;
     struct pith_grid kv;     /* of keys and values; format NULL: not quantized */
     bool dense_known, dense; /* whether "version" tells how codes of 3, 5, 6 and 7 bits lie */
 };

@@ -102,6 +102,17 @@ enum pith_status pith_block_attention(const struct pith_pass *p, const struct pi
     return PITH_OK;
 }
 
+/* Rotates the input of down where its matrix is made for that, before the tap looks at it. */
+static void turn_down(const struct pith_pass *p, const struct pith_block *b, size_t n)
+{
+    const struct pith_linear_weights *l = &b->linear[PITH_ROLE_DOWN];
+    const struct pith_input turn = {
+        .hadamard = l->w.dense ? l->hadamard : pith_weight_input(&l->w).hadamard};
+    if (turn.hadamard > 1)
+        pith_input_apply(p->backend, &turn, p->scratch->gate, n, p->model->shape.ffn,
+                         p->scratch->gate);
+}
+
 void pith_block_mlp(const struct pith_pass *p, const struct pith_block *b, const float *normed,
                     size_t n, float *out, bool *stopped)
 {
@@ -112,10 +123,12 @@ void pith_block_mlp(const struct pith_pass *p, const struct pith_block *b, const
         linear(p, b, PITH_ROLE_GATE, &in, w->gate);
         linear(p, b, PITH_ROLE_UP, &in, w->up);
         pith_silu_mul(p->backend, w->gate, w->up, n * p->model->shape.ffn);
+        turn_down(p, b, n);
         stop = tapped(p, PITH_SITE_DOWN, w->gate, n);
     }
     if (!stop) {
         struct pith_site_input in = site_input(p, PITH_SITE_DOWN, w->gate, n, w->gate);
+        in.turned = true;
         linear(p, b, PITH_ROLE_DOWN, &in, out);
     }
     if (stopped) *stopped = stop;

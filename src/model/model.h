@@ -20,6 +20,7 @@ struct pith_linear_weights {
     float *dense;       /* owned copy that w points to, float32 or as stored, or NULL */
     struct pith_qmat q;    /* owned; w.quant points here when quantized and not packed */
     struct pith_pack pack; /* w.pack points here when packed; its parts lie in the block's memory */
+    uint32_t hadamard;     /* of a dense matrix that is to be quantized: see struct pith_input */
 };
 
 /* One transformer layer's weights. */

@@ -199,7 +199,8 @@ static enum pith_status measure_error(const struct work *w, const struct pith_ch
         .rows = c->rows, .cols = c->cols, .dtype = t->dtype, .dense = t->data};
     if (w->turned) {
         const struct pith_turn turn = pith_run_turn(w->run);
-        PITH_TRY(pith_turned_linear(&turn, w->layer, c->role, true, &turned, err));
+        PITH_TRY(
+            pith_turned_linear(&turn, w->layer, c->role, c->hadamard > 1, &turned, err));
         original.dtype = PITH_F32;
         original.dense = turned;
     }
@@ -477,8 +478,9 @@ static enum pith_status turn_block(struct work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     const struct pith_turn t = pith_run_turn(r);
-    const uint32_t online = pith_run_hadamard(r, pith_run_choice(r, w->layer, PITH_ROLE_DOWN));
+    const uint32_t online = pith_run_choice(r, w->layer, PITH_ROLE_DOWN)->hadamard;
     w->turned = true;
+    w->block.linear[PITH_ROLE_DOWN].hadamard = online;
     for (int i = 0; i < PITH_ROLE_COUNT; i++) {
         const enum pith_role role = (enum pith_role)i;
         w->rotated[i] = pith_turns_weight(&r->basis, role, online > 0);

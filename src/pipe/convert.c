@@ -29,8 +29,16 @@ enum pith_status pith_convert_describe(struct pith_run *r, struct pith_error *er
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: its head is quantized, which cannot be converted",
                          r->options->model);
-    for (size_t i = 0; i < r->choice_count; i++)
-        PITH_TRY(describe(r, r->choices[i].module, &r->choices[i].stored, err));
+    uint32_t widest = 0;
+    for (size_t i = 0; i < r->choice_count; i++) {
+        struct pith_choice *c = &r->choices[i];
+        r->container_opts.hadamard = 0;
+        PITH_TRY(describe(r, c->module, &c->stored, err));
+        c->hadamard = r->container_opts.hadamard == UINT32_MAX ? c->cols
+                                                               : r->container_opts.hadamard;
+        if (c->hadamard > widest) widest = c->hadamard;
+    }
+    r->container_opts.hadamard = widest;
     return PITH_OK;
 }
 

@@ -30,12 +30,8 @@ enum pith_status pith_inputs_check(const struct pith_run *r, const struct pith_c
                                    struct pith_error *err)
 {
     struct pith_input in = input_of(r);
-    in.hadamard = pith_run_hadamard(r, c);
+    in.hadamard = c->hadamard;
     in.scale = 1.0f; /* not known yet */
-    if (in.hadamard > 1 && pith_input_needs_scale(&in))
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "the scale of activations that are rotated online cannot be fixed "
-                         "beforehand in this version; use scales by token");
     return pith_input_check(&in, c->cols, err);
 }
 
@@ -44,7 +40,7 @@ struct pith_input pith_inputs_make(const struct pith_run *r, const struct pith_c
 {
     struct pith_input in = input_of(r);
     float lo = 0.0f, hi = 0.0f;
-    in.hadamard = pith_run_hadamard(r, c);
+    in.hadamard = c->hadamard;
     if (!pith_input_needs_scale(&in)) return in;
     for (uint32_t i = 0; i < stats->dim; i++) {
         lo = fminf(lo, stats->lo[i]);

@@ -32,7 +32,7 @@ static enum pith_status plan_linear(struct pith_run *r, const struct pith_choice
 {
     struct pith_packed_set set = {0};
     struct pith_container_opts opts = r->container_opts;
-    opts.hadamard = pith_run_hadamard(r, c);
+    opts.hadamard = c->hadamard;
     enum pith_status s = r->container->plan(&c->grid, c->rows, c->cols, &opts, &set, err);
     for (unsigned i = 0; i < set.count && s == PITH_OK; i++) {
         const struct pith_packed *p = &set.item[i];

@@ -80,11 +80,6 @@ static enum pith_status open_basis(struct pith_run *r, struct pith_error *err)
     r->recipe.transform->basis(r->recipe.transform_value, &r->basis_plan);
     PITH_TRY(pith_basis_init(&r->basis, &r->basis_plan, err));
     r->container_opts.hadamard = r->basis.down.block;
-    if (r->basis.down.dim && !r->container->online)
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s cannot tell an engine to rotate the inputs of down_proj; use "
-                         "--transform %s:folded, which leaves that rotation out",
-                         r->container->name, r->recipe.transform->name);
     return PITH_OK;
 }
 

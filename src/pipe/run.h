@@ -32,7 +32,8 @@ struct pith_choice {
     enum pith_role role;
     uint32_t rows, cols;
     struct pith_grid grid; /* format NULL: left alone */
-    bool prune; /* no grid, but zeros where the split makes them */
+    uint32_t hadamard;     /* its input is rotated online in blocks of that width; 0: it is not */
+    bool prune;            /* no grid, but zeros where the split makes them */
     const char
         *reason; /* why it is left alone; NULL when quantized. Static, or the option's text */
     /* When converting: */
@@ -141,12 +142,6 @@ static inline bool pith_run_turns(const struct pith_run *r)
 static inline struct pith_turn pith_run_turn(const struct pith_run *r)
 {
     return (struct pith_turn){&r->basis, r->model, r->backend};
-}
-/* The width of the blocks in which a linear's input is rotated online; 0: it is not. A linear that
- * is left alone is left as it was: engines rotate nothing in front of it. */
-static inline uint32_t pith_run_hadamard(const struct pith_run *r, const struct pith_choice *c)
-{
-    return c->role == PITH_ROLE_DOWN && c->grid.format ? r->basis.down.block : 0;
 }
 /* Whether the output has a head of its own where the input's is its embedding. */
 static inline bool pith_run_unties(const struct pith_run *r)

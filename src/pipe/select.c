@@ -115,6 +115,8 @@ static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
             c->reason = "left alone by --ignore";
             ignore_used[i] = true;
         }
+    /* A linear that is left alone is read as it was: engines rotate nothing in front of it. */
+    if (c->role == PITH_ROLE_DOWN && c->grid.format) c->hadamard = r->basis.down.block;
     enum pith_status s = check_split(r, c, err);
     if (s == PITH_OK && c->grid.format) s = pith_inputs_check(r, c, err);
     if (s == PITH_OK && c->grid.format)
@@ -142,6 +144,19 @@ static enum pith_status check_used(const struct pith_run *r, const struct overri
     return PITH_OK;
 }
 
+/* A rotation that the reader has to do must be told to it. */
+static enum pith_status check_online(const struct pith_run *r, struct pith_error *err)
+{
+    for (size_t i = 0; i < r->choice_count; i++)
+        if (r->choices[i].hadamard > 1 && !r->container->online)
+            return pith_fail(err, PITH_UNSUPPORTED,
+                             "%s: %s cannot tell an engine to rotate its inputs%s",
+                             r->choices[i].module, r->container->name,
+                             r->convert ? ""
+                                        : "; --transform rotate:folded leaves that rotation out");
+    return PITH_OK;
+}
+
 /* What the container is told: every linear of the model, the head among those left alone. */
 static enum pith_status list_linears(struct pith_run *r, struct pith_error *err)
 {
@@ -151,7 +166,7 @@ static enum pith_status list_linears(struct pith_run *r, struct pith_error *err)
         r->linears[i] = (struct pith_linear_grid){
             .module = r->choices[i].module,
             .grid = r->choices[i].grid,
-            .hadamard = pith_run_hadamard(r, &r->choices[i]),
+            .hadamard = r->choices[i].hadamard,
         };
     r->linears[r->choice_count] = (struct pith_linear_grid){.module = "lm_head"};
     pith_container_settle(r->container, r->linears, r->choice_count + 1, &r->container_opts);
@@ -191,5 +206,6 @@ enum pith_status pith_run_select(struct pith_run *r, struct pith_error *err)
     if (s == PITH_OK) s = check_used(r, overrides, ignore_used, err);
     if (overrides) free_overrides(overrides, o->overrides.count);
     pith_free(ignore_used);
+    if (s == PITH_OK) s = check_online(r, err);
     return s == PITH_OK ? list_linears(r, err) : s;
 }

@@ -208,7 +208,7 @@ static void check_turned(struct verification *v, uint32_t layer, enum pith_role 
     struct pith_weight original = {.rows = w->rows, .cols = w->cols, .dtype = PITH_F32};
     struct pith_error err = {0};
     float *values = NULL;
-    if (pith_turned_linear(&t, layer, role, true, &values, &err) != PITH_OK) {
+    if (pith_turned_linear(&t, layer, role, w->quant != NULL, &values, &err) != PITH_OK) {
         problem(v, "%s", err.text);
         return;
     }

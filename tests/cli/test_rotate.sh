@@ -16,20 +16,21 @@ make() { # MODEL OUT OPTIONS...
     "$pith" quantize "$model" -o "$out" $base "$@"
 }
 
-for option in folded 32:folded; do
+for option in rotate rotate:32 rotate:folded rotate:32:folded; do
     for container in compressed-tensors gptq; do
-        check "rotate:$option in $container" make "$probe" "$work/out" -r rtn --transform "rotate:$option" --container $container
+        case $option-$container in rotate-gptq | rotate:32-gptq) continue ;; esac
+        check "$option in $container" make "$probe" "$work/out" -r rtn --transform $option --container $container
         check "is verified against the original" "$pith" verify "$work/out" --against "$probe"
     done
 done
-check "with GPTQ" make "$probe" "$work/out" -r gptq --transform rotate:folded --threads 1
+check "with GPTQ" make "$probe" "$work/out" -r gptq --transform rotate --container compressed-tensors --threads 1
 check "is verified" "$pith" verify "$work/out" --against "$probe"
-check "on two threads" make "$probe" "$work/two" -r gptq --transform rotate:folded --threads 2
+check "on two threads" make "$probe" "$work/two" -r gptq --transform rotate --container compressed-tensors --threads 2
 same_model "has the same bytes" "$work/out" "$work/two"
-check "with some linears left alone" make "$probe" "$work/two" -r rtn --transform rotate:folded --ignore 'model.layers.1.*'
+check "with some linears left alone" make "$probe" "$work/two" -r rtn --transform rotate --ignore 'model.layers.1.*'
 check "is verified" "$pith" verify "$work/two" --against "$probe"
 
-"$pith" eval "$work/out" --baseline "$probe" --text models/probe/eval.txt --context 512 --json >"$work/json" 2>/dev/null
+"$pith" eval "$work/two" --baseline "$probe" --text models/probe/eval.txt --context 512 --json >"$work/json" 2>/dev/null
 python3 - "$work/json" <<'PY' && pass "the function stays: the divergence is that of 8 bits" || fail "the function stays"
 import json, sys
 sys.exit(not 0 <= json.load(open(sys.argv[1]))["kld_mean"] < 0.0005)
@@ -56,16 +57,22 @@ grep -q 'embed_tokens.weight: is not the original rotated' "$work/stdout" && pas
 
 refuse "an option that is none" 1 'rotate:folded' make "$probe" "$work/out" -r rtn --transform rotate:sideways
 refuse "blocks of 3" 1 'power of two' make "$probe" "$work/out" -r rtn --transform rotate:3
-refuse "an online rotation in a container that cannot tell of it" 1 'rotate:folded' make "$probe" "$work/out" -r rtn --transform rotate --container gptq
+refuse "an online rotation in a container that cannot tell of it" 1 'rotate:folded' make "$probe" "$work/bad" -r rtn --transform rotate --container gptq
+refuse "for an engine that would not do it" 1 'transformers: does not rotate' make "$probe" "$work/bad" -r rtn --transform rotate --for transformers
+refuse "on more ranks than one" 1 'single rank' make "$probe" "$work/bad" -r rtn --transform rotate --for vllm:tp=2
+refuse "converted to a container that cannot tell of it" 1 'cannot tell an engine' "$pith" convert "$work/two" -o "$work/bad" --container gptq
+check "converted to itself" "$pith" convert "$work/two" -o "$work/same" --container compressed-tensors --quiet
+cmp -s "$work/two/model.safetensors" "$work/same/model.safetensors" && cmp -s "$work/two/config.json" "$work/same/config.json" &&
+    pass "is the same" || fail "converted to itself: other bytes"
 
 # --- killed and resumed ---------------------------------------------------------------------------
-make "$mini" "$work/whole" -r gptq --transform rotate:folded
+make "$mini" "$work/whole" -r gptq --transform rotate --container compressed-tensors
 if ${CC:-cc} -O1 -shared -fPIC -o "$work/faulty.so" tests/cli/faulty.c -ldl 2>"$work/stderr" &&
     FAULT='' LD_PRELOAD=$work/faulty.so "$pith" --version >/dev/null 2>&1; then
     for n in 12 20 40 60; do
-        (FAULT=kill:$n LD_PRELOAD=$work/faulty.so make "$mini" "$work/out" -r gptq --transform rotate:folded) 2>/dev/null
+        (FAULT=kill:$n LD_PRELOAD=$work/faulty.so make "$mini" "$work/out" -r gptq --transform rotate --container compressed-tensors) 2>/dev/null
         # shellcheck disable=SC2086
-        "$pith" quantize "$mini" -o "$work/out" $base -r gptq --transform rotate:folded --resume 2>/dev/null
+        "$pith" quantize "$mini" -o "$work/out" $base -r gptq --transform rotate --container compressed-tensors --resume 2>/dev/null
         same_model "killed before call $n that changes a file, resumed" "$work/whole" "$work/out"
     done
 else

@@ -48,7 +48,8 @@ static void write_matrix(const char *root, const char *name, const struct pith_c
                          const struct pith_grid *grid, const struct pith_qmat *q,
                          struct pith_container_opts opts)
 {
-    const struct pith_linear_grid linears[] = {{MODULE, *grid}, {"lm_head", {0}}};
+    const struct pith_linear_grid linears[] = {{.module = MODULE, .grid = *grid},
+                                               {.module = "lm_head"}};
     struct pith_error err = {0};
     struct pith_packed_set set = {0};
     struct ramp_file file = {0};

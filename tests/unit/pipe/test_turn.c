@@ -38,14 +38,14 @@ static void open_floats(struct rig *r, const char *dir)
         assert_ok(pith_block_load(r->model, i, PITH_LOAD_FLOAT, &r->model->blocks[i], &err), err);
 }
 
-static void assert_blocks_agree(const struct pith_turn *t, struct pith_model *m)
+static void assert_blocks_agree(const struct pith_turn *t, struct pith_model *m, bool online)
 {
     struct pith_error err = {0};
     for (uint32_t layer = 0; layer < m->shape.layers; layer++)
         for (int role = 0; role < PITH_ROLE_COUNT; role++) {
             const struct pith_linear_weights *l = &m->blocks[layer].linear[role];
             float *w;
-            assert_ok(pith_turned_linear(t, layer, (enum pith_role)role, false, &w, &err), err);
+            assert_ok(pith_turned_linear(t, layer, (enum pith_role)role, online, &w, &err), err);
             assert_memory_equal(w, l->dense, (size_t)l->w.rows * l->w.cols * sizeof *w);
             pith_free(w);
         }
@@ -71,9 +71,11 @@ static void check_case(const char *name, struct pith_basis_plan plan)
     plan.ffn = s->ffn;
     assert_ok(pith_basis_init(&basis, &plan, &err), err);
     const struct pith_turn t = {&basis, r.model, r.backend};
-    for (uint32_t i = 0; i < s->layers; i++)
-        assert_ok(pith_turn_block(&t, false, &r.model->blocks[i], &err), err);
-    assert_blocks_agree(&t, r.model);
+    for (uint32_t i = 0; i < s->layers; i++) {
+        r.model->blocks[i].linear[PITH_ROLE_DOWN].hadamard = plan.down;
+        assert_ok(pith_turn_block(&t, plan.down > 1, &r.model->blocks[i], &err), err);
+    }
+    assert_blocks_agree(&t, r.model, plan.down > 1);
     if (basis.stream.dim) turn_ends(&t, r.model, ends);
     float *is = rig_logits(&r, ids, n, n), worst = 0, largest = 0;
     for (size_t i = 0; i < n * s->vocab; i++) {
@@ -96,6 +98,8 @@ static void function_does_not_change(void **state)
         check_case(cases[i], (struct pith_basis_plan){.stream = 32, .head = 2, .seed = 1});
         check_case(cases[i], (struct pith_basis_plan){.stream = 8, .seed = 2});
         check_case(cases[i], (struct pith_basis_plan){.head = 2, .seed = 3});
+        check_case(cases[i], (struct pith_basis_plan){.down = 4});
+        check_case(cases[i], (struct pith_basis_plan){.stream = 32, .head = 2, .down = 4});
     }
 }
 
