@@ -17,7 +17,7 @@ if [ ! -f "$place/ready" ]; then
     echo "installing the peers in .interop (once)"
     python3 -m venv "$place/venv"
     "$python" -m pip install -q torch==2.13.0
-    "$python" -m pip install -q "transformers>=5,<6" compressed-tensors==0.20.0 safetensors numpy
+    "$python" -m pip install -q "transformers>=5,<6" compressed-tensors==0.20.0 safetensors numpy bitsandbytes accelerate
     # Without their dependencies: the peers' own would replace the torch above.
     # shellcheck disable=SC2046
     "$python" -m pip install -q --no-deps $("$python" $here/peers.py support)
