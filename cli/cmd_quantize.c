@@ -38,7 +38,8 @@ static const struct option options[] = {
     {"split", 0, OPTION_TEXT, AT(split), "NAME",
      "what is kept out of the grid: none, columns[:THRESHOLD], sparse[:PERCENT], 2:4 (default: "
      "the recipe's)"},
-    {"round", 0, OPTION_TEXT, AT(round), "NAME", "nearest or gptq (default: the recipe's)"},
+    {"round", 0, OPTION_TEXT, AT(round), "NAME",
+     "nearest, gptq or learned (default: the recipe's)"},
     {"ignore", 0, OPTION_LIST, AT(ignore), "PATTERN",
      "linears to leave alone, by whole name or its last parts, with * and ?; may repeat "
      "(lm_head is always left alone)"},

@@ -150,11 +150,8 @@ static void head_task(void *ctx, size_t kv, unsigned thread)
     const struct pith_attention_grad *g = j->g;
     const size_t group = g->heads / g->kv_heads;
     float *work = g->work + (size_t)thread * 2 * ROWS * j->ld;
-    struct part t = {.j = j,
-                     .scratch = &j->b->scratch[thread],
-                     .kv = kv,
-                     .p = work,
-                     .dp = work + ROWS * j->ld};
+    struct part t = {
+        .j = j, .scratch = &j->b->scratch[thread], .kv = kv, .p = work, .dp = work + ROWS * j->ld};
     clear_head(g, kv);
     for (t.head = kv * group; t.head < (kv + 1) * group; t.head++)
         for (t.row = 0; t.row < g->n; t.row += ROWS) {

@@ -43,7 +43,7 @@ enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block 
 /* What to make of d_out[n][hidden], the gradient of a loss with respect to the output of the last
  * forward pass. */
 struct pith_tape_grad {
-    const float *x;               /* as in the forward pass; needed for d_x */
+    const float *x; /* as in the forward pass; needed for d_x */
     const float *d_out;
     float *w[PITH_ROLE_COUNT]; /* [rows][cols], grow by the gradient; NULL: not wanted */
     float *d_x;                /* [n][hidden], overwritten; may be d_out; NULL: not wanted */

@@ -15,7 +15,7 @@ static json_t *timing(const struct pith_run *r)
                           (int)pith_pool_threads(pith_backend_pool(r->backend)), "cpu",
                           pith_backend_cpu(r->backend));
     bool good = j && pith_phases_report(&r->phases, j);
-    if (good && r->needs_round && !r->between.data)
+    if (good && r->needs_round && !pith_learn_needed(&r->recipe) && !r->between.data)
         good = json_object_set_new(j, "recomputed", json_true()) == 0;
     if (good) return j;
     json_decref(j);
@@ -112,15 +112,17 @@ json_t *pith_run_account(const struct pith_run *r)
     double bits;
     json_t *size = sizes(r, &weights, &bits);
     const double parameters = (double)json_integer_value(json_object_get(size, "parameters"));
-    json_t *account = json_pack(
-        "{s:s, s:s, s:s, s:o, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pith",
-        pith_version(), "job", r->fingerprint, "architecture", r->model->arch->name, "recipe",
-        pith_recipe_json(&r->recipe), "container", container_name(r), "bits_per_weight",
-        weights ? bits / (double)weights : 0.0, "bits_per_parameter",
-        8.0 * (double)r->layout.total_bytes / (parameters > 0 ? parameters : 1), "sizes", size,
-        "calibration", calibration(r), "basis", basis(r), "linears", joined(r, "linears"),
-        "transforms", joined(r, "transforms"), "tensors", joined(r, "tensors"), "timing",
-        timing(r));
+    json_t *account =
+        json_pack("{s:s, s:s, s:s, s:o, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pith",
+                  pith_version(), "job", r->fingerprint, "architecture", r->model->arch->name,
+                  "recipe", pith_recipe_json(&r->recipe), "container", container_name(r),
+                  "bits_per_weight", weights ? bits / (double)weights : 0.0, "bits_per_parameter",
+                  8.0 * (double)r->layout.total_bytes / (parameters > 0 ? parameters : 1), "sizes",
+                  size, "calibration", calibration(r), "basis", basis(r), "linears",
+                  joined(r, "linears"), "transforms", joined(r, "transforms"), "tensors",
+                  joined(r, "tensors"), "timing", timing(r));
+    if (account && pith_learn_needed(&r->recipe))
+        json_object_set_new(account, "blocks", joined(r, "blocks"));
     if (account && r->convert)
         json_object_set_new(account, "converted_from", json_string(r->model->container->name));
     return account;

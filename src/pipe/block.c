@@ -18,13 +18,13 @@ struct work {
     struct pith_block block;
     struct pith_stages stages;
     uint32_t layer;
-    bool scaled[PITH_ROLE_COUNT]; /* the matrix was multiplied by something */
+    bool scaled[PITH_ROLE_COUNT];                      /* the matrix was multiplied by something */
     struct pith_linear_result pruned[PITH_ROLE_COUNT]; /* of those without a grid */
     bool rotated[PITH_ROLE_COUNT];
     bool rebias[PITH_ROLE_COUNT];
     bool regain[PITH_NORM_COUNT];
-    bool turned;                            /* the block is in another basis */
-    json_t *linears, *transforms, *tensors; /* borrowed from the unit */
+    bool turned;                                     /* the block is in another basis */
+    json_t *linears, *transforms, *blocks, *tensors; /* borrowed from the unit */
 };
 
 /* --- transform ----------------------------------------------------------------------------- */
@@ -223,6 +223,27 @@ static void install(struct pith_linear_weights *l, struct pith_qmat *q)
     l->dense = NULL;
 }
 
+/* Measures and stores what a linear became, and goes on with it; takes q over, also on failure. */
+static enum pith_status keep_rounded(struct work *w, const struct pith_choice *c,
+                                     struct pith_qmat *q, struct pith_linear_result *made,
+                                     struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    const struct pith_weight stored = {.rows = c->rows, .cols = c->cols, .quant = q};
+    enum pith_status s = PITH_OK;
+    pith_container_state_scales(r->container, &c->grid, q->scales, pith_qmat_scale_count(q));
+    if (r->recipe.split->two_four) s = pith_two_four_check(r->backend, &stored, err);
+    if (s == PITH_OK) s = measure_error(w, c, &stored, made, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
+    if (s == PITH_OK) s = pith_store_linear(r, c->module, q, made, &r->phases, err);
+    if (s == PITH_OK &&
+        json_array_append_new(w->linears, pith_linear_json(c, made, w->scaled[c->role])) != 0)
+        s = pith_fail_nomem(err, c->module);
+    if (s == PITH_OK) install(&w->block.linear[c->role], q);
+    else pith_qmat_free(q);
+    return s;
+}
+
 /* Linears that engines fuse into one share the scale of the tensor: those of a site. */
 static float shared_global(const struct work *w, const struct pith_site_info *site)
 {
@@ -286,18 +307,7 @@ static enum pith_status round_linear(struct work *w, const struct pith_choice *c
     pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, made.report.factor_seconds);
     if (s != PITH_OK) return pith_fail_in(err, s, c->module);
     q.input = pith_inputs_make(r, c, stats);
-    pith_container_state_scales(r->container, &c->grid, q.scales, pith_qmat_scale_count(&q));
-    const struct pith_weight stored = {.rows = c->rows, .cols = c->cols, .quant = &q};
-    if (r->recipe.split->two_four) s = pith_two_four_check(r->backend, &stored, err);
-    if (s == PITH_OK) s = measure_error(w, c, &stored, &made, err);
-    pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
-    if (s == PITH_OK) s = pith_store_linear(r, c->module, &q, &made, &r->phases, err);
-    if (s == PITH_OK &&
-        json_array_append_new(w->linears, pith_linear_json(c, &made, w->scaled[c->role])) != 0)
-        s = pith_fail_nomem(err, c->module);
-    if (s == PITH_OK) install(l, &q);
-    else pith_qmat_free(&q);
-    return s;
+    return keep_rounded(w, c, &q, &made, err);
 }
 
 /* A linear that stays in 16 bits, with zeros in it. */
@@ -386,6 +396,48 @@ static enum pith_status round_site(struct work *w, enum pith_site which, struct 
     return s;
 }
 
+static enum pith_status report_block(struct work *w, const struct pith_round_block_report *rep,
+                                     double values, struct pith_error *err)
+{
+    json_t *j = json_pack("{s:i, s:f, s:f, s:i, s:i}", "layer", (int)w->layer, "loss",
+                          rep->loss / values, "loss_nearest", rep->nearest_loss / values,
+                          "iterations", (int)rep->iterations, "kept", (int)rep->kept);
+    return json_array_append_new(w->blocks, j) == 0 ? PITH_OK
+                                                    : pith_fail_nomem(err, "a block's account");
+}
+
+/* All linears of the block at once. The loss is the block's; each linear is given an equal share of
+ * it, as the squared error of an output vector. */
+static enum pith_status round_together(struct work *w, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    const struct pith_acts *a = &r->acts[0];
+    struct pith_qmat q[PITH_ROLE_COUNT];
+    struct pith_round_block_report rep;
+    float global[PITH_ROLE_COUNT] = {0};
+    unsigned count = 0;
+    for (int site = 0; site < PITH_SITE_COUNT; site++) {
+        const struct pith_site_info *info = &r->model->arch->sites[site];
+        for (unsigned i = 0; i < info->count; i++) global[info->roles[i]] = shared_global(w, info);
+    }
+    PITH_TRY(pith_learn_block(r, &w->block, global, q, &rep, err));
+    pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
+    for (int i = 0; i < PITH_ROLE_COUNT; i++) count += q[i].codes != NULL;
+    const double tokens = (double)(a->windows * a->length);
+    enum pith_status s = count ? report_block(w, &rep, tokens * (double)a->hidden, err) : PITH_OK;
+    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
+        const struct pith_choice *c = pith_run_choice(r, w->layer, (enum pith_role)i);
+        struct pith_linear_result made = {
+            .report = {.loss = rep.loss / tokens / count,
+                       .nearest_loss = rep.nearest_loss / tokens / count}};
+        if (!q[i].codes) continue;
+        if (s == PITH_OK) s = keep_rounded(w, c, &q[i], &made, err);
+        else pith_qmat_free(&q[i]);
+        if (s == PITH_OK) s = pith_run_step(r, r->recipe.round->name, 1, err);
+    }
+    return s;
+}
+
 /* --- what is not rounded -------------------------------------------------------------------- */
 
 static enum pith_status keep_one(struct work *w, const char *module, const char *suffix,
@@ -465,10 +517,12 @@ static enum pith_status add_arrays(struct work *w, json_t *unit, struct pith_err
 {
     w->linears = json_array();
     w->transforms = json_array();
+    w->blocks = json_array();
     w->tensors = json_array();
     /* set_new takes the reference even when it fails, also of NULL. */
     int bad = json_object_set_new(unit, "linears", w->linears);
     bad |= json_object_set_new(unit, "transforms", w->transforms);
+    bad |= json_object_set_new(unit, "blocks", w->blocks);
     bad |= json_object_set_new(unit, "tensors", w->tensors);
     return bad ? pith_fail_nomem(err, "a block's account") : PITH_OK;
 }
@@ -501,7 +555,10 @@ static enum pith_status run_stages(struct work *w, struct pith_error *err)
     enum pith_status s = pith_block_load(r->model, w->layer, PITH_LOAD_FLOAT, &w->block, err);
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
     if (s == PITH_OK && pith_run_turns(r)) s = turn_block(w, err);
+    if (s == PITH_OK && pith_learn_needed(&r->recipe)) s = pith_learn_targets(r, &w->block, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_COLLECT);
     if (s == PITH_OK && r->needs_transform) s = transform_block(w, err);
+    if (pith_learn_needed(&r->recipe)) return s == PITH_OK ? round_together(w, err) : s;
     for (int site = 0; site < PITH_SITE_COUNT && s == PITH_OK; site++)
         s = round_site(w, (enum pith_site)site, err);
     return s;

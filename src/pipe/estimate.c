@@ -17,11 +17,11 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 /* Rounding one matrix: the solver's scratch and the codes; afterwards the codes and a comparison;
  * then the codes, their packed form, and what is read back. */
-static uint64_t rounding_bytes(const struct pith_run *r, const struct pith_choice *c)
+static uint64_t rounding_bytes(const struct pith_run *r, const struct pith_choice *c, bool alone)
 {
     const unsigned threads = pith_pool_threads(pith_backend_pool(r->backend));
     const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid);
-    const uint64_t solving = r->recipe.round->scratch(c->rows, c->cols);
+    const uint64_t solving = alone ? r->recipe.round->scratch(c->rows, c->cols) : 0;
     uint64_t comparing =
         pith_relative_error_bytes(c->rows, c->cols, threads, r->needs_transform != 0);
     if (pith_run_turns(r)) comparing += (uint64_t)c->rows * c->cols * sizeof(float);
@@ -35,9 +35,22 @@ static uint64_t site_bytes(const struct pith_run *r, uint32_t layer, enum pith_s
     uint64_t most = 0;
     for (unsigned i = 0; i < site->count; i++) {
         const struct pith_choice *c = pith_run_choice(r, layer, site->roles[i]);
-        if (c->grid.format || c->prune) most = larger(most, rounding_bytes(r, c));
+        if (c->grid.format || c->prune) most = larger(most, rounding_bytes(r, c, true));
     }
     return most + pith_stats_bytes(pith_site_dim(&r->model->shape, which), r->needs_round, 0);
+}
+
+/* A block that is rounded as a whole; afterwards its matrices are stored one by one. */
+static uint64_t learning_bytes(const struct pith_run *r, uint32_t layer, unsigned threads)
+{
+    uint64_t most = 0, made = 0;
+    for (int role = 0; role < PITH_ROLE_COUNT; role++) {
+        const struct pith_choice *c = pith_run_choice(r, layer, (enum pith_role)role);
+        if (!c->grid.format) continue;
+        most = larger(most, rounding_bytes(r, c, false));
+        made += pith_qmat_bytes(c->rows, c->cols, &c->grid);
+    }
+    return larger(most + made, pith_learn_block_bytes(r, layer, threads));
 }
 
 /* A transform's scratch for one site, asked by a job that has shapes but no numbers. */
@@ -92,7 +105,8 @@ static uint64_t loading_bytes(const struct pith_run *r)
 /* What calibration holds all the time. */
 static uint64_t calibration_bytes(const struct pith_run *r, unsigned threads)
 {
-    return pith_backend_bytes(threads) + pith_collector_bytes(&r->model->shape, r->calib.length) +
+    return pith_backend_bytes(threads) + pith_learn_bytes(r, threads) +
+           pith_collector_bytes(&r->model->shape, r->calib.length) +
            (uint64_t)r->calib.windows * r->calib.length * sizeof(int32_t) +
            256ull * pith_tokenizer_vocab(r->tokenizer); /* strings, merges, hash tables */
 }
@@ -110,7 +124,8 @@ uint64_t pith_run_estimate(const struct pith_run *r)
     if (pith_run_streams(r))
         return process + lists + larger(header, pith_stream_bytes(r, threads));
     for (uint32_t layer = 0; layer < r->model->shape.layers; layer++) {
-        for (int i = 0; i < PITH_SITE_COUNT; i++)
+        if (pith_learn_needed(&r->recipe)) most = larger(most, learning_bytes(r, layer, threads));
+        for (int i = 0; i < PITH_SITE_COUNT && !pith_learn_needed(&r->recipe); i++)
             most = larger(most, site_bytes(r, layer, (enum pith_site)i));
         if (r->needs_transform) most = larger(most, transform_bytes(r, layer));
     }

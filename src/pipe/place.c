@@ -174,6 +174,7 @@ enum pith_status pith_place_sweep(const struct pith_run *r, const char *dir, boo
                                   struct pith_error *err)
 {
     static const char *const names[] = {"pith.acts.0", "pith.acts.1", "pith.acts.between",
+                                        "pith.acts.float.0", "pith.acts.float.1",
                                         "pith.journal.tmp", "pith.journal"};
     for (size_t i = 0; i < PITH_COUNT(names) - (journal ? 0 : 1); i++) {
         char *path = pith_path_join(dir, names[i]);

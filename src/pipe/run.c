@@ -65,7 +65,8 @@ static enum pith_status open_input(struct pith_run *r, struct pith_error *err)
     r->container_opts = (struct pith_container_opts){
         .model_dtype = dtype,
         .sparse = r->recipe.split->sparse ? r->recipe.split_value : 0,
-        .act_order_groups = r->needs_round && r->recipe.round_options.act_order == PITH_ORDER_GROUP,
+        .act_order_groups = r->needs_round && !pith_learn_needed(&r->recipe) &&
+                            r->recipe.round_options.act_order == PITH_ORDER_GROUP,
     };
     return r->convert ? PITH_OK : pith_inputs_settle(r, err);
 }
@@ -123,6 +124,7 @@ static enum pith_status check_targets(const struct pith_run *r, struct pith_erro
 static enum pith_status preflight(struct pith_run *r, struct pith_error *err)
 {
     const struct pith_quantize_options *o = r->options;
+    PITH_TRY(pith_learn_check(r, err));
     PITH_TRY(check_targets(r, err));
     const uint64_t need = pith_run_estimate(r);
     if (o->memory && need > o->memory)
@@ -143,7 +145,7 @@ static enum pith_status open_between(struct pith_run *r, struct pith_error *err)
     enum { SPARE = 64 << 20 }; /* for all that is yet to be written beside the reserved files */
     const uint64_t tokens = (uint64_t)r->calib.windows * r->calib.length;
     const uint64_t bytes = tokens * pith_stages_width(&r->model->shape) * sizeof(float);
-    if (!r->needs_round) return PITH_OK;
+    if (!r->needs_round || pith_learn_needed(&r->recipe)) return PITH_OK;
     char *path = pith_path_join(r->partial, "pith.acts.between");
     if (!path) return pith_fail_nomem(err, "a file's name");
     const uint64_t room = pith_disk_free(r->partial);
@@ -178,6 +180,7 @@ static enum pith_status open_acts(struct pith_run *r, struct pith_error *err)
             (struct pith_acts){r->acts_file[i].data, r->calib.windows, r->calib.length, hidden};
     }
     PITH_TRY(open_between(r, err));
+    PITH_TRY(pith_learn_open(r, err));
     return pith_collector_init(&r->collector, r->backend, r->model, r->calib.length, err);
 }
 
@@ -186,36 +189,54 @@ static void swap_acts(struct pith_run *r)
     const struct pith_acts a = r->acts[0];
     r->acts[0] = r->acts[1];
     r->acts[1] = a;
+    pith_learn_swap(r);
+}
+
+static bool acts_digest(const struct pith_acts *a, char hex[PITH_SHA256_HEX])
+{
+    return pith_sha256_hex(a->x, a->windows * a->length * a->hidden * sizeof(float), hex);
+}
+
+/* The unit's entry `key` is the digest of a; a without numbers has none. */
+static bool acts_are(const json_t *unit, const char *key, const struct pith_acts *a)
+{
+    const char *want = json_string_value(json_object_get(unit, key));
+    char hex[PITH_SHA256_HEX];
+    return !a->x || (want && acts_digest(a, hex) && strcmp(hex, want) == 0);
 }
 
 /* The activations that the last finished unit left behind are intact: after a power cut, mapped
  * pages may be lost although the journal is not. */
-static bool acts_intact(const struct pith_run *r, const struct pith_acts *a)
+static bool acts_intact(const struct pith_run *r)
 {
     const size_t n = json_array_size(r->units);
     const json_t *last = json_array_get(r->units, n - 1);
-    const char *want = json_string_value(json_object_get(last, "activations"));
-    char hex[PITH_SHA256_HEX];
     /* A model's last block leaves none. */
     if (!pith_run_calibrates(r) || n == r->model->shape.layers + 1) return true;
-    if (!want) return false;
-    return pith_sha256_hex(a->x, a->windows * a->length * a->hidden * sizeof(float), hex) &&
-           strcmp(hex, want) == 0;
+    return acts_are(last, "activations", &r->acts[0]) &&
+           acts_are(last, "float_activations", &r->learn.acts[0]);
 }
 
 /* --- units ----------------------------------------------------------------------------------- */
+
+static enum pith_status note_acts(json_t *unit, const char *key, const struct pith_acts *a,
+                                  struct pith_error *err)
+{
+    char hex[PITH_SHA256_HEX];
+    if (!a->x) return PITH_OK;
+    return acts_digest(a, hex) && json_object_set_new(unit, key, json_string(hex)) == 0
+               ? PITH_OK
+               : pith_fail_nomem(err, "a digest");
+}
 
 /* The disk's share of a unit: what it names is made safe, then it is said so. */
 static enum pith_status finish_job(void *ctx, struct pith_error *err)
 {
     const struct pith_run *r = ctx;
     const struct pith_finish *f = &r->finish;
-    char hex[PITH_SHA256_HEX];
     if (f->acts) {
-        const struct pith_acts *a = f->acts;
-        if (!pith_sha256_hex(a->x, a->windows * a->length * a->hidden * sizeof(float), hex) ||
-            json_object_set_new(f->unit, "activations", json_string(hex)) != 0)
-            return pith_fail_nomem(err, "a digest");
+        PITH_TRY(note_acts(f->unit, "activations", f->acts, err));
+        PITH_TRY(note_acts(f->unit, "float_activations", &f->left_float, err));
     }
     for (size_t i = 0; i < r->layout.shards; i++) PITH_TRY(pith_out_sync(&r->shards[i], err));
     return pith_journal_write(r, f->unit, err);
@@ -246,6 +267,7 @@ static enum pith_status finish_unit(struct pith_run *r, json_t *unit, const stru
     f->acts = NULL;
     if (acts) {
         f->left = *acts; /* the next unit reads them and writes elsewhere */
+        f->left_float = r->learn.acts[0];
         f->acts = &f->left;
     }
     return pith_async_start(finish_job, r, &f->job, err);
@@ -281,7 +303,9 @@ static enum pith_status run_outer(struct pith_run *r, json_t *unit, struct pith_
     if (json_object_set_new(unit, "tensors", tensors) != 0)
         return pith_fail_nomem(err, "the journal");
     PITH_TRY(pith_run_outer(r, tensors, err));
-    return pith_run_calibrates(r) ? pith_run_embed(r, err) : PITH_OK;
+    if (pith_run_calibrates(r)) PITH_TRY(pith_run_embed(r, err));
+    pith_learn_embedded(r);
+    return PITH_OK;
 }
 
 static enum pith_status run_layer(struct pith_run *r, uint32_t layer, json_t *unit,
@@ -325,7 +349,10 @@ static double steps_per_block(const struct pith_run *r)
     const bool calibrates = pith_run_calibrates(r);
     return PITH_ROLE_COUNT +
            (r->needs_transform ? windows + PITH_SITE_COUNT * pith_run_site_effort(r) : 0) +
-           (r->needs_round ? PITH_SITE_COUNT * windows : 0) + (calibrates ? windows : 0);
+           (pith_learn_needed(&r->recipe) ? pith_learn_effort(r)
+            : r->needs_round              ? PITH_SITE_COUNT * windows
+                                          : 0) +
+           (calibrates ? windows : 0);
 }
 
 enum pith_status pith_run_step(struct pith_run *r, const char *what, double effort,
@@ -350,7 +377,7 @@ static enum pith_status resume(struct pith_run *r, size_t *done, struct pith_err
 {
     const bool swapped = pith_run_calibrates(r) && (*done - 1) % 2 == 1;
     if (swapped) swap_acts(r);
-    if (acts_intact(r, &r->acts[0]) && pith_store_intact(r)) return PITH_OK;
+    if (acts_intact(r) && pith_store_intact(r)) return PITH_OK;
     if (swapped) swap_acts(r);
     *done = 0;
     return pith_journal_restart(r, err);
@@ -425,6 +452,7 @@ static void close_run(struct pith_run *r, enum pith_status s, struct pith_error 
     pith_collector_free(&r->collector);
     for (int i = 0; i < 2; i++) pith_scratch_file_close(&r->acts_file[i]);
     pith_scratch_file_close(&r->between);
+    pith_learn_close(r);
     pith_place_leave(r, s, err);
     pith_dir_unlock(r->lock);
     pith_layout_free(&r->layout);

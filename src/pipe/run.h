@@ -4,6 +4,7 @@
  *   outer.c    what stands outside the blocks
  *   turn.c     the model in another basis
  *   output.c   layout, config, side files    block.c    one block: transform, split, grid, round
+ *   learn.c    a block that is rounded as a whole
  *   stream.c   a block that needs no more than its weights, some rows at a time
  *   convert.c  a block that is quantized already, for another container
  *   store.c    pack, write, read back        journal.c  what is done, for --resume
@@ -21,6 +22,7 @@
 #include "calib/corpus.h"
 #include "calib/stages.h"
 #include "export/preflight.h"
+#include "pipe/learn.h"
 #include "pipe/phases.h"
 #include "pipe/turn.h"
 #include "quant/recipe.h"
@@ -74,7 +76,7 @@ struct pith_finish {
     struct pith_async *job;
     json_t *unit;                 /* owned; the job's alone while it runs */
     const struct pith_acts *acts; /* what the unit leaves behind, or NULL */
-    struct pith_acts left;
+    struct pith_acts left, left_float; /* left_float.x: NULL when there is none */
 };
 
 struct pith_run {
@@ -109,6 +111,7 @@ struct pith_run {
     struct pith_collector collector;
     struct pith_scratch_file acts_file[2];
     struct pith_acts acts[2];         /* a block reads one and writes the other */
+    struct pith_learn learn;
     struct pith_scratch_file between; /* for struct pith_stages; no data: computed again */
 
     json_t *units;   /* journal entries of finished units: "outer", then a block each */

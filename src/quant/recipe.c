@@ -255,7 +255,10 @@ static enum pith_status load_named(const char *name, struct pith_recipe *out,
     for (size_t i = 0; i < PITH_COUNT(rows) && !row; i++)
         if (strcmp(rows[i].name, name) == 0) row = &rows[i];
     if (!row) return fail_unknown(err, "recipe", name, recipe_name);
-    *out = (struct pith_recipe){.round_options = {.damp = 0.01, .act_order = PITH_ORDER_STATIC},
+    *out = (struct pith_recipe){.round_options = {.damp = 0.01,
+                                                  .act_order = PITH_ORDER_STATIC,
+                                                  .iterations = 200,
+                                                  .batch = 8},
                                 .clip = true};
     PITH_TRY(set_name(out, row->name, err));
     PITH_TRY(set_transform(out, row->transform, err));
@@ -267,11 +270,17 @@ static enum pith_status load_named(const char *name, struct pith_recipe *out,
     return set_container(out, row->container, err);
 }
 
+/* The other keys of a file. */
+static const char *const others[] = {"base",          "damp",  "clip",       "iterations",
+                                     "learning_rate", "batch", "float_input"};
+
 static bool is_key(const char *key)
 {
     for (size_t i = 0; i < PITH_COUNT(fields); i++)
         if (strcmp(fields[i].key, key) == 0) return true;
-    return strcmp(key, "base") == 0 || strcmp(key, "damp") == 0 || strcmp(key, "clip") == 0;
+    for (size_t i = 0; i < PITH_COUNT(others); i++)
+        if (strcmp(others[i], key) == 0) return true;
+    return false;
 }
 
 static enum pith_status check_keys(json_t *obj, const char *path, struct pith_error *err)
@@ -309,6 +318,24 @@ static enum pith_status get_text(const json_t *obj, const char *key, const char 
     return PITH_OK;
 }
 
+enum { MOST_ITERATIONS = 100000, MOST_BATCH = 65536 };
+
+static enum pith_status read_learning(const json_t *obj, const char *path,
+                                      struct pith_round_options *o, struct pith_error *err)
+{
+    int64_t iterations = o->iterations, batch = o->batch;
+    PITH_TRY(pith_json_get_int(obj, "iterations", 1, MOST_ITERATIONS, &iterations, path, err));
+    PITH_TRY(pith_json_get_int(obj, "batch", 1, MOST_BATCH, &batch, path, err));
+    o->iterations = (uint32_t)iterations;
+    o->batch = (uint32_t)batch;
+    PITH_TRY(pith_json_get_bool(obj, "float_input", &o->float_input, path, err));
+    PITH_TRY(pith_json_get_real(obj, "learning_rate", &o->learning_rate, path, err));
+    if (o->learning_rate < 0.0 || o->learning_rate > 1.0)
+        return pith_fail(err, PITH_FORMAT, "%s: \"learning_rate\" is %g, outside 0..1", path,
+                         o->learning_rate);
+    return PITH_OK;
+}
+
 static enum pith_status read_object(json_t *obj, const char *path, struct pith_recipe *r,
                                     struct pith_error *err)
 {
@@ -325,6 +352,7 @@ static enum pith_status read_object(json_t *obj, const char *path, struct pith_r
         s = fields[i].set(r, text, err);
         if (s != PITH_OK) return fail_key(err, s, path, fields[i].key);
     }
+    PITH_TRY(read_learning(obj, path, &r->round_options, err));
     PITH_TRY(pith_json_get_bool(obj, "clip", &r->clip, path, err));
     PITH_TRY(pith_json_get_real(obj, "damp", &r->round_options.damp, path, err));
     if (r->round_options.damp < 0.0 || r->round_options.damp > 1.0)
@@ -377,15 +405,27 @@ static const char *with_option(const char *name, const char *option, char text[6
     return text;
 }
 
+/* What only a rounder that learns looks at. */
+static bool add_learning(json_t *j, const struct pith_round_options *o)
+{
+    json_t *more = json_pack("{si sf si sb}", "iterations", (int)o->iterations, "learning_rate",
+                             o->learning_rate, "batch", (int)o->batch, "float_input",
+                             (int)o->float_input);
+    return more && json_object_update_new(j, more) == 0;
+}
+
 json_t *pith_recipe_json(const struct pith_recipe *r)
 {
     char transform[64], split[64];
     char weights[PITH_GRID_TEXT], acts[PITH_GRID_TEXT], kv[PITH_GRID_TEXT];
-    return json_pack("{ss ss ss ss ss ss ss sf ss sb ss}", "name", r->name, "transform",
+    json_t *j = json_pack("{ss ss ss ss ss ss ss sf ss sb ss}", "name", r->name, "transform",
                      with_option(r->transform->name, r->transform_option, transform), "split",
                      with_option(r->split->name, r->split_option, split), "weights",
                      grid_text(&r->weights, weights), "acts", grid_text(&r->acts, acts), "kv",
                      grid_text(&r->kv, kv), "round", r->round->name, "damp", r->round_options.damp,
                      "act_order", orders[r->round_options.act_order], "clip", (int)r->clip,
                      "container", r->container);
+    if (!j || !r->round->block || add_learning(j, &r->round_options)) return j;
+    json_decref(j);
+    return NULL;
 }

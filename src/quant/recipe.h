@@ -35,7 +35,9 @@ const struct pith_recipe_row *pith_recipe_rows(size_t *count);
 /* A named recipe, or a JSON file (a name that contains '/' or ends in ".json"): an object with
  * any of "name", "base" (a named recipe to start from; without it: rtn), "transform", "split",
  * "weights", "acts", "kv", "round", "damp" (0..1), "act_order" ("none", "static", "group"),
- * "clip", "container"; null is as if the key were missing, unknown keys are refused. A file
+ * "clip", "iterations" (1..100000), "learning_rate" (0: by the iterations; to 1), "batch"
+ * (1..65536), "float_input", "container"; null is as if the key were missing, unknown keys are
+ * refused. A file
  * without a name is called "custom". PITH_ARG for an unknown name; PITH_FORMAT (or
  * PITH_UNSUPPORTED) names the file, the key and what would be right. */
 enum pith_status pith_recipe_load(const char *name_or_path, struct pith_recipe *out,

@@ -20,6 +20,12 @@ enum pith_act_order { PITH_ORDER_NONE, PITH_ORDER_STATIC, PITH_ORDER_GROUP };
 struct pith_round_options {
     double damp; /* 0..1: fraction of mean(diag H) added to the diagonal; default 0.01 */
     enum pith_act_order act_order; /* default static */
+    /* learned: */
+    uint32_t iterations;  /* steps; 0: 200 */
+    double learning_rate; /* of the first step; 0: 1 / iterations, twice that for at most 3 bits and
+                             from 1000 iterations on */
+    uint32_t batch;       /* samples a step; 0: 8 */
+    bool float_input;     /* a block reads the float model's activations */
 };
 
 struct pith_round_job {
@@ -57,6 +63,39 @@ struct pith_round_rows {
     float *values;
 };
 
+/* One linear of a block that is rounded as a whole. */
+struct pith_round_member {
+    struct pith_grid grid;
+    enum pith_dtype scale_dtype;
+    float global; /* as in struct pith_round_job */
+    uint32_t rows, cols;
+    const float *w; /* [rows][cols] */
+    float *values;  /* [rows][cols], the rounder's: what the objective is to compute with */
+    float *grad;    /* [rows][cols], the objective's: of a loss with respect to values */
+};
+
+/* The linears of a block, and what they are for. */
+struct pith_round_block {
+    struct pith_backend *backend;
+    struct pith_round_options options;
+    uint64_t seed;
+    const struct pith_round_member *member;
+    unsigned count;
+    size_t samples; /* sequences that the block was seen with */
+    /* The squared error, summed, of the block's output for one sample, with the members' values in
+     * place of their weights; `gradient` adds the gradient of it (or of a positive multiple, the
+     * same for all samples) to every member's grad. A failure ends the rounding. */
+    enum pith_status (*objective)(void *ctx, size_t sample, bool gradient, double *loss,
+                                  struct pith_error *err);
+    void *ctx;
+};
+
+struct pith_round_block_report {
+    double loss, nearest_loss; /* the objective over all samples; of rounding to nearest */
+    uint32_t iterations;
+    uint32_t kept; /* the step whose values these are; 0: nothing was better than the nearest */
+};
+
 struct pith_rounder {
     const char *name; /* "gptq" */
     const char *summary;
@@ -84,6 +123,15 @@ struct pith_rounder {
      * representable in scale_dtype. Errors as for run. */
     enum pith_status (*dense)(const struct pith_round_job *job, struct pith_round_report *report,
                               struct pith_error *err);
+    /* NULL, or: rounds the linears of a block together, by what the block gives; used instead of
+     * run() where a block is at hand. Makes q[count]; the caller frees them. values and grad are
+     * scratch afterwards. Errors as for run(), those of the objective, and PITH_UNSUPPORTED for a
+     * grid on which it cannot learn. On failure no q owns anything. */
+    enum pith_status (*block)(const struct pith_round_block *job, struct pith_qmat *q,
+                              struct pith_round_block_report *report, struct pith_error *err);
+    /* With block: bytes that a member adds (all are held at once); w, values and grad not counted.
+     */
+    uint64_t (*member_scratch)(uint32_t rows, uint32_t cols);
 };
 
 /* rounder->run() with what job->kept asks for, whether the rounder keeps() or not: zeros are exact,

@@ -120,7 +120,7 @@ static void stages_are_set_by_text(void **state)
                {"split", "2:3", "there are: none", PITH_ARG},
                {"split", "2:4:sparse", "takes no option", PITH_ARG},
                {"split", "sparse:60", "at most 50", PITH_ARG},
-               {"round", "learned", "there are: nearest, gptq", PITH_ARG},
+               {"round", "dearest", "there are: nearest, gptq", PITH_ARG},
                {"act_order", "none", "no stage", PITH_ARG},
                {"name", "x", "no stage", PITH_ARG},
                {"", "", "no stage", PITH_ARG}};

@@ -1,0 +1,254 @@
+/* Rounding whole blocks by what they give. The target is what the float model's block gives for the
+ * float model's activations; the block being rounded reads what the quantized blocks before it give
+ * (or, when the recipe says so, the float activations too), so that it also learns to make up for
+ * their errors. Sequences go through the block one at a time, there and back: memory is that of one
+ * sequence, whatever the batch. */
+#include "pipe/run.h"
+
+#include "base/mem.h"
+#include "kern/ops.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { FORWARD = 1, THERE_AND_BACK = 3 }; /* efforts */
+
+bool pith_learn_needed(const struct pith_recipe *r)
+{
+    return r->round->block != NULL;
+}
+
+enum pith_status pith_learn_check(const struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_recipe *recipe = &r->recipe;
+    const char *name = recipe->round->name;
+    if (!pith_learn_needed(recipe)) return PITH_OK;
+    if (recipe->split != pith_split_find("none"))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "--round %s does not go with --split %s: what is kept off the grid is not"
+                         " known while rounding is learned",
+                         name, recipe->split->name);
+    if (recipe->acts.format)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "--round %s learns with activations as they are: use --acts none", name);
+    if (r->basis.down.dim)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "--round %s does not see inputs that are rotated online; use --transform"
+                         " %s:folded",
+                         name, recipe->transform->name);
+    return PITH_OK;
+}
+
+/* --- the float model's activations ----------------------------------------------------------- */
+
+static enum pith_status open_file(struct pith_run *r, int which, struct pith_error *err)
+{
+    struct pith_learn *l = &r->learn;
+    const struct pith_acts *like = &r->acts[0];
+    char name[32];
+    snprintf(name, sizeof name, "pith.acts.float.%d", which);
+    char *path = pith_path_join(r->partial, name);
+    if (!path) return pith_fail_nomem(err, name);
+    const uint64_t bytes = (uint64_t)like->windows * like->length * like->hidden * sizeof(float);
+    const enum pith_status s = pith_scratch_file_open(path, bytes, &l->file[which], err);
+    pith_free(path);
+    if (s != PITH_OK) return s;
+    l->acts[which] = *like;
+    l->acts[which].x = l->file[which].data;
+    return PITH_OK;
+}
+
+enum pith_status pith_learn_open(struct pith_run *r, struct pith_error *err)
+{
+    if (!pith_learn_needed(&r->recipe)) return PITH_OK;
+    for (int i = 0; i < 2; i++) PITH_TRY(open_file(r, i, err));
+    return pith_tape_init(&r->learn.tape, r->backend, r->model, r->calib.length, err);
+}
+
+void pith_learn_close(struct pith_run *r)
+{
+    for (int i = 0; i < 2; i++) pith_scratch_file_close(&r->learn.file[i]);
+    pith_tape_free(&r->learn.tape);
+}
+
+static size_t window_floats(const struct pith_acts *a)
+{
+    return a->length * a->hidden;
+}
+
+void pith_learn_embedded(struct pith_run *r)
+{
+    const struct pith_acts *a = &r->acts[0];
+    if (!pith_learn_needed(&r->recipe)) return;
+    memcpy(r->learn.acts[0].x, a->x, a->windows * window_floats(a) * sizeof *a->x);
+}
+
+void pith_learn_swap(struct pith_run *r)
+{
+    const struct pith_acts a = r->learn.acts[0];
+    r->learn.acts[0] = r->learn.acts[1];
+    r->learn.acts[1] = a;
+}
+
+static enum pith_status count(struct pith_run *r, double effort, struct pith_error *err)
+{
+    return pith_run_step(r, r->recipe.round->name, effort, err);
+}
+
+enum pith_status pith_learn_targets(struct pith_run *r, const struct pith_block *b,
+                                    struct pith_error *err)
+{
+    struct pith_learn *l = &r->learn;
+    const size_t n = window_floats(&l->acts[0]);
+    for (size_t w = 0; w < l->acts[0].windows; w++) {
+        PITH_TRY(pith_tape_forward(&l->tape, b, l->acts[0].x + w * n, l->acts[0].length,
+                                   l->acts[1].x + w * n, err));
+        PITH_TRY(count(r, FORWARD, err));
+    }
+    return PITH_OK;
+}
+
+/* --- a block --------------------------------------------------------------------------------- */
+
+struct learning {
+    struct pith_run *r;
+    struct pith_block *block;
+    struct pith_round_member member[PITH_ROLE_COUNT];
+    enum pith_role role[PITH_ROLE_COUNT]; /* of the members */
+    unsigned count;
+    float *memory; /* values and gradients of all members */
+};
+
+/* The block's output for a window, less what it should be, in the collector's row; its squares. */
+static enum pith_status run_window(const struct learning *t, size_t window, double *squares,
+                                   struct pith_error *err)
+{
+    struct pith_run *r = t->r;
+    struct pith_learn *l = &r->learn;
+    const struct pith_acts *in = r->recipe.round_options.float_input ? &l->acts[0] : &r->acts[0];
+    const struct pith_kern *k = pith_backend_kern(r->backend);
+    const size_t n = window_floats(in), hidden = in->hidden;
+    const float *target = l->acts[1].x + window * n;
+    float *out = r->collector.row;
+    PITH_TRY(pith_tape_forward(&l->tape, t->block, in->x + window * n, in->length, out, err));
+    *squares = 0.0;
+    for (size_t i = 0; i < n; i += hidden) *squares += k->sumsq_diff(hidden, out + i, target + i);
+    for (size_t i = 0; i < n; i++) out[i] -= target[i];
+    return PITH_OK;
+}
+
+static enum pith_status objective(void *ctx, size_t sample, bool gradient, double *loss,
+                                  struct pith_error *err)
+{
+    const struct learning *t = ctx;
+    struct pith_run *r = t->r;
+    PITH_TRY(run_window(t, sample, loss, err));
+    if (!gradient) return count(r, FORWARD, err);
+    struct pith_tape_grad g = {.d_out = r->collector.row};
+    for (unsigned i = 0; i < t->count; i++) g.w[t->role[i]] = t->member[i].grad;
+    pith_tape_backward(&r->learn.tape, t->block, &g);
+    return count(r, THERE_AND_BACK, err);
+}
+
+static void list_members(struct learning *t, const float global[PITH_ROLE_COUNT])
+{
+    const struct pith_run *r = t->r;
+    for (int role = 0; role < PITH_ROLE_COUNT; role++) {
+        const struct pith_choice *c = pith_run_choice(r, t->block->layer, (enum pith_role)role);
+        if (!c->grid.format) continue;
+        t->role[t->count] = (enum pith_role)role;
+        t->member[t->count++] = (struct pith_round_member){
+            .grid = c->grid,
+            .scale_dtype = r->container->scale_dtype(&c->grid, r->container_opts.model_dtype),
+            .global = global[role],
+            .rows = c->rows,
+            .cols = c->cols,
+            .w = t->block->linear[role].dense};
+    }
+}
+
+/* Room for what the members are while they are learned; the block then computes with that. */
+static enum pith_status take_memory(struct learning *t, struct pith_error *err)
+{
+    size_t total = 0;
+    for (unsigned i = 0; i < t->count; i++)
+        total += 2 * (size_t)t->member[i].rows * t->member[i].cols;
+    t->memory = pith_alloc_aligned(total, sizeof *t->memory);
+    if (!t->memory) return pith_fail_nomem(err, "the gradients of a block");
+    float *at = t->memory;
+    for (unsigned i = 0; i < t->count; i++) {
+        const size_t n = (size_t)t->member[i].rows * t->member[i].cols;
+        t->member[i].values = at;
+        t->member[i].grad = at + n;
+        at += 2 * n;
+        t->block->linear[t->role[i]].w.dense = t->member[i].values;
+    }
+    return PITH_OK;
+}
+
+static void give_memory(struct learning *t)
+{
+    for (unsigned i = 0; i < t->count; i++)
+        t->block->linear[t->role[i]].w.dense = t->block->linear[t->role[i]].dense;
+    pith_free(t->memory);
+}
+
+/* The seed of a layer: a block that is done again gives the same. */
+static uint64_t seed_of(const struct pith_run *r, uint32_t layer)
+{
+    return r->options->seed + 0x9e3779b97f4a7c15u * ((uint64_t)layer + 1);
+}
+
+enum pith_status pith_learn_block(struct pith_run *r, struct pith_block *b,
+                                  const float global[PITH_ROLE_COUNT],
+                                  struct pith_qmat q[PITH_ROLE_COUNT],
+                                  struct pith_round_block_report *report, struct pith_error *err)
+{
+    struct learning t = {.r = r, .block = b};
+    struct pith_qmat made[PITH_ROLE_COUNT] = {{0}};
+    memset(q, 0, PITH_ROLE_COUNT * sizeof *q);
+    *report = (struct pith_round_block_report){0};
+    list_members(&t, global);
+    if (t.count == 0) return PITH_OK;
+    const struct pith_round_block job = {.backend = r->backend,
+                                         .options = r->recipe.round_options,
+                                         .seed = seed_of(r, b->layer),
+                                         .member = t.member,
+                                         .count = t.count,
+                                         .samples = r->acts[0].windows,
+                                         .objective = objective,
+                                         .ctx = &t};
+    enum pith_status s = take_memory(&t, err);
+    if (s == PITH_OK) s = r->recipe.round->block(&job, made, report, err);
+    for (unsigned i = 0; i < t.count && s == PITH_OK; i++) q[t.role[i]] = made[i];
+    give_memory(&t);
+    return s;
+}
+
+/* --- what it takes --------------------------------------------------------------------------- */
+
+uint64_t pith_learn_bytes(const struct pith_run *r, unsigned threads)
+{
+    if (!pith_learn_needed(&r->recipe)) return 0;
+    return pith_tape_bytes(&r->model->shape, threads, r->calib.length);
+}
+
+uint64_t pith_learn_block_bytes(const struct pith_run *r, uint32_t layer, unsigned threads)
+{
+    uint64_t total = r->calib.windows * (sizeof(size_t) + sizeof(double));
+    for (int role = 0; role < PITH_ROLE_COUNT; role++) {
+        const struct pith_choice *c = pith_run_choice(r, layer, (enum pith_role)role);
+        if (!c->grid.format) continue;
+        total += 2ull * c->rows * c->cols * sizeof(float) + (uint64_t)threads * c->cols +
+                 r->recipe.round->member_scratch(c->rows, c->cols);
+    }
+    return total;
+}
+
+double pith_learn_effort(const struct pith_run *r)
+{
+    const struct pith_round_options *o = &r->recipe.round_options;
+    const double windows = (double)r->calib.windows;
+    const double batch = o->batch < windows ? o->batch : windows;
+    return windows * FORWARD * 4 + (double)o->iterations * batch * THERE_AND_BACK;
+}

@@ -1,0 +1,107 @@
+#!/bin/sh
+# Rounding learned by blocks: proven, the same bytes for any thread count and after a kill, within the
+# memory that was estimated, and never worse than rounding to nearest by its own measure.
+set -u
+. tests/cli/lib.sh
+mini=$work/mini
+python3 tests/cli/mini.py "$mini" layers=3 hidden=64 ffn=128
+few="--quiet --calib-tokens 512 --seq-len 64"
+recipe=$work/learned.json
+echo '{"base": "autoround", "weights": "int3:g32", "iterations": 20, "batch": 3}' >"$recipe"
+
+# shellcheck disable=SC2086
+make() { # OUT OPTIONS...
+    out=$1
+    shift
+    "$pith" quantize "$mini" -o "$out" $few -r "$recipe" "$@"
+}
+
+check "learned" make "$work/one" --threads 1
+check "learned: verifies" "$pith" verify "$work/one" --against "$mini"
+check "learned: speaks" "$pith" run "$work/one" -p "The" -n 4
+check "learned, three threads" make "$work/three" --threads 3
+same_model "the same bytes for one and three threads" "$work/one" "$work/three"
+check "learned, scalar code" make "$work/scalar" --cpu scalar
+same_model "the same bytes for scalar code" "$work/one" "$work/scalar"
+if python3 - "$work/one/pith.json" <<'PY'
+import json, sys
+j = json.load(open(sys.argv[1]))
+blocks = j["blocks"]
+assert [b["layer"] for b in blocks] == [0, 1, 2], blocks
+assert all(b["loss"] <= b["loss_nearest"] and b["iterations"] == 20 for b in blocks), blocks
+assert any(b["kept"] > 0 for b in blocks), blocks
+assert j["recipe"]["iterations"] == 20 and j["recipe"]["batch"] == 3, j["recipe"]
+PY
+then pass "the account tells what each block lost"; else fail "the account tells what each block lost"; fi
+[ "$(find "$work" -name 'pith.acts*' | wc -l)" -eq 0 ] && pass "nothing is left beside" || fail "nothing is left beside"
+
+# Starts a run and kills it SECONDS after UNITS units are on record.
+killed() { # UNITS SECONDS
+    rm -rf "$work/out" "$work/out.partial"
+    # shellcheck disable=SC2086
+    "$pith" quantize "$mini" -o "$work/out" $few -r "$recipe" --threads 2 2>"$work/stderr" &
+    pid=$!
+    until [ "$(cat "$work/out.partial/pith.journal" 2>/dev/null | wc -l)" -gt "$1" ] || ! kill -0 $pid 2>/dev/null; do
+        sleep 0.002
+    done
+    sleep "$2"
+    kill -KILL $pid 2>/dev/null
+    wait $pid 2>/dev/null
+}
+for units in 1 2 3; do
+    for pause in 0 0.02; do
+        killed $units $pause
+        [ -e "$work/out" ] && echo "over before it could be killed"
+        [ -e "$work/out" ] || make "$work/out" --resume 2>"$work/stderr" || tail -n 1 "$work/stderr"
+        same_model "killed after $units units and $pause s, resumed" "$work/one" "$work/out"
+    done
+done
+# The float model's activations are part of what is gone on with.
+killed 1 0
+if [ -e "$work/out.partial/pith.acts.float.0" ]; then
+    for f in "$work"/out.partial/pith.acts.float.?; do
+        printf 'damage' | dd of="$f" conv=notrunc bs=1 seek=100 2>/dev/null
+    done
+    check "damaged activations of the float model" make "$work/out" --resume
+    same_model "damaged activations are made anew" "$work/one" "$work/out"
+else
+    skip "damaged activations of the float model" "the run was over before it could be killed"
+fi
+
+# Other grids and stages.
+for grid in int2:g64:asym int4:channel int8:tensor int3:g64:mse; do
+    check "$grid" make "$work/g-$grid" --weights $grid --container compressed-tensors
+    check "$grid: verifies" "$pith" verify "$work/g-$grid" --against "$mini"
+done
+check "after AWQ's scaling" make "$work/awq" --transform awq
+check "after AWQ's scaling: verifies" "$pith" verify "$work/awq" --against "$mini"
+check "some linears left alone" make "$work/some" --ignore q_proj --override 'layers.1.*=int8:channel'
+check "some linears left alone: verifies" "$pith" verify "$work/some" --against "$mini"
+echo '{"base": "autoround", "iterations": 5, "float_input": true, "learning_rate": 0.01}' >"$work/float.json"
+check "from the float model's activations" "$pith" quantize "$mini" -o "$work/float" --quiet -r "$work/float.json" \
+    --weights int4:g64 --calib-tokens 256 --seq-len 64
+check "in the gptq container" make "$work/gptq" --weights int4:g64 --container gptq
+refuse "a split" 1 'does not go with --split' make "$work/o" --split 2:4
+refuse "quantized activations" 1 'activations as they are' make "$work/o" --weights int8:channel --acts int8:token
+for bad in '"iterations": 0' '"batch": 0' '"learning_rate": 2' '"iterations": 1e9' '"float_input": 1'; do
+    echo "{\"base\": \"autoround\", $bad}" >"$work/bad.json"
+    refuse "a recipe with $bad" 1 'iterations|batch|learning_rate|float_input' \
+        "$pith" quantize "$mini" -o "$work/o" --quiet -r "$work/bad.json"
+done
+
+# The estimate is kept.
+if grep -q __asan_init "$pith"; then
+    skip "memory" "a sanitizer's own memory would be counted"
+else
+    rehearse="--quiet --calib-tokens 512 --seq-len 512 --threads 2"
+    echo '{"base": "autoround", "iterations": 2, "batch": 1}' >"$recipe"
+    # shellcheck disable=SC2086
+    bytes=$("$pith" quantize "$probe" -o "$work/never" $rehearse -r "$recipe" --rehearse --json |
+        sed -n 's/.*"memory_expected_bytes": \([0-9]*\).*/\1/p')
+    # shellcheck disable=SC2086
+    peak=$(python3 tests/cli/peak.py "$pith" quantize "$probe" -o "$work/probe-out" -r "$recipe" $rehearse)
+    [ "$peak" -le "$bytes" ] && [ "$bytes" -lt $((peak * 2)) ] &&
+        pass "the peak of $((peak / 1024)) KiB is near the estimate" ||
+        fail "estimated $((bytes / 1024)) KiB, the peak was $((peak / 1024)) KiB"
+fi
+finish
