@@ -74,6 +74,18 @@ PY
     rm -f "$2/pith.json.timeless" "$3/pith.json.timeless"
 }
 
+# killed SECONDS COMMAND...: runs it, and kills it after that time; it is gone when this returns.
+killed() {
+    seconds=$1
+    shift
+    "$@" 2>/dev/null &
+    victim=$!
+    sleep "$seconds"
+    kill -KILL "$victim" 2>/dev/null
+    wait "$victim" 2>/dev/null
+    return 0
+}
+
 # skip NAME REASON: not counted, but seen.
 skip() {
     echo "[  SKIPPED ] $1: $2"

@@ -41,7 +41,7 @@ refuse "an unknown container" 1 "unknown container .tar.*pith features" \
     "$pith" convert "$work/three" -o "$work/no" --container tar
 
 # A kill on the way costs nothing.
-timeout -s KILL 0.02 "$pith" convert "$work/gptq" -o "$work/again" --container compressed-tensors --quiet
+killed 0.02 "$pith" convert "$work/gptq" -o "$work/again" --container compressed-tensors --quiet
 check "goes on after a kill" "$pith" convert "$work/gptq" -o "$work/again" --container compressed-tensors --resume --quiet
 same_model "the same bytes after a kill" "$work/again" "$work/gptq-compressed-tensors"
 

@@ -65,7 +65,7 @@ every_recipe() { # LABEL OUT OPTIONS...
     make "$place-scalar" "$@" --threads 1 --cpu scalar
     same_model "$label: the same bytes from one thread and scalar code" "$place" "$place-scalar"
     # shellcheck disable=SC2086
-    timeout -s KILL 0.15 "$pith" quantize "$mini" -o "$place-again" --quiet $few "$@" 2>/dev/null
+    killed 0.1 "$pith" quantize "$mini" -o "$place-again" --quiet $few "$@"
     [ -d "$place-again" ] || make "$place-again" "$@" --resume
     same_model "$label: the same bytes after a kill" "$place" "$place-again"
     damaged "$label" "$place"
