@@ -87,6 +87,7 @@ unit: $(TEST_BIN) ## build and run the unit tests of FOLDERS
 test: ## build, run all tests and checks
 	@PITH_EXTRA_PACKAGES=python3 tools/deps.sh
 	@$(MAKE) --no-print-directory lib $(BUILD)/pith $(BUILD)/examples/quantize $(TEST_BIN) \
+	    $(BUILD)/tools/make_outliers \
 	    $(FUZZ_SRC:fuzz/%.c=$(BUILD)/replay/%)
 	@$(MAKE) --no-print-directory check-layers check-symbols check-headers check-docs
 	@[ -z "$(EMULATED)" ] || $(MAKE) --no-print-directory emulated

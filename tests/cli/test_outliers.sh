@@ -1,0 +1,53 @@
+#!/bin/sh
+# A model made to have outlier channels computes what it computed, and does to activations what large models do
+# to them: eight plain bits break, and what claims to repair that does.
+. "$(dirname "$0")/lib.sh"
+make_outliers=${BUILD:-build}/tools/make_outliers
+[ -x "$make_outliers" ] || {
+    echo "$make_outliers: no program there: make build/tools/make_outliers" >&2
+    exit 1
+}
+eval_json() { # model options
+    model=$1
+    shift
+    "$pith" eval "$model" --text "$probe/eval.txt" --context 256 --max-tokens 2560 --json "$@" 2>/dev/null
+}
+kld() { # model
+    eval_json "$1" --baseline "$work/model" | sed -n 's/.*"kld_mean": \([0-9.e-]*\).*/\1/p' | head -1
+}
+make() { # name options
+    name=$1
+    shift
+    "$pith" quantize "$work/model" -o "$work/$name" --calib-tokens 4096 --seq-len 256 --quiet "$@" >/dev/null 2>"$work/err" ||
+        fail "$name: $(cat "$work/err")"
+}
+less() { # label a b factor: a <= b * factor
+    awk -v a="$2" -v b="$3" -v f="$4" 'BEGIN { exit !(a != "" && b != "" && a + 0 <= b * f) }' &&
+        pass "$1: $2 against $3" || fail "$1: $2 against $3"
+}
+nll() {
+    eval_json "$1" | sed -n 's/.*"nll": \([0-9.e-]*\).*/\1/p' | head -1
+}
+
+check "a model with outliers" "$make_outliers" "$probe" "$work/model"
+check "made again" "$make_outliers" "$probe" "$work/again" 1
+cmp "$work/model/model.safetensors" "$work/again/model.safetensors" >/dev/null && pass "same seed, same bytes" ||
+    fail "same seed, other bytes"
+check "by another seed" "$make_outliers" "$probe" "$work/other" 2
+cmp "$work/model/model.safetensors" "$work/other/model.safetensors" >/dev/null && fail "another seed, same bytes" ||
+    pass "another seed, other bytes"
+want=$(nll "$probe")
+[ -n "$want" ] && [ "$(nll "$work/model")" = "$want" ] && pass "the function is the same to the last digit" ||
+    fail "the function is not the same"
+make w8a16 -r w8a16
+make w8a8 -r w8a8
+make smooth -r smoothquant
+make int8 -r llm.int8
+make fp8 -r fp8
+sixteen=$(kld "$work/w8a16")
+smooth=$(kld "$work/smooth")
+less "eight plain bits lose ten times what smoothquant loses" "$smooth" "$(kld "$work/w8a8")" 0.1
+less "llm.int8 is within 1.2 of 16-bit activations" "$(kld "$work/int8")" "$sixteen" 1.2
+less "fp8 is within 1.5 of 16-bit activations" "$(kld "$work/fp8")" "$sixteen" 1.5
+refuse "a model that is quantized" 1 'is quantized' "$make_outliers" "$work/w8a8" "$work/no"
+finish
