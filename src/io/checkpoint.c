@@ -24,6 +24,26 @@ static const char *file_of(const struct pith_checkpoint *c, const struct pith_te
     return c->files[t->file].path;
 }
 
+/* ModelOpt's checkpoints may tell how they are quantized in a file of their own. */
+static enum pith_status load_modelopt(struct pith_checkpoint *c, struct pith_error *err)
+{
+    char *path = pith_path_join(c->dir, "hf_quant_config.json");
+    json_t *o = NULL;
+    if (!path) return pith_fail_nomem(err, c->dir);
+    enum pith_status s = PITH_OK;
+    if (pith_path_exists(path)) s = pith_json_load(path, CONFIG_LIMIT, &o, err);
+    if (o && !json_is_object(o)) s = pith_fail(err, PITH_FORMAT, "%s: not a JSON object", path);
+    pith_free(path);
+    if (o && s == PITH_OK) {
+        if (json_object_set_new(o, "quant_method", json_string("modelopt")) != 0 ||
+            json_object_set(c->config, "quantization_config", o) != 0)
+            s = pith_fail_nomem(err, c->dir);
+        else c->quantization = json_object_get(c->config, "quantization_config");
+    }
+    json_decref(o);
+    return s;
+}
+
 static enum pith_status load_config(struct pith_checkpoint *c, struct pith_error *err)
 {
     char *path = pith_path_join(c->dir, "config.json");
@@ -36,6 +56,7 @@ static enum pith_status load_config(struct pith_checkpoint *c, struct pith_error
         if (q && !json_is_null(q) && !json_is_object(q))
             s = pith_fail(err, PITH_FORMAT, "%s: \"quantization_config\" is not an object", path);
         else if (json_is_object(q)) c->quantization = q;
+        else s = load_modelopt(c, err);
     }
     pith_free(path);
     return s;

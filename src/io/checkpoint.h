@@ -10,7 +10,8 @@
 struct pith_checkpoint {
     char *dir;                      /* the folder, or the GGUF file */
     json_t *config;                 /* config.json, an object */
-    const json_t *quantization;     /* config's "quantization_config" object, or NULL */
+    const json_t *quantization;     /* config's "quantization_config" object, or NULL; without one,
+                                       what hf_quant_config.json holds */
     struct pith_safetensors *files; /* in order of file name */
     size_t file_count;
     struct pith_tensor *tensors; /* of all files, sorted by name */

@@ -32,19 +32,6 @@ static void shape(const struct pith_ct_matrix *m, struct pith_packed_set *out)
     if (m->asym) pith_packed_add(out, ".weight_zero_point", PITH_I8, scale.dims, scale.shape);
 }
 
-static enum pith_status store_codes(const struct pith_qmat *q, int8_t *out, struct pith_error *err)
-{
-    const int middle = 1 << (q->format->bits - 1);
-    uint8_t *codes = pith_alloc(q->cols, 1);
-    if (!codes) return pith_fail_nomem(err, "codes");
-    for (uint32_t r = 0; r < q->rows; r++, out += q->cols) {
-        pith_qmat_get_codes(q, r, codes);
-        for (uint32_t c = 0; c < q->cols; c++) out[c] = (int8_t)((int)codes[c] - middle);
-    }
-    pith_free(codes);
-    return PITH_OK;
-}
-
 void pith_ct_store_zero_bytes(const struct pith_qmat *q, int8_t *out)
 {
     const int middle = 1 << (q->format->bits - 1);
@@ -55,7 +42,7 @@ void pith_ct_store_zero_bytes(const struct pith_qmat *q, int8_t *out)
 static enum pith_status fill(const struct pith_qmat *q, const struct pith_ct_matrix *m,
                              const struct pith_packed_set *set, struct pith_error *err)
 {
-    PITH_TRY(store_codes(q, pith_ct_item(set, ".weight")->data, err));
+    PITH_TRY(pith_signed_codes_store(q, pith_ct_item(set, ".weight")->data, err));
     PITH_TRY(pith_ct_store_scale(q, m, set, err));
     if (m->asym) pith_ct_store_zero_bytes(q, pith_ct_item(set, ".weight_zero_point")->data);
     return PITH_OK;
@@ -63,44 +50,12 @@ static enum pith_status fill(const struct pith_qmat *q, const struct pith_ct_mat
 
 /* --- reading ------------------------------------------------------------------------------- */
 
-/* n signed bytes to codes; false when one does not fit the format. */
-static bool bytes_to_codes(const uint8_t *in, size_t n, unsigned bits, uint8_t *codes)
-{
-    const unsigned middle = 1u << (bits - 1), top = (1u << bits) - 1;
-    unsigned bad = 0;
-    for (size_t i = 0; i < n; i++) {
-        /* in[i] ^ 0x80 is the signed byte plus 128. */
-        const unsigned u = (unsigned)(in[i] ^ 0x80) + middle - 128;
-        bad |= u > top;
-        codes[i] = (uint8_t)u;
-    }
-    return !bad;
-}
-
 enum pith_status pith_ct_read_zero_bytes(const struct pith_tensor *t, struct pith_qmat *q,
                                          struct pith_error *err)
 {
-    if (bytes_to_codes(t->data, (size_t)t->bytes, q->format->bits, q->zeros)) return PITH_OK;
+    if (pith_signed_to_codes(t->data, (size_t)t->bytes, q->format->bits, q->zeros)) return PITH_OK;
     return pith_fail(err, PITH_FORMAT, "tensor \"%.100s\" has values that are no %s", t->name,
                      q->format->name);
-}
-
-static enum pith_status read_codes(const struct pith_tensor *t, struct pith_qmat *q,
-                                   struct pith_error *err)
-{
-    uint8_t *codes = pith_alloc(q->cols, 1);
-    if (!codes) return pith_fail_nomem(err, t->name);
-    enum pith_status s = PITH_OK;
-    for (uint32_t r = 0; r < q->rows && s == PITH_OK; r++) {
-        const uint8_t *in = t->data + (size_t)r * q->cols;
-        if (bytes_to_codes(in, q->cols, q->format->bits, codes)) pith_qmat_set_codes(q, r, codes);
-        else
-            s = pith_fail(err, PITH_FORMAT,
-                          "tensor \"%.100s\": row %" PRIu32 " has values that are no %s", t->name,
-                          r, q->format->name);
-    }
-    pith_free(codes);
-    return s;
 }
 
 enum pith_status pith_ct_load_bytes(const struct pith_ct_source *s, struct pith_qmat *q,
@@ -115,7 +70,7 @@ enum pith_status pith_ct_load_bytes(const struct pith_ct_source *s, struct pith_
     if (s->scheme->weights.asym) PITH_TRY(pith_part_get(s->c, s->module, &zero, &zeros, err));
     else PITH_TRY(pith_part_absent(s->c, s->module, zero.suffix, "the config says symmetric", err));
     PITH_TRY(pith_ct_init(s, scale->dtype, q, err));
-    PITH_TRY(read_codes(codes, q, err));
+    PITH_TRY(pith_part_signed_codes(codes, q, err));
     pith_part_scales(scale, false, q);
     return zeros ? pith_ct_read_zero_bytes(zeros, q, err) : PITH_OK;
 }

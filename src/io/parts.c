@@ -130,6 +130,38 @@ void pith_part_rows(const struct pith_tensor *t, size_t bytes, struct pith_qmat 
     }
 }
 
+bool pith_signed_to_codes(const uint8_t *in, size_t n, unsigned bits, uint8_t *codes)
+{
+    const unsigned middle = 1u << (bits - 1), top = (1u << bits) - 1;
+    unsigned bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        /* in[i] ^ 0x80 is the signed byte plus 128. */
+        const unsigned u = (unsigned)(in[i] ^ 0x80) + middle - 128;
+        bad |= u > top;
+        codes[i] = (uint8_t)u;
+    }
+    return !bad;
+}
+
+enum pith_status pith_part_signed_codes(const struct pith_tensor *t, struct pith_qmat *q,
+                                        struct pith_error *err)
+{
+    uint8_t *codes = pith_alloc(q->cols, 1);
+    if (!codes) return pith_fail_nomem(err, t->name);
+    enum pith_status s = PITH_OK;
+    for (uint32_t r = 0; r < q->rows && s == PITH_OK; r++) {
+        const uint8_t *in = t->data + (size_t)r * q->cols;
+        if (pith_signed_to_codes(in, q->cols, q->format->bits, codes))
+            pith_qmat_set_codes(q, r, codes);
+        else
+            s = pith_fail(err, PITH_FORMAT,
+                          "tensor \"%.100s\": row %" PRIu32 " has values that are no %s", t->name,
+                          r, q->format->name);
+    }
+    pith_free(codes);
+    return s;
+}
+
 enum pith_status pith_part_factor(const struct pith_checkpoint *c, const char *module,
                                   const char *suffix, float *out, bool *found,
                                   struct pith_error *err)
@@ -233,6 +265,20 @@ enum pith_status pith_scale_codes_store(const struct pith_qmat *q, uint8_t *out,
                              "scale %zu of a matrix, %.9g, cannot be stored as %s", i,
                              (double)scale, f->name);
     }
+    return PITH_OK;
+}
+
+enum pith_status pith_signed_codes_store(const struct pith_qmat *q, int8_t *out,
+                                         struct pith_error *err)
+{
+    const int middle = 1 << (q->format->bits - 1);
+    uint8_t *codes = pith_alloc(q->cols, 1);
+    if (!codes) return pith_fail_nomem(err, "codes");
+    for (uint32_t r = 0; r < q->rows; r++, out += q->cols) {
+        pith_qmat_get_codes(q, r, codes);
+        for (uint32_t c = 0; c < q->cols; c++) out[c] = (int8_t)((int)codes[c] - middle);
+    }
+    pith_free(codes);
     return PITH_OK;
 }
 

@@ -131,8 +131,9 @@ static bool ends_with(const char *text, const char *end)
  * quantized KV cache are nothing to a cache in float32. */
 static bool may_ignore(const struct check *k, const char *name)
 {
-    static const char *const scales[] = {".self_attn.q_scale", ".self_attn.k_scale",
-                                         ".self_attn.v_scale", ".self_attn.kv_scale"};
+    static const char *const scales[] = {".self_attn.q_scale",        ".self_attn.k_scale",
+                                         ".self_attn.v_scale",        ".self_attn.kv_scale",
+                                         ".self_attn.k_proj.k_scale", ".self_attn.v_proj.v_scale"};
     if (ends_with(name, ".rotary_emb.inv_freq")) return true;
     for (size_t i = 0; k->m->container && i < PITH_COUNT(scales); i++)
         if (ends_with(name, scales[i])) return true;

@@ -149,7 +149,7 @@ static void write_layout(const char *root, const char *container, const char *we
     const struct pith_grid grid = ramp_parse(weights), acts = ramp_parse(inputs);
     struct pith_qmat q;
     char name[128];
-    ramp_on(&grid, &acts, 96, 160, dtype, &q);
+    ramp_on(&grid, &acts, 128, 256, dtype, &q);
     if (grid.format->kind != PITH_KIND_INT) randomize_any(&q, dtype, rng);
     snprintf(name, sizeof name, "%s.%s.beside.%s", container, weights, inputs ? inputs : "none");
     write_matrix(root, name, pith_container_find(container), &grid, &q,
@@ -186,6 +186,27 @@ static void write_ct_layouts(const char *root, struct pith_rng *rng)
     for (size_t i = 0; i < PITH_COUNT(layouts); i++)
         write_layout(root, "compressed-tensors", layouts[i].weights, layouts[i].inputs,
                      dtypes[i % 3], rng);
+}
+
+static void write_modelopt(const char *root, struct pith_rng *rng)
+{
+    static const struct {
+        const char *weights, *inputs;
+    } layouts[] = {
+        {"fp8_e4m3:tensor", "fp8_e4m3:tensor:static"},
+        {"fp8_e4m3:channel", "fp8_e4m3:token"},
+        {"fp8_e4m3:block128", NULL},
+        {"nvfp4", "nvfp4:static"},
+        {"nvfp4", NULL},
+        {"mxfp8", "mxfp8"},
+        {"mxfp4", "fp8_e4m3:tensor"},
+        {"int4:g128", NULL},
+        {"int4:g64", "fp8_e4m3:tensor:static"},
+        {"int8:channel", NULL},
+        {"int8:channel", "int8:tensor:static"},
+    };
+    for (size_t i = 0; i < PITH_COUNT(layouts); i++)
+        write_layout(root, "modelopt", layouts[i].weights, layouts[i].inputs, PITH_F32, rng);
 }
 
 static void write_gptq(const char *root, struct pith_rng *rng)
@@ -287,6 +308,7 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "write") == 0) {
         write_ct(argv[2], &rng);
         write_ct_layouts(argv[2], &rng);
+        write_modelopt(argv[2], &rng);
         write_gptq(argv[2], &rng);
         write_awq(argv[2], &rng);
         return 0;

@@ -128,7 +128,51 @@ def load_awq(config, tensors):
     return [("AutoAWQ", packing.dequantize_gemm(layer.qweight, layer.qzeros, layer.scales, 4, group).T)]
 
 
-LOADERS = {"compressed-tensors": load_ct, "gptq": load_gptq, "awq": load_awq}
+# --- modelopt ---------------------------------------------------------------------------------
+
+def load_modelopt(config, tensors):
+    """By the classes that ModelOpt itself unpacks with; it has none for integers by group, nor for
+    FP8 by channel and block, whose formulas are those of its export."""
+    from modelopt.torch.export import quant_utils
+    from modelopt.torch.quantization.qtensor import MXFP4QTensor, MXFP8QTensor, NVFP4QTensor
+    algo, w, s = config["quant_algo"], tensors["weight"], tensors["weight_scale"]
+    peer = "ModelOpt"
+    if algo in ("NVFP4", "W4A16_NVFP4"):
+        q = NVFP4QTensor((w.shape[0], w.shape[1] * 2), torch.float32, w)
+        out = q.dequantize(torch.float32, scale=s, double_scale=tensors["weight_scale_2"],
+                           block_sizes={-1: 16})
+    elif algo == "MXFP8":
+        out = MXFP8QTensor(w.shape, torch.float32, w).dequantize(torch.float32, scale=s)
+    elif algo == "W4A8_MXFP4_FP8":
+        q = MXFP4QTensor((w.shape[0], w.shape[1] * 2), torch.float32, w)
+        out = q.dequantize(torch.float32, scale=s, block_sizes={-1: 32})
+    elif algo == "FP8":
+        out = quant_utils.from_quantized_weight(w, s, "fp8", torch.float32)
+    elif algo in ("W8A16", "W8A8_SQ_PER_CHANNEL"):
+        out = quant_utils.from_quantized_weight(w, s, "int8_wo", torch.float32)
+    else:
+        # What export makes of the values that the formula gives is the same file.
+        peer = "ModelOpt's export, packed again,"
+        if algo == "FP8_PER_CHANNEL_PER_TOKEN":
+            out = w.float() * s[:, None]
+            again = quant_utils.to_quantized_weight(out, s, "fp8_pc_pt")
+        elif algo == "fp8_pb_wo":
+            wide = s.reshape(s.shape[0], s.shape[2])
+            out = w.float() * wide.repeat_interleave(128, 0).repeat_interleave(128, 1)
+            again = quant_utils.to_quantized_weight(out, s, "fp8_pb_wo", block_size=128)
+        else:
+            group = config["group_size"]
+            low, high = (w & 15).to(torch.int16), (w >> 4).to(torch.int16)
+            codes = torch.stack([low, high], 1).reshape(-1, w.shape[1])
+            codes = torch.where(codes > 7, codes - 16, codes).float()
+            out = codes * s.repeat_interleave(group, 1)
+            again = quant_utils.to_quantized_weight(out, s, "int4_awq", block_size=group)
+        assert torch.equal(again.view(torch.uint8), w.view(torch.uint8)), algo
+    return [(peer, out)]
+
+
+LOADERS = {"compressed-tensors": load_ct, "gptq": load_gptq, "awq": load_awq,
+           "modelopt": load_modelopt}
 
 
 def load(root):
@@ -140,8 +184,8 @@ def load(root):
         truth = load_file(os.path.join(folder, "truth.safetensors"))["truth"]
         local = {k.removeprefix(MODULE + "."): v for k, v in tensors.items()}
         for peer, w in LOADERS[config["container"]](config["quantization_config"], local):
-            ct = config["container"] == "compressed-tensors"
-            want = truth.to(w.dtype if ct else DTYPES[config["dtype"]])
+            own = config["container"] in ("compressed-tensors", "modelopt")
+            want = truth.to(w.dtype if own else DTYPES[config["dtype"]])
             assert w.shape == want.shape, (name, peer, w.shape)
             if not torch.equal(w.to(want.dtype), want):
                 bad = (w.to(want.dtype) != want).sum().item()
@@ -273,6 +317,42 @@ def make_ct_layouts(root):
                      in_float32(compressor, scheme, packed))
 
 
+MODELOPT = ("FP8_DEFAULT_CFG", "FP8_PER_CHANNEL_PER_TOKEN_CFG", "FP8_2D_BLOCKWISE_WEIGHT_ONLY_CFG",
+            "NVFP4_DEFAULT_CFG", "W4A16_NVFP4_CFG", "MXFP8_DEFAULT_CFG", "W4A8_MXFP4_FP8_CFG",
+            "INT8_WEIGHT_ONLY_CFG", "INT4_BLOCKWISE_WEIGHT_ONLY_CFG")
+
+
+def modelopt_export(model, name, folder):
+    """Calibrated on random tokens and exported; in evaluation mode, with fake quantization."""
+    import modelopt.torch.quantization as mtq
+    from modelopt.torch.export import export_hf_checkpoint
+    tokens = torch.randint(0, model.config.vocab_size, (4, 64))
+    mtq.quantize(model, getattr(mtq, name), lambda m: m(tokens))
+    with torch.inference_mode():
+        export_hf_checkpoint(model, export_dir=folder)
+
+
+@aside()
+def make_modelopt(root):
+    """One linear of a small model that ModelOpt quantizes and exports."""
+    import tempfile
+    from transformers import LlamaConfig, LlamaForCausalLM
+    for name in MODELOPT:
+        config = LlamaConfig(vocab_size=512, hidden_size=256, intermediate_size=512,
+                             num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2,
+                             architectures=["LlamaForCausalLM"])
+        model = LlamaForCausalLM(config).float().eval()
+        with tempfile.TemporaryDirectory() as folder:
+            modelopt_export(model, name, folder)
+            tensors = load_file(os.path.join(folder, "model.safetensors"))
+            config = json.load(open(os.path.join(folder, "config.json")))["quantization_config"]
+            alone = json.load(open(os.path.join(folder, "hf_quant_config.json")))["quantization"]
+        prefix = "model.layers.0.mlp.down_proj."
+        local = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        (_, truth), = load_modelopt(alone, local)  # fake quantization rounds otherwise, or needs a GPU
+        save(root, "modelopt." + name, config, local, truth)
+
+
 def linear(w):
     layer = torch.nn.Linear(w.shape[1], w.shape[0], bias=False)
     layer.weight.data = w.clone()
@@ -337,6 +417,7 @@ def main():
     elif sys.argv[1:2] == ["make"] and len(sys.argv) == 3:
         make_ct(sys.argv[2])
         make_ct_layouts(sys.argv[2])
+        make_modelopt(sys.argv[2])
         make_gptq(sys.argv[2])
         make_awq(sys.argv[2])
     else:

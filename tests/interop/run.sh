@@ -21,6 +21,9 @@ if [ ! -f "$place/ready" ]; then
     # Without their dependencies: the peers' own would replace the torch above.
     # shellcheck disable=SC2046
     "$python" -m pip install -q --no-deps $("$python" $here/peers.py support)
+    # ModelOpt wants CUDA's packages; what its export on a CPU imports is enough.
+    "$python" -m pip install -q omegaconf PuLP scipy rich
+    "$python" -m pip install -q --no-deps nvidia-modelopt==0.47.0
     "$python" $here/peers.py fetch "$PEERS"
     touch "$place/ready"
 fi

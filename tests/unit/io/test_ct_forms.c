@@ -149,7 +149,8 @@ static void keys_and_values_have_a_scheme(void **state)
     assert_true(pith_grid_equal(&grid, &linears[0].grid));
     json_decref(config);
 
-    struct pith_container_opts bad = {.model_dtype = PITH_BF16, .kv = ramp_parse("int8:channel"), 0};
+    struct pith_container_opts bad = {
+        .model_dtype = PITH_BF16, .kv = ramp_parse("int8:channel"), 0};
     assert_int_equal(c->config(linears, 1, &bad, &config, &err), PITH_UNSUPPORTED);
     assert_non_null(strstr(err.text, "keys and values"));
 }
@@ -163,70 +164,64 @@ struct said {
 };
 
 #define W(members) "\"weights\":{" members "}"
-static const struct said
-    cases[] =
-        {
-            {W("\"num_bits\":8,\"type\":\"float\",\"strategy\":\"block\",\"block_structure\":"
-               "\"128x128\""),
-             PITH_OK, "fp8_e4m3:block128"},
-            {W("\"num_bits\":8,\"type\":\"float\",\"strategy\":\"block\",\"block_structure\":[64,"
-               "128]"),
-             PITH_UNSUPPORTED, "block"},
-            {W("\"num_bits\":8,\"type\":\"float\",\"strategy\":\"block\""), PITH_FORMAT,
-             "block_structure"},
-            {W("\"num_bits\":8,\"type\":\"float\",\"strategy\":\"block\",\"block_structure\":[0,"
-               "128]"),
-             PITH_FORMAT, "no pair"},
-            {W("\"num_bits\":8,\"type\":\"float\",\"strategy\":\"block\",\"block_structure\":"
-               "\"128\""),
-             PITH_FORMAT, "no pair"},
-            {W("\"num_bits\":8,\"type\":\"float\",\"strategy\":\"channel\",\"block_structure\":[2,"
-               "4]"),
-             PITH_FORMAT, "block_structure"},
-            {W("\"num_bits\":8,\"type\":\"float\""), PITH_OK, "fp8_e4m3:tensor"},
-            {W("\"num_bits\":8,\"type\":\"float\",\"group_size\":-1"), PITH_OK, "fp8_e4m3:channel"},
-            {W("\"num_bits\":8,\"type\":\"float\",\"symmetric\":false"), PITH_UNSUPPORTED,
-             "zero points"},
-            {W("\"num_bits\":5,\"type\":\"float\""), PITH_UNSUPPORTED, "float"},
-            {W("\"num_bits\":8,\"type\":\"complex\""), PITH_UNSUPPORTED, "complex"},
-            {W("\"num_bits\":8,\"type\":\"float\",\"group_size\":32"), PITH_OK, "fp8_e4m3:g32"},
-            {W("\"num_bits\":8,\"type\":\"float\",\"group_size\":32,\"scale_dtype\":\"torch."
-               "uint8\"") ",\"format\":\"mxfp8-quantized\"",
-             PITH_OK, "mxfp8"},
-            {W("\"num_bits\":8,\"type\":\"float\",\"group_size\":32,\"scale_dtype\":\"torch."
-               "uint8\""),
-             PITH_UNSUPPORTED, "naive-quantized"},
-            {W("\"num_bits\":4,\"type\":\"float\",\"group_size\":32") ",\"format\":\"mxfp4-pack-"
-                                                                      "quantized\"",
-             PITH_OK, "mxfp4"},
-            {W("\"num_bits\":6,\"type\":\"float\",\"group_size\":32") ",\"format\":\"mxfp6-pack-"
-                                                                      "quantized\"",
-             PITH_OK, "mxfp6_e2m3"},
-            {W("\"num_bits\":4,\"type\":\"float\",\"group_size\":32,\"scale_dtype\":\"torch."
-               "float16\"") ",\"format\":\"mxfp4-pack-quantized\"",
-             PITH_UNSUPPORTED, "float"},
-            {W(
-                 "\"num_bits\":4,\"type\":\"float\",\"strategy\":\"tensor_group\",\"group_size\":"
-                 "16") ",\"format\":\"nvfp4-pack-quantized\"",
-             PITH_OK, "nvfp4"},
-            {W("\"num_bits\":4,\"type\":\"float\",\"group_size\":16") ",\"format\":\"nvfp4-pack-"
-                                                                      "quantized\"",
-             PITH_UNSUPPORTED, "strategy \"group\""},
-            {W("\"num_bits\":4,\"group_size\":32") ",\"format\":\"mixed-precision\"",
-             PITH_UNSUPPORTED, "mixed-precision"},
-            {W("\"num_bits\":8,\"strategy\":\"token\",\"dynamic\":true"), PITH_FORMAT, "dynamic"},
-            {W("\"num_bits\":8,\"strategy\":\"token\""), PITH_UNSUPPORTED, "token"},
-            {W("\"num_bits\":8,\"strategy\":\"attn_head\""), PITH_UNSUPPORTED, "attn_head"},
-            {W("\"num_bits\":8,\"dynamic\":\"local\""), PITH_FORMAT, "local"},
-            {W("\"num_bits\":8") ",\"output_activations\":{\"num_bits\":8}", PITH_UNSUPPORTED,
-             "output"},
-            {W("\"num_bits\":8") ",\"input_activations\":{\"num_bits\":8,\"strategy\":\"token\"}",
-             PITH_UNSUPPORTED, "fixed scales"},
-            {W("\"num_bits\":8") ",\"input_activations\":{\"num_bits\":8,\"strategy\":\"channel\"}",
-             PITH_UNSUPPORTED, "channel"},
-            {W("\"num_bits\":8") ",\"input_activations\":{\"num_bits\":8,\"surprise\":1}",
-             PITH_UNSUPPORTED, "surprise"},
-            {W("\"num_bits\":8") ",\"input_activations\":7", PITH_FORMAT, "not an object"},
+static const struct said cases[] = {
+    {W("\"num_bits\":8,\"type\":\"float\",\"strategy\":\"block\",\"block_structure\":"
+       "\"128x128\""),
+     PITH_OK, "fp8_e4m3:block128"},
+    {W("\"num_bits\":8,\"type\":\"float\",\"strategy\":\"block\",\"block_structure\":[64,"
+       "128]"),
+     PITH_UNSUPPORTED, "block"},
+    {W("\"num_bits\":8,\"type\":\"float\",\"strategy\":\"block\""), PITH_FORMAT, "block_structure"},
+    {W("\"num_bits\":8,\"type\":\"float\",\"strategy\":\"block\",\"block_structure\":[0,"
+       "128]"),
+     PITH_FORMAT, "no pair"},
+    {W("\"num_bits\":8,\"type\":\"float\",\"strategy\":\"block\",\"block_structure\":"
+       "\"128\""),
+     PITH_FORMAT, "no pair"},
+    {W("\"num_bits\":8,\"type\":\"float\",\"strategy\":\"channel\",\"block_structure\":[2,"
+       "4]"),
+     PITH_FORMAT, "block_structure"},
+    {W("\"num_bits\":8,\"type\":\"float\""), PITH_OK, "fp8_e4m3:tensor"},
+    {W("\"num_bits\":8,\"type\":\"float\",\"group_size\":-1"), PITH_OK, "fp8_e4m3:channel"},
+    {W("\"num_bits\":8,\"type\":\"float\",\"symmetric\":false"), PITH_UNSUPPORTED, "zero points"},
+    {W("\"num_bits\":5,\"type\":\"float\""), PITH_UNSUPPORTED, "float"},
+    {W("\"num_bits\":8,\"type\":\"complex\""), PITH_UNSUPPORTED, "complex"},
+    {W("\"num_bits\":8,\"type\":\"float\",\"group_size\":32"), PITH_OK, "fp8_e4m3:g32"},
+    {W("\"num_bits\":8,\"type\":\"float\",\"group_size\":32,\"scale_dtype\":\"torch."
+       "uint8\"") ",\"format\":\"mxfp8-quantized\"",
+     PITH_OK, "mxfp8"},
+    {W("\"num_bits\":8,\"type\":\"float\",\"group_size\":32,\"scale_dtype\":\"torch."
+       "uint8\""),
+     PITH_UNSUPPORTED, "naive-quantized"},
+    {W("\"num_bits\":4,\"type\":\"float\",\"group_size\":32") ",\"format\":\"mxfp4-pack-"
+                                                              "quantized\"",
+     PITH_OK, "mxfp4"},
+    {W("\"num_bits\":6,\"type\":\"float\",\"group_size\":32") ",\"format\":\"mxfp6-pack-"
+                                                              "quantized\"",
+     PITH_OK, "mxfp6_e2m3"},
+    {W("\"num_bits\":4,\"type\":\"float\",\"group_size\":32,\"scale_dtype\":\"torch."
+       "float16\"") ",\"format\":\"mxfp4-pack-quantized\"",
+     PITH_UNSUPPORTED, "float"},
+    {W("\"num_bits\":4,\"type\":\"float\",\"strategy\":\"tensor_group\",\"group_size\":"
+       "16") ",\"format\":\"nvfp4-pack-quantized\"",
+     PITH_OK, "nvfp4"},
+    {W("\"num_bits\":4,\"type\":\"float\",\"group_size\":16") ",\"format\":\"nvfp4-pack-"
+                                                              "quantized\"",
+     PITH_UNSUPPORTED, "strategy \"group\""},
+    {W("\"num_bits\":4,\"group_size\":32") ",\"format\":\"mixed-precision\"", PITH_UNSUPPORTED,
+     "mixed-precision"},
+    {W("\"num_bits\":8,\"strategy\":\"token\",\"dynamic\":true"), PITH_FORMAT, "dynamic"},
+    {W("\"num_bits\":8,\"strategy\":\"token\""), PITH_UNSUPPORTED, "token"},
+    {W("\"num_bits\":8,\"strategy\":\"attn_head\""), PITH_UNSUPPORTED, "attn_head"},
+    {W("\"num_bits\":8,\"dynamic\":\"local\""), PITH_FORMAT, "local"},
+    {W("\"num_bits\":8") ",\"output_activations\":{\"num_bits\":8}", PITH_UNSUPPORTED, "output"},
+    {W("\"num_bits\":8") ",\"input_activations\":{\"num_bits\":8,\"strategy\":\"token\"}",
+     PITH_UNSUPPORTED, "fixed scales"},
+    {W("\"num_bits\":8") ",\"input_activations\":{\"num_bits\":8,\"strategy\":\"channel\"}",
+     PITH_UNSUPPORTED, "channel"},
+    {W("\"num_bits\":8") ",\"input_activations\":{\"num_bits\":8,\"surprise\":1}", PITH_UNSUPPORTED,
+     "surprise"},
+    {W("\"num_bits\":8") ",\"input_activations\":7", PITH_FORMAT, "not an object"},
 };
 
 static void configs_are_understood_or_refused(void **state)
