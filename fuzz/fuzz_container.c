@@ -22,7 +22,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const char *const suffixes[] = {".qweight",      ".qzeros",       ".scales",
                                        ".g_idx",        ".weight",       ".weight_packed",
                                        ".weight_scale", ".weight_shape", ".weight_zero_point",
-                                       ".weight_g_idx", ".bias",         ".other"};
+                                       ".weight_g_idx", ".bias",         ".other",
+                                       ".lookup_table", ".rows",         ".cols",
+                                       ".vals",         ".full_rows"};
 
 struct input {
     const uint8_t *data;

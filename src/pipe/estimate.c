@@ -25,8 +25,12 @@ static uint64_t rounding_bytes(const struct pith_run *r, const struct pith_choic
     uint64_t comparing =
         pith_relative_error_bytes(c->rows, c->cols, threads, r->needs_transform != 0);
     if (pith_run_turns(r)) comparing += (uint64_t)c->rows * c->cols * sizeof(float);
-    const uint64_t kept = pith_round_kept_scratch(r->recipe.split, c->rows, c->cols);
-    return larger(larger(solving + kept, comparing) + q, 4 * q);
+    const double value = r->recipe.split_value;
+    const uint64_t kept = pith_round_kept_scratch(r->recipe.split, value, c->rows, c->cols);
+    const uint64_t levels = pith_fit_levels_scratch(&c->grid, c->cols, threads);
+    const uint64_t beside =
+        r->recipe.split->sparse ? 12 * (uint64_t)pith_sparse_count(c->rows, c->cols, value) : 0;
+    return larger(larger(solving + kept + levels, comparing) + q, 4 * (q + beside));
 }
 
 static uint64_t site_bytes(const struct pith_run *r, uint32_t layer, enum pith_site which)

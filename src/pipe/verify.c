@@ -415,8 +415,8 @@ static void check_rescaled(struct verification *v, const char *name, const struc
     double error = 0;
     if (a->dims != 2 || a->shape[0] > UINT32_MAX || a->shape[1] > UINT32_MAX) return;
     const uint32_t rows = (uint32_t)a->shape[0], cols = (uint32_t)a->shape[1];
-    uint8_t *copy[2];
-    const bool good = straight_copy(a, &copy[0]) & straight_copy(b, &copy[1]);
+    uint8_t *copy[2] = {NULL, NULL};
+    const bool good = straight_copy(a, &copy[0]) && straight_copy(b, &copy[1]);
     const struct pith_weight made = {
         .rows = rows, .cols = cols, .dtype = a->dtype, .dense = copy[0] ? copy[0] : a->data};
     const struct pith_weight was = {

@@ -15,13 +15,21 @@ void pith_kept_free(struct pith_kept *k)
     *k = (struct pith_kept){0};
 }
 
-uint64_t pith_round_kept_scratch(const struct pith_split *split, uint32_t rows, uint32_t cols)
+/* Bits of a choice, by row and in a solver's order, where rows come in tiles. */
+static uint64_t choice_bytes(uint32_t rows, uint32_t cols)
+{
+    return rows * (uint64_t)pith_zeros_stride(cols) + (rows / 64 + 1ull) * 8 * cols;
+}
+
+uint64_t pith_round_kept_scratch(const struct pith_split *split, double value, uint32_t rows,
+                                 uint32_t cols)
 {
     const uint64_t n = (uint64_t)rows * cols;
-    /* The choice of zeros, also in a solver's order; the dropped weights, or the matrix itself. */
-    if (split->two_four) return n * sizeof(float) + n / 2;
+    if (split->two_four) /* and the dropped weights, or the whole matrix */
+        return n * sizeof(float) + choice_bytes(rows, cols) + cols * sizeof(float);
     if (!split->sparse) return 0;
-    return n / 4 + n * 2 * sizeof(float) / 10 + cols * sizeof(float) * 2;
+    const uint64_t kept = pith_sparse_count(rows, cols, value);
+    return 2 * (kept * 8 + rows * 4ull) + kept * 4 + choice_bytes(rows, cols) + cols * 8ull;
 }
 
 /* ---- zeros ---- */

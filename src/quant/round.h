@@ -145,8 +145,10 @@ enum pith_status pith_round(const struct pith_rounder *rounder, const struct pit
 enum pith_status pith_round_dense(const struct pith_rounder *rounder,
                                   const struct pith_round_job *job,
                                   struct pith_round_report *report, struct pith_error *err);
-/* Scratch bytes of either, the rounder's not counted. */
-uint64_t pith_round_kept_scratch(const struct pith_split *split, uint32_t rows, uint32_t cols);
+/* Scratch bytes of either and of the split with that option, what is kept included, the rounder's
+ * own not counted. */
+uint64_t pith_round_kept_scratch(const struct pith_split *split, double value, uint32_t rows,
+                                 uint32_t cols);
 /* Fits scales or levels of q to job->w: what stands between pith_round_begin() and choosing
  * codes. */
 enum pith_status pith_round_fit(const struct pith_round_job *job, struct pith_qmat *q,

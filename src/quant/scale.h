@@ -120,6 +120,9 @@ struct pith_level_rule {
 enum pith_status pith_fit_levels(struct pith_backend *b, const struct pith_level_rule *rule,
                                  const float *w, struct pith_qmat *q, struct pith_error *err);
 
+/* Its scratch bytes; 0 for other grids. */
+uint64_t pith_fit_levels_scratch(const struct pith_grid *grid, uint32_t cols, unsigned threads);
+
 /* PITH_NUMERIC names the first of `rows` rows of q from `first` on, and the group, whose scale is
  * not finite. */
 enum pith_status pith_check_row_scales(const struct pith_qmat *q, uint32_t first, uint32_t rows,

@@ -89,13 +89,25 @@ static enum pith_status check_levels(const struct pith_qmat *q, struct pith_erro
     return PITH_OK;
 }
 
+static size_t scratch_of(uint32_t cols, unsigned bits)
+{
+    const size_t bytes = pith_kmeans_bytes(cols, 1u << bits) + cols * sizeof(float);
+    return (bytes + 63) / 64 * 64;
+}
+
+uint64_t pith_fit_levels_scratch(const struct pith_grid *grid, uint32_t cols, unsigned threads)
+{
+    if (!grid->format || grid->format->kind != PITH_KIND_LEVELS) return 0;
+    return (uint64_t)threads * scratch_of(cols, grid->format->bits);
+}
+
 enum pith_status pith_fit_levels(struct pith_backend *b, const struct pith_level_rule *rule,
                                  const float *w, struct pith_qmat *q, struct pith_error *err)
 {
     struct pith_pool *pool = b ? pith_backend_pool(b) : NULL;
-    const size_t threads = pool ? pith_pool_threads(pool) : 1, k = (size_t)1 << q->format->bits;
-    struct levels_job j = {.rule = rule, .w = w, .q = q};
-    j.bytes = (pith_kmeans_bytes(q->cols, (unsigned)k) + q->cols * sizeof(float) + 63) / 64 * 64;
+    const size_t threads = pool ? pith_pool_threads(pool) : 1;
+    struct levels_job j = {
+        .rule = rule, .w = w, .q = q, .bytes = scratch_of(q->cols, q->format->bits)};
     j.memory = pith_alloc_aligned(threads, j.bytes);
     if (!j.memory) return pith_fail_nomem(err, "a codebook's levels");
     pith_pool_run(pool, q->rows, fit_row, &j);
