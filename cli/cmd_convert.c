@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
 
 struct settings {
     struct common common;
@@ -17,9 +18,9 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"out", 'o', OPTION_TEXT, AT(out), "DIR", "folder to make; must not exist yet"},
+    {"out", 'o', OPTION_TEXT, AT(out), "DIR", "folder to make, or FILE.gguf; must not exist yet"},
     {"container", 0, OPTION_TEXT, AT(container), "NAME",
-     "what it shall be; 'pith features' lists the containers"},
+     "what it shall be; 'pith features' lists the containers (default for FILE.gguf: gguf)"},
     {"weights", 0, OPTION_TEXT, AT(weights), "GRID",
      "round linears that the container cannot hold as they are to this grid, to nearest "
      "(default: refuse)"},
@@ -67,6 +68,12 @@ static void fill(const struct settings *s, const char *model, struct pith_conver
     };
 }
 
+static bool names_file(const char *out)
+{
+    const size_t n = strlen(out);
+    return n > 5 && strcmp(out + n - 5, ".gguf") == 0;
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
@@ -75,9 +82,10 @@ static int run(void *settings, const struct text_list *operands)
     struct pith_error err = {0};
     struct meter meter;
     char *report = NULL;
-    if (!s->out || !s->container) {
+    const bool file = s->out && names_file(s->out);
+    if (!s->out || (!s->container && !file)) {
         fprintf(stderr, "pith convert: %s\n",
-                s->out ? "to what? give --container NAME" : "where to? give -o DIR");
+                s->out ? "to what? give --container NAME" : "where to? give -o DIR or -o FILE.gguf");
         return EXIT_USAGE;
     }
     int rc = make_context(&s->common, &context);
@@ -107,11 +115,14 @@ const struct command command_convert = {
     .operands = "MODEL -o DIR --container NAME [options]",
     .examples = "  pith convert Llama-3.2-1B-gptq -o out --container compressed-tensors\n"
                 "  pith convert out -o out-awq --container awq --for vllm\n"
+                "  pith convert Llama-3.2-1B -o Llama-3.2-1B.gguf\n"
                 "  pith convert Llama-3.2-1B-int3 -o out --container awq \\\n"
                 "      --weights int4:g128:asym\n",
     .details =
         "Codes, scales and zero points go over as they are; pith.json says of each linear whether\n"
-        "it stands for the same weights to the bit (\"lossless\"), and if not how far it moved.\n",
+        "it stands for the same weights to the bit (\"lossless\"), and if not how far it moved.\n"
+        "A model that is not quantized can be made a GGUF file too. The account of FILE.gguf is\n"
+        "FILE.gguf.pith.json.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

@@ -23,7 +23,7 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"out", 'o', OPTION_TEXT, AT(out), "DIR", "folder to make; must not exist yet"},
+    {"out", 'o', OPTION_TEXT, AT(out), "DIR", "folder to make, or FILE.gguf; must not exist yet"},
     {"recipe", 'r', OPTION_TEXT, AT(recipe), "NAME",
      "a named recipe ('pith recipes' lists them) or a .json file (default awq)"},
     {"weights", 0, OPTION_TEXT, AT(weights), "GRID",
@@ -306,6 +306,7 @@ const struct command command_quantize = {
     .examples =
         "  pith quantize Llama-3.2-1B -o out\n"
         "  pith quantize Llama-3.2-1B -o out -r gptq --for vllm:tp=2\n"
+        "  pith quantize Llama-3.2-1B -o Llama-3.2-1B.gguf -r gptq --weights int4:g32\n"
         "  pith quantize Llama-3.2-1B -o out -r gptq --weights int3:g64 \\\n"
         "      --override 'down_proj=int4:g64'\n"
         "  pith quantize Llama-3.2-1B -o out -r rtn --weights int8:channel --ignore 'layers.0.*'\n"

@@ -62,7 +62,7 @@ enum pith_status pith_quantize(struct pith_context *context,
 struct pith_convert_options {
     const char *model;     /* folder of a quantized checkpoint; never written to */
     const char *out;       /* folder to make; must not exist */
-    const char *container; /* what it shall be */
+    const char *container; /* what it shall be; NULL: "gguf" when out ends in ".gguf" */
     const char *weights;   /* grid for linears that the container cannot hold as they are */
     struct pith_list targets; /* engines whose rules are checked first */
     uint64_t max_shard;       /* bytes of a file; 0: the default of pith_quantize() */

@@ -29,7 +29,7 @@ enum pith_status pith_convert(struct pith_context *c, const struct pith_convert_
                               char **report, struct pith_error *err)
 {
     json_t *j = NULL;
-    if (!o->model || !o->out || !o->container)
+    if (!o->model || !o->out || (!o->container && !pith_place_is_file(o->out)))
         return pith_fail(err, PITH_ARG, "a model, a container and an output folder are needed");
     struct pith_quantize_options all;
     pith_quantize_defaults(&all);

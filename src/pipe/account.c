@@ -103,7 +103,7 @@ static json_t *basis(const struct pith_run *r)
 
 static const char *container_name(const struct pith_run *r)
 {
-    return r->quantizes ? r->container->name : "none";
+    return r->quantizes || r->container->file ? r->container->name : "none";
 }
 
 json_t *pith_run_account(const struct pith_run *r)
@@ -123,8 +123,9 @@ json_t *pith_run_account(const struct pith_run *r)
                   joined(r, "tensors"), "timing", timing(r));
     if (account && pith_learn_needed(&r->recipe))
         json_object_set_new(account, "blocks", joined(r, "blocks"));
+    const char *from = r->model->container ? r->model->container->name : "none";
     if (account && r->convert)
-        json_object_set_new(account, "converted_from", json_string(r->model->container->name));
+        json_object_set_new(account, "converted_from", json_string(from));
     return account;
 }
 

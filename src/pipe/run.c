@@ -58,7 +58,7 @@ static enum pith_status open_input(struct pith_run *r, struct pith_error *err)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: is quantized already (%s); start from the original",
                          r->options->model, r->model->container->name);
-    if (!r->model->container && r->convert)
+    if (!r->model->container && r->convert && !r->container->file)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: is not quantized; pith quantize is for it",
                          r->options->model);
     const enum pith_dtype dtype = r->model->shape.dtype;

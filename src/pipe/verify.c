@@ -357,6 +357,12 @@ static void check_text(struct verification *v, const char *key, const char *is)
     if (!said || strcmp(said, is) != 0) problem(v, "pith.json: \"%s\" should be \"%s\"", key, is);
 }
 
+static const char *container_name(const struct pith_model *m)
+{
+    if (m->container) return m->container->name;
+    return m->checkpoint->gguf ? "gguf" : "none";
+}
+
 /* The totals that pith.json states, taken again. */
 static void check_figures(struct verification *v)
 {
@@ -365,7 +371,7 @@ static void check_figures(struct verification *v)
     const double bytes = (double)v->checkpoint->bytes;
     const double parameters = (double)(v->weights + v->others);
     check_text(v, "architecture", v->model->arch->name);
-    check_text(v, "container", v->model->container ? v->model->container->name : "none");
+    check_text(v, "container", container_name(v->model));
     check_number(v, sizes, "output_bytes", bytes);
     check_number(v, sizes, "parameters", parameters);
     check_number(v, sizes, "quantized_parameters", (double)v->weights);
