@@ -85,7 +85,8 @@ static int run(void *settings, const struct text_list *operands)
     const bool file = s->out && names_file(s->out);
     if (!s->out || (!s->container && !file)) {
         fprintf(stderr, "pith convert: %s\n",
-                s->out ? "to what? give --container NAME" : "where to? give -o DIR or -o FILE.gguf");
+                s->out ? "to what? give --container NAME"
+                       : "where to? give -o DIR or -o FILE.gguf");
         return EXIT_USAGE;
     }
     int rc = make_context(&s->common, &context);

@@ -18,6 +18,13 @@ enum pith_dtype pith_gguf_stored_dtype(const struct pith_tensor *t);
 enum pith_status pith_gguf_finish(const struct pith_model *m, const char *source, const char *file,
                                   struct pith_layout *l, struct pith_error *err);
 
+/* The grid that llama.cpp's quantizer gives the embedding or, with `reads_out`, what the logits are
+ * computed from (the head, or an embedding that is both), of a model whose linears are mostly on
+ * `linears`: Q6_K or better for the latter, the linears' own for the former (src/llama-quant.cpp,
+ * llama_tensor_get_type_impl). Untouched when there is none for these columns. */
+void pith_gguf_end_grid(const struct pith_grid *linears, bool reads_out, uint32_t cols,
+                        struct pith_grid *out);
+
 /* Appends the tokenizer of `source` (a folder, or the GGUF file g): as many tokens as the model has
  * rows of embedding. */
 enum pith_status pith_gguf_put_tokenizer(const char *source, const struct pith_gguf *g,

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "io/gguf_model.h"
 #include "num/kquant.h"
+#include "quant/scale.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,28 @@ enum pith_dtype pith_gguf_stored_dtype(const struct pith_tensor *t)
 {
     const bool is_float = t->dtype == PITH_F16 || t->dtype == PITH_BF16;
     return t->dims == 1 && is_float ? PITH_F32 : t->dtype;
+}
+
+/* --- what stands outside the blocks ----------------------------------------------------------- */
+
+static bool set_end(const char *grid, uint32_t cols, struct pith_grid *out)
+{
+    struct pith_grid g;
+    if (pith_grid_parse(grid, &g, NULL) != PITH_OK || !pith_gridder_for(&g)) return false;
+    const struct pith_kquant *t = pith_kquant_find(g.format->name);
+    if (cols % (t ? t->elements : g.group) != 0) return false;
+    *out = g;
+    return true;
+}
+
+void pith_gguf_end_grid(const struct pith_grid *linears, bool reads_out, uint32_t cols,
+                        struct pith_grid *out)
+{
+    char text[PITH_GRID_TEXT];
+    pith_grid_format(linears, text);
+    const bool eight = linears->format->bits == 8;
+    if (!reads_out && set_end(text, cols, out)) return;
+    if (eight || !set_end("q6_k", cols, out)) (void)set_end("int8:g32", cols, out);
 }
 
 /* --- tensors ---------------------------------------------------------------------------------- */

@@ -32,6 +32,13 @@ static bool is_nvfp4(const struct pith_kquant *t)
     return t->scale_dtype == PITH_F8_E4M3;
 }
 
+/* Integers with single scales. */
+static bool is_plain(const struct pith_kquant *t)
+{
+    return !t->scale_most && !t->minimums && t->scale_dtype == PITH_F16 &&
+           pith_format_find(t->element)->kind == PITH_KIND_INT;
+}
+
 /* The type whose blocks hold a grid: the one it names, or one of single scales with those codes in
  * those groups. NULL when there is none. */
 static const struct pith_kquant *type_of(const struct pith_grid *g)
@@ -42,8 +49,8 @@ static const struct pith_kquant *type_of(const struct pith_grid *g)
     if (named) return named;
     if (g->granularity != PITH_PER_GROUP || g->asym || g->double_quant) return NULL;
     for (size_t i = 0; i < count; i++)
-        if (!rows[i].scale_most && !rows[i].minimums && rows[i].sub == g->group &&
-            strcmp(rows[i].element, g->format->name) == 0 && rows[i].scale_dtype == PITH_F16)
+        if (is_plain(&rows[i]) && rows[i].sub == g->group &&
+            strcmp(rows[i].element, g->format->name) == 0)
             return &rows[i];
     return NULL;
 }
@@ -179,6 +186,8 @@ static enum pith_status read_blocks(const struct pith_tensor *tensor, const stru
     const enum pith_status s =
         pith_kmat_unpack(t, straight ? straight : tensor->data, rows, cols, global, q, err);
     pith_free(straight);
+    /* Single scales without minimums are what every container has: no more is said of them. */
+    if (s == PITH_OK && is_plain(t)) q->gguf = NULL;
     return s;
 }
 
@@ -218,11 +227,9 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
     *grid = (struct pith_grid){0};
     PITH_TRY(find_blocks(c, module, &tensor, &t, err));
     if (!t) return PITH_OK;
-    /* Single scales without minimums are what other containers have too. */
-    const struct pith_format *f = pith_format_find(t->element);
-    if (t->scale_most || t->minimums || f->kind != PITH_KIND_INT)
-        return pith_grid_parse(t->format, grid, err);
-    *grid = (struct pith_grid){.format = f, .granularity = PITH_PER_GROUP, .group = t->sub};
+    if (!is_plain(t)) return pith_grid_parse(t->format, grid, err);
+    *grid = (struct pith_grid){
+        .format = pith_format_find(t->element), .granularity = PITH_PER_GROUP, .group = t->sub};
     return PITH_OK;
 }
 

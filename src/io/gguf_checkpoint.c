@@ -72,7 +72,9 @@ static bool translate(const struct pith_gguf_tensor *t, char name[NAME],
     enum pith_dtype dtype;
     if (!dot || !pith_gguf_module(t->name, name, NAME - 16, heads)) return false;
     const bool plain = pith_ggml_type_dtype(&t->type, &dtype);
-    if (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0) return false;
+    const bool scale = strcmp(dot, ".scale") == 0; /* beside NVFP4 */
+    if (scale) *heads = PITH_GGUF_NO_HEADS;
+    if (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0 && !scale) return false;
     if (!plain && (t->dims != 2 || strcmp(dot, ".weight") != 0)) return false;
     (void)snprintf(name + strlen(name), 16, ".%s", plain ? dot + 1 : t->type.name);
     return true;

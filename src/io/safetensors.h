@@ -49,6 +49,11 @@ static inline bool pith_can_turn(uint64_t rows, uint32_t heads)
 }
 /* Copies t's data to out (t->bytes), rows in their order. */
 void pith_tensor_straighten(const struct pith_tensor *t, void *out);
+/* Such a copy where one is needed: *copy stays NULL when the rows lie in order. pith_free() it.
+ * False when memory is out. */
+bool pith_tensor_straight(const struct pith_tensor *t, uint8_t **copy);
+/* All values as float32, in order; false for a dtype that pith_dtype_decode() does not know. */
+bool pith_tensor_decode(const struct pith_tensor *t, float *out);
 
 /* Elements of a shape; the file reader has checked that it does not overflow. */
 uint64_t pith_tensor_elements(const struct pith_tensor *t);

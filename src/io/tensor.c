@@ -48,3 +48,23 @@ void pith_tensor_straighten(const struct pith_tensor *t, void *out)
         memcpy((uint8_t *)out + r * size, t->data + pith_turned_row(r, rows, t->heads) * size,
                size);
 }
+
+bool pith_tensor_straight(const struct pith_tensor *t, uint8_t **copy)
+{
+    *copy = NULL;
+    if (t->heads == 0) return true;
+    *copy = pith_alloc((size_t)t->bytes, 1);
+    if (*copy) pith_tensor_straighten(t, *copy);
+    return *copy != NULL;
+}
+
+bool pith_tensor_decode(const struct pith_tensor *t, float *out)
+{
+    const uint64_t rows = t->heads ? t->shape[0] : 1;
+    const size_t size = (size_t)(t->bytes / rows), n = (size_t)(pith_tensor_elements(t) / rows);
+    for (uint64_t r = 0; r < rows; r++)
+        if (!pith_dtype_decode(t->dtype, t->data + pith_turned_row(r, rows, t->heads) * size, n,
+                               out + r * n))
+            return false;
+    return true;
+}

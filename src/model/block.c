@@ -5,18 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* rows x cols floats of t, in order; false for another dtype. */
-static bool decode_rows(const struct pith_tensor *t, uint32_t rows, uint32_t cols, float *out)
-{
-    const size_t size = rows ? (size_t)(t->bytes / rows) : 0;
-    if (!t->heads) return pith_dtype_decode(t->dtype, t->data, (size_t)rows * cols, out);
-    for (uint32_t r = 0; r < rows; r++)
-        if (!pith_dtype_decode(t->dtype, t->data + pith_turned_row(r, rows, t->heads) * size, cols,
-                               out + (size_t)r * cols))
-            return false;
-    return true;
-}
-
 enum pith_status pith_vector_load(const struct pith_model *m, const char *name, uint32_t n,
                                   float **out, struct pith_error *err)
 {
@@ -24,7 +12,7 @@ enum pith_status pith_vector_load(const struct pith_model *m, const char *name, 
     PITH_TRY(pith_checkpoint_get(m->checkpoint, name, 1, (const uint64_t[]){n}, &t, err));
     float *v = pith_alloc_aligned(n, sizeof *v);
     if (!v) return pith_fail_nomem(err, name);
-    if (!decode_rows(t, n, 1, v)) {
+    if (!pith_tensor_decode(t, v)) {
         pith_free(v);
         return pith_fail(err, PITH_UNSUPPORTED, "%s: tensor \"%s\" is %s, not a float vector",
                          m->checkpoint->dir, name, pith_dtype_name(t->dtype));
@@ -64,7 +52,7 @@ static enum pith_status load_dense(const struct pith_model *m, const char *modul
     if (pith_mul_size(out->w.rows, out->w.cols, &count))
         out->dense = pith_alloc_aligned(count, sizeof(float));
     if (!out->dense) return pith_fail_nomem(err, name);
-    (void)decode_rows(t, out->w.rows, out->w.cols, out->dense);
+    (void)pith_tensor_decode(t, out->dense);
     out->w.dtype = PITH_F32;
     out->w.dense = out->dense;
     return PITH_OK;

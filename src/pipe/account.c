@@ -74,7 +74,7 @@ static uint64_t count_parameters(const struct pith_run *r)
         const struct pith_choice *c = pith_output_choice(r, in->tensors[i].name);
         if (!c || !c->stored.format) parameters += pith_tensor_elements(&in->tensors[i]);
     }
-    for (size_t i = 0; i < r->choice_count; i++)
+    for (size_t i = 0; i < r->choice_count + PITH_END_COUNT; i++)
         if (r->choices[i].stored.format)
             parameters += (uint64_t)r->choices[i].rows * r->choices[i].cols;
     if (pith_run_unties(r) && !pith_checkpoint_find(in, "lm_head.weight"))

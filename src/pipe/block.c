@@ -195,8 +195,12 @@ static enum pith_status measure_error(const struct work *w, const struct pith_ch
     float *turned = NULL;
     const struct pith_tensor *t;
     PITH_TRY(find_tensor(w, c, &t, err));
-    struct pith_weight original = {
-        .rows = c->rows, .cols = c->cols, .dtype = t->dtype, .dense = t->data};
+    uint8_t *straight = NULL;
+    if (!w->turned && !pith_tensor_straight(t, &straight)) return pith_fail_nomem(err, c->module);
+    struct pith_weight original = {.rows = c->rows,
+                                   .cols = c->cols,
+                                   .dtype = t->dtype,
+                                   .dense = straight ? straight : t->data};
     if (w->turned) {
         const struct pith_turn turn = pith_run_turn(w->run);
         PITH_TRY(
@@ -207,6 +211,7 @@ static enum pith_status measure_error(const struct work *w, const struct pith_ch
     const bool good =
         pith_relative_error(be, made, &original, w->scaled[c->role], &out->relative_error);
     pith_free(turned);
+    pith_free(straight);
     if (!good) return pith_fail_nomem(err, "a comparison");
     pith_checkpoint_release(w->run->model->checkpoint, t);
     const enum pith_status s = pith_weights_digest(be, made, out->sha256, err);

@@ -23,12 +23,6 @@ static enum pith_status describe(struct pith_run *r, const char *module, struct 
 
 enum pith_status pith_convert_describe(struct pith_run *r, struct pith_error *err)
 {
-    struct pith_grid head;
-    PITH_TRY(describe(r, "lm_head", &head, err));
-    if (head.format)
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s: its head is quantized, which cannot be converted",
-                         r->options->model);
     uint32_t widest = 0;
     for (size_t i = 0; i < r->choice_count; i++) {
         struct pith_choice *c = &r->choices[i];
@@ -164,8 +158,8 @@ static enum pith_status add_entry(const struct pith_choice *c,
     return PITH_OK;
 }
 
-static enum pith_status convert_linear(struct pith_run *r, const struct pith_choice *c,
-                                       json_t *linears, struct pith_error *err)
+enum pith_status pith_convert_linear(struct pith_run *r, const struct pith_choice *c,
+                                     json_t *linears, struct pith_error *err)
 {
     struct pith_qmat from, q;
     struct pith_linear_result made = {0};
@@ -191,7 +185,7 @@ enum pith_status pith_convert_layer(struct pith_run *r, uint32_t layer, json_t *
 {
     for (int role = 0; role < PITH_ROLE_COUNT; role++) {
         const struct pith_choice *c = pith_run_choice(r, layer, (enum pith_role)role);
-        if (c->grid.format) PITH_TRY(convert_linear(r, c, linears, err));
+        if (c->grid.format) PITH_TRY(pith_convert_linear(r, c, linears, err));
     }
     return PITH_OK;
 }
@@ -201,7 +195,7 @@ uint64_t pith_convert_bytes(const struct pith_run *r)
 {
     const unsigned threads = pith_pool_threads(pith_backend_pool(r->backend));
     uint64_t most = 0;
-    for (size_t i = 0; i < r->choice_count; i++) {
+    for (size_t i = 0; i < r->choice_count + PITH_END_COUNT; i++) {
         const struct pith_choice *c = &r->choices[i];
         if (!c->grid.format) continue;
         const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid),

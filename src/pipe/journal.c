@@ -50,7 +50,7 @@ enum pith_status pith_journal_fingerprint(struct pith_run *r, struct pith_error 
     if (r->convert) pith_str_puts(&text, "convert\n");
     pith_str_printf(&text, "%s shard %" PRIu64 " seed %" PRIu64 " calib %s\n", r->container->name,
                     o->max_shard, o->seed, r->calib.sha256);
-    for (size_t i = 0; i < r->choice_count; i++) {
+    for (size_t i = 0; i < r->choice_count + PITH_END_COUNT; i++) {
         char grid[PITH_GRID_TEXT];
         pith_grid_format(&r->choices[i].grid, grid);
         pith_str_printf(&text, "%s\n", grid);

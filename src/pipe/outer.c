@@ -84,7 +84,9 @@ enum pith_status pith_run_outer(struct pith_run *r, json_t *tensors, struct pith
     if (!list) return pith_fail_nomem(err, "the tensors outside the blocks");
     for (size_t i = 0; i < in->count; i++) {
         const struct pith_tensor *t = &in->tensors[i];
+        const struct pith_choice *end = pith_run_end(r, t->name);
         if (!pith_is_outer(t->name) || turned(r, t->name)) continue;
+        if (end && (end->grid.format || end->stored.format)) continue;
         list[count++] = (struct pith_copy){.tensor = t, .reason = outer_reason(t->name)};
     }
     enum pith_status s = pith_store_copies(r, list, count, tensors, err);

@@ -15,6 +15,7 @@
 struct pith_choice *pith_output_choice(const struct pith_run *r, const char *tensor)
 {
     unsigned layer;
+    if (pith_is_outer(tensor)) return pith_run_end(r, tensor);
     if (sscanf(tensor, "model.layers.%u.", &layer) != 1 || layer >= r->model->shape.layers)
         return NULL;
     for (int role = 0; role < PITH_ROLE_COUNT; role++) {
@@ -55,6 +56,16 @@ static enum pith_status plan_head(struct pith_run *r, struct pith_error *err)
     return pith_layout_add(&r->layout, "lm_head.weight", t->dtype, t->dims, t->shape, err);
 }
 
+/* The embedding or the head of a quantized input, in the model's precision. */
+static enum pith_status plan_plain(struct pith_run *r, struct pith_choice *c,
+                                   struct pith_error *err)
+{
+    const uint64_t shape[] = {c->rows, c->cols};
+    char name[64];
+    (void)snprintf(name, sizeof name, "%s.weight", c->module);
+    return pith_layout_add(&r->layout, name, r->container_opts.model_dtype, 2, shape, err);
+}
+
 static enum pith_status plan_copy(struct pith_run *r, const struct pith_tensor *t,
                                   struct pith_error *err)
 {
@@ -82,7 +93,9 @@ enum pith_status pith_output_layout(struct pith_run *r, struct pith_error *err)
             struct pith_choice *c = pith_output_choice(r, t->name);
             if (c && c->planned) continue;
             if (c) c->planned = c->grid.format != NULL;
+            const bool plain = c && !c->planned && c->stored.format;
             if (c && c->planned) PITH_TRY(plan_linear(r, c, err));
+            else if (plain) PITH_TRY(plan_plain(r, c, err));
             else PITH_TRY(plan_copy(r, t, err));
         }
     }

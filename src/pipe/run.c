@@ -302,7 +302,11 @@ static enum pith_status run_outer(struct pith_run *r, json_t *unit, struct pith_
     json_t *tensors = json_array();
     if (json_object_set_new(unit, "tensors", tensors) != 0)
         return pith_fail_nomem(err, "the journal");
+    json_t *linears = json_array();
+    if (json_object_set_new(unit, "linears", linears) != 0)
+        return pith_fail_nomem(err, "the journal");
     PITH_TRY(pith_run_outer(r, tensors, err));
+    PITH_TRY(pith_ends_store(r, linears, tensors, err));
     if (pith_run_calibrates(r)) PITH_TRY(pith_run_embed(r, err));
     pith_learn_embedded(r);
     return PITH_OK;
@@ -458,7 +462,8 @@ static void close_run(struct pith_run *r, enum pith_status s, struct pith_error 
     pith_layout_free(&r->layout);
     pith_calib_free(&r->calib);
     pith_tokenizer_close(r->tokenizer);
-    for (size_t i = 0; r->choices && i < r->choice_count; i++) pith_free(r->choices[i].module);
+    for (size_t i = 0; r->choices && i < r->choice_count + PITH_END_COUNT; i++)
+        pith_free(r->choices[i].module);
     pith_free(r->choices);
     pith_free(r->linears);
     pith_basis_free(&r->basis);

@@ -6,6 +6,7 @@
  *   output.c   layout, config, side files    block.c    one block: transform, split, grid, round
  *   learn.c    a block that is rounded as a whole
  *   stream.c   a block that needs no more than its weights, some rows at a time
+ *   ends.c     the embedding and the head, where they are quantized
  *   convert.c  a block that is quantized already, for another container
  *   store.c    pack, write, read back        journal.c  what is done, for --resume
  *   estimate.c memory, before the start      account.c  pith.json
@@ -26,6 +27,9 @@
 #include "pipe/phases.h"
 #include "pipe/turn.h"
 #include "quant/recipe.h"
+
+/* What stands outside the blocks and may be quantized too. */
+enum pith_end { PITH_END_EMBED, PITH_END_HEAD, PITH_END_COUNT };
 
 /* One linear of the model and what becomes of it. */
 struct pith_choice {
@@ -91,6 +95,7 @@ struct pith_run {
     struct pith_container_opts container_opts;
     struct pith_choice *choices; /* layers x PITH_ROLE_COUNT, by layer then role */
     size_t choice_count;
+    struct pith_choice *ends; /* [PITH_END_COUNT], behind the choices; rows 0: a tied head */
     struct pith_linear_grid *linears;      /* the same for the container, and lm_head */
     unsigned needs_transform, needs_round; /* enum pith_needs */
     bool quantizes; /* some linear has a grid: without, the output is an ordinary checkpoint */
@@ -194,6 +199,17 @@ enum pith_status pith_inputs_check(const struct pith_run *r, const struct pith_c
 struct pith_input pith_inputs_make(const struct pith_run *r, const struct pith_choice *c,
                                    const struct pith_stats *stats);
 
+/* ends.c: the embedding's or head's choice whose tensor that is, or NULL. */
+struct pith_choice *pith_run_end(const struct pith_run *r, const char *tensor);
+/* Names and sizes of r->ends, and what the input stores. */
+enum pith_status pith_ends_list(struct pith_run *r, struct pith_error *err);
+/* Whether the container can hold them quantized; then, what they are by default. */
+bool pith_ends_may(const struct pith_run *r);
+void pith_ends_default(const struct pith_run *r, struct pith_choice *c);
+/* Stores those that are quantized, here or in the input. */
+enum pith_status pith_ends_store(struct pith_run *r, json_t *linears, json_t *tensors,
+                                 struct pith_error *err);
+
 /* estimate.c: the largest number of bytes that will be allocated at once. */
 uint64_t pith_run_estimate(const struct pith_run *r);
 
@@ -270,6 +286,8 @@ bool pith_run_streams(const struct pith_run *r);
  * entries. */
 enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *linears,
                                    struct pith_error *err);
+/* The same for r->ends, to nearest. */
+enum pith_status pith_stream_ends(struct pith_run *r, json_t *linears, struct pith_error *err);
 /* Bytes that it takes at most. */
 uint64_t pith_stream_bytes(const struct pith_run *r, unsigned threads);
 
@@ -282,6 +300,9 @@ enum pith_status pith_convert_choose(const struct pith_run *r, struct pith_choic
                                      struct pith_error *err);
 /* Converts all of a layer's quantized linears and appends their entries, each with "from" (its grid
  * in the input) and "lossless" (whether it stands for the same weights, to the bit). */
+/* One linear. */
+enum pith_status pith_convert_linear(struct pith_run *r, const struct pith_choice *c,
+                                     json_t *linears, struct pith_error *err);
 enum pith_status pith_convert_layer(struct pith_run *r, uint32_t layer, json_t *linears,
                                     struct pith_error *err);
 /* Bytes that it takes at most. */

@@ -90,6 +90,36 @@ static enum pith_status check_split(const struct pith_run *r, const struct pith_
     return PITH_OK;
 }
 
+/* The embedding or the head: by the container's rule, unless an option says otherwise. */
+static enum pith_status choose_end(struct pith_run *r, struct pith_choice *c,
+                                   struct override *overrides, bool *ignore_used,
+                                   struct pith_error *err)
+{
+    const struct pith_quantize_options *o = r->options;
+    if (r->convert) {
+        if (!c->stored.format || !pith_ends_may(r)) return PITH_OK;
+        return pith_convert_choose(r, c, err);
+    }
+    pith_ends_default(r, c);
+    for (size_t i = 0; i < o->overrides.count && pith_ends_may(r); i++)
+        if (names_module(overrides[i].pattern, c->module)) {
+            c->grid = overrides[i].grid;
+            overrides[i].used = true;
+        }
+    if (c->grid.format && is_plain(&c->grid)) c->grid = (struct pith_grid){0};
+    for (size_t i = 0; i < o->ignore.count; i++)
+        if (names_module(o->ignore.item[i], c->module)) {
+            c->grid = (struct pith_grid){0};
+            ignore_used[i] = true;
+        }
+    if (!c->grid.format) return PITH_OK;
+    enum pith_status s =
+        r->container->accepts(&c->grid, c->rows, c->cols, &r->container_opts, err);
+    if (s == PITH_OK && !pith_gridder_for(&c->grid))
+        s = pith_fail(err, PITH_UNSUPPORTED, "cannot be put on that grid");
+    return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
+}
+
 static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
                                    struct override *overrides, bool *ignore_used,
                                    struct pith_error *err)
@@ -168,7 +198,8 @@ static enum pith_status list_linears(struct pith_run *r, struct pith_error *err)
             .grid = r->choices[i].grid,
             .hadamard = r->choices[i].hadamard,
         };
-    r->linears[r->choice_count] = (struct pith_linear_grid){.module = "lm_head"};
+    r->linears[r->choice_count] = (struct pith_linear_grid){
+        .module = "lm_head", .grid = r->ends[PITH_END_HEAD].grid};
     pith_container_settle(r->container, r->linears, r->choice_count + 1, &r->container_opts);
     return PITH_OK;
 }
@@ -179,7 +210,8 @@ enum pith_status pith_run_select(struct pith_run *r, struct pith_error *err)
     struct override *overrides = NULL;
     bool *ignore_used = pith_zalloc(o->ignore.count, sizeof *ignore_used);
     r->choice_count = (size_t)r->model->shape.layers * PITH_ROLE_COUNT;
-    r->choices = pith_zalloc(r->choice_count, sizeof *r->choices);
+    r->choices = pith_zalloc(r->choice_count + PITH_END_COUNT, sizeof *r->choices);
+    r->ends = r->choices ? r->choices + r->choice_count : NULL;
     enum pith_status s = PITH_OK;
     if (!ignore_used || !r->choices) s = pith_fail_nomem(err, "the list of linears");
     if (s == PITH_OK) s = parse_overrides(&o->overrides, &overrides, err);
@@ -193,10 +225,13 @@ enum pith_status pith_run_select(struct pith_run *r, struct pith_error *err)
         c->module = pith_strdup(name);
         if (!c->module) s = pith_fail_nomem(err, name);
     }
+    if (s == PITH_OK) s = pith_ends_list(r, err);
     if (s == PITH_OK && r->convert) s = pith_convert_describe(r, err);
     for (size_t i = 0; i < r->choice_count && s == PITH_OK; i++)
         s = r->convert ? pith_convert_choose(r, &r->choices[i], err)
                        : choose_one(r, &r->choices[i], overrides, ignore_used, err);
+    for (int i = 0; i < PITH_END_COUNT && s == PITH_OK; i++)
+        if (r->ends[i].rows) s = choose_end(r, &r->ends[i], overrides, ignore_used, err);
     for (size_t i = 0; i < r->choice_count && s == PITH_OK && !r->convert; i++) {
         const struct pith_grid *grid = &r->choices[i].grid;
         if (grid->format) r->needs_round |= pith_gridder_for(grid)->needs;

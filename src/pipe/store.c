@@ -309,17 +309,11 @@ static enum pith_status prepare_copy(const struct copies *c, const struct pith_t
     const bool other = p && p->dtype != t->dtype;
     *made = NULL;
     *bytes = (size_t)t->bytes;
-    if (t->heads) {
-        *made = pith_alloc(t->bytes, 1);
-        if (!*made) return pith_fail_nomem(err, t->name);
-        pith_tensor_straighten(t, *made);
-    }
-    if (!other) return PITH_OK;
+    if (!other) return pith_tensor_straight(t, made) ? PITH_OK : pith_fail_nomem(err, t->name);
     const size_t n = (size_t)pith_tensor_elements(t);
     float *values = pith_alloc(n, sizeof *values);
     if (!values) return pith_fail_nomem(err, t->name);
-    (void)pith_dtype_decode(t->dtype, *made ? *made : t->data, n, values);
-    pith_free(*made);
+    (void)pith_tensor_decode(t, values);
     *made = (uint8_t *)values;
     *bytes = n * sizeof *values;
     return p->dtype == PITH_F32

@@ -34,6 +34,7 @@ enum state { AT_WORK, ROUNDED, LEFT };
 struct stream {
     const struct pith_run *r;
     const struct pith_choice *choice;
+    const struct pith_rounder *round;
     const struct pith_tensor *tensor;
     uint8_t *straight; /* the tensor's rows in order, when they lie turned; else NULL */
     struct pith_linear_result result;
@@ -140,7 +141,7 @@ static enum pith_status round_panel(struct stream *s, uint32_t first, uint32_t n
                                          .w = s->w,
                                          .codes = s->codes,
                                          .values = s->values};
-    PITH_TRY(r->recipe.round->rows(&part, &s->q, &s->loss, &s->err));
+    PITH_TRY(s->round->rows(&part, &s->q, &s->loss, &s->err));
     pith_container_state_scales(r->container, &c->grid,
                                 s->q.scales + (size_t)first * s->q.groups,
                                 (size_t)n * s->q.groups);
@@ -213,11 +214,9 @@ static enum pith_status round_rows(struct stream *s)
 
 static enum pith_status straighten(struct stream *s)
 {
-    if (s->tensor->heads == 0) return PITH_OK;
-    s->straight = pith_alloc((size_t)s->tensor->bytes, 1);
-    if (!s->straight) return pith_fail_nomem(&s->err, s->choice->module);
-    pith_tensor_straighten(s->tensor, s->straight);
-    return PITH_OK;
+    return pith_tensor_straight(s->tensor, &s->straight)
+               ? PITH_OK
+               : pith_fail_nomem(&s->err, s->choice->module);
 }
 
 static enum pith_status find_tensor(struct stream *s)
@@ -348,6 +347,7 @@ static unsigned list_linears(const struct pith_run *r, uint32_t layer,
             const struct pith_choice *c = pith_run_choice(r, layer, info->roles[i]);
             if (!c->grid.format) continue;
             list[count].r = r;
+            list[count].round = r->recipe.round;
             list[count].site = site;
             list[count++].choice = c;
         }
@@ -382,7 +382,26 @@ static enum pith_status take_result(struct pith_run *r, const struct stream *s, 
     }
     json_t *entry = pith_linear_json(s->choice, &s->result, false);
     if (json_array_append_new(linears, entry) != 0) return pith_fail_nomem(err, s->choice->module);
-    return pith_run_step(r, r->recipe.round->name, 1, err);
+    return pith_run_step(r, s->round->name, 1, err);
+}
+
+enum pith_status pith_stream_ends(struct pith_run *r, json_t *linears, struct pith_error *err)
+{
+    struct stream list[PITH_END_COUNT] = {{0}};
+    struct streams all = {0};
+    for (int i = 0; i < PITH_END_COUNT; i++) {
+        if (!r->ends[i].grid.format) continue;
+        list[all.count] = (struct stream){
+            .r = r, .choice = &r->ends[i], .round = pith_rounder_find("nearest")};
+        all.order[all.count] = &list[all.count];
+        all.count++;
+    }
+    if (all.count == 0) return PITH_OK;
+    pith_pool_run(pith_backend_pool(r->backend), 2 * all.count, stream_task, &all);
+    enum pith_status s = PITH_OK;
+    for (unsigned i = 0; i < all.count && s == PITH_OK; i++)
+        s = take_result(r, &list[i], linears, err);
+    return s;
 }
 
 enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *linears,

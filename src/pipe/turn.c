@@ -107,7 +107,7 @@ static enum pith_status load(const struct pith_turn *t, const char *module, cons
         return pith_fail(err, PITH_FORMAT, "%s: missing in the input, or of another size", name);
     float *v = pith_alloc_aligned(count, sizeof *v);
     if (!v) return pith_fail_nomem(err, name);
-    if (!pith_dtype_decode(tensor->dtype, tensor->data, count, v)) {
+    if (!pith_tensor_decode(tensor, v)) {
         pith_free(v);
         return pith_fail(err, PITH_UNSUPPORTED, "%s: not of floats", name);
     }

@@ -95,7 +95,8 @@ static void check_other(struct verification *v, const json_t *entry)
     struct pith_error err = {0};
     const bool known = action &&
                        (strcmp(action, "copied") == 0 || strcmp(action, "rescaled") == 0 ||
-                        strcmp(action, "rotated") == 0 || strcmp(action, "pruned") == 0);
+                        strcmp(action, "rotated") == 0 || strcmp(action, "pruned") == 0 ||
+                        strcmp(action, "decoded") == 0);
     if (!name || !known || !stored_name || strcmp(name, stored_name) != 0) {
         problem(v, "pith.json: a tensor's entry lacks its name, action or stored tensor");
         return;
@@ -238,17 +239,13 @@ static void check_zeros(struct verification *v, const char *name, const struct p
     if (pith_two_four_check(v->backend, w, &err) != PITH_OK) problem(v, "%s: %s", name, err.text);
 }
 
-static void check_linear(struct verification *v, const struct pith_block *b,
-                         const struct pith_block *original, const json_t *entry)
+/* What an entry says of the weights alone. */
+static void check_values(struct verification *v, const json_t *entry, const struct pith_weight *w)
 {
     const char *name = json_string_value(json_object_get(entry, "name"));
     const char *want = json_string_value(json_object_get(entry, "sha256"));
-    enum pith_role role;
     char hex[PITH_SHA256_HEX];
     struct pith_error err = {0};
-    const struct pith_weight *w = name ? find_linear(v->model, b, name, &role) : NULL;
-    if (!w) return;
-    v->matched++;
     if (!w->quant) {
         problem(v, "%s: is not quantized, though pith.json says so", name);
         return;
@@ -258,8 +255,48 @@ static void check_linear(struct verification *v, const struct pith_block *b,
     else if (!want || strcmp(hex, want) != 0)
         problem(v, "%s: dequantizes to other values than the quantizer meant", name);
     check_entry(v, entry, w->quant);
+}
+
+static void check_linear(struct verification *v, const struct pith_block *b,
+                         const struct pith_block *original, const json_t *entry)
+{
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    enum pith_role role;
+    const struct pith_weight *w = name ? find_linear(v->model, b, name, &role) : NULL;
+    if (!w) return;
+    v->matched++;
+    check_values(v, entry, w);
+    if (!w->quant) return;
     if (two_four(v)) check_zeros(v, name, w);
     if (original) check_distance(v, original, role, entry, w);
+}
+
+/* The embedding or the head that an entry names, NULL for another name. */
+static const struct pith_weight *end_of(const struct pith_model *m, const char *name)
+{
+    if (strcmp(name, "model.embed_tokens") == 0) return &m->embed;
+    return strcmp(name, "lm_head") == 0 && !m->shape.tied ? &m->head : NULL;
+}
+
+/* Entries of the embedding and the head, where they are quantized. */
+static void check_ends(struct verification *v)
+{
+    const json_t *entry;
+    size_t i, listed = 0;
+    json_array_foreach (json_object_get(v->account, "linears"), i, entry) {
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        const struct pith_weight *w = name ? end_of(v->model, name) : NULL;
+        if (!w) continue;
+        listed++;
+        v->matched++;
+        check_values(v, entry, w);
+        if (v->original && w->quant) check_error(v, entry, w, end_of(v->original, name));
+    }
+    size_t quantized = v->model->embed.quant != NULL;
+    if (!v->model->shape.tied && v->model->head.quant) quantized++;
+    if (listed != quantized)
+        problem(v, "%zu of the embedding and the head are quantized, and pith.json lists %zu",
+                quantized, listed);
 }
 
 /* A linear in 16 bits with zeros in it: its entry is that of its tensor. */
@@ -329,6 +366,7 @@ static enum pith_status check_linears(struct verification *v, struct pith_error 
 {
     const size_t before = json_array_size(v->problems);
     for (uint32_t i = 0; i < v->model->shape.layers; i++) PITH_TRY(check_block(v, i, err));
+    check_ends(v);
     const size_t listed = json_array_size(json_object_get(v->account, "linears"));
     if (json_array_size(v->problems) == before && v->matched != listed)
         problem(v, "pith.json lists %zu linears, and %zu of them are in the model", listed,
@@ -384,6 +422,19 @@ static void check_figures(struct verification *v)
 
 /* --- against the original -------------------------------------------------------------------- */
 
+static bool is_decoded(const json_t *entry)
+{
+    const char *action = json_string_value(json_object_get(entry, "action"));
+    return action && strcmp(action, "decoded") == 0;
+}
+
+/* Names that are the same up to their last dot. */
+static bool same_module(const char *a, const char *b)
+{
+    const char *dot = a ? strrchr(a, '.') : NULL;
+    return dot && strncmp(a, b, (size_t)(dot - a) + 1) == 0 && !strchr(b + (dot - a) + 1, '.');
+}
+
 static bool accounted(const struct verification *v, const char *tensor)
 {
     const json_t *entry;
@@ -391,6 +442,7 @@ static bool accounted(const struct verification *v, const char *tensor)
     json_array_foreach (json_object_get(v->account, "tensors"), i, entry) {
         const char *name = json_string_value(json_object_get(entry, "name"));
         if (name && strcmp(name, tensor) == 0) return true;
+        if (is_decoded(entry) && same_module(name, tensor)) return true;
     }
     json_array_foreach (json_object_get(v->account, "linears"), i, entry) {
         const char *name = json_string_value(json_object_get(entry, "name"));
@@ -404,16 +456,6 @@ static bool accounted(const struct verification *v, const char *tensor)
 /* Rounding a rescaled matrix to the model's dtype leaves less than this of relative error. */
 static const double rescaled_slack = 0.01;
 
-/* *copy is NULL when t's rows lie in their order; false when memory is out. */
-static bool straight_copy(const struct pith_tensor *t, uint8_t **copy)
-{
-    *copy = NULL;
-    if (t->heads == 0) return true;
-    *copy = pith_alloc((size_t)t->bytes, 1);
-    if (*copy) pith_tensor_straighten(t, *copy);
-    return *copy != NULL;
-}
-
 /* What a transform was folded into is the original but for factors of its rows and columns. */
 static void check_rescaled(struct verification *v, const char *name, const struct pith_tensor *a,
                            const struct pith_tensor *b)
@@ -422,7 +464,7 @@ static void check_rescaled(struct verification *v, const char *name, const struc
     if (a->dims != 2 || a->shape[0] > UINT32_MAX || a->shape[1] > UINT32_MAX) return;
     const uint32_t rows = (uint32_t)a->shape[0], cols = (uint32_t)a->shape[1];
     uint8_t *copy[2] = {NULL, NULL};
-    const bool good = straight_copy(a, &copy[0]) && straight_copy(b, &copy[1]);
+    const bool good = pith_tensor_straight(a, &copy[0]) && pith_tensor_straight(b, &copy[1]);
     const struct pith_weight made = {
         .rows = rows, .cols = cols, .dtype = a->dtype, .dense = copy[0] ? copy[0] : a->data};
     const struct pith_weight was = {
@@ -499,7 +541,8 @@ static enum pith_status compare_turned(struct verification *v, const struct pith
     PITH_TRY(pith_turned_tensor(t, a->name, false, &want, err));
     const size_t n = (size_t)pith_tensor_elements(a);
     float *is = pith_alloc_aligned(n, sizeof *is);
-    *same = is && b && b->bytes == a->bytes && same_values(a, want, 0, n, is);
+    *same = is && b && pith_tensor_elements(b) == n && pith_tensor_decode(a, is);
+    for (size_t i = 0; *same && i < n; i++) *same = is[i] == pith_round_to(b->dtype, want[i]);
     pith_free(want);
     pith_free(is);
     return is ? PITH_OK : pith_fail_nomem(err, a->name);
@@ -523,6 +566,26 @@ static void check_rotated(struct verification *v, const struct pith_tensor *a)
     else if (!same) problem(v, "%s: is not the original rotated", a->name);
 }
 
+/* The embedding or the head of a quantized original, in 16 bits. */
+static void check_decoded(struct verification *v, const struct pith_tensor *a)
+{
+    char module[64];
+    (void)snprintf(module, sizeof module, "%.*s", (int)strcspn(a->name, "."), a->name);
+    const bool head = strcmp(module, "lm_head") == 0;
+    const struct pith_weight *was = head ? &v->original->head : &v->original->embed;
+    const uint32_t panel = pith_made_rows(was->cols);
+    float *want = pith_alloc_aligned(pith_made_bytes(was->cols), 1);
+    bool same = want && a->dims == 2 && a->shape[0] == was->rows && a->shape[1] == was->cols;
+    for (uint32_t at = 0; same && at < was->rows; at += panel) {
+        const uint32_t n = was->rows - at < panel ? was->rows - at : panel;
+        pith_weight_decode(was, at, n, want);
+        same = same_values(a, want, (uint64_t)at * was->cols, (size_t)n * was->cols,
+                           want + (size_t)panel * was->cols);
+    }
+    pith_free(want);
+    if (!same) problem(v, "%s: is not what the original stands for", a->name);
+}
+
 static void check_kept(struct verification *v, const json_t *entry)
 {
     const char *name = json_string_value(json_object_get(entry, "name"));
@@ -532,6 +595,7 @@ static void check_kept(struct verification *v, const json_t *entry)
     const struct pith_tensor *b = pith_checkpoint_find(v->original->checkpoint, name);
     if (!a) return; /* a problem already */
     if (strcmp(action, "rotated") == 0) check_rotated(v, a);
+    else if (is_decoded(entry)) check_decoded(v, a);
     else if (!b) problem(v, "%s: %s from nowhere: the original has no such tensor", name, action);
     else if ((a->dtype != b->dtype && !(v->checkpoint->gguf && a->dims == 1)) ||
              a->dims != b->dims || memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) != 0)

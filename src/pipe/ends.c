@@ -1,0 +1,96 @@
+/* The embedding and the head, where they are not left alone: GGUF files keep them quantized, as
+ * llama.cpp does by rule, and what is converted may come from one. */
+#include "pipe/run.h"
+
+#include "export/gguf.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const modules[PITH_END_COUNT] = {"model.embed_tokens", "lm_head"};
+
+struct pith_choice *pith_run_end(const struct pith_run *r, const char *tensor)
+{
+    for (int i = 0; r->ends && i < PITH_END_COUNT; i++) {
+        const size_t n = strlen(modules[i]);
+        if (r->ends[i].rows && strncmp(tensor, modules[i], n) == 0 && tensor[n] == '.')
+            return &r->ends[i];
+    }
+    return NULL;
+}
+
+enum pith_status pith_ends_list(struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_model *m = r->model;
+    for (int i = 0; i < PITH_END_COUNT; i++) {
+        struct pith_choice *c = &r->ends[i];
+        if (i == PITH_END_HEAD && m->shape.tied) continue;
+        c->module = pith_strdup(modules[i]);
+        if (!c->module) return pith_fail_nomem(err, modules[i]);
+        c->rows = m->shape.vocab;
+        c->cols = m->shape.hidden;
+        if (!r->convert || !m->container) continue;
+        PITH_TRY(m->container->describe(m->container_state, m->checkpoint, c->module, &c->stored,
+                                        &r->container_opts, err));
+    }
+    return PITH_OK;
+}
+
+/* Only the container that llama.cpp reads has a place for them, and a change of basis makes them
+ * anew. */
+bool pith_ends_may(const struct pith_run *r)
+{
+    return r->container->file && !r->basis.stream.dim;
+}
+
+void pith_ends_default(const struct pith_run *r, struct pith_choice *c)
+{
+    const bool reads_out = c == &r->ends[PITH_END_HEAD] || r->model->shape.tied;
+    c->grid = (struct pith_grid){0};
+    if (!pith_ends_may(r) || !r->recipe.weights.format) return;
+    pith_gguf_end_grid(&r->recipe.weights, reads_out, c->cols, &c->grid);
+}
+
+/* --- the work -------------------------------------------------------------------------------- */
+
+/* Rows of a quantized matrix of the input. */
+static enum pith_status decode_end(void *ctx, uint32_t first, uint32_t n, float *out,
+                                   struct pith_error *err)
+{
+    (void)err;
+    pith_weight_decode(ctx, first, n, out);
+    return PITH_OK;
+}
+
+/* In the model's dtype, since the container has no other place. */
+static enum pith_status store_plain(struct pith_run *r, const struct pith_choice *c,
+                                    json_t *tensors, struct pith_error *err)
+{
+    struct pith_weight w = c == &r->ends[PITH_END_HEAD] ? r->model->head : r->model->embed;
+    char name[64];
+    (void)snprintf(name, sizeof name, "%s.weight", c->module);
+    struct pith_tensor like = {.name = name, .shape = {c->rows, c->cols}, .dims = 2};
+    like.dtype = r->container_opts.model_dtype;
+    (void)pith_tensor_size(like.dtype, 2, like.shape, &like.bytes);
+    const struct pith_made m = {.name = name,
+                                .like = &like,
+                                .rows = decode_end,
+                                .ctx = &w,
+                                .action = "decoded",
+                                .reason = "the container holds it in the model's precision"};
+    return pith_store_made(r, &m, tensors, err);
+}
+
+enum pith_status pith_ends_store(struct pith_run *r, json_t *linears, json_t *tensors,
+                                 struct pith_error *err)
+{
+    if (!r->convert) return pith_stream_ends(r, linears, err);
+    for (int i = 0; i < PITH_END_COUNT; i++) {
+        const struct pith_choice *c = &r->ends[i];
+        if (c->grid.format) PITH_TRY(pith_convert_linear(r, c, linears, err));
+        else if (c->stored.format) PITH_TRY(store_plain(r, c, tensors, err));
+    }
+    return PITH_OK;
+}
