@@ -7,6 +7,7 @@
 
 const struct pith_codebook *pith_codebook_of(const struct pith_format *f)
 {
+    if (f->encode == pith_iq4_encode) return &pith_iq4_book;
     return f->encode == pith_nf4_encode ? &pith_nf4_book : &pith_bnb_fp4_book;
 }
 

@@ -4,6 +4,6 @@
 
 #include "num/codebook.h"
 
-extern const struct pith_codebook pith_nf4_book, pith_bnb_fp4_book;
+extern const struct pith_codebook pith_nf4_book, pith_bnb_fp4_book, pith_iq4_book;
 
 #endif

@@ -12,7 +12,6 @@ size_t pith_kmat_bytes(const struct pith_kquant *t, uint32_t rows, uint32_t cols
     return pith_mul_size(blocks, t->bytes, &bytes) ? bytes : SIZE_MAX;
 }
 
-/* The scales of block `at` of a row, of which sub-blocks make as many groups. */
 static void store_scales(const struct pith_kquant *t, const struct pith_kblock *b, uint32_t row,
                          uint32_t at, struct pith_qmat *q)
 {
@@ -53,6 +52,12 @@ enum pith_status pith_kmat_unpack(const struct pith_kquant *t, const uint8_t *bl
             store_scales(t, &b, r, at, q);
         }
     return PITH_OK;
+}
+
+void pith_kmat_set_scales(struct pith_qmat *q, uint32_t row, uint32_t at,
+                          const struct pith_kblock *b)
+{
+    store_scales(q->gguf, b, row, at, q);
 }
 
 static enum pith_status refuse(const struct pith_kquant *t, const char *why, struct pith_error *err)

@@ -10,6 +10,10 @@
  * fit. */
 size_t pith_kmat_bytes(const struct pith_kquant *t, uint32_t rows, uint32_t cols);
 
+/* Gives q, which is on one of GGUF's types, the scales of block `at` of a row. */
+void pith_kmat_set_scales(struct pith_qmat *q, uint32_t row, uint32_t at,
+                          const struct pith_kblock *b);
+
 /* Makes q, which the caller frees, from blocks of pith_kmat_bytes(). global: what NVFP4's values
  * are multiplied by besides; 1 for the other types. W is what ggml computes, to the bit (but for
  * the sign of a zero of the FP4 types). PITH_ARG when cols are no multiple of a block; PITH_FORMAT

@@ -83,7 +83,7 @@ enum pith_status pith_round_fit(const struct pith_round_job *job, struct pith_qm
         .kept = job->kept ? job->kept->sparse : NULL,
     };
     if (q->levels) return pith_fit_levels(job->backend, &levels, job->w, q, err);
-    return pith_fit_scales(job->backend, &job->grid, job->w, q, err);
+    return pith_fit_scales_for(job->backend, &job->grid, job->w, levels.weight, q, err);
 }
 
 struct dot_job {

@@ -14,6 +14,8 @@
  * reached, on weights that carry the error of all columns before. static: by decreasing diag(H),
  * groups stay contiguous and are fitted on the original weights, nothing extra is stored. group:
  * the same order, groups formed on the permuted columns and fitted as for none, g_idx stored.
+ * GGUF's types go block by block, each fitted when its first column is reached; static orders the
+ * columns inside, and group is not for them.
  * Per channel and per tensor all three fit on the original weights. */
 enum pith_act_order { PITH_ORDER_NONE, PITH_ORDER_STATIC, PITH_ORDER_GROUP };
 

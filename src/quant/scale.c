@@ -1,6 +1,7 @@
 #include "quant/scale.h"
 
 #include "base/mem.h"
+#include "num/kmat.h"
 #include "quant/grid/line.h"
 #include "quant/round.h"
 
@@ -18,11 +19,12 @@ static float zero_of(const struct pith_qmat *q, size_t index)
     return q->zeros ? (float)q->zeros[index] : (float)(1u << (q->format->bits - 1));
 }
 
-static const struct pith_gridder *gridder_of(const struct pith_format *format)
+static const struct pith_gridder *gridder_of(const struct pith_qmat *q)
 {
-    const bool own = format->kind == PITH_KIND_LEVELS;
-    return pith_gridder_for(&(struct pith_grid){
-        .format = format, .granularity = own ? PITH_PER_CHANNEL : PITH_PER_TENSOR});
+    const struct pith_format *f = q->gguf ? pith_format_find(q->gguf->format) : q->format;
+    const bool own = f->kind == PITH_KIND_LEVELS;
+    return pith_gridder_for(
+        &(struct pith_grid){.format = f, .granularity = own ? PITH_PER_CHANNEL : PITH_PER_TENSOR});
 }
 
 static const struct pith_kern *kern_of(const struct pith_backend *b)
@@ -44,10 +46,25 @@ static void fit_one(const struct pith_grid_rule *rule, const float *w, size_t n,
     if (q->zeros) q->zeros[index] = (uint8_t)zero;
 }
 
+static void fit_blocks(const struct pith_grid_rule *rule, const struct pith_gridder *gridder,
+                       const float *w, const float *weight, struct pith_qmat *q, uint32_t row)
+{
+    const size_t width = q->gguf->elements;
+    struct pith_kblock b;
+    for (uint32_t at = 0; at < q->cols / width; at++) {
+        gridder->fit_block(rule, w + at * width, weight ? weight + at * width : NULL, &b);
+        pith_kmat_set_scales(q, row, at, &b);
+    }
+}
+
 void pith_fit_row(const struct pith_grid_rule *rule, const float *w, struct pith_qmat *q,
                   uint32_t row)
 {
     const struct pith_gridder *gridder = pith_gridder_for(rule->grid);
+    if (gridder->fit_block) {
+        fit_blocks(rule, gridder, w, NULL, q, row);
+        return;
+    }
     if (gridder->fit_row && !rule->grid->mse) {
         gridder->fit_row(rule, w, q->cols, q->group, &q->scales[pith_qmat_scale_index(q, row, 0)]);
         return;
@@ -92,7 +109,7 @@ enum pith_fit_scope pith_fit_scope(const struct pith_grid *grid)
 
 struct fit_job {
     struct pith_grid_rule rule;
-    const float *w;
+    const float *w, *weight; /* weight NULL: all alike */
     struct pith_qmat *q;
     float *tiles; /* [threads][tile] */
     size_t tile;
@@ -102,7 +119,10 @@ static void fit_row(void *ctx, size_t row, unsigned thread)
 {
     const struct fit_job *j = ctx;
     (void)thread;
-    pith_fit_row(&j->rule, j->w + row * j->q->cols, j->q, (uint32_t)row);
+    const struct pith_gridder *gridder = pith_gridder_for(j->rule.grid);
+    const float *w = j->w + row * j->q->cols;
+    if (gridder->fit_block) fit_blocks(&j->rule, gridder, w, j->weight, j->q, (uint32_t)row);
+    else pith_fit_row(&j->rule, w, j->q, (uint32_t)row);
 }
 
 static void fit_band(void *ctx, size_t band, unsigned thread)
@@ -128,7 +148,8 @@ enum pith_status pith_check_row_scales(const struct pith_qmat *q, uint32_t first
 {
     for (size_t r = first; r < (size_t)first + rows; r++)
         for (uint32_t g = 0; g < q->groups; g++)
-            if (!isfinite(q->scales[r * q->groups + g]))
+            if (!isfinite(q->scales[r * q->groups + g]) ||
+                (q->offsets && !isfinite(q->offsets[r * q->groups + g])))
                 return pith_fail(
                     err, PITH_NUMERIC,
                     "row %zu, group %u: the weights are not finite, or too large for a scale "
@@ -145,7 +166,15 @@ enum pith_status pith_check_scales(const struct pith_qmat *q, struct pith_error 
 enum pith_status pith_fit_scales(struct pith_backend *b, const struct pith_grid *grid,
                                  const float *w, struct pith_qmat *q, struct pith_error *err)
 {
-    struct fit_job j = {.rule = {kern_of(b), grid, q->scale_dtype, q->global}, .w = w, .q = q};
+    return pith_fit_scales_for(b, grid, w, NULL, q, err);
+}
+
+enum pith_status pith_fit_scales_for(struct pith_backend *b, const struct pith_grid *grid,
+                                     const float *w, const float *weight, struct pith_qmat *q,
+                                     struct pith_error *err)
+{
+    struct fit_job j = {
+        .rule = {kern_of(b), grid, q->scale_dtype, q->global}, .w = w, .weight = weight, .q = q};
     enum pith_status s = PITH_OK;
     if (!pith_gridder_for(grid)) {
         char text[PITH_GRID_TEXT];
@@ -168,7 +197,7 @@ static const float *levels_of(const struct pith_qmat *q, uint32_t row)
 void pith_quantize_row(const struct pith_kern *k, const struct pith_qmat *q, uint32_t row,
                        const float *w, uint8_t *codes, float *values)
 {
-    const struct pith_gridder *gridder = gridder_of(q->format);
+    const struct pith_gridder *gridder = gridder_of(q);
     if (gridder->fit_row) { /* no zero points: all groups at once */
         const struct pith_grid_line line = {.kern = k,
                                             .n = q->cols,
@@ -189,6 +218,7 @@ void pith_quantize_row(const struct pith_kern *k, const struct pith_qmat *q, uin
                                             .w = w + first,
                                             .scale = &q->scales[index],
                                             .zero = &zero,
+                                            .offset = q->offsets ? &q->offsets[index] : NULL,
                                             .levels = levels_of(q, row),
                                             .codes = codes ? codes + first : NULL,
                                             .values = values ? values + first : NULL};

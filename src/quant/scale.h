@@ -21,6 +21,7 @@
 #include "backend/backend.h"
 #include "kern/ops.h"
 #include "num/grid.h"
+#include "num/kquant.h"
 #include "num/qmat.h"
 
 /* How scales are found. kern: the CPU's kernels, which give the same bits; NULL: the scalar ones.
@@ -38,11 +39,12 @@ struct pith_grid_line {
     size_t n;
     const float *w;
     const float *scale, *zero; /* of weight i: scale[i * step], zero[i * step] */
+    const float *offset;       /* likewise, added to the value; NULL: none */
     size_t step;               /* 0: one scale for all; 1: each weight its own */
     size_t run; /* with step 1: weights that share each scale instead, so scale[i / run]; 0 is 1 */
-    const float *levels;       /* for rows with levels of their own: of weight i, */
-    size_t level_step;         /* levels[i * level_step] on; 0: one row's for all */
-    uint8_t *codes;            /* [n]; NULL when not wanted */
+    const float *levels; /* for rows with levels of their own: of weight i, */
+    size_t level_step;   /* levels[i * level_step] on; 0: one row's for all */
+    uint8_t *codes;      /* [n]; NULL when not wanted */
     /* [n] what the codes stand for, to the bit as pith_qmat_decode() has it; NULL when not wanted;
      * may be w */
     float *values;
@@ -62,13 +64,19 @@ struct pith_gridder {
     unsigned needs; /* enum pith_needs, for what pith_round_fit() weighs */
     /* Whether it can fit that grid of weights. Of the rows that can, the first does. */
     bool (*takes)(const struct pith_grid *grid);
-    /* Scale and zero point for n weights (stride in elements between them). */
+    /* Scale and zero point for n weights (stride in elements between them). NULL where fit_block is
+     * not. */
     void (*fit)(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
                 float *scale, float *zero);
     /* NULL, or: the scales of a row's groups by the largest magnitude alone (no mse), the same that
      * fit() gives; where zero points have no part. */
     void (*fit_row)(const struct pith_grid_rule *rule, const float *w, size_t n, size_t group,
                     float *scales);
+    /* NULL, or: groups are fitted together, those of a block of GGUF's, for least error: w, and
+     * what an error in each counts (not negative; NULL: all alike), side by side. Scales that are
+     * not finite say that the weights are not, or too large. */
+    void (*fit_block)(const struct pith_grid_rule *rule, const float *w, const float *weight,
+                      struct pith_kblock *out);
     /* Code of one weight, ties to even, clamped to the grid. NaN takes the lowest code. f is the
      * format that the matrix is held in: of a block format, its elements'. */
     uint8_t (*encode)(const struct pith_format *f, float w, float scale, float zero);
@@ -94,6 +102,11 @@ enum pith_fit_scope pith_fit_scope(const struct pith_grid *grid);
  * group whose weights are not finite or too large for the scales' dtype. */
 enum pith_status pith_fit_scales(struct pith_backend *b, const struct pith_grid *grid,
                                  const float *w, struct pith_qmat *q, struct pith_error *err);
+/* The same for gridders that search, where an error in a column counts weight[cols] (NULL: all
+ * alike). */
+enum pith_status pith_fit_scales_for(struct pith_backend *b, const struct pith_grid *grid,
+                                     const float *w, const float *weight, struct pith_qmat *q,
+                                     struct pith_error *err);
 /* The same for one row w[cols] of a matrix with scales by row or group, by the calling thread, and
  * without looking at what came out. */
 void pith_fit_row(const struct pith_grid_rule *rule, const float *w, struct pith_qmat *q,

@@ -28,6 +28,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "num/kmat.h"
 #include "quant/round/hessian.h"
 
 #include <math.h>
@@ -43,14 +44,15 @@ struct solver {
     const struct pith_kern *kern;
     struct pith_qmat *q;
     uint32_t rows, cols;
-    size_t ld;      /* rows, rounded up to tiles, plus a little so that no stride is a power of 2 */
-    bool dynamic;   /* groups are fitted on the way */
-    bool choose;    /* zeros are chosen on the way */
+    size_t ld;    /* rows, rounded up to tiles, plus a little so that no stride is a power of 2 */
+    bool dynamic; /* groups are fitted on the way */
+    uint32_t segment; /* columns that are fitted together: a group, or a block of GGUF's */
+    bool choose;      /* zeros are chosen on the way */
     /* Bits of the rows of a tile, [cols][tiles] in solving order: what becomes 0, and what is kept
      * beside the grid; or NULL. */
     uint64_t *zeros, *off;
     size_t tiles;
-    float *values; /* [rows][cols], without a grid: what becomes of the weights */
+    float *values;  /* [rows][cols], without a grid: what becomes of the weights */
     uint32_t *perm; /* column solved at step k */
     uint32_t *step; /* the reverse; made when weights are kept beside the grid */
     bool *dead;     /* [cols], by column */
@@ -60,10 +62,10 @@ struct solver {
     float *r;      /* [cols][cols] in solving order, each column divided by its diagonal element */
     float *diagonal; /* [cols] */
     float *wt, *u;
-    float *scale, *zero; /* [groups][ld] */
+    float *scale, *zero, *offset; /* [groups][ld]; offset NULL where there are none */
     uint8_t *codes;
     uint8_t *packing; /* [threads][PACK][cols] */
-    float *moved;     /* [threads][moved_size], moved_size = group * TILE */
+    float *moved;     /* [threads][moved_size], moved_size = segment * TILE */
     size_t moved_size;
     uint32_t first, end;   /* steps of the present block */
     uint32_t sub, sub_end; /* of the present sub-block */
@@ -84,7 +86,7 @@ static size_t leading(uint32_t rows)
 /* Columns of u: a block, or a whole group when groups are larger and fitted on the way. */
 static uint32_t block_width(const struct solver *s)
 {
-    return least(s->dynamic && s->q->group > BLOCK ? s->q->group : BLOCK, s->cols);
+    return least(s->dynamic && s->segment > BLOCK ? s->segment : BLOCK, s->cols);
 }
 
 static enum pith_status take_memory(struct solver *s, struct pith_error *err)
@@ -98,10 +100,11 @@ static enum pith_status take_memory(struct solver *s, struct pith_error *err)
     s->u = pith_alloc_aligned(block_width(s) * s->ld, sizeof *s->u);
     s->scale = pith_alloc_aligned(groups * s->ld, sizeof *s->scale);
     s->zero = pith_alloc_aligned(groups * s->ld, sizeof *s->zero);
+    if (s->q->offsets) s->offset = pith_alloc_aligned(groups * s->ld, sizeof *s->offset);
     s->codes = pith_alloc_aligned(s->gridder ? cols * s->ld : 0, sizeof *s->codes);
     const size_t threads = pith_pool_threads(s->pool);
     s->packing = pith_alloc(threads * PACK, cols);
-    s->moved_size = s->dynamic ? (size_t)least(s->q->group, s->cols) * TILE : 0;
+    s->moved_size = s->dynamic ? (size_t)least(s->segment, s->cols) * TILE : 0;
     s->moved = pith_alloc_aligned(threads * s->moved_size, sizeof *s->moved);
     const struct pith_kept *kept = s->job->kept;
     const bool masks = kept && (kept->zeros || kept->choose), off = kept && kept->sparse;
@@ -112,7 +115,7 @@ static enum pith_status take_memory(struct solver *s, struct pith_error *err)
     }
     if ((masks && !s->zeros) || (off && (!s->off || !s->step))) return pith_fail_nomem(err, "GPTQ");
     if (s->perm && s->dead && s->diagonal && s->r && s->wt && s->u && s->scale && s->zero &&
-        s->codes && s->packing && s->moved)
+        (s->offset || !s->q->offsets) && s->codes && s->packing && s->moved)
         return PITH_OK;
     return pith_fail_nomem(err, "GPTQ");
 }
@@ -128,6 +131,7 @@ static void give_memory(struct solver *s)
     pith_free(s->u);
     pith_free(s->scale);
     pith_free(s->zero);
+    pith_free(s->offset);
     pith_free(s->codes);
     pith_free(s->packing);
     pith_free(s->moved);
@@ -139,7 +143,7 @@ static uint64_t scratch(uint32_t rows, uint32_t cols)
 {
     const uint64_t ld = leading(rows), n = cols;
     const uint64_t solve = n * n * 4 + n * ld * 5 + least(cols, 1024) * ld * 4 +
-                           (n / 32 + 1) * ld * 8 + n * (13 + 16 * PACK) +
+                           (n / 16 + 1) * ld * 12 + n * (13 + 16 * PACK) +
                            least(cols, 1024) * 16 * TILE * 4;
     return solve + pith_round_loss_scratch(rows);
 }
@@ -164,12 +168,14 @@ static enum pith_status scan_diagonal(struct solver *s, struct pith_error *err)
     return PITH_OK;
 }
 
-/* Decreasing diag(H), dead inputs last; where zeros are chosen, fours stay together. */
+/* Decreasing diag(H), dead inputs last; where zeros are chosen, fours stay together; blocks of
+ * GGUF's keep their places and are ordered inside. */
 static enum pith_status order_columns(struct solver *s, struct pith_error *err)
 {
     for (uint32_t k = 0; k < s->cols; k++) s->perm[k] = k;
     if (s->job->options.act_order == PITH_ORDER_NONE) return PITH_OK;
-    return pith_hessian_order(s->job->stats->hessian, s->cols, s->choose ? FOUR : 1, s->perm, err);
+    return pith_hessian_order(s->job->stats->hessian, s->cols, s->choose ? FOUR : 1,
+                              s->q->gguf ? s->segment : s->cols, s->perm, err);
 }
 
 /* Row k of the damped Hessian in solving order. A dead input is uncoupled from the others: its
@@ -230,19 +236,21 @@ static enum pith_status factor(struct solver *s, struct pith_round_report *repor
 
 static uint32_t group_of(const struct solver *s, uint32_t step)
 {
-    return (s->dynamic ? step : s->perm[step]) / s->q->group;
+    return (s->dynamic && !s->q->gguf ? step : s->perm[step]) / s->q->group;
 }
 
-/* Scales fitted on the original weights, into the solver's layout. */
-static void spread_scales(struct solver *s)
+/* q's scales of groups [first, end) and rows [row, last) into the solver's layout. */
+static void spread_scales(const struct solver *s, uint32_t first, uint32_t end, size_t row,
+                          size_t last)
 {
     const struct pith_qmat *q = s->q;
     const float middle = (float)(1u << (q->format->bits - 1));
-    for (uint32_t g = 0; g < q->groups; g++)
-        for (size_t r = 0; r < s->ld; r++) {
+    for (uint32_t g = first; g < end; g++)
+        for (size_t r = row; r < last; r++) {
             const size_t i = r < s->rows ? pith_qmat_scale_index(q, (uint32_t)r, g) : 0;
             s->scale[g * s->ld + r] = r < s->rows ? q->scales[i] : 1.0f;
             s->zero[g * s->ld + r] = q->zeros && r < s->rows ? (float)q->zeros[i] : middle;
+            if (s->offset) s->offset[g * s->ld + r] = r < s->rows ? q->offsets[i] : 0.0f;
         }
 }
 
@@ -287,6 +295,26 @@ static void move_group(const struct solver *s, uint32_t k, size_t n, size_t row,
         for (size_t j = c + 1; j < n; j++) axpy_tile(x + j * TILE, x + c * TILE, -r[j]);
     }
     for (size_t c = 0; c < n; c++) axpy_tile(x + c * TILE, s->wt + (k + c) * s->ld + row, 1.0f);
+}
+
+/* Fits the block of GGUF's whose columns are solved from step k on. An error in a column counts
+ * R[k,k]^2: what is left of it when the columns after it have made up for what they can. */
+static void fit_block(const struct solver *s, uint32_t k, size_t row, unsigned thread)
+{
+    const struct pith_grid_rule rule = {s->kern, &s->job->grid, s->q->scale_dtype, s->q->global};
+    const struct pith_kquant *t = s->q->gguf;
+    const uint32_t block = s->perm[k] / t->elements, first = block * t->elements;
+    float *x = s->moved + thread * s->moved_size, w[PITH_KBLOCK], h[PITH_KBLOCK];
+    move_group(s, k, t->elements, row, x);
+    for (uint32_t c = k; c < k + t->elements; c++)
+        h[s->perm[c] - first] = s->dead[s->perm[c]] ? 0.0f : s->diagonal[c] * s->diagonal[c];
+    for (size_t i = 0; i < TILE && row + i < s->rows; i++) {
+        struct pith_kblock b;
+        for (uint32_t c = 0; c < t->elements; c++) w[s->perm[k + c] - first] = x[c * TILE + i];
+        s->gridder->fit_block(&rule, w, h, &b);
+        pith_kmat_set_scales(s->q, (uint32_t)(row + i), block, &b);
+    }
+    spread_scales(s, first / t->sub, (first + t->elements) / t->sub, row, row + TILE);
 }
 
 /* Fits the group that begins at step k for one tile of rows. */
@@ -336,6 +364,7 @@ static void round_column(const struct solver *s, uint32_t k, size_t row, const f
                                   .w = u,
                                   .scale = s->scale + table,
                                   .zero = s->zero + table,
+                                  .offset = s->offset ? s->offset + table : NULL,
                                   .step = 1,
                                   .codes = s->codes + at,
                                   .values = values};
@@ -372,7 +401,8 @@ static void solve_tile(void *ctx, size_t tile, unsigned thread)
     const size_t row = tile * TILE;
     float values[TILE];
     for (uint32_t k = s->sub; k < s->sub_end; k++) {
-        if (s->dynamic && k % s->q->group == 0) fit_group(s, k, row, thread);
+        if (s->dynamic && k % s->segment == 0)
+            (s->q->gguf ? fit_block : fit_group)(s, k, row, thread);
         if (s->choose && k % FOUR == 0) choose_zeros(s, k, tile);
         const float *u = s->u + (k - s->first) * s->ld + row;
         if (s->zeros || s->off) round_kept(s, k, tile, u, values);
@@ -411,7 +441,7 @@ static uint32_t run_end(const struct solver *s, uint32_t k, uint32_t limit)
 {
     uint32_t end = k + limit;
     if (s->dynamic) {
-        const uint32_t g = s->q->group, next = (k / g + 1) * g;
+        const uint32_t g = s->segment, next = (k / g + 1) * g;
         end = g <= limit ? k + limit / g * g : least(end, next);
     }
     return least(end, s->cols);
@@ -456,8 +486,8 @@ static void load_masks(void *ctx, size_t tile, unsigned thread)
     const uint32_t first = (uint32_t)tile * TILE, end = least(first + TILE, s->rows);
     for (uint32_t k = 0; kept->zeros && k < s->cols; k++)
         for (uint32_t r = first; r < end; r++)
-            s->zeros[k * s->tiles + tile] |=
-                (uint64_t)pith_kept_zero(kept, s->cols, r, s->perm[k]) << (r - first);
+            s->zeros[k * s->tiles + tile] |= (uint64_t)pith_kept_zero(kept, s->cols, r, s->perm[k])
+                                             << (r - first);
     for (uint32_t r = first; kept->sparse && r < end; r++)
         for (uint32_t i = kept->sparse->start[r]; i < kept->sparse->start[r + 1]; i++)
             s->off[s->step[kept->sparse->col[i]] * s->tiles + tile] |= (uint64_t)1 << (r - first);
@@ -492,7 +522,7 @@ static void clear_dead_columns(void *ctx, size_t row, unsigned thread)
 
 static enum pith_status store_groups(struct solver *s, struct pith_error *err)
 {
-    if (s->dynamic) collect_scales(s);
+    if (s->dynamic && !s->q->gguf) collect_scales(s);
     if (s->dynamic && s->job->options.act_order == PITH_ORDER_GROUP) {
         s->q->g_idx = pith_alloc(s->cols, sizeof *s->q->g_idx);
         if (!s->q->g_idx) return pith_fail_nomem(err, "group indices");
@@ -625,7 +655,7 @@ static enum pith_status run_solver(struct solver *s, struct pith_round_report *r
     PITH_TRY(prepare(s, report, err));
     if (!s->dynamic) {
         PITH_TRY(pith_round_fit(s->job, s->q, err));
-        spread_scales(s);
+        spread_scales(s, 0, s->q->groups, 0, s->ld);
     }
     solve(s);
     pith_pool_run(s->pool, (s->rows + PACK - 1) / PACK, store_rows, s);
@@ -646,6 +676,9 @@ static enum pith_status check_job(const struct solver *s, struct pith_error *err
     if (job->grid.double_quant && job->options.act_order == PITH_ORDER_GROUP)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "scales that are quantized again do not go with groups in another order");
+    if (s->q->gguf && job->options.act_order == PITH_ORDER_GROUP)
+        return pith_fail(err, PITH_UNSUPPORTED, "the groups of %s cannot be in another order",
+                         s->q->gguf->name);
     if (s->choose && (s->cols % FOUR || (s->dynamic && s->q->group % FOUR)))
         return pith_fail(err, PITH_UNSUPPORTED, "zeros are chosen in fours: groups of %u have none",
                          s->q->group);
@@ -663,9 +696,10 @@ static struct solver solver_of(const struct pith_round_job *job, struct pith_qma
         .rows = job->rows,
         .cols = job->cols,
         .ld = leading(job->rows),
+        .segment = q->gguf ? q->gguf->elements : q->group,
         /* Scales that are quantized again are known only when all of them are. */
         .dynamic = job->grid.granularity == PITH_PER_GROUP && !job->grid.double_quant &&
-                   job->options.act_order != PITH_ORDER_STATIC,
+                   (job->options.act_order != PITH_ORDER_STATIC || q->gguf),
         .choose = job->kept && job->kept->choose,
         .tiles = ((size_t)job->rows + TILE - 1) / TILE,
     };

@@ -45,8 +45,8 @@ static void sort_ranked(struct ranked *x, struct ranked *tmp, size_t n)
     }
 }
 
-enum pith_status pith_hessian_order(const float *h, uint32_t n, uint32_t width, uint32_t *perm,
-                                    struct pith_error *err)
+enum pith_status pith_hessian_order(const float *h, uint32_t n, uint32_t width, uint32_t block,
+                                    uint32_t *perm, struct pith_error *err)
 {
     const uint32_t count = n / width;
     struct ranked *x = pith_alloc((size_t)count * 2, sizeof *x);
@@ -56,7 +56,10 @@ enum pith_status pith_hessian_order(const float *h, uint32_t n, uint32_t width, 
         for (uint32_t k = i * width; k < (i + 1) * width; k++)
             x[i].key = fmaxf(x[i].key, h[(size_t)k * n + k]);
     }
-    sort_ranked(x, x + count, count);
+    for (uint32_t first = 0; first < count; first += block / width) {
+        const uint32_t left = count - first, run = left < block / width ? left : block / width;
+        sort_ranked(x + first, x + count, run);
+    }
     for (uint32_t k = 0; k < n; k++) perm[k] = x[k / width].column + k % width;
     pith_free(x);
     return PITH_OK;

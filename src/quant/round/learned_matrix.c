@@ -302,8 +302,13 @@ static enum pith_status check_grid(const struct pith_learned_matrix *m, struct p
 {
     char text[PITH_GRID_TEXT];
     const struct pith_format *f = m->now.format;
-    if (f->kind == PITH_KIND_INT || is_float(f)) return PITH_OK;
     pith_grid_format(&m->m->grid, text);
+    if (m->now.gguf)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "rounding on the grid %s cannot be learned: its scales are in blocks; use "
+                         "--round gptq",
+                         text);
+    if (f->kind == PITH_KIND_INT || is_float(f)) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED,
                      "rounding on the grid %s cannot be learned: an offset before rounding means"
                      " nothing between the levels of a codebook; use --round nearest",

@@ -120,6 +120,14 @@ static uint64_t scratch(uint32_t rows, uint32_t cols)
            pith_round_loss_scratch(rows);
 }
 
+const struct pith_rounder pith_rounder_weighted = {
+    .name = "weighted",
+    .summary = "nearest, on scales for which an error counts by its input's mean square",
+    .needs = PITH_NEED_SQUARES,
+    .run = run,
+    .scratch = scratch,
+};
+
 const struct pith_rounder pith_rounder_nearest = {
     .name = "nearest",
     .summary = "each weight to the nearest grid point",

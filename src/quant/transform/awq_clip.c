@@ -226,6 +226,7 @@ enum pith_status pith_awq_clip(const struct pith_transform_job *job, const float
                          .pool = pith_backend_pool(job->backend),
                          .x = x,
                          .n = n};
+        if (c.gridder && c.gridder->fit_block) continue; /* its scales are of least error already */
         if (!c.gridder) st = pith_fail(err, PITH_UNSUPPORTED, "AWQ cannot clip for this grid");
         else st = clip_linear(&c, &shrunk, &groups, err);
     }
