@@ -1,0 +1,95 @@
+#!/bin/sh
+# GGUF files from the command line: written, verified, measured, gone on with after a kill, converted, and read as
+# models. Their loading by llama.cpp itself is tests/interop/gguf.py.
+set -u
+. tests/cli/lib.sh
+mini=$work/mini
+python3 tests/cli/mini.py "$mini" layers=2 hidden=128 ffn=256
+make() {
+    "$pith" quantize "$@" --quiet --calib-tokens 256 --seq-len 64
+}
+same_file() { # NAME A B
+    cmp -s "$2" "$3" && pass "$1" || fail "$1"
+}
+
+for arch in llama mistral qwen2 qwen3; do
+    python3 tests/cli/mini.py "$work/$arch" "$arch" layers=2 hidden=64 ffn=96
+    check "$arch: as it is" "$pith" convert "$work/$arch" -o "$work/$arch.gguf" --quiet
+    check "$arch: verifies" "$pith" verify "$work/$arch.gguf" --against "$work/$arch"
+    "$pith" run "$work/$arch" -p "Once upon a" -n 8 >"$work/text" 2>/dev/null
+    "$pith" run "$work/$arch.gguf" -p "Once upon a" -n 8 >"$work/text.gguf" 2>/dev/null
+    same_file "$arch: says the same" "$work/text" "$work/text.gguf"
+done
+
+for grid in int8:g32 int4:g32 int5:g32 mxfp4 nvfp4; do
+    check "$grid" make "$mini" -o "$work/$grid.gguf" -r rtn --weights "$grid"
+    check "$grid: verifies" "$pith" verify "$work/$grid.gguf" --against "$mini"
+done
+check "gptq" make "$mini" -o "$work/gptq.gguf" -r gptq --weights int4:g32
+check "gptq: verifies" "$pith" verify "$work/gptq.gguf" --against "$mini"
+check "awq, which rescales vectors" make "$mini" -o "$work/awq.gguf" -r awq --weights int4:g32
+check "awq: verifies" "$pith" verify "$work/awq.gguf" --against "$mini"
+make "$mini" -o "$work/threads.gguf" -r gptq --weights int4:g32 --threads 3
+same_file "one and three threads give the same bytes" "$work/gptq.gguf" "$work/threads.gguf"
+check "in a folder" make "$mini" -o "$work/folder" -r rtn --weights int4:g32 --container gguf
+check "in a folder: verifies" "$pith" verify "$work/folder" --against "$mini"
+same_file "in a folder: the same file" "$work/int4:g32.gguf" "$work/folder/model.gguf"
+
+# The embedding and the head.
+has() { # NAME FILE LINEAR FORMAT
+    "$pith" inspect "$2" --json | python3 -c 'import json, sys
+names = {t["name"] for t in json.load(sys.stdin)["tensors"]}
+sys.exit(sys.argv[1] not in names)' "$3.$4" && pass "$1" || fail "$1"
+}
+check "the embedding left alone" make "$mini" -o "$work/kept.gguf" -r rtn --weights int4:g32 --ignore '*embed_tokens'
+has "the embedding left alone: so it is" "$work/kept.gguf" model.embed_tokens weight
+check "the embedding on another grid" \
+    make "$mini" -o "$work/four.gguf" -r rtn --weights int8:g32 --override embed_tokens=int4:g32
+has "the embedding on another grid: so it is" "$work/four.gguf" model.embed_tokens Q4_0
+check "the embedding on another grid: verifies" "$pith" verify "$work/four.gguf" --against "$mini"
+
+# What cannot be.
+refuse "another container" 1 "names a GGUF file, but the container is gptq" \
+    make "$mini" -o "$work/no.gguf" -r gptq --container gptq
+refuse "groups that no type has" 1 "gguf has no type for int4:g128" make "$mini" -o "$work/no.gguf" -r rtn
+refuse "zero points" 1 "gguf has minimums where" make "$mini" -o "$work/no.gguf" -r rtn --weights int4:g32:asym
+refuse "a file that is there" 1 "exists already" make "$mini" -o "$work/gptq.gguf" -r gptq --weights int4:g32
+[ -e "$work/no.gguf" ] || [ -e "$work/no.gguf.partial" ] && fail "nothing is left" || pass "nothing is left"
+
+# A kill on the way costs nothing.
+killed 0.15 "$pith" quantize "$mini" --quiet --calib-tokens 256 --seq-len 64 -o "$work/again.gguf" -r gptq --weights int4:g32
+check "goes on after a kill" make "$mini" -o "$work/again.gguf" -r gptq --weights int4:g32 --resume
+same_file "the same bytes after a kill" "$work/gptq.gguf" "$work/again.gguf"
+[ -e "$work/again.gguf.partial" ] && fail "no folder is left" || pass "no folder is left"
+check "and again when all is done" make "$mini" -o "$work/again.gguf" -r gptq --weights int4:g32 --resume
+
+# From a GGUF file.
+"$pith" convert "$mini" -o "$work/mini.gguf" --quiet
+check "quantized from GGUF" make "$work/mini.gguf" -o "$work/from.gguf" -r gptq --weights int4:g32
+check "quantized from GGUF: verifies" "$pith" verify "$work/from.gguf" --against "$work/mini.gguf"
+same_file "quantized from GGUF: the same file" "$work/gptq.gguf" "$work/from.gguf"
+check "to a folder" make "$work/mini.gguf" -o "$work/from" -r gptq --weights int4:g32 --container gptq
+check "to a folder: verifies" "$pith" verify "$work/from" --against "$work/mini.gguf"
+check "to a folder: speaks" "$pith" run "$work/from" -p The -n 4
+check "to compressed-tensors" "$pith" convert "$work/int4:g32.gguf" -o "$work/ct" --container compressed-tensors
+check "to compressed-tensors: verifies" "$pith" verify "$work/ct" --against "$work/int4:g32.gguf"
+check "and back" "$pith" convert "$work/ct" -o "$work/back.gguf"
+check "and back: verifies" "$pith" verify "$work/back.gguf" --against "$work/ct"
+check "from awq" sh -c "$pith quantize $mini -o $work/a -r rtn --weights int8:g32 --container compressed-tensors --quiet &&
+    $pith convert $work/a -o $work/a.gguf --quiet && $pith verify $work/a.gguf --against $work/a --quiet"
+
+# Damage is found.
+python3 - "$work/gptq.gguf" "$work/bad.gguf" <<'PY'
+import shutil, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+data[-5000] ^= 0x10
+open(sys.argv[2], "wb").write(data)
+shutil.copy(sys.argv[1] + ".pith.json", sys.argv[2] + ".pith.json")
+PY
+"$pith" verify "$work/bad.gguf" >"$work/verified" 2>&1 && fail "one flipped bit is found" || pass "one flipped bit is found"
+grep -q "its bytes are not those that pith wrote" "$work/verified" && pass "and named" || fail "and named"
+head -c 500000 "$work/gptq.gguf" >"$work/cut.gguf"
+refuse "a cut file" 1 "the file ends before it does" "$pith" inspect "$work/cut.gguf"
+printf 'GGUF\003\000\000\000\377\377\377\377\377\377\377\177\377\377\377\377\377\377\377\177' >"$work/lie.gguf"
+refuse "a lying header" 1 "more than the file holds" "$pith" inspect "$work/lie.gguf"
+finish
