@@ -49,5 +49,11 @@ smooth=$(kld "$work/smooth")
 less "eight plain bits lose ten times what smoothquant loses" "$smooth" "$(kld "$work/w8a8")" 0.1
 less "llm.int8 is within 1.2 of 16-bit activations" "$(kld "$work/int8")" "$sixteen" 1.2
 less "fp8 is within 1.5 of 16-bit activations" "$(kld "$work/fp8")" "$sixteen" 1.5
+make w4a4 -r quarot --transform none
+make quarot -r quarot
+make mxfp4 -r mxfp4-rotated --transform none
+make turned -r mxfp4-rotated
+less "rotations halve at least what four bits of both lose" "$(kld "$work/quarot")" "$(kld "$work/w4a4")" 0.5
+less "likewise in blocks for mxfp4" "$(kld "$work/turned")" "$(kld "$work/mxfp4")" 0.5
 refuse "a model that is quantized" 1 'is quantized' "$make_outliers" "$work/w8a8" "$work/no"
 finish

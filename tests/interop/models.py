@@ -35,6 +35,8 @@ CASES = [
     ("ct.int5.tensor", ["-r", "rtn", "--weights", "int5:tensor"]),
     ("ct.mixed", ["-r", "rtn", "--override", "down_proj=int8:g128", "--override",
                   "layers.0.self_attn.o_proj=int6:channel", "--ignore", "layers.1.mlp.*"]),
+    ("ct.rotated.folded", ["-r", "quarot-w4a16", "--for", "vllm", "--for", "transformers"]),
+    ("ct.rotated", ["-r", "rtn", "--transform", "rotate", "--for", "vllm"]),
     ("ct.awq", ["-r", "awq", "--container", "compressed-tensors"]),
     ("gptq.int4", ["-r", "gptq", "--for", "vllm", "--for", "sglang:tp=2"]),
     ("gptq.int3.asym", ["-r", "gptq", "--weights", "int3:g64:asym"]),
@@ -122,8 +124,14 @@ def load(folder):
     how = {"quantization_config": CompressedTensorsConfig(dequantize=True)} if asym else {}
     model, info = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32,
                                                        output_loading_info=True, **how)
+    rotations = config.quantization_config.get("transform_config") or {}
+    info["unexpected_keys"] = [k for k in info.get("unexpected_keys", [])
+                               if not (rotations and k.endswith(".R4_input.weight"))]
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
         assert not info.get(kind), (folder, kind, info[kind])
+    if rotations:  # transformers leaves them out, which is why --for transformers refuses them
+        from compressed_tensors.transform import TransformConfig, apply_transform_config
+        apply_transform_config(model, TransformConfig.model_validate(rotations))
     return model
 
 

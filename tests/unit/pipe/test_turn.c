@@ -103,8 +103,67 @@ static void function_does_not_change(void **state)
     }
 }
 
+/* The next count values of the golden file. */
+static void assert_golden(FILE *f, const float *is, size_t count, const char *what)
+{
+    for (size_t i = 0; i < count; i++) {
+        float want;
+        assert_int_equal(fread(&want, sizeof want, 1, f), 1);
+        if (!(fabsf(is[i] - want) <= 1e-6f * fmaxf(1, fabsf(want))))
+            fail_msg("%s: value %zu is %.9g, not %.9g", what, i, (double)is[i], (double)want);
+    }
+}
+
+/* tests/golden/turn: QuaRot's own code on the same model and signs. */
+static void tensors_are_quarots(void **state)
+{
+    (void)state;
+    enum { ROWS = 16 };
+    struct pith_error err = {0};
+    struct golden g;
+    struct rig r;
+    struct pith_basis basis;
+    golden_load(&g, "llama_gqa_tied");
+    char *dir = folder_make(g.config, g.weights);
+    golden_free(&g);
+    rig_open(&r, dir, 1);
+    const struct pith_shape *s = &r.model->shape;
+    const struct pith_basis_plan plan = {.hidden = s->hidden,
+                                         .head_dim = s->head_dim,
+                                         .ffn = s->ffn,
+                                         .stream = 32,
+                                         .head = 8,
+                                         .down = 4,
+                                         .seed = 5};
+    assert_ok(pith_basis_init(&basis, &plan, &err), err);
+    const struct pith_turn t = {&basis, r.model, r.backend};
+    FILE *f = fopen("tests/golden/turn/turn.f32", "rb");
+    assert_non_null(f);
+    float rows[ROWS * 32];
+    for (int head = 0; head < 2; head++) {
+        assert_ok(pith_turned_rows(&t, head, 0, ROWS, rows, &err), err);
+        assert_golden(f, rows, PITH_COUNT(rows), head ? "the head" : "the embedding");
+    }
+    for (int role = 0; role < PITH_ROLE_COUNT; role++) {
+        uint32_t n, cols;
+        float *w;
+        pith_role_dims(s, (enum pith_role)role, &n, &cols);
+        assert_ok(pith_turned_linear(&t, 1, (enum pith_role)role, true, &w, &err), err);
+        assert_golden(f, w, (size_t)n * cols, r.model->arch->linear_names[role]);
+        pith_free(w);
+    }
+    assert_int_equal(fgetc(f), EOF);
+    fclose(f);
+    pith_basis_free(&basis);
+    rig_close(&r);
+    folder_remove(dir);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(function_does_not_change)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(function_does_not_change),
+        cmocka_unit_test(tensors_are_quarots),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
