@@ -201,8 +201,14 @@ typedef void pith_float_round_fn(size_t n, const float *w, const float *scale, s
                                  const struct pith_float_levels *levels, uint8_t *codes,
                                  float *values);
 
-/* The same for sixteen arbitrary levels (num/codebook.h): t = w * (1 / max(s, 1e-38)), both steps
- * rounded, takes the level after the last threshold that it exceeds (NaN: the first level);
+/* How far n weights are from such levels, for `count` scales given by their inverses: sum[k] is the
+ * sum in lanes of d = t - v, t = |w[i] * inverse[k]|, v its nearest level as above, d squared and
+ * added by a fused multiply-add: in units of the scale, squared. */
+typedef void pith_float_trials_fn(size_t n, const float *w, size_t count, const float *inverse,
+                                  const struct pith_float_levels *levels, float *sum);
+
+/* float_round for sixteen arbitrary levels (num/codebook.h): t = w * (1 / max(s, 1e-38)), both
+ * steps rounded, takes the level after the last threshold that it exceeds (NaN: the first level);
  * value = level * s. */
 struct pith_codebook;
 typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, size_t group,
@@ -219,7 +225,7 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
     X(peak_f32) X(peak_int8) X(peak_bf16) X(narrow_bf16) X(exp_sum) X(attn_scores_f32)             \
     X(attn_scores_bf16) X(attn_values_f32) X(attn_values_bf16) X(mix) X(add) X(rope_pairs)         \
     X(sumsq_diff) X(range) X(grid_round) X(grid_error) X(group_max) X(float_round)                 \
-    X(book_round)
+    X(float_trials) X(book_round)
 
 /* clang-format on */
 

@@ -65,7 +65,7 @@ void pith_fit_row(const struct pith_grid_rule *rule, const float *w, struct pith
         fit_blocks(rule, gridder, w, NULL, q, row);
         return;
     }
-    if (gridder->fit_row && !rule->grid->mse) {
+    if (gridder->fit_row) {
         gridder->fit_row(rule, w, q->cols, q->group, &q->scales[pith_qmat_scale_index(q, row, 0)]);
         return;
     }

@@ -68,8 +68,8 @@ struct pith_gridder {
      * not. */
     void (*fit)(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
                 float *scale, float *zero);
-    /* NULL, or: the scales of a row's groups by the largest magnitude alone (no mse), the same that
-     * fit() gives; where zero points have no part. */
+    /* NULL, or, where zero points have no part: the scales of a row's groups, those that fit()
+     * gives. */
     void (*fit_row)(const struct pith_grid_rule *rule, const float *w, size_t n, size_t group,
                     float *scales);
     /* NULL, or: groups are fitted together, those of a block of GGUF's, for least error: w, and

@@ -12,6 +12,12 @@ void pith_float_round_neon(size_t n, const float *w, const float *scale, size_t 
     floats_round(n, w, scale, group, levels, codes, values);
 }
 
+void pith_float_trials_neon(size_t n, const float *w, size_t count, const float *inverse,
+                              const struct pith_float_levels *levels, float *sum)
+{
+    floats_trials(n, w, count, inverse, levels, sum);
+}
+
 void pith_book_round_neon(size_t n, const float *w, const float *scale, size_t group,
                            const struct pith_codebook *book, uint8_t *codes, float *values)
 {

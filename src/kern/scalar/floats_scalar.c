@@ -36,24 +36,42 @@ static float number_of_bits(float x)
     return (float)bits;
 }
 
+/* The level nearest to t, which is not negative; NaN gives 0. */
+static float nearest_level(const struct pith_float_levels *f, float t)
+{
+    t = t > 0.0f ? t : 0.0f;
+    t = t < f->max ? t : f->max;
+    float p = power_below(t);
+    p = (p > f->min_normal ? p : f->min_normal) * f->magic;
+    return (t + p) - p;
+}
+
 void pith_float_round_scalar(size_t n, const float *w, const float *scale, size_t group,
                              const struct pith_float_levels *f, uint8_t *codes, float *values)
 {
     for (size_t i = 0; i < n; i++) {
         const float s = scale[i / group];
         const bool negative = signbit(w[i]);
-        float t = fabsf(w[i] / s);
-        t = t > 0.0f ? t : 0.0f;
-        t = t < f->max ? t : f->max;
-        float p = power_below(t);
-        p = (p > f->min_normal ? p : f->min_normal) * f->magic;
-        const float v = (t + p) - p;
+        const float v = nearest_level(f, fabsf(w[i] / s));
         if (codes) {
             const float high = number_of_bits(v) * f->unit - f->offset, low = v * f->per_step;
             const float code = fmaxf(high, fminf(low, f->normal));
             codes[i] = (uint8_t)(int32_t)(negative ? code + f->sign : code);
         }
         if (values) values[i] = (negative ? -v : v) * s;
+    }
+}
+
+void pith_float_trials_scalar(size_t n, const float *w, size_t count, const float *inverse,
+                              const struct pith_float_levels *f, float *sum)
+{
+    for (size_t k = 0; k < count; k++) {
+        float acc[PITH_LANES] = {0};
+        for (size_t i = 0; i < n; i++) {
+            const float t = fabsf(w[i] * inverse[k]), d = t - nearest_level(f, t);
+            acc[i % PITH_LANES] = fmaf(d, d, acc[i % PITH_LANES]);
+        }
+        sum[k] = pith_lanes_sum(acc);
     }
 }
 

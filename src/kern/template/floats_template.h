@@ -38,16 +38,21 @@ struct float_rounded {
     v16 value, negative;
 };
 
+static inline v16 floats_level(const struct float_lanes *f, v16 magnitude)
+{
+    const v16 t = v16_min(v16_max(magnitude, v16_zero()), f->max);
+    const v16 p = v16_mul(v16_max(v16_power_below(t), f->min_normal), f->magic);
+    return v16_sub(v16_add(t, p), p);
+}
+
 static inline struct float_rounded floats_nearest(const struct float_lanes *f, v16 w, v16 scale)
 {
     const v16 q = v16_div(w, scale);
-    v16 t = v16_max(v16_max(q, v16_negate(q)), v16_zero());
-    t = v16_min(t, f->max);
-    const v16 p = v16_mul(v16_max(v16_power_below(t), f->min_normal), f->magic);
     /* The bits of a negative number, as a signed integer, are at most -2^23; of others at least 0.
      */
     const v16 below = v16_max(v16_negate(v16_number_of_bits(w)), v16_zero());
-    return (struct float_rounded){v16_sub(v16_add(t, p), p), v16_min(below, v16_set(1.0f))};
+    return (struct float_rounded){floats_level(f, v16_max(q, v16_negate(q))),
+                                  v16_min(below, v16_set(1.0f))};
 }
 
 static inline v16 floats_code(const struct float_lanes *f, struct float_rounded r)
@@ -82,14 +87,45 @@ static inline void floats_run(size_t n, const float *w, const float *scale, bool
     if (values) v16_store_part(values + i, floats_value(r, s), n - i);
 }
 
+static inline struct float_lanes floats_lanes(const struct pith_float_levels *levels)
+{
+    return (struct float_lanes){
+        v16_set(levels->max),    v16_set(levels->min_normal), v16_set(levels->magic),
+        v16_set(levels->unit),   v16_set(levels->offset),     v16_set(levels->per_step),
+        v16_set(levels->normal), v16_set(levels->sign)};
+}
+
+static inline v16 floats_distance(const struct float_lanes *f, v16 w, v16 inverse)
+{
+    const v16 q = v16_mul(w, inverse), t = v16_max(q, v16_negate(q));
+    return v16_sub(t, floats_level(f, t));
+}
+
+static inline void floats_trials(size_t n, const float *w, size_t count, const float *inverse,
+                                 const struct pith_float_levels *levels, float *sum)
+{
+    const struct float_lanes f = floats_lanes(levels);
+    for (size_t k = 0; k < count; k++) {
+        const v16 by = v16_set(inverse[k]);
+        v16 acc = v16_zero();
+        size_t i = 0;
+        for (; i + 16 <= n; i += 16) {
+            const v16 d = floats_distance(&f, v16_load(w + i), by);
+            acc = v16_fma(d, d, acc);
+        }
+        if (i < n) {
+            const v16 d = floats_distance(&f, v16_load_part(w + i, n - i), by);
+            acc = v16_blend(v16_fma(d, d, acc), acc, n - i);
+        }
+        sum[k] = v16_sum(acc);
+    }
+}
+
 static inline void floats_round(size_t n, const float *w, const float *scale, size_t group,
                                 const struct pith_float_levels *levels, uint8_t *codes,
                                 float *values)
 {
-    const struct float_lanes f = {
-        v16_set(levels->max),    v16_set(levels->min_normal), v16_set(levels->magic),
-        v16_set(levels->unit),   v16_set(levels->offset),     v16_set(levels->per_step),
-        v16_set(levels->normal), v16_set(levels->sign)};
+    const struct float_lanes f = floats_lanes(levels);
     if (group == 1) {
         if (n) floats_run(n, w, scale, true, &f, codes, values);
         return;

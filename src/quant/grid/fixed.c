@@ -19,6 +19,24 @@ static float scale_for(const struct pith_grid_rule *rule, float most)
     return most == 0.0f ? 1.0f : pith_storable_scale(rule->scale_dtype, most);
 }
 
+static double error_of(const struct pith_grid_rule *rule, const struct pith_weights *x, float scale,
+                       double enough)
+{
+    const struct pith_kern *k = rule->kern;
+    pith_book_round_fn *round = k ? k->book_round : pith_book_round_scalar;
+    pith_sumsq_diff_fn *difference = k ? k->sumsq_diff : pith_sumsq_diff_scalar;
+    const struct pith_codebook *book = pith_codebook_of(rule->grid->format);
+    float copy[PITH_GATHER], values[PITH_GATHER];
+    double sum = 0.0;
+    for (size_t first = 0; first < x->n && sum <= enough; first += PITH_GATHER) {
+        const size_t n = x->n - first < PITH_GATHER ? x->n - first : PITH_GATHER;
+        const float *w = pith_weights_gather(x, first, n, copy);
+        round(n, w, &scale, n, book, NULL, values);
+        sum += difference(n, w, values);
+    }
+    return sum;
+}
+
 static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
                 float *scale, float *zero)
 {
@@ -27,15 +45,19 @@ static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, siz
     *scale = scale_for(rule, most);
     *zero = 0.0f;
     if (rule->grid->mse && most != 0.0f && isfinite(*scale))
-        *scale = pith_scale_search(rule, &pith_gridder_fixed, &x, most);
+        *scale = pith_scale_search(rule, error_of, &x, most);
 }
 
 static void fit_row(const struct pith_grid_rule *rule, const float *w, size_t n, size_t group,
                     float *scales)
 {
     pith_group_max_fn *group_max = rule->kern ? rule->kern->group_max : pith_group_max_scalar;
-    group_max(n, group, w, scales);
-    for (size_t g = 0; g * group < n; g++) scales[g] = scale_for(rule, scales[g]);
+    float zero;
+    if (!rule->grid->mse) group_max(n, group, w, scales);
+    for (size_t g = 0, at = 0; at < n; g++, at += group) {
+        if (!rule->grid->mse) scales[g] = scale_for(rule, scales[g]);
+        else fit(rule, w + at, n - at < group ? n - at : group, 1, &scales[g], &zero);
+    }
 }
 
 static void quantize(const struct pith_format *f, const struct pith_grid_line *line)

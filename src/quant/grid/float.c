@@ -21,6 +21,14 @@ static float scale_for(const struct pith_grid_rule *rule, float most)
     return pith_storable_scale(rule->scale_dtype, most / rule->grid->format->max);
 }
 
+static double error_of(const struct pith_grid_rule *rule, const struct pith_weights *x, float scale,
+                       double enough)
+{
+    double error;
+    pith_float_errors(rule->kern, rule->grid->format, x, 1, &scale, enough, &error);
+    return error;
+}
+
 static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
                 float *scale, float *zero)
 {
@@ -29,15 +37,19 @@ static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, siz
     *scale = scale_for(rule, most);
     *zero = 0.0f;
     if (rule->grid->mse && most != 0.0f && isfinite(*scale))
-        *scale = pith_scale_search(rule, &pith_gridder_float, &x, most / rule->grid->format->max);
+        *scale = pith_scale_search(rule, error_of, &x, most / rule->grid->format->max);
 }
 
 static void fit_row(const struct pith_grid_rule *rule, const float *w, size_t n, size_t group,
                     float *scales)
 {
     pith_group_max_fn *group_max = rule->kern ? rule->kern->group_max : pith_group_max_scalar;
-    group_max(n, group, w, scales);
-    for (size_t g = 0; g * group < n; g++) scales[g] = scale_for(rule, scales[g]);
+    float zero;
+    if (!rule->grid->mse) group_max(n, group, w, scales);
+    for (size_t g = 0, at = 0; at < n; g++, at += group) {
+        if (!rule->grid->mse) scales[g] = scale_for(rule, scales[g]);
+        else fit(rule, w + at, n - at < group ? n - at : group, 1, &scales[g], &zero);
+    }
 }
 
 static void quantize(const struct pith_format *f, const struct pith_grid_line *line)

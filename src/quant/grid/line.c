@@ -1,5 +1,7 @@
 #include "quant/grid/line.h"
 
+#include "kern/grid.h"
+
 #include <float.h>
 #include <math.h>
 
@@ -36,42 +38,42 @@ float pith_storable_scale(enum pith_dtype t, float scale)
     return t == PITH_F16 ? 0x1p-14f : FLT_MIN;
 }
 
-double pith_weights_error(const struct pith_grid_rule *rule, const struct pith_gridder *gridder,
-                          const struct pith_weights *x, float scale, double best)
+void pith_float_errors(const struct pith_kern *k, const struct pith_format *f,
+                       const struct pith_weights *x, size_t count, const float *scale,
+                       double enough, double *error)
 {
-    enum { STEP = 256 };
-    pith_sumsq_diff_fn *difference = rule->kern ? rule->kern->sumsq_diff : pith_sumsq_diff_scalar;
-    const struct pith_grid elements = pith_grid_elements(rule->grid, NULL);
-    float copy[PITH_GATHER], values[STEP];
-    const float zero = 0.0f;
-    double sum = 0.0;
-    for (size_t first = 0; first < x->n; first += STEP) {
-        const size_t n = part_of(x, first, STEP);
-        const struct pith_grid_line line = {.kern = rule->kern,
-                                            .n = n,
-                                            .w = pith_weights_gather(x, first, n, copy),
-                                            .scale = &scale,
-                                            .zero = &zero,
-                                            .values = values};
-        gridder->quantize(elements.format, &line);
-        sum += difference(n, line.w, values);
-        if (!(sum <= best)) return INFINITY;
+    pith_float_trials_fn *trials = k ? k->float_trials : pith_float_trials_scalar;
+    const struct pith_float_levels levels =
+        pith_float_levels_of(f->exponent_bits, f->mantissa_bits, f->max);
+    float copy[PITH_GATHER], inverse[PITH_TRIALS], sum[PITH_TRIALS];
+    for (size_t i = 0; i < count; i++) {
+        inverse[i] = 1.0f / scale[i];
+        error[i] = 0.0;
     }
-    return sum;
+    for (size_t first = 0; first < x->n; first += PITH_GATHER) {
+        const size_t n = part_of(x, first, PITH_GATHER);
+        bool more = false;
+        trials(n, pith_weights_gather(x, first, n, copy), count, inverse, &levels, sum);
+        for (size_t i = 0; i < count; i++) {
+            error[i] += (double)sum[i] * (double)scale[i] * (double)scale[i];
+            more |= error[i] <= enough;
+        }
+        if (!more) return;
+    }
 }
 
-float pith_scale_search(const struct pith_grid_rule *rule, const struct pith_gridder *gridder,
+float pith_scale_search(const struct pith_grid_rule *rule, pith_line_error_fn *error,
                         const struct pith_weights *x, float absmax)
 {
     enum { PARTS = 64, REACH = 32 };
     float best_scale = pith_storable_scale(rule->scale_dtype, absmax);
-    double best = pith_weights_error(rule, gridder, x, best_scale, INFINITY);
+    double best = error(rule, x, best_scale, INFINITY);
     for (int i = 1; i <= REACH; i++)
         for (int sign = -1; sign <= 1; sign += 2) {
             const float scale = pith_storable_scale(
                 rule->scale_dtype, absmax * (float)(PARTS + sign * i) / (float)PARTS);
             if (!isfinite(scale)) continue;
-            const double e = pith_weights_error(rule, gridder, x, scale, best);
+            const double e = error(rule, x, scale, best);
             if (e < best) {
                 best = e;
                 best_scale = scale;

@@ -23,14 +23,20 @@ float pith_weights_most(const struct pith_kern *k, const struct pith_weights *x)
 /* The scale as dtype t holds it; never 0: its smallest normal number stands for less. */
 float pith_storable_scale(enum pith_dtype t, float scale);
 
-/* The sum of (w - q)^2 for q on the grid with that scale, in the order of the weights; or infinity
- * as soon as it exceeds `best`. */
-double pith_weights_error(const struct pith_grid_rule *rule, const struct pith_gridder *gridder,
-                          const struct pith_weights *x, float scale, double best);
+/* For `count` scales (at most PITH_TRIALS) the sums of (w - q)^2 for q on the levels of the small
+ * float format f, to float's precision. A sum that would exceed `enough` need not be finished: it
+ * is infinite or only larger than that. */
+enum { PITH_TRIALS = 16 };
+void pith_float_errors(const struct pith_kern *k, const struct pith_format *f,
+                       const struct pith_weights *x, size_t count, const float *scale,
+                       double enough, double *error);
 
+/* One scale's error, likewise, for a kind of grid. */
+typedef double pith_line_error_fn(const struct pith_grid_rule *rule, const struct pith_weights *x,
+                                  float scale, double enough);
 /* Of the scales absmax * k / 64, k = 32..96, each rounded to the rule's dtype, the one with the
- * least squared error; of equal ones the nearest to absmax. */
-float pith_scale_search(const struct pith_grid_rule *rule, const struct pith_gridder *gridder,
+ * least error; of equal ones the nearest to absmax. */
+float pith_scale_search(const struct pith_grid_rule *rule, pith_line_error_fn *error,
                         const struct pith_weights *x, float absmax);
 
 #endif

@@ -27,60 +27,70 @@ static bool takes(const struct pith_grid *grid)
 }
 
 /* A magnitude that the first rule takes to where `even` wants it. */
-static float carried(const struct pith_format *f, float most)
+static float carried(const struct pith_format *element, float most)
 {
-    const int mantissa = pith_format_find(f->element)->mantissa_bits;
-    const int bits = f->max == 448.0f ? 1 : mantissa;
+    const int bits = element->max == 448.0f ? 1 : element->mantissa_bits;
     const float up = pith_bits_to_float(pith_float_to_bits(most) + (1u << (22 - bits)));
     return up <= FLT_MAX ? up : most;
 }
 
-static uint8_t power_for(const struct pith_grid *grid, float most)
+static uint8_t power_for(const struct pith_grid *grid, const struct pith_format *element,
+                         float most)
 {
     const struct pith_format *f = grid->format;
-    const float m = grid->even ? carried(f, most) : most;
+    const float m = grid->even ? carried(element, most) : most;
     const uint8_t power = pith_mx_scale(f, &m, 1);
     if (!grid->ceil || power >= HIGHEST || most == 0.0f) return power;
     return (uint8_t)(power + (most > f->max * pith_e8m0_decode(power)));
 }
 
-/* The power below, the power and the one above; as scales. */
-enum { TRIALS = 3 };
-static float search(const struct pith_grid_rule *rule, const struct pith_weights *x, uint8_t power)
+/* The power, the one above and the one below. */
+static float search(const struct pith_grid_rule *rule, const struct pith_format *element,
+                    const struct pith_weights *x, uint8_t power)
 {
-    float best_scale = pith_e8m0_decode(power);
-    double best = pith_weights_error(rule, &pith_gridder_float, x, best_scale, INFINITY);
-    for (int step = 1; step >= -1; step -= 2) {
-        const int p = power + step;
-        if (p < LOWEST || p > HIGHEST) continue;
-        const float scale = pith_e8m0_decode((uint32_t)p);
-        const double e = pith_weights_error(rule, &pith_gridder_float, x, scale, best);
-        if (e < best) {
-            best = e;
-            best_scale = scale;
-        }
+    enum { TRIALS = 3 };
+    static const int steps[TRIALS] = {0, 1, -1};
+    float scale[TRIALS];
+    double error[TRIALS];
+    size_t count = 0, best = 0;
+    for (size_t i = 0; i < TRIALS; i++) {
+        const int p = power + steps[i];
+        if (p >= LOWEST && p <= HIGHEST) scale[count++] = pith_e8m0_decode((uint32_t)p);
     }
-    return best_scale;
+    pith_float_errors(rule->kern, element, x, count, scale, INFINITY, error);
+    for (size_t i = 1; i < count; i++)
+        if (error[i] < error[best]) best = i;
+    return scale[best];
+}
+
+static float scale_for(const struct pith_grid_rule *rule, const struct pith_format *element,
+                       const struct pith_weights *x, float most)
+{
+    const uint8_t power = power_for(rule->grid, element, most);
+    if (rule->grid->mse && most > 0.0f && power != NOT_A_SCALE)
+        return search(rule, element, x, power);
+    return pith_e8m0_decode(power);
 }
 
 static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
                 float *scale, float *zero)
 {
     const struct pith_weights x = {w, n, stride};
-    const float most = pith_weights_most(rule->kern, &x);
-    const uint8_t power = power_for(rule->grid, most);
+    const struct pith_format *element = pith_format_find(rule->grid->format->element);
+    *scale = scale_for(rule, element, &x, pith_weights_most(rule->kern, &x));
     *zero = 0.0f;
-    *scale = rule->grid->mse && most > 0.0f && power != NOT_A_SCALE ? search(rule, &x, power)
-                                                                     : pith_e8m0_decode(power);
 }
 
 static void fit_row(const struct pith_grid_rule *rule, const float *w, size_t n, size_t group,
                     float *scales)
 {
     pith_group_max_fn *group_max = rule->kern ? rule->kern->group_max : pith_group_max_scalar;
+    const struct pith_format *element = pith_format_find(rule->grid->format->element);
     group_max(n, group, w, scales);
-    for (size_t g = 0; g * group < n; g++)
-        scales[g] = pith_e8m0_decode(power_for(rule->grid, scales[g]));
+    for (size_t g = 0, at = 0; at < n; g++, at += group) {
+        const struct pith_weights x = {w + at, n - at < group ? n - at : group, 1};
+        scales[g] = scale_for(rule, element, &x, scales[g]);
+    }
 }
 
 static void quantize(const struct pith_format *f, const struct pith_grid_line *line)

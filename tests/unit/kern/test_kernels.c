@@ -645,6 +645,34 @@ static void check_float_round(const struct pith_kernel *k, const struct pith_ker
     }
 }
 
+static void check_float_trials(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                               enum fill kind)
+{
+    static const char *const names[] = {"fp8_e4m3", "fp6_e2m3", "fp4_e2m1"};
+    enum { TRIALS = 11 };
+    for (unsigned i = 0; i < 6; i++) {
+        const struct pith_format *f = pith_format_find(names[i % 3]);
+        const struct pith_float_levels levels =
+            pith_float_levels_of(f->exponent_bits, f->mantissa_bits, f->max);
+        const float *w = fresh(0, n, kind);
+        float *inverse = fresh(1, TRIALS, kind), *want = fresh(2, TRIALS, kind),
+              *got = fresh(3, TRIALS, kind);
+        for (size_t t = 0; t < TRIALS; t++) inverse[t] = fabsf(inverse[t]) + 0.01f;
+        ((pith_float_trials_fn *)ref->fn)(n, w, TRIALS, inverse, &levels, want);
+        ((pith_float_trials_fn *)k->fn)(n, w, TRIALS, inverse, &levels, got);
+        assert_bits(got, want, TRIALS, n);
+        for (size_t t = 0; t < TRIALS && kind == RANDOM; t++) {
+            double sum = 0;
+            for (size_t c = 0; c < n; c++) {
+                const float x = w[c] * inverse[t];
+                const double d = (double)x - (double)f->decode(f->encode(x));
+                sum += d * d;
+            }
+            assert_true(fabs((double)want[t] - sum) <= 1e-5 * sum);
+        }
+    }
+}
+
 static void check_book_round(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                              enum fill kind)
 {
@@ -704,6 +732,7 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_grid_error] = check_grid_error,
     [PITH_OP_group_max] = check_group_max,
     [PITH_OP_float_round] = check_float_round,
+    [PITH_OP_float_trials] = check_float_trials,
     [PITH_OP_book_round] = check_book_round,
     [PITH_OP_read_lines] = check_read_lines,
     [PITH_OP_peak_f32] = check_peak_f32,
