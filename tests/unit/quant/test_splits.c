@@ -170,8 +170,19 @@ static const char *const splits[] = {"2:4", "2:4:wanda", "2:4:magnitude"};
 static void zeros_are_exact(void **state)
 {
     (void)state;
-    static const char *const grids[] = {NULL,           "int4:g32", "int4:g32:asym", "int8:channel",
-                                        "int8:tensor:asym", "int3:g16:mse"};
+    static const char *const grids[] = {NULL,
+                                        "int4:g32",
+                                        "int4:g32:asym",
+                                        "int8:channel",
+                                        "int8:tensor:asym",
+                                        "int3:g16:mse",
+                                        "fp8_e4m3:channel",
+                                        "fp8_e4m3:block128",
+                                        "mxfp4",
+                                        "mxfp8",
+                                        "nvfp4:mse",
+                                        "nf4:g32",
+                                        "bnb_fp4:g32"};
     static const char *const rounders[] = {"nearest", "gptq"};
     for (size_t g = 0; g < PITH_COUNT(grids); g++)
         for (size_t r = 0; r < PITH_COUNT(rounders); r++)
