@@ -120,6 +120,16 @@ static enum pith_status choose_end(struct pith_run *r, struct pith_choice *c,
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }
 
+/* A rotation that the reader has to do must be told to it. */
+static enum pith_status check_online(const struct pith_run *r, const struct pith_choice *c,
+                                     struct pith_error *err)
+{
+    const char *way = r->convert ? "" : "; --transform rotate:folded leaves that rotation out";
+    if (c->hadamard <= 1 || r->container->online) return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED, "%s: %s cannot tell an engine to rotate its inputs%s",
+                     c->module, r->container->name, way);
+}
+
 static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
                                    struct override *overrides, bool *ignore_used,
                                    struct pith_error *err)
@@ -147,11 +157,21 @@ static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
         }
     /* A linear that is left alone is read as it was: engines rotate nothing in front of it. */
     if (c->role == PITH_ROLE_DOWN && c->grid.format) c->hadamard = r->basis.down.block;
+    struct pith_container_opts opts = r->container_opts;
+    opts.hadamard = c->hadamard;
+    PITH_TRY(check_online(r, c, err));
     enum pith_status s = check_split(r, c, err);
     if (s == PITH_OK && c->grid.format) s = pith_inputs_check(r, c, err);
     if (s == PITH_OK && c->grid.format)
-        s = r->container->accepts(&c->grid, c->rows, c->cols, &r->container_opts, err);
+        s = r->container->accepts(&c->grid, c->rows, c->cols, &opts, err);
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
+}
+
+static enum pith_status choose_converted(const struct pith_run *r, struct pith_choice *c,
+                                         struct pith_error *err)
+{
+    PITH_TRY(check_online(r, c, err));
+    return pith_convert_choose(r, c, err);
 }
 
 static enum pith_status check_used(const struct pith_run *r, const struct override *overrides,
@@ -171,19 +191,6 @@ static enum pith_status check_used(const struct pith_run *r, const struct overri
         if (!ignore_used[i] && !names_module(o->ignore.item[i], "lm_head"))
             return pith_fail(err, PITH_ARG, "--ignore %s matches no linear; names look like %s",
                              o->ignore.item[i], r->choices[0].module);
-    return PITH_OK;
-}
-
-/* A rotation that the reader has to do must be told to it. */
-static enum pith_status check_online(const struct pith_run *r, struct pith_error *err)
-{
-    for (size_t i = 0; i < r->choice_count; i++)
-        if (r->choices[i].hadamard > 1 && !r->container->online)
-            return pith_fail(err, PITH_UNSUPPORTED,
-                             "%s: %s cannot tell an engine to rotate its inputs%s",
-                             r->choices[i].module, r->container->name,
-                             r->convert ? ""
-                                        : "; --transform rotate:folded leaves that rotation out");
     return PITH_OK;
 }
 
@@ -228,7 +235,7 @@ enum pith_status pith_run_select(struct pith_run *r, struct pith_error *err)
     if (s == PITH_OK) s = pith_ends_list(r, err);
     if (s == PITH_OK && r->convert) s = pith_convert_describe(r, err);
     for (size_t i = 0; i < r->choice_count && s == PITH_OK; i++)
-        s = r->convert ? pith_convert_choose(r, &r->choices[i], err)
+        s = r->convert ? choose_converted(r, &r->choices[i], err)
                        : choose_one(r, &r->choices[i], overrides, ignore_used, err);
     for (int i = 0; i < PITH_END_COUNT && s == PITH_OK; i++)
         if (r->ends[i].rows) s = choose_end(r, &r->ends[i], overrides, ignore_used, err);
@@ -241,6 +248,5 @@ enum pith_status pith_run_select(struct pith_run *r, struct pith_error *err)
     if (s == PITH_OK) s = check_used(r, overrides, ignore_used, err);
     if (overrides) free_overrides(overrides, o->overrides.count);
     pith_free(ignore_used);
-    if (s == PITH_OK) s = check_online(r, err);
     return s == PITH_OK ? list_linears(r, err) : s;
 }

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Columns that are turned together: as many doubles as a cache line holds. */
+/* Vectors that are turned together: as many doubles as a cache line holds. */
 enum { WIDTH = 8 };
 
 enum pith_status pith_rotation_init(struct pith_rotation *r, uint32_t dim, uint32_t block,
@@ -77,42 +77,44 @@ static const double *turn_block(const struct pith_rotation *r, double *x, double
     return scratch;
 }
 
-static double sign(const struct pith_rotation *r, size_t i)
+/* Turns `count` vectors at once, element i of vector k at w[i * step + k * apart]; `at` is where in
+ * the whole vector the block begins. */
+static void turn_vectors(const struct turn *t, unsigned thread, size_t at, float *w, size_t count,
+                         size_t step, size_t apart)
 {
-    return r->signs ? r->signs[i % r->dim] : 1;
+    const struct pith_rotation *r = t->r;
+    const int8_t *signs = r->signs ? r->signs + at % r->dim : NULL;
+    const double scale = sqrt((double)r->block);
+    double *x = t->memory + thread * 2 * r->block * WIDTH;
+    for (size_t i = 0; i < r->block; i++)
+        for (size_t k = 0; k < count; k++) x[i * count + k] = (double)w[i * step + k * apart];
+    for (size_t i = 0; signs && i < r->block; i++)
+        for (size_t k = 0; k < count; k++) x[i * count + k] *= signs[i];
+    const double *y = turn_block(r, x, x + r->block * count, count);
+    for (size_t i = 0; i < r->block; i++)
+        for (size_t k = 0; k < count; k++)
+            w[i * step + k * apart] = (float)(y[i * count + k] / scale);
 }
 
-static void turn_row(void *ctx, size_t row, unsigned thread)
+static size_t at_most(size_t n, size_t most)
+{
+    return n < most ? n : most;
+}
+
+static void turn_rows(void *ctx, size_t task, unsigned thread)
 {
     const struct turn *t = ctx;
-    const size_t block = t->r->block;
-    const double scale = sqrt((double)block);
-    double *x = t->memory + thread * 2 * block * WIDTH;
-    for (size_t at = 0; at < t->cols; at += block) {
-        float *w = t->w + row * t->cols + at;
-        for (size_t i = 0; i < block; i++) x[i] = sign(t->r, at + i) * (double)w[i];
-        const double *y = turn_block(t->r, x, x + block, 1);
-        for (size_t i = 0; i < block; i++) w[i] = (float)(y[i] / scale);
-    }
+    const size_t row = task * WIDTH, count = at_most(t->rows - row, WIDTH);
+    for (size_t at = 0; at < t->cols; at += t->r->block)
+        turn_vectors(t, thread, at, t->w + row * t->cols + at, count, 1, t->cols);
 }
 
 static void turn_columns(void *ctx, size_t task, unsigned thread)
 {
     const struct turn *t = ctx;
-    const size_t block = t->r->block, col = task * WIDTH;
-    const size_t width = t->cols - col < WIDTH ? t->cols - col : WIDTH;
-    const double scale = sqrt((double)block);
-    double *x = t->memory + thread * 2 * block * WIDTH;
-    for (size_t at = 0; at < t->rows; at += block) {
-        float *w = t->w + at * t->cols + col;
-        for (size_t i = 0; i < block; i++)
-            for (size_t k = 0; k < width; k++)
-                x[i * width + k] = sign(t->r, at + i) * (double)w[i * t->cols + k];
-        const double *y = turn_block(t->r, x, x + block * width, width);
-        for (size_t i = 0; i < block; i++)
-            for (size_t k = 0; k < width; k++)
-                w[i * t->cols + k] = (float)(y[i * width + k] / scale);
-    }
+    const size_t col = task * WIDTH, count = at_most(t->cols - col, WIDTH);
+    for (size_t at = 0; at < t->rows; at += t->r->block)
+        turn_vectors(t, thread, at, t->w + at * t->cols + col, count, t->cols, 1);
 }
 
 uint64_t pith_rotation_scratch(const struct pith_rotation *r, unsigned threads)
@@ -131,7 +133,7 @@ static enum pith_status run(struct pith_pool *pool, struct turn *t, bool outputs
     t->memory = pith_alloc_aligned(pith_rotation_scratch(t->r, threads), 1);
     if (!t->memory) return pith_fail_nomem(err, "a rotation");
     if (outputs) pith_pool_run(pool, (t->cols + WIDTH - 1) / WIDTH, turn_columns, t);
-    else pith_pool_run(pool, t->rows, turn_row, t);
+    else pith_pool_run(pool, (t->rows + WIDTH - 1) / WIDTH, turn_rows, t);
     pith_free(t->memory);
     return PITH_OK;
 }

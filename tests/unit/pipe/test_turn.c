@@ -51,18 +51,15 @@ static void assert_blocks_agree(const struct pith_turn *t, struct pith_model *m,
         }
 }
 
-static void check_case(const char *name, struct pith_basis_plan plan)
+/* The model in a folder, before and after, by its logits. */
+static void check_model(const char *dir, struct pith_basis_plan plan)
 {
     struct pith_error err = {0};
-    struct golden g;
     struct rig r;
     int32_t ids[PROMPT_MAX];
     struct pith_basis basis;
     float *ends[2];
     const size_t n = golden_prompt(0, ids);
-    golden_load(&g, name);
-    char *dir = folder_make(g.config, g.weights);
-    golden_free(&g);
     open_floats(&r, dir);
     const struct pith_shape *s = &r.model->shape;
     float *want = rig_logits(&r, ids, n, n);
@@ -82,13 +79,34 @@ static void check_case(const char *name, struct pith_basis_plan plan)
         worst = fmaxf(worst, fabsf(is[i] - want[i]));
         largest = fmaxf(largest, fabsf(want[i]));
     }
-    if (!(worst < 1e-5f * largest)) fail_msg("%s: %g of %g", name, (double)worst, (double)largest);
+    if (!(worst < 1e-5f * largest)) fail_msg("%s: %g of %g", dir, (double)worst, (double)largest);
     for (int i = 0; basis.stream.dim && i < 2; i++) pith_free(ends[i]);
     pith_basis_free(&basis);
     free(want);
     free(is);
     rig_close(&r);
+}
+
+static void check_case(const char *name, struct pith_basis_plan plan)
+{
+    struct golden g;
+    golden_load(&g, name);
+    char *dir = folder_make(g.config, g.weights);
+    golden_free(&g);
+    check_model(dir, plan);
     folder_remove(dir);
+}
+
+/* Models that have learned something; the second where the data folder is. */
+static void function_of_real_models_does_not_change(void **state)
+{
+    (void)state;
+    char dir[300];
+    check_model("models/probe",
+                (struct pith_basis_plan){.stream = 256, .head = 64, .down = 256, .seed = 1});
+    (void)snprintf(dir, sizeof dir, "%s/models/stories260K", test_data_dir());
+    if (!pith_path_is_dir(dir)) skip();
+    check_model(dir, (struct pith_basis_plan){.stream = 64, .head = 8, .down = 4, .seed = 1});
 }
 
 static void function_does_not_change(void **state)
@@ -163,6 +181,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(function_does_not_change),
+        cmocka_unit_test(function_of_real_models_does_not_change),
         cmocka_unit_test(tensors_are_quarots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
