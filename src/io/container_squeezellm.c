@@ -201,8 +201,9 @@ static enum pith_status load_kept(const struct pith_checkpoint *c, const char *m
     /* Nobody may believe it, not even to look at the rest. */
     pith_sparse_free(q->sparse);
     q->sparse = NULL;
-    return pith_fail(err, PITH_FORMAT, "tensor \"%.100s\": rows do not begin at 0 and end at %" PRIu64,
-                     rows->name, kept);
+    return pith_fail(err, PITH_FORMAT,
+                     "tensor \"%.100s\": rows do not begin at 0 and end at %" PRIu64, rows->name,
+                     kept);
 }
 
 static enum pith_status fill(const struct pith_checkpoint *c, const char *module,

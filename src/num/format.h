@@ -37,10 +37,10 @@ struct pith_format {
      * blocks. */
     float (*decode)(uint32_t code);
     /* Nearest code, ties to even code, saturating to the ends of the finite range (also for
-     * +-Inf); NaN encodes NaN where the format has one, else what is nearest to zero. Codebooks: bitsandbytes'
-     * rule, a value on a threshold takes the level nearer to the lower end (nf4) or to zero
-     * (bnb_fp4). e8m0: a tie takes the larger power, 2^-127 stands for zero, NaN for negative
-     * values. NULL for blocks. */
+     * +-Inf); NaN encodes NaN where the format has one, else what is nearest to zero. Codebooks:
+     * bitsandbytes' rule, a value on a threshold takes the level nearer to the lower end (nf4) or
+     * to zero (bnb_fp4). e8m0: a tie takes the larger power, 2^-127 stands for zero, NaN for
+     * negative values. NULL for blocks. */
     uint32_t (*encode)(float x);
 };
 

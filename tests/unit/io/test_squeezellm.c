@@ -1,4 +1,4 @@
-/* io/: the squeezellm container: the authors' own matrices, what it is given, and files that lie. */
+/* io/: the squeezellm container: the authors' matrices, what it is given, and files that lie. */
 #include "base/mem.h"
 #include "folder.h"
 #include "pack_and_read.h"
