@@ -115,7 +115,7 @@ struct pith_rounder {
      * caller's. */
     enum pith_status (*rows)(const struct pith_round_rows *part, struct pith_qmat *q,
                              double *squares, struct pith_error *err);
-    /* Scratch bytes for one matrix, H, w and q themselves not counted; enough for groups of 32
+    /* Scratch bytes for one matrix, H, w and q themselves not counted; enough for groups of 16
      * to 1024. */
     uint64_t (*scratch)(uint32_t rows, uint32_t cols);
     /* run() looks at job->kept itself. */

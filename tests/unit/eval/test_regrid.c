@@ -23,7 +23,7 @@ static float *randoms(size_t n)
 }
 
 /* 70 rows of 65,540: more than one panel, and a last one that is not full. */
-static void integers_are_rounded_as_by_the_rounder(void **state)
+static void grids_are_rounded_to_as_by_the_rounder(void **state)
 {
     (void)state;
     static const struct {
@@ -32,7 +32,16 @@ static void integers_are_rounded_as_by_the_rounder(void **state)
     } cases[] = {{"int4:g128", 70, 65540},
                  {"int4:g64:asym", 33, 200},
                  {"int8:channel", 20, 100},
-                 {"int3:tensor", 20, 100}};
+                 {"int3:tensor", 20, 100},
+                 {"fp8_e4m3:block128", 300, 200},
+                 {"fp8_e4m3:tensor", 20, 100},
+                 {"fp8_e4m3:tensor:mse", 20, 100},
+                 {"nvfp4", 70, 65536},
+                 {"nvfp4:mse", 20, 64},
+                 {"mxfp4:even", 20, 64},
+                 {"nf4:g64:dq", 33, 200},
+                 {"int4:g64:asym:hqq", 20, 100},
+                 {"codebook3", 20, 100}};
     struct pith_error err = {0};
     struct rig r;
     rig_open(&r, GOLDEN "tiny", 2);
@@ -197,7 +206,7 @@ static void a_model_on_another_grid_still_computes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers_are_rounded_as_by_the_rounder),
+        cmocka_unit_test(grids_are_rounded_to_as_by_the_rounder),
         cmocka_unit_test(other_formats_take_the_nearest_value),
         cmocka_unit_test(block_formats_follow_their_definition),
         cmocka_unit_test(a_model_on_another_grid_still_computes),

@@ -13,6 +13,9 @@ static void assert_same(const struct pith_grid *a, const struct pith_grid *b)
     assert_int_equal(a->mse, b->mse);
     assert_int_equal(a->is_static, b->is_static);
     assert_int_equal(a->double_quant, b->double_quant);
+    assert_int_equal(a->hqq, b->hqq);
+    assert_int_equal(a->even, b->even);
+    assert_int_equal(a->ceil, b->ceil);
 }
 
 /* Text, and the canonical text of what it means. */
@@ -45,6 +48,9 @@ static void texts_are_understood(void **state)
         {"nvfp4:static", "nvfp4:static"},
         {"nf4", "nf4:g64"},
         {"nf4:g64:dq", "nf4:g64:dq"},
+        {"int4:hqq:asym:g64", "int4:g64:asym:hqq"},
+        {"mxfp4:even", "mxfp4:even"},
+        {"mxfp8:ceil", "mxfp8:ceil"},
         {"bnb_fp4:dq", "bnb_fp4:g64:dq"},
         {"codebook3", "codebook3:channel"},
         {"codebook4:channel", "codebook4:channel"},
@@ -130,6 +136,14 @@ static void nonsense_is_refused_with_a_reason(void **state)
         {"int8:dq", "add a group"},
         {"nf4:tensor:dq", "add a group"},
         {"fp8_e4m3:block128:dq", "add a group"},
+        {"int4:g64:hqq", "write asym"},
+        {"int4:g64:asym:mse:hqq", "not mse"},
+        {"nf4:hqq", "zero points of integers"},
+        {"bf16:hqq", "zero points of integers"},
+        {"int8:even", "mx formats only"},
+        {"nvfp4:ceil", "mx formats only"},
+        {"mxfp4:even:ceil", "one of"},
+        {"mxfp4:mse:even", "one of"},
         {"int4:\033[31m", "?[31m"},
     };
     for (size_t i = 0; i < PITH_COUNT(rows); i++) {
@@ -150,15 +164,16 @@ static void every_grid_comes_back(void **state)
     (void)state;
     static const char *const where[] = {"",       ":tensor",   ":channel", ":token", ":g2", ":g16",
                                         ":g32",   ":g128",     ":g65536",  ":block16", ":block128"};
-    static const char *const flags[] = {":asym", ":mse", ":static", ":dq"};
+    static const char *const flags[] = {":asym", ":mse",  ":static", ":dq",
+                                        ":hqq",  ":even", ":ceil"};
     size_t count, accepted = 0;
     const struct pith_format *formats = pith_formats(&count);
     for (size_t f = 0; f < count; f++)
         for (size_t w = 0; w < PITH_COUNT(where); w++)
-            for (unsigned set = 0; set < 16; set++) {
+            for (unsigned set = 0; set < 1u << PITH_COUNT(flags); set++) {
                 char text[128], once[PITH_GRID_TEXT], twice[PITH_GRID_TEXT];
                 int used = snprintf(text, sizeof text, "%s%s", formats[f].name, where[w]);
-                for (unsigned k = 0; k < 4; k++)
+                for (unsigned k = 0; k < PITH_COUNT(flags); k++)
                     if (set >> k & 1)
                         used += snprintf(text + used, sizeof text - (size_t)used, "%s", flags[k]);
                 struct pith_error err = {0};
