@@ -20,7 +20,9 @@ static const struct option options[] = {
     {"depth", 0, OPTION_COUNT, AT(depth), "N",
      "positions of the KV cache that are taken before either (default 0)"},
     {"reps", 0, OPTION_COUNT, AT(reps), "R", "repetitions (default 5)"},
-    {"kv", 0, OPTION_TEXT, AT(kv), "GRID", "elements of the KV cache: bf16 or f32 (default bf16)"},
+    {"kv", 0, OPTION_TEXT, AT(kv), "GRID",
+     "KV cache: bf16, f32, or a grid such as fp8_e4m3 or int8:token (default: as the checkpoint "
+     "says, or bf16)"},
     {"mode", 0, OPTION_TEXT, AT(mode), "NAME", "exact or fast (default exact)"},
     {"weights", 0, OPTION_TEXT, AT(weights), "GRID",
      "round the linears to this grid on load (default: as stored)"},

@@ -32,7 +32,9 @@ static const struct option options[] = {
     {"acts", 0, OPTION_TEXT, AT(acts), "GRID",
      "grid for the activations, such as int8:token, int8:tensor:static, fp8_e4m3:token, "
      "fp8_e4m3:tensor:static, mxfp8, nvfp4; none leaves them (default: the recipe's)"},
-    {"kv", 0, OPTION_TEXT, AT(kv), "GRID", "KV-cache format; this version takes only none"},
+    {"kv", 0, OPTION_TEXT, AT(kv), "GRID",
+     "KV-cache format recorded in the checkpoint, with its scales: fp8_e4m3, or none (default: the "
+     "recipe's)"},
     {"transform", 0, OPTION_TEXT, AT(transform), "NAME",
      "none, awq, smooth[:STRENGTH|:auto], rotate (default: the recipe's)"},
     {"split", 0, OPTION_TEXT, AT(split), "NAME",

@@ -27,7 +27,9 @@ static const struct option options[] = {
     {"mode", 0, OPTION_TEXT, AT(mode), "MODE",
      "exact: float32 (default); fast: byte activations for integer weights"},
     {"top-k", 0, OPTION_COUNT, AT(top_k), "K", "only the K likeliest tokens (default: all)"},
-    {"kv", 0, OPTION_TEXT, AT(kv), "GRID", "elements of the KV cache: bf16 or f32 (default bf16)"},
+    {"kv", 0, OPTION_TEXT, AT(kv), "GRID",
+     "KV cache: bf16, f32, or a grid such as fp8_e4m3 or int8:token (default: as the checkpoint "
+     "says, or bf16)"},
 };
 
 static void defaults(void *settings)
@@ -50,11 +52,11 @@ static int on_text(void *ctx, const char *piece, size_t size)
 static int check(const struct settings *s)
 {
     const char *wrong = NULL;
+    struct pith_error err = {0};
     if (!(s->temperature >= 0 && s->temperature <= 100)) wrong = "--temperature: from 0 to 100";
     else if (!(s->top_p > 0 && s->top_p <= 1)) wrong = "--top-p: above 0, at most 1";
     else if (s->top_k > UINT32_MAX) wrong = "--top-k: too large";
-    else if (s->kv && strcmp(s->kv, "f32") != 0 && strcmp(s->kv, "bf16") != 0)
-        wrong = "--kv: bf16 or f32";
+    else if (pith_kv_check(s->kv, &err) != PITH_OK) wrong = err.text;
     else if (s->tokens == 0) wrong = "--tokens: at least 1";
     if (!wrong) return EXIT_DONE;
     fprintf(stderr, "pith run: %s\n", wrong);

@@ -5,8 +5,9 @@
 
 int measure_check(const struct measure_settings *m)
 {
-    if (m->kv && strcmp(m->kv, "f32") != 0 && strcmp(m->kv, "bf16") != 0) {
-        fprintf(stderr, "pith: --kv %s: f32 or bf16\n", m->kv);
+    struct pith_error err = {0};
+    if (pith_kv_check(m->kv, &err) != PITH_OK) {
+        fprintf(stderr, "pith: --kv: %s\n", err.text);
         return EXIT_USAGE;
     }
     if (m->texts.count + m->tasks.count == 0) {

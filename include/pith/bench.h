@@ -21,7 +21,7 @@ struct pith_bench_options {
     size_t gen;          /* tokens made after it, default 64; 0: not timed */
     size_t depth;        /* positions of the KV cache already taken, default 0 */
     size_t reps;         /* repetitions, default 5, at least 1 */
-    const char *kv;      /* element of the KV cache: "bf16" or "f32"; NULL: bf16 */
+    const char *kv;      /* "bf16", "f32" or a grid; NULL: what the checkpoint says, or bf16 */
     const char *mode;    /* "exact" or "fast"; NULL: the context's */
     const char *weights; /* grid that the linears are rounded to on load; NULL: as stored */
     const char *head;    /* the same for the head (not for an embedding tied to it) */

@@ -17,7 +17,9 @@ struct pith_eval_options {
     struct pith_list texts; /* UTF-8 text files */
     struct pith_list tasks; /* JSON lines {"context", "choices", "answer"} */
     const char *convention; /* "gptq" (default), "hf" or "llama.cpp": see docs/measuring.md */
-    const char *kv;         /* KV cache: "f32" (default) or "bf16"; a baseline has "f32" */
+    /* KV cache: "f32", "bf16", or a grid such as "fp8_e4m3" or "int8:token" that keys and values are
+     * rounded to when they are stored; NULL: what the checkpoint says, or f32. A baseline has f32. */
+    const char *kv;
     size_t context;         /* 0: 2048 (llama.cpp: 512), never more than the model's */
     size_t stride;          /* hf only; 0: half the context */
     size_t max_tokens;      /* scored tokens of a text at most; 0: all */
@@ -25,6 +27,10 @@ struct pith_eval_options {
     struct pith_progress progress;
 };
 void pith_eval_defaults(struct pith_eval_options *options);
+
+/* Whether a KV cache can be called that, for any of the options named kv: PITH_ARG or
+ * PITH_UNSUPPORTED with the reason when it cannot. NULL can. */
+enum pith_status pith_kv_check(const char *kv, struct pith_error *err);
 
 /* Measures. *report is JSON with the keys that the command line documents; free it with
  * pith_text_free(). With one text its result stands at the top level; "texts" and "tasks" list all.

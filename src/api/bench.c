@@ -11,7 +11,7 @@
 
 void pith_bench_defaults(struct pith_bench_options *o)
 {
-    *o = (struct pith_bench_options){.prompt = 512, .gen = 64, .reps = 5, .kv = "bf16"};
+    *o = (struct pith_bench_options){.prompt = 512, .gen = 64, .reps = 5};
 }
 
 /* A grid by its text; an unset one for NULL. */
@@ -80,11 +80,14 @@ static json_t *gen_report(const struct pith_bench_options *o, const struct pith_
 }
 
 static json_t *describe(const struct pith_context *c, const struct pith_bench_options *o,
-                        const struct pith_model *m, const struct pith_speed *s, double seconds)
+                        const struct pith_model *m, const struct pith_kv_format *kv,
+                        const struct pith_speed *s, double seconds)
 {
+    char cache[PITH_GRID_TEXT];
+    pith_kv_name(kv, cache);
     const bool fast = pith_backend_mode(c->backend) == PITH_MODE_FAST;
     json_t *j = json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:f, s:f, s:I, s:I, s:o}", "model",
-                          o->model, "mode", fast ? "fast" : "exact", "kv", o->kv ? o->kv : "bf16",
+                          o->model, "mode", fast ? "fast" : "exact", "kv", cache,
                           "threads", (int)pith_context_threads(c), "cpu", pith_context_cpu(c),
                           "depth", (json_int_t)o->depth, "reps", (json_int_t)o->reps,
                           "bits_per_weight", pith_model_bits_per_weight(m), "load_seconds", seconds,
@@ -111,16 +114,18 @@ enum pith_status pith_bench(struct pith_context *context, const struct pith_benc
     struct pith_speed speed;
     const double start = pith_clock();
     if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
-    enum pith_dtype kv;
-    PITH_TRY(pith_kv_dtype(o->kv ? o->kv : "bf16", &kv, err));
+    struct pith_kv_format kv;
+    PITH_TRY(pith_kv_parse(o->kv, PITH_BF16, NULL, &kv, err));
     if (o->mode) PITH_TRY(pith_context_set_mode(context, o->mode, err));
     enum pith_status s = load(context, o, &m, err);
     const double seconds = pith_clock() - start;
+    if (s == PITH_OK) s = pith_kv_parse(o->kv, PITH_BF16, m, &kv, err);
     const struct pith_speed_job job = {.backend = context->backend,
                                        .model = m,
                                        .prompt = o->prompt,
                                        .gen = o->gen,
-                                       .kv = kv,
+                                       .kv = kv.dtype,
+                                       .kv_grid = kv.grid,
                                        .depth = o->depth,
                                        .reps = o->reps,
                                        .seed = o->seed,
@@ -128,7 +133,7 @@ enum pith_status pith_bench(struct pith_context *context, const struct pith_benc
                                        .progress = &o->progress};
     if (s == PITH_OK) s = pith_speed_measure(&job, &speed, err);
     if (s == PITH_OK && report)
-        s = pith_report_text(describe(context, o, m, &speed, seconds), report, err);
+        s = pith_report_text(describe(context, o, m, &kv, &speed, seconds), report, err);
     pith_model_close(m);
     return s;
 }

@@ -12,7 +12,13 @@
 
 void pith_eval_defaults(struct pith_eval_options *o)
 {
-    *o = (struct pith_eval_options){.convention = "gptq", .kv = "f32"};
+    *o = (struct pith_eval_options){.convention = "gptq"};
+}
+
+enum pith_status pith_kv_check(const char *kv, struct pith_error *err)
+{
+    struct pith_kv_format ignored;
+    return pith_kv_parse(kv, PITH_F32, NULL, &ignored, err);
 }
 
 /* Of what the baseline of pith_compare() made of the texts, this much is kept for all models. */
@@ -23,7 +29,7 @@ struct measurement {
     struct pith_context *context;
     const struct pith_eval_options *options;
     enum pith_convention convention;
-    enum pith_dtype kv;
+    struct pith_kv_format kv; /* of the model in work */
     struct pith_model *model, *baseline;
     struct pith_tokenizer *tokenizer;
     size_t window;
@@ -37,16 +43,19 @@ static enum pith_status check(struct measurement *m, struct pith_error *err)
     if (!pith_convention_find(o->convention, &m->convention))
         return pith_fail(err, PITH_ARG, "unknown convention \"%s\": one of gptq, hf, llama.cpp",
                          o->convention);
-    PITH_TRY(pith_kv_dtype(o->kv ? o->kv : "f32", &m->kv, err));
+    PITH_TRY(pith_kv_parse(o->kv, PITH_F32, NULL, &m->kv, err));
     if (o->texts.count == 0 && o->tasks.count == 0)
         return pith_fail(err, PITH_ARG, "nothing to measure: give a text or a task file");
     return PITH_OK;
 }
 
-/* All but the first of pith_compare(), which is the others' baseline. */
-static bool half_cache(const struct measurement *m)
+/* What the cache of the model in work holds. The first model of pith_compare() is the others'
+ * baseline: its cache is f32. */
+static enum pith_status choose_cache(struct measurement *m, struct pith_error *err)
 {
-    return m->kv == PITH_BF16 && (m->baseline || !m->kept_texts);
+    m->kv = (struct pith_kv_format){.dtype = PITH_F32};
+    if (!m->baseline && m->kept_texts) return PITH_OK;
+    return pith_kv_parse(m->options->kv, PITH_F32, m->model, &m->kv, err);
 }
 
 static size_t choose_window(const struct measurement *m)
@@ -127,7 +136,8 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
         .backend = m->context->backend,
         .model = m->model,
         .baseline = m->baseline,
-        .half_cache = half_cache(m),
+        .half_cache = m->kv.dtype == PITH_BF16,
+        .kv_grid = m->kv.grid,
         .ids = ids.id,
         .count = ids.count,
         .bos = pith_tokenizer_bos(m->tokenizer),
@@ -155,7 +165,8 @@ static enum pith_status measure_task(const struct measurement *m, size_t index, 
         .backend = m->context->backend,
         .model = m->model,
         .baseline = m->baseline,
-        .half_cache = half_cache(m),
+        .half_cache = m->kv.dtype == PITH_BF16,
+        .kv_grid = m->kv.grid,
         .tokenizer = m->tokenizer,
         .path = path,
         .limit = m->options->task_limit,
@@ -173,6 +184,7 @@ static enum pith_status measure_all(struct measurement *m, json_t *texts, json_t
     if (m->baseline && m->baseline->shape.vocab != m->model->shape.vocab)
         return pith_fail(err, PITH_ARG, "the baseline has another vocabulary (%u, not %u)",
                          m->baseline->shape.vocab, m->model->shape.vocab);
+    PITH_TRY(choose_cache(m, err));
     m->window = choose_window(m);
     for (size_t i = 0; i < m->options->texts.count; i++) PITH_TRY(measure_text(m, i, texts, err));
     for (size_t i = 0; i < m->options->tasks.count; i++) PITH_TRY(measure_task(m, i, tasks, err));
@@ -185,11 +197,13 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
     json_t *texts = json_array(), *tasks = json_array();
     enum pith_status s = texts && tasks ? measure_all(m, texts, tasks, err)
                                         : pith_fail_nomem(err, dir);
+    char kv[PITH_GRID_TEXT];
+    pith_kv_name(&m->kv, kv);
     if (s == PITH_OK) {
         json_t *j = json_pack("{s:s, s:f, s:I, s:s}", "model", dir, "bits_per_weight",
                               pith_model_bits_per_weight(m->model), "bytes",
                               (json_int_t)m->model->checkpoint->bytes, "kv",
-                              half_cache(m) ? "bf16" : "f32");
+                              kv);
         if (json_array_size(texts) == 1) json_object_update_missing(j, json_array_get(texts, 0));
         json_object_set(j, "texts", texts);
         json_object_set(j, "tasks", tasks);

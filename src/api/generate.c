@@ -40,7 +40,7 @@ void pith_engine_close(struct pith_engine **engine)
 
 void pith_generate_defaults(struct pith_generate_options *o)
 {
-    *o = (struct pith_generate_options){.prompt = "", .max_tokens = 128, .top_p = 1, .kv = "bf16"};
+    *o = (struct pith_generate_options){.prompt = "", .max_tokens = 128, .top_p = 1};
 }
 
 /* One generation: everything it owns. */
@@ -80,7 +80,10 @@ static enum pith_status prepare(struct generation *g, struct pith_error *err)
     const struct pith_sampling how = {o->temperature, o->top_k, o->top_p, o->seed};
     PITH_TRY(pith_sampler_init(&g->sampler, g->engine->context->backend, shape->vocab, &how, err));
     struct pith_session_options session = {.capacity = capacity, .chunk = g->chunk};
-    PITH_TRY(pith_kv_dtype(o->kv ? o->kv : "bf16", &session.kv, err));
+    struct pith_kv_format kv;
+    PITH_TRY(pith_kv_parse(o->kv, PITH_BF16, g->engine->model, &kv, err));
+    session.kv = kv.dtype;
+    session.kv_grid = kv.grid;
     return pith_session_init(&g->session, g->engine->model, g->engine->context->backend, &session,
                              err);
 }

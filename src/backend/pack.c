@@ -189,6 +189,7 @@ static size_t input_block(const struct pith_qmat *q)
 {
     const struct pith_grid *x = &q->input.grid;
     if (!x->format || x->format->kind != PITH_KIND_INT || q->input.threshold > 0.0f) return 0;
+    if (x->asym && x->granularity == PITH_PER_GROUP) return 0;
     size_t block = q->groups == 1 ? q->cols : q->group;
     if (x->granularity == PITH_PER_GROUP && x->group < block) {
         if ((q->groups > 1 && block % x->group != 0) || x->group % 8 != 0) return 0;

@@ -2,6 +2,7 @@
 #include "calib/gather.h"
 
 #include "base/mem.h"
+#include "kern/ops.h"
 
 #include <string.h>
 
@@ -53,6 +54,20 @@ static enum pith_status run_window(struct pith_collector *c, const struct pith_p
     return pith_block_forward(p, b, c->row, acts->length, NULL, err);
 }
 
+/* Of the window that has just been run: its keys and values are still in the scratch. */
+static void note_kv(const struct pith_collector *c)
+{
+    const struct pith_shape *s = &c->model->shape;
+    const size_t n = c->length * s->kv_heads * s->head_dim;
+    const float *const part[] = {c->scratch.k, c->scratch.v};
+    for (int i = 0; c->kv_most && i < 2; i++) {
+        float lo, hi;
+        pith_backend_kern(c->backend)->range(n, part[i], &lo, &hi);
+        const float most = -lo > hi ? -lo : hi;
+        if (!(most <= c->kv_most[i])) c->kv_most[i] = most;
+    }
+}
+
 static enum pith_status tell(const struct pith_collector *c, struct pith_error *err)
 {
     return c->step ? c->step(c->step_ctx, err) : PITH_OK;
@@ -68,6 +83,7 @@ enum pith_status pith_collect(struct pith_collector *c, const struct pith_block 
     const struct pith_pass pass = make_pass(c, pith_gather_tap, &g);
     for (size_t w = 0; w < acts->windows && s == PITH_OK; w++) {
         s = run_window(c, &pass, b, acts, w, err);
+        if (s == PITH_OK) note_kv(c);
         if (s == PITH_OK) s = tell(c, err);
         g.seen += acts->length;
     }

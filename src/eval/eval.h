@@ -76,6 +76,7 @@ struct pith_text_job {
     struct pith_model *model;
     struct pith_model *baseline; /* NULL: none */
     bool half_cache;             /* the model's keys and values in bfloat16; the baseline's never */
+    struct pith_grid kv_grid;    /* and rounded to that grid; format NULL: not */
     const int32_t *ids;
     size_t count;
     int32_t bos;                 /* -1: none */
@@ -125,6 +126,7 @@ struct pith_task_job {
     struct pith_backend *backend;
     struct pith_model *model, *baseline;
     bool half_cache; /* as for a text */
+    struct pith_grid kv_grid;
     const struct pith_tokenizer *tokenizer;
     const char *path;
     size_t limit; /* 0: all items */

@@ -25,6 +25,7 @@ struct pith_scorer_options {
     size_t capacity;  /* tokens of a sequence at most */
     bool half_cache;  /* keys and values are held in bfloat16, not float32 */
     bool exact;       /* computes in the exact mode even when the backend is in the fast one */
+    struct pith_grid kv_grid; /* rounded to it when stored; format NULL: not */
 };
 /* Loads the model's blocks when they are not. The model and the backend are borrowed. rows is
  * chosen so that logits take at most 32 MiB (or 16 rows). On failure *s owns nothing. */

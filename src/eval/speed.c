@@ -168,7 +168,10 @@ static enum pith_status prepare(struct timing *t, struct pith_error *err)
     const struct pith_sampling greedy = {.top_p = 1, .seed = job->seed};
     PITH_TRY(pith_sampler_init(&t->sampler, job->backend, s->vocab, &greedy, err));
     const struct pith_session_options options = {
-        .capacity = job->depth + most, .chunk = t->chunk, .kv = job->kv};
+        .capacity = job->depth + most,
+        .chunk = t->chunk,
+        .kv = job->kv,
+        .kv_grid = job->kv_grid};
     PITH_TRY(pith_session_init(&t->session, job->model, job->backend, &options, err));
     pith_session_pretend(&t->session, job->depth);
     return PITH_OK;

@@ -38,6 +38,7 @@ struct pith_speed_job {
     size_t prompt;            /* tokens of the prompt; 0: not timed */
     size_t gen;               /* tokens to make; 0: not timed */
     enum pith_dtype kv;       /* of the KV cache: PITH_F32 or PITH_BF16 */
+    struct pith_grid kv_grid; /* what is stored is rounded to it; format NULL: not */
     size_t depth;             /* positions of the cache that are taken before either */
     size_t reps;              /* at least 1 */
     bool byte_products;       /* prompts are multiplied as bytes: hold them against that peak */

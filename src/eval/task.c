@@ -61,8 +61,13 @@ static enum pith_status answer_all(const struct pith_task_job *job, struct pith_
     const double total = (double)items->count * (both ? 2 : 1);
     const double done = model == job->model ? 0 : (double)items->count;
     struct pith_scorer s;
-    const struct pith_scorer_options options = {
-        name, items->longest, job->half_cache && model == job->model, model != job->model};
+    const bool own = model == job->model;
+    const struct pith_scorer_options options = {.name = name,
+                                                .capacity = items->longest,
+                                                .half_cache = job->half_cache && own,
+                                                .exact = !own,
+                                                .kv_grid = own ? job->kv_grid
+                                                               : (struct pith_grid){0}};
     PITH_TRY(pith_scorer_init(&s, model, job->backend, &options, err));
     enum pith_status status = PITH_OK;
     for (size_t i = 0; i < items->count && status == PITH_OK; i++) {

@@ -189,8 +189,12 @@ static enum pith_status prepare(struct run *r, struct pith_error *err)
     PITH_TRY(pith_windows_make(job->convention, job->count, job->context, job->stride, &r->windows,
                                &all, err));
     const size_t longest = choose_windows(r, all);
-    const struct pith_scorer_options model = {"model", longest, job->half_cache, false},
-                                     base = {"baseline", longest, false, true};
+    const struct pith_scorer_options model = {.name = "model",
+                                              .capacity = longest,
+                                              .half_cache = job->half_cache,
+                                              .kv_grid = job->kv_grid},
+                                     base = {
+                                         .name = "baseline", .capacity = longest, .exact = true};
     PITH_TRY(pith_scorer_init(&r->model, job->model, job->backend, &model, err));
     if (job->baseline)
         PITH_TRY(pith_scorer_init(&r->base, job->baseline, job->backend, &base, err));

@@ -56,6 +56,9 @@ struct pith_container {
     const char *unloaded; /* why no engine loads it, or NULL */
     bool online;         /* can tell a reader to rotate inputs (opts.hadamard) */
     enum pith_input_rule input_rule; /* of the inputs of linears that load() reads */
+    /* Of the scales of keys and of values, F32 [1], within a layer's names ("self_attn.k_scale");
+     * NULL: it has no place for a KV-cache format. */
+    const char *kv_scale[2];
     /* NULL: a folder of safetensors files and config.json. Else the container is one GGUF file, of
      * this name where it lies in a folder; see export/gguf.h. */
     const char *file;

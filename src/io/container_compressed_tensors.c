@@ -239,6 +239,7 @@ const struct pith_container pith_container_compressed_tensors = {
     .name = "compressed-tensors",
     .summary = "vLLM's own: int2 to int8, FP8, MXFP4, MXFP6, MXFP8, NVFP4; inputs too",
     .method = "compressed-tensors",
+    .kv_scale = {"self_attn.k_scale", "self_attn.v_scale"},
     .online = true,
     .accepts = accepts,
     .scale_dtype = scale_dtype,

@@ -404,6 +404,7 @@ const struct pith_container pith_container_modelopt = {
     .name = "modelopt",
     .summary = "NVIDIA ModelOpt: FP8, NVFP4, MXFP8, int4 and int8, with hf_quant_config.json",
     .method = "modelopt",
+    .kv_scale = {"self_attn.k_proj.k_scale", "self_attn.v_proj.v_scale"},
     .input_rule = PITH_INPUT_MODELOPT,
     .accepts = accepts,
     .scale_dtype = scale_dtype,

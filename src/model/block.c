@@ -2,6 +2,7 @@
 #include "model/load.h"
 #include "num/input.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -98,6 +99,35 @@ void pith_linear_free(struct pith_linear_weights *w)
     *w = (struct pith_linear_weights){0};
 }
 
+/* The scale of keys (or values) that a checkpoint stores beside attention or its projection; 1 when
+ * there is none. */
+static enum pith_status load_kv_scale(const struct pith_model *m, uint32_t layer, bool values,
+                                      float *out, struct pith_error *err)
+{
+    static const char *const names[2][3] = {{"k_scale", "k_proj.k_scale", "kv_scale"},
+                                            {"v_scale", "v_proj.v_scale", "kv_scale"}};
+    const struct pith_tensor *t = NULL;
+    *out = 1.0f;
+    if (!m->container) return PITH_OK;
+    for (int i = 0; i < 3 && !t; i++) {
+        char name[PITH_TENSOR_NAME];
+        (void)snprintf(name, sizeof name, "model.layers.%u.self_attn.%s", layer, names[values][i]);
+        t = pith_checkpoint_find(m->checkpoint, name);
+    }
+    if (!t) return PITH_OK;
+    const bool one = pith_tensor_elements(t) == 1 && pith_dtype_decode(t->dtype, t->data, 1, out);
+    if (one && *out > 0.0f && isfinite(*out)) return PITH_OK;
+    if (!m->kv_grid.format) { /* a cache in 16 bits needs none */
+        *out = 1.0f;
+        return PITH_OK;
+    }
+    if (!one)
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: tensor \"%s\" is not one scale",
+                         m->checkpoint->dir, t->name);
+    return pith_fail(err, PITH_FORMAT, "%s: tensor \"%s\" is %g, no scale", m->checkpoint->dir,
+                     t->name, (double)*out);
+}
+
 static enum pith_status load_parts(const struct pith_model *m, enum pith_load how,
                                    struct pith_block *b, struct pith_error *err)
 {
@@ -117,6 +147,8 @@ static enum pith_status load_parts(const struct pith_model *m, enum pith_load ho
         (void)snprintf(tensor, sizeof tensor, "%s.weight", name);
         PITH_TRY(pith_vector_load(m, tensor, n, &b->norm[i], err));
     }
+    for (int i = 0; i < 2; i++)
+        PITH_TRY(load_kv_scale(m, b->layer, i == 1, &b->kv_scale[i], err));
     return PITH_OK;
 }
 

@@ -51,6 +51,16 @@ static void place_heads(const struct pith_pass *p, float *x, size_t n, uint32_t 
               p->scratch->sin);
 }
 
+/* Rounds new keys and values, in place, to the grid of the cache. */
+static void round_cache(const struct pith_pass *p, const struct pith_block *b, size_t n)
+{
+    float *const part[] = {p->scratch->k, p->scratch->v};
+    for (int i = 0; i < 2 && p->kv->grid.format; i++) {
+        const struct pith_input in = {.grid = p->kv->grid, .scale = b->kv_scale[i]};
+        pith_input_apply(p->backend, &in, part[i], n * p->kv->kv_heads, p->kv->head_dim, part[i]);
+    }
+}
+
 static enum pith_status check_room(const struct pith_pass *p, size_t n, struct pith_error *err)
 {
     const struct pith_kv *kv = p->kv;
@@ -80,6 +90,7 @@ enum pith_status pith_block_attention(const struct pith_pass *p, const struct pi
     prepare_rope(p, n);
     place_heads(p, w->q, n, s->heads, b->norm[PITH_NORM_Q]);
     place_heads(p, w->k, n, s->kv_heads, b->norm[PITH_NORM_K]);
+    round_cache(p, b, n);
     const struct pith_cache cache = pith_kv_layer(p->kv, p->kv_layer);
     pith_cache_store(p->backend, &cache, p->start, n, w->k, w->v);
     const struct pith_attention a = {.n = n,

@@ -24,6 +24,20 @@ static enum pith_status open_container(struct pith_model *m, struct pith_error *
     return PITH_OK;
 }
 
+/* What the container says of keys and values: the same whichever linear it is asked about. */
+static enum pith_status read_kv_grid(struct pith_model *m, struct pith_error *err)
+{
+    struct pith_container_opts opts = {.model_dtype = m->shape.dtype};
+    struct pith_grid ignored = {0};
+    char name[256];
+    if (!m->container) return PITH_OK;
+    pith_linear_name(m->arch, 0, PITH_ROLE_K, name, sizeof name);
+    PITH_TRY(m->container->describe(m->container_state, m->checkpoint, name, &ignored, &opts, err));
+    m->kv_grid = opts.kv;
+    pith_kv_grid_settle(&m->kv_grid);
+    return PITH_OK;
+}
+
 /* A config without a dtype: the weights speak for themselves. */
 static void guess_dtype(struct pith_model *m)
 {
@@ -57,6 +71,7 @@ static enum pith_status open_parts(struct pith_model *m, const char *dir, struct
     PITH_TRY(read_config(m, err));
     guess_dtype(m);
     PITH_TRY(open_container(m, err));
+    PITH_TRY(read_kv_grid(m, err));
     PITH_TRY(pith_model_check_tensors(m, err));
     return load_ends(m, err);
 }

@@ -11,6 +11,7 @@
 #include "io/checkpoint.h"
 #include "io/container.h"
 #include "model/arch.h"
+#include "num/grid.h"
 
 /* One linear as it is held; `w` is what computes and points to one of the others or to a mapping.
  */
@@ -28,6 +29,7 @@ struct pith_block {
     uint32_t layer;
     struct pith_linear_weights linear[PITH_ROLE_COUNT];
     float *norm[PITH_NORM_COUNT]; /* owned; NULL when absent */
+    float kv_scale[2];            /* of keys and values on a static grid; 1 where none is stored */
     void *packed;                 /* owned: memory of the packed linears, or NULL */
 };
 
@@ -47,6 +49,7 @@ struct pith_model {
     double *inv_freq; /* [head_dim / 2] */
     double rope_factor;
     struct pith_block *blocks; /* [layers] when kept, else NULL */
+    struct pith_grid kv_grid;  /* what the checkpoint says of keys and values; format NULL: nothing */
 };
 
 /* Opens a checkpoint folder and checks that every tensor the architecture needs is there, in the
@@ -90,11 +93,14 @@ enum pith_status pith_model_round_head(struct pith_model *m, struct pith_backend
 uint64_t pith_block_float_bytes(const struct pith_shape *s);
 
 /* Keys (after rope) and values of the tokens seen so far, for every layer (or one, for
- * calibration), in float32 or bfloat16. */
+ * calibration), in float32 or bfloat16. With a grid they are rounded to it once, when they are
+ * stored: a row of a grid is a head of a token (a scale "a token" is one for each of its heads,
+ * groups lie along the head), and the one scale of a tensor is the checkpoint's for that layer. */
 struct pith_kv {
     uint32_t layers;
     size_t capacity; /* tokens */
     enum pith_dtype dtype;
+    struct pith_grid grid; /* format NULL: as they are */
     size_t kv_heads, head_dim, layer_elements;
     void *k, *v; /* [layers][layer_elements], each layer as struct pith_cache has it */
     float *work; /* for pith_attention() */
@@ -104,8 +110,18 @@ struct pith_kv {
  * failure *kv owns nothing. */
 enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_shape *s, uint32_t layers,
                               size_t capacity, enum pith_dtype dtype, struct pith_error *err);
-/* The dtype that a cache is called by: "f32", "bf16"; PITH_ARG for another name. */
-enum pith_status pith_kv_dtype(const char *name, enum pith_dtype *out, struct pith_error *err);
+/* What a cache is called by. */
+struct pith_kv_format {
+    enum pith_dtype dtype;
+    struct pith_grid grid;
+};
+/* "f32", "bf16", or a grid, whose values are held in f32. NULL: what the checkpoint says, or
+ * `usual`. m may be NULL, when only the name is to be looked at. PITH_ARG for another name;
+ * PITH_UNSUPPORTED for a grid that keys and values cannot have. */
+enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
+                               struct pith_kv_format *out, struct pith_error *err);
+/* Its name again. */
+void pith_kv_name(const struct pith_kv_format *f, char text[PITH_GRID_TEXT]);
 /* Bytes that pith_kv_init() will ask for; UINT64_MAX when they overflow. */
 uint64_t pith_kv_bytes(const struct pith_shape *s, uint32_t layers, size_t capacity,
                        enum pith_dtype dtype);
@@ -188,6 +204,7 @@ struct pith_session_options {
     size_t capacity;    /* tokens */
     size_t chunk;       /* tokens computed at once, at most */
     enum pith_dtype kv; /* of the cache: PITH_F32 or PITH_BF16 */
+    struct pith_grid kv_grid; /* and what is rounded to when it is stored; format NULL: nothing */
 };
 /* m and be are borrowed. PITH_ARG without loaded blocks, for a size of 0 or another dtype; on
  * failure *s owns nothing. */

@@ -9,6 +9,7 @@ enum pith_status pith_session_init(struct pith_session *s, struct pith_model *m,
     *s = (struct pith_session){.model = m, .backend = be};
     if (!m->blocks) return pith_fail(err, PITH_ARG, "the blocks of the model are not loaded");
     PITH_TRY(pith_kv_init(&s->kv, &m->shape, m->shape.layers, capacity, options->kv, err));
+    s->kv.grid = options->kv_grid;
     const enum pith_status status =
         pith_scratch_init(&s->scratch, &m->shape, chunk < capacity ? chunk : capacity, err);
     if (status != PITH_OK) pith_kv_free(&s->kv);

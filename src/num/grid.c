@@ -277,6 +277,15 @@ bool pith_grid_equal(const struct pith_grid *a, const struct pith_grid *b)
            (!sized || a->group == b->group);
 }
 
+void pith_kv_grid_settle(struct pith_grid *g)
+{
+    const struct pith_format *f = g->format;
+    if (!f) return;
+    if (f->kind == PITH_KIND_FLOAT && f->bits == 8 && g->granularity == PITH_PER_CHANNEL)
+        g->granularity = PITH_PER_TENSOR;
+    if (g->granularity == PITH_PER_TENSOR) g->is_static = true;
+}
+
 void pith_grid_format(const struct pith_grid *g, char text[PITH_GRID_TEXT])
 {
     char granularity[24] = "", options[32] = "";

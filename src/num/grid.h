@@ -39,6 +39,10 @@ struct pith_grid pith_grid_elements(const struct pith_grid *g, enum pith_dtype *
 /* Equal in what a matrix on it means: how the scales are found (mse) may differ. */
 bool pith_grid_equal(const struct pith_grid *a, const struct pith_grid *b);
 
+/* Completes a grid that is meant for keys and values: FP8 without a granularity is by tensor, and a
+ * scale by tensor is static. */
+void pith_kv_grid_settle(struct pith_grid *g);
+
 /* The canonical text of a grid; at most PITH_GRID_TEXT bytes with the NUL. parse(format(g)) ==
  * g. */
 #define PITH_GRID_TEXT 64

@@ -31,9 +31,10 @@ static enum pith_status check_grid(const struct pith_grid *g, uint32_t cols, str
                          "mxfp4 and nvfp4 are some that they can",
                          text);
     const bool grouped = g->granularity == PITH_PER_GROUP;
-    if (grouped && f->kind != PITH_KIND_BLOCK && (g->is_static || g->asym))
+    if (grouped && f->kind != PITH_KIND_BLOCK && g->is_static)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "activations cannot be %s: scales of groups are dynamic and symmetric",
+                         "activations cannot be %s: scales of groups are "
+                         "dynamic",
                          text);
     if (grouped && (g->group == 0 || cols % g->group != 0))
         return pith_fail(err, PITH_UNSUPPORTED,

@@ -60,7 +60,7 @@ void pith_input_row(const struct pith_input *in, const struct pith_input_call *c
 
 /* Integer grids: the same as numbers x' = (q - zero) scale, scale of column c being scale[c /
  * block], for a block that the grid's own is a multiple of; sum[i] is the sum of block i's q. q is
- * 0 in columns that are kept. *zero is one for the row: groups must be symmetric. */
+ * 0 in columns that are kept. *zero is one for the row: groups must be symmetric here. */
 struct pith_input_codes {
     size_t block;
     int8_t *q;

@@ -436,6 +436,7 @@ static enum pith_status round_together(struct work *w, struct pith_error *err)
             .report = {.loss = rep.loss / tokens / count,
                        .nearest_loss = rep.nearest_loss / tokens / count}};
         if (!q[i].codes) continue;
+        q[i].input = pith_inputs_make(r, c, NULL); /* what is learned leaves activations alone */
         if (s == PITH_OK) s = keep_rounded(w, c, &q[i], &made, err);
         else pith_qmat_free(&q[i]);
         if (s == PITH_OK) s = pith_run_step(r, r->recipe.round->name, 1, err);
@@ -569,6 +570,21 @@ static enum pith_status run_stages(struct work *w, struct pith_error *err)
     return s;
 }
 
+/* The scales of keys and values: found when the block has its final form. */
+static enum pith_status store_kv(struct work *w, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    float scale[2];
+    if (!pith_inputs_kv(r)) return PITH_OK;
+    PITH_TRY(pith_inputs_measure_kv(r, &w->block, scale, err));
+    for (int i = 0; i < 2; i++) {
+        char name[PITH_KV_NAME];
+        pith_inputs_kv_name(r, w->layer, i, name);
+        PITH_TRY(pith_store_scale(r, name, scale[i], w->tensors, err));
+    }
+    return PITH_OK;
+}
+
 enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propagate, json_t *unit,
                                 struct pith_error *err)
 {
@@ -583,6 +599,7 @@ enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propaga
     enum pith_status s = r->convert            ? pith_convert_layer(r, layer, w.linears, err)
                          : pith_run_streams(r) ? pith_stream_layer(r, layer, w.linears, err)
                                                : run_stages(&w, err);
+    if (s == PITH_OK) s = store_kv(&w, err);
     if (s == PITH_OK) s = keep_rest(&w, err);
     pith_phases_begin(&r->phases);
     if (s == PITH_OK && propagate) s = pith_stages_finish(&w.stages, err);

@@ -4,6 +4,7 @@
 #include "pipe/run.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static struct pith_input input_of(const struct pith_run *r)
 {
@@ -21,9 +22,45 @@ enum pith_status pith_inputs_settle(struct pith_run *r, struct pith_error *err)
         return pith_fail(err, PITH_ARG,
                          "--split %s keeps columns of quantized activations; add --acts int8:token",
                          recipe->split->name);
+    r->container_opts.kv = recipe->kv;
+    if (recipe->kv.format && !r->container->kv_scale[0])
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "--kv: %s has no place for a KV-cache format; compressed-tensors has",
+                         r->container->name);
     const struct pith_input in = input_of(r);
-    if (pith_input_needs_scale(&in)) r->needs_round |= PITH_NEED_RANGE;
+    if (pith_input_needs_scale(&in) || pith_inputs_kv(r)) r->needs_round |= PITH_NEED_RANGE;
     return PITH_OK;
+}
+
+bool pith_inputs_kv(const struct pith_run *r)
+{
+    return r->recipe.kv.format && r->recipe.kv.is_static && !r->convert;
+}
+
+void pith_inputs_kv_name(const struct pith_run *r, uint32_t layer, int which,
+                         char name[PITH_KV_NAME])
+{
+    (void)snprintf(name, PITH_KV_NAME, "model.layers.%u.%s", layer, r->container->kv_scale[which]);
+}
+
+enum pith_status pith_inputs_measure_kv(struct pith_run *r, const struct pith_block *b,
+                                        float scale[2], struct pith_error *err)
+{
+    struct pith_stats stats[PITH_SITE_COUNT];
+    float most[2] = {0.0f, 0.0f};
+    r->collector.kv_most = most;
+    const enum pith_status s = pith_collect(&r->collector, b, &r->acts[0], 1u << PITH_SITE_O,
+                                            PITH_NEED_RANGE, 0, stats, err);
+    r->collector.kv_most = NULL;
+    pith_stats_free(stats);
+    for (int i = 0; s == PITH_OK && i < 2; i++) {
+        struct pith_input in = {.grid = r->recipe.kv};
+        if (!isfinite(most[i]))
+            return pith_fail(err, PITH_NUMERIC, "keys or values are not finite");
+        pith_input_calibrate(&in, -most[i], most[i]);
+        scale[i] = in.scale;
+    }
+    return s;
 }
 
 enum pith_status pith_inputs_check(const struct pith_run *r, const struct pith_choice *c,

@@ -66,6 +66,16 @@ static enum pith_status plan_plain(struct pith_run *r, struct pith_choice *c,
     return pith_layout_add(&r->layout, name, r->container_opts.model_dtype, 2, shape, err);
 }
 
+static enum pith_status plan_kv(struct pith_run *r, uint32_t layer, struct pith_error *err)
+{
+    for (int i = 0; i < 2; i++) {
+        char name[PITH_KV_NAME];
+        pith_inputs_kv_name(r, layer, i, name);
+        PITH_TRY(pith_layout_add(&r->layout, name, PITH_F32, 1, (uint64_t[]){1}, err));
+    }
+    return PITH_OK;
+}
+
 static enum pith_status plan_copy(struct pith_run *r, const struct pith_tensor *t,
                                   struct pith_error *err)
 {
@@ -98,6 +108,7 @@ enum pith_status pith_output_layout(struct pith_run *r, struct pith_error *err)
             else if (plain) PITH_TRY(plan_plain(r, c, err));
             else PITH_TRY(plan_copy(r, t, err));
         }
+        if (layer >= 0 && pith_inputs_kv(r)) PITH_TRY(plan_kv(r, (uint32_t)layer, err));
     }
     if (!r->container->file) return pith_layout_finish(&r->layout, r->options->max_shard, err);
     return pith_gguf_finish(r->model, r->options->model, r->container->file, &r->layout, err);

@@ -37,9 +37,6 @@ static enum pith_status apply_recipe(struct pith_run *r, struct pith_error *err)
     for (size_t i = 0; i < PITH_COUNT(stages); i++)
         if (stages[i].text)
             PITH_TRY(pith_recipe_set(&r->recipe, stages[i].stage, stages[i].text, err));
-    if (r->recipe.kv.format)
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "--kv: this version leaves the KV cache alone; use --kv none");
     if (!r->recipe.weights.format && !r->recipe.split->two_four && !r->convert)
         return pith_fail(
             err, PITH_ARG,

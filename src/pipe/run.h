@@ -194,6 +194,16 @@ enum pith_status pith_inputs_settle(struct pith_run *r, struct pith_error *err);
 /* PITH_UNSUPPORTED when the inputs of that linear cannot be treated so. */
 enum pith_status pith_inputs_check(const struct pith_run *r, const struct pith_choice *c,
                                    struct pith_error *err);
+/* True when the scales of keys and values are to be found and stored. */
+bool pith_inputs_kv(const struct pith_run *r);
+/* The name of one of them: which is 0 for keys, 1 for values. */
+enum { PITH_KV_NAME = 96 };
+void pith_inputs_kv_name(const struct pith_run *r, uint32_t layer, int which,
+                         char name[PITH_KV_NAME]);
+/* Runs a block, in its final form, up to its attention over the calibration windows, and gives the
+ * scales for the largest key and value. */
+enum pith_status pith_inputs_measure_kv(struct pith_run *r, const struct pith_block *b,
+                                        float scale[2], struct pith_error *err);
 /* What is done to the input of a site's linears; stats as gathered for rounding them, NULL when
  * r->needs_round is 0. */
 struct pith_input pith_inputs_make(const struct pith_run *r, const struct pith_choice *c,
@@ -250,6 +260,10 @@ enum pith_status pith_store_copies(struct pith_run *r, struct pith_copy *list, s
 enum pith_status pith_store_values(struct pith_run *r, const char *name, const float *values,
                                    const char *action, const char *reason, json_t *tensors,
                                    struct pith_error *err);
+
+/* Stores one number under a name that the input has not, as F32; appends its account. */
+enum pith_status pith_store_scale(struct pith_run *r, const char *name, float scale,
+                                  json_t *tensors, struct pith_error *err);
 
 /* Gives rows [first, first + n) of a tensor as float32. */
 typedef enum pith_status pith_rows_fn(void *ctx, uint32_t first, uint32_t n, float *out,

@@ -97,14 +97,14 @@ static void check_other(struct verification *v, const json_t *entry)
     const bool known = action &&
                        (strcmp(action, "copied") == 0 || strcmp(action, "rescaled") == 0 ||
                         strcmp(action, "rotated") == 0 || strcmp(action, "pruned") == 0 ||
-                        strcmp(action, "decoded") == 0);
+                        strcmp(action, "decoded") == 0 || strcmp(action, "added") == 0);
     if (!name || !known || !stored_name || strcmp(name, stored_name) != 0) {
         problem(v, "pith.json: a tensor's entry lacks its name, action or stored tensor");
         return;
     }
     const struct pith_tensor *t = pith_checkpoint_find(v->checkpoint, name);
     if (!t) return;
-    v->others += pith_tensor_elements(t);
+    if (strcmp(action, "added") != 0) v->others += pith_tensor_elements(t);
     if (pith_tensor_check_finite(t, &err) != PITH_OK) problem(v, "%s", err.text);
 }
 
@@ -605,6 +605,10 @@ static void check_kept(struct verification *v, const json_t *entry)
     const struct pith_tensor *a = pith_checkpoint_find(v->checkpoint, name);
     const struct pith_tensor *b = pith_checkpoint_find(v->original->checkpoint, name);
     if (!a) return; /* a problem already */
+    if (strcmp(action, "added") == 0) {
+        if (b) problem(v, "%s: added, but the original has it", name);
+        return;
+    }
     if (strcmp(action, "rotated") == 0) check_rotated(v, a);
     else if (is_decoded(entry)) check_decoded(v, a);
     else if (!b) problem(v, "%s: %s from nowhere: the original has no such tensor", name, action);

@@ -173,7 +173,9 @@ static enum pith_status set_acts(struct pith_recipe *r, const char *text, struct
 
 static enum pith_status set_kv(struct pith_recipe *r, const char *text, struct pith_error *err)
 {
-    return parse_grid(text, &r->kv, err);
+    PITH_TRY(parse_grid(text, &r->kv, err));
+    pith_kv_grid_settle(&r->kv);
+    return PITH_OK;
 }
 
 static enum pith_status set_act_order(struct pith_recipe *r, const char *text,

@@ -23,8 +23,11 @@ refuse "flag with a value" 2 'takes no value' "$pith" inspect a --json=1
 refuse "not a number" 2 'expected a whole number' "$pith" run m -p x -n ten
 refuse "no output folder" 2 'give -o DIR' "$pith" quantize "$probe"
 refuse "nothing to measure" 2 'give --text' "$pith" eval "$probe"
-refuse "unknown KV cache, run" 2 'bf16 or f32' "$pith" run "$probe" -p x --kv int4
-refuse "unknown KV cache, eval" 2 'f32 or bf16' "$pith" eval "$probe" --text "$probe/eval.txt" --kv none
+refuse "unknown KV cache, run" 2 'no such format' "$pith" run "$probe" -p x --kv int9
+refuse "unknown KV cache, eval" 2 'bf16 or f32' "$pith" eval "$probe" --text "$probe/eval.txt" --kv none
+refuse "a KV cache by channel" 2 'int8:token' "$pith" eval "$probe" --text "$probe/eval.txt" --kv int8:channel
+refuse "a KV cache without scales" 1 'no scales for keys' "$pith" eval "$probe" --text "$probe/eval.txt" --kv int8:tensor
+refuse "a KV-cache format that a container cannot hold" 1 'has no place' "$pith" quantize "$probe" -o "$work/o" -r gptq --kv fp8
 other=neon
 [ "$(uname -m)" = x86_64 ] || other=avx2
 refuse "an instruction set of other CPUs" 2 'this CPU has no' "$pith" run "$probe" -p a --cpu $other

@@ -159,7 +159,7 @@ static void what_is_not_finite_shows(void **state)
 static void what_cannot_be_is_refused(void **state)
 {
     static const char *const grids[] = {"nf4", "int8:channel", "fp8:block128", "bf16",
-                                        "int4:g128:asym"};
+                                        "int4:g128:static"};
     (void)state;
     struct pith_error err = {0};
     struct pith_input in = {0};

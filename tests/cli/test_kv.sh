@@ -1,0 +1,45 @@
+#!/bin/sh
+# A quantized KV cache: rounded when it is stored, its scales found by calibration and kept in the checkpoint,
+# which then is measured and run as it says.
+. "$(dirname "$0")/lib.sh"
+
+value() { # key model options
+    key=$1
+    shift
+    "$pith" eval "$@" --baseline "$probe" --text "$probe/eval.txt" --context 128 --max-tokens 1024 --json 2>/dev/null |
+        python3 -c "import json, sys; print(json.load(sys.stdin)['$key'])"
+}
+kld() {
+    value kld_mean "$@"
+}
+less() { # label a b factor: a <= b * factor
+    awk -v a="$2" -v b="$3" -v f="$4" 'BEGIN { exit !(a != "" && b != "" && a + 0 <= b * f) }' &&
+        pass "$1" || fail "$1: $2 against $3"
+}
+
+eight=$(kld "$probe" --kv int8:token)
+less "8 bits a head and token" 1e-7 "$eight" 1
+less "cost next to nothing" "$eight" 0.0005 1
+less "FP8 costs more than 8 bits" "$eight" "$(kld "$probe" --kv fp8_e4m3)" 0.5
+less "4 bits cost more" "$eight" "$(kld "$probe" --kv int4:token)" 0.1
+less "groups help, and zero points" "$(kld "$probe" --kv int4:g32:asym)" "$(kld "$probe" --kv int4:token)" 0.7
+less "2 bits cost much" "$(kld "$probe" --kv int4:g32:asym)" "$(kld "$probe" --kv int2:g32:asym)" 0.2
+[ "$(kld "$probe" --kv int4:g32 --threads 1)" = "$(kld "$probe" --kv int4:g32 --threads 3)" ] &&
+    pass "same on any number of threads" || fail "threads show"
+for g in bf16 int8:token int4:g32:asym fp8; do
+    check "speaks over $g" sh -c "'$pith' run '$probe' -p 'Once upon a time' -n 12 --quiet --kv $g | grep -q ."
+done
+check "timed over int8:token" sh -c "'$pith' bench '$probe' --prompt 16 --gen 4 --reps 1 --kv int8:token --json >'$work/b.json' \
+    2>/dev/null && python3 -c \"import json; assert json.load(open('$work/b.json'))['kv'] == 'int8:token'\""
+
+for container in compressed-tensors modelopt; do
+    out=$work/$container
+    check "scales by $container" "$pith" quantize "$probe" -o "$out" -r fp8-static --kv fp8 --container $container \
+        --calib-tokens 2048 --seq-len 256 --quiet
+    check "verified, $container" "$pith" verify "$out" --against "$probe" --quiet
+    [ "$(value kv "$out")" = fp8_e4m3:tensor:static ] && pass "measured as the checkpoint says" ||
+        fail "the checkpoint says something else: $(value kv "$out")"
+    [ "$(value kv "$out" --kv f32)" = f32 ] && pass "or as asked for" || fail "--kv f32 is not heard"
+    less "the cache adds its own" "$(kld "$out" --kv f32)" "$(kld "$out")" 1
+done
+finish
