@@ -1,6 +1,6 @@
 #!/bin/sh
 # GGUF files from the command line: written, verified, measured, gone on with after a kill, converted, and read as
-# models. Their loading by llama.cpp itself is tests/interop/gguf.py.
+# models. Their loading by llama.cpp itself is tests/interop/gguf_files.py.
 set -u
 . tests/cli/lib.sh
 mini=$work/mini
