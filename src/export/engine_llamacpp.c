@@ -1,5 +1,5 @@
-/* What llama.cpp's converter (convert_hf_to_gguf.py) reads. It dequantizes, then makes a GGUF file;
- * all its rules are in conversion/base.py, dequant_model(). */
+/* GGUF files, which llama.cpp runs, and what its converter (convert_hf_to_gguf.py) reads: it
+ * dequantizes, then makes a GGUF file; all its rules are in conversion/base.py, dequant_model(). */
 #include "export/preflight.h"
 
 #include "base/mem.h"
@@ -7,6 +7,8 @@
 static const uint32_t no_groups[] = {0};
 
 static const struct pith_load_rule rules[] = {
+    /* Every type of a block is a tensor's own (ggml.c, type_traits): what the container accepts. */
+    {.container = "gguf", .sym = 0x17c, .groups = NULL, .mixed = true},
     /* pack-quantized: strategy group only; words of floor(32 / bits) codes, which are the dense
      * ones for 2, 4 and 8 bits only; g_idx is not looked at. One config group. */
     {.container = "compressed-tensors", .sym = 0x114, .asym = 0x114, .groups = NULL},
@@ -28,8 +30,8 @@ static const struct pith_load_rule rules[] = {
 
 const struct pith_engine pith_engine_llamacpp = {
     .name = "llama.cpp",
-    .summary = "llama.cpp's converter to GGUF",
+    .summary = "llama.cpp: GGUF files, and what its converter to them reads",
     .rules = rules,
     .count = PITH_COUNT(rules),
-    .advice = "compressed-tensors with groups, or gptq",
+    .advice = "gguf; compressed-tensors with groups and gptq through its converter",
 };

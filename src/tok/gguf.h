@@ -20,6 +20,9 @@ const struct pith_gguf_pre *pith_gguf_pre_of(const json_t *tokenizer);
 /* Fills t and sets t->kind. PITH_UNSUPPORTED names a model or a way to cut that is not known. */
 enum pith_status pith_tok_gguf_read(struct pith_tokenizer *t, const struct pith_gguf *g,
                                     struct pith_error *err);
+/* A tokenizer of its own. */
+enum pith_status pith_tokenizer_from_gguf(const struct pith_gguf *g, struct pith_tokenizer **out,
+                                          struct pith_error *err);
 /* The tokenizer.json that the keys were made from, for models of kind "gpt2"; *out is a new
  * reference. */
 enum pith_status pith_tok_gguf_json(const struct pith_gguf *g, json_t **out,

@@ -91,17 +91,24 @@ static enum pith_status fill(struct pith_tokenizer *t, const char *dir, const ch
     return s == PITH_OK ? s : pith_fail_in(err, s, path);
 }
 
+enum pith_status pith_tokenizer_from_gguf(const struct pith_gguf *g, struct pith_tokenizer **out,
+                                          struct pith_error *err)
+{
+    struct pith_tokenizer *t = new_tokenizer(NULL);
+    const enum pith_status s = t ? pith_tok_gguf_read(t, g, err)
+                                 : pith_fail_nomem(err, "tokenizer");
+    if (s == PITH_OK) *out = t;
+    else pith_tokenizer_close(t);
+    return s;
+}
+
 static enum pith_status open_gguf(const char *path, struct pith_tokenizer **out,
                                   struct pith_error *err)
 {
     struct pith_gguf g;
     PITH_TRY(pith_gguf_open(path, &g, err));
-    struct pith_tokenizer *t = new_tokenizer(NULL);
-    const enum pith_status s = t ? pith_tok_gguf_read(t, &g, err)
-                                 : pith_fail_nomem(err, "tokenizer");
+    const enum pith_status s = pith_tokenizer_from_gguf(&g, out, err);
     pith_gguf_close(&g);
-    if (s == PITH_OK) *out = t;
-    else pith_tokenizer_close(t);
     return s;
 }
 

@@ -128,7 +128,8 @@ def perplexity(path):
 
 def write_and_load(folder):
     made = {}
-    for grid in ("int8:g32", "int5:g32", "int4:g32", "mxfp4", "nvfp4", *sys.argv[2:]):
+    for grid in ("int8:g32", "int5:g32", "int4:g32", "mxfp4", "nvfp4", "q4_0", "q4_1", "q5_1", "q2_k", "q3_k", "q4_k",
+                 "q5_k", "q6_k", "iq4_nl", "iq4_xs"):
         path = made[grid] = f"{folder}/{grid.replace(':', '-')}.gguf"
         pith("quantize", PROBE, "-o", path, "-r", "rtn", "--weights", grid, "--quiet")
         reader, found = check_file(path)
@@ -151,7 +152,8 @@ def read_theirs(folder, plain):
 
 def measure(folder, plain, made):
     paths = {"BF16": plain, "F16": f"{folder}/theirs-F16.gguf", "Q8_0": made["int8:g32"], "Q4_0": made["int4:g32"],
-             "MXFP4": made["mxfp4"], "their Q4_K_M": f"{folder}/theirs-Q4_K_M.gguf"}
+             "MXFP4": made["mxfp4"], "Q4_K": made["q4_k"], "Q2_K": made["q2_k"], "IQ4_XS": made["iq4_xs"],
+             "their Q4_K_M": f"{folder}/theirs-Q4_K_M.gguf"}
     for name, path in paths.items():
         theirs, ours = perplexity(path)
         print(f"{name:12} perplexity {theirs:.4f} by llama.cpp, {ours:.4f} by pith")

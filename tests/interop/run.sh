@@ -1,7 +1,8 @@
 #!/bin/sh
 # Holds the containers against the libraries whose they are: their code loads what pith writes, pith
 # reads what they write, transformers runs a model that `pith quantize` made. Installs what it needs in
-# .interop (about 2 GB, mostly PyTorch for CPUs). PITH names the program; libpith.a lies beside it.
+# .interop (about 2 GB, mostly PyTorch for CPUs). PITH names the program; libpith.a lies beside it;
+# LLAMA_CPP a folder with llama.cpp's programs, for what needs them.
 set -eu
 cd "$(dirname "$0")/../.."
 PITH=${PITH:-build/pith}
@@ -27,6 +28,7 @@ if [ ! -f "$place/ready" ]; then
     "$python" $here/peers.py fetch "$PEERS"
     touch "$place/ready"
 fi
+"$python" -c "import gguf" 2>/dev/null || "$python" -m pip install -q gguf==0.19.0
 
 flags=$(pkg-config --cflags --libs jansson libpcre2-8 libutf8proc libcrypto)
 # shellcheck disable=SC2086
@@ -45,5 +47,6 @@ quiet "$python" $here/containers.py load "$place/made/pith"
 quiet "$python" $here/containers.py make "$place/made/peers"
 "$place/made/containers" read "$place/made/peers"
 quiet "$python" $here/models.py "$place/made/models"
+"$python" $here/gguf_files.py "$place/made/gguf"
 rm -rf "$TMPDIR"
 echo "interoperation: all equal"
