@@ -119,11 +119,12 @@ def check_metadata(reader):
 def perplexity(path):
     """llama.cpp's and pith's."""
     out = llama("llama-perplexity", "-m", path, "-f", TEXT, "-c", "256", "-t", "2")
-    theirs = float(re.search(r"Final estimate: PPL = ([\d.]+)", out)[1])
     ours = json.loads(subprocess.run(
         [PITH, "eval", path, "--text", TEXT, "--context", "256", "--convention", "llama.cpp", "--json"],
-        capture_output=True, text=True, check=True).stdout)["perplexity"]
-    return theirs, ours
+        capture_output=True, text=True, check=True).stdout)
+    # The estimate after the last window; a log line with it may be cut off at exit.
+    theirs = float(re.findall(rf"\[{ours['windows']}\]([\d.]+),", out)[-1])
+    return theirs, ours["perplexity"]
 
 
 def write_and_load(folder):
