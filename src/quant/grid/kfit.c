@@ -19,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SUB = 32, LANES = 16, TRIES = 2, ROUNDS = 4, CHUNK = 64 };
+enum { SUB = 32, LANES = 16, TRIES = 2, STARTS = 3, ROUNDS = 4, CHUNK = 64 };
 
 /* How codes are rounded to. */
 struct codes {
@@ -218,9 +218,44 @@ static void descend(const struct kind *k, struct sub *b, float s, float o)
     }
 }
 
+/* The best few starting points, best first. */
+struct starts {
+    struct {
+        float s, o, error;
+    } kept[STARTS];
+};
+
+static struct starts no_starts(void)
+{
+    struct starts all;
+    memset(&all, 0, sizeof all);
+    for (int i = 0; i < STARTS; i++) all.kept[i].error = INFINITY;
+    return all;
+}
+
+static void try_start(const struct kind *k, const struct sub *b, float s, float o,
+                      struct starts *all)
+{
+    float y[SUB];
+    const float error = attempt(k, b, s, o, y);
+    int i = STARTS - 1;
+    if (!(error < all->kept[i].error)) return;
+    for (; i > 0 && error < all->kept[i - 1].error; i--) all->kept[i] = all->kept[i - 1];
+    all->kept[i].s = s;
+    all->kept[i].o = o;
+    all->kept[i].error = error;
+}
+
+static void descend_all(const struct kind *k, struct sub *b, const struct starts *all)
+{
+    for (int i = 0; i < STARTS && all->kept[i].error < INFINITY; i++)
+        descend(k, b, all->kept[i].s, all->kept[i].o);
+}
+
 static void fit_pair(const struct kind *k, struct sub *b, float lo, float hi)
 {
     enum { STEPS = 7 };
+    struct starts all = no_starts();
     if (k->t->min_most && lo > 0.0f) lo = 0.0f;
     const float range = hi - lo;
     b->s = range / k->codes.top;
@@ -235,13 +270,15 @@ static void fit_pair(const struct kind *k, struct sub *b, float lo, float hi)
                         down = k->shrink * (float)(j - 1) / STEPS;
             const float o = lo + down * range * 0.5f;
             const float s = (hi - up * range * 0.5f - o) / k->codes.top;
-            if (s > 0.0f) descend(k, b, s, k->t->min_most && o > 0.0f ? 0.0f : o);
+            if (s > 0.0f) try_start(k, b, s, k->t->min_most && o > 0.0f ? 0.0f : o, &all);
         }
+    descend_all(k, b, &all);
 }
 
 static void fit_single(const struct kind *k, struct sub *b, float lo, float hi)
 {
     enum { STEPS = 20 };
+    struct starts all = no_starts();
     const float most = -lo > hi ? -lo : hi;
     b->s = most / -k->least;
     if (most == 0.0f) {
@@ -252,9 +289,10 @@ static void fit_single(const struct kind *k, struct sub *b, float lo, float hi)
     const float first = most / -k->least * (1.0f - k->shrink), last = most / k->most * 1.01f;
     for (int i = 0; i <= STEPS; i++) {
         const float s = first + (last - first) * (float)i / STEPS;
-        descend(k, b, s, 0.0f);
-        descend(k, b, -s, 0.0f);
+        try_start(k, b, s, 0.0f, &all);
+        try_start(k, b, -s, 0.0f, &all);
     }
+    descend_all(k, b, &all);
 }
 
 static void fit_alone(const struct kind *k, struct sub *b)
