@@ -1,5 +1,6 @@
 /* pith_linear: against decoding and summing in double, for every way of holding the matrix and
  * both orders of summing; the same bits on every setup; and independent of the number of rows. */
+#include "backend/pack.h"
 #include "setups.h"
 
 static double element(const float *w, const float *x, size_t cols, double *magnitude)
@@ -112,6 +113,60 @@ static void quantized_weights(void **state)
     setups_close(&s);
 }
 
+/* Every fifth weight or so of most rows, at places that differ by row. */
+static struct pith_sparse *some_weights(const struct pith_qmat *q)
+{
+    const size_t most = (size_t)q->rows * (q->cols / 5 + 1);
+    struct pith_sparse *s = pith_sparse_new(q->rows, most);
+    uint32_t at = 0;
+    assert_non_null(s);
+    for (uint32_t r = 0; r < q->rows; r++) {
+        s->start[r] = at;
+        for (uint32_t c = r % 7; r % 3 && c < q->cols && at < most; c += 5) {
+            s->col[at] = c;
+            s->value[at++] = (float)(r + c) / 64 - 1;
+        }
+    }
+    s->start[q->rows] = at;
+    return s;
+}
+
+static void levels_and_weights_beside_the_grid(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *grid;
+        uint32_t rows, cols;
+        bool kept, offsets;
+    } cases[] = {
+        {"codebook3:channel", 19, 96, false, false},  {"codebook3:channel", 37, 257, true, false},
+        {"codebook4:channel", 33, 64, true, false},   {"codebook4:channel", 5, 1100, true, false},
+        {"int4:g32", 21, 160, true, false},           {"int4:g32:asym", 9, 96, true, true},
+        {"nf4:g64", 11, 130, true, true},             {"int8:channel", 17, 65, false, true},
+    };
+    struct setups s;
+    struct pith_error err = {0};
+    setups_open(&s);
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_grid grid;
+        struct pith_qmat q;
+        assert_ok(pith_grid_parse(cases[i].grid, &grid, &err), err);
+        assert_ok(pith_qmat_init(&q, cases[i].rows, cases[i].cols, &grid, PITH_F16, &err), err);
+        fill_qmat(&q, false);
+        const size_t scales = pith_qmat_scale_count(&q), levels = (size_t)q.rows << q.format->bits;
+        for (size_t k = 0; q.levels && k < levels; k++) q.levels[k] = (float)(k * 7 % 31) / 16 - 1;
+        for (size_t k = 0; q.levels && k < scales; k++) q.scales[k] = 1;
+        if (cases[i].kept) q.sparse = some_weights(&q);
+        if (cases[i].offsets) q.offsets = normals(scales, 15);
+        assert_ok(pith_qmat_check(&q, &err), err);
+        const struct pith_weight w = {.rows = q.rows, .cols = q.cols, .quant = &q};
+        assert_int_equal(pith_pack_bytes(&q), 0);
+        one_weight(&s, &w, cases[i].grid);
+        pith_qmat_free(&q);
+    }
+    setups_close(&s);
+}
+
 /* A codebook's group of odd length: a 4-bit code may then start a group in the middle of a byte. */
 static void odd_groups(void **state)
 {
@@ -138,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_weights),
         cmocka_unit_test(quantized_weights),
+        cmocka_unit_test(levels_and_weights_beside_the_grid),
         cmocka_unit_test(odd_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
