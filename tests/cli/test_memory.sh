@@ -16,7 +16,7 @@ make() { # RECIPE OPTIONS...
     shift
     "$pith" quantize "$probe" -o "$work/made" -r "$recipe" $few "$@"
 }
-for recipe in rtn gptq awq; do
+for recipe in rtn gptq awq sparsegpt wanda squeezellm; do
     bytes=$(make $recipe --rehearse --json | sed -n 's/.*"memory_expected_bytes": \([0-9]*\).*/\1/p')
     check "$recipe: with $((bytes / 1024)) KiB, as estimated" make $recipe --memory "$bytes"
     refuse "$recipe: with a tenth less" 1 'needs about .* MiB and --memory allows' make $recipe --memory $((bytes * 9 / 10))
