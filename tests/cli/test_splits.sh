@@ -69,6 +69,30 @@ same_model "squeezellm: one and three threads give the same bytes" "$work/squeez
 check "sparsegpt on three threads" make sparsegpt-t3 -r sparsegpt -t 3
 same_model "sparsegpt: one and three threads give the same bytes" "$work/sparsegpt" "$work/sparsegpt-t3"
 
+# Killed on the way and gone on with.
+python3 tests/cli/mini.py "$work/mini" layers=2
+resumed() { # RECIPE: killed before some calls that change a file, resumed, the same as undisturbed
+    base="--quiet --calib-tokens 256 --seq-len 64 -r $1"
+    # shellcheck disable=SC2086
+    "$pith" quantize "$work/mini" -o "$work/whole-$1" $base || return 1
+    for n in 20 55 90; do
+        rm -rf "$work/cut-$1" "$work/cut-$1.partial"
+        # shellcheck disable=SC2086
+        (FAULT=kill:$n LD_PRELOAD=$work/faulty.so "$pith" quantize "$work/mini" -o "$work/cut-$1" $base)
+        [ $? -eq 137 ] || { echo "$1: not killed at call $n"; return 1; }
+        # shellcheck disable=SC2086
+        "$pith" quantize "$work/mini" -o "$work/cut-$1" $base --resume || return 1
+        cmp "$work/whole-$1/model.safetensors" "$work/cut-$1/model.safetensors" || return 1
+        "$pith" verify "$work/cut-$1" --against "$work/mini" || return 1
+    done
+}
+if ${CC:-cc} -O1 -shared -fPIC -o "$work/faulty.so" tests/cli/faulty.c -ldl 2>"$work/stderr" &&
+    FAULT='' LD_PRELOAD=$work/faulty.so "$pith" --version >/dev/null 2>&1; then
+    for recipe in sparsegpt wanda squeezellm; do check "$recipe: killed and resumed" resumed $recipe; done
+else
+    skip "killed and resumed" "a library cannot be loaded before the program"
+fi
+
 # Less is lost by SparseGPT than by Wanda than by magnitude; by levels than by a grid of as many bits; and the
 # kept weights help.
 "$pith" quantize "$probe" -o "$work/dense3" $few -r squeezellm --weights codebook3 --split none
