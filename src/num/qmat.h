@@ -88,7 +88,9 @@ struct pith_qmat {
     uint32_t groups;                  /* ceil(cols / group) */
     size_t stride;                    /* bytes of codes a row */
     enum pith_dtype scale_dtype;
-    float global;                     /* a factor within every scale (NVFP4's); 1 otherwise */
+    /* A factor within every scale, 1 for most: NVFP4's; of floats by tensor that share their scale
+     * with other matrices, that scale before it was rounded. */
+    float global;
     uint8_t *codes;                   /* owned unless borrowed; the following are owned */
     bool borrowed;                    /* codes belong to another, and are only read */
     float *scales;

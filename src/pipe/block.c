@@ -249,21 +249,32 @@ static enum pith_status keep_rounded(struct work *w, const struct pith_choice *c
     return s;
 }
 
-/* Linears that engines fuse into one share the scale of the tensor: those of a site. */
-static float shared_global(const struct work *w, const struct pith_site_info *site)
+/* What the linears of a site, which engines fuse into one, share when they have that grid. */
+static float shared_global(const struct work *w, const struct pith_site_info *site,
+                           const struct pith_grid *grid)
 {
     const struct pith_kern *k = pith_backend_kern(w->run->backend);
-    const struct pith_grid *grid = NULL;
+    struct pith_grid widest = *grid;
     float most = 0.0f;
+    if (!grid->format || pith_round_shared(grid, 1.0f) == 0.0f) return 0.0f;
     for (unsigned i = 0; i < site->count; i++) {
         const struct pith_choice *c = pith_run_choice(w->run, w->layer, site->roles[i]);
         float lo, hi;
-        if (!c->grid.format || pith_round_global(&c->grid, 1.0f) == 1.0f) continue;
-        if (!grid || c->grid.mse) grid = &c->grid;
+        if (!pith_grid_equal(&c->grid, grid)) continue;
+        widest.mse |= c->grid.mse && c->grid.format->kind == PITH_KIND_BLOCK;
         k->range((size_t)c->rows * c->cols, w->block.linear[c->role].dense, &lo, &hi);
         most = fmaxf(most, fmaxf(-lo, hi));
     }
-    return grid ? pith_round_global(grid, most) : 0.0f;
+    return pith_round_shared(&widest, most);
+}
+
+/* The same of each of them, by role, before the first is rounded. */
+static void share_globals(const struct work *w, const struct pith_site_info *site, float *global)
+{
+    for (unsigned i = 0; i < site->count; i++) {
+        const enum pith_role role = site->roles[i];
+        global[role] = shared_global(w, site, &pith_run_choice(w->run, w->layer, role)->grid);
+    }
 }
 
 static enum pith_status split_linear(struct work *w, const struct pith_choice *c,
@@ -389,11 +400,12 @@ static enum pith_status round_site(struct work *w, enum pith_site which, struct 
     pith_phases_begin(&r->phases);
     if (r->needs_round) s = pith_stages_collect(&w->stages, which, r->needs_round, stats, err);
     mark_pass(r, PITH_PHASE_COLLECT);
-    const float global = shared_global(w, site);
+    float global[PITH_ROLE_COUNT];
+    share_globals(w, site, global);
     for (unsigned i = 0; i < site->count && s == PITH_OK; i++) {
         const struct pith_choice *c = pith_run_choice(r, w->layer, site->roles[i]);
         const struct pith_stats *known = r->needs_round ? &stats[which] : NULL;
-        if (c->grid.format) s = round_linear(w, c, known, global, err);
+        if (c->grid.format) s = round_linear(w, c, known, global[c->role], err);
         else if (c->prune) s = prune_linear(w, c, known, err);
         if (s == PITH_OK) s = pith_run_step(r, r->recipe.round->name, 1, err);
     }
@@ -423,7 +435,7 @@ static enum pith_status round_together(struct work *w, struct pith_error *err)
     unsigned count = 0;
     for (int site = 0; site < PITH_SITE_COUNT; site++) {
         const struct pith_site_info *info = &r->model->arch->sites[site];
-        for (unsigned i = 0; i < info->count; i++) global[info->roles[i]] = shared_global(w, info);
+        share_globals(w, info, global);
     }
     PITH_TRY(pith_learn_block(r, &w->block, global, q, &rep, err));
     pith_phases_mark(&r->phases, PITH_PHASE_ROUND);

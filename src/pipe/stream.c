@@ -49,7 +49,7 @@ struct stream {
     uint32_t panel;
     int site;
     float lo, hi;  /* the least and the largest weight, when the grid asks for them */
-    float global;  /* nvfp4: the scale of the tensor */
+    float global;  /* what it shares with others, or 0 */
     double loss; /* squared error */
     atomic_int state;
     enum pith_status status;
@@ -182,6 +182,12 @@ static enum pith_status look_through(struct stream *s, bool fit)
     return PITH_OK;
 }
 
+/* True of grids whose linears share something where engines fuse them into one: those of a site. */
+static bool shares(const struct stream *s)
+{
+    return pith_round_shared(&s->choice->grid, 1.0f) > 0.0f;
+}
+
 /* What the grid asks to be seen of the matrix before its rows are rounded. */
 static enum pith_status fit_before(struct stream *s)
 {
@@ -190,8 +196,8 @@ static enum pith_status fit_before(struct stream *s)
                                         s->q.scale_dtype, s->q.global};
     const enum pith_fit_scope scope = pith_fit_scope(&c->grid);
     if (scope == PITH_FIT_ALL) PITH_TRY(look_through(s, true));
-    else if (pith_qmat_per_tensor(&s->q)) PITH_TRY(look_through(s, false));
-    else return PITH_OK;
+    else if (pith_qmat_per_tensor(&s->q) && !shares(s)) PITH_TRY(look_through(s, false));
+    else if (!pith_qmat_per_tensor(&s->q)) return PITH_OK;
     if (pith_qmat_per_tensor(&s->q)) pith_fit_range(&rule, s->lo, s->hi, &s->q);
     PITH_TRY(pith_check_scales(&s->q, &s->err));
     return c->grid.double_quant ? pith_qmat_nest_scales(&s->q, &s->err) : PITH_OK;
@@ -286,13 +292,6 @@ static void stream_task(void *ctx, size_t task, unsigned thread)
     }
 }
 
-/* ---- NVFP4: linears that engines fuse share the scale of the tensor, those of a site ---- */
-
-static bool has_global(const struct stream *s)
-{
-    return pith_round_global(&s->choice->grid, 1.0f) != 1.0f;
-}
-
 static enum pith_status find_ends(struct stream *s)
 {
     PITH_TRY(find_tensor(s));
@@ -310,30 +309,33 @@ static void ends_task(void *ctx, size_t task, unsigned thread)
     const struct streams *all = ctx;
     struct stream *s = all->order[task];
     (void)thread;
-    if (!has_global(s)) return;
+    if (!shares(s)) return;
     pith_phases_begin(&s->time);
     s->status = find_ends(s);
+}
+
+static float shared_global(const struct streams *all, const struct stream *s)
+{
+    struct pith_grid widest = s->choice->grid;
+    float most = 0.0f;
+    for (unsigned i = 0; i < all->count; i++) {
+        const struct stream *o = all->order[i];
+        if (o->site != s->site || !pith_grid_equal(&o->choice->grid, &s->choice->grid)) continue;
+        widest.mse |= o->choice->grid.mse && widest.format->kind == PITH_KIND_BLOCK;
+        most = fmaxf(most, fmaxf(-o->lo, o->hi));
+    }
+    return pith_round_shared(&widest, most);
 }
 
 /* A linear that fails here is not rounded: its status stays what it is. */
 static void share_globals(const struct pith_run *r, struct streams *all)
 {
-    const struct pith_grid *grid[PITH_SITE_COUNT] = {NULL};
-    float most[PITH_SITE_COUNT] = {0};
     bool any = false;
-    for (unsigned i = 0; i < all->count; i++) any |= has_global(all->order[i]);
+    for (unsigned i = 0; i < all->count; i++) any |= shares(all->order[i]);
     if (!any) return;
     pith_pool_run(pith_backend_pool(r->backend), all->count, ends_task, all);
-    for (unsigned i = 0; i < all->count; i++) {
-        const struct stream *s = all->order[i];
-        if (!has_global(s)) continue;
-        most[s->site] = fmaxf(most[s->site], fmaxf(-s->lo, s->hi));
-        if (!grid[s->site] || s->choice->grid.mse) grid[s->site] = &s->choice->grid;
-    }
-    for (unsigned i = 0; i < all->count; i++) {
-        struct stream *s = all->order[i];
-        if (has_global(s)) s->global = pith_round_global(grid[s->site], most[s->site]);
-    }
+    for (unsigned i = 0; i < all->count; i++)
+        if (shares(all->order[i])) all->order[i]->global = shared_global(all, all->order[i]);
 }
 
 /* The linears of a layer that have a grid, in the order of sites; list is zeroed. */

@@ -56,6 +56,15 @@ float pith_round_global(const struct pith_grid *grid, float most)
     return pith_nvfp4_twin(pith_nvfp4_global(most * room));
 }
 
+float pith_round_shared(const struct pith_grid *grid, float most)
+{
+    const float global = pith_round_global(grid, most);
+    if (global != 1.0f) return global;
+    if (grid->format->kind != PITH_KIND_FLOAT || grid->granularity != PITH_PER_TENSOR) return 0.0f;
+    const float scale = grid->mse ? 0.0f : most / grid->format->max;
+    return scale == 1.0f ? nextafterf(scale, 2.0f) : scale; /* 1 is no scale in q->global */
+}
+
 enum pith_status pith_round_begin(const struct pith_round_job *job, struct pith_qmat *q,
                                   struct pith_error *err)
 {

@@ -35,7 +35,7 @@ struct pith_round_job {
     struct pith_grid grid;
     enum pith_dtype scale_dtype;
     struct pith_round_options options;
-    float global; /* nvfp4: the scale of the tensor, as fused linears share it; 0: w's own */
+    float global; /* what fused linears share, by pith_round_shared(); 0: w's own */
     uint32_t rows, cols;
     float *w; /* [rows][cols]; on success the error W - Q is left in it, 0 at GPTQ's dead inputs */
     const struct pith_stats *stats; /* of the site; NULL when the rounder needs nothing */
@@ -164,6 +164,11 @@ enum pith_status pith_round_attach(struct pith_qmat *q, const struct pith_sparse
                                    const float *total, struct pith_error *err);
 /* The scale of the tensor that suits weights up to that magnitude: nvfp4's; 1 for other grids. */
 float pith_round_global(const struct pith_grid *grid, float most);
+/* What linears that engines fuse into one have to share, for weights up to that magnitude: nvfp4's
+ * scale of the tensor, and of floats by tensor the scale itself, since engines would round all but
+ * one of them again to the largest of the scales. 0 where nothing is shared; scales that are
+ * searched are each linear's own. */
+float pith_round_shared(const struct pith_grid *grid, float most);
 /* What every rounder begins with: checks the job (sizes, grid, finite weights, width of the
  * statistics) and makes an empty q. Errors as for run. */
 enum pith_status pith_round_begin(const struct pith_round_job *job, struct pith_qmat *q,

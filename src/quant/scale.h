@@ -30,7 +30,7 @@ struct pith_grid_rule {
     const struct pith_kern *kern;
     const struct pith_grid *grid;
     enum pith_dtype scale_dtype;
-    float global; /* nvfp4: the scale of the tensor; 1 otherwise */
+    float global; /* as in struct pith_qmat */
 };
 
 /* n weights to be put on a grid. */

@@ -31,17 +31,17 @@ for grid in nf4:g32 nf4:g32:dq bnb_fp4:g32:dq; do
 done
 container=compressed-tensors
 
-# One scale of the tensor for q, k and v, and for gate and up.
+# One scale of the tensor for q, k and v, and for gate and up: nvfp4's beside the blocks', FP8's only one.
 model=$probe
-shared() {
-    python3 - "$1/model.safetensors" <<'PY'
+shared() { # OUT TENSOR
+    python3 - "$1/model.safetensors" "$2" <<'PY'
 import json, struct, sys
 data = open(sys.argv[1], "rb").read()
 size = struct.unpack("<Q", data[:8])[0]
 header = json.loads(data[8 : 8 + size])
 def scale(layer, name):
-    at = header[f"model.layers.{layer}.{name}_proj.weight_global_scale"]["data_offsets"][0]
-    return struct.unpack("<f", data[8 + size + at : 12 + size + at])[0]
+    first, end = header[f"model.layers.{layer}.{name}_proj.{sys.argv[2]}"]["data_offsets"]
+    return data[8 + size + first : 8 + size + end]
 for layer in (0, 1):
     q, k, v, o = (scale(layer, "self_attn." + n) for n in "qkvo")
     gate, up, down = (scale(layer, "mlp." + n) for n in ("gate", "up", "down"))
@@ -49,13 +49,15 @@ for layer in (0, 1):
     assert len({q, o, gate, down}) > 1
 PY
 }
-for way in "nvfp4 rtn" "nvfp4:mse rtn" "nvfp4 gptq" "nvfp4 awq"; do
+for way in "nvfp4 rtn" "nvfp4:mse rtn" "nvfp4 gptq" "nvfp4 awq" \
+    "fp8_e4m3:tensor rtn" "fp8_e4m3:tensor gptq" "fp8_e4m3:tensor awq"; do
     # shellcheck disable=SC2086
     set -- $way
     to=$work/probe-$2-$(echo "$1" | tr : _)
     check "$way" make "$to" --weights "$1" -r "$2"
     check "$way: verifies" "$pith" verify "$to" --against "$probe"
-    check "$way: fused linears share a scale" shared "$to"
+    case $1 in nvfp4*) tensor=weight_global_scale ;; *) tensor=weight_scale ;; esac
+    check "$way: fused linears share a scale" shared "$to" $tensor
 done
 refuse "hqq without zero points" 1 "asym" make "$work/no" --weights int4:g32:hqq
 refuse "two rules for a power of two" 1 "one of" make "$work/no" --weights mxfp4:even:mse

@@ -14,9 +14,12 @@ static bool takes(const struct pith_grid *grid)
            !grid->double_quant;
 }
 
-/* The scale for weights up to that magnitude. */
+/* The scale for weights up to that magnitude; by tensor, the one that is shared with others. */
 static float scale_for(const struct pith_grid_rule *rule, float most)
 {
+    const bool shared = rule->grid->granularity == PITH_PER_TENSOR && rule->global > 0.0f &&
+                        rule->global != 1.0f;
+    if (shared && !isnan(most)) return pith_storable_scale(rule->scale_dtype, rule->global);
     if (most == 0.0f) return 1.0f;
     return pith_storable_scale(rule->scale_dtype, most / rule->grid->format->max);
 }
