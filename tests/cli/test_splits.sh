@@ -75,7 +75,7 @@ resumed() { # RECIPE: killed before some calls that change a file, resumed, the 
     base="--quiet --calib-tokens 256 --seq-len 64 -r $1"
     # shellcheck disable=SC2086
     "$pith" quantize "$work/mini" -o "$work/whole-$1" $base || return 1
-    for n in 20 55 90; do
+    for n in 15 35 55; do
         rm -rf "$work/cut-$1" "$work/cut-$1.partial"
         # shellcheck disable=SC2086
         (FAULT=kill:$n LD_PRELOAD=$work/faulty.so "$pith" quantize "$work/mini" -o "$work/cut-$1" $base)
