@@ -76,7 +76,7 @@ def measure(model, out, options, text):
 def line(name, account, report):
     t = report["texts"][0]
     accuracy = [f"{100 * k['accuracy']:.1f}" for k in report["tasks"]]
-    cells = [name, f"{account['bits_per_weight']:.2f}", f"{t['perplexity']:.3f}", f"{t['kld_mean']:.5f}",
+    cells = [name, f"{report['bits_per_weight']:.2f}", f"{t['perplexity']:.3f}", f"{t['kld_mean']:.5f}",
              f"{100 * t['top1_agreement']:.1f}", *accuracy, f"{account['timing']['seconds']:.1f}"]
     return "| " + " | ".join(cells) + " |"
 
