@@ -41,7 +41,7 @@ static const struct option options[] = {
      "what is kept out of the grid: none, columns[:THRESHOLD], sparse[:PERCENT], 2:4 (default: "
      "the recipe's)"},
     {"round", 0, OPTION_TEXT, AT(round), "NAME",
-     "nearest, gptq or learned (default: the recipe's)"},
+     "nearest, weighted, gptq or learned (default: the recipe's)"},
     {"ignore", 0, OPTION_LIST, AT(ignore), "PATTERN",
      "linears to leave alone, by whole name or its last parts, with * and ?; may repeat "
      "(lm_head is always left alone)"},
@@ -54,7 +54,8 @@ static const struct option options[] = {
     {"seq-len", 0, OPTION_COUNT, AT(seq_len), "N",
      "in windows of what length (default 2048, never more than the model's context)"},
     {"container", 0, OPTION_TEXT, AT(container), "NAME",
-     "compressed-tensors, gptq or awq (default: the recipe's)"},
+     "compressed-tensors, gptq, awq, bitsandbytes, modelopt, gguf, ...: 'pith features' lists them "
+     "(default: the recipe's)"},
     {"memory", 0, OPTION_SIZE, AT(memory), "SIZE",
      "a hard ceiling, such as 6G; refused at once when it cannot be met (default: no limit)"},
     {"max-shard", 0, OPTION_SIZE, AT(max_shard), "SIZE",
@@ -322,7 +323,11 @@ const struct command command_quantize = {
         "with the least error; hqq (integers, asym) half-quadratic zero points; dq (nf4)\n"
         "quantizes the scales again; even and ceil (mxfp) round the power of two otherwise.\n"
         "\n"
-        "Embeddings and the head stay in the model's precision. The input is never changed.\n"
+        "Embeddings and the head stay in the model's precision: an error in the head moves the\n"
+        "probability of every token, an embedding is read a row at a time, and most engines load\n"
+        "neither quantized. (In a .gguf they have the types that llama.cpp gives them.)\n"
+        "\n"
+        "The input is never changed.\n"
         "Work goes to DIR.partial; DIR appears when it is whole. A run that was interrupted\n"
         "or killed is continued by the same command with --resume, to the same bytes.\n",
     .options = options,
