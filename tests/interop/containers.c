@@ -209,6 +209,12 @@ static void write_modelopt(const char *root, struct pith_rng *rng)
         write_layout(root, "modelopt", layouts[i].weights, layouts[i].inputs, PITH_F32, rng);
 }
 
+static void write_fp8(const char *root, struct pith_rng *rng)
+{
+    write_layout(root, "fp8", "fp8_e4m3:block128", "fp8_e4m3:g128", PITH_F32, rng);
+    write_layout(root, "fp8", "fp8_e4m3:block64", "fp8_e4m3:g64", PITH_F32, rng);
+}
+
 static void write_gptq(const char *root, struct pith_rng *rng)
 {
     static const unsigned widths[] = {2, 3, 4, 8};
@@ -309,6 +315,7 @@ int main(int argc, char **argv)
         write_ct(argv[2], &rng);
         write_ct_layouts(argv[2], &rng);
         write_modelopt(argv[2], &rng);
+        write_fp8(argv[2], &rng);
         write_gptq(argv[2], &rng);
         write_awq(argv[2], &rng);
         return 0;

@@ -11,6 +11,7 @@ import functools
 import json
 import os
 import sys
+import types
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -24,7 +25,7 @@ DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32}
 
 # --- compressed-tensors -----------------------------------------------------------------------
 
-def ct_scheme(config):
+def ct_scheme(config, module=MODULE):
     """The scheme that compressed-tensors itself finds for the module, and its compressor."""
     from compressed_tensors.compressors import BaseCompressor
     from compressed_tensors.quantization import QuantizationConfig
@@ -33,7 +34,7 @@ def ct_scheme(config):
     parsed = QuantizationConfig.model_validate(known)
     layer = torch.nn.Linear(1, 1)
     assert match_targets("lm_head", layer, parsed.ignore), "lm_head is not ignored"
-    found = [s for s in parsed.config_groups.values() if match_targets(MODULE, layer, s.targets)]
+    found = [s for s in parsed.config_groups.values() if match_targets(module, layer, s.targets)]
     assert len(found) == 1
     format_ = found[0].format or parsed.format
     return found[0], BaseCompressor.get_value_from_registry(getattr(format_, "value", format_))
@@ -171,7 +172,25 @@ def load_modelopt(config, tensors):
     return [(peer, out)]
 
 
-LOADERS = {"compressed-tensors": load_ct, "gptq": load_gptq, "awq": load_awq,
+# --- fp8 --------------------------------------------------------------------------------------
+
+def fp8_ops(config):
+    """transformers' own conversions for a config object."""
+    from transformers import FineGrainedFP8Config
+    from transformers.integrations import finegrained_fp8
+    known = ("activation_scheme", "weight_block_size", "modules_to_not_convert", "scale_fmt")
+    parsed = FineGrainedFP8Config(**{k: v for k, v in config.items() if k in known})
+    quantizer = types.SimpleNamespace(quantization_config=parsed)
+    return finegrained_fp8.Fp8Quantize(quantizer), finegrained_fp8.Fp8Dequantize(quantizer)
+
+
+def load_fp8(config, tensors):
+    _, dequantize = fp8_ops(config)
+    w = dequantize._dequantize_one(tensors["weight"], tensors["weight_scale_inv"], torch.float32)
+    return [("transformers' FP8", w)]
+
+
+LOADERS = {"fp8": load_fp8, "compressed-tensors": load_ct, "gptq": load_gptq, "awq": load_awq,
            "modelopt": load_modelopt}
 
 
@@ -184,7 +203,7 @@ def load(root):
         truth = load_file(os.path.join(folder, "truth.safetensors"))["truth"]
         local = {k.removeprefix(MODULE + "."): v for k, v in tensors.items()}
         for peer, w in LOADERS[config["container"]](config["quantization_config"], local):
-            own = config["container"] in ("compressed-tensors", "modelopt")
+            own = config["container"] in ("compressed-tensors", "modelopt", "fp8")
             want = truth.to(w.dtype if own else DTYPES[config["dtype"]])
             assert w.shape == want.shape, (name, peer, w.shape)
             if not torch.equal(w.to(want.dtype), want):
@@ -353,6 +372,17 @@ def make_modelopt(root):
         save(root, "modelopt." + name, config, local, truth)
 
 
+def make_fp8(root):
+    for block, scale_fmt in ((128, "float"), (128, "ue8m0"), (64, "float")):
+        config = {"quant_method": "fp8", "activation_scheme": "dynamic", "scale_fmt": scale_fmt,
+                  "weight_block_size": [block, block], "modules_to_not_convert": ["lm_head"]}
+        quantize, _ = fp8_ops(config)
+        made = quantize._quantize_one("weight", torch.randn(256, 384))
+        tensors = {"weight": made["weight"], "weight_scale_inv": made["weight_scale_inv"]}
+        (_, truth), = load_fp8(config, tensors)
+        save(root, f"fp8.{block}.{scale_fmt}", config, tensors, truth)
+
+
 def linear(w):
     layer = torch.nn.Linear(w.shape[1], w.shape[0], bias=False)
     layer.weight.data = w.clone()
@@ -418,6 +448,7 @@ def main():
         make_ct(sys.argv[2])
         make_ct_layouts(sys.argv[2])
         make_modelopt(sys.argv[2])
+        make_fp8(sys.argv[2])
         make_gptq(sys.argv[2])
         make_awq(sys.argv[2])
     else:
