@@ -2,11 +2,13 @@
 """Whole models: the model that ships is quantized by pith into each container, loaded by the library
 whose it is, and run by transformers. Its loss on a text is then what `pith eval` says.
 
-    models.py DIR         DIR is empty; the environment variable PITH names the program
+    models.py DIR         DIR is empty; the environment variables PITH and LOGITS name the program and
+                          what logits.c makes
 
 The model is copied to float32 first, so that both sides compute with the same numbers to the bit: a
 model in bfloat16 would have its dequantized weights rounded by transformers, and not by pith.
 """
+import contextlib
 import json
 import math
 import os
@@ -14,6 +16,7 @@ import shutil
 import subprocess
 import sys
 
+import numpy
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import (AutoConfig, AutoModelForCausalLM, AutoTokenizer,
@@ -25,6 +28,7 @@ import containers  # noqa: E402
 
 PROBE = os.path.join(HERE, "../../models/probe")
 PITH = os.environ.get("PITH", "build/pith")
+LOGITS = os.environ.get("LOGITS", "logits")
 TEXT, CONTEXT = os.path.join(PROBE, "eval.txt"), 256
 
 CASES = [
@@ -48,6 +52,20 @@ CASES = [
                  "--ignore", "layers.1.mlp.*"]),
     ("bnb.int8", ["-r", "llm.int8"]),
 ]
+
+# Weights and inputs: what transformers makes of the inputs is compressed-tensors' fake quantization.
+CASES += [(f"ct.{w}.{a}", ["-r", "rtn", "--weights", w, "--acts", a, "--container",
+                           "compressed-tensors"]) for w, a in (
+    ("fp8_e4m3:channel", "none"), ("fp8_e4m3:block128", "none"), ("mxfp4", "none"),
+    ("mxfp6_e2m3", "none"), ("mxfp8", "none"), ("nvfp4", "none"),
+    ("fp8_e4m3:channel", "fp8_e4m3:token"), ("fp8_e4m3:tensor", "fp8_e4m3:tensor:static"),
+    ("fp8_e4m3:block128", "fp8_e4m3:g128"), ("int8:channel", "int8:token"),
+    ("int8:channel", "int8:token:asym"), ("int8:channel", "int8:tensor:static"),
+    ("int8:channel", "int8:tensor:asym:static"), ("int4:g128", "int8:token"),
+    ("mxfp4", "mxfp4"), ("mxfp6_e2m3", "mxfp8"), ("mxfp8", "mxfp8"), ("nvfp4", "nvfp4"))]
+CASES += [("ct.formats", ["-r", "rtn", "--weights", "nvfp4", "--override",
+                          "down_proj=fp8_e4m3:channel", "--override",
+                          "layers.0.self_attn.o_proj=int4:g128"])]
 
 # bitsandbytes rounds the inputs of LLM.int8() to float16 before it rounds them to integers.
 LOOSER = {"bnb.int8": 3e-4}
@@ -132,6 +150,26 @@ def load(folder):
     if rotations:  # transformers leaves them out, which is why --for transformers refuses them
         from compressed_tensors.transform import TransformConfig, apply_transform_config
         apply_transform_config(model, TransformConfig.model_validate(rotations))
+        return model
+    return widen(model, folder)
+
+
+def widen(model, folder):
+    """compressed-tensors makes bfloat16 of the smallest formats' weights, and of those alone: they get
+    what its formulas give in float32. It decompresses in the first call, which may then fail."""
+    with contextlib.suppress(RuntimeError), torch.no_grad():
+        model(torch.tensor([[1, 2, 3]]))
+    quantization = json.load(open(os.path.join(folder, "config.json")))["quantization_config"]
+    tensors = load_file(os.path.join(folder, "model.safetensors"))
+    for name, module in model.named_modules():
+        if not isinstance(module, torch.nn.Linear) or module.weight.dtype == torch.float32:
+            continue
+        local = {k.removeprefix(name + "."): v for k, v in tensors.items()
+                 if k.startswith(name + ".")}
+        scheme, compressor = containers.ct_scheme(quantization, name)
+        w = containers.in_float32(compressor, scheme, local)
+        del module.weight  # assigned to, it would keep its dtype
+        module.weight = torch.nn.Parameter(w, requires_grad=False)
     return model
 
 
@@ -145,6 +183,48 @@ def loss(model, ids):
         total += torch.nn.functional.cross_entropy(logits, window[0, 1:], reduction="sum").item()
         count += CONTEXT - 1
     return total / count, count
+
+
+def logits(model, ids, noise=0.0):
+    """Of all whole windows; noise is relative, on every linear's input."""
+    out, hooks, generator = [], [], torch.Generator().manual_seed(1)
+
+    def disturb(module, args):
+        return (args[0] * (1 + noise * torch.randn(args[0].shape, generator=generator)),)
+    for module in model.modules():
+        if noise and isinstance(module, torch.nn.Linear):
+            hooks.append(module.register_forward_pre_hook(disturb))
+    for at in range(0, len(ids) - CONTEXT + 1, CONTEXT):
+        with torch.no_grad():
+            out.append(model(torch.tensor([ids[at:at + CONTEXT]])).logits[0].float())
+    for hook in hooks:
+        hook.remove()
+    return torch.cat(out)
+
+
+def divergence(p, q):
+    """KL of each position, in nats."""
+    p, q = p.double().log_softmax(-1), q.double().log_softmax(-1)
+    return (p.exp() * (p - q)).sum(-1)
+
+
+def check_inputs(name, model, folder, ids, root):
+    """Rounding makes steps of inputs, so that the last bits of a sum decide here and there on which
+    side one falls, and the two go apart from there on. Before that they are equal: most windows'
+    first rows. After it they may differ by what a millionth of noise does to the peer itself."""
+    numpy.array(ids, dtype=numpy.int32).tofile(os.path.join(root, "ids"))
+    raw = os.path.join(root, "logits")
+    subprocess.run([LOGITS, folder, os.path.join(root, "ids"), str(CONTEXT), raw], check=True)
+    theirs = logits(model, ids)
+    ours = torch.from_numpy(numpy.fromfile(raw, dtype=numpy.float32)).reshape(theirs.shape)
+    apart = divergence(theirs, ours)
+    noise = divergence(theirs, logits(model, ids, 1e-6)).mean().item()
+    first = apart.reshape(-1, CONTEXT)[:, :4].flatten()
+    equal = (first < 1e-9).double().mean().item()
+    print(f"{name}: {equal:.0%} of first rows equal, KL {apart.mean().item():.1e} where noise makes "
+          f"{noise:.1e}")
+    assert equal > 0.5, (name, equal)
+    assert apart.mean().item() <= 3 * noise + 1e-9, (name, apart.mean().item(), noise)
 
 
 def main(root):
@@ -165,7 +245,11 @@ def main(root):
         run("verify", out, "--against", source, "-q")
         report = json.loads(run("eval", out, "--text", path, "--context", str(CONTEXT), "--json"))
         report = report.get("texts", [report])[0]
-        want, count = loss(load(out), ids)
+        model = load(out)
+        if "--acts" in options and options[options.index("--acts") + 1] != "none":
+            check_inputs(name, model, out, ids, root)
+            continue
+        want, count = loss(model, ids)
         ours, tokens = report["nll"], report["tokens"]
         assert tokens == count, (name, tokens, count)
         if not math.isclose(ours, want, rel_tol=LOOSER.get(name, 2e-6)):

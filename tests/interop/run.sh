@@ -31,9 +31,12 @@ fi
 "$python" -c "import gguf" 2>/dev/null || "$python" -m pip install -q gguf==0.19.0
 
 flags=$(pkg-config --cflags --libs jansson libpcre2-8 libutf8proc libcrypto)
-# shellcheck disable=SC2086
-${CC:-cc} -std=c17 -O1 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -Itests -o "$place/made/containers" \
-    $here/containers.c "$(dirname "$PITH")/libpith.a" -lcmocka $flags -lm -pthread
+for tool in containers logits; do
+    # shellcheck disable=SC2086
+    ${CC:-cc} -std=c17 -O1 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -Itests -o "$place/made/$tool" \
+        $here/$tool.c "$(dirname "$PITH")/libpith.a" -lcmocka $flags -lm -pthread
+done
+export LOGITS="$place/made/logits"
 
 # The libraries talk a lot while they load; what they say is shown when something fails.
 quiet() {
