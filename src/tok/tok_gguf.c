@@ -67,8 +67,8 @@ static enum pith_status put_tokens(const struct lists *l, json_t *vocab, json_t 
         const int32_t type = type_of(l, id);
         const bool special = type == PITH_SPM_CONTROL || type == PITH_SPM_UNKNOWN;
         if (type == PITH_SPM_UNUSED) continue;
-        json_t *value = json_integer((json_int_t)id);
-        if (memchr(text, 0, length) || json_object_setn_new(vocab, text, length, value) != 0)
+        if (memchr(text, 0, length) ||
+            json_object_setn_new(vocab, text, length, json_integer((json_int_t)id)) != 0)
             return pith_fail(err, PITH_FORMAT, "%s: token %zu is not a text", l->g->path, id);
         kept++;
         if (!special && type != PITH_SPM_USER) continue;

@@ -3,6 +3,7 @@
 
 #include "io/container.h"
 #include "io/gguf_model.h"
+#include "tok/gguf.h"
 #include "tok/tokenizer.h"
 #include "unit/model/fixture.h"
 
@@ -163,6 +164,61 @@ static void tokenizers_stay_the_same(void **state)
     golden_free(&g);
 }
 
+/* A real tokenizer, by way of the keys. */
+static void through_keys(const char *file, const char *as)
+{
+    static const char odd[] =
+        "caf\xc3\xa9  \xf0\x9f\x98\x80 \xe4\xbd\xa0\xe5\xa5\xbd 1234 x=y;\n\n\tEnd ";
+    struct pith_error err = {0};
+    struct pith_gguf_keys keys = {0};
+    struct pith_layout l = {0};
+    struct pith_gguf g;
+    struct pith_tokenizer *a, *b;
+    struct pith_ids x = {0}, y = {0};
+    char from[600], to[600], *text, *dir = test_temp_dir();
+    size_t size;
+    snprintf(from, sizeof from, "%s/tokenizers/%s", test_data_dir(), file);
+    snprintf(to, sizeof to, "%s/%s", dir, as);
+    assert_ok(pith_file_copy(from, to, &err), err);
+    assert_ok(pith_tokenizer_open(dir, &a, &err), err);
+    const uint32_t vocab = (uint32_t)pith_tokenizer_vocab(a) + 5; /* and rows that no token has */
+    assert_ok(pith_gguf_put_tokenizer(dir, NULL, vocab, &keys, &err), err);
+    assert_ok(pith_gguf_layout_finish(&l, "m.gguf", &keys, NULL, NULL, &err), err);
+    assert_ok(pith_gguf_parse((const uint8_t *)l.headers[0], l.header_bytes[0], "m", &g, &err),
+              err);
+    assert_ok(pith_tokenizer_from_gguf(&g, &b, &err), err);
+    assert_int_equal(pith_tokenizer_bos(a), pith_tokenizer_bos(b));
+    assert_int_equal(pith_tokenizer_adds_bos(a), pith_tokenizer_adds_bos(b));
+    assert_ok(pith_file_read("models/probe/eval.txt", 1 << 20, &text, &size, &err), err);
+    assert_ok(pith_tokenizer_encode(a, text, size, true, &x, &err), err);
+    assert_ok(pith_tokenizer_encode(b, text, size, true, &y, &err), err);
+    assert_ok(pith_tokenizer_encode(a, odd, sizeof odd - 1, true, &x, &err), err);
+    assert_ok(pith_tokenizer_encode(b, odd, sizeof odd - 1, true, &y, &err), err);
+    assert_int_equal(x.count, y.count);
+    assert_memory_equal(x.id, y.id, x.count * sizeof *x.id);
+    print_message("%s: %zu ids\n", file, x.count);
+    pith_ids_free(&x);
+    pith_ids_free(&y);
+    pith_free(text);
+    pith_tokenizer_close(a);
+    pith_tokenizer_close(b);
+    pith_gguf_close(&g);
+    pith_layout_free(&l);
+    pith_gguf_keys_free(&keys);
+    folder_remove(dir);
+}
+
+static void real_tokenizers_stay_the_same(void **state)
+{
+    (void)state;
+    char path[600];
+    snprintf(path, sizeof path, "%s/tokenizers", test_data_dir());
+    if (!pith_path_is_dir(path)) skip();
+    through_keys("llama2/tokenizer.model", "tokenizer.model");
+    through_keys("llama2/tokenizer.json", "tokenizer.json");
+    through_keys("mistral/tokenizer.model.v1", "tokenizer.model");
+}
+
 static void what_has_no_name_is_refused(void **state)
 {
     (void)state;
@@ -197,6 +253,7 @@ int main(void)
         cmocka_unit_test(models_stay_the_same),
         cmocka_unit_test(a_window_ends_the_context),
         cmocka_unit_test(tokenizers_stay_the_same),
+        cmocka_unit_test(real_tokenizers_stay_the_same),
         cmocka_unit_test(what_has_no_name_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

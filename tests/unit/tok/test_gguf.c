@@ -1,0 +1,94 @@
+/* tok/: tokenizers of GGUF files give the ids that llama.cpp's own test vectors have
+ * (models/ggml-vocab-*.gguf with .inp and .out: texts between marks, and a line of ids for each).
+ */
+#include "base/file.h"
+#include "base/mem.h"
+#include "test.h"
+#include "tok/tokenizer.h"
+
+static char *read_all(const char *name, const char *ending, size_t *size)
+{
+    struct pith_error err = {0};
+    char path[600], *text;
+    snprintf(path, sizeof path, "%s/tokenizers/llama.cpp-vocab/%s%s", test_data_dir(), name,
+             ending);
+    assert_ok(pith_file_read(path, 1 << 20, &text, size, &err), err);
+    return text;
+}
+
+static void check_text(const struct pith_tokenizer *t, const char *text, size_t size,
+                       const char *ids)
+{
+    struct pith_error err = {0};
+    struct pith_ids is = {0};
+    assert_ok(pith_tokenizer_encode(t, text, size, false, &is, &err), err);
+    size_t n = 0;
+    while (*ids && *ids != '\n') {
+        char *end;
+        const long want = strtol(ids, &end, 10);
+        if (n >= is.count || is.id[n] != want)
+            fail_msg("\"%.*s\": token %zu is not %ld", (int)size, text, n, want);
+        n++;
+        for (ids = end; *ids == ' '; ids++) continue;
+    }
+    assert_int_equal(is.count, n);
+    pith_ids_free(&is);
+}
+
+static void check_vectors(const char *name)
+{
+    static const char mark[] = "\n__ggml_vocab_test__\n";
+    struct pith_error err = {0};
+    struct pith_tokenizer *t;
+    char path[600];
+    size_t size, ids_size, count = 0;
+    snprintf(path, sizeof path, "%s/tokenizers/llama.cpp-vocab/%s", test_data_dir(), name);
+    assert_ok(pith_tokenizer_open(path, &t, &err), err);
+    char *texts = read_all(name, ".inp", &size), *lines = read_all(name, ".out", &ids_size);
+    const char *line = lines;
+    for (char *p = texts, *end; p < texts + size; p = end + sizeof mark - 1, count++) {
+        end = strstr(p, mark);
+        if (!end) break;
+        check_text(t, p, (size_t)(end - p), line);
+        line = strchr(line, '\n');
+        if (!line) break;
+        line++;
+    }
+    print_message("%s: %zu texts\n", name, count);
+    assert_true(count > 30);
+    pith_free(texts);
+    pith_free(lines);
+    pith_tokenizer_close(t);
+}
+
+static void ids_are_those_of_llama_cpp(void **state)
+{
+    (void)state;
+    char path[600];
+    snprintf(path, sizeof path, "%s/tokenizers/llama.cpp-vocab", test_data_dir());
+    if (!pith_path_is_dir(path)) skip();
+    check_vectors("ggml-vocab-gpt-2.gguf");
+    check_vectors("ggml-vocab-llama-spm.gguf");
+}
+
+static void unknown_ways_are_refused(void **state)
+{
+    (void)state;
+    struct pith_tokenizer *t;
+    struct pith_error err = {0};
+    char path[600];
+    snprintf(path, sizeof path, "%s/tokenizers/llama.cpp-vocab/ggml-vocab-starcoder.gguf",
+             test_data_dir());
+    if (!pith_path_exists(path)) skip();
+    assert_int_equal(pith_tokenizer_open(path, &t, &err), PITH_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "tokenizer.ggml.pre \"starcoder\" is not supported"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ids_are_those_of_llama_cpp),
+        cmocka_unit_test(unknown_ways_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
