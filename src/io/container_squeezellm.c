@@ -40,6 +40,10 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
     if (opts->acts.format)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "squeezellm has no place for quantized inputs; use --acts none");
+    if (opts->sparse < 0)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "squeezellm keeps as many weights beside each grid as it is told before the"
+                         " work; how many this checkpoint has is not known then");
     if (cols % ALIGN)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "squeezellm cannot hold a matrix of %" PRIu32 " x %" PRIu32
@@ -258,10 +262,10 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
                                  struct pith_error *err)
 {
     const struct state *s = state;
-    (void)opts;
     (void)err;
     *grid = (struct pith_grid){0};
     if (!pith_part_find(c, module, ".qweight")) return PITH_OK;
+    if (pith_part_find(c, module, ".vals")) opts->sparse = -1;
     *grid = (struct pith_grid){.format = s->format, .granularity = PITH_PER_CHANNEL};
     return PITH_OK;
 }

@@ -86,6 +86,9 @@ static void check_module(struct file *f, const char *module, bool kept)
     assert_ok(container()->describe(f->state, &f->c, module, &grid, &opts, &err), err);
     assert_ptr_equal(grid.format, q.format);
     assert_int_equal(grid.granularity, PITH_PER_CHANNEL);
+    assert_true((opts.sparse < 0) == kept);
+    assert_true((container()->accepts(&grid, ROWS, COLS, &opts, NULL) != PITH_OK) == kept);
+    opts.sparse = 0;
     assert_ok(container()->pack(&q, &opts, &set, &err), err);
     assert_int_equal(set.count, kept ? 5 : 2);
     for (unsigned i = 0; i < set.count; i++) {
