@@ -93,6 +93,13 @@ else
     skip "killed and resumed" "a library cannot be loaded before the program"
 fi
 
+for recipe in sparsegpt squeezellm; do
+    check "$recipe by scalar code" "$pith" quantize "$work/mini" -o "$work/scalar-$recipe" --quiet --calib-tokens 256 \
+        --seq-len 64 -r $recipe --cpu scalar -t 1
+    check "$recipe: scalar and vector code give the same bytes" \
+        cmp "$work/whole-$recipe/model.safetensors" "$work/scalar-$recipe/model.safetensors"
+done
+
 # Less is lost by SparseGPT than by Wanda than by magnitude; by levels than by a grid of as many bits; and the
 # kept weights help.
 "$pith" quantize "$probe" -o "$work/dense3" $few -r squeezellm --weights codebook3 --split none
