@@ -1,6 +1,7 @@
 #include "model/block_grad.h"
 
 #include "backend/grad.h"
+#include "backend/input.h"
 #include "base/mem.h"
 #include "model/rope.h"
 
@@ -18,6 +19,7 @@ static bool layout(const struct pith_shape *s, unsigned threads, size_t rows, fl
     const size_t heads = (size_t)s->heads * s->head_dim, kv = (size_t)s->kv_heads * s->head_dim;
     const size_t half = s->head_dim / 2, hidden = s->hidden, ffn = s->ffn;
     const size_t work = pith_attention_grad_work(threads, rows);
+    const size_t wide = heads > hidden ? heads : hidden, widest = wide > ffn ? wide : ffn;
     struct {
         float **part;
         size_t width;
@@ -41,6 +43,7 @@ static bool layout(const struct pith_shape *s, unsigned threads, size_t rows, fl
                  {&t->d_att, heads},
                  {&t->d_gate, ffn},
                  {&t->d_up, ffn},
+                 {&t->treated, widest},
                  {&t->cos, half},
                  {&t->sin, half},
                  {&t->minus_sin, half}};
@@ -97,8 +100,20 @@ uint64_t pith_tape_bytes(const struct pith_shape *s, unsigned threads, size_t ro
 
 /* --- forward --------------------------------------------------------------------------------- */
 
+/* x[n][cols] as that linear reads it. */
+static const float *read_as(struct pith_tape *t, enum pith_role role, const float *x, size_t cols)
+{
+    const struct pith_input *in = &t->input[role];
+    if (!in->grid.format) return x;
+    if (t->treated_of == x && pith_input_equal(&t->treated_as, in)) return t->treated;
+    pith_input_apply(t->backend, in, x, t->n, cols, t->treated);
+    t->treated_of = x;
+    t->treated_as = *in;
+    return t->treated;
+}
+
 /* y[n][rows] = x[n][cols] W^T + bias */
-static void linear(const struct pith_tape *t, const struct pith_block *b, enum pith_role role,
+static void linear(struct pith_tape *t, const struct pith_block *b, enum pith_role role,
                    const float *x, float *y)
 {
     const struct pith_linear_weights *l = &b->linear[role];
@@ -106,7 +121,7 @@ static void linear(const struct pith_tape *t, const struct pith_block *b, enum p
     pith_gemm(t->backend, &(struct pith_gemm){.m = t->n,
                                               .n = rows,
                                               .k = cols,
-                                              .a = x,
+                                              .a = read_as(t, role, x, cols),
                                               .a_rs = cols,
                                               .a_cs = 1,
                                               .b = l->w.dense,
@@ -193,6 +208,7 @@ enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block 
     const size_t hidden = s->hidden, ffn = s->ffn;
     PITH_TRY(check(t, b, n, err));
     t->n = n;
+    t->treated_of = NULL;
     pith_rmsnorm(t->backend, x, n, hidden, b->norm[PITH_NORM_INPUT], s->eps, t->norm1);
     attention(t, b);
     linear(t, b, PITH_ROLE_O, t->att, t->mid);
@@ -210,7 +226,7 @@ enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block 
 /* --- backward -------------------------------------------------------------------------------- */
 
 /* grad[rows][cols] += dy^T x */
-static void to_weights(const struct pith_tape *t, const struct pith_block *b, enum pith_role role,
+static void to_weights(struct pith_tape *t, const struct pith_block *b, enum pith_role role,
                        const float *dy, const float *x, float *grad)
 {
     const size_t rows = b->linear[role].w.rows, cols = b->linear[role].w.cols;
@@ -221,7 +237,7 @@ static void to_weights(const struct pith_tape *t, const struct pith_block *b, en
                                               .a = dy,
                                               .a_rs = 1,
                                               .a_cs = rows,
-                                              .b = x,
+                                              .b = read_as(t, role, x, cols),
                                               .b_rs = cols,
                                               .b_cs = 1,
                                               .c = grad,
@@ -263,7 +279,7 @@ static void through_norm(const struct pith_tape *t, const struct pith_block *b, 
                                                               .accumulate = true});
 }
 
-static void mlp_backward(const struct pith_tape *t, const struct pith_block *b,
+static void mlp_backward(struct pith_tape *t, const struct pith_block *b,
                          const struct pith_tape_grad *g)
 {
     to_weights(t, b, PITH_ROLE_DOWN, t->d_x, t->act, g->w[PITH_ROLE_DOWN]);
@@ -298,7 +314,7 @@ static void unplace_heads(const struct pith_tape *t, float *dx, uint32_t heads, 
                                                               .dx = dx});
 }
 
-static void attention_backward(const struct pith_tape *t, const struct pith_block *b,
+static void attention_backward(struct pith_tape *t, const struct pith_block *b,
                                const struct pith_tape_grad *g)
 {
     const struct pith_shape *s = &t->model->shape;
@@ -330,6 +346,7 @@ void pith_tape_backward(struct pith_tape *t, const struct pith_block *b,
                         const struct pith_tape_grad *g)
 {
     const size_t bytes = t->n * t->model->shape.hidden * sizeof(float);
+    t->treated_of = NULL;
     memcpy(t->d_x, g->d_out, bytes);
     mlp_backward(t, b, g);
     attention_backward(t, b, g);

@@ -22,6 +22,12 @@ struct pith_tape {
     /* Gradients: of the residual stream, of a norm's output, and of what the name says. */
     float *d_x, *d_norm, *d_q, *d_k, *d_v, *d_att, *d_gate, *d_up;
     float *cos, *sin, *minus_sin, *work;
+    /* How each linear's input is rounded, as the caller says: at first not at all. For gradients
+     * rounding counts as the identity. No Hadamard matrices. */
+    struct pith_input input[PITH_ROLE_COUNT];
+    float *treated;          /* the last input that was rounded, [n][...] */
+    const float *treated_of; /* what it was; NULL: nothing */
+    struct pith_input treated_as;
     size_t rope_rows; /* that cos and sin hold */
     void *memory;
 };
@@ -34,9 +40,9 @@ void pith_tape_free(struct pith_tape *t);
 uint64_t pith_tape_bytes(const struct pith_shape *s, unsigned threads, size_t rows);
 
 /* out[n][hidden] = block(x[n][hidden]) at positions 0 .. n - 1: the bits of pith_block_forward() in
- * the exact mode when n is at least PITH_LINEAR_FEW. Every linear's w.dense is float32 and is what
- * is computed with. out may be x when no gradient of x is wanted later. PITH_ARG when n exceeds the
- * room or a linear is not float32. */
+ * the exact mode when n is at least PITH_LINEAR_FEW and no input is rounded. Every linear's w.dense
+ * is float32 and is what is computed with. out may be x when no gradient of x is wanted later.
+ * PITH_ARG when n exceeds the room or a linear is not float32. */
 enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block *b, const float *x,
                                    size_t n, float *out, struct pith_error *err);
 

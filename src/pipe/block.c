@@ -448,6 +448,7 @@ static enum pith_status round_together(struct work *w, struct pith_error *err)
             .report = {.loss = rep.loss / tokens / count,
                        .nearest_loss = rep.nearest_loss / tokens / count}};
         if (!q[i].codes) continue;
+        q[i].input = pith_inputs_make(r, c, NULL);
         q[i].input = pith_inputs_make(r, c, NULL); /* what is learned leaves activations alone */
         if (s == PITH_OK) s = keep_rounded(w, c, &q[i], &made, err);
         else pith_qmat_free(&q[i]);

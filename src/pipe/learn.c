@@ -1,12 +1,14 @@
 /* Rounding whole blocks by what they give. The target is what the float model's block gives for the
  * float model's activations; the block being rounded reads what the quantized blocks before it give
  * (or, when the recipe says so, the float activations too), so that it also learns to make up for
- * their errors. Sequences go through the block one at a time, there and back: memory is that of one
- * sequence, whatever the batch. */
+ * their errors. Where activations are rounded, the block that learns rounds them too. Sequences go
+ * through the block one at a time, there and back: memory is that of one sequence, whatever the
+ * batch. */
 #include "pipe/run.h"
 
 #include "base/mem.h"
 #include "kern/ops.h"
+#include "num/input.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +23,7 @@ bool pith_learn_needed(const struct pith_recipe *r)
 enum pith_status pith_learn_check(const struct pith_run *r, struct pith_error *err)
 {
     const struct pith_recipe *recipe = &r->recipe;
+    const struct pith_input in = {.grid = recipe->acts};
     const char *name = recipe->round->name;
     if (!pith_learn_needed(recipe)) return PITH_OK;
     if (recipe->split != pith_split_find("none"))
@@ -28,9 +31,11 @@ enum pith_status pith_learn_check(const struct pith_run *r, struct pith_error *e
                          "--round %s does not go with --split %s: what is kept off the grid is not"
                          " known while rounding is learned",
                          name, recipe->split->name);
-    if (recipe->acts.format)
+    if (recipe->acts.format && pith_input_needs_scale(&in))
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "--round %s learns with activations as they are: use --acts none", name);
+                         "--round %s cannot learn with scales of activations that calibration fixes"
+                         " later; use scales by token",
+                         name);
     if (r->basis.down.dim)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "--round %s does not see inputs that are rotated online; use --transform"
@@ -157,6 +162,7 @@ static void list_members(struct learning *t, const float global[PITH_ROLE_COUNT]
         const struct pith_choice *c = pith_run_choice(r, t->block->layer, (enum pith_role)role);
         if (!c->grid.format) continue;
         t->role[t->count] = (enum pith_role)role;
+        t->r->learn.tape.input[role] = pith_inputs_make(r, c, NULL);
         t->member[t->count++] = (struct pith_round_member){
             .grid = c->grid,
             .scale_dtype = r->container->scale_dtype(&c->grid, r->container_opts.model_dtype),
@@ -188,6 +194,7 @@ static enum pith_status take_memory(struct learning *t, struct pith_error *err)
 
 static void give_memory(struct learning *t)
 {
+    memset(t->r->learn.tape.input, 0, sizeof t->r->learn.tape.input);
     for (unsigned i = 0; i < t->count; i++)
         t->block->linear[t->role[i]].w.dense = t->block->linear[t->role[i]].dense;
     pith_free(t->memory);

@@ -82,12 +82,33 @@ check "from the float model's activations" "$pith" quantize "$mini" -o "$work/fl
     --weights int4:g64 --calib-tokens 256 --seq-len 64
 check "in the gptq container" make "$work/gptq" --weights int4:g64 --container gptq
 refuse "a split" 1 'does not go with --split' make "$work/o" --split 2:4
-refuse "quantized activations" 1 'activations as they are' make "$work/o" --weights int8:channel --acts int8:token
+check "with rounded activations" make "$work/acts" --weights int4:channel --acts int8:token
+check "with rounded activations: verifies" "$pith" verify "$work/acts" --against "$mini"
+check "with rounded activations: speaks" "$pith" run "$work/acts" -p "The" -n 4
+refuse "activations with a fixed scale" 1 'use scales by token' \
+    make "$work/o" --weights int8:channel --acts int8:tensor:static
 for bad in '"iterations": 0' '"batch": 0' '"learning_rate": 2' '"iterations": 1e9' '"float_input": 1'; do
     echo "{\"base\": \"autoround\", $bad}" >"$work/bad.json"
     refuse "a recipe with $bad" 1 'iterations|batch|learning_rate|float_input' \
         "$pith" quantize "$mini" -o "$work/o" --quiet -r "$work/bad.json"
 done
+
+# The probe at 2 bits: in a quarter of the steps already far below GPTQ.
+echo '{"base": "autoround", "weights": "int2:g128", "iterations": 50, "batch": 4}' >"$work/two.json"
+divergence() { # OUT
+    "$pith" eval "$1" --baseline "$probe" --text "$probe/eval.txt" --context 128 --json --quiet |
+        python3 -c 'import json, sys; print(json.load(sys.stdin)["kld_mean"])'
+}
+small="--quiet --calib-tokens 8192 --seq-len 128"
+# shellcheck disable=SC2086
+check "the probe, learned" "$pith" quantize "$probe" -o "$work/two" -r "$work/two.json" $small
+# shellcheck disable=SC2086
+check "the probe, gptq" "$pith" quantize "$probe" -o "$work/two-gptq" -r gptq --weights int2:g128 $small
+learned=$(divergence "$work/two")
+gptq=$(divergence "$work/two-gptq")
+awk -v a="$learned" -v b="$gptq" 'BEGIN { exit !(a > 0 && a < 0.8 * b) }' &&
+    pass "KL divergence at 2 bits: $learned, of gptq $gptq" ||
+    fail "KL divergence at 2 bits: $learned, of gptq $gptq"
 
 # The estimate is kept.
 if grep -q __asan_init "$pith"; then

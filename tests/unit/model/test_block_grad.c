@@ -193,6 +193,37 @@ static void gradients_equal_finite_differences(void **state)
     bench_close(&t);
 }
 
+/* An input that is rounded: the output is near what it was, and the gradient is that of the product
+ * with the rounded input. (Of the last linear, since what comes after the others is rounded too.)
+ */
+static void rounded_inputs_are_what_is_multiplied(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    struct bench t;
+    bench_open(&t, "llama_gqa_tied", 0, 2);
+    const size_t size = t.n * t.hidden;
+    assert_ok(pith_tape_forward(&t.tape, &t.block, t.x, t.n, t.out, &err), err);
+    float *plain = malloc(size * sizeof *plain);
+    memcpy(plain, t.out, size * sizeof *plain);
+    for (int i = 0; i < PITH_ROLE_COUNT; i++)
+        assert_ok(pith_grid_parse("int8:token", &t.tape.input[i].grid, &err), err);
+    bench_run(&t);
+    const double d = difference(t.out, plain, size);
+    assert_true(d > 1e-5 && d < 0.05);
+    const size_t count = t.count[PITH_ROLE_DOWN];
+    float most = 0;
+    for (size_t i = 0; i < count; i++) most = fmaxf(most, fabsf(t.grad[PITH_ROLE_DOWN][i]));
+    for (size_t i = 0; i < count; i += count / 50) {
+        float *w = (float *)(uintptr_t)t.block.linear[PITH_ROLE_DOWN].w.dense + i;
+        const double by = slope(&t, w, 0.25f), g = (double)t.grad[PITH_ROLE_DOWN][i];
+        if (!(fabs(by - g) <= 1e-4 * (double)most))
+            fail_msg("weight %zu: %g, by differences %g", i, g, by);
+    }
+    free(plain);
+    bench_close(&t);
+}
+
 static void same_bits_for_any_thread_count(void **state)
 {
     (void)state;
@@ -245,6 +276,7 @@ int main(void)
         cmocka_unit_test(gradients_equal_torch),
         cmocka_unit_test(forward_is_the_models_own),
         cmocka_unit_test(gradients_equal_finite_differences),
+        cmocka_unit_test(rounded_inputs_are_what_is_multiplied),
         cmocka_unit_test(same_bits_for_any_thread_count),
         cmocka_unit_test(gradients_accumulate),
         cmocka_unit_test(what_does_not_fit_is_refused),
