@@ -7,9 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The group's name is QuaRot's and SpinQuant's for the rotation before down_proj. */
-#define GROUP "R4"
-#define SUFFIX ".R4_input.weight"
+/* A group for each width of blocks. */
+#define NAMES(n)                                                                                   \
+    {                                                                                              \
+        n, "hadamard_" #n, ".hadamard_" #n "_input.weight"                                         \
+    }
+static const struct {
+    uint32_t block;
+    const char *group, *suffix;
+} names[] = {NAMES(2),    NAMES(4),    NAMES(8),    NAMES(16),    NAMES(32),
+             NAMES(64),   NAMES(128),  NAMES(256),  NAMES(512),   NAMES(1024),
+             NAMES(2048), NAMES(4096), NAMES(8192), NAMES(16384), NAMES(32768)};
 
 enum { MAX_GROUPS = 64, MAX_APPLIES = 64, MAX_BLOCK = 1 << 15 };
 
@@ -222,24 +230,22 @@ static const char *last_part(const char *module)
     return dot ? dot + 1 : module;
 }
 
-/* All modules of the rotated ones' names: "re:.*down_proj$"; those of such a name that are not
- * rotated are named. */
-static bool fill_lists(const struct pith_linear_grid *linears, size_t count, json_t *targets,
-                       json_t *ignore)
+/* All modules of the names of those with such blocks: "re:.*down_proj$"; those of such a name that
+ * are not rotated so are named. */
+static bool fill_lists(const struct pith_linear_grid *linears, size_t count, uint32_t block,
+                       json_t *targets, json_t *ignore)
 {
     bool ok = true;
     for (size_t i = 0; i < count && ok; i++) {
+        const char *last = last_part(linears[i].module);
         bool seen = false;
-        if (linears[i].hadamard <= 1) continue;
+        if (linears[i].hadamard != block) continue;
         for (size_t k = 0; k < i && !seen; k++)
-            seen = linears[k].hadamard > 1 &&
-                   strcmp(last_part(linears[k].module), last_part(linears[i].module)) == 0;
+            seen = linears[k].hadamard == block && strcmp(last_part(linears[k].module), last) == 0;
         if (seen) continue;
-        ok = json_array_append_new(targets,
-                                   json_sprintf("re:.*%s$", last_part(linears[i].module))) == 0;
+        ok = json_array_append_new(targets, json_sprintf("re:.*%s$", last)) == 0;
         for (size_t k = 0; k < count && ok; k++)
-            if (linears[k].hadamard <= 1 &&
-                strcmp(last_part(linears[k].module), last_part(linears[i].module)) == 0)
+            if (linears[k].hadamard != block && strcmp(last_part(linears[k].module), last) == 0)
                 ok = json_array_append_new(ignore, json_string(linears[k].module)) == 0;
     }
     return ok;
@@ -250,38 +256,62 @@ static const char *precision(enum pith_dtype t)
     return t == PITH_BF16 ? "torch.bfloat16" : t == PITH_F16 ? "torch.float16" : "torch.float32";
 }
 
-json_t *pith_ct_turns_make(const struct pith_linear_grid *linears, size_t count,
-                           enum pith_dtype model_dtype)
+static json_t *make_group(const struct pith_linear_grid *linears, size_t count, uint32_t block,
+                          enum pith_dtype model_dtype)
 {
-    uint32_t block = 0;
-    for (size_t i = 0; i < count; i++)
-        if (linears[i].hadamard > block) block = linears[i].hadamard;
-    if (block <= 1) return json_object();
     json_t *targets = json_array(), *ignore = json_array(), *o = NULL;
-    if (targets && ignore && fill_lists(linears, count, targets, ignore))
-        o = json_pack("{s:{s:{s:s, s:[{s:O, s:s, s:b, s:O}], s:b, s:b, s:i, s:s}}}",
-                      "config_groups", GROUP, "type", "hadamard", "apply", "targets", targets,
-                      "location", "input", "inverse", 0, "ignore", ignore, "randomize", 0,
-                      "requires_grad", 0, "head_dim", (int)block, "precision",
-                      precision(model_dtype));
+    if (targets && ignore && fill_lists(linears, count, block, targets, ignore))
+        o = json_pack("{s:s, s:[{s:O, s:s, s:b, s:O}], s:b, s:b, s:i, s:s}", "type", "hadamard",
+                      "apply", "targets", targets, "location", "input", "inverse", 0, "ignore",
+                      ignore, "randomize", 0, "requires_grad", 0, "head_dim", (int)block,
+                      "precision", precision(model_dtype));
     json_decref(targets);
     json_decref(ignore);
     return o;
 }
 
+json_t *pith_ct_turns_make(const struct pith_linear_grid *linears, size_t count,
+                           enum pith_dtype model_dtype)
+{
+    json_t *groups = json_object(), *all = NULL;
+    bool ok = groups != NULL;
+    for (size_t n = 0; n < PITH_COUNT(names) && ok; n++) {
+        bool any = false;
+        for (size_t i = 0; i < count && !any; i++) any = linears[i].hadamard == names[n].block;
+        if (any)
+            ok = json_object_set_new(groups, names[n].group,
+                                     make_group(linears, count, names[n].block, model_dtype)) == 0;
+    }
+    if (ok)
+        all = json_object_size(groups) ? json_pack("{s:O}", "config_groups", groups)
+                                       : json_object();
+    json_decref(groups);
+    return all;
+}
+
+/* The tensor's suffix, NULL for a width that is none. */
+static const char *suffix_of(uint32_t block)
+{
+    for (size_t n = 0; n < PITH_COUNT(names); n++)
+        if (names[n].block == block) return names[n].suffix;
+    return NULL;
+}
+
 void pith_ct_turn_shape(uint32_t block, enum pith_dtype model_dtype, struct pith_packed_set *out)
 {
     const uint64_t shape[] = {block, block};
-    if (block > 1) pith_packed_add(out, SUFFIX, model_dtype, 2, shape);
+    const char *suffix = suffix_of(block);
+    if (suffix) pith_packed_add(out, suffix, model_dtype, 2, shape);
 }
 
 enum pith_status pith_ct_turn_fill(uint32_t block, const struct pith_packed_set *set,
                                    struct pith_error *err)
 {
     const struct pith_packed *p = NULL;
-    if (block <= 1) return PITH_OK;
+    const char *suffix = suffix_of(block);
+    if (!suffix) return PITH_OK;
     for (unsigned i = 0; i < set->count; i++)
-        if (strcmp(set->item[i].suffix, SUFFIX) == 0) p = &set->item[i];
+        if (strcmp(set->item[i].suffix, suffix) == 0) p = &set->item[i];
     float *row = pith_alloc(block, sizeof *row);
     if (!p || !row) {
         pith_free(row);

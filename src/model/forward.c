@@ -28,6 +28,15 @@ static void linear(const struct pith_pass *p, const struct pith_block *b, enum p
     pith_linear_site(p->backend, &l->w, l->bias, in, y);
 }
 
+/* Rotates the input of o or down where its matrix is made for that, before the tap looks at it. */
+static void turn_input(const struct pith_pass *p, const struct pith_linear_weights *l, float *x,
+                       size_t n)
+{
+    const struct pith_input turn = {.hadamard = l->w.dense ? l->hadamard
+                                                           : pith_weight_input(&l->w).hadamard};
+    if (turn.hadamard > 1) pith_input_apply(p->backend, &turn, x, n, l->w.cols, x);
+}
+
 /* Fills the scratch's cos and sin for these rows unless they are there from the block before. */
 static void prepare_rope(const struct pith_pass *p, size_t n)
 {
@@ -104,24 +113,15 @@ enum pith_status pith_block_attention(const struct pith_pass *p, const struct pi
                                      .work = p->kv->work,
                                      .work_floats = p->kv->work_floats};
     pith_attention(p->backend, &a);
+    turn_input(p, &b->linear[PITH_ROLE_O], w->att, n);
     if (tapped(p, PITH_SITE_O, w->att, n)) {
         if (stopped) *stopped = true;
         return PITH_OK;
     }
     in = site_input(p, PITH_SITE_O, w->att, n, w->att);
+    in.turned = true;
     linear(p, b, PITH_ROLE_O, &in, out);
     return PITH_OK;
-}
-
-/* Rotates the input of down where its matrix is made for that, before the tap looks at it. */
-static void turn_down(const struct pith_pass *p, const struct pith_block *b, size_t n)
-{
-    const struct pith_linear_weights *l = &b->linear[PITH_ROLE_DOWN];
-    const struct pith_input turn = {
-        .hadamard = l->w.dense ? l->hadamard : pith_weight_input(&l->w).hadamard};
-    if (turn.hadamard > 1)
-        pith_input_apply(p->backend, &turn, p->scratch->gate, n, p->model->shape.ffn,
-                         p->scratch->gate);
 }
 
 void pith_block_mlp(const struct pith_pass *p, const struct pith_block *b, const float *normed,
@@ -134,7 +134,7 @@ void pith_block_mlp(const struct pith_pass *p, const struct pith_block *b, const
         linear(p, b, PITH_ROLE_GATE, &in, w->gate);
         linear(p, b, PITH_ROLE_UP, &in, w->up);
         pith_silu_mul(p->backend, w->gate, w->up, n * p->model->shape.ffn);
-        turn_down(p, b, n);
+        turn_input(p, &b->linear[PITH_ROLE_DOWN], w->gate, n);
         stop = tapped(p, PITH_SITE_DOWN, w->gate, n);
     }
     if (!stop) {

@@ -97,8 +97,9 @@ static json_t *basis(const struct pith_run *r)
 {
     const struct pith_basis_plan *p = &r->basis_plan;
     if (!pith_run_turns(r)) return json_null();
-    return json_pack("{s:I, s:I, s:I, s:I}", "stream", (json_int_t)p->stream, "head",
-                     (json_int_t)p->head, "down", (json_int_t)p->down, "seed", (json_int_t)p->seed);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "stream", (json_int_t)p->stream, "head",
+                     (json_int_t)p->head, "o", (json_int_t)p->o, "down", (json_int_t)p->down,
+                     "seed", (json_int_t)p->seed);
 }
 
 static const char *container_name(const struct pith_run *r)

@@ -551,16 +551,18 @@ static enum pith_status turn_block(struct work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     const struct pith_turn t = pith_run_turn(r);
-    const uint32_t online = pith_run_choice(r, w->layer, PITH_ROLE_DOWN)->hadamard;
+    unsigned online = 0;
     w->turned = true;
-    w->block.linear[PITH_ROLE_DOWN].hadamard = online;
     for (int i = 0; i < PITH_ROLE_COUNT; i++) {
         const enum pith_role role = (enum pith_role)i;
-        w->rotated[i] = pith_turns_weight(&r->basis, role, online > 0);
+        const uint32_t block = pith_run_choice(r, w->layer, role)->hadamard;
+        w->block.linear[i].hadamard = block;
+        if (block > 1) online |= 1u << i;
+        w->rotated[i] = pith_turns_weight(&r->basis, role, block > 1);
         w->rebias[i] = w->block.linear[i].bias && pith_turns_bias(&r->basis, role);
     }
     w->regain[PITH_NORM_INPUT] = w->regain[PITH_NORM_POST] = r->basis.stream.dim != 0;
-    const enum pith_status s = pith_turn_block(&t, online > 0, &w->block, err);
+    const enum pith_status s = pith_turn_block(&t, online, &w->block, err);
     pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
     return s;
 }

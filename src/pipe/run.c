@@ -73,11 +73,15 @@ static enum pith_status open_basis(struct pith_run *r, struct pith_error *err)
 {
     const struct pith_shape *s = &r->model->shape;
     if (!r->recipe.transform->basis) return PITH_OK;
-    r->basis_plan = (struct pith_basis_plan){
-        .hidden = s->hidden, .head_dim = s->head_dim, .ffn = s->ffn, .seed = r->options->seed};
+    r->basis_plan = (struct pith_basis_plan){.hidden = s->hidden,
+                                             .head_dim = s->head_dim,
+                                             .attention = s->heads * s->head_dim,
+                                             .ffn = s->ffn,
+                                             .seed = r->options->seed};
     r->recipe.transform->basis(r->recipe.transform_value, &r->basis_plan);
     PITH_TRY(pith_basis_init(&r->basis, &r->basis_plan, err));
-    r->container_opts.hadamard = r->basis.down.block;
+    r->container_opts.hadamard = r->basis.o.block > r->basis.down.block ? r->basis.o.block
+                                                                        : r->basis.down.block;
     return PITH_OK;
 }
 

@@ -145,11 +145,19 @@ static inline bool pith_run_calibrates(const struct pith_run *r)
 /* True when tensors are stored in another basis than the input's. */
 static inline bool pith_run_turns(const struct pith_run *r)
 {
-    return r->basis.stream.dim || r->basis.head.dim || r->basis.down.dim;
+    const struct pith_basis *b = &r->basis;
+    return b->stream.dim || b->head.dim || b->o.dim || b->down.dim;
 }
 static inline struct pith_turn pith_run_turn(const struct pith_run *r)
 {
     return (struct pith_turn){&r->basis, r->model, r->backend};
+}
+/* The block in which a linear's input is rotated online, if the linear is quantized: one that is
+ * left alone is read as it was, and engines rotate nothing in front of it. */
+static inline uint32_t pith_run_block_online(const struct pith_run *r, enum pith_role role)
+{
+    if (role == PITH_ROLE_O) return r->basis.o.block;
+    return role == PITH_ROLE_DOWN ? r->basis.down.block : 0;
 }
 /* Whether the output has a head of its own where the input's is its embedding. */
 static inline bool pith_run_unties(const struct pith_run *r)

@@ -155,8 +155,7 @@ static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
             c->reason = "left alone by --ignore";
             ignore_used[i] = true;
         }
-    /* A linear that is left alone is read as it was: engines rotate nothing in front of it. */
-    if (c->role == PITH_ROLE_DOWN && c->grid.format) c->hadamard = r->basis.down.block;
+    if (c->grid.format) c->hadamard = pith_run_block_online(r, c->role);
     struct pith_container_opts opts = r->container_opts;
     opts.hadamard = c->hadamard;
     PITH_TRY(check_online(r, c, err));

@@ -52,6 +52,7 @@ static enum pith_status turn_matrix(const struct pith_turn *t, const struct matr
     if (gain) PITH_TRY(inputs(t, &b->stream, m, err));
     if (m->role == PITH_ROLE_V) PITH_TRY(outputs(t, &b->head, m, err));
     if (m->role == PITH_ROLE_O) PITH_TRY(inputs(t, &b->head, m, err));
+    if (m->role == PITH_ROLE_O && online) PITH_TRY(inputs(t, &b->o, m, err));
     if (m->role == PITH_ROLE_DOWN && online) PITH_TRY(inputs(t, &b->down, m, err));
     return m->role == PITH_ROLE_O || m->role == PITH_ROLE_DOWN ? outputs(t, &b->stream, m, err)
                                                                : PITH_OK;
@@ -60,6 +61,7 @@ static enum pith_status turn_matrix(const struct pith_turn *t, const struct matr
 bool pith_turns_weight(const struct pith_basis *b, enum pith_role role, bool online)
 {
     if (role == PITH_ROLE_DOWN && online && b->down.dim) return true;
+    if (role == PITH_ROLE_O && online && b->o.dim) return true;
     if ((role == PITH_ROLE_V || role == PITH_ROLE_O) && b->head.dim) return true;
     return b->stream.dim != 0;
 }
@@ -81,14 +83,15 @@ static enum pith_status turn_bias(const struct pith_turn *t, enum pith_role role
     return outputs(t, r, &m, err);
 }
 
-enum pith_status pith_turn_block(const struct pith_turn *t, bool online, struct pith_block *b,
+enum pith_status pith_turn_block(const struct pith_turn *t, unsigned online, struct pith_block *b,
                                  struct pith_error *err)
 {
     for (int i = 0; i < PITH_ROLE_COUNT; i++) {
         struct pith_linear_weights *l = &b->linear[i];
         const enum pith_norm norm = norm_before((enum pith_role)i);
         const struct matrix m = {(enum pith_role)i, l->dense, l->w.rows, l->w.cols};
-        PITH_TRY(turn_matrix(t, &m, norm < PITH_NORM_COUNT ? b->norm[norm] : NULL, online, err));
+        const float *gain = norm < PITH_NORM_COUNT ? b->norm[norm] : NULL;
+        PITH_TRY(turn_matrix(t, &m, gain, online >> i & 1, err));
         if (l->bias) PITH_TRY(turn_bias(t, m.role, l->bias, err));
     }
     for (int i = PITH_NORM_INPUT; t->basis->stream.dim && i <= PITH_NORM_POST; i++)
@@ -220,7 +223,7 @@ enum pith_status pith_turned_tensor(const struct pith_turn *t, const char *name,
 
 uint64_t pith_turn_scratch(const struct pith_basis *b, unsigned threads)
 {
-    const struct pith_rotation *all[] = {&b->stream, &b->head, &b->down};
+    const struct pith_rotation *all[] = {&b->stream, &b->head, &b->o, &b->down};
     uint64_t most = 0;
     for (size_t i = 0; i < PITH_COUNT(all); i++) {
         const uint64_t n = pith_rotation_scratch(all[i], threads);

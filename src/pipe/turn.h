@@ -1,9 +1,9 @@
 /* pipe/turn.h: which of a model's tensors a change of basis (quant/basis.h) changes, and how. With
- * R the stream's rotation, P a head's, D that of down's input, and g a norm's gain:
+ * R the stream's rotation, P a head's, D that of an input, and g a norm's gain:
  *
  *     embedding   rows R e              norms     1: their gains go into what reads them
  *     q, k        W diag(g) R^T         v         P W diag(g) R^T, bias P b
- *     gate, up    W diag(g) R^T         o         R W P^T, bias R b
+ *     gate, up    W diag(g) R^T         o         R W P^T, bias R b; or R W D^T, and D x online
  *     head        W diag(g) R^T         down      R W D^T, bias R b, and D x online
  *
  * A mean square does not change under R, so a norm without gain gives the rotated vector. What is
@@ -20,12 +20,12 @@ struct pith_turn {
     struct pith_backend *backend;
 };
 
-/* One linear's matrix in the new basis, owned float32. With `online` the input of down is rotated
- * too. */
+/* One linear's matrix in the new basis, owned float32. With `online` the input of o and down is
+ * rotated too. */
 enum pith_status pith_turned_linear(const struct pith_turn *t, uint32_t layer, enum pith_role role,
                                     bool online, float **w, struct pith_error *err);
-/* A whole block that was loaded as floats, in place. */
-enum pith_status pith_turn_block(const struct pith_turn *t, bool online, struct pith_block *b,
+/* A whole block that was loaded as floats, in place; online: 1 << role of those that are so. */
+enum pith_status pith_turn_block(const struct pith_turn *t, unsigned online, struct pith_block *b,
                                  struct pith_error *err);
 /* Whether a role's matrix, its bias change. */
 bool pith_turns_weight(const struct pith_basis *b, enum pith_role role, bool online);

@@ -163,7 +163,7 @@ static const double figure_slack = 1e-6;
 
 static bool turns(const struct verification *v)
 {
-    return v->basis.stream.dim || v->basis.head.dim || v->basis.down.dim;
+    return v->basis.stream.dim || v->basis.head.dim || v->basis.o.dim || v->basis.down.dim;
 }
 
 static void check_error(struct verification *v, const json_t *entry, const struct pith_weight *w,
@@ -657,17 +657,20 @@ static enum pith_status open_basis(struct verification *v, struct pith_error *er
     const json_t *j = json_object_get(v->account, "basis");
     const struct pith_shape *s = &v->original->shape;
     const char *where = "pith.json: \"basis\"";
-    int64_t stream = 0, head = 0, down = 0, seed = 0;
+    int64_t stream = 0, head = 0, o = 0, down = 0, seed = 0;
     if (!j || json_is_null(j)) return PITH_OK;
     PITH_TRY(pith_json_get_int(j, "stream", 0, s->hidden, &stream, where, err));
     PITH_TRY(pith_json_get_int(j, "head", 0, s->head_dim, &head, where, err));
+    PITH_TRY(pith_json_get_int(j, "o", 0, s->heads * s->head_dim, &o, where, err));
     PITH_TRY(pith_json_get_int(j, "down", 0, s->ffn, &down, where, err));
     PITH_TRY(pith_json_get_int(j, "seed", INT64_MIN, INT64_MAX, &seed, where, err));
     const struct pith_basis_plan plan = {.hidden = s->hidden,
                                          .head_dim = s->head_dim,
+                                         .attention = s->heads * s->head_dim,
                                          .ffn = s->ffn,
                                          .stream = (uint32_t)stream,
                                          .head = (uint32_t)head,
+                                         .o = (uint32_t)o,
                                          .down = (uint32_t)down,
                                          .seed = (uint64_t)seed};
     const enum pith_status st = pith_basis_init(&v->basis, &plan, err);

@@ -3,8 +3,9 @@
  *
  *     stream   the residual stream: everything between embedding and head
  *     head     values of one attention head, between v and o
- *     down     the input of down, which is not linear in what comes before: it must be rotated by
- *              whoever computes, and so is a Sylvester matrix without signs (num/hadamard.h) */
+ *     o, down  the inputs of these: over heads and after the activation, where nothing before can
+ *              take the rotation in. So whoever computes must do it, and it is a Sylvester matrix
+ *              without signs (num/hadamard.h). One of o undoes one of heads: one of them is 0. */
 #ifndef PITH_QUANT_BASIS_H
 #define PITH_QUANT_BASIS_H
 
@@ -12,17 +13,17 @@
 
 /* What is to be rotated, and how: a block divides its width; 0 leaves it as it is. */
 struct pith_basis_plan {
-    uint32_t hidden, head_dim, ffn;
-    uint32_t stream, head, down; /* blocks */
+    uint32_t hidden, head_dim, attention, ffn; /* attention: all heads, the width of o's input */
+    uint32_t stream, head, o, down;            /* blocks */
     uint64_t seed;               /* of the signs */
 };
 
 struct pith_basis {
-    struct pith_rotation stream, head, down; /* dim 0: none */
+    struct pith_rotation stream, head, o, down; /* dim 0: none */
 };
 
-/* PITH_ARG when a block does not go with its width, or down is no power of two. On failure *b owns
- * nothing. */
+/* PITH_ARG when a block does not go with its width, or o or down is no power of two. On failure *b
+ * owns nothing. */
 enum pith_status pith_basis_init(struct pith_basis *b, const struct pith_basis_plan *plan,
                                  struct pith_error *err);
 /* Frees what b owns and zeroes it. */

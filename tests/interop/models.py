@@ -144,7 +144,7 @@ def load(folder):
                                                        output_loading_info=True, **how)
     rotations = config.quantization_config.get("transform_config") or {}
     info["unexpected_keys"] = [k for k in info.get("unexpected_keys", [])
-                               if not (rotations and k.endswith(".R4_input.weight"))]
+                               if not (rotations and k.endswith("_input.weight"))]
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
         assert not info.get(kind), (folder, kind, info[kind])
     if rotations:  # transformers leaves them out, which is why --for transformers refuses them

@@ -1,12 +1,12 @@
 /* quant/transform/rotate.c: the model in a rotated basis, where no channel stands out (QuaRot,
  * Ashkboos et al. 2024, with the two foldable rotations as SpinQuant, Liu et al. 2024, lays them):
  * Hadamard rotations with random signs of the residual stream and of each head's values, folded
- * into the weights on both sides, and one of down's input, folded into down and left to be done
- * online.
+ * into the weights on both sides, and of the inputs of o and down, folded into these and left to be
+ * done online. That of o is over heads and takes the place of that within them.
  *
- * The option names a width for the blocks of all three ("32", as MXFP4's blocks want it: a rotation
- * over the whole stream spreads an outlier into every block) and "folded", which leaves out the
- * online one. */
+ * The option names a width for the blocks of all ("32", as MXFP4's blocks want it: a rotation over
+ * the whole stream spreads an outlier into every block) and "folded", which leaves out the online
+ * ones. */
 #include "quant/tables.h"
 
 #include "num/hadamard.h"
@@ -52,6 +52,9 @@ static void basis(double value, struct pith_basis_plan *p)
     const uint32_t width = (uint32_t)(folded ? FOLDED - (long)value : (long)value);
     p->stream = block_of(p->hidden, width);
     p->head = block_of(p->head_dim, width);
+    p->o = folded ? 0 : pith_hadamard_power(p->attention, width ? width : ONLINE);
+    if (p->o > p->head) p->head = 0;
+    else p->o = 0;
     p->down = folded ? 0 : pith_hadamard_power(p->ffn, width ? width : ONLINE);
 }
 

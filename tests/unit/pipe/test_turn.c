@@ -38,14 +38,16 @@ static void open_floats(struct rig *r, const char *dir)
         assert_ok(pith_block_load(r->model, i, PITH_LOAD_FLOAT, &r->model->blocks[i], &err), err);
 }
 
-static void assert_blocks_agree(const struct pith_turn *t, struct pith_model *m, bool online)
+static void assert_blocks_agree(const struct pith_turn *t, struct pith_model *m, unsigned online)
 {
     struct pith_error err = {0};
     for (uint32_t layer = 0; layer < m->shape.layers; layer++)
         for (int role = 0; role < PITH_ROLE_COUNT; role++) {
             const struct pith_linear_weights *l = &m->blocks[layer].linear[role];
             float *w;
-            assert_ok(pith_turned_linear(t, layer, (enum pith_role)role, online, &w, &err), err);
+            assert_ok(
+                pith_turned_linear(t, layer, (enum pith_role)role, online >> role & 1, &w, &err),
+                err);
             assert_memory_equal(w, l->dense, (size_t)l->w.rows * l->w.cols * sizeof *w);
             pith_free(w);
         }
@@ -66,13 +68,17 @@ static void check_model(const char *dir, struct pith_basis_plan plan)
     plan.hidden = s->hidden;
     plan.head_dim = s->head_dim;
     plan.ffn = s->ffn;
+    plan.attention = s->heads * s->head_dim;
+    const unsigned online = (unsigned)(plan.o > 1) << PITH_ROLE_O | (unsigned)(plan.down > 1)
+                                                                        << PITH_ROLE_DOWN;
     assert_ok(pith_basis_init(&basis, &plan, &err), err);
     const struct pith_turn t = {&basis, r.model, r.backend};
     for (uint32_t i = 0; i < s->layers; i++) {
+        r.model->blocks[i].linear[PITH_ROLE_O].hadamard = plan.o;
         r.model->blocks[i].linear[PITH_ROLE_DOWN].hadamard = plan.down;
-        assert_ok(pith_turn_block(&t, plan.down > 1, &r.model->blocks[i], &err), err);
+        assert_ok(pith_turn_block(&t, online, &r.model->blocks[i], &err), err);
     }
-    assert_blocks_agree(&t, r.model, plan.down > 1);
+    assert_blocks_agree(&t, r.model, online);
     if (basis.stream.dim) turn_ends(&t, r.model, ends);
     float *is = rig_logits(&r, ids, n, n), worst = 0, largest = 0;
     for (size_t i = 0; i < n * s->vocab; i++) {
@@ -103,7 +109,7 @@ static void function_of_real_models_does_not_change(void **state)
     (void)state;
     char dir[300];
     check_model("models/probe",
-                (struct pith_basis_plan){.stream = 256, .head = 64, .down = 256, .seed = 1});
+                (struct pith_basis_plan){.stream = 256, .o = 256, .down = 256, .seed = 1});
     (void)snprintf(dir, sizeof dir, "%s/models/stories260K", test_data_dir());
     if (!pith_path_is_dir(dir)) skip();
     check_model(dir, (struct pith_basis_plan){.stream = 64, .head = 8, .down = 4, .seed = 1});
@@ -118,6 +124,7 @@ static void function_does_not_change(void **state)
         check_case(cases[i], (struct pith_basis_plan){.head = 2, .seed = 3});
         check_case(cases[i], (struct pith_basis_plan){.down = 4});
         check_case(cases[i], (struct pith_basis_plan){.stream = 32, .head = 2, .down = 4});
+        check_case(cases[i], (struct pith_basis_plan){.o = 8, .down = 2});
     }
 }
 
