@@ -50,25 +50,20 @@ static void add_statistics(json_t *row, const json_t *t)
     cell(row, "%.1e", json_get(t, "outliers"));
 }
 
-/* "int4:g128:asym act-order". One group as wide as the matrix is one scale a row. */
-static void grid_text(const json_t *t, char text[64])
+/* "int4:g128:asym act-order". */
+static void grid_text(const json_t *t, char text[80])
 {
-    const json_int_t cols = json_integer_value(json_array_get(json_object_get(t, "shape"), 1));
-    char group[32] = "channel";
-    if ((json_int_t)json_get(t, "group") != cols)
-        snprintf(group, sizeof group, "g%d", (int)json_get(t, "group"));
-    snprintf(text, 64, "%s:%s%s%s", json_text(t, "format"), group,
-             json_is_true(json_object_get(t, "zero_points")) ? ":asym" : "",
+    snprintf(text, 80, "%s%s", json_text(t, "grid"),
              json_is_true(json_object_get(t, "act_order")) ? " act-order" : "");
 }
 
 /* A linear of a quantized checkpoint, or a tensor. */
 static json_t *make_row(const json_t *t, bool statistics)
 {
-    char shape[64], kind[64];
+    char shape[64], kind[80];
     json_t *row = json_array();
     shape_text(t, shape);
-    if (json_object_get(t, "format")) grid_text(t, kind);
+    if (json_object_get(t, "grid")) grid_text(t, kind);
     else snprintf(kind, sizeof kind, "%s", json_text(t, "dtype"));
     json_array_append_new(row, json_string(json_text(t, "name")));
     json_array_append_new(row, json_string(kind));

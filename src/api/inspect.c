@@ -97,8 +97,11 @@ static enum pith_status add_linears(const struct pith_model *m, int statistics, 
             if (!w->quant) continue;
             pith_linear_name(m->arch, layer, (enum pith_role)role, name, sizeof name);
             const struct pith_qmat *q = w->quant;
-            json_t *j = json_pack("{s:s, s:s, s:[I,I], s:I, s:b, s:b, s:s, s:f}", "name", name,
-                                  "format", q->format->name, "shape", (json_int_t)q->rows,
+            const struct pith_grid grid = pith_qmat_grid(q);
+            char text[PITH_GRID_TEXT];
+            pith_grid_format(&grid, text);
+            json_t *j = json_pack("{s:s, s:s, s:s, s:[I,I], s:I, s:b, s:b, s:s, s:f}", "name", name,
+                                  "grid", text, "format", q->format->name, "shape", (json_int_t)q->rows,
                                   (json_int_t)q->cols, "group", (json_int_t)q->group, "zero_points",
                                   q->zeros != NULL, "act_order", q->g_idx != NULL, "scale_dtype",
                                   pith_dtype_name(q->scale_dtype), "bits_per_weight",

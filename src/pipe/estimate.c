@@ -123,10 +123,10 @@ uint64_t pith_run_estimate(const struct pith_run *r)
     const uint64_t process = (3 << 20) + 2 * PITH_ASYNC_BYTES + (threads + 2ull) * HEAP;
     const uint64_t lists = 2048ull * (r->model->checkpoint->count + r->choice_count * 4);
     uint64_t most = 0;
-    if (r->convert) return process + lists + pith_convert_bytes(r);
     const uint64_t header = r->container->file ? loading_bytes(r) : 0;
-    if (pith_run_streams(r))
-        return process + lists + larger(header, pith_stream_bytes(r, threads));
+    if (r->convert) return process + lists + larger(header, pith_convert_bytes(r));
+    const uint64_t ends = larger(header, pith_stream_end_bytes(r, threads));
+    if (pith_run_streams(r)) return process + lists + larger(ends, pith_stream_bytes(r, threads));
     for (uint32_t layer = 0; layer < r->model->shape.layers; layer++) {
         if (pith_learn_needed(&r->recipe)) most = larger(most, learning_bytes(r, layer, threads));
         for (int i = 0; i < PITH_SITE_COUNT && !pith_learn_needed(&r->recipe); i++)
@@ -138,5 +138,5 @@ uint64_t pith_run_estimate(const struct pith_run *r)
     if (pith_run_turns(r)) work = larger(work, turn + pith_made_bytes(r->model->shape.hidden));
     if (pith_run_calibrates(r))
         work = larger(work + calibration_bytes(r, threads), loading_bytes(r));
-    return process + lists + larger(header, work);
+    return process + lists + larger(ends, work);
 }

@@ -310,7 +310,8 @@ enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *l
                                    struct pith_error *err);
 /* The same for r->ends, to nearest. */
 enum pith_status pith_stream_ends(struct pith_run *r, json_t *linears, struct pith_error *err);
-/* Bytes that it takes at most. */
+/* Bytes that they take at most. */
+uint64_t pith_stream_end_bytes(const struct pith_run *r, unsigned threads);
 uint64_t pith_stream_bytes(const struct pith_run *r, unsigned threads);
 
 /* convert.c: finds out what the input stores: choices[].stored, and what it says of the container's

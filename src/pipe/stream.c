@@ -394,11 +394,12 @@ enum pith_status pith_stream_ends(struct pith_run *r, json_t *linears, struct pi
     for (int i = 0; i < PITH_END_COUNT; i++) {
         if (!r->ends[i].grid.format) continue;
         list[all.count] = (struct stream){
-            .r = r, .choice = &r->ends[i], .round = pith_rounder_find("nearest")};
+            .r = r, .choice = &r->ends[i], .round = pith_rounder_find("nearest"), .site = i};
         all.order[all.count] = &list[all.count];
         all.count++;
     }
     if (all.count == 0) return PITH_OK;
+    share_globals(r, &all);
     pith_pool_run(pith_backend_pool(r->backend), 2 * all.count, stream_task, &all);
     enum pith_status s = PITH_OK;
     for (unsigned i = 0; i < all.count && s == PITH_OK; i++)
@@ -423,25 +424,38 @@ enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *l
 }
 
 /* Codes are held until they are stored; who stores, packs them and reads them back. */
+static uint64_t bytes_of(const struct pith_run *r, const struct pith_choice *c, unsigned count,
+                         unsigned threads)
+{
+    uint64_t held = 0, widest = 0;
+    unsigned used = 0;
+    for (unsigned i = 0; i < count; i++, c++) {
+        if (!c->grid.format) continue;
+        const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid);
+        const uint64_t panel =
+            (((uint64_t)panel_rows(c) * 2 + 1) * c->cols + tile_floats(c)) * sizeof(float);
+        const uint64_t rows = (uint64_t)c->rows * sizeof(struct pith_row_squares);
+        const uint64_t copy = r->model->checkpoint->gguf ? 4ull * c->rows * c->cols : 0;
+        const uint64_t round = panel + c->cols + rows + copy;
+        const uint64_t work = round > 3 * q ? round : 3 * q;
+        held += q;
+        used++;
+        if (work > widest) widest = work;
+    }
+    return held + (threads < used ? threads : used) * widest;
+}
+
+uint64_t pith_stream_end_bytes(const struct pith_run *r, unsigned threads)
+{
+    return bytes_of(r, r->ends, PITH_END_COUNT, threads);
+}
+
 uint64_t pith_stream_bytes(const struct pith_run *r, unsigned threads)
 {
     uint64_t most = 0;
     for (uint32_t layer = 0; layer < r->model->shape.layers; layer++) {
-        uint64_t held = 0, widest = 0;
-        for (int role = 0; role < PITH_ROLE_COUNT; role++) {
-            const struct pith_choice *c = pith_run_choice(r, layer, (enum pith_role)role);
-            if (!c->grid.format) continue;
-            const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid);
-            const uint64_t panel =
-                (((uint64_t)panel_rows(c) * 2 + 1) * c->cols + tile_floats(c)) * sizeof(float);
-            const uint64_t rows = (uint64_t)c->rows * sizeof(struct pith_row_squares);
-            const uint64_t copy = r->model->checkpoint->gguf ? 4ull * c->rows * c->cols : 0;
-            const uint64_t round = panel + c->cols + rows + copy;
-            const uint64_t work = round > 3 * q ? round : 3 * q;
-            held += q;
-            if (work > widest) widest = work;
-        }
-        if (held + threads * widest > most) most = held + threads * widest;
+        const uint64_t n = bytes_of(r, pith_run_choice(r, layer, 0), PITH_ROLE_COUNT, threads);
+        if (n > most) most = n;
     }
     return most + PITH_ROLE_COUNT * sizeof(struct stream);
 }

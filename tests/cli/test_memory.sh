@@ -27,4 +27,16 @@ for recipe in rtn gptq awq sparsegpt wanda squeezellm; do
         pass "$recipe: the peak of $((peak / 1024)) KiB is near the estimate" ||
         fail "$recipe: estimated $((bytes / 1024)) KiB, the peak was $((peak / 1024)) KiB"
 done
+
+# A GGUF file's embedding is one matrix, wider than any other.
+for grid in int8:g32 q4_k; do
+    bytes=$("$pith" quantize "$probe" -o "$work/made.gguf" -r rtn --weights $grid --threads 2 --quiet --rehearse --json |
+        sed -n 's/.*"memory_expected_bytes": \([0-9]*\).*/\1/p')
+    rm -f "$work/made.gguf" "$work/made.gguf.pith.json"
+    # shellcheck disable=SC2086
+    peak=$(python3 tests/cli/peak.py "$pith" quantize "$probe" -o "$work/made.gguf" -r rtn --weights $grid --threads 2 --quiet)
+    [ "$peak" -le "$bytes" ] && [ "$bytes" -lt $((peak * 2)) ] &&
+        pass "gguf, $grid: the peak of $((peak / 1024)) KiB is near the estimate" ||
+        fail "gguf, $grid: estimated $((bytes / 1024)) KiB, the peak was $((peak / 1024)) KiB"
+done
 finish
