@@ -59,19 +59,59 @@ static float code_of(float t, float top)
     return (t + PITH_GRID_MAGIC) - PITH_GRID_MAGIC;
 }
 
-/* The sum of |e| over the weights with zero point z; *next receives the zero point of the next
- * turn. */
+/* A turn's sums in lanes, of |e| and of q - (w - e') / s, both in units of the scale. */
+enum { LANES = 16 };
+struct sums {
+    float error[LANES], zero[LANES];
+};
+
+struct place {
+    float scale, inverse, top, z, inverse_beta;
+};
+
+/* At most LANES weights. Errors that are let go are rare, so that they have a loop of their own. */
+static inline void add_lanes(const struct place *p, const float *restrict w, size_t n,
+                      struct sums *restrict s)
+{
+    float t[LANES] = {0}, e[LANES], most = 0.0f;
+    memcpy(t, w, n * sizeof *t);
+    for (size_t i = 0; i < LANES; i++) {
+        t[i] *= p->inverse;
+        const float q = code_of(t[i] + p->z, p->top);
+        e[i] = t[i] - (q - p->z);
+        t[i] = q - t[i];
+    }
+    for (size_t i = 0; i < n; i++) {
+        s->error[i] += fabsf(e[i]);
+        s->zero[i] += t[i];
+        most = fabsf(e[i]) > most ? fabsf(e[i]) : most;
+    }
+    if (most * p->scale < 0.14f) return;
+    for (size_t i = 0; i < n; i++)
+        s->zero[i] += shrink(e[i] * p->scale, p->inverse_beta) * p->inverse;
+}
+
+/* The sum of |e| over the weights with zero point z, in units of the scale; *next receives the zero
+ * point of the next turn. */
 static double turn(const struct pith_weights *x, float scale, float top, float z,
                    float inverse_beta, float *next)
 {
-    double error = 0.0, sum = 0.0;
-    for (size_t i = 0; i < x->n; i++) {
-        const float w = x->w[i * x->stride];
-        const float q = code_of(w / scale + z, top), e = w - (q - z) * scale;
-        error += (double)fabsf(e);
-        sum += (double)(q - (w - shrink(e, inverse_beta)) / scale);
+    const struct place p = {scale, 1.0f / scale, top, z, inverse_beta};
+    struct sums s = {{0}, {0}};
+    float copy[PITH_GATHER];
+    double error = 0.0, zero = 0.0;
+    for (size_t first = 0; first < x->n; first += PITH_GATHER) {
+        const size_t n = x->n - first < PITH_GATHER ? x->n - first : PITH_GATHER;
+        const float *w = pith_weights_gather(x, first, n, copy);
+        size_t i = 0;
+        for (; i + LANES <= n; i += LANES) add_lanes(&p, w + i, LANES, &s);
+        if (i < n) add_lanes(&p, w + i, n - i, &s);
     }
-    *next = (float)(sum / (double)x->n);
+    for (size_t i = 0; i < LANES; i++) {
+        error += (double)s.error[i];
+        zero += (double)s.zero[i];
+    }
+    *next = (float)(zero / (double)x->n);
     return error;
 }
 
@@ -86,6 +126,7 @@ float pith_hqq_zero(const struct pith_weights *x, float scale, float top, float 
             best = e;
             best_zero = z;
         }
+        if (next == z) break;
         z = next;
     }
     return best_zero;
