@@ -42,8 +42,8 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
                          "squeezellm has no place for quantized inputs; use --acts none");
     if (opts->sparse < 0)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "squeezellm keeps as many weights beside each grid as it is told before the"
-                         " work; how many this checkpoint has is not known then");
+                         "squeezellm keeps as many weights beside each grid as it is told before"
+                         " the work; how many this checkpoint has is not known then");
     if (cols % ALIGN)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "squeezellm cannot hold a matrix of %" PRIu32 " x %" PRIu32
