@@ -3,13 +3,13 @@
  * With the scale of the range, the zero point z is moved so that sum |w - (q - z) s|^0.7 falls, by
  * turns: errors e = w - (q - z) s are shrunk to those large enough to be let go,
  *     e' = sign(e) max(0, |e| - |e|^-0.3 / beta),    beta = 10, growing by 1.01 a turn,
- * and z is the mean of q - (w - e') / s. Of 20 turns the one with the smallest mean |e| counts.
- * Errors below 0.14 are never let go, so that for the weights of most models z goes where the mean
- * error is 0.
+ * and z is the mean of q - (w - e') / s. Of 20 turns, or as many as still move z, the one
+ * with the smallest mean |e| counts. Errors below 0.14 are never let go, so that for the weights of
+ * most models z goes where the mean error is 0.
  *
  * The method's z is any number; the layouts that hold integers with zero points hold whole ones, so
  * of the two next to it the one with the smaller mean |e| is taken. Levels then are multiples of
- * the scale again, as without the method, and little is left of its gain (docs/recipes.md). */
+ * the scale again, as without the method, and little is left of its gain (docs/formats.md). */
 #include "quant/grid/hqq.h"
 
 #include "kern/grid.h"
