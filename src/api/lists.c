@@ -99,15 +99,33 @@ static json_t *scales_text(const struct pith_load_rule *r)
     return j;
 }
 
+/* Weights of one kind with all that they may stand beside. */
+static json_t *pair_row(const struct pith_engine *e, const struct pith_load_rule *r,
+                        const struct pith_load_pair *p)
+{
+    struct pith_str s = {0};
+    for (const char *c = p->inputs; *c; c++)
+        if (*c == ' ') pith_str_puts(&s, ", ");
+        else pith_str_putc(&s, *c);
+    const bool any = strcmp(p->inputs, "*") == 0;
+    json_t *row = json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "engine", e->name, "container",
+        r->container, "activations", any ? "any" : pith_str_text(&s), "weights",
+        strcmp(p->weights, "*") == 0 ? "any float" : p->weights, "with_zero_points", "-", "scales",
+        "-", "permuted_groups", "no", "several_grids", r->mixed ? "yes" : "no", "rotated_inputs",
+        r->online ? "yes" : "no", "qkv_and_gate_up_alike", r->fused ? "yes" : "no");
+    pith_str_free(&s);
+    return row;
+}
+
 static json_t *load_row(const struct pith_engine *e, const struct pith_load_rule *r)
 {
     return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:s, s:s, s:s}", "engine", e->name,
-                     "container", r->container, "activations", r->acts ? "quantized" : "16 bits",
+                     "container", r->container, "activations", r->acts ? "integers" : "16 bits",
                      "weights", bits_text(r->sym), "with_zero_points", bits_text(r->asym), "scales",
                      scales_text(r), "permuted_groups", r->act_order ? "yes" : "no",
                      "several_grids", r->mixed ? "yes" : "no", "rotated_inputs",
-                     r->online ? "yes" : "no", "qkv_and_gate_up_alike",
-                     r->fused ? "yes" : "no");
+                     r->online ? "yes" : "no", "qkv_and_gate_up_alike", r->fused ? "yes" : "no");
 }
 
 static json_t *loads(void)
@@ -118,8 +136,12 @@ static json_t *loads(void)
     const struct pith_load_rule nothing = {.container = "none", .groups = no_groups};
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; k < e[i]->count; k++)
-            json_array_append_new(list, load_row(e[i], &e[i]->rules[k]));
+        for (size_t k = 0; k < e[i]->count; k++) {
+            const struct pith_load_rule *r = &e[i]->rules[k];
+            for (const struct pith_load_pair *p = r->pairs; p && p->weights; p++)
+                json_array_append_new(list, pair_row(e[i], r, p));
+            if (!r->pairs) json_array_append_new(list, load_row(e[i], r));
+        }
         if (e[i]->count == 0) json_array_append_new(list, load_row(e[i], &nothing));
     }
     return list;

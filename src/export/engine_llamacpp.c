@@ -6,6 +6,28 @@
 
 static const uint32_t no_groups[] = {0};
 
+/* What is said of inputs is left out: a GGUF file has none of it. */
+static const struct pith_load_pair ct[] = {
+    {"fp8_e4m3:tensor", "*"},
+    {"fp8_e4m3:channel", "*"},
+    {"fp8_e4m3:block128", "*"},
+    {"nvfp4", "*"},
+    {"mxfp4", "*"},
+    {NULL, NULL},
+};
+
+static const struct pith_load_pair modelopt[] = {
+    {"fp8_e4m3:tensor", "*"},
+    {"nvfp4", "*"},
+    {NULL, NULL},
+};
+
+static const struct pith_load_pair fp8[] = {
+    {"fp8_e4m3:tensor", "*"},
+    {"fp8_e4m3:block128", "*"},
+    {NULL, NULL},
+};
+
 static const struct pith_load_rule rules[] = {
     /* Every type of a block is a tensor's own (ggml.c, type_traits): what the container accepts. */
     {.container = "gguf", .sym = 0x17c, .groups = NULL, .mixed = true},
@@ -15,10 +37,14 @@ static const struct pith_load_rule rules[] = {
     /* int-quantized: tensor or channel. */
     {.container = "compressed-tensors",
      .acts = true,
+     .inputs = "*",
      .sym = 1u << 8,
      .tensor = true,
      .channel = true,
      .groups = no_groups},
+    {.container = "compressed-tensors", .pairs = ct},
+    {.container = "modelopt", .pairs = modelopt},
+    {.container = "fp8", .pairs = fp8},
     /* gptq: 2, 4 and 8 bits, both kinds of zero points, g_idx. One grid. */
     {.container = "gptq",
      .sym = 0x114,

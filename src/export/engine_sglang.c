@@ -7,6 +7,31 @@
 static const uint32_t groups[] = {32, 64, 128, 0};
 static const uint32_t no_groups[] = {0};
 
+#define ANY_FP8 "fp8_e4m3:token fp8_e4m3:tensor fp8_e4m3:tensor:static"
+
+/* srt/layers/quantization/compressed_tensors/compressed_tensors.py, _get_scheme_from_parts(), and
+ * schemes/compressed_tensors_w8a8_fp8.py, compressed_tensors_w4a4_nvfp4.py. */
+static const struct pith_load_pair ct[] = {
+    {"fp8_e4m3:tensor", ANY_FP8},
+    {"fp8_e4m3:channel", ANY_FP8},
+    {"nvfp4", "nvfp4:static"},
+    {NULL, NULL},
+};
+
+/* srt/layers/quantization/modelopt_quant.py. */
+static const struct pith_load_pair modelopt[] = {
+    {"fp8_e4m3:tensor", "fp8_e4m3:tensor:static"},
+    {"nvfp4", "nvfp4:static"},
+    {NULL, NULL},
+};
+
+/* srt/layers/quantization/fp8.py. */
+static const struct pith_load_pair fp8[] = {
+    {"fp8_e4m3:block128", "fp8_e4m3:g128"},
+    {"fp8_e4m3:tensor", "fp8_e4m3:token fp8_e4m3:tensor:static"},
+    {NULL, NULL},
+};
+
 static const struct pith_load_rule rules[] = {
     /* srt/layers/quantization/compressed_tensors/schemes/compressed_tensors_wNa16.py: its type
      * maps, and Marlin as the only kernel: zero points of 4 bits
@@ -25,12 +50,16 @@ static const struct pith_load_rule rules[] = {
     /* schemes/compressed_tensors_w8a8_int8.py: tensor or channel, symmetric. */
     {.container = "compressed-tensors",
      .acts = true,
+     .inputs = "int8:token int8:token:asym int8:tensor:static int8:tensor:asym:static",
      .sym = 1u << 8,
      .tensor = true,
      .channel = true,
      .groups = no_groups,
      .mixed = true,
      .fused = true},
+    {.container = "compressed-tensors", .pairs = ct, .mixed = true, .fused = true},
+    {.container = "modelopt", .pairs = modelopt, .fused = true},
+    {.container = "fp8", .pairs = fp8, .fused = true},
     /* srt/layers/quantization/gptq/gptq.py: GPTQConfig; it reads both kinds of zero points. */
     {.container = "gptq",
      .sym = 0x11c,
@@ -56,5 +85,5 @@ const struct pith_engine pith_engine_sglang = {
     .ranks = true,
     .rules = rules,
     .count = PITH_COUNT(rules),
-    .advice = "compressed-tensors, gptq or awq",
+    .advice = "compressed-tensors, modelopt, fp8, gptq or awq",
 };

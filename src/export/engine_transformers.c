@@ -6,6 +6,16 @@
 /* GPTQModel nn_modules/qlinear/torch.py and torch_awq.py: SUPPORTS_GROUP_SIZE. */
 static const uint32_t groups[] = {16, 32, 64, 128, 256, 512, 1024, 0};
 
+/* compressors/format.py: what the package has a compressor for. Inputs are rounded as they are
+ * described, which is emulation. */
+static const struct pith_load_pair ct[] = {{"*", "*"}, {NULL, NULL}};
+
+/* utils/quantization_config.py, FineGrainedFP8Config: dynamic, and blocks only. */
+static const struct pith_load_pair fp8[] = {
+    {"fp8_e4m3:block128", "fp8_e4m3:g128"},
+    {NULL, NULL},
+};
+
 static const struct pith_load_rule rules[] = {
     /* quantizers/quantizer_compressed_tensors.py hands everything to compressed-tensors:
      * compressors/pack_quantized/base.py and naive_quantized/base.py. Permuted groups: refused by
@@ -20,12 +30,15 @@ static const struct pith_load_rule rules[] = {
      .mixed = true},
     {.container = "compressed-tensors",
      .acts = true,
+     .inputs = "*",
      .sym = 0x1fc,
      .asym = 0x1fc,
      .tensor = true,
      .channel = true,
      .groups = NULL,
      .mixed = true},
+    {.container = "compressed-tensors", .pairs = ct, .mixed = true},
+    {.container = "fp8", .pairs = fp8},
     /* utils/quantization_config.py, GPTQConfig: bits; its layers are GPTQModel's. One grid: the
      * overrides of single modules are GPTQModel's own loader's. */
     {.container = "gptq",
@@ -43,5 +56,5 @@ const struct pith_engine pith_engine_transformers = {
     .summary = "Hugging Face transformers",
     .rules = rules,
     .count = PITH_COUNT(rules),
-    .advice = "compressed-tensors, gptq or awq",
+    .advice = "compressed-tensors, fp8, gptq or awq",
 };

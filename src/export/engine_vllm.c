@@ -7,6 +7,42 @@
  * vLLM layers/quantization/utils/marlin_utils.py: MARLIN_SUPPORTED_GROUP_SIZES. */
 static const uint32_t groups[] = {32, 64, 128, 0};
 
+#define ANY_FP8 "fp8_e4m3:token fp8_e4m3:tensor fp8_e4m3:tensor:static"
+
+/* layers/quantization/compressed_tensors/compressed_tensors.py, _get_scheme_from_parts(): its tests
+ * for each scheme. Static scales of inputs go with every weight but blocks. Of scales of whole
+ * tensors the largest of q, k, v (and of gate, up) is taken, and their weights are rounded again
+ * (utils/w8a8_utils.py, requantize_with_max_scale()). */
+static const struct pith_load_pair ct[] = {
+    {"fp8_e4m3:tensor", "none " ANY_FP8},
+    {"fp8_e4m3:channel", "none " ANY_FP8},
+    {"fp8_e4m3:block128", "none fp8_e4m3:g128"},
+    {"nvfp4", "none nvfp4:static"},
+    {"mxfp4", "none mxfp4"},
+    {"mxfp8", "mxfp8"},
+    /* schemes/compressed_tensors_w4a8_fp8.py */
+    {"int4:g128", "fp8_e4m3:token"},
+    {"int4:channel", "fp8_e4m3:token"},
+    {NULL, NULL},
+};
+
+/* layers/quantization/modelopt.py: QUANT_ALGOS. */
+static const struct pith_load_pair modelopt[] = {
+    {"fp8_e4m3:tensor", "fp8_e4m3:tensor:static"},
+    {"fp8_e4m3:channel", "fp8_e4m3:token"},
+    {"fp8_e4m3:block128", "none"},
+    {"nvfp4", "none nvfp4:static"},
+    {"mxfp8", "mxfp8"},
+    {NULL, NULL},
+};
+
+/* layers/quantization/fp8.py: Fp8Config. */
+static const struct pith_load_pair fp8[] = {
+    {"fp8_e4m3:block128", "fp8_e4m3:g128"},
+    {"fp8_e4m3:tensor", "fp8_e4m3:token fp8_e4m3:tensor:static"},
+    {NULL, NULL},
+};
+
 static const struct pith_load_rule rules[] = {
     /* layers/quantization/compressed_tensors/schemes/compressed_tensors_wNa16.py: the two type
      * maps, the strategies, the assertion that groups divide a rank's columns. Permuted groups: its
@@ -26,6 +62,7 @@ static const struct pith_load_rule rules[] = {
      * only. Groups are 4-bit's; see engine checks below for 8 bits. */
     {.container = "compressed-tensors",
      .acts = true,
+     .inputs = "int8:token int8:token:asym int8:tensor:static int8:tensor:asym:static",
      .sym = 1u << 4 | 1u << 8,
      .tensor = true,
      .channel = true,
@@ -33,6 +70,9 @@ static const struct pith_load_rule rules[] = {
      .mixed = true,
      .online = true,
      .fused = true},
+    {.container = "compressed-tensors", .pairs = ct, .mixed = true, .online = true, .fused = true},
+    {.container = "modelopt", .pairs = modelopt, .mixed = true, .fused = true},
+    {.container = "fp8", .pairs = fp8, .fused = true},
     /* layers/quantization/auto_gptq.py: TYPE_MAP, verify_marlin_supported(); an override of bits
      * leaves the type map's entry as it was. */
     {.container = "gptq",
@@ -59,5 +99,5 @@ const struct pith_engine pith_engine_vllm = {
     .ranks = true,
     .rules = rules,
     .count = PITH_COUNT(rules),
-    .advice = "compressed-tensors, gptq or awq",
+    .advice = "compressed-tensors, modelopt, fp8, gptq or awq",
 };

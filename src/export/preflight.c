@@ -137,12 +137,63 @@ static bool bits_allowed(const struct pith_load_rule *r, const struct pith_grid 
     return (g->asym ? r->asym : r->sym) >> g->format->bits & 1;
 }
 
+/* True when a list of grids, as in a pair, has that one. */
+static bool lists(const char *texts, const struct pith_grid *g)
+{
+    char text[PITH_GRID_TEXT];
+    pith_grid_format(g, text);
+    const size_t n = strlen(text);
+    if (strcmp(texts, "*") == 0) return true;
+    for (const char *p = texts; *p;) {
+        const size_t m = strcspn(p, " ");
+        if (m == n && strncmp(p, text, n) == 0) return true;
+        p += m + (p[m] == ' ');
+    }
+    return false;
+}
+
+/* True when a pair of the rule is of weights on that grid. */
+static bool pairs_with(const struct pith_load_pair *pair, const struct pith_grid *g)
+{
+    struct pith_grid canonical = *g;
+    canonical.mse = false;
+    return lists(pair->weights, &canonical);
+}
+
+static bool pair_allowed(const struct pith_load_rule *r, const struct pith_grid *g,
+                         const struct pith_grid *inputs)
+{
+    for (const struct pith_load_pair *p = r->pairs; p && p->weights; p++)
+        if (pairs_with(p, g) && lists(p->inputs, inputs)) return true;
+    return false;
+}
+
+/* The rule for weights on that grid: of integers by themselves or beside integers, or of all
+ * others. */
+static const struct pith_load_rule *rule_for(const struct check *k, const struct pith_grid *g)
+{
+    const struct pith_engine *e = k->target->engine;
+    const struct pith_grid *inputs = &k->plan->opts->acts;
+    const struct pith_load_rule *ints = NULL, *pairs = NULL;
+    const bool plain = g->format->kind == PITH_KIND_INT &&
+                       (!inputs->format || inputs->format->kind == PITH_KIND_INT);
+    for (size_t i = 0; i < e->count; i++) {
+        const struct pith_load_rule *r = &e->rules[i];
+        if (strcmp(r->container, k->plan->container->name) != 0) continue;
+        if (r->pairs) pairs = r;
+        else if (!ints && r->acts == (inputs->format != NULL)) ints = r;
+    }
+    if (plain) return ints ? ints : pairs;
+    return pairs ? pairs : ints;
+}
+
 /* "; compressed-tensors would do" when another container holds that format for the engine. */
 static void put_container(const struct check *k, const struct pith_grid *g, struct pith_str *s)
 {
     const struct pith_engine *e = k->target->engine;
     for (size_t i = 0; i < e->count; i++)
-        if (e->rules[i].acts == k->rule->acts && bits_allowed(&e->rules[i], g)) {
+        if (!e->rules[i].pairs && e->rules[i].acts == k->rule->acts &&
+            bits_allowed(&e->rules[i], g)) {
             pith_str_printf(s, "; %s would do", e->rules[i].container);
             return;
         }
@@ -251,8 +302,49 @@ static enum pith_status check_acts(struct check *k, const struct linear *l)
                      "or tensor, not by group; use int8:channel");
 }
 
+/* Weights and inputs together: "does not load nvfp4 beside int8:token". */
+static enum pith_status check_pair(struct check *k, const struct linear *l)
+{
+    const struct pith_grid *inputs = &k->plan->opts->acts;
+    char weights[PITH_GRID_TEXT], acts[PITH_GRID_TEXT];
+    if (pair_allowed(k->rule, l->grid, inputs)) return PITH_OK;
+    struct pith_str what = {0};
+    for (const struct pith_load_pair *p = k->rule->pairs; p->weights; p++)
+        if (pairs_with(p, l->grid)) pith_str_printf(&what, "%s", p->inputs);
+    const bool known = what.len > 0;
+    for (const struct pith_load_pair *p = k->rule->pairs; p->weights && !known; p++)
+        pith_str_printf(&what, "%s%s", what.len ? ", " : "", p->weights);
+    pith_grid_format(l->grid, weights);
+    pith_grid_format(inputs, acts);
+    const enum pith_status s =
+        known ? violation(k, l->module,
+                          "does not load %s beside inputs on %s from %s; it loads it beside %s",
+                          weights, acts, k->rule->container, pith_str_text(&what))
+              : violation(k, l->module, "does not load %s from %s; it loads %s", weights,
+                          k->rule->container, pith_str_text(&what));
+    pith_str_free(&what);
+    return s;
+}
+
+/* Blocks of whole ranks. */
+static enum pith_status check_blocks(struct check *k, const struct linear *l)
+{
+    const struct pith_grid *g = l->grid;
+    if (g->granularity != PITH_PER_BLOCK || k->target->tp == 1) return PITH_OK;
+    if (l->rank_rows % g->group == 0 && l->rank_cols % g->group == 0) return PITH_OK;
+    return violation(k, l->module,
+                     "blocks of %" PRIu32 " do not divide the %" PRIu32 " x %" PRIu32
+                     " weights of each of %u ranks; use fewer",
+                     g->group, l->rank_rows, l->rank_cols, k->target->tp);
+}
+
 static enum pith_status check_linear(struct check *k, const struct linear *l)
 {
+    if (k->rule->pairs) {
+        PITH_TRY(check_pair(k, l));
+        PITH_TRY(check_blocks(k, l));
+        return check_groups(k, l);
+    }
     PITH_TRY(check_bits(k, l));
     PITH_TRY(check_granularity(k, l));
     PITH_TRY(check_groups(k, l));
@@ -340,6 +432,23 @@ static enum pith_status check_fused(struct check *k, size_t layer,
     return PITH_OK;
 }
 
+/* Blocks of scales begin where a linear does; the last may be shorter. vLLM
+ * layers/quantization/utils/fp8_utils.py, validate_fp8_block_shape(). */
+static enum pith_status check_fused_blocks(struct check *k, size_t layer,
+                                           const struct pith_site_info *site)
+{
+    for (unsigned i = 0; i + 1 < site->count; i++) {
+        const struct linear l = linear_of(k, layer, site->roles[i]);
+        if (!l.grid->format || l.grid->granularity != PITH_PER_BLOCK) return PITH_OK;
+        if (l.rows % l.grid->group)
+            return violation(k, l.module,
+                             "blocks of %" PRIu32 " do not divide its %" PRIu32
+                             " rows, but the engine puts the next linear's below them",
+                             l.grid->group, l.rows);
+    }
+    return PITH_OK;
+}
+
 /* Tiles of the kernel, over all rows that a rank holds together. */
 static enum pith_status check_tiles(struct check *k, size_t layer,
                                     const struct pith_site_info *site)
@@ -382,9 +491,21 @@ static enum pith_status check_mixed(struct check *k)
     return PITH_OK;
 }
 
+/* Grids of inputs that are integers beside integers. */
+static enum pith_status check_inputs(struct check *k)
+{
+    char text[PITH_GRID_TEXT];
+    const struct pith_grid *inputs = &k->plan->opts->acts;
+    if (!inputs->format || !k->rule->inputs || lists(k->rule->inputs, inputs)) return PITH_OK;
+    pith_grid_format(inputs, text);
+    return violation(k, "", "does not load inputs on %s from %s; it loads %s", text,
+                     k->rule->container, k->rule->inputs);
+}
+
 static enum pith_status check_options(struct check *k)
 {
     const struct pith_plan *p = k->plan;
+    PITH_TRY(check_inputs(k));
     if (p->opts->act_order_groups && !k->rule->act_order)
         PITH_TRY(violation(k, "",
                            "does not load groups permuted by act-order from %s; use act-order "
@@ -409,12 +530,21 @@ static enum pith_status check_layer(struct check *k, size_t layer)
 {
     for (int i = 0; i < PITH_ROLE_COUNT; i++) {
         struct linear l = linear_of(k, layer, (enum pith_role)i);
+        const struct pith_load_rule *whole = k->rule;
         PITH_TRY(check_split(k, &l));
-        if (l.grid->format) PITH_TRY(check_linear(k, &l));
+        if (!l.grid->format) continue;
+        k->rule = rule_for(k, l.grid);
+        const enum pith_status s = k->rule
+                                       ? check_linear(k, &l)
+                                       : violation(k, l.module, "does not load %s from %s",
+                                                   l.grid->format->name, k->plan->container->name);
+        k->rule = whole;
+        PITH_TRY(s);
     }
     for (int i = 0; i < PITH_SITE_COUNT; i++) {
         const struct pith_site_info *site = &k->plan->arch->sites[i];
         if (k->rule->fused) PITH_TRY(check_fused(k, layer, site));
+        if (k->rule->fused) PITH_TRY(check_fused_blocks(k, layer, site));
         if (k->rule->tile_rows) PITH_TRY(check_tiles(k, layer, site));
     }
     return PITH_OK;
@@ -425,9 +555,8 @@ static enum pith_status run(struct check *k)
     const struct pith_engine *e = k->target->engine;
     const struct pith_plan *p = k->plan;
     const bool acts = p->opts->acts.format != NULL;
-    for (size_t i = 0; i < e->count && !k->rule; i++)
-        if (strcmp(e->rules[i].container, p->container->name) == 0 && e->rules[i].acts == acts)
-            k->rule = &e->rules[i];
+    for (size_t i = 0; i < p->count && !k->rule; i++)
+        if (quantized(&p->linears[i])) k->rule = rule_for(k, &p->linears[i].grid);
     if (!k->rule && p->container->unloaded)
         return violation(k, "", "does not load %s: %s; it loads %s", p->container->name,
                          p->container->unloaded, e->advice);

@@ -7,18 +7,27 @@
 #include "io/container.h"
 #include "model/model.h"
 
-/* What an engine's loader takes of one layout of one container. */
+/* A grid of weights, and the grids of inputs that it may stand beside: texts with spaces between,
+ * "none" for inputs in 16 bits, "*" for any. */
+struct pith_load_pair {
+    const char *weights, *inputs;
+};
+
+/* What an engine's loader takes of one layout of one container: integers beside inputs in 16 bits,
+ * integers beside integers, or with `pairs` everything else. */
 struct pith_load_rule {
-    const char *container;         /* "gptq" */
-    bool acts;                     /* the layout that goes with quantized activations */
-    uint32_t sym, asym;            /* bit widths: 1 << 4 | ... */
-    bool tensor, channel;          /* granularities beside groups */
-    const uint32_t *groups;        /* sizes, ending with 0; NULL: any; empty: no groups */
-    bool act_order;                /* groups that follow the order of activations */
-    bool mixed;                    /* several grids in one model */
-    bool online;                   /* rotates inputs at run time, on one rank */
-    bool fused;                    /* holds q, k, v and gate, up as one: they share a grid */
-    bool whole_words;              /* every rank gets whole 32-bit words of codes */
+    const char *container;              /* "gptq" */
+    bool acts;                          /* the layout that goes with quantized activations */
+    const struct pith_load_pair *pairs; /* ending with NULL; the fields to act_order do not count */
+    const char *inputs;                 /* with acts: the grids of inputs, as in a pair */
+    uint32_t sym, asym;                 /* bit widths: 1 << 4 | ... */
+    bool tensor, channel;               /* granularities beside groups */
+    const uint32_t *groups;             /* sizes, ending with 0; NULL: any; empty: no groups */
+    bool act_order;                     /* groups that follow the order of activations */
+    bool mixed;                         /* several grids in one model */
+    bool online;                        /* rotates inputs at run time, on one rank */
+    bool fused;                         /* holds q, k, v and gate, up as one: they share a grid */
+    bool whole_words;                   /* every rank gets whole 32-bit words of codes */
     uint32_t tile_rows, tile_cols; /* what a rank's rows and columns are multiples of; 0: nothing */
 };
 

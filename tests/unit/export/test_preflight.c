@@ -219,7 +219,7 @@ static void other_rules(void **state)
     f.opts.acts = grid_of("int8:token");
     accept(&f, "vllm:tp=2");
     accept(&f, "llama.cpp");
-    refuse(&f, "trtllm", "FP8");
+    refuse(&f, "trtllm", "int8:channel|it loads fp8_e4m3:channel");
     build(&f, "compressed-tensors", "int8:g128");
     f.opts.acts = grid_of("int8:token");
     refuse(&f, "vllm", "int8:channel");
@@ -258,6 +258,91 @@ static void all_violations_are_listed(void **state)
     json_decref(problems);
 }
 
+/* Weights and inputs as pairs. */
+static void floats_and_their_inputs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *container, *weights, *inputs;
+        const char *vllm, *sglang, *trtllm, *transformers, *llamacpp; /* NULL: loaded */
+    } cases[] = {
+        {"compressed-tensors", "fp8_e4m3:channel", "fp8_e4m3:token", NULL, NULL, NULL, NULL, NULL},
+        {"compressed-tensors", "fp8_e4m3:tensor", "fp8_e4m3:tensor:static", NULL, NULL,
+         "does not load fp8_e4m3:tensor", NULL, NULL},
+        {"compressed-tensors", "fp8_e4m3:block128", "fp8_e4m3:g128", NULL, "does not load", NULL,
+         NULL, NULL},
+        {"compressed-tensors", "fp8_e4m3:block64", "fp8_e4m3:g64", "fp8_e4m3:block128",
+         "does not load", "does not load", NULL, "does not load"},
+        {"compressed-tensors", "fp8_e4m3:channel", NULL, NULL, "loads it beside", "loads it beside",
+         NULL, NULL},
+        {"compressed-tensors", "nvfp4", "nvfp4:static", NULL, NULL, NULL, NULL, NULL},
+        {"compressed-tensors", "nvfp4", NULL, NULL, "loads it beside nvfp4:static",
+         "beside inputs on none", NULL, NULL},
+        {"compressed-tensors", "nvfp4", "fp8_e4m3:token", "loads it beside none nvfp4:static",
+         "loads it", "loads it", NULL, NULL},
+        {"compressed-tensors", "mxfp4", NULL, NULL, "does not load mxfp4", NULL, NULL, NULL},
+        {"compressed-tensors", "mxfp6_e2m3", NULL, "does not load mxfp6_e2m3", "does not load",
+         "does not load", NULL, "does not load"},
+        {"compressed-tensors", "mxfp8", "mxfp8", NULL, "does not load", "does not load", NULL,
+         "does not load"},
+        {"compressed-tensors", "int4:g128", "fp8_e4m3:token", NULL, "does not load",
+         "does not load", NULL, "does not load"},
+        {"compressed-tensors", "int8:channel", "int8:tensor:asym:static", NULL, NULL,
+         "does not load int8", NULL, NULL},
+        {"compressed-tensors", "int8:channel", "int8:g128", "does not load inputs on int8:g128",
+         "does not load inputs", "does not load int8", NULL, NULL},
+        {"compressed-tensors", "int4:channel", "int4:token", "inputs on int4:token", "inputs on",
+         "does not load int4", NULL, "int4"},
+        {"modelopt", "nvfp4", "nvfp4:static", NULL, NULL, NULL, "does not load modelopt", NULL},
+        {"modelopt", "fp8_e4m3:tensor", "fp8_e4m3:tensor:static", NULL, NULL, NULL,
+         "does not load modelopt", NULL},
+        {"modelopt", "int4:g128", NULL, "does not load int4:g128 from modelopt", "does not load",
+         NULL, "does not load modelopt", "does not load"},
+        {"fp8", "fp8_e4m3:block128", "fp8_e4m3:g128", NULL, NULL, NULL, NULL, NULL},
+        {"fp8", "fp8_e4m3:tensor", "fp8_e4m3:token", NULL, NULL, "does not load", "does not load",
+         NULL},
+    };
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct fixture f;
+        const char *const want[] = {cases[i].vllm, cases[i].sglang, cases[i].trtllm,
+                                    cases[i].transformers, cases[i].llamacpp};
+        static const char *const engines[] = {"vllm", "sglang", "trtllm", "transformers",
+                                              "llama.cpp"};
+        build(&f, cases[i].container, cases[i].weights);
+        f.opts.acts = grid_of(cases[i].inputs);
+        for (size_t e = 0; e < PITH_COUNT(engines); e++)
+            if (want[e]) refuse(&f, engines[e], want[e]);
+            else accept(&f, engines[e]);
+    }
+}
+
+static void blocks_and_groups_lie_within_ranks(void **state)
+{
+    (void)state;
+    struct fixture f;
+    build(&f, "fp8", "fp8_e4m3:block128");
+    f.opts.acts = grid_of("fp8_e4m3:g128");
+    accept(&f, "vllm:tp=8");
+    f.shape.ffn = 14336 + 64; /* gate does not end with a block, and up lies below it */
+    refuse(&f, "vllm", "gate_proj|14400 rows");
+    refuse(&f, "vllm:tp=2", "blocks of 128|2 ranks");
+    build(&f, "modelopt", "nvfp4");
+    f.opts.acts = grid_of("nvfp4:static");
+    f.shape.ffn = 11008;
+    accept(&f, "trtllm:tp=8");
+    f.shape.ffn = 11008 + 8;
+    refuse(&f, "trtllm", "groups of 16");
+    /* Several layouts in one model, each by its own rule. */
+    build(&f, "compressed-tensors", "nvfp4");
+    for (size_t l = 0; l < LAYERS; l++)
+        f.linear[l * PITH_ROLE_COUNT + PITH_ROLE_DOWN].grid = grid_of("int4:g128");
+    accept(&f, "vllm");
+    refuse(&f, "llama.cpp", "another grid");
+    for (size_t l = 0; l < LAYERS; l++)
+        f.linear[l * PITH_ROLE_COUNT + PITH_ROLE_DOWN].grid = grid_of("int4:g16");
+    refuse(&f, "vllm", "int4:g16");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +354,8 @@ int main(void)
         cmocka_unit_test(permuted_groups),
         cmocka_unit_test(other_rules),
         cmocka_unit_test(all_violations_are_listed),
+        cmocka_unit_test(floats_and_their_inputs),
+        cmocka_unit_test(blocks_and_groups_lie_within_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
