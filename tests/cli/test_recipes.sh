@@ -73,10 +73,14 @@ every_recipe() { # LABEL OUT OPTIONS...
 }
 
 # A recipe that learns does it in few steps: scalar code has to take them too.
+python3 tests/cli/mini.py "$work/wide" layers=2 hidden=256 ffn=256
 for r in $(names recipes); do
+    mini=$work/mini
+    case $r in gguf | imatrix) mini=$work/wide ;; esac # K-quants take 256 weights of a row at a time
     echo "{\"base\": \"$r\", \"name\": \"$r\", \"iterations\": 5}" >"$work/$r.json"
     every_recipe "$r" "$work/r-$r" -r "$work/$r.json"
 done
+mini=$work/mini
 
 # Containers by themselves: with the first of these grids that each holds.
 grids="int4:g64 int4:g64:asym int8:channel nf4:g64 fp8_e4m3:channel fp8_e4m3:block128 nvfp4 mxfp4 q4_0 q4_k codebook4:channel"
