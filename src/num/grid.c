@@ -280,7 +280,7 @@ bool pith_grid_equal(const struct pith_grid *a, const struct pith_grid *b)
 void pith_kv_grid_settle(struct pith_grid *g)
 {
     const struct pith_format *f = g->format;
-    if (!f) return;
+    if (!f || is_plain(f)) return;
     if (f->kind == PITH_KIND_FLOAT && f->bits == 8 && g->granularity == PITH_PER_CHANNEL)
         g->granularity = PITH_PER_TENSOR;
     if (g->granularity == PITH_PER_TENSOR) g->is_static = true;
