@@ -138,5 +138,7 @@ uint64_t pith_run_estimate(const struct pith_run *r)
     if (pith_run_turns(r)) work = larger(work, turn + pith_made_bytes(r->model->shape.hidden));
     if (pith_run_calibrates(r))
         work = larger(work + calibration_bytes(r, threads), loading_bytes(r));
+    if (pith_run_calibrates(r) && r->ends[PITH_END_EMBED].grid.format)
+        work = larger(work, calibration_bytes(r, threads) + ends);
     return process + lists + larger(ends, work);
 }

@@ -106,7 +106,7 @@ static enum pith_status turn_window(struct pith_run *r, float *x, size_t n, stru
     return PITH_OK;
 }
 
-enum pith_status pith_run_embed(struct pith_run *r, struct pith_error *err)
+static enum pith_status embed_windows(struct pith_run *r, struct pith_error *err)
 {
     const size_t length = r->calib.length;
     for (size_t w = 0; w < r->calib.windows; w++) {
@@ -117,4 +117,22 @@ enum pith_status pith_run_embed(struct pith_run *r, struct pith_error *err)
         PITH_TRY(turn_window(r, x, length, err));
     }
     return PITH_OK;
+}
+
+enum pith_status pith_run_embed(struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_choice *c = &r->ends[PITH_END_EMBED];
+    struct pith_model *m = r->model;
+    const struct pith_weight original = m->embed;
+    struct pith_qmat q;
+    bool found = false;
+    if (!c->grid.format) return embed_windows(r, err);
+    PITH_TRY(r->container->load(r->written_state, r->written, c->module, c->rows, c->cols, &q,
+                                &found, err));
+    if (!found) return pith_fail(err, PITH_MISMATCH, "%s: not found when read back", c->module);
+    m->embed = (struct pith_weight){.rows = c->rows, .cols = c->cols, .quant = &q};
+    const enum pith_status s = embed_windows(r, err);
+    m->embed = original;
+    pith_qmat_free(&q);
+    return s;
 }

@@ -337,7 +337,7 @@ enum pith_status pith_run_step(struct pith_run *r, const char *what, double effo
 
 /* outer.c: everything outside the blocks: embedding, final norm, head. Appends its account. */
 enum pith_status pith_run_outer(struct pith_run *r, json_t *tensors, struct pith_error *err);
-/* The embedded calibration text into r->acts[0]. */
+/* The embedded calibration text into r->acts[0], by the embedding that will be served. */
 enum pith_status pith_run_embed(struct pith_run *r, struct pith_error *err);
 /* True for the names of tensors that stand outside the blocks. */
 bool pith_is_outer(const char *tensor);
