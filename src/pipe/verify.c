@@ -659,6 +659,7 @@ static enum pith_status open_basis(struct verification *v, struct pith_error *er
     const char *where = "pith.json: \"basis\"";
     int64_t stream = 0, head = 0, o = 0, down = 0, seed = 0;
     if (!j || json_is_null(j)) return PITH_OK;
+    if (!json_is_object(j)) return pith_fail(err, PITH_FORMAT, "%s is not an object", where);
     PITH_TRY(pith_json_get_int(j, "stream", 0, s->hidden, &stream, where, err));
     PITH_TRY(pith_json_get_int(j, "head", 0, s->head_dim, &head, where, err));
     PITH_TRY(pith_json_get_int(j, "o", 0, s->heads * s->head_dim, &o, where, err));

@@ -717,6 +717,23 @@ def _(d):
     save(d, PJ, j)
 
 
+def basis_case(what, value, want):
+    @case("verify", "verify: a basis " + what, want)
+    def _(d):
+        j = load(d, PJ)
+        j["basis"] = value
+        save(d, PJ, j)
+
+
+basis_case("that is a list", [], "basis")
+basis_case("of words", {"stream": "all"}, "basis")
+basis_case("wider than the model", {"stream": 1 << 40}, "basis")
+basis_case("narrower than nothing", {"head": -1}, "basis")
+basis_case("that does not divide", {"stream": 3}, "basis")
+basis_case("without such a matrix", {"down": 6}, "basis")
+basis_case("that the files do not have", {"stream": 2, "seed": 1}, "away from the original")
+
+
 @case("verify", "verify: two layers swapped", "layers.0|layers.1")
 def _(d):
     def change(t):

@@ -2,6 +2,8 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "num/hadamard.h"
+#include "quant/basis.h"
+#include "quant/recipe.h"
 #include "quant/rotation.h"
 #include "test.h"
 
@@ -155,6 +157,86 @@ static void wrong_shapes_are_refused(void **state)
     assert_ok(pith_rotate_inputs(NULL, &r, w, 5, 6, &err), err); /* nothing is rotated */
 }
 
+/* What the transform's options choose for the widths of an 8B Llama, and for odd ones. */
+static void options_choose_blocks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint32_t hidden, head_dim, attention, ffn;
+        uint32_t stream, head, o, down;
+    } rows[] = {
+        {"rotate", 4096, 128, 4096, 14336, 4096, 0, 512, 512},
+        {"rotate:folded", 4096, 128, 4096, 14336, 4096, 128, 0, 0},
+        {"rotate:32", 4096, 128, 4096, 14336, 32, 32, 0, 32},
+        {"rotate:32:folded", 4096, 128, 4096, 14336, 32, 32, 0, 0},
+        {"rotate:256", 4096, 128, 4096, 14336, 256, 0, 256, 256},
+        {"rotate", 5120, 128, 5120, 13824, 5120, 0, 512, 512},
+        {"rotate", 156, 12, 156, 155, 52, 12, 0, 1},
+        {"rotate:4096", 896, 64, 896, 4864, 128, 0, 128, 256},
+    };
+    for (size_t i = 0; i < PITH_COUNT(rows); i++) {
+        struct pith_error err = {0};
+        struct pith_recipe r;
+        struct pith_basis b;
+        assert_ok(pith_recipe_load("rtn", &r, &err), err);
+        assert_ok(pith_recipe_set(&r, "transform", rows[i].text, &err), err);
+        struct pith_basis_plan p = {.hidden = rows[i].hidden,
+                                    .head_dim = rows[i].head_dim,
+                                    .attention = rows[i].attention,
+                                    .ffn = rows[i].ffn};
+        assert_non_null(r.transform->basis);
+        r.transform->basis(r.transform_value, &p);
+        assert_int_equal(p.stream, rows[i].stream);
+        assert_int_equal(p.head, rows[i].head);
+        assert_int_equal(p.o, rows[i].o);
+        assert_int_equal(p.down, rows[i].down);
+        assert_ok(pith_basis_init(&b, &p, &err), err);
+        pith_basis_free(&b);
+    }
+}
+
+static void wrong_options_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"rotate:",        "rotate:0",
+                                      "rotate:1",       "rotate:3",
+                                      "rotate:-2",      "rotate:64:",
+                                      "rotate:64:fold", "rotate:folded:64",
+                                      "rotate:2097152", "rotate:99999999999999999999",
+                                      "rotate:32x",     "rotated"};
+    for (size_t i = 0; i < PITH_COUNT(bad); i++) {
+        struct pith_error err = {0};
+        struct pith_recipe r;
+        assert_ok(pith_recipe_load("rtn", &r, &err), err);
+        const enum pith_status s = pith_recipe_set(&r, "transform", bad[i], &err);
+        if (s != PITH_ARG) fail_msg("%s: status %d", bad[i], (int)s);
+    }
+}
+
+static void plans_are_checked(void **state)
+{
+    (void)state;
+    const struct pith_basis_plan good = {.hidden = 48, .head_dim = 8, .attention = 32, .ffn = 40};
+    struct pith_error err = {0};
+    struct pith_basis b;
+    struct pith_basis_plan p = good;
+    p.stream = 7;
+    assert_int_equal(pith_basis_init(&b, &p, &err), PITH_ARG);
+    p = good;
+    p.down = 20; /* there is one of that order, but none to do online */
+    assert_int_equal(pith_basis_init(&b, &p, &err), PITH_ARG);
+    p = good;
+    p.o = 64;
+    assert_int_equal(pith_basis_init(&b, &p, &err), PITH_ARG);
+    p = good;
+    p.stream = 48;
+    assert_ok(pith_basis_init(&b, &p, &err), err);
+    assert_int_equal(b.stream.core, 12);
+    assert_int_equal(b.head.dim, 0);
+    pith_basis_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +244,9 @@ int main(void)
         cmocka_unit_test(lengths_and_products_stay),
         cmocka_unit_test(threads_do_not_change_bits),
         cmocka_unit_test(wrong_shapes_are_refused),
+        cmocka_unit_test(options_choose_blocks),
+        cmocka_unit_test(wrong_options_are_refused),
+        cmocka_unit_test(plans_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
