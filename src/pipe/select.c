@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "num/kquant.h"
 #include "quant/scale.h"
 
 #include <stdio.h>
@@ -72,6 +73,13 @@ static enum pith_status parse_overrides(const struct pith_list *texts, struct ov
     return PITH_OK;
 }
 
+/* GGUF's types with minimums have it by chance alone, and the levels of iq4 never. */
+static bool has_zero(const struct pith_grid *g)
+{
+    const struct pith_kquant *t = pith_kquant_find(g->format->name);
+    return !t || (!t->minimums && strcmp(t->element, "iq4") != 0);
+}
+
 /* Whether the split goes with the matrix, its grid and the container. */
 static enum pith_status check_split(const struct pith_run *r, const struct pith_choice *c,
                                     struct pith_error *err)
@@ -82,6 +90,11 @@ static enum pith_status check_split(const struct pith_run *r, const struct pith_
                          "2:4 needs rows of a multiple of 4 weights, and these have %u; --ignore"
                          " leaves the linear alone",
                          c->cols);
+    if (split->two_four && c->grid.format && !has_zero(&c->grid))
+        return pith_fail(
+            err, PITH_UNSUPPORTED,
+            "2:4 needs a grid that has a zero, and %s has none; q3_k, q6_k and q4_0 do",
+            c->grid.format->name);
     if (split->sparse && c->grid.format && !r->container->sparse)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s has no place for weights beside the grid (--split sparse);"
@@ -113,8 +126,7 @@ static enum pith_status choose_end(struct pith_run *r, struct pith_choice *c,
             ignore_used[i] = true;
         }
     if (!c->grid.format) return PITH_OK;
-    enum pith_status s =
-        r->container->accepts(&c->grid, c->rows, c->cols, &r->container_opts, err);
+    enum pith_status s = r->container->accepts(&c->grid, c->rows, c->cols, &r->container_opts, err);
     if (s == PITH_OK && !pith_gridder_for(&c->grid))
         s = pith_fail(err, PITH_UNSUPPORTED, "cannot be put on that grid");
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
@@ -204,8 +216,8 @@ static enum pith_status list_linears(struct pith_run *r, struct pith_error *err)
             .grid = r->choices[i].grid,
             .hadamard = r->choices[i].hadamard,
         };
-    r->linears[r->choice_count] = (struct pith_linear_grid){
-        .module = "lm_head", .grid = r->ends[PITH_END_HEAD].grid};
+    r->linears[r->choice_count] =
+        (struct pith_linear_grid){.module = "lm_head", .grid = r->ends[PITH_END_HEAD].grid};
     pith_container_settle(r->container, r->linears, r->choice_count + 1, &r->container_opts);
     return PITH_OK;
 }

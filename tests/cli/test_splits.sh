@@ -37,6 +37,10 @@ refuse "no engine loads squeezellm" 1 'no engine loads it since' make x -r squee
 refuse "weights beside the grid need their container" 1 'no place for weights beside the grid' \
     make x -r rtn --split sparse
 refuse "an option that is none" 1 'takes no option' make x -r rtn --split 2:4:best
+check "zeros on q3_k, which has one" make sparse3.gguf -r sparsegpt --weights q3_k --container gguf
+check "zeros on q3_k: verified" verified sparse3.gguf '43 quantized linears: .* two zeros in each four'
+refuse "no zeros on q4_k, which has none" 1 'needs a grid that has a zero' \
+    make x -r sparsegpt --weights q4_k --container gguf
 python3 tests/cli/mini.py "$work/odd" layers=1 hidden=66 ffn=160
 refuse "rows that are no fours" 1 'multiple of 4' \
     "$pith" quantize "$work/odd" -o "$work/x" -r rtn --weights int8 --split 2:4:magnitude

@@ -221,6 +221,29 @@ static void gptq_inside_the_blocks(void **state)
     free_problem(&p);
 }
 
+/* Inputs that are always 0 have no say in the scales, however large their weights. */
+static void dead_inputs_have_no_say(void **state)
+{
+    (void)state;
+    struct problem p = make_problem(8, 6, 256, 400);
+    struct pith_error err = {0};
+    struct pith_round_report whole, report;
+    struct pith_qmat a, b;
+    for (int i = 0; i < 256; i++)
+        for (int d = 7; d < 256; d += 60) p.h[i * 256 + d] = p.h[d * 256 + i] = 0.0f;
+    assert_ok(run_rounder("gptq", &p, "q4_k", PITH_ORDER_STATIC, 2, &a, &whole, &err), err);
+    for (int r = 0; r < 6; r++)
+        for (int d = 7; d < 256; d += 60) p.w[r * 256 + d] = 1000.0f;
+    assert_ok(run_rounder("gptq", &p, "q4_k", PITH_ORDER_STATIC, 2, &b, &report, &err), err);
+    assert_int_equal(report.dead_columns, 5);
+    assert_true(pith_qmat_equal(&a, &b));
+    assert_true(report.loss == whole.loss);
+    check_packs(&b);
+    pith_qmat_free(&a);
+    pith_qmat_free(&b);
+    free_problem(&p);
+}
+
 static void what_gptq_refuses(void **state)
 {
     (void)state;
@@ -244,6 +267,7 @@ int main(void)
         cmocka_unit_test(odd_weights),
         cmocka_unit_test(weights_that_are_no_numbers_are_refused),
         cmocka_unit_test(gptq_inside_the_blocks),
+        cmocka_unit_test(dead_inputs_have_no_say),
         cmocka_unit_test(what_gptq_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
