@@ -1,0 +1,125 @@
+/* Keys and values on a grid: what the cache holds is what num/input.h makes of them, a head of a
+ * token at a time; and names of caches. */
+#include "num/input.h"
+#include "unit/model/fixture.h"
+
+/* One layer's keys and values, [tokens][kv_heads][head_dim]. */
+static void read_cache(const struct pith_kv *kv, uint32_t layer, size_t tokens, float *k, float *v)
+{
+    const struct pith_cache c = pith_kv_layer(kv, layer);
+    const size_t dim = c.head_dim, row = (dim + 15) / 16 * 16;
+    const size_t head = (c.capacity + 31) / 32 * 32 * row;
+    for (size_t t = 0; t < tokens; t++)
+        for (size_t h = 0; h < c.kv_heads; h++)
+            for (size_t e = 0; e < dim; e++, k++, v++) {
+                *k = ((const float *)c.k)[h * head + t / 32 * 32 * dim + e * 32 + t % 32];
+                *v = ((const float *)c.v)[h * head + t * row + e];
+            }
+}
+
+struct held {
+    size_t count; /* values of one layer's keys */
+    float *k, *v, *x;
+};
+
+static struct held hold(struct rig *r, const struct pith_kv_format *f)
+{
+    struct pith_error err = {0};
+    int32_t ids[PROMPT_MAX];
+    const size_t n = golden_prompt(0, ids);
+    struct pith_session s;
+    const struct pith_session_options options = {
+        .capacity = n, .chunk = n, .kv = f->dtype, .kv_grid = f->grid};
+    const struct pith_shape *shape = &r->model->shape;
+    struct held h = {.count = n * shape->kv_heads * shape->head_dim};
+    h.k = malloc(h.count * sizeof *h.k);
+    h.v = malloc(h.count * sizeof *h.v);
+    h.x = malloc(n * shape->hidden * sizeof *h.x);
+    assert_ok(pith_session_init(&s, r->model, r->backend, &options, &err), err);
+    assert_ok(pith_session_append(&s, ids, n, h.x, &err), err);
+    read_cache(&s.kv, 0, n, h.k, h.v);
+    pith_session_free(&s);
+    return h;
+}
+
+static void held_free(struct held *h)
+{
+    free(h->k), free(h->v), free(h->x);
+}
+
+static void a_head_of_a_token_is_a_row(void **state)
+{
+    (void)state;
+    static const char *const grids[] = {"int8:token", "int4:token:asym", "int4:g4:asym",
+                                        "fp8_e4m3",   "fp8_e5m2:token",  "int2:g4"};
+    struct golden g;
+    struct rig r;
+    golden_load(&g, "llama_gqa_tied");
+    char *dir = folder_make(g.config, g.weights);
+    rig_open(&r, dir, 2);
+    const struct pith_kv_format plain = {.dtype = PITH_F32};
+    struct held want = hold(&r, &plain);
+    const size_t dim = r.model->shape.head_dim;
+    for (size_t i = 0; i < PITH_COUNT(grids); i++) {
+        struct pith_error err = {0};
+        struct pith_kv_format f;
+        assert_ok(pith_kv_parse(grids[i], PITH_BF16, r.model, &f, &err), err);
+        assert_int_equal(f.dtype, PITH_F32);
+        const struct pith_input in = {.grid = f.grid, .scale = 1.0f};
+        struct held got = hold(&r, &f);
+        float *rounded = malloc(want.count * sizeof *rounded);
+        pith_input_rows(&in, want.k, want.count / dim, dim, NULL, rounded);
+        assert_memory_equal(rounded, got.k, want.count * sizeof *rounded);
+        pith_input_rows(&in, want.v, want.count / dim, dim, NULL, rounded);
+        assert_memory_equal(rounded, got.v, want.count * sizeof *rounded);
+        assert_true(memcmp(got.x, want.x, sizeof *got.x) != 0);
+        free(rounded);
+        held_free(&got);
+    }
+    held_free(&want);
+    rig_close(&r);
+    folder_remove(dir);
+    golden_free(&g);
+}
+
+static void caches_have_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *text;
+        enum pith_status status;
+    } cases[] = {
+        {NULL, "bf16", PITH_OK},
+        {"f32", "f32", PITH_OK},
+        {"bf16", "bf16", PITH_OK},
+        {"fp8", "fp8_e4m3:tensor:static", PITH_OK},
+        {"fp8_e5m2:tensor", "fp8_e5m2:tensor:static", PITH_OK},
+        {"int8:token", "int8:token", PITH_OK},
+        {"int4:g32:asym", "int4:g32:asym", PITH_OK},
+        {"mxfp8", "mxfp8", PITH_OK},
+        {"int8", NULL, PITH_UNSUPPORTED},
+        {"nf4", NULL, PITH_UNSUPPORTED},
+        {"nvfp4", NULL, PITH_UNSUPPORTED},
+        {"none", NULL, PITH_ARG},
+        {"int9", NULL, PITH_ARG},
+        {"", NULL, PITH_ARG},
+    };
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_error err = {0};
+        struct pith_kv_format f;
+        char text[PITH_GRID_TEXT];
+        assert_int_equal(pith_kv_parse(cases[i].name, PITH_BF16, NULL, &f, &err), cases[i].status);
+        if (cases[i].status != PITH_OK) continue;
+        pith_kv_name(&f, text);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_head_of_a_token_is_a_row),
+        cmocka_unit_test(caches_have_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
