@@ -281,11 +281,11 @@ static void applying_is_the_definition(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_what_the_integers_say),
-        cmocka_unit_test(bits_are_the_same_everywhere),
-        cmocka_unit_test(many_rows_are_as_few),
-        cmocka_unit_test(a_site_is_rounded_once),
-        cmocka_unit_test(applying_is_the_definition),
+        cmocka_unit_test_setup_teardown(products_are_what_the_integers_say, setup, teardown),
+        cmocka_unit_test_setup_teardown(bits_are_the_same_everywhere, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_rows_are_as_few, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_site_is_rounded_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(applying_is_the_definition, setup, teardown),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
