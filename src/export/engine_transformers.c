@@ -16,6 +16,10 @@ static const struct pith_load_pair fp8[] = {
     {NULL, NULL},
 };
 
+/* Blocks of any size that bitsandbytes has: a quant_state says its own. */
+static const struct pith_load_pair bnb[] = {{"*", "none"}, {NULL, NULL}};
+static const uint32_t no_groups[] = {0};
+
 static const struct pith_load_rule rules[] = {
     /* quantizers/quantizer_compressed_tensors.py hands everything to compressed-tensors:
      * compressors/pack_quantized/base.py and naive_quantized/base.py. Permuted groups: refused by
@@ -47,6 +51,14 @@ static const struct pith_load_rule rules[] = {
      .channel = true,
      .groups = groups,
      .act_order = true},
+    /* BitsAndBytesConfig; quantizers/quantizer_bnb_8bit.py and quantizer_bnb_4bit.py. */
+    {.container = "bitsandbytes",
+     .acts = true,
+     .inputs = "int8:token",
+     .sym = 1u << 8,
+     .channel = true,
+     .groups = no_groups},
+    {.container = "bitsandbytes", .pairs = bnb},
     /* AwqConfig; GPTQModel nn_modules/qlinear/torch_awq.py. */
     {.container = "awq", .sym = 1u << 4, .asym = 1u << 4, .channel = true, .groups = groups},
 };
@@ -56,5 +68,5 @@ const struct pith_engine pith_engine_transformers = {
     .summary = "Hugging Face transformers",
     .rules = rules,
     .count = PITH_COUNT(rules),
-    .advice = "compressed-tensors, fp8, gptq or awq",
+    .advice = "compressed-tensors, fp8, bitsandbytes, gptq or awq",
 };

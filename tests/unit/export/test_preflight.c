@@ -113,6 +113,9 @@ static void what_engines_load(void **state)
         const char *container, *grid, *yes, *no;
     } cases[] = {
         {"compressed-tensors", "int4:g128", "vllm sglang transformers llama.cpp", "trtllm"},
+        {"bitsandbytes", "nf4:g64", "transformers", "vllm sglang trtllm llama.cpp"},
+        {"bitsandbytes", "nf4:g64:dq", "transformers", "vllm sglang trtllm llama.cpp"},
+        {"bitsandbytes", "bnb_fp4:g128", "transformers", "vllm sglang trtllm llama.cpp"},
         {"compressed-tensors", "int4:g128:asym", "vllm sglang transformers llama.cpp", "trtllm"},
         {"compressed-tensors", "int8:channel", "vllm sglang transformers", "trtllm llama.cpp"},
         {"compressed-tensors", "int8:g128:asym", "vllm transformers llama.cpp", "sglang"},
