@@ -118,13 +118,15 @@ def check_metadata(reader):
 
 def perplexity(path):
     """llama.cpp's and pith's."""
-    out = llama("llama-perplexity", "-m", path, "-f", TEXT, "-c", "256", "-t", "2")
     ours = json.loads(subprocess.run(
         [PITH, "eval", path, "--text", TEXT, "--context", "256", "--convention", "llama.cpp", "--json"],
         capture_output=True, text=True, check=True).stdout)
-    # The estimate after the last window; a log line with it may be cut off at exit.
-    theirs = float(re.findall(rf"\[{ours['windows']}\]([\d.]+),", out)[-1])
-    return theirs, ours["perplexity"]
+    for _ in range(4):  # its log's last lines may be lost at exit
+        out = llama("llama-perplexity", "-m", path, "-f", TEXT, "-c", "256", "-t", "2")
+        theirs = re.findall(rf"\[{ours['windows']}\]([\d.]+)|Final estimate: PPL = ([\d.]+)", out)
+        if theirs:
+            return float(theirs[-1][0] or theirs[-1][1]), ours["perplexity"]
+    sys.exit(f"{path}: llama-perplexity says nothing")
 
 
 def write_and_load(folder):
