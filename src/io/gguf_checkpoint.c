@@ -12,10 +12,10 @@ enum { NAME = 192 };
 
 static bool is_gguf(const char *path)
 {
-    FILE *f = fopen(path, "rb");
-    char magic[4] = {0};
-    const bool is = f && fread(magic, 1, 4, f) == 4 && memcmp(magic, "GGUF", 4) == 0;
-    if (f) (void)fclose(f);
+    struct pith_map map;
+    if (pith_map_open(path, &map, NULL) != PITH_OK) return false;
+    const bool is = map.size >= 4 && memcmp(map.data, "GGUF", 4) == 0;
+    pith_map_close(&map);
     return is;
 }
 
