@@ -17,8 +17,9 @@ struct pith_eval_options {
     struct pith_list texts; /* UTF-8 text files */
     struct pith_list tasks; /* JSON lines {"context", "choices", "answer"} */
     const char *convention; /* "gptq" (default), "hf" or "llama.cpp": see docs/measuring.md */
-    /* KV cache: "f32", "bf16", or a grid such as "fp8_e4m3" or "int8:token" that keys and values are
-     * rounded to when they are stored; NULL: what the checkpoint says, or f32. A baseline has f32. */
+    /* KV cache: "f32", "bf16", or a grid such as "fp8_e4m3" or "int8:token" that keys and values
+     * are rounded to when they are stored; NULL: what the checkpoint says, or f32. A baseline has
+     * f32. */
     const char *kv;
     size_t context;         /* 0: 2048 (llama.cpp: 512), never more than the model's */
     size_t stride;          /* hf only; 0: half the context */

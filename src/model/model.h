@@ -49,7 +49,7 @@ struct pith_model {
     double *inv_freq; /* [head_dim / 2] */
     double rope_factor;
     struct pith_block *blocks; /* [layers] when kept, else NULL */
-    struct pith_grid kv_grid;  /* what the checkpoint says of keys and values; format NULL: nothing */
+    struct pith_grid kv_grid;  /* what the checkpoint says of keys and values, if anything */
 };
 
 /* Opens a checkpoint folder and checks that every tensor the architecture needs is there, in the
