@@ -26,7 +26,7 @@ enum pith_status pith_ends_list(struct pith_run *r, struct pith_error *err)
     const struct pith_model *m = r->model;
     for (int i = 0; i < PITH_END_COUNT; i++) {
         struct pith_choice *c = &r->ends[i];
-        if (i == PITH_END_HEAD && m->shape.tied) continue;
+        if (i == PITH_END_HEAD && m->shape.tied && !pith_run_unties(r)) continue;
         c->module = pith_strdup(modules[i]);
         if (!c->module) return pith_fail_nomem(err, modules[i]);
         c->rows = m->shape.vocab;
@@ -38,16 +38,16 @@ enum pith_status pith_ends_list(struct pith_run *r, struct pith_error *err)
     return PITH_OK;
 }
 
-/* Only the container that llama.cpp reads has a place for them, and a change of basis makes them
- * anew. */
+/* Only the container that llama.cpp reads has a place for them. */
 bool pith_ends_may(const struct pith_run *r)
 {
-    return r->container->file && !r->basis.stream.dim;
+    return r->container->file;
 }
 
 void pith_ends_default(const struct pith_run *r, struct pith_choice *c)
 {
-    const bool reads_out = c == &r->ends[PITH_END_HEAD] || r->model->shape.tied;
+    const bool tied = r->model->shape.tied && !pith_run_unties(r);
+    const bool reads_out = c == &r->ends[PITH_END_HEAD] || tied;
     c->grid = (struct pith_grid){0};
     if (!pith_ends_may(r) || !r->recipe.weights.format) return;
     pith_gguf_end_grid(&r->recipe.weights, reads_out, c->cols, &c->grid);

@@ -65,8 +65,8 @@ static enum pith_status store_turned(struct pith_run *r, json_t *tensors, struct
 {
     float *ones = NULL;
     const struct pith_turn t = pith_run_turn(r);
-    PITH_TRY(store_end(r, false, tensors, err));
-    PITH_TRY(store_end(r, true, tensors, err));
+    for (int i = 0; i < PITH_END_COUNT; i++)
+        if (!r->ends[i].grid.format) PITH_TRY(store_end(r, i == PITH_END_HEAD, tensors, err));
     PITH_TRY(pith_turned_tensor(&t, outer_turned[2], false, &ones, err));
     const enum pith_status s =
         pith_store_values(r, outer_turned[2], ones, "rotated", "went into the head", tensors, err);

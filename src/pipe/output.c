@@ -51,6 +51,10 @@ static enum pith_status plan_linear(struct pith_run *r, const struct pith_choice
 static enum pith_status plan_head(struct pith_run *r, struct pith_error *err)
 {
     const struct pith_checkpoint *in = r->model->checkpoint;
+    struct pith_choice *c = &r->ends[PITH_END_HEAD];
+    if (c->planned) return PITH_OK;
+    c->planned = c->grid.format != NULL;
+    if (c->planned) return plan_linear(r, c, err);
     const struct pith_tensor *t = pith_checkpoint_find(in, "model.embed_tokens.weight");
     if (!t || pith_checkpoint_find(in, "lm_head.weight")) return PITH_OK;
     return pith_layout_add(&r->layout, "lm_head.weight", t->dtype, t->dims, t->shape, err);

@@ -48,6 +48,7 @@ struct stream {
     float *tile; /* for scales by block */
     uint32_t panel;
     int site;
+    bool turned; /* the embedding or the head (site says which) of a model in another basis */
     float lo, hi;  /* the least and the largest weight, when the grid asks for them */
     float global;  /* what it shares with others, or 0 */
     double loss; /* squared error */
@@ -108,14 +109,25 @@ static struct pith_weight original_of(const struct stream *s)
                                 .dense = s->straight ? s->straight : s->tensor->data};
 }
 
+/* n rows of the input from `first` on, as floats. */
+static enum pith_status decode_panel(struct stream *s, uint32_t first, uint32_t n)
+{
+    const struct pith_weight original = original_of(s);
+    if (s->turned) {
+        const struct pith_turn t = pith_run_turn(s->r);
+        return pith_turned_rows_alone(&t, s->site == PITH_END_HEAD, first, n, s->w, &s->err);
+    }
+    pith_decode_rows(s->r->backend, &original, first, n, s->w);
+    return PITH_OK;
+}
+
 /* n rows of the input from `first` on, as floats, and their ends; PITH_NUMERIC names a weight that
  * is not finite. */
 static enum pith_status read_panel(struct stream *s, uint32_t first, uint32_t n, float *lo,
                                    float *hi)
 {
     const size_t cols = s->choice->cols, count = n * cols;
-    const struct pith_weight original = original_of(s);
-    pith_decode_rows(s->r->backend, &original, first, n, s->w);
+    PITH_TRY(decode_panel(s, first, n));
     pith_backend_kern(s->r->backend)->range(count, s->w, lo, hi);
     return isnan(*lo) ? pith_tensor_check_part(s->tensor, first * cols, count, &s->err) : PITH_OK;
 }
@@ -128,7 +140,6 @@ static enum pith_status round_panel(struct stream *s, uint32_t first, uint32_t n
     const struct pith_kern *k = pith_backend_kern(r->backend);
     const struct pith_choice *c = s->choice;
     const size_t cols = c->cols, count = n * cols;
-    const struct pith_weight original = original_of(s);
     const struct pith_weight made = {.rows = c->rows, .cols = c->cols, .quant = &s->q};
     float lo, hi;
     PITH_TRY(read_panel(s, first, n, &lo, &hi));
@@ -146,7 +157,7 @@ static enum pith_status round_panel(struct stream *s, uint32_t first, uint32_t n
                                 s->q.scales + (size_t)first * s->q.groups,
                                 (size_t)n * s->q.groups);
     pith_phases_mark(&s->time, PITH_PHASE_ROUND);
-    pith_decode_rows(r->backend, &original, first, n, s->w);
+    PITH_TRY(decode_panel(s, first, n));
     pith_decode_rows(r->backend, &made, first, n, s->back);
     for (uint32_t i = 0; i < n; i++) {
         struct pith_row_squares *sq = &s->squares[first + i];
@@ -230,7 +241,8 @@ static enum pith_status find_tensor(struct stream *s)
     const struct pith_choice *c = s->choice;
     const struct pith_checkpoint *in = s->r->model->checkpoint;
     char name[320];
-    snprintf(name, sizeof name, "%s.weight", c->module);
+    const bool untied = s->turned && pith_run_unties(s->r); /* then both are made of one */
+    snprintf(name, sizeof name, "%s.weight", untied ? "model.embed_tokens" : c->module);
     const uint64_t shape[] = {c->rows, c->cols};
     PITH_TRY(pith_checkpoint_get(in, name, 2, shape, &s->tensor, &s->err));
     const enum pith_dtype t = s->tensor->dtype;
@@ -393,8 +405,11 @@ enum pith_status pith_stream_ends(struct pith_run *r, json_t *linears, struct pi
     struct streams all = {0};
     for (int i = 0; i < PITH_END_COUNT; i++) {
         if (!r->ends[i].grid.format) continue;
-        list[all.count] = (struct stream){
-            .r = r, .choice = &r->ends[i], .round = pith_rounder_find("nearest"), .site = i};
+        list[all.count] = (struct stream){.r = r,
+                                          .choice = &r->ends[i],
+                                          .round = pith_rounder_find("nearest"),
+                                          .site = i,
+                                          .turned = r->basis.stream.dim != 0};
         all.order[all.count] = &list[all.count];
         all.count++;
     }
@@ -447,7 +462,8 @@ static uint64_t bytes_of(const struct pith_run *r, const struct pith_choice *c, 
 
 uint64_t pith_stream_end_bytes(const struct pith_run *r, unsigned threads)
 {
-    return bytes_of(r, r->ends, PITH_END_COUNT, threads);
+    const uint64_t turn = r->basis.stream.dim ? pith_turn_scratch(&r->basis, PITH_END_COUNT) : 0;
+    return turn + bytes_of(r, r->ends, PITH_END_COUNT, threads);
 }
 
 uint64_t pith_stream_bytes(const struct pith_run *r, unsigned threads)

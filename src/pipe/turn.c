@@ -1,6 +1,9 @@
 #include "pipe/turn.h"
 
 #include "base/mem.h"
+#include "kern/ops.h"
+#include "pipe/closeness.h"
+#include "pipe/run.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -148,13 +151,60 @@ enum pith_status pith_turn_stream(const struct pith_turn *t, float *x, size_t n,
                               t->model->shape.hidden, err);
 }
 
-enum pith_status pith_turned_rows(const struct pith_turn *t, bool head, uint32_t first, uint32_t n,
-                                  float *out, struct pith_error *err)
+static void read_end(const struct pith_turn *t, bool head, uint32_t first, uint32_t n, float *out)
 {
     const struct pith_model *m = t->model;
     pith_decode_rows(t->backend, head ? &m->head : &m->embed, first, n, out);
     if (head) scale_columns(out, n, m->shape.hidden, m->final_norm);
+}
+
+enum pith_status pith_turned_rows(const struct pith_turn *t, bool head, uint32_t first, uint32_t n,
+                                  float *out, struct pith_error *err)
+{
+    read_end(t, head, first, n, out);
     return pith_turn_stream(t, out, n, err);
+}
+
+enum pith_status pith_turned_rows_alone(const struct pith_turn *t, bool head, uint32_t first,
+                                        uint32_t n, float *out, struct pith_error *err)
+{
+    read_end(t, head, first, n, out);
+    return pith_rotate_inputs(NULL, &t->basis->stream, out, n, t->model->shape.hidden, err);
+}
+
+/* Squares of all rows, a panel at a time; panel holds two of them as floats. */
+static enum pith_status square_rows(const struct pith_turn *t, bool head,
+                                    const struct pith_weight *w, float *panel,
+                                    struct pith_row_squares *squares, struct pith_error *err)
+{
+    const struct pith_kern *k = pith_backend_kern(t->backend);
+    const size_t cols = w->cols;
+    const uint32_t rows = pith_made_rows(w->cols);
+    float *is = panel + rows * cols;
+    for (uint32_t at = 0; at < w->rows; at += rows) {
+        const uint32_t n = w->rows - at < rows ? w->rows - at : rows;
+        PITH_TRY(pith_turned_rows(t, head, at, n, panel, err));
+        pith_decode_rows(t->backend, w, at, n, is);
+        for (uint32_t i = 0; i < n; i++)
+            squares[at + i] = (struct pith_row_squares){
+                .difference = k->sumsq_diff(cols, panel + i * cols, is + i * cols),
+                .original = k->sumsq(cols, panel + i * cols)};
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_turned_end_error(const struct pith_turn *t, bool head,
+                                       const struct pith_weight *w, double *error,
+                                       struct pith_error *err)
+{
+    struct pith_row_squares *squares = pith_alloc(w->rows, sizeof *squares);
+    float *panel = pith_alloc_aligned(pith_made_bytes(w->cols), 1);
+    const enum pith_status s = squares && panel ? square_rows(t, head, w, panel, squares, err)
+                                                : pith_fail_nomem(err, "a comparison");
+    if (s == PITH_OK) *error = pith_relative_from_squares(squares, w->rows);
+    pith_free(squares);
+    pith_free(panel);
+    return s;
 }
 
 /* Which of a layer's linears `name` is a tensor of, with its suffix. */

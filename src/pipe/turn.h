@@ -33,6 +33,13 @@ bool pith_turns_bias(const struct pith_basis *b, enum pith_role role);
 /* Rows [first, first + n) of the embedding or, with `head`, of the head. */
 enum pith_status pith_turned_rows(const struct pith_turn *t, bool head, uint32_t first, uint32_t n,
                                   float *out, struct pith_error *err);
+/* The same by the calling thread alone, so also from inside a task. */
+enum pith_status pith_turned_rows_alone(const struct pith_turn *t, bool head, uint32_t first,
+                                        uint32_t n, float *out, struct pith_error *err);
+/* How far w is from the embedding or the head, as pith_relative_error() would have it. */
+enum pith_status pith_turned_end_error(const struct pith_turn *t, bool head,
+                                       const struct pith_weight *w, double *error,
+                                       struct pith_error *err);
 /* The stream itself: x[n][hidden] in place. */
 enum pith_status pith_turn_stream(const struct pith_turn *t, float *x, size_t n,
                                   struct pith_error *err);

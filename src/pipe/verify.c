@@ -166,19 +166,25 @@ static bool turns(const struct verification *v)
     return v->basis.stream.dim || v->basis.head.dim || v->basis.o.dim || v->basis.down.dim;
 }
 
-static void check_error(struct verification *v, const json_t *entry, const struct pith_weight *w,
-                        const struct pith_weight *original)
+static void compare_error(struct verification *v, const json_t *entry, double error)
 {
     const char *name = json_string_value(json_object_get(entry, "name"));
     const double recorded = json_number_value(json_object_get(entry, "relative_error"));
-    const bool transformed = json_is_true(json_object_get(entry, "transformed"));
-    double error;
-    if (!pith_relative_error(v->backend, w, original, transformed, &error)) {
-        problem(v, "%s: out of memory while comparing", name);
-    } else if (fabs(error - recorded) > recorded * 1e-6 + error_slack) {
+    if (fabs(error - recorded) > recorded * 1e-6 + error_slack)
         problem(v, "%s: %.5f away from the original, where pith.json says %.5f", name, error,
                 recorded);
-    }
+}
+
+static void check_error(struct verification *v, const json_t *entry, const struct pith_weight *w,
+                        const struct pith_weight *original)
+{
+    const bool transformed = json_is_true(json_object_get(entry, "transformed"));
+    double error;
+    if (pith_relative_error(v->backend, w, original, transformed, &error))
+        compare_error(v, entry, error);
+    else
+        problem(v, "%s: out of memory while comparing",
+                json_string_value(json_object_get(entry, "name")));
 }
 
 /* An entry's own figures against what is stored. */
@@ -279,6 +285,25 @@ static const struct pith_weight *end_of(const struct pith_model *m, const char *
     return strcmp(name, "lm_head") == 0 && !m->shape.tied ? &m->head : NULL;
 }
 
+static void check_turned_end(struct verification *v, const json_t *entry, bool head,
+                             const struct pith_weight *w)
+{
+    const struct pith_turn t = {&v->basis, v->original, v->backend};
+    struct pith_error err = {0};
+    double error;
+    if (pith_turned_end_error(&t, head, w, &error, &err) == PITH_OK) compare_error(v, entry, error);
+    else problem(v, "%s", err.text);
+}
+
+static void check_end(struct verification *v, const json_t *entry, const char *name,
+                      const struct pith_weight *w)
+{
+    const struct pith_weight *was = end_of(v->original, name);
+    if (v->basis.stream.dim) check_turned_end(v, entry, w == &v->model->head, w);
+    else if (was) check_error(v, entry, w, was);
+    else problem(v, "%s: the original has none of its own", name);
+}
+
 /* Entries of the embedding and the head, where they are quantized. */
 static void check_ends(struct verification *v)
 {
@@ -291,7 +316,7 @@ static void check_ends(struct verification *v)
         listed++;
         v->matched++;
         check_values(v, entry, w);
-        if (v->original && w->quant) check_error(v, entry, w, end_of(v->original, name));
+        if (v->original && w->quant) check_end(v, entry, name, w);
     }
     size_t quantized = v->model->embed.quant != NULL;
     if (!v->model->shape.tied && v->model->head.quant) quantized++;

@@ -23,6 +23,9 @@ for option in rotate rotate:32 rotate:folded rotate:32:folded; do
         check "is verified against the original" "$pith" verify "$work/out" --against "$probe"
     done
 done
+check "rotate:folded in gguf, its embedding and head quantized too" make "$probe" "$work/out" -r rtn --weights q4_k --transform rotate:folded --container gguf
+check "is verified against the original" "$pith" verify "$work/out" --against "$probe"
+check "has a head of its own" sh -c '"$0" inspect "$1" | grep -q "lm_head.Q6_K"' "$pith" "$work/out"
 check "with GPTQ" make "$probe" "$work/out" -r gptq --transform rotate --container compressed-tensors --threads 1
 check "is verified" "$pith" verify "$work/out" --against "$probe"
 check "on two threads" make "$probe" "$work/two" -r gptq --transform rotate --container compressed-tensors --threads 2
