@@ -77,6 +77,8 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s of gguf needs rows of a multiple of %u weights, and these have %u",
                          t->name, (unsigned)t->elements, (unsigned)cols);
+    if (opts->act_order_groups)
+        return pith_fail(err, PITH_UNSUPPORTED, "gguf has no place for permuted groups");
     if (opts->acts.format || opts->kv.format || opts->threshold > 0 || opts->hadamard > 1)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "gguf stores weights alone: nothing that is done to inputs or the cache");

@@ -36,6 +36,22 @@ enum pith_status pith_convert_describe(struct pith_run *r, struct pith_error *er
     return PITH_OK;
 }
 
+/* The same codes on a grid of smaller groups, whose scales repeat: GGUF's types have groups of 32
+ * where most checkpoints have 64, 128, or a scale a row. */
+static bool choose_finer(const struct pith_run *r, struct pith_choice *c)
+{
+    enum { GROUP = 32 };
+    struct pith_grid finer = c->stored;
+    const bool group = finer.granularity == PITH_PER_GROUP && finer.group % GROUP == 0;
+    if (!r->container->file || (!group && finer.granularity != PITH_PER_CHANNEL)) return false;
+    finer.granularity = PITH_PER_GROUP;
+    finer.group = GROUP;
+    if (r->container->accepts(&finer, c->rows, c->cols, &r->container_opts, NULL) != PITH_OK)
+        return false;
+    c->grid = finer;
+    return true;
+}
+
 enum pith_status pith_convert_choose(const struct pith_run *r, struct pith_choice *c,
                                      struct pith_error *err)
 {
@@ -47,7 +63,7 @@ enum pith_status pith_convert_choose(const struct pith_run *r, struct pith_choic
     c->grid = c->stored;
     enum pith_status s =
         r->container->accepts(&c->grid, c->rows, c->cols, &r->container_opts, &why);
-    if (s == PITH_OK) return PITH_OK;
+    if (s == PITH_OK || choose_finer(r, c)) return PITH_OK;
     if (!r->recipe.weights.format)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: %s; --weights GRID rounds such linears anew",
                          c->module, why.text);
@@ -83,6 +99,27 @@ static enum pith_status load(const struct pith_run *r, const struct pith_choice 
     return found ? PITH_OK : pith_fail(err, PITH_FORMAT, "%s: is not quantized", c->module);
 }
 
+/* Repeats scales so that each covers `group` columns, which divide what it covered. */
+static enum pith_status split_groups(struct pith_qmat *q, uint32_t group, struct pith_error *err)
+{
+    const uint32_t groups = q->cols / group;
+    if (q->group == group && q->row_group == 1) return PITH_OK;
+    if (q->g_idx || q->zeros)
+        return pith_fail(err, PITH_UNSUPPORTED, "its groups are permuted or have zero points");
+    float *scales = pith_alloc((size_t)q->rows * groups, sizeof *scales);
+    if (!scales) return pith_fail_nomem(err, "scales");
+    for (uint32_t row = 0; row < q->rows; row++)
+        for (uint32_t g = 0; g < groups; g++)
+            scales[(size_t)row * groups + g] =
+                q->scales[pith_qmat_scale_index(q, row, g * group / q->group)];
+    pith_free(q->scales);
+    q->scales = scales;
+    q->group = group;
+    q->groups = groups;
+    q->row_group = 1;
+    return PITH_OK;
+}
+
 /* The same codes, told as the new container tells them. */
 static enum pith_status restate(const struct pith_run *r, const struct pith_choice *c,
                                 struct pith_qmat *q, struct pith_error *err)
@@ -90,8 +127,9 @@ static enum pith_status restate(const struct pith_run *r, const struct pith_choi
     PITH_TRY(load(r, c, q, err));
     if (c->grid.format->kind == PITH_KIND_BLOCK || c->grid.format->kind == PITH_KIND_GGUF)
         return PITH_OK; /* scales are the format's own */
-    const enum pith_status s = restate_scales(
-        q, r->container->scale_dtype(&c->grid, r->container_opts.model_dtype), err);
+    enum pith_status s =
+        restate_scales(q, r->container->scale_dtype(&c->grid, r->container_opts.model_dtype), err);
+    if (s == PITH_OK && r->container->file) s = split_groups(q, c->grid.group, err);
     if (s == PITH_OK)
         pith_container_state_scales(r->container, &c->grid, q->scales, pith_qmat_scale_count(q));
     else pith_qmat_free(q);
@@ -200,10 +238,9 @@ uint64_t pith_convert_bytes(const struct pith_run *r)
         if (!c->grid.format) continue;
         const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid),
                        from = pith_qmat_bytes(c->rows, c->cols, &c->stored);
-        const uint64_t anew =
-            c->anew ? (uint64_t)c->rows * c->cols * sizeof(float) +
-                          r->recipe.round->scratch(c->rows, c->cols)
-                    : 0;
+        const uint64_t anew = c->anew ? (uint64_t)c->rows * c->cols * sizeof(float) +
+                                            r->recipe.round->scratch(c->rows, c->cols)
+                                      : 0;
         const uint64_t comparing = pith_relative_error_bytes(c->rows, c->cols, threads, false);
         uint64_t work = anew > comparing ? anew : comparing;
         if (work < 3 * q) work = 3 * q;

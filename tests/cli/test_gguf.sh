@@ -75,7 +75,10 @@ check "to compressed-tensors" "$pith" convert "$work/int4:g32.gguf" -o "$work/ct
 check "to compressed-tensors: verifies" "$pith" verify "$work/ct" --against "$work/int4:g32.gguf"
 check "and back" "$pith" convert "$work/ct" -o "$work/back.gguf"
 check "and back: verifies" "$pith" verify "$work/back.gguf" --against "$work/ct"
-check "from awq" sh -c "$pith quantize $mini -o $work/a -r rtn --weights int8:g32 --container compressed-tensors --quiet &&
+make "$mini" -o "$work/g128" -r gptq --weights int4:g128 --container gptq
+check "groups of 128 become smaller ones" "$pith" convert "$work/g128" -o "$work/g128.gguf"
+check "groups of 128: verifies" "$pith" verify "$work/g128.gguf" --against "$work/g128"
+check "from compressed-tensors" sh -c "$pith quantize $mini -o $work/a -r rtn --weights int8:g32 --container compressed-tensors --quiet &&
     $pith convert $work/a -o $work/a.gguf --quiet && $pith verify $work/a.gguf --against $work/a --quiet"
 
 # Damage is found.
