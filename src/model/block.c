@@ -128,6 +128,13 @@ static enum pith_status load_kv_scale(const struct pith_model *m, uint32_t layer
                      t->name, (double)*out);
 }
 
+enum pith_status pith_kv_scales_load(const struct pith_model *m, uint32_t layer, float scale[2],
+                                     struct pith_error *err)
+{
+    PITH_TRY(load_kv_scale(m, layer, false, &scale[0], err));
+    return load_kv_scale(m, layer, true, &scale[1], err);
+}
+
 static enum pith_status load_parts(const struct pith_model *m, enum pith_load how,
                                    struct pith_block *b, struct pith_error *err)
 {
@@ -147,9 +154,7 @@ static enum pith_status load_parts(const struct pith_model *m, enum pith_load ho
         (void)snprintf(tensor, sizeof tensor, "%s.weight", name);
         PITH_TRY(pith_vector_load(m, tensor, n, &b->norm[i], err));
     }
-    for (int i = 0; i < 2; i++)
-        PITH_TRY(load_kv_scale(m, b->layer, i == 1, &b->kv_scale[i], err));
-    return PITH_OK;
+    return pith_kv_scales_load(m, b->layer, b->kv_scale, err);
 }
 
 enum pith_status pith_block_load(const struct pith_model *m, uint32_t layer, enum pith_load how,

@@ -71,6 +71,9 @@ enum pith_load {
  * (its weights point into it); on failure it owns nothing. */
 enum pith_status pith_block_load(const struct pith_model *m, uint32_t layer, enum pith_load how,
                                  struct pith_block *out, struct pith_error *err);
+/* The scales of keys and of values that the checkpoint stores for a layer; 1 where it has none. */
+enum pith_status pith_kv_scales_load(const struct pith_model *m, uint32_t layer, float scale[2],
+                                     struct pith_error *err);
 /* Frees what b owns and zeroes it. */
 void pith_block_free(struct pith_block *b);
 /* Packs the quantized linears that have a packed form for pith_linear, and frees their other form.

@@ -585,13 +585,14 @@ static enum pith_status run_stages(struct work *w, struct pith_error *err)
     return s;
 }
 
-/* The scales of keys and values: found when the block has its final form. */
+/* The scales of keys and values: found when the block has its final form, or the input's. */
 static enum pith_status store_kv(struct work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     float scale[2];
     if (!pith_inputs_kv(r)) return PITH_OK;
-    PITH_TRY(pith_inputs_measure_kv(r, &w->block, scale, err));
+    if (r->convert) PITH_TRY(pith_kv_scales_load(r->model, w->layer, scale, err));
+    else PITH_TRY(pith_inputs_measure_kv(r, &w->block, scale, err));
     for (int i = 0; i < 2; i++) {
         char name[PITH_KV_NAME];
         pith_inputs_kv_name(r, w->layer, i, name);

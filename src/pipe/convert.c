@@ -33,7 +33,7 @@ enum pith_status pith_convert_describe(struct pith_run *r, struct pith_error *er
         if (c->hadamard > widest) widest = c->hadamard;
     }
     r->container_opts.hadamard = widest;
-    return PITH_OK;
+    return pith_inputs_converts(r, err);
 }
 
 /* The same codes on a grid of smaller groups, whose scales repeat: GGUF's types have groups of 32
@@ -96,6 +96,7 @@ static enum pith_status load(const struct pith_run *r, const struct pith_choice 
     bool found = false;
     PITH_TRY(m->container->load(m->container_state, m->checkpoint, c->module, c->rows, c->cols, q,
                                 &found, err));
+    if (found) q->input.rule = r->container->input_rule; /* as its engines will compute */
     return found ? PITH_OK : pith_fail(err, PITH_FORMAT, "%s: is not quantized", c->module);
 }
 

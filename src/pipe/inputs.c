@@ -1,10 +1,12 @@
 /* What becomes of the linears' inputs: the grid of activations, outlier columns, and the scales
  * that calibration fixes. */
+#include "base/mem.h"
 #include "num/input.h"
 #include "pipe/run.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static struct pith_input input_of(const struct pith_run *r)
 {
@@ -34,7 +36,32 @@ enum pith_status pith_inputs_settle(struct pith_run *r, struct pith_error *err)
 
 bool pith_inputs_kv(const struct pith_run *r)
 {
-    return r->recipe.kv.format && r->recipe.kv.is_static && !r->convert;
+    return r->container_opts.kv.format && r->container_opts.kv.is_static;
+}
+
+enum pith_status pith_inputs_converts(const struct pith_run *r, struct pith_error *err)
+{
+    if (r->container_opts.kv.format && !r->container->kv_scale[0])
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s has no place for the KV-cache format of the input",
+                         r->container->name);
+    if (r->container_opts.threshold > 0.0f && r->container->input_rule != PITH_INPUT_BNB)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s cannot keep outlier columns of activations, as the input does",
+                         r->container->name);
+    return PITH_OK;
+}
+
+bool pith_is_kv_scale(const char *tensor)
+{
+    static const char *const ends[] = {".k_scale", ".v_scale", ".q_scale", ".kv_scale"};
+    const size_t n = strlen(tensor);
+    bool is = false;
+    for (size_t i = 0; i < PITH_COUNT(ends); i++) {
+        const size_t m = strlen(ends[i]);
+        is = is || (n > m && strcmp(tensor + n - m, ends[i]) == 0);
+    }
+    return is && strstr(tensor, ".self_attn.");
 }
 
 void pith_inputs_kv_name(const struct pith_run *r, uint32_t layer, int which,

@@ -104,6 +104,7 @@ enum pith_status pith_output_layout(struct pith_run *r, struct pith_error *err)
         for (size_t i = 0; i < in->count; i++) {
             const struct pith_tensor *t = &in->tensors[i];
             if (layer_of(t->name) != layer) continue;
+            if (r->convert && pith_is_kv_scale(t->name)) continue;
             struct pith_choice *c = pith_output_choice(r, t->name);
             if (c && c->planned) continue;
             if (c) c->planned = c->grid.format != NULL;

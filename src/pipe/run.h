@@ -204,6 +204,11 @@ enum pith_status pith_inputs_check(const struct pith_run *r, const struct pith_c
                                    struct pith_error *err);
 /* True when the scales of keys and values are to be found and stored. */
 bool pith_inputs_kv(const struct pith_run *r);
+/* PITH_UNSUPPORTED when the container cannot hold what the input of a conversion says of inputs,
+ * keys and values. */
+enum pith_status pith_inputs_converts(const struct pith_run *r, struct pith_error *err);
+/* Whether a tensor is a scale of attention's keys, values or queries, by its name. */
+bool pith_is_kv_scale(const char *tensor);
 /* The name of one of them: which is 0 for keys, 1 for values. */
 enum { PITH_KV_NAME = 96 };
 void pith_inputs_kv_name(const struct pith_run *r, uint32_t layer, int which,

@@ -42,4 +42,10 @@ for container in compressed-tensors modelopt; do
     [ "$(value kv "$out" --kv f32)" = f32 ] && pass "or as asked for" || fail "--kv f32 is not heard"
     less "the cache adds its own" "$(kld "$out" --kv f32)" "$(kld "$out")" 1
 done
+check "converted" "$pith" convert "$work/modelopt" -o "$work/to-ct" --container compressed-tensors --quiet
+check "and verified against its input" "$pith" verify "$work/to-ct" --against "$work/modelopt" --quiet
+check "and back" "$pith" convert "$work/to-ct" -o "$work/to-modelopt" --container modelopt --quiet
+[ "$(kld "$work/to-ct")" = "$(kld "$work/to-modelopt")" ] && pass "with the same scales" || fail "scales got lost"
+refuse "to a container without a place for it" 1 'no place for the KV-cache' "$pith" convert "$work/to-ct" -o "$work/no" \
+    --container gptq
 finish
