@@ -341,14 +341,16 @@ MODELOPT = ("FP8_DEFAULT_CFG", "FP8_PER_CHANNEL_PER_TOKEN_CFG", "FP8_2D_BLOCKWIS
             "INT8_WEIGHT_ONLY_CFG", "INT4_BLOCKWISE_WEIGHT_ONLY_CFG")
 
 
-def modelopt_export(model, name, folder):
-    """Calibrated on random tokens and exported; in evaluation mode, with fake quantization."""
+def modelopt_export(model, name, folder, copied=lambda model: model):
+    """Calibrated on random tokens and exported; of a copy, the model stays one of fake quantization, with
+    the scales that export lets q, k, v and gate, up share."""
     import modelopt.torch.quantization as mtq
-    from modelopt.torch.export import export_hf_checkpoint
+    from modelopt.torch.export import export_hf_checkpoint, unified_export_hf
     tokens = torch.randint(0, model.config.vocab_size, (4, 64))
     mtq.quantize(model, getattr(mtq, name), lambda m: m(tokens))
+    unified_export_hf.requantize_resmooth_fused_llm_layers(model)
     with torch.inference_mode():
-        export_hf_checkpoint(model, export_dir=folder)
+        export_hf_checkpoint(copied(model), export_dir=folder)
 
 
 @aside()

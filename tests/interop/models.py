@@ -9,6 +9,7 @@ The model is copied to float32 first, so that both sides compute with the same n
 model in bfloat16 would have its dequantized weights rounded by transformers, and not by pith.
 """
 import contextlib
+import copy
 import json
 import math
 import os
@@ -63,6 +64,8 @@ CASES += [(f"ct.{w}.{a}", ["-r", "rtn", "--weights", w, "--acts", a, "--containe
     ("int8:channel", "int8:token:asym"), ("int8:channel", "int8:tensor:static"),
     ("int8:channel", "int8:tensor:asym:static"), ("int4:g128", "int8:token"),
     ("mxfp4", "mxfp4"), ("mxfp6_e2m3", "mxfp8"), ("mxfp8", "mxfp8"), ("nvfp4", "nvfp4"))]
+CASES += [("ct.kv", ["-r", "rtn", "--weights", "fp8_e4m3:tensor", "--acts", "fp8_e4m3:tensor:static",
+                     "--kv", "fp8"])]
 CASES += [("ct.formats", ["-r", "rtn", "--weights", "nvfp4", "--override",
                           "down_proj=fp8_e4m3:channel", "--override",
                           "layers.0.self_attn.o_proj=int4:g128"])]
@@ -227,6 +230,24 @@ def check_inputs(name, model, folder, ids, root):
     assert apart.mean().item() <= 3 * noise + 1e-9, (name, apart.mean().item(), noise)
 
 
+def check_modelopt(source, ids, root):
+    """The other way: ModelOpt quantizes and exports, pith computes what ModelOpt's fake quantization
+    does. Of its formats this is the one whose emulation needs no GPU. The weights are the exported
+    ones: the emulation multiplies where export divides, so that a few would be others."""
+    name, folder = "modelopt.fp8", os.path.join(root, "modelopt")
+    model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32).eval()
+    with contextlib.redirect_stdout(sys.stderr):
+        containers.modelopt_export(model, "FP8_DEFAULT_CFG", folder, copy.deepcopy)
+    tensors = load_file(os.path.join(folder, "model.safetensors"))
+    for key, scale in tensors.items():
+        if not key.endswith(".weight_scale"):
+            continue
+        linear = model.get_submodule(key.removesuffix(".weight_scale"))
+        linear.weight.data = tensors[key.removesuffix("_scale")].float() * scale
+        linear.weight_quantizer.disable()
+    check_inputs(name, model, folder, ids, root)
+
+
 def main(root):
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -255,6 +276,8 @@ def main(root):
         if not math.isclose(ours, want, rel_tol=LOOSER.get(name, 2e-6)):
             sys.exit(f"{name}: loss {ours} by pith eval, {want} by transformers")
         print(f"{name}: loss {ours:.6f} by pith eval, {want:.6f} by transformers")
+
+    check_modelopt(source, ids, root)
 
 
 if __name__ == "__main__":
