@@ -31,11 +31,22 @@ void pith_ct_inputs_shape(const struct pith_grid *inputs, struct pith_packed_set
     if (inputs->asym) pith_packed_add(out, ".input_zero_point", PITH_I8, 1, one);
 }
 
+/* The divisor whose inverse is that factor. Of a factor that was read from a file there may be two;
+ * the other one means the same to the last bit but one. */
+static float divisor_of(float factor)
+{
+    const float inverse = 1.0f / factor, twin = pith_nvfp4_divisor(factor);
+    const float tries[] = {twin, inverse, nextafterf(inverse, INFINITY), nextafterf(inverse, 0.0f)};
+    for (size_t i = 0; i < PITH_COUNT(tries); i++)
+        if (1.0f / tries[i] == factor) return tries[i];
+    return twin;
+}
+
 enum pith_status pith_ct_inputs_fill(const struct pith_qmat *q, const struct pith_grid *inputs,
                                      const struct pith_packed_set *set, struct pith_error *err)
 {
     if (!inputs->format || !inputs->is_static) return PITH_OK;
-    const float scale = q->input.scale, inverse = pith_nvfp4_divisor(scale);
+    const float scale = q->input.scale, inverse = divisor_of(scale);
     if (!(isfinite(scale) && scale > 0.0f && isnormal(inverse)))
         return pith_fail(err, PITH_ARG,
                          "compressed-tensors: the inputs of a linear have no scale, but their grid "

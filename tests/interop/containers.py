@@ -305,6 +305,9 @@ def ct_scales(w, args):
     return state
 
 
+ROWS, COLS = 64, 256  # of the matrices that are made
+
+
 def make_ct_layouts(root):
     from compressed_tensors.compressors import BaseCompressor, format as formats
     from compressed_tensors.quantization import QuantizationConfig, preset_name_to_scheme
@@ -316,7 +319,7 @@ def make_ct_layouts(root):
             except KeyError:
                 print("no preset", preset, file=sys.stderr)
                 continue
-            w = torch.randn(160 if "BLOCK" in preset else 64, 256).to(dtype)
+            w = torch.randn((160, 256) if "BLOCK" in preset else (ROWS, COLS)).to(dtype)
             state = dict(ct_scales(w, scheme.weights), weight=w)
             inputs = scheme.input_activations
             if inputs and not inputs.dynamic:

@@ -74,6 +74,87 @@ static void small_and_ragged_matrices(void **state)
     }
 }
 
+/* --- the library's own files --------------------------------------------------------------- */
+
+#define GOLDEN "tests/golden/ct_layouts/"
+
+/* pith stores the same tensors with the same bytes; a scale of inputs in float32, whatever theirs.
+ */
+static void same_bytes(const struct pith_checkpoint *ck, const char *module,
+                       const struct pith_packed_set *set)
+{
+    for (unsigned i = 0; i < set->count; i++) {
+        const struct pith_packed *p = &set->item[i];
+        char name[200];
+        snprintf(name, sizeof name, "%s%s", module, p->suffix);
+        const struct pith_tensor *t = pith_checkpoint_find(ck, name);
+        if (!t) fail_msg("%s: the library has none", name);
+        if (strncmp(p->suffix, ".input_", 7) == 0) {
+            float theirs, ours;
+            assert_true(pith_dtype_decode(t->dtype, t->data, 1, &theirs));
+            memcpy(&ours, p->data, sizeof ours);
+            if (strstr(p->suffix, "global")) assert_true(1.0f / ours == 1.0f / theirs);
+            else assert_true(ours == theirs);
+            continue;
+        }
+        if (t->dtype != p->dtype || t->bytes != p->bytes || memcmp(t->data, p->data, p->bytes) != 0)
+            fail_msg("%s: other bytes than the library's", name);
+    }
+}
+
+static void check_golden(struct pith_checkpoint *ck, const json_t *o)
+{
+    const struct pith_container *c = pith_container_find("compressed-tensors");
+    const char *module = json_string_value(json_object_get(o, "module"));
+    const uint32_t rows = (uint32_t)json_integer_value(json_object_get(o, "rows")),
+                   cols = (uint32_t)json_integer_value(json_object_get(o, "cols"));
+    struct pith_error err = {0};
+    struct pith_packed_set set = {0};
+    struct pith_qmat q;
+    void *state = NULL;
+    bool found = false;
+    char name[200];
+    ck->quantization = json_object_get(o, "config");
+    assert_ok(c->open(ck, &state, &err), err);
+    assert_ok(c->load(state, ck, module, rows, cols, &q, &found, &err), err);
+    assert_true(found);
+    snprintf(name, sizeof name, "%s.want", module);
+    const struct pith_tensor *want = pith_checkpoint_find(ck, name);
+    assert_non_null(want);
+    const size_t count = (size_t)rows * cols;
+    float *w = malloc(count * sizeof *w), *theirs = malloc(count * sizeof *theirs);
+    pith_qmat_decode(&q, 0, rows, w);
+    assert_true(pith_dtype_decode(want->dtype, want->data, count, theirs));
+    for (size_t i = 0; i < count; i++)
+        if (pith_round_to(want->dtype, w[i]) != theirs[i])
+            fail_msg("%s: another weight %zu than the library's", module, i);
+    const struct pith_container_opts opts = {.model_dtype = PITH_BF16, .acts = q.input.grid};
+    assert_ok(c->pack(&q, &opts, &set, &err), err);
+    same_bytes(ck, module, &set);
+    pith_packed_free(&set);
+    free(theirs);
+    free(w);
+    pith_qmat_free(&q);
+    c->close(state);
+}
+
+static void reads_and_writes_what_the_library_does(void **state)
+{
+    (void)state;
+    static char dir[] = "golden";
+    struct pith_safetensors file;
+    struct pith_error err = {0};
+    json_t *cases = NULL;
+    assert_ok(pith_safetensors_open(GOLDEN "layouts.safetensors", &file, &err), err);
+    assert_ok(pith_json_load(GOLDEN "cases.json", 1 << 20, &cases, &err), err);
+    struct pith_checkpoint ck = {
+        .dir = dir, .files = &file, .file_count = 1, .tensors = file.tensors, .count = file.count};
+    assert_true(json_array_size(cases) > 10);
+    for (size_t i = 0; i < json_array_size(cases); i++) check_golden(&ck, json_array_get(cases, i));
+    json_decref(cases);
+    pith_safetensors_close(&file);
+}
+
 /* --- configs ------------------------------------------------------------------------------- */
 
 static json_t *config_of(const struct pith_linear_grid *linears, size_t count, const char *inputs,
@@ -287,6 +368,28 @@ static void divisors_come_back(void **state)
     }
 }
 
+/* The same of inputs, whose factor is all that is kept. */
+static void factors_of_inputs_come_back(void **state)
+{
+    (void)state;
+    const struct pith_container *c = pith_container_find("compressed-tensors");
+    const struct pith_grid grid = ramp_parse("nvfp4"), inputs = ramp_parse("nvfp4:static");
+    const struct pith_container_opts opts = {.model_dtype = PITH_BF16, .acts = inputs};
+    struct pith_qmat q;
+    ramp_on(&grid, &inputs, 1, 16, PITH_BF16, &q);
+    for (unsigned i = 0; i < 2000; i++) {
+        struct pith_packed_set set = {0};
+        struct pith_error err = {0};
+        float stored;
+        q.input.scale = 1.0f / (1.0f + 1.2345f * (float)i);
+        assert_ok(c->pack(&q, &opts, &set, &err), err);
+        memcpy(&stored, set.item[3].data, sizeof stored);
+        assert_true(1.0f / stored == q.input.scale);
+        pith_packed_free(&set);
+    }
+    pith_qmat_free(&q);
+}
+
 static void packing_refuses_what_would_be_lost(void **state)
 {
     (void)state;
@@ -324,10 +427,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_layout_returns_what_it_got),
         cmocka_unit_test(small_and_ragged_matrices),
+        cmocka_unit_test(reads_and_writes_what_the_library_does),
         cmocka_unit_test(groups_of_several_layouts_name_theirs),
         cmocka_unit_test(keys_and_values_have_a_scheme),
         cmocka_unit_test(configs_are_understood_or_refused),
         cmocka_unit_test(divisors_come_back),
+        cmocka_unit_test(factors_of_inputs_come_back),
         cmocka_unit_test(packing_refuses_what_would_be_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
