@@ -19,12 +19,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define MAX_TENSORS 12
 #define MAX_BYTES (1u << 18)
 
-static const char *const suffixes[] = {".qweight",      ".qzeros",       ".scales",
-                                       ".g_idx",        ".weight",       ".weight_packed",
-                                       ".weight_scale", ".weight_shape", ".weight_zero_point",
-                                       ".weight_g_idx", ".bias",         ".other",
-                                       ".lookup_table", ".rows",         ".cols",
-                                       ".vals",         ".full_rows"};
+static const char *const suffixes[] = {".qweight",
+                                       ".qzeros",
+                                       ".scales",
+                                       ".g_idx",
+                                       ".weight",
+                                       ".weight_packed",
+                                       ".weight_scale",
+                                       ".weight_shape",
+                                       ".weight_zero_point",
+                                       ".weight_g_idx",
+                                       ".bias",
+                                       ".other",
+                                       ".lookup_table",
+                                       ".rows",
+                                       ".cols",
+                                       ".vals",
+                                       ".full_rows",
+                                       ".weight_global_scale",
+                                       ".input_global_scale",
+                                       ".input_scale",
+                                       ".input_zero_point",
+                                       ".weight_scale_2",
+                                       ".weight_scale_inv",
+                                       ".pre_quant_scale"};
 
 struct input {
     const uint8_t *data;
@@ -130,7 +148,7 @@ static void run(struct checkpoint *ck, uint32_t rows, uint32_t cols)
     struct pith_error other = {0};
     if (c->describe(state, &ck->c, MODULE, &grid, &opts, &other) == PITH_OK && s == PITH_OK &&
         found)
-        must(grid.format == q.format);
+        must(pith_grid_elements(&grid, NULL).format == q.format);
     if (s == PITH_OK && found) {
         check_matrix(c, &q, &opts);
         pith_qmat_free(&q);

@@ -8,11 +8,17 @@ import struct
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.path.join(HERE, "../../../fuzz/corpus/container")
 SUFFIXES = [".qweight", ".qzeros", ".scales", ".g_idx", ".weight", ".weight_packed",
-            ".weight_scale", ".weight_shape", ".weight_zero_point", ".weight_g_idx"]
-DTYPES = {"I8": 5, "F16": 13, "BF16": 14, "I32": 15, "F32": 17, "I64": 20}  # enum pith_dtype
+            ".weight_scale", ".weight_shape", ".weight_zero_point", ".weight_g_idx", ".bias", ".other",
+            ".lookup_table", ".rows", ".cols", ".vals", ".full_rows", ".weight_global_scale",
+            ".input_global_scale", ".input_scale", ".input_zero_point", ".weight_scale_2",
+            ".weight_scale_inv", ".pre_quant_scale"]
+DTYPES = {"U8": 4, "I8": 5, "F8_E4M3": 7, "F16": 13, "BF16": 14, "I32": 15, "F32": 17, "I64": 20}  # enum pith_dtype
 CONFIGS = [
     {"quant_method": "gptq", "bits": 4, "group_size": 32, "dynamic": {"+:.*up": {"bits": 8}}},
     {"quant_method": "gptq", "bits": 4, "group_size": 32, "dynamic": {"-:([a-z.]+)+[A-Z]$": {}}},
+    {"quant_method": "fp8", "weight_block_size": [64, 64], "ignored_layers": ["x"]},
+    {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": {
+        "model.layers.0.mlp.up_proj": {"quant_algo": "NVFP4"}}, "ignore": ["*.lm*d", "?"]},
     {"quant_method": "awq", "w_bit": 4, "q_group_size": 32, "modules_to_not_convert": ["down"]},
     {"quant_method": "compressed-tensors", "format": "pack-quantized", "ignore": ["re:.*gate$"],
      "config_groups": {"a": {"targets": ["re:.*up_proj"], "weights": {"num_bits": 4}},
@@ -56,6 +62,16 @@ def main():
         name = case["module"].replace("/", "_")
         first = first or (case, tensors)
         open(os.path.join(OUT, name), "wb").write(seed(case, case["config"], tensors))
+    # Layouts of floats, by compressed-tensors and ModelOpt.
+    for folder, size in (("ct_layouts", None), ("modelopt", {"rows": 128, "cols": 256})):
+        place = os.path.join(HERE, "..", folder)
+        file = read(os.path.join(place, {"ct_layouts": "layouts"}.get(folder, folder) + ".safetensors"))
+        for case in json.load(open(os.path.join(place, "cases.json"))):
+            tensors = {k[len(case["module"]):]: v for k, v in file.items()
+                       if k.startswith(case["module"] + ".") and not k.endswith(".want")}
+            if max(len(v[1]) for v in tensors.values()) < 3 and case.get("rows", 16) == 16:
+                open(os.path.join(OUT, case["module"]), "wb").write(
+                    seed(size or case, case["config"], tensors))
     for i, config in enumerate(CONFIGS):
         open(os.path.join(OUT, f"config{i}"), "wb").write(seed(first[0], config, first[1]))
 
