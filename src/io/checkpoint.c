@@ -269,6 +269,7 @@ void pith_checkpoint_close(struct pith_checkpoint *c)
 const struct pith_tensor *pith_checkpoint_find(const struct pith_checkpoint *c, const char *name)
 {
     const struct pith_tensor key = {.name = name};
+    if (!c->count) return NULL; /* there may be no array */
     return bsearch(&key, c->tensors, c->count, sizeof key, compare_name);
 }
 

@@ -209,7 +209,7 @@ void pith_packed_add(struct pith_packed_set *set, const char *suffix, enum pith_
 {
     struct pith_packed *p = &set->item[set->count++];
     *p = (struct pith_packed){.suffix = suffix, .dtype = dtype, .dims = dims};
-    memcpy(p->shape, shape, dims * sizeof *shape);
+    if (dims) memcpy(p->shape, shape, dims * sizeof *shape); /* a single number has no shape */
 }
 
 enum pith_status pith_packed_alloc(struct pith_packed_set *set, struct pith_error *err)
