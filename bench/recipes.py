@@ -22,7 +22,6 @@ TASKS = ["order", "syntax", "arithmetic", "recall"]
 
 # Compositions that have no name of their own: what each technique is held against.
 MORE = """
-rtn int8:token|-r rtn --weights int8:channel --acts int8:token
 rtn int3|-r rtn --weights int3:g128
 gptq int3|-r gptq --weights int3:g128
 awq int3|-r awq --weights int3:g128 --container compressed-tensors
@@ -33,16 +32,22 @@ rtn int2|-r rtn --weights int2:g64:asym
 gptq int2|-r gptq --weights int2:g64:asym --container compressed-tensors
 autoround int2|-r autoround --weights int2:g64:asym
 rtn int4:channel|-r rtn --weights int4:channel
-rtn W4A4|-r rtn --weights int4:channel --acts int4:token
-gptq W4A4|-r gptq --weights int4:channel --acts int4:token --container compressed-tensors
-quarot W4A16|-r quarot --acts none
-rtn nvfp4 W4A4|-r rtn --weights nvfp4 --acts nvfp4
-gptq nvfp4|-r gptq --weights nvfp4 --container compressed-tensors
-gptq mxfp4|-r gptq --weights mxfp4 --container compressed-tensors
-rotated mxfp4|-r gptq --weights mxfp4 --transform rotate:32:folded --container compressed-tensors
-W4A8|-r gptq --weights int4:g128 --acts int8:token --container compressed-tensors
+rtn W4A4|-r rtn --weights int4:channel:mse --acts int4:token
+gptq W4A4|-r quarot --transform none
+rotated W4A4, nearest|-r quarot --round nearest
+nvfp4 gptq|-r nvfp4 --round gptq
+nvfp4-w4a4 gptq|-r nvfp4-w4a4 --round gptq
+mxfp4 gptq|-r mxfp4 --round gptq
 magnitude 2:4|-r rtn --weights none --split 2:4:magnitude
+sparsegpt int8|-r sparsegpt --weights int8:channel
+sparsegpt fp8|-r sparsegpt --weights fp8_e4m3:channel
 sparsegpt int4|-r sparsegpt --weights int4:g128
+wanda int4|-r wanda --weights int4:g128
+squeezellm gptq|-r squeezellm --round gptq
+squeezellm 3 bits|-r squeezellm --weights codebook3:channel
+smoothquant auto|-r smoothquant --transform smooth:auto
+smoothquant static|-r smoothquant --acts int8:tensor:static
+w8a8 static|-r w8a8 --acts int8:tensor:static
 """
 
 
