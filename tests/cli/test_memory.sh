@@ -32,9 +32,13 @@ done
 for grid in int8:g32 q4_k; do
     bytes=$("$pith" quantize "$probe" -o "$work/made.gguf" -r rtn --weights $grid --threads 2 --quiet --rehearse --json |
         sed -n 's/.*"memory_expected_bytes": \([0-9]*\).*/\1/p')
-    rm -f "$work/made.gguf" "$work/made.gguf.pith.json"
-    # shellcheck disable=SC2086
-    peak=$(python3 tests/cli/peak.py "$pith" quantize "$probe" -o "$work/made.gguf" -r rtn --weights $grid --threads 2 --quiet)
+    peak=0
+    # So short a run that its peak may pass between two looks: of several runs the highest that was seen.
+    for _ in 1 2 3 4 5 6 7 8; do
+        rm -f "$work/made.gguf" "$work/made.gguf.pith.json"
+        seen=$(python3 tests/cli/peak.py "$pith" quantize "$probe" -o "$work/made.gguf" -r rtn --weights $grid --threads 2 --quiet)
+        [ "$seen" -gt "$peak" ] && peak=$seen
+    done
     [ "$peak" -le "$bytes" ] && [ "$bytes" -lt $((peak * 2)) ] &&
         pass "gguf, $grid: the peak of $((peak / 1024)) KiB is near the estimate" ||
         fail "gguf, $grid: estimated $((bytes / 1024)) KiB, the peak was $((peak / 1024)) KiB"
