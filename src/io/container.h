@@ -22,7 +22,7 @@ struct pith_container_opts {
     float threshold;             /* LLM.int8(): 0: none */
     uint32_t hadamard;           /* online, in front of some linears: the blocks' width; 0: none */
     bool two_four;               /* of four neighbouring weights two are 0 */
-    double sparse; /* percentage of weights beside the grid; negative: some, nobody knows how many */
+    double sparse; /* percentage of weights beside the grid; negative: it is not known */
 };
 
 /* One tensor ready to be stored; data is owned. */
