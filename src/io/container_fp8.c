@@ -111,21 +111,6 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
     return s;
 }
 
-static json_t *ignore_of(const struct pith_linear_grid *linears, size_t count)
-{
-    json_t *list = json_array();
-    bool ok = list != NULL, head = false;
-    for (size_t i = 0; i < count && ok; i++) {
-        head |= strcmp(linears[i].module, "lm_head") == 0;
-        if (!linears[i].grid.format)
-            ok = json_array_append_new(list, json_string(linears[i].module)) == 0;
-    }
-    if (ok && !head) ok = json_array_append_new(list, json_string("lm_head")) == 0;
-    if (ok) return list;
-    json_decref(list);
-    return NULL;
-}
-
 static enum pith_status make_config(const struct pith_linear_grid *linears, size_t count,
                                     const struct pith_container_opts *opts, json_t **out,
                                     struct pith_error *err)
@@ -145,7 +130,7 @@ static enum pith_status make_config(const struct pith_linear_grid *linears, size
     const int block = (int)first->grid.group;
     json_t *o = json_pack("{s:s, s:s, s:s, s:o}", "quant_method", "fp8", "activation_scheme",
                           opts->acts.is_static ? "static" : "dynamic", "fmt", "e4m3",
-                          "modules_to_not_convert", ignore_of(linears, count));
+                          "modules_to_not_convert", pith_ignored_modules(linears, count));
     json_t *size = block ? json_pack("[i, i]", block, block) : json_null();
     const bool ok = o && json_object_set(o, "weight_block_size", size) == 0;
     json_decref(size);

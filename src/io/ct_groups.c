@@ -171,23 +171,6 @@ static json_t *make_groups(const struct entry *e, size_t count,
     return NULL;
 }
 
-/* lm_head is a Linear to transformers, so it is named even when the checkpoint has none of its
- * own. */
-static json_t *make_ignore(const struct pith_linear_grid *linears, size_t count)
-{
-    json_t *list = json_array();
-    bool ok = list != NULL, head = false;
-    for (size_t i = 0; i < count && ok; i++) {
-        head |= strcmp(linears[i].module, "lm_head") == 0;
-        if (!linears[i].grid.format)
-            ok = json_array_append_new(list, json_string(linears[i].module)) == 0;
-    }
-    if (ok && !head) ok = json_array_append_new(list, json_string("lm_head")) == 0;
-    if (ok) return list;
-    json_decref(list);
-    return NULL;
-}
-
 /* What the linears' grids and opts leave open was refused by accepts(). */
 static enum pith_status check(const struct entry *e, size_t count,
                               const struct pith_container_opts *opts, struct pith_error *err)
@@ -208,7 +191,7 @@ static json_t *make_object(const struct entry *e, size_t n, const struct pith_li
                            size_t count, const struct pith_container_opts *opts)
 {
     const struct pith_ct_form *form = common_form(e, n, opts);
-    json_t *groups = make_groups(e, n, opts), *ignore = make_ignore(linears, count),
+    json_t *groups = make_groups(e, n, opts), *ignore = pith_ignored_modules(linears, count),
            *kv = pith_ct_args_of_inputs(&opts->kv), *o = NULL,
            *turns = pith_ct_turns_make(linears, count, opts->model_dtype);
     if (groups && ignore && kv && turns)

@@ -252,28 +252,13 @@ static bool add_one(json_t *o, const struct pith_grid *g, const struct pith_grid
     return ok;
 }
 
-static json_t *ignore_of(const struct pith_linear_grid *linears, size_t count)
-{
-    json_t *list = json_array();
-    bool ok = list != NULL, head = false;
-    for (size_t i = 0; i < count && ok; i++) {
-        head |= strcmp(linears[i].module, "lm_head") == 0;
-        if (!linears[i].grid.format)
-            ok = json_array_append_new(list, json_string(linears[i].module)) == 0;
-    }
-    if (ok && !head) ok = json_array_append_new(list, json_string("lm_head")) == 0;
-    if (ok) return list;
-    json_decref(list);
-    return NULL;
-}
-
 static json_t *make(const struct pith_linear_grid *linears, size_t count,
                     const struct pith_linear_grid *first, bool mixed,
                     const struct pith_container_opts *opts)
 {
     json_t *o = json_pack("{s:s, s:s, s:{s:s, s:s}}", "quant_method", "modelopt", "quant_algo",
                           "MIXED_PRECISION", "producer", "name", PRODUCER, "version", VERSION);
-    bool ok = o && put(o, "ignore", ignore_of(linears, count));
+    bool ok = o && put(o, "ignore", pith_ignored_modules(linears, count));
     if (opts->kv.format)
         ok = ok && put(o, "kv_cache_scheme",
                        json_pack("{s:b, s:i, s:s}", "dynamic", 0, "num_bits", 8, "type", "float"));

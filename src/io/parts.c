@@ -388,3 +388,18 @@ bool pith_module_ends(const char *module, const char *name)
     const char *dot = strrchr(module, '.');
     return strcmp(dot ? dot + 1 : module, name) == 0;
 }
+
+json_t *pith_ignored_modules(const struct pith_linear_grid *linears, size_t count)
+{
+    json_t *list = json_array();
+    bool ok = list != NULL, head = false;
+    for (size_t i = 0; i < count && ok; i++) {
+        head |= strcmp(linears[i].module, "lm_head") == 0;
+        if (!linears[i].grid.format)
+            ok = json_array_append_new(list, json_string(linears[i].module)) == 0;
+    }
+    if (ok && !head) ok = json_array_append_new(list, json_string("lm_head")) == 0;
+    if (ok) return list;
+    json_decref(list);
+    return NULL;
+}

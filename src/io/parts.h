@@ -107,6 +107,10 @@ const struct pith_format *pith_int_format(unsigned bits);
  * scales by tensor, channel or group that are not quantized again. `who` names the container. */
 enum pith_status pith_accepts_ints(const char *who, const struct pith_grid *grid, uint32_t mask,
                                    struct pith_error *err);
+/* The names of the linears that are left alone, and lm_head in any case: it is a Linear to
+ * transformers, so it is named even when the checkpoint has none of its own. A new reference, NULL
+ * when memory is out. */
+json_t *pith_ignored_modules(const struct pith_linear_grid *linears, size_t count);
 /* True when the last component of the module's name is `name`. */
 bool pith_module_ends(const char *module, const char *name);
 

@@ -14,11 +14,6 @@ static bool takes(const struct pith_grid *grid)
            grid->format->max == 1.0f && grid->granularity != PITH_PER_BLOCK;
 }
 
-static float scale_for(const struct pith_grid_rule *rule, float most)
-{
-    return most == 0.0f ? 1.0f : pith_storable_scale(rule->scale_dtype, most);
-}
-
 static double error_of(const struct pith_grid_rule *rule, const struct pith_weights *x, float scale,
                        double enough)
 {
@@ -37,27 +32,24 @@ static double error_of(const struct pith_grid_rule *rule, const struct pith_weig
     return sum;
 }
 
+static float scale_for(const struct pith_grid_rule *rule, const struct pith_weights *x, float most)
+{
+    const float scale = most == 0.0f ? 1.0f : pith_storable_scale(rule->scale_dtype, most);
+    if (!rule->grid->mse || most == 0.0f || !isfinite(scale)) return scale;
+    return pith_scale_search(rule, error_of, x, most);
+}
+
 static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
                 float *scale, float *zero)
 {
-    const struct pith_weights x = {w, n, stride};
-    const float most = pith_weights_most(rule->kern, &x);
-    *scale = scale_for(rule, most);
+    *scale = pith_line_fit(rule, scale_for, &(struct pith_weights){w, n, stride});
     *zero = 0.0f;
-    if (rule->grid->mse && most != 0.0f && isfinite(*scale))
-        *scale = pith_scale_search(rule, error_of, &x, most);
 }
 
 static void fit_row(const struct pith_grid_rule *rule, const float *w, size_t n, size_t group,
                     float *scales)
 {
-    pith_group_max_fn *group_max = rule->kern ? rule->kern->group_max : pith_group_max_scalar;
-    float zero;
-    if (!rule->grid->mse) group_max(n, group, w, scales);
-    for (size_t g = 0, at = 0; at < n; g++, at += group) {
-        if (!rule->grid->mse) scales[g] = scale_for(rule, scales[g]);
-        else fit(rule, w + at, n - at < group ? n - at : group, 1, &scales[g], &zero);
-    }
+    pith_line_fit_row(rule, scale_for, w, n, group, scales);
 }
 
 static void quantize(const struct pith_format *f, const struct pith_grid_line *line)

@@ -15,7 +15,7 @@ static bool takes(const struct pith_grid *grid)
 }
 
 /* The scale for weights up to that magnitude; by tensor, the one that is shared with others. */
-static float scale_for(const struct pith_grid_rule *rule, float most)
+static float by_magnitude(const struct pith_grid_rule *rule, float most)
 {
     const bool shared = rule->grid->granularity == PITH_PER_TENSOR && rule->global > 0.0f &&
                         rule->global != 1.0f;
@@ -32,30 +32,27 @@ static double error_of(const struct pith_grid_rule *rule, const struct pith_weig
     return error;
 }
 
+static float scale_for(const struct pith_grid_rule *rule, const struct pith_weights *x, float most)
+{
+    const float scale = by_magnitude(rule, most);
+    if (!rule->grid->mse || most == 0.0f || !isfinite(scale)) return scale;
+    return pith_scale_search(rule, error_of, x, most / rule->grid->format->max);
+}
+
 static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
                 float *scale, float *zero)
 {
-    const struct pith_weights x = {w, n, stride};
-    const float most = pith_weights_most(rule->kern, &x);
-    *scale = scale_for(rule, most);
+    *scale = pith_line_fit(rule, scale_for, &(struct pith_weights){w, n, stride});
     *zero = 0.0f;
-    if (rule->grid->mse && most != 0.0f && isfinite(*scale))
-        *scale = pith_scale_search(rule, error_of, &x, most / rule->grid->format->max);
 }
 
 static void fit_row(const struct pith_grid_rule *rule, const float *w, size_t n, size_t group,
                     float *scales)
 {
-    pith_group_max_fn *group_max = rule->kern ? rule->kern->group_max : pith_group_max_scalar;
-    float zero;
-    if (!rule->grid->mse) group_max(n, group, w, scales);
-    for (size_t g = 0, at = 0; at < n; g++, at += group) {
-        if (!rule->grid->mse) scales[g] = scale_for(rule, scales[g]);
-        else fit(rule, w + at, n - at < group ? n - at : group, 1, &scales[g], &zero);
-    }
+    pith_line_fit_row(rule, scale_for, w, n, group, scales);
 }
 
-static void quantize(const struct pith_format *f, const struct pith_grid_line *line)
+void pith_float_quantize(const struct pith_format *f, const struct pith_grid_line *line)
 {
     pith_float_round_fn *round = line->kern ? line->kern->float_round : pith_float_round_scalar;
     const struct pith_float_levels levels =
@@ -64,7 +61,7 @@ static void quantize(const struct pith_format *f, const struct pith_grid_line *l
     round(line->n, line->w, line->scale, pith_line_group(line), &levels, line->codes, line->values);
 }
 
-static uint8_t encode(const struct pith_format *f, float w, float scale, float zero)
+uint8_t pith_float_encode(const struct pith_format *f, float w, float scale, float zero)
 {
     (void)zero;
     return (uint8_t)f->encode(w / scale);
@@ -76,6 +73,6 @@ const struct pith_gridder pith_gridder_float = {
     .takes = takes,
     .fit = fit,
     .fit_row = fit_row,
-    .encode = encode,
-    .quantize = quantize,
+    .encode = pith_float_encode,
+    .quantize = pith_float_quantize,
 };

@@ -31,6 +31,23 @@ float pith_weights_most(const struct pith_kern *k, const struct pith_weights *x)
     return most;
 }
 
+float pith_line_fit(const struct pith_grid_rule *rule, pith_line_scale_fn *scale_for,
+                    const struct pith_weights *x)
+{
+    return scale_for(rule, x, pith_weights_most(rule->kern, x));
+}
+
+void pith_line_fit_row(const struct pith_grid_rule *rule, pith_line_scale_fn *scale_for,
+                       const float *w, size_t n, size_t group, float *scales)
+{
+    pith_group_max_fn *group_max = rule->kern ? rule->kern->group_max : pith_group_max_scalar;
+    group_max(n, group, w, scales);
+    for (size_t g = 0, at = 0; at < n; g++, at += group) {
+        const struct pith_weights x = {w + at, n - at < group ? n - at : group, 1};
+        scales[g] = scale_for(rule, &x, scales[g]);
+    }
+}
+
 float pith_storable_scale(enum pith_dtype t, float scale)
 {
     const float r = pith_round_to(t, scale);

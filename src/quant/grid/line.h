@@ -23,6 +23,20 @@ float pith_weights_most(const struct pith_kern *k, const struct pith_weights *x)
 /* The scale as dtype t holds it; never 0: its smallest normal number stands for less. */
 float pith_storable_scale(enum pith_dtype t, float scale);
 
+/* A kind of grid's scale for weights whose largest magnitude is `most`, NaN when one of them is not
+ * finite. */
+typedef float pith_line_scale_fn(const struct pith_grid_rule *rule, const struct pith_weights *x,
+                                 float most);
+/* What a gridder without zero points fits by that: some weights; the groups of a row. */
+float pith_line_fit(const struct pith_grid_rule *rule, pith_line_scale_fn *scale_for,
+                    const struct pith_weights *x);
+void pith_line_fit_row(const struct pith_grid_rule *rule, pith_line_scale_fn *scale_for,
+                       const float *w, size_t n, size_t group, float *scales);
+
+/* float.c: the gridder's encode() and quantize() for small floats, which block formats share. */
+uint8_t pith_float_encode(const struct pith_format *f, float w, float scale, float zero);
+void pith_float_quantize(const struct pith_format *f, const struct pith_grid_line *line);
+
 /* For `count` scales (at most PITH_TRIALS) the sums of (w - q)^2 for q on the levels of the small
  * float format f, to float's precision. A sum that would exceed `enough` need not be finished: it
  * is infinite or only larger than that. */

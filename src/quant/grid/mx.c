@@ -63,9 +63,9 @@ static float search(const struct pith_grid_rule *rule, const struct pith_format 
     return scale[best];
 }
 
-static float scale_for(const struct pith_grid_rule *rule, const struct pith_format *element,
-                       const struct pith_weights *x, float most)
+static float scale_for(const struct pith_grid_rule *rule, const struct pith_weights *x, float most)
 {
+    const struct pith_format *element = pith_format_find(rule->grid->format->element);
     const uint8_t power = power_for(rule->grid, element, most);
     if (rule->grid->mse && most > 0.0f && power != NOT_A_SCALE)
         return search(rule, element, x, power);
@@ -75,32 +75,14 @@ static float scale_for(const struct pith_grid_rule *rule, const struct pith_form
 static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
                 float *scale, float *zero)
 {
-    const struct pith_weights x = {w, n, stride};
-    const struct pith_format *element = pith_format_find(rule->grid->format->element);
-    *scale = scale_for(rule, element, &x, pith_weights_most(rule->kern, &x));
+    *scale = pith_line_fit(rule, scale_for, &(struct pith_weights){w, n, stride});
     *zero = 0.0f;
 }
 
 static void fit_row(const struct pith_grid_rule *rule, const float *w, size_t n, size_t group,
                     float *scales)
 {
-    pith_group_max_fn *group_max = rule->kern ? rule->kern->group_max : pith_group_max_scalar;
-    const struct pith_format *element = pith_format_find(rule->grid->format->element);
-    group_max(n, group, w, scales);
-    for (size_t g = 0, at = 0; at < n; g++, at += group) {
-        const struct pith_weights x = {w + at, n - at < group ? n - at : group, 1};
-        scales[g] = scale_for(rule, element, &x, scales[g]);
-    }
-}
-
-static void quantize(const struct pith_format *f, const struct pith_grid_line *line)
-{
-    pith_gridder_float.quantize(f, line);
-}
-
-static uint8_t encode(const struct pith_format *f, float w, float scale, float zero)
-{
-    return pith_gridder_float.encode(f, w, scale, zero);
+    pith_line_fit_row(rule, scale_for, w, n, group, scales);
 }
 
 const struct pith_gridder pith_gridder_mx = {
@@ -109,6 +91,6 @@ const struct pith_gridder pith_gridder_mx = {
     .takes = takes,
     .fit = fit,
     .fit_row = fit_row,
-    .encode = encode,
-    .quantize = quantize,
+    .encode = pith_float_encode,
+    .quantize = pith_float_quantize,
 };
