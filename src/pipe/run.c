@@ -463,10 +463,7 @@ static void close_run(struct pith_run *r, enum pith_status s, struct pith_error 
     pith_layout_free(&r->layout);
     pith_calib_free(&r->calib);
     pith_tokenizer_close(r->tokenizer);
-    for (size_t i = 0; r->choices && i < r->choice_count + PITH_END_COUNT; i++)
-        pith_free(r->choices[i].module);
-    pith_free(r->choices);
-    pith_free(r->linears);
+    pith_run_unselect(r);
     pith_basis_free(&r->basis);
     json_decref(r->units);
     pith_model_close(r->model);

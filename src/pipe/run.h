@@ -195,6 +195,8 @@ void pith_place_leave(const struct pith_run *r, enum pith_status s, struct pith_
 /* select.c: fills r->choices from the recipe, --ignore and --override; checks that the container
  * can hold each. PITH_ARG for a pattern that matches no linear. */
 enum pith_status pith_run_select(struct pith_run *r, struct pith_error *err);
+/* Frees what pith_run_select() made, also when it failed half way. */
+void pith_run_unselect(struct pith_run *r);
 
 /* inputs.c: takes what the recipe says of the linears' inputs into the container's options and the
  * needs of r. PITH_ARG when its parts do not go together. */

@@ -261,3 +261,14 @@ enum pith_status pith_run_select(struct pith_run *r, struct pith_error *err)
     pith_free(ignore_used);
     return s == PITH_OK ? list_linears(r, err) : s;
 }
+
+void pith_run_unselect(struct pith_run *r)
+{
+    for (size_t i = 0; r->choices && i < r->choice_count + PITH_END_COUNT; i++)
+        pith_free(r->choices[i].module);
+    pith_free(r->choices);
+    pith_free(r->linears);
+    r->choices = NULL;
+    r->linears = NULL;
+    r->choice_count = 0;
+}

@@ -33,21 +33,9 @@ static inline void run_open(struct run_fixture *f)
     assert_ok(pith_place_name(&f->run, &err), err);
 }
 
-/* Forgets what pith_run_select() made. */
-static inline void run_unselect(struct run_fixture *f)
-{
-    for (size_t i = 0; f->run.choices && i < f->run.choice_count; i++)
-        pith_free(f->run.choices[i].module);
-    pith_free(f->run.choices);
-    pith_free(f->run.linears);
-    f->run.choices = NULL;
-    f->run.linears = NULL;
-    f->run.choice_count = 0;
-}
-
 static inline void run_close(struct run_fixture *f)
 {
-    run_unselect(f);
+    pith_run_unselect(&f->run);
     json_decref(f->run.units);
     pith_model_close(f->run.model);
     pith_free(f->run.partial);

@@ -4,7 +4,7 @@
 static void set(struct run_fixture *f, const char *const *ignore, size_t ignores,
                 const char *const *overrides, size_t override_count)
 {
-    run_unselect(f);
+    pith_run_unselect(&f->run);
     f->options.ignore = (struct pith_list){ignore, ignores};
     f->options.overrides = (struct pith_list){overrides, override_count};
 }
