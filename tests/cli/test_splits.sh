@@ -75,10 +75,12 @@ same_model "sparsegpt: one and three threads give the same bytes" "$work/sparseg
 
 # Killed on the way and gone on with.
 python3 tests/cli/mini.py "$work/mini" layers=2
+for recipe in sparsegpt wanda squeezellm; do
+    check "$recipe, undisturbed" "$pith" quantize "$work/mini" -o "$work/whole-$recipe" --quiet --calib-tokens 256 \
+        --seq-len 64 -r $recipe
+done
 resumed() { # RECIPE: killed before some calls that change a file, resumed, the same as undisturbed
     base="--quiet --calib-tokens 256 --seq-len 64 -r $1"
-    # shellcheck disable=SC2086
-    "$pith" quantize "$work/mini" -o "$work/whole-$1" $base || return 1
     for n in 15 35 55; do
         rm -rf "$work/cut-$1" "$work/cut-$1.partial"
         # shellcheck disable=SC2086
