@@ -50,8 +50,11 @@ static void print_result(const char *out, const json_t *j)
     }
     printf("%s%s%s: converted from %s to %s, every tensor accounted for and read back\n", bold(),
            out, plain(), json_text(j, "converted_from"), json_text(j, "container"));
-    printf("  lossless         %zu of %zu linears stand for the same weights to the bit\n",
-           lossless, json_array_size(linears));
+    if (json_array_size(linears) == 0)
+        printf("  lossless         nothing is quantized: every tensor is a copy\n");
+    else
+        printf("  lossless         %zu of %zu linears stand for the same weights to the bit\n",
+               lossless, json_array_size(linears));
     if (most > 0) printf("  largest change   %.6f relative, %s\n", most, worst);
 }
 
