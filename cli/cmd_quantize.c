@@ -125,6 +125,20 @@ static void print_phases(const char *title, json_t *phases, double blocks)
     printf("\n");
 }
 
+/* The stages in order; those that do nothing are left out. */
+static void print_stages(const json_t *recipe)
+{
+    static const char *const stages[] = {"transform", "split", "weights", "acts", "kv", "round"};
+    const char *separator = "";
+    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
+        const char *choice = json_text(recipe, stages[i]);
+        if (strcmp(choice, "none") == 0) continue;
+        printf("%s%s %s", separator, stages[i], choice);
+        separator = ", ";
+    }
+    printf("\n");
+}
+
 static void print_result(const char *out, const json_t *j)
 {
     char in_size[32], out_size[32], time[32], peak[32];
@@ -136,9 +150,8 @@ static void print_result(const char *out, const json_t *j)
     printf("%s%s%s: every tensor accounted for, written, read back and compared\n", bold(), out,
            plain());
     const json_t *recipe = json_object_get(j, "recipe");
-    printf("  recipe           %s: transform %s, weights %s, round %s\n", json_text(recipe, "name"),
-           json_text(recipe, "transform"), json_text(recipe, "weights"),
-           json_text(recipe, "round"));
+    printf("  recipe           %s: ", json_text(recipe, "name"));
+    print_stages(recipe);
     printf("  container        %s\n", json_text(j, "container"));
     printf("  size             %s -> %s\n", in_size, out_size);
     printf("  bits per weight  %.3f in the quantized linears, %.3f over all parameters\n",
