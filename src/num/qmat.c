@@ -137,7 +137,10 @@ size_t pith_qmat_bytes(uint32_t rows, uint32_t cols, const struct pith_grid *gri
     const struct pith_grid elements = pith_grid_elements(grid, NULL);
     struct layout l;
     if (!has_codes(elements.format) || rows == 0 || cols == 0) return 0;
-    return lay_out(rows, cols, &elements, gguf_of(grid), &l) ? l.total : SIZE_MAX;
+    if (!lay_out(rows, cols, &elements, gguf_of(grid), &l)) return SIZE_MAX;
+    const size_t runs = l.scale_count / PITH_DOUBLE_QUANT_BLOCK + 1;
+    const size_t nested = grid->double_quant ? l.scale_count + runs * sizeof(float) : 0;
+    return pith_add_size(l.total, nested, &l.total) ? l.total : SIZE_MAX;
 }
 
 void pith_qmat_get_codes(const struct pith_qmat *q, uint32_t row, uint8_t *codes)

@@ -124,8 +124,9 @@ enum pith_status pith_qmat_nest_scales(struct pith_qmat *q, struct pith_error *e
 /* Frees what q owns and zeroes it. */
 void pith_qmat_free(struct pith_qmat *q);
 
-/* Bytes that pith_qmat_init() allocates for that shape (the number that memory estimates use); 0
- * when it would refuse the grid's format, SIZE_MAX when the size does not fit. */
+/* Bytes that pith_qmat_init() allocates for that shape, and pith_qmat_nest_scales() where the grid
+ * asks for it (the number that memory estimates use); 0 when init would refuse the grid's format,
+ * SIZE_MAX when the size does not fit. */
 size_t pith_qmat_bytes(uint32_t rows, uint32_t cols, const struct pith_grid *grid);
 
 /* One row's codes, unpacked to a byte each / packed from a byte each. */
