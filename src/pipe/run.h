@@ -259,6 +259,8 @@ enum pith_status pith_store_bytes(const struct pith_run *r, const char *name, co
 enum pith_status pith_store_linear(const struct pith_run *r, const char *module,
                                    const struct pith_qmat *q, struct pith_linear_result *out,
                                    struct pith_phases *time, struct pith_error *err);
+/* Bytes that it takes beside q: the packed form, and what is read back. */
+uint64_t pith_store_linear_bytes(const struct pith_run *r, const struct pith_choice *c);
 /* A linear's entry in the account; a new reference, NULL when memory is out. */
 json_t *pith_linear_json(const struct pith_choice *c, const struct pith_linear_result *l,
                          bool transformed);

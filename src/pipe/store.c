@@ -272,6 +272,22 @@ enum pith_status pith_store_linear(const struct pith_run *r, const char *module,
     return s == PITH_OK ? s : pith_fail_in(err, s, module);
 }
 
+uint64_t pith_store_linear_bytes(const struct pith_run *r, const struct pith_choice *c)
+{
+    struct pith_packed_set set = {0};
+    struct pith_container_opts opts = r->container_opts;
+    uint64_t packed = 0;
+    opts.hadamard = c->hadamard;
+    if (r->container->plan(&c->grid, c->rows, c->cols, &opts, &set, NULL) == PITH_OK)
+        for (unsigned i = 0; i < set.count; i++) {
+            uint64_t bytes = 0;
+            (void)pith_tensor_size(set.item[i].dtype, set.item[i].dims, set.item[i].shape, &bytes);
+            packed += bytes;
+        }
+    pith_packed_free(&set);
+    return packed + pith_qmat_bytes(c->rows, c->cols, &c->grid);
+}
+
 json_t *pith_linear_json(const struct pith_choice *c, const struct pith_linear_result *l,
                          bool transformed)
 {

@@ -452,7 +452,7 @@ static uint64_t bytes_of(const struct pith_run *r, const struct pith_choice *c, 
         const uint64_t rows = (uint64_t)c->rows * sizeof(struct pith_row_squares);
         const uint64_t copy = r->model->checkpoint->gguf ? 4ull * c->rows * c->cols : 0;
         const uint64_t round = panel + c->cols + rows + copy;
-        const uint64_t work = round > 3 * q ? round : 3 * q;
+        const uint64_t store = pith_store_linear_bytes(r, c), work = round > store ? round : store;
         held += q;
         used++;
         if (work > widest) widest = work;
