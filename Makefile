@@ -9,11 +9,12 @@ FOLDERS ?= $(notdir $(patsubst %/,%,$(wildcard src/*/)))
 
 MACHINE := $(shell uname -m)
 SKIP_x86_64  := neon dotprod
-SKIP_aarch64 := avx2 avx512 vnni bf16
+SKIP_aarch64 := avx2 avx512 vnni bf16 amx
 ISA_avx2   := -mavx2 -mfma -mf16c
 ISA_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c
 ISA_vnni   := $(ISA_avx512) -mavx512vnni
 ISA_bf16   := $(ISA_vnni) -mavx512bf16
+ISA_amx    := $(ISA_bf16) -mamx-tile -mamx-int8 -mamx-bf16
 ISA_dotprod := -march=armv8.2-a+dotprod
 
 WARN := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef -Wstrict-prototypes \
@@ -115,18 +116,30 @@ clang: ## build everything with clang, warnings are errors
 # --- other CPUs, emulated: tests that `make test` runs too; EMULATED= leaves them out -----------------
 EMULATED ?= $(if $(filter x86_64,$(MACHINE)),$(wildcard tests/emulated/test_*.sh))
 X86_TEST := kern/test_kernels kern/test_panels backend/test_pinned backend/test_pack backend/test_rows
+AMX_TEST := kern/test_kernels kern/test_panels backend/test_pinned backend/test_bf16 backend/test_input \
+            backend/test_linear backend/test_pack
 qemu: deps ## the tests of older x86 and of 64-bit Arm
 	@$(MAKE) --no-print-directory emulated
 	@PITH=$(BUILD)/pith BUILD=$(BUILD) tools/run_tests.sh $(EMULATED)
 
-emulated: $(BUILD)/pith $(BUILD)/tests/emulated/tier $(X86_TEST:%=$(BUILD)/tests/unit/%)
+emulated: $(BUILD)/pith $(BUILD)/tests/emulated/tier $(X86_TEST:%=$(BUILD)/tests/unit/%) \
+          $(AMX_TEST:%=$(BUILD)/amx/%) $(BUILD)/amx/pith
 	@! tools/emulators.sh || $(MAKE) --no-print-directory arm64
+
+# The same programs with a matrix unit that is not there: tests/emulated/amx.c.
+AMX_UNIT := $(BUILD)/tests/emulated/amx.o
+$(BUILD)/amx/pith: $(CLI_OBJ) $(AMX_UNIT) $(BUILD)/libpith.a
+	@mkdir -p $(@D)
+	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS)
+$(BUILD)/amx/%: tests/unit/%.c $(AMX_UNIT) $(BUILD)/libpith.a
+	@mkdir -p $(@D)
+	@$(CC) $(CFLAGS_ALL) -Itests -MMD -MP $(LDFLAGS) -o $@ $^ $(TEST_LIB) $(LIBS)
 
 # What can be built for Arm with a C library alone: the layers up to backend/. The two tests left out are
 # long under emulation; their kernels are in tests/unit/kern, their bits in test_pinned.
 ARM64_SLOW := tests/unit/backend/test_attention.c tests/unit/backend/test_gemm.c
 ARM64_TEST := $(filter-out $(ARM64_SLOW),$(wildcard tests/unit/kern/test_*.c tests/unit/backend/test_*.c)) \
-              tests/unit/num/test_grid.c tests/unit/num/test_qmat.c $(wildcard tests/emulated/*.c)
+              tests/unit/num/test_grid.c tests/unit/num/test_qmat.c tests/emulated/fails.c tests/emulated/tier.c
 arm64:
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/arm64 MACHINE=aarch64 CC=aarch64-linux-gnu-gcc PKGS= \
 	    FOLDERS="base num kern backend" OMIT="src/base/hash.c src/base/json.c" TEST_LIB= \

@@ -51,7 +51,7 @@ static void run_bf16(const struct pith_kern *k, size_t rounds)
 /* Rounds that keep one thread busy for PEAK_SECONDS. */
 static void calibrate(const struct pith_kern *k, struct peak *p)
 {
-    for (p->rounds = 16;; p->rounds *= 2) {
+    for (p->rounds = 1;; p->rounds *= 2) {
         const double start = pith_clock();
         p->run(k, p->rounds);
         if (pith_clock() - start >= PEAK_SECONDS / 2) break;
@@ -80,11 +80,11 @@ enum pith_status pith_roof_new(struct pith_backend *b, struct pith_roof **out,
     pith_kern_select(pith_cpu_detect(), &r->best);
     pith_pool_run(b->pool, CHUNKS, fill_chunk, r);
     const struct pith_kern *k = &b->kern;
-    r->f32 = (struct peak){.run = run_f32, .operations = 2.0 * PITH_PEAK_LANES};
+    r->f32 = (struct peak){.run = run_f32, .operations = 2.0 * PITH_PEAK_STEPS * PITH_PEAK_LANES};
     if (k->peak_int8 != pith_peak_int8_scalar)
-        r->int8 = (struct peak){.run = run_int8, .operations = 8.0 * PITH_PEAK_LANES};
+        r->int8 = (struct peak){.run = run_int8, .operations = 8.0 * PITH_PEAK_STEPS * PITH_PEAK_LANES};
     if (k->peak_bf16 != pith_peak_bf16_scalar)
-        r->bf16 = (struct peak){.run = run_bf16, .operations = 4.0 * PITH_PEAK_LANES};
+        r->bf16 = (struct peak){.run = run_bf16, .operations = 4.0 * PITH_PEAK_STEPS * PITH_PEAK_LANES};
     struct peak *const all[] = {&r->f32, &r->int8, &r->bf16};
     for (size_t i = 0; i < PITH_COUNT(all); i++)
         if (all[i]->run) calibrate(k, all[i]);

@@ -1,5 +1,7 @@
 #include "base/cpu.h"
 
+#include "base/amx.h"
+
 #include <string.h>
 #if defined(__aarch64__)
 #include <sys/auxv.h>
@@ -17,8 +19,9 @@ uint32_t pith_cpu_detect(void)
         mask |= PITH_CPU_AVX512;
     if (!(mask & PITH_CPU_AVX512) || !__builtin_cpu_supports("avx512vnni")) return mask;
     mask |= PITH_CPU_VNNI;
-    if (__builtin_cpu_supports("avx512bf16")) mask |= PITH_CPU_BF16;
-    return mask;
+    if (!__builtin_cpu_supports("avx512bf16")) return mask;
+    mask |= PITH_CPU_BF16;
+    return pith_amx_usable() ? mask | PITH_CPU_AMX : mask;
 }
 #elif defined(__aarch64__)
 uint32_t pith_cpu_detect(void)
@@ -41,6 +44,7 @@ static const struct {
     {"avx512", PITH_CPU_AVX2 | PITH_CPU_AVX512},
     {"vnni", PITH_CPU_AVX2 | PITH_CPU_AVX512 | PITH_CPU_VNNI},
     {"bf16", PITH_CPU_AVX2 | PITH_CPU_AVX512 | PITH_CPU_VNNI | PITH_CPU_BF16},
+    {"amx", PITH_CPU_AVX2 | PITH_CPU_AVX512 | PITH_CPU_VNNI | PITH_CPU_BF16 | PITH_CPU_AMX},
     {"neon", PITH_CPU_NEON},
     {"dotprod", PITH_CPU_NEON | PITH_CPU_DOTPROD},
     {"auto", PITH_CPU_ALL},
@@ -55,6 +59,7 @@ int64_t pith_cpu_mask(const char *name)
 
 const char *pith_cpu_name(uint32_t mask)
 {
+    if (mask & PITH_CPU_AMX) return "amx";
     if (mask & PITH_CPU_BF16) return "bf16";
     if (mask & PITH_CPU_VNNI) return "vnni";
     if (mask & PITH_CPU_AVX512) return "avx512";

@@ -13,14 +13,15 @@ enum pith_cpu {
     PITH_CPU_VNNI = 1 << 3, /* AVX-512 VNNI: dot products of bytes */
     PITH_CPU_BF16 = 1 << 4, /* AVX-512 BF16: dot products of pairs of bfloat16 */
     PITH_CPU_DOTPROD = 1 << 5, /* 64-bit Arm: dot products of bytes */
+    PITH_CPU_AMX = 1 << 6, /* tiles of bytes and of bfloat16 */
     PITH_CPU_ALL = 0x7fffffff
 };
 
 /* The bits that this machine has. */
 uint32_t pith_cpu_detect(void);
 
-/* Mask for a tier by name ("scalar", "avx2", "avx512", "vnni", "bf16", "neon", "dotprod", "auto"):
- * that tier and all below it. Returns -1 for an unknown name. */
+/* Mask for a tier by name ("scalar", "avx2", "avx512", "vnni", "bf16", "amx", "neon", "dotprod",
+ * "auto"): that tier and all below it. Returns -1 for an unknown name. */
 int64_t pith_cpu_mask(const char *name);
 
 /* The name of the best tier within a mask. */

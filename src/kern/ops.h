@@ -41,6 +41,14 @@ enum pith_tile_mode {
 typedef void pith_gemm_tile_fn(size_t k, const float *a, const float *b, size_t ldb, float *c,
                                size_t ldc, enum pith_tile_mode mode, float alpha);
 
+/* What the tiles of a tier need of the calling thread: tiles_open before the first of bf16_tile or
+ * bytes_tile, tiles_close after the last, both cheap. `words` is how many columns of 32 bits a step
+ * of the products takes: 1 to PITH_TILE_WORDS. Between the two the thread calls no tile of another
+ * `words`. */
+enum { PITH_TILE_WORDS = 16 };
+typedef void pith_tiles_open_fn(size_t words);
+typedef void pith_tiles_close_fn(void);
+
 /* The same tile for operands in pairs of bfloat16, the lower half of a word before the upper:
  *     s = fma(x1, y1, s), then s = fma(x0, y0, s)     for x = a[p * rows + i], y = b[p * cols + j]
  * where operands, s and results below 2^-126 in magnitude, as rounded to 24 bits, count as zeros
@@ -151,8 +159,9 @@ typedef void pith_solve_f64_fn(size_t n, const double *t, size_t ldt, double *x)
 /* The exclusive or of the 8 * lines 8-byte words at data. */
 typedef uint64_t pith_read_lines_fn(size_t lines, const void *data);
 
-/* acc[i] = fma(x, y, acc[i]) for every i, `rounds` times. */
-enum { PITH_PEAK_LANES = 192 };
+/* acc[i] = fma(x, y, acc[i]) for every i, PITH_PEAK_STEPS times `rounds` times. Twelve registers of
+ * the widest vectors, and four tiles, divide the lanes. */
+enum { PITH_PEAK_LANES = 3072, PITH_PEAK_STEPS = 16 };
 typedef void pith_peak_f32_fn(size_t rounds, float x, float y, float acc[PITH_PEAK_LANES]);
 /* acc[i] = acc[i] + x[0] y[0] + ... + x[3] y[3] modulo 2^32, likewise. */
 typedef void pith_peak_int8_fn(size_t rounds, const uint8_t x[4], const int8_t y[4],
@@ -225,7 +234,7 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
     X(peak_f32) X(peak_int8) X(peak_bf16) X(narrow_bf16) X(exp_sum) X(attn_scores_f32)             \
     X(attn_scores_bf16) X(attn_values_f32) X(attn_values_bf16) X(mix) X(add) X(rope_pairs)         \
     X(sumsq_diff) X(range) X(grid_round) X(grid_error) X(group_max) X(float_round)                 \
-    X(float_trials) X(book_round)
+    X(float_trials) X(book_round) X(tiles_open) X(tiles_close)
 
 /* clang-format on */
 

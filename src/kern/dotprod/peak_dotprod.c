@@ -19,11 +19,11 @@ void pith_peak_int8_dotprod(size_t rounds, const uint8_t x[4], const int8_t y[4]
     for (uint32_t *at = acc; at < acc + PITH_PEAK_LANES; at += EACH) {
 #define LOAD(k) int32x4_t s##k = vreinterpretq_s32_u32(vld1q_u32(at + 4 * k));
         PITH_TWELVE(LOAD)
-        for (size_t r = 0; r < rounds; r++) {
+        for (size_t r = 0; r < rounds * PITH_PEAK_STEPS; r++) {
 #define STEP(k) s##k = vdotq_s32(s##k, a, b);
             PITH_TWELVE(STEP)
         }
-        const uint32x4_t rest = vdupq_n_u32(less * (uint32_t)rounds);
+        const uint32x4_t rest = vdupq_n_u32(less * (uint32_t)(rounds * PITH_PEAK_STEPS));
 #define STORE(k) vst1q_u32(at + 4 * k, vaddq_u32(vreinterpretq_u32_s32(s##k), rest));
         PITH_TWELVE(STORE)
     }

@@ -75,3 +75,12 @@ void pith_bytes_unpack_scalar(const struct pith_panels *m, size_t panel, size_t 
         if (width == 8) dst += 2 * PITH_PANEL_LINE;
     }
 }
+
+void pith_tiles_open_scalar(size_t words)
+{
+    (void)words;
+}
+
+void pith_tiles_close_scalar(void)
+{
+}

@@ -470,6 +470,7 @@ static void check_read_lines(const struct pith_kernel *k, const struct pith_kern
 static void check_peak_f32(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                            enum fill kind)
 {
+    n %= 8; /* rounds */
     const float x = value(kind), y = value(kind);
     float *want = fresh(0, PITH_PEAK_LANES, kind), *got = same(1, want, PITH_PEAK_LANES);
     ((pith_peak_f32_fn *)ref->fn)(n, x, y, want);
@@ -480,6 +481,7 @@ static void check_peak_f32(const struct pith_kernel *k, const struct pith_kernel
 static void check_peak_int8(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                             enum fill kind)
 {
+    n %= 8; /* rounds */
     (void)kind;
     uint8_t x[4];
     int8_t y[4];
@@ -496,6 +498,7 @@ static void check_peak_int8(const struct pith_kernel *k, const struct pith_kerne
 static void check_peak_bf16(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                             enum fill kind)
 {
+    n %= 8; /* rounds */
     (void)kind; /* exact sums only */
     uint16_t x[2], y[2];
     for (int i = 0; i < 2; i++) {
@@ -695,6 +698,23 @@ static void check_book_round(const struct pith_kernel *k, const struct pith_kern
     }
 }
 
+/* That every tier has them is all there is to see: what they change shows in the tiles. */
+static void check_tiles_open(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                             enum fill kind)
+{
+    (void)ref;
+    (void)kind;
+    ((pith_tiles_open_fn *)k->fn)(n % PITH_TILE_WORDS + 1);
+}
+static void check_tiles_close(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                              enum fill kind)
+{
+    (void)ref;
+    (void)n;
+    (void)kind;
+    ((pith_tiles_close_fn *)k->fn)();
+}
+
 static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_gemm_tile] = check_gemm_tile,
     [PITH_OP_bf16_tile] = check_bf16_tile,
@@ -738,6 +758,8 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_peak_f32] = check_peak_f32,
     [PITH_OP_peak_int8] = check_peak_int8,
     [PITH_OP_peak_bf16] = check_peak_bf16,
+    [PITH_OP_tiles_open] = check_tiles_open,
+    [PITH_OP_tiles_close] = check_tiles_close,
 };
 
 static const struct pith_kernel *reference(enum pith_op op)
