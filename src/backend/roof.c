@@ -10,6 +10,9 @@ enum { CHUNKS = 64, LINE = 64 };
 /* Shorter than this, starting the threads would count. */
 #define PEAK_SECONDS 0.008
 
+/* Multiply-adds of four bytes, two bfloat16 or one float32 in a round. */
+#define MULTIPLIES (1.0 * PITH_PEAK_STEPS * PITH_PEAK_LANES)
+
 /* Does `rounds` of one kind of multiply-adds; 0 operations a round: the tier has none. */
 typedef void run_fn(const struct pith_kern *k, size_t rounds);
 
@@ -80,11 +83,11 @@ enum pith_status pith_roof_new(struct pith_backend *b, struct pith_roof **out,
     pith_kern_select(pith_cpu_detect(), &r->best);
     pith_pool_run(b->pool, CHUNKS, fill_chunk, r);
     const struct pith_kern *k = &b->kern;
-    r->f32 = (struct peak){.run = run_f32, .operations = 2.0 * PITH_PEAK_STEPS * PITH_PEAK_LANES};
+    r->f32 = (struct peak){.run = run_f32, .operations = 2 * MULTIPLIES};
     if (k->peak_int8 != pith_peak_int8_scalar)
-        r->int8 = (struct peak){.run = run_int8, .operations = 8.0 * PITH_PEAK_STEPS * PITH_PEAK_LANES};
+        r->int8 = (struct peak){.run = run_int8, .operations = 8 * MULTIPLIES};
     if (k->peak_bf16 != pith_peak_bf16_scalar)
-        r->bf16 = (struct peak){.run = run_bf16, .operations = 4.0 * PITH_PEAK_STEPS * PITH_PEAK_LANES};
+        r->bf16 = (struct peak){.run = run_bf16, .operations = 4 * MULTIPLIES};
     struct peak *const all[] = {&r->f32, &r->int8, &r->bf16};
     for (size_t i = 0; i < PITH_COUNT(all); i++)
         if (all[i]->run) calibrate(k, all[i]);
