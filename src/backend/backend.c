@@ -65,6 +65,7 @@ fail_scratch:
 void pith_backend_free(struct pith_backend *b)
 {
     if (!b) return;
+    pith_free(b->around);
     pith_free(b->slab);
     pith_free(b->memory);
     pith_free(b->scratch);

@@ -46,6 +46,9 @@ enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mo
 enum pith_mode pith_backend_mode(const struct pith_backend *b);
 /* Takes the memory of the integer products of many rows, 2.5 MiB, unless it is there. */
 enum pith_status pith_backend_take_bytes(struct pith_backend *b, struct pith_error *err);
+/* Takes the memory in which pith_linear() puts x in another order, 8 MiB, unless it is there:
+ * before the first product with a matrix whose pith_pack_around() is true (backend/pack.h). */
+enum pith_status pith_backend_take_around(struct pith_backend *b, struct pith_error *err);
 
 /* C[m][n] = A[m][k] * B[k][n], or C += / C -=, C(i, j) = fma(+-A(i, p), B(p, j), C(i, j)) for p
  * = 0, 1, ... from 0 or from C. C overlaps neither A nor B. Strides in elements let either
@@ -72,7 +75,9 @@ void pith_gemm(struct pith_backend *b, const struct pith_gemm *g);
  * An element is one chain of multiply-adds over the columns in order, as in pith_gemm, when n is
  * at least PITH_LINEAR_FEW. Below, where reading W is what takes time, it is a dot product in 16
  * lanes (kern/ops.h), or for a packed matrix the sum that kern/panel.h describes: the last bits
- * differ, but a row still does not depend on the others. The bias is added last. */
+ * differ, but a row still does not depend on the others. "In order" is, for a packed matrix with
+ * an order of its own (backend/pack.h), the order in which columns lie in the panels. The bias is
+ * added last. */
 enum { PITH_LINEAR_FEW = 4 };
 void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                  const float *x, size_t n, float *y);

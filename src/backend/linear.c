@@ -1,5 +1,5 @@
-/* pith_linear: many rows go through the blocked multiplication, few through dot products in
- * lanes. */
+/* pith_linear_as_packed: many rows go through the blocked multiplication, few through dot products
+ * in lanes. */
 #include "backend/parts.h"
 #include "num/input.h"
 
@@ -224,8 +224,8 @@ void pith_bytes_linear_few(struct pith_backend *b, const struct pith_bytes_call 
     run_packed(&p);
 }
 
-void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
-                 const float *x, size_t n, float *y)
+void pith_linear_as_packed(struct pith_backend *b, const struct pith_weight *w, const float *bias,
+                           const float *x, size_t n, float *y)
 {
     struct pith_source source;
     if (w->pack && n < PITH_LINEAR_FEW) {

@@ -17,7 +17,7 @@ enum { WORDS = 64 /* of a row at a time: four cache lines */ };
 struct plan {
     enum pith_panel_form form;
     enum pith_panel_scale scale;
-    size_t panels, lines, code_bytes, scale_bytes, zero_bytes;
+    size_t panels, lines, code_bytes, scale_bytes, zero_bytes, order_bytes;
 };
 
 static bool form_of(const struct pith_format *f, enum pith_panel_form *out)
@@ -85,9 +85,10 @@ static size_t whole_lines(size_t bytes)
 
 static bool make_plan(const struct pith_qmat *q, struct plan *p)
 {
-    if (q->g_idx || !pith_qmat_is_plain(q) || !form_of(q->format, &p->form)) return false;
+    if (!pith_qmat_is_plain(q) || !form_of(q->format, &p->form)) return false;
     const size_t width = p->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     if (q->cols % width != 0 || (q->groups > 1 && q->group % width != 0)) return false;
+    if (q->g_idx && (q->input.grid.format || !pith_order_find(q, NULL))) return false;
     p->scale = scale_kind(q);
     p->panels = ((size_t)q->rows + PITH_PANEL_ROWS - 1) / PITH_PANEL_ROWS;
     p->lines = q->cols / width;
@@ -95,13 +96,24 @@ static bool make_plan(const struct pith_qmat *q, struct plan *p)
     p->code_bytes = p->panels * p->lines * PITH_PANEL_LINE;
     p->scale_bytes = whole_lines(scales * pith_panel_scale_bytes(p->scale));
     p->zero_bytes = q->zeros ? whole_lines(scales) : 0;
+    p->order_bytes = q->g_idx ? whole_lines((size_t)q->cols * sizeof *q->g_idx) : 0;
     return true;
+}
+
+static size_t plan_bytes(const struct plan *p)
+{
+    return p->code_bytes + p->scale_bytes + p->zero_bytes + p->order_bytes;
 }
 
 size_t pith_pack_bytes(const struct pith_qmat *q)
 {
     struct plan p;
-    return make_plan(q, &p) ? p.code_bytes + p.scale_bytes + p.zero_bytes : 0;
+    return make_plan(q, &p) ? plan_bytes(&p) : 0;
+}
+
+bool pith_pack_around(const struct pith_pack *p)
+{
+    return p->order != NULL;
 }
 
 struct packing {
@@ -110,9 +122,10 @@ struct packing {
     struct plan plan;
     float global;
     uint8_t *codes, *scales, *zeros;
+    uint32_t *order; /* NULL: as stored */
 };
 
-/* Words [first, first + n) of rows whose codes have another width than the panels'. */
+/* Words [first, first + n) of rows whose codes have another width or order than the panels'. */
 static void widen_rows(const struct packing *p, size_t row, size_t count, size_t first, size_t n,
                        uint32_t (*words)[WORDS])
 {
@@ -121,7 +134,9 @@ static void widen_rows(const struct packing *p, size_t row, size_t count, size_t
     const size_t width = 32 / wanted;
     uint8_t codes[WORDS * 8];
     for (size_t r = 0; r < count; r++) {
-        pith_bits_get(q->codes + (row + r) * q->stride, first * width, bits, n * width, codes);
+        const uint8_t *stream = q->codes + (row + r) * q->stride;
+        if (p->order) pith_order_codes(stream, bits, p->order + first * width, n * width, codes);
+        else pith_bits_get(stream, first * width, bits, n * width, codes);
         pith_bits_put((uint8_t *)words[r], 0, wanted, n * width, codes);
     }
 }
@@ -132,7 +147,7 @@ static void pack_codes(const struct packing *p, size_t panel)
 {
     const struct pith_qmat *q = p->q;
     const bool level4 = p->plan.form == PITH_PANEL_LEVEL4;
-    const bool as_stored = q->format->bits == (level4 ? 4 : 8);
+    const bool as_stored = q->format->bits == (level4 ? 4 : 8) && !p->order;
     const size_t row = panel * PITH_PANEL_ROWS, count = pith_min(PITH_PANEL_ROWS, q->rows - row);
     uint32_t widened[PITH_PANEL_ROWS][WORDS] = {{0}};
     uint8_t *to = p->codes + panel * p->plan.lines * PITH_PANEL_LINE;
@@ -214,8 +229,13 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
     p.codes = memory;
     p.scales = p.codes + p.plan.code_bytes;
     p.zeros = q->zeros ? p.scales + p.plan.scale_bytes : NULL;
+    if (q->g_idx) {
+        p.order = (uint32_t *)(void *)(p.scales + p.plan.scale_bytes + p.plan.zero_bytes);
+        (void)pith_order_find(q, p.order); /* found before, for the plan */
+    }
     out->panels = p.plan.panels;
-    out->bytes = p.plan.code_bytes + p.plan.scale_bytes + p.plan.zero_bytes;
+    out->bytes = plan_bytes(&p.plan);
+    out->order = p.order;
     out->m = (struct pith_panels){.form = p.plan.form,
                                   .scale = p.plan.scale,
                                   .cols = q->cols,

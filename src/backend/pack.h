@@ -5,7 +5,7 @@
 #include "backend/backend.h"
 #include "kern/panel.h"
 
-/* A packed matrix. Codes, scales and zeros lie in memory of the caller's. */
+/* A packed matrix. Codes, scales, zeros and the order lie in memory of the caller's. */
 struct pith_pack {
     uint32_t rows, cols;
     size_t panels;
@@ -13,20 +13,25 @@ struct pith_pack {
     double bits_per_weight; /* of the matrix that was packed, by pith_qmat_bits_per_weight() */
     size_t block;           /* integers: columns of a block of x as bytes or digits; 0: neither */
     struct pith_panels m;
+    const uint32_t *order; /* column c of m is column order[c] of the matrix (act-order); NULL: c */
     struct pith_input input; /* of the matrix that was packed */
     size_t
         input_block; /* columns of a block of x on that input's grid, as integers; 0: as floats */
 };
 
-/* Bytes that pith_pack_init() needs for q; 0 when q has no packed form: a scale a column (g_idx),
- * offsets, levels of its own or a sparse part, columns or groups that do not fill the lines, floats
- * of 6 bits. Integers of 2 and 3 bits take the 4-bit form, of 5 to 7 bits the 8-bit form. */
+/* Bytes that pith_pack_init() needs for q; 0 when q has no packed form: offsets, levels of its own
+ * or a sparse part, columns or groups that do not fill the lines, floats of 6 bits; with g_idx also
+ * groups of unequal size or an input on a grid, whose scales would cover other columns. Integers of
+ * 2 and 3 bits take the 4-bit form, of 5 to 7 bits the 8-bit form. */
 size_t pith_pack_bytes(const struct pith_qmat *q);
 
 /* Packs q, whose pith_pack_bytes() is not 0, into memory (aligned to 64 bytes) that must outlive
  * *out; q is needed no longer. Over all threads; not from inside a pool task. */
 void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *memory,
                     struct pith_pack *out);
+
+/* Whether products with it need pith_backend_take_around(): it has an order of its own. */
+bool pith_pack_around(const struct pith_pack *p);
 
 /* A matrix that is not packed rounded to int8:channel, scale = max |row| / 127, nearest even: what
  * the fast mode makes of a head. PITH_NUMERIC when a row is not finite; on failure *out owns

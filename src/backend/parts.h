@@ -60,6 +60,22 @@ void pith_bytes_linear(struct pith_backend *b, const struct pith_bytes_call *c);
 /* For n below PITH_LINEAR_FEW: the same bits. */
 void pith_bytes_linear_few(struct pith_backend *b, const struct pith_bytes_call *c);
 
+/* Act-order: the columns of q by group, those of a group in order, to order[cols] (NULL: only
+ * looks). False when groups have unequal numbers of columns, or there are more columns than
+ * pith_linear() can put in order. */
+enum { PITH_ORDER_GROUPS = 1024 /* sorted at a time */ };
+bool pith_order_find(const struct pith_qmat *q, uint32_t *order);
+/* Codes of columns order[0 .. n) of a row, a byte each / the same of a vector. */
+void pith_order_codes(const uint8_t *stream, unsigned bits, const uint32_t *order, size_t n,
+                      uint8_t *codes);
+void pith_order_row(const uint32_t *order, size_t n, const float *x, float *out);
+
+/* What pith_linear() makes of x for some packed matrices, of all rows that fit. */
+enum { PITH_AROUND_FLOATS = 2 << 20 };
+/* pith_linear() with x's columns as they lie in the panels. */
+void pith_linear_as_packed(struct pith_backend *b, const struct pith_weight *w, const float *bias,
+                           const float *x, size_t n, float *y);
+
 struct pith_backend {
     struct pith_pool *pool; /* borrowed, may be NULL */
     unsigned threads;
@@ -68,6 +84,7 @@ struct pith_backend {
     struct pith_kern kern;
     struct pith_byte_rows bytes;
     struct pith_byte_slab *slab;  /* NULL before the fast mode is first asked for */
+    float *around;                /* [PITH_AROUND_FLOATS], or NULL: around.c */
     struct pith_scratch *scratch; /* one a thread */
     void *memory;
 };

@@ -181,7 +181,7 @@ static enum pith_status pack_linears(struct pith_linear_weights *linears, int co
                                      struct pith_backend *be, void **memory, struct pith_error *err)
 {
     size_t bytes[PITH_ROLE_COUNT], total = 0;
-    bool integers = false;
+    bool integers = false, around = false;
     for (int i = 0; i < count; i++) {
         const struct pith_qmat *q = linears[i].w.quant;
         total += bytes[i] = q ? pith_pack_bytes(q) : 0;
@@ -194,11 +194,13 @@ static enum pith_status pack_linears(struct pith_linear_weights *linears, int co
         if (bytes[i] == 0) continue;
         pith_pack_init(be, l->w.quant, at, &l->pack);
         integers |= l->pack.input_block > 0;
+        around |= pith_pack_around(&l->pack);
         at += bytes[i];
         pith_qmat_free(&l->q);
         l->w.quant = NULL;
         l->w.pack = &l->pack;
     }
+    if (around) PITH_TRY(pith_backend_take_around(be, err));
     return integers ? pith_backend_take_bytes(be, err) : PITH_OK;
 }
 

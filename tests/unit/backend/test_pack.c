@@ -1,5 +1,6 @@
-/* Packed matrices: the products of many rows have the bits of the unpacked matrix; those of few
- * rows are close to the decoded values, in the fast mode less so; all are the same on every setup.
+/* Packed matrices: the products of many rows have the bits of the unpacked matrix (unless they are
+ * of act-order groups, whose columns are summed in another order); those of few rows are close to
+ * the decoded values, in the fast mode less so; all are the same on every setup.
  */
 #include "backend/pack.h"
 #include "setups.h"
@@ -13,14 +14,34 @@ struct packed {
     void *memory;
 };
 
-static void open_packed(struct packed *p, struct pith_backend *b, const char *text, uint32_t rows,
-                        uint32_t cols, enum pith_dtype scales)
+static void make_qmat(struct pith_qmat *q, const char *text, uint32_t rows, uint32_t cols,
+                      enum pith_dtype scales)
 {
     struct pith_error err = {0};
     struct pith_grid grid;
     assert_ok(pith_grid_parse(text, &grid, &err), err);
-    assert_ok(pith_qmat_init(&p->q, rows, cols, &grid, scales, &err), err);
-    fill_qmat(&p->q, false);
+    assert_ok(pith_qmat_init(q, rows, cols, &grid, scales, &err), err);
+    fill_qmat(q, false);
+}
+
+/* Columns belong to groups at random, as many to each. */
+static void shuffle_groups(struct pith_qmat *q)
+{
+    struct pith_rng r;
+    pith_rng_seed(&r, q->cols + 1);
+    q->g_idx = pith_alloc(q->cols, sizeof *q->g_idx);
+    assert_non_null(q->g_idx);
+    for (uint32_t c = 0; c < q->cols; c++) q->g_idx[c] = c / q->group;
+    for (uint32_t c = q->cols; c-- > 1;) {
+        const uint32_t other = (uint32_t)pith_rng_below(&r, c + 1), g = q->g_idx[c];
+        q->g_idx[c] = q->g_idx[other];
+        q->g_idx[other] = g;
+    }
+}
+
+static void pack_qmat(struct packed *p, struct pith_backend *b)
+{
+    const uint32_t rows = p->q.rows, cols = p->q.cols;
     const size_t bytes = pith_pack_bytes(&p->q);
     assert_true(bytes > 0);
     p->memory = pith_alloc_aligned(bytes, 1);
@@ -29,6 +50,13 @@ static void open_packed(struct packed *p, struct pith_backend *b, const char *te
     assert_int_equal(p->pack.bytes, bytes);
     p->plain = (struct pith_weight){.rows = rows, .cols = cols, .quant = &p->q};
     p->w = (struct pith_weight){.rows = rows, .cols = cols, .pack = &p->pack};
+}
+
+static void open_packed(struct packed *p, struct pith_backend *b, const char *text, uint32_t rows,
+                        uint32_t cols, enum pith_dtype scales)
+{
+    make_qmat(&p->q, text, rows, cols, scales);
+    pack_qmat(p, b);
 }
 
 static void close_packed(struct packed *p)
@@ -83,7 +111,8 @@ static void check_modes(struct setups *s, struct packed *p, const char *what)
     const size_t rows = p->q.rows;
     float *x = normals(MOST * (size_t)p->q.cols, 5), *bias = normals(rows, 6);
     float *many = floats(MOST * rows), *few = floats(3 * rows), *fast = floats(MOST * rows);
-    pith_linear(s->backend[0], &p->plain, bias, x, MOST, many);
+    pith_linear(s->backend[0], pith_pack_around(&p->pack) ? &p->w : &p->plain, bias, x, MOST, many);
+    check_close(p, bias, x, MOST, many, 0);
     pith_linear(s->backend[0], &p->w, bias, x, 3, few);
     check_close(p, bias, x, 3, few, 0);
     one_by_one(s->backend[0], p, bias, x, MOST, fast);
@@ -136,6 +165,69 @@ static void packed_products(void **state)
         check_modes(&s, &p, cases[i].grid);
         close_packed(&p);
     }
+    setups_close(&s);
+}
+
+static void take_around(struct setups *s)
+{
+    struct pith_error err = {0};
+    for (size_t i = 0; i < s->count; i++)
+        for (int twice = 0; twice < 2; twice++)
+            assert_ok(pith_backend_take_around(s->backend[i], &err), err);
+}
+
+/* Act-order: columns of a group are side by side in the panels, and x is put in that order. */
+static void products_in_another_order(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *grid;
+        uint32_t rows, cols;
+        enum pith_dtype scales;
+    } cases[] = {
+        {"int4:g128", 48, 384, PITH_F16},      {"int4:g32:asym", 37, 1184, PITH_F16},
+        {"int8:g64:asym", 33, 256, PITH_BF16}, {"int3:g32:asym", 18, 96, PITH_F16},
+        {"int2:g16", 21, 64, PITH_F32},        {"int5:g32", 20, 96, PITH_F32},
+        {"nf4:g8", 9, 8 * 1100, PITH_F32},     {"fp8_e4m3:g32", 17, 96, PITH_BF16},
+    };
+    struct setups s;
+    setups_open(&s);
+    take_around(&s);
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct packed p;
+        make_qmat(&p.q, cases[i].grid, cases[i].rows, cases[i].cols, cases[i].scales);
+        shuffle_groups(&p.q);
+        pack_qmat(&p, s.backend[i % s.count]);
+        assert_true(pith_pack_around(&p.pack));
+        check_modes(&s, &p, cases[i].grid);
+        close_packed(&p);
+    }
+    setups_close(&s);
+}
+
+/* More rows of x than are put in order at once: none is computed as one of few. */
+static void slabs_in_another_order(void **state)
+{
+    (void)state;
+    enum { ROWS = 3, COLS = 64 * 1024, N = 2 * (2 << 20) / COLS + 1 };
+    struct setups s;
+    struct packed p;
+    setups_open(&s);
+    take_around(&s);
+    make_qmat(&p.q, "int4:g128", ROWS, COLS, PITH_F16);
+    shuffle_groups(&p.q);
+    pack_qmat(&p, s.backend[0]);
+    float *x = normals((size_t)N * COLS, 21), *bias = normals(ROWS, 22);
+    float *all = floats((size_t)N * ROWS), *some = floats((size_t)N * ROWS);
+    struct pith_backend *b = s.backend[s.count - 1];
+    pith_linear(b, &p.w, bias, x, N, all);
+    for (size_t i = 0; i < N; i += 5) pith_linear(b, &p.w, bias, x + i * COLS, 5, some + i * ROWS);
+    assert_same(some, all, (size_t)N * ROWS, "slabs", s.count - 1);
+    pith_free(some);
+    pith_free(all);
+    pith_free(bias);
+    pith_free(x);
+    close_packed(&p);
     setups_close(&s);
 }
 
@@ -279,8 +371,12 @@ static void rounding_to_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packed_products),       cmocka_unit_test(fast_products_of_many_rows),
-        cmocka_unit_test(byte_scales),           cmocka_unit_test(rounding_to_bytes),
+        cmocka_unit_test(packed_products),
+        cmocka_unit_test(fast_products_of_many_rows),
+        cmocka_unit_test(byte_scales),
+        cmocka_unit_test(rounding_to_bytes),
+        cmocka_unit_test(products_in_another_order),
+        cmocka_unit_test(slabs_in_another_order),
         cmocka_unit_test(what_cannot_be_packed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
