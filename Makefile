@@ -115,8 +115,8 @@ clang: ## build everything with clang, warnings are errors
 
 # --- other CPUs, emulated: tests that `make test` runs too; EMULATED= leaves them out -----------------
 EMULATED ?= $(if $(filter x86_64,$(MACHINE)),$(wildcard tests/emulated/test_*.sh))
-X86_TEST := kern/test_kernels kern/test_panels backend/test_pinned backend/test_pack backend/test_rows
-AMX_TEST := kern/test_kernels kern/test_panels backend/test_pinned backend/test_bf16 backend/test_input \
+X86_TEST := kern/test_kernels kern/test_bf16 kern/test_panels backend/test_pinned backend/test_pack backend/test_rows
+AMX_TEST := kern/test_kernels kern/test_bf16 kern/test_panels backend/test_pinned backend/test_bf16 backend/test_input \
             backend/test_linear backend/test_pack
 qemu: deps ## the tests of older x86 and of 64-bit Arm
 	@$(MAKE) --no-print-directory emulated

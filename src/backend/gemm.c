@@ -15,16 +15,6 @@
 
 #include <string.h>
 
-/* A step: elements [p, p + kc) of k, and what the kernel does with the sums. */
-struct step {
-    const struct pith_kern *k;
-    const struct pith_scratch *s;
-    const struct pith_mul *mul;
-    size_t rows, cols; /* of the kernel's tile */
-    size_t p, kc;
-    enum pith_tile_mode mode;
-};
-
 static void tile_size(const struct pith_kern *k, const struct pith_mul *mul, size_t *rows,
                       size_t *cols)
 {
@@ -48,39 +38,33 @@ static void pack_panel(const struct pith_kern *k, const float *src, size_t rs, s
     }
 }
 
-/* The panel `dst` of a step, packed for bf16, has a row for two of k; the last may lack its second,
- * which then counts as zeros. The panel before it was rounded is made in `wide`. */
-static void round_panel(const struct step *t, size_t width, float *wide, float *dst)
-{
-    if (t->kc % 2) memset(wide + t->kc * width, 0, width * sizeof *wide);
-    t->k->bf16_pairs((t->kc + 1) / 2, width, wide, (uint32_t *)(void *)dst);
-}
-
 /* Elements of a packed panel. */
-static size_t panel_size(const struct step *t, size_t width)
+static size_t panel_size(const struct pith_step *t, size_t width)
 {
-    return t->mul->bf16 ? (t->kc + 1) / 2 * width : t->kc * width;
+    return t->mul->bf16 ? pith_halves_size(t->kc, width) : t->kc * width;
 }
 
-static void pack_a(const struct step *t, const struct pith_block *at)
+static void pack_a(const struct pith_step *t, const struct pith_block *at)
 {
     const struct pith_mul *mul = t->mul;
     const size_t width = t->rows;
     float *dst = t->s->a;
-    for (size_t i = 0; i < at->m; i += width, dst += panel_size(t, width)) {
+    if (mul->bf16) {
+        pith_halves_a(t, at->i, at->m, (uint32_t *)(void *)dst);
+        return;
+    }
+    for (size_t i = 0; i < at->m; i += width, dst += width * t->kc) {
+        const size_t count = pith_min(width, at->m - i);
         const float *src = mul->a + (at->i + i) * mul->a_rs + t->p * mul->a_cs;
-        float *to = mul->bf16 ? t->s->rows : dst;
-        pack_panel(t->k, src, mul->a_rs, mul->a_cs, pith_min(width, at->m - i), width, t->kc, to);
-        for (size_t e = 0; mul->negate_a && e < width * t->kc; e++) to[e] = -to[e];
-        if (mul->bf16) round_panel(t, width, to, dst);
+        pack_panel(t->k, src, mul->a_rs, mul->a_cs, count, width, t->kc, dst);
+        for (size_t e = 0; mul->negate_a && e < width * t->kc; e++) dst[e] = -dst[e];
     }
 }
 
-/* The panel of columns [row, row + count) of B, which are rows of a packed matrix. */
-static void unpack_b(const struct step *t, const struct pith_panels *m, size_t row, size_t count,
-                     float *dst)
+void pith_step_unpack(const struct pith_step *t, size_t row, size_t count, float *dst)
 {
     const struct pith_kern *k = t->k;
+    const struct pith_panels *m = &t->mul->source->w->pack->m;
     const size_t width = t->cols, kc = t->kc;
     float *rows = t->s->rows;
     if (width % PITH_PANEL_ROWS == 0 && row % PITH_PANEL_ROWS == 0) {
@@ -98,32 +82,29 @@ static void unpack_b(const struct step *t, const struct pith_panels *m, size_t r
     }
 }
 
-/* The panel of columns [j, j + count) of B, as float32. */
-static void pack_wide(const struct step *t, size_t j, size_t count, float *dst)
+/* The panel of columns [j, j + count) of B. */
+static void pack_b(const struct pith_step *t, size_t j, size_t count)
 {
     const struct pith_mul *mul = t->mul;
     const size_t width = t->cols, kc = t->kc;
+    float *dst = t->s->b;
+    if (mul->bf16) {
+        pith_halves_b(t, j, count, (uint32_t *)(void *)dst);
+        return;
+    }
     if (mul->b) {
         const float *src = mul->b + t->p * mul->b_rs + j * mul->b_cs;
         pack_panel(t->k, src, mul->b_cs, mul->b_rs, count, width, kc, dst);
         return;
     }
     if (mul->source->w->pack) {
-        unpack_b(t, &mul->source->w->pack->m, j, count, dst);
+        pith_step_unpack(t, j, count, dst);
         return;
     }
     float *rows = t->s->rows;
     for (size_t r = 0; r < count; r++)
         pith_source_segment(mul->source, t->k, t->s->codes, j + r, t->p, kc, rows + r * kc);
     pack_panel(t->k, rows, kc, 1, count, width, kc, dst);
-}
-
-static void pack_b(const struct step *t, size_t j, size_t count)
-{
-    _Static_assert(2 * PITH_TILE_COLS_MAX <= PITH_NC, "a panel and what it is rounded from");
-    float *wide = t->s->b + PITH_KC * PITH_TILE_COLS_MAX;
-    pack_wide(t, j, count, t->mul->bf16 ? wide : t->s->b);
-    if (t->mul->bf16) round_panel(t, t->cols, wide, t->s->b);
 }
 
 /* One tile at (i, j) of C, m x n of it wanted: in place where the whole tile is, else by way of
@@ -145,16 +126,17 @@ static void copy_tile(const struct pith_mul *mul, const struct tile *t, float *t
     }
 }
 
-static void multiply(const struct step *t, const float *a, float *c, size_t ldc)
+static void multiply(const struct pith_step *t, const float *a, float *c, size_t ldc)
 {
     const float *b = t->s->b, alpha = t->mul->alpha;
     if (t->mul->bf16)
-        t->k->bf16_tile((t->kc + 1) / 2, (const uint32_t *)(const void *)a,
-                        (const uint32_t *)(const void *)b, c, ldc, t->mode, alpha);
+        t->k->bf16_tile(pith_halves_size(t->kc, 1) / PITH_TILE_WORDS,
+                        (const uint32_t *)(const void *)a, (const uint32_t *)(const void *)b, c,
+                        ldc, t->mode, alpha);
     else t->k->gemm_tile(t->kc, a, b, t->cols, c, ldc, t->mode, alpha);
 }
 
-static void run_tile(const struct step *at, const struct tile *t, const float *a)
+static void run_tile(const struct pith_step *at, const struct tile *t, const float *a)
 {
     const struct pith_mul *mul = at->mul;
     const size_t rows = at->rows, cols = at->cols;
@@ -183,7 +165,7 @@ static void prefetch_tile(const struct pith_mul *mul, const struct tile *t)
 
 /* The tiles of one column: the packed block of A against the packed panel of B, which is columns
  * [at->j, at->j + at->n). */
-static void run_column(const struct step *step, const struct pith_block *at)
+static void run_column(const struct pith_step *step, const struct pith_block *at)
 {
     const size_t rows = step->rows, size = panel_size(step, rows);
     const float *a = step->s->a;
@@ -232,7 +214,7 @@ static void mirror(const struct pith_kern *k, const struct pith_mul *mul,
 }
 
 /* Every panel of B against a block of A at a time. */
-static void run_step(const struct step *t, const struct pith_block *block)
+static void run_step(const struct pith_step *t, const struct pith_block *block)
 {
     const size_t rows = PITH_SLAB - PITH_SLAB % t->rows, cols = t->cols;
     const size_t right = block->j + block->n;
@@ -255,13 +237,15 @@ void pith_mul_block(const struct pith_kern *k, const struct pith_scratch *s,
     if (mul->upper && block->i >= block->j + block->n) return;
     const bool fresh = !mul->accumulate && !mul->scaled;
     if (mul->k == 0 && fresh) fill_zero(mul, block);
-    struct step t = {.k = k, .s = s, .mul = mul};
+    struct pith_step t = {.k = k, .s = s, .mul = mul};
     tile_size(k, mul, &t.rows, &t.cols);
+    if (mul->bf16) k->tiles_open(PITH_TILE_WORDS);
     for (; t.p < mul->k; t.p += PITH_KC) {
         t.kc = pith_min(PITH_KC, mul->k - t.p);
         t.mode = mul->scaled ? PITH_TILE_SCALE : fresh && t.p == 0 ? PITH_TILE_SET : PITH_TILE_ADD;
         run_step(&t, block);
     }
+    if (mul->bf16) k->tiles_close();
     if (mul->bias) add_bias(mul, block);
     if (mul->mirror) mirror(k, mul, block);
 }

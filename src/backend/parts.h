@@ -111,7 +111,8 @@ struct pith_mul {
     const float *a; /* A(i, p) = a[i * a_rs + p * a_cs] */
     size_t a_rs, a_cs;
     bool negate_a;
-    bool bf16;      /* operands are rounded to bfloat16; sums as kern/ops.h says of bf16_tile */
+    bool bf16;      /* operands are rounded to bfloat16, sums as kern/ops.h says of bf16_tile; A's
+                       rows or columns lie straight on, B's rows do, and no sign is changed */
     const float *b; /* B(p, j) = b[p * b_rs + j * b_cs], or, b being NULL, W[j][p] of source */
     size_t b_rs, b_cs;
     const struct pith_source *source;
@@ -124,6 +125,24 @@ struct pith_mul {
     bool mirror;       /* with upper: C is square, and C(j, i) = C(i, j) is written too */
     const float *bias; /* NULL, or added to each row of C at the end */
 };
+
+/* A step of a product: elements [p, p + kc) of k, and what the kernel does with the sums. */
+struct pith_step {
+    const struct pith_kern *k;
+    const struct pith_scratch *s;
+    const struct pith_mul *mul;
+    size_t rows, cols; /* of the kernel's tile */
+    size_t p, kc;
+    enum pith_tile_mode mode;
+};
+/* Rows [row, row + count) of a packed W, as a panel [kc][cols] of float32. */
+void pith_step_unpack(const struct pith_step *t, size_t row, size_t count, float *dst);
+
+/* Rows [i, i + count) of A, as panels of words of bf16_tile; one panel of B, columns [j, j + count),
+ * likewise. What the last panel is larger is zeros. pith_halves_size(): words of a panel. */
+size_t pith_halves_size(size_t kc, size_t width);
+void pith_halves_a(const struct pith_step *t, size_t i, size_t count, uint32_t *dst);
+void pith_halves_b(const struct pith_step *t, size_t j, size_t count, uint32_t *dst);
 
 /* The block of m rows and n columns at (i, j) of the product, by one thread. */
 struct pith_block {

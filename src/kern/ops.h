@@ -24,7 +24,7 @@
 
 enum { PITH_LANES = 16 };
 /* The largest tile of any gemm_tile or bf16_tile kernel. */
-enum { PITH_TILE_ROWS_MAX = 16, PITH_TILE_COLS_MAX = 32 };
+enum { PITH_TILE_ROWS_MAX = 32, PITH_TILE_COLS_MAX = 32 };
 /* The same of bytes_tile; columns are a multiple of PITH_PANEL_ROWS. */
 enum { PITH_BYTES_ROWS_MAX = 8, PITH_BYTES_COLS_MAX = 32 };
 
@@ -49,16 +49,35 @@ enum { PITH_TILE_WORDS = 16 };
 typedef void pith_tiles_open_fn(size_t words);
 typedef void pith_tiles_close_fn(void);
 
-/* The same tile for operands in pairs of bfloat16, the lower half of a word before the upper:
- *     s = fma(x1, y1, s), then s = fma(x0, y0, s)     for x = a[p * rows + i], y = b[p * cols + j]
- * where operands, s and results below 2^-126 in magnitude, as rounded to 24 bits, count as zeros
- * of their sign: what the instruction for it does. The mode's own step is an ordinary one. */
-typedef void pith_bf16_tile_fn(size_t pairs, const uint32_t *a, const uint32_t *b, float *c,
+/* The same tile for operands of bfloat16, a step of PITH_BF16_STEP elements of k at a time, summed
+ * as x86's matrix unit does it:
+ *     e = fma(x[p], y[p], e) for the even elements of the step in order, from 0
+ *     o = fma(x[p], y[p], o) for the odd ones
+ *     s = s + (e + o)
+ * where operands, sums and results below 2^-126 in magnitude, as rounded to 24 bits, count as zeros
+ * of their sign. The mode's own step is an ordinary one.
+ *
+ *     a   [steps][rows][16] words of two elements      b   [steps][16][cols] words
+ *
+ * as bf16_round, bf16_words and bf16_pairs of the same tier make them: the order of a step's
+ * elements in its words is the tier's own. Between tiles_open(PITH_TILE_WORDS) and tiles_close. */
+enum { PITH_BF16_STEP = 2 * PITH_TILE_WORDS };
+typedef void pith_bf16_tile_fn(size_t steps, const uint32_t *a, const uint32_t *b, float *c,
                                size_t ldc, enum pith_tile_mode mode, float alpha);
 
-/* dst[p * n + i] = src[2 p * n + i] and, in the upper half, src[(2 p + 1) * n + i], for i < n and
- * p < pairs, rounded as by narrow_bf16. */
-typedef void pith_bf16_pairs_fn(size_t pairs, size_t n, const float *src, uint32_t *dst);
+/* Rows of k elements, row stride ld, as words of a tier: dst[(s * height + r) * 16 + w] has two
+ * elements of step s of row r < rows <= height, in the tier's order; those from k on are zeros.
+ * bf16_round rounds as narrow_bf16 does, but takes what is below 2^-126 in magnitude for zeros;
+ * bf16_words has bfloat16 at any address and may keep what is. */
+typedef void pith_bf16_round_fn(size_t rows, size_t k, const float *src, size_t ld, size_t height,
+                               uint32_t *dst);
+typedef void pith_bf16_words_fn(size_t rows, size_t k, const void *src, size_t ld, size_t height,
+                                uint32_t *dst);
+
+/* The same of the columns of src, dst[(s * 16 + w) * width + i] of column i < n <= width: element
+ * p of it is src[p * ld + i]. */
+typedef void pith_bf16_pairs_fn(size_t k, size_t n, const float *src, size_t ld, size_t width,
+                                uint32_t *dst);
 
 /* dst[c * ld_dst + r] = src[r * ld_src + c] for r < rows, c < cols. */
 typedef void pith_transpose_fn(size_t rows, size_t cols, const float *src, size_t ld_src,
@@ -226,8 +245,8 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
 /* Every operation, by the name of its type without pith_ and _fn. */
 /* clang-format off */
 #define PITH_OPS(X)                                                                                \
-    X(gemm_tile) X(bf16_tile) X(bf16_pairs) X(transpose) X(copy_rows) X(dot_acc) X(matvec_f32)     \
-    X(matvec_bf16) X(matvec_f16) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4)            \
+    X(gemm_tile) X(bf16_tile) X(bf16_round) X(bf16_words) X(bf16_pairs) X(transpose) X(copy_rows)   \
+    X(dot_acc) X(matvec_f32) X(matvec_bf16) X(matvec_f16) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4)            \
     X(max) X(softmax) X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp)     \
     X(axmy_f64) X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_dot_digits) X(panel_unpack)   \
     X(to_bytes) X(to_digits) X(to_halves) X(bytes_tile) X(bytes_unpack) X(read_lines)              \

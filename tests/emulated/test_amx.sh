@@ -12,7 +12,7 @@ tier bf16 "$build/tests/emulated/tier" || tier amx "$build/tests/emulated/tier" 
     skip "the AMX tier" "this CPU has no AVX-512 with VNNI and BF16, which stand below it"
     finish
 }
-units "$build/amx" kern/test_kernels kern/test_panels backend/test_pinned backend/test_bf16 \
+units "$build/amx" kern/test_kernels kern/test_bf16 kern/test_panels backend/test_pinned backend/test_bf16 \
     backend/test_input backend/test_linear backend/test_pack
 
 # both NAME COMMAND...: `pith COMMAND... -o DIR` by the unit and without it, the same bytes.

@@ -43,7 +43,7 @@ if tier avx2 "$build/tests/emulated/tier"; then
     # A masked load of qemu 7.2 reads what the mask leaves out, so memory cannot end at a fence.
     PITH_TEST_UNFENCED=1
     export PITH_TEST_UNFENCED
-    units "$build/tests/unit" kern/test_kernels kern/test_panels backend/test_pinned \
+    units "$build/tests/unit" kern/test_kernels kern/test_bf16 kern/test_panels backend/test_pinned \
         backend/test_pack
     program
 else

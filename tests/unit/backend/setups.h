@@ -14,14 +14,14 @@
 
 struct setups {
     size_t count;
-    struct pith_pool *pool[21];
-    struct pith_backend *backend[21];
+    struct pith_pool *pool[24];
+    struct pith_backend *backend[24];
 };
 
 static inline void setups_open(struct setups *s)
 {
     static const char *const tiers[] = {"scalar", "avx2", "avx512", "vnni",
-                                        "bf16",   "neon", "dotprod"};
+                                        "bf16",   "amx",  "neon",   "dotprod"};
     struct pith_error err = {0};
     s->count = 0;
     for (size_t t = 0; t < PITH_COUNT(tiers); t++) {

@@ -3,91 +3,13 @@
  * tested without an edit here. */
 #define _DEFAULT_SOURCE
 #include "base/mem.h"
-#include "base/rng.h"
+#include "fenced.h"
 #include "kern/grid.h"
 #include "kern/ops.h"
 #include "num/codebook.h"
 #include "num/format.h"
-#include "test.h"
 
-#include <math.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-enum { PAGE = 4096, LONGEST = 300, BUFFERS = 8 };
-
-/* Memory that ends at an unreadable page (with PITH_TEST_UNFENCED, for an emulator that reads what
- * a masked load leaves out, at a readable one); taken from the front of `pages` readable ones. */
-struct guarded {
-    char *map;
-    size_t pages;
-};
-
-static struct guarded buffers[BUFFERS];
-static struct pith_rng rng;
-
-static int open_buffers(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < BUFFERS; i++) {
-        struct guarded *g = &buffers[i];
-        g->pages = 40;
-        g->map = mmap(NULL, (g->pages + 1) * PAGE, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        const int fence = getenv("PITH_TEST_UNFENCED") ? PROT_READ : PROT_NONE;
-        if (g->map == MAP_FAILED || mprotect(g->map + g->pages * PAGE, PAGE, fence) != 0) return -1;
-    }
-    pith_rng_seed(&rng, 20);
-    return 0;
-}
-
-static int close_buffers(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < BUFFERS; i++) munmap(buffers[i].map, (buffers[i].pages + 1) * PAGE);
-    return 0;
-}
-
-/* The last `bytes` of buffer i. */
-static void *at_end(size_t i, size_t bytes)
-{
-    assert_true(bytes <= buffers[i].pages * PAGE);
-    return buffers[i].map + buffers[i].pages * PAGE - bytes;
-}
-
-enum fill { INTEGERS, RANDOM, EXTREME, FILLS };
-
-static float value(enum fill kind)
-{
-    static const float extreme[] = {0.0f,    -0.0f, 1e-40f, -3e-42f, 1e-20f,  -1e20f, 88.8f, -88.0f,
-                                    -104.5f, 3e38f, -3e38f, 1.0f,    -103.5f, -87.5f, 700.0f};
-    if (kind == INTEGERS) return (float)pith_rng_below(&rng, 17) - 8;
-    if (kind == RANDOM) return (float)(pith_rng_normal(&rng) * 3);
-    return extreme[pith_rng_below(&rng, PITH_COUNT(extreme))];
-}
-
-static float *fresh(size_t buffer, size_t n, enum fill kind)
-{
-    float *x = at_end(buffer, n * sizeof *x);
-    for (size_t i = 0; i < n; i++) x[i] = value(kind);
-    return x;
-}
-
-static float *same(size_t buffer, const float *x, size_t n)
-{
-    return memcpy(at_end(buffer, n * sizeof *x), x, n * sizeof *x);
-}
-
-static const char *now; /* the kernel under test */
-
-/* The same bits; any NaN equals any NaN. */
-static void assert_bits(const float *got, const float *want, size_t n, size_t size)
-{
-    for (size_t i = 0; i < n; i++)
-        if (memcmp(&got[i], &want[i], sizeof *got) != 0 && !(isnan(got[i]) && isnan(want[i])))
-            fail_msg("%s, size %zu: element %zu is %a, expected %a", now, size, i, (double)got[i],
-                     (double)want[i]);
-}
+enum { LONGEST = 300 };
 
 static void assert_double(double got, double want, size_t size)
 {
@@ -116,78 +38,6 @@ static void check_gemm_tile(const struct pith_kernel *k, const struct pith_kerne
             }
         ((pith_gemm_tile_fn *)k->fn)(n, a, b, ldb, got, ldc, (enum pith_tile_mode)mode, 0.3f);
         assert_bits(got, want, cn, n);
-    }
-}
-
-/* Numbers whose products lie about the smallest normal one, where they turn to zeros. */
-static uint32_t bf16_pair(enum fill kind)
-{
-    uint32_t pair = 0;
-    for (unsigned i = 0; i < 2; i++) {
-        const float f =
-            kind == EXTREME && pith_rng_below(&rng, 2)
-                ? ldexpf((float)(pith_rng_normal(&rng)), -(int)pith_rng_below(&rng, 4) - 61)
-                : value(kind);
-        pair |= (uint32_t)pith_f32_to_bf16(f) << 16 * i;
-    }
-    return pair;
-}
-
-static float flushed(float x)
-{
-    return fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x;
-}
-
-/* As rounded to 24 bits: double has the exponents, but the sum must not be rounded twice. */
-static float flushed_fma(float x, float y, float s)
-{
-    const float r = fmaf(flushed(x), flushed(y), flushed(s));
-    if (!(fabsf(r) <= 0x1p-126f)) return r;
-    const double exact = (double)flushed(x) * (double)flushed(y) + (double)flushed(s);
-    const double most = 0x1p-126 - 0x1p-151; /* from here on it is rounded to 2^-126 */
-    return fabs(exact) < most ? copysignf(0.0f, r) : r;
-}
-
-static void check_bf16_tile(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
-                            enum fill kind)
-{
-    (void)ref;
-    const size_t rows = k->tile_rows, cols = k->tile_cols, ldc = cols + n % 5;
-    const size_t cn = (rows - 1) * ldc + cols;
-    assert_true(rows <= PITH_TILE_ROWS_MAX && cols <= PITH_TILE_COLS_MAX);
-    uint32_t *a = at_end(0, n * rows * 4), *b = at_end(1, n * cols * 4);
-    for (size_t i = 0; i < n * rows; i++) a[i] = bf16_pair(kind);
-    for (size_t i = 0; i < n * cols; i++) b[i] = bf16_pair(kind);
-    for (int mode = PITH_TILE_SET; mode <= PITH_TILE_SCALE; mode++) {
-        float *want = fresh(2, cn, kind), *got;
-        for (size_t i = 0; kind == EXTREME && i < cn; i += 2)
-            want[i] = ldexpf((float)pith_rng_normal(&rng), -126);
-        got = same(3, want, cn);
-        for (size_t i = 0; i < rows; i++)
-            for (size_t j = 0; j < cols; j++) {
-                float *c = &want[i * ldc + j], s = mode == PITH_TILE_ADD ? *c : 0.0f;
-                for (size_t p = 0; p < n; p++) {
-                    const uint32_t x = a[p * rows + i], y = b[p * cols + j];
-                    for (unsigned h = 16; h <= 16; h -= 16)
-                        s = flushed_fma(pith_bf16_to_f32((uint16_t)(x >> h)),
-                                        pith_bf16_to_f32((uint16_t)(y >> h)), s);
-                }
-                *c = mode == PITH_TILE_SCALE ? fmaf(0.3f, s, *c) : s;
-            }
-        ((pith_bf16_tile_fn *)k->fn)(n, a, b, got, ldc, (enum pith_tile_mode)mode, 0.3f);
-        assert_bits(got, want, cn, n);
-    }
-}
-
-static void check_bf16_pairs(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
-                             enum fill kind)
-{
-    for (size_t pairs = 0; pairs <= 3; pairs++) {
-        const float *src = fresh(0, 2 * pairs * n, kind);
-        uint32_t *want = at_end(2, pairs * n * 4), *got = at_end(3, pairs * n * 4);
-        ((pith_bf16_pairs_fn *)ref->fn)(pairs, n, src, want);
-        ((pith_bf16_pairs_fn *)k->fn)(pairs, n, src, got);
-        assert_memory_equal(got, want, pairs * n * 4);
     }
 }
 
@@ -498,7 +348,7 @@ static void check_peak_int8(const struct pith_kernel *k, const struct pith_kerne
 static void check_peak_bf16(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                             enum fill kind)
 {
-    n %= 8; /* rounds */
+    n %= 8;     /* rounds */
     (void)kind; /* exact sums only */
     uint16_t x[2], y[2];
     for (int i = 0; i < 2; i++) {
@@ -700,8 +550,6 @@ static void check_book_round(const struct pith_kernel *k, const struct pith_kern
 
 static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_gemm_tile] = check_gemm_tile,
-    [PITH_OP_bf16_tile] = check_bf16_tile,
-    [PITH_OP_bf16_pairs] = check_bf16_pairs,
     [PITH_OP_transpose] = check_move,
     [PITH_OP_dot_acc] = check_dot_acc,
     [PITH_OP_matvec_f32] = check_matvec,
@@ -752,6 +600,14 @@ static const struct pith_kernel *reference(enum pith_op op)
     return NULL;
 }
 
+/* Tested by test_panels.c and test_bf16.c. */
+static bool elsewhere(enum pith_op op)
+{
+    return (op >= PITH_OP_panel_dot && op <= PITH_OP_bytes_unpack) ||
+           (op >= PITH_OP_bf16_tile && op <= PITH_OP_bf16_pairs) || op == PITH_OP_tiles_open ||
+           op == PITH_OP_tiles_close;
+}
+
 static void every_kernel_equals_scalar(void **state)
 {
     (void)state;
@@ -760,9 +616,7 @@ static void every_kernel_equals_scalar(void **state)
         const struct pith_kernel *k = &pith_kernels[i], *ref = reference(k->op);
         if ((k->isa & cpu) != k->isa) continue;
         now = k->name;
-        /* test_panels.c */
-        if (k->op >= PITH_OP_panel_dot && k->op <= PITH_OP_bytes_unpack) continue;
-        if (k->op == PITH_OP_tiles_open || k->op == PITH_OP_tiles_close) continue;
+        if (elsewhere(k->op)) continue;
         assert_non_null(checks[k->op]);
         for (size_t n = 0; n <= LONGEST; n = n < 40 ? n + 1 : n * 2 + 7)
             for (enum fill kind = 0; kind < FILLS; kind++) checks[k->op](k, ref, n, kind);
