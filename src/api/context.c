@@ -2,6 +2,7 @@
 
 #include "base/cpu.h"
 #include "base/mem.h"
+#include "kern/ops.h"
 
 #include <string.h>
 
@@ -14,9 +15,9 @@ enum pith_status pith_context_new(unsigned threads, const char *cpu, struct pith
                          "unknown instruction set \"%s\": one of scalar, avx2, avx512, vnni, bf16,"
                          " neon, dotprod, auto",
                          cpu);
-    if (mask != PITH_CPU_ALL && (pith_cpu_detect() & mask) != mask)
+    if (mask != PITH_CPU_ALL && (pith_kern_usable() & mask) != mask)
         return pith_fail(err, PITH_ARG, "this CPU has no %s; it has %s", cpu,
-                         pith_cpu_name(pith_cpu_detect()));
+                         pith_cpu_name(pith_kern_usable()));
     struct pith_context *c = pith_zalloc(1, sizeof *c);
     if (!c) return pith_fail_nomem(err, "a context");
     enum pith_status s = pith_pool_new(threads, &c->pool, err);

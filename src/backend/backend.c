@@ -42,7 +42,7 @@ enum pith_status pith_backend_new(struct pith_pool *pool, uint32_t cpu_mask,
     if (!b) return pith_fail_nomem(err, "the backend");
     b->pool = pool;
     b->threads = pith_pool_threads(pool);
-    b->mask = pith_cpu_detect() & cpu_mask;
+    b->mask = pith_kern_usable() & cpu_mask;
     pith_kern_select(b->mask, &b->kern);
     b->scratch = pith_zalloc(b->threads, sizeof *b->scratch);
     if (!b->scratch) goto fail_scratch;

@@ -37,9 +37,9 @@ size_t pith_backend_bytes(unsigned threads);
  * packed integer weights rounds activations to bytes, a scale for 32 of them, and multiplies
  * integers; everything else is as in exact. For a row the result is the same whatever n. bf16:
  * pith_linear of at least PITH_LINEAR_FEW rows and pith_syrk round both operands to bfloat16 and
- * add in float32, two columns (rows) a step (kern/ops.h); everything else is as in exact. The bits
- * of these two are the same on every machine as well. PITH_NOMEM, with the mode as it was, when the
- * memory for fast (2.5 MiB, kept) is not to be had. */
+ * add in float32, even and odd columns (rows) apart, 32 a step (kern/ops.h); everything else is as
+ * in exact. The bits of these two are the same on every machine as well. PITH_NOMEM, with the mode
+ * as it was, when the memory for fast (2.5 MiB, kept) is not to be had. */
 enum pith_mode { PITH_MODE_EXACT, PITH_MODE_FAST, PITH_MODE_BF16 };
 enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode,
                                        struct pith_error *err);

@@ -138,8 +138,8 @@ struct pith_step {
 /* Rows [row, row + count) of a packed W, as a panel [kc][cols] of float32. */
 void pith_step_unpack(const struct pith_step *t, size_t row, size_t count, float *dst);
 
-/* Rows [i, i + count) of A, as panels of words of bf16_tile; one panel of B, columns [j, j + count),
- * likewise. What the last panel is larger is zeros. pith_halves_size(): words of a panel. */
+/* Rows [i, i + count) of A as panels of words for bf16_tile, and one panel of B, columns
+ * [j, j + count). Where the last panel is larger it has zeros. pith_halves_size(): its words. */
 size_t pith_halves_size(size_t kc, size_t width);
 void pith_halves_a(const struct pith_step *t, size_t i, size_t count, uint32_t *dst);
 void pith_halves_b(const struct pith_step *t, size_t j, size_t count, uint32_t *dst);

@@ -80,7 +80,7 @@ enum pith_status pith_roof_new(struct pith_backend *b, struct pith_roof **out,
         return pith_fail_nomem(err, "measuring how fast memory can be read");
     }
     r->b = b;
-    pith_kern_select(pith_cpu_detect(), &r->best);
+    pith_kern_select(pith_kern_usable(), &r->best);
     pith_pool_run(b->pool, CHUNKS, fill_chunk, r);
     const struct pith_kern *k = &b->kern;
     r->f32 = (struct peak){.run = run_f32, .operations = 2 * MULTIPLIES};

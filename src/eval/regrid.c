@@ -147,7 +147,7 @@ enum pith_status pith_regrid(struct pith_pool *pool, const struct pith_weight *w
 {
     struct panel p = {.pool = pool, .w = w, .q = out};
     PITH_TRY(pith_qmat_init(out, w->rows, w->cols, grid, scale_dtype, err));
-    pith_kern_select(pith_cpu_detect(), &p.kern);
+    pith_kern_select(pith_kern_usable(), &p.kern);
     p.rule = (struct pith_grid_rule){&p.kern, grid, out->scale_dtype, out->global};
     enum pith_status s = PITH_OK;
     if (!pith_gridder_for(grid))

@@ -245,14 +245,14 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
 /* Every operation, by the name of its type without pith_ and _fn. */
 /* clang-format off */
 #define PITH_OPS(X)                                                                                \
-    X(gemm_tile) X(bf16_tile) X(bf16_round) X(bf16_words) X(bf16_pairs) X(transpose) X(copy_rows)   \
-    X(dot_acc) X(matvec_f32) X(matvec_bf16) X(matvec_f16) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4)            \
-    X(max) X(softmax) X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp)     \
-    X(axmy_f64) X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_dot_digits) X(panel_unpack)   \
-    X(to_bytes) X(to_digits) X(to_halves) X(bytes_tile) X(bytes_unpack) X(read_lines)              \
-    X(peak_f32) X(peak_int8) X(peak_bf16) X(narrow_bf16) X(exp_sum) X(attn_scores_f32)             \
-    X(attn_scores_bf16) X(attn_values_f32) X(attn_values_bf16) X(mix) X(add) X(rope_pairs)         \
-    X(sumsq_diff) X(range) X(grid_round) X(grid_error) X(group_max) X(float_round)                 \
+    X(gemm_tile) X(bf16_tile) X(bf16_round) X(bf16_words) X(bf16_pairs) X(transpose)               \
+    X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16) X(matvec_f16) X(widen_bf16)               \
+    X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) X(softmax) X(silu_mul) X(sumsq) X(scale_mul)   \
+    X(sum_exp) X(axmy_f64) X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_dot_digits)        \
+    X(panel_unpack) X(to_bytes) X(to_digits) X(to_halves) X(bytes_tile) X(bytes_unpack)            \
+    X(read_lines) X(peak_f32) X(peak_int8) X(peak_bf16) X(narrow_bf16) X(exp_sum)                  \
+    X(attn_scores_f32) X(attn_scores_bf16) X(attn_values_f32) X(attn_values_bf16) X(mix) X(add)    \
+    X(rope_pairs) X(sumsq_diff) X(range) X(grid_round) X(grid_error) X(group_max) X(float_round)   \
     X(float_trials) X(book_round) X(tiles_open) X(tiles_close)
 
 /* clang-format on */
@@ -279,8 +279,12 @@ struct pith_kern {
 };
 
 /* The fastest kernel of each operation whose instruction set is in mask (scalar always is). The
- * caller has limited mask to what pith_cpu_detect() found. */
+ * caller has limited mask to what pith_kern_usable() found. */
 void pith_kern_select(uint32_t mask, struct pith_kern *out);
+
+/* The instruction sets to choose from: those of pith_cpu_detect(), but AMX only when it gives the
+ * scalar bits on a small product, since a matrix unit's order of sums is no one's standard. */
+uint32_t pith_kern_usable(void);
 
 /* The table itself, for the tests and the benchmark: every row of kernels.def. */
 typedef void pith_any_fn(void);

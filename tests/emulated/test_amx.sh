@@ -15,6 +15,15 @@ tier bf16 "$build/tests/emulated/tier" || tier amx "$build/tests/emulated/tier" 
 units "$build/amx" kern/test_kernels kern/test_bf16 kern/test_panels backend/test_pinned backend/test_bf16 \
     backend/test_input backend/test_linear backend/test_pack
 
+check "a unit that gives the bits is used" "$build/amx/pith" bench "$probe" --cpu amx --prompt 2 --gen 1 --reps 1
+if tier bf16 "$build/tests/emulated/tier"; then
+    PITH_TEST_AMX_KEEPS=1
+    export PITH_TEST_AMX_KEEPS
+    refuse "a unit that keeps small numbers is not" 2 "no amx; it has bf16" "$build/amx/pith" bench "$probe" \
+        --cpu amx --prompt 2 --gen 1 --reps 1
+    unset PITH_TEST_AMX_KEEPS
+fi
+
 # both NAME COMMAND...: `pith COMMAND... -o DIR` by the unit and without it, the same bytes.
 both() {
     name=$1
