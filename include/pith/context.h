@@ -20,7 +20,7 @@ enum pith_status pith_context_new(unsigned threads, const char *cpu, struct pith
 
 /* How the context's later calls compute: "exact" (as made), what the numbers mean, for judging
  * quality; or "fast", what a CPU does best: with integer weights of at most 8 bits the activations
- * are rounded to bytes, a scale for 32 of them (docs/performance.md tells the difference). PITH_ARG
+ * are rounded to bytes, a scale for 64 of them (docs/performance.md tells the difference). PITH_ARG
  * for another name; NULL means exact. */
 enum pith_status pith_context_set_mode(struct pith_context *context, const char *mode,
                                        struct pith_error *err);

@@ -34,7 +34,7 @@ const struct pith_kern *pith_backend_kern(const struct pith_backend *b);
 size_t pith_backend_bytes(unsigned threads);
 
 /* exact (at first): what the numbers mean, the same bits on every machine. fast: pith_linear over
- * packed integer weights rounds activations to bytes, a scale for 32 of them, and multiplies
+ * packed integer weights rounds activations to bytes, a scale for 64 of them, and multiplies
  * integers; everything else is as in exact. For a row the result is the same whatever n. bf16:
  * pith_linear of at least PITH_LINEAR_FEW rows and pith_syrk round both operands to bfloat16 and
  * add in float32, even and odd columns (rows) apart, 32 a step (kern/ops.h); everything else is as

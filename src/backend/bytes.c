@@ -5,7 +5,7 @@
  * kernel over all tiles of x; the sums of its rows wait in the thread's scratch from chunk to
  * chunk.
  *
- *     x: [tiles][cols / 4][rows of a tile] words of four bytes
+ *     x: [tiles][what bytes_words makes of a tile's rows] words of four bytes
  *     its scales and sums: [tiles][blocks][rows of a tile]
  *     y, t, d: [tiles][BAND / tile][rows of a tile][cols of a tile]
  *
@@ -25,14 +25,15 @@ enum {
     ROWS = 512,             /* of x in a slab, at most */
     WORDS = 512 * 1024,     /* of x in a slab */
     SCALES = WORDS / 8,     /* blocks in a slab: of PITH_BYTES_BLOCK columns, 8 words */
+    BATCH = 8,              /* rows that are rounded, and laid out, at a time */
     SUMS = (ROWS + PITH_BYTES_ROWS_MAX) * BAND * PITH_PANEL_ROWS
 };
 _Static_assert(3 * SUMS <= PITH_SLAB * PITH_KC, "the sums of a band fit where packed A is");
-_Static_assert(PITH_BYTES_ROWS_MAX *PITH_BYTES_COLS <= PITH_SLAB * PITH_KC * 4,
-               "as do the bytes of a tile");
+_Static_assert(BATCH *PITH_BYTES_COLS <= PITH_SLAB * PITH_KC * 4, "as do the bytes of a batch");
 _Static_assert(BAND *CHUNK / 4 * PITH_BYTES_LINE <= PITH_KC * PITH_NC * 4,
                "the codes of a chunk fit where a panel of B is");
 _Static_assert(2 * BAND * GROUPS * PITH_PANEL_ROWS <= PITH_SCORES, "its scales and zeros fit");
+_Static_assert(2 * BATCH * PITH_BYTES_SCALES <= PITH_SCORES, "and those of a batch of x");
 
 struct pith_byte_slab {
     uint32_t x[WORDS];
@@ -76,13 +77,6 @@ bool pith_bytes_takes_input(const struct pith_backend *b, const struct pith_pack
 
 /* --- x -------------------------------------------------------------------------------------- */
 
-/* Words, scales or sums of a tile of rows, row by row, to the order of the tile. Moved as floats,
- * which changes no bit. */
-static void turn(const struct job *j, size_t n, const void *from, void *to)
-{
-    j->b->kern.transpose(j->height, n, from, n, to, j->height);
-}
-
 /* A row of equal bytes, for what is no row of x. */
 static void fill_row(size_t cols, int8_t value, const struct pith_input_codes *to)
 {
@@ -103,31 +97,43 @@ static void round_row(const struct job *j, size_t row, const struct pith_input_c
     else j->b->kern.to_bytes(cols, j->block, x, to->q, to->scale, to->sum);
 }
 
-static void round_task(void *ctx, size_t task, unsigned thread)
+/* Rows [row, row + count) of a tile whose first row in the slab is `first`. Scales and sums are
+ * moved as floats, which changes no bit. */
+static void round_batch(const struct job *j, const struct pith_scratch *s, size_t first, size_t row,
+                        size_t count)
 {
-    const struct job *j = ctx;
-    const struct pith_scratch *s = &j->b->scratch[thread];
+    const struct pith_kern *k = &j->b->kern;
     const struct pith_panels *m = &j->pack->m;
-    const size_t first = task * j->height;
+    struct pith_byte_slab *slab = j->b->slab;
     int8_t *q = (int8_t *)s->a;
     float *scale = s->scores;
-    int32_t *sum = (int32_t *)(void *)(scale + j->height * j->blocks);
+    int32_t *sum = (int32_t *)(void *)(scale + count * j->blocks);
     const int32_t factor = m->zeros ? 1 : (int32_t)m->zero;
-    for (size_t r = 0; r < j->height; r++) {
+    const size_t at = first * j->blocks + row;
+    for (size_t r = 0; r < count; r++) {
         float zero = 0.0f;
         const struct pith_input_codes to = {.block = j->block,
                                             .q = q + r * j->pack->cols,
                                             .scale = scale + r * j->blocks,
                                             .sum = sum + r * j->blocks,
                                             .zero = &zero};
-        round_row(j, first + r, &to);
-        if (j->ones && first + r < j->rows) j->b->slab->shift[first + r] = zero * to.scale[0];
+        const size_t i = first + row + r;
+        round_row(j, i, &to);
+        if (j->ones && i < j->rows) slab->shift[i] = zero * to.scale[0];
     }
-    for (size_t i = 0; i < j->height * j->blocks; i++) sum[i] *= -factor;
-    struct pith_byte_slab *slab = j->b->slab;
-    turn(j, j->words, q, slab->x + first * j->words);
-    turn(j, j->blocks, scale, slab->scale + first * j->blocks);
-    turn(j, j->blocks, sum, slab->less + first * j->blocks);
+    for (size_t i = 0; i < count * j->blocks; i++) sum[i] *= -factor;
+    k->bytes_words(j->words, row, count, q, slab->x + first * j->words);
+    k->transpose(count, j->blocks, scale, j->blocks, slab->scale + at, j->height);
+    k->transpose(count, j->blocks, (const float *)(void *)sum, j->blocks,
+                 (float *)(void *)(slab->less + at), j->height);
+}
+
+static void round_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct job *j = ctx;
+    for (size_t row = 0; row < j->height; row += BATCH)
+        round_batch(j, &j->b->scratch[thread], task * j->height, row,
+                    pith_min(BATCH, j->height - row));
 }
 
 /* --- the product ---------------------------------------------------------------------------- */
@@ -242,11 +248,13 @@ static void band_task(void *ctx, size_t task, unsigned thread)
                            .y = s->a,
                            .t = s->a + SUMS,
                            .d = (int32_t *)(void *)(s->a + 2 * SUMS)};
+    j->b->kern.tiles_open(pith_bytes_step(j->block));
     for (size_t col = 0; col < cols; col += CHUNK) {
         const size_t n = pith_min(CHUNK, cols - col);
         unpack(&b, col, n);
         for (size_t i = 0; i < tiles; i++) run_tiles(&b, i, col, n);
     }
+    j->b->kern.tiles_close();
     store(&b);
 }
 

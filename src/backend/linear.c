@@ -199,10 +199,10 @@ static void run_packed(struct packed *p)
 static void linear_packed(struct pith_backend *b, const struct pith_pack *pack, const float *bias,
                           const float *x, size_t n, float *y)
 {
-    struct packed p = {
-        .b = b, .pack = pack, .bias = bias, .x = x, .n = n, .y = y, .block = pack->block};
+    struct packed p = {.b = b, .pack = pack, .bias = bias, .x = x, .n = n, .y = y};
     p.bytes = pack->block > 0 && pack->cols <= PITH_BYTES_COLS;
     p.fast = p.bytes && b->mode == PITH_MODE_FAST;
+    p.block = p.fast ? pack->block : pack->digits;
     if (p.bytes) make_byte_rows(&p);
     run_packed(&p);
 }

@@ -216,10 +216,17 @@ static size_t input_block(const struct pith_qmat *q)
     return fits ? block : 0;
 }
 
+/* Columns of a block of x: as many as a group allows, from PITH_BYTES_BLOCK to `most`; 0 when it
+ * allows none. */
+static size_t x_block(const struct pith_qmat *q, size_t most)
+{
+    while (q->groups > 1 && q->group % most != 0 && most > PITH_BYTES_BLOCK) most /= 2;
+    return q->groups > 1 && q->group % most != 0 ? 0 : pith_min(most, q->cols);
+}
+
 void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *memory,
                     struct pith_pack *out)
 {
-    enum { BLOCK = 32 };
     struct packing p = {.k = &b->kern, .q = q, .global = q->global};
     *out = (struct pith_pack){.rows = q->rows,
                               .cols = q->cols,
@@ -246,9 +253,10 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
                                   .zeros = p.zeros,
                                   .global = q->global};
     set_levels(q, &out->m);
-    if (q->format->kind == PITH_KIND_INT && p.plan.scale <= PITH_SCALE_F16 &&
-        (q->groups == 1 || q->group % BLOCK == 0))
-        out->block = pith_min(BLOCK, q->cols);
+    if (q->format->kind == PITH_KIND_INT && p.plan.scale <= PITH_SCALE_F16) {
+        out->block = x_block(q, 64);
+        out->digits = x_block(q, 32);
+    }
     if (out->block > 0) out->input_block = input_block(q);
     pith_pool_run(b->pool, p.plan.panels, pack_task, &p);
 }

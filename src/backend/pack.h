@@ -11,7 +11,7 @@ struct pith_pack {
     size_t panels;
     size_t bytes;           /* of all parts: what one product with a vector reads */
     double bits_per_weight; /* of the matrix that was packed, by pith_qmat_bits_per_weight() */
-    size_t block;           /* integers: columns of a block of x as bytes or digits; 0: neither */
+    size_t block, digits;   /* integers: columns of a block of x as bytes, as digits; 0: neither */
     struct pith_panels m;
     const uint32_t *order; /* column c of m is column order[c] of the matrix (act-order); NULL: c */
     struct pith_input input; /* of the matrix that was packed */

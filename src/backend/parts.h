@@ -30,7 +30,7 @@ struct pith_scratch {
 /* Activations as bytes, or three digits of bytes, in the backend's own memory. */
 enum {
     PITH_BYTES_COLS = 64 * 1024,
-    PITH_BYTES_BLOCK = 32,
+    PITH_BYTES_BLOCK = 32, /* columns, at least */
     PITH_BYTES_SCALES = PITH_BYTES_COLS / PITH_BYTES_BLOCK
 };
 struct pith_byte_rows {

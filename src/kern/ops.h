@@ -26,7 +26,7 @@ enum { PITH_LANES = 16 };
 /* The largest tile of any gemm_tile or bf16_tile kernel. */
 enum { PITH_TILE_ROWS_MAX = 32, PITH_TILE_COLS_MAX = 32 };
 /* The same of bytes_tile; columns are a multiple of PITH_PANEL_ROWS. */
-enum { PITH_BYTES_ROWS_MAX = 8, PITH_BYTES_COLS_MAX = 32 };
+enum { PITH_BYTES_ROWS_MAX = 32, PITH_BYTES_COLS_MAX = 32 };
 
 enum pith_tile_mode {
     PITH_TILE_SET,  /* s starts at 0;  c = s */
@@ -249,7 +249,8 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
     X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16) X(matvec_f16) X(widen_bf16)               \
     X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) X(softmax) X(silu_mul) X(sumsq) X(scale_mul)   \
     X(sum_exp) X(axmy_f64) X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_dot_digits)        \
-    X(panel_unpack) X(to_bytes) X(to_digits) X(to_halves) X(bytes_tile) X(bytes_unpack)            \
+    X(panel_unpack) X(to_bytes) X(to_digits) X(to_halves) X(bytes_tile) X(bytes_words)             \
+    X(bytes_unpack)                                                                                \
     X(read_lines) X(peak_f32) X(peak_int8) X(peak_bf16) X(narrow_bf16) X(exp_sum)                  \
     X(attn_scores_f32) X(attn_scores_bf16) X(attn_values_f32) X(attn_values_bf16) X(mix) X(add)    \
     X(rope_pairs) X(sumsq_diff) X(range) X(grid_round) X(grid_error) X(group_max) X(float_round)   \

@@ -122,7 +122,7 @@ typedef pith_panel_dot_bytes_fn pith_panel_dot_digits_fn;
  *
  *     w        of each panel, what bytes_unpack of the same tier made of these columns
  *     scale    of each panel, [groups][16] from the group of col on; zero likewise, or NULL
- *     x        [cols of W / 4][rows]: four neighbouring bytes of a vector in one word
+ *     x        what bytes_words of the same tier made of the vectors
  *     x_scale  [blocks][rows]
  *     x_less   [blocks][rows]: less the sum of the block's bytes, times the matrix's zero without
  *              zeros
@@ -144,6 +144,18 @@ struct pith_byte_tile {
     int32_t *d;
 };
 typedef void pith_bytes_tile_fn(const struct pith_byte_tile *a);
+
+/* Vectors [first, first + count) of a tile, `words` words of four neighbouring bytes each, one
+ * after the other in q, to where the tile of the same tier wants them: [words][rows] in all tiers
+ * but one. Together the vectors of a tile are rows * words words. */
+typedef void pith_bytes_words_fn(size_t words, size_t first, size_t count, const int8_t *q,
+                                 uint32_t *x);
+
+/* What tiles_open() is to be told before bytes_tile with blocks of that many columns. */
+static inline size_t pith_bytes_step(size_t block)
+{
+    return block % 64 == 0 || block > 64 ? 16 : block / 4;
+}
 
 /* The codes of columns [col, col + n) of a panel in the form that bytes_tile reads, at most
  * PITH_BYTES_LINE bytes for four columns. */

@@ -232,3 +232,10 @@ void pith_bytes_unpack_avx2(const struct pith_panels *m, size_t panel, size_t co
             store(dst + i + PITH_PANEL_LINE, _mm256_and_si256(_mm256_srli_epi16(v, 4), low));
         }
 }
+
+/* Words are moved as floats, which changes no bit. */
+void pith_bytes_words_avx2(size_t words, size_t first, size_t count, const int8_t *q, uint32_t *x)
+{
+    pith_transpose_avx2(count, words, (const float *)(const void *)q, words,
+                        (float *)(void *)(x + first), ROWS);
+}

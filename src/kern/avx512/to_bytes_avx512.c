@@ -57,8 +57,8 @@ void pith_to_bytes_avx512(size_t n, size_t block, const float *x, int8_t *q, flo
 {
     size_t b = 0, i = 0;
     /* The usual block: its loops are gone. */
-    for (; block == 32 && n - i >= 32; i += 32, b++)
-        block_to_bytes(32, x + i, q + i, &scale[b], &sum[b]);
+    for (; block == 64 && n - i >= 64; i += 64, b++)
+        block_to_bytes(64, x + i, q + i, &scale[b], &sum[b]);
     for (; i < n; i += block, b++)
         block_to_bytes(n - i < block ? n - i : block, x + i, q + i, &scale[b], &sum[b]);
 }

@@ -58,3 +58,11 @@ void pith_bytes_unpack_dotprod(const struct pith_panels *m, size_t panel, size_t
     for (size_t i = 0; i < n / 4 * PITH_PANEL_LINE; i += 16)
         vst1q_u8(dst + i, veorq_u8(vld1q_u8(line + i), vdupq_n_u8(128)));
 }
+
+/* Words are moved as floats, which changes no bit. */
+void pith_bytes_words_dotprod(size_t words, size_t first, size_t count, const int8_t *q,
+                              uint32_t *x)
+{
+    pith_transpose_scalar(count, words, (const float *)(const void *)q, words,
+                          (float *)(void *)(x + first), ROWS);
+}

@@ -77,3 +77,10 @@ void pith_bytes_unpack_neon(const struct pith_panels *m, size_t panel, size_t co
             vst1q_u8(dst + i + PITH_PANEL_LINE, vshrq_n_u8(v, 4));
         }
 }
+
+/* Words are moved as floats, which changes no bit. */
+void pith_bytes_words_neon(size_t words, size_t first, size_t count, const int8_t *q, uint32_t *x)
+{
+    pith_transpose_scalar(count, words, (const float *)(const void *)q, words,
+                          (float *)(void *)(x + first), ROWS);
+}

@@ -76,6 +76,13 @@ void pith_bytes_unpack_scalar(const struct pith_panels *m, size_t panel, size_t 
     }
 }
 
+/* Words are moved as floats, which changes no bit. */
+void pith_bytes_words_scalar(size_t words, size_t first, size_t count, const int8_t *q, uint32_t *x)
+{
+    pith_transpose_scalar(count, words, (const float *)(const void *)q, words,
+                          (float *)(void *)(x + first), ROWS);
+}
+
 void pith_tiles_open_scalar(size_t words)
 {
     (void)words;

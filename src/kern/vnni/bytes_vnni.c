@@ -1,7 +1,7 @@
 /* The tile of the fast product: 6 vectors by 32 rows. Twelve sums of a block and twelve of a group
  * stay in registers, beside two lines of codes and one word of x; a step of four columns is twelve
  * integer dot products on eight loads, and the turn of a block costs each sum a conversion and a
- * multiply-add, so that of 32 columns is a ninth of the work. */
+ * multiply-add, one for 16 steps in the rule. */
 #include "kern/ops.h"
 
 #include <immintrin.h>
@@ -187,4 +187,11 @@ void pith_bytes_unpack_vnni(const struct pith_panels *m, size_t panel, size_t co
         dst += PITH_PANEL_LINE;
         _mm512_storeu_si512(dst, _mm512_and_si512(_mm512_srli_epi16(v, 4), low));
     }
+}
+
+/* Words are moved as floats, which changes no bit. */
+void pith_bytes_words_vnni(size_t words, size_t first, size_t count, const int8_t *q, uint32_t *x)
+{
+    pith_transpose_avx512(count, words, (const float *)(const void *)q, words,
+                          (float *)(void *)(x + first), ROWS);
 }

@@ -112,10 +112,11 @@ INLINE void dot_panel(const struct pith_panels *m, bool level4, int digits, size
         for (; c < stop; block++) {
             const size_t left = (stop - c) / width, n = left < full ? left : full;
             const int8_t *q = x->q + c;
-            /* Blocks of 32 columns are the rule: their lines are known here. */
-            const struct sums s =
-                n == 32 / width ? block_sums(level4, digits, 32 / width, p.codes, q, x->q_digit)
-                                : block_sums(level4, digits, n, p.codes, q, x->q_digit);
+            /* Blocks of that many columns are the rule: their lines are known here. */
+            const size_t usual = (digits == 1 ? 64 : 32) / width;
+            const struct sums s = n == usual
+                                      ? block_sums(level4, digits, usual, p.codes, q, x->q_digit)
+                                      : block_sums(level4, digits, n, p.codes, q, x->q_digit);
             c += n * width;
             p.codes += n * PITH_PANEL_LINE;
             p.t = block_close(x, digits, block, s, &p);

@@ -264,16 +264,16 @@ enum { MOST_ROWS = PITH_BYTES_ROWS_MAX, MOST_PANELS = PITH_BYTES_COLS_MAX / PITH
 
 struct tile_case {
     const struct pith_kernel *k;
-    pith_bytes_unpack_fn *unpack;
+    const struct pith_kern *tier;
     struct pith_panels m;
     size_t block, blocks;
     int8_t q[MOST_ROWS][COLS];
+    uint32_t *x; /* to the end of its memory */
     float scale[MOST_ROWS][COLS];
     int32_t sum[MOST_ROWS][COLS];
     uint8_t codes[MOST_PANELS * COLS / 4 * PITH_BYTES_LINE];
     float w_scale[MOST_PANELS * COLS / 4 * PITH_PANEL_ROWS];
     int32_t w_zero[MOST_PANELS * COLS / 4 * PITH_PANEL_ROWS];
-    uint32_t x[COLS / 4 * MOST_ROWS];
     float x_scale[COLS * MOST_ROWS];
     int32_t x_less[COLS * MOST_ROWS];
     float y[MOST_ROWS * PITH_BYTES_COLS_MAX], t[MOST_ROWS * PITH_BYTES_COLS_MAX];
@@ -285,15 +285,22 @@ static void tile_fill(struct tile_case *c, bool greatest)
 {
     const size_t rows = c->k->tile_rows, cols = c->m.cols;
     if (greatest) fill_codes(&c->m);
+    c->x = at_end(5, rows * cols);
     for (size_t r = 0; r < rows; r++) {
         float *x = floats(4, cols);
         for (size_t i = 0; greatest && i < cols; i++) x[i] = r % 2 ? 1.0f : -1.0f;
+        if (r % 5 == 4) x[cols / 2] = r % 2 ? INFINITY : (float)NAN;
         pith_to_bytes_scalar(cols, c->block, x, c->q[r], c->scale[r], c->sum[r]);
-        for (size_t i = 0; i < cols / 4; i++) memcpy(&c->x[i * rows + r], &c->q[r][i * 4], 4);
         for (size_t b = 0; b < c->blocks; b++) {
             c->x_scale[b * rows + r] = c->scale[r][b];
             c->x_less[b * rows + r] = -c->sum[r][b] * (c->m.zeros ? 1 : (int32_t)c->m.zero);
         }
+    }
+    for (size_t r = 0, n; r < rows; r += n) {
+        n = rows - r < 3 ? rows - r : 3;
+        int8_t *q = at_end(3, n * cols);
+        for (size_t i = 0; i < n; i++) memcpy(q + i * cols, c->q[r + i], cols);
+        c->tier->bytes_words(cols / 4, r, n, q, c->x);
     }
 }
 
@@ -318,7 +325,7 @@ static void tile_step(struct tile_case *c, size_t col, size_t n)
     const size_t last = (col + n - 1) / m->group, codes = COLS / 4 * PITH_BYTES_LINE,
                  each = COLS / 4 * PITH_PANEL_ROWS;
     for (size_t p = 0; p < panels; p++) {
-        c->unpack(m, p, col, n, c->codes + p * codes);
+        c->tier->bytes_unpack(m, p, col, n, c->codes + p * codes);
         for (size_t g = first; g <= last; g++)
             for (size_t r = 0; r < PITH_PANEL_ROWS; r++) {
                 const size_t from = (p * m->groups + g) * PITH_PANEL_ROWS + r;
@@ -358,18 +365,19 @@ static void tile_check(struct tile_case *c, const struct shape *s)
     }
 }
 
-static void check_tile(const struct pith_kernel *k, pith_bytes_unpack_fn *unpack,
+static void check_tile(const struct pith_kernel *k, const struct pith_kern *tier,
                        const struct shape *s)
 {
-    const size_t sizes[] = {32, 8, s->cols, s->cols}, steps[] = {s->cols, 40, 8};
+    const size_t sizes[] = {32, 64, 8, 128, s->cols, s->cols}, steps[] = {s->cols, 40, 8};
     struct tile_case *c = pith_zalloc(1, sizeof *c);
     assert_non_null(c);
-    *c = (struct tile_case){.k = k, .unpack = unpack, .m = panels(s)};
-    for (int i = 0; i < 4; i++) {
+    *c = (struct tile_case){.k = k, .tier = tier, .m = panels(s)};
+    for (int i = 0; i < 6; i++) {
         c->block = sizes[i];
         c->blocks = (s->cols + c->block - 1) / c->block;
         if (c->block > s->group || (s->group < s->cols && s->group % c->block != 0)) continue;
-        tile_fill(c, i == 3);
+        tile_fill(c, i == 5);
+        tier->tiles_open(pith_bytes_step(c->block));
         for (int j = 0; j < 3; j++) {
             for (size_t e = 0; e < MOST_ROWS * PITH_BYTES_COLS_MAX; e++) {
                 c->y[e] = c->t[e] = (float)NAN;
@@ -379,6 +387,7 @@ static void check_tile(const struct pith_kernel *k, pith_bytes_unpack_fn *unpack
                 tile_step(c, col, s->cols - col < steps[j] ? s->cols - col : steps[j]);
             tile_check(c, s);
         }
+        tier->tiles_close();
     }
     pith_free(c);
 }
@@ -402,7 +411,7 @@ static void tiles_equal_the_product_of_one_vector(void **state)
                 for (int c = 0; c < 4; c++)
                     for (int g = 0; g < 5; g++)
                         for (int zeros = 0; zeros <= 1; zeros++)
-                            check_tile(k, tier.bytes_unpack,
+                            check_tile(k, &tier,
                                        &(struct shape){(enum pith_panel_form)form,
                                                        (enum pith_panel_scale)scale, cols[c],
                                                        groups[g] < cols[c] ? groups[g] : cols[c],
