@@ -8,6 +8,7 @@ enum pith_status pith_load_model(struct pith_context *context, const char *dir, 
     PITH_TRY(pith_model_open(dir, out, err));
     const bool fast = pith_backend_mode(be) == PITH_MODE_FAST && !reference;
     enum pith_status s = pith_model_load_blocks(*out, be, err);
+    if (s == PITH_OK) s = pith_model_pack(*out, be, err);
     if (s == PITH_OK && fast && (*out)->container) s = pith_model_round_head(*out, be, err);
     if (s == PITH_OK) return PITH_OK;
     pith_model_close(*out);

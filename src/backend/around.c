@@ -1,12 +1,13 @@
-/* pith_linear: what is done to x before a packed matrix is multiplied, in slabs of rows that fit
- * the backend's own memory. */
+/* pith_linear: what is done around the product with some packed matrices, in slabs of rows of which
+ * the backend's own memory holds what is needed: x in the order of the panels, or its sums over the
+ * groups, for offsets. A matrix has one of both at most. */
 #include "backend/parts.h"
 #include "base/mem.h"
 
 enum pith_status pith_backend_take_around(struct pith_backend *b, struct pith_error *err)
 {
     if (!b->around) b->around = pith_alloc_huge(PITH_AROUND_FLOATS, sizeof *b->around);
-    return b->around ? PITH_OK : pith_fail_nomem(err, "activations in another order");
+    return b->around ? PITH_OK : pith_fail_nomem(err, "what pith_linear makes of activations");
 }
 
 struct around {
@@ -34,22 +35,88 @@ static void run_around(struct pith_backend *b, struct around *a, pith_task_fn *t
     else pith_pool_run(b->pool, a->tasks, task, a);
 }
 
-/* Slabs are of about equal size: none has less than PITH_LINEAR_FEW rows, unless x has. */
-static void linear_ordered(struct pith_backend *b, const struct pith_weight *w, const float *bias,
-                           const float *x, size_t n, float *y)
+static void sum_task(void *ctx, size_t task, unsigned thread)
 {
-    const size_t cols = w->cols, most = PITH_AROUND_FLOATS / cols, slabs = (n + most - 1) / most;
+    (void)thread;
+    const struct around *a = ctx;
+    const size_t cols = a->pack->cols, groups = a->pack->offsets->cols;
+    const size_t end = (task + 1) * a->rows / a->tasks;
+    for (size_t i = task * a->rows / a->tasks; i < end; i++)
+        pith_offsets_sums(a->x + i * cols, cols, a->pack->m.group, a->out + i * groups);
+}
+
+struct adding {
+    struct pith_backend *b;
+    const struct pith_pack *pack;
+    const float *bias;
+    size_t n;
+    float *y;
+};
+
+enum { ADD_ROWS = 8 * PITH_PANEL_ROWS };
+
+static void add_task(void *ctx, size_t task, unsigned thread)
+{
+    (void)thread;
+    const struct adding *a = ctx;
+    const struct pith_weight *o = a->pack->offsets;
+    const size_t row = task * ADD_ROWS, rows = pith_min(ADD_ROWS, o->rows - row);
+    for (size_t i = 0; i < a->n; i++) {
+        float *y = a->y + i * o->rows + row;
+        pith_offsets_add(a->b, o, row, rows, a->b->around + i * o->cols, y);
+        for (size_t r = 0; a->bias && r < rows; r++) y[r] += a->bias[row + r];
+    }
+}
+
+/* What the offsets add to n rows of y. Where the product has the bits of one row alone, so has
+ * this. */
+static void add_offsets(struct pith_backend *b, const struct pith_pack *pack, const float *bias,
+                        size_t n, float *y)
+{
+    const struct pith_weight *o = pack->offsets;
+    if (pith_bytes_fits(b, pack)) {
+        struct adding a = {.b = b, .pack = pack, .bias = bias, .n = n, .y = y};
+        pith_pool_run(b->pool, (o->rows - 1) / ADD_ROWS + 1, add_task, &a);
+        return;
+    }
+    struct pith_source source;
+    pith_source_init(&source, o);
+    const struct pith_mul mul = {.m = n,
+                                 .n = o->rows,
+                                 .k = o->cols,
+                                 .a = b->around,
+                                 .a_rs = o->cols,
+                                 .a_cs = 1,
+                                 .source = &source,
+                                 .c = y,
+                                 .ldc = o->rows,
+                                 .accumulate = true,
+                                 .bias = bias};
+    pith_mul_run(b, &mul);
+}
+
+/* Slabs are of about equal size: none has less than PITH_LINEAR_FEW rows, unless x has. */
+static void linear_around(struct pith_backend *b, const struct pith_weight *w, const float *bias,
+                          const float *x, size_t n, float *y)
+{
+    const struct pith_weight *o = w->pack->offsets;
+    const size_t width = o ? o->cols : w->cols, most = PITH_AROUND_FLOATS / width;
+    const size_t slabs = (n + most - 1) / most;
     for (size_t i = 0; i < slabs; i++) {
         const size_t first = i * n / slabs, count = (i + 1) * n / slabs - first;
-        struct around a = {.pack = w->pack, .x = x + first * cols, .rows = count, .out = b->around};
-        run_around(b, &a, order_task);
-        pith_linear_as_packed(b, w, bias, b->around, count, y + first * w->rows);
+        const bool later = o && count >= PITH_LINEAR_FEW;
+        const float *from = x + first * w->cols;
+        float *to = y + first * w->rows;
+        struct around a = {.pack = w->pack, .x = from, .rows = count, .out = b->around};
+        run_around(b, &a, o ? sum_task : order_task);
+        pith_linear_as_packed(b, w, later ? NULL : bias, o ? from : b->around, count, to);
+        if (later) add_offsets(b, w->pack, bias, count, to);
     }
 }
 
 void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                  const float *x, size_t n, float *y)
 {
-    if (w->pack && w->pack->order) linear_ordered(b, w, bias, x, n, y);
+    if (w->pack && pith_pack_around(w->pack)) linear_around(b, w, bias, x, n, y);
     else pith_linear_as_packed(b, w, bias, x, n, y);
 }

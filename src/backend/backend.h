@@ -46,8 +46,8 @@ enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mo
 enum pith_mode pith_backend_mode(const struct pith_backend *b);
 /* Takes the memory of the integer products of many rows, 2.5 MiB, unless it is there. */
 enum pith_status pith_backend_take_bytes(struct pith_backend *b, struct pith_error *err);
-/* Takes the memory in which pith_linear() puts x in another order, 8 MiB, unless it is there:
- * before the first product with a matrix whose pith_pack_around() is true (backend/pack.h). */
+/* Takes the memory of what pith_linear() makes of x, 8 MiB, unless it is there: before the first
+ * product with a matrix whose pith_pack_around() is true (backend/pack.h). */
 enum pith_status pith_backend_take_around(struct pith_backend *b, struct pith_error *err);
 
 /* C[m][n] = A[m][k] * B[k][n], or C += / C -=, C(i, j) = fma(+-A(i, p), B(p, j), C(i, j)) for p

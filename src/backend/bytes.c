@@ -149,6 +149,17 @@ struct band {
     int32_t *d;
 };
 
+/* Those of `count` groups from scale `at` on, each a byte times a half. */
+static void multiply_scales(const struct pith_panels *m, const struct pith_kern *k, size_t at,
+                            size_t count, float *to)
+{
+    const int8_t *inner = (const int8_t *)m->scales;
+    for (size_t g = 0; g < count; g++, at += PITH_PANEL_ROWS, to += PITH_PANEL_ROWS) {
+        k->widen_f16(PITH_PANEL_ROWS, (const char *)m->outer + pith_panel_outer(m, at) * 2, to);
+        for (size_t r = 0; r < PITH_PANEL_ROWS; r++) to[r] *= (float)inner[at + r];
+    }
+}
+
 static void unpack_scales(const struct band *b, size_t i, size_t group, size_t count)
 {
     const struct pith_panels *m = &b->j->pack->m;
@@ -159,6 +170,7 @@ static void unpack_scales(const struct band *b, size_t i, size_t group, size_t c
     float *to = b->scale + i * GROUPS * PITH_PANEL_ROWS;
     if (m->scale == PITH_SCALE_BF16) k->widen_bf16(n, from, to);
     else if (m->scale == PITH_SCALE_F16) k->widen_f16(n, from, to);
+    else if (m->scale == PITH_SCALE_PRODUCT) multiply_scales(m, k, at, count, to);
     else memcpy(to, from, n * sizeof *to);
     if (!m->zeros) return;
     int32_t *zero = b->zero + i * GROUPS * PITH_PANEL_ROWS;

@@ -184,6 +184,10 @@ static void packed_task(void *ctx, size_t task, unsigned thread)
         }
     }
     if (p->ones) take_shifts(p, row, rows);
+    const struct pith_weight *o = p->pack->offsets;
+    for (size_t i = 0; o && i < p->n; i++)
+        pith_offsets_add(p->b, o, row, rows, p->b->around + i * o->cols,
+                         p->y + i * p->pack->rows + row);
     for (size_t i = 0; p->bias && i < p->n; i++)
         for (size_t r = 0; r < rows; r++) p->y[i * p->pack->rows + row + r] += p->bias[row + r];
 }

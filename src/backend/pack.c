@@ -7,6 +7,7 @@
 #include "backend/parts.h"
 #include "base/mem.h"
 #include "num/codecs.h"
+#include "num/kquant.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,7 +18,9 @@ enum { WORDS = 64 /* of a row at a time: four cache lines */ };
 struct plan {
     enum pith_panel_form form;
     enum pith_panel_scale scale;
-    size_t panels, lines, code_bytes, scale_bytes, zero_bytes, order_bytes;
+    size_t panels, lines, code_bytes, scale_bytes, outer_bytes, zero_bytes, order_bytes,
+        offset_bytes;
+    bool zeros; /* stored, and not all 0 as GGUF has them */
 };
 
 static bool form_of(const struct pith_format *f, enum pith_panel_form *out)
@@ -59,12 +62,19 @@ static inline bool scale_store(enum pith_panel_scale kind, float global, float s
     }
 }
 
+int pith_pack_factor(float x, float d)
+{
+    const float v = d == 0.0f ? 0.0f : x / d;
+    return (int)(v < 0.0f ? v - 0.5f : v + 0.5f);
+}
+
 /* How the scales are stored. That they are exact in their type is known, but for E4M3 the factor
  * may round. */
 static enum pith_panel_scale scale_kind(const struct pith_qmat *q)
 {
     const size_t count = pith_qmat_scale_count(q);
     float ignored;
+    if (q->outer && q->global == 1.0f) return PITH_SCALE_PRODUCT;
     switch (q->scale_dtype) {
     case PITH_BF16: return PITH_SCALE_BF16;
     case PITH_F16: return PITH_SCALE_F16;
@@ -83,26 +93,37 @@ static size_t whole_lines(size_t bytes)
     return (bytes + PITH_PANEL_LINE - 1) / PITH_PANEL_LINE * PITH_PANEL_LINE;
 }
 
+/* Groups that share an outer factor of the scales. */
+static uint32_t block_groups(const struct pith_qmat *q)
+{
+    return PITH_KBLOCK / q->group;
+}
+
 static bool make_plan(const struct pith_qmat *q, struct plan *p)
 {
-    if (!pith_qmat_is_plain(q) || !form_of(q->format, &p->form)) return false;
+    if (q->levels || q->sparse || !form_of(q->format, &p->form)) return false;
     const size_t width = p->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     if (q->cols % width != 0 || (q->groups > 1 && q->group % width != 0)) return false;
     if (q->g_idx && (q->input.grid.format || !pith_order_find(q, NULL))) return false;
+    p->offset_bytes = q->offsets ? pith_offsets_bytes(q) : 0;
+    if (q->offsets && p->offset_bytes == 0) return false;
     p->scale = scale_kind(q);
     p->panels = ((size_t)q->rows + PITH_PANEL_ROWS - 1) / PITH_PANEL_ROWS;
     p->lines = q->cols / width;
     const size_t scales = p->panels * q->groups * PITH_PANEL_ROWS;
     p->code_bytes = p->panels * p->lines * PITH_PANEL_LINE;
     p->scale_bytes = whole_lines(scales * pith_panel_scale_bytes(p->scale));
-    p->zero_bytes = q->zeros ? whole_lines(scales) : 0;
+    p->zeros = q->zeros && !(q->gguf && q->gguf->minimums);
+    p->zero_bytes = p->zeros ? whole_lines(scales) : 0;
+    p->outer_bytes = p->scale == PITH_SCALE_PRODUCT ? whole_lines(scales / block_groups(q) * 2) : 0;
     p->order_bytes = q->g_idx ? whole_lines((size_t)q->cols * sizeof *q->g_idx) : 0;
     return true;
 }
 
 static size_t plan_bytes(const struct plan *p)
 {
-    return p->code_bytes + p->scale_bytes + p->zero_bytes + p->order_bytes;
+    return p->code_bytes + p->scale_bytes + p->outer_bytes + p->zero_bytes + p->order_bytes +
+           p->offset_bytes;
 }
 
 size_t pith_pack_bytes(const struct pith_qmat *q)
@@ -113,7 +134,7 @@ size_t pith_pack_bytes(const struct pith_qmat *q)
 
 bool pith_pack_around(const struct pith_pack *p)
 {
-    return p->order != NULL;
+    return p->order || p->offsets;
 }
 
 struct packing {
@@ -121,8 +142,9 @@ struct packing {
     const struct pith_qmat *q;
     struct plan plan;
     float global;
-    uint8_t *codes, *scales, *zeros;
+    uint8_t *codes, *scales, *outer, *zeros;
     uint32_t *order; /* NULL: as stored */
+    void *offsets;
 };
 
 /* Words [first, first + n) of rows whose codes have another width or order than the panels'. */
@@ -163,22 +185,49 @@ static void pack_codes(const struct packing *p, size_t panel)
     }
 }
 
+/* Of a row and group; rows past the last have 0. */
+static void pack_scale(const struct packing *p, uint32_t row, uint32_t g, uint8_t *to)
+{
+    const struct pith_qmat *q = p->q;
+    if (row >= q->rows) {
+        memset(to, 0, pith_panel_scale_bytes(p->plan.scale));
+        return;
+    }
+    const float scale = q->scales[pith_qmat_scale_index(q, row, g)];
+    if (p->plan.scale != PITH_SCALE_PRODUCT) {
+        (void)scale_store(p->plan.scale, p->global, scale, to);
+        return;
+    }
+    const uint32_t each = block_groups(q), blocks = q->groups / each;
+    const float d = q->outer[((size_t)row * blocks + g / each) * 2];
+    *to = (uint8_t)(int8_t)pith_pack_factor(scale, d);
+}
+
+static void pack_outer(const struct packing *p, size_t panel)
+{
+    const struct pith_qmat *q = p->q;
+    const size_t blocks = q->groups / block_groups(q);
+    uint16_t *to = (uint16_t *)(void *)p->outer + panel * blocks * PITH_PANEL_ROWS;
+    for (size_t b = 0; b < blocks; b++)
+        for (size_t r = 0; r < PITH_PANEL_ROWS; r++, to++) {
+            const size_t row = panel * PITH_PANEL_ROWS + r;
+            *to = row < q->rows ? pith_f32_to_f16(q->outer[(row * blocks + b) * 2]) : 0;
+        }
+}
+
 static void pack_scales(const struct packing *p, size_t panel)
 {
     const struct pith_qmat *q = p->q;
     const size_t bytes = pith_panel_scale_bytes(p->plan.scale);
     for (uint32_t g = 0; g < q->groups; g++)
         for (size_t r = 0; r < PITH_PANEL_ROWS; r++) {
-            const size_t row = panel * PITH_PANEL_ROWS + r;
+            const uint32_t row = (uint32_t)(panel * PITH_PANEL_ROWS + r);
             const size_t to = (panel * q->groups + g) * PITH_PANEL_ROWS + r;
-            const bool real = row < q->rows;
-            const size_t from = real ? pith_qmat_scale_index(q, (uint32_t)row, g) : 0;
-            if (real)
-                (void)scale_store(p->plan.scale, p->global, q->scales[from],
-                                  p->scales + to * bytes);
-            else memset(p->scales + to * bytes, 0, bytes);
-            if (p->zeros) p->zeros[to] = real ? q->zeros[from] : 0;
+            pack_scale(p, row, g, p->scales + to * bytes);
+            if (p->zeros)
+                p->zeros[to] = row < q->rows ? q->zeros[pith_qmat_scale_index(q, row, g)] : 0;
         }
+    if (p->outer) pack_outer(p, panel);
 }
 
 static void pack_task(void *ctx, size_t task, unsigned thread)
@@ -192,10 +241,9 @@ static void set_levels(const struct pith_qmat *q, struct pith_panels *m)
 {
     const struct pith_format *f = q->format;
     const bool integer = f->kind == PITH_KIND_INT;
-    m->zero = integer ? (float)(1u << (f->bits - 1)) : 0.0f;
+    m->zero = integer && !q->zeros ? (float)(1u << (f->bits - 1)) : 0.0f;
     if (m->form != PITH_PANEL_LEVEL4) return;
-    for (uint32_t c = 0; c < 16; c++)
-        m->level[c] = integer ? (float)c - (q->zeros ? 0.0f : m->zero) : f->decode(c);
+    for (uint32_t c = 0; c < 16; c++) m->level[c] = integer ? (float)c - m->zero : f->decode(c);
 }
 
 /* The largest block of columns in which both x, on the grid of its input, and W have one scale, and
@@ -224,6 +272,22 @@ static size_t x_block(const struct pith_qmat *q, size_t most)
     return q->groups > 1 && q->group % most != 0 ? 0 : pith_min(most, q->cols);
 }
 
+/* Where the parts lie in memory. */
+static void place(struct packing *p, void *memory)
+{
+    const struct plan *plan = &p->plan;
+    p->codes = memory;
+    p->scales = p->codes + plan->code_bytes;
+    uint8_t *at = p->scales + plan->scale_bytes;
+    if (plan->outer_bytes) p->outer = at;
+    at += plan->outer_bytes;
+    if (plan->zero_bytes) p->zeros = at;
+    at += plan->zero_bytes;
+    if (plan->order_bytes) p->order = (uint32_t *)(void *)at;
+    at += plan->order_bytes;
+    if (plan->offset_bytes) p->offsets = at;
+}
+
 void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *memory,
                     struct pith_pack *out)
 {
@@ -233,13 +297,9 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
                               .bits_per_weight = pith_qmat_bits_per_weight(q),
                               .input = q->input};
     if (!make_plan(q, &p.plan)) return;
-    p.codes = memory;
-    p.scales = p.codes + p.plan.code_bytes;
-    p.zeros = q->zeros ? p.scales + p.plan.scale_bytes : NULL;
-    if (q->g_idx) {
-        p.order = (uint32_t *)(void *)(p.scales + p.plan.scale_bytes + p.plan.zero_bytes);
-        (void)pith_order_find(q, p.order); /* found before, for the plan */
-    }
+    place(&p, memory);
+    if (p.order) (void)pith_order_find(q, p.order); /* found before, for the plan */
+    if (p.offsets) out->offsets = pith_offsets_init(b, q, p.offsets);
     out->panels = p.plan.panels;
     out->bytes = plan_bytes(&p.plan);
     out->order = p.order;
@@ -251,14 +311,45 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
                                   .codes = p.codes,
                                   .scales = p.scales,
                                   .zeros = p.zeros,
-                                  .global = q->global};
+                                  .global = q->global,
+                                  .outer = p.outer};
+    while (p.outer && 2u << out->m.outer_shift <= block_groups(q)) out->m.outer_shift++;
     set_levels(q, &out->m);
-    if (q->format->kind == PITH_KIND_INT && p.plan.scale <= PITH_SCALE_F16) {
+    if (q->format->kind == PITH_KIND_INT && pith_panel_scale_wide(p.plan.scale)) {
         out->block = x_block(q, 64);
         out->digits = x_block(q, 32);
     }
-    if (out->block > 0) out->input_block = input_block(q);
+    if (out->block > 0 && !q->offsets) out->input_block = input_block(q);
     pith_pool_run(b->pool, p.plan.panels, pack_task, &p);
+}
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+static float weight_at(const struct pith_panels *m, uint32_t row, size_t col)
+{
+    const size_t panel = row / PITH_PANEL_ROWS, r = row % PITH_PANEL_ROWS;
+    const size_t index = (panel * m->groups + col / m->group) * PITH_PANEL_ROWS + r;
+    return pith_panel_value_at(m, panel, r, col) * pith_panel_scale_at(m, index);
+}
+
+static float offset_at(const struct pith_weight *o, uint32_t row, size_t group)
+{
+    uint16_t half;
+    if (o->pack) return weight_at(&o->pack->m, row, group);
+    memcpy(&half, (const char *)o->dense + (row * (size_t)o->cols + group) * 2, sizeof half);
+    return pith_f16_to_f32(half);
+}
+
+void pith_pack_row(const struct pith_pack *p, uint32_t row, float *out)
+{
+    const struct pith_panels *m = &p->m;
+    for (size_t g = 0, c = 0; g < m->groups; g++) {
+        const float offset = p->offsets ? offset_at(p->offsets, row, g) : 0.0f;
+        for (const size_t end = pith_min(c + m->group, m->cols); c < end; c++) {
+            const float v = weight_at(m, row, c);
+            out[p->order ? p->order[c] : c] = p->offsets ? v + offset : v;
+        }
+    }
 }
 
 /* --- rounding to bytes ----------------------------------------------------------------------- */

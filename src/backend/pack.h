@@ -9,7 +9,9 @@
 struct pith_pack {
     uint32_t rows, cols;
     size_t panels;
-    size_t bytes;           /* of all parts: what one product with a vector reads */
+    size_t bytes; /* of all parts: what one product with a vector reads */
+    /* [rows][groups], added to the product with the sums of x over each group; NULL: none */
+    const struct pith_weight *offsets;
     double bits_per_weight; /* of the matrix that was packed, by pith_qmat_bits_per_weight() */
     size_t block, digits;   /* integers: columns of a block of x as bytes, as digits; 0: neither */
     struct pith_panels m;
@@ -19,10 +21,11 @@ struct pith_pack {
         input_block; /* columns of a block of x on that input's grid, as integers; 0: as floats */
 };
 
-/* Bytes that pith_pack_init() needs for q; 0 when q has no packed form: offsets, levels of its own
- * or a sparse part, columns or groups that do not fill the lines, floats of 6 bits; with g_idx also
- * groups of unequal size or an input on a grid, whose scales would cover other columns. Integers of
- * 2 and 3 bits take the 4-bit form, of 5 to 7 bits the 8-bit form. */
+/* Bytes that pith_pack_init() needs for q; 0 when q has no packed form: levels of its own or a
+ * sparse part, offsets that are none of GGUF's, columns or groups that do not fill the lines,
+ * floats of 6 bits; with g_idx also groups of unequal size or an input on a grid, whose scales
+ * would cover other columns. Integers of 2 and 3 bits take the 4-bit form, of 5 to 7 bits the 8-bit
+ * form. */
 size_t pith_pack_bytes(const struct pith_qmat *q);
 
 /* Packs q, whose pith_pack_bytes() is not 0, into memory (aligned to 64 bytes) that must outlive
@@ -30,8 +33,12 @@ size_t pith_pack_bytes(const struct pith_qmat *q);
 void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *memory,
                     struct pith_pack *out);
 
-/* Whether products with it need pith_backend_take_around(): it has an order of its own. */
+/* Whether products with it need pith_backend_take_around(): it has an order of its own, or
+ * offsets. */
 bool pith_pack_around(const struct pith_pack *p);
+
+/* A row of it as float32: the values of pith_weight_decode(), zeros maybe of the other sign. */
+void pith_pack_row(const struct pith_pack *p, uint32_t row, float *out);
 
 /* A matrix that is not packed rounded to int8:channel, scale = max |row| / 127, nearest even: what
  * the fast mode makes of a head. PITH_NUMERIC when a row is not finite; on failure *out owns

@@ -70,9 +70,26 @@ void pith_order_codes(const uint8_t *stream, unsigned bits, const uint32_t *orde
                       uint8_t *codes);
 void pith_order_row(const uint32_t *order, size_t n, const float *x, float *out);
 
+/* The integer that x is times d, which it is exactly; 0 when d is. */
+int pith_pack_factor(float x, float d);
+
+/* Offsets: bytes of their memory, 0 when they cannot be packed; packs them into memory aligned to
+ * 64 bytes, where what is returned lies too. Over all threads. */
+size_t pith_offsets_bytes(const struct pith_qmat *q);
+const struct pith_weight *pith_offsets_init(struct pith_backend *b, const struct pith_qmat *q,
+                                            void *memory);
+/* The sums of x[cols] over each group, in eight chains: s[c % 8] += x[c] for the columns of the
+ * group in order, from 0 at its start; ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7)). */
+void pith_offsets_sums(const float *x, size_t cols, size_t group, float *sums);
+/* y[0 .. rows) += rows [row, row + rows) of O times sums; row is a multiple of PITH_PANEL_ROWS. The
+ * product is panel_dot's where O is packed, else matvec_f16's. */
+void pith_offsets_add(const struct pith_backend *b, const struct pith_weight *o, size_t row,
+                      size_t rows, const float *sums, float *y);
+
 /* What pith_linear() makes of x for some packed matrices, of all rows that fit. */
 enum { PITH_AROUND_FLOATS = 2 << 20 };
-/* pith_linear() with x's columns as they lie in the panels. */
+/* pith_linear() with x's columns as they lie in the panels; of a matrix with offsets, for n below
+ * PITH_LINEAR_FEW the sums of x are in b->around, and for more rows offsets are not added. */
 void pith_linear_as_packed(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                            const float *x, size_t n, float *y);
 

@@ -31,14 +31,21 @@ enum pith_panel_form {
     PITH_PANEL_E5M2
 };
 
-/* How scales are stored. E4M3 ones are multiplied by `global`. */
+/* How scales are stored. E4M3 ones are multiplied by `global`; a product is a signed byte times a
+ * half that 2^outer_shift groups of a row share, exact in float32 (GGUF's two levels). */
 enum pith_panel_scale {
     PITH_SCALE_F32,
     PITH_SCALE_BF16,
     PITH_SCALE_F16,
     PITH_SCALE_E8M0,
-    PITH_SCALE_E4M3
+    PITH_SCALE_E4M3,
+    PITH_SCALE_PRODUCT
 };
+/* The integer products take these. */
+static inline bool pith_panel_scale_wide(enum pith_panel_scale s)
+{
+    return s <= PITH_SCALE_F16 || s == PITH_SCALE_PRODUCT;
+}
 
 /* W[r][c] = v * scale[r][c / group], v = level[code] - zero: for LEVEL4 level is the table, for
  * INT8 the code itself, for FP8 the value. zero is zeros[r][c / group], or without zeros 0 for
@@ -53,8 +60,10 @@ struct pith_panels {
     const void *scales;
     const uint8_t *zeros; /* NULL: none */
     float level[16];
-    float zero;   /* of integers without zeros: what a code less it is the integer */
-    float global; /* 1 unless scales are E4M3 */
+    float zero;           /* of integers without zeros: a code less it is the integer, of a signed byte */
+    float global;         /* 1 unless scales are E4M3 */
+    const void *outer;    /* of products: [panels][groups >> outer_shift][16] halves */
+    unsigned outer_shift; /* groups is a multiple of 2^outer_shift */
 };
 
 static inline size_t pith_panel_lines(const struct pith_panels *m)
@@ -80,6 +89,16 @@ static inline size_t pith_panel_scale_bytes(enum pith_panel_scale s)
 {
     return s == PITH_SCALE_F32 ? 4 : s == PITH_SCALE_BF16 || s == PITH_SCALE_F16 ? 2 : 1;
 }
+
+/* Where the half of scale `index` is, counted as scales are. */
+static inline size_t pith_panel_outer(const struct pith_panels *m, size_t index)
+{
+    return (index / PITH_PANEL_ROWS >> m->outer_shift) * PITH_PANEL_ROWS + index % PITH_PANEL_ROWS;
+}
+
+/* The scale of that index, and v of row 16 * panel + r, column c. */
+float pith_panel_scale_at(const struct pith_panels *m, size_t index);
+float pith_panel_value_at(const struct pith_panels *m, size_t panel, size_t r, size_t c);
 
 /* One vector of activations as signed bytes: x[c] ~ q[c] * scale[c / block], sum the sum of a
  * block's q. Or as numbers of three digits: x[c] ~ (q[c] + 256 q[c + q_digit] + 65536 q[c + 2

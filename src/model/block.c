@@ -216,9 +216,12 @@ enum pith_status pith_model_pack(struct pith_model *m, struct pith_backend *be,
 {
     for (uint32_t i = 0; m->blocks && i < m->shape.layers; i++)
         PITH_TRY(pith_block_pack(&m->blocks[i], be, err));
-    if (m->head_packed || m->head.quant != &m->head_store.q) return PITH_OK;
-    PITH_TRY(pack_linears(&m->head_store, 1, be, &m->head_packed, err));
-    m->head = m->head_store.w;
+    if (m->head_packed || !m->head.quant) return PITH_OK;
+    const bool tied = m->head.quant == &m->embed_store.q;
+    struct pith_linear_weights *store = tied ? &m->embed_store : &m->head_store;
+    PITH_TRY(pack_linears(store, 1, be, &m->head_packed, err));
+    m->head = store->w;
+    if (tied) m->embed = store->w;
     return PITH_OK;
 }
 

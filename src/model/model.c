@@ -112,7 +112,8 @@ enum pith_status pith_model_embed(const struct pith_model *m, const int32_t *ids
         if (ids[i] < 0 || (uint32_t)ids[i] >= m->shape.vocab)
             return pith_fail(err, PITH_ARG, "token id %d is outside the vocabulary of %u",
                              (int)ids[i], m->shape.vocab);
-        pith_weight_decode(&m->embed, (uint32_t)ids[i], 1, x + i * m->shape.hidden);
+        if (m->embed.pack) pith_pack_row(m->embed.pack, (uint32_t)ids[i], x + i * m->shape.hidden);
+        else pith_weight_decode(&m->embed, (uint32_t)ids[i], 1, x + i * m->shape.hidden);
     }
     return PITH_OK;
 }

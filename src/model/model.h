@@ -84,7 +84,8 @@ enum pith_status pith_block_pack(struct pith_block *b, struct pith_backend *be,
  * (not NULL) packs each; nothing to do when they are there. On failure m is as before. */
 enum pith_status pith_model_load_blocks(struct pith_model *m, struct pith_backend *be,
                                         struct pith_error *err);
-/* Packs what is not yet packed of the loaded blocks, and a quantized head. */
+/* Packs what is not yet packed of the loaded blocks, and a quantized head with the embedding that
+ * is tied to it. */
 enum pith_status pith_model_pack(struct pith_model *m, struct pith_backend *be,
                                  struct pith_error *err);
 /* Rounds a dense head to int8:channel and packs it; an embedding tied to it stays. Makes a token

@@ -24,6 +24,13 @@ INLINE __m256 scales_at(const struct pith_panels *m, size_t index)
 {
     const char *at = (const char *)m->scales + index * pith_panel_scale_bytes(m->scale);
     if (m->scale == PITH_SCALE_F32) return _mm256_loadu_ps((const float *)(const void *)at);
+    if (m->scale == PITH_SCALE_PRODUCT) {
+        const __m128i inner = _mm_loadl_epi64((const __m128i *)(const void *)at);
+        const char *outer = (const char *)m->outer + pith_panel_outer(m, index) * 2;
+        const __m128i half = _mm_loadu_si128((const __m128i *)(const void *)outer);
+        return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(inner)),
+                             _mm256_cvtph_ps(half));
+    }
     const __m128i h = _mm_loadu_si128((const __m128i *)(const void *)at);
     if (m->scale == PITH_SCALE_F16) return _mm256_cvtph_ps(h);
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));

@@ -47,9 +47,13 @@ static inline v16i v16i_and(v16i x, int bits)
 {
     return (v16i)V16I(vandq_u32, x, vdupq_n_u32((uint32_t)bits));
 }
+static inline float32x4_t from_signed(uint32x4_t x)
+{
+    return vcvtq_f32_s32(vreinterpretq_s32_u32(x));
+}
 static inline v16 v16_from_int(v16i x)
 {
-    return (v16){vcvtq_f32_u32(x.a), vcvtq_f32_u32(x.b), vcvtq_f32_u32(x.c), vcvtq_f32_u32(x.d)};
+    return (v16){from_signed(x.a), from_signed(x.b), from_signed(x.c), from_signed(x.d)};
 }
 static inline v16 v16_from_bits(v16i x)
 {

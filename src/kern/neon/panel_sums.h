@@ -10,6 +10,13 @@ INLINE float32x4_t scales_at(const struct pith_panels *m, size_t index)
 {
     const char *at = (const char *)m->scales + index * pith_panel_scale_bytes(m->scale);
     if (m->scale == PITH_SCALE_F32) return load_4(at);
+    if (m->scale == PITH_SCALE_PRODUCT) {
+        uint32_t four;
+        memcpy(&four, at, sizeof four);
+        const int16x4_t inner = vget_low_s16(vmovl_s8(vcreate_s8(four)));
+        const char *outer = (const char *)m->outer + pith_panel_outer(m, index) * 2;
+        return vmulq_f32(vcvtq_f32_s32(vmovl_s16(inner)), from_f16(outer));
+    }
     return m->scale == PITH_SCALE_F16 ? from_f16(at) : from_bf16(at);
 }
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-static float scale_at(const struct pith_panels *m, size_t index)
+float pith_panel_scale_at(const struct pith_panels *m, size_t index)
 {
     const uint8_t *bytes = m->scales;
     uint16_t h;
@@ -17,6 +17,9 @@ static float scale_at(const struct pith_panels *m, size_t index)
     case PITH_SCALE_F16: memcpy(&h, bytes + index * 2, 2); return pith_f16_to_f32(h);
     case PITH_SCALE_E8M0: return pith_e8m0_decode(bytes[index]);
     case PITH_SCALE_E4M3: return pith_fp8_e4m3_decode(bytes[index]) * m->global;
+    case PITH_SCALE_PRODUCT:
+        memcpy(&h, (const char *)m->outer + pith_panel_outer(m, index) * 2, 2);
+        return (float)(int8_t)bytes[index] * pith_f16_to_f32(h);
     }
     return 0.0f;
 }
@@ -36,7 +39,7 @@ static float zero_at(const struct pith_panels *m, size_t index)
     return m->form == PITH_PANEL_INT8 ? m->zero : 0.0f;
 }
 
-static float value_at(const struct pith_panels *m, size_t panel, size_t r, size_t c)
+float pith_panel_value_at(const struct pith_panels *m, size_t panel, size_t r, size_t c)
 {
     const unsigned code = code_at(m, panel, r, c);
     const size_t index = (panel * m->groups + c / m->group) * PITH_PANEL_ROWS + r;
@@ -60,8 +63,8 @@ static float row_dot(const struct pith_panels *m, size_t panel, size_t r, const 
     for (size_t g = 0; g < m->groups; g++) {
         float s[4] = {0};
         for (size_t c = g * m->group; c < group_end(m, g); c++)
-            s[c % 4] = fmaf(value_at(m, panel, r, c), x[c], s[c % 4]);
-        const float scale = scale_at(m, (panel * m->groups + g) * PITH_PANEL_ROWS + r);
+            s[c % 4] = fmaf(pith_panel_value_at(m, panel, r, c), x[c], s[c % 4]);
+        const float scale = pith_panel_scale_at(m, (panel * m->groups + g) * PITH_PANEL_ROWS + r);
         y = fmaf(scale, (s[0] + s[1]) + (s[2] + s[3]), y);
     }
     return y;
@@ -104,7 +107,7 @@ static float row_dot_digits(const struct pith_panels *m, size_t panel, size_t r,
             }
             t = fmaf(d, x->scale[c / x->block], t);
         }
-        y = fmaf(scale_at(m, (panel * m->groups + g) * PITH_PANEL_ROWS + r), t, y);
+        y = fmaf(pith_panel_scale_at(m, (panel * m->groups + g) * PITH_PANEL_ROWS + r), t, y);
     }
     return y;
 }
@@ -131,7 +134,8 @@ void pith_panel_unpack_scalar(const struct pith_panels *m, size_t panel, size_t 
     for (size_t c = col; c < col + n; c++)
         for (size_t r = 0; r < PITH_PANEL_ROWS; r++) {
             const size_t index = (panel * m->groups + c / m->group) * PITH_PANEL_ROWS + r;
-            dst[(c - col) * ld + r] = value_at(m, panel, r, c) * scale_at(m, index);
+            dst[(c - col) * ld + r] = pith_panel_value_at(m, panel, r, c) *
+                                      pith_panel_scale_at(m, index);
         }
 }
 

@@ -4,7 +4,7 @@
  *     v16i                         sixteen 32-bit fields
  *     v16i_load(p), v16i_load_bytes(p)   a line; sixteen bytes, widened
  *     v16i_shift_left(x, n), v16i_shift_right(x, n), v16i_and(x, bits)
- *     v16_from_int(x), v16_from_bits(x)  the values of small integers; the bits as floats
+ *     v16_from_int(x), v16_from_bits(x)  the values of signed integers; the bits as floats
  *     v16_table, v16_table_load(p), v16_lookup(x, t)   one of sixteen floats by a field's low half
  *     v16_arithmetic_shift(x, n)   right, the sign copied
  *     v16_load_e4m3(p)             sixteen FP8 values
@@ -39,6 +39,13 @@ INLINE v16 from_e8m0(v16i code)
     return v16_max(normal, v16_set(0x1p-127f));
 }
 
+INLINE v16 products(const struct pith_panels *m, v16i bytes, size_t group)
+{
+    const v16i inner = v16_arithmetic_shift(v16i_shift_left(bytes, 24), 24);
+    const char *outer = (const char *)m->outer + (group >> m->outer_shift) * 32;
+    return v16_mul(v16_from_int(inner), v16_load_f16(outer));
+}
+
 INLINE v16 load_scales(const struct pith_panels *m, enum pith_panel_scale kind, size_t group)
 {
     const char *at = (const char *)m->scales;
@@ -47,6 +54,7 @@ INLINE v16 load_scales(const struct pith_panels *m, enum pith_panel_scale kind, 
     case PITH_SCALE_BF16: return v16_load_bf16(at + group * 32);
     case PITH_SCALE_F16: return v16_load_f16(at + group * 32);
     case PITH_SCALE_E8M0: return from_e8m0(v16i_load_bytes(at + group * 16));
+    case PITH_SCALE_PRODUCT: return products(m, v16i_load_bytes(at + group * 16), group);
     case PITH_SCALE_E4M3:
     default: return v16_mul(v16_load_e4m3(at + group * 16), v16_set(m->global));
     }
@@ -174,7 +182,7 @@ INLINE void dot_as(const struct pith_panels *m, struct reading how, enum pith_pa
     for (; i < count; i++) dot_panels(m, how, kind, first + i, false, x, y + i * PITH_PANEL_ROWS);
 }
 
-#define PANEL_SCALES(X) X(F32) X(BF16) X(F16) X(E8M0) X(E4M3)
+#define PANEL_SCALES(X) X(F32) X(BF16) X(F16) X(E8M0) X(E4M3) X(PRODUCT)
 
 /* One function for each way of reading, each with its own loop for each type of scale: both are
  * known inside. */

@@ -19,6 +19,11 @@ INLINE __m512 scales_at(const struct pith_panels *m, size_t group)
     const char *at = m->scales;
     if (m->scale == PITH_SCALE_BF16) return v16_load_bf16(at + group * 32);
     if (m->scale == PITH_SCALE_F16) return v16_load_f16(at + group * 32);
+    if (m->scale == PITH_SCALE_PRODUCT) {
+        const __m128i inner = _mm_loadu_si128((const __m128i *)(const void *)(at + group * 16));
+        const char *outer = (const char *)m->outer + (group >> m->outer_shift) * 32;
+        return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(inner)), v16_load_f16(outer));
+    }
     return _mm512_loadu_ps(at + group * 64);
 }
 

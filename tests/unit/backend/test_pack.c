@@ -3,6 +3,7 @@
  * the decoded values, in the fast mode less so; all are the same on every setup.
  */
 #include "backend/pack.h"
+#include "num/kmat.h"
 #include "setups.h"
 
 enum { MOST = 9 };
@@ -139,6 +140,19 @@ static void check_modes(struct setups *s, struct packed *p, const char *what)
     pith_free(x);
 }
 
+/* Rows of the packed matrix against those of the matrix. */
+static void check_rows(const struct packed *p)
+{
+    float *want = floats(p->q.cols), *got = floats(p->q.cols);
+    for (uint32_t r = 0; r < p->q.rows; r++) {
+        pith_qmat_decode(&p->q, r, 1, want);
+        pith_pack_row(&p->pack, r, got);
+        for (uint32_t c = 0; c < p->q.cols; c++) assert_true(got[c] == want[c]);
+    }
+    pith_free(got);
+    pith_free(want);
+}
+
 static void packed_products(void **state)
 {
     (void)state;
@@ -162,10 +176,38 @@ static void packed_products(void **state)
         struct packed p;
         open_packed(&p, s.backend[i % s.count], cases[i].grid, cases[i].rows, cases[i].cols,
                     cases[i].scales);
+        check_rows(&p);
         check_modes(&s, &p, cases[i].grid);
         close_packed(&p);
     }
     setups_close(&s);
+}
+
+/* GGUF's types: scales, and offsets where there are any, as blocks have them. */
+static void fill_blocks(struct pith_qmat *q)
+{
+    const struct pith_kquant *t = q->gguf;
+    struct pith_rng r;
+    pith_rng_seed(&r, q->rows);
+    for (size_t i = 0; q->zeros && i < pith_qmat_scale_count(q); i++)
+        q->zeros[i] = t->minimums ? 0 : q->zeros[i];
+    for (uint32_t row = 0; row < q->rows; row++)
+        for (uint32_t at = 0; at < q->cols / t->elements; at++) {
+            struct pith_kblock k = {.d = 0.0f};
+            const bool two = t->scale_most != 0, some = (row + at) % 7 != 0;
+            const float d = pith_round_to(PITH_F16, (float)pith_rng_normal(&r) * 0.01f);
+            const float least = pith_round_to(PITH_F16, (float)pith_rng_unit(&r) * 0.01f);
+            if (two && some) k.d = d;
+            if (two && some && t->min_most) k.dmin = least;
+            for (uint32_t i = 0; i < (uint32_t)(t->elements / t->sub); i++) {
+                const uint64_t range = (uint64_t)(t->scale_most - t->scale_least + 1);
+                const int by = (int)pith_rng_below(&r, range) + t->scale_least;
+                const uint64_t less = pith_rng_below(&r, (uint64_t)t->min_most + 1);
+                k.scale[i] = two ? k.d * (float)by : d;
+                k.offset[i] = two ? -k.dmin * (float)less : least;
+            }
+            pith_kmat_set_scales(q, row, at, &k);
+        }
 }
 
 static void take_around(struct setups *s)
@@ -199,6 +241,40 @@ static void products_in_another_order(void **state)
         shuffle_groups(&p.q);
         pack_qmat(&p, s.backend[i % s.count]);
         assert_true(pith_pack_around(&p.pack));
+        check_rows(&p);
+        check_modes(&s, &p, cases[i].grid);
+        close_packed(&p);
+    }
+    setups_close(&s);
+}
+
+/* GGUF's types: scales in two levels, and offsets, whose product is one of its own. */
+static void products_with_offsets(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *grid;
+        uint32_t rows, cols;
+        double bits; /* a weight, packed; rows are whole panels */
+    } cases[] = {
+        {"q4_k", 37, 1280, 0},  {"q4_k", 128, 2048, 4.625}, {"q5_k", 20, 768, 0},
+        {"q2_k", 18, 256, 0},   {"q3_k", 300, 512, 0},      {"q6_k", 64, 2048, 8.5625},
+        {"iq4_xs", 33, 256, 0}, {"q4_1", 33, 96, 0},        {"q5_1", 150, 64, 0},
+        {"q8_0", 16, 64, 0},
+    };
+    struct setups s;
+    setups_open(&s);
+    take_around(&s);
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct packed p;
+        make_qmat(&p.q, cases[i].grid, cases[i].rows, cases[i].cols, PITH_F16);
+        fill_blocks(&p.q);
+        pack_qmat(&p, s.backend[i % s.count]);
+        assert_true(pith_pack_around(&p.pack) == (p.q.offsets != NULL));
+        const double weights = (double)cases[i].rows * cases[i].cols;
+        if (cases[i].bits > 0)
+            assert_true(8.0 * (double)p.pack.bytes <= cases[i].bits * weights + 8 * 1024);
+        check_rows(&p);
         check_modes(&s, &p, cases[i].grid);
         close_packed(&p);
     }
@@ -375,6 +451,7 @@ int main(void)
         cmocka_unit_test(fast_products_of_many_rows),
         cmocka_unit_test(byte_scales),
         cmocka_unit_test(rounding_to_bytes),
+        cmocka_unit_test(products_with_offsets),
         cmocka_unit_test(products_in_another_order),
         cmocka_unit_test(slabs_in_another_order),
         cmocka_unit_test(what_cannot_be_packed),

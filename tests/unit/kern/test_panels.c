@@ -10,7 +10,7 @@
 #include <math.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, PAGES = 64, PANELS = 3, COLS = 264, BUFFERS = 6 };
+enum { PAGE = 4096, PAGES = 64, PANELS = 3, COLS = 264, BUFFERS = 7 };
 
 static struct pith_rng rng;
 static char *maps[BUFFERS];
@@ -65,6 +65,7 @@ static void fill_scales(enum pith_panel_scale kind, size_t count, char *to)
         case PITH_SCALE_F16: memcpy(to + i * 2, &f16, 2); break;
         case PITH_SCALE_E8M0: memcpy(to + i, &power, 1); break;
         case PITH_SCALE_E4M3: memcpy(to + i, &small, 1); break;
+        case PITH_SCALE_PRODUCT: to[i] = (char)pith_rng_next(&rng); break;
         }
     }
 }
@@ -93,6 +94,13 @@ static struct pith_panels panels(const struct shape *s)
     fill_scales(s->scale, scales, scale);
     m.codes = codes;
     m.scales = scale;
+    if (s->scale == PITH_SCALE_PRODUCT) {
+        while (m.outer_shift < 4 && m.groups % (2u << m.outer_shift) == 0) m.outer_shift++;
+        const size_t halves = scales >> m.outer_shift;
+        char *outer = at_end(6, halves * 2);
+        fill_scales(PITH_SCALE_F16, halves, outer);
+        m.outer = outer;
+    }
     if (s->zeros) {
         uint8_t *zeros = at_end(2, scales);
         for (size_t i = 0; i < scales; i++)
@@ -170,7 +178,7 @@ static void fill_codes(const struct pith_panels *m)
 
 static void check_dot_bytes(pith_any_fn *fn, const struct shape *s)
 {
-    if (s->form > PITH_PANEL_INT8 || s->scale > PITH_SCALE_F16) return;
+    if (s->form > PITH_PANEL_INT8 || !pith_panel_scale_wide(s->scale)) return;
     const struct pith_panels m = panels(s);
     const size_t sizes[] = {32, 8, s->cols};
     for (int i = 0; i < 6; i++) {
@@ -189,7 +197,7 @@ static void check_dot_bytes(pith_any_fn *fn, const struct shape *s)
 
 static void check_dot_digits(pith_any_fn *fn, const struct shape *s)
 {
-    if (s->form > PITH_PANEL_INT8 || s->scale > PITH_SCALE_F16 || s->group % 32 != 0) return;
+    if (s->form > PITH_PANEL_INT8 || !pith_panel_scale_wide(s->scale) || s->group % 32 != 0) return;
     const struct pith_panels m = panels(s);
     float scale[COLS];
     int32_t sum[PITH_DIGITS * COLS];
@@ -426,7 +434,7 @@ static void every_shape(check_fn *check, pith_any_fn *fn)
     static const size_t cols[] = {8, 16, 64, 136, COLS}, groups[] = {8, 16, 32, 64, 128, COLS};
     struct shape s;
     for (int form = 0; form <= PITH_PANEL_E5M2; form++)
-        for (int scale = 0; scale <= PITH_SCALE_E4M3; scale++)
+        for (int scale = 0; scale <= PITH_SCALE_PRODUCT; scale++)
             for (int c = 0; c < 5; c++)
                 for (int g = 0; g < 6; g++)
                     for (int zeros = 0; zeros <= (form <= PITH_PANEL_INT8); zeros++) {

@@ -1,0 +1,131 @@
+/* Offsets of a packed matrix (GGUF's minimums), W = (value - zero) * scale + offset: what they add
+ * to a product is themselves times the sums of x over each group, a small matrix with a column a
+ * group. Where they are products of two levels that matrix is packed as well: bytes, with a scale
+ * for all groups of a block. */
+#include "backend/parts.h"
+#include "num/codecs.h"
+#include "num/kquant.h"
+
+/* What lies first in the memory of the offsets. */
+struct held {
+    struct pith_weight w;
+    struct pith_pack pack;
+};
+
+static size_t lines(size_t bytes)
+{
+    return (bytes + PITH_PANEL_LINE - 1) / PITH_PANEL_LINE * PITH_PANEL_LINE;
+}
+
+/* Groups that share one of the outer factors. */
+static uint32_t block_groups(const struct pith_qmat *q)
+{
+    return PITH_KBLOCK / q->group;
+}
+
+static size_t panel_count(const struct pith_qmat *q)
+{
+    return ((size_t)q->rows + PITH_PANEL_ROWS - 1) / PITH_PANEL_ROWS;
+}
+
+size_t pith_offsets_bytes(const struct pith_qmat *q)
+{
+    const size_t most = PITH_AROUND_FLOATS / (2 * PITH_LINEAR_FEW),
+                 held = lines(sizeof(struct held));
+    if (!q->gguf || !q->gguf->minimums || q->g_idx || q->input.grid.format || q->groups > most)
+        return 0;
+    if (!q->outer) return held + lines((size_t)q->rows * q->groups * 2);
+    const size_t rows = panel_count(q) * PITH_PANEL_ROWS;
+    return held + rows * q->groups + lines(rows * (q->groups / block_groups(q)) * 2);
+}
+
+struct packing {
+    const struct pith_qmat *q;
+    uint8_t *codes;  /* [panels][groups / 4][16][4] */
+    uint16_t *outer; /* [panels][blocks][16] */
+};
+
+static void pack_task(void *ctx, size_t panel, unsigned thread)
+{
+    (void)thread;
+    const struct packing *p = ctx;
+    const struct pith_qmat *q = p->q;
+    const uint32_t each = block_groups(q), blocks = q->groups / each;
+    uint8_t *codes = p->codes + panel * q->groups * PITH_PANEL_ROWS;
+    uint16_t *outer = p->outer + panel * blocks * PITH_PANEL_ROWS;
+    for (uint32_t r = 0; r < PITH_PANEL_ROWS; r++) {
+        const size_t row = panel * PITH_PANEL_ROWS + r;
+        for (uint32_t g = 0; g < q->groups; g++) {
+            uint8_t *code = &codes[g / 4 * PITH_PANEL_LINE + r * 4 + g % 4];
+            *code = 0;
+            if (row >= q->rows) continue;
+            const float by = -q->outer[(row * blocks + g / each) * 2 + 1];
+            *code = (uint8_t)pith_pack_factor(q->offsets[row * q->groups + g], by);
+        }
+        for (uint32_t b = 0; b < blocks; b++)
+            outer[b * PITH_PANEL_ROWS + r] =
+                row < q->rows ? pith_f32_to_f16(-q->outer[(row * blocks + b) * 2 + 1]) : 0;
+    }
+}
+
+static void pack_two_levels(struct pith_backend *b, const struct pith_qmat *q, uint8_t *memory,
+                            struct pith_pack *out)
+{
+    const size_t panels = panel_count(q), codes = panels * PITH_PANEL_ROWS * q->groups;
+    struct packing p = {.q = q, .codes = memory, .outer = (uint16_t *)(void *)(memory + codes)};
+    *out = (struct pith_pack){.rows = q->rows, .cols = q->groups, .panels = panels};
+    out->m = (struct pith_panels){.form = PITH_PANEL_INT8,
+                                  .scale = PITH_SCALE_F16,
+                                  .cols = q->groups,
+                                  .group = block_groups(q),
+                                  .groups = q->groups / block_groups(q),
+                                  .codes = p.codes,
+                                  .scales = p.outer,
+                                  .global = 1.0f};
+    pith_pool_run(b->pool, panels, pack_task, &p);
+}
+
+const struct pith_weight *pith_offsets_init(struct pith_backend *b, const struct pith_qmat *q,
+                                            void *memory)
+{
+    struct held *held = memory;
+    uint8_t *parts = (uint8_t *)memory + lines(sizeof *held);
+    held->w = (struct pith_weight){.rows = q->rows, .cols = q->groups, .dtype = PITH_F16};
+    if (q->outer) {
+        pack_two_levels(b, q, parts, &held->pack);
+        held->w.pack = &held->pack;
+        return &held->w;
+    }
+    uint16_t *dense = (uint16_t *)(void *)parts;
+    for (size_t i = 0; i < pith_qmat_scale_count(q); i++) dense[i] = pith_f32_to_f16(q->offsets[i]);
+    held->w.dense = dense;
+    return &held->w;
+}
+
+void pith_offsets_sums(const float *x, size_t cols, size_t group, float *sums)
+{
+    for (size_t c = 0; c < cols; sums++) {
+        const size_t end = pith_min(c + group, cols);
+        float s[8] = {0};
+        for (; c + 8 <= end; c += 8)
+            for (size_t i = 0; i < 8; i++) s[i] += x[c + i];
+        for (size_t i = 0; c < end; c++, i++) s[i] += x[c];
+        *sums = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+    }
+}
+
+void pith_offsets_add(const struct pith_backend *b, const struct pith_weight *o, size_t row,
+                      size_t rows, const float *sums, float *y)
+{
+    enum { PART = 8 * PITH_PANEL_ROWS };
+    float part[PART];
+    for (size_t done = 0; done < rows; done += PART) {
+        const size_t n = pith_min(PART, rows - done), panels = (n - 1) / PITH_PANEL_ROWS + 1;
+        if (o->pack)
+            b->kern.panel_dot(&o->pack->m, (row + done) / PITH_PANEL_ROWS, panels, sums, part);
+        else
+            b->kern.matvec_f16(n, o->cols, (const char *)o->dense + (row + done) * o->cols * 2,
+                               o->cols, sums, part);
+        for (size_t i = 0; i < n; i++) y[done + i] += part[i];
+    }
+}
