@@ -66,6 +66,7 @@ void pith_backend_free(struct pith_backend *b)
 {
     if (!b) return;
     pith_free(b->around);
+    pith_halves_close(b->halves);
     pith_free(b->slab);
     pith_free(b->memory);
     pith_free(b->scratch);
@@ -93,10 +94,17 @@ size_t pith_backend_bytes(unsigned threads)
            SHARED_FLOATS * sizeof(float) + sizeof(struct pith_backend);
 }
 
+size_t pith_backend_halves_bytes(unsigned threads)
+{
+    return pith_halves_bytes(threads);
+}
+
 enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode,
                                        struct pith_error *err)
 {
     if (mode == PITH_MODE_FAST) PITH_TRY(pith_backend_take_bytes(b, err));
+    if (mode == PITH_MODE_BF16 && !b->halves)
+        PITH_TRY(pith_halves_open(b->threads, &b->halves, err));
     b->mode = mode;
     return PITH_OK;
 }

@@ -39,11 +39,15 @@ size_t pith_backend_bytes(unsigned threads);
  * pith_linear of at least PITH_LINEAR_FEW rows and pith_syrk round both operands to bfloat16 and
  * add in float32, even and odd columns (rows) apart, 32 a step (kern/ops.h); everything else is as
  * in exact. The bits of these two are the same on every machine as well. PITH_NOMEM, with the mode
- * as it was, when the memory for fast (2.5 MiB, kept) is not to be had. */
+ * as it was, when the memory for fast (2.5 MiB, kept) or for bf16 (kept as well) is not to be had.
+ * A matrix of which 256 rows (syrk) or the tile's (linear) exceed that is multiplied as in exact.
+ */
 enum pith_mode { PITH_MODE_EXACT, PITH_MODE_FAST, PITH_MODE_BF16 };
 enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode,
                                        struct pith_error *err);
 enum pith_mode pith_backend_mode(const struct pith_backend *b);
+/* What bf16 takes, in bytes. */
+size_t pith_backend_halves_bytes(unsigned threads);
 /* Takes the memory of the integer products of many rows, 2.5 MiB, unless it is there. */
 enum pith_status pith_backend_take_bytes(struct pith_backend *b, struct pith_error *err);
 /* Takes the memory of what pith_linear() makes of x, 8 MiB, unless it is there: before the first

@@ -18,8 +18,8 @@
 static void tile_size(const struct pith_kern *k, const struct pith_mul *mul, size_t *rows,
                       size_t *cols)
 {
-    *rows = mul->bf16 ? k->bf16_rows : k->tile_rows;
-    *cols = mul->bf16 ? k->bf16_cols : k->tile_cols;
+    *rows = mul->b_words ? k->bf16_rows : k->tile_rows;
+    *cols = mul->b_words ? k->bf16_cols : k->tile_cols;
 }
 
 /* Strided elements into panels of `width`: dst[p * width + i] = src[i * rs + p * cs]. Rows past
@@ -38,19 +38,14 @@ static void pack_panel(const struct pith_kern *k, const float *src, size_t rs, s
     }
 }
 
-/* Elements of a packed panel. */
-static size_t panel_size(const struct pith_step *t, size_t width)
-{
-    return t->mul->bf16 ? pith_halves_size(t->kc, width) : t->kc * width;
-}
-
 static void pack_a(const struct pith_step *t, const struct pith_block *at)
 {
     const struct pith_mul *mul = t->mul;
     const size_t width = t->rows;
     float *dst = t->s->a;
-    if (mul->bf16) {
-        pith_halves_a(t, at->i, at->m, (uint32_t *)(void *)dst);
+    if (mul->a_words) return;
+    if (mul->b_words) {
+        pith_halves_source(t, at->i, at->m, (uint32_t *)(void *)dst);
         return;
     }
     for (size_t i = 0; i < at->m; i += width, dst += width * t->kc) {
@@ -61,11 +56,11 @@ static void pack_a(const struct pith_step *t, const struct pith_block *at)
     }
 }
 
-void pith_step_unpack(const struct pith_step *t, size_t row, size_t count, float *dst)
+void pith_step_unpack(const struct pith_step *t, size_t row, size_t count, size_t width, float *dst)
 {
     const struct pith_kern *k = t->k;
     const struct pith_panels *m = &t->mul->source->w->pack->m;
-    const size_t width = t->cols, kc = t->kc;
+    const size_t kc = t->kc;
     float *rows = t->s->rows;
     if (width % PITH_PANEL_ROWS == 0 && row % PITH_PANEL_ROWS == 0) {
         if (count < width) memset(dst, 0, width * kc * sizeof *dst);
@@ -88,17 +83,14 @@ static void pack_b(const struct pith_step *t, size_t j, size_t count)
     const struct pith_mul *mul = t->mul;
     const size_t width = t->cols, kc = t->kc;
     float *dst = t->s->b;
-    if (mul->bf16) {
-        pith_halves_b(t, j, count, (uint32_t *)(void *)dst);
-        return;
-    }
+    if (mul->b_words) return;
     if (mul->b) {
         const float *src = mul->b + t->p * mul->b_rs + j * mul->b_cs;
         pack_panel(t->k, src, mul->b_cs, mul->b_rs, count, width, kc, dst);
         return;
     }
     if (mul->source->w->pack) {
-        pith_step_unpack(t, j, count, dst);
+        pith_step_unpack(t, j, count, width, dst);
         return;
     }
     float *rows = t->s->rows;
@@ -113,6 +105,11 @@ struct tile {
     size_t i, j, m, n;
 };
 
+static float *c_at(const struct pith_mul *mul, size_t i, size_t j)
+{
+    return mul->c + (i - mul->i0) * mul->ldc + (j - mul->j0);
+}
+
 static void copy_tile(const struct pith_mul *mul, const struct tile *t, float *tile, size_t ld,
                       bool out)
 {
@@ -120,20 +117,31 @@ static void copy_tile(const struct pith_mul *mul, const struct tile *t, float *t
         const size_t row = t->i + i;
         const size_t skip = mul->upper && row > t->j ? row - t->j : 0;
         if (skip >= t->n) continue;
-        float *c = mul->c + row * mul->ldc + t->j + skip, *x = tile + i * ld + skip;
+        float *c = c_at(mul, row, t->j + skip), *x = tile + i * ld + skip;
         if (out) memcpy(c, x, (t->n - skip) * sizeof *c);
         else memcpy(x, c, (t->n - skip) * sizeof *c);
     }
 }
 
-static void multiply(const struct pith_step *t, const float *a, float *c, size_t ldc)
+/* The step's part of the panel with that row (column) of an operand that is words. */
+static const uint32_t *words_at(const struct pith_step *t, const uint32_t *words, size_t row,
+                                size_t panel)
 {
-    const float *b = t->s->b, alpha = t->mul->alpha;
-    if (t->mul->bf16)
-        t->k->bf16_tile(pith_halves_size(t->kc, 1) / PITH_TILE_WORDS,
-                        (const uint32_t *)(const void *)a, (const uint32_t *)(const void *)b, c,
-                        ldc, t->mode, alpha);
-    else t->k->gemm_tile(t->kc, a, b, t->cols, c, ldc, t->mode, alpha);
+    return words + row / panel * pith_halves_size(t->mul->k, panel) + t->p / 2 * panel;
+}
+
+static void multiply(const struct pith_step *t, const struct tile *at, const float *a, float *c,
+                     size_t ldc)
+{
+    const struct pith_mul *mul = t->mul;
+    if (!mul->b_words) {
+        t->k->gemm_tile(t->kc, a, t->s->b, t->cols, c, ldc, t->mode, mul->alpha);
+        return;
+    }
+    const uint32_t *left = mul->a_words ? words_at(t, mul->a_words, at->i, t->rows)
+                                        : (const uint32_t *)(const void *)a;
+    t->k->bf16_tile(pith_halves_size(t->kc, 1) / PITH_TILE_WORDS, left,
+                    words_at(t, mul->b_words, at->j, t->cols), c, ldc, t->mode, mul->alpha);
 }
 
 static void run_tile(const struct pith_step *at, const struct tile *t, const float *a)
@@ -143,12 +151,12 @@ static void run_tile(const struct pith_step *at, const struct tile *t, const flo
     float *tile = at->s->tile;
     const bool below = mul->upper && t->i + t->m > t->j + 1; /* some of it is below the diagonal */
     if (t->m == rows && t->n == cols && !below) {
-        multiply(at, a, mul->c + t->i * mul->ldc + t->j, mul->ldc);
+        multiply(at, t, a, c_at(mul, t->i, t->j), mul->ldc);
         return;
     }
     memset(tile, 0, rows * cols * sizeof *tile);
     if (at->mode != PITH_TILE_SET) copy_tile(mul, t, tile, cols, false);
-    multiply(at, a, tile, cols);
+    multiply(at, t, a, tile, cols);
     copy_tile(mul, t, tile, cols, true);
 }
 
@@ -157,7 +165,7 @@ static void run_tile(const struct pith_step *at, const struct tile *t, const flo
 static void prefetch_tile(const struct pith_mul *mul, const struct tile *t)
 {
     for (size_t i = 0; i < t->m; i++) {
-        const float *c = mul->c + (t->i + i) * mul->ldc + t->j;
+        const float *c = c_at(mul, t->i + i, t->j);
         __builtin_prefetch(c, 1);
         __builtin_prefetch(c + t->n - 1, 1);
     }
@@ -167,7 +175,8 @@ static void prefetch_tile(const struct pith_mul *mul, const struct tile *t)
  * [at->j, at->j + at->n). */
 static void run_column(const struct pith_step *step, const struct pith_block *at)
 {
-    const size_t rows = step->rows, size = panel_size(step, rows);
+    const size_t rows = step->rows;
+    const size_t size = step->mul->b_words ? pith_halves_size(step->kc, rows) : rows * step->kc;
     const float *a = step->s->a;
     for (size_t i = 0; i < at->m; i += rows, a += size) {
         const size_t m = pith_min(rows, at->m - i), below = at->m - i - m;
@@ -181,13 +190,13 @@ static void run_column(const struct pith_step *step, const struct pith_block *at
 static void fill_zero(const struct pith_mul *mul, const struct pith_block *at)
 {
     for (size_t i = 0; i < at->m; i++)
-        memset(mul->c + (at->i + i) * mul->ldc + at->j, 0, at->n * sizeof *mul->c);
+        memset(c_at(mul, at->i + i, at->j), 0, at->n * sizeof *mul->c);
 }
 
 static void add_bias(const struct pith_mul *mul, const struct pith_block *at)
 {
     for (size_t i = 0; i < at->m; i++) {
-        float *c = mul->c + (at->i + i) * mul->ldc + at->j;
+        float *c = c_at(mul, at->i + i, at->j);
         for (size_t j = 0; j < at->n; j++) c[j] += mul->bias[at->j + j];
     }
 }
@@ -216,7 +225,8 @@ static void mirror(const struct pith_kern *k, const struct pith_mul *mul,
 /* Every panel of B against a block of A at a time. */
 static void run_step(const struct pith_step *t, const struct pith_block *block)
 {
-    const size_t rows = PITH_SLAB - PITH_SLAB % t->rows, cols = t->cols;
+    const size_t slab = t->mul->a_words ? 2 * PITH_SLAB : PITH_SLAB; /* of half the size */
+    const size_t rows = slab - slab % t->rows, cols = t->cols;
     const size_t right = block->j + block->n;
     for (size_t i = 0; i < block->m; i += rows) {
         struct pith_block at = {.i = block->i + i, .m = pith_min(rows, block->m - i)};
@@ -239,32 +249,15 @@ void pith_mul_block(const struct pith_kern *k, const struct pith_scratch *s,
     if (mul->k == 0 && fresh) fill_zero(mul, block);
     struct pith_step t = {.k = k, .s = s, .mul = mul};
     tile_size(k, mul, &t.rows, &t.cols);
-    if (mul->bf16) k->tiles_open(PITH_TILE_WORDS);
+    if (mul->b_words) k->tiles_open(PITH_TILE_WORDS);
     for (; t.p < mul->k; t.p += PITH_KC) {
         t.kc = pith_min(PITH_KC, mul->k - t.p);
         t.mode = mul->scaled ? PITH_TILE_SCALE : fresh && t.p == 0 ? PITH_TILE_SET : PITH_TILE_ADD;
         run_step(&t, block);
     }
-    if (mul->bf16) k->tiles_close();
+    if (mul->b_words) k->tiles_close();
     if (mul->bias) add_bias(mul, block);
     if (mul->mirror) mirror(k, mul, block);
-}
-
-struct run {
-    struct pith_backend *b;
-    const struct pith_mul *mul;
-    size_t rows, cols; /* of a block */
-    size_t across;     /* blocks in a row of blocks */
-};
-
-static void run_task(void *ctx, size_t task, unsigned thread)
-{
-    const struct run *r = ctx;
-    const struct pith_mul *mul = r->mul;
-    const size_t i = task / r->across * r->rows, j = task % r->across * r->cols;
-    const struct pith_block block = {
-        .i = i, .j = j, .m = pith_min(r->rows, mul->m - i), .n = pith_min(r->cols, mul->n - j)};
-    pith_mul_block(&r->b->kern, &r->b->scratch[thread], mul, &block);
 }
 
 static size_t blocks(size_t n, size_t size)
@@ -278,34 +271,60 @@ static size_t part(size_t n, size_t parts, size_t tile)
     return blocks(blocks(n, parts), tile) * tile;
 }
 
-/* Sets the block size. Big blocks pack least; more and smaller ones keep every thread busy to the
- * end, unless the whole product is so small that waking a thread costs more than it does. */
-static void plan(struct run *r, size_t threads)
+/* Big blocks pack least; more and smaller ones keep every thread busy to the end, unless the whole
+ * product is so small that waking a thread costs more than it does. */
+struct pith_cut pith_mul_cut(const struct pith_backend *b, const struct pith_mul *mul, size_t rows,
+                             size_t cols)
 {
-    enum { LEAST = 64, TASKS = 4, TASK_STEPS = 1 << 19, ROWS = 2 * PITH_SLAB, COLS = 1536 };
-    const struct pith_mul *mul = r->mul;
+    enum { LEAST = 64, TASKS = 4, TASK_STEPS = 1 << 19 };
     const double steps = (double)mul->m * (double)mul->n * (double)mul->k;
-    size_t down = blocks(mul->m, ROWS), across = blocks(mul->n, COLS);
+    const size_t threads = b->threads;
+    size_t down = blocks(mul->m, rows), across = blocks(mul->n, cols), height, width;
     while (threads > 1 && down * across < threads * TASKS &&
            steps > (double)TASK_STEPS * (double)(down * across)) {
-        const size_t rows = mul->m / down, cols = mul->n / across;
-        if (rows <= LEAST && cols <= LEAST) break;
-        if (cols >= rows) across *= 2;
+        const size_t m = mul->m / down, n = mul->n / across;
+        if (m <= LEAST && n <= LEAST) break;
+        if (n >= m) across *= 2;
         else down *= 2;
     }
-    size_t rows, cols;
-    tile_size(&r->b->kern, mul, &rows, &cols);
-    r->rows = part(mul->m, down, rows);
-    r->cols = part(mul->n, across, cols);
-    r->across = blocks(mul->n, r->cols);
+    tile_size(&b->kern, mul, &height, &width);
+    struct pith_cut cut = {.rows = part(mul->m, down, height), .cols = part(mul->n, across, width)};
+    cut.across = blocks(mul->n, cut.cols);
+    cut.count = blocks(mul->m, cut.rows) * cut.across;
+    return cut;
+}
+
+struct pith_block pith_cut_block(const struct pith_cut *cut, const struct pith_mul *mul, size_t i)
+{
+    const size_t row = i / cut->across * cut->rows, col = i % cut->across * cut->cols;
+    return (struct pith_block){.i = row,
+                               .j = col,
+                               .m = pith_min(cut->rows, mul->m - row),
+                               .n = pith_min(cut->cols, mul->n - col)};
+}
+
+struct run {
+    struct pith_backend *b;
+    const struct pith_mul *mul;
+    struct pith_cut cut;
+};
+
+static void run_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct run *r = ctx;
+    const struct pith_block block = pith_cut_block(&r->cut, r->mul, task);
+    pith_mul_block(&r->b->kern, &r->b->scratch[thread], r->mul, &block);
 }
 
 void pith_mul_run(struct pith_backend *b, const struct pith_mul *mul)
 {
+    /* Products of bfloat16 may be so fast that C must stay in the second cache from step to step.
+     */
+    enum { ROWS = 2 * PITH_SLAB, COLS = 1536, HALVES_ROWS = PITH_SLAB, HALVES_COLS = 544 };
     if (mul->m == 0 || mul->n == 0) return;
-    struct run r = {.b = b, .mul = mul};
-    plan(&r, b->threads);
-    pith_pool_run(b->pool, blocks(mul->m, r.rows) * r.across, run_task, &r);
+    const size_t rows = mul->b_words ? HALVES_ROWS : ROWS, cols = mul->b_words ? HALVES_COLS : COLS;
+    struct run r = {b, mul, pith_mul_cut(b, mul, rows, cols)};
+    pith_pool_run(b->pool, r.cut.count, run_task, &r);
 }
 
 void pith_gemm(struct pith_backend *b, const struct pith_gemm *g)
@@ -332,7 +351,6 @@ void pith_syrk(struct pith_backend *b, float *h, size_t d, const float *x, size_
     const struct pith_mul mul = {.m = d,
                                  .n = d,
                                  .k = n,
-                                 .bf16 = b->mode == PITH_MODE_BF16,
                                  .a = x,
                                  .a_rs = 1,
                                  .a_cs = d,
@@ -345,5 +363,6 @@ void pith_syrk(struct pith_backend *b, float *h, size_t d, const float *x, size_
                                  .alpha = alpha,
                                  .upper = true,
                                  .mirror = true};
+    if (b->mode == PITH_MODE_BF16 && n > 0 && pith_halves_syrk(b, &mul)) return;
     pith_mul_run(b, &mul);
 }

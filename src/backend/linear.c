@@ -245,10 +245,13 @@ void pith_linear_as_packed(struct pith_backend *b, const struct pith_weight *w, 
         linear_few(b, &source, bias, x, n, y);
         return;
     }
+    if (pith_halves_fits(b, w->cols)) {
+        pith_halves_linear(b, &source, bias, x, n, y);
+        return;
+    }
     const struct pith_mul mul = {.m = n,
                                  .n = w->rows,
                                  .k = w->cols,
-                                 .bf16 = b->mode == PITH_MODE_BF16,
                                  .a = x,
                                  .a_rs = w->cols,
                                  .a_cs = 1,

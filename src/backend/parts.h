@@ -101,6 +101,7 @@ struct pith_backend {
     struct pith_kern kern;
     struct pith_byte_rows bytes;
     struct pith_byte_slab *slab;  /* NULL before the fast mode is first asked for */
+    struct pith_halves *halves;   /* likewise of bfloat16 */
     float *around;                /* [PITH_AROUND_FLOATS], or NULL: around.c */
     struct pith_scratch *scratch; /* one a thread */
     void *memory;
@@ -128,8 +129,9 @@ struct pith_mul {
     const float *a; /* A(i, p) = a[i * a_rs + p * a_cs] */
     size_t a_rs, a_cs;
     bool negate_a;
-    bool bf16;      /* operands are rounded to bfloat16, sums as kern/ops.h says of bf16_tile; A's
-                       rows or columns lie straight on, B's rows do, and no sign is changed */
+    /* Operands rounded to bfloat16, in panels (halves.c): B is b_words where that is not NULL, and
+     * sums are those of bf16_tile; A is then a_words, or, that being NULL, the rows of source. */
+    const uint32_t *a_words, *b_words;
     const float *b; /* B(p, j) = b[p * b_rs + j * b_cs], or, b being NULL, W[j][p] of source */
     size_t b_rs, b_cs;
     const struct pith_source *source;
@@ -141,6 +143,7 @@ struct pith_mul {
     bool upper;        /* only elements with j >= i are read or written */
     bool mirror;       /* with upper: C is square, and C(j, i) = C(i, j) is written too */
     const float *bias; /* NULL, or added to each row of C at the end */
+    size_t i0, j0;     /* where in C c begins */
 };
 
 /* A step of a product: elements [p, p + kc) of k, and what the kernel does with the sums. */
@@ -152,14 +155,28 @@ struct pith_step {
     size_t p, kc;
     enum pith_tile_mode mode;
 };
-/* Rows [row, row + count) of a packed W, as a panel [kc][cols] of float32. */
-void pith_step_unpack(const struct pith_step *t, size_t row, size_t count, float *dst);
+/* Rows [row, row + count) of a packed W, as a panel [kc][width] of float32. */
+void pith_step_unpack(const struct pith_step *t, size_t row, size_t count, size_t width,
+                      float *dst);
 
-/* Rows [i, i + count) of A as panels of words for bf16_tile, and one panel of B, columns
- * [j, j + count). Where the last panel is larger it has zeros. pith_halves_size(): its words. */
+/* halves.c: products of operands rounded to bfloat16, in memory of the backend's. */
+struct pith_halves;
+enum pith_status pith_halves_open(unsigned threads, struct pith_halves **out,
+                                  struct pith_error *err);
+void pith_halves_close(struct pith_halves *h);
+size_t pith_halves_bytes(unsigned threads);
+/* Words of a panel of `width` vectors of kc elements. */
 size_t pith_halves_size(size_t kc, size_t width);
-void pith_halves_a(const struct pith_step *t, size_t i, size_t count, uint32_t *dst);
-void pith_halves_b(const struct pith_step *t, size_t j, size_t count, uint32_t *dst);
+/* Rows [i, i + count) of W, elements of the step, as panels of A; where the last one is larger it
+ * has zeros. */
+void pith_halves_source(const struct pith_step *t, size_t i, size_t count, uint32_t *dst);
+/* Whether the mode is on and a vector of k elements has room. */
+bool pith_halves_fits(const struct pith_backend *b, size_t k);
+/* y[n][rows of W] = x[n][cols] W^T + bias. */
+void pith_halves_linear(struct pith_backend *b, const struct pith_source *source, const float *bias,
+                        const float *x, size_t n, float *y);
+/* That of pith_syrk. False, and nothing done, when 256 rows have no room. */
+bool pith_halves_syrk(struct pith_backend *b, const struct pith_mul *mul);
 
 /* The block of m rows and n columns at (i, j) of the product, by one thread. */
 struct pith_block {
@@ -167,6 +184,15 @@ struct pith_block {
 };
 void pith_mul_block(const struct pith_kern *k, const struct pith_scratch *s,
                     const struct pith_mul *mul, const struct pith_block *block);
+/* How a product is cut into blocks, one a task: at most so large, and in whole tiles. */
+struct pith_cut {
+    size_t rows, cols; /* of a block */
+    size_t across;     /* blocks in a row of blocks */
+    size_t count;
+};
+struct pith_cut pith_mul_cut(const struct pith_backend *b, const struct pith_mul *mul, size_t rows,
+                             size_t cols);
+struct pith_block pith_cut_block(const struct pith_cut *cut, const struct pith_mul *mul, size_t i);
 /* The whole product, over all threads. Not from inside a pool task. */
 void pith_mul_run(struct pith_backend *b, const struct pith_mul *mul);
 
