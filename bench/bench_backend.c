@@ -8,6 +8,7 @@
  */
 #include "backend/backend.h"
 #include "backend/pack.h"
+#include "backend/roof.h"
 #include "base/cpu.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -523,6 +524,50 @@ static void syrks(const struct bench *m)
     bench_syrk(m, 4096, 2048);
 }
 
+/* Multiply-adds of bfloat16 a second; of float32 where the tier has no instruction for them. */
+static double halves_peak(const struct bench *m)
+{
+    struct pith_roof *roof;
+    struct pith_roof_sample s;
+    double best = 0;
+    if (pith_roof_new(m->b, &roof, NULL) != PITH_OK) exit(1);
+    for (int i = 0; i < RUNS; i++) {
+        pith_roof_measure(roof, &s);
+        if (s.bf16 > best) best = s.bf16;
+    }
+    pith_roof_free(roof);
+    return best > 0 ? best : m->peak;
+}
+
+/* Operands rounded to bfloat16, as calibration has them. */
+static void bench_halves(const struct bench *m)
+{
+    struct bench halves = *m;
+    const size_t rows = 14336, cols = 4096, n = 2048;
+    float *values = randoms(rows * cols);
+    uint16_t *dense = pith_alloc(rows * cols, sizeof *dense);
+    if (!dense || pith_backend_set_mode(m->b, PITH_MODE_BF16, NULL) != PITH_OK) exit(1);
+    halves.peak = halves_peak(m);
+    pith_dtype_encode(PITH_BF16, values, rows * cols, dense);
+    const struct pith_weight w = {.rows = 14336, .cols = 4096, .dtype = PITH_BF16, .dense = dense};
+    float *x = randoms(n * cols), *y = randoms(n * rows);
+    double best = 1e30;
+    for (int i = 0; i < RUNS; i++) {
+        const double t = seconds();
+        pith_linear(m->b, &w, NULL, x, n, y);
+        const double s = seconds() - t;
+        if (s < best) best = s;
+    }
+    print_flops(&halves, "linear bf16 14336 x 4096, 2048 rows", 2.0 * (double)(rows * cols * n),
+                best);
+    bench_syrk(&halves, 4096, 2048);
+    (void)pith_backend_set_mode(m->b, PITH_MODE_EXACT, NULL);
+    pith_free(dense);
+    pith_free(values);
+    pith_free(x);
+    pith_free(y);
+}
+
 static void choleskys(const struct bench *m)
 {
     bench_cholesky(m, 1024);
@@ -554,7 +599,8 @@ static const struct {
     void (*run)(const struct bench *m);
 } groups[] = {{"gemm", gemms},           {"linear", bench_linear}, {"quantized", bench_quantized},
               {"packed", bench_packed},  {"syrk", syrks},          {"cholesky", choleskys},
-              {"attention", attentions}, {"rows", bench_rows},     {"step", steps}};
+              {"attention", attentions}, {"rows", bench_rows},     {"step", steps},
+              {"halves", bench_halves}};
 
 int main(int argc, char **argv)
 {
