@@ -47,7 +47,11 @@ static void few_task(void *ctx, size_t task, unsigned thread)
     const struct few *f = ctx;
     const struct pith_weight *w = f->source->w;
     const size_t first = task * f->rows, count = pith_min(f->rows, w->rows - first);
-    if (w->quant)
+    if (w->quant && pith_levels_fit(w->quant))
+        for (size_t i = 0; i < f->n; i++)
+            pith_levels_rows(&f->b->kern, w->quant, first, count, f->x + i * w->cols,
+                             f->y + i * w->rows + first);
+    else if (w->quant)
         for (size_t r = 0; r < count; r++) quant_row(f, &f->b->scratch[thread], first + r);
     else dense_rows(f, first, count);
     if (!f->bias) return;

@@ -86,6 +86,14 @@ void pith_offsets_sums(const float *x, size_t cols, size_t group, float *sums);
 void pith_offsets_add(const struct pith_backend *b, const struct pith_weight *o, size_t row,
                       size_t rows, const float *sums, float *y);
 
+/* Whether few rows of x times q go through levels_dot. */
+bool pith_levels_fit(const struct pith_qmat *q);
+/* y[0 .. count) = rows [row, row + count) of such a matrix times x. The sparse part is added to the
+ * product of the levels: a row of it is s = s + value * x for its weights in order, from 0, both
+ * steps rounded. */
+void pith_levels_rows(const struct pith_kern *k, const struct pith_qmat *q, size_t row,
+                      size_t count, const float *x, float *y);
+
 /* What pith_linear() makes of x for some packed matrices, of all rows that fit. */
 enum { PITH_AROUND_FLOATS = 2 << 20 };
 /* pith_linear() with x's columns as they lie in the panels; of a matrix with offsets, for n below

@@ -37,6 +37,18 @@ struct pith_roof_sample pith_roof_median(const struct pith_roof_sample *samples,
     return m;
 }
 
+/* Of what is beside the grid: offsets, each row's levels, the weights kept off it. */
+static double kept_bytes(const struct pith_qmat *q)
+{
+    const double levels = q->levels ? (double)q->rows * (1u << q->format->bits) : 0;
+    const double offsets = q->offsets ? (double)pith_qmat_scale_count(q) : 0;
+    const struct pith_sparse *s = q->sparse;
+    const double starts = s ? (double)q->rows * sizeof *s->start : 0;
+    const double weights = s ? (double)s->start[q->rows] : 0;
+    return (levels + offsets) * sizeof(float) + starts +
+           weights * (sizeof *s->col + sizeof *s->value);
+}
+
 double pith_speed_matrix_bytes(const struct pith_weight *w)
 {
     const double count = (double)w->rows * w->cols;
@@ -45,7 +57,8 @@ double pith_speed_matrix_bytes(const struct pith_weight *w)
     if (!q) return count * pith_dtype_bits(w->dtype) / 8;
     const double scales = (double)pith_qmat_scale_count(q);
     return (double)q->rows * (double)q->stride + scales * sizeof *q->scales +
-           (q->zeros ? scales : 0) + (q->g_idx ? (double)q->cols * sizeof *q->g_idx : 0);
+           (q->zeros ? scales : 0) + (q->g_idx ? (double)q->cols * sizeof *q->g_idx : 0) +
+           kept_bytes(q);
 }
 
 double pith_speed_weight_bytes(const struct pith_model *m)

@@ -86,6 +86,17 @@ typedef void pith_transpose_fn(size_t rows, size_t cols, const float *src, size_
 /* dst[r * ld_dst + c] = src[r * ld_src + c] for r < rows, c < cols; made for few columns. */
 typedef pith_transpose_fn pith_copy_rows_fn;
 
+/* Rows of codes whose levels are each row's own: code c of row r at bits [c * bits, (c + 1) * bits)
+ * of the little-endian stream at codes + r * stride. */
+struct pith_levels {
+    unsigned bits; /* 3 or 4 */
+    size_t cols, stride;
+    const uint8_t *codes;
+    const float *level; /* [rows][16]; of 3 bits: the eight, and the same again */
+};
+/* y[r] = the dot product in lanes of level[r][code c] and x[c], a step fma(level, x, sum). */
+typedef void pith_levels_dot_fn(const struct pith_levels *m, size_t rows, const float *x, float *y);
+
 /* acc[p % 16] = fma(x[p], y[p], acc[p % 16]) for p = 0..n-1: a dot product in lanes, to be
  * continued by another call when n is a multiple of 16 and closed by pith_lanes_sum(). */
 typedef void pith_dot_acc_fn(size_t n, const float *x, const float *y, float acc[PITH_LANES]);
@@ -246,8 +257,9 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
 /* clang-format off */
 #define PITH_OPS(X)                                                                                \
     X(gemm_tile) X(bf16_tile) X(bf16_round) X(bf16_words) X(bf16_pairs) X(transpose)               \
-    X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16) X(matvec_f16) X(widen_bf16)               \
-    X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) X(softmax) X(silu_mul) X(sumsq) X(scale_mul)   \
+    X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16) X(matvec_f16) X(levels_dot)               \
+    X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) X(softmax) X(silu_mul)           \
+    X(sumsq) X(scale_mul)                                                                          \
     X(sum_exp) X(axmy_f64) X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_dot_digits)        \
     X(panel_unpack) X(to_bytes) X(to_digits) X(to_halves) X(bytes_tile) X(bytes_words)             \
     X(bytes_unpack)                                                                                \

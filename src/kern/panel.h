@@ -60,7 +60,7 @@ struct pith_panels {
     const void *scales;
     const uint8_t *zeros; /* NULL: none */
     float level[16];
-    float zero;           /* of integers without zeros: a code less it is the integer, of a signed byte */
+    float zero;           /* of integers without zeros: a code less it is a signed byte */
     float global;         /* 1 unless scales are E4M3 */
     const void *outer;    /* of products: [panels][groups >> outer_shift][16] halves */
     unsigned outer_shift; /* groups is a multiple of 2^outer_shift */

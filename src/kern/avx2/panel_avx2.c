@@ -75,6 +75,23 @@ static inline v16 v16_load_e4m3(const void *p)
 enum { PANELS_AT_ONCE = 2 };
 #include "kern/template/panel_template.h"
 
+#include <string.h>
+
+static inline __m256i spread8(__m256i v, const int32_t *bytes, const int32_t *shift)
+{
+    const __m256i at = _mm256_loadu_si256((const __m256i *)(const void *)bytes);
+    const __m256i by = _mm256_loadu_si256((const __m256i *)(const void *)shift);
+    return _mm256_srlv_epi32(_mm256_shuffle_epi8(v, at), by);
+}
+static inline v16i v16i_spread(const void *p, const int32_t *bytes, const int32_t *shift)
+{
+    int64_t v;
+    memcpy(&v, p, sizeof v);
+    const __m256i all = _mm256_set1_epi64x(v);
+    return (v16i){spread8(all, bytes, shift), spread8(all, bytes + 8, shift + 8)};
+}
+#include "kern/template/levels_template.h"
+
 void pith_panel_dot_avx2(const struct pith_panels *m, size_t first, size_t count, const float *x,
                          float *y)
 {
@@ -85,4 +102,9 @@ void pith_panel_unpack_avx2(const struct pith_panels *m, size_t panel, size_t co
                             float *dst, size_t ld)
 {
     panel_unpack(m, panel, col, n, dst, ld);
+}
+
+void pith_levels_dot_avx2(const struct pith_levels *m, size_t rows, const float *x, float *y)
+{
+    levels_dot(m, rows, x, y);
 }

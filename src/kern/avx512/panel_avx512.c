@@ -58,6 +58,18 @@ static inline v16 v16_load_e4m3(const void *p)
 enum { PANELS_AT_ONCE = 2 };
 #include "kern/template/panel_template.h"
 
+#include <string.h>
+
+static inline v16i v16i_spread(const void *p, const int32_t *bytes, const int32_t *shift)
+{
+    int64_t v;
+    memcpy(&v, p, sizeof v);
+    const __m512i at = _mm512_loadu_si512(bytes);
+    const __m512i two = _mm512_shuffle_epi8(_mm512_set1_epi64(v), at);
+    return _mm512_srlv_epi32(two, _mm512_loadu_si512(shift));
+}
+#include "kern/template/levels_template.h"
+
 void pith_panel_dot_avx512(const struct pith_panels *m, size_t first, size_t count, const float *x,
                            float *y)
 {
@@ -68,4 +80,9 @@ void pith_panel_unpack_avx512(const struct pith_panels *m, size_t panel, size_t 
                               float *dst, size_t ld)
 {
     panel_unpack(m, panel, col, n, dst, ld);
+}
+
+void pith_levels_dot_avx512(const struct pith_levels *m, size_t rows, const float *x, float *y)
+{
+    levels_dot(m, rows, x, y);
 }

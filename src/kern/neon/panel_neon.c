@@ -94,6 +94,20 @@ static inline v16 v16_load_e4m3(const void *p)
 enum { PANELS_AT_ONCE = 1 };
 #include "kern/template/panel_template.h"
 
+static inline uint32x4_t spread4(uint8x16_t v, const int32_t *bytes, const int32_t *shift)
+{
+    const uint8x16_t at = vreinterpretq_u8_s32(vld1q_s32(bytes));
+    return vshlq_u32(vreinterpretq_u32_u8(vqtbl1q_u8(v, at)), vnegq_s32(vld1q_s32(shift)));
+}
+static inline v16i v16i_spread(const void *p, const int32_t *bytes, const int32_t *shift)
+{
+    const uint8x8_t v = vld1_u8(p);
+    const uint8x16_t all = vcombine_u8(v, v);
+    return (v16i){spread4(all, bytes, shift), spread4(all, bytes + 4, shift + 4),
+                  spread4(all, bytes + 8, shift + 8), spread4(all, bytes + 12, shift + 12)};
+}
+#include "kern/template/levels_template.h"
+
 void pith_panel_dot_neon(const struct pith_panels *m, size_t first, size_t count, const float *x,
                          float *y)
 {
@@ -104,4 +118,9 @@ void pith_panel_unpack_neon(const struct pith_panels *m, size_t panel, size_t co
                             float *dst, size_t ld)
 {
     panel_unpack(m, panel, col, n, dst, ld);
+}
+
+void pith_levels_dot_neon(const struct pith_levels *m, size_t rows, const float *x, float *y)
+{
+    levels_dot(m, rows, x, y);
 }

@@ -10,9 +10,14 @@ enum { TOKENS = 6 };
 static const struct kind {
     const char *grid;
     bool ordered; /* columns belong to groups at random, as act-order leaves them */
+    bool sparse;  /* some weights are kept off the grid */
+    bool plain;   /* computed from what is stored, not packed */
 } kinds[] = {
-    {"int4:g128", false}, {"int4:g128", true}, {"int8:g64:asym", true}, {"q4_k", false},
-    {"q2_k", false},      {"q6_k", false},     {"q5_1", false},         {"iq4_xs", false},
+    {"int4:g128", false, false, false},    {"int4:g128", true, false, false},
+    {"int8:g64:asym", true, false, false}, {"q4_k", false, false, false},
+    {"q2_k", false, false, false},         {"q6_k", false, false, false},
+    {"q5_1", false, false, false},         {"iq4_xs", false, false, false},
+    {"codebook4", false, true, true},      {"codebook3", false, false, true},
 };
 
 static void shuffle_groups(struct pith_qmat *q)
@@ -29,6 +34,25 @@ static void shuffle_groups(struct pith_qmat *q)
     }
 }
 
+/* Every 29th weight of a matrix is another. */
+static void keep_some(struct pith_qmat *q)
+{
+    const size_t count = ((size_t)q->rows * q->cols - 1) / 29 + 1;
+    q->sparse = pith_sparse_new(q->rows, count);
+    assert_non_null(q->sparse);
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < q->rows; r++) {
+        q->sparse->start[r] = n;
+        for (uint32_t c = 0; c < q->cols; c++) {
+            if (((size_t)r * q->cols + c) % 29 != 0) continue;
+            q->sparse->col[n] = c;
+            q->sparse->value[n] = 0.01f * (float)(n % 7) - 0.03f;
+            n++;
+        }
+    }
+    q->sparse->start[q->rows] = n;
+}
+
 /* The model that ships, not packed. */
 static struct pith_model *make_model(const struct kind *kind)
 {
@@ -40,8 +64,10 @@ static struct pith_model *make_model(const struct kind *kind)
     assert_ok(pith_model_load_blocks(m, NULL, &err), err);
     assert_ok(pith_model_regrid(m, NULL, &grid, &grid, &err), err);
     for (uint32_t i = 0; i < m->shape.layers; i++)
-        for (int role = 0; kind->ordered && role < PITH_ROLE_COUNT; role++)
-            shuffle_groups(&m->blocks[i].linear[role].q);
+        for (int role = 0; role < PITH_ROLE_COUNT; role++) {
+            if (kind->ordered) shuffle_groups(&m->blocks[i].linear[role].q);
+            if (kind->sparse) keep_some(&m->blocks[i].linear[role].q);
+        }
     return m;
 }
 
@@ -109,6 +135,27 @@ static void check_chunk(const struct kind *kind, struct pith_model *m, const flo
     free(exact);
 }
 
+/* Makes a linear what its codes stand for. */
+static void decode(struct pith_linear_weights *l)
+{
+    const size_t rows = l->q.rows, cols = l->q.cols;
+    l->dense = pith_alloc(rows * cols, sizeof *l->dense);
+    assert_non_null(l->dense);
+    pith_qmat_decode(&l->q, 0, l->q.rows, l->dense);
+    pith_qmat_free(&l->q);
+    l->w.quant = NULL;
+    l->w.dtype = PITH_F32;
+    l->w.dense = l->dense;
+}
+
+static void decode_model(struct pith_model *m)
+{
+    for (uint32_t i = 0; i < m->shape.layers; i++)
+        for (int role = 0; role < PITH_ROLE_COUNT; role++) decode(&m->blocks[i].linear[role]);
+    decode(&m->head_store);
+    m->head = m->head_store.w;
+}
+
 static void packed_models_compute_their_weights(void **state)
 {
     (void)state;
@@ -116,20 +163,20 @@ static void packed_models_compute_their_weights(void **state)
     for (size_t i = 0; i < PITH_COUNT(kinds); i++) {
         struct pith_error err = {0};
         struct pith_backend *b;
-        struct pith_model *m = make_model(&kinds[i]);
-        float *decoded[PITH_COUNT(chunks)];
-        for (size_t c = 0; c < PITH_COUNT(chunks); c++)
-            decoded[c] = compute(m, "auto", 2, PITH_MODE_EXACT, chunks[c]);
+        struct pith_model *m = make_model(&kinds[i]), *dense = make_model(&kinds[i]);
+        decode_model(dense);
         assert_ok(pith_backend_new(NULL, PITH_CPU_ALL, &b, &err), err);
         assert_ok(pith_model_pack(m, b, &err), err);
-        assert_non_null(m->head.pack);
+        assert_true((m->head.pack != NULL) == !kinds[i].plain);
         for (int role = 0; role < PITH_ROLE_COUNT; role++)
-            assert_non_null(m->blocks[0].linear[role].w.pack);
+            assert_true((m->blocks[0].linear[role].w.pack != NULL) == !kinds[i].plain);
         for (size_t c = 0; c < PITH_COUNT(chunks); c++) {
-            check_chunk(&kinds[i], m, decoded[c], chunks[c]);
-            free(decoded[c]);
+            float *decoded = compute(dense, "auto", 2, PITH_MODE_EXACT, chunks[c]);
+            check_chunk(&kinds[i], m, decoded, chunks[c]);
+            free(decoded);
         }
         pith_backend_free(b);
+        pith_model_close(dense);
         pith_model_close(m);
     }
 }

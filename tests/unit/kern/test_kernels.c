@@ -101,6 +101,28 @@ static void check_matvec(const struct pith_kernel *k, const struct pith_kernel *
     }
 }
 
+static void check_levels_dot(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                             enum fill kind)
+{
+    enum { ROWS = 9 };
+    float level[ROWS * 16];
+    const float *x = fresh(0, n, kind);
+    for (unsigned bits = 3; bits <= 4; bits++)
+        for (size_t rows = 0; rows <= ROWS; rows++) {
+            const size_t bytes = (n * bits + 7) / 8, stride = bytes + rows % 2;
+            const size_t count = rows ? (rows - 1) * stride + bytes : 0;
+            uint8_t *codes = at_end(1, count);
+            for (size_t i = 0; i < count; i++) codes[i] = (uint8_t)pith_rng_next(&rng);
+            for (size_t i = 0; i < rows * 16; i++)
+                level[i] = bits == 3 && i % 16 >= 8 ? level[i - 8] : value(kind);
+            const struct pith_levels m = {bits, n, stride, codes, level};
+            float *want = fresh(2, rows, kind), *got = same(3, want, rows);
+            ((pith_levels_dot_fn *)ref->fn)(&m, rows, x, want);
+            ((pith_levels_dot_fn *)k->fn)(&m, rows, x, got);
+            assert_bits(got, want, rows, n);
+        }
+}
+
 static void check_widen(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                         enum fill kind)
 {
@@ -555,6 +577,7 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_matvec_f32] = check_matvec,
     [PITH_OP_matvec_bf16] = check_matvec,
     [PITH_OP_matvec_f16] = check_matvec,
+    [PITH_OP_levels_dot] = check_levels_dot,
     [PITH_OP_widen_bf16] = check_widen,
     [PITH_OP_widen_f16] = check_widen,
     [PITH_OP_dequant_u8] = check_dequant,
