@@ -18,7 +18,7 @@ const struct option common_options[] = {
     {"seed", 0, OPTION_COUNT, offsetof(struct common, seed), "N",
      "seed of everything random (default 0)"},
     {"cpu", 0, OPTION_TEXT, offsetof(struct common, cpu), "NAME",
-     "instruction set: scalar, avx2, avx512, vnni, bf16, neon, dotprod,"
+     "instruction set: scalar, avx2, avx512, vnni, bf16, amx, neon, dotprod,"
      " auto (default auto)"},
     {"help", 'h', OPTION_FLAG, offsetof(struct common, help), NULL, "show this help"},
 };

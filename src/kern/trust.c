@@ -1,5 +1,6 @@
-/* One step of the AMX products against the scalar ones, at the corners of the tile: wrong shapes,
- * another order of sums or small numbers that are kept show in the bits. */
+/* One step of the AMX products: of bfloat16 against the scalar ones, at the corners of the tile,
+ * where wrong shapes, another order of sums or small numbers that are kept show in the bits; of
+ * bytes against integers. */
 #include "kern/ops.h"
 
 #include <string.h>
@@ -46,6 +47,87 @@ static bool halves_agree(const struct pith_kern *k, const struct pith_kern *scal
     return true;
 }
 
+enum { COLS = 4 * PITH_TILE_WORDS, PANELS = PITH_BYTES_COLS_MAX / PITH_PANEL_ROWS };
+
+/* A tile's rows of x, and of W as it is packed. */
+struct bytes {
+    _Alignas(PITH_PANEL_LINE) uint8_t codes[PANELS * COLS * PITH_PANEL_ROWS];
+    uint8_t unpacked[PANELS * COLS / 4 * PITH_BYTES_LINE];
+    int8_t q[PITH_BYTES_ROWS_MAX][COLS];
+    uint32_t x[PITH_BYTES_ROWS_MAX * COLS / 4];
+    float ones[PITH_BYTES_ROWS_MAX + PANELS * PITH_PANEL_ROWS];
+    int32_t less[PITH_BYTES_ROWS_MAX];
+    float y[PITH_BYTES_ROWS_MAX * PITH_BYTES_COLS_MAX],
+        t[PITH_BYTES_ROWS_MAX * PITH_BYTES_COLS_MAX];
+    int32_t d[PITH_BYTES_ROWS_MAX * PITH_BYTES_COLS_MAX];
+};
+
+static void bytes_fill(struct bytes *b)
+{
+    uint32_t state = 1;
+    for (size_t i = 0; i < sizeof b->codes; i++)
+        b->codes[i] = (uint8_t)((state = state * 1664525 + 1013904223) >> 24);
+    for (size_t i = 0; i < PITH_BYTES_ROWS_MAX; i++) {
+        b->less[i] = 0;
+        for (size_t c = 0; c < COLS; c++) {
+            const uint32_t r = (state = state * 1664525 + 1013904223) >> 24;
+            b->q[i][c] = (int8_t)((int)r - 128);
+            b->less[i] -= 128 * b->q[i][c];
+        }
+    }
+    for (size_t i = 0; i < sizeof b->ones / sizeof *b->ones; i++) b->ones[i] = 1.0f;
+}
+
+static void bytes_multiply(const struct pith_kern *k, const struct pith_panels *m, struct bytes *b)
+{
+    const size_t panel = COLS / 4 * PITH_BYTES_LINE;
+    for (size_t p = 0; p < k->bytes_cols / PITH_PANEL_ROWS; p++)
+        k->bytes_unpack(m, p, 0, COLS, b->unpacked + p * panel);
+    k->bytes_words(COLS / 4, 0, k->bytes_rows, b->q[0], b->x);
+    const struct pith_byte_tile a = {.form = m->form,
+                                     .cols = COLS,
+                                     .group = COLS,
+                                     .block = COLS,
+                                     .n = COLS,
+                                     .w = b->unpacked,
+                                     .w_panel = panel,
+                                     .scale = b->ones,
+                                     .scale_panel = PITH_PANEL_ROWS,
+                                     .x = b->x,
+                                     .x_scale = b->ones,
+                                     .x_less = b->less,
+                                     .y = b->y,
+                                     .t = b->t,
+                                     .d = b->d};
+    k->tiles_open(pith_bytes_step(COLS));
+    k->bytes_tile(&a);
+    k->tiles_close();
+}
+
+static bool bytes_agree(const struct pith_kern *k)
+{
+    struct bytes b;
+    const struct pith_panels m = {.form = PITH_PANEL_INT8,
+                                  .cols = COLS,
+                                  .group = COLS,
+                                  .groups = 1,
+                                  .codes = b.codes,
+                                  .zero = 128.0f};
+    bytes_fill(&b);
+    bytes_multiply(k, &m, &b);
+    for (size_t i = 0; i < k->bytes_rows; i++)
+        for (size_t j = 0; j < k->bytes_cols; j++) {
+            const uint8_t *w = b.codes + j / PITH_PANEL_ROWS * COLS * PITH_PANEL_ROWS;
+            int32_t sum = 0;
+            for (size_t c = 0; c < COLS; c++) {
+                const size_t at = c / 4 * PITH_PANEL_LINE + j % PITH_PANEL_ROWS * 4 + c % 4;
+                sum += (w[at] - 128) * b.q[i][c];
+            }
+            if (b.y[i * k->bytes_cols + j] != (float)sum) return false;
+        }
+    return true;
+}
+
 uint32_t pith_kern_usable(void)
 {
     const uint32_t mask = pith_cpu_detect();
@@ -53,5 +135,6 @@ uint32_t pith_kern_usable(void)
     if (!(mask & PITH_CPU_AMX)) return mask;
     pith_kern_select(mask, &unit);
     pith_kern_select(PITH_CPU_SCALAR, &scalar);
-    return halves_agree(&unit, &scalar) ? mask : mask & ~(uint32_t)PITH_CPU_AMX;
+    return halves_agree(&unit, &scalar) && bytes_agree(&unit) ? mask
+                                                              : mask & ~(uint32_t)PITH_CPU_AMX;
 }

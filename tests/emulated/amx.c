@@ -5,7 +5,8 @@
  * TDPBF16PS) says, and lets the program go on behind them. What the manual forbids (tiles without a
  * shape, shapes that do not fit each other, reserved bits) ends the program.
  *
- * With PITH_TEST_AMX_KEEPS set it is a unit that keeps small numbers, which pith must not use.
+ * With PITH_TEST_AMX_KEEPS set it is a unit that keeps small numbers, with PITH_TEST_AMX_SIGNS one
+ * that takes bytes for what they are not; pith must use neither.
  *
  * On a CPU that has the unit nothing ends in SIGILL, and the program runs on that. */
 #define _GNU_SOURCE
@@ -254,7 +255,8 @@ static void execute(const struct instruction *i)
         break;
     case BYTES:
         p = read_product(i);
-        multiply_bytes(&p, i->prefix >= PF3, i->prefix == P66 || i->prefix == PF2);
+        multiply_bytes(&p, i->prefix >= PF3 && !getenv("PITH_TEST_AMX_SIGNS"),
+                       i->prefix == P66 || i->prefix == PF2);
         break;
     case BF16:
         demand(i->prefix == PF3, "a product that is not emulated");

@@ -22,6 +22,11 @@ if tier bf16 "$build/tests/emulated/tier"; then
     refuse "a unit that keeps small numbers is not" 2 "no amx; it has bf16" "$build/amx/pith" bench "$probe" \
         --cpu amx --prompt 2 --gen 1 --reps 1
     unset PITH_TEST_AMX_KEEPS
+    PITH_TEST_AMX_SIGNS=1
+    export PITH_TEST_AMX_SIGNS
+    refuse "nor one that takes signed bytes for unsigned ones" 2 "no amx; it has bf16" "$build/amx/pith" \
+        bench "$probe" --cpu amx --prompt 2 --gen 1 --reps 1
+    unset PITH_TEST_AMX_SIGNS
 fi
 
 # both NAME COMMAND...: `pith COMMAND... -o DIR` by the unit and without it, the same bytes.
