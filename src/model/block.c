@@ -185,8 +185,10 @@ static enum pith_status pack_linears(struct pith_linear_weights *linears, int co
     for (int i = 0; i < count; i++) {
         const struct pith_qmat *q = linears[i].w.quant;
         total += bytes[i] = q ? pith_pack_bytes(q) : 0;
+        around |= bytes[i] > 0 && (q->g_idx || q->offsets);
     }
     if (total == 0) return PITH_OK;
+    if (around) PITH_TRY(pith_backend_take_around(be, err)); /* no product without it */
     char *at = *memory = pith_alloc_huge(total, 1);
     if (!at) return pith_fail_nomem(err, "packed weights");
     for (int i = 0; i < count; i++) {
@@ -194,13 +196,11 @@ static enum pith_status pack_linears(struct pith_linear_weights *linears, int co
         if (bytes[i] == 0) continue;
         pith_pack_init(be, l->w.quant, at, &l->pack);
         integers |= l->pack.input_block > 0;
-        around |= pith_pack_around(&l->pack);
         at += bytes[i];
         pith_qmat_free(&l->q);
         l->w.quant = NULL;
         l->w.pack = &l->pack;
     }
-    if (around) PITH_TRY(pith_backend_take_around(be, err));
     return integers ? pith_backend_take_bytes(be, err) : PITH_OK;
 }
 
