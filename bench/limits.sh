@@ -98,7 +98,8 @@ for i, model in enumerate(models, 1):
         else:
             size = f"{part[0]['operations'] * 1e-9:.0f} GOP"
             kind = part[0]["peak"]
-            limit = f"{statistics.median(r['roof'][kind] for r in runs) * 1e-9:.0f} GOP/s {kind}"
+            products = part[0].get("byte_products") or 1
+            limit = f"{statistics.median(r['roof'][kind] for r in runs) * 1e-9 / products:.0f} GOP/s {kind}" + " / 3" * (products == 3)
             share = middle(lambda r: r["fraction_of_peak"]["median"])
         print(f"| {name} | {speed:.2f} | {runs[0]['bits_per_weight']:.3f} | {size} | {limit} | {100 * share:.0f}% |")
 PY

@@ -93,9 +93,10 @@ static void print_report(const json_t *j)
         printf("   %.1f the first time\n", json_get(prefill, "cold_first_token_seconds") * 1e3);
         snprintf(what, sizeof what, "prefill %d, tokens/s", (int)json_get(prefill, "tokens"));
         print_spread(what, json_object_get(prefill, "tokens_per_second"), 1, 2);
-        printf("   %.1f%% of the %s peak\n",
+        printf("   %.1f%% of the %s peak%s\n",
                100 * json_get(json_object_get(prefill, "fraction_of_peak"), "median"),
-               json_text(prefill, "peak"));
+               json_text(prefill, "peak"),
+               json_get(prefill, "byte_products") > 1 ? ", three products each" : "");
     }
     if (!decode) return;
     snprintf(what, sizeof what, "decode %d, tokens/s", (int)json_get(decode, "tokens"));

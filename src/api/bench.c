@@ -61,12 +61,12 @@ static json_t *roof_report(const struct pith_roof_sample *r)
 static json_t *prompt_report(const struct pith_bench_options *o, const struct pith_speed *s)
 {
     const double speed = s->prefill_operations / s->first_token.median;
-    return json_pack("{s:I, s:o, s:f, s:o, s:f, s:f, s:s, s:o}", "tokens", (json_int_t)o->prompt,
-                     "first_token_seconds", spread(s->first_token), "cold_first_token_seconds",
-                     s->cold_first_token, "tokens_per_second",
+    return json_pack("{s:I, s:o, s:f, s:o, s:f, s:f, s:s, s:i, s:o}", "tokens",
+                     (json_int_t)o->prompt, "first_token_seconds", spread(s->first_token),
+                     "cold_first_token_seconds", s->cold_first_token, "tokens_per_second",
                      rate(s->first_token, (double)o->prompt), "operations", s->prefill_operations,
-                     "operations_per_second", speed, "peak", s->peak, "fraction_of_peak",
-                     spread(s->of_peak));
+                     "operations_per_second", speed, "peak", s->peak, "byte_products",
+                     (int)s->byte_products, "fraction_of_peak", spread(s->of_peak));
 }
 
 static json_t *gen_report(const struct pith_bench_options *o, const struct pith_speed *s)
@@ -87,12 +87,12 @@ static json_t *describe(const struct pith_context *c, const struct pith_bench_op
     pith_kv_name(kv, cache);
     const bool fast = pith_backend_mode(c->backend) == PITH_MODE_FAST;
     json_t *j = json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:f, s:f, s:I, s:I, s:o}", "model",
-                          o->model, "mode", fast ? "fast" : "exact", "kv", cache,
-                          "threads", (int)pith_context_threads(c), "cpu", pith_context_cpu(c),
-                          "depth", (json_int_t)o->depth, "reps", (json_int_t)o->reps,
-                          "bits_per_weight", pith_model_bits_per_weight(m), "load_seconds", seconds,
-                          "memory_peak", (json_int_t)s->memory_peak, "memory_own",
-                          (json_int_t)s->memory_own, "roof", roof_report(&s->roof));
+                          o->model, "mode", fast ? "fast" : "exact", "kv", cache, "threads",
+                          (int)pith_context_threads(c), "cpu", pith_context_cpu(c), "depth",
+                          (json_int_t)o->depth, "reps", (json_int_t)o->reps, "bits_per_weight",
+                          pith_model_bits_per_weight(m), "load_seconds", seconds, "memory_peak",
+                          (json_int_t)s->memory_peak, "memory_own", (json_int_t)s->memory_own,
+                          "roof", roof_report(&s->roof));
     if (j && o->weights) json_object_set_new(j, "weights", json_string(o->weights));
     if (j && o->head) json_object_set_new(j, "head", json_string(o->head));
     if (j && o->prompt) json_object_set_new(j, "prefill", prompt_report(o, s));
@@ -100,11 +100,12 @@ static json_t *describe(const struct pith_context *c, const struct pith_bench_op
     return j;
 }
 
-/* The fast mode multiplies packed integers by bytes; the first linear tells for all. */
-static bool by_bytes(const struct pith_context *c, const struct pith_model *m)
+/* Packed integers are multiplied by bytes, or by three digits; the first linear tells for all. */
+static unsigned by_bytes(const struct pith_context *c, const struct pith_model *m)
 {
     const struct pith_pack *p = m->blocks[0].linear[PITH_ROLE_Q].w.pack;
-    return pith_backend_mode(c->backend) == PITH_MODE_FAST && p && p->block > 0;
+    if (!p || p->block == 0) return 0;
+    return pith_backend_mode(c->backend) == PITH_MODE_FAST ? 1 : PITH_DIGITS;
 }
 
 enum pith_status pith_bench(struct pith_context *context, const struct pith_bench_options *o,
@@ -129,7 +130,7 @@ enum pith_status pith_bench(struct pith_context *context, const struct pith_benc
                                        .depth = o->depth,
                                        .reps = o->reps,
                                        .seed = o->seed,
-                                       .byte_products = s == PITH_OK && by_bytes(context, m),
+                                       .byte_products = s == PITH_OK ? by_bytes(context, m) : 0,
                                        .progress = &o->progress};
     if (s == PITH_OK) s = pith_speed_measure(&job, &speed, err);
     if (s == PITH_OK && report)

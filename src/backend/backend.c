@@ -49,12 +49,15 @@ enum pith_status pith_backend_new(struct pith_pool *pool, uint32_t cpu_mask,
     b->memory =
         pith_alloc_aligned((size_t)b->threads * THREAD_FLOATS + SHARED_FLOATS, sizeof(float));
     if (!b->memory) goto fail_memory;
+    if (pith_bytes_open(&b->slab, err) != PITH_OK) goto fail_slab;
     bytes_place(&b->bytes, b->memory);
     for (unsigned t = 0; t < b->threads; t++)
         scratch_place(&b->scratch[t],
                       (float *)b->memory + SHARED_FLOATS + (size_t)t * THREAD_FLOATS);
     *out = b;
     return PITH_OK;
+fail_slab:
+    pith_free(b->memory);
 fail_memory:
     pith_free(b->scratch);
 fail_scratch:
@@ -91,7 +94,7 @@ const char *pith_backend_cpu(const struct pith_backend *b)
 size_t pith_backend_bytes(unsigned threads)
 {
     return threads * (THREAD_FLOATS * sizeof(float) + sizeof(struct pith_scratch)) +
-           SHARED_FLOATS * sizeof(float) + sizeof(struct pith_backend);
+           SHARED_FLOATS * sizeof(float) + pith_bytes_memory() + sizeof(struct pith_backend);
 }
 
 size_t pith_backend_halves_bytes(unsigned threads)
@@ -102,16 +105,10 @@ size_t pith_backend_halves_bytes(unsigned threads)
 enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode,
                                        struct pith_error *err)
 {
-    if (mode == PITH_MODE_FAST) PITH_TRY(pith_backend_take_bytes(b, err));
     if (mode == PITH_MODE_BF16 && !b->halves)
         PITH_TRY(pith_halves_open(b->threads, &b->halves, err));
     b->mode = mode;
     return PITH_OK;
-}
-
-enum pith_status pith_backend_take_bytes(struct pith_backend *b, struct pith_error *err)
-{
-    return b->slab ? PITH_OK : pith_bytes_open(&b->slab, err);
 }
 
 enum pith_mode pith_backend_mode(const struct pith_backend *b)

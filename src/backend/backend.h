@@ -33,13 +33,14 @@ const struct pith_kern *pith_backend_kern(const struct pith_backend *b);
 /* Bytes of scratch that a backend with that many threads holds (for memory estimates). */
 size_t pith_backend_bytes(unsigned threads);
 
-/* exact (at first): what the numbers mean, the same bits on every machine. fast: pith_linear over
+/* exact (at first): what the numbers mean, the same bits on every machine; pith_linear over packed
+ * integer weights makes integers of 24 bits of activations (kern/panel.h). fast: pith_linear over
  * packed integer weights rounds activations to bytes, a scale for 64 of them, and multiplies
  * integers; everything else is as in exact. For a row the result is the same whatever n. bf16:
  * pith_linear of at least PITH_LINEAR_FEW rows and pith_syrk round both operands to bfloat16 and
  * add in float32, even and odd columns (rows) apart, 32 a step (kern/ops.h); everything else is as
  * in exact. The bits of these two are the same on every machine as well. PITH_NOMEM, with the mode
- * as it was, when the memory for fast (2.5 MiB, kept) or for bf16 (kept as well) is not to be had.
+ * as it was, when the memory for bf16 (kept) is not to be had.
  * A matrix of which 256 rows (syrk) or the tile's (linear) exceed that is multiplied as in exact.
  */
 enum pith_mode { PITH_MODE_EXACT, PITH_MODE_FAST, PITH_MODE_BF16 };
@@ -48,8 +49,6 @@ enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mo
 enum pith_mode pith_backend_mode(const struct pith_backend *b);
 /* What bf16 takes, in bytes. */
 size_t pith_backend_halves_bytes(unsigned threads);
-/* Takes the memory of the integer products of many rows, 2.5 MiB, unless it is there. */
-enum pith_status pith_backend_take_bytes(struct pith_backend *b, struct pith_error *err);
 /* Takes the memory of what pith_linear() makes of x, 8 MiB, unless it is there: before the first
  * product with a matrix whose pith_pack_around() is true (backend/pack.h). */
 enum pith_status pith_backend_take_around(struct pith_backend *b, struct pith_error *err);
@@ -79,7 +78,8 @@ void pith_gemm(struct pith_backend *b, const struct pith_gemm *g);
  * An element is one chain of multiply-adds over the columns in order, as in pith_gemm, when n is
  * at least PITH_LINEAR_FEW. Below, where reading W is what takes time, it is a dot product in 16
  * lanes (kern/ops.h), or for a packed matrix the sum that kern/panel.h describes: the last bits
- * differ, but a row still does not depend on the others. What offsets and kept weights add comes
+ * differ, but a row still does not depend on the others. Packed integers whose groups hold whole
+ * blocks of x have that sum for any n. What offsets and kept weights add comes
  * after the sum over the codes (backend/parts.h). "In order" is, for a packed matrix with
  * an order of its own (backend/pack.h), the order in which columns lie in the panels. The bias is
  * added last. */

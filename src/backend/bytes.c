@@ -1,12 +1,13 @@
-/* The fast mode's product for many rows of x: integers in tiles.
+/* Products of many rows of x with packed integers, in tiles: x as bytes (the fast mode, and inputs
+ * that are rounded anyway) or as three digits of bytes (the exact mode).
  *
- * A slab of rows is rounded to bytes and laid out in the tiles' order for all threads. Then each
+ * A slab of rows is rounded and laid out in the tiles' order for all threads. Then each
  * task takes BAND panels of W, unpacks CHUNK columns at a time into the first cache, and runs the
  * kernel over all tiles of x; the sums of its rows wait in the thread's scratch from chunk to
  * chunk.
  *
- *     x: [tiles][what bytes_words makes of a tile's rows] words of four bytes
- *     its scales and sums: [tiles][blocks][rows of a tile]
+ *     x: [tiles][what bytes_words or digits_words makes of a tile's rows] words
+ *     its scales: [tiles][blocks][rows of a tile]   its sums: the same, of each digit
  *     y, t, d: [tiles][BAND / tile][rows of a tile][cols of a tile]
  *
  * So x is read once for BAND panels, and W unpacked once for a slab. */
@@ -23,9 +24,9 @@ enum {
     CHUNK = 512,
     GROUPS = CHUNK / 4 + 1, /* that a chunk may touch */
     ROWS = 512,             /* of x in a slab, at most */
-    WORDS = 512 * 1024,     /* of x in a slab */
+    WORDS = 2048 * 1024,    /* of x in a slab */
     SCALES = WORDS / 8,     /* blocks in a slab: of PITH_BYTES_BLOCK columns, 8 words */
-    BATCH = 8,              /* rows that are rounded, and laid out, at a time */
+    BATCH = 8,              /* rows of bytes that are rounded, and laid out, at a time */
     SUMS = (ROWS + PITH_BYTES_ROWS_MAX) * BAND * PITH_PANEL_ROWS
 };
 _Static_assert(3 * SUMS <= PITH_SLAB * PITH_KC, "the sums of a band fit where packed A is");
@@ -34,6 +35,8 @@ _Static_assert(BAND *CHUNK / 4 * PITH_BYTES_LINE <= PITH_KC * PITH_NC * 4,
                "the codes of a chunk fit where a panel of B is");
 _Static_assert(2 * BAND * GROUPS * PITH_PANEL_ROWS <= PITH_SCORES, "its scales and zeros fit");
 _Static_assert(2 * BATCH * PITH_BYTES_SCALES <= PITH_SCORES, "and those of a batch of x");
+_Static_assert(PITH_BYTES_ROWS_MAX *PITH_BYTES_COLS / 4 * PITH_DIGITS_WORDS <= WORDS,
+               "a slab has a whole tile");
 
 struct pith_byte_slab {
     uint32_t x[WORDS];
@@ -45,42 +48,59 @@ struct pith_byte_slab {
 enum pith_status pith_bytes_open(struct pith_byte_slab **out, struct pith_error *err)
 {
     *out = pith_alloc_huge(1, sizeof **out);
-    return *out ? PITH_OK : pith_fail_nomem(err, "the fast mode's activations");
+    return *out ? PITH_OK : pith_fail_nomem(err, "activations as integers");
 }
+
+size_t pith_bytes_memory(void)
+{
+    return sizeof(struct pith_byte_slab);
+}
+
+/* The kernels of bytes, or of digits. */
+struct kernels {
+    pith_bytes_tile_fn *tile;
+    pith_bytes_words_fn *words;
+    pith_bytes_unpack_fn *unpack;
+    size_t rows, cols; /* of a tile */
+};
 
 struct job {
     struct pith_backend *b;
     const struct pith_pack *pack;
-    const struct pith_input *input; /* NULL: the fast mode's own grid */
+    const struct pith_input *input; /* NULL: the mode's own grid */
     struct pith_input_call call;
+    struct kernels k;
     const float *bias, *x;
     float *y;
     size_t rows;   /* of the slab */
     size_t ones;   /* 1: a row of ones follows, for zero points; else 0 */
-    size_t height; /* of a tile */
+    size_t digits; /* 1: bytes */
     size_t block;
-    size_t words, blocks; /* of a row of x */
+    size_t words, blocks; /* of a row of x as bytes */
+    size_t size;          /* words in the slab for a row */
 };
+
+_Static_assert(PITH_BYTES_SCALES <= SCALES / PITH_BYTES_ROWS_MAX / PITH_DIGITS,
+               "scales and sums of a tile fit");
 
 bool pith_bytes_fits(const struct pith_backend *b, const struct pith_pack *pack)
 {
-    if (b->mode != PITH_MODE_FAST || pack->block == 0 || pack->cols > PITH_BYTES_COLS) return false;
-    const size_t blocks = (pack->cols + pack->block - 1) / pack->block;
-    return blocks <= SCALES / PITH_BYTES_ROWS_MAX;
+    return b->mode != PITH_MODE_BF16 && pack->block > 0 && pack->cols <= PITH_BYTES_COLS;
 }
 
-bool pith_bytes_takes_input(const struct pith_backend *b, const struct pith_pack *pack)
+bool pith_bytes_takes_input(const struct pith_pack *pack)
 {
-    _Static_assert(PITH_BYTES_SCALES <= SCALES / PITH_BYTES_ROWS_MAX, "scales of a tile fit");
-    return b->slab && pack->input_block > 0;
+    return pack->input_block > 0;
 }
 
 /* --- x -------------------------------------------------------------------------------------- */
 
-/* A row of equal bytes, for what is no row of x. */
-static void fill_row(size_t cols, int8_t value, const struct pith_input_codes *to)
+/* A row of equal bytes, for what is no row of x; of digits all are zeros. */
+static void fill_row(const struct job *j, int8_t value, const struct pith_input_codes *to)
 {
-    memset(to->q, value, cols);
+    const size_t cols = j->pack->cols;
+    memset(to->q, value, j->digits * cols);
+    memset(to->sum, 0, j->digits * j->blocks * sizeof *to->sum);
     for (size_t c = 0, i = 0; c < cols; c += to->block, i++) {
         to->scale[i] = value;
         to->sum[i] = (int32_t)pith_min(to->block, cols - c) * value;
@@ -90,11 +110,13 @@ static void fill_row(size_t cols, int8_t value, const struct pith_input_codes *t
 
 static void round_row(const struct job *j, size_t row, const struct pith_input_codes *to)
 {
+    const struct pith_kern *k = &j->b->kern;
     const size_t cols = j->pack->cols;
     const float *x = j->x + row * cols;
-    if (row >= j->rows) fill_row(cols, row == j->rows && j->ones ? 1 : 0, to);
+    if (row >= j->rows) fill_row(j, row == j->rows && j->ones ? 1 : 0, to);
     else if (j->input) pith_input_encode(j->input, &j->call, x, cols, to);
-    else j->b->kern.to_bytes(cols, j->block, x, to->q, to->scale, to->sum);
+    else if (j->digits == 1) k->to_bytes(cols, j->block, x, to->q, to->scale, to->sum);
+    else k->to_digits(cols, j->block, x, to->q, cols, to->scale, to->sum, j->blocks);
 }
 
 /* Rows [row, row + count) of a tile whose first row in the slab is `first`. Scales and sums are
@@ -109,31 +131,32 @@ static void round_batch(const struct job *j, const struct pith_scratch *s, size_
     float *scale = s->scores;
     int32_t *sum = (int32_t *)(void *)(scale + count * j->blocks);
     const int32_t factor = m->zeros ? 1 : (int32_t)m->zero;
-    const size_t at = first * j->blocks + row;
+    const size_t height = j->k.rows, at = first * j->blocks + row, n = j->digits * j->blocks;
     for (size_t r = 0; r < count; r++) {
         float zero = 0.0f;
         const struct pith_input_codes to = {.block = j->block,
-                                            .q = q + r * j->pack->cols,
+                                            .q = q + r * j->digits * j->pack->cols,
                                             .scale = scale + r * j->blocks,
-                                            .sum = sum + r * j->blocks,
+                                            .sum = sum + r * n,
                                             .zero = &zero};
         const size_t i = first + row + r;
         round_row(j, i, &to);
         if (j->ones && i < j->rows) slab->shift[i] = zero * to.scale[0];
     }
-    for (size_t i = 0; i < count * j->blocks; i++) sum[i] *= -factor;
-    k->bytes_words(j->words, row, count, q, slab->x + first * j->words);
-    k->transpose(count, j->blocks, scale, j->blocks, slab->scale + at, j->height);
-    k->transpose(count, j->blocks, (const float *)(void *)sum, j->blocks,
-                 (float *)(void *)(slab->less + at), j->height);
+    for (size_t i = 0; i < count * n; i++) sum[i] *= -factor;
+    j->k.words(j->words, row, count, q, slab->x + first * j->size);
+    k->transpose(count, j->blocks, scale, j->blocks, slab->scale + at, height);
+    k->transpose(j->digits * count, j->blocks, (const float *)(void *)sum, j->blocks,
+                 (float *)(void *)(slab->less + j->digits * at), j->digits * height);
 }
 
 static void round_task(void *ctx, size_t task, unsigned thread)
 {
     const struct job *j = ctx;
-    for (size_t row = 0; row < j->height; row += BATCH)
-        round_batch(j, &j->b->scratch[thread], task * j->height, row,
-                    pith_min(BATCH, j->height - row));
+    const size_t batch = BATCH / j->digits;
+    for (size_t row = 0; row < j->k.rows; row += batch)
+        round_batch(j, &j->b->scratch[thread], task * j->k.rows, row,
+                    pith_min(batch, j->k.rows - row));
 }
 
 /* --- the product ---------------------------------------------------------------------------- */
@@ -185,7 +208,7 @@ static void unpack(const struct band *b, size_t col, size_t n)
     const size_t group = col / m->group, last = (col + n - 1) / m->group;
     for (size_t i = 0; i < b->count; i++) {
         uint8_t *to = b->codes + i * (CHUNK / 4) * PITH_BYTES_LINE;
-        b->j->b->kern.bytes_unpack(m, b->first + i, col, n, to);
+        b->j->k.unpack(m, b->first + i, col, n, to);
         unpack_scales(b, i, group, last - group + 1);
     }
 }
@@ -195,7 +218,7 @@ static void run_tiles(const struct band *b, size_t tile, size_t col, size_t n)
 {
     const struct job *j = b->j;
     const struct pith_byte_slab *slab = j->b->slab;
-    const size_t first = tile * j->height, panels = j->b->kern.bytes_cols / PITH_PANEL_ROWS;
+    const size_t first = tile * j->k.rows, panels = j->k.cols / PITH_PANEL_ROWS;
     struct pith_byte_tile a = {.form = j->pack->m.form,
                                .cols = j->pack->cols,
                                .group = j->pack->m.group,
@@ -204,18 +227,18 @@ static void run_tiles(const struct band *b, size_t tile, size_t col, size_t n)
                                .n = n,
                                .w_panel = (size_t)(CHUNK / 4) * PITH_BYTES_LINE,
                                .scale_panel = GROUPS * PITH_PANEL_ROWS,
-                               .x = slab->x + first * j->words,
+                               .x = slab->x + first * j->size,
                                .x_scale = slab->scale + first * j->blocks,
-                               .x_less = slab->less + first * j->blocks};
+                               .x_less = slab->less + first * j->blocks * j->digits};
     for (size_t i = 0; i < b->count; i += panels) {
-        const size_t at = (first * BAND + i * j->height) * PITH_PANEL_ROWS;
+        const size_t at = (first * BAND + i * j->k.rows) * PITH_PANEL_ROWS;
         a.w = b->codes + i * a.w_panel;
         a.scale = b->scale + i * a.scale_panel;
         a.zero = j->pack->m.zeros ? b->zero + i * a.scale_panel : NULL;
         a.y = b->y + at;
         a.t = b->t + at;
         a.d = b->d + at;
-        j->b->kern.bytes_tile(&a);
+        j->k.tile(&a);
     }
 }
 
@@ -223,14 +246,14 @@ static void run_tiles(const struct band *b, size_t tile, size_t col, size_t n)
 static const float *sums_of(const struct band *b, size_t r, size_t c)
 {
     const struct job *j = b->j;
-    const size_t width = j->b->kern.bytes_cols, tile = r / j->height, i = r % j->height;
-    return b->y + tile * j->height * BAND * PITH_PANEL_ROWS + c * j->height + i * width;
+    const size_t width = j->k.cols, tile = r / j->k.rows, i = r % j->k.rows;
+    return b->y + tile * j->k.rows * BAND * PITH_PANEL_ROWS + c * j->k.rows + i * width;
 }
 
 static void store(const struct band *b)
 {
     const struct job *j = b->j;
-    const size_t width = j->b->kern.bytes_cols, row = b->first * PITH_PANEL_ROWS;
+    const size_t width = j->k.cols, row = b->first * PITH_PANEL_ROWS;
     const size_t count = pith_min(b->count * PITH_PANEL_ROWS, j->pack->rows - row);
     for (size_t r = 0; r < j->rows; r++) {
         float *to = j->y + r * j->pack->rows + row;
@@ -250,7 +273,7 @@ static void band_task(void *ctx, size_t task, unsigned thread)
 {
     const struct job *j = ctx;
     const struct pith_scratch *s = &j->b->scratch[thread];
-    const size_t tiles = (j->rows + j->ones + j->height - 1) / j->height, cols = j->pack->cols;
+    const size_t tiles = (j->rows + j->ones + j->k.rows - 1) / j->k.rows, cols = j->pack->cols;
     const struct band b = {.j = j,
                            .first = task * BAND,
                            .count = pith_min(BAND, j->pack->panels - task * BAND),
@@ -270,22 +293,35 @@ static void band_task(void *ctx, size_t task, unsigned thread)
     store(&b);
 }
 
+static struct kernels kernels_of(const struct pith_kern *k, size_t digits)
+{
+    if (digits == 1)
+        return (struct kernels){k->bytes_tile, k->bytes_words, k->bytes_unpack, k->bytes_rows,
+                                k->bytes_cols};
+    return (struct kernels){k->digits_tile, k->digits_words, k->digits_unpack, k->digits_rows,
+                            k->digits_cols};
+}
+
 void pith_bytes_linear(struct pith_backend *b, const struct pith_bytes_call *c)
 {
     const struct pith_pack *pack = c->pack;
-    const size_t height = b->kern.bytes_rows, words = pack->cols / 4;
-    const size_t block = c->input ? pack->input_block : pack->block;
-    const size_t blocks = (pack->cols + block - 1) / block;
-    const size_t most = pith_min(pith_min(WORDS / words, SCALES / blocks), ROWS);
+    const bool bytes = c->input || b->mode == PITH_MODE_FAST;
+    const size_t digits = bytes ? 1 : PITH_DIGITS, words = pack->cols / 4;
     struct job j = {.b = b,
                     .pack = pack,
                     .input = c->input,
+                    .k = kernels_of(&b->kern, digits),
                     .bias = c->bias,
                     .ones = c->input && c->input->grid.asym,
-                    .height = height,
-                    .block = block,
+                    .digits = digits,
+                    .block = c->input ? pack->input_block
+                             : bytes  ? pack->block
+                                      : pack->digits,
                     .words = words,
-                    .blocks = blocks};
+                    .size = words * (bytes ? 1 : PITH_DIGITS_WORDS)};
+    j.blocks = (pack->cols + j.block - 1) / j.block;
+    const size_t height = j.k.rows,
+                 most = pith_min(pith_min(WORDS / j.size, ROWS), SCALES / (j.blocks * digits));
     const size_t rows = most - most % height - j.ones;
     if (c->input) pith_input_survey(c->input, c->x, c->n, pack->cols, &j.call, NULL);
     for (size_t i = 0; i < c->n; i += rows) {

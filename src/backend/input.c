@@ -89,7 +89,7 @@ void pith_linear_site(struct pith_backend *b, const struct pith_weight *w, const
 {
     struct pith_input in = pith_weight_input(w);
     if (s->turned) in.hadamard = 0;
-    if (!w->pack || !in.grid.format || !pith_bytes_takes_input(b, w->pack)) {
+    if (!w->pack || !in.grid.format || !pith_bytes_takes_input(w->pack)) {
         pith_linear(b, w, bias, treated(b, s, &in), s->n, y);
         return;
     }

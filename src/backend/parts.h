@@ -42,15 +42,16 @@ struct pith_byte_rows {
 /* More rows of them, in tiles: bytes.c. */
 struct pith_byte_slab;
 enum pith_status pith_bytes_open(struct pith_byte_slab **out, struct pith_error *err);
-/* Whether the fast mode is on and has a product with that matrix. */
+size_t pith_bytes_memory(void);
+/* Whether many rows are multiplied with that matrix as integers, in the backend's mode. */
 bool pith_bytes_fits(const struct pith_backend *b, const struct pith_pack *pack);
 /* Whether that matrix has an integer product with x on the grid of its input, in any mode. */
-bool pith_bytes_takes_input(const struct pith_backend *b, const struct pith_pack *pack);
+bool pith_bytes_takes_input(const struct pith_pack *pack);
 
 /* One product of x[n][cols] as bytes with a packed matrix. */
 struct pith_bytes_call {
     const struct pith_pack *pack;
-    const struct pith_input *input; /* x is on its grid; NULL: on the fast mode's own */
+    const struct pith_input *input; /* x is on its grid; NULL: on the mode's own */
     const float *bias, *x;
     size_t n;
     float *y;
@@ -108,8 +109,8 @@ struct pith_backend {
     enum pith_mode mode;
     struct pith_kern kern;
     struct pith_byte_rows bytes;
-    struct pith_byte_slab *slab;  /* NULL before the fast mode is first asked for */
-    struct pith_halves *halves;   /* likewise of bfloat16 */
+    struct pith_byte_slab *slab;
+    struct pith_halves *halves;   /* NULL before bf16 is first asked for */
     float *around;                /* [PITH_AROUND_FLOATS], or NULL: around.c */
     struct pith_scratch *scratch; /* one a thread */
     void *memory;

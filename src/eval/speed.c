@@ -109,7 +109,7 @@ static double token_kv_bytes(const struct pith_speed_job *job)
 /* The peak that prompts are held against. */
 static double peak_of(const struct pith_speed_job *job, const struct pith_roof_sample *s)
 {
-    return job->byte_products && s->int8 > 0 ? s->int8 : s->f32;
+    return job->byte_products && s->int8 > 0 ? s->int8 / job->byte_products : s->f32;
 }
 
 /* Repetition i of a prompt or of making tokens. */
@@ -188,7 +188,8 @@ static void summarize(struct timing *t, struct pith_speed *out)
     out->weight_bytes = pith_speed_weight_bytes(job->model);
     out->kv_bytes = token_kv_bytes(job);
     out->prefill_operations = pith_speed_prefill_operations(job->model, job->prompt);
-    out->peak = job->byte_products && t->samples[0].int8 > 0 ? "int8" : "f32";
+    out->byte_products = t->samples[0].int8 > 0 ? job->byte_products : 0;
+    out->peak = out->byte_products ? "int8" : "f32";
     out->roof = pith_roof_median(t->samples, t->sampled + 1, t->scratch);
 }
 

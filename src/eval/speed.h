@@ -41,18 +41,22 @@ struct pith_speed_job {
     struct pith_grid kv_grid; /* what is stored is rounded to it; format NULL: not */
     size_t depth;             /* positions of the cache that are taken before either */
     size_t reps;              /* at least 1 */
-    bool byte_products;       /* prompts are multiplied as bytes: hold them against that peak */
-    uint64_t seed;            /* of the token ids, which do not matter */
+    /* Products of bytes that a multiply-add of a prompt is made of, and whose peak it is held
+     * against; 0: none. */
+    unsigned byte_products;
+    uint64_t seed; /* of the token ids, which do not matter */
     const struct pith_progress *progress;
 };
 
 struct pith_speed {
     /* Seconds from the start of a prompt to its first token, and of one token after it. */
     struct pith_spread first_token, token;
-    /* Bytes a second of a token by roof.read_all; operations a second of a prompt by the peak: each
-     * repetition by the mean of the measurements just before and after it. */
+    /* Bytes a second of a token by roof.read_all; operations a second of a prompt by the peak (of
+     * bytes: divided by their products): each repetition by the mean of the measurements just
+     * before and after it. */
     struct pith_spread of_bandwidth, of_peak;
     const char *peak; /* "f32", or "int8" for byte_products where the tier has such instructions */
+    unsigned byte_products;       /* the job's with that peak, else 0 */
     double cold_first_token;      /* the same the first time, nothing warmed up */
     double weight_bytes;          /* a token, as above */
     double kv_bytes;              /* a token, at the mean depth of those that were made */

@@ -25,7 +25,7 @@
 enum { PITH_LANES = 16 };
 /* The largest tile of any gemm_tile or bf16_tile kernel. */
 enum { PITH_TILE_ROWS_MAX = 32, PITH_TILE_COLS_MAX = 32 };
-/* The same of bytes_tile; columns are a multiple of PITH_PANEL_ROWS. */
+/* The same of bytes_tile and digits_tile; columns are a multiple of PITH_PANEL_ROWS. */
 enum { PITH_BYTES_ROWS_MAX = 32, PITH_BYTES_COLS_MAX = 32 };
 
 enum pith_tile_mode {
@@ -262,7 +262,7 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
     X(sumsq) X(scale_mul)                                                                          \
     X(sum_exp) X(axmy_f64) X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_dot_digits)        \
     X(panel_unpack) X(to_bytes) X(to_digits) X(to_halves) X(bytes_tile) X(bytes_words)             \
-    X(bytes_unpack)                                                                                \
+    X(digits_tile) X(digits_words) X(digits_unpack) X(bytes_unpack)                                \
     X(read_lines) X(peak_f32) X(peak_int8) X(peak_bf16) X(narrow_bf16) X(exp_sum)                  \
     X(attn_scores_f32) X(attn_scores_bf16) X(attn_values_f32) X(attn_values_bf16) X(mix) X(add)    \
     X(rope_pairs) X(sumsq_diff) X(range) X(grid_round) X(grid_error) X(group_max) X(float_round)   \
@@ -289,6 +289,7 @@ struct pith_kern {
     size_t tile_rows, tile_cols;
     size_t bf16_rows, bf16_cols;
     size_t bytes_rows, bytes_cols;
+    size_t digits_rows, digits_cols;
 };
 
 /* The fastest kernel of each operation whose instruction set is in mask (scalar always is). The

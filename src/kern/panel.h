@@ -129,10 +129,14 @@ typedef void pith_panel_dot_bytes_fn(const struct pith_panels *m, size_t first, 
                                      const struct pith_bytes *x, float *y);
 
 /* The exact mode's product of an integer matrix: integers of 24 bits for float32 activations. As
- * above, but with D[i] instead of d for each of the three digits:
- *     t = fma(fma((float)D[2], 65536, fma((float)D[1], 256, (float)D[0])), scale of the block, t)
- * The error of an activation is 2^-23 of its block's largest, as that of a float32 sum is of its
- * largest part, and the integer sums add none. */
+ * above, but d is the sum over all three digits, D[0] + 256 D[1] + 65536 D[2], in up to 40 bits, of
+ * which the conversion to float32 is the only rounding. A block has at most PITH_DIGITS_BLOCK
+ * columns. The error of an activation is 2^-23 of its block's largest, as that of a float32 sum is
+ * of its largest part, and the integer sums add none.
+ *
+ * Every D[i] is below 2^23 in magnitude, so that d = 65536 h + l with l = D[0] + 256 (D[1] mod 256)
+ * and h = D[2] + floor(D[1] / 256) of less than 24 bits both, and one multiply-add rounds it. */
+enum { PITH_DIGITS_BLOCK = 256 };
 typedef pith_panel_dot_bytes_fn pith_panel_dot_digits_fn;
 
 /* The fast mode's product for many vectors at once, a tile of `rows` vectors (the kernel's row in
@@ -170,7 +174,20 @@ typedef void pith_bytes_tile_fn(const struct pith_byte_tile *a);
 typedef void pith_bytes_words_fn(size_t words, size_t first, size_t count, const int8_t *q,
                                  uint32_t *x);
 
-/* What tiles_open() is to be told before bytes_tile with blocks of that many columns. */
+/* The exact mode's product for many vectors: panel_dot_digits as bytes_tile is panel_dot_bytes, but
+ * for these:
+ *     col, n   no block is divided: both are multiples of block, or n ends the row; d is not used
+ *     w        what digits_unpack made of these columns
+ *     x        what digits_words made of the vectors
+ *     x_less   [blocks][rows][3]: of each digit */
+typedef pith_bytes_tile_fn pith_digits_tile_fn;
+/* Likewise; q has all three digits of a vector, one after the other, before the next vector. All
+ * vectors of a tile take at most rows * words * PITH_DIGITS_WORDS words. */
+enum { PITH_DIGITS_WORDS = 4 };
+typedef pith_bytes_words_fn pith_digits_words_fn;
+
+/* What tiles_open() is to be told before bytes_tile or digits_tile with blocks of that many
+ * columns. */
 static inline size_t pith_bytes_step(size_t block)
 {
     return block % 64 == 0 || block > 64 ? 16 : block / 4;
@@ -181,6 +198,7 @@ static inline size_t pith_bytes_step(size_t block)
 enum { PITH_BYTES_LINE = 2 * PITH_PANEL_LINE };
 typedef void pith_bytes_unpack_fn(const struct pith_panels *m, size_t panel, size_t col, size_t n,
                                   uint8_t *dst);
+typedef pith_bytes_unpack_fn pith_digits_unpack_fn;
 
 /* dst[(c - col) * ld + r] = W[16 * panel + r][c] for c in [col, col + n), r < 16: both steps
  * rounded, v * scale. col and n are multiples of 8 (4 bits) or 4. */

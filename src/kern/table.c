@@ -20,6 +20,9 @@ static void set_tile(struct pith_kern *k, enum pith_op op, size_t rows, size_t c
     } else if (op == PITH_OP_bytes_tile) {
         k->bytes_rows = rows;
         k->bytes_cols = cols;
+    } else if (op == PITH_OP_digits_tile) {
+        k->digits_rows = rows;
+        k->digits_cols = cols;
     }
 }
 

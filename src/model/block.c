@@ -181,7 +181,7 @@ static enum pith_status pack_linears(struct pith_linear_weights *linears, int co
                                      struct pith_backend *be, void **memory, struct pith_error *err)
 {
     size_t bytes[PITH_ROLE_COUNT], total = 0;
-    bool integers = false, around = false;
+    bool around = false;
     for (int i = 0; i < count; i++) {
         const struct pith_qmat *q = linears[i].w.quant;
         total += bytes[i] = q ? pith_pack_bytes(q) : 0;
@@ -195,13 +195,12 @@ static enum pith_status pack_linears(struct pith_linear_weights *linears, int co
         struct pith_linear_weights *l = &linears[i];
         if (bytes[i] == 0) continue;
         pith_pack_init(be, l->w.quant, at, &l->pack);
-        integers |= l->pack.input_block > 0;
         at += bytes[i];
         pith_qmat_free(&l->q);
         l->w.quant = NULL;
         l->w.pack = &l->pack;
     }
-    return integers ? pith_backend_take_bytes(be, err) : PITH_OK;
+    return PITH_OK;
 }
 
 enum pith_status pith_block_pack(struct pith_block *b, struct pith_backend *be,

@@ -56,8 +56,11 @@ for mode in exact fast; do bench --json --gen 0 --weights int4:g128 --mode $mode
 check "a prompt is held against the peak of its products" python3 - "$work/exact.json" "$work/fast.json" <<'PY'
 import json, sys
 exact, fast = (json.load(open(f)) for f in sys.argv[1:])
-assert exact["prefill"]["peak"] == "f32" and [exact["mode"], fast["mode"]] == ["exact", "fast"]
-assert fast["prefill"]["peak"] == ("int8" if fast["roof"]["int8"] > 0 else "f32")
+assert [exact["mode"], fast["mode"]] == ["exact", "fast"]
+for j, products in (exact, 3), (fast, 1):
+    there = j["roof"]["int8"] > 0
+    assert j["prefill"]["peak"] == ("int8" if there else "f32")
+    assert j["prefill"]["byte_products"] == (products if there else 0)
 PY
 refuse "nothing to time" 2 'nothing to time' bench --prompt 0 --gen 0
 refuse "no repetitions" 2 'at least 1' bench --reps 0

@@ -66,7 +66,7 @@ void pith_bf16_tile_amx(size_t steps, const uint32_t *a, const uint32_t *b, floa
 }
 
 void pith_bf16_round_amx(size_t rows, size_t k, const float *src, size_t ld, size_t height,
-                        uint32_t *dst)
+                         uint32_t *dst)
 {
     rows_to_words(rows, k, src, ld, height, false, dst);
 }

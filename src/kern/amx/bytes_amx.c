@@ -1,131 +1,13 @@
-/* The tile of the fast product: 32 vectors by 32 rows of W, four tiles of sums.
- *
- *     x:  [word / 16][32 vectors][16 words]     W:  lines of 64 bytes, a word of 16 rows of a panel
- *         tile 4: vectors  0 to 15                  tile 6: the first panel, 16 lines
- *         tile 5: vectors 16 to 31                  tile 7: the second
- *
- * so that every load of a tile reads 1 KiB straight on. Codes are unpacked as signed bytes with the
- * zero point taken off, so that a block needs no more than its products; only bytes with zero
- * points of their own stay unsigned, and theirs are taken off afterwards.
- *
- * A step of 64 columns is four loads (8 cycles each, on two ports that load 64 bytes) and four
- * products (16 cycles each), 64 cycles. When a block ends its sums go to memory (16 cycles a tile:
- * one store of 64 bytes a cycle) and come back to the vector units, which turn them into float32
- * and add them up (two operations for 16 sums, on two ports: 64 cycles for the 64 vectors). So the
- * ends of blocks of 64 columns cost as much as their products on other units, and all depends on
- * that the two happen at once: while the products of some blocks, a `unit`, are made, the sums of
- * the unit before are turned, a share of them beside each block, since the processor sees no
- * further ahead than that. The sums of a row pass through memory once for a unit.
- * (Cycles: Intel 64 and IA-32 Architectures Optimization Reference Manual, chapter 20.) */
-#include "kern/amx/shapes.h"
+/* The tile of the fast product. Blocks of 64 columns end as often as there are steps: 64 stores and
+ * 128 operations on 64 vectors (a conversion and a multiply-add each, on two ports) stand beside 64
+ * cycles of products. Two blocks make a unit, so that the sums of a row of W pass through memory
+ * once for 128 columns: 128 + 64 stores beside 128 cycles of products. Of blocks as long as a row
+ * there are the products alone. */
+#include "kern/amx/byte_products.h"
 
-#include <stdalign.h>
-#include <string.h>
+enum { UNIT = 2 };
 
-#define INLINE static inline __attribute__((always_inline))
-
-enum { ROWS = 32, COLS = 32, SUMS = ROWS * COLS, UNIT = 2, SHARE = 4 /* rows */, HALF = 16 };
-enum { LINE_WORDS = 16, STRIDE = COLS * 4 /* bytes of a row of sums */ };
-
-INLINE size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* --- products ----------------------------------------------------------------------------------
- */
-
-/* Where word `word` of the first vector of a tile is, and bytes to the next vector. */
-struct place {
-    const uint32_t *at;
-    size_t stride;
-};
-
-INLINE struct place x_at(const struct pith_byte_tile *a, size_t word)
-{
-    const size_t line = word / LINE_WORDS, left = a->cols / 4 - line * LINE_WORDS;
-    return (struct place){a->x + line * LINE_WORDS * ROWS + word % LINE_WORDS,
-                          4 * least(left, LINE_WORDS)};
-}
-
-#define STEP(product, x, x_stride, w, w_panel)                                                     \
-    {                                                                                              \
-        const char *const x_ = (const char *)(x);                                                  \
-        const uint8_t *const w_ = (w);                                                             \
-        _tile_loadd(6, w_, AMX_LINE);                                                              \
-        _tile_loadd(4, x_, x_stride);                                                              \
-        product(0, 4, 6);                                                                          \
-        _tile_loadd(7, w_ + (w_panel), AMX_LINE);                                                  \
-        product(1, 4, 7);                                                                          \
-        _tile_loadd(5, x_ + AMX_ROWS * (x_stride), x_stride);                                      \
-        product(2, 5, 6);                                                                          \
-        product(3, 5, 7);                                                                          \
-    }
-
-/* What fills less than a step, with zeros behind it. */
-struct rest {
-    alignas(64) uint32_t x[ROWS][LINE_WORDS];
-    uint8_t w[2][AMX_TILE];
-};
-
-INLINE void fill_rest(const struct pith_byte_tile *a, struct place x, const uint8_t *w,
-                      size_t words, struct rest *r)
-{
-    memset(r, 0, sizeof *r);
-    for (size_t i = 0; i < ROWS; i++) memcpy(r->x[i], (const char *)x.at + i * x.stride, 4 * words);
-    for (size_t i = 0; i < 2; i++) memcpy(r->w[i], w + i * a->w_panel, words * AMX_LINE);
-    /* gcc 12 does not know that a tile is loaded from memory. */
-    __asm__ volatile("" : : "r"(r) : "memory");
-}
-
-/* Adds the products of words [word, end) to the sums. A step stays within a line of x. */
-INLINE void multiply(const struct pith_byte_tile *a, bool codes, size_t step, size_t word,
-                     size_t end)
-{
-    struct rest rest;
-    for (size_t n; word < end; word += n) {
-        const size_t room = LINE_WORDS - word % LINE_WORDS;
-        const uint8_t *w = a->w + (word - a->col / 4) * AMX_LINE;
-        const struct place x = x_at(a, word);
-        n = least(least(room, step), end - word);
-        if (n < step) {
-            fill_rest(a, x, w, n, &rest);
-            if (codes) STEP(_tile_dpbsud, rest.x, AMX_LINE, rest.w[0], AMX_TILE)
-            else STEP(_tile_dpbssd, rest.x, AMX_LINE, rest.w[0], AMX_TILE)
-        } else if (codes) {
-            STEP(_tile_dpbsud, x.at, x.stride, w, a->w_panel)
-        } else {
-            STEP(_tile_dpbssd, x.at, x.stride, w, a->w_panel)
-        }
-    }
-}
-
-INLINE void sums_zero(void)
-{
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-}
-
-INLINE void sums_load(const int32_t *d)
-{
-    _tile_loadd(0, d, STRIDE);
-    _tile_loadd(1, d + HALF, STRIDE);
-    _tile_loadd(2, d + SUMS / 2, STRIDE);
-    _tile_loadd(3, d + SUMS / 2 + HALF, STRIDE);
-}
-
-INLINE void sums_store(int32_t *d)
-{
-    _tile_stored(0, d, STRIDE);
-    _tile_stored(1, d + HALF, STRIDE);
-    _tile_stored(2, d + SUMS / 2, STRIDE);
-    _tile_stored(3, d + SUMS / 2 + HALF, STRIDE);
-}
-
-/* --- the ends of blocks ------------------------------------------------------------------------
- */
+/* --- the ends of blocks ---------------------------------------------------------------------- */
 
 struct block {
     const float *x_scale;
@@ -141,49 +23,14 @@ struct unit {
     bool group_begins, group_ends, row_begins; /* with the first, the last, the first to end one */
 };
 
-/* Two panels of SHARE vectors. */
-struct sums {
-    __m512 v[SHARE][2];
-};
-#define EACH_SUM                                                                                   \
-    _Pragma("GCC unroll 4") for (size_t i = 0; i < SHARE; i++)                                     \
-        _Pragma("GCC unroll 2") for (size_t j = 0; j < 2; j++)
-
-INLINE void load(struct sums *s, bool zero, const float *from)
-{
-    EACH_SUM s->v[i][j] = zero ? _mm512_setzero_ps() : _mm512_loadu_ps(from + i * COLS + j * HALF);
-}
-
-INLINE void store(const struct sums *s, float *to)
-{
-    EACH_SUM _mm512_storeu_ps(to + i * COLS + j * HALF, s->v[i][j]);
-}
-
-INLINE __m512i whole_sum(const struct block *b, bool codes, size_t panel, const int32_t *d,
-                         size_t row, size_t j)
-{
-    const __m512i sum = _mm512_load_si512(d + j * HALF);
-    if (!codes) return sum;
-    const __m512i zero = _mm512_loadu_si512(b->zero + j * panel);
-    return _mm512_add_epi32(sum, _mm512_mullo_epi32(zero, _mm512_set1_epi32(b->less[row])));
-}
-
 INLINE void add_block(struct sums *t, const struct block *b, bool codes, size_t panel,
                       const int32_t *d, size_t row)
 {
     EACH_SUM
-    t->v[i][j] =
-        _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole_sum(b, codes, panel, d + i * COLS, row + i, j)),
-                        _mm512_set1_ps(b->x_scale[row + i]), t->v[i][j]);
-}
-
-INLINE void end_group(struct sums *y, struct sums *t, const float *scale, size_t panel)
-{
-    EACH_SUM
-    {
-        y->v[i][j] = _mm512_fmadd_ps(_mm512_loadu_ps(scale + j * panel), t->v[i][j], y->v[i][j]);
-        t->v[i][j] = _mm512_setzero_ps();
-    }
+    t->v[i][j] = _mm512_fmadd_ps(
+        _mm512_cvtepi32_ps(whole_sum(codes, d + i * COLS + j * HALF, codes ? b->less[row + i] : 0,
+                                     codes ? b->zero + j * panel : NULL)),
+        _mm512_set1_ps(b->x_scale[row + i]), t->v[i][j]);
 }
 
 /* Adds up a unit's sums of vectors [row, end). */
@@ -208,29 +55,13 @@ INLINE void turn(const struct pith_byte_tile *a, bool codes, const struct unit *
     }
 }
 
-/* --- the tile ----------------------------------------------------------------------------------
- */
+/* --- the tile -------------------------------------------------------------------------------- */
 
 struct state {
     const struct pith_byte_tile *a;
-    size_t step, col;
+    size_t col;
     struct unit unit[2];
 };
-
-/* The columns of the block at s->col: where it ends, if it does so before the call's columns do,
- * and whether the group ends there too. */
-struct reach {
-    size_t end;
-    bool block, group;
-};
-
-INLINE struct reach reach_of(const struct pith_byte_tile *a, size_t col)
-{
-    const size_t group_end = least((col / a->group + 1) * a->group, a->cols);
-    const size_t block_end = least((col / a->block + 1) * a->block, group_end);
-    const size_t end = least(block_end, a->col + a->n);
-    return (struct reach){end, end == block_end, end == group_end};
-}
 
 /* The products of a block, or of what there is of it; its end goes to u. False at a block that does
  * not end. */
@@ -242,7 +73,7 @@ INLINE bool take_block(struct state *s, bool codes, struct unit *u, const struct
     const struct reach to = reach_of(a, col);
     if (col == a->col && col % a->group % a->block > 0) sums_load(a->d);
     else sums_zero();
-    multiply(a, codes, s->step, col / 4, to.end / 4);
+    multiply(a, codes, 1, 0, col / 4, to.end / 4);
     s->col = to.end;
     if (before->count > 0) turn(a, codes, before, k * (ROWS / UNIT), (k + 1) * (ROWS / UNIT));
     if (!to.block) {
@@ -266,7 +97,6 @@ INLINE void run(const struct pith_byte_tile *a, bool codes)
     struct state s; /* not cleared: it is large */
     struct unit *u = &s.unit[0], *before = &s.unit[1];
     s.a = a;
-    s.step = pith_bytes_step(a->block);
     s.col = a->col;
     before->count = 0;
     while (s.col < end) {
@@ -291,8 +121,7 @@ void pith_bytes_tile_amx(const struct pith_byte_tile *a)
     else run(a, false);
 }
 
-/* --- operands ----------------------------------------------------------------------------------
- */
+/* --- operands -------------------------------------------------------------------------------- */
 
 /* What is taken off the codes of a panel in a group, in every byte of a row's word. */
 INLINE __m512i zero_of(const struct pith_panels *m, size_t panel, size_t group)

@@ -41,8 +41,8 @@ INLINE __m256i level4_pairs(const uint8_t *line, const int8_t *q)
 {
     const __m256i w = load(line), low = _mm256_set1_epi8(15);
     const __m256i a = _mm256_maddubs_epi16(_mm256_and_si256(w, low), four_bytes(q));
-    const __m256i b = _mm256_maddubs_epi16(_mm256_and_si256(_mm256_srli_epi16(w, 4), low),
-                                           four_bytes(q + 4));
+    const __m256i b =
+        _mm256_maddubs_epi16(_mm256_and_si256(_mm256_srli_epi16(w, 4), low), four_bytes(q + 4));
     return _mm256_add_epi16(a, b);
 }
 
@@ -74,8 +74,8 @@ INLINE __m256i int8_sum(const uint8_t *line, size_t lines, const int8_t *q)
         const __m256i w = load(line + i * PITH_PANEL_LINE), x = four_bytes(q + i * 4);
         const __m256i x_even = _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8);
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_and_si256(w, even), x_even));
-        sum = _mm256_add_epi32(
-            sum, _mm256_madd_epi16(_mm256_srli_epi16(w, 8), _mm256_srai_epi16(x, 8)));
+        sum = _mm256_add_epi32(sum,
+                               _mm256_madd_epi16(_mm256_srli_epi16(w, 8), _mm256_srai_epi16(x, 8)));
     }
     return sum;
 }
@@ -87,22 +87,21 @@ INLINE __m256i zeros_at(const struct pith_panels *m, size_t index)
 }
 
 /* A digit's sum less what the zero points make of it. */
-INLINE __m256 less_zero(__m256i sum, __m256i zero, int32_t of_digit)
+INLINE __m256i less_zero(__m256i sum, __m256i zero, int32_t of_digit)
 {
-    const __m256i offset = _mm256_mullo_epi32(zero, _mm256_set1_epi32(-of_digit));
-    return _mm256_cvtepi32_ps(_mm256_add_epi32(sum, offset));
+    return _mm256_add_epi32(sum, _mm256_mullo_epi32(zero, _mm256_set1_epi32(-of_digit)));
 }
 
 /* Columns [c, c + n * width) of one block, by one digit of x. */
-INLINE __m256 digit_dot(const struct pith_bytes *x, bool level4, const uint8_t *line, size_t n,
-                        size_t c, size_t block, size_t digit, __m256i zero)
+INLINE __m256i digit_dot(const struct pith_bytes *x, bool level4, const uint8_t *line, size_t n,
+                         size_t c, size_t block, size_t digit, __m256i zero)
 {
     const int8_t *q = x->q + c + digit * x->q_digit;
     const __m256i sum = level4 ? level4_sum(line, n, q) : int8_sum(line, n, q);
     return less_zero(sum, zero, x->sum[block + digit * x->sum_digit]);
 }
 
-/* The sums of three digits over at most four lines of 4-bit codes, which are taken apart once. */
+/* The sums of three digits. */
 struct digits {
     __m256i d0, d1, d2;
 };
@@ -113,11 +112,13 @@ INLINE __m256i pairs_of(__m256i low, __m256i high, const int8_t *q)
                             _mm256_maddubs_epi16(high, four_bytes(q + 4)));
 }
 
-INLINE struct digits level4_digits(const uint8_t *line, size_t lines, const int8_t *q, size_t digit)
+/* Adds four lines of 4-bit codes, which are taken apart once. */
+INLINE struct digits level4_digits(struct digits s, const uint8_t *line, const int8_t *q,
+                                   size_t digit)
 {
     const __m256i mask = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
     __m256i p0 = _mm256_setzero_si256(), p1 = p0, p2 = p0;
-    for (size_t i = 0; i < lines; i++, q += 8) {
+    for (size_t i = 0; i < 4; i++, q += 8) {
         const __m256i w = load(line + i * PITH_PANEL_LINE);
         const __m256i low = _mm256_and_si256(w, mask);
         const __m256i high = _mm256_and_si256(_mm256_srli_epi16(w, 4), mask);
@@ -125,29 +126,37 @@ INLINE struct digits level4_digits(const uint8_t *line, size_t lines, const int8
         p1 = _mm256_add_epi16(p1, pairs_of(low, high, q + digit));
         p2 = _mm256_add_epi16(p2, pairs_of(low, high, q + 2 * digit));
     }
-    return (struct digits){_mm256_madd_epi16(p0, ones), _mm256_madd_epi16(p1, ones),
-                           _mm256_madd_epi16(p2, ones)};
+    return (struct digits){_mm256_add_epi32(s.d0, _mm256_madd_epi16(p0, ones)),
+                           _mm256_add_epi32(s.d1, _mm256_madd_epi16(p1, ones)),
+                           _mm256_add_epi32(s.d2, _mm256_madd_epi16(p2, ones))};
 }
 
-INLINE __m256 together(__m256 d0, __m256 d1, __m256 d2)
+/* As one float32 (kern/panel.h). */
+INLINE __m256 together(struct digits s)
 {
-    const __m256 d = _mm256_fmadd_ps(d1, _mm256_set1_ps(256.0f), d0);
-    return _mm256_fmadd_ps(d2, _mm256_set1_ps(65536.0f), d);
+    const __m256i middle = _mm256_and_si256(s.d1, _mm256_set1_epi32(255));
+    const __m256i low = _mm256_add_epi32(s.d0, _mm256_slli_epi32(middle, 8));
+    const __m256i high = _mm256_add_epi32(s.d2, _mm256_srai_epi32(s.d1, 8));
+    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(high), _mm256_set1_ps(65536.0f),
+                           _mm256_cvtepi32_ps(low));
 }
 
 INLINE __m256 block_dot(const struct pith_bytes *x, bool level4, size_t digits, const uint8_t *line,
                         size_t n, size_t c, size_t block, __m256i zero)
 {
-    if (digits == 1) return digit_dot(x, level4, line, n, c, block, 0, zero);
-    if (level4 && n == 4) { /* the usual block, of 32 columns */
-        const struct digits s = level4_digits(line, 4, x->q + c, x->q_digit);
+    if (digits == 1) return _mm256_cvtepi32_ps(digit_dot(x, level4, line, n, c, block, 0, zero));
+    if (level4 && n % 4 == 0) {
         const int32_t *sum = x->sum + block;
-        return together(less_zero(s.d0, zero, sum[0]), less_zero(s.d1, zero, sum[x->sum_digit]),
-                        less_zero(s.d2, zero, sum[2 * x->sum_digit]));
+        struct digits s = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
+        for (size_t i = 0; i < n; i += 4)
+            s = level4_digits(s, line + i * PITH_PANEL_LINE, x->q + c + 8 * i, x->q_digit);
+        return together((struct digits){less_zero(s.d0, zero, sum[0]),
+                                        less_zero(s.d1, zero, sum[x->sum_digit]),
+                                        less_zero(s.d2, zero, sum[2 * x->sum_digit])});
     }
-    return together(digit_dot(x, level4, line, n, c, block, 0, zero),
-                    digit_dot(x, level4, line, n, c, block, 1, zero),
-                    digit_dot(x, level4, line, n, c, block, 2, zero));
+    return together((struct digits){digit_dot(x, level4, line, n, c, block, 0, zero),
+                                    digit_dot(x, level4, line, n, c, block, 1, zero),
+                                    digit_dot(x, level4, line, n, c, block, 2, zero)});
 }
 
 /* Eight rows of a panel on their way. */

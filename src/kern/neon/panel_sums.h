@@ -4,6 +4,8 @@
  *     level4_sum(line, lines, q)   sums of four rows of 4-bit codes over the columns of q: `lines`
  *                                  lines, PITH_PANEL_LINE bytes apart
  *     int8_sum(line, lines, q)     the same of 8-bit codes less 128, which are signed bytes */
+#include "kern/neon/digits_neon.h"
+
 enum { QUARTERS = 4 /* of a line: registers, each four columns of four rows */ };
 
 INLINE float32x4_t scales_at(const struct pith_panels *m, size_t index)
@@ -30,21 +32,21 @@ INLINE int32x4_t zeros_at(const struct pith_panels *m, size_t index)
 }
 
 /* Columns [c, c + n * width) of one block, by one digit of x. */
-INLINE float32x4_t digit_dot(const struct pith_bytes *x, bool level4, const uint8_t *line, size_t n,
-                             size_t c, size_t block, size_t digit, int32x4_t zero)
+INLINE int32x4_t digit_dot(const struct pith_bytes *x, bool level4, const uint8_t *line, size_t n,
+                           size_t c, size_t block, size_t digit, int32x4_t zero)
 {
     const int8_t *q = x->q + c + digit * x->q_digit;
     const int32x4_t sum = level4 ? level4_sum(line, n, q) : int8_sum(line, n, q);
-    return vcvtq_f32_s32(vmlsq_n_s32(sum, zero, x->sum[block + digit * x->sum_digit]));
+    return vmlsq_n_s32(sum, zero, x->sum[block + digit * x->sum_digit]);
 }
 
 INLINE float32x4_t block_dot(const struct pith_bytes *x, bool level4, size_t digits,
                              const uint8_t *line, size_t n, size_t c, size_t block, int32x4_t zero)
 {
-    float32x4_t d = digit_dot(x, level4, line, n, c, block, 0, zero);
-    if (digits == 1) return d;
-    d = vfmaq_n_f32(d, digit_dot(x, level4, line, n, c, block, 1, zero), 256.0f);
-    return vfmaq_n_f32(d, digit_dot(x, level4, line, n, c, block, 2, zero), 65536.0f);
+    const int32x4_t d0 = digit_dot(x, level4, line, n, c, block, 0, zero);
+    if (digits == 1) return vcvtq_f32_s32(d0);
+    return digits_together(d0, digit_dot(x, level4, line, n, c, block, 1, zero),
+                           digit_dot(x, level4, line, n, c, block, 2, zero));
 }
 
 /* Rows 4 * quarter .. 4 * quarter + 3 of a panel. */

@@ -79,8 +79,8 @@ void pith_panel_dot_scalar(const struct pith_panels *m, size_t first, size_t cou
 }
 
 /* Columns [c, end) of one block, by one digit of x. */
-static float digit_dot(const struct pith_panels *m, size_t panel, size_t r, size_t c, size_t end,
-                       const struct pith_bytes *x, size_t digit)
+static int32_t digit_dot(const struct pith_panels *m, size_t panel, size_t r, size_t c, size_t end,
+                         const struct pith_bytes *x, size_t digit)
 {
     int32_t d = 0;
     const int8_t *q = x->q + digit * x->q_digit;
@@ -88,7 +88,7 @@ static float digit_dot(const struct pith_panels *m, size_t panel, size_t r, size
     const int32_t zero = (int32_t)(m->zeros ? (float)m->zeros[index] : m->zero);
     const int32_t sum = x->sum[digit * x->sum_digit + c / x->block];
     for (; c < end; c++) d += (int32_t)code_at(m, panel, r, c) * q[c];
-    return (float)(d - zero * sum);
+    return d - zero * sum;
 }
 
 static float row_dot_digits(const struct pith_panels *m, size_t panel, size_t r, size_t digits,
@@ -100,12 +100,9 @@ static float row_dot_digits(const struct pith_panels *m, size_t panel, size_t r,
         const size_t end = group_end(m, g);
         for (size_t c = g * m->group; c < end; c += x->block) {
             const size_t stop = c + x->block < end ? c + x->block : end;
-            float d = digit_dot(m, panel, r, c, stop, x, 0);
-            if (digits == PITH_DIGITS) {
-                d = fmaf(digit_dot(m, panel, r, c, stop, x, 1), 256.0f, d);
-                d = fmaf(digit_dot(m, panel, r, c, stop, x, 2), 65536.0f, d);
-            }
-            t = fmaf(d, x->scale[c / x->block], t);
+            int64_t d = 0;
+            for (size_t i = digits; i-- > 0;) d = 256 * d + digit_dot(m, panel, r, c, stop, x, i);
+            t = fmaf((float)d, x->scale[c / x->block], t);
         }
         y = fmaf(pith_panel_scale_at(m, (panel * m->groups + g) * PITH_PANEL_ROWS + r), t, y);
     }

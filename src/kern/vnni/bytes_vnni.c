@@ -1,27 +1,10 @@
 /* The tile of the fast product: 6 vectors by 32 rows. Twelve sums of a block and twelve of a group
- * stay in registers, beside two lines of codes and one word of x; a step of four columns is twelve
- * integer dot products on eight loads, and the turn of a block costs each sum a conversion and a
- * multiply-add, one for 16 steps in the rule. */
-#include "kern/ops.h"
+ * stay in registers; the turn of a block costs each sum a conversion and a multiply-add, one for 16
+ * steps in the rule. */
+#include "kern/vnni/words_vnni.h"
 
-#include <immintrin.h>
+enum { ROWS = WORDS };
 
-#define INLINE static inline __attribute__((always_inline))
-
-enum { ROWS = 6, COLS = 32 };
-#define EACH(X) X(0) X(1) X(2) X(3) X(4) X(5)
-
-INLINE size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* The sums of two panels for the vectors of a tile. */
-struct whole {
-#define FIELD(i) __m512i a##i, b##i;
-    EACH(FIELD)
-#undef FIELD
-};
 struct parts {
 #define FIELD(i) __m512 a##i, b##i;
     EACH(FIELD)
@@ -53,23 +36,6 @@ INLINE void parts_store(const struct parts *t, float *to)
 #undef STORE
 }
 
-/* A block begins: what is taken off its sums. */
-INLINE void block_open(struct whole *d, const int32_t *less, const int32_t *zero, size_t panel)
-{
-    if (!zero) {
-#define START(i) d->a##i = d->b##i = _mm512_set1_epi32(less[i]);
-        EACH(START)
-#undef START
-        return;
-    }
-    const __m512i a = _mm512_loadu_si512(zero), b = _mm512_loadu_si512(zero + panel);
-#define START(i)                                                                                   \
-    d->a##i = _mm512_mullo_epi32(_mm512_set1_epi32(less[i]), a);                                   \
-    d->b##i = _mm512_mullo_epi32(_mm512_set1_epi32(less[i]), b);
-    EACH(START)
-#undef START
-}
-
 INLINE void whole_load(struct whole *d, const int32_t *from)
 {
 #define LOAD(i)                                                                                    \
@@ -86,23 +52,6 @@ INLINE void whole_store(const struct whole *d, int32_t *to)
     _mm512_storeu_si512(to + i * COLS + 16, d->b##i);
     EACH(STORE)
 #undef STORE
-}
-
-/* `words` times four columns. */
-INLINE void multiply(struct whole *d, size_t words, const uint8_t *w, size_t panel,
-                     const uint32_t *x)
-{
-    for (size_t p = 0; p < words; p++, w += PITH_PANEL_LINE, x += ROWS) {
-        const __m512i a = _mm512_loadu_si512(w), b = _mm512_loadu_si512(w + panel);
-#define STEP(i)                                                                                    \
-    {                                                                                              \
-        const __m512i e = _mm512_set1_epi32((int)x[i]);                                            \
-        d->a##i = _mm512_dpbusd_epi32(d->a##i, a, e);                                              \
-        d->b##i = _mm512_dpbusd_epi32(d->b##i, b, e);                                              \
-    }
-        EACH(STEP)
-#undef STEP
-    }
 }
 
 INLINE void block_close(struct parts *t, const struct whole *d, const float *scale){

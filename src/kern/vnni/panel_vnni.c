@@ -1,11 +1,9 @@
 /* Products with packed panels of integers: four columns of sixteen rows in one instruction, exact
  * in 32 bits. */
+#include "kern/vnni/digits_vnni.h"
 #include "kern/avx512/vec_avx512.h"
-#include "kern/ops.h"
 
 #include <string.h>
-
-#define INLINE static inline __attribute__((always_inline))
 
 INLINE __m512i four_bytes(const int8_t *q)
 {
@@ -61,13 +59,10 @@ INLINE __m512 block_close(const struct pith_bytes *x, int digits, size_t block, 
     const __m512i z = p->zero;
     const int32_t *sum = x->sum + block;
 #define LESS(d, n) _mm512_sub_epi32(d, _mm512_mullo_epi32(z, _mm512_set1_epi32(n)))
-    __m512 d = _mm512_cvtepi32_ps(LESS(s.d0, sum[0]));
-    if (digits == PITH_DIGITS) {
-        const __m512 d1 = _mm512_cvtepi32_ps(LESS(s.d1, sum[x->sum_digit]));
-        const __m512 d2 = _mm512_cvtepi32_ps(LESS(s.d2, sum[2 * x->sum_digit]));
-        d = _mm512_fmadd_ps(d1, _mm512_set1_ps(256.0f), d);
-        d = _mm512_fmadd_ps(d2, _mm512_set1_ps(65536.0f), d);
-    }
+    const __m512i d0 = LESS(s.d0, sum[0]);
+    const __m512 d = digits == 1 ? _mm512_cvtepi32_ps(d0)
+                                 : digits_together(d0, LESS(s.d1, sum[x->sum_digit]),
+                                                   LESS(s.d2, sum[2 * x->sum_digit]));
 #undef LESS
     return _mm512_fmadd_ps(d, _mm512_set1_ps(x->scale[block]), p->t);
 }
@@ -118,7 +113,7 @@ INLINE void dot_panel(const struct pith_panels *m, bool level4, int digits, size
             const size_t left = (stop - c) / width, n = left < full ? left : full;
             const int8_t *q = x->q + c;
             /* Blocks of that many columns are the rule: their lines are known here. */
-            const size_t usual = (digits == 1 ? 64 : 32) / width;
+            const size_t usual = (digits == 1 ? 64 : 128) / width;
             const struct sums s = n == usual
                                       ? block_sums(level4, digits, usual, p.codes, q, x->q_digit)
                                       : block_sums(level4, digits, n, p.codes, q, x->q_digit);

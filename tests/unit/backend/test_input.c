@@ -119,7 +119,6 @@ static struct pith_input input_of(const char *grid)
 
 static void check_pair(struct fixture *f, const struct pair *p, size_t n)
 {
-    struct pith_error err = {0};
     struct pith_qmat q;
     struct pith_pack pack;
     static float rounded[MOST * COLS], plain[MOST * ROWS];
@@ -128,7 +127,6 @@ static void check_pair(struct fixture *f, const struct pair *p, size_t n)
     q.input = input_of(p->acts);
     void *memory = pith_alloc_huge(pith_pack_bytes(&q), 1);
     pith_pack_init(f->be, &q, memory, &pack);
-    assert_ok(pith_backend_take_bytes(f->be, &err), err);
     const struct pith_weight packed = {.rows = ROWS, .cols = COLS, .pack = &pack};
     assert_int_equal(pack.input_block > 0, p->integers);
     float bias[ROWS];
@@ -173,7 +171,6 @@ static void bits_are_the_same_everywhere(void **state)
     struct setups all;
     setups_open(&all);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        struct pith_error err = {0};
         struct pith_qmat q;
         if (!pairs[i].integers || strstr(pairs[i].acts, "int8:tensor")) continue;
         make_weights(&f->rng, pairs[i].weights, PITH_BF16, &q);
@@ -183,7 +180,6 @@ static void bits_are_the_same_everywhere(void **state)
             struct pith_backend *be = all.backend[s];
             void *memory = pith_alloc_huge(pith_pack_bytes(&q), 1);
             pith_pack_init(be, &q, memory, &pack);
-            assert_ok(pith_backend_take_bytes(be, &err), err);
             const struct pith_weight w = {.rows = ROWS, .cols = COLS, .pack = &pack};
             struct pith_site_input in = {.x = f->x, .n = MOST, .cols = COLS, .work = f->work};
             pith_linear_site(be, &w, NULL, &in, s == 0 ? f->want : f->y);
@@ -205,7 +201,6 @@ static void bits_are_the_same_everywhere(void **state)
 static void many_rows_are_as_few(void **state)
 {
     struct fixture *f = *state;
-    struct pith_error err = {0};
     enum { N = 1100 };
     struct pith_qmat q;
     struct pith_pack pack;
@@ -213,7 +208,6 @@ static void many_rows_are_as_few(void **state)
     q.input = input_of("int8:token:asym");
     void *memory = pith_alloc_huge(pith_pack_bytes(&q), 1);
     pith_pack_init(f->be, &q, memory, &pack);
-    assert_ok(pith_backend_take_bytes(f->be, &err), err);
     const struct pith_weight w = {.rows = ROWS, .cols = COLS, .pack = &pack};
     float *x = malloc(N * COLS * sizeof *x), *y = malloc(N * ROWS * sizeof *y);
     for (size_t i = 0; i < N; i++) memcpy(x + i * COLS, f->x + i % MOST * COLS, COLS * sizeof *x);

@@ -96,11 +96,11 @@ static void set_mode(struct pith_backend *b, enum pith_mode mode)
     assert_int_equal(pith_backend_mode(b), mode);
 }
 
-/* Each row alone in the fast mode. */
-static void one_by_one(struct pith_backend *b, const struct packed *p, const float *bias,
-                       const float *x, size_t n, float *y)
+/* Each row alone. */
+static void one_by_one(struct pith_backend *b, enum pith_mode mode, const struct packed *p,
+                       const float *bias, const float *x, size_t n, float *y)
 {
-    set_mode(b, PITH_MODE_FAST);
+    set_mode(b, mode);
     for (size_t i = 0; i < n; i++)
         pith_linear(b, &p->w, bias, x + i * p->q.cols, 1, y + i * p->q.rows);
     set_mode(b, PITH_MODE_EXACT);
@@ -112,11 +112,13 @@ static void check_modes(struct setups *s, struct packed *p, const char *what)
     const size_t rows = p->q.rows;
     float *x = normals(MOST * (size_t)p->q.cols, 5), *bias = normals(rows, 6);
     float *many = floats(MOST * rows), *few = floats(3 * rows), *fast = floats(MOST * rows);
-    pith_linear(s->backend[0], pith_pack_around(&p->pack) ? &p->w : &p->plain, bias, x, MOST, many);
+    const struct pith_weight *w = pith_pack_around(&p->pack) ? &p->w : &p->plain;
+    if (p->pack.block) one_by_one(s->backend[0], PITH_MODE_EXACT, p, bias, x, MOST, many);
+    else pith_linear(s->backend[0], w, bias, x, MOST, many);
     check_close(p, bias, x, MOST, many, 0);
     pith_linear(s->backend[0], &p->w, bias, x, 3, few);
     check_close(p, bias, x, 3, few, 0);
-    one_by_one(s->backend[0], p, bias, x, MOST, fast);
+    one_by_one(s->backend[0], PITH_MODE_FAST, p, bias, x, MOST, fast);
     check_close(p, bias, x, MOST, fast, 0.01);
     if (!p->pack.block) assert_same(fast, few, 3 * rows, what, 0);
     else assert_true(memcmp(fast, few, 3 * rows * sizeof *fast) != 0);
@@ -307,9 +309,9 @@ static void slabs_in_another_order(void **state)
     setups_close(&s);
 }
 
-/* The fast mode over more rows than a slab and more columns than a chunk, with groups and blocks of
- * x that end within chunks or span them; a block may be the whole row. */
-static void fast_products_of_many_rows(void **state)
+/* Both modes over more rows than a slab and more columns than a chunk, with groups and blocks of x
+ * that end within chunks or span them; in the fast mode a block may be the whole row. */
+static void integer_products_of_many_rows(void **state)
 {
     (void)state;
     static const struct {
@@ -332,15 +334,18 @@ static void fast_products_of_many_rows(void **state)
         assert_true(p.pack.block > 0);
         if (cases[c].block) p.pack.block = cases[c].block;
         float *x = normals(n * p.q.cols, 15), *bias = normals(rows, 16), *want = floats(n * rows);
-        one_by_one(s.backend[0], &p, bias, x, n, want);
-        check_close(&p, bias, x, n, want, 0.02);
-        for (size_t i = 0; i < s.count; i++) {
-            float *y = floats(n * rows);
-            set_mode(s.backend[i], PITH_MODE_FAST);
-            pith_linear(s.backend[i], &p.w, bias, x, n, y);
-            assert_same(y, want, n * rows, cases[c].grid, i);
-            pith_free(y);
-            set_mode(s.backend[i], PITH_MODE_EXACT);
+        for (int fast = 0; fast <= 1; fast++) {
+            const enum pith_mode mode = fast ? PITH_MODE_FAST : PITH_MODE_EXACT;
+            one_by_one(s.backend[0], mode, &p, bias, x, n, want);
+            check_close(&p, bias, x, n, want, fast ? 0.02 : 0);
+            for (size_t i = 0; i < s.count; i++) {
+                float *y = floats(n * rows);
+                set_mode(s.backend[i], mode);
+                pith_linear(s.backend[i], &p.w, bias, x, n, y);
+                assert_same(y, want, n * rows, cases[c].grid, i);
+                pith_free(y);
+                set_mode(s.backend[i], PITH_MODE_EXACT);
+            }
         }
         pith_free(want);
         pith_free(bias);
@@ -448,7 +453,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_products),
-        cmocka_unit_test(fast_products_of_many_rows),
+        cmocka_unit_test(integer_products_of_many_rows),
         cmocka_unit_test(byte_scales),
         cmocka_unit_test(rounding_to_bytes),
         cmocka_unit_test(products_with_offsets),

@@ -197,20 +197,26 @@ static void check_dot_bytes(pith_any_fn *fn, const struct shape *s)
 
 static void check_dot_digits(pith_any_fn *fn, const struct shape *s)
 {
-    if (s->form > PITH_PANEL_INT8 || !pith_panel_scale_wide(s->scale) || s->group % 32 != 0) return;
+    static const size_t sizes[] = {32, 128, 64, PITH_DIGITS_BLOCK};
+    if (s->form > PITH_PANEL_INT8 || !pith_panel_scale_wide(s->scale)) return;
     const struct pith_panels m = panels(s);
     float scale[COLS];
     int32_t sum[PITH_DIGITS * COLS];
     int8_t *q = at_end(3, PITH_DIGITS * s->cols);
-    pith_to_digits_scalar(s->cols, 32, floats(4, s->cols), q, s->cols, scale, sum, COLS);
-    const struct pith_bytes x = {32, q, scale, sum, s->cols, COLS};
-    compare_dot(fn, pith_panel_dot_digits_scalar, &m, &x, s);
-    fill_codes(&m);
-    memset(q, -128, PITH_DIGITS * s->cols);
-    for (size_t d = 0; d < PITH_DIGITS; d++)
-        for (size_t c = 0; c < s->cols; c += 32)
-            sum[d * COLS + c / 32] = -128 * (int32_t)(s->cols - c < 32 ? s->cols - c : 32);
-    compare_dot(fn, pith_panel_dot_digits_scalar, &m, &x, s);
+    for (size_t i = 0; i < PITH_COUNT(sizes); i++) {
+        const size_t block = sizes[i];
+        if (s->group % block != 0 && m.groups > 1) continue;
+        pith_to_digits_scalar(s->cols, block, floats(4, s->cols), q, s->cols, scale, sum, COLS);
+        const struct pith_bytes x = {block, q, scale, sum, s->cols, COLS};
+        compare_dot(fn, pith_panel_dot_digits_scalar, &m, &x, s);
+        fill_codes(&m);
+        memset(q, -128, PITH_DIGITS * s->cols);
+        for (size_t d = 0; d < PITH_DIGITS; d++)
+            for (size_t c = 0; c < s->cols; c += block)
+                sum[d * COLS + c / block] = -128 *
+                                            (int32_t)(s->cols - c < block ? s->cols - c : block);
+        compare_dot(fn, pith_panel_dot_digits_scalar, &m, &x, s);
+    }
 }
 
 /* Some of x are as odd[kind - 1] says; kind 0: none. */
@@ -275,40 +281,52 @@ struct tile_case {
     const struct pith_kern *tier;
     struct pith_panels m;
     size_t block, blocks;
-    int8_t q[MOST_ROWS][COLS];
-    uint32_t *x; /* to the end of its memory */
+    size_t digits; /* 1: bytes */
+    int8_t q[MOST_ROWS][PITH_DIGITS][COLS];
     float scale[MOST_ROWS][COLS];
-    int32_t sum[MOST_ROWS][COLS];
+    int32_t sum[MOST_ROWS][PITH_DIGITS][COLS];
+    uint32_t *x; /* to the end of its memory */
     uint8_t codes[MOST_PANELS * COLS / 4 * PITH_BYTES_LINE];
     float w_scale[MOST_PANELS * COLS / 4 * PITH_PANEL_ROWS];
     int32_t w_zero[MOST_PANELS * COLS / 4 * PITH_PANEL_ROWS];
     float x_scale[COLS * MOST_ROWS];
-    int32_t x_less[COLS * MOST_ROWS];
+    int32_t x_less[COLS * MOST_ROWS * PITH_DIGITS];
     float y[MOST_ROWS * PITH_BYTES_COLS_MAX], t[MOST_ROWS * PITH_BYTES_COLS_MAX];
     int32_t d[MOST_ROWS * PITH_BYTES_COLS_MAX];
 };
 
-/* greatest: all codes and bytes as great as can be. */
+/* Vector r as bytes or digits; greatest: as great as can be. */
+static void tile_row(struct tile_case *c, size_t r, bool greatest)
+{
+    const size_t rows = c->k->tile_rows, cols = c->m.cols;
+    float *x = floats(4, cols);
+    for (size_t i = 0; greatest && i < cols; i++) x[i] = r % 2 ? 1.0f : -1.0f;
+    if (r % 5 == 4) x[cols / 2] = r % 2 ? INFINITY : (float)NAN;
+    if (c->digits == 1)
+        pith_to_bytes_scalar(cols, c->block, x, c->q[r][0], c->scale[r], c->sum[r][0]);
+    else
+        pith_to_digits_scalar(cols, c->block, x, c->q[r][0], COLS, c->scale[r], c->sum[r][0], COLS);
+    for (size_t b = 0; b < c->blocks; b++) {
+        c->x_scale[b * rows + r] = c->scale[r][b];
+        for (size_t k = 0; k < c->digits; k++)
+            c->x_less[(b * rows + r) * c->digits + k] = -c->sum[r][k][b] *
+                                                        (c->m.zeros ? 1 : (int32_t)c->m.zero);
+    }
+}
+
 static void tile_fill(struct tile_case *c, bool greatest)
 {
     const size_t rows = c->k->tile_rows, cols = c->m.cols;
     if (greatest) fill_codes(&c->m);
-    c->x = at_end(5, rows * cols);
-    for (size_t r = 0; r < rows; r++) {
-        float *x = floats(4, cols);
-        for (size_t i = 0; greatest && i < cols; i++) x[i] = r % 2 ? 1.0f : -1.0f;
-        if (r % 5 == 4) x[cols / 2] = r % 2 ? INFINITY : (float)NAN;
-        pith_to_bytes_scalar(cols, c->block, x, c->q[r], c->scale[r], c->sum[r]);
-        for (size_t b = 0; b < c->blocks; b++) {
-            c->x_scale[b * rows + r] = c->scale[r][b];
-            c->x_less[b * rows + r] = -c->sum[r][b] * (c->m.zeros ? 1 : (int32_t)c->m.zero);
-        }
-    }
+    c->x = at_end(5, rows * cols * (c->digits == 1 ? 1 : PITH_DIGITS_WORDS));
+    for (size_t r = 0; r < rows; r++) tile_row(c, r, greatest);
     for (size_t r = 0, n; r < rows; r += n) {
         n = rows - r < 3 ? rows - r : 3;
-        int8_t *q = at_end(3, n * cols);
-        for (size_t i = 0; i < n; i++) memcpy(q + i * cols, c->q[r + i], cols);
-        c->tier->bytes_words(cols / 4, r, n, q, c->x);
+        int8_t *q = at_end(3, n * c->digits * cols), *to = q;
+        for (size_t i = 0; i < n; i++)
+            for (size_t k = 0; k < c->digits; k++, to += cols) memcpy(to, c->q[r + i][k], cols);
+        if (c->digits == 1) c->tier->bytes_words(cols / 4, r, n, q, c->x);
+        else c->tier->digits_words(cols / 4, r, n, q, c->x);
     }
 }
 
@@ -333,7 +351,8 @@ static void tile_step(struct tile_case *c, size_t col, size_t n)
     const size_t last = (col + n - 1) / m->group, codes = COLS / 4 * PITH_BYTES_LINE,
                  each = COLS / 4 * PITH_PANEL_ROWS;
     for (size_t p = 0; p < panels; p++) {
-        c->tier->bytes_unpack(m, p, col, n, c->codes + p * codes);
+        if (c->digits == 1) c->tier->bytes_unpack(m, p, col, n, c->codes + p * codes);
+        else c->tier->digits_unpack(m, p, col, n, c->codes + p * codes);
         for (size_t g = first; g <= last; g++)
             for (size_t r = 0; r < PITH_PANEL_ROWS; r++) {
                 const size_t from = (p * m->groups + g) * PITH_PANEL_ROWS + r;
@@ -366,35 +385,47 @@ static void tile_check(struct tile_case *c, const struct shape *s)
 {
     float want[PITH_BYTES_COLS_MAX];
     for (size_t r = 0; r < c->k->tile_rows; r++) {
-        const struct pith_bytes x = {
-            .block = c->block, .q = c->q[r], .scale = c->scale[r], .sum = c->sum[r]};
-        pith_panel_dot_bytes_scalar(&c->m, 0, c->k->tile_cols / PITH_PANEL_ROWS, &x, want);
+        const struct pith_bytes x = {.block = c->block,
+                                     .q = c->q[r][0],
+                                     .scale = c->scale[r],
+                                     .sum = c->sum[r][0],
+                                     .q_digit = COLS,
+                                     .sum_digit = COLS};
+        const size_t panels = c->k->tile_cols / PITH_PANEL_ROWS;
+        if (c->digits == 1) pith_panel_dot_bytes_scalar(&c->m, 0, panels, &x, want);
+        else pith_panel_dot_digits_scalar(&c->m, 0, panels, &x, want);
         assert_bits(c->y + r * c->k->tile_cols, want, c->k->tile_cols, s);
     }
 }
 
-static void check_tile(const struct pith_kernel *k, const struct pith_kern *tier,
+/* All columns, `step` at a time. */
+static void tile_run(struct tile_case *c, const struct shape *s, size_t step)
+{
+    for (size_t e = 0; e < MOST_ROWS * PITH_BYTES_COLS_MAX; e++) {
+        c->y[e] = c->t[e] = (float)NAN;
+        c->d[e] = -7;
+    }
+    for (size_t col = 0; col < s->cols; col += step)
+        tile_step(c, col, s->cols - col < step ? s->cols - col : step);
+    tile_check(c, s);
+}
+
+static void check_tile(const struct pith_kernel *k, const struct pith_kern *tier, bool digits,
                        const struct shape *s)
 {
-    const size_t sizes[] = {32, 64, 8, 128, s->cols, s->cols}, steps[] = {s->cols, 40, 8};
+    const size_t sizes[] = {32, 64, 8, 128, s->cols, s->cols};
     struct tile_case *c = pith_zalloc(1, sizeof *c);
     assert_non_null(c);
-    *c = (struct tile_case){.k = k, .tier = tier, .m = panels(s)};
+    *c = (struct tile_case){.k = k, .tier = tier, .m = panels(s), .digits = digits ? 3 : 1};
     for (int i = 0; i < 6; i++) {
-        c->block = sizes[i];
-        c->blocks = (s->cols + c->block - 1) / c->block;
-        if (c->block > s->group || (s->group < s->cols && s->group % c->block != 0)) continue;
+        const size_t block = digits && sizes[i] > PITH_DIGITS_BLOCK ? PITH_DIGITS_BLOCK : sizes[i];
+        const size_t steps[] = {s->cols, digits ? 2 * block : 40, digits ? block : 8};
+        c->block = block;
+        c->blocks = (s->cols + block - 1) / block;
+        if (block > s->group || (s->group < s->cols && s->group % block != 0)) continue;
         tile_fill(c, i == 5);
-        tier->tiles_open(pith_bytes_step(c->block));
-        for (int j = 0; j < 3; j++) {
-            for (size_t e = 0; e < MOST_ROWS * PITH_BYTES_COLS_MAX; e++) {
-                c->y[e] = c->t[e] = (float)NAN;
-                c->d[e] = -7;
-            }
-            for (size_t col = 0; col < s->cols; col += steps[j])
-                tile_step(c, col, s->cols - col < steps[j] ? s->cols - col : steps[j]);
-            tile_check(c, s);
-        }
+        tier->tiles_open(pith_bytes_step(block));
+        for (int j = 0; j < 3; j++) tile_run(c, s, steps[j]);
         tier->tiles_close();
     }
     pith_free(c);
@@ -407,19 +438,23 @@ static void tiles_equal_the_product_of_one_vector(void **state)
     static const size_t cols[] = {8, 64, 136, COLS}, groups[] = {8, 32, 64, 128, COLS};
     for (size_t i = 0; i < pith_kernel_count; i++) {
         const struct pith_kernel *k = &pith_kernels[i];
+        const bool digits = k->op == PITH_OP_digits_tile;
         struct pith_kern tier;
-        if (k->op != PITH_OP_bytes_tile || (k->isa & pith_cpu_detect()) != k->isa) continue;
+        if (k->op != PITH_OP_bytes_tile && !digits) continue;
+        if ((k->isa & pith_cpu_detect()) != k->isa) continue;
         now = k->name;
         pith_kern_select(k->isa, &tier);
-        assert_true((pith_any_fn *)tier.bytes_tile == k->fn);
-        assert_true(tier.bytes_rows == k->tile_rows && tier.bytes_cols == k->tile_cols);
+        assert_true((digits ? (pith_any_fn *)tier.digits_tile : (pith_any_fn *)tier.bytes_tile) ==
+                    k->fn);
+        assert_int_equal(digits ? tier.digits_rows : tier.bytes_rows, k->tile_rows);
+        assert_int_equal(digits ? tier.digits_cols : tier.bytes_cols, k->tile_cols);
         assert_true(k->tile_rows <= MOST_ROWS && k->tile_cols <= PITH_BYTES_COLS_MAX);
         for (int form = 0; form <= PITH_PANEL_INT8; form++)
             for (int scale = 0; scale <= PITH_SCALE_F16; scale++)
                 for (int c = 0; c < 4; c++)
                     for (int g = 0; g < 5; g++)
                         for (int zeros = 0; zeros <= 1; zeros++)
-                            check_tile(k, &tier,
+                            check_tile(k, &tier, digits,
                                        &(struct shape){(enum pith_panel_form)form,
                                                        (enum pith_panel_scale)scale, cols[c],
                                                        groups[g] < cols[c] ? groups[g] : cols[c],
@@ -479,9 +514,10 @@ static void the_definition_is_a_product(void **state)
     int8_t q[PITH_DIGITS * 256];
     pith_panel_unpack_scalar(&m, 2, 0, 256, w, 16);
     pith_panel_dot_scalar(&m, 2, 1, x, exact);
-    const struct pith_bytes bytes = {32, q, scale, sum, 256, 8};
-    pith_to_digits_scalar(256, 32, x, q, 256, scale, sum, 8);
-    pith_panel_dot_digits_scalar(&m, 2, 1, &bytes, digits);
+    const struct pith_bytes bytes = {32, q, scale, sum, 256, 8},
+                            whole = {64, q, scale, sum, 256, 8};
+    pith_to_digits_scalar(256, 64, x, q, 256, scale, sum, 8);
+    pith_panel_dot_digits_scalar(&m, 2, 1, &whole, digits);
     pith_to_bytes_scalar(256, 32, x, q, scale, sum);
     pith_panel_dot_bytes_scalar(&m, 2, 1, &bytes, fast);
     for (size_t r = 0; r < 16; r++) {

@@ -1,0 +1,20 @@
+/* kern/vnni/digits_vnni.h: the sums of three digits as one float32 (kern/panel.h). */
+#ifndef PITH_KERN_DIGITS_VNNI_H
+#define PITH_KERN_DIGITS_VNNI_H
+
+#include "kern/ops.h"
+
+#include <immintrin.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE __m512 digits_together(__m512i d0, __m512i d1, __m512i d2)
+{
+    const __m512i middle = _mm512_and_si512(d1, _mm512_set1_epi32(255));
+    const __m512i low = _mm512_add_epi32(d0, _mm512_slli_epi32(middle, 8));
+    const __m512i high = _mm512_add_epi32(d2, _mm512_srai_epi32(d1, 8));
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(high), _mm512_set1_ps(65536.0f),
+                           _mm512_cvtepi32_ps(low));
+}
+
+#endif
