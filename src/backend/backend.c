@@ -94,7 +94,7 @@ const char *pith_backend_cpu(const struct pith_backend *b)
 size_t pith_backend_bytes(unsigned threads)
 {
     return threads * (THREAD_FLOATS * sizeof(float) + sizeof(struct pith_scratch)) +
-           SHARED_FLOATS * sizeof(float) + pith_bytes_memory() + sizeof(struct pith_backend);
+           SHARED_FLOATS * sizeof(float) + sizeof(struct pith_backend);
 }
 
 size_t pith_backend_halves_bytes(unsigned threads)

@@ -51,11 +51,6 @@ enum pith_status pith_bytes_open(struct pith_byte_slab **out, struct pith_error 
     return *out ? PITH_OK : pith_fail_nomem(err, "activations as integers");
 }
 
-size_t pith_bytes_memory(void)
-{
-    return sizeof(struct pith_byte_slab);
-}
-
 /* The kernels of bytes, or of digits. */
 struct kernels {
     pith_bytes_tile_fn *tile;

@@ -42,7 +42,6 @@ struct pith_byte_rows {
 /* More rows of them, in tiles: bytes.c. */
 struct pith_byte_slab;
 enum pith_status pith_bytes_open(struct pith_byte_slab **out, struct pith_error *err);
-size_t pith_bytes_memory(void);
 /* Whether many rows are multiplied with that matrix as integers, in the backend's mode. */
 bool pith_bytes_fits(const struct pith_backend *b, const struct pith_pack *pack);
 /* Whether that matrix has an integer product with x on the grid of its input, in any mode. */

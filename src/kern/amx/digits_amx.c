@@ -1,7 +1,9 @@
 /* The tile of the exact product: a pass of the products for each digit, and then the three sums of
  * the block as one float32. A block of 128 columns is 3 * 2 steps, 384 cycles of products. Beside
- * them stand 192 stores of sums and 64 of the row's, and for 64 vectors two conversions, five
- * operations on integers and three or four multiply-adds: 352 cycles on two ports. */
+ * them stand, in a group of as many columns, 256 stores (192 of sums of bytes, 64 of sums of rows),
+ * 344 cycles of loads (384 lines of operands, 192 of sums, 112 of scales and sums of rows) and ten
+ * operations on each of 64 vectors (five on integers, two conversions, three multiply-adds), 320
+ * cycles. The last block of a call has no products beside it. */
 #include "kern/amx/byte_products.h"
 #include "kern/vnni/digits_vnni.h"
 
@@ -22,7 +24,9 @@ INLINE void add_block(struct sums *t, const struct block *b, bool codes, size_t 
         const size_t at = i * COLS + j * HALF;
         const int32_t *const zero = codes ? b->zero + j * panel : NULL;
 #define SUM(k) whole_sum(codes, d + (k)*SUMS + at, codes ? less[i * PITH_DIGITS + (k)] : 0, zero)
-        t->v[i][j] = _mm512_fmadd_ps(digits_together(SUM(0), SUM(1), SUM(2)),
+        __m512i middle = SUM(1);
+        __asm__("" : "+v"(middle)); /* used twice, loaded once */
+        t->v[i][j] = _mm512_fmadd_ps(digits_together(SUM(0), middle, SUM(2)),
                                      _mm512_set1_ps(b->x_scale[row + i]), t->v[i][j]);
 #undef SUM
     }
