@@ -1,9 +1,9 @@
 /* The tile of the fast product. Blocks of 64 columns end as often as there are steps. Two make a
  * unit, so that the sums of rows pass through memory once for 128 columns: beside 128 cycles of
- * products there are 192 stores (128 of sums of bytes, 64 of sums of rows), 200 cycles of loads (128
- * lines of operands, 128 of sums, 144 of scales and sums of rows) and 160 cycles of conversions and
- * multiply-adds. So stores and loads are the limit, at two thirds of the products' speed. Of blocks
- * as long as a row there are the products alone. */
+ * products there are 192 stores (128 of sums of bytes, 64 of sums of rows), 200 cycles of loads
+ * (128 lines of operands, 128 of sums, 144 of scales and sums of rows) and 160 cycles of
+ * conversions and multiply-adds. So stores and loads are the limit, at two thirds of the products'
+ * speed. Of blocks as long as a row there are the products alone. */
 #include "kern/amx/byte_products.h"
 
 enum { UNIT = 2 };
