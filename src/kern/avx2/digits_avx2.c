@@ -27,6 +27,11 @@ INLINE __m256i load(const void *p)
     return _mm256_loadu_si256((const __m256i *)p);
 }
 
+INLINE void store(void *p, __m256i x)
+{
+    _mm256_storeu_si256((__m256i *)p, x);
+}
+
 /* The sums of a block: of the lowest digit, of the two others; rows 0 to 7, and 8 to 15. */
 struct whole {
 #define FIELD(i) __m256i low_a##i, low_b##i, high_a##i, high_b##i;
@@ -152,12 +157,13 @@ void pith_digits_unpack_avx2(const struct pith_panels *m, size_t panel, size_t c
 {
     const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
+    const __m256i low = _mm256_set1_epi8(15);
     uint8_t bytes[2 * PITH_PANEL_LINE];
     for (size_t c = 0; c < n; c += width, line += PITH_PANEL_LINE) {
-        memcpy(bytes, line, PITH_PANEL_LINE);
-        for (size_t i = 0; width == 8 && i < PITH_PANEL_LINE; i++) {
-            bytes[i] = line[i] & 15;
-            bytes[i + PITH_PANEL_LINE] = line[i] >> 4;
+        for (size_t i = 0; i < PITH_PANEL_LINE; i += 32) {
+            const __m256i v = load(line + i), high = _mm256_srli_epi16(v, 4);
+            store(bytes + i, width == 8 ? _mm256_and_si256(v, low) : v);
+            store(bytes + i + PITH_PANEL_LINE, _mm256_and_si256(high, low));
         }
         for (size_t i = 0; i < width; i += 4, dst += 2 * PITH_PANEL_LINE)
             put_pairs(bytes + i * (PITH_PANEL_LINE / 4), dst);
@@ -165,12 +171,26 @@ void pith_digits_unpack_avx2(const struct pith_panels *m, size_t panel, size_t c
 }
 
 /* Sixteen columns of a vector: eight pairs of each of the two numbers. */
+INLINE void put_words(const int8_t *q, size_t cols, uint32_t *to)
+{
+    uint32_t low[8], high[8];
+#define DIGIT(k) _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(q + (k)*cols)))
+    store(low, DIGIT(0));
+    store(high, _mm256_add_epi16(DIGIT(1), _mm256_slli_epi16(DIGIT(2), 8)));
+#undef DIGIT
+    for (size_t i = 0; i < 8; i++, to += PAIR) {
+        to[0] = low[i];
+        to[1] = high[i];
+    }
+}
+
 void pith_digits_words_avx2(size_t words, size_t first, size_t count, const int8_t *q, uint32_t *x)
 {
-    const size_t cols = words * 4;
+    const size_t cols = words * 4, whole = cols - cols % 16;
     for (size_t r = 0; r < count; r++, q += PITH_DIGITS * cols) {
         uint32_t *to = x + (first + r) * 2;
-        for (size_t c = 0; c < cols; c += 2, to += PAIR) {
+        for (size_t c = 0; c < whole; c += 16, to += 8 * PAIR) put_words(q + c, cols, to);
+        for (size_t c = whole; c < cols; c += 2, to += PAIR) {
             int16_t pair[4];
             for (size_t e = 0; e < 2; e++) {
                 pair[e] = q[c + e];
