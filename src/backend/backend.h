@@ -79,11 +79,11 @@ void pith_gemm(struct pith_backend *b, const struct pith_gemm *g);
  * An element is one chain of multiply-adds over the columns in order, as in pith_gemm, when n is
  * at least PITH_LINEAR_FEW. Below, where reading W is what takes time, it is a dot product in 16
  * lanes (kern/ops.h), or for a packed matrix the sum that kern/panel.h describes: the last bits
- * differ, but a row still does not depend on the others. Packed integers whose groups hold whole
- * blocks of x have that sum for any n. What offsets and kept weights add comes
- * after the sum over the codes (backend/parts.h). "In order" is, for a packed matrix with
- * an order of its own (backend/pack.h), the order in which columns lie in the panels. The bias is
- * added last. */
+ * differ, but a row still does not depend on the others. Packed integers in groups of multiples
+ * of 128 columns, or one a row, have that sum for any n. What offsets and kept weights add comes
+ * after the sum over the codes (backend/parts.h). "In order" is, for a packed matrix with an order
+ * of its own (backend/pack.h), the order in which columns lie in the panels. The bias is added
+ * last. */
 enum { PITH_LINEAR_FEW = 4 };
 void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                  const float *x, size_t n, float *y);

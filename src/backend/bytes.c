@@ -1,10 +1,9 @@
 /* Products of many rows of x with packed integers, in tiles: x as bytes (the fast mode, and inputs
  * that are rounded anyway) or as three digits of bytes (the exact mode).
  *
- * A slab of rows is rounded and laid out in the tiles' order for all threads. Then each
- * task takes BAND panels of W, unpacks CHUNK columns at a time into the first cache, and runs the
- * kernel over all tiles of x; the sums of its rows wait in the thread's scratch from chunk to
- * chunk.
+ * A slab of rows is rounded and laid out in the tiles' order for all threads. Then each task takes
+ * up to BAND panels of W, unpacks CHUNK columns of them at a time, and runs the kernel over all
+ * tiles of x; the sums of its rows wait in the thread's scratch from chunk to chunk.
  *
  *     x: [tiles][what bytes_words or digits_words makes of a tile's rows] words
  *     its scales: [tiles][blocks][rows of a tile]   its sums: the same, of each digit
@@ -20,20 +19,21 @@
 #include <string.h>
 
 enum {
-    BAND = 4,
+    BAND = 8,
     CHUNK = 512,
     GROUPS = CHUNK / 4 + 1, /* that a chunk may touch */
     ROWS = 512,             /* of x in a slab, at most */
     WORDS = 2048 * 1024,    /* of x in a slab */
     SCALES = WORDS / 8,     /* blocks in a slab: of PITH_BYTES_BLOCK columns, 8 words */
     BATCH = 8,              /* rows of bytes that are rounded, and laid out, at a time */
+    SCALES_OF_BAND = BAND * GROUPS * PITH_PANEL_ROWS,
     SUMS = (ROWS + PITH_BYTES_ROWS_MAX) * BAND * PITH_PANEL_ROWS
 };
-_Static_assert(3 * SUMS <= PITH_SLAB * PITH_KC, "the sums of a band fit where packed A is");
+_Static_assert(2 * SUMS <= PITH_SLAB * PITH_KC, "the sums of a band fit where packed A is");
 _Static_assert(BATCH *PITH_BYTES_COLS <= PITH_SLAB * PITH_KC * 4, "as do the bytes of a batch");
 _Static_assert(BAND *CHUNK / 4 * PITH_BYTES_LINE <= PITH_KC * PITH_NC * 4,
                "the codes of a chunk fit where a panel of B is");
-_Static_assert(2 * BAND * GROUPS * PITH_PANEL_ROWS <= PITH_SCORES, "its scales and zeros fit");
+_Static_assert(2 * SCALES_OF_BAND + SUMS <= PITH_SCORES, "its scales and zeros fit, and the rest");
 _Static_assert(2 * BATCH * PITH_BYTES_SCALES <= PITH_SCORES, "and those of a batch of x");
 _Static_assert(PITH_BYTES_ROWS_MAX *PITH_BYTES_COLS / 4 * PITH_DIGITS_WORDS <= WORDS,
                "a slab has a whole tile");
@@ -65,6 +65,7 @@ struct job {
     const struct pith_input *input; /* NULL: the mode's own grid */
     struct pith_input_call call;
     struct kernels k;
+    size_t band; /* panels of a task */
     const float *bias, *x;
     float *y;
     size_t rows;   /* of the slab */
@@ -80,7 +81,9 @@ _Static_assert(PITH_BYTES_SCALES <= SCALES / PITH_BYTES_ROWS_MAX / PITH_DIGITS,
 
 bool pith_bytes_fits(const struct pith_backend *b, const struct pith_pack *pack)
 {
-    return b->mode != PITH_MODE_BF16 && pack->block > 0 && pack->cols <= PITH_BYTES_COLS;
+    if (pack->block == 0 || pack->cols > PITH_BYTES_COLS) return false;
+    if (b->mode == PITH_MODE_EXACT) return pith_pack_many_digits(pack);
+    return b->mode == PITH_MODE_FAST;
 }
 
 bool pith_bytes_takes_input(const struct pith_pack *pack)
@@ -270,14 +273,14 @@ static void band_task(void *ctx, size_t task, unsigned thread)
     const struct pith_scratch *s = &j->b->scratch[thread];
     const size_t tiles = (j->rows + j->ones + j->k.rows - 1) / j->k.rows, cols = j->pack->cols;
     const struct band b = {.j = j,
-                           .first = task * BAND,
-                           .count = pith_min(BAND, j->pack->panels - task * BAND),
+                           .first = task * j->band,
+                           .count = pith_min(j->band, j->pack->panels - task * j->band),
                            .codes = (uint8_t *)s->b,
                            .scale = s->scores,
-                           .zero = (int32_t *)(void *)(s->scores + BAND * GROUPS * PITH_PANEL_ROWS),
+                           .zero = (int32_t *)(void *)(s->scores + SCALES_OF_BAND),
                            .y = s->a,
                            .t = s->a + SUMS,
-                           .d = (int32_t *)(void *)(s->a + 2 * SUMS)};
+                           .d = (int32_t *)(void *)(s->scores + 2 * SCALES_OF_BAND)};
     j->b->kern.tiles_open(pith_bytes_step(j->block));
     for (size_t col = 0; col < cols; col += CHUNK) {
         const size_t n = pith_min(CHUNK, cols - col);
@@ -286,6 +289,14 @@ static void band_task(void *ctx, size_t task, unsigned thread)
     }
     j->b->kern.tiles_close();
     store(&b);
+}
+
+/* Fewer than BAND where threads would go without. A tile has two panels at most. */
+static size_t band_of(const struct pith_backend *b, const struct pith_pack *pack)
+{
+    size_t band = BAND;
+    while (band > 2 && pack->panels / band < 2 * b->threads) band /= 2;
+    return band;
 }
 
 static struct kernels kernels_of(const struct pith_kern *k, size_t digits)
@@ -306,6 +317,7 @@ void pith_bytes_linear(struct pith_backend *b, const struct pith_bytes_call *c)
                     .pack = pack,
                     .input = c->input,
                     .k = kernels_of(&b->kern, digits),
+                    .band = band_of(b, pack),
                     .bias = c->bias,
                     .ones = c->input && c->input->grid.asym,
                     .digits = digits,
@@ -324,6 +336,6 @@ void pith_bytes_linear(struct pith_backend *b, const struct pith_bytes_call *c)
         j.x = c->x + i * pack->cols;
         j.y = c->y + i * pack->rows;
         pith_pool_run(b->pool, (j.rows + j.ones + height - 1) / height, round_task, &j);
-        pith_pool_run(b->pool, (pack->panels + BAND - 1) / BAND, band_task, &j);
+        pith_pool_run(b->pool, (pack->panels + j.band - 1) / j.band, band_task, &j);
     }
 }

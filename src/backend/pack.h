@@ -21,6 +21,13 @@ struct pith_pack {
         input_block; /* columns of a block of x on that input's grid, as integers; 0: as floats */
 };
 
+/* Whether products of many rows are sums of digits in the exact mode as those of few are: digits of
+ * smaller groups come to float32 so often that multiplying in it is faster. */
+static inline bool pith_pack_many_digits(const struct pith_pack *p)
+{
+    return p->digits > 0 && (p->m.groups == 1 || p->digits >= 128);
+}
+
 /* Bytes that pith_pack_init() needs for q; 0 when q has no packed form: levels of its own or a
  * sparse part, offsets that are none of GGUF's, columns or groups that do not fill the lines,
  * floats of 6 bits; with g_idx also groups of unequal size or an input on a grid, whose scales

@@ -1,11 +1,11 @@
-/* One step of the AMX products: of bfloat16 against the scalar ones, at the corners of the tile,
+/* Two steps of the AMX products: of bfloat16 against the scalar ones, at the corners of the tile,
  * where wrong shapes, another order of sums or small numbers that are kept show in the bits; of
  * bytes against integers. */
 #include "kern/ops.h"
 
 #include <string.h>
 
-enum { STEP = PITH_BF16_STEP, WORDS = PITH_TILE_WORDS };
+enum { STEPS = 2, STEP = STEPS * PITH_BF16_STEP, WORDS = PITH_TILE_WORDS };
 
 /* Numbers of either sign with all their bits in use; those of a vector of k with an odd number are
  * so small that its products with another such vector come out below the normal numbers. */
@@ -16,15 +16,15 @@ static float number(uint32_t *state, size_t vector)
     return vector % 2 ? f * 0x1p-62f : f;
 }
 
-/* A step of the product of x[][STEP] and y[STEP][], row stride cols: a tile of k, c[][its cols]. */
+/* The product of x[][STEP] and y[STEP][], row stride cols: a tile of k, c[][its cols]. */
 static void product(const struct pith_kern *k, const float *x, const float *y, size_t cols,
                     float *c)
 {
-    uint32_t a[WORDS * PITH_TILE_ROWS_MAX], b[WORDS * PITH_TILE_COLS_MAX];
+    uint32_t a[STEPS * WORDS * PITH_TILE_ROWS_MAX], b[STEPS * WORDS * PITH_TILE_COLS_MAX];
     k->bf16_round(k->bf16_rows, STEP, x, STEP, k->bf16_rows, a);
     k->bf16_pairs(STEP, k->bf16_cols, y, cols, k->bf16_cols, b);
     k->tiles_open(WORDS);
-    k->bf16_tile(1, a, b, c, k->bf16_cols, PITH_TILE_SET, 0.0f);
+    k->bf16_tile(STEPS, a, b, c, k->bf16_cols, PITH_TILE_SET, 0.0f);
     k->tiles_close();
 }
 
@@ -56,7 +56,9 @@ struct bytes {
     int8_t q[PITH_BYTES_ROWS_MAX][COLS];
     uint32_t x[PITH_BYTES_ROWS_MAX * COLS / 4];
     float ones[PITH_BYTES_ROWS_MAX + PANELS * PITH_PANEL_ROWS];
-    int32_t less[PITH_BYTES_ROWS_MAX];
+    int32_t sum[PITH_BYTES_ROWS_MAX], less[PITH_BYTES_ROWS_MAX];
+    int32_t zero[PANELS * PITH_PANEL_ROWS]; /* zero points, where there are any */
+    uint8_t zeros[PANELS * PITH_PANEL_ROWS];
     float y[PITH_BYTES_ROWS_MAX * PITH_BYTES_COLS_MAX],
         t[PITH_BYTES_ROWS_MAX * PITH_BYTES_COLS_MAX];
     int32_t d[PITH_BYTES_ROWS_MAX * PITH_BYTES_COLS_MAX];
@@ -68,19 +70,23 @@ static void bytes_fill(struct bytes *b)
     for (size_t i = 0; i < sizeof b->codes; i++)
         b->codes[i] = (uint8_t)((state = state * 1664525 + 1013904223) >> 24);
     for (size_t i = 0; i < PITH_BYTES_ROWS_MAX; i++) {
-        b->less[i] = 0;
+        b->sum[i] = 0;
         for (size_t c = 0; c < COLS; c++) {
             const uint32_t r = (state = state * 1664525 + 1013904223) >> 24;
             b->q[i][c] = (int8_t)((int)r - 128);
-            b->less[i] -= 128 * b->q[i][c];
+            b->sum[i] += b->q[i][c];
         }
     }
+    for (size_t i = 0; i < PANELS * PITH_PANEL_ROWS; i++)
+        b->zero[i] = b->zeros[i] = (uint8_t)(i * 37 + 100);
     for (size_t i = 0; i < sizeof b->ones / sizeof *b->ones; i++) b->ones[i] = 1.0f;
 }
 
 static void bytes_multiply(const struct pith_kern *k, const struct pith_panels *m, struct bytes *b)
 {
     const size_t panel = COLS / 4 * PITH_BYTES_LINE;
+    for (size_t i = 0; i < PITH_BYTES_ROWS_MAX; i++)
+        b->less[i] = -(m->zeros ? 1 : (int32_t)m->zero) * b->sum[i];
     for (size_t p = 0; p < k->bytes_cols / PITH_PANEL_ROWS; p++)
         k->bytes_unpack(m, p, 0, COLS, b->unpacked + p * panel);
     k->bytes_words(COLS / 4, 0, k->bytes_rows, b->q[0], b->x);
@@ -92,6 +98,7 @@ static void bytes_multiply(const struct pith_kern *k, const struct pith_panels *
                                      .w = b->unpacked,
                                      .w_panel = panel,
                                      .scale = b->ones,
+                                     .zero = m->zeros ? b->zero : NULL,
                                      .scale_panel = PITH_PANEL_ROWS,
                                      .x = b->x,
                                      .x_scale = b->ones,
@@ -104,7 +111,8 @@ static void bytes_multiply(const struct pith_kern *k, const struct pith_panels *
     k->tiles_close();
 }
 
-static bool bytes_agree(const struct pith_kern *k)
+/* Codes with one zero point, or each row's own: they are multiplied as other bytes. */
+static bool bytes_agree(const struct pith_kern *k, bool zeros)
 {
     struct bytes b;
     const struct pith_panels m = {.form = PITH_PANEL_INT8,
@@ -112,6 +120,7 @@ static bool bytes_agree(const struct pith_kern *k)
                                   .group = COLS,
                                   .groups = 1,
                                   .codes = b.codes,
+                                  .zeros = zeros ? b.zeros : NULL,
                                   .zero = 128.0f};
     bytes_fill(&b);
     bytes_multiply(k, &m, &b);
@@ -121,7 +130,7 @@ static bool bytes_agree(const struct pith_kern *k)
             int32_t sum = 0;
             for (size_t c = 0; c < COLS; c++) {
                 const size_t at = c / 4 * PITH_PANEL_LINE + j % PITH_PANEL_ROWS * 4 + c % 4;
-                sum += (w[at] - 128) * b.q[i][c];
+                sum += (w[at] - (zeros ? b.zeros[j] : 128)) * b.q[i][c];
             }
             if (b.y[i * k->bytes_cols + j] != (float)sum) return false;
         }
@@ -135,6 +144,7 @@ uint32_t pith_kern_usable(void)
     if (!(mask & PITH_CPU_AMX)) return mask;
     pith_kern_select(mask, &unit);
     pith_kern_select(PITH_CPU_SCALAR, &scalar);
-    return halves_agree(&unit, &scalar) && bytes_agree(&unit) ? mask
-                                                              : mask & ~(uint32_t)PITH_CPU_AMX;
+    const bool agree = halves_agree(&unit, &scalar) && bytes_agree(&unit, false) &&
+                       bytes_agree(&unit, true);
+    return agree ? mask : mask & ~(uint32_t)PITH_CPU_AMX;
 }

@@ -5,8 +5,8 @@
  * TDPBF16PS) says, and lets the program go on behind them. What the manual forbids (tiles without a
  * shape, shapes that do not fit each other, reserved bits) ends the program.
  *
- * With PITH_TEST_AMX_KEEPS set it is a unit that keeps small numbers, with PITH_TEST_AMX_SIGNS one
- * that takes bytes for what they are not; pith must use neither.
+ * PITH_TEST_AMX makes it a unit that pith must not use: "keeps" small numbers, overlooks the
+ * "signs" of bytes, or only where the other operand has "none", adds in another "order".
  *
  * On a CPU that has the unit nothing ends in SIGILL, and the program runs on that. */
 #define _GNU_SOURCE
@@ -41,6 +41,12 @@ static _Noreturn void die(const char *what)
         write(2, "\n", 1) < 0)
         _exit(3);
     abort();
+}
+
+static bool wrong(const char *how)
+{
+    const char *wanted = getenv("PITH_TEST_AMX");
+    return wanted && strcmp(wanted, how) == 0;
 }
 
 static void demand(bool ok, const char *what)
@@ -211,7 +217,7 @@ static __m128 half(const struct tile *t, unsigned row, unsigned at)
 __attribute__((target("fma"))) static void multiply_bf16(const struct product *p)
 {
     const unsigned before = _mm_getcsr();
-    _mm_setcsr(getenv("PITH_TEST_AMX_KEEPS") ? 0x1f80 : 0x1f80 | FLUSH);
+    _mm_setcsr(wrong("keeps") ? 0x1f80 : 0x1f80 | FLUSH);
     for (unsigned m = 0; m < p->m; m++)
         for (unsigned n = 0; n < p->n; n++) {
             __m128 even = _mm_setzero_ps(), odd = even;
@@ -220,6 +226,10 @@ __attribute__((target("fma"))) static void multiply_bf16(const struct product *p
                 odd = _mm_fmadd_ss(half(p->a, m, 2 * k + 1), half(p->b, k, 2 * n + 1), odd);
             }
             float *c = (float *)(void *)&p->c->row[m][4 * n];
+            if (wrong("order")) {
+                _mm_store_ss(c, _mm_add_ss(_mm_add_ss(_mm_load_ss(c), even), odd));
+                continue;
+            }
             _mm_store_ss(c, _mm_add_ss(_mm_load_ss(c), _mm_add_ss(even, odd)));
         }
     _mm_setcsr(before);
@@ -255,7 +265,7 @@ static void execute(const struct instruction *i)
         break;
     case BYTES:
         p = read_product(i);
-        multiply_bytes(&p, i->prefix >= PF3 && !getenv("PITH_TEST_AMX_SIGNS"),
+        multiply_bytes(&p, i->prefix >= PF3 && !wrong(i->prefix == PF3 ? "none" : "signs"),
                        i->prefix == P66 || i->prefix == PF2);
         break;
     case BF16:

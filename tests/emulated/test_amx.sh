@@ -17,16 +17,13 @@ units "$build/amx" kern/test_kernels kern/test_bf16 kern/test_panels backend/tes
 
 check "a unit that gives the bits is used" "$build/amx/pith" bench "$probe" --cpu amx --prompt 2 --gen 1 --reps 1
 if tier bf16 "$build/tests/emulated/tier"; then
-    PITH_TEST_AMX_KEEPS=1
-    export PITH_TEST_AMX_KEEPS
-    refuse "a unit that keeps small numbers is not" 2 "no amx; it has bf16" "$build/amx/pith" bench "$probe" \
-        --cpu amx --prompt 2 --gen 1 --reps 1
-    unset PITH_TEST_AMX_KEEPS
-    PITH_TEST_AMX_SIGNS=1
-    export PITH_TEST_AMX_SIGNS
-    refuse "nor one that takes signed bytes for unsigned ones" 2 "no amx; it has bf16" "$build/amx/pith" \
-        bench "$probe" --cpu amx --prompt 2 --gen 1 --reps 1
-    unset PITH_TEST_AMX_SIGNS
+    for wrong in keeps signs none order; do
+        PITH_TEST_AMX=$wrong
+        export PITH_TEST_AMX
+        refuse "a unit with other results is not ($wrong)" 2 "no amx; it has bf16" "$build/amx/pith" bench \
+            "$probe" --cpu amx --prompt 2 --gen 1 --reps 1
+        unset PITH_TEST_AMX
+    done
 fi
 
 # both NAME COMMAND...: `pith COMMAND... -o DIR` by the unit and without it, the same bytes.
