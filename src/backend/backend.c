@@ -97,11 +97,6 @@ size_t pith_backend_bytes(unsigned threads)
            SHARED_FLOATS * sizeof(float) + sizeof(struct pith_backend);
 }
 
-size_t pith_backend_halves_bytes(unsigned threads)
-{
-    return pith_halves_bytes(threads);
-}
-
 enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode,
                                        struct pith_error *err)
 {

@@ -62,7 +62,7 @@ size_t pith_halves_size(size_t kc, size_t width)
     return steps_of(kc) * WORDS * width;
 }
 
-size_t pith_halves_bytes(unsigned threads)
+size_t pith_backend_halves_bytes(unsigned threads)
 {
     return (TOTAL + (size_t)threads * SUMS) * sizeof(uint32_t);
 }

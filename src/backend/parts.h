@@ -172,7 +172,6 @@ struct pith_halves;
 enum pith_status pith_halves_open(unsigned threads, struct pith_halves **out,
                                   struct pith_error *err);
 void pith_halves_close(struct pith_halves *h);
-size_t pith_halves_bytes(unsigned threads);
 /* Words of a panel of `width` vectors of kc elements. */
 size_t pith_halves_size(size_t kc, size_t width);
 /* Rows [i, i + count) of W, elements of the step, as panels of A; where the last one is larger it

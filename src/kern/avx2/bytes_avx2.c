@@ -1,30 +1,12 @@
-/* The tile of the fast product: 3 vectors by 16 rows. Products of 4-bit codes with bytes are added
+/* The tile of the fast product: 4 vectors by 16 rows. Products of 4-bit codes with bytes are added
  * up in 16 bits, eight words at a time: |sum| <= 8 * 2 * 15 * 127 < 2^15; a byte counts as two
  * 4-bit codes, the upper one sixteen times. What is seldom needed, sums of blocks and of groups,
  * stays in memory. */
+#include "kern/avx2/whole_avx2.h"
 #include "kern/ops.h"
-
-#include <immintrin.h>
-
-#define INLINE static inline __attribute__((always_inline))
 
 enum { ROWS = 4, COLS = PITH_PANEL_ROWS, RUN = 8, LANES = 8 };
 #define EACH(X) X(0) X(1) X(2) X(3)
-
-INLINE size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-INLINE __m256i load(const void *p)
-{
-    return _mm256_loadu_si256((const __m256i *)p);
-}
-
-INLINE void store(void *p, __m256i x)
-{
-    _mm256_storeu_si256((__m256i *)p, x);
-}
 
 /* The sums of a block: rows 0 to 7 and 8 to 15 of the panel for the vectors of a tile. */
 struct whole {

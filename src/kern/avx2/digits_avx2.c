@@ -6,31 +6,14 @@
  *     x:  [column / 2][vector][D[0] of two columns, D[1] + 256 D[2] of two columns]
  *
  * |D[1] + 256 D[2]| <= 32640, and 256 columns of it stay below 256 * 255 * 32640 < 2^31. */
+#include "kern/avx2/whole_avx2.h"
 #include "kern/ops.h"
 
-#include <immintrin.h>
 #include <string.h>
-
-#define INLINE static inline __attribute__((always_inline))
 
 enum { ROWS = 3, COLS = PITH_PANEL_ROWS, LANES = 8, PAIR = ROWS * 2 /* words of x */ };
 _Static_assert((int)PITH_DIGITS_WORDS >= 2 * PAIR / ROWS, "room for x");
 #define EACH(X) X(0) X(1) X(2)
-
-INLINE size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-INLINE __m256i load(const void *p)
-{
-    return _mm256_loadu_si256((const __m256i *)p);
-}
-
-INLINE void store(void *p, __m256i x)
-{
-    _mm256_storeu_si256((__m256i *)p, x);
-}
 
 /* The sums of a block: of the lowest digit, of the two others; rows 0 to 7, and 8 to 15. */
 struct whole {

@@ -5,6 +5,7 @@
 #include "backend/pack.h"
 #include "num/kmat.h"
 #include "setups.h"
+#include "shuffled.h"
 
 enum { MOST = 9 };
 
@@ -23,21 +24,6 @@ static void make_qmat(struct pith_qmat *q, const char *text, uint32_t rows, uint
     assert_ok(pith_grid_parse(text, &grid, &err), err);
     assert_ok(pith_qmat_init(q, rows, cols, &grid, scales, &err), err);
     fill_qmat(q, false);
-}
-
-/* Columns belong to groups at random, as many to each. */
-static void shuffle_groups(struct pith_qmat *q)
-{
-    struct pith_rng r;
-    pith_rng_seed(&r, q->cols + 1);
-    q->g_idx = pith_alloc(q->cols, sizeof *q->g_idx);
-    assert_non_null(q->g_idx);
-    for (uint32_t c = 0; c < q->cols; c++) q->g_idx[c] = c / q->group;
-    for (uint32_t c = q->cols; c-- > 1;) {
-        const uint32_t other = (uint32_t)pith_rng_below(&r, c + 1), g = q->g_idx[c];
-        q->g_idx[c] = q->g_idx[other];
-        q->g_idx[other] = g;
-    }
 }
 
 static void pack_qmat(struct packed *p, struct pith_backend *b)

@@ -3,6 +3,7 @@
 #include "base/cpu.h"
 #include "base/rng.h"
 #include "eval/regrid.h"
+#include "shuffled.h"
 #include "unit/eval/fixture.h"
 
 enum { TOKENS = 6 };
@@ -19,20 +20,6 @@ static const struct kind {
     {"q5_1", false, false, false},         {"iq4_xs", false, false, false},
     {"codebook4", false, true, true},      {"codebook3", false, false, true},
 };
-
-static void shuffle_groups(struct pith_qmat *q)
-{
-    struct pith_rng r;
-    pith_rng_seed(&r, q->rows);
-    q->g_idx = pith_alloc(q->cols, sizeof *q->g_idx);
-    assert_non_null(q->g_idx);
-    for (uint32_t c = 0; c < q->cols; c++) q->g_idx[c] = c / q->group;
-    for (uint32_t c = q->cols; c-- > 1;) {
-        const uint32_t other = (uint32_t)pith_rng_below(&r, c + 1), g = q->g_idx[c];
-        q->g_idx[c] = q->g_idx[other];
-        q->g_idx[other] = g;
-    }
-}
 
 /* Every 29th weight of a matrix is another. */
 static void keep_some(struct pith_qmat *q)
