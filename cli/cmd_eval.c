@@ -83,6 +83,7 @@ static int run(void *settings, const struct text_list *operands)
     struct meter meter;
     char *report = NULL;
     int rc = measure_check(&s->measure);
+    if (rc == EXIT_DONE) rc = look_at_texts(&s->common, &s->measure.texts, s->measure.crlf);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc == EXIT_DONE) rc = choose_mode(&context, s->measure.mode);
     if (rc != EXIT_DONE) return rc;

@@ -18,7 +18,7 @@ struct settings {
     size_t calib_tokens, seq_len;
     uint64_t memory, max_shard;
     bool rehearse, resume;
-    const char *mode;
+    const char *mode, *crlf;
 };
 
 #define AT(field) offsetof(struct settings, field)
@@ -50,6 +50,8 @@ static const struct option options[] = {
     {"calib", 0, OPTION_LIST, AT(calib), "FILE",
      "calibration text, or .jsonl with \"text\" or \"messages\"; may repeat (default: the text "
      "that ships)"},
+    {"crlf", 0, OPTION_TEXT, AT(crlf), "HOW",
+     "line ends CR LF of calibration text: keep (default, with a warning) or lf"},
     {"calib-tokens", 0, OPTION_COUNT, AT(calib_tokens), "N", "how much of it (default 131072)"},
     {"seq-len", 0, OPTION_COUNT, AT(seq_len), "N",
      "in windows of what length (default 2048, never more than the model's context)"},
@@ -245,6 +247,7 @@ static void fill(const struct settings *s, const char *model, struct pith_quanti
     o->ignore = as_list(&s->ignore);
     o->overrides = as_list(&s->overrides);
     o->calib = as_list(&s->calib);
+    o->crlf = s->crlf;
     o->calib_tokens = s->calib_tokens;
     o->seq_len = s->seq_len;
     o->container = s->container;
@@ -295,7 +298,8 @@ static int run(void *settings, const struct text_list *operands)
         return EXIT_USAGE;
     }
     tame_malloc();
-    int rc = make_context(&s->common, &context);
+    int rc = look_at_texts(&s->common, &s->calib, s->crlf);
+    if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc == EXIT_DONE) rc = choose_mode(&context, s->mode);
     if (rc != EXIT_DONE) return rc;
     fill(s, operands->item[0], &o);

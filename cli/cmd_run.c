@@ -80,7 +80,11 @@ static char *read_prompt(void)
         size += got;
     } while (got > 0);
     text[size] = '\0';
-    return text;
+    if (strlen(text) == size) return text;
+    fprintf(stderr, "pith run: the prompt: not UTF-8: byte %zu is NUL; UTF-16 perhaps?\n",
+            strlen(text));
+    free(text);
+    return NULL;
 }
 
 static int generate(struct settings *s, struct pith_engine *engine)

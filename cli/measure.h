@@ -10,13 +10,17 @@
 
 struct measure_settings {
     struct text_list texts, tasks;
-    const char *convention, *mode, *kv;
+    const char *convention, *mode, *kv, *crlf;
     size_t context, stride, max_tokens, task_limit;
 };
 
 /* Refuses what this version does not do; EXIT_DONE or EXIT_USAGE. */
 int measure_check(const struct measure_settings *m);
 void measure_fill(const struct measure_settings *m, struct pith_eval_options *o);
+
+/* Looks through texts before the work begins: EXIT_FAILED when one is not UTF-8, EXIT_USAGE for a
+ * wrong --crlf. Where lines end in CR LF and `crlf` does not say what to do, a warning. */
+int look_at_texts(const struct common *common, const struct text_list *texts, const char *crlf);
 
 /* The report on standard output: as it is with --json, else printed by `print`. */
 void give_report(const struct common *common, const char *report, void (*print)(const json_t *j));

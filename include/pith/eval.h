@@ -15,6 +15,7 @@ struct pith_eval_options {
     const char *model;
     const char *baseline;   /* the unquantized model to hold it against, or NULL */
     struct pith_list texts; /* UTF-8 text files */
+    const char *crlf;       /* their line ends CR LF: "keep" (NULL) or "lf", made LF */
     struct pith_list tasks; /* JSON lines {"context", "choices", "answer"} */
     const char *convention; /* "gptq" (default), "hf" or "llama.cpp": see docs/measuring.md */
     /* KV cache: "f32", "bf16", or a grid such as "fp8_e4m3" or "int8:token" that keys and values

@@ -29,6 +29,7 @@ struct pith_quantize_options {
     struct pith_list ignore;    /* patterns of linears left alone, beside lm_head */
     struct pith_list overrides; /* "PATTERN=GRID"; the last that matches counts */
     struct pith_list calib;     /* calibration files; none: the text that ships */
+    const char *crlf;           /* their line ends CR LF: "keep" (NULL) or "lf", made LF */
     size_t calib_tokens;        /* default 131072 */
     size_t seq_len;             /* default 2048, at most the model's context */
     const char *container;      /* NULL: the recipe's */

@@ -3,9 +3,9 @@
 #include "api/context.h"
 #include "api/load.h"
 #include "api/measure.h"
-#include "base/file.h"
 #include "base/mem.h"
 #include "eval/eval.h"
+#include "tok/door.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,6 +33,7 @@ struct measurement {
     struct pith_model *model, *baseline;
     struct pith_tokenizer *tokenizer;
     size_t window;
+    struct pith_door door; /* by which texts come in */
     struct pith_kept_text *kept_texts; /* one for each text, or NULL */
     struct pith_kept_task *kept_tasks; /* one for each task, or NULL */
 };
@@ -44,6 +45,7 @@ static enum pith_status check(struct measurement *m, struct pith_error *err)
         return pith_fail(err, PITH_ARG, "unknown convention \"%s\": one of gptq, hf, llama.cpp",
                          o->convention);
     PITH_TRY(pith_kv_parse(o->kv, PITH_F32, NULL, &m->kv, err));
+    PITH_TRY(pith_door_read(o->crlf, &m->door, err));
     if (o->texts.count == 0 && o->tasks.count == 0)
         return pith_fail(err, PITH_ARG, "nothing to measure: give a text or a task file");
     return PITH_OK;
@@ -125,13 +127,14 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
                                      struct pith_error *err)
 {
     const char *path = m->options->texts.item[index];
-    struct pith_map map;
+    struct pith_door door = m->door;
+    struct pith_text text;
     struct pith_ids ids = {0};
     struct pith_text_result result;
-    PITH_TRY(pith_map_open(path, &map, err));
-    enum pith_status s = pith_tokenizer_encode(m->tokenizer, map.data ? (const char *)map.data : "",
-                                               map.size, true, &ids, err);
-    pith_map_close(&map);
+    PITH_TRY(pith_text_open(path, &door, &text, err));
+    enum pith_status s =
+        pith_tokenizer_encode(m->tokenizer, text.data, text.size, true, &ids, err);
+    pith_text_close(&text);
     const struct pith_text_job job = {
         .backend = m->context->backend,
         .model = m->model,
@@ -151,7 +154,12 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
     if (s == PITH_OK) s = pith_eval_text(&job, &result, err);
     pith_ids_free(&ids);
     if (s != PITH_OK) return pith_fail_in(err, s, path);
-    return json_array_append_new(texts, text_report(m, path, &result)) == 0
+    json_t *report = text_report(m, path, &result);
+    if (report && door.crlf) {
+        json_object_set_new(report, "crlf_lines", json_integer((json_int_t)door.crlf));
+        json_object_set_new(report, "crlf", json_string(door.lf ? "lf" : "keep"));
+    }
+    return json_array_append_new(texts, report) == 0
                ? PITH_OK
                : pith_fail_nomem(err, path);
 }

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "model/model.h"
 #include "model/sampler.h"
+#include "tok/door.h"
 #include "tok/tokenizer.h"
 
 #include <string.h>
@@ -63,8 +64,10 @@ static enum pith_status prepare(struct generation *g, struct pith_error *err)
 {
     const struct pith_generate_options *o = g->options;
     const struct pith_shape *shape = &g->engine->model->shape;
-    PITH_TRY(pith_tokenizer_encode(g->engine->tokenizer, o->prompt, strlen(o->prompt), true,
-                                   &g->prompt, err));
+    const char *prompt = o->prompt + pith_text_mark(o->prompt, strlen(o->prompt));
+    PITH_TRY(pith_text_check("the prompt", prompt, strlen(prompt), err));
+    PITH_TRY(pith_tokenizer_encode(g->engine->tokenizer, prompt, strlen(prompt), true, &g->prompt,
+                                   err));
     if (g->prompt.count == 0)
         return pith_fail(err, PITH_ARG,
                          "the prompt is empty, and this tokenizer adds no BOS token");

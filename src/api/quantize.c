@@ -2,6 +2,7 @@
 
 #include "api/context.h"
 #include "pipe/run.h"
+#include "tok/door.h"
 
 void pith_quantize_defaults(struct pith_quantize_options *o)
 {
@@ -19,6 +20,8 @@ enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantiz
     json_t *j = NULL;
     if (!o->model || !o->out)
         return pith_fail(err, PITH_ARG, "a model and an output folder are needed");
+    struct pith_door door;
+    PITH_TRY(pith_door_read(o->crlf, &door, err));
     PITH_TRY(pith_pipe_quantize(c->backend, o, false, &j, err));
     if (report) return pith_report_text(j, report, err);
     json_decref(j);

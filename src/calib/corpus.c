@@ -17,6 +17,13 @@ const struct pith_corpus *const *pith_corpora(size_t *count)
     return corpora;
 }
 
+const struct pith_corpus *pith_corpus_of(const char *path)
+{
+    size_t k = 0;
+    while (!corpora[k]->takes(path)) k++;
+    return corpora[k];
+}
+
 struct encoder {
     const struct pith_tokenizer *tokenizer;
     struct pith_ids ids;
@@ -44,17 +51,14 @@ static enum pith_status add_document(void *ctx, const char *text, size_t size,
     return PITH_OK;
 }
 
-static enum pith_status read_sources(const struct pith_calib_options *o, struct encoder *e,
-                                     struct pith_error *err)
+static enum pith_status read_sources(const struct pith_calib_options *o, struct pith_door *door,
+                                     struct encoder *e, struct pith_error *err)
 {
     static const char *const builtin[] = {PITH_BUILTIN_NAME};
     const char *const *paths = o->path_count ? o->paths : builtin;
     const size_t count = o->path_count ? o->path_count : 1;
-    for (size_t i = 0; i < count; i++) {
-        size_t k = 0;
-        while (!corpora[k]->takes(paths[i])) k++;
-        PITH_TRY(corpora[k]->read(paths[i], add_document, e, err));
-    }
+    for (size_t i = 0; i < count; i++)
+        PITH_TRY(pith_corpus_of(paths[i])->read(paths[i], door, add_document, e, err));
     return PITH_OK;
 }
 
@@ -120,8 +124,10 @@ enum pith_status pith_calib_load(const struct pith_calib_options *o, const struc
     /* A choice among up to eight times what is needed spreads the windows over a large text. */
     const size_t need = o->tokens > o->seq_len ? o->tokens : o->seq_len;
     struct encoder e = {.tokenizer = t, .enough = need < SIZE_MAX / 8 ? need * 8 : SIZE_MAX};
-    enum pith_status s = read_sources(o, &e, err);
+    struct pith_door door = {.lf = o->lf};
+    enum pith_status s = read_sources(o, &door, &e, err);
     if (s == PITH_OK) s = cut_windows(o, &e, out, err);
+    if (s == PITH_OK) out->crlf = door.crlf;
     pith_ids_free(&e.ids);
     return s;
 }

@@ -9,6 +9,7 @@
 #define PITH_CALIB_CORPUS_H
 
 #include "base/hash.h"
+#include "tok/door.h"
 #include "tok/tokenizer.h"
 
 /* Receives one document. */
@@ -19,16 +20,21 @@ struct pith_corpus {
     const char *name; /* "jsonl" */
     const char *summary;
     bool (*takes)(const char *path); /* by name only */
-    enum pith_status (*read)(const char *path, pith_document_fn *fn, void *ctx,
-                             struct pith_error *err);
+    bool plain;                      /* what ends a line is part of the text */
+    /* Line ends pass `door` where they are the text's own. */
+    enum pith_status (*read)(const char *path, struct pith_door *door, pith_document_fn *fn,
+                             void *ctx, struct pith_error *err);
 };
 const struct pith_corpus *const *pith_corpora(size_t *count);
+/* The row that reads a source. */
+const struct pith_corpus *pith_corpus_of(const char *path);
 
 struct pith_calib_options {
     const char *const *paths; /* NULL or none: the text that ships */
     size_t path_count;
     size_t tokens, seq_len;
     uint64_t seed;
+    bool lf; /* line ends CR LF of plain text become LF */
 };
 
 /* windows x length ids, packed. */
@@ -36,9 +42,10 @@ struct pith_calib_set {
     int32_t *ids;
     size_t windows, length;
     char sha256[PITH_SHA256_HEX]; /* of the ids */
+    size_t crlf;                  /* line ends CR LF in the sources */
 };
 
-/* PITH_ARG when the text does not fill a single window. */
+/* PITH_ARG when the text does not fill a single window, PITH_FORMAT when it is not UTF-8. */
 enum pith_status pith_calib_load(const struct pith_calib_options *o, const struct pith_tokenizer *t,
                                  struct pith_calib_set *out, struct pith_error *err);
 void pith_calib_free(struct pith_calib_set *set);

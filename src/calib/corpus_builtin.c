@@ -22,10 +22,11 @@ static bool takes(const char *path)
 }
 
 /* Documents are separated by lines of a form feed. */
-static enum pith_status read(const char *path, pith_document_fn *fn, void *ctx,
-                             struct pith_error *err)
+static enum pith_status read(const char *path, struct pith_door *door, pith_document_fn *fn,
+                             void *ctx, struct pith_error *err)
 {
     (void)path;
+    (void)door;
     const char *at = pith_builtin_text;
     const char *const end = at + pith_builtin_text_size;
     while (at < end) {

@@ -1,22 +1,20 @@
 /* A plain text file: one document. */
 #include "calib/corpora.h"
 
-#include "base/file.h"
-
 static bool takes(const char *path)
 {
     (void)path;
     return true;
 }
 
-static enum pith_status read(const char *path, pith_document_fn *fn, void *ctx,
-                             struct pith_error *err)
+static enum pith_status read(const char *path, struct pith_door *door, pith_document_fn *fn,
+                             void *ctx, struct pith_error *err)
 {
-    struct pith_map map;
-    PITH_TRY(pith_map_open(path, &map, err));
+    struct pith_text text;
+    PITH_TRY(pith_text_open(path, door, &text, err));
     enum pith_status s = PITH_OK;
-    if (map.size) s = fn(ctx, (const char *)map.data, map.size, err);
-    pith_map_close(&map);
+    if (text.size) s = fn(ctx, text.data, text.size, err);
+    pith_text_close(&text);
     return s;
 }
 
@@ -24,5 +22,6 @@ const struct pith_corpus pith_corpus_text = {
     .name = "text",
     .summary = "a plain text file, one document",
     .takes = takes,
+    .plain = true,
     .read = read,
 };

@@ -1,8 +1,8 @@
 #include "eval/items.h"
 
-#include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "tok/door.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -163,11 +163,10 @@ enum pith_status pith_items_read(const struct pith_item_rules *rules, struct pit
                                  struct pith_error *err)
 {
     *out = (struct pith_items){0};
-    struct pith_map map;
-    PITH_TRY(pith_map_open(rules->path, &map, err));
-    const enum pith_status status =
-        pith_items_parse((const char *)map.data, map.size, rules, out, err);
-    pith_map_close(&map);
+    struct pith_text text;
+    PITH_TRY(pith_text_open(rules->path, NULL, &text, err));
+    const enum pith_status status = pith_items_parse(text.data, text.size, rules, out, err);
+    pith_text_close(&text);
     return status;
 }
 

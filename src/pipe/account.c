@@ -32,10 +32,16 @@ static json_t *calibration(const struct pith_run *r)
         json_array_append_new(sources, json_string(slash ? slash + 1 : o->calib.item[i]));
     }
     if (o->calib.count == 0) json_array_append_new(sources, json_string("builtin"));
-    return json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:I}", "sources", sources, "mode",
+    json_t *j =
+        json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:I}", "sources", sources, "mode",
                      r->fast ? "fast" : "exact", "sha256", r->calib.sha256, "windows",
                      (json_int_t)r->calib.windows, "seq_len", (json_int_t)r->calib.length, "tokens",
                      (json_int_t)(r->calib.windows * r->calib.length), "seed", (json_int_t)o->seed);
+    if (j && r->calib.crlf) {
+        json_object_set_new(j, "crlf_lines", json_integer((json_int_t)r->calib.crlf));
+        json_object_set_new(j, "crlf", json_string(o->crlf ? o->crlf : "keep"));
+    }
+    return j;
 }
 
 /* The arrays `key` of all units, joined. */

@@ -91,12 +91,15 @@ static enum pith_status load_calibration(struct pith_run *r, struct pith_error *
     if (!pith_run_calibrates(r)) return PITH_OK;
     PITH_TRY(pith_tokenizer_open(o->model, &r->tokenizer, err));
     const size_t context = r->model->shape.max_position;
+    struct pith_door door;
+    PITH_TRY(pith_door_read(o->crlf, &door, err));
     const struct pith_calib_options c = {
         .paths = o->calib.item,
         .path_count = o->calib.count,
         .tokens = o->calib_tokens,
         .seq_len = o->seq_len < context ? o->seq_len : context,
         .seed = o->seed,
+        .lf = door.lf,
     };
     return pith_calib_load(&c, r->tokenizer, &r->calib, err);
 }

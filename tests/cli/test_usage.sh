@@ -48,6 +48,30 @@ refuse "output exists" 1 'exists already' "$pith" quantize "$probe" -o "$work/ta
 check "recipes as JSON" sh -c "'$pith' recipes --json | python3 -m json.tool"
 check "features as JSON" sh -c "'$pith' features --json | python3 -m json.tool"
 refuse "unknown table" 2 "no table 'engine'; there are containers engines" "$pith" features engine
+printf '\377\376h\0i\0' >"$work/utf16"
+refuse "a text in UTF-16" 1 'byte 0 (line 1).*UTF-16LE.*iconv' "$pith" eval "$probe" --text "$work/utf16"
+refuse "calibration in UTF-16" 1 'UTF-16LE' "$pith" quantize "$probe" -o "$work/no" --calib "$work/utf16"
+refuse "tasks in UTF-16" 1 'UTF-16LE' "$pith" eval "$probe" --tasks "$work/utf16"
+refuse "a prompt in UTF-16" 1 'NUL' sh -c "printf 'h\\0i\\0' | '$pith' run '$probe'"
+refuse "a prompt in Latin-1" 1 'the prompt: not UTF-8' "$pith" run "$probe" -p "$(printf 'caf\351')"
+refuse "unknown --crlf" 2 'keep or lf' "$pith" eval "$probe" --text "$probe/eval.txt" --crlf crlf
+head -n 60 "$probe/eval.txt" >"$work/lf"
+{ printf '\357\273\277'; sed 's/$/\r/' "$work/lf"; } >"$work/crlf"
+for how in '' '--crlf keep' '--crlf lf'; do
+    for text in lf crlf; do
+        # shellcheck disable=SC2086
+        "$pith" eval "$probe" --text "$work/$text" --context 64 --max-tokens 500 $how --json \
+            >"$work/$text.json" 2>"$work/$text.err"
+        grep '"perplexity"' "$work/$text.json" >"$work/$text.ppl"
+    done
+    case $how in
+    *lf) cmp -s "$work/lf.ppl" "$work/crlf.ppl" ;;
+    *) ! cmp -s "$work/lf.ppl" "$work/crlf.ppl" ;;
+    esac && pass "line ends: $how" || fail "line ends: $how"
+    [ -n "$how" ] || grep -q 'warning: 60 lines end in CR LF' "$work/crlf.err" || fail "a warning of CR LF"
+    grep -q '"crlf_lines": 60' "$work/crlf.json" || fail "the report counts CR LF: $how"
+    [ -s "$work/lf.err" ] && fail "no warning without CR LF"
+done
 refuse "unknown form of a table" 2 'unknown form' "$pith" compare "$probe" "$probe" --text x --format xml
 check "formats as JSON" sh -c "'$pith' formats --json | python3 -m json.tool"
 check "inspect as JSON" sh -c "'$pith' inspect '$probe' --json | python3 -m json.tool"

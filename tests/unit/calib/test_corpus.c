@@ -49,7 +49,7 @@ static enum pith_status load(const struct fixture *f, const char *name, const ch
 {
     char *path = write_file(f, name, text, strlen(text));
     const char *const paths[] = {path};
-    const struct pith_calib_options o = {paths, 1, tokens, LENGTH, 0};
+    const struct pith_calib_options o = {paths, 1, tokens, LENGTH, 0, false};
     *err = (struct pith_error){0};
     *set = (struct pith_calib_set){0};
     const enum pith_status s = pith_calib_load(&o, f->tokenizer, set, err);
@@ -113,7 +113,7 @@ static void test_seed_chooses_windows(void **state)
     assert_ok(load(f, "a.txt", text, 1 << 20, &whole, &err), err);
     char *path = pith_path_join(f->dir, "a.txt");
     const char *const paths[] = {path};
-    struct pith_calib_options o = {paths, 1, 10 * LENGTH, LENGTH, 0};
+    struct pith_calib_options o = {paths, 1, 10 * LENGTH, LENGTH, 0, false};
     for (int i = 0; i < 2; i++) {
         o.seed = (uint64_t)i + 5;
         assert_ok(pith_calib_load(&o, f->tokenizer, &set[i], &err), err);
@@ -163,7 +163,7 @@ static void test_json_lines(void **state)
     char *a = write_file(f, "a.txt", plain, strlen(plain));
     char *b = write_file(f, "b.txt", joined, strlen(joined));
     const char *const paths[] = {a, b};
-    const struct pith_calib_options o = {paths, 2, 1 << 20, LENGTH, 0};
+    const struct pith_calib_options o = {paths, 2, 1 << 20, LENGTH, 0, false};
     assert_ok(pith_calib_load(&o, f->tokenizer, &files, &err), err);
     assert_true(files.windows >= 2);
     assert_string_equal(lines.sha256, files.sha256);
@@ -179,8 +179,8 @@ static void test_builtin(void **state)
     struct pith_error err = {0};
     struct pith_calib_set a, b;
     const char *const named[] = {"builtin"};
-    const struct pith_calib_options none = {NULL, 0, 1024, LENGTH, 0};
-    const struct pith_calib_options name = {named, 1, 1024, LENGTH, 0};
+    const struct pith_calib_options none = {NULL, 0, 1024, LENGTH, 0, false};
+    const struct pith_calib_options name = {named, 1, 1024, LENGTH, 0, false};
     assert_int_equal(strlen(pith_builtin_text), pith_builtin_text_size);
     assert_ok(pith_calib_load(&none, f->tokenizer, &a, &err), err);
     assert_ok(pith_calib_load(&name, f->tokenizer, &b, &err), err);
@@ -204,20 +204,40 @@ static void test_long_text(void **state)
     free(text);
 }
 
-static void test_any_bytes(void **state)
+/* Line ends of a text count and become LF when asked; those between lines of JSON do not. */
+static void test_line_ends(void **state)
 {
     const struct fixture *f = *state;
     struct pith_error err = {0};
-    struct pith_calib_set set;
-    char bytes[512];
-    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(i * 37);
-    char *path = write_file(f, "a.txt", bytes, sizeof bytes);
+    struct pith_calib_set plain, kept, changed, lines;
+    char *lf = long_text(20), *crlf = calloc(1, 2 * strlen(lf) + 1);
+    for (size_t i = 0, n = 0; lf[i]; i++) {
+        if (lf[i] == '\n') crlf[n++] = '\r';
+        crlf[n++] = lf[i];
+    }
+    assert_ok(load(f, "a.txt", lf, 1 << 20, &plain, &err), err);
+    assert_ok(load(f, "b.txt", crlf, 1 << 20, &kept, &err), err);
+    char *path = pith_path_join(f->dir, "b.txt");
     const char *const paths[] = {path};
-    const struct pith_calib_options o = {paths, 1, 64, LENGTH, 0};
-    assert_ok(pith_calib_load(&o, f->tokenizer, &set, &err), err);
-    assert_int_equal(set.windows, 4);
-    pith_calib_free(&set);
+    const struct pith_calib_options o = {paths, 1, 1 << 20, LENGTH, 0, true};
+    assert_ok(pith_calib_load(&o, f->tokenizer, &changed, &err), err);
+    assert_ok(load(f, "c.jsonl", "\xef\xbb\xbf{\"text\": \"one two three four five six seven\"}"
+                                 "\r\n{\"text\": \"nine ten eleven twelve\"}\r\n",
+                   16, &lines, &err),
+              err);
+    assert_int_equal(plain.crlf, 0);
+    assert_int_equal(kept.crlf, 20);
+    assert_int_equal(changed.crlf, 20);
+    assert_int_equal(lines.crlf, 0);
+    assert_string_equal(plain.sha256, changed.sha256);
+    assert_string_not_equal(plain.sha256, kept.sha256);
+    pith_calib_free(&plain);
+    pith_calib_free(&kept);
+    pith_calib_free(&changed);
+    pith_calib_free(&lines);
     pith_free(path);
+    free(lf);
+    free(crlf);
 }
 
 static void test_refused(void **state)
@@ -236,7 +256,8 @@ static void test_refused(void **state)
         {"a.jsonl", "{\"text\": 1}", "line 1: neither", PITH_FORMAT},
         {"a.jsonl", "{\"messages\": {}}", "line 1: neither", PITH_FORMAT},
         {"a.jsonl", "{\"messages\": [{}]}", "message 0 has no", PITH_FORMAT},
-        {"a.jsonl", "{\"text\": \"\xff\"}", "line 1", PITH_FORMAT},
+        {"a.jsonl", "{\"text\": \"\xff\"}", "byte 10 (line 1)", PITH_FORMAT},
+        {"a.txt", "caf\xe9 au lait and more of it\n", "a.txt: not UTF-8: byte 3", PITH_FORMAT},
     };
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct pith_error err;
@@ -255,11 +276,11 @@ static void test_options_refused(void **state)
         struct pith_calib_options o;
         enum pith_status status;
     } cases[] = {
-        {{NULL, 0, 1024, 1, 0}, PITH_ARG},
-        {{NULL, 0, 0, LENGTH, 0}, PITH_ARG},
-        {{nowhere, 1, 64, LENGTH, 0}, PITH_IO},
-        {{folder, 1, 64, LENGTH, 0}, PITH_IO},
-        {{NULL, 0, SIZE_MAX, SIZE_MAX, 0}, PITH_ARG},
+        {{NULL, 0, 1024, 1, 0, false}, PITH_ARG},
+        {{NULL, 0, 0, LENGTH, 0, false}, PITH_ARG},
+        {{nowhere, 1, 64, LENGTH, 0, false}, PITH_IO},
+        {{folder, 1, 64, LENGTH, 0, false}, PITH_IO},
+        {{NULL, 0, SIZE_MAX, SIZE_MAX, 0, false}, PITH_ARG},
     };
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct pith_error err = {0};
@@ -278,7 +299,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_json_lines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_builtin, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_long_text, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_any_bytes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_line_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_options_refused, set_up, tear_down),
     };
