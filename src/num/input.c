@@ -3,9 +3,11 @@
 #include "base/mem.h"
 #include "num/block.h"
 #include "num/codecs.h"
+#include "num/kquant.h"
 #include "num/minifloat.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* What a zero scale is replaced by: the smallest step of a float32 from 1. */
@@ -18,11 +20,35 @@ static bool is_int(const struct pith_input *in)
 
 /* --- checks --------------------------------------------------------------------------------- */
 
+/* A type of GGUF whose rule for single blocks is here, or a message that lists these. */
+static enum pith_status check_gguf(const char *name, struct pith_error *err)
+{
+    char list[128] = "";
+    size_t count, used = 0;
+    const struct pith_kquant *rows = pith_kquants(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (!rows[i].row) continue;
+        if (strcmp(rows[i].format, name) == 0) return PITH_OK;
+        const int n = snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "",
+                               rows[i].format);
+        if (n > 0 && (size_t)n < sizeof list - used) used += (size_t)n;
+    }
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "%s is for weights: its scales are searched over 256 of them; of GGUF's types "
+                     "%s can hold activations, keys and values",
+                     name, list);
+}
+
 static enum pith_status check_grid(const struct pith_grid *g, uint32_t cols, struct pith_error *err)
 {
     const struct pith_format *f = g->format;
     char text[PITH_GRID_TEXT];
     pith_grid_format(g, text);
+    if (f->kind == PITH_KIND_GGUF) PITH_TRY(check_gguf(f->name, err));
+    if (g->hqq || g->even || g->ceil)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "activations cannot be %s: hqq, even and ceil are rules for weights",
+                         text);
     if (f->kind == PITH_KIND_CODEBOOK || (f->kind == PITH_KIND_FLOAT && f->bits > 8) || g->mse ||
         g->double_quant || g->granularity == PITH_PER_CHANNEL || g->granularity == PITH_PER_BLOCK)
         return pith_fail(err, PITH_UNSUPPORTED,
@@ -359,6 +385,17 @@ static void round_blocks(const struct pith_input *in, const float *x, size_t col
     }
 }
 
+/* GGUF's types of one scale: whole blocks, as pith_input_check() has seen to. */
+static void round_gguf(const struct pith_format *f, const float *x, size_t cols, float *y)
+{
+    const struct pith_kquant *t = pith_kquant_find(f->name);
+    for (size_t c = 0; c + t->elements <= cols; c += t->elements) {
+        struct pith_kblock b;
+        t->row(x + c, &b);
+        pith_kquant_values(t, &b, y + c);
+    }
+}
+
 /* --- rows ----------------------------------------------------------------------------------- */
 
 static void keep_columns(const uint8_t *kept, const float *x, size_t cols, const struct ints *t,
@@ -371,9 +408,10 @@ void pith_input_row(const struct pith_input *in, const struct pith_input_call *c
                     size_t cols, float *y)
 {
     const struct pith_format *f = in->grid.format;
-    if (!f || f->kind == PITH_KIND_BLOCK) {
-        if (f) round_blocks(in, x, cols, y);
-        else if (y != x) memcpy(y, x, cols * sizeof *y);
+    if (!f || f->kind == PITH_KIND_BLOCK || f->kind == PITH_KIND_GGUF) {
+        if (!f && y != x) memcpy(y, x, cols * sizeof *y);
+        if (f && f->kind == PITH_KIND_BLOCK) round_blocks(in, x, cols, y);
+        if (f && f->kind == PITH_KIND_GGUF) round_gguf(f, x, cols, y);
         return;
     }
     const size_t width = in->grid.granularity == PITH_PER_GROUP ? in->grid.group : cols;

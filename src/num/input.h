@@ -14,6 +14,7 @@
  *   mxfp                scale = 2^(E - floor(log2(max))), E the exponent of amax plus half a unit
  *                       of the format's last place (FP6) or of FP4's (others)
  *   nvfp4               s = e4m3(G amax / 6), 1/8 for 0, scale = s / G, G the inverse of `scale`
+ *   GGUF's types        as ggml rounds single blocks (num/krows.h): those that have one scale
  * with x' = q scale where nothing else stands, and 2^-23 for a scale of 0. That is what
  * compressed-tensors' fake quantization does (PITH_INPUT_CT). The others differ in:
  *   PITH_INPUT_BNB      int8: scale = amax / 127, q = x (127 / amax) rounded. Also what vLLM's and

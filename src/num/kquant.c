@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "num/codecs.h"
+#include "num/krows.h"
 
 #include <math.h>
 #include <string.h>

@@ -49,6 +49,9 @@ struct pith_kquant {
     /* The scales, or the integers of both levels, between a block's bytes and numbers. */
     void (*get)(const uint8_t *block, struct pith_kblock *out);
     bool (*put)(const struct pith_kblock *in, uint8_t *block);
+    /* A block of values that come one by one (activations, keys and values) by ggml's own rule,
+     * num/krows.h; NULL where that is not done. */
+    void (*row)(const float *x, struct pith_kblock *out);
 };
 
 /* All rows, in order of id; *count receives their number. */
