@@ -85,7 +85,7 @@ struct pith_gridder {
 };
 const struct pith_gridder *const *pith_gridders(size_t *count);
 /* The gridder for a grid; NULL when this version has none for it, or when it is one that a matrix
- * of weights cannot have (per token). */
+ * of weights cannot have (per token, static). */
 const struct pith_gridder *pith_gridder_for(const struct pith_grid *grid);
 
 /* What of a matrix has to be seen before a row of it can be rounded. */

@@ -62,7 +62,7 @@ const struct pith_gridder *const *pith_gridders(size_t *count)
 
 const struct pith_gridder *pith_gridder_for(const struct pith_grid *grid)
 {
-    if (!grid->format || grid->granularity == PITH_PER_TOKEN) return NULL;
+    if (!grid->format || grid->granularity == PITH_PER_TOKEN || grid->is_static) return NULL;
     for (size_t i = 0; i < PITH_COUNT(gridders); i++)
         if (gridders[i]->takes(grid)) return gridders[i];
     return NULL;
