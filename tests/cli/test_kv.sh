@@ -25,7 +25,7 @@ less "4 bits cost more" "$eight" "$(kld "$probe" --kv int4:token)" 0.1
 less "groups help, and zero points" "$(kld "$probe" --kv int4:g32:asym)" "$(kld "$probe" --kv int4:token)" 0.7
 less "q8_0 costs what int8 in groups of 32 costs" "$(kld "$probe" --kv q8_0)" "$(kld "$probe" --kv int8:g32)" 1.2
 less "q4_1 less than q4_0" "$(kld "$probe" --kv q4_1)" "$(kld "$probe" --kv q4_0)" 1
-refuse "types of weights are refused" 1 'of GGUF.s types q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl can hold' \
+refuse "types of weights are refused" 2 'of GGUF.s types q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl can hold' \
     "$pith" eval "$probe" --text "$probe/eval.txt" --kv q4_k
 less "2 bits cost much" "$(kld "$probe" --kv int4:g32:asym)" "$(kld "$probe" --kv int2:g32:asym)" 0.2
 [ "$(kld "$probe" --kv int4:g32 --threads 1)" = "$(kld "$probe" --kv int4:g32 --threads 3)" ] &&

@@ -1,6 +1,6 @@
 /* num/input: every format of the registry as a grid of activations, keys and values: what is not
- * refused equals formulas written here, and GGUF's types equal ggml (tests/golden/num/make_rows.py).
- */
+ * refused equals formulas written here, and GGUF's types equal ggml
+ * (tests/golden/num/make_rows.py). */
 #include "base/json.h"
 #include "num/input.h"
 #include "num/kquant.h"
@@ -170,7 +170,8 @@ static bool allowed(const char *text, struct pith_input *in)
     enum pith_status s = pith_grid_parse(text, &in->grid, &err);
     if (s == PITH_OK && !in->grid.format) return false;
     if (s == PITH_OK) s = pith_input_check(in, COLS, &err);
-    if (s != PITH_OK && strlen(err.text) < 20) fail_msg("%s is refused with \"%s\"", text, err.text);
+    if (s != PITH_OK && strlen(err.text) < 20)
+        fail_msg("%s is refused with \"%s\"", text, err.text);
     return s == PITH_OK;
 }
 

@@ -142,7 +142,8 @@ static bool quantize(const char *text, struct pith_grid *g, const float *w, stru
         s = pith_rounder_find("nearest")->run(&job, q, &report, &err);
         free_machine(&m);
     }
-    if (s != PITH_OK && strlen(err.text) < 20) fail_msg("%s is refused with \"%s\"", text, err.text);
+    if (s != PITH_OK && strlen(err.text) < 20)
+        fail_msg("%s is refused with \"%s\"", text, err.text);
     return s == PITH_OK;
 }
 
@@ -189,8 +190,8 @@ static void every_grid_of_weights(void **state)
 /* What means nothing for weights is not passed over. */
 static void flags_of_activations_are_refused(void **state)
 {
-    static const char *const grids[] = {"int8:channel:static", "int4:token", "fp8_e4m3:tensor:static",
-                                        "nvfp4:static"};
+    static const char *const grids[] = {"int8:channel:static", "int4:token",
+                                        "fp8_e4m3:tensor:static", "nvfp4:static"};
     (void)state;
     for (size_t i = 0; i < sizeof grids / sizeof *grids; i++) {
         struct pith_grid g;
