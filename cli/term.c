@@ -26,6 +26,7 @@ void catch_signals(void)
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
     signal(SIGPIPE, SIG_DFL);
+    (void)pith_guard_files(NULL); /* without it, such a signal ends the program as ever */
 }
 
 bool interrupted(void)

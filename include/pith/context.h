@@ -32,6 +32,13 @@ void pith_context_free(struct pith_context **context);
 unsigned pith_context_threads(const struct pith_context *context);
 const char *pith_context_cpu(const struct pith_context *context);
 
+/* For a program that wants no file to end it: from here on, in the whole process, a mapped file
+ * that becomes shorter while it is read (SIGBUS) and a write beyond the limit on the size of files
+ * (SIGXFSZ) are errors of the call that was at work, PITH_IO with the file's name. SIGBUS at other
+ * addresses goes to who handled it before this call; a SIGXFSZ that is handled already is left as
+ * it is. May be called again, to no effect. The library installs nothing by itself. */
+enum pith_status pith_guard_files(struct pith_error *err);
+
 /* Frees text that another call of the library handed over; NULL is allowed. */
 void pith_text_free(char *text);
 

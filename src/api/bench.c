@@ -133,6 +133,7 @@ enum pith_status pith_bench(struct pith_context *context, const struct pith_benc
                                        .byte_products = s == PITH_OK ? by_bytes(context, m) : 0,
                                        .progress = &o->progress};
     if (s == PITH_OK) s = pith_speed_measure(&job, &speed, err);
+    if (m) s = pith_checkpoint_settle(m->checkpoint, false, s, err);
     if (s == PITH_OK && report)
         s = pith_report_text(describe(context, o, m, &kv, &speed, seconds), report, err);
     pith_model_close(m);

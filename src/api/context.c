@@ -1,6 +1,7 @@
 #include "api/context.h"
 
 #include "base/cpu.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "kern/ops.h"
 
@@ -18,7 +19,7 @@ enum pith_status pith_context_new(unsigned threads, const char *cpu, struct pith
     if (mask != PITH_CPU_ALL && (pith_kern_usable() & mask) != mask)
         return pith_fail(err, PITH_ARG, "this CPU has no %s; it has %s", cpu,
                          pith_cpu_name(pith_kern_usable()));
-    struct pith_context *c = pith_zalloc(1, sizeof *c);
+    struct pith_context *c = pith_sha256_ready() ? pith_zalloc(1, sizeof *c) : NULL;
     if (!c) return pith_fail_nomem(err, "a context");
     enum pith_status s = pith_pool_new(threads, &c->pool, err);
     if (s != PITH_OK) goto fail_pool;

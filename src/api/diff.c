@@ -183,7 +183,7 @@ static json_t *config_keys(const json_t *a, const json_t *b)
     return keys;
 }
 
-static enum pith_status compare(struct diff *d, const char *a, const char *b, char **report,
+static enum pith_status compare(struct diff *d, const char *a, const char *b, json_t **report,
                                 struct pith_error *err)
 {
     PITH_TRY(pith_model_open(a, &d->a, err));
@@ -196,20 +196,25 @@ static enum pith_status compare(struct diff *d, const char *a, const char *b, ch
     const char *const containers[2] = {d->a->container ? d->a->container->name : "none",
                                        d->b->container ? d->b->container->name : "none"};
     const size_t count = json_array_size(d->parts);
-    json_t *j = json_pack("{s:b, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O}", "equal",
-                          (int)(d->equal == count), "a", a, "b", b, "container_a", containers[0],
-                          "container_b", containers[1], "parts_equal", (int)d->equal,
-                          "parts_different", (int)(count - d->equal), "config_differs",
-                          config_keys(d->a->checkpoint->config, d->b->checkpoint->config), "parts",
-                          d->parts);
-    return pith_report_text(j, report, err);
+    *report = json_pack("{s:b, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O}", "equal",
+                        (int)(d->equal == count), "a", a, "b", b, "container_a", containers[0],
+                        "container_b", containers[1], "parts_equal", (int)d->equal,
+                        "parts_different", (int)(count - d->equal), "config_differs",
+                        config_keys(d->a->checkpoint->config, d->b->checkpoint->config), "parts",
+                        d->parts);
+    return *report ? PITH_OK : pith_fail_nomem(err, "the report");
 }
 
 enum pith_status pith_diff(struct pith_context *context, const char *a, const char *b,
                            char **report, struct pith_error *err)
 {
     struct diff d = {.backend = context->backend};
-    const enum pith_status s = compare(&d, a, b, report, err);
+    json_t *j = NULL;
+    enum pith_status s = compare(&d, a, b, &j, err);
+    if (d.a) s = pith_checkpoint_settle(d.a->checkpoint, false, s, err);
+    if (d.b) s = pith_checkpoint_settle(d.b->checkpoint, false, s, err);
+    if (s == PITH_OK) s = pith_report_text(j, report, err);
+    else json_decref(j);
     json_decref(d.parts);
     pith_model_close(d.a);
     pith_model_close(d.b);

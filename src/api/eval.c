@@ -134,7 +134,7 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
     PITH_TRY(pith_text_open(path, &door, &text, err));
     enum pith_status s =
         pith_tokenizer_encode(m->tokenizer, text.data, text.size, true, &ids, err);
-    pith_text_close(&text);
+    s = pith_text_finish(&text, path, s, err);
     const struct pith_text_job job = {
         .backend = m->context->backend,
         .model = m->model,
@@ -205,6 +205,8 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
     json_t *texts = json_array(), *tasks = json_array();
     enum pith_status s = texts && tasks ? measure_all(m, texts, tasks, err)
                                         : pith_fail_nomem(err, dir);
+    s = pith_checkpoint_settle(m->model->checkpoint, false, s, err);
+    if (m->baseline) s = pith_checkpoint_settle(m->baseline->checkpoint, false, s, err);
     char kv[PITH_GRID_TEXT];
     pith_kv_name(&m->kv, kv);
     if (s == PITH_OK) {

@@ -103,8 +103,11 @@ static enum pith_status feed(struct generation *g, const int32_t *ids, size_t n,
         ids += last;
         n -= last;
     }
-    return pith_model_logits(g->engine->model, g->engine->context->backend,
-                             g->hidden + (last - 1) * width, 1, g->logits, err);
+    const enum pith_status s =
+        pith_model_logits(g->engine->model, g->engine->context->backend,
+                          g->hidden + (last - 1) * width, 1, g->logits, err);
+    /* A token is not told before the weights that chose it are known to have been there. */
+    return pith_checkpoint_settle(g->engine->model->checkpoint, false, s, err);
 }
 
 static enum pith_status emit(struct generation *g, struct pith_error *err)

@@ -53,12 +53,15 @@ static enum pith_status add_statistics(const struct pith_weight *w, json_t *entr
         for (uint32_t c = 0; c < w->cols; c++) beyond += fabs(row[c] - mean) > limit;
     }
     pith_free(row);
-    json_t *s = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "min", (double)m.lo, "max",
-                          (double)m.hi, "mean", mean, "std", sqrt(variance), "kurtosis",
-                          variance > 0 ? central4(&m, mean) / (variance * variance) : 0.0,
-                          "outliers", beyond / m.n);
-    /* json_pack refuses NaN and infinity: such a tensor says so instead. */
-    if (!s) s = json_pack("{s:b}", "not_finite", 1);
+    const double kurtosis = variance > 0 ? central4(&m, mean) / (variance * variance) : 0.0;
+    const bool finite = isfinite(m.lo) && isfinite(m.hi) && isfinite(mean) && isfinite(variance) &&
+                        isfinite(kurtosis);
+    /* JSON has no NaN and no infinity: such a tensor says so instead. */
+    json_t *s = finite
+                    ? json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "min", (double)m.lo, "max",
+                                (double)m.hi, "mean", mean, "std", sqrt(variance), "kurtosis",
+                                kurtosis, "outliers", beyond / m.n)
+                    : json_pack("{s:b}", "not_finite", 1);
     const int bad = json_object_update_missing(entry, s);
     json_decref(s);
     return bad ? pith_fail_nomem(err, "statistics") : PITH_OK;
@@ -73,11 +76,12 @@ static enum pith_status add_tensor(const struct pith_tensor *t, int statistics, 
                                    struct pith_error *err)
 {
     json_t *shape = json_array();
+    int bad = 0;
     for (unsigned i = 0; i < t->dims; i++)
-        json_array_append_new(shape, json_integer((json_int_t)t->shape[i]));
+        bad |= json_array_append_new(shape, json_integer((json_int_t)t->shape[i]));
     json_t *j = json_pack("{s:s, s:s, s:o, s:I}", "name", t->name, "dtype",
                           pith_dtype_name(t->dtype), "shape", shape, "bytes", (json_int_t)t->bytes);
-    if (!j || json_array_append_new(list, j) != 0) return pith_fail_nomem(err, t->name);
+    if (!j || json_array_append_new(list, j) != 0 || bad) return pith_fail_nomem(err, t->name);
     const uint64_t n = pith_tensor_elements(t);
     const uint64_t cols = t->dims ? t->shape[t->dims - 1] : 1;
     if (!statistics || !is_real(t->dtype) || n == 0 || cols > UINT32_MAX || n / cols > UINT32_MAX)
@@ -156,7 +160,9 @@ enum pith_status pith_inspect(struct pith_context *context, const char *model, i
     PITH_TRY(pith_model_open(model, &m, err));
     enum pith_status s = pith_model_load_blocks(m, NULL, err);
     if (s == PITH_OK) s = describe(m, statistics, &j, err);
+    s = pith_checkpoint_settle(m->checkpoint, false, s, err);
     if (s == PITH_OK) s = pith_report_text(j, report, err);
+    else json_decref(j);
     pith_model_close(m);
     return s;
 }

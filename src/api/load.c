@@ -10,6 +10,7 @@ enum pith_status pith_load_model(struct pith_context *context, const char *dir, 
     enum pith_status s = pith_model_load_blocks(*out, be, err);
     if (s == PITH_OK) s = pith_model_pack(*out, be, err);
     if (s == PITH_OK && fast && (*out)->container) s = pith_model_round_head(*out, be, err);
+    s = pith_checkpoint_settle((*out)->checkpoint, false, s, err);
     if (s == PITH_OK) return PITH_OK;
     pith_model_close(*out);
     *out = NULL;

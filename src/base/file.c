@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "base/file.h"
 
+#include "base/guard.h"
 #include "base/mem.h"
 #include "base/str.h"
 
@@ -18,50 +19,95 @@
 #include <time.h>
 #include <unistd.h>
 
-static enum pith_status open_regular(const char *path, int *fd, size_t *size,
+static int64_t changed_ns(const struct stat *st)
+{
+    return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
+/* A file of pith's own has one name, and that is no link: what stands in its place otherwise leads
+ * elsewhere. */
+static enum pith_status check_own(const char *path, const struct stat *st, struct pith_error *err)
+{
+    if (!S_ISREG(st->st_mode)) return pith_fail(err, PITH_IO, "%s: not a regular file", path);
+    return st->st_nlink <= 1
+               ? PITH_OK
+               : pith_fail(err, PITH_IO, "%s: has another name too (a hard link); remove it", path);
+}
+
+static enum pith_status fail_open(const char *what, const char *path, struct pith_error *err)
+{
+    if (errno == ELOOP)
+        return pith_fail(err, PITH_IO, "%s: is a link, and pith made none; remove it", path);
+    return pith_fail_errno(err, what, path);
+}
+
+/* Opens for reading; with `own`, as check_own() wants it. */
+static enum pith_status open_regular(const char *path, bool own, int *fd, struct stat *st,
                                      struct pith_error *err)
 {
-    struct stat st;
     /* O_NONBLOCK: a FIFO in the place of a file must not hang the open. */
-    const int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (f < 0) return pith_fail_errno(err, "cannot open", path);
-    if (fstat(f, &st) != 0) {
-        const enum pith_status s = pith_fail_errno(err, "cannot stat", path);
-        close(f);
-        return s;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        close(f);
-        return pith_fail(err, PITH_IO, "%s: not a regular file", path);
-    }
-    *fd = f;
-    *size = (size_t)st.st_size;
-    return PITH_OK;
+    const int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (own ? O_NOFOLLOW : 0));
+    enum pith_status s = PITH_OK;
+    if (f < 0) return own ? fail_open("cannot open", path, err)
+                          : pith_fail_errno(err, "cannot open", path);
+    if (fstat(f, st) != 0) s = pith_fail_errno(err, "cannot stat", path);
+    else if (own) s = check_own(path, st, err);
+    else if (!S_ISREG(st->st_mode)) s = pith_fail(err, PITH_IO, "%s: not a regular file", path);
+    if (s != PITH_OK) close(f);
+    else *fd = f;
+    return s;
+}
+
+static enum pith_status guard(void *data, size_t size, bool writable, const char *path,
+                              unsigned *number, struct pith_error *err)
+{
+    *number = pith_guard_add(data, size, writable);
+    if (*number) return PITH_OK;
+    munmap(data, size);
+    return pith_fail(err, PITH_LIMIT, "%s: %d files are open already", path, PITH_GUARD_MOST);
 }
 
 enum pith_status pith_map_open(const char *path, struct pith_map *map, struct pith_error *err)
 {
     int fd;
-    size_t size;
-    PITH_TRY(open_regular(path, &fd, &size, err));
+    struct stat st;
+    PITH_TRY(open_regular(path, false, &fd, &st, err));
+    const size_t size = (size_t)st.st_size;
+    enum pith_status s = PITH_OK;
     *map = (struct pith_map){0};
     if (size) {
         void *p = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-        if (p == MAP_FAILED) {
-            const enum pith_status s = pith_fail_errno(err, "cannot map", path);
-            close(fd);
-            return s;
-        }
-        *map = (struct pith_map){p, size};
+        unsigned number = 0;
+        s = p == MAP_FAILED ? pith_fail_errno(err, "cannot map", path)
+                            : guard(p, size, false, path, &number, err);
+        if (s == PITH_OK)
+            *map = (struct pith_map){p, size, number, st.st_dev, st.st_ino, changed_ns(&st)};
     }
     close(fd);
-    return PITH_OK;
+    return s;
 }
 
 void pith_map_close(struct pith_map *map)
 {
+    pith_guard_drop(map->guard);
     if (map->data) munmap((void *)(uintptr_t)map->data, map->size);
     *map = (struct pith_map){0};
+}
+
+enum pith_status pith_map_check(const struct pith_map *map, const char *path, bool written,
+                                struct pith_error *err)
+{
+    struct stat st;
+    const bool same = map->guard && stat(path, &st) == 0 && st.st_dev == map->device &&
+                      st.st_ino == map->node;
+    if (pith_guard_lost(map->guard) || (same && (size_t)st.st_size < map->size))
+        return pith_fail(err, PITH_IO,
+                         "%s: changed while it was being read: it became shorter, or the disk"
+                         " failed",
+                         path);
+    if (same && !written && changed_ns(&st) != map->changed)
+        return pith_fail(err, PITH_IO, "%s: changed while it was being read", path);
+    return PITH_OK;
 }
 
 void pith_map_release(const struct pith_map *map, size_t offset, size_t size)
@@ -91,15 +137,24 @@ enum pith_status pith_scratch_file_open(const char *path, size_t size,
     struct pith_out file;
     PITH_TRY(pith_out_open(path, size, &file, err));
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, 0);
-    enum pith_status s = PITH_OK;
-    if (p == MAP_FAILED) s = pith_fail_errno(err, "cannot map", path);
-    else *out = (struct pith_scratch_file){p, size};
+    unsigned number = 0;
+    const enum pith_status s = p == MAP_FAILED ? pith_fail_errno(err, "cannot map", path)
+                                               : guard(p, size, true, path, &number, err);
+    if (s == PITH_OK) *out = (struct pith_scratch_file){p, size, number};
     pith_out_close(&file);
     return s;
 }
 
+enum pith_status pith_scratch_file_check(const struct pith_scratch_file *f, const char *what,
+                                         struct pith_error *err)
+{
+    if (!pith_guard_lost(f->guard)) return PITH_OK;
+    return pith_fail(err, PITH_IO, "%s: became shorter while it was in use", what);
+}
+
 void pith_scratch_file_close(struct pith_scratch_file *f)
 {
+    pith_guard_drop(f->guard);
     if (f->data) munmap(f->data, f->size);
     *f = (struct pith_scratch_file){0};
 }
@@ -117,13 +172,14 @@ static enum pith_status read_full(int fd, char *data, size_t size, const char *p
     return PITH_OK;
 }
 
-enum pith_status pith_file_read(const char *path, size_t limit, char **out, size_t *size,
-                                struct pith_error *err)
+static enum pith_status read_file(const char *path, bool own, size_t limit, char **out,
+                                  size_t *size, struct pith_error *err)
 {
     int fd;
-    size_t n;
+    struct stat st;
     enum pith_status s;
-    PITH_TRY(open_regular(path, &fd, &n, err));
+    PITH_TRY(open_regular(path, own, &fd, &st, err));
+    const size_t n = (size_t)st.st_size;
     char *data = NULL;
     if (n > limit) {
         s = pith_fail(err, PITH_FORMAT, "%s: %zu bytes, more than the %zu allowed", path, n, limit);
@@ -144,6 +200,18 @@ done:
     pith_free(data);
     close(fd);
     return s;
+}
+
+enum pith_status pith_file_read(const char *path, size_t limit, char **out, size_t *size,
+                                struct pith_error *err)
+{
+    return read_file(path, false, limit, out, size, err);
+}
+
+enum pith_status pith_file_read_own(const char *path, size_t limit, char **out, size_t *size,
+                                    struct pith_error *err)
+{
+    return read_file(path, true, limit, out, size, err);
 }
 
 static enum pith_status write_full(int fd, const void *data, size_t size, uint64_t offset,
@@ -179,8 +247,10 @@ enum pith_status pith_file_write(const char *path, const void *data, size_t size
         pith_str_free(&temp);
         return pith_fail_nomem(err, path);
     }
-    enum pith_status s;
-    const int fd = open(temp.data, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    /* What stands there may be a link to somewhere else: a file of our own is made. */
+    enum pith_status s = pith_unlink(temp.data, err);
+    if (s != PITH_OK) goto done;
+    const int fd = open(temp.data, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0) {
         s = pith_fail_errno(err, "cannot create", temp.data);
         goto done;
@@ -201,9 +271,10 @@ enum pith_status pith_file_append(const char *path, const void *data, size_t siz
 {
     struct stat st;
     enum pith_status s = PITH_OK;
-    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) return pith_fail_errno(err, "cannot open", path);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (fd < 0) return fail_open("cannot open", path, err);
     if (fstat(fd, &st) != 0) s = pith_fail_errno(err, "cannot stat", path);
+    else s = check_own(path, &st, err);
     if (s == PITH_OK) s = write_full(fd, data, size, (uint64_t)st.st_size, path, err);
     if (s == PITH_OK && fsync(fd) != 0) s = pith_fail_errno(err, "cannot sync", path);
     close(fd);
@@ -216,7 +287,7 @@ enum pith_status pith_file_stat(const char *path, uint64_t *size, int64_t *modif
     struct stat st;
     if (stat(path, &st) != 0) return pith_fail_errno(err, "cannot stat", path);
     *size = (uint64_t)st.st_size;
-    *modified_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    *modified_ns = changed_ns(&st);
     return PITH_OK;
 }
 
@@ -224,8 +295,9 @@ enum pith_status pith_file_copy(const char *from, const char *to, struct pith_er
 {
     struct pith_map map;
     PITH_TRY(pith_map_open(from, &map, err));
-    const enum pith_status s =
+    enum pith_status s =
         pith_file_write(to, map.data ? (const void *)map.data : "", map.size, err);
+    if (s == PITH_OK) s = pith_map_check(&map, from, false, err);
     pith_map_close(&map);
     return s;
 }
@@ -268,10 +340,13 @@ enum pith_status pith_out_open(const char *path, uint64_t size, struct pith_out 
     *out = (struct pith_out){.fd = -1};
     char *copy = pith_strdup(path);
     if (!copy) return pith_fail_nomem(err, path);
+    struct stat st;
     enum pith_status s = PITH_OK;
-    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) s = pith_fail_errno(err, "cannot create", path);
-    else if (size > 0 && !reserve(fd, size))
+    const int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (fd < 0) s = fail_open("cannot create", path, err);
+    else if (fstat(fd, &st) != 0) s = pith_fail_errno(err, "cannot stat", path);
+    else s = check_own(path, &st, err);
+    if (s == PITH_OK && size > 0 && !reserve(fd, size))
         s = pith_fail_errno(err, "cannot reserve the space", path);
     if (s != PITH_OK) {
         if (fd >= 0) close(fd);
@@ -286,6 +361,44 @@ enum pith_status pith_out_write(const struct pith_out *out, uint64_t offset, con
                                 size_t size, struct pith_error *err)
 {
     return write_full(out->fd, data, size, offset, out->path, err);
+}
+
+enum pith_status pith_out_reopen(const char *path, uint64_t size, struct pith_out *out,
+                                 struct pith_error *err)
+{
+    int fd;
+    struct stat st;
+    *out = (struct pith_out){.fd = -1};
+    PITH_TRY(open_regular(path, true, &fd, &st, err));
+    char *copy = pith_strdup(path);
+    enum pith_status s = copy ? PITH_OK : pith_fail_nomem(err, path);
+    if (s == PITH_OK && (uint64_t)st.st_size != size)
+        s = pith_fail(err, PITH_MISMATCH, "%s: has %lld bytes where %llu were written", path,
+                      (long long)st.st_size, (unsigned long long)size);
+    if (s != PITH_OK) {
+        close(fd);
+        pith_free(copy);
+        return s;
+    }
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    *out = (struct pith_out){fd, copy};
+    return PITH_OK;
+}
+
+enum pith_status pith_out_read(const struct pith_out *out, uint64_t offset, void *data, size_t size,
+                               struct pith_error *err)
+{
+    char *p = data;
+    for (size_t at = 0; at < size;) {
+        const ssize_t n = pread(out->fd, p + at, size - at, (off_t)(offset + at));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return pith_fail_errno(err, "cannot read", out->path);
+        if (n == 0)
+            return pith_fail(err, PITH_IO, "%s: ends at byte %llu, before what was written",
+                             out->path, (unsigned long long)(offset + at));
+        at += (size_t)n;
+    }
+    return PITH_OK;
 }
 
 void pith_out_begin_sync(const struct pith_out *out, uint64_t offset, uint64_t size)
@@ -331,8 +444,11 @@ enum pith_status pith_dir_sync(const char *path, struct pith_error *err)
 
 enum pith_status pith_dir_lock(const char *path, int *lock, struct pith_error *err)
 {
+    struct stat st;
     *lock = -1;
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
+        return pith_fail(err, PITH_IO, "%s: is a link, and pith made none; remove it", path);
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) return pith_fail_errno(err, "cannot open the folder", path);
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         close(fd);

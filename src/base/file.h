@@ -12,11 +12,19 @@
 struct pith_map {
     const uint8_t *data;
     size_t size;
+    unsigned guard;       /* base/guard.h */
+    uint64_t device, node; /* which file it is */
+    int64_t changed;      /* when it last was, in nanoseconds */
 };
 
 /* Maps `path`; on failure *map owns nothing. Regular files only. */
 enum pith_status pith_map_open(const char *path, struct pith_map *map, struct pith_error *err);
 void pith_map_close(struct pith_map *map);
+/* To be asked before what was read from a mapping is told or kept: PITH_IO when the file became
+ * shorter or could not be read, or, unless this process writes to it (`written`), when it was
+ * changed since. A file that was replaced by another of its name is still mapped as it was. */
+enum pith_status pith_map_check(const struct pith_map *map, const char *path, bool written,
+                                struct pith_error *err);
 
 /* Tells the kernel that this part of a mapping is not needed soon (bounded resident memory). */
 void pith_map_release(const struct pith_map *map, size_t offset, size_t size);
@@ -33,22 +41,31 @@ void pith_pages_prefetch(const void *data, size_t size);
 struct pith_scratch_file {
     void *data;
     size_t size;
+    unsigned guard;
 };
 enum pith_status pith_scratch_file_open(const char *path, size_t size,
                                         struct pith_scratch_file *out, struct pith_error *err);
 void pith_scratch_file_close(struct pith_scratch_file *f);
+/* As pith_map_check(): PITH_IO when some of it is lost. `what` names it. */
+enum pith_status pith_scratch_file_check(const struct pith_scratch_file *f, const char *what,
+                                         struct pith_error *err);
 
 /* Reads a whole file of at most `limit` bytes; *out is NUL-terminated (not counted in *size) and
  * freed with pith_free(). PITH_FORMAT when it is larger. */
 enum pith_status pith_file_read(const char *path, size_t limit, char **out, size_t *size,
                                 struct pith_error *err);
 
-/* Appends to a file (created when missing) and syncs it. */
+/* The same for a file that pith itself wrote: PITH_IO when a link stands in its place, to another
+ * name or from one. */
+enum pith_status pith_file_read_own(const char *path, size_t limit, char **out, size_t *size,
+                                    struct pith_error *err);
+
+/* Appends to a file (created when missing) and syncs it. Links as for pith_file_read_own(). */
 enum pith_status pith_file_append(const char *path, const void *data, size_t size,
                                   struct pith_error *err);
 
 /* Replaces `path` by `size` bytes: written beside it, synced, renamed. Whatever happens, `path`
- * holds either its old content or the new one, whole. */
+ * holds either its old content or the new one, whole. Links are replaced, never followed. */
 enum pith_status pith_file_write(const char *path, const void *data, size_t size,
                                  struct pith_error *err);
 
@@ -62,7 +79,8 @@ struct pith_out {
 };
 
 /* Opens `path` for reading and writing, creating it; keeps its content. When size > 0, its length
- * becomes `size` and the space is reserved, so that a full disk shows now and not hours later. */
+ * becomes `size` and the space is reserved, so that a full disk shows now and not hours later.
+ * Links as for pith_file_read_own(). */
 enum pith_status pith_out_open(const char *path, uint64_t size, struct pith_out *out,
                                struct pith_error *err);
 enum pith_status pith_out_write(const struct pith_out *out, uint64_t offset, const void *data,
@@ -70,6 +88,14 @@ enum pith_status pith_out_write(const struct pith_out *out, uint64_t offset, con
 /* Asks the kernel to begin writing this part to the disk; a sync is then short. */
 void pith_out_begin_sync(const struct pith_out *out, uint64_t offset, uint64_t size);
 enum pith_status pith_out_sync(const struct pith_out *out, struct pith_error *err);
+/* Opens a file of exactly `size` bytes that pith wrote, to read back what the disk has of it: what
+ * the page cache holds is dropped, as far as nobody has it mapped. Links as for
+ * pith_file_read_own(); PITH_MISMATCH for another size. */
+enum pith_status pith_out_reopen(const char *path, uint64_t size, struct pith_out *out,
+                                 struct pith_error *err);
+/* Reads exactly `size` bytes from `offset` on; PITH_IO when the file ends before. For tasks too. */
+enum pith_status pith_out_read(const struct pith_out *out, uint64_t offset, void *data, size_t size,
+                               struct pith_error *err);
 /* Closes; *out may be closed already. */
 void pith_out_close(struct pith_out *out);
 
@@ -82,7 +108,7 @@ enum pith_status pith_dir_make(const char *path, struct pith_error *err);
 enum pith_status pith_dir_sync(const char *path, struct pith_error *err);
 /* Claims a directory against other processes for as long as this one lives, or until
  * pith_dir_unlock(*lock). PITH_IO when another holds it. File systems without locks let everyone
- * in. */
+ * in. A link in the folder's place is PITH_IO. */
 enum pith_status pith_dir_lock(const char *path, int *lock, struct pith_error *err);
 void pith_dir_unlock(int lock); /* -1 is allowed */
 /* Removes the files of a directory and the directory (one level deep; pith makes no deeper ones).

@@ -1,12 +1,33 @@
 #include "base/hash.h"
 
 #include <openssl/evp.h>
+#include <stdatomic.h>
 #include <stdio.h>
+
+/* The method, looked up once for the process: when memory is short, libcrypto's look-up of it may
+ * crash, while work with one that is at hand fails as it should. Written once; whoever comes second
+ * gives his own back. */
+static EVP_MD *method(void)
+{
+    static EVP_MD *_Atomic found;
+    EVP_MD *m = atomic_load(&found), *none = NULL;
+    if (m) return m;
+    m = EVP_MD_fetch(NULL, "SHA256", NULL);
+    if (!m || atomic_compare_exchange_strong(&found, &none, m)) return m;
+    EVP_MD_free(m);
+    return none;
+}
+
+bool pith_sha256_ready(void)
+{
+    return method() != NULL;
+}
 
 struct pith_sha256 *pith_sha256_new(void)
 {
-    EVP_MD_CTX *c = EVP_MD_CTX_new();
-    if (c && EVP_DigestInit_ex(c, EVP_sha256(), NULL) != 1) {
+    EVP_MD *m = method();
+    EVP_MD_CTX *c = m ? EVP_MD_CTX_new() : NULL;
+    if (c && EVP_DigestInit_ex(c, m, NULL) != 1) {
         EVP_MD_CTX_free(c);
         c = NULL;
     }

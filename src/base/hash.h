@@ -9,6 +9,10 @@
 
 #define PITH_SHA256_HEX 65 /* 64 hex digits and NUL */
 
+/* Looks the method up, which is done once for the process; false when memory is out. Contexts call
+ * it, so that no later digest has to. */
+bool pith_sha256_ready(void);
+
 /* A running digest; NULL when memory is out. */
 struct pith_sha256;
 struct pith_sha256 *pith_sha256_new(void);

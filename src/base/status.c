@@ -64,7 +64,9 @@ enum pith_status pith_fail_errno(struct pith_error *err, const char *what, const
 {
     const int e = errno;
     const enum pith_status s = e == ENOMEM ? PITH_NOMEM : PITH_IO;
-    const char *hint = e == ENOSPC || e == EDQUOT ? " (free some space and run again)" : "";
+    const char *hint = e == ENOSPC || e == EDQUOT ? " (free some space and run again)"
+                       : e == EFBIG ? " (a limit on the size of files, as ulimit -f sets it)"
+                                    : "";
     return pith_fail(err, s, "%s: %s: %s%s", path, what, strerror(e), hint);
 }
 

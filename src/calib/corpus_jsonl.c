@@ -78,8 +78,7 @@ static enum pith_status read(const char *path, struct pith_door *door, pith_docu
             s = read_line(at, (size_t)(stop - at), where, fn, ctx, err);
         at = stop + 1;
     }
-    pith_text_close(&file);
-    return s;
+    return pith_text_finish(&file, path, s, err);
 }
 
 const struct pith_corpus pith_corpus_jsonl = {

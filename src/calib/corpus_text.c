@@ -14,8 +14,7 @@ static enum pith_status read(const char *path, struct pith_door *door, pith_docu
     PITH_TRY(pith_text_open(path, door, &text, err));
     enum pith_status s = PITH_OK;
     if (text.size) s = fn(ctx, text.data, text.size, err);
-    pith_text_close(&text);
-    return s;
+    return pith_text_finish(&text, path, s, err);
 }
 
 const struct pith_corpus pith_corpus_text = {

@@ -165,8 +165,9 @@ enum pith_status pith_items_read(const struct pith_item_rules *rules, struct pit
     *out = (struct pith_items){0};
     struct pith_text text;
     PITH_TRY(pith_text_open(rules->path, NULL, &text, err));
-    const enum pith_status status = pith_items_parse(text.data, text.size, rules, out, err);
-    pith_text_close(&text);
+    const enum pith_status parsed = pith_items_parse(text.data, text.size, rules, out, err);
+    const enum pith_status status = pith_text_finish(&text, rules->path, parsed, err);
+    if (status != PITH_OK) pith_items_free(out);
     return status;
 }
 

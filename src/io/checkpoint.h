@@ -4,6 +4,7 @@
 #ifndef PITH_IO_CHECKPOINT_H
 #define PITH_IO_CHECKPOINT_H
 
+#include "base/hash.h"
 #include "io/gguf.h"
 #include "io/safetensors.h"
 
@@ -39,5 +40,15 @@ enum pith_status pith_checkpoint_get(const struct pith_checkpoint *c, const char
 void pith_checkpoint_prefetch(const struct pith_checkpoint *c, const struct pith_tensor *t);
 /* Gives the pages of a tensor back to the kernel. */
 void pith_checkpoint_release(const struct pith_checkpoint *c, const struct pith_tensor *t);
+
+/* identity.c: the SHA-256 of the files' sizes, headers and some of their pages, always the same
+ * ones: alike for two copies of a checkpoint, whatever they are called and however old they are.
+ * False when memory is out. */
+bool pith_checkpoint_identity(const struct pith_checkpoint *c, char hex[PITH_SHA256_HEX]);
+/* To be asked when work with a checkpoint ended with s, before anything is told or kept: s, unless
+ * a file of it changed meanwhile (pith_map_check(), `written` as there); then PITH_IO, and err, if
+ * given, names the file instead of what came of that. c may be NULL. */
+enum pith_status pith_checkpoint_settle(const struct pith_checkpoint *c, bool written,
+                                        enum pith_status s, struct pith_error *err);
 
 #endif

@@ -1,9 +1,12 @@
-/* pith.journal: JSON lines in the partial folder. The first names the job; each further line is a
- * finished unit, written after all that it names is on disk. A torn last line is a unit that did
- * not finish. */
+/* pith.journal: lines in the partial folder, each a SHA-256 and a JSON object. The first names the
+ * job; each further line is a finished unit, written after all that it names is on disk. The hash
+ * is that of the line before it (the job's, for the first) and of the object: a line that was
+ * changed, moved, doubled or left out breaks the chain, and counts for nothing, as do those behind
+ * it. A torn last line is a unit that did not finish. */
 #include "pipe/run.h"
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -11,18 +14,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-static void add_file_identity(struct pith_str *text, const struct pith_checkpoint *c)
-{
-    for (size_t i = 0; i < c->file_count; i++) {
-        uint64_t size = 0;
-        int64_t changed = 0;
-        if (pith_file_stat(c->files[i].path, &size, &changed, NULL) != PITH_OK) size = 0;
-        const char *base = strrchr(c->files[i].path, '/');
-        pith_str_printf(text, "%s %" PRIu64 " %" PRId64 "\n", base ? base + 1 : c->files[i].path,
-                        size, changed);
-    }
-}
 
 /* Keys keep their order: what a resumed run reads here must give the same pith.json. */
 static void add_json(struct pith_str *text, const json_t *j)
@@ -33,18 +24,21 @@ static void add_json(struct pith_str *text, const json_t *j)
     if (dump) pith_str_puts(text, dump);
     else text->failed = true;
     if (dump) release(dump);
-    pith_str_putc(text, '\n');
 }
 
 enum pith_status pith_journal_fingerprint(struct pith_run *r, struct pith_error *err)
 {
     const struct pith_quantize_options *o = r->options;
     struct pith_str text = {0};
+    char input[PITH_SHA256_HEX];
+    if (!pith_checkpoint_identity(r->model->checkpoint, input))
+        return pith_fail_nomem(err, "the job's fingerprint");
     pith_str_printf(&text, "pith %s\n", pith_version());
     add_json(&text, r->model->checkpoint->config);
-    add_file_identity(&text, r->model->checkpoint);
     json_t *recipe = pith_recipe_json(&r->recipe);
+    pith_str_printf(&text, "\n%s\n", input);
     add_json(&text, recipe);
+    pith_str_putc(&text, '\n');
     json_decref(recipe);
     if (r->fast && pith_run_calibrates(r)) pith_str_puts(&text, "fast\n");
     if (r->convert) pith_str_puts(&text, "convert\n");
@@ -62,44 +56,70 @@ enum pith_status pith_journal_fingerprint(struct pith_run *r, struct pith_error 
     return s;
 }
 
-static enum pith_status append_line(const struct pith_run *r, const json_t *j,
-                                    struct pith_error *err)
+/* --- writing ---------------------------------------------------------------------------------- */
+
+/* The hash of a line: of the one before, and of its text. */
+static bool link_line(const char before[PITH_SHA256_HEX], const char *text, size_t size,
+                      char hex[PITH_SHA256_HEX])
+{
+    struct pith_sha256 *h = pith_sha256_new();
+    pith_sha256_update(h, before, PITH_SHA256_HEX - 1);
+    pith_sha256_update(h, text, size);
+    pith_sha256_finish(h, hex);
+    return hex[0] != '\0';
+}
+
+/* Adds a line to a text; r->chain becomes its hash. */
+static enum pith_status add_line(struct pith_run *r, const json_t *j, struct pith_str *out,
+                                 struct pith_error *err)
+{
+    struct pith_str json = {0};
+    char hex[PITH_SHA256_HEX] = "";
+    add_json(&json, j);
+    const bool good = !json.failed && link_line(r->chain, json.data, json.len, hex);
+    if (good) pith_str_printf(out, "%s %s\n", hex, json.data);
+    pith_str_free(&json);
+    if (!good || out->failed) return pith_fail_nomem(err, r->journal_path);
+    memcpy(r->chain, hex, sizeof hex);
+    return PITH_OK;
+}
+
+enum pith_status pith_journal_write(struct pith_run *r, const json_t *unit, struct pith_error *err)
 {
     struct pith_str line = {0};
-    add_json(&line, j);
-    const enum pith_status s = line.failed
-                                   ? pith_fail_nomem(err, r->journal_path)
-                                   : pith_file_append(r->journal_path, line.data, line.len, err);
+    enum pith_status s = add_line(r, unit, &line, err);
+    if (s == PITH_OK) s = pith_file_append(r->journal_path, line.data, line.len, err);
     pith_str_free(&line);
     return s;
 }
 
-enum pith_status pith_journal_write(const struct pith_run *r, const json_t *unit,
-                                    struct pith_error *err)
-{
-    return append_line(r, unit, err);
-}
-
-enum pith_status pith_journal_add(struct pith_run *r, json_t *unit, struct pith_error *err)
-{
-    if (json_array_append(r->units, unit) != 0) return pith_fail_nomem(err, "the journal");
-    return pith_journal_write(r, unit, err);
-}
-
-static enum pith_status start(struct pith_run *r, struct pith_error *err)
+static enum pith_status add_head(struct pith_run *r, struct pith_str *out, struct pith_error *err)
 {
     json_t *head = json_pack("{s:s, s:s}", "pith", pith_version(), "job", r->fingerprint);
     if (!head) return pith_fail_nomem(err, "the journal");
-    PITH_TRY(pith_unlink(r->journal_path, err));
-    const enum pith_status s = append_line(r, head, err);
+    memcpy(r->chain, r->fingerprint, sizeof r->chain);
+    const enum pith_status s = add_line(r, head, out, err);
     json_decref(head);
     return s;
 }
 
-enum pith_status pith_journal_restart(struct pith_run *r, struct pith_error *err)
+enum pith_status pith_journal_cut(struct pith_run *r, size_t keep, struct pith_error *err)
 {
-    json_array_clear(r->units);
-    return start(r, err);
+    struct pith_str text = {0};
+    while (json_array_size(r->units) > keep)
+        (void)json_array_remove(r->units, json_array_size(r->units) - 1);
+    enum pith_status s = add_head(r, &text, err);
+    for (size_t i = 0; i < json_array_size(r->units) && s == PITH_OK; i++)
+        s = add_line(r, json_array_get(r->units, i), &text, err);
+    if (s == PITH_OK) s = pith_file_write(r->journal_path, text.data, text.len, err);
+    pith_str_free(&text);
+    return s;
+}
+
+size_t pith_unit_of(const char *tensor)
+{
+    unsigned layer;
+    return sscanf(tensor, "model.layers.%u.", &layer) == 1 ? (size_t)layer + 1 : 0;
 }
 
 void pith_unit_name(size_t index, char name[PITH_UNIT_NAME])
@@ -107,6 +127,8 @@ void pith_unit_name(size_t index, char name[PITH_UNIT_NAME])
     if (index == 0) snprintf(name, PITH_UNIT_NAME, "outer");
     else snprintf(name, PITH_UNIT_NAME, "block %zu", index - 1);
 }
+
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* A line is the unit that comes next, with all that pith.json will take from it. */
 static bool is_next_unit(const struct pith_run *r, const json_t *j)
@@ -117,8 +139,8 @@ static bool is_next_unit(const struct pith_run *r, const json_t *j)
     pith_unit_name(index, want);
     return index <= r->model->shape.layers && name && strcmp(name, want) == 0 &&
            json_is_array(json_object_get(j, "tensors")) &&
-           (index == 0 || (json_is_array(json_object_get(j, "linears")) &&
-                           json_is_array(json_object_get(j, "transforms"))));
+           json_is_array(json_object_get(j, "linears")) &&
+           (index == 0 || json_is_array(json_object_get(j, "transforms")));
 }
 
 static enum pith_status fail_foreign(const struct pith_run *r, struct pith_error *err)
@@ -129,30 +151,68 @@ static enum pith_status fail_foreign(const struct pith_run *r, struct pith_error
                      r->partial);
 }
 
+/* The object of a line of `size` bytes, when its hash follows from `before`; *hex receives it. NULL
+ * when it does not, or is no object. The first line is checked against the job that it names. */
+static json_t *read_line(const char *line, size_t size, const char *before,
+                         char hex[PITH_SHA256_HEX])
+{
+    enum { HASH = PITH_SHA256_HEX - 1 };
+    json_t *j = NULL;
+    if (size < HASH + 1 || line[HASH] != ' ' ||
+        pith_json_parse(line + HASH + 1, size - HASH - 1, "", &j, NULL) != PITH_OK)
+        return NULL;
+    if (!before) before = json_string_value(json_object_get(j, "job"));
+    if (before && strlen(before) == HASH &&
+        link_line(before, line + HASH + 1, size - HASH - 1, hex) && memcmp(hex, line, HASH) == 0)
+        return j;
+    json_decref(j);
+    return NULL;
+}
+
+/* Takes one line; *good is false when it is not as it was written, or not the next unit. */
+static enum pith_status take_line(struct pith_run *r, const char *line, size_t size, size_t number,
+                                  bool *good, struct pith_error *err)
+{
+    char hex[PITH_SHA256_HEX];
+    json_t *j = read_line(line, size, number ? r->chain : NULL, hex);
+    enum pith_status s = PITH_OK;
+    *good = false;
+    if (!j) return PITH_OK;
+    if (number == 0) {
+        if (strcmp(json_string_value(json_object_get(j, "job")), r->fingerprint) != 0)
+            s = fail_foreign(r, err);
+        *good = true;
+    } else if (is_next_unit(r, j)) {
+        if (json_array_append(r->units, j) != 0) s = pith_fail_nomem(err, "the journal");
+        *good = true;
+    }
+    if (*good) memcpy(r->chain, hex, sizeof hex);
+    json_decref(j);
+    return s;
+}
+
 /* Takes the units of a journal's text; what follows the last good line is cut off the file, so
  * that new lines do not join a torn one. A folder whose first line says nothing begins anew. */
 static enum pith_status take_units(struct pith_run *r, const char *text, size_t size,
                                    struct pith_error *err)
 {
-    size_t whole = 0;
-    for (size_t at = 0, number = 0; at < size; number++) {
-        const char *end = memchr(text + at, '\n', size - at);
-        json_t *j = NULL;
-        if (!end) break;
-        const size_t length = (size_t)(end - (text + at));
-        if (pith_json_parse(text + at, length, r->journal_path, &j, NULL) != PITH_OK) break;
-        const char *job = json_string_value(json_object_get(j, "job"));
-        const bool foreign = number == 0 && job && strcmp(job, r->fingerprint) != 0;
-        const bool good = number == 0 ? job != NULL : is_next_unit(r, j);
-        const int bad = number > 0 && good ? json_array_append(r->units, j) : 0;
-        json_decref(j);
-        if (foreign) return fail_foreign(r, err);
-        if (bad) return pith_fail_nomem(err, "the journal");
-        if (!good) break;
-        at += length + 1;
-        whole = at;
+    size_t whole = 0, number = 0;
+    const char *end;
+    while (whole < size && (end = memchr(text + whole, '\n', size - whole)) != NULL) {
+        const size_t length = (size_t)(end - (text + whole));
+        bool good;
+        PITH_TRY(take_line(r, text + whole, length, number, &good, err));
+        if (!good) {
+            char note[96];
+            snprintf(note, sizeof note, "journal changed at line %zu: done again from there",
+                     number + 1);
+            PITH_TRY(pith_progress_step(&r->options->progress, note, 0, 1, err));
+            break;
+        }
+        whole += length + 1;
+        number++;
     }
-    if (whole == 0) return start(r, err);
+    if (whole == 0) return pith_journal_cut(r, 0, err);
     return whole < size ? pith_file_write(r->journal_path, text, whole, err) : PITH_OK;
 }
 
@@ -161,10 +221,10 @@ enum pith_status pith_journal_open(struct pith_run *r, struct pith_error *err)
     enum { LIMIT = 1 << 30 };
     r->units = json_array();
     if (!r->units) return pith_fail_nomem(err, "the journal");
-    if (!pith_path_exists(r->journal_path)) return start(r, err);
+    if (!pith_path_exists(r->journal_path)) return pith_journal_cut(r, 0, err);
     char *text;
     size_t size;
-    PITH_TRY(pith_file_read(r->journal_path, LIMIT, &text, &size, err));
+    PITH_TRY(pith_file_read_own(r->journal_path, LIMIT, &text, &size, err));
     const enum pith_status s = take_units(r, text, size, err);
     pith_free(text);
     return s;

@@ -20,7 +20,9 @@
     X(WRITE, "write")         /* hashed, written, compared with what the file then holds */        \
     X(VERIFY, "verify")       /* read back by the container's reader and compared */               \
     X(PROPAGATE, "propagate") /* the block's output for the next block */                          \
-    X(SYNC, "sync")           /* waiting until a finished block is on the disk */
+    X(SYNC, "sync")           /* waiting until a finished block is on the disk */                  \
+    X(REREAD, "reread")       /* the finished files once more, from the disk; of a resumed run     \
+                                 what was there already, and its input */
 
 enum pith_phase {
 #define PITH_PHASE_ID(id, name) PITH_PHASE_##id,

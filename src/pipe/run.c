@@ -233,16 +233,29 @@ static enum pith_status note_acts(json_t *unit, const char *key, const struct pi
                : pith_fail_nomem(err, "a digest");
 }
 
+/* None of the files that are mapped changed under the run: what was computed from them counts. */
+static enum pith_status check_files(const struct pith_run *r, struct pith_error *err)
+{
+    PITH_TRY(pith_checkpoint_settle(r->model->checkpoint, false, PITH_OK, err));
+    PITH_TRY(pith_checkpoint_settle(r->written, true, PITH_OK, err));
+    for (int i = 0; i < 2; i++) {
+        PITH_TRY(pith_scratch_file_check(&r->acts_file[i], "pith.acts", err));
+        PITH_TRY(pith_scratch_file_check(&r->learn.file[i], "pith.acts.float", err));
+    }
+    return pith_scratch_file_check(&r->between, "pith.acts.between", err);
+}
+
 /* The disk's share of a unit: what it names is made safe, then it is said so. */
 static enum pith_status finish_job(void *ctx, struct pith_error *err)
 {
-    const struct pith_run *r = ctx;
+    struct pith_run *r = ctx;
     const struct pith_finish *f = &r->finish;
     if (f->acts) {
         PITH_TRY(note_acts(f->unit, "activations", f->acts, err));
         PITH_TRY(note_acts(f->unit, "float_activations", &f->left_float, err));
     }
     for (size_t i = 0; i < r->layout.shards; i++) PITH_TRY(pith_out_sync(&r->shards[i], err));
+    PITH_TRY(check_files(r, err));
     return pith_journal_write(r, f->unit, err);
 }
 
@@ -333,6 +346,7 @@ static enum pith_status run_unit(struct pith_run *r, size_t index, struct pith_e
     if (!unit) return pith_fail_nomem(err, "the journal");
     r->unit_now = index;
     enum pith_status s = begin_reading(r, index, err);
+    if (s == PITH_OK) s = pith_source_note(r, index, unit, err);
     if (s == PITH_OK)
         s = index == 0 ? run_outer(r, unit, err) : run_layer(r, (uint32_t)index - 1, unit, err);
     /* The last block leaves no activations behind, nor does a rehearsal's. */
@@ -379,16 +393,20 @@ static enum pith_status count_window(void *ctx, struct pith_error *err)
     return pith_run_step(ctx, "calibration", 1, err);
 }
 
-/* Goes on after the *done units of an earlier run; from the start when a file of theirs is not as
- * they left it. */
+/* Goes on after those of the *done units of an earlier run that are whole in the files; from the
+ * start when the activations that the last of them left are not as it left them. */
 static enum pith_status resume(struct pith_run *r, size_t *done, struct pith_error *err)
 {
+    const size_t before = *done;
+    PITH_TRY(pith_intact_units(r, done, err));
+    if (*done < before) PITH_TRY(pith_journal_cut(r, *done, err));
+    if (*done == 0) return PITH_OK;
     const bool swapped = pith_run_calibrates(r) && (*done - 1) % 2 == 1;
     if (swapped) swap_acts(r);
-    if (acts_intact(r) && pith_store_intact(r)) return PITH_OK;
+    if (acts_intact(r)) return PITH_OK;
     if (swapped) swap_acts(r);
     *done = 0;
-    return pith_journal_restart(r, err);
+    return pith_journal_cut(r, 0, err);
 }
 
 static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
@@ -404,7 +422,8 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
     r->work_total = steps_per_block(r) * r->model->shape.layers;
     r->work_done = done > 1 ? steps_per_block(r) * (double)(done - 1) : 0;
     for (size_t i = done; i < total; i++) PITH_TRY(run_unit(r, i, err));
-    return wait_finish(r, err);
+    PITH_TRY(wait_finish(r, err));
+    return pith_reread(r, err);
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
@@ -432,6 +451,7 @@ static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith
     PITH_TRY(pith_output_layout(r, err));
     PITH_TRY(pith_place_make(r, err));
     PITH_TRY(pith_journal_open(r, err));
+    PITH_TRY(pith_source_check(r, err));
     r->owns_partial = true;
     PITH_TRY(pith_output_open(r, err));
     if (r->options->rehearse) return run_rehearsal(r, report, err);
@@ -506,6 +526,8 @@ enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_q
         s = preflight(&r, err);
         if (s == PITH_OK) s = run_all(&r, &made, err);
     }
+    stop_jobs(&r);
+    s = pith_checkpoint_settle(r.model ? r.model->checkpoint : NULL, false, s, err);
     close_run(&r, s, err);
     (void)pith_backend_set_mode(be, mode, NULL);
     if (s == PITH_OK) *report = made;

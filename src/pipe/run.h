@@ -9,6 +9,7 @@
  *   ends.c     the embedding and the head, where they are quantized
  *   convert.c  a block that is quantized already, for another container
  *   store.c    pack, write, read back        journal.c  what is done, for --resume
+ *   intact.c   the files against the journal source.c   the input against the journal
  *   estimate.c memory, before the start      account.c  pith.json
  *   inputs.c   what becomes of activations
  *   place.c    which folders, when           verify.c   the same questions, asked of a finished
@@ -107,6 +108,7 @@ struct pith_run {
     bool owns_partial; /* what is in it is this job's */
     int lock;          /* on the folder, -1 when it is not held */
     char fingerprint[PITH_SHA256_HEX];
+    char chain[PITH_SHA256_HEX]; /* of the journal's last line */
     struct pith_layout layout;
     struct pith_out *shards;         /* [layout.shards] */
     struct pith_checkpoint *written; /* the partial folder, open for reading back */
@@ -264,8 +266,6 @@ uint64_t pith_store_linear_bytes(const struct pith_run *r, const struct pith_cho
 /* A linear's entry in the account; a new reference, NULL when memory is out. */
 json_t *pith_linear_json(const struct pith_choice *c, const struct pith_linear_result *l,
                          bool transformed);
-/* True when the written files hold every tensor that the units in r->units name, to the byte. */
-bool pith_store_intact(const struct pith_run *r);
 /* Copies a tensor of the input unchanged and appends its account {"name", "action", "reason",
  * "stored"}. */
 enum pith_status pith_store_copy(struct pith_run *r, const char *name, const char *reason,
@@ -360,20 +360,37 @@ enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propaga
 double pith_run_site_effort(const struct pith_run *r);
 
 /* journal.c: reads what an earlier run finished into r->units (an empty array when there is none).
- * PITH_ARG when it was another job. */
+ * Of a journal that was changed, the lines before the first that is not as it was written count,
+ * and the listener is told. PITH_ARG when it was another job; PITH_IO when a link stands in its
+ * place. */
 enum pith_status pith_journal_open(struct pith_run *r, struct pith_error *err);
-/* Appends one unit, after everything it names is on disk. */
-enum pith_status pith_journal_add(struct pith_run *r, json_t *unit, struct pith_error *err);
-/* Its first half: the line in the file. r->units is left to the caller, who may be elsewhere. */
-enum pith_status pith_journal_write(const struct pith_run *r, const json_t *unit,
-                                    struct pith_error *err);
+/* Appends one unit's line to the file, after everything it names is on disk. r->units is left to
+ * the caller, who may be elsewhere; one call at a time. */
+enum pith_status pith_journal_write(struct pith_run *r, const json_t *unit, struct pith_error *err);
 /* "outer" for unit 0, then "block 0" and so on. */
 enum { PITH_UNIT_NAME = 32 };
 void pith_unit_name(size_t index, char name[PITH_UNIT_NAME]);
-/* Forgets all units: the journal begins anew. */
-enum pith_status pith_journal_restart(struct pith_run *r, struct pith_error *err);
+/* The unit that a tensor belongs to, by its name. */
+size_t pith_unit_of(const char *tensor);
+/* Forgets all units but the first `keep`, here and in the file. */
+enum pith_status pith_journal_cut(struct pith_run *r, size_t keep, struct pith_error *err);
 /* Identifies the job: input, recipe, options, calibration, version. */
 enum pith_status pith_journal_fingerprint(struct pith_run *r, struct pith_error *err);
+
+/* intact.c: how many of the first units in r->units are whole: every linear and every tensor that
+ * the plan has for them, as long as planned, and in the files as the journal says. */
+enum pith_status pith_intact_units(struct pith_run *r, size_t *count, struct pith_error *err);
+/* At the end: opens the shards anew, reads all of them from the disk and compares: headers with the
+ * layout's, every tensor of the layout with what r->units say was written, what lies between with
+ * zeros. PITH_MISMATCH or PITH_IO names the file, and the tensor. */
+enum pith_status pith_reread(struct pith_run *r, struct pith_error *err);
+
+/* source.c: hashes the tensors of the input that a unit reads, in full, and notes them in *unit as
+ * "source". */
+enum pith_status pith_source_note(struct pith_run *r, size_t index, json_t *unit,
+                                  struct pith_error *err);
+/* True when what the units in r->units read is still what the input holds; PITH_ARG when not. */
+enum pith_status pith_source_check(struct pith_run *r, struct pith_error *err);
 
 /* run.c: the whole. *report is a new reference. With `convert`, the recipe's weights (or none) are
  * for those linears only that the container cannot hold as they are. */

@@ -105,39 +105,6 @@ static json_t *stored_json(const struct pith_stored *list, unsigned count)
     return j;
 }
 
-static bool entry_intact(const struct pith_run *r, const json_t *stored)
-{
-    const char *name = json_string_value(json_object_get(stored, "name"));
-    const char *want = json_string_value(json_object_get(stored, "sha256"));
-    const struct pith_tensor *t = name ? pith_checkpoint_find(r->written, name) : NULL;
-    char hex[PITH_SHA256_HEX];
-    const bool same = t && want && pith_sha256_hex(t->data, t->bytes, hex) &&
-                      strcmp(hex, want) == 0;
-    if (t) pith_checkpoint_release(r->written, t);
-    return same;
-}
-
-static bool list_intact(const struct pith_run *r, const json_t *list)
-{
-    const json_t *entry, *stored;
-    size_t i, k;
-    json_array_foreach (list, i, entry)
-        json_array_foreach (json_object_get(entry, "stored"), k, stored)
-            if (!entry_intact(r, stored)) return false;
-    return true;
-}
-
-bool pith_store_intact(const struct pith_run *r)
-{
-    const json_t *unit;
-    size_t i;
-    json_array_foreach (r->units, i, unit)
-        if (!list_intact(r, json_object_get(unit, "linears")) ||
-            !list_intact(r, json_object_get(unit, "tensors")))
-            return false;
-    return true;
-}
-
 enum pith_status pith_weights_digest(const struct pith_backend *be, const struct pith_weight *w,
                                      char hex[PITH_SHA256_HEX], struct pith_error *err)
 {

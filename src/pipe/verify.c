@@ -769,6 +769,8 @@ enum pith_status pith_pipe_verify(struct pith_backend *be, const struct pith_ver
     enum pith_status s = v.checks && v.problems ? open_all(&v, err)
                                                 : pith_fail_nomem(err, "the report");
     if (s == PITH_OK) s = check_all(&v, err);
+    s = pith_checkpoint_settle(v.checkpoint, false, s, err);
+    if (v.original) s = pith_checkpoint_settle(v.original->checkpoint, false, s, err);
     if (s == PITH_OK) {
         const size_t n = json_array_size(v.problems);
         *report = json_pack("{s:b, s:s, s:O, s:O}", "ok", n == 0, "model", o->model, "checks",

@@ -203,3 +203,13 @@ void pith_text_close(struct pith_text *text)
     pith_free(text->owned);
     *text = (struct pith_text){0};
 }
+
+enum pith_status pith_text_finish(struct pith_text *text, const char *path, enum pith_status s,
+                                  struct pith_error *err)
+{
+    struct pith_error why = {0};
+    const enum pith_status changed = pith_map_check(&text->map, path, false, &why);
+    if (changed != PITH_OK && err) *err = why;
+    pith_text_close(text);
+    return changed != PITH_OK ? changed : s;
+}

@@ -32,6 +32,10 @@ struct pith_text {
 enum pith_status pith_text_open(const char *path, struct pith_door *door, struct pith_text *out,
                                 struct pith_error *err);
 void pith_text_close(struct pith_text *text);
+/* Closes it when work with it ended with s: s, or PITH_IO when the file at `path` changed meanwhile
+ * (pith_map_check()). */
+enum pith_status pith_text_finish(struct pith_text *text, const char *path, enum pith_status s,
+                                  struct pith_error *err);
 
 /* The check alone, for text in memory that `name` stands for in messages; a mark at its start is
  * fine. */

@@ -2,6 +2,10 @@
  * refused. */
 #include "run_fixture.h"
 
+#include "base/str.h"
+
+#include <unistd.h>
+
 static void begin(struct run_fixture *f)
 {
     struct pith_error err = {0};
@@ -26,7 +30,7 @@ static void add(struct run_fixture *f, size_t index)
 {
     struct pith_error err = {0};
     json_t *j = unit(index);
-    assert_ok(pith_journal_add(&f->run, j, &err), err);
+    assert_ok(pith_journal_write(&f->run, j, &err), err);
     json_decref(j);
 }
 
@@ -138,10 +142,192 @@ static void test_restart(void **state)
     begin(&f);
     reopen(&f);
     add(&f, 0);
-    assert_ok(pith_journal_restart(&f.run, &err), err);
+    assert_ok(pith_journal_cut(&f.run, 0, &err), err);
     assert_int_equal(units(&f), 0);
     reopen(&f);
     assert_int_equal(units(&f), 0);
+    run_close(&f);
+}
+
+static char *text_of(const struct run_fixture *f, size_t *size)
+{
+    struct pith_error err = {0};
+    char *text;
+    assert_ok(pith_file_read_own(f->run.journal_path, 1 << 20, &text, size, &err), err);
+    return text;
+}
+
+/* What a cut leaves is the same journal, to the byte, as if the rest had never been. */
+static void test_cut(void **state)
+{
+    (void)state;
+    struct run_fixture f;
+    struct pith_error err = {0};
+    size_t size[2];
+    begin(&f);
+    reopen(&f);
+    add(&f, 0);
+    add(&f, 1);
+    char *want = text_of(&f, &size[0]);
+    add(&f, 2);
+    reopen(&f);
+    assert_ok(pith_journal_cut(&f.run, 2, &err), err);
+    assert_int_equal(units(&f), 2);
+    char *is = text_of(&f, &size[1]);
+    assert_int_equal(size[0], size[1]);
+    assert_memory_equal(is, want, size[0]);
+    add(&f, 2);
+    reopen(&f);
+    assert_int_equal(units(&f), 3);
+    pith_free(want);
+    pith_free(is);
+    run_close(&f);
+}
+
+/* The journal becomes that text; how many units it then gives, each as it was written. A first line
+ * that names another job is refused: no unit either. */
+static size_t survivors(struct run_fixture *f, const char *text, size_t size)
+{
+    struct pith_error err = {0};
+    assert_ok(pith_file_write(f->run.journal_path, text, size, &err), err);
+    json_decref(f->run.units);
+    const enum pith_status s = pith_journal_open(&f->run, &err);
+    if (s != PITH_OK) assert_int_equal(s, PITH_ARG);
+    for (size_t i = 0; i < units(f); i++) {
+        json_t *want = unit(i);
+        assert_true(json_equal(json_array_get(f->run.units, i), want));
+        json_decref(want);
+    }
+    return units(f);
+}
+
+/* Whatever bit is flipped: the lines before count, the line itself and those behind do not. */
+static void test_flipped_bits(void **state)
+{
+    (void)state;
+    struct run_fixture f;
+    size_t size, line = 0;
+    begin(&f);
+    reopen(&f);
+    for (size_t i = 0; i < 3; i++) add(&f, i);
+    char *text = text_of(&f, &size);
+    for (size_t at = 0; at < size; at++) {
+        const char kept = text[at];
+        text[at] = (char)(kept ^ 1 << at % 8);
+        assert_int_equal(survivors(&f, text, size), line ? line - 1 : 0);
+        text[at] = kept;
+        line += kept == '\n';
+    }
+    assert_int_equal(survivors(&f, text, size), 3);
+    pith_free(text);
+    run_close(&f);
+}
+
+static void put_line(struct pith_str *out, const char *const line[5], int i)
+{
+    pith_str_append(out, line[i], (size_t)(line[i + 1] - line[i]));
+}
+
+/* Lines left out, doubled, swapped, of another job, or with a hash that does not follow. */
+static void test_moved_lines(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *order; /* of lines; 'x' is forged */
+        size_t units;
+    } cases[] = {{"0123", 3}, {"012", 2},  {"013", 1},  {"0223", 0}, {"01123", 1}, {"0213", 0},
+                 {"123", 0},  {"00123", 0}, {"01x3", 1}, {"x123", 0}, {"0132", 1},  {"", 0}};
+    static const char forged[] =
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef {\"unit\": \"block 1\","
+        " \"linears\": [], \"transforms\": [], \"tensors\": []}";
+    struct run_fixture f;
+    size_t size, count = 0;
+    const char *line[5];
+    begin(&f);
+    reopen(&f);
+    for (size_t i = 0; i < 3; i++) add(&f, i);
+    char *text = text_of(&f, &size);
+    for (const char *p = text; count < 5; p = strchr(p, '\n') + 1) {
+        line[count++] = p;
+        if (!*p) break;
+    }
+    assert_int_equal(count, 5);
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_str made = {0};
+        for (const char *p = cases[i].order; *p; p++)
+            if (*p == 'x') pith_str_printf(&made, "%s\n", forged);
+            else put_line(&made, line, *p - '0');
+        assert_int_equal(survivors(&f, pith_str_text(&made), made.len), cases[i].units);
+        pith_str_free(&made);
+    }
+    pith_free(text);
+    run_close(&f);
+}
+
+/* A link in the journal's place is not followed, neither to read nor to write. */
+static void test_links(void **state)
+{
+    (void)state;
+    struct run_fixture f;
+    struct pith_error err = {0};
+    begin(&f);
+    reopen(&f);
+    add(&f, 0);
+    char *other = pith_path_join(f.work, "other");
+    for (int hard = 0; hard < 2; hard++) {
+        size_t size, now;
+        assert_ok(pith_rename(f.run.journal_path, other, &err), err);
+        assert_int_equal(hard ? link(other, f.run.journal_path)
+                              : symlink(other, f.run.journal_path), 0);
+        json_decref(f.run.units);
+        err = (struct pith_error){0};
+        assert_int_equal(pith_journal_open(&f.run, &err), PITH_IO);
+        assert_non_null(strstr(err.text, "link"));
+        err = (struct pith_error){0};
+        json_t *j = unit(1);
+        char *before, *after;
+        assert_ok(pith_file_read(other, 1 << 20, &before, &size, &err), err);
+        assert_int_equal(pith_journal_write(&f.run, j, &err), PITH_IO);
+        err = (struct pith_error){0};
+        assert_ok(pith_file_read(other, 1 << 20, &after, &now, &err), err);
+        assert_int_equal(size, now);
+        json_decref(j);
+        pith_free(before);
+        pith_free(after);
+        assert_ok(pith_unlink(f.run.journal_path, &err), err);
+        assert_ok(pith_rename(other, f.run.journal_path, &err), err);
+    }
+    pith_free(other);
+    run_close(&f);
+}
+
+/* Two copies of a checkpoint are the same input, whatever their names' age; one flipped bit in a
+ * header or in a short file makes another. */
+static void test_identity(void **state)
+{
+    (void)state;
+    struct run_fixture f;
+    struct pith_error err = {0};
+    char first[PITH_SHA256_HEX], second[PITH_SHA256_HEX];
+    char *data, *path;
+    size_t size;
+    begin(&f);
+    const struct pith_checkpoint *c = f.run.model->checkpoint;
+    assert_true(pith_checkpoint_identity(c, first));
+    path = pith_strdup(c->files[0].path);
+    assert_ok(pith_file_read(path, 1 << 24, &data, &size, &err), err);
+    for (int flip = 0; flip < 2; flip++) {
+        data[size - 5] = (char)(data[size - 5] ^ flip);
+        assert_ok(pith_file_write(path, data, size, &err), err);
+        struct pith_checkpoint *again;
+        assert_ok(pith_checkpoint_open(f.model, &again, &err), err);
+        assert_true(pith_checkpoint_identity(again, second));
+        if (flip) assert_string_not_equal(first, second);
+        else assert_string_equal(first, second);
+        pith_checkpoint_close(again);
+    }
+    pith_free(data);
+    pith_free(path);
     run_close(&f);
 }
 
@@ -208,6 +394,9 @@ int main(void)
         cmocka_unit_test(test_too_many),        cmocka_unit_test(test_garbage_begins_anew),
         cmocka_unit_test(test_restart),         cmocka_unit_test(test_another_job),
         cmocka_unit_test(test_fingerprint),
+        cmocka_unit_test(test_cut),             cmocka_unit_test(test_flipped_bits),
+        cmocka_unit_test(test_moved_lines),     cmocka_unit_test(test_links),
+        cmocka_unit_test(test_identity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

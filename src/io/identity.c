@@ -1,0 +1,73 @@
+/* Which checkpoint a folder holds, by content. */
+#include "base/hash.h"
+#include "base/mem.h"
+#include "io/checkpoint.h"
+
+enum { PAGE = 4096, PAGES = 256, JITTER = 16 };
+
+static void add_number(struct pith_sha256 *h, uint64_t n)
+{
+    uint8_t bytes[8];
+    for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)(n >> 8 * i);
+    pith_sha256_update(h, bytes, sizeof bytes);
+}
+
+/* Everything before the first tensor. */
+static size_t header_of(const struct pith_checkpoint *c, size_t file)
+{
+    const struct pith_map *map = &c->files[file].map;
+    size_t first = map->size;
+    for (size_t i = 0; i < c->count; i++) {
+        const struct pith_tensor *t = &c->tensors[i];
+        if (t->file == file && t->bytes && (size_t)(t->data - map->data) < first)
+            first = (size_t)(t->data - map->data);
+    }
+    return first;
+}
+
+/* Pages at equal distances, each moved by an amount that its number decides, so that nothing that
+ * repeats in the file escapes. A short file is taken whole. */
+static void add_samples(const struct pith_map *map, struct pith_sha256 *h)
+{
+    const size_t step = map->size / PAGES;
+    if (step < (size_t)JITTER * PAGE) {
+        pith_sha256_update(h, map->data, map->size);
+        pith_map_release(map, 0, map->size);
+        return;
+    }
+    for (uint64_t i = 0; i < PAGES; i++) {
+        const size_t at = i * step + (size_t)(pith_hash64(&i, sizeof i) % (step - PAGE));
+        pith_sha256_update(h, map->data + at, PAGE);
+        pith_map_release(map, at / PAGE * PAGE, (size_t)2 * PAGE);
+    }
+    pith_sha256_update(h, map->data + map->size - PAGE, PAGE);
+}
+
+bool pith_checkpoint_identity(const struct pith_checkpoint *c, char hex[PITH_SHA256_HEX])
+{
+    struct pith_sha256 *h = pith_sha256_new();
+    for (size_t i = 0; i < c->file_count; i++) {
+        const struct pith_map *map = &c->files[i].map;
+        const size_t header = header_of(c, i);
+        add_number(h, map->size);
+        add_number(h, header);
+        pith_sha256_update(h, map->data, header);
+        add_samples(map, h);
+    }
+    pith_sha256_finish(h, hex);
+    return hex[0] != '\0';
+}
+
+enum pith_status pith_checkpoint_settle(const struct pith_checkpoint *c, bool written,
+                                        enum pith_status s, struct pith_error *err)
+{
+    struct pith_error why = {0};
+    for (size_t i = 0; c && i < c->file_count; i++) {
+        const enum pith_status lost =
+            pith_map_check(&c->files[i].map, c->files[i].path, written, &why);
+        if (lost == PITH_OK) continue;
+        if (err) *err = why;
+        return lost;
+    }
+    return s;
+}

@@ -1,0 +1,296 @@
+/* What is on the disk against what the journal says was written. */
+#include "pipe/run.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK = 1 << 20 };
+
+/* A tensor that a unit says it wrote. */
+struct piece {
+    const struct pith_tensor_plan *plan;
+    const char *want; /* its hash */
+    size_t unit;
+    enum pith_status status;
+    struct pith_error err;
+};
+
+/* All of them. */
+struct pieces {
+    struct pith_run *r;
+    struct pith_out *files; /* [layout.shards] */
+    const char *what;       /* for the listener */
+    struct piece *list;     /* [layout.count], `count` of them filled */
+    size_t count;
+    bool *seen; /* [layout.count]: the plan's tensor is in the list */
+    atomic_bool stop;
+    struct pith_error stopped;
+};
+
+/* --- what the journal lists ------------------------------------------------------------------- */
+
+static bool is_hash(const char *text)
+{
+    return text && strlen(text) == PITH_SHA256_HEX - 1 &&
+           strspn(text, "0123456789abcdef") == PITH_SHA256_HEX - 1;
+}
+
+/* Adds an entry's stored tensors; false when one is not the plan's for that unit, or is twice. */
+static bool add_stored(struct pieces *all, size_t unit, const json_t *entry)
+{
+    const struct pith_layout *l = &all->r->layout;
+    const json_t *stored = json_object_get(entry, "stored"), *item;
+    size_t i;
+    if (json_array_size(stored) == 0) return false;
+    json_array_foreach (stored, i, item) {
+        const char *name = json_string_value(json_object_get(item, "name"));
+        const char *want = json_string_value(json_object_get(item, "sha256"));
+        const struct pith_tensor_plan *p = name ? pith_layout_find(l, name) : NULL;
+        if (!p || !is_hash(want) || pith_unit_of(name) != unit || all->seen[p - l->tensors] ||
+            (uint64_t)json_integer_value(json_object_get(item, "bytes")) != p->bytes)
+            return false;
+        all->seen[p - l->tensors] = true;
+        all->list[all->count++] = (struct piece){.plan = p, .want = want, .unit = unit};
+    }
+    return true;
+}
+
+/* A linear's entry is about one that the job quantizes, in that unit, on that grid. */
+static bool is_planned(const struct pith_run *r, size_t unit, const json_t *entry)
+{
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    const char *grid = json_string_value(json_object_get(entry, "grid"));
+    char tensor[256], want[PITH_GRID_TEXT];
+    if (!name || !grid || !is_hash(json_string_value(json_object_get(entry, "sha256"))))
+        return false;
+    const int n = snprintf(tensor, sizeof tensor, "%s.weight", name);
+    if (n < 0 || (size_t)n >= sizeof tensor || pith_unit_of(name) != unit) return false;
+    const struct pith_choice *c = pith_output_choice(r, tensor);
+    if (!c || !c->grid.format || strcmp(c->module, name) != 0) return false;
+    const json_t *shape = json_object_get(entry, "shape");
+    pith_grid_format(&c->grid, want);
+    return strcmp(grid, want) == 0 && json_integer_value(json_array_get(shape, 0)) == c->rows &&
+           json_integer_value(json_array_get(shape, 1)) == c->cols;
+}
+
+/* How many linears the job quantizes in a unit. */
+static size_t planned_linears(const struct pith_run *r, size_t unit)
+{
+    const size_t count = unit ? PITH_ROLE_COUNT : PITH_END_COUNT;
+    const struct pith_choice *c = unit ? pith_run_choice(r, (uint32_t)unit - 1, 0) : r->ends;
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++) n += c[i].grid.format != NULL;
+    return n;
+}
+
+/* Adds all that a unit lists; false when anything is missing, unknown or twice. `planned`: how many
+ * tensors the layout has for it. Names are told apart by their stored tensors. */
+static bool add_unit(struct pieces *all, size_t unit, size_t planned)
+{
+    const json_t *j = json_array_get(all->r->units, unit), *entry;
+    const json_t *linears = json_object_get(j, "linears"), *tensors = json_object_get(j, "tensors");
+    const size_t before = all->count;
+    size_t i;
+    json_array_foreach (linears, i, entry)
+        if (!is_planned(all->r, unit, entry) || !add_stored(all, unit, entry)) return false;
+    json_array_foreach (tensors, i, entry)
+        if (!add_stored(all, unit, entry)) return false;
+    return json_array_size(linears) == planned_linears(all->r, unit) &&
+           all->count - before == planned;
+}
+
+/* Lists the pieces of the first units that are complete; *units receives how many those are. */
+static enum pith_status list_pieces(struct pieces *all, size_t *units, struct pith_error *err)
+{
+    const struct pith_layout *l = &all->r->layout;
+    const size_t most = json_array_size(all->r->units), last = all->r->model->shape.layers + 1u;
+    size_t *planned = pith_zalloc(last, sizeof *planned);
+    all->list = pith_zalloc(l->count, sizeof *all->list);
+    all->seen = pith_zalloc(l->count, sizeof *all->seen);
+    if (!planned || !all->list || !all->seen) {
+        pith_free(planned);
+        return pith_fail_nomem(err, "the list of tensors");
+    }
+    for (size_t i = 0; i < l->count; i++) {
+        const size_t unit = pith_unit_of(l->tensors[i].name);
+        if (unit < last) planned[unit]++;
+    }
+    size_t n = 0;
+    for (size_t before = 0; n < most && n < last; n++, before = all->count)
+        if (!add_unit(all, n, planned[n])) {
+            all->count = before;
+            break;
+        }
+    pith_free(planned);
+    *units = n;
+    return PITH_OK;
+}
+
+static void free_pieces(struct pieces *all)
+{
+    pith_free(all->list);
+    pith_free(all->seen);
+}
+
+/* --- what the files hold ---------------------------------------------------------------------- */
+
+/* The listener is told by the caller's thread alone, and may stop the work within a chunk. */
+static void tell(struct pieces *all, size_t task, unsigned thread)
+{
+    struct pith_run *r = all->r;
+    if (thread != 0 || atomic_load(&all->stop)) return;
+    if (pith_progress_step(&r->options->progress, all->what, (double)task, (double)all->count,
+                           &all->stopped) != PITH_OK)
+        atomic_store(&all->stop, true);
+}
+
+static enum pith_status check_piece(struct pieces *all, size_t task, unsigned thread,
+                                    struct pith_error *err)
+{
+    const struct piece *p = &all->list[task];
+    const struct pith_out *file = &all->files[p->plan->shard];
+    char hex[PITH_SHA256_HEX];
+    uint8_t *buffer = pith_alloc(CHUNK, 1);
+    struct pith_sha256 *h = pith_sha256_new();
+    enum pith_status s = buffer && h ? PITH_OK : pith_fail_nomem(err, p->plan->name);
+    for (uint64_t at = 0; at < p->plan->bytes && s == PITH_OK; at += CHUNK) {
+        const uint64_t left = p->plan->bytes - at;
+        const size_t n = left < CHUNK ? (size_t)left : CHUNK;
+        if (at % ((uint64_t)64 * CHUNK) == 0) tell(all, task, thread);
+        if (atomic_load(&all->stop)) break;
+        s = pith_out_read(file, p->plan->offset + at, buffer, n, err);
+        if (s == PITH_OK) pith_sha256_update(h, buffer, n);
+    }
+    pith_sha256_finish(h, hex);
+    pith_free(buffer);
+    if (s != PITH_OK || atomic_load(&all->stop)) return s;
+    if (hex[0] == '\0') return pith_fail_nomem(err, p->plan->name);
+    if (strcmp(hex, p->want) == 0) return PITH_OK;
+    return pith_fail(err, PITH_MISMATCH, "%s: %s: read back, its bytes are not what was written",
+                     file->path, p->plan->name);
+}
+
+static void piece_task(void *ctx, size_t task, unsigned thread)
+{
+    struct pieces *all = ctx;
+    struct piece *p = &all->list[task];
+    p->status = check_piece(all, task, thread, &p->err);
+}
+
+static enum pith_status check_pieces(struct pieces *all, struct pith_error *err)
+{
+    pith_phases_begin(&all->r->phases);
+    pith_pool_run(pith_backend_pool(all->r->backend), all->count, piece_task, all);
+    pith_phases_mark(&all->r->phases, PITH_PHASE_REREAD);
+    if (!atomic_load(&all->stop)) return PITH_OK;
+    if (err) *err = all->stopped;
+    return all->stopped.status;
+}
+
+enum pith_status pith_intact_units(struct pith_run *r, size_t *count, struct pith_error *err)
+{
+    struct pieces all = {.r = r, .files = r->shards, .what = "checking what is done"};
+    enum pith_status s = list_pieces(&all, count, err);
+    if (s == PITH_OK) s = check_pieces(&all, err);
+    for (size_t i = 0; i < all.count && s == PITH_OK; i++) {
+        const struct piece *p = &all.list[i];
+        if (p->status == PITH_OK || p->unit >= *count) continue;
+        if (p->status == PITH_NOMEM) s = pith_fail_nomem(err, p->plan->name);
+        *count = p->unit;
+    }
+    free_pieces(&all);
+    return s;
+}
+
+/* --- the finished files ----------------------------------------------------------------------- */
+
+static int compare_place(const void *a, const void *b)
+{
+    const struct piece *x = a, *y = b;
+    if (x->plan->shard != y->plan->shard) return x->plan->shard < y->plan->shard ? -1 : 1;
+    return (x->plan->offset > y->plan->offset) - (x->plan->offset < y->plan->offset);
+}
+
+/* `size` bytes of a file from `at` on are `want`, or zeros when that is NULL. */
+static enum pith_status check_bytes(const struct pith_out *file, uint64_t at, const char *want,
+                                    uint64_t size, struct pith_error *err)
+{
+    enum { PART = 4096 };
+    static const char zeros[PART];
+    char bytes[PART];
+    for (uint64_t done = 0; done < size; done += PART) {
+        const size_t n = size - done < PART ? (size_t)(size - done) : PART;
+        PITH_TRY(pith_out_read(file, at + done, bytes, n, err));
+        if (memcmp(bytes, want ? want + done : zeros, n) != 0)
+            return pith_fail(err, PITH_MISMATCH, "%s: read back, its %s is not what was written",
+                             file->path, want ? "header" : "padding");
+    }
+    return PITH_OK;
+}
+
+/* Headers, and what lies between tensors; `list` is in the order of the files. */
+static enum pith_status check_rest(const struct pieces *all, struct pith_error *err)
+{
+    const struct pith_layout *l = &all->r->layout;
+    size_t i = 0;
+    for (size_t f = 0; f < l->shards; f++) {
+        uint64_t at = l->header_bytes[f];
+        PITH_TRY(check_bytes(&all->files[f], 0, l->headers[f], at, err));
+        for (; i < all->count && all->list[i].plan->shard == f; i++) {
+            const struct pith_tensor_plan *p = all->list[i].plan;
+            PITH_TRY(check_bytes(&all->files[f], at, NULL, p->offset - at, err));
+            at = p->offset + p->bytes;
+        }
+        PITH_TRY(check_bytes(&all->files[f], at, NULL, l->shard_bytes[f] - at, err));
+    }
+    return PITH_OK;
+}
+
+static enum pith_status reopen(const struct pith_run *r, struct pith_out *files,
+                               struct pith_error *err)
+{
+    for (size_t i = 0; i < r->layout.shards; i++) {
+        const struct pith_map *map = &r->written->files[i].map;
+        /* Mapped pages would stay in the page cache. */
+        pith_map_release(map, 0, map->size);
+        PITH_TRY(pith_out_reopen(r->shards[i].path, r->layout.shard_bytes[i], &files[i], err));
+    }
+    return PITH_OK;
+}
+
+static enum pith_status reread(struct pieces *all, struct pith_error *err)
+{
+    struct pith_run *r = all->r;
+    size_t units;
+    PITH_TRY(reopen(r, all->files, err));
+    PITH_TRY(list_pieces(all, &units, err));
+    if (units != r->model->shape.layers + 1u || all->count != r->layout.count)
+        return pith_fail(err, PITH_MISMATCH, "%s: %zu of %zu tensors are accounted for",
+                         r->partial, all->count, r->layout.count);
+    qsort(all->list, all->count, sizeof *all->list, compare_place);
+    PITH_TRY(check_pieces(all, err));
+    for (size_t i = 0; i < all->count; i++)
+        if (all->list[i].status != PITH_OK) {
+            if (err) *err = all->list[i].err;
+            return all->list[i].status;
+        }
+    return check_rest(all, err);
+}
+
+enum pith_status pith_reread(struct pith_run *r, struct pith_error *err)
+{
+    struct pieces all = {.r = r, .what = "reading it back from the disk"};
+    all.files = pith_zalloc(r->layout.shards, sizeof *all.files);
+    if (!all.files) return pith_fail_nomem(err, "the list of files");
+    for (size_t i = 0; i < r->layout.shards; i++) all.files[i].fd = -1;
+    const enum pith_status s = reread(&all, err);
+    for (size_t i = 0; i < r->layout.shards; i++) pith_out_close(&all.files[i]);
+    pith_free(all.files);
+    free_pieces(&all);
+    return s;
+}
