@@ -39,14 +39,19 @@ static void defaults(void *settings)
     s->reps = o.reps;
 }
 
-static int check(const struct settings *s)
+static void fill(const struct settings *s, const char *model, struct pith_bench_options *o)
 {
-    const char *wrong = NULL;
-    if (s->reps == 0) wrong = "--reps: at least 1";
-    else if (s->prompt == 0 && s->gen == 0) wrong = "nothing to time: --prompt and --gen are 0";
-    if (!wrong) return EXIT_DONE;
-    fprintf(stderr, "pith bench: %s\n", wrong);
-    return EXIT_USAGE;
+    pith_bench_defaults(o);
+    o->model = model;
+    o->prompt = s->prompt;
+    o->gen = s->gen;
+    o->depth = s->depth;
+    o->reps = s->reps;
+    if (s->kv) o->kv = s->kv;
+    if (s->mode) o->mode = s->mode;
+    o->weights = s->weights;
+    o->head = s->head;
+    o->seed = s->common.seed;
 }
 
 /* "489 GFLOP/s", "1.95 TOP/s" */
@@ -116,25 +121,16 @@ static int run(void *settings, const struct text_list *operands)
     struct pith_error err = {0};
     struct meter meter;
     char *report = NULL;
-    int rc = check(s);
-    if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
+    fill(s, operands->item[0], &o);
+    if (pith_bench_check(&o, &err) != PITH_OK) return report_usage(&s->common, &err);
+    int rc = make_context(&s->common, &context);
+    if (rc == EXIT_DONE) rc = choose_mode(&s->common, &context, s->mode);
     if (rc != EXIT_DONE) return rc;
     meter_start(&meter, &s->common);
-    pith_bench_defaults(&o);
-    o.model = operands->item[0];
-    o.prompt = s->prompt;
-    o.gen = s->gen;
-    o.depth = s->depth;
-    o.reps = s->reps;
-    if (s->kv) o.kv = s->kv;
-    if (s->mode) o.mode = s->mode;
-    o.weights = s->weights;
-    o.head = s->head;
-    o.seed = s->common.seed;
     o.progress = meter_progress(&meter);
     const enum pith_status status = pith_bench(context, &o, &report, &err);
     meter_end(&meter);
-    if (status != PITH_OK) rc = report_failure(&err);
+    if (status != PITH_OK) rc = report_failure(&s->common, &err);
     else give_report(&s->common, report, print_report);
     pith_text_free(report);
     pith_context_free(&context);

@@ -1,6 +1,7 @@
 /* pith compare: several models on the same texts and tasks, in one table. */
 #include "cli/command.h"
 #include "cli/measure.h"
+#include "cli/tables.h"
 
 #include <pith/eval.h>
 #include <pith/inspect.h>
@@ -26,18 +27,6 @@ static const struct option options[] = {
 #undef MEASURE_OPTION
 };
 
-static void add_cell(json_t *row, const char *format, double x)
-{
-    char text[64];
-    snprintf(text, sizeof text, format, x);
-    json_array_append_new(row, json_string(text));
-}
-
-static void add_column(json_t *columns, const char *name, const char *align)
-{
-    json_array_append_new(columns, json_pack("{s:s, s:s}", "name", name, "align", align));
-}
-
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -49,18 +38,18 @@ static json_t *make_columns(const json_t *first)
     json_t *columns = json_array();
     const json_t *t;
     size_t i;
-    add_column(columns, "model", "left");
-    add_column(columns, "bits/weight", "right");
-    add_column(columns, "MiB", "right");
+    table_column(columns, "model", "left");
+    table_column(columns, "bits/weight", "right");
+    table_column(columns, "MiB", "right");
     json_array_foreach (json_object_get(first, "texts"), i, t) {
-        add_column(columns, "perplexity", "right");
-        add_column(columns, "KL", "right");
-        add_column(columns, "top-1 %", "right");
-        add_column(columns, "verdict", "left");
-        add_column(columns, "s", "right");
+        table_column(columns, "perplexity", "right");
+        table_column(columns, "KL", "right");
+        table_column(columns, "top-1 %", "right");
+        table_column(columns, "verdict", "left");
+        table_column(columns, "s", "right");
     }
     json_array_foreach (json_object_get(first, "tasks"), i, t)
-        add_column(columns, json_text(t, "name"), "right");
+        table_column(columns, json_text(t, "name"), "right");
     return columns;
 }
 
@@ -70,86 +59,61 @@ static json_t *make_row(const json_t *m)
     const json_t *t;
     size_t i;
     json_array_append_new(row, json_string(base_name(json_text(m, "model"))));
-    add_cell(row, "%.3f", json_get(m, "bits_per_weight"));
-    add_cell(row, "%.2f", json_get(m, "bytes") / 1048576);
+    table_cell(row, "%.3f", json_get(m, "bits_per_weight"));
+    table_cell(row, "%.2f", json_get(m, "bytes") / 1048576);
     json_array_foreach (json_object_get(m, "texts"), i, t) {
         const bool compared = json_object_get(t, "kld_mean") != NULL;
-        add_cell(row, "%.3f", json_get(t, "perplexity"));
-        if (compared) add_cell(row, "%.5f", json_get(t, "kld_mean"));
+        table_cell(row, "%.3f", json_get(t, "perplexity"));
+        if (compared) table_cell(row, "%.5f", json_get(t, "kld_mean"));
         else json_array_append_new(row, json_string("-"));
-        if (compared) add_cell(row, "%.2f", 100 * json_get(t, "top1_agreement"));
+        if (compared) table_cell(row, "%.2f", 100 * json_get(t, "top1_agreement"));
         else json_array_append_new(row, json_string("-"));
         json_array_append_new(row, json_string(compared ? json_text(t, "verdict") : "baseline"));
-        add_cell(row, "%.1f", json_get(t, "seconds"));
+        table_cell(row, "%.1f", json_get(t, "seconds"));
     }
     json_array_foreach (json_object_get(m, "tasks"), i, t)
-        add_cell(row, "%.1f", 100 * json_get(t, "accuracy"));
+        table_cell(row, "%.1f", 100 * json_get(t, "accuracy"));
     return row;
 }
 
-static int print_table(const struct settings *s, const json_t *report)
+static int print_models(const struct settings *s, const json_t *report)
 {
     const json_t *models = json_object_get(report, "models"), *m;
-    struct pith_error err = {0};
     size_t i;
     json_t *rows = json_array();
     json_array_foreach (models, i, m) json_array_append_new(rows, make_row(m));
-    json_t *table =
-        json_pack("{s:o, s:o}", "columns", make_columns(json_array_get(models, 0)), "rows", rows);
-    char *text = table ? json_dumps(table, 0) : NULL, *rendered = NULL;
-    int rc = EXIT_DONE;
-    if (!text ||
-        pith_table_render(text, s->format ? s->format : "text", &rendered, &err) != PITH_OK)
-        rc = report_failure(&err);
-    else fputs(rendered, stdout);
-    pith_text_free(rendered);
-    free(text);
-    json_decref(table);
-    return rc;
+    return print_table(&s->common, make_columns(json_array_get(models, 0)), rows, s->format);
 }
 
-static int cannot_write(const char *path)
+static int cannot_write(const struct settings *s)
 {
-    fprintf(stderr, "pith: %s: cannot write\n", path);
-    return EXIT_FAILED;
+    struct pith_error err = {.status = PITH_IO};
+    snprintf(err.text, sizeof err.text, "%s: cannot write", s->out);
+    return report_failure(&s->common, &err);
 }
 
-static int write_page(const char *path, const char *report)
+static int write_page(const struct settings *s, const char *report)
 {
     struct pith_error err = {0};
     char *html = NULL;
-    if (pith_compare_html(report, &html, &err) != PITH_OK) return report_failure(&err);
-    FILE *f = fopen(path, "w");
+    if (pith_compare_html(report, &html, &err) != PITH_OK) return report_failure(&s->common, &err);
+    FILE *f = fopen(s->out, "w");
     const bool ok = f && fputs(html, f) >= 0;
     pith_text_free(html);
     if (f && fclose(f) == 0 && ok) return EXIT_DONE;
-    return cannot_write(path);
+    return cannot_write(s);
 }
 
 /* That a page cannot be written there is said before the work; a page of before stays as it is. */
-static int check_page(const char *path)
+static int check_page(const struct settings *s)
 {
-    if (!path) return EXIT_DONE;
-    FILE *f = fopen(path, "a");
-    if (!f) return cannot_write(path);
+    if (!s->out) return EXIT_DONE;
+    FILE *f = fopen(s->out, "a");
+    if (!f) return cannot_write(s);
     const bool empty = fseek(f, 0, SEEK_END) == 0 && ftell(f) == 0;
     fclose(f);
-    if (empty) remove(path);
+    if (empty) remove(s->out);
     return EXIT_DONE;
-}
-
-/* So is a wrong --format. */
-static int check_format(const char *format)
-{
-    struct pith_error err = {0};
-    char *text = NULL;
-    if (!format) return EXIT_DONE;
-    const enum pith_status s =
-        pith_table_render("{\"columns\": [], \"rows\": []}", format, &text, &err);
-    pith_text_free(text);
-    if (s == PITH_OK) return EXIT_DONE;
-    report_failure(&err);
-    return EXIT_USAGE;
 }
 
 static int run(void *settings, const struct text_list *operands)
@@ -160,12 +124,12 @@ static int run(void *settings, const struct text_list *operands)
     struct pith_error err = {0};
     struct meter meter;
     char *report = NULL;
-    int rc = measure_check(&s->measure);
-    if (rc == EXIT_DONE) rc = check_format(s->format);
-    if (rc == EXIT_DONE) rc = check_page(s->out);
+    int rc = measure_check(&s->common, &s->measure);
+    if (rc == EXIT_DONE) rc = check_format(&s->common, s->format);
+    if (rc == EXIT_DONE) rc = check_page(s);
     if (rc == EXIT_DONE) rc = look_at_texts(&s->common, &s->measure.texts, s->measure.crlf);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
-    if (rc == EXIT_DONE) rc = choose_mode(&context, s->measure.mode);
+    if (rc == EXIT_DONE) rc = choose_mode(&s->common, &context, s->measure.mode);
     if (rc != EXIT_DONE) return rc;
     meter_start(&meter, &s->common);
     measure_fill(&s->measure, &o);
@@ -174,13 +138,13 @@ static int run(void *settings, const struct text_list *operands)
     const enum pith_status status = pith_compare(context, &models, &o, &report, &err);
     meter_end(&meter);
     if (status != PITH_OK) {
-        rc = report_failure(&err);
+        rc = report_failure(&s->common, &err);
     } else {
         json_t *j = json_loads(report, 0, NULL);
         if (s->common.json) printf("%s\n", report);
-        else if (j) rc = print_table(s, j);
+        else if (j) rc = print_models(s, j);
         json_decref(j);
-        if (rc == EXIT_DONE && s->out) rc = write_page(s->out, report);
+        if (rc == EXIT_DONE && s->out) rc = write_page(s, report);
     }
     pith_text_free(report);
     pith_context_free(&context);

@@ -77,6 +77,20 @@ static bool names_file(const char *out)
     return n > 5 && strcmp(out + n - 5, ".gguf") == 0;
 }
 
+static int check(const struct settings *s, const char *model)
+{
+    struct pith_convert_options o;
+    struct pith_error err = {0};
+    if (!s->out) return usage_failure(&s->common, "where to? give -o DIR or -o FILE.gguf");
+    if (!s->container && !names_file(s->out))
+        return usage_failure(&s->common, "to what? give --container NAME");
+    fill(s, model, &o);
+    if (pith_convert_check(&o, NULL, &err) != PITH_OK) return report_usage(&s->common, &err);
+    if (given(&s->common, "max-shard") && names_file(s->out))
+        return usage_failure(&s->common, "--max-shard does nothing: a GGUF file is a single file");
+    return EXIT_DONE;
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
@@ -85,14 +99,8 @@ static int run(void *settings, const struct text_list *operands)
     struct pith_error err = {0};
     struct meter meter;
     char *report = NULL;
-    const bool file = s->out && names_file(s->out);
-    if (!s->out || (!s->container && !file)) {
-        fprintf(stderr, "pith convert: %s\n",
-                s->out ? "to what? give --container NAME"
-                       : "where to? give -o DIR or -o FILE.gguf");
-        return EXIT_USAGE;
-    }
-    int rc = make_context(&s->common, &context);
+    int rc = check(s, operands->item[0]);
+    if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;
     fill(s, operands->item[0], &o);
     meter_start(&meter, &s->common);
@@ -100,7 +108,7 @@ static int run(void *settings, const struct text_list *operands)
     const enum pith_status status = pith_convert(context, &o, &report, &err);
     meter_end(&meter);
     if (status != PITH_OK) {
-        rc = report_failure(&err);
+        rc = report_failure(&s->common, &err);
     } else if (s->common.json) {
         printf("%s\n", report);
     } else if (!s->common.quiet) {

@@ -1,6 +1,7 @@
 /* pith diff: where two checkpoints of a model differ. */
 #include "cli/command.h"
 #include "cli/measure.h"
+#include "cli/tables.h"
 
 #include <pith/inspect.h>
 
@@ -37,33 +38,23 @@ static json_t *make_row(const json_t *part)
     return row;
 }
 
-static int print_table(const json_t *j, bool all)
+static int print_parts(const struct settings *s, const json_t *j)
 {
     static const char *const names[] = {"part", "a", "b", "", "relative", "largest"};
     json_t *columns = json_array(), *rows = json_array();
     const json_t *part;
     size_t i;
-    for (i = 0; i < 6; i++)
-        json_array_append_new(
-            columns, json_pack("{s:s, s:s}", "name", names[i], "align", i < 4 ? "left" : "right"));
+    for (i = 0; i < 6; i++) table_column(columns, names[i], i < 4 ? "left" : "right");
     json_array_foreach (json_object_get(j, "parts"), i, part)
-        if (all || !json_is_true(json_object_get(part, "equal")))
+        if (s->all || !json_is_true(json_object_get(part, "equal")))
             json_array_append_new(rows, make_row(part));
-    json_t *table = json_pack("{s:o, s:o}", "columns", columns, "rows", rows);
-    char *text = table ? json_dumps(table, 0) : NULL, *rendered = NULL;
-    struct pith_error err = {0};
-    int rc = EXIT_DONE;
-    if (json_array_size(rows) == 0) rendered = NULL;
-    else if (!text || pith_table_render(text, "text", &rendered, &err) != PITH_OK)
-        rc = report_failure(&err);
-    if (rendered) fputs(rendered, stdout);
-    pith_text_free(rendered);
-    free(text);
-    json_decref(table);
-    return rc;
+    if (json_array_size(rows) > 0) return print_table(&s->common, columns, rows, NULL);
+    json_decref(columns);
+    json_decref(rows);
+    return EXIT_DONE;
 }
 
-static int print_report(const json_t *j, bool all)
+static int print_report(const struct settings *s, const json_t *j)
 {
     const json_t *key;
     size_t i;
@@ -74,7 +65,7 @@ static int print_report(const json_t *j, bool all)
     json_array_foreach (json_object_get(j, "config_differs"), i, key)
         printf("%s%s", i ? ", " : "config.json differs in ", json_string_value(key));
     if (i) printf("\n");
-    return print_table(j, all);
+    return print_parts(s, j);
 }
 
 static int run(void *settings, const struct text_list *operands)
@@ -86,11 +77,11 @@ static int run(void *settings, const struct text_list *operands)
     int rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;
     if (pith_diff(context, operands->item[0], operands->item[1], &report, &err) != PITH_OK) {
-        rc = report_failure(&err);
+        rc = report_failure(&s->common, &err);
     } else {
         json_t *j = json_loads(report, 0, NULL);
         if (s->common.json) printf("%s\n", report);
-        else if (j && !s->common.quiet) rc = print_report(j, s->all);
+        else if (j && !s->common.quiet) rc = print_report(s, j);
         if (rc == EXIT_DONE && !json_is_true(json_object_get(j, "equal"))) rc = EXIT_FAILED;
         json_decref(j);
     }

@@ -82,10 +82,10 @@ static int run(void *settings, const struct text_list *operands)
     struct pith_error err = {0};
     struct meter meter;
     char *report = NULL;
-    int rc = measure_check(&s->measure);
+    int rc = measure_check(&s->common, &s->measure);
     if (rc == EXIT_DONE) rc = look_at_texts(&s->common, &s->measure.texts, s->measure.crlf);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
-    if (rc == EXIT_DONE) rc = choose_mode(&context, s->measure.mode);
+    if (rc == EXIT_DONE) rc = choose_mode(&s->common, &context, s->measure.mode);
     if (rc != EXIT_DONE) return rc;
     meter_start(&meter, &s->common);
     measure_fill(&s->measure, &o);
@@ -94,7 +94,7 @@ static int run(void *settings, const struct text_list *operands)
     o.progress = meter_progress(&meter);
     const enum pith_status status = pith_eval(context, &o, &report, &err);
     meter_end(&meter);
-    if (status != PITH_OK) rc = report_failure(&err);
+    if (status != PITH_OK) rc = report_failure(&s->common, &err);
     else give_report(&s->common, report, print_report);
     pith_text_free(report);
     pith_context_free(&context);

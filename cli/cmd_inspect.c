@@ -1,6 +1,7 @@
 /* pith inspect: what is in a checkpoint. */
 #include "cli/command.h"
 #include "cli/measure.h"
+#include "cli/tables.h"
 
 #include <pith/inspect.h>
 
@@ -30,24 +31,17 @@ static void shape_text(const json_t *t, char text[64])
     }
 }
 
-static void cell(json_t *row, const char *format, double x)
-{
-    char text[64];
-    snprintf(text, sizeof text, format, x);
-    json_array_append_new(row, json_string(text));
-}
-
 static void add_statistics(json_t *row, const json_t *t)
 {
     if (!json_object_get(t, "std")) {
         for (int i = 0; i < 5; i++) json_array_append_new(row, json_string(""));
         return;
     }
-    cell(row, "%.4g", json_get(t, "min"));
-    cell(row, "%.4g", json_get(t, "max"));
-    cell(row, "%.4g", json_get(t, "std"));
-    cell(row, "%.1f", json_get(t, "kurtosis"));
-    cell(row, "%.1e", json_get(t, "outliers"));
+    table_cell(row, "%.4g", json_get(t, "min"));
+    table_cell(row, "%.4g", json_get(t, "max"));
+    table_cell(row, "%.4g", json_get(t, "std"));
+    table_cell(row, "%.1f", json_get(t, "kurtosis"));
+    table_cell(row, "%.1e", json_get(t, "outliers"));
 }
 
 /* "int4:g128:asym act-order". */
@@ -72,34 +66,23 @@ static json_t *make_row(const json_t *t, bool statistics)
     return row;
 }
 
-static int print_table(const json_t *j, bool statistics)
+static int print_tensors(const struct settings *s, const json_t *j)
 {
     static const char *const names[] = {"tensor", "format", "shape",    "min",
                                         "max",    "std",    "kurtosis", "outliers"};
     json_t *columns = json_array(), *rows = json_array();
     const json_t *t;
     size_t i;
-    for (i = 0; i < (statistics ? 8u : 3u); i++)
-        json_array_append_new(
-            columns, json_pack("{s:s, s:s}", "name", names[i], "align", i < 2 ? "left" : "right"));
+    for (i = 0; i < (s->statistics ? 8u : 3u); i++)
+        table_column(columns, names[i], i < 2 ? "left" : "right");
     json_array_foreach (json_object_get(j, "linears"), i, t)
-        json_array_append_new(rows, make_row(t, statistics));
+        json_array_append_new(rows, make_row(t, s->statistics));
     json_array_foreach (json_object_get(j, "tensors"), i, t)
-        json_array_append_new(rows, make_row(t, statistics));
-    json_t *table = json_pack("{s:o, s:o}", "columns", columns, "rows", rows);
-    char *text = table ? json_dumps(table, 0) : NULL, *rendered = NULL;
-    struct pith_error err = {0};
-    int rc = EXIT_DONE;
-    if (text && pith_table_render(text, "text", &rendered, &err) == PITH_OK)
-        fputs(rendered, stdout);
-    else rc = report_failure(&err);
-    pith_text_free(rendered);
-    free(text);
-    json_decref(table);
-    return rc;
+        json_array_append_new(rows, make_row(t, s->statistics));
+    return print_table(&s->common, columns, rows, NULL);
 }
 
-static int print_report(const char *report, bool statistics)
+static int print_report(const struct settings *settings, const char *report)
 {
     char size[32];
     json_t *j = json_loads(report, 0, NULL);
@@ -115,7 +98,7 @@ static int print_report(const char *report, bool statistics)
            (int)json_get(s, "layers"), (int)json_get(s, "hidden"), (int)json_get(s, "ffn"),
            (int)json_get(s, "heads"), (int)json_get(s, "kv_heads"), (int)json_get(s, "head_dim"),
            (int)json_get(s, "vocab"), (int)json_get(s, "context"));
-    const int rc = print_table(j, statistics);
+    const int rc = print_tensors(settings, j);
     json_decref(j);
     return rc;
 }
@@ -129,9 +112,9 @@ static int run(void *settings, const struct text_list *operands)
     int rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;
     if (pith_inspect(context, operands->item[0], s->statistics, &report, &err) != PITH_OK)
-        rc = report_failure(&err);
+        rc = report_failure(&s->common, &err);
     else if (s->common.json) printf("%s\n", report);
-    else rc = print_report(report, s->statistics);
+    else rc = print_report(s, report);
     pith_text_free(report);
     pith_context_free(&context);
     return rc;

@@ -1,11 +1,14 @@
 /* pith recipes, pith formats, pith features: the tables that the program works from. */
 #include "cli/command.h"
+#include "cli/measure.h"
+#include "cli/tables.h"
 
 #include <pith/inspect.h>
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct settings {
     struct common common;
@@ -17,8 +20,18 @@ static const struct option options[] = {
      "table as text, markdown, csv or json (default text)"},
 };
 
+/* A value of a flat object as the text of a cell. */
+static json_t *cell_of(const json_t *v)
+{
+    char text[32];
+    if (json_is_string(v)) return json_string(json_string_value(v));
+    if (json_is_integer(v)) snprintf(text, sizeof text, "%lld", (long long)json_integer_value(v));
+    else snprintf(text, sizeof text, "%.6g", json_number_value(v));
+    return json_string(json_is_number(v) ? text : "");
+}
+
 /* An array of flat objects as a table: the first object's keys are the columns. */
-static json_t *make_table(const json_t *list)
+static int render(const struct settings *s, const json_t *list)
 {
     json_t *columns = json_array(), *rows = json_array(), *first = json_array_get(list, 0);
     const json_t *entry;
@@ -26,40 +39,14 @@ static json_t *make_table(const json_t *list)
     const char *key;
     size_t i;
     json_object_foreach (first, key, value)
-        json_array_append_new(columns, json_pack("{s:s, s:s}", "name", key, "align",
-                                                 json_is_number(value) ? "right" : "left"));
+        table_column(columns, key, json_is_number(value) ? "right" : "left");
     json_array_foreach (list, i, entry) {
         json_t *row = json_array();
-        json_object_foreach (first, key, value) {
-            const json_t *v = json_object_get(entry, key);
-            char text[32];
-            if (json_is_integer(v))
-                snprintf(text, sizeof text, "%lld", (long long)json_integer_value(v));
-            else snprintf(text, sizeof text, "%.6g", json_number_value(v));
-            json_array_append_new(row, json_string(json_is_string(v)   ? json_string_value(v)
-                                                   : json_is_number(v) ? text
-                                                                       : ""));
-        }
+        json_object_foreach (first, key, value)
+            json_array_append_new(row, cell_of(json_object_get(entry, key)));
         json_array_append_new(rows, row);
     }
-    return json_pack("{s:o, s:o}", "columns", columns, "rows", rows);
-}
-
-/* One list as a table on standard output. */
-static int render(const struct settings *s, const json_t *list)
-{
-    struct pith_error err = {0};
-    char *rendered = NULL;
-    int rc = EXIT_DONE;
-    json_t *table = make_table(list);
-    char *text = table ? json_dumps(table, 0) : NULL;
-    if (text && pith_table_render(text, s->format ? s->format : "text", &rendered, &err) == PITH_OK)
-        fputs(rendered, stdout);
-    else rc = report_failure(&err);
-    free(text);
-    pith_text_free(rendered);
-    json_decref(table);
-    return rc;
+    return print_table(&s->common, columns, rows, s->format);
 }
 
 static int print_list(const struct settings *s,
@@ -67,8 +54,9 @@ static int print_list(const struct settings *s,
 {
     struct pith_error err = {0};
     char *report = NULL;
-    int rc = EXIT_DONE;
-    if (get(&report, &err) != PITH_OK) return report_failure(&err);
+    int rc = check_format(&s->common, s->format);
+    if (rc != EXIT_DONE) return rc;
+    if (get(&report, &err) != PITH_OK) return report_failure(&s->common, &err);
     if (s->common.json) {
         printf("%s\n", report);
     } else {
@@ -80,14 +68,25 @@ static int print_list(const struct settings *s,
     return rc;
 }
 
-static int unknown_table(const char *name, const json_t *all)
+/* The key of an object that a word names in any case; NULL is told, with what was perhaps meant. */
+static const char *find_key(const struct settings *s, const char *what, const char *word,
+                            json_t *all)
 {
-    const char *key;
-    const json_t *value;
-    fprintf(stderr, "pith features: no table '%s'; there are", name);
-    json_object_foreach ((json_t *)(uintptr_t)all, key, value) fprintf(stderr, " %s", key);
-    fputc('\n', stderr);
-    return EXIT_USAGE;
+    enum { MOST = 64 };
+    const char *names[MOST], *key;
+    char list[512] = "";
+    json_t *value;
+    size_t count = 0;
+    json_object_foreach (all, key, value) {
+        const size_t used = strlen(list);
+        if (pith_name_equal(word, key)) return key;
+        if (count < MOST) names[count++] = key;
+        snprintf(list + used, sizeof list - used, " %s", key);
+    }
+    const char *near = pith_name_nearest(word, names, count);
+    if (near) usage_failure(&s->common, "no %s '%s'; did you mean '%s'?", what, word, near);
+    else usage_failure(&s->common, "no %s '%s'; there are%s", what, word, list);
+    return NULL;
 }
 
 /* One table of the report, or all of them under their names. */
@@ -97,8 +96,9 @@ static int print_features(const struct settings *s, const char *only, json_t *al
     json_t *list;
     int rc = EXIT_DONE;
     if (only) {
-        list = json_object_get(all, only);
-        if (!list) return unknown_table(only, all);
+        key = find_key(s, "table", only, all);
+        if (!key) return EXIT_USAGE;
+        list = json_object_get(all, key);
         if (!s->common.json) return render(s, list);
         json_dumpf(list, stdout, 0);
         putchar('\n');
@@ -117,8 +117,9 @@ static int run_features(void *settings, const struct text_list *operands)
     struct settings *s = settings;
     struct pith_error err = {0};
     char *report = NULL;
-    int rc = EXIT_DONE;
-    if (pith_features_json(&report, &err) != PITH_OK) return report_failure(&err);
+    int rc = check_format(&s->common, s->format);
+    if (rc != EXIT_DONE) return rc;
+    if (pith_features_json(&report, &err) != PITH_OK) return report_failure(&s->common, &err);
     if (s->common.json && operands->count == 0) {
         printf("%s\n", report);
     } else {

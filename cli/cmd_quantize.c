@@ -285,6 +285,61 @@ static void blame_ceiling(uint64_t memory, struct pith_error *err)
     snprintf(err->text + n, sizeof err->text - n, " (--memory allows %s)", size);
 }
 
+/* Options that do nothing here, by what the others make of the run. */
+static int check_idle(const struct settings *s, const json_t *plan)
+{
+    static const struct {
+        const char *option, *key;
+        bool value; /* of the key, that makes the option idle */
+        const char *why;
+    } idle[] = {
+        {"calib", "calibrates", false, "nothing of this recipe looks at calibration text"},
+        {"calib-tokens", "calibrates", false, "nothing of this recipe looks at calibration text"},
+        {"seq-len", "calibrates", false, "nothing of this recipe looks at calibration text"},
+        {"crlf", "calibrates", false, "nothing of this recipe looks at calibration text"},
+        {"mode", "calibrates", false, "nothing of this recipe is calibrated"},
+        {"max-shard", "file", true, "a GGUF file is a single file"},
+    };
+    for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++)
+        if (given(&s->common, idle[i].option) &&
+            json_is_true(json_object_get(plan, idle[i].key)) == idle[i].value)
+            return usage_failure(&s->common, "--%s does nothing: %s", idle[i].option, idle[i].why);
+    if (s->rehearse && s->resume)
+        return usage_failure(&s->common, "--resume does nothing with --rehearse");
+    return EXIT_DONE;
+}
+
+/* Where a grid was completed from the recipe's: what it became. */
+static void say_grids(const struct settings *s, const json_t *plan)
+{
+    const struct {
+        const char *option, *text;
+    } grids[] = {{"weights", s->weights}, {"acts", s->acts}};
+    const json_t *recipe = json_object_get(plan, "recipe");
+    for (size_t i = 0; i < sizeof grids / sizeof grids[0]; i++) {
+        const char *became = json_text(recipe, grids[i].option);
+        if (grids[i].text && !strstr(grids[i].text, ":") && strchr(became, ':'))
+            say(&s->common, "--%s %s: taken as %s", grids[i].option, grids[i].text, became);
+    }
+}
+
+/* All that can be said of the options before a file is opened. */
+static int check(const struct settings *s, const char *model)
+{
+    struct pith_quantize_options o;
+    struct pith_error err = {0};
+    char *report = NULL;
+    if (!s->out) return usage_failure(&s->common, "where to? give -o DIR");
+    fill(s, model, &o);
+    if (pith_quantize_check(&o, &report, &err) != PITH_OK) return report_usage(&s->common, &err);
+    json_t *plan = json_loads(report, 0, NULL);
+    const int rc = check_idle(s, plan);
+    if (rc == EXIT_DONE) say_grids(s, plan);
+    json_decref(plan);
+    pith_text_free(report);
+    return rc;
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
@@ -293,14 +348,11 @@ static int run(void *settings, const struct text_list *operands)
     struct pith_error err = {0};
     struct meter meter;
     char *report = NULL;
-    if (!s->out) {
-        fprintf(stderr, "pith quantize: where to? give -o DIR\n");
-        return EXIT_USAGE;
-    }
     tame_malloc();
-    int rc = look_at_texts(&s->common, &s->calib, s->crlf);
+    int rc = check(s, operands->item[0]);
+    if (rc == EXIT_DONE) rc = look_at_texts(&s->common, &s->calib, s->crlf);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
-    if (rc == EXIT_DONE) rc = choose_mode(&context, s->mode);
+    if (rc == EXIT_DONE) rc = choose_mode(&s->common, &context, s->mode);
     if (rc != EXIT_DONE) return rc;
     fill(s, operands->item[0], &o);
     meter_start(&meter, &s->common);
@@ -312,7 +364,7 @@ static int run(void *settings, const struct text_list *operands)
     } else {
         meter_end(&meter);
         blame_ceiling(s->memory, &err);
-        rc = report_failure(&err);
+        rc = report_failure(&s->common, &err);
     }
     pith_text_free(report);
     pith_context_free(&context);

@@ -58,13 +58,15 @@ static int check(const struct settings *s)
     else if (s->top_k > UINT32_MAX) wrong = "--top-k: too large";
     else if (pith_kv_check(s->kv, &err) != PITH_OK) wrong = err.text;
     else if (s->tokens == 0) wrong = "--tokens: at least 1";
+    if (!wrong && s->temperature == 0 && (given(&s->common, "top-p") || given(&s->common, "top-k")))
+        wrong = "--top-k and --top-p do nothing at temperature 0, which always takes the likeliest "
+                "token; give --temperature";
     if (!wrong) return EXIT_DONE;
-    fprintf(stderr, "pith run: %s\n", wrong);
-    return EXIT_USAGE;
+    return usage_failure(&s->common, "%s", wrong);
 }
 
 /* The prompt from standard input, at most 16 MiB; NULL when it cannot be read. */
-static char *read_prompt(void)
+static char *read_prompt(struct pith_error *err)
 {
     enum { STEP = 1 << 16, MOST = 1 << 24 };
     char *text = NULL;
@@ -73,6 +75,7 @@ static char *read_prompt(void)
         char *more = realloc(text, size + STEP + 1);
         if (!more || size > MOST) {
             free(more ? more : text);
+            snprintf(err->text, sizeof err->text, "the prompt from standard input is too large");
             return NULL;
         }
         text = more;
@@ -81,8 +84,8 @@ static char *read_prompt(void)
     } while (got > 0);
     text[size] = '\0';
     if (strlen(text) == size) return text;
-    fprintf(stderr, "pith run: the prompt: not UTF-8: byte %zu is NUL; UTF-16 perhaps?\n",
-            strlen(text));
+    snprintf(err->text, sizeof err->text,
+             "the prompt: not UTF-8: byte %zu is NUL; UTF-16 perhaps?", strlen(text));
     free(text);
     return NULL;
 }
@@ -102,8 +105,9 @@ static int generate(struct settings *s, struct pith_engine *engine)
     if (s->kv) o.kv = s->kv;
     o.text = on_text;
     o.ctx = s;
+    if (pith_generate_check(engine, &o, &err) != PITH_OK) return report_failure(&s->common, &err);
     if (!s->common.json && !s->common.quiet) fputs(s->prompt, stdout);
-    if (pith_generate(engine, &o, &report, &err) != PITH_OK) return report_failure(&err);
+    if (pith_generate(engine, &o, &report, &err) != PITH_OK) return report_failure(&s->common, &err);
     json_t *j = json_loads(report, 0, NULL);
     if (s->common.json) printf("%s\n", report);
     else printf("\n");
@@ -127,16 +131,16 @@ static int run(void *settings, const struct text_list *operands)
     char *input = NULL;
     int rc = check(s);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
-    if (rc == EXIT_DONE) rc = choose_mode(&context, s->mode);
+    if (rc == EXIT_DONE) rc = choose_mode(&s->common, &context, s->mode);
     if (rc != EXIT_DONE) return rc;
     if (!s->prompt && isatty(STDIN_FILENO) && !s->common.quiet)
         fprintf(stderr, "reading the prompt from standard input; Ctrl-D ends it\n");
-    if (!s->prompt) s->prompt = input = read_prompt();
+    if (!s->prompt) s->prompt = input = read_prompt(&err);
     if (!s->prompt) {
-        fprintf(stderr, "pith run: cannot read a prompt from standard input\n");
-        rc = EXIT_FAILED;
+        err.status = PITH_FORMAT;
+        rc = report_failure(&s->common, &err);
     } else if (pith_engine_open(context, operands->item[0], &engine, &err) != PITH_OK) {
-        rc = report_failure(&err);
+        rc = report_failure(&s->common, &err);
     } else {
         rc = generate(s, engine);
     }

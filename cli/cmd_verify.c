@@ -45,27 +45,31 @@ static int run(void *settings, const struct text_list *operands)
     struct pith_error err = {0};
     struct meter meter;
     char *report = NULL;
-    int rc = make_context(&s->common, &context);
-    if (rc != EXIT_DONE) return rc;
-    meter_start(&meter, &s->common);
     const struct pith_verify_options o = {
         .model = operands->item[0],
         .against = s->against,
         .targets = as_list(&s->targets),
         .progress = meter_progress(&meter),
     };
+    if (pith_verify_check(&o, &err) != PITH_OK) return report_usage(&s->common, &err);
+    int rc = make_context(&s->common, &context);
+    if (rc != EXIT_DONE) return rc;
+    meter_start(&meter, &s->common);
     const enum pith_status status = pith_verify(context, &o, &report, &err);
     meter_end(&meter);
     if (report && s->common.json) {
         printf("%s\n", report);
     } else if (report && !s->common.quiet) {
         json_t *j = json_loads(report, 0, NULL);
+        const bool accounted = json_is_true(json_object_get(j, "accounted"));
         printf("%s%s%s: %s\n", bold(), o.model, plain(),
-               status == PITH_OK ? "verified" : "NOT as it should be");
+               status != PITH_OK ? "NOT as it should be"
+               : accounted       ? "verified"
+                                 : "can be loaded");
         if (j) print_report(j);
         json_decref(j);
     }
-    if (status != PITH_OK) rc = report ? EXIT_FAILED : report_failure(&err);
+    if (status != PITH_OK) rc = report ? EXIT_FAILED : report_failure(&s->common, &err);
     pith_text_free(report);
     pith_context_free(&context);
     return rc;
@@ -79,7 +83,8 @@ const struct command command_verify = {
                 "  pith verify out --against Llama-3.2-1B --for vllm:tp=2 --for transformers\n",
     .details =
         "Checks every tensor against pith.json: present, nothing unknown, hashes, no NaN, the\n"
-        "dequantized weights as the quantizer meant them. Exit status 1 if anything is off.\n",
+        "dequantized weights as the quantizer meant them. Exit status 1 if anything is off.\n"
+        "A checkpoint of another program has no pith.json: --for alone can check it.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

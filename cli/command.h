@@ -4,6 +4,7 @@
 #define PITH_CLI_COMMAND_H
 
 #include <pith/context.h>
+#include <pith/names.h>
 #include <pith/progress.h>
 #include <pith/quantize.h>
 
@@ -17,8 +18,8 @@ enum option_type {
     OPTION_FLAG,  /* bool */
     OPTION_TEXT,  /* const char * */
     OPTION_LIST,  /* struct text_list: may repeat */
-    OPTION_COUNT, /* size_t */
-    OPTION_SIZE,  /* uint64_t, with k, M, G */
+    OPTION_COUNT, /* size_t: pith_number_parse() */
+    OPTION_SIZE,  /* uint64_t: the same */
     OPTION_REAL   /* double */
 };
 
@@ -41,6 +42,9 @@ struct common {
     bool json, quiet, help;
     size_t threads, seed;
     const char *cpu;
+    const struct command *command;
+    const struct text_list *operands;
+    uint64_t given; /* bit i: the command's option i stands on the command line */
 };
 
 struct command {
@@ -70,18 +74,26 @@ void free_options(const struct command *c, void *settings, struct text_list *ope
 void print_help(const struct command *c);
 void print_overview(void);
 void print_man(void);
-/* The name nearest to `text` among `count`, or NULL when none is near. */
-const char *nearest(const char *text, const char *const *names, size_t count);
+/* Whether that option of the command stands on the command line. */
+bool given(const struct common *common, const char *name);
 
 /* --- what commands share
  * --------------------------------------------------------------------------- */
 
-/* Says an error on standard error and gives the exit status that belongs to it. */
-int report_failure(const struct pith_error *err);
+/* Says an error on standard error, with --json as an object on standard output too, and gives the
+ * exit status that belongs to it. */
+int report_failure(const struct common *common, const struct pith_error *err);
+/* The same for what is wrong with the command line: EXIT_USAGE. */
+int report_usage(const struct common *common, const struct pith_error *err);
+int usage_failure(const struct common *common, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Says something that is no error, as one line on standard error; nothing with --quiet. */
+void say(const struct common *common, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Makes the context that the common options ask for; EXIT_DONE or a status already reported. */
 int make_context(const struct common *common, struct pith_context **out);
 /* --mode (NULL: exact) for it; frees the context when the status is not EXIT_DONE. */
-int choose_mode(struct pith_context **context, const char *mode);
+int choose_mode(const struct common *common, struct pith_context **context, const char *mode);
 struct pith_list as_list(const struct text_list *l);
 
 /* A progress bar on a terminal, plain lines elsewhere, nothing with --quiet. */

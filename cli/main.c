@@ -31,7 +31,7 @@ static const char compiler[] = "gcc " __VERSION__;
 static const struct command *find_command(const char *name)
 {
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
-        if (strcmp(list[i]->name, name) == 0) return list[i];
+        if (pith_name_equal(list[i]->name, name)) return list[i];
     return NULL;
 }
 
@@ -40,7 +40,7 @@ static int unknown_command(const char *name)
     const char *names[sizeof list / sizeof list[0]];
     const size_t count = sizeof list / sizeof list[0];
     for (size_t i = 0; i < count; i++) names[i] = list[i]->name;
-    const char *near = nearest(name, names, count);
+    const char *near = pith_name_nearest(name, names, count);
     fprintf(stderr, "pith: unknown %s '%s'", name[0] == '-' ? "option" : "command", name);
     if (near) fprintf(stderr, "; did you mean '%s'?", near);
     fprintf(stderr, "\nTry 'pith --help'.\n");

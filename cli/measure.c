@@ -1,22 +1,45 @@
 #include "cli/measure.h"
 
+#include <pith/inspect.h>
 #include <pith/text.h>
 
 #include <stdio.h>
 #include <string.h>
 
-int measure_check(const struct measure_settings *m)
+int measure_check(const struct common *common, const struct measure_settings *m)
+{
+    static const char *const of_texts[] = {"convention", "context", "stride", "max-tokens"};
+    struct pith_eval_options o;
+    struct pith_error err = {0};
+    if (m->texts.count + m->tasks.count == 0)
+        return usage_failure(common, "nothing to measure: give --text FILE or --tasks FILE");
+    for (size_t i = 0; i < sizeof of_texts / sizeof of_texts[0]; i++)
+        if (m->texts.count == 0 && given(common, of_texts[i]))
+            return usage_failure(common, "--%s does nothing without --text", of_texts[i]);
+    if (m->tasks.count == 0 && given(common, "task-limit"))
+        return usage_failure(common, "--task-limit does nothing without --tasks");
+    if (given(common, "context") && m->context == 0)
+        return usage_failure(common, "--context: at least 2");
+    if (given(common, "stride") && m->stride == 0)
+        return usage_failure(common, "--stride: at least 1");
+    if (given(common, "max-tokens") && m->max_tokens == 0)
+        return usage_failure(common, "--max-tokens: at least 1");
+    if (given(common, "task-limit") && m->task_limit == 0)
+        return usage_failure(common, "--task-limit: at least 1");
+    measure_fill(m, &o);
+    return pith_eval_check(&o, &err) == PITH_OK ? EXIT_DONE : report_usage(common, &err);
+}
+
+int check_format(const struct common *common, const char *format)
 {
     struct pith_error err = {0};
-    if (pith_kv_check(m->kv, &err) != PITH_OK) {
-        fprintf(stderr, "pith: --kv: %s\n", err.text);
-        return EXIT_USAGE;
-    }
-    if (m->texts.count + m->tasks.count == 0) {
-        fprintf(stderr, "pith: nothing to measure: give --text FILE or --tasks FILE\n");
-        return EXIT_USAGE;
-    }
-    return EXIT_DONE;
+    char *text = NULL;
+    if (!format) return EXIT_DONE;
+    if (common->json) return usage_failure(common, "--format does nothing with --json");
+    const enum pith_status s =
+        pith_table_render("{\"columns\": [], \"rows\": []}", format, &text, &err);
+    pith_text_free(text);
+    return s == PITH_OK ? EXIT_DONE : report_usage(common, &err);
 }
 
 void measure_fill(const struct measure_settings *m, struct pith_eval_options *o)
@@ -36,14 +59,12 @@ void measure_fill(const struct measure_settings *m, struct pith_eval_options *o)
 int look_at_texts(const struct common *common, const struct text_list *texts, const char *crlf)
 {
     size_t lines = 0;
-    if (crlf && strcmp(crlf, "keep") != 0 && strcmp(crlf, "lf") != 0) {
-        fprintf(stderr, "pith: --crlf %s: keep or lf\n", crlf);
-        return EXIT_USAGE;
-    }
+    if (crlf && !pith_name_equal(crlf, "keep") && !pith_name_equal(crlf, "lf"))
+        return usage_failure(common, "--crlf %s: keep or lf", crlf);
     for (size_t i = 0; i < texts->count; i++) {
         struct pith_text_look look;
         struct pith_error err = {0};
-        if (pith_text_look(texts->item[i], &look, &err) != PITH_OK) return report_failure(&err);
+        if (pith_text_look(texts->item[i], &look, &err) != PITH_OK) return report_failure(common, &err);
         lines += look.crlf;
     }
     if (lines && !crlf && !common->quiet)

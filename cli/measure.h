@@ -14,8 +14,10 @@ struct measure_settings {
     size_t context, stride, max_tokens, task_limit;
 };
 
-/* Refuses what this version does not do; EXIT_DONE or EXIT_USAGE. */
-int measure_check(const struct measure_settings *m);
+/* Refuses options that make no sense, or do nothing; EXIT_DONE or EXIT_USAGE. */
+int measure_check(const struct common *common, const struct measure_settings *m);
+/* Refuses an unknown --format, and one beside --json. */
+int check_format(const struct common *common, const char *format);
 void measure_fill(const struct measure_settings *m, struct pith_eval_options *o);
 
 /* Looks through texts before the work begins: EXIT_FAILED when one is not UTF-8, EXIT_USAGE for a

@@ -143,30 +143,20 @@ void meter_end(struct meter *m)
     fflush(stderr);
 }
 
-int report_failure(const struct pith_error *err)
-{
-    fprintf(stderr, "pith: %s\n", err->text[0] ? err->text : pith_status_text(err->status));
-    return err->status == PITH_INTERRUPTED ? EXIT_INTERRUPTED : EXIT_FAILED;
-}
-
 int make_context(const struct common *common, struct pith_context **out)
 {
     struct pith_error err = {0};
-    if (common->threads > 1024) {
-        fprintf(stderr, "pith: --threads %zu: at most 1024\n", common->threads);
-        return EXIT_USAGE;
-    }
+    if (common->threads > 1024)
+        return usage_failure(common, "--threads %zu: at most 1024", common->threads);
     if (pith_context_new((unsigned)common->threads, common->cpu, out, &err) == PITH_OK)
         return EXIT_DONE;
-    report_failure(&err);
-    return err.status == PITH_ARG ? EXIT_USAGE : EXIT_FAILED;
+    return err.status == PITH_ARG ? report_usage(common, &err) : report_failure(common, &err);
 }
 
-int choose_mode(struct pith_context **context, const char *mode)
+int choose_mode(const struct common *common, struct pith_context **context, const char *mode)
 {
     struct pith_error err = {0};
     if (pith_context_set_mode(*context, mode, &err) == PITH_OK) return EXIT_DONE;
     pith_context_free(context);
-    fprintf(stderr, "pith: --mode: %s\n", err.text);
-    return EXIT_USAGE;
+    return report_usage(common, &err);
 }

@@ -30,6 +30,9 @@ struct pith_bench_options {
 };
 void pith_bench_defaults(struct pith_bench_options *options);
 
+/* Whether the options make sense by themselves, before the model is opened: statuses as below. */
+enum pith_status pith_bench_check(const struct pith_bench_options *options, struct pith_error *err);
+
 /* Loads the model, warms up, and times. *report is JSON with the keys that docs/performance.md
  * explains; free it with pith_text_free(). Besides the model, half a gibibyte of memory is needed
  * to measure the machine with.

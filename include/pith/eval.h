@@ -22,13 +22,18 @@ struct pith_eval_options {
      * are rounded to when they are stored; NULL: what the checkpoint says, or f32. A baseline has
      * f32. */
     const char *kv;
-    size_t context;         /* 0: 2048 (llama.cpp: 512), never more than the model's */
+    size_t context;         /* 0: 2048 (llama.cpp: 512), or the model's if it is less;
+                             * a context beyond the model's is refused */
     size_t stride;          /* hf only; 0: half the context */
     size_t max_tokens;      /* scored tokens of a text at most; 0: all */
     size_t task_limit;      /* items of a task at most; 0: all */
     struct pith_progress progress;
 };
 void pith_eval_defaults(struct pith_eval_options *options);
+
+/* Whether the options make sense by themselves, before any file is opened: names, grids, and which
+ * of them do nothing beside the others. PITH_ARG, PITH_UNSUPPORTED. */
+enum pith_status pith_eval_check(const struct pith_eval_options *options, struct pith_error *err);
 
 /* Whether a KV cache can be called that, for any of the options named kv: PITH_ARG or
  * PITH_UNSUPPORTED with the reason when it cannot. NULL can. */

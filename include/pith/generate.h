@@ -37,6 +37,12 @@ struct pith_generate_options {
 };
 void pith_generate_defaults(struct pith_generate_options *options);
 
+/* Whether the prompt can be continued: PITH_ARG when it is empty or fills the model's context,
+ * PITH_FORMAT when it is not UTF-8. */
+enum pith_status pith_generate_check(struct pith_engine *engine,
+                                     const struct pith_generate_options *options,
+                                     struct pith_error *err);
+
 /* Continues the prompt. *report (when not NULL) is JSON: {"text", "prompt_tokens",
  * "generated_tokens", "finish_reason": "stop"|"length"|"interrupted", "seconds_prompt",
  * "seconds_generate", "tokens_per_second"}; free it with pith_text_free(). */

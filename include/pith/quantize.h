@@ -43,6 +43,13 @@ struct pith_quantize_options {
 };
 void pith_quantize_defaults(struct pith_quantize_options *options);
 
+/* Whether the options make sense by themselves, before any model is opened: names, grids, which of
+ * them go together. *report (when not NULL) is JSON: {"recipe": in full, "container", "calibrates":
+ * whether calibration text is used, "file": whether one file is written instead of a folder}.
+ * Statuses as of pith_quantize(). */
+enum pith_status pith_quantize_check(const struct pith_quantize_options *options, char **report,
+                                     struct pith_error *err);
+
 /* Quantizes. In the context's fast mode calibration multiplies numbers rounded to bfloat16:
  * docs/quantizing.md tells what that costs. On success *report (when not NULL) is the JSON text of
  * pith.json, or of the rehearsal; free it with pith_text_free(). A run that fails, is interrupted
@@ -71,6 +78,10 @@ struct pith_convert_options {
     struct pith_progress progress;
 };
 
+/* As pith_quantize_check(). */
+enum pith_status pith_convert_check(const struct pith_convert_options *options, char **report,
+                                    struct pith_error *err);
+
 /* Writes a quantized checkpoint in another container. Codes, scales and zero points go over as they
  * are; linears that the container cannot hold are rounded to `weights`, to nearest. *report (when
  * not NULL) is pith.json, whose linears say what they were ("from") and whether they stand for the
@@ -88,10 +99,15 @@ struct pith_verify_options {
     struct pith_progress progress;
 };
 
+/* Whether the engines that are named exist: PITH_ARG. */
+enum pith_status pith_verify_check(const struct pith_verify_options *options,
+                                   struct pith_error *err);
+
 /* Checks every tensor of a checkpoint against pith.json: accounted for, nothing missing or unknown,
  * hashes, sizes, no NaN, dequantized weights as the quantizer meant them; with `against`, that
  * nothing was lost from the original and that each linear is as close to it as pith.json says; the
- * engines' rules. *report (when not NULL) is JSON: {"ok", "checks": [...], "problems": [...]};
+ * engines' rules, which alone can be checked of a checkpoint without pith.json too. *report (when not
+ * NULL) is JSON: {"ok", "accounted": whether there is one, "checks": [...], "problems": [...]};
  * given on PITH_OK and PITH_MISMATCH. PITH_MISMATCH when anything is off; err then tells the first
  * problem. */
 enum pith_status pith_verify(struct pith_context *context,

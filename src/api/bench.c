@@ -4,8 +4,10 @@
 #include "api/load.h"
 #include "api/measure.h"
 #include "base/file.h"
+#include "base/mem.h"
 #include "eval/regrid.h"
 #include "eval/speed.h"
+#include "quant/scale.h"
 
 #include <string.h>
 
@@ -22,6 +24,25 @@ static enum pith_status read_grid(const char *text, struct pith_grid *out,
     if (!text) return PITH_OK;
     PITH_TRY(pith_grid_parse(text, out, err));
     if (out->format) *used = out;
+    return PITH_OK;
+}
+
+enum pith_status pith_bench_check(const struct pith_bench_options *o, struct pith_error *err)
+{
+    const char *const grids[] = {o->weights, o->head};
+    struct pith_kv_format kv;
+    if (o->reps == 0) return pith_fail(err, PITH_ARG, "--reps: at least 1");
+    if (o->prompt == 0 && o->gen == 0)
+        return pith_fail(err, PITH_ARG, "nothing to time: --prompt and --gen are 0");
+    PITH_TRY(pith_kv_parse(o->kv, PITH_BF16, NULL, &kv, err));
+    for (size_t i = 0; i < PITH_COUNT(grids); i++) {
+        struct pith_grid grid;
+        const struct pith_grid *used;
+        PITH_TRY(read_grid(grids[i], &grid, &used, err));
+        if (used && !pith_gridder_for(used))
+            return pith_fail(err, PITH_UNSUPPORTED, "weights cannot be put on the grid %.64s",
+                             grids[i]);
+    }
     return PITH_OK;
 }
 

@@ -3,19 +3,15 @@
 #include "base/cpu.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include "kern/ops.h"
-
-#include <string.h>
 
 enum pith_status pith_context_new(unsigned threads, const char *cpu, struct pith_context **out,
                                   struct pith_error *err)
 {
     const int64_t mask = pith_cpu_mask(cpu ? cpu : "auto");
     if (mask < 0)
-        return pith_fail(err, PITH_ARG,
-                         "unknown instruction set \"%s\": one of scalar, avx2, avx512, vnni, bf16,"
-                         " neon, dotprod, auto",
-                         cpu);
+        return pith_fail_name(err, "instruction set", cpu, pith_cpu_tier);
     if (mask != PITH_CPU_ALL && (pith_kern_usable() & mask) != mask)
         return pith_fail(err, PITH_ARG, "this CPU has no %s; it has %s", cpu,
                          pith_cpu_name(pith_kern_usable()));
@@ -34,12 +30,18 @@ fail_pool:
     return s;
 }
 
+static const char *mode_name(size_t i)
+{
+    static const char *const names[] = {"exact", "fast", NULL};
+    return names[i];
+}
+
 enum pith_status pith_context_set_mode(struct pith_context *context, const char *mode,
                                        struct pith_error *err)
 {
-    const bool fast = mode && strcmp(mode, "fast") == 0;
-    if (mode && !fast && strcmp(mode, "exact") != 0)
-        return pith_fail(err, PITH_ARG, "unknown mode \"%s\": exact or fast", mode);
+    const bool fast = mode && pith_name_equal(mode, "fast");
+    if (mode && !fast && !pith_name_equal(mode, "exact"))
+        return pith_fail_name(err, "mode", mode, mode_name);
     return pith_backend_set_mode(context->backend, fast ? PITH_MODE_FAST : PITH_MODE_EXACT, err);
 }
 

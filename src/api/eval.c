@@ -4,6 +4,7 @@
 #include "api/load.h"
 #include "api/measure.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include "eval/eval.h"
 #include "tok/door.h"
 
@@ -38,17 +39,36 @@ struct measurement {
     struct pith_kept_task *kept_tasks; /* one for each task, or NULL */
 };
 
+static const char *convention_name(size_t i)
+{
+    return i <= PITH_CONVENTION_LLAMACPP ? pith_convention_name((enum pith_convention)i) : NULL;
+}
+
 static enum pith_status check(struct measurement *m, struct pith_error *err)
 {
     const struct pith_eval_options *o = m->options;
     if (!pith_convention_find(o->convention, &m->convention))
-        return pith_fail(err, PITH_ARG, "unknown convention \"%s\": one of gptq, hf, llama.cpp",
-                         o->convention);
+        return pith_fail_name(err, "convention", o->convention, convention_name);
+    if (o->stride && m->convention != PITH_CONVENTION_HF)
+        return pith_fail(err, PITH_ARG,
+                         "--stride does nothing under the %s convention, whose windows are disjoint;"
+                         " --convention hf has it",
+                         pith_convention_name(m->convention));
+    if (o->context == 1) return pith_fail(err, PITH_ARG, "--context: at least 2");
+    if (o->context && o->stride > o->context)
+        return pith_fail(err, PITH_ARG, "--stride %zu: more than the --context of %zu", o->stride,
+                         o->context);
     PITH_TRY(pith_kv_parse(o->kv, PITH_F32, NULL, &m->kv, err));
     PITH_TRY(pith_door_read(o->crlf, &m->door, err));
     if (o->texts.count == 0 && o->tasks.count == 0)
         return pith_fail(err, PITH_ARG, "nothing to measure: give a text or a task file");
     return PITH_OK;
+}
+
+enum pith_status pith_eval_check(const struct pith_eval_options *o, struct pith_error *err)
+{
+    struct measurement m = {.options = o};
+    return check(&m, err);
 }
 
 /* What the cache of the model in work holds. The first model of pith_compare() is the others'
@@ -193,6 +213,9 @@ static enum pith_status measure_all(struct measurement *m, json_t *texts, json_t
         return pith_fail(err, PITH_ARG, "the baseline has another vocabulary (%u, not %u)",
                          m->baseline->shape.vocab, m->model->shape.vocab);
     PITH_TRY(choose_cache(m, err));
+    if (m->options->context > m->model->shape.max_position)
+        return pith_fail(err, PITH_ARG, "--context %zu: the model's context is %u",
+                         m->options->context, m->model->shape.max_position);
     m->window = choose_window(m);
     for (size_t i = 0; i < m->options->texts.count; i++) PITH_TRY(measure_text(m, i, texts, err));
     for (size_t i = 0; i < m->options->tasks.count; i++) PITH_TRY(measure_task(m, i, tasks, err));

@@ -60,10 +60,11 @@ struct generation {
     double seconds_prompt, seconds_generate;
 };
 
-static enum pith_status prepare(struct generation *g, struct pith_error *err)
+static enum pith_status read_prompt(struct generation *g, struct pith_error *err)
 {
     const struct pith_generate_options *o = g->options;
     const struct pith_shape *shape = &g->engine->model->shape;
+    if (!o->prompt) return pith_fail(err, PITH_ARG, "a prompt is needed");
     const char *prompt = o->prompt + pith_text_mark(o->prompt, strlen(o->prompt));
     PITH_TRY(pith_text_check("the prompt", prompt, strlen(prompt), err));
     PITH_TRY(pith_tokenizer_encode(g->engine->tokenizer, prompt, strlen(prompt), true, &g->prompt,
@@ -74,6 +75,24 @@ static enum pith_status prepare(struct generation *g, struct pith_error *err)
     if (g->prompt.count >= shape->max_position)
         return pith_fail(err, PITH_ARG, "the prompt has %zu tokens; the model's context is %u",
                          g->prompt.count, shape->max_position);
+    return PITH_OK;
+}
+
+enum pith_status pith_generate_check(struct pith_engine *engine,
+                                     const struct pith_generate_options *options,
+                                     struct pith_error *err)
+{
+    struct generation g = {.engine = engine, .options = options};
+    const enum pith_status s = read_prompt(&g, err);
+    pith_ids_free(&g.prompt);
+    return s;
+}
+
+static enum pith_status prepare(struct generation *g, struct pith_error *err)
+{
+    const struct pith_generate_options *o = g->options;
+    const struct pith_shape *shape = &g->engine->model->shape;
+    PITH_TRY(read_prompt(g, err));
     size_t capacity = g->prompt.count + o->max_tokens;
     if (capacity > shape->max_position || capacity < o->max_tokens) capacity = shape->max_position;
     g->chunk = g->prompt.count < PITH_PROMPT_CHUNK ? g->prompt.count : PITH_PROMPT_CHUNK;

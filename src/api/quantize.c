@@ -14,6 +14,22 @@ void pith_quantize_defaults(struct pith_quantize_options *o)
     };
 }
 
+static enum pith_status check(const struct pith_quantize_options *o, bool convert, char **report,
+                              struct pith_error *err)
+{
+    json_t *j = NULL;
+    PITH_TRY(pith_pipe_check(o, convert, &j, err));
+    if (report) return pith_report_text(j, report, err);
+    json_decref(j);
+    return PITH_OK;
+}
+
+enum pith_status pith_quantize_check(const struct pith_quantize_options *o, char **report,
+                                     struct pith_error *err)
+{
+    return check(o, false, report, err);
+}
+
 enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantize_options *o,
                                char **report, struct pith_error *err)
 {
@@ -28,12 +44,8 @@ enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantiz
     return PITH_OK;
 }
 
-enum pith_status pith_convert(struct pith_context *c, const struct pith_convert_options *o,
-                              char **report, struct pith_error *err)
+static struct pith_quantize_options converting(const struct pith_convert_options *o)
 {
-    json_t *j = NULL;
-    if (!o->model || !o->out || (!o->container && !pith_place_is_file(o->out)))
-        return pith_fail(err, PITH_ARG, "a model, a container and an output folder are needed");
     struct pith_quantize_options all;
     pith_quantize_defaults(&all);
     all.model = o->model;
@@ -45,9 +57,35 @@ enum pith_status pith_convert(struct pith_context *c, const struct pith_convert_
     if (o->max_shard) all.max_shard = o->max_shard;
     all.resume = o->resume;
     all.progress = o->progress;
+    return all;
+}
+
+enum pith_status pith_convert_check(const struct pith_convert_options *o, char **report,
+                                    struct pith_error *err)
+{
+    const struct pith_quantize_options all = converting(o);
+    return check(&all, true, report, err);
+}
+
+enum pith_status pith_convert(struct pith_context *c, const struct pith_convert_options *o,
+                              char **report, struct pith_error *err)
+{
+    json_t *j = NULL;
+    if (!o->model || !o->out || (!o->container && !pith_place_is_file(o->out)))
+        return pith_fail(err, PITH_ARG, "a model, a container and an output folder are needed");
+    const struct pith_quantize_options all = converting(o);
     PITH_TRY(pith_pipe_quantize(c->backend, &all, true, &j, err));
     if (report) return pith_report_text(j, report, err);
     json_decref(j);
+    return PITH_OK;
+}
+
+enum pith_status pith_verify_check(const struct pith_verify_options *o, struct pith_error *err)
+{
+    for (size_t i = 0; i < o->targets.count; i++) {
+        struct pith_target ignored;
+        PITH_TRY(pith_target_parse(o->targets.item[i], &ignored, err));
+    }
     return PITH_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include "api/context.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include "report/html.h"
 #include "report/table.h"
 
@@ -32,14 +33,18 @@ static void fill_table(struct pith_table *t, const json_t *columns, const json_t
     }
 }
 
+static const char *form_name(size_t i)
+{
+    return i < pith_writer_count ? pith_writers[i].name : NULL;
+}
+
 enum pith_status pith_table_render(const char *table, const char *format, char **text,
                                    struct pith_error *err)
 {
     const struct pith_writer *w = pith_writer_find(format);
     json_t *j = NULL;
     if (!w)
-        return pith_fail(err, PITH_ARG, "unknown form \"%s\": one of text, markdown, csv, json",
-                         format);
+        return pith_fail_name(err, "form", format, form_name);
     PITH_TRY(pith_json_parse(table, strlen(table), "table", &j, err));
     struct pith_table t = {0};
     struct pith_str out = {0};

@@ -1,6 +1,7 @@
 #include "base/cpu.h"
 
 #include "base/amx.h"
+#include "base/names.h"
 
 #include <string.h>
 #if defined(__aarch64__)
@@ -50,10 +51,15 @@ static const struct {
     {"auto", PITH_CPU_ALL},
 };
 
+const char *pith_cpu_tier(size_t i)
+{
+    return i < sizeof tiers / sizeof tiers[0] ? tiers[i].name : NULL;
+}
+
 int64_t pith_cpu_mask(const char *name)
 {
     for (unsigned i = 0; i < sizeof tiers / sizeof tiers[0]; i++)
-        if (strcmp(name, tiers[i].name) == 0) return tiers[i].mask;
+        if (pith_name_equal(name, tiers[i].name)) return tiers[i].mask;
     return -1;
 }
 

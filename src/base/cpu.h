@@ -2,6 +2,7 @@
 #ifndef PITH_BASE_CPU_H
 #define PITH_BASE_CPU_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Each tier includes what stands above it. Values are bits of a mask. */
@@ -20,6 +21,8 @@ enum pith_cpu {
 /* The bits that this machine has. */
 uint32_t pith_cpu_detect(void);
 
+/* The i-th name that pith_cpu_mask() knows; NULL behind the last. */
+const char *pith_cpu_tier(size_t i);
 /* Mask for a tier by name ("scalar", "avx2", "avx512", "vnni", "bf16", "amx", "neon", "dotprod",
  * "auto"): that tier and all below it. Returns -1 for an unknown name. */
 int64_t pith_cpu_mask(const char *name);

@@ -2,10 +2,7 @@
 
 #include "base/mem.h"
 
-#include <ctype.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool reserve(struct pith_str *s, size_t extra)
@@ -115,27 +112,4 @@ bool pith_glob_match(const char *pattern, const char *text)
     }
     while (*pattern == '*') pattern++;
     return *pattern == '\0';
-}
-
-bool pith_parse_size(const char *text, unsigned long long *out)
-{
-    char *end;
-    if (!isdigit((unsigned char)text[0]) && text[0] != '.') return false;
-    const double value = strtod(text, &end);
-    static const char units[] = "kmgt";
-    double factor = 1;
-    if (*end) {
-        const char *u = strchr(units, tolower((unsigned char)*end));
-        if (u && *u) {
-            for (const char *p = units; p <= u; p++) factor *= 1024;
-            end++;
-            if (end[0] == 'i' && end[1] == 'B') end += 2;
-            else if (end[0] == 'B') end += 1;
-        } else if (strcmp(end, "B") == 0) {
-            end++;
-        }
-    }
-    if (*end || !isfinite(value) || value < 0 || value * factor >= 9.2e18) return false;
-    *out = (unsigned long long)(value * factor);
-    return true;
 }

@@ -39,8 +39,4 @@ void pith_str_free(struct pith_str *s);
  */
 bool pith_glob_match(const char *pattern, const char *text);
 
-/* Parses "123", "4k", "6GiB", "1.5G" (k, M, G, T; with or without iB or B; powers of 1024) into
- * bytes. */
-bool pith_parse_size(const char *text, unsigned long long *out);
-
 #endif

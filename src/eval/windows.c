@@ -1,6 +1,7 @@
 #include "eval/eval.h"
 
 #include "base/mem.h"
+#include "base/names.h"
 
 #include <string.h>
 
@@ -70,7 +71,7 @@ const char *pith_convention_name(enum pith_convention c)
 bool pith_convention_find(const char *name, enum pith_convention *out)
 {
     for (size_t i = 0; i < PITH_COUNT(conventions); i++) {
-        if (strcmp(conventions[i].name, name) == 0) {
+        if (pith_name_equal(conventions[i].name, name)) {
             *out = (enum pith_convention)i;
             return true;
         }

@@ -1,6 +1,7 @@
 #include "export/preflight.h"
 
 #include "base/mem.h"
+#include "base/names.h"
 #include "base/str.h"
 
 #include <inttypes.h>
@@ -27,21 +28,15 @@ const struct pith_engine *const *pith_engines(size_t *count)
 const struct pith_engine *pith_engine_find(const char *name)
 {
     for (size_t i = 0; i < PITH_COUNT(rows); i++)
-        if (strcmp(rows[i]->name, name) == 0) return rows[i];
+        if (pith_name_equal(rows[i]->name, name)) return rows[i];
     return NULL;
 }
 
 /* --- targets ------------------------------------------------------------------------------- */
 
-static enum pith_status unknown_engine(const char *name, struct pith_error *err)
+static const char *engine_name(size_t i)
 {
-    struct pith_str s = {0};
-    for (size_t i = 0; i < PITH_COUNT(rows); i++)
-        pith_str_printf(&s, "%s%s", i ? ", " : "", rows[i]->name);
-    const enum pith_status status =
-        pith_fail(err, PITH_ARG, "unknown engine \"%.40s\"; there are %s", name, pith_str_text(&s));
-    pith_str_free(&s);
-    return status;
+    return i < PITH_COUNT(rows) ? rows[i]->name : NULL;
 }
 
 enum pith_status pith_target_parse(const char *text, struct pith_target *out,
@@ -52,7 +47,7 @@ enum pith_status pith_target_parse(const char *text, struct pith_target *out,
     (void)snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : (int)sizeof name - 1,
                    text);
     *out = (struct pith_target){pith_engine_find(name), 1};
-    if (!out->engine) return unknown_engine(name, err);
+    if (!out->engine) return pith_fail_name(err, "engine", name, engine_name);
     if (text[n] == '\0') return PITH_OK;
     const char *value = text + n + 1;
     char *end;

@@ -2,6 +2,7 @@
 #include "io/container.h"
 
 #include "base/mem.h"
+#include "base/names.h"
 
 #include <string.h>
 
@@ -24,7 +25,7 @@ const struct pith_container *const *pith_containers(size_t *count)
 const struct pith_container *pith_container_find(const char *name)
 {
     for (size_t i = 0; i < PITH_COUNT(rows); i++)
-        if (strcmp(rows[i]->name, name) == 0) return rows[i];
+        if (pith_name_equal(rows[i]->name, name)) return rows[i];
     return NULL;
 }
 

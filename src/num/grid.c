@@ -1,6 +1,7 @@
 #include "num/grid.h"
 
 #include "base/mem.h"
+#include "base/names.h"
 #include "num/kquant.h"
 
 #include <stdio.h>
@@ -85,15 +86,22 @@ static enum pith_status unknown_format(const struct parser *p, const char *name)
 {
     if (strcmp(name, "fp4") == 0)
         return wrong(p, name, "ambiguous; OCP's is fp4_e2m1, bitsandbytes' is bnb_fp4");
-    char list[384] = "no such format; there are";
-    size_t count, used = strlen(list);
+    enum { MOST = 128 };
+    const char *names[MOST];
+    size_t count;
     const struct pith_format *formats = pith_formats(&count);
-    for (size_t i = 0; i < count; i++) {
-        const int n = snprintf(list + used, sizeof list - used, " %s", formats[i].name);
-        if (n < 0 || (size_t)n >= sizeof list - used) break;
+    for (size_t i = 0; i < count && i < MOST; i++) names[i] = formats[i].name;
+    const char *near = pith_name_nearest(name, names, count < MOST ? count : MOST);
+    char text[400] = "no such format; ";
+    size_t used = strlen(text);
+    if (near) (void)snprintf(text + used, sizeof text - used, "did you mean %s?", near);
+    else strcpy(text + used, "there are");
+    for (used = strlen(text); !near && count > 0; count--, formats++) {
+        const int n = snprintf(text + used, sizeof text - used, " %s", formats->name);
+        if (n < 0 || (size_t)n >= sizeof text - used) break;
         used += (size_t)n;
     }
-    return wrong(p, name, list);
+    return wrong(p, name, text);
 }
 
 /* "128" with no sign, blank or leading zero. */
@@ -118,6 +126,22 @@ static enum pith_status set_granularity(struct parser *p, const char *part, size
     return PITH_OK;
 }
 
+static enum pith_status unknown_option(const struct parser *p, const char *part)
+{
+    const char *names[PITH_COUNT(flags) + PITH_COUNT(granularities)];
+    size_t count = 0;
+    char text[96];
+    for (size_t i = 0; i < PITH_COUNT(flags); i++) names[count++] = flags[i].name;
+    for (size_t i = 0; i < PITH_COUNT(granularities); i++)
+        if (!granularities[i].sized) names[count++] = granularities[i].name;
+    const char *near = pith_name_nearest(part, names, count);
+    if (!near)
+        return wrong(p, part, "expected tensor, channel, token, gN, blockN, asym, mse, static, dq, "
+                              "hqq, even or ceil");
+    (void)snprintf(text, sizeof text, "no such word; did you mean %s?", near);
+    return wrong(p, part, text);
+}
+
 static enum pith_status parse_option(struct parser *p, const char *part)
 {
     for (size_t i = 0; i < PITH_COUNT(flags); i++) {
@@ -133,8 +157,7 @@ static enum pith_status parse_option(struct parser *p, const char *part)
                                                   : strcmp(part, name) == 0;
         if (match) return set_granularity(p, part, i);
     }
-    return wrong(p, part, "expected tensor, channel, token, gN, blockN, asym, mse, static, dq, "
-                         "hqq, even or ceil");
+    return unknown_option(p, part);
 }
 
 /* Without a granularity, the one that the format is commonly used with. */
@@ -245,6 +268,32 @@ enum pith_status pith_grid_parse(const char *text, struct pith_grid *out, struct
     const enum pith_status s = parse_parts(&p);
     *out = s == PITH_OK ? grid : (struct pith_grid){0};
     return s;
+}
+
+enum pith_status pith_grid_parse_like(const char *text, const struct pith_grid *usual,
+                                      struct pith_grid *out, struct pith_error *err)
+{
+    struct pith_grid grid = {0};
+    struct parser p = {.whole = text, .rest = text, .grid = &grid, .err = err};
+    const enum pith_status s = parse_parts(&p);
+    *out = s == PITH_OK ? grid : (struct pith_grid){0};
+    if (s != PITH_OK || p.has_granularity || !grid.format || !usual->format ||
+        grid.format->kind != usual->format->kind || is_plain(grid.format) ||
+        is_plain(usual->format))
+        return s;
+    struct pith_grid like = strchr(text, ':') ? grid : *usual;
+    like.format = grid.format;
+    if (!is_block(grid.format)) {
+        like.granularity = usual->granularity;
+        like.group = usual->group;
+    } else {
+        like.granularity = grid.granularity;
+        like.group = grid.group;
+    }
+    p.grid = &like;
+    p.err = NULL;
+    if (check(&p) == PITH_OK) *out = like;
+    return PITH_OK;
 }
 
 static struct pith_grid gguf_elements(const struct pith_format *f, enum pith_dtype *scale_dtype)

@@ -32,6 +32,13 @@ struct pith_grid {
  * would be right. */
 enum pith_status pith_grid_parse(const char *text, struct pith_grid *out, struct pith_error *err);
 
+/* The same for a text that takes the place of `usual`: what it leaves open stays as it was there,
+ * where both are of one kind (integers, floats of 8 bits, codebooks, blocks) and the whole is a
+ * grid. A format alone takes granularity and flags ("int3" for int4:g128:asym is int3:g128:asym), a
+ * format with flags the granularity. */
+enum pith_status pith_grid_parse_like(const char *text, const struct pith_grid *usual,
+                                      struct pith_grid *out, struct pith_error *err);
+
 /* How a matrix on that grid is held: a block format becomes its element format in groups of the
  * block, and *scale_dtype (may be NULL) the dtype of its scales; other grids stay as they are. */
 struct pith_grid pith_grid_elements(const struct pith_grid *g, enum pith_dtype *scale_dtype);

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include "base/str.h"
 #include "pipe/inspect.h"
 
@@ -11,22 +12,27 @@
 
 /* --- what is to be done ---------------------------------------------------------------------- */
 
+static const char *container_name(size_t i)
+{
+    size_t count;
+    const struct pith_container *const *rows = pith_containers(&count);
+    return i < count ? rows[i]->name : NULL;
+}
+
 static enum pith_status choose_container(struct pith_run *r, struct pith_error *err)
 {
     const struct pith_quantize_options *o = r->options;
     const bool file = pith_place_is_file(o->out);
     const char *name = o->container ? o->container : file ? "gguf" : r->recipe.container;
     r->container = pith_container_find(name);
-    if (!r->container)
-        return pith_fail(err, PITH_ARG, "unknown container \"%s\"; 'pith features' lists them",
-                         name);
+    if (!r->container) return pith_fail_name(err, "container", name, container_name);
     if (file && !r->container->file)
         return pith_fail(err, PITH_ARG, "%s: names a GGUF file, but the container is %s", o->out,
                          r->container->name);
     return PITH_OK;
 }
 
-static enum pith_status apply_recipe(struct pith_run *r, struct pith_error *err)
+enum pith_status pith_run_recipe(struct pith_run *r, struct pith_error *err)
 {
     const struct pith_quantize_options *o = r->options;
     const struct {
@@ -34,6 +40,7 @@ static enum pith_status apply_recipe(struct pith_run *r, struct pith_error *err)
     } stages[] = {{"weights", o->weights},     {"acts", o->acts},   {"kv", o->kv},
                   {"transform", o->transform}, {"split", o->split}, {"round", o->round}};
     PITH_TRY(pith_recipe_load(o->recipe, &r->recipe, err));
+    if (r->convert) r->recipe.weights = (struct pith_grid){0}; /* --weights stands alone */
     for (size_t i = 0; i < PITH_COUNT(stages); i++)
         if (stages[i].text)
             PITH_TRY(pith_recipe_set(&r->recipe, stages[i].stage, stages[i].text, err));
@@ -497,11 +504,12 @@ static void close_run(struct pith_run *r, enum pith_status s, struct pith_error 
 static enum pith_status prepare(struct pith_run *r, struct pith_error *err)
 {
     PITH_TRY(pith_place_name(r, err));
-    PITH_TRY(pith_place_check(r, err));
-    PITH_TRY(apply_recipe(r, err));
+    PITH_TRY(pith_run_recipe(r, err));
+    PITH_TRY(pith_run_check_targets(r, err));
     PITH_TRY(open_input(r, err));
     PITH_TRY(open_basis(r, err));
     PITH_TRY(pith_run_select(r, err));
+    PITH_TRY(pith_place_check(r, err));
     PITH_TRY(load_calibration(r, err));
     return pith_journal_fingerprint(r, err);
 }

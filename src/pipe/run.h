@@ -1,6 +1,7 @@
 /* pipe/run.h: the state of one quantization run, shared by the files of pipe/.
  *
  *   run.c      the order of steps            select.c   which linear gets which grid
+ *   check.c    the options alone
  *   outer.c    what stands outside the blocks
  *   turn.c     the model in another basis
  *   output.c   layout, config, side files    block.c    one block: transform, split, grid, round
@@ -194,6 +195,18 @@ enum pith_status pith_place_sweep(const struct pith_run *r, const char *dir, boo
  * failure that would come again), else lets the message say how to go on. */
 void pith_place_leave(const struct pith_run *r, enum pith_status s, struct pith_error *err);
 
+/* check.c: what can be said of the options without looking at a model; *plan receives
+ * {"recipe": in full, "container", "calibrates", "file"}. Statuses as of pith_quantize(). */
+enum pith_status pith_pipe_check(const struct pith_quantize_options *o, bool convert, json_t **plan,
+                                 struct pith_error *err);
+/* The names in r->options->targets: PITH_ARG. */
+enum pith_status pith_run_check_targets(const struct pith_run *r, struct pith_error *err);
+/* run.c: fills r->recipe and r->container from the options, and what the stages need. */
+enum pith_status pith_run_recipe(struct pith_run *r, struct pith_error *err);
+
+/* select.c: whether each --override can be read; *needs gains what their grids need. */
+enum pith_status pith_select_check(const struct pith_run *r, unsigned *needs,
+                                   struct pith_error *err);
 /* select.c: fills r->choices from the recipe, --ignore and --override; checks that the container
  * can hold each. PITH_ARG for a pattern that matches no linear. */
 enum pith_status pith_run_select(struct pith_run *r, struct pith_error *err);

@@ -37,10 +37,11 @@ static bool is_plain(const struct pith_grid *g)
     return g->format->kind == PITH_KIND_FLOAT && g->format->bits >= 16;
 }
 
-static enum pith_status parse_grid(const char *text, const char *grid, struct pith_grid *out,
+static enum pith_status parse_grid(const char *text, const char *grid,
+                                   const struct pith_grid *usual, struct pith_grid *out,
                                    struct pith_error *err)
 {
-    const enum pith_status s = pith_grid_parse(grid, out, err);
+    const enum pith_status s = pith_grid_parse_like(grid, usual, out, err);
     if (s != PITH_OK) return pith_fail_in(err, s, "--override");
     if (is_plain(out) || pith_gridder_for(out)) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED,
@@ -50,9 +51,10 @@ static enum pith_status parse_grid(const char *text, const char *grid, struct pi
                      text);
 }
 
-static enum pith_status parse_overrides(const struct pith_list *texts, struct override **out,
+static enum pith_status parse_overrides(const struct pith_run *r, struct override **out,
                                         struct pith_error *err)
 {
+    const struct pith_list *texts = &r->options->overrides;
     struct override *list = pith_zalloc(texts->count, sizeof *list);
     if (!list) return pith_fail_nomem(err, "overrides");
     for (size_t i = 0; i < texts->count; i++) {
@@ -63,13 +65,24 @@ static enum pith_status parse_overrides(const struct pith_list *texts, struct ov
             s = pith_fail(err, PITH_ARG, "--override %s: expected PATTERN=GRID", text);
         else if (!(list[i].pattern = pith_strndup(text, (size_t)(equals - text))))
             s = pith_fail_nomem(err, "overrides");
-        else s = parse_grid(text, equals + 1, &list[i].grid, err);
+        else s = parse_grid(text, equals + 1, &r->recipe.weights, &list[i].grid, err);
         if (s != PITH_OK) {
             free_overrides(list, texts->count);
             return s;
         }
     }
     *out = list;
+    return PITH_OK;
+}
+
+enum pith_status pith_select_check(const struct pith_run *r, unsigned *needs,
+                                   struct pith_error *err)
+{
+    struct override *list;
+    PITH_TRY(parse_overrides(r, &list, err));
+    for (size_t i = 0; i < r->options->overrides.count; i++)
+        if (!is_plain(&list[i].grid)) *needs |= pith_gridder_for(&list[i].grid)->needs;
+    free_overrides(list, r->options->overrides.count);
     return PITH_OK;
 }
 
@@ -232,7 +245,7 @@ enum pith_status pith_run_select(struct pith_run *r, struct pith_error *err)
     r->ends = r->choices ? r->choices + r->choice_count : NULL;
     enum pith_status s = PITH_OK;
     if (!ignore_used || !r->choices) s = pith_fail_nomem(err, "the list of linears");
-    if (s == PITH_OK) s = parse_overrides(&o->overrides, &overrides, err);
+    if (s == PITH_OK) s = parse_overrides(r, &overrides, err);
     for (size_t i = 0; i < r->choice_count && s == PITH_OK; i++) {
         struct pith_choice *c = &r->choices[i];
         char name[256];

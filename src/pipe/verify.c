@@ -707,11 +707,15 @@ static enum pith_status open_all(struct verification *v, struct pith_error *err)
     const struct pith_verify_options *o = v->options;
     char *path = pith_account_path(o->model);
     enum pith_status s = path ? PITH_OK : pith_fail_nomem(err, "names");
-    if (s == PITH_OK && pith_path_exists(o->model) && !pith_path_exists(path))
+    const bool absent = path && pith_path_exists(o->model) && !pith_path_exists(path);
+    /* An engine's rules can be held against any checkpoint. */
+    const bool rules_only = absent && o->targets.count && !o->against;
+    if (s == PITH_OK && absent && !rules_only)
         s = pith_fail(err, PITH_ARG,
-                      "%s: no pith.json there; only a checkpoint that pith wrote can be verified",
+                      "%s: no pith.json there; only a checkpoint that pith wrote can be verified "
+                      "(--for ENGINE alone checks any)",
                       o->model);
-    if (s == PITH_OK) s = pith_json_load(path, LIMIT, &v->account, err);
+    if (s == PITH_OK && !rules_only) s = pith_json_load(path, LIMIT, &v->account, err);
     pith_free(path);
     if (s == PITH_OK) s = pith_checkpoint_open(o->model, &v->checkpoint, err);
     if (s == PITH_OK && o->against) s = pith_model_open(o->against, &v->original, err);
@@ -725,9 +729,19 @@ static bool same_shape(const struct pith_shape *a, const struct pith_shape *b)
            a->head_dim == b->head_dim;
 }
 
+/* Without an account nothing but the loading rules can be checked, and that is said. */
+static enum pith_status check_rules(struct verification *v, struct pith_error *err)
+{
+    PITH_TRY(pith_model_open(v->options->model, &v->model, err));
+    note_check(v, 0, "config and shapes: the model can be loaded (no pith.json: nothing else of the "
+                     "checkpoint is verified)");
+    return check_engines(v, err);
+}
+
 static enum pith_status check_all(struct verification *v, struct pith_error *err)
 {
     struct pith_error why = {0};
+    if (!v->account) return check_rules(v, err);
     v->total = (double)(json_array_size(json_object_get(v->account, "linears")) +
                         json_array_size(json_object_get(v->account, "tensors"))) *
                1.5;
@@ -773,8 +787,9 @@ enum pith_status pith_pipe_verify(struct pith_backend *be, const struct pith_ver
     if (v.original) s = pith_checkpoint_settle(v.original->checkpoint, false, s, err);
     if (s == PITH_OK) {
         const size_t n = json_array_size(v.problems);
-        *report = json_pack("{s:b, s:s, s:O, s:O}", "ok", n == 0, "model", o->model, "checks",
-                            v.checks, "problems", v.problems);
+        *report = json_pack("{s:b, s:s, s:b, s:O, s:O}", "ok", n == 0, "model", o->model,
+                            "accounted", v.account != NULL, "checks", v.checks, "problems",
+                            v.problems);
         if (!*report) s = pith_fail_nomem(err, "the report");
         else if (n)
             s = pith_fail(err, PITH_MISMATCH, "%s",

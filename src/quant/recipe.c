@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include "base/str.h"
 #include "quant/scale.h"
 
@@ -27,21 +28,6 @@ const struct pith_recipe_row *pith_recipe_rows(size_t *count)
 }
 
 /* ---- stages by name ---- */
-
-/* PITH_ARG that lists the names which `name_at` gives until NULL. */
-static enum pith_status fail_unknown(struct pith_error *err, const char *what, const char *text,
-                                     const char *(*name_at)(size_t i))
-{
-    struct pith_str list = {0};
-    for (size_t i = 0; name_at(i); i++) {
-        if (i) pith_str_puts(&list, ", ");
-        pith_str_puts(&list, name_at(i));
-    }
-    const enum pith_status s = pith_fail(err, PITH_ARG, "there is no %s \"%.64s\"; there are: %s",
-                                         what, text, pith_str_text(&list));
-    pith_str_free(&list);
-    return s;
-}
 
 static const char *transform_name(size_t i)
 {
@@ -69,14 +55,6 @@ static const char *recipe_name(size_t i)
     return i < PITH_COUNT(rows) ? rows[i].name : NULL;
 }
 
-/* What follows `name` and a colon in text: "" when text is the name, NULL when it is neither. */
-static const char *option_after(const char *text, const char *name)
-{
-    const size_t n = strlen(name);
-    if (strncmp(text, name, n) != 0) return NULL;
-    return text[n] == '\0' ? "" : text[n] == ':' && text[n + 1] ? text + n + 1 : NULL;
-}
-
 /* Reads the option of a row that takes one (parse not NULL); on failure nothing is changed. */
 static enum pith_status read_option(const char *name, const char *option,
                                     enum pith_status (*parse)(const char *text, double *value,
@@ -101,14 +79,14 @@ static enum pith_status set_transform(struct pith_recipe *r, const char *text,
     size_t n;
     const struct pith_transform *const *rows_of = pith_transforms(&n);
     for (size_t i = 0; i < n; i++) {
-        const char *option = option_after(text, rows_of[i]->name);
+        const char *option = pith_name_option(text, rows_of[i]->name);
         if (!option) continue;
         PITH_TRY(read_option(rows_of[i]->name, option, rows_of[i]->option, r->transform_option,
                              &r->transform_value, err));
         r->transform = rows_of[i];
         return PITH_OK;
     }
-    return fail_unknown(err, "transform", text, transform_name);
+    return pith_fail_name(err, "transform", text, transform_name);
 }
 
 static enum pith_status set_split(struct pith_recipe *r, const char *text, struct pith_error *err)
@@ -116,39 +94,40 @@ static enum pith_status set_split(struct pith_recipe *r, const char *text, struc
     size_t n;
     const struct pith_split *const *rows_of = pith_splits(&n);
     for (size_t i = 0; i < n; i++) {
-        const char *option = option_after(text, rows_of[i]->name);
+        const char *option = pith_name_option(text, rows_of[i]->name);
         if (!option) continue;
         PITH_TRY(read_option(rows_of[i]->name, option, rows_of[i]->option, r->split_option,
                              &r->split_value, err));
         r->split = rows_of[i];
         return PITH_OK;
     }
-    return fail_unknown(err, "split", text, split_name);
+    return pith_fail_name(err, "split", text, split_name);
 }
 
 static enum pith_status set_round(struct pith_recipe *r, const char *text, struct pith_error *err)
 {
     const struct pith_rounder *t = pith_rounder_find(text);
-    if (!t) return fail_unknown(err, "rounder", text, rounder_name);
+    if (!t) return pith_fail_name(err, "rounder", text, rounder_name);
     r->round = t;
     return PITH_OK;
 }
 
+/* "none" or a grid, which takes from *out what it leaves open. */
 static enum pith_status parse_grid(const char *text, struct pith_grid *out, struct pith_error *err)
 {
-    if (strcmp(text, "none") == 0) {
+    if (pith_name_equal(text, "none")) {
         *out = (struct pith_grid){0};
         return PITH_OK;
     }
     struct pith_grid g;
-    PITH_TRY(pith_grid_parse(text, &g, err));
+    PITH_TRY(pith_grid_parse_like(text, out, &g, err));
     *out = g;
     return PITH_OK;
 }
 
 static enum pith_status set_weights(struct pith_recipe *r, const char *text, struct pith_error *err)
 {
-    struct pith_grid g;
+    struct pith_grid g = r->weights;
     PITH_TRY(parse_grid(text, &g, err));
     if (g.format && g.format->kind == PITH_KIND_FLOAT && g.format->bits >= 16)
         g = (struct pith_grid){0}; /* as they are */
@@ -255,8 +234,8 @@ static enum pith_status load_named(const char *name, struct pith_recipe *out,
 {
     const struct pith_recipe_row *row = NULL;
     for (size_t i = 0; i < PITH_COUNT(rows) && !row; i++)
-        if (strcmp(rows[i].name, name) == 0) row = &rows[i];
-    if (!row) return fail_unknown(err, "recipe", name, recipe_name);
+        if (pith_name_equal(rows[i].name, name)) row = &rows[i];
+    if (!row) return pith_fail_name(err, "recipe", name, recipe_name);
     *out = (struct pith_recipe){.round_options = {.damp = 0.01,
                                                   .act_order = PITH_ORDER_STATIC,
                                                   .iterations = 200,
@@ -320,6 +299,17 @@ static enum pith_status get_text(const json_t *obj, const char *key, const char 
     return PITH_OK;
 }
 
+/* A grid in a file is what it says, whatever the base has. */
+static enum pith_status set_in_file(struct pith_recipe *r, const struct field *f, const char *text,
+                                    struct pith_error *err)
+{
+    static const struct pith_grid nothing = {0};
+    if (f->set == set_weights) r->weights = nothing;
+    if (f->set == set_acts) r->acts = nothing;
+    if (f->set == set_kv) r->kv = nothing;
+    return f->set(r, text, err);
+}
+
 enum { MOST_ITERATIONS = 100000, MOST_BATCH = 65536 };
 
 static enum pith_status read_learning(const json_t *obj, const char *path,
@@ -351,7 +341,7 @@ static enum pith_status read_object(json_t *obj, const char *path, struct pith_r
         const char *text = NULL;
         PITH_TRY(get_text(obj, fields[i].key, &text, path, err));
         if (!text) continue;
-        s = fields[i].set(r, text, err);
+        s = set_in_file(r, &fields[i], text, err);
         if (s != PITH_OK) return fail_key(err, s, path, fields[i].key);
     }
     PITH_TRY(read_learning(obj, path, &r->round_options, err));

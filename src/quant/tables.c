@@ -1,6 +1,7 @@
 #include "quant/tables.h"
 
 #include "base/mem.h"
+#include "base/names.h"
 
 #include <string.h>
 
@@ -37,7 +38,7 @@ const struct pith_transform *const *pith_transforms(size_t *count)
 const struct pith_transform *pith_transform_find(const char *name)
 {
     for (size_t i = 0; i < PITH_COUNT(transforms); i++)
-        if (strcmp(transforms[i]->name, name) == 0) return transforms[i];
+        if (pith_name_equal(transforms[i]->name, name)) return transforms[i];
     return NULL;
 }
 
@@ -50,7 +51,7 @@ const struct pith_split *const *pith_splits(size_t *count)
 const struct pith_split *pith_split_find(const char *name)
 {
     for (size_t i = 0; i < PITH_COUNT(splits); i++)
-        if (strcmp(splits[i]->name, name) == 0) return splits[i];
+        if (pith_name_equal(splits[i]->name, name)) return splits[i];
     return NULL;
 }
 
@@ -77,6 +78,6 @@ const struct pith_rounder *const *pith_rounders(size_t *count)
 const struct pith_rounder *pith_rounder_find(const char *name)
 {
     for (size_t i = 0; i < PITH_COUNT(rounders); i++)
-        if (strcmp(rounders[i]->name, name) == 0) return rounders[i];
+        if (pith_name_equal(rounders[i]->name, name)) return rounders[i];
     return NULL;
 }

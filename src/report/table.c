@@ -1,6 +1,7 @@
 #include "report/table.h"
 
 #include "base/mem.h"
+#include "base/names.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ const size_t pith_writer_count = PITH_COUNT(pith_writers);
 const struct pith_writer *pith_writer_find(const char *name)
 {
     for (size_t i = 0; i < pith_writer_count; i++)
-        if (strcmp(pith_writers[i].name, name) == 0) return &pith_writers[i];
+        if (pith_name_equal(pith_writers[i].name, name)) return &pith_writers[i];
     return NULL;
 }
 

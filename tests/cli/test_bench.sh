@@ -64,10 +64,10 @@ for j, products in (exact, 3), (fast, 1):
 PY
 refuse "nothing to time" 2 'nothing to time' bench --prompt 0 --gen 0
 refuse "no repetitions" 2 'at least 1' bench --reps 0
-refuse "an unknown mode" 1 'unknown mode' bench --mode quick
-refuse "an unknown cache" 1 'KV cache' bench --kv int2:channel
-refuse "a grid that is none" 1 'int9' bench --weights int9
+refuse "an unknown mode" 2 'unknown mode' bench --mode quick
+refuse "an unknown cache" 2 'KV cache' bench --kv int2:channel
+refuse "a grid that is none" 2 'int9' bench --weights int9
 check "block formats, in the fast mode" bench --weights nvfp4 --head mxfp4 --mode fast --gen 2
-refuse "a grid that weights cannot have" 1 'token' bench --weights int8:token
+refuse "a grid that weights cannot have" 2 'token' bench --weights int8:token
 refuse "no model" 1 'nowhere' "$pith" bench "$work/nowhere"
 finish

@@ -49,7 +49,7 @@ has "the embedding on another grid: so it is" "$work/four.gguf" model.embed_toke
 check "the embedding on another grid: verifies" "$pith" verify "$work/four.gguf" --against "$mini"
 
 # What cannot be.
-refuse "another container" 1 "names a GGUF file, but the container is gptq" \
+refuse "another container" 2 "names a GGUF file, but the container is gptq" \
     make "$mini" -o "$work/no.gguf" -r gptq --container gptq
 refuse "groups that no type has" 1 "gguf has no type for int4:g128" make "$mini" -o "$work/no.gguf" -r rtn
 refuse "zero points" 1 "gguf has minimums where" make "$mini" -o "$work/no.gguf" -r rtn --weights int4:g32:asym

@@ -59,7 +59,7 @@ for way in "nvfp4 rtn" "nvfp4:mse rtn" "nvfp4 gptq" "nvfp4 awq" \
     case $1 in nvfp4*) tensor=weight_global_scale ;; *) tensor=weight_scale ;; esac
     check "$way: fused linears share a scale" shared "$to" $tensor
 done
-refuse "hqq without zero points" 1 "asym" make "$work/no" --weights int4:g32:hqq
-refuse "two rules for a power of two" 1 "one of" make "$work/no" --weights mxfp4:even:mse
-refuse "scales quantized again, of integers" 1 "cannot be put" make "$work/no" --weights int4:g64:dq
+refuse "hqq without zero points" 2 "asym" make "$work/no" --weights int4:g32:hqq
+refuse "two rules for a power of two" 2 "one of" make "$work/no" --weights mxfp4:even:mse
+refuse "scales quantized again, of integers" 2 "cannot be put" make "$work/no" --weights int4:g64:dq
 finish

@@ -81,15 +81,15 @@ echo '{"base": "autoround", "iterations": 5, "float_input": true, "learning_rate
 check "from the float model's activations" "$pith" quantize "$mini" -o "$work/float" --quiet -r "$work/float.json" \
     --weights int4:g64 --calib-tokens 256 --seq-len 64
 check "in the gptq container" make "$work/gptq" --weights int4:g64 --container gptq
-refuse "a split" 1 'does not go with --split' make "$work/o" --split 2:4
+refuse "a split" 2 'does not go with --split' make "$work/o" --split 2:4
 check "with rounded activations" make "$work/acts" --weights int4:channel --acts int8:token
 check "with rounded activations: verifies" "$pith" verify "$work/acts" --against "$mini"
 check "with rounded activations: speaks" "$pith" run "$work/acts" -p "The" -n 4
-refuse "activations with a fixed scale" 1 'use scales by token' \
+refuse "activations with a fixed scale" 2 'use scales by token' \
     make "$work/o" --weights int8:channel --acts int8:tensor:static
 for bad in '"iterations": 0' '"batch": 0' '"learning_rate": 2' '"iterations": 1e9' '"float_input": 1'; do
     echo "{\"base\": \"autoround\", $bad}" >"$work/bad.json"
-    refuse "a recipe with $bad" 1 'iterations|batch|learning_rate|float_input' \
+    refuse "a recipe with $bad" 2 'iterations|batch|learning_rate|float_input' \
         "$pith" quantize "$mini" -o "$work/o" --quiet -r "$work/bad.json"
 done
 

@@ -58,8 +58,8 @@ PY
 grep -q 'embed_tokens.weight: is not the original rotated' "$work/stdout" && pass "one bit of the rotated embedding is found" ||
     fail "one bit of the rotated embedding"
 
-refuse "an option that is none" 1 'rotate:folded' make "$probe" "$work/out" -r rtn --transform rotate:sideways
-refuse "blocks of 3" 1 'power of two' make "$probe" "$work/out" -r rtn --transform rotate:3
+refuse "an option that is none" 2 'rotate:folded' make "$probe" "$work/out" -r rtn --transform rotate:sideways
+refuse "blocks of 3" 2 'power of two' make "$probe" "$work/out" -r rtn --transform rotate:3
 refuse "an online rotation in a container that cannot tell of it" 1 'rotate:folded' make "$probe" "$work/bad" -r rtn --transform rotate --container gptq
 refuse "for an engine that would not do it" 1 'transformers: does not rotate' make "$probe" "$work/bad" -r rtn --transform rotate --for transformers
 refuse "on more ranks than one" 1 'single rank' make "$probe" "$work/bad" -r rtn --transform rotate --for vllm:tp=2

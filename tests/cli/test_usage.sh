@@ -8,7 +8,7 @@ set -u
     fail "no command shows the overview"
 check "--help" "$pith" --help
 check "--version" "$pith" --version
-for c in quantize verify eval compare run bench inspect recipes formats features; do
+for c in quantize convert verify diff eval compare run bench inspect recipes formats features; do
     check "help of $c" "$pith" $c --help
     grep -q 'examples:' "$work/stdout" && awk 'length($0) > 90 { exit 1 }' "$work/stdout" ||
         fail "help of $c: examples, width"
@@ -27,29 +27,30 @@ refuse "unknown KV cache, run" 2 'no such format' "$pith" run "$probe" -p x --kv
 refuse "unknown KV cache, eval" 2 'bf16 or f32' "$pith" eval "$probe" --text "$probe/eval.txt" --kv none
 refuse "a KV cache by channel" 2 'int8:token' "$pith" eval "$probe" --text "$probe/eval.txt" --kv int8:channel
 refuse "a KV cache without scales" 1 'no scales for keys' "$pith" eval "$probe" --text "$probe/eval.txt" --kv int8:tensor
-refuse "a KV-cache format that a container cannot hold" 1 'has no place' "$pith" quantize "$probe" -o "$work/o" -r gptq --kv fp8
+refuse "a KV-cache format that a container cannot hold" 2 'has no place' "$pith" quantize "$probe" -o "$work/o" -r gptq --kv fp8
 other=neon
 [ "$(uname -m)" = x86_64 ] || other=avx2
 refuse "an instruction set of other CPUs" 2 'this CPU has no' "$pith" run "$probe" -p a --cpu $other
 refuse "unknown instruction set" 2 'unknown instruction set' "$pith" inspect "$probe" --cpu mmx
 refuse "missing model" 1 'nowhere' "$pith" inspect "$work/nowhere"
 refuse "missing text" 1 'no-such-text' "$pith" eval "$probe" --text "$work/no-such-text"
-refuse "unknown recipe" 1 'gptqq' "$pith" quantize "$probe" -o "$work/o" -r gptqq
-refuse "bad grid" 1 'int9' "$pith" quantize "$probe" -o "$work/o" -r rtn --weights int9
+refuse "unknown recipe" 2 'gptqq' "$pith" quantize "$probe" -o "$work/o" -r gptqq
+refuse "bad grid" 2 'int9' "$pith" quantize "$probe" -o "$work/o" -r rtn --weights int9
 refuse "bad pattern" 1 'matches no linear' "$pith" quantize "$probe" -o "$work/o" -r rtn --ignore nothing
-refuse "unknown container" 1 'unknown container' "$pith" quantize "$probe" -o "$work/o" --container zip
-refuse "activations on a grid of weights" 1 'activations cannot be int8:channel' "$pith" quantize "$probe" -o "$work/o" -r rtn \
+refuse "unknown container" 2 'unknown container' "$pith" quantize "$probe" -o "$work/o" --container zip
+refuse "activations on a grid of weights" 2 'activations cannot be int8:channel' "$pith" quantize "$probe" -o "$work/o" -r rtn \
     --weights int8:channel --acts int8:channel
-refuse "outlier columns of nothing" 1 'add --acts int8:token' "$pith" quantize "$probe" -o "$work/o" -r rtn --split columns
+refuse "outlier columns of nothing" 2 'add --acts int8:token' "$pith" quantize "$probe" -o "$work/o" -r rtn --split columns
 refuse "memory too small" 1 '--memory allows 1 MiB' "$pith" quantize "$probe" -o "$work/o" -r rtn --memory 1M
 mkdir "$work/taken"
 refuse "output exists" 1 'exists already' "$pith" quantize "$probe" -o "$work/taken" -r rtn
 [ -e "$work/o" ] || [ -e "$work/o.partial" ] && fail "a refused run wrote something" || pass "refused runs write nothing"
 check "recipes as JSON" sh -c "'$pith' recipes --json | python3 -m json.tool"
 check "features as JSON" sh -c "'$pith' features --json | python3 -m json.tool"
-refuse "unknown table" 2 "no table 'engine'; there are containers engines" "$pith" features engine
+refuse "unknown table" 2 "no table 'engine'; did you mean 'engines'" "$pith" features engine
+refuse "unknown table, far from all" 2 "no table 'x'; there are containers engines" "$pith" features x
 printf '\377\376h\0i\0' >"$work/utf16"
-refuse "a text in UTF-16" 1 'byte 0 (line 1).*UTF-16LE.*iconv' "$pith" eval "$probe" --text "$work/utf16"
+refuse "a text in UTF-16" 1 'byte 0 .line 1.*UTF-16LE.*iconv' "$pith" eval "$probe" --text "$work/utf16"
 refuse "calibration in UTF-16" 1 'UTF-16LE' "$pith" quantize "$probe" -o "$work/no" --calib "$work/utf16"
 refuse "tasks in UTF-16" 1 'UTF-16LE' "$pith" eval "$probe" --tasks "$work/utf16"
 refuse "a prompt in UTF-16" 1 'NUL' sh -c "printf 'h\\0i\\0' | '$pith' run '$probe'"
@@ -85,5 +86,66 @@ check "eval over a bfloat16 KV cache differs a little" sh -c "
 import json
 j = json.load(open('$work/kv.json'))
 assert j['kv'] == 'bf16' and 0 < j['kld_mean'] < 1e-3, j\""
+# Names in any case, the nearest one where a name is none, options before everything else.
+near() {
+    refuse "$1: the nearest" 2 "did you mean .*$2" "$pith" quantize "$probe" -o "$work/o" $3
+}
+near recipe '"gptq"' '-r gtpq'
+near 'grid' 'int4' '-r rtn --weights itn4:g32'
+near 'part of a grid' 'channel' '-r rtn --weights int8:chanel'
+near 'engine' '"vllm"' '-r rtn --for vlm'
+near 'container' '"compressed-tensors"' '-r rtn --container compresed-tensors'
+near 'transform' '"smooth"' '-r rtn --transform smoth:0.5'
+near 'split' '"sparse"' '-r rtn --split sprase'
+near 'rounder' '"nearest"' '-r rtn --round nearset'
+refuse "mode: the nearest" 2 'did you mean "exact"' "$pith" run "$probe" -p a --mode exat
+refuse "convention: the nearest" 2 'did you mean "llama.cpp"' "$pith" eval "$probe" --text "$probe/eval.txt" --convention llamacpp
+refuse "form: the nearest" 2 'did you mean "markdown"' "$pith" formats --format markdwon
+refuse "instruction set: the nearest" 2 'did you mean "avx512"' "$pith" inspect "$probe" --cpu avx521
+check "names in any case" "$pith" Quantize "$probe" -o "$work/any" --Recipe GPTQ --Weights INT4:G64 --for VLLM \
+    --Container GPTQ --calib-tokens 1k --quiet
+rm -rf "$work/any"
+mkdir "$work/left.partial"
+echo x >"$work/left.partial/x"
+refuse "a wrong option comes before what is left over" 2 'unknown recipe' "$pith" quantize "$probe" -o "$work/left" -r gtpq
+refuse "what is left over" 1 'holds something else' "$pith" quantize "$probe" -o "$work/left" -r rtn
+refuse "a wrong option comes before a missing model" 2 'unknown engine' "$pith" quantize "$work/none" -o "$work/o" --for vlm
+
+# Options that would do nothing are refused, and so are values that would not be kept to.
+refuse "--calib without calibration" 2 '[-]-calib does nothing' "$pith" quantize "$probe" -o "$work/o" -r rtn --calib x
+refuse "--calib-tokens without calibration" 2 'does nothing' "$pith" quantize "$probe" -o "$work/o" -r rtn --calib-tokens 9
+refuse "--seq-len without calibration" 2 'does nothing' "$pith" quantize "$probe" -o "$work/o" -r rtn --seq-len 64
+refuse "--mode without calibration" 2 'does nothing' "$pith" quantize "$probe" -o "$work/o" -r rtn --mode fast
+refuse "--max-shard of a single file" 2 'does nothing' "$pith" quantize "$probe" -o "$work/o.gguf" -r gguf --max-shard 1G
+refuse "--resume of a rehearsal" 2 'does nothing' "$pith" quantize "$probe" -o "$work/o" -r rtn --rehearse --resume
+refuse "--stride of disjoint windows" 2 'does nothing' "$pith" eval "$probe" --text "$probe/eval.txt" --stride 3
+refuse "--context without a text" 2 'without --text' "$pith" eval "$probe" --tasks x --context 64
+refuse "--task-limit without tasks" 2 'without --tasks' "$pith" eval "$probe" --text x --task-limit 3
+refuse "--context beyond the model's" 1 "the model's context is 512" "$pith" eval "$probe" --text "$probe/eval.txt" --context 128k
+refuse "--top-k at temperature 0" 2 'temperature 0' "$pith" run "$probe" -p a --top-k 3
+refuse "--format beside --json" 2 'does nothing with --json' sh -c "'$pith' recipes --json --format csv >/dev/null"
+check "a format alone keeps the recipe's groups" sh -c "
+    '$pith' quantize '$probe' -o '$work/bare' -r rtn --weights int3 --rehearse 2>'$work/said' >/dev/null &&
+    grep -q 'taken as int3:g128' '$work/said'"
+
+# With --json a failure is an object, and nothing else.
+fails_as_json() {
+    name=$1
+    want=$2
+    shift 2
+    "$@" >"$work/stdout" 2>/dev/null && got=0 || got=$?
+    [ "$got" -eq "$want" ] && python3 -c "
+import json
+e = json.load(open('$work/stdout'))['error']
+assert e['status'] and e['what'] and e['where'], e" && pass "$name" || fail "$name (status $got)"
+}
+fails_as_json "a missing model as JSON" 1 "$pith" inspect "$work/nowhere" --json
+fails_as_json "an unknown recipe as JSON" 2 "$pith" quantize "$probe" -o "$work/o" -r gtpq --json
+fails_as_json "an unknown option as JSON" 2 "$pith" quantize "$probe" --otu x --json
+fails_as_json "a missing operand as JSON" 2 "$pith" eval --json
+fails_as_json "an unknown mode as JSON" 2 "$pith" run "$probe" -p a --mode quick --json
+check "an engine's rules without an account" "$pith" verify "$probe" --for vllm
+refuse "verify without an account or an engine" 1 'no pith.json' "$pith" verify "$probe"
+
 refuse "full standard output" 1 'cannot write' sh -c "'$pith' formats >/dev/full"
 finish

@@ -24,23 +24,6 @@ static void glob_matches_whole_text(void **state)
     assert_true(pith_glob_match("a*b*c", "aXbYbZc"));
 }
 
-static void sizes_are_parsed(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text;
-        unsigned long long bytes;
-    } good[] = {{"123", 123},         {"4k", 4096}, {"6GiB", 6ull << 30},
-                {"1.5G", 3ull << 29}, {"10B", 10},  {"2MB", 2ull << 20}};
-    unsigned long long n;
-    for (size_t i = 0; i < PITH_COUNT(good); i++) {
-        assert_true(pith_parse_size(good[i].text, &n));
-        assert_int_equal(n, good[i].bytes);
-    }
-    static const char *const bad[] = {"", "G", "-1", "1X", "1GiBB", "1e99", "nan", "1 G"};
-    for (size_t i = 0; i < PITH_COUNT(bad); i++) assert_false(pith_parse_size(bad[i], &n));
-}
-
 static void first_error_wins_and_is_printable(void **state)
 {
     (void)state;
@@ -190,7 +173,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(glob_matches_whole_text),
-        cmocka_unit_test(sizes_are_parsed),
         cmocka_unit_test(first_error_wins_and_is_printable),
         cmocka_unit_test(json_reports_key_and_file),
         cmocka_unit_test(sha256_of_abc),

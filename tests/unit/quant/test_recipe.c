@@ -94,6 +94,13 @@ static void stages_are_set_by_text(void **state)
     assert_ok(pith_recipe_load("gptq", &r, &err), err);
     assert_ok(pith_recipe_set(&r, "weights", "int3:g32:asym", &err), err);
     assert_int_equal(r.weights.group, 32);
+    assert_ok(pith_recipe_set(&r, "weights", "int5", &err), err); /* the rest stays */
+    assert_true(r.weights.format->bits == 5 && r.weights.group == 32 && r.weights.asym);
+    assert_ok(pith_recipe_set(&r, "weights", "int3:mse", &err), err);
+    assert_true(r.weights.group == 32 && r.weights.mse && !r.weights.asym);
+    assert_ok(pith_recipe_set(&r, "weights", "fp8_e4m3", &err), err); /* of another kind */
+    assert_int_equal(r.weights.granularity, PITH_PER_CHANNEL);
+    assert_ok(pith_recipe_set(&r, "weights", "int3:g32:asym", &err), err);
     assert_ok(pith_recipe_set(&r, "acts", "int8:token", &err), err);
     assert_ok(pith_recipe_set(&r, "acts", "none", &err), err);
     assert_null(r.acts.format);
@@ -116,11 +123,12 @@ static void stages_are_set_by_text(void **state)
     } bad[] = {{"weights", "int9", "int9", PITH_ARG},
                {"weights", "int4:g64:dq", "int4:g128, fp8", PITH_UNSUPPORTED},
                {"weights", "", "", PITH_ARG},
-               {"transform", "smoother", "there are: none, awq", PITH_ARG},
-               {"split", "2:3", "there are: none", PITH_ARG},
+               {"transform", "smoother", "did you mean \"smooth\"?", PITH_ARG},
+               {"split", "2:3", "did you mean \"2:4\"?", PITH_ARG},
                {"split", "2:4:sparse", "takes no option", PITH_ARG},
                {"split", "sparse:60", "at most 50", PITH_ARG},
-               {"round", "dearest", "there are: nearest, gptq", PITH_ARG},
+               {"round", "dearest", "did you mean \"nearest\"?", PITH_ARG},
+               {"round", "best", "there are nearest, gptq", PITH_ARG},
                {"act_order", "none", "no stage", PITH_ARG},
                {"name", "x", "no stage", PITH_ARG},
                {"", "", "no stage", PITH_ARG}};
@@ -131,7 +139,7 @@ static void stages_are_set_by_text(void **state)
         assert_same(&r, &before);
     }
     err = (struct pith_error){0};
-    assert_int_equal(pith_recipe_load("gptqq", &r, &err), PITH_ARG);
+    assert_int_equal(pith_recipe_load("nonesuch", &r, &err), PITH_ARG);
     assert_non_null(strstr(err.text, "rtn, w8a16, gptq, awq, awq+gptq"));
 }
 
@@ -167,13 +175,13 @@ static void wrong_files_are_refused(void **state)
         CASE("{\"weights\": \"int8:token\"}", "int4:g128, fp8"),
         CASE("{\"weights\": \"int4:g128\\u0000:asym\"}", "NUL"),
         CASE("{\"base\": \"gptq\\u0000\"}", "NUL"),
-        CASE("{\"base\": \"nope\"}", "\"base\": there is no recipe \"nope\""),
-        CASE("{\"base\": \"./r.json\"}", "\"base\": there is no recipe"),
+        CASE("{\"base\": \"nope\"}", "\"base\": unknown recipe \"nope\""),
+        CASE("{\"base\": \"./r.json\"}", "\"base\": unknown recipe"),
         CASE("{\"base\": {}}", "\"base\" is not a string"),
-        CASE("{\"transform\": \"awq \"}", "there is no transform"),
-        CASE("{\"split\": \"none\\n\"}", "there is no split"),
+        CASE("{\"transform\": \"awq \"}", "unknown transform"),
+        CASE("{\"split\": \"none\\n\"}", "unknown split"),
         CASE("{\"round\": true}", "\"round\" is not a string"),
-        CASE("{\"round\": \"GPTQ\"}", "there is no rounder"),
+        CASE("{\"round\": \"GPTQQ\"}", "unknown rounder \"GPTQQ\"; did you mean \"gptq\"?"),
         CASE("{\"damp\": \"0.01\"}", "\"damp\" is not a number"),
         CASE("{\"damp\": -0.01}", "outside 0..1"),
         CASE("{\"damp\": 1.5}", "outside 0..1"),

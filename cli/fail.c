@@ -1,0 +1,108 @@
+/* What is said when something fails: a line for people, an object for programs. */
+#include "cli/command.h"
+
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool given(const struct common *common, const char *name)
+{
+    const struct command *c = common->command;
+    for (size_t i = 0; c && i < c->option_count; i++)
+        if (strcmp(c->options[i].name, name) == 0) return common->given >> i & 1;
+    return false;
+}
+
+/* The longest text given for an option that the message quotes: "--recipe". False: none. */
+static bool name_option(const struct common *common, const char *text, char where[256])
+{
+    const struct command *c = common->command;
+    size_t longest = 1;
+    for (size_t i = 0; c && i < c->option_count; i++) {
+        const struct option *o = &c->options[i];
+        const char *at = (const char *)common + o->offset;
+        const struct text_list one = {(const char **)(uintptr_t)at, 1};
+        if (!(common->given >> i & 1) || (o->type != OPTION_TEXT && o->type != OPTION_LIST)) continue;
+        const struct text_list *values =
+            o->type == OPTION_LIST ? (const struct text_list *)(const void *)at : &one;
+        for (size_t k = 0; k < values->count; k++) {
+            const size_t n = strlen(values->item[k]);
+            if (n <= longest || !strstr(text, values->item[k])) continue;
+            longest = n;
+            snprintf(where, 256, "--%s", o->name);
+        }
+    }
+    return longest > 1;
+}
+
+/* The file of an operand that the message names, as far as the message does. */
+static bool name_file(const struct common *common, const char *text, char where[256])
+{
+    for (size_t i = 0; common->operands && i < common->operands->count; i++) {
+        const char *at = strstr(text, common->operands->item[i]);
+        if (!at || common->operands->item[i][0] == '\0') continue;
+        const size_t n = strlen(common->operands->item[i]);
+        const size_t more = at[n] == '/' ? strcspn(at + n, ": \"") : 0;
+        snprintf(where, 256, "%.*s", (int)(n + more), at);
+        return true;
+    }
+    return false;
+}
+
+/* {"error": {"status", "what", "where"}}: where is an option, a file, or else the command. */
+static void print_object(const struct common *common, const char *status, const char *message)
+{
+    char where[256], text[1024];
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(message, "\n"), message);
+    if (!name_file(common, text, where) && !name_option(common, text, where))
+        snprintf(where, sizeof where, "pith %s", common->command ? common->command->name : "");
+    json_t *j = json_pack("{s:{s:s, s:s, s:s}}", "error", "status", status, "what", text, "where",
+                          where);
+    if (!j) /* text that is not UTF-8 */
+        j = json_pack("{s:{s:s, s:s, s:s}}", "error", "status", status, "what", "see standard error",
+                      "where", "");
+    if (j) {
+        json_dumpf(j, stdout, JSON_INDENT(2));
+        putchar('\n');
+    }
+    json_decref(j);
+}
+
+int report_failure(const struct common *common, const struct pith_error *err)
+{
+    const char *text = err->text[0] ? err->text : pith_status_text(err->status);
+    if (common->json) print_object(common, pith_status_text(err->status), text);
+    fprintf(stderr, "pith: %s\n", text);
+    return err->status == PITH_INTERRUPTED ? EXIT_INTERRUPTED : EXIT_FAILED;
+}
+
+int report_usage(const struct common *common, const struct pith_error *err)
+{
+    if (err->status == PITH_NOMEM || err->status == PITH_IO) return report_failure(common, err);
+    return usage_failure(common, "%s", err->text);
+}
+
+int usage_failure(const struct common *common, const char *format, ...)
+{
+    char text[1024];
+    const struct command *c = common->command;
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    if (common->json) print_object(common, "wrong usage", text);
+    fprintf(stderr, "pith %s: %s\n", c ? c->name : "", text);
+    return EXIT_USAGE;
+}
+
+void say(const struct common *common, const char *format, ...)
+{
+    va_list ap;
+    if (common->quiet) return;
+    fputs("pith: ", stderr);
+    va_start(ap, format);
+    vfprintf(stderr, format, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+}

@@ -1,0 +1,125 @@
+#include "base/names.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONGEST = 40 /* letters of a name; longer ones are near to nothing */ };
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+bool pith_name_equal(const char *a, const char *b)
+{
+    while (*a && lower(*a) == lower(*b)) {
+        a++;
+        b++;
+    }
+    return *a == '\0' && *b == '\0';
+}
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+/* Edits between two words: insertions, deletions, replacements, and exchanges of neighbours
+ * (optimal string alignment: Wagner and Fischer 1974 with Damerau's 1964 exchange). */
+static unsigned distance(const char *a, const char *b)
+{
+    unsigned rows[3][LONGEST + 1], *before = rows[0], *above = rows[1], *row = rows[2];
+    const size_t n = strlen(a), m = strlen(b);
+    if (n > LONGEST || m > LONGEST) return LONGEST;
+    for (size_t k = 0; k <= m; k++) row[k] = (unsigned)k;
+    for (size_t i = 1; i <= n; i++) {
+        unsigned *const oldest = before;
+        before = above;
+        above = row;
+        row = oldest;
+        row[0] = (unsigned)i;
+        for (size_t k = 1; k <= m; k++) {
+            const char x = lower(a[i - 1]), y = lower(b[k - 1]);
+            row[k] = least(above[k - 1] + (x != y), least(above[k], row[k - 1]) + 1);
+            if (i > 1 && k > 1 && x != y && x == lower(b[k - 2]) && lower(a[i - 2]) == y)
+                row[k] = least(row[k], before[k - 2] + 1);
+        }
+    }
+    return row[m];
+}
+
+const char *pith_name_nearest(const char *text, const char *const *names, size_t count)
+{
+    const char *best = NULL;
+    unsigned most = (unsigned)(strlen(text) / 3 + 2);
+    for (size_t i = 0; i < count; i++) {
+        const unsigned d = distance(text, names[i]);
+        if (d >= most || d >= strlen(names[i])) continue;
+        best = names[i];
+        most = d;
+    }
+    return best;
+}
+
+bool pith_number_parse(const char *text, uint64_t *out)
+{
+    static const char units[] = "kmgt";
+    const size_t whole = strspn(text, "0123456789");
+    const size_t part = text[whole] == '.' ? strspn(text + whole + 1, "0123456789") : 0;
+    const char *rest = text + whole + (part ? part + 1 : 0);
+    const char *unit = *rest ? strchr(units, lower(*rest)) : NULL;
+    if (whole == 0 || (part && !unit)) return false;
+    unsigned shift = 0;
+    if (unit) {
+        shift = 10 * (unsigned)(unit - units + 1);
+        rest++;
+        if (*rest == 'i') rest++;
+        if (*rest == 'B' || *rest == 'b') rest++;
+    }
+    if (*rest) return false;
+    errno = 0;
+    const unsigned long long n = strtoull(text, NULL, 10);
+    if (errno || n > (uint64_t)INT64_MAX >> shift) return false;
+    /* A fraction of at most 2^40 keeps its whole part in a double. */
+    const double fraction = part ? strtod(text + whole, NULL) : 0.0;
+    *out = ((uint64_t)n << shift) + (uint64_t)floor(ldexp(fraction, (int)shift));
+    return true;
+}
+
+enum pith_status pith_fail_name(struct pith_error *err, const char *what, const char *text,
+                                pith_name_at_fn *name_at)
+{
+    enum { MOST = 128 };
+    const char *names[MOST];
+    size_t count = 0;
+    while (count < MOST && name_at(count)) {
+        names[count] = name_at(count);
+        count++;
+    }
+    char name[LONGEST + 2]; /* without an option behind a colon, unless names have colons too */
+    const char *near = pith_name_nearest(text, names, count);
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(text, ":"), text);
+    if (!near) near = pith_name_nearest(name, names, count);
+    if (near)
+        return pith_fail(err, PITH_ARG, "unknown %s \"%.64s\"; did you mean \"%s\"?", what, text,
+                         near);
+    struct pith_str list = {0};
+    for (size_t i = 0; i < count; i++) pith_str_printf(&list, "%s%s", i ? ", " : "", names[i]);
+    const enum pith_status s = pith_fail(err, PITH_ARG, "unknown %s \"%.64s\"; there are %s", what,
+                                         text, pith_str_text(&list));
+    pith_str_free(&list);
+    return s;
+}
+
+const char *pith_name_option(const char *text, const char *name)
+{
+    size_t n = 0;
+    while (name[n] && lower(text[n]) == lower(name[n])) n++;
+    if (name[n]) return NULL;
+    return text[n] == '\0' ? "" : text[n] == ':' && text[n + 1] ? text + n + 1 : NULL;
+}

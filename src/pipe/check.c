@@ -1,0 +1,53 @@
+/* What the options say by themselves: names, grids, and which of them go together. Asked before any
+ * file of the model is opened, so that a wrong option is the first thing that is told. */
+#include "base/json.h"
+#include "num/input.h"
+#include "pipe/run.h"
+#include "quant/scale.h"
+
+enum pith_status pith_run_check_targets(const struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_list *targets = &r->options->targets;
+    for (size_t i = 0; i < targets->count; i++) {
+        struct pith_target ignored;
+        PITH_TRY(pith_target_parse(targets->item[i], &ignored, err));
+    }
+    return PITH_OK;
+}
+
+/* Does anything look at activations? Grids and fixed scales do, beside the stages. */
+static enum pith_status find_needs(struct pith_run *r, struct pith_error *err)
+{
+    const struct pith_grid *weights = &r->recipe.weights;
+    if (r->convert) return PITH_OK;
+    if (weights->format) r->needs_round |= pith_gridder_for(weights)->needs;
+    PITH_TRY(pith_select_check(r, &r->needs_round, err));
+    PITH_TRY(pith_inputs_settle(r, err));
+    PITH_TRY(pith_learn_check(r, err));
+    const struct pith_input in = {
+        .grid = r->recipe.acts, .threshold = r->container_opts.threshold, .scale = 1.0f};
+    return in.grid.format ? pith_input_check(&in, in.grid.group ? in.grid.group : 64, err) : PITH_OK;
+}
+
+static enum pith_status check_numbers(const struct pith_quantize_options *o, struct pith_error *err)
+{
+    if (o->seq_len < 2) return pith_fail(err, PITH_ARG, "--seq-len: at least 2");
+    if (o->calib_tokens == 0) return pith_fail(err, PITH_ARG, "--calib-tokens: at least 1");
+    return PITH_OK;
+}
+
+enum pith_status pith_pipe_check(const struct pith_quantize_options *o, bool convert, json_t **plan,
+                                 struct pith_error *err)
+{
+    struct pith_run r = {.options = o, .convert = convert, .lock = -1};
+    if (!o->out || !o->out[0])
+        return pith_fail(err, PITH_ARG, "the name of the output folder is empty");
+    PITH_TRY(check_numbers(o, err));
+    PITH_TRY(pith_run_recipe(&r, err));
+    PITH_TRY(pith_run_check_targets(&r, err));
+    PITH_TRY(find_needs(&r, err));
+    *plan = json_pack("{s:o, s:s, s:b, s:b}", "recipe", pith_recipe_json(&r.recipe), "container",
+                      r.container->name, "calibrates", (int)pith_run_calibrates(&r), "file",
+                      (int)(r.container->file != NULL));
+    return *plan ? PITH_OK : pith_fail_nomem(err, "the plan");
+}
