@@ -107,7 +107,8 @@ static int generate(struct settings *s, struct pith_engine *engine)
     o.ctx = s;
     if (pith_generate_check(engine, &o, &err) != PITH_OK) return report_failure(&s->common, &err);
     if (!s->common.json && !s->common.quiet) fputs(s->prompt, stdout);
-    if (pith_generate(engine, &o, &report, &err) != PITH_OK) return report_failure(&s->common, &err);
+    if (pith_generate(engine, &o, &report, &err) != PITH_OK)
+        return report_failure(&s->common, &err);
     json_t *j = json_loads(report, 0, NULL);
     if (s->common.json) printf("%s\n", report);
     else printf("\n");

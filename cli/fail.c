@@ -23,7 +23,8 @@ static bool name_option(const struct common *common, const char *text, char wher
         const struct option *o = &c->options[i];
         const char *at = (const char *)common + o->offset;
         const struct text_list one = {(const char **)(uintptr_t)at, 1};
-        if (!(common->given >> i & 1) || (o->type != OPTION_TEXT && o->type != OPTION_LIST)) continue;
+        if (!(common->given >> i & 1)) continue;
+        if (o->type != OPTION_TEXT && o->type != OPTION_LIST) continue;
         const struct text_list *values =
             o->type == OPTION_LIST ? (const struct text_list *)(const void *)at : &one;
         for (size_t k = 0; k < values->count; k++) {
@@ -60,8 +61,8 @@ static void print_object(const struct common *common, const char *status, const 
     json_t *j = json_pack("{s:{s:s, s:s, s:s}}", "error", "status", status, "what", text, "where",
                           where);
     if (!j) /* text that is not UTF-8 */
-        j = json_pack("{s:{s:s, s:s, s:s}}", "error", "status", status, "what", "see standard error",
-                      "where", "");
+        j = json_pack("{s:{s:s, s:s, s:s}}", "error", "status", status, "what",
+                      "see standard error", "where", "");
     if (j) {
         json_dumpf(j, stdout, JSON_INDENT(2));
         putchar('\n');

@@ -64,7 +64,8 @@ int look_at_texts(const struct common *common, const struct text_list *texts, co
     for (size_t i = 0; i < texts->count; i++) {
         struct pith_text_look look;
         struct pith_error err = {0};
-        if (pith_text_look(texts->item[i], &look, &err) != PITH_OK) return report_failure(common, &err);
+        if (pith_text_look(texts->item[i], &look, &err) != PITH_OK)
+            return report_failure(common, &err);
         lines += look.crlf;
     }
     if (lines && !crlf && !common->quiet)

@@ -106,8 +106,8 @@ enum pith_status pith_verify_check(const struct pith_verify_options *options,
 /* Checks every tensor of a checkpoint against pith.json: accounted for, nothing missing or unknown,
  * hashes, sizes, no NaN, dequantized weights as the quantizer meant them; with `against`, that
  * nothing was lost from the original and that each linear is as close to it as pith.json says; the
- * engines' rules, which alone can be checked of a checkpoint without pith.json too. *report (when not
- * NULL) is JSON: {"ok", "accounted": whether there is one, "checks": [...], "problems": [...]};
+ * engines' rules, which alone can be checked of a checkpoint without pith.json too. *report (when
+ * not NULL) is JSON: {"ok", "accounted": whether there is one, "checks": [...], "problems": [...]};
  * given on PITH_OK and PITH_MISMATCH. PITH_MISMATCH when anything is off; err then tells the first
  * problem. */
 enum pith_status pith_verify(struct pith_context *context,

@@ -51,8 +51,8 @@ static enum pith_status check(struct measurement *m, struct pith_error *err)
         return pith_fail_name(err, "convention", o->convention, convention_name);
     if (o->stride && m->convention != PITH_CONVENTION_HF)
         return pith_fail(err, PITH_ARG,
-                         "--stride does nothing under the %s convention, whose windows are disjoint;"
-                         " --convention hf has it",
+                         "--stride does nothing under the %s convention, whose windows are"
+                         " disjoint; --convention hf has it",
                          pith_convention_name(m->convention));
     if (o->context == 1) return pith_fail(err, PITH_ARG, "--context: at least 2");
     if (o->context && o->stride > o->context)

@@ -26,7 +26,8 @@ static enum pith_status find_needs(struct pith_run *r, struct pith_error *err)
     PITH_TRY(pith_learn_check(r, err));
     const struct pith_input in = {
         .grid = r->recipe.acts, .threshold = r->container_opts.threshold, .scale = 1.0f};
-    return in.grid.format ? pith_input_check(&in, in.grid.group ? in.grid.group : 64, err) : PITH_OK;
+    if (!in.grid.format) return PITH_OK;
+    return pith_input_check(&in, in.grid.group ? in.grid.group : 64, err);
 }
 
 static enum pith_status check_numbers(const struct pith_quantize_options *o, struct pith_error *err)

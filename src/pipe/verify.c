@@ -733,8 +733,8 @@ static bool same_shape(const struct pith_shape *a, const struct pith_shape *b)
 static enum pith_status check_rules(struct verification *v, struct pith_error *err)
 {
     PITH_TRY(pith_model_open(v->options->model, &v->model, err));
-    note_check(v, 0, "config and shapes: the model can be loaded (no pith.json: nothing else of the "
-                     "checkpoint is verified)");
+    note_check(v, 0, "config and shapes: the model can be loaded (no pith.json: nothing else of"
+                     " the checkpoint is verified)");
     return check_engines(v, err);
 }
 
