@@ -37,11 +37,17 @@ CLI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard cli/*.c))
 TEST_SRC := $(foreach d,$(FOLDERS),$(wildcard tests/unit/$(d)/test_*.c))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 TEST_LIB ?= -lcmocka
+FUZZ_SRC := $(wildcard fuzz/fuzz_*.c)
+# Scripts first: what takes longest must not start last.
+TESTS    = $(wildcard tests/cli/test_*.sh) $(TEST_BIN) $(REPLAY)
+REPLAY   = $(FUZZ_SRC:fuzz/%.c=$(BUILD)/replay/%)
+# Side by side where nobody said how many.
+SIDE     = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
 .DEFAULT_GOAL := all
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps lib unit test demo asan tsan clang fuzz interop bench qemu emulated arm64 \
+.PHONY: all help deps lib unit test test-all test-build demo asan tsan clang fuzz interop bench qemu emulated arm64 \
         check check-layers check-symbols check-size check-headers check-docs install clean
 
 all: deps ## build the library and the program
@@ -85,15 +91,20 @@ $(BUILD)/tests/%: tests/%.c $(BUILD)/libpith.a
 unit: $(TEST_BIN) ## build and run the unit tests of FOLDERS
 	@tools/run_tests.sh $(TEST_BIN)
 
-test: ## build, run all tests and checks
-	@PITH_EXTRA_PACKAGES=python3 tools/deps.sh
-	@$(MAKE) --no-print-directory lib $(BUILD)/pith $(BUILD)/examples/quantize $(TEST_BIN) \
-	    $(BUILD)/tools/make_outliers \
-	    $(FUZZ_SRC:fuzz/%.c=$(BUILD)/replay/%)
+test: deps ## build, run the tests and checks: what a change must pass, in minutes
+	@PITH_EXTRA_PACKAGES="python3 g++" tools/deps.sh
+	@$(MAKE) --no-print-directory $(SIDE) test-build
 	@$(MAKE) --no-print-directory check-layers check-symbols check-headers check-docs
-	@[ -z "$(EMULATED)" ] || $(MAKE) --no-print-directory emulated
-	@PITH=$(BUILD)/pith BUILD=$(BUILD) tools/run_tests.sh $(TEST_BIN) $(wildcard tests/cli/test_*.sh) \
-	    $(FUZZ_SRC:fuzz/%.c=$(BUILD)/replay/%) $(EMULATED)
+	@PITH=$(BUILD)/pith BUILD=$(BUILD) tools/run_tests.sh $(TESTS)
+
+test-all: deps ## the same with emulated CPUs and the loops that take long
+	@PITH_EXTRA_PACKAGES="python3 g++" tools/deps.sh
+	@$(MAKE) --no-print-directory $(SIDE) test-build
+	@$(MAKE) --no-print-directory check-layers check-symbols check-headers check-docs
+	@[ -z "$(EMULATED)" ] || $(MAKE) --no-print-directory $(SIDE) emulated
+	@PITH=$(BUILD)/pith BUILD=$(BUILD) PITH_TEST_ALL=1 tools/run_tests.sh $(EMULATED) $(TESTS)
+
+test-build: lib $(BUILD)/pith $(BUILD)/examples/quantize $(BUILD)/tools/make_outliers $(TEST_BIN) $(REPLAY)
 
 demo: deps ## quantize the model that ships in several ways and show what it cost
 	@$(MAKE) --no-print-directory $(BUILD)/pith
@@ -103,7 +114,7 @@ demo: deps ## quantize the model that ships in several ways and show what it cos
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
 asan: deps ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory BUILD=build-asan CFLAGS="$(SANITIZE)" LDFLAGS="$(SANITIZE)" OPT=-O1 \
-	    EMULATED= test
+	    EMULATED= test-all
 
 tsan: deps ## the unit tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory BUILD=build-tsan CFLAGS="-fsanitize=thread" \
@@ -113,7 +124,7 @@ clang: ## build everything with clang, warnings are errors
 	@PITH_EXTRA_PACKAGES=clang tools/deps.sh
 	@$(MAKE) --no-print-directory BUILD=build-clang CC=clang lib build-clang/pith $(TEST_SRC:%.c=build-clang/%)
 
-# --- other CPUs, emulated: tests that `make test` runs too; EMULATED= leaves them out -----------------
+# --- other CPUs, emulated: tests that `make test-all` runs too; EMULATED= leaves them out -------------
 EMULATED ?= $(if $(filter x86_64,$(MACHINE)),$(wildcard tests/emulated/test_*.sh))
 X86_TEST := kern/test_kernels kern/test_bf16 kern/test_panels backend/test_pinned backend/test_pack backend/test_rows
 AMX_TEST := kern/test_kernels kern/test_bf16 kern/test_panels backend/test_pinned backend/test_bf16 backend/test_input \
@@ -146,7 +157,6 @@ arm64:
 	    CFLAGS=-Itests/emulated LDFLAGS=-static $(ARM64_TEST:%.c=$(BUILD)/arm64/%)
 
 # --- fuzzing: one target a file in fuzz/, its seeds in fuzz/corpus/ ------------------------------------
-FUZZ_SRC  := $(wildcard fuzz/fuzz_*.c)
 FUZZ_TIME ?= 60
 fuzz: ## fuzz each parser for FUZZ_TIME seconds (libFuzzer, clang)
 	@PITH_EXTRA_PACKAGES=clang tools/deps.sh
@@ -194,9 +204,9 @@ check-size: ## file, function and line lengths
 check-symbols: lib ## the library neither prints nor exits
 	@tools/check_symbols.sh $(BUILD)
 check-headers: ## each public header compiles alone, as C and as C++
-	@for h in include/pith/*.h; do \
-	    echo "#include <$${h#include/}>" | $(CC) -std=c17 -Wall -Wextra -Wpedantic -Werror -Iinclude \
-	        -fsyntax-only -x c - || exit 1; done
+	@for h in include/pith/*.h; do for as in "c -std=c99" "c -std=c17" "c++ -std=c++11" "c++ -std=c++20"; do \
+	    echo "#include <$${h#include/}>" | $(CC) -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude \
+	        -fsyntax-only -x $$as - || { echo "$$h as $$as"; exit 1; }; done; done
 check-docs: $(BUILD)/pith ## the tables in docs/ are what the program prints
 	@PITH=$(BUILD)/pith tools/check_docs.sh
 

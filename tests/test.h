@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -36,6 +37,13 @@ static inline const char *test_data_dir(void)
 {
     const char *d = getenv("PITH_DATA");
     return d ? d : "../shared/data";
+}
+
+/* Whether the loops that take long are to be run too ("make test-all"). */
+static inline bool test_thorough(void)
+{
+    const char *all = getenv("PITH_TEST_ALL");
+    return all && *all;
 }
 
 #endif

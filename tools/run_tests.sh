@@ -1,22 +1,31 @@
-#!/bin/sh
-# Runs test programs one after the other, shows the output of those that fail and what others skip, and
-# closes with a line that counts tests: "N passed, N failed".
+#!/bin/bash
+# Runs test programs side by side (PITH_TEST_JOBS, by default one a core), shows the output of those that fail and what
+# others skip, and closes with a line that counts tests: "N passed, N failed". Long ones should be named first.
 set -u
-passed=0
-failed=0
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-for t in "$@"; do
-    start=$(date +%s)
-    timeout "${PITH_TEST_TIMEOUT:-900}" "$t" >"$log" 2>&1
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+export logs
+
+# one PROGRAM: runs it and says how it went; its counts stay in $logs.
+one() {
+    log=$logs/$(tr / _ <<<"$1")
+    TIMEFORMAT='%R s, %U user'
+    { time timeout "${PITH_TEST_TIMEOUT:-900}" "$1" >"$log" 2>&1; } 2>"$log.time"
     rc=$?
     ok=$(grep -c '^\[       OK \]' "$log")
     ko=$(grep -c '^\[  FAILED  \] [^0-9]' "$log")
     [ "$rc" -eq 0 ] || [ "$ko" -gt 0 ] || ko=1
-    passed=$((passed + ok))
-    failed=$((failed + ko))
-    printf '%-50s %3d ok %s (%d s)\n' "${t##*/tests/}" "$ok" "$([ "$rc" -eq 0 ] || echo "FAILED rc=$rc")" "$(($(date +%s) - start))"
-    if [ "$rc" -eq 0 ]; then grep '^\[  SKIPPED \] [^0-9]' "$log"; else tail -n 40 "$log"; fi
-done
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+    echo "$ok $ko" >"$log.count"
+    {
+        printf '%-50s %3d ok %s (%s)\n' "${1##*/tests/}" "$ok" "$([ "$rc" -eq 0 ] || echo "FAILED rc=$rc")" "$(cat "$log.time")"
+        if [ "$rc" -eq 0 ]; then grep '^\[  SKIPPED \] [^0-9]' "$log"; else tail -n 40 "$log"; fi
+    } >"$log.said"
+    cat "$log.said" # in one piece: others write too
+    return 0
+}
+export -f one
+
+printf '%s\0' "$@" | xargs -0 -n 1 -P "${PITH_TEST_JOBS:-$(nproc)}" bash -c 'one "$1"' _
+cat "$logs"/*.count | awk -v want=$# '{ passed += $1; failed += $2 }
+    END { if (NR != want) { print want - NR " tests did not end"; failed++ }
+          print passed + 0 " passed, " failed + 0 " failed"; exit !(failed == 0 && passed > 0) }'

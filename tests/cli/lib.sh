@@ -91,6 +91,11 @@ skip() {
     echo "[  SKIPPED ] $1: $2"
 }
 
+# thorough: whether the loops that take long are to be run too ("make test-all").
+thorough() {
+    [ -n "${PITH_TEST_ALL:-}" ]
+}
+
 finish() {
     exit "$failed"
 }

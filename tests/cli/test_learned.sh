@@ -48,7 +48,8 @@ killed() { # UNITS SECONDS
     kill -KILL $pid 2>/dev/null
     wait $pid 2>/dev/null
 }
-for units in 1 2 3; do
+thorough && times="1 2 3" || times=2
+for units in $times; do
     for pause in 0 0.02; do
         killed $units $pause
         [ -e "$work/out" ] && echo "over before it could be killed"

@@ -16,7 +16,8 @@ make() { # RECIPE OPTIONS...
     shift
     "$pith" quantize "$probe" -o "$work/made" -r "$recipe" $few "$@"
 }
-for recipe in rtn gptq awq sparsegpt wanda squeezellm; do
+thorough && recipes="rtn gptq awq sparsegpt wanda squeezellm" || recipes="rtn gptq squeezellm"
+for recipe in $recipes; do
     bytes=$(make $recipe --rehearse --json | sed -n 's/.*"memory_expected_bytes": \([0-9]*\).*/\1/p')
     check "$recipe: with $((bytes / 1024)) KiB, as estimated" make $recipe --memory "$bytes"
     refuse "$recipe: with a tenth less" 1 'needs about .* MiB and --memory allows' make $recipe --memory $((bytes * 9 / 10))
@@ -31,7 +32,8 @@ done
 # A GGUF file's embedding is one matrix, wider than any other; here wide enough to be most of what is held, and long
 # enough in the making to be seen. Of several runs the highest peak.
 python3 tests/cli/mini.py "$work/wide" layers=1 hidden=1024 ffn=1024
-for grid in int8:g32 q4_k; do
+thorough && grids="int8:g32 q4_k" || grids=q4_k
+for grid in $grids; do
     wide="quantize $work/wide -o $work/made.gguf -r rtn --weights $grid --threads 2 --quiet"
     # shellcheck disable=SC2086
     bytes=$("$pith" $wide --rehearse --json | sed -n 's/.*"memory_expected_bytes": \([0-9]*\).*/\1/p')

@@ -53,6 +53,19 @@ damaged() { # NAME OUT: a changed byte and a lost end are found out
     cp "$work/kept" "$file"
 }
 
+same_again() { # LABEL OUT OPTIONS...
+    label=$1
+    place=$2
+    shift 2
+    make "$place-scalar" "$@" --threads 1 --cpu scalar
+    same_model "$label: the same bytes from one thread and scalar code" "$place" "$place-scalar"
+    # shellcheck disable=SC2086
+    killed 0.1 "$pith" quantize "$mini" -o "$place-again" --quiet $few "$@"
+    [ -d "$place-again" ] || make "$place-again" "$@" --resume
+    same_model "$label: the same bytes after a kill" "$place" "$place-again"
+    rm -rf "$place-scalar" "$place-again"
+}
+
 every_recipe() { # LABEL OUT OPTIONS...
     label=$1
     place=$2
@@ -63,14 +76,9 @@ every_recipe() { # LABEL OUT OPTIONS...
     # shellcheck disable=SC2086
     "$pith" quantize "$mini" -o "$place-said" --rehearse --json $few "$@" >"$work/said.json" 2>/dev/null
     check "$label: memory as foretold" within_estimate "$place" "$work/said.json"
-    make "$place-scalar" "$@" --threads 1 --cpu scalar
-    same_model "$label: the same bytes from one thread and scalar code" "$place" "$place-scalar"
-    # shellcheck disable=SC2086
-    killed 0.1 "$pith" quantize "$mini" -o "$place-again" --quiet $few "$@"
-    [ -d "$place-again" ] || make "$place-again" "$@" --resume
-    same_model "$label: the same bytes after a kill" "$place" "$place-again"
     damaged "$label" "$place"
-    rm -rf "$place-scalar" "$place-again" "$place-said"
+    thorough && same_again "$label" "$place" "$@"
+    rm -rf "$place-said"
 }
 
 # A recipe that learns does it in few steps: scalar code has to take them too.

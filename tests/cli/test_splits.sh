@@ -68,10 +68,12 @@ PY
     { grep -q '0 zeros where 2:4 has two' "$work/report" && pass "a weight too many is found" || fail "a weight too many is named"; }
 
 # The same bytes, whatever the machine does.
-check "squeezellm on three threads" make squeeze-t3 -r squeezellm -t 3
-same_model "squeezellm: one and three threads give the same bytes" "$work/squeeze" "$work/squeeze-t3"
-check "sparsegpt on three threads" make sparsegpt-t3 -r sparsegpt -t 3
-same_model "sparsegpt: one and three threads give the same bytes" "$work/sparsegpt" "$work/sparsegpt-t3"
+thorough && recipes="squeezellm sparsegpt" || recipes=sparsegpt
+for recipe in $recipes; do
+    check "$recipe on one thread" make "$recipe-t1" -r "$recipe" -t 1
+    check "$recipe on three threads" make "$recipe-t3" -r "$recipe" -t 3
+    same_model "$recipe: one and three threads give the same bytes" "$work/$recipe-t1" "$work/$recipe-t3"
+done
 
 # Killed on the way and gone on with.
 python3 tests/cli/mini.py "$work/mini" layers=2
@@ -79,9 +81,10 @@ for recipe in sparsegpt wanda squeezellm; do
     check "$recipe, undisturbed" "$pith" quantize "$work/mini" -o "$work/whole-$recipe" --quiet --calib-tokens 256 \
         --seq-len 64 -r $recipe
 done
+thorough && cuts="15 35 55" || cuts=35
 resumed() { # RECIPE: killed before some calls that change a file, resumed, the same as undisturbed
     base="--quiet --calib-tokens 256 --seq-len 64 -r $1"
-    for n in 15 35 55; do
+    for n in $cuts; do
         rm -rf "$work/cut-$1" "$work/cut-$1.partial"
         # shellcheck disable=SC2086
         (FAULT=kill:$n LD_PRELOAD=$work/faulty.so "$pith" quantize "$work/mini" -o "$work/cut-$1" $base)
