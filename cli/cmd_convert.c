@@ -33,29 +33,50 @@ static const struct option options[] = {
      "go on with an interrupted run of the same command"},
 };
 
+/* Linears of one fate: how many, and which moved most. */
+struct fate {
+    size_t count;
+    double most;
+    const char *worst, *grid;
+};
+
+static struct fate fate_of(const json_t *linears, const char *conversion, const char *measure)
+{
+    struct fate f = {0, 0, "", ""};
+    const json_t *linear;
+    size_t i;
+    json_array_foreach (linears, i, linear) {
+        const double moved = json_get(linear, measure);
+        if (strcmp(json_text(linear, "conversion"), conversion) != 0) continue;
+        if (f.count++ && moved <= f.most) continue;
+        f.most = moved;
+        f.worst = json_text(linear, "name");
+        f.grid = json_text(linear, "grid");
+    }
+    return f;
+}
+
 static void print_result(const char *out, const json_t *j)
 {
-    const json_t *linear;
-    size_t i, lossless = 0;
-    double most = 0;
-    const char *worst = "";
     const json_t *linears = json_object_get(j, "linears");
-    json_array_foreach (linears, i, linear) {
-        const double error = json_get(linear, "relative_error");
-        if (json_is_true(json_object_get(linear, "lossless"))) lossless++;
-        if (error > most) {
-            most = error;
-            worst = json_text(linear, "name");
-        }
-    }
+    const struct fate exact = fate_of(linears, "exact", "largest_change"),
+                      scales = fate_of(linears, "scales rounded", "largest_change"),
+                      anew = fate_of(linears, "rounded anew", "relative_error");
     printf("%s%s%s: converted from %s to %s, every tensor accounted for and read back\n", bold(),
            out, plain(), json_text(j, "converted_from"), json_text(j, "container"));
-    if (json_array_size(linears) == 0)
+    if (json_array_size(linears) == 0) {
         printf("  lossless         nothing is quantized: every tensor is a copy\n");
-    else
-        printf("  lossless         %zu of %zu linears stand for the same weights to the bit\n",
-               lossless, json_array_size(linears));
-    if (most > 0) printf("  largest change   %.6f relative, %s\n", most, worst);
+        return;
+    }
+    printf("  lossless         %zu of %zu linears stand for the same weights to the bit\n",
+           exact.count, json_array_size(linears));
+    if (scales.count)
+        printf("  scales rounded   %zu keep their codes (%s); a weight moves by %.2g%% of its"
+               " group's range at most, %s\n",
+               scales.count, scales.grid, 100 * scales.most, scales.worst);
+    if (anew.count)
+        printf("  rounded anew     %zu to %s; largest change %.6f relative, %s\n", anew.count,
+               anew.grid, anew.most, anew.worst);
 }
 
 static void fill(const struct settings *s, const char *model, struct pith_convert_options *o)
@@ -131,8 +152,10 @@ const struct command command_convert = {
                 "  pith convert Llama-3.2-1B-int3 -o out --container awq \\\n"
                 "      --weights int4:g128:asym\n",
     .details =
-        "Codes, scales and zero points go over as they are; pith.json says of each linear whether\n"
-        "it stands for the same weights to the bit (\"lossless\"), and if not how far it moved.\n"
+        "Codes go over as they are wherever the container has a grid that holds them, with their\n"
+        "scales and zero points or what stands for these there ('pith features conversions').\n"
+        "pith.json says of each linear what became of it (\"conversion\": exact, scales rounded,\n"
+        "rounded anew) and how far a weight moved.\n"
         "A model that is not quantized can be made a GGUF file too. The account of FILE.gguf is\n"
         "FILE.gguf.pith.json.\n",
     .options = options,

@@ -171,8 +171,9 @@ const struct command command_features = {
     .operands = "[TABLE] [options]",
     .examples = "  pith features\n"
                 "  pith features loads --format markdown\n",
-    .details = "TABLE: containers, engines, loads, architectures, transforms, splits, rounders.\n"
-               "Without it all are shown. 'loads' is what --for checks.\n",
+    .details = "TABLE: containers, engines, loads, conversions, architectures, transforms,\n"
+               "splits, rounders. Without it all are shown. 'loads' is what --for checks;\n"
+               "'conversions' on what grid each container holds the codes of another's.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

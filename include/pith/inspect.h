@@ -28,8 +28,9 @@ enum pith_status pith_diff(struct pith_context *context, const char *a, const ch
 enum pith_status pith_formats_json(char **report, struct pith_error *err);
 enum pith_status pith_recipes_json(char **report, struct pith_error *err);
 /* {"containers", "engines", "architectures", "transforms", "splits", "rounders"}: arrays of
- * {"name", "what"}; and "loads": what each engine takes from each container, an array of flat
- * objects of texts. */
+ * {"name", "what"}; "loads": what each engine takes from each container, and
+ * "conversions": on what grid each container holds the codes of a grid: arrays of flat objects of
+ * texts. */
 enum pith_status pith_features_json(char **report, struct pith_error *err);
 
 /* Renders a table as text. `table`: JSON {"columns": [{"name", "align": "left"|"right"}], "rows":

@@ -1,6 +1,7 @@
 #include <pith/inspect.h>
 
 #include "api/context.h"
+#include "api/conversions.h"
 #include "base/str.h"
 #include "export/preflight.h"
 #include "io/container.h"
@@ -153,6 +154,7 @@ enum pith_status pith_features_json(char **report, struct pith_error *err)
     ADD_ROWS(j, "containers", pith_containers);
     ADD_ROWS(j, "engines", pith_engines);
     json_object_set_new(j, "loads", loads());
+    json_object_set_new(j, "conversions", pith_conversions());
     ADD_ROWS(j, "architectures", pith_archs);
     ADD_ROWS(j, "transforms", pith_transforms);
     ADD_ROWS(j, "splits", pith_splits);

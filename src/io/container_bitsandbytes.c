@@ -82,7 +82,7 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
         return pith_fail(err, PITH_UNSUPPORTED,
                          "bitsandbytes has no place for rotations or a KV-cache format");
     if (is_int8(grid->format)) return accepts_int8(grid, opts, err);
-    if (grid->format->kind == PITH_KIND_CODEBOOK && grid->format->decode)
+    if (strcmp(grid->format->name, "nf4") == 0 || strcmp(grid->format->name, "bnb_fp4") == 0)
         return accepts_four(grid, cols, opts, err);
     return pith_fail(err, PITH_UNSUPPORTED,
                      "bitsandbytes cannot hold %s weights; it holds int8, nf4 and bnb_fp4",

@@ -3,6 +3,7 @@
 #include "pipe/run.h"
 
 #include "base/mem.h"
+#include "num/recode.h"
 #include "pipe/closeness.h"
 
 #include <math.h>
@@ -36,20 +37,50 @@ enum pith_status pith_convert_describe(struct pith_run *r, struct pith_error *er
     return pith_inputs_converts(r, err);
 }
 
-/* The same codes on a grid of smaller groups, whose scales repeat: GGUF's types have groups of 32
- * where most checkpoints have 64, 128, or a scale a row. */
-static bool choose_finer(const struct pith_run *r, struct pith_choice *c)
+/* The grids that a format's codes may come to lie on. */
+struct spread {
+    enum pith_granularity granularity;
+    uint32_t group;
+};
+
+static bool try_grid(const struct pith_container *c, const struct pith_convert_case *x,
+                     const struct pith_grid *grid, double *least, struct pith_grid *out)
 {
-    enum { GROUP = 32 };
-    struct pith_grid finer = c->stored;
-    const bool group = finer.granularity == PITH_PER_GROUP && finer.group % GROUP == 0;
-    if (!r->container->file || (!group && finer.granularity != PITH_PER_CHANNEL)) return false;
-    finer.granularity = PITH_PER_GROUP;
-    finer.group = GROUP;
-    if (r->container->accepts(&finer, c->rows, c->cols, &r->container_opts, NULL) != PITH_OK)
+    if (!pith_recode_fits(x->from, grid, x->cols)) return false;
+    if (x->opts->act_order_groups && !pith_grid_equal(x->from, grid)) return false;
+    const double bits = pith_recode_bits(grid, x->cols);
+    if (!(bits < *least) || c->accepts(grid, x->rows, x->cols, x->opts, NULL) != PITH_OK)
         return false;
-    c->grid = finer;
+    *least = bits;
+    *out = *grid;
     return true;
+}
+
+bool pith_convert_holds(const struct pith_container *c, const struct pith_convert_case *x,
+                        struct pith_grid *out)
+{
+    const struct pith_grid elements = pith_grid_elements(x->from, NULL);
+    const struct spread spreads[] = {
+        {elements.granularity, elements.group}, {PITH_PER_CHANNEL, 0}, {PITH_PER_GROUP, 128},
+        {PITH_PER_GROUP, 64},                   {PITH_PER_GROUP, 32},  {PITH_PER_GROUP, 16}};
+    double least = INFINITY;
+    size_t count;
+    const struct pith_format *f = pith_formats(&count);
+    *out = *x->from;
+    if (c->accepts(out, x->rows, x->cols, x->opts, NULL) == PITH_OK) return true;
+    for (size_t i = 0; i < count; i++) {
+        const bool own = f[i].kind == PITH_KIND_GGUF || f[i].kind == PITH_KIND_BLOCK;
+        for (size_t k = 0; k < (own ? 1 : PITH_COUNT(spreads)); k++)
+            for (int asym = 0; asym < (f[i].kind == PITH_KIND_INT ? 2 : 1); asym++) {
+                const struct pith_grid grid = {
+                    .format = &f[i],
+                    .granularity = own ? PITH_PER_GROUP : spreads[k].granularity,
+                    .group = own ? f[i].block : spreads[k].group,
+                    .asym = asym};
+                (void)try_grid(c, x, &grid, &least, out);
+            }
+    }
+    return isfinite(least);
 }
 
 enum pith_status pith_convert_choose(const struct pith_run *r, struct pith_choice *c,
@@ -61,9 +92,10 @@ enum pith_status pith_convert_choose(const struct pith_run *r, struct pith_choic
         return PITH_OK;
     }
     c->grid = c->stored;
+    const struct pith_convert_case x = {&c->stored, c->rows, c->cols, &r->container_opts};
+    if (pith_convert_holds(r->container, &x, &c->grid)) return PITH_OK;
     enum pith_status s =
-        r->container->accepts(&c->grid, c->rows, c->cols, &r->container_opts, &why);
-    if (s == PITH_OK || choose_finer(r, c)) return PITH_OK;
+        r->container->accepts(&c->stored, c->rows, c->cols, &r->container_opts, &why);
     if (!r->recipe.weights.format)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: %s; --weights GRID rounds such linears anew",
                          c->module, why.text);
@@ -100,46 +132,63 @@ static enum pith_status load(const struct pith_run *r, const struct pith_choice 
     return found ? PITH_OK : pith_fail(err, PITH_FORMAT, "%s: is not quantized", c->module);
 }
 
-/* Repeats scales so that each covers `group` columns, which divide what it covered. */
-static enum pith_status split_groups(struct pith_qmat *q, uint32_t group, struct pith_error *err)
-{
-    const uint32_t groups = q->cols / group;
-    if (q->group == group && q->row_group == 1) return PITH_OK;
-    if (q->g_idx || q->zeros)
-        return pith_fail(err, PITH_UNSUPPORTED, "its groups are permuted or have zero points");
-    float *scales = pith_alloc((size_t)q->rows * groups, sizeof *scales);
-    if (!scales) return pith_fail_nomem(err, "scales");
-    for (uint32_t row = 0; row < q->rows; row++)
-        for (uint32_t g = 0; g < groups; g++)
-            scales[(size_t)row * groups + g] =
-                q->scales[pith_qmat_scale_index(q, row, g * group / q->group)];
-    pith_free(q->scales);
-    q->scales = scales;
-    q->group = group;
-    q->groups = groups;
-    q->row_group = 1;
-    return PITH_OK;
-}
-
 /* The same codes, told as the new container tells them. */
 static enum pith_status restate(const struct pith_run *r, const struct pith_choice *c,
-                                struct pith_qmat *q, struct pith_error *err)
+                                const struct pith_qmat *from, struct pith_qmat *q,
+                                struct pith_error *err)
 {
-    PITH_TRY(load(r, c, q, err));
-    if (c->grid.format->kind == PITH_KIND_BLOCK || c->grid.format->kind == PITH_KIND_GGUF)
-        return PITH_OK; /* scales are the format's own */
-    enum pith_status s =
-        restate_scales(q, r->container->scale_dtype(&c->grid, r->container_opts.model_dtype), err);
-    if (s == PITH_OK && r->container->file) s = split_groups(q, c->grid.group, err);
+    const enum pith_dtype scales =
+        r->container->scale_dtype(&c->grid, r->container_opts.model_dtype);
+    enum pith_status s;
+    if (pith_grid_equal(&c->grid, &c->stored)) {
+        PITH_TRY(load(r, c, q, err));
+        if (c->grid.format->kind == PITH_KIND_BLOCK || c->grid.format->kind == PITH_KIND_GGUF)
+            return PITH_OK; /* scales are the format's own */
+        s = restate_scales(q, scales, err);
+    } else {
+        PITH_TRY(pith_recode(from, &c->grid, scales, q, err));
+        s = PITH_OK;
+    }
     if (s == PITH_OK)
         pith_container_state_scales(r->container, &c->grid, q->scales, pith_qmat_scale_count(q));
     else pith_qmat_free(q);
     return s;
 }
 
-/* What the codes stand for, put on the new grid. */
+/* Minimums that are nearly whole zero points (GGUF's, made of such) are taken for these where they
+ * lose less than rounding anew; *q is then replaced. */
+static enum pith_status try_zeros(const struct pith_run *r, const struct pith_choice *c,
+                                  const struct pith_qmat *from, struct pith_qmat *q, bool *kept,
+                                  struct pith_error *err)
+{
+    const struct pith_weight b = {.rows = c->rows, .cols = c->cols, .quant = from};
+    struct pith_weight a = b;
+    struct pith_qmat other;
+    double anew, taken;
+    const bool may = from->offsets && c->grid.asym && c->grid.format->bits >= from->format->bits &&
+                     c->grid.granularity == PITH_PER_GROUP && from->group % c->grid.group == 0;
+    *kept = false;
+    if (!may || c->cols % c->grid.group != 0) return PITH_OK;
+    const enum pith_dtype scales =
+        r->container->scale_dtype(&c->grid, r->container_opts.model_dtype);
+    PITH_TRY(pith_recode(from, &c->grid, scales, &other, err));
+    a.quant = q;
+    bool good = pith_relative_error(r->backend, &a, &b, false, &anew);
+    a.quant = &other;
+    good = good && pith_relative_error(r->backend, &a, &b, false, &taken);
+    *kept = good && taken <= anew;
+    if (*kept) {
+        pith_qmat_free(q);
+        *q = other;
+    } else {
+        pith_qmat_free(&other);
+    }
+    return good ? PITH_OK : pith_fail_nomem(err, "a comparison");
+}
+
+/* What the codes stand for, put on the new grid. *kept: with its codes after all. */
 static enum pith_status round_anew(const struct pith_run *r, const struct pith_choice *c,
-                                   const struct pith_qmat *from, struct pith_qmat *q,
+                                   const struct pith_qmat *from, struct pith_qmat *q, bool *kept,
                                    struct pith_error *err)
 {
     const struct pith_weight source = {.rows = c->rows, .cols = c->cols, .quant = from};
@@ -155,18 +204,59 @@ static enum pith_status round_anew(const struct pith_run *r, const struct pith_c
         .cols = c->cols,
         .w = w,
     };
-    const enum pith_status s = r->recipe.round->run(&job, q, &report, err);
-    if (s == PITH_OK) {
-        q->input = from->input;
-        pith_container_state_scales(r->container, &c->grid, q->scales, pith_qmat_scale_count(q));
-    }
+    enum pith_status s = r->recipe.round->run(&job, q, &report, err);
     pith_free(w);
+    if (s != PITH_OK) return s;
+    q->input = from->input;
+    s = try_zeros(r, c, from, q, kept, err);
+    if (s == PITH_OK)
+        pith_container_state_scales(r->container, &c->grid, q->scales, pith_qmat_scale_count(q));
+    else pith_qmat_free(q);
     return s;
+}
+
+/* What became of a linear. */
+struct outcome {
+    bool kept;     /* its codes */
+    bool lossless; /* stands for the same weights to the bit */
+    double moved;  /* the most that a weight moved, in ranges of its group in the input */
+};
+
+/* Largest |a - b| of n weights in units of the range of b's, 0 inside. */
+static double moved_in(const float *a, const float *b, uint32_t n)
+{
+    float lo = 0.0f, hi = 0.0f, most = 0.0f;
+    for (uint32_t i = 0; i < n; i++) {
+        lo = fminf(lo, b[i]);
+        hi = fmaxf(hi, b[i]);
+        most = fmaxf(most, fabsf(a[i] - b[i]));
+    }
+    return hi > lo ? (double)most / ((double)hi - lo) : most > 0.0f ? 1.0 : 0.0;
+}
+
+static enum pith_status measure_moves(const struct pith_run *r, const struct pith_weight *made,
+                                      const struct pith_weight *from, double *moved,
+                                      struct pith_error *err)
+{
+    const uint32_t cols = from->cols, group = from->quant->group;
+    float *a = pith_alloc(cols, 2 * sizeof *a), *b = a ? a + cols : NULL;
+    if (!a) return pith_fail_nomem(err, "a comparison");
+    *moved = 0;
+    for (uint32_t row = 0; row < from->rows; row++) {
+        pith_decode_rows(r->backend, made, row, 1, a);
+        pith_decode_rows(r->backend, from, row, 1, b);
+        for (uint32_t c = 0; c < cols; c += group) {
+            const double d = moved_in(a + c, b + c, cols - c < group ? cols - c : group);
+            if (d > *moved) *moved = d;
+        }
+    }
+    pith_free(a);
+    return PITH_OK;
 }
 
 static enum pith_status compare(const struct pith_run *r, const struct pith_choice *c,
                                 const struct pith_qmat *from, const struct pith_qmat *made,
-                                struct pith_linear_result *out, bool *lossless,
+                                struct pith_linear_result *out, struct outcome *o,
                                 struct pith_error *err)
 {
     const struct pith_weight a = {.rows = c->rows, .cols = c->cols, .quant = made},
@@ -176,25 +266,26 @@ static enum pith_status compare(const struct pith_run *r, const struct pith_choi
         return pith_fail_nomem(err, "a comparison");
     PITH_TRY(pith_weights_digest(r->backend, &b, hex, err));
     PITH_TRY(pith_weights_digest(r->backend, &a, out->sha256, err));
-    *lossless = strcmp(hex, out->sha256) == 0;
-    return PITH_OK;
+    o->lossless = strcmp(hex, out->sha256) == 0;
+    return o->lossless ? PITH_OK : measure_moves(r, &a, &b, &o->moved, err);
 }
 
 static enum pith_status add_entry(const struct pith_choice *c,
-                                  const struct pith_linear_result *made, bool lossless,
+                                  const struct pith_linear_result *made, const struct outcome *o,
                                   json_t *linears, struct pith_error *err)
 {
     char from[PITH_GRID_TEXT];
     pith_grid_format(&c->stored, from);
     json_t *entry = pith_linear_json(c, made, false);
-    if (!entry || json_object_set_new(entry, "from", json_string(from)) != 0 ||
-        json_object_set_new(entry, "lossless", json_boolean(lossless)) != 0 ||
-        json_array_append(linears, entry) != 0) {
-        json_decref(entry);
-        return pith_fail_nomem(err, c->module);
-    }
+    json_t *more = json_pack("{s:s, s:b, s:s, s:f}", "from", from, "lossless", (int)o->lossless,
+                             "conversion",
+                             o->lossless ? "exact" : o->kept ? "scales rounded" : "rounded anew",
+                             "largest_change", o->moved);
+    const bool good = entry && more && json_object_update(entry, more) == 0 &&
+                      json_array_append(linears, entry) == 0;
+    json_decref(more);
     json_decref(entry);
-    return PITH_OK;
+    return good ? PITH_OK : pith_fail_nomem(err, c->module);
 }
 
 enum pith_status pith_convert_linear(struct pith_run *r, const struct pith_choice *c,
@@ -202,17 +293,18 @@ enum pith_status pith_convert_linear(struct pith_run *r, const struct pith_choic
 {
     struct pith_qmat from, q;
     struct pith_linear_result made = {0};
-    bool lossless = false;
+    struct outcome o = {.kept = !c->anew};
     pith_phases_begin(&r->phases);
     PITH_TRY(load(r, c, &from, err));
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
-    enum pith_status s = c->anew ? round_anew(r, c, &from, &q, err) : restate(r, c, &q, err);
+    enum pith_status s = c->anew ? round_anew(r, c, &from, &q, &o.kept, err)
+                                 : restate(r, c, &from, &q, err);
     pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
     if (s == PITH_OK) {
-        s = compare(r, c, &from, &q, &made, &lossless, err);
+        s = compare(r, c, &from, &q, &made, &o, err);
         pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
         if (s == PITH_OK) s = pith_store_linear(r, c->module, &q, &made, &r->phases, err);
-        if (s == PITH_OK) s = add_entry(c, &made, lossless, linears, err);
+        if (s == PITH_OK) s = add_entry(c, &made, &o, linears, err);
         pith_qmat_free(&q);
     }
     pith_qmat_free(&from);

@@ -339,6 +339,16 @@ uint64_t pith_stream_bytes(const struct pith_run *r, unsigned threads);
 /* convert.c: finds out what the input stores: choices[].stored, and what it says of the container's
  * options. PITH_UNSUPPORTED for a quantized head. */
 enum pith_status pith_convert_describe(struct pith_run *r, struct pith_error *err);
+/* A matrix on a grid, and what is told of the whole model. */
+struct pith_convert_case {
+    const struct pith_grid *from;
+    uint32_t rows, cols;
+    const struct pith_container_opts *opts;
+};
+/* Whether the container can hold such a matrix with its codes: on its own grid, or on the one of
+ * least bits to which they can go (num/recode.h). *out is that grid. */
+bool pith_convert_holds(const struct pith_container *c, const struct pith_convert_case *x,
+                        struct pith_grid *out);
 /* Decides whether the container takes a linear as it is stored or as the recipe's grid.
  * PITH_UNSUPPORTED when neither is possible. */
 enum pith_status pith_convert_choose(const struct pith_run *r, struct pith_choice *c,

@@ -27,8 +27,8 @@ cmp -s "$work/gptq/model.safetensors" "$work/gptq-awq-compressed-tensors-gptq/mo
     pass "and back: the same file" || fail "and back: the same file"
 check "converted models speak" "$pith" run "$work/gptq-awq" -p The -n 4
 
-$quantize -o "$work/three" -r rtn --weights int3:g64 --container compressed-tensors
-refuse "what cannot be held is refused" 1 "q_proj: awq cannot hold int3.*--weights GRID" \
+$quantize -o "$work/three" -r rtn --weights int8:g64:asym --container compressed-tensors
+refuse "what cannot be held is refused" 1 "q_proj: awq .*int8.*--weights GRID" \
     "$pith" convert "$work/three" -o "$work/no" --container awq
 [ -e "$work/no" ] || [ -e "$work/no.partial" ] && fail "nothing is left of it" || pass "nothing is left of it"
 check "or rounded anew" "$pith" convert "$work/three" -o "$work/anew" --container awq --weights int4:g64:asym
@@ -39,6 +39,36 @@ refuse "an original is not converted" 1 "is not quantized; pith quantize" \
 refuse "a container must be named" 2 "give --container" "$pith" convert "$work/three" -o "$work/no"
 refuse "an unknown container" 2 "unknown container .tar.*there are awq" \
     "$pith" convert "$work/three" -o "$work/no" --container tar
+
+# Codes that a container can hold otherwise are kept: scales and minimums alone are rounded.
+moved() { # NAME DIR LIMIT: no linear is rounded anew, no weight moves further than that part of its group's range
+    python3 - "$2" "$3" <<'PY' && pass "$1" || fail "$1"
+import json, sys
+linears = json.load(open(sys.argv[1]))["linears"]
+worst = max(l["largest_change"] for l in linears)
+print("largest change", worst, {l["conversion"] for l in linears}, {l["grid"] for l in linears})
+sys.exit(not linears or any(l["conversion"] == "rounded anew" for l in linears) or worst > float(sys.argv[2]))
+PY
+}
+check "zero points to minimums" "$pith" convert "$work/gptq" -o "$work/gptq.gguf"
+grep -q 'keep their codes (q4_1)' "$work/stdout" && pass "and said" || fail "not said: $(cat "$work/stdout")"
+moved "by half a place of a half" "$work/gptq.gguf.pith.json" 0.0006
+check "verifies" "$pith" verify "$work/gptq.gguf" --against "$work/gptq"
+check "and back to zero points" "$pith" convert "$work/gptq.gguf" -o "$work/gptq-back" --container gptq \
+    --weights int4:g32:asym
+check "the codes are those of before" "$pith" diff "$work/gptq" "$work/gptq-back"
+for grid in int2:g64 int3:g64 int3:g64:asym int4:g64 int6:g64:asym int8:channel; do
+    dir=$work/$(echo "$grid" | tr : -)
+    $quantize -o "$dir" -r rtn --weights "$grid" --container compressed-tensors
+    check "$grid to gguf" "$pith" convert "$dir" -o "$dir.gguf" --quiet
+    moved "$grid keeps its codes" "$dir.gguf.pith.json" 0.0006
+done
+check "narrow codes in wide ones" "$pith" convert "$work/int3-g64-asym" -o "$work/wide" --container awq --quiet
+lossless "to the bit" "$work/wide" 14
+python3 tests/cli/mini.py "$work/blocks" layers=1 hidden=256 ffn=256
+check "a file of q6_k" "$pith" quantize "$work/blocks" -o "$work/six.gguf" -r rtn --weights q6_k --quiet
+check "becomes groups of 16" "$pith" convert "$work/six.gguf" -o "$work/six" --container compressed-tensors --quiet
+moved "scales of two levels in one" "$work/six/pith.json" 0.003
 
 # A kill on the way costs nothing.
 killed 0.02 "$pith" convert "$work/gptq" -o "$work/again" --container compressed-tensors --quiet

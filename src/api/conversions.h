@@ -1,0 +1,13 @@
+/* api/conversions.h: the table of conversions between containers. */
+#ifndef PITH_API_CONVERSIONS_H
+#define PITH_API_CONVERSIONS_H
+
+#include "base/json.h"
+
+/* One object a grid that some container takes: "grid", and for each container the grid on which it
+ * holds the codes of such a matrix from another, with " *" where scales or minimums may be rounded;
+ * "itself" where no other holds it; "anew" where it cannot. A new reference; NULL when memory is
+ * out. */
+json_t *pith_conversions(void);
+
+#endif
