@@ -28,6 +28,8 @@ static void print_report(const json_t *j)
     json_array_foreach (json_object_get(j, "checks"), i, line)
         printf("  %-3s %s\n", json_is_true(json_object_get(line, "ok")) ? "ok" : "NO",
                json_string_value(json_object_get(line, "what")));
+    json_array_foreach (json_object_get(j, "notes"), i, line)
+        printf("  note: %s\n", json_string_value(line));
     json_array_foreach (json_object_get(j, "problems"), i, line) {
         if (i == 20) {
             printf("  ... and %zu more (--json lists all)\n",
@@ -82,9 +84,10 @@ const struct command command_verify = {
     .examples = "  pith verify out\n"
                 "  pith verify out --against Llama-3.2-1B --for vllm:tp=2 --for transformers\n",
     .details =
-        "Checks every tensor against pith.json: present, nothing unknown, hashes, no NaN, the\n"
-        "dequantized weights as the quantizer meant them. Exit status 1 if anything is off.\n"
-        "A checkpoint of another program has no pith.json: --for alone can check it.\n",
+        "Checks every tensor and every other byte against pith.json: present, nothing unknown,\n"
+        "hashes, no NaN, the dequantized weights as the quantizer meant them. With --against also\n"
+        "what the configs and tokenizers mean; with --against or --for a checkpoint of another\n"
+        "program, which has no pith.json, is judged too. Exit status 1 if anything is off.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

@@ -37,21 +37,30 @@ enum pith_status pith_json_load(const char *path, size_t limit, json_t **out,
     return s;
 }
 
-enum pith_status pith_json_save(const char *path, const json_t *json, struct pith_error *err)
+enum pith_status pith_json_text(const char *what, const json_t *json, char **out, size_t *size,
+                                struct pith_error *err)
 {
     char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-    if (!text) return pith_fail_nomem(err, path);
+    if (!text) return pith_fail_nomem(err, what);
     struct pith_str s = {0};
     pith_str_puts(&s, text);
     pith_str_putc(&s, '\n');
     json_free_t release = NULL;
     json_get_alloc_funcs(NULL, &release);
     release(text);
-    enum pith_status status;
-    if (s.failed) status = pith_fail_nomem(err, path);
-    else status = pith_file_write(path, s.data, s.len, err);
-    pith_str_free(&s);
-    return status;
+    *size = s.len;
+    *out = pith_str_take(&s);
+    return *out ? PITH_OK : pith_fail_nomem(err, what);
+}
+
+enum pith_status pith_json_save(const char *path, const json_t *json, struct pith_error *err)
+{
+    char *text;
+    size_t size;
+    PITH_TRY(pith_json_text(path, json, &text, &size, err));
+    const enum pith_status s = pith_file_write(path, text, size, err);
+    pith_free(text);
+    return s;
 }
 
 /* The value of a key, NULL when it is missing or null. */

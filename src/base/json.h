@@ -18,7 +18,11 @@ enum pith_status pith_json_load(const char *path, size_t limit, json_t **out,
 /* The same from memory. */
 enum pith_status pith_json_parse(const char *text, size_t size, const char *where, json_t **out,
                                  struct pith_error *err);
-/* Writes with two-space indentation and a final newline, atomically. */
+/* The text with two-space indentation and a final newline, pith_free() it; `what` is for
+ * messages. */
+enum pith_status pith_json_text(const char *what, const json_t *json, char **out, size_t *size,
+                                struct pith_error *err);
+/* Writes that text, atomically. */
 enum pith_status pith_json_save(const char *path, const json_t *json, struct pith_error *err);
 
 enum pith_status pith_json_get_int(const json_t *obj, const char *key, int64_t lo, int64_t hi,

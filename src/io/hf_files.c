@@ -11,9 +11,9 @@
 /* A model card describes another model than the one that is made: it stays behind.
  * A name is taken when a `taken` pattern matches and no `left` pattern does. */
 static const char *const taken[] = {
-    "tokenizer*", "*.json", "*.model",  "*.tiktoken", "*.jinja", "merges.txt",
-    "vocab.txt",  "*.py",   "LICENSE*", "LICENCE*",   "NOTICE*", "USE_POLICY*",
+    "tokenizer*", "*.json", "*.model", "*.tiktoken", "*.jinja", "merges.txt", "vocab.txt", "*.py",
 };
+static const char *const texts[] = {"LICENSE*", "LICENCE*", "NOTICE*", "USE_POLICY*"};
 
 static const char *const left[] = {
     ".*",
@@ -41,6 +41,17 @@ static bool matches(const char *const *patterns, size_t count, const char *name)
     return false;
 }
 
+static bool is_taken(const char *name)
+{
+    return matches(taken, PITH_COUNT(taken), name) || matches(texts, PITH_COUNT(texts), name);
+}
+
+bool pith_checkpoint_reads(const char *name)
+{
+    return name[0] != '.' && !pith_glob_match("*.tmp", name) &&
+           (matches(taken, PITH_COUNT(taken), name) || matches(left, PITH_COUNT(left), name));
+}
+
 static enum pith_status check_regular(const char *dir, const char *name, bool *regular,
                                       struct pith_error *err)
 {
@@ -60,8 +71,7 @@ enum pith_status pith_checkpoint_side_files(const char *dir, char ***names, size
     enum pith_status s = PITH_OK;
     PITH_TRY(pith_dir_list(dir, &all, &n, err));
     for (size_t i = 0; i < n; i++) {
-        bool keep = s == PITH_OK && matches(taken, PITH_COUNT(taken), all[i]) &&
-                    !matches(left, PITH_COUNT(left), all[i]);
+        bool keep = s == PITH_OK && is_taken(all[i]) && !matches(left, PITH_COUNT(left), all[i]);
         if (keep) s = check_regular(dir, all[i], &keep, err);
         if (keep && s == PITH_OK) all[kept++] = all[i];
         else pith_free(all[i]);

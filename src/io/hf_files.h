@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Names, sorted, of the files in `dir` that a converted checkpoint takes along unchanged:
@@ -12,5 +13,9 @@
  * such) only. Free with pith_names_free(). */
 enum pith_status pith_checkpoint_side_files(const char *dir, char ***names, size_t *count,
                                             struct pith_error *err);
+
+/* Whether some loader takes a file of that name into account: weights, configs, tokenizers, remote
+ * code. Not so texts for people: licences, model cards. */
+bool pith_checkpoint_reads(const char *name);
 
 #endif

@@ -2,6 +2,8 @@
 #include "pipe/run.h"
 
 #include "base/file.h"
+#include "io/digest.h"
+#include "pipe/seal.h"
 
 #include <string.h>
 
@@ -32,11 +34,11 @@ static json_t *calibration(const struct pith_run *r)
         json_array_append_new(sources, json_string(slash ? slash + 1 : o->calib.item[i]));
     }
     if (o->calib.count == 0) json_array_append_new(sources, json_string("builtin"));
-    json_t *j =
-        json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:I}", "sources", sources, "mode",
-                     r->fast ? "fast" : "exact", "sha256", r->calib.sha256, "windows",
-                     (json_int_t)r->calib.windows, "seq_len", (json_int_t)r->calib.length, "tokens",
-                     (json_int_t)(r->calib.windows * r->calib.length), "seed", (json_int_t)o->seed);
+    json_t *j = json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:I}", "sources", sources, "mode",
+                          r->fast ? "fast" : "exact", "sha256", r->calib.sha256, "windows",
+                          (json_int_t)r->calib.windows, "seq_len", (json_int_t)r->calib.length,
+                          "tokens", (json_int_t)(r->calib.windows * r->calib.length), "seed",
+                          (json_int_t)o->seed);
     if (j && r->calib.crlf) {
         json_object_set_new(j, "crlf_lines", json_integer((json_int_t)r->calib.crlf));
         json_object_set_new(j, "crlf", json_string(o->crlf ? o->crlf : "keep"));
@@ -120,10 +122,11 @@ json_t *pith_run_account(const struct pith_run *r)
     json_t *size = sizes(r, &weights, &bits);
     const double parameters = (double)json_integer_value(json_object_get(size, "parameters"));
     json_t *account =
-        json_pack("{s:s, s:s, s:s, s:o, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pith",
-                  pith_version(), "job", r->fingerprint, "architecture", r->model->arch->name,
-                  "recipe", pith_recipe_json(&r->recipe), "container", container_name(r),
-                  "bits_per_weight", weights ? bits / (double)weights : 0.0, "bits_per_parameter",
+        json_pack("{s:s, s:i, s:s, s:s, s:o, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                  "pith", pith_version(), "account", PITH_ACCOUNT_VERSION, "job", r->fingerprint,
+                  "architecture", r->model->arch->name, "recipe", pith_recipe_json(&r->recipe),
+                  "container", container_name(r), "bits_per_weight",
+                  weights ? bits / (double)weights : 0.0, "bits_per_parameter",
                   8.0 * (double)r->layout.total_bytes / (parameters > 0 ? parameters : 1), "sizes",
                   size, "calibration", calibration(r), "basis", basis(r), "linears",
                   joined(r, "linears"), "transforms", joined(r, "transforms"), "tensors",
@@ -131,9 +134,17 @@ json_t *pith_run_account(const struct pith_run *r)
     if (account && pith_learn_needed(&r->recipe))
         json_object_set_new(account, "blocks", joined(r, "blocks"));
     const char *from = r->model->container ? r->model->container->name : "none";
-    if (account && r->convert)
-        json_object_set_new(account, "converted_from", json_string(from));
+    if (account && r->convert) json_object_set_new(account, "converted_from", json_string(from));
     return account;
+}
+
+enum pith_status pith_account_files(const struct pith_run *r, json_t *account,
+                                    struct pith_error *err)
+{
+    json_t *files;
+    PITH_TRY(pith_checkpoint_digest(r->written, &files, err));
+    return json_object_set_new(account, "files", files) == 0 ? PITH_OK
+                                                             : pith_fail_nomem(err, "pith.json");
 }
 
 json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, double other_seconds)

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "io/digest.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -156,7 +157,8 @@ static enum pith_status check_piece(struct pieces *all, size_t task, unsigned th
     const struct pith_out *file = &all->files[p->plan->shard];
     char hex[PITH_SHA256_HEX];
     uint8_t *buffer = pith_alloc(CHUNK, 1);
-    struct pith_sha256 *h = pith_sha256_new();
+    struct pith_sha256 *h =
+        pith_tensor_digest_begin(p->plan->dtype, p->plan->dims, p->plan->shape);
     enum pith_status s = buffer && h ? PITH_OK : pith_fail_nomem(err, p->plan->name);
     for (uint64_t at = 0; at < p->plan->bytes && s == PITH_OK; at += CHUNK) {
         const uint64_t left = p->plan->bytes - at;

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "pipe/seal.h"
 
 #include <string.h>
 
@@ -25,11 +26,11 @@ char *pith_account_path(const char *model)
 }
 
 /* The folder gets its final name when all but the journal is in order; the journal goes last. */
-static enum pith_status publish_folder(struct pith_run *r, const json_t *account,
+static enum pith_status publish_folder(struct pith_run *r, json_t *account,
                                        struct pith_error *err)
 {
     char *path = pith_path_join(r->partial, "pith.json");
-    enum pith_status s = path ? pith_json_save(path, account, err)
+    enum pith_status s = path ? pith_account_save(path, account, err)
                               : pith_fail_nomem(err, "pith.json");
     pith_free(path);
     if (s == PITH_OK) s = pith_place_sweep(r, r->partial, false, err);
@@ -49,13 +50,13 @@ static char *folder_of(const char *path)
 }
 
 /* The account comes first, then the file its name; the folder goes last. */
-static enum pith_status publish_file(struct pith_run *r, const json_t *account,
+static enum pith_status publish_file(struct pith_run *r, json_t *account,
                                      struct pith_error *err)
 {
     const char *out = r->options->out;
     char *path = pith_account_path(out), *made = pith_path_join(r->partial, r->container->file);
     char *folder = folder_of(out);
-    enum pith_status s = path && made && folder ? pith_json_save(path, account, err)
+    enum pith_status s = path && made && folder ? pith_account_save(path, account, err)
                                                 : pith_fail_nomem(err, "names");
     pith_output_close(r);
     if (s == PITH_OK) s = pith_rename(made, out, err);
@@ -67,7 +68,7 @@ static enum pith_status publish_file(struct pith_run *r, const json_t *account,
     return s;
 }
 
-enum pith_status pith_place_publish(struct pith_run *r, const json_t *account,
+enum pith_status pith_place_publish(struct pith_run *r, json_t *account,
                                     struct pith_error *err)
 {
     return pith_place_is_file(r->options->out) ? publish_file(r, account, err)

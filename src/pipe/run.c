@@ -465,7 +465,8 @@ static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith
     PITH_TRY(run_units(r, err));
     json_t *account = pith_run_account(r);
     if (!account) return pith_fail_nomem(err, "pith.json");
-    const enum pith_status s = pith_place_publish(r, account, err);
+    enum pith_status s = pith_account_files(r, account, err);
+    if (s == PITH_OK) s = pith_place_publish(r, account, err);
     if (s == PITH_OK) *report = account;
     else json_decref(account);
     return s;

@@ -176,9 +176,8 @@ bool pith_place_is_file(const char *path);
  * ("model.gguf.pith.json"); pith_free() it, NULL when memory is out. */
 char *pith_account_path(const char *model);
 /* At the end: what is in the folder that was worked in gets its final place, so that a kill at any
- * point leaves something that --resume completes. The account is saved by it. */
-enum pith_status pith_place_publish(struct pith_run *r, const json_t *account,
-                                    struct pith_error *err);
+ * point leaves something that --resume completes. The account is sealed and saved by it. */
+enum pith_status pith_place_publish(struct pith_run *r, json_t *account, struct pith_error *err);
 /* PITH_ARG when what is there already forbids this run. */
 enum pith_status pith_place_check(const struct pith_run *r, struct pith_error *err);
 /* When `out` is this very job's finished result (a run may be killed after its last step), *report
@@ -421,6 +420,9 @@ enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_q
                                     bool convert, json_t **report, struct pith_error *err);
 /* account.c: pith.json of a finished run; new reference, NULL when memory is out. */
 json_t *pith_run_account(const struct pith_run *r);
+/* Adds its list of files ("files": io/digest.h), as they lie on the disk now. */
+enum pith_status pith_account_files(const struct pith_run *r, json_t *account,
+                                    struct pith_error *err);
 /* What a rehearsal of one block tells about the whole. */
 json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, double other_seconds);
 

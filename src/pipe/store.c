@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "io/digest.h"
 #include "kern/ops.h"
 
 #include <math.h>
@@ -79,7 +80,7 @@ enum pith_status pith_store_bytes(const struct pith_run *r, const char *name, co
     if (!p || p->bytes != bytes)
         return pith_fail(err, PITH_MISMATCH, "%s: %zu bytes were made where %llu were planned",
                          name, bytes, p ? (unsigned long long)p->bytes : 0ull);
-    struct pith_sha256 *hash = pith_sha256_new();
+    struct pith_sha256 *hash = pith_tensor_digest_begin(p->dtype, p->dims, p->shape);
     if (!hash) return pith_fail_nomem(err, name);
     out->name = p->name;
     out->bytes = bytes;
@@ -403,7 +404,7 @@ enum pith_status pith_store_made(struct pith_run *r, const struct pith_made *m, 
     const uint32_t rows = (uint32_t)m->like->shape[0], cols = (uint32_t)m->like->shape[1];
     const uint32_t panel = pith_made_rows(cols);
     struct pith_stored stored = {.name = p->name, .bytes = p->bytes};
-    struct pith_sha256 *hash = pith_sha256_new();
+    struct pith_sha256 *hash = pith_tensor_digest_begin(p->dtype, p->dims, p->shape);
     float *values = pith_alloc_aligned(pith_made_bytes(cols), 1);
     enum pith_status s = hash && values ? PITH_OK : pith_fail_nomem(err, m->name);
     pith_phases_begin(&r->phases);

@@ -23,6 +23,9 @@ struct pith_tok_kind {
     const char *(*token)(const void *model, int32_t id, bool skip_special, size_t *len);
     int32_t (*find)(const void *model, const char *text, size_t len); /* -1: none */
     size_t (*vocab)(const void *model);                               /* largest id + 1 */
+    /* A mix of what joins symbols to tokens (merges with their ranks, or scores), in any order: two
+     * models of this kind with other rules have another. */
+    uint64_t (*rules)(const void *model);
 };
 
 struct pith_tokenizer {

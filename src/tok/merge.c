@@ -1,5 +1,6 @@
 #include "tok/merge.h"
 
+#include "base/hash.h"
 #include "base/mem.h"
 
 void pith_word_clear(struct pith_word *w)
@@ -145,6 +146,18 @@ bool pith_merges_rate(const void *merges, const struct pith_symbol *left,
     if (s->left < 0) return false;
     *joint = s->joint;
     return true;
+}
+
+uint64_t pith_merges_mix(const struct pith_merges *m)
+{
+    uint64_t mix = 0;
+    for (size_t i = 0; i < m->slots; i++) {
+        const struct pith_merge_slot *s = &m->slot[i];
+        const uint32_t entry[] = {(uint32_t)s->left, (uint32_t)s->right, s->joint.key,
+                                  (uint32_t)s->joint.id};
+        if (s->left >= 0) mix += pith_hash64(entry, sizeof entry);
+    }
+    return mix;
 }
 
 void pith_merges_free(struct pith_merges *m)

@@ -67,6 +67,8 @@ bool pith_merges_add(struct pith_merges *m, int32_t left, int32_t right, struct 
 /* A pith_pair_fn over a struct pith_merges. */
 bool pith_merges_rate(const void *merges, const struct pith_symbol *left,
                       const struct pith_symbol *right, struct pith_joint *joint);
+/* A mix of all merges with their ranks that does not depend on the order of adding. */
+uint64_t pith_merges_mix(const struct pith_merges *m);
 void pith_merges_free(struct pith_merges *m);
 
 #endif

@@ -160,6 +160,12 @@ static size_t vocab(const void *model)
     return m->added.ids > m->bpe.vocab.ids ? m->added.ids : m->bpe.vocab.ids;
 }
 
+static uint64_t rules(const void *model)
+{
+    const struct model *m = model;
+    return pith_merges_mix(&m->bpe.merges);
+}
+
 const struct pith_tok_kind pith_tok_json = {
     .read = read_model,
     .free = free_model,
@@ -167,4 +173,5 @@ const struct pith_tok_kind pith_tok_json = {
     .token = token,
     .find = find,
     .vocab = vocab,
+    .rules = rules,
 };

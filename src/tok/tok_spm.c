@@ -1,5 +1,6 @@
 /* tokenizer.model: SentencePiece BPE. Text is normalized (spaces become U+2581), cut into
  * characters, and neighbours are joined to pieces of the vocabulary, the best score first. */
+#include "base/hash.h"
 #include "base/mem.h"
 #include "tok/kind.h"
 #include "tok/merge.h"
@@ -289,6 +290,18 @@ static size_t vocab(const void *model)
     return m->vocab.ids;
 }
 
+static uint64_t rules(const void *model)
+{
+    const struct pith_spm_model *m = model;
+    uint64_t mix = 0;
+    for (uint32_t id = 0; id < m->vocab.ids; id++) {
+        uint32_t entry[] = {id, 0};
+        memcpy(&entry[1], &m->score[id], sizeof entry[1]);
+        if (m->type[id] == PITH_SPM_NORMAL) mix += pith_hash64(entry, sizeof entry);
+    }
+    return mix;
+}
+
 const struct pith_tok_kind pith_tok_spm = {
     .read = read_model,
     .free = free_model,
@@ -296,4 +309,5 @@ const struct pith_tok_kind pith_tok_spm = {
     .token = token,
     .find = find,
     .vocab = vocab,
+    .rules = rules,
 };

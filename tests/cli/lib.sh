@@ -54,7 +54,7 @@ refuse() {
     tail -n 5 "$work/stderr"
 }
 
-# same_model NAME A B: two output folders are equal to the byte, the times in pith.json aside.
+# same_model NAME A B: two output folders are equal to the byte, the times in pith.json and its seal aside.
 same_model() {
     for d in "$2" "$3"; do
         python3 - "$d/pith.json" <<'PY'
@@ -62,6 +62,7 @@ import json, sys
 p = sys.argv[1]
 j = json.load(open(p))
 j.pop("timing")
+j.pop("seal")
 json.dump(j, open(p + ".timeless", "w"))
 PY
     done

@@ -1,0 +1,222 @@
+#include "io/digest.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* JSON files above this (large vocabularies, indexes) are hashed as a whole only. */
+#define KEYS_LIMIT ((size_t)4 << 20)
+
+/* --- tensors ---------------------------------------------------------------------------------- */
+
+struct pith_sha256 *pith_tensor_digest_begin(enum pith_dtype dtype, unsigned dims,
+                                             const uint64_t *shape)
+{
+    struct pith_str line = {0};
+    pith_str_printf(&line, "%s [", pith_dtype_name(dtype));
+    for (unsigned i = 0; i < dims; i++)
+        pith_str_printf(&line, "%s%" PRIu64, i ? ", " : "", shape[i]);
+    pith_str_puts(&line, "]\n");
+    struct pith_sha256 *h = line.failed ? NULL : pith_sha256_new();
+    pith_sha256_update(h, line.data, line.len);
+    pith_str_free(&line);
+    return h;
+}
+
+bool pith_tensor_digest(const struct pith_tensor *t, char hex[PITH_SHA256_HEX])
+{
+    struct pith_sha256 *h = pith_tensor_digest_begin(t->dtype, t->dims, t->shape);
+    pith_sha256_update(h, t->data, (size_t)t->bytes);
+    pith_sha256_finish(h, hex);
+    return hex[0] != '\0';
+}
+
+/* --- what is no tensor ------------------------------------------------------------------------ */
+
+static int compare_place(const void *a, const void *b)
+{
+    const struct pith_tensor *const *x = a, *const *y = b;
+    return ((*x)->data > (*y)->data) - ((*x)->data < (*y)->data);
+}
+
+/* The tensors of one file, by place; *count of them. */
+static const struct pith_tensor **tensors_of(const struct pith_checkpoint *c, size_t file,
+                                             size_t *count)
+{
+    const struct pith_tensor **list = pith_alloc(c->count, sizeof *list);
+    *count = 0;
+    for (size_t i = 0; list && i < c->count; i++)
+        if (c->tensors[i].file == file) list[(*count)++] = &c->tensors[i];
+    if (list && *count) qsort(list, *count, sizeof *list, compare_place);
+    return list;
+}
+
+/* The hash of what lies between them. */
+static bool hash_rest(const struct pith_checkpoint *c, size_t file, char hex[PITH_SHA256_HEX])
+{
+    const struct pith_map *map = &c->files[file].map;
+    size_t count;
+    const struct pith_tensor **list = tensors_of(c, file, &count);
+    struct pith_sha256 *h = list ? pith_sha256_new() : NULL;
+    const uint8_t *at = map->data, *end = map->data + map->size;
+    for (size_t i = 0; i < count; i++) {
+        if (list[i]->data > at) pith_sha256_update(h, at, (size_t)(list[i]->data - at));
+        at = list[i]->data + list[i]->bytes;
+    }
+    if (end > at) pith_sha256_update(h, at, (size_t)(end - at));
+    pith_sha256_finish(h, hex);
+    pith_free(list);
+    return hex[0] != '\0';
+}
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+static bool put_hash(json_t *keys, const char *name, struct pith_sha256 *h)
+{
+    char hex[PITH_SHA256_HEX];
+    pith_sha256_finish(h, hex);
+    /* A damaged name may be no UTF-8; it is compared all the same. */
+    return hex[0] && json_object_set_new_nocheck(keys, name, json_string(hex)) == 0;
+}
+
+static json_t *gguf_keys(const struct pith_gguf *g)
+{
+    json_t *keys = json_object();
+    bool good = keys != NULL;
+    for (size_t i = 0; good && i < g->key_count; i++) {
+        const struct pith_gguf_key *k = &g->keys[i];
+        const uint64_t form[] = {k->kind, k->element, k->count};
+        struct pith_sha256 *h = pith_sha256_new();
+        pith_sha256_update(h, form, sizeof form);
+        pith_sha256_update(h, k->data, k->size);
+        good = put_hash(keys, k->name, h);
+    }
+    if (good) return keys;
+    json_decref(keys);
+    return NULL;
+}
+
+static int add_text(const char *text, size_t size, void *hash)
+{
+    pith_sha256_update(hash, text, size);
+    return 0;
+}
+
+/* NULL when memory is out; an empty object for what is no JSON object. */
+static json_t *json_keys(const char *text, size_t size)
+{
+    enum { HOW = JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17) };
+    json_t *keys = json_object(), *file = NULL, *value;
+    const char *name;
+    bool good = keys != NULL;
+    if (size <= KEYS_LIMIT) (void)pith_json_parse(text, size, "", &file, NULL);
+    json_object_foreach (file, name, value) {
+        struct pith_sha256 *h = pith_sha256_new();
+        good = good && h && json_dump_callback(value, add_text, h, HOW) == 0;
+        const bool put = put_hash(keys, name, h);
+        good = good && put;
+    }
+    json_decref(file);
+    if (good) return keys;
+    json_decref(keys);
+    return NULL;
+}
+
+/* --- the list --------------------------------------------------------------------------------- */
+
+static enum pith_status add_entry(json_t *list, const char *name, size_t bytes, const char *hex,
+                                  json_t *keys, struct pith_error *err)
+{
+    json_t *entry =
+        json_pack("{s:s, s:I, s:s}", "name", name, "bytes", (json_int_t)bytes, "sha256", hex);
+    const bool bad = entry && json_object_size(keys) > 0 &&
+                     json_object_set(entry, "keys", keys) != 0;
+    json_decref(keys);
+    if (bad) {
+        json_decref(entry);
+        entry = NULL;
+    }
+    return json_array_append_new(list, entry) == 0 ? PITH_OK : pith_fail_nomem(err, name);
+}
+
+static enum pith_status add_side_file(const char *path, const char *name, json_t *list,
+                                      struct pith_error *err)
+{
+    struct pith_map map;
+    char hex[PITH_SHA256_HEX];
+    json_t *keys = NULL;
+    PITH_TRY(pith_map_open(path, &map, err));
+    enum pith_status s = PITH_OK;
+    if (!pith_sha256_hex(map.data, map.size, hex)) s = pith_fail_nomem(err, name);
+    if (s == PITH_OK && pith_glob_match("*.json", name)) {
+        keys = json_keys((const char *)map.data, map.size);
+        if (!keys) s = pith_fail_nomem(err, name);
+    }
+    if (s == PITH_OK) s = add_entry(list, name, map.size, hex, keys, err);
+    else json_decref(keys);
+    pith_map_close(&map);
+    return s;
+}
+
+static enum pith_status add_tensor_file(const struct pith_checkpoint *c, size_t file,
+                                        const char *name, json_t *list, struct pith_error *err)
+{
+    char hex[PITH_SHA256_HEX];
+    if (!hash_rest(c, file, hex)) return pith_fail_nomem(err, name);
+    json_t *keys = c->gguf ? gguf_keys(c->gguf) : NULL;
+    if (c->gguf && !keys) return pith_fail_nomem(err, name);
+    return add_entry(list, name, c->files[file].map.size, hex, keys, err);
+}
+
+/* Which of the checkpoint's tensor files has that name; file_count when none has. */
+static size_t tensor_file(const struct pith_checkpoint *c, const char *name)
+{
+    size_t i = 0;
+    for (; i < c->file_count; i++) {
+        const char *slash = strrchr(c->files[i].path, '/');
+        if (strcmp(slash ? slash + 1 : c->files[i].path, name) == 0) break;
+    }
+    return i;
+}
+
+static enum pith_status add_file(const struct pith_checkpoint *c, const char *name, json_t *list,
+                                 struct pith_error *err)
+{
+    const size_t file = tensor_file(c, name);
+    if (name[0] == '.' || pith_glob_match("pith.*", name)) return PITH_OK;
+    if (file < c->file_count) return add_tensor_file(c, file, name, list, err);
+    char *path = pith_path_join(c->dir, name);
+    if (!path) return pith_fail_nomem(err, name);
+    const enum pith_status s = pith_path_is_dir(path) ? PITH_OK
+                                                      : add_side_file(path, name, list, err);
+    pith_free(path);
+    return s;
+}
+
+static enum pith_status add_folder(const struct pith_checkpoint *c, json_t *list,
+                                   struct pith_error *err)
+{
+    char **names;
+    size_t count;
+    PITH_TRY(pith_dir_list(c->dir, &names, &count, err));
+    enum pith_status s = PITH_OK;
+    for (size_t i = 0; i < count && s == PITH_OK; i++) s = add_file(c, names[i], list, err);
+    pith_names_free(names, count);
+    return s;
+}
+
+enum pith_status pith_checkpoint_digest(const struct pith_checkpoint *c, json_t **out,
+                                        struct pith_error *err)
+{
+    json_t *list = json_array();
+    if (!list) return pith_fail_nomem(err, "the list of files");
+    const enum pith_status s = c->gguf ? add_tensor_file(c, 0, "model.gguf", list, err)
+                                       : add_folder(c, list, err);
+    if (s == PITH_OK) *out = list;
+    else json_decref(list);
+    return s;
+}

@@ -1,0 +1,144 @@
+#include "model/same.h"
+
+#include "base/mem.h"
+#include "io/gguf_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct comparison {
+    const struct pith_model *a, *b;
+    pith_difference_fn *fn;
+    void *ctx;
+    bool gguf; /* one of them is such a file */
+};
+
+enum { TEXT = 48 };
+
+static void differ_int(const struct comparison *c, const char *what, uint32_t a, uint32_t b)
+{
+    char x[TEXT], y[TEXT];
+    if (a == b) return;
+    (void)snprintf(x, sizeof x, "%u", a);
+    (void)snprintf(y, sizeof y, "%u", b);
+    c->fn(c->ctx, what, x, y);
+}
+
+static void differ_bool(const struct comparison *c, const char *what, bool a, bool b)
+{
+    if (a != b) c->fn(c->ctx, what, a ? "true" : "false", b ? "true" : "false");
+}
+
+/* As float32, which is what computes. */
+static void differ_real(const struct comparison *c, const char *what, double a, double b)
+{
+    char x[TEXT], y[TEXT];
+    if ((float)a == (float)b) return;
+    (void)snprintf(x, sizeof x, "%.9g", a);
+    (void)snprintf(y, sizeof y, "%.9g", b);
+    c->fn(c->ctx, what, x, y);
+}
+
+/* --- what must agree -------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    size_t at; /* of a uint32_t in struct pith_shape */
+} sizes[] = {
+    {"hidden_size", offsetof(struct pith_shape, hidden)},
+    {"intermediate_size", offsetof(struct pith_shape, ffn)},
+    {"num_hidden_layers", offsetof(struct pith_shape, layers)},
+    {"vocab_size", offsetof(struct pith_shape, vocab)},
+    {"num_attention_heads", offsetof(struct pith_shape, heads)},
+    {"num_key_value_heads", offsetof(struct pith_shape, kv_heads)},
+    {"head_dim", offsetof(struct pith_shape, head_dim)},
+};
+
+static uint32_t size_at(const struct pith_shape *s, size_t at)
+{
+    uint32_t n;
+    memcpy(&n, (const char *)s + at, sizeof n);
+    return n;
+}
+
+static bool compare_sizes(const struct comparison *c)
+{
+    const struct pith_shape *a = &c->a->shape, *b = &c->b->shape;
+    bool same = true;
+    for (size_t i = 0; i < PITH_COUNT(sizes); i++) {
+        const uint32_t x = size_at(a, sizes[i].at), y = size_at(b, sizes[i].at);
+        differ_int(c, sizes[i].name, x, y);
+        same = same && x == y;
+    }
+    return same;
+}
+
+static void compare_arch(const struct comparison *c)
+{
+    const char *x = c->a->arch->name, *y = c->b->arch->name;
+    const struct pith_gguf_arch *p = pith_gguf_arch_of(x), *q = pith_gguf_arch_of(y);
+    if (c->a->arch == c->b->arch) return;
+    if (c->gguf && p && q && strcmp(p->name, q->name) == 0) return;
+    c->fn(c->ctx, "architectures", x, y);
+}
+
+/* The window, 0 where no layer has one, and the longest context without harm. */
+static uint32_t window_of(const struct pith_shape *s)
+{
+    return s->window_from_layer < s->layers ? s->window : 0;
+}
+
+static uint32_t context_of(const struct pith_model *m, const struct pith_model *other)
+{
+    const uint32_t window = m->checkpoint->gguf ? 0 : window_of(&m->shape);
+    const bool cut = other->checkpoint->gguf && window && window < m->shape.max_position;
+    return cut ? window : m->shape.max_position;
+}
+
+static void compare_attention(const struct comparison *c)
+{
+    const struct pith_shape *a = &c->a->shape, *b = &c->b->shape;
+    differ_int(c, "max_position_embeddings", context_of(c->a, c->b), context_of(c->b, c->a));
+    if (!c->gguf) {
+        differ_int(c, "sliding_window", window_of(a), window_of(b));
+        if (window_of(a) && window_of(b))
+            differ_int(c, "max_window_layers", a->window_from_layer, b->window_from_layer);
+    }
+    differ_real(c, "rms_norm_eps", a->eps, b->eps);
+    differ_bool(c, "biases on q, k and v", a->qkv_bias, b->qkv_bias);
+    differ_bool(c, "a bias on o", a->o_bias, b->o_bias);
+    differ_bool(c, "mlp_bias", a->mlp_bias, b->mlp_bias);
+    differ_bool(c, "norms on q and k", a->qk_norm, b->qk_norm);
+}
+
+/* The numbers that positions are turned by; keys hold their factors in float32. */
+static void compare_rope(const struct comparison *c)
+{
+    static const double slack = 1e-6;
+    const uint32_t half = c->a->shape.head_dim / 2;
+    differ_real(c, "rope_theta", c->a->shape.rope.theta, c->b->shape.rope.theta);
+    if ((float)c->a->shape.rope.theta != (float)c->b->shape.rope.theta) return;
+    for (uint32_t i = 0; i < half; i++) {
+        char x[TEXT], y[TEXT];
+        const double p = c->a->inv_freq[i], q = c->b->inv_freq[i];
+        if (fabs(p - q) <= slack * fabs(q)) continue;
+        (void)snprintf(x, sizeof x, "frequency %u of %.6g", i, p);
+        (void)snprintf(y, sizeof y, "%.6g", q);
+        c->fn(c->ctx, "rope_scaling", x, y);
+        return;
+    }
+    if (fabs(c->a->rope_factor - c->b->rope_factor) > slack * fabs(c->b->rope_factor))
+        differ_real(c, "rope_scaling's attention factor", c->a->rope_factor, c->b->rope_factor);
+}
+
+bool pith_model_same(const struct pith_model *a, const struct pith_model *b, pith_difference_fn *fn,
+                     void *ctx)
+{
+    const struct comparison c = {a, b, fn, ctx, a->checkpoint->gguf || b->checkpoint->gguf};
+    compare_arch(&c);
+    if (!compare_sizes(&c)) return false;
+    compare_attention(&c);
+    compare_rope(&c);
+    return true;
+}

@@ -1,0 +1,21 @@
+/* pipe/seal.h: pith.json as a file. Its last member, "seal", is the SHA-256 of the file's bytes
+ * with 64 zeros in the place of the seal's own digits. It shows damage and edits by hand; it is no
+ * signature, since anybody can seal anew. */
+#ifndef PITH_PIPE_SEAL_H
+#define PITH_PIPE_SEAL_H
+
+#include "base/json.h"
+
+/* The member "account": which rules it follows. Without that member, those of version 1: a tensor's
+ * hash is that of its bytes alone, no list of files, no seal. */
+enum { PITH_ACCOUNT_VERSION = 2 };
+
+/* Adds the seal to `account` and writes it as pith_json_save() does. */
+enum pith_status pith_account_save(const char *path, json_t *account, struct pith_error *err);
+
+enum pith_seal { PITH_SEAL_NONE, PITH_SEAL_INTACT, PITH_SEAL_BROKEN };
+/* Reads it; *out is a new reference. PITH_FORMAT when it is no JSON object. */
+enum pith_status pith_account_load(const char *path, json_t **out, enum pith_seal *seal,
+                                   struct pith_error *err);
+
+#endif

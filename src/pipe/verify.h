@@ -1,0 +1,68 @@
+/* pipe/verify.h: one verification, shared by the files that ask its questions.
+ *
+ *   verify.c          the account against the files; the order of questions
+ *   verify_files.c    files, headers and keys that hold no tensor's data
+ *   verify_linears.c  what the linears dequantize to, and how far that is from the original
+ *   verify_kept.c     every other tensor against the original
+ *   verify_meaning.c  what a forward pass reads from both configs and tokenizers */
+#ifndef PITH_PIPE_VERIFY_H
+#define PITH_PIPE_VERIFY_H
+
+#include "pipe/run.h"
+#include "pipe/seal.h"
+
+struct pith_verification {
+    const struct pith_verify_options *options;
+    struct pith_backend *backend;
+    struct pith_checkpoint
+        *checkpoint; /* the files alone: damage beyond repair still gets a report */
+    struct pith_model *model, *original;
+    json_t *account; /* pith.json; NULL: there is none */
+    enum pith_seal seal;
+    json_t *linears, *tensors; /* the account's entries of these lists, by name */
+    struct pith_basis basis;   /* of the stored tensors, against the original's */
+    json_t *checks, *problems, *notes;
+    bool failed;              /* a line of these is missing: memory was out */
+    uint64_t weights, others; /* quantized weights, and elements of all other tensors */
+    double bits;              /* of the quantized weights */
+    json_t *matched;          /* names of the account's linears that the model has */
+    size_t pruned;            /* linears of 16 bits with zeros in them */
+    double done, total;
+};
+
+/* Something that is not as it should be. */
+void pith_problem(struct pith_verification *v, const char *fmt, ...) PITH_PRINTF(2, 3);
+/* Something that a reader of the report should know, and that is no fault. */
+void pith_note(struct pith_verification *v, const char *fmt, ...) PITH_PRINTF(2, 3);
+/* What was checked; it is good when no problem came since there were `before` of them. */
+void pith_checked(struct pith_verification *v, size_t before, const char *fmt, ...)
+    PITH_PRINTF(3, 4);
+static inline size_t pith_problems(const struct pith_verification *v)
+{
+    return json_array_size(v->problems);
+}
+enum pith_status pith_verify_tick(struct pith_verification *v, const char *what,
+                                  struct pith_error *err);
+/* Whether tensors are stored in another basis than the original's. */
+static inline bool pith_verify_turns(const struct pith_verification *v)
+{
+    return v->basis.stream.dim || v->basis.head.dim || v->basis.o.dim || v->basis.down.dim;
+}
+/* The account's version; 1 where it states none. */
+int64_t pith_account_version(const json_t *account);
+
+/* The account's seal, and its list of files against those that are there. */
+enum pith_status pith_verify_files(struct pith_verification *v, struct pith_error *err);
+/* Every linear of the model against its entry, and with an original against that. */
+enum pith_status pith_verify_linears(struct pith_verification *v, struct pith_error *err);
+/* Every tensor of the original: quantized, or what the account says of it. */
+void pith_verify_kept(struct pith_verification *v);
+/* The same for a checkpoint without an account. */
+enum pith_status pith_verify_unaccounted(struct pith_verification *v, struct pith_error *err);
+/* Whether both configs mean the same model; false, with problems, when the shapes differ so that
+ * no tensor can be compared. */
+bool pith_verify_shape(struct pith_verification *v);
+/* Token ids and tokenizers. */
+enum pith_status pith_verify_tokens(struct pith_verification *v, struct pith_error *err);
+
+#endif

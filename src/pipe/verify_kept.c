@@ -1,0 +1,220 @@
+/* Every tensor of the original: quantized, or kept as the account says. */
+#include "pipe/verify.h"
+
+#include "base/mem.h"
+#include "pipe/closeness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- against the original -------------------------------------------------------------------- */
+
+static bool is_decoded(const json_t *entry)
+{
+    const char *action = json_string_value(json_object_get(entry, "action"));
+    return action && strcmp(action, "decoded") == 0;
+}
+
+/* The entry of a tensor that was decoded from this one: they share all up to the last dot. */
+static bool was_decoded(const struct pith_verification *v, const char *tensor)
+{
+    char name[PITH_MAX_NAME + 16];
+    const char *dot = strrchr(tensor, '.');
+    if (!dot) return false;
+    (void)snprintf(name, sizeof name, "%.*s.weight", (int)(dot - tensor), tensor);
+    return is_decoded(json_object_get(v->tensors, name));
+}
+
+/* Whether a linear of the account has it: its weight, or whatever a container calls its parts. */
+static bool of_linear(const struct pith_verification *v, const char *tensor)
+{
+    char module[PITH_MAX_NAME + 1];
+    (void)snprintf(module, sizeof module, "%s", tensor);
+    for (char *dot = strrchr(module, '.'); dot; dot = strrchr(module, '.')) {
+        const bool part = v->original->container || strcmp(tensor + (dot - module), ".weight") == 0;
+        *dot = '\0';
+        if (part && json_object_get(v->linears, module)) return true;
+    }
+    return false;
+}
+
+static bool accounted(const struct pith_verification *v, const char *tensor)
+{
+    if (v->original->container && pith_is_kv_scale(tensor)) return true;
+    return json_object_get(v->tensors, tensor) || was_decoded(v, tensor) || of_linear(v, tensor);
+}
+
+/* Rounding a rescaled matrix to the model's dtype leaves less than this of relative error. */
+static const double rescaled_slack = 0.01;
+
+/* What a transform was folded into is the original but for factors of its rows and columns. */
+static void check_rescaled(struct pith_verification *v, const char *name,
+                           const struct pith_tensor *a, const struct pith_tensor *b)
+{
+    double error = 0;
+    if (a->dims != 2 || a->shape[0] > UINT32_MAX || a->shape[1] > UINT32_MAX) return;
+    const uint32_t rows = (uint32_t)a->shape[0], cols = (uint32_t)a->shape[1];
+    uint8_t *copy[2] = {NULL, NULL};
+    const bool good = pith_tensor_straight(a, &copy[0]) && pith_tensor_straight(b, &copy[1]);
+    const struct pith_weight made = {
+        .rows = rows, .cols = cols, .dtype = a->dtype, .dense = copy[0] ? copy[0] : a->data};
+    const struct pith_weight was = {
+        .rows = rows, .cols = cols, .dtype = b->dtype, .dense = copy[1] ? copy[1] : b->data};
+    if (!good || !pith_relative_error(v->backend, &made, &was, true, &error))
+        pith_problem(v, "%s: out of memory while comparing", name);
+    else if (!(error < rescaled_slack))
+        pith_problem(v, "%s: is not the original rescaled: %.5f away from it", name, error);
+    pith_free(copy[0]);
+    pith_free(copy[1]);
+}
+
+/* One has the values of the other, where a GGUF file holds vectors in float32 and rows turned. */
+static bool equal_values(const struct pith_tensor *a, const struct pith_tensor *b)
+{
+    enum { PART = 256 };
+    const uint64_t count = pith_tensor_elements(a);
+    if (count == 0) return true;
+    const uint64_t rows = a->dims ? a->shape[0] : 1, cols = count / rows;
+    const size_t wide = pith_dtype_bits(a->dtype) / 8, narrow = pith_dtype_bits(b->dtype) / 8;
+    float x[PART], y[PART];
+    for (uint64_t r = 0; r < rows; r++) {
+        const uint8_t *p = a->data + pith_turned_row(r, rows, a->heads) * cols * wide;
+        const uint8_t *q = b->data + pith_turned_row(r, rows, b->heads) * cols * narrow;
+        for (uint64_t c = 0; c < cols; c += PART) {
+            const size_t n = cols - c < PART ? (size_t)(cols - c) : PART;
+            if (a->dtype == b->dtype) {
+                if (memcmp(p + c * wide, q + c * wide, n * wide) != 0) return false;
+                continue;
+            }
+            if (!pith_dtype_decode(a->dtype, p + c * wide, n, x) ||
+                !pith_dtype_decode(b->dtype, q + c * narrow, n, y) ||
+                memcmp(x, y, n * sizeof *x) != 0)
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool same_values(const struct pith_tensor *t, const float *want, uint64_t first, size_t n,
+                        float *is)
+{
+    const size_t size = pith_dtype_bits(t->dtype) / 8;
+    if (!pith_dtype_decode(t->dtype, t->data + first * size, n, is)) return false;
+    for (size_t i = 0; i < n; i++)
+        if (is[i] != pith_round_to(t->dtype, want[i])) return false;
+    return true;
+}
+
+/* The embedding or the head, some rows at a time. */
+static enum pith_status compare_end(struct pith_verification *v, const struct pith_turn *t,
+                                    bool head, const struct pith_tensor *a, bool *same,
+                                    struct pith_error *err)
+{
+    const struct pith_shape *s = &v->original->shape;
+    const uint32_t panel = pith_made_rows(s->hidden);
+    float *want = pith_alloc_aligned(pith_made_bytes(s->hidden), 1);
+    enum pith_status st = want ? PITH_OK : pith_fail_nomem(err, a->name);
+    *same = pith_tensor_elements(a) == (uint64_t)s->vocab * s->hidden;
+    for (uint32_t at = 0; at < s->vocab && *same && st == PITH_OK; at += panel) {
+        const uint32_t n = s->vocab - at < panel ? s->vocab - at : panel;
+        st = pith_turned_rows(t, head, at, n, want, err);
+        if (st == PITH_OK)
+            *same = same_values(a, want, (uint64_t)at * s->hidden, (size_t)n * s->hidden,
+                                want + (size_t)panel * s->hidden);
+    }
+    pith_free(want);
+    return st;
+}
+
+static enum pith_status compare_turned(struct pith_verification *v, const struct pith_turn *t,
+                                       const struct pith_tensor *a, bool *same,
+                                       struct pith_error *err)
+{
+    const struct pith_tensor *b = pith_checkpoint_find(v->original->checkpoint, a->name);
+    float *want = NULL;
+    PITH_TRY(pith_turned_tensor(t, a->name, false, &want, err));
+    const size_t n = (size_t)pith_tensor_elements(a);
+    float *is = pith_alloc_aligned(n, sizeof *is);
+    *same = is && b && pith_tensor_elements(b) == n && pith_tensor_decode(a, is);
+    for (size_t i = 0; *same && i < n; i++) *same = is[i] == pith_round_to(b->dtype, want[i]);
+    pith_free(want);
+    pith_free(is);
+    return is ? PITH_OK : pith_fail_nomem(err, a->name);
+}
+
+/* What the change of basis made: the same is made again, so every value must be as it is stored. */
+static void check_rotated(struct pith_verification *v, const struct pith_tensor *a)
+{
+    const struct pith_turn t = {&v->basis, v->original, v->backend};
+    const bool head = strcmp(a->name, "lm_head.weight") == 0;
+    struct pith_error err = {0};
+    bool same = false;
+    if (!pith_verify_turns(v)) {
+        pith_problem(v, "%s: rotated, though pith.json tells of no rotation", a->name);
+        return;
+    }
+    const enum pith_status s = head || strcmp(a->name, "model.embed_tokens.weight") == 0
+                                   ? compare_end(v, &t, head, a, &same, &err)
+                                   : compare_turned(v, &t, a, &same, &err);
+    if (s != PITH_OK) pith_problem(v, "%s", err.text);
+    else if (!same) pith_problem(v, "%s: is not the original rotated", a->name);
+}
+
+/* The embedding or the head of a quantized original, in 16 bits. */
+static void check_decoded(struct pith_verification *v, const struct pith_tensor *a)
+{
+    char module[64];
+    (void)snprintf(module, sizeof module, "%.*s", (int)strcspn(a->name, "."), a->name);
+    const bool head = strcmp(module, "lm_head") == 0;
+    const struct pith_weight *was = head ? &v->original->head : &v->original->embed;
+    const uint32_t panel = pith_made_rows(was->cols);
+    float *want = pith_alloc_aligned(pith_made_bytes(was->cols), 1);
+    bool same = want && a->dims == 2 && a->shape[0] == was->rows && a->shape[1] == was->cols;
+    for (uint32_t at = 0; same && at < was->rows; at += panel) {
+        const uint32_t n = was->rows - at < panel ? was->rows - at : panel;
+        pith_weight_decode(was, at, n, want);
+        same = same_values(a, want, (uint64_t)at * was->cols, (size_t)n * was->cols,
+                           want + (size_t)panel * was->cols);
+    }
+    pith_free(want);
+    if (!same) pith_problem(v, "%s: is not what the original stands for", a->name);
+}
+
+static void check_kept(struct pith_verification *v, const json_t *entry)
+{
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    const char *action = json_string_value(json_object_get(entry, "action"));
+    if (!name || !action) return;
+    const struct pith_tensor *a = pith_checkpoint_find(v->checkpoint, name);
+    const struct pith_tensor *b = pith_checkpoint_find(v->original->checkpoint, name);
+    if (!a) return;                           /* a problem already */
+    if (strcmp(action, "added") == 0) return; /* a scale of the KV cache */
+    if (strcmp(action, "rotated") == 0) check_rotated(v, a);
+    else if (is_decoded(entry)) check_decoded(v, a);
+    else if (!b)
+        pith_problem(v, "%s: %s from nowhere: the original has no such tensor", name, action);
+    else if ((a->dtype != b->dtype && !(v->checkpoint->gguf && a->dims == 1)) ||
+             a->dims != b->dims || memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) != 0)
+        pith_problem(v, "%s: has another shape or dtype than the original", name);
+    else if (strcmp(action, "pruned") == 0) return; /* its values were compared with the linears' */
+    else if (strcmp(action, "copied") != 0) check_rescaled(v, name, a, b);
+    else if (!equal_values(a, b))
+        pith_problem(v, "%s: differs from the original, though it should be a copy", name);
+}
+
+void pith_verify_kept(struct pith_verification *v)
+{
+    const json_t *entry;
+    size_t i;
+    const size_t before = pith_problems(v);
+    const struct pith_checkpoint *o = v->original->checkpoint;
+    for (i = 0; i < o->count; i++)
+        if (!accounted(v, o->tensors[i].name))
+            pith_problem(v, "%s: in the original, but not accounted for", o->tensors[i].name);
+    json_array_foreach (json_object_get(v->account, "tensors"), i, entry) check_kept(v, entry);
+    pith_checked(v, before,
+                 "%zu tensors of the original: each quantized, rescaled, rotated or "
+                 "copied",
+                 o->count);
+}
