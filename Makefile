@@ -48,7 +48,7 @@ SIDE     = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: all help deps lib unit test test-all test-build demo asan tsan clang fuzz interop bench qemu emulated arm64 \
-        check check-layers check-symbols check-size check-headers check-docs install clean
+        check check-layers check-symbols check-size check-headers check-docs check-tables install clean
 
 all: deps ## build the library and the program
 	@$(MAKE) --no-print-directory lib $(BUILD)/pith
@@ -94,13 +94,13 @@ unit: $(TEST_BIN) ## build and run the unit tests of FOLDERS
 test: deps ## build, run the tests and checks: what a change must pass, in minutes
 	@PITH_EXTRA_PACKAGES="python3 g++" tools/deps.sh
 	@$(MAKE) --no-print-directory $(SIDE) test-build
-	@$(MAKE) --no-print-directory check-layers check-symbols check-headers check-docs
+	@$(MAKE) --no-print-directory check-layers check-symbols check-headers check-tables
 	@PITH=$(BUILD)/pith BUILD=$(BUILD) tools/run_tests.sh $(TESTS)
 
 test-all: deps ## the same with emulated CPUs and the loops that take long
 	@PITH_EXTRA_PACKAGES="python3 g++" tools/deps.sh
 	@$(MAKE) --no-print-directory $(SIDE) test-build
-	@$(MAKE) --no-print-directory check-layers check-symbols check-headers check-docs
+	@$(MAKE) --no-print-directory check-layers check-symbols check-headers check-tables
 	@[ -z "$(EMULATED)" ] || $(MAKE) --no-print-directory $(SIDE) emulated
 	@PITH=$(BUILD)/pith BUILD=$(BUILD) PITH_TEST_ALL=1 tools/run_tests.sh $(EMULATED) $(TESTS)
 
@@ -207,8 +207,11 @@ check-headers: ## each public header compiles alone, as C and as C++
 	@for h in include/pith/*.h; do for as in "c -std=c99" "c -std=c17" "c++ -std=c++11" "c++ -std=c++20"; do \
 	    echo "#include <$${h#include/}>" | $(CC) -Wall -Wextra -Wpedantic -Werror -Iinclude \
 	        -fsyntax-only -x $$as - || { echo "$$h as $$as"; exit 1; }; done; done
-check-docs: $(BUILD)/pith ## the tables in docs/ are what the program prints
+check-docs: check-tables ## tables and sessions in the documentation are what the program prints
+	@PITH=$(BUILD)/pith python3 tools/doc_sessions.py README.md $(DOC_SESSIONS)
+check-tables: $(BUILD)/pith
 	@PITH=$(BUILD)/pith tools/check_docs.sh
+DOC_SESSIONS = $(shell grep -l '^<!-- session -->$$' docs/*.md)
 
 # --- installing ------------------------------------------------------------------------------------------
 install: all ## install the program, the library, headers, man page and pkg-config file under $(prefix)
