@@ -24,7 +24,7 @@ CFLAGS_ALL = -std=c17 -D_POSIX_C_SOURCE=200809L -DPITH_VERSION='"$(VERSION)"' $(
              -ffp-contract=off -fPIC -fvisibility=default -I. -Iinclude -Isrc -pthread \
              $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CFLAGS)
 # On a new machine the packages are installed first; pkg-config then answers within recipes.
-LIBS = $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -pthread
+LIBS = $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lbz2 -lm -pthread
 
 skipped  = $(foreach s,$(SKIP_$(MACHINE)),$(filter src/kern/$(s)/%,$(1)))
 # Sources to leave out, for a build without the libraries that they need.
@@ -224,7 +224,7 @@ install: all ## install the program, the library, headers, man page and pkg-conf
 	ln -sf libpith.so.0 $(DESTDIR)$(prefix)/lib/libpith.so
 	install -m 644 include/pith/*.h $(DESTDIR)$(prefix)/include/pith/
 	$(BUILD)/pith --man >$(DESTDIR)$(prefix)/share/man/man1/pith.1
-	printf 'prefix=%s\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: pith\nDescription: %s\nVersion: %s\nRequires.private: %s\nLibs: -L$${libdir} -lpith\nLibs.private: -lm -pthread\nCflags: -I$${includedir}\n' \
+	printf 'prefix=%s\nlibdir=$${prefix}/lib\nincludedir=$${prefix}/include\n\nName: pith\nDescription: %s\nVersion: %s\nRequires.private: %s\nLibs: -L$${libdir} -lpith\nLibs.private: -lbz2 -lm -pthread\nCflags: -I$${includedir}\n' \
 	    '$(prefix)' 'language models in fewer bits, with proof of what it cost' '$(VERSION)' '$(PKGS)' \
 	    >$(DESTDIR)$(prefix)/lib/pkgconfig/pith.pc
 

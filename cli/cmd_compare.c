@@ -48,8 +48,10 @@ static json_t *make_columns(const json_t *first)
         table_column(columns, "verdict", "left");
         table_column(columns, "s", "right");
     }
-    json_array_foreach (json_object_get(first, "tasks"), i, t)
+    json_array_foreach (json_object_get(first, "tasks"), i, t) {
         table_column(columns, json_text(t, "name"), "right");
+        if (json_object_get(t, "accuracy_norm")) table_column(columns, "norm", "right");
+    }
     return columns;
 }
 
@@ -71,8 +73,11 @@ static json_t *make_row(const json_t *m)
         json_array_append_new(row, json_string(compared ? json_text(t, "verdict") : "baseline"));
         table_cell(row, "%.1f", json_get(t, "seconds"));
     }
-    json_array_foreach (json_object_get(m, "tasks"), i, t)
+    json_array_foreach (json_object_get(m, "tasks"), i, t) {
         table_cell(row, "%.1f", 100 * json_get(t, "accuracy"));
+        if (json_object_get(t, "accuracy_norm"))
+            table_cell(row, "%.1f", 100 * json_get(t, "accuracy_norm"));
+    }
     return row;
 }
 
@@ -161,7 +166,8 @@ const struct command command_compare = {
         "The first model is the baseline. A row tells, for each text: perplexity; KL, the mean\n"
         "divergence from the baseline in nats a token; top-1 %, how often both put the same token\n"
         "first; verdict, whether the loss differs by more than chance (95%); s, the seconds that\n"
-        "it took. For each task: the percentage of right answers. --json tells more.\n",
+        "it took. For each task: the percentage of right answers; norm, of those picked by\n"
+        "log-probability a character. --json tells more: intervals, differences, groups.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

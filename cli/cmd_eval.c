@@ -36,21 +36,6 @@ static void print_baseline(const json_t *t)
     printf(": %s%s%s\n", bold(), json_text(t, "verdict"), plain());
 }
 
-static void print_task(const json_t *t)
-{
-    const json_t *ci = json_object_get(t, "accuracy_ci95");
-    printf("%s%s%s\n  accuracy         %.2f%% of %d, 95%% interval %.2f%% to %.2f%%\n", bold(),
-           json_text(t, "name"), plain(), 100 * json_get(t, "accuracy"), (int)json_get(t, "n"),
-           100 * json_number_value(json_array_get(ci, 0)),
-           100 * json_number_value(json_array_get(ci, 1)));
-    if (json_get(t, "undecided") > 0)
-        printf("  decided without  %d items, where a choice adds no token to the context\n",
-               (int)json_get(t, "undecided"));
-    if (json_object_get(t, "delta"))
-        printf("  against baseline %+.2f points (was %.2f%%): %s\n", 100 * json_get(t, "delta"),
-               100 * json_get(t, "baseline_accuracy"), json_text(t, "verdict"));
-}
-
 static void print_report(const json_t *j)
 {
     char size[32], time[32];
@@ -107,7 +92,8 @@ const struct command command_eval = {
     .operands = "MODEL --text FILE [options]",
     .examples = "  pith eval out --text wiki.test.raw --convention llama.cpp\n"
                 "  pith eval out --baseline Llama-3.2-1B --text wiki.txt --context 2048\n"
-                "  pith eval out --tasks models/probe/tasks/order.jsonl --json\n",
+                "  pith eval out --tasks models/probe/tasks/order.jsonl --json\n"
+                "  pith eval out --baseline base --tasks mmlu --shots 5 --tasks arc_easy.jsonl\n",
     .details =
         "Published perplexities differ by convention:\n"
         "  gptq       disjoint windows of --context tokens, all but the first of each scored\n"

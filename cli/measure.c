@@ -54,6 +54,7 @@ void measure_fill(const struct measure_settings *m, struct pith_eval_options *o)
     o->stride = m->stride;
     o->max_tokens = m->max_tokens;
     o->task_limit = m->task_limit;
+    o->shots = m->shots;
 }
 
 int look_at_texts(const struct common *common, const struct text_list *texts, const char *crlf)

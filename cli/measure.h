@@ -11,7 +11,7 @@
 struct measure_settings {
     struct text_list texts, tasks;
     const char *convention, *mode, *kv, *crlf;
-    size_t context, stride, max_tokens, task_limit;
+    size_t context, stride, max_tokens, task_limit, shots;
 };
 
 /* Refuses options that make no sense, or do nothing; EXIT_DONE or EXIT_USAGE. */
@@ -26,6 +26,9 @@ int look_at_texts(const struct common *common, const struct text_list *texts, co
 
 /* The report on standard output: as it is with --json, else printed by `print`. */
 void give_report(const struct common *common, const char *report, void (*print)(const json_t *j));
+
+/* The result of a task, with its categories; of pith_eval()'s "tasks". */
+void print_task(const json_t *t);
 
 double json_get(const json_t *j, const char *key);
 const char *json_text(const json_t *j, const char *key);

@@ -22,33 +22,70 @@ static const struct pith_tokenizer *tokenizer(void)
     return t;
 }
 
+static void check_item(const struct pith_items *items, const struct pith_item *item)
+{
+    const struct pith_item_choice *first = &items->choice[item->first];
+    for (size_t i = 0; i < item->count; i++) {
+        const struct pith_item_choice *c = &first[i];
+        must(c->shared <= c->length && c->shared <= first->length && c->head == first->tail);
+        must(c->tail + c->length - c->shared <= items->ids.count);
+        must(c->length <= items->longest && c->score_from > 0 && c->score_from <= c->length);
+    }
+}
+
 static void check(const struct pith_items *items, size_t max_length)
 {
-    must(items->count > 0 && items->longest <= max_length);
+    must(items->count > 0 && items->longest <= max_length + 1);
     size_t next = 0, line = 0;
     for (size_t i = 0; i < items->count; i++) {
         const struct pith_item *item = &items->item[i];
-        must(item->first == next && item->count >= 2 && item->answer < item->count);
+        must(item->first == next && item->count >= 1 && item->answer < item->count);
         must(item->line > line);
         line = item->line;
         next += item->count;
+        check_item(items, item);
     }
     must(next == items->choices);
+}
+
+/* Every choice can be put together, and is as long as it says. */
+static void read_sequences(const struct pith_items *items)
+{
+    int32_t *ids = pith_alloc(items->longest, sizeof *ids);
+    must(ids != NULL);
     for (size_t i = 0; i < items->choices; i++) {
-        const struct pith_item_choice *c = &items->choice[i];
-        must(c->first + c->length <= items->ids.count && c->score_from > 0);
-        must(c->length <= items->longest && c->length > 0);
+        pith_items_sequence(items, &items->choice[i], ids);
+        for (size_t k = 0; k < items->choice[i].length; k++) must(ids[k] >= 0);
     }
+    pith_free(ids);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const struct pith_item_rules rules = {"task.jsonl", tokenizer(), size % 3, 64};
-    struct pith_items items;
+    enum { MOST = 64 };
+    const char *bytes = (const char *)data;
+    if (pith_text_check("task.jsonl", bytes, size, NULL) != PITH_OK) return 0;
+    const size_t mark = pith_text_mark(bytes, size);
+    const struct pith_records text = {
+        .path = "task.jsonl", .text = bytes + mark, .size = size - mark};
+    const struct pith_task_wish wish = {"task.jsonl", size % 3, size / 3 % 3};
+    const struct pith_item_rules rules = {"task.jsonl", tokenizer(), wish.shots, MOST};
+    struct pith_task_source source;
+    struct pith_items items = {0};
     struct pith_error err = {0};
-    const enum pith_status s = pith_items_parse((const char *)data, size, &rules, &items, &err);
-    if (s == PITH_OK) check(&items, rules.max_length);
-    else must(s == PITH_FORMAT && strstr(err.text, "task.jsonl"));
+    enum pith_status s = pith_task_source_parse(&text, "0110", &wish, &source, &err);
+    if (s == PITH_OK) {
+        must(source.subjects == 1 && source.subject[0].count <= source.asked.count);
+        s = pith_items_make(&source, &rules, &items, &err);
+        must(s == PITH_OK || s == PITH_FORMAT || s == PITH_ARG);
+        pith_task_source_free(&source);
+    }
+    if (s == PITH_OK) {
+        check(&items, MOST);
+        read_sequences(&items);
+    } else {
+        must(strstr(err.text, "task.jsonl") != NULL);
+    }
     pith_items_free(&items);
     return 0;
 }

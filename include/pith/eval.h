@@ -16,7 +16,7 @@ struct pith_eval_options {
     const char *baseline;   /* the unquantized model to hold it against, or NULL */
     struct pith_list texts; /* UTF-8 text files */
     const char *crlf;       /* their line ends CR LF: "keep" (NULL) or "lf", made LF */
-    struct pith_list tasks; /* JSON lines {"context", "choices", "answer"} */
+    struct pith_list tasks; /* files or folders in the forms of docs/measuring.md; NAME:PATH */
     const char *convention; /* "gptq" (default), "hf" or "llama.cpp": see docs/measuring.md */
     /* KV cache: "f32", "bf16", or a grid such as "fp8_e4m3" or "int8:token" that keys and values
      * are rounded to when they are stored; NULL: what the checkpoint says, or f32. A baseline has
@@ -26,7 +26,8 @@ struct pith_eval_options {
                              * a context beyond the model's is refused */
     size_t stride;          /* hf only; 0: half the context */
     size_t max_tokens;      /* scored tokens of a text at most; 0: all */
-    size_t task_limit;      /* items of a task at most; 0: all */
+    size_t task_limit;      /* items of a task (MMLU: of a subject) at most; 0: all */
+    size_t shots;           /* examples in front of each item of a task */
     struct pith_progress progress;
 };
 void pith_eval_defaults(struct pith_eval_options *options);

@@ -3,6 +3,7 @@
 #include "api/context.h"
 #include "api/load.h"
 #include "api/measure.h"
+#include "api/task_report.h"
 #include "base/mem.h"
 #include "base/names.h"
 #include "eval/eval.h"
@@ -128,21 +129,6 @@ static json_t *text_report(const struct measurement *m, const char *path,
     return j;
 }
 
-static json_t *task_report(const struct pith_task_result *t)
-{
-    json_t *j = json_pack("{s:s, s:I, s:I}", "name", t->name, "n", (json_int_t)t->n, "undecided",
-                          (json_int_t)t->undecided);
-    set_real(j, "accuracy", t->accuracy);
-    set_interval(j, "accuracy_ci95", t->accuracy_ci95);
-    if (!t->has_baseline) return j;
-    set_real(j, "baseline_accuracy", t->baseline_accuracy);
-    set_real(j, "delta", t->delta);
-    set_interval(j, "delta_ci95", t->delta_ci95);
-    set_real(j, "mcnemar_p", t->mcnemar_p);
-    json_object_set_new(j, "verdict", json_string(pith_verdict_name(t->verdict)));
-    return j;
-}
-
 static enum pith_status measure_text(const struct measurement *m, size_t index, json_t *texts,
                                      struct pith_error *err)
 {
@@ -198,12 +184,14 @@ static enum pith_status measure_task(const struct measurement *m, size_t index, 
         .tokenizer = m->tokenizer,
         .path = path,
         .limit = m->options->task_limit,
+        .shots = m->options->shots,
         .kept = m->kept_tasks ? &m->kept_tasks[index] : NULL,
         .progress = &m->options->progress,
     };
     PITH_TRY(pith_eval_task(&job, &result, err));
-    return json_array_append_new(tasks, task_report(&result)) == 0 ? PITH_OK
-                                                                   : pith_fail_nomem(err, path);
+    json_t *report = pith_task_report(&result);
+    pith_task_result_free(&result);
+    return json_array_append_new(tasks, report) == 0 ? PITH_OK : pith_fail_nomem(err, path);
 }
 
 static enum pith_status measure_all(struct measurement *m, json_t *texts, json_t *tasks,

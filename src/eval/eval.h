@@ -97,26 +97,54 @@ struct pith_text_job {
 enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_text_result *out,
                                 struct pith_error *err);
 
-/* Multiple choice: JSON lines {"context", "choices": [...], "answer": index}. The summed
- * log-probability of each choice after the context (BOS first; the choice's tokens are those
- * of context + choice beyond the number of tokens of the context); the highest wins, the
- * first of equals. */
-struct pith_task_result {
-    char name[128];
-    size_t n;
-    size_t undecided; /* items that the rule decides without the model: a choice merges with the end
-                       * of its context and has no token of its own, so its sum is 0 */
+/* Tasks: questions with choices, in the forms that questions.h reads. The score of a choice is the
+ * summed log-probability of its tokens after the prompt (items.h tells where they begin); the
+ * highest wins, the first of equals. Where a form asks for a word, it is right when each of its
+ * tokens is the likeliest one. */
+struct pith_accuracy {
     double accuracy;
-    struct pith_interval accuracy_ci95; /* Wilson */
-    bool has_baseline;
-    double baseline_accuracy, delta;    /* paired */
+    struct pith_interval ci95;       /* Wilson */
+    double baseline, delta;          /* the baseline's; paired difference */
     struct pith_interval delta_ci95;
-    double mcnemar_p;                   /* exact, two-sided */
+    double mcnemar_p;                /* exact, two-sided */
     enum pith_verdict verdict;
 };
-/* Which items of a task a model answered rightly; starts as {0}. */
+struct pith_task_figures {
+    size_t n;
+    bool has_baseline;
+    struct pith_accuracy plain;
+    bool normalized; /* norm: by log-probability a character of the choice */
+    struct pith_accuracy norm;
+    bool words; /* e to the mean loss of a word, its error, the paired difference in loss */
+    double perplexity, perplexity_se, baseline_perplexity, nll_delta;
+    struct pith_interval nll_delta_ci95;
+    enum pith_verdict words_verdict;
+};
+/* A subject, or a category of subjects: each item of it counts once. */
+struct pith_task_group {
+    char name[64];
+    const char *category; /* of a subject; NULL for a category, and for a subject without */
+    struct pith_task_figures figures;
+};
+struct pith_task_result {
+    char name[128];
+    const char *form; /* "mmlu" */
+    size_t shots;
+    struct pith_task_figures all;
+    /* Items that the rule decides without the model: a choice merges with the end of its context
+     * and has no token of its own, so its sum is 0. */
+    size_t undecided;
+    size_t shortened; /* items too long for the model, which lost tokens in front */
+    struct pith_task_group *group; /* categories, then subjects; none for a task of one file */
+    size_t groups;
+};
+/* Frees what *r owns. */
+void pith_task_result_free(struct pith_task_result *r);
+
+/* What a model made of each choice of a task; starts as {0}. */
 struct pith_kept_task {
-    bool *right; /* [count] */
+    double *score; /* [count]: log-probability of its tokens */
+    bool *greedy;  /* [count]: each of them is the likeliest */
     size_t count;
 };
 /* Frees what *k owns and zeroes it. */
@@ -128,16 +156,18 @@ struct pith_task_job {
     bool half_cache; /* as for a text */
     struct pith_grid kv_grid;
     const struct pith_tokenizer *tokenizer;
-    const char *path;
-    size_t limit; /* 0: all items */
+    const char *path; /* a file or folder; NAME:PATH when its form is to be NAME */
+    size_t limit;     /* 0: all items; else so many of each subject */
+    size_t shots;     /* examples in front of each question */
     struct pith_kept_task *kept; /* as for a text */
     const struct pith_progress *progress;
 };
-/* The whole file is read and encoded before anything is computed. PITH_FORMAT names the line
- * of an item that is wrong: not JSON, keys missing, fewer than two choices, answer out of
- * range, an empty choice, more tokens than the model has positions. The verdict
- * on accuracy is "worse" or "better" only when both the interval and the exact test (p < 0.05)
- * say so. PITH_ARG, PITH_NUMERIC as for a text. */
+/* The whole task is read and encoded before anything is computed. PITH_FORMAT names the file and
+ * the line of an item that is wrong: keys missing, fewer than two choices, answer out of range, an
+ * empty choice, more tokens than the model has positions (in the forms of others tokens are dropped
+ * in front instead, and counted). The verdict on accuracy is "worse" or "better" only when both the
+ * interval and the exact test (p < 0.05) say so. PITH_ARG: fewer examples than shots, and
+ * PITH_ARG, PITH_NUMERIC as for a text. */
 enum pith_status pith_eval_task(const struct pith_task_job *job, struct pith_task_result *out,
                                 struct pith_error *err);
 

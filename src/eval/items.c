@@ -1,24 +1,21 @@
 #include "eval/items.h"
 
-#include "base/json.h"
 #include "base/mem.h"
-#include "tok/door.h"
+#include "eval/shots.h"
+#include "eval/spaces.h"
 
-#include <stdio.h>
 #include <string.h>
 
-/* Where an item is being read from, for messages and limits. */
-struct source {
-    const char *path;
-    const struct pith_tokenizer *tokenizer;
-    size_t line, max_length;
-    struct pith_str text; /* context and choice */
+/* The item in work. */
+struct work {
+    const struct pith_task_source *source;
+    const struct pith_item_rules *rules;
+    const struct pith_question *question;
+    struct pith_str prompt, whole;
+    struct pith_ids ids; /* of one sequence */
+    size_t prompt_end;   /* bytes of the prompt without white space behind it */
+    size_t prompt_tokens;
 };
-
-static enum pith_status bad(const struct source *s, struct pith_error *err, const char *what)
-{
-    return pith_fail(err, PITH_FORMAT, "%s: line %zu: %s", s->path, s->line, what);
-}
 
 static void *grow(void *array, size_t count, size_t *cap, size_t size)
 {
@@ -29,82 +26,127 @@ static void *grow(void *array, size_t count, size_t *cap, size_t size)
     return p;
 }
 
-static enum pith_status add_bos(const struct pith_tokenizer *t, struct pith_ids *ids,
-                                struct pith_error *err)
+static enum pith_status append_id(struct pith_ids *ids, int32_t id, struct pith_error *err)
 {
-    if (!pith_tokenizer_adds_bos(t)) return PITH_OK;
-    int32_t *id = grow(ids->id, ids->count, &ids->cap, sizeof *id);
-    if (!id) return pith_fail_nomem(err, "the tokens of a task");
-    ids->id = id;
-    id[ids->count++] = pith_tokenizer_bos(t);
+    int32_t *all = grow(ids->id, ids->count, &ids->cap, sizeof *all);
+    if (!all) return pith_fail_nomem(err, "the tokens of a task");
+    ids->id = all;
+    all[ids->count++] = id;
     return PITH_OK;
 }
 
-/* Appends BOS (where the tokenizer has one in front) and the text, but no closing token. */
+/* Replaces ids by BOS (where the tokenizer has one in front) and the text's, but no closing
+ * token. */
 static enum pith_status encode(const struct pith_tokenizer *t, const char *text, size_t size,
                                struct pith_ids *ids, struct pith_error *err)
 {
-    PITH_TRY(add_bos(t, ids, err));
+    ids->count = 0;
+    if (pith_tokenizer_adds_bos(t)) PITH_TRY(append_id(ids, pith_tokenizer_bos(t), err));
     return pith_tokenizer_encode(t, text, size, false, ids, err);
 }
 
-static enum pith_status add_choice(struct source *s, const json_t *context, const json_t *choice,
-                                   size_t context_tokens, struct pith_items *out,
-                                   struct pith_error *err)
+static void append_span(struct pith_str *out, const struct pith_questions *q, struct pith_span s)
 {
-    if (!json_is_string(choice)) return bad(s, err, "a choice is not a string");
-    if (json_string_length(choice) == 0) return bad(s, err, "a choice is empty");
-    pith_str_clear(&s->text);
-    pith_str_append(&s->text, json_string_value(context), json_string_length(context));
-    pith_str_append(&s->text, json_string_value(choice), json_string_length(choice));
-    if (s->text.failed) return pith_fail_nomem(err, "the text of a task");
-    struct pith_item_choice c = {out->ids.count, 0, context_tokens};
-    PITH_TRY(encode(s->tokenizer, pith_str_text(&s->text), s->text.len, &out->ids, err));
-    c.length = out->ids.count - c.first;
-    if (c.length > s->max_length)
-        return pith_fail(err, PITH_FORMAT,
-                         "%s: line %zu: context and choice have %zu tokens, the model takes %zu",
-                         s->path, s->line, c.length, s->max_length);
-    if (c.length > out->longest) out->longest = c.length;
+    pith_str_append(out, pith_str_text(&q->text) + s.at, s.size);
+}
+
+static void append_example(struct work *w, const struct pith_questions *q, size_t index)
+{
+    const struct pith_question *x = &q->item[index];
+    append_span(&w->prompt, q, x->text);
+    pith_str_puts(&w->prompt, w->source->form->example_delimiter);
+    append_span(&w->prompt, q, q->choice[x->first + x->answer]);
+    pith_str_puts(&w->prompt, "\n\n");
+}
+
+static enum pith_status make_prompt(struct work *w, struct pith_shots *shots, size_t index,
+                                    struct pith_error *err)
+{
+    const struct pith_questions *asked = &w->source->asked;
+    PITH_TRY(pith_shots_choose(shots, index, err));
+    pith_str_clear(&w->prompt);
+    append_span(&w->prompt, asked, shots->subject->intro);
+    for (size_t i = 0; i < shots->wanted; i++)
+        append_example(w, pith_shots_pool(shots), shots->index[i]);
+    append_span(&w->prompt, asked, w->question->text);
+    if (w->prompt.failed) return pith_fail_nomem(err, "the text of a task");
+    w->prompt_end = pith_trim_end(pith_str_text(&w->prompt), w->prompt.len);
+    PITH_TRY(encode(w->rules->tokenizer, pith_str_text(&w->prompt), w->prompt_end, &w->ids, err));
+    w->prompt_tokens = w->ids.count;
+    if (w->ids.count) return PITH_OK;
+    return pith_fail(err, PITH_FORMAT, "%s: line %zu: the context has no token to predict from",
+                     w->rules->path, w->question->line);
+}
+
+/* Tokens to drop in front of a sequence. */
+static enum pith_status shorten(const struct work *w, size_t scored, size_t *drop,
+                                struct pith_error *err)
+{
+    const size_t most = w->rules->max_length, n = w->ids.count;
+    const bool may = w->source->form->flags & PITH_TASK_SHORTENED;
+    *drop = may && n > most + 1 ? n - most - 1 : 0;
+    if (may ? scored <= most : n <= most) return PITH_OK;
+    return pith_fail(err, PITH_FORMAT, "%s: line %zu: %s %zu tokens, the model takes %zu",
+                     w->rules->path, w->question->line,
+                     may ? "a choice has" : "context and choice have", may ? scored : n, most);
+}
+
+/* The ids beyond those that the sequence has in common with the item's first one. */
+static enum pith_status store(struct pith_items *out, const int32_t *ids,
+                              const struct pith_item_choice *first, struct pith_item_choice *c,
+                              struct pith_error *err)
+{
+    c->tail = c->head = out->ids.count;
+    if (first) {
+        c->head = first->head;
+        while (c->shared < c->length && c->shared < first->length &&
+               ids[c->shared] == out->ids.id[first->head + c->shared])
+            c->shared++;
+    }
+    for (size_t i = c->shared; i < c->length; i++) PITH_TRY(append_id(&out->ids, ids[i], err));
+    return PITH_OK;
+}
+
+static enum pith_status add_choice(struct work *w, size_t index, struct pith_items *out,
+                                   struct pith_item *item, struct pith_error *err)
+{
+    const struct pith_questions *q = &w->source->asked;
+    const struct pith_span choice = q->choice[w->question->first + index];
+    pith_str_clear(&w->whole);
+    pith_str_append(&w->whole, pith_str_text(&w->prompt), w->prompt.len);
+    pith_str_puts(&w->whole, w->source->form->delimiter);
+    append_span(&w->whole, q, choice);
+    if (w->whole.failed) return pith_fail_nomem(err, "the text of a task");
+    PITH_TRY(encode(w->rules->tokenizer, pith_str_text(&w->whole), w->whole.len, &w->ids, err));
+    const size_t n = w->ids.count, scored = n > w->prompt_tokens ? n - w->prompt_tokens : 0;
+    size_t drop;
+    PITH_TRY(shorten(w, scored, &drop, err));
+    struct pith_item_choice c = {
+        .length = n - drop,
+        .score_from = scored ? n - drop - scored : n - drop,
+        .characters =
+            pith_count_characters(pith_str_text(&q->text) + choice.at, choice.size)};
     struct pith_item_choice *all = grow(out->choice, out->choices, &out->choice_cap, sizeof *all);
     if (!all) return pith_fail_nomem(err, "the choices of a task");
     out->choice = all;
+    PITH_TRY(store(out, w->ids.id + drop, index ? &all[item->first] : NULL, &c, err));
+    item->shortened = item->shortened || drop;
+    if (c.length > out->longest) out->longest = c.length;
     all[out->choices++] = c;
     return PITH_OK;
 }
 
-static enum pith_status count_context(const struct source *s, const json_t *context, size_t *tokens,
-                                      struct pith_error *err)
+static enum pith_status add_item(struct work *w, struct pith_shots *shots, size_t index,
+                                 struct pith_items *out, struct pith_error *err)
 {
-    struct pith_ids ids = {0};
-    const enum pith_status status =
-        encode(s->tokenizer, json_string_value(context), json_string_length(context), &ids, err);
-    *tokens = ids.count;
-    pith_ids_free(&ids);
-    return status;
-}
-
-static enum pith_status add_item(struct source *s, const json_t *j, struct pith_items *out,
-                                 struct pith_error *err)
-{
-    const json_t *context = json_object_get(j, "context"), *choices = json_object_get(j, "choices");
-    const json_t *answer = json_object_get(j, "answer");
-    if (!json_is_object(j)) return bad(s, err, "not a JSON object");
-    if (!json_is_string(context)) return bad(s, err, "\"context\" is missing or not a string");
-    if (!json_is_array(choices) || json_array_size(choices) < 2)
-        return bad(s, err, "\"choices\" is not a list of two or more");
-    if (!json_is_integer(answer)) return bad(s, err, "\"answer\" is missing or not an integer");
-    const size_t n = json_array_size(choices);
-    const json_int_t a = json_integer_value(answer);
-    if (a < 0 || (uint64_t)a >= n)
-        return pith_fail(err, PITH_FORMAT, "%s: line %zu: \"answer\" is %lld, outside 0..%zu",
-                         s->path, s->line, (long long)a, n - 1);
-    size_t context_tokens;
-    PITH_TRY(count_context(s, context, &context_tokens, err));
-    if (context_tokens == 0) return bad(s, err, "the context has no token to predict from");
-    const struct pith_item item = {s->line, out->choices, n, (size_t)a};
-    for (size_t i = 0; i < n; i++)
-        PITH_TRY(add_choice(s, context, json_array_get(choices, i), context_tokens, out, err));
+    w->question = &w->source->asked.item[index];
+    struct pith_item item = {.line = w->question->line,
+                             .first = out->choices,
+                             .count = w->question->count,
+                             .answer = w->question->answer,
+                             .subject = (size_t)(shots->subject - w->source->subject)};
+    PITH_TRY(make_prompt(w, shots, index, err));
+    for (size_t i = 0; i < item.count; i++) PITH_TRY(add_choice(w, i, out, &item, err));
     struct pith_item *all = grow(out->item, out->count, &out->item_cap, sizeof *all);
     if (!all) return pith_fail_nomem(err, "the items of a task");
     out->item = all;
@@ -112,63 +154,40 @@ static enum pith_status add_item(struct source *s, const json_t *j, struct pith_
     return PITH_OK;
 }
 
-static bool is_blank(const char *line, size_t size)
+static enum pith_status add_subject(struct work *w, const struct pith_subject *subject,
+                                    struct pith_items *out, struct pith_error *err)
 {
-    for (size_t i = 0; i < size; i++)
-        if (!strchr(" \t\r", line[i]) || line[i] == '\0') return false;
-    return true;
+    struct pith_shots shots;
+    enum pith_status s =
+        pith_shots_begin(&shots, w->source, subject, w->rules->shots, err);
+    for (size_t i = 0; i < subject->count && s == PITH_OK; i++)
+        s = add_item(w, &shots, subject->first + i, out, err);
+    pith_shots_free(&shots);
+    return s == PITH_ARG ? pith_fail_in(err, s, w->rules->path) : s;
 }
 
-static enum pith_status add_line(struct source *s, const char *line, size_t size,
-                                 struct pith_items *out, struct pith_error *err)
-{
-    char where[300];
-    const char *name = strrchr(s->path, '/');
-    snprintf(where, sizeof where, "%.250s: line %zu", name ? name + 1 : s->path, s->line);
-    json_t *j;
-    PITH_TRY(pith_json_parse(line, size, where, &j, err));
-    const enum pith_status status = add_item(s, j, out, err);
-    json_decref(j);
-    return status;
-}
-
-static enum pith_status add_lines(struct source *s, const char *text, size_t size, size_t limit,
-                                  struct pith_items *out, struct pith_error *err)
-{
-    for (size_t at = 0; at < size && (limit == 0 || out->count < limit);) {
-        const char *stop = memchr(text + at, '\n', size - at);
-        const size_t length = stop ? (size_t)(stop - text) - at : size - at;
-        s->line++;
-        if (!is_blank(text + at, length)) PITH_TRY(add_line(s, text + at, length, out, err));
-        at += length + 1;
-    }
-    if (out->count == 0) return pith_fail(err, PITH_FORMAT, "%s: no items", s->path);
-    return PITH_OK;
-}
-
-enum pith_status pith_items_parse(const char *text, size_t size,
-                                  const struct pith_item_rules *rules, struct pith_items *out,
-                                  struct pith_error *err)
-{
-    *out = (struct pith_items){0};
-    struct source s = {.path = rules->path, .tokenizer = rules->tokenizer,
-                       .max_length = rules->max_length};
-    const enum pith_status status = add_lines(&s, text, size, rules->limit, out, err);
-    pith_str_free(&s.text);
-    if (status != PITH_OK) pith_items_free(out);
-    return status;
-}
-
-enum pith_status pith_items_read(const struct pith_item_rules *rules, struct pith_items *out,
+enum pith_status pith_items_make(const struct pith_task_source *source,
+                                 const struct pith_item_rules *rules, struct pith_items *out,
                                  struct pith_error *err)
 {
+    struct work w = {.source = source, .rules = rules};
+    enum pith_status s = PITH_OK;
     *out = (struct pith_items){0};
-    struct pith_text text;
-    PITH_TRY(pith_text_open(rules->path, NULL, &text, err));
-    const enum pith_status parsed = pith_items_parse(text.data, text.size, rules, out, err);
-    const enum pith_status status = pith_text_finish(&text, rules->path, parsed, err);
-    if (status != PITH_OK) pith_items_free(out);
-    return status;
+    for (size_t i = 0; i < source->subjects && s == PITH_OK; i++)
+        s = add_subject(&w, &source->subject[i], out, err);
+    pith_str_free(&w.prompt);
+    pith_str_free(&w.whole);
+    pith_ids_free(&w.ids);
+    if (s != PITH_OK) pith_items_free(out);
+    return s;
+}
+
+void pith_items_sequence(const struct pith_items *items, const struct pith_item_choice *c,
+                         int32_t *out)
+{
+    const int32_t *id = items->ids.id;
+    memcpy(out, id + c->head, c->shared * sizeof *out);
+    memcpy(out + c->shared, id + c->tail, (c->length - c->shared) * sizeof *out);
 }
 
 void pith_items_free(struct pith_items *items)

@@ -1,21 +1,27 @@
-/* eval/items.h: a multiple-choice file, read and encoded. */
+/* eval/items.h: the questions of a task as ids, ready to be scored. */
 #ifndef PITH_EVAL_ITEMS_H
 #define PITH_EVAL_ITEMS_H
 
+#include "eval/questions.h"
 #include "tok/tokenizer.h"
 
-/* One sequence: context and choice; the ids from `score_from` on are the choice's. There are none
- * when the choice merges with the end of the context into no more tokens than the context has
- * alone. */
+/* One sequence: prompt and choice; the ids from `score_from` on are the choice's. There are none
+ * when the choice merges with the end of the prompt into no more tokens than that has alone. The
+ * ids are `shared` ones that begin with ids[head], those of the item's first choice, then those
+ * that begin with ids[tail]. */
 struct pith_item_choice {
-    size_t first, length; /* in ids */
-    size_t score_from;    /* > 0 */
+    size_t head, shared, tail;
+    size_t length;
+    size_t score_from;     /* > 0 */
+    size_t characters;     /* of the choice */
 };
 
 struct pith_item {
     size_t line;          /* in the file, from 1 */
     size_t first, count;  /* in choices */
     size_t answer;        /* < count */
+    size_t subject;       /* of the source */
+    bool shortened;       /* a sequence was too long and lost tokens in front */
 };
 
 struct pith_items {
@@ -28,20 +34,25 @@ struct pith_items {
 };
 
 struct pith_item_rules {
-    const char *path; /* also in messages */
+    const char *path; /* in messages */
     const struct pith_tokenizer *tokenizer;
-    size_t limit;      /* stops after that many items; 0: all */
-    size_t max_length; /* tokens of a sequence */
+    size_t shots;      /* examples in front of each */
+    size_t max_length; /* tokens that the model reads at most */
 };
 
-/* Reads JSON lines as eval.h describes; blank lines are skipped. PITH_FORMAT names the line; also
- * when there is no item. On failure *out owns nothing. */
-enum pith_status pith_items_read(const struct pith_item_rules *rules, struct pith_items *out,
+/* Encodes all questions of a source. A prompt is the subject's introduction (if any), the examples,
+ * the question; white space at its end belongs to the choice; prompt and choice are encoded
+ * together and split after as many tokens as the prompt has alone, BOS in front where the tokenizer
+ * has one. The last token of a sequence is only predicted, so max_length + 1 are possible.
+ * PITH_FORMAT names path and line of a question that is too long, when its form says that it is not
+ * shortened or the choice alone is; PITH_ARG when there are not so many examples. On failure *out
+ * owns nothing. */
+enum pith_status pith_items_make(const struct pith_task_source *source,
+                                 const struct pith_item_rules *rules, struct pith_items *out,
                                  struct pith_error *err);
-/* The same from memory, for fuzzing. */
-enum pith_status pith_items_parse(const char *text, size_t size,
-                                  const struct pith_item_rules *rules, struct pith_items *out,
-                                  struct pith_error *err);
+/* The length ids of a choice, one after the other. */
+void pith_items_sequence(const struct pith_items *items, const struct pith_item_choice *c,
+                         int32_t *out);
 /* Frees what *items owns and zeroes it. */
 void pith_items_free(struct pith_items *items);
 

@@ -62,9 +62,3 @@ void pith_kept_text_free(struct pith_kept_text *k)
     pith_free(k->rows);
     *k = (struct pith_kept_text){0};
 }
-
-void pith_kept_task_free(struct pith_kept_task *k)
-{
-    pith_free(k->right);
-    *k = (struct pith_kept_task){0};
-}

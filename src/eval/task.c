@@ -1,184 +1,182 @@
-#include "eval/eval.h"
+#include "eval/task.h"
 
 #include "base/mem.h"
-#include "eval/items.h"
+#include "eval/divergence.h"
 #include "eval/scorer.h"
-#include "eval/stats.h"
+#include "eval/task_sums.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Summed log-probability of a choice's tokens. The session keeps what sequences share (the
- * context, and any introduction that items have in common), so it is read once. */
+/* Summed log-probability of a choice's tokens, and whether each is the likeliest. The session keeps
+ * what sequences share (the prompt, and any introduction that items have in common), so it is read
+ * once. */
 static enum pith_status score_choice(struct pith_scorer *s, const int32_t *ids,
-                                     const struct pith_item_choice *c, double *score,
+                                     const struct pith_item_choice *c, double *score, bool *greedy,
                                      struct pith_error *err)
 {
+    const size_t vocab = s->model->shape.vocab;
     *score = 0;
+    *greedy = true;
     if (c->score_from >= c->length) return PITH_OK;
-    PITH_TRY(pith_scorer_read(s, ids, c->length, err));
+    PITH_TRY(pith_scorer_read(s, ids, c->length - 1, err));
     for (size_t from = c->score_from; from < c->length; from += s->rows) {
         const size_t left = c->length - from, n = left < s->rows ? left : s->rows;
         PITH_TRY(pith_scorer_logits(s, from - 1, n, err));
-        for (size_t i = 0; i < n; i++) *score -= pith_scorer_nll(s, i, ids[from + i]);
+        for (size_t i = 0; i < n; i++) {
+            const int32_t id = ids[from + i];
+            *score -= pith_scorer_nll(s, i, id);
+            *greedy = *greedy && pith_argmax(s->logits + i * vocab, vocab) == (size_t)id;
+        }
     }
     return PITH_OK;
 }
 
 static enum pith_status answer_item(struct pith_scorer *s, const struct pith_items *items,
-                                    size_t index, bool *right, struct pith_error *err)
+                                    const struct pith_item *item, int32_t *ids,
+                                    struct pith_kept_task *out, struct pith_error *err)
 {
-    const struct pith_item *item = &items->item[index];
-    double best = -INFINITY;
-    size_t pick = 0;
-    for (size_t i = 0; i < item->count; i++) {
-        const struct pith_item_choice *c = &items->choice[item->first + i];
-        double score;
-        PITH_TRY(score_choice(s, items->ids.id + c->first, c, &score, err));
-        if (score > best) {
-            best = score;
-            pick = i;
-        }
+    for (size_t i = item->first; i < item->first + item->count; i++) {
+        pith_items_sequence(items, &items->choice[i], ids);
+        PITH_TRY(score_choice(s, ids, &items->choice[i], &out->score[i], &out->greedy[i], err));
     }
-    *right = pick == item->answer;
     return PITH_OK;
 }
 
-/* What the baseline said of the very items, from an earlier job; NULL when it must be asked. */
-static const bool *recall(const struct pith_task_job *job, size_t items)
+static enum pith_status make_answers(struct pith_kept_task *out, size_t count,
+                                     struct pith_error *err)
 {
-    return job->baseline && job->kept && job->kept->count == items ? job->kept->right : NULL;
+    *out = (struct pith_kept_task){.score = pith_alloc(count, sizeof *out->score),
+                                   .greedy = pith_alloc(count, sizeof *out->greedy),
+                                   .count = count};
+    if (out->score && out->greedy) return PITH_OK;
+    pith_kept_task_free(out);
+    return pith_fail_nomem(err, "the answers of a task");
 }
 
-/* right[i]: the model picks the answer of item i. Progress counts done .. done + items of
- * `total`. */
-static enum pith_status answer_all(const struct pith_task_job *job, struct pith_model *model,
-                                   const char *name, const struct pith_items *items, bool *right,
-                                   struct pith_error *err)
+void pith_kept_task_free(struct pith_kept_task *k)
 {
-    const bool both = job->baseline && !recall(job, items->count);
-    const double total = (double)items->count * (both ? 2 : 1);
-    const double done = model == job->model ? 0 : (double)items->count;
+    pith_free(k->score);
+    pith_free(k->greedy);
+    *k = (struct pith_kept_task){0};
+}
+
+static enum pith_status answer_all(const struct pith_task_job *job, struct pith_scorer *s,
+                                   const struct pith_items *items, size_t done, size_t total,
+                                   struct pith_kept_task *out, struct pith_error *err)
+{
+    int32_t *ids = pith_alloc(items->longest, sizeof *ids);
+    enum pith_status status = ids ? PITH_OK : pith_fail_nomem(err, "the tokens of a task");
+    for (size_t i = 0; i < items->count && status == PITH_OK; i++) {
+        status = answer_item(s, items, &items->item[i], ids, out, err);
+        if (status == PITH_OK)
+            status = pith_progress_step(job->progress, "answering", (double)(done + i + 1),
+                                        (double)total, err);
+    }
+    pith_free(ids);
+    return status;
+}
+
+enum pith_status pith_task_answer(const struct pith_task_job *job, struct pith_model *model,
+                                  const struct pith_items *items, size_t done, size_t total,
+                                  struct pith_kept_task *out, struct pith_error *err)
+{
     struct pith_scorer s;
     const bool own = model == job->model;
-    const struct pith_scorer_options options = {.name = name,
+    const struct pith_scorer_options options = {.name = own ? "model" : "baseline",
                                                 .capacity = items->longest,
                                                 .half_cache = job->half_cache && own,
                                                 .exact = !own,
                                                 .kv_grid = own ? job->kv_grid
                                                                : (struct pith_grid){0}};
-    PITH_TRY(pith_scorer_init(&s, model, job->backend, &options, err));
-    enum pith_status status = PITH_OK;
-    for (size_t i = 0; i < items->count && status == PITH_OK; i++) {
-        status = answer_item(&s, items, i, &right[i], err);
-        if (status == PITH_OK)
-            status =
-                pith_progress_step(job->progress, "answering", done + (double)i + 1, total, err);
+    PITH_TRY(make_answers(out, items->choices, err));
+    enum pith_status status = pith_scorer_init(&s, model, job->backend, &options, err);
+    if (status == PITH_OK) {
+        status = answer_all(job, &s, items, done, total, out, err);
+        pith_scorer_free(&s);
     }
-    pith_scorer_free(&s);
+    if (status != PITH_OK) pith_kept_task_free(out);
     return status;
 }
 
-static enum pith_status compare(const bool *model, const bool *base, struct pith_task_result *out,
-                                struct pith_error *err)
+/* "arithmetic" of "tasks/arithmetic.jsonl", "mmlu" of "tasks/mmlu/", "piqa" of
+ * "piqa/valid.jsonl". */
+static void name_task(const char *path, const char *form, char *name, size_t size)
 {
-    double *loss = pith_alloc(out->n, sizeof *loss);
-    if (!loss) return pith_fail_nomem(err, "the answers of a task");
-    size_t lost = 0, won = 0, base_right = 0;
-    for (size_t i = 0; i < out->n; i++) {
-        lost += base[i] && !model[i];
-        won += model[i] && !base[i];
-        base_right += base[i];
-        loss[i] = (double)base[i] - (double)model[i];
+    static const char *const splits[] = {"valid", "validation", "val", "test", "tests", "dev"};
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    size_t at = n;
+    while (at && path[at - 1] != '/' && path[at - 1] != ':') at--;
+    snprintf(name, size, "%.*s", (int)(n - at < size ? n - at : size - 1), path + at);
+    for (int i = 0; i < 2; i++) { /* .txt.bz2 */
+        char *dot = strrchr(name, '.');
+        const bool packed = dot && strcmp(dot, ".bz2") == 0;
+        if (dot && dot != name) *dot = '\0';
+        if (!packed) break;
     }
-    struct pith_interval ci;
-    double mean;
-    pith_mean_ci95(loss, out->n, &mean, &ci);
-    pith_free(loss);
-    out->has_baseline = true;
-    out->baseline_accuracy = (double)base_right / (double)out->n;
-    out->delta = ((double)won - (double)lost) / (double)out->n;
-    out->delta_ci95 = (struct pith_interval){-ci.hi, -ci.lo};
-    out->mcnemar_p = pith_mcnemar_p(lost, won);
-    out->verdict = out->mcnemar_p < 0.05 ? pith_verdict_of(ci) : PITH_INDISTINGUISHABLE;
-    return PITH_OK;
+    for (size_t i = 0; i < PITH_COUNT(splits); i++)
+        if (strcmp(name, splits[i]) == 0) snprintf(name, size, "%s", form);
 }
 
-/* "arithmetic" of "tasks/arithmetic.jsonl". */
-static void name_task(const char *path, char *name, size_t size)
+enum pith_status pith_task_items(const struct pith_task_job *job, struct pith_task_source *source,
+                                 struct pith_items *items, struct pith_error *err)
 {
-    const char *slash = strrchr(path, '/');
-    snprintf(name, size, "%s", slash ? slash + 1 : path);
-    char *dot = strrchr(name, '.');
-    if (dot && dot != name) *dot = '\0';
+    size_t most = job->model->shape.max_position;
+    if (job->baseline && job->baseline->shape.max_position < most)
+        most = job->baseline->shape.max_position;
+    const struct pith_task_wish wish = {job->path, job->limit, job->shots};
+    const struct pith_item_rules rules = {job->path, job->tokenizer, job->shots, most};
+    PITH_TRY(pith_task_source_open(&wish, source, err));
+    const enum pith_status s = pith_items_make(source, &rules, items, err);
+    if (s != PITH_OK) pith_task_source_free(source);
+    return s;
 }
 
-/* Items with a choice that adds no token: its sum of nothing is 0, which nothing can beat. */
-static size_t count_undecided(const struct pith_items *items)
+/* Both models' answers: the baseline's are those of an earlier job where they are kept. */
+static enum pith_status run_task(const struct pith_task_job *job, struct pith_task_sums *sums,
+                                 struct pith_task_result *out, struct pith_error *err)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < items->count; i++) {
-        bool empty = false;
-        for (size_t k = 0; k < items->item[i].count; k++) {
-            const struct pith_item_choice *c = &items->choice[items->item[i].first + k];
-            empty = empty || c->score_from >= c->length;
-        }
-        n += empty;
+    const struct pith_items *items = sums->items;
+    const bool known = job->baseline && job->kept && job->kept->count == items->choices;
+    const size_t total = items->count * (job->baseline && !known ? 2 : 1);
+    struct pith_kept_task own = {0}, base = {0};
+    enum pith_status s = pith_task_answer(job, job->model, items, 0, total, &own, err);
+    if (s == PITH_OK && job->baseline && !known)
+        s = pith_task_answer(job, job->baseline, items, items->count, total, &base, err);
+    sums->model = &own;
+    sums->baseline = job->baseline ? (known ? job->kept : &base) : NULL;
+    if (s == PITH_OK) s = pith_task_sum(sums, out, err);
+    if (s == PITH_OK && job->kept && !job->baseline) {
+        pith_kept_task_free(job->kept);
+        *job->kept = own;
+        own = (struct pith_kept_task){0};
     }
-    return n;
-}
-
-static enum pith_status keep(struct pith_kept_task *k, const bool *right, size_t n,
-                             struct pith_error *err)
-{
-    pith_kept_task_free(k);
-    k->right = pith_alloc(n, sizeof *right);
-    if (!k->right) return pith_fail_nomem(err, "the answers of a task");
-    memcpy(k->right, right, n * sizeof *right);
-    k->count = n;
-    return PITH_OK;
-}
-
-static enum pith_status run_task(const struct pith_task_job *job, const struct pith_items *items,
-                                 bool *right, struct pith_task_result *out, struct pith_error *err)
-{
-    bool *base_right = right + items->count;
-    PITH_TRY(answer_all(job, job->model, "model", items, right, err));
-    const bool *known = recall(job, items->count);
-    if (known) memcpy(base_right, known, items->count * sizeof *known);
-    else if (job->baseline)
-        PITH_TRY(answer_all(job, job->baseline, "baseline", items, base_right, err));
-    else if (job->kept) PITH_TRY(keep(job->kept, right, items->count, err));
-    size_t k = 0;
-    for (size_t i = 0; i < items->count; i++) k += right[i];
-    out->n = items->count;
-    out->undecided = count_undecided(items);
-    out->accuracy = (double)k / (double)items->count;
-    pith_wilson_ci95(k, items->count, &out->accuracy_ci95);
-    return job->baseline ? compare(right, base_right, out, err) : PITH_OK;
+    pith_kept_task_free(&own);
+    pith_kept_task_free(&base);
+    return s;
 }
 
 enum pith_status pith_eval_task(const struct pith_task_job *job, struct pith_task_result *out,
                                 struct pith_error *err)
 {
     *out = (struct pith_task_result){0};
-    name_task(job->path, out->name, sizeof out->name);
     const struct pith_shape *m = &job->model->shape;
     if (job->baseline && job->baseline->shape.vocab != m->vocab)
         return pith_fail(err, PITH_ARG,
                          "the baseline has %u tokens in its vocabulary, the model %u",
                          job->baseline->shape.vocab, m->vocab);
-    size_t most = m->max_position;
-    if (job->baseline && job->baseline->shape.max_position < most)
-        most = job->baseline->shape.max_position;
+    struct pith_task_source source;
     struct pith_items items;
-    const struct pith_item_rules rules = {job->path, job->tokenizer, job->limit, most};
-    PITH_TRY(pith_items_read(&rules, &items, err));
-    bool *right = pith_alloc(items.count, 2 * sizeof *right);
-    enum pith_status s = right ? PITH_OK : pith_fail_nomem(err, "the answers of a task");
-    if (s == PITH_OK) s = run_task(job, &items, right, out, err);
-    pith_free(right);
+    PITH_TRY(pith_task_items(job, &source, &items, err));
+    name_task(job->path, source.form->name, out->name, sizeof out->name);
+    out->form = source.form->name;
+    out->shots = job->shots;
+    struct pith_task_sums sums = {.source = &source, .items = &items};
+    const enum pith_status s = run_task(job, &sums, out, err);
     pith_items_free(&items);
+    pith_task_source_free(&source);
+    if (s != PITH_OK) pith_task_result_free(out);
     return s;
 }

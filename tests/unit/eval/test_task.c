@@ -1,19 +1,20 @@
 /* eval/task: against transformers (tests/golden/eval/make_golden.py), and files that are wrong. */
 #include "unit/eval/fixture.h"
 
-static void assert_task(const struct pith_task_result *got, const json_t *want)
+static void assert_task(const struct pith_task_result *result, const json_t *want)
 {
+    const struct pith_accuracy *got = &result->all.plain;
     const double n = number(want, "n");
-    assert_int_equal(got->n, n);
-    assert_int_equal(got->undecided, number(want, "undecided"));
+    assert_int_equal(result->all.n, n);
+    assert_int_equal(result->undecided, number(want, "undecided"));
     assert_close("accuracy", got->accuracy, number(want, "accuracy"), 1e-12);
-    assert_true(got->has_baseline);
-    assert_close("baseline", got->baseline_accuracy, number(want, "baseline_accuracy"), 1e-12);
-    assert_close("delta", got->delta, got->accuracy - got->baseline_accuracy, 1e-12);
+    assert_true(result->all.has_baseline);
+    assert_close("baseline", got->baseline, number(want, "baseline_accuracy"), 1e-12);
+    assert_close("delta", got->delta, got->accuracy - got->baseline, 1e-12);
     assert_close("lower end", got->delta_ci95.lo, number(want, "lo"), 1e-9);
     assert_close("upper end", got->delta_ci95.hi, number(want, "hi"), 1e-9);
     assert_close("p", got->mcnemar_p, number(want, "p"), 1e-9);
-    assert_true(got->accuracy_ci95.lo < got->accuracy && got->accuracy < got->accuracy_ci95.hi);
+    assert_true(got->ci95.lo < got->accuracy && got->accuracy < got->ci95.hi);
 }
 
 static void task_is_that_of_transformers(void **state)
@@ -31,10 +32,10 @@ static void task_is_that_of_transformers(void **state)
     assert_string_equal(got.name, "tiny");
     job.baseline = NULL;
     assert_ok(pith_eval_task(&job, &alone, &err), err);
-    assert_true(alone.accuracy == got.accuracy && !alone.has_baseline);
+    assert_true(alone.all.plain.accuracy == got.all.plain.accuracy && !alone.all.has_baseline);
     job.limit = 7;
     assert_ok(pith_eval_task(&job, &alone, &err), err);
-    assert_int_equal(alone.n, 7);
+    assert_int_equal(alone.all.n, 7);
     rig_close(&r);
     json_decref(golden);
 }
@@ -133,7 +134,7 @@ static void wrong_files_are_told_by_line(void **state)
     assert_int_equal(run(&r, "", 0, &got, &err), PITH_FORMAT);
     assert_int_equal(run(&r, "\0\0\0", 3, &got, &err), PITH_FORMAT);
     assert_int_equal(run(&r, GOOD, sizeof GOOD - 2, &got, &err), PITH_OK); /* no final newline */
-    assert_int_equal(got.n, 1);
+    assert_int_equal(got.all.n, 1);
     rig_close(&r);
 }
 
@@ -148,7 +149,7 @@ static void a_choice_that_merges_is_counted(void **state)
     struct pith_error err;
     assert_ok(run(&r, line, sizeof line - 1, &got, &err), err);
     assert_int_equal(got.undecided, 1);
-    assert_true(got.accuracy == 1);
+    assert_true(got.all.plain.accuracy == 1);
     rig_close(&r);
 }
 

@@ -1,0 +1,77 @@
+/* How the result of a task looks on a terminal. */
+#include "cli/measure.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static double get_at(const json_t *j, const char *key, size_t index)
+{
+    return json_number_value(json_array_get(json_object_get(j, key), index));
+}
+
+static void print_accuracy(const json_t *t, const char *label, const char *end)
+{
+    char key[32], ci[32], base[40], delta[32], verdict[32];
+    snprintf(key, sizeof key, "accuracy%s", end);
+    snprintf(ci, sizeof ci, "accuracy%s_ci95", end);
+    snprintf(base, sizeof base, "baseline_accuracy%s", end);
+    snprintf(delta, sizeof delta, "delta%s", end);
+    snprintf(verdict, sizeof verdict, "verdict%s", end);
+    if (!json_object_get(t, key)) return;
+    printf("  %-16s %.2f%% of %d, 95%% interval %.2f%% to %.2f%%\n", label, 100 * json_get(t, key),
+           (int)json_get(t, "n"), 100 * get_at(t, ci, 0), 100 * get_at(t, ci, 1));
+    if (json_object_get(t, delta))
+        printf("  against baseline %+.2f points (was %.2f%%): %s%s%s\n", 100 * json_get(t, delta),
+               100 * json_get(t, base), bold(), json_text(t, verdict), plain());
+}
+
+static void print_words(const json_t *t)
+{
+    if (!json_object_get(t, "perplexity")) return;
+    printf("  perplexity       %.4g", json_get(t, "perplexity"));
+    if (json_is_real(json_object_get(t, "perplexity_se")))
+        printf(" +/- %.2g", json_get(t, "perplexity_se"));
+    printf(", of the words asked for\n");
+    if (json_object_get(t, "nll_delta"))
+        printf("  against baseline %+.5f nats a word (was %.4g): %s%s%s\n", json_get(t, "nll_delta"),
+               json_get(t, "baseline_perplexity"), bold(), json_text(t, "perplexity_verdict"),
+               plain());
+}
+
+/* Categories, and how many subjects stand in --json; both where there are no categories. */
+static void print_groups(const json_t *groups)
+{
+    const json_t *g;
+    size_t i, subjects = 0, categories = 0, named = 0;
+    json_array_foreach (groups, i, g) named += json_object_get(g, "category") != NULL;
+    json_array_foreach (groups, i, g) {
+        const bool subject = json_object_get(g, "category") || named == 0;
+        subjects += subject;
+        if (subject) continue;
+        categories++;
+        printf("  %-16s %.2f%% of %d, 95%% interval %.2f%% to %.2f%%", json_text(g, "name"),
+               100 * json_get(g, "accuracy"), (int)json_get(g, "n"),
+               100 * get_at(g, "accuracy_ci95", 0), 100 * get_at(g, "accuracy_ci95", 1));
+        if (json_object_get(g, "delta")) printf("; %+.2f points", 100 * json_get(g, "delta"));
+        putchar('\n');
+    }
+    if (subjects) printf("  subjects         %zu, each with its figures in --json\n", subjects);
+}
+
+void print_task(const json_t *t)
+{
+    const int shots = (int)json_get(t, "shots");
+    printf("%s%s%s", bold(), json_text(t, "name"), plain());
+    if (shots) printf(" (%d example%s in front of each question)", shots, shots > 1 ? "s" : "");
+    putchar('\n');
+    print_accuracy(t, "accuracy", "");
+    print_accuracy(t, "by characters", "_norm");
+    print_words(t);
+    print_groups(json_object_get(t, "groups"));
+    if (json_get(t, "undecided") > 0)
+        printf("  decided without  %d items, where a choice adds no token to the context\n",
+               (int)json_get(t, "undecided"));
+    if (json_get(t, "shortened") > 0)
+        printf("  shortened        %d items, too long for the model: tokens in front are left out\n",
+               (int)json_get(t, "shortened"));
+}
