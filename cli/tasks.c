@@ -33,9 +33,9 @@ static void print_words(const json_t *t)
         printf(" +/- %.2g", json_get(t, "perplexity_se"));
     printf(", of the words asked for\n");
     if (json_object_get(t, "nll_delta"))
-        printf("  against baseline %+.5f nats a word (was %.4g): %s%s%s\n", json_get(t, "nll_delta"),
-               json_get(t, "baseline_perplexity"), bold(), json_text(t, "perplexity_verdict"),
-               plain());
+        printf("  against baseline %+.5f nats a word (was %.4g): %s%s%s\n",
+               json_get(t, "nll_delta"), json_get(t, "baseline_perplexity"), bold(),
+               json_text(t, "perplexity_verdict"), plain());
 }
 
 /* Categories, and how many subjects stand in --json; both where there are no categories. */
@@ -72,6 +72,6 @@ void print_task(const json_t *t)
         printf("  decided without  %d items, where a choice adds no token to the context\n",
                (int)json_get(t, "undecided"));
     if (json_get(t, "shortened") > 0)
-        printf("  shortened        %d items, too long for the model: tokens in front are left out\n",
+        printf("  shortened        %d items too long for the model: tokens in front left out\n",
                (int)json_get(t, "shortened"));
 }

@@ -187,7 +187,8 @@ enum pith_status pith_task_source_parse(const struct pith_records *text, const c
     return parse(text, labels ? labels : "", NULL, 0, wish, out, err);
 }
 
-/* "train.jsonl" for "valid.jsonl", in the same folder; *name is empty when the name tells no split. */
+/* "train.jsonl" for "valid.jsonl", in the same folder; *name stays empty when the path tells no
+ * split. */
 static void name_training_file(const char *path, struct pith_str *name)
 {
     static const char *const splits[] = {"validation", "valid", "val",  "tests", "test", "dev",

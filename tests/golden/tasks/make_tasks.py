@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What lm-evaluation-harness 0.4.13 and transformers make of tasks: golden.json.
 
-Usage: make_tasks.py [DATA]   (run in this folder; needs lm-eval, torch, transformers, sentencepiece)
+Usage: make_tasks.py [DATA [keep]]   (run in this folder; needs lm-eval, torch, transformers, sentencepiece)
 
 The small files in this folder were written for these tests. With DATA, the folder of real models and
-tasks, figures of those too; without it, those in golden.json are kept. Prompts, choices, examples and
+tasks, figures of those too; without it, those in golden.json are kept, and with "keep" those of the small files. Prompts, choices, examples and
 their order, scores and accuracies are the harness's own: its task files are used with local data in
 place of a download. Models compute in float32."""
 import bz2
@@ -204,14 +204,21 @@ def measure(lm, kind, path, shots, limit, examples=None):
 OWN = [("arc", "arc_test.jsonl", "arc_train.jsonl"), ("arc", "ARC-Own-Test.jsonl", None),
        ("hellaswag", "hellaswag_val.jsonl", None), ("six", "hellaswag.txt", None),
        ("piqa", "piqa/valid.jsonl", "piqa/train.jsonl"), ("lambada", "lambada_own.jsonl", None), ("mmlu", "mmlu", None)]
-REAL = [("arc", "arc_easy.jsonl", 40), ("six", "hellaswag_val_full.txt.bz2", 40), ("piqa", "piqa/valid.jsonl", 40),
-        ("lambada", "lambada_test.jsonl", 40), ("mmlu", "mmlu", 1)]
+REAL = [("lambada", "lambada_test.jsonl", 40), ("piqa", "piqa/valid.jsonl", 20), ("arc", "arc_easy.jsonl", 20),
+        ("six", "hellaswag_val_full.txt.bz2", 20), ("mmlu", "mmlu", 1)]
+
+
+def save(golden):
+    with open("golden.json", "w") as f:
+        f.write("{" + ",\n".join(json.dumps(k) + ": [\n" + ",\n".join(json.dumps(r, separators=(",", ":")) for r in v) + "]"
+                                 for k, v in golden.items()) + "}\n")
 
 
 def main():
     old = json.load(open("golden.json")) if os.path.exists("golden.json") else {}
-    tiny, golden = load("../eval/tiny"), {"own": [], "real": old.get("real", [])}
-    for kind, path, examples in OWN:
+    golden = {"own": old.get("own", []) if sys.argv[2:] == ["keep"] else [], "real": old.get("real", [])}
+    tiny = None if golden["own"] else load("../eval/tiny")
+    for kind, path, examples in OWN if tiny else []:
         for shots in (0, 2) if kind != "mmlu" else (0, 1, 5):
             row = measure(tiny, kind, path, shots, None, examples)
             golden["own"].append(row)
@@ -224,10 +231,9 @@ def main():
                 for shots in (0, 5):
                     row = measure(lm, kind, f"{sys.argv[1]}/tasks/{path}", shots, limit)
                     golden["real"].append({"model": name} | row | {"path": path})
-                    print(name, path, shots, row["accuracy"], row.get("perplexity"))
-    with open("golden.json", "w") as f:
-        f.write("{" + ",\n".join(json.dumps(k) + ": [\n" + ",\n".join(json.dumps(r, separators=(",", ":")) for r in v) + "]"
-                                 for k, v in golden.items()) + "}\n")
+                    print(name, path, shots, row["accuracy"], row.get("perplexity"), flush=True)
+                    save(golden)
+    save(golden)
 
 
 main()

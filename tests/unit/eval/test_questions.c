@@ -1,5 +1,5 @@
-/* eval/questions, items, task: against lm-evaluation-harness (tests/golden/tasks/make_tasks.py), item
- * by item and choice by choice. */
+/* eval/questions, items, task: against lm-evaluation-harness (tests/golden/tasks/make_tasks.py),
+ * item by item and choice by choice. */
 #include "eval/shots.h"
 #include "eval/task.h"
 #include "eval/task_sums.h"

@@ -51,7 +51,9 @@ static enum pith_status read_content(const char *name, const char *content, size
     return s;
 }
 
-#define ARC(rest) "{\"question\":\"Which?\",\"choices\":{\"text\":[\"a\",\"b\"],\"label\":[\"A\",\"B\"]}," rest
+#define ARC(rest)                                                                                \
+    "{\"question\":\"Which?\",\"choices\":{\"text\":[\"a\",\"b\"],"                                \
+    "\"label\":[\"A\",\"B\"]}," rest
 #define NESTED(choices, key)                                                                       \
     "{\"question\":{\"stem\":\"Which?\",\"choices\":" choices "},\"answerKey\":" key "}"
 #define SWAG(ctx, endings, label)                                                                  \
@@ -70,7 +72,8 @@ static void wrong_lines_are_told(void **state)
         {ARC("\"answerKey\":\"B\"}"), "{\"question\":\"q\",\"answerKey\":\"A\",\"choices\":3}",
          "\"choices\" is not a list"},
         {ARC("\"answerKey\":\"B\"}"),
-         "{\"question\":\"q\",\"answerKey\":\"A\",\"choices\":{\"text\":[\"a\",\"b\"],\"label\":[\"A\"]}}",
+         "{\"question\":\"q\",\"answerKey\":\"A\","
+         "\"choices\":{\"text\":[\"a\",\"b\"],\"label\":[\"A\"]}}",
          "not as many labels"},
         {NESTED(TWO, "\"A\""), NESTED(TWO, "\"D\""), "the label of no choice"},
         {NESTED(TWO, "\"A\""), NESTED("[{\"text\":\"a\"},{\"text\":\"b\"}]", "\"A\""),
