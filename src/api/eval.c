@@ -138,6 +138,7 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
     struct pith_ids ids = {0};
     struct pith_text_result result;
     PITH_TRY(pith_text_open(path, &door, &text, err));
+    pith_tokenizer_listen(m->tokenizer, &m->options->progress);
     enum pith_status s =
         pith_tokenizer_encode(m->tokenizer, text.data, text.size, true, &ids, err);
     s = pith_text_finish(&text, path, s, err);

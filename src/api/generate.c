@@ -164,7 +164,7 @@ static enum pith_status generate(struct generation *g, struct pith_error *err)
         PITH_TRY(feed(g, &id, 1, err));
     }
     if (g->stopped) g->finish = "interrupted";
-    pith_stream_end(&g->stream, &g->piece);
+    PITH_TRY(pith_stream_end(&g->stream, &g->piece, err));
     g->seconds_generate = pith_clock() - start - g->seconds_prompt;
     return emit(g, err);
 }
@@ -187,7 +187,7 @@ enum pith_status pith_generate(struct pith_engine *engine,
     enum pith_status s = prepare(&g, err);
     if (s == PITH_OK) s = generate(&g, err);
     if (s == PITH_OK && report) s = pith_report_text(describe(&g), report, err);
-    pith_stream_end(&g.stream, &g.piece); /* frees what a failed step left waiting */
+    (void)pith_stream_end(&g.stream, &g.piece, NULL); /* frees what a failed step left waiting */
     pith_session_free(&g.session);
     pith_sampler_free(&g.sampler);
     pith_ids_free(&g.prompt);

@@ -11,4 +11,18 @@
 enum pith_status pith_progress_step(const struct pith_progress *p, const char *what, double done,
                                     double total, struct pith_error *err);
 
+/* For loops of very many short steps: asks the listener once in a while, so that a call is stopped
+ * within a second. Start with {progress}. */
+struct pith_beat {
+    const struct pith_progress *progress; /* may be NULL */
+    unsigned count;
+};
+
+static inline enum pith_status pith_beat(struct pith_beat *b, struct pith_error *err)
+{
+    enum { EVERY = 1 << 14 };
+    if (!b->progress || ++b->count % EVERY) return PITH_OK;
+    return pith_progress_step(b->progress, "preparing", 0, 1, err);
+}
+
 #endif

@@ -97,6 +97,7 @@ static enum pith_status load_calibration(struct pith_run *r, struct pith_error *
     const struct pith_quantize_options *o = r->options;
     if (!pith_run_calibrates(r)) return PITH_OK;
     PITH_TRY(pith_tokenizer_open(o->model, &r->tokenizer, err));
+    pith_tokenizer_listen(r->tokenizer, &o->progress);
     const size_t context = r->model->shape.max_position;
     struct pith_door door;
     PITH_TRY(pith_door_read(o->crlf, &door, err));

@@ -39,10 +39,10 @@ static enum pith_status normalize(struct pith_added_token *t, const struct pith_
 static enum pith_status index_token(struct pith_added *a, size_t index, struct pith_error *err)
 {
     const struct pith_added_token *t = &a->token[index];
-    struct pith_trie *trie = t->normalized ? &a->normal : &a->raw;
+    struct pith_matcher *m = t->normalized ? &a->normal : &a->raw;
     const char *text = t->shown ? t->shown : t->text;
     const size_t len = t->shown ? t->shown_len : t->len;
-    if (len && !pith_trie_add(trie, text, len, (int32_t)index)) return pith_fail_nomem(err, what);
+    if (len && !pith_matcher_add(m, text, len, (int32_t)index)) return pith_fail_nomem(err, what);
     if ((size_t)t->id >= a->ids) {
         const size_t ids = (size_t)t->id + 1;
         int32_t *by_id = pith_realloc(a->by_id, ids, sizeof *by_id);
@@ -96,6 +96,8 @@ enum pith_status pith_added_read(struct pith_added *a, const json_t *list,
         if (s == PITH_OK) s = index_token(a, a->count - 1, err);
     }
     pith_vocab_free(&seen);
+    if (s == PITH_OK && (!pith_matcher_finish(&a->raw) || !pith_matcher_finish(&a->normal)))
+        s = pith_fail_nomem(err, what);
     return s;
 }
 
@@ -121,8 +123,8 @@ void pith_added_free(struct pith_added *a)
     }
     pith_free(a->token);
     pith_free(a->by_id);
-    pith_trie_free(&a->raw);
-    pith_trie_free(&a->normal);
+    pith_matcher_free(&a->raw);
+    pith_matcher_free(&a->normal);
     *a = (struct pith_added){0};
 }
 
@@ -149,15 +151,16 @@ static size_t spaces_after(const char *text, size_t len, size_t at)
     return at;
 }
 
-enum pith_status pith_added_split(const struct pith_added *a, bool normal, const char *text,
-                                  size_t len, pith_added_part_fn *fn, void *ctx,
-                                  struct pith_error *err)
+/* The parts that `run` finds, and what lies between them; *end: how far they reach. */
+static enum pith_status split(const struct pith_added *a, struct pith_match_run *run, size_t *end,
+                              pith_added_part_fn *fn, void *ctx, struct pith_error *err)
 {
-    const struct pith_trie *trie = normal ? &a->normal : &a->raw;
+    const char *text = run->text;
+    const size_t len = run->len;
     size_t done = 0;
-    for (size_t at = 0; at < len && trie->count;) {
+    for (size_t at = 0; at < len && run->m->count;) {
         int32_t index = -1;
-        const size_t n = pith_trie_longest(trie, text + at, len - at, &index);
+        const size_t n = pith_match_at(run, at, &index);
         if (n == 0) {
             at++;
             continue;
@@ -173,8 +176,20 @@ enum pith_status pith_added_split(const struct pith_added *a, bool normal, const
         if (t->rstrip) to = spaces_after(text, len, to);
         if (done < from) PITH_TRY(fn(ctx, done, from, NULL, err));
         PITH_TRY(fn(ctx, from, to, t, err));
-        done = to;
+        done = *end = to;
     }
+    return run->failed ? pith_fail_nomem(err, what) : PITH_OK;
+}
+
+enum pith_status pith_added_split(const struct pith_added *a, bool normal, const char *text,
+                                  size_t len, pith_added_part_fn *fn, void *ctx,
+                                  struct pith_error *err)
+{
+    struct pith_match_run run = {.m = normal ? &a->normal : &a->raw, .text = text, .len = len};
+    size_t done = 0;
+    const enum pith_status s = split(a, &run, &done, fn, ctx, err);
+    pith_match_run_free(&run);
+    PITH_TRY(s);
     /* A token that begins inside the blanks of the one before it may end before them. */
     return done < len ? fn(ctx, done, len, NULL, err) : PITH_OK;
 }

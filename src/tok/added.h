@@ -5,8 +5,8 @@
 #define PITH_TOK_ADDED_H
 
 #include "base/json.h"
+#include "tok/matcher.h"
 #include "tok/normalizer.h"
-#include "tok/trie.h"
 #include "tok/vocab.h"
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ struct pith_added_token {
 struct pith_added {
     struct pith_added_token *token;
     size_t count;
-    struct pith_trie raw, normal; /* values are indexes of token */
+    struct pith_matcher raw, normal; /* values are indexes of token */
     int32_t *by_id;               /* index + 1, 0 where the id is not an added token */
     size_t ids;
 };

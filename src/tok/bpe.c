@@ -238,7 +238,8 @@ enum pith_status pith_bpe_encode(const struct pith_bpe *b, struct pith_word *w, 
         ok = pith_ids_push(out, whole);
     } else {
         pith_word_clear(w);
-        ok = first_symbols(b, w, text, len) && pith_word_merge(w, pith_merges_rate, &b->merges);
+        ok = first_symbols(b, w, text, len);
+        if (ok) PITH_TRY(pith_word_merge(w, pith_merges_rate, &b->merges, err));
         for (size_t i = 0; ok && i < w->count; i++)
             if (w->symbol[i].len) ok = pith_ids_push(out, w->symbol[i].id);
     }

@@ -9,6 +9,13 @@
 /* Nested Sequence components deeper than this are refused. */
 #define PITH_COMPONENT_DEPTH 8
 
+/* How long a text of len bytes may become by the steps of a component: real rules stay far below,
+ * and a file whose rules let it grow without end must not take all memory. */
+static inline size_t pith_text_limit(size_t len)
+{
+    return len * 64 + 4096;
+}
+
 /* The JSON file dir/name; *out, a new reference, stays NULL when there is none. */
 enum pith_status pith_component_file(const char *dir, const char *name, json_t **out,
                                      struct pith_error *err);

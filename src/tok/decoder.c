@@ -11,7 +11,7 @@ static const char what[] = "decoder";
 
 #define MAX_STEPS 64
 /* Longest text that a step may put in; real ones have one character. */
-#define MAX_CONTENT 256
+#define MAX_CONTENT PITH_DECODE_GROWTH
 
 /* A step gets whole tokens, or, behind a step that fuses, consecutive parts of one single token.
  * Steps that can work on parts say so; for the others the parts are collected until the end. */
@@ -48,18 +48,30 @@ struct pith_decoding {
     struct memory *memory;
     struct pith_regex_run regex;
     struct pith_str *out;
+    size_t most; /* bytes that the tokens so far may become */
+    size_t made; /* bytes that went out */
 };
+
+static enum pith_status too_long(struct pith_error *err)
+{
+    return pith_fail(err, PITH_LIMIT,
+                     "the tokenizer's %s makes more than %d bytes of a byte of its tokens", what,
+                     PITH_DECODE_GROWTH);
+}
 
 static enum pith_status push_to(struct pith_decoding *g, size_t step, const char *text, size_t len,
                                 struct pith_error *err)
 {
     if (step == g->d->count) {
+        g->made += len;
+        if (g->made > g->most) return too_long(err);
         pith_str_append(g->out, text, len);
         return g->out->failed ? pith_fail_nomem(err, "decoded text") : PITH_OK;
     }
     const struct pith_decode_step *s = &g->d->step[step];
     if (s->collect) {
         pith_str_append(&g->memory[step].whole, text, len);
+        if (g->memory[step].whole.len > g->most) return too_long(err);
         return g->memory[step].whole.failed ? pith_fail_nomem(err, "decoded text") : PITH_OK;
     }
     return s->kind->push(g, step, text, len, err);
@@ -177,16 +189,16 @@ struct replacement {
     size_t content_len;
     const char *text;
     struct pith_str *out;
+    size_t most;
 };
 
 static enum pith_status replace_part(void *ctx, size_t from, size_t to, bool match,
                                      struct pith_error *err)
 {
-    (void)err;
     const struct replacement *r = ctx;
     if (match) pith_str_append(r->out, r->content, r->content_len);
     else pith_str_append(r->out, r->text + from, to - from);
-    return PITH_OK;
+    return r->out->len > r->most ? too_long(err) : PITH_OK;
 }
 
 static enum pith_status push_replace(struct pith_decoding *g, size_t step, const char *text,
@@ -195,7 +207,7 @@ static enum pith_status push_replace(struct pith_decoding *g, size_t step, const
     const struct pith_decode_step *s = &g->d->step[step];
     struct pith_str *out = &g->memory[step].held;
     pith_str_clear(out);
-    struct replacement r = {s->text, s->text_len, text, out};
+    struct replacement r = {s->text, s->text_len, text, out, g->most};
     PITH_TRY(pith_regex_parts(s->pattern, &g->regex, text, len, replace_part, &r, err));
     if (out->failed) return pith_fail_nomem(err, "decoded text");
     return push_to(g, step + 1, pith_str_text(out), out->len, err);
@@ -310,7 +322,7 @@ static enum pith_status send_suffixed(struct pith_decoding *g, size_t step, cons
     struct memory *m = &g->memory[step];
     if (m->count == 0) return PITH_OK;
     struct pith_str out = {0};
-    struct replacement r = {instead, strlen(instead), pith_str_text(&m->held), &out};
+    struct replacement r = {instead, strlen(instead), pith_str_text(&m->held), &out, g->most};
     enum pith_status s = pith_regex_parts(g->d->step[step].pattern, &g->regex, r.text, m->held.len,
                                           replace_part, &r, err);
     if (s == PITH_OK && (out.failed || m->held.failed)) s = pith_fail_nomem(err, "decoded text");
@@ -511,6 +523,7 @@ enum pith_status pith_decoding_push(struct pith_decoding *g, const char *text, s
                                     struct pith_str *out, struct pith_error *err)
 {
     g->out = out;
+    g->most += (len + 1) * PITH_DECODE_GROWTH;
     return push_to(g, 0, text, len, err);
 }
 

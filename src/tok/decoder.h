@@ -12,6 +12,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What a decoder may make of its tokens: this many bytes for each of theirs and one more for each
+ * token, all texts that its steps hold included. One step that replaces every byte by the longest
+ * text that is allowed does that; a chain of such steps would grow without end. */
+#define PITH_DECODE_GROWTH 256
+
 struct pith_decode_step;
 struct pith_decoding;
 
@@ -31,7 +36,8 @@ void pith_decoder_free(struct pith_decoder *d);
  * the space that a decoder drops at the start of a text stays. */
 enum pith_status pith_decoding_new(const struct pith_decoder *d, bool continued,
                                    struct pith_decoding **out, struct pith_error *err);
-/* Feeds the text of one more token; what is certain is appended to out. */
+/* Feeds the text of one more token; what is certain is appended to out. PITH_LIMIT when the decoder
+ * makes too much of it; so for pith_decoding_end(). */
 enum pith_status pith_decoding_push(struct pith_decoding *g, const char *text, size_t len,
                                     struct pith_str *out, struct pith_error *err);
 /* Appends what was still waiting. */

@@ -15,9 +15,11 @@ struct pith_tok_kind {
      * t->kind. */
     enum pith_status (*read_dir)(struct pith_tokenizer *t, const char *dir, struct pith_error *err);
     void (*free)(void *model); /* accepts a half-filled model and NULL */
-    /* Appends the ids of well-formed text, without the post-processor. Thread-safe. */
-    enum pith_status (*encode)(const void *model, const char *text, size_t size,
-                               struct pith_ids *out, struct pith_error *err);
+    /* Appends the ids of well-formed text, without the post-processor; asks the listener (or NULL)
+     * now and then. Thread-safe. */
+    enum pith_status (*encode)(const void *model, const struct pith_progress *listener,
+                               const char *text, size_t size, struct pith_ids *out,
+                               struct pith_error *err);
     /* What the decoder is fed for an id; NULL: nothing (no such token, or a special one is
      * skipped). */
     const char *(*token)(const void *model, int32_t id, bool skip_special, size_t *len);
@@ -34,6 +36,7 @@ struct pith_tokenizer {
     struct pith_decoder decoder;
     struct pith_ids before, after; /* what the post-processor puts around the ids */
     int32_t bos, eos;              /* -1: none */
+    const struct pith_progress *listener; /* asked while encoding; NULL: nobody */
 };
 
 #define PITH_TOKENIZER(file, kind) extern const struct pith_tok_kind kind;

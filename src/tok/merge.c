@@ -72,26 +72,35 @@ static bool consider(struct pith_word *w, int32_t left, pith_pair_fn *rate, cons
     return push(w, c);
 }
 
-bool pith_word_merge(struct pith_word *w, pith_pair_fn *rate, const void *rule)
+/* Takes the best pair and joins it, unless it is stale; false when memory is out. */
+static bool join_best(struct pith_word *w, pith_pair_fn *rate, const void *rule)
 {
-    for (size_t i = 0; i + 1 < w->count; i++)
-        if (!consider(w, (int32_t)i, rate, rule)) return false;
-    while (w->waiting) {
-        const struct pith_candidate c = pop(w);
-        struct pith_symbol *l = &w->symbol[c.pos];
-        if (l->len == 0 || l->next < 0) continue;
-        struct pith_symbol *r = &w->symbol[l->next];
-        /* A symbol only ever grows to the right, so the same length means the same pair. */
-        if (l->len + r->len != c.len) continue;
-        l->id = c.joint.id;
-        l->len = c.len;
-        r->len = 0;
-        l->next = r->next;
-        if (r->next >= 0) w->symbol[r->next].prev = (int32_t)c.pos;
-        if (!consider(w, l->prev, rate, rule)) return false;
-        if (!consider(w, (int32_t)c.pos, rate, rule)) return false;
+    const struct pith_candidate c = pop(w);
+    struct pith_symbol *l = &w->symbol[c.pos];
+    if (l->len == 0 || l->next < 0) return true;
+    struct pith_symbol *r = &w->symbol[l->next];
+    /* A symbol only ever grows to the right, so the same length means the same pair. */
+    if (l->len + r->len != c.len) return true;
+    l->id = c.joint.id;
+    l->len = c.len;
+    r->len = 0;
+    l->next = r->next;
+    if (r->next >= 0) w->symbol[r->next].prev = (int32_t)c.pos;
+    return consider(w, l->prev, rate, rule) && consider(w, (int32_t)c.pos, rate, rule);
+}
+
+enum pith_status pith_word_merge(struct pith_word *w, pith_pair_fn *rate, const void *rule,
+                                 struct pith_error *err)
+{
+    for (size_t i = 0; i + 1 < w->count; i++) {
+        PITH_TRY(pith_beat(&w->beat, err));
+        if (!consider(w, (int32_t)i, rate, rule)) return pith_fail_nomem(err, "token ids");
     }
-    return true;
+    while (w->waiting) {
+        PITH_TRY(pith_beat(&w->beat, err));
+        if (!join_best(w, rate, rule)) return pith_fail_nomem(err, "token ids");
+    }
+    return PITH_OK;
 }
 
 void pith_word_free(struct pith_word *w)

@@ -5,6 +5,7 @@
 #ifndef PITH_TOK_MERGE_H
 #define PITH_TOK_MERGE_H
 
+#include "base/progress.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -30,12 +31,13 @@ struct pith_candidate {
     uint32_t pos, len; /* left symbol, and the bytes that the pair covered when it was rated */
 };
 
-/* Scratch of one encoding thread; start with {0}. */
+/* Scratch of one encoding thread; start with {0}, or with the beat of a listener. */
 struct pith_word {
     struct pith_symbol *symbol;
     size_t count, cap;
     struct pith_candidate *heap;
     size_t waiting, heap_cap;
+    struct pith_beat beat;
 };
 
 /* Rates a pair of neighbours; false when they must not be joined. */
@@ -46,9 +48,10 @@ typedef bool pith_pair_fn(const void *rule, const struct pith_symbol *left,
 void pith_word_clear(struct pith_word *w);
 /* Appends a symbol of len > 0 bytes; false when memory is out. */
 bool pith_word_add(struct pith_word *w, int32_t id, size_t at, size_t len);
-/* Joins until no pair is left; survivors are those with len > 0, in order. False when memory is
- * out. */
-bool pith_word_merge(struct pith_word *w, pith_pair_fn *rate, const void *rule);
+/* Joins until no pair is left; survivors are those with len > 0, in order. PITH_NOMEM, or
+ * PITH_INTERRUPTED when the listener asks. */
+enum pith_status pith_word_merge(struct pith_word *w, pith_pair_fn *rate, const void *rule,
+                                 struct pith_error *err);
 void pith_word_free(struct pith_word *w);
 
 /* A merge list: (left id, right id) to rank and joined id. Start with {0}. */

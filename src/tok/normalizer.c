@@ -11,6 +11,9 @@
 
 static const char what[] = "normalizer";
 
+/* Each rewrites the whole text. */
+#define MAX_STEPS 64
+
 static enum pith_status too_long(struct pith_error *err)
 {
     return pith_fail(err, PITH_LIMIT, "the tokenizer's %s makes this text too long", what);
@@ -175,6 +178,8 @@ static enum pith_status add_step(struct pith_normalizer *n, const json_t *json, 
     for (size_t i = 0; i < PITH_COUNT(kinds); i++)
         if (strcmp(kinds[i].name, type) == 0) kind = &kinds[i];
     if (!kind) return pith_component_unsupported(what, type, err);
+    if (n->count == MAX_STEPS)
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: more than %d steps", what, MAX_STEPS);
     struct pith_normal *step = pith_realloc(n->step, n->count + 1, sizeof *step);
     if (!step) return pith_fail_nomem(err, what);
     n->step = step;
@@ -210,7 +215,7 @@ enum pith_status pith_normalizer_apply(const struct pith_normalizer *n, const ch
 {
     struct pith_str *out = &run->text[0], *other = &run->text[1];
     pith_str_clear(out);
-    run->limit = pith_normal_limit(len);
+    run->limit = pith_text_limit(len);
     if (n->count == 0) pith_str_append(out, text, len);
     for (size_t i = 0; i < n->count; i++) {
         const struct pith_normal *s = &n->step[i];

@@ -31,13 +31,6 @@ struct pith_normal_run {
     size_t limit; /* the rewritten text must not become longer */
 };
 
-/* How long a text of len bytes may become by normalization: real rules stay far below, and a file
- * whose rules let it grow without end must not take all memory. */
-static inline size_t pith_normal_limit(size_t len)
-{
-    return len * 64 + 4096;
-}
-
 /* Reads the component (NULL or JSON null: no steps). PITH_UNSUPPORTED names what is not known. */
 enum pith_status pith_normalizer_read(struct pith_normalizer *n, const json_t *json,
                                       struct pith_error *err);

@@ -42,6 +42,7 @@ struct pith_pretok_run {
     void *ctx;
     struct pith_regex_run regex;
     struct pith_str *text; /* one buffer for each step */
+    size_t limit;          /* none of them must become longer */
 };
 
 static bool joins_never(bool before, bool match)
@@ -139,6 +140,8 @@ static enum pith_status rewritten(struct pith_pretok_run *run, size_t step, bool
 {
     const struct pith_str *s = &run->text[step];
     if (s->failed) return pith_fail_nomem(err, what);
+    if (s->len > run->limit)
+        return pith_fail(err, PITH_LIMIT, "the tokenizer's %s makes this text too long", what);
     return next(run, step + 1, (struct pith_piece){s->data, s->len, first}, err);
 }
 
@@ -355,6 +358,7 @@ void pith_pretokenizer_free(struct pith_pretokenizer *p)
 }
 
 enum pith_status pith_pretok_run_new(const struct pith_pretokenizer *p,
+                                     const struct pith_progress *listener,
                                      struct pith_pretok_run **out, struct pith_error *err)
 {
     struct pith_pretok_run *run = pith_zalloc(1, sizeof *run);
@@ -364,6 +368,7 @@ enum pith_status pith_pretok_run_new(const struct pith_pretokenizer *p,
         return pith_fail_nomem(err, what);
     }
     run->p = p;
+    run->regex.beat.progress = listener;
     *out = run;
     return PITH_OK;
 }
@@ -382,5 +387,6 @@ enum pith_status pith_pretokenizer_apply(struct pith_pretok_run *run, struct pit
 {
     run->fn = fn;
     run->ctx = ctx;
+    run->limit = pith_text_limit(text.len);
     return next(run, 0, text, err);
 }

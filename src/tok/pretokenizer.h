@@ -34,12 +34,14 @@ enum pith_status pith_pretokenizer_read(struct pith_pretokenizer *p, const json_
                                         struct pith_error *err);
 void pith_pretokenizer_free(struct pith_pretokenizer *p);
 
-/* Scratch of one encoding thread for this pretokenizer, which must outlive it. */
+/* Scratch of one text for this pretokenizer, which must outlive it; the listener (or NULL) is asked
+ * now and then. */
 enum pith_status pith_pretok_run_new(const struct pith_pretokenizer *p,
+                                     const struct pith_progress *listener,
                                      struct pith_pretok_run **out, struct pith_error *err);
 void pith_pretok_run_free(struct pith_pretok_run *run);
 
-/* Cuts one well-formed text. */
+/* Cuts one well-formed part of the text. PITH_LIMIT when the steps make it too long. */
 enum pith_status pith_pretokenizer_apply(struct pith_pretok_run *run, struct pith_piece text,
                                          pith_piece_fn *fn, void *ctx, struct pith_error *err);
 

@@ -3,18 +3,23 @@
 #ifndef PITH_TOK_REGEX_H
 #define PITH_TOK_REGEX_H
 
+#include "base/progress.h"
 #include "base/status.h"
 #include "base/str.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct pith_regex;
 
-/* Scratch of one encoding thread for any number of patterns; start with {0}. */
+/* Scratch of one text for any number of patterns; start with {0}, or with the beat of a listener.
+ */
 struct pith_regex_run {
-    void *data;  /* match data */
-    void *match; /* match context with the limits */
+    void *data;             /* match data */
+    void *quick, *counted;  /* match contexts with the limits */
+    uint64_t left;          /* steps that this text's patterns may still take */
+    struct pith_beat beat;
 };
 
 /* Compiles a pattern of `len` bytes. PITH_FORMAT when it is not a pattern, PITH_UNSUPPORTED when it
@@ -31,7 +36,8 @@ typedef enum pith_status pith_regex_part_fn(void *ctx, size_t from, size_t to, b
                                             struct pith_error *err);
 
 /* Cuts well-formed text into matches and the rest, which together cover it (an empty match gives an
- * empty part). PITH_LIMIT when a pattern takes unreasonably long. */
+ * empty part). PITH_LIMIT, naming the pattern and the place, when the patterns that `run` served
+ * took more steps than their texts' bytes allow; PITH_INTERRUPTED when the listener asks. */
 enum pith_status pith_regex_parts(const struct pith_regex *re, struct pith_regex_run *run,
                                   const char *text, size_t len, pith_regex_part_fn *fn, void *ctx,
                                   struct pith_error *err);

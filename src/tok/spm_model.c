@@ -141,6 +141,13 @@ static enum pith_status read_charsmap(struct pith_spm_model *m, struct reader r,
     if (!m->texts) return pith_fail_nomem(err, "tokenizer");
     if (!pith_utf8_valid(m->texts, m->texts_len))
         return pith_fail(err, PITH_FORMAT, "the normalization rules are not UTF-8");
+    for (size_t i = 0, n; i < m->texts_len; i += n + 1) {
+        n = strlen(m->texts + i);
+        if (n > PITH_SPM_PIECE)
+            return pith_fail(err, PITH_UNSUPPORTED,
+                             "a normalization rule makes a text of %zu bytes, more than %d", n,
+                             PITH_SPM_PIECE);
+    }
     return PITH_OK;
 }
 
@@ -182,6 +189,9 @@ static enum pith_status check_piece(const char *text, size_t len, int64_t type, 
         return pith_fail(err, PITH_FORMAT, "the score of piece %zu is not a number", id);
     if (!pith_utf8_valid(text, len))
         return pith_fail(err, PITH_FORMAT, "piece %zu is not UTF-8", id);
+    if (len > PITH_SPM_PIECE && (type == PITH_SPM_NORMAL || type == PITH_SPM_UNUSED))
+        return pith_fail(err, PITH_UNSUPPORTED, "piece %zu has %zu bytes, more than %d", id, len,
+                         PITH_SPM_PIECE);
     return PITH_OK;
 }
 
@@ -191,11 +201,12 @@ enum pith_status pith_spm_add(struct pith_spm_model *m, const char *text, size_t
     const size_t id = m->vocab.count;
     PITH_TRY(check_piece(text, len, type, score, id, err));
     if (!grow(m)) return pith_fail_nomem(err, "tokenizer");
+    if (len <= PITH_SPM_PIECE && len > m->mergeable) m->mergeable = len;
     m->type[id] = (uint8_t)type;
     m->score[id] = score;
     PITH_TRY(pith_vocab_add(&m->vocab, text, len, (int64_t)id, err));
     if (type == PITH_SPM_UNUSED) m->has_unused = true;
-    if (type == PITH_SPM_USER && !pith_trie_add(&m->user, text, len, (int32_t)id))
+    if (type == PITH_SPM_USER && !pith_matcher_add(&m->user, text, len, (int32_t)id))
         return pith_fail_nomem(err, "tokenizer");
     if (type == PITH_SPM_UNKNOWN) {
         if (m->unk >= 0) return pith_fail(err, PITH_FORMAT, "two pieces are the unknown one");
@@ -247,7 +258,7 @@ enum pith_status pith_spm_finish(struct pith_spm_model *m, int64_t bos, int64_t 
     }
     m->bos = control_id(m, bos);
     m->eos = control_id(m, eos);
-    return PITH_OK;
+    return pith_matcher_finish(&m->user) ? PITH_OK : pith_fail_nomem(err, "tokenizer");
 }
 
 static enum pith_status finish(struct pith_spm_model *m, const struct trainer *t,
@@ -284,7 +295,7 @@ enum pith_status pith_spm_read(struct pith_spm_model *m, const uint8_t *data, si
 void pith_spm_model_free(struct pith_spm_model *m)
 {
     pith_vocab_free(&m->vocab);
-    pith_trie_free(&m->user);
+    pith_matcher_free(&m->user);
     pith_free(m->type);
     pith_free(m->score);
     pith_free(m->unk_surface);

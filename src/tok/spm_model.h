@@ -4,7 +4,7 @@
 #define PITH_TOK_SPM_MODEL_H
 
 #include "base/status.h"
-#include "tok/trie.h"
+#include "tok/matcher.h"
 #include "tok/vocab.h"
 
 #include <stdbool.h>
@@ -21,15 +21,21 @@ enum pith_spm_type {
     PITH_SPM_BYTE = 6
 };
 
+/* The longest piece, in bytes, that others may be joined to; the trainer's own limit is 16
+ * characters. A pair is looked up by all of its text, so this bounds the work of a merge.
+ * User-defined pieces, which are matched and not merged, may be longer. */
+#define PITH_SPM_PIECE 1024
+
 /* Start with {0}. */
 struct pith_spm_model {
     struct pith_vocab vocab; /* the id of a piece is its position in the file */
     uint8_t *type;
     float *score;
     size_t cap;            /* of type and score */
-    struct pith_trie user; /* user-defined pieces */
+    struct pith_matcher user; /* user-defined pieces */
     int32_t unk, bos, eos; /* -1: none */
     int32_t byte[256];     /* with byte_fallback */
+    size_t mergeable;      /* bytes of the longest piece that others may be joined to */
     bool byte_fallback, has_unused;
     bool dummy_prefix, space_at_end, collapse_spaces, escape_spaces;
     char *unk_surface;

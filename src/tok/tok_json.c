@@ -135,11 +135,16 @@ static enum pith_status raw_part(void *ctx, size_t from, size_t to,
                             e->normal.text[0].len, normal_part, e, err);
 }
 
-static enum pith_status encode(const void *model, const char *text, size_t size,
-                               struct pith_ids *out, struct pith_error *err)
+static enum pith_status encode(const void *model, const struct pith_progress *listener,
+                               const char *text, size_t size, struct pith_ids *out,
+                               struct pith_error *err)
 {
-    struct encoding e = {.m = model, .out = out, .text = text};
-    PITH_TRY(pith_pretok_run_new(&e.m->pretokenizer, &e.pretok, err));
+    struct encoding e = {.m = model,
+                         .out = out,
+                         .normal.regex.beat.progress = listener,
+                         .word.beat.progress = listener,
+                         .text = text};
+    PITH_TRY(pith_pretok_run_new(&e.m->pretokenizer, listener, &e.pretok, err));
     const enum pith_status s = pith_added_split(&e.m->added, false, text, size, raw_part, &e, err);
     pith_pretok_run_free(e.pretok);
     pith_normal_run_free(&e.normal);

@@ -2,6 +2,7 @@
  * characters, and neighbours are joined to pieces of the vocabulary, the best score first. */
 #include "base/hash.h"
 #include "base/mem.h"
+#include "tok/component.h"
 #include "tok/kind.h"
 #include "tok/merge.h"
 #include "tok/normalizer.h"
@@ -68,6 +69,7 @@ static size_t rule_for(const struct pith_spm_model *m, const char *text, size_t 
 {
     size_t best = 0, at = 0;
     if (m->units == 0) return 0;
+    if (len > PITH_SPM_PIECE) len = PITH_SPM_PIECE; /* a damaged array may go in circles */
     uint32_t unit = m->trie[0];
     for (size_t i = 0; i < len; i++) {
         at ^= (size_t)(unit >> 10) << ((unit & 0x200) >> 6);
@@ -86,14 +88,15 @@ static size_t rule_for(const struct pith_spm_model *m, const char *text, size_t 
 }
 
 /* The next stretch of the text and what it becomes. */
-static size_t normalize_prefix(const struct pith_spm_model *m, const char *text, size_t len,
-                               const char **to, size_t *to_len)
+static size_t normalize_prefix(const struct pith_spm_model *m, struct pith_match_run *user,
+                               size_t at, const char **to, size_t *to_len)
 {
     int32_t id;
-    size_t n = pith_trie_longest(&m->user, text, len, &id);
+    const char *text = user->text + at;
+    size_t n = pith_match_at(user, at, &id);
     *to = text;
     if (n == 0) {
-        n = rule_for(m, text, len, to);
+        n = rule_for(m, text, user->len - at, to);
         if (n) {
             *to_len = strlen(*to);
             return n;
@@ -113,22 +116,23 @@ static void put_normal(const struct pith_spm_model *m, const char *text, size_t 
     }
 }
 
-static void normalize(const struct pith_spm_model *m, const char *text, size_t len,
+static void normalize(const struct pith_spm_model *m, struct pith_match_run *user,
                       struct pith_str *out)
 {
     const char *to;
+    const size_t len = user->len;
     size_t to_len, at = 0;
     while (m->collapse_spaces && at < len) {
-        const size_t n = normalize_prefix(m, text + at, len - at, &to, &to_len);
+        const size_t n = normalize_prefix(m, user, at, &to, &to_len);
         if (to_len != 1 || to[0] != ' ') break;
         at += n;
     }
     if (at == len) return;
     if (m->dummy_prefix && !m->space_at_end) put_normal(m, " ", 1, out);
     bool after_space = m->collapse_spaces;
-    const size_t limit = pith_normal_limit(len);
+    const size_t limit = pith_text_limit(len);
     while (at < len && out->len <= limit) {
-        at += normalize_prefix(m, text + at, len - at, &to, &to_len);
+        at += normalize_prefix(m, user, at, &to, &to_len);
         while (after_space && to_len && to[0] == ' ') {
             to++;
             to_len--;
@@ -173,6 +177,7 @@ static bool rate(const void *rule, const struct pith_symbol *left, const struct 
     const struct encoding *e = rule;
     if (left->id == FROZEN || right->id == FROZEN) return false;
     const size_t len = (size_t)left->len + right->len;
+    if (len > e->m->mergeable) return false;
     const int32_t id = pith_vocab_find(&e->m->vocab, e->text.data + left->at, len);
     if (id < 0) return false;
     const uint8_t type = e->m->type[id];
@@ -184,15 +189,17 @@ static bool rate(const void *rule, const struct pith_symbol *left, const struct 
 
 static bool first_symbols(struct encoding *e)
 {
-    for (size_t at = 0; at < e->text.len;) {
+    struct pith_match_run run = {.m = &e->m->user, .text = e->text.data, .len = e->text.len};
+    bool ok = true;
+    for (size_t at = 0; ok && at < e->text.len;) {
         int32_t id;
-        const char *p = e->text.data + at;
-        const size_t user = pith_trie_longest(&e->m->user, p, e->text.len - at, &id);
-        const size_t n = user ? user : pith_utf8_len(*p);
-        if (!pith_word_add(&e->word, user ? FROZEN : OPEN, at, n)) return false;
+        const size_t user = pith_match_at(&run, at, &id);
+        const size_t n = user ? user : pith_utf8_len(e->text.data[at]);
+        ok = pith_word_add(&e->word, user ? FROZEN : OPEN, at, n) && !run.failed;
         at += n;
     }
-    return true;
+    pith_match_run_free(&run);
+    return ok;
 }
 
 /* The id of a piece that is final; unknown ones become bytes, or one unknown token for a run of
@@ -233,37 +240,45 @@ static bool emit_parts(struct encoding *e, struct pith_word *todo, size_t at, si
     }
 }
 
-static bool encode_normalized(struct encoding *e)
+static enum pith_status encode_normalized(struct encoding *e, struct pith_error *err)
 {
     struct pith_word todo = {0};
-    bool ok = first_symbols(e) && pith_word_merge(&e->word, rate, e);
-    for (size_t i = 0; ok && i < e->word.count; i++) {
-        const struct pith_symbol *s = &e->word.symbol[i];
-        if (s->len) ok = emit_parts(e, &todo, s->at, s->len);
+    bool ok = first_symbols(e);
+    enum pith_status s = ok ? pith_word_merge(&e->word, rate, e, err) : PITH_OK;
+    for (size_t i = 0; s == PITH_OK && ok && i < e->word.count; i++) {
+        const struct pith_symbol *symbol = &e->word.symbol[i];
+        if (symbol->len) ok = emit_parts(e, &todo, symbol->at, symbol->len);
     }
     pith_word_free(&todo);
-    return ok;
+    return ok ? s : pith_fail_nomem(err, "token ids");
 }
 
-static enum pith_status encode(const void *model, const char *text, size_t size,
-                               struct pith_ids *out, struct pith_error *err)
+static enum pith_status encode_text(struct encoding *e, const char *text, size_t size,
+                                    struct pith_error *err)
 {
-    struct encoding e = {.m = model, .out = out};
-    bool ok = true;
-    normalize(e.m, text, size, &e.text);
-    if (e.text.len > pith_normal_limit(size) || e.text.len > INT32_MAX) {
-        pith_str_free(&e.text);
+    struct pith_match_run user = {.m = &e->m->user, .text = text, .len = size};
+    normalize(e->m, &user, &e->text);
+    pith_match_run_free(&user);
+    if (user.failed || e->text.failed) return pith_fail_nomem(err, "text");
+    if (e->text.len > pith_text_limit(size) || e->text.len > INT32_MAX)
         return pith_fail(err, PITH_LIMIT, "the tokenizer's rules make this text too long");
+    if (e->m->has_unused) {
+        e->unused_left = pith_zalloc(e->m->vocab.count, sizeof *e->unused_left);
+        if (!e->unused_left) return pith_fail_nomem(err, "token ids");
     }
-    if (e.m->has_unused) {
-        e.unused_left = pith_zalloc(e.m->vocab.count, sizeof *e.unused_left);
-        ok = e.unused_left != NULL;
-    }
-    ok = ok && !e.text.failed && encode_normalized(&e);
+    return encode_normalized(e, err);
+}
+
+static enum pith_status encode(const void *model, const struct pith_progress *listener,
+                               const char *text, size_t size, struct pith_ids *out,
+                               struct pith_error *err)
+{
+    struct encoding e = {.m = model, .out = out, .word.beat.progress = listener};
+    const enum pith_status s = encode_text(&e, text, size, err);
     pith_str_free(&e.text);
     pith_word_free(&e.word);
     pith_free(e.unused_left);
-    return ok ? PITH_OK : pith_fail_nomem(err, "token ids");
+    return s;
 }
 
 static const char *token(const void *model, int32_t id, bool skip_special, size_t *len)

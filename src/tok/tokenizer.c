@@ -180,6 +180,11 @@ int32_t pith_tokenizer_find(const struct pith_tokenizer *t, const char *token)
     return t->kind->find(t->model, token, strlen(token));
 }
 
+void pith_tokenizer_listen(struct pith_tokenizer *t, const struct pith_progress *listener)
+{
+    t->listener = listener;
+}
+
 static enum pith_status append_ids(struct pith_ids *out, const struct pith_ids *ids,
                                    struct pith_error *err)
 {
@@ -193,7 +198,7 @@ static enum pith_status encode_valid(const struct pith_tokenizer *t, const char 
                                      bool special, struct pith_ids *out, struct pith_error *err)
 {
     if (special) PITH_TRY(append_ids(out, &t->before, err));
-    if (size) PITH_TRY(t->kind->encode(t->model, text, size, out, err));
+    if (size) PITH_TRY(t->kind->encode(t->model, t->listener, text, size, out, err));
     return special ? append_ids(out, &t->after, err) : PITH_OK;
 }
 
@@ -248,11 +253,12 @@ enum pith_status pith_stream_push(const struct pith_tokenizer *t, struct pith_st
     return push_id(t, s->decoding, id, true, out, err);
 }
 
-void pith_stream_end(struct pith_stream *s, struct pith_str *out)
+enum pith_status pith_stream_end(struct pith_stream *s, struct pith_str *out,
+                                 struct pith_error *err)
 {
-    /* Only lack of memory can fail here, and out remembers that. */
-    struct pith_error err = {0};
-    if (s->decoding && pith_decoding_end(s->decoding, out, &err) != PITH_OK) out->failed = true;
+    const enum pith_status status = s->decoding ? pith_decoding_end(s->decoding, out, err)
+                                                : PITH_OK;
     pith_decoding_free(s->decoding);
     s->decoding = NULL;
+    return status;
 }

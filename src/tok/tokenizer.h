@@ -5,6 +5,7 @@
 #ifndef PITH_TOK_TOKENIZER_H
 #define PITH_TOK_TOKENIZER_H
 
+#include "base/progress.h"
 #include "base/status.h"
 #include "base/str.h"
 
@@ -42,6 +43,10 @@ bool pith_tokenizer_adds_bos(const struct pith_tokenizer *t);
 /* Id of exactly this token (special or not), -1 when there is none. */
 int32_t pith_tokenizer_find(const struct pith_tokenizer *t, const char *token);
 
+/* Whom encoding asks now and then whether to stop, from the thread that encodes; borrowed for the
+ * tokenizer's life. NULL, as at first: nobody. */
+void pith_tokenizer_listen(struct pith_tokenizer *t, const struct pith_progress *listener);
+
 /* Appends the ids of text (any bytes; invalid UTF-8 is replaced by U+FFFD as the reference does).
  * `special`: apply the post-processor (BOS, EOS), as add_special_tokens=True does. Thread-safe. */
 enum pith_status pith_tokenizer_encode(const struct pith_tokenizer *t, const char *text,
@@ -56,8 +61,8 @@ enum pith_status pith_tokenizer_decode(const struct pith_tokenizer *t, const int
 
 /* Streaming: appends to out what is certain after one more id (whole characters only; what may
  * still change waits in s). Start with {0}; special tokens are left out. pith_stream_end() appends
- * what is still waiting and frees s: it must be called, also after a failure. The concatenation
- * equals pith_tokenizer_decode(..., true, ...). */
+ * what is still waiting and frees s: it must be called, also after a failure, whose error stays.
+ * The concatenation equals pith_tokenizer_decode(..., true, ...). */
 struct pith_stream {
     bool started; /* set it before the first id when the ids continue a text: then the space that
                      some decoders drop at the start of a text stays */
@@ -65,6 +70,7 @@ struct pith_stream {
 };
 enum pith_status pith_stream_push(const struct pith_tokenizer *t, struct pith_stream *s, int32_t id,
                                   struct pith_str *out, struct pith_error *err);
-void pith_stream_end(struct pith_stream *s, struct pith_str *out);
+enum pith_status pith_stream_end(struct pith_stream *s, struct pith_str *out,
+                                 struct pith_error *err);
 
 #endif

@@ -55,7 +55,7 @@ static bool streams(const struct pith_tokenizer *t, const struct vector *v)
     struct pith_stream stream = {0};
     for (size_t i = 0; i < v->special.count; i++)
         assert_ok(pith_stream_push(t, &stream, v->special.id[i], &s, &err), err);
-    pith_stream_end(&stream, &s);
+    assert_ok(pith_stream_end(&stream, &s, &err), err);
     const bool same = same_text(&s, v->skipped);
     pith_str_free(&s);
     return same;

@@ -5,6 +5,8 @@
 #include "test.h"
 #include "tok/tokenizer.h"
 
+#include <unistd.h>
+
 /* A small valid tokenizer.json; each case below replaces one stretch of it. */
 static const char good[] =
     "{\"version\":\"1.0\",\"added_tokens\":[{\"id\":5,\"content\":\"<s>\",\"special\":true}],"
@@ -349,6 +351,254 @@ static void spm_may_be_damaged_anywhere(void **state)
     pith_str_free(&m);
 }
 
+/* ---- work in proportion to the text ---- */
+
+/* What took minutes or had no end: the alarm kills a test that is back to that. */
+enum { PATIENCE = 60 };
+
+static struct pith_tokenizer *opened(const char *from, const char *to)
+{
+    struct pith_error err = {0};
+    struct pith_tokenizer *t = NULL;
+    struct pith_str s = edited(from, to);
+    assert_ok(pith_tokenizer_from_json(s.data, s.len, &t, &err), err);
+    pith_str_free(&s);
+    return t;
+}
+
+static struct pith_str many(const char *text, size_t times)
+{
+    struct pith_str s = {0};
+    while (times--) pith_str_puts(&s, text);
+    return s;
+}
+
+/* Encodes and expects a number of ids; frees the tokenizer. */
+static void gives(struct pith_tokenizer *t, const struct pith_str *text, size_t count)
+{
+    struct pith_error err = {0};
+    struct pith_ids ids = {0};
+    alarm(PATIENCE);
+    assert_ok(pith_tokenizer_encode(t, text->data, text->len, false, &ids, &err), err);
+    alarm(0);
+    assert_int_equal(ids.count, count);
+    pith_ids_free(&ids);
+    pith_tokenizer_close(t);
+}
+
+/* Two added tokens that nearly match everywhere. */
+static void long_tokens_take_no_longer(void **state)
+{
+    (void)state;
+    struct pith_str text = many("a", 400000), list = {0};
+    pith_str_printf(&list, "{\"content\":\"%.*sb\"},{\"content\":\"%.*s\"},{\"id\":5", 200000,
+                    text.data, 300000, text.data);
+    struct pith_tokenizer *t = opened("{\"id\":5", list.data);
+    gives(t, &text, 1 + 50000); /* the shorter one, then pairs of a */
+    pith_str_free(&list);
+    pith_str_free(&text);
+}
+
+static void a_word_of_a_megabyte(void **state)
+{
+    (void)state;
+    struct pith_str text = many("a", 1 << 20);
+    gives(opened("a+|b", "a+|b"), &text, 1 << 19);
+    pith_str_free(&text);
+}
+
+/* A literal that nearly matches everywhere. */
+static void long_literals_take_no_longer(void **state)
+{
+    (void)state;
+    struct pith_str text = many("a", 400000), pattern = {0};
+    pith_str_printf(&pattern, "{\"String\":\"%.*sb\"}", 200000, text.data);
+    gives(opened("{\"Regex\":\"a+|b\"}", pattern.data), &text, 200000);
+    pith_str_free(&pattern);
+    pith_str_free(&text);
+}
+
+static void random_bytes_take_no_longer(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    struct pith_tokenizer *t = opened("a+|b", "\\\\p{L}+|\\\\s+(?!\\\\S)|\\\\s+|[^\\\\s]+");
+    struct pith_str text = {0};
+    uint32_t x = 1;
+    for (size_t i = 0; i < 2 << 20; i++)
+        pith_str_putc(&text, (char)((x = x * 1664525 + 1013904223) >> 24));
+    struct pith_ids ids = {0};
+    alarm(PATIENCE);
+    assert_ok(pith_tokenizer_encode(t, text.data, text.len, false, &ids, &err), err);
+    alarm(0);
+    assert_true(ids.count > text.len / 2 && ids.count <= text.len);
+    pith_ids_free(&ids);
+    pith_str_free(&text);
+    pith_tokenizer_close(t);
+}
+
+/* Patterns whose single matches stay cheap enough, and whose sum does not. */
+static void patterns_share_one_limit(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "(?:a{1,9}){1,9}b|a",          /* each match tries thousands of ways */
+        "(?:a|aa|aaa|aaaa)*b|a",       /* and here millions */
+        "a++b|a",                      /* no way back, but to the end and again */
+        "(?<x>a+)\\\\k<x>b|a",         /* comparisons inside one step */
+        "(?<=a{200})(?:a{1,9}){1,9}b|a"
+    };
+    struct pith_str text = many("a", 200000);
+    for (size_t i = 0; i < PITH_COUNT(bad); i++) {
+        struct pith_error err = {0};
+        struct pith_ids ids = {0};
+        struct pith_tokenizer *t = opened("a+|b", bad[i]);
+        alarm(PATIENCE);
+        refused(pith_tokenizer_encode(t, text.data, text.len, false, &ids, &err), &err, PITH_LIMIT,
+                "steps");
+        alarm(0);
+        assert_non_null(strstr(err.text, "|a\""));
+        assert_non_null(strstr(err.text, "at byte"));
+        pith_ids_free(&ids);
+        pith_tokenizer_close(t);
+    }
+    pith_str_free(&text);
+}
+
+/* Long matches of honest patterns are far from the limit. */
+static void honest_patterns_are_not_refused(void **state)
+{
+    (void)state;
+    struct pith_str text = many("a", 3 << 20), spaces = many(" ", 1 << 20);
+    pith_str_append(&spaces, text.data, 4);
+    gives(opened("a+|b", "\\\\p{L}+|\\\\s*[\\r\\n]+|\\\\s+(?!\\\\S)|\\\\s+"), &text, 3 << 19);
+    gives(opened("a+|b", "\\\\p{L}+|\\\\s*[\\r\\n]+|\\\\s+(?!\\\\S)|\\\\s+"), &spaces,
+          (1 << 20) + 2);
+    pith_str_free(&text);
+    pith_str_free(&spaces);
+}
+
+#define REPLACE_A "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"%s\"}"
+
+static void decoders_have_a_limit(void **state)
+{
+    (void)state;
+    struct pith_str content = many("a", 256), list = {0};
+    pith_str_puts(&list, "{\"type\":\"Sequence\",\"decoders\":[");
+    for (int i = 0; i < 8; i++)
+        pith_str_printf(&list, "%s" REPLACE_A, i ? "," : "", content.data);
+    pith_str_puts(&list, "]}");
+    struct pith_error err = {0};
+    struct pith_str out = {0};
+    struct pith_tokenizer *t = opened("{\"type\":\"Fuse\"}", list.data);
+    const int32_t ids[] = {1, 0, 0};
+    alarm(PATIENCE);
+    refused(pith_tokenizer_decode(t, ids, 3, false, &out, &err), &err, PITH_LIMIT, "decoder");
+    alarm(0);
+    assert_true(out.len < 1 << 20);
+    pith_tokenizer_close(t);
+    pith_str_free(&out);
+    pith_str_free(&list);
+    /* One such step is allowed. */
+    pith_str_printf(&list, REPLACE_A, content.data);
+    t = opened("{\"type\":\"Fuse\"}", list.data);
+    err = (struct pith_error){0};
+    assert_ok(pith_tokenizer_decode(t, ids, 3, false, &out, &err), err);
+    assert_int_equal(out.len, 1 + 2 * 256);
+    pith_tokenizer_close(t);
+    pith_str_free(&out);
+    pith_str_free(&list);
+    pith_str_free(&content);
+}
+
+/* Bytes spelt as characters, again and again. */
+static void cutting_does_not_grow_without_end(void **state)
+{
+    (void)state;
+    struct pith_str list = {0};
+    pith_str_puts(&list, "{\"type\":\"Sequence\",\"pretokenizers\":[");
+    for (int i = 0; i < 30; i++)
+        pith_str_printf(&list, "%s{\"type\":\"ByteLevel\",\"use_regex\":false}",
+                        i ? "," : "");
+    pith_str_puts(&list, "]},\"x\":{");
+    struct pith_error err = {0};
+    struct pith_ids ids = {0};
+    struct pith_tokenizer *t = opened("{\"type\":\"Split\",", list.data);
+    alarm(PATIENCE);
+    refused(pith_tokenizer_encode(t, "\xc3\xa9", 2, false, &ids, &err), &err, PITH_LIMIT,
+            "too long");
+    alarm(0);
+    pith_ids_free(&ids);
+    pith_tokenizer_close(t);
+    pith_str_free(&list);
+}
+
+static void spm_pieces_of_a_megabyte(void **state)
+{
+    (void)state;
+    enum { LONG = 1 << 20 };
+    struct pith_str text = many("a", LONG), piece = many("a", LONG - 2);
+    struct pith_str model = spm((struct flaw){0});
+    pith_str_putc(&piece, 'b');
+    for (unsigned type = 1; type <= 4; type += 3) {
+        struct pith_error err = {0};
+        struct pith_tokenizer *t = NULL;
+        struct pith_ids ids = {0};
+        const size_t len = model.len;
+        put_piece(&model, piece.data, 0, type);
+        const enum pith_status s =
+            pith_tokenizer_from_spm((const uint8_t *)model.data, model.len, &t, &err);
+        model.len = len;
+        if (type == 1) {
+            refused(s, &err, PITH_UNSUPPORTED, "more than 1024");
+            continue;
+        }
+        assert_ok(s, err);
+        alarm(PATIENCE);
+        assert_ok(pith_tokenizer_encode(t, text.data, text.len, false, &ids, &err), err);
+        alarm(0);
+        assert_true(ids.count >= LONG);
+        pith_ids_free(&ids);
+        pith_tokenizer_close(t);
+    }
+    pith_str_free(&text);
+    pith_str_free(&piece);
+    pith_str_free(&model);
+}
+
+static int stop_at_once(void *ctx, const char *name, double done, double total)
+{
+    (void)name;
+    (void)done;
+    (void)total;
+    ++*(int *)ctx;
+    return 1;
+}
+
+static void encoding_can_be_stopped(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    struct pith_str text = many("ab ", 200000), m = spm((struct flaw){0});
+    struct pith_tokenizer *t[2] = {opened("a+|b", "a+|b"), NULL};
+    assert_ok(pith_tokenizer_from_spm((const uint8_t *)m.data, m.len, &t[1], &err), err);
+    for (int i = 0; i < 2; i++) {
+        int asked = 0;
+        const struct pith_progress listener = {stop_at_once, &asked};
+        struct pith_ids ids = {0};
+        err = (struct pith_error){0};
+        pith_tokenizer_listen(t[i], &listener);
+        assert_int_equal(pith_tokenizer_encode(t[i], text.data, text.len, false, &ids, &err),
+                         PITH_INTERRUPTED);
+        assert_int_equal(asked, 1);
+        assert_int_equal(ids.count, 0);
+        pith_ids_free(&ids);
+        pith_tokenizer_close(t[i]);
+    }
+    pith_str_free(&text);
+    pith_str_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +606,16 @@ int main(void)
         cmocka_unit_test(growth_has_a_limit),       cmocka_unit_test(patterns_have_a_limit),
         cmocka_unit_test(long_lists_are_refused),   cmocka_unit_test(spm_files_are_checked),
         cmocka_unit_test(other_files_by_that_name), cmocka_unit_test(spm_may_be_damaged_anywhere),
+        cmocka_unit_test(long_tokens_take_no_longer),
+        cmocka_unit_test(a_word_of_a_megabyte),
+        cmocka_unit_test(long_literals_take_no_longer),
+        cmocka_unit_test(random_bytes_take_no_longer),
+        cmocka_unit_test(patterns_share_one_limit),
+        cmocka_unit_test(honest_patterns_are_not_refused),
+        cmocka_unit_test(decoders_have_a_limit),
+        cmocka_unit_test(cutting_does_not_grow_without_end),
+        cmocka_unit_test(spm_pieces_of_a_megabyte),
+        cmocka_unit_test(encoding_can_be_stopped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

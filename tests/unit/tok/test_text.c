@@ -1,11 +1,12 @@
-/* tok/: UTF-8, normalization forms, the translation of patterns, byte spelling, tries. */
+/* tok/: UTF-8, normalization forms, the translation of patterns, byte spelling, matchers. */
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "test.h"
 #include "tok/bytemap.h"
+#include "tok/matcher.h"
 #include "tok/normalizer.h"
 #include "tok/regex.h"
-#include "tok/trie.h"
 #include "tok/unicode.h"
 #include "tok/utf8.h"
 #include "tok/vocab.h"
@@ -223,25 +224,83 @@ static void texts_are_cut_by_patterns(void **state)
     }
 }
 
-static void tries_find_the_longest(void **state)
+static size_t longest(const struct pith_matcher *m, const char *text, size_t len, int32_t *v)
+{
+    struct pith_match_run run = {.m = m, .text = text, .len = len};
+    const size_t n = pith_match_at(&run, 0, v);
+    assert_false(run.failed);
+    pith_match_run_free(&run);
+    return n;
+}
+
+static void matchers_find_the_longest(void **state)
 {
     (void)state;
-    struct pith_trie t = {0};
-    assert_true(pith_trie_add(&t, "a", 1, 0));
-    assert_true(pith_trie_add(&t, "abc", 3, 1));
-    assert_true(pith_trie_add(&t, "abd", 3, 2));
-    assert_true(pith_trie_add(&t, "abc", 3, 9)); /* the first one stays */
-    assert_true(pith_trie_add(&t, "\xff\0x", 3, 3));
+    struct pith_matcher t = {0};
+    assert_true(pith_matcher_add(&t, "a", 1, 0));
+    assert_true(pith_matcher_add(&t, "abc", 3, 1));
+    assert_true(pith_matcher_add(&t, "abd", 3, 2));
+    assert_true(pith_matcher_add(&t, "abc", 3, 9)); /* the first one stays */
+    assert_true(pith_matcher_add(&t, "\xff\0x", 3, 3));
+    assert_true(pith_matcher_finish(&t));
     int32_t v = -1;
-    assert_int_equal(pith_trie_longest(&t, "abcd", 4, &v), 3);
+    assert_int_equal(longest(&t, "abcd", 4, &v), 3);
     assert_int_equal(v, 1);
-    assert_int_equal(pith_trie_longest(&t, "abx", 3, &v), 1);
+    assert_int_equal(longest(&t, "abx", 3, &v), 1);
     assert_int_equal(v, 0);
-    assert_int_equal(pith_trie_longest(&t, "abd", 2, &v), 1);
-    assert_int_equal(pith_trie_longest(&t, "\xff\0x", 3, &v), 3);
-    assert_int_equal(pith_trie_longest(&t, "b", 1, &v), 0);
-    assert_int_equal(pith_trie_longest(&t, "", 0, &v), 0);
-    pith_trie_free(&t);
+    assert_int_equal(longest(&t, "abd", 2, &v), 1);
+    assert_int_equal(longest(&t, "\xff\0x", 3, &v), 3);
+    assert_int_equal(longest(&t, "b", 1, &v), 0);
+    assert_int_equal(longest(&t, "", 0, &v), 0);
+    pith_matcher_free(&t);
+}
+
+enum { SETS = 300, STRINGS = 12, LONG = 9, TEXT = 40000 };
+
+/* A string of two or three letters, so that strings overlap in every way. */
+static size_t random_string(struct pith_rng *rng, char *out, size_t most)
+{
+    const size_t n = 1 + pith_rng_below(rng, most), letters = 2 + pith_rng_below(rng, 2);
+    for (size_t i = 0; i < n; i++) out[i] = (char)('a' + pith_rng_below(rng, letters));
+    return n;
+}
+
+/* At every place the answer is that of trying all strings, also beyond what one pass answers. */
+static void matchers_agree_with_trying_all(void **state)
+{
+    (void)state;
+    struct pith_rng rng;
+    pith_rng_seed(&rng, 3);
+    char *text = malloc(TEXT);
+    for (int set = 0; set < SETS; set++) {
+        struct pith_matcher m = {0};
+        char string[STRINGS][LONG];
+        size_t len[STRINGS];
+        for (int i = 0; i < STRINGS; i++) {
+            len[i] = random_string(&rng, string[i], LONG);
+            assert_true(pith_matcher_add(&m, string[i], len[i], i));
+        }
+        assert_true(pith_matcher_finish(&m));
+        size_t n = 0;
+        while (n < TEXT / 2 && (n == 0 || set == 0)) n += random_string(&rng, text + n, 200);
+        struct pith_match_run run = {.m = &m, .text = text, .len = n};
+        for (size_t at = 0; at < n; at++) {
+            size_t best = 0;
+            int32_t v = -1;
+            int want = -1;
+            for (int i = 0; i < STRINGS; i++)
+                if (len[i] > best && len[i] <= n - at &&
+                    memcmp(string[i], text + at, len[i]) == 0) {
+                    best = len[i];
+                    want = i;
+                }
+            assert_int_equal(pith_match_at(&run, at, &v), best);
+            assert_int_equal(v, want);
+        }
+        pith_match_run_free(&run);
+        pith_matcher_free(&m);
+    }
+    free(text);
 }
 
 static void vocabularies_go_both_ways(void **state)
@@ -277,7 +336,8 @@ int main(void)
         cmocka_unit_test(broken_utf8_is_replaced),   cmocka_unit_test(every_code_point_survives),
         cmocka_unit_test(bytes_are_spelled),         cmocka_unit_test(forms_are_normal),
         cmocka_unit_test(marks_are_ordered_fast),    cmocka_unit_test(patterns_are_translated),
-        cmocka_unit_test(texts_are_cut_by_patterns), cmocka_unit_test(tries_find_the_longest),
+        cmocka_unit_test(texts_are_cut_by_patterns), cmocka_unit_test(matchers_find_the_longest),
+        cmocka_unit_test(matchers_agree_with_trying_all),
         cmocka_unit_test(vocabularies_go_both_ways),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

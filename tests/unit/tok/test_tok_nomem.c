@@ -16,7 +16,8 @@ static enum pith_status use(const struct pith_tokenizer *t, struct pith_ids *ids
     enum pith_status s = PITH_OK;
     for (size_t i = 0; s == PITH_OK && i < ids->count; i++)
         s = pith_stream_push(t, &stream, ids->id[i], streamed, err);
-    pith_stream_end(&stream, streamed);
+    const enum pith_status e = pith_stream_end(&stream, streamed, err);
+    if (s == PITH_OK) s = e;
     return s == PITH_OK && streamed->failed ? pith_fail(err, PITH_NOMEM, "stream") : s;
 }
 

@@ -240,8 +240,8 @@ static void stream_texts(const struct pith_tokenizer *t, bool started, const str
         assert_ok(pith_stream_push(t, &stream, ids->id[i], parts, &err), err);
         pith_str_putc(parts, '|');
     }
-    pith_stream_end(&stream, parts);
-    pith_stream_end(&stream, parts);
+    assert_ok(pith_stream_end(&stream, parts, &err), err);
+    assert_ok(pith_stream_end(&stream, parts, &err), err);
 }
 
 static void streams_show_whole_characters(void **state)
