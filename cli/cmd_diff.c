@@ -1,6 +1,7 @@
 /* pith diff: where two checkpoints of a model differ. */
 #include "cli/command.h"
 #include "cli/measure.h"
+#include "cli/rank.h"
 #include "cli/tables.h"
 
 #include <pith/inspect.h>
@@ -15,7 +16,7 @@ struct settings {
 
 static const struct option options[] = {
     {"all", 0, OPTION_FLAG, offsetof(struct settings, all), NULL,
-     "also list the parts that are equal"},
+     "list all parts, those that are equal too, not the worst ten alone"},
 };
 
 static void cell(json_t *row, const char *format, const json_t *value)
@@ -25,33 +26,61 @@ static void cell(json_t *row, const char *format, const json_t *value)
     json_array_append_new(row, json_string(text));
 }
 
-static json_t *make_row(const json_t *part)
+static json_t *make_row(const json_t *part, bool losses)
 {
-    const bool equal = json_is_true(json_object_get(part, "equal"));
     json_t *row = json_array();
     json_array_append_new(row, json_string(json_text(part, "name")));
     json_array_append_new(row, json_string(json_text(part, "a")));
     json_array_append_new(row, json_string(json_text(part, "b")));
-    json_array_append_new(row, json_string(equal ? "equal" : ""));
-    cell(row, "%.6f", equal ? NULL : json_object_get(part, "relative_difference"));
-    cell(row, "%.4g", equal ? NULL : json_object_get(part, "largest_difference"));
+    if (losses) cell(row, "%.4g", json_object_get(part, "loss"));
+    cell(row, "%.6f", json_object_get(part, "relative_difference"));
+    cell(row, "%.4g", json_object_get(part, "largest_difference"));
     return row;
 }
 
-static int print_parts(const struct settings *s, const json_t *j)
+static int print_differences(const struct settings *s, const json_t *parts, bool losses)
 {
-    static const char *const names[] = {"part", "a", "b", "", "relative", "largest"};
     json_t *columns = json_array(), *rows = json_array();
     const json_t *part;
     size_t i;
-    for (i = 0; i < 6; i++) table_column(columns, names[i], i < 4 ? "left" : "right");
+    table_column(columns, "part", "left");
+    table_column(columns, "a", "left");
+    table_column(columns, "b", "left");
+    if (losses) table_column(columns, "loss", "right");
+    table_column(columns, "relative", "right");
+    table_column(columns, "largest", "right");
+    json_array_foreach (parts, i, part) json_array_append_new(rows, make_row(part, losses));
+    return print_table(&s->common, columns, rows, NULL);
+}
+
+/* The parts that differ, most harm first; those without a loss behind those that have one. */
+static int print_parts(const struct settings *s, const json_t *j)
+{
+    json_t *with = json_array(), *without = json_array(), *equal = json_array();
+    json_t *part;
+    size_t i, left, more;
+    const size_t most = s->all ? SIZE_MAX : RANK_MOST;
     json_array_foreach (json_object_get(j, "parts"), i, part)
-        if (s->all || !json_is_true(json_object_get(part, "equal")))
-            json_array_append_new(rows, make_row(part));
-    if (json_array_size(rows) > 0) return print_table(&s->common, columns, rows, NULL);
-    json_decref(columns);
-    json_decref(rows);
-    return EXIT_DONE;
+        json_array_append(json_is_true(json_object_get(part, "equal")) ? equal
+                          : json_object_get(part, "loss")              ? with
+                                                                       : without,
+                          part);
+    const bool losses = json_array_size(with) > 0;
+    json_t *shown = rank(with, "loss", most, &left);
+    json_t *rest = rank(without, "relative_difference", most - json_array_size(shown), &more);
+    json_array_extend(shown, rest);
+    if (s->all) json_array_extend(shown, equal);
+    if (json_array_size(shown))
+        printf("most harm first, by %s\n",
+               losses ? "the loss at the output that pith.json tells" : "relative difference");
+    const int rc = json_array_size(shown) ? print_differences(s, shown, losses) : EXIT_DONE;
+    if (left + more) printf("... and %zu more: --all lists them\n", left + more);
+    json_decref(with);
+    json_decref(without);
+    json_decref(equal);
+    json_decref(shown);
+    json_decref(rest);
+    return rc;
 }
 
 static int print_report(const struct settings *s, const json_t *j)
@@ -74,6 +103,9 @@ static int run(void *settings, const struct text_list *operands)
     struct pith_context *context;
     struct pith_error err = {0};
     char *report = NULL;
+    if (s->all && (s->common.json || s->common.quiet))
+        return usage_failure(&s->common, "--all does nothing with --%s",
+                             s->common.json ? "json" : "quiet");
     int rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;
     if (pith_diff(context, operands->item[0], operands->item[1], &report, &err) != PITH_OK) {
@@ -97,7 +129,8 @@ const struct command command_diff = {
     .examples = "  pith diff Llama-3.2-1B out\n"
                 "  pith diff out-gptq out-awq --all\n",
     .details = "What is compared are the weights that each part stands for, not how they are\n"
-               "packed. relative: ||B - A|| / ||A||; largest: the largest difference of a value.\n"
+               "packed. loss: what B's pith.json measured at the linear's output, if it was made\n"
+               "with calibration; relative: ||B - A|| / ||A||; largest: of a value.\n"
                "Exit status 1 when anything differs.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct settings {
     struct common common;
@@ -84,7 +85,7 @@ static int print_tensors(const struct settings *s, const json_t *j)
 
 static int print_report(const struct settings *settings, const char *report)
 {
-    char size[32];
+    char size[32], text[256];
     json_t *j = json_loads(report, 0, NULL);
     if (!j) return EXIT_FAILED;
     const json_t *s = json_object_get(j, "shape");
@@ -93,11 +94,14 @@ static int print_report(const struct settings *settings, const char *report)
            json_text(j, "container"));
     printf("  %.2f million parameters, %s, %.3f bits per weight in the linears\n",
            json_get(j, "parameters") / 1e6, size, json_get(j, "bits_per_weight"));
-    printf("  %d layers, hidden %d, feed-forward %d, %d heads (%d for keys) of %d, vocabulary %d, "
-           "context %d\n\n",
+    snprintf(text, sizeof text,
+           "  %d layers, hidden %d, feed-forward %d, %d heads (%d for keys) of %d, vocabulary %d, "
+           "context %d",
            (int)json_get(s, "layers"), (int)json_get(s, "hidden"), (int)json_get(s, "ffn"),
            (int)json_get(s, "heads"), (int)json_get(s, "kv_heads"), (int)json_get(s, "head_dim"),
            (int)json_get(s, "vocab"), (int)json_get(s, "context"));
+    print_wrapped(text, 0, 2, terminal_width(STDOUT_FILENO));
+    putchar('\n');
     const int rc = print_tensors(settings, j);
     json_decref(j);
     return rc;

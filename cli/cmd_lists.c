@@ -7,8 +7,8 @@
 
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct settings {
     struct common common;
@@ -17,7 +17,7 @@ struct settings {
 
 static const struct option options[] = {
     {"format", 0, OPTION_TEXT, offsetof(struct settings, format), "NAME",
-     "table as text, markdown, csv or json (default text)"},
+     "the whole table as text, markdown, csv or json (default: a narrow view of it)"},
 };
 
 /* A value of a flat object as the text of a cell. */
@@ -31,7 +31,7 @@ static json_t *cell_of(const json_t *v)
 }
 
 /* An array of flat objects as a table: the first object's keys are the columns. */
-static int render(const struct settings *s, const json_t *list)
+static int print_rows(const struct settings *s, const json_t *list)
 {
     json_t *columns = json_array(), *rows = json_array(), *first = json_array_get(list, 0);
     const json_t *entry;
@@ -49,23 +49,29 @@ static int render(const struct settings *s, const json_t *list)
     return print_table(&s->common, columns, rows, s->format);
 }
 
-static int print_list(const struct settings *s,
-                      enum pith_status (*get)(char **, struct pith_error *))
+/* An array of objects as their names and what they are: the narrow view. */
+static void print_names(const json_t *list, const char *name)
 {
-    struct pith_error err = {0};
-    char *report = NULL;
-    int rc = check_format(&s->common, s->format);
-    if (rc != EXIT_DONE) return rc;
-    if (get(&report, &err) != PITH_OK) return report_failure(&s->common, &err);
-    if (s->common.json) {
-        printf("%s\n", report);
-    } else {
-        json_t *list = json_loads(report, 0, NULL);
-        rc = render(s, list);
-        json_decref(list);
-    }
-    pith_text_free(report);
-    return rc;
+    json_t *pairs = json_object();
+    const json_t *entry;
+    size_t i;
+    json_array_foreach (list, i, entry)
+        json_object_set(pairs, json_text(entry, name), json_object_get(entry, "what"));
+    print_pairs(pairs, 2, terminal_width(STDOUT_FILENO));
+    json_decref(pairs);
+}
+
+/* One flat object: a line a key, those that say nothing left out. */
+static void print_entry(const json_t *entry, const char *title)
+{
+    json_t *pairs = json_object();
+    const char *key;
+    json_t *value;
+    json_object_foreach ((json_t *)(uintptr_t)entry, key, value)
+        if (strcmp(key, title) != 0 && strcmp(json_text(entry, key), "-") != 0)
+            json_object_set_new(pairs, key, cell_of(value));
+    print_pairs(pairs, 2, terminal_width(STDOUT_FILENO));
+    json_decref(pairs);
 }
 
 /* The key of an object that a word names in any case; NULL is told, with what was perhaps meant. */
@@ -89,26 +95,148 @@ static const char *find_key(const struct settings *s, const char *what, const ch
     return NULL;
 }
 
-/* One table of the report, or all of them under their names. */
-static int print_features(const struct settings *s, const char *only, json_t *all)
+/* EXIT_USAGE, with the name that was perhaps meant. */
+static int unknown_entry(const struct settings *s, const char *name, const char *word,
+                         const json_t *list)
+{
+    json_t *names = json_object();
+    const json_t *entry;
+    size_t i;
+    json_array_foreach (list, i, entry)
+        json_object_set_new(names, json_text(entry, name), json_null());
+    (void)find_key(s, name, word, names);
+    json_decref(names);
+    return EXIT_USAGE;
+}
+
+/* The entry of a list whose `name` is that word in any case, or NULL. */
+static json_t *find_entry(const json_t *list, const char *name, const char *word)
+{
+    json_t *entry;
+    size_t i;
+    json_array_foreach (list, i, entry)
+        if (pith_name_equal(json_text(entry, name), word)) return entry;
+    return NULL;
+}
+
+static int print_json(const json_t *j)
+{
+    json_dumpf(j, stdout, JSON_INDENT(2));
+    putchar('\n');
+    return EXIT_DONE;
+}
+
+/* A list of which one entry can be asked for by name. */
+static int print_list(const struct settings *s, const char *word, const char *name,
+                      enum pith_status (*get)(char **, struct pith_error *))
+{
+    struct pith_error err = {0};
+    char *report = NULL;
+    int rc = check_format(&s->common, s->format);
+    if (rc != EXIT_DONE) return rc;
+    if (get(&report, &err) != PITH_OK) return report_failure(&s->common, &err);
+    json_t *list = json_loads(report, 0, NULL);
+    json_t *one = word ? find_entry(list, name, word) : NULL;
+    if (word && !one) {
+        rc = unknown_entry(s, name, word, list);
+    } else if (s->common.json) {
+        if (one) print_json(one);
+        else printf("%s\n", report);
+    } else if (one && !s->format) {
+        printf("%s%s%s\n", bold(), json_text(one, name), plain());
+        print_entry(one, name);
+    } else if (s->format) {
+        json_t *only = one ? json_pack("[O]", one) : json_incref(list);
+        rc = print_rows(s, only);
+        json_decref(only);
+    } else {
+        print_names(list, name);
+        char hint[128];
+        snprintf(hint, sizeof hint,
+                 "'pith %ss NAME' tells more of one, --format text shows all that there is.", name);
+        putchar('\n');
+        print_wrapped(hint, 0, 0, terminal_width(STDOUT_FILENO));
+    }
+    json_decref(list);
+    pith_text_free(report);
+    return rc;
+}
+
+/* --- features -------------------------------------------------------------------------------- */
+
+/* What one engine loads, or who loads one container: the rows of "loads" of that `key`. */
+static int print_loads(const struct settings *s, const json_t *all, const char *key,
+                       const json_t *entry)
+{
+    const json_t *row;
+    const char *name = json_text(entry, "name");
+    const char *other = strcmp(key, "engine") == 0 ? "container" : "engine";
+    json_t *some = json_array();
+    size_t i;
+    json_array_foreach (json_object_get(all, "loads"), i, row)
+        if (strcmp(json_text(row, key), name) == 0)
+            json_array_append(some, (json_t *)(uintptr_t)row);
+    int rc = EXIT_DONE;
+    if (s->common.json) {
+        rc = print_json(some);
+    } else if (s->format) {
+        rc = print_rows(s, some);
+    } else {
+        printf("%s%s%s: ", bold(), name, plain());
+        print_wrapped(json_text(entry, "what"), strlen(name) + 2, 2, terminal_width(STDOUT_FILENO));
+        json_array_foreach (some, i, row) {
+            json_t *rest = json_copy((json_t *)(uintptr_t)row);
+            printf("\n%s\n", json_text(row, other));
+            json_object_del(rest, key);
+            print_entry(rest, other);
+            json_decref(rest);
+        }
+    }
+    json_decref(some);
+    return rc;
+}
+
+/* A list of names and what they are; the others are wide tables. */
+static bool is_narrow(const json_t *list)
+{
+    return json_object_get(json_array_get(list, 0), "what") != NULL;
+}
+
+/* One table in full. */
+static int print_one(const struct settings *s, const char *word, json_t *all)
+{
+    const json_t *engine = find_entry(json_object_get(all, "engines"), "name", word);
+    const json_t *container = find_entry(json_object_get(all, "containers"), "name", word);
+    if (engine) return print_loads(s, all, "engine", engine);
+    if (container) return print_loads(s, all, "container", container);
+    const char *key = find_key(s, "table", word, all);
+    if (!key) return EXIT_USAGE;
+    const json_t *list = json_object_get(all, key);
+    if (s->common.json) return print_json(list);
+    if (s->format || !is_narrow(list)) return print_rows(s, list);
+    print_names(list, "name");
+    return EXIT_DONE;
+}
+
+/* All tables under their names; for people without the widest. */
+static int print_all(const struct settings *s, json_t *all)
 {
     const char *key;
     json_t *list;
     int rc = EXIT_DONE;
-    if (only) {
-        key = find_key(s, "table", only, all);
-        if (!key) return EXIT_USAGE;
-        list = json_object_get(all, key);
-        if (!s->common.json) return render(s, list);
-        json_dumpf(list, stdout, 0);
-        putchar('\n');
-        return rc;
-    }
     json_object_foreach (all, key, list) {
-        printf("%s%s%s%s\n\n", bold(), s->format && *s->format == 'm' ? "## " : "", key, plain());
-        if (rc == EXIT_DONE) rc = render(s, list);
+        if (!s->format && !is_narrow(list)) continue;
+        const bool markdown = s->format && pith_name_equal(s->format, "markdown");
+        printf("%s%s%s%s\n\n", bold(), markdown ? "## " : "", key, plain());
+        if (s->format) rc = print_rows(s, list);
+        else print_names(list, "name");
         putchar('\n');
+        if (rc != EXIT_DONE) return rc;
     }
+    if (!s->format)
+        print_wrapped("'pith features ENGINE' tells what an engine loads, 'pith features "
+                      "CONTAINER' who loads it.",
+                      0, 0, terminal_width(STDOUT_FILENO));
     return rc;
 }
 
@@ -120,34 +248,35 @@ static int run_features(void *settings, const struct text_list *operands)
     int rc = check_format(&s->common, s->format);
     if (rc != EXIT_DONE) return rc;
     if (pith_features_json(&report, &err) != PITH_OK) return report_failure(&s->common, &err);
-    if (s->common.json && operands->count == 0) {
-        printf("%s\n", report);
-    } else {
-        json_t *all = json_loads(report, 0, NULL);
-        rc = all ? print_features(s, operands->count ? operands->item[0] : NULL, all) : EXIT_FAILED;
-        json_decref(all);
-    }
+    json_t *all = json_loads(report, 0, NULL);
+    if (s->common.json && operands->count == 0) printf("%s\n", report);
+    else if (operands->count) rc = print_one(s, operands->item[0], all);
+    else rc = print_all(s, all);
+    json_decref(all);
     pith_text_free(report);
     return rc;
 }
 
 static int run_recipes(void *settings, const struct text_list *operands)
 {
-    (void)operands;
-    return print_list(settings, pith_recipes_json);
+    return print_list(settings, operands->count ? operands->item[0] : NULL, "recipe",
+                      pith_recipes_json);
 }
 
 static int run_formats(void *settings, const struct text_list *operands)
 {
-    (void)operands;
-    return print_list(settings, pith_formats_json);
+    return print_list(settings, operands->count ? operands->item[0] : NULL, "format",
+                      pith_formats_json);
 }
 
 const struct command command_recipes = {
     .name = "recipes",
     .summary = "list the named recipes and what they choose in each stage",
-    .operands = "[options]",
-    .examples = "  pith recipes\n  pith recipes --json\n",
+    .operands = "[NAME] [options]",
+    .max_operands = 1,
+    .examples = "  pith recipes\n"
+                "  pith recipes awq\n"
+                "  pith recipes --format markdown\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),
@@ -157,8 +286,11 @@ const struct command command_recipes = {
 const struct command command_formats = {
     .name = "formats",
     .summary = "list the number formats of the grid vocabulary",
-    .operands = "[options]",
-    .examples = "  pith formats\n  pith formats --format markdown\n",
+    .operands = "[NAME] [options]",
+    .max_operands = 1,
+    .examples = "  pith formats\n"
+                "  pith formats nvfp4\n"
+                "  pith formats --format markdown\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),
@@ -168,12 +300,14 @@ const struct command command_formats = {
 const struct command command_features = {
     .name = "features",
     .summary = "list containers, engines and what they load, architectures, stages",
-    .operands = "[TABLE] [options]",
+    .operands = "[NAME] [options]",
     .examples = "  pith features\n"
+                "  pith features vllm\n"
                 "  pith features loads --format markdown\n",
-    .details = "TABLE: containers, engines, loads, conversions, architectures, transforms,\n"
-               "splits, rounders. Without it all are shown. 'loads' is what --for checks;\n"
-               "'conversions' on what grid each container holds the codes of another's.\n",
+    .details =
+        "NAME: an engine or a container, for what is loaded from where (what --for checks), or a\n"
+        "table: containers, engines, loads, conversions, architectures, transforms, splits,\n"
+        "rounders. 'conversions' tells on what grid each container holds another's codes.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

@@ -1,6 +1,8 @@
 /* pith quantize: a checkpoint in, a proven quantized checkpoint out. */
 #include "cli/command.h"
 #include "cli/measure.h"
+#include "cli/rank.h"
+#include "cli/tables.h"
 
 #include <pith/quantize.h>
 
@@ -10,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 struct settings {
     struct common common;
@@ -17,7 +20,7 @@ struct settings {
     struct text_list ignore, overrides, calib, targets;
     size_t calib_tokens, seq_len;
     uint64_t memory, max_shard;
-    bool rehearse, resume;
+    bool rehearse, resume, all;
     const char *mode, *crlf;
 };
 
@@ -70,6 +73,8 @@ static const struct option options[] = {
     {"mode", 0, OPTION_TEXT, AT(mode), "MODE",
      "exact (default) or fast: calibrate with products of bfloat16, worth it where the CPU has "
      "instructions for them"},
+    {"all", 0, OPTION_FLAG, AT(all), NULL,
+     "list every linear with its harm at the end, not the worst ten alone"},
     {"resume", 0, OPTION_FLAG, AT(resume), NULL,
      "go on with an interrupted run of the same command"},
 };
@@ -85,26 +90,61 @@ static void defaults(void *settings)
     s->max_shard = o.max_shard;
 }
 
+enum { INDENT = 19 /* of what a line of the summary says */ };
+
 static double number(const json_t *j, const char *key)
 {
     return json_number_value(json_object_get(j, key));
 }
 
-static void print_worst(const json_t *linears)
+/* The linears that suffer most, by what counts for the output. */
+static void print_worst(const json_t *account, size_t most)
 {
-    const json_t *l, *worst = NULL;
-    size_t i;
+    const bool outputs = strcmp(json_text(account, "losses"), "outputs") == 0;
+    const json_t *linears = json_object_get(account, "linears"), *l;
     double before = 0, after = 0;
+    size_t i, left;
     json_array_foreach (linears, i, l) {
-        if (!worst || number(l, "relative_error") > number(worst, "relative_error")) worst = l;
         before += number(l, "loss_nearest");
         after += number(l, "loss");
     }
-    if (!worst) return;
-    printf("  largest error    %.4f relative, %s\n", number(worst, "relative_error"),
-           json_text(worst, "name"));
     if (before > 0 && after != before)
         printf("  sum of losses    %.5g (rounding to nearest: %.5g)\n", after, before);
+    json_t *worst = rank(linears, outputs ? "loss" : "relative_error", most, &left);
+    if (json_array_size(worst))
+        printf("  most harm, by %s\n", outputs ? "the loss measured at the output"
+                                              : "the relative error of the weights");
+    json_array_foreach (worst, i, l) {
+        if (outputs)
+            printf("    loss %-10.4g (%2.0f%% of all) ", number(l, "loss"),
+                   after > 0 ? 100 * number(l, "loss") / after : 0.0);
+        printf("    error %.4f  %s\n" + (outputs ? 4 : 0), number(l, "relative_error"),
+               json_text(l, "name"));
+    }
+    if (left) printf("    ... and %zu more: --all lists them\n", left);
+    json_decref(worst);
+}
+
+/* "64 windows of 512 tokens of the text that ships: 32768 of 131072 asked, ...". */
+static void print_calibration(const json_t *c)
+{
+    const double used = number(c, "tokens"), asked = number(c, "tokens_asked");
+    const json_t *source;
+    size_t i;
+    if (!json_is_object(c)) return;
+    printf("  calibration      %.0f tokens in windows of %.0f", used, number(c, "seq_len"));
+    json_array_foreach (json_object_get(c, "sources"), i, source) {
+        const char *name = json_string_value(source);
+        printf("%s%s", i ? ", " : " of ",
+               strcmp(name, "builtin") == 0 ? "the text that ships" : name);
+    }
+    printf("\n");
+    if (used < asked)
+        printf("                   %.0f were wanted; the text has %.0f\n", asked,
+               number(c, "tokens_available"));
+    if (number(c, "seq_len") < number(c, "seq_len_asked"))
+        printf("                   windows of %.0f were wanted: the model's context is %.0f\n",
+               number(c, "seq_len_asked"), number(c, "seq_len"));
 }
 
 /* "read 1.2 s, round 3.4 s, ...": the phases that took a hundredth of the whole or more. */
@@ -115,33 +155,38 @@ static void print_phases(const char *title, json_t *phases, double blocks)
     double all = 0;
     json_object_foreach (phases, key, value)
         if (strncmp(key, "seconds_", 8) == 0) all += json_number_value(value);
+    char text[512] = "";
     printf("  %-16s ", title);
     json_object_foreach (phases, key, value) {
         char time[32];
         const double seconds = json_number_value(value);
+        const size_t used = strlen(text);
         if (strncmp(key, "seconds_", 8) != 0 || seconds < all / 100) continue;
         format_seconds(seconds * blocks, time);
-        printf("%s%s %s", separator, key + 8, time);
+        snprintf(text + used, sizeof text - used, "%s%s %s", separator, key + 8, time);
         separator = ", ";
     }
-    printf("\n");
+    print_wrapped(text, INDENT, INDENT, terminal_width(STDOUT_FILENO));
 }
 
 /* The stages in order; those that do nothing are left out. */
 static void print_stages(const json_t *recipe)
 {
     static const char *const stages[] = {"transform", "split", "weights", "acts", "kv", "round"};
-    const char *separator = "";
+    const char *separator = " ";
+    char text[512];
+    snprintf(text, sizeof text, "%s:", json_text(recipe, "name"));
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
         const char *choice = json_text(recipe, stages[i]);
+        const size_t used = strlen(text);
         if (strcmp(choice, "none") == 0) continue;
-        printf("%s%s %s", separator, stages[i], choice);
+        snprintf(text + used, sizeof text - used, "%s%s %s", separator, stages[i], choice);
         separator = ", ";
     }
-    printf("\n");
+    print_wrapped(text, INDENT, INDENT, terminal_width(STDOUT_FILENO));
 }
 
-static void print_result(const char *out, const json_t *j)
+static void print_result(const char *out, const json_t *j, bool all)
 {
     char in_size[32], out_size[32], time[32], peak[32];
     const json_t *sizes = json_object_get(j, "sizes"), *timing = json_object_get(j, "timing");
@@ -149,16 +194,20 @@ static void print_result(const char *out, const json_t *j)
     format_bytes(number(sizes, "output_bytes"), out_size);
     format_seconds(number(timing, "seconds"), time);
     format_bytes(number(timing, "peak_memory_bytes"), peak);
-    printf("%s%s%s: every tensor accounted for, written, read back and compared\n", bold(), out,
-           plain());
+    printf("%s%s%s: ", bold(), out, plain());
+    print_wrapped("every tensor accounted for, written, read back and compared",
+                  text_columns(out) + 2, 2, terminal_width(STDOUT_FILENO));
     const json_t *recipe = json_object_get(j, "recipe");
-    printf("  recipe           %s: ", json_text(recipe, "name"));
+    printf("  recipe           ");
     print_stages(recipe);
     printf("  container        %s\n", json_text(j, "container"));
     printf("  size             %s -> %s\n", in_size, out_size);
     printf("  bits per weight  %.3f in the quantized linears, %.3f over all parameters\n",
            number(j, "bits_per_weight"), number(j, "bits_per_parameter"));
-    print_worst(json_object_get(j, "linears"));
+    printf("  parameters       %.2f million, %.2f million of them quantized\n",
+           number(sizes, "parameters") / 1e6, number(sizes, "quantized_parameters") / 1e6);
+    print_calibration(json_object_get(j, "calibration"));
+    print_worst(j, all ? SIZE_MAX : RANK_MOST);
     printf("  time             %s, peak memory %s\n", time, peak);
     print_phases("of it", json_object_get(j, "timing"), 1);
 }
@@ -271,7 +320,7 @@ static void show(const struct settings *s, const char *report)
         return;
     }
     if (s->rehearse) print_rehearsal(j);
-    else print_result(s->out, j);
+    else print_result(s->out, j, s->all);
     json_decref(j);
 }
 
@@ -304,6 +353,11 @@ static int check_idle(const struct settings *s, const json_t *plan)
         if (given(&s->common, idle[i].option) &&
             json_is_true(json_object_get(plan, idle[i].key)) == idle[i].value)
             return usage_failure(&s->common, "--%s does nothing: %s", idle[i].option, idle[i].why);
+    if (s->all && (s->rehearse || s->common.json || s->common.quiet))
+        return usage_failure(&s->common, "--all does nothing with --%s",
+                             s->common.json    ? "json"
+                             : s->common.quiet ? "quiet"
+                                               : "rehearse");
     if (s->rehearse && s->resume)
         return usage_failure(&s->common, "--resume does nothing with --rehearse");
     return EXIT_DONE;
@@ -381,7 +435,8 @@ const struct command command_quantize = {
         "  pith quantize Llama-3.2-1B -o Llama-3.2-1B.gguf -r gptq --weights int4:g32\n"
         "  pith quantize Llama-3.2-1B -o out -r gptq --weights int3:g64 \\\n"
         "      --override 'down_proj=int4:g64'\n"
-        "  pith quantize Llama-3.2-1B -o out -r rtn --weights int8:channel --ignore 'layers.0.*'\n"
+        "  pith quantize Llama-3.2-1B -o out -r rtn --weights int8:channel \\\n"
+        "      --ignore 'layers.0.*'\n"
         "  pith quantize Llama-3.2-1B -o out -r awq+gptq --calib chats.jsonl \\\n"
         "      --memory 6G --rehearse\n",
     .details =

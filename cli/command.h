@@ -100,6 +100,7 @@ struct pith_list as_list(const struct text_list *l);
 struct meter {
     bool quiet, terminal, shown, unicode;
     bool full; /* 100% was shown: once is enough */
+    size_t drawn; /* columns of the line that stands there */
     double started, last;
     double phase_started, phase_done, last_done; /* a call may have several phases */
     char what[96];

@@ -1,30 +1,19 @@
 /* --help, the overview and the man page, from the tables. */
 #include "cli/command.h"
+#include "cli/tables.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { WIDTH = 80, INDENT = 26 };
 
-/* Prints text wrapped to WIDTH columns, continuation lines indented. */
-static void print_wrapped(const char *text, int column, int indent)
+/* Help is as wide as is easy to read, or as the terminal is. */
+static size_t help_width(void)
 {
-    for (bool first = true; *text; first = false) {
-        const int word = (int)strcspn(text, " ");
-        if (!first && column + 1 + word > WIDTH) {
-            printf("\n%*s", indent, "");
-            column = indent;
-        } else if (!first) {
-            putchar(' ');
-            column++;
-        }
-        printf("%.*s", word, text);
-        column += word;
-        text += word;
-        text += strspn(text, " ");
-    }
-    putchar('\n');
+    const size_t terminal = terminal_width(STDOUT_FILENO);
+    return terminal > 0 && terminal < WIDTH ? terminal : WIDTH;
 }
 
 static void print_option(const struct option *o)
@@ -36,18 +25,52 @@ static void print_option(const struct option *o)
     const int n = printf("%s", head);
     if (n >= INDENT) printf("\n%*s", INDENT, "");
     else printf("%*s", INDENT - n, "");
-    print_wrapped(o->help, INDENT, INDENT);
+    print_wrapped(o->help, INDENT, INDENT, help_width());
+}
+
+/* A line of a list, "  name   what it is": its second column is wrapped. */
+static void print_item(const char *line)
+{
+    size_t at = strspn(line, " ");
+    const char *gap = strstr(line + at, "  ");
+    if (gap) at = (size_t)(gap - line) + strspn(gap, " ");
+    printf("%.*s", (int)at, line);
+    print_wrapped(line + at, at, at, help_width());
+}
+
+/* Paragraphs, set anew to the width; lines that begin with a blank are items of a list. */
+static void print_details(const char *text)
+{
+    char paragraph[2048] = "", line[256];
+    while (*text) {
+        const size_t n = strcspn(text, "\n"), used = strlen(paragraph);
+        snprintf(line, sizeof line, "%.*s", (int)n, text);
+        const bool plain_line = n > 0 && line[0] != ' ';
+        if (plain_line)
+            snprintf(paragraph + used, sizeof paragraph - used, "%s%s", used ? " " : "", line);
+        text += n + (text[n] == '\n');
+        if (paragraph[0] && (!plain_line || !*text)) {
+            print_wrapped(paragraph, 0, 0, help_width());
+            paragraph[0] = '\0';
+        }
+        if (n == 0) putchar('\n');
+        else if (!plain_line) print_item(line);
+    }
 }
 
 void print_help(const struct command *c)
 {
-    printf("pith %s: %s\n\nusage: pith %s %s\n\nexamples:\n%s", c->name, c->summary, c->name,
-           c->operands, c->examples);
+    char head[256];
+    snprintf(head, sizeof head, "pith %s: %s", c->name, c->summary);
+    print_wrapped(head, 0, 2, help_width());
+    printf("\nusage: pith %s %s\n\nexamples:\n%s", c->name, c->operands, c->examples);
     if (c->option_count) printf("\noptions:\n");
     for (size_t i = 0; i < c->option_count; i++) print_option(&c->options[i]);
     printf("\noptions of every command:\n");
     for (size_t i = 0; i < common_option_count; i++) print_option(&common_options[i]);
-    if (c->details) printf("\n%s", c->details);
+    if (!c->details) return;
+    putchar('\n');
+    print_details(c->details);
 }
 
 void print_overview(void)

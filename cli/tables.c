@@ -1,10 +1,96 @@
-/* Tables on standard output. */
+/* Text and tables on standard output, as wide as the terminal there. */
+#define _XOPEN_SOURCE 700 /* wcwidth() */
 #include "cli/tables.h"
 
 #include <pith/inspect.h>
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <wchar.h>
+
+size_t terminal_width(int fd)
+{
+    struct winsize size;
+    if (!isatty(fd)) return 0;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/* The character at text: its bytes, and the columns that it takes (0 for what cannot be shown). */
+static size_t next_char(const char *text, size_t *columns)
+{
+    wchar_t c;
+    mbstate_t state = {0};
+    const size_t n = mbrtowc(&c, text, strlen(text), &state);
+    const int width = n == 0 || n > strlen(text) ? 1 : wcwidth(c);
+    *columns = width < 0 ? 0 : (size_t)width;
+    return n == 0 || n > strlen(text) ? 1 : n;
+}
+
+size_t text_columns(const char *text)
+{
+    size_t all = 0, one;
+    while (*text) {
+        text += next_char(text, &one);
+        all += one;
+    }
+    return all;
+}
+
+size_t fitting_bytes(const char *text, size_t columns)
+{
+    size_t used = 0, bytes = 0, one;
+    while (text[bytes]) {
+        const size_t n = next_char(text + bytes, &one);
+        if (used + one > columns) break;
+        used += one;
+        bytes += n;
+    }
+    return bytes;
+}
+
+void print_wrapped(const char *text, size_t column, size_t indent, size_t width)
+{
+    char word[256];
+    for (bool first = true; *text; first = false) {
+        const size_t n = strcspn(text, " ");
+        snprintf(word, sizeof word, "%.*s", (int)n, text);
+        const size_t columns = text_columns(word);
+        if (!first && width && column + 1 + columns > width) {
+            printf("\n%*s", (int)indent, "");
+            column = indent;
+        } else if (!first) {
+            putchar(' ');
+            column++;
+        }
+        printf("%.*s", (int)n, text);
+        column += columns;
+        text += n;
+        text += strspn(text, " ");
+    }
+    putchar('\n');
+}
+
+void print_pairs(const json_t *pairs, size_t indent, size_t width)
+{
+    const char *key;
+    const json_t *value;
+    size_t most = 0;
+    json_object_foreach ((json_t *)(uintptr_t)pairs, key, value) {
+        const size_t n = text_columns(key);
+        if (n > most) most = n;
+    }
+    json_object_foreach ((json_t *)(uintptr_t)pairs, key, value) {
+        const size_t n = text_columns(key), beside = indent + most + 2, below = indent + 2;
+        const bool narrow = width && beside > width / 2;
+        if (narrow) printf("%*s%s\n%*s", (int)indent, "", key, (int)below, "");
+        else printf("%*s%s%*s", (int)indent, "", key, (int)(most + 2 - n), "");
+        print_wrapped(json_string_value(value), narrow ? below : beside, narrow ? below : beside,
+                      width);
+    }
+}
 
 void table_column(json_t *columns, const char *name, const char *align)
 {
@@ -18,19 +104,83 @@ void table_cell(json_t *row, const char *format, double x)
     json_array_append_new(row, json_string(text));
 }
 
-int print_table(const struct common *common, json_t *columns, json_t *rows, const char *format)
+static int render(const struct common *common, json_t *table, const char *format)
 {
     struct pith_error err = {.status = PITH_NOMEM};
     char *rendered = NULL;
     int rc = EXIT_DONE;
-    json_t *table = json_pack("{s:o, s:o}", "columns", columns, "rows", rows);
     char *text = table ? json_dumps(table, 0) : NULL;
     if (text) err = (struct pith_error){0};
-    if (text && pith_table_render(text, format ? format : "text", &rendered, &err) == PITH_OK)
+    if (text && pith_table_render(text, format, &rendered, &err) == PITH_OK)
         fputs(rendered, stdout);
     else rc = report_failure(common, &err);
     pith_text_free(rendered);
     free(text);
-    json_decref(table);
+    return rc;
+}
+
+static size_t column_width(const json_t *columns, const json_t *rows, size_t c)
+{
+    const char *name = json_string_value(json_object_get(json_array_get(columns, c), "name"));
+    const json_t *row;
+    size_t i, most = name ? text_columns(name) : 0;
+    json_array_foreach (rows, i, row) {
+        const char *cell = json_string_value(json_array_get(row, c));
+        const size_t n = cell ? text_columns(cell) : 0;
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+/* The first column, and those from first to last. */
+static json_t *part_of(const json_t *columns, const json_t *rows, size_t first, size_t last)
+{
+    json_t *some = json_array(), *cut = json_array();
+    const json_t *row;
+    size_t i;
+    json_array_append(some, json_array_get(columns, 0));
+    for (size_t c = first; c < last; c++) json_array_append(some, json_array_get(columns, c));
+    json_array_foreach (rows, i, row) {
+        json_t *less = json_array();
+        json_array_append(less, json_array_get(row, 0));
+        for (size_t c = first; c < last; c++) json_array_append(less, json_array_get(row, c));
+        json_array_append_new(cut, less);
+    }
+    return json_pack("{s:o, s:o}", "columns", some, "rows", cut);
+}
+
+/* As many columns as fit beside the first, then the others below in the same way. */
+static int print_parts(const struct common *common, const json_t *columns, const json_t *rows,
+                       size_t width)
+{
+    const size_t count = json_array_size(columns), head = column_width(columns, rows, 0);
+    int rc = EXIT_DONE;
+    for (size_t first = 1, last; (first < count || first == 1) && rc == EXIT_DONE; first = last) {
+        size_t used = head;
+        for (last = first; last < count; last++) {
+            used += 2 + column_width(columns, rows, last);
+            if (width && used > width && last > first) break;
+        }
+        if (first > 1) putchar('\n');
+        json_t *table = part_of(columns, rows, first, last);
+        rc = render(common, table, "text");
+        json_decref(table);
+        if (count <= 1) break;
+    }
+    return rc;
+}
+
+int print_table(const struct common *common, json_t *columns, json_t *rows, const char *format)
+{
+    int rc;
+    if (format) {
+        json_t *table = json_pack("{s:O, s:O}", "columns", columns, "rows", rows);
+        rc = render(common, table, format);
+        json_decref(table);
+    } else {
+        rc = print_parts(common, columns, rows, terminal_width(STDOUT_FILENO));
+    }
+    json_decref(columns);
+    json_decref(rows);
     return rc;
 }

@@ -1,4 +1,5 @@
-/* cli/tables.h: tables on standard output. */
+/* cli/tables.h: text and tables on standard output, as wide as the terminal there; output into a
+ * file or a pipe is never cut. Columns of a terminal are counted as the locale says. */
 #ifndef PITH_CLI_TABLES_H
 #define PITH_CLI_TABLES_H
 
@@ -6,11 +7,24 @@
 
 #include <jansson.h>
 
+/* Columns of the terminal behind fd now; 0 when there is none. */
+size_t terminal_width(int fd);
+/* Columns that a text takes, and the bytes of it that fit into some. */
+size_t text_columns(const char *text);
+size_t fitting_bytes(const char *text, size_t columns);
+
+/* Prints text from `column` on, in lines of at most `width` columns (0: one line), those after the
+ * first indented; ends the line. */
+void print_wrapped(const char *text, size_t column, size_t indent, size_t width);
+/* An object of texts as two columns, keys and wrapped texts. */
+void print_pairs(const json_t *pairs, size_t indent, size_t width);
+
 /* Appends a column; align is "left" or "right". */
 void table_column(json_t *columns, const char *name, const char *align);
 /* Appends a number to a row of texts. */
 void table_cell(json_t *row, const char *format, double x);
-/* Prints arrays of columns and rows (both taken over) as text, or in another form. */
+/* Prints arrays of columns and rows (both taken over). Without a format it is text for people: what
+ * is too wide for the terminal comes as several tables, each with the first column. */
 int print_table(const struct common *common, json_t *columns, json_t *rows, const char *format);
 
 #endif

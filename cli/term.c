@@ -1,5 +1,6 @@
 /* What a person sees while waiting, and what is said when something fails. */
 #include "cli/command.h"
+#include "cli/tables.h"
 
 #include <langinfo.h>
 #include <math.h>
@@ -87,19 +88,47 @@ void meter_start(struct meter *m, const struct common *common)
     };
 }
 
-static void draw_bar(const struct meter *m, double fraction, const char *left)
+/* Back to the first column of the line that was drawn last, which a terminal made narrower since
+ * then may have broken into several. */
+static void rewind_line(const struct meter *m, size_t width)
+{
+    const size_t more = m->drawn > 0 && width > 0 ? (m->drawn - 1) / width : 0;
+    fputc('\r', stderr);
+    if (more) fprintf(stderr, "\033[%zuA", more);
+    fputs("\033[J", stderr);
+}
+
+/* "block 3 of 32: gptq   45% |#####    | 1 min 02 s": within the terminal, whatever its width is
+ * now; the bar gives way first, then what is at work, then the times. */
+static void draw_bar(struct meter *m, double fraction, const char *left)
 {
     static const char *const eighths[] = {" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-    enum { CELLS = 24 };
-    char bar[CELLS * 4 + 1] = "";
-    const int filled = (int)(fraction * CELLS * 8);
-    for (int i = 0; i < CELLS; i++) {
-        const int part = filled - i * 8;
-        if (m->unicode) strcat(bar, part >= 8 ? "█" : part > 0 ? eighths[part] : " ");
-        else strcat(bar, part >= 4 ? "#" : " ");
+    enum { CELLS = 24, FEWEST = 6, WHAT = 34, PERCENT = 5 };
+    const size_t width = terminal_width(STDERR_FILENO), most = width > 1 ? width - 1 : 1;
+    size_t room = most, times = strlen(left), what = WHAT, cells = CELLS;
+    room = room > PERCENT ? room - PERCENT : 0;
+    if (times + 1 > room) times = 0;
+    room -= times ? times + 1 : 0;
+    if (what + cells + 3 > room) cells = room > what + FEWEST + 3 ? room - what - 3 : 0;
+    if (cells == 0 && room >= FEWEST + 3 + WHAT / 2) cells = FEWEST;
+    if (what + (cells ? cells + 3 : 0) > room) what = room - (cells ? cells + 3 : 0);
+    rewind_line(m, width);
+    const size_t bytes = fitting_bytes(m->what, what);
+    char shown[sizeof m->what];
+    snprintf(shown, sizeof shown, "%.*s", (int)bytes, m->what);
+    fprintf(stderr, "%s%*s %3d%%", shown, (int)(what - text_columns(shown)), "",
+            (int)(fraction * 100));
+    const size_t filled = (size_t)(fraction * (double)cells * 8);
+    if (cells) fputs(" |", stderr);
+    for (size_t i = 0; i < cells; i++) {
+        const size_t part = filled > i * 8 ? filled - i * 8 : 0;
+        if (m->unicode) fputs(part >= 8 ? "█" : eighths[part], stderr);
+        else fputc(part >= 4 ? '#' : ' ', stderr);
     }
-    fprintf(stderr, "\r%-34.34s %3d%% |%s| %s\033[K", m->what, (int)(fraction * 100), bar, left);
+    if (cells) fputc('|', stderr);
+    if (times) fprintf(stderr, " %s", left);
     fflush(stderr);
+    m->drawn = what + PERCENT + (cells ? cells + 3 : 0) + (times ? times + 1 : 0);
 }
 
 static int on_progress(void *ctx, const char *what, double done, double total)
@@ -139,7 +168,8 @@ struct pith_progress meter_progress(struct meter *m)
 
 void meter_end(struct meter *m)
 {
-    if (m->shown && m->terminal) fprintf(stderr, "\r\033[K");
+    if (m->shown && m->terminal) rewind_line(m, terminal_width(STDERR_FILENO));
+    m->drawn = 0;
     fflush(stderr);
 }
 

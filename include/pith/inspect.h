@@ -19,8 +19,9 @@ enum pith_status pith_inspect(struct pith_context *context, const char *model, i
 /* Where two checkpoints of a model of one shape differ, part by part, by the weights that each
  * stands for: {"equal", "a", "b", "container_a", "container_b", "parts_equal", "parts_different",
  * "config_differs": [keys], "parts": [{"name", "a" and "b": grid or dtype, "equal": to the bit,
- * "relative_difference": ||b - a|| / ||a||, "largest_difference"}]}. The last two are missing where
- * a value is not finite. PITH_ARG when the shapes differ. */
+ * "relative_difference": ||b - a|| / ||a||, "largest_difference", "loss": of the linear's output as
+ * b's pith.json has it}]}. The differences are missing where a value is not finite, the loss where
+ * it was not measured. PITH_ARG when the shapes differ. */
 enum pith_status pith_diff(struct pith_context *context, const char *a, const char *b,
                            char **report, struct pith_error *err);
 

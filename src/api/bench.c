@@ -114,6 +114,7 @@ static json_t *describe(const struct pith_context *c, const struct pith_bench_op
                           pith_model_bits_per_weight(m), "load_seconds", seconds, "memory_peak",
                           (json_int_t)s->memory_peak, "memory_own", (json_int_t)s->memory_own,
                           "roof", roof_report(&s->roof));
+    if (j) json_object_set_new(j, "parameters", json_integer((json_int_t)pith_model_parameters(m)));
     if (j && o->weights) json_object_set_new(j, "weights", json_string(o->weights));
     if (j && o->head) json_object_set_new(j, "head", json_string(o->head));
     if (j && o->prompt) json_object_set_new(j, "prefill", prompt_report(o, s));

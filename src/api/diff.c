@@ -3,8 +3,10 @@
 #include <pith/inspect.h>
 
 #include "api/context.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "model/model.h"
+#include "pipe/run.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -183,6 +185,34 @@ static json_t *config_keys(const json_t *a, const json_t *b)
     return keys;
 }
 
+/* What b's account tells of the harm at each linear's output, if it does, for the same linears. */
+static void add_losses(struct diff *d, const char *b)
+{
+    enum { LIMIT = 1 << 30 };
+    char *path = pith_account_path(b);
+    json_t *account = NULL;
+    const json_t *linear;
+    size_t i;
+    if (path && pith_path_exists(path)) (void)pith_json_load(path, LIMIT, &account, NULL);
+    const char *losses = json_string_value(json_object_get(account, "losses"));
+    json_t *by_name = losses && strcmp(losses, "outputs") == 0 ? json_object() : NULL;
+    if (by_name)
+        json_array_foreach (json_object_get(account, "linears"), i, linear) {
+            const char *name = json_string_value(json_object_get(linear, "name"));
+            json_t *loss = json_object_get(linear, "loss");
+            if (name && json_is_number(loss)) json_object_set(by_name, name, loss);
+        }
+    json_t *part;
+    json_array_foreach (d->parts, i, part) {
+        const char *name = json_string_value(json_object_get(part, "name"));
+        json_t *loss = by_name ? json_object_get(by_name, name) : NULL;
+        if (loss) json_object_set(part, "loss", loss);
+    }
+    json_decref(by_name);
+    json_decref(account);
+    pith_free(path);
+}
+
 static enum pith_status compare(struct diff *d, const char *a, const char *b, json_t **report,
                                 struct pith_error *err)
 {
@@ -196,6 +226,7 @@ static enum pith_status compare(struct diff *d, const char *a, const char *b, js
     const char *const containers[2] = {d->a->container ? d->a->container->name : "none",
                                        d->b->container ? d->b->container->name : "none"};
     const size_t count = json_array_size(d->parts);
+    add_losses(d, b);
     *report = json_pack("{s:b, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O}", "equal",
                         (int)(d->equal == count), "a", a, "b", b, "container_a", containers[0],
                         "container_b", containers[1], "parts_equal", (int)d->equal,

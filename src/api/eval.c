@@ -226,6 +226,8 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
                               pith_model_bits_per_weight(m->model), "bytes",
                               (json_int_t)m->model->checkpoint->bytes, "kv",
                               kv);
+        json_object_set_new(j, "parameters",
+                            json_integer((json_int_t)pith_model_parameters(m->model)));
         if (json_array_size(texts) == 1) json_object_update_missing(j, json_array_get(texts, 0));
         json_object_set(j, "texts", texts);
         json_object_set(j, "tasks", tasks);

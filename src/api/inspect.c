@@ -129,12 +129,6 @@ static enum pith_status describe(const struct pith_model *m, int statistics, jso
                                  struct pith_error *err)
 {
     json_t *tensors = json_array(), *linears = json_array();
-    uint64_t parameters = (uint64_t)m->embed.rows * m->embed.cols * (m->shape.tied ? 1 : 2);
-    for (int role = 0; role < PITH_ROLE_COUNT; role++) {
-        uint32_t rows, cols;
-        pith_role_dims(&m->shape, (enum pith_role)role, &rows, &cols);
-        parameters += (uint64_t)rows * cols * m->shape.layers;
-    }
     enum pith_status s = tensors && linears ? PITH_OK : pith_fail_nomem(err, "the report");
     for (size_t i = 0; i < m->checkpoint->count && s == PITH_OK; i++)
         s = add_tensor(&m->checkpoint->tensors[i], statistics, tensors, err);
@@ -143,7 +137,8 @@ static enum pith_status describe(const struct pith_model *m, int statistics, jso
         *out = json_pack("{s:s, s:o, s:s, s:I, s:I, s:f, s:O, s:O}", "architecture", m->arch->name,
                          "shape", shape_report(&m->shape), "container",
                          m->container ? m->container->name : "none", "parameters",
-                         (json_int_t)parameters, "bytes", (json_int_t)m->checkpoint->bytes,
+                         (json_int_t)pith_model_parameters(m), "bytes",
+                         (json_int_t)m->checkpoint->bytes,
                          "bits_per_weight", pith_model_bits_per_weight(m), "linears", linears,
                          "tensors", tensors);
     json_decref(tensors);

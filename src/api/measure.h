@@ -5,6 +5,9 @@
 #include "base/json.h"
 #include "model/model.h"
 
+/* Parameters of the model, whatever it is stored in: linears with their biases, norms, embedding,
+ * and the head where it is not the embedding. */
+uint64_t pith_model_parameters(const struct pith_model *m);
 /* Bits that a weight of the linear layers costs on average, scales and zeros counted. Needs
  * m->blocks. */
 double pith_model_bits_per_weight(const struct pith_model *m);

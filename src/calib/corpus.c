@@ -108,7 +108,8 @@ static enum pith_status cut_windows(const struct pith_calib_options *o, const st
         at += text;
     }
     pith_free(chosen);
-    *out = (struct pith_calib_set){.ids = ids, .windows = want, .length = o->seq_len};
+    *out = (struct pith_calib_set){
+        .ids = ids, .windows = want, .length = o->seq_len, .available = e->ids.count};
     if (!pith_sha256_hex(ids, want * o->seq_len * sizeof *ids, out->sha256)) {
         pith_calib_free(out);
         return pith_fail_nomem(err, "calibration digest");

@@ -39,6 +39,12 @@ static json_t *calibration(const struct pith_run *r)
                           (json_int_t)r->calib.windows, "seq_len", (json_int_t)r->calib.length,
                           "tokens", (json_int_t)(r->calib.windows * r->calib.length), "seed",
                           (json_int_t)o->seed);
+    json_t *asked =
+        json_pack("{s:I, s:I, s:I}", "tokens_asked", (json_int_t)o->calib_tokens,
+                  "tokens_available", (json_int_t)r->calib.available, "seq_len_asked",
+                  (json_int_t)o->seq_len);
+    if (j && asked) (void)json_object_update(j, asked);
+    json_decref(asked);
     if (j && r->calib.crlf) {
         json_object_set_new(j, "crlf_lines", json_integer((json_int_t)r->calib.crlf));
         json_object_set_new(j, "crlf", json_string(o->crlf ? o->crlf : "keep"));
@@ -133,6 +139,11 @@ json_t *pith_run_account(const struct pith_run *r)
                   joined(r, "tensors"), "timing", timing(r));
     if (account && pith_learn_needed(&r->recipe))
         json_object_set_new(account, "blocks", joined(r, "blocks"));
+    /* What "loss" of a linear is: the squared error of its output, or of its weights. A rounder of
+     * whole blocks knows the block's alone. */
+    const bool outputs = (r->needs_round & PITH_NEED_HESSIAN) && !pith_learn_needed(&r->recipe);
+    if (account)
+        json_object_set_new(account, "losses", json_string(outputs ? "outputs" : "weights"));
     const char *from = r->model->container ? r->model->container->name : "none";
     if (account && r->convert) json_object_set_new(account, "converted_from", json_string(from));
     return account;

@@ -1,0 +1,67 @@
+#!/bin/sh
+# What is shown fits the terminal; what is piped is not cut.
+set -u
+. tests/cli/lib.sh
+
+at() { # columns, command...
+    python3 tests/cli/terminal.py "$@"
+}
+"$pith" quantize "$probe" -o "$work/out" -r gptq --calib-tokens 4k --quiet
+for columns in 40 80 120 200; do
+    check "recipes at $columns" at $columns "$pith" recipes
+    check "a recipe at $columns" at $columns "$pith" recipes AWQ+GPTQ
+    check "features at $columns" at $columns "$pith" features
+    check "an engine at $columns" at $columns "$pith" features vllm
+    check "formats at $columns" at $columns "$pith" formats
+done
+for columns in 80 200; do
+    check "what engines load at $columns" at $columns "$pith" features loads
+    check "statistics at $columns" at $columns "$pith" inspect "$probe" --stats
+done
+for c in quantize convert verify diff eval compare run bench inspect recipes formats features; do
+    check "help of $c at 80" at 80 "$pith" $c --help
+done
+for columns in 45 80 120; do
+    check "progress at $columns" env -C "$work" python3 "$root/tests/cli/terminal.py" progress $columns \
+        "$pith" quantize "$probe" -o "p$columns" -r gptq --calib-tokens 24k --threads 1
+done
+"$pith" recipes >"$work/piped"
+grep -q 'GPTQ (Frantar\|Egiazarian et al.)$' "$work/piped" && [ "$(wc -l <"$work/piped")" -eq \
+    "$(($("$pith" recipes --format csv | wc -l) + 1))" ] && pass "a pipe gets a line a recipe" ||
+    fail "a pipe gets a line a recipe"
+refuse "a recipe that is none" 2 "no recipe 'awk'; did you mean 'awq'" "$pith" recipes awk
+check "a recipe as JSON" sh -c "'$pith' recipes gptq --json | python3 -m json.tool"
+check "an engine as JSON" sh -c "'$pith' features vllm --json | python3 -m json.tool"
+check "a container's engines" sh -c "'$pith' features gptq | grep -q vllm"
+
+# One ranking of harm, by the loss at the output where calibration gave it.
+"$pith" quantize "$probe" -o "$work/ranked" -r gptq --calib-tokens 4k >"$work/summary" 2>/dev/null
+"$pith" diff "$probe" "$work/ranked" >"$work/diff"
+worst=$(python3 -c "
+import json
+j = json.load(open('$work/ranked/pith.json'))
+print(max(j['linears'], key=lambda l: l['loss'])['name'])")
+first() { grep -m 1 -oE 'model\.layers\.[0-9]+\.[a-z_.]+proj' "$1"; }
+[ "$(first "$work/summary")" = "$worst" ] && [ "$(first "$work/diff")" = "$worst" ] &&
+    pass "the summary and diff name the worst loss" || fail "the summary and diff name the worst loss"
+[ "$(grep -c 'proj$' "$work/summary")" -eq 10 ] && grep -q 'and 32 more: --all' "$work/summary" && pass "ten of them" ||
+    fail "ten of them"
+grep -q '4096 tokens in windows of 512 of the text that ships' "$work/summary" && pass "the calibration is told" ||
+    fail "the calibration is told"
+[ "$("$pith" diff "$probe" "$work/ranked" --all | grep -c proj)" -eq 42 ] && pass "all of them" || fail "all of them"
+for what in inspect bench eval; do
+    case $what in
+    bench) set -- --prompt 8 --gen 0 --reps 1 ;;
+    eval) set -- --text "$probe/eval.txt" --max-tokens 100 ;;
+    *) set -- ;;
+    esac
+    for model in "$probe" "$work/ranked"; do
+        "$pith" $what "$model" "$@" --json 2>/dev/null | python3 -c "import json, sys; print(json.load(sys.stdin)['parameters'])"
+    done
+done >"$work/counts"
+python3 -c "import json; print(json.load(open('$work/ranked/pith.json'))['sizes']['parameters'])" >>"$work/counts"
+[ "$(sort -u "$work/counts" | wc -l)" -eq 1 ] && [ "$(wc -l <"$work/counts")" -eq 7 ] && pass "one count of parameters" || {
+    fail "one count of parameters"
+    cat "$work/counts"
+}
+finish
