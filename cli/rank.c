@@ -28,7 +28,8 @@ json_t *rank(const json_t *list, const char *key, size_t most, size_t *left)
     for (size_t i = 0; i < count; i++) {
         const json_t *entry = json_array_get(list, i), *value = json_object_get(entry, key);
         /* What has no number is not finite: worse than all that have one. */
-        all[i] = (struct ranked){entry, json_is_number(value) ? json_number_value(value) : 1e308, i};
+        const double key_of = json_is_number(value) ? json_number_value(value) : 1e308;
+        all[i] = (struct ranked){entry, key_of, i};
     }
     qsort(all, count, sizeof *all, compare);
     for (size_t i = 0; i < count && i < most; i++)
