@@ -67,6 +67,7 @@ static int run(void *settings, const struct text_list *operands)
         printf("%s%s%s: %s\n", bold(), o.model, plain(),
                status != PITH_OK ? "NOT as it should be"
                : accounted       ? "verified"
+               : s->against      ? "fits the original"
                                  : "can be loaded");
         if (j) print_report(j);
         json_decref(j);

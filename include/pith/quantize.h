@@ -103,13 +103,14 @@ struct pith_verify_options {
 enum pith_status pith_verify_check(const struct pith_verify_options *options,
                                    struct pith_error *err);
 
-/* Checks every tensor of a checkpoint against pith.json: accounted for, nothing missing or unknown,
- * hashes, sizes, no NaN, dequantized weights as the quantizer meant them; with `against`, that
- * nothing was lost from the original and that each linear is as close to it as pith.json says; the
- * engines' rules, which alone can be checked of a checkpoint without pith.json too. *report (when
- * not NULL) is JSON: {"ok", "accounted": whether there is one, "checks": [...], "problems": [...]};
- * given on PITH_OK and PITH_MISMATCH. PITH_MISMATCH when anything is off; err then tells the first
- * problem. */
+/* Checks a checkpoint against pith.json: every tensor accounted for, nothing missing or unknown,
+ * hashes of tensors and of all other bytes, sizes, no NaN, dequantized weights as the quantizer
+ * meant them; with `against`, that nothing was lost from the original, that each linear is as close
+ * to it as pith.json says, and that configs, token ids and tokenizers mean the same; the engines'
+ * rules. Without a pith.json, `against` and the engines' rules are what it is judged by. *report
+ * (when not NULL) is JSON: {"ok", "accounted": whether there is one, "checks": [...], "notes":
+ * [...], "problems": [...]}; given on PITH_OK and PITH_MISMATCH. PITH_MISMATCH when anything is
+ * off; err then tells the first problem. */
 enum pith_status pith_verify(struct pith_context *context,
                              const struct pith_verify_options *options, char **report,
                              struct pith_error *err);

@@ -273,6 +273,26 @@ const struct pith_tensor *pith_checkpoint_find(const struct pith_checkpoint *c, 
     return bsearch(&key, c->tensors, c->count, sizeof key, compare_name);
 }
 
+/* Index of the first tensor whose first `length` bytes are behind (or, unless `behind`, not before)
+ * those of prefix. */
+static size_t bound(const struct pith_checkpoint *c, const char *prefix, size_t length, bool behind)
+{
+    size_t lo = 0, hi = c->count;
+    while (lo < hi) {
+        const size_t mid = lo + (hi - lo) / 2;
+        if (strncmp(c->tensors[mid].name, prefix, length) < (behind ? 1 : 0)) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+size_t pith_checkpoint_range(const struct pith_checkpoint *c, const char *prefix, size_t *count)
+{
+    const size_t length = strlen(prefix), first = bound(c, prefix, length, false);
+    *count = bound(c, prefix, length, true) - first;
+    return first;
+}
+
 static void put_shape(struct pith_str *s, unsigned dims, const uint64_t *shape)
 {
     pith_str_putc(s, '[');

@@ -17,8 +17,8 @@ struct pith_checkpoint {
     size_t file_count;
     struct pith_tensor *tensors; /* of all files, sorted by name */
     size_t count;
-    uint64_t bytes;                 /* sum of tensor bytes */
-    struct pith_gguf *gguf;         /* the file that the checkpoint is, or NULL */
+    uint64_t bytes;         /* sum of tensor bytes */
+    struct pith_gguf *gguf; /* the file that the checkpoint is, or NULL */
 };
 
 /* Opens and checks everything but the meaning of the config. A file in the index that is missing, a
@@ -32,6 +32,9 @@ void pith_checkpoint_close(struct pith_checkpoint *c);
 
 /* By name; NULL when absent. */
 const struct pith_tensor *pith_checkpoint_find(const struct pith_checkpoint *c, const char *name);
+/* The tensors whose names begin with `prefix` lie side by side, *count of them; returns the index
+ * of the first. */
+size_t pith_checkpoint_range(const struct pith_checkpoint *c, const char *prefix, size_t *count);
 /* By name with a required shape (dims values); the error says what was found instead. */
 enum pith_status pith_checkpoint_get(const struct pith_checkpoint *c, const char *name,
                                      unsigned dims, const uint64_t *shape,

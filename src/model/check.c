@@ -22,18 +22,6 @@ static enum pith_status need(struct check *k, const char *name, unsigned dims,
     return PITH_OK;
 }
 
-/* Index of the first tensor whose name is not before `name`. */
-static size_t lower_bound(const struct pith_checkpoint *c, const char *name)
-{
-    size_t lo = 0, hi = c->count;
-    while (lo < hi) {
-        const size_t mid = lo + (hi - lo) / 2;
-        if (strcmp(c->tensors[mid].name, name) < 0) lo = mid + 1;
-        else hi = mid;
-    }
-    return lo;
-}
-
 /* Some quantizers store a bias of zeros for every linear: harmless, anything else is not. */
 static enum pith_status check_stray_bias(const struct check *k, const struct pith_tensor *t,
                                          struct pith_error *err)
@@ -54,11 +42,11 @@ static enum pith_status need_module(struct check *k, const char *module, bool bi
 {
     char prefix[PITH_TENSOR_NAME];
     (void)snprintf(prefix, sizeof prefix, "%s.", module);
-    const size_t length = strlen(prefix), first = lower_bound(k->c, prefix);
+    size_t count;
+    const size_t length = strlen(prefix), first = pith_checkpoint_range(k->c, prefix, &count);
     *found = false;
-    for (size_t i = first; i < k->c->count; i++) {
+    for (size_t i = first; i < first + count; i++) {
         const struct pith_tensor *t = &k->c->tensors[i];
-        if (strncmp(t->name, prefix, length) != 0) break;
         k->known[i] = true;
         if (strcmp(t->name + length, "bias") != 0) *found = true;
         else if (!bias) PITH_TRY(check_stray_bias(k, t, err));

@@ -495,11 +495,11 @@ static enum pith_status keep_others(struct work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     const struct pith_checkpoint *in = r->model->checkpoint;
-    char prefix[64];
-    snprintf(prefix, sizeof prefix, "model.layers.%u.", w->layer);
-    for (size_t i = 0; i < in->count; i++) {
+    size_t count;
+    const size_t first = pith_unit_tensors(in, w->layer + (size_t)1, &count);
+    for (size_t i = first; i < first + count; i++) {
         const char *name = in->tensors[i].name;
-        if (strncmp(name, prefix, strlen(prefix)) == 0 && strstr(name, "rotary_emb"))
+        if (strstr(name, "rotary_emb"))
             PITH_TRY(pith_store_copy(r, name, "a buffer", w->tensors, err));
     }
     return PITH_OK;
@@ -524,11 +524,10 @@ static enum pith_status keep_rest(struct work *w, struct pith_error *err)
 static enum pith_status check_layer(const struct work *w, struct pith_error *err)
 {
     const struct pith_checkpoint *in = w->run->model->checkpoint;
-    char prefix[64];
-    snprintf(prefix, sizeof prefix, "model.layers.%u.", w->layer);
-    for (size_t i = 0; i < in->count; i++)
-        if (strncmp(in->tensors[i].name, prefix, strlen(prefix)) == 0)
-            PITH_TRY(pith_tensor_check_finite(&in->tensors[i], err));
+    size_t count;
+    const size_t first = pith_unit_tensors(in, w->layer + (size_t)1, &count);
+    for (size_t i = first; i < first + count; i++)
+        PITH_TRY(pith_tensor_check_finite(&in->tensors[i], err));
     return PITH_OK;
 }
 

@@ -157,8 +157,7 @@ static enum pith_status check_piece(struct pieces *all, size_t task, unsigned th
     const struct pith_out *file = &all->files[p->plan->shard];
     char hex[PITH_SHA256_HEX];
     uint8_t *buffer = pith_alloc(CHUNK, 1);
-    struct pith_sha256 *h =
-        pith_tensor_digest_begin(p->plan->dtype, p->plan->dims, p->plan->shape);
+    struct pith_sha256 *h = pith_tensor_digest_begin(p->plan->dtype, p->plan->dims, p->plan->shape);
     enum pith_status s = buffer && h ? PITH_OK : pith_fail_nomem(err, p->plan->name);
     for (uint64_t at = 0; at < p->plan->bytes && s == PITH_OK; at += CHUNK) {
         const uint64_t left = p->plan->bytes - at;
@@ -215,7 +214,9 @@ static int compare_place(const void *a, const void *b)
 {
     const struct piece *x = a, *y = b;
     if (x->plan->shard != y->plan->shard) return x->plan->shard < y->plan->shard ? -1 : 1;
-    return (x->plan->offset > y->plan->offset) - (x->plan->offset < y->plan->offset);
+    if (x->plan->offset != y->plan->offset) return x->plan->offset > y->plan->offset ? 1 : -1;
+    /* One without bytes lies where the next begins. */
+    return (x->plan->bytes > y->plan->bytes) - (x->plan->bytes < y->plan->bytes);
 }
 
 /* `size` bytes of a file from `at` on are `want`, or zeros when that is NULL. */
@@ -272,8 +273,8 @@ static enum pith_status reread(struct pieces *all, struct pith_error *err)
     PITH_TRY(reopen(r, all->files, err));
     PITH_TRY(list_pieces(all, &units, err));
     if (units != r->model->shape.layers + 1u || all->count != r->layout.count)
-        return pith_fail(err, PITH_MISMATCH, "%s: %zu of %zu tensors are accounted for",
-                         r->partial, all->count, r->layout.count);
+        return pith_fail(err, PITH_MISMATCH, "%s: %zu of %zu tensors are accounted for", r->partial,
+                         all->count, r->layout.count);
     qsort(all->list, all->count, sizeof *all->list, compare_place);
     PITH_TRY(check_pieces(all, err));
     for (size_t i = 0; i < all->count; i++)

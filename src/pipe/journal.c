@@ -122,6 +122,15 @@ size_t pith_unit_of(const char *tensor)
     return sscanf(tensor, "model.layers.%u.", &layer) == 1 ? (size_t)layer + 1 : 0;
 }
 
+size_t pith_unit_tensors(const struct pith_checkpoint *c, size_t unit, size_t *count)
+{
+    char prefix[48];
+    (void)snprintf(prefix, sizeof prefix, "model.layers.%zu.", unit - 1);
+    if (unit > 0) return pith_checkpoint_range(c, prefix, count);
+    *count = c->count;
+    return 0;
+}
+
 void pith_unit_name(size_t index, char name[PITH_UNIT_NAME])
 {
     if (index == 0) snprintf(name, PITH_UNIT_NAME, "outer");

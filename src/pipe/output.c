@@ -87,33 +87,29 @@ static enum pith_status plan_copy(struct pith_run *r, const struct pith_tensor *
     return pith_layout_add(&r->layout, t->name, dtype, t->dims, t->shape, err);
 }
 
-/* Tensors of the model in the order in which a reader needs them: outer ones first, then by layer.
- */
-static long layer_of(const char *tensor)
+static enum pith_status plan_tensor(struct pith_run *r, const struct pith_tensor *t,
+                                    struct pith_error *err)
 {
-    unsigned layer;
-    return sscanf(tensor, "model.layers.%u.", &layer) == 1 ? (long)layer : -1;
+    if (r->convert && pith_is_kv_scale(t->name)) return PITH_OK;
+    struct pith_choice *c = pith_output_choice(r, t->name);
+    if (c && c->planned) return PITH_OK;
+    if (c) c->planned = c->grid.format != NULL;
+    if (c && c->planned) return plan_linear(r, c, err);
+    return c && c->stored.format ? plan_plain(r, c, err) : plan_copy(r, t, err);
 }
 
+/* In the order in which a reader needs them: outer ones first, then by layer. */
 enum pith_status pith_output_layout(struct pith_run *r, struct pith_error *err)
 {
     const struct pith_checkpoint *in = r->model->checkpoint;
-    const long layers = (long)r->model->shape.layers;
-    for (long layer = -1; layer < layers; layer++) {
-        if (layer == 0 && pith_run_unties(r)) PITH_TRY(plan_head(r, err));
-        for (size_t i = 0; i < in->count; i++) {
-            const struct pith_tensor *t = &in->tensors[i];
-            if (layer_of(t->name) != layer) continue;
-            if (r->convert && pith_is_kv_scale(t->name)) continue;
-            struct pith_choice *c = pith_output_choice(r, t->name);
-            if (c && c->planned) continue;
-            if (c) c->planned = c->grid.format != NULL;
-            const bool plain = c && !c->planned && c->stored.format;
-            if (c && c->planned) PITH_TRY(plan_linear(r, c, err));
-            else if (plain) PITH_TRY(plan_plain(r, c, err));
-            else PITH_TRY(plan_copy(r, t, err));
-        }
-        if (layer >= 0 && pith_inputs_kv(r)) PITH_TRY(plan_kv(r, (uint32_t)layer, err));
+    for (size_t unit = 0; unit <= r->model->shape.layers; unit++) {
+        size_t count;
+        const size_t first = pith_unit_tensors(in, unit, &count);
+        if (unit == 1 && pith_run_unties(r)) PITH_TRY(plan_head(r, err));
+        for (size_t i = first; i < first + count; i++)
+            if (pith_unit_of(in->tensors[i].name) == unit)
+                PITH_TRY(plan_tensor(r, &in->tensors[i], err));
+        if (unit > 0 && pith_inputs_kv(r)) PITH_TRY(plan_kv(r, (uint32_t)unit - 1, err));
     }
     if (!r->container->file) return pith_layout_finish(&r->layout, r->options->max_shard, err);
     return pith_gguf_finish(r->model, r->options->model, r->container->file, &r->layout, err);

@@ -303,14 +303,12 @@ static enum pith_status read_ahead(void *ctx, struct pith_error *err)
 {
     const struct pith_run *r = ctx;
     const struct pith_checkpoint *in = r->model->checkpoint;
-    char prefix[64];
+    size_t count;
     (void)err;
     for (size_t i = 0; i < in->count && r->reading_layer == 0; i++)
         if (pith_is_outer(in->tensors[i].name)) pith_checkpoint_prefetch(in, &in->tensors[i]);
-    snprintf(prefix, sizeof prefix, "model.layers.%zu.", r->reading_layer);
-    for (size_t i = 0; i < in->count; i++)
-        if (strncmp(in->tensors[i].name, prefix, strlen(prefix)) == 0)
-            pith_checkpoint_prefetch(in, &in->tensors[i]);
+    const size_t first = pith_unit_tensors(in, r->reading_layer + 1, &count);
+    for (size_t i = first; i < first + count; i++) pith_checkpoint_prefetch(in, &in->tensors[i]);
     return PITH_OK;
 }
 

@@ -394,6 +394,9 @@ enum { PITH_UNIT_NAME = 32 };
 void pith_unit_name(size_t index, char name[PITH_UNIT_NAME]);
 /* The unit that a tensor belongs to, by its name. */
 size_t pith_unit_of(const char *tensor);
+/* The tensors of a checkpoint that a unit reads: index of the first, and *count that follow each
+ * other. Of unit 0, which is what is left, all of them: its own are those of pith_unit_of() 0. */
+size_t pith_unit_tensors(const struct pith_checkpoint *c, size_t unit, size_t *count);
 /* Forgets all units but the first `keep`, here and in the file. */
 enum pith_status pith_journal_cut(struct pith_run *r, size_t keep, struct pith_error *err);
 /* Identifies the job: input, recipe, options, calibration, version. */

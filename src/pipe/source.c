@@ -42,11 +42,12 @@ enum pith_status pith_source_note(struct pith_run *r, size_t index, json_t *unit
                                   struct pith_error *err)
 {
     const struct pith_checkpoint *in = r->model->checkpoint;
-    struct read *list = pith_zalloc(in->count, sizeof *list);
+    size_t most, count = 0;
+    const size_t first = pith_unit_tensors(in, index, &most);
+    struct read *list = pith_zalloc(most, sizeof *list);
     json_t *source = json_object();
-    size_t count = 0;
     enum pith_status s = list && source ? PITH_OK : pith_fail_nomem(err, "the input's hashes");
-    for (size_t i = 0; i < in->count && s == PITH_OK; i++)
+    for (size_t i = first; i < first + most && s == PITH_OK; i++)
         if (pith_unit_of(in->tensors[i].name) == index)
             list[count++] = (struct read){.in = in, .tensor = &in->tensors[i]};
     pith_phases_begin(&r->phases);

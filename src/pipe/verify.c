@@ -336,8 +336,9 @@ static enum pith_status make_report(const struct pith_verification *v, json_t **
 {
     const size_t n = pith_problems(v);
     if (v->failed) return pith_fail_nomem(err, "the report");
-    *report = json_pack("{s:b, s:s, s:O, s:O, s:O}", "ok", n == 0, "model", v->options->model,
-                        "checks", v->checks, "notes", v->notes, "problems", v->problems);
+    *report = json_pack("{s:b, s:s, s:b, s:O, s:O, s:O}", "ok", n == 0, "model", v->options->model,
+                        "accounted", v->account != NULL, "checks", v->checks, "notes", v->notes,
+                        "problems", v->problems);
     if (!*report) return pith_fail_nomem(err, "the report");
     if (n == 0) return PITH_OK;
     return pith_fail(err, PITH_MISMATCH, "%s", json_string_value(json_array_get(v->problems, 0)));
