@@ -1,5 +1,7 @@
 /* What a person sees while waiting, and what is said when something fails. */
 #include "cli/command.h"
+
+#include <pith/inspect.h>
 #include "cli/tables.h"
 
 #include <langinfo.h>
@@ -173,13 +175,30 @@ void meter_end(struct meter *m)
     fflush(stderr);
 }
 
+/* Misspelt keys of the models' configs, a warning each. */
+static void look_at_configs(const struct text_list *models)
+{
+    for (size_t i = 0; i < models->count; i++) {
+        char *lines = NULL;
+        if (pith_config_look(models->item[i], &lines, NULL) != PITH_OK) return;
+        for (const char *at = lines; *at;) {
+            const size_t n = strcspn(at, "\n");
+            fprintf(stderr, "warning: %s/%.*s\n", models->item[i], (int)n, at);
+            at += n + (at[n] == '\n');
+        }
+        pith_text_free(lines);
+    }
+}
+
 int make_context(const struct common *common, struct pith_context **out)
 {
     struct pith_error err = {0};
     if (common->threads > 1024)
         return usage_failure(common, "--threads %zu: at most 1024", common->threads);
-    if (pith_context_new((unsigned)common->threads, common->cpu, out, &err) == PITH_OK)
+    if (pith_context_new((unsigned)common->threads, common->cpu, out, &err) == PITH_OK) {
+        if (!common->quiet) look_at_configs(common->operands);
         return EXIT_DONE;
+    }
     return err.status == PITH_ARG ? report_usage(common, &err) : report_failure(common, &err);
 }
 

@@ -16,6 +16,12 @@ extern "C" {
 enum pith_status pith_inspect(struct pith_context *context, const char *model, int statistics,
                               char **report, struct pith_error *err);
 
+/* Keys of a model's config.json that are not read and one or two edits away from a key that is, and
+ * is missing, so that its default is in use: *lines receives a line for each, "" where there is
+ * none (a GGUF file has no config.json); free it with pith_text_free(). PITH_NOMEM only: what else
+ * is wrong with the file is told when the model is opened. */
+enum pith_status pith_config_look(const char *model, char **lines, struct pith_error *err);
+
 /* Where two checkpoints of a model of one shape differ, part by part, by the weights that each
  * stands for: {"equal", "a", "b", "container_a", "container_b", "parts_equal", "parts_different",
  * "config_differs": [keys], "parts": [{"name", "a" and "b": grid or dtype, "equal": to the bit,

@@ -29,9 +29,7 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* Edits between two words: insertions, deletions, replacements, and exchanges of neighbours
- * (optimal string alignment: Wagner and Fischer 1974 with Damerau's 1964 exchange). */
-static unsigned distance(const char *a, const char *b)
+unsigned pith_name_distance(const char *a, const char *b)
 {
     unsigned rows[3][LONGEST + 1], *before = rows[0], *above = rows[1], *row = rows[2];
     const size_t n = strlen(a), m = strlen(b);
@@ -58,7 +56,7 @@ const char *pith_name_nearest(const char *text, const char *const *names, size_t
     const char *best = NULL;
     unsigned most = (unsigned)(strlen(text) / 3 + 2);
     for (size_t i = 0; i < count; i++) {
-        const unsigned d = distance(text, names[i]);
+        const unsigned d = pith_name_distance(text, names[i]);
         if (d >= most || d >= strlen(names[i])) continue;
         best = names[i];
         most = d;

@@ -14,6 +14,11 @@ typedef const char *pith_name_at_fn(size_t i);
 enum pith_status pith_fail_name(struct pith_error *err, const char *what, const char *text,
                                 pith_name_at_fn *name_at);
 
+/* Edits between two words, letters in any case: insertions, deletions, replacements, and exchanges
+ * of neighbours (optimal string alignment: Wagner and Fischer 1974 with Damerau's 1964 exchange).
+ * Words of more than 40 letters are near to nothing. */
+unsigned pith_name_distance(const char *a, const char *b);
+
 /* What follows `name` and a colon in text, names being equal in any case: "" when text is the name,
  * NULL when it is neither. */
 const char *pith_name_option(const char *text, const char *name);

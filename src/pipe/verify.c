@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "io/digest.h"
 #include "io/gguf_model.h"
+#include "model/keys.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -302,6 +303,12 @@ static enum pith_status check_account(struct pith_verification *v, struct pith_e
     return check_tensors(v, err);
 }
 
+static void note_misspelt(void *ctx, const char *object, const char *key, const char *near)
+{
+    pith_note(ctx, "config.json: %s%s\"%s\" is no key that is read; did you mean \"%s\"?", object,
+              *object ? ": " : "", key, near);
+}
+
 /* What an original says, and engines. */
 static enum pith_status check_model(struct pith_verification *v, struct pith_error *err)
 {
@@ -328,6 +335,7 @@ static enum pith_status check_all(struct pith_verification *v, struct pith_error
     if (pith_model_open(v->options->model, &v->model, &why) != PITH_OK)
         pith_problem(v, "%s", why.text);
     pith_checked(v, before, "config and shapes: the model can be loaded");
+    pith_config_misspelt(v->checkpoint->config, note_misspelt, v);
     return v->model ? check_model(v, err) : PITH_OK;
 }
 

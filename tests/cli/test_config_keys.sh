@@ -1,0 +1,57 @@
+#!/bin/sh
+# Misspelt keys of config.json are named; and the table of keys is that of the code which reads them.
+set -u
+. tests/cli/lib.sh
+
+# Every key that the readers of src/model ask for is in the table, and the table has no other.
+read_keys() {
+    cat src/model/shape.c src/model/rope.c src/model/arch/*.c | tr '\n' ' ' | tr -s ' ' |
+        grep -oE '(pith_json_get_(int|real|bool|str)|json_object_get|read_positive|is_null)\([a-z]+, "[a-z_0-9]+"|read_size\(config, where, "[a-z_]+"|keys\[\] = \{[^}]*\}|key\[\] = "[a-z_]+"' |
+        grep -oE '"[a-z_0-9]+"' | sort -u
+}
+table_keys() {
+    grep -oE '_KEY\("[a-z_0-9]+"\)' src/model/config_keys.def | grep -oE '"[a-z_0-9]+"' | grep -v '"quantization_config"' |
+        sort -u
+}
+read_keys >"$work/read"
+table_keys >"$work/table"
+if diff "$work/read" "$work/table" >"$work/diff"; then
+    pass "the table of keys is that of the code"
+else
+    fail "the table of keys is that of the code"
+    cat "$work/diff"
+fi
+
+python3 tests/cli/mini.py "$work/m" layers=1 hidden=64 ffn=64
+named() { # NAME KEY NEAR: with `near` renamed to `key` the warning names both
+    sed "s/\"$3\"/\"$2\"/" "$work/m/config.json" >"$work/config" && cp "$work/config" "$work/m2/config.json"
+    "$pith" inspect "$work/m2" >/dev/null 2>"$work/stderr"
+    if grep -q "warning: .*config.json: \"$2\" is no key that is read; did you mean \"$3\"?" "$work/stderr"; then
+        pass "$1"
+    else
+        fail "$1"
+        cat "$work/stderr"
+    fi
+}
+cp -r "$work/m" "$work/m2"
+named "two letters exchanged" rope_theat rope_theta
+named "a letter left out" rms_nrm_eps rms_norm_eps
+named "two letters too many" tie_word_embeddingsss tie_word_embeddings
+named "a hyphen" rms-norm_eps rms_norm_eps
+cp "$work/m/config.json" "$work/m2/config.json"
+"$pith" inspect "$work/m2" >/dev/null 2>"$work/stderr"
+[ -s "$work/stderr" ] && fail "nothing to say" || pass "nothing to say"
+python3 - "$work/m2/config.json" <<'PY'
+import json, sys
+c = json.load(open(sys.argv[1]))
+c |= {"rope_scaling": {"rope_type": "yarn", "factor": 2.0, "beta_fats": 16}, "_name_or_path": "x", "bos_token_id": 1,
+      "pretraining_tp": 1, "use_cache": True, "transformers_version": "4.44.0", "initializer_range": 0.02,
+      "attention_dropout": 0.0, "rope_thetas": 1}
+json.dump(c, open(sys.argv[1], "w"))
+PY
+"$pith" run "$work/m2" -p The -n 1 >/dev/null 2>"$work/stderr"
+[ "$(grep -c warning "$work/stderr")" -eq 1 ] && grep -q 'rope_scaling: "beta_fats".*"beta_fast"' "$work/stderr" &&
+    pass "in rotary parameters; usual keys and a second spelling are no matter" || fail "in rotary parameters"
+"$pith" run "$work/m2" -p The -n 1 --quiet >/dev/null 2>"$work/stderr"
+grep -q warning "$work/stderr" && fail "--quiet" || pass "--quiet"
+finish
