@@ -47,8 +47,8 @@ SIDE     = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 .DEFAULT_GOAL := all
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps lib unit test test-all test-build demo asan tsan clang fuzz interop bench qemu emulated arm64 \
-        check check-layers check-symbols check-size check-headers check-docs check-tables install clean
+.PHONY: all help deps lib unit test test-all test-build demo asan tsan clang fuzz fuzz-coverage interop bench qemu \
+        emulated arm64 check check-layers check-symbols check-size check-headers check-docs check-tables install clean
 
 all: deps ## build the library and the program
 	@$(MAKE) --no-print-directory lib $(BUILD)/pith
@@ -159,7 +159,7 @@ arm64:
 # --- fuzzing: one target a file in fuzz/, its seeds in fuzz/corpus/ ------------------------------------
 FUZZ_TIME ?= 60
 fuzz: ## fuzz each parser for FUZZ_TIME seconds (libFuzzer, clang)
-	@PITH_EXTRA_PACKAGES=clang tools/deps.sh
+	@tools/fuzz_deps.sh
 	@$(MAKE) --no-print-directory BUILD=build-fuzz CC=clang OPT=-O1 \
 	    CFLAGS="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" \
 	    $(FUZZ_SRC:fuzz/%.c=build-fuzz/fuzz/%)
@@ -168,6 +168,14 @@ fuzz: ## fuzz each parser for FUZZ_TIME seconds (libFuzzer, clang)
 build-fuzz/fuzz/%: fuzz/%.c build-fuzz/libpith.a
 	@mkdir -p $(@D)
 	@$(CC) $(CFLAGS_ALL) -fsanitize=fuzzer,address,undefined -o $@ $< build-fuzz/libpith.a $(LIBS)
+
+# What the stored seeds reach, against the list of what they need not: fuzz/unreached.txt.
+COVERED := -fprofile-instr-generate -fcoverage-mapping
+fuzz-coverage: ## functions of the parsers that no fuzz target's seeds reach
+	@PITH_EXTRA_PACKAGES="llvm python3" tools/fuzz_deps.sh
+	@$(MAKE) --no-print-directory BUILD=build-coverage CC=clang OPT=-O1 CFLAGS="$(COVERED)" \
+	    LDFLAGS="$(COVERED)" $(FUZZ_SRC:fuzz/%.c=build-coverage/replay/%)
+	@tools/fuzz_coverage.sh build-coverage
 
 # The stored seeds as an ordinary test, without libFuzzer.
 $(BUILD)/replay/%: fuzz/%.c fuzz/replay.c $(BUILD)/libpith.a
@@ -229,7 +237,7 @@ install: all ## install the program, the library, headers, man page and pkg-conf
 	    >$(DESTDIR)$(prefix)/lib/pkgconfig/pith.pc
 
 clean: ## remove what was built
-	rm -rf $(BUILD) build-asan build-tsan build-clang build-fuzz
+	rm -rf $(BUILD) build-asan build-tsan build-clang build-fuzz build-coverage
 
 $(BUILD)/src/calib/corpus_builtin.o: src/calib/builtin.txt
 

@@ -21,6 +21,25 @@ static void on_signal(int number)
     /* The second one ends the program at once: the output is resumable at any moment anyway. */
     if (stop_requested) _exit(EXIT_INTERRUPTED);
     stop_requested = 1;
+    alarm(1);
+}
+
+/* Work that does not hear of it within a second ends as by the second signal. */
+static void on_alarm(int number)
+{
+    static const char text[] = "\npith: interrupted\n";
+    (void)number;
+    if (!stop_requested) return; /* it was taken for something else meanwhile */
+    const ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)written;
+    _exit(EXIT_INTERRUPTED);
+}
+
+/* The work was told to stop: it has some seconds to put things away. */
+static bool stopping(void)
+{
+    if (stop_requested) alarm(5);
+    return stop_requested != 0;
 }
 
 void catch_signals(void)
@@ -28,13 +47,14 @@ void catch_signals(void)
     struct sigaction a = {.sa_handler = on_signal};
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
+    sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm}, NULL);
     signal(SIGPIPE, SIG_DFL);
     (void)pith_guard_files(NULL); /* without it, such a signal ends the program as ever */
 }
 
 bool interrupted(void)
 {
-    return stop_requested != 0;
+    return stopping();
 }
 
 static double now(void)
@@ -138,7 +158,7 @@ static int on_progress(void *ctx, const char *what, double done, double total)
     struct meter *m = ctx;
     const double t = now();
     const double every = m->terminal ? 1.0 / 6 : 10;
-    if (stop_requested) return 1;
+    if (stopping()) return 1;
     if (done < m->last_done) { /* the first step, or a new phase; a resumed run starts half-way */
         m->phase_started = t;
         m->phase_done = done;

@@ -42,7 +42,15 @@ static const char *const suffixes[] = {".qweight",
                                        ".input_zero_point",
                                        ".weight_scale_2",
                                        ".weight_scale_inv",
-                                       ".pre_quant_scale"};
+                                       ".pre_quant_scale",
+                                       ".SCB",
+                                       ".weight_format",
+                                       ".weight.absmax",
+                                       ".weight.quant_map",
+                                       ".weight.nested_absmax",
+                                       ".weight.nested_quant_map",
+                                       ".weight.quant_state.bitsandbytes__nf4",
+                                       ".weight.quant_state.bitsandbytes__fp4"};
 
 struct input {
     const uint8_t *data;
@@ -52,7 +60,7 @@ struct input {
 struct checkpoint {
     struct pith_checkpoint c;
     struct pith_tensor tensor[MAX_TENSORS];
-    char name[MAX_TENSORS][64];
+    char name[MAX_TENSORS][80];
     uint8_t *bytes[MAX_TENSORS];
 };
 

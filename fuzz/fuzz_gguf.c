@@ -1,7 +1,12 @@
 /* Fuzzes the GGUF reader, and what is made of a file's keys: a config and a tokenizer. What the
- * reader accepts, the writer can write again, and the reader finds the same in it. */
+ * reader accepts, the writer can write again, and the reader finds the same in it. As a checkpoint,
+ * its matrices of blocks are unpacked. */
+#include "folder.h"
+
 #include "base/mem.h"
+#include "io/container.h"
 #include "io/gguf_model.h"
+#include "num/kquant.h"
 #include "tok/gguf.h"
 
 #include <stdio.h>
@@ -89,7 +94,63 @@ static void use_keys(const struct pith_gguf *g)
     if (pith_gguf_arch_read(g, &arch, NULL) == PITH_OK &&
         pith_gguf_config(g, arch, true, &json, NULL) == PITH_OK)
         json_decref(json);
-    if (pith_tok_gguf_json(g, &json, NULL) == PITH_OK) json_decref(json);
+    if (pith_tok_gguf_json(g, &json, NULL) == PITH_OK) {
+        (void)pith_gguf_pre_of(json);
+        json_decref(json);
+    }
+}
+
+/* A tensor that a module's blocks may be: unpacked, it is a matrix that keeps its promises. */
+static void load_blocks(const struct pith_container *c, void *state,
+                        const struct pith_checkpoint *ck, const struct pith_tensor *t)
+{
+    const char *dot = strrchr(t->name, '.');
+    const struct pith_kquant *type = dot ? pith_kquant_find(dot + 1) : NULL;
+    char module[192];
+    if (!type || t->dims != 2 || t->shape[0] > 256 || t->shape[1] > 65536) return;
+    (void)snprintf(module, sizeof module, "%.*s", (int)(dot - t->name), t->name);
+    const uint32_t cols = (uint32_t)(t->shape[1] / type->bytes * type->elements);
+    struct pith_qmat q = {0};
+    struct pith_error err = {0};
+    struct pith_container_opts opts = {.model_dtype = PITH_F16};
+    struct pith_grid grid;
+    bool found = false;
+    (void)c->describe(state, ck, module, &grid, &opts, NULL);
+    if (c->load(state, ck, module, (uint32_t)t->shape[0], cols, &q, &found, &err) != PITH_OK) {
+        must(err.text[0] != '\0');
+        return;
+    }
+    if (!found) return;
+    float *row = malloc((cols + 1) * sizeof *row);
+    must(row && pith_qmat_check(&q, &err) == PITH_OK);
+    for (uint32_t r = 0; r < q.rows; r++) pith_qmat_decode(&q, r, 1, row);
+    free(row);
+    pith_qmat_free(&q);
+}
+
+static void use_checkpoint(const uint8_t *data, size_t size)
+{
+    struct pith_checkpoint *ck = NULL;
+    const struct pith_container *c = NULL;
+    struct pith_error err = {0};
+    char path[128];
+    (void)snprintf(path, sizeof path, "%s/model.gguf", folder());
+    folder_put("model.gguf", data, size);
+    struct pith_tokenizer *t = NULL;
+    must(pith_tokenizer_open(path, &t, &err) == PITH_OK || err.text[0] != '\0');
+    pith_tokenizer_close(t);
+    err = (struct pith_error){0};
+    if (pith_gguf_checkpoint(path, &ck, &err) != PITH_OK) {
+        must(err.text[0] != '\0');
+        return;
+    }
+    void *state = NULL;
+    if (pith_container_detect(ck, &c, &err) == PITH_OK && c &&
+        c->open(ck, &state, &err) == PITH_OK) {
+        for (size_t i = 0; i < ck->count; i++) load_blocks(c, state, ck, &ck->tensors[i]);
+        c->close(state);
+    }
+    pith_checkpoint_close(ck);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -104,6 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* Another alignment is read but not written. */
     if (g.alignment == 32) write_and_read_again(&g);
     use_keys(&g);
+    use_checkpoint(data, size);
     struct pith_tokenizer *t = NULL;
     if (pith_tokenizer_from_gguf(&g, &t, NULL) == PITH_OK) {
         struct pith_ids ids = {0};

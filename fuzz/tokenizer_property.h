@@ -47,7 +47,11 @@ static void check_tokenizer(enum pith_status s, struct pith_tokenizer *t,
 {
     static const char text[] = "Hello  World, it's \n\n 123 <s>x</s> caf\xc3\xa9 cafe\xcc\x81 "
                                "\xe2\x96\x81 \xf0\x9f\x98\x80 \xff "
-                               "aaaa abc\tABC \xe4\xb8\xad\xe6\x96\x87 <|end|> ";
+                               "aaaa abc\tABC \xe4\xb8\xad\xe6\x96\x87 <|end|> a\xcc\x81\xcc\xa3 "
+                               "and a run of more than one stretch of a pattern is this here: "
+                               "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+                               "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+                               "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     if (s != PITH_OK) {
         must((s == PITH_FORMAT || s == PITH_UNSUPPORTED) && err->text[0] != '\0' && !t);
         return;

@@ -73,6 +73,21 @@ for how in '' '--crlf keep' '--crlf lf'; do
     grep -q '"crlf_lines": 60' "$work/crlf.json" || fail "the report counts CR LF: $how"
     [ -s "$work/lf.err" ] && fail "no warning without CR LF"
 done
+# Ctrl-C while a large text is cut into tokens, which takes longer than anybody waits.
+yes 'the cat sat on the mat and thought of it' | head -c 60000000 >"$work/large"
+"$pith" eval "$probe" --text "$work/large" >"$work/stdout" 2>"$work/stderr" &
+child=$!
+sleep 2
+kill -INT $child
+sleep 3
+if kill -0 $child 2>/dev/null; then
+    kill -KILL $child
+    fail "an interrupt is heeded within a second"
+else
+    wait $child
+    [ $? -eq 130 ] && pass "an interrupt is heeded within a second" || fail "status of an interrupt"
+fi
+rm -f "$work/large"
 refuse "unknown form of a table" 2 'unknown form' "$pith" compare "$probe" "$probe" --text x --format xml
 check "formats as JSON" sh -c "'$pith' formats --json | python3 -m json.tool"
 check "inspect as JSON" sh -c "'$pith' inspect '$probe' --json | python3 -m json.tool"

@@ -11,8 +11,15 @@ SUFFIXES = [".qweight", ".qzeros", ".scales", ".g_idx", ".weight", ".weight_pack
             ".weight_scale", ".weight_shape", ".weight_zero_point", ".weight_g_idx", ".bias", ".other",
             ".lookup_table", ".rows", ".cols", ".vals", ".full_rows", ".weight_global_scale",
             ".input_global_scale", ".input_scale", ".input_zero_point", ".weight_scale_2",
-            ".weight_scale_inv", ".pre_quant_scale"]
+            ".weight_scale_inv", ".pre_quant_scale", ".SCB", ".weight_format", ".weight.absmax",
+            ".weight.quant_map", ".weight.nested_absmax", ".weight.nested_quant_map",
+            ".weight.quant_state.bitsandbytes__nf4", ".weight.quant_state.bitsandbytes__fp4"]
 DTYPES = {"U8": 4, "I8": 5, "F8_E4M3": 7, "F16": 13, "BF16": 14, "I32": 15, "F32": 17, "I64": 20}  # enum pith_dtype
+CT = {"quant_method": "compressed-tensors"}
+INT8 = {"num_bits": 8, "type": "int", "strategy": "channel", "symmetric": True}
+TURN = {"u": {"type": "hadamard", "requires_grad": False, "head_dim": 32, "apply": [
+    {"targets": ["re:.*up_proj$"], "location": "input", "inverse": False, "ignore": []},
+    {"targets": ["re:.*up_proj$"], "location": "weight_input", "inverse": True, "ignore": []}]}}
 CONFIGS = [
     {"quant_method": "gptq", "bits": 4, "group_size": 32, "dynamic": {"+:.*up": {"bits": 8}}},
     {"quant_method": "gptq", "bits": 4, "group_size": 32, "dynamic": {"-:([a-z.]+)+[A-Z]$": {}}},
@@ -24,6 +31,47 @@ CONFIGS = [
      "config_groups": {"a": {"targets": ["re:.*up_proj"], "weights": {"num_bits": 4}},
                        "b": {"targets": ["Linear"], "weights": {"num_bits": 8}}}},
 ]
+
+
+# What bitsandbytes' golden files (module "m", 24 x 128) are told by.
+BITSANDBYTES = {
+    "int8": {"load_in_8bit": True, "llm_int8_threshold": 6.0},
+    "nf4": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
+    "nested": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True},
+    "fp4": {"load_in_4bit": True, "bnb_4bit_quant_type": "fp4"},
+}
+
+
+def small():
+    """Bytes that stay bytes, and rotations that the loader undoes: matrices of 8 x 32."""
+    case = {"rows": 8, "cols": 32}
+    scale = ("F32", [8, 1], struct.pack("<8f", *[0.01 * (i + 1) for i in range(8)]))
+    naive = {".weight": ("I8", [8, 32], bytes(range(256))), ".weight_scale": scale}
+    whole = {".weight": ("F32", [8, 32], struct.pack("<256f", *[i / 256 for i in range(256)]))}
+    float8 = {".weight": ("F8_E4M3", [8, 32], bytes([i % 120 for i in range(256)])), ".weight_scale": scale}
+    group = {"a": {"targets": ["Linear"], "weights": INT8}}
+    group8 = {"a": {"targets": ["Linear"], "weights": dict(INT8, type="float")}}
+    config = dict(CT, format="naive-quantized", config_groups=group)
+    yield "naive.int8", seed(case, config, naive)
+    yield "naive.float8", seed(case, dict(config, config_groups=group8), float8)
+    yield "naive.whole", seed(case, config, whole)
+    yield "turn", seed(case, dict(config, format="int-quantized",
+                                  transform_config={"config_groups": TURN}), naive)
+    inputs = dict(INT8, strategy="tensor", symmetric=False, dynamic=False)
+    group = {"a": {"targets": ["Linear"], "weights": INT8, "input_activations": inputs}}
+    yield "static.asym", seed(case, dict(CT, format="int-quantized", config_groups=group), dict(
+        naive, **{".input_scale": ("F32", [1], struct.pack("<f", 0.1)),
+                  ".input_zero_point": ("I8", [1], b"\3")}))
+    blocks = {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic",
+              "weight_block_size": [8, 8]}
+    yield "fp8.blocks", seed(case, blocks, {
+        ".weight": float8[".weight"],
+        ".weight_scale_inv": ("F32", [1, 4], struct.pack("<4f", 1, 2, 0.5, 0.1))})
+    for name, how in BITSANDBYTES.items():
+        file = read(os.path.join(HERE, "../bitsandbytes", name + ".safetensors"))
+        tensors = {k[1:]: v for k, v in file.items() if k.startswith("m.")}
+        yield "bitsandbytes." + name, seed({"rows": 24, "cols": 128},
+                                           dict(how, quant_method="bitsandbytes"), tensors)
 
 
 def seed(case, config, tensors):
@@ -72,6 +120,8 @@ def main():
             if max(len(v[1]) for v in tensors.values()) < 3 and case.get("rows", 16) == 16:
                 open(os.path.join(OUT, case["module"]), "wb").write(
                     seed(size or case, case["config"], tensors))
+    for name, bytes_ in small():
+        open(os.path.join(OUT, name), "wb").write(bytes_)
     for i, config in enumerate(CONFIGS):
         open(os.path.join(OUT, f"config{i}"), "wb").write(seed(first[0], config, first[1]))
 

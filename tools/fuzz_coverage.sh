@@ -1,0 +1,54 @@
+#!/bin/sh
+# Which functions of the parsers no fuzz target reaches: fuzz_coverage.sh BUILD [--write]. The seeds of
+# fuzz/corpus/ are replayed by programs built to count. Each function that none of them enters has a line
+# in fuzz/unreached.txt, "file:function  reason"; a function that is missing there, or a line too much, is
+# a failure. --write adds missing lines without a reason, which is a failure too.
+set -eu
+build=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+major=$(clang -dumpversion | cut -d. -f1)
+tool() { # llvm's, by its plain name or that of clang's version
+    if command -v "$1-$major" >/dev/null 2>&1; then echo "$1-$major"; else echo "$1"; fi
+}
+objects=
+for program in "$build"/replay/fuzz_*; do
+    LLVM_PROFILE_FILE="$work/$(basename "$program").profraw" "$program" >"$work/log" 2>&1 || {
+        cat "$work/log"
+        exit 1
+    }
+    objects="$objects ${objects:+-object }$program"
+done
+"$(tool llvm-profdata)" merge -sparse -o "$work/all" "$work"/*.profraw
+# shellcheck disable=SC2086
+"$(tool llvm-cov)" export -format=text -skip-expansions -instr-profile="$work/all" $objects >"$work/all.json"
+python3 - "$work/all.json" >"$work/unreached" <<'PYTHON'
+import json, os, sys
+# What reads bytes from outside; writers and what only computes are no parsers.
+PARSERS = ("src/tok/", "src/io/", "src/base/json.c", "src/eval/items.c", "src/quant/recipe.c",
+           "src/model/shape.c", "src/model/arch/", "src/pipe/journal.c", "src/pipe/verify",
+           "src/pipe/seal.c")
+reached = {}
+for f in json.load(open(sys.argv[1]))["data"][0]["functions"]:
+    file = os.path.relpath(f["filenames"][0])
+    if not file.startswith(PARSERS) or not file.endswith(".c"):
+        continue
+    name = file + ":" + f["name"].split(":")[-1]
+    reached[name] = reached.get(name, False) or f["count"] > 0
+print("\n".join(sorted(n for n, r in reached.items() if not r)))
+PYTHON
+list=fuzz/unreached.txt
+[ -f $list ] || : >$list
+awk '!/^#/ && NF { print $1 }' $list | sort >"$work/listed"
+bad=0
+for name in $(comm -23 "$work/unreached" "$work/listed"); do
+    echo "no target reaches $name"
+    [ "${2:-}" != --write ] || echo "$name" >>$list
+    bad=1
+done
+for name in $(comm -13 "$work/unreached" "$work/listed"); do
+    echo "$list: $name is reached, or is no more"
+    bad=1
+done
+awk '!/^#/ && NF == 1 { print "fuzz/unreached.txt: no reason for " $1; bad = 1 } END { exit bad }' $list || bad=1
+exit $bad
