@@ -25,6 +25,8 @@ CFLAGS_ALL = -std=c17 -D_POSIX_C_SOURCE=200809L -DPITH_VERSION='"$(VERSION)"' $(
              $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CFLAGS)
 # On a new machine the packages are installed first; pkg-config then answers within recipes.
 LIBS = $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lbz2 -lm -pthread
+# Of the program alone: edited lines at a terminal, where there is libedit.
+EDIT = $(shell pkg-config --libs libedit 2>/dev/null)
 
 skipped  = $(foreach s,$(SKIP_$(MACHINE)),$(filter src/kern/$(s)/%,$(1)))
 # Sources to leave out, for a build without the libraries that they need.
@@ -77,7 +79,7 @@ $(BUILD)/libpith.so: $(OBJ) $(BUILD)/libpith.map
 	@ln -sf $(@F) $@.0
 
 $(BUILD)/pith: $(CLI_OBJ) $(BUILD)/libpith.a
-	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS)
+	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS) $(EDIT)
 
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)

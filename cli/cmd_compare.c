@@ -27,67 +27,102 @@ static const struct option options[] = {
 #undef MEASURE_OPTION
 };
 
-static const char *base_name(const char *path)
+/* A title of a text's column; `prefix` names the text where several stand in one table. */
+static void text_column(json_t *columns, const char *prefix, const char *name, const char *align)
 {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
+    char title[160];
+    snprintf(title, sizeof title, "%s%s%s", prefix, prefix[0] ? ": " : "", name);
+    table_column(columns, title, align);
 }
 
-static json_t *make_columns(const json_t *first)
+static void text_columns_of(json_t *columns, const char *prefix)
 {
+    text_column(columns, prefix, "perplexity", "right");
+    text_column(columns, prefix, "KL", "right");
+    text_column(columns, prefix, "top-1 %", "right");
+    text_column(columns, prefix, "verdict", "left");
+    text_column(columns, prefix, "s", "right");
+}
+
+static void text_cells_of(json_t *row, const json_t *t)
+{
+    const bool compared = json_object_get(t, "kld_mean") != NULL;
+    table_cell(row, "%.3f", json_get(t, "perplexity"));
+    if (compared) table_cell(row, "%.5f", json_get(t, "kld_mean"));
+    else json_array_append_new(row, json_string("-"));
+    if (compared) table_cell(row, "%.2f", 100 * json_get(t, "top1_agreement"));
+    else json_array_append_new(row, json_string("-"));
+    json_array_append_new(row, json_string(compared ? json_text(t, "verdict") : "baseline"));
+    table_cell(row, "%.1f", json_get(t, "seconds"));
+}
+
+/* What a table has: of all texts (`which` < 0), of one, or of none. */
+enum { ALL_TEXTS = -1, NO_TEXT = -2 };
+
+static json_t *make_columns(const json_t *first, int which, bool tasks)
+{
+    const json_t *texts = json_object_get(first, "texts"), *t;
     json_t *columns = json_array();
-    const json_t *t;
     size_t i;
     table_column(columns, "model", "left");
     table_column(columns, "bits/weight", "right");
     table_column(columns, "MiB", "right");
-    json_array_foreach (json_object_get(first, "texts"), i, t) {
-        table_column(columns, "perplexity", "right");
-        table_column(columns, "KL", "right");
-        table_column(columns, "top-1 %", "right");
-        table_column(columns, "verdict", "left");
-        table_column(columns, "s", "right");
-    }
+    json_array_foreach (texts, i, t)
+        if (which == ALL_TEXTS)
+            text_columns_of(columns, json_array_size(texts) > 1 ? json_text(t, "text_name") : "");
+        else if (which == (int)i) text_columns_of(columns, "");
     json_array_foreach (json_object_get(first, "tasks"), i, t) {
-        table_column(columns, json_text(t, "name"), "right");
-        if (json_object_get(t, "accuracy_norm")) table_column(columns, "norm", "right");
+        if (tasks) table_column(columns, json_text(t, "name"), "right");
+        if (tasks && json_object_get(t, "accuracy_norm")) table_column(columns, "norm", "right");
     }
     return columns;
 }
 
-static json_t *make_row(const json_t *m)
+static json_t *make_row(const json_t *m, int which, bool tasks)
 {
     json_t *row = json_array();
     const json_t *t;
     size_t i;
-    json_array_append_new(row, json_string(base_name(json_text(m, "model"))));
+    json_array_append_new(row, json_string(json_text(m, "name")));
     table_cell(row, "%.3f", json_get(m, "bits_per_weight"));
     table_cell(row, "%.2f", json_get(m, "bytes") / 1048576);
-    json_array_foreach (json_object_get(m, "texts"), i, t) {
-        const bool compared = json_object_get(t, "kld_mean") != NULL;
-        table_cell(row, "%.3f", json_get(t, "perplexity"));
-        if (compared) table_cell(row, "%.5f", json_get(t, "kld_mean"));
-        else json_array_append_new(row, json_string("-"));
-        if (compared) table_cell(row, "%.2f", 100 * json_get(t, "top1_agreement"));
-        else json_array_append_new(row, json_string("-"));
-        json_array_append_new(row, json_string(compared ? json_text(t, "verdict") : "baseline"));
-        table_cell(row, "%.1f", json_get(t, "seconds"));
-    }
+    json_array_foreach (json_object_get(m, "texts"), i, t)
+        if (which == ALL_TEXTS || which == (int)i) text_cells_of(row, t);
     json_array_foreach (json_object_get(m, "tasks"), i, t) {
-        table_cell(row, "%.1f", 100 * json_get(t, "accuracy"));
-        if (json_object_get(t, "accuracy_norm"))
+        if (tasks) table_cell(row, "%.1f", 100 * json_get(t, "accuracy"));
+        if (tasks && json_object_get(t, "accuracy_norm"))
             table_cell(row, "%.1f", 100 * json_get(t, "accuracy_norm"));
     }
     return row;
 }
 
-static int print_models(const struct settings *s, const json_t *report)
+static int print_models(const struct settings *s, const json_t *models, int which, bool tasks)
 {
-    const json_t *models = json_object_get(report, "models"), *m;
+    const json_t *m;
     size_t i;
     json_t *rows = json_array();
-    json_array_foreach (models, i, m) json_array_append_new(rows, make_row(m));
-    return print_table(&s->common, make_columns(json_array_get(models, 0)), rows, s->format);
+    json_array_foreach (models, i, m) json_array_append_new(rows, make_row(m, which, tasks));
+    return print_table(&s->common, make_columns(json_array_get(models, 0), which, tasks), rows,
+                       s->format);
+}
+
+/* For people a table a text under its name, and one of the tasks; one table in other forms. */
+static int print_report(const struct settings *s, const json_t *report)
+{
+    const json_t *models = json_object_get(report, "models"), *t;
+    const json_t *first = json_array_get(models, 0);
+    size_t i, printed = 0;
+    int rc = EXIT_DONE;
+    if (s->format) return print_models(s, models, ALL_TEXTS, true);
+    json_array_foreach (json_object_get(first, "texts"), i, t) {
+        printf("%s%s%s%s (%s convention, context %d, %d tokens)\n\n", printed++ ? "\n" : "", bold(),
+               json_text(t, "text_name"), plain(), json_text(t, "convention"),
+               (int)json_get(t, "context"), (int)json_get(t, "tokens"));
+        if (rc == EXIT_DONE) rc = print_models(s, models, (int)i, false);
+    }
+    if (json_array_size(json_object_get(first, "tasks")) == 0 || rc != EXIT_DONE) return rc;
+    printf("%s%stasks%s (right answers, %%)\n\n", printed ? "\n" : "", bold(), plain());
+    return print_models(s, models, NO_TEXT, true);
 }
 
 static int cannot_write(const struct settings *s)
@@ -121,6 +156,51 @@ static int check_page(const struct settings *s)
     return EXIT_DONE;
 }
 
+/* Tells of each model as it is done. */
+struct watcher {
+    const struct common *common;
+    struct meter *meter;
+    size_t done, count;
+};
+
+static void on_measured(void *ctx, const char *report)
+{
+    struct watcher *w = ctx;
+    json_t *m = json_loads(report, 0, NULL);
+    const json_t *t;
+    char text[512];
+    size_t i;
+    w->done++;
+    snprintf(text, sizeof text, "%zu of %zu: %s", w->done, w->count, json_text(m, "name"));
+    json_array_foreach (json_object_get(m, "texts"), i, t) {
+        const size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, ", %s: perplexity %.3f",
+                 json_text(t, "text_name"), json_get(t, "perplexity"));
+        if (json_object_get(t, "kld_mean"))
+            snprintf(text + strlen(text), sizeof text - strlen(text), ", KL %.5f",
+                     json_get(t, "kld_mean"));
+    }
+    json_array_foreach (json_object_get(m, "tasks"), i, t)
+        snprintf(text + strlen(text), sizeof text - strlen(text), ", %s: %.1f%%",
+                 json_text(t, "name"), 100 * json_get(t, "accuracy"));
+    meter_end(w->meter);
+    say(w->common, "%s", text);
+    json_decref(m);
+}
+
+/* What was measured, also when not all of it was. */
+static int show(const struct settings *s, const char *report)
+{
+    json_t *j = json_loads(report, 0, NULL);
+    int rc = EXIT_DONE;
+    if (!json_is_true(json_object_get(j, "complete")))
+        say(&s->common, "interrupted: what was measured until then");
+    if (s->common.json) printf("%s\n", report);
+    else if (j) rc = print_report(s, j);
+    json_decref(j);
+    return rc == EXIT_DONE && s->out ? write_page(s, report) : rc;
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
@@ -139,17 +219,16 @@ static int run(void *settings, const struct text_list *operands)
     meter_start(&meter, &s->common);
     measure_fill(&s->measure, &o);
     o.progress = meter_progress(&meter);
+    struct watcher watcher = {&s->common, &meter, 0, operands->count};
+    o.measured = on_measured;
+    o.measured_ctx = &watcher;
     const struct pith_list models = as_list(operands);
     const enum pith_status status = pith_compare(context, &models, &o, &report, &err);
     meter_end(&meter);
-    if (status != PITH_OK) {
-        rc = report_failure(&s->common, &err);
-    } else {
-        json_t *j = json_loads(report, 0, NULL);
-        if (s->common.json) printf("%s\n", report);
-        else if (j) rc = print_models(s, j);
-        json_decref(j);
-        if (rc == EXIT_DONE && s->out) rc = write_page(s, report);
+    if (status != PITH_OK) rc = report ? EXIT_INTERRUPTED : report_failure(&s->common, &err);
+    if (report) {
+        const int shown = show(s, report);
+        if (rc == EXIT_DONE) rc = shown;
     }
     pith_text_free(report);
     pith_context_free(&context);

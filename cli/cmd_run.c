@@ -1,5 +1,6 @@
 /* pith run: does it still speak? */
 #include "cli/command.h"
+#include "cli/edit.h"
 #include "cli/measure.h"
 
 #include <pith/generate.h>
@@ -18,7 +19,8 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"prompt", 'p', OPTION_TEXT, AT(prompt), "TEXT", "text to continue (default: standard input)"},
+    {"prompt", 'p', OPTION_TEXT, AT(prompt), "TEXT",
+     "text to continue (default: standard input, line by line at a terminal)"},
     {"tokens", 'n', OPTION_COUNT, AT(tokens), "N", "tokens to generate at most (default 128)"},
     {"temperature", 0, OPTION_REAL, AT(temperature), "T",
      "0: always the likeliest token (default 0)"},
@@ -90,13 +92,14 @@ static char *read_prompt(struct pith_error *err)
     return NULL;
 }
 
-static int generate(struct settings *s, struct pith_engine *engine)
+/* Continues a prompt; `echo` prints it first, once it is known that it can be continued. */
+static int generate(struct settings *s, struct pith_engine *engine, const char *prompt, bool echo)
 {
     struct pith_generate_options o;
     struct pith_error err = {0};
     char *report = NULL;
     pith_generate_defaults(&o);
-    o.prompt = s->prompt;
+    o.prompt = prompt;
     o.max_tokens = s->tokens;
     o.temperature = (float)s->temperature;
     o.top_k = (uint32_t)s->top_k;
@@ -106,7 +109,7 @@ static int generate(struct settings *s, struct pith_engine *engine)
     o.text = on_text;
     o.ctx = s;
     if (pith_generate_check(engine, &o, &err) != PITH_OK) return report_failure(&s->common, &err);
-    if (!s->common.json && !s->common.quiet) fputs(s->prompt, stdout);
+    if (echo && !s->common.json && !s->common.quiet) fputs(prompt, stdout);
     if (pith_generate(engine, &o, &report, &err) != PITH_OK)
         return report_failure(&s->common, &err);
     json_t *j = json_loads(report, 0, NULL);
@@ -123,27 +126,47 @@ static int generate(struct settings *s, struct pith_engine *engine)
     return interrupted() ? EXIT_INTERRUPTED : EXIT_DONE;
 }
 
+/* Prompt after prompt, typed at a terminal. An answer that is cut off by Ctrl-C, or a prompt that
+ * cannot be continued, ends neither. */
+static int converse(struct settings *s, struct pith_engine *engine)
+{
+    struct editor *e = editor_new("> ");
+    const char *line;
+    enum edited what;
+    if (!e) return report_failure(&s->common, &(struct pith_error){.status = PITH_NOMEM});
+    if (!s->common.quiet)
+        fputs("a line is a text to continue; Ctrl-C cancels, Ctrl-D ends\n", stderr);
+    while ((what = editor_read(e, &line)) != EDIT_END) {
+        if (what == EDIT_CANCELLED || !*line) continue;
+        (void)generate(s, engine, line, false);
+        clear_interrupt();
+    }
+    putchar('\n');
+    editor_free(e);
+    return EXIT_DONE;
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
     struct pith_context *context;
     struct pith_engine *engine = NULL;
     struct pith_error err = {0};
+    const bool typed = !s->prompt && !s->common.json && isatty(STDIN_FILENO) &&
+                       isatty(STDOUT_FILENO);
     char *input = NULL;
     int rc = check(s);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc == EXIT_DONE) rc = choose_mode(&s->common, &context, s->mode);
     if (rc != EXIT_DONE) return rc;
-    if (!s->prompt && isatty(STDIN_FILENO) && !s->common.quiet)
-        fprintf(stderr, "reading the prompt from standard input; Ctrl-D ends it\n");
-    if (!s->prompt) s->prompt = input = read_prompt(&err);
-    if (!s->prompt) {
+    if (!s->prompt && !typed) s->prompt = input = read_prompt(&err);
+    if (!s->prompt && !typed) {
         err.status = PITH_FORMAT;
         rc = report_failure(&s->common, &err);
     } else if (pith_engine_open(context, operands->item[0], &engine, &err) != PITH_OK) {
         rc = report_failure(&s->common, &err);
     } else {
-        rc = generate(s, engine);
+        rc = typed ? converse(s, engine) : generate(s, engine, s->prompt, true);
     }
     free(input);
     pith_engine_close(&engine);
@@ -161,7 +184,9 @@ const struct command command_run = {
     .details =
         "Prints the prompt and its continuation; with --quiet the continuation alone. A prompt\n"
         "from standard input is taken as it is, with its last line break if it has one. The text\n"
-        "ends early where the model ends it, or where the model's context is full.\n",
+        "ends early where the model ends it, or where the model's context is full. At a terminal,\n"
+        "without -p, each line that is typed is continued: lines are edited as in a shell, Ctrl-C\n"
+        "cancels a line or an answer, Ctrl-D ends.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

@@ -110,6 +110,8 @@ struct pith_progress meter_progress(struct meter *m);
 void meter_end(struct meter *m);
 /* True once the user pressed Ctrl-C (or SIGTERM came). */
 bool interrupted(void);
+/* Forgets that: the program goes on. */
+void clear_interrupt(void);
 void catch_signals(void);
 
 /* "3.2 GiB", "12.3 s", "4 min 10 s". */

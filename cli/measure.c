@@ -18,6 +18,8 @@ int measure_check(const struct common *common, const struct measure_settings *m)
             return usage_failure(common, "--%s does nothing without --text", of_texts[i]);
     if (m->tasks.count == 0 && given(common, "task-limit"))
         return usage_failure(common, "--task-limit does nothing without --tasks");
+    if (m->tasks.count == 0 && given(common, "shots"))
+        return usage_failure(common, "--shots does nothing without --tasks");
     if (given(common, "context") && m->context == 0)
         return usage_failure(common, "--context: at least 2");
     if (given(common, "stride") && m->stride == 0)

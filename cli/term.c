@@ -57,6 +57,11 @@ bool interrupted(void)
     return stopping();
 }
 
+void clear_interrupt(void)
+{
+    stop_requested = 0;
+}
+
 static double now(void)
 {
     struct timespec t;

@@ -29,6 +29,10 @@ struct pith_eval_options {
     size_t task_limit;      /* items of a task (MMLU: of a subject) at most; 0: all */
     size_t shots;           /* examples in front of each item of a task */
     struct pith_progress progress;
+    /* pith_compare() hands over what it found of each model as soon as it has it: an element of
+     * "models". NULL: not wanted. */
+    void (*measured)(void *ctx, const char *report);
+    void *measured_ctx;
 };
 void pith_eval_defaults(struct pith_eval_options *options);
 
@@ -48,7 +52,10 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
 
 /* Measures several models on the same texts and tasks, each against the first. What the first makes
  * of the texts is kept in up to 256 MiB, so that it reads them once. `options->model` and
- * `baseline` are ignored. *report: {"baseline", "models": [as of pith_eval()]}. */
+ * `baseline` are ignored. All models, texts and tasks are looked at before the first is measured.
+ * *report: {"baseline", "complete", "models": [as of pith_eval(), with "name", the shortest that
+ * tells each from the others]}; given too, with the models that are done, when the call is
+ * interrupted after the first of them. */
 enum pith_status pith_compare(struct pith_context *context, const struct pith_list *models,
                               const struct pith_eval_options *options, char **report,
                               struct pith_error *err);

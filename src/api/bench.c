@@ -55,6 +55,9 @@ static enum pith_status load(struct pith_context *c, const struct pith_bench_opt
     PITH_TRY(read_grid(o->head, &head, &ends, err));
     if (!linears && !ends) return pith_load_model(c, o->model, false, out, err);
     PITH_TRY(pith_model_open(o->model, out, err));
+    if (ends && (*out)->shape.tied)
+        return pith_fail(err, PITH_ARG,
+                         "--head: the head of %s is its embedding, which stays as it is", o->model);
     PITH_TRY(pith_model_load_blocks(*out, linears ? NULL : c->backend, err));
     PITH_TRY(pith_model_regrid(*out, c->pool, linears, ends, err));
     PITH_TRY(pith_model_pack(*out, c->backend, err));

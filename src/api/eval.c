@@ -1,12 +1,15 @@
 #include <pith/eval.h>
+#include <pith/text.h>
 
 #include "api/context.h"
+#include "api/labels.h"
 #include "api/load.h"
 #include "api/measure.h"
 #include "api/task_report.h"
 #include "base/mem.h"
 #include "base/names.h"
 #include "eval/eval.h"
+#include "eval/questions.h"
 #include "tok/door.h"
 
 #include <math.h>
@@ -162,6 +165,9 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
     pith_ids_free(&ids);
     if (s != PITH_OK) return pith_fail_in(err, s, path);
     json_t *report = text_report(m, path, &result);
+    char *label = pith_label(&m->options->texts, index);
+    if (report && label) json_object_set_new(report, "text_name", json_string(label));
+    pith_free(label);
     if (report && door.crlf) {
         json_object_set_new(report, "crlf_lines", json_integer((json_int_t)door.crlf));
         json_object_set_new(report, "crlf", json_string(door.lf ? "lf" : "keep"));
@@ -278,11 +284,72 @@ static void free_kept(struct measurement *m)
     pith_free(m->kept_tasks);
 }
 
+/* That a model can be measured is found out before any is: hours may lie between them. */
+static enum pith_status look_at_model(struct measurement *m, const char *dir, bool first,
+                                      uint32_t *vocab, struct pith_error *err)
+{
+    const struct pith_eval_options *o = m->options;
+    struct pith_model *model;
+    struct pith_kv_format kv;
+    PITH_TRY(pith_model_open(dir, &model, err));
+    enum pith_status s = PITH_OK;
+    if (first) *vocab = model->shape.vocab;
+    if (model->shape.vocab != *vocab)
+        s = pith_fail(err, PITH_ARG, "%s: has another vocabulary (%u) than the baseline (%u)", dir,
+                      model->shape.vocab, *vocab);
+    else if (o->context > model->shape.max_position)
+        s = pith_fail(err, PITH_ARG, "--context %zu: the context of %s is %u", o->context, dir,
+                      model->shape.max_position);
+    else if (!first) s = pith_kv_parse(o->kv, PITH_F32, model, &kv, err);
+    pith_model_close(model);
+    return s;
+}
+
+static enum pith_status look_at_inputs(struct measurement *m, const struct pith_list *models,
+                                       struct pith_error *err)
+{
+    uint32_t vocab = 0;
+    for (size_t i = 0; i < models->count; i++)
+        PITH_TRY(look_at_model(m, models->item[i], i == 0, &vocab, err));
+    for (size_t i = 0; i < m->options->texts.count; i++) {
+        struct pith_text_look look;
+        PITH_TRY(pith_text_look(m->options->texts.item[i], &look, err));
+    }
+    for (size_t i = 0; i < m->options->tasks.count; i++) {
+        struct pith_task_source source;
+        const struct pith_task_wish wish = {m->options->tasks.item[i], m->options->task_limit,
+                                            m->options->shots};
+        PITH_TRY(pith_task_source_open(&wish, &source, err));
+        pith_task_source_free(&source);
+    }
+    return PITH_OK;
+}
+
+/* Names a finished model, tells of it, and keeps it. Takes the reference. */
+static enum pith_status keep_model(const struct measurement *m, const struct pith_list *models,
+                                   size_t i, json_t *one, json_t *list, struct pith_error *err)
+{
+    char *label = pith_label(models, i), *text = NULL;
+    enum pith_status s = PITH_OK;
+    if (!label || json_object_set_new(one, "name", json_string(label)) != 0 ||
+        json_array_append(list, one) != 0)
+        s = pith_fail_nomem(err, "the report");
+    if (s == PITH_OK && m->options->measured) {
+        s = pith_report_text(json_incref(one), &text, err);
+        if (s == PITH_OK) m->options->measured(m->options->measured_ctx, text);
+    }
+    pith_text_free(text);
+    pith_free(label);
+    json_decref(one);
+    return s;
+}
+
 static enum pith_status compare_all(struct measurement *m, const struct pith_list *models,
                                     json_t *list, struct pith_error *err)
 {
     struct pith_model *first = NULL;
     PITH_TRY(pith_tokenizer_open(models->item[0], &m->tokenizer, err));
+    PITH_TRY(look_at_inputs(m, models, err));
     enum pith_status s = pith_load_model(m->context, models->item[0], true, &first, err);
     for (size_t i = 0; i < models->count && s == PITH_OK; i++) {
         struct pith_model *other = NULL;
@@ -291,8 +358,7 @@ static enum pith_status compare_all(struct measurement *m, const struct pith_lis
         m->model = i ? other : first;
         m->baseline = i ? first : NULL;
         if (s == PITH_OK) s = measure_model(m, models->item[i], &one, err);
-        if (s == PITH_OK && json_array_append_new(list, one) != 0)
-            s = pith_fail_nomem(err, "the report");
+        if (s == PITH_OK) s = keep_model(m, models, i, one, list, err);
         pith_model_close(other);
     }
     m->model = m->baseline = NULL;
@@ -311,9 +377,13 @@ enum pith_status pith_compare(struct pith_context *context, const struct pith_li
     json_t *list = json_array();
     if (s == PITH_OK)
         s = list ? compare_all(&m, models, list, err) : pith_fail_nomem(err, "the report");
-    if (s == PITH_OK)
-        s = pith_report_text(json_pack("{s:s, s:O}", "baseline", models->item[0], "models", list),
+    if (s == PITH_OK || (s == PITH_INTERRUPTED && json_array_size(list))) {
+        const enum pith_status t =
+            pith_report_text(json_pack("{s:s, s:b, s:O}", "baseline", models->item[0], "complete",
+                                       (int)(s == PITH_OK), "models", list),
                              report, err);
+        if (s == PITH_OK) s = t;
+    }
     json_decref(list);
     free_kept(&m);
     pith_tokenizer_close(m.tokenizer);

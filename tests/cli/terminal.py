@@ -2,20 +2,25 @@
 
 Usage: terminal.py COLUMNS COMMAND...   every line of standard output and error fits the terminal
        terminal.py progress COLUMNS COMMAND...   so does each state of the progress bar, on one line
+       terminal.py converse COLUMNS COMMAND...   lines are edited, cancelled by Ctrl-C, ended by Ctrl-D
 """
-import fcntl, os, pty, re, select, struct, sys, termios, unicodedata
+import fcntl, os, pty, re, select, struct, sys, termios, time, unicodedata
 
 
-def at_terminal(columns, command, keys=b""):
+def at_terminal(columns, command, steps=()):
+    """Runs it; steps are pairs: once the text is on the screen, those keys are typed."""
     pid, fd = pty.fork()
     if pid == 0:
         os.environ.update(TERM="xterm", LC_ALL="C.UTF-8")
         os.execvp(command[0], command)
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     out = b""
-    if keys:
-        os.write(fd, keys)
+    steps, seen = list(steps), 0
     while True:
+        if steps and steps[0][0] in out[seen:]:
+            seen = len(out)
+            time.sleep(0.2)
+            os.write(fd, steps.pop(0)[1])
         try:
             if not select.select([fd], [], [], 60)[0]:
                 raise SystemExit("nothing happens")
@@ -33,7 +38,27 @@ def width(text):
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
+def converse(columns, command):
+    ctrl_a, ctrl_c, ctrl_d, up = b"\x01", b"\x03", b"\x04", b"\x1b[A"
+    steps = [(b"> ", b"upon a time" + ctrl_a + b"Once \r"),  # edited
+             (b"a second)", b"a line that is not meant" + ctrl_c),
+             (b"^C", up + b"\r"),  # the line of before
+             (b"a second)", b"word " * 4000 + b"\r"),  # longer than the context: told, and that is all
+             (b"context", ctrl_d)]
+    status, text = at_terminal(columns, command, steps)
+    plain = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)
+    if status != 0:
+        raise SystemExit(f"status {status}: {plain[-300:]}")
+    answers = re.findall(r"(\d+) tokens read .* made", plain)
+    if len(answers) != 2 or answers[0] != answers[1]:
+        raise SystemExit(f"answers to {answers} tokens: {plain[-600:]}")
+    if "^C" not in plain:
+        raise SystemExit("Ctrl-C did not cancel the line")
+
+
 def main():
+    if sys.argv[1] == "converse":
+        return converse(int(sys.argv[2]), sys.argv[3:])
     progress = sys.argv[1] == "progress"
     args = sys.argv[2:] if progress else sys.argv[1:]
     columns = int(args[0])

@@ -25,6 +25,13 @@ for columns in 45 80 120; do
     check "progress at $columns" env -C "$work" python3 "$root/tests/cli/terminal.py" progress $columns \
         "$pith" quantize "$probe" -o "p$columns" -r gptq --calib-tokens 24k --threads 1
 done
+if ldd "$pith" | grep -q libedit; then
+    check "a conversation" python3 tests/cli/terminal.py converse 80 "$pith" run "$probe" -n 8
+else
+    skip "a conversation" "built without libedit"
+fi
+refuse "a prompt beyond the context is not echoed" 1 "the model's context is 512" sh -c "
+    head -c 8000 '$probe/eval.txt' | '$pith' run '$probe' -n 4"
 "$pith" recipes >"$work/piped"
 grep -q 'GPTQ (Frantar\|Egiazarian et al.)$' "$work/piped" && [ "$(wc -l <"$work/piped")" -eq \
     "$(($("$pith" recipes --format csv | wc -l) + 1))" ] && pass "a pipe gets a line a recipe" ||
