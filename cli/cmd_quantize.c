@@ -28,7 +28,8 @@ struct settings {
 static const struct option options[] = {
     {"out", 'o', OPTION_TEXT, AT(out), "DIR", "folder to make, or FILE.gguf; must not exist yet"},
     {"recipe", 'r', OPTION_TEXT, AT(recipe), "NAME",
-     "a named recipe ('pith recipes' lists them) or a .json file (default awq)"},
+     "a named recipe ('pith recipes' lists them) or a .json file (default awq; for FILE.gguf "
+     "q4_k_m)"},
     {"weights", 0, OPTION_TEXT, AT(weights), "GRID",
      "grid for the weights, such as int4:g128, int3:g64:asym, int8:channel (default: the "
      "recipe's)"},
@@ -84,7 +85,6 @@ static void defaults(void *settings)
     struct settings *s = settings;
     struct pith_quantize_options o;
     pith_quantize_defaults(&o);
-    s->recipe = o.recipe;
     s->calib_tokens = o.calib_tokens;
     s->seq_len = o.seq_len;
     s->max_shard = o.max_shard;
@@ -186,6 +186,41 @@ static void print_stages(const json_t *recipe)
     print_wrapped(text, INDENT, INDENT, terminal_width(STDOUT_FILENO));
 }
 
+/* Linears that no type of GGUF has whole blocks for. */
+static void print_kept(const json_t *tensors)
+{
+    const json_t *t;
+    size_t i, count = 0;
+    json_array_foreach (tensors, i, t)
+        count += strstr(json_text(t, "reason"), "no whole blocks") != NULL;
+    if (count)
+        printf("  kept in 16 bits  %zu linears, whose rows are no whole blocks of 32\n", count);
+}
+
+/* Linears whose rows are no whole blocks of the type that was asked for. */
+static void print_fallen(const json_t *linears, const json_t *tensors)
+{
+    const json_t *l, *first = NULL;
+    size_t i, count = 0;
+    json_array_foreach (linears, i, l) {
+        if (!json_object_get(l, "wanted")) continue;
+        if (!first) first = l;
+        count++;
+    }
+    print_kept(tensors);
+    if (!first) return;
+    const json_t *shape = json_object_get(first, "shape");
+    char text[256];
+    snprintf(text, sizeof text,
+             "%zu of %zu linears, whose rows are no whole blocks (%lld weights: %s instead of %s), by "
+             "llama.cpp's rule",
+             count, json_array_size(linears),
+             (long long)json_integer_value(json_array_get(shape, 1)), json_text(first, "grid"),
+             json_text(first, "wanted"));
+    printf("  fallen back      ");
+    print_wrapped(text, INDENT, INDENT, terminal_width(STDOUT_FILENO));
+}
+
 static void print_result(const char *out, const json_t *j, bool all)
 {
     char in_size[32], out_size[32], time[32], peak[32];
@@ -207,6 +242,7 @@ static void print_result(const char *out, const json_t *j, bool all)
     printf("  parameters       %.2f million, %.2f million of them quantized\n",
            number(sizes, "parameters") / 1e6, number(sizes, "quantized_parameters") / 1e6);
     print_calibration(json_object_get(j, "calibration"));
+    print_fallen(json_object_get(j, "linears"), json_object_get(j, "tensors"));
     print_worst(j, all ? SIZE_MAX : RANK_MOST);
     printf("  time             %s, peak memory %s\n", time, peak);
     print_phases("of it", json_object_get(j, "timing"), 1);
@@ -394,6 +430,17 @@ static int check(const struct settings *s, const char *model)
     return rc;
 }
 
+/* FILE.gguf without a recipe: the file that most people of llama.cpp use. */
+static void settle_file(struct settings *s)
+{
+    const size_t n = s->out ? strlen(s->out) : 0;
+    if (s->recipe) return;
+    const bool file = n > 5 && strcmp(s->out + n - 5, ".gguf") == 0;
+    struct pith_quantize_options o;
+    pith_quantize_defaults(&o);
+    s->recipe = file && !s->weights ? "q4_k_m" : o.recipe;
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
@@ -403,6 +450,7 @@ static int run(void *settings, const struct text_list *operands)
     struct meter meter;
     char *report = NULL;
     tame_malloc();
+    settle_file(s);
     int rc = check(s, operands->item[0]);
     if (rc == EXIT_DONE) rc = look_at_texts(&s->common, &s->calib, s->crlf);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
@@ -432,7 +480,7 @@ const struct command command_quantize = {
     .examples =
         "  pith quantize Llama-3.2-1B -o out\n"
         "  pith quantize Llama-3.2-1B -o out -r gptq --for vllm:tp=2\n"
-        "  pith quantize Llama-3.2-1B -o Llama-3.2-1B.gguf -r gptq --weights int4:g32\n"
+        "  pith quantize Llama-3.2-1B -o Llama-3.2-1B.gguf -r q4_k_m\n"
         "  pith quantize Llama-3.2-1B -o out -r gptq --weights int3:g64 \\\n"
         "      --override 'down_proj=int4:g64'\n"
         "  pith quantize Llama-3.2-1B -o out -r rtn --weights int8:channel \\\n"

@@ -13,10 +13,12 @@
 enum pith_dtype pith_gguf_stored_dtype(const struct pith_tensor *t);
 
 /* Finishes a layout, whose tensors have the names of struct pith_checkpoint's view of such files,
- * as one GGUF file. `source` is the model's folder or file. PITH_UNSUPPORTED for an architecture,
+ * as one GGUF file. `source` is the model's folder or file; file_type is what its keys say of the
+ * types, 0: what most of its weights are. PITH_UNSUPPORTED for an architecture,
  * a tensor or a tokenizer that llama.cpp has no name for. */
 enum pith_status pith_gguf_finish(const struct pith_model *m, const char *source, const char *file,
-                                  struct pith_layout *l, struct pith_error *err);
+                                  uint32_t file_type, struct pith_layout *l,
+                                  struct pith_error *err);
 
 /* The grid that llama.cpp's quantizer gives the embedding or, with `reads_out`, what the logits are
  * computed from (the head, or an embedding that is both), of a model whose linears are mostly on

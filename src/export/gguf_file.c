@@ -1,5 +1,6 @@
 /* What llama.cpp is told of a model, and what its tensors become. */
 #include "export/gguf.h"
+#include "export/mixture.h"
 
 #include "base/mem.h"
 #include "io/gguf_model.h"
@@ -33,6 +34,8 @@ void pith_gguf_end_grid(const struct pith_grid *linears, bool reads_out, uint32_
     char text[PITH_GRID_TEXT];
     pith_grid_format(linears, text);
     const bool eight = linears->format->bits == 8;
+    struct pith_grid own = *linears;
+    if (pith_mixture_fall_back(&own, cols) && own.format) pith_grid_format(&own, text);
     if (!reads_out && set_end(text, cols, out)) return;
     if (eight || !set_end("q6_k", cols, out)) (void)set_end("int8:g32", cols, out);
 }
@@ -45,6 +48,7 @@ struct names {
     struct pith_gguf_name *name; /* [count] */
     /* The type that most weights of the blocks have. */
     struct pith_ggml_type most;
+    uint32_t file_type; /* 0: of `most` */
     uint64_t bytes[64]; /* by id of a type */
 };
 
@@ -141,12 +145,13 @@ static uint32_t context_of(const struct pith_shape *s)
 }
 
 static void put_model(struct pith_gguf_keys *keys, const struct pith_gguf_arch *arch,
-                      const struct pith_shape *s, const struct pith_ggml_type *most)
+                      const struct pith_shape *s, const struct pith_ggml_type *most,
+                      uint32_t kind)
 {
     const struct keys k = {keys, arch->name};
     pith_gguf_put_text(keys, "general.architecture", arch->name);
     pith_gguf_put_text(keys, "general.type", "model");
-    pith_gguf_put_uint(keys, "general.file_type", file_type(most));
+    pith_gguf_put_uint(keys, "general.file_type", kind ? kind : file_type(most));
     if (most->block > 1) pith_gguf_put_uint(keys, "general.quantization_version", 2);
     put_size(&k, "block_count", s->layers);
     put_size(&k, "context_length", context_of(s));
@@ -188,7 +193,7 @@ static enum pith_status finish(struct names *n, const char *source, const char *
     float *factors = NULL;
     for (size_t i = 0; i < l->count; i++)
         PITH_TRY(name_tensor(n, &l->tensors[i], &n->name[i], err));
-    put_model(keys, n->arch, s, &n->most);
+    put_model(keys, n->arch, s, &n->most, n->file_type);
     PITH_TRY(pith_gguf_put_tokenizer(source, n->model->checkpoint->gguf, s->vocab, keys, err));
     const uint32_t count = scaled ? s->head_dim / 2 : 0;
     if (scaled) {
@@ -205,9 +210,9 @@ static enum pith_status finish(struct names *n, const char *source, const char *
 }
 
 enum pith_status pith_gguf_finish(const struct pith_model *m, const char *source, const char *file,
-                                  struct pith_layout *l, struct pith_error *err)
+                                  uint32_t kind, struct pith_layout *l, struct pith_error *err)
 {
-    struct names n = {.model = m, .arch = pith_gguf_arch_of(m->arch->name)};
+    struct names n = {.model = m, .file_type = kind, .arch = pith_gguf_arch_of(m->arch->name)};
     struct pith_gguf_keys keys = {0};
     if (!n.arch)
         return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp's name of a %s is not known here",

@@ -55,6 +55,19 @@ static const struct pith_kquant *type_of(const struct pith_grid *g)
     return NULL;
 }
 
+/* The type that people take for codes of that width, or the next wider. */
+static const char *of_bits(unsigned bits)
+{
+    size_t count;
+    const struct pith_kquant *rows = pith_kquants(&count), *best = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const struct pith_format *f = pith_format_find(rows[i].element);
+        if (f->kind != PITH_KIND_INT || f->bits < bits) continue;
+        if (!best || f->bits <= pith_format_find(best->element)->bits) best = &rows[i];
+    }
+    return best ? best->format : "q8_0";
+}
+
 static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
                                 const struct pith_container_opts *opts, struct pith_error *err)
 {
@@ -70,9 +83,10 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
             text);
     if (!t)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "gguf has no type for %s; it has int4:g32, int5:g32, int8:g32, mxfp4, "
-                         "nvfp4 and the formats of its own name",
-                         text);
+                         "gguf has no type for %s; with %u bits it has %s, as in --weights %s "
+                         "('pith formats' lists its types)",
+                         text, (unsigned)grid->format->bits, of_bits(grid->format->bits),
+                         of_bits(grid->format->bits));
     if (cols % t->elements)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s of gguf needs rows of a multiple of %u weights, and these have %u",

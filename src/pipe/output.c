@@ -112,7 +112,8 @@ enum pith_status pith_output_layout(struct pith_run *r, struct pith_error *err)
         if (unit > 0 && pith_inputs_kv(r)) PITH_TRY(plan_kv(r, (uint32_t)unit - 1, err));
     }
     if (!r->container->file) return pith_layout_finish(&r->layout, r->options->max_shard, err);
-    return pith_gguf_finish(r->model, r->options->model, r->container->file, &r->layout, err);
+    return pith_gguf_finish(r->model, r->options->model, r->container->file,
+                            r->mixture ? r->mixture->file_type : 0, &r->layout, err);
 }
 
 static enum pith_status make_config(const struct pith_run *r, json_t **out, struct pith_error *err)

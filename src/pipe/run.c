@@ -32,6 +32,26 @@ static enum pith_status choose_container(struct pith_run *r, struct pith_error *
     return PITH_OK;
 }
 
+/* For a GGUF file: the type that stands for a recipe's integers, unless --weights says another, and
+ * the mixture around it. */
+static enum pith_status settle_gguf(struct pith_run *r, struct pith_error *err)
+{
+    struct pith_recipe *recipe = &r->recipe;
+    if (r->container->file && !r->options->weights && !r->convert)
+        (void)pith_mixture_implied(&recipe->weights, &recipe->weights);
+    if (!recipe->mixture) return PITH_OK;
+    r->mixture = pith_mixture_find(recipe->weights.format, recipe->mixture);
+    if (!r->mixture || r->convert)
+        return pith_fail(err, PITH_ARG, "%s:%c: %s", recipe->weights.format->name, recipe->mixture,
+                         r->convert ? "a conversion puts linears on one grid"
+                                    : "llama.cpp has no such mixture; it has q2_k:s and :m, q3_k:s,"
+                                      " :m and :l, q4_k and q5_k:s and :m, iq4_nl:m, iq4_xs:m");
+    if (!r->container->file)
+        return pith_fail(err, PITH_UNSUPPORTED, "%s has no mixtures of GGUF's types; -o FILE.gguf",
+                         r->container->name);
+    return PITH_OK;
+}
+
 enum pith_status pith_run_recipe(struct pith_run *r, struct pith_error *err)
 {
     const struct pith_quantize_options *o = r->options;
@@ -49,6 +69,7 @@ enum pith_status pith_run_recipe(struct pith_run *r, struct pith_error *err)
             err, PITH_ARG,
             "nothing to do: the recipe leaves weights, activations and KV cache alone");
     PITH_TRY(choose_container(r, err));
+    PITH_TRY(settle_gguf(r, err));
     const struct pith_transform *t = r->recipe.transform;
     r->needs_transform = t->needs | (t->also & r->recipe.round->needs);
     r->needs_round = r->recipe.round->needs | r->recipe.split->needs;

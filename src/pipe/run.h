@@ -24,6 +24,7 @@
 #include "base/hash.h"
 #include "calib/corpus.h"
 #include "calib/stages.h"
+#include "export/mixture.h"
 #include "export/preflight.h"
 #include "pipe/learn.h"
 #include "pipe/phases.h"
@@ -48,6 +49,8 @@ struct pith_choice {
     struct pith_grid stored; /* in the input; format NULL: not quantized there */
     bool anew;               /* the container cannot hold that: rounded to `grid` */
     bool planned;            /* its tensors have their place in the layout */
+    /* What was asked for, where rows are no whole blocks of it; else NULL. */
+    const struct pith_format *wanted;
 };
 
 /* A tensor as it lies in the output. */
@@ -94,6 +97,7 @@ struct pith_run {
     struct pith_tokenizer *tokenizer; /* NULL when nothing is calibrated */
     struct pith_recipe recipe;
     const struct pith_container *container;
+    const struct pith_mixture *mixture; /* of GGUF's types, or NULL */
     struct pith_container_opts container_opts;
     struct pith_choice *choices; /* layers x PITH_ROLE_COUNT, by layer then role */
     size_t choice_count;

@@ -116,6 +116,15 @@ static enum pith_status check_split(const struct pith_run *r, const struct pith_
     return PITH_OK;
 }
 
+/* Rows that are no whole blocks of a type of GGUF go on the one that llama.cpp takes instead. */
+static void settle_blocks(const struct pith_run *r, struct pith_choice *c)
+{
+    const struct pith_format *wanted = c->grid.format;
+    if (!r->container->file || !pith_mixture_fall_back(&c->grid, c->cols)) return;
+    c->wanted = wanted;
+    if (!c->grid.format) c->reason = "its rows are no whole blocks of GGUF";
+}
+
 /* The embedding or the head: by the container's rule, unless an option says otherwise. */
 static enum pith_status choose_end(struct pith_run *r, struct pith_choice *c,
                                    struct override *overrides, bool *ignore_used,
@@ -133,6 +142,7 @@ static enum pith_status choose_end(struct pith_run *r, struct pith_choice *c,
             overrides[i].used = true;
         }
     if (c->grid.format && is_plain(&c->grid)) c->grid = (struct pith_grid){0};
+    settle_blocks(r, c);
     for (size_t i = 0; i < o->ignore.count; i++)
         if (names_module(o->ignore.item[i], c->module)) {
             c->grid = (struct pith_grid){0};
@@ -160,7 +170,8 @@ static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
                                    struct pith_error *err)
 {
     const struct pith_quantize_options *o = r->options;
-    c->grid = r->recipe.weights;
+    c->grid = r->mixture ? pith_mixture_grid(r->mixture, r->model, c->layer, c->role)
+                         : r->recipe.weights;
     for (size_t i = 0; i < o->overrides.count; i++)
         if (names_module(overrides[i].pattern, c->module)) {
             c->grid = overrides[i].grid;
@@ -180,6 +191,7 @@ static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
             c->reason = "left alone by --ignore";
             ignore_used[i] = true;
         }
+    settle_blocks(r, c);
     if (c->grid.format) c->hadamard = pith_run_block_online(r, c->role);
     struct pith_container_opts opts = r->container_opts;
     opts.hadamard = c->hadamard;

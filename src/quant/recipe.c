@@ -125,10 +125,28 @@ static enum pith_status parse_grid(const char *text, struct pith_grid *out, stru
     return PITH_OK;
 }
 
+/* "q4_k:m" is the grid q4_k and the mixture m. */
+static enum pith_status parse_weights(const char *text, struct pith_grid *g, char *mixture,
+                                      struct pith_error *err)
+{
+    char grid[PITH_GRID_TEXT];
+    const size_t n = strlen(text);
+    const char last = n > 2 && text[n - 2] == ':' ? (char)(text[n - 1] | 0x20) : 0;
+    *mixture = last == 's' || last == 'm' || last == 'l' ? last : 0;
+    if (!*mixture || n - 2 >= sizeof grid) return parse_grid(text, g, err);
+    memcpy(grid, text, n - 2);
+    grid[n - 2] = '\0';
+    PITH_TRY(parse_grid(grid, g, err));
+    if (g->format && g->format->kind == PITH_KIND_GGUF) return PITH_OK;
+    return pith_fail(err, PITH_ARG, "grid \"%.60s\": only GGUF's types come in mixtures, as q4_k:m",
+                     text);
+}
+
 static enum pith_status set_weights(struct pith_recipe *r, const char *text, struct pith_error *err)
 {
     struct pith_grid g = r->weights;
-    PITH_TRY(parse_grid(text, &g, err));
+    char mixture;
+    PITH_TRY(parse_weights(text, &g, &mixture, err));
     if (g.format && g.format->kind == PITH_KIND_FLOAT && g.format->bits >= 16)
         g = (struct pith_grid){0}; /* as they are */
     if (g.format && !pith_gridder_for(&g))
@@ -138,6 +156,7 @@ static enum pith_status set_weights(struct pith_recipe *r, const char *text, str
             "fp8_e4m3:channel, nf4:g64, mxfp4, nvfp4 and their like",
             text);
     r->weights = g;
+    r->mixture = mixture;
     return PITH_OK;
 }
 
@@ -390,6 +409,17 @@ static const char *grid_text(const struct pith_grid *g, char text[PITH_GRID_TEXT
     return text;
 }
 
+static const char *weights_text(const struct pith_recipe *r, char text[PITH_GRID_TEXT + 2])
+{
+    const char *grid = grid_text(&r->weights, text);
+    if (!r->mixture) return grid;
+    const size_t n = strlen(text);
+    text[n] = ':';
+    text[n + 1] = r->mixture;
+    text[n + 2] = '\0';
+    return text;
+}
+
 /* "smooth:0.5" again. */
 static const char *with_option(const char *name, const char *option, char text[64])
 {
@@ -409,11 +439,11 @@ static bool add_learning(json_t *j, const struct pith_round_options *o)
 json_t *pith_recipe_json(const struct pith_recipe *r)
 {
     char transform[64], split[64];
-    char weights[PITH_GRID_TEXT], acts[PITH_GRID_TEXT], kv[PITH_GRID_TEXT];
+    char weights[PITH_GRID_TEXT + 2], acts[PITH_GRID_TEXT], kv[PITH_GRID_TEXT];
     json_t *j = json_pack("{ss ss ss ss ss ss ss sf ss sb ss}", "name", r->name, "transform",
                      with_option(r->transform->name, r->transform_option, transform), "split",
                      with_option(r->split->name, r->split_option, split), "weights",
-                     grid_text(&r->weights, weights), "acts", grid_text(&r->acts, acts), "kv",
+                     weights_text(r, weights), "acts", grid_text(&r->acts, acts), "kv",
                      grid_text(&r->kv, kv), "round", r->round->name, "damp", r->round_options.damp,
                      "act_order", orders[r->round_options.act_order], "clip", (int)r->clip,
                      "container", r->container);

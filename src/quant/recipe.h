@@ -19,6 +19,7 @@ struct pith_recipe {
     char transform_option[PITH_OPTION_TEXT], split_option[PITH_OPTION_TEXT]; /* "" or "0.5" */
     double transform_value, split_value; /* what they mean, 0 without an option */
     struct pith_grid weights, acts, kv; /* format NULL: none */
+    char mixture; /* 's', 'm', 'l': linears by GGUF's mixture of that name around `weights`; or 0 */
     const struct pith_rounder *round;
     struct pith_round_options round_options;
     bool clip;          /* awq: the clip search */
@@ -49,7 +50,8 @@ enum pith_status pith_recipe_parse(const char *text, size_t size, const char *wh
 json_t *pith_recipe_json(const struct pith_recipe *r);
 /* Sets one stage from its command-line text; `stage` is "weights", "acts", "kv", "transform",
  * "split", "round". "none" empties any grid. PITH_ARG lists what there is; PITH_UNSUPPORTED for
- * a grid of weights that nothing here can fit. On failure r is unchanged. */
+ * a grid of weights that nothing here can fit. Weights on one of GGUF's types may end in ":s", ":m"
+ * or ":l", the mixture (export/mixture.h). On failure r is unchanged. */
 enum pith_status pith_recipe_set(struct pith_recipe *r, const char *stage, const char *text,
                                  struct pith_error *err);
 

@@ -48,10 +48,45 @@ check "the embedding on another grid" \
 has "the embedding on another grid: so it is" "$work/four.gguf" model.embed_tokens Q4_0
 check "the embedding on another grid: verifies" "$pith" verify "$work/four.gguf" --against "$mini"
 
+# Presets are llama.cpp's mixtures, and rows that are no whole blocks fall back as there.
+types() { # FILE: how many tensors of what type
+    "$pith" inspect "$1" --json | python3 -c 'import collections, json, sys
+names = collections.Counter(t["name"].rsplit(".", 1)[1] for t in json.load(sys.stdin)["tensors"])
+print(*(f"{k}={n}" for k, n in sorted(names.items()) if k not in ("weight", "bias")))'
+}
+is() { # NAME GOT WANT
+    [ "$2" = "$3" ] && pass "$1" || fail "$1: $2, not $3"
+}
+python3 tests/cli/mini.py "$work/whole" llama layers=4 hidden=256 ffn=256
+python3 tests/cli/mini.py "$work/narrow" qwen2 layers=3 hidden=224 ffn=512 heads=7 kv_heads=1
+check "a preset by its name" make "$work/whole" -o "$work/m.gguf" -r q4_k_m
+is "its types" "$(types "$work/m.gguf")" "Q4_K=24 Q6_K=5"
+check "its proof" "$pith" verify "$work/m.gguf" --against "$work/whole"
+check "a name that ends in .gguf" make "$work/whole" -o "$work/n.gguf"
+same_file "is that preset" "$work/m.gguf" "$work/n.gguf"
+check "a mixture by another rounder" make "$work/whole" -o "$work/l.gguf" -r rtn --weights q3_k:l
+is "its types" "$(types "$work/l.gguf")" "Q3_K=16 Q5_K=12 Q6_K=1"
+check "a recipe's integers become a type" "$pith" quantize "$work/narrow" -o "$work/r.gguf" -r rtn
+is "or what rows that are no whole blocks fall back to" "$(types "$work/r.gguf")" "Q4_K=3 Q5_0=18 Q8_0=1"
+grep -q "fallen back  *18 of 22 linears.*224 weights: q5_0 instead of q4_k" "$work/stdout" && pass "and said" ||
+    fail "not said: $(cat "$work/stdout")"
+check "its proof" "$pith" verify "$work/r.gguf" --against "$work/narrow"
+python3 tests/cli/mini.py "$work/odd" llama layers=1 hidden=144 ffn=256 heads=4 kv_heads=4
+check "rows without blocks" "$pith" quantize "$work/odd" -o "$work/odd.gguf" -r q8_0
+grep -q "kept in 16 bits  6 linears" "$work/stdout" && pass "stay in 16 bits, and said" || fail "not said: $(cat "$work/stdout")"
+
 # What cannot be.
 refuse "another container" 2 "names a GGUF file, but the container is gptq" \
     make "$mini" -o "$work/no.gguf" -r gptq --container gptq
-refuse "groups that no type has" 1 "gguf has no type for int4:g128" make "$mini" -o "$work/no.gguf" -r rtn
+refuse "groups that no type has" 1 "gguf has no type for int4:g128; with 4 bits it has q4_k, as in --weights q4_k" \
+    make "$mini" -o "$work/no.gguf" -r rtn --weights int4:g128
+refuse "floats" 1 "no type for fp8_e4m3:channel; with 8 bits it has q8_0" make "$mini" -o "$work/no.gguf" -r rtn \
+    --weights fp8_e4m3:channel
+refuse "mixtures that llama.cpp has not" 1 "q6_k:m: llama.cpp has no such mixture; it has q2_k:s and :m" \
+    make "$mini" -o "$work/no.gguf" -r rtn --weights q6_k:m
+refuse "mixtures elsewhere" 1 "gptq has no mixtures of GGUF's types" make "$mini" -o "$work/no" -r q4_k_m --container gptq
+refuse "mixtures of other grids" 1 "only GGUF's types come in mixtures" make "$mini" -o "$work/no.gguf" -r rtn \
+    --weights int4:m
 refuse "zero points" 1 "gguf has minimums where" make "$mini" -o "$work/no.gguf" -r rtn --weights int4:g32:asym
 refuse "a file that is there" 1 "exists already" make "$mini" -o "$work/gptq.gguf" -r gptq --weights int4:g32
 [ -e "$work/no.gguf" ] || [ -e "$work/no.gguf.partial" ] && fail "nothing is left" || pass "nothing is left"
