@@ -36,7 +36,8 @@ static const struct {
     const char *type;
 } mixes[] = {
 #define PITH_MIXTURE(format, letter, file_type)
-#define PITH_MIX(format, letter, role, layers, type) {format, letter, PITH_ROLE_##role, layers, type},
+#define PITH_MIX(format, letter, role, layers, type)                                               \
+    {format, letter, PITH_ROLE_##role, layers, type},
 #include "export/mixtures.def"
 #undef PITH_MIX
 #undef PITH_MIX_LARGE
@@ -152,7 +153,8 @@ bool pith_mixture_fall_back(struct pith_grid *g, uint32_t cols)
 
 bool pith_mixture_implied(const struct pith_grid *from, struct pith_grid *out)
 {
-    const char *to = from->format ? swapped(implied, PITH_COUNT(implied), from->format->name) : NULL;
+    if (!from->format) return false;
+    const char *to = swapped(implied, PITH_COUNT(implied), from->format->name);
     if (to) *out = grid_of(to);
     return to != NULL;
 }

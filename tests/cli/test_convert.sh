@@ -27,7 +27,7 @@ cmp -s "$work/gptq/model.safetensors" "$work/gptq-awq-compressed-tensors-gptq/mo
     pass "and back: the same file" || fail "and back: the same file"
 check "converted models speak" "$pith" run "$work/gptq-awq" -p The -n 4
 
-$quantize -o "$work/three" -r rtn --weights int8:g64:asym --container compressed-tensors
+"$pith" quantize "$mini" --quiet -o "$work/three" -r rtn --weights int8:g64:asym --container compressed-tensors
 refuse "what cannot be held is refused" 1 "q_proj: awq .*int8.*--weights GRID" \
     "$pith" convert "$work/three" -o "$work/no" --container awq
 [ -e "$work/no" ] || [ -e "$work/no.partial" ] && fail "nothing is left of it" || pass "nothing is left of it"
@@ -59,7 +59,7 @@ check "and back to zero points" "$pith" convert "$work/gptq.gguf" -o "$work/gptq
 check "the codes are those of before" "$pith" diff "$work/gptq" "$work/gptq-back"
 for grid in int2:g64 int3:g64 int3:g64:asym int4:g64 int6:g64:asym int8:channel; do
     dir=$work/$(echo "$grid" | tr : -)
-    $quantize -o "$dir" -r rtn --weights "$grid" --container compressed-tensors
+    "$pith" quantize "$mini" --quiet -o "$dir" -r rtn --weights "$grid" --container compressed-tensors
     check "$grid to gguf" "$pith" convert "$dir" -o "$dir.gguf" --quiet
     moved "$grid keeps its codes" "$dir.gguf.pith.json" 0.0006
 done
