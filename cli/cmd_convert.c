@@ -13,6 +13,7 @@ struct settings {
     const char *out, *container, *weights;
     struct text_list targets;
     uint64_t max_shard;
+    double allow_error;
     bool resume;
 };
 
@@ -26,6 +27,8 @@ static const struct option options[] = {
      "(default: refuse)"},
     {"max-shard", 0, OPTION_SIZE, AT(max_shard), "SIZE",
      "largest file to write (default 5000000000)"},
+    {"allow-error", 0, OPTION_REAL, AT(allow_error), "X",
+     "relative error up to which a linear is taken (default 0.5; above 0.3 it is a warning)"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
      "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, with :tp=N; "
      "may repeat"},
@@ -77,6 +80,7 @@ static void print_result(const char *out, const json_t *j)
     if (anew.count)
         printf("  rounded anew     %zu to %s; largest change %.6f relative, %s\n", anew.count,
                anew.grid, anew.most, anew.worst);
+    print_warnings(j);
 }
 
 static void fill(const struct settings *s, const char *model, struct pith_convert_options *o)
@@ -88,6 +92,7 @@ static void fill(const struct settings *s, const char *model, struct pith_conver
         .weights = s->weights,
         .targets = as_list(&s->targets),
         .max_shard = s->max_shard,
+        .allow_error = s->allow_error,
         .resume = s->resume,
     };
 }

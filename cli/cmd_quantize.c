@@ -20,6 +20,7 @@ struct settings {
     struct text_list ignore, overrides, calib, targets;
     size_t calib_tokens, seq_len;
     uint64_t memory, max_shard;
+    double allow_error;
     bool rehearse, resume, all;
     const char *mode, *crlf;
 };
@@ -66,6 +67,8 @@ static const struct option options[] = {
      "a hard ceiling, such as 6G; refused at once when it cannot be met (default: no limit)"},
     {"max-shard", 0, OPTION_SIZE, AT(max_shard), "SIZE",
      "largest file to write (default 5000000000)"},
+    {"allow-error", 0, OPTION_REAL, AT(allow_error), "X",
+     "relative error up to which a linear is taken (default 0.5; above 0.3 it is a warning)"},
     {"rehearse", 0, OPTION_FLAG, AT(rehearse), NULL,
      "do one block only, then tell time, memory, size and error to expect for the whole"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
@@ -244,6 +247,7 @@ static void print_result(const char *out, const json_t *j, bool all)
     print_calibration(json_object_get(j, "calibration"));
     print_fallen(json_object_get(j, "linears"), json_object_get(j, "tensors"));
     print_worst(j, all ? SIZE_MAX : RANK_MOST);
+    print_warnings(j);
     printf("  time             %s, peak memory %s\n", time, peak);
     print_phases("of it", json_object_get(j, "timing"), 1);
 }
@@ -338,6 +342,7 @@ static void fill(const struct settings *s, const char *model, struct pith_quanti
     o->container = s->container;
     o->memory = s->memory;
     o->max_shard = s->max_shard;
+    o->allow_error = s->allow_error;
     o->rehearse = s->rehearse;
     o->targets = as_list(&s->targets);
     o->resume = s->resume;

@@ -1,10 +1,12 @@
 #include "cli/measure.h"
+#include "cli/tables.h"
 
 #include <pith/inspect.h>
 #include <pith/text.h>
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 int measure_check(const struct common *common, const struct measure_settings *m)
 {
@@ -99,4 +101,20 @@ const char *json_text(const json_t *j, const char *key)
 {
     const char *text = json_string_value(json_object_get(j, key));
     return text ? text : "";
+}
+
+void print_warnings(const json_t *report)
+{
+    const json_t *list = json_object_get(report, "warnings"), *w, *worst = NULL;
+    size_t i;
+    json_array_foreach (list, i, w)
+        if (!worst || json_get(w, "relative_error") > json_get(worst, "relative_error")) worst = w;
+    if (!worst) return;
+    char text[256];
+    snprintf(text, sizeof text,
+             "%zu linears differ from the original by more than %.2g of it; the most %.3f, %s",
+             json_array_size(list), json_get(worst, "limit"), json_get(worst, "relative_error"),
+             json_text(worst, "linear"));
+    printf("  warning          ");
+    print_wrapped(text, 19, 19, terminal_width(STDOUT_FILENO));
 }

@@ -29,6 +29,8 @@ void give_report(const struct common *common, const char *report, void (*print)(
 
 /* The result of a task, with its categories; of pith_eval()'s "tasks". */
 void print_task(const json_t *t);
+/* The "warnings" of a report, the worst first in a line; nothing when there are none. */
+void print_warnings(const json_t *report);
 
 double json_get(const json_t *j, const char *key);
 const char *json_text(const json_t *j, const char *key);

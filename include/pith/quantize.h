@@ -39,6 +39,7 @@ struct pith_quantize_options {
     struct pith_list targets;   /* "vllm:tp=2": engines whose rules are checked first */
     bool resume;                /* go on with "<out>.partial" */
     uint64_t seed;
+    double allow_error;         /* relative error of a linear beyond which it fails; 0: 0.5 */
     struct pith_progress progress;
 };
 void pith_quantize_defaults(struct pith_quantize_options *options);
@@ -74,6 +75,7 @@ struct pith_convert_options {
     const char *weights;   /* grid for linears that the container cannot hold as they are */
     struct pith_list targets; /* engines whose rules are checked first */
     uint64_t max_shard;       /* bytes of a file; 0: the default of pith_quantize() */
+    double allow_error;       /* as for pith_quantize(), against the input */
     bool resume;
     struct pith_progress progress;
 };

@@ -55,6 +55,7 @@ static struct pith_quantize_options converting(const struct pith_convert_options
     all.container = o->container;
     all.targets = o->targets;
     if (o->max_shard) all.max_shard = o->max_shard;
+    all.allow_error = o->allow_error;
     all.resume = o->resume;
     all.progress = o->progress;
     return all;

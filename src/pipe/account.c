@@ -144,6 +144,9 @@ json_t *pith_run_account(const struct pith_run *r)
     const bool outputs = (r->needs_round & PITH_NEED_HESSIAN) && !pith_learn_needed(&r->recipe);
     if (account)
         json_object_set_new(account, "losses", json_string(outputs ? "outputs" : "weights"));
+    if (account)
+        json_object_set_new(account, "warnings",
+                            pith_run_warnings(json_object_get(account, "linears")));
     const char *from = r->model->container ? r->model->container->name : "none";
     if (account && r->convert) json_object_set_new(account, "converted_from", json_string(from));
     return account;

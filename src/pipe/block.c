@@ -214,6 +214,7 @@ static enum pith_status measure_error(const struct work *w, const struct pith_ch
     pith_free(straight);
     if (!good) return pith_fail_nomem(err, "a comparison");
     pith_checkpoint_release(w->run->model->checkpoint, t);
+    PITH_TRY(pith_run_judge(w->run, c, out->relative_error, err));
     const enum pith_status s = pith_weights_digest(be, made, out->sha256, err);
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }

@@ -264,6 +264,7 @@ static enum pith_status compare(const struct pith_run *r, const struct pith_choi
     char hex[PITH_SHA256_HEX];
     if (!pith_relative_error(r->backend, &a, &b, false, &out->relative_error))
         return pith_fail_nomem(err, "a comparison");
+    PITH_TRY(pith_run_judge(r, c, out->relative_error, err));
     PITH_TRY(pith_weights_digest(r->backend, &b, hex, err));
     PITH_TRY(pith_weights_digest(r->backend, &a, out->sha256, err));
     o->lossless = strcmp(hex, out->sha256) == 0;

@@ -12,7 +12,7 @@
  *   store.c    pack, write, read back        journal.c  what is done, for --resume
  *   intact.c   the files against the journal source.c   the input against the journal
  *   estimate.c memory, before the start      account.c  pith.json
- *   inputs.c   what becomes of activations
+ *   inputs.c   what becomes of activations   judge.c    which errors are refused
  *   place.c    which folders, when           verify.c   the same questions, asked of a finished
  *                                                       folder */
 #ifndef PITH_PIPE_RUN_H
@@ -425,6 +425,14 @@ enum pith_status pith_source_check(struct pith_run *r, struct pith_error *err);
  * for those linears only that the container cannot hold as they are. */
 enum pith_status pith_pipe_quantize(struct pith_backend *be, const struct pith_quantize_options *o,
                                     bool convert, json_t **report, struct pith_error *err);
+/* judge.c: PITH_NUMERIC for a linear that is further from its original (||W - Q|| / ||W||) than the
+ * options allow; 0.5 where they say nothing. */
+enum pith_status pith_run_judge(const struct pith_run *r, const struct pith_choice *c, double error,
+                                struct pith_error *err);
+/* {"linear", "relative_error", "limit"} of those entries of linears that are above 0.3: told, not
+ * refused. A new reference. */
+json_t *pith_run_warnings(const json_t *linears);
+
 /* account.c: pith.json of a finished run; new reference, NULL when memory is out. */
 json_t *pith_run_account(const struct pith_run *r);
 /* Adds its list of files ("files": io/digest.h), as they lie on the disk now. */

@@ -226,7 +226,7 @@ static enum pith_status round_rows(struct stream *s)
     }
     s->result.relative_error = pith_relative_from_squares(s->squares, c->rows);
     s->result.report.loss = s->result.report.nearest_loss = s->loss / c->rows;
-    return PITH_OK;
+    return pith_run_judge(s->r, c, s->result.relative_error, &s->err);
 }
 
 static enum pith_status straighten(struct stream *s)

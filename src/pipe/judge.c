@@ -1,0 +1,35 @@
+/* What relative errors of a linear are told as a warning, and what is refused: the one place. */
+#include "pipe/run.h"
+
+#include <math.h>
+
+/* Rounding to nearest leaves about 0.1 of weights in 4 bits, 0.2 in 3, 0.45 in 2; zeros (2:4) 0.35
+ * of those that models have. Beyond a half, most of a matrix is not what it was. */
+static const double warns_above = 0.3, fails_above = 0.5;
+
+enum pith_status pith_run_judge(const struct pith_run *r, const struct pith_choice *c, double error,
+                                struct pith_error *err)
+{
+    const double allowed = r->options->allow_error > 0 ? r->options->allow_error : fails_above;
+    if (error <= allowed) return PITH_OK;
+    return pith_fail(err, PITH_NUMERIC,
+                     "%s: would differ from the original by %.3g of it (relative error; %.3g is "
+                     "allowed): take more bits or smaller groups, leave it alone with --ignore, or "
+                     "--allow-error %.2g",
+                     c->module, error, allowed, ceil(error * 20) / 20);
+}
+
+json_t *pith_run_warnings(const json_t *linears)
+{
+    const json_t *l;
+    size_t i;
+    json_t *list = json_array();
+    json_array_foreach (linears, i, l) {
+        const double error = json_number_value(json_object_get(l, "relative_error"));
+        if (error <= warns_above) continue;
+        json_array_append_new(list, json_pack("{s:O, s:f, s:f}", "linear",
+                                              json_object_get(l, "name"), "relative_error", error,
+                                              "limit", warns_above));
+    }
+    return list;
+}
