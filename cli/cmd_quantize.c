@@ -215,8 +215,8 @@ static void print_fallen(const json_t *linears, const json_t *tensors)
     const json_t *shape = json_object_get(first, "shape");
     char text[256];
     snprintf(text, sizeof text,
-             "%zu of %zu linears, whose rows are no whole blocks (%lld weights: %s instead of %s), by "
-             "llama.cpp's rule",
+             "%zu of %zu linears, whose rows are no whole blocks (%lld weights: %s instead of %s),"
+             " by llama.cpp's rule",
              count, json_array_size(linears),
              (long long)json_integer_value(json_array_get(shape, 1)), json_text(first, "grid"),
              json_text(first, "wanted"));
