@@ -47,10 +47,8 @@ static void every_row_loads_and_survives_a_round_trip(void **state)
         assert_string_equal(r.round->name, rows[i].round);
         assert_true(r.round_options.damp == 0.01);
         assert_int_equal(r.round_options.act_order, PITH_ORDER_STATIC);
-        char grid[PITH_GRID_TEXT];
-        pith_grid_format(&r.weights, grid);
-        assert_string_equal(grid, rows[i].weights);
         json_t *json = pith_recipe_json(&r);
+        assert_string_equal(json_string_value(json_object_get(json, "weights")), rows[i].weights);
         char *text = json_dumps(json, 0);
         assert_ok(load_text(text, strlen(text), &back, &err), err);
         assert_same(&r, &back);
