@@ -291,6 +291,15 @@ enum pith_status pith_file_stat(const char *path, uint64_t *size, int64_t *modif
     return PITH_OK;
 }
 
+enum pith_status pith_file_stamp(const char *path, struct pith_stamp *out, struct pith_error *err)
+{
+    struct stat st;
+    if (lstat(path, &st) != 0) return pith_fail_errno(err, "cannot stat", path);
+    *out = (struct pith_stamp){st.st_dev, st.st_ino, (uint64_t)st.st_size, changed_ns(&st),
+                               (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec};
+    return PITH_OK;
+}
+
 enum pith_status pith_file_copy(const char *from, const char *to, struct pith_error *err)
 {
     struct pith_map map;

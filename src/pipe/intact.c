@@ -254,13 +254,15 @@ static enum pith_status check_rest(const struct pieces *all, struct pith_error *
     return PITH_OK;
 }
 
-static enum pith_status reopen(const struct pith_run *r, struct pith_out *files,
-                               struct pith_error *err)
+static enum pith_status reopen(struct pith_run *r, struct pith_out *files, struct pith_error *err)
 {
+    r->reread = pith_zalloc(r->layout.shards, sizeof *r->reread);
+    if (!r->reread) return pith_fail_nomem(err, "the list of files");
     for (size_t i = 0; i < r->layout.shards; i++) {
         const struct pith_map *map = &r->written->files[i].map;
         /* Mapped pages would stay in the page cache. */
         pith_map_release(map, 0, map->size);
+        PITH_TRY(pith_file_stamp(r->shards[i].path, &r->reread[i], err));
         PITH_TRY(pith_out_reopen(r->shards[i].path, r->layout.shard_bytes[i], &files[i], err));
     }
     return PITH_OK;
@@ -296,4 +298,18 @@ enum pith_status pith_reread(struct pith_run *r, struct pith_error *err)
     pith_free(all.files);
     free_pieces(&all);
     return s;
+}
+
+enum pith_status pith_reread_holds(const struct pith_run *r, struct pith_error *err)
+{
+    for (size_t i = 0; i < r->layout.shards; i++) {
+        const struct pith_stamp *was = &r->reread[i];
+        struct pith_stamp is;
+        PITH_TRY(pith_file_stamp(r->shards[i].path, &is, err));
+        if (is.device != was->device || is.node != was->node || is.size != was->size ||
+            is.written != was->written || is.changed != was->changed)
+            return pith_fail(err, PITH_MISMATCH, "%s: was changed after it was read back",
+                             r->shards[i].path);
+    }
+    return PITH_OK;
 }

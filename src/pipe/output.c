@@ -244,6 +244,8 @@ void pith_output_close(struct pith_run *r)
     pith_checkpoint_close(r->written);
     for (size_t i = 0; r->shards && i < r->layout.shards; i++) pith_out_close(&r->shards[i]);
     pith_free(r->shards);
+    pith_free(r->reread);
+    r->reread = NULL;
     r->shards = NULL;
     r->written = NULL;
     r->written_state = NULL;

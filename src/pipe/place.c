@@ -35,6 +35,7 @@ static enum pith_status publish_folder(struct pith_run *r, json_t *account,
     pith_free(path);
     if (s == PITH_OK) s = pith_place_sweep(r, r->partial, false, err);
     if (s == PITH_OK) s = pith_dir_sync(r->partial, err);
+    if (s == PITH_OK) s = pith_reread_holds(r, err);
     pith_output_close(r);
     if (s == PITH_OK) s = pith_rename(r->partial, r->options->out, err);
     if (s == PITH_OK) s = pith_place_sweep(r, r->options->out, true, err);
@@ -58,6 +59,7 @@ static enum pith_status publish_file(struct pith_run *r, json_t *account,
     char *folder = folder_of(out);
     enum pith_status s = path && made && folder ? pith_account_save(path, account, err)
                                                 : pith_fail_nomem(err, "names");
+    if (s == PITH_OK) s = pith_reread_holds(r, err);
     pith_output_close(r);
     if (s == PITH_OK) s = pith_rename(made, out, err);
     if (s == PITH_OK) s = pith_dir_sync(folder, err);

@@ -21,6 +21,7 @@
 #include <pith/quantize.h>
 
 #include "base/async.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "calib/corpus.h"
 #include "calib/stages.h"
@@ -116,6 +117,7 @@ struct pith_run {
     char chain[PITH_SHA256_HEX]; /* of the journal's last line */
     struct pith_layout layout;
     struct pith_out *shards;         /* [layout.shards] */
+    struct pith_stamp *reread;       /* [layout.shards], from before they were read back, or NULL */
     struct pith_checkpoint *written; /* the partial folder, open for reading back */
     void *written_state;             /* its container's */
 
@@ -413,6 +415,8 @@ enum pith_status pith_intact_units(struct pith_run *r, size_t *count, struct pit
  * layout's, every tensor of the layout with what r->units say was written, what lies between with
  * zeros. PITH_MISMATCH or PITH_IO names the file, and the tensor. */
 enum pith_status pith_reread(struct pith_run *r, struct pith_error *err);
+/* Just before they get their final name: nobody touched them since. PITH_MISMATCH when not. */
+enum pith_status pith_reread_holds(const struct pith_run *r, struct pith_error *err);
 
 /* source.c: hashes the tensors of the input that a unit reads, in full, and notes them in *unit as
  * "source". */

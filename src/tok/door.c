@@ -193,8 +193,8 @@ enum pith_status pith_text_open(const char *path, struct pith_door *door, struct
         door->crlf += crlf;
         if (crlf && door->lf) s = drop_cr(out, crlf, err);
     }
-    if (s != PITH_OK) pith_text_close(out);
-    return s;
+    /* What is damaged may be so because someone is at work on it. */
+    return s == PITH_OK ? s : pith_text_finish(out, path, s, err);
 }
 
 void pith_text_close(struct pith_text *text)

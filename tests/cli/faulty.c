@@ -4,6 +4,10 @@
  *   FAULT=kill:N   the program is killed just before its N-th such call
  *   FAULT=half:N   it writes half of what it wanted and is killed (another call: killed after it)
  *   FAULT=full:N   from the N-th on, calls that need space fail with ENOSPC
+ *   zero:N, cut:N  just before its N-th such call, the third quarter of FAULT_FILE is overwritten with
+ *                  zeros, or it loses its second half, behind the program's back
+ *   cut:0          FAULT_FILE loses its second half once the program has mapped it and opened a file
+ *                  whose name ends in FAULT_AT (without that: at once)
  *
  * With NO_FALLOCATE set, space cannot be reserved, as on some network file systems. */
 #define _GNU_SOURCE
@@ -13,26 +17,46 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static atomic_long calls;
 
-enum fault { NONE, KILL, HALF, FULL };
+enum fault { NONE, KILL, HALF, FULL, ZERO, CUT };
+
+/* Changes FAULT_FILE by bare system calls, which nothing here counts. */
+static void spoil(enum fault f)
+{
+    static const char zeros[4096];
+    const char *path = getenv("FAULT_FILE");
+    struct stat st;
+    const int fd = path ? (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR, 0) : -1;
+    if (fd < 0 || fstat(fd, &st) != 0) return;
+    if (f == CUT) (void)syscall(SYS_ftruncate, fd, st.st_size / 2);
+    for (off_t at = st.st_size / 2; f == ZERO && at < st.st_size / 4 * 3; at += sizeof zeros)
+        (void)syscall(SYS_pwrite64, fd, zeros, sizeof zeros, at);
+    close(fd);
+}
 
 static enum fault next_fault(void)
 {
-    static const char *const names[] = {"", "kill:", "half:", "full:"};
+    static const char *const names[] = {"", "kill:", "half:", "full:", "zero:", "cut:"};
     const char *text = getenv("FAULT");
     const long n = atomic_fetch_add(&calls, 1) + 1;
-    for (int f = KILL; text && f <= FULL; f++) {
-        if (strncmp(text, names[f], 5) != 0) continue;
-        const long at = atol(text + 5);
+    for (int f = KILL; text && f <= CUT; f++) {
+        const size_t length = strlen(names[f]);
+        if (strncmp(text, names[f], length) != 0) continue;
+        const long at = atol(text + length);
         if (f == FULL ? n < at : n != at) return NONE;
         if (f == KILL) raise(SIGKILL);
+        if (f >= ZERO) spoil((enum fault)f);
+        if (f >= ZERO) return NONE;
         return (enum fault)f;
     }
     return NONE;
@@ -105,8 +129,33 @@ ssize_t pwrite(int fd, const void *data, size_t size, off_t at)
     return n;
 }
 
+static atomic_int mapped; /* FAULT_FILE is */
+
+static bool ends_in(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+void *mmap(void *address, size_t size, int rights, int flags, int fd, off_t at)
+{
+    const char *text = getenv("FAULT"), *path = getenv("FAULT_FILE");
+    struct stat st, want;
+    void *p = (void *)syscall(SYS_mmap, address, size, rights, flags, fd, at);
+    if (fd < 0 || !text || strcmp(text, "cut:0") != 0 || !path) return p;
+    if (fstat(fd, &st) != 0 || stat(path, &want) != 0 || st.st_ino != want.st_ino) return p;
+    if (!getenv("FAULT_AT")) spoil(CUT);
+    atomic_store(&mapped, 1);
+    return p;
+}
+
 int open(const char *path, int flags, ...)
 {
+    const char *when = getenv("FAULT_AT");
+    if (when && atomic_load(&mapped) && ends_in(path, when)) {
+        spoil(CUT);
+        atomic_store(&mapped, 0);
+    }
     int (*call)(const char *, int, ...) = (int (*)(const char *, int, ...))real("open");
     mode_t mode = 0;
     enum fault f = NONE;
