@@ -1,5 +1,6 @@
 #include "base/hash.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,6 +13,8 @@ static EVP_MD *method(void)
     static EVP_MD *_Atomic found;
     EVP_MD *m = atomic_load(&found), *none = NULL;
     if (m) return m;
+    /* When this could not be made, a look-up takes locks that are not there. */
+    if (!OSSL_LIB_CTX_get0_global_default()) return NULL;
     m = EVP_MD_fetch(NULL, "SHA256", NULL);
     if (!m || atomic_compare_exchange_strong(&found, &none, m)) return m;
     EVP_MD_free(m);

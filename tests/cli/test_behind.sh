@@ -22,90 +22,7 @@ digest() {
 ${CC:-cc} -O1 -shared -fPIC -o "$work/faulty.so" tests/cli/faulty.c -ldl 2>"$work/stderr" &&
     FAULT='' LD_PRELOAD=$work/faulty.so "$pith" --version >/dev/null 2>&1 || {
     skip "files changed behind pith's back" "a library cannot be loaded before the program"
-    
-# --- inputs that become shorter while they are read -----------------------------------------------
-shrinks() { # NAME PATTERN AT COMMAND...: the weights of $cut lose their second half while the command reads them
-    name=$1
-    pattern=$2
-    at=$3
-    shift 3
-    rm -rf "$cut" "$work/out" "$work/out.partial" "$work/ok"
-    cp -r "$from" "$cut"
-    "$@" >"$work/ok" 2>/dev/null || fail "$name: undisturbed"
-    rm -rf "$work/out" "$work/out.partial"
-    refuse "$name" 1 "$pattern" env FAULT=cut:0 FAULT_FILE="${which:-$cut/model.safetensors}" ${at:+FAULT_AT=$at} \
-        LD_PRELOAD="$work/faulty.so" "$@"
-    [ -e "$work/out" ] && fail "$name: something has the final name"
-}
-cut=$work/cut
-gone='cut/model.safetensors: changed while it was being read'
-from=$mini
-head -c 3000 "$root/CHANGELOG.md" >"$work/text"
-shrinks "cut under inspect" "$gone" "" "$pith" inspect "$cut" --json
-shrinks "cut under eval" "$gone" tokenizer.json "$pith" eval "$cut" --text "$work/text" --context 64 --json
-shrinks "cut under run" "$gone" tokenizer.json "$pith" run "$cut" -p hello -n 4 --json
-shrinks "cut under bench" "$gone" "" "$pith" bench "$cut" --prompt 8 --gen 2 --reps 1 --json
-shrinks "cut under diff" "$gone" "" "$pith" diff "$cut" "$mini" --json
-shrinks "cut under quantize, rounded to nearest" "$gone" "" "$pith" quantize "$cut" -o "$work/out" -r rtn --weights int4:g32 --quiet
-# shellcheck disable=SC2086
-shrinks "cut under quantize, calibrated" "$gone" tokenizer.json "$pith" quantize "$cut" -o "$work/out" $base -r awq+gptq
-which=$work/copied
-cp "$work/text" "$which"
-# shellcheck disable=SC2086
-shrinks "a calibration text that is cut" 'copied: changed while' "" "$pith" quantize "$mini" -o "$work/out" $base -r gptq --calib "$which"
-head -c 3000 "$root/CHANGELOG.md" >"$which"
-shrinks "a text that is cut" 'copied: changed while' "" "$pith" eval "$mini" --text "$which" --context 64 --json
-which=''
-from=$work/whole
-shrinks "cut under verify" "$gone" "" "$pith" verify "$cut" --json
-shrinks "cut under convert" "$gone" "" "$pith" convert "$cut" -o "$work/out" --container gptq --quiet
-shrinks "packed weights cut under run" "$gone" "" "$pith" run "$cut" -p hello -n 4 --json
-
-# --- a limit on the size of files -----------------------------------------------------------------
-rm -rf "$work/out" "$work/out.partial"
-(
-    ulimit -f 64
-    refuse "a limit on the size of files" 1 'ulimit -f' make "$work/out" -r rtn
-    exit $failed
-) || failed=1
-check "and goes on without it" make "$work/out" -r rtn --resume
-
-# --- links ----------------------------------------------------------------------------------------
-for kind in "-s" ""; do
-    for file in model.safetensors pith.journal pith.acts.0; do
-        rm -rf "$work/out" "$work/out.partial"
-        (FAULT=kill:60 LD_PRELOAD=$work/faulty.so make "$work/out" -r gptq) 2>/dev/null
-        [ -e "$work/out.partial/$file" ] || fail "killed in the middle"
-        echo precious >"$work/precious"
-        ln -f $kind "$work/precious" "$work/out.partial/$file"
-        refuse "a link in the place of $file ($kind)" 1 'link' make "$work/out" -r gptq --resume
-        [ "$(cat "$work/precious")" = precious ] && [ "$(stat -c %s "$work/precious")" -eq 9 ] &&
-            pass "is not followed" || fail "is not followed"
-    done
-done
-rm -rf "$work/out.partial" && mkdir "$work/elsewhere" && ln -s "$work/elsewhere" "$work/out.partial"
-refuse "a link in the place of the work folder" 1 'link' make "$work/out" -r gptq --resume
-[ -z "$(ls -A "$work/elsewhere")" ] && pass "nothing is written there" || fail "nothing is written there"
-
-# --- which input it is ----------------------------------------------------------------------------
-rm -rf "$work/out" "$work/out.partial"
-(FAULT=kill:90 LD_PRELOAD=$work/faulty.so make "$work/out" -r gptq) 2>/dev/null
-cp -r "$work/out.partial" "$work/half"
-mv "$mini" "$work/old" && cp -r "$work/old" "$mini" && touch -d 2001-01-01 "$mini"/*
-make "$work/out" -r gptq --resume && [ "$(digest "$work/out")" = "$whole" ] && pass "a copy of the input, of another age, is the same input" ||
-    fail "a copy of the input, of another age, is the same input"
-rm -rf "$work/out" && mv "$work/half" "$work/out.partial"
-python3 - "$mini/model.safetensors" <<'PY'
-import sys
-with open(sys.argv[1], "r+b") as f:
-    f.seek(-3, 2)
-    b = f.read(1)
-    f.seek(-3, 2)
-    f.write(bytes([b[0] ^ 1]))
-PY
-refuse "an input with one bit changed is another one" 1 'belongs to another run|is not what the interrupted run read' \
-    make "$work/out" -r gptq --resume
-finish
+    finish
 }
 
 # --- the shard that is being written --------------------------------------------------------------
@@ -159,7 +76,6 @@ from=$mini
 head -c 3000 "$root/CHANGELOG.md" >"$work/text"
 shrinks "cut under inspect" "$gone" "" "$pith" inspect "$cut" --json
 shrinks "cut under eval" "$gone" tokenizer.json "$pith" eval "$cut" --text "$work/text" --context 64 --json
-shrinks "cut under eval, a baseline" "$gone" tokenizer.json "$pith" eval "$cut" --baseline "$cut" --text "$work/text" --context 64 --json
 shrinks "cut under run" "$gone" tokenizer.json "$pith" run "$cut" -p hello -n 4 --json
 shrinks "cut under bench" "$gone" "" "$pith" bench "$cut" --prompt 8 --gen 2 --reps 1 --json
 shrinks "cut under diff" "$gone" "" "$pith" diff "$cut" "$mini" --json
