@@ -131,7 +131,7 @@ static int run(void *settings, const struct text_list *operands)
     const enum pith_status status = pith_bench(context, &o, &report, &err);
     meter_end(&meter);
     if (status != PITH_OK) rc = report_failure(&s->common, &err);
-    else give_report(&s->common, report, print_report);
+    else rc = give_report(&s->common, report, print_report);
     pith_text_free(report);
     pith_context_free(&context);
     return rc;

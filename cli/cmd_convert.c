@@ -138,7 +138,7 @@ static int run(void *settings, const struct text_list *operands)
     } else if (s->common.json) {
         printf("%s\n", report);
     } else if (!s->common.quiet) {
-        json_t *j = json_loads(report, 0, NULL);
+        json_t *j = read_report(&s->common, report, &rc);
         if (j) print_result(s->out, j);
         json_decref(j);
     }

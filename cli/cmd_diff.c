@@ -111,7 +111,7 @@ static int run(void *settings, const struct text_list *operands)
     if (pith_diff(context, operands->item[0], operands->item[1], &report, &err) != PITH_OK) {
         rc = report_failure(&s->common, &err);
     } else {
-        json_t *j = json_loads(report, 0, NULL);
+        json_t *j = read_report(&s->common, report, &rc);
         if (s->common.json) printf("%s\n", report);
         else if (j && !s->common.quiet) rc = print_report(s, j);
         if (rc == EXIT_DONE && !json_is_true(json_object_get(j, "equal"))) rc = EXIT_FAILED;

@@ -86,8 +86,9 @@ static int print_tensors(const struct settings *s, const json_t *j)
 static int print_report(const struct settings *settings, const char *report)
 {
     char size[32], text[256];
-    json_t *j = json_loads(report, 0, NULL);
-    if (!j) return EXIT_FAILED;
+    int rc = EXIT_DONE;
+    json_t *j = read_report(&settings->common, report, &rc);
+    if (!j) return rc;
     const json_t *s = json_object_get(j, "shape");
     format_bytes(json_get(j, "bytes"), size);
     printf("%s%s%s, container %s\n", bold(), json_text(j, "architecture"), plain(),
@@ -102,7 +103,7 @@ static int print_report(const struct settings *settings, const char *report)
            (int)json_get(s, "vocab"), (int)json_get(s, "context"));
     print_wrapped(text, 0, 2, terminal_width(STDOUT_FILENO));
     putchar('\n');
-    const int rc = print_tensors(settings, j);
+    rc = print_tensors(settings, j);
     json_decref(j);
     return rc;
 }

@@ -248,8 +248,9 @@ static int run_features(void *settings, const struct text_list *operands)
     int rc = check_format(&s->common, s->format);
     if (rc != EXIT_DONE) return rc;
     if (pith_features_json(&report, &err) != PITH_OK) return report_failure(&s->common, &err);
-    json_t *all = json_loads(report, 0, NULL);
-    if (s->common.json && operands->count == 0) printf("%s\n", report);
+    json_t *all = read_report(&s->common, report, &rc);
+    if (!all) rc = EXIT_FAILED;
+    else if (s->common.json && operands->count == 0) printf("%s\n", report);
     else if (operands->count) rc = print_one(s, operands->item[0], all);
     else rc = print_all(s, all);
     json_decref(all);

@@ -349,20 +349,16 @@ static void fill(const struct settings *s, const char *model, struct pith_quanti
     o->seed = s->common.seed;
 }
 
-static void show(const struct settings *s, const char *report)
+static int show(const struct settings *s, const char *report)
 {
-    if (s->common.json) {
-        printf("%s\n", report);
-        return;
-    }
-    json_t *j = json_loads(report, 0, NULL);
-    if (s->common.quiet || !j) {
-        json_decref(j);
-        return;
-    }
-    if (s->rehearse) print_rehearsal(j);
-    else print_result(s->out, j, s->all);
+    int rc = EXIT_DONE;
+    if (s->common.json) printf("%s\n", report);
+    if (s->common.json || s->common.quiet) return rc;
+    json_t *j = read_report(&s->common, report, &rc);
+    if (j && s->rehearse) print_rehearsal(j);
+    else if (j) print_result(s->out, j, s->all);
     json_decref(j);
+    return rc;
 }
 
 /* Memory that ran out under a ceiling is the ceiling's doing. */
@@ -427,8 +423,9 @@ static int check(const struct settings *s, const char *model)
     if (!s->out) return usage_failure(&s->common, "where to? give -o DIR");
     fill(s, model, &o);
     if (pith_quantize_check(&o, &report, &err) != PITH_OK) return report_usage(&s->common, &err);
-    json_t *plan = json_loads(report, 0, NULL);
-    const int rc = check_idle(s, plan);
+    int rc = EXIT_DONE;
+    json_t *plan = read_report(&s->common, report, &rc);
+    if (plan) rc = check_idle(s, plan);
     if (rc == EXIT_DONE) say_grids(s, plan);
     json_decref(plan);
     pith_text_free(report);
@@ -467,7 +464,7 @@ static int run(void *settings, const struct text_list *operands)
     o.progress = (struct pith_progress){on_step, &watch};
     if (pith_quantize(context, &o, &report, &err) == PITH_OK) {
         meter_end(&meter);
-        show(s, report);
+        rc = show(s, report);
     } else {
         meter_end(&meter);
         blame_ceiling(s->memory, &err);

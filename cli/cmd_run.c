@@ -112,7 +112,8 @@ static int generate(struct settings *s, struct pith_engine *engine, const char *
     if (echo && !s->common.json && !s->common.quiet) fputs(prompt, stdout);
     if (pith_generate(engine, &o, &report, &err) != PITH_OK)
         return report_failure(&s->common, &err);
-    json_t *j = json_loads(report, 0, NULL);
+    int rc = EXIT_DONE;
+    json_t *j = s->common.json ? NULL : read_report(&s->common, report, &rc);
     if (s->common.json) printf("%s\n", report);
     else printf("\n");
     fflush(stdout);
@@ -123,7 +124,7 @@ static int generate(struct settings *s, struct pith_engine *engine, const char *
                 json_get(j, "tokens_per_second"));
     json_decref(j);
     pith_text_free(report);
-    return interrupted() ? EXIT_INTERRUPTED : EXIT_DONE;
+    return interrupted() ? EXIT_INTERRUPTED : rc;
 }
 
 /* Prompt after prompt, typed at a terminal. An answer that is cut off by Ctrl-C, or a prompt that

@@ -62,7 +62,7 @@ static int run(void *settings, const struct text_list *operands)
     if (report && s->common.json) {
         printf("%s\n", report);
     } else if (report && !s->common.quiet) {
-        json_t *j = json_loads(report, 0, NULL);
+        json_t *j = read_report(&s->common, report, &rc);
         const bool accounted = json_is_true(json_object_get(j, "accounted"));
         printf("%s%s%s: %s\n", bold(), o.model, plain(),
                status != PITH_OK ? "NOT as it should be"

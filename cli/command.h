@@ -3,6 +3,7 @@
 #ifndef PITH_CLI_COMMAND_H
 #define PITH_CLI_COMMAND_H
 
+#include <jansson.h>
 #include <pith/context.h>
 #include <pith/names.h>
 #include <pith/progress.h>
@@ -83,6 +84,9 @@ bool given(const struct common *common, const char *name);
 /* Says an error on standard error, with --json as an object on standard output too, and gives the
  * exit status that belongs to it. */
 int report_failure(const struct common *common, const struct pith_error *err);
+/* The tree of a report's text; when memory is out for it, NULL, *rc says failed, and so does a
+ * message. */
+json_t *read_report(const struct common *common, const char *report, int *rc);
 /* The same for what is wrong with the command line: EXIT_USAGE. */
 int report_usage(const struct common *common, const struct pith_error *err);
 int usage_failure(const struct common *common, const char *format, ...)

@@ -51,7 +51,10 @@ static int run_command(const struct command *c, int argc, char **argv)
 {
     void *settings = calloc(1, c->settings_size);
     struct text_list operands = {0};
-    if (!settings) return EXIT_FAILED;
+    if (!settings) {
+        fprintf(stderr, "pith: out of memory\n");
+        return EXIT_FAILED;
+    }
     if (c->defaults) c->defaults(settings);
     int rc = parse_options(c, argc, argv, settings, &operands);
     if (rc == EXIT_DONE) {

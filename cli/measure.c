@@ -81,15 +81,17 @@ int look_at_texts(const struct common *common, const struct text_list *texts, co
     return EXIT_DONE;
 }
 
-void give_report(const struct common *common, const char *report, void (*print)(const json_t *j))
+int give_report(const struct common *common, const char *report, void (*print)(const json_t *j))
 {
+    int rc = EXIT_DONE;
     if (common->json) {
         printf("%s\n", report);
-        return;
+        return rc;
     }
-    json_t *j = json_loads(report, 0, NULL);
+    json_t *j = read_report(common, report, &rc);
     if (j) print(j);
     json_decref(j);
+    return rc;
 }
 
 double json_get(const json_t *j, const char *key)

@@ -25,7 +25,7 @@ void measure_fill(const struct measure_settings *m, struct pith_eval_options *o)
 int look_at_texts(const struct common *common, const struct text_list *texts, const char *crlf);
 
 /* The report on standard output: as it is with --json, else printed by `print`. */
-void give_report(const struct common *common, const char *report, void (*print)(const json_t *j));
+int give_report(const struct common *common, const char *report, void (*print)(const json_t *j));
 
 /* The result of a task, with its categories; of pith_eval()'s "tasks". */
 void print_task(const json_t *t);

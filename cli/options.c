@@ -183,7 +183,8 @@ int parse_options(const struct command *c, int argc, char **argv, void *settings
             const int rc = parse_one(c, argc, argv, &i, common);
             if (rc != EXIT_DONE) return rc;
         } else if (!add_text(operands, argv[i])) {
-            return EXIT_FAILED;
+            const struct pith_error err = {PITH_NOMEM, ""};
+            return report_failure(common, &err);
         }
     }
     if (common->help) return EXIT_DONE;

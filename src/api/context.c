@@ -72,12 +72,10 @@ void pith_text_free(char *text)
 enum pith_status pith_report_text(json_t *report, char **text, struct pith_error *err)
 {
     if (!report) return pith_fail_nomem(err, "the report");
-    char *dump = json_dumps(report, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    struct pith_str s = {0};
+    pith_json_dump(report, JSON_INDENT(2) | JSON_REAL_PRECISION(9), &s);
     json_decref(report);
-    char *copy = dump ? pith_strdup(dump) : NULL;
-    json_free_t release = NULL;
-    json_get_alloc_funcs(NULL, &release);
-    release(dump);
+    char *copy = pith_str_take(&s);
     if (!copy) return pith_fail_nomem(err, "the report");
     *text = copy;
     return PITH_OK;

@@ -81,8 +81,8 @@ static enum pith_status add_part(struct diff *d, const struct part *p, struct pi
     json_t *j = json_pack("{s:s, s:s, s:s, s:b}", "name", p->name, "a", a, "b", b, "equal",
                           (int)x.equal);
     if (j && isfinite(relative)) {
-        json_object_set_new(j, "relative_difference", json_real(relative));
-        json_object_set_new(j, "largest_difference", json_real(x.most));
+        pith_json_set(&j, "relative_difference", json_real(relative));
+        pith_json_set(&j, "largest_difference", json_real(x.most));
     }
     if (json_array_append_new(d->parts, j) != 0) return pith_fail_nomem(err, p->name);
     d->equal += x.equal;
@@ -180,7 +180,7 @@ static json_t *config_keys(const json_t *a, const json_t *b)
             const json_t *other = json_object_get(sides[side][1], key);
             if (strcmp(key, "quantization_config") == 0 || (side == 1 && other)) continue;
             if (!other || !json_equal(json_object_iter_value(it), other))
-                json_array_append_new(keys, json_string(key));
+                pith_json_add(&keys, json_string(key));
         }
     return keys;
 }

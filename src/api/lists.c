@@ -24,7 +24,7 @@ enum pith_status pith_formats_json(char **report, struct pith_error *err)
     const struct pith_format *f = pith_formats(&count);
     json_t *list = json_array();
     for (size_t i = 0; list && i < count; i++)
-        json_array_append_new(list, json_pack("{s:s, s:i, s:f, s:i, s:f, s:s, s:s}", "format",
+        pith_json_add(&list, json_pack("{s:s, s:i, s:f, s:i, s:f, s:s, s:s}", "format",
                                               f[i].name, "bits", (int)f[i].bits, "bits_per_weight",
                                               pith_format_bits(&f[i]), "block", (int)f[i].block,
                                               "max", (double)f[i].max, "what", f[i].summary,
@@ -38,8 +38,8 @@ enum pith_status pith_recipes_json(char **report, struct pith_error *err)
     const struct pith_recipe_row *r = pith_recipe_rows(&count);
     json_t *list = json_array();
     for (size_t i = 0; list && i < count; i++)
-        json_array_append_new(
-            list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "recipe", r[i].name,
+        pith_json_add(
+            &list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "recipe", r[i].name,
                             "transform", or_dash(r[i].transform), "split", or_dash(r[i].split),
                             "weights", or_dash(r[i].weights), "activations", or_dash(r[i].acts),
                             "kv", or_dash(r[i].kv), "round", or_dash(r[i].round), "container",
@@ -53,9 +53,9 @@ enum pith_status pith_recipes_json(char **report, struct pith_error *err)
         size_t count_;                                                                             \
         json_t *list_ = json_array();                                                              \
         for (size_t i_ = 0; i_ < (get(&count_), count_); i_++)                                     \
-            json_array_append_new(list_, json_pack("{s:s, s:s}", "name", get(&count_)[i_]->name,   \
+            pith_json_add(&list_, json_pack("{s:s, s:s}", "name", get(&count_)[i_]->name,   \
                                                    "what", get(&count_)[i_]->summary));            \
-        json_object_set_new(object, key, list_);                                                   \
+        pith_json_set(&(object), key, list_);                                                   \
     } while (0)
 
 /* --- what engines load ----------------------------------------------------------------------- */
@@ -64,6 +64,14 @@ static void put(struct pith_str *s, const char *text)
 {
     if (s->len) pith_str_puts(s, ", ");
     pith_str_puts(s, text);
+}
+
+/* The list's text, or "-"; NULL when memory is out. */
+static json_t *take_text(struct pith_str *s)
+{
+    json_t *j = s->failed ? NULL : json_string(or_dash(pith_str_text(s)));
+    pith_str_free(s);
+    return j;
 }
 
 /* "int4, int8", or "-". */
@@ -78,9 +86,7 @@ static json_t *bits_text(uint32_t mask)
             snprintf(name, sizeof name, "int%u", b);
             put(&s, name);
         }
-    json_t *j = json_string(or_dash(pith_str_text(&s)));
-    pith_str_free(&s);
-    return j;
+    return take_text(&s);
 }
 
 /* "channel, g32, g64": the granularities that a rule has. */
@@ -95,9 +101,7 @@ static json_t *scales_text(const struct pith_load_rule *r)
         snprintf(name, sizeof name, "g%" PRIu32, *g);
         put(&s, name);
     }
-    json_t *j = json_string(or_dash(pith_str_text(&s)));
-    pith_str_free(&s);
-    return j;
+    return take_text(&s);
 }
 
 /* Weights of one kind with all that they may stand beside. */
@@ -115,6 +119,10 @@ static json_t *pair_row(const struct pith_engine *e, const struct pith_load_rule
         strcmp(p->weights, "*") == 0 ? "any float" : p->weights, "with_zero_points", "-", "scales",
         "-", "permuted_groups", "no", "several_grids", r->mixed ? "yes" : "no", "rotated_inputs",
         r->online ? "yes" : "no", "qkv_and_gate_up_alike", r->fused ? "yes" : "no");
+    if (s.failed) {
+        json_decref(row);
+        row = NULL;
+    }
     pith_str_free(&s);
     return row;
 }
@@ -140,10 +148,10 @@ static json_t *loads(void)
         for (size_t k = 0; k < e[i]->count; k++) {
             const struct pith_load_rule *r = &e[i]->rules[k];
             for (const struct pith_load_pair *p = r->pairs; p && p->weights; p++)
-                json_array_append_new(list, pair_row(e[i], r, p));
-            if (!r->pairs) json_array_append_new(list, load_row(e[i], r));
+                pith_json_add(&list, pair_row(e[i], r, p));
+            if (!r->pairs) pith_json_add(&list, load_row(e[i], r));
         }
-        if (e[i]->count == 0) json_array_append_new(list, load_row(e[i], &nothing));
+        if (e[i]->count == 0) pith_json_add(&list, load_row(e[i], &nothing));
     }
     return list;
 }
@@ -153,8 +161,8 @@ enum pith_status pith_features_json(char **report, struct pith_error *err)
     json_t *j = json_object();
     ADD_ROWS(j, "containers", pith_containers);
     ADD_ROWS(j, "engines", pith_engines);
-    json_object_set_new(j, "loads", loads());
-    json_object_set_new(j, "conversions", pith_conversions());
+    pith_json_set(&j, "loads", loads());
+    pith_json_set(&j, "conversions", pith_conversions());
     ADD_ROWS(j, "architectures", pith_archs);
     ADD_ROWS(j, "transforms", pith_transforms);
     ADD_ROWS(j, "splits", pith_splits);

@@ -96,8 +96,9 @@ enum pith_status pith_out_reopen(const char *path, uint64_t size, struct pith_ou
 /* Reads exactly `size` bytes from `offset` on; PITH_IO when the file ends before. For tasks too. */
 enum pith_status pith_out_read(const struct pith_out *out, uint64_t offset, void *data, size_t size,
                                struct pith_error *err);
-/* Which file it is, how long, and when it last changed: what was read since a stamp was taken is what
- * the file holds, as long as its name still gives the same stamp. Of a link, the link's own. */
+/* Which file it is, how long, and when it last changed: what was read since a stamp was taken is
+ * what the file holds, as long as its name still gives the same stamp. Of a link, the link's own.
+ */
 struct pith_stamp {
     uint64_t device, node, size;
     int64_t written, changed;

@@ -2,7 +2,6 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/str.h"
 
 #include <math.h>
 #include <string.h>
@@ -37,17 +36,40 @@ enum pith_status pith_json_load(const char *path, size_t limit, json_t **out,
     return s;
 }
 
+static int take_text(const char *text, size_t size, void *ctx)
+{
+    struct pith_str *out = ctx;
+    pith_str_append(out, text, size);
+    return out->failed ? -1 : 0;
+}
+
+void pith_json_dump(const json_t *json, size_t flags, struct pith_str *out)
+{
+    if (json_dump_callback(json, take_text, out, flags) != 0) out->failed = true;
+}
+
+void pith_json_set(json_t **object, const char *key, json_t *value)
+{
+    if (*object && json_object_set_new(*object, key, value) == 0) return;
+    if (!*object) json_decref(value);
+    json_decref(*object);
+    *object = NULL;
+}
+
+void pith_json_add(json_t **list, json_t *value)
+{
+    if (*list && json_array_append_new(*list, value) == 0) return;
+    if (!*list) json_decref(value);
+    json_decref(*list);
+    *list = NULL;
+}
+
 enum pith_status pith_json_text(const char *what, const json_t *json, char **out, size_t *size,
                                 struct pith_error *err)
 {
-    char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-    if (!text) return pith_fail_nomem(err, what);
     struct pith_str s = {0};
-    pith_str_puts(&s, text);
+    pith_json_dump(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9), &s);
     pith_str_putc(&s, '\n');
-    json_free_t release = NULL;
-    json_get_alloc_funcs(NULL, &release);
-    release(text);
     *size = s.len;
     *out = pith_str_take(&s);
     return *out ? PITH_OK : pith_fail_nomem(err, what);

@@ -6,6 +6,7 @@
 #define PITH_BASE_JSON_H
 
 #include "base/status.h"
+#include "base/str.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -18,6 +19,13 @@ enum pith_status pith_json_load(const char *path, size_t limit, json_t **out,
 /* The same from memory. */
 enum pith_status pith_json_parse(const char *text, size_t size, const char *where, json_t **out,
                                  struct pith_error *err);
+/* Appends the text of a tree, with jansson's flags. That memory ran out is remembered in *out:
+ * json_dumps() of jansson 2.14 leaves keys out then, and gives the rest as if it were the whole. */
+void pith_json_dump(const json_t *json, size_t flags, struct pith_str *out);
+/* Sets a key, appends to a list; both take the reference. When the value is NULL or memory is out,
+ * what was built so far goes and becomes NULL, to be looked at once, at the end. */
+void pith_json_set(json_t **object, const char *key, json_t *value);
+void pith_json_add(json_t **list, json_t *value);
 /* The text with two-space indentation and a final newline, pith_free() it; `what` is for
  * messages. */
 enum pith_status pith_json_text(const char *what, const json_t *json, char **out, size_t *size,

@@ -62,6 +62,27 @@ static enum pith_status load_config(struct pith_checkpoint *c, struct pith_error
     return s;
 }
 
+enum pith_status pith_config_save(const char *path, const json_t *config, struct pith_error *err)
+{
+    static const size_t forms[] = {JSON_INDENT(2), JSON_COMPACT};
+    struct pith_str s = {0};
+    for (size_t i = 0; i < PITH_COUNT(forms) && (i == 0 || s.len > CONFIG_LIMIT); i++) {
+        pith_str_clear(&s);
+        pith_json_dump(config, forms[i] | JSON_REAL_PRECISION(9), &s);
+        pith_str_putc(&s, '\n');
+    }
+    enum pith_status status;
+    if (s.failed) status = pith_fail_nomem(err, path);
+    else if (s.len > CONFIG_LIMIT)
+        status = pith_fail(err, PITH_FORMAT,
+                           "%s: with what is added to it, it has %zu bytes, and no more than %zu"
+                           " are read",
+                           path, s.len, CONFIG_LIMIT);
+    else status = pith_file_write(path, s.data, s.len, err);
+    pith_str_free(&s);
+    return status;
+}
+
 static enum pith_status has_file(const char *dir, const char *name, bool *there,
                                  struct pith_error *err)
 {

@@ -44,6 +44,10 @@ void pith_checkpoint_prefetch(const struct pith_checkpoint *c, const struct pith
 /* Gives the pages of a tensor back to the kernel. */
 void pith_checkpoint_release(const struct pith_checkpoint *c, const struct pith_tensor *t);
 
+/* Writes a config such that it can be read again: indented where it then stays below the limit that
+ * readers here keep, else without blanks. PITH_FORMAT when it is larger even so. */
+enum pith_status pith_config_save(const char *path, const json_t *config, struct pith_error *err);
+
 /* identity.c: the SHA-256 of the files' sizes, headers and some of their pages, always the same
  * ones: alike for two copies of a checkpoint, whatever they are called and however old they are.
  * False when memory is out. */

@@ -31,9 +31,9 @@ static json_t *calibration(const struct pith_run *r)
     json_t *sources = json_array();
     for (size_t i = 0; i < o->calib.count; i++) {
         const char *slash = strrchr(o->calib.item[i], '/');
-        json_array_append_new(sources, json_string(slash ? slash + 1 : o->calib.item[i]));
+        pith_json_add(&sources, json_string(slash ? slash + 1 : o->calib.item[i]));
     }
-    if (o->calib.count == 0) json_array_append_new(sources, json_string("builtin"));
+    if (o->calib.count == 0) pith_json_add(&sources, json_string("builtin"));
     json_t *j = json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:I}", "sources", sources, "mode",
                           r->fast ? "fast" : "exact", "sha256", r->calib.sha256, "windows",
                           (json_int_t)r->calib.windows, "seq_len", (json_int_t)r->calib.length,
@@ -46,8 +46,8 @@ static json_t *calibration(const struct pith_run *r)
     if (j && asked) (void)json_object_update(j, asked);
     json_decref(asked);
     if (j && r->calib.crlf) {
-        json_object_set_new(j, "crlf_lines", json_integer((json_int_t)r->calib.crlf));
-        json_object_set_new(j, "crlf", json_string(o->crlf ? o->crlf : "keep"));
+        pith_json_set(&j, "crlf_lines", json_integer((json_int_t)r->calib.crlf));
+        pith_json_set(&j, "crlf", json_string(o->crlf ? o->crlf : "keep"));
     }
     return j;
 }
@@ -57,7 +57,12 @@ static json_t *joined(const struct pith_run *r, const char *key)
 {
     json_t *all = json_array(), *unit;
     size_t i;
-    json_array_foreach (r->units, i, unit) json_array_extend(all, json_object_get(unit, key));
+    json_array_foreach (r->units, i, unit) {
+        const json_t *part = json_object_get(unit, key), *entry;
+        size_t k;
+        json_array_foreach (part, k, entry)
+            pith_json_add(&all, json_incref((json_t *)(uintptr_t)entry));
+    }
     return all;
 }
 
@@ -138,17 +143,16 @@ json_t *pith_run_account(const struct pith_run *r)
                   joined(r, "linears"), "transforms", joined(r, "transforms"), "tensors",
                   joined(r, "tensors"), "timing", timing(r));
     if (account && pith_learn_needed(&r->recipe))
-        json_object_set_new(account, "blocks", joined(r, "blocks"));
+        pith_json_set(&account, "blocks", joined(r, "blocks"));
     /* What "loss" of a linear is: the squared error of its output, or of its weights. A rounder of
      * whole blocks knows the block's alone. */
     const bool outputs = (r->needs_round & PITH_NEED_HESSIAN) && !pith_learn_needed(&r->recipe);
+    if (account) pith_json_set(&account, "losses", json_string(outputs ? "outputs" : "weights"));
     if (account)
-        json_object_set_new(account, "losses", json_string(outputs ? "outputs" : "weights"));
-    if (account)
-        json_object_set_new(account, "warnings",
-                            pith_run_warnings(json_object_get(account, "linears")));
+        pith_json_set(&account, "warnings",
+                      pith_run_warnings(json_object_get(account, "linears")));
     const char *from = r->model->container ? r->model->container->name : "none";
-    if (account && r->convert) json_object_set_new(account, "converted_from", json_string(from));
+    if (account && r->convert) pith_json_set(&account, "converted_from", json_string(from));
     return account;
 }
 

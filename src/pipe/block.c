@@ -389,6 +389,27 @@ static bool site_quantized(const struct work *w, const struct pith_site_info *si
     return false;
 }
 
+/* A site's first input whose statistics are not finite is told, with the linear that reads it: what
+ * would be decided from them would be nonsense. */
+static enum pith_status check_stats(const struct work *w, const struct pith_site_info *site,
+                                    const struct pith_stats *st, struct pith_error *err)
+{
+    const char *module = pith_run_choice(w->run, w->layer, site->roles[0])->module;
+    for (uint32_t j = 0; j < st->dim; j++) {
+        const float *const of[] = {st->absmean ? st->absmean + j : NULL,
+                                   st->squares ? st->squares + j : NULL,
+                                   st->lo ? st->lo + j : NULL, st->hi ? st->hi + j : NULL,
+                                   st->hessian ? st->hessian + (size_t)j * st->dim + j : NULL};
+        for (size_t i = 0; i < PITH_COUNT(of); i++)
+            if (of[i] && !isfinite(*of[i]))
+                return pith_fail(err, PITH_NUMERIC,
+                                 "%s: its input %u is too large over the calibration text (its"
+                                 " statistics become %g): the model's numbers overflow",
+                                 module, j, fabs((double)*of[i]));
+    }
+    return PITH_OK;
+}
+
 /* Statistics for the rounder come from the block as it stands: linears rounded earlier are already
  * in their final form ("true sequential"). */
 static enum pith_status round_site(struct work *w, enum pith_site which, struct pith_error *err)
@@ -401,6 +422,7 @@ static enum pith_status round_site(struct work *w, enum pith_site which, struct 
     pith_phases_begin(&r->phases);
     if (r->needs_round) s = pith_stages_collect(&w->stages, which, r->needs_round, stats, err);
     mark_pass(r, PITH_PHASE_COLLECT);
+    if (s == PITH_OK && r->needs_round) s = check_stats(w, site, &stats[which], err);
     float global[PITH_ROLE_COUNT];
     share_globals(w, site, global);
     for (unsigned i = 0; i < site->count && s == PITH_OK; i++) {

@@ -18,12 +18,7 @@
 /* Keys keep their order: what a resumed run reads here must give the same pith.json. */
 static void add_json(struct pith_str *text, const json_t *j)
 {
-    char *dump = json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    json_free_t release = NULL;
-    json_get_alloc_funcs(NULL, &release);
-    if (dump) pith_str_puts(text, dump);
-    else text->failed = true;
-    if (dump) release(dump);
+    pith_json_dump(j, JSON_COMPACT | JSON_REAL_PRECISION(17), text);
 }
 
 enum pith_status pith_journal_fingerprint(struct pith_run *r, struct pith_error *err)

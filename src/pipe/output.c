@@ -163,6 +163,21 @@ static enum pith_status save_tokenizer(const struct pith_run *r, struct pith_err
     return s;
 }
 
+/* A file that goes along is some megabytes at most. One that claims more (it may be a hole of any
+ * length) is not copied blindly, nor left out in silence. */
+static enum pith_status check_size(const char *path, struct pith_error *err)
+{
+    enum { MOST = 256 << 20 };
+    uint64_t size = 0;
+    int64_t changed;
+    PITH_TRY(pith_file_stat(path, &size, &changed, err));
+    if (size <= MOST) return PITH_OK;
+    return pith_fail(err, PITH_FORMAT,
+                     "%s: has %llu MiB; a file that goes along with a model may have %d: move it"
+                     " away",
+                     path, (unsigned long long)(size >> 20), MOST >> 20);
+}
+
 static enum pith_status copy_side_files(const struct pith_run *r, struct pith_error *err)
 {
     char **names;
@@ -173,7 +188,8 @@ static enum pith_status copy_side_files(const struct pith_run *r, struct pith_er
     for (size_t i = 0; i < count && s == PITH_OK; i++) {
         char *from = pith_path_join(r->options->model, names[i]);
         char *to = pith_path_join(r->partial, names[i]);
-        s = from && to ? pith_file_copy(from, to, err) : pith_fail_nomem(err, names[i]);
+        s = from && to ? check_size(from, err) : pith_fail_nomem(err, names[i]);
+        if (s == PITH_OK) s = pith_file_copy(from, to, err);
         pith_free(from);
         pith_free(to);
     }
@@ -187,7 +203,7 @@ static enum pith_status write_texts(const struct pith_run *r, struct pith_error 
     enum pith_status s = make_config(r, &config, err);
     if (s != PITH_OK) return s;
     char *path = pith_path_join(r->partial, "config.json");
-    s = path ? pith_json_save(path, config, err) : pith_fail_nomem(err, "config.json");
+    s = path ? pith_config_save(path, config, err) : pith_fail_nomem(err, "config.json");
     pith_free(path);
     if (s == PITH_OK && r->quantizes && r->container->extra_file) {
         json_t *extra = NULL;
@@ -195,7 +211,8 @@ static enum pith_status write_texts(const struct pith_run *r, struct pith_error 
         s = r->container->extra_file(json_object_get(config, "quantization_config"), &name, &extra,
                                      err);
         path = s == PITH_OK ? pith_path_join(r->partial, name) : NULL;
-        if (s == PITH_OK) s = path ? pith_json_save(path, extra, err) : pith_fail_nomem(err, name);
+        if (s == PITH_OK)
+            s = path ? pith_config_save(path, extra, err) : pith_fail_nomem(err, name);
         pith_free(path);
         json_decref(extra);
     }

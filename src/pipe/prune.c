@@ -2,12 +2,21 @@
 
 #include "base/mem.h"
 
+#include <math.h>
+
 static enum pith_status check_row(const float *w, uint32_t row, uint32_t cols,
                                   struct pith_error *err)
 {
     for (uint32_t c = 0; c + 4 <= cols; c += 4) {
         unsigned zeros = 0;
-        for (uint32_t i = 0; i < 4; i++) zeros += w[c + i] == 0.0f;
+        for (uint32_t i = 0; i < 4; i++) {
+            zeros += w[c + i] == 0.0f;
+            if (!isfinite(w[c + i]))
+                return pith_fail(err, PITH_NUMERIC,
+                                 "row %u, column %u became %g when zeros were made up for: its"
+                                 " weights, or its inputs, are too large to be worked with",
+                                 row, c + i, (double)w[c + i]);
+        }
         if (zeros < 2)
             return pith_fail(err, PITH_MISMATCH,
                              "row %u, columns %u to %u: %u zeros where 2:4 has two", row, c, c + 3,

@@ -4,10 +4,10 @@
  *   FAULT=kill:N   the program is killed just before its N-th such call
  *   FAULT=half:N   it writes half of what it wanted and is killed (another call: killed after it)
  *   FAULT=full:N   from the N-th on, calls that need space fail with ENOSPC
- *   zero:N, cut:N  just before its N-th such call, the third quarter of FAULT_FILE is overwritten with
- *                  zeros, or it loses its second half, behind the program's back
- *   cut:0          FAULT_FILE loses its second half once the program has mapped it and opened a file
- *                  whose name ends in FAULT_AT (without that: at once)
+ *   zero:N, cut:N  just before its N-th such call, the third quarter of FAULT_FILE is overwritten
+ *                  with zeros, or it loses its second half, behind the program's back
+ *   cut:0          FAULT_FILE loses its second half once the program has mapped it and opened a
+ *                  file whose name ends in FAULT_AT (without that: at once)
  *
  * With NO_FALLOCATE set, space cannot be reserved, as on some network file systems. */
 #define _GNU_SOURCE

@@ -345,12 +345,11 @@ static void choose_zeros(const struct solver *s, uint32_t k, size_t tile)
             *x *= *x * s->diagonal[k + c] * s->diagonal[k + c];
         }
     for (uint32_t i = 0; i < TILE; i++)
-        for (int n = 0; n < FOUR / 2; n++) {
-            uint32_t least_cost = 0;
-            for (uint32_t c = 1; c < FOUR; c++)
-                if (cost[c * TILE + i] < cost[least_cost * TILE + i]) least_cost = c;
-            cost[least_cost * TILE + i] = INFINITY;
-            s->zeros[(k + least_cost) * s->tiles + tile] |= (uint64_t)1 << i;
+        for (uint32_t n = 0, taken = FOUR, at; n < FOUR / 2; n++, taken = at) {
+            at = taken == 0; /* costs may all be infinite */
+            for (uint32_t c = at + 1; c < FOUR; c++)
+                if (c != taken && cost[c * TILE + i] < cost[at * TILE + i]) at = c;
+            s->zeros[(k + at) * s->tiles + tile] |= (uint64_t)1 << i;
         }
 }
 

@@ -29,11 +29,10 @@ static void choose_row(void *ctx, size_t row, unsigned thread)
         float score[4];
         for (uint32_t i = 0; i < 4; i++)
             score[i] = fabsf(w[c + i]) * (x->norm ? x->norm[c + i] : 1.0f);
-        for (int n = 0; n < 2; n++) {
-            uint32_t least = 0;
-            for (uint32_t i = 1; i < 4; i++)
-                if (score[i] < score[least]) least = i;
-            score[least] = INFINITY;
+        for (uint32_t n = 0, taken = 4, least; n < 2; n++, taken = least) {
+            least = taken == 0; /* scores may all be infinite */
+            for (uint32_t i = least + 1; i < 4; i++)
+                if (i != taken && score[i] < score[least]) least = i;
             bits[(c + least) / 8] |= (uint8_t)(1u << (c + least) % 8);
         }
     }
