@@ -135,7 +135,11 @@ static int print_list(const struct settings *s, const char *word, const char *na
     int rc = check_format(&s->common, s->format);
     if (rc != EXIT_DONE) return rc;
     if (get(&report, &err) != PITH_OK) return report_failure(&s->common, &err);
-    json_t *list = json_loads(report, 0, NULL);
+    json_t *list = read_report(&s->common, report, &rc);
+    if (!list) {
+        pith_text_free(report);
+        return rc;
+    }
     json_t *one = word ? find_entry(list, name, word) : NULL;
     if (word && !one) {
         rc = unknown_entry(s, name, word, list);
