@@ -21,7 +21,7 @@ WARN := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef -Wstrict-prototyp
         -Wmissing-prototypes -Werror
 PKGS := jansson libpcre2-8 libutf8proc libcrypto
 CFLAGS_ALL = -std=c17 -D_POSIX_C_SOURCE=200809L -DPITH_VERSION='"$(VERSION)"' $(WARN) $(OPT) -g \
-             -ffp-contract=off -fPIC -fvisibility=default -I. -Iinclude -Isrc -pthread \
+             -ffp-contract=off -fPIC -fvisibility=hidden -I. -Iinclude -Isrc -pthread \
              $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CFLAGS)
 # On a new machine the packages are installed first; pkg-config then answers within recipes.
 LIBS = $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lbz2 -lm -pthread
@@ -67,15 +67,10 @@ $(BUILD)/libpith.a: $(OBJ)
 	@rm -f $@
 	@ar rcs $@ $^
 
-# The shared library shows what include/pith declares and nothing else.
-$(BUILD)/libpith.map: $(wildcard include/pith/*.h)
-	@mkdir -p $(@D)
-	@{ echo '{ global:'; grep -ohE '\bpith_[a-z0-9_]+\(' $^ | sort -u | sed 's/($$/;/'; \
-	    echo 'local: *; };'; } >$@
-
-$(BUILD)/libpith.so: $(OBJ) $(BUILD)/libpith.map
+# The shared library shows what include/pith marks with PITH_API and nothing else.
+$(BUILD)/libpith.so: $(OBJ)
 	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -shared -Wl,-soname,libpith.so.0 \
-	    -Wl,--version-script=$(BUILD)/libpith.map -o $@ $(OBJ) $(LIBS)
+	    -Wl,--exclude-libs,ALL -o $@ $(OBJ) $(LIBS)
 	@ln -sf $(@F) $@.0
 
 $(BUILD)/pith: $(CLI_OBJ) $(BUILD)/libpith.a
@@ -217,6 +212,8 @@ check-headers: ## each public header compiles alone, as C and as C++
 	@for h in include/pith/*.h; do for as in "c -std=c99" "c -std=c17" "c++ -std=c++11" "c++ -std=c++20"; do \
 	    echo "#include <$${h#include/}>" | $(CC) -Wall -Wextra -Wpedantic -Werror -Iinclude \
 	        -fsyntax-only -x $$as - || { echo "$$h as $$as"; exit 1; }; done; done
+	@! grep -nE '^[a-z].*\bpith_[a-z0-9_]+\(' include/pith/*.h | grep -vE 'PITH_API|typedef|static inline' || \
+	    { echo "a function without PITH_API"; exit 1; }
 check-docs: check-tables ## tables and sessions in the documentation are what the program prints
 	@PITH=$(BUILD)/pith python3 tools/doc_sessions.py README.md $(DOC_SESSIONS)
 check-tables: $(BUILD)/pith

@@ -85,16 +85,15 @@ static void print_result(const char *out, const json_t *j)
 
 static void fill(const struct settings *s, const char *model, struct pith_convert_options *o)
 {
-    *o = (struct pith_convert_options){
-        .model = model,
-        .out = s->out,
-        .container = s->container,
-        .weights = s->weights,
-        .targets = as_list(&s->targets),
-        .max_shard = s->max_shard,
-        .allow_error = s->allow_error,
-        .resume = s->resume,
-    };
+    pith_convert_defaults(o);
+    o->model = model;
+    o->out = s->out;
+    o->container = s->container;
+    o->weights = s->weights;
+    o->targets = as_list(&s->targets);
+    o->max_shard = s->max_shard;
+    o->allow_error = s->allow_error;
+    o->resume = s->resume;
 }
 
 static bool names_file(const char *out)

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 struct settings {
@@ -268,18 +267,6 @@ static void print_rehearsal(const json_t *j)
     printf("  error            %.4f relative on average\n", number(j, "relative_error"));
 }
 
-/* Bytes of a line of /proc/self/status such as "VmData:", 0 when unknown. */
-static uint64_t status_bytes(const char *key)
-{
-    FILE *f = fopen("/proc/self/status", "re");
-    char line[128];
-    unsigned long long kib = 0;
-    while (f && fgets(line, sizeof line, f))
-        if (strncmp(line, key, strlen(key)) == 0) sscanf(line + strlen(key), "%llu", &kib);
-    if (f) fclose(f);
-    return kib * 1024;
-}
-
 /* Large blocks go back to the kernel as soon as they are freed, so that what is held is what is in
  * use. (Left to itself, glibc keeps blocks of up to 32 MiB, in pieces.) */
 static void tame_malloc(void)
@@ -287,23 +274,6 @@ static void tame_malloc(void)
 #if defined(__GLIBC__)
     mallopt(M_MMAP_THRESHOLD, 128 * 1024);
 #endif
-}
-
-/* The ceiling is kept by the kernel too: a request beyond it fails, and the run ends with a clear
- * error and a resumable output. The kernel counts what is mapped; what no one has touched by now
- * (the threads' stacks) is not used and comes on top. */
-static void limit_memory(uint64_t bytes)
-{
-    struct rlimit limit;
-#if defined(__GLIBC__)
-    malloc_trim(0); /* what reading the tokenizer left */
-#endif
-    const uint64_t mapped = status_bytes("VmData:"), used = status_bytes("RssAnon:");
-    if (getrlimit(RLIMIT_DATA, &limit) != 0) return;
-    const uint64_t most = bytes + (mapped > used ? mapped - used : 0);
-    if (most < bytes || (limit.rlim_max != RLIM_INFINITY && most > limit.rlim_max)) return;
-    limit.rlim_cur = (rlim_t)most;
-    setrlimit(RLIMIT_DATA, &limit);
 }
 
 /* The meter's progress, and the ceiling on memory from the first step on: by then the run has been
@@ -316,7 +286,7 @@ struct watch {
 static int on_step(void *ctx, const char *what, double done, double total)
 {
     struct watch *w = ctx;
-    if (w->memory) limit_memory(w->memory);
+    if (w->memory) (void)pith_limit_memory(w->memory, NULL); /* the run counts by itself too */
     w->memory = 0;
     return w->meter.fn(w->meter.ctx, what, done, total);
 }

@@ -47,12 +47,12 @@ static int run(void *settings, const struct text_list *operands)
     struct pith_error err = {0};
     struct meter meter;
     char *report = NULL;
-    const struct pith_verify_options o = {
-        .model = operands->item[0],
-        .against = s->against,
-        .targets = as_list(&s->targets),
-        .progress = meter_progress(&meter),
-    };
+    struct pith_verify_options o;
+    pith_verify_defaults(&o);
+    o.model = operands->item[0];
+    o.against = s->against;
+    o.targets = as_list(&s->targets);
+    o.progress = meter_progress(&meter);
     if (pith_verify_check(&o, &err) != PITH_OK) return report_usage(&s->common, &err);
     int rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;

@@ -1,7 +1,5 @@
 /* What a person sees while waiting, and what is said when something fails. */
 #include "cli/command.h"
-
-#include <pith/inspect.h>
 #include "cli/tables.h"
 
 #include <langinfo.h>
@@ -200,19 +198,17 @@ void meter_end(struct meter *m)
     fflush(stderr);
 }
 
-/* Misspelt keys of the models' configs, a warning each. */
-static void look_at_configs(const struct text_list *models)
+/* Any call of the library ends soon after Ctrl-C, whether or not it has a meter. */
+static int on_beat(void *ctx, const char *what, double done, double total)
 {
-    for (size_t i = 0; i < models->count; i++) {
-        char *lines = NULL;
-        if (pith_config_look(models->item[i], &lines, NULL) != PITH_OK) return;
-        for (const char *at = lines; *at;) {
-            const size_t n = strcspn(at, "\n");
-            fprintf(stderr, "warning: %s/%.*s\n", models->item[i], (int)n, at);
-            at += n + (at[n] == '\n');
-        }
-        pith_text_free(lines);
-    }
+    (void)ctx, (void)what, (void)done, (void)total;
+    return interrupted();
+}
+
+static void on_log(void *ctx, const char *line)
+{
+    const struct common *common = ctx;
+    if (!common->quiet) fprintf(stderr, "warning: %s\n", line);
 }
 
 int make_context(const struct common *common, struct pith_context **out)
@@ -221,7 +217,8 @@ int make_context(const struct common *common, struct pith_context **out)
     if (common->threads > 1024)
         return usage_failure(common, "--threads %zu: at most 1024", common->threads);
     if (pith_context_new((unsigned)common->threads, common->cpu, out, &err) == PITH_OK) {
-        if (!common->quiet) look_at_configs(common->operands);
+        const struct pith_progress beat = {.fn = on_beat};
+        pith_context_listen(*out, beat, on_log, (void *)(uintptr_t)common);
         return EXIT_DONE;
     }
     return err.status == PITH_ARG ? report_usage(common, &err) : report_failure(common, &err);

@@ -64,7 +64,10 @@ int main(int argc, char **argv)
         s = pith_quantize(context, &o, NULL, &err);
     }
     if (s == PITH_OK) {
-        const struct pith_verify_options o = {.model = argv[2], .against = argv[1]};
+        struct pith_verify_options o;
+        pith_verify_defaults(&o);
+        o.model = argv[2];
+        o.against = argv[1];
         s = pith_verify(context, &o, NULL, &err);
     }
     if (s == PITH_OK) {

@@ -16,6 +16,7 @@ extern "C" {
 
 /* What to time. Start from pith_bench_defaults(). */
 struct pith_bench_options {
+    size_t size;         /* of this struct as the program knows it: pith_bench_defaults() */
     const char *model;   /* folder of a checkpoint; needs no tokenizer */
     size_t prompt;       /* tokens of a prompt, default 512; 0: prompts are not timed */
     size_t gen;          /* tokens made after it, default 64; 0: not timed */
@@ -28,10 +29,16 @@ struct pith_bench_options {
     uint64_t seed;       /* of the token ids, which are random */
     struct pith_progress progress;
 };
-void pith_bench_defaults(struct pith_bench_options *options);
+/* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
+PITH_API void pith_bench_defaults_sized(struct pith_bench_options *options, size_t size);
+static inline void pith_bench_defaults(struct pith_bench_options *options)
+{
+    pith_bench_defaults_sized(options, sizeof *options);
+}
 
 /* Whether the options make sense by themselves, before the model is opened: statuses as below. */
-enum pith_status pith_bench_check(const struct pith_bench_options *options, struct pith_error *err);
+PITH_API enum pith_status pith_bench_check(const struct pith_bench_options *options,
+                                           struct pith_error *err);
 
 /* Loads the model, warms up, and times. *report is JSON with the keys that docs/performance.md
  * explains; free it with pith_text_free(). Besides the model, half a gibibyte of memory is needed
@@ -39,8 +46,9 @@ enum pith_status pith_bench_check(const struct pith_bench_options *options, stru
  *
  * PITH_ARG          nothing to time, a grid that cannot be read, an unknown mode or element
  * PITH_UNSUPPORTED  a grid that weights cannot be rounded to */
-enum pith_status pith_bench(struct pith_context *context, const struct pith_bench_options *options,
-                            char **report, struct pith_error *err);
+PITH_API enum pith_status pith_bench(struct pith_context *context,
+                                     const struct pith_bench_options *options, char **report,
+                                     struct pith_error *err);
 
 #ifdef __cplusplus
 }

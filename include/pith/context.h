@@ -2,7 +2,10 @@
 #ifndef PITH_CONTEXT_H
 #define PITH_CONTEXT_H
 
+#include <pith/progress.h>
 #include <pith/status.h>
+
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,32 +18,47 @@ struct pith_context;
  * means auto. Results in the exact mode do not depend on either. On success the caller owns *out; a
  * context serves one call at a time. PITH_ARG for an unknown name or an instruction set that the
  * CPU lacks. */
-enum pith_status pith_context_new(unsigned threads, const char *cpu, struct pith_context **out,
-                                  struct pith_error *err);
+PITH_API enum pith_status pith_context_new(unsigned threads, const char *cpu,
+                                           struct pith_context **out, struct pith_error *err);
 
 /* How the context's later calls compute: "exact" (as made), what the numbers mean, for judging
  * quality; or "fast", what a CPU does best: with integer weights of at most 8 bits the activations
  * are rounded to bytes, a scale for 64 of them (docs/performance.md tells the difference). PITH_ARG
  * for another name; NULL means exact. */
-enum pith_status pith_context_set_mode(struct pith_context *context, const char *mode,
-                                       struct pith_error *err);
+PITH_API enum pith_status pith_context_set_mode(struct pith_context *context, const char *mode,
+                                                struct pith_error *err);
+
+/* Who follows the context's calls: `progress` is told by every call whose options name no listener
+ * of their own, loading a model, pith_inspect() and pith_diff() among them, and may stop it. `log`
+ * receives what is worth a line and is no failure (a config key that is probably misspelt), from
+ * the thread that made the call, without a line end; NULL: nobody. */
+typedef void pith_log_fn(void *ctx, const char *line);
+PITH_API void pith_context_listen(struct pith_context *context, struct pith_progress progress,
+                                  pith_log_fn *log, void *log_ctx);
 
 /* Frees *context and sets it to NULL; NULL and a NULL *context are allowed. */
-void pith_context_free(struct pith_context **context);
+PITH_API void pith_context_free(struct pith_context **context);
 
 /* Threads in use, and the instruction set in use ("avx2"). */
-unsigned pith_context_threads(const struct pith_context *context);
-const char *pith_context_cpu(const struct pith_context *context);
+PITH_API unsigned pith_context_threads(const struct pith_context *context);
+PITH_API const char *pith_context_cpu(const struct pith_context *context);
 
 /* For a program that wants no file to end it: from here on, in the whole process, a mapped file
  * that becomes shorter while it is read (SIGBUS) and a write beyond the limit on the size of files
  * (SIGXFSZ) are errors of the call that was at work, PITH_IO with the file's name. SIGBUS at other
  * addresses goes to who handled it before this call; a SIGXFSZ that is handled already is left as
  * it is. May be called again, to no effect. The library installs nothing by itself. */
-enum pith_status pith_guard_files(struct pith_error *err);
+PITH_API enum pith_status pith_guard_files(struct pith_error *err);
+
+/* For a program that wants a ceiling on its own memory kept by the kernel: from here on the whole
+ * process may take `bytes` of memory of its own (mapped files do not count), and a request beyond
+ * fails, as PITH_NOMEM of the call that was at work. What the process has mapped so far and nobody
+ * has touched comes on top. PITH_IO when the kernel does not say how much that is or takes no
+ * limit, PITH_LIMIT when a lower one is set already. */
+PITH_API enum pith_status pith_limit_memory(uint64_t bytes, struct pith_error *err);
 
 /* Frees text that another call of the library handed over; NULL is allowed. */
-void pith_text_free(char *text);
+PITH_API void pith_text_free(char *text);
 
 #ifdef __cplusplus
 }

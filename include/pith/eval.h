@@ -12,6 +12,7 @@ extern "C" {
 
 /* What to measure. Start from pith_eval_defaults(). */
 struct pith_eval_options {
+    size_t size; /* of this struct as the program knows it: pith_eval_defaults() */
     const char *model;
     const char *baseline;   /* the unquantized model to hold it against, or NULL */
     struct pith_list texts; /* UTF-8 text files */
@@ -22,33 +23,40 @@ struct pith_eval_options {
      * are rounded to when they are stored; NULL: what the checkpoint says, or f32. A baseline has
      * f32. */
     const char *kv;
-    size_t context;         /* 0: 2048 (llama.cpp: 512), or the model's if it is less;
-                             * a context beyond the model's is refused */
-    size_t stride;          /* hf only; 0: half the context */
-    size_t max_tokens;      /* scored tokens of a text at most; 0: all */
-    size_t task_limit;      /* items of a task (MMLU: of a subject) at most; 0: all */
-    size_t shots;           /* examples in front of each item of a task */
+    size_t context;    /* 0: 2048 (llama.cpp: 512), or the model's if it is less;
+                        * a context beyond the model's is refused */
+    size_t stride;     /* hf only; 0: half the context */
+    size_t max_tokens; /* scored tokens of a text at most; 0: all */
+    size_t task_limit; /* items of a task (MMLU: of a subject) at most; 0: all */
+    size_t shots;      /* examples in front of each item of a task */
     struct pith_progress progress;
     /* pith_compare() hands over what it found of each model as soon as it has it: an element of
      * "models". NULL: not wanted. */
     void (*measured)(void *ctx, const char *report);
     void *measured_ctx;
 };
-void pith_eval_defaults(struct pith_eval_options *options);
+/* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
+PITH_API void pith_eval_defaults_sized(struct pith_eval_options *options, size_t size);
+static inline void pith_eval_defaults(struct pith_eval_options *options)
+{
+    pith_eval_defaults_sized(options, sizeof *options);
+}
 
 /* Whether the options make sense by themselves, before any file is opened: names, grids, and which
  * of them do nothing beside the others. PITH_ARG, PITH_UNSUPPORTED. */
-enum pith_status pith_eval_check(const struct pith_eval_options *options, struct pith_error *err);
+PITH_API enum pith_status pith_eval_check(const struct pith_eval_options *options,
+                                          struct pith_error *err);
 
 /* Whether a KV cache can be called that, for any of the options named kv: PITH_ARG or
  * PITH_UNSUPPORTED with the reason when it cannot. NULL can. */
-enum pith_status pith_kv_check(const char *kv, struct pith_error *err);
+PITH_API enum pith_status pith_kv_check(const char *kv, struct pith_error *err);
 
 /* Measures. *report is JSON with the keys that the command line documents; free it with
  * pith_text_free(). With one text its result stands at the top level; "texts" and "tasks" list all.
  */
-enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_options *options,
-                           char **report, struct pith_error *err);
+PITH_API enum pith_status pith_eval(struct pith_context *context,
+                                    const struct pith_eval_options *options, char **report,
+                                    struct pith_error *err);
 
 /* Measures several models on the same texts and tasks, each against the first. What the first makes
  * of the texts is kept in up to 256 MiB, so that it reads them once. `options->model` and
@@ -56,9 +64,9 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
  * *report: {"baseline", "complete", "models": [as of pith_eval(), with "name", the shortest that
  * tells each from the others]}; given too, with the models that are done, when the call is
  * interrupted after the first of them. */
-enum pith_status pith_compare(struct pith_context *context, const struct pith_list *models,
-                              const struct pith_eval_options *options, char **report,
-                              struct pith_error *err);
+PITH_API enum pith_status pith_compare(struct pith_context *context, const struct pith_list *models,
+                                       const struct pith_eval_options *options, char **report,
+                                       struct pith_error *err);
 
 #ifdef __cplusplus
 }

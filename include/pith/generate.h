@@ -17,12 +17,13 @@ extern "C" {
 struct pith_engine;
 
 /* Loads a checkpoint folder. On success the caller owns *out. */
-enum pith_status pith_engine_open(struct pith_context *context, const char *model,
-                                  struct pith_engine **out, struct pith_error *err);
+PITH_API enum pith_status pith_engine_open(struct pith_context *context, const char *model,
+                                           struct pith_engine **out, struct pith_error *err);
 /* Frees *engine and sets it to NULL; NULL and a NULL *engine are allowed. */
-void pith_engine_close(struct pith_engine **engine);
+PITH_API void pith_engine_close(struct pith_engine **engine);
 
 struct pith_generate_options {
+    size_t size;        /* of this struct as the program knows it: pith_generate_defaults() */
     const char *prompt; /* UTF-8; BOS is put in front where the tokenizer says so */
     size_t max_tokens;  /* default 128; ends earlier at EOS or at the model's context */
     float temperature;  /* 0 (default): greedy */
@@ -35,20 +36,25 @@ struct pith_generate_options {
     int (*text)(void *ctx, const char *piece, size_t size);
     void *ctx;
 };
-void pith_generate_defaults(struct pith_generate_options *options);
+/* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
+PITH_API void pith_generate_defaults_sized(struct pith_generate_options *options, size_t size);
+static inline void pith_generate_defaults(struct pith_generate_options *options)
+{
+    pith_generate_defaults_sized(options, sizeof *options);
+}
 
 /* Whether the prompt can be continued: PITH_ARG when it is empty or fills the model's context,
  * PITH_FORMAT when it is not UTF-8. */
-enum pith_status pith_generate_check(struct pith_engine *engine,
-                                     const struct pith_generate_options *options,
-                                     struct pith_error *err);
+PITH_API enum pith_status pith_generate_check(struct pith_engine *engine,
+                                              const struct pith_generate_options *options,
+                                              struct pith_error *err);
 
 /* Continues the prompt. *report (when not NULL) is JSON: {"text", "prompt_tokens",
  * "generated_tokens", "finish_reason": "stop"|"length"|"interrupted", "seconds_prompt",
  * "seconds_generate", "tokens_per_second"}; free it with pith_text_free(). */
-enum pith_status pith_generate(struct pith_engine *engine,
-                               const struct pith_generate_options *options, char **report,
-                               struct pith_error *err);
+PITH_API enum pith_status pith_generate(struct pith_engine *engine,
+                                        const struct pith_generate_options *options, char **report,
+                                        struct pith_error *err);
 
 #ifdef __cplusplus
 }

@@ -13,14 +13,8 @@ extern "C" {
  * "bits_per_weight", "tensors": [{"name", "dtype", "shape", "bytes", "grid"?, "bits_per_weight"?,
  * "min", "max", "mean", "std", "kurtosis", "outliers"}]}. outliers is the fraction of values beyond
  * 6 standard deviations. Statistics are left out when `statistics` is 0. */
-enum pith_status pith_inspect(struct pith_context *context, const char *model, int statistics,
-                              char **report, struct pith_error *err);
-
-/* Keys of a model's config.json that are not read and one or two edits away from a key that is, and
- * is missing, so that its default is in use: *lines receives a line for each, "" where there is
- * none (a GGUF file has no config.json); free it with pith_text_free(). PITH_NOMEM only: what else
- * is wrong with the file is told when the model is opened. */
-enum pith_status pith_config_look(const char *model, char **lines, struct pith_error *err);
+PITH_API enum pith_status pith_inspect(struct pith_context *context, const char *model,
+                                       int statistics, char **report, struct pith_error *err);
 
 /* Where two checkpoints of a model of one shape differ, part by part, by the weights that each
  * stands for: {"equal", "a", "b", "container_a", "container_b", "parts_equal", "parts_different",
@@ -28,26 +22,27 @@ enum pith_status pith_config_look(const char *model, char **lines, struct pith_e
  * "relative_difference": ||b - a|| / ||a||, "largest_difference", "loss": of the linear's output as
  * b's pith.json has it}]}. The differences are missing where a value is not finite, the loss where
  * it was not measured. PITH_ARG when the shapes differ. */
-enum pith_status pith_diff(struct pith_context *context, const char *a, const char *b,
-                           char **report, struct pith_error *err);
+PITH_API enum pith_status pith_diff(struct pith_context *context, const char *a, const char *b,
+                                    char **report, struct pith_error *err);
 
 /* The tables that the library works from: arrays of objects. */
-enum pith_status pith_formats_json(char **report, struct pith_error *err);
-enum pith_status pith_recipes_json(char **report, struct pith_error *err);
+PITH_API enum pith_status pith_formats_json(char **report, struct pith_error *err);
+PITH_API enum pith_status pith_recipes_json(char **report, struct pith_error *err);
 /* {"containers", "engines", "architectures", "transforms", "splits", "rounders"}: arrays of
  * {"name", "what"}; "loads": what each engine takes from each container, and
  * "conversions": on what grid each container holds the codes of a grid: arrays of flat objects of
  * texts. */
-enum pith_status pith_features_json(char **report, struct pith_error *err);
+PITH_API enum pith_status pith_features_json(char **report, struct pith_error *err);
 
 /* Renders a table as text. `table`: JSON {"columns": [{"name", "align": "left"|"right"}], "rows":
  * [[text,
  * ...], ...]}. format: "text", "markdown", "csv". */
-enum pith_status pith_table_render(const char *table, const char *format, char **text,
-                                   struct pith_error *err);
+PITH_API enum pith_status pith_table_render(const char *table, const char *format, char **text,
+                                            struct pith_error *err);
 
 /* A self-contained HTML page for the report of pith_compare(). */
-enum pith_status pith_compare_html(const char *report, char **html, struct pith_error *err);
+PITH_API enum pith_status pith_compare_html(const char *report, char **html,
+                                            struct pith_error *err);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,8 @@
 #ifndef PITH_NAMES_H
 #define PITH_NAMES_H
 
+#include <pith/status.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,17 +13,17 @@ extern "C" {
 #endif
 
 /* True when both are the same name: letters A to Z count as a to z. */
-bool pith_name_equal(const char *a, const char *b);
+PITH_API bool pith_name_equal(const char *a, const char *b);
 
 /* The name that `text` was probably meant to be: the one that the fewest edits lead to (a letter
  * more, less, another one, or two neighbours exchanged), at most one for each three letters and one
  * more. NULL when none is that near. */
-const char *pith_name_nearest(const char *text, const char *const *names, size_t count);
+PITH_API const char *pith_name_nearest(const char *text, const char *const *names, size_t count);
 
 /* A count or a size: digits, perhaps with a fraction, then perhaps k, M, G or T in either case
  * (powers of 1024: 128k is 131072, as a model's context is counted), perhaps followed by "iB" or
  * "B". A fraction needs a unit. False, with *out untouched, for anything else and from 2^63 on. */
-bool pith_number_parse(const char *text, uint64_t *out);
+PITH_API bool pith_number_parse(const char *text, uint64_t *out);
 
 #ifdef __cplusplus
 }

@@ -22,6 +22,7 @@ struct pith_list {
 
 /* What to make. Start from pith_quantize_defaults(); NULL text means the recipe's choice. */
 struct pith_quantize_options {
+    size_t size;        /* of this struct as the program knows it: pith_quantize_defaults() */
     const char *model;  /* folder of the checkpoint; never written to */
     const char *out;    /* folder to make; must not exist. Work happens in "<out>.partial" */
     const char *recipe; /* a name of pith_recipes_json(), or a .json file; default "awq" */
@@ -39,17 +40,22 @@ struct pith_quantize_options {
     struct pith_list targets;   /* "vllm:tp=2": engines whose rules are checked first */
     bool resume;                /* go on with "<out>.partial" */
     uint64_t seed;
-    double allow_error;         /* relative error of a linear beyond which it fails; 0: 0.5 */
+    double allow_error; /* relative error of a linear beyond which it fails; 0: 0.5 */
     struct pith_progress progress;
 };
-void pith_quantize_defaults(struct pith_quantize_options *options);
+/* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
+PITH_API void pith_quantize_defaults_sized(struct pith_quantize_options *options, size_t size);
+static inline void pith_quantize_defaults(struct pith_quantize_options *options)
+{
+    pith_quantize_defaults_sized(options, sizeof *options);
+}
 
 /* Whether the options make sense by themselves, before any model is opened: names, grids, which of
  * them go together. *report (when not NULL) is JSON: {"recipe": in full, "container", "calibrates":
  * whether calibration text is used, "file": whether one file is written instead of a folder}.
  * Statuses as of pith_quantize(). */
-enum pith_status pith_quantize_check(const struct pith_quantize_options *options, char **report,
-                                     struct pith_error *err);
+PITH_API enum pith_status pith_quantize_check(const struct pith_quantize_options *options,
+                                              char **report, struct pith_error *err);
 
 /* Quantizes. In the context's fast mode calibration multiplies numbers rounded to bfloat16:
  * docs/quantizing.md tells what that costs. On success *report (when not NULL) is the JSON text of
@@ -63,47 +69,61 @@ enum pith_status pith_quantize_check(const struct pith_quantize_options *options
  * PITH_FORMAT       the input is damaged; PITH_IO: a file cannot be read or written
  * PITH_NUMERIC      weights or statistics that are not finite or cannot be solved; never papered
  * over PITH_MISMATCH     what was read back differs from what was meant */
-enum pith_status pith_quantize(struct pith_context *context,
-                               const struct pith_quantize_options *options, char **report,
-                               struct pith_error *err);
+PITH_API enum pith_status pith_quantize(struct pith_context *context,
+                                        const struct pith_quantize_options *options, char **report,
+                                        struct pith_error *err);
 
-/* What to convert. Start from zeros; NULL text means none. */
+/* What to convert. Start from pith_convert_defaults(); NULL text means none. */
 struct pith_convert_options {
-    const char *model;     /* folder of a quantized checkpoint; never written to */
-    const char *out;       /* folder to make; must not exist */
-    const char *container; /* what it shall be; NULL: "gguf" when out ends in ".gguf" */
-    const char *weights;   /* grid for linears that the container cannot hold as they are */
+    size_t size;              /* of this struct as the program knows it: pith_convert_defaults() */
+    const char *model;        /* folder of a quantized checkpoint; never written to */
+    const char *out;          /* folder to make; must not exist */
+    const char *container;    /* what it shall be; NULL: "gguf" when out ends in ".gguf" */
+    const char *weights;      /* grid for linears that the container cannot hold as they are */
     struct pith_list targets; /* engines whose rules are checked first */
     uint64_t max_shard;       /* bytes of a file; 0: the default of pith_quantize() */
     double allow_error;       /* as for pith_quantize(), against the input */
     bool resume;
     struct pith_progress progress;
 };
+/* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
+PITH_API void pith_convert_defaults_sized(struct pith_convert_options *options, size_t size);
+static inline void pith_convert_defaults(struct pith_convert_options *options)
+{
+    pith_convert_defaults_sized(options, sizeof *options);
+}
 
 /* As pith_quantize_check(). */
-enum pith_status pith_convert_check(const struct pith_convert_options *options, char **report,
-                                    struct pith_error *err);
+PITH_API enum pith_status pith_convert_check(const struct pith_convert_options *options,
+                                             char **report, struct pith_error *err);
 
 /* Writes a quantized checkpoint in another container. Codes, scales and zero points go over as they
  * are; linears that the container cannot hold are rounded to `weights`, to nearest. *report (when
  * not NULL) is pith.json, whose linears say what they were ("from") and whether they stand for the
  * same weights to the bit ("lossless"), and if not how far they are off ("relative_error", against
  * the input). Statuses, and how an interrupted run goes on, as for pith_quantize(). */
-enum pith_status pith_convert(struct pith_context *context,
-                              const struct pith_convert_options *options, char **report,
-                              struct pith_error *err);
+PITH_API enum pith_status pith_convert(struct pith_context *context,
+                                       const struct pith_convert_options *options, char **report,
+                                       struct pith_error *err);
 
-/* What to verify. */
+/* What to verify. Start from pith_verify_defaults(). */
 struct pith_verify_options {
+    size_t size;              /* of this struct as the program knows it: pith_verify_defaults() */
     const char *model;        /* folder of a checkpoint that pith wrote */
     const char *against;      /* the original, or NULL */
     struct pith_list targets; /* engines whose rules are checked */
     struct pith_progress progress;
 };
+/* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
+PITH_API void pith_verify_defaults_sized(struct pith_verify_options *options, size_t size);
+static inline void pith_verify_defaults(struct pith_verify_options *options)
+{
+    pith_verify_defaults_sized(options, sizeof *options);
+}
 
 /* Whether the engines that are named exist: PITH_ARG. */
-enum pith_status pith_verify_check(const struct pith_verify_options *options,
-                                   struct pith_error *err);
+PITH_API enum pith_status pith_verify_check(const struct pith_verify_options *options,
+                                            struct pith_error *err);
 
 /* Checks a checkpoint against pith.json: every tensor accounted for, nothing missing or unknown,
  * hashes of tensors and of all other bytes, sizes, no NaN, dequantized weights as the quantizer
@@ -113,9 +133,9 @@ enum pith_status pith_verify_check(const struct pith_verify_options *options,
  * (when not NULL) is JSON: {"ok", "accounted": whether there is one, "checks": [...], "notes":
  * [...], "problems": [...]}; given on PITH_OK and PITH_MISMATCH. PITH_MISMATCH when anything is
  * off; err then tells the first problem. */
-enum pith_status pith_verify(struct pith_context *context,
-                             const struct pith_verify_options *options, char **report,
-                             struct pith_error *err);
+PITH_API enum pith_status pith_verify(struct pith_context *context,
+                                      const struct pith_verify_options *options, char **report,
+                                      struct pith_error *err);
 
 #ifdef __cplusplus
 }

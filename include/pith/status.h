@@ -6,6 +6,13 @@
 #ifndef PITH_STATUS_H
 #define PITH_STATUS_H
 
+/* Marks what the shared library shows; all else in it is hidden. */
+#if defined(__GNUC__)
+#define PITH_API __attribute__((visibility("default")))
+#else
+#define PITH_API
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -36,10 +43,10 @@ struct pith_error {
 };
 
 /* The fixed text of a status ("out of memory"); never NULL. */
-const char *pith_status_text(enum pith_status s);
+PITH_API const char *pith_status_text(enum pith_status s);
 
 /* Version of the library as "MAJOR.MINOR.PATCH". */
-const char *pith_version(void);
+PITH_API const char *pith_version(void);
 
 #ifdef __cplusplus
 }

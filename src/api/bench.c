@@ -3,6 +3,7 @@
 #include "api/context.h"
 #include "api/load.h"
 #include "api/measure.h"
+#include "api/options.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "eval/regrid.h"
@@ -11,9 +12,11 @@
 
 #include <string.h>
 
-void pith_bench_defaults(struct pith_bench_options *o)
+static const struct pith_bench_options defaults = {.prompt = 512, .gen = 64, .reps = 5};
+
+void pith_bench_defaults_sized(struct pith_bench_options *o, size_t size)
 {
-    *o = (struct pith_bench_options){.prompt = 512, .gen = 64, .reps = 5};
+    pith_options_give(o, size, &defaults, sizeof defaults);
 }
 
 /* A grid by its text; an unset one for NULL. */
@@ -27,8 +30,9 @@ static enum pith_status read_grid(const char *text, struct pith_grid *out,
     return PITH_OK;
 }
 
-enum pith_status pith_bench_check(const struct pith_bench_options *o, struct pith_error *err)
+enum pith_status pith_bench_check(const struct pith_bench_options *given, struct pith_error *err)
 {
+    PITH_OPTIONS(pith_bench_options, o, defaults, given, err);
     const char *const grids[] = {o->weights, o->head};
     struct pith_kv_format kv;
     if (o->reps == 0) return pith_fail(err, PITH_ARG, "--reps: at least 1");
@@ -133,8 +137,8 @@ static unsigned by_bytes(const struct pith_context *c, const struct pith_model *
     return pith_backend_mode(c->backend) == PITH_MODE_FAST ? 1 : PITH_DIGITS;
 }
 
-enum pith_status pith_bench(struct pith_context *context, const struct pith_bench_options *o,
-                            char **report, struct pith_error *err)
+static enum pith_status bench(struct pith_context *context, const struct pith_bench_options *o,
+                              char **report, struct pith_error *err)
 {
     struct pith_model *m = NULL;
     struct pith_speed speed;
@@ -163,4 +167,15 @@ enum pith_status pith_bench(struct pith_context *context, const struct pith_benc
         s = pith_report_text(describe(context, o, m, &kv, &speed, seconds), report, err);
     pith_model_close(m);
     return s;
+}
+
+enum pith_status pith_bench(struct pith_context *context, const struct pith_bench_options *given,
+                            char **report, struct pith_error *err)
+{
+    PITH_OPTIONS(pith_bench_options, o, defaults, given, err);
+    o_taken.progress = pith_context_progress(context, &o->progress);
+    const enum pith_mode before = pith_backend_mode(context->backend);
+    const enum pith_status s = bench(context, o, report, err);
+    const enum pith_status back = pith_backend_set_mode(context->backend, before, err);
+    return s == PITH_OK ? back : s;
 }

@@ -1,34 +1,36 @@
-#include <pith/inspect.h>
-
+#include "api/context.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "model/keys.h"
 
-static void add_line(void *ctx, const char *object, const char *key, const char *near)
+struct naming {
+    const struct pith_context *context;
+    const char *model;
+};
+
+static void say(void *ctx, const char *object, const char *key, const char *near)
 {
-    pith_str_printf(ctx, "config.json: %s%s\"%s\" is no key that is read; did you mean \"%s\"?\n",
-                    object, *object ? ": " : "", key, near);
+    const struct naming *n = ctx;
+    struct pith_str line = {0};
+    pith_str_printf(&line,
+                    "%s/config.json: %s%s\"%s\" is no key that is read; did you mean \"%s\"?",
+                    n->model, object, *object ? ": " : "", key, near);
+    if (!line.failed) n->context->log(n->context->log_ctx, pith_str_text(&line));
+    pith_str_free(&line);
 }
 
-enum pith_status pith_config_look(const char *model, char **lines, struct pith_error *err)
+void pith_context_look(const struct pith_context *context, const char *model)
 {
     enum { LIMIT = 8 << 20 };
-    struct pith_str text = {0};
+    struct naming n = {context, model};
     json_t *config = NULL;
-    *lines = NULL;
+    if (!context->log || !model) return;
     char *path = pith_path_join(model, "config.json");
-    if (!path) return pith_fail_nomem(err, model);
     /* What is wrong with the file is for whoever opens the model to say. */
-    if (pith_path_is_dir(model) && pith_path_exists(path))
+    if (path && pith_path_is_dir(model) && pith_path_exists(path))
         (void)pith_json_load(path, LIMIT, &config, NULL);
     pith_free(path);
-    pith_config_misspelt(config, add_line, &text);
+    pith_config_misspelt(config, say, &n);
     json_decref(config);
-    if (text.failed) {
-        pith_str_free(&text);
-        return pith_fail_nomem(err, model);
-    }
-    *lines = pith_str_take(&text);
-    return PITH_OK;
 }

@@ -45,6 +45,20 @@ enum pith_status pith_context_set_mode(struct pith_context *context, const char 
     return pith_backend_set_mode(context->backend, fast ? PITH_MODE_FAST : PITH_MODE_EXACT, err);
 }
 
+void pith_context_listen(struct pith_context *context, struct pith_progress progress,
+                         pith_log_fn *log, void *log_ctx)
+{
+    context->progress = progress;
+    context->log = log;
+    context->log_ctx = log_ctx;
+}
+
+struct pith_progress pith_context_progress(const struct pith_context *context,
+                                           const struct pith_progress *own)
+{
+    return own && own->fn ? *own : context->progress;
+}
+
 void pith_context_free(struct pith_context **context)
 {
     if (!context || !*context) return;

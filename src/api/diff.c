@@ -5,6 +5,7 @@
 #include "api/context.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "model/model.h"
 #include "pipe/run.h"
 
@@ -20,6 +21,7 @@ struct part {
 
 struct diff {
     struct pith_backend *backend;
+    struct pith_progress progress;
     struct pith_model *a, *b;
     json_t *parts;
     size_t equal;
@@ -222,7 +224,10 @@ static enum pith_status compare(struct diff *d, const char *a, const char *b, js
     d->parts = json_array();
     if (!d->parts) return pith_fail_nomem(err, "the report");
     PITH_TRY(add_ends(d, err));
-    for (uint32_t i = 0; i < d->a->shape.layers; i++) PITH_TRY(add_layer(d, i, err));
+    for (uint32_t i = 0; i < d->a->shape.layers; i++) {
+        PITH_TRY(pith_progress_step(&d->progress, "comparing", i, d->a->shape.layers, err));
+        PITH_TRY(add_layer(d, i, err));
+    }
     const char *const containers[2] = {d->a->container ? d->a->container->name : "none",
                                        d->b->container ? d->b->container->name : "none"};
     const size_t count = json_array_size(d->parts);
@@ -239,8 +244,10 @@ static enum pith_status compare(struct diff *d, const char *a, const char *b, js
 enum pith_status pith_diff(struct pith_context *context, const char *a, const char *b,
                            char **report, struct pith_error *err)
 {
-    struct diff d = {.backend = context->backend};
+    struct diff d = {.backend = context->backend, .progress = context->progress};
     json_t *j = NULL;
+    pith_context_look(context, a);
+    pith_context_look(context, b);
     enum pith_status s = compare(&d, a, b, &j, err);
     if (d.a) s = pith_checkpoint_settle(d.a->checkpoint, false, s, err);
     if (d.b) s = pith_checkpoint_settle(d.b->checkpoint, false, s, err);

@@ -5,6 +5,7 @@
 #include "api/labels.h"
 #include "api/load.h"
 #include "api/measure.h"
+#include "api/options.h"
 #include "api/task_report.h"
 #include "base/mem.h"
 #include "base/names.h"
@@ -15,9 +16,11 @@
 #include <math.h>
 #include <string.h>
 
-void pith_eval_defaults(struct pith_eval_options *o)
+static const struct pith_eval_options defaults = {.convention = "gptq"};
+
+void pith_eval_defaults_sized(struct pith_eval_options *o, size_t size)
 {
-    *o = (struct pith_eval_options){.convention = "gptq"};
+    pith_options_give(o, size, &defaults, sizeof defaults);
 }
 
 enum pith_status pith_kv_check(const char *kv, struct pith_error *err)
@@ -69,8 +72,9 @@ static enum pith_status check(struct measurement *m, struct pith_error *err)
     return PITH_OK;
 }
 
-enum pith_status pith_eval_check(const struct pith_eval_options *o, struct pith_error *err)
+enum pith_status pith_eval_check(const struct pith_eval_options *given, struct pith_error *err)
 {
+    PITH_OPTIONS(pith_eval_options, o, defaults, given, err);
     struct measurement m = {.options = o};
     return check(&m, err);
 }
@@ -245,9 +249,11 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
     return s;
 }
 
-enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_options *o,
+enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_options *given,
                            char **report, struct pith_error *err)
 {
+    PITH_OPTIONS(pith_eval_options, o, defaults, given, err);
+    o_taken.progress = pith_context_progress(context, &o->progress);
     struct measurement m = {.context = context, .options = o};
     json_t *j = NULL;
     if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
@@ -367,9 +373,11 @@ static enum pith_status compare_all(struct measurement *m, const struct pith_lis
 }
 
 enum pith_status pith_compare(struct pith_context *context, const struct pith_list *models,
-                              const struct pith_eval_options *o, char **report,
+                              const struct pith_eval_options *given, char **report,
                               struct pith_error *err)
 {
+    PITH_OPTIONS(pith_eval_options, o, defaults, given, err);
+    o_taken.progress = pith_context_progress(context, &o->progress);
     struct measurement m = {.context = context, .options = o};
     if (models->count < 2) return pith_fail(err, PITH_ARG, "at least two models are needed");
     enum pith_status s = check(&m, err);

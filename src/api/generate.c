@@ -2,6 +2,7 @@
 
 #include "api/context.h"
 #include "api/load.h"
+#include "api/options.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "model/model.h"
@@ -39,9 +40,11 @@ void pith_engine_close(struct pith_engine **engine)
     *engine = NULL;
 }
 
-void pith_generate_defaults(struct pith_generate_options *o)
+static const struct pith_generate_options defaults = {.prompt = "", .max_tokens = 128, .top_p = 1};
+
+void pith_generate_defaults_sized(struct pith_generate_options *o, size_t size)
 {
-    *o = (struct pith_generate_options){.prompt = "", .max_tokens = 128, .top_p = 1};
+    pith_options_give(o, size, &defaults, sizeof defaults);
 }
 
 /* One generation: everything it owns. */
@@ -79,9 +82,10 @@ static enum pith_status read_prompt(struct generation *g, struct pith_error *err
 }
 
 enum pith_status pith_generate_check(struct pith_engine *engine,
-                                     const struct pith_generate_options *options,
+                                     const struct pith_generate_options *given,
                                      struct pith_error *err)
 {
+    PITH_OPTIONS(pith_generate_options, options, defaults, given, err);
     struct generation g = {.engine = engine, .options = options};
     const enum pith_status s = read_prompt(&g, err);
     pith_ids_free(&g.prompt);
@@ -180,9 +184,10 @@ static json_t *describe(const struct generation *g)
 }
 
 enum pith_status pith_generate(struct pith_engine *engine,
-                               const struct pith_generate_options *options, char **report,
+                               const struct pith_generate_options *given, char **report,
                                struct pith_error *err)
 {
+    PITH_OPTIONS(pith_generate_options, options, defaults, given, err);
     struct generation g = {.engine = engine, .options = options};
     enum pith_status s = prepare(&g, err);
     if (s == PITH_OK) s = generate(&g, err);

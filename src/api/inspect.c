@@ -3,6 +3,7 @@
 #include "api/context.h"
 #include "api/measure.h"
 #include "base/mem.h"
+#include "base/progress.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -125,13 +126,16 @@ static json_t *shape_report(const struct pith_shape *s)
                      (int)s->vocab, "context", (int)s->max_position, "tied_embeddings", s->tied);
 }
 
-static enum pith_status describe(const struct pith_model *m, int statistics, json_t **out,
-                                 struct pith_error *err)
+static enum pith_status describe(const struct pith_context *c, const struct pith_model *m,
+                                 int statistics, json_t **out, struct pith_error *err)
 {
     json_t *tensors = json_array(), *linears = json_array();
     enum pith_status s = tensors && linears ? PITH_OK : pith_fail_nomem(err, "the report");
-    for (size_t i = 0; i < m->checkpoint->count && s == PITH_OK; i++)
-        s = add_tensor(&m->checkpoint->tensors[i], statistics, tensors, err);
+    const size_t count = m->checkpoint->count;
+    for (size_t i = 0; i < count && s == PITH_OK; i++) {
+        s = pith_progress_step(&c->progress, "tensors", (double)i, (double)count, err);
+        if (s == PITH_OK) s = add_tensor(&m->checkpoint->tensors[i], statistics, tensors, err);
+    }
     if (s == PITH_OK) s = add_linears(m, statistics, linears, err);
     if (s == PITH_OK)
         *out = json_pack("{s:s, s:o, s:s, s:I, s:I, s:f, s:O, s:O}", "architecture", m->arch->name,
@@ -149,12 +153,12 @@ static enum pith_status describe(const struct pith_model *m, int statistics, jso
 enum pith_status pith_inspect(struct pith_context *context, const char *model, int statistics,
                               char **report, struct pith_error *err)
 {
-    (void)context;
     struct pith_model *m;
     json_t *j = NULL;
+    pith_context_look(context, model);
     PITH_TRY(pith_model_open(model, &m, err));
     enum pith_status s = pith_model_load_blocks(m, NULL, err);
-    if (s == PITH_OK) s = describe(m, statistics, &j, err);
+    if (s == PITH_OK) s = describe(context, m, statistics, &j, err);
     s = pith_checkpoint_settle(m->checkpoint, false, s, err);
     if (s == PITH_OK) s = pith_report_text(j, report, err);
     else json_decref(j);

@@ -1,17 +1,30 @@
 #include <pith/quantize.h>
 
 #include "api/context.h"
+#include "api/options.h"
 #include "pipe/run.h"
 #include "tok/door.h"
 
-void pith_quantize_defaults(struct pith_quantize_options *o)
+static const struct pith_quantize_options defaults = {
+    .recipe = "awq",
+    .calib_tokens = 131072,
+    .seq_len = 2048,
+    .max_shard = 5000000000u,
+};
+
+void pith_quantize_defaults_sized(struct pith_quantize_options *o, size_t size)
 {
-    *o = (struct pith_quantize_options){
-        .recipe = "awq",
-        .calib_tokens = 131072,
-        .seq_len = 2048,
-        .max_shard = 5000000000u,
-    };
+    pith_options_give(o, size, &defaults, sizeof defaults);
+}
+
+void pith_convert_defaults_sized(struct pith_convert_options *o, size_t size)
+{
+    pith_options_give(o, size, &(const struct pith_convert_options){0}, sizeof *o);
+}
+
+void pith_verify_defaults_sized(struct pith_verify_options *o, size_t size)
+{
+    pith_options_give(o, size, &(const struct pith_verify_options){0}, sizeof *o);
 }
 
 static enum pith_status check(const struct pith_quantize_options *o, bool convert, char **report,
@@ -24,20 +37,24 @@ static enum pith_status check(const struct pith_quantize_options *o, bool conver
     return PITH_OK;
 }
 
-enum pith_status pith_quantize_check(const struct pith_quantize_options *o, char **report,
+enum pith_status pith_quantize_check(const struct pith_quantize_options *given, char **report,
                                      struct pith_error *err)
 {
+    PITH_OPTIONS(pith_quantize_options, o, defaults, given, err);
     return check(o, false, report, err);
 }
 
-enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantize_options *o,
+enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantize_options *given,
                                char **report, struct pith_error *err)
 {
+    PITH_OPTIONS(pith_quantize_options, o, defaults, given, err);
+    o_taken.progress = pith_context_progress(c, &o->progress);
     json_t *j = NULL;
     if (!o->model || !o->out)
         return pith_fail(err, PITH_ARG, "a model and an output folder are needed");
     struct pith_door door;
     PITH_TRY(pith_door_read(o->crlf, &door, err));
+    pith_context_look(c, o->model);
     PITH_TRY(pith_pipe_quantize(c->backend, o, false, &j, err));
     if (report) return pith_report_text(j, report, err);
     json_decref(j);
@@ -46,8 +63,7 @@ enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantiz
 
 static struct pith_quantize_options converting(const struct pith_convert_options *o)
 {
-    struct pith_quantize_options all;
-    pith_quantize_defaults(&all);
+    struct pith_quantize_options all = defaults;
     all.model = o->model;
     all.out = o->out;
     all.recipe = "rtn";
@@ -61,28 +77,33 @@ static struct pith_quantize_options converting(const struct pith_convert_options
     return all;
 }
 
-enum pith_status pith_convert_check(const struct pith_convert_options *o, char **report,
+enum pith_status pith_convert_check(const struct pith_convert_options *given, char **report,
                                     struct pith_error *err)
 {
+    PITH_OPTIONS(pith_convert_options, o, {0}, given, err);
     const struct pith_quantize_options all = converting(o);
     return check(&all, true, report, err);
 }
 
-enum pith_status pith_convert(struct pith_context *c, const struct pith_convert_options *o,
+enum pith_status pith_convert(struct pith_context *c, const struct pith_convert_options *given,
                               char **report, struct pith_error *err)
 {
+    PITH_OPTIONS(pith_convert_options, o, {0}, given, err);
+    o_taken.progress = pith_context_progress(c, &o->progress);
     json_t *j = NULL;
     if (!o->model || !o->out || (!o->container && !pith_place_is_file(o->out)))
         return pith_fail(err, PITH_ARG, "a model, a container and an output folder are needed");
     const struct pith_quantize_options all = converting(o);
+    pith_context_look(c, o->model);
     PITH_TRY(pith_pipe_quantize(c->backend, &all, true, &j, err));
     if (report) return pith_report_text(j, report, err);
     json_decref(j);
     return PITH_OK;
 }
 
-enum pith_status pith_verify_check(const struct pith_verify_options *o, struct pith_error *err)
+enum pith_status pith_verify_check(const struct pith_verify_options *given, struct pith_error *err)
 {
+    PITH_OPTIONS(pith_verify_options, o, {0}, given, err);
     for (size_t i = 0; i < o->targets.count; i++) {
         struct pith_target ignored;
         PITH_TRY(pith_target_parse(o->targets.item[i], &ignored, err));
@@ -90,10 +111,13 @@ enum pith_status pith_verify_check(const struct pith_verify_options *o, struct p
     return PITH_OK;
 }
 
-enum pith_status pith_verify(struct pith_context *c, const struct pith_verify_options *o,
+enum pith_status pith_verify(struct pith_context *c, const struct pith_verify_options *given,
                              char **report, struct pith_error *err)
 {
+    PITH_OPTIONS(pith_verify_options, o, {0}, given, err);
+    o_taken.progress = pith_context_progress(c, &o->progress);
     json_t *j = NULL;
+    pith_context_look(c, o->model);
     const enum pith_status s = pith_pipe_verify(c->backend, o, &j, err);
     if (!j) return s;
     if (!report) {

@@ -11,12 +11,6 @@ static const struct pith_corpus *const corpora[] = {
 #undef PITH_CORPUS
 };
 
-const struct pith_corpus *const *pith_corpora(size_t *count)
-{
-    *count = PITH_COUNT(corpora);
-    return corpora;
-}
-
 const struct pith_corpus *pith_corpus_of(const char *path)
 {
     size_t k = 0;

@@ -25,7 +25,6 @@ struct pith_corpus {
     enum pith_status (*read)(const char *path, struct pith_door *door, pith_document_fn *fn,
                              void *ctx, struct pith_error *err);
 };
-const struct pith_corpus *const *pith_corpora(size_t *count);
 /* The row that reads a source. */
 const struct pith_corpus *pith_corpus_of(const char *path);
 

@@ -9,7 +9,7 @@
 #include <utf8proc.h>
 
 const struct pith_writer pith_writers[] = {
-#define PITH_WRITER(name, suffix, summary, fn) {name, suffix, summary, fn},
+#define PITH_WRITER(name, summary, fn) {name, summary, fn},
 #include "report/writers.def"
 #undef PITH_WRITER
 };
@@ -19,16 +19,6 @@ const struct pith_writer *pith_writer_find(const char *name)
 {
     for (size_t i = 0; i < pith_writer_count; i++)
         if (pith_name_equal(pith_writers[i].name, name)) return &pith_writers[i];
-    return NULL;
-}
-
-const struct pith_writer *pith_writer_for(const char *path)
-{
-    const size_t n = strlen(path);
-    for (size_t i = 0; i < pith_writer_count; i++) {
-        const size_t k = strlen(pith_writers[i].suffix);
-        if (n > k && strcmp(path + n - k, pith_writers[i].suffix) == 0) return &pith_writers[i];
-    }
     return NULL;
 }
 

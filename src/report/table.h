@@ -53,20 +53,18 @@ typedef void pith_table_write_fn(const struct pith_table *t, struct pith_str *ou
 /* A form: one row of writers.def, one file. */
 struct pith_writer {
     const char *name;   /* "markdown" */
-    const char *suffix; /* ".md" */
     const char *summary;
     pith_table_write_fn *write;
 };
 extern const struct pith_writer pith_writers[];
 extern const size_t pith_writer_count;
 
-#define PITH_WRITER(name, suffix, summary, fn) pith_table_write_fn fn;
+#define PITH_WRITER(name, summary, fn) pith_table_write_fn fn;
 #include "report/writers.def"
 #undef PITH_WRITER
 
-/* By name, or by a path's suffix; NULL when there is none. */
+/* By name; NULL when there is none. */
 const struct pith_writer *pith_writer_find(const char *name);
-const struct pith_writer *pith_writer_for(const char *path);
 
 /* Appends at most n bytes of text, cleaned as above. */
 void pith_clean_append(struct pith_str *out, const char *text, size_t n);
