@@ -153,6 +153,6 @@ done
 refuse "an unfinished run is not overwritten" 1 'continue it with --resume' make "$work/out" -r awq+gptq
 again "and is resumed after all that"
 mkdir "$work/x.partial" && echo mine >"$work/x.partial/notes"
-refuse "a folder with something else in it" 1 'holds something else' make "$work/x" -r rtn --resume
+refuse "a folder with something else in it" 1 'holds something else' make "$work/x" -r gptq --resume
 [ "$(cat "$work/x.partial/notes")" = mine ] && pass "is left alone" || fail "is left alone"
 finish
