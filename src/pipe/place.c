@@ -103,8 +103,10 @@ static enum pith_status check_foreign(const struct pith_run *r, struct pith_erro
     char **names;
     size_t count;
     PITH_TRY(pith_dir_list(r->partial, &names, &count, err));
+    /* Killed between making it and the journal's first line. */
+    const bool begun = count == 0 || (count == 1 && strcmp(names[0], "pith.journal.tmp") == 0);
     pith_names_free(names, count);
-    if (count == 0) return PITH_OK; /* killed between making it and the journal's first line */
+    if (begun) return PITH_OK;
     return pith_fail(err, PITH_ARG,
                      "%s: is needed to work in, but holds something else; move it away",
                      r->partial);

@@ -152,6 +152,8 @@ for other in "-r gptq" "-r awq+gptq --weights int4:g64" "-r awq+gptq --calib-tok
 done
 refuse "an unfinished run is not overwritten" 1 'continue it with --resume' make "$work/out" -r awq+gptq
 again "and is resumed after all that"
+rm -rf "$work/out" && mkdir "$work/out.partial" && echo torn >"$work/out.partial/pith.journal.tmp" &&
+    again "killed while the journal's first line was written"
 mkdir "$work/x.partial" && echo mine >"$work/x.partial/notes"
 refuse "a folder with something else in it" 1 'holds something else' make "$work/x" -r gptq --resume
 [ "$(cat "$work/x.partial/notes")" = mine ] && pass "is left alone" || fail "is left alone"
