@@ -1,10 +1,12 @@
-/* Offsets of a packed matrix (GGUF's minimums), W = (value - zero) * scale + offset: what they add
- * to a product is themselves times the sums of x over each group, a small matrix with a column a
- * group. Where they are products of two levels that matrix is packed as well: bytes, with a scale
- * for all groups of a block. */
+/* Offsets of a packed matrix (GGUF's minimums, zero points that are any numbers),
+ * W = (value - zero) * scale + offset: what they add to a product is themselves times the sums of x
+ * over each group, a small matrix with a column a group. Where they are products of two levels that
+ * matrix is packed as well: bytes, with a scale for all groups of a block. */
 #include "backend/parts.h"
 #include "num/codecs.h"
 #include "num/kquant.h"
+
+#include <string.h>
 
 /* What lies first in the memory of the offsets. */
 struct held {
@@ -28,13 +30,18 @@ static size_t panel_count(const struct pith_qmat *q)
     return ((size_t)q->rows + PITH_PANEL_ROWS - 1) / PITH_PANEL_ROWS;
 }
 
+/* Bytes of an offset in one level: GGUF's are halves. */
+static size_t dense_size(const struct pith_qmat *q)
+{
+    return q->gguf ? 2 : 4;
+}
+
 size_t pith_offsets_bytes(const struct pith_qmat *q)
 {
     const size_t most = PITH_AROUND_FLOATS / (2 * PITH_LINEAR_FEW),
                  held = lines(sizeof(struct held));
-    if (!q->gguf || !q->gguf->minimums || q->g_idx || q->input.grid.format || q->groups > most)
-        return 0;
-    if (!q->outer) return held + lines((size_t)q->rows * q->groups * 2);
+    if (q->g_idx || q->input.grid.format || q->groups > most || q->row_group > 1) return 0;
+    if (!q->outer) return held + lines((size_t)q->rows * q->groups * dense_size(q));
     const size_t rows = panel_count(q) * PITH_PANEL_ROWS;
     return held + rows * q->groups + lines(rows * (q->groups / block_groups(q)) * 2);
 }
@@ -90,15 +97,18 @@ const struct pith_weight *pith_offsets_init(struct pith_backend *b, const struct
 {
     struct held *held = memory;
     uint8_t *parts = (uint8_t *)memory + lines(sizeof *held);
-    held->w = (struct pith_weight){.rows = q->rows, .cols = q->groups, .dtype = PITH_F16};
+    held->w = (struct pith_weight){
+        .rows = q->rows, .cols = q->groups, .dtype = q->gguf ? PITH_F16 : PITH_F32};
     if (q->outer) {
         pack_two_levels(b, q, parts, &held->pack);
         held->w.pack = &held->pack;
         return &held->w;
     }
-    uint16_t *dense = (uint16_t *)(void *)parts;
-    for (size_t i = 0; i < pith_qmat_scale_count(q); i++) dense[i] = pith_f32_to_f16(q->offsets[i]);
-    held->w.dense = dense;
+    uint16_t *halves = (uint16_t *)(void *)parts;
+    const size_t count = pith_qmat_scale_count(q);
+    if (!q->gguf) memcpy(parts, q->offsets, count * sizeof *q->offsets);
+    for (size_t i = 0; q->gguf && i < count; i++) halves[i] = pith_f32_to_f16(q->offsets[i]);
+    held->w.dense = parts;
     return &held->w;
 }
 
@@ -118,14 +128,17 @@ void pith_offsets_add(const struct pith_backend *b, const struct pith_weight *o,
                       size_t rows, const float *sums, float *y)
 {
     enum { PART = 8 * PITH_PANEL_ROWS };
+    const bool halves = o->dtype == PITH_F16;
+    pith_matvec_f32_fn *matvec = halves ? b->kern.matvec_f16 : b->kern.matvec_f32;
+    const size_t size = halves ? 2 : 4;
     float part[PART];
     for (size_t done = 0; done < rows; done += PART) {
         const size_t n = pith_min(PART, rows - done), panels = (n - 1) / PITH_PANEL_ROWS + 1;
         if (o->pack)
             b->kern.panel_dot(&o->pack->m, (row + done) / PITH_PANEL_ROWS, panels, sums, part);
         else
-            b->kern.matvec_f16(n, o->cols, (const char *)o->dense + (row + done) * o->cols * 2,
-                               o->cols, sums, part);
+            matvec(n, o->cols, (const char *)o->dense + (row + done) * o->cols * size, o->cols,
+                   sums, part);
         for (size_t i = 0; i < n; i++) y[done + i] += part[i];
     }
 }

@@ -20,7 +20,7 @@ struct plan {
     enum pith_panel_scale scale;
     size_t panels, lines, code_bytes, scale_bytes, outer_bytes, zero_bytes, order_bytes,
         offset_bytes;
-    bool zeros; /* stored, and not all 0 as GGUF has them */
+    bool zeros; /* stored, and not all 0 as beside offsets */
 };
 
 static bool form_of(const struct pith_format *f, enum pith_panel_form *out)
@@ -113,7 +113,7 @@ static bool make_plan(const struct pith_qmat *q, struct plan *p)
     const size_t scales = p->panels * q->groups * PITH_PANEL_ROWS;
     p->code_bytes = p->panels * p->lines * PITH_PANEL_LINE;
     p->scale_bytes = whole_lines(scales * pith_panel_scale_bytes(p->scale));
-    p->zeros = q->zeros && !(q->gguf && q->gguf->minimums);
+    p->zeros = q->zeros && !q->offsets;
     p->zero_bytes = p->zeros ? whole_lines(scales) : 0;
     p->outer_bytes = p->scale == PITH_SCALE_PRODUCT ? whole_lines(scales / block_groups(q) * 2) : 0;
     p->order_bytes = q->g_idx ? whole_lines((size_t)q->cols * sizeof *q->g_idx) : 0;
@@ -334,9 +334,15 @@ static float weight_at(const struct pith_panels *m, uint32_t row, size_t col)
 
 static float offset_at(const struct pith_weight *o, uint32_t row, size_t group)
 {
+    const size_t i = row * (size_t)o->cols + group;
     uint16_t half;
+    float whole;
     if (o->pack) return weight_at(&o->pack->m, row, group);
-    memcpy(&half, (const char *)o->dense + (row * (size_t)o->cols + group) * 2, sizeof half);
+    if (o->dtype == PITH_F32) {
+        memcpy(&whole, (const char *)o->dense + i * sizeof whole, sizeof whole);
+        return whole;
+    }
+    memcpy(&half, (const char *)o->dense + i * sizeof half, sizeof half);
     return pith_f16_to_f32(half);
 }
 

@@ -29,7 +29,7 @@ static inline bool pith_pack_many_digits(const struct pith_pack *p)
 }
 
 /* Bytes that pith_pack_init() needs for q; 0 when q has no packed form: levels of its own or a
- * sparse part, offsets that are none of GGUF's, columns or groups that do not fill the lines,
+ * sparse part, offsets of tiles or very many groups, columns or groups that do not fill the lines,
  * floats of 6 bits; with g_idx also groups of unequal size or an input on a grid, whose scales
  * would cover other columns. Integers of 2 and 3 bits take the 4-bit form, of 5 to 7 bits the 8-bit
  * form. */

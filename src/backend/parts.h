@@ -82,7 +82,7 @@ const struct pith_weight *pith_offsets_init(struct pith_backend *b, const struct
  * group in order, from 0 at its start; ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7)). */
 void pith_offsets_sums(const float *x, size_t cols, size_t group, float *sums);
 /* y[0 .. rows) += rows [row, row + rows) of O times sums; row is a multiple of PITH_PANEL_ROWS. The
- * product is panel_dot's where O is packed, else matvec_f16's. */
+ * product is panel_dot's where O is packed, else that of matvec_f16 or matvec_f32. */
 void pith_offsets_add(const struct pith_backend *b, const struct pith_weight *o, size_t row,
                       size_t rows, const float *sums, float *y);
 

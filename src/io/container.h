@@ -34,7 +34,7 @@ struct pith_packed {
     void *data;
     size_t bytes;
 };
-#define PITH_MAX_PACKED 12
+#define PITH_MAX_PACKED 20
 struct pith_packed_set {
     struct pith_packed item[PITH_MAX_PACKED];
     unsigned count;

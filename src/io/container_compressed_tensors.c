@@ -42,6 +42,11 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
         return refuse(grid, "; it holds int2 to int8, fp8_e4m3, mxfp4, mxfp6_e2m3, mxfp8 and nvfp4",
                       err);
     if (grid->double_quant) return refuse(grid, ": it has no quantized scales", err);
+    if (grid->hqq)
+        return refuse(grid,
+                      ": its zero points are whole numbers; use the container hqq, or mse instead "
+                      "of hqq",
+                      err);
     if (grid->granularity == PITH_PER_TOKEN ||
         (grid->granularity == PITH_PER_BLOCK && grid->format->kind == PITH_KIND_INT))
         return refuse(grid, ": scales are by tensor, channel or group, of fp8_e4m3 also by block",

@@ -380,6 +380,11 @@ enum pith_status pith_accepts_ints(const char *who, const struct pith_grid *grid
     if (grid->double_quant)
         return pith_fail(err, PITH_UNSUPPORTED, "%s cannot hold %s: it has no quantized scales",
                          who, text);
+    if (grid->hqq)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s cannot hold %s: its zero points are whole numbers; use the container "
+                         "hqq, or mse instead of hqq",
+                         who, text);
     return PITH_OK;
 }
 

@@ -104,7 +104,8 @@ enum pith_status pith_zeros_read(const uint8_t *in, unsigned plus, struct pith_q
 /* "int4" and so on for 2..8 bits, NULL otherwise. */
 const struct pith_format *pith_int_format(unsigned bits);
 /* PITH_UNSUPPORTED unless the grid is an integer format of `bits` set in mask (1 << 4 | ...), with
- * scales by tensor, channel or group that are not quantized again. `who` names the container. */
+ * scales by tensor, channel or group that are not quantized again, and zero points that are whole.
+ * `who` names the container. */
 enum pith_status pith_accepts_ints(const char *who, const struct pith_grid *grid, uint32_t mask,
                                    struct pith_error *err);
 /* The names of the linears that are left alone, and lm_head in any case: it is a Linear to

@@ -323,6 +323,7 @@ bool pith_grid_equal(const struct pith_grid *a, const struct pith_grid *b)
     if (!a->format || !b->format) return a->format == b->format;
     return a->format == b->format && a->granularity == b->granularity && a->asym == b->asym &&
            a->is_static == b->is_static && a->double_quant == b->double_quant &&
+           a->hqq == b->hqq &&
            (!sized || a->group == b->group);
 }
 

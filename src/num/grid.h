@@ -23,7 +23,7 @@ struct pith_grid {
     bool mse;          /* scale by least squared error instead of absmax */
     bool is_static;    /* activations: scale fixed by calibration */
     bool double_quant; /* scales quantized again */
-    bool hqq;          /* asymmetric integers: half-quadratic zero points */
+    bool hqq;          /* asymmetric integers: zero points are any numbers, half-quadratic ones */
     bool even, ceil;   /* mx formats: other rules for the power of two, see quant/grid/mx.c */
 };
 
@@ -43,7 +43,8 @@ enum pith_status pith_grid_parse_like(const char *text, const struct pith_grid *
  * block, and *scale_dtype (may be NULL) the dtype of its scales; other grids stay as they are. */
 struct pith_grid pith_grid_elements(const struct pith_grid *g, enum pith_dtype *scale_dtype);
 
-/* Equal in what a matrix on it means: how the scales are found (mse) may differ. */
+/* Equal in what a matrix on it means: how the scales are found (mse) may differ; that zero points
+ * are any numbers (hqq) may not. */
 bool pith_grid_equal(const struct pith_grid *a, const struct pith_grid *b);
 
 /* Completes a grid that is meant for keys and values: FP8 without a granularity is by tensor, and a

@@ -40,7 +40,7 @@ static bool lay_out(uint32_t rows, uint32_t cols, const struct pith_grid *grid,
     if (l->stride != stride || !pith_mul_size(rows, l->stride, &l->code_bytes)) return false;
     if (!pith_mul_size((rows - 1) / l->row_group + 1, l->groups, &l->scale_count)) return false;
     l->zero_bytes = grid->asym ? l->scale_count : 0;
-    l->offset_count = gguf && gguf->minimums ? l->scale_count : 0;
+    l->offset_count = grid->hqq || (gguf && gguf->minimums) ? l->scale_count : 0;
     /* At most two for a block, which has at least eight scales. */
     l->outer_count = gguf && gguf->scale_most ? (size_t)rows * (cols / gguf->elements) * 2 : 0;
     const bool own = grid->format->kind == PITH_KIND_LEVELS;
@@ -172,6 +172,7 @@ struct pith_grid pith_qmat_grid(const struct pith_qmat *q)
 {
     struct pith_grid grid = {
         .format = q->format, .asym = q->zeros != NULL, .double_quant = q->nested != NULL};
+    grid.hqq = q->offsets != NULL;
     if (q->gguf)
         return (struct pith_grid){.format = pith_format_find(q->gguf->format),
                                   .granularity = PITH_PER_GROUP,
@@ -202,8 +203,8 @@ double pith_qmat_bits_per_weight(const struct pith_qmat *q)
     const unsigned width = pith_dtype_bits(q->scale_dtype);
     double bits = weights * q->format->bits + scales * width;
     if (q->nested) bits += scales * (8.0 + 32.0 / PITH_DOUBLE_QUANT_BLOCK - width);
-    if (q->zeros) bits += scales * q->format->bits;
     if (q->offsets) bits += scales * width;
+    else if (q->zeros) bits += scales * q->format->bits;
     if (q->g_idx) bits += 32.0 * q->cols;
     if (q->levels) bits += 16.0 * q->rows * (double)(1u << q->format->bits) - scales * width;
     if (q->sparse) bits += 48.0 * q->sparse->start[q->rows] + 32.0 * (q->rows + 1.0);

@@ -15,7 +15,8 @@
  *     scales:  [ceil(rows / row_group)][groups] float32, each exactly representable in scale_dtype
  *              (for NVFP4: times global)
  *     zeros:   like the scales, uint8_t, or NULL
- *     offsets: like the scales, or NULL (GGUF's minimums, negated)
+ *     offsets: like the scales, or NULL (GGUF's minimums, negated; of a grid with hqq, -z * scale
+ *              for zero points z that are any numbers of scale_dtype: exact when that has 16 bits)
  *     levels:  [rows][2^b], or NULL (a codebook a row, as SqueezeLLM has it; scales are 1 then)
  *     sparse:  what was kept off the grid, or NULL
  *
@@ -23,7 +24,8 @@
  *              dmin of each block: scale = d * integer, offset = -dmin * integer
  *
  * A block format (mxfp4, nvfp4, ...) is held as its element format in groups of the block, with
- * scales of its own dtype; GGUF's also with offsets where they have minimums, and zeros of 0. */
+ * scales of its own dtype; GGUF's also with offsets where they have minimums. With offsets, zeros
+ * are 0. */
 #ifndef PITH_NUM_QMAT_H
 #define PITH_NUM_QMAT_H
 
@@ -175,8 +177,9 @@ void pith_qmat_decode_part(const struct pith_qmat *q, uint32_t row, uint32_t col
  * block format tell it from its elements'. A matrix of one group a row is by channel. */
 struct pith_grid pith_qmat_grid(const struct pith_qmat *q);
 
-/* Bits per weight with scales and offsets (of scale_dtype), zeros (of the format's bits), g_idx
- * (32), levels (16) and sparse weights (16 and 32 for the column, 32 a row) counted. */
+/* Bits per weight with scales and offsets (of scale_dtype), zeros that are not beside offsets (of
+ * the format's bits), g_idx (32), levels (16) and sparse weights (16 and 32 for the column, 32 a
+ * row) counted. */
 double pith_qmat_bits_per_weight(const struct pith_qmat *q);
 
 /* Equal in everything that the product depends on: the format, every code, every weight's scale,

@@ -23,8 +23,12 @@ static const struct pith_gridder *gridder_of(const struct pith_qmat *q)
 {
     const struct pith_format *f = q->gguf ? pith_format_find(q->gguf->format) : q->format;
     const bool own = f->kind == PITH_KIND_LEVELS;
+    const bool hqq = q->offsets && !q->gguf;
     return pith_gridder_for(
-        &(struct pith_grid){.format = f, .granularity = own ? PITH_PER_CHANNEL : PITH_PER_TENSOR});
+        &(struct pith_grid){.format = f,
+                            .granularity = own ? PITH_PER_CHANNEL : PITH_PER_TENSOR,
+                            .asym = hqq,
+                            .hqq = hqq});
 }
 
 static const struct pith_kern *kern_of(const struct pith_backend *b)
@@ -43,7 +47,8 @@ static void fit_one(const struct pith_grid_rule *rule, const float *w, size_t n,
     float scale, zero;
     pith_gridder_for(rule->grid)->fit(rule, w, n, 1, &scale, &zero);
     q->scales[index] = scale;
-    if (q->zeros) q->zeros[index] = (uint8_t)zero;
+    if (q->offsets) q->offsets[index] = -(zero * scale);
+    else if (q->zeros) q->zeros[index] = (uint8_t)zero;
 }
 
 static void fit_blocks(const struct pith_grid_rule *rule, const struct pith_gridder *gridder,

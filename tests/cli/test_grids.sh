@@ -22,14 +22,23 @@ round_trip() { # GRID
     same_model "$1: the same bytes" "$to" "$to-3"
 }
 for grid in fp8_e4m3:tensor fp8_e4m3:tensor:mse fp8_e4m3:channel fp8_e4m3:block128 mxfp4 mxfp4:mse \
-    mxfp6:even mxfp8:ceil nvfp4 nvfp4:mse int4:g32:asym:hqq; do
+    mxfp6:even mxfp8:ceil nvfp4 nvfp4:mse; do
     round_trip "$grid"
 done
 container=bitsandbytes
 for grid in nf4:g32 nf4:g32:dq bnb_fp4:g32:dq; do
     round_trip "$grid"
 done
+container=hqq
+for grid in int4:g32:asym:hqq int3:g32:asym:hqq; do
+    round_trip "$grid"
+done
+check "hqq by GPTQ" make "$work/hqq-gptq" -r gptq --weights int4:g32:asym:hqq
+check "hqq by GPTQ: verifies" "$pith" verify "$work/hqq-gptq" --against "$mini"
+refuse "hqq holds no whole zero points" 1 "any numbers" make "$work/no" --weights int4:g32:asym
 container=compressed-tensors
+refuse "nobody else holds zero points that are no whole numbers" 1 "container hqq" make "$work/no" \
+    --weights int4:g32:asym:hqq
 
 # One scale of the tensor for q, k and v, and for gate and up: nvfp4's beside the blocks', FP8's only one.
 model=$probe

@@ -3,16 +3,16 @@
  * With the scale of the range, the zero point z is moved so that sum |w - (q - z) s|^0.7 falls, by
  * turns: errors e = w - (q - z) s are shrunk to those large enough to be let go,
  *     e' = sign(e) max(0, |e| - |e|^-0.3 / beta),    beta = 10, growing by 1.01 a turn,
- * and z is the mean of q - (w - e') / s. Of 20 turns, or as many as still move z, the one
- * with the smallest mean |e| counts. Errors below 0.14 are never let go, so that for the weights of
- * most models z goes where the mean error is 0.
+ * and z is the mean of q - (w - e') / s. It begins where the smallest weight has code 0 and ends
+ * after 20 turns, or with the first that lowers mean |e| no more. Errors below 0.14 are never let
+ * go, so that for the weights of most models z goes where the mean error is 0.
  *
- * The method's z is any number; the layouts that hold integers with zero points hold whole ones, so
- * of the two next to it the one with the smaller mean |e| is taken. Levels then are multiples of
- * the scale again, as without the method, and little is left of its gain (docs/formats.md). */
+ * z is any number, rounded to the dtype of the scales: a matrix holds -z s as its offsets. On whole
+ * zero points, levels would be multiples of the scale again, and nothing left of the gain. */
 #include "quant/grid/hqq.h"
 
 #include "kern/grid.h"
+#include "quant/grid/kfit.h"
 #include "quant/grid/line.h"
 #include "quant/tables.h"
 
@@ -117,53 +117,43 @@ static double turn(const struct pith_weights *x, float scale, float top, float z
 
 float pith_hqq_zero(const struct pith_weights *x, float scale, float top, float zero)
 {
-    float z = zero, best_zero = zero;
+    float z = zero;
     double best = INFINITY, beta = 10.0;
     for (int i = 0; i < TURNS; i++, beta *= 1.01) {
         float next;
         const double e = turn(x, scale, top, z, (float)(1.0 / beta), &next);
-        if (e < best) {
-            best = e;
-            best_zero = z;
-        }
-        if (next == z) break;
+        const bool done = !(e < best) || next == z;
+        best = e;
         z = next;
+        if (done) break;
     }
-    return best_zero;
-}
-
-static float whole_zero(const struct pith_weights *x, float scale, float top, float zero)
-{
-    float low = floorf(zero), unused;
-    low = low < 0.0f ? 0.0f : low > top - 1.0f ? top - 1.0f : low;
-    const double a = turn(x, scale, top, low, 0.0f, &unused);
-    const double b = turn(x, scale, top, low + 1.0f, 0.0f, &unused);
-    return b < a ? low + 1.0f : low;
+    return z;
 }
 
 static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, size_t stride,
                 float *scale, float *zero)
 {
     const struct pith_weights x = {w, n, stride};
+    const float top = (float)((1u << rule->grid->format->bits) - 1);
     struct pith_grid plain = *rule->grid;
     plain.hqq = false;
     struct pith_grid_rule range = *rule;
     range.grid = &plain;
     pith_gridder_integer.fit(&range, w, n, stride, scale, zero);
     if (!isfinite(*scale)) return;
-    const float top = (float)((1u << rule->grid->format->bits) - 1);
-    const float best = pith_hqq_zero(&x, *scale, top, *zero);
-    *zero = whole_zero(&x, *scale, top, best);
-}
-
-static void quantize(const struct pith_format *f, const struct pith_grid_line *line)
-{
-    pith_gridder_integer.quantize(f, line);
+    float least = 0.0f;
+    for (size_t i = 0; i < n; i++) least = w[i * stride] < least ? w[i * stride] : least;
+    *zero = pith_round_to(rule->scale_dtype, pith_hqq_zero(&x, *scale, top, -least / *scale));
 }
 
 static uint8_t encode(const struct pith_format *f, float w, float scale, float zero)
 {
-    return pith_gridder_integer.encode(f, w, scale, zero);
+    const float none = 0.0f, offset = -(zero * scale);
+    uint8_t code = 0;
+    const struct pith_grid_line line = {
+        .n = 1, .w = &w, .scale = &scale, .zero = &none, .offset = &offset, .codes = &code};
+    pith_kfit_round(f, &line);
+    return code;
 }
 
 const struct pith_gridder pith_gridder_hqq = {
@@ -172,5 +162,5 @@ const struct pith_gridder pith_gridder_hqq = {
     .takes = takes,
     .fit = fit,
     .encode = encode,
-    .quantize = quantize,
+    .quantize = pith_kfit_round,
 };

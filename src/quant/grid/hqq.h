@@ -1,4 +1,4 @@
-/* quant/grid/hqq.h: the half-quadratic zero point before it is rounded to a whole one. */
+/* quant/grid/hqq.h: the half-quadratic zero point before it is rounded to a dtype. */
 #ifndef PITH_QUANT_GRID_HQQ_H
 #define PITH_QUANT_GRID_HQQ_H
 

@@ -263,6 +263,7 @@ static void collect_scales(struct solver *s)
             const size_t i = pith_qmat_scale_index(q, r, g);
             q->scales[i] = s->scale[g * s->ld + r];
             if (q->zeros) q->zeros[i] = (uint8_t)s->zero[g * s->ld + r];
+            if (q->offsets) q->offsets[i] = s->offset[g * s->ld + r];
         }
 }
 
@@ -330,6 +331,7 @@ static void fit_group(const struct solver *s, uint32_t k, size_t row, unsigned t
         *scale = 1.0f;
         *zero = 0.0f;
         if (row + i < s->rows) s->gridder->fit(&rule, x + i, n, TILE, scale, zero);
+        if (s->offset) s->offset[g * s->ld + row + i] = -(*zero * *scale), *zero = 0.0f;
     }
 }
 
@@ -551,18 +553,7 @@ static void correct_errors(const struct solver *s, size_t row, const float *w, f
     }
 }
 
-/* w - q for q rounded to nearest on q's own scales, which were fitted on the original weights. */
-static void subtract_nearest(void *ctx, size_t row, unsigned thread)
-{
-    const struct solver *s = ctx;
-    (void)thread;
-    const float *w = s->job->w + row * s->cols;
-    float *d = s->wt + row * s->cols;
-    pith_quantize_row(s->kern, s->q, (uint32_t)row, w, NULL, d);
-    for (uint32_t c = 0; c < s->cols; c++) d[c] = w[c] - d[c];
-    correct_errors(s, row, w, d);
-}
-
+/* wt[row] holds what rounding to nearest gives: w less that. */
 static void subtract_row(void *ctx, size_t row, unsigned thread)
 {
     const struct solver *s = ctx;
@@ -571,6 +562,15 @@ static void subtract_row(void *ctx, size_t row, unsigned thread)
     float *d = s->wt + row * s->cols;
     for (uint32_t c = 0; c < s->cols; c++) d[c] = w[c] - d[c];
     correct_errors(s, row, w, d);
+}
+
+/* The same for q's own scales, which were fitted on the original weights. */
+static void subtract_nearest(void *ctx, size_t row, unsigned thread)
+{
+    const struct solver *s = ctx;
+    const size_t at = row * s->cols;
+    pith_quantize_row(s->kern, s->q, (uint32_t)row, s->job->w + at, NULL, s->wt + at);
+    subtract_row(ctx, row, thread);
 }
 
 /* What rounding to nearest would have lost. */

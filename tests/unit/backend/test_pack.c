@@ -237,6 +237,15 @@ static void products_in_another_order(void **state)
     setups_close(&s);
 }
 
+/* Zero points that are any numbers. */
+static void fill_offsets(struct pith_qmat *q)
+{
+    for (size_t i = 0; i < pith_qmat_scale_count(q); i++) {
+        q->zeros[i] = 0;
+        q->offsets[i] = -(1.5f + (float)(i % 37) / 4.0f) * q->scales[i];
+    }
+}
+
 /* GGUF's types: scales in two levels, and offsets, whose product is one of its own. */
 static void products_with_offsets(void **state)
 {
@@ -249,7 +258,8 @@ static void products_with_offsets(void **state)
         {"q4_k", 37, 1280, 0},  {"q4_k", 128, 2048, 4.625}, {"q5_k", 20, 768, 0},
         {"q2_k", 18, 256, 0},   {"q3_k", 300, 512, 0},      {"q6_k", 64, 2048, 8.5625},
         {"iq4_xs", 33, 256, 0}, {"q4_1", 33, 96, 0},        {"q5_1", 150, 64, 0},
-        {"q8_0", 16, 64, 0},
+        {"q8_0", 16, 64, 0},   {"int4:g32:asym:hqq", 33, 96, 0},
+        {"int3:g64:asym:hqq", 150, 128, 0},
     };
     struct setups s;
     setups_open(&s);
@@ -257,7 +267,8 @@ static void products_with_offsets(void **state)
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct packed p;
         make_qmat(&p.q, cases[i].grid, cases[i].rows, cases[i].cols, PITH_F16);
-        fill_blocks(&p.q);
+        if (p.q.gguf) fill_blocks(&p.q);
+        else fill_offsets(&p.q);
         pack_qmat(&p, s.backend[i % s.count]);
         assert_true(pith_pack_around(&p.pack) == (p.q.offsets != NULL));
         const double weights = (double)cases[i].rows * cases[i].cols;

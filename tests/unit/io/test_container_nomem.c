@@ -19,7 +19,7 @@ static enum pith_status round_trip(void *ctx, struct pith_error *err)
     const struct pith_qmat *q = &j->q;
     const struct pith_container *c = j->container;
     const struct pith_linear_grid linears[] = {{MODULE, ramp_grid(&j->ramp), 0},
-                                               {"model.layers.1.mlp.up_proj", {0}, 0}};
+                                               {"model.layers.1.mlp.gate_proj", {0}, 0}};
     struct pith_packed_set set = {0};
     struct pith_tensor tensors[PITH_MAX_PACKED];
     static char names[PITH_MAX_PACKED][64];
@@ -66,12 +66,23 @@ static enum pith_status round_trip(void *ctx, struct pith_error *err)
     return s;
 }
 
+/* The same zero points as offsets. */
+static void make_offsets(struct pith_qmat *q)
+{
+    q->offsets = pith_alloc(pith_qmat_scale_count(q), sizeof *q->offsets);
+    for (size_t i = 0; i < pith_qmat_scale_count(q); i++) {
+        q->offsets[i] = -((float)q->zeros[i] * q->scales[i]);
+        q->zeros[i] = 0;
+    }
+}
+
 static void exhaust(const struct pith_container *container, struct ramp ramp,
                     struct pith_container_opts opts)
 {
     struct job j = {.container = container, .ramp = ramp, .opts = opts};
     ramp_make(&ramp, &j.q);
     j.q.input.grid = opts.acts;
+    if (strcmp(container->name, "hqq") == 0) make_offsets(&j.q);
     const long n = fail_each_request(round_trip, &j, false);
     print_message("%s: %ld requests\n", container->name, n);
     pith_qmat_free(&j.q);
@@ -89,6 +100,7 @@ static void memory_runs_out(void **state)
         .bits = 4, .rows = 64, .cols = 96, .group = 32, .asym = true, .dtype = PITH_F16};
     const struct pith_container *ct = pith_container_find("compressed-tensors");
     exhaust(pith_container_find("awq"), p, plain);
+    exhaust(pith_container_find("hqq"), p, plain);
     exhaust(ct, p, acts);
     p.permuted = true;
     exhaust(pith_container_find("gptq"), p, order);

@@ -33,7 +33,7 @@ static const struct hostile cases[] = {
     {"awq", NULL, KEEP, NULL, 0, PITH_OK, ""},
     {CT, NULL, KEEP, NULL, 0, PITH_OK, ""},
     /* Configs: which container. */
-    {"gptq", "quant_method=\"hqq\"", KEEP, NULL, 0, PITH_UNSUPPORTED, "\"hqq\""},
+    {"gptq", "quant_method=\"quanto\"", KEEP, NULL, 0, PITH_UNSUPPORTED, "\"quanto\""},
     {"gptq", "quant_method=4", KEEP, NULL, 0, PITH_FORMAT, "quant_method"},
     {"gptq", "quant_method", KEEP, NULL, 0, PITH_UNSUPPORTED, "without quant_method"},
     /* gptq: config. */
