@@ -5,6 +5,7 @@
 #include <pith/bench.h>
 
 #include <stdio.h>
+#include <string.h>
 
 struct settings {
     struct common common;
@@ -132,6 +133,8 @@ static int run(void *settings, const struct text_list *operands)
     meter_end(&meter);
     if (status != PITH_OK) rc = report_failure(&s->common, &err);
     else rc = give_report(&s->common, report, print_report);
+    if (report && strstr(report, "\"head_kept\": true"))
+        say(&s->common, "--head does nothing: the head of this model is its embedding");
     pith_text_free(report);
     pith_context_free(&context);
     return rc;

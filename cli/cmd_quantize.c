@@ -344,22 +344,28 @@ static void blame_ceiling(uint64_t memory, struct pith_error *err)
 /* Options that do nothing here, by what the others make of the run. */
 static int check_idle(const struct settings *s, const json_t *plan)
 {
+    static const char no_text[] = "nothing of this recipe looks at calibration text";
     static const struct {
         const char *option, *key;
         bool value; /* of the key, that makes the option idle */
+        bool harmless; /* said, not refused: it changes nothing that is asked for */
         const char *why;
     } idle[] = {
-        {"calib", "calibrates", false, "nothing of this recipe looks at calibration text"},
-        {"calib-tokens", "calibrates", false, "nothing of this recipe looks at calibration text"},
-        {"seq-len", "calibrates", false, "nothing of this recipe looks at calibration text"},
-        {"crlf", "calibrates", false, "nothing of this recipe looks at calibration text"},
-        {"mode", "calibrates", false, "nothing of this recipe is calibrated"},
-        {"max-shard", "file", true, "a GGUF file is a single file"},
+        {"calib", "calibrates", false, false, no_text},
+        {"calib-tokens", "calibrates", false, true, no_text},
+        {"seq-len", "calibrates", false, true, no_text},
+        {"crlf", "calibrates", false, false, no_text},
+        {"mode", "calibrates", false, true, "nothing of this recipe is calibrated"},
+        {"max-shard", "file", true, false, "a GGUF file is a single file"},
     };
-    for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++)
-        if (given(&s->common, idle[i].option) &&
-            json_is_true(json_object_get(plan, idle[i].key)) == idle[i].value)
+    for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++) {
+        if (!given(&s->common, idle[i].option) ||
+            json_is_true(json_object_get(plan, idle[i].key)) != idle[i].value)
+            continue;
+        if (!idle[i].harmless)
             return usage_failure(&s->common, "--%s does nothing: %s", idle[i].option, idle[i].why);
+        say(&s->common, "--%s does nothing: %s", idle[i].option, idle[i].why);
+    }
     if (s->all && (s->rehearse || s->common.json || s->common.quiet))
         return usage_failure(&s->common, "--all does nothing with --%s",
                              s->common.json    ? "json"

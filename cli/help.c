@@ -87,6 +87,7 @@ void print_overview(void)
            "  pith eval OUT --baseline MODEL --text FILE\n"
            "  pith run OUT -p \"Once upon a time\"\n\n"
            "'pith COMMAND --help' explains a command; 'pith --version' names this build.\n"
+           "names are taken in any case; counts and sizes as 512, 128k, 6G (powers of 1024)\n"
            "exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted\n");
 }
 
@@ -148,6 +149,8 @@ void print_man(void)
     printf(".SH OPTIONS OF EVERY COMMAND\n");
     print_man_options(common_options, common_option_count);
     printf(
+        ".SH NUMBERS\nCounts and sizes are digits, or with k, M, G or T, powers of 1024: 128k "
+        "is 131072\ntokens, 6G is 6442450944 bytes. Names are taken in any case.\n"
         ".SH EXIT STATUS\n0 done; 1 failed, the message says what, where and what to do; 2 wrong "
         "usage;\n"
         "130 interrupted.\n.SH ENVIRONMENT\n.TP\nNO_COLOR\nNo colours when set and not empty.\n");

@@ -59,9 +59,6 @@ static enum pith_status load(struct pith_context *c, const struct pith_bench_opt
     PITH_TRY(read_grid(o->head, &head, &ends, err));
     if (!linears && !ends) return pith_load_model(c, o->model, false, out, err);
     PITH_TRY(pith_model_open(o->model, out, err));
-    if (ends && (*out)->shape.tied)
-        return pith_fail(err, PITH_ARG,
-                         "--head: the head of %s is its embedding, which stays as it is", o->model);
     PITH_TRY(pith_model_load_blocks(*out, linears ? NULL : c->backend, err));
     PITH_TRY(pith_model_regrid(*out, c->pool, linears, ends, err));
     PITH_TRY(pith_model_pack(*out, c->backend, err));
@@ -124,6 +121,7 @@ static json_t *describe(const struct pith_context *c, const struct pith_bench_op
     if (j) json_object_set_new(j, "parameters", json_integer((json_int_t)pith_model_parameters(m)));
     if (j && o->weights) json_object_set_new(j, "weights", json_string(o->weights));
     if (j && o->head) json_object_set_new(j, "head", json_string(o->head));
+    if (j && o->head && m->shape.tied) json_object_set_new(j, "head_kept", json_true());
     if (j && o->prompt) json_object_set_new(j, "prefill", prompt_report(o, s));
     if (j && o->gen) json_object_set_new(j, "decode", gen_report(o, s));
     return j;

@@ -128,9 +128,6 @@ refuse "a wrong option comes before a missing model" 2 'unknown engine' "$pith" 
 
 # Options that would do nothing are refused, and so are values that would not be kept to.
 refuse "--calib without calibration" 2 '[-]-calib does nothing' "$pith" quantize "$probe" -o "$work/o" -r rtn --calib x
-refuse "--calib-tokens without calibration" 2 'does nothing' "$pith" quantize "$probe" -o "$work/o" -r rtn --calib-tokens 9
-refuse "--seq-len without calibration" 2 'does nothing' "$pith" quantize "$probe" -o "$work/o" -r rtn --seq-len 64
-refuse "--mode without calibration" 2 'does nothing' "$pith" quantize "$probe" -o "$work/o" -r rtn --mode fast
 refuse "--max-shard of a single file" 2 'does nothing' "$pith" quantize "$probe" -o "$work/o.gguf" -r gguf --max-shard 1G
 refuse "--resume of a rehearsal" 2 'does nothing' "$pith" quantize "$probe" -o "$work/o" -r rtn --rehearse --resume
 refuse "--stride of disjoint windows" 2 'does nothing' "$pith" eval "$probe" --text "$probe/eval.txt" --stride 3
