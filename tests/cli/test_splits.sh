@@ -43,7 +43,7 @@ refuse "no zeros on q4_k, which has none" 1 'needs a grid that has a zero' \
     make x -r sparsegpt --weights q4_k --container gguf
 python3 tests/cli/mini.py "$work/odd" layers=1 hidden=66 ffn=160
 refuse "rows that are no fours" 1 'multiple of 4' \
-    "$pith" quantize "$work/odd" -o "$work/x" -r rtn --weights int8 --split 2:4:magnitude
+    "$pith" quantize "$work/odd" -o "$work/x" -r rtn --weights int8:channel --split 2:4:magnitude
 
 # A promise that was not kept is found, whoever wrote the account.
 cp -r "$work/sparsegpt" "$work/lie"
