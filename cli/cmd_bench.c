@@ -158,5 +158,6 @@ const struct command command_bench = {
     .defaults = defaults,
     .min_operands = 1,
     .max_operands = 1,
+    .takes_models = true,
     .run = run,
 };

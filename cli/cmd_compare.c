@@ -252,5 +252,6 @@ const struct command command_compare = {
     .settings_size = sizeof(struct settings),
     .min_operands = 2,
     .max_operands = 64,
+    .takes_models = true,
     .run = run,
 };

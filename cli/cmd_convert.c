@@ -167,5 +167,6 @@ const struct command command_convert = {
     .settings_size = sizeof(struct settings),
     .min_operands = 1,
     .max_operands = 1,
+    .takes_models = true,
     .run = run,
 };

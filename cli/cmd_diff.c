@@ -137,5 +137,6 @@ const struct command command_diff = {
     .settings_size = sizeof(struct settings),
     .min_operands = 2,
     .max_operands = 2,
+    .takes_models = true,
     .run = run,
 };

@@ -15,7 +15,8 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"baseline", 0, OPTION_TEXT, AT(baseline), "MODEL", "the unquantized model to hold it against"},
+    {"baseline", 0, OPTION_MODEL, AT(baseline), "MODEL",
+     "the unquantized model to hold it against"},
 #define MEASURE_OPTION(name, type, field, arg, help) {name, 0, type, AT(measure.field), arg, help},
 #include "cli/measure.def"
 #undef MEASURE_OPTION
@@ -106,5 +107,6 @@ const struct command command_eval = {
     .settings_size = sizeof(struct settings),
     .min_operands = 1,
     .max_operands = 1,
+    .takes_models = true,
     .run = run,
 };

@@ -136,5 +136,6 @@ const struct command command_inspect = {
     .settings_size = sizeof(struct settings),
     .min_operands = 1,
     .max_operands = 1,
+    .takes_models = true,
     .run = run,
 };

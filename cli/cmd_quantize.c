@@ -485,6 +485,7 @@ const struct command command_quantize = {
     .settings_size = sizeof(struct settings),
     .min_operands = 1,
     .max_operands = 1,
+    .takes_models = true,
     .defaults = defaults,
     .run = run,
 };

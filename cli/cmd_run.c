@@ -193,6 +193,7 @@ const struct command command_run = {
     .settings_size = sizeof(struct settings),
     .min_operands = 1,
     .max_operands = 1,
+    .takes_models = true,
     .defaults = defaults,
     .run = run,
 };

@@ -14,7 +14,7 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"against", 0, OPTION_TEXT, AT(against), "MODEL",
+    {"against", 0, OPTION_MODEL, AT(against), "MODEL",
      "the original: nothing may be missing or further off"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
      "check that engine's loading rules: vllm, sglang, trtllm, transformers, llama.cpp, with "
@@ -94,5 +94,6 @@ const struct command command_verify = {
     .settings_size = sizeof(struct settings),
     .min_operands = 1,
     .max_operands = 1,
+    .takes_models = true,
     .run = run,
 };

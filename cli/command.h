@@ -21,7 +21,8 @@ enum option_type {
     OPTION_LIST,  /* struct text_list: may repeat */
     OPTION_COUNT, /* size_t: pith_number_parse() */
     OPTION_SIZE,  /* uint64_t: the same */
-    OPTION_REAL   /* double */
+    OPTION_REAL,  /* double */
+    OPTION_MODEL  /* const char *: a path, or a name that is looked up in the hub's cache */
 };
 
 struct text_list {
@@ -46,6 +47,8 @@ struct common {
     const struct command *command;
     const struct text_list *operands;
     uint64_t given; /* bit i: the command's option i stands on the command line */
+    struct text_list found;          /* owned, as its texts: paths of models given by name */
+    struct pith_error model_missing; /* a model by name that is not there: make_context() says so */
 };
 
 struct command {
@@ -57,6 +60,7 @@ struct command {
     size_t option_count;
     size_t settings_size;
     unsigned min_operands, max_operands;
+    bool takes_models; /* the operands are models */
     void (*defaults)(void *settings); /* NULL: all zero */
     int (*run)(void *settings, const struct text_list *operands);
 };
@@ -75,6 +79,10 @@ void free_options(const struct command *c, void *settings, struct text_list *ope
 void print_help(const struct command *c);
 void print_overview(void);
 void print_man(void);
+/* Puts paths in place of the models that are given by name: operands, and options that take one.
+ * What is not in the cache stays and is told when the context is made, after all wrong usage. */
+int find_models(const struct command *c, void *settings, struct text_list *operands);
+void free_found(struct common *common);
 /* Whether that option of the command stands on the command line. */
 bool given(const struct common *common, const char *name);
 

@@ -24,7 +24,7 @@ static bool name_option(const struct common *common, const char *text, char wher
         const char *at = (const char *)common + o->offset;
         const struct text_list one = {(const char **)(uintptr_t)at, 1};
         if (!(common->given >> i & 1)) continue;
-        if (o->type != OPTION_TEXT && o->type != OPTION_LIST) continue;
+        if (o->type != OPTION_TEXT && o->type != OPTION_LIST && o->type != OPTION_MODEL) continue;
         const struct text_list *values =
             o->type == OPTION_LIST ? (const struct text_list *)(const void *)at : &one;
         for (size_t k = 0; k < values->count; k++) {

@@ -57,10 +57,14 @@ static int run_command(const struct command *c, int argc, char **argv)
     }
     if (c->defaults) c->defaults(settings);
     int rc = parse_options(c, argc, argv, settings, &operands);
-    if (rc == EXIT_DONE) {
-        if (((const struct common *)settings)->help) print_help(c);
-        else rc = c->run(settings, &operands);
+    struct common *common = settings;
+    if (rc == EXIT_DONE && common->help) {
+        print_help(c);
+    } else if (rc == EXIT_DONE) {
+        rc = find_models(c, settings, &operands);
+        if (rc == EXIT_DONE) rc = c->run(settings, &operands);
     }
+    free_found(common);
     free_options(c, settings, &operands);
     return rc;
 }

@@ -91,7 +91,8 @@ static int store(const struct option *o, const char *value, struct common *setti
     const char *wanted = "";
     switch (o->type) {
     case OPTION_FLAG: *(bool *)at = true; break;
-    case OPTION_TEXT: *(const char **)at = value; break;
+    case OPTION_TEXT:
+    case OPTION_MODEL: *(const char **)(void *)at = value; break;
     case OPTION_LIST: good = add_text((struct text_list *)(void *)at, value); break;
     case OPTION_COUNT:
         good = parse_count(value, (size_t *)(void *)at);

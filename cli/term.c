@@ -213,9 +213,10 @@ static void on_log(void *ctx, const char *line)
 
 int make_context(const struct common *common, struct pith_context **out)
 {
-    struct pith_error err = {0};
+    struct pith_error err = common->model_missing;
     if (common->threads > 1024)
         return usage_failure(common, "--threads %zu: at most 1024", common->threads);
+    if (err.status != PITH_OK) return report_failure(common, &err);
     if (pith_context_new((unsigned)common->threads, common->cpu, out, &err) == PITH_OK) {
         const struct pith_progress beat = {.fn = on_beat};
         pith_context_listen(*out, beat, on_log, (void *)(uintptr_t)common);

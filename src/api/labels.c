@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "hub/cache.h"
 
 #include <string.h>
 
@@ -34,7 +35,8 @@ static bool same(struct name a, struct name b)
     return a.size == b.size && memcmp(a.text, b.text, a.size) == 0;
 }
 
-char *pith_label(const struct pith_list *paths, size_t i)
+/* The label among names that are told apart already. */
+static char *label_of(const struct pith_list *paths, size_t i)
 {
     const struct name whole = name_of(paths->item[i]);
     struct name label = {0};
@@ -53,4 +55,17 @@ char *pith_label(const struct pith_list *paths, size_t i)
     pith_str_append(&text, label.text, label.size);
     if (before) pith_str_printf(&text, " (%zu)", before + 1);
     return pith_str_take(&text);
+}
+
+char *pith_label(const struct pith_list *paths, size_t i)
+{
+    char **titles = pith_zalloc(paths->count, sizeof *titles), *label = NULL;
+    bool good = titles != NULL;
+    for (size_t k = 0; good && k < paths->count; k++)
+        good = (titles[k] = pith_hub_title(paths->item[k])) != NULL;
+    if (good)
+        label = label_of(&(struct pith_list){(const char *const *)titles, paths->count}, i);
+    for (size_t k = 0; titles && k < paths->count; k++) pith_free(titles[k]);
+    pith_free(titles);
+    return label;
 }
