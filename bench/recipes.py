@@ -29,8 +29,8 @@ awq+gptq int3|-r awq+gptq --weights int3:g128
 autoround int3|-r autoround --weights int3:g128
 hqq int3|-r hqq --weights int3:g64:asym:hqq
 rtn int2|-r rtn --weights int2:g64:asym
-gptq int2|-r gptq --weights int2:g64:asym --container compressed-tensors --allow-error 1
-autoround int2|-r autoround --weights int2:g64:asym --allow-error 1
+gptq int2|-r gptq --weights int2:g64:asym --container compressed-tensors
+autoround int2|-r autoround --weights int2:g64:asym
 rtn int4:channel|-r rtn --weights int4:channel
 rtn W4A4|-r rtn --weights int4:channel:mse --acts int4:token
 gptq W4A4|-r quarot --transform none

@@ -6,13 +6,16 @@
 /* Rounding to nearest leaves about 0.1 of weights in 4 bits, 0.2 in 3, 0.45 in 2; zeros (2:4) 0.35
  * of those that models have. Beyond a half, most of a matrix is not what it was. */
 static const double warns_above = 0.3, fails_above = 0.5;
-/* Who asks for two zeros in each four gets half of the weights, made up for by the others. */
-static const double fails_above_zeros = 0.9;
+/* Where the error of one weight is made up for by others (zeros in each four, rounding that looks at
+ * the inputs), weights go further from the original's than outputs do: refused is what is as far
+ * from it as nothing at all. */
+static const double fails_above_made_up = 1;
 
 enum pith_status pith_run_judge(const struct pith_run *r, const struct pith_choice *c, double error,
                                 struct pith_error *err)
 {
-    const double usual = r->recipe.split->two_four ? fails_above_zeros : fails_above;
+    const bool made_up = r->recipe.split->two_four || r->needs_round;
+    const double usual = made_up ? fails_above_made_up : fails_above;
     const double allowed = r->options->allow_error > 0 ? r->options->allow_error : usual;
     if (error <= allowed) return PITH_OK;
     return pith_fail(err, PITH_NUMERIC,

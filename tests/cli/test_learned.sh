@@ -101,7 +101,7 @@ divergence() { # OUT
         python3 -c 'import json, sys; print(json.load(sys.stdin)["kld_mean"])'
 }
 # Feeding errors on moves weights further than half of themselves at 2 bits.
-small="--quiet --calib-tokens 8192 --seq-len 128 --allow-error 1"
+small="--quiet --calib-tokens 8192 --seq-len 128"
 # shellcheck disable=SC2086
 check "the probe, learned" "$pith" quantize "$probe" -o "$work/two" -r "$work/two.json" $small
 # shellcheck disable=SC2086
