@@ -8,8 +8,8 @@
 static const double warns_above = 0.3, fails_above = 0.5;
 /* Where the error of one weight is made up for by others (zeros in each four, rounding that looks at
  * the inputs), weights go further from the original's than outputs do: refused is what is as far
- * from it as nothing at all. */
-static const double fails_above_made_up = 1;
+ * from them as no weights at all, which would be 1. */
+static const double fails_above_made_up = 0.99;
 
 enum pith_status pith_run_judge(const struct pith_run *r, const struct pith_choice *c, double error,
                                 struct pith_error *err)
