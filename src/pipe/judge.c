@@ -6,9 +6,9 @@
 /* Rounding to nearest leaves about 0.1 of weights in 4 bits, 0.2 in 3, 0.45 in 2; zeros (2:4) 0.35
  * of those that models have. Beyond a half, most of a matrix is not what it was. */
 static const double warns_above = 0.3, fails_above = 0.5;
-/* Where the error of one weight is made up for by others (zeros in each four, rounding that looks at
- * the inputs), weights go further from the original's than outputs do: refused is what is as far
- * from them as no weights at all, which would be 1. */
+/* Where others make up for the error of one weight (zeros in each four, rounding that looks at the
+ * inputs), weights go further from the original's than outputs do: refused is what is as far from
+ * them as no weights at all, which would be 1. */
 static const double fails_above_made_up = 0.99;
 
 enum pith_status pith_run_judge(const struct pith_run *r, const struct pith_choice *c, double error,

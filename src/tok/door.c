@@ -159,9 +159,10 @@ static size_t count_crlf(const char *data, size_t size)
     return count;
 }
 
-static enum pith_status drop_cr(struct pith_text *t, size_t count, struct pith_error *err)
+static enum pith_status drop_cr(struct pith_text *t, struct pith_error *err)
 {
-    char *to = t->owned = pith_alloc(t->size - count, 1);
+    /* As long as the text: it is mapped, and may have other line ends than were counted by now. */
+    char *to = t->owned = pith_alloc(t->size, 1);
     if (!to) return pith_fail_nomem(err, "text");
     const char *from = t->data, *end = t->data + t->size;
     while (from < end) {
@@ -173,7 +174,7 @@ static enum pith_status drop_cr(struct pith_text *t, size_t count, struct pith_e
         from = stop + 1;
     }
     t->data = t->owned;
-    t->size -= count;
+    t->size = (size_t)(to - t->owned);
     return PITH_OK;
 }
 
@@ -191,7 +192,7 @@ enum pith_status pith_text_open(const char *path, struct pith_door *door, struct
     if (s == PITH_OK && door) {
         const size_t crlf = count_crlf(out->data, out->size);
         door->crlf += crlf;
-        if (crlf && door->lf) s = drop_cr(out, crlf, err);
+        if (crlf && door->lf) s = drop_cr(out, err);
     }
     /* What is damaged may be so because someone is at work on it. */
     return s == PITH_OK ? s : pith_text_finish(out, path, s, err);
