@@ -40,7 +40,7 @@ static void text_columns_of(json_t *columns, const char *prefix)
     text_column(columns, prefix, "perplexity", "right");
     text_column(columns, prefix, "KL", "right");
     text_column(columns, prefix, "top-1 %", "right");
-    text_column(columns, prefix, "verdict", "left");
+    text_column(columns, prefix, "harm", "left");
     text_column(columns, prefix, "s", "right");
 }
 
@@ -52,7 +52,7 @@ static void text_cells_of(json_t *row, const json_t *t)
     else json_array_append_new(row, json_string("-"));
     if (compared) table_cell(row, "%.2f", 100 * json_get(t, "top1_agreement"));
     else json_array_append_new(row, json_string("-"));
-    json_array_append_new(row, json_string(compared ? json_text(t, "verdict") : "baseline"));
+    json_array_append_new(row, json_string(compared ? json_text(t, "harm") : "baseline"));
     table_cell(row, "%.1f", json_get(t, "seconds"));
 }
 
@@ -125,35 +125,16 @@ static int print_report(const struct settings *s, const json_t *report)
     return print_models(s, models, NO_TEXT, true);
 }
 
-static int cannot_write(const struct settings *s)
-{
-    struct pith_error err = {.status = PITH_IO};
-    snprintf(err.text, sizeof err.text, "%s: cannot write", s->out);
-    return report_failure(&s->common, &err);
-}
-
-static int write_page(const struct settings *s, const char *report)
+static int write_page(const struct settings *s, json_t *report)
 {
     struct pith_error err = {0};
     char *html = NULL;
-    if (pith_compare_html(report, &html, &err) != PITH_OK) return report_failure(&s->common, &err);
-    FILE *f = fopen(s->out, "w");
-    const bool ok = f && fputs(html, f) >= 0;
-    pith_text_free(html);
-    if (f && fclose(f) == 0 && ok) return EXIT_DONE;
-    return cannot_write(s);
-}
-
-/* That a page cannot be written there is said before the work; a page of before stays as it is. */
-static int check_page(const struct settings *s)
-{
-    if (!s->out) return EXIT_DONE;
-    FILE *f = fopen(s->out, "a");
-    if (!f) return cannot_write(s);
-    const bool empty = fseek(f, 0, SEEK_END) == 0 && ftell(f) == 0;
-    fclose(f);
-    if (empty) remove(s->out);
-    return EXIT_DONE;
+    json_object_set_new(report, "provenance", page_provenance(""));
+    char *text = json_dumps(report, 0);
+    const enum pith_status made = text ? pith_compare_html(text, &html, &err) : PITH_NOMEM;
+    free(text);
+    if (made != PITH_OK) return report_failure(&s->common, &err);
+    return page_write(&s->common, s->out, html);
 }
 
 /* Tells of each model as it is done. */
@@ -197,8 +178,9 @@ static int show(const struct settings *s, const char *report)
         say(&s->common, "interrupted: what was measured until then");
     if (s->common.json) printf("%s\n", report);
     else if (j) rc = print_report(s, j);
+    if (j && rc == EXIT_DONE && s->out) rc = write_page(s, j);
     json_decref(j);
-    return rc == EXIT_DONE && s->out ? write_page(s, report) : rc;
+    return rc;
 }
 
 static int run(void *settings, const struct text_list *operands)
@@ -211,13 +193,14 @@ static int run(void *settings, const struct text_list *operands)
     char *report = NULL;
     int rc = measure_check(&s->common, &s->measure);
     if (rc == EXIT_DONE) rc = check_format(&s->common, s->format);
-    if (rc == EXIT_DONE) rc = check_page(s);
+    if (rc == EXIT_DONE) rc = page_check(&s->common, s->out);
     if (rc == EXIT_DONE) rc = look_at_texts(&s->common, &s->measure.texts, s->measure.crlf);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc == EXIT_DONE) rc = choose_mode(&s->common, &context, s->measure.mode);
     if (rc != EXIT_DONE) return rc;
     meter_start(&meter, &s->common);
     measure_fill(&s->measure, &o);
+    o.details = s->out != NULL;
     o.progress = meter_progress(&meter);
     struct watcher watcher = {&s->common, &meter, 0, operands->count};
     o.measured = on_measured;
@@ -244,9 +227,10 @@ const struct command command_compare = {
     .details =
         "The first model is the baseline. A row tells, for each text: perplexity; KL, the mean\n"
         "divergence from the baseline in nats a token; top-1 %, how often both put the same token\n"
-        "first; verdict, whether the loss differs by more than chance (95%); s, the seconds that\n"
-        "it took. For each task: the percentage of right answers; norm, of those picked by\n"
-        "log-probability a character. --json tells more: intervals, differences, groups.\n",
+        "first; harm, what KL and loss both support (none, slight, clear, severe, unresolved); s,\n"
+        "the seconds that it took. For each task: the percentage of right answers; norm, of those\n"
+        "picked by log-probability a character. --json tells more: intervals, differences,\n"
+        "groups.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

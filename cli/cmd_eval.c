@@ -1,11 +1,13 @@
 /* pith eval: perplexity, divergence from a baseline, tasks. */
 #include "cli/command.h"
 #include "cli/measure.h"
+#include "cli/tables.h"
 
 #include <pith/eval.h>
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct settings {
     struct common common;
@@ -22,19 +24,44 @@ static const struct option options[] = {
 #undef MEASURE_OPTION
 };
 
+/* Where values stand. */
+enum { INDENT = 19 };
+
+/* What the interval of the loss difference says. "Indistinguishable" is left to texts that show it:
+ * the harm may be plain though a few windows make no interval. */
+static const char *loss_word(const json_t *t)
+{
+    const char *verdict = json_text(t, "verdict"), *harm = json_text(t, "harm");
+    if (strcmp(verdict, "indistinguishable") != 0 || strcmp(harm, "none") == 0) return verdict;
+    return strcmp(harm, "unresolved") == 0 ? "not resolved" : "not resolved by so few windows";
+}
+
+static void print_interval(const json_t *ci, int digits, bool sign)
+{
+    if (!json_is_real(json_array_get(ci, 0))) return;
+    for (size_t i = 0; i < 2; i++) {
+        const double x = json_number_value(json_array_get(ci, i));
+        printf(sign ? "%s%+.*f" : "%s%.*f", i ? " to " : ", 95% interval ", digits, x);
+    }
+}
+
 static void print_baseline(const json_t *t)
 {
     const json_t *ci = json_object_get(t, "nll_delta_ci95");
     if (!json_object_get(t, "kld_mean")) return;
-    printf("  KL divergence    %.6f mean, %.6f median, %.5f at 99%%\n", json_get(t, "kld_mean"),
-           json_get(t, "kld_median"), json_get(t, "kld_p99"));
+    const char *harm = json_text(t, "harm");
+    printf("  harm             %s%s%s: ", bold(), harm, plain());
+    print_wrapped(json_text(t, "harm_reason"), INDENT + 2 + strlen(harm), INDENT,
+                  terminal_width(STDOUT_FILENO));
+    printf("  KL divergence    %.6f mean", json_get(t, "kld_mean"));
+    print_interval(json_object_get(t, "kld_ci95"), 6, false);
+    printf("\n%*s%.6f median, %.5f at 99%%\n", INDENT, "", json_get(t, "kld_median"),
+           json_get(t, "kld_p99"));
     printf("  same top token   %.2f%%\n", 100 * json_get(t, "top1_agreement"));
     printf("  loss difference  %+.5f nats a token", json_get(t, "nll_delta"));
-    if (json_is_real(json_array_get(ci, 0)))
-        printf(", 95%% interval %+.5f to %+.5f", json_number_value(json_array_get(ci, 0)),
-               json_number_value(json_array_get(ci, 1)));
-    else printf(", no interval from a single window");
-    printf(": %s%s%s\n", bold(), json_text(t, "verdict"), plain());
+    print_interval(ci, 5, true);
+    if (!json_is_real(json_array_get(ci, 0))) printf(", no interval from a single window");
+    printf(": %s\n", loss_word(t));
 }
 
 static void print_report(const json_t *j)
@@ -100,8 +127,8 @@ const struct command command_eval = {
         "  gptq       disjoint windows of --context tokens, all but the first of each scored\n"
         "  hf         a window moved by --stride, the new tokens scored\n"
         "  llama.cpp  disjoint windows, first token replaced by BOS, second half scored\n"
-        "The verdict compares window by window: 'indistinguishable' when the 95% interval of the\n"
-        "loss difference contains 0.\n",
+        "Harm is what KL and loss both support: none, slight, clear, severe; or unresolved, with\n"
+        "the number of tokens that would do. docs/measuring.md has the limits.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

@@ -13,9 +13,12 @@
 struct settings {
     struct common common;
     bool statistics;
+    const char *out;
 };
 
 static const struct option options[] = {
+    {"out", 'o', OPTION_TEXT, offsetof(struct settings, out), "FILE",
+     "also write a page with distributions and outliers by layer (report.html)"},
     {"stats", 0, OPTION_FLAG, offsetof(struct settings, statistics), NULL,
      "also range, spread, kurtosis and outliers of the values (reads everything)"},
 };
@@ -108,18 +111,34 @@ static int print_report(const struct settings *settings, const char *report)
     return rc;
 }
 
+static int write_page(const struct settings *s, const char *model, const char *report)
+{
+    struct pith_error err = {0};
+    char *html = NULL, *text = NULL;
+    json_t *j = json_loads(report, 0, NULL);
+    if (j) json_object_set_new(j, "provenance", page_provenance(model));
+    if (j) text = json_dumps(j, 0);
+    json_decref(j);
+    const enum pith_status made = text ? pith_inspect_html(text, &html, &err) : PITH_NOMEM;
+    free(text);
+    if (made != PITH_OK) return report_failure(&s->common, &err);
+    return page_write(&s->common, s->out, html);
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
     struct pith_context *context;
     struct pith_error err = {0};
     char *report = NULL;
-    int rc = make_context(&s->common, &context);
+    int rc = page_check(&s->common, s->out);
+    if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;
-    if (pith_inspect(context, operands->item[0], s->statistics, &report, &err) != PITH_OK)
+    if (pith_inspect(context, operands->item[0], s->statistics || s->out, &report, &err) != PITH_OK)
         rc = report_failure(&s->common, &err);
     else if (s->common.json) printf("%s\n", report);
     else rc = print_report(s, report);
+    if (rc == EXIT_DONE && s->out) rc = write_page(s, operands->item[0], report);
     pith_text_free(report);
     pith_context_free(&context);
     return rc;
@@ -130,7 +149,8 @@ const struct command command_inspect = {
     .summary = "show what is in a checkpoint: tensors, formats, bits, outliers",
     .operands = "MODEL [options]",
     .examples = "  pith inspect Llama-3.2-1B --stats\n"
-                "  pith inspect out --json\n",
+                "  pith inspect out --json\n"
+                "  pith inspect Llama-3.2-1B -o report.html\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

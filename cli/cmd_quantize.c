@@ -225,12 +225,13 @@ static void print_fallen(const json_t *linears, const json_t *tensors)
 
 static void print_result(const char *out, const json_t *j, bool all)
 {
-    char in_size[32], out_size[32], time[32], peak[32];
+    char in_size[32], out_size[32], time[32], peak[32], mapped[32];
     const json_t *sizes = json_object_get(j, "sizes"), *timing = json_object_get(j, "timing");
     format_bytes(number(sizes, "input_bytes"), in_size);
     format_bytes(number(sizes, "output_bytes"), out_size);
     format_seconds(number(timing, "seconds"), time);
     format_bytes(number(timing, "peak_memory_bytes"), peak);
+    format_bytes(number(timing, "peak_mapped_bytes"), mapped);
     printf("%s%s%s: ", bold(), out, plain());
     print_wrapped("every tensor accounted for, written, read back and compared",
                   text_columns(out) + 2, 2, terminal_width(STDOUT_FILENO));
@@ -247,7 +248,7 @@ static void print_result(const char *out, const json_t *j, bool all)
     print_fallen(json_object_get(j, "linears"), json_object_get(j, "tensors"));
     print_worst(j, all ? SIZE_MAX : RANK_MOST);
     print_warnings(j);
-    printf("  time             %s, peak memory %s\n", time, peak);
+    printf("  time             %s, peak memory %s, mapped files %s\n", time, peak, mapped);
     print_phases("of it", json_object_get(j, "timing"), 1);
 }
 

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 int measure_check(const struct common *common, const struct measure_settings *m)
@@ -119,4 +120,66 @@ void print_warnings(const json_t *report)
              json_text(worst, "linear"));
     printf("  warning          ");
     print_wrapped(text, 19, 19, terminal_width(STDOUT_FILENO));
+}
+
+/* The command as it could be typed again; empty where the system does not tell. */
+static void command_line(char *text, size_t size)
+{
+    static const char plain_ones[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                     "0123456789-_./:,=+%@";
+    char args[4096];
+    size_t used = 0;
+    FILE *f = fopen("/proc/self/cmdline", "re");
+    const size_t n = f ? fread(args, 1, sizeof args - 1, f) : 0;
+    if (f) fclose(f);
+    args[n] = '\0';
+    text[0] = '\0';
+    for (size_t at = 0; at < n && used + 8 < size; at += strlen(args + at) + 1) {
+        const char *arg = args + at;
+        if (at == 0 && strrchr(arg, '/')) arg = strrchr(arg, '/') + 1;
+        const bool bare = *arg && strspn(arg, plain_ones) == strlen(arg);
+        const int more = snprintf(text + used, size - used, bare ? "%s%s" : "%s'%s'",
+                                  at ? " " : "", arg);
+        if (more < 0) return;
+        used += (size_t)more;
+    }
+}
+
+json_t *page_provenance(const char *model)
+{
+    char date[64] = "", version[80], command[4096];
+    const time_t now = time(NULL);
+    struct tm utc;
+    if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
+    snprintf(version, sizeof version, "pith %s", pith_version());
+    command_line(command, sizeof command);
+    return json_pack("{s:s, s:s, s:s, s:s}", "model", model, "version", version, "date",
+                     date, "command", command);
+}
+
+static int cannot_write(const struct common *common, const char *path)
+{
+    struct pith_error err = {.status = PITH_IO};
+    snprintf(err.text, sizeof err.text, "%s: cannot write", path);
+    return report_failure(common, &err);
+}
+
+int page_check(const struct common *common, const char *path)
+{
+    if (!path) return EXIT_DONE;
+    FILE *f = fopen(path, "a");
+    if (!f) return cannot_write(common, path);
+    const bool empty = fseek(f, 0, SEEK_END) == 0 && ftell(f) == 0;
+    fclose(f);
+    if (empty) remove(path);
+    return EXIT_DONE;
+}
+
+int page_write(const struct common *common, const char *path, char *html)
+{
+    FILE *f = fopen(path, "w");
+    const bool ok = f && fputs(html, f) >= 0;
+    pith_text_free(html);
+    if (f && fclose(f) == 0 && ok) return EXIT_DONE;
+    return cannot_write(common, path);
 }

@@ -32,6 +32,14 @@ void print_task(const json_t *t);
 /* The "warnings" of a report, the worst first in a line; nothing when there are none. */
 void print_warnings(const json_t *report);
 
+/* What a page says of its making: {"model", "version", "date", "command"}. */
+json_t *page_provenance(const char *model);
+/* That a page cannot be written there is said before the work; a page of before stays as it is. A
+ * NULL path is fine. */
+int page_check(const struct common *common, const char *path);
+/* Writes it and frees html. */
+int page_write(const struct common *common, const char *path, char *html);
+
 double json_get(const json_t *j, const char *key);
 const char *json_text(const json_t *j, const char *key);
 

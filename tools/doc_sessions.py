@@ -17,7 +17,7 @@ import tempfile
 VOLATILE = [
     (re.compile(r"\b\d+(\.\d+)? (s|min|h)\b"), "TIME"),
     (re.compile(r"\b\d+(\.\d+)? tokens a second"), "RATE tokens a second"),
-    (re.compile(r"(peak memory|memory of its own|mapped) [\d.]+ [KMG]iB"), r"\1 SIZE"),
+    (re.compile(r"(peak memory|memory of its own|mapped(?: files)?) [\d.]+ [KMG]iB"), r"\1 SIZE"),
     (re.compile(r"[\d.]+ [KMG]iB (of its own|mapped)"), r"SIZE \1"),
     (re.compile(r"^ *of it +\w.*TIME.*$"), "PHASES"),
     (re.compile(r"-{2,}"), "--"),

@@ -1,5 +1,5 @@
-/* make_outliers MODEL OUT [SEED]: a checkpoint that computes what MODEL computes, with outlier
- * channels in every linear's input, as large models have them and small ones have not.
+/* make_outliers MODEL OUT [SEED [stream]]: a checkpoint that computes what MODEL computes, with
+ * outlier channels in every linear's input, as large models have them and small ones have not.
  *
  * In each layer the channels of
  *     input_layernorm's gain, post_attention_layernorm's gain, v_proj's rows, up_proj's rows
@@ -8,6 +8,10 @@
  * least four) by 16, 32 or 64 more, to where the outlier features of large models are (Dettmers et
  * al. 2022). A norm's output has the magnitude of its gain; that of a linear follows from its row
  * and the gains before it.
+ *
+ * With "stream" only the gains are multiplied, of the same channels in every layer: the published
+ * kind, features of the residual stream. Without it o_proj's and down_proj's inputs have outliers
+ * too. pith smooths those inputs, other tools' SmoothQuant does not: it would fail on such a model.
  *
  * Powers of two change no digit of a bfloat16 or float32 number: every product and every sum is
  * that of MODEL, scaled, so logits are the same to the bit, unless a weight becomes too small to be
@@ -34,6 +38,7 @@ struct maker {
     struct pith_model *model;
     const char *out;
     uint64_t seed;
+    bool stream;   /* outliers in the residual stream alone */
     struct pith_layout layout;
     struct pith_out file;
     struct factors f;
@@ -107,9 +112,13 @@ static enum pith_status draw_layer(struct maker *k, uint32_t layer, struct pith_
     }
     PITH_TRY(row_sizes(k, layer, PITH_ROLE_V, f->input, f->v, err));
     PITH_TRY(row_sizes(k, layer, PITH_ROLE_UP, f->post, f->up, err));
-    pith_rng_seed(&rng, k->seed * 1000003 + layer);
+    pith_rng_seed(&rng, k->seed * 1000003 + (k->stream ? 0 : layer));
     draw(&rng, f->hidden, f->input, k->values);
+    if (k->stream) pith_rng_seed(&rng, k->seed * 1000003); /* the same channels everywhere */
     draw(&rng, f->hidden, f->post, k->values);
+    for (uint32_t i = 0; k->stream && i < f->values; i++) f->v[i] = 1;
+    for (uint32_t i = 0; k->stream && i < f->ffn; i++) f->up[i] = 1;
+    if (k->stream) return PITH_OK;
     draw(&rng, f->values, f->v, k->values);
     draw(&rng, f->ffn, f->up, k->values);
     return PITH_OK;
@@ -251,11 +260,13 @@ static enum pith_status make(struct maker *k, struct pith_error *err)
 int main(int argc, char **argv)
 {
     struct pith_error err = {0};
-    if (argc < 3 || argc > 4) {
-        fprintf(stderr, "usage: %s MODEL OUT [SEED]\n", argv[0]);
+    if (argc < 3 || argc > 5 || (argc > 4 && strcmp(argv[4], "stream") != 0)) {
+        fprintf(stderr, "usage: %s MODEL OUT [SEED [stream]]\n", argv[0]);
         return 2;
     }
-    struct maker k = {.out = argv[2], .seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1};
+    struct maker k = {.out = argv[2],
+                      .seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1,
+                      .stream = argc > 4};
     enum pith_status s = pith_model_open(argv[1], &k.model, &err);
     if (s == PITH_OK) s = make(&k, &err);
     pith_layout_free(&k.layout);

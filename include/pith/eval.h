@@ -34,6 +34,10 @@ struct pith_eval_options {
      * "models". NULL: not wanted. */
     void (*measured)(void *ctx, const char *report);
     void *measured_ctx;
+    /* Not 0: each text also has "sha256" and, with a baseline, "kld_histogram" and "worst" (the
+     * tokens of the largest divergence, in their text), each model "made": where it comes from, and
+     * the losses of its linears. What a page shows. */
+    int details;
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_eval_defaults_sized(struct pith_eval_options *options, size_t size);
@@ -53,7 +57,10 @@ PITH_API enum pith_status pith_kv_check(const char *kv, struct pith_error *err);
 
 /* Measures. *report is JSON with the keys that the command line documents; free it with
  * pith_text_free(). With one text its result stands at the top level; "texts" and "tasks" list all.
- */
+ * With a baseline each text has "harm" ("none", "slight", "clear", "severe", "unresolved": what its
+ * divergence, "kld_mean" with "kld_ci95", and its loss, "nll_delta", both support), "harm_reason"
+ * (a sentence), "resolvable_delta" (the smallest loss difference that the text could have shown)
+ * and "tokens_needed" (how many more would resolve it, or null). */
 PITH_API enum pith_status pith_eval(struct pith_context *context,
                                     const struct pith_eval_options *options, char **report,
                                     struct pith_error *err);

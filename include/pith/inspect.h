@@ -11,8 +11,9 @@ extern "C" {
 
 /* The tensors of a checkpoint: {"architecture", "container", "parameters", "bytes",
  * "bits_per_weight", "tensors": [{"name", "dtype", "shape", "bytes", "grid"?, "bits_per_weight"?,
- * "min", "max", "mean", "std", "kurtosis", "outliers"}]}. outliers is the fraction of values beyond
- * 6 standard deviations. Statistics are left out when `statistics` is 0. */
+ * "min", "max", "mean", "std", "kurtosis", "outliers", "histogram"}]}. outliers is the fraction of
+ * values beyond 6 standard deviations; the histogram counts them in 33 steps of half a deviation,
+ * the middle one about the mean. Statistics are left out when `statistics` is 0. */
 PITH_API enum pith_status pith_inspect(struct pith_context *context, const char *model,
                                        int statistics, char **report, struct pith_error *err);
 
@@ -40,8 +41,13 @@ PITH_API enum pith_status pith_features_json(char **report, struct pith_error *e
 PITH_API enum pith_status pith_table_render(const char *table, const char *format, char **text,
                                             struct pith_error *err);
 
-/* A self-contained HTML page for the report of pith_compare(). */
+/* Self-contained HTML pages for the reports of pith_compare() (with details, see pith/eval.h) and
+ * of pith_inspect() with statistics. Nothing is fetched; what comes from models and texts is
+ * escaped. "provenance": {"version", "date", "command", "model"} (texts), added to a report, is
+ * shown. */
 PITH_API enum pith_status pith_compare_html(const char *report, char **html,
+                                            struct pith_error *err);
+PITH_API enum pith_status pith_inspect_html(const char *report, char **html,
                                             struct pith_error *err);
 
 #ifdef __cplusplus

@@ -2,11 +2,13 @@
 #include <pith/text.h>
 
 #include "api/context.h"
+#include "api/details.h"
 #include "api/labels.h"
 #include "api/load.h"
 #include "api/measure.h"
 #include "api/options.h"
 #include "api/task_report.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/names.h"
 #include "eval/eval.h"
@@ -110,6 +112,19 @@ static void set_interval(json_t *j, const char *key, struct pith_interval i)
     json_object_set_new(j, key, pair);
 }
 
+static void set_harm(json_t *j, const struct pith_harm_result *h)
+{
+    char why[256];
+    pith_harm_reason(h, why, sizeof why);
+    set_interval(j, "kld_ci95", h->kld_ci95);
+    json_object_set_new(j, "harm", json_string(pith_harm_name(h->harm)));
+    json_object_set_new(j, "harm_reason", json_string(why));
+    set_interval(j, "harm_delta_ci95", h->delta_ci95);
+    json_object_set_new(j, "harm_stretches", json_integer((json_int_t)h->stretches));
+    set_real(j, "resolvable_delta", h->resolvable_delta);
+    set_real(j, "tokens_needed", h->tokens_needed);
+}
+
 static json_t *text_report(const struct measurement *m, const char *path,
                            const struct pith_text_result *t)
 {
@@ -130,9 +145,11 @@ static json_t *text_report(const struct measurement *m, const char *path,
     set_real(j, "kld_p99", t->kld_p99);
     set_real(j, "kld_max", t->kld_max);
     set_real(j, "top1_agreement", t->top1_agreement);
+    set_interval(j, "top1_ci95", t->top1_ci95);
     set_real(j, "nll_delta", t->nll_delta);
     set_interval(j, "nll_delta_ci95", t->nll_delta_ci95);
     json_object_set_new(j, "verdict", json_string(pith_verdict_name(t->verdict)));
+    set_harm(j, &t->harm);
     return j;
 }
 
@@ -144,8 +161,11 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
     struct pith_text text;
     struct pith_ids ids = {0};
     struct pith_text_result result;
+    struct pith_profile profile = {0};
+    char sha256[PITH_SHA256_HEX] = "";
     PITH_TRY(pith_text_open(path, &door, &text, err));
     pith_tokenizer_listen(m->tokenizer, &m->options->progress);
+    if (m->options->details) (void)pith_sha256_hex(text.data, text.size, sha256);
     enum pith_status s =
         pith_tokenizer_encode(m->tokenizer, text.data, text.size, true, &ids, err);
     s = pith_text_finish(&text, path, s, err);
@@ -163,14 +183,21 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
         .stride = m->options->stride ? m->options->stride : m->window / 2,
         .max_tokens = m->options->max_tokens,
         .kept = m->kept_texts ? &m->kept_texts[index] : NULL,
+        .watch = {m->options->details ? pith_profile_see : NULL, &profile},
         .progress = &m->options->progress,
     };
     if (s == PITH_OK) s = pith_eval_text(&job, &result, err);
+    json_t *report = s == PITH_OK ? text_report(m, path, &result) : NULL;
+    if (report && *sha256) json_object_set_new(report, "sha256", json_string(sha256));
+    if (report && m->options->details && m->baseline)
+        s = pith_details_text(report, &profile, m->tokenizer, &ids, err);
     pith_ids_free(&ids);
-    if (s != PITH_OK) return pith_fail_in(err, s, path);
-    json_t *report = text_report(m, path, &result);
+    if (s != PITH_OK) {
+        json_decref(report);
+        return pith_fail_in(err, s, path);
+    }
     char *label = pith_label(&m->options->texts, index);
-    if (report && label) json_object_set_new(report, "text_name", json_string(label));
+    if (label) json_object_set_new(report, "text_name", json_string(label));
     pith_free(label);
     if (report && door.crlf) {
         json_object_set_new(report, "crlf_lines", json_integer((json_int_t)door.crlf));
@@ -241,12 +268,26 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
         if (json_array_size(texts) == 1) json_object_update_missing(j, json_array_get(texts, 0));
         json_object_set(j, "texts", texts);
         json_object_set(j, "tasks", tasks);
-        *report = j;
         if (!j) s = pith_fail_nomem(err, dir);
+        else if (m->options->details) {
+            s = pith_details_model(j, m->model, dir, err);
+            s = pith_checkpoint_settle(m->model->checkpoint, false, s, err);
+        }
+        if (s == PITH_OK) *report = j;
+        else json_decref(j);
     }
     json_decref(texts);
     json_decref(tasks);
     return s;
+}
+
+/* The model's tokenizer; that of its baseline when the model's folder has none. */
+static enum pith_status open_tokenizer(struct measurement *m, struct pith_error *err)
+{
+    const struct pith_eval_options *o = m->options;
+    bool own = true;
+    if (o->baseline) PITH_TRY(pith_tokenizer_present(o->model, &own, err));
+    return pith_tokenizer_open(own ? o->model : o->baseline, &m->tokenizer, err);
 }
 
 enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_options *given,
@@ -259,7 +300,7 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
     if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
     enum pith_status s = check(&m, err);
     if (s == PITH_OK) s = pith_load_model(context, o->model, false, &m.model, err);
-    if (s == PITH_OK) s = pith_tokenizer_open(o->model, &m.tokenizer, err);
+    if (s == PITH_OK) s = open_tokenizer(&m, err);
     if (s == PITH_OK && o->baseline)
         s = pith_load_model(context, o->baseline, true, &m.baseline, err);
     if (s == PITH_OK) s = measure_model(&m, o->model, &j, err);

@@ -35,6 +35,24 @@ static double central4(const struct moments *m, double mean)
     return a - 4 * mean * b + 6 * mean * mean * c - 3 * mean * mean * mean * mean;
 }
 
+/* Half a standard deviation each, the middle one about the mean; the outermost hold all beyond. */
+enum { HISTOGRAM = 33 };
+
+static size_t histogram_bin(double distance, double std)
+{
+    const double at = std > 0 ? floor(distance / std * 2 + 0.5) + HISTOGRAM / 2 : HISTOGRAM / 2;
+    return !(at > 0) ? 0 : at >= HISTOGRAM - 1 ? HISTOGRAM - 1 : (size_t)at;
+}
+
+static void add_histogram(json_t *entry, const uint64_t *bin)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < HISTOGRAM; i++)
+        json_array_append_new(list, json_integer((json_int_t)bin[i]));
+    if (entry && list) json_object_set(entry, "histogram", list);
+    json_decref(list);
+}
+
 /* Two passes over the matrix: moments, then what lies beyond six standard deviations. */
 static enum pith_status add_statistics(const struct pith_weight *w, json_t *entry,
                                        struct pith_error *err)
@@ -49,9 +67,13 @@ static enum pith_status add_statistics(const struct pith_weight *w, json_t *entr
     const double mean = m.sum[1] / m.n, variance = fmax(m.sum[2] / m.n - mean * mean, 0);
     const double limit = 6 * sqrt(variance);
     double beyond = 0;
+    uint64_t bin[HISTOGRAM] = {0};
     for (uint32_t r = 0; r < w->rows; r++) {
         pith_weight_decode(w, r, 1, row);
-        for (uint32_t c = 0; c < w->cols; c++) beyond += fabs(row[c] - mean) > limit;
+        for (uint32_t c = 0; c < w->cols; c++) {
+            beyond += fabs(row[c] - mean) > limit;
+            bin[histogram_bin(row[c] - mean, limit / 6)]++;
+        }
     }
     pith_free(row);
     const double kurtosis = variance > 0 ? central4(&m, mean) / (variance * variance) : 0.0;
@@ -63,6 +85,7 @@ static enum pith_status add_statistics(const struct pith_weight *w, json_t *entr
                                 (double)m.hi, "mean", mean, "std", sqrt(variance), "kurtosis",
                                 kurtosis, "outliers", beyond / m.n)
                     : json_pack("{s:b}", "not_finite", 1);
+    if (finite) add_histogram(s, bin);
     const int bad = json_object_update_missing(entry, s);
     json_decref(s);
     return bad ? pith_fail_nomem(err, "statistics") : PITH_OK;

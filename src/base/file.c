@@ -579,14 +579,24 @@ uint64_t pith_memory_peak(void)
     return getrusage(RUSAGE_SELF, &u) == 0 ? (uint64_t)u.ru_maxrss * 1024 : 0;
 }
 
+void pith_memory_now(uint64_t *anonymous, uint64_t *mapped)
+{
+    char line[128];
+    unsigned long long own = 0, file = 0, shared = 0;
+    FILE *f = fopen("/proc/self/status", "re");
+    while (f && fgets(line, sizeof line, f)) {
+        (void)sscanf(line, "RssAnon: %llu", &own);
+        (void)sscanf(line, "RssFile: %llu", &file);
+        if (sscanf(line, "RssShmem: %llu", &shared) == 1) break;
+    }
+    if (f) fclose(f);
+    *anonymous = own * 1024;
+    *mapped = (file + shared) * 1024;
+}
+
 uint64_t pith_memory_anonymous(void)
 {
-    FILE *f = fopen("/proc/self/status", "re");
-    if (!f) return 0;
-    char line[128];
-    unsigned long long kib = 0;
-    while (fgets(line, sizeof line, f))
-        if (sscanf(line, "RssAnon: %llu", &kib) == 1) break;
-    fclose(f);
-    return kib * 1024;
+    uint64_t own, mapped;
+    pith_memory_now(&own, &mapped);
+    return own;
 }

@@ -148,5 +148,8 @@ double pith_clock(void);
  * now-resident anonymous memory, which leaves mapped files out. */
 uint64_t pith_memory_peak(void);
 uint64_t pith_memory_anonymous(void);
+/* Both kinds of now-resident memory at once: anonymous, and pages of mapped files (which the
+ * system takes back when others need them); 0 where unknown. */
+void pith_memory_now(uint64_t *anonymous, uint64_t *mapped);
 
 #endif

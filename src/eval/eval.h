@@ -57,6 +57,40 @@ struct pith_interval {
     double lo, hi;
 };
 
+/* How much worse than its baseline a model is shown to be (harms.def): the least of what its
+ * divergence and the difference of losses support. */
+enum pith_harm {
+    PITH_HARM_NONE,
+#define PITH_HARM_LEVEL(id, name, kld, loss) PITH_HARM_##id,
+#include "eval/harms.def"
+#undef PITH_HARM_LEVEL
+    PITH_HARM_UNRESOLVED
+};
+/* "none", "slight", "clear", "severe", "unresolved". */
+const char *pith_harm_name(enum pith_harm h);
+
+/* Why that is said, and not another level. */
+enum pith_harm_cause {
+    PITH_HARM_AGREED,   /* both intervals support it */
+    PITH_HARM_SHORT,    /* the text is too short for intervals */
+    PITH_HARM_WEAK,     /* an interval is too wide */
+    PITH_HARM_DISPUTED  /* the two contradict each other, whatever the length */
+};
+struct pith_harm_result {
+    enum pith_harm harm;
+    enum pith_harm_cause cause;
+    struct pith_interval kld_ci95;   /* bootstrap over stretches; NaN when they are too few */
+    struct pith_interval delta_ci95; /* of the same stretches; NaN likewise */
+    /* The loss difference that a text of this length shows in 80% of cases at 95%: standard error
+     * times the sum of the 97.5% and 80% quantiles of Student's t (Cohen 1988). */
+    double resolvable_delta;
+    double tokens_needed; /* how many more would resolve it, about; NaN: none needed, or not so */
+    double scale;         /* of the limits: below 1 on a text that the baseline finds easy */
+    size_t stretches;
+};
+/* One sentence that says it, without a full stop. */
+void pith_harm_reason(const struct pith_harm_result *h, char *text, size_t size);
+
 struct pith_text_result {
     double nll, nll_se; /* nats a token; errors come from windows: infinite for one */
     double perplexity, perplexity_se;
@@ -66,9 +100,25 @@ struct pith_text_result {
     double baseline_nll;
     double kld_mean, kld_median, kld_p99, kld_max; /* KL(baseline || model), nats */
     double top1_agreement;                         /* fraction of positions */
+    struct pith_interval top1_ci95;                /* NaN for a text too short */
     double nll_delta;                              /* model - baseline */
     struct pith_interval nll_delta_ci95;
     enum pith_verdict verdict;
+    struct pith_harm_result harm;
+};
+
+/* What was seen at one scored position of a text that two models read. */
+struct pith_position {
+    size_t window, at;      /* at: in the job's ids, of the token that was predicted */
+    double weight;          /* in the mean loss */
+    double nll, base_nll;   /* of that token */
+    double kld;
+    int32_t top, base_top;  /* the tokens that the models put first */
+};
+/* A listener that is told of every position, in order. */
+struct pith_position_watch {
+    void (*seen)(void *ctx, const struct pith_position *p);
+    void *ctx;
 };
 
 struct pith_text_job {
@@ -86,12 +136,13 @@ struct pith_text_job {
     /* NULL, or: without a baseline it receives what the model made of this text; with one it holds
      * what the baseline made of the same text, which is then not computed again. */
     struct pith_kept_text *kept;
+    struct pith_position_watch watch; /* with a baseline; seen NULL: nobody listens */
     const struct pith_progress *progress;
 };
 /* Measures `model`, and the baseline over the same windows when there is one. Loads the
  * blocks of a model that has none loaded. Beside the models' own passes and what is kept it holds
- * 4 bytes a scored token (for percentiles) and at most 32 MiB of logits a model, or 16 rows when
- * those are larger.
+ * 4 bytes a scored token (for percentiles), 32 a window and at most 32 MiB of logits a model, or 16
+ * rows when those are larger.
  * PITH_ARG: vocabularies differ, ids outside them, windows (above). PITH_NUMERIC:
  * logits not finite. */
 enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_text_result *out,

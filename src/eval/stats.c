@@ -3,6 +3,7 @@
 #include <math.h>
 
 static const double Z975 = 1.959963984540054; /* 97.5% quantile of the standard normal */
+static const double Z80 = 0.8416212335729143;
 
 /* log(gamma(x)) for x > 0 by Stirling's series after shifting x above 10; lgamma() of libm
  * writes a global. */
@@ -44,23 +45,32 @@ static double t_tails(double degrees, double t)
     return incomplete_beta(degrees / 2, 0.5, degrees / (degrees + t * t));
 }
 
+/* A quantile of Student's t from the normal's by Cornish and Fisher; the next term is of the fourth
+ * power of 1 / v. */
+static double from_normal(double z, double v)
+{
+    const double z2 = z * z, a = (z2 + 1) * z / 4, b = ((5 * z2 + 16) * z2 + 3) * z / 96;
+    const double c = (((3 * z2 + 19) * z2 + 17) * z2 - 15) * z / 384;
+    return z + (a + (b + c / v) / v) / v;
+}
+
 double pith_t975(double degrees)
 {
     if (!(degrees > 0)) return INFINITY;
-    const double z = Z975, z2 = z * z, v = degrees;
-    if (v > 1000) { /* Cornish-Fisher; the next term is below 1e-10 */
-        const double a = (z2 + 1) * z / 4, b = ((5 * z2 + 16) * z2 + 3) * z / 96;
-        const double c = (((3 * z2 + 19) * z2 + 17) * z2 - 15) * z / 384;
-        return z + (a + (b + c / v) / v) / v;
-    }
-    double lo = z, hi = 16;
-    while (t_tails(v, hi) > 0.05 && hi < 1e300) hi *= hi;
+    if (degrees > 1000) return from_normal(Z975, degrees);
+    double lo = Z975, hi = 16;
+    while (t_tails(degrees, hi) > 0.05 && hi < 1e300) hi *= hi;
     for (int i = 0; i < 200 && hi - lo > 1e-14 * hi; i++) {
         const double mid = hi > 4 * lo ? sqrt(lo * hi) : (lo + hi) / 2;
-        if (t_tails(v, mid) > 0.05) lo = mid;
+        if (t_tails(degrees, mid) > 0.05) lo = mid;
         else hi = mid;
     }
     return (lo + hi) / 2;
+}
+
+double pith_t80(double degrees)
+{
+    return from_normal(Z80, degrees);
 }
 
 double pith_weighted_se(const double *values, const double *weights, size_t n, double *mean)

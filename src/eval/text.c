@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "eval/divergence.h"
+#include "eval/harm.h"
 #include "eval/kept.h"
 #include "eval/scorer.h"
 #include "eval/stats.h"
@@ -11,6 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The tokens that the models put first. */
+struct tops {
+    int32_t base, model;
+};
 
 /* Everything of one measurement; arrays over windows and over scored positions. */
 struct run {
@@ -21,8 +27,10 @@ struct run {
     struct pith_scorer model, base;
     int32_t *ids;                    /* of one window */
     double *weight, *loss, *base_loss; /* [count]: means of a window */
+    struct pith_stretches stretches; /* with a baseline */
+    size_t stretch;                  /* the first of the window at work */
     float *kld;                      /* [tokens] */
-    bool *same_top;                  /* [rows] of the chunk at work */
+    struct tops *top;                /* [rows] of the chunk at work */
     size_t agreed;
 };
 
@@ -30,7 +38,7 @@ struct run {
 struct chunk {
     const struct pith_scorer *base, *model;
     float *kld;
-    bool *same_top;
+    struct tops *top;
 };
 
 static void compare_row(void *ctx, size_t row, unsigned thread)
@@ -40,15 +48,15 @@ static void compare_row(void *ctx, size_t row, unsigned thread)
     const size_t vocab = c->model->model->shape.vocab;
     const float *p = c->base->logits + row * vocab, *q = c->model->logits + row * vocab;
     c->kld[row] = (float)pith_kl_logits(p, c->base->lse[row], q, c->model->lse[row], vocab);
-    c->same_top[row] = pith_argmax(p, vocab) == pith_argmax(q, vocab);
+    c->top[row] = (struct tops){(int32_t)pith_argmax(p, vocab), (int32_t)pith_argmax(q, vocab)};
 }
 
 static enum pith_status compare(struct run *r, size_t n, struct pith_error *err)
 {
-    struct chunk c = {&r->base, &r->model, r->kld + r->done, r->same_top};
+    struct chunk c = {&r->base, &r->model, r->kld + r->done, r->top};
     pith_pool_run(pith_backend_pool(r->job->backend), n, compare_row, &c);
     for (size_t i = 0; i < n; i++) {
-        r->agreed += r->same_top[i];
+        r->agreed += r->top[i].base == r->top[i].model;
         if (!isfinite(c.kld[i]))
             return pith_fail(err, PITH_NUMERIC,
                              "the divergence at a position is not a finite number");
@@ -56,17 +64,44 @@ static enum pith_status compare(struct run *r, size_t n, struct pith_error *err)
     return PITH_OK;
 }
 
+static size_t pieces(const struct run *r, const struct pith_window *w)
+{
+    return pith_stretches_of(r->count, w->length - w->score_from);
+}
+
+/* Adds a position to the stretch that it lies in, and tells whoever listens. */
+static void add_position(struct run *r, size_t index, size_t at, struct pith_position *p)
+{
+    const struct pith_window *w = &r->windows[index];
+    const size_t scored = w->length - w->score_from;
+    const size_t i = r->stretch + (at - w->score_from) * pieces(r, w) / scored;
+    p->window = index;
+    p->at = w->begin + at;
+    p->weight = w->weight / (double)scored;
+    pith_stretches_add(&r->stretches, i, p);
+    if (r->job->watch.seen) r->job->watch.seen(r->job->watch.ctx, p);
+}
+
 /* Scores positions from..from+n-1 of the window that both models have read, adding to the sums. */
-static enum pith_status score_rows(struct run *r, size_t from, size_t n, double sums[2],
-                                   struct pith_error *err)
+static enum pith_status score_rows(struct run *r, size_t index, size_t from, size_t n,
+                                   double sums[2], struct pith_error *err)
 {
     PITH_TRY(pith_scorer_logits(&r->model, from - 1, n, err));
-    if (r->job->baseline) PITH_TRY(pith_scorer_logits(&r->base, from - 1, n, err));
-    for (size_t i = 0; i < n; i++) {
-        sums[0] += pith_scorer_nll(&r->model, i, r->ids[from + i]);
-        if (r->job->baseline) sums[1] += pith_scorer_nll(&r->base, i, r->ids[from + i]);
+    if (r->job->baseline) {
+        PITH_TRY(pith_scorer_logits(&r->base, from - 1, n, err));
+        PITH_TRY(compare(r, n, err));
     }
-    if (r->job->baseline) PITH_TRY(compare(r, n, err));
+    for (size_t i = 0; i < n; i++) {
+        struct pith_position p = {.nll = pith_scorer_nll(&r->model, i, r->ids[from + i])};
+        sums[0] += p.nll;
+        if (!r->job->baseline) continue;
+        p.base_nll = pith_scorer_nll(&r->base, i, r->ids[from + i]);
+        p.kld = (double)r->kld[r->done + i];
+        p.top = r->top[i].model;
+        p.base_top = r->top[i].base;
+        sums[1] += p.base_nll;
+        add_position(r, index, from + i, &p);
+    }
     r->done += n;
     return PITH_OK;
 }
@@ -94,8 +129,10 @@ static enum pith_status score_window(struct run *r, size_t index, struct pith_er
     double sums[2] = {0};
     for (size_t from = w->score_from; from < w->length; from += r->model.rows) {
         const size_t left = w->length - from;
-        PITH_TRY(score_rows(r, from, left < r->model.rows ? left : r->model.rows, sums, err));
+        const size_t n = left < r->model.rows ? left : r->model.rows;
+        PITH_TRY(score_rows(r, index, from, n, sums, err));
     }
+    r->stretch += pieces(r, w);
     const double scored = (double)(w->length - w->score_from);
     r->weight[index] = w->weight;
     r->loss[index] = sums[0] / scored;
@@ -134,7 +171,8 @@ static double quantile(const float *sorted, size_t n, double q)
     return (double)sorted[i] * (1 - part) + (double)sorted[i + 1] * part;
 }
 
-static void summarize_baseline(struct run *r, struct pith_text_result *out)
+static enum pith_status summarize_baseline(struct run *r, struct pith_text_result *out,
+                                           struct pith_error *err)
 {
     double sum = 0;
     for (size_t i = 0; i < r->tokens; i++) sum += (double)r->kld[i];
@@ -149,9 +187,12 @@ static void summarize_baseline(struct run *r, struct pith_text_result *out)
     for (size_t i = 0; i < r->count; i++) r->base_loss[i] = r->loss[i] - r->base_loss[i];
     pith_weighted_ci95(r->base_loss, r->weight, r->count, &out->nll_delta, &out->nll_delta_ci95);
     out->verdict = pith_verdict_of(out->nll_delta_ci95);
+    PITH_TRY(pith_stretches_same(&r->stretches, &out->top1_ci95, err));
+    return pith_harm_judge(&r->stretches, out->baseline_nll, &out->harm, err);
 }
 
-static void summarize(struct run *r, struct pith_text_result *out)
+static enum pith_status summarize(struct run *r, struct pith_text_result *out,
+                                  struct pith_error *err)
 {
     out->nll_se = pith_weighted_se(r->loss, r->weight, r->count, &out->nll);
     out->perplexity = exp(out->nll);
@@ -159,7 +200,7 @@ static void summarize(struct run *r, struct pith_text_result *out)
     out->tokens = r->tokens;
     out->windows = r->count;
     out->model_seconds = r->model.seconds;
-    if (r->job->baseline) summarize_baseline(r, out);
+    return r->job->baseline ? summarize_baseline(r, out, err) : PITH_OK;
 }
 
 /* Drops the windows beyond max_tokens and counts what is left; the longest one is what must fit. */
@@ -173,6 +214,22 @@ static size_t choose_windows(struct run *r, size_t all)
         if (w->length > longest) longest = w->length;
     }
     return longest;
+}
+
+static enum pith_status prepare_arrays(struct run *r, size_t longest, struct pith_error *err)
+{
+    const struct pith_text_job *job = r->job;
+    size_t stretches = 0;
+    for (size_t i = 0; i < r->count; i++) stretches += pieces(r, &r->windows[i]);
+    r->ids = pith_alloc(longest, sizeof *r->ids);
+    r->weight = pith_alloc(r->count, sizeof *r->weight);
+    r->loss = pith_alloc(r->count, sizeof *r->loss);
+    r->base_loss = pith_alloc(r->count, sizeof *r->base_loss);
+    r->kld = pith_alloc(job->baseline ? r->tokens : 0, sizeof *r->kld);
+    r->top = pith_alloc(r->model.rows, sizeof *r->top);
+    if (!r->ids || !r->weight || !r->loss || !r->base_loss || !r->kld || !r->top)
+        return pith_fail_nomem(err, "the losses of a text");
+    return job->baseline ? pith_stretches_init(&r->stretches, stretches, err) : PITH_OK;
 }
 
 static enum pith_status prepare(struct run *r, struct pith_error *err)
@@ -200,15 +257,7 @@ static enum pith_status prepare(struct run *r, struct pith_error *err)
         PITH_TRY(pith_scorer_init(&r->base, job->baseline, job->backend, &base, err));
     else if (job->kept)
         PITH_TRY(pith_kept_begin(job->kept, r->windows, r->count, job->model->shape.hidden, err));
-    r->ids = pith_alloc(longest, sizeof *r->ids);
-    r->weight = pith_alloc(r->count, sizeof *r->weight);
-    r->loss = pith_alloc(r->count, sizeof *r->loss);
-    r->base_loss = pith_alloc(r->count, sizeof *r->base_loss);
-    r->kld = pith_alloc(job->baseline ? r->tokens : 0, sizeof *r->kld);
-    r->same_top = pith_alloc(r->model.rows, sizeof *r->same_top);
-    if (!r->ids || !r->weight || !r->loss || !r->base_loss || !r->kld || !r->same_top)
-        return pith_fail_nomem(err, "the losses of a text");
-    return PITH_OK;
+    return prepare_arrays(r, longest, err);
 }
 
 enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_text_result *out,
@@ -219,7 +268,7 @@ enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_tex
     *out = (struct pith_text_result){0};
     enum pith_status s = prepare(&r, err);
     if (s == PITH_OK) s = score_all(&r, err);
-    if (s == PITH_OK) summarize(&r, out);
+    if (s == PITH_OK) s = summarize(&r, out, err);
     out->seconds = pith_clock() - start;
     pith_scorer_free(&r.model);
     pith_scorer_free(&r.base);
@@ -228,7 +277,8 @@ enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_tex
     pith_free(r.weight);
     pith_free(r.loss);
     pith_free(r.base_loss);
+    pith_stretches_free(&r.stretches);
     pith_free(r.kld);
-    pith_free(r.same_top);
+    pith_free(r.top);
     return s;
 }

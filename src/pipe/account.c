@@ -8,11 +8,14 @@
 #include <string.h>
 
 /* Everything that another run of the same job makes again, bit for bit, stands outside "timing". */
-/* peak_memory is what was allocated; peak_resident counts pages of mapped files too. */
+/* peak_memory is what was allocated; peak_mapped the pages of mapped files (calibration's
+ * activations, the input) that were resident beside it; peak_resident the most of both at once. */
 static json_t *timing(const struct pith_run *r)
 {
-    json_t *j = json_pack("{s:f, s:I, s:I, s:i, s:s}", "seconds", pith_clock() - r->started,
-                          "peak_memory_bytes", (json_int_t)r->peak_anonymous, "peak_resident_bytes",
+    json_t *j = json_pack("{s:f, s:I, s:I, s:I, s:i, s:s}", "seconds",
+                          pith_clock() - r->started, "peak_memory_bytes",
+                          (json_int_t)r->peak_anonymous, "peak_mapped_bytes",
+                          (json_int_t)r->peak_mapped, "peak_resident_bytes",
                           (json_int_t)pith_memory_peak(), "threads",
                           (int)pith_pool_threads(pith_backend_pool(r->backend)), "cpu",
                           pith_backend_cpu(r->backend));

@@ -410,8 +410,10 @@ enum pith_status pith_run_step(struct pith_run *r, const char *what, double effo
                                struct pith_error *err)
 {
     char text[96];
-    const uint64_t memory = pith_memory_anonymous();
-    if (memory > r->peak_anonymous) r->peak_anonymous = memory;
+    uint64_t own, mapped;
+    pith_memory_now(&own, &mapped);
+    if (own > r->peak_anonymous) r->peak_anonymous = own;
+    if (mapped > r->peak_mapped) r->peak_mapped = mapped;
     snprintf(text, sizeof text, "block %zu of %u: %s", r->unit_now, r->model->shape.layers, what);
     r->work_done += effort;
     return pith_progress_step(&r->options->progress, text, r->work_done, r->work_total, err);

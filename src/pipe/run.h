@@ -68,7 +68,7 @@ struct pith_linear_result {
     char sha256[PITH_SHA256_HEX]; /* of the dequantized weights */
     struct pith_stored stored[PITH_MAX_PACKED];
     unsigned stored_count;
-    uint64_t memory; /* anonymous bytes when the most was held */
+    uint64_t memory, mapped; /* bytes, anonymous and of mapped files, when the most was held */
 };
 
 /* A tensor of the input on its way to the output, unchanged. */
@@ -136,7 +136,7 @@ struct pith_run {
     struct pith_phases phases;
     double started;
     double work_done, work_total;
-    uint64_t peak_anonymous; /* bytes, as seen at each step */
+    uint64_t peak_anonymous, peak_mapped; /* bytes, as seen at each step */
 };
 
 static inline struct pith_choice *pith_run_choice(const struct pith_run *r, uint32_t layer,

@@ -232,7 +232,7 @@ enum pith_status pith_store_linear(const struct pith_run *r, const char *module,
     enum pith_status s = r->container->pack(q, &r->container_opts, &set, err);
     pith_phases_mark(time, PITH_PHASE_PACK);
     if (s == PITH_OK) s = store_packed(r, module, &set, out, err);
-    out->memory = pith_memory_anonymous();
+    pith_memory_now(&out->memory, &out->mapped);
     pith_packed_free(&set);
     pith_phases_mark(time, PITH_PHASE_WRITE);
     if (s == PITH_OK) s = read_back(r, module, q, err);

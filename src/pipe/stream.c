@@ -390,6 +390,7 @@ static enum pith_status take_result(struct pith_run *r, const struct stream *s, 
 {
     pith_phases_join(&r->phases, &s->time, pith_pool_threads(pith_backend_pool(r->backend)));
     if (s->result.memory > r->peak_anonymous) r->peak_anonymous = s->result.memory;
+    if (s->result.mapped > r->peak_mapped) r->peak_mapped = s->result.mapped;
     if (s->status != PITH_OK) {
         if (err) *err = s->err;
         return s->status;

@@ -10,7 +10,8 @@
 
 /* Sizes in SVG units, which are CSS pixels when the page is wide enough. */
 enum {
-    WIDTH = 720,
+    WIDTH = 620,
+    HISTOGRAM_WIDTH = 380,
     CHAR_WIDTH = 7,
     ROW = 30,
     SCATTER_HEIGHT = 400,
@@ -40,6 +41,23 @@ void pith_html_escape(struct pith_str *out, const char *text)
     pith_str_free(&clean);
 }
 
+void pith_html_escape_lines(struct pith_str *out, const char *text)
+{
+    struct pith_str part = {0};
+    for (const char *p = text;; p++) {
+        if (*p && *p != '\n' && *p != '\t') {
+            pith_str_putc(&part, *p);
+            continue;
+        }
+        pith_html_escape(out, pith_str_text(&part));
+        pith_str_clear(&part);
+        if (!*p) break;
+        pith_str_puts(out, *p == '\t' ? " " : "\xe2\x86\xb5");
+    }
+    if (part.failed) out->failed = true;
+    pith_str_free(&part);
+}
+
 static bool has_interval(const struct pith_chart *c, const struct pith_chart_point *p)
 {
     return isfinite(p->lo) && isfinite(p->hi) && p->lo < p->hi && (!c->y_log || p->lo > 0);
@@ -47,8 +65,9 @@ static bool has_interval(const struct pith_chart *c, const struct pith_chart_poi
 
 static bool drawable(const struct pith_chart *c, const struct pith_chart_point *p)
 {
-    if (!isfinite(p->y) || (c->kind == PITH_CHART_SCATTER && !isfinite(p->x))) return false;
+    if (!isfinite(p->y) || (c->kind != PITH_CHART_BARS && !isfinite(p->x))) return false;
     if (c->kind == PITH_CHART_BARS) return true;
+    if (c->kind == PITH_CHART_HISTOGRAM && !(p->hi > p->x)) return false;
     return !(c->x_log && p->x <= 0) && !(c->y_log && p->y <= 0);
 }
 
@@ -92,9 +111,9 @@ static void put_hover(struct pith_str *out, const struct pith_chart *c,
     pith_str_puts(out, "</title>");
 }
 
-static void open_svg(struct pith_str *out, const struct pith_chart *c, double height)
+static void open_svg(struct pith_str *out, const struct pith_chart *c, int width, double height)
 {
-    pith_str_printf(out, "<svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"", WIDTH, height);
+    pith_str_printf(out, "<svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"", width, height);
     pith_html_escape(out, c->title);
     pith_str_puts(out, "\">\n");
 }
@@ -134,7 +153,7 @@ static double label_room(const struct pith_chart *c)
         const size_t w = pith_text_width(cut);
         if (drawable(c, &c->points[i]) && w > most) most = w;
     }
-    return (double)(most * CHAR_WIDTH) + 14;
+    return (double)(most * CHAR_WIDTH) + 24;
 }
 
 struct frame {
@@ -196,7 +215,7 @@ static void bars(const struct pith_chart *c, struct pith_str *out)
     struct frame f = {.chart = c, .left = label_room(c), .right = WIDTH - 70, .top = MARGIN_TOP};
     f.bottom = f.top + ROW * (double)pith_chart_drawable(c);
     pith_axis_choose(&f.x, lo, hi, false, 6);
-    open_svg(out, c, f.bottom + MARGIN_BOTTOM);
+    open_svg(out, c, WIDTH, f.bottom + MARGIN_BOTTOM);
     put_x_ticks(&f, out);
     double y = f.top;
     for (size_t i = 0; i < c->count; i++) {
@@ -281,6 +300,38 @@ static void put_points(const struct frame *f, struct box *taken, struct pith_str
     }
 }
 
+/* No other point is at most as large in both. */
+static bool on_front(const struct pith_chart *c, const struct pith_chart_point *p)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        const struct pith_chart_point *q = &c->points[i];
+        if (drawable(c, q) && q->x <= p->x && q->y <= p->y && (q->x < p->x || q->y < p->y))
+            return false;
+    }
+    return true;
+}
+
+/* Joins the points of the front from the smallest x on. */
+static void put_front(const struct frame *f, struct pith_str *out)
+{
+    const struct pith_chart *c = f->chart;
+    const struct pith_chart_point *last = NULL;
+    for (;;) {
+        const struct pith_chart_point *next = NULL;
+        for (size_t i = 0; i < c->count; i++) {
+            const struct pith_chart_point *p = &c->points[i];
+            if (drawable(c, p) && (!last || p->x > last->x) && (!next || p->x < next->x) &&
+                on_front(c, p))
+                next = p;
+        }
+        if (!next) return;
+        if (last)
+            put_line(out, "front", x_of(f, last->x), y_of(f, last->y), x_of(f, next->x),
+                     y_of(f, next->y));
+        last = next;
+    }
+}
+
 static void scatter(const struct pith_chart *c, struct pith_str *out)
 {
     struct box *taken = pith_alloc(c->count, 2 * sizeof *taken);
@@ -298,7 +349,7 @@ static void scatter(const struct pith_chart *c, struct pith_str *out)
     pith_axis_choose(&f.x, lo, hi, c->x_log, 7);
     find_range(c, false, &lo, &hi);
     pith_axis_choose(&f.y, lo, hi, c->y_log, 6);
-    open_svg(out, c, SCATTER_HEIGHT);
+    open_svg(out, c, WIDTH, SCATTER_HEIGHT);
     put_x_ticks(&f, out);
     for (size_t i = 0; i < f.y.ticks; i++) {
         const double y = y_of(&f, f.y.tick[i]);
@@ -309,6 +360,7 @@ static void scatter(const struct pith_chart *c, struct pith_str *out)
     }
     put_line(out, "axis", f.left, f.bottom, f.right, f.bottom);
     put_line(out, "axis", f.left, f.top, f.left, f.bottom);
+    if (c->front) put_front(&f, out);
     put_points(&f, taken, out);
     put_text(out, (f.left + f.right) / 2, f.bottom + 42, "middle", "name", c->x_title);
     pith_str_printf(out, "<g transform=\"translate(16 %.0f) rotate(-90)\">",
@@ -318,9 +370,40 @@ static void scatter(const struct pith_chart *c, struct pith_str *out)
     pith_free(taken);
 }
 
+static void histogram(const struct pith_chart *c, struct pith_str *out)
+{
+    struct frame f = {
+        .chart = c, .left = 16, .right = HISTOGRAM_WIDTH - 16, .top = 8, .bottom = 150};
+    double lo = INFINITY, hi = -INFINITY, most = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        const struct pith_chart_point *p = &c->points[i];
+        if (!drawable(c, p)) continue;
+        lo = fmin(lo, p->x);
+        hi = fmax(hi, p->hi);
+        most = fmax(most, p->y);
+    }
+    pith_axis_choose(&f.x, lo, hi, c->x_log, 5);
+    pith_axis_choose(&f.y, 0, most, false, 4);
+    open_svg(out, c, HISTOGRAM_WIDTH, f.bottom + MARGIN_BOTTOM);
+    put_x_ticks(&f, out);
+    for (size_t i = 0; i < c->count; i++) {
+        const struct pith_chart_point *p = &c->points[i];
+        if (!drawable(c, p) || p->y <= 0) continue;
+        const double x = x_of(&f, p->x), y = y_of(&f, p->y);
+        pith_str_printf(out,
+                        "<rect class=\"mark\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
+                        "height=\"%.1f\"><title>%.3g to %.3g: %.4g</title></rect>\n",
+                        x, y, fmax(x_of(&f, p->hi) - x - 1, 1), f.bottom - y, p->x, p->hi, p->y);
+    }
+    put_line(out, "axis", f.left, f.bottom, f.right, f.bottom);
+    put_text(out, (f.left + f.right) / 2, f.bottom + 42, "middle", "name", c->x_title);
+    pith_str_puts(out, "</svg>\n");
+}
+
 void pith_chart_svg(const struct pith_chart *c, struct pith_str *out)
 {
     if (pith_chart_drawable(c) == 0) return;
     if (c->kind == PITH_CHART_BARS) bars(c, out);
-    else scatter(c, out);
+    else if (c->kind == PITH_CHART_SCATTER) scatter(c, out);
+    else histogram(c, out);
 }

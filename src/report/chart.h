@@ -1,4 +1,4 @@
-/* report/chart.h: two simple figures as SVG, to stand inside an HTML page (whose style
+/* report/chart.h: three simple figures as SVG, to stand inside an HTML page (whose style
  * colours them). */
 #ifndef PITH_REPORT_CHART_H
 #define PITH_REPORT_CHART_H
@@ -6,8 +6,9 @@
 #include "base/str.h"
 
 enum pith_chart_kind {
-    PITH_CHART_BARS,   /* one bar a point: its label, its y */
-    PITH_CHART_SCATTER /* x against y, labels beside the points */
+    PITH_CHART_BARS,     /* one bar a point: its label, its y */
+    PITH_CHART_SCATTER,  /* x against y, labels beside the points */
+    PITH_CHART_HISTOGRAM /* a column from each point's x to its hi, y high */
 };
 
 struct pith_chart_point {
@@ -22,7 +23,9 @@ struct pith_chart_point {
 struct pith_chart {
     enum pith_chart_kind kind;
     const char *title, *x_title, *y_title; /* bars: y_title names the values, x_title is unused */
-    bool x_log, y_log;                     /* scatter only */
+    bool x_log, y_log;                     /* scatter; x_log: histogram too */
+    bool front;                            /* scatter: a line along the points that no other beats
+                                            * in both x and y, the smaller the better */
     const struct pith_chart_point *points;
     size_t count;
 };
@@ -34,5 +37,7 @@ void pith_chart_svg(const struct pith_chart *c, struct pith_str *out);
 
 /* Appends cleaned text with the characters that HTML and SVG interpret escaped. */
 void pith_html_escape(struct pith_str *out, const char *text);
+/* The same, but ends of lines are shown (as an arrow) and tabs stay blanks. */
+void pith_html_escape_lines(struct pith_str *out, const char *text);
 
 #endif

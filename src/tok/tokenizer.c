@@ -112,6 +112,21 @@ static enum pith_status open_gguf(const char *path, struct pith_tokenizer **out,
     return s;
 }
 
+enum pith_status pith_tokenizer_present(const char *dir, bool *present, struct pith_error *err)
+{
+    char *file;
+    PITH_TRY(pith_gguf_at(dir, &file, err));
+    *present = file != NULL;
+    pith_free(file);
+    for (size_t i = 0; i < PITH_COUNT(kinds) && !*present; i++) {
+        char *path = pith_path_join(dir, kinds[i].file);
+        if (!path) return pith_fail_nomem(err, "path");
+        *present = pith_path_exists(path);
+        pith_free(path);
+    }
+    return PITH_OK;
+}
+
 enum pith_status pith_tokenizer_open(const char *dir, struct pith_tokenizer **out,
                                      struct pith_error *err)
 {

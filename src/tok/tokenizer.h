@@ -28,6 +28,8 @@ void pith_ids_free(struct pith_ids *ids);
  * file does not say. */
 enum pith_status pith_tokenizer_open(const char *dir, struct pith_tokenizer **out,
                                      struct pith_error *err);
+/* Whether a checkpoint folder has a file of one, readable or not; of a GGUF file it is assumed. */
+enum pith_status pith_tokenizer_present(const char *dir, bool *present, struct pith_error *err);
 /* From memory, for tests and fuzzing: a tokenizer.json / a SentencePiece model. */
 enum pith_status pith_tokenizer_from_json(const char *text, size_t size,
                                           struct pith_tokenizer **out, struct pith_error *err);

@@ -37,8 +37,28 @@ done
 
 set -- "$probe" "$work/w3" --text "$text" --max-tokens 200 --quiet
 check "a page and a table" "$pith" compare "$@" -o "$work/page.html" --format csv
-grep -q '^model,bits/weight,MiB,perplexity,KL,top-1 %,verdict,s$' "$work/stdout" && pass "columns" || fail "columns"
-grep -q '</html>' "$work/page.html" && pass "the page is whole" || fail "the page is whole"
+grep -q '^model,bits/weight,MiB,perplexity,KL,top-1 %,harm,s$' "$work/stdout" && pass "columns" || fail "columns"
+check "what the page holds" python3 - "$work/page.html" <<'PY'
+import re, sys
+from html.parser import HTMLParser
+
+page = open(sys.argv[1]).read()
+assert page.rstrip().endswith("</html>"), "not whole"
+assert not re.search(r"(src|href|url)\s*[=(]|https?:|@import", page), "something is fetched"
+seen = []
+class Reader(HTMLParser):
+    def handle_starttag(self, tag, attrs): seen.append(tag)
+Reader().feed(page)
+assert seen.count("script") == 1 and seen.count("table") >= 4 and seen.count("svg") >= 3, seen
+for part in ("pith compare", "SHA-256", "UTC", "gptq convention", "the best of each size",
+             "KL at a token", "differs most", "<mark>", "relative error of the weights", 'data-s="n"', "windows of"):
+    assert part in page, part
+assert re.search(r"<small>[-+0-9.]+ to [-+0-9.]+</small>", page), "no interval"
+PY
+check "a page of what is in a checkpoint" "$pith" inspect "$work/w3" -o "$work/inspect.html" --quiet
+grep -q 'standard deviations' "$work/inspect.html" && grep -q 'layer 5: ' "$work/inspect.html" &&
+    pass "with distributions and outliers" || fail "with distributions and outliers"
+refuse "nor that one" 1 'cannot write' "$pith" inspect "$work/w3" -o "$work/no/page.html"
 refuse "a page that cannot be written" 1 'cannot write' "$pith" compare "$@" -o "$work/no/page.html"
 refuse "one model only" 2 'MODEL' "$pith" compare "$probe" --text "$text"
 
@@ -70,4 +90,42 @@ kill -INT "$job"
 wait "$job"
 [ $? -eq 130 ] && grep -q '^probe,' "$work/part" && ! grep -q '^b/w4' "$work/part" && pass "interrupted: what is done is kept" ||
     fail "interrupted: what is done is kept"
+
+# Harm: what ruins a model is called so from one short window on, what does nothing is none, and nothing in between is
+# called indistinguishable.
+judge() { # label, what must stand there, --kv, tokens
+    "$pith" eval "$probe" --baseline "$probe" --text "$text" --context 256 --max-tokens "$4" --kv "$3" --quiet \
+        >"$work/judged" 2>&1
+    grep -q "$2" "$work/judged" && pass "$1" || fail "$1: $(cat "$work/judged")"
+    grep -q 'indistinguishable$' "$work/judged" && ! grep -q 'harm  *none' "$work/judged" &&
+        fail "$1: indistinguishable beside $(grep harm "$work/judged")" || pass "$1: the lines agree"
+}
+judge "a ruined cache, one window" 'harm  *severe: KL is above 0.1 and the loss rises' int2:token 200
+judge "a ruined cache, two windows" 'harm  *severe' int2:token 500
+judge "a good cache" 'harm  *none: KL and the rise of the loss are both below 0.005' int8:token 500
+judge "between" 'harm  *unresolved: not resolved by this text: about [0-9]* more tokens would' int4:token 500
+"$pith" eval "$probe" --baseline "$probe" --text "$text" --context 64 --max-tokens 60 --kv int2:token --json --quiet \
+    >"$work/short.json"
+check "a text too short for intervals" python3 - "$work/short.json" <<'PY'
+import json, sys
+j = json.load(open(sys.argv[1]))
+assert j["harm"] == "unresolved" and j["kld_ci95"] == [None, None] and j["resolvable_delta"] is None, j
+assert j["tokens_needed"] > 100 and "too short" in j["harm_reason"], j
+PY
+
+# A checkpoint without a tokenizer is read with the baseline's; a tokenizer that is broken is not passed over.
+cp -r "$work/w4" "$work/bare"
+rm "$work/bare"/tokenizer*
+set -- --baseline "$probe" --text "$text" --context 128 --max-tokens 500 --json --quiet
+"$pith" eval "$work/w4" "$@" >"$work/with.json"
+check "no tokenizer of its own" "$pith" eval "$work/bare" "$@"
+cp "$work/stdout" "$work/without.json"
+check "the same numbers" python3 -c "
+import json, sys
+a, b = (json.load(open(f)) for f in sys.argv[1:])
+assert a['nll'] == b['nll'] and a['kld_ci95'] == b['kld_ci95']" "$work/with.json" "$work/without.json"
+echo '{' >"$work/bare/tokenizer.json"
+refuse "a broken tokenizer" 1 'tokenizer.json' "$pith" eval "$work/bare" --baseline "$probe" --text "$text" --quiet
+rm "$work/bare/tokenizer.json"
+refuse "none, and no baseline" 1 'has no tokenizer' "$pith" eval "$work/bare" --text "$text"
 finish

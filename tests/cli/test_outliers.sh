@@ -36,9 +36,27 @@ cmp "$work/model/model.safetensors" "$work/again/model.safetensors" >/dev/null &
 check "by another seed" "$make_outliers" "$probe" "$work/other" 2
 cmp "$work/model/model.safetensors" "$work/other/model.safetensors" >/dev/null && fail "another seed, same bytes" ||
     pass "another seed, other bytes"
+check "of the stream alone" "$make_outliers" "$probe" "$work/stream" 1 stream
+check "the inputs of o and down stay as they are there" python3 - "$probe" "$work/stream" "$work/model" <<'PY'
+import json, struct, sys
+
+def tensors(folder):
+    with open(folder + "/model.safetensors", "rb") as f:
+        n = struct.unpack("<Q", f.read(8))[0]
+        head = json.loads(f.read(n))
+        data = f.read()
+    return {k: data[v["data_offsets"][0]:v["data_offsets"][1]] for k, v in head.items() if k != "__metadata__"}
+
+base, stream, full = (tensors(p) for p in sys.argv[1:])
+def same(a, part): return all(a[k] == base[k] for k in base if part in k)
+assert same(stream, "down_proj") and same(stream, "o_proj"), "they are not"
+assert not same(full, "down_proj") and not same(full, "o_proj"), "nothing is there to compare"
+assert not same(stream, "q_proj") and not same(stream, "gate_proj"), "nothing was made"
+PY
 want=$(nll "$probe")
 [ -n "$want" ] && [ "$(nll "$work/model")" = "$want" ] && pass "the function is the same to the last digit" ||
     fail "the function is not the same"
+[ "$(nll "$work/stream")" = "$want" ] && pass "and with those of the stream" || fail "not with those of the stream"
 make w8a16 -r w8a16
 make w8a8 -r w8a8
 make smooth -r smoothquant

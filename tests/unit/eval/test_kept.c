@@ -37,6 +37,8 @@ static void assert_same(struct pith_text_result a, struct pith_text_result b)
     assert_true(a.kld_mean == b.kld_mean && a.kld_median == b.kld_median);
     assert_true(a.kld_p99 == b.kld_p99 && a.kld_max == b.kld_max);
     assert_true(a.nll_delta == b.nll_delta && a.nll_delta_ci95.lo == b.nll_delta_ci95.lo);
+    assert_true(a.harm.harm == b.harm.harm && a.harm.cause == b.harm.cause);
+    assert_memory_equal(&a.harm.kld_ci95, &b.harm.kld_ci95, sizeof a.harm.kld_ci95);
 }
 
 /* The very bits, whether all windows are kept, some, or none; and once all are kept the baseline

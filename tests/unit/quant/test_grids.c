@@ -188,6 +188,37 @@ static void double_quantization(void **state)
     json_decref(golden);
 }
 
+/* What the documents say: without double quantization the codes are bitsandbytes' (above), and its
+ * own with double quantization are the same; pith's are not, since other scales are stored. */
+static void double_quantization_moves_few_codes(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {{"nf4:g64", "nf4:g64:dq"},
+                                           {"bnb_fp4:g64", "bnb_fp4:g64:dq"}};
+    json_t *golden = load_golden("grids.json");
+    float *w = matrix();
+    for (size_t i = 0; i < PITH_COUNT(names); i++) {
+        double loss;
+        size_t other = 0;
+        struct pith_qmat a = nearest(names[i][0], w, &loss), b = nearest(names[i][1], w, &loss);
+        assert_string_equal(text_of(json_object_get(golden, names[i][0]), "codes"),
+                            text_of(json_object_get(golden, names[i][1]), "codes"));
+        for (uint32_t r = 0; r < ROWS; r++) {
+            uint8_t one[COLS], two[COLS];
+            pith_qmat_get_codes(&a, r, one);
+            pith_qmat_get_codes(&b, r, two);
+            for (size_t c = 0; c < COLS; c++) other += one[c] != two[c];
+        }
+        print_message("%s: %zu of %d codes are not bitsandbytes'\n", names[i][1], other,
+                      ROWS * COLS);
+        assert_true(other > 0 && other * 10 < ROWS * COLS);
+        pith_qmat_free(&a);
+        pith_qmat_free(&b);
+    }
+    free(w);
+    json_decref(golden);
+}
+
 static double row_squares(const struct pith_qmat *q, const float *w, uint32_t row)
 {
     float back[COLS];
@@ -425,6 +456,7 @@ int main(void)
         cmocka_unit_test(the_codes_of_the_field),
         cmocka_unit_test(nvfp4_of_both_conventions),
         cmocka_unit_test(double_quantization),
+        cmocka_unit_test(double_quantization_moves_few_codes),
         cmocka_unit_test(searched_scales_lose_less),
         cmocka_unit_test(the_search_of_nvfp4_is_nearly_exhaustive),
         cmocka_unit_test(awkward_groups),

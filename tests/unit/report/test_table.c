@@ -133,7 +133,12 @@ static void hostile_cells_are_cleaned(void **state)
         assert_null(strstr(out.data, "\xc2\x9b"));
         assert_null(strstr(out.data, "\xe2\x80\xae"));
         assert_null(strchr(out.data, '\xff'));
-        if (strcmp(pith_writers[i].name, "html") == 0) assert_null(strstr(out.data, "<script"));
+        if (strcmp(pith_writers[i].name, "html") == 0) {
+            const char *own = strstr(out.data, "<script>"); /* the one that sorts */
+            assert_non_null(own);
+            assert_null(strstr(own + 1, "<script"));
+            assert_null(strstr(out.data, "</td><script"));
+        }
         pith_str_free(&out);
     }
     pith_table_free(&t);

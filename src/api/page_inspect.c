@@ -1,0 +1,181 @@
+/* The page of pith inspect: how the values of a checkpoint's matrices are spread, by layer. */
+#include <pith/inspect.h>
+
+#include "api/page.h"
+#include "base/mem.h"
+
+#include <math.h>
+
+/* Layers whose histograms are drawn, the first ones. */
+enum { HISTOGRAMS_MOST = 96 };
+
+static bool is_matrix(const json_t *t)
+{
+    return json_array_size(json_object_get(t, "shape")) >= 2 && json_object_get(t, "std");
+}
+
+/* The largest magnitude in standard deviations. */
+static double peak_of(const json_t *t)
+{
+    const double mean = page_number(t, "mean"), std = page_number(t, "std");
+    const double most = fmax(page_number(t, "max") - mean, mean - page_number(t, "min"));
+    return std > 0 ? most / std : (double)NAN;
+}
+
+/* A quantized linear, or a tensor that is a matrix: the name without ".weight" and its numbers. */
+static void add_entries(json_t *entries, const json_t *list)
+{
+    const json_t *t;
+    size_t i;
+    json_array_foreach (list, i, t) {
+        const char *name = page_text(t, "name");
+        size_t n = strlen(name);
+        if (!is_matrix(t)) continue;
+        if (n > 7 && strcmp(name + n - 7, ".weight") == 0) n -= 7;
+        json_t *e = json_pack("{s:s%, s:f, s:f, s:O?}", "name", name, n, "kurtosis",
+                              page_number(t, "kurtosis"), "outliers", page_number(t, "outliers"),
+                              "histogram", json_object_get(t, "histogram"));
+        if (e && isfinite(peak_of(t))) json_object_set_new(e, "peak", json_real(peak_of(t)));
+        if (e) json_array_append_new(entries, e);
+    }
+}
+
+static void histogram(struct pith_str *out, const json_t *entries, size_t which)
+{
+    struct pith_chart_point point[64] = {{0}};
+    const json_t *e;
+    const char *rest;
+    char title[40];
+    size_t i, layer, bins = 0;
+    json_array_foreach (entries, i, e) {
+        const json_t *h = json_object_get(e, "histogram");
+        if (!pith_page_layer(page_text(e, "name"), &layer, &rest) || layer != which) continue;
+        bins = json_array_size(h) < 64 ? json_array_size(h) : 64;
+        for (size_t b = 0; b < bins; b++)
+            point[b].y += (double)json_integer_value(json_array_get(h, b));
+    }
+    for (size_t b = 0; b < bins; b++) {
+        const double x = ((double)b - (double)bins / 2) / 2;
+        point[b] = (struct pith_chart_point){
+            .label = "", .x = x, .hi = x + 0.5, .y = log10(1 + point[b].y)};
+    }
+    snprintf(title, sizeof title, "layer %zu", which);
+    if (bins)
+        pith_html_chart(out, &(struct pith_chart){.kind = PITH_CHART_HISTOGRAM,
+                                                  .title = title,
+                                                  .x_title = "standard deviations",
+                                                  .points = point,
+                                                  .count = bins});
+}
+
+static void histograms(struct pith_str *out, const json_t *entries)
+{
+    const json_t *e;
+    const char *rest;
+    size_t i, layer, layers = 0;
+    json_array_foreach (entries, i, e)
+        if (pith_page_layer(page_text(e, "name"), &layer, &rest) && layer + 1 > layers)
+            layers = layer + 1;
+    if (layers == 0) return;
+    pith_html_heading(out, "Distributions by layer");
+    pith_html_paragraph(out, "The weights of all matrices of a layer, each in standard deviations "
+                             "of its matrix. The height is the logarithm of their number, so that "
+                             "the tails can be seen; the outermost columns hold all beyond.");
+    pith_html_figures(out, true, true);
+    for (i = 0; i < layers && i < HISTOGRAMS_MOST; i++) histogram(out, entries, i);
+    pith_html_figures(out, false, true);
+}
+
+static void table_rows(struct pith_table *t, const json_t *list)
+{
+    static const char *const numbers[] = {"min", "max", "std"};
+    const json_t *e;
+    size_t i;
+    json_array_foreach (list, i, e) {
+        const json_t *shape = json_object_get(e, "shape");
+        if (!is_matrix(e)) continue;
+        pith_table_row(t);
+        pith_table_text(t, page_text(e, "name"));
+        pith_table_text(t, *page_text(e, "grid") ? page_text(e, "grid") : page_text(e, "dtype"));
+        pith_table_printf(t, "%lld x %lld", (long long)json_integer_value(json_array_get(shape, 0)),
+                          (long long)json_integer_value(json_array_get(shape, 1)));
+        for (size_t k = 0; k < PITH_COUNT(numbers); k++)
+            pith_table_significant(t, page_number(e, numbers[k]), 4);
+        pith_table_number(t, page_number(e, "kurtosis"), 1);
+        pith_table_number(t, peak_of(e), 1);
+        pith_table_number(t, 1e6 * page_number(e, "outliers"), 0);
+    }
+}
+
+static void table(struct pith_str *out, const json_t *report)
+{
+    static const char *const titles[] = {"min", "max", "deviation", "kurtosis", "largest",
+                                         "outliers, ppm"};
+    struct pith_table t = {0};
+    pith_table_column(&t, "matrix", "matrix", PITH_CELL_TEXT);
+    pith_table_column(&t, "format", "format", PITH_CELL_TEXT);
+    pith_table_column(&t, "shape", "shape", PITH_CELL_TEXT);
+    for (size_t i = 0; i < PITH_COUNT(titles); i++)
+        pith_table_column(&t, titles[i], titles[i], PITH_CELL_NUMBER);
+    table_rows(&t, json_object_get(report, "linears"));
+    table_rows(&t, json_object_get(report, "tensors"));
+    pith_html_heading(out, "Every matrix");
+    pith_html_paragraph(out, "A click on a column's name sorts by it. Largest: the greatest "
+                             "distance from the mean in standard deviations. Outliers: values "
+                             "beyond six of them, in a million.");
+    pith_html_table(out, &t);
+    pith_table_free(&t);
+}
+
+static void facts(struct pith_str *out, const json_t *report)
+{
+    const json_t *p = json_object_get(report, "provenance");
+    const json_t *s = json_object_get(report, "shape");
+    char size[120], shape[200];
+    snprintf(size, sizeof size,
+             "%.2f million parameters, %.2f MiB, %.3f bits a weight in the linears",
+             page_number(report, "parameters") / 1e6, page_number(report, "bytes") / 1048576,
+             page_number(report, "bits_per_weight"));
+    snprintf(shape, sizeof shape,
+             "%.0f layers, hidden %.0f, feed-forward %.0f, %.0f heads (%.0f for keys) of %.0f",
+             page_number(s, "layers"), page_number(s, "hidden"), page_number(s, "ffn"),
+             page_number(s, "heads"), page_number(s, "kv_heads"), page_number(s, "head_dim"));
+    const struct pith_html_fact all[] = {
+        {"model", page_text(p, "model"), true},
+        {"architecture", page_text(report, "architecture"), false},
+        {"container", page_text(report, "container"), false},
+        {"size", size, false},
+        {"shape", shape, false},
+        {"looked at by", page_text(p, "version"), false},
+        {"on", page_text(p, "date"), false},
+        {"command", page_text(p, "command"), true},
+    };
+    pith_html_facts(out, all, PITH_COUNT(all));
+}
+
+enum pith_status pith_inspect_html(const char *report, char **html, struct pith_error *err)
+{
+    json_t *j = NULL, *entries = json_array();
+    enum pith_status s = pith_json_parse(report, strlen(report), "report", &j, err);
+    if (s == PITH_OK && !entries) s = pith_fail_nomem(err, "a page");
+    struct pith_str out = {0};
+    if (s == PITH_OK) {
+        add_entries(entries, json_object_get(j, "linears"));
+        add_entries(entries, json_object_get(j, "tensors"));
+        pith_html_begin(&out, "pith: what is in a checkpoint");
+        facts(&out, j);
+        pith_html_heading(&out, "Outliers by layer");
+        pith_html_figures(&out, true, false);
+        pith_page_heat(&out, "largest magnitude, in standard deviations", entries, "peak");
+        pith_page_heat(&out, "kurtosis (3: a normal distribution)", entries, "kurtosis");
+        pith_page_heat(&out, "share of values beyond six deviations", entries, "outliers");
+        pith_html_figures(&out, false, false);
+        histograms(&out, entries);
+        table(&out, j);
+        pith_html_end(&out);
+        s = pith_page_take(&out, html, err);
+    }
+    json_decref(entries);
+    json_decref(j);
+    return s;
+}
