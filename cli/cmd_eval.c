@@ -13,12 +13,18 @@ struct settings {
     struct common common;
     struct measure_settings measure;
     const char *baseline;
+    bool signals;
 };
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
     {"baseline", 0, OPTION_MODEL, AT(baseline), "MODEL",
      "the unquantized model to hold it against"},
+    {"prompts", 0, OPTION_TEXT, AT(measure.prompts), "FILE",
+     "your own prompts, one a line or JSON lines with \"prompt\":"
+     " does it say what the baseline says?"},
+    {"signals", 0, OPTION_FLAG, AT(signals), NULL,
+     "one line each for texts, tasks and prompts, with a verdict"},
 #define MEASURE_OPTION(name, type, field, arg, help) {name, 0, type, AT(measure.field), arg, help},
 #include "cli/measure.def"
 #undef MEASURE_OPTION
@@ -85,6 +91,16 @@ static void print_report(const json_t *j)
                (int)json_get(t, "windows"), time);
     }
     json_array_foreach (json_object_get(j, "tasks"), i, t) print_task(t);
+    if (json_object_get(j, "prompts")) print_prompts(json_object_get(j, "prompts"));
+}
+
+static int check_signals(const struct settings *s)
+{
+    if (s->measure.prompts && !s->baseline)
+        return usage_failure(&s->common, "--prompts needs --baseline MODEL");
+    if (s->signals && !s->baseline)
+        return usage_failure(&s->common, "--signals needs --baseline MODEL");
+    return EXIT_DONE;
 }
 
 static int run(void *settings, const struct text_list *operands)
@@ -96,6 +112,7 @@ static int run(void *settings, const struct text_list *operands)
     struct meter meter;
     char *report = NULL;
     int rc = measure_check(&s->common, &s->measure);
+    if (rc == EXIT_DONE) rc = check_signals(s);
     if (rc == EXIT_DONE) rc = look_at_texts(&s->common, &s->measure.texts, s->measure.crlf);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc == EXIT_DONE) rc = choose_mode(&s->common, &context, s->measure.mode);
@@ -108,7 +125,7 @@ static int run(void *settings, const struct text_list *operands)
     const enum pith_status status = pith_eval(context, &o, &report, &err);
     meter_end(&meter);
     if (status != PITH_OK) rc = report_failure(&s->common, &err);
-    else rc = give_report(&s->common, report, print_report);
+    else rc = give_report(&s->common, report, s->signals ? print_signals : print_report);
     pith_text_free(report);
     pith_context_free(&context);
     return rc;
@@ -121,7 +138,9 @@ const struct command command_eval = {
     .examples = "  pith eval out --text wiki.test.raw --convention llama.cpp\n"
                 "  pith eval out --baseline Llama-3.2-1B --text wiki.txt --context 2048\n"
                 "  pith eval out --tasks models/probe/tasks/order.jsonl --json\n"
-                "  pith eval out --baseline base --tasks mmlu --shots 5 --tasks arc_easy.jsonl\n",
+                "  pith eval out --baseline base --tasks mmlu --shots 5 --tasks arc_easy.jsonl\n"
+                "  pith eval out --baseline base --signals --text wiki.txt --tasks mmlu"
+                " --prompts mine.txt\n",
     .details =
         "Published perplexities differ by convention:\n"
         "  gptq       disjoint windows of --context tokens, all but the first of each scored\n"

@@ -14,7 +14,7 @@ int measure_check(const struct common *common, const struct measure_settings *m)
     static const char *const of_texts[] = {"convention", "context", "stride", "max-tokens"};
     struct pith_eval_options o;
     struct pith_error err = {0};
-    if (m->texts.count + m->tasks.count == 0)
+    if (m->texts.count + m->tasks.count == 0 && !m->prompts)
         return usage_failure(common, "nothing to measure: give --text FILE or --tasks FILE");
     for (size_t i = 0; i < sizeof of_texts / sizeof of_texts[0]; i++)
         if (m->texts.count == 0 && given(common, of_texts[i]))
@@ -53,6 +53,7 @@ void measure_fill(const struct measure_settings *m, struct pith_eval_options *o)
     o->texts = as_list(&m->texts);
     o->tasks = as_list(&m->tasks);
     o->crlf = m->crlf;
+    o->prompts = m->prompts;
     if (m->convention) o->convention = m->convention;
     if (m->kv) o->kv = m->kv;
     o->context = m->context;

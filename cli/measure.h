@@ -10,6 +10,7 @@
 
 struct measure_settings {
     struct text_list texts, tasks;
+    const char *prompts; /* NULL in commands that have no such option */
     const char *convention, *mode, *kv, *crlf;
     size_t context, stride, max_tokens, task_limit, shots;
 };
@@ -31,6 +32,10 @@ int give_report(const struct common *common, const char *report, void (*print)(c
 void print_task(const json_t *t);
 /* The "warnings" of a report, the worst first in a line; nothing when there are none. */
 void print_warnings(const json_t *report);
+/* "prompts" of pith_eval(). */
+void print_prompts(const json_t *p);
+/* A line for each text, task and file of prompts of a report with a baseline. */
+void print_signals(const json_t *report);
 
 /* What a page says of its making: {"model", "version", "date", "command"}. */
 json_t *page_provenance(const char *model);

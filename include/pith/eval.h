@@ -38,6 +38,7 @@ struct pith_eval_options {
      * tokens of the largest divergence, in their text), each model "made": where it comes from, and
      * the losses of its linears. What a page shows. */
     int details;
+    const char *prompts; /* a prompt a line, or JSON lines with "prompt"; needs a baseline */
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_eval_defaults_sized(struct pith_eval_options *options, size_t size);

@@ -13,6 +13,7 @@
 #include "base/names.h"
 #include "eval/eval.h"
 #include "eval/questions.h"
+#include "eval/prompts.h"
 #include "tok/door.h"
 
 #include <math.h>
@@ -69,7 +70,7 @@ static enum pith_status check(struct measurement *m, struct pith_error *err)
                          o->context);
     PITH_TRY(pith_kv_parse(o->kv, PITH_F32, NULL, &m->kv, err));
     PITH_TRY(pith_door_read(o->crlf, &m->door, err));
-    if (o->texts.count == 0 && o->tasks.count == 0)
+    if (o->texts.count == 0 && o->tasks.count == 0 && !o->prompts)
         return pith_fail(err, PITH_ARG, "nothing to measure: give a text or a task file");
     return PITH_OK;
 }
@@ -232,6 +233,32 @@ static enum pith_status measure_task(const struct measurement *m, size_t index, 
     return json_array_append_new(tasks, report) == 0 ? PITH_OK : pith_fail_nomem(err, path);
 }
 
+static enum pith_status measure_prompts(const struct measurement *m, json_t **report,
+                                        struct pith_error *err)
+{
+    struct pith_prompts_result r;
+    const struct pith_prompts_job job = {
+        .backend = m->context->backend,
+        .model = m->model,
+        .baseline = m->baseline,
+        .half_cache = m->kv.dtype == PITH_BF16,
+        .kv_grid = m->kv.grid,
+        .tokenizer = m->tokenizer,
+        .path = m->options->prompts,
+        .progress = &m->options->progress,
+    };
+    if (!job.path || !m->baseline) return PITH_OK;
+    PITH_TRY(pith_eval_prompts(&job, &r, err));
+    *report = json_pack("{s:s, s:I, s:I, s:I, s:s}", "file", job.path, "n", (json_int_t)r.prompts,
+                        "tokens", (json_int_t)r.tokens, "same", (json_int_t)r.same, "verdict",
+                        r.verdict);
+    if (!*report) return pith_fail_nomem(err, job.path);
+    set_real(*report, "top1_agreement", r.top1_agreement);
+    set_real(*report, "kld_mean", r.kld_mean);
+    set_interval(*report, "kld_ci95", r.kld_ci95);
+    return PITH_OK;
+}
+
 static enum pith_status measure_all(struct measurement *m, json_t *texts, json_t *tasks,
                                     struct pith_error *err)
 {
@@ -251,9 +278,10 @@ static enum pith_status measure_all(struct measurement *m, json_t *texts, json_t
 static enum pith_status measure_model(struct measurement *m, const char *dir, json_t **report,
                                       struct pith_error *err)
 {
-    json_t *texts = json_array(), *tasks = json_array();
+    json_t *texts = json_array(), *tasks = json_array(), *prompts = NULL;
     enum pith_status s = texts && tasks ? measure_all(m, texts, tasks, err)
                                         : pith_fail_nomem(err, dir);
+    if (s == PITH_OK) s = measure_prompts(m, &prompts, err);
     s = pith_checkpoint_settle(m->model->checkpoint, false, s, err);
     if (m->baseline) s = pith_checkpoint_settle(m->baseline->checkpoint, false, s, err);
     char kv[PITH_GRID_TEXT];
@@ -268,6 +296,7 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
         if (json_array_size(texts) == 1) json_object_update_missing(j, json_array_get(texts, 0));
         json_object_set(j, "texts", texts);
         json_object_set(j, "tasks", tasks);
+        if (prompts) json_object_set(j, "prompts", prompts);
         if (!j) s = pith_fail_nomem(err, dir);
         else if (m->options->details) {
             s = pith_details_model(j, m->model, dir, err);
@@ -278,6 +307,7 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
     }
     json_decref(texts);
     json_decref(tasks);
+    json_decref(prompts);
     return s;
 }
 
@@ -298,6 +328,8 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
     struct measurement m = {.context = context, .options = o};
     json_t *j = NULL;
     if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
+    if (o->prompts && !o->baseline)
+        return pith_fail(err, PITH_ARG, "prompts are compared with a baseline; none is given");
     enum pith_status s = check(&m, err);
     if (s == PITH_OK) s = pith_load_model(context, o->model, false, &m.model, err);
     if (s == PITH_OK) s = open_tokenizer(&m, err);

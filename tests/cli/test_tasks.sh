@@ -1,0 +1,51 @@
+#!/bin/sh
+# Tasks in published forms, examples in front, your own prompts, three signals side by side.
+set -u
+. tests/cli/lib.sh
+tasks=$root/tests/golden/tasks
+tiny=$root/tests/golden/eval/tiny
+
+# shown NAME PATTERN: standard output of the last command has such a line.
+shown() {
+    grep -qE "$2" "$work/stdout" && pass "$1" || { fail "$1"; cat "$work/stdout"; }
+}
+
+check "every form at once" "$pith" eval "$tiny" --tasks "$tasks/mmlu" --tasks "$tasks/arc_test.jsonl" \
+    --tasks "hellaswag:$tasks/hellaswag.txt.bz2" --tasks "$tasks/piqa/valid.jsonl" --tasks "$tasks/lambada_own.jsonl" \
+    --shots 1 --quiet
+shown "MMLU is weighted by size" '^  accuracy         34\.62% of 26,'
+shown "its categories" '^  humanities       .* of 11,'
+shown "what was too long" '^  shortened        26 items'
+shown "a name without its endings" '^hellaswag \(1 example'
+shown "a file named for its split is called by its form" '^piqa \(1 example'
+shown "accuracy by characters" '^  by characters    '
+shown "perplexity of words" '^  perplexity       [0-9.e+]+ \+/- '
+
+check "JSON" "$pith" eval "$tiny" --baseline "$tiny" --tasks "$tasks/mmlu" --tasks "$tasks/piqa/valid.jsonl" --json --quiet
+cat >"$work/keys.py" <<'PY'
+import json, sys
+
+mmlu, piqa = json.load(open(sys.argv[1]))["tasks"]
+assert mmlu["form"] == "mmlu" and mmlu["n"] == 26 and mmlu["delta"] == 0 and "accuracy_norm" not in mmlu
+names = [g["name"] for g in mmlu["groups"]]
+assert names[-3:] == ["anatomy", "own_subject", "world_religions"], names
+assert abs(sum(g["accuracy"] * g["n"] for g in mmlu["groups"][-3:]) / 26 - mmlu["accuracy"]) < 1e-6
+assert piqa["accuracy_norm_ci95"][0] <= piqa["accuracy_norm"] and piqa["verdict_norm"] == "indistinguishable"
+PY
+cp "$work/stdout" "$work/report.json"
+check "its keys" python3 "$work/keys.py" "$work/report.json"
+
+printf 'The lamp on the quay\n\n{"prompt": "So they ate"}\n' >"$work/mine.txt"
+check "signals" "$pith" eval "$tiny" --baseline "$tiny" --signals --prompts "$work/mine.txt" --tasks "$tasks/arc_test.jsonl" --quiet
+shown "a line for the prompts" '^mine.txt +same token, % +100 +100\.00 +0\.0000 to 0\.0000 +none$'
+shown "a line for the task" '^arc_test +right, % .* indistinguishable$'
+shown "what is missing" '^No text: give --text FILE'
+
+refuse "a file of another kind" 1 'not valid JSON with the keys of a task' "$pith" eval "$tiny" --tasks README.md --quiet
+echo '{"goal": "g", "sol1": "a", "sol2": "b"}' >"$work/piqa.jsonl"
+refuse "answers are missing" 1 'line 1: no "label", and no file of answers' "$pith" eval "$tiny" --tasks "$work/piqa.jsonl" --quiet
+refuse "too many examples" 1 'anatomy, there are 5' "$pith" eval "$tiny" --tasks "$tasks/mmlu" --shots 6 --quiet
+refuse "examples of nothing" 2 'does nothing without --tasks' "$pith" eval "$tiny" --text README.md --shots 6
+refuse "prompts without a baseline" 2 'needs --baseline' "$pith" eval "$tiny" --prompts "$work/mine.txt"
+refuse "signals without a baseline" 2 'needs --baseline' "$pith" eval "$tiny" --signals --tasks "$tasks/mmlu"
+finish
