@@ -49,7 +49,8 @@ class Pieces(PreTrainedTokenizer):
         return ([self.sp.bos_id()] if add_special_tokens else []) + self.sp.encode(text)
 
     def decode(self, ids, **kwargs):
-        return self.sp.decode([ids] if isinstance(ids, int) else list(ids))
+        ids = [ids] if isinstance(ids, int) else list(ids)
+        return "<s>" if ids == [self.sp.bos_id()] else self.sp.decode(ids)
 
     def _tokenize(self, text, **kwargs):
         return self.sp.encode(text, out_type=str)
