@@ -159,7 +159,7 @@ static void published_files_as_the_harness_reads_them(void **state)
     if (!pith_path_is_dir(path)) skip();
     json_t *golden = load();
     const json_t *rows = json_object_get(golden, "real");
-    assert_true(json_array_size(rows) >= 10);
+    assert_true(json_array_size(rows) >= 20);
     compare_model(rows, "probe");
     compare_model(rows, "stories260K");
     json_decref(golden);
