@@ -10,7 +10,8 @@ void print_prompts(const json_t *p)
 {
     const json_t *ci = json_object_get(p, "kld_ci95");
     printf("%s%s%s (the baseline's own continuations)\n", bold(), json_text(p, "file"), plain());
-    printf("  same to the end  %d of %d prompts\n", (int)json_get(p, "same"), (int)json_get(p, "n"));
+    printf("  same to the end  %d of %d prompts\n", (int)json_get(p, "same"),
+           (int)json_get(p, "n"));
     printf("  same top token   %.2f%% of %d\n", 100 * json_get(p, "top1_agreement"),
            (int)json_get(p, "tokens"));
     printf("  KL divergence    %.6f mean", json_get(p, "kld_mean"));
@@ -92,8 +93,8 @@ void print_signals(const json_t *report)
     json_array_foreach (json_object_get(report, "tasks"), i, t) add_task_row(rows, t);
     if (prompts) add_prompts_row(rows, prompts);
     print_table(&common, columns, rows, NULL);
-    printf("Intervals: of the loss difference (nats a token) for texts, of the difference in points\n"
-           "for tasks, of the KL divergence (nats) for prompts.\n");
+    printf("Intervals: of the loss difference (nats a token) for texts, of the difference in\n"
+           "points for tasks, of the KL divergence (nats) for prompts.\n");
     if (!json_array_size(json_object_get(report, "texts"))) puts("No text: give --text FILE.");
     if (!json_array_size(json_object_get(report, "tasks"))) puts("No task: give --tasks FILE.");
     if (!prompts) puts("No prompts of your own: give --prompts FILE.");
