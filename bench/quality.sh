@@ -45,7 +45,7 @@ make_one() { # recipe, grid; leaves $work/recipe
 
 # The table of pith compare has five columns a text, KL the second of them, from the fourth column on.
 rows='
-NR == 1 { for (i = 4; i <= NF; i++) if ($i == "KL") at[++texts] = i }
+NR == 1 { for (i = 4; i <= NF; i++) if ($i ~ /(^|: )KL$/) at[++texts] = i }
 $1 == "rtn" { for (t = 1; t <= texts; t++) nearest[t] = $at[t] }
 NR > 2 {
     printf "| %s | %s |", grid, $1

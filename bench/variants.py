@@ -109,7 +109,7 @@ def measure(model, variants, texts, a, folder):
     table = run("compare", model, *outs, *[x for f in files for x in ("--text", f)], "--context", a.c, "--threads", a.j,
                 "--format", "csv", "--quiet")
     rows = list(csv.reader(io.StringIO(table)))
-    columns = [i for i, name in enumerate(rows[0]) if name == "KL"]
+    columns = [i for i, name in enumerate(rows[0]) if name == "KL" or name.endswith(": KL")]
     kl = [dict(zip(files, (float(row[i]) for i in columns))) for row in rows[2:]]
     for text, names in texts.items():
         first = [kl[0][f] for f in names]

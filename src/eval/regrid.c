@@ -148,7 +148,7 @@ enum pith_status pith_regrid(struct pith_pool *pool, const struct pith_weight *w
     struct panel p = {.pool = pool, .w = w, .q = out};
     PITH_TRY(pith_qmat_init(out, w->rows, w->cols, grid, scale_dtype, err));
     pith_kern_select(pith_kern_usable(), &p.kern);
-    p.rule = (struct pith_grid_rule){&p.kern, grid, out->scale_dtype, out->global};
+    p.rule = (struct pith_grid_rule){&p.kern, grid, out->scale_dtype, out->global, NULL};
     enum pith_status s = PITH_OK;
     if (!pith_gridder_for(grid))
         s = pith_fail(err, PITH_UNSUPPORTED, "weights cannot be rounded to %s", grid->format->name);

@@ -219,9 +219,10 @@ typedef void pith_grid_round_fn(size_t n, const float *w, const float *scale, co
 /* One candidate for a grid: `unit` is a power of two that keeps the power below in range. */
 struct pith_grid_trial {
     float scale, zero, top, unit;
+    const float *weight; /* [n] of each error, not negative; NULL: all 1 */
 };
-/* acc[i % 32] += p(|w[i] - value[i]| * unit) for value as in grid_round and p(x) = |x|^2.4 as
- * pith_pow24() has it. */
+/* acc[i % 32] += weight[i] * p(|w[i] - value[i]| * unit) for value as in grid_round and
+ * p(x) = |x|^2.4 as pith_pow24() has it. */
 enum { PITH_TRIAL_LANES = 32 };
 typedef void pith_grid_error_fn(size_t n, const float *w, const struct pith_grid_trial *t,
                                 float acc[PITH_TRIAL_LANES]);

@@ -178,7 +178,7 @@ static enum pith_status look_through(struct stream *s, bool fit)
 {
     const struct pith_choice *c = s->choice;
     const struct pith_grid_rule rule = {pith_backend_kern(s->r->backend), &c->grid,
-                                        s->q.scale_dtype, s->q.global};
+                                        s->q.scale_dtype, s->q.global, NULL};
     s->lo = s->hi = 0.0f;
     for (uint32_t at = 0, n; at < c->rows; at += n) {
         float lo, hi;
@@ -204,7 +204,7 @@ static enum pith_status fit_before(struct stream *s)
 {
     const struct pith_choice *c = s->choice;
     const struct pith_grid_rule rule = {pith_backend_kern(s->r->backend), &c->grid,
-                                        s->q.scale_dtype, s->q.global};
+                                        s->q.scale_dtype, s->q.global, NULL};
     const enum pith_fit_scope scope = pith_fit_scope(&c->grid);
     if (scope == PITH_FIT_ALL) PITH_TRY(look_through(s, true));
     else if (pith_qmat_per_tensor(&s->q) && !shares(s)) PITH_TRY(look_through(s, false));

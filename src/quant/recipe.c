@@ -257,6 +257,7 @@ static enum pith_status load_named(const char *name, struct pith_recipe *out,
     if (!row) return pith_fail_name(err, "recipe", name, recipe_name);
     *out = (struct pith_recipe){.round_options = {.damp = 0.01,
                                                   .act_order = PITH_ORDER_STATIC,
+                                                  .weigh = true,
                                                   .iterations = 200,
                                                   .batch = 8},
                                 .clip = true};

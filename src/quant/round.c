@@ -92,7 +92,9 @@ enum pith_status pith_round_fit(const struct pith_round_job *job, struct pith_qm
         .kept = job->kept ? job->kept->sparse : NULL,
     };
     if (q->levels) return pith_fit_levels(job->backend, &levels, job->w, q, err);
-    return pith_fit_scales_for(job->backend, &job->grid, job->w, levels.weight, q, err);
+    const bool blocks = pith_gridder_for(&job->grid)->fit_block != NULL;
+    return pith_fit_scales_for(job->backend, &job->grid, job->w, blocks ? levels.weight : NULL, q,
+                               err);
 }
 
 struct dot_job {

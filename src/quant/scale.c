@@ -74,9 +74,12 @@ void pith_fit_row(const struct pith_grid_rule *rule, const float *w, struct pith
         gridder->fit_row(rule, w, q->cols, q->group, &q->scales[pith_qmat_scale_index(q, row, 0)]);
         return;
     }
-    for (uint32_t g = 0; g < q->groups; g++)
-        fit_one(rule, w + (size_t)g * q->group, group_width(q, g), q,
-                pith_qmat_scale_index(q, row, g));
+    struct pith_grid_rule part = *rule;
+    for (uint32_t g = 0; g < q->groups; g++) {
+        const size_t first = (size_t)g * q->group;
+        if (rule->weight) part.weight = rule->weight + first;
+        fit_one(&part, w + first, group_width(q, g), q, pith_qmat_scale_index(q, row, g));
+    }
 }
 
 /* Rows that share the scales of `row`, from it on. */
@@ -179,7 +182,10 @@ enum pith_status pith_fit_scales_for(struct pith_backend *b, const struct pith_g
                                      struct pith_error *err)
 {
     struct fit_job j = {
-        .rule = {kern_of(b), grid, q->scale_dtype, q->global}, .w = w, .weight = weight, .q = q};
+        .rule = {kern_of(b), grid, q->scale_dtype, q->global, q->row_group == 1 ? weight : NULL},
+        .w = w,
+        .weight = weight,
+        .q = q};
     enum pith_status s = PITH_OK;
     if (!pith_gridder_for(grid)) {
         char text[PITH_GRID_TEXT];

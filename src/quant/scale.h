@@ -5,7 +5,7 @@
  *   asymmetric  lo = min(w, 0), hi = max(w, 0), scale = (hi - lo) / (2^b - 1),
  *               zero = round(-lo / scale)
  *   mse         the range is shrunk by p = 1 - i/100, i = 0..79, and the p with the least sum of
- *               |w - q|^2.4 is kept (GPTQ's search)
+ *               |w - q|^2.4 is kept (GPTQ's search); each counts by the rule's weight
  * Floats, codebooks, microscaling and NVFP4: the largest magnitude of the group becomes the largest
  * value of the format; with mse the scale with the least squared error about it is taken. The rules
  * are those of each file in quant/grid/.
@@ -31,6 +31,9 @@ struct pith_grid_rule {
     const struct pith_grid *grid;
     enum pith_dtype scale_dtype;
     float global; /* as in struct pith_qmat */
+    /* What an error in each weight of a line counts where an integer grid is searched, side by
+     * side, not negative; NULL: all alike. */
+    const float *weight;
 };
 
 /* n weights to be put on a grid. */
@@ -103,7 +106,7 @@ enum pith_fit_scope pith_fit_scope(const struct pith_grid *grid);
 enum pith_status pith_fit_scales(struct pith_backend *b, const struct pith_grid *grid,
                                  const float *w, struct pith_qmat *q, struct pith_error *err);
 /* The same for gridders that search, where an error in a column counts weight[cols] (NULL: all
- * alike). */
+ * alike); by tensor or block all count alike. */
 enum pith_status pith_fit_scales_for(struct pith_backend *b, const struct pith_grid *grid,
                                      const float *w, const float *weight, struct pith_qmat *q,
                                      struct pith_error *err);

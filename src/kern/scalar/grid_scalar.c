@@ -71,6 +71,7 @@ void pith_grid_error_scalar(size_t n, const float *w, const struct pith_grid_tri
 {
     for (size_t i = 0; i < n; i++) {
         const float u = grid_code(w[i], t->scale, t->zero, t->top);
-        acc[i % PITH_TRIAL_LANES] += pith_pow24((w[i] - (u - t->zero) * t->scale) * t->unit);
+        const float e = pith_pow24((w[i] - (u - t->zero) * t->scale) * t->unit);
+        acc[i % PITH_TRIAL_LANES] += t->weight ? t->weight[i] * e : e;
     }
 }

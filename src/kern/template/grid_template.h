@@ -100,24 +100,39 @@ static inline v16 grid_distance(v16 w, const struct pith_grid_trial *t)
     return grid_pow24(v16_mul(v16_sub(w, value), v16_set(t->unit)));
 }
 
+/* Of 16 weights from the i-th on. */
+static inline v16 grid_distance_at(const float *w, size_t i, const struct pith_grid_trial *t)
+{
+    const v16 e = grid_distance(v16_load(w + i), t);
+    return t->weight ? v16_mul(v16_load(t->weight + i), e) : e;
+}
+
+/* Of the last n, fewer than 16. */
+static inline v16 grid_distance_part(const float *w, size_t i, size_t n,
+                                     const struct pith_grid_trial *t)
+{
+    const v16 e = grid_distance(v16_load_part(w + i, n), t);
+    return t->weight ? v16_mul(v16_load_part(t->weight + i, n), e) : e;
+}
+
 static inline void grid_error(size_t n, const float *w, const struct pith_grid_trial *t,
                               float acc[PITH_TRIAL_LANES])
 {
     v16 a = v16_load(acc), b = v16_load(acc + 16);
     size_t i = 0;
     for (; i + 32 <= n; i += 32) {
-        a = v16_add(a, grid_distance(v16_load(w + i), t));
-        b = v16_add(b, grid_distance(v16_load(w + i + 16), t));
+        a = v16_add(a, grid_distance_at(w, i, t));
+        b = v16_add(b, grid_distance_at(w, i + 16, t));
     }
     if (i + 16 <= n) {
-        a = v16_add(a, grid_distance(v16_load(w + i), t));
+        a = v16_add(a, grid_distance_at(w, i, t));
         i += 16;
         if (i < n) {
-            const v16 e = grid_distance(v16_load_part(w + i, n - i), t);
+            const v16 e = grid_distance_part(w, i, n - i, t);
             b = v16_blend(v16_add(b, e), b, n - i);
         }
     } else if (i < n) {
-        const v16 e = grid_distance(v16_load_part(w + i, n - i), t);
+        const v16 e = grid_distance_part(w, i, n - i, t);
         a = v16_blend(v16_add(a, e), a, n - i);
     }
     v16_store(acc, a);

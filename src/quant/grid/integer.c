@@ -60,7 +60,8 @@ static double sum_of(const float x[PITH_TRIAL_LANES])
     return total;
 }
 
-/* Sum of |w - q|^2.4 in units; or infinity as soon as it is certain to end above `best`. */
+/* Sum of |w - q|^2.4 in units, times t's weights; or infinity as soon as it is certain to end above
+ * `best`. */
 static double error_of(const struct pith_kern *k, const struct pith_weights *x,
                        const struct pith_grid_trial *t, double best)
 {
@@ -69,7 +70,9 @@ static double error_of(const struct pith_kern *k, const struct pith_weights *x,
     float sum[PITH_TRIAL_LANES] = {0}, copy[PITH_GATHER];
     for (size_t first = 0; first < x->n; first += STEP) {
         const size_t n = x->n - first < STEP ? x->n - first : STEP;
-        add(n, pith_weights_gather(x, first, n, copy), t, sum);
+        struct pith_grid_trial part = *t;
+        if (part.weight) part.weight += first;
+        add(n, pith_weights_gather(x, first, n, copy), &part, sum);
         if (0.999 * sum_of(sum) > best) return INFINITY;
     }
     return sum_of(sum);
@@ -80,6 +83,7 @@ struct range {
     float top;
     bool asym;
     enum pith_dtype scale_dtype;
+    const float *weight; /* of errors, side by side; NULL: all alike */
 };
 
 static void place(const struct range *r, float shrink, float *scale, float *zero)
@@ -100,7 +104,8 @@ static float inverse_power_of_two(float x)
 static void search(const struct pith_kern *k, const struct range *r, const struct pith_weights *x,
                    float *scale, float *zero)
 {
-    struct pith_grid_trial t = {.top = r->top, .unit = inverse_power_of_two(*scale)};
+    struct pith_grid_trial t = {
+        .top = r->top, .unit = inverse_power_of_two(*scale), .weight = r->weight};
     double best = INFINITY;
     for (int i = 0; i < MSE_STEPS; i++) {
         place(r, (float)(1.0 - (double)i / MSE_GRID), &t.scale, &t.zero);
@@ -137,7 +142,10 @@ static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, siz
     const struct pith_grid *grid = rule->grid;
     const struct pith_weights x = {w, n, stride};
     struct range r = {
-        .top = top_code(grid->format), .asym = grid->asym, .scale_dtype = rule->scale_dtype};
+        .top = top_code(grid->format),
+        .asym = grid->asym,
+        .scale_dtype = rule->scale_dtype,
+        .weight = rule->weight};
     find_range(rule->kern, &x, &r.lo, &r.hi);
     if (!r.asym) {
         r.hi = -r.lo > r.hi ? -r.lo : r.hi;

@@ -40,6 +40,7 @@ static const double DAMP_FIRST = 1e-6, DAMP_LIMIT = 1.0;
 struct solver {
     const struct pith_round_job *job;
     const struct pith_gridder *gridder;
+    struct pith_grid_rule rule;
     struct pith_pool *pool;
     const struct pith_kern *kern;
     struct pith_qmat *q;
@@ -302,7 +303,6 @@ static void move_group(const struct solver *s, uint32_t k, size_t n, size_t row,
  * R[k,k]^2: what is left of it when the columns after it have made up for what they can. */
 static void fit_block(const struct solver *s, uint32_t k, size_t row, unsigned thread)
 {
-    const struct pith_grid_rule rule = {s->kern, &s->job->grid, s->q->scale_dtype, s->q->global};
     const struct pith_kquant *t = s->q->gguf;
     const uint32_t block = s->perm[k] / t->elements, first = block * t->elements;
     float *x = s->moved + thread * s->moved_size, w[PITH_KBLOCK], h[PITH_KBLOCK];
@@ -312,7 +312,7 @@ static void fit_block(const struct solver *s, uint32_t k, size_t row, unsigned t
     for (size_t i = 0; i < TILE && row + i < s->rows; i++) {
         struct pith_kblock b;
         for (uint32_t c = 0; c < t->elements; c++) w[s->perm[k + c] - first] = x[c * TILE + i];
-        s->gridder->fit_block(&rule, w, h, &b);
+        s->gridder->fit_block(&s->rule, w, h, &b);
         pith_kmat_set_scales(s->q, (uint32_t)(row + i), block, &b);
     }
     spread_scales(s, first / t->sub, (first + t->elements) / t->sub, row, row + TILE);
@@ -321,7 +321,6 @@ static void fit_block(const struct solver *s, uint32_t k, size_t row, unsigned t
 /* Fits the group that begins at step k for one tile of rows. */
 static void fit_group(const struct solver *s, uint32_t k, size_t row, unsigned thread)
 {
-    const struct pith_grid_rule rule = {s->kern, &s->job->grid, s->q->scale_dtype, s->q->global};
     const uint32_t g = k / s->q->group;
     const size_t n = least(s->q->group, s->cols - k);
     float *x = s->moved + thread * s->moved_size;
@@ -330,7 +329,7 @@ static void fit_group(const struct solver *s, uint32_t k, size_t row, unsigned t
         float *scale = s->scale + g * s->ld + row + i, *zero = s->zero + g * s->ld + row + i;
         *scale = 1.0f;
         *zero = 0.0f;
-        if (row + i < s->rows) s->gridder->fit(&rule, x + i, n, TILE, scale, zero);
+        if (row + i < s->rows) s->gridder->fit(&s->rule, x + i, n, TILE, scale, zero);
         if (s->offset) s->offset[g * s->ld + row + i] = -(*zero * *scale), *zero = 0.0f;
     }
 }
@@ -653,7 +652,8 @@ static enum pith_status run_solver(struct solver *s, struct pith_round_report *r
 {
     PITH_TRY(prepare(s, report, err));
     if (!s->dynamic) {
-        PITH_TRY(pith_round_fit(s->job, s->q, err));
+        const struct pith_pivots p = {s->diagonal, s->perm, s->dead};
+        PITH_TRY(pith_hessian_fit(s->job, &p, (float *)(void *)s->codes, s->q, err));
         spread_scales(s, 0, s->q->groups, 0, s->ld);
     }
     solve(s);
@@ -691,6 +691,7 @@ static struct solver solver_of(const struct pith_round_job *job, struct pith_qma
         .gridder = job->grid.format ? pith_gridder_for(&job->grid) : NULL,
         .pool = pith_backend_pool(job->backend),
         .kern = pith_backend_kern(job->backend),
+        .rule = {pith_backend_kern(job->backend), &job->grid, q->scale_dtype, q->global, NULL},
         .q = q,
         .rows = job->rows,
         .cols = job->cols,

@@ -64,3 +64,14 @@ enum pith_status pith_hessian_order(const float *h, uint32_t n, uint32_t width, 
     pith_free(x);
     return PITH_OK;
 }
+
+enum pith_status pith_hessian_fit(const struct pith_round_job *job, const struct pith_pivots *p,
+                                  float *scratch, struct pith_qmat *q, struct pith_error *err)
+{
+    const struct pith_grid *g = &job->grid;
+    if (!job->options.weigh || !g->mse || g->format->kind != PITH_KIND_INT)
+        return pith_round_fit(job, q, err);
+    for (uint32_t k = 0; k < job->cols; k++)
+        scratch[p->perm[k]] = p->dead[p->perm[k]] ? 0.0f : p->diagonal[k] * p->diagonal[k];
+    return pith_fit_scales_for(job->backend, g, job->w, scratch, q, err);
+}

@@ -3,6 +3,7 @@
 #define PITH_QUANT_ROUND_HESSIAN_H
 
 #include "base/status.h"
+#include "quant/round.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,5 +16,18 @@ enum pith_status pith_hessian_check(const float *h, size_t n, struct pith_error 
  * block of `block` columns, a multiple of width; n: one block. */
 enum pith_status pith_hessian_order(const float *h, uint32_t n, uint32_t width, uint32_t block,
                                     uint32_t *perm, struct pith_error *err);
+
+/* The pivots of GPTQ: the diagonal of H's factor, by step; the column of each step; inputs that
+ * were always zero, by column. */
+struct pith_pivots {
+    const float *diagonal;
+    const uint32_t *perm;
+    const bool *dead;
+};
+/* Fits scales on the job's weights. With options.weigh, where integer ranges are searched, an error
+ * in a column counts its pivot squared: what is left of it when the columns after it have made up
+ * for what they can. scratch: [cols]. Errors as pith_round_fit(). */
+enum pith_status pith_hessian_fit(const struct pith_round_job *job, const struct pith_pivots *p,
+                                  float *scratch, struct pith_qmat *q, struct pith_error *err);
 
 #endif

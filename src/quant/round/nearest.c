@@ -93,7 +93,7 @@ static enum pith_status fit_scales(const struct pith_round_rows *part, struct pi
                                    uint32_t r, struct pith_error *err)
 {
     const struct pith_grid_rule rule = {pith_backend_kern(part->backend), part->grid,
-                                        q->scale_dtype, q->global};
+                                        q->scale_dtype, q->global, NULL};
     const uint32_t row = part->first + r;
     if (pith_qmat_per_tensor(q) || q->nested || row % q->row_group != 0) return PITH_OK;
     const float *w = part->w + (size_t)r * q->cols;

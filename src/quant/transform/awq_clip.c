@@ -79,7 +79,8 @@ static void make_candidates(void *ctx, size_t row, unsigned thread)
     const struct clip *c = ctx;
     (void)thread;
     const struct pith_kern *k = pith_backend_kern(c->job->backend);
-    const struct pith_grid_rule rule = {k, &c->linear->grid, c->job->scale_dtype, c->global};
+    const struct pith_grid_rule rule = {k, &c->linear->grid, c->job->scale_dtype, c->global,
+                                        NULL};
     const float *w = weights_at(c, row);
     const float most = largest(w, c->width);
     for (int i = 0; i < STEPS; i++) {

@@ -434,14 +434,15 @@ static void check_grid_round(const struct pith_kernel *k, const struct pith_kern
 static void check_grid_error(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                              enum fill kind)
 {
-    for (unsigned i = 0; i < 7; i++) {
-        const float top = (float)((4u << i) - 1);
-        const struct pith_grid_trial t = {.scale = fabsf(value(kind)) + 0.01f,
+    for (unsigned i = 0; i < 14; i++) {
+        const float top = (float)((4u << i % 7) - 1);
+        struct pith_grid_trial t = {.scale = fabsf(value(kind)) + 0.01f,
                                           .zero = (float)pith_rng_below(&rng, (uint32_t)top + 1),
                                           .top = top,
                                           .unit = i % 2 ? 0x1p-3f : 1.0f};
         const float *w = fresh(0, n, kind);
         float *want = fresh(1, PITH_TRIAL_LANES, kind), *got = same(2, want, PITH_TRIAL_LANES);
+        if (i >= 7) t.weight = fresh(3, n, kind);
         ((pith_grid_error_fn *)ref->fn)(n, w, &t, want);
         ((pith_grid_error_fn *)k->fn)(n, w, &t, got);
         assert_bits(got, want, PITH_TRIAL_LANES, n);

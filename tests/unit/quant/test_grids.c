@@ -375,6 +375,29 @@ static void half_quadratic_zero_points(void **state)
     json_decref(golden);
 }
 
+/* A searched range makes room for an outlier as far as that counts. */
+static void weights_decide_the_range(void **state)
+{
+    (void)state;
+    const struct pith_grid g = grid_of("int3:g64:mse");
+    float w[64], weight[64], alike, without, above, zero;
+    for (int i = 0; i < 64; i++) {
+        w[i] = sinf((float)(i * i));
+        weight[i] = 1.0f;
+    }
+    w[9] = 3.0f;
+    struct pith_grid_rule rule = {.grid = &g, .scale_dtype = PITH_F32};
+    pith_gridder_for(&g)->fit(&rule, w, 64, 1, &alike, &zero);
+    rule.weight = weight;
+    pith_gridder_for(&g)->fit(&rule, w, 64, 1, &without, &zero);
+    assert_true(without == alike);
+    weight[9] = 0.0f;
+    pith_gridder_for(&g)->fit(&rule, w, 64, 1, &without, &zero);
+    weight[9] = 1e6f;
+    pith_gridder_for(&g)->fit(&rule, w, 64, 1, &above, &zero);
+    assert_true(without < alike && alike < above);
+}
+
 /* GPTQ on every kind of grid: less loss than nearest on the same grid, whatever the order. */
 static void gptq_beats_nearest(void **state)
 {
@@ -461,6 +484,7 @@ int main(void)
         cmocka_unit_test(the_search_of_nvfp4_is_nearly_exhaustive),
         cmocka_unit_test(awkward_groups),
         cmocka_unit_test(half_quadratic_zero_points),
+        cmocka_unit_test(weights_decide_the_range),
         cmocka_unit_test(gptq_beats_nearest),
         cmocka_unit_test(rows_in_parts),
     };
