@@ -48,6 +48,9 @@ enum pith_status pith_fail_in(struct pith_error *err, enum pith_status s, const 
 {
     if (!err || err->status == PITH_OK) return s;
     char old[sizeof err->text];
+    const size_t length = strlen(prefix);
+    if (strncmp(err->text, prefix, length) == 0 && strncmp(err->text + length, ": ", 2) == 0)
+        return err->status; /* who was called has said where */
     memcpy(old, err->text, sizeof old);
     const int n = snprintf(err->text, sizeof err->text, "%s: ", prefix);
     if (n > 0 && (size_t)n < sizeof err->text) {

@@ -16,7 +16,8 @@
 enum pith_status pith_fail(struct pith_error *err, enum pith_status s, const char *fmt, ...)
     PITH_PRINTF(3, 4);
 
-/* Puts "prefix: " before the message that err holds; no effect when err is NULL or holds none.
+/* Puts "prefix: " before the message that err holds; no effect when err is NULL or holds none,
+ * or when its message begins so already.
  * Returns err's status, or s when err is NULL. */
 enum pith_status pith_fail_in(struct pith_error *err, enum pith_status s, const char *prefix);
 

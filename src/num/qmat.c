@@ -118,6 +118,16 @@ void pith_qmat_borrow(struct pith_qmat *q, const uint8_t *codes)
     q->borrowed = true;
 }
 
+enum pith_status pith_qmat_state_zeros(struct pith_qmat *q, struct pith_error *err)
+{
+    const size_t count = pith_qmat_scale_count(q);
+    if (q->zeros || q->offsets || q->format->kind != PITH_KIND_INT) return PITH_OK;
+    q->zeros = pith_alloc(count, 1);
+    if (!q->zeros) return pith_fail_nomem(err, "zero points");
+    memset(q->zeros, 1 << (q->format->bits - 1), count);
+    return PITH_OK;
+}
+
 void pith_qmat_free(struct pith_qmat *q)
 {
     if (!q->borrowed) pith_free(q->codes);

@@ -144,7 +144,8 @@ static enum pith_status restate(const struct pith_run *r, const struct pith_choi
         PITH_TRY(load(r, c, q, err));
         if (c->grid.format->kind == PITH_KIND_BLOCK || c->grid.format->kind == PITH_KIND_GGUF)
             return PITH_OK; /* scales are the format's own */
-        s = restate_scales(q, scales, err);
+        s = c->grid.asym ? pith_qmat_state_zeros(q, err) : PITH_OK; /* though alike */
+        if (s == PITH_OK) s = restate_scales(q, scales, err);
     } else {
         PITH_TRY(pith_recode(from, &c->grid, scales, q, err));
         s = PITH_OK;

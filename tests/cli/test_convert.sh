@@ -70,6 +70,24 @@ check "a file of q6_k" "$pith" quantize "$work/blocks" -o "$work/six.gguf" -r rt
 check "becomes groups of 16" "$pith" convert "$work/six.gguf" -o "$work/six" --container compressed-tensors --quiet
 moved "scales of two levels in one" "$work/six/pith.json" 0.003
 
+# Zero points that are all the middle are the symmetric grid's, whatever a config says of them.
+"$pith" quantize "$mini" --quiet -o "$work/lie" -r rtn --weights int4:g64 --container gptq
+"$pith" quantize "$mini" --quiet -o "$work/zeros" -r rtn --weights int4:g64:asym --container gptq
+says() { # DIR true|false
+    for file in config.json quantize_config.json; do
+        sed -i -E 's/"sym": (true|false)/"sym": '"$2/" "$1/$file"
+    done
+}
+says "$work/lie" false
+says "$work/zeros" true
+for to in compressed-tensors gptq awq; do through lie "$to"; done
+through lie-awq compressed-tensors
+check "to gguf" "$pith" convert "$work/lie" -o "$work/lie.gguf" --quiet
+check "verifies" "$pith" verify "$work/lie.gguf" --against "$work/lie"
+refuse "other zero points are not left out" 1 "^pith: [^:]*q_proj: sym is true, but not all zero points are 8" \
+    "$pith" convert "$work/zeros" -o "$work/no" --container awq
+[ -e "$work/no" ] || [ -e "$work/no.partial" ] && fail "nothing is left of it" || pass "nothing is left of it"
+
 # A kill on the way costs nothing.
 killed 0.02 "$pith" convert "$work/gptq" -o "$work/again" --container compressed-tensors --quiet
 check "goes on after a kill" "$pith" convert "$work/gptq" -o "$work/again" --container compressed-tensors --resume --quiet

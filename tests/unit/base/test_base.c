@@ -33,6 +33,8 @@ static void first_error_wins_and_is_printable(void **state)
     assert_string_equal(err.text, "bad ?[31m name");
     assert_int_equal(pith_fail_in(&err, PITH_IO, "file"), PITH_FORMAT);
     assert_string_equal(err.text, "file: bad ?[31m name");
+    assert_int_equal(pith_fail_in(&err, PITH_IO, "file"), PITH_FORMAT);
+    assert_string_equal(err.text, "file: bad ?[31m name");
 }
 
 static void json_reports_key_and_file(void **state)
