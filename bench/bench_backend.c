@@ -525,7 +525,7 @@ static void syrks(const struct bench *m)
 }
 
 /* Multiply-adds of bfloat16 a second; of float32 where the tier has no instruction for them. */
-static double halves_peak(const struct bench *m)
+static double bf16_peak(const struct bench *m)
 {
     struct pith_roof *roof;
     struct pith_roof_sample s;
@@ -547,7 +547,7 @@ static void bench_halves(const struct bench *m)
     float *values = randoms(rows * cols);
     uint16_t *dense = pith_alloc(rows * cols, sizeof *dense);
     if (!dense || pith_backend_set_mode(m->b, PITH_MODE_BF16, NULL) != PITH_OK) exit(1);
-    halves.peak = halves_peak(m);
+    halves.peak = bf16_peak(m);
     pith_dtype_encode(PITH_BF16, values, rows * cols, dense);
     const struct pith_weight w = {.rows = 14336, .cols = 4096, .dtype = PITH_BF16, .dense = dense};
     float *x = randoms(n * cols), *y = randoms(n * rows);

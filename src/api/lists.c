@@ -105,7 +105,7 @@ static json_t *scales_text(const struct pith_load_rule *r)
 }
 
 /* Weights of one kind with all that they may stand beside. */
-static json_t *pair_row(const struct pith_engine *e, const struct pith_load_rule *r,
+static json_t *pair_row(const struct pith_target_engine *e, const struct pith_load_rule *r,
                         const struct pith_load_pair *p)
 {
     struct pith_str s = {0};
@@ -127,7 +127,7 @@ static json_t *pair_row(const struct pith_engine *e, const struct pith_load_rule
     return row;
 }
 
-static json_t *load_row(const struct pith_engine *e, const struct pith_load_rule *r)
+static json_t *load_row(const struct pith_target_engine *e, const struct pith_load_rule *r)
 {
     return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:s, s:s, s:s}", "engine", e->name,
                      "container", r->container, "activations", r->acts ? "integers" : "16 bits",
@@ -140,7 +140,7 @@ static json_t *load_row(const struct pith_engine *e, const struct pith_load_rule
 static json_t *loads(void)
 {
     size_t count;
-    const struct pith_engine *const *e = pith_engines(&count);
+    const struct pith_target_engine *const *e = pith_engines(&count);
     static const uint32_t no_groups[] = {0};
     const struct pith_load_rule nothing = {.container = "none", .groups = no_groups};
     json_t *list = json_array();

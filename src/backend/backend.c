@@ -11,7 +11,7 @@ enum {
                     PITH_KC / 4
 };
 
-static void scratch_place(struct pith_scratch *s, float *at)
+static void scratch_place(struct pith_thread_memory *s, float *at)
 {
     s->a = at;
     s->b = s->a + PITH_SLAB * PITH_KC;
@@ -68,8 +68,8 @@ fail_scratch:
 void pith_backend_free(struct pith_backend *b)
 {
     if (!b) return;
-    pith_free(b->around);
-    pith_halves_close(b->halves);
+    pith_free(b->prepared);
+    pith_bf16_close(b->bf16);
     pith_free(b->slab);
     pith_free(b->memory);
     pith_free(b->scratch);
@@ -93,15 +93,14 @@ const char *pith_backend_cpu(const struct pith_backend *b)
 
 size_t pith_backend_bytes(unsigned threads)
 {
-    return threads * (THREAD_FLOATS * sizeof(float) + sizeof(struct pith_scratch)) +
+    return threads * (THREAD_FLOATS * sizeof(float) + sizeof(struct pith_thread_memory)) +
            SHARED_FLOATS * sizeof(float) + sizeof(struct pith_backend);
 }
 
 enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode,
                                        struct pith_error *err)
 {
-    if (mode == PITH_MODE_BF16 && !b->halves)
-        PITH_TRY(pith_halves_open(b->threads, &b->halves, err));
+    if (mode == PITH_MODE_BF16 && !b->bf16) PITH_TRY(pith_bf16_open(b->threads, &b->bf16, err));
     b->mode = mode;
     return PITH_OK;
 }

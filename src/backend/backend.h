@@ -49,10 +49,10 @@ enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mo
                                        struct pith_error *err);
 enum pith_mode pith_backend_mode(const struct pith_backend *b);
 /* What bf16 takes, in bytes. */
-size_t pith_backend_halves_bytes(unsigned threads);
+size_t pith_backend_bf16_bytes(unsigned threads);
 /* Takes the memory of what pith_linear() makes of x, 8 MiB, unless it is there: before the first
- * product with a matrix whose pith_pack_around() is true (backend/pack.h). */
-enum pith_status pith_backend_take_around(struct pith_backend *b, struct pith_error *err);
+ * product with a matrix whose pith_pack_prepares() is true (backend/pack.h). */
+enum pith_status pith_backend_take_prepared(struct pith_backend *b, struct pith_error *err);
 
 /* C[m][n] = A[m][k] * B[k][n], or C += / C -=, C(i, j) = fma(+-A(i, p), B(p, j), C(i, j)) for p
  * = 0, 1, ... from 0 or from C. C overlaps neither A nor B. Strides in elements let either

@@ -119,8 +119,8 @@ static void round_row(const struct job *j, size_t row, const struct pith_input_c
 
 /* Rows [row, row + count) of a tile whose first row in the slab is `first`. Scales and sums are
  * moved as floats, which changes no bit. */
-static void round_batch(const struct job *j, const struct pith_scratch *s, size_t first, size_t row,
-                        size_t count)
+static void round_batch(const struct job *j, const struct pith_thread_memory *s, size_t first,
+                        size_t row, size_t count)
 {
     const struct pith_kern *k = &j->b->kern;
     const struct pith_panels *m = &j->pack->m;
@@ -270,7 +270,7 @@ static void store(const struct band *b)
 static void band_task(void *ctx, size_t task, unsigned thread)
 {
     const struct job *j = ctx;
-    const struct pith_scratch *s = &j->b->scratch[thread];
+    const struct pith_thread_memory *s = &j->b->scratch[thread];
     const size_t tiles = (j->rows + j->ones + j->k.rows - 1) / j->k.rows, cols = j->pack->cols;
     const struct band b = {.j = j,
                            .first = task * j->band,

@@ -48,17 +48,17 @@ static void store_keys(const struct store *s, const float *src, size_t ld, size_
         return;
     }
     enum { STEP = 16 };
-    float turned[STEP * PITH_KEYS];
+    float transposed[STEP * PITH_KEYS];
     for (size_t e = 0; e < dim; e += STEP) {
         const size_t n = pith_min(STEP, dim - e);
-        k->transpose(count, n, src + e, ld, turned, PITH_KEYS);
+        k->transpose(count, n, src + e, ld, transposed, PITH_KEYS);
         char *at = dst + (e * PITH_KEYS + place) * 2;
         if (count == PITH_KEYS) {
-            k->narrow_bf16(n * PITH_KEYS, turned, at);
+            k->narrow_bf16(n * PITH_KEYS, transposed, at);
             continue;
         }
         for (size_t i = 0; i < n; i++)
-            k->narrow_bf16(count, turned + i * PITH_KEYS, at + i * PITH_KEYS * 2);
+            k->narrow_bf16(count, transposed + i * PITH_KEYS, at + i * PITH_KEYS * 2);
     }
 }
 

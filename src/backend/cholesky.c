@@ -70,7 +70,7 @@ static void solve_task(void *ctx, size_t task, unsigned thread)
 
 /* H(i, j) -= sum of R(i, p) R(j, p) over k columns p from `from` on, for the block `at` of H: on
  * the diagonal its upper triangle only. */
-static void update(struct pith_backend *b, const struct chol *c, const struct pith_block *at,
+static void update(struct pith_backend *b, const struct chol *c, const struct pith_tile_block *at,
                    size_t from, size_t k)
 {
     float *h = c->h + at->i * c->d;
@@ -101,9 +101,9 @@ static bool factor_wide(struct pith_backend *b, struct chol *c, size_t first, si
         if (!factor_corner(c, bad)) return false;
         pith_pool_run(b->pool, (c->first + PITH_SOLVE_LANES - 1) / PITH_SOLVE_LANES, solve_task, c);
         const size_t n = c->first - first; /* columns of this wide block still to do */
-        update(b, c, &(struct pith_block){.i = 0, .j = first, .m = first, .n = n}, c->first,
+        update(b, c, &(struct pith_tile_block){.i = 0, .j = first, .m = first, .n = n}, c->first,
                c->count);
-        update(b, c, &(struct pith_block){.i = first, .j = first, .m = n, .n = n}, c->first,
+        update(b, c, &(struct pith_tile_block){.i = first, .j = first, .m = n, .n = n}, c->first,
                c->count);
     }
     return true;
@@ -120,7 +120,7 @@ enum pith_status pith_cholesky_upper(struct pith_backend *b, float *h, size_t d,
             if (pivot) *pivot = bad;
             return pith_fail(err, PITH_NUMERIC, "pivot %zu of %zu is not positive", bad, d);
         }
-        update(b, &c, &(struct pith_block){.m = first, .n = first}, first, end - first);
+        update(b, &c, &(struct pith_tile_block){.m = first, .n = first}, first, end - first);
         end = first;
     }
     for (size_t i = 1; i < d; i++) memset(h + i * d, 0, i * sizeof *h);

@@ -38,14 +38,14 @@ static void pack_panel(const struct pith_kern *k, const float *src, size_t rs, s
     }
 }
 
-static void pack_a(const struct pith_step *t, const struct pith_block *at)
+static void pack_a(const struct pith_step *t, const struct pith_tile_block *at)
 {
     const struct pith_mul *mul = t->mul;
     const size_t width = t->rows;
     float *dst = t->s->a;
     if (mul->a_words) return;
     if (mul->b_words) {
-        pith_halves_source(t, at->i, at->m, (uint32_t *)(void *)dst);
+        pith_bf16_source(t, at->i, at->m, (uint32_t *)(void *)dst);
         return;
     }
     for (size_t i = 0; i < at->m; i += width, dst += width * t->kc) {
@@ -127,7 +127,7 @@ static void copy_tile(const struct pith_mul *mul, const struct tile *t, float *t
 static const uint32_t *words_at(const struct pith_step *t, const uint32_t *words, size_t row,
                                 size_t panel)
 {
-    return words + row / panel * pith_halves_size(t->mul->k, panel) + t->p / 2 * panel;
+    return words + row / panel * pith_bf16_size(t->mul->k, panel) + t->p / 2 * panel;
 }
 
 static void multiply(const struct pith_step *t, const struct tile *at, const float *a, float *c,
@@ -140,7 +140,7 @@ static void multiply(const struct pith_step *t, const struct tile *at, const flo
     }
     const uint32_t *left = mul->a_words ? words_at(t, mul->a_words, at->i, t->rows)
                                         : (const uint32_t *)(const void *)a;
-    t->k->bf16_tile(pith_halves_size(t->kc, 1) / PITH_TILE_WORDS, left,
+    t->k->bf16_tile(pith_bf16_size(t->kc, 1) / PITH_TILE_WORDS, left,
                     words_at(t, mul->b_words, at->j, t->cols), c, ldc, t->mode, mul->alpha);
 }
 
@@ -173,10 +173,10 @@ static void prefetch_tile(const struct pith_mul *mul, const struct tile *t)
 
 /* The tiles of one column: the packed block of A against the packed panel of B, which is columns
  * [at->j, at->j + at->n). */
-static void run_column(const struct pith_step *step, const struct pith_block *at)
+static void run_column(const struct pith_step *step, const struct pith_tile_block *at)
 {
     const size_t rows = step->rows;
-    const size_t size = step->mul->b_words ? pith_halves_size(step->kc, rows) : rows * step->kc;
+    const size_t size = step->mul->b_words ? pith_bf16_size(step->kc, rows) : rows * step->kc;
     const float *a = step->s->a;
     for (size_t i = 0; i < at->m; i += rows, a += size) {
         const size_t m = pith_min(rows, at->m - i), below = at->m - i - m;
@@ -187,13 +187,13 @@ static void run_column(const struct pith_step *step, const struct pith_block *at
     }
 }
 
-static void fill_zero(const struct pith_mul *mul, const struct pith_block *at)
+static void fill_zero(const struct pith_mul *mul, const struct pith_tile_block *at)
 {
     for (size_t i = 0; i < at->m; i++)
         memset(c_at(mul, at->i + i, at->j), 0, at->n * sizeof *mul->c);
 }
 
-static void add_bias(const struct pith_mul *mul, const struct pith_block *at)
+static void add_bias(const struct pith_mul *mul, const struct pith_tile_block *at)
 {
     for (size_t i = 0; i < at->m; i++) {
         float *c = c_at(mul, at->i + i, at->j);
@@ -203,7 +203,7 @@ static void add_bias(const struct pith_mul *mul, const struct pith_block *at)
 
 /* Copies what the block has above the diagonal to below it, in squares that stay in the cache. */
 static void mirror(const struct pith_kern *k, const struct pith_mul *mul,
-                   const struct pith_block *at)
+                   const struct pith_tile_block *at)
 {
     enum { SIDE = 64 };
     float *c = mul->c;
@@ -223,13 +223,13 @@ static void mirror(const struct pith_kern *k, const struct pith_mul *mul,
 }
 
 /* Every panel of B against a block of A at a time. */
-static void run_step(const struct pith_step *t, const struct pith_block *block)
+static void run_step(const struct pith_step *t, const struct pith_tile_block *block)
 {
     const size_t slab = t->mul->a_words ? 2 * PITH_SLAB : PITH_SLAB; /* of half the size */
     const size_t rows = slab - slab % t->rows, cols = t->cols;
     const size_t right = block->j + block->n;
     for (size_t i = 0; i < block->m; i += rows) {
-        struct pith_block at = {.i = block->i + i, .m = pith_min(rows, block->m - i)};
+        struct pith_tile_block at = {.i = block->i + i, .m = pith_min(rows, block->m - i)};
         if (t->mul->upper && at.i >= right) break;
         pack_a(t, &at);
         for (at.j = block->j; at.j < right; at.j += cols) {
@@ -241,8 +241,8 @@ static void run_step(const struct pith_step *t, const struct pith_block *block)
     }
 }
 
-void pith_mul_block(const struct pith_kern *k, const struct pith_scratch *s,
-                    const struct pith_mul *mul, const struct pith_block *block)
+void pith_mul_block(const struct pith_kern *k, const struct pith_thread_memory *s,
+                    const struct pith_mul *mul, const struct pith_tile_block *block)
 {
     if (mul->upper && block->i >= block->j + block->n) return;
     const bool fresh = !mul->accumulate && !mul->scaled;
@@ -294,13 +294,14 @@ struct pith_cut pith_mul_cut(const struct pith_backend *b, const struct pith_mul
     return cut;
 }
 
-struct pith_block pith_cut_block(const struct pith_cut *cut, const struct pith_mul *mul, size_t i)
+struct pith_tile_block pith_cut_block(const struct pith_cut *cut, const struct pith_mul *mul,
+                                      size_t i)
 {
     const size_t row = i / cut->across * cut->rows, col = i % cut->across * cut->cols;
-    return (struct pith_block){.i = row,
-                               .j = col,
-                               .m = pith_min(cut->rows, mul->m - row),
-                               .n = pith_min(cut->cols, mul->n - col)};
+    return (struct pith_tile_block){.i = row,
+                                    .j = col,
+                                    .m = pith_min(cut->rows, mul->m - row),
+                                    .n = pith_min(cut->cols, mul->n - col)};
 }
 
 struct run {
@@ -312,7 +313,7 @@ struct run {
 static void run_task(void *ctx, size_t task, unsigned thread)
 {
     const struct run *r = ctx;
-    const struct pith_block block = pith_cut_block(&r->cut, r->mul, task);
+    const struct pith_tile_block block = pith_cut_block(&r->cut, r->mul, task);
     pith_mul_block(&r->b->kern, &r->b->scratch[thread], r->mul, &block);
 }
 
@@ -363,6 +364,6 @@ void pith_syrk(struct pith_backend *b, float *h, size_t d, const float *x, size_
                                  .alpha = alpha,
                                  .upper = true,
                                  .mirror = true};
-    if (b->mode == PITH_MODE_BF16 && n > 0 && pith_halves_syrk(b, &mul)) return;
+    if (b->mode == PITH_MODE_BF16 && n > 0 && pith_bf16_syrk(b, &mul)) return;
     pith_mul_run(b, &mul);
 }

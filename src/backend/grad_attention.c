@@ -28,7 +28,7 @@ size_t pith_attention_grad_work(unsigned threads, size_t n)
 /* Queries [row, row + rows) of a head, and the keys [low, row + rows) that one of them sees. */
 struct part {
     const struct job *j;
-    const struct pith_scratch *scratch;
+    const struct pith_thread_memory *scratch;
     size_t head, kv, row, rows, low, cols;
     float *p, *dp;
 };
@@ -40,7 +40,7 @@ static size_t first_key(const struct pith_attention_grad *g, size_t query)
 
 static void multiply(const struct part *t, const struct pith_mul *mul)
 {
-    const struct pith_block all = {.m = mul->m, .n = mul->n};
+    const struct pith_tile_block all = {.m = mul->m, .n = mul->n};
     pith_mul_block(&t->j->b->kern, t->scratch, mul, &all);
 }
 

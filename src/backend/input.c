@@ -23,7 +23,7 @@ static size_t first_row(const struct treat *t, size_t task, size_t *count)
     return first;
 }
 
-static void turn_task(void *ctx, size_t task, unsigned thread)
+static void hadamard_task(void *ctx, size_t task, unsigned thread)
 {
     (void)thread;
     const struct treat *t = ctx;
@@ -50,7 +50,7 @@ void pith_input_apply(struct pith_backend *b, const struct pith_input *in, const
     t.rows = cols >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / cols;
     const size_t tasks = (n + t.rows - 1) / t.rows;
     if (in->hadamard > 1) {
-        pith_pool_run(b->pool, tasks, turn_task, &t);
+        pith_pool_run(b->pool, tasks, hadamard_task, &t);
         t.x = y;
     }
     if (!in->grid.format) {
@@ -88,14 +88,14 @@ void pith_linear_site(struct pith_backend *b, const struct pith_weight *w, const
                       struct pith_site_input *s, float *y)
 {
     struct pith_input in = pith_weight_input(w);
-    if (s->turned) in.hadamard = 0;
+    if (s->hadamard_done) in.hadamard = 0;
     if (!w->pack || !in.grid.format || !pith_bytes_takes_input(w->pack)) {
         pith_linear(b, w, bias, treated(b, s, &in), s->n, y);
         return;
     }
     /* As integers: only the Hadamard matrix is applied beforehand. */
-    const struct pith_input turn = {.hadamard = in.hadamard};
-    const struct pith_bytes_call c = {w->pack, &in, bias, treated(b, s, &turn), s->n, y};
+    const struct pith_input hadamard = {.hadamard = in.hadamard};
+    const struct pith_bytes_call c = {w->pack, &in, bias, treated(b, s, &hadamard), s->n, y};
     if (s->n < PITH_LINEAR_FEW) pith_bytes_linear_few(b, &c);
     else pith_bytes_linear(b, &c);
 }

@@ -20,9 +20,9 @@ struct pith_input pith_weight_input(const struct pith_weight *w);
 struct pith_site_input {
     const float *x; /* [n][cols] */
     size_t n, cols;
-    float *work;  /* [n][cols]; may be x when all linears treat it alike */
-    bool turned;  /* x is multiplied by the Hadamard matrix already */
-    bool treated; /* work holds what `done` makes of x */
+    float *work;        /* [n][cols]; may be x when all linears treat it alike */
+    bool hadamard_done; /* x is multiplied by the Hadamard matrix already */
+    bool treated;       /* work holds what `done` makes of x */
     struct pith_input done;
 };
 

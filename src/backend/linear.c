@@ -29,7 +29,7 @@ static void dense_rows(const struct few *f, size_t row, size_t count)
         matvec(count, w->cols, dense, w->cols, f->x + i * w->cols, f->y + i * w->rows + row);
 }
 
-static void quant_row(const struct few *f, const struct pith_scratch *s, size_t row)
+static void quant_row(const struct few *f, const struct pith_thread_memory *s, size_t row)
 {
     const struct pith_weight *w = f->source->w;
     const struct pith_kern *k = &f->b->kern;
@@ -190,7 +190,7 @@ static void packed_task(void *ctx, size_t task, unsigned thread)
     if (p->ones) take_shifts(p, row, rows);
     const struct pith_weight *o = p->pack->offsets;
     for (size_t i = 0; o && i < p->n; i++)
-        pith_offsets_add(p->b, o, row, rows, p->b->around + i * o->cols,
+        pith_offsets_add(p->b, o, row, rows, p->b->prepared + i * o->cols,
                          p->y + i * p->pack->rows + row);
     for (size_t i = 0; p->bias && i < p->n; i++)
         for (size_t r = 0; r < rows; r++) p->y[i * p->pack->rows + row + r] += p->bias[row + r];
@@ -249,8 +249,8 @@ void pith_linear_as_packed(struct pith_backend *b, const struct pith_weight *w, 
         linear_few(b, &source, bias, x, n, y);
         return;
     }
-    if (pith_halves_fits(b, w->cols)) {
-        pith_halves_linear(b, &source, bias, x, n, y);
+    if (pith_bf16_fits(b, w->cols)) {
+        pith_bf16_linear(b, &source, bias, x, n, y);
         return;
     }
     const struct pith_mul mul = {.m = n,

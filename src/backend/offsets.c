@@ -38,7 +38,7 @@ static size_t dense_size(const struct pith_qmat *q)
 
 size_t pith_offsets_bytes(const struct pith_qmat *q)
 {
-    const size_t most = PITH_AROUND_FLOATS / (2 * PITH_LINEAR_FEW),
+    const size_t most = PITH_PREPARED_FLOATS / (2 * PITH_LINEAR_FEW),
                  held = lines(sizeof(struct held));
     if (q->g_idx || q->input.grid.format || q->groups > most || q->row_group > 1) return 0;
     if (!q->outer) return held + lines((size_t)q->rows * q->groups * dense_size(q));
@@ -104,10 +104,10 @@ const struct pith_weight *pith_offsets_init(struct pith_backend *b, const struct
         held->w.pack = &held->pack;
         return &held->w;
     }
-    uint16_t *halves = (uint16_t *)(void *)parts;
+    uint16_t *f16 = (uint16_t *)(void *)parts;
     const size_t count = pith_qmat_scale_count(q);
     if (!q->gguf) memcpy(parts, q->offsets, count * sizeof *q->offsets);
-    for (size_t i = 0; q->gguf && i < count; i++) halves[i] = pith_f32_to_f16(q->offsets[i]);
+    for (size_t i = 0; q->gguf && i < count; i++) f16[i] = pith_f32_to_f16(q->offsets[i]);
     held->w.dense = parts;
     return &held->w;
 }
@@ -128,9 +128,9 @@ void pith_offsets_add(const struct pith_backend *b, const struct pith_weight *o,
                       size_t rows, const float *sums, float *y)
 {
     enum { PART = 8 * PITH_PANEL_ROWS };
-    const bool halves = o->dtype == PITH_F16;
-    pith_matvec_f32_fn *matvec = halves ? b->kern.matvec_f16 : b->kern.matvec_f32;
-    const size_t size = halves ? 2 : 4;
+    const bool f16 = o->dtype == PITH_F16;
+    pith_matvec_f32_fn *matvec = f16 ? b->kern.matvec_f16 : b->kern.matvec_f32;
+    const size_t size = f16 ? 2 : 4;
     float part[PART];
     for (size_t done = 0; done < rows; done += PART) {
         const size_t n = pith_min(PART, rows - done), panels = (n - 1) / PITH_PANEL_ROWS + 1;

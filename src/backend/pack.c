@@ -132,7 +132,7 @@ size_t pith_pack_bytes(const struct pith_qmat *q)
     return make_plan(q, &p) ? plan_bytes(&p) : 0;
 }
 
-bool pith_pack_around(const struct pith_pack *p)
+bool pith_pack_prepares(const struct pith_pack *p)
 {
     return p->order || p->offsets;
 }
@@ -181,7 +181,7 @@ static void pack_codes(const struct packing *p, size_t panel)
         if (!as_stored) widen_rows(p, row, count, word, n, widened);
         p->k->transpose(count, n, from, as_stored ? q->stride / 4 : WORDS, (float *)(void *)to,
                         PITH_PANEL_ROWS);
-        if (level4) p->k->to_halves(n * PITH_PANEL_ROWS, (uint32_t *)(void *)to);
+        if (level4) p->k->to_nibbles(n * PITH_PANEL_ROWS, (uint32_t *)(void *)to);
     }
 }
 

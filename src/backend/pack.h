@@ -40,9 +40,9 @@ size_t pith_pack_bytes(const struct pith_qmat *q);
 void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *memory,
                     struct pith_pack *out);
 
-/* Whether products with it need pith_backend_take_around(): it has an order of its own, or
+/* Whether products with it need pith_backend_take_prepared(): it has an order of its own, or
  * offsets. */
-bool pith_pack_around(const struct pith_pack *p);
+bool pith_pack_prepares(const struct pith_pack *p);
 
 /* A row of it as float32: the values of pith_weight_decode(), zeros maybe of the other sign. */
 void pith_pack_row(const struct pith_pack *p, uint32_t row, float *out);

@@ -18,7 +18,7 @@ enum { PITH_SLAB = 560, PITH_KC = 256, PITH_NC = 128, PITH_SYRK_ROWS = 256 };
 enum { PITH_SCORES = 128 * 1024 };
 
 /* One thread's private memory, all parts aligned to 64 bytes. */
-struct pith_scratch {
+struct pith_thread_memory {
     float *a;       /* SLAB x KC, packed */
     float *b;       /* KC x NC: a panel of B */
     float *tile;    /* one tile of C at a border */
@@ -95,9 +95,9 @@ void pith_levels_rows(const struct pith_kern *k, const struct pith_qmat *q, size
                       size_t count, const float *x, float *y);
 
 /* What pith_linear() makes of x for some packed matrices, of all rows that fit. */
-enum { PITH_AROUND_FLOATS = 2 << 20 };
+enum { PITH_PREPARED_FLOATS = 2 << 20 };
 /* pith_linear() with x's columns as they lie in the panels; of a matrix with offsets, for n below
- * PITH_LINEAR_FEW the sums of x are in b->around, and for more rows offsets are not added. */
+ * PITH_LINEAR_FEW the sums of x are in b->prepared, and for more rows offsets are not added. */
 void pith_linear_as_packed(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                            const float *x, size_t n, float *y);
 
@@ -109,9 +109,9 @@ struct pith_backend {
     struct pith_kern kern;
     struct pith_byte_rows bytes;
     struct pith_byte_slab *slab;
-    struct pith_halves *halves;   /* NULL before bf16 is first asked for */
-    float *around;                /* [PITH_AROUND_FLOATS], or NULL: around.c */
-    struct pith_scratch *scratch; /* one a thread */
+    struct pith_bf16_operands *bf16;    /* NULL before bf16 is first asked for */
+    float *prepared;                    /* [PITH_PREPARED_FLOATS], or NULL: prepare.c */
+    struct pith_thread_memory *scratch; /* one a thread */
     void *memory;
 };
 
@@ -137,7 +137,7 @@ struct pith_mul {
     const float *a; /* A(i, p) = a[i * a_rs + p * a_cs] */
     size_t a_rs, a_cs;
     bool negate_a;
-    /* Operands rounded to bfloat16, in panels (halves.c): B is b_words where that is not NULL, and
+    /* Operands rounded to bfloat16, in panels (bf16.c): B is b_words where that is not NULL, and
      * sums are those of bf16_tile; A is then a_words, or, that being NULL, the rows of source. */
     const uint32_t *a_words, *b_words;
     const float *b; /* B(p, j) = b[p * b_rs + j * b_cs], or, b being NULL, W[j][p] of source */
@@ -157,7 +157,7 @@ struct pith_mul {
 /* A step of a product: elements [p, p + kc) of k, and what the kernel does with the sums. */
 struct pith_step {
     const struct pith_kern *k;
-    const struct pith_scratch *s;
+    const struct pith_thread_memory *s;
     const struct pith_mul *mul;
     size_t rows, cols; /* of the kernel's tile */
     size_t p, kc;
@@ -167,30 +167,30 @@ struct pith_step {
 void pith_step_unpack(const struct pith_step *t, size_t row, size_t count, size_t width,
                       float *dst);
 
-/* halves.c: products of operands rounded to bfloat16, in memory of the backend's. */
-struct pith_halves;
-enum pith_status pith_halves_open(unsigned threads, struct pith_halves **out,
-                                  struct pith_error *err);
-void pith_halves_close(struct pith_halves *h);
+/* bf16.c: products of operands rounded to bfloat16, in memory of the backend's. */
+struct pith_bf16_operands;
+enum pith_status pith_bf16_open(unsigned threads, struct pith_bf16_operands **out,
+                                struct pith_error *err);
+void pith_bf16_close(struct pith_bf16_operands *h);
 /* Words of a panel of `width` vectors of kc elements. */
-size_t pith_halves_size(size_t kc, size_t width);
+size_t pith_bf16_size(size_t kc, size_t width);
 /* Rows [i, i + count) of W, elements of the step, as panels of A; where the last one is larger it
  * has zeros. */
-void pith_halves_source(const struct pith_step *t, size_t i, size_t count, uint32_t *dst);
+void pith_bf16_source(const struct pith_step *t, size_t i, size_t count, uint32_t *dst);
 /* Whether the mode is on and a vector of k elements has room. */
-bool pith_halves_fits(const struct pith_backend *b, size_t k);
+bool pith_bf16_fits(const struct pith_backend *b, size_t k);
 /* y[n][rows of W] = x[n][cols] W^T + bias. */
-void pith_halves_linear(struct pith_backend *b, const struct pith_source *source, const float *bias,
-                        const float *x, size_t n, float *y);
+void pith_bf16_linear(struct pith_backend *b, const struct pith_source *source, const float *bias,
+                      const float *x, size_t n, float *y);
 /* That of pith_syrk. False, and nothing done, when 256 rows have no room. */
-bool pith_halves_syrk(struct pith_backend *b, const struct pith_mul *mul);
+bool pith_bf16_syrk(struct pith_backend *b, const struct pith_mul *mul);
 
 /* The block of m rows and n columns at (i, j) of the product, by one thread. */
-struct pith_block {
+struct pith_tile_block {
     size_t i, j, m, n;
 };
-void pith_mul_block(const struct pith_kern *k, const struct pith_scratch *s,
-                    const struct pith_mul *mul, const struct pith_block *block);
+void pith_mul_block(const struct pith_kern *k, const struct pith_thread_memory *s,
+                    const struct pith_mul *mul, const struct pith_tile_block *block);
 /* How a product is cut into blocks, one a task: at most so large, and in whole tiles. */
 struct pith_cut {
     size_t rows, cols; /* of a block */
@@ -199,7 +199,8 @@ struct pith_cut {
 };
 struct pith_cut pith_mul_cut(const struct pith_backend *b, const struct pith_mul *mul, size_t rows,
                              size_t cols);
-struct pith_block pith_cut_block(const struct pith_cut *cut, const struct pith_mul *mul, size_t i);
+struct pith_tile_block pith_cut_block(const struct pith_cut *cut, const struct pith_mul *mul,
+                                      size_t i);
 /* The whole product, over all threads. Not from inside a pool task. */
 void pith_mul_run(struct pith_backend *b, const struct pith_mul *mul);
 

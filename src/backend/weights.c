@@ -24,7 +24,7 @@ static float zero_at(const struct pith_source *s, size_t index)
 /* Columns [at->j, at->j + n) of row at->i, which share scale `index`. Codes of four and eight
  * bits are read in place, others are unpacked to a byte each first. */
 static void decode_run(const struct pith_source *s, const struct pith_kern *k, uint8_t *codes,
-                       const struct pith_block *at, size_t index, float *out)
+                       const struct pith_tile_block *at, size_t index, float *out)
 {
     const struct pith_qmat *q = s->w->quant;
     const uint8_t *stream = q->codes + at->i * q->stride, *bytes = codes;
@@ -41,8 +41,8 @@ static void decode_run(const struct pith_source *s, const struct pith_kern *k, u
 }
 
 /* A scale a column, as act-order leaves it. */
-static void decode_indexed(const struct pith_source *s, uint8_t *codes, const struct pith_block *at,
-                           float *out)
+static void decode_indexed(const struct pith_source *s, uint8_t *codes,
+                           const struct pith_tile_block *at, float *out)
 {
     const struct pith_qmat *q = s->w->quant;
     pith_bits_get(q->codes + at->i * q->stride, at->j, s->bits, at->n, codes);
@@ -61,7 +61,7 @@ static void decode_indexed(const struct pith_source *s, uint8_t *codes, const st
 }
 
 static void quant_segment(const struct pith_source *s, const struct pith_kern *k, uint8_t *codes,
-                          const struct pith_block *at, float *out)
+                          const struct pith_tile_block *at, float *out)
 {
     const struct pith_qmat *q = s->w->quant;
     if (!pith_qmat_is_plain(q)) {
@@ -73,7 +73,7 @@ static void quant_segment(const struct pith_source *s, const struct pith_kern *k
         return;
     }
     for (size_t done = 0; done < at->n;) {
-        struct pith_block run = {.i = at->i, .j = at->j + done, .m = 1};
+        struct pith_tile_block run = {.i = at->i, .j = at->j + done, .m = 1};
         const size_t group = run.j / q->group;
         run.n = pith_min(at->n - done, (group + 1) * q->group - run.j);
         const size_t index = pith_qmat_scale_index(q, (uint32_t)at->i, (uint32_t)group);
@@ -87,7 +87,8 @@ void pith_source_segment(const struct pith_source *s, const struct pith_kern *k,
 {
     const struct pith_weight *w = s->w;
     if (w->quant) {
-        quant_segment(s, k, codes, &(struct pith_block){.i = row, .j = col, .m = 1, .n = n}, out);
+        quant_segment(s, k, codes, &(struct pith_tile_block){.i = row, .j = col, .m = 1, .n = n},
+                      out);
         return;
     }
     const size_t at = row * w->cols + col;

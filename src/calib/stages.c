@@ -81,7 +81,7 @@ static void add_linear(const struct stage *t, enum pith_role role, enum pith_sit
     struct pith_site_input input = {
         .x = between_of(t, dim), .n = in->length, .cols = dim, .work = c->scratch.gate};
     if (site == PITH_SITE_O) input.work = c->scratch.q;
-    input.turned = true; /* so it was tapped, and kept */
+    input.hadamard_done = true; /* so it was tapped, and kept */
     pith_linear_site(c->backend, &l->w, l->bias, &input, c->scratch.out);
     for (size_t i = 0; i < count; i++) to[i] = from[i] + c->scratch.out[i];
 }

@@ -54,7 +54,7 @@ static const struct pith_load_rule rules[] = {
      .act_order = true},
 };
 
-const struct pith_engine pith_engine_llamacpp = {
+const struct pith_target_engine pith_engine_llamacpp = {
     .name = "llama.cpp",
     .summary = "llama.cpp: GGUF files, and what its converter to them reads",
     .rules = rules,

@@ -79,7 +79,7 @@ static const struct pith_load_rule rules[] = {
      .whole_words = true},
 };
 
-const struct pith_engine pith_engine_sglang = {
+const struct pith_target_engine pith_engine_sglang = {
     .name = "sglang",
     .summary = "SGLang",
     .ranks = true,

@@ -63,7 +63,7 @@ static const struct pith_load_rule rules[] = {
     {.container = "awq", .sym = 1u << 4, .asym = 1u << 4, .channel = true, .groups = groups},
 };
 
-const struct pith_engine pith_engine_transformers = {
+const struct pith_target_engine pith_engine_transformers = {
     .name = "transformers",
     .summary = "Hugging Face transformers",
     .rules = rules,

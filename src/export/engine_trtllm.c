@@ -35,7 +35,7 @@ static const struct pith_load_rule rules[] = {
     {.container = "fp8", .pairs = fp8, .fused = true},
 };
 
-const struct pith_engine pith_engine_trtllm = {
+const struct pith_target_engine pith_engine_trtllm = {
     .name = "trtllm",
     .summary = "TensorRT-LLM",
     .ranks = true,

@@ -93,7 +93,7 @@ static const struct pith_load_rule rules[] = {
      .whole_words = true},
 };
 
-const struct pith_engine pith_engine_vllm = {
+const struct pith_target_engine pith_engine_vllm = {
     .name = "vllm",
     .summary = "vLLM",
     .ranks = true,

@@ -9,23 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PITH_ENGINE(row) extern const struct pith_engine row;
+#define PITH_ENGINE(row) extern const struct pith_target_engine row;
 #include "export/exporters.def"
 #undef PITH_ENGINE
 
-static const struct pith_engine *const rows[] = {
+static const struct pith_target_engine *const rows[] = {
 #define PITH_ENGINE(row) &row,
 #include "export/exporters.def"
 #undef PITH_ENGINE
 };
 
-const struct pith_engine *const *pith_engines(size_t *count)
+const struct pith_target_engine *const *pith_engines(size_t *count)
 {
     *count = PITH_COUNT(rows);
     return rows;
 }
 
-const struct pith_engine *pith_engine_find(const char *name)
+const struct pith_target_engine *pith_engine_find(const char *name)
 {
     for (size_t i = 0; i < PITH_COUNT(rows); i++)
         if (pith_name_equal(rows[i]->name, name)) return rows[i];
@@ -167,7 +167,7 @@ static bool pair_allowed(const struct pith_load_rule *r, const struct pith_grid 
  * others. */
 static const struct pith_load_rule *rule_for(const struct check *k, const struct pith_grid *g)
 {
-    const struct pith_engine *e = k->target->engine;
+    const struct pith_target_engine *e = k->target->engine;
     const struct pith_grid *inputs = &k->plan->opts->acts;
     const struct pith_load_rule *ints = NULL, *pairs = NULL;
     const bool plain = g->format->kind == PITH_KIND_INT &&
@@ -185,7 +185,7 @@ static const struct pith_load_rule *rule_for(const struct check *k, const struct
 /* "; compressed-tensors would do" when another container holds that format for the engine. */
 static void put_container(const struct check *k, const struct pith_grid *g, struct pith_str *s)
 {
-    const struct pith_engine *e = k->target->engine;
+    const struct pith_target_engine *e = k->target->engine;
     for (size_t i = 0; i < e->count; i++)
         if (!e->rules[i].pairs && e->rules[i].acts == k->rule->acts &&
             bits_allowed(&e->rules[i], g)) {
@@ -547,7 +547,7 @@ static enum pith_status check_layer(struct check *k, size_t layer)
 
 static enum pith_status run(struct check *k)
 {
-    const struct pith_engine *e = k->target->engine;
+    const struct pith_target_engine *e = k->target->engine;
     const struct pith_plan *p = k->plan;
     const bool acts = p->opts->acts.format != NULL;
     for (size_t i = 0; i < p->count && !k->rule; i++)

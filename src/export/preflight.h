@@ -31,7 +31,7 @@ struct pith_load_rule {
     uint32_t tile_rows, tile_cols; /* what a rank's rows and columns are multiples of; 0: nothing */
 };
 
-struct pith_engine {
+struct pith_target_engine {
     const char *name;    /* "vllm", as in --for */
     const char *summary; /* one line */
     bool ranks;          /* splits linears over tp ranks */
@@ -41,12 +41,12 @@ struct pith_engine {
 };
 
 /* All rows; *count receives their number. */
-const struct pith_engine *const *pith_engines(size_t *count);
-const struct pith_engine *pith_engine_find(const char *name);
+const struct pith_target_engine *const *pith_engines(size_t *count);
+const struct pith_target_engine *pith_engine_find(const char *name);
 
 /* "vllm", "vllm:tp=2". */
 struct pith_target {
-    const struct pith_engine *engine;
+    const struct pith_target_engine *engine;
     unsigned tp; /* ranks, at least 1 */
 };
 /* PITH_ARG names the part that is wrong and what would be right. */

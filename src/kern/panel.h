@@ -220,6 +220,6 @@ typedef void pith_to_digits_fn(size_t n, size_t block, const float *x, int8_t *q
 
 /* Words of eight 4-bit codes, the first lowest, to fields of a line, in place: byte i of a field
  * has code i in its low half and code i + 4 in its high half. */
-typedef void pith_to_halves_fn(size_t n, uint32_t *words);
+typedef void pith_to_nibbles_fn(size_t n, uint32_t *words);
 
 #endif

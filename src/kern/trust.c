@@ -28,7 +28,7 @@ static void product(const struct pith_kern *k, const float *x, const float *y, s
     k->tiles_close();
 }
 
-static bool halves_agree(const struct pith_kern *k, const struct pith_kern *scalar)
+static bool to_nibbles_agree(const struct pith_kern *k, const struct pith_kern *scalar)
 {
     float x[PITH_TILE_ROWS_MAX * STEP], y[STEP * PITH_TILE_COLS_MAX];
     float got[PITH_TILE_ROWS_MAX * PITH_TILE_COLS_MAX], want[PITH_TILE_COLS_MAX];
@@ -144,7 +144,7 @@ uint32_t pith_kern_usable(void)
     if (!(mask & PITH_CPU_AMX)) return mask;
     pith_kern_select(mask, &unit);
     pith_kern_select(PITH_CPU_SCALAR, &scalar);
-    const bool agree = halves_agree(&unit, &scalar) && bytes_agree(&unit, false) &&
+    const bool agree = to_nibbles_agree(&unit, &scalar) && bytes_agree(&unit, false) &&
                        bytes_agree(&unit, true);
     return agree ? mask : mask & ~(uint32_t)PITH_CPU_AMX;
 }

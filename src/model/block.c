@@ -181,14 +181,14 @@ static enum pith_status pack_linears(struct pith_linear_weights *linears, int co
                                      struct pith_backend *be, void **memory, struct pith_error *err)
 {
     size_t bytes[PITH_ROLE_COUNT], total = 0;
-    bool around = false;
+    bool prepared = false;
     for (int i = 0; i < count; i++) {
         const struct pith_qmat *q = linears[i].w.quant;
         total += bytes[i] = q ? pith_pack_bytes(q) : 0;
-        around |= bytes[i] > 0 && (q->g_idx || q->offsets);
+        prepared |= bytes[i] > 0 && (q->g_idx || q->offsets);
     }
     if (total == 0) return PITH_OK;
-    if (around) PITH_TRY(pith_backend_take_around(be, err)); /* no product without it */
+    if (prepared) PITH_TRY(pith_backend_take_prepared(be, err)); /* no product without it */
     char *at = *memory = pith_alloc_huge(total, 1);
     if (!at) return pith_fail_nomem(err, "packed weights");
     for (int i = 0; i < count; i++) {

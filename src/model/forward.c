@@ -29,12 +29,12 @@ static void linear(const struct pith_pass *p, const struct pith_block *b, enum p
 }
 
 /* Rotates the input of o or down where its matrix is made for that, before the tap looks at it. */
-static void turn_input(const struct pith_pass *p, const struct pith_linear_weights *l, float *x,
-                       size_t n)
+static void hadamard_input(const struct pith_pass *p, const struct pith_linear_weights *l, float *x,
+                           size_t n)
 {
-    const struct pith_input turn = {.hadamard = l->w.dense ? l->hadamard
-                                                           : pith_weight_input(&l->w).hadamard};
-    if (turn.hadamard > 1) pith_input_apply(p->backend, &turn, x, n, l->w.cols, x);
+    const struct pith_input rotation = {.hadamard = l->w.dense ? l->hadamard
+                                                               : pith_weight_input(&l->w).hadamard};
+    if (rotation.hadamard > 1) pith_input_apply(p->backend, &rotation, x, n, l->w.cols, x);
 }
 
 /* Fills the scratch's cos and sin for these rows unless they are there from the block before. */
@@ -113,13 +113,13 @@ enum pith_status pith_block_attention(const struct pith_pass *p, const struct pi
                                      .work = p->kv->work,
                                      .work_floats = p->kv->work_floats};
     pith_attention(p->backend, &a);
-    turn_input(p, &b->linear[PITH_ROLE_O], w->att, n);
+    hadamard_input(p, &b->linear[PITH_ROLE_O], w->att, n);
     if (tapped(p, PITH_SITE_O, w->att, n)) {
         if (stopped) *stopped = true;
         return PITH_OK;
     }
     in = site_input(p, PITH_SITE_O, w->att, n, w->att);
-    in.turned = true;
+    in.hadamard_done = true;
     linear(p, b, PITH_ROLE_O, &in, out);
     return PITH_OK;
 }
@@ -134,12 +134,12 @@ void pith_block_mlp(const struct pith_pass *p, const struct pith_block *b, const
         linear(p, b, PITH_ROLE_GATE, &in, w->gate);
         linear(p, b, PITH_ROLE_UP, &in, w->up);
         pith_silu_mul(p->backend, w->gate, w->up, n * p->model->shape.ffn);
-        turn_input(p, &b->linear[PITH_ROLE_DOWN], w->gate, n);
+        hadamard_input(p, &b->linear[PITH_ROLE_DOWN], w->gate, n);
         stop = tapped(p, PITH_SITE_DOWN, w->gate, n);
     }
     if (!stop) {
         struct pith_site_input in = site_input(p, PITH_SITE_DOWN, w->gate, n, w->gate);
-        in.turned = true;
+        in.hadamard_done = true;
         linear(p, b, PITH_ROLE_DOWN, &in, out);
     }
     if (stopped) *stopped = stop;

@@ -109,7 +109,7 @@ static uint64_t loading_bytes(const struct pith_run *r)
 /* What calibration holds all the time. */
 static uint64_t calibration_bytes(const struct pith_run *r, unsigned threads)
 {
-    return pith_backend_bytes(threads) + (r->fast ? pith_backend_halves_bytes(threads) : 0) +
+    return pith_backend_bytes(threads) + (r->fast ? pith_backend_bf16_bytes(threads) : 0) +
            pith_learn_bytes(r, threads) + pith_collector_bytes(&r->model->shape, r->calib.length) +
            (uint64_t)r->calib.windows * r->calib.length * sizeof(int32_t) +
            256ull * pith_tokenizer_vocab(r->tokenizer); /* strings, merges, hash tables */

@@ -74,7 +74,7 @@ void pith_bf16_round_amx(size_t rows, size_t k, const float *src, size_t ld, siz
 void pith_bf16_words_amx(size_t rows, size_t k, const void *src, size_t ld, size_t height,
                          uint32_t *dst)
 {
-    halves_to_words(rows, k, src, ld, height, false, dst);
+    nibbles_to_words(rows, k, src, ld, height, false, dst);
 }
 
 void pith_bf16_pairs_amx(size_t k, size_t n, const float *src, size_t ld, size_t width,

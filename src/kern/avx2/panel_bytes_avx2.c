@@ -316,7 +316,7 @@ void pith_to_digits_avx2(size_t n, size_t block, const float *x, int8_t *q, size
 
 /* A word's bytes are pairs of codes b0 = (1 0), b1 = (3 2), b2 = (5 4), b3 = (7 6). The low bytes
  * doubled, b0 b0 b1 b1, give the low halves, the high ones the high halves. */
-void pith_to_halves_avx2(size_t n, uint32_t *words)
+void pith_to_nibbles_avx2(size_t n, uint32_t *words)
 {
     const __m256i first = _mm256_setr_epi8(0, 0, 1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13, 0, 0,
                                            1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13);
@@ -333,5 +333,5 @@ void pith_to_halves_avx2(size_t n, uint32_t *words)
                                              _mm256_and_si256(_mm256_srli_epi16(b, 4), odd));
         _mm256_storeu_si256(at, _mm256_or_si256(low, _mm256_slli_epi16(high, 4)));
     }
-    pith_to_halves_scalar(n - i, words + i);
+    pith_to_nibbles_scalar(n - i, words + i);
 }

@@ -54,8 +54,8 @@ BF16_INLINE void rows_to_words(size_t rows, size_t k, const float *src, size_t l
     }
 }
 
-BF16_INLINE void halves_to_words(size_t rows, size_t k, const void *src, size_t ld, size_t height,
-                                 bool chains, uint32_t *dst)
+BF16_INLINE void nibbles_to_words(size_t rows, size_t k, const void *src, size_t ld, size_t height,
+                                  bool chains, uint32_t *dst)
 {
     const __m512i order = word_order(chains);
     for (size_t p = 0; p < k; p += PITH_BF16_STEP) {
@@ -76,9 +76,9 @@ BF16_INLINE __m512 some_floats(const float *x, __mmask16 some)
 BF16_INLINE void columns_to_words(size_t k, size_t n, const float *src, size_t ld, size_t width,
                                   bool chains, uint32_t *dst)
 {
-    uint16_t turn[PITH_BF16_STEP]; /* sixteen low halves and sixteen high ones to words */
-    for (unsigned i = 0; i < PITH_BF16_STEP; i++) turn[i] = (uint16_t)(i / 2 + i % 2 * 16);
-    const __m512i order = _mm512_loadu_si512(turn);
+    uint16_t interleave[PITH_BF16_STEP]; /* sixteen low halves and sixteen high ones to words */
+    for (unsigned i = 0; i < PITH_BF16_STEP; i++) interleave[i] = (uint16_t)(i / 2 + i % 2 * 16);
+    const __m512i order = _mm512_loadu_si512(interleave);
     for (size_t p = 0; p < k; p += PITH_BF16_STEP)
         for (unsigned w = 0; w < PITH_TILE_WORDS; w++, dst += width) {
             const size_t low = p + word_element(w, 0, chains);

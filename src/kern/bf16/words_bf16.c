@@ -9,7 +9,7 @@ void pith_bf16_round_bf16(size_t rows, size_t k, const float *src, size_t ld, si
 void pith_bf16_words_bf16(size_t rows, size_t k, const void *src, size_t ld, size_t height,
                           uint32_t *dst)
 {
-    halves_to_words(rows, k, src, ld, height, true, dst);
+    nibbles_to_words(rows, k, src, ld, height, true, dst);
 }
 
 void pith_bf16_pairs_bf16(size_t k, size_t n, const float *src, size_t ld, size_t width,

@@ -163,7 +163,7 @@ void pith_to_digits_neon(size_t n, size_t block, const float *x, int8_t *q, size
 
 /* A word's bytes are pairs of codes b0 = (1 0), b1 = (3 2), b2 = (5 4), b3 = (7 6): the low bytes
  * doubled give the low halves, the high ones the high halves. Four words a step. */
-void pith_to_halves_neon(size_t n, uint32_t *words)
+void pith_to_nibbles_neon(size_t n, uint32_t *words)
 {
     static const uint8_t first[16] = {0, 0, 1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13};
     const uint8x16_t low = vld1q_u8(first), high = vaddq_u8(low, vdupq_n_u8(2));
@@ -176,5 +176,5 @@ void pith_to_halves_neon(size_t n, uint32_t *words)
         const uint8x16_t upper = vbslq_u8(even, b, vshrq_n_u8(b, 4));
         vst1q_u32(words + i, vreinterpretq_u32_u8(vsliq_n_u8(lower, upper, 4)));
     }
-    pith_to_halves_scalar(n - i, words + i);
+    pith_to_nibbles_scalar(n - i, words + i);
 }

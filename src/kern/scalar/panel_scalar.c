@@ -190,7 +190,7 @@ void pith_to_digits_scalar(size_t n, size_t block, const float *x, int8_t *q, si
     }
 }
 
-void pith_to_halves_scalar(size_t n, uint32_t *words)
+void pith_to_nibbles_scalar(size_t n, uint32_t *words)
 {
     for (size_t i = 0; i < n; i++) {
         uint32_t low = words[i] & 0xffff, high = words[i] >> 16;

@@ -98,7 +98,7 @@ static void check_modes(struct setups *s, struct packed *p, const char *what)
     const size_t rows = p->q.rows;
     float *x = normals(MOST * (size_t)p->q.cols, 5), *bias = normals(rows, 6);
     float *many = floats(MOST * rows), *few = floats(3 * rows), *fast = floats(MOST * rows);
-    const struct pith_weight *w = pith_pack_around(&p->pack) ? &p->w : &p->plain;
+    const struct pith_weight *w = pith_pack_prepares(&p->pack) ? &p->w : &p->plain;
     const bool digits = pith_pack_many_digits(&p->pack);
     if (digits) one_by_one(s->backend[0], PITH_MODE_EXACT, p, bias, x, MOST, many);
     else pith_linear(s->backend[0], w, bias, x, MOST, many);
@@ -199,12 +199,12 @@ static void fill_blocks(struct pith_qmat *q)
         }
 }
 
-static void take_around(struct setups *s)
+static void take_prepared(struct setups *s)
 {
     struct pith_error err = {0};
     for (size_t i = 0; i < s->count; i++)
         for (int twice = 0; twice < 2; twice++)
-            assert_ok(pith_backend_take_around(s->backend[i], &err), err);
+            assert_ok(pith_backend_take_prepared(s->backend[i], &err), err);
 }
 
 /* Act-order: columns of a group are side by side in the panels, and x is put in that order. */
@@ -223,13 +223,13 @@ static void products_in_another_order(void **state)
     };
     struct setups s;
     setups_open(&s);
-    take_around(&s);
+    take_prepared(&s);
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct packed p;
         make_qmat(&p.q, cases[i].grid, cases[i].rows, cases[i].cols, cases[i].scales);
         shuffle_groups(&p.q);
         pack_qmat(&p, s.backend[i % s.count]);
-        assert_true(pith_pack_around(&p.pack));
+        assert_true(pith_pack_prepares(&p.pack));
         check_rows(&p);
         check_modes(&s, &p, cases[i].grid);
         close_packed(&p);
@@ -263,14 +263,14 @@ static void products_with_offsets(void **state)
     };
     struct setups s;
     setups_open(&s);
-    take_around(&s);
+    take_prepared(&s);
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct packed p;
         make_qmat(&p.q, cases[i].grid, cases[i].rows, cases[i].cols, PITH_F16);
         if (p.q.gguf) fill_blocks(&p.q);
         else fill_offsets(&p.q);
         pack_qmat(&p, s.backend[i % s.count]);
-        assert_true(pith_pack_around(&p.pack) == (p.q.offsets != NULL));
+        assert_true(pith_pack_prepares(&p.pack) == (p.q.offsets != NULL));
         const double weights = (double)cases[i].rows * cases[i].cols;
         if (cases[i].bits > 0)
             assert_true(8.0 * (double)p.pack.bytes <= cases[i].bits * weights + 8 * 1024);
@@ -289,7 +289,7 @@ static void slabs_in_another_order(void **state)
     struct setups s;
     struct packed p;
     setups_open(&s);
-    take_around(&s);
+    take_prepared(&s);
     make_qmat(&p.q, "int4:g128", ROWS, COLS, PITH_F16);
     shuffle_groups(&p.q);
     pack_qmat(&p, s.backend[0]);

@@ -261,12 +261,12 @@ static void check_to_bytes(pith_any_fn *fn, const struct shape *s)
 }
 
 /* The columns of a word end up where the layout wants them. */
-static void check_to_halves(pith_any_fn *fn, const struct shape *s)
+static void check_to_nibbles(pith_any_fn *fn, const struct shape *s)
 {
     const size_t n = s->cols + s->group % 9;
     uint32_t *words = at_end(3, n * sizeof *words), before[COLS + 9];
     for (size_t i = 0; i < n; i++) before[i] = words[i] = (uint32_t)pith_rng_next(&rng);
-    ((pith_to_halves_fn *)fn)(n, words);
+    ((pith_to_nibbles_fn *)fn)(n, words);
     for (size_t i = 0; i < n; i++)
         for (unsigned c = 0; c < 8; c++)
             assert_int_equal(words[i] >> (c % 4 * 8 + c / 4 * 4) & 15, before[i] >> c * 4 & 15);
@@ -492,7 +492,7 @@ static void every_kernel_equals_scalar(void **state)
                   {PITH_OP_to_bytes, check_to_bytes},
                   {PITH_OP_panel_dot_digits, check_dot_digits},
                   {PITH_OP_to_digits, check_to_digits},
-                  {PITH_OP_to_halves, check_to_halves}};
+                  {PITH_OP_to_nibbles, check_to_nibbles}};
     for (size_t i = 0; i < pith_kernel_count; i++) {
         const struct pith_kernel *k = &pith_kernels[i];
         if ((k->isa & pith_cpu_detect()) != k->isa) continue;

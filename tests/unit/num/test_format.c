@@ -120,7 +120,7 @@ static void small_floats_are_those_of_ml_dtypes(void **state)
     json_decref(golden);
 }
 
-static void halves_are_those_of_pytorch(void **state)
+static void bf16_is_that_of_pytorch(void **state)
 {
     (void)state;
     enum { RANDOM = 200000, MOST = 6 * 32768 };
@@ -151,7 +151,7 @@ static void halves_are_those_of_pytorch(void **state)
     json_decref(golden);
 }
 
-static void halves_of_special_values(void **state)
+static void bf16_of_special_values(void **state)
 {
     (void)state;
     assert_int_equal(pith_f32_to_f16(65519.996f), 0x7bff);
@@ -373,8 +373,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_floats_are_those_of_ml_dtypes),
-        cmocka_unit_test(halves_are_those_of_pytorch),
-        cmocka_unit_test(halves_of_special_values),
+        cmocka_unit_test(bf16_is_that_of_pytorch),
+        cmocka_unit_test(bf16_of_special_values),
         cmocka_unit_test(encode_is_the_nearest_code),
         cmocka_unit_test(every_code_survives),
         cmocka_unit_test(integers_are_twos_complement),

@@ -1,16 +1,16 @@
-/* pith_linear: what is done around the product with some packed matrices, in slabs of rows of which
- * the backend's own memory holds what is needed: x in the order of the panels, or its sums over the
- * groups, for offsets. A matrix has one of both at most. */
+/* pith_linear: what some packed matrices need done before their products, and added after, in slabs
+ * of rows of which the backend's own memory holds what is needed: x in the order of the panels, or
+ * its sums over the groups, for offsets. A matrix has one of both at most. */
 #include "backend/parts.h"
 #include "base/mem.h"
 
-enum pith_status pith_backend_take_around(struct pith_backend *b, struct pith_error *err)
+enum pith_status pith_backend_take_prepared(struct pith_backend *b, struct pith_error *err)
 {
-    if (!b->around) b->around = pith_alloc_huge(PITH_AROUND_FLOATS, sizeof *b->around);
-    return b->around ? PITH_OK : pith_fail_nomem(err, "what pith_linear makes of activations");
+    if (!b->prepared) b->prepared = pith_alloc_huge(PITH_PREPARED_FLOATS, sizeof *b->prepared);
+    return b->prepared ? PITH_OK : pith_fail_nomem(err, "what pith_linear makes of activations");
 }
 
-struct around {
+struct preparing {
     const struct pith_pack *pack;
     const float *x;
     size_t rows; /* of x */
@@ -21,14 +21,14 @@ struct around {
 static void order_task(void *ctx, size_t task, unsigned thread)
 {
     (void)thread;
-    const struct around *a = ctx;
+    const struct preparing *a = ctx;
     const size_t cols = a->pack->cols, end = (task + 1) * a->rows / a->tasks;
     for (size_t i = task * a->rows / a->tasks; i < end; i++)
         pith_order_row(a->pack->order, cols, a->x + i * cols, a->out + i * cols);
 }
 
 /* Few rows are sooner done than handed out. */
-static void run_around(struct pith_backend *b, struct around *a, pith_task_fn *task)
+static void run_prepare(struct pith_backend *b, struct preparing *a, pith_task_fn *task)
 {
     a->tasks = a->rows < PITH_LINEAR_FEW ? 1 : pith_min(a->rows, (size_t)4 * b->threads);
     if (a->tasks == 1) task(a, 0, 0);
@@ -38,7 +38,7 @@ static void run_around(struct pith_backend *b, struct around *a, pith_task_fn *t
 static void sum_task(void *ctx, size_t task, unsigned thread)
 {
     (void)thread;
-    const struct around *a = ctx;
+    const struct preparing *a = ctx;
     const size_t cols = a->pack->cols, groups = a->pack->offsets->cols;
     const size_t end = (task + 1) * a->rows / a->tasks;
     for (size_t i = task * a->rows / a->tasks; i < end; i++)
@@ -63,7 +63,7 @@ static void add_task(void *ctx, size_t task, unsigned thread)
     const size_t row = task * ADD_ROWS, rows = pith_min(ADD_ROWS, o->rows - row);
     for (size_t i = 0; i < a->n; i++) {
         float *y = a->y + i * o->rows + row;
-        pith_offsets_add(a->b, o, row, rows, a->b->around + i * o->cols, y);
+        pith_offsets_add(a->b, o, row, rows, a->b->prepared + i * o->cols, y);
         for (size_t r = 0; a->bias && r < rows; r++) y[r] += a->bias[row + r];
     }
 }
@@ -84,7 +84,7 @@ static void add_offsets(struct pith_backend *b, const struct pith_pack *pack, co
     const struct pith_mul mul = {.m = n,
                                  .n = o->rows,
                                  .k = o->cols,
-                                 .a = b->around,
+                                 .a = b->prepared,
                                  .a_rs = o->cols,
                                  .a_cs = 1,
                                  .source = &source,
@@ -96,20 +96,20 @@ static void add_offsets(struct pith_backend *b, const struct pith_pack *pack, co
 }
 
 /* Slabs are of about equal size: none has less than PITH_LINEAR_FEW rows, unless x has. */
-static void linear_around(struct pith_backend *b, const struct pith_weight *w, const float *bias,
-                          const float *x, size_t n, float *y)
+static void linear_prepared(struct pith_backend *b, const struct pith_weight *w, const float *bias,
+                            const float *x, size_t n, float *y)
 {
     const struct pith_weight *o = w->pack->offsets;
-    const size_t width = o ? o->cols : w->cols, most = PITH_AROUND_FLOATS / width;
+    const size_t width = o ? o->cols : w->cols, most = PITH_PREPARED_FLOATS / width;
     const size_t slabs = (n + most - 1) / most;
     for (size_t i = 0; i < slabs; i++) {
         const size_t first = i * n / slabs, count = (i + 1) * n / slabs - first;
         const bool later = o && count >= PITH_LINEAR_FEW;
         const float *from = x + first * w->cols;
         float *to = y + first * w->rows;
-        struct around a = {.pack = w->pack, .x = from, .rows = count, .out = b->around};
-        run_around(b, &a, o ? sum_task : order_task);
-        pith_linear_as_packed(b, w, later ? NULL : bias, o ? from : b->around, count, to);
+        struct preparing a = {.pack = w->pack, .x = from, .rows = count, .out = b->prepared};
+        run_prepare(b, &a, o ? sum_task : order_task);
+        pith_linear_as_packed(b, w, later ? NULL : bias, o ? from : b->prepared, count, to);
         if (later) add_offsets(b, w->pack, bias, count, to);
     }
 }
@@ -117,6 +117,6 @@ static void linear_around(struct pith_backend *b, const struct pith_weight *w, c
 void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                  const float *x, size_t n, float *y)
 {
-    if (w->pack && pith_pack_around(w->pack)) linear_around(b, w, bias, x, n, y);
+    if (w->pack && pith_pack_prepares(w->pack)) linear_prepared(b, w, bias, x, n, y);
     else pith_linear_as_packed(b, w, bias, x, n, y);
 }
