@@ -262,7 +262,7 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
     X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) X(softmax) X(silu_mul)           \
     X(sumsq) X(scale_mul)                                                                          \
     X(sum_exp) X(axmy_f64) X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_dot_digits)        \
-    X(panel_unpack) X(to_bytes) X(to_digits) X(to_nibbles) X(bytes_tile) X(bytes_words)             \
+    X(panel_unpack) X(to_bytes) X(to_digits) X(to_nibbles) X(bytes_tile) X(bytes_words)            \
     X(digits_tile) X(digits_words) X(digits_unpack) X(bytes_unpack)                                \
     X(read_lines) X(peak_f32) X(peak_int8) X(peak_bf16) X(narrow_bf16) X(exp_sum)                  \
     X(attn_scores_f32) X(attn_scores_bf16) X(attn_values_f32) X(attn_values_bf16) X(mix) X(add)    \
