@@ -2,6 +2,8 @@
 #ifndef PITH_HUB_H
 #define PITH_HUB_H
 
+#include <pith/progress.h>
+#include <pith/quantize.h>
 #include <pith/status.h>
 
 #include <stdbool.h>
@@ -15,6 +17,12 @@ extern "C" {
 struct pith_hub_options {
     size_t size;       /* of this struct as the program knows it: pith_hub_defaults() */
     const char *cache; /* the folder that Hugging Face's tools share ("~/.cache/huggingface/hub") */
+    /* Of pith_hub_pull() alone: */
+    const char *endpoint;   /* the hub's address; NULL: https://huggingface.co */
+    const char *token;      /* sent to the endpoint's own scheme, host and port only; NULL: none */
+    struct pith_list files; /* patterns of paths ("*Q4_K_M.gguf"); none: what pith needs */
+    size_t jobs;            /* requests at a time, 1 to 64; default 8 */
+    struct pith_progress progress;
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_hub_defaults_sized(struct pith_hub_options *options, size_t size);
@@ -32,6 +40,22 @@ PITH_API bool pith_hub_is_name(const char *text);
  * not hold it, or not whole; PITH_FORMAT when the cache is damaged. */
 PITH_API enum pith_status pith_hub_find(const struct pith_hub_options *options, const char *name,
                                         char **path, struct pith_error *err);
+
+/* Downloads what the cache lacks of a model, in the layout that Hugging Face's tools share, and
+ * compares each file with the hash that the hub tells. Large files come in several pieces at a
+ * time. *report (when not NULL) is JSON: {"model", "revision", "commit", "path": the folder,
+ * "bytes", "downloaded", "files": [{"name", "bytes", "blob", "downloaded"}]}. Needs libcurl, which
+ * is loaded by this call alone; it heeds the proxies that the environment names. A call that failed
+ * or was stopped goes on where it was when it is made again.
+ *
+ * PITH_ARG          no name, no cache, an address that is none, files that match nothing, no
+ *                   weights in a form that pith reads
+ * PITH_IO           no connection, a refusal (the message explains it), a full disk
+ * PITH_MISMATCH     a file is not what the hub says; what came of it was deleted
+ * PITH_FORMAT       the answers are not those of a hub
+ * PITH_UNSUPPORTED  this machine has no libcurl */
+PITH_API enum pith_status pith_hub_pull(const struct pith_hub_options *options, const char *name,
+                                        char **report, struct pith_error *err);
 
 #ifdef __cplusplus
 }

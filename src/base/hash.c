@@ -26,15 +26,27 @@ bool pith_sha256_ready(void)
     return method() != NULL;
 }
 
-struct pith_sha256 *pith_sha256_new(void)
+static struct pith_sha256 *begin(const EVP_MD *m)
 {
-    EVP_MD *m = method();
     EVP_MD_CTX *c = m ? EVP_MD_CTX_new() : NULL;
     if (c && EVP_DigestInit_ex(c, m, NULL) != 1) {
         EVP_MD_CTX_free(c);
         c = NULL;
     }
     return (struct pith_sha256 *)c;
+}
+
+struct pith_sha256 *pith_sha256_new(void)
+{
+    return begin(method());
+}
+
+struct pith_sha256 *pith_sha1_new(void)
+{
+    EVP_MD *m = pith_sha256_ready() ? EVP_MD_fetch(NULL, "SHA1", NULL) : NULL;
+    struct pith_sha256 *h = begin(m);
+    EVP_MD_free(m); /* the digest holds on to it */
+    return h;
 }
 
 void pith_sha256_update(struct pith_sha256 *h, const void *data, size_t size)
@@ -48,7 +60,7 @@ void pith_sha256_finish(struct pith_sha256 *h, char hex[PITH_SHA256_HEX])
     unsigned n = 0;
     hex[0] = '\0';
     if (!h) return;
-    if (EVP_DigestFinal_ex((EVP_MD_CTX *)h, bytes, &n) == 1 && n == 32)
+    if (EVP_DigestFinal_ex((EVP_MD_CTX *)h, bytes, &n) == 1 && 2 * n < PITH_SHA256_HEX)
         for (unsigned i = 0; i < n; i++) snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
     EVP_MD_CTX_free((EVP_MD_CTX *)h);
 }

@@ -16,6 +16,8 @@ bool pith_sha256_ready(void);
 /* A running digest; NULL when memory is out. */
 struct pith_sha256;
 struct pith_sha256 *pith_sha256_new(void);
+/* The same by SHA-1, whose digest has 40 digits: only for what others name by it, as git does. */
+struct pith_sha256 *pith_sha1_new(void);
 void pith_sha256_update(struct pith_sha256 *h, const void *data, size_t size);
 /* Writes the hex digest and frees h (NULL gives an empty string). */
 void pith_sha256_finish(struct pith_sha256 *h, char hex[PITH_SHA256_HEX]);

@@ -1,0 +1,186 @@
+/* pith pull: a model from the Hugging Face hub into the cache that its tools share. */
+#include "cli/command.h"
+#include "cli/hub.h"
+
+#include <pith/hub.h>
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct settings {
+    struct common common;
+    struct text_list files;
+    size_t jobs;
+    const char *token_file;
+};
+
+#define AT(field) offsetof(struct settings, field)
+static const struct option options[] = {
+    {"file", 0, OPTION_LIST, AT(files), "PATTERN",
+     "only files that match, such as '*Q4_K_M.gguf'; may repeat (default: what pith needs)"},
+    {"jobs", 'j', OPTION_COUNT, AT(jobs), "N", "requests at a time, 1 to 64 (default 8)"},
+    {"token-file", 0, OPTION_TEXT, AT(token_file), "FILE",
+     "a file with the token of an account (default: HF_TOKEN, or the login of Hugging Face's "
+     "tools)"},
+};
+
+static void set_defaults(void *settings)
+{
+    ((struct settings *)settings)->jobs = 8;
+}
+
+enum { TOKEN_MOST = 4096 };
+
+/* The first line of a file; false when it cannot be read or there is none. */
+static bool read_token(const char *path, char token[TOKEN_MOST])
+{
+    FILE *f = fopen(path, "r");
+    if (!f) return false;
+    const bool good = fgets(token, TOKEN_MOST, f) != NULL;
+    fclose(f);
+    if (good) token[strcspn(token, " \t\r\n")] = '\0';
+    return good && token[0];
+}
+
+/* --token-file, HF_TOKEN, or the file in which `hf auth login` keeps it. */
+static int find_token(const struct settings *s, char token[TOKEN_MOST])
+{
+    static const char *const variables[] = {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"};
+    static const struct hub_place places[] = {{"HF_TOKEN_PATH", ""},
+                                              {"HF_HOME", "/token"},
+                                              {"XDG_CACHE_HOME", "/huggingface/token"},
+                                              {"HOME", "/.cache/huggingface/token"}};
+    token[0] = '\0';
+    if (s->token_file)
+        return read_token(s->token_file, token)
+                   ? EXIT_DONE
+                   : usage_failure(&s->common, "--token-file %s: there is no token in it",
+                                   s->token_file);
+    if (hub_flag("HF_HUB_DISABLE_IMPLICIT_TOKEN")) return EXIT_DONE;
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *value = getenv(variables[i]);
+        if (!value || !*value) continue;
+        snprintf(token, TOKEN_MOST, "%s", value);
+        return EXIT_DONE;
+    }
+    char *path = hub_path(places, sizeof places / sizeof places[0]);
+    if (path && !read_token(path, token)) token[0] = '\0';
+    free(path);
+    return EXIT_DONE;
+}
+
+static const char *text_of(const json_t *j, const char *key)
+{
+    const char *text = json_string_value(json_object_get(j, key));
+    return text ? text : "";
+}
+
+static void print_report(const json_t *j, double seconds)
+{
+    char all[32], came[32], took[32], size[32];
+    const json_t *files = json_object_get(j, "files"), *f;
+    size_t i;
+    const double bytes = json_number_value(json_object_get(j, "downloaded"));
+    format_bytes(json_number_value(json_object_get(j, "bytes")), all);
+    format_bytes(bytes, came);
+    format_seconds(seconds, took);
+    printf("%s%s%s: %s in %zu files, ", bold(), text_of(j, "model"), plain(), all,
+           json_array_size(files));
+    if (bytes > 0) printf("%s of it downloaded in %s\n", came, took);
+    else printf("all of it here already\n");
+    json_array_foreach (files, i, f) {
+        if (i == 12) {
+            printf("  ... and %zu more (--json lists all)\n", json_array_size(files) - i);
+            break;
+        }
+        format_bytes(json_number_value(json_object_get(f, "bytes")), size);
+        printf("  %12s  %s\n", size, text_of(f, "name"));
+    }
+    printf("  commit %s\n  %s\n", text_of(j, "commit"), text_of(j, "path"));
+}
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The network is touched here and nowhere else in the program. */
+static int pull(const struct settings *s, const struct pith_hub_options *o, const char *name)
+{
+    struct pith_error err = {0};
+    char *report = NULL;
+    int rc = EXIT_DONE;
+    const double began = seconds_now();
+    const enum pith_status status = pith_hub_pull(o, name, &report, &err);
+    meter_end(o->progress.ctx);
+    if (status == PITH_INTERRUPTED)
+        say(&s->common, "what has arrived is kept: the same command goes on with it");
+    if (status != PITH_OK) return report_failure(&s->common, &err);
+    json_t *j = read_report(&s->common, report, &rc);
+    if (j && s->common.json) printf("%s", report);
+    else if (j && !s->common.quiet) print_report(j, seconds_now() - began);
+    json_decref(j);
+    pith_text_free(report);
+    return rc;
+}
+
+static int run(void *settings, const struct text_list *operands)
+{
+    struct settings *s = settings;
+    struct pith_hub_options o;
+    struct meter meter;
+    char token[TOKEN_MOST];
+    const char *name = operands->item[0], *endpoint = getenv("HF_ENDPOINT");
+    pith_hub_defaults(&o);
+    if (!pith_hub_is_name(name))
+        return usage_failure(&s->common, "%s: give org/name or org/name@revision", name);
+    if (s->jobs < 1 || s->jobs > 64)
+        return usage_failure(&s->common, "--jobs %zu: between 1 and 64", s->jobs);
+    int rc = find_token(s, token);
+    if (rc != EXIT_DONE) return rc;
+    if (hub_flag("HF_HUB_OFFLINE") || hub_flag("TRANSFORMERS_OFFLINE"))
+        return report_failure(&s->common,
+                              &(struct pith_error){PITH_IO, "HF_HUB_OFFLINE is set: nothing is "
+                                                            "downloaded"});
+    char *cache = hub_cache();
+    if (!cache)
+        return usage_failure(&s->common, "no folder to put it in: set HF_HUB_CACHE or HOME");
+    meter_start(&meter, &s->common);
+    o.cache = cache;
+    if (endpoint && *endpoint) o.endpoint = endpoint;
+    if (token[0]) o.token = token;
+    o.files = as_list(&s->files);
+    o.jobs = s->jobs;
+    o.progress = meter_progress(&meter);
+    rc = pull(s, &o, name);
+    free(cache);
+    return rc;
+}
+
+const struct command command_pull = {
+    .name = "pull",
+    .summary = "download a model from the Hugging Face hub, where other commands find it",
+    .operands = "ORG/NAME[@REVISION] [options]",
+    .examples = "  pith pull Qwen/Qwen2.5-0.5B\n"
+                "  pith quantize Qwen/Qwen2.5-0.5B -o out\n"
+                "  pith pull org/model-GGUF --file '*Q4_K_M.gguf'\n",
+    .details =
+        "Files go to the cache that Hugging Face's tools share (HF_HUB_CACHE, HF_HOME/hub,\n"
+        "XDG_CACHE_HOME/huggingface/hub, ~/.cache/huggingface/hub), in their layout; each is\n"
+        "compared with the hash that the hub tells. Without --file: config, tokenizer, chat\n"
+        "templates, licence and *.safetensors. An interrupted pull goes on where it was. The\n"
+        "token is sent to the hub alone (HF_ENDPOINT, or https://huggingface.co), not to where\n"
+        "it redirects. With HF_HUB_OFFLINE=1 nothing is downloaded. No other command downloads.\n",
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .settings_size = sizeof(struct settings),
+    .defaults = set_defaults,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};
