@@ -67,7 +67,7 @@ static void print_head(const json_t *j)
 {
     const json_t *roof = json_object_get(j, "roof");
     char peak[32], time[32];
-    printf("%s%s%s: %.3f bits per weight, %s mode, KV cache %s, %s, threads %d\n", bold(),
+    printf("%s%s%s: %.3f bits per weight, %s mode, KV cache %s, kernels %s, threads %d\n", bold(),
            json_text(j, "model"), plain(), json_get(j, "bits_per_weight"), json_text(j, "mode"),
            json_text(j, "kv"), json_text(j, "cpu"), (int)json_get(j, "threads"));
     format_bytes(json_get(j, "memory_peak"), peak);

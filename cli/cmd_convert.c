@@ -65,8 +65,11 @@ static void print_result(const char *out, const json_t *j)
     const struct fate exact = fate_of(linears, "exact", "largest_change"),
                       scales = fate_of(linears, "scales rounded", "largest_change"),
                       anew = fate_of(linears, "rounded anew", "relative_error");
-    printf("%s%s%s: converted from %s to %s, every tensor accounted for and read back\n", bold(),
-           out, plain(), json_text(j, "converted_from"), json_text(j, "container"));
+    const char *from = json_text(j, "converted_from");
+    const bool full = strcmp(from, "none") == 0;
+    printf("%s%s%s: converted %s%s to %s, every tensor accounted for and read back\n", bold(), out,
+           plain(), full ? "" : "from ", full ? "without quantizing it" : from,
+           json_text(j, "container"));
     if (json_array_size(linears) == 0) {
         printf("  lossless         nothing is quantized: every tensor is a copy\n");
         return;
@@ -150,6 +153,7 @@ const struct command command_convert = {
     .name = "convert",
     .summary = "put a quantized checkpoint into another container",
     .operands = "MODEL -o DIR --container NAME [options]",
+    .extra = "-o DIR",
     .examples = "  pith convert Llama-3.2-1B-gptq -o out --container compressed-tensors\n"
                 "  pith convert out -o out-awq --container awq --for vllm\n"
                 "  pith convert Llama-3.2-1B -o Llama-3.2-1B.gguf\n"

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct settings {
     struct common common;
@@ -83,13 +84,19 @@ static int print_parts(const struct settings *s, const json_t *j)
     return rc;
 }
 
+static const char *container_name(const json_t *j, const char *key)
+{
+    const char *name = json_text(j, key);
+    return strcmp(name, "none") == 0 ? "not quantized" : name;
+}
+
 static int print_report(const struct settings *s, const json_t *j)
 {
     const json_t *key;
     size_t i;
     printf("%s%s%s (%s) and %s%s%s (%s): %d parts equal to the bit, %d different\n", bold(),
-           json_text(j, "a"), plain(), json_text(j, "container_a"), bold(), json_text(j, "b"),
-           plain(), json_text(j, "container_b"), (int)json_get(j, "parts_equal"),
+           json_text(j, "a"), plain(), container_name(j, "container_a"), bold(), json_text(j, "b"),
+           plain(), container_name(j, "container_b"), (int)json_get(j, "parts_equal"),
            (int)json_get(j, "parts_different"));
     json_array_foreach (json_object_get(j, "config_differs"), i, key)
         printf("%s%s", i ? ", " : "config.json differs in ", json_string_value(key));

@@ -93,18 +93,21 @@ static int print_report(const struct settings *settings, const char *report)
     json_t *j = read_report(&settings->common, report, &rc);
     if (!j) return rc;
     const json_t *s = json_object_get(j, "shape");
+    const char *container = json_text(j, "container");
+    const bool full = strcmp(container, "none") == 0;
     format_bytes(json_get(j, "bytes"), size);
-    printf("%s%s%s, container %s\n", bold(), json_text(j, "architecture"), plain(),
-           json_text(j, "container"));
-    printf("  %.2f million parameters, %s, %.3f bits per weight in the linears\n",
+    printf("%s%s%s, %s%s\n", bold(), json_text(j, "architecture"), plain(),
+           full ? "" : "container ", full ? "not quantized" : container);
+    printf("  %.2f million parameters, %s, %.3f bits per weight in the blocks' linears\n",
            json_get(j, "parameters") / 1e6, size, json_get(j, "bits_per_weight"));
     snprintf(text, sizeof text,
-           "  %d layers, hidden %d, feed-forward %d, %d heads (%d for keys) of %d, vocabulary %d, "
+           "%d layers, hidden %d, feed-forward %d, %d heads (%d for keys) of %d, vocabulary %d, "
            "context %d",
            (int)json_get(s, "layers"), (int)json_get(s, "hidden"), (int)json_get(s, "ffn"),
            (int)json_get(s, "heads"), (int)json_get(s, "kv_heads"), (int)json_get(s, "head_dim"),
            (int)json_get(s, "vocab"), (int)json_get(s, "context"));
-    print_wrapped(text, 0, 2, terminal_width(STDOUT_FILENO));
+    printf("  ");
+    print_wrapped(text, 2, 2, terminal_width(STDOUT_FILENO));
     putchar('\n');
     rc = print_tensors(settings, j);
     json_decref(j);

@@ -68,7 +68,8 @@ static void print_entry(const json_t *entry, const char *title)
     const char *key;
     json_t *value;
     json_object_foreach ((json_t *)(uintptr_t)entry, key, value)
-        if (strcmp(key, title) != 0 && strcmp(json_text(entry, key), "-") != 0)
+        if (strcmp(key, title) != 0 && strcmp(json_text(entry, key), "-") != 0 &&
+            (!json_is_string(value) || json_string_length(value) > 0))
             json_object_set_new(pairs, key, cell_of(value));
     print_pairs(pairs, 2, terminal_width(STDOUT_FILENO));
     json_decref(pairs);

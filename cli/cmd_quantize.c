@@ -456,6 +456,7 @@ const struct command command_quantize = {
     .name = "quantize",
     .summary = "make a quantized checkpoint from a full-precision one",
     .operands = "MODEL -o DIR [options]",
+    .extra = "-o DIR",
     .examples =
         "  pith quantize Llama-3.2-1B -o out\n"
         "  pith quantize Llama-3.2-1B -o out -r gptq --for vllm:tp=2\n"

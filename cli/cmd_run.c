@@ -118,8 +118,9 @@ static int generate(struct settings *s, struct pith_engine *engine, const char *
     else printf("\n");
     fflush(stdout);
     if (j && !s->common.json && !s->common.quiet)
-        fprintf(stderr, "%d tokens read in %.2f s, %d made in %.2f s (%.1f a second)\n",
-                (int)json_get(j, "prompt_tokens"), json_get(j, "seconds_prompt"),
+        fprintf(stderr, "%d token%s read in %.2f s, %d made in %.2f s (%.1f a second)\n",
+                (int)json_get(j, "prompt_tokens"), json_get(j, "prompt_tokens") == 1 ? "" : "s",
+                json_get(j, "seconds_prompt"),
                 (int)json_get(j, "generated_tokens"), json_get(j, "seconds_generate"),
                 json_get(j, "tokens_per_second"));
     json_decref(j);
@@ -179,6 +180,7 @@ const struct command command_run = {
     .name = "run",
     .summary = "continue a text",
     .operands = "MODEL -p TEXT [options]",
+    .extra = "-p TEXT",
     .examples = "  pith run out -p \"Once upon a time\" -n 100\n"
                 "  pith run out -p \"The sea\" --temperature 0.8 --top-p 0.95 --seed 7\n"
                 "  printf \"Dear reader,\" | pith run out --quiet\n",

@@ -82,6 +82,7 @@ const struct command command_verify = {
     .name = "verify",
     .summary = "prove that a quantized checkpoint is what was asked for",
     .operands = "DIR [options]",
+    .extra = "--against MODEL",
     .examples = "  pith verify out\n"
                 "  pith verify out --against Llama-3.2-1B --for vllm:tp=2 --for transformers\n",
     .details =

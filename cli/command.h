@@ -54,6 +54,7 @@ struct common {
 struct command {
     const char *name, *summary;
     const char *operands; /* "MODEL -o OUT" */
+    const char *extra;    /* the option that one argument too many was perhaps meant for, or NULL */
     const char *details;  /* paragraphs for --help, or NULL */
     const char *examples; /* lines for --help */
     const struct option *options;

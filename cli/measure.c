@@ -181,6 +181,7 @@ int page_write(const struct common *common, const char *path, char *html)
     FILE *f = fopen(path, "w");
     const bool ok = f && fputs(html, f) >= 0;
     pith_text_free(html);
-    if (f && fclose(f) == 0 && ok) return EXIT_DONE;
-    return cannot_write(common, path);
+    if (!f || fclose(f) != 0 || !ok) return cannot_write(common, path);
+    say(common, "%s: the page is written", path);
+    return EXIT_DONE;
 }

@@ -26,6 +26,13 @@ static void add_text(json_t *row, const char *text)
     json_array_append_new(row, json_string(text));
 }
 
+/* A number that rounds to nothing has no sign. */
+static void signed_text(char text[32], const char *format, double x)
+{
+    snprintf(text, 32, format, x);
+    if (text[0] == '-' && strspn(text + 1, "0.") == strlen(text + 1)) text[0] = '+';
+}
+
 static void add_interval(json_t *row, const json_t *ci, const char *format, double scale)
 {
     const json_t *lo = json_array_get(ci, 0), *hi = json_array_get(ci, 1);
@@ -34,8 +41,8 @@ static void add_interval(json_t *row, const json_t *ci, const char *format, doub
         add_text(row, "-");
         return;
     }
-    snprintf(a, sizeof a, format, scale * json_number_value(lo));
-    snprintf(b, sizeof b, format, scale * json_number_value(hi));
+    signed_text(a, format, scale * json_number_value(lo));
+    signed_text(b, format, scale * json_number_value(hi));
     snprintf(both, sizeof both, "%s to %s", a, b);
     add_text(row, both);
 }

@@ -68,10 +68,11 @@ void print_task(const json_t *t)
     print_accuracy(t, "by characters", "_norm");
     print_words(t);
     print_groups(json_object_get(t, "groups"));
-    if (json_get(t, "undecided") > 0)
-        printf("  decided without  %d items, where a choice adds no token to the context\n",
-               (int)json_get(t, "undecided"));
-    if (json_get(t, "shortened") > 0)
-        printf("  shortened        %d items too long for the model: tokens in front left out\n",
-               (int)json_get(t, "shortened"));
+    const int undecided = (int)json_get(t, "undecided"), shortened = (int)json_get(t, "shortened");
+    if (undecided > 0)
+        printf("  decided without  %d item%s, where a choice adds no token to the context\n",
+               undecided, undecided > 1 ? "s" : "");
+    if (shortened > 0)
+        printf("  shortened        %d item%s too long for the model: tokens in front left out\n",
+               shortened, shortened > 1 ? "s" : "");
 }

@@ -51,13 +51,30 @@ unsigned pith_name_distance(const char *a, const char *b)
     return row[m];
 }
 
+/* Two words that begin alike, or whose first letter is the other's second. */
+static bool begin_alike(const char *a, const char *b)
+{
+    const char x = lower(a[0]), y = lower(b[0]);
+    return x == y || (x && (x == lower(b[1]) || y == lower(a[1])));
+}
+
+/* Whether text is the beginning of a name, three letters or more of it. */
+static bool begins(const char *text, const char *name)
+{
+    size_t n = 0;
+    while (text[n] && lower(text[n]) == lower(name[n])) n++;
+    return text[n] == '\0' && n >= 3;
+}
+
 const char *pith_name_nearest(const char *text, const char *const *names, size_t count)
 {
     const char *best = NULL;
-    unsigned most = (unsigned)(strlen(text) / 3 + 2);
+    unsigned most = strlen(text) < 4 ? 2 : (unsigned)(strlen(text) / 3 + 2);
     for (size_t i = 0; i < count; i++) {
-        const unsigned d = pith_name_distance(text, names[i]);
+        unsigned d = pith_name_distance(text, names[i]);
+        if (d > 1 && begins(text, names[i])) d = 1; /* a name that was not typed to its end */
         if (d >= most || d >= strlen(names[i])) continue;
+        if (d > 1 && !begin_alike(text, names[i])) continue;
         best = names[i];
         most = d;
     }

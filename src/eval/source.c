@@ -2,6 +2,7 @@
 #include "eval/questions.h"
 
 #include "base/mem.h"
+#include "base/names.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -24,6 +25,33 @@ static const char *split_name(const char **path, size_t *size)
             return start;
         }
     return NULL;
+}
+
+/* The i-th name of a form; those of a name stand one behind the other. */
+static const char *form_name(size_t i)
+{
+    const struct pith_task_form *f = pith_task_forms;
+    for (; f->name; f++) {
+        if (f[1].name && strcmp(f[0].name, f[1].name) == 0) continue;
+        if (i-- == 0) return f->name;
+    }
+    return NULL;
+}
+
+/* Why there is nothing at a path: a name of no form before the colon, or a form without a file. */
+static enum pith_status nothing_there(const char *path, struct pith_error *err)
+{
+    char name[32];
+    const size_t n = strcspn(path, ":"), letters = strcspn(path, ":/.\\");
+    for (const struct pith_task_form *f = pith_task_forms; f->name; f++)
+        if (is_wanted(f, path, strlen(path)))
+            return pith_fail(err, PITH_IO, "%s: no such file or folder; tasks are not downloaded: "
+                             "name where it lies, %s:PATH", path, path);
+    if (!path[n] || letters != n || n >= sizeof name)
+        return pith_fail(err, PITH_IO, "%s: no such file or folder", path);
+    memcpy(name, path, n);
+    name[n] = '\0';
+    return pith_fail_name(err, "task", name, form_name);
 }
 
 static bool has_keys(const json_t *j, const char *keys)
@@ -275,6 +303,7 @@ enum pith_status pith_task_source_open(const struct pith_task_wish *wish,
     size_t size = 0;
     *out = (struct pith_task_source){0};
     const char *name = pith_path_exists(w.path) ? NULL : split_name(&w.path, &size);
+    if (!pith_path_exists(w.path) && !name) return nothing_there(w.path, err);
     return pith_path_is_dir(w.path) ? open_folder(&w, name, size, out, err)
                                     : open_file(&w, name, size, out, err);
 }

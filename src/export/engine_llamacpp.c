@@ -56,7 +56,7 @@ static const struct pith_load_rule rules[] = {
 
 const struct pith_target_engine pith_engine_llamacpp = {
     .name = "llama.cpp",
-    .summary = "llama.cpp: GGUF files, and what its converter to them reads",
+    .summary = "GGUF files, and what its converter to them reads",
     .rules = rules,
     .count = PITH_COUNT(rules),
     .advice = "gguf; compressed-tensors with groups and gptq through its converter",

@@ -269,7 +269,7 @@ enum pith_status pith_checkpoint_open(const char *path, struct pith_checkpoint *
             err, PITH_IO,
             pith_path_exists(path)
                 ? "%s: not a folder; name the folder that holds config.json, or a GGUF file"
-                : "%s: no such folder",
+                : "%s: no such file or folder",
             path);
     return open_folder(path, out, err);
 }

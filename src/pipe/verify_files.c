@@ -115,7 +115,7 @@ enum pith_status pith_verify_files(struct pith_verification *v, struct pith_erro
     }
     json_decref(list);
     if (s == PITH_OK)
-        pith_checked(v, before, "%zu files: headers, configs, keys and tokenizer as written",
-                     json_array_size(files));
+        pith_checked(v, before, "%zu file%s: headers, configs, keys and tokenizer as written",
+                     json_array_size(files), json_array_size(files) == 1 ? "" : "s");
     return s;
 }

@@ -142,10 +142,20 @@ static enum pith_status parse_weights(const char *text, struct pith_grid *g, cha
                      text);
 }
 
+static const struct pith_recipe_row *find_row(const char *name)
+{
+    for (size_t i = 0; i < PITH_COUNT(rows); i++)
+        if (pith_name_equal(rows[i].name, name)) return &rows[i];
+    return NULL;
+}
+
 static enum pith_status set_weights(struct pith_recipe *r, const char *text, struct pith_error *err)
 {
     struct pith_grid g = r->weights;
     char mixture;
+    if (parse_weights(text, &g, &mixture, NULL) != PITH_OK && find_row(text))
+        return pith_fail(err, PITH_ARG, "\"%.64s\" is a recipe, no grid: --recipe %.64s", text, text);
+    g = r->weights;
     PITH_TRY(parse_weights(text, &g, &mixture, err));
     if (g.format && g.format->kind == PITH_KIND_FLOAT && g.format->bits >= 16)
         g = (struct pith_grid){0}; /* as they are */
@@ -251,9 +261,11 @@ enum pith_status pith_recipe_set(struct pith_recipe *r, const char *stage, const
 static enum pith_status load_named(const char *name, struct pith_recipe *out,
                                    struct pith_error *err)
 {
-    const struct pith_recipe_row *row = NULL;
-    for (size_t i = 0; i < PITH_COUNT(rows) && !row; i++)
-        if (pith_name_equal(rows[i].name, name)) row = &rows[i];
+    const struct pith_recipe_row *row = find_row(name);
+    struct pith_grid grid;
+    if (!row && pith_grid_parse(name, &grid, NULL) == PITH_OK)
+        return pith_fail(err, PITH_ARG, "\"%.64s\" is a grid, no recipe: --weights %.64s", name,
+                         name);
     if (!row) return pith_fail_name(err, "recipe", name, recipe_name);
     *out = (struct pith_recipe){.round_options = {.damp = 0.01,
                                                   .act_order = PITH_ORDER_STATIC,

@@ -113,6 +113,16 @@ near 'container' '"compressed-tensors"' '-r rtn --container compresed-tensors'
 near 'transform' '"smooth"' '-r rtn --transform smoth:0.5'
 near 'split' '"sparse"' '-r rtn --split sprase'
 near 'rounder' '"nearest"' '-r rtn --round nearset'
+near 'a name typed to its half' '--calib-tokens' '--calib-t 3'
+refuse "nothing near" 2 'unknown option --bits$' "$pith" quantize "$probe" -o "$work/o" --bits 4
+refuse "a grid for a recipe" 2 'grid, no recipe: --weights int4' "$pith" quantize "$probe" -o "$work/o" -r int4
+refuse "a recipe for a grid" 2 'recipe, no grid: --recipe awq' "$pith" quantize "$probe" -o "$work/o" --weights awq
+refuse "an output without -o" 2 "'o.gguf'; did you mean -o DIR?" "$pith" quantize "$probe" o.gguf
+refuse "a prompt without -p" 2 "'Hello'; did you mean -p TEXT?" "$pith" run "$probe" Hello
+refuse "a task of no name" 1 'unknown task "mmul"; did you mean "mmlu"' "$pith" eval "$probe" --tasks mmul:nowhere
+refuse "a task without its file" 1 'not downloaded: .*mmlu:PATH' "$pith" eval "$probe" --tasks mmlu
+refuse "a task file that is none" 1 'no such file or folder' "$pith" eval "$probe" --tasks "$work/none.jsonl"
+check "what is not quantized" sh -c "'$pith' inspect '$probe' | grep -q 'LlamaForCausalLM, not quantized'"
 refuse "mode: the nearest" 2 'did you mean "exact"' "$pith" run "$probe" -p a --mode exat
 refuse "convention: the nearest" 2 'did you mean "llama.cpp"' "$pith" eval "$probe" --text "$probe/eval.txt" --convention llamacpp
 refuse "form: the nearest" 2 'did you mean "markdown"' "$pith" formats --format markdwon

@@ -19,10 +19,10 @@ static void the_nearest_name_is_found(void **state)
         const char *typed, *meant;
     } cases[] = {{"gptqq", "gptq"}, {"gtpq", "gptq"},   {"AWQ", "awq"},
                  {"aqw", "awq"},    {"nearset", "nearest"}, {"smooth-quant", "smoothquant"},
-                 {"llmint8", "llm.int8"}};
+                 {"llmint8", "llm.int8"}, {"near", "nearest"}, {"smo", "smoothquant"}};
     for (size_t i = 0; i < PITH_COUNT(cases); i++)
         assert_string_equal(pith_name_nearest(cases[i].typed, names, 5), cases[i].meant);
-    static const char *const far[] = {"", "z", "quarot", "completely-other"};
+    static const char *const far[] = {"", "z", "quarot", "completely-other", "int4", "bwtq"};
     char longest[256];
     for (size_t i = 0; i < PITH_COUNT(far); i++) assert_null(pith_name_nearest(far[i], names, 5));
     memset(longest, 'a', sizeof longest - 1);

@@ -101,7 +101,7 @@ static void broken_folders_are_refused(void **state)
 {
     (void)state;
     char *dir = single(), *path = pith_path_join(dir, "config.json");
-    expect("/nonexistent/folder", PITH_IO, "/nonexistent/folder: no such folder");
+    expect("/nonexistent/folder", PITH_IO, "/nonexistent/folder: no such file or folder");
     expect(path, PITH_IO, "not a folder");
     folder_text(dir, "config.json", "[]");
     expect(dir, PITH_FORMAT, "config.json: not a JSON object");
