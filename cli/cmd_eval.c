@@ -139,8 +139,8 @@ const struct command command_eval = {
                 "  pith eval out --baseline Llama-3.2-1B --text wiki.txt --context 2048\n"
                 "  pith eval out --tasks models/probe/tasks/order.jsonl --json\n"
                 "  pith eval out --baseline base --tasks mmlu --shots 5 --tasks arc_easy.jsonl\n"
-                "  pith eval out --baseline base --signals --text wiki.txt --tasks mmlu"
-                " --prompts mine.txt\n",
+                "  pith eval out --baseline base --signals --text wiki.txt --tasks mmlu \\\n"
+                "      --prompts mine.txt\n",
     .details =
         "Published perplexities differ by convention:\n"
         "  gptq       disjoint windows of --context tokens, all but the first of each scored\n"

@@ -98,8 +98,11 @@ static int print_report(const struct settings *settings, const char *report)
     format_bytes(json_get(j, "bytes"), size);
     printf("%s%s%s, %s%s\n", bold(), json_text(j, "architecture"), plain(),
            full ? "" : "container ", full ? "not quantized" : container);
-    printf("  %.2f million parameters, %s, %.3f bits per weight in the blocks' linears\n",
-           json_get(j, "parameters") / 1e6, size, json_get(j, "bits_per_weight"));
+    snprintf(text, sizeof text,
+             "%.2f million parameters, %s, %.3f bits per weight in the blocks' linears",
+             json_get(j, "parameters") / 1e6, size, json_get(j, "bits_per_weight"));
+    printf("  ");
+    print_wrapped(text, 2, 2, terminal_width(STDOUT_FILENO));
     snprintf(text, sizeof text,
            "%d layers, hidden %d, feed-forward %d, %d heads (%d for keys) of %d, vocabulary %d, "
            "context %d",

@@ -154,7 +154,8 @@ static enum pith_status set_weights(struct pith_recipe *r, const char *text, str
     struct pith_grid g = r->weights;
     char mixture;
     if (parse_weights(text, &g, &mixture, NULL) != PITH_OK && find_row(text))
-        return pith_fail(err, PITH_ARG, "\"%.64s\" is a recipe, no grid: --recipe %.64s", text, text);
+        return pith_fail(err, PITH_ARG, "\"%.64s\" is a recipe, no grid: --recipe %.64s", text,
+                         text);
     g = r->weights;
     PITH_TRY(parse_weights(text, &g, &mixture, err));
     if (g.format && g.format->kind == PITH_KIND_FLOAT && g.format->bits >= 16)
