@@ -118,12 +118,12 @@ static json_t *describe(const struct pith_context *c, const struct pith_bench_op
                           pith_model_bits_per_weight(m), "load_seconds", seconds, "memory_peak",
                           (json_int_t)s->memory_peak, "memory_own", (json_int_t)s->memory_own,
                           "roof", roof_report(&s->roof));
-    if (j) json_object_set_new(j, "parameters", json_integer((json_int_t)pith_model_parameters(m)));
-    if (j && o->weights) json_object_set_new(j, "weights", json_string(o->weights));
-    if (j && o->head) json_object_set_new(j, "head", json_string(o->head));
-    if (j && o->head && m->shape.tied) json_object_set_new(j, "head_kept", json_true());
-    if (j && o->prompt) json_object_set_new(j, "prefill", prompt_report(o, s));
-    if (j && o->gen) json_object_set_new(j, "decode", gen_report(o, s));
+    pith_json_set(&j, "parameters", json_integer((json_int_t)pith_model_parameters(m)));
+    if (o->weights) pith_json_set(&j, "weights", json_string(o->weights));
+    if (o->head) pith_json_set(&j, "head", json_string(o->head));
+    if (o->head && m->shape.tied) pith_json_set(&j, "head_kept", json_true());
+    if (o->prompt) pith_json_set(&j, "prefill", prompt_report(o, s));
+    if (o->gen) pith_json_set(&j, "decode", gen_report(o, s));
     return j;
 }
 

@@ -72,18 +72,24 @@ static json_t *cell(const struct pith_container *to, const struct pith_grid *g)
     return json_string(text);
 }
 
+/* Whether some container takes the grid. */
+static bool taken(const struct pith_grid *g)
+{
+    size_t count;
+    const struct pith_container *const *all = pith_containers(&count);
+    for (size_t i = 0; i < count; i++)
+        if (inputs_for(all[i], g)) return true;
+    return false;
+}
+
 static json_t *row_of(const struct pith_grid *g)
 {
     size_t count;
     const struct pith_container *const *all = pith_containers(&count);
     char text[PITH_GRID_TEXT];
-    bool taken = false;
-    for (size_t i = 0; i < count; i++) taken |= inputs_for(all[i], g) != NULL;
-    if (!taken) return NULL;
     pith_grid_format(g, text);
     json_t *row = json_pack("{s:s}", "grid", text);
-    for (size_t i = 0; i < count; i++)
-        json_object_set_new(row, all[i]->name, cell(all[i], g));
+    for (size_t i = 0; i < count; i++) pith_json_set(&row, all[i]->name, cell(all[i], g));
     return row;
 }
 
@@ -99,9 +105,8 @@ json_t *pith_conversions(void)
             struct pith_grid g;
             strcpy(text, f[i].name);
             strcat(text, shapes[k]);
-            if (pith_grid_parse(text, &g, NULL) != PITH_OK) continue;
-            json_t *row = row_of(&g);
-            if (row) json_array_append_new(list, row);
+            if (pith_grid_parse(text, &g, NULL) == PITH_OK && taken(&g))
+                pith_json_add(&list, row_of(&g));
         }
     return list;
 }

@@ -53,29 +53,30 @@ enum pith_status pith_details_text(json_t *report, const struct pith_profile *f,
     json_t *from = json_array(), *counts = json_array(), *worst = json_array();
     enum pith_status s = from && counts && worst ? PITH_OK : pith_fail_nomem(err, "a histogram");
     for (size_t i = 0; i < PITH_PROFILE_BINS && s == PITH_OK; i++) {
-        json_array_append_new(from, json_real(pith_profile_from(i)));
-        json_array_append_new(counts, json_integer((json_int_t)f->bin[i]));
+        pith_json_add(&from, json_real(pith_profile_from(i)));
+        pith_json_add(&counts, json_integer((json_int_t)f->bin[i]));
     }
     for (size_t i = 0; i < f->count && s == PITH_OK; i++)
         s = add_worst(worst, &f->worst[i], t, ids, err);
-    if (s == PITH_OK) {
-        json_object_set_new(report, "kld_histogram",
-                            json_pack("{s:O, s:O}", "from", from, "counts", counts));
-        json_object_set(report, "worst", worst);
-    }
+    if (s == PITH_OK &&
+        (!from || !counts ||
+         json_object_set_new(report, "kld_histogram",
+                             json_pack("{s:O, s:O}", "from", from, "counts", counts)) != 0 ||
+         json_object_set(report, "worst", worst) != 0))
+        s = pith_fail_nomem(err, "a histogram");
     json_decref(from);
     json_decref(counts);
     json_decref(worst);
     return s;
 }
 
-static void copy_text(json_t *to, const char *key, const json_t *from, const char *its)
+static void copy_text(json_t **to, const char *key, const json_t *from, const char *its)
 {
     const json_t *v = json_object_get(from, its);
-    if (json_is_string(v)) json_object_set_new(to, key, json_string(json_string_value(v)));
+    if (json_is_string(v)) pith_json_set(to, key, json_string(json_string_value(v)));
 }
 
-static void add_losses(json_t *made, const json_t *account)
+static void add_losses(json_t **made, const json_t *account)
 {
     const json_t *linears = json_object_get(account, "linears"), *l;
     const bool outputs = json_is_object(json_object_get(account, "calibration"));
@@ -85,14 +86,14 @@ static void add_losses(json_t *made, const json_t *account)
         const json_t *name = json_object_get(l, "name");
         const json_t *v = json_object_get(l, outputs ? "loss" : "relative_error");
         if (json_is_string(name) && json_is_number(v))
-            json_array_append_new(list, json_pack("{s:s, s:f}", "name", json_string_value(name),
-                                                  "value", json_number_value(v)));
+            pith_json_add(&list, json_pack("{s:s, s:f}", "name", json_string_value(name), "value",
+                                           json_number_value(v)));
     }
-    json_object_set_new(made, "losses", list);
-    json_object_set_new(made, "loss_of", json_string(outputs ? "outputs" : "weights"));
+    pith_json_set(made, "losses", list);
+    pith_json_set(made, "loss_of", json_string(outputs ? "outputs" : "weights"));
 }
 
-static void add_account(json_t *made, const json_t *account)
+static void add_account(json_t **made, const json_t *account)
 {
     const json_t *recipe = json_object_get(account, "recipe");
     const json_t *calibration = json_object_get(account, "calibration");
@@ -106,7 +107,7 @@ static void add_account(json_t *made, const json_t *account)
     copy_text(made, "calibration_sha256", calibration, "sha256");
     const json_t *tokens = json_object_get(calibration, "tokens");
     if (json_is_integer(tokens))
-        json_object_set_new(made, "calibration_tokens", json_integer(json_integer_value(tokens)));
+        pith_json_set(made, "calibration_tokens", json_integer(json_integer_value(tokens)));
     add_losses(made, account);
 }
 
@@ -122,8 +123,8 @@ static enum pith_status add_hash(json_t *made, const struct pith_checkpoint *c,
         pith_sha256_update(h, t->data, (size_t)t->bytes);
     }
     pith_sha256_finish(h, hex);
-    json_object_set_new(made, "sha256", json_string(hex));
-    return PITH_OK;
+    const bool good = json_object_set_new(made, "sha256", json_string(hex)) == 0;
+    return good ? PITH_OK : pith_fail_nomem(err, "a digest");
 }
 
 enum pith_status pith_details_model(json_t *report, const struct pith_model *m, const char *dir,
@@ -134,9 +135,13 @@ enum pith_status pith_details_model(json_t *report, const struct pith_model *m, 
     if (!made) return pith_fail_nomem(err, dir);
     enum pith_status s = add_hash(made, m->checkpoint, err);
     char *path = pith_path_join(dir, "pith.json");
-    if (s == PITH_OK && path && pith_path_is_dir(dir) && pith_path_exists(path) &&
-        pith_json_load(path, ACCOUNT_MOST, &account, NULL) == PITH_OK)
-        add_account(made, account);
+    struct pith_error ignored = {0};
+    if (s == PITH_OK && !path) s = pith_fail_nomem(err, dir);
+    if (s == PITH_OK && pith_path_is_dir(dir) && pith_path_exists(path)) {
+        if (pith_json_load(path, ACCOUNT_MOST, &account, &ignored) == PITH_OK)
+            add_account(&made, account);
+        else if (ignored.status == PITH_NOMEM) s = pith_fail_nomem(err, path);
+    }
     pith_free(path);
     json_decref(account);
     if (s != PITH_OK) json_decref(made);

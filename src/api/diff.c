@@ -188,31 +188,36 @@ static json_t *config_keys(const json_t *a, const json_t *b)
 }
 
 /* What b's account tells of the harm at each linear's output, if it does, for the same linears. */
-static void add_losses(struct diff *d, const char *b)
+static enum pith_status add_losses(struct diff *d, const char *b, struct pith_error *err)
 {
     enum { LIMIT = 1 << 30 };
     char *path = pith_account_path(b);
     json_t *account = NULL;
     const json_t *linear;
     size_t i;
-    if (path && pith_path_exists(path)) (void)pith_json_load(path, LIMIT, &account, NULL);
+    struct pith_error why = {0}; /* an account that cannot be read tells nothing */
+    if (path && pith_path_exists(path)) (void)pith_json_load(path, LIMIT, &account, &why);
+    bool bad = !path || why.status == PITH_NOMEM;
     const char *losses = json_string_value(json_object_get(account, "losses"));
-    json_t *by_name = losses && strcmp(losses, "outputs") == 0 ? json_object() : NULL;
+    const bool outputs = losses && strcmp(losses, "outputs") == 0;
+    json_t *by_name = outputs ? json_object() : NULL;
+    bad |= outputs && !by_name;
     if (by_name)
         json_array_foreach (json_object_get(account, "linears"), i, linear) {
             const char *name = json_string_value(json_object_get(linear, "name"));
             json_t *loss = json_object_get(linear, "loss");
-            if (name && json_is_number(loss)) json_object_set(by_name, name, loss);
+            if (name && json_is_number(loss)) bad |= json_object_set(by_name, name, loss) != 0;
         }
     json_t *part;
     json_array_foreach (d->parts, i, part) {
         const char *name = json_string_value(json_object_get(part, "name"));
         json_t *loss = by_name ? json_object_get(by_name, name) : NULL;
-        if (loss) json_object_set(part, "loss", loss);
+        if (loss) bad |= json_object_set(part, "loss", loss) != 0;
     }
     json_decref(by_name);
     json_decref(account);
     pith_free(path);
+    return bad ? pith_fail_nomem(err, "the report") : PITH_OK;
 }
 
 static enum pith_status compare(struct diff *d, const char *a, const char *b, json_t **report,
@@ -231,7 +236,7 @@ static enum pith_status compare(struct diff *d, const char *a, const char *b, js
     const char *const containers[2] = {d->a->container ? d->a->container->name : "none",
                                        d->b->container ? d->b->container->name : "none"};
     const size_t count = json_array_size(d->parts);
-    add_losses(d, b);
+    PITH_TRY(add_losses(d, b, err));
     *report = json_pack("{s:b, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O}", "equal",
                         (int)(d->equal == count), "a", a, "b", b, "container_a", containers[0],
                         "container_b", containers[1], "parts_equal", (int)d->equal,

@@ -100,28 +100,28 @@ static size_t choose_window(const struct measurement *m)
 }
 
 /* JSON has no infinity: what a single window cannot tell (an interval, an error) is null. */
-static void set_real(json_t *j, const char *key, double x)
+static void set_real(json_t **j, const char *key, double x)
 {
-    json_object_set_new(j, key, isfinite(x) ? json_real(x) : json_null());
+    pith_json_set(j, key, isfinite(x) ? json_real(x) : json_null());
 }
 
-static void set_interval(json_t *j, const char *key, struct pith_interval i)
+static void set_interval(json_t **j, const char *key, struct pith_interval i)
 {
     json_t *pair = json_array();
-    json_array_append_new(pair, isfinite(i.lo) ? json_real(i.lo) : json_null());
-    json_array_append_new(pair, isfinite(i.hi) ? json_real(i.hi) : json_null());
-    json_object_set_new(j, key, pair);
+    pith_json_add(&pair, isfinite(i.lo) ? json_real(i.lo) : json_null());
+    pith_json_add(&pair, isfinite(i.hi) ? json_real(i.hi) : json_null());
+    pith_json_set(j, key, pair);
 }
 
-static void set_harm(json_t *j, const struct pith_harm_result *h)
+static void set_harm(json_t **j, const struct pith_harm_result *h)
 {
     char why[256];
     pith_harm_reason(h, why, sizeof why);
     set_interval(j, "kld_ci95", h->kld_ci95);
-    json_object_set_new(j, "harm", json_string(pith_harm_name(h->harm)));
-    json_object_set_new(j, "harm_reason", json_string(why));
+    pith_json_set(j, "harm", json_string(pith_harm_name(h->harm)));
+    pith_json_set(j, "harm_reason", json_string(why));
     set_interval(j, "harm_delta_ci95", h->delta_ci95);
-    json_object_set_new(j, "harm_stretches", json_integer((json_int_t)h->stretches));
+    pith_json_set(j, "harm_stretches", json_integer((json_int_t)h->stretches));
     set_real(j, "resolvable_delta", h->resolvable_delta);
     set_real(j, "tokens_needed", h->tokens_needed);
 }
@@ -133,24 +133,24 @@ static json_t *text_report(const struct measurement *m, const char *path,
     json_t *j = json_pack("{s:s, s:s, s:I, s:I, s:I}", "text", path, "convention",
                           pith_convention_name(m->convention), "context", (json_int_t)m->window,
                           "tokens", (json_int_t)t->tokens, "windows", (json_int_t)t->windows);
-    set_real(j, "perplexity", t->perplexity);
-    set_real(j, "perplexity_se", t->perplexity_se);
-    set_real(j, "nll", t->nll);
-    set_real(j, "nll_se", t->nll_se);
-    set_real(j, "seconds", t->seconds);
-    set_real(j, "tokens_per_second", seconds > 0 ? (double)t->tokens / seconds : 0);
+    set_real(&j, "perplexity", t->perplexity);
+    set_real(&j, "perplexity_se", t->perplexity_se);
+    set_real(&j, "nll", t->nll);
+    set_real(&j, "nll_se", t->nll_se);
+    set_real(&j, "seconds", t->seconds);
+    set_real(&j, "tokens_per_second", seconds > 0 ? (double)t->tokens / seconds : 0);
     if (!t->has_baseline) return j;
-    set_real(j, "baseline_nll", t->baseline_nll);
-    set_real(j, "kld_mean", t->kld_mean);
-    set_real(j, "kld_median", t->kld_median);
-    set_real(j, "kld_p99", t->kld_p99);
-    set_real(j, "kld_max", t->kld_max);
-    set_real(j, "top1_agreement", t->top1_agreement);
-    set_interval(j, "top1_ci95", t->top1_ci95);
-    set_real(j, "nll_delta", t->nll_delta);
-    set_interval(j, "nll_delta_ci95", t->nll_delta_ci95);
-    json_object_set_new(j, "verdict", json_string(pith_verdict_name(t->verdict)));
-    set_harm(j, &t->harm);
+    set_real(&j, "baseline_nll", t->baseline_nll);
+    set_real(&j, "kld_mean", t->kld_mean);
+    set_real(&j, "kld_median", t->kld_median);
+    set_real(&j, "kld_p99", t->kld_p99);
+    set_real(&j, "kld_max", t->kld_max);
+    set_real(&j, "top1_agreement", t->top1_agreement);
+    set_interval(&j, "top1_ci95", t->top1_ci95);
+    set_real(&j, "nll_delta", t->nll_delta);
+    set_interval(&j, "nll_delta_ci95", t->nll_delta_ci95);
+    pith_json_set(&j, "verdict", json_string(pith_verdict_name(t->verdict)));
+    set_harm(&j, &t->harm);
     return j;
 }
 
@@ -189,7 +189,7 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
     };
     if (s == PITH_OK) s = pith_eval_text(&job, &result, err);
     json_t *report = s == PITH_OK ? text_report(m, path, &result) : NULL;
-    if (report && *sha256) json_object_set_new(report, "sha256", json_string(sha256));
+    if (s == PITH_OK && *sha256) pith_json_set(&report, "sha256", json_string(sha256));
     if (report && m->options->details && m->baseline)
         s = pith_details_text(report, &profile, m->tokenizer, &ids, err);
     pith_ids_free(&ids);
@@ -198,11 +198,11 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
         return pith_fail_in(err, s, path);
     }
     char *label = pith_label(&m->options->texts, index);
-    if (label) json_object_set_new(report, "text_name", json_string(label));
+    pith_json_set(&report, "text_name", label ? json_string(label) : NULL);
     pith_free(label);
-    if (report && door.crlf) {
-        json_object_set_new(report, "crlf_lines", json_integer((json_int_t)door.crlf));
-        json_object_set_new(report, "crlf", json_string(door.lf ? "lf" : "keep"));
+    if (door.crlf) {
+        pith_json_set(&report, "crlf_lines", json_integer((json_int_t)door.crlf));
+        pith_json_set(&report, "crlf", json_string(door.lf ? "lf" : "keep"));
     }
     return json_array_append_new(texts, report) == 0
                ? PITH_OK
@@ -252,11 +252,10 @@ static enum pith_status measure_prompts(const struct measurement *m, json_t **re
     *report = json_pack("{s:s, s:I, s:I, s:I, s:s}", "file", job.path, "n", (json_int_t)r.prompts,
                         "tokens", (json_int_t)r.tokens, "same", (json_int_t)r.same, "verdict",
                         r.verdict);
-    if (!*report) return pith_fail_nomem(err, job.path);
-    set_real(*report, "top1_agreement", r.top1_agreement);
-    set_real(*report, "kld_mean", r.kld_mean);
-    set_interval(*report, "kld_ci95", r.kld_ci95);
-    return PITH_OK;
+    set_real(report, "top1_agreement", r.top1_agreement);
+    set_real(report, "kld_mean", r.kld_mean);
+    set_interval(report, "kld_ci95", r.kld_ci95);
+    return *report ? PITH_OK : pith_fail_nomem(err, job.path);
 }
 
 static enum pith_status measure_all(struct measurement *m, json_t *texts, json_t *tasks,
@@ -275,6 +274,15 @@ static enum pith_status measure_all(struct measurement *m, json_t *texts, json_t
     return PITH_OK;
 }
 
+/* json_object_update_missing() of jansson 2.14 tells of no failure. */
+static void add_missing(json_t **j, json_t *more)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach (more, key, value)
+        if (!json_object_get(*j, key)) pith_json_set(j, key, json_incref(value));
+}
+
 static enum pith_status measure_model(struct measurement *m, const char *dir, json_t **report,
                                       struct pith_error *err)
 {
@@ -291,12 +299,12 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
                               pith_model_bits_per_weight(m->model), "bytes",
                               (json_int_t)m->model->checkpoint->bytes, "kv",
                               kv);
-        json_object_set_new(j, "parameters",
-                            json_integer((json_int_t)pith_model_parameters(m->model)));
-        if (json_array_size(texts) == 1) json_object_update_missing(j, json_array_get(texts, 0));
-        json_object_set(j, "texts", texts);
-        json_object_set(j, "tasks", tasks);
-        if (prompts) json_object_set(j, "prompts", prompts);
+        pith_json_set(&j, "parameters",
+                      json_integer((json_int_t)pith_model_parameters(m->model)));
+        if (json_array_size(texts) == 1) add_missing(&j, json_array_get(texts, 0));
+        pith_json_set(&j, "texts", json_incref(texts));
+        pith_json_set(&j, "tasks", json_incref(tasks));
+        if (prompts) pith_json_set(&j, "prompts", json_incref(prompts));
         if (!j) s = pith_fail_nomem(err, dir);
         else if (m->options->details) {
             s = pith_details_model(j, m->model, dir, err);

@@ -44,13 +44,11 @@ static size_t histogram_bin(double distance, double std)
     return !(at > 0) ? 0 : at >= HISTOGRAM - 1 ? HISTOGRAM - 1 : (size_t)at;
 }
 
-static void add_histogram(json_t *entry, const uint64_t *bin)
+static void add_histogram(json_t **entry, const uint64_t *bin)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < HISTOGRAM; i++)
-        json_array_append_new(list, json_integer((json_int_t)bin[i]));
-    if (entry && list) json_object_set(entry, "histogram", list);
-    json_decref(list);
+    for (size_t i = 0; i < HISTOGRAM; i++) pith_json_add(&list, json_integer((json_int_t)bin[i]));
+    pith_json_set(entry, "histogram", list);
 }
 
 /* Two passes over the matrix: moments, then what lies beyond six standard deviations. */
@@ -85,8 +83,8 @@ static enum pith_status add_statistics(const struct pith_weight *w, json_t *entr
                                 (double)m.hi, "mean", mean, "std", sqrt(variance), "kurtosis",
                                 kurtosis, "outliers", beyond / m.n)
                     : json_pack("{s:b}", "not_finite", 1);
-    if (finite) add_histogram(s, bin);
-    const int bad = json_object_update_missing(entry, s);
+    if (finite) add_histogram(&s, bin);
+    const int bad = json_object_update(entry, s);
     json_decref(s);
     return bad ? pith_fail_nomem(err, "statistics") : PITH_OK;
 }
@@ -100,12 +98,11 @@ static enum pith_status add_tensor(const struct pith_tensor *t, int statistics, 
                                    struct pith_error *err)
 {
     json_t *shape = json_array();
-    int bad = 0;
     for (unsigned i = 0; i < t->dims; i++)
-        bad |= json_array_append_new(shape, json_integer((json_int_t)t->shape[i]));
+        pith_json_add(&shape, json_integer((json_int_t)t->shape[i]));
     json_t *j = json_pack("{s:s, s:s, s:o, s:I}", "name", t->name, "dtype",
                           pith_dtype_name(t->dtype), "shape", shape, "bytes", (json_int_t)t->bytes);
-    if (!j || json_array_append_new(list, j) != 0 || bad) return pith_fail_nomem(err, t->name);
+    if (!j || json_array_append_new(list, j) != 0) return pith_fail_nomem(err, t->name);
     const uint64_t n = pith_tensor_elements(t);
     const uint64_t cols = t->dims ? t->shape[t->dims - 1] : 1;
     if (!statistics || !is_real(t->dtype) || n == 0 || cols > UINT32_MAX || n / cols > UINT32_MAX)

@@ -8,23 +8,23 @@ static json_t *real_or_null(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
-static void set(json_t *j, const char *key, const char *end, json_t *value)
+static void set(json_t **j, const char *key, const char *end, json_t *value)
 {
     char name[64];
     snprintf(name, sizeof name, "%s%s", key, end);
-    json_object_set_new(j, name, value);
+    pith_json_set(j, name, value);
 }
 
 static json_t *pair(struct pith_interval i)
 {
     json_t *j = json_array();
-    json_array_append_new(j, real_or_null(i.lo));
-    json_array_append_new(j, real_or_null(i.hi));
+    pith_json_add(&j, real_or_null(i.lo));
+    pith_json_add(&j, real_or_null(i.hi));
     return j;
 }
 
 /* Keys end in `end`: "" or "_norm". */
-static void set_accuracy(json_t *j, const struct pith_accuracy *a, const char *end, bool compared)
+static void set_accuracy(json_t **j, const struct pith_accuracy *a, const char *end, bool compared)
 {
     char ci[32];
     snprintf(ci, sizeof ci, "%s_ci95", end);
@@ -38,7 +38,7 @@ static void set_accuracy(json_t *j, const struct pith_accuracy *a, const char *e
     set(j, "verdict", end, json_string(pith_verdict_name(a->verdict)));
 }
 
-static void set_words(json_t *j, const struct pith_task_figures *f)
+static void set_words(json_t **j, const struct pith_task_figures *f)
 {
     set(j, "perplexity", "", real_or_null(f->perplexity));
     set(j, "perplexity_se", "", real_or_null(f->perplexity_se));
@@ -49,9 +49,9 @@ static void set_words(json_t *j, const struct pith_task_figures *f)
     set(j, "perplexity_verdict", "", json_string(pith_verdict_name(f->words_verdict)));
 }
 
-static void set_figures(json_t *j, const struct pith_task_figures *f)
+static void set_figures(json_t **j, const struct pith_task_figures *f)
 {
-    json_object_set_new(j, "n", json_integer((json_int_t)f->n));
+    pith_json_set(j, "n", json_integer((json_int_t)f->n));
     set_accuracy(j, &f->plain, "", f->has_baseline);
     if (f->normalized) set_accuracy(j, &f->norm, "_norm", f->has_baseline);
     if (f->words) set_words(j, f);
@@ -60,7 +60,7 @@ static void set_figures(json_t *j, const struct pith_task_figures *f)
 static json_t *group_report(const struct pith_task_group *g)
 {
     json_t *j = json_pack("{s:s, s:s*}", "name", g->name, "category", g->category);
-    if (j) set_figures(j, &g->figures);
+    set_figures(&j, &g->figures);
     return j;
 }
 
@@ -69,12 +69,11 @@ json_t *pith_task_report(const struct pith_task_result *t)
     json_t *j = json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", t->name, "form", t->form, "shots",
                           (json_int_t)t->shots, "undecided", (json_int_t)t->undecided, "shortened",
                           (json_int_t)t->shortened);
-    if (!j) return NULL;
-    set_figures(j, &t->all);
+    set_figures(&j, &t->all);
     if (t->groups == 0) return j;
     json_t *groups = json_array();
     for (size_t i = 0; i < t->groups; i++)
-        json_array_append_new(groups, group_report(&t->group[i]));
-    json_object_set_new(j, "groups", groups);
+        pith_json_add(&groups, group_report(&t->group[i]));
+    pith_json_set(&j, "groups", groups);
     return j;
 }

@@ -46,7 +46,10 @@ static json_t *calibration(const struct pith_run *r)
         json_pack("{s:I, s:I, s:I}", "tokens_asked", (json_int_t)o->calib_tokens,
                   "tokens_available", (json_int_t)r->calib.available, "seq_len_asked",
                   (json_int_t)o->seq_len);
-    if (j && asked) (void)json_object_update(j, asked);
+    if (!asked || !j || json_object_update(j, asked) != 0) {
+        json_decref(j);
+        j = NULL;
+    }
     json_decref(asked);
     if (j && r->calib.crlf) {
         pith_json_set(&j, "crlf_lines", json_integer((json_int_t)r->calib.crlf));

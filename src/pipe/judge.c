@@ -33,9 +33,8 @@ json_t *pith_run_warnings(const json_t *linears)
     json_array_foreach (linears, i, l) {
         const double error = json_number_value(json_object_get(l, "relative_error"));
         if (error <= warns_above) continue;
-        json_array_append_new(list, json_pack("{s:O, s:f, s:f}", "linear",
-                                              json_object_get(l, "name"), "relative_error", error,
-                                              "limit", warns_above));
+        pith_json_add(&list, json_pack("{s:O, s:f, s:f}", "linear", json_object_get(l, "name"),
+                                       "relative_error", error, "limit", warns_above));
     }
     return list;
 }

@@ -33,6 +33,12 @@ void pith_problem(struct pith_verification *v, const char *fmt, ...)
     va_end(ap);
 }
 
+void pith_fault(struct pith_verification *v, const char *where, const struct pith_error *why)
+{
+    if (why->status == PITH_NOMEM) v->failed = true;
+    else pith_problem(v, "%s%s%s", where ? where : "", where ? ": " : "", why->text);
+}
+
 void pith_note(struct pith_verification *v, const char *fmt, ...)
 {
     va_list ap;
@@ -48,8 +54,10 @@ void pith_checked(struct pith_verification *v, size_t before, const char *fmt, .
     va_start(ap, fmt);
     pith_str_vprintf(&s, fmt, ap);
     va_end(ap);
-    json_array_append_new(v->checks, json_pack("{s:s, s:b}", "what", pith_str_text(&s), "ok",
-                                               pith_problems(v) == before));
+    if (s.failed ||
+        json_array_append_new(v->checks, json_pack("{s:s, s:b}", "what", pith_str_text(&s), "ok",
+                                                   pith_problems(v) == before)) != 0)
+        v->failed = true;
     pith_str_free(&s);
 }
 
@@ -86,12 +94,13 @@ static void check_stored(struct pith_verification *v, const json_t *stored, json
         return;
     }
     if (json_object_get(seen, name)) pith_problem(v, "%s: is in pith.json twice", name);
-    json_object_set_new(seen, name, json_true());
+    if (json_object_set_new(seen, name, json_true()) != 0) v->failed = true;
     const struct pith_tensor *t = pith_checkpoint_find(v->checkpoint, name);
     if (!t) pith_problem(v, "%s: missing", name);
     else if ((uint64_t)json_integer_value(json_object_get(stored, "bytes")) != t->bytes)
         pith_problem(v, "%s: has %zu bytes, and pith.json says something else", name, t->bytes);
-    else if (!digest(v, t, hex) || strcmp(hex, want) != 0)
+    else if (!digest(v, t, hex)) v->failed = true;
+    else if (strcmp(hex, want) != 0)
         pith_problem(v, "%s: its bytes are not those that pith wrote, or its dtype or shape is not",
                      name);
     if (t) pith_checkpoint_release(v->checkpoint, t);
@@ -116,7 +125,7 @@ static void check_other(struct pith_verification *v, const json_t *entry)
     const struct pith_tensor *t = pith_checkpoint_find(v->checkpoint, name);
     if (!t) return;
     if (strcmp(action, "added") != 0) v->others += pith_tensor_elements(t);
-    if (pith_tensor_check_finite(t, &err) != PITH_OK) pith_problem(v, "%s", err.text);
+    if (pith_tensor_check_finite(t, &err) != PITH_OK) pith_fault(v, NULL, &err);
 }
 
 static enum pith_status check_list(struct pith_verification *v, const char *key, json_t *seen,
@@ -333,7 +342,7 @@ static enum pith_status check_all(struct pith_verification *v, struct pith_error
     PITH_TRY(check_account(v, err));
     const size_t before = pith_problems(v);
     if (pith_model_open(v->options->model, &v->model, &why) != PITH_OK)
-        pith_problem(v, "%s", why.text);
+        pith_fault(v, NULL, &why);
     pith_checked(v, before, "config and shapes: the model can be loaded");
     pith_config_misspelt(v->checkpoint->config, note_misspelt, v);
     return v->model ? check_model(v, err) : PITH_OK;

@@ -22,7 +22,7 @@ struct pith_verification {
     json_t *linears, *tensors; /* the account's entries of these lists, by name */
     struct pith_basis basis;   /* of the stored tensors, against the original's */
     json_t *checks, *problems, *notes;
-    bool failed;              /* a line of these is missing: memory was out */
+    bool failed;              /* memory was out: a line of these is missing, or wrong */
     uint64_t weights, others; /* quantized weights, and elements of all other tensors */
     double bits;              /* of the quantized weights */
     json_t *matched;          /* names of the account's linears that the model has */
@@ -32,6 +32,9 @@ struct pith_verification {
 
 /* Something that is not as it should be. */
 void pith_problem(struct pith_verification *v, const char *fmt, ...) PITH_PRINTF(2, 3);
+/* A call that failed, which is a problem of `where` (or of none, NULL); when memory was out it is
+ * none, and there is no report. */
+void pith_fault(struct pith_verification *v, const char *where, const struct pith_error *why);
 /* Something that a reader of the report should know, and that is no fault. */
 void pith_note(struct pith_verification *v, const char *fmt, ...) PITH_PRINTF(2, 3);
 /* What was checked; it is good when no problem came since there were `before` of them. */

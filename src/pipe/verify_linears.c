@@ -33,9 +33,7 @@ static void check_error(struct pith_verification *v, const json_t *entry,
     double error;
     if (pith_relative_error(v->backend, w, original, transformed, &error))
         compare_error(v, entry, error);
-    else
-        pith_problem(v, "%s: out of memory while comparing",
-                     json_string_value(json_object_get(entry, "name")));
+    else v->failed = true;
 }
 
 /* Bits a weight as the grid counts them: a reader leaves out zero points that are all the middle.
@@ -81,7 +79,7 @@ static void check_turned(struct pith_verification *v, uint32_t layer, enum pith_
     struct pith_error err = {0};
     float *values = NULL;
     if (pith_turned_linear(&t, layer, role, w->quant != NULL, &values, &err) != PITH_OK) {
-        pith_problem(v, "%s", err.text);
+        pith_fault(v, NULL, &err);
         return;
     }
     original.dense = values;
@@ -108,7 +106,7 @@ static void check_zeros(struct pith_verification *v, const char *name, const str
 {
     struct pith_error err = {0};
     if (pith_two_four_check(v->backend, w, &err) != PITH_OK)
-        pith_problem(v, "%s: %s", name, err.text);
+        pith_fault(v, name, &err);
 }
 
 /* What an entry says of the weights alone. */
@@ -124,7 +122,7 @@ static void check_values(struct pith_verification *v, const json_t *entry,
         return;
     }
     if (pith_weights_digest(v->backend, w, hex, &err) != PITH_OK)
-        pith_problem(v, "%s: %s", name, err.text);
+        pith_fault(v, name, &err);
     else if (!want || strcmp(hex, want) != 0)
         pith_problem(v, "%s: dequantizes to other values than the quantizer meant", name);
     check_entry(v, entry, w->quant);
@@ -134,7 +132,7 @@ static void check_linear(struct pith_verification *v, const struct pith_block *o
                          enum pith_role role, const json_t *entry, const struct pith_weight *w)
 {
     const char *name = json_string_value(json_object_get(entry, "name"));
-    json_object_set_new(v->matched, name, json_true());
+    if (json_object_set_new(v->matched, name, json_true()) != 0) v->failed = true;
     check_values(v, entry, w);
     if (!w->quant) return;
     if (two_four(v)) check_zeros(v, name, w);
@@ -155,7 +153,7 @@ static void check_turned_end(struct pith_verification *v, const json_t *entry, b
     struct pith_error err = {0};
     double error;
     if (pith_turned_end_error(&t, head, w, &error, &err) == PITH_OK) compare_error(v, entry, error);
-    else pith_problem(v, "%s", err.text);
+    else pith_fault(v, NULL, &err);
 }
 
 static void check_end(struct pith_verification *v, const json_t *entry, const char *name,
@@ -176,7 +174,7 @@ static void check_one_end(struct pith_verification *v, const char *name,
         if (w->quant) pith_problem(v, "%s: quantized, but not in pith.json", name);
         return;
     }
-    json_object_set_new(v->matched, name, json_true());
+    if (json_object_set_new(v->matched, name, json_true()) != 0) v->failed = true;
     check_values(v, entry, w);
     if (v->original && w->quant) check_end(v, entry, name, w);
 }
@@ -223,7 +221,9 @@ static enum pith_status check_block(struct pith_verification *v, uint32_t layer,
     struct pith_block block, original;
     struct pith_error why = {0};
     if (pith_block_load(v->model, layer, PITH_LOAD_MAPPED, &block, &why) != PITH_OK) {
-        pith_problem(v, "block %u: %s", layer, why.text);
+        char where[32];
+        (void)snprintf(where, sizeof where, "block %u", layer);
+        pith_fault(v, where, &why);
         return PITH_OK;
     }
     enum pith_status s = PITH_OK;
@@ -283,7 +283,7 @@ static void measure(struct pith_verification *v, const char *name, const struct 
     /* Scales that another program folded into rows and columns are no error. */
     if (!pith_relative_error(v->backend, w, original, false, &error) ||
         (error > another && !pith_relative_error(v->backend, w, original, true, &error))) {
-        pith_problem(v, "%s: out of memory while comparing", name);
+        v->failed = true;
         return;
     }
     if (!(error < another))
@@ -325,7 +325,7 @@ enum pith_status pith_verify_unaccounted(struct pith_verification *v, struct pit
     for (size_t i = 0; i < v->checkpoint->count; i++) {
         struct pith_error why = {0};
         if (pith_tensor_check_finite(&v->checkpoint->tensors[i], &why) != PITH_OK)
-            pith_problem(v, "%s", why.text);
+            pith_fault(v, NULL, &why);
     }
     pith_checked(v, before,
                  "%zu quantized linears and %zu others: the original's matrices, at most %.3f away"

@@ -149,9 +149,12 @@ static enum pith_status compare_tokenizers(struct pith_verification *v, struct p
     struct pith_str text = {0};
     enum pith_status s = PITH_OK;
     if (pith_tokenizer_open(v->options->against, &was, &why) != PITH_OK) {
-        pith_note(v, "tokenizers are not compared: the original's cannot be read: %s", why.text);
+        if (why.status == PITH_NOMEM) pith_fault(v, NULL, &why);
+        else
+            pith_note(v, "tokenizers are not compared: the original's cannot be read: %s",
+                      why.text);
     } else if (pith_tokenizer_open(v->options->model, &is, &why) != PITH_OK) {
-        pith_problem(v, "tokenizer: %s", why.text);
+        pith_fault(v, "tokenizer", &why);
     } else {
         s = pith_tokenizer_compare(is, was, &text, err);
         if (s == PITH_OK && text.len) pith_problem(v, "tokenizer: %s", text.data);

@@ -1,0 +1,233 @@
+/* Whichever request for memory of jansson's fails while a report is put together, the call says so
+ * or the report is whole: nothing that is told lacks a key or an element. */
+#include <pith/eval.h>
+#include <pith/inspect.h>
+#include <pith/quantize.h>
+
+#include "base/str.h"
+#include "requests.h"
+#include "test.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#define PROBE "models/probe"
+
+/* Requests of jansson's until one fails; negative: none will. Not while it parses: jansson 2.14
+ * writes past its token buffer when that cannot grow. */
+static long jansson = -1;
+static int parsing;
+
+static void *request(size_t size)
+{
+    if (!parsing && jansson >= 0 && jansson-- == 0) return NULL;
+#if PITH_REQUESTS
+    return __libc_malloc(size);
+#else
+    return malloc(size);
+#endif
+}
+
+static void release(void *p)
+{
+#if PITH_REQUESTS
+    __libc_free(p);
+#else
+    free(p);
+#endif
+}
+
+struct input {
+    const char *text;
+    size_t left;
+};
+
+static size_t take(void *to, size_t most, void *ctx)
+{
+    struct input *in = ctx;
+    const size_t n = in->left < most ? in->left : most;
+    memcpy(to, in->text, n);
+    in->text += n;
+    in->left -= n;
+    return n;
+}
+
+json_t *json_loadb(const char *text, size_t size, size_t flags, json_error_t *error)
+{
+    struct input in = {text, size};
+    parsing++;
+    json_t *j = json_load_callback(take, &in, flags, error);
+    parsing--;
+    return j;
+}
+
+static struct pith_context *context;
+static char folder[] = "/tmp/pith-report-XXXXXX";
+static char quantized[64];
+
+/* All keys, and how many elements lists have: what a report holds whatever it measured. */
+static void outline(const json_t *j, struct pith_str *out)
+{
+    const char *key;
+    json_t *value;
+    size_t i;
+    json_object_foreach ((json_t *)(uintptr_t)j, key, value) {
+        pith_str_printf(out, "%s:", key);
+        outline(value, out);
+    }
+    json_array_foreach (j, i, value) outline(value, out);
+    pith_str_puts(out, json_is_null(j) ? "0" : ".");
+}
+
+static char *outline_of(const char *report)
+{
+    struct pith_str s = {0};
+    json_t *j = json_loadb(report, strlen(report), 0, NULL);
+    assert_non_null(j);
+    outline(j, &s);
+    json_decref(j);
+    char *text = pith_str_take(&s);
+    assert_non_null(text);
+    return text;
+}
+
+typedef enum pith_status (*reporter)(char **report, struct pith_error *err);
+
+/* Calls with request n failing, of jansson's or of pith's own; true when one failed. The call says
+ * so, or its report is whole. */
+static bool survives(const char *name, reporter call, const char *whole, bool own, long n)
+{
+    struct pith_error err = {0};
+    char *report = NULL;
+    if (own) atomic_store(&countdown, n);
+    else jansson = n;
+    const enum pith_status s = call(&report, &err);
+    const bool failed = own ? atomic_exchange(&countdown, -1) < 0 : jansson < 0;
+    jansson = -1;
+    if (s != PITH_OK && s != PITH_NOMEM)
+        fail_msg("%s, request %ld (%d): status %d, %s", name, n, own, (int)s, err.text);
+    if (s == PITH_OK) {
+        char *told = outline_of(report);
+        if (strcmp(told, whole) != 0)
+            fail_msg("%s, request %ld (%d): %s\nis not\n%s", name, n, own, told, whole);
+        pith_text_free(told);
+    }
+    pith_text_free(report);
+    return failed;
+}
+
+/* Requests 0, 1, 2, ..., later more and more of them left out, until a call gets through. */
+static void each_request(const char *name, reporter call)
+{
+    struct pith_error err = {0};
+    char *report = NULL;
+    long n = 0;
+    assert_ok(call(&report, &err), err);
+    char *whole = outline_of(report);
+    pith_text_free(report);
+    while (survives(name, call, whole, false, n)) n += 1 + n / 100;
+    assert_true(n > 10);
+    for (n = 0; PITH_REQUESTS && survives(name, call, whole, true, n);) n += 1 + n / 25;
+    pith_text_free(whole);
+}
+
+static enum pith_status evaluate(char **report, struct pith_error *err)
+{
+    static const char *const texts[] = {PROBE "/eval.txt"};
+    struct pith_eval_options o;
+    pith_eval_defaults(&o);
+    o.model = quantized;
+    o.baseline = PROBE;
+    o.texts = (struct pith_list){texts, 1};
+    o.context = 16;
+    o.max_tokens = 32;
+    o.details = 1;
+    return pith_eval(context, &o, report, err);
+}
+
+static enum pith_status verify(char **report, struct pith_error *err)
+{
+    struct pith_verify_options o;
+    pith_verify_defaults(&o);
+    o.model = quantized;
+    o.against = PROBE;
+    return pith_verify(context, &o, report, err);
+}
+
+static enum pith_status inspect(char **report, struct pith_error *err)
+{
+    return pith_inspect(context, quantized, 0, report, err);
+}
+
+static enum pith_status differ(char **report, struct pith_error *err)
+{
+    return pith_diff(context, PROBE, quantized, report, err);
+}
+
+static enum pith_status list_conversions(char **report, struct pith_error *err)
+{
+    return pith_formats_json(report, err);
+}
+
+static void evaluations(void **state)
+{
+    (void)state;
+    each_request("eval", evaluate);
+}
+static void verifications(void **state)
+{
+    (void)state;
+    each_request("verify", verify);
+}
+static void inspections(void **state)
+{
+    (void)state;
+    each_request("inspect", inspect);
+}
+static void differences(void **state)
+{
+    (void)state;
+    each_request("diff", differ);
+}
+static void lists(void **state)
+{
+    (void)state;
+    each_request("formats", list_conversions);
+}
+
+static int quantize(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    struct pith_quantize_options o;
+    assert_non_null(mkdtemp(folder));
+    snprintf(quantized, sizeof quantized, "%s/out", folder);
+    assert_ok(pith_context_new(2, NULL, &context, &err), err);
+    pith_quantize_defaults(&o);
+    o.model = PROBE;
+    o.out = quantized;
+    o.recipe = "rtn";
+    assert_ok(pith_quantize(context, &o, NULL, &err), err);
+    json_set_alloc_funcs(request, release);
+    return 0;
+}
+
+static int clean_up(void **state)
+{
+    (void)state;
+    char command[128];
+    pith_context_free(&context);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(evaluations), cmocka_unit_test(verifications),
+        cmocka_unit_test(inspections), cmocka_unit_test(differences),
+        cmocka_unit_test(lists),
+    };
+    return cmocka_run_group_tests(tests, quantize, clean_up);
+}
