@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 20 };
+enum { CHUNK = 1 << 17 }; /* each thread holds one */
 
 /* A tensor that a unit says it wrote. */
 struct piece {
