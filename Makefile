@@ -157,10 +157,11 @@ arm64:
 FUZZ_TIME ?= 60
 fuzz: ## fuzz each parser for FUZZ_TIME seconds (libFuzzer, clang)
 	@tools/fuzz_deps.sh
-	@$(MAKE) --no-print-directory BUILD=build-fuzz CC=clang OPT=-O1 \
+	@$(MAKE) --no-print-directory $(SIDE) BUILD=build-fuzz CC=clang OPT=-O1 \
 	    CFLAGS="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" \
 	    $(FUZZ_SRC:fuzz/%.c=build-fuzz/fuzz/%)
-	@for f in $(FUZZ_SRC:fuzz/%.c=%); do tools/fuzz_one.sh build-fuzz/fuzz/$$f $(FUZZ_TIME) || exit 1; done
+	@printf '%s\n' $(FUZZ_SRC:fuzz/%.c=build-fuzz/fuzz/%) | \
+	    xargs -P "$$(nproc)" -I{} tools/fuzz_one.sh {} $(FUZZ_TIME)
 
 build-fuzz/fuzz/%: fuzz/%.c build-fuzz/libpith.a
 	@mkdir -p $(@D)
