@@ -7,7 +7,7 @@
 /* Bounds that no model comes near; the product of any two fits 64 bits many times over. */
 enum {
     MAX_WIDTH = 1 << 20, /* hidden, ffn, heads * head_dim */
-    MAX_LAYERS = 4096,
+    MAX_LAYERS = 16384,
     MAX_VOCAB = 1 << 24,
     MAX_HEADS = 1 << 14,
     MAX_HEAD_DIM = 1 << 14

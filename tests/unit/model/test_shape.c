@@ -106,6 +106,27 @@ static void yarn_factor_defaults_to_the_ratio(void **state)
     assert_true(inv[0] == 1 && fabs(inv[3] / (1e-3 / 4) - 1) < 1e-6);
 }
 
+static void many_layers(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    const struct pith_arch *arch;
+    struct pith_shape s;
+    char text[512];
+    static const unsigned layers[] = {7143, 16384, 16385};
+    for (size_t i = 0; i < PITH_COUNT(layers); i++) {
+        snprintf(text, sizeof text,
+                 "{\"model_type\": \"llama\", \"hidden_size\": 32, \"intermediate_size\": 32, "
+                 "\"num_hidden_layers\": %u, \"num_attention_heads\": 2, \"vocab_size\": 64, "
+                 "\"rms_norm_eps\": 1e-5, \"max_position_embeddings\": 64}",
+                 layers[i]);
+        const enum pith_status got = read_text(text, &arch, &s, &err);
+        if (layers[i] > 16384) assert_int_equal(got, PITH_FORMAT);
+        else assert_ok(got, err);
+    }
+    assert_non_null(strstr(err.text, "\"num_hidden_layers\" is 16385"));
+}
+
 /* A change to a good config: `add` goes before the closing brace and hides an earlier key. */
 struct lie {
     const char *key, *value; /* value NULL: the key is removed */
@@ -305,6 +326,7 @@ int main(void)
         cmocka_unit_test(absent_keys_are_the_class_defaults),
         cmocka_unit_test(dialects_say_the_same),
         cmocka_unit_test(yarn_factor_defaults_to_the_ratio),
+        cmocka_unit_test(many_layers),
         cmocka_unit_test(lies_are_named),
         cmocka_unit_test(windows_are_checked),
         cmocka_unit_test(tables_are_complete),
