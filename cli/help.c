@@ -153,5 +153,9 @@ void print_man(void)
         "is 131072\ntokens, 6G is 6442450944 bytes. Names are taken in any case.\n"
         ".SH EXIT STATUS\n0 done; 1 failed, the message says what, where and what to do; 2 wrong "
         "usage;\n"
-        "130 interrupted.\n.SH ENVIRONMENT\n.TP\nNO_COLOR\nNo colours when set and not empty.\n");
+        "130 interrupted.\n.SH ENVIRONMENT\n.TP\nNO_COLOR\nNo colours when set and not empty.\n"
+        ".TP\nHF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME\nWhere models that are given by name are "
+        "looked up, and where\n.B pith pull\nputs them.\n"
+        ".TP\nHF_ENDPOINT, HF_TOKEN, HF_TOKEN_PATH, HF_HUB_OFFLINE\nWhom\n.B pith pull\nasks, as "
+        "whom, and whether at all.\n");
 }

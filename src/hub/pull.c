@@ -318,9 +318,9 @@ static enum pith_status check_room(struct run *r, struct pith_error *err)
         pith_str_free(&part);
     }
     if (missing <= room) return PITH_OK;
-    return pith_fail(err, PITH_IO, "%s: no space for %s: %.2f GiB are missing and %.2f GiB are "
+    return pith_fail(err, PITH_IO, "%s: no space for %s: %.1f MiB are missing and %.1f MiB are "
                      "free; nothing was downloaded", r->pull->cache, r->name->repo,
-                     (double)missing / (1 << 30), (double)room / (1 << 30));
+                     (double)missing / (1 << 20), (double)room / (1 << 20));
 }
 
 static enum pith_status make_items(struct run *r, struct pith_error *err)
