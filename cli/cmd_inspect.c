@@ -102,7 +102,7 @@ static int print_report(const struct settings *settings, const char *report)
              "%.2f million parameters, %s, %.3f bits per weight in the blocks' linears",
              json_get(j, "parameters") / 1e6, size, json_get(j, "bits_per_weight"));
     printf("  ");
-    print_wrapped(text, 2, 2, terminal_width(STDOUT_FILENO));
+    print_wrapped(text, 2, 2, prose_width());
     snprintf(text, sizeof text,
            "%d layers, hidden %d, feed-forward %d, %d heads (%d for keys) of %d, vocabulary %d, "
            "context %d",
@@ -110,7 +110,7 @@ static int print_report(const struct settings *settings, const char *report)
            (int)json_get(s, "heads"), (int)json_get(s, "kv_heads"), (int)json_get(s, "head_dim"),
            (int)json_get(s, "vocab"), (int)json_get(s, "context"));
     printf("  ");
-    print_wrapped(text, 2, 2, terminal_width(STDOUT_FILENO));
+    print_wrapped(text, 2, 2, prose_width());
     putchar('\n');
     rc = print_tensors(settings, j);
     json_decref(j);

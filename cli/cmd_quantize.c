@@ -157,18 +157,21 @@ static void print_phases(const char *title, json_t *phases, double blocks)
     double all = 0;
     json_object_foreach (phases, key, value)
         if (strncmp(key, "seconds_", 8) == 0) all += json_number_value(value);
-    char text[512] = "";
-    printf("  %-16s ", title);
+    const size_t width = prose_width();
+    size_t column = (size_t)printf("  %-16s ", title);
     json_object_foreach (phases, key, value) {
-        char time[32];
+        char time[32], item[96];
         const double seconds = json_number_value(value);
-        const size_t used = strlen(text);
         if (strncmp(key, "seconds_", 8) != 0 || seconds < all / 100) continue;
         format_seconds(seconds * blocks, time);
-        snprintf(text + used, sizeof text - used, "%s%s %s", separator, key + 8, time);
+        const size_t n = (size_t)snprintf(item, sizeof item, "%s %s", key + 8, time);
+        const bool wraps = *separator && column + n + 3 > width; /* two more, and a comma */
+        if (wraps) printf(",\n%*s%s", INDENT, "", item);
+        else printf("%s%s", separator, item);
+        column = (wraps ? INDENT : column + strlen(separator)) + n;
         separator = ", ";
     }
-    print_wrapped(text, INDENT, INDENT, terminal_width(STDOUT_FILENO));
+    putchar('\n');
 }
 
 /* The stages in order; those that do nothing are left out. */
@@ -185,7 +188,7 @@ static void print_stages(const json_t *recipe)
         snprintf(text + used, sizeof text - used, "%s%s %s", separator, stages[i], choice);
         separator = ", ";
     }
-    print_wrapped(text, INDENT, INDENT, terminal_width(STDOUT_FILENO));
+    print_wrapped(text, INDENT, INDENT, prose_width());
 }
 
 /* Linears that no type of GGUF has whole blocks for. */
@@ -220,7 +223,7 @@ static void print_fallen(const json_t *linears, const json_t *tensors)
              (long long)json_integer_value(json_array_get(shape, 1)), json_text(first, "grid"),
              json_text(first, "wanted"));
     printf("  fallen back      ");
-    print_wrapped(text, INDENT, INDENT, terminal_width(STDOUT_FILENO));
+    print_wrapped(text, INDENT, INDENT, prose_width());
 }
 
 static void print_result(const char *out, const json_t *j, bool all)
@@ -234,7 +237,7 @@ static void print_result(const char *out, const json_t *j, bool all)
     format_bytes(number(timing, "peak_mapped_bytes"), mapped);
     printf("%s%s%s: ", bold(), out, plain());
     print_wrapped("every tensor accounted for, written, read back and compared",
-                  text_columns(out) + 2, 2, terminal_width(STDOUT_FILENO));
+                  text_columns(out) + 2, 2, prose_width());
     const json_t *recipe = json_object_get(j, "recipe");
     printf("  recipe           ");
     print_stages(recipe);

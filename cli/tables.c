@@ -18,6 +18,12 @@ size_t terminal_width(int fd)
     return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+size_t prose_width(void)
+{
+    const size_t width = terminal_width(STDOUT_FILENO);
+    return width ? width : 100;
+}
+
 /* The character at text: its bytes, and the columns that it takes (0 for what cannot be shown). */
 static size_t next_char(const char *text, size_t *columns)
 {

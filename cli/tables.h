@@ -9,6 +9,8 @@
 
 /* Columns of the terminal behind fd now; 0 when there is none. */
 size_t terminal_width(int fd);
+/* The same for sentences and lists on standard output, which are wrapped where it is none, too. */
+size_t prose_width(void);
 /* Columns that a text takes, and the bytes of it that fit into some. */
 size_t text_columns(const char *text);
 size_t fitting_bytes(const char *text, size_t columns);

@@ -18,10 +18,11 @@ VOLATILE = [
     (re.compile(r"\b\d+(\.\d+)? (s|min|h)\b"), "TIME"),
     (re.compile(r"\b\d+(\.\d+)? tokens a second"), "RATE tokens a second"),
     (re.compile(r"(peak memory|memory of its own|mapped(?: files)?) [\d.]+ [KMG]iB"), r"\1 SIZE"),
-    (re.compile(r"[\d.]+ [KMG]iB (of its own|mapped)"), r"SIZE \1"),
+    (re.compile(r"[\d.]+ [KMG]iB (of its own|mapped|at most)"), r"SIZE \1"),
     (re.compile(r"^ *of it +\w.*TIME.*$"), "PHASES"),
     (re.compile(r"-{2,}"), "--"),
 ]
+MORE_PHASES = re.compile(r"(\w+ TIME(, |$))+")  # of a list that was wrapped
 CLOCKED = {"s", "tokens/s", "seconds"}
 
 
@@ -43,7 +44,10 @@ def masked(lines):
                 line = line[:begin] + "#" * (end - begin) + line[end:]
         for pattern, text in VOLATILE:
             line = pattern.sub(text, line)
-        out.append(" ".join(line.split()))
+        line = " ".join(line.split())
+        if out and out[-1] == "PHASES" and MORE_PHASES.fullmatch(line):
+            continue
+        out.append(line)
     return out
 
 
