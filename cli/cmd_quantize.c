@@ -120,7 +120,7 @@ static void print_worst(const json_t *account, size_t most)
         if (outputs)
             printf("    loss %-10.4g (%2.0f%% of all) ", number(l, "loss"),
                    after > 0 ? 100 * number(l, "loss") / after : 0.0);
-        printf("    error %.4f  %s\n" + (outputs ? 4 : 0), number(l, "relative_error"),
+        printf("%serror %.4f  %s\n", outputs ? "" : "    ", number(l, "relative_error"),
                json_text(l, "name"));
     }
     if (left) printf("    ... and %zu more: --all lists them\n", left);
