@@ -95,7 +95,8 @@ static json_t *row_of(const struct pith_grid *g)
 
 json_t *pith_conversions(void)
 {
-    static const char *const shapes[] = {"", ":tensor", ":g128", ":g128:asym", ":block128", ":dq"};
+    static const char *const shapes[] = {"",           ":tensor",        ":g128",
+                                         ":g128:asym", ":g128:asym:hqq", ":block128", ":dq"};
     size_t count;
     const struct pith_format *f = pith_formats(&count);
     json_t *list = json_array();

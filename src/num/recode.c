@@ -42,12 +42,18 @@ static bool groups_fit(const struct pith_grid *from, const struct pith_grid *to,
     return false;
 }
 
+/* Zero points that are any numbers go to their like, or into minimums. */
+static bool zeros_fit(const struct pith_grid *from, const struct pith_grid *to)
+{
+    return !from->hqq || to->hqq || has_minimums(to);
+}
+
 static bool codes_fit(const struct pith_grid *from, const struct pith_grid *to)
 {
     const struct pith_grid a = pith_grid_elements(from, NULL), b = pith_grid_elements(to, NULL);
     if (from->format->kind == PITH_KIND_BLOCK || to->format->kind == PITH_KIND_BLOCK ||
         from->format->kind == PITH_KIND_LEVELS || to->double_quant || has_minimums(from) ||
-        two_levels(to))
+        two_levels(to) || !zeros_fit(from, to))
         return false;
     if (a.format->kind != PITH_KIND_INT || b.format->kind != PITH_KIND_INT)
         return a.format == b.format;

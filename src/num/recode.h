@@ -7,7 +7,8 @@
 
 /* Whether every matrix of `cols` columns on `from` can be told on `to` with its codes:
  *   - the formats are the same, or integers, the new ones at least as wide; zero points become zero
- *     points, minimums (q4_1, q5_1), or go into codes of one bit more
+ *     points, minimums (q4_1, q5_1), or go into codes of one bit more; such as are any numbers
+ *     (hqq) become their like or minimums
  *   - what shares a scale on `to` shares one on `from`
  *   - scales in two levels, block formats and levels of rows' own go to their like alone
  * Grids that are equal always can. Permuted groups are not looked at. */

@@ -50,6 +50,13 @@ print("largest change", worst, {l["conversion"] for l in linears}, {l["grid"] fo
 sys.exit(not linears or any(l["conversion"] == "rounded anew" for l in linears) or worst > float(sys.argv[2]))
 PY
 }
+"$pith" quantize "$mini" --quiet -o "$work/hqq" -r hqq --weights int3:g64:asym:hqq
+for to in compressed-tensors awq; do
+    refuse "zero points that are no whole numbers have no place in $to" 1 "q_proj: $to .*--weights GRID" \
+        "$pith" convert "$work/hqq" -o "$work/no" --container $to
+done
+check "minimums hold them" "$pith" convert "$work/hqq" -o "$work/hqq.gguf"
+moved "by half a place of a half too" "$work/hqq.gguf.pith.json" 0.0006
 check "zero points to minimums" "$pith" convert "$work/gptq" -o "$work/gptq.gguf"
 grep -q 'keep their codes (q4_1)' "$work/stdout" && pass "and said" || fail "not said: $(cat "$work/stdout")"
 moved "by half a place of a half" "$work/gptq.gguf.pith.json" 0.0006

@@ -40,7 +40,9 @@ static struct pith_qmat matrix(const char *grid)
     }
     for (size_t i = 0; i < pith_qmat_scale_count(&q); i++) {
         q.scales[i] = pith_round_to(PITH_F16, ldexpf(1.0f + (float)(next(&x) & 1023) / 1024, -8));
-        if (q.zeros) q.zeros[i] = (uint8_t)(next(&x) & ((1u << q.format->bits) - 1));
+        if (q.zeros && !q.offsets) q.zeros[i] = (uint8_t)(next(&x) & ((1u << q.format->bits) - 1));
+        if (q.zeros && q.offsets)
+            q.offsets[i] = -q.scales[i] * (float)(next(&x) & ((16u << q.format->bits) - 1)) / 16;
     }
     return q;
 }
@@ -80,6 +82,9 @@ static const struct {
     {"int4:g32", "q4_k", false, 0},              {"q4_1", "int4:g32:asym", false, 0},
     {"mxfp4", "nvfp4", false, 0},                {"nf4:g64", "nf4:g64:dq", false, 0},
     {"codebook4", "nf4:g64", false, 0},          {"int4:g48", "q4_0", false, 0},
+    {"int4:g64:asym:hqq", "q4_1", true, 0.0075}, {"int4:g64:asym:hqq", "int4:g64:asym", false, 0},
+    {"int3:g64:asym:hqq", "int4:g64", false, 0}, {"int4:g64:asym:hqq", "q5_0", false, 0},
+    {"int3:g64:asym:hqq", "int8:g64", false, 0},
 };
 
 static void codes_stay_and_values_with_them(void **state)
