@@ -166,15 +166,22 @@ static void replace(const struct pith_str *text, const char *from, const char *t
     out->failed = out->failed || text->failed;
 }
 
+/* Where brackets that are open at `from` end: at a ']' or the end of the line, or text->len. */
+static size_t end_of_brackets(const struct pith_str *text, size_t from)
+{
+    while (from < text->len && text->data[from] != ']' && text->data[from] != '\n') from++;
+    return from;
+}
+
 /* Leaves out brackets and what is in them; none spans lines. */
 static void drop_brackets(const struct pith_str *text, struct pith_str *out)
 {
-    for (size_t i = 0; i < text->len;) {
-        const char *at = text->data + i;
-        const char *close = *at == '[' ? memchr(at, ']', text->len - i) : NULL;
-        if (close && memchr(at, '\n', (size_t)(close - at))) close = NULL;
-        if (!close) pith_str_putc(out, *at);
-        i += close ? (size_t)(close - at) + 1 : 1;
+    size_t stop = 0; /* looked for once, not at each bracket that is open */
+    for (size_t i = 0; i < text->len; i++) {
+        if (text->data[i] == '[' && stop <= i) stop = end_of_brackets(text, i);
+        const bool closed = text->data[i] == '[' && stop < text->len && text->data[stop] == ']';
+        if (closed) i = stop;
+        else pith_str_putc(out, text->data[i]);
     }
     out->failed = out->failed || text->failed;
 }

@@ -5,6 +5,8 @@
 #include "eval/task_sums.h"
 #include "unit/eval/fixture.h"
 
+#include <time.h>
+
 #define TASKS "tests/golden/tasks/"
 
 static json_t *load(void)
@@ -184,10 +186,38 @@ static void samples_are_pythons(void **state)
     }
 }
 
+/* Brackets that stay open are looked through once, not each from its own place. */
+static void open_brackets_take_no_time(void **state)
+{
+    (void)state;
+    enum { OPEN = 1 << 20 };
+    struct pith_error err = {0};
+    struct pith_str text = {0};
+    pith_str_puts(&text, "{\"activity_label\": \"A\", \"ctx_a\": \"");
+    for (int i = 0; i < OPEN; i++) pith_str_putc(&text, '[');
+    pith_str_puts(&text, "x [y] [z\\n]\", \"ctx_b\": \"b\", \"ind\": 1, \"label\": 0, "
+                         "\"endings\": [\"one [cut] end\", \"two\", \"three\", \"four\"]}\n");
+    assert_false(text.failed);
+    const struct pith_records records = {.path = "a task", .text = text.data, .size = text.len};
+    const struct pith_task_wish wish = {.path = "a task"};
+    struct pith_task_source source;
+    const clock_t begin = clock();
+    assert_ok(pith_task_source_parse(&records, NULL, &wish, &source, &err), err);
+    assert_true(clock() - begin < 5 * CLOCKS_PER_SEC);
+    const struct pith_span *s = source.asked.choice;
+    assert_memory_equal(source.asked.text.data + s[0].at, "one end", s[0].size);
+    /* All that is open up to the first that closes goes with it. */
+    assert_memory_equal(source.asked.text.data + source.asked.item[0].text.at, "A: [z\n] B",
+                        source.asked.item[0].text.size);
+    pith_task_source_free(&source);
+    pith_str_free(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_are_pythons),
+        cmocka_unit_test(open_brackets_take_no_time),
         cmocka_unit_test(own_files_as_the_harness_reads_them),
         cmocka_unit_test(published_files_as_the_harness_reads_them),
     };
