@@ -60,6 +60,8 @@ static bool replace(uintptr_t at)
         struct place *p = &places[i];
         const uintptr_t begin = atomic_load(&p->begin);
         const size_t size = atomic_load(&p->size);
+        /* The place may be given to another mapping at this moment: its size is not this one's. */
+        if (begin != atomic_load(&p->begin)) continue;
         if (begin <= 1 || at < begin || at - begin >= size) continue;
         const uintptr_t from = at / page * page;
         const int rights = atomic_load(&p->writable) ? PROT_READ | PROT_WRITE : PROT_READ;
