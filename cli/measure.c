@@ -146,6 +146,19 @@ static void command_line(char *text, size_t size)
     }
 }
 
+/* What people typed may be no UTF-8. */
+static json_t *told(const char *text)
+{
+    char plain[4096];
+    size_t n = 0;
+    json_t *j = json_string(text);
+    if (j) return j;
+    for (; text[n] && n + 1 < sizeof plain; n++)
+        plain[n] = (char)((unsigned char)text[n] < 0x80 ? text[n] : '?');
+    plain[n] = '\0';
+    return json_string(plain);
+}
+
 json_t *page_provenance(const char *model)
 {
     char date[64] = "", version[80], command[4096];
@@ -154,8 +167,8 @@ json_t *page_provenance(const char *model)
     if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
     snprintf(version, sizeof version, "pith %s", pith_version());
     command_line(command, sizeof command);
-    return json_pack("{s:s, s:s, s:s, s:s}", "model", model, "version", version, "date",
-                     date, "command", command);
+    return json_pack("{s:o, s:s, s:s, s:o}", "model", told(model), "version", version, "date",
+                     date, "command", told(command));
 }
 
 static int cannot_write(const struct common *common, const char *path)

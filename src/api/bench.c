@@ -111,9 +111,9 @@ static json_t *describe(const struct pith_context *c, const struct pith_bench_op
     char cache[PITH_GRID_TEXT];
     pith_kv_name(kv, cache);
     const bool fast = pith_backend_mode(c->backend) == PITH_MODE_FAST;
-    json_t *j = json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:I, s:f, s:f, s:I, s:I, s:o}", "model",
-                          o->model, "mode", fast ? "fast" : "exact", "kv", cache, "threads",
-                          (int)pith_context_threads(c), "cpu", pith_context_cpu(c), "depth",
+    json_t *j = json_pack("{s:o, s:s, s:s, s:i, s:s, s:I, s:I, s:f, s:f, s:I, s:I, s:o}", "model",
+                          pith_json_name(o->model), "mode", fast ? "fast" : "exact", "kv", cache,
+                          "threads", (int)pith_context_threads(c), "cpu", pith_context_cpu(c), "depth",
                           (json_int_t)o->depth, "reps", (json_int_t)o->reps, "bits_per_weight",
                           pith_model_bits_per_weight(m), "load_seconds", seconds, "memory_peak",
                           (json_int_t)s->memory_peak, "memory_own", (json_int_t)s->memory_own,

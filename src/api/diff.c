@@ -237,8 +237,9 @@ static enum pith_status compare(struct diff *d, const char *a, const char *b, js
                                        d->b->container ? d->b->container->name : "none"};
     const size_t count = json_array_size(d->parts);
     PITH_TRY(add_losses(d, b, err));
-    *report = json_pack("{s:b, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O}", "equal",
-                        (int)(d->equal == count), "a", a, "b", b, "container_a", containers[0],
+    *report = json_pack("{s:b, s:o, s:o, s:s, s:s, s:i, s:i, s:o, s:O}", "equal",
+                        (int)(d->equal == count), "a", pith_json_name(a), "b", pith_json_name(b),
+                        "container_a", containers[0],
                         "container_b", containers[1], "parts_equal", (int)d->equal,
                         "parts_different", (int)(count - d->equal), "config_differs",
                         config_keys(d->a->checkpoint->config, d->b->checkpoint->config), "parts",

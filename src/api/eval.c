@@ -130,7 +130,7 @@ static json_t *text_report(const struct measurement *m, const char *path,
                            const struct pith_text_result *t)
 {
     const double seconds = t->model_seconds;
-    json_t *j = json_pack("{s:s, s:s, s:I, s:I, s:I}", "text", path, "convention",
+    json_t *j = json_pack("{s:o, s:s, s:I, s:I, s:I}", "text", pith_json_name(path), "convention",
                           pith_convention_name(m->convention), "context", (json_int_t)m->window,
                           "tokens", (json_int_t)t->tokens, "windows", (json_int_t)t->windows);
     set_real(&j, "perplexity", t->perplexity);
@@ -198,7 +198,7 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
         return pith_fail_in(err, s, path);
     }
     char *label = pith_label(&m->options->texts, index);
-    pith_json_set(&report, "text_name", label ? json_string(label) : NULL);
+    pith_json_set(&report, "text_name", label ? pith_json_name(label) : NULL);
     pith_free(label);
     if (door.crlf) {
         pith_json_set(&report, "crlf_lines", json_integer((json_int_t)door.crlf));
@@ -295,7 +295,8 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
     char kv[PITH_GRID_TEXT];
     pith_kv_name(&m->kv, kv);
     if (s == PITH_OK) {
-        json_t *j = json_pack("{s:s, s:f, s:I, s:s}", "model", dir, "bits_per_weight",
+        json_t *j = json_pack("{s:o, s:f, s:I, s:s}", "model", pith_json_name(dir),
+                              "bits_per_weight",
                               pith_model_bits_per_weight(m->model), "bytes",
                               (json_int_t)m->model->checkpoint->bytes, "kv",
                               kv);
@@ -418,7 +419,7 @@ static enum pith_status keep_model(const struct measurement *m, const struct pit
 {
     char *label = pith_label(models, i), *text = NULL;
     enum pith_status s = PITH_OK;
-    if (!label || json_object_set_new(one, "name", json_string(label)) != 0 ||
+    if (!label || json_object_set_new(one, "name", pith_json_name(label)) != 0 ||
         json_array_append(list, one) != 0)
         s = pith_fail_nomem(err, "the report");
     if (s == PITH_OK && m->options->measured) {
@@ -468,7 +469,8 @@ enum pith_status pith_compare(struct pith_context *context, const struct pith_li
         s = list ? compare_all(&m, models, list, err) : pith_fail_nomem(err, "the report");
     if (s == PITH_OK || (s == PITH_INTERRUPTED && json_array_size(list))) {
         const enum pith_status t =
-            pith_report_text(json_pack("{s:s, s:b, s:O}", "baseline", models->item[0], "complete",
+            pith_report_text(json_pack("{s:o, s:b, s:O}", "baseline",
+                                       pith_json_name(models->item[0]), "complete",
                                        (int)(s == PITH_OK), "models", list),
                              report, err);
         if (s == PITH_OK) s = t;

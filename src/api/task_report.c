@@ -59,16 +59,16 @@ static void set_figures(json_t **j, const struct pith_task_figures *f)
 
 static json_t *group_report(const struct pith_task_group *g)
 {
-    json_t *j = json_pack("{s:s, s:s*}", "name", g->name, "category", g->category);
+    json_t *j = json_pack("{s:o, s:s*}", "name", pith_json_name(g->name), "category", g->category);
     set_figures(&j, &g->figures);
     return j;
 }
 
 json_t *pith_task_report(const struct pith_task_result *t)
 {
-    json_t *j = json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", t->name, "form", t->form, "shots",
-                          (json_int_t)t->shots, "undecided", (json_int_t)t->undecided, "shortened",
-                          (json_int_t)t->shortened);
+    json_t *j = json_pack("{s:o, s:s, s:I, s:I, s:I}", "name", pith_json_name(t->name), "form",
+                          t->form, "shots", (json_int_t)t->shots, "undecided",
+                          (json_int_t)t->undecided, "shortened", (json_int_t)t->shortened);
     set_figures(&j, &t->all);
     if (t->groups == 0) return j;
     json_t *groups = json_array();

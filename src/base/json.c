@@ -48,6 +48,20 @@ void pith_json_dump(const json_t *json, size_t flags, struct pith_str *out)
     if (json_dump_callback(json, take_text, out, flags) != 0) out->failed = true;
 }
 
+json_t *pith_json_name(const char *bytes)
+{
+    json_t *plain = json_string(bytes), *told;
+    struct pith_str s = {0};
+    if (plain) return plain;
+    for (const char *p = bytes; *p; p++) {
+        if ((unsigned char)*p < 0x80) pith_str_putc(&s, *p);
+        else pith_str_printf(&s, "\\x%02X", (unsigned)(unsigned char)*p);
+    }
+    told = s.failed ? NULL : json_string(pith_str_text(&s));
+    pith_str_free(&s);
+    return told;
+}
+
 void pith_json_set(json_t **object, const char *key, json_t *value)
 {
     if (*object && json_object_set_new(*object, key, value) == 0) return;

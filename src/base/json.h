@@ -22,6 +22,9 @@ enum pith_status pith_json_parse(const char *text, size_t size, const char *wher
 /* Appends the text of a tree, with jansson's flags. That memory ran out is remembered in *out:
  * json_dumps() of jansson 2.14 leaves keys out then, and gives the rest as if it were the whole. */
 void pith_json_dump(const json_t *json, size_t flags, struct pith_str *out);
+/* A string of a path, a name or a message, which may be no UTF-8: bytes above 0x7f then stand as
+ * \xE9, so that such names are told apart. NULL when memory is out. */
+json_t *pith_json_name(const char *bytes);
 /* Sets a key, appends to a list; both take the reference. When the value is NULL or memory is out,
  * what was built so far goes and becomes NULL, to be looked at once, at the end. */
 void pith_json_set(json_t **object, const char *key, json_t *value);

@@ -131,8 +131,8 @@ static json_t *json_keys(const char *text, size_t size)
 static enum pith_status add_entry(json_t *list, const char *name, size_t bytes, const char *hex,
                                   json_t *keys, struct pith_error *err)
 {
-    json_t *entry =
-        json_pack("{s:s, s:I, s:s}", "name", name, "bytes", (json_int_t)bytes, "sha256", hex);
+    json_t *entry = json_pack("{s:o, s:I, s:s}", "name", pith_json_name(name), "bytes",
+                              (json_int_t)bytes, "sha256", hex);
     const bool bad = entry && json_object_size(keys) > 0 &&
                      json_object_set(entry, "keys", keys) != 0;
     json_decref(keys);

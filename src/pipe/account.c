@@ -34,7 +34,7 @@ static json_t *calibration(const struct pith_run *r)
     json_t *sources = json_array();
     for (size_t i = 0; i < o->calib.count; i++) {
         const char *slash = strrchr(o->calib.item[i], '/');
-        pith_json_add(&sources, json_string(slash ? slash + 1 : o->calib.item[i]));
+        pith_json_add(&sources, pith_json_name(slash ? slash + 1 : o->calib.item[i]));
     }
     if (o->calib.count == 0) pith_json_add(&sources, json_string("builtin"));
     json_t *j = json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:I}", "sources", sources, "mode",

@@ -17,11 +17,8 @@ static void add_line(struct pith_verification *v, json_t *list, const char *fmt,
 {
     struct pith_str s = {0};
     pith_str_vprintf(&s, fmt, ap);
-    json_t *line = json_string(pith_str_text(&s));
-    for (size_t i = 0; !line && i < s.len; i++)
-        if ((unsigned char)s.data[i] >= 0x80) s.data[i] = '?';
-    if (!line) line = json_string(pith_str_text(&s));
-    if (s.failed || json_array_append_new(list, line) != 0) v->failed = true;
+    json_t *line = pith_json_name(pith_str_text(&s));
+    if (json_array_append_new(list, line) != 0 || s.failed) v->failed = true;
     pith_str_free(&s);
 }
 
@@ -353,9 +350,9 @@ static enum pith_status make_report(const struct pith_verification *v, json_t **
 {
     const size_t n = pith_problems(v);
     if (v->failed) return pith_fail_nomem(err, "the report");
-    *report = json_pack("{s:b, s:s, s:b, s:O, s:O, s:O}", "ok", n == 0, "model", v->options->model,
-                        "accounted", v->account != NULL, "checks", v->checks, "notes", v->notes,
-                        "problems", v->problems);
+    *report = json_pack("{s:b, s:o, s:b, s:O, s:O, s:O}", "ok", n == 0, "model",
+                        pith_json_name(v->options->model), "accounted", v->account != NULL,
+                        "checks", v->checks, "notes", v->notes, "problems", v->problems);
     if (!*report) return pith_fail_nomem(err, "the report");
     if (n == 0) return PITH_OK;
     return pith_fail(err, PITH_MISMATCH, "%s", json_string_value(json_array_get(v->problems, 0)));
