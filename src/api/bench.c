@@ -113,11 +113,11 @@ static json_t *describe(const struct pith_context *c, const struct pith_bench_op
     const bool fast = pith_backend_mode(c->backend) == PITH_MODE_FAST;
     json_t *j = json_pack("{s:o, s:s, s:s, s:i, s:s, s:I, s:I, s:f, s:f, s:I, s:I, s:o}", "model",
                           pith_json_name(o->model), "mode", fast ? "fast" : "exact", "kv", cache,
-                          "threads", (int)pith_context_threads(c), "cpu", pith_context_cpu(c), "depth",
-                          (json_int_t)o->depth, "reps", (json_int_t)o->reps, "bits_per_weight",
-                          pith_model_bits_per_weight(m), "load_seconds", seconds, "memory_peak",
-                          (json_int_t)s->memory_peak, "memory_own", (json_int_t)s->memory_own,
-                          "roof", roof_report(&s->roof));
+                          "threads", (int)pith_context_threads(c), "cpu", pith_context_cpu(c),
+                          "depth", (json_int_t)o->depth, "reps", (json_int_t)o->reps,
+                          "bits_per_weight", pith_model_bits_per_weight(m), "load_seconds", seconds,
+                          "memory_peak", (json_int_t)s->memory_peak, "memory_own",
+                          (json_int_t)s->memory_own, "roof", roof_report(&s->roof));
     pith_json_set(&j, "parameters", json_integer((json_int_t)pith_model_parameters(m)));
     if (o->weights) pith_json_set(&j, "weights", json_string(o->weights));
     if (o->head) pith_json_set(&j, "head", json_string(o->head));
