@@ -164,7 +164,7 @@ static int run(void *settings, const struct text_list *operands)
 
 const struct command command_pull = {
     .name = "pull",
-    .summary = "download a model from the Hugging Face hub, where other commands find it",
+    .summary = "download a model from the Hugging Face hub into its shared cache",
     .operands = "ORG/NAME[@REVISION] [options]",
     .examples = "  pith pull Qwen/Qwen2.5-0.5B\n"
                 "  pith quantize Qwen/Qwen2.5-0.5B -o out\n"

@@ -1,10 +1,12 @@
 /* What is said when something fails: a line for people, an object for programs. */
 #include "cli/command.h"
+#include "cli/tables.h"
 
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 bool given(const struct common *common, const char *name)
 {
@@ -70,11 +72,24 @@ static void print_object(const struct common *common, const char *status, const 
     json_decref(j);
 }
 
+/* "WHO: text" on standard error; at a terminal its first line is broken between words. */
+static void print_message(const char *who, const char *text)
+{
+    const size_t width = terminal_width(STDERR_FILENO), n = strcspn(text, "\n");
+    char first[1024];
+    fprintf(stderr, "%s: ", who);
+    snprintf(first, sizeof first, "%.*s", (int)n, text);
+    if (width && n < sizeof first)
+        write_wrapped(stderr, first, strlen(who) + 2, (struct wrap){2, width});
+    else fprintf(stderr, "%.*s\n", (int)n, text);
+    if (text[n]) fprintf(stderr, "%s\n", text + n + 1);
+}
+
 int report_failure(const struct common *common, const struct pith_error *err)
 {
     const char *text = err->text[0] ? err->text : pith_status_text(err->status);
     if (common->json) print_object(common, pith_status_text(err->status), text);
-    fprintf(stderr, "pith: %s\n", text);
+    print_message("pith", text);
     return err->status == PITH_INTERRUPTED ? EXIT_INTERRUPTED : EXIT_FAILED;
 }
 
@@ -101,7 +116,9 @@ int usage_failure(const struct common *common, const char *format, ...)
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
     if (common->json) print_object(common, "wrong usage", text);
-    fprintf(stderr, "pith %s: %s\n", c ? c->name : "", text);
+    char who[48];
+    snprintf(who, sizeof who, "pith %s", c ? c->name : "");
+    print_message(who, text);
     return EXIT_USAGE;
 }
 

@@ -59,24 +59,30 @@ size_t fitting_bytes(const char *text, size_t columns)
 
 void print_wrapped(const char *text, size_t column, size_t indent, size_t width)
 {
+    write_wrapped(stdout, text, column, (struct wrap){indent, width});
+}
+
+void write_wrapped(FILE *f, const char *text, size_t column, struct wrap wrap)
+{
+    const size_t indent = wrap.indent, width = wrap.width;
     char word[256];
     for (bool first = true; *text; first = false) {
         const size_t n = strcspn(text, " ");
         snprintf(word, sizeof word, "%.*s", (int)n, text);
         const size_t columns = text_columns(word);
         if (!first && width && column + 1 + columns > width) {
-            printf("\n%*s", (int)indent, "");
+            fprintf(f, "\n%*s", (int)indent, "");
             column = indent;
         } else if (!first) {
-            putchar(' ');
+            fputc(' ', f);
             column++;
         }
-        printf("%.*s", (int)n, text);
+        fprintf(f, "%.*s", (int)n, text);
         column += columns;
         text += n;
         text += strspn(text, " ");
     }
-    putchar('\n');
+    fputc('\n', f);
 }
 
 void print_pairs(const json_t *pairs, size_t indent, size_t width)

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 
 #include <jansson.h>
+#include <stdio.h>
 
 /* Columns of the terminal behind fd now; 0 when there is none. */
 size_t terminal_width(int fd);
@@ -18,6 +19,11 @@ size_t fitting_bytes(const char *text, size_t columns);
 /* Prints text from `column` on, in lines of at most `width` columns (0: one line), those after the
  * first indented; ends the line. */
 void print_wrapped(const char *text, size_t column, size_t indent, size_t width);
+/* The same into another stream. */
+struct wrap {
+    size_t indent, width;
+};
+void write_wrapped(FILE *f, const char *text, size_t column, struct wrap wrap);
 /* An object of texts as two columns, keys and wrapped texts. */
 void print_pairs(const json_t *pairs, size_t indent, size_t width);
 

@@ -18,6 +18,8 @@ for columns in 80 200; do
     check "what engines load at $columns" at $columns "$pith" features loads
     check "statistics at $columns" at $columns "$pith" inspect "$probe" --stats
 done
+check "the overview at 80" at 80 "$pith" --help
+check "an error at 80" at 80 sh -c "'$pith' quantize '$probe' -o '$work/no' --weights 4; true"
 for c in quantize convert verify diff eval compare run bench inspect recipes formats features; do
     check "help of $c at 80" at 80 "$pith" $c --help
 done
