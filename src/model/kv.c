@@ -19,7 +19,10 @@ static enum pith_status check_grid(const struct pith_grid *g, const struct pith_
     const enum pith_status s = pith_input_check(&in, width, err);
     if (s != PITH_OK) return pith_fail_in(err, s, "the KV cache");
     if (g->format->kind == PITH_KIND_BLOCK && pith_input_needs_scale(&in))
-        return pith_fail(err, PITH_UNSUPPORTED, "a KV cache of %s", g->format->name);
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "the KV cache cannot be %s; int8:token, fp8_e4m3:token, int8:g32, mxfp8, "
+                         "mxfp4 and q8_0 are some that it can",
+                         g->format->name);
     /* FP8 is often used with a scale of 1; integers without their scale mean nothing. */
     if (m && g->is_static && g->format->kind == PITH_KIND_INT && !m->kv_grid.format)
         return pith_fail(err, PITH_ARG,
