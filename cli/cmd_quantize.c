@@ -243,7 +243,7 @@ static void print_result(const char *out, const json_t *j, bool all)
     print_stages(recipe);
     printf("  container        %s\n", json_text(j, "container"));
     printf("  size             %s -> %s\n", in_size, out_size);
-    printf("  bits per weight  %.3f in the quantized linears, %.3f over all parameters\n",
+    printf("  bits per weight  %.3f in what is quantized, %.3f over all parameters\n",
            number(j, "bits_per_weight"), number(j, "bits_per_parameter"));
     printf("  parameters       %.2f million, %.2f million of them quantized\n",
            number(sizes, "parameters") / 1e6, number(sizes, "quantized_parameters") / 1e6);
