@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "pipe/run.h"
 
 #include <string.h>
 
@@ -134,10 +135,10 @@ enum pith_status pith_details_model(json_t *report, const struct pith_model *m, 
            *made = json_pack("{s:s}", "container", m->container ? m->container->name : "none");
     if (!made) return pith_fail_nomem(err, dir);
     enum pith_status s = add_hash(made, m->checkpoint, err);
-    char *path = pith_path_join(dir, "pith.json");
+    char *path = pith_account_path(dir);
     struct pith_error ignored = {0};
     if (s == PITH_OK && !path) s = pith_fail_nomem(err, dir);
-    if (s == PITH_OK && pith_path_is_dir(dir) && pith_path_exists(path)) {
+    if (s == PITH_OK && pith_path_exists(path)) {
         if (pith_json_load(path, ACCOUNT_MOST, &account, &ignored) == PITH_OK)
             add_account(&made, account);
         else if (ignored.status == PITH_NOMEM) s = pith_fail_nomem(err, path);

@@ -55,6 +55,10 @@ for part in ("pith compare", "SHA-256", "UTC", "gptq convention", "the best of e
     assert part in page, part
 assert re.search(r"<small>[-+0-9.]+ to [-+0-9.]+</small>", page), "no interval"
 PY
+"$pith" quantize "$probe" -o "$work/k.gguf" -r rtn --weights q4_k --quiet
+"$pith" compare "$probe" "$work/k.gguf" --text "$probe/eval.txt" --max-tokens 500 --quiet \
+    -o "$work/file.html" >"$work/file.txt"
+grep -q '<td[^>]*>rtn<' "$work/file.html" && pass "how a file was made" || fail "how a file was made"
 check "a page of what is in a checkpoint" "$pith" inspect "$work/w3" -o "$work/inspect.html" --quiet
 grep -q 'standard deviations' "$work/inspect.html" && grep -q 'layer 5: ' "$work/inspect.html" &&
     pass "with distributions and outliers" || fail "with distributions and outliers"
