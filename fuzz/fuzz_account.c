@@ -72,6 +72,15 @@ static void remove_all(void)
     pith_context_free(&context);
 }
 
+static enum pith_status verify(bool against, char **report, struct pith_error *err)
+{
+    struct pith_verify_options o;
+    pith_verify_defaults(&o);
+    o.model = out;
+    o.against = against ? folder() : NULL;
+    return pith_verify(context, &o, report, err);
+}
+
 static void prepare(void)
 {
     struct pith_error err = {0};
@@ -85,7 +94,8 @@ static void prepare(void)
     o.recipe = "rtn";
     o.weights = "int8:channel";
     if (pith_context_new(1, "scalar", &context, &err) != PITH_OK ||
-        pith_quantize(context, &o, NULL, &err) != PITH_OK) {
+        pith_quantize(context, &o, NULL, &err) != PITH_OK ||
+        verify(true, NULL, &err) != PITH_OK) {
         fprintf(stderr, "%s\n", err.text);
         abort();
     }
@@ -99,10 +109,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FILE *f = fopen(path, "wb");
     if (!f || fwrite(data, 1, size, f) != size) abort();
     (void)fclose(f);
-    const struct pith_verify_options o = {.model = out, .against = size % 2 ? folder() : NULL};
     struct pith_error err = {0};
     char *report = NULL;
-    const enum pith_status s = pith_verify(context, &o, &report, &err);
+    const enum pith_status s = verify(size % 2, &report, &err);
     if (s != PITH_OK && !err.text[0]) abort();
     if (s == PITH_OK && !report) abort();
     pith_text_free(report);

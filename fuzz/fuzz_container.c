@@ -50,7 +50,18 @@ static const char *const suffixes[] = {".qweight",
                                        ".weight.nested_absmax",
                                        ".weight.nested_quant_map",
                                        ".weight.quant_state.bitsandbytes__nf4",
-                                       ".weight.quant_state.bitsandbytes__fp4"};
+                                       ".weight.quant_state.bitsandbytes__fp4",
+                                       ".W_q",
+                                       ".scale",
+                                       ".zero",
+                                       ".shape",
+                                       ".nbits",
+                                       ".group_size",
+                                       ".axis",
+                                       ".channel_wise",
+                                       ".view_as_float",
+                                       ".quant_scale",
+                                       ".quant_zero"};
 
 struct input {
     const uint8_t *data;

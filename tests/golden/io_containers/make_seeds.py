@@ -13,7 +13,9 @@ SUFFIXES = [".qweight", ".qzeros", ".scales", ".g_idx", ".weight", ".weight_pack
             ".input_global_scale", ".input_scale", ".input_zero_point", ".weight_scale_2",
             ".weight_scale_inv", ".pre_quant_scale", ".SCB", ".weight_format", ".weight.absmax",
             ".weight.quant_map", ".weight.nested_absmax", ".weight.nested_quant_map",
-            ".weight.quant_state.bitsandbytes__nf4", ".weight.quant_state.bitsandbytes__fp4"]
+            ".weight.quant_state.bitsandbytes__nf4", ".weight.quant_state.bitsandbytes__fp4",
+            ".W_q", ".scale", ".zero", ".shape", ".nbits", ".group_size", ".axis", ".channel_wise",
+            ".view_as_float", ".quant_scale", ".quant_zero"]
 DTYPES = {"U8": 4, "I8": 5, "F8_E4M3": 7, "F16": 13, "BF16": 14, "I32": 15, "F32": 17, "I64": 20}  # enum pith_dtype
 CT = {"quant_method": "compressed-tensors"}
 INT8 = {"num_bits": 8, "type": "int", "strategy": "channel", "symmetric": True}
@@ -67,6 +69,14 @@ def small():
     yield "fp8.blocks", seed(case, blocks, {
         ".weight": float8[".weight"],
         ".weight_scale_inv": ("F32", [1, 4], struct.pack("<4f", 1, 2, 0.5, 0.1))})
+    for bits, codes in (3, ("I32", [1, 32], bytes(range(128)))), (4, ("U8", [4, 32], bytes(range(128)))):
+        yield f"hqq.{bits}", seed(case, {"quant_method": "hqq"}, {
+            ".W_q": codes, ".scale": ("F16", [8, 1], struct.pack("<8e", *[0.01 * (i + 1) for i in range(8)])),
+            ".zero": ("F16", [8, 1], struct.pack("<8e", *[i + 0.3 for i in range(8)])),
+            ".shape": ("I64", [2], struct.pack("<2q", 8, 32)), ".nbits": ("I32", [], struct.pack("<i", bits)),
+            ".group_size": ("I32", [], struct.pack("<i", 32)), ".axis": ("I32", [], struct.pack("<i", 1)),
+            ".channel_wise": ("U8", [], b"\1"), ".view_as_float": ("U8", [], b"\0"),
+            ".quant_scale": ("U8", [], b"\0"), ".quant_zero": ("U8", [], b"\0")})
     for name, how in BITSANDBYTES.items():
         file = read(os.path.join(HERE, "../bitsandbytes", name + ".safetensors"))
         tensors = {k[1:]: v for k, v in file.items() if k.startswith("m.")}
