@@ -72,7 +72,7 @@ static float *compute(struct pith_model *m, const char *cpu, unsigned threads, e
     float *logits = malloc((size_t)TOKENS * m->shape.vocab * sizeof *logits);
     assert_ok(pith_pool_new(threads, &pool, &err), err);
     assert_ok(pith_backend_new(pool, (uint32_t)pith_cpu_mask(cpu), &b, &err), err);
-    assert_ok(pith_backend_take_around(b, &err), err);
+    assert_ok(pith_backend_take_prepared(b, &err), err);
     assert_ok(pith_backend_set_mode(b, mode, &err), err);
     const struct pith_session_options options = {
         .capacity = TOKENS, .chunk = chunk, .kv = PITH_F32};
