@@ -109,6 +109,7 @@ for recipe in sparsegpt squeezellm; do
         cmp "$work/whole-$recipe/model.safetensors" "$work/scalar-$recipe/model.safetensors"
 done
 
+thorough || finish
 # Less is lost by SparseGPT than by Wanda than by magnitude; by levels than by a grid of as many bits; and the
 # kept weights help.
 "$pith" quantize "$probe" -o "$work/dense3" $few -r squeezellm --weights codebook3 --split none
