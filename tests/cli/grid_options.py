@@ -77,4 +77,4 @@ with ThreadPoolExecutor(2) as pool:
 for line in wrong:
     print(line)
 print(f"{len(jobs)} grids, {len(wrong)} wrong")
-sys.exit(bool(wrong) or len(jobs) < 500)
+sys.exit(bool(wrong) or len(jobs) < len(OPTIONS) * 10)
