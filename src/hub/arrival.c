@@ -26,7 +26,7 @@ static bool read_record(struct pith_arrival *p, const char *text)
         return false;
     if (size != p->size || count == 0 || count > PIECES_MOST) return false;
     for (size_t i = 0; i < count; i++) {
-        struct pith_piece *x = &p->piece[i];
+        struct pith_hub_piece *x = &p->piece[i];
         text += n;
         n = 0;
         if (sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64 "\n%n", &x->from, &x->to, &x->done,
@@ -61,7 +61,7 @@ static void begin(struct pith_arrival *p, size_t most)
     if (count == 0) count = 1;
     p->count = (size_t)count;
     for (uint64_t i = 0; i < count; i++)
-        p->piece[i] = (struct pith_piece){.from = p->size / count * i,
+        p->piece[i] = (struct pith_hub_piece){.from = p->size / count * i,
                                           .to = i + 1 < count ? p->size / count * (i + 1)
                                                               : p->size};
 }
@@ -114,7 +114,7 @@ uint64_t pith_arrival_done(const struct pith_arrival *part)
 
 void pith_arrival_unite(struct pith_arrival *part)
 {
-    part->piece[0] = (struct pith_piece){.to = part->size};
+    part->piece[0] = (struct pith_hub_piece){.to = part->size};
     part->count = 1;
     part->changed = true;
 }

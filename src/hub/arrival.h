@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "hub/retry.h"
 
-struct pith_piece {
+struct pith_hub_piece {
     uint64_t from, to, done; /* bytes from..to of the file, of which the first `done` are there */
     bool taken;              /* somebody is at it */
     struct pith_tries tries;
@@ -19,7 +19,7 @@ struct pith_arrival {
     struct pith_out out;
     uint64_t size;
     char *path, *record; /* owned */
-    struct pith_piece *piece;
+    struct pith_hub_piece *piece;
     size_t count;
     bool changed; /* since the record was written */
 };

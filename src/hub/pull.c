@@ -33,7 +33,7 @@ struct item {
 struct lane {
     struct pith_http_call call;
     struct item *item; /* NULL: idle */
-    struct pith_piece *piece;
+    struct pith_hub_piece *piece;
     uint64_t began; /* bytes of the piece before this request */
     char *url;
 };
@@ -57,7 +57,7 @@ static enum pith_status take_bytes(void *ctx, const void *data, size_t size,
                                    struct pith_error *err)
 {
     struct lane *l = ctx;
-    struct pith_piece *p = l->piece;
+    struct pith_hub_piece *p = l->piece;
     if (size > p->to - p->from - p->done)
         return pith_fail(err, PITH_FORMAT, "%s: more came than the hub says it has; what is good "
                          "of it is kept", l->item->file->path);
@@ -68,7 +68,7 @@ static enum pith_status take_bytes(void *ctx, const void *data, size_t size,
 }
 
 static enum pith_status set_out(struct run *r, struct lane *l, struct item *it,
-                                struct pith_piece *p, struct pith_error *err)
+                                struct pith_hub_piece *p, struct pith_error *err)
 {
     struct pith_str url = {0};
     pith_str_printf(&url, "%s/%s/resolve/%s/", r->pull->endpoint, r->name->repo,
@@ -107,7 +107,7 @@ static void unite(struct run *r, struct item *it)
 static enum pith_status finish_lane(struct run *r, struct lane *l, struct pith_error *err)
 {
     struct item *it = l->item;
-    struct pith_piece *p = l->piece;
+    struct pith_hub_piece *p = l->piece;
     struct pith_http_call *c = &l->call;
     const uint64_t left = p->to - p->from - p->done;
     enum pith_status s = PITH_OK;
@@ -229,10 +229,10 @@ static enum pith_status move(struct run *r, struct item *it, struct pith_error *
 /* --- all of them --------------------------------------------------------------------------------
  */
 
-static struct pith_piece *free_piece(struct item *it)
+static struct pith_hub_piece *free_piece(struct item *it)
 {
     for (size_t i = 0; i < it->part.count; i++) {
-        struct pith_piece *p = &it->part.piece[i];
+        struct pith_hub_piece *p = &it->part.piece[i];
         if (!p->taken && p->done < p->to - p->from && p->tries.again <= pith_clock()) return p;
     }
     return NULL;
@@ -245,7 +245,7 @@ static enum pith_status employ(struct run *r, struct lane *l, struct pith_error 
         struct item *it = &r->item[i];
         if (it->stage == WAITING) PITH_TRY(begin(r, it, err));
         if (it->stage != ARRIVING) continue;
-        struct pith_piece *p = free_piece(it);
+        struct pith_hub_piece *p = free_piece(it);
         if (p) return set_out(r, l, it, p, err);
     }
     return PITH_OK;
