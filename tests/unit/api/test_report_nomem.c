@@ -128,7 +128,8 @@ static void each_request(const char *name, reporter call)
     pith_text_free(report);
     while (survives(name, call, whole, false, n)) n += 1 + n / 100;
     assert_true(n > 10);
-    for (n = 0; PITH_REQUESTS && survives(name, call, whole, true, n);) n += 1 + n / (test_thorough() ? 25 : 5);
+    const long thin = test_thorough() ? 25 : 5;
+    for (n = 0; PITH_REQUESTS && survives(name, call, whole, true, n);) n += 1 + n / thin;
     pith_text_free(whole);
 }
 
