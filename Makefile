@@ -138,7 +138,7 @@ emulated: $(BUILD)/pith $(BUILD)/tests/emulated/tier $(X86_TEST:%=$(BUILD)/tests
 AMX_UNIT := $(BUILD)/tests/emulated/amx.o
 $(BUILD)/amx/pith: $(CLI_OBJ) $(AMX_UNIT) $(BUILD)/libpith.a
 	@mkdir -p $(@D)
-	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS)
+	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS) $(EDIT)
 $(BUILD)/amx/%: tests/unit/%.c $(AMX_UNIT) $(BUILD)/libpith.a
 	@mkdir -p $(@D)
 	@$(CC) $(CFLAGS_ALL) -Itests -MMD -MP $(LDFLAGS) -o $@ $^ $(TEST_LIB) $(LIBS)
