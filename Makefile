@@ -24,7 +24,7 @@ CFLAGS_ALL = -std=c17 -D_POSIX_C_SOURCE=200809L -DPITH_VERSION='"$(VERSION)"' $(
              -ffp-contract=off -fPIC -fvisibility=hidden -I. -Iinclude -Isrc -pthread \
              $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CFLAGS)
 # On a new machine the packages are installed first; pkg-config then answers within recipes.
-LIBS = $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lbz2 -lm -pthread
+LIBS = $(shell pkg-config --libs $(PKGS) 2>/dev/null) $(if $(PKGS),-lbz2) -lm -pthread
 # Of the program alone: edited lines at a terminal, where there is libedit.
 EDIT = $(shell pkg-config --libs libedit 2>/dev/null)
 
