@@ -21,7 +21,7 @@ WARN := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef -Wstrict-prototyp
         -Wmissing-prototypes -Werror
 PKGS := jansson libpcre2-8 libutf8proc libcrypto
 CFLAGS_ALL = -std=c17 -D_POSIX_C_SOURCE=200809L -DPITH_VERSION='"$(VERSION)"' $(WARN) $(OPT) -g \
-             -ffp-contract=off -fPIC -fvisibility=hidden -I. -Iinclude -Isrc -pthread \
+             -ffp-contract=off -fPIC -fvisibility=$(if $(filter src/%,$<),hidden,default) -I. -Iinclude -Isrc -pthread \
              $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CFLAGS)
 # On a new machine the packages are installed first; pkg-config then answers within recipes.
 LIBS = $(shell pkg-config --libs $(PKGS) 2>/dev/null) $(if $(PKGS),-lbz2) -lm -pthread
