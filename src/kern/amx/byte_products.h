@@ -131,19 +131,19 @@ INLINE void sums_store(int32_t *d)
 /* --- sums in float32 ------------------------------------------------------------------------- */
 
 /* Two panels of SHARE vectors. */
-struct sums {
+struct amx_sums {
     __m512 v[SHARE][2];
 };
 #define EACH_SUM                                                                                   \
     _Pragma("GCC unroll 4") for (size_t i = 0; i < SHARE; i++)                                     \
         _Pragma("GCC unroll 2") for (size_t j = 0; j < 2; j++)
 
-INLINE void load(struct sums *s, bool zero, const float *from)
+INLINE void load(struct amx_sums *s, bool zero, const float *from)
 {
     EACH_SUM s->v[i][j] = zero ? _mm512_setzero_ps() : _mm512_loadu_ps(from + i * COLS + j * HALF);
 }
 
-INLINE void store(const struct sums *s, float *to)
+INLINE void store(const struct amx_sums *s, float *to)
 {
     EACH_SUM _mm512_storeu_ps(to + i * COLS + j * HALF, s->v[i][j]);
 }
@@ -157,7 +157,7 @@ INLINE __m512i whole_sum(bool codes, const int32_t *d, int32_t less, const int32
                             _mm512_mullo_epi32(_mm512_loadu_si512(zero), _mm512_set1_epi32(less)));
 }
 
-INLINE void end_group(struct sums *y, struct sums *t, const float *scale, size_t panel)
+INLINE void end_group(struct amx_sums *y, struct amx_sums *t, const float *scale, size_t panel)
 {
     EACH_SUM
     {

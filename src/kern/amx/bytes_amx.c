@@ -24,7 +24,7 @@ struct unit {
     bool group_begins, group_ends, row_begins; /* with the first, the last, the first to end one */
 };
 
-INLINE void add_block(struct sums *t, const struct block *b, bool codes, size_t panel,
+INLINE void add_block(struct amx_sums *t, const struct block *b, bool codes, size_t panel,
                       const int32_t *d, size_t row)
 {
     EACH_SUM
@@ -40,7 +40,7 @@ INLINE void turn(const struct pith_byte_tile *a, bool codes, const struct unit *
 {
     for (; row < end; row += SHARE) {
         const size_t at = row * COLS;
-        struct sums t, y;
+        struct amx_sums t, y;
         bool rows = false; /* y is there */
         load(&t, u->group_begins, a->t + at);
         for (size_t k = 0; k < u->count; k++) {

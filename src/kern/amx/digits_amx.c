@@ -16,7 +16,8 @@ struct block {
     bool group_begins, row_begins;
 };
 
-INLINE void add_block(struct sums *t, const struct block *b, bool codes, size_t panel, size_t row)
+INLINE void add_block(struct amx_sums *t, const struct block *b, bool codes, size_t panel,
+                      size_t row)
 {
     const int32_t *const d = b->d[0] + row * COLS, *const less = b->less + row * PITH_DIGITS;
     EACH_SUM
@@ -38,7 +39,7 @@ INLINE void turn(const struct pith_byte_tile *a, bool codes, const struct block 
 {
     for (; row < end; row += SHARE) {
         const size_t at = row * COLS;
-        struct sums t, y;
+        struct amx_sums t, y;
         load(&t, b->group_begins, a->t + at);
         add_block(&t, b, codes, a->scale_panel, row);
         if (!b->scale) {
