@@ -31,8 +31,9 @@ static void check_shape(const struct pith_arch *arch, const struct pith_shape *s
 {
     must(s->hidden && s->ffn && s->layers && s->vocab && s->heads && s->kv_heads && s->head_dim);
     must(s->heads % s->kv_heads == 0 && s->head_dim % 2 == 0);
-    must(s->hidden <= 1 << 20 && s->ffn <= 1 << 20 && s->vocab <= 1 << 24 && s->layers <= 4096);
-    must((uint64_t)s->heads * s->head_dim <= 1 << 20);
+    must(s->hidden <= PITH_MAX_WIDTH && s->ffn <= PITH_MAX_WIDTH);
+    must(s->vocab <= PITH_MAX_VOCAB && s->layers <= PITH_MAX_LAYERS);
+    must((uint64_t)s->heads * s->head_dim <= PITH_MAX_WIDTH);
     must(s->eps >= 0 && s->eps < 1);
     must(!s->window || s->window_from_layer < s->layers);
     must(s->dtype == PITH_F32 || s->dtype == PITH_F16 || s->dtype == PITH_BF16);

@@ -9,6 +9,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Bounds that no model comes near and every shape read keeps; the product of any two fits 64 bits
+ * many times over. */
+enum {
+    PITH_MAX_WIDTH = 1 << 20, /* hidden, ffn, heads * head_dim */
+    PITH_MAX_LAYERS = 16384,
+    PITH_MAX_VOCAB = 1 << 24,
+    PITH_MAX_HEADS = 1 << 14,
+    PITH_MAX_HEAD_DIM = 1 << 14
+};
+
 enum pith_rope_type { PITH_ROPE_DEFAULT, PITH_ROPE_LINEAR, PITH_ROPE_LLAMA3, PITH_ROPE_YARN };
 
 struct pith_rope {

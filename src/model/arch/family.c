@@ -4,15 +4,6 @@
 
 #include <string.h>
 
-/* Bounds that no model comes near; the product of any two fits 64 bits many times over. */
-enum {
-    MAX_WIDTH = 1 << 20, /* hidden, ffn, heads * head_dim */
-    MAX_LAYERS = 16384,
-    MAX_VOCAB = 1 << 24,
-    MAX_HEADS = 1 << 14,
-    MAX_HEAD_DIM = 1 << 14
-};
-
 const char *const pith_family_linear_names[PITH_ROLE_COUNT] = {
     [PITH_ROLE_Q] = "self_attn.q_proj", [PITH_ROLE_K] = "self_attn.k_proj",
     [PITH_ROLE_V] = "self_attn.v_proj", [PITH_ROLE_O] = "self_attn.o_proj",
@@ -66,9 +57,9 @@ static enum pith_status read_heads(const json_t *config, const char *where,
                                    const struct pith_family_defaults *d, struct pith_shape *s,
                                    struct pith_error *err)
 {
-    PITH_TRY(read_size(config, where, "num_attention_heads", MAX_HEADS, 0, &s->heads, err));
+    PITH_TRY(read_size(config, where, "num_attention_heads", PITH_MAX_HEADS, 0, &s->heads, err));
     const bool as_heads = d->kv_heads == 0 || is_null(config, "num_key_value_heads");
-    PITH_TRY(read_size(config, where, "num_key_value_heads", MAX_HEADS,
+    PITH_TRY(read_size(config, where, "num_key_value_heads", PITH_MAX_HEADS,
                        as_heads ? s->heads : d->kv_heads, &s->kv_heads, err));
     if (s->kv_heads > s->heads || s->heads % s->kv_heads != 0)
         return pith_fail(err, PITH_FORMAT,
@@ -82,14 +73,14 @@ static enum pith_status read_heads(const json_t *config, const char *where,
         return pith_fail(err, PITH_FORMAT,
                          "%s: \"hidden_size\" %u is not a multiple of \"num_attention_heads\" %u",
                          where, s->hidden, s->heads);
-    PITH_TRY(read_size(config, where, "head_dim", MAX_HEAD_DIM, head_dim, &s->head_dim, err));
+    PITH_TRY(read_size(config, where, "head_dim", PITH_MAX_HEAD_DIM, head_dim, &s->head_dim, err));
     if (s->head_dim % 2 != 0)
         return pith_fail(err, PITH_FORMAT,
                          "%s: the head dimension %u is odd, rotary positions need pairs", where,
                          s->head_dim);
-    if ((uint64_t)s->heads * s->head_dim > MAX_WIDTH)
+    if ((uint64_t)s->heads * s->head_dim > PITH_MAX_WIDTH)
         return pith_fail(err, PITH_FORMAT, "%s: %u heads of %u are wider than %d", where, s->heads,
-                         s->head_dim, (int)MAX_WIDTH);
+                         s->head_dim, (int)PITH_MAX_WIDTH);
     return PITH_OK;
 }
 
@@ -110,10 +101,10 @@ enum pith_status pith_family_read(const json_t *config, const char *where,
 {
     struct pith_shape *s = shape;
     *s = (struct pith_shape){.eps = 1e-6, .dtype = PITH_F32};
-    PITH_TRY(read_size(config, where, "hidden_size", MAX_WIDTH, 0, &s->hidden, err));
-    PITH_TRY(read_size(config, where, "intermediate_size", MAX_WIDTH, 0, &s->ffn, err));
-    PITH_TRY(read_size(config, where, "num_hidden_layers", MAX_LAYERS, 0, &s->layers, err));
-    PITH_TRY(read_size(config, where, "vocab_size", MAX_VOCAB, 0, &s->vocab, err));
+    PITH_TRY(read_size(config, where, "hidden_size", PITH_MAX_WIDTH, 0, &s->hidden, err));
+    PITH_TRY(read_size(config, where, "intermediate_size", PITH_MAX_WIDTH, 0, &s->ffn, err));
+    PITH_TRY(read_size(config, where, "num_hidden_layers", PITH_MAX_LAYERS, 0, &s->layers, err));
+    PITH_TRY(read_size(config, where, "vocab_size", PITH_MAX_VOCAB, 0, &s->vocab, err));
     PITH_TRY(read_heads(config, where, defaults, s, err));
     PITH_TRY(read_size(config, where, "max_position_embeddings", INT32_MAX, defaults->max_position,
                        &s->max_position, err));
