@@ -56,6 +56,21 @@ static const struct pith_arch *find_arch(const char *name, const char *model_typ
     return NULL;
 }
 
+/* Names those that are known by their model_type, which is the shorter word. */
+static enum pith_status fail_unknown(const char *where, const char *name, struct pith_error *err)
+{
+    struct pith_str known = {0};
+    size_t count;
+    const struct pith_arch *const *rows = pith_archs(&count);
+    for (size_t i = 0; i < count; i++)
+        pith_str_printf(&known, "%s%s", i ? ", " : "", rows[i]->model_type);
+    const enum pith_status s = pith_fail(err, PITH_UNSUPPORTED,
+                                         "%s: architecture \"%.60s\" is not supported; known: %s",
+                                         where, name, pith_str_text(&known));
+    pith_str_free(&known);
+    return s;
+}
+
 static enum pith_status pick_arch(const json_t *config, const char *where,
                                   const struct pith_arch **arch, struct pith_error *err)
 {
@@ -73,10 +88,7 @@ static enum pith_status pick_arch(const json_t *config, const char *where,
         return pith_fail(err, PITH_FORMAT,
                          "%s: neither \"architectures\" nor \"model_type\" is there", where);
     *arch = find_arch(name, type);
-    if (!*arch)
-        return pith_fail(err, PITH_UNSUPPORTED, "%s: architecture \"%s\" is not supported", where,
-                         name ? name : type);
-    return PITH_OK;
+    return *arch ? PITH_OK : fail_unknown(where, name ? name : type, err);
 }
 
 enum pith_status pith_shape_read(const json_t *config, const char *where,

@@ -106,6 +106,20 @@ static inline float *rig_logits(struct rig *r, const int32_t *ids, size_t n, siz
     return rig_logits_kv(r, ids, n, chunk, PITH_F32);
 }
 
+/* Largest difference relative to the range of `expected`. */
+static inline double logits_difference(const float *x, const float *expected, size_t count)
+{
+    float lo = expected[0], hi = expected[0];
+    double worst = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (expected[i] < lo) lo = expected[i];
+        if (expected[i] > hi) hi = expected[i];
+        const double d = fabs((double)x[i] - (double)expected[i]);
+        if (!(d <= worst)) worst = d;
+    }
+    return worst / (double)(hi - lo);
+}
+
 /* The prompts of make_golden.py. */
 enum { PROMPT_VOCAB = 80, PROMPT_MAX = 40 };
 static inline size_t golden_prompt(unsigned which, int32_t *ids)

@@ -9,20 +9,6 @@ static const double tolerance = 1e-5;
 /* Tokens read at once: one by one as in generation, a few, all. */
 static const size_t chunks[] = {1, 5, PROMPT_MAX};
 
-/* Largest difference relative to the range of `expected`. */
-static double difference(const float *x, const float *expected, size_t count)
-{
-    float lo = expected[0], hi = expected[0];
-    double worst = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (expected[i] < lo) lo = expected[i];
-        if (expected[i] > hi) hi = expected[i];
-        const double d = fabs((double)x[i] - (double)expected[i]);
-        if (!(d <= worst)) worst = d;
-    }
-    return worst / (double)(hi - lo);
-}
-
 static void check_case(const char *name)
 {
     struct pith_error err = {0};
@@ -46,7 +32,7 @@ static void check_case(const char *name)
     for (size_t i = 0, at = 0; i < 2; at += n[i] * vocab, i++) {
         for (size_t c = 0; c < PITH_COUNT(chunks); c++) {
             float *logits = rig_logits(&r, ids[i], n[i], chunks[c]);
-            const double d = difference(logits, expected + at, n[i] * vocab);
+            const double d = logits_difference(logits, expected + at, n[i] * vocab);
             if (!(d <= worst)) worst = d;
             free(logits);
         }
@@ -145,7 +131,7 @@ static void a_bfloat16_cache_is_close(void **state)
         rig_open(&one, dir, 1);
         const size_t count = n * r.model->shape.vocab;
         float *full = rig_logits(&r, ids, n, n), *half = rig_logits_kv(&r, ids, n, n, PITH_BF16);
-        const double d = difference(half, full, count);
+        const double d = logits_difference(half, full, count);
         print_message("%-20s %.1e\n", cases[i], d);
         if (!(d > 0 && d < 0.02)) fail_msg("%s: bfloat16 moves logits by %g", cases[i], d);
         float *chunked = rig_logits_kv(&one, ids, n, PROMPT_MAX / 4, PITH_BF16);

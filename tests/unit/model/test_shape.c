@@ -171,7 +171,8 @@ static const struct lie lies[] = {
     {"rope_theta", "1e300", PITH_FORMAT, "\"rope_theta\" is 1e+300"},
     {"rope_theta", "true", PITH_FORMAT, "\"rope_theta\" is not a number"},
     /* What this version does not compute. */
-    {"architectures", "[\"GemmaForCausalLM\"]", PITH_UNSUPPORTED, "\"GemmaForCausalLM\""},
+    {"architectures", "[\"GemmaForCausalLM\"]", PITH_UNSUPPORTED,
+     "\"GemmaForCausalLM\" is not supported; known: llama, mistral"},
     {"architectures", "[]", PITH_OK, ""},
     {"architectures", "null", PITH_OK, ""},
     {"architectures", "{}", PITH_FORMAT, "\"architectures\" is not a list"},
