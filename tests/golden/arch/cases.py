@@ -3,6 +3,8 @@ VOCAB = 80
 BASE = dict(vocab_size=VOCAB, hidden_size=32, intermediate_size=44, num_hidden_layers=2,
             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
             bos_token_id=1, eos_token_id=2, pad_token_id=None)
+LAYER_NORM = dict(BASE, layer_norm_eps=0.01)
+BASE["rms_norm_eps"] = 0.01  # large enough that a norm with another epsilon shows
 MOE = dict(num_experts_per_tok=2, num_experts=8, moe_intermediate_size=20)
 
 CASES = []
@@ -11,6 +13,9 @@ CASES = []
 def case(name, model_type, config, **more):
     assert all(c["name"] != name for c in CASES), name
     CASES.append(dict(name=name, model_type=model_type, config=config, **more))
+
+
+DROP = object()
 
 
 def old_dialect(**changes):
@@ -31,7 +36,6 @@ def old_dialect(**changes):
     return turn
 
 
-DROP = object()
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "rope_theta": 100.0,
         "beta_fast": 2.0, "beta_slow": 0.25}
 
@@ -128,3 +132,233 @@ case("phi3_long_old", "phi3", dict(PHI, **longrope(16)), published=old_dialect()
 case("olmo2", "olmo2", dict(BASE, num_key_value_heads=4))
 case("olmo2_bias", "olmo2", dict(BASE, attention_bias=True, tie_word_embeddings=True))
 case("olmo2_old", "olmo2", BASE, published=old_dialect())
+
+# --- gpt-oss -----------------------------------------------------------------------------------
+OSS = dict(BASE, num_local_experts=8, num_experts_per_tok=2, intermediate_size=24, head_dim=12, sliding_window=7,
+           swiglu_limit=1.5, rope_parameters=dict(YARN, truncate=False))
+# [experts, in, out]: the fan-in is the middle one.
+IN_OUT = [(r"experts\.(gate_up_proj|down_proj)$", (1, 1.2))]
+case("gpt_oss", "gpt_oss", OSS, fill=IN_OUT)
+case("gpt_oss_plain", "gpt_oss",
+     dict(OSS, attention_bias=False, layer_types=["full_attention", "sliding_attention"], tie_word_embeddings=True,
+          num_experts_per_tok=3, rope_parameters={"rope_type": "default", "rope_theta": 100.0}), fill=IN_OUT)
+case("gpt_oss_old", "gpt_oss", OSS, fill=IN_OUT,
+     published=old_dialect(swiglu_alpha=DROP, experts_per_token=2, initial_context_length=16))
+
+# --- DeepSeek V3 (Kimi K2, Moonlight) ------------------------------------------------------------
+MLA = dict(BASE, num_hidden_layers=3, num_key_value_heads=4, kv_lora_rank=16, q_lora_rank=20, qk_rope_head_dim=8,
+           qk_nope_head_dim=12, v_head_dim=10, n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=20,
+           first_k_dense_replace=1, rope_parameters=dict(YARN, mscale=1.0, mscale_all_dim=1.0))
+V3 = dict(MLA, n_group=4, topk_group=2, routed_scaling_factor=2.5)
+PLAIN_ROPE = {"rope_type": "default", "rope_theta": 100.0}
+
+
+def mtp(layer, hidden, likes):
+    """A layer for predicting the token after the next, stored behind the others; `likes` are the shapes
+    of one of the model's own layers."""
+    own = [("embed_tokens.weight", [VOCAB, hidden]), ("enorm.weight", [hidden]), ("hnorm.weight", [hidden]),
+           ("eh_proj.weight", [hidden, 2 * hidden]), ("shared_head.norm.weight", [hidden]),
+           ("shared_head.head.weight", [VOCAB, hidden])]
+    return [(f"model.layers.{layer}.{n}", s) for n, s in own + likes]
+
+
+case("deepseek_v3", "deepseek_v3", V3)
+case("deepseek_v3_plain", "deepseek_v3",
+     dict(V3, q_lora_rank=None, n_group=1, topk_group=1, n_shared_experts=2, rope_interleave=False,
+          norm_topk_prob=False, routed_scaling_factor=1.0, first_k_dense_replace=0, attention_bias=False,
+          tie_word_embeddings=True, rope_parameters=PLAIN_ROPE))
+case("deepseek_v3_bias", "deepseek_v3",
+     dict(V3, attention_bias=True, n_group=2, topk_group=1,
+          rope_parameters=dict(YARN, mscale=0.707, mscale_all_dim=1.5)))
+case("deepseek_v3_old", "deepseek_v3", V3, extra=mtp(3, 32, [("self_attn.o_proj.weight", [32, 40])]),
+     published=old_dialect(scoring_func="sigmoid", topk_method="noaux_tc", moe_layer_freq=1, ep_size=1,
+                           num_nextn_predict_layers=1, num_mtp_layers=DROP, head_dim=DROP, qk_head_dim=DROP,
+                           rope_interleave=DROP))
+
+# --- DeepSeek V2 ---------------------------------------------------------------------------------
+V2 = dict(MLA, n_shared_experts=2, topk_method="greedy")
+case("deepseek_v2", "deepseek_v2", dict(V2, q_lora_rank=None, rope_parameters=PLAIN_ROPE))
+case("deepseek_v2_groups", "deepseek_v2",
+     dict(V2, topk_method="group_limited_greedy", n_group=4, topk_group=2, routed_scaling_factor=16.0,
+          attention_bias=True, mlp_bias=True, n_shared_experts=1, tie_word_embeddings=True,
+          rope_parameters=dict(YARN, mscale=0.707, mscale_all_dim=1.5)))
+case("deepseek_v2_old", "deepseek_v2", V2,
+     published=old_dialect(scoring_func="softmax", moe_layer_freq=1, ep_size=1, head_dim=DROP, qk_head_dim=DROP,
+                           qk_nope_head_dim=12))
+
+# --- Granite 3 -----------------------------------------------------------------------------------
+GRANITE = dict(BASE, embedding_multiplier=3.0, residual_multiplier=0.5, attention_multiplier=0.25,
+               logits_scaling=4.0)
+case("granite", "granite", GRANITE)
+case("granite_bias", "granite",
+     dict(BASE, attention_multiplier=0.35, attention_bias=True, mlp_bias=True, tie_word_embeddings=True))
+case("granite_old", "granite", GRANITE, published=old_dialect())
+
+# --- GLM-4 (0414), GLM-4.5 to 4.7 ------------------------------------------------------------------
+GLM = dict(BASE, head_dim=12)
+case("glm4", "glm4", GLM)
+case("glm4_plain", "glm4", dict(GLM, attention_bias=False, tie_word_embeddings=True, rope_parameters=dict(
+    PLAIN_ROPE, partial_rotary_factor=1.0)))
+case("glm4_old", "glm4", GLM, published=old_dialect())
+
+GLMM = dict(BASE, num_hidden_layers=3, head_dim=12, n_routed_experts=8, num_experts_per_tok=2,
+            moe_intermediate_size=20, first_k_dense_replace=1, rope_parameters=dict(
+                PLAIN_ROPE, partial_rotary_factor=0.5))
+case("glm4_moe", "glm4_moe", dict(GLMM, use_qk_norm=True, attention_bias=True, routed_scaling_factor=2.5))
+case("glm4_moe_plain", "glm4_moe",
+     dict(GLMM, n_group=2, topk_group=1, norm_topk_prob=False, n_shared_experts=2, tie_word_embeddings=True,
+          first_k_dense_replace=0))
+case("glm4_moe_old", "glm4_moe", dict(GLMM, attention_bias=True),
+     extra=mtp(3, 32, [("self_attn.o_proj.weight", [32, 48])]),
+     published=old_dialect(num_nextn_predict_layers=1, num_mtp_layers=DROP))
+
+# --- Command R, Command A ---------------------------------------------------------------------------
+COHERE = dict(LAYER_NORM, logit_scale=0.25)
+case("cohere", "cohere", COHERE)
+case("cohere_norm", "cohere", dict(COHERE, use_qk_norm=True, attention_bias=True, tie_word_embeddings=False))
+case("cohere_old", "cohere", COHERE, published=old_dialect(tie_word_embeddings=DROP))
+case("cohere2", "cohere2", dict(COHERE, num_hidden_layers=4, sliding_window=7))
+case("cohere2_bias", "cohere2",
+     dict(COHERE, sliding_window=7, attention_bias=True, tie_word_embeddings=False, head_dim=12,
+          layer_types=["full_attention", "sliding_attention"]), silent=r"layers.0.self_attn.k_proj.bias")
+case("cohere2_old", "cohere2", dict(COHERE, num_hidden_layers=3, sliding_window=7, sliding_window_pattern=3),
+     published=old_dialect(layer_types=DROP, sliding_window_pattern=3, layer_switch=3, rotary_pct=1.0,
+                           position_embedding_type="rope_gptj", tie_word_embeddings=DROP,
+                           order_of_interleaved_layers="local_attn_first"))
+
+# k_proj.bias of layers without positions adds the same to all scores of a query: `silent`.
+
+# --- SmolLM3 ---------------------------------------------------------------------------------------
+SMOL = dict(BASE, num_hidden_layers=4)
+case("smollm3", "smollm3", SMOL)
+case("smollm3_bias", "smollm3",
+     dict(SMOL, attention_bias=True, mlp_bias=True, tie_word_embeddings=False, no_rope_layers=[1, 0, 1, 0],
+          use_sliding_window=True, sliding_window=7), silent=r"layers.[13].self_attn.k_proj.bias")
+case("smollm3_old", "smollm3", SMOL, published=old_dialect(layer_types=DROP))
+
+# --- EXAONE 4 --------------------------------------------------------------------------------------
+EXAONE = dict(BASE, num_hidden_layers=4)
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 32, "rope_theta": 300.0}
+case("exaone4", "exaone4", dict(EXAONE, sliding_window=7, sliding_window_pattern=2, head_dim=12,
+                                rope_parameters=LLAMA3))
+case("exaone4_full", "exaone4", dict(EXAONE, sliding_window=None, tie_word_embeddings=True,
+                                     layer_types=["full_attention"] * 4))
+case("exaone4_old", "exaone4", dict(EXAONE, sliding_window=7),
+     published=old_dialect(sliding_window_pattern="LLLG"))
+
+# --- Seed-OSS --------------------------------------------------------------------------------------
+SEED = dict(BASE, head_dim=12)
+case("seed_oss", "seed_oss", SEED)
+case("seed_oss_bias", "seed_oss", dict(SEED, attention_bias=False, attention_out_bias=True, mlp_bias=True,
+                                       tie_word_embeddings=True))
+case("seed_oss_old", "seed_oss", SEED, published=old_dialect())
+
+# --- Ministral 3 (the language model of Mistral 3 from December 2025 on) -----------------------------
+MIN3 = dict(BASE, head_dim=12, rope_parameters=dict(YARN, type="yarn", llama_4_scaling_beta=0.5, mscale=1.0,
+                                                    mscale_all_dim=1.0, max_position_embeddings=64))
+case("ministral3", "ministral3", MIN3)
+case("ministral3_window", "ministral3",
+     dict(MIN3, sliding_window=7, tie_word_embeddings=True, rope_parameters=dict(
+         YARN, llama_4_scaling_beta=0.0)))
+
+# --- OLMo 3 ----------------------------------------------------------------------------------------
+OLMO3 = dict(BASE, num_hidden_layers=4, sliding_window=7)
+case("olmo3", "olmo3",
+     dict(OLMO3, num_key_value_heads=4, rope_parameters={
+         "full_attention": dict(YARN), "sliding_attention": PLAIN_ROPE}))
+case("olmo3_bias", "olmo3", dict(OLMO3, attention_bias=True, tie_word_embeddings=True,
+                                 layer_types=["full_attention", "sliding_attention"] * 2))
+
+
+def olmo3_old(config):
+    """Before transformers 5: one rope_scaling, which is for the full layers alone."""
+    c = {k: v for k, v in config.items() if k not in ("rope_parameters", "dtype")}
+    return dict(c, rope_theta=500000.0, torch_dtype="float32",
+                rope_scaling={k: v for k, v in YARN.items() if k != "rope_theta"})
+
+
+case("olmo3_old", "olmo3", OLMO3, published=olmo3_old)
+
+# --- GPT-2 -----------------------------------------------------------------------------------------
+GPT2 = dict(vocab_size=VOCAB, n_embd=32, n_layer=2, n_head=4, n_positions=64, layer_norm_epsilon=0.01,
+            bos_token_id=1, eos_token_id=2)
+case("gpt2", "gpt2", GPT2)
+case("gpt2_inner", "gpt2", dict(GPT2, n_inner=44, scale_attn_by_inverse_layer_idx=True, tie_word_embeddings=False,
+                                activation_function="gelu"))
+# The first published files have no prefix, and the causal mask as a tensor.
+case("gpt2_old", "gpt2", GPT2, renamed=lambda n: n.removeprefix("transformer."),
+     extra=[(f"h.{i}.attn.bias", [1, 1, 64, 64]) for i in range(2)],
+     published=lambda c: {k: v for k, v in dict(c, n_ctx=64, torch_dtype="float32").items() if k not in (
+         "dtype", "tie_word_embeddings", "scale_attn_weights", "n_inner", "scale_attn_by_inverse_layer_idx",
+         "reorder_and_upcast_attn", "add_cross_attention", "pad_token_id")})
+
+# --- GPT-NeoX (Pythia) -------------------------------------------------------------------------------
+NEOX = {k: v for k, v in LAYER_NORM.items() if k != "num_key_value_heads"}
+case("gpt_neox", "gpt_neox", dict(NEOX, hidden_size=64, rope_parameters=dict(
+    PLAIN_ROPE, partial_rotary_factor=0.25)))
+case("gpt_neox_serial", "gpt_neox",
+     dict(NEOX, use_parallel_residual=False, attention_bias=False, tie_word_embeddings=True, hidden_act="gelu_fast",
+          rope_parameters=dict(PLAIN_ROPE, partial_rotary_factor=1.0)))
+
+
+def neox_old(config):
+    c = {k: v for k, v in config.items() if k not in ("rope_parameters", "dtype", "attention_bias")}
+    return dict(c, rotary_pct=0.25, rotary_emb_base=100, torch_dtype="float32")
+
+
+case("gpt_neox_old", "gpt_neox", dict(NEOX, hidden_size=64, rope_parameters=dict(
+    PLAIN_ROPE, partial_rotary_factor=0.25)), published=neox_old,
+     extra=[(f"gpt_neox.layers.{i}.attention.{n}", s) for i in range(2) for n, s in (
+         ("bias", [1, 1, 64, 64]), ("masked_bias", [1]), ("rotary_emb.inv_freq", [2]))])
+
+# --- OPT -------------------------------------------------------------------------------------------
+OPT = dict(vocab_size=VOCAB, hidden_size=32, ffn_dim=44, num_hidden_layers=2, num_attention_heads=4,
+           max_position_embeddings=64, word_embed_proj_dim=32, bos_token_id=1, eos_token_id=2, pad_token_id=None)
+case("opt", "opt", OPT, silent=r"k_proj\.bias$")
+case("opt_post", "opt", dict(OPT, do_layer_norm_before=False, word_embed_proj_dim=20), silent=r"k_proj\.bias$")
+case("opt_bare", "opt", dict(OPT, enable_bias=False, layer_norm_elementwise_affine=False, tie_word_embeddings=False,
+                             activation_function="gelu"))
+
+# --- ERNIE 4.5 ---------------------------------------------------------------------------------------
+ERNIE = dict(BASE, head_dim=12)
+case("ernie4_5", "ernie4_5", ERNIE)
+case("ernie4_5_bias", "ernie4_5", dict(ERNIE, use_bias=True, tie_word_embeddings=False))
+case("ernie4_5_old", "ernie4_5", ERNIE, published=old_dialect(tie_word_embeddings=DROP))
+ERNIEM = dict(BASE, num_hidden_layers=3, moe_num_experts=8, moe_k=2, moe_intermediate_size=20)
+case("ernie4_5_moe", "ernie4_5_moe", ERNIEM)
+case("ernie4_5_moe_plain", "ernie4_5_moe",
+     dict(ERNIEM, moe_num_shared_experts=0, moe_layer_start_index=0, moe_layer_end_index=1, use_bias=True,
+          tie_word_embeddings=False))
+case("ernie4_5_moe_old", "ernie4_5_moe",
+     dict(ERNIEM, num_hidden_layers=4, moe_layer_interval=2, moe_num_shared_experts=1),
+     published=old_dialect(tie_word_embeddings=DROP, moe_use_aux_free=True))
+
+# --- MiniMax-M2 --------------------------------------------------------------------------------------
+MINIMAX = dict(BASE, num_local_experts=8, num_experts_per_tok=2, intermediate_size=20, head_dim=12)
+case("minimax_m2", "minimax_m2", dict(MINIMAX, rope_parameters=dict(PLAIN_ROPE, partial_rotary_factor=0.5)))
+case("minimax_m2_full", "minimax_m2", dict(MINIMAX, head_dim=8, tie_word_embeddings=True, rope_parameters=PLAIN_ROPE))
+case("minimax_m2_old", "minimax_m2", dict(MINIMAX, rope_parameters=dict(PLAIN_ROPE, partial_rotary_factor=0.5)),
+     published=old_dialect(rotary_dim=6, partial_rotary_factor=DROP, scoring_func="sigmoid", use_routing_bias=True,
+                           use_qk_norm=True, qk_norm_type="per_layer", use_mtp=True, num_mtp_modules=3,
+                           mtp_transformer_layers=1, attn_type_list=[1, 1], shared_intermediate_size=0))
+
+# --- Llama 4, text -----------------------------------------------------------------------------------
+LLAMA4 = dict(BASE, num_hidden_layers=4, head_dim=12, num_local_experts=8, num_experts_per_tok=1, intermediate_size=20,
+              intermediate_size_mlp=44, attention_chunk_size=16, floor_scale=8, attn_scale=0.5)
+case("llama4", "llama4_text", dict(LLAMA4, no_rope_layers=[1, 1, 0, 1], interleave_moe_layer_step=2,
+                                   rope_parameters=LLAMA3), fill=IN_OUT)
+case("llama4_plain", "llama4_text",
+     dict(LLAMA4, use_qk_norm=False, attn_temperature_tuning=False, tie_word_embeddings=True, num_experts_per_tok=2,
+          attention_bias=True, no_rope_layer_interval=2, attention_chunk_size=64), fill=IN_OUT,
+     silent=r"layers.[13].self_attn.k_proj.bias")
+case("llama4_old", "llama4_text", dict(LLAMA4), fill=IN_OUT,
+     published=old_dialect(layer_types=DROP, moe_layers=[0, 1, 2, 3], no_rope_layers=[]))
+
+# --- GLM-4.7-Flash -----------------------------------------------------------------------------------
+LITE = dict(MLA, routed_scaling_factor=1.8)
+del LITE["first_k_dense_replace"]
+case("glm4_moe_lite", "glm4_moe_lite", dict(LITE, rope_parameters=PLAIN_ROPE))
+case("glm4_moe_lite_plain", "glm4_moe_lite",
+     dict(LITE, q_lora_rank=None, n_group=4, topk_group=2, norm_topk_prob=False, rope_interleave=False,
+          attention_bias=True, n_shared_experts=2, tie_word_embeddings=True, mlp_layer_types=["sparse", "dense", "sparse"]))

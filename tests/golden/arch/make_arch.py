@@ -8,7 +8,7 @@ by from_pretrained from these files. Made with torch 2.13 and transformers 5.23 
 
 A salt is chosen so that no token stands between two experts: the k-th and the next score of every choice
 differ by more than GAP of the scores' range, and so that float32 is enough: logits in float64 are nearer
-than NOISE of their range. Every parameter must matter: scaled by -0.5 it moves the logits by more than
+than NOISE of their range. Every tensor must matter: scaled by -0.5 it moves the logits by more than
 EFFECT of their range, or the case would not judge who reads it.
 
 Usage: make_arch.py [-o output folder] [prefix of cases]...
@@ -83,9 +83,9 @@ def logits_of(model):
 
 
 def weakest(case, model, x):
-    """The parameter that matters least, and how much; those of `silent` cannot matter."""
+    """The tensor that matters least, and how much; those of `silent` cannot matter."""
     least = (1.0, "")
-    for name, p in model.named_parameters():
+    for name, p in model.state_dict().items():
         if re.search(case.get("silent", "^$"), name):
             continue
         p.data *= -0.5
@@ -104,6 +104,8 @@ def attempt(case, auto, config, tensors, salt):
             json.dump(config, f)
         model, info = auto.from_pretrained(d, dtype=torch.float32, attn_implementation="eager",
                                            experts_implementation="eager", output_loading_info=True)
+        ignored = {n for n, s in case.get("extra", [])}
+        assert set(info.pop("unexpected_keys")) <= ignored, (case["name"], info)
         assert not any(info[k] for k in info), (case["name"], info)
         model.eval()
     with Gaps() as gaps:
@@ -123,7 +125,9 @@ def make(case, out):
     with tempfile.TemporaryDirectory() as d:
         config, names = stored(model, d)
     config = case["published"](config) if case.get("published") else config
-    tensors = [(n, s, fill.rule(n, s, case.get("fill", []), case.get("norms", 1))) for n, s in names]
+    names = [(case["renamed"](n), s) for n, s in names] if case.get("renamed") else names
+    tensors = [(n, s, fill.rule(n, s, case.get("fill", []), case.get("norms", 1)))
+               for n, s in names + case.get("extra", [])]
     for salt in range(1, 200):
         x, reason = attempt(case, auto, config, tensors, salt)
         if not reason:
