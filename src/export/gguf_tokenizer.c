@@ -224,6 +224,9 @@ static enum pith_status from_json(struct tokens *t, struct pith_error *err)
 static enum pith_status from_spm(struct tokens *t, struct pith_error *err)
 {
     const struct pith_spm_model *m = &t->spm;
+    if (m->is_unigram)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: a unigram tokenizer has no place in a GGUF file", t->source);
     t->model = "llama";
     t->pre = "default";
     if (t->json) PITH_TRY(take_added(t, -1000, err));

@@ -48,8 +48,8 @@ static enum pith_status read_prepend(struct pith_normal *s, const json_t *json,
 
 APPLY(apply_prepend)
 {
-    (void)run;
     (void)err;
+    if (run->start) run->start += s->text_len;
     if (len) pith_str_append(out, s->text, s->text_len);
     pith_str_append(out, text, len);
     return PITH_OK;
@@ -69,7 +69,7 @@ struct replacement {
     const struct pith_normal *step;
     const char *text;
     struct pith_str *out;
-    size_t limit;
+    struct pith_normal_run *run;
 };
 
 static enum pith_status replace_part(void *ctx, size_t from, size_t to, bool match,
@@ -78,12 +78,13 @@ static enum pith_status replace_part(void *ctx, size_t from, size_t to, bool mat
     const struct replacement *r = ctx;
     if (match) pith_str_append(r->out, r->step->text, r->step->text_len);
     else pith_str_append(r->out, r->text + from, to - from);
-    return r->out->len > r->limit ? too_long(err) : PITH_OK;
+    if (r->out->len == 0) r->run->lost = to;
+    return r->out->len > r->run->limit ? too_long(err) : PITH_OK;
 }
 
 APPLY(apply_replace)
 {
-    struct replacement r = {s, text, out, run->limit};
+    struct replacement r = {s, text, out, run};
     return pith_regex_parts(s->pattern, &run->regex, text, len, replace_part, &r, err);
 }
 
@@ -125,7 +126,6 @@ static enum pith_status read_strip(struct pith_normal *s, const json_t *json,
 
 APPLY(apply_strip)
 {
-    (void)run;
     (void)err;
     size_t from = 0, to = len;
     while (s->left && from < to && pith_is_space(pith_utf8_get(text + from)))
@@ -135,6 +135,7 @@ APPLY(apply_strip)
         if (!pith_is_space(pith_utf8_get(text + last))) break;
         to = last;
     }
+    run->lost = from;
     pith_str_append(out, text + from, to - from);
     return PITH_OK;
 }
@@ -142,7 +143,6 @@ APPLY(apply_strip)
 APPLY(apply_strip_accents)
 {
     (void)s;
-    (void)run;
     (void)err;
     for (size_t i = 0, n; i < len; i += n) {
         n = pith_utf8_len(text[i]);
@@ -152,6 +152,7 @@ APPLY(apply_strip_accents)
         else if (c != UTF8PROC_CATEGORY_MN && c != UTF8PROC_CATEGORY_MC &&
                  c != UTF8PROC_CATEGORY_ME)
             pith_str_append(out, text + i, n);
+        if (out->len == 0) run->lost = i + n;
     }
     return PITH_OK;
 }
@@ -162,6 +163,49 @@ APPLY(apply_byte_level)
     (void)run;
     (void)err;
     pith_bytemap_put(text, len, out);
+    return PITH_OK;
+}
+
+static enum pith_status read_precompiled(struct pith_normal *s, const json_t *json,
+                                         struct pith_error *err)
+{
+    const char *text;
+    size_t len;
+    PITH_TRY(pith_component_text(json, "precompiled_charsmap", what, &text, &len, err));
+    return pith_charsmap_read_base64(&s->rules, text, len, err);
+}
+
+APPLY(apply_precompiled)
+{
+    (void)err;
+    pith_charsmap_apply(&s->rules, text, len, run->limit, out);
+    return PITH_OK;
+}
+
+/* What becomes of a character in machine translation: 0 when it vanishes. */
+static uint32_t nmt(uint32_t cp)
+{
+    static const uint32_t blank[] = {'\t',   '\n',   '\f',   '\r',   0x1680,
+                                     0x2028, 0x2029, 0x2581, 0xfeff, 0xfffd};
+    if ((cp >= 1 && cp <= 8) || cp == 0xb || (cp >= 0xe && cp <= 0x1f) || cp == 0x7f ||
+        cp == 0x8f || cp == 0x9f)
+        return 0;
+    if (cp >= 0x200b && cp <= 0x200f) return ' ';
+    for (size_t i = 0; i < PITH_COUNT(blank); i++)
+        if (cp == blank[i]) return ' ';
+    return cp;
+}
+
+APPLY(apply_nmt)
+{
+    (void)s;
+    (void)err;
+    for (size_t i = 0, n; i < len; i += n) {
+        const uint32_t cp = pith_utf8_get(text + i), to = nmt(cp);
+        n = pith_utf8_len(text[i]);
+        if (to || !cp) pith_utf8_put(out, to);
+        if (out->len == 0) run->lost = i + n;
+    }
     return PITH_OK;
 }
 
@@ -216,12 +260,15 @@ enum pith_status pith_normalizer_apply(const struct pith_normalizer *n, const ch
     struct pith_str *out = &run->text[0], *other = &run->text[1];
     pith_str_clear(out);
     run->limit = pith_text_limit(len);
+    run->start = len ? pith_utf8_len(text[0]) : 0;
     if (n->count == 0) pith_str_append(out, text, len);
     for (size_t i = 0; i < n->count; i++) {
         const struct pith_normal *s = &n->step[i];
         pith_str_clear(other);
+        run->lost = 0;
         PITH_TRY(s->kind->apply(s, text, len, run, other, err));
         if (other->len > run->limit) return too_long(err);
+        run->start -= run->lost < run->start ? run->lost : run->start;
         const struct pith_str swap = *out;
         *out = *other;
         *other = swap;
@@ -236,6 +283,7 @@ void pith_normalizer_free(struct pith_normalizer *n)
     for (size_t i = 0; i < n->count; i++) {
         pith_free(n->step[i].text);
         pith_regex_free(n->step[i].pattern);
+        pith_charsmap_free(&n->step[i].rules);
     }
     pith_free(n->step);
     *n = (struct pith_normalizer){0};

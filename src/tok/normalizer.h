@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "tok/charsmap.h"
 #include "tok/regex.h"
 
 struct pith_normal_kind;
@@ -16,6 +17,7 @@ struct pith_normal {
     size_t text_len;
     struct pith_regex *pattern;
     bool left, right;
+    struct pith_charsmap rules;
 };
 
 /* Start with {0}. */
@@ -29,12 +31,15 @@ struct pith_normal_run {
     struct pith_str text[2];
     struct pith_regex_run regex;
     size_t limit; /* the rewritten text must not become longer */
+    size_t lost;  /* of the step: bytes at the start of its text that became nothing */
+    size_t start; /* bytes at the start that stem from the original's first character */
 };
 
 /* Reads the component (NULL or JSON null: no steps). PITH_UNSUPPORTED names what is not known. */
 enum pith_status pith_normalizer_read(struct pith_normalizer *n, const json_t *json,
                                       struct pith_error *err);
-/* Rewrites well-formed text; the result is run->text[0]. */
+/* Rewrites well-formed text; the result is run->text[0], and run->start is 0 when what the original
+ * began with is gone, so that the result does not begin where the original does. */
 enum pith_status pith_normalizer_apply(const struct pith_normalizer *n, const char *text,
                                        size_t len, struct pith_normal_run *run,
                                        struct pith_error *err);
@@ -42,7 +47,7 @@ void pith_normalizer_free(struct pith_normalizer *n);
 void pith_normal_run_free(struct pith_normal_run *run);
 
 /* A row: `read` fills the step from its JSON object (NULL: nothing to read); `apply` appends the
- * rewritten text to out. */
+ * rewritten text to out and tells in run->lost what it cut off in front. */
 struct pith_normal_kind {
     const char *name;
     enum pith_status (*read)(struct pith_normal *s, const json_t *json, struct pith_error *err);

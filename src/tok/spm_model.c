@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "tok/utf8.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -117,40 +118,6 @@ static enum pith_status read_trainer(struct pith_spm_model *m, struct reader r, 
     return PITH_OK;
 }
 
-/* <size of the double array in bytes> <double array> <texts, each NUL-terminated> */
-static enum pith_status read_charsmap(struct pith_spm_model *m, struct reader r,
-                                      struct pith_error *err)
-{
-    uint64_t size;
-    if (left_in(&r) == 0) return PITH_OK;
-    if (!read_fixed(&r, 4, &size) || size > left_in(&r) || size % 4 != 0)
-        return pith_fail(err, PITH_FORMAT, "the table of normalization rules is broken");
-    pith_free(m->trie);
-    pith_free(m->texts);
-    m->units = (size_t)size / 4;
-    m->trie = pith_alloc(m->units, sizeof *m->trie);
-    m->texts = NULL;
-    if (!m->trie) return pith_fail_nomem(err, "tokenizer");
-    for (size_t i = 0; i < m->units; i++) {
-        uint64_t unit = 0;
-        read_fixed(&r, 4, &unit);
-        m->trie[i] = (uint32_t)unit;
-    }
-    m->texts_len = left_in(&r);
-    m->texts = pith_strndup((const char *)r.p, m->texts_len);
-    if (!m->texts) return pith_fail_nomem(err, "tokenizer");
-    if (!pith_utf8_valid(m->texts, m->texts_len))
-        return pith_fail(err, PITH_FORMAT, "the normalization rules are not UTF-8");
-    for (size_t i = 0, n; i < m->texts_len; i += n + 1) {
-        n = strlen(m->texts + i);
-        if (n > PITH_SPM_PIECE)
-            return pith_fail(err, PITH_UNSUPPORTED,
-                             "a normalization rule makes a text of %zu bytes, more than %d", n,
-                             PITH_SPM_PIECE);
-    }
-    return PITH_OK;
-}
-
 static enum pith_status read_normalizer(struct pith_spm_model *m, struct reader r,
                                         struct pith_error *err)
 {
@@ -160,7 +127,8 @@ static enum pith_status read_normalizer(struct pith_spm_model *m, struct reader 
     while (r.p < r.end) {
         if (!read_field(&r, &f)) return broken(err);
         set_scalar(known, PITH_COUNT(known), &f);
-        if (f.tag == 2 && f.wire == 2) PITH_TRY(read_charsmap(m, f.bytes, err));
+        if (f.tag == 2 && f.wire == 2)
+            PITH_TRY(pith_charsmap_read(&m->rules, f.bytes.p, left_in(&f.bytes), err));
     }
     return PITH_OK;
 }
@@ -242,6 +210,55 @@ static int32_t control_id(const struct pith_spm_model *m, int64_t id)
     return good ? (int32_t)id : -1;
 }
 
+/* How far below the worst score an unknown character lies, and what keeps a user-defined piece just
+ * above all others of its length (unigram_model.cc). */
+#define UNKNOWN_PENALTY 10.0f
+#define USER_PENALTY 0.1
+
+/* The scores by which pieces are chosen. SentencePiece's bounds: the best score is never below the
+ * smallest positive float. */
+static enum pith_status choose_scores(struct pith_spm_model *m, struct pith_error *err)
+{
+    float worst = FLT_MAX, best = FLT_MIN;
+    m->unigram.score = pith_alloc(m->vocab.count, sizeof *m->unigram.score);
+    if (!m->unigram.score) return pith_fail_nomem(err, "tokenizer");
+    for (size_t id = 0; id < m->vocab.count; id++) {
+        const float score = m->score[id];
+        if (!isfinite(score))
+            return pith_fail(err, PITH_FORMAT, "the score of piece %zu is not finite", id);
+        if (m->type[id] != PITH_SPM_NORMAL) continue;
+        if (score < worst) worst = score;
+        if (score > best) best = score;
+    }
+    for (size_t id = 0; id < m->vocab.count; id++) {
+        size_t len = 0;
+        pith_vocab_text(&m->vocab, (int64_t)id, &len);
+        m->unigram.score[id] = m->type[id] == PITH_SPM_USER ? (float)len * best - USER_PENALTY
+                                                            : m->score[id];
+    }
+    m->unigram.unk_score = worst - UNKNOWN_PENALTY;
+    return PITH_OK;
+}
+
+static enum pith_status build_unigram(struct pith_spm_model *m, struct pith_error *err)
+{
+    PITH_TRY(choose_scores(m, err));
+    m->unigram.unk = m->unk;
+    m->unigram.narrow = true;
+    struct pith_trie_key *key = pith_alloc(m->vocab.count, sizeof *key);
+    if (!key) return pith_fail_nomem(err, "tokenizer");
+    size_t count = 0;
+    for (size_t id = 0; id < m->vocab.count; id++) {
+        size_t len;
+        const char *text = pith_vocab_text(&m->vocab, (int64_t)id, &len);
+        if (m->type[id] == PITH_SPM_NORMAL || m->type[id] == PITH_SPM_USER)
+            key[count++] = (struct pith_trie_key){text, (uint32_t)len, (int32_t)id};
+    }
+    const enum pith_status s = pith_unigram_build(&m->unigram, key, count, err);
+    pith_free(key);
+    return s;
+}
+
 enum pith_status pith_spm_finish(struct pith_spm_model *m, int64_t bos, int64_t eos,
                                  struct pith_error *err)
 {
@@ -258,17 +275,20 @@ enum pith_status pith_spm_finish(struct pith_spm_model *m, int64_t bos, int64_t 
     }
     m->bos = control_id(m, bos);
     m->eos = control_id(m, eos);
+    if (m->is_unigram) PITH_TRY(build_unigram(m, err));
     return pith_matcher_finish(&m->user) ? PITH_OK : pith_fail_nomem(err, "tokenizer");
 }
 
 static enum pith_status finish(struct pith_spm_model *m, const struct trainer *t,
                                struct pith_error *err)
 {
+    enum { UNIGRAM = 1, BPE = 2 };
     static const char *const types[] = {"", "unigram", "BPE", "word", "char"};
-    if (t->model_type != 2) {
+    m->is_unigram = t->model_type == UNIGRAM;
+    if (!m->is_unigram && t->model_type != BPE) {
         const bool named = t->model_type > 0 && t->model_type < (int64_t)PITH_COUNT(types);
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "SentencePiece %s models are not supported, only BPE",
+                         "SentencePiece %s models are not supported, only BPE and unigram",
                          named ? types[t->model_type] : "unknown");
     }
     return pith_spm_finish(m, t->bos, t->eos, err);
@@ -299,7 +319,7 @@ void pith_spm_model_free(struct pith_spm_model *m)
     pith_free(m->type);
     pith_free(m->score);
     pith_free(m->unk_surface);
-    pith_free(m->trie);
-    pith_free(m->texts);
+    pith_charsmap_free(&m->rules);
+    pith_unigram_free(&m->unigram);
     *m = (struct pith_spm_model){0};
 }

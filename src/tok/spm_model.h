@@ -4,7 +4,9 @@
 #define PITH_TOK_SPM_MODEL_H
 
 #include "base/status.h"
+#include "tok/charsmap.h"
 #include "tok/matcher.h"
+#include "tok/unigram.h"
 #include "tok/vocab.h"
 
 #include <stdbool.h>
@@ -31,27 +33,24 @@ struct pith_spm_model {
     struct pith_vocab vocab; /* the id of a piece is its position in the file */
     uint8_t *type;
     float *score;
-    size_t cap;            /* of type and score */
-    struct pith_matcher user; /* user-defined pieces */
-    int32_t unk, bos, eos; /* -1: none */
-    int32_t byte[256];     /* with byte_fallback */
-    size_t mergeable;      /* bytes of the longest piece that others may be joined to */
-    bool byte_fallback, has_unused;
+    size_t cap;                  /* of type and score */
+    struct pith_matcher user;    /* user-defined pieces */
+    int32_t unk, bos, eos;       /* -1: none */
+    int32_t byte[256];           /* with byte_fallback */
+    size_t mergeable;            /* bytes of the longest piece that others may be joined to */
+    struct pith_unigram unigram; /* with is_unigram; pieces are joined by BPE otherwise */
+    bool is_unigram, byte_fallback, has_unused;
     bool dummy_prefix, space_at_end, collapse_spaces, escape_spaces;
     char *unk_surface;
-    /* The normalization rules: a double array of `units` (Darts) and the texts that its values
-     * point to. */
-    uint32_t *trie;
-    size_t units;
-    char *texts;
-    size_t texts_len;
+    struct pith_charsmap rules; /* of normalization */
 };
 
-/* Parses and checks a file. PITH_UNSUPPORTED for models other than BPE. */
+/* Parses and checks a file. PITH_UNSUPPORTED for models other than BPE and
+ * unigram. */
 enum pith_status pith_spm_read(struct pith_spm_model *m, const uint8_t *data, size_t size,
                                struct pith_error *err);
 /* The same piece by piece, into {.unk = -1, .bos = -1, .eos = -1}: each added piece is the next id;
- * then the ids of bos and eos, -1 for none. */
+ * then, with is_unigram set or not, the ids of bos and eos, -1 for none. */
 enum pith_status pith_spm_add(struct pith_spm_model *m, const char *text, size_t len, int64_t type,
                               float score, struct pith_error *err);
 enum pith_status pith_spm_finish(struct pith_spm_model *m, int64_t bos, int64_t eos,

@@ -1,10 +1,10 @@
-/* tokenizer.json: the chain added tokens, normalizer, added tokens, pretokenizer, BPE of Hugging
+/* tokenizer.json: the chain added tokens, normalizer, added tokens, pretokenizer, model of Hugging
  * Face tokenizers. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "tok/added.h"
-#include "tok/bpe.h"
 #include "tok/kind.h"
+#include "tok/model.h"
 #include "tok/normalizer.h"
 #include "tok/post.h"
 #include "tok/pretokenizer.h"
@@ -13,7 +13,8 @@
 #include <string.h>
 
 struct model {
-    struct pith_bpe bpe;
+    struct pith_model model;
+    const struct pith_vocab *vocab; /* the model's */
     struct pith_added added;
     struct pith_normalizer normalizer;
     struct pith_pretokenizer pretokenizer;
@@ -23,7 +24,7 @@ static void free_model(void *model)
 {
     struct model *m = model;
     if (!m) return;
-    pith_bpe_free(&m->bpe);
+    pith_model_free(&m->model);
     pith_added_free(&m->added);
     pith_normalizer_free(&m->normalizer);
     pith_pretokenizer_free(&m->pretokenizer);
@@ -34,7 +35,7 @@ static const char *token(const void *model, int32_t id, bool skip_special, size_
 {
     const struct model *m = model;
     const struct pith_added_token *a = pith_added_by_id(&m->added, id);
-    if (!a) return pith_vocab_text(&m->bpe.vocab, id, len);
+    if (!a) return pith_vocab_text(m->vocab, id, len);
     if (skip_special && a->special) return NULL;
     *len = a->shown ? a->shown_len : a->len;
     return a->shown ? a->shown : a->text;
@@ -58,8 +59,9 @@ static enum pith_status read_parts(struct pith_tokenizer *t, struct model *m, co
     if (!json_is_object(json)) return pith_fail(err, PITH_FORMAT, "not a JSON object");
     PITH_TRY(pith_normalizer_read(&m->normalizer, json_object_get(json, "normalizer"), err));
     PITH_TRY(pith_pretokenizer_read(&m->pretokenizer, json_object_get(json, "pre_tokenizer"), err));
-    PITH_TRY(pith_bpe_read(&m->bpe, json_object_get(json, "model"), err));
-    PITH_TRY(pith_added_read(&m->added, json_object_get(json, "added_tokens"), &m->bpe.vocab,
+    PITH_TRY(pith_model_read(&m->model, json_object_get(json, "model"), err));
+    m->vocab = m->model.kind->vocab(m->model.own);
+    PITH_TRY(pith_added_read(&m->added, json_object_get(json, "added_tokens"), m->vocab,
                              &m->normalizer, err));
     PITH_TRY(pith_decoder_read(&t->decoder, json_object_get(json, "decoder"), err));
     PITH_TRY(pith_post_read(json_object_get(json, "post_processor"), &t->before, &t->after, err));
@@ -96,7 +98,7 @@ struct encoding {
     struct pith_ids *out;
     struct pith_normal_run normal;
     struct pith_pretok_run *pretok;
-    struct pith_word word;
+    struct pith_model_run model;
     const char *text; /* what the split functions cut */
     bool first;       /* text starts where the whole input starts */
 };
@@ -104,7 +106,8 @@ struct encoding {
 static enum pith_status encode_piece(void *ctx, struct pith_piece piece, struct pith_error *err)
 {
     struct encoding *e = ctx;
-    return pith_bpe_encode(&e->m->bpe, &e->word, piece.text, piece.len, e->out, err);
+    const struct pith_model *m = &e->m->model;
+    return m->kind->encode(m->own, &e->model, piece.text, piece.len, e->out, err);
 }
 
 static enum pith_status push_token(struct encoding *e, int32_t id, struct pith_error *err)
@@ -119,7 +122,7 @@ static enum pith_status normal_part(void *ctx, size_t from, size_t to,
     struct encoding *e = ctx;
     if (token) return push_token(e, token->id, err);
     const struct pith_piece piece = {pith_str_text(&e->normal.text[0]) + from, to - from,
-                                     e->first && from == 0};
+                                     e->first && e->normal.start && from == 0};
     return pith_pretokenizer_apply(e->pretok, piece, encode_piece, e, err);
 }
 
@@ -142,13 +145,14 @@ static enum pith_status encode(const void *model, const struct pith_progress *li
     struct encoding e = {.m = model,
                          .out = out,
                          .normal.regex.beat.progress = listener,
-                         .word.beat.progress = listener,
+                         .model.word.beat.progress = listener,
+                         .model.path.beat.progress = listener,
                          .text = text};
     PITH_TRY(pith_pretok_run_new(&e.m->pretokenizer, listener, &e.pretok, err));
     const enum pith_status s = pith_added_split(&e.m->added, false, text, size, raw_part, &e, err);
     pith_pretok_run_free(e.pretok);
     pith_normal_run_free(&e.normal);
-    pith_word_free(&e.word);
+    pith_model_run_free(&e.model);
     return s;
 }
 
@@ -156,19 +160,19 @@ static int32_t find(const void *model, const char *text, size_t len)
 {
     const struct model *m = model;
     const struct pith_added_token *a = pith_added_find(&m->added, text, len);
-    return a ? a->id : pith_vocab_find(&m->bpe.vocab, text, len);
+    return a ? a->id : pith_vocab_find(m->vocab, text, len);
 }
 
 static size_t vocab(const void *model)
 {
     const struct model *m = model;
-    return m->added.ids > m->bpe.vocab.ids ? m->added.ids : m->bpe.vocab.ids;
+    return m->added.ids > m->vocab->ids ? m->added.ids : m->vocab->ids;
 }
 
 static uint64_t rules(const void *model)
 {
     const struct model *m = model;
-    return pith_merges_mix(&m->bpe.merges);
+    return m->model.kind->rules(m->model.own);
 }
 
 const struct pith_tok_kind pith_tok_json = {

@@ -1,5 +1,6 @@
-/* tokenizer.model: SentencePiece BPE. Text is normalized (spaces become U+2581), cut into
- * characters, and neighbours are joined to pieces of the vocabulary, the best score first. */
+/* tokenizer.model: SentencePiece. Text is normalized (spaces become U+2581). BPE: it is cut into
+ * characters, and neighbours are joined to pieces of the vocabulary, the best score first. Unigram:
+ * it is cut into the pieces whose scores have the largest sum. */
 #include "base/hash.h"
 #include "base/mem.h"
 #include "tok/component.h"
@@ -61,32 +62,6 @@ static enum pith_status read_model(struct pith_tokenizer *t, const char *data, s
 
 /* ---- normalization ---- */
 
-/* Longest rule of the double array that the text starts with: its length, and the text it becomes.
- * Units are as in Darts-clone: bits 0-7 and 31 label, bit 8 has a value, bits 9-30 offset of the
- * children. */
-static size_t rule_for(const struct pith_spm_model *m, const char *text, size_t len,
-                       const char **to)
-{
-    size_t best = 0, at = 0;
-    if (m->units == 0) return 0;
-    if (len > PITH_SPM_PIECE) len = PITH_SPM_PIECE; /* a damaged array may go in circles */
-    uint32_t unit = m->trie[0];
-    for (size_t i = 0; i < len; i++) {
-        at ^= (size_t)(unit >> 10) << ((unit & 0x200) >> 6);
-        at ^= (unsigned char)text[i];
-        if (at >= m->units) break;
-        unit = m->trie[at];
-        if ((unit & 0x800000ffu) != (unsigned char)text[i]) break;
-        const size_t leaf = at ^ (size_t)(unit >> 10) << ((unit & 0x200) >> 6);
-        if (!(unit & 0x100) || leaf >= m->units) continue;
-        const size_t value = m->trie[leaf] & 0x7fffffffu;
-        if (value > m->texts_len) continue;
-        best = i + 1;
-        *to = m->texts + value;
-    }
-    return best;
-}
-
 /* The next stretch of the text and what it becomes. */
 static size_t normalize_prefix(const struct pith_spm_model *m, struct pith_match_run *user,
                                size_t at, const char **to, size_t *to_len)
@@ -96,7 +71,7 @@ static size_t normalize_prefix(const struct pith_spm_model *m, struct pith_match
     size_t n = pith_match_at(user, at, &id);
     *to = text;
     if (n == 0) {
-        n = rule_for(m, text, user->len - at, to);
+        n = pith_charsmap_longest(&m->rules, text, user->len - at, to);
         if (n) {
             *to_len = strlen(*to);
             return n;
@@ -155,6 +130,7 @@ struct encoding {
     const struct pith_spm_model *m;
     struct pith_str text; /* normalized */
     struct pith_word word;
+    struct pith_unigram_run path;
     uint32_t
         *unused_left; /* for each unused piece: bytes of its left part when it was last formed */
     struct pith_ids *out;
@@ -253,6 +229,12 @@ static enum pith_status encode_normalized(struct encoding *e, struct pith_error 
     return ok ? s : pith_fail_nomem(err, "token ids");
 }
 
+static enum pith_status emit_piece(void *ctx, int32_t id, size_t at, size_t len,
+                                   struct pith_error *err)
+{
+    return emit(ctx, id, at, len) ? PITH_OK : pith_fail_nomem(err, "token ids");
+}
+
 static enum pith_status encode_text(struct encoding *e, const char *text, size_t size,
                                     struct pith_error *err)
 {
@@ -262,6 +244,9 @@ static enum pith_status encode_text(struct encoding *e, const char *text, size_t
     if (user.failed || e->text.failed) return pith_fail_nomem(err, "text");
     if (e->text.len > pith_text_limit(size) || e->text.len > INT32_MAX)
         return pith_fail(err, PITH_LIMIT, "the tokenizer's rules make this text too long");
+    if (e->m->is_unigram)
+        return pith_unigram_cut(&e->m->unigram, &e->path, pith_str_text(&e->text), e->text.len,
+                                emit_piece, e, err);
     if (e->m->has_unused) {
         e->unused_left = pith_zalloc(e->m->vocab.count, sizeof *e->unused_left);
         if (!e->unused_left) return pith_fail_nomem(err, "token ids");
@@ -273,10 +258,12 @@ static enum pith_status encode(const void *model, const struct pith_progress *li
                                const char *text, size_t size, struct pith_ids *out,
                                struct pith_error *err)
 {
-    struct encoding e = {.m = model, .out = out, .word.beat.progress = listener};
+    struct encoding e = {
+        .m = model, .out = out, .word.beat.progress = listener, .path.beat.progress = listener};
     const enum pith_status s = encode_text(&e, text, size, err);
     pith_str_free(&e.text);
     pith_word_free(&e.word);
+    pith_unigram_run_free(&e.path);
     pith_free(e.unused_left);
     return s;
 }
@@ -308,7 +295,7 @@ static size_t vocab(const void *model)
 static uint64_t rules(const void *model)
 {
     const struct pith_spm_model *m = model;
-    uint64_t mix = 0;
+    uint64_t mix = m->is_unigram;
     for (uint32_t id = 0; id < m->vocab.ids; id++) {
         uint32_t entry[] = {id, 0};
         memcpy(&entry[1], &m->score[id], sizeof entry[1]);

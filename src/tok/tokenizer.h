@@ -1,6 +1,6 @@
 /* tok/tokenizer.h: text to ids and back, as the model's own tokenizer files say. Reads
- * tokenizer.json (byte-level BPE; BPE with byte fallback and Metaspace) or, failing that,
- * tokenizer.model (SentencePiece BPE), or vocab.json with merges.txt (GPT-2, Qwen2). Results equal
+ * tokenizer.json (BPE and Unigram, with or without bytes) or, failing that, tokenizer.model
+ * (SentencePiece, BPE and unigram), or vocab.json with merges.txt (GPT-2, Qwen2). Results equal
  * those of Hugging Face tokenizers and of SentencePiece. */
 #ifndef PITH_TOK_TOKENIZER_H
 #define PITH_TOK_TOKENIZER_H

@@ -13,13 +13,34 @@ const struct pith_newer pith_newer_ranges[] = {
 };
 const size_t pith_newer_count = PITH_COUNT(pith_newer_ranges);
 
-static const struct {
+struct range {
     uint32_t first, last;
-} later_ranges[] = {
+};
+
+static const struct range later_ranges[] = {
 #define PITH_LATER(first, last) {first, last},
 #include "tok/unicode_later.def"
 #undef PITH_LATER
 };
+
+static const struct range join_ranges[] = {
+#define PITH_JOINS(first, last) {first, last},
+#include "tok/unicode_joins.def"
+#undef PITH_JOINS
+};
+
+/* Whether one of the rising ranges holds a character. */
+static bool is_in(const struct range *range, size_t count, uint32_t cp)
+{
+    size_t lo = 0, hi = count;
+    if (cp < range[0].first) return false;
+    while (lo < hi) {
+        const size_t mid = (lo + hi) / 2;
+        if (cp > range[mid].last) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo < count && cp >= range[lo].first;
+}
 
 const struct pith_newer *pith_unicode_newer(uint32_t cp)
 {
@@ -44,15 +65,13 @@ bool pith_unicode_has_newer(const char *text, size_t len)
 
 bool pith_unicode_later(uint32_t cp)
 {
-    size_t lo = 0, hi = PITH_COUNT(later_ranges);
     if (cp < later_ranges[0].first) return false;
-    while (lo < hi) {
-        const size_t mid = (lo + hi) / 2;
-        if (cp > later_ranges[mid].last) lo = mid + 1;
-        else hi = mid;
-    }
-    if (lo < PITH_COUNT(later_ranges) && cp >= later_ranges[lo].first) return true;
-    return pith_unicode_newer(cp) != NULL;
+    return is_in(later_ranges, PITH_COUNT(later_ranges), cp) || pith_unicode_newer(cp) != NULL;
+}
+
+bool pith_unicode_joins(uint32_t cp)
+{
+    return is_in(join_ranges, PITH_COUNT(join_ranges), cp);
 }
 
 bool pith_is_space(uint32_t cp)

@@ -27,6 +27,9 @@ bool pith_unicode_has_newer(const char *text, size_t len);
  * normalizers leave them where they are. */
 bool pith_unicode_later(uint32_t cp);
 
+/* True for characters that continue a grapheme and that Unicode 14 did not have. */
+bool pith_unicode_joins(uint32_t cp);
+
 /* Unicode property White_Space. */
 bool pith_is_space(uint32_t cp);
 

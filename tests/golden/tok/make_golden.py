@@ -13,6 +13,7 @@ u32 count and for each string: size and bytes; ids; ids with special tokens; the
 latter gives, keeping special tokens and skipping them. Sizes are u32, ids are a u32 count and varints.
 """
 import argparse
+import base64
 import io
 import json
 import os
@@ -155,7 +156,57 @@ def small(texts):
     t["normalized"].post_processor = processors.Sequence([
         processors.BertProcessing(("<|end|>", 400), ("<tool>", 401)),
         processors.TemplateProcessing(single="<tool> $A <|end|>", pair="$A $B", special_tokens=[("<tool>", 401), ("<|end|>", 400)])])
+    t |= unigrams(texts)
     return {name: (tok.to_str().encode(), tok) for name, tok in t.items()}
+
+
+RULES = "".join(f"{a}\t{b}\n" for a, b in [
+    ("61 301", "E1"), ("61", "62"), ("FF21", "41"), ("3000", "20"), ("DF", "73 73"), ("9", "20"), ("A", "20"), ("D", "20"),
+    ("2026", "2E 2E 2E"), ("200B", ""), ("41 42 43", "78"), ("FB01", "66 69"), ("B2", "32")])
+
+
+def unigrams(texts):
+    """name -> Tokenizer: Unigram models, their vocabularies trained by SentencePiece"""
+    seq = normalizers.Sequence
+    metaspace = pre_tokenizers.Metaspace
+
+    def tokenizer(model, fallback, normalizer, pre, decoder, tokens=(), score=lambda p: p.score):
+        pieces = proto.ModelProto.FromString(model).pieces
+        tok = Tokenizer(models.Unigram([(p.piece, score(p)) for p in pieces], 0, fallback))
+        if normalizer:
+            tok.normalizer = normalizer
+        if pre:
+            tok.pre_tokenizer = pre
+        tok.decoder = decoder
+        tok.post_processor = processors.TemplateProcessing(single="<s> $A </s>", pair="$A $B",
+                                                           special_tokens=[("<s>", 1), ("</s>", 2)])
+        tok.add_special_tokens(["<unk>", "<s>", "</s>"])
+        for t in tokens:
+            (tok.add_special_tokens if t.special else tok.add_tokens)([t])
+        return tok
+
+    trained = dict(model_type="unigram", normalization_rule_name="identity")
+    plain = spm_train(texts, vocab_size=300, **trained)
+    ruled = spm_train(texts, vocab_size=300, rules=RULES, model_type="unigram")
+    bytes_ = spm_train(texts, vocab_size=600, byte_fallback=True, character_coverage=0.99, **trained)
+    charsmap = proto.ModelProto.FromString(ruled).normalizer_spec.precompiled_charsmap
+    fallback = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(),
+                                  decoders.Strip(" ", 1, 0)])
+    # tokenizers cannot make a Precompiled from Python but reads one
+    precompiled = tokenizers.normalizers.Precompiled(charsmap)
+    t = {}
+    t["uni_t5"] = tokenizer(ruled, False, precompiled, metaspace("▁", "always", True), decoders.Metaspace("▁", "always"),
+                            tokens=added())
+    t["uni_xlmr"] = tokenizer(plain, False, seq([precompiled, normalizers.Replace(Regex(" {2,}"), " ")]),
+                              pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), metaspace("▁", "always", True)]),
+                              decoders.Metaspace("▁", "always"))
+    t["uni_bytes"] = tokenizer(bytes_, True, seq([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]), None, fallback,
+                               tokens=added())
+    t["uni_nmt"] = tokenizer(plain, False, seq([normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]),
+                             metaspace("▁", "first", True), decoders.Metaspace("▁", "first"))
+    # Scores in proportion to the length: nearly all sums are equal.
+    t["uni_ties"] = tokenizer(bytes_, True, None, metaspace("▁", "never", False), fallback, score=lambda p: -1.0 * len(p.piece))
+    return t
 
 
 def spm_train(texts, edit=None, **options):
@@ -168,8 +219,8 @@ def spm_train(texts, edit=None, **options):
             with open(rules, "w") as f:
                 f.write(options.pop("rules"))
             options["normalization_rule_tsv"] = rules
-        sentencepiece.SentencePieceTrainer.train(input=path, model_prefix=os.path.join(d, "m"), model_type="bpe",
-                                                 minloglevel=2, num_threads=2, **options)
+        sentencepiece.SentencePieceTrainer.train(input=path, model_prefix=os.path.join(d, "m"),
+                                                 minloglevel=2, num_threads=2, **{"model_type": "bpe"} | options)
         with open(os.path.join(d, "m.model"), "rb") as f:
             model = proto.ModelProto.FromString(f.read())
     model.trainer_spec.ClearField("input")
@@ -189,6 +240,7 @@ def small_spm(texts):
     """name -> bytes of a model"""
     rules = "".join(f"{a}\t{b}\n" for a, b in [("61 301", "E1"), ("FF21", "41"), ("3000", "20"), ("DF", "73 73"),
                                               ("9", "20"), ("2026", "2E 2E 2E"), ("200B", ""), ("41 42 43", "78")])
+    unigram = dict(model_type="unigram")
     llama = dict(vocab_size=560, byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False,
                  split_digits=True, allow_whitespace_only_pieces=True, character_coverage=0.999)
     return {
@@ -198,6 +250,11 @@ def small_spm(texts):
         "spm_rules": spm_train(texts, vocab_size=300, rules=rules),
         "spm_suffix": spm_train(texts, **llama | dict(treat_whitespace_as_suffix=True, remove_extra_whitespaces=True)),
         "spm_unused": spm_train(texts, edit=unused, **llama),
+        "spm_uni": spm_train(texts, **llama | unigram),
+        "spm_uni_rules": spm_train(texts, vocab_size=300, rules=rules, **unigram),
+        "spm_uni_user": spm_train(texts, vocab_size=300, normalization_rule_name="identity", add_dummy_prefix=False,
+                                  user_defined_symbols=["<tool>", "[X]", "ab", "abc", "  "], **unigram),
+        "spm_uni_unused": spm_train(texts, edit=unused, **llama | unigram),
     }
 
 

@@ -10,9 +10,24 @@ from sentencepiece import sentencepiece_model_pb2 as proto
 KEEP = set("helo wrdabc123Ġ▁Ċ<s>/'")
 
 
+def cut_unigram(data):
+    model = data["model"]
+    model["vocab"] = [(t, score) for t, score in model["vocab"] if set(t) <= KEEP or t in (
+        "<unk>", "<s>", "</s>", "<0x41>", "<0xFF>", "<0xC3>", "<0xA9>")]
+    ids = {t: i for i, (t, _) in enumerate(model["vocab"])}
+    data["added_tokens"] = [t for t in data["added_tokens"] if t["content"] in ids or not t["special"]]
+    for n, t in enumerate(t for t in data["added_tokens"] if t["content"] not in ids):
+        t["id"] = len(ids) + n
+    for name, t in data["post_processor"]["special_tokens"].items():
+        t["ids"] = [ids[name]]
+
+
 def cut_json(raw):
     data = json.loads(raw)
     model = data["model"]
+    if model["type"] == "Unigram":
+        cut_unigram(data)
+        return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
     keep = {t: i for t, i in model["vocab"].items() if set(t.removesuffix("</w>").removeprefix("##")) <= KEEP or
             t in ("<unk>", "<s>", "</s>", "<0x41>", "<0xFF>", "<0xC3>", "<0xA9>")}
     prefix = model.get("continuing_subword_prefix") or ""

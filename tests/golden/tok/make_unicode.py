@@ -1,11 +1,13 @@
-"""Writes src/tok/unicode_newer.def and src/tok/unicode_later.def.
+"""Writes src/tok/unicode_newer.def, src/tok/unicode_later.def and src/tok/unicode_joins.def.
 
 The first lists characters whose general category changed after Unicode 14: the categories are asked of
 Hugging Face tokenizers' own pattern engine (Oniguruma, Unicode 16), and compared with Unicode 14 as this
 Python's unicodedata has it. The second lists the older characters that tokenizers' normalizers do not
-know, because their tables are those of Unicode 9. Usage: make_unicode.py SRC_TOK
+know, because their tables are those of Unicode 9. The third lists what joins the character before it to
+one grapheme (in tokenizers: Unicode 17) and came after Unicode 14. Usage: make_unicode.py SRC_TOK
 """
 import os
+import struct
 import sys
 import unicodedata
 
@@ -57,6 +59,15 @@ def later():
     return dict.fromkeys(found, ())
 
 
+def joins():
+    """What makes one grapheme with an "a": a rule that turns "a" into "b" swallows it."""
+    array = [0] * 512
+    array[97] = 0x61 | 1 << 8 | 1 << 10
+    array[96] = 1 << 31
+    rule = normalizers.Precompiled(struct.pack("<513I", 4 * 512, *array) + b"b\0")
+    return {c: () for c in POINTS if unicodedata.category(chr(c)) == "Cn" and rule.normalize_str("a" + chr(c)) == "b"}
+
+
 def main():
     by = " * Written by tests/golden/tok/make_unicode.py. */\n"
     with open(os.path.join(sys.argv[1], "unicode_newer.def"), "w") as f:
@@ -67,6 +78,10 @@ def main():
         f.write("/* Marks and decomposable characters of Unicode 10.0 to 14.0: first, last.\n" + by)
         for lo, hi, _ in ranges(later()):
             f.write(f"PITH_LATER(0x{lo:X}, 0x{hi:X})\n")
+    with open(os.path.join(sys.argv[1], "unicode_joins.def"), "w") as f:
+        f.write("/* Characters of Unicode 15.0 to 17.0 that continue a grapheme: first, last.\n" + by)
+        for lo, hi, _ in ranges(joins()):
+            f.write(f"PITH_JOINS(0x{lo:X}, 0x{hi:X})\n")
 
 
 main()

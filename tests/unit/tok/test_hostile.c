@@ -29,7 +29,9 @@ static const struct {
 } cases[] = {
     {"\"version\"", "", PITH_FORMAT, "not valid JSON"},
     {"\"model\":", "\"nodel\":", PITH_FORMAT, "no \"model\""},
-    {"\"type\":\"BPE\"", "\"type\":\"Unigram\"", PITH_UNSUPPORTED, "\"Unigram\" is not supported"},
+    {"\"type\":\"BPE\"", "\"type\":\"WordLevel\"", PITH_UNSUPPORTED,
+     "\"WordLevel\" is not supported"},
+    {"\"type\":\"BPE\"", "\"type\":\"Unigram\"", PITH_FORMAT, "no \"vocab\" list"},
     {"\"type\":\"BPE\"", "\"type\":7", PITH_FORMAT, "\"type\" is not a string"},
     {"\"type\":\"BPE\"", "\"dropout\":0.1", PITH_UNSUPPORTED, "dropout"},
     {"\"vocab\":", "\"vocap\":", PITH_FORMAT, "no \"vocab\""},
@@ -261,9 +263,11 @@ static struct pith_str spm(struct flaw f)
 static void spm_files_are_checked(void **state)
 {
     (void)state;
-    float nan_score;
+    float nan_score, infinity;
     const uint32_t nan_bits = 0x7fc00000;
+    const uint32_t infinity_bits = 0x7f800000;
     memcpy(&nan_score, &nan_bits, 4);
+    memcpy(&infinity, &infinity_bits, 4);
     const struct {
         struct flaw flaw;
         enum pith_status status;
@@ -273,7 +277,8 @@ static void spm_files_are_checked(void **state)
         {{.two_unk = true}, PITH_FORMAT, "two pieces are the unknown one"},
         {{.no_bytes = true}, PITH_FORMAT, "without the piece <0x00>"},
         {{.type = 9}, PITH_FORMAT, "piece 5 has the unknown type 9"},
-        {{.trainer = 1}, PITH_UNSUPPORTED, "unigram models are not supported"},
+        {{.trainer = 1, .score = infinity}, PITH_FORMAT, "score of piece 5 is not finite"},
+        {{.trainer = 3}, PITH_UNSUPPORTED, "word models are not supported"},
         {{.trainer = 4}, PITH_UNSUPPORTED, "char models are not supported"},
         {{.trainer = 77}, PITH_UNSUPPORTED, "unknown models are not supported"},
         {{.text = "a"}, PITH_FORMAT, "token \"a\" stands twice"},
@@ -318,8 +323,8 @@ static void other_files_by_that_name(void **state)
     refused(pith_tokenizer_from_spm((const uint8_t *)tiktoken, sizeof tiktoken - 1, &t, &err), &err,
             PITH_UNSUPPORTED, "tiktoken");
     err = (struct pith_error){0};
-    refused(pith_tokenizer_from_spm((const uint8_t *)"", 0, &t, &err), &err, PITH_UNSUPPORTED,
-            "unigram");
+    refused(pith_tokenizer_from_spm((const uint8_t *)"", 0, &t, &err), &err, PITH_FORMAT,
+            "no pieces");
     err = (struct pith_error){0};
     static const char pointer[] = "version https://git-lfs.github.com/spec/v1\n";
     refused(pith_tokenizer_from_spm((const uint8_t *)pointer, sizeof pointer - 1, &t, &err), &err,
@@ -327,10 +332,10 @@ static void other_files_by_that_name(void **state)
 }
 
 /* Cut anywhere, or with any byte changed, a model is refused or works. */
-static void spm_may_be_damaged_anywhere(void **state)
+static void damage(unsigned trainer)
 {
-    (void)state;
-    struct pith_str m = spm((struct flaw){.rules = "\x0d"
+    struct pith_str m = spm((struct flaw){.trainer = trainer,
+                                          .rules = "\x0d"
                                                    "\x08\0\0\0\0\1\0\0a\4\0\0x"});
     for (size_t i = 0; i < m.len * 3; i++) {
         struct pith_error err = {0};
@@ -349,6 +354,13 @@ static void spm_may_be_damaged_anywhere(void **state)
         pith_tokenizer_close(t);
     }
     pith_str_free(&m);
+}
+
+static void spm_may_be_damaged_anywhere(void **state)
+{
+    (void)state;
+    damage(1);
+    damage(2);
 }
 
 /* ---- work in proportion to the text ---- */
@@ -441,13 +453,11 @@ static void random_bytes_take_no_longer(void **state)
 static void patterns_share_one_limit(void **state)
 {
     (void)state;
-    static const char *const bad[] = {
-        "(?:a{1,9}){1,9}b|a",          /* each match tries thousands of ways */
-        "(?:a|aa|aaa|aaaa)*b|a",       /* and here millions */
-        "a++b|a",                      /* no way back, but to the end and again */
-        "(?<x>a+)\\\\k<x>b|a",         /* comparisons inside one step */
-        "(?<=a{200})(?:a{1,9}){1,9}b|a"
-    };
+    static const char *const bad[] = {"(?:a{1,9}){1,9}b|a", /* each match tries thousands of ways */
+                                      "(?:a|aa|aaa|aaaa)*b|a", /* and here millions */
+                                      "a++b|a", /* no way back, but to the end and again */
+                                      "(?<x>a+)\\\\k<x>b|a", /* comparisons inside one step */
+                                      "(?<=a{200})(?:a{1,9}){1,9}b|a"};
     struct pith_str text = many("a", 200000);
     for (size_t i = 0; i < PITH_COUNT(bad); i++) {
         struct pith_error err = {0};
@@ -485,8 +495,7 @@ static void decoders_have_a_limit(void **state)
     (void)state;
     struct pith_str content = many("a", 256), list = {0};
     pith_str_puts(&list, "{\"type\":\"Sequence\",\"decoders\":[");
-    for (int i = 0; i < 8; i++)
-        pith_str_printf(&list, "%s" REPLACE_A, i ? "," : "", content.data);
+    for (int i = 0; i < 8; i++) pith_str_printf(&list, "%s" REPLACE_A, i ? "," : "", content.data);
     pith_str_puts(&list, "]}");
     struct pith_error err = {0};
     struct pith_str out = {0};
@@ -518,8 +527,7 @@ static void cutting_does_not_grow_without_end(void **state)
     struct pith_str list = {0};
     pith_str_puts(&list, "{\"type\":\"Sequence\",\"pretokenizers\":[");
     for (int i = 0; i < 30; i++)
-        pith_str_printf(&list, "%s{\"type\":\"ByteLevel\",\"use_regex\":false}",
-                        i ? "," : "");
+        pith_str_printf(&list, "%s{\"type\":\"ByteLevel\",\"use_regex\":false}", i ? "," : "");
     pith_str_puts(&list, "]},\"x\":{");
     struct pith_error err = {0};
     struct pith_ids ids = {0};
@@ -602,10 +610,14 @@ static void encoding_can_be_stopped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json_files_are_checked),   cmocka_unit_test(json_may_be_cut_anywhere),
-        cmocka_unit_test(growth_has_a_limit),       cmocka_unit_test(patterns_have_a_limit),
-        cmocka_unit_test(long_lists_are_refused),   cmocka_unit_test(spm_files_are_checked),
-        cmocka_unit_test(other_files_by_that_name), cmocka_unit_test(spm_may_be_damaged_anywhere),
+        cmocka_unit_test(json_files_are_checked),
+        cmocka_unit_test(json_may_be_cut_anywhere),
+        cmocka_unit_test(growth_has_a_limit),
+        cmocka_unit_test(patterns_have_a_limit),
+        cmocka_unit_test(long_lists_are_refused),
+        cmocka_unit_test(spm_files_are_checked),
+        cmocka_unit_test(other_files_by_that_name),
+        cmocka_unit_test(spm_may_be_damaged_anywhere),
         cmocka_unit_test(long_tokens_take_no_longer),
         cmocka_unit_test(a_word_of_a_megabyte),
         cmocka_unit_test(long_literals_take_no_longer),

@@ -64,6 +64,7 @@ static void every_request_may_fail(void **state)
         "tokenizer_json/llama3",   "tokenizer_json/llama2",    "tokenizer_json/clip",
         "tokenizer_json/prefixed", "tokenizer_json/behaviors", "tokenizer_json/metaspace",
         "tokenizer_spm/spm_rules", "tokenizer_spm/spm_unused", "tokenizer_spm/spm_user",
+        "tokenizer_json/uni_t5",   "tokenizer_json/uni_bytes", "tokenizer_spm/spm_uni_user",
     };
     for (size_t i = 0; i < PITH_COUNT(names); i++) try_all(names[i]);
 }

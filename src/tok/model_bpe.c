@@ -1,10 +1,10 @@
-#include "tok/bpe.h"
-
+/* The BPE model of a tokenizer.json: vocabulary, merge list, and what happens to characters that
+ * the vocabulary lacks. */
 #include "base/mem.h"
 #include "tok/kind.h"
+#include "tok/model.h"
 #include "tok/utf8.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const char what[] = "model";
@@ -12,7 +12,27 @@ static const char what[] = "model";
 /* Longest affix of characters; real ones have 2 to 4 bytes. */
 #define MAX_AFFIX 256
 
-static enum pith_status read_vocab(struct pith_bpe *b, const json_t *vocab, struct pith_error *err)
+struct bpe {
+    struct pith_vocab vocab;
+    struct pith_merges merges;
+    int32_t byte[256]; /* ids of <0x00>..<0xFF>; -1 where missing or without byte_fallback */
+    int32_t unk;       /* -1: unknown characters vanish */
+    bool fuse_unk, ignore_merges;
+    char *prefix, *suffix; /* of characters inside a word, of its last one; NULL: none */
+};
+
+static void free_model(void *model)
+{
+    struct bpe *b = model;
+    if (!b) return;
+    pith_vocab_free(&b->vocab);
+    pith_merges_free(&b->merges);
+    pith_free(b->prefix);
+    pith_free(b->suffix);
+    pith_free(b);
+}
+
+static enum pith_status read_vocab(struct bpe *b, const json_t *vocab, struct pith_error *err)
 {
     if (!json_is_object(vocab)) return pith_fail(err, PITH_FORMAT, "%s: no \"vocab\" object", what);
     if (!pith_vocab_reserve(&b->vocab, json_object_size(vocab))) return pith_fail_nomem(err, what);
@@ -34,9 +54,11 @@ static int shown(size_t len)
     return len > 60 ? 60 : (int)len;
 }
 
-enum pith_status pith_bpe_merge(struct pith_bpe *b, const char *left, size_t left_len,
-                                const char *right, size_t right_len, size_t rank,
-                                struct pith_error *err)
+/* Adds merge number `rank` of two tokens, which must be in the vocabulary as must what they join
+ * to. */
+static enum pith_status add_merge(struct bpe *b, const char *left, size_t left_len,
+                                  const char *right, size_t right_len, size_t rank,
+                                  struct pith_error *err)
 {
     const size_t skip = b->prefix ? strlen(b->prefix) : 0;
     const int32_t l = pith_vocab_find(&b->vocab, left, left_len);
@@ -61,22 +83,21 @@ enum pith_status pith_bpe_merge(struct pith_bpe *b, const char *left, size_t lef
 }
 
 /* "left right" or ["left", "right"]. */
-static enum pith_status read_merge(struct pith_bpe *b, const json_t *m, size_t rank,
+static enum pith_status read_merge(struct bpe *b, const json_t *m, size_t rank,
                                    struct pith_error *err)
 {
     const json_t *l = json_array_get(m, 0), *r = json_array_get(m, 1);
     if (json_is_string(l) && json_is_string(r) && json_array_size(m) == 2)
-        return pith_bpe_merge(b, json_string_value(l), json_string_length(l), json_string_value(r),
-                              json_string_length(r), rank, err);
+        return add_merge(b, json_string_value(l), json_string_length(l), json_string_value(r),
+                         json_string_length(r), rank, err);
     const char *text = json_string_value(m);
     const char *space = text ? strchr(text, ' ') : NULL;
     if (!space || strchr(space + 1, ' ') || strlen(text) != json_string_length(m))
         return pith_fail(err, PITH_FORMAT, "%s: merge %zu is not a pair", what, rank);
-    return pith_bpe_merge(b, text, (size_t)(space - text), space + 1, strlen(space + 1), rank, err);
+    return add_merge(b, text, (size_t)(space - text), space + 1, strlen(space + 1), rank, err);
 }
 
-static enum pith_status read_merges(struct pith_bpe *b, const json_t *merges,
-                                    struct pith_error *err)
+static enum pith_status read_merges(struct bpe *b, const json_t *merges, struct pith_error *err)
 {
     if (!json_is_array(merges)) return pith_fail(err, PITH_FORMAT, "%s: no \"merges\" list", what);
     if (!pith_merges_reserve(&b->merges, json_array_size(merges)))
@@ -99,7 +120,7 @@ static enum pith_status read_affix(const json_t *json, const char *key, char **o
     return *out ? PITH_OK : pith_fail_nomem(err, what);
 }
 
-static enum pith_status read_unknown(struct pith_bpe *b, const json_t *json, struct pith_error *err)
+static enum pith_status read_unknown(struct bpe *b, const json_t *json, struct pith_error *err)
 {
     const char *unk = NULL;
     bool fallback = false;
@@ -112,25 +133,17 @@ static enum pith_status read_unknown(struct pith_bpe *b, const json_t *json, str
             return pith_fail(err, PITH_FORMAT, "%s: unk_token \"%.80s\" is not in the vocabulary",
                              what, unk);
     }
-    for (unsigned i = 0; fallback && i < 256; i++) {
-        char name[8];
-        snprintf(name, sizeof name, "<0x%02X>", i);
-        b->byte[i] = pith_vocab_find(&b->vocab, name, 6);
-    }
+    if (fallback) pith_model_bytes(&b->vocab, b->byte);
     return PITH_OK;
 }
 
-enum pith_status pith_bpe_read(struct pith_bpe *b, const json_t *json, struct pith_error *err)
+static enum pith_status read_model(void **model, const json_t *json, struct pith_error *err)
 {
+    struct bpe *b = *model = pith_zalloc(1, sizeof *b);
+    double dropout = 0;
+    if (!b) return pith_fail_nomem(err, what);
     b->unk = -1;
     for (unsigned i = 0; i < 256; i++) b->byte[i] = -1;
-    const char *type = "BPE"; /* old files do not say */
-    double dropout = 0;
-    if (!json_is_object(json))
-        return pith_fail(err, PITH_FORMAT, "tokenizer.json has no \"model\"");
-    PITH_TRY(pith_json_get_str(json, "type", &type, what, err));
-    if (strcmp(type, "BPE") != 0)
-        return pith_fail(err, PITH_UNSUPPORTED, "tokenizer model \"%.80s\" is not supported", type);
     PITH_TRY(pith_json_get_real(json, "dropout", &dropout, what, err));
     if (dropout != 0) return pith_fail(err, PITH_UNSUPPORTED, "BPE dropout is not supported");
     PITH_TRY(pith_json_get_bool(json, "ignore_merges", &b->ignore_merges, what, err));
@@ -141,15 +154,6 @@ enum pith_status pith_bpe_read(struct pith_bpe *b, const json_t *json, struct pi
     return read_merges(b, json_object_get(json, "merges"), err);
 }
 
-void pith_bpe_free(struct pith_bpe *b)
-{
-    pith_vocab_free(&b->vocab);
-    pith_merges_free(&b->merges);
-    pith_free(b->prefix);
-    pith_free(b->suffix);
-    *b = (struct pith_bpe){0};
-}
-
 /* ---- encoding ---- */
 
 /* The unknown characters that wait to become one token. */
@@ -158,8 +162,8 @@ struct unknown {
 };
 
 /* The id of a character with its affixes; *bytes are what falls back when there is none. */
-static int32_t find_character(const struct pith_bpe *b, const char *c, size_t len, bool first,
-                              bool last, struct pith_str *bytes)
+static int32_t find_character(const struct bpe *b, const char *c, size_t len, bool first, bool last,
+                              struct pith_str *bytes)
 {
     const char *prefix = first ? NULL : b->prefix, *suffix = last ? b->suffix : NULL;
     if (!prefix && !suffix) return pith_vocab_find(&b->vocab, c, len);
@@ -170,7 +174,7 @@ static int32_t find_character(const struct pith_bpe *b, const char *c, size_t le
     return bytes->failed ? -1 : pith_vocab_find(&b->vocab, bytes->data, bytes->len);
 }
 
-static bool flush_unknown(const struct pith_bpe *b, struct pith_word *w, struct unknown *u)
+static bool flush_unknown(const struct bpe *b, struct pith_word *w, struct unknown *u)
 {
     const bool ok = u->len == 0 || pith_word_add(w, b->unk, u->at, u->len);
     u->len = 0;
@@ -179,7 +183,7 @@ static bool flush_unknown(const struct pith_bpe *b, struct pith_word *w, struct 
 
 /* Adds the byte tokens of a character when all of them exist; *done tells. The waiting unknown
  * token stays behind them, as in the reference. */
-static bool add_bytes(const struct pith_bpe *b, struct pith_word *w, const char *s, size_t len,
+static bool add_bytes(const struct bpe *b, struct pith_word *w, const char *s, size_t len,
                       size_t at, bool *done)
 {
     *done = true;
@@ -189,7 +193,7 @@ static bool add_bytes(const struct pith_bpe *b, struct pith_word *w, const char 
     return true;
 }
 
-static bool add_unknown(const struct pith_bpe *b, struct pith_word *w, size_t at, size_t len,
+static bool add_unknown(const struct bpe *b, struct pith_word *w, size_t at, size_t len,
                         struct unknown *u)
 {
     if (b->unk < 0) return true;
@@ -203,8 +207,7 @@ static bool add_unknown(const struct pith_bpe *b, struct pith_word *w, size_t at
 }
 
 /* Cuts the piece into its first symbols; false when memory is out. */
-static bool first_symbols(const struct pith_bpe *b, struct pith_word *w, const char *text,
-                          size_t len)
+static bool first_symbols(const struct bpe *b, struct pith_word *w, const char *text, size_t len)
 {
     struct unknown u = {0};
     struct pith_str affixed = {0};
@@ -228,9 +231,11 @@ static bool first_symbols(const struct pith_bpe *b, struct pith_word *w, const c
     return ok;
 }
 
-enum pith_status pith_bpe_encode(const struct pith_bpe *b, struct pith_word *w, const char *text,
-                                 size_t len, struct pith_ids *out, struct pith_error *err)
+static enum pith_status encode(const void *model, struct pith_model_run *run, const char *text,
+                               size_t len, struct pith_ids *out, struct pith_error *err)
 {
+    const struct bpe *b = model;
+    struct pith_word *w = &run->word;
     if (len > INT32_MAX) return pith_fail(err, PITH_LIMIT, "a word of %zu bytes is too long", len);
     bool ok = true;
     const int32_t whole = b->ignore_merges ? pith_vocab_find(&b->vocab, text, len) : -1;
@@ -245,3 +250,23 @@ enum pith_status pith_bpe_encode(const struct pith_bpe *b, struct pith_word *w, 
     }
     return ok ? PITH_OK : pith_fail_nomem(err, "token ids");
 }
+
+static const struct pith_vocab *vocab(const void *model)
+{
+    const struct bpe *b = model;
+    return &b->vocab;
+}
+
+static uint64_t rules(const void *model)
+{
+    const struct bpe *b = model;
+    return pith_merges_mix(&b->merges);
+}
+
+const struct pith_model_kind pith_model_bpe = {
+    .read = read_model,
+    .free = free_model,
+    .vocab = vocab,
+    .encode = encode,
+    .rules = rules,
+};
