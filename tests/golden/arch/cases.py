@@ -18,6 +18,22 @@ def case(name, model_type, config, **more):
 DROP = object()
 
 
+def fused(up=(20, 32)):
+    """Experts as transformers 5 holds them: gate_up_proj [E, 2I, hidden], down_proj [E, hidden, I]."""
+    def turn(names):
+        kept, layers = [], []
+        for name, shape in names:
+            head, dot, tail = name.partition(".mlp.experts.")
+            if not dot:
+                kept.append((name, shape))
+            elif head not in layers:
+                layers.append(head)
+                kept.append((head + ".mlp.experts.gate_up_proj", [8, 2 * up[0], up[1]]))
+                kept.append((head + ".mlp.experts.down_proj", [8, up[1], up[0]]))
+        return kept
+    return turn
+
+
 def old_dialect(**changes):
     """The keys of configs written before transformers 5, as most published ones are: rope_theta and
     rope_scaling at the top, torch_dtype."""
@@ -287,7 +303,7 @@ case("gpt2", "gpt2", GPT2)
 case("gpt2_inner", "gpt2", dict(GPT2, n_inner=44, scale_attn_by_inverse_layer_idx=True, tie_word_embeddings=False,
                                 activation_function="gelu"))
 # The first published files have no prefix, and the causal mask as a tensor.
-case("gpt2_old", "gpt2", GPT2, renamed=lambda n: n.removeprefix("transformer."),
+case("gpt2_old", "gpt2", GPT2, stored=lambda names: [(n.removeprefix("transformer."), s) for n, s in names],
      extra=[(f"h.{i}.attn.bias", [1, 1, 64, 64]) for i in range(2)],
      published=lambda c: {k: v for k, v in dict(c, n_ctx=64, torch_dtype="float32").items() if k not in (
          "dtype", "tie_word_embeddings", "scale_attn_weights", "n_inner", "scale_attn_by_inverse_layer_idx",
@@ -362,3 +378,185 @@ case("glm4_moe_lite", "glm4_moe_lite", dict(LITE, rope_parameters=PLAIN_ROPE))
 case("glm4_moe_lite_plain", "glm4_moe_lite",
      dict(LITE, q_lora_rank=None, n_group=4, topk_group=2, norm_topk_prob=False, rope_interleave=False,
           attention_bias=True, n_shared_experts=2, tie_word_embeddings=True, mlp_layer_types=["sparse", "dense", "sparse"]))
+
+# --- Qwen3-Next, Qwen3.5 -----------------------------------------------------------------------------
+DELTA = dict(BASE, num_hidden_layers=4, head_dim=16, linear_conv_kernel_dim=4, linear_key_head_dim=8,
+             linear_value_head_dim=6, linear_num_key_heads=2, linear_num_value_heads=4)
+NEXT = dict(DELTA, **MOE, shared_expert_intermediate_size=28, full_attention_interval=2, norm_topk_prob=True)
+# Norms are 1+w but for the one behind the delta rule.
+ONE_PLUS = dict(norms=0, fill=[(r"linear_attn\.norm\.weight$", [128, 64, 7])])
+case("qwen3_next", "qwen3_next", NEXT, **ONE_PLUS)
+case("qwen3_next_plain", "qwen3_next",
+     dict(NEXT, num_hidden_layers=3, layer_types=["full_attention", "linear_attention", "linear_attention"],
+          norm_topk_prob=False, attention_bias=True, tie_word_embeddings=True, mlp_only_layers=[1],
+          linear_num_value_heads=2, linear_conv_kernel_dim=3, rope_parameters=dict(
+              PLAIN_ROPE, partial_rotary_factor=1.0)), **ONE_PLUS)
+case("qwen3_next_old", "qwen3_next", dict(NEXT, decoder_sparse_step=2), **ONE_PLUS,
+     extra=[("mtp.fc.weight", [32, 64]), ("mtp.norm.weight", [32]), ("mtp.pre_fc_norm_hidden.weight", [32]),
+            ("mtp.layers.0.mlp.experts.0.up_proj.weight", [20, 32]), ("mtp.layers.0.input_layernorm.weight", [32])],
+     published=old_dialect(layer_types=DROP, full_attention_interval=2, num_experts=8, num_local_experts=DROP))
+case("qwen3_5", "qwen3_5_text", dict(DELTA, full_attention_interval=4), **ONE_PLUS)
+case("qwen3_5_plain", "qwen3_5_text",
+     dict(DELTA, layer_types=["full_attention", "linear_attention"] * 2, attention_bias=True, tie_word_embeddings=True,
+          linear_num_key_heads=4), **ONE_PLUS)
+Q35M = dict(DELTA, **MOE, shared_expert_intermediate_size=28, full_attention_interval=2)
+case("qwen3_5_moe", "qwen3_5_moe_text", Q35M, **ONE_PLUS)
+case("qwen3_5_moe_tied", "qwen3_5_moe_text", dict(Q35M, num_hidden_layers=2, tie_word_embeddings=True,
+                                                  attention_bias=True), **ONE_PLUS)
+
+# --- LFM2 ------------------------------------------------------------------------------------------
+LFM2 = {k: v for k, v in BASE.items() if k != "rms_norm_eps"}
+LFM2 = dict(LFM2, num_hidden_layers=4, norm_eps=0.01, block_multiple_of=8)
+case("lfm2", "lfm2", dict(LFM2, layer_types=["conv", "full_attention", "conv", "full_attention"]))
+case("lfm2_plain", "lfm2", dict(LFM2, layer_types=["full_attention", "conv", "conv", "conv"], conv_bias=True,
+                                block_auto_adjust_ff_dim=False, tie_word_embeddings=False, conv_L_cache=4))
+case("lfm2_old", "lfm2", dict(LFM2, full_attn_idxs=[1, 3], block_ffn_dim_multiplier=1.3),
+     published=lambda c: old_dialect(layer_types=DROP, full_attn_idxs=[1, 3], block_ff_dim=44, tie_embedding=True,
+                                     tie_word_embeddings=DROP, intermediate_size=DROP, block_dim=32, conv_dim=32,
+                                     conv_dim_out=32, block_use_swiglu=True, num_heads=4, theta=1000000.0)(c))
+LFM2M = dict(LFM2, **MOE, num_dense_layers=1, layer_types=["conv", "full_attention", "conv", "full_attention"])
+del LFM2M["block_multiple_of"]
+case("lfm2_moe", "lfm2_moe", LFM2M)
+case("lfm2_moe_plain", "lfm2_moe",
+     dict(LFM2M, use_expert_bias=False, norm_topk_prob=False, routed_scaling_factor=2.5, conv_bias=True,
+          num_dense_layers=0, tie_word_embeddings=False))
+
+# --- Granite 3 and 4, mixtures and hybrids -------------------------------------------------------------
+GRANITEM = dict(GRANITE, num_local_experts=8, num_experts_per_tok=2, intermediate_size=20)
+LINEARS = dict(fill=[(r"(input|output)_linear\.weight$", (-1, 1.2))])
+case("granitemoe", "granitemoe", GRANITEM, **LINEARS)
+case("granitemoe_bias", "granitemoe", dict(GRANITEM, attention_bias=True, tie_word_embeddings=True), **LINEARS)
+case("granitemoeshared", "granitemoeshared", dict(GRANITEM, shared_intermediate_size=28), **LINEARS)
+HYBRID = dict(GRANITEM, num_hidden_layers=3, shared_intermediate_size=28, mamba_n_heads=8, mamba_d_head=8,
+              mamba_n_groups=2, mamba_d_state=12, mamba_chunk_size=16)
+case("granitemoehybrid", "granitemoehybrid",
+     dict(HYBRID, layer_types=["linear_attention", "full_attention", "linear_attention"]), **LINEARS)
+case("granitemoehybrid_dense", "granitemoehybrid",
+     dict(HYBRID, layer_types=["full_attention"] * 3, num_local_experts=0, position_embedding_type="rope",
+          attention_bias=True, tie_word_embeddings=True), **LINEARS)
+case("granitemoehybrid_bias", "granitemoehybrid",
+     dict(HYBRID, layer_types=["linear_attention", "linear_attention", "full_attention"], num_local_experts=0,
+          mamba_proj_bias=True, mamba_conv_bias=False, mamba_n_groups=1, time_step_limit=(0.25, 1.5)), **LINEARS)
+
+# --- Gemma 4, text -----------------------------------------------------------------------------------
+G4 = dict(BASE, head_dim=12, global_head_dim=16, num_hidden_layers=4, sliding_window=7, hidden_size_per_layer_input=0,
+          vocab_size_per_layer_input=VOCAB, layer_types=["sliding_attention", "full_attention"] * 2)
+G4FILL = dict(fill=[(r"embed_tokens", [0, 127, 8])])
+case("gemma4", "gemma4_text", dict(G4, final_logit_softcapping=3.0), **G4FILL)
+case("gemma4_moe", "gemma4_text",
+     dict(G4, enable_moe_block=True, num_experts=8, top_k_experts=2, moe_intermediate_size=20, attention_k_eq_v=True,
+          num_global_key_value_heads=1, tie_word_embeddings=False), **G4FILL)
+case("gemma4_small", "gemma4_text",
+     dict(G4, num_hidden_layers=6, layer_types=["sliding_attention", "full_attention"] * 3, hidden_size_per_layer_input=8,
+          num_kv_shared_layers=3, use_double_wide_mlp=True, attention_bias=True), **G4FILL)
+
+
+def gemma4_old(config):
+    """Published files name the full layers' sizes by keys of their own."""
+    c = {k: v for k, v in config.items() if k != "per_layer_config"}
+    return dict(c, global_head_dim=16, num_global_key_value_heads=1)
+
+
+case("gemma4_old", "gemma4_text",
+     dict(G4, attention_k_eq_v=True, num_global_key_value_heads=1), published=gemma4_old, **G4FILL)
+
+
+def granite4_old(config):
+    """Published files say "mamba" and "attention", and have no limit of the time step."""
+    words = {"linear_attention": "mamba", "full_attention": "attention"}
+    c = old_dialect(layer_types=[words[t] for t in config["layer_types"]], time_step_limit=DROP)(config)
+    return dict(c, init_method="mup", normalization_function="rmsnorm", position_embedding_type="nope")
+
+
+case("granitemoehybrid_old", "granitemoehybrid",
+     dict(HYBRID, layer_types=["linear_attention", "full_attention", "linear_attention"]), published=granite4_old, **LINEARS)
+
+# --- vision-language wrappers: read with text alone ----------------------------------------------------
+# A token that stands for an image must not occur in the prompts: 79 and 77 do not.
+SEEN = {(7 * i * i + 3 * i + 1) % VOCAB for i in range(40)} | {(5 * i * i + 11 * i + 62) % VOCAB for i in range(25)}
+UNSEEN = sorted(set(range(VOCAB)) - SEEN)
+VISION = dict(vision=True, silent=r"visual|vision|multi_modal")
+QWEN_EYE = dict(depth=1, hidden_size=16, intermediate_size=20, num_heads=2, patch_size=4, spatial_merge_size=2,
+                temporal_patch_size=2, out_hidden_size=32)
+QWEN_TOKENS = dict(image_token_id=UNSEEN[0], video_token_id=UNSEEN[1], vision_start_token_id=UNSEEN[2],
+                   vision_end_token_id=UNSEEN[3])
+MROPE = {"rope_type": "default", "rope_theta": 100.0, "mrope_section": [2, 1, 1]}
+Q25VL = dict(QWEN_TOKENS, text_config=dict(BASE, rope_parameters=MROPE),
+             vision_config=dict(QWEN_EYE, window_size=16, fullatt_block_indexes=[0]))
+case("qwen2_5_vl", "qwen2_5_vl", Q25VL, **VISION)
+case("qwen2_5_vl_tied", "qwen2_5_vl", dict(Q25VL, tie_word_embeddings=True), **VISION)
+
+
+def flat(config):
+    """Before transformers 4.52 the language model's keys stood at the top, its kind of rotation was "mrope"."""
+    text = {k: v for k, v in config["text_config"].items() if k not in (
+        "rope_parameters", "dtype", "model_type", "layer_types")}
+    rest = {k: v for k, v in config.items() if k not in ("text_config", "dtype")}
+    return dict(text, **rest, rope_theta=100.0, rope_scaling={"type": "mrope", "mrope_section": [2, 1, 1]},
+                torch_dtype="float32")
+
+
+case("qwen2_5_vl_old", "qwen2_5_vl", Q25VL, published=flat, **VISION)
+Q3VL_EYE = dict(QWEN_EYE, num_position_embeddings=16, deepstack_visual_indexes=[0])
+Q3VL = dict(QWEN_TOKENS, vision_config=Q3VL_EYE, text_config=dict(
+    BASE, head_dim=12, rope_parameters=dict(MROPE, mrope_section=[2, 2, 2], mrope_interleaved=True)))
+case("qwen3_vl", "qwen3_vl", Q3VL, **VISION)
+case("qwen3_vl_tied", "qwen3_vl", dict(Q3VL, tie_word_embeddings=True), **VISION)
+case("qwen3_vl_moe", "qwen3_vl_moe", dict(Q3VL, text_config=dict(Q3VL["text_config"], **MOE, num_hidden_layers=3,
+                                                                 mlp_only_layers=[1])),
+     **dict(VISION, fill=[(r"experts\.(gate_up_proj|down_proj)$", (1, 1.2))]))
+Q35_EYE = {k: v for k, v in Q3VL_EYE.items() if k != "deepstack_visual_indexes"}
+NEW_ROPE = dict(PLAIN_ROPE, partial_rotary_factor=0.25, mrope_section=[1, 1, 0], mrope_interleaved=True)
+MTP = [("mtp.fc.weight", [32, 64]), ("mtp.norm.weight", [32]), ("mtp.layers.0.input_layernorm.weight", [32])]
+case("qwen3_5_vl", "qwen3_5", dict(QWEN_TOKENS, vision_config=Q35_EYE, text_config=dict(
+    DELTA, full_attention_interval=2, rope_parameters=NEW_ROPE)), extra=MTP, **VISION, **ONE_PLUS)
+case("qwen3_5_moe_vl", "qwen3_5_moe", dict(QWEN_TOKENS, vision_config=Q35_EYE, text_config=dict(
+    Q35M, rope_parameters=NEW_ROPE)), extra=MTP, **VISION, **ONE_PLUS)
+
+EYE = dict(hidden_size=16, intermediate_size=20, num_hidden_layers=1, num_attention_heads=2, image_size=16, patch_size=4)
+case("gemma3_vl", "gemma3",
+     dict(text_config=dict(G3, layer_types=["sliding_attention", "full_attention"] * 2),
+          vision_config=dict(EYE, vision_use_head=False), mm_tokens_per_image=4, image_token_index=UNSEEN[0],
+          boi_token_index=UNSEEN[1], eoi_token_index=UNSEEN[2]), **VISION, **GEMMA)
+MISTRAL3 = dict(vision_config=dict(EYE, model_type="pixtral"), image_token_index=UNSEEN[0])
+case("mistral3_vl", "mistral3", dict(MISTRAL3, text_config=dict(BASE, head_dim=12, model_type="mistral",
+                                                                sliding_window=None)), **VISION)
+case("mistral3_vl_ministral", "mistral3",
+     dict(MISTRAL3, tie_word_embeddings=False, multimodal_projector_bias=True,
+          text_config=dict(MIN3, model_type="ministral3")), **VISION)
+case("llama4_vl", "llama4",
+     dict(text_config=dict(LLAMA4, no_rope_layers=[1, 1, 0, 1]), image_token_index=UNSEEN[0],
+          boi_token_index=UNSEEN[1], eoi_token_index=UNSEEN[2],
+          vision_config=dict(EYE, vision_output_dim=16, projector_input_dim=16, projector_output_dim=16)),
+     **dict(VISION, fill=IN_OUT))
+case("gemma4_vl", "gemma4",
+     dict(text_config=dict(G4, pad_token_id=0), audio_config=None, image_token_id=UNSEEN[0], boi_token_id=UNSEEN[1],
+          eoi_token_id=UNSEEN[2], video_token_id=UNSEEN[3], audio_token_id=UNSEEN[4], boa_token_id=UNSEEN[5],
+          vision_config=dict(hidden_size=16, intermediate_size=20, num_hidden_layers=1, num_attention_heads=2,
+                             num_key_value_heads=2, head_dim=8, patch_size=4, position_embedding_size=16)),
+     **dict(VISION, **G4FILL))
+
+# --- the same experts in one tensor, and under names of the other kind ---------------------------------
+case("qwen3_moe_fused", "qwen3_moe", dict(Q3M, norm_topk_prob=True), stored=fused())
+case("qwen3_5_moe_fused", "qwen3_5_moe_text", Q35M, stored=fused(), **ONE_PLUS)
+case("qwen3_5_moe_vl_fused", "qwen3_5_moe", dict(QWEN_TOKENS, vision_config=Q35_EYE, text_config=dict(
+    Q35M, rope_parameters=NEW_ROPE)), stored=fused(), extra=MTP, **VISION, **ONE_PLUS)
+
+
+def mxfp4(names):
+    """gpt-oss as it is published: blocks of 32 codes of 4 bits along the input, a power of two each."""
+    kept = []
+    for name, shape in names:
+        if name.endswith(("gate_up_proj", "down_proj")):
+            e, cols, rows = shape
+            kept += [(name + "_blocks", [e, rows, cols // 32, 16]), (name + "_scales", [e, rows, cols // 32])]
+        else:
+            kept.append((name, shape))
+    return kept
+
+
+case("gpt_oss_mxfp4", "gpt_oss", dict(OSS, hidden_size=64, intermediate_size=32), stored=mxfp4,
+     published=lambda c: old_dialect(quantization_config={
+         "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens",
+                                    "lm_head"], "quant_method": "mxfp4"})(c),
+     fill=[(r"_blocks$", [128, 127, 0]), (r"_scales$", [122, 1, 0])], bytes=r"_(blocks|scales)$")

@@ -4,6 +4,7 @@ A tensor's value i is (c + v) * 2^-e, where v is a whole number in -m..m: the up
 SplitMix64 output, modulo 2m + 1. The generator's state starts at FNV-1a-64 of the tensor's stored name,
 xored with the case's salt times an odd constant; value i is output i. With |c| + m at most 256 every value
 is exact in bfloat16, float16 and float32 alike, so that a case can be stored in any of them.
+A row with a fourth member, "U8", holds bytes.
 """
 import json, math, re
 import numpy as np
@@ -50,8 +51,8 @@ RULES = [
     (r"layer_scalar$", [112, 16, 7]),
     (r"router\.per_expert_scale$|router\.scale$", [128, 64, 7]),
     (r"(conv1d|conv\.conv)\.weight$", [0, 127, 7]),
-    (r"(norm|norm\d|layernorm|layer_norm|ln_\d|ln_f|ln_q|_ln|ln_pre|ln_post)\.bias$", [0, 64, 7]),
-    (r"(norm|norm\d|layernorm|layer_norm|ln_\d|ln_f|ln_q|_ln|ln_pre|ln_post)\.weight$", "norm"),
+    (r"(norm|norm\d|layernorm|layer_norm|ln_\d|ln_f|ln_q|_ln|ln_pre|ln_post)(_\d)?\.bias$", [0, 64, 7]),
+    (r"(norm|norm\d|layernorm|layer_norm|ln_\d|ln_f|ln_q|_ln|ln_pre|ln_post)(_\d)?\.weight$", "norm"),
     (r"bias$", [0, 127, 7]),
     (r"(embed|lm_head|wte|wpe|embed_out|embeddings|class_embedding)", [0, 127, 6]),
     (r"(mlp|moe|feed_forward)\.(gate|router)\.(wg\.)?(layer\.)?weight$|router\.(proj|layer)\.weight$", 2.0),
@@ -105,9 +106,10 @@ def products(tuples):
     return [[ns, *one] for same, ns in joined.items() for one in products(list(same))]
 
 
-def dump(path, salt, config, tensors):
-    """One line a tensor; the rest as json.dump writes it."""
-    lines = ",\n".join("  " + json.dumps(list(g)) for g in groups(tensors))
+def dump(path, salt, config, tensors, bytes):
+    """One line a tensor, those whose names match `bytes` with their dtype; the rest as json.dump writes it."""
+    lines = ",\n".join("  " + json.dumps([*g, "U8"] if re.search(bytes, g[0]) else list(g))
+                       for g in groups(tensors))
     with open(path, "w") as f:
         f.write('{\n "salt": %d,\n "config": ' % salt)
         f.write(json.dumps(config, indent=1).replace("\n", "\n "))

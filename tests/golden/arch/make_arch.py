@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, Mxfp4Config
 from transformers.utils import logging
 
 import fill
@@ -99,11 +99,13 @@ def attempt(case, auto, config, tensors, salt):
     """The logits with that salt, and why it will not do, or None."""
     with tempfile.TemporaryDirectory() as d:
         data = {n: torch.from_numpy(fill.values(n, s, f, salt)) for n, s, f in tensors}
+        data = {n: t.to(torch.uint8) if re.search(case.get("bytes", "^$"), n) else t for n, t in data.items()}
         save_file(data, os.path.join(d, "model.safetensors"), metadata={"format": "pt"})
         with open(os.path.join(d, "config.json"), "w") as f:
             json.dump(config, f)
+        whole = dict(quantization_config=Mxfp4Config(dequantize=True)) if "bytes" in case else {}
         model, info = auto.from_pretrained(d, dtype=torch.float32, attn_implementation="eager",
-                                           experts_implementation="eager", output_loading_info=True)
+                                           experts_implementation="eager", output_loading_info=True, **whole)
         ignored = {n for n, s in case.get("extra", [])}
         assert set(info.pop("unexpected_keys")) <= ignored, (case["name"], info)
         assert not any(info[k] for k in info), (case["name"], info)
@@ -125,7 +127,7 @@ def make(case, out):
     with tempfile.TemporaryDirectory() as d:
         config, names = stored(model, d)
     config = case["published"](config) if case.get("published") else config
-    names = [(case["renamed"](n), s) for n, s in names] if case.get("renamed") else names
+    names = case["stored"](names) if case.get("stored") else names
     tensors = [(n, s, fill.rule(n, s, case.get("fill", []), case.get("norms", 1)))
                for n, s in names + case.get("extra", [])]
     for salt in range(1, 200):
@@ -136,7 +138,8 @@ def make(case, out):
     x = x.numpy().astype("<f4")
     assert np.isfinite(x).all() and x.shape == (sum(map(len, PROMPTS)), VOCAB)
     x.tofile(os.path.join(out, case["name"] + ".logits"))
-    fill.dump(os.path.join(out, case["name"] + ".json"), salt, config, tensors)
+    fill.dump(os.path.join(out, case["name"] + ".json"), salt, config, tensors,
+              case.get("bytes", "^$"))
     print(f"{case['name']:28} range {np.ptp(x):7.2f} salt {salt:3} {case['told']}", flush=True)
 
 

@@ -8,9 +8,10 @@
 
 #define ARCH_GOLDEN "tests/golden/arch/"
 
-/* Value i of a tensor is (centre + v) * 2^-exponent, v a whole number in -most..most. */
+/* Value i of a tensor is (centre + v) * 2^-exponent, v a whole number in -most..most; F32 or U8. */
 struct arch_fill {
     int64_t centre, most, exponent;
+    enum pith_dtype dtype;
 };
 
 static inline uint64_t arch_fnv1a(const char *text)
@@ -47,9 +48,9 @@ static inline void arch_expand(const char *head, const char *tail, const json_t 
     char name[256];
     if (!open) {
         const json_t *f = json_array_get(row, 2);
-        const struct arch_fill fill = {json_integer_value(json_array_get(f, 0)),
-                                       json_integer_value(json_array_get(f, 1)),
-                                       json_integer_value(json_array_get(f, 2))};
+        const struct arch_fill fill = {
+            json_integer_value(json_array_get(f, 0)), json_integer_value(json_array_get(f, 1)),
+            json_integer_value(json_array_get(f, 2)), json_array_get(row, 3) ? PITH_U8 : PITH_F32};
         snprintf(name, sizeof name, "%s%s", head, tail);
         fn(name, json_array_get(row, 1), &fill, user);
         return;
@@ -78,11 +79,11 @@ static inline void arch_plan_tensor(const char *name, const json_t *shape,
 {
     struct pith_error err = {0};
     uint64_t dims[PITH_MAX_DIMS] = {0};
-    (void)fill;
     for (size_t d = 0; d < json_array_size(shape); d++)
         dims[d] = (uint64_t)json_integer_value(json_array_get(shape, d));
-    assert_ok(pith_layout_add(user, name, PITH_F32, (unsigned)json_array_size(shape), dims, &err),
-              err);
+    assert_ok(
+        pith_layout_add(user, name, fill->dtype, (unsigned)json_array_size(shape), dims, &err),
+        err);
 }
 
 struct arch_writer {
@@ -97,9 +98,12 @@ static inline void arch_write_tensor(const char *name, const json_t *shape,
     struct pith_error err = {0};
     struct arch_writer *w = user;
     const struct pith_tensor_plan *t = pith_layout_find(w->layout, name);
-    float *values = malloc(t->bytes);
+    const uint64_t count = fill->dtype == PITH_U8 ? t->bytes : t->bytes / sizeof(float);
+    float *values = malloc(count * sizeof *values);
+    uint8_t *bytes = (uint8_t *)values;
     (void)shape;
-    arch_values(name, w->salt, fill, values, t->bytes / sizeof *values);
+    arch_values(name, w->salt, fill, values, count);
+    for (uint64_t i = 0; fill->dtype == PITH_U8 && i < count; i++) bytes[i] = (uint8_t)values[i];
     assert_ok(pith_out_write(&w->out, t->offset, values, t->bytes, &err), err);
     free(values);
 }
