@@ -26,12 +26,17 @@ static int32_t id_of(const struct pith_tokenizer *t, const json_t *config, const
     return id >= 0 && (uint64_t)id < t->kind->vocab(t->model) ? (int32_t)id : -1;
 }
 
-/* A SentencePiece model does not say what surrounds a text: Llama's tokenizers put BOS in front
- * unless told otherwise. */
-static enum pith_status surround(struct pith_tokenizer *t, const json_t *config,
-                                 struct pith_error *err)
+void pith_special_names(struct pith_tokenizer *t, const json_t *config)
 {
-    bool bos = true, eos = false;
+    const int32_t bos = token_of(t, config, "bos_token"), eos = token_of(t, config, "eos_token");
+    if (bos >= 0) t->bos = bos;
+    if (eos >= 0) t->eos = eos;
+}
+
+enum pith_status pith_special_surround(struct pith_tokenizer *t, const json_t *config, bool bos,
+                                       struct pith_error *err)
+{
+    bool eos = false;
     PITH_TRY(pith_json_get_bool(config, "add_bos_token", &bos, "tokenizer_config.json", err));
     PITH_TRY(pith_json_get_bool(config, "add_eos_token", &eos, "tokenizer_config.json", err));
     t->before.count = t->after.count = 0;
@@ -46,11 +51,11 @@ static enum pith_status from_tokenizer_config(struct pith_tokenizer *t, const ch
 {
     json_t *config = NULL;
     PITH_TRY(pith_component_file(dir, "tokenizer_config.json", &config, err));
-    const int32_t bos = token_of(t, config, "bos_token"), eos = token_of(t, config, "eos_token");
-    if (bos >= 0) t->bos = bos;
-    if (eos >= 0) t->eos = eos;
+    pith_special_names(t, config);
     enum pith_status s = PITH_OK;
-    if (t->kind == &pith_tok_spm) s = surround(t, config, err);
+    /* A SentencePiece model does not say what surrounds a text: Llama's tokenizers put BOS in front
+     * unless told otherwise. */
+    if (t->kind == &pith_tok_spm) s = pith_special_surround(t, config, true, err);
     json_decref(config);
     return s;
 }

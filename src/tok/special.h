@@ -2,6 +2,7 @@
 #ifndef PITH_TOK_SPECIAL_H
 #define PITH_TOK_SPECIAL_H
 
+#include "base/json.h"
 #include "tok/kind.h"
 
 /* Completes t->bos, t->eos and, for a tokenizer.model, t->before and t->after. Sources in order:
@@ -10,5 +11,12 @@
  * All are optional; a broken one is an error. */
 enum pith_status pith_special_read(struct pith_tokenizer *t, const char *dir,
                                    struct pith_error *err);
+
+/* Sets bos and eos to the tokens that a tokenizer_config.json (or NULL) names, where it has them.
+ */
+void pith_special_names(struct pith_tokenizer *t, const json_t *config);
+/* Puts them around a text as its "add_bos_token" (missing: `bos`) and "add_eos_token" say. */
+enum pith_status pith_special_surround(struct pith_tokenizer *t, const json_t *config, bool bos,
+                                       struct pith_error *err);
 
 #endif

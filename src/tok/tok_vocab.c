@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "tok/component.h"
 #include "tok/kind.h"
+#include "tok/special.h"
 #include "tok/tok_json.h"
 
 #include <stdio.h>
@@ -134,12 +135,34 @@ static enum pith_status list_plain(json_t *ids, json_t *list, struct pith_error 
     return s;
 }
 
+/* The tokens that tokenizer_config.json gives a part to play are special ones. */
+static enum pith_status list_named(const json_t *config, json_t *list, struct pith_error *err)
+{
+    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                        "pad_token", "cls_token", "mask_token"};
+    for (size_t i = 0; i < PITH_COUNT(names); i++) {
+        const json_t *value = json_object_get(config, names[i]);
+        const json_t *text = json_is_object(value) ? json_object_get(value, "content") : value;
+        if (!json_is_string(text)) continue;
+        json_t *token =
+            json_pack("{s:O, s:b, s:b}", "content", text, "special", 1, "normalized", 0);
+        for (size_t k = 0; k < 3; k++) {
+            static const char *const flags[] = {"lstrip", "rstrip", "single_word"};
+            if (json_is_true(json_object_get(value, flags[k])))
+                json_object_set_new(token, flags[k], json_true());
+        }
+        if (json_array_append_new(list, token) != 0) return pith_fail_nomem(err, "tokenizer");
+    }
+    return PITH_OK;
+}
+
 static enum pith_status put_added(const struct sources *s, const struct class *c, json_t *list,
                                   struct pith_error *err)
 {
     json_t *decoder = json_object_get(s->config, "added_tokens_decoder");
     if (json_is_object(decoder)) PITH_TRY(list_added(decoder, list, err));
     else if (json_is_object(s->added)) PITH_TRY(list_plain(s->added, list, err));
+    PITH_TRY(list_named(s->config, list, err));
     if (!json_object_get(s->vocab, c->special)) return PITH_OK;
     const int failed = json_array_append_new(
         list, json_pack("{s:s, s:b, s:b}", "content", c->special, "special", 1, "normalized", 0));
@@ -161,6 +184,10 @@ static enum pith_status assemble(const char *dir, const struct sources *s, json_
     if (status == PITH_OK && json_object_update(*out, parts) != 0)
         status = pith_fail_nomem(err, "tokenizer");
     json_decref(parts);
+    json_t *pre = json_object_get(*out, "pre_tokenizer");
+    if (json_is_true(json_object_get(s->config, "add_prefix_space")) &&
+        json_object_get(pre, "add_prefix_space"))
+        json_object_set_new(pre, "add_prefix_space", json_true());
     if (status == PITH_OK) status = read_merges(dir, merges, err);
     if (status == PITH_OK) status = put_added(s, c, added, err);
     return status;
@@ -176,14 +203,18 @@ static enum pith_status read_dir(struct pith_tokenizer *t, const char *dir, stru
     if (status == PITH_OK) status = pith_component_file(dir, "config.json", &s.model_config, err);
     if (status == PITH_OK) status = pith_component_file(dir, "added_tokens.json", &s.added, err);
     if (status == PITH_OK) status = assemble(dir, &s, &json, err);
-    json_decref(s.vocab);
-    json_decref(s.config);
-    json_decref(s.model_config);
-    json_decref(s.added);
     if (status == PITH_OK) {
         t->kind = &pith_tok_json;
         status = pith_tok_json_fill(t, json, err);
     }
+    if (status == PITH_OK) {
+        pith_special_names(t, s.config);
+        status = pith_special_surround(t, s.config, false, err);
+    }
+    json_decref(s.vocab);
+    json_decref(s.config);
+    json_decref(s.model_config);
+    json_decref(s.added);
     json_decref(json);
     return status;
 }

@@ -230,6 +230,38 @@ static void vocabulary_and_merges_are_enough(void **state)
     }
 }
 
+/* OPT: the class is GPT-2's, the tokens around a text and what is special stand in the config. */
+static void configs_tell_what_is_special(void **state)
+{
+    (void)state;
+    static const char config[] =
+        "{\"tokenizer_class\":\"GPT2Tokenizer\",\"bos_token\":{\"content\":\"</s>\"},"
+        "\"eos_token\":\"</s>\",\"pad_token\":{\"content\":\"<pad>\",\"lstrip\":true},"
+        "\"add_bos_token\":true,\"add_prefix_space\":true}";
+    struct pith_error err = {0};
+    char *dir = test_temp_dir();
+    write_old_files(dir, "gpt2");
+    write_file(dir, "tokenizer_config.json", config, sizeof config - 1);
+    struct pith_tokenizer *t = open_dir(dir), *plain = open_golden("gpt2");
+    struct pith_ids ids = encode(t, "he </s> <pad>", 13, true);
+    struct pith_ids he = encode(plain, " he ", 4, false);
+    assert_int_equal(ids.count, he.count + 3);
+    assert_int_equal(ids.id[0], 400);
+    assert_memory_equal(ids.id + 1, he.id, he.count * sizeof *he.id);
+    assert_int_equal(ids.id[ids.count - 2], 400);
+    assert_int_equal(ids.id[ids.count - 1], 401);
+    struct pith_str text = decode(t, &ids);
+    assert_string_equal(text.data, " he ");
+    assert_int_equal(pith_tokenizer_eos(t), 400);
+    pith_str_free(&text);
+    pith_ids_free(&ids);
+    pith_ids_free(&he);
+    pith_tokenizer_close(t);
+    pith_tokenizer_close(plain);
+    assert_ok(pith_dir_remove(dir, &err), err);
+    free(dir);
+}
+
 /* What each id adds while streaming. */
 static void stream_texts(const struct pith_tokenizer *t, bool started, const struct pith_ids *ids,
                          struct pith_str *parts)
@@ -364,6 +396,7 @@ int main(void)
         cmocka_unit_test(side_files_name_special_tokens),
         cmocka_unit_test(config_ids_fill_the_gaps),
         cmocka_unit_test(vocabulary_and_merges_are_enough),
+        cmocka_unit_test(configs_tell_what_is_special),
         cmocka_unit_test(streams_show_whole_characters),
         cmocka_unit_test(a_long_word_is_no_trouble),
         cmocka_unit_test(threads_share_a_tokenizer),
