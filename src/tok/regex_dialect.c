@@ -3,7 +3,7 @@
  * there) {1,3}+       repeats the interval there, and is possessive in PCRE2
  *   (?m:...)     lets '.' match a newline there; that is (?s:...) in PCRE2
  *   \uHHHH       is a code point there
- *   [a[bc]&&d]   set operations; refused
+ *   [ab&&[^c]]   takes what both sets have; that is (?:(?=[ab])[^c]) in PCRE2. [a[bc]] is refused
  *   \p{...}      knows Unicode 16 there and 14 in the PCRE2 of Debian 12 */
 #include "tok/regex.h"
 
@@ -140,30 +140,105 @@ static enum pith_status escape(struct translator *t, bool in_class)
     }
 }
 
-/* [...]; t->p stands behind the bracket. */
-static enum pith_status char_class(struct translator *t)
+static enum pith_status char_class(struct translator *t, int depth);
+
+/* Sets whose intersection is taken, and how deep sets may be nested. */
+#define MAX_SETS 4
+
+/* The members of a set up to its end or to &&, as a set of its own. */
+static enum pith_status members(struct translator *t, bool first)
 {
-    pith_str_putc(t->out, '[');
-    if (t->p < t->end && *t->p == '^') pith_str_putc(t->out, *t->p++);
-    for (bool first = true; t->p < t->end; first = false) {
-        const char c = *t->p++;
-        if (c == ']' && !first) {
-            pith_str_putc(t->out, ']');
-            return PITH_OK;
-        }
+    const char *start = t->p;
+    for (; t->p < t->end; first = false) {
+        const char c = *t->p;
+        if (c == ']' && !first) break;
+        if (c == '&' && t->end - t->p > 1 && t->p[1] == '&') break;
+        t->p++;
         if (c == '\\') {
             PITH_TRY(escape(t, true));
         } else if (c == '[' && t->p < t->end && *t->p == ':') {
             pith_str_putc(t->out, c);
         } else if (c == '[') {
             return pith_fail(t->err, PITH_UNSUPPORTED, "pattern: nested [...] are not supported");
-        } else if (c == '&' && t->p < t->end && *t->p == '&') {
-            return pith_fail(t->err, PITH_UNSUPPORTED, "pattern: && in [...] is not supported");
         } else {
             pith_str_putc(t->out, c);
         }
     }
-    return pith_fail(t->err, PITH_FORMAT, "pattern: [ without ]");
+    if (t->p == t->end) return pith_fail(t->err, PITH_FORMAT, "pattern: [ without ]");
+    if (t->p == start) return pith_fail(t->err, PITH_FORMAT, "pattern: an empty set");
+    return PITH_OK;
+}
+
+/* One of the sets that && stands between: a set in brackets, or members. *inner: the former. */
+static enum pith_status operand(struct translator *t, bool negative, bool first, int depth,
+                                bool *inner)
+{
+    *inner = t->end - t->p > 1 && t->p[0] == '[' && t->p[1] != ':';
+    if (!*inner) {
+        pith_str_puts(t->out, negative ? "[^" : "[");
+        PITH_TRY(members(t, first));
+        pith_str_putc(t->out, ']');
+        return PITH_OK;
+    }
+    t->p++;
+    PITH_TRY(char_class(t, depth + 1));
+    const bool ends = t->p < t->end && *t->p == ']';
+    if (!ends && !(t->end - t->p > 1 && t->p[0] == '&' && t->p[1] == '&'))
+        return pith_fail(t->err, PITH_UNSUPPORTED, "pattern: nested [...] are not supported");
+    return PITH_OK;
+}
+
+/* Puts the sets that were written from `start` on together: a character that all have, or, when
+ * negative, that not all have. */
+static enum pith_status intersect(struct translator *t, size_t start, const size_t *at,
+                                  size_t count, bool negative)
+{
+    char *sets = pith_strndup(t->out->data + start, t->out->len - start);
+    const size_t end = t->out->len;
+    if (!sets) return pith_fail_nomem(t->err, "pattern");
+    t->out->len = start;
+    pith_str_puts(t->out, negative ? "(?:(?!" : "(?:");
+    for (size_t i = 0; i < count; i++) {
+        const size_t to = i + 1 < count ? at[i + 1] : end;
+        if (i + 1 < count) pith_str_puts(t->out, "(?=");
+        pith_str_append(t->out, sets + (at[i] - start), to - at[i]);
+        if (i + 1 < count) pith_str_putc(t->out, ')');
+    }
+    pith_str_puts(t->out, negative ? ")[\\x00-\\x{10FFFF}])" : ")");
+    pith_free(sets);
+    return PITH_OK;
+}
+
+/* [...]; t->p stands behind the bracket. */
+static enum pith_status char_class(struct translator *t, int depth)
+{
+    const size_t start = t->out->len;
+    const bool negative = t->p < t->end && *t->p == '^';
+    size_t at[MAX_SETS], count = 0;
+    bool inner = false, plain = true;
+    if (negative) t->p++;
+    if (depth == MAX_SETS)
+        return pith_fail(t->err, PITH_UNSUPPORTED, "pattern: [...] nested too deep");
+    const char *first = t->p;
+    for (;;) {
+        if (count == MAX_SETS)
+            return pith_fail(t->err, PITH_UNSUPPORTED, "pattern: more than %d sets in [...&&...]",
+                             MAX_SETS);
+        at[count++] = t->out->len;
+        PITH_TRY(operand(t, negative && count == 1, count == 1, depth, &inner));
+        plain = plain && !inner;
+        if (*t->p++ == ']') break;
+        t->p++; /* the second & */
+    }
+    if (t->out->failed) return pith_fail_nomem(t->err, "pattern");
+    if (count == 1 && plain) return PITH_OK;
+    /* What was written as [^ is not the negative one, all of them together are. */
+    if (negative && !(first[0] == '[' && first[1] != ':')) {
+        memmove(t->out->data + at[0] + 1, t->out->data + at[0] + 2, t->out->len - at[0] - 2);
+        t->out->len--;
+        for (size_t i = 1; i < count; i++) at[i]--;
+    }
+    return intersect(t, start, at, count, negative);
 }
 
 /* (...: copies "(?flags", turning m into s. */
@@ -209,7 +284,7 @@ static enum pith_status one_item(struct translator *t)
     const char c = *t->p++;
     switch (c) {
     case '\\': t->atom = at; return escape(t, false);
-    case '[': t->atom = at; return char_class(t);
+    case '[': t->atom = at; return char_class(t, 0);
     case '(': return open_group(t);
     case ')':
         if (t->depth == 0) return pith_fail(t->err, PITH_FORMAT, "pattern: ) without (");

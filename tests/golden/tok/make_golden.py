@@ -39,6 +39,12 @@ SUFFIX = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 O200K = WORD % ("*", "+") + SUFFIX + "|" + WORD % ("+", "*") + SUFFIX + r"|\p{N}{1,3}" + TAIL
 CL100K = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]"
           r"|\s+(?!\S)|\s")
+KIMI = "[\\p{Han}]+|" + O200K.replace(r"\p{M}]", r"\p{M}&&[^\p{Han}]]").replace(r"[\r\n/]", r"[\r\n]")
+EXAONE4 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?"
+           r"|\s*[\r\n]|\s+(?!\S)|\s+")
+DEEPSEEK3 = (r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"""
+             r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+THREES = r"\d{1,3}(?=(?:\d{3})*\b)"
 ALPHABET = pre_tokenizers.ByteLevel.alphabet()
 BYTES = [f"<0x{b:02X}>" for b in range(256)]
 
@@ -125,6 +131,12 @@ def small(texts):
         split(Regex(r"[\r\n]")), split(Regex(r"\s?\p{L}+")), split(Regex(r"\s?\p{P}+")),
         split(Regex("[一-龥ࠀ-一가-퟿]+")), pre_tokenizers.Digits(individual_digits=True),
         bl(add_prefix_space=False, use_regex=False)]))
+    t["kimi"] = byte_level(texts, seq([split(Regex(KIMI)), bl(add_prefix_space=False, use_regex=False)]), ignore_merges=True)
+    t["exaone4"] = byte_level(texts, seq([split(Regex(EXAONE4)), bl(add_prefix_space=False, use_regex=False)]))
+    t["deepseek3"] = byte_level(texts, seq([split(Regex(r"\p{N}{1,3}")), split(Regex("[一-龥぀-ゟ゠-ヿ]+")), split(Regex(DEEPSEEK3)),
+                                            bl(add_prefix_space=False, use_regex=False)]), bos="<s>", tokens=added())
+    t["command"] = byte_level(texts, seq([split(Regex(THREES)), split(Regex(O200K)), bl(add_prefix_space=False, use_regex=False)]),
+                              normalizers.NFC())
     t["behaviors"] = byte_level(texts, seq([
         split(Regex(r"\s+"), "merged_with_previous"), split("-", "merged_with_next"), split(Regex(r"\w+"), "contiguous"),
         split(Regex(r"[aeiou]"), "isolated", True), pre_tokenizers.Digits(), pre_tokenizers.Punctuation("contiguous"),

@@ -152,6 +152,11 @@ static void patterns_are_translated(void **state)
         {"\xc3\xa9{2}+", "(?:\xc3\xa9{2})+"},
         {"a{x}+[]a]", "a{x}+[]a]"},
         {"[[:alpha:]\\]]", "[[:alpha:]\\]]"},
+        {"[a-z&&[^b]]+", "(?:(?=[a-z])[^b])+"},
+        {"[^a-z&&b-y&&[x]]{2}+", "(?:(?:(?!(?=[a-z])(?=[b-y])[x])[\\x00-\\x{10FFFF}]){2})+"},
+        {"[^[ab]&&[^c]]", "(?:(?!(?=[ab])[^c])[\\x00-\\x{10FFFF}])"},
+        {"[[ab]]", "(?:[ab])"},
+        {"[a&b]", "[a&b]"},
     };
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct pith_error err = {0};
