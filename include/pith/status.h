@@ -39,7 +39,7 @@ enum pith_status {
 /* Owned by the caller; start with {0}. Holds the first failure; later ones do not overwrite it. */
 struct pith_error {
     enum pith_status status;
-    char text[512]; /* NUL-terminated, one line, UTF-8 as far as the cause was */
+    char text[1024]; /* NUL-terminated, one line, UTF-8 as far as the cause was */
 };
 
 /* The fixed text of a status ("out of memory"); never NULL. */

@@ -158,4 +158,5 @@ def main():
             make(case, args.o)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -64,27 +64,6 @@ static void every_case_equals_transformers(void **state)
     assert_true(cases >= 20);
 }
 
-/* A row of archs.def without a golden case would be an untested architecture. */
-static void every_architecture_has_a_case(void **state)
-{
-    (void)state;
-    static const char *const cases[] = {"llama_mha", "mistral_window", "qwen2", "qwen3"};
-    size_t count;
-    const struct pith_arch *const *archs = pith_archs(&count);
-    for (size_t a = 0; a < count; a++) {
-        bool found = false;
-        for (size_t i = 0; i < PITH_COUNT(cases); i++) {
-            struct golden g;
-            golden_load(&g, cases[i]);
-            const json_t *list = json_object_get(g.config, "architectures");
-            const char *name = json_string_value(json_array_get(list, 0));
-            found = found || strcmp(name, archs[a]->name) == 0;
-            golden_free(&g);
-        }
-        if (!found) fail_msg("no golden case for %s", archs[a]->name);
-    }
-}
-
 static void threads_do_not_change_a_bit(void **state)
 {
     (void)state;
@@ -205,7 +184,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_case_equals_transformers),
-        cmocka_unit_test(every_architecture_has_a_case),
         cmocka_unit_test(threads_do_not_change_a_bit),
         cmocka_unit_test(a_bfloat16_cache_is_close),
         cmocka_unit_test(sessions_rewind_and_do_not_mix),
