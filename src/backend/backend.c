@@ -25,14 +25,14 @@ enum {
     /* In floats: the bytes, scales and sums of a row. */
     BYTES_Q = PITH_DIGITS * PITH_BYTES_COLS / 4,
     BYTES_SUM = PITH_DIGITS * PITH_BYTES_SCALES,
-    SHARED_FLOATS = PITH_LINEAR_FEW * (BYTES_Q + PITH_BYTES_SCALES + BYTES_SUM)
+    SHARED_FLOATS = (PITH_VECTORS + 1) * (BYTES_Q + PITH_BYTES_SCALES + BYTES_SUM)
 };
 
 static void bytes_place(struct pith_byte_rows *b, float *at)
 {
     b->q = (int8_t *)at;
-    b->scale = at + PITH_LINEAR_FEW * BYTES_Q;
-    b->sum = (int32_t *)(void *)(b->scale + PITH_LINEAR_FEW * PITH_BYTES_SCALES);
+    b->scale = at + (PITH_VECTORS + 1) * BYTES_Q;
+    b->sum = (int32_t *)(void *)(b->scale + (PITH_VECTORS + 1) * PITH_BYTES_SCALES);
 }
 
 enum pith_status pith_backend_new(struct pith_pool *pool, uint32_t cpu_mask,

@@ -4,9 +4,8 @@
  * Everything here is the exact mode of DESIGN.md: float32, each output element summed by fused
  * multiply-adds in a fixed order. So results are the same bits for any thread count and any
  * instruction set, and do not depend on which other rows or columns are computed in the same
- * call; the one exception is pith_linear, which adds in another order when n is below
- * PITH_LINEAR_FEW. No BLAS library is used: their sums are cut up by thread count and CPU model,
- * so their last bits depend on the machine. */
+ * call. No BLAS library is used: their sums are cut up by thread count and CPU model, so their last
+ * bits depend on the machine. */
 #ifndef PITH_BACKEND_BACKEND_H
 #define PITH_BACKEND_BACKEND_H
 
@@ -37,12 +36,11 @@ size_t pith_backend_bytes(unsigned threads);
 /* exact (at first): what the numbers mean, the same bits on every machine; pith_linear over packed
  * integer weights makes integers of 24 bits of activations (kern/panel.h). fast: pith_linear over
  * packed integer weights rounds activations to bytes, a scale for 64 of them, and multiplies
- * integers; everything else is as in exact. For a row the result is the same whatever n. bf16:
- * pith_linear of at least PITH_LINEAR_FEW rows and pith_syrk round both operands to bfloat16 and
- * add in float32, even and odd columns (rows) apart, 32 a step (kern/ops.h); everything else is as
- * in exact. The bits of these two are the same on every machine as well. PITH_NOMEM, with the mode
- * as it was, when the memory for bf16 (kept) is not to be had.
- * A matrix of which 256 rows (syrk) or the tile's (linear) exceed that is multiplied as in exact.
+ * integers; everything else is as in exact. bf16: pith_linear and pith_syrk round both operands to
+ * bfloat16 and add in float32, even and odd columns (rows) apart, 32 a step (kern/ops.h);
+ * everything else is as in exact. The bits of these two are the same on every machine as well.
+ * PITH_NOMEM, with the mode as it was, when the memory for bf16 (kept) is not to be had. A matrix
+ * of which 256 rows (syrk) or the tile's (linear) exceed that is multiplied as in exact.
  */
 enum pith_mode { PITH_MODE_EXACT, PITH_MODE_FAST, PITH_MODE_BF16 };
 enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode,
@@ -76,15 +74,12 @@ void pith_gemm(struct pith_backend *b, const struct pith_gemm *g);
  * quantized or 16-bit matrix is never expanded whole. For n = 1 the cost is one pass over the
  * stored weights.
  *
- * An element is one chain of multiply-adds over the columns in order, as in pith_gemm, when n is
- * at least PITH_LINEAR_FEW. Below, where reading W is what takes time, it is a dot product in 16
- * lanes (kern/ops.h), or for a packed matrix the sum that kern/panel.h describes: the last bits
- * differ, but a row still does not depend on the others. Packed integers in groups of multiples
- * of 128 columns, or one a row, have that sum for any n. What offsets and kept weights add comes
- * after the sum over the codes (backend/parts.h). "In order" is, for a packed matrix with an order
- * of its own (backend/pack.h), the order in which columns lie in the panels. The bias is added
- * last. */
-enum { PITH_LINEAR_FEW = 4 };
+ * The bits of a row of y do not depend on n. An element is one chain of multiply-adds over the
+ * columns in order, as in pith_gemm, of values of W that are rounded to float32; packed integers in
+ * groups of multiples of 128 columns, or one a row, have the sum of digits that kern/panel.h
+ * describes instead. What offsets add comes after the sum over the codes (backend/parts.h). "In
+ * order" is, for a packed matrix with an order of its own (backend/pack.h), the order in which
+ * columns lie in the panels. The bias is added last. */
 void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                  const float *x, size_t n, float *y);
 

@@ -82,7 +82,7 @@ _Static_assert(PITH_BYTES_SCALES <= SCALES / PITH_BYTES_ROWS_MAX / PITH_DIGITS,
 bool pith_bytes_fits(const struct pith_backend *b, const struct pith_pack *pack)
 {
     if (pack->block == 0 || pack->cols > PITH_BYTES_COLS) return false;
-    if (b->mode == PITH_MODE_EXACT) return pith_pack_many_digits(pack);
+    if (b->mode == PITH_MODE_EXACT) return pack->digits > 0;
     return b->mode == PITH_MODE_FAST;
 }
 

@@ -1,10 +1,12 @@
-/* pith_linear_as_packed: many rows go through the blocked multiplication, few through dot products
- * in lanes. */
+/* pith_linear_as_packed: many rows of x go through the blocked multiplication, a few are multiplied
+ * one by one with W as it is read. */
 #include "backend/parts.h"
 #include "num/input.h"
 
 #include <math.h>
 #include <string.h>
+
+enum { WEIGHT_ROWS = PITH_TILE_COLS_MAX /* decoded together: chains enough for matvec_f32 */ };
 
 struct few {
     struct pith_backend *b;
@@ -15,7 +17,7 @@ struct few {
     size_t rows; /* of W a task */
 };
 
-/* A row of W as it is stored, against all rows of x. */
+/* Rows of W as they are stored, against all rows of x. */
 static void dense_rows(const struct few *f, size_t row, size_t count)
 {
     const struct pith_weight *w = f->source->w;
@@ -29,17 +31,19 @@ static void dense_rows(const struct few *f, size_t row, size_t count)
         matvec(count, w->cols, dense, w->cols, f->x + i * w->cols, f->y + i * w->rows + row);
 }
 
-static void quant_row(const struct few *f, const struct pith_thread_memory *s, size_t row)
+/* At most WEIGHT_ROWS rows of W, decoded a step of columns at a time. */
+static void quant_rows(const struct few *f, const struct pith_thread_memory *s, size_t row,
+                       size_t count)
 {
     const struct pith_weight *w = f->source->w;
     const struct pith_kern *k = &f->b->kern;
-    float acc[PITH_LINEAR_FEW][PITH_LANES] = {{0}};
     for (size_t col = 0; col < w->cols; col += PITH_KC) {
         const size_t n = pith_min(PITH_KC, w->cols - col);
-        pith_source_segment(f->source, k, s->codes, row, col, n, s->rows);
-        for (size_t i = 0; i < f->n; i++) k->dot_acc(n, s->rows, f->x + i * w->cols + col, acc[i]);
+        for (size_t r = 0; r < count; r++)
+            pith_source_segment(f->source, k, s->codes, row + r, col, n, s->rows + r * n);
+        for (size_t i = 0; i < f->n; i++)
+            k->matvec_f32(count, n, s->rows, n, f->x + i * w->cols + col, f->y + i * w->rows + row);
     }
-    for (size_t i = 0; i < f->n; i++) f->y[i * w->rows + row] = pith_lanes_sum(acc[i]);
 }
 
 static void few_task(void *ctx, size_t task, unsigned thread)
@@ -47,13 +51,10 @@ static void few_task(void *ctx, size_t task, unsigned thread)
     const struct few *f = ctx;
     const struct pith_weight *w = f->source->w;
     const size_t first = task * f->rows, count = pith_min(f->rows, w->rows - first);
-    if (w->quant && pith_levels_fit(w->quant))
-        for (size_t i = 0; i < f->n; i++)
-            pith_levels_rows(&f->b->kern, w->quant, first, count, f->x + i * w->cols,
-                             f->y + i * w->rows + first);
-    else if (w->quant)
-        for (size_t r = 0; r < count; r++) quant_row(f, &f->b->scratch[thread], first + r);
-    else dense_rows(f, first, count);
+    for (size_t i = 0; i < f->n; i++) memset(f->y + i * w->rows + first, 0, count * sizeof *f->y);
+    if (!w->quant) dense_rows(f, first, count);
+    for (size_t r = 0; w->quant && r < count; r += WEIGHT_ROWS)
+        quant_rows(f, &f->b->scratch[thread], first + r, pith_min(WEIGHT_ROWS, count - r));
     if (!f->bias) return;
     for (size_t i = 0; i < f->n; i++)
         for (size_t r = first; r < first + count; r++) f->y[i * w->rows + r] += f->bias[r];
@@ -74,7 +75,8 @@ static void linear_few(struct pith_backend *b, const struct pith_source *source,
 {
     const struct pith_weight *w = source->w;
     const size_t parts = tasks_for(b, (size_t)w->rows * w->cols * 2);
-    const size_t rows = ((w->rows + parts - 1) / parts + 7) / 8 * 8;
+    const size_t rows = ((w->rows + parts - 1) / parts + WEIGHT_ROWS - 1) / WEIGHT_ROWS *
+                        WEIGHT_ROWS;
     struct few f = {.b = b, .source = source, .bias = bias, .x = x, .n = n, .y = y, .rows = rows};
     pith_pool_run(b->pool, (w->rows + rows - 1) / rows, few_task, &f);
 }
@@ -88,11 +90,11 @@ struct packed {
     const float *bias, *x;
     size_t n;
     float *y;
-    size_t panels;                /* a task */
-    size_t block;                 /* of x as bytes or digits */
-    bool bytes, fast;             /* x as bytes or digits; as bytes */
-    bool ones;                    /* row PITH_LINEAR_FEW - 1 of x is of ones, for zero points */
-    float shift[PITH_LINEAR_FEW]; /* scale times zero point of a row */
+    size_t panels;             /* a task */
+    size_t block;              /* of x as bytes or digits */
+    bool bytes, fast;          /* x as bytes or digits; as bytes */
+    bool ones;                 /* row PITH_VECTORS of x is of ones, for zero points */
+    float shift[PITH_VECTORS]; /* scale times zero point of a row */
 };
 
 /* Where row i of x is as bytes or digits. */
@@ -117,7 +119,7 @@ static void make_input_rows(struct packed *p)
         p->shift[i] = zero * to.scale[0];
     }
     if (!p->ones) return;
-    const struct pith_byte_rows to = row_at(&p->b->bytes, PITH_LINEAR_FEW - 1);
+    const struct pith_byte_rows to = row_at(&p->b->bytes, PITH_VECTORS);
     memset(to.q, 1, cols);
     for (size_t c = 0, i = 0; c < cols; c += p->block, i++) {
         to.scale[i] = 1.0f;
@@ -139,11 +141,12 @@ static void make_byte_rows(const struct packed *p)
     }
 }
 
-/* Panels [first, first + count) times row i of x. */
+/* y[16 * count] = panels [first, first + count) times row i of x. */
 static void panels_dot(const struct packed *p, size_t i, size_t first, size_t count, float *y)
 {
     const struct pith_kern *k = &p->b->kern;
     if (!p->bytes) {
+        memset(y, 0, count * PITH_PANEL_ROWS * sizeof *y);
         k->panel_dot(&p->pack->m, first, count, p->x + i * p->pack->cols, y);
         return;
     }
@@ -163,7 +166,7 @@ static void take_shifts(const struct packed *p, size_t first, size_t count)
 {
     float ones[PITH_PANEL_ROWS];
     for (size_t r = 0; r < count; r += PITH_PANEL_ROWS) {
-        panels_dot(p, PITH_LINEAR_FEW - 1, (first + r) / PITH_PANEL_ROWS, 1, ones);
+        panels_dot(p, PITH_VECTORS, (first + r) / PITH_PANEL_ROWS, 1, ones);
         for (size_t i = 0; i < p->n; i++) {
             float *y = p->y + i * p->pack->rows + first + r;
             for (size_t e = 0; e < pith_min(PITH_PANEL_ROWS, count - r); e++)
@@ -190,7 +193,7 @@ static void packed_task(void *ctx, size_t task, unsigned thread)
     if (p->ones) take_shifts(p, row, rows);
     const struct pith_weight *o = p->pack->offsets;
     for (size_t i = 0; o && i < p->n; i++)
-        pith_offsets_add(p->b, o, row, rows, p->b->prepared + i * o->cols,
+        pith_offsets_add(p->b, p->pack, row, rows, p->b->prepared + i * o->cols,
                          p->y + i * p->pack->rows + row);
     for (size_t i = 0; p->bias && i < p->n; i++)
         for (size_t r = 0; r < rows; r++) p->y[i * p->pack->rows + row + r] += p->bias[row + r];
@@ -198,9 +201,9 @@ static void packed_task(void *ctx, size_t task, unsigned thread)
 
 static void run_packed(struct packed *p)
 {
+    enum { TOGETHER = 4 /* panels that float kernels take */ };
     const size_t parts = tasks_for(p->b, p->pack->bytes);
-    p->panels = ((p->pack->panels + parts - 1) / parts + 1) / 2 *
-                2; /* float kernels take two together */
+    p->panels = ((p->pack->panels + parts - 1) / parts + TOGETHER - 1) / TOGETHER * TOGETHER;
     pith_pool_run(p->b->pool, (p->pack->panels + p->panels - 1) / p->panels, packed_task, p);
 }
 
@@ -208,7 +211,7 @@ static void linear_packed(struct pith_backend *b, const struct pith_pack *pack, 
                           const float *x, size_t n, float *y)
 {
     struct packed p = {.b = b, .pack = pack, .bias = bias, .x = x, .n = n, .y = y};
-    p.bytes = pack->block > 0 && pack->cols <= PITH_BYTES_COLS;
+    p.bytes = pith_bytes_fits(b, pack);
     p.fast = p.bytes && b->mode == PITH_MODE_FAST;
     p.block = p.fast ? pack->block : pack->digits;
     if (p.bytes) make_byte_rows(&p);
@@ -236,21 +239,23 @@ void pith_linear_as_packed(struct pith_backend *b, const struct pith_weight *w, 
                            const float *x, size_t n, float *y)
 {
     struct pith_source source;
-    if (w->pack && n < PITH_LINEAR_FEW) {
+    const bool bytes = w->pack && pith_bytes_fits(b, w->pack);
+    if (!bytes && pith_bf16_fits(b, w->cols)) {
+        pith_source_init(&source, w);
+        pith_bf16_linear(b, &source, bias, x, n, y);
+        return;
+    }
+    if (w->pack && n <= PITH_VECTORS) {
         linear_packed(b, w->pack, bias, x, n, y);
         return;
     }
-    if (w->pack && pith_bytes_fits(b, w->pack)) {
+    if (bytes) {
         pith_bytes_linear(b, &(struct pith_bytes_call){w->pack, NULL, bias, x, n, y});
         return;
     }
     pith_source_init(&source, w);
-    if (n < PITH_LINEAR_FEW) {
+    if (n <= PITH_VECTORS) {
         linear_few(b, &source, bias, x, n, y);
-        return;
-    }
-    if (pith_bf16_fits(b, w->cols)) {
-        pith_bf16_linear(b, &source, bias, x, n, y);
         return;
     }
     const struct pith_mul mul = {.m = n,

@@ -38,7 +38,7 @@ static size_t dense_size(const struct pith_qmat *q)
 
 size_t pith_offsets_bytes(const struct pith_qmat *q)
 {
-    const size_t most = PITH_PREPARED_FLOATS / (2 * PITH_LINEAR_FEW),
+    const size_t most = PITH_PREPARED_FLOATS / PITH_PREPARED_ROWS,
                  held = lines(sizeof(struct held));
     if (q->g_idx || q->input.grid.format || q->groups > most || q->row_group > 1) return 0;
     if (!q->outer) return held + lines((size_t)q->rows * q->groups * dense_size(q));
@@ -124,21 +124,33 @@ void pith_offsets_sums(const float *x, size_t cols, size_t group, float *sums)
     }
 }
 
-void pith_offsets_add(const struct pith_backend *b, const struct pith_weight *o, size_t row,
+/* Rows [row, row + n) of O times sums: to y, or after floats going on with it; of a packed O whole
+ * panels are written. */
+static void multiply(const struct pith_backend *b, const struct pith_weight *o, bool bytes,
+                     size_t row, size_t n, const float *sums, float *y)
+{
+    const struct pith_kern *k = &b->kern;
+    const bool f16 = o->dtype == PITH_F16;
+    pith_matvec_f32_fn *lanes = f16 ? k->lanes_f16 : k->lanes_f32;
+    pith_matvec_f32_fn *chain = f16 ? k->matvec_f16 : k->matvec_f32;
+    const char *at = (const char *)o->dense + row * o->cols * (f16 ? 2 : 4);
+    if (o->pack)
+        (bytes ? k->offsets_dot : k->panel_dot)(&o->pack->m, row / PITH_PANEL_ROWS,
+                                                (n - 1) / PITH_PANEL_ROWS + 1, sums, y);
+    else (bytes ? lanes : chain)(n, o->cols, at, o->cols, sums, y);
+}
+
+void pith_offsets_add(const struct pith_backend *b, const struct pith_pack *pack, size_t row,
                       size_t rows, const float *sums, float *y)
 {
     enum { PART = 8 * PITH_PANEL_ROWS };
-    const bool f16 = o->dtype == PITH_F16;
-    pith_matvec_f32_fn *matvec = f16 ? b->kern.matvec_f16 : b->kern.matvec_f32;
-    const size_t size = f16 ? 2 : 4;
+    const bool bytes = pith_bytes_fits(b, pack);
     float part[PART];
     for (size_t done = 0; done < rows; done += PART) {
-        const size_t n = pith_min(PART, rows - done), panels = (n - 1) / PITH_PANEL_ROWS + 1;
-        if (o->pack)
-            b->kern.panel_dot(&o->pack->m, (row + done) / PITH_PANEL_ROWS, panels, sums, part);
-        else
-            matvec(n, o->cols, (const char *)o->dense + (row + done) * o->cols * size, o->cols,
-                   sums, part);
-        for (size_t i = 0; i < n; i++) y[done + i] += part[i];
+        const size_t n = pith_min(PART, rows - done);
+        memset(part, 0, sizeof part);
+        if (!bytes) memcpy(part, y + done, n * sizeof *y);
+        multiply(b, pack->offsets, bytes, row + done, n, sums, part);
+        for (size_t i = 0; i < n; i++) y[done + i] = bytes ? y[done + i] + part[i] : part[i];
     }
 }

@@ -24,7 +24,7 @@ static bool sort_groups(const struct pith_qmat *q, uint32_t first, uint32_t n, u
 
 bool pith_order_find(const struct pith_qmat *q, uint32_t *order)
 {
-    if (q->cols > PITH_PREPARED_FLOATS / (2 * PITH_LINEAR_FEW) || q->cols % q->group != 0)
+    if (q->cols > PITH_PREPARED_FLOATS / PITH_PREPARED_ROWS || q->cols % q->group != 0)
         return false;
     for (uint32_t g = 0; g < q->groups; g += PITH_ORDER_GROUPS) {
         const size_t n = pith_min(PITH_ORDER_GROUPS, q->groups - g);

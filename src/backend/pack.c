@@ -317,7 +317,7 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
     set_levels(q, &out->m);
     if (q->format->kind == PITH_KIND_INT && pith_panel_scale_wide(p.plan.scale)) {
         out->block = x_block(q, 64);
-        out->digits = x_block(q, 128);
+        if (q->groups == 1 || q->group % 128 == 0) out->digits = x_block(q, 128);
     }
     if (out->block > 0 && !q->offsets) out->input_block = input_block(q);
     pith_pool_run(b->pool, p.plan.panels, pack_task, &p);

@@ -13,20 +13,15 @@ struct pith_pack {
     /* [rows][groups], added to the product with the sums of x over each group; NULL: none */
     const struct pith_weight *offsets;
     double bits_per_weight; /* of the matrix that was packed, by pith_qmat_bits_per_weight() */
-    size_t block, digits;   /* integers: columns of a block of x as bytes, as digits; 0: neither */
+    /* Integers: columns of a block of x as bytes; as digits, which smaller groups than 128 do not
+     * have: they come to float32 so often that multiplying in it is faster. 0: neither */
+    size_t block, digits;
     struct pith_panels m;
     const uint32_t *order; /* column c of m is column order[c] of the matrix (act-order); NULL: c */
     struct pith_input input; /* of the matrix that was packed */
     size_t
         input_block; /* columns of a block of x on that input's grid, as integers; 0: as floats */
 };
-
-/* Whether products of many rows are sums of digits in the exact mode as those of few are: digits of
- * smaller groups come to float32 so often that multiplying in it is faster. */
-static inline bool pith_pack_many_digits(const struct pith_pack *p)
-{
-    return p->digits > 0 && (p->m.groups == 1 || p->digits >= 128);
-}
 
 /* Bytes that pith_pack_init() needs for q; 0 when q has no packed form: levels of its own or a
  * sparse part, offsets of tiles or very many groups, columns or groups that do not fill the lines,

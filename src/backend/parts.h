@@ -33,10 +33,13 @@ enum {
     PITH_BYTES_BLOCK = 32, /* columns, at least */
     PITH_BYTES_SCALES = PITH_BYTES_COLS / PITH_BYTES_BLOCK
 };
+/* So many rows of x are multiplied one by one with W as it is read, which is what takes time; more
+ * are multiplied in tiles. The bits are the same. */
+enum { PITH_VECTORS = 3 };
 struct pith_byte_rows {
-    int8_t *q;    /* [PITH_LINEAR_FEW][PITH_DIGITS][PITH_BYTES_COLS] */
-    float *scale; /* [PITH_LINEAR_FEW][PITH_BYTES_SCALES] */
-    int32_t *sum; /* [PITH_LINEAR_FEW][PITH_DIGITS][PITH_BYTES_SCALES] */
+    int8_t *q;    /* [PITH_VECTORS + 1][PITH_DIGITS][PITH_BYTES_COLS] */
+    float *scale; /* [PITH_VECTORS + 1][PITH_BYTES_SCALES] */
+    int32_t *sum; /* [PITH_VECTORS + 1][PITH_DIGITS][PITH_BYTES_SCALES] */
 };
 
 /* More rows of them, in tiles: bytes.c. */
@@ -57,7 +60,7 @@ struct pith_bytes_call {
 };
 /* For any n. */
 void pith_bytes_linear(struct pith_backend *b, const struct pith_bytes_call *c);
-/* For n below PITH_LINEAR_FEW: the same bits. */
+/* For n up to PITH_VECTORS: the same bits. */
 void pith_bytes_linear_few(struct pith_backend *b, const struct pith_bytes_call *c);
 
 /* Act-order: the columns of q by group, those of a group in order, to order[cols] (NULL: only
@@ -81,23 +84,24 @@ const struct pith_weight *pith_offsets_init(struct pith_backend *b, const struct
 /* The sums of x[cols] over each group, in eight chains: s[c % 8] += x[c] for the columns of the
  * group in order, from 0 at its start; ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7)). */
 void pith_offsets_sums(const float *x, size_t cols, size_t group, float *sums);
-/* y[0 .. rows) += rows [row, row + rows) of O times sums; row is a multiple of PITH_PANEL_ROWS. The
- * product is panel_dot's where O is packed, else that of matvec_f16 or matvec_f32. */
-void pith_offsets_add(const struct pith_backend *b, const struct pith_weight *o, size_t row,
+/* Goes on with y[0 .. rows), rows [row, row + rows) of a product, by those rows of its offsets O
+ * times sums; row is a multiple of PITH_PANEL_ROWS. After integers the product is offsets_dot's
+ * where O is packed, else that of lanes_f16 or lanes_f32, and is added; after floats it goes on
+ * with their chain. */
+void pith_offsets_add(const struct pith_backend *b, const struct pith_pack *pack, size_t row,
                       size_t rows, const float *sums, float *y);
 
-/* Whether few rows of x times q go through levels_dot. */
+/* Whether levels_unpack() reads rows of q. */
 bool pith_levels_fit(const struct pith_qmat *q);
-/* y[0 .. count) = rows [row, row + count) of such a matrix times x. The sparse part is added to the
- * product of the levels: a row of it is s = s + value * x for its weights in order, from 0, both
- * steps rounded. */
-void pith_levels_rows(const struct pith_kern *k, const struct pith_qmat *q, size_t row,
-                      size_t count, const float *x, float *y);
+/* Columns [col, col + n) of a row of such a matrix, as pith_source_segment(); col is a multiple of
+ * 8. */
+void pith_levels_segment(const struct pith_kern *k, const struct pith_qmat *q, size_t row,
+                         size_t col, size_t n, float *out);
 
 /* What pith_linear() makes of x for some packed matrices, of all rows that fit. */
-enum { PITH_PREPARED_FLOATS = 2 << 20 };
-/* pith_linear() with x's columns as they lie in the panels; of a matrix with offsets, for n below
- * PITH_LINEAR_FEW the sums of x are in b->prepared, and for more rows offsets are not added. */
+enum { PITH_PREPARED_FLOATS = 2 << 20, PITH_PREPARED_ROWS = 8 /* at least */ };
+/* pith_linear() with x's columns as they lie in the panels; of a matrix with offsets, for n up to
+ * PITH_VECTORS the sums of x are in b->prepared, and for more rows offsets are not added. */
 void pith_linear_as_packed(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                            const float *x, size_t n, float *y);
 

@@ -30,7 +30,7 @@ static void order_task(void *ctx, size_t task, unsigned thread)
 /* Few rows are sooner done than handed out. */
 static void run_prepare(struct pith_backend *b, struct preparing *a, pith_task_fn *task)
 {
-    a->tasks = a->rows < PITH_LINEAR_FEW ? 1 : pith_min(a->rows, (size_t)4 * b->threads);
+    a->tasks = a->rows <= PITH_VECTORS ? 1 : pith_min(a->rows, (size_t)4 * b->threads);
     if (a->tasks == 1) task(a, 0, 0);
     else pith_pool_run(b->pool, a->tasks, task, a);
 }
@@ -63,13 +63,12 @@ static void add_task(void *ctx, size_t task, unsigned thread)
     const size_t row = task * ADD_ROWS, rows = pith_min(ADD_ROWS, o->rows - row);
     for (size_t i = 0; i < a->n; i++) {
         float *y = a->y + i * o->rows + row;
-        pith_offsets_add(a->b, o, row, rows, a->b->prepared + i * o->cols, y);
+        pith_offsets_add(a->b, a->pack, row, rows, a->b->prepared + i * o->cols, y);
         for (size_t r = 0; a->bias && r < rows; r++) y[r] += a->bias[row + r];
     }
 }
 
-/* What the offsets add to n rows of y. Where the product has the bits of one row alone, so has
- * this. */
+/* What the offsets add to n rows of y, as pith_offsets_add() defines it. */
 static void add_offsets(struct pith_backend *b, const struct pith_pack *pack, const float *bias,
                         size_t n, float *y)
 {
@@ -95,7 +94,7 @@ static void add_offsets(struct pith_backend *b, const struct pith_pack *pack, co
     pith_mul_run(b, &mul);
 }
 
-/* Slabs are of about equal size: none has less than PITH_LINEAR_FEW rows, unless x has. */
+/* Slabs are of about equal size. */
 static void linear_prepared(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                             const float *x, size_t n, float *y)
 {
@@ -104,7 +103,7 @@ static void linear_prepared(struct pith_backend *b, const struct pith_weight *w,
     const size_t slabs = (n + most - 1) / most;
     for (size_t i = 0; i < slabs; i++) {
         const size_t first = i * n / slabs, count = (i + 1) * n / slabs - first;
-        const bool later = o && count >= PITH_LINEAR_FEW;
+        const bool later = o && (count > PITH_VECTORS || pith_bf16_fits(b, w->cols));
         const float *from = x + first * w->cols;
         float *to = y + first * w->rows;
         struct preparing a = {.pack = w->pack, .x = from, .rows = count, .out = b->prepared};

@@ -64,6 +64,10 @@ static void quant_segment(const struct pith_source *s, const struct pith_kern *k
                           const struct pith_tile_block *at, float *out)
 {
     const struct pith_qmat *q = s->w->quant;
+    if (pith_levels_fit(q) && at->j % 8 == 0) {
+        pith_levels_segment(k, q, at->i, at->j, at->n, out);
+        return;
+    }
     if (!pith_qmat_is_plain(q)) {
         pith_qmat_decode_part(q, (uint32_t)at->i, (uint32_t)at->j, (uint32_t)at->n, out);
         return;

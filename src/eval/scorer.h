@@ -8,15 +8,15 @@ struct pith_scorer {
     struct pith_model *model;
     const char *name; /* in messages: "model", "baseline" */
     struct pith_session session;
-    size_t capacity;  /* tokens */
-    size_t rows;      /* of logits at a time */
-    int32_t *held;    /* [session.length]: what the session has read */
-    float *hidden;    /* [capacity][hidden] */
+    size_t capacity;     /* tokens */
+    size_t rows;         /* of logits at a time */
+    int32_t *held;       /* [session.length]: what the session has read */
+    float *hidden;       /* [capacity][hidden] */
     const float *source; /* the hidden rows of positions source_first and later */
     size_t source_first;
-    float *logits;    /* [rows][vocab] */
-    double *lse;      /* [rows] */
-    double seconds;   /* spent in the model */
+    float *logits;  /* [rows][vocab] */
+    double *lse;    /* [rows] */
+    double seconds; /* spent in the model */
     bool exact;
 };
 
@@ -36,8 +36,8 @@ enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *mode
 void pith_scorer_free(struct pith_scorer *s);
 
 /* Makes the session hold exactly these n ids, n <= capacity. What it shares with the last
- * sequence from the start on is not computed again; the last bits of results may depend on that, as
- * PITH_LINEAR_FEW tells. */
+ * sequence from the start on is not computed again; results depend on that only where a linear's
+ * input has one scale over a whole call. */
 enum pith_status pith_scorer_read(struct pith_scorer *s, const int32_t *ids, size_t n,
                                   struct pith_error *err);
 

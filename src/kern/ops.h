@@ -70,7 +70,7 @@ typedef void pith_bf16_tile_fn(size_t steps, const uint32_t *a, const uint32_t *
  * bf16_round rounds as narrow_bf16 does, but takes what is below 2^-126 in magnitude for zeros;
  * bf16_words has bfloat16 at any address and may keep what is. */
 typedef void pith_bf16_round_fn(size_t rows, size_t k, const float *src, size_t ld, size_t height,
-                               uint32_t *dst);
+                                uint32_t *dst);
 typedef void pith_bf16_words_fn(size_t rows, size_t k, const void *src, size_t ld, size_t height,
                                 uint32_t *dst);
 
@@ -86,28 +86,26 @@ typedef void pith_transpose_fn(size_t rows, size_t cols, const float *src, size_
 /* dst[r * ld_dst + c] = src[r * ld_src + c] for r < rows, c < cols; made for few columns. */
 typedef pith_transpose_fn pith_copy_rows_fn;
 
-/* Rows of codes whose levels are each row's own: code c of row r at bits [c * bits, (c + 1) * bits)
- * of the little-endian stream at codes + r * stride. */
-struct pith_levels {
-    unsigned bits; /* 3 or 4 */
-    size_t cols, stride;
-    const uint8_t *codes;
-    const float *level; /* [rows][16]; of 3 bits: the eight, and the same again */
-};
-/* y[r] = the dot product in lanes of level[r][code c] and x[c], a step fma(level, x, sum). */
-typedef void pith_levels_dot_fn(const struct pith_levels *m, size_t rows, const float *x, float *y);
+/* dst[i] = level[code i] for n codes of 3 or 4 bits, code i at bits [i * bits, (i + 1) * bits) of
+ * the little-endian stream; of 3 bits, level has the eight and the same again. */
+typedef void pith_levels_unpack_fn(unsigned bits, size_t n, const uint8_t *codes,
+                                   const float level[16], float *dst);
 
 /* acc[p % 16] = fma(x[p], y[p], acc[p % 16]) for p = 0..n-1: a dot product in lanes, to be
  * continued by another call when n is a multiple of 16 and closed by pith_lanes_sum(). */
 typedef void pith_dot_acc_fn(size_t n, const float *x, const float *y, float acc[PITH_LANES]);
 
-/* y[r] = the dot product in lanes of row r of w with x, for r < rows. Row r starts ldw elements
- * after row r - 1; w is float32, bfloat16 or float16 at any address; 16-bit elements are widened
- * exactly. */
+/* Goes on with y[r] = fma(w[r][c], x[c], y[r]) for c = 0, 1, ..., cols - 1, for r < rows. Row r
+ * starts ldw elements after row r - 1; w is float32, bfloat16 or float16 at any address; 16-bit
+ * elements are widened exactly. */
 typedef void pith_matvec_f32_fn(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
                                 float *y);
 typedef pith_matvec_f32_fn pith_matvec_bf16_fn;
 typedef pith_matvec_f32_fn pith_matvec_f16_fn;
+
+/* y[r] = the dot product in lanes of row r of w with x, w as above. */
+typedef pith_matvec_f32_fn pith_lanes_f32_fn;
+typedef pith_matvec_f32_fn pith_lanes_f16_fn;
 
 /* dst[i] = src[i], widened exactly from 16 bits at any address. */
 typedef void pith_widen_bf16_fn(size_t n, const void *src, float *dst);
@@ -258,16 +256,16 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
 /* clang-format off */
 #define PITH_OPS(X)                                                                                \
     X(gemm_tile) X(bf16_tile) X(bf16_round) X(bf16_words) X(bf16_pairs) X(transpose)               \
-    X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16) X(matvec_f16) X(levels_dot)               \
-    X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) X(softmax) X(silu_mul)           \
-    X(sumsq) X(scale_mul)                                                                          \
-    X(sum_exp) X(axmy_f64) X(solve_f64) X(panel_dot) X(panel_dot_bytes) X(panel_dot_digits)        \
-    X(panel_unpack) X(to_bytes) X(to_digits) X(to_nibbles) X(bytes_tile) X(bytes_words)            \
-    X(digits_tile) X(digits_words) X(digits_unpack) X(bytes_unpack)                                \
-    X(read_lines) X(peak_f32) X(peak_int8) X(peak_bf16) X(narrow_bf16) X(exp_sum)                  \
-    X(attn_scores_f32) X(attn_scores_bf16) X(attn_values_f32) X(attn_values_bf16) X(mix) X(add)    \
-    X(rope_pairs) X(sumsq_diff) X(range) X(grid_round) X(grid_error) X(group_max) X(float_round)   \
-    X(float_trials) X(book_round) X(tiles_open) X(tiles_close)
+    X(copy_rows) X(dot_acc) X(matvec_f32) X(matvec_bf16) X(matvec_f16) X(lanes_f32) X(lanes_f16)   \
+    X(levels_unpack) X(widen_bf16) X(widen_f16) X(dequant_u8) X(dequant_u4) X(max) X(softmax)      \
+    X(silu_mul) X(sumsq) X(scale_mul) X(sum_exp) X(axmy_f64) X(solve_f64) X(panel_dot)             \
+    X(offsets_dot) X(panel_dot_bytes) X(panel_dot_digits) X(panel_unpack) X(to_bytes)              \
+    X(to_digits) X(to_nibbles) X(bytes_tile) X(bytes_words) X(digits_tile) X(digits_words)         \
+    X(digits_unpack) X(bytes_unpack) X(read_lines) X(peak_f32) X(peak_int8) X(peak_bf16)           \
+    X(narrow_bf16) X(exp_sum) X(attn_scores_f32) X(attn_scores_bf16) X(attn_values_f32)            \
+    X(attn_values_bf16) X(mix) X(add) X(rope_pairs) X(sumsq_diff) X(range) X(grid_round)           \
+    X(grid_error) X(group_max) X(float_round) X(float_trials) X(book_round) X(tiles_open)          \
+    X(tiles_close)
 
 /* clang-format on */
 

@@ -76,12 +76,12 @@ static inline size_t pith_panel_lines(const struct pith_panels *m)
  * integer ones. */
 enum { PITH_AHEAD_FLOAT = 6144, PITH_AHEAD_BYTES = 4096 };
 
-/* How far ahead of a panel's line to ask when panels are read two at a time: past its end it is not
- * the neighbour, read at the same time, but the panel after that. */
-static inline size_t pith_panel_ahead(size_t lines, size_t line, size_t ahead)
+/* How far ahead of a panel's line to ask when `together` panels are read at a time: past its end it
+ * is not the neighbour, read at the same time, but the panel after those. */
+static inline size_t pith_panel_ahead(size_t together, size_t lines, size_t line, size_t ahead)
 {
     const bool within = line + ahead / PITH_PANEL_LINE < lines;
-    return ahead + (within ? 0 : lines * PITH_PANEL_LINE);
+    return ahead + (within ? 0 : (together - 1) * lines * PITH_PANEL_LINE);
 }
 
 /* Bytes of a scale. */
@@ -112,12 +112,16 @@ struct pith_bytes {
 };
 enum { PITH_DIGITS = 3 };
 
-/* y[16 * count] = panels [first, first + count) of m times x[cols]. A row is summed group by group,
- * a group in four chains:
- *     s[c % 4] = fma(v(c), x[c], s[c % 4])  for the columns of the group in order, from 0
- *     y = fma(scale, (s[0] + s[1]) + (s[2] + s[3]), y)  for the groups in order, from 0 */
+/* Goes on with y[16 * count] by panels [first, first + count) of m times x[cols], a row one chain:
+ *     y = fma(v(c) * scale, x[c], y)  for the columns in order, the product in brackets rounded */
 typedef void pith_panel_dot_fn(const struct pith_panels *m, size_t first, size_t count,
                                const float *x, float *y);
+
+/* y[16 * count] = panels [first, first + count) of m times x[cols], for bytes without zeros whose
+ * scales are halves. A row is summed group by group, a group in four chains:
+ *     s[c % 4] = fma(v(c), x[c], s[c % 4])  for the columns of the group in order, from 0
+ *     y = fma(scale, (s[0] + s[1]) + (s[2] + s[3]), y)  for the groups in order, from 0 */
+typedef pith_panel_dot_fn pith_offsets_dot_fn;
 
 /* The fast mode's product of an integer matrix. A block lies within a group (block <= group, and
  * group a multiple of it, or of the rest at the end of a row); block is a multiple of 8 or cols.

@@ -40,7 +40,7 @@ void pith_tape_free(struct pith_tape *t);
 uint64_t pith_tape_bytes(const struct pith_shape *s, unsigned threads, size_t rows);
 
 /* out[n][hidden] = block(x[n][hidden]) at positions 0 .. n - 1: the bits of pith_block_forward() in
- * the exact mode when n is at least PITH_LINEAR_FEW and no input is rounded. Every linear's w.dense
+ * the exact mode when no input is rounded. Every linear's w.dense
  * is float32 and is what is computed with. out may be x when no gradient of x is wanted later.
  * PITH_ARG when n exceeds the room or a linear is not float32. */
 enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block *b, const float *x,

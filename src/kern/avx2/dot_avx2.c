@@ -6,22 +6,16 @@ void pith_dot_acc_avx2(size_t n, const float *x, const float *y, float acc[PITH_
     dot_acc(n, x, y, acc);
 }
 
-void pith_matvec_f32_avx2(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
-                          float *y)
+void pith_lanes_f32_avx2(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
+                         float *y)
 {
-    matvec_f32(rows, cols, w, ldw, x, y);
+    lanes_f32(rows, cols, w, ldw, x, y);
 }
 
-void pith_matvec_bf16_avx2(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
-                           float *y)
+void pith_lanes_f16_avx2(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
+                         float *y)
 {
-    matvec_bf16(rows, cols, w, ldw, x, y);
-}
-
-void pith_matvec_f16_avx2(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
-                          float *y)
-{
-    matvec_f16(rows, cols, w, ldw, x, y);
+    lanes_f16(rows, cols, w, ldw, x, y);
 }
 
 void pith_widen_bf16_avx2(size_t n, const void *src, float *dst)

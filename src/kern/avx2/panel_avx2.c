@@ -98,13 +98,20 @@ void pith_panel_dot_avx2(const struct pith_panels *m, size_t first, size_t count
     panel_dot(m, first, count, x, y);
 }
 
+void pith_offsets_dot_avx2(const struct pith_panels *m, size_t first, size_t count, const float *x,
+                           float *y)
+{
+    offsets_dot(m, first, count, x, y);
+}
+
 void pith_panel_unpack_avx2(const struct pith_panels *m, size_t panel, size_t col, size_t n,
                             float *dst, size_t ld)
 {
     panel_unpack(m, panel, col, n, dst, ld);
 }
 
-void pith_levels_dot_avx2(const struct pith_levels *m, size_t rows, const float *x, float *y)
+void pith_levels_unpack_avx2(unsigned bits, size_t n, const uint8_t *codes, const float level[16],
+                             float *dst)
 {
-    levels_dot(m, rows, x, y);
+    levels_unpack(bits, n, codes, level, dst);
 }

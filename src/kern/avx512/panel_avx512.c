@@ -55,7 +55,7 @@ static inline v16 v16_load_e4m3(const void *p)
     return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(0x1p8f));
 }
 
-enum { PANELS_AT_ONCE = 2 };
+enum { PANELS_AT_ONCE = 4 };
 #include "kern/template/panel_template.h"
 
 #include <string.h>
@@ -76,13 +76,20 @@ void pith_panel_dot_avx512(const struct pith_panels *m, size_t first, size_t cou
     panel_dot(m, first, count, x, y);
 }
 
+void pith_offsets_dot_avx512(const struct pith_panels *m, size_t first, size_t count,
+                             const float *x, float *y)
+{
+    offsets_dot(m, first, count, x, y);
+}
+
 void pith_panel_unpack_avx512(const struct pith_panels *m, size_t panel, size_t col, size_t n,
                               float *dst, size_t ld)
 {
     panel_unpack(m, panel, col, n, dst, ld);
 }
 
-void pith_levels_dot_avx512(const struct pith_levels *m, size_t rows, const float *x, float *y)
+void pith_levels_unpack_avx512(unsigned bits, size_t n, const uint8_t *codes, const float level[16],
+                               float *dst)
 {
-    levels_dot(m, rows, x, y);
+    levels_unpack(bits, n, codes, level, dst);
 }

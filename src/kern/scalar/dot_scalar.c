@@ -1,4 +1,4 @@
-/* Dot products in lanes, over weights as they are stored. */
+/* Products with weights as they are stored, in lanes and in chains, and widening. */
 #include "kern/ops.h"
 #include "num/format.h"
 
@@ -31,8 +31,8 @@ void pith_dot_acc_scalar(size_t n, const float *x, const float *y, float acc[PIT
     for (size_t p = 0; p < n; p++) acc[p % PITH_LANES] = fmaf(x[p], y[p], acc[p % PITH_LANES]);
 }
 
-static float dot(size_t n, const unsigned char *w, size_t bytes,
-                 float (*load)(const unsigned char *), const float *x)
+static float lanes(size_t n, const unsigned char *w, size_t bytes,
+                   float (*load)(const unsigned char *), const float *x)
 {
     float acc[PITH_LANES] = {0};
     for (size_t p = 0; p < n; p++)
@@ -40,25 +40,46 @@ static float dot(size_t n, const unsigned char *w, size_t bytes,
     return pith_lanes_sum(acc);
 }
 
+void pith_lanes_f32_scalar(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
+                           float *y)
+{
+    const unsigned char *row = w;
+    for (size_t r = 0; r < rows; r++) y[r] = lanes(cols, row + r * ldw * 4, 4, load_f32, x);
+}
+
+void pith_lanes_f16_scalar(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
+                           float *y)
+{
+    const unsigned char *row = w;
+    for (size_t r = 0; r < rows; r++) y[r] = lanes(cols, row + r * ldw * 2, 2, load_f16, x);
+}
+
+static float chain(size_t n, const unsigned char *w, size_t bytes,
+                   float (*load)(const unsigned char *), const float *x, float sum)
+{
+    for (size_t p = 0; p < n; p++) sum = fmaf(load(w + p * bytes), x[p], sum);
+    return sum;
+}
+
 void pith_matvec_f32_scalar(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
                             float *y)
 {
     const unsigned char *row = w;
-    for (size_t r = 0; r < rows; r++) y[r] = dot(cols, row + r * ldw * 4, 4, load_f32, x);
+    for (size_t r = 0; r < rows; r++) y[r] = chain(cols, row + r * ldw * 4, 4, load_f32, x, y[r]);
 }
 
 void pith_matvec_bf16_scalar(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
                              float *y)
 {
     const unsigned char *row = w;
-    for (size_t r = 0; r < rows; r++) y[r] = dot(cols, row + r * ldw * 2, 2, load_bf16, x);
+    for (size_t r = 0; r < rows; r++) y[r] = chain(cols, row + r * ldw * 2, 2, load_bf16, x, y[r]);
 }
 
 void pith_matvec_f16_scalar(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
                             float *y)
 {
     const unsigned char *row = w;
-    for (size_t r = 0; r < rows; r++) y[r] = dot(cols, row + r * ldw * 2, 2, load_f16, x);
+    for (size_t r = 0; r < rows; r++) y[r] = chain(cols, row + r * ldw * 2, 2, load_f16, x, y[r]);
 }
 
 void pith_widen_bf16_scalar(size_t n, const void *src, float *dst)

@@ -1,25 +1,18 @@
-/* The definition of products with rows that have levels of their own: see kern/ops.h. */
+/* The definition of reading codes by levels: see kern/ops.h. */
 #include "kern/ops.h"
 
-#include <math.h>
-
-/* Code c of a row: nothing past its last byte is read. */
-static unsigned code_at(const struct pith_levels *m, size_t row, size_t c)
+/* Code i: nothing past its last byte is read. */
+static unsigned code_at(unsigned bits, const uint8_t *codes, size_t i)
 {
-    const uint8_t *stream = m->codes + row * m->stride + c * m->bits / 8;
-    const unsigned shift = (unsigned)(c * m->bits % 8), mask = (1u << m->bits) - 1;
+    const uint8_t *stream = codes + i * bits / 8;
+    const unsigned shift = (unsigned)(i * bits % 8), mask = (1u << bits) - 1;
     unsigned v = (unsigned)stream[0] >> shift;
-    if (shift + m->bits > 8) v |= (unsigned)stream[1] << (8 - shift);
+    if (shift + bits > 8) v |= (unsigned)stream[1] << (8 - shift);
     return v & mask;
 }
 
-void pith_levels_dot_scalar(const struct pith_levels *m, size_t rows, const float *x, float *y)
+void pith_levels_unpack_scalar(unsigned bits, size_t n, const uint8_t *codes, const float level[16],
+                               float *dst)
 {
-    for (size_t r = 0; r < rows; r++) {
-        float acc[PITH_LANES] = {0};
-        for (size_t c = 0; c < m->cols; c++)
-            acc[c % PITH_LANES] =
-                fmaf(m->level[r * 16 + code_at(m, r, c)], x[c], acc[c % PITH_LANES]);
-        y[r] = pith_lanes_sum(acc);
-    }
+    for (size_t i = 0; i < n; i++) dst[i] = level[code_at(bits, codes, i)];
 }

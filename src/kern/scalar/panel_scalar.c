@@ -57,6 +57,24 @@ static size_t group_end(const struct pith_panels *m, size_t g)
     return (g + 1) * m->group < m->cols ? (g + 1) * m->group : m->cols;
 }
 
+static float row_chain(const struct pith_panels *m, size_t panel, size_t r, const float *x, float y)
+{
+    for (size_t c = 0; c < m->cols; c++) {
+        const size_t index = (panel * m->groups + c / m->group) * PITH_PANEL_ROWS + r;
+        const float w = pith_panel_value_at(m, panel, r, c) * pith_panel_scale_at(m, index);
+        y = fmaf(w, x[c], y);
+    }
+    return y;
+}
+
+void pith_panel_dot_scalar(const struct pith_panels *m, size_t first, size_t count, const float *x,
+                           float *y)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t r = 0; r < PITH_PANEL_ROWS; r++)
+            y[i * PITH_PANEL_ROWS + r] = row_chain(m, first + i, r, x, y[i * PITH_PANEL_ROWS + r]);
+}
+
 static float row_dot(const struct pith_panels *m, size_t panel, size_t r, const float *x)
 {
     float y = 0.0f;
@@ -70,8 +88,8 @@ static float row_dot(const struct pith_panels *m, size_t panel, size_t r, const 
     return y;
 }
 
-void pith_panel_dot_scalar(const struct pith_panels *m, size_t first, size_t count, const float *x,
-                           float *y)
+void pith_offsets_dot_scalar(const struct pith_panels *m, size_t first, size_t count,
+                             const float *x, float *y)
 {
     for (size_t i = 0; i < count; i++)
         for (size_t r = 0; r < PITH_PANEL_ROWS; r++)

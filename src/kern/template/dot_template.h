@@ -1,7 +1,6 @@
 /* kern/template/dot_template.h: dot products in lanes and widening, written once in sixteen-lane
- * vectors: see rows_template.h. The matrix-vector product takes four rows at a time: four
- * independent chains of sums hide the latency of the multiply-add, and x is loaded once for the
- * four. */
+ * vectors: see rows_template.h. The product of rows takes four at a time: four independent sums
+ * hide the latency of the multiply-add, and x is loaded once for the four. */
 #include "kern/ops.h"
 
 #include <string.h>
@@ -88,8 +87,8 @@ INLINE void four_rows(const struct storage *s, size_t cols, const char *w, size_
     y[3] = v16_sum(s3);
 }
 
-INLINE void matvec(const struct storage *s, size_t rows, size_t cols, const void *w, size_t ldw,
-                   const float *x, float *y)
+INLINE void lanes(const struct storage *s, size_t rows, size_t cols, const void *w, size_t ldw,
+                  const float *x, float *y)
 {
     const char *row = w;
     const size_t ld = ldw * s->bytes;
@@ -108,22 +107,16 @@ static inline v16 load_f32_part(const void *p, size_t n)
     return v16_load_part(p, n);
 }
 
-static inline void matvec_f32(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
-                              float *y)
+static inline void lanes_f32(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
+                             float *y)
 {
-    matvec(&(struct storage){4, load_f32, load_f32_part}, rows, cols, w, ldw, x, y);
+    lanes(&(struct storage){4, load_f32, load_f32_part}, rows, cols, w, ldw, x, y);
 }
 
-static inline void matvec_bf16(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
-                               float *y)
+static inline void lanes_f16(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
+                             float *y)
 {
-    matvec(&(struct storage){2, v16_load_bf16, v16_load_bf16_part}, rows, cols, w, ldw, x, y);
-}
-
-static inline void matvec_f16(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
-                              float *y)
-{
-    matvec(&(struct storage){2, v16_load_f16, v16_load_f16_part}, rows, cols, w, ldw, x, y);
+    lanes(&(struct storage){2, v16_load_f16, v16_load_f16_part}, rows, cols, w, ldw, x, y);
 }
 #undef INLINE
 

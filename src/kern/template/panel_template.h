@@ -8,10 +8,8 @@
  *     v16_table, v16_table_load(p), v16_lookup(x, t)   one of sixteen floats by a field's low half
  *     v16_arithmetic_shift(x, n)   right, the sign copied
  *     v16_load_e4m3(p)             sixteen FP8 values
- *     PANELS_AT_ONCE               2, or 1
- *
- * Two panels at a time make eight chains of sums, which hides the latency of the multiply-add;
- * where sixteen lanes are four registers one panel makes as many, and two would not fit. */
+ *     PANELS_AT_ONCE               4, 2 or 1: registers of chains enough to hide the latency of the
+ *                                  multiply-add, and no more than fit */
 #include "kern/ops.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -75,6 +73,11 @@ struct reading {
     bool zeros;
 };
 
+INLINE v16 byte_of(v16i line, int i)
+{
+    return v16_from_int(v16i_and(i ? v16i_shift_right(line, 8 * i) : line, 255));
+}
+
 /* Column i of eight (4 bits) or four columns of a line. */
 INLINE v16 value(struct reading how, v16i line, int i, v16_table table, v16 zero)
 {
@@ -83,9 +86,7 @@ INLINE v16 value(struct reading how, v16i line, int i, v16_table table, v16 zero
     case PITH_PANEL_LEVEL4:
         v = v16_lookup(i ? v16i_shift_right(line, i < 4 ? 8 * i : 8 * (i - 4) + 4) : line, table);
         return how.zeros ? v16_sub(v, zero) : v;
-    case PITH_PANEL_INT8:
-        v = v16_from_int(v16i_and(i ? v16i_shift_right(line, 8 * i) : line, 255));
-        return v16_sub(v, zero);
+    case PITH_PANEL_INT8: return v16_sub(byte_of(line, i), zero);
     case PITH_PANEL_E4M3: return from_e4m3(i < 3 ? v16i_shift_left(line, 24 - 8 * i) : line);
     case PITH_PANEL_E5M2:
     default: return from_e5m2(i < 3 ? v16i_shift_left(line, 24 - 8 * i) : line);
@@ -103,27 +104,22 @@ INLINE int columns_of(enum pith_panel_form form)
 struct panel {
     const uint8_t *codes;
     size_t group; /* index of its first group in all groups */
-    v16 zero, y, s0, s1, s2, s3;
+    v16 zero, scale, y;
 };
 
-INLINE void panel_open(const struct pith_panels *m, size_t index, struct panel *p)
+INLINE void panel_open(const struct pith_panels *m, size_t index, const float *y, struct panel *p)
 {
     p->codes = m->codes + index * pith_panel_lines(m) * PITH_PANEL_LINE;
     p->group = index * m->groups;
-    p->zero = p->y = v16_zero();
+    p->zero = v16_zero();
+    p->y = v16_load(y);
 }
 
-INLINE void group_open(const struct pith_panels *m, struct reading how, size_t g, struct panel *p)
+INLINE void group_open(const struct pith_panels *m, struct reading how, enum pith_panel_scale kind,
+                       size_t g, struct panel *p)
 {
     if (how.zeros || how.form == PITH_PANEL_INT8) p->zero = load_zeros(m, p->group + g);
-    p->s0 = p->s1 = p->s2 = p->s3 = v16_zero();
-}
-
-INLINE void group_close(const struct pith_panels *m, enum pith_panel_scale kind, size_t g,
-                        struct panel *p)
-{
-    const v16 sum = v16_add(v16_add(p->s0, p->s1), v16_add(p->s2, p->s3));
-    p->y = v16_fma(load_scales(m, kind, p->group + g), sum, p->y);
+    p->scale = load_scales(m, kind, p->group + g);
 }
 
 INLINE void line_step(struct reading how, v16_table table, const float *x, size_t ahead,
@@ -132,54 +128,65 @@ INLINE void line_step(struct reading how, v16_table table, const float *x, size_
     const v16i line = v16i_load(p->codes);
     __builtin_prefetch(p->codes + ahead);
     p->codes += PITH_PANEL_LINE;
-    p->s0 = v16_fma(value(how, line, 0, table, p->zero), v16_set(x[0]), p->s0);
-    p->s1 = v16_fma(value(how, line, 1, table, p->zero), v16_set(x[1]), p->s1);
-    p->s2 = v16_fma(value(how, line, 2, table, p->zero), v16_set(x[2]), p->s2);
-    p->s3 = v16_fma(value(how, line, 3, table, p->zero), v16_set(x[3]), p->s3);
+#define PANEL_STEP(i)                                                                              \
+    p->y = v16_fma(v16_mul(value(how, line, i, table, p->zero), p->scale), v16_set(x[i]), p->y)
+    PANEL_STEP(0);
+    PANEL_STEP(1);
+    PANEL_STEP(2);
+    PANEL_STEP(3);
     if (columns_of(how.form) == 4) return;
-    p->s0 = v16_fma(value(how, line, 4, table, p->zero), v16_set(x[4]), p->s0);
-    p->s1 = v16_fma(value(how, line, 5, table, p->zero), v16_set(x[5]), p->s1);
-    p->s2 = v16_fma(value(how, line, 6, table, p->zero), v16_set(x[6]), p->s2);
-    p->s3 = v16_fma(value(how, line, 7, table, p->zero), v16_set(x[7]), p->s3);
+    PANEL_STEP(4);
+    PANEL_STEP(5);
+    PANEL_STEP(6);
+    PANEL_STEP(7);
+#undef PANEL_STEP
 }
 
+/* One panel, two or four: `together` is known where it is inlined. */
 INLINE void dot_panels(const struct pith_panels *m, struct reading how, enum pith_panel_scale kind,
-                       size_t index, bool two, const float *x, float *y)
+                       size_t index, size_t together, const float *x, float *y)
 {
     enum { STEP = 256 /* columns between decisions what to ask for */ };
     const v16_table table = v16_table_load(m->level);
     const size_t width = (size_t)columns_of(how.form), lines = pith_panel_lines(m);
-    struct panel a, b;
-    panel_open(m, index, &a);
-    if (two) panel_open(m, index + 1, &b);
-    size_t c = 0;
+    struct panel a, b, c, d;
+    panel_open(m, index, y, &a);
+    if (together > 1) panel_open(m, index + 1, y + PITH_PANEL_ROWS, &b);
+    if (together > 2) panel_open(m, index + 2, y + 2 * PITH_PANEL_ROWS, &c);
+    if (together > 2) panel_open(m, index + 3, y + 3 * PITH_PANEL_ROWS, &d);
+    size_t col = 0;
     for (size_t g = 0; g < m->groups; g++) {
-        const size_t end = c + m->group < m->cols ? c + m->group : m->cols;
-        group_open(m, how, g, &a);
-        if (two) group_open(m, how, g, &b);
-        while (c < end) {
-            const size_t stop = c + STEP < end ? c + STEP : end;
-            const size_t ahead =
-                two ? pith_panel_ahead(lines, c / width, PITH_AHEAD_FLOAT) : PITH_AHEAD_FLOAT;
-            for (; c < stop; c += width) {
-                line_step(how, table, x + c, ahead, &a);
-                if (two) line_step(how, table, x + c, ahead, &b);
+        const size_t end = col + m->group < m->cols ? col + m->group : m->cols;
+        group_open(m, how, kind, g, &a);
+        if (together > 1) group_open(m, how, kind, g, &b);
+        if (together > 2) group_open(m, how, kind, g, &c);
+        if (together > 2) group_open(m, how, kind, g, &d);
+        while (col < end) {
+            const size_t stop = col + STEP < end ? col + STEP : end;
+            const size_t ahead = pith_panel_ahead(together, lines, col / width, PITH_AHEAD_FLOAT);
+            for (; col < stop; col += width) {
+                line_step(how, table, x + col, ahead, &a);
+                if (together > 1) line_step(how, table, x + col, ahead, &b);
+                if (together > 2) line_step(how, table, x + col, ahead, &c);
+                if (together > 2) line_step(how, table, x + col, ahead, &d);
             }
         }
-        group_close(m, kind, g, &a);
-        if (two) group_close(m, kind, g, &b);
     }
     v16_store(y, a.y);
-    if (two) v16_store(y + PITH_PANEL_ROWS, b.y);
+    if (together > 1) v16_store(y + PITH_PANEL_ROWS, b.y);
+    if (together > 2) v16_store(y + 2 * PITH_PANEL_ROWS, c.y);
+    if (together > 2) v16_store(y + 3 * PITH_PANEL_ROWS, d.y);
 }
 
 INLINE void dot_as(const struct pith_panels *m, struct reading how, enum pith_panel_scale kind,
                    size_t first, size_t count, const float *x, float *y)
 {
     size_t i = 0;
-    for (; PANELS_AT_ONCE == 2 && i + 2 <= count; i += 2)
-        dot_panels(m, how, kind, first + i, true, x, y + i * PITH_PANEL_ROWS);
-    for (; i < count; i++) dot_panels(m, how, kind, first + i, false, x, y + i * PITH_PANEL_ROWS);
+    for (; PANELS_AT_ONCE > 2 && i + 4 <= count; i += 4)
+        dot_panels(m, how, kind, first + i, 4, x, y + i * PITH_PANEL_ROWS);
+    for (; PANELS_AT_ONCE > 1 && i + 2 <= count; i += 2)
+        dot_panels(m, how, kind, first + i, 2, x, y + i * PITH_PANEL_ROWS);
+    for (; i < count; i++) dot_panels(m, how, kind, first + i, 1, x, y + i * PITH_PANEL_ROWS);
 }
 
 #define PANEL_SCALES(X) X(F32) X(BF16) X(F16) X(E8M0) X(E4M3) X(PRODUCT)
@@ -191,7 +198,9 @@ INLINE void dot_as(const struct pith_panels *m, struct reading how, enum pith_pa
                      float *y)                                                                     \
     {                                                                                              \
         const struct reading how = {form_, zeros_};                                                \
-        switch (m->scale) { PANEL_SCALES(PANEL_DOT_CASE) }                                         \
+        switch (m->scale) {                                                                        \
+            PANEL_SCALES(PANEL_DOT_CASE)                                                           \
+        }                                                                                          \
     }
 #define PANEL_DOT_CASE(s)                                                                          \
     case PITH_SCALE_##s: dot_as(m, how, PITH_SCALE_##s, first, count, x, y); break;
@@ -216,6 +225,34 @@ static inline void panel_dot(const struct pith_panels *m, size_t first, size_t c
     }
 }
 
+/* --- the product of offsets ------------------------------------------------------------------- */
+
+INLINE void dot_offsets(const struct pith_panels *m, size_t index, const float *x, float *y)
+{
+    const uint8_t *codes = m->codes + index * pith_panel_lines(m) * PITH_PANEL_LINE;
+    v16 sum = v16_zero();
+    for (size_t g = 0, c = 0; g < m->groups; g++) {
+        const size_t end = c + m->group < m->cols ? c + m->group : m->cols;
+        v16 s0 = v16_zero(), s1 = s0, s2 = s0, s3 = s0;
+        for (; c < end; c += 4, codes += PITH_PANEL_LINE) {
+            const v16i line = v16i_load(codes);
+            s0 = v16_fma(byte_of(line, 0), v16_set(x[c]), s0);
+            s1 = v16_fma(byte_of(line, 1), v16_set(x[c + 1]), s1);
+            s2 = v16_fma(byte_of(line, 2), v16_set(x[c + 2]), s2);
+            s3 = v16_fma(byte_of(line, 3), v16_set(x[c + 3]), s3);
+        }
+        const v16 scale = load_scales(m, PITH_SCALE_F16, index * m->groups + g);
+        sum = v16_fma(scale, v16_add(v16_add(s0, s1), v16_add(s2, s3)), sum);
+    }
+    v16_store(y, sum);
+}
+
+static inline void offsets_dot(const struct pith_panels *m, size_t first, size_t count,
+                               const float *x, float *y)
+{
+    for (size_t i = 0; i < count; i++) dot_offsets(m, first + i, x, y + i * PITH_PANEL_ROWS);
+}
+
 /* --- unpacking ------------------------------------------------------------------------------ */
 
 INLINE void unpack_line(struct reading how, v16_table table, v16i line, v16 zero, v16 scale,
@@ -237,8 +274,7 @@ INLINE void unpack_as(const struct pith_panels *m, struct reading how, size_t pa
 {
     const v16_table table = v16_table_load(m->level);
     const size_t width = (size_t)columns_of(how.form), last = col + n;
-    const uint8_t *line =
-        m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
+    const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
     for (size_t c = col; c < last;) {
         const size_t g = panel * m->groups + c / m->group;
         const size_t stop = (c / m->group + 1) * m->group, end = stop < last ? stop : last;
@@ -252,9 +288,7 @@ static inline void panel_unpack(const struct pith_panels *m, size_t panel, size_
                                 float *dst, size_t ld)
 {
 #define UNPACK(form_)                                                                              \
-    case form_:                                                                                    \
-        unpack_as(m, (struct reading){form_, true}, panel, col, n, dst, ld);                       \
-        break;
+    case form_: unpack_as(m, (struct reading){form_, true}, panel, col, n, dst, ld); break;
     switch (m->form) {
         UNPACK(PITH_PANEL_LEVEL4)
         UNPACK(PITH_PANEL_INT8)

@@ -1,7 +1,6 @@
-/* Packed matrices: the products of many rows have the bits of the unpacked matrix (unless they are
- * of act-order groups, whose columns are summed in another order); those of few rows are close to
- * the decoded values, in the fast mode less so; all are the same on every setup.
- */
+/* Packed matrices: products have the bits of the unpacked matrix (unless they are of act-order
+ * groups, whose columns are summed in another order, or of digits), in the fast mode they are close
+ * to them; they are the same on every setup and for any number of rows. */
 #include "backend/pack.h"
 #include "num/kmat.h"
 #include "setups.h"
@@ -97,34 +96,29 @@ static void check_modes(struct setups *s, struct packed *p, const char *what)
     static const size_t counts[] = {1, 2, 3, 4, MOST};
     const size_t rows = p->q.rows;
     float *x = normals(MOST * (size_t)p->q.cols, 5), *bias = normals(rows, 6);
-    float *many = floats(MOST * rows), *few = floats(3 * rows), *fast = floats(MOST * rows);
+    float *exact = floats(MOST * rows), *fast = floats(MOST * rows);
     const struct pith_weight *w = pith_pack_prepares(&p->pack) ? &p->w : &p->plain;
-    const bool digits = pith_pack_many_digits(&p->pack);
-    if (digits) one_by_one(s->backend[0], PITH_MODE_EXACT, p, bias, x, MOST, many);
-    else pith_linear(s->backend[0], w, bias, x, MOST, many);
-    check_close(p, bias, x, MOST, many, 0);
-    pith_linear(s->backend[0], &p->w, bias, x, 3, few);
-    check_close(p, bias, x, 3, few, 0);
+    if (p->pack.digits) one_by_one(s->backend[0], PITH_MODE_EXACT, p, bias, x, MOST, exact);
+    else pith_linear(s->backend[0], w, bias, x, MOST, exact);
+    check_close(p, bias, x, MOST, exact, 0);
     one_by_one(s->backend[0], PITH_MODE_FAST, p, bias, x, MOST, fast);
     check_close(p, bias, x, MOST, fast, 0.01);
-    if (!p->pack.block) assert_same(fast, few, 3 * rows, what, 0);
-    else assert_true(memcmp(fast, few, 3 * rows * sizeof *fast) != 0);
+    if (!p->pack.block) assert_same(fast, exact, MOST * rows, what, 0);
+    else assert_true(memcmp(fast, exact, MOST * rows * sizeof *fast) != 0);
     for (size_t i = 0; i < s->count; i++)
         for (size_t c = 0; c < PITH_COUNT(counts); c++) {
             const size_t n = counts[c];
-            const bool exact = !p->pack.block && n >= PITH_LINEAR_FEW;
             float *y = floats(n * rows);
             pith_linear(s->backend[i], &p->w, bias, x, n, y);
-            assert_same(y, n < PITH_LINEAR_FEW ? few : many, n * rows, what, i);
+            assert_same(y, exact, n * rows, what, i);
             set_mode(s->backend[i], PITH_MODE_FAST);
             pith_linear(s->backend[i], &p->w, bias, x, n, y);
-            assert_same(y, exact ? many : fast, n * rows, what, i);
+            assert_same(y, fast, n * rows, what, i);
             set_mode(s->backend[i], PITH_MODE_EXACT);
             pith_free(y);
         }
     pith_free(fast);
-    pith_free(few);
-    pith_free(many);
+    pith_free(exact);
     pith_free(bias);
     pith_free(x);
 }
@@ -255,11 +249,19 @@ static void products_with_offsets(void **state)
         uint32_t rows, cols;
         double bits; /* a weight, packed; rows are whole panels */
     } cases[] = {
-        {"q4_k", 37, 1280, 0},  {"q4_k", 128, 2048, 4.625}, {"q5_k", 20, 768, 0},
-        {"q2_k", 18, 256, 0},   {"q3_k", 300, 512, 0},      {"q6_k", 64, 2048, 8.5625},
-        {"iq4_xs", 33, 256, 0}, {"q4_1", 33, 96, 0},        {"q5_1", 150, 64, 0},
-        {"q8_0", 16, 64, 0},   {"int4:g32:asym:hqq", 33, 96, 0},
+        {"q4_k", 37, 1280, 0},
+        {"q4_k", 128, 2048, 4.625},
+        {"q5_k", 20, 768, 0},
+        {"q2_k", 18, 256, 0},
+        {"q3_k", 300, 512, 0},
+        {"q6_k", 64, 2048, 8.5625},
+        {"iq4_xs", 33, 256, 0},
+        {"q4_1", 33, 96, 0},
+        {"q5_1", 150, 64, 0},
+        {"q8_0", 16, 64, 0},
+        {"int4:g32:asym:hqq", 33, 96, 0},
         {"int3:g64:asym:hqq", 150, 128, 0},
+        {"int4:g128:asym:hqq", 133, 384, 0},
     };
     struct setups s;
     setups_open(&s);
@@ -334,7 +336,7 @@ static void integer_products_of_many_rows(void **state)
         float *x = normals(n * p.q.cols, 15), *bias = normals(rows, 16), *want = floats(n * rows);
         for (int fast = 0; fast <= 1; fast++) {
             const enum pith_mode mode = fast ? PITH_MODE_FAST : PITH_MODE_EXACT;
-            if (!fast && !pith_pack_many_digits(&p.pack)) continue;
+            if (!fast && !p.pack.digits) continue;
             one_by_one(s.backend[0], mode, &p, bias, x, n, want);
             check_close(&p, bias, x, n, want, fast ? 0.02 : 0);
             for (size_t i = 0; i < s.count; i++) {

@@ -95,8 +95,8 @@ static void results_have_the_recorded_bits(void **state)
     setups_open(&s);
     for (size_t i = 0; i < s.count; i++) {
         struct pith_backend *b = s.backend[i];
-        pinned("linear, many rows", hash_linear(b, N), 0xf87403492c2d37bd);
-        pinned("linear, one row", hash_linear(b, 1), 0xb6c8e317c0b6a225);
+        pinned("linear", hash_linear(b, N), 0xf87403492c2d37bd);
+        pinned("linear, one row", hash_linear(b, 1), 0x5da1cd7389d9c151);
         pinned("syrk and cholesky", hash_factor(b), 0xd52028495199ee2a);
         pinned("rope and attention", hash_attention(b, PITH_F32), 0xa682a40259b4895e);
         pinned("the same over bfloat16", hash_attention(b, PITH_BF16), 0x400225f683ef6eac);

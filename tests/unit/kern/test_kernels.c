@@ -89,11 +89,12 @@ static const void *weights(size_t n, size_t bytes, int f16, enum fill kind)
 static void check_matvec(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                          enum fill kind)
 {
-    const size_t bytes = k->op == PITH_OP_matvec_f32 ? 4 : 2;
+    const size_t bytes = k->op == PITH_OP_matvec_f32 || k->op == PITH_OP_lanes_f32 ? 4 : 2;
     const float *x = fresh(0, n, kind);
-    for (size_t rows = 0; rows <= 9; rows++) {
+    const bool f16 = k->op == PITH_OP_matvec_f16 || k->op == PITH_OP_lanes_f16;
+    for (size_t rows = 0; rows <= 80; rows += rows < 9 ? 1 : rows % 16 + 7) {
         const size_t ldw = n + rows % 2, count = rows ? (rows - 1) * ldw + n : 0;
-        const void *w = weights(count, bytes, k->op == PITH_OP_matvec_f16, kind);
+        const void *w = weights(count, bytes, f16, kind);
         float *want = fresh(1, rows, kind), *got = same(2, want, rows);
         ((pith_matvec_f32_fn *)ref->fn)(rows, n, w, ldw, x, want);
         ((pith_matvec_f32_fn *)k->fn)(rows, n, w, ldw, x, got);
@@ -101,26 +102,20 @@ static void check_matvec(const struct pith_kernel *k, const struct pith_kernel *
     }
 }
 
-static void check_levels_dot(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
-                             enum fill kind)
+static void check_levels_unpack(const struct pith_kernel *k, const struct pith_kernel *ref,
+                                size_t n, enum fill kind)
 {
-    enum { ROWS = 9 };
-    float level[ROWS * 16];
-    const float *x = fresh(0, n, kind);
-    for (unsigned bits = 3; bits <= 4; bits++)
-        for (size_t rows = 0; rows <= ROWS; rows++) {
-            const size_t bytes = (n * bits + 7) / 8, stride = bytes + rows % 2;
-            const size_t count = rows ? (rows - 1) * stride + bytes : 0;
-            uint8_t *codes = at_end(1, count);
-            for (size_t i = 0; i < count; i++) codes[i] = (uint8_t)pith_rng_next(&rng);
-            for (size_t i = 0; i < rows * 16; i++)
-                level[i] = bits == 3 && i % 16 >= 8 ? level[i - 8] : value(kind);
-            const struct pith_levels m = {bits, n, stride, codes, level};
-            float *want = fresh(2, rows, kind), *got = same(3, want, rows);
-            ((pith_levels_dot_fn *)ref->fn)(&m, rows, x, want);
-            ((pith_levels_dot_fn *)k->fn)(&m, rows, x, got);
-            assert_bits(got, want, rows, n);
-        }
+    float level[16];
+    for (unsigned bits = 3; bits <= 4; bits++) {
+        const size_t bytes = (n * bits + 7) / 8;
+        uint8_t *codes = at_end(1, bytes);
+        for (size_t i = 0; i < bytes; i++) codes[i] = (uint8_t)pith_rng_next(&rng);
+        for (size_t i = 0; i < 16; i++) level[i] = bits == 3 && i >= 8 ? level[i - 8] : value(kind);
+        float *want = fresh(2, n, kind), *got = same(3, want, n);
+        ((pith_levels_unpack_fn *)ref->fn)(bits, n, codes, level, want);
+        ((pith_levels_unpack_fn *)k->fn)(bits, n, codes, level, got);
+        assert_bits(got, want, n, n);
+    }
 }
 
 static void check_widen(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
@@ -437,9 +432,9 @@ static void check_grid_error(const struct pith_kernel *k, const struct pith_kern
     for (unsigned i = 0; i < 14; i++) {
         const float top = (float)((4u << i % 7) - 1);
         struct pith_grid_trial t = {.scale = fabsf(value(kind)) + 0.01f,
-                                          .zero = (float)pith_rng_below(&rng, (uint32_t)top + 1),
-                                          .top = top,
-                                          .unit = i % 2 ? 0x1p-3f : 1.0f};
+                                    .zero = (float)pith_rng_below(&rng, (uint32_t)top + 1),
+                                    .top = top,
+                                    .unit = i % 2 ? 0x1p-3f : 1.0f};
         const float *w = fresh(0, n, kind);
         float *want = fresh(1, PITH_TRIAL_LANES, kind), *got = same(2, want, PITH_TRIAL_LANES);
         if (i >= 7) t.weight = fresh(3, n, kind);
@@ -578,7 +573,9 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_matvec_f32] = check_matvec,
     [PITH_OP_matvec_bf16] = check_matvec,
     [PITH_OP_matvec_f16] = check_matvec,
-    [PITH_OP_levels_dot] = check_levels_dot,
+    [PITH_OP_lanes_f32] = check_matvec,
+    [PITH_OP_lanes_f16] = check_matvec,
+    [PITH_OP_levels_unpack] = check_levels_unpack,
     [PITH_OP_widen_bf16] = check_widen,
     [PITH_OP_widen_f16] = check_widen,
     [PITH_OP_dequant_u8] = check_dequant,

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, PAGES = 64, PANELS = 3, COLS = 264, BUFFERS = 7 };
+enum { PAGE = 4096, PAGES = 64, PANELS = 7, COLS = 264, BUFFERS = 7 };
 
 static struct pith_rng rng;
 static char *maps[BUFFERS];
@@ -136,9 +136,25 @@ static void check_dot(pith_any_fn *fn, const struct shape *s)
     const float *x = floats(3, s->cols);
     for (size_t count = 0; count <= PANELS; count++) {
         const size_t n = count * PITH_PANEL_ROWS, first = PANELS - count;
-        float *want = floats(4, n), *got = floats(5, n);
+        float *want = floats(4, n), *got = at_end(5, n * sizeof *got);
+        memcpy(got, want, n * sizeof *got);
         pith_panel_dot_scalar(&m, first, count, x, want);
         ((pith_panel_dot_fn *)fn)(&m, first, count, x, got);
+        assert_bits(got, want, n, s);
+    }
+}
+
+static void check_offsets_dot(pith_any_fn *fn, const struct shape *s)
+{
+    if (s->form != PITH_PANEL_INT8 || s->scale != PITH_SCALE_F16 || s->zeros) return;
+    struct pith_panels m = panels(s);
+    m.zero = 0.0f;
+    const float *x = floats(3, s->cols);
+    for (size_t count = 0; count <= PANELS; count++) {
+        const size_t n = count * PITH_PANEL_ROWS, first = PANELS - count;
+        float *want = floats(4, n), *got = floats(5, n);
+        pith_offsets_dot_scalar(&m, first, count, x, want);
+        ((pith_offsets_dot_fn *)fn)(&m, first, count, x, got);
         assert_bits(got, want, n, s);
     }
 }
@@ -487,6 +503,7 @@ static void every_kernel_equals_scalar(void **state)
         enum pith_op op;
         check_fn *check;
     } checks[] = {{PITH_OP_panel_dot, check_dot},
+                  {PITH_OP_offsets_dot, check_offsets_dot},
                   {PITH_OP_panel_dot_bytes, check_dot_bytes},
                   {PITH_OP_panel_unpack, check_unpack},
                   {PITH_OP_to_bytes, check_to_bytes},
