@@ -53,7 +53,7 @@ def old_dialect(**changes):
 
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "rope_theta": 100.0,
-        "beta_fast": 2.0, "beta_slow": 0.25}
+        "beta_fast": 0.5, "beta_slow": 0.25}
 
 # --- what make_golden.py has more of: these show that the two judges agree ----------------------
 case("llama", "llama", BASE)
@@ -195,7 +195,7 @@ case("deepseek_v3_old", "deepseek_v3", V3, extra=mtp(3, 32, [("self_attn.o_proj.
 V2 = dict(MLA, n_shared_experts=2, topk_method="greedy")
 case("deepseek_v2", "deepseek_v2", dict(V2, q_lora_rank=None, rope_parameters=PLAIN_ROPE))
 case("deepseek_v2_groups", "deepseek_v2",
-     dict(V2, topk_method="group_limited_greedy", n_group=4, topk_group=2, routed_scaling_factor=16.0,
+     dict(V2, topk_method="group_limited_greedy", n_group=4, topk_group=2, num_experts_per_tok=3, routed_scaling_factor=4.0,
           attention_bias=True, mlp_bias=True, n_shared_experts=1, tie_word_embeddings=True,
           rope_parameters=dict(YARN, mscale=0.707, mscale_all_dim=1.5)))
 case("deepseek_v2_old", "deepseek_v2", V2,
