@@ -1,6 +1,7 @@
 #include "tok/charsmap.h"
 
 #include "base/mem.h"
+#include "tok/base64.h"
 #include "tok/unicode.h"
 #include "tok/utf8.h"
 
@@ -43,33 +44,16 @@ enum pith_status pith_charsmap_read(struct pith_charsmap *m, const uint8_t *data
     return check_texts(m, err);
 }
 
-/* The six bits of a character of base64, -1 for others. */
-static int six_bits(char c)
-{
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
 enum pith_status pith_charsmap_read_base64(struct pith_charsmap *m, const char *text, size_t len,
                                            struct pith_error *err)
 {
-    while (len && text[len - 1] == '=') len--;
+    size_t size;
     uint8_t *data = pith_alloc(len, 1);
     if (!data) return pith_fail_nomem(err, "tokenizer");
-    size_t size = 0;
-    uint32_t bits = 0;
-    bool good = len % 4 != 1;
-    for (size_t i = 0; good && i < len; i++) {
-        const int six = six_bits(text[i]);
-        good = six >= 0;
-        bits = bits << 6 | ((uint32_t)six & 63);
-        if (i % 4) data[size++] = (uint8_t)(bits >> (6 - 2 * (i % 4)));
-    }
     const enum pith_status s =
-        good ? pith_charsmap_read(m, data, size, err)
-             : pith_fail(err, PITH_FORMAT, "the table of normalization rules is not base64");
+        pith_base64_read(text, len, data, &size)
+            ? pith_charsmap_read(m, data, size, err)
+            : pith_fail(err, PITH_FORMAT, "the table of normalization rules is not base64");
     pith_free(data);
     return s;
 }

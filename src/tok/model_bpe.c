@@ -1,5 +1,6 @@
 /* The BPE model of a tokenizer.json: vocabulary, merge list, and what happens to characters that
- * the vocabulary lacks. */
+ * the vocabulary lacks; and that of tiktoken, where a token's id is the rank of what joins to it.
+ */
 #include "base/mem.h"
 #include "tok/kind.h"
 #include "tok/model.h"
@@ -11,6 +12,8 @@ static const char what[] = "model";
 
 /* Longest affix of characters; real ones have 2 to 4 bytes. */
 #define MAX_AFFIX 256
+/* Longest token where pairs are looked up by their text: this bounds the work of a merge. */
+#define MAX_RANKED 1024
 
 struct bpe {
     struct pith_vocab vocab;
@@ -18,6 +21,7 @@ struct bpe {
     int32_t byte[256]; /* ids of <0x00>..<0xFF>; -1 where missing or without byte_fallback */
     int32_t unk;       /* -1: unknown characters vanish */
     bool fuse_unk, ignore_merges;
+    bool ranked;           /* no merge list: any two parts of a token join, the smaller id first */
     char *prefix, *suffix; /* of characters inside a word, of its last one; NULL: none */
 };
 
@@ -154,6 +158,21 @@ static enum pith_status read_model(void **model, const json_t *json, struct pith
     return read_merges(b, json_object_get(json, "merges"), err);
 }
 
+/* As BPE with a vocabulary and nothing else. */
+static enum pith_status read_ranked(void **model, const json_t *json, struct pith_error *err)
+{
+    struct bpe *b = *model = pith_zalloc(1, sizeof *b);
+    if (!b) return pith_fail_nomem(err, what);
+    b->unk = -1;
+    b->ranked = b->ignore_merges = true;
+    for (unsigned i = 0; i < 256; i++) b->byte[i] = -1;
+    PITH_TRY(read_vocab(b, json_object_get(json, "vocab"), err));
+    if (b->vocab.longest > MAX_RANKED)
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: a token of %zu bytes, more than %d", what,
+                         b->vocab.longest, MAX_RANKED);
+    return PITH_OK;
+}
+
 /* ---- encoding ---- */
 
 /* The unknown characters that wait to become one token. */
@@ -231,6 +250,29 @@ static bool first_symbols(const struct bpe *b, struct pith_word *w, const char *
     return ok;
 }
 
+struct piece {
+    const struct bpe *b;
+    const char *text;
+};
+
+static bool rate_ranked(const void *rule, const struct pith_symbol *left,
+                        const struct pith_symbol *right, struct pith_joint *joint)
+{
+    const struct piece *p = rule;
+    const int32_t id =
+        pith_vocab_find(&p->b->vocab, p->text + left->at, (size_t)left->len + right->len);
+    *joint = (struct pith_joint){(uint32_t)id, id};
+    return id >= 0;
+}
+
+static enum pith_status merge(const struct bpe *b, struct pith_word *w, const char *text,
+                              struct pith_error *err)
+{
+    const struct piece piece = {b, text};
+    if (b->ranked) return pith_word_merge(w, rate_ranked, &piece, err);
+    return pith_word_merge(w, pith_merges_rate, &b->merges, err);
+}
+
 static enum pith_status encode(const void *model, struct pith_model_run *run, const char *text,
                                size_t len, struct pith_ids *out, struct pith_error *err)
 {
@@ -244,7 +286,7 @@ static enum pith_status encode(const void *model, struct pith_model_run *run, co
     } else {
         pith_word_clear(w);
         ok = first_symbols(b, w, text, len);
-        if (ok) PITH_TRY(pith_word_merge(w, pith_merges_rate, &b->merges, err));
+        if (ok) PITH_TRY(merge(b, w, text, err));
         for (size_t i = 0; ok && i < w->count; i++)
             if (w->symbol[i].len) ok = pith_ids_push(out, w->symbol[i].id);
     }
@@ -265,6 +307,14 @@ static uint64_t rules(const void *model)
 
 const struct pith_model_kind pith_model_bpe = {
     .read = read_model,
+    .free = free_model,
+    .vocab = vocab,
+    .encode = encode,
+    .rules = rules,
+};
+
+const struct pith_model_kind pith_model_tiktoken = {
+    .read = read_ranked,
     .free = free_model,
     .vocab = vocab,
     .encode = encode,

@@ -153,8 +153,8 @@ enum pith_status pith_tokenizer_open(const char *dir, struct pith_tokenizer **ou
         return s;
     }
     return pith_fail(err, PITH_IO,
-                     "%s: has no tokenizer (tokenizer.json, tokenizer.model, or vocab.json and "
-                     "merges.txt)",
+                     "%s: has no tokenizer (tokenizer.json, tokenizer.model, tiktoken.model, or "
+                     "vocab.json and merges.txt)",
                      dir);
 }
 

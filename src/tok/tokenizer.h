@@ -1,7 +1,8 @@
 /* tok/tokenizer.h: text to ids and back, as the model's own tokenizer files say. Reads
  * tokenizer.json (BPE and Unigram, with or without bytes) or, failing that, tokenizer.model
- * (SentencePiece, BPE and unigram), or vocab.json with merges.txt (GPT-2, Qwen2). Results equal
- * those of Hugging Face tokenizers and of SentencePiece. */
+ * (SentencePiece, BPE and unigram), tiktoken.model (Kimi, Moonlight), or vocab.json with merges.txt
+ * (GPT-2, Qwen2, OPT). Results equal those of Hugging Face tokenizers, SentencePiece and tiktoken.
+ */
 #ifndef PITH_TOK_TOKENIZER_H
 #define PITH_TOK_TOKENIZER_H
 
