@@ -560,3 +560,19 @@ case("gpt_oss_mxfp4", "gpt_oss", dict(OSS, hidden_size=64, intermediate_size=32)
          "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens",
                                     "lm_head"], "quant_method": "mxfp4"})(c),
      fill=[(r"_blocks$", [128, 127, 0]), (r"_scales$", [122, 1, 0])], bytes=r"_(blocks|scales)$")
+
+# --- published combinations ----------------------------------------------------------------------------
+# Kimi K2: another model_type, which names a class of its own files to transformers, over the same architecture.
+case("deepseek_v3_kimi", "deepseek_v3", dict(V3, n_group=1, topk_group=1, routed_scaling_factor=2.827),
+     published=old_dialect(scoring_func="sigmoid", topk_method="noaux_tc", head_dim=DROP, qk_head_dim=DROP,
+                           rope_interleave=DROP, num_nextn_predict_layers=0, num_mtp_layers=DROP),
+     shown=lambda c: dict(c, model_type="kimi_k2", auto_map={
+         "AutoModelForCausalLM": "modeling_deepseek.DeepseekV3ForCausalLM"}))
+# Phi-4-mini: rotation of three quarters of a head by long factors, a window wider than the context, a tied head.
+case("phi3_mini4", "phi3",
+     dict(PHI, hidden_size=64, sliding_window=64, tie_word_embeddings=True, original_max_position_embeddings=16,
+          rope_parameters={"rope_type": "longrope", "rope_theta": 100.0, "partial_rotary_factor": 0.75,
+                           "short_factor": [1.0, 1.1, 1.25, 1.5, 1.75, 2.0],
+                           "long_factor": [1.5, 2.0, 3.0, 4.0, 6.0, 8.0], "original_max_position_embeddings": 16}),
+     published=lambda c: dict(old_dialect()(c), rope_scaling={
+         k: v for k, v in c["rope_parameters"].items() if k.endswith("_factor") and k[0] != "p"} | {"type": "longrope"}))

@@ -138,6 +138,7 @@ def make(case, out):
     x = x.numpy().astype("<f4")
     assert np.isfinite(x).all() and x.shape == (sum(map(len, PROMPTS)), VOCAB)
     x.tofile(os.path.join(out, case["name"] + ".logits"))
+    config = case["shown"](config) if case.get("shown") else config
     fill.dump(os.path.join(out, case["name"] + ".json"), salt, config, tensors,
               case.get("bytes", "^$"))
     print(f"{case['name']:28} range {np.ptp(x):7.2f} salt {salt:3} {case['told']}", flush=True)
