@@ -37,7 +37,7 @@ static void check_shape(const struct pith_arch *arch, const struct pith_shape *s
     must(s->eps >= 0 && s->eps < 1);
     must(!s->window || s->window_from_layer < s->layers);
     must(s->dtype == PITH_F32 || s->dtype == PITH_F16 || s->dtype == PITH_BF16);
-    must(arch->linear_names && arch->norm_names && arch->sites);
+    must(arch->plan && arch->names.layers);
     check_rope(s);
 }
 

@@ -132,7 +132,7 @@ static json_t *describe(const struct pith_context *c, const struct pith_bench_op
 /* Packed integers are multiplied by bytes, or by three digits; the first linear tells for all. */
 static unsigned by_bytes(const struct pith_context *c, const struct pith_model *m)
 {
-    const struct pith_pack *p = m->blocks[0].linear[PITH_ROLE_Q].w.pack;
+    const struct pith_pack *p = m->blocks[0].linear[0].w.pack;
     if (!p || p->block == 0) return 0;
     return pith_backend_mode(c->backend) == PITH_MODE_FAST ? 1 : PITH_DIGITS;
 }

@@ -80,8 +80,8 @@ static enum pith_status add_part(struct diff *d, const struct part *p, struct pi
     form_text(&p->a, a);
     form_text(&p->b, b);
     const double relative = x.original > 0 ? sqrt(x.difference / x.original) : 0.0;
-    json_t *j = json_pack("{s:s, s:s, s:s, s:b}", "name", p->name, "a", a, "b", b, "equal",
-                          (int)x.equal);
+    json_t *j =
+        json_pack("{s:s, s:s, s:s, s:b}", "name", p->name, "a", a, "b", b, "equal", (int)x.equal);
     if (j && isfinite(relative)) {
         pith_json_set(&j, "relative_difference", json_real(relative));
         pith_json_set(&j, "largest_difference", json_real(x.most));
@@ -97,8 +97,8 @@ static struct pith_weight vector(const float *v, uint32_t n)
     return (struct pith_weight){.rows = 1, .cols = n, .dtype = PITH_F32, .dense = v};
 }
 
-static enum pith_status add_vector(struct diff *d, const char *name, const float *a,
-                                   const float *b, uint32_t n, struct pith_error *err)
+static enum pith_status add_vector(struct diff *d, const char *name, const float *a, const float *b,
+                                   uint32_t n, struct pith_error *err)
 {
     const struct part p = {name, vector(a, n), vector(b, n)};
     if (!a || !b || n == 0) return PITH_OK;
@@ -108,9 +108,9 @@ static enum pith_status add_vector(struct diff *d, const char *name, const float
 static enum pith_status add_linears(struct diff *d, const struct pith_block *a,
                                     const struct pith_block *b, struct pith_error *err)
 {
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
+    for (uint32_t i = 0; i < a->plan->linears; i++) {
         char name[256], bias[264];
-        pith_linear_name(d->a->arch, a->layer, (enum pith_role)i, name, sizeof name);
+        pith_plan_linear_name(&d->a->plans, a->layer, i, name, sizeof name);
         snprintf(bias, sizeof bias, "%s.bias", name);
         const struct pith_linear_weights *x = &a->linear[i], *y = &b->linear[i];
         PITH_TRY(add_part(d, &(struct part){name, x->w, y->w}, err));
@@ -123,11 +123,13 @@ static enum pith_status add_block(struct diff *d, const struct pith_block *a,
                                   const struct pith_block *b, struct pith_error *err)
 {
     PITH_TRY(add_linears(d, a, b, err));
-    for (int i = 0; i < PITH_NORM_COUNT; i++) {
+    for (uint32_t i = 0; i < a->plan->vectors; i++) {
+        const struct pith_vector_spec *spec = &a->plan->vector[i];
         char name[256];
-        pith_norm_name(d->a->arch, a->layer, (enum pith_norm)i, name, sizeof name);
-        PITH_TRY(add_vector(d, name, a->norm[i], b->norm[i],
-                            pith_norm_length(&d->a->shape, (enum pith_norm)i), err));
+        pith_plan_name(&d->a->plans, a->layer, spec->name, name, sizeof name);
+        char *end = strrchr(name, '.');
+        if (end && strcmp(end, ".weight") == 0) *end = '\0'; /* by modules */
+        PITH_TRY(add_vector(d, name, a->vector[i], b->vector[i], spec->length, err));
     }
     return PITH_OK;
 }
@@ -147,11 +149,11 @@ static enum pith_status add_layer(struct diff *d, uint32_t layer, struct pith_er
 
 static enum pith_status add_ends(struct diff *d, struct pith_error *err)
 {
-    const struct part embed = {"model.embed_tokens", d->a->embed, d->b->embed},
-                      head = {"lm_head", d->a->head, d->b->head};
+    const struct part embed = {d->a->arch->names.embed, d->a->embed, d->b->embed},
+                      head = {d->a->arch->names.head, d->a->head, d->b->head};
     PITH_TRY(add_part(d, &embed, err));
-    PITH_TRY(add_vector(d, "model.norm", d->a->final_norm, d->b->final_norm, d->a->shape.hidden,
-                        err));
+    PITH_TRY(add_vector(d, d->a->arch->names.norm, d->a->final_norm, d->b->final_norm,
+                        d->a->shape.hidden, err));
     return d->a->shape.tied && d->b->shape.tied ? PITH_OK : add_part(d, &head, err);
 }
 
@@ -160,12 +162,8 @@ static enum pith_status check_shapes(const struct diff *d, const char *a, const 
 {
     const struct pith_shape *x = &d->a->shape, *y = &d->b->shape;
     bool same = d->a->arch == d->b->arch && x->layers == y->layers && x->vocab == y->vocab;
-    for (int i = 0; i < PITH_ROLE_COUNT && same; i++) {
-        uint32_t xr, xc, yr, yc;
-        pith_role_dims(x, (enum pith_role)i, &xr, &xc);
-        pith_role_dims(y, (enum pith_role)i, &yr, &yc);
-        same = xr == yr && xc == yc;
-    }
+    for (uint32_t i = 0; same && i < x->layers; i++)
+        same = pith_plan_same_sizes(pith_plan(&d->a->plans, i), pith_plan(&d->b->plans, i));
     if (same) return PITH_OK;
     return pith_fail(err, PITH_ARG, "%s and %s are models of different shapes", a, b);
 }
@@ -239,9 +237,8 @@ static enum pith_status compare(struct diff *d, const char *a, const char *b, js
     PITH_TRY(add_losses(d, b, err));
     *report = json_pack("{s:b, s:o, s:o, s:s, s:s, s:i, s:i, s:o, s:O}", "equal",
                         (int)(d->equal == count), "a", pith_json_name(a), "b", pith_json_name(b),
-                        "container_a", containers[0],
-                        "container_b", containers[1], "parts_equal", (int)d->equal,
-                        "parts_different", (int)(count - d->equal), "config_differs",
+                        "container_a", containers[0], "container_b", containers[1], "parts_equal",
+                        (int)d->equal, "parts_different", (int)(count - d->equal), "config_differs",
                         config_keys(d->a->checkpoint->config, d->b->checkpoint->config), "parts",
                         d->parts);
     return *report ? PITH_OK : pith_fail_nomem(err, "the report");

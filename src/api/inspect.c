@@ -78,11 +78,10 @@ static enum pith_status add_statistics(const struct pith_weight *w, json_t *entr
     const bool finite = isfinite(m.lo) && isfinite(m.hi) && isfinite(mean) && isfinite(variance) &&
                         isfinite(kurtosis);
     /* JSON has no NaN and no infinity: such a tensor says so instead. */
-    json_t *s = finite
-                    ? json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "min", (double)m.lo, "max",
-                                (double)m.hi, "mean", mean, "std", sqrt(variance), "kurtosis",
-                                kurtosis, "outliers", beyond / m.n)
-                    : json_pack("{s:b}", "not_finite", 1);
+    json_t *s = finite ? json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "min", (double)m.lo, "max",
+                                   (double)m.hi, "mean", mean, "std", sqrt(variance), "kurtosis",
+                                   kurtosis, "outliers", beyond / m.n)
+                       : json_pack("{s:b}", "not_finite", 1);
     if (finite) add_histogram(&s, bin);
     const int bad = json_object_update(entry, s);
     json_decref(s);
@@ -116,11 +115,11 @@ static enum pith_status add_linears(const struct pith_model *m, int statistics, 
                                     struct pith_error *err)
 {
     for (uint32_t layer = 0; layer < m->shape.layers; layer++) {
-        for (int role = 0; role < PITH_ROLE_COUNT; role++) {
-            const struct pith_weight *w = &m->blocks[layer].linear[role].w;
+        for (uint32_t i = 0; i < pith_plan(&m->plans, layer)->linears; i++) {
+            const struct pith_weight *w = &m->blocks[layer].linear[i].w;
             char name[256];
             if (!w->quant) continue;
-            pith_linear_name(m->arch, layer, (enum pith_role)role, name, sizeof name);
+            pith_plan_linear_name(&m->plans, layer, i, name, sizeof name);
             const struct pith_qmat *q = w->quant;
             const struct pith_grid grid = pith_qmat_grid(q);
             char text[PITH_GRID_TEXT];
@@ -162,9 +161,8 @@ static enum pith_status describe(const struct pith_context *c, const struct pith
                          "shape", shape_report(&m->shape), "container",
                          m->container ? m->container->name : "none", "parameters",
                          (json_int_t)pith_model_parameters(m), "bytes",
-                         (json_int_t)m->checkpoint->bytes,
-                         "bits_per_weight", pith_model_bits_per_weight(m), "linears", linears,
-                         "tensors", tensors);
+                         (json_int_t)m->checkpoint->bytes, "bits_per_weight",
+                         pith_model_bits_per_weight(m), "linears", linears, "tensors", tensors);
     json_decref(tensors);
     json_decref(linears);
     return s;

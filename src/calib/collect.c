@@ -11,7 +11,7 @@ enum pith_status pith_collector_init(struct pith_collector *c, struct pith_backe
                                      struct pith_error *err)
 {
     *c = (struct pith_collector){.backend = be, .model = m, .length = length};
-    enum pith_status s = pith_scratch_init(&c->scratch, &m->shape, length, err);
+    enum pith_status s = pith_scratch_init(&c->scratch, &m->plans, length, err);
     if (s == PITH_OK) s = pith_kv_init(&c->kv, &m->shape, 1, length, PITH_F32, err);
     if (s == PITH_OK && !(c->row = pith_alloc_aligned(length * m->shape.hidden, sizeof(float))))
         s = pith_fail_nomem(err, "a calibration window");
@@ -27,10 +27,10 @@ void pith_collector_free(struct pith_collector *c)
     *c = (struct pith_collector){0};
 }
 
-uint64_t pith_collector_bytes(const struct pith_shape *s, size_t length)
+uint64_t pith_collector_bytes(const struct pith_model *m, size_t length)
 {
-    return pith_scratch_bytes(s, length) + pith_kv_bytes(s, 1, length, PITH_F32) +
-           (uint64_t)s->hidden * length * sizeof(float);
+    return pith_scratch_bytes(&m->plans, length) + pith_kv_bytes(&m->shape, 1, length, PITH_F32) +
+           (uint64_t)m->shape.hidden * length * sizeof(float);
 }
 
 static struct pith_pass make_pass(struct pith_collector *c, pith_tap_fn *tap, void *ctx)
@@ -55,12 +55,15 @@ static enum pith_status run_window(struct pith_collector *c, const struct pith_p
 }
 
 /* Of the window that has just been run: its keys and values are still in the scratch. */
-static void note_kv(const struct pith_collector *c)
+static void note_kv(const struct pith_collector *c, const struct pith_block *b)
 {
     const struct pith_shape *s = &c->model->shape;
+    const struct pith_node *node = pith_plan_attend(b->plan);
     const size_t n = c->length * s->kv_heads * s->head_dim;
-    const float *const part[] = {c->scratch.k, c->scratch.v};
-    for (int i = 0; c->kv_most && i < 2; i++) {
+    if (!c->kv_most || !node) return;
+    const float *const part[] = {c->scratch.reg[node->u.attend.k],
+                                 c->scratch.reg[node->u.attend.v]};
+    for (int i = 0; i < 2; i++) {
         float lo, hi;
         pith_backend_kern(c->backend)->range(n, part[i], &lo, &hi);
         const float most = -lo > hi ? -lo : hi;
@@ -74,16 +77,21 @@ static enum pith_status tell(const struct pith_collector *c, struct pith_error *
 }
 
 enum pith_status pith_collect(struct pith_collector *c, const struct pith_block *b,
-                              const struct pith_acts *acts, unsigned sites, unsigned needs,
-                              size_t samples, struct pith_stats *stats, struct pith_error *err)
+                              const struct pith_acts *acts, const struct pith_collect *what,
+                              struct pith_stats *stats, struct pith_error *err)
 {
     struct pith_gather g;
-    const struct pith_gather_plan plan = {sites, needs, acts->windows * acts->length, samples};
-    enum pith_status s = pith_gather_begin(&g, c->backend, &c->model->shape, &plan, stats, err);
+    const struct pith_gather_plan plan = {.layer = b->plan,
+                                          .first = what->first,
+                                          .count = what->count,
+                                          .needs = what->needs,
+                                          .tokens = acts->windows * acts->length,
+                                          .samples = what->samples};
+    enum pith_status s = pith_gather_begin(&g, c->backend, &plan, stats, err);
     const struct pith_pass pass = make_pass(c, pith_gather_tap, &g);
     for (size_t w = 0; w < acts->windows && s == PITH_OK; w++) {
         s = run_window(c, &pass, b, acts, w, err);
-        if (s == PITH_OK) note_kv(c);
+        if (s == PITH_OK) note_kv(c, b);
         if (s == PITH_OK) s = tell(c, err);
         g.seen += acts->length;
     }
@@ -107,11 +115,11 @@ enum pith_status pith_propagate(struct pith_collector *c, const struct pith_bloc
 }
 
 struct keep {
-    enum pith_site site;
+    uint32_t site;
     float *out;
 };
 
-static bool keep_tap(void *ctx, enum pith_site site, const float *x, size_t n, size_t dim)
+static bool keep_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
 {
     struct keep *k = ctx;
     if (site != k->site) return false;
@@ -121,8 +129,8 @@ static bool keep_tap(void *ctx, enum pith_site site, const float *x, size_t n, s
 }
 
 enum pith_status pith_collect_windows(struct pith_collector *c, const struct pith_block *b,
-                                      const struct pith_acts *acts, enum pith_site site,
-                                      size_t count, float *out, struct pith_error *err)
+                                      const struct pith_acts *acts, uint32_t site, size_t count,
+                                      float *out, struct pith_error *err)
 {
     struct keep k = {site, out};
     const struct pith_pass pass = make_pass(c, keep_tap, &k);

@@ -34,16 +34,21 @@ enum pith_status pith_collector_init(struct pith_collector *c, struct pith_backe
                                      const struct pith_model *m, size_t length,
                                      struct pith_error *err);
 void pith_collector_free(struct pith_collector *c);
-uint64_t pith_collector_bytes(const struct pith_shape *s, size_t length);
+uint64_t pith_collector_bytes(const struct pith_model *m, size_t length);
 
-/* Gathers `needs` (enum pith_needs) for every site with a bit in `sites` (1 << enum pith_site),
- * over all windows; stats[PITH_SITE_COUNT] receives them. `samples` limits PITH_NEED_SAMPLES: at
- * most that many vectors, at equal distances. Sums are taken in the order of the windows: the same
- * bits for any thread count. Free with pith_stats_free(), also after a failure. */
+/* What is gathered: for sites [first, first + count) of a layer's plan `needs` (enum pith_needs);
+ * `samples` limits PITH_NEED_SAMPLES: at most that many vectors, at equal distances. */
+struct pith_collect {
+    uint32_t first, count;
+    unsigned needs;
+    size_t samples;
+};
+/* Gathers over all windows into stats[what->count]. Sums are taken in the order of the windows: the
+ * same bits for any thread count. Free with pith_stats_free(), also after a failure. */
 enum pith_status pith_collect(struct pith_collector *c, const struct pith_block *b,
-                              const struct pith_acts *acts, unsigned sites, unsigned needs,
-                              size_t samples, struct pith_stats *stats, struct pith_error *err);
-void pith_stats_free(struct pith_stats *stats);
+                              const struct pith_acts *acts, const struct pith_collect *what,
+                              struct pith_stats *stats, struct pith_error *err);
+void pith_stats_free(struct pith_stats *stats, uint32_t count);
 uint64_t pith_stats_bytes(uint32_t dim, unsigned needs, size_t samples);
 
 /* out = block(in), window by window; in and out may not overlap. */
@@ -54,7 +59,7 @@ enum pith_status pith_propagate(struct pith_collector *c, const struct pith_bloc
 /* The input of one site for some whole windows, for judging a module: out[count][length][dim] where
  * dim is the site's. Windows are taken at equal distances. */
 enum pith_status pith_collect_windows(struct pith_collector *c, const struct pith_block *b,
-                                      const struct pith_acts *acts, enum pith_site site,
-                                      size_t count, float *out, struct pith_error *err);
+                                      const struct pith_acts *acts, uint32_t site, size_t count,
+                                      float *out, struct pith_error *err);
 
 #endif

@@ -40,7 +40,7 @@ struct pith_calib_options {
 struct pith_calib_set {
     int32_t *ids;
     size_t windows, length;
-    size_t available; /* tokens of the text, as far as it was read */
+    size_t available;             /* tokens of the text, as far as it was read */
     char sha256[PITH_SHA256_HEX]; /* of the ids */
     size_t crlf;                  /* line ends CR LF in the sources */
 };

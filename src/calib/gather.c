@@ -18,9 +18,9 @@ uint64_t pith_stats_bytes(uint32_t dim, unsigned needs, size_t samples)
     return n * sizeof(float);
 }
 
-void pith_stats_free(struct pith_stats *stats)
+void pith_stats_free(struct pith_stats *stats, uint32_t count)
 {
-    for (int i = 0; i < PITH_SITE_COUNT; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         pith_free(stats[i].absmean);
         pith_free(stats[i].samples);
         pith_free(stats[i].hessian);
@@ -96,22 +96,23 @@ static void add_range(const struct pith_gather *g, const struct pith_stats *st, 
                       (job.dim + COLUMNS_A_TASK - 1) / COLUMNS_A_TASK, widen_ranges, &job);
 }
 
-static void add_sums(const struct pith_gather *g, enum pith_site site, struct sum_job *job)
+static void add_sums(const struct pith_gather *g, const struct pith_gather_sums *sums,
+                     struct sum_job *job)
 {
     struct pith_pool *pool = pith_backend_pool(g->backend);
     const size_t tasks = (job->dim + COLUMNS_A_TASK - 1) / COLUMNS_A_TASK;
-    job->sum = g->sum[site];
+    job->sum = sums->absolute;
     if (job->sum) pith_pool_run(pool, tasks, add_absolute, job);
-    job->sum = g->square_sum[site];
+    job->sum = sums->squares;
     if (job->sum) pith_pool_run(pool, tasks, add_squares, job);
 }
 
-bool pith_gather_tap(void *ctx, enum pith_site site, const float *x, size_t n, size_t dim)
+bool pith_gather_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
 {
     struct pith_gather *g = ctx;
-    struct pith_stats *st = &g->stats[site];
-    if (!(g->sites & 1u << site)) return false;
-    add_sums(g, site, &(struct sum_job){.x = x, .n = n, .dim = dim});
+    if (site < g->first || site - g->first >= g->count) return false;
+    struct pith_stats *st = &g->stats[site - g->first];
+    add_sums(g, &g->sums[site - g->first], &(struct sum_job){.x = x, .n = n, .dim = dim});
     add_range(g, st, x, n);
     if (st->samples)
         for (size_t i = 0; i < n; i++)
@@ -123,24 +124,23 @@ bool pith_gather_tap(void *ctx, enum pith_site site, const float *x, size_t n, s
         g->hessian_seconds += pith_clock() - start;
     }
     st->tokens += n;
-    return site == (enum pith_site)g->last_site;
+    return site - g->first == g->count - 1;
 }
 
-static bool take_site(struct pith_gather *g, enum pith_site site, uint32_t dim,
+static bool take_site(struct pith_stats *st, struct pith_gather_sums *sums, uint32_t dim,
                       const struct pith_gather_plan *plan)
 {
-    struct pith_stats *st = &g->stats[site];
     bool ok = true;
     st->dim = dim;
     if (plan->needs & PITH_NEED_ABSMEAN) {
         st->absmean = pith_zalloc(dim, sizeof(float));
-        g->sum[site] = pith_zalloc(dim, sizeof(double));
-        ok = st->absmean && g->sum[site];
+        sums->absolute = pith_zalloc(dim, sizeof(double));
+        ok = st->absmean && sums->absolute;
     }
     if (plan->needs & PITH_NEED_SQUARES) {
         st->squares = pith_zalloc(dim, sizeof(float));
-        g->square_sum[site] = pith_zalloc(dim, sizeof(double));
-        ok = ok && st->squares && g->square_sum[site];
+        sums->squares = pith_zalloc(dim, sizeof(double));
+        ok = ok && st->squares && sums->squares;
     }
     if (plan->needs & PITH_NEED_RANGE) {
         st->lo = pith_zalloc(dim, sizeof(float));
@@ -156,42 +156,41 @@ static bool take_site(struct pith_gather *g, enum pith_site site, uint32_t dim,
 }
 
 enum pith_status pith_gather_begin(struct pith_gather *g, struct pith_backend *be,
-                                   const struct pith_shape *shape,
                                    const struct pith_gather_plan *plan, struct pith_stats *stats,
                                    struct pith_error *err)
 {
-    memset(stats, 0, PITH_SITE_COUNT * sizeof *stats);
+    memset(stats, 0, plan->count * sizeof *stats);
     *g = (struct pith_gather){
         .backend = be,
         .stats = stats,
-        .sites = plan->sites,
+        .sums = pith_zalloc(plan->count, sizeof *g->sums),
+        .first = plan->first,
+        .count = plan->count,
         .step = plan->samples && plan->tokens > plan->samples ? plan->tokens / plan->samples : 1,
         .alpha = 2.0f / (float)plan->tokens,
         .sample_limit = plan->samples,
     };
-    for (unsigned i = 0; i < PITH_SITE_COUNT; i++) {
-        if (!(plan->sites & 1u << i)) continue;
-        g->last_site = i;
-        if (!take_site(g, (enum pith_site)i, pith_site_dim(shape, (enum pith_site)i), plan))
-            return pith_fail_nomem(err, "calibration statistics");
-    }
-    return PITH_OK;
+    bool ok = g->sums;
+    for (uint32_t i = 0; i < plan->count && ok; i++)
+        ok = take_site(&stats[i], &g->sums[i], plan->layer->site[plan->first + i].dim, plan);
+    return ok ? PITH_OK : pith_fail_nomem(err, "calibration statistics");
 }
 
 /* mean[dim] = sum[dim] / tokens when `good`; frees the sums. */
-static void finish_sums(double **sum, float *mean, const struct pith_stats *st, bool good)
+static void finish_sums(double *sum, float *mean, const struct pith_stats *st, bool good)
 {
-    for (uint32_t j = 0; *sum && good && j < st->dim; j++)
-        mean[j] = (float)((*sum)[j] / (double)st->tokens);
-    pith_free(*sum);
-    *sum = NULL;
+    for (uint32_t j = 0; sum && good && j < st->dim; j++)
+        mean[j] = (float)(sum[j] / (double)st->tokens);
+    pith_free(sum);
 }
 
 void pith_gather_end(struct pith_gather *g, bool good)
 {
-    for (unsigned i = 0; i < PITH_SITE_COUNT; i++) {
+    for (uint32_t i = 0; g->sums && i < g->count; i++) {
         const struct pith_stats *st = &g->stats[i];
-        finish_sums(&g->sum[i], st->absmean, st, good);
-        finish_sums(&g->square_sum[i], st->squares, st, good);
+        finish_sums(g->sums[i].absolute, st->absmean, st, good);
+        finish_sums(g->sums[i].squares, st->squares, st, good);
     }
+    pith_free(g->sums);
+    g->sums = NULL;
 }

@@ -7,16 +7,22 @@
 
 /* What is wanted: see pith_collect(). */
 struct pith_gather_plan {
-    unsigned sites, needs;
+    const struct pith_layer_plan *layer;
+    uint32_t first, count; /* sites */
+    unsigned needs;
     size_t tokens, samples;
+};
+
+/* Of |x| and of x^2: averages of millions of values need more than float32. */
+struct pith_gather_sums {
+    double *absolute, *squares;
 };
 
 struct pith_gather {
     struct pith_backend *backend;
-    struct pith_stats *stats; /* [PITH_SITE_COUNT], the caller's */
-    /* Of |x| and of x^2: averages of millions of values need more than float32. */
-    double *sum[PITH_SITE_COUNT], *square_sum[PITH_SITE_COUNT];
-    unsigned sites, last_site;
+    struct pith_stats *stats;      /* [count], the caller's */
+    struct pith_gather_sums *sums; /* [count] */
+    uint32_t first, count;
     size_t step; /* every step-th token is a sample */
     size_t seen; /* tokens of the windows before this one: whoever passes windows in counts them */
     float alpha; /* 2 / tokens */
@@ -24,14 +30,13 @@ struct pith_gather {
     double hessian_seconds;
 };
 
-/* Takes memory for what the plan says into stats[PITH_SITE_COUNT]; pith_gather_end() and
+/* Takes memory for what the plan says into stats[plan->count]; pith_gather_end() and
  * pith_stats_free() are due also after a failure. */
 enum pith_status pith_gather_begin(struct pith_gather *g, struct pith_backend *be,
-                                   const struct pith_shape *shape,
                                    const struct pith_gather_plan *plan, struct pith_stats *stats,
                                    struct pith_error *err);
 /* Adds a site's inputs of a window: a pith_tap_fn. True after the last site of the plan. */
-bool pith_gather_tap(void *ctx, enum pith_site site, const float *x, size_t n, size_t dim);
+bool pith_gather_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim);
 /* Finishes the averages when `good`, and frees what only the sums needed. */
 void pith_gather_end(struct pith_gather *g, bool good);
 

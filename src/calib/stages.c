@@ -1,21 +1,87 @@
 #include "calib/stages.h"
 
-#include "backend/input.h"
 #include "base/file.h"
 #include "calib/gather.h"
 
 #include <string.h>
 
-uint32_t pith_stages_width(const struct pith_shape *s)
+/* --- where a program is cut ------------------------------------------------------------------- */
+
+/* Which registers beside the stream the nodes from `at` on read before they write them. */
+static unsigned live_at(const struct pith_layer_plan *l, uint32_t at)
 {
-    const uint32_t o = pith_site_dim(s, PITH_SITE_O), down = pith_site_dim(s, PITH_SITE_DOWN);
-    return o > down ? o : down;
+    unsigned live = 0;
+    for (uint32_t i = l->nodes; i-- > at;) {
+        const struct pith_node *n = &l->node[i];
+        if (n->kind != PITH_NODE_ADD) live &= ~(1u << n->out);
+        live |= 1u << n->in;
+        if (n->kind == PITH_NODE_ATTEND) live |= 1u << n->u.attend.k | 1u << n->u.attend.v;
+        if (n->kind == PITH_NODE_GATE) live |= 1u << n->u.gate.up;
+    }
+    return live & ~(1u << PITH_REG_STREAM);
 }
+
+static uint32_t width_of(const struct pith_layer_plan *l, unsigned live)
+{
+    uint32_t width = 0;
+    for (int i = 0; i < PITH_LAYER_REGS; i++)
+        if (live >> i & 1) width += l->width[i];
+    return width;
+}
+
+/* Where one stage ends and the next begins. */
+struct cut {
+    uint32_t at;   /* the next stage's first node */
+    unsigned live; /* registers that are kept */
+    bool out;      /* the stream is in `out`: some node before has added to it */
+    bool tapped;   /* `at` is the first linear of the site: its input has been looked at */
+};
+
+/* The first linear of a site; the end of the program for a site beyond the last. */
+static uint32_t first_linear(const struct pith_layer_plan *l, uint32_t site)
+{
+    return site < l->sites ? l->site[site].from : l->nodes;
+}
+
+/* The cut that ends stage `site`: between the linears of the site before and its own, where the
+ * least is to be kept. Stage l->sites is the end. */
+static struct cut cut_of(const struct pith_layer_plan *l, uint32_t site)
+{
+    struct cut c = {.at = first_linear(l, site)};
+    const uint32_t before = site ? l->site[site - 1].from + l->site[site - 1].count : 0;
+    c.live = live_at(l, c.at);
+    for (uint32_t i = c.at; i-- > before;) {
+        const unsigned live = live_at(l, i);
+        if (width_of(l, live) >= width_of(l, c.live)) continue;
+        c.at = i;
+        c.live = live;
+    }
+    for (uint32_t i = 0; i < c.at; i++) c.out |= l->node[i].kind == PITH_NODE_ADD;
+    c.tapped = site < l->sites && c.at == first_linear(l, site);
+    return c;
+}
+
+uint32_t pith_stages_width(const struct pith_plans *plans)
+{
+    uint32_t most = 0;
+    for (uint32_t k = 0; k < plans->kinds; k++)
+        for (uint32_t site = 0; site <= plans->kind[k].sites; site++) {
+            const struct pith_layer_plan *l = &plans->kind[k];
+            const uint32_t width = width_of(l, cut_of(l, site).live);
+            if (width > most) most = width;
+        }
+    return most;
+}
+
+/* --- a stage ---------------------------------------------------------------------------------- */
 
 /* A stage at work on a window. */
 struct stage {
     struct pith_stages *s;
     struct pith_gather *gather; /* NULL: nothing is gathered */
+    uint32_t site;
+    struct cut from, to;
+    struct pith_nodes nodes;
     size_t window;
 };
 
@@ -24,141 +90,120 @@ static float *rows_of(const struct stage *t, const struct pith_acts *acts)
     return acts->x + t->window * acts->length * acts->hidden;
 }
 
-static float *between_of(const struct stage *t, size_t dim)
+/* Copies the registers of a cut to where they are kept, or back. */
+static void each_kept(const struct stage *t, const struct cut *c, bool keep)
 {
-    return t->s->between + t->window * t->s->in->length * dim;
+    const struct pith_layer_plan *l = t->s->block->plan;
+    const size_t length = t->s->in->length;
+    float *at = t->s->between + t->window * length * width_of(l, c->live);
+    for (int i = 0; i < PITH_LAYER_REGS; i++) {
+        const size_t n = length * l->width[i];
+        if (!(c->live >> i & 1)) continue;
+        if (keep) memcpy(at, t->nodes.reg[i], n * sizeof *at);
+        else memcpy(t->nodes.reg[i], at, n * sizeof *at);
+        at += n;
+    }
 }
 
-static void tap(const struct stage *t, enum pith_site site, const float *x)
-{
-    const struct pith_acts *in = t->s->in;
-    const size_t dim = pith_site_dim(&t->s->collector->model->shape, site);
-    if (t->gather) (void)pith_gather_tap(t->gather, site, x, in->length, dim);
-}
-
-/* Keeps the input of o or down, and goes no further. */
-static bool keep(void *ctx, enum pith_site site, const float *x, size_t n, size_t dim)
+/* Looks at the site's input; keeps what is live where the cut is there. */
+static bool tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
 {
     const struct stage *t = ctx;
-    if (site != PITH_SITE_O && site != PITH_SITE_DOWN) return false;
-    memcpy(between_of(t, dim), x, n * dim * sizeof *x);
-    tap(t, site, x);
+    if (site != t->site) return false;
+    if (t->to.tapped) each_kept(t, &t->to, true);
+    if (t->gather) (void)pith_gather_tap(t->gather, site, x, n, dim);
     return true;
 }
 
-static struct pith_pass pass_of(struct stage *t)
+/* The stream as it was left by the stage before; a stage that adds to it does so in `out`. */
+static float *stream_of(const struct stage *t)
 {
-    struct pith_collector *c = t->s->collector;
-    return (struct pith_pass){
-        .backend = c->backend,
-        .model = c->model,
-        .scratch = &c->scratch,
-        .kv = &c->kv,
-        .tap = keep,
-        .tap_ctx = t,
-    };
+    float *const in = rows_of(t, t->s->in), *const out = rows_of(t, t->s->out);
+    if (t->from.out) return out;
+    if (!t->to.out) return in;
+    memcpy(out, in, t->s->in->length * t->s->in->hidden * sizeof *in);
+    return out;
 }
 
-/* The window's rows through one of the block's norms, in the collector's scratch. */
-static const float *normed(const struct stage *t, enum pith_norm norm, const float *x)
+static enum pith_status run_stage(struct stage *t, struct pith_error *err)
 {
     struct pith_collector *c = t->s->collector;
-    const struct pith_shape *shape = &c->model->shape;
-    pith_rmsnorm(c->backend, x, t->s->in->length, shape->hidden, t->s->block->norm[norm],
-                 shape->eps, c->scratch.norm);
-    return c->scratch.norm;
-}
-
-/* to = from + the linear's output for the input that was kept. */
-static void add_linear(const struct stage *t, enum pith_role role, enum pith_site site,
-                       const float *from, float *to)
-{
-    struct pith_collector *c = t->s->collector;
-    const struct pith_linear_weights *l = &t->s->block->linear[role];
-    const struct pith_acts *in = t->s->in;
-    const size_t count = in->length * in->hidden;
-    const size_t dim = pith_site_dim(&c->model->shape, site);
-    struct pith_site_input input = {
-        .x = between_of(t, dim), .n = in->length, .cols = dim, .work = c->scratch.gate};
-    if (site == PITH_SITE_O) input.work = c->scratch.q;
-    input.hadamard_done = true; /* so it was tapped, and kept */
-    pith_linear_site(c->backend, &l->w, l->bias, &input, c->scratch.out);
-    for (size_t i = 0; i < count; i++) to[i] = from[i] + c->scratch.out[i];
-}
-
-static enum pith_status run_stage(struct stage *t, int stage, struct pith_error *err)
-{
-    struct pith_stages *s = t->s;
-    struct pith_collector *c = s->collector;
-    const struct pith_pass pass = pass_of(t);
-    const float *in = rows_of(t, s->in);
-    float *out = rows_of(t, s->out);
-    switch (stage) {
-    case PITH_SITE_QKV: tap(t, PITH_SITE_QKV, normed(t, PITH_NORM_INPUT, in)); return PITH_OK;
-    case PITH_SITE_O:
-        return pith_block_attention(&pass, s->block, normed(t, PITH_NORM_INPUT, in), s->in->length,
-                                    c->scratch.out, NULL, err);
-    case PITH_SITE_GATE_UP:
-        add_linear(t, PITH_ROLE_O, PITH_SITE_O, in, out);
-        tap(t, PITH_SITE_GATE_UP, normed(t, PITH_NORM_POST, out));
-        return PITH_OK;
-    case PITH_SITE_DOWN:
-        pith_block_mlp(&pass, s->block, normed(t, PITH_NORM_POST, out), s->in->length,
-                       c->scratch.out, NULL);
-        return PITH_OK;
-    default: add_linear(t, PITH_ROLE_DOWN, PITH_SITE_DOWN, out, out); return PITH_OK;
+    const struct pith_block *b = t->s->block;
+    const struct pith_pass pass = {.backend = c->backend,
+                                   .model = c->model,
+                                   .scratch = &c->scratch,
+                                   .kv = &c->kv,
+                                   .tap = tap,
+                                   .tap_ctx = t};
+    t->nodes = pith_nodes_begin(&pass, b, stream_of(t), t->s->in->length);
+    t->nodes.from = t->from.at;
+    t->nodes.no_tap_first = t->from.tapped;
+    each_kept(t, &t->from, false);
+    if (!t->to.tapped) {
+        t->nodes.to = t->to.at;
+        PITH_TRY(pith_nodes_run(&pass, b, &t->nodes, NULL, err));
+        each_kept(t, &t->to, true);
+        t->nodes.from = t->to.at;
+        t->nodes.no_tap_first = false;
     }
+    t->nodes.to = t->site < b->plan->sites ? first_linear(b->plan, t->site) + 1 : b->plan->nodes;
+    return pith_nodes_run(&pass, b, &t->nodes, NULL, err);
 }
 
 /* Has the kernel read the next window while this one is at work. */
-static void read_ahead(const struct stage *t, int stage)
+static void read_ahead(const struct stage *t)
 {
     const struct pith_stages *s = t->s;
-    const struct pith_shape *shape = &s->collector->model->shape;
     const size_t length = s->in->length, next = t->window + 1;
-    const enum pith_site kept = stage == PITH_SITE_GATE_UP ? PITH_SITE_O : PITH_SITE_DOWN;
-    const size_t dim = pith_site_dim(shape, kept);
+    const size_t width = width_of(s->block->plan, t->from.live);
     if (next == s->in->windows) return;
-    const struct pith_acts *acts = stage > PITH_SITE_GATE_UP ? s->out : s->in;
+    const struct pith_acts *acts = t->from.out ? s->out : s->in;
     pith_pages_prefetch(acts->x + next * length * acts->hidden,
                         length * acts->hidden * sizeof(float));
-    if (stage == PITH_SITE_GATE_UP || stage > PITH_SITE_DOWN)
-        pith_pages_prefetch(s->between + next * length * dim, length * dim * sizeof(float));
+    if (width)
+        pith_pages_prefetch(s->between + next * length * width, length * width * sizeof(float));
 }
 
-static enum pith_status run_windows(struct pith_stages *s, int stage, struct pith_gather *gather,
-                                    struct pith_error *err)
+static enum pith_status run_windows(struct pith_stages *s, uint32_t stage,
+                                    struct pith_gather *gather, struct pith_error *err)
 {
-    struct stage t = {.s = s, .gather = gather};
+    const struct pith_layer_plan *l = s->block->plan;
+    struct stage t = {.s = s, .gather = gather, .site = stage, .to = cut_of(l, stage)};
     struct pith_collector *c = s->collector;
+    if (stage > 0) t.from = cut_of(l, stage - 1);
     for (; t.window < s->in->windows; t.window++) {
-        read_ahead(&t, stage);
-        PITH_TRY(run_stage(&t, stage, err));
+        read_ahead(&t);
+        PITH_TRY(run_stage(&t, err));
         if (gather) gather->seen += s->in->length;
         if (c->step) PITH_TRY(c->step(c->step_ctx, err));
     }
-    s->done = stage;
+    s->done = stage + 1;
     return PITH_OK;
 }
 
-/* Runs the stages before `stage` that nothing was asked of. */
-static enum pith_status catch_up(struct pith_stages *s, int stage, struct pith_error *err)
+/* Runs the stages before `stage` that nothing was asked of; the first leaves nothing behind. */
+static enum pith_status catch_up(struct pith_stages *s, uint32_t stage, struct pith_error *err)
 {
-    if (s->done < PITH_SITE_QKV) s->done = PITH_SITE_QKV; /* leaves nothing behind */
-    while (s->done + 1 < stage) PITH_TRY(run_windows(s, s->done + 1, NULL, err));
+    if (s->done == 0 && stage > 0) s->done = 1;
+    while (s->done < stage) PITH_TRY(run_windows(s, s->done, NULL, err));
     return PITH_OK;
 }
 
-enum pith_status pith_stages_collect(struct pith_stages *s, enum pith_site site, unsigned needs,
+enum pith_status pith_stages_collect(struct pith_stages *s, uint32_t site, unsigned needs,
                                      struct pith_stats *stats, struct pith_error *err)
 {
     struct pith_collector *c = s->collector;
     struct pith_gather g;
-    const struct pith_gather_plan plan = {1u << site, needs, s->in->windows * s->in->length, 0};
-    if (!s->between) return pith_collect(c, s->block, s->in, plan.sites, needs, 0, stats, err);
-    enum pith_status st = pith_gather_begin(&g, c->backend, &c->model->shape, &plan, stats, err);
-    if (st == PITH_OK && site > PITH_SITE_QKV) st = catch_up(s, (int)site, err);
-    if (st == PITH_OK) st = run_windows(s, (int)site, &g, err);
+    const struct pith_gather_plan plan = {.layer = s->block->plan,
+                                          .first = site,
+                                          .count = 1,
+                                          .needs = needs,
+                                          .tokens = s->in->windows * s->in->length};
+    const struct pith_collect what = {.first = site, .count = 1, .needs = needs};
+    if (!s->between) return pith_collect(c, s->block, s->in, &what, stats, err);
+    enum pith_status st = pith_gather_begin(&g, c->backend, &plan, stats, err);
+    if (st == PITH_OK) st = catch_up(s, site, err);
+    if (st == PITH_OK) st = run_windows(s, site, &g, err);
     c->hessian_seconds += g.hessian_seconds;
     pith_gather_end(&g, st == PITH_OK);
     return st;
@@ -166,7 +211,8 @@ enum pith_status pith_stages_collect(struct pith_stages *s, enum pith_site site,
 
 enum pith_status pith_stages_finish(struct pith_stages *s, struct pith_error *err)
 {
+    const uint32_t end = s->block->plan->sites;
     if (!s->between) return pith_propagate(s->collector, s->block, s->in, s->out, err);
-    PITH_TRY(catch_up(s, PITH_SITE_COUNT, err));
-    return run_windows(s, PITH_SITE_COUNT, NULL, err);
+    PITH_TRY(catch_up(s, end, err));
+    return run_windows(s, end, NULL, err);
 }

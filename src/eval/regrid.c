@@ -186,8 +186,8 @@ enum pith_status pith_model_regrid(struct pith_model *m, struct pith_pool *pool,
 {
     const enum pith_dtype dtype = m->shape.dtype == PITH_BF16 ? PITH_BF16 : PITH_F16;
     for (uint32_t i = 0; linears && i < m->shape.layers; i++)
-        for (int role = 0; role < PITH_ROLE_COUNT; role++)
-            PITH_TRY(regrid_linear(&m->blocks[i].linear[role], pool, linears, dtype, err));
+        for (uint32_t j = 0; j < m->blocks[i].plan->linears; j++)
+            PITH_TRY(regrid_linear(&m->blocks[i].linear[j], pool, linears, dtype, err));
     if (!head) return PITH_OK;
     if (m->shape.tied && !m->head_store.w.quant) m->head_store.w = m->embed; /* has none yet */
     PITH_TRY(regrid_linear(&m->head_store, pool, head, dtype, err));

@@ -69,12 +69,11 @@ double pith_speed_weight_bytes(const struct pith_model *m)
                    pith_speed_matrix_bytes(&m->embed) / m->embed.rows;
     for (uint32_t i = 0; i < s->layers; i++) {
         const struct pith_block *b = &m->blocks[i];
-        for (int role = 0; role < PITH_ROLE_COUNT; role++) {
-            const struct pith_linear_weights *l = &b->linear[role];
+        for (uint32_t j = 0; j < b->plan->linears; j++) {
+            const struct pith_linear_weights *l = &b->linear[j];
             bytes += pith_speed_matrix_bytes(&l->w) + (l->bias ? 4.0 * l->w.rows : 0);
         }
-        for (int norm = 0; norm < PITH_NORM_COUNT; norm++)
-            bytes += 4.0 * pith_norm_length(s, (enum pith_norm)norm);
+        for (uint32_t j = 0; j < b->plan->vectors; j++) bytes += 4.0 * b->plan->vector[j].length;
     }
     return bytes;
 }
@@ -94,10 +93,10 @@ double pith_speed_prefill_operations(const struct pith_model *m, size_t tokens)
 {
     double weights = 0;
     if (tokens == 0) return 0;
-    for (int role = 0; role < PITH_ROLE_COUNT; role++) {
-        uint32_t rows, cols;
-        pith_role_dims(&m->shape, (enum pith_role)role, &rows, &cols);
-        weights += (double)m->shape.layers * rows * cols;
+    for (uint32_t i = 0; i < m->plans.layers; i++) {
+        const struct pith_layer_plan *l = pith_plan(&m->plans, i);
+        for (uint32_t j = 0; j < l->linears; j++)
+            weights += (double)l->linear[j].rows * l->linear[j].cols;
     }
     return 2 * (weights * (double)tokens + (double)m->head.rows * m->head.cols);
 }

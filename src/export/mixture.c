@@ -4,6 +4,7 @@
 #include "io/gguf_model.h"
 #include "num/kquant.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Which layers; n is their number. */
@@ -19,7 +20,7 @@ enum layers {
 
 static const struct pith_mixture mixtures[] = {
 #define PITH_MIXTURE(format, letter, file_type) {format, letter, file_type},
-#define PITH_MIX(format, letter, role, layers, type)
+#define PITH_MIX(format, letter, name, layers, type)
 #define PITH_MIX_LARGE(from, to)
 #define PITH_FALL_BACK(from, to)
 #define PITH_IMPLIED(element, format)
@@ -31,13 +32,12 @@ static const struct pith_mixture mixtures[] = {
 static const struct {
     const char *format;
     char letter;
-    enum pith_role role;
+    const char *name;
     enum layers layers;
     const char *type;
 } mixes[] = {
 #define PITH_MIXTURE(format, letter, file_type)
-#define PITH_MIX(format, letter, role, layers, type)                                               \
-    {format, letter, PITH_ROLE_##role, layers, type},
+#define PITH_MIX(format, letter, name, layers, type) {format, letter, name, layers, type},
 #include "export/mixtures.def"
 #undef PITH_MIX
 #undef PITH_MIX_LARGE
@@ -49,7 +49,7 @@ struct swap {
 };
 
 static const struct swap large[] = {
-#define PITH_MIX(format, letter, role, layers, type)
+#define PITH_MIX(format, letter, name, layers, type)
 #define PITH_MIX_LARGE(from, to) {from, to},
 #include "export/mixtures.def"
 #undef PITH_MIX_LARGE
@@ -122,16 +122,29 @@ static bool is_large(const struct pith_model *m)
     return strcmp(arch->name, "qwen2") == 0;
 }
 
+/* What llama.cpp calls a module within its layer: "attn_v"; "" for one that it has no name for. */
+static void part_name(const char *module, char name[PITH_GGUF_NAME])
+{
+    char tensor[PITH_GGUF_NAME], weight[256];
+    enum pith_gguf_heads heads;
+    name[0] = '\0';
+    (void)snprintf(weight, sizeof weight, "%s.weight", module);
+    if (pith_gguf_name(weight, "weight", tensor, &heads))
+        (void)sscanf(tensor, "blk.%*u.%63[^.]", name);
+}
+
 struct pith_grid pith_mixture_grid(const struct pith_mixture *m, const struct pith_model *model,
-                                   uint32_t layer, enum pith_role role)
+                                   uint32_t layer, const char *module)
 {
     const char *type = NULL;
+    char name[PITH_GGUF_NAME];
+    part_name(module, name);
     for (size_t i = 0; i < PITH_COUNT(mixes) && !type; i++)
-        if (mixes[i].role == role && mixes[i].letter == m->letter &&
+        if (strcmp(mixes[i].name, name) == 0 && mixes[i].letter == m->letter &&
             strcmp(mixes[i].format, m->format) == 0 && among(mixes[i].layers, &model->shape, layer))
             type = mixes[i].type;
     if (!type) type = m->format;
-    const char *more = role == PITH_ROLE_V && is_large(model)
+    const char *more = strcmp(name, "attn_v") == 0 && is_large(model)
                            ? swapped(large, PITH_COUNT(large), type)
                            : NULL;
     return grid_of(more ? more : type);

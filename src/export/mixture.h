@@ -14,9 +14,9 @@ struct pith_mixture {
 /* NULL when llama.cpp has none of that name. */
 const struct pith_mixture *pith_mixture_find(const struct pith_format *f, char letter);
 
-/* The grid of one linear of a model. */
+/* The grid of one linear of a model, by its full name. */
 struct pith_grid pith_mixture_grid(const struct pith_mixture *m, const struct pith_model *model,
-                                   uint32_t layer, enum pith_role role);
+                                   uint32_t layer, const char *module);
 
 /* For one of GGUF's types whose blocks do not divide rows of `cols` weights: *g becomes the type
  * that llama-quantize takes instead, with format NULL where that has no whole blocks either (the

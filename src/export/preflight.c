@@ -67,7 +67,7 @@ enum pith_status pith_target_parse(const char *text, struct pith_target *out,
 
 struct check {
     const struct pith_target *target;
-    const struct pith_plan *plan;
+    const struct pith_offer *offer;
     const struct pith_load_rule *rule;
     json_t *problems; /* NULL: the first violation ends the check */
     struct pith_error *err;
@@ -97,7 +97,7 @@ static enum pith_status violation(struct check *k, const char *module, const cha
 struct linear {
     const char *module;
     const struct pith_grid *grid;
-    enum pith_role role;
+    const struct pith_linear_spec *spec;
     uint32_t rows, cols;           /* whole */
     uint32_t rank_rows, rank_cols; /* on one rank */
     uint32_t units;                /* heads that are split, 0: single rows or columns */
@@ -168,13 +168,13 @@ static bool pair_allowed(const struct pith_load_rule *r, const struct pith_grid 
 static const struct pith_load_rule *rule_for(const struct check *k, const struct pith_grid *g)
 {
     const struct pith_target_engine *e = k->target->engine;
-    const struct pith_grid *inputs = &k->plan->opts->acts;
+    const struct pith_grid *inputs = &k->offer->opts->acts;
     const struct pith_load_rule *ints = NULL, *pairs = NULL;
     const bool plain = g->format->kind == PITH_KIND_INT &&
                        (!inputs->format || inputs->format->kind == PITH_KIND_INT);
     for (size_t i = 0; i < e->count; i++) {
         const struct pith_load_rule *r = &e->rules[i];
-        if (strcmp(r->container, k->plan->container->name) != 0) continue;
+        if (strcmp(r->container, k->offer->container->name) != 0) continue;
         if (r->pairs) pairs = r;
         else if (!ints && r->acts == (inputs->format != NULL)) ints = r;
     }
@@ -300,7 +300,7 @@ static enum pith_status check_acts(struct check *k, const struct linear *l)
 /* Weights and inputs together: "does not load nvfp4 beside int8:token". */
 static enum pith_status check_pair(struct check *k, const struct linear *l)
 {
-    const struct pith_grid *inputs = &k->plan->opts->acts;
+    const struct pith_grid *inputs = &k->offer->opts->acts;
     char weights[PITH_GRID_TEXT], acts[PITH_GRID_TEXT];
     if (pair_allowed(k->rule, l->grid, inputs)) return PITH_OK;
     struct pith_str what = {0};
@@ -365,28 +365,23 @@ static bool share(uint32_t whole, uint32_t units, bool repeated, unsigned tp, ui
     return true;
 }
 
-/* Fills rank_rows and rank_cols: o and down are split along their columns, the others along rows.
+/* Fills rank_rows and rank_cols.
  * vLLM model_executor/models/llama.py: QKVParallelLinear, RowParallelLinear. */
 static bool split(const struct check *k, struct linear *l)
 {
-    const struct pith_shape *s = k->plan->shape;
     const unsigned tp = k->target->tp;
-    const bool by_cols = l->role == PITH_ROLE_O || l->role == PITH_ROLE_DOWN;
-    const bool kv = l->role == PITH_ROLE_K || l->role == PITH_ROLE_V;
-    const uint32_t units = kv                                                 ? s->kv_heads
-                           : l->role == PITH_ROLE_Q || l->role == PITH_ROLE_O ? s->heads
-                                                                              : 0;
+    const bool by_cols = l->spec->by_cols;
     l->rank_rows = l->rows;
     l->rank_cols = l->cols;
-    l->units = units;
+    l->units = l->spec->heads;
     uint32_t *part = by_cols ? &l->rank_cols : &l->rank_rows;
-    return share(*part, units, kv, tp, part);
+    return share(*part, l->units, l->spec->copied, tp, part);
 }
 
 static enum pith_status check_split(struct check *k, struct linear *l)
 {
     if (split(k, l)) return PITH_OK;
-    const bool by_cols = l->role == PITH_ROLE_O || l->role == PITH_ROLE_DOWN;
+    const bool by_cols = l->spec->by_cols;
     const uint32_t whole = l->units ? l->units : by_cols ? l->cols : l->rows;
     return violation(k, l->module, "%u ranks cannot share %" PRIu32 " %s", k->target->tp, whole,
                      l->units  ? "heads"
@@ -394,25 +389,28 @@ static enum pith_status check_split(struct check *k, struct linear *l)
                                : "rows");
 }
 
-static struct linear linear_of(const struct check *k, size_t layer, enum pith_role role)
+static struct linear linear_of(const struct check *k, uint32_t layer, uint32_t linear)
 {
-    const struct pith_linear_grid *g = &k->plan->linears[layer * PITH_ROLE_COUNT + role];
-    struct linear l = {.module = g->module, .grid = &g->grid, .role = role};
-    pith_role_dims(k->plan->shape, role, &l.rows, &l.cols);
-    return l;
+    const struct pith_linear_grid *g = &k->offer->linears[k->offer->plans->first[layer] + linear];
+    const struct pith_linear_spec *spec = &pith_plan(k->offer->plans, layer)->linear[linear];
+    return (struct linear){.module = g->module,
+                           .grid = &g->grid,
+                           .spec = spec,
+                           .rows = spec->rows,
+                           .cols = spec->cols};
 }
 
 /* --- linears that engines hold as one ------------------------------------------------------ */
 
 /* Grids of q, k, v and of gate, up. vLLM compressed_tensors/utils.py should_ignore_layer() and
  * utils/gptq_utils.py is_layer_gptq_quantized(): some but not all is an error. */
-static enum pith_status check_fused(struct check *k, size_t layer,
-                                    const struct pith_site_info *site)
+static enum pith_status check_fused(struct check *k, uint32_t layer,
+                                    const struct pith_site_spec *site)
 {
-    const struct pith_linear_grid *base = &k->plan->linears[layer * PITH_ROLE_COUNT];
-    const struct pith_linear_grid *first = &base[site->roles[0]];
-    for (unsigned i = 1; i < site->count; i++) {
-        const struct pith_linear_grid *l = &base[site->roles[i]];
+    const struct pith_linear_grid *first =
+        &k->offer->linears[k->offer->plans->first[layer] + site->first];
+    for (uint32_t i = 1; i < site->count; i++) {
+        const struct pith_linear_grid *l = first + i;
         if (quantized(l) != quantized(first))
             return violation(k, l->module,
                              "is %s and %s is not, but the engine holds them as one; "
@@ -429,11 +427,11 @@ static enum pith_status check_fused(struct check *k, size_t layer,
 
 /* Blocks of scales begin where a linear does; the last may be shorter. vLLM
  * layers/quantization/utils/fp8_utils.py, validate_fp8_block_shape(). */
-static enum pith_status check_fused_blocks(struct check *k, size_t layer,
-                                           const struct pith_site_info *site)
+static enum pith_status check_fused_blocks(struct check *k, uint32_t layer,
+                                           const struct pith_site_spec *site)
 {
-    for (unsigned i = 0; i + 1 < site->count; i++) {
-        const struct linear l = linear_of(k, layer, site->roles[i]);
+    for (uint32_t i = 0; i + 1 < site->count; i++) {
+        const struct linear l = linear_of(k, layer, site->first + i);
         if (!l.grid->format || l.grid->granularity != PITH_PER_BLOCK) return PITH_OK;
         if (l.rows % l.grid->group)
             return violation(k, l.module,
@@ -445,13 +443,13 @@ static enum pith_status check_fused_blocks(struct check *k, size_t layer,
 }
 
 /* Tiles of the kernel, over all rows that a rank holds together. */
-static enum pith_status check_tiles(struct check *k, size_t layer,
-                                    const struct pith_site_info *site)
+static enum pith_status check_tiles(struct check *k, uint32_t layer,
+                                    const struct pith_site_spec *site)
 {
     uint64_t total = 0;
     struct linear l = {0};
-    for (unsigned i = 0; i < site->count; i++) {
-        l = linear_of(k, layer, site->roles[i]);
+    for (uint32_t i = 0; i < site->count; i++) {
+        l = linear_of(k, layer, site->first + i);
         if (!l.grid->format) return PITH_OK;
         (void)split(k, &l); /* reported already */
         total += l.rank_rows;
@@ -471,7 +469,7 @@ static enum pith_status check_tiles(struct check *k, size_t layer,
 
 static enum pith_status check_mixed(struct check *k)
 {
-    const struct pith_plan *p = k->plan;
+    const struct pith_offer *p = k->offer;
     const struct pith_linear_grid *first = NULL;
     for (size_t i = 0; i < p->count && !k->rule->mixed; i++) {
         if (!quantized(&p->linears[i])) continue;
@@ -490,7 +488,7 @@ static enum pith_status check_mixed(struct check *k)
 static enum pith_status check_inputs(struct check *k)
 {
     char text[PITH_GRID_TEXT];
-    const struct pith_grid *inputs = &k->plan->opts->acts;
+    const struct pith_grid *inputs = &k->offer->opts->acts;
     if (!inputs->format || !k->rule->inputs || lists(k->rule->inputs, inputs)) return PITH_OK;
     pith_grid_format(inputs, text);
     return violation(k, "", "does not load inputs on %s from %s; it loads %s", text,
@@ -499,7 +497,7 @@ static enum pith_status check_inputs(struct check *k)
 
 static enum pith_status check_options(struct check *k)
 {
-    const struct pith_plan *p = k->plan;
+    const struct pith_offer *p = k->offer;
     PITH_TRY(check_inputs(k));
     if (p->opts->act_order_groups && !k->rule->act_order)
         PITH_TRY(violation(k, "",
@@ -514,17 +512,18 @@ static enum pith_status check_options(struct check *k)
         PITH_TRY(violation(k, "",
                            "rotates the inputs of a linear on a single rank only; use tp=1 or "
                            "--transform rotate:folded"));
-    for (size_t i = (size_t)p->shape->layers * PITH_ROLE_COUNT; i < p->count; i++)
+    for (size_t i = p->plans->first[p->plans->layers]; i < p->count; i++)
         if (quantized(&p->linears[i]) && p->shape->tied)
             PITH_TRY(
                 violation(k, p->linears[i].module, "is tied to the embedding; leave it alone"));
     return PITH_OK;
 }
 
-static enum pith_status check_layer(struct check *k, size_t layer)
+static enum pith_status check_layer(struct check *k, uint32_t layer)
 {
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
-        struct linear l = linear_of(k, layer, (enum pith_role)i);
+    const struct pith_layer_plan *plan = pith_plan(k->offer->plans, layer);
+    for (uint32_t i = 0; i < plan->linears; i++) {
+        struct linear l = linear_of(k, layer, i);
         const struct pith_load_rule *whole = k->rule;
         PITH_TRY(check_split(k, &l));
         if (!l.grid->format) continue;
@@ -532,12 +531,12 @@ static enum pith_status check_layer(struct check *k, size_t layer)
         const enum pith_status s = k->rule
                                        ? check_linear(k, &l)
                                        : violation(k, l.module, "does not load %s from %s",
-                                                   l.grid->format->name, k->plan->container->name);
+                                                   l.grid->format->name, k->offer->container->name);
         k->rule = whole;
         PITH_TRY(s);
     }
-    for (int i = 0; i < PITH_SITE_COUNT; i++) {
-        const struct pith_site_info *site = &k->plan->arch->sites[i];
+    for (uint32_t i = 0; i < plan->sites; i++) {
+        const struct pith_site_spec *site = &plan->site[i];
         if (k->rule->fused) PITH_TRY(check_fused(k, layer, site));
         if (k->rule->fused) PITH_TRY(check_fused_blocks(k, layer, site));
         if (k->rule->tile_rows) PITH_TRY(check_tiles(k, layer, site));
@@ -548,7 +547,7 @@ static enum pith_status check_layer(struct check *k, size_t layer)
 static enum pith_status run(struct check *k)
 {
     const struct pith_target_engine *e = k->target->engine;
-    const struct pith_plan *p = k->plan;
+    const struct pith_offer *p = k->offer;
     const bool acts = p->opts->acts.format != NULL;
     for (size_t i = 0; i < p->count && !k->rule; i++)
         if (quantized(&p->linears[i])) k->rule = rule_for(k, &p->linears[i].grid);
@@ -558,26 +557,27 @@ static enum pith_status run(struct check *k)
     if (!k->rule)
         return violation(k, "", "does not load %s%s; it loads %s", p->container->name,
                          acts ? " with quantized activations" : "", e->advice);
-    const size_t linears = (size_t)p->shape->layers * PITH_ROLE_COUNT;
+    const size_t linears = p->plans->first[p->plans->layers];
     if (p->count < linears)
         return pith_fail(k->err, PITH_ARG, "%zu linears, but the model has %zu", p->count, linears);
     PITH_TRY(check_options(k));
     PITH_TRY(check_mixed(k));
-    for (size_t layer = 0; layer < p->shape->layers; layer++) PITH_TRY(check_layer(k, layer));
+    for (uint32_t layer = 0; layer < p->plans->layers; layer++) PITH_TRY(check_layer(k, layer));
     return PITH_OK;
 }
 
-enum pith_status pith_preflight(const struct pith_target *target, const struct pith_plan *plan,
+enum pith_status pith_preflight(const struct pith_target *target, const struct pith_offer *offer,
                                 struct pith_error *err)
 {
-    struct check k = {.target = target, .plan = plan, .err = err};
+    struct check k = {.target = target, .offer = offer, .err = err};
     return run(&k);
 }
 
-enum pith_status pith_preflight_all(const struct pith_target *target, const struct pith_plan *plan,
-                                    json_t *problems, struct pith_error *err)
+enum pith_status pith_preflight_all(const struct pith_target *target,
+                                    const struct pith_offer *offer, json_t *problems,
+                                    struct pith_error *err)
 {
-    struct check k = {.target = target, .plan = plan, .problems = problems, .err = err};
+    struct check k = {.target = target, .offer = offer, .problems = problems, .err = err};
     return run(&k);
 }
 
@@ -589,14 +589,16 @@ static enum pith_status describe(const struct pith_model *m, struct pith_linear_
                                  struct pith_error *err)
 {
     enum { NAME = 256 };
+    uint32_t layer = 0;
     for (size_t i = 0; i < count; i++) {
         char *name = pith_alloc(NAME, 1);
         if (!name) return pith_fail_nomem(err, "names");
         linears[i].module = name;
-        if (i == count - 1) (void)snprintf(name, NAME, "lm_head");
+        while (layer < m->plans.layers && i >= m->plans.first[layer + 1]) layer++;
+        if (layer == m->plans.layers) (void)snprintf(name, NAME, "%s", m->arch->names.head);
         else
-            pith_linear_name(m->arch, (uint32_t)(i / PITH_ROLE_COUNT),
-                             (enum pith_role)(i % PITH_ROLE_COUNT), name, NAME);
+            pith_plan_linear_name(&m->plans, layer, (uint32_t)(i - m->plans.first[layer]), name,
+                                  NAME);
         PITH_TRY(m->container->describe(m->container_state, m->checkpoint, name, &linears[i].grid,
                                         opts, err));
     }
@@ -609,13 +611,13 @@ enum pith_status pith_preflight_model(const struct pith_model *m, const char *ta
     struct pith_target t;
     PITH_TRY(pith_target_parse(target, &t, err));
     if (!m->container) return PITH_OK;
-    const size_t count = (size_t)m->shape.layers * PITH_ROLE_COUNT + 1;
+    const size_t count = m->plans.first[m->plans.layers] + 1;
     struct pith_linear_grid *linears = pith_zalloc(count, sizeof *linears);
     if (!linears) return pith_fail_nomem(err, "names");
     struct pith_container_opts opts = {.model_dtype = m->shape.dtype};
     enum pith_status s = describe(m, linears, count, &opts, err);
-    const struct pith_plan plan = {m->arch, &m->shape, m->container, &opts, linears, count};
-    if (s == PITH_OK) s = pith_preflight_all(&t, &plan, problems, err);
+    const struct pith_offer offer = {&m->plans, &m->shape, m->container, &opts, linears, count};
+    if (s == PITH_OK) s = pith_preflight_all(&t, &offer, problems, err);
     for (size_t i = 0; i < count; i++) pith_free((char *)(uintptr_t)linears[i].module);
     pith_free(linears);
     return s;

@@ -54,24 +54,25 @@ enum pith_status pith_target_parse(const char *text, struct pith_target *out,
                                    struct pith_error *err);
 
 /* A model that is to be made, or was. */
-struct pith_plan {
-    const struct pith_arch *arch;
+struct pith_offer {
+    const struct pith_plans *plans;
     const struct pith_shape *shape;
     const struct pith_container *container;
     const struct pith_container_opts *opts;
-    /* Every linear of the blocks, by layer and within it by enum pith_role; then maybe lm_head. */
+    /* Every linear of the blocks, in the order of the plans; then maybe the head. */
     const struct pith_linear_grid *linears;
     size_t count;
 };
 
 /* PITH_UNSUPPORTED with "engine: module: what is wrong; what would work" for the first rule of the
- * target that the plan breaks; PITH_ARG for a plan of another number of linears. */
-enum pith_status pith_preflight(const struct pith_target *target, const struct pith_plan *plan,
+ * target that the offer breaks; PITH_ARG for an offer of another number of linears. */
+enum pith_status pith_preflight(const struct pith_target *target, const struct pith_offer *offer,
                                 struct pith_error *err);
 /* The same for all rules: appends each violation's text to the JSON list `problems` (borrowed); at
  * most one a module and rule. Fails only when it cannot do its work. */
-enum pith_status pith_preflight_all(const struct pith_target *target, const struct pith_plan *plan,
-                                    json_t *problems, struct pith_error *err);
+enum pith_status pith_preflight_all(const struct pith_target *target,
+                                    const struct pith_offer *offer, json_t *problems,
+                                    struct pith_error *err);
 /* pith_preflight_all() for an open quantized model and a target as text; nothing for one that is
  * not quantized. */
 enum pith_status pith_preflight_model(const struct pith_model *m, const char *target,

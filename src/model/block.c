@@ -104,14 +104,15 @@ void pith_linear_free(struct pith_linear_weights *w)
 static enum pith_status load_kv_scale(const struct pith_model *m, uint32_t layer, bool values,
                                       float *out, struct pith_error *err)
 {
-    static const char *const names[2][3] = {{"k_scale", "k_proj.k_scale", "kv_scale"},
-                                            {"v_scale", "v_proj.v_scale", "kv_scale"}};
+    static const char *const names[2][3] = {
+        {"self_attn.k_scale", "self_attn.k_proj.k_scale", "self_attn.kv_scale"},
+        {"self_attn.v_scale", "self_attn.v_proj.v_scale", "self_attn.kv_scale"}};
     const struct pith_tensor *t = NULL;
     *out = 1.0f;
     if (!m->container) return PITH_OK;
     for (int i = 0; i < 3 && !t; i++) {
         char name[PITH_TENSOR_NAME];
-        (void)snprintf(name, sizeof name, "model.layers.%u.self_attn.%s", layer, names[values][i]);
+        pith_plan_name(&m->plans, layer, names[values][i], name, sizeof name);
         t = pith_checkpoint_find(m->checkpoint, name);
     }
     if (!t) return PITH_OK;
@@ -138,21 +139,20 @@ enum pith_status pith_kv_scales_load(const struct pith_model *m, uint32_t layer,
 static enum pith_status load_parts(const struct pith_model *m, enum pith_load how,
                                    struct pith_block *b, struct pith_error *err)
 {
-    char name[PITH_TENSOR_NAME], tensor[PITH_TENSOR_NAME + 8];
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
-        const enum pith_role role = (enum pith_role)i;
-        uint32_t rows, cols;
-        pith_role_dims(&m->shape, role, &rows, &cols);
-        pith_linear_name(m->arch, b->layer, role, name, sizeof name);
-        PITH_TRY(pith_linear_load(m, name, rows, cols, pith_role_has_bias(&m->shape, role), how,
-                                  &b->linear[i], err));
+    char name[PITH_TENSOR_NAME];
+    const struct pith_layer_plan *l = b->plan;
+    b->linear = pith_zalloc(l->linears, sizeof *b->linear);
+    b->vector = pith_zalloc(l->vectors, sizeof *b->vector);
+    if (!b->linear || !b->vector) return pith_fail_nomem(err, "a block");
+    for (uint32_t i = 0; i < l->linears; i++) {
+        const struct pith_linear_spec *spec = &l->linear[i];
+        pith_plan_linear_name(&m->plans, b->layer, i, name, sizeof name);
+        PITH_TRY(
+            pith_linear_load(m, name, spec->rows, spec->cols, spec->bias, how, &b->linear[i], err));
     }
-    for (int i = 0; i < PITH_NORM_COUNT; i++) {
-        const uint32_t n = pith_norm_length(&m->shape, (enum pith_norm)i);
-        if (n == 0) continue;
-        pith_norm_name(m->arch, b->layer, (enum pith_norm)i, name, sizeof name);
-        (void)snprintf(tensor, sizeof tensor, "%s.weight", name);
-        PITH_TRY(pith_vector_load(m, tensor, n, &b->norm[i], err));
+    for (uint32_t i = 0; i < l->vectors; i++) {
+        pith_plan_name(&m->plans, b->layer, l->vector[i].name, name, sizeof name);
+        PITH_TRY(pith_vector_load(m, name, l->vector[i].length, &b->vector[i], err));
     }
     return pith_kv_scales_load(m, b->layer, b->kv_scale, err);
 }
@@ -163,6 +163,7 @@ enum pith_status pith_block_load(const struct pith_model *m, uint32_t layer, enu
     *out = (struct pith_block){.layer = layer};
     if (layer >= m->shape.layers)
         return pith_fail(err, PITH_ARG, "layer %u of a model with %u", layer, m->shape.layers);
+    out->plan = pith_plan(&m->plans, layer);
     const enum pith_status s = load_parts(m, how, out, err);
     if (s != PITH_OK) pith_block_free(out);
     return s;
@@ -170,32 +171,36 @@ enum pith_status pith_block_load(const struct pith_model *m, uint32_t layer, enu
 
 void pith_block_free(struct pith_block *b)
 {
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) pith_linear_free(&b->linear[i]);
-    for (int i = 0; i < PITH_NORM_COUNT; i++) pith_free(b->norm[i]);
+    for (uint32_t i = 0; b->linear && i < b->plan->linears; i++) pith_linear_free(&b->linear[i]);
+    for (uint32_t i = 0; b->vector && i < b->plan->vectors; i++) pith_free(b->vector[i]);
+    pith_free(b->linear);
+    pith_free(b->vector);
     pith_free(b->packed);
     *b = (struct pith_block){0};
 }
 
 /* Packs the quantized ones of `count` linears that have a packed form, all into one allocation. */
-static enum pith_status pack_linears(struct pith_linear_weights *linears, int count,
+static enum pith_status pack_linears(struct pith_linear_weights *linears, uint32_t count,
                                      struct pith_backend *be, void **memory, struct pith_error *err)
 {
-    size_t bytes[PITH_ROLE_COUNT], total = 0;
+    size_t total = 0;
     bool prepared = false;
-    for (int i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const struct pith_qmat *q = linears[i].w.quant;
-        total += bytes[i] = q ? pith_pack_bytes(q) : 0;
-        prepared |= bytes[i] > 0 && (q->g_idx || q->offsets);
+        const size_t bytes = q ? pith_pack_bytes(q) : 0;
+        total += bytes;
+        prepared |= bytes > 0 && (q->g_idx || q->offsets);
     }
     if (total == 0) return PITH_OK;
     if (prepared) PITH_TRY(pith_backend_take_prepared(be, err)); /* no product without it */
     char *at = *memory = pith_alloc_huge(total, 1);
     if (!at) return pith_fail_nomem(err, "packed weights");
-    for (int i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         struct pith_linear_weights *l = &linears[i];
-        if (bytes[i] == 0) continue;
+        const size_t bytes = l->w.quant ? pith_pack_bytes(l->w.quant) : 0;
+        if (bytes == 0) continue;
         pith_pack_init(be, l->w.quant, at, &l->pack);
-        at += bytes[i];
+        at += bytes;
         pith_qmat_free(&l->q);
         l->w.quant = NULL;
         l->w.pack = &l->pack;
@@ -207,7 +212,7 @@ enum pith_status pith_block_pack(struct pith_block *b, struct pith_backend *be,
                                  struct pith_error *err)
 {
     if (b->packed) return PITH_OK;
-    return pack_linears(b->linear, PITH_ROLE_COUNT, be, &b->packed, err);
+    return pack_linears(b->linear, b->plan->linears, be, &b->packed, err);
 }
 
 enum pith_status pith_model_pack(struct pith_model *m, struct pith_backend *be,
@@ -245,11 +250,11 @@ enum pith_status pith_model_round_head(struct pith_model *m, struct pith_backend
 static void release_files(const struct pith_model *m, uint32_t layer)
 {
     const struct pith_checkpoint *c = m->checkpoint;
-    char prefix[64];
-    const int n = snprintf(prefix, sizeof prefix, "model.layers.%u.", layer);
+    char prefix[PITH_TENSOR_NAME];
+    pith_plan_name(&m->plans, layer, "", prefix, sizeof prefix);
+    const size_t n = strlen(prefix);
     for (size_t i = 0; i < c->count; i++)
-        if (strncmp(c->tensors[i].name, prefix, (size_t)n) == 0)
-            pith_checkpoint_release(c, &c->tensors[i]);
+        if (strncmp(c->tensors[i].name, prefix, n) == 0) pith_checkpoint_release(c, &c->tensors[i]);
 }
 
 static enum pith_status load_block(struct pith_model *m, struct pith_backend *be, uint32_t layer,
@@ -280,15 +285,13 @@ enum pith_status pith_model_load_blocks(struct pith_model *m, struct pith_backen
     return PITH_OK;
 }
 
-uint64_t pith_block_float_bytes(const struct pith_shape *s)
+uint64_t pith_block_float_bytes(const struct pith_layer_plan *l)
 {
     uint64_t values = 0;
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
-        uint32_t rows, cols;
-        pith_role_dims(s, (enum pith_role)i, &rows, &cols);
-        values += (uint64_t)rows * cols;
-        if (pith_role_has_bias(s, (enum pith_role)i)) values += rows;
+    for (uint32_t i = 0; i < l->linears; i++) {
+        values += (uint64_t)l->linear[i].rows * l->linear[i].cols;
+        if (l->linear[i].bias) values += l->linear[i].rows;
     }
-    for (int i = 0; i < PITH_NORM_COUNT; i++) values += pith_norm_length(s, (enum pith_norm)i);
+    for (uint32_t i = 0; i < l->vectors; i++) values += l->vector[i].length;
     return values * sizeof(float);
 }

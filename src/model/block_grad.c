@@ -5,58 +5,75 @@
 #include "base/mem.h"
 #include "model/rope.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { LINE = 16 /* floats of a cache line */ };
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
+/* Places [rows][width] floats behind *used. False when the size overflows. */
+static bool place(float *base, size_t rows, size_t width, size_t *used, float **part)
+{
+    size_t n;
+    if (!pith_mul_size(rows, width, &n) || !pith_add_size(n, LINE - 1, &n)) return false;
+    *part = base ? base + *used : NULL;
+    return pith_add_size(*used, n / LINE * LINE, used);
+}
+
+/* Floats a row that a node keeps of what it wrote: what writes over its input in place (a rotation)
+ * or into what it adds (an addition) keeps nothing of its own. */
+static uint32_t kept_width(const struct pith_layer_plan *l, const struct pith_node *node)
+{
+    return node->kind == PITH_NODE_ROPE || node->kind == PITH_NODE_ADD ? 0 : l->width[node->out];
+}
+
+/* Floats of all that a layer's nodes keep. */
+static bool values_of(const struct pith_layer_plan *l, size_t rows, size_t *total)
+{
+    *total = 0;
+    for (uint32_t i = 0; i < l->nodes; i++) {
+        float *none;
+        if (!place(NULL, rows, kept_width(l, &l->node[i]), total, &none)) return false;
+    }
+    return true;
+}
+
+static bool most_values(const struct pith_plans *p, size_t rows, size_t *total)
+{
+    *total = 0;
+    for (uint32_t i = 0; i < p->kinds; i++) {
+        size_t one;
+        if (!values_of(&p->kind[i], rows, &one)) return false;
+        if (one > *total) *total = one;
+    }
+    return true;
+}
+
+static size_t widest(const struct pith_plans *p)
+{
+    size_t most = 0;
+    for (int i = 0; i < PITH_LAYER_REGS; i++)
+        if (p->width[i] > most) most = p->width[i];
+    return most;
+}
+
 /* Places the parts one behind the other (base NULL: only counts). False when the size overflows. */
-static bool layout(const struct pith_shape *s, unsigned threads, size_t rows, float *base,
+static bool layout(const struct pith_plans *p, unsigned threads, size_t rows, float *base,
                    struct pith_tape *t, size_t *total)
 {
-    const size_t heads = (size_t)s->heads * s->head_dim, kv = (size_t)s->kv_heads * s->head_dim;
-    const size_t half = s->head_dim / 2, hidden = s->hidden, ffn = s->ffn;
-    const size_t work = pith_attention_grad_work(threads, rows);
-    const size_t wide = heads > hidden ? heads : hidden, widest = wide > ffn ? wide : ffn;
-    struct {
-        float **part;
-        size_t width;
-    } parts[] = {{&t->norm1, hidden},
-                 {&t->q0, s->qk_norm ? heads : 0},
-                 {&t->k0, s->qk_norm ? kv : 0},
-                 {&t->q, heads},
-                 {&t->k, kv},
-                 {&t->v, kv},
-                 {&t->att, heads},
-                 {&t->mid, hidden},
-                 {&t->norm2, hidden},
-                 {&t->gate, ffn},
-                 {&t->up, ffn},
-                 {&t->act, ffn},
-                 {&t->d_x, hidden},
-                 {&t->d_norm, hidden},
-                 {&t->d_q, heads},
-                 {&t->d_k, kv},
-                 {&t->d_v, kv},
-                 {&t->d_att, heads},
-                 {&t->d_gate, ffn},
-                 {&t->d_up, ffn},
-                 {&t->treated, widest},
-                 {&t->cos, half},
-                 {&t->sin, half},
-                 {&t->minus_sin, half}};
-    size_t used = 0;
-    for (size_t i = 0; i < PITH_COUNT(parts); i++) {
-        size_t n;
-        if (!pith_mul_size(rows, parts[i].width, &n)) return false;
-        if (!pith_add_size(n, LINE - 1, &n)) return false;
-        if (base) *parts[i].part = base + used;
-        if (!pith_add_size(used, n / LINE * LINE, &used)) return false;
-    }
-    if (base) t->work = base + used;
-    return pith_add_size(used, work, total);
+    const size_t half = p->rotary / 2;
+    size_t used = 0, values;
+    for (int i = 0; i < PITH_LAYER_REGS; i++)
+        if (!place(base, rows, p->width[i], &used, &t->grad[i])) return false;
+    if (!place(base, rows, widest(p), &used, &t->grad_spare)) return false;
+    if (!place(base, rows, widest(p), &used, &t->treated)) return false;
+    if (!place(base, rows, half, &used, &t->cos)) return false;
+    if (!place(base, rows, half, &used, &t->sin)) return false;
+    if (!place(base, rows, half, &used, &t->minus_sin)) return false;
+    if (!most_values(p, rows, &values)) return false;
+    if (!place(base, 1, values, &used, &t->values)) return false;
+    return place(base, 1, pith_attention_grad_work(threads, rows), &used, &t->work) &&
+           pith_mul_size(used, sizeof *base, total);
 }
 
 static unsigned threads_of(const struct pith_backend *be)
@@ -64,18 +81,31 @@ static unsigned threads_of(const struct pith_backend *be)
     return pith_pool_threads(pith_backend_pool(be));
 }
 
+static uint32_t most_nodes(const struct pith_plans *p)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < p->kinds; i++)
+        if (p->kind[i].nodes > most) most = p->kind[i].nodes;
+    return most;
+}
+
 enum pith_status pith_tape_init(struct pith_tape *t, struct pith_backend *be,
                                 const struct pith_model *m, size_t rows, struct pith_error *err)
 {
-    size_t total;
+    const struct pith_plans *p = &m->plans;
+    size_t bytes;
     *t = (struct pith_tape){.backend = be, .model = m, .rows = rows};
     if (rows == 0) return pith_fail(err, PITH_ARG, "gradients of no tokens");
-    if (layout(&m->shape, threads_of(be), rows, NULL, t, &total))
-        t->memory = pith_alloc_aligned(total, sizeof(float));
-    if (!t->memory)
-        return pith_fail(err, PITH_NOMEM, "out of memory for the gradients of %zu tokens", rows);
-    (void)layout(&m->shape, threads_of(be), rows, t->memory, t, &total);
-    const enum pith_status s = pith_kv_init(&t->kv, &m->shape, 1, rows, PITH_F32, err);
+    t->step = pith_alloc(most_nodes(p), sizeof *t->step);
+    t->input = pith_zalloc(p->most_linears, sizeof *t->input);
+    if (layout(p, threads_of(be), rows, NULL, t, &bytes)) t->memory = pith_alloc_aligned(bytes, 1);
+    enum pith_status s = PITH_OK;
+    if (!t->memory || !t->step || !t->input)
+        s = pith_fail(err, PITH_NOMEM, "out of memory for the gradients of %zu tokens", rows);
+    else {
+        (void)layout(p, threads_of(be), rows, t->memory, t, &bytes);
+        s = pith_kv_init(&t->kv, &m->shape, 1, rows, PITH_F32, err);
+    }
     if (s != PITH_OK) pith_tape_free(t);
     return s;
 }
@@ -83,27 +113,36 @@ enum pith_status pith_tape_init(struct pith_tape *t, struct pith_backend *be,
 void pith_tape_free(struct pith_tape *t)
 {
     pith_kv_free(&t->kv);
+    pith_free(t->step);
+    pith_free(t->input);
     pith_free(t->memory);
     *t = (struct pith_tape){0};
 }
 
-uint64_t pith_tape_bytes(const struct pith_shape *s, unsigned threads, size_t rows)
+uint64_t pith_tape_bytes(const struct pith_model *m, unsigned threads, size_t rows)
 {
     struct pith_tape t = {0};
-    size_t total, bytes;
-    const uint64_t kv = pith_kv_bytes(s, 1, rows, PITH_F32);
-    if (!layout(s, threads, rows, NULL, &t, &total) || kv == UINT64_MAX ||
-        !pith_mul_size(total, sizeof(float), &bytes))
-        return UINT64_MAX;
-    return bytes + kv;
+    size_t bytes;
+    const uint64_t kv = pith_kv_bytes(&m->shape, 1, rows, PITH_F32);
+    if (!layout(&m->plans, threads, rows, NULL, &t, &bytes) || kv == UINT64_MAX) return UINT64_MAX;
+    return bytes + kv + most_nodes(&m->plans) * sizeof *t.step +
+           m->plans.most_linears * sizeof *t.input;
 }
 
 /* --- forward --------------------------------------------------------------------------------- */
 
+/* What the registers hold while a pass goes on. */
+struct forward {
+    struct pith_tape *t;
+    const struct pith_block *b;
+    float *reg[PITH_LAYER_REGS];
+    size_t used; /* floats of t->values */
+};
+
 /* x[n][cols] as that linear reads it. */
-static const float *read_as(struct pith_tape *t, enum pith_role role, const float *x, size_t cols)
+static const float *read_as(struct pith_tape *t, uint32_t linear, const float *x, size_t cols)
 {
-    const struct pith_input *in = &t->input[role];
+    const struct pith_input *in = &t->input[linear];
     if (!in->grid.format) return x;
     if (t->treated_of == x && pith_input_equal(&t->treated_as, in)) return t->treated;
     pith_input_apply(t->backend, in, x, t->n, cols, t->treated);
@@ -113,25 +152,32 @@ static const float *read_as(struct pith_tape *t, enum pith_role role, const floa
 }
 
 /* y[n][rows] = x[n][cols] W^T + bias */
-static void linear(struct pith_tape *t, const struct pith_block *b, enum pith_role role,
-                   const float *x, float *y)
+static void tape_linear(struct forward *f, const struct pith_node *node, struct pith_tape_step *s)
 {
-    const struct pith_linear_weights *l = &b->linear[role];
+    struct pith_tape *t = f->t;
+    const uint32_t linear = node->u.linear.linear;
+    const struct pith_linear_weights *l = &f->b->linear[linear];
     const size_t rows = l->w.rows, cols = l->w.cols;
     pith_gemm(t->backend, &(struct pith_gemm){.m = t->n,
                                               .n = rows,
                                               .k = cols,
-                                              .a = read_as(t, role, x, cols),
+                                              .a = read_as(t, linear, s->in, cols),
                                               .a_rs = cols,
                                               .a_cs = 1,
                                               .b = l->w.dense,
                                               .b_rs = 1,
                                               .b_cs = cols,
-                                              .c = y,
+                                              .c = s->out,
                                               .ldc = rows});
     if (!l->bias) return;
     for (size_t i = 0; i < t->n; i++)
-        for (size_t j = 0; j < rows; j++) y[i * rows + j] += l->bias[j];
+        for (size_t j = 0; j < rows; j++) s->out[i * rows + j] += l->bias[j];
+}
+
+static void tape_norm(struct forward *f, const struct pith_node *node, struct pith_tape_step *s)
+{
+    pith_rmsnorm(f->t->backend, s->in, f->t->n * node->u.norm.heads, node->u.norm.dim,
+                 f->b->vector[node->u.norm.vector], f->t->model->shape.eps, s->out);
 }
 
 static void prepare_rope(struct pith_tape *t)
@@ -144,58 +190,60 @@ static void prepare_rope(struct pith_tape *t)
     t->rope_rows = t->n;
 }
 
-/* Normalises one of q and k, of which `before` then holds what it was, and rotates it. */
-static void place_heads(const struct pith_tape *t, float *x, uint32_t heads, const float *norm,
-                        float *before)
+static void tape_rope(struct forward *f, const struct pith_node *node, struct pith_tape_step *s)
 {
-    const struct pith_shape *s = &t->model->shape;
-    const size_t width = (size_t)heads * s->head_dim;
-    if (norm) {
-        memcpy(before, x, t->n * width * sizeof *x);
-        pith_rmsnorm(t->backend, before, t->n * heads, s->head_dim, norm, s->eps, x);
-    }
-    pith_rope(t->backend, x, t->n, width, heads, s->head_dim, t->cos, t->sin);
-}
-
-static size_t window_of(const struct pith_shape *s, const struct pith_block *b)
-{
-    return b->layer >= s->window_from_layer ? s->window : 0;
-}
-
-static float score_scale(const struct pith_shape *s)
-{
-    return (float)(1 / sqrt((double)s->head_dim));
-}
-
-static void attention(struct pith_tape *t, const struct pith_block *b)
-{
-    const struct pith_shape *s = &t->model->shape;
-    const struct pith_cache cache = pith_kv_layer(&t->kv, 0);
-    linear(t, b, PITH_ROLE_Q, t->norm1, t->q);
-    linear(t, b, PITH_ROLE_K, t->norm1, t->k);
-    linear(t, b, PITH_ROLE_V, t->norm1, t->v);
+    struct pith_tape *t = f->t;
+    const size_t heads = node->u.rope.heads, dim = t->model->shape.head_dim;
     prepare_rope(t);
-    place_heads(t, t->q, s->heads, b->norm[PITH_NORM_Q], t->q0);
-    place_heads(t, t->k, s->kv_heads, b->norm[PITH_NORM_K], t->k0);
-    pith_cache_store(t->backend, &cache, 0, t->n, t->k, t->v);
+    pith_rope(t->backend, s->out, t->n, heads * dim, heads, dim, t->cos, t->sin);
+}
+
+static void tape_attend(struct forward *f, const struct pith_node *node, struct pith_tape_step *s)
+{
+    struct pith_tape *t = f->t;
+    const struct pith_cache cache = pith_kv_layer(&t->kv, 0);
+    s->other[0] = f->reg[node->u.attend.k];
+    s->other[1] = f->reg[node->u.attend.v];
+    pith_cache_store(t->backend, &cache, 0, t->n, s->other[0], s->other[1]);
     const struct pith_attention a = {.n = t->n,
-                                     .heads = s->heads,
-                                     .window = window_of(s, b),
-                                     .scale = score_scale(s),
+                                     .heads = t->model->shape.heads,
+                                     .window = node->u.attend.window,
+                                     .scale = node->u.attend.scale,
                                      .cache = &cache,
-                                     .q = t->q,
-                                     .out = t->att,
+                                     .q = s->in,
+                                     .out = s->out,
                                      .work = t->kv.work,
                                      .work_floats = t->kv.work_floats};
     pith_attention(t->backend, &a);
 }
+
+static void tape_gate(struct forward *f, const struct pith_node *node, struct pith_tape_step *s)
+{
+    const size_t count = f->t->n * node->u.gate.dim;
+    s->other[0] = f->reg[node->u.gate.up];
+    memcpy(s->out, s->in, count * sizeof *s->out);
+    pith_silu_mul(f->t->backend, s->out, s->other[0], count);
+}
+
+/* The sum lies where the summand was. */
+static void tape_add(struct forward *f, const struct pith_node *node, struct pith_tape_step *s)
+{
+    pith_add(f->t->backend, f->reg[node->out], s->out, f->t->n * f->t->model->shape.hidden);
+}
+
+typedef void tape_fn(struct forward *f, const struct pith_node *node, struct pith_tape_step *s);
+static tape_fn *const tapes[PITH_NODE_KINDS] = {
+#define PITH_NODE(kind, name) tape_##name,
+#include "model/nodes.def"
+#undef PITH_NODE
+};
 
 static enum pith_status check(const struct pith_tape *t, const struct pith_block *b, size_t n,
                               struct pith_error *err)
 {
     if (n > t->rows)
         return pith_fail(err, PITH_ARG, "%zu tokens where gradients have room for %zu", n, t->rows);
-    for (int i = 0; i < PITH_ROLE_COUNT; i++)
+    for (uint32_t i = 0; i < b->plan->linears; i++)
         if (!b->linear[i].w.dense || b->linear[i].w.dtype != PITH_F32)
             return pith_fail(err, PITH_ARG, "gradients need a block in float32");
     return PITH_OK;
@@ -204,156 +252,208 @@ static enum pith_status check(const struct pith_tape *t, const struct pith_block
 enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block *b, const float *x,
                                    size_t n, float *out, struct pith_error *err)
 {
-    const struct pith_shape *s = &t->model->shape;
-    const size_t hidden = s->hidden, ffn = s->ffn;
+    struct forward f = {.t = t, .b = b};
     PITH_TRY(check(t, b, n, err));
     t->n = n;
     t->treated_of = NULL;
-    pith_rmsnorm(t->backend, x, n, hidden, b->norm[PITH_NORM_INPUT], s->eps, t->norm1);
-    attention(t, b);
-    linear(t, b, PITH_ROLE_O, t->att, t->mid);
-    pith_add(t->backend, x, t->mid, n * hidden);
-    pith_rmsnorm(t->backend, t->mid, n, hidden, b->norm[PITH_NORM_POST], s->eps, t->norm2);
-    linear(t, b, PITH_ROLE_GATE, t->norm2, t->gate);
-    linear(t, b, PITH_ROLE_UP, t->norm2, t->up);
-    memcpy(t->act, t->gate, n * ffn * sizeof *t->act);
-    pith_silu_mul(t->backend, t->act, t->up, n * ffn);
-    linear(t, b, PITH_ROLE_DOWN, t->act, out);
-    pith_add(t->backend, t->mid, out, n * hidden);
+    f.reg[PITH_REG_STREAM] = (float *)(uintptr_t)x; /* only read: an addition makes another */
+    for (uint32_t i = 0; i < b->plan->nodes; i++) {
+        const struct pith_node *node = &b->plan->node[i];
+        struct pith_tape_step *s = &t->step[i];
+        s->in = s->out = f.reg[node->in];
+        const uint32_t width = kept_width(b->plan, node);
+        if (width) (void)place(t->values, n, width, &f.used, &s->out);
+        tapes[node->kind](&f, node, s);
+        f.reg[node->out] = s->out;
+    }
+    memcpy(out, f.reg[PITH_REG_STREAM], n * t->model->shape.hidden * sizeof *out);
     return PITH_OK;
 }
 
 /* --- backward -------------------------------------------------------------------------------- */
 
+/* Gradients of what the registers hold, on the way back. */
+struct backward {
+    struct pith_tape *t;
+    const struct pith_block *b;
+    const struct pith_tape_grad *g;
+    const float *d[PITH_LAYER_REGS]; /* NULL: none yet */
+};
+
 /* grad[rows][cols] += dy^T x */
-static void to_weights(struct pith_tape *t, const struct pith_block *b, enum pith_role role,
-                       const float *dy, const float *x, float *grad)
+static void to_weights(const struct backward *k, const struct pith_node *node, const float *x)
 {
-    const size_t rows = b->linear[role].w.rows, cols = b->linear[role].w.cols;
-    if (!grad) return;
-    pith_gemm(t->backend, &(struct pith_gemm){.m = rows,
-                                              .n = cols,
-                                              .k = t->n,
-                                              .a = dy,
-                                              .a_rs = 1,
-                                              .a_cs = rows,
-                                              .b = read_as(t, role, x, cols),
-                                              .b_rs = cols,
-                                              .b_cs = 1,
-                                              .c = grad,
-                                              .ldc = cols,
-                                              .accumulate = true});
+    const uint32_t linear = node->u.linear.linear;
+    const size_t rows = k->b->linear[linear].w.rows, cols = k->b->linear[linear].w.cols;
+    if (!k->g->w[linear]) return;
+    pith_gemm(k->t->backend, &(struct pith_gemm){.m = rows,
+                                                 .n = cols,
+                                                 .k = k->t->n,
+                                                 .a = k->d[node->out],
+                                                 .a_rs = 1,
+                                                 .a_cs = rows,
+                                                 .b = read_as(k->t, linear, x, cols),
+                                                 .b_rs = cols,
+                                                 .b_cs = 1,
+                                                 .c = k->g->w[linear],
+                                                 .ldc = cols,
+                                                 .accumulate = true});
 }
 
 /* dx[n][cols] = dy W, or += */
-static void to_input(const struct pith_tape *t, const struct pith_block *b, enum pith_role role,
-                     const float *dy, float *dx, bool accumulate)
+static void to_input(struct backward *k, const struct pith_node *node)
 {
-    const size_t rows = b->linear[role].w.rows, cols = b->linear[role].w.cols;
-    pith_gemm(t->backend, &(struct pith_gemm){.m = t->n,
-                                              .n = cols,
-                                              .k = rows,
-                                              .a = dy,
-                                              .a_rs = rows,
-                                              .a_cs = 1,
-                                              .b = b->linear[role].w.dense,
-                                              .b_rs = cols,
-                                              .b_cs = 1,
-                                              .c = dx,
-                                              .ldc = cols,
-                                              .accumulate = accumulate});
+    const struct pith_weight *w = &k->b->linear[node->u.linear.linear].w;
+    float *dx = k->t->grad[node->in];
+    pith_gemm(k->t->backend, &(struct pith_gemm){.m = k->t->n,
+                                                 .n = w->cols,
+                                                 .k = w->rows,
+                                                 .a = k->d[node->out],
+                                                 .a_rs = w->rows,
+                                                 .a_cs = 1,
+                                                 .b = w->dense,
+                                                 .b_rs = w->cols,
+                                                 .b_cs = 1,
+                                                 .c = dx,
+                                                 .ldc = w->cols,
+                                                 .accumulate = k->d[node->in] != NULL});
+    k->d[node->in] = dx;
 }
 
-/* d_x += the gradient of a norm's input x, from d_norm. */
-static void through_norm(const struct pith_tape *t, const struct pith_block *b, enum pith_norm norm,
-                         const float *x)
+/* The first node of the linears that read one site's input, the last of which is node `last`. */
+static uint32_t site_begin(const struct pith_layer_plan *l, uint32_t last)
 {
-    const struct pith_shape *s = &t->model->shape;
-    pith_rmsnorm_grad(t->backend, &(struct pith_rmsnorm_grad){.x = x,
-                                                              .weight = b->norm[norm],
-                                                              .dy = t->d_norm,
-                                                              .n = t->n,
-                                                              .dim = s->hidden,
-                                                              .eps = s->eps,
-                                                              .dx = t->d_x,
-                                                              .accumulate = true});
+    const uint32_t site = l->linear[l->node[last].u.linear.linear].site;
+    while (last > 0 && l->node[last - 1].kind == PITH_NODE_LINEAR &&
+           l->linear[l->node[last - 1].u.linear.linear].site == site)
+        last--;
+    return last;
 }
 
-static void mlp_backward(struct pith_tape *t, const struct pith_block *b,
-                         const struct pith_tape_grad *g)
+/* All linears of a site, in the order of the program. False where nothing before is wanted. */
+static bool back_site(struct backward *k, uint32_t first, uint32_t last)
 {
-    to_weights(t, b, PITH_ROLE_DOWN, t->d_x, t->act, g->w[PITH_ROLE_DOWN]);
-    to_input(t, b, PITH_ROLE_DOWN, t->d_x, t->d_gate, false);
-    pith_silu_mul_grad(t->backend, &(struct pith_silu_grad){.gate = t->gate,
-                                                            .up = t->up,
-                                                            .dy = t->d_gate,
-                                                            .count = t->n * t->model->shape.ffn,
-                                                            .d_gate = t->d_gate,
-                                                            .d_up = t->d_up});
-    to_weights(t, b, PITH_ROLE_GATE, t->d_gate, t->norm2, g->w[PITH_ROLE_GATE]);
-    to_weights(t, b, PITH_ROLE_UP, t->d_up, t->norm2, g->w[PITH_ROLE_UP]);
-    to_input(t, b, PITH_ROLE_GATE, t->d_gate, t->d_norm, false);
-    to_input(t, b, PITH_ROLE_UP, t->d_up, t->d_norm, true);
-    through_norm(t, b, PITH_NORM_POST, t->mid);
+    const struct pith_layer_plan *l = k->b->plan;
+    for (uint32_t i = first; i <= last; i++) to_weights(k, &l->node[i], k->t->step[i].in);
+    if (!k->g->d_x && l->linear[l->node[first].u.linear.linear].site == 0) return false;
+    for (uint32_t i = first; i <= last; i++) {
+        to_input(k, &l->node[i]);
+        if (l->node[i].out != l->node[i].in) k->d[l->node[i].out] = NULL;
+    }
+    return true;
 }
 
-/* Undoes place_heads() on a gradient: the rotation's transpose turns the other way. */
-static void unplace_heads(const struct pith_tape *t, float *dx, uint32_t heads, const float *norm,
-                          const float *before)
+static void back_norm(struct backward *k, const struct pith_node *node,
+                      const struct pith_tape_step *s)
 {
-    const struct pith_shape *s = &t->model->shape;
-    pith_rope(t->backend, dx, t->n, (size_t)heads * s->head_dim, heads, s->head_dim, t->cos,
-              t->minus_sin);
-    if (!norm) return;
-    pith_rmsnorm_grad(t->backend, &(struct pith_rmsnorm_grad){.x = before,
-                                                              .weight = norm,
-                                                              .dy = dx,
-                                                              .n = t->n * heads,
-                                                              .dim = s->head_dim,
-                                                              .eps = s->eps,
-                                                              .dx = dx});
+    const bool in_place = node->in == node->out;
+    float *dx = k->t->grad[node->in];
+    pith_rmsnorm_grad(k->t->backend,
+                      &(struct pith_rmsnorm_grad){.x = s->in,
+                                                  .weight = k->b->vector[node->u.norm.vector],
+                                                  .dy = k->d[node->out],
+                                                  .n = k->t->n * node->u.norm.heads,
+                                                  .dim = node->u.norm.dim,
+                                                  .eps = k->t->model->shape.eps,
+                                                  .dx = dx,
+                                                  .accumulate = !in_place && k->d[node->in]});
+    if (!in_place) k->d[node->out] = NULL;
+    k->d[node->in] = dx;
 }
 
-static void attention_backward(struct pith_tape *t, const struct pith_block *b,
-                               const struct pith_tape_grad *g)
+/* The transpose of a rotation turns the other way; the gradient is the register's own. */
+static void back_rope(struct backward *k, const struct pith_node *node,
+                      const struct pith_tape_step *s)
 {
-    const struct pith_shape *s = &t->model->shape;
-    to_weights(t, b, PITH_ROLE_O, t->d_x, t->att, g->w[PITH_ROLE_O]);
-    to_input(t, b, PITH_ROLE_O, t->d_x, t->d_att, false);
+    struct pith_tape *t = k->t;
+    const size_t heads = node->u.rope.heads, dim = t->model->shape.head_dim;
+    (void)s;
+    pith_rope(t->backend, t->grad[node->in], t->n, heads * dim, heads, dim, t->cos, t->minus_sin);
+}
+
+static void back_attend(struct backward *k, const struct pith_node *node,
+                        const struct pith_tape_step *s)
+{
+    struct pith_tape *t = k->t;
+    const struct pith_shape *shape = &t->model->shape;
+    const uint8_t key = node->u.attend.k, value = node->u.attend.v;
+    const size_t width = (size_t)shape->heads * shape->head_dim;
+    memcpy(t->grad_spare, k->d[node->out], t->n * width * sizeof(float));
     pith_attention_grad(t->backend, &(struct pith_attention_grad){.n = t->n,
-                                                                  .heads = s->heads,
-                                                                  .kv_heads = s->kv_heads,
-                                                                  .head_dim = s->head_dim,
-                                                                  .window = window_of(s, b),
-                                                                  .scale = score_scale(s),
-                                                                  .q = t->q,
-                                                                  .k = t->k,
-                                                                  .v = t->v,
-                                                                  .out = t->att,
-                                                                  .d_out = t->d_att,
-                                                                  .d_q = t->d_q,
-                                                                  .d_k = t->d_k,
-                                                                  .d_v = t->d_v,
+                                                                  .heads = shape->heads,
+                                                                  .kv_heads = shape->kv_heads,
+                                                                  .head_dim = shape->head_dim,
+                                                                  .window = node->u.attend.window,
+                                                                  .scale = node->u.attend.scale,
+                                                                  .q = s->in,
+                                                                  .k = s->other[0],
+                                                                  .v = s->other[1],
+                                                                  .out = s->out,
+                                                                  .d_out = t->grad_spare,
+                                                                  .d_q = t->grad[node->in],
+                                                                  .d_k = t->grad[key],
+                                                                  .d_v = t->grad[value],
                                                                   .work = t->work});
-    unplace_heads(t, t->d_q, s->heads, b->norm[PITH_NORM_Q], t->q0);
-    unplace_heads(t, t->d_k, s->kv_heads, b->norm[PITH_NORM_K], t->k0);
-    to_weights(t, b, PITH_ROLE_Q, t->d_q, t->norm1, g->w[PITH_ROLE_Q]);
-    to_weights(t, b, PITH_ROLE_K, t->d_k, t->norm1, g->w[PITH_ROLE_K]);
-    to_weights(t, b, PITH_ROLE_V, t->d_v, t->norm1, g->w[PITH_ROLE_V]);
+    k->d[node->in] = t->grad[node->in];
+    k->d[key] = t->grad[key];
+    k->d[value] = t->grad[value];
 }
+
+static void back_gate(struct backward *k, const struct pith_node *node,
+                      const struct pith_tape_step *s)
+{
+    struct pith_tape *t = k->t;
+    const uint8_t up = node->u.gate.up;
+    pith_silu_mul_grad(t->backend, &(struct pith_silu_grad){.gate = s->in,
+                                                            .up = s->other[0],
+                                                            .dy = k->d[node->out],
+                                                            .count = t->n * node->u.gate.dim,
+                                                            .d_gate = t->grad[node->in],
+                                                            .d_up = t->grad[up]});
+    k->d[node->in] = t->grad[node->in];
+    k->d[up] = t->grad[up];
+}
+
+/* The summand's gradient is the sum's, which nobody changes before it is read. */
+static void back_add(struct backward *k, const struct pith_node *node,
+                     const struct pith_tape_step *s)
+{
+    (void)s;
+    k->d[node->in] = k->d[node->out];
+}
+
+/* Linears go by sites: back_site(). */
+static void back_linear(struct backward *k, const struct pith_node *node,
+                        const struct pith_tape_step *s)
+{
+    (void)k, (void)node, (void)s;
+}
+
+typedef void back_fn(struct backward *k, const struct pith_node *node,
+                     const struct pith_tape_step *s);
+static back_fn *const backs[PITH_NODE_KINDS] = {
+#define PITH_NODE(kind, name) back_##name,
+#include "model/nodes.def"
+#undef PITH_NODE
+};
 
 void pith_tape_backward(struct pith_tape *t, const struct pith_block *b,
                         const struct pith_tape_grad *g)
 {
     const size_t bytes = t->n * t->model->shape.hidden * sizeof(float);
+    struct backward k = {.t = t, .b = b, .g = g};
     t->treated_of = NULL;
-    memcpy(t->d_x, g->d_out, bytes);
-    mlp_backward(t, b, g);
-    attention_backward(t, b, g);
-    if (!g->d_x) return;
-    to_input(t, b, PITH_ROLE_Q, t->d_q, t->d_norm, false);
-    to_input(t, b, PITH_ROLE_K, t->d_k, t->d_norm, true);
-    to_input(t, b, PITH_ROLE_V, t->d_v, t->d_norm, true);
-    through_norm(t, b, PITH_NORM_INPUT, g->x);
-    memcpy(g->d_x, t->d_x, bytes);
+    memcpy(t->grad[PITH_REG_STREAM], g->d_out, bytes);
+    k.d[PITH_REG_STREAM] = t->grad[PITH_REG_STREAM];
+    for (uint32_t i = b->plan->nodes; i-- > 0;) {
+        const struct pith_node *node = &b->plan->node[i];
+        if (node->kind != PITH_NODE_LINEAR) {
+            backs[node->kind](&k, node, &t->step[i]);
+            continue;
+        }
+        const uint32_t first = site_begin(b->plan, i);
+        if (!back_site(&k, first, i)) return;
+        i = first;
+    }
+    if (g->d_x) memcpy(g->d_x, t->grad[PITH_REG_STREAM], bytes);
 }

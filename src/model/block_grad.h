@@ -9,6 +9,12 @@
 
 #include "model/model.h"
 
+/* What a node read and wrote, [n][width] each; `other`: keys and values, or what is gated. */
+struct pith_tape_step {
+    const float *in, *other[2];
+    float *out;
+};
+
 /* One sequence on its way through a block and back. Memory is made once and serves every block of
  * the model. */
 struct pith_tape {
@@ -17,27 +23,27 @@ struct pith_tape {
     size_t rows; /* room */
     size_t n;    /* rows of the last forward pass */
     struct pith_kv kv;
-    /* The forward pass, [n][...] each; q0 and k0 are q and k before their norms (Qwen3). */
-    float *norm1, *q0, *k0, *q, *k, *v, *att, *mid, *norm2, *gate, *up, *act;
-    /* Gradients: of the residual stream, of a norm's output, and of what the name says. */
-    float *d_x, *d_norm, *d_q, *d_k, *d_v, *d_att, *d_gate, *d_up;
+    struct pith_tape_step *step;  /* [nodes] of the last forward pass */
+    float *grad[PITH_LAYER_REGS]; /* of what the registers hold */
+    float *grad_spare;            /* of the widest register */
     float *cos, *sin, *minus_sin, *work;
-    /* How each linear's input is rounded, as the caller says: at first not at all. For gradients
-     * rounding counts as the identity. No Hadamard matrices. */
-    struct pith_input input[PITH_ROLE_COUNT];
+    /* [linears]: how each linear's input is rounded, as the caller says: at first not at all. For
+     * gradients rounding counts as the identity. No Hadamard matrices. */
+    struct pith_input *input;
     float *treated;          /* the last input that was rounded, [n][...] */
     const float *treated_of; /* what it was; NULL: nothing */
     struct pith_input treated_as;
     size_t rope_rows; /* that cos and sin hold */
+    float *values;    /* where a forward pass keeps what nodes wrote */
     void *memory;
 };
-/* For sequences of up to `rows`; m and be are borrowed. PITH_ARG for 0 rows; on failure *t owns
- * nothing. */
+/* For sequences of up to `rows`; m and be are borrowed. PITH_ARG for 0 rows, PITH_UNSUPPORTED for a
+ * model with a kind of node that has no gradient; on failure *t owns nothing. */
 enum pith_status pith_tape_init(struct pith_tape *t, struct pith_backend *be,
                                 const struct pith_model *m, size_t rows, struct pith_error *err);
 void pith_tape_free(struct pith_tape *t);
 /* Bytes that pith_tape_init() asks for; UINT64_MAX when they overflow. */
-uint64_t pith_tape_bytes(const struct pith_shape *s, unsigned threads, size_t rows);
+uint64_t pith_tape_bytes(const struct pith_model *m, unsigned threads, size_t rows);
 
 /* out[n][hidden] = block(x[n][hidden]) at positions 0 .. n - 1: the bits of pith_block_forward() in
  * the exact mode when no input is rounded. Every linear's w.dense
@@ -49,10 +55,10 @@ enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block 
 /* What to make of d_out[n][hidden], the gradient of a loss with respect to the output of the last
  * forward pass. */
 struct pith_tape_grad {
-    const float *x; /* as in the forward pass; needed for d_x */
     const float *d_out;
-    float *w[PITH_ROLE_COUNT]; /* [rows][cols], grow by the gradient; NULL: not wanted */
-    float *d_x;                /* [n][hidden], overwritten; may be d_out; NULL: not wanted */
+    float *const *w; /* [linears]: [rows][cols] each, grows by the gradient; NULL: not wanted */
+    float *d_x;      /* [n][hidden], overwritten; may be d_out; NULL: not wanted. With it the x of
+                        the forward pass still holds what it held. */
 };
 /* b as it was in the forward pass. */
 void pith_tape_backward(struct pith_tape *t, const struct pith_block *b,

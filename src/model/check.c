@@ -71,23 +71,26 @@ static enum pith_status check_linear(struct check *k, const char *module, uint32
 
 static enum pith_status check_layer(struct check *k, uint32_t layer, struct pith_error *err)
 {
-    char module[PITH_TENSOR_NAME], name[PITH_TENSOR_NAME + 8];
-    const struct pith_model *m = k->m;
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
-        const enum pith_role role = (enum pith_role)i;
-        uint32_t rows, cols;
-        pith_role_dims(&m->shape, role, &rows, &cols);
-        pith_linear_name(m->arch, layer, role, module, sizeof module);
-        PITH_TRY(check_linear(k, module, rows, cols, pith_role_has_bias(&m->shape, role), err));
+    char name[PITH_TENSOR_NAME];
+    const struct pith_plans *plans = &k->m->plans;
+    const struct pith_layer_plan *l = pith_plan(plans, layer);
+    for (uint32_t i = 0; i < l->linears; i++) {
+        const struct pith_linear_spec *spec = &l->linear[i];
+        pith_plan_linear_name(plans, layer, i, name, sizeof name);
+        PITH_TRY(check_linear(k, name, spec->rows, spec->cols, spec->bias, err));
     }
-    for (int i = 0; i < PITH_NORM_COUNT; i++) {
-        const uint32_t n = pith_norm_length(&m->shape, (enum pith_norm)i);
-        if (n == 0) continue;
-        pith_norm_name(m->arch, layer, (enum pith_norm)i, module, sizeof module);
-        (void)snprintf(name, sizeof name, "%s.weight", module);
-        PITH_TRY(need(k, name, 1, (const uint64_t[]){n}, err));
+    for (uint32_t i = 0; i < l->vectors; i++) {
+        pith_plan_name(plans, layer, l->vector[i].name, name, sizeof name);
+        PITH_TRY(need(k, name, 1, (const uint64_t[]){l->vector[i].length}, err));
     }
     return PITH_OK;
+}
+
+static const struct pith_tensor *end_weight(const struct check *k, const char *module)
+{
+    char name[PITH_TENSOR_NAME];
+    (void)snprintf(name, sizeof name, "%s.weight", module);
+    return pith_checkpoint_find(k->c, name);
 }
 
 /* A stored head beside "tie_word_embeddings": equal bytes are the tied head, others are a head
@@ -95,9 +98,10 @@ static enum pith_status check_layer(struct check *k, uint32_t layer, struct pith
 static enum pith_status check_head(struct check *k, struct pith_error *err)
 {
     struct pith_shape *s = &k->m->shape;
+    const struct pith_arch_names *names = &k->m->arch->names;
     if (s->tied) {
-        const struct pith_tensor *head = pith_checkpoint_find(k->c, "lm_head.weight");
-        const struct pith_tensor *embed = pith_checkpoint_find(k->c, "model.embed_tokens.weight");
+        const struct pith_tensor *head = end_weight(k, names->head);
+        const struct pith_tensor *embed = end_weight(k, names->embed);
         if (!head) return PITH_OK;
         if (embed && head->dtype == embed->dtype && head->bytes == embed->bytes &&
             memcmp(head->data, embed->data, head->bytes) == 0) {
@@ -106,7 +110,7 @@ static enum pith_status check_head(struct check *k, struct pith_error *err)
         }
         s->tied = false;
     }
-    return check_linear(k, "lm_head", s->vocab, s->hidden, false, err);
+    return check_linear(k, names->head, s->vocab, s->hidden, false, err);
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -131,9 +135,12 @@ static bool may_ignore(const struct check *k, const char *name)
 static enum pith_status check_all(struct check *k, struct pith_error *err)
 {
     const struct pith_shape *s = &k->m->shape;
-    PITH_TRY(check_linear(k, "model.embed_tokens", s->vocab, s->hidden, false, err));
+    const struct pith_arch_names *names = &k->m->arch->names;
+    char norm[PITH_TENSOR_NAME];
+    (void)snprintf(norm, sizeof norm, "%s.weight", names->norm);
+    PITH_TRY(check_linear(k, names->embed, s->vocab, s->hidden, false, err));
     for (uint32_t i = 0; i < s->layers; i++) PITH_TRY(check_layer(k, i, err));
-    PITH_TRY(need(k, "model.norm.weight", 1, (const uint64_t[]){s->hidden}, err));
+    PITH_TRY(need(k, norm, 1, (const uint64_t[]){s->hidden}, err));
     PITH_TRY(check_head(k, err));
     for (size_t i = 0; i < k->c->count; i++)
         if (!k->known[i] && !may_ignore(k, k->c->tensors[i].name))

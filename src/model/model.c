@@ -4,6 +4,8 @@
 #include "base/mem.h"
 #include "model/load.h"
 
+#include <stdio.h>
+
 static enum pith_status read_config(struct pith_model *m, struct pith_error *err)
 {
     char *path = pith_path_join(m->checkpoint->dir, "config.json");
@@ -29,9 +31,9 @@ static enum pith_status read_kv_grid(struct pith_model *m, struct pith_error *er
 {
     struct pith_container_opts opts = {.model_dtype = m->shape.dtype};
     struct pith_grid ignored = {0};
-    char name[256];
+    char name[PITH_TENSOR_NAME];
     if (!m->container) return PITH_OK;
-    pith_linear_name(m->arch, 0, PITH_ROLE_K, name, sizeof name);
+    pith_plan_linear_name(&m->plans, 0, 0, name, sizeof name);
     PITH_TRY(m->container->describe(m->container_state, m->checkpoint, name, &ignored, &opts, err));
     m->kv_grid = opts.kv;
     pith_kv_grid_settle(&m->kv_grid);
@@ -42,22 +44,27 @@ static enum pith_status read_kv_grid(struct pith_model *m, struct pith_error *er
 static void guess_dtype(struct pith_model *m)
 {
     if (pith_shape_has_dtype(m->checkpoint->config)) return;
-    const struct pith_tensor *t = pith_checkpoint_find(m->checkpoint, "model.norm.weight");
+    char name[PITH_TENSOR_NAME];
+    (void)snprintf(name, sizeof name, "%s.weight", m->arch->names.norm);
+    const struct pith_tensor *t = pith_checkpoint_find(m->checkpoint, name);
     if (t && (t->dtype == PITH_F16 || t->dtype == PITH_BF16)) m->shape.dtype = t->dtype;
 }
 
 static enum pith_status load_ends(struct pith_model *m, struct pith_error *err)
 {
     const struct pith_shape *s = &m->shape;
-    PITH_TRY(pith_linear_load(m, "model.embed_tokens", s->vocab, s->hidden, false, PITH_LOAD_MAPPED,
+    const struct pith_arch_names *names = &m->arch->names;
+    char norm[PITH_TENSOR_NAME];
+    (void)snprintf(norm, sizeof norm, "%s.weight", names->norm);
+    PITH_TRY(pith_linear_load(m, names->embed, s->vocab, s->hidden, false, PITH_LOAD_MAPPED,
                               &m->embed_store, err));
     m->embed = m->head = m->embed_store.w;
     if (!s->tied) {
-        PITH_TRY(pith_linear_load(m, "lm_head", s->vocab, s->hidden, false, PITH_LOAD_MAPPED,
+        PITH_TRY(pith_linear_load(m, names->head, s->vocab, s->hidden, false, PITH_LOAD_MAPPED,
                                   &m->head_store, err));
         m->head = m->head_store.w;
     }
-    PITH_TRY(pith_vector_load(m, "model.norm.weight", s->hidden, &m->final_norm, err));
+    PITH_TRY(pith_vector_load(m, norm, s->hidden, &m->final_norm, err));
     m->head_rows = pith_alloc_aligned((size_t)PITH_HEAD_ROWS * s->hidden, sizeof(float));
     m->inv_freq = pith_alloc_aligned(s->head_dim / 2, sizeof(double));
     if (!m->head_rows || !m->inv_freq) return pith_fail_nomem(err, "a model");
@@ -70,6 +77,7 @@ static enum pith_status open_parts(struct pith_model *m, const char *dir, struct
     PITH_TRY(pith_checkpoint_open(dir, &m->checkpoint, err));
     PITH_TRY(read_config(m, err));
     guess_dtype(m);
+    PITH_TRY(pith_plans_make(m->arch, &m->shape, &m->plans, err));
     PITH_TRY(open_container(m, err));
     PITH_TRY(read_kv_grid(m, err));
     PITH_TRY(pith_model_check_tensors(m, err));
@@ -94,6 +102,7 @@ void pith_model_close(struct pith_model *m)
     if (!m) return;
     for (uint32_t i = 0; m->blocks && i < m->shape.layers; i++) pith_block_free(&m->blocks[i]);
     pith_free(m->blocks);
+    pith_plans_free(&m->plans);
     pith_free(m->inv_freq);
     pith_free(m->head_rows);
     pith_free(m->final_norm);

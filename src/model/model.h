@@ -11,14 +11,15 @@
 #include "io/checkpoint.h"
 #include "io/container.h"
 #include "model/arch.h"
+#include "model/plan.h"
 #include "num/grid.h"
 
 /* One linear as it is held; `w` is what computes and points to one of the others or to a mapping.
  */
 struct pith_linear_weights {
     struct pith_weight w;
-    float *bias;        /* owned, or NULL */
-    float *dense;       /* owned copy that w points to, float32 or as stored, or NULL */
+    float *bias;           /* owned, or NULL */
+    float *dense;          /* owned copy that w points to, float32 or as stored, or NULL */
     struct pith_qmat q;    /* owned; w.quant points here when quantized and not packed */
     struct pith_pack pack; /* w.pack points here when packed; its parts lie in the block's memory */
     uint32_t hadamard;     /* of a dense matrix that is to be quantized: see struct pith_input */
@@ -27,10 +28,11 @@ struct pith_linear_weights {
 /* One transformer layer's weights. */
 struct pith_block {
     uint32_t layer;
-    struct pith_linear_weights linear[PITH_ROLE_COUNT];
-    float *norm[PITH_NORM_COUNT]; /* owned; NULL when absent */
-    float kv_scale[2];            /* of keys and values on a static grid; 1 where none is stored */
-    void *packed;                 /* owned: memory of the packed linears, or NULL */
+    const struct pith_layer_plan *plan; /* the model's */
+    struct pith_linear_weights *linear; /* [plan->linears], owned */
+    float **vector;                     /* [plan->vectors], owned, and so is each */
+    float kv_scale[2]; /* of keys and values on a static grid; 1 where none is stored */
+    void *packed;      /* owned: memory of the packed linears, or NULL */
 };
 
 #define PITH_HEAD_ROWS 64 /* rows that pith_model_logits normalises at a time */
@@ -39,6 +41,7 @@ struct pith_model {
     struct pith_checkpoint *checkpoint; /* owned */
     const struct pith_arch *arch;
     struct pith_shape shape;
+    struct pith_plans plans;
     const struct pith_container *container; /* NULL when not quantized */
     void *container_state;
     struct pith_weight embed, head; /* head is embed when tied; they point into the following */
@@ -94,7 +97,7 @@ enum pith_status pith_model_pack(struct pith_model *m, struct pith_backend *be,
 enum pith_status pith_model_round_head(struct pith_model *m, struct pith_backend *be,
                                        struct pith_error *err);
 /* Owned float32 bytes of a dense block under PITH_LOAD_FLOAT: matrices, biases and norms. */
-uint64_t pith_block_float_bytes(const struct pith_shape *s);
+uint64_t pith_block_float_bytes(const struct pith_layer_plan *l);
 
 /* Keys (after rope) and values of the tokens seen so far, for every layer (or one, for
  * calibration), in float32 or bfloat16. With a grid they are rounded to it once, when they are
@@ -138,24 +141,25 @@ void pith_kv_free(struct pith_kv *kv);
  * of the rows last asked for are kept from block to block. */
 struct pith_scratch {
     size_t rows;
-    /* One allocation behind; att is q. */
-    float *norm, *q, *k, *v, *att, *gate, *up, *out, *cos, *sin;
-    void *memory;
+    /* The plans' registers, [rows][width] each; NULL for the stream, which is the caller's. */
+    float *reg[PITH_LAYER_REGS];
+    float *cos, *sin;
+    void *memory;                        /* one allocation behind all of them */
     const struct pith_model *rope_model; /* cos and sin hold rope_rows rows of it from rope_start */
     size_t rope_start, rope_rows;
 };
 /* PITH_ARG for 0 rows; on failure *s owns nothing. */
-enum pith_status pith_scratch_init(struct pith_scratch *s, const struct pith_shape *shape,
+enum pith_status pith_scratch_init(struct pith_scratch *s, const struct pith_plans *plans,
                                    size_t rows, struct pith_error *err);
 /* Frees what s owns and zeroes it. */
 void pith_scratch_free(struct pith_scratch *s);
 /* Bytes that pith_scratch_init() will ask for, by the same layout; UINT64_MAX when they overflow.
  */
-uint64_t pith_scratch_bytes(const struct pith_shape *shape, size_t rows);
+uint64_t pith_scratch_bytes(const struct pith_plans *plans, size_t rows);
 
-/* Sees each site's input x[n][dim] before its linears read it; returning true ends the block's
- * pass. */
-typedef bool pith_tap_fn(void *ctx, enum pith_site site, const float *x, size_t n, size_t dim);
+/* Sees the input x[n][dim] of a site of the layer's plan before its linears read it; returning true
+ * ends the pass. */
+typedef bool pith_tap_fn(void *ctx, uint32_t site, const float *x, size_t n, size_t dim);
 
 /* Where in the sequence a call stands and what it may use. */
 struct pith_pass {
@@ -176,14 +180,26 @@ struct pith_pass {
 enum pith_status pith_block_forward(const struct pith_pass *p, const struct pith_block *b, float *x,
                                     size_t n, bool *stopped, struct pith_error *err);
 
-/* The two halves, from the normalised input to what is added to the residual: out[n][hidden]
- * (neither normed nor the scratch's q, k, v, gate or up). With *stopped (may be NULL) out holds
- * nothing of use. Attention stores keys and values and fails as pith_block_forward() does. */
-enum pith_status pith_block_attention(const struct pith_pass *p, const struct pith_block *b,
-                                      const float *normed, size_t n, float *out, bool *stopped,
-                                      struct pith_error *err);
-void pith_block_mlp(const struct pith_pass *p, const struct pith_block *b, const float *normed,
-                    size_t n, float *out, bool *stopped);
+/* A part of a block's program: nodes [from, to) over these registers, which are the scratch's
+ * unless the caller has put others there (pith_nodes_begin() fills them in). */
+struct pith_nodes {
+    uint32_t from, to;
+    float *reg[PITH_LAYER_REGS];
+    size_t n;
+    bool no_tap_first; /* the first site's input was tapped (and rotated, where its linears want
+                          that) before it was kept: not again */
+};
+struct pith_nodes pith_nodes_begin(const struct pith_pass *p, const struct pith_block *b, float *x,
+                                   size_t n);
+/* Fails as pith_block_forward() does. */
+enum pith_status pith_nodes_run(const struct pith_pass *p, const struct pith_block *b,
+                                const struct pith_nodes *r, bool *stopped, struct pith_error *err);
+
+/* The module of a site that has one (struct pith_site_spec), from the site's input x[n][dim] to
+ * what is added to the stream, out[n][hidden] (neither is in the scratch). */
+enum pith_status pith_module_forward(const struct pith_pass *p, const struct pith_block *b,
+                                     uint32_t site, const float *x, size_t n, float *out,
+                                     struct pith_error *err);
 
 /* Embedding rows of ids into x[n][hidden]. PITH_ARG for an id outside the vocabulary. */
 enum pith_status pith_model_embed(const struct pith_model *m, const int32_t *ids, size_t n,
@@ -205,9 +221,9 @@ struct pith_session {
  * but the work space grows. */
 enum { PITH_PROMPT_CHUNK = 512 };
 struct pith_session_options {
-    size_t capacity;    /* tokens */
-    size_t chunk;       /* tokens computed at once, at most */
-    enum pith_dtype kv; /* of the cache: PITH_F32 or PITH_BF16 */
+    size_t capacity;          /* tokens */
+    size_t chunk;             /* tokens computed at once, at most */
+    enum pith_dtype kv;       /* of the cache: PITH_F32 or PITH_BF16 */
     struct pith_grid kv_grid; /* and what is rounded to when it is stored; format NULL: nothing */
 };
 /* m and be are borrowed. PITH_ARG without loaded blocks, for a size of 0 or another dtype; on

@@ -13,14 +13,16 @@ static void fill(float *rows, size_t count)
 void pith_session_pretend(struct pith_session *s, size_t length)
 {
     const struct pith_scratch *w = &s->scratch;
+    const struct pith_node *node = pith_plan_attend(pith_plan(&s->model->plans, 0));
+    float *const k = w->reg[node->u.attend.k], *const v = w->reg[node->u.attend.v];
     const size_t row = s->kv.kv_heads * s->kv.head_dim;
-    fill(w->k, w->rows * row);
-    fill(w->v, w->rows * row);
+    fill(k, w->rows * row);
+    fill(v, w->rows * row);
     for (uint32_t i = 0; i < s->kv.layers; i++) {
         const struct pith_cache cache = pith_kv_layer(&s->kv, i);
         for (size_t at = 0; at < length; at += w->rows) {
             const size_t n = length - at < w->rows ? length - at : w->rows;
-            pith_cache_store(s->backend, &cache, at, n, w->k, w->v);
+            pith_cache_store(s->backend, &cache, at, n, k, v);
         }
     }
     s->length = length;

@@ -11,7 +11,7 @@ enum pith_status pith_session_init(struct pith_session *s, struct pith_model *m,
     PITH_TRY(pith_kv_init(&s->kv, &m->shape, m->shape.layers, capacity, options->kv, err));
     s->kv.grid = options->kv_grid;
     const enum pith_status status =
-        pith_scratch_init(&s->scratch, &m->shape, chunk < capacity ? chunk : capacity, err);
+        pith_scratch_init(&s->scratch, &m->plans, chunk < capacity ? chunk : capacity, err);
     if (status != PITH_OK) pith_kv_free(&s->kv);
     return status;
 }

@@ -12,13 +12,11 @@
  * activations, the input) that were resident beside it; peak_resident the most of both at once. */
 static json_t *timing(const struct pith_run *r)
 {
-    json_t *j = json_pack("{s:f, s:I, s:I, s:I, s:i, s:s}", "seconds",
-                          pith_clock() - r->started, "peak_memory_bytes",
-                          (json_int_t)r->peak_anonymous, "peak_mapped_bytes",
-                          (json_int_t)r->peak_mapped, "peak_resident_bytes",
-                          (json_int_t)pith_memory_peak(), "threads",
-                          (int)pith_pool_threads(pith_backend_pool(r->backend)), "cpu",
-                          pith_backend_cpu(r->backend));
+    json_t *j = json_pack(
+        "{s:f, s:I, s:I, s:I, s:i, s:s}", "seconds", pith_clock() - r->started, "peak_memory_bytes",
+        (json_int_t)r->peak_anonymous, "peak_mapped_bytes", (json_int_t)r->peak_mapped,
+        "peak_resident_bytes", (json_int_t)pith_memory_peak(), "threads",
+        (int)pith_pool_threads(pith_backend_pool(r->backend)), "cpu", pith_backend_cpu(r->backend));
     bool good = j && pith_phases_report(&r->phases, j);
     if (good && r->needs_round && !pith_learn_needed(&r->recipe) && !r->between.data)
         good = json_object_set_new(j, "recomputed", json_true()) == 0;
@@ -42,10 +40,9 @@ static json_t *calibration(const struct pith_run *r)
                           (json_int_t)r->calib.windows, "seq_len", (json_int_t)r->calib.length,
                           "tokens", (json_int_t)(r->calib.windows * r->calib.length), "seed",
                           (json_int_t)o->seed);
-    json_t *asked =
-        json_pack("{s:I, s:I, s:I}", "tokens_asked", (json_int_t)o->calib_tokens,
-                  "tokens_available", (json_int_t)r->calib.available, "seq_len_asked",
-                  (json_int_t)o->seq_len);
+    json_t *asked = json_pack("{s:I, s:I, s:I}", "tokens_asked", (json_int_t)o->calib_tokens,
+                              "tokens_available", (json_int_t)r->calib.available, "seq_len_asked",
+                              (json_int_t)o->seq_len);
     if (!asked || !j || json_object_update(j, asked) != 0) {
         json_decref(j);
         j = NULL;
@@ -155,8 +152,7 @@ json_t *pith_run_account(const struct pith_run *r)
     const bool outputs = (r->needs_round & PITH_NEED_HESSIAN) && !pith_learn_needed(&r->recipe);
     if (account) pith_json_set(&account, "losses", json_string(outputs ? "outputs" : "weights"));
     if (account)
-        pith_json_set(&account, "warnings",
-                      pith_run_warnings(json_object_get(account, "linears")));
+        pith_json_set(&account, "warnings", pith_run_warnings(json_object_get(account, "linears")));
     const char *from = r->model->container ? r->model->container->name : "none";
     if (account && r->convert) pith_json_set(&account, "converted_from", json_string(from));
     return account;

@@ -12,58 +12,48 @@
 #include <stdio.h>
 #include <string.h>
 
+/* How a linear's tensors differ from the input's. */
+struct change {
+    bool scaled; /* the matrix was multiplied by something */
+    bool rotated;
+    bool rebias;
+    struct pith_linear_result pruned; /* of one without a grid */
+};
+
 /* A block on its way, and which of its tensors no longer equal the input's. */
 struct work {
     struct pith_run *run;
     struct pith_block block;
     struct pith_stages stages;
     uint32_t layer;
-    bool scaled[PITH_ROLE_COUNT];                      /* the matrix was multiplied by something */
-    struct pith_linear_result pruned[PITH_ROLE_COUNT]; /* of those without a grid */
-    bool rotated[PITH_ROLE_COUNT];
-    bool rebias[PITH_ROLE_COUNT];
-    bool regain[PITH_NORM_COUNT];
+    const struct pith_layer_plan *plan;
+    struct change *changes;                          /* [plan->linears] */
+    bool *regain;                                    /* [plan->vectors]: no longer the input's */
     bool turned;                                     /* the block is in another basis */
     json_t *linears, *transforms, *blocks, *tensors; /* borrowed from the unit */
 };
 
 /* --- transform ----------------------------------------------------------------------------- */
 
-/* Where a site's 1/s goes: a norm, or the linear before; the other member is the COUNT value. */
-struct fold {
-    enum pith_norm norm;
-    enum pith_role before;
-};
-
-static struct fold fold_target(struct work *w, const struct pith_site_info *site,
-                               struct pith_transform_job *job)
+/* Tells a transform where a site's 1/s goes: a norm, or the linear before. */
+static void fold_into(const struct work *w, const struct pith_fold *fold,
+                      struct pith_transform_job *job)
 {
-    const struct pith_shape *s = &w->run->model->shape;
-    struct fold fold = {PITH_NORM_COUNT, PITH_ROLE_COUNT};
-    switch (site->fold) {
-    case PITH_FOLD_NORM_INPUT: fold.norm = PITH_NORM_INPUT; break;
-    case PITH_FOLD_NORM_POST: fold.norm = PITH_NORM_POST; break;
-    case PITH_FOLD_ROWS_V: fold.before = PITH_ROLE_V; break;
-    case PITH_FOLD_ROWS_UP: fold.before = PITH_ROLE_UP; break;
-    }
-    if (fold.norm < PITH_NORM_COUNT) {
-        job->gain = w->block.norm[fold.norm];
-        return fold;
-    }
-    const struct pith_linear_weights *before = &w->block.linear[fold.before];
+    if (fold->kind == PITH_FOLD_VECTOR) job->gain = w->block.vector[fold->from];
+    if (fold->kind != PITH_FOLD_ROWS) return;
+    const struct pith_linear_weights *before = &w->block.linear[fold->from];
     job->prev_w = before->dense;
     job->prev_bias = before->bias;
     job->prev_cols = before->w.cols;
-    job->repeat = fold.before == PITH_ROLE_V ? s->heads / s->kv_heads : 1;
-    job->tie_block = s->head_dim;
-    return fold;
+    job->repeat = fold->repeat;
+    job->tie_block = fold->block;
 }
 
-static enum pith_dtype norm_dtype(const struct work *w, enum pith_norm norm)
+static enum pith_dtype vector_dtype(const struct work *w, uint32_t vector)
 {
     char name[256];
-    pith_norm_name(w->run->model->arch, w->layer, norm, name, sizeof name - 8);
-    strcat(name, ".weight");
+    pith_plan_name(&w->run->model->plans, w->layer, w->plan->vector[vector].name, name,
+                   sizeof name);
     const struct pith_tensor *t = pith_checkpoint_find(w->run->model->checkpoint, name);
     return t ? t->dtype : PITH_F32;
 }
@@ -77,17 +67,19 @@ static bool any_scaled(const float *s, uint32_t dim)
 
 /* Remembers which tensors no longer equal the input's: the site's linears, and what 1/s went into.
  */
-static void mark_changed(struct work *w, const struct pith_site_info *site, const struct fold *fold,
-                         bool scaled, bool clipped)
+static void mark_changed(struct work *w, const struct pith_site_spec *site, bool scaled,
+                         bool clipped)
 {
-    for (unsigned i = 0; i < site->count; i++) w->scaled[site->roles[i]] |= scaled || clipped;
-    if (fold->norm < PITH_NORM_COUNT) w->regain[fold->norm] |= scaled;
-    if (fold->before == PITH_ROLE_COUNT) return;
-    w->scaled[fold->before] |= scaled;
-    w->rebias[fold->before] |= scaled && w->block.linear[fold->before].bias;
+    const struct pith_fold *fold = &site->fold;
+    for (uint32_t i = 0; i < site->count; i++)
+        w->changes[site->first + i].scaled |= scaled || clipped;
+    if (fold->kind == PITH_FOLD_VECTOR) w->regain[fold->from] |= scaled;
+    if (fold->kind != PITH_FOLD_ROWS) return;
+    w->changes[fold->from].scaled |= scaled;
+    w->changes[fold->from].rebias |= scaled && w->block.linear[fold->from].bias;
 }
 
-static enum pith_status report_transform(struct work *w, const struct pith_site_info *site,
+static enum pith_status report_transform(struct work *w, const struct pith_site_spec *site,
                                          const struct pith_transform_report *rep,
                                          struct pith_error *err)
 {
@@ -98,11 +90,11 @@ static enum pith_status report_transform(struct work *w, const struct pith_site_
                                                         : pith_fail_nomem(err, site->name);
 }
 
-static enum pith_status transform_site(struct work *w, enum pith_site which,
+static enum pith_status transform_site(struct work *w, uint32_t which,
                                        const struct pith_stats *stats, struct pith_error *err)
 {
     struct pith_run *r = w->run;
-    const struct pith_site_info *site = &r->model->arch->sites[which];
+    const struct pith_site_spec *site = &w->plan->site[which];
     struct pith_transform_job job = {
         .backend = r->backend,
         .scale_dtype = r->container->scale_dtype(&r->recipe.weights, r->container_opts.model_dtype),
@@ -114,34 +106,33 @@ static enum pith_status transform_site(struct work *w, enum pith_site which,
         .feeds_back = r->needs_transform & PITH_NEED_HESSIAN,
         .input = {.grid = r->recipe.acts, .rule = r->container->input_rule},
     };
-    for (unsigned i = 0; i < site->count; i++) {
-        const enum pith_role role = site->roles[i];
-        const struct pith_linear_weights *l = &w->block.linear[role];
+    for (uint32_t i = 0; i < site->count; i++) {
+        const struct pith_linear_weights *l = &w->block.linear[site->first + i];
         job.linear[i] = (struct pith_transform_linear){
             .w = l->dense,
             .rows = l->w.rows,
             .cols = l->w.cols,
-            .grid = pith_run_choice(r, w->layer, role)->grid,
-            .clip = role != PITH_ROLE_Q && role != PITH_ROLE_K,
+            .grid = pith_run_choice(r, w->layer, site->first + i)->grid,
+            .clip = !w->plan->linear[site->first + i].scores,
         };
     }
-    const struct fold fold = fold_target(w, site, &job);
-    if (job.gain) job.gain_dtype = norm_dtype(w, fold.norm);
+    fold_into(w, &site->fold, &job);
+    if (job.gain) job.gain_dtype = vector_dtype(w, site->fold.from);
     struct pith_inspector inspector = {0};
     float *s = pith_alloc(stats->dim, sizeof *s);
     enum pith_status status = s ? PITH_OK : pith_fail_nomem(err, "transform scales");
-    if (status == PITH_OK && site->inspect_module)
+    if (status == PITH_OK && site->to)
         status = pith_inspector_init(&inspector, &r->collector, &w->block, &r->acts[0], which, &job,
                                      err);
     struct pith_transform_report rep = {0};
     if (status == PITH_OK) status = r->recipe.transform->run(&job, s, &rep, err);
     if (status == PITH_OK) {
-        mark_changed(w, site, &fold, any_scaled(s, stats->dim), rep.clipped > 0);
+        mark_changed(w, site, any_scaled(s, stats->dim), rep.clipped > 0);
         status = report_transform(w, site, &rep, err);
     }
     pith_inspector_free(&inspector);
     pith_free(s);
-    char where[64];
+    char where[128];
     snprintf(where, sizeof where, "model.layers.%u, %s", w->layer, site->name);
     return status == PITH_OK ? status : pith_fail_in(err, status, where);
 }
@@ -158,19 +149,21 @@ static enum pith_status transform_block(struct work *w, struct pith_error *err)
 {
     enum { SAMPLES = 512 };
     struct pith_run *r = w->run;
-    struct pith_stats stats[PITH_SITE_COUNT];
-    const unsigned all = (1u << PITH_SITE_COUNT) - 1;
+    const struct pith_collect what = {
+        .count = w->plan->sites, .needs = r->needs_transform, .samples = SAMPLES};
+    struct pith_stats *stats = pith_zalloc(what.count, sizeof *stats);
+    if (!stats) return pith_fail_nomem(err, "calibration statistics");
     pith_phases_begin(&r->phases);
-    enum pith_status s = pith_collect(&r->collector, &w->block, &r->acts[0], all,
-                                      r->needs_transform, SAMPLES, stats, err);
+    enum pith_status s = pith_collect(&r->collector, &w->block, &r->acts[0], &what, stats, err);
     mark_pass(r, PITH_PHASE_COLLECT);
-    for (int site = 0; site < PITH_SITE_COUNT && s == PITH_OK; site++) {
-        s = transform_site(w, (enum pith_site)site, &stats[site], err);
+    for (uint32_t site = 0; site < what.count && s == PITH_OK; site++) {
+        s = transform_site(w, site, &stats[site], err);
         if (s == PITH_OK)
             s = pith_run_step(r, r->recipe.transform->name, pith_run_site_effort(r), err);
     }
     pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
-    pith_stats_free(stats);
+    pith_stats_free(stats, what.count);
+    pith_free(stats);
     return s;
 }
 
@@ -203,13 +196,12 @@ static enum pith_status measure_error(const struct work *w, const struct pith_ch
                                    .dense = straight ? straight : t->data};
     if (w->turned) {
         const struct pith_turn turn = pith_run_turn(w->run);
-        PITH_TRY(
-            pith_turned_linear(&turn, w->layer, c->role, c->hadamard > 1, &turned, err));
+        PITH_TRY(pith_turned_linear(&turn, w->layer, c->linear, c->hadamard > 1, &turned, err));
         original.dtype = PITH_F32;
         original.dense = turned;
     }
-    const bool good =
-        pith_relative_error(be, made, &original, w->scaled[c->role], &out->relative_error);
+    const bool good = pith_relative_error(be, made, &original, w->changes[c->linear].scaled,
+                                          &out->relative_error);
     pith_free(turned);
     pith_free(straight);
     if (!good) return pith_fail_nomem(err, "a comparison");
@@ -243,39 +235,39 @@ static enum pith_status keep_rounded(struct work *w, const struct pith_choice *c
     pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
     if (s == PITH_OK) s = pith_store_linear(r, c->module, q, made, &r->phases, err);
     if (s == PITH_OK &&
-        json_array_append_new(w->linears, pith_linear_json(c, made, w->scaled[c->role])) != 0)
+        json_array_append_new(w->linears,
+                              pith_linear_json(c, made, w->changes[c->linear].scaled)) != 0)
         s = pith_fail_nomem(err, c->module);
-    if (s == PITH_OK) install(&w->block.linear[c->role], q);
+    if (s == PITH_OK) install(&w->block.linear[c->linear], q);
     else pith_qmat_free(q);
     return s;
 }
 
 /* What the linears of a site, which engines fuse into one, share when they have that grid. */
-static float shared_global(const struct work *w, const struct pith_site_info *site,
+static float shared_global(const struct work *w, const struct pith_site_spec *site,
                            const struct pith_grid *grid)
 {
     const struct pith_kern *k = pith_backend_kern(w->run->backend);
     struct pith_grid widest = *grid;
     float most = 0.0f;
     if (!grid->format || pith_round_shared(grid, 1.0f) == 0.0f) return 0.0f;
-    for (unsigned i = 0; i < site->count; i++) {
-        const struct pith_choice *c = pith_run_choice(w->run, w->layer, site->roles[i]);
+    for (uint32_t i = 0; i < site->count; i++) {
+        const struct pith_choice *c = pith_run_choice(w->run, w->layer, site->first + i);
         float lo, hi;
         if (!pith_grid_equal(&c->grid, grid)) continue;
         widest.mse |= c->grid.mse && c->grid.format->kind == PITH_KIND_BLOCK;
-        k->range((size_t)c->rows * c->cols, w->block.linear[c->role].dense, &lo, &hi);
+        k->range((size_t)c->rows * c->cols, w->block.linear[c->linear].dense, &lo, &hi);
         most = fmaxf(most, fmaxf(-lo, hi));
     }
     return pith_round_shared(&widest, most);
 }
 
-/* The same of each of them, by role, before the first is rounded. */
-static void share_globals(const struct work *w, const struct pith_site_info *site, float *global)
+/* The same of each of them, global[site->count], before the first is rounded. */
+static void share_globals(const struct work *w, const struct pith_site_spec *site, float *global)
 {
-    for (unsigned i = 0; i < site->count; i++) {
-        const enum pith_role role = site->roles[i];
-        global[role] = shared_global(w, site, &pith_run_choice(w->run, w->layer, role)->grid);
-    }
+    for (uint32_t i = 0; i < site->count; i++)
+        global[i] =
+            shared_global(w, site, &pith_run_choice(w->run, w->layer, site->first + i)->grid);
 }
 
 static enum pith_status split_linear(struct work *w, const struct pith_choice *c,
@@ -287,7 +279,7 @@ static enum pith_status split_linear(struct work *w, const struct pith_choice *c
         .backend = w->run->backend,
         .rows = c->rows,
         .cols = c->cols,
-        .w = w->block.linear[c->role].dense,
+        .w = w->block.linear[c->linear].dense,
         .stats = stats,
         .value = recipe->split_value,
         .keeps = recipe->round->keeps,
@@ -300,7 +292,7 @@ static enum pith_status round_linear(struct work *w, const struct pith_choice *c
                                      struct pith_error *err)
 {
     struct pith_run *r = w->run;
-    struct pith_linear_weights *l = &w->block.linear[c->role];
+    struct pith_linear_weights *l = &w->block.linear[c->linear];
     struct pith_kept kept = {0};
     enum pith_status s = split_linear(w, c, stats, &kept, err);
     const struct pith_round_job job = {
@@ -332,7 +324,7 @@ static enum pith_status prune_linear(struct work *w, const struct pith_choice *c
                                      const struct pith_stats *stats, struct pith_error *err)
 {
     struct pith_run *r = w->run;
-    const struct pith_linear_weights *l = &w->block.linear[c->role];
+    const struct pith_linear_weights *l = &w->block.linear[c->linear];
     const struct pith_weight made = {
         .rows = c->rows, .cols = c->cols, .dtype = PITH_F32, .dense = l->dense};
     struct pith_kept kept = {0};
@@ -349,7 +341,7 @@ static enum pith_status prune_linear(struct work *w, const struct pith_choice *c
         .stats = stats,
         .kept = &kept,
     };
-    struct pith_linear_result *out = &w->pruned[c->role];
+    struct pith_linear_result *out = &w->changes[c->linear].pruned;
     pith_phases_begin(&r->phases);
     if (s == PITH_OK) s = pith_round_dense(r->recipe.round, &job, &out->report, err);
     pith_kept_free(&kept);
@@ -365,13 +357,13 @@ static enum pith_status prune_linear(struct work *w, const struct pith_choice *c
 static enum pith_status report_pruned(struct work *w, const struct pith_choice *c,
                                       struct pith_error *err)
 {
-    const struct pith_linear_result *l = &w->pruned[c->role];
+    const struct pith_linear_result *l = &w->changes[c->linear].pruned;
     json_t *entry = json_array_get(w->tensors, json_array_size(w->tensors) - 1);
-    json_t *more = json_pack("{s:f, s:f, s:f, s:f, s:i, s:i, s:b}", "relative_error",
-                             l->relative_error, "loss_nearest", l->report.nearest_loss, "loss",
-                             l->report.loss, "damp", l->report.damp, "damp_retries",
-                             (int)l->report.damp_retries, "dead_columns",
-                             (int)l->report.dead_columns, "transformed", (int)w->scaled[c->role]);
+    json_t *more =
+        json_pack("{s:f, s:f, s:f, s:f, s:i, s:i, s:b}", "relative_error", l->relative_error,
+                  "loss_nearest", l->report.nearest_loss, "loss", l->report.loss, "damp",
+                  l->report.damp, "damp_retries", (int)l->report.damp_retries, "dead_columns",
+                  (int)l->report.dead_columns, "transformed", (int)w->changes[c->linear].scaled);
     const int bad = !more || json_object_update(entry, more) != 0;
     json_decref(more);
     return bad ? pith_fail_nomem(err, c->module) : PITH_OK;
@@ -382,23 +374,23 @@ static bool is_changed(const struct pith_choice *c)
     return c->grid.format || c->prune;
 }
 
-static bool site_quantized(const struct work *w, const struct pith_site_info *site)
+static bool site_quantized(const struct work *w, const struct pith_site_spec *site)
 {
-    for (unsigned i = 0; i < site->count; i++)
-        if (is_changed(pith_run_choice(w->run, w->layer, site->roles[i]))) return true;
+    for (uint32_t i = 0; i < site->count; i++)
+        if (is_changed(pith_run_choice(w->run, w->layer, site->first + i))) return true;
     return false;
 }
 
 /* A site's first input whose statistics are not finite is told, with the linear that reads it: what
  * would be decided from them would be nonsense. */
-static enum pith_status check_stats(const struct work *w, const struct pith_site_info *site,
+static enum pith_status check_stats(const struct work *w, const struct pith_site_spec *site,
                                     const struct pith_stats *st, struct pith_error *err)
 {
-    const char *module = pith_run_choice(w->run, w->layer, site->roles[0])->module;
+    const char *module = pith_run_choice(w->run, w->layer, site->first)->module;
     for (uint32_t j = 0; j < st->dim; j++) {
         const float *const of[] = {st->absmean ? st->absmean + j : NULL,
-                                   st->squares ? st->squares + j : NULL,
-                                   st->lo ? st->lo + j : NULL, st->hi ? st->hi + j : NULL,
+                                   st->squares ? st->squares + j : NULL, st->lo ? st->lo + j : NULL,
+                                   st->hi ? st->hi + j : NULL,
                                    st->hessian ? st->hessian + (size_t)j * st->dim + j : NULL};
         for (size_t i = 0; i < PITH_COUNT(of); i++)
             if (of[i] && !isfinite(*of[i]))
@@ -412,27 +404,29 @@ static enum pith_status check_stats(const struct work *w, const struct pith_site
 
 /* Statistics for the rounder come from the block as it stands: linears rounded earlier are already
  * in their final form ("true sequential"). */
-static enum pith_status round_site(struct work *w, enum pith_site which, struct pith_error *err)
+static enum pith_status round_site(struct work *w, uint32_t which, struct pith_error *err)
 {
     struct pith_run *r = w->run;
-    const struct pith_site_info *site = &r->model->arch->sites[which];
-    struct pith_stats stats[PITH_SITE_COUNT] = {{0}};
+    const struct pith_site_spec *site = &w->plan->site[which];
+    struct pith_stats stats = {0};
     enum pith_status s = PITH_OK;
     if (!site_quantized(w, site)) return PITH_OK;
     pith_phases_begin(&r->phases);
-    if (r->needs_round) s = pith_stages_collect(&w->stages, which, r->needs_round, stats, err);
+    if (r->needs_round) s = pith_stages_collect(&w->stages, which, r->needs_round, &stats, err);
     mark_pass(r, PITH_PHASE_COLLECT);
-    if (s == PITH_OK && r->needs_round) s = check_stats(w, site, &stats[which], err);
-    float global[PITH_ROLE_COUNT];
-    share_globals(w, site, global);
-    for (unsigned i = 0; i < site->count && s == PITH_OK; i++) {
-        const struct pith_choice *c = pith_run_choice(r, w->layer, site->roles[i]);
-        const struct pith_stats *known = r->needs_round ? &stats[which] : NULL;
-        if (c->grid.format) s = round_linear(w, c, known, global[c->role], err);
+    if (s == PITH_OK && r->needs_round) s = check_stats(w, site, &stats, err);
+    float *global = pith_alloc(site->count, sizeof *global);
+    if (global) share_globals(w, site, global);
+    else if (s == PITH_OK) s = pith_fail_nomem(err, site->name);
+    for (uint32_t i = 0; i < site->count && s == PITH_OK; i++) {
+        const struct pith_choice *c = pith_run_choice(r, w->layer, site->first + i);
+        const struct pith_stats *known = r->needs_round ? &stats : NULL;
+        if (c->grid.format) s = round_linear(w, c, known, global[i], err);
         else if (c->prune) s = prune_linear(w, c, known, err);
         if (s == PITH_OK) s = pith_run_step(r, r->recipe.round->name, 1, err);
     }
-    pith_stats_free(stats);
+    pith_free(global);
+    pith_stats_free(&stats, 1);
     return s;
 }
 
@@ -446,37 +440,47 @@ static enum pith_status report_block(struct work *w, const struct pith_round_blo
                                                     : pith_fail_nomem(err, "a block's account");
 }
 
-/* All linears of the block at once. The loss is the block's; each linear is given an equal share of
- * it, as the squared error of an output vector. */
-static enum pith_status round_together(struct work *w, struct pith_error *err)
+/* Stores what the block's linears became. The loss is the block's; each linear is given an equal
+ * share of it, as the squared error of an output vector. */
+static enum pith_status keep_together(struct work *w, struct pith_qmat *q,
+                                      const struct pith_round_block_report *rep,
+                                      struct pith_error *err)
 {
     struct pith_run *r = w->run;
     const struct pith_acts *a = &r->acts[0];
-    struct pith_qmat q[PITH_ROLE_COUNT];
-    struct pith_round_block_report rep;
-    float global[PITH_ROLE_COUNT] = {0};
-    unsigned count = 0;
-    for (int site = 0; site < PITH_SITE_COUNT; site++) {
-        const struct pith_site_info *info = &r->model->arch->sites[site];
-        share_globals(w, info, global);
-    }
-    PITH_TRY(pith_learn_block(r, &w->block, global, q, &rep, err));
-    pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) count += q[i].codes != NULL;
     const double tokens = (double)(a->windows * a->length);
-    enum pith_status s = count ? report_block(w, &rep, tokens * (double)a->hidden, err) : PITH_OK;
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
-        const struct pith_choice *c = pith_run_choice(r, w->layer, (enum pith_role)i);
+    unsigned count = 0;
+    for (uint32_t i = 0; i < w->plan->linears; i++) count += q[i].codes != NULL;
+    enum pith_status s = count ? report_block(w, rep, tokens * (double)a->hidden, err) : PITH_OK;
+    for (uint32_t i = 0; i < w->plan->linears; i++) {
+        const struct pith_choice *c = pith_run_choice(r, w->layer, i);
         struct pith_linear_result made = {
-            .report = {.loss = rep.loss / tokens / count,
-                       .nearest_loss = rep.nearest_loss / tokens / count}};
+            .report = {.loss = rep->loss / tokens / count,
+                       .nearest_loss = rep->nearest_loss / tokens / count}};
         if (!q[i].codes) continue;
-        q[i].input = pith_inputs_make(r, c, NULL);
         q[i].input = pith_inputs_make(r, c, NULL); /* what is learned leaves activations alone */
         if (s == PITH_OK) s = keep_rounded(w, c, &q[i], &made, err);
         else pith_qmat_free(&q[i]);
         if (s == PITH_OK) s = pith_run_step(r, r->recipe.round->name, 1, err);
     }
+    return s;
+}
+
+/* All linears of the block at once. */
+static enum pith_status round_together(struct work *w, struct pith_error *err)
+{
+    struct pith_round_block_report rep;
+    const uint32_t linears = w->plan->linears;
+    struct pith_qmat *q = pith_zalloc(linears, sizeof *q);
+    float *global = pith_zalloc(linears, sizeof *global);
+    enum pith_status s = q && global ? PITH_OK : pith_fail_nomem(err, "a block");
+    for (uint32_t i = 0; s == PITH_OK && i < w->plan->sites; i++)
+        share_globals(w, &w->plan->site[i], global + w->plan->site[i].first);
+    if (s == PITH_OK) s = pith_learn_block(w->run, &w->block, global, q, &rep, err);
+    pith_phases_mark(&w->run->phases, PITH_PHASE_ROUND);
+    if (s == PITH_OK) s = keep_together(w, q, &rep, err);
+    pith_free(global);
+    pith_free(q);
     return s;
 }
 
@@ -497,9 +501,11 @@ static enum pith_status keep_one(struct work *w, const char *module, const char 
 static enum pith_status keep_linear(struct work *w, const struct pith_choice *c,
                                     struct pith_error *err)
 {
-    const struct pith_linear_weights *l = &w->block.linear[c->role];
-    if (pith_role_has_bias(&w->run->model->shape, c->role))
-        PITH_TRY(keep_one(w, c->module, ".bias", w->rebias[c->role], l->bias,
+    static const struct pith_linear_weights none = {0};
+    const struct pith_linear_weights *l = w->block.linear ? &w->block.linear[c->linear]
+                                                          : &none; /* a stream loads no block */
+    if (w->plan->linear[c->linear].bias)
+        PITH_TRY(keep_one(w, c->module, ".bias", w->changes[c->linear].rebias, l->bias,
                           "biases stay as they are", err));
     if (c->grid.format) return PITH_OK;
     if (c->prune) {
@@ -508,7 +514,8 @@ static enum pith_status keep_linear(struct work *w, const struct pith_choice *c,
         PITH_TRY(pith_store_values(w->run, name, l->dense, "pruned", c->reason, w->tensors, err));
         return report_pruned(w, c, err);
     }
-    return keep_one(w, c->module, ".weight", w->scaled[c->role] || w->rotated[c->role], l->dense,
+    return keep_one(w, c->module, ".weight",
+                    w->changes[c->linear].scaled || w->changes[c->linear].rotated, l->dense,
                     c->reason, err);
 }
 
@@ -531,13 +538,12 @@ static enum pith_status keep_others(struct work *w, struct pith_error *err)
 static enum pith_status keep_rest(struct work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
-    for (int role = 0; role < PITH_ROLE_COUNT; role++)
-        PITH_TRY(keep_linear(w, pith_run_choice(r, w->layer, (enum pith_role)role), err));
-    for (int norm = 0; norm < PITH_NORM_COUNT; norm++) {
+    for (uint32_t i = 0; i < w->plan->linears; i++)
+        PITH_TRY(keep_linear(w, pith_run_choice(r, w->layer, i), err));
+    for (uint32_t i = 0; i < w->plan->vectors; i++) {
         char name[256];
-        if (pith_norm_length(&r->model->shape, (enum pith_norm)norm) == 0) continue;
-        pith_norm_name(r->model->arch, w->layer, (enum pith_norm)norm, name, sizeof name);
-        PITH_TRY(keep_one(w, name, ".weight", w->regain[norm], w->block.norm[norm],
+        pith_plan_name(&r->model->plans, w->layer, w->plan->vector[i].name, name, sizeof name);
+        PITH_TRY(keep_one(w, name, "", w->regain[i], w->block.vector ? w->block.vector[i] : NULL,
                           "norms stay as they are", err));
     }
     return keep_others(w, err);
@@ -573,18 +579,16 @@ static enum pith_status turn_block(struct work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     const struct pith_turn t = pith_run_turn(r);
-    unsigned online = 0;
     w->turned = true;
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
-        const enum pith_role role = (enum pith_role)i;
-        const uint32_t block = pith_run_choice(r, w->layer, role)->hadamard;
+    for (uint32_t i = 0; i < w->plan->linears; i++) {
+        const uint32_t block = pith_run_choice(r, w->layer, i)->hadamard;
         w->block.linear[i].hadamard = block;
-        if (block > 1) online |= 1u << i;
-        w->rotated[i] = pith_turns_weight(&r->basis, role, block > 1);
-        w->rebias[i] = w->block.linear[i].bias && pith_turns_bias(&r->basis, role);
+        w->changes[i].rotated = pith_turns_weight(&r->basis, w->plan, i, block > 1);
+        w->changes[i].rebias = w->block.linear[i].bias && pith_turns_bias(&r->basis, w->plan, i);
     }
-    w->regain[PITH_NORM_INPUT] = w->regain[PITH_NORM_POST] = r->basis.stream.dim != 0;
-    const enum pith_status s = pith_turn_block(&t, online, &w->block, err);
+    for (uint32_t i = 0; i < w->plan->vectors; i++)
+        w->regain[i] = pith_turns_vector(&r->basis, w->plan, i);
+    const enum pith_status s = pith_turn_block(&t, &w->block, err);
     pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
     return s;
 }
@@ -602,8 +606,8 @@ static enum pith_status run_stages(struct work *w, struct pith_error *err)
     pith_phases_mark(&r->phases, PITH_PHASE_COLLECT);
     if (s == PITH_OK && r->needs_transform) s = transform_block(w, err);
     if (pith_learn_needed(&r->recipe)) return s == PITH_OK ? round_together(w, err) : s;
-    for (int site = 0; site < PITH_SITE_COUNT && s == PITH_OK; site++)
-        s = round_site(w, (enum pith_site)site, err);
+    for (uint32_t site = 0; site < w->plan->sites && s == PITH_OK; site++)
+        s = round_site(w, site, err);
     return s;
 }
 
@@ -623,25 +627,37 @@ static enum pith_status store_kv(struct work *w, struct pith_error *err)
     return PITH_OK;
 }
 
+static enum pith_status run_block(struct work *w, bool propagate, json_t *unit,
+                                  struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    w->changes = pith_zalloc(w->plan->linears, sizeof *w->changes);
+    w->regain = pith_zalloc(w->plan->vectors, sizeof *w->regain);
+    if (!w->changes || !w->regain) return pith_fail_nomem(err, "a block");
+    PITH_TRY(add_arrays(w, unit, err));
+    if (r->convert) PITH_TRY(pith_convert_layer(r, w->layer, w->linears, err));
+    else if (pith_run_streams(r)) PITH_TRY(pith_stream_layer(r, w->layer, w->linears, err));
+    else PITH_TRY(run_stages(w, err));
+    PITH_TRY(store_kv(w, err));
+    PITH_TRY(keep_rest(w, err));
+    pith_phases_begin(&r->phases);
+    const enum pith_status s = propagate ? pith_stages_finish(&w->stages, err) : PITH_OK;
+    pith_phases_mark(&r->phases, PITH_PHASE_PROPAGATE);
+    return s;
+}
+
 enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propagate, json_t *unit,
                                 struct pith_error *err)
 {
-    struct work w = {.run = r, .layer = layer};
+    struct work w = {.run = r, .layer = layer, .plan = pith_run_plan(r, layer)};
     w.stages = (struct pith_stages){.collector = &r->collector,
                                     .block = &w.block,
                                     .in = &r->acts[0],
                                     .out = &r->acts[1],
-                                    .between = r->between.data,
-                                    .done = -1};
-    PITH_TRY(add_arrays(&w, unit, err));
-    enum pith_status s = r->convert            ? pith_convert_layer(r, layer, w.linears, err)
-                         : pith_run_streams(r) ? pith_stream_layer(r, layer, w.linears, err)
-                                               : run_stages(&w, err);
-    if (s == PITH_OK) s = store_kv(&w, err);
-    if (s == PITH_OK) s = keep_rest(&w, err);
-    pith_phases_begin(&r->phases);
-    if (s == PITH_OK && propagate) s = pith_stages_finish(&w.stages, err);
-    pith_phases_mark(&r->phases, PITH_PHASE_PROPAGATE);
+                                    .between = r->between.data};
+    const enum pith_status s = run_block(&w, propagate, unit, err);
     pith_block_free(&w.block);
+    pith_free(w.changes);
+    pith_free(w.regain);
     return s;
 }

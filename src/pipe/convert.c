@@ -60,9 +60,12 @@ bool pith_convert_holds(const struct pith_container *c, const struct pith_conver
                         struct pith_grid *out)
 {
     const struct pith_grid elements = pith_grid_elements(x->from, NULL);
-    const struct spread spreads[] = {
-        {elements.granularity, elements.group}, {PITH_PER_CHANNEL, 0}, {PITH_PER_GROUP, 128},
-        {PITH_PER_GROUP, 64},                   {PITH_PER_GROUP, 32},  {PITH_PER_GROUP, 16}};
+    const struct spread spreads[] = {{elements.granularity, elements.group},
+                                     {PITH_PER_CHANNEL, 0},
+                                     {PITH_PER_GROUP, 128},
+                                     {PITH_PER_GROUP, 64},
+                                     {PITH_PER_GROUP, 32},
+                                     {PITH_PER_GROUP, 16}};
     double least = INFINITY;
     size_t count;
     const struct pith_format *f = pith_formats(&count);
@@ -72,11 +75,11 @@ bool pith_convert_holds(const struct pith_container *c, const struct pith_conver
         const bool own = f[i].kind == PITH_KIND_GGUF || f[i].kind == PITH_KIND_BLOCK;
         for (size_t k = 0; k < (own ? 1 : PITH_COUNT(spreads)); k++)
             for (int asym = 0; asym < (f[i].kind == PITH_KIND_INT ? 2 : 1); asym++) {
-                const struct pith_grid grid = {
-                    .format = &f[i],
-                    .granularity = own ? PITH_PER_GROUP : spreads[k].granularity,
-                    .group = own ? f[i].block : spreads[k].group,
-                    .asym = asym};
+                const struct pith_grid grid = {.format = &f[i],
+                                               .granularity = own ? PITH_PER_GROUP
+                                                                  : spreads[k].granularity,
+                                               .group = own ? f[i].block : spreads[k].group,
+                                               .asym = asym};
                 (void)try_grid(c, x, &grid, &least, out);
             }
     }
@@ -281,7 +284,9 @@ static enum pith_status add_entry(const struct pith_choice *c,
     json_t *entry = pith_linear_json(c, made, false);
     json_t *more = json_pack("{s:s, s:b, s:s, s:f}", "from", from, "lossless", (int)o->lossless,
                              "conversion",
-                             o->lossless ? "exact" : o->kept ? "scales rounded" : "rounded anew",
+                             o->lossless ? "exact"
+                             : o->kept   ? "scales rounded"
+                                         : "rounded anew",
                              "largest_change", o->moved);
     const bool good = entry && more && json_object_update(entry, more) == 0 &&
                       json_array_append(linears, entry) == 0;
@@ -316,8 +321,8 @@ enum pith_status pith_convert_linear(struct pith_run *r, const struct pith_choic
 enum pith_status pith_convert_layer(struct pith_run *r, uint32_t layer, json_t *linears,
                                     struct pith_error *err)
 {
-    for (int role = 0; role < PITH_ROLE_COUNT; role++) {
-        const struct pith_choice *c = pith_run_choice(r, layer, (enum pith_role)role);
+    for (uint32_t i = 0; i < pith_run_plan(r, layer)->linears; i++) {
+        const struct pith_choice *c = pith_run_choice(r, layer, i);
         if (c->grid.format) PITH_TRY(pith_convert_linear(r, c, linears, err));
     }
     return PITH_OK;

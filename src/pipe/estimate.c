@@ -33,23 +33,23 @@ static uint64_t rounding_bytes(const struct pith_run *r, const struct pith_choic
     return larger(larger(solving + kept + levels, comparing) + q, 4 * (q + beside));
 }
 
-static uint64_t site_bytes(const struct pith_run *r, uint32_t layer, enum pith_site which)
+static uint64_t site_bytes(const struct pith_run *r, uint32_t layer, uint32_t which)
 {
-    const struct pith_site_info *site = &r->model->arch->sites[which];
+    const struct pith_site_spec *site = &pith_run_plan(r, layer)->site[which];
     uint64_t most = 0;
-    for (unsigned i = 0; i < site->count; i++) {
-        const struct pith_choice *c = pith_run_choice(r, layer, site->roles[i]);
+    for (uint32_t i = 0; i < site->count; i++) {
+        const struct pith_choice *c = pith_run_choice(r, layer, site->first + i);
         if (c->grid.format || c->prune) most = larger(most, rounding_bytes(r, c, true));
     }
-    return most + pith_stats_bytes(pith_site_dim(&r->model->shape, which), r->needs_round, 0);
+    return most + pith_stats_bytes(site->dim, r->needs_round, 0);
 }
 
 /* A block that is rounded as a whole; afterwards its matrices are stored one by one. */
 static uint64_t learning_bytes(const struct pith_run *r, uint32_t layer, unsigned threads)
 {
     uint64_t most = 0, made = 0;
-    for (int role = 0; role < PITH_ROLE_COUNT; role++) {
-        const struct pith_choice *c = pith_run_choice(r, layer, (enum pith_role)role);
+    for (uint32_t i = 0; i < pith_run_plan(r, layer)->linears; i++) {
+        const struct pith_choice *c = pith_run_choice(r, layer, i);
         if (!c->grid.format) continue;
         most = larger(most, rounding_bytes(r, c, false));
         made += pith_qmat_bytes(c->rows, c->cols, &c->grid);
@@ -58,11 +58,11 @@ static uint64_t learning_bytes(const struct pith_run *r, uint32_t layer, unsigne
 }
 
 /* A transform's scratch for one site, asked by a job that has shapes but no numbers. */
-static uint64_t transform_scratch(const struct pith_run *r, uint32_t layer, enum pith_site which)
+static uint64_t transform_scratch(const struct pith_run *r, uint32_t layer, uint32_t which)
 {
-    const struct pith_site_info *site = &r->model->arch->sites[which];
+    const struct pith_site_spec *site = &pith_run_plan(r, layer)->site[which];
     const struct pith_stats stats = {
-        .dim = pith_site_dim(&r->model->shape, which),
+        .dim = site->dim,
         .sample_count = SAMPLES,
     };
     struct pith_transform_job job = {
@@ -72,8 +72,8 @@ static uint64_t transform_scratch(const struct pith_run *r, uint32_t layer, enum
         .clip_search = r->recipe.clip,
         .feeds_back = r->needs_transform & PITH_NEED_HESSIAN,
     };
-    for (unsigned i = 0; i < site->count; i++) {
-        const struct pith_choice *c = pith_run_choice(r, layer, site->roles[i]);
+    for (uint32_t i = 0; i < site->count; i++) {
+        const struct pith_choice *c = pith_run_choice(r, layer, site->first + i);
         job.linear[i] = (struct pith_transform_linear){
             .rows = c->rows,
             .cols = c->cols,
@@ -86,11 +86,11 @@ static uint64_t transform_scratch(const struct pith_run *r, uint32_t layer, enum
 
 static uint64_t transform_bytes(const struct pith_run *r, uint32_t layer)
 {
+    const struct pith_layer_plan *l = pith_run_plan(r, layer);
     uint64_t stats = 0, most = 0;
-    for (int i = 0; i < PITH_SITE_COUNT; i++) {
-        const uint32_t dim = pith_site_dim(&r->model->shape, (enum pith_site)i);
-        stats += pith_stats_bytes(dim, r->needs_transform, SAMPLES);
-        most = larger(most, transform_scratch(r, layer, (enum pith_site)i));
+    for (uint32_t i = 0; i < l->sites; i++) {
+        stats += pith_stats_bytes(l->site[i].dim, r->needs_transform, SAMPLES);
+        most = larger(most, transform_scratch(r, layer, i));
     }
     return stats + most + pith_inspector_bytes(&r->model->shape, r->calib.length);
 }
@@ -110,7 +110,7 @@ static uint64_t loading_bytes(const struct pith_run *r)
 static uint64_t calibration_bytes(const struct pith_run *r, unsigned threads)
 {
     return pith_backend_bytes(threads) + (r->fast ? pith_backend_bf16_bytes(threads) : 0) +
-           pith_learn_bytes(r, threads) + pith_collector_bytes(&r->model->shape, r->calib.length) +
+           pith_learn_bytes(r, threads) + pith_collector_bytes(r->model, r->calib.length) +
            (uint64_t)r->calib.windows * r->calib.length * sizeof(int32_t) +
            256ull * pith_tokenizer_vocab(r->tokenizer); /* strings, merges, hash tables */
 }
@@ -122,19 +122,20 @@ uint64_t pith_run_estimate(const struct pith_run *r)
      * heap for each thread. */
     const uint64_t process = (3 << 20) + 2 * PITH_ASYNC_BYTES + (threads + 2ull) * HEAP;
     const uint64_t lists = 2048ull * (r->model->checkpoint->count + r->choice_count * 4);
-    uint64_t most = 0;
+    uint64_t most = 0, block = 0;
     const uint64_t header = r->container->file ? loading_bytes(r) : 0;
     if (r->convert) return process + lists + larger(header, pith_convert_bytes(r));
     const uint64_t ends = larger(header, pith_stream_end_bytes(r, threads));
     if (pith_run_streams(r)) return process + lists + larger(ends, pith_stream_bytes(r, threads));
     for (uint32_t layer = 0; layer < r->model->shape.layers; layer++) {
+        block = larger(block, pith_block_float_bytes(pith_run_plan(r, layer)));
         if (pith_learn_needed(&r->recipe)) most = larger(most, learning_bytes(r, layer, threads));
-        for (int i = 0; i < PITH_SITE_COUNT && !pith_learn_needed(&r->recipe); i++)
-            most = larger(most, site_bytes(r, layer, (enum pith_site)i));
+        for (uint32_t i = 0; i < pith_run_plan(r, layer)->sites; i++)
+            if (!pith_learn_needed(&r->recipe)) most = larger(most, site_bytes(r, layer, i));
         if (r->needs_transform) most = larger(most, transform_bytes(r, layer));
     }
     const uint64_t turn = pith_run_turns(r) ? pith_turn_scratch(&r->basis, threads) : 0;
-    uint64_t work = most + turn + pith_block_float_bytes(&r->model->shape);
+    uint64_t work = most + turn + block;
     if (pith_run_turns(r)) work = larger(work, turn + pith_made_bytes(r->model->shape.hidden));
     if (pith_run_calibrates(r))
         work = larger(work + calibration_bytes(r, threads), loading_bytes(r));

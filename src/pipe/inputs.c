@@ -73,13 +73,14 @@ void pith_inputs_kv_name(const struct pith_run *r, uint32_t layer, int which,
 enum pith_status pith_inputs_measure_kv(struct pith_run *r, const struct pith_block *b,
                                         float scale[2], struct pith_error *err)
 {
-    struct pith_stats stats[PITH_SITE_COUNT];
+    struct pith_stats stats;
+    const struct pith_collect what = {
+        .first = pith_plan_after_attend(b->plan), .count = 1, .needs = PITH_NEED_RANGE};
     float most[2] = {0.0f, 0.0f};
     r->collector.kv_most = most;
-    const enum pith_status s = pith_collect(&r->collector, b, &r->acts[0], 1u << PITH_SITE_O,
-                                            PITH_NEED_RANGE, 0, stats, err);
+    const enum pith_status s = pith_collect(&r->collector, b, &r->acts[0], &what, &stats, err);
     r->collector.kv_most = NULL;
-    pith_stats_free(stats);
+    pith_stats_free(&stats, 1);
     for (int i = 0; s == PITH_OK && i < 2; i++) {
         struct pith_input in = {.grid = r->recipe.kv};
         if (!isfinite(most[i]))

@@ -29,10 +29,7 @@ static enum pith_status run_module(const struct pith_inspector *in, size_t windo
         .kv = &c->kv,
     };
     const float *x = in->input + window * in->length * in->dim;
-    if (in->site == PITH_SITE_QKV)
-        return pith_block_attention(&pass, in->block, x, in->length, out, NULL, err);
-    pith_block_mlp(&pass, in->block, x, in->length, out, NULL);
-    return PITH_OK;
+    return pith_module_forward(&pass, in->block, in->site, x, in->length, out, err);
 }
 
 /* Mean squared difference from the reference; infinite when the pass fails, so that it is not
@@ -56,7 +53,7 @@ static double module_loss(void *ctx, const float *s)
 
 enum pith_status pith_inspector_init(struct pith_inspector *in, struct pith_collector *c,
                                      const struct pith_block *block, const struct pith_acts *acts,
-                                     enum pith_site site, struct pith_transform_job *job,
+                                     uint32_t site, struct pith_transform_job *job,
                                      struct pith_error *err)
 {
     *in = (struct pith_inspector){
@@ -65,7 +62,7 @@ enum pith_status pith_inspector_init(struct pith_inspector *in, struct pith_coll
         .site = site,
         .length = acts->length,
         .windows = windows_kept(acts->windows, acts->length),
-        .dim = pith_site_dim(&c->model->shape, site),
+        .dim = block->plan->site[site].dim,
         .hidden = c->model->shape.hidden,
     };
     const size_t count = in->length * in->hidden;

@@ -10,7 +10,7 @@
 struct pith_inspector {
     struct pith_collector *collector;
     const struct pith_block *block;
-    enum pith_site site;
+    uint32_t site;
     size_t windows, length, dim, hidden;
     float *input;     /* [windows][length][dim] */
     float *reference; /* [windows][length][hidden] */
@@ -24,7 +24,7 @@ enum { PITH_INSPECT_TOKENS = 2048 };
  * initialised ({0}), pith_inspector_free() is still right. */
 enum pith_status pith_inspector_init(struct pith_inspector *in, struct pith_collector *c,
                                      const struct pith_block *block, const struct pith_acts *acts,
-                                     enum pith_site site, struct pith_transform_job *job,
+                                     uint32_t site, struct pith_transform_job *job,
                                      struct pith_error *err);
 void pith_inspector_free(struct pith_inspector *in);
 uint64_t pith_inspector_bytes(const struct pith_shape *s, size_t length);

@@ -82,7 +82,7 @@ static bool is_planned(const struct pith_run *r, size_t unit, const json_t *entr
 /* How many linears the job quantizes in a unit. */
 static size_t planned_linears(const struct pith_run *r, size_t unit)
 {
-    const size_t count = unit ? PITH_ROLE_COUNT : PITH_END_COUNT;
+    const size_t count = unit ? pith_run_plan(r, (uint32_t)unit - 1)->linears : PITH_END_COUNT;
     const struct pith_choice *c = unit ? pith_run_choice(r, (uint32_t)unit - 1, 0) : r->ends;
     size_t n = 0;
     for (size_t i = 0; i < count; i++) n += c[i].grid.format != NULL;

@@ -118,8 +118,9 @@ enum pith_status pith_learn_targets(struct pith_run *r, const struct pith_block 
 struct learning {
     struct pith_run *r;
     struct pith_block *block;
-    struct pith_round_member member[PITH_ROLE_COUNT];
-    enum pith_role role[PITH_ROLE_COUNT]; /* of the members */
+    struct pith_round_member *member; /* [plan->linears] */
+    uint32_t *linear;                 /* of the members */
+    float **grad;                     /* [plan->linears] */
     unsigned count;
     float *memory; /* values and gradients of all members */
 };
@@ -149,27 +150,26 @@ static enum pith_status objective(void *ctx, size_t sample, bool gradient, doubl
     struct pith_run *r = t->r;
     PITH_TRY(run_window(t, sample, loss, err));
     if (!gradient) return count(r, FORWARD, err);
-    struct pith_tape_grad g = {.d_out = r->collector.row};
-    for (unsigned i = 0; i < t->count; i++) g.w[t->role[i]] = t->member[i].grad;
+    const struct pith_tape_grad g = {.d_out = r->collector.row, .w = t->grad};
     pith_tape_backward(&r->learn.tape, t->block, &g);
     return count(r, THERE_AND_BACK, err);
 }
 
-static void list_members(struct learning *t, const float global[PITH_ROLE_COUNT])
+static void list_members(struct learning *t, const float *global)
 {
     const struct pith_run *r = t->r;
-    for (int role = 0; role < PITH_ROLE_COUNT; role++) {
-        const struct pith_choice *c = pith_run_choice(r, t->block->layer, (enum pith_role)role);
+    for (uint32_t i = 0; i < t->block->plan->linears; i++) {
+        const struct pith_choice *c = pith_run_choice(r, t->block->layer, i);
         if (!c->grid.format) continue;
-        t->role[t->count] = (enum pith_role)role;
-        t->r->learn.tape.input[role] = pith_inputs_make(r, c, NULL);
+        t->linear[t->count] = i;
+        t->r->learn.tape.input[i] = pith_inputs_make(r, c, NULL);
         t->member[t->count++] = (struct pith_round_member){
             .grid = c->grid,
             .scale_dtype = r->container->scale_dtype(&c->grid, r->container_opts.model_dtype),
-            .global = global[role],
+            .global = global[i],
             .rows = c->rows,
             .cols = c->cols,
-            .w = t->block->linear[role].dense};
+            .w = t->block->linear[i].dense};
     }
 }
 
@@ -185,18 +185,18 @@ static enum pith_status take_memory(struct learning *t, struct pith_error *err)
     for (unsigned i = 0; i < t->count; i++) {
         const size_t n = (size_t)t->member[i].rows * t->member[i].cols;
         t->member[i].values = at;
-        t->member[i].grad = at + n;
+        t->member[i].grad = t->grad[t->linear[i]] = at + n;
         at += 2 * n;
-        t->block->linear[t->role[i]].w.dense = t->member[i].values;
+        t->block->linear[t->linear[i]].w.dense = t->member[i].values;
     }
     return PITH_OK;
 }
 
 static void give_memory(struct learning *t)
 {
-    memset(t->r->learn.tape.input, 0, sizeof t->r->learn.tape.input);
+    memset(t->r->learn.tape.input, 0, t->block->plan->linears * sizeof *t->r->learn.tape.input);
     for (unsigned i = 0; i < t->count; i++)
-        t->block->linear[t->role[i]].w.dense = t->block->linear[t->role[i]].dense;
+        t->block->linear[t->linear[i]].w.dense = t->block->linear[t->linear[i]].dense;
     pith_free(t->memory);
 }
 
@@ -206,29 +206,51 @@ static uint64_t seed_of(const struct pith_run *r, uint32_t layer)
     return r->options->seed + 0x9e3779b97f4a7c15u * ((uint64_t)layer + 1);
 }
 
-enum pith_status pith_learn_block(struct pith_run *r, struct pith_block *b,
-                                  const float global[PITH_ROLE_COUNT],
-                                  struct pith_qmat q[PITH_ROLE_COUNT],
-                                  struct pith_round_block_report *report, struct pith_error *err)
+static enum pith_status take_lists(struct learning *t, struct pith_error *err)
 {
-    struct learning t = {.r = r, .block = b};
-    struct pith_qmat made[PITH_ROLE_COUNT] = {{0}};
-    memset(q, 0, PITH_ROLE_COUNT * sizeof *q);
-    *report = (struct pith_round_block_report){0};
-    list_members(&t, global);
-    if (t.count == 0) return PITH_OK;
+    const uint32_t n = t->block->plan->linears;
+    t->member = pith_zalloc(n, sizeof *t->member);
+    t->linear = pith_zalloc(n, sizeof *t->linear);
+    t->grad = pith_zalloc(n, sizeof *t->grad);
+    return t->member && t->linear && t->grad ? PITH_OK : pith_fail_nomem(err, "a block");
+}
+
+/* Rounds the members, of which there is at least one. */
+static enum pith_status learn(struct learning *t, struct pith_qmat *q,
+                              struct pith_round_block_report *report, struct pith_error *err)
+{
+    struct pith_run *r = t->r;
+    struct pith_qmat *made = pith_zalloc(t->count, sizeof *made);
+    if (!made) return pith_fail_nomem(err, "a block");
     const struct pith_round_block job = {.backend = r->backend,
                                          .options = r->recipe.round_options,
-                                         .seed = seed_of(r, b->layer),
-                                         .member = t.member,
-                                         .count = t.count,
+                                         .seed = seed_of(r, t->block->layer),
+                                         .member = t->member,
+                                         .count = t->count,
                                          .samples = r->acts[0].windows,
                                          .objective = objective,
-                                         .ctx = &t};
-    enum pith_status s = take_memory(&t, err);
+                                         .ctx = t};
+    enum pith_status s = take_memory(t, err);
     if (s == PITH_OK) s = r->recipe.round->block(&job, made, report, err);
-    for (unsigned i = 0; i < t.count && s == PITH_OK; i++) q[t.role[i]] = made[i];
-    give_memory(&t);
+    for (unsigned i = 0; i < t->count && s == PITH_OK; i++) q[t->linear[i]] = made[i];
+    give_memory(t);
+    pith_free(made);
+    return s;
+}
+
+enum pith_status pith_learn_block(struct pith_run *r, struct pith_block *b, const float *global,
+                                  struct pith_qmat *q, struct pith_round_block_report *report,
+                                  struct pith_error *err)
+{
+    struct learning t = {.r = r, .block = b};
+    memset(q, 0, b->plan->linears * sizeof *q);
+    *report = (struct pith_round_block_report){0};
+    enum pith_status s = take_lists(&t, err);
+    if (s == PITH_OK) list_members(&t, global);
+    if (s == PITH_OK && t.count) s = learn(&t, q, report, err);
+    pith_free(t.member);
+    pith_free(t.linear);
+    pith_free(t.grad);
     return s;
 }
 
@@ -237,14 +259,14 @@ enum pith_status pith_learn_block(struct pith_run *r, struct pith_block *b,
 uint64_t pith_learn_bytes(const struct pith_run *r, unsigned threads)
 {
     if (!pith_learn_needed(&r->recipe)) return 0;
-    return pith_tape_bytes(&r->model->shape, threads, r->calib.length);
+    return pith_tape_bytes(r->model, threads, r->calib.length);
 }
 
 uint64_t pith_learn_block_bytes(const struct pith_run *r, uint32_t layer, unsigned threads)
 {
     uint64_t total = r->calib.windows * (sizeof(size_t) + sizeof(double));
-    for (int role = 0; role < PITH_ROLE_COUNT; role++) {
-        const struct pith_choice *c = pith_run_choice(r, layer, (enum pith_role)role);
+    for (uint32_t i = 0; i < pith_run_plan(r, layer)->linears; i++) {
+        const struct pith_choice *c = pith_run_choice(r, layer, i);
         if (!c->grid.format) continue;
         total += 2ull * c->rows * c->cols * sizeof(float) + (uint64_t)threads * c->cols +
                  r->recipe.round->member_scratch(c->rows, c->cols);

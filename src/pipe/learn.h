@@ -32,12 +32,12 @@ void pith_learn_swap(struct pith_run *r);
 /* Runs the float model's block, as it was loaded: acts[1] receives what the block is to give. */
 enum pith_status pith_learn_targets(struct pith_run *r, const struct pith_block *b,
                                     struct pith_error *err);
-/* Rounds every linear of b that has a grid into q[] (by role; the others stay empty). global[] is
- * as in struct pith_round_job. b is as before. On failure no q owns anything. */
-enum pith_status pith_learn_block(struct pith_run *r, struct pith_block *b,
-                                  const float global[PITH_ROLE_COUNT],
-                                  struct pith_qmat q[PITH_ROLE_COUNT],
-                                  struct pith_round_block_report *report, struct pith_error *err);
+/* Rounds every linear of b that has a grid into q[] (by its place in
+ * the plan; the others stay empty). global[] is as in struct pith_round_job. b is as before. On
+ * failure no q owns anything. */
+enum pith_status pith_learn_block(struct pith_run *r, struct pith_block *b, const float *global,
+                                  struct pith_qmat *q, struct pith_round_block_report *report,
+                                  struct pith_error *err);
 
 /* Bytes that are held all the time, and for one layer; what its work weighs in the progress, in
  * windows through a block. */

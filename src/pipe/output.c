@@ -14,12 +14,11 @@
 /* Linear search in the tensor's layer only. A quantized linear has tensors of any suffix. */
 struct pith_choice *pith_output_choice(const struct pith_run *r, const char *tensor)
 {
-    unsigned layer;
+    uint32_t layer;
     if (pith_is_outer(tensor)) return pith_run_end(r, tensor);
-    if (sscanf(tensor, "model.layers.%u.", &layer) != 1 || layer >= r->model->shape.layers)
-        return NULL;
-    for (int role = 0; role < PITH_ROLE_COUNT; role++) {
-        struct pith_choice *c = pith_run_choice(r, layer, (enum pith_role)role);
+    if (!pith_plan_layer_of(&r->model->plans, tensor, &layer)) return NULL;
+    for (uint32_t i = 0; i < pith_run_plan(r, layer)->linears; i++) {
+        struct pith_choice *c = pith_run_choice(r, layer, i);
         const size_t n = strlen(c->module);
         if (strncmp(tensor, c->module, n) != 0 || tensor[n] != '.') continue;
         const bool part = c->stored.format && strcmp(tensor + n, ".bias") != 0;

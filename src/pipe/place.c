@@ -26,8 +26,7 @@ char *pith_account_path(const char *model)
 }
 
 /* The folder gets its final name when all but the journal is in order; the journal goes last. */
-static enum pith_status publish_folder(struct pith_run *r, json_t *account,
-                                       struct pith_error *err)
+static enum pith_status publish_folder(struct pith_run *r, json_t *account, struct pith_error *err)
 {
     char *path = pith_path_join(r->partial, "pith.json");
     enum pith_status s = path ? pith_account_save(path, account, err)
@@ -51,8 +50,7 @@ static char *folder_of(const char *path)
 }
 
 /* The account comes first, then the file its name; the folder goes last. */
-static enum pith_status publish_file(struct pith_run *r, json_t *account,
-                                     struct pith_error *err)
+static enum pith_status publish_file(struct pith_run *r, json_t *account, struct pith_error *err)
 {
     const char *out = r->options->out;
     char *path = pith_account_path(out), *made = pith_path_join(r->partial, r->container->file);
@@ -70,8 +68,7 @@ static enum pith_status publish_file(struct pith_run *r, json_t *account,
     return s;
 }
 
-enum pith_status pith_place_publish(struct pith_run *r, json_t *account,
-                                    struct pith_error *err)
+enum pith_status pith_place_publish(struct pith_run *r, json_t *account, struct pith_error *err)
 {
     return pith_place_is_file(r->options->out) ? publish_file(r, account, err)
                                                : publish_folder(r, account, err);
@@ -178,9 +175,9 @@ void pith_place_leave(const struct pith_run *r, enum pith_status s, struct pith_
 enum pith_status pith_place_sweep(const struct pith_run *r, const char *dir, bool journal,
                                   struct pith_error *err)
 {
-    static const char *const names[] = {"pith.acts.0", "pith.acts.1", "pith.acts.between",
-                                        "pith.acts.float.0", "pith.acts.float.1",
-                                        "pith.journal.tmp", "pith.journal"};
+    static const char *const names[] = {
+        "pith.acts.0",       "pith.acts.1",      "pith.acts.between", "pith.acts.float.0",
+        "pith.acts.float.1", "pith.journal.tmp", "pith.journal"};
     for (size_t i = 0; i < PITH_COUNT(names) - (journal ? 0 : 1); i++) {
         char *path = pith_path_join(dir, names[i]);
         const enum pith_status s = path ? pith_unlink(path, err) : pith_fail_nomem(err, r->partial);

@@ -138,8 +138,8 @@ static enum pith_status load_calibration(struct pith_run *r, struct pith_error *
 static enum pith_status check_targets(const struct pith_run *r, struct pith_error *err)
 {
     const struct pith_list *targets = &r->options->targets;
-    const struct pith_plan plan = {
-        .arch = r->model->arch,
+    const struct pith_offer offer = {
+        .plans = &r->model->plans,
         .shape = &r->model->shape,
         .container = r->container,
         .opts = &r->container_opts,
@@ -150,7 +150,7 @@ static enum pith_status check_targets(const struct pith_run *r, struct pith_erro
         struct pith_target target;
         PITH_TRY(pith_target_parse(targets->item[i], &target, err));
         if (!r->quantizes) continue; /* whoever loads the original loads this */
-        PITH_TRY(pith_preflight(&target, &plan, err));
+        PITH_TRY(pith_preflight(&target, &offer, err));
     }
     return PITH_OK;
 }
@@ -179,7 +179,7 @@ static enum pith_status open_between(struct pith_run *r, struct pith_error *err)
 {
     enum { SPARE = 64 << 20 }; /* for all that is yet to be written beside the reserved files */
     const uint64_t tokens = (uint64_t)r->calib.windows * r->calib.length;
-    const uint64_t bytes = tokens * pith_stages_width(&r->model->shape) * sizeof(float);
+    const uint64_t bytes = tokens * pith_stages_width(&r->model->plans) * sizeof(float);
     if (!r->needs_round || pith_learn_needed(&r->recipe)) return PITH_OK;
     char *path = pith_path_join(r->partial, "pith.acts.between");
     if (!path) return pith_fail_nomem(err, "a file's name");
@@ -398,10 +398,10 @@ static double steps_per_block(const struct pith_run *r)
 {
     const double windows = (double)r->calib.windows;
     const bool calibrates = pith_run_calibrates(r);
-    return PITH_ROLE_COUNT +
-           (r->needs_transform ? windows + PITH_SITE_COUNT * pith_run_site_effort(r) : 0) +
+    const double linears = r->model->plans.most_linears, sites = r->model->plans.most_sites;
+    return linears + (r->needs_transform ? windows + sites * pith_run_site_effort(r) : 0) +
            (pith_learn_needed(&r->recipe) ? pith_learn_effort(r)
-            : r->needs_round              ? PITH_SITE_COUNT * windows
+            : r->needs_round              ? sites * windows
                                           : 0) +
            (calibrates ? windows : 0);
 }

@@ -37,9 +37,8 @@ enum pith_end { PITH_END_EMBED, PITH_END_HEAD, PITH_END_COUNT };
 
 /* One linear of the model and what becomes of it. */
 struct pith_choice {
-    char *module; /* "model.layers.0.mlp.up_proj" */
-    uint32_t layer;
-    enum pith_role role;
+    char *module;           /* "model.layers.0.mlp.up_proj" */
+    uint32_t layer, linear; /* its place in that layer's plan */
     uint32_t rows, cols;
     struct pith_grid grid; /* format NULL: left alone */
     uint32_t hadamard;     /* its input is rotated online in blocks of that width; 0: it is not */
@@ -84,8 +83,8 @@ struct pith_copy {
  * journal's line written, beside the next unit's work. */
 struct pith_finish {
     struct pith_async *job;
-    json_t *unit;                 /* owned; the job's alone while it runs */
-    const struct pith_acts *acts; /* what the unit leaves behind, or NULL */
+    json_t *unit;                      /* owned; the job's alone while it runs */
+    const struct pith_acts *acts;      /* what the unit leaves behind, or NULL */
     struct pith_acts left, left_float; /* left_float.x: NULL when there is none */
 };
 
@@ -100,14 +99,14 @@ struct pith_run {
     const struct pith_container *container;
     const struct pith_mixture *mixture; /* of GGUF's types, or NULL */
     struct pith_container_opts container_opts;
-    struct pith_choice *choices; /* layers x PITH_ROLE_COUNT, by layer then role */
+    struct pith_choice *choices; /* of all linears, in the order of the plans */
     size_t choice_count;
     struct pith_choice *ends; /* [PITH_END_COUNT], behind the choices; rows 0: a tied head */
     struct pith_linear_grid *linears;      /* the same for the container, and lm_head */
     unsigned needs_transform, needs_round; /* enum pith_needs */
     bool quantizes; /* some linear has a grid: without, the output is an ordinary checkpoint */
-    struct pith_basis_plan basis_plan;     /* of a transform that changes the model's basis */
-    struct pith_basis basis;               /* all of its rotations empty: none does */
+    struct pith_basis_plan basis_plan; /* of a transform that changes the model's basis */
+    struct pith_basis basis;           /* all of its rotations empty: none does */
 
     char *partial; /* "<out>.partial" */
     char *journal_path;
@@ -124,7 +123,7 @@ struct pith_run {
     struct pith_calib_set calib;
     struct pith_collector collector;
     struct pith_scratch_file acts_file[2];
-    struct pith_acts acts[2];         /* a block reads one and writes the other */
+    struct pith_acts acts[2]; /* a block reads one and writes the other */
     struct pith_learn learn;
     struct pith_scratch_file between; /* for struct pith_stages; no data: computed again */
 
@@ -140,9 +139,13 @@ struct pith_run {
 };
 
 static inline struct pith_choice *pith_run_choice(const struct pith_run *r, uint32_t layer,
-                                                  enum pith_role role)
+                                                  uint32_t linear)
 {
-    return &r->choices[(size_t)layer * PITH_ROLE_COUNT + role];
+    return &r->choices[r->model->plans.first[layer] + linear];
+}
+static inline const struct pith_layer_plan *pith_run_plan(const struct pith_run *r, uint32_t layer)
+{
+    return pith_plan(&r->model->plans, layer);
 }
 
 /* True when any stage looks at activations. */
@@ -160,13 +163,6 @@ static inline bool pith_run_turns(const struct pith_run *r)
 static inline struct pith_turn pith_run_turn(const struct pith_run *r)
 {
     return (struct pith_turn){&r->basis, r->model, r->backend};
-}
-/* The block in which a linear's input is rotated online, if the linear is quantized: one that is
- * left alone is read as it was, and engines rotate nothing in front of it. */
-static inline uint32_t pith_run_block_online(const struct pith_run *r, enum pith_role role)
-{
-    if (role == PITH_ROLE_O) return r->basis.o.block;
-    return role == PITH_ROLE_DOWN ? r->basis.down.block : 0;
 }
 /* Whether the output has a head of its own where the input's is its embedding. */
 static inline bool pith_run_unties(const struct pith_run *r)

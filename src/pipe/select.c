@@ -165,12 +165,19 @@ static enum pith_status check_online(const struct pith_run *r, const struct pith
                      c->module, r->container->name, way);
 }
 
+/* The block in which a linear's input is rotated online, if the linear is quantized: one that is
+ * left alone is read as it was, and engines rotate nothing in front of it. */
+static uint32_t online_block(const struct pith_run *r, const struct pith_choice *c)
+{
+    return pith_turn_online(&r->basis, pith_run_plan(r, c->layer), c->linear)->block;
+}
+
 static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
                                    struct override *overrides, bool *ignore_used,
                                    struct pith_error *err)
 {
     const struct pith_quantize_options *o = r->options;
-    c->grid = r->mixture ? pith_mixture_grid(r->mixture, r->model, c->layer, c->role)
+    c->grid = r->mixture ? pith_mixture_grid(r->mixture, r->model, c->layer, c->module)
                          : r->recipe.weights;
     for (size_t i = 0; i < o->overrides.count; i++)
         if (names_module(overrides[i].pattern, c->module)) {
@@ -192,7 +199,7 @@ static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
             ignore_used[i] = true;
         }
     settle_blocks(r, c);
-    if (c->grid.format) c->hadamard = pith_run_block_online(r, c->role);
+    if (c->grid.format) c->hadamard = online_block(r, c);
     struct pith_container_opts opts = r->container_opts;
     opts.hadamard = c->hadamard;
     PITH_TRY(check_online(r, c, err));
@@ -241,9 +248,26 @@ static enum pith_status list_linears(struct pith_run *r, struct pith_error *err)
             .grid = r->choices[i].grid,
             .hadamard = r->choices[i].hadamard,
         };
-    r->linears[r->choice_count] =
-        (struct pith_linear_grid){.module = "lm_head", .grid = r->ends[PITH_END_HEAD].grid};
+    r->linears[r->choice_count] = (struct pith_linear_grid){.module = r->model->arch->names.head,
+                                                            .grid = r->ends[PITH_END_HEAD].grid};
     pith_container_settle(r->container, r->linears, r->choice_count + 1, &r->container_opts);
+    return PITH_OK;
+}
+
+static enum pith_status list_layer(struct pith_run *r, uint32_t layer, struct pith_error *err)
+{
+    const struct pith_layer_plan *l = pith_run_plan(r, layer);
+    for (uint32_t i = 0; i < l->linears; i++) {
+        struct pith_choice *c = pith_run_choice(r, layer, i);
+        char name[256];
+        pith_plan_linear_name(&r->model->plans, layer, i, name, sizeof name);
+        *c = (struct pith_choice){.module = pith_strdup(name),
+                                  .layer = layer,
+                                  .linear = i,
+                                  .rows = l->linear[i].rows,
+                                  .cols = l->linear[i].cols};
+        if (!c->module) return pith_fail_nomem(err, name);
+    }
     return PITH_OK;
 }
 
@@ -252,22 +276,15 @@ enum pith_status pith_run_select(struct pith_run *r, struct pith_error *err)
     const struct pith_quantize_options *o = r->options;
     struct override *overrides = NULL;
     bool *ignore_used = pith_zalloc(o->ignore.count, sizeof *ignore_used);
-    r->choice_count = (size_t)r->model->shape.layers * PITH_ROLE_COUNT;
+    const struct pith_plans *plans = &r->model->plans;
+    r->choice_count = plans->first[plans->layers];
     r->choices = pith_zalloc(r->choice_count + PITH_END_COUNT, sizeof *r->choices);
     r->ends = r->choices ? r->choices + r->choice_count : NULL;
     enum pith_status s = PITH_OK;
     if (!ignore_used || !r->choices) s = pith_fail_nomem(err, "the list of linears");
     if (s == PITH_OK) s = parse_overrides(r, &overrides, err);
-    for (size_t i = 0; i < r->choice_count && s == PITH_OK; i++) {
-        struct pith_choice *c = &r->choices[i];
-        char name[256];
-        c->layer = (uint32_t)(i / PITH_ROLE_COUNT);
-        c->role = (enum pith_role)(i % PITH_ROLE_COUNT);
-        pith_linear_name(r->model->arch, c->layer, c->role, name, sizeof name);
-        pith_role_dims(&r->model->shape, c->role, &c->rows, &c->cols);
-        c->module = pith_strdup(name);
-        if (!c->module) s = pith_fail_nomem(err, name);
-    }
+    for (uint32_t layer = 0; layer < plans->layers && s == PITH_OK; layer++)
+        s = list_layer(r, layer, err);
     if (s == PITH_OK) s = pith_ends_list(r, err);
     if (s == PITH_OK && r->convert) s = pith_convert_describe(r, err);
     for (size_t i = 0; i < r->choice_count && s == PITH_OK; i++)

@@ -262,14 +262,13 @@ json_t *pith_linear_json(const struct pith_choice *c, const struct pith_linear_r
     char grid[PITH_GRID_TEXT];
     pith_grid_format(&c->grid, grid);
     const struct pith_round_report *rep = &l->report;
-    json_t *j =
-        json_pack("{s:s, s:s, s:[i,i], s:f, s:f, s:f, s:f, s:i, s:i, s:b, s:o, s:s, s:f}",
-                     "name", c->module, "grid", grid, "shape", (int)c->rows, (int)c->cols,
-                     "relative_error", l->relative_error, "loss_nearest", rep->nearest_loss, "loss",
-                     rep->loss, "damp", rep->damp, "damp_retries", (int)rep->damp_retries,
-                     "dead_columns", (int)rep->dead_columns, "transformed", transformed, "stored",
-                     stored_json(l->stored, l->stored_count), "sha256", l->sha256,
-                     "bits_per_weight", l->bits_per_weight);
+    json_t *j = json_pack(
+        "{s:s, s:s, s:[i,i], s:f, s:f, s:f, s:f, s:i, s:i, s:b, s:o, s:s, s:f}", "name", c->module,
+        "grid", grid, "shape", (int)c->rows, (int)c->cols, "relative_error", l->relative_error,
+        "loss_nearest", rep->nearest_loss, "loss", rep->loss, "damp", rep->damp, "damp_retries",
+        (int)rep->damp_retries, "dead_columns", (int)rep->dead_columns, "transformed", transformed,
+        "stored", stored_json(l->stored, l->stored_count), "sha256", l->sha256, "bits_per_weight",
+        l->bits_per_weight);
     if (j && c->wanted) json_object_set_new(j, "wanted", json_string(c->wanted->name));
     return j;
 }

@@ -47,11 +47,11 @@ struct stream {
     uint8_t *codes;
     float *tile; /* for scales by block */
     uint32_t panel;
-    int site;
-    bool turned; /* the embedding or the head (site says which) of a model in another basis */
-    float lo, hi;  /* the least and the largest weight, when the grid asks for them */
-    float global;  /* what it shares with others, or 0 */
-    double loss; /* squared error */
+    uint32_t site;
+    bool turned;  /* the embedding or the head (site says which) of a model in another basis */
+    float lo, hi; /* the least and the largest weight, when the grid asks for them */
+    float global; /* what it shares with others, or 0 */
+    double loss;  /* squared error */
     atomic_int state;
     enum pith_status status;
     struct pith_error err;
@@ -153,8 +153,7 @@ static enum pith_status round_panel(struct stream *s, uint32_t first, uint32_t n
                                          .codes = s->codes,
                                          .values = s->values};
     PITH_TRY(s->round->rows(&part, &s->q, &s->loss, &s->err));
-    pith_container_state_scales(r->container, &c->grid,
-                                s->q.scales + (size_t)first * s->q.groups,
+    pith_container_state_scales(r->container, &c->grid, s->q.scales + (size_t)first * s->q.groups,
                                 (size_t)n * s->q.groups);
     pith_phases_mark(&s->time, PITH_PHASE_ROUND);
     PITH_TRY(decode_panel(s, first, n));
@@ -285,7 +284,7 @@ static void store_linear(struct stream *s)
 }
 
 struct streams {
-    struct stream *order[PITH_ROLE_COUNT];
+    struct stream **order; /* [count] */
     unsigned count;
 };
 
@@ -309,8 +308,8 @@ static enum pith_status find_ends(struct stream *s)
     PITH_TRY(find_tensor(s));
     s->panel = panel_rows(s->choice);
     s->w = pith_alloc_aligned((size_t)s->panel * s->choice->cols, sizeof *s->w);
-    const enum pith_status st =
-        s->w ? look_through(s, false) : pith_fail_nomem(&s->err, s->choice->module);
+    const enum pith_status st = s->w ? look_through(s, false)
+                                     : pith_fail_nomem(&s->err, s->choice->module);
     pith_free(s->w);
     s->w = NULL;
     return st == PITH_OK ? st : pith_fail_in(&s->err, st, s->choice->module);
@@ -350,21 +349,18 @@ static void share_globals(const struct pith_run *r, struct streams *all)
         if (shares(all->order[i])) all->order[i]->global = shared_global(all, all->order[i]);
 }
 
-/* The linears of a layer that have a grid, in the order of sites; list is zeroed. */
-static unsigned list_linears(const struct pith_run *r, uint32_t layer,
-                             struct stream list[PITH_ROLE_COUNT])
+/* The linears of a layer that have a grid, in the order of the plan; list is zeroed. */
+static unsigned list_linears(const struct pith_run *r, uint32_t layer, struct stream *list)
 {
+    const struct pith_layer_plan *l = pith_run_plan(r, layer);
     unsigned count = 0;
-    for (int site = 0; site < PITH_SITE_COUNT; site++) {
-        const struct pith_site_info *info = &r->model->arch->sites[site];
-        for (unsigned i = 0; i < info->count; i++) {
-            const struct pith_choice *c = pith_run_choice(r, layer, info->roles[i]);
-            if (!c->grid.format) continue;
-            list[count].r = r;
-            list[count].round = r->recipe.round;
-            list[count].site = site;
-            list[count++].choice = c;
-        }
+    for (uint32_t i = 0; i < l->linears; i++) {
+        const struct pith_choice *c = pith_run_choice(r, layer, i);
+        if (!c->grid.format) continue;
+        list[count].r = r;
+        list[count].round = r->recipe.round;
+        list[count].site = l->linear[i].site;
+        list[count++].choice = c;
     }
     return count;
 }
@@ -403,13 +399,14 @@ static enum pith_status take_result(struct pith_run *r, const struct stream *s, 
 enum pith_status pith_stream_ends(struct pith_run *r, json_t *linears, struct pith_error *err)
 {
     struct stream list[PITH_END_COUNT] = {{0}};
-    struct streams all = {0};
+    struct stream *order[PITH_END_COUNT];
+    struct streams all = {.order = order};
     for (int i = 0; i < PITH_END_COUNT; i++) {
         if (!r->ends[i].grid.format) continue;
         list[all.count] = (struct stream){.r = r,
                                           .choice = &r->ends[i],
                                           .round = pith_rounder_find("nearest"),
-                                          .site = i,
+                                          .site = (uint32_t)i,
                                           .turned = r->basis.stream.dim != 0};
         all.order[all.count] = &list[all.count];
         all.count++;
@@ -423,18 +420,25 @@ enum pith_status pith_stream_ends(struct pith_run *r, json_t *linears, struct pi
     return s;
 }
 
-enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *linears,
+enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *entries,
                                    struct pith_error *err)
 {
-    struct stream *list = pith_zalloc(PITH_ROLE_COUNT, sizeof *list);
-    if (!list) return pith_fail_nomem(err, "a block");
-    struct streams all = {.count = list_linears(r, layer, list)};
+    const uint32_t linears = pith_run_plan(r, layer)->linears;
+    struct stream *list = pith_zalloc(linears, sizeof *list);
+    struct streams all = {.order = pith_alloc(linears, sizeof *all.order)};
+    if (!list || !all.order) {
+        pith_free(list);
+        pith_free(all.order);
+        return pith_fail_nomem(err, "a block");
+    }
+    all.count = list_linears(r, layer, list);
     sort_by_size(list, all.order, all.count);
     share_globals(r, &all);
     pith_pool_run(pith_backend_pool(r->backend), 2 * all.count, stream_task, &all);
     enum pith_status s = PITH_OK;
     for (unsigned i = 0; i < all.count && s == PITH_OK; i++)
-        s = take_result(r, &list[i], linears, err);
+        s = take_result(r, &list[i], entries, err);
+    pith_free(all.order);
     pith_free(list);
     return s;
 }
@@ -448,8 +452,8 @@ static uint64_t bytes_of(const struct pith_run *r, const struct pith_choice *c, 
     for (unsigned i = 0; i < count; i++, c++) {
         if (!c->grid.format) continue;
         const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid);
-        const uint64_t panel =
-            (((uint64_t)panel_rows(c) * 2 + 1) * c->cols + tile_floats(c)) * sizeof(float);
+        const uint64_t panel = (((uint64_t)panel_rows(c) * 2 + 1) * c->cols + tile_floats(c)) *
+                               sizeof(float);
         const uint64_t rows = (uint64_t)c->rows * sizeof(struct pith_row_squares);
         const uint64_t copy = r->model->checkpoint->gguf ? 4ull * c->rows * c->cols : 0;
         const uint64_t round = panel + c->cols + rows + copy;
@@ -471,8 +475,9 @@ uint64_t pith_stream_bytes(const struct pith_run *r, unsigned threads)
 {
     uint64_t most = 0;
     for (uint32_t layer = 0; layer < r->model->shape.layers; layer++) {
-        const uint64_t n = bytes_of(r, pith_run_choice(r, layer, 0), PITH_ROLE_COUNT, threads);
+        const uint64_t n =
+            bytes_of(r, pith_run_choice(r, layer, 0), pith_run_plan(r, layer)->linears, threads);
         if (n > most) most = n;
     }
-    return most + PITH_ROLE_COUNT * sizeof(struct stream);
+    return most + r->model->plans.most_linears * (sizeof(struct stream) + sizeof(void *));
 }

@@ -8,25 +8,43 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Where a linear stands between the stream, the heads' values and what goes online. */
+struct part {
+    uint32_t gain; /* the vector whose output it reads; PITH_NO_PART: it reads something else */
+    bool values;   /* it gives the values that are weighted */
+    bool weighted; /* it reads them */
+    bool down;     /* it reads the rows of another linear one by one */
+    bool to_stream;
+};
+
+static struct part part_of(const struct pith_layer_plan *l, uint32_t linear)
+{
+    const struct pith_linear_spec *spec = &l->linear[linear];
+    const struct pith_fold *fold = &l->site[spec->site].fold;
+    const uint32_t behind = pith_plan_after_attend(l);
+    const struct pith_fold *heads = &l->site[behind].fold;
+    struct part p = {.gain = PITH_NO_PART, .to_stream = spec->to_stream};
+    if (fold->kind == PITH_FOLD_VECTOR && l->vector[fold->from].of_stream) p.gain = fold->from;
+    p.values = heads->kind == PITH_FOLD_ROWS && heads->from == linear;
+    p.weighted = fold->kind == PITH_FOLD_ROWS && spec->site == behind;
+    p.down = fold->kind == PITH_FOLD_ROWS && !p.weighted;
+    return p;
+}
+
+const struct pith_rotation *pith_turn_online(const struct pith_basis *b,
+                                             const struct pith_layer_plan *l, uint32_t linear)
+{
+    static const struct pith_rotation none = {0};
+    const struct part p = part_of(l, linear);
+    return p.weighted ? &b->o : p.down ? &b->down : &none;
+}
+
 /* A matrix on its way. */
 struct matrix {
-    enum pith_role role;
+    struct part part;
     float *w;
     uint32_t rows, cols;
 };
-
-/* The norm whose output a role reads; PITH_NORM_COUNT when it reads something else. */
-static enum pith_norm norm_before(enum pith_role role)
-{
-    switch (role) {
-    case PITH_ROLE_Q:
-    case PITH_ROLE_K:
-    case PITH_ROLE_V: return PITH_NORM_INPUT;
-    case PITH_ROLE_GATE:
-    case PITH_ROLE_UP: return PITH_NORM_POST;
-    default: return PITH_NORM_COUNT;
-    }
-}
 
 static void scale_columns(float *w, size_t rows, size_t cols, const float *gain)
 {
@@ -53,52 +71,57 @@ static enum pith_status turn_matrix(const struct pith_turn *t, const struct matr
     const struct pith_basis *b = t->basis;
     if (gain && b->stream.dim) scale_columns(m->w, m->rows, m->cols, gain);
     if (gain) PITH_TRY(inputs(t, &b->stream, m, err));
-    if (m->role == PITH_ROLE_V) PITH_TRY(outputs(t, &b->head, m, err));
-    if (m->role == PITH_ROLE_O) PITH_TRY(inputs(t, &b->head, m, err));
-    if (m->role == PITH_ROLE_O && online) PITH_TRY(inputs(t, &b->o, m, err));
-    if (m->role == PITH_ROLE_DOWN && online) PITH_TRY(inputs(t, &b->down, m, err));
-    return m->role == PITH_ROLE_O || m->role == PITH_ROLE_DOWN ? outputs(t, &b->stream, m, err)
-                                                               : PITH_OK;
+    if (m->part.values) PITH_TRY(outputs(t, &b->head, m, err));
+    if (m->part.weighted) PITH_TRY(inputs(t, &b->head, m, err));
+    if (m->part.weighted && online) PITH_TRY(inputs(t, &b->o, m, err));
+    if (m->part.down && online) PITH_TRY(inputs(t, &b->down, m, err));
+    return m->part.to_stream ? outputs(t, &b->stream, m, err) : PITH_OK;
 }
 
-bool pith_turns_weight(const struct pith_basis *b, enum pith_role role, bool online)
+bool pith_turns_weight(const struct pith_basis *b, const struct pith_layer_plan *l, uint32_t linear,
+                       bool online)
 {
-    if (role == PITH_ROLE_DOWN && online && b->down.dim) return true;
-    if (role == PITH_ROLE_O && online && b->o.dim) return true;
-    if ((role == PITH_ROLE_V || role == PITH_ROLE_O) && b->head.dim) return true;
-    return b->stream.dim != 0;
+    const struct part p = part_of(l, linear);
+    if (online && pith_turn_online(b, l, linear)->dim) return true;
+    if ((p.values || p.weighted) && b->head.dim) return true;
+    return (p.to_stream || p.gain != PITH_NO_PART) && b->stream.dim != 0;
 }
 
-bool pith_turns_bias(const struct pith_basis *b, enum pith_role role)
+bool pith_turns_bias(const struct pith_basis *b, const struct pith_layer_plan *l, uint32_t linear)
 {
-    if (role == PITH_ROLE_V) return b->head.dim != 0;
-    return (role == PITH_ROLE_O || role == PITH_ROLE_DOWN) && b->stream.dim != 0;
+    const struct part p = part_of(l, linear);
+    if (p.values) return b->head.dim != 0;
+    return p.to_stream && b->stream.dim != 0;
 }
 
-static enum pith_status turn_bias(const struct pith_turn *t, enum pith_role role, float *bias,
-                                  struct pith_error *err)
+bool pith_turns_vector(const struct pith_basis *b, const struct pith_layer_plan *l, uint32_t vector)
 {
-    uint32_t rows, cols;
-    if (!pith_turns_bias(t->basis, role)) return PITH_OK;
-    pith_role_dims(&t->model->shape, role, &rows, &cols);
-    const struct pith_rotation *r = role == PITH_ROLE_V ? &t->basis->head : &t->basis->stream;
-    const struct matrix m = {.w = bias, .rows = rows, .cols = 1};
+    return b->stream.dim != 0 && l->vector[vector].of_stream;
+}
+
+static enum pith_status turn_bias(const struct pith_turn *t, const struct pith_layer_plan *l,
+                                  uint32_t linear, float *bias, struct pith_error *err)
+{
+    if (!pith_turns_bias(t->basis, l, linear)) return PITH_OK;
+    const struct pith_rotation *r = part_of(l, linear).values ? &t->basis->head : &t->basis->stream;
+    const struct matrix m = {.w = bias, .rows = l->linear[linear].rows, .cols = 1};
     return outputs(t, r, &m, err);
 }
 
-enum pith_status pith_turn_block(const struct pith_turn *t, unsigned online, struct pith_block *b,
+enum pith_status pith_turn_block(const struct pith_turn *t, struct pith_block *b,
                                  struct pith_error *err)
 {
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
-        struct pith_linear_weights *l = &b->linear[i];
-        const enum pith_norm norm = norm_before((enum pith_role)i);
-        const struct matrix m = {(enum pith_role)i, l->dense, l->w.rows, l->w.cols};
-        const float *gain = norm < PITH_NORM_COUNT ? b->norm[norm] : NULL;
-        PITH_TRY(turn_matrix(t, &m, gain, online >> i & 1, err));
-        if (l->bias) PITH_TRY(turn_bias(t, m.role, l->bias, err));
+    const struct pith_layer_plan *l = b->plan;
+    for (uint32_t i = 0; i < l->linears; i++) {
+        struct pith_linear_weights *w = &b->linear[i];
+        const struct matrix m = {part_of(l, i), w->dense, w->w.rows, w->w.cols};
+        const float *gain = m.part.gain != PITH_NO_PART ? b->vector[m.part.gain] : NULL;
+        PITH_TRY(turn_matrix(t, &m, gain, w->hadamard > 1, err));
+        if (w->bias) PITH_TRY(turn_bias(t, l, i, w->bias, err));
     }
-    for (int i = PITH_NORM_INPUT; t->basis->stream.dim && i <= PITH_NORM_POST; i++)
-        for (uint32_t c = 0; c < t->model->shape.hidden; c++) b->norm[i][c] = 1.0f;
+    for (uint32_t i = 0; i < l->vectors; i++)
+        for (uint32_t c = 0; pith_turns_vector(t->basis, l, i) && c < l->vector[i].length; c++)
+            b->vector[i][c] = 1.0f;
     return PITH_OK;
 }
 
@@ -122,20 +145,21 @@ static enum pith_status load(const struct pith_turn *t, const char *module, cons
     return PITH_OK;
 }
 
-enum pith_status pith_turned_linear(const struct pith_turn *t, uint32_t layer, enum pith_role role,
+enum pith_status pith_turned_linear(const struct pith_turn *t, uint32_t layer, uint32_t linear,
                                     bool online, float **w, struct pith_error *err)
 {
     char name[256];
-    struct matrix m = {.role = role};
+    const struct pith_plans *plans = &t->model->plans;
+    const struct pith_layer_plan *l = pith_plan(plans, layer);
+    const struct pith_linear_spec *spec = &l->linear[linear];
+    struct matrix m = {.part = part_of(l, linear), .rows = spec->rows, .cols = spec->cols};
     float *gain = NULL;
-    const enum pith_norm norm = norm_before(role);
-    pith_role_dims(&t->model->shape, role, &m.rows, &m.cols);
-    pith_linear_name(t->model->arch, layer, role, name, sizeof name);
+    pith_plan_linear_name(plans, layer, linear, name, sizeof name);
     PITH_TRY(load(t, name, ".weight", (size_t)m.rows * m.cols, &m.w, err));
     enum pith_status s = PITH_OK;
-    if (norm < PITH_NORM_COUNT) {
-        pith_norm_name(t->model->arch, layer, norm, name, sizeof name);
-        s = load(t, name, ".weight", m.cols, &gain, err);
+    if (m.part.gain != PITH_NO_PART) {
+        pith_plan_name(plans, layer, l->vector[m.part.gain].name, name, sizeof name);
+        s = load(t, name, "", m.cols, &gain, err);
     }
     if (s == PITH_OK) s = turn_matrix(t, &m, gain, online, err);
     pith_free(gain);
@@ -207,36 +231,18 @@ enum pith_status pith_turned_end_error(const struct pith_turn *t, bool head,
     return s;
 }
 
-/* Which of a layer's linears `name` is a tensor of, with its suffix. */
-static bool find_linear(const struct pith_turn *t, const char *name, uint32_t *layer,
-                        enum pith_role *role, const char **suffix)
-{
-    char module[256];
-    unsigned number;
-    if (sscanf(name, "model.layers.%u.", &number) != 1 || number >= t->model->shape.layers)
-        return false;
-    *layer = number;
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
-        *role = (enum pith_role)i;
-        pith_linear_name(t->model->arch, number, *role, module, sizeof module);
-        *suffix = name + strlen(module);
-        if (strncmp(name, module, strlen(module)) == 0 && **suffix == '.') return true;
-    }
-    return false;
-}
-
 static bool is_turned_norm(const struct pith_turn *t, const char *name)
 {
-    char module[256];
-    unsigned layer;
-    if (!t->basis->stream.dim) return false;
-    if (strcmp(name, "model.norm.weight") == 0) return true;
-    if (sscanf(name, "model.layers.%u.", &layer) != 1) return false;
-    for (int i = PITH_NORM_INPUT; i <= PITH_NORM_POST; i++) {
-        pith_norm_name(t->model->arch, layer, (enum pith_norm)i, module, sizeof module);
-        const size_t n = strlen(module);
-        if (strncmp(name, module, n) == 0 && strcmp(name + n, ".weight") == 0) return true;
-    }
+    const struct pith_plans *plans = &t->model->plans;
+    const size_t n = strlen(plans->arch->names.norm);
+    uint32_t layer;
+    if (strncmp(name, plans->arch->names.norm, n) == 0 && strcmp(name + n, ".weight") == 0)
+        return t->basis->stream.dim != 0;
+    const char *part = pith_plan_layer_of(plans, name, &layer);
+    if (!part) return false;
+    const struct pith_layer_plan *l = pith_plan(plans, layer);
+    for (uint32_t i = 0; i < l->vectors; i++)
+        if (strcmp(l->vector[i].name, part) == 0) return pith_turns_vector(t->basis, l, i);
     return false;
 }
 
@@ -252,20 +258,22 @@ static enum pith_status ones(uint32_t n, float **values, struct pith_error *err)
 enum pith_status pith_turned_tensor(const struct pith_turn *t, const char *name, bool online,
                                     float **values, struct pith_error *err)
 {
-    uint32_t layer, rows, cols;
-    enum pith_role role;
-    const char *suffix;
+    const struct pith_plans *plans = &t->model->plans;
+    uint32_t layer, linear = PITH_NO_PART;
+    const char *suffix = NULL;
     char module[256];
     if (is_turned_norm(t, name)) return ones(t->model->shape.hidden, values, err);
-    if (!find_linear(t, name, &layer, &role, &suffix))
+    const char *part = pith_plan_layer_of(plans, name, &layer);
+    if (part) linear = pith_plan_find_linear(pith_plan(plans, layer), part, &suffix);
+    if (linear == PITH_NO_PART)
         return pith_fail(err, PITH_ARG, "%s: no rotation changes this tensor", name);
     if (strcmp(suffix, ".weight") == 0)
-        return pith_turned_linear(t, layer, role, online, values, err);
-    pith_role_dims(&t->model->shape, role, &rows, &cols);
-    pith_linear_name(t->model->arch, layer, role, module, sizeof module);
+        return pith_turned_linear(t, layer, linear, online, values, err);
+    const struct pith_layer_plan *l = pith_plan(plans, layer);
+    pith_plan_linear_name(plans, layer, linear, module, sizeof module);
     float *bias = NULL;
-    PITH_TRY(load(t, module, ".bias", rows, &bias, err));
-    const enum pith_status s = turn_bias(t, role, bias, err);
+    PITH_TRY(load(t, module, ".bias", l->linear[linear].rows, &bias, err));
+    const enum pith_status s = turn_bias(t, l, linear, bias, err);
     if (s == PITH_OK) *values = bias;
     else pith_free(bias);
     return s;

@@ -22,14 +22,21 @@ struct pith_turn {
 
 /* One linear's matrix in the new basis, owned float32. With `online` the input of o and down is
  * rotated too. */
-enum pith_status pith_turned_linear(const struct pith_turn *t, uint32_t layer, enum pith_role role,
+enum pith_status pith_turned_linear(const struct pith_turn *t, uint32_t layer, uint32_t linear,
                                     bool online, float **w, struct pith_error *err);
-/* A whole block that was loaded as floats, in place; online: 1 << role of those that are so. */
-enum pith_status pith_turn_block(const struct pith_turn *t, unsigned online, struct pith_block *b,
+/* A whole block that was loaded as floats, in place; online: where a linear's `hadamard` says so.
+ */
+enum pith_status pith_turn_block(const struct pith_turn *t, struct pith_block *b,
                                  struct pith_error *err);
-/* Whether a role's matrix, its bias change. */
-bool pith_turns_weight(const struct pith_basis *b, enum pith_role role, bool online);
-bool pith_turns_bias(const struct pith_basis *b, enum pith_role role);
+/* Whether a linear's matrix, its bias, a layer's vector change. */
+bool pith_turns_weight(const struct pith_basis *b, const struct pith_layer_plan *l, uint32_t linear,
+                       bool online);
+bool pith_turns_bias(const struct pith_basis *b, const struct pith_layer_plan *l, uint32_t linear);
+bool pith_turns_vector(const struct pith_basis *b, const struct pith_layer_plan *l,
+                       uint32_t vector);
+/* The rotation that a linear's input can be multiplied by online. */
+const struct pith_rotation *pith_turn_online(const struct pith_basis *b,
+                                             const struct pith_layer_plan *l, uint32_t linear);
 /* Rows [first, first + n) of the embedding or, with `head`, of the head. */
 enum pith_status pith_turned_rows(const struct pith_turn *t, bool head, uint32_t first, uint32_t n,
                                   float *out, struct pith_error *err);

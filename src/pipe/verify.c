@@ -338,8 +338,7 @@ static enum pith_status check_all(struct pith_verification *v, struct pith_error
                1.5;
     PITH_TRY(check_account(v, err));
     const size_t before = pith_problems(v);
-    if (pith_model_open(v->options->model, &v->model, &why) != PITH_OK)
-        pith_fault(v, NULL, &why);
+    if (pith_model_open(v->options->model, &v->model, &why) != PITH_OK) pith_fault(v, NULL, &why);
     pith_checked(v, before, "config and shapes: the model can be loaded");
     pith_config_misspelt(v->checkpoint->config, note_misspelt, v);
     return v->model ? check_model(v, err) : PITH_OK;

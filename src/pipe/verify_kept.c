@@ -61,8 +61,7 @@ static void check_rescaled(struct pith_verification *v, const char *name,
         .rows = rows, .cols = cols, .dtype = a->dtype, .dense = copy[0] ? copy[0] : a->data};
     const struct pith_weight was = {
         .rows = rows, .cols = cols, .dtype = b->dtype, .dense = copy[1] ? copy[1] : b->data};
-    if (!good || !pith_relative_error(v->backend, &made, &was, true, &error))
-        v->failed = true;
+    if (!good || !pith_relative_error(v->backend, &made, &was, true, &error)) v->failed = true;
     else if (!(error < rescaled_slack))
         pith_problem(v, "%s: is not the original rescaled: %.5f away from it", name, error);
     pith_free(copy[0]);

@@ -71,14 +71,14 @@ static void check_entry(struct pith_verification *v, const json_t *entry, const 
 }
 
 /* What the original is in the basis of what is stored. */
-static void check_turned(struct pith_verification *v, uint32_t layer, enum pith_role role,
+static void check_turned(struct pith_verification *v, uint32_t layer, uint32_t linear,
                          const json_t *entry, const struct pith_weight *w)
 {
     const struct pith_turn t = {&v->basis, v->original, v->backend};
     struct pith_weight original = {.rows = w->rows, .cols = w->cols, .dtype = PITH_F32};
     struct pith_error err = {0};
     float *values = NULL;
-    if (pith_turned_linear(&t, layer, role, w->quant != NULL, &values, &err) != PITH_OK) {
+    if (pith_turned_linear(&t, layer, linear, w->quant != NULL, &values, &err) != PITH_OK) {
         pith_fault(v, NULL, &err);
         return;
     }
@@ -88,10 +88,10 @@ static void check_turned(struct pith_verification *v, uint32_t layer, enum pith_
 }
 
 static void check_distance(struct pith_verification *v, const struct pith_block *original,
-                           enum pith_role role, const json_t *entry, const struct pith_weight *w)
+                           uint32_t linear, const json_t *entry, const struct pith_weight *w)
 {
-    if (pith_verify_turns(v)) check_turned(v, original->layer, role, entry, w);
-    else check_error(v, entry, w, &original->linear[role].w);
+    if (pith_verify_turns(v)) check_turned(v, original->layer, linear, entry, w);
+    else check_error(v, entry, w, &original->linear[linear].w);
 }
 
 /* The recipe promises zeros. */
@@ -105,8 +105,7 @@ static bool two_four(const struct pith_verification *v)
 static void check_zeros(struct pith_verification *v, const char *name, const struct pith_weight *w)
 {
     struct pith_error err = {0};
-    if (pith_two_four_check(v->backend, w, &err) != PITH_OK)
-        pith_fault(v, name, &err);
+    if (pith_two_four_check(v->backend, w, &err) != PITH_OK) pith_fault(v, name, &err);
 }
 
 /* What an entry says of the weights alone. */
@@ -121,29 +120,28 @@ static void check_values(struct pith_verification *v, const json_t *entry,
         pith_problem(v, "%s: is not quantized, though pith.json says so", name);
         return;
     }
-    if (pith_weights_digest(v->backend, w, hex, &err) != PITH_OK)
-        pith_fault(v, name, &err);
+    if (pith_weights_digest(v->backend, w, hex, &err) != PITH_OK) pith_fault(v, name, &err);
     else if (!want || strcmp(hex, want) != 0)
         pith_problem(v, "%s: dequantizes to other values than the quantizer meant", name);
     check_entry(v, entry, w->quant);
 }
 
 static void check_linear(struct pith_verification *v, const struct pith_block *original,
-                         enum pith_role role, const json_t *entry, const struct pith_weight *w)
+                         uint32_t linear, const json_t *entry, const struct pith_weight *w)
 {
     const char *name = json_string_value(json_object_get(entry, "name"));
     if (json_object_set_new(v->matched, name, json_true()) != 0) v->failed = true;
     check_values(v, entry, w);
     if (!w->quant) return;
     if (two_four(v)) check_zeros(v, name, w);
-    if (original) check_distance(v, original, role, entry, w);
+    if (original) check_distance(v, original, linear, entry, w);
 }
 
 /* The embedding or the head that an entry names, NULL for another name. */
 static const struct pith_weight *end_of(const struct pith_model *m, const char *name)
 {
-    if (strcmp(name, "model.embed_tokens") == 0) return &m->embed;
-    return strcmp(name, "lm_head") == 0 && !m->shape.tied ? &m->head : NULL;
+    if (strcmp(name, m->arch->names.embed) == 0) return &m->embed;
+    return strcmp(name, m->arch->names.head) == 0 && !m->shape.tied ? &m->head : NULL;
 }
 
 static void check_turned_end(struct pith_verification *v, const json_t *entry, bool head,
@@ -181,13 +179,13 @@ static void check_one_end(struct pith_verification *v, const char *name,
 
 static void check_ends(struct pith_verification *v)
 {
-    check_one_end(v, "model.embed_tokens", &v->model->embed);
-    if (!v->model->shape.tied) check_one_end(v, "lm_head", &v->model->head);
+    check_one_end(v, v->model->arch->names.embed, &v->model->embed);
+    if (!v->model->shape.tied) check_one_end(v, v->model->arch->names.head, &v->model->head);
 }
 
 /* A linear in 16 bits, with zeros in it when its tensor's entry says so. */
 static void check_pruned(struct pith_verification *v, const struct pith_block *original,
-                         enum pith_role role, const char *module, const struct pith_weight *w)
+                         uint32_t linear, const char *module, const struct pith_weight *w)
 {
     char name[264];
     (void)snprintf(name, sizeof name, "%s.weight", module);
@@ -196,22 +194,21 @@ static void check_pruned(struct pith_verification *v, const struct pith_block *o
     if (!action || strcmp(action, "pruned") != 0) return;
     v->pruned++;
     check_zeros(v, name, w);
-    if (original) check_distance(v, original, role, entry, w);
+    if (original) check_distance(v, original, linear, entry, w);
 }
 
 /* Every linear is quantized and recorded, or recorded as left alone. */
 static void check_linears_of(struct pith_verification *v, const struct pith_block *b,
                              const struct pith_block *original)
 {
-    for (int r = 0; r < PITH_ROLE_COUNT; r++) {
-        const enum pith_role role = (enum pith_role)r;
-        const struct pith_weight *w = &b->linear[r].w;
+    for (uint32_t i = 0; i < b->plan->linears; i++) {
+        const struct pith_weight *w = &b->linear[i].w;
         char name[256];
-        pith_linear_name(v->model->arch, b->layer, role, name, sizeof name);
+        pith_plan_linear_name(&v->model->plans, b->layer, i, name, sizeof name);
         const json_t *entry = json_object_get(v->linears, name);
-        if (entry) check_linear(v, original, role, entry, w);
+        if (entry) check_linear(v, original, i, entry, w);
         else if (w->quant) pith_problem(v, "%s: quantized, but not in pith.json", name);
-        else check_pruned(v, original, role, name, w);
+        else check_pruned(v, original, i, name, w);
     }
 }
 
@@ -301,10 +298,10 @@ static enum pith_status measure_block(struct pith_verification *v, uint32_t laye
     PITH_TRY(pith_block_load(v->model, layer, PITH_LOAD_MAPPED, &is, err));
     enum pith_status s = pith_block_load(v->original, layer, PITH_LOAD_MAPPED, &was, err);
     if (s == PITH_OK) {
-        for (int r = 0; r < PITH_ROLE_COUNT; r++) {
+        for (uint32_t i = 0; i < is.plan->linears; i++) {
             char name[256];
-            pith_linear_name(v->model->arch, layer, (enum pith_role)r, name, sizeof name);
-            measure(v, name, &is.linear[r].w, &was.linear[r].w, d);
+            pith_plan_linear_name(&v->model->plans, layer, i, name, sizeof name);
+            measure(v, name, &is.linear[i].w, &was.linear[i].w, d);
         }
         pith_block_free(&was);
         s = pith_verify_tick(v, "checking weights", err);
@@ -320,8 +317,9 @@ enum pith_status pith_verify_unaccounted(struct pith_verification *v, struct pit
     struct distances d = {0};
     v->total = was->shape.layers;
     for (uint32_t i = 0; i < was->shape.layers; i++) PITH_TRY(measure_block(v, i, &d, err));
-    measure(v, "model.embed_tokens", &is->embed, &was->embed, &d);
-    if (!is->shape.tied || !was->shape.tied) measure(v, "lm_head", &is->head, &was->head, &d);
+    measure(v, is->arch->names.embed, &is->embed, &was->embed, &d);
+    if (!is->shape.tied || !was->shape.tied)
+        measure(v, is->arch->names.head, &is->head, &was->head, &d);
     for (size_t i = 0; i < v->checkpoint->count; i++) {
         struct pith_error why = {0};
         if (pith_tensor_check_finite(&v->checkpoint->tensors[i], &why) != PITH_OK)

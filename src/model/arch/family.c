@@ -4,38 +4,6 @@
 
 #include <string.h>
 
-const char *const pith_family_linear_names[PITH_ROLE_COUNT] = {
-    [PITH_ROLE_Q] = "self_attn.q_proj", [PITH_ROLE_K] = "self_attn.k_proj",
-    [PITH_ROLE_V] = "self_attn.v_proj", [PITH_ROLE_O] = "self_attn.o_proj",
-    [PITH_ROLE_GATE] = "mlp.gate_proj", [PITH_ROLE_UP] = "mlp.up_proj",
-    [PITH_ROLE_DOWN] = "mlp.down_proj",
-};
-
-const char *const pith_family_norm_names[PITH_NORM_COUNT] = {
-    [PITH_NORM_INPUT] = "input_layernorm",
-    [PITH_NORM_POST] = "post_attention_layernorm",
-    [PITH_NORM_Q] = "self_attn.q_norm",
-    [PITH_NORM_K] = "self_attn.k_norm",
-};
-
-const struct pith_site_info pith_family_sites[PITH_SITE_COUNT] = {
-    [PITH_SITE_QKV] = {.name = "qkv",
-                       .roles = {PITH_ROLE_Q, PITH_ROLE_K, PITH_ROLE_V},
-                       .count = 3,
-                       .fold = PITH_FOLD_NORM_INPUT,
-                       .inspect_module = true},
-    [PITH_SITE_O] = {.name = "o", .roles = {PITH_ROLE_O}, .count = 1, .fold = PITH_FOLD_ROWS_V},
-    [PITH_SITE_GATE_UP] = {.name = "gate_up",
-                           .roles = {PITH_ROLE_GATE, PITH_ROLE_UP},
-                           .count = 2,
-                           .fold = PITH_FOLD_NORM_POST,
-                           .inspect_module = true},
-    [PITH_SITE_DOWN] = {.name = "down",
-                        .roles = {PITH_ROLE_DOWN},
-                        .count = 1,
-                        .fold = PITH_FOLD_ROWS_UP},
-};
-
 /* An integer in 1..hi; a missing key is an error when absent is 0. */
 static enum pith_status read_size(const json_t *config, const char *where, const char *key,
                                   int64_t hi, uint32_t absent, uint32_t *out,

@@ -11,9 +11,14 @@
 #include "model/archs.def"
 #undef PITH_ARCH
 
-extern const char *const pith_family_linear_names[PITH_ROLE_COUNT];
-extern const char *const pith_family_norm_names[PITH_NORM_COUNT];
-extern const struct pith_site_info pith_family_sites[PITH_SITE_COUNT];
+/* The names of Llama's checkpoints, and the plan of a layer: grouped attention and a gated
+ * feed-forward, each behind a norm and added to the stream. */
+#define PITH_FAMILY_NAMES                                                                          \
+    {                                                                                              \
+        .layers = "model.layers.", .embed = "model.embed_tokens", .norm = "model.norm",            \
+        .head = "lm_head"                                                                          \
+    }
+enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *err);
 
 /* Values for keys that are absent: those of the architecture's class in transformers. */
 struct pith_family_defaults {

@@ -18,7 +18,6 @@ const struct pith_arch pith_arch_llama = {
     .model_type = "llama",
     .summary = "Llama 2 and 3 and their kin",
     .read = read_shape,
-    .linear_names = pith_family_linear_names,
-    .norm_names = pith_family_norm_names,
-    .sites = pith_family_sites,
+    .plan = pith_family_plan,
+    .names = PITH_FAMILY_NAMES,
 };

@@ -24,7 +24,6 @@ const struct pith_arch pith_arch_mistral = {
     .model_type = "mistral",
     .summary = "Mistral 7B, Nemo and others: a sliding window in all layers",
     .read = read_shape,
-    .linear_names = pith_family_linear_names,
-    .norm_names = pith_family_norm_names,
-    .sites = pith_family_sites,
+    .plan = pith_family_plan,
+    .names = PITH_FAMILY_NAMES,
 };

@@ -15,7 +15,6 @@ const struct pith_arch pith_arch_qwen2 = {
     .model_type = "qwen2",
     .summary = "Qwen 2 and 2.5: biases on q, k and v",
     .read = read_shape,
-    .linear_names = pith_family_linear_names,
-    .norm_names = pith_family_norm_names,
-    .sites = pith_family_sites,
+    .plan = pith_family_plan,
+    .names = PITH_FAMILY_NAMES,
 };

@@ -19,7 +19,6 @@ const struct pith_arch pith_arch_qwen3 = {
     .model_type = "qwen3",
     .summary = "Qwen 3 (dense): norms on q and k",
     .read = read_shape,
-    .linear_names = pith_family_linear_names,
-    .norm_names = pith_family_norm_names,
-    .sites = pith_family_sites,
+    .plan = pith_family_plan,
+    .names = PITH_FAMILY_NAMES,
 };

@@ -1,0 +1,263 @@
+#include "model/plan.h"
+
+#include "base/mem.h"
+#include "model/arch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- making ----------------------------------------------------------------------------------- */
+
+/* Room for one more in the list that *list points to, which doubles whenever its count is a power
+ * of two: a place of zeros at its end, or NULL. */
+static void *grow(struct pith_plan_maker *m, void *list, uint32_t *count, size_t size)
+{
+    char *items;
+    if (m->failed) return NULL;
+    memcpy(&items, list, sizeof items);
+    if ((*count & (*count - 1)) == 0) {
+        items = pith_realloc(items, *count ? 2 * (size_t)*count : 1, size);
+        if (!items) {
+            m->failed = true;
+            return NULL;
+        }
+        memcpy(list, &items, sizeof items);
+    }
+    char *place = items + *count * size;
+    memset(place, 0, size);
+    (*count)++;
+    return place;
+}
+
+static void set_name(struct pith_plan_maker *m, char to[PITH_PART_NAME], const char *name)
+{
+    if (snprintf(to, PITH_PART_NAME, "%s", name) >= PITH_PART_NAME) m->failed = true;
+}
+
+void pith_plan_reg(struct pith_plan_maker *m, unsigned reg, uint32_t width)
+{
+    if (m->plan->width[reg] < width) m->plan->width[reg] = width;
+}
+
+uint32_t pith_plan_vector(struct pith_plan_maker *m, const char *name, uint32_t length)
+{
+    struct pith_vector_spec *v = grow(m, &m->plan->vector, &m->plan->vectors, sizeof *v);
+    if (!v) return 0;
+    set_name(m, v->name, name);
+    v->length = length;
+    return m->plan->vectors - 1;
+}
+
+uint32_t pith_plan_site(struct pith_plan_maker *m, const char *name, uint32_t dim,
+                        struct pith_fold fold)
+{
+    struct pith_site_spec *s = grow(m, &m->plan->site, &m->plan->sites, sizeof *s);
+    if (!s) return 0;
+    set_name(m, s->name, name);
+    s->dim = dim;
+    s->first = m->plan->linears;
+    s->expert = PITH_NO_PART;
+    s->fold = fold;
+    return m->plan->sites - 1;
+}
+
+uint32_t pith_plan_linear(struct pith_plan_maker *m, const char *name, uint32_t rows, bool bias)
+{
+    struct pith_linear_spec *l = grow(m, &m->plan->linear, &m->plan->linears, sizeof *l);
+    if (!l) return 0;
+    struct pith_site_spec *site = &m->plan->site[m->plan->sites - 1];
+    set_name(m, l->name, name);
+    l->rows = rows;
+    l->cols = site->dim;
+    l->site = m->plan->sites - 1;
+    l->expert = site->expert;
+    l->bias = bias;
+    site->count++;
+    return m->plan->linears - 1;
+}
+
+void pith_plan_node(struct pith_plan_maker *m, struct pith_node node)
+{
+    struct pith_node *place = grow(m, &m->plan->node, &m->plan->nodes, sizeof *place);
+    if (place) *place = node;
+}
+
+void pith_plan_compute(struct pith_plan_maker *m, unsigned in, unsigned out, unsigned work)
+{
+    struct pith_layer_plan *p = m->plan;
+    struct pith_node node = {.kind = PITH_NODE_LINEAR, .in = (uint8_t)in, .out = (uint8_t)out};
+    if (m->failed) return;
+    const struct pith_linear_spec *l = &p->linear[p->linears - 1];
+    node.u.linear.linear = p->linears - 1;
+    node.u.linear.work = (uint8_t)work;
+    pith_plan_reg(m, out, l->rows);
+    pith_plan_reg(m, work, l->cols);
+    struct pith_site_spec *site = &p->site[l->site];
+    if (site->first == p->linears - 1) site->from = p->nodes;
+    pith_plan_node(m, node);
+}
+
+void pith_plan_add(struct pith_plan_maker *m, unsigned in)
+{
+    const struct pith_layer_plan *p = m->plan;
+    if (m->failed) return;
+    const struct pith_node *last = p->nodes ? &p->node[p->nodes - 1] : NULL;
+    if (last && last->kind == PITH_NODE_LINEAR && last->out == in)
+        p->linear[last->u.linear.linear].to_stream = true;
+    pith_plan_node(
+        m, (struct pith_node){.kind = PITH_NODE_ADD, .in = (uint8_t)in, .out = PITH_REG_STREAM});
+}
+
+void pith_plan_module(struct pith_plan_maker *m, uint32_t site, unsigned result)
+{
+    if (m->failed) return;
+    m->plan->site[site].to = m->plan->nodes;
+    m->plan->site[site].result = (uint8_t)result;
+}
+
+static void free_layer(struct pith_layer_plan *l)
+{
+    pith_free(l->linear);
+    pith_free(l->site);
+    pith_free(l->vector);
+    pith_free(l->node);
+    *l = (struct pith_layer_plan){0};
+}
+
+/* Lists are made by memset and assignment of whole structs from initialisers, so that equal parts
+ * have equal bytes; a difference in padding would only cost memory. */
+static bool same_layer(const struct pith_layer_plan *a, const struct pith_layer_plan *b)
+{
+    return a->linears == b->linears && a->sites == b->sites && a->vectors == b->vectors &&
+           a->nodes == b->nodes && memcmp(a->width, b->width, sizeof a->width) == 0 &&
+           memcmp(a->linear, b->linear, a->linears * sizeof *a->linear) == 0 &&
+           memcmp(a->site, b->site, a->sites * sizeof *a->site) == 0 &&
+           memcmp(a->vector, b->vector, a->vectors * sizeof *a->vector) == 0 &&
+           memcmp(a->node, b->node, a->nodes * sizeof *a->node) == 0;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Takes l over: its kind is one that is there, or a new one. */
+static bool add_kind(struct pith_plans *p, struct pith_layer_plan *l, uint32_t *kind)
+{
+    for (*kind = 0; *kind < p->kinds; (*kind)++) {
+        if (!same_layer(&p->kind[*kind], l)) continue;
+        free_layer(l);
+        return true;
+    }
+    struct pith_layer_plan *more = pith_realloc(p->kind, p->kinds + 1, sizeof *more);
+    if (!more) return false;
+    p->kind = more;
+    p->kind[p->kinds++] = *l;
+    for (int i = 0; i < PITH_LAYER_REGS; i++) p->width[i] = larger(p->width[i], l->width[i]);
+    p->most_linears = larger(p->most_linears, l->linears);
+    p->most_sites = larger(p->most_sites, l->sites);
+    p->most_vectors = larger(p->most_vectors, l->vectors);
+    return true;
+}
+
+static enum pith_status make_layer(struct pith_plans *p, const struct pith_shape *shape,
+                                   uint32_t layer, struct pith_error *err)
+{
+    struct pith_layer_plan l = {0};
+    struct pith_plan_maker m = {.shape = shape, .layer = layer, .plan = &l};
+    enum pith_status s = p->arch->plan(&m, err);
+    if (s == PITH_OK && (m.failed || !add_kind(p, &l, &p->of[layer])))
+        s = pith_fail_nomem(err, "the plan of a layer");
+    if (s != PITH_OK) free_layer(&l);
+    else p->first[layer + 1] = p->first[layer] + pith_plan(p, layer)->linears;
+    return s;
+}
+
+enum pith_status pith_plans_make(const struct pith_arch *arch, const struct pith_shape *shape,
+                                 struct pith_plans *out, struct pith_error *err)
+{
+    *out = (struct pith_plans){.arch = arch, .layers = shape->layers, .rotary = shape->head_dim};
+    out->of = pith_zalloc(shape->layers, sizeof *out->of);
+    out->first = pith_zalloc((size_t)shape->layers + 1, sizeof *out->first);
+    enum pith_status s = out->of && out->first ? PITH_OK
+                                               : pith_fail_nomem(err, "the plans of layers");
+    for (uint32_t i = 0; i < shape->layers && s == PITH_OK; i++) s = make_layer(out, shape, i, err);
+    if (s != PITH_OK) pith_plans_free(out);
+    return s;
+}
+
+void pith_plans_free(struct pith_plans *p)
+{
+    for (uint32_t i = 0; i < p->kinds; i++) free_layer(&p->kind[i]);
+    pith_free(p->kind);
+    pith_free(p->of);
+    pith_free(p->first);
+    *p = (struct pith_plans){0};
+}
+
+bool pith_plan_same_sizes(const struct pith_layer_plan *a, const struct pith_layer_plan *b)
+{
+    bool same = a->linears == b->linears && a->vectors == b->vectors;
+    for (uint32_t i = 0; same && i < a->linears; i++)
+        same = a->linear[i].rows == b->linear[i].rows && a->linear[i].cols == b->linear[i].cols &&
+               strcmp(a->linear[i].name, b->linear[i].name) == 0;
+    for (uint32_t i = 0; same && i < a->vectors; i++)
+        same = a->vector[i].length == b->vector[i].length &&
+               strcmp(a->vector[i].name, b->vector[i].name) == 0;
+    return same;
+}
+
+const struct pith_node *pith_plan_attend(const struct pith_layer_plan *l)
+{
+    for (uint32_t i = 0; i < l->nodes; i++)
+        if (l->node[i].kind == PITH_NODE_ATTEND) return &l->node[i];
+    return NULL;
+}
+
+uint32_t pith_plan_after_attend(const struct pith_layer_plan *l)
+{
+    const struct pith_node *node = pith_plan_attend(l);
+    uint32_t site = 0;
+    while (node && site + 1 < l->sites && l->site[site].from < (uint32_t)(node - l->node)) site++;
+    return site;
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+void pith_plan_name(const struct pith_plans *p, uint32_t layer, const char *part, char *name,
+                    size_t size)
+{
+    (void)snprintf(name, size, "%s%u.%s", p->arch->names.layers, (unsigned)layer, part);
+}
+
+void pith_plan_linear_name(const struct pith_plans *p, uint32_t layer, uint32_t linear, char *name,
+                           size_t size)
+{
+    pith_plan_name(p, layer, pith_plan(p, layer)->linear[linear].name, name, size);
+}
+
+const char *pith_plan_layer_of(const struct pith_plans *p, const char *tensor, uint32_t *layer)
+{
+    const size_t n = strlen(p->arch->names.layers);
+    char *end;
+    if (strncmp(tensor, p->arch->names.layers, n) != 0) return NULL;
+    if (tensor[n] < '0' || tensor[n] > '9' || (tensor[n] == '0' && tensor[n + 1] != '.'))
+        return NULL;
+    const unsigned long number = strtoul(tensor + n, &end, 10);
+    if (*end != '.' || number >= p->layers) return NULL;
+    *layer = (uint32_t)number;
+    return end + 1;
+}
+
+uint32_t pith_plan_find_linear(const struct pith_layer_plan *l, const char *part,
+                               const char **suffix)
+{
+    for (uint32_t i = 0; i < l->linears; i++) {
+        const size_t n = strlen(l->linear[i].name);
+        if (strncmp(part, l->linear[i].name, n) != 0 || part[n] != '.') continue;
+        *suffix = part + n;
+        return i;
+    }
+    return PITH_NO_PART;
+}

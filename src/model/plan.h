@@ -1,0 +1,202 @@
+/* model/plan.h: a layer as data. An architecture gives for each layer its linears, the sites that
+ * they read, its vectors, and a short program of nodes over registers; whoever runs, calibrates,
+ * differentiates, counts or names goes by these lists and knows no architecture.
+ *
+ *     linears   by site: those that read one input stand side by side, in the order of computation
+ *     sites     in the order in which the program reaches them
+ *     vectors   gains of norms, biases that belong to no linear
+ *     nodes     in order; a node reads and writes registers, [n][width] floats each
+ *
+ * Register PITH_REG_STREAM is the residual stream, which enters the layer and leaves it. */
+#ifndef PITH_MODEL_PLAN_H
+#define PITH_MODEL_PLAN_H
+
+#include "model/shape.h"
+
+#include <stddef.h>
+
+enum {
+    PITH_PART_NAME = 56, /* room for a name within a layer */
+    PITH_LAYER_REGS = 16,
+    PITH_REG_STREAM = 0
+};
+#define PITH_NO_PART UINT32_MAX /* where an index may be absent */
+
+/* --- linears, sites, vectors ------------------------------------------------------------------ */
+
+struct pith_linear_spec {
+    char name[PITH_PART_NAME]; /* "self_attn.q_proj", within the layer */
+    uint32_t rows, cols;
+    uint32_t site;
+    uint32_t expert; /* whose tokens alone it sees; PITH_NO_PART: all */
+    bool bias;
+    bool stays;     /* in 16 bits unless asked by name: routers */
+    bool to_stream; /* what it gives is added to the stream as it is */
+    bool scores;    /* what it gives goes into a softmax: queries and keys */
+    /* How engines share it out between devices: its columns (and so its input) or its rows, in
+     * whole heads where it has any. */
+    bool by_cols;
+    bool copied; /* with more devices than heads, several hold the same one: keys and values */
+    uint32_t heads;
+};
+
+/* Where a division of a site's input, channel by channel, can be folded. */
+enum pith_fold_kind {
+    PITH_FOLD_NONE,
+    PITH_FOLD_VECTOR, /* into the gain of the norm that makes the input */
+    PITH_FOLD_ROWS    /* into the rows (and bias) of the linear whose outputs it is linear in */
+};
+struct pith_fold {
+    enum pith_fold_kind kind;
+    uint32_t from; /* that vector, that linear */
+    /* ROWS: each `block` rows of the linear come `repeat` times, one behind the other. */
+    uint32_t repeat, block;
+};
+
+struct pith_site_spec {
+    char name[PITH_PART_NAME]; /* "qkv" */
+    uint32_t dim;
+    uint32_t first, count; /* its linears */
+    uint32_t expert;       /* as of its linears */
+    struct pith_fold fold;
+    /* The smallest part of the program that begins with its linears and ends in one addition to the
+     * stream: nodes [from, to) make `result` of it. to 0: there is none (the site is within one).
+     */
+    uint32_t from, to;
+    uint8_t result;
+};
+
+struct pith_vector_spec {
+    char name[PITH_PART_NAME]; /* "input_layernorm.weight" */
+    uint32_t length;
+    bool of_stream; /* a gain between the stream and linears, which a rotation moves into them */
+};
+
+/* --- nodes ------------------------------------------------------------------------------------ */
+
+enum pith_node_kind {
+#define PITH_NODE(kind, run) PITH_NODE_##kind,
+#include "model/nodes.def"
+#undef PITH_NODE
+    PITH_NODE_KINDS
+};
+
+struct pith_node {
+    enum pith_node_kind kind;
+    uint8_t in, out; /* registers; they may be one where the kind says so */
+    union {
+        /* out = in / rms(in) * gain, for each of `heads` parts of a row; in place if wanted. */
+        struct {
+            uint32_t vector, heads, dim;
+        } norm;
+        /* out = treated(in) W^T + bias. The linears of a site follow each other and share `work`,
+         * [n][cols], which is `in` itself where nobody else reads it. */
+        struct {
+            uint32_t linear;
+            uint8_t work;
+        } linear;
+        /* Rotates `heads` vectors of `in`, in place (out is in). */
+        struct {
+            uint32_t heads;
+        } rope;
+        /* Stores k and v, then out = attention of `in`, the queries; in place if wanted. */
+        struct {
+            uint8_t k, v;
+            uint32_t window; /* 0: all */
+            float scale;
+        } attend;
+        /* in = act(in) * up (out is in). */
+        struct {
+            uint8_t up;
+            uint32_t dim;
+        } gate;
+        /* out += in, over the width of the stream. */
+    } u;
+};
+
+/* --- a layer, a model ------------------------------------------------------------------------- */
+
+struct pith_layer_plan {
+    struct pith_linear_spec *linear;
+    struct pith_site_spec *site;
+    struct pith_vector_spec *vector;
+    struct pith_node *node;
+    uint32_t linears, sites, vectors, nodes;
+    uint32_t width[PITH_LAYER_REGS]; /* of the registers, 0: not used */
+};
+
+struct pith_arch;
+
+/* The plans of all layers; layers that are alike share one. */
+struct pith_plans {
+    const struct pith_arch *arch;
+    struct pith_layer_plan *kind;
+    uint32_t kinds, layers;
+    uint32_t *of;                                    /* [layers]: which kind */
+    uint32_t width[PITH_LAYER_REGS];                 /* the widest of any layer */
+    uint32_t rotary;                                 /* elements of a head that positions rotate */
+    uint32_t most_linears, most_sites, most_vectors; /* of any layer */
+    size_t *first; /* [layers + 1]: number of linears in the layers before */
+};
+
+/* Makes the plans of `shape`; PITH_UNSUPPORTED for a layer that the architecture cannot have. On
+ * failure *out owns nothing. */
+enum pith_status pith_plans_make(const struct pith_arch *arch, const struct pith_shape *shape,
+                                 struct pith_plans *out, struct pith_error *err);
+/* Frees what p owns and zeroes it. */
+void pith_plans_free(struct pith_plans *p);
+
+static inline const struct pith_layer_plan *pith_plan(const struct pith_plans *p, uint32_t layer)
+{
+    return &p->kind[p->of[layer]];
+}
+
+/* Whether two layers have the same linears and vectors, of the same sizes. */
+bool pith_plan_same_sizes(const struct pith_layer_plan *a, const struct pith_layer_plan *b);
+
+/* The node where a layer stores keys and values; NULL: it has none. */
+const struct pith_node *pith_plan_attend(const struct pith_layer_plan *l);
+
+/* The first site behind that node. */
+uint32_t pith_plan_after_attend(const struct pith_layer_plan *l);
+
+/* "model.layers.3." + a name within the layer; at most size bytes are written. */
+void pith_plan_name(const struct pith_plans *p, uint32_t layer, const char *part, char *name,
+                    size_t size);
+/* The same of one of its linears: "model.layers.3.self_attn.q_proj". */
+void pith_plan_linear_name(const struct pith_plans *p, uint32_t layer, uint32_t linear, char *name,
+                           size_t size);
+/* Of which layer `tensor` is, and where its name within the layer begins; NULL: of none. */
+const char *pith_plan_layer_of(const struct pith_plans *p, const char *tensor, uint32_t *layer);
+/* The linear of a layer whose tensor that is ("self_attn.q_proj.weight"), and its suffix
+ * (".weight"); PITH_NO_PART: of none. */
+uint32_t pith_plan_find_linear(const struct pith_layer_plan *l, const char *part,
+                               const char **suffix);
+
+/* --- making one ------------------------------------------------------------------------------- */
+
+/* What an architecture adds its parts to; a failure (no memory) is remembered. Functions that add
+ * return the part's index. */
+struct pith_plan_maker {
+    const struct pith_shape *shape;
+    uint32_t layer;
+    struct pith_layer_plan *plan;
+    bool failed;
+};
+
+/* The register becomes at least `width` wide. */
+void pith_plan_reg(struct pith_plan_maker *m, unsigned reg, uint32_t width);
+uint32_t pith_plan_vector(struct pith_plan_maker *m, const char *name, uint32_t length);
+/* Begins a site; the linears added next are its own. */
+uint32_t pith_plan_site(struct pith_plan_maker *m, const char *name, uint32_t dim,
+                        struct pith_fold fold);
+uint32_t pith_plan_linear(struct pith_plan_maker *m, const char *name, uint32_t rows, bool bias);
+/* The last linear added is computed here. */
+void pith_plan_compute(struct pith_plan_maker *m, unsigned in, unsigned out, unsigned work);
+void pith_plan_node(struct pith_plan_maker *m, struct pith_node node);
+/* stream += register; with the linear just computed when that wrote it. */
+void pith_plan_add(struct pith_plan_maker *m, unsigned in);
+/* The site's module (see above) ends with the last node added, in `result`. */
+void pith_plan_module(struct pith_plan_maker *m, uint32_t site, unsigned result);
+
+#endif

@@ -1,0 +1,53 @@
+#include "base/mem.h"
+#include "model/model.h"
+
+enum { LINE = 16 /* floats of a cache line */ };
+
+/* Places [rows][width] floats behind *used. False when the size overflows. */
+static bool place(float *base, size_t rows, size_t width, size_t *used, float **part)
+{
+    size_t n;
+    if (!pith_mul_size(rows, width, &n) || !pith_add_size(n, LINE - 1, &n)) return false;
+    *part = base && width ? base + *used : NULL;
+    return pith_add_size(*used, n / LINE * LINE, used);
+}
+
+/* Places the parts one behind the other (base NULL: only counts). False when the size overflows. */
+static bool layout(const struct pith_plans *p, size_t rows, float *base, struct pith_scratch *s,
+                   size_t *total)
+{
+    *total = 0;
+    for (int i = 0; i < PITH_LAYER_REGS; i++)
+        if (i != PITH_REG_STREAM && !place(base, rows, p->width[i], total, &s->reg[i]))
+            return false;
+    return place(base, rows, p->rotary / 2, total, &s->cos) &&
+           place(base, rows, p->rotary / 2, total, &s->sin);
+}
+
+enum pith_status pith_scratch_init(struct pith_scratch *s, const struct pith_plans *plans,
+                                   size_t rows, struct pith_error *err)
+{
+    *s = (struct pith_scratch){.rows = rows};
+    if (rows == 0) return pith_fail(err, PITH_ARG, "work space for no tokens");
+    size_t total;
+    if (layout(plans, rows, NULL, s, &total)) s->memory = pith_alloc_aligned(total, sizeof(float));
+    if (!s->memory)
+        return pith_fail(err, PITH_NOMEM, "out of memory for the work space of %zu tokens", rows);
+    (void)layout(plans, rows, s->memory, s, &total);
+    return PITH_OK;
+}
+
+void pith_scratch_free(struct pith_scratch *s)
+{
+    pith_free(s->memory);
+    *s = (struct pith_scratch){0};
+}
+
+uint64_t pith_scratch_bytes(const struct pith_plans *plans, size_t rows)
+{
+    struct pith_scratch s = {0};
+    size_t total, bytes;
+    if (!layout(plans, rows, NULL, &s, &total) || !pith_mul_size(total, sizeof(float), &bytes))
+        return UINT64_MAX;
+    return bytes;
+}
