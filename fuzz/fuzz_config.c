@@ -35,7 +35,6 @@ static void check_shape(const struct pith_arch *arch, const struct pith_shape *s
     must(s->vocab <= PITH_MAX_VOCAB && s->layers <= PITH_MAX_LAYERS);
     must((uint64_t)s->heads * s->head_dim <= PITH_MAX_WIDTH);
     must(s->eps >= 0 && s->eps < 1);
-    must(!s->window || s->window_from_layer < s->layers);
     must(s->dtype == PITH_F32 || s->dtype == PITH_F16 || s->dtype == PITH_BF16);
     must(arch->plan && arch->names.layers);
     check_rope(s);

@@ -6,6 +6,7 @@
  * that they see. One query: a task is a kv head with one chunk, its sums go to the caller's work
  * space, and a second round of tasks merges them. Both run the same steps on the same chunks, so
  * the result is the same. */
+#include "backend/layer.h"
 #include "backend/parts.h"
 
 #include "base/mem.h"
@@ -130,6 +131,8 @@ static void weigh(const struct job *j, const struct part *p, size_t base, size_t
         p->chunk.sum[r] = 0;
         if (from < to) {
             for (size_t i = 0; i < from; i++) s[i] = -INFINITY;
+            for (size_t i = from; j->a->cap > 0 && i < to; i++)
+                s[i] = pith_softcap_one(j->a->cap, s[i]);
             p->chunk.max[r] = k->max(to - from, s + from);
             p->chunk.sum[r] = k->exp_sum(to, s, p->chunk.max[r]);
         } else {
@@ -213,6 +216,17 @@ static void begin(const struct part *p)
     }
 }
 
+/* What a row's sum of weighted values is multiplied by: 1 / (sum of weights), and a sink's among
+ * them. */
+static float share_of(const struct job *j, const struct part *p, size_t row, size_t head)
+{
+    const float sum = p->total.sum[row], most = p->total.max[row];
+    if (!j->a->sinks) return 1.0f / sum;
+    const float sink = j->a->sinks[head], max = sink > most ? sink : most;
+    const float scale = pith_exp_f32(most - max);
+    return scale / fmaf(sum, scale, pith_exp_f32(sink - max));
+}
+
 static void finish(const struct job *j, const struct part *p)
 {
     const struct pith_attention *a = j->a;
@@ -220,7 +234,7 @@ static void finish(const struct job *j, const struct part *p)
     for (size_t r = 0; r < p->count; r++) {
         const size_t query = (p->first + r) / j->group, head = (p->first + r) % j->group;
         float *o = p->total.o + r * j->dim;
-        j->b->kern.mix(j->dim, 1.0f / p->total.sum[r], 0, o, o);
+        j->b->kern.mix(j->dim, share_of(j, p, r, p->kv * j->group + head), 0, o, o);
         memcpy(a->out + (query * a->heads + p->kv * j->group + head) * head_dim, o,
                head_dim * sizeof *o);
     }

@@ -155,6 +155,10 @@ struct pith_attention {
     size_t heads;  /* a multiple of the cache's kv_heads */
     size_t window; /* sliding window: the newest `window` keys are seen; 0: all */
     float scale;   /* usually 1 / sqrt(head_dim) */
+    float cap;     /* scores are cap tanh(score / cap) (Gemma 2); 0: as they are */
+    /* [heads], or NULL: a score for each head that takes part in the softmax and has no value
+     * (gpt-oss). */
+    const float *sinks;
     const struct pith_cache *cache;
     const float *q; /* [n][heads][head_dim] */
     float *out;     /* [n][heads][head_dim]; may be q */

@@ -13,10 +13,7 @@ static unsigned live_at(const struct pith_layer_plan *l, uint32_t at)
     unsigned live = 0;
     for (uint32_t i = l->nodes; i-- > at;) {
         const struct pith_node *n = &l->node[i];
-        if (n->kind != PITH_NODE_ADD) live &= ~(1u << n->out);
-        live |= 1u << n->in;
-        if (n->kind == PITH_NODE_ATTEND) live |= 1u << n->u.attend.k | 1u << n->u.attend.v;
-        if (n->kind == PITH_NODE_GATE) live |= 1u << n->u.gate.up;
+        live = (live & ~pith_node_writes(n)) | pith_node_reads(n);
     }
     return live & ~(1u << PITH_REG_STREAM);
 }

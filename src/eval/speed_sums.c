@@ -83,7 +83,7 @@ double pith_speed_kv_bytes(const struct pith_shape *s, double position, double e
     const double row = 2 * element * s->kv_heads * s->head_dim;
     double rows = 0;
     for (uint32_t i = 0; i < s->layers; i++) {
-        const bool windowed = s->window > 0 && i >= s->window_from_layer;
+        const bool windowed = s->window > 0 && pith_layer_in(&s->sliding, i);
         rows += windowed && s->window < position + 1 ? s->window : position + 1;
     }
     return rows * row;

@@ -140,7 +140,9 @@ static void put_rope(const struct keys *k, const struct pith_rope *r)
  * the same, and no longer context is promised. */
 static uint32_t context_of(const struct pith_shape *s)
 {
-    const bool windowed = s->window && s->window_from_layer < s->layers;
+    bool windowed = false;
+    for (uint32_t i = 0; s->window && i < s->layers; i++)
+        windowed |= pith_layer_in(&s->sliding, i);
     return windowed && s->window < s->max_position ? s->window : s->max_position;
 }
 

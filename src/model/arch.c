@@ -14,3 +14,9 @@ const struct pith_arch *const *pith_archs(size_t *count)
     *count = PITH_COUNT(rows);
     return rows;
 }
+
+struct pith_norm_kind pith_arch_norm(const struct pith_arch *a)
+{
+    const struct pith_family *f = a->family;
+    return (struct pith_norm_kind){f->centred, f->norm_bias, f->plus_one ? 1.0f : 0.0f};
+}

@@ -1,5 +1,5 @@
-/* model/arch.h: an architecture: how its config is read, and the plan of its layers (plan.h). One row
- * of archs.def, one file in model/arch/, is one architecture. */
+/* model/arch.h: an architecture: how its config is read, and the plan of its layers (plan.h). One
+ * row of archs.def, one file in model/arch/, is one architecture. */
 #ifndef PITH_MODEL_ARCH_H
 #define PITH_MODEL_ARCH_H
 
@@ -12,6 +12,8 @@ struct pith_arch_names {
     const char *embed, *norm, *head; /* "model.embed_tokens" etc. */
 };
 
+struct pith_family;
+
 struct pith_arch {
     const char *name;       /* "LlamaForCausalLM" */
     const char *model_type; /* "llama" */
@@ -20,8 +22,16 @@ struct pith_arch {
                              struct pith_error *err);
     /* Adds the parts of layer m->layer. */
     enum pith_status (*plan)(struct pith_plan_maker *m, struct pith_error *err);
+    const struct pith_family *family; /* for pith_family_plan() (arch/family.h) */
     struct pith_arch_names names;
 };
+
+/* What the norms of an architecture are: see struct pith_family. */
+struct pith_norm_kind {
+    bool centred, bias;
+    float plus;
+};
+struct pith_norm_kind pith_arch_norm(const struct pith_arch *a);
 
 /* All rows. */
 const struct pith_arch *const *pith_archs(size_t *count);

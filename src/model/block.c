@@ -6,11 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum pith_status pith_vector_load(const struct pith_model *m, const char *name, uint32_t n,
-                                  float **out, struct pith_error *err)
+enum pith_status pith_vector_load(const struct pith_model *m, const char *name,
+                                  const struct pith_vector_spec *spec, float **out,
+                                  struct pith_error *err)
 {
     const struct pith_tensor *t;
-    PITH_TRY(pith_checkpoint_get(m->checkpoint, name, 1, (const uint64_t[]){n}, &t, err));
+    const size_t n = pith_vector_count(spec);
+    const uint64_t matrix[] = {spec->rows, spec->length}, one[] = {spec->length};
+    PITH_TRY(pith_checkpoint_get(m->checkpoint, name, spec->rows ? 2 : 1, spec->rows ? matrix : one,
+                                 &t, err));
     float *v = pith_alloc_aligned(n, sizeof *v);
     if (!v) return pith_fail_nomem(err, name);
     if (!pith_tensor_decode(t, v)) {
@@ -18,6 +22,7 @@ enum pith_status pith_vector_load(const struct pith_model *m, const char *name, 
         return pith_fail(err, PITH_UNSUPPORTED, "%s: tensor \"%s\" is %s, not a float vector",
                          m->checkpoint->dir, name, pith_dtype_name(t->dtype));
     }
+    for (size_t i = 0; spec->plus != 0 && i < n; i++) v[i] += spec->plus;
     *out = v;
     return PITH_OK;
 }
@@ -85,7 +90,7 @@ enum pith_status pith_linear_load(const struct pith_model *m, const char *module
     enum pith_status s = load_weight(m, module, how, out, err);
     if (s == PITH_OK && bias) {
         (void)snprintf(name, sizeof name, "%s.bias", module);
-        s = pith_vector_load(m, name, rows, &out->bias, err);
+        s = pith_vector_load(m, name, &(struct pith_vector_spec){.length = rows}, &out->bias, err);
     }
     if (s != PITH_OK) pith_linear_free(out);
     return s;
@@ -152,7 +157,7 @@ static enum pith_status load_parts(const struct pith_model *m, enum pith_load ho
     }
     for (uint32_t i = 0; i < l->vectors; i++) {
         pith_plan_name(&m->plans, b->layer, l->vector[i].name, name, sizeof name);
-        PITH_TRY(pith_vector_load(m, name, l->vector[i].length, &b->vector[i], err));
+        PITH_TRY(pith_vector_load(m, name, &l->vector[i], &b->vector[i], err));
     }
     return pith_kv_scales_load(m, b->layer, b->kv_scale, err);
 }
@@ -292,6 +297,6 @@ uint64_t pith_block_float_bytes(const struct pith_layer_plan *l)
         values += (uint64_t)l->linear[i].rows * l->linear[i].cols;
         if (l->linear[i].bias) values += l->linear[i].rows;
     }
-    for (uint32_t i = 0; i < l->vectors; i++) values += l->vector[i].length;
+    for (uint32_t i = 0; i < l->vectors; i++) values += pith_vector_count(&l->vector[i]);
     return values * sizeof(float);
 }

@@ -2,6 +2,7 @@
 
 #include "backend/grad.h"
 #include "backend/input.h"
+#include "backend/layer.h"
 #include "base/mem.h"
 #include "model/rope.h"
 
@@ -67,9 +68,11 @@ static bool layout(const struct pith_plans *p, unsigned threads, size_t rows, fl
         if (!place(base, rows, p->width[i], &used, &t->grad[i])) return false;
     if (!place(base, rows, widest(p), &used, &t->grad_spare)) return false;
     if (!place(base, rows, widest(p), &used, &t->treated)) return false;
-    if (!place(base, rows, half, &used, &t->cos)) return false;
-    if (!place(base, rows, half, &used, &t->sin)) return false;
-    if (!place(base, rows, half, &used, &t->minus_sin)) return false;
+    for (uint32_t i = 0; i < p->tables; i++)
+        if (!place(base, rows, half, &used, &t->rope[i].cos) ||
+            !place(base, rows, half, &used, &t->rope[i].sin) ||
+            !place(base, rows, half, &used, &t->rope[i].minus_sin))
+            return false;
     if (!most_values(p, rows, &values)) return false;
     if (!place(base, 1, values, &used, &t->values)) return false;
     return place(base, 1, pith_attention_grad_work(threads, rows), &used, &t->work) &&
@@ -89,6 +92,29 @@ static uint32_t most_nodes(const struct pith_plans *p)
     return most;
 }
 
+/* Whether this node, as it is used, has a gradient here. */
+static bool has_gradient(const struct pith_model *m, const struct pith_node *n)
+{
+    if (n->kind == PITH_NODE_NORM) return !n->u.norm.centred && n->u.norm.vector != PITH_NO_PART;
+    if (n->kind == PITH_NODE_ATTEND)
+        return n->u.attend.cap == 0 && n->u.attend.sinks == PITH_NO_PART;
+    if (n->kind == PITH_NODE_GATE) return m->shape.act == PITH_ACT_SILU && !n->u.gate.alone;
+    if (n->kind == PITH_NODE_ADD) return n->u.add.scale == 1.0f;
+    return n->kind == PITH_NODE_LINEAR || n->kind == PITH_NODE_ROPE;
+}
+
+static enum pith_status check_nodes(const struct pith_model *m, struct pith_error *err)
+{
+    for (uint32_t i = 0; i < m->plans.kinds; i++)
+        for (uint32_t j = 0; j < m->plans.kind[i].nodes; j++)
+            if (!has_gradient(m, &m->plans.kind[i].node[j]))
+                return pith_fail(
+                    err, PITH_UNSUPPORTED,
+                    "%s: learning has no gradients for a %s yet; --round gptq needs none",
+                    m->checkpoint->dir, m->arch->name);
+    return PITH_OK;
+}
+
 enum pith_status pith_tape_init(struct pith_tape *t, struct pith_backend *be,
                                 const struct pith_model *m, size_t rows, struct pith_error *err)
 {
@@ -96,6 +122,7 @@ enum pith_status pith_tape_init(struct pith_tape *t, struct pith_backend *be,
     size_t bytes;
     *t = (struct pith_tape){.backend = be, .model = m, .rows = rows};
     if (rows == 0) return pith_fail(err, PITH_ARG, "gradients of no tokens");
+    PITH_TRY(check_nodes(m, err));
     t->step = pith_alloc(most_nodes(p), sizeof *t->step);
     t->input = pith_zalloc(p->most_linears, sizeof *t->input);
     if (layout(p, threads_of(be), rows, NULL, t, &bytes)) t->memory = pith_alloc_aligned(bytes, 1);
@@ -177,25 +204,39 @@ static void tape_linear(struct forward *f, const struct pith_node *node, struct 
 static void tape_norm(struct forward *f, const struct pith_node *node, struct pith_tape_step *s)
 {
     pith_rmsnorm(f->t->backend, s->in, f->t->n * node->u.norm.heads, node->u.norm.dim,
-                 f->b->vector[node->u.norm.vector], f->t->model->shape.eps, s->out);
+                 f->b->vector[node->u.norm.vector], node->u.norm.eps, s->out);
 }
 
-static void prepare_rope(struct pith_tape *t)
+static void prepare_rope(struct pith_tape *t, unsigned table)
 {
-    const struct pith_model *m = t->model;
-    const size_t half = m->shape.head_dim / 2;
-    if (t->rope_rows >= t->n) return;
-    pith_rope_table(m->inv_freq, half, m->rope_factor, 0, t->n, t->cos, t->sin);
-    for (size_t i = 0; i < t->n * half; i++) t->minus_sin[i] = -t->sin[i];
-    t->rope_rows = t->n;
+    struct pith_tape_rope *r = &t->rope[table];
+    const struct pith_rope_angles *a = &t->model->rope[table];
+    const size_t half = t->model->shape.rotary / 2;
+    if (r->rows >= t->n) return;
+    pith_rope_table(a->inv_freq, half, a->factor, 0, t->n, r->cos, r->sin);
+    for (size_t i = 0; i < t->n * half; i++) r->minus_sin[i] = -r->sin[i];
+    r->rows = t->n;
+}
+
+/* Rotates, or with minus_sin rotates back. */
+static void rotate(const struct pith_tape *t, const struct pith_node *node, float *x,
+                   const float *sin)
+{
+    pith_rope_part(t->backend, &(struct pith_rope_part){.x = x,
+                                                        .n = t->n,
+                                                        .heads = node->u.rope.heads,
+                                                        .stride = node->u.rope.stride,
+                                                        .offset = node->u.rope.offset,
+                                                        .dim = node->u.rope.dim,
+                                                        .adjacent = node->u.rope.adjacent,
+                                                        .cos = t->rope[node->u.rope.table].cos,
+                                                        .sin = sin});
 }
 
 static void tape_rope(struct forward *f, const struct pith_node *node, struct pith_tape_step *s)
 {
-    struct pith_tape *t = f->t;
-    const size_t heads = node->u.rope.heads, dim = t->model->shape.head_dim;
-    prepare_rope(t);
-    pith_rope(t->backend, s->out, t->n, heads * dim, heads, dim, t->cos, t->sin);
+    prepare_rope(f->t, node->u.rope.table);
+    rotate(f->t, node, s->out, f->t->rope[node->u.rope.table].sin);
 }
 
 static void tape_attend(struct forward *f, const struct pith_node *node, struct pith_tape_step *s)
@@ -233,7 +274,8 @@ static void tape_add(struct forward *f, const struct pith_node *node, struct pit
 
 typedef void tape_fn(struct forward *f, const struct pith_node *node, struct pith_tape_step *s);
 static tape_fn *const tapes[PITH_NODE_KINDS] = {
-#define PITH_NODE(kind, name) tape_##name,
+#define tape_none NULL
+#define PITH_NODE(kind, name, grad) tape_##grad,
 #include "model/nodes.def"
 #undef PITH_NODE
 };
@@ -354,7 +396,7 @@ static void back_norm(struct backward *k, const struct pith_node *node,
                                                   .dy = k->d[node->out],
                                                   .n = k->t->n * node->u.norm.heads,
                                                   .dim = node->u.norm.dim,
-                                                  .eps = k->t->model->shape.eps,
+                                                  .eps = node->u.norm.eps,
                                                   .dx = dx,
                                                   .accumulate = !in_place && k->d[node->in]});
     if (!in_place) k->d[node->out] = NULL;
@@ -365,10 +407,8 @@ static void back_norm(struct backward *k, const struct pith_node *node,
 static void back_rope(struct backward *k, const struct pith_node *node,
                       const struct pith_tape_step *s)
 {
-    struct pith_tape *t = k->t;
-    const size_t heads = node->u.rope.heads, dim = t->model->shape.head_dim;
     (void)s;
-    pith_rope(t->backend, t->grad[node->in], t->n, heads * dim, heads, dim, t->cos, t->minus_sin);
+    rotate(k->t, node, k->t->grad[node->in], k->t->rope[node->u.rope.table].minus_sin);
 }
 
 static void back_attend(struct backward *k, const struct pith_node *node,
@@ -432,7 +472,8 @@ static void back_linear(struct backward *k, const struct pith_node *node,
 typedef void back_fn(struct backward *k, const struct pith_node *node,
                      const struct pith_tape_step *s);
 static back_fn *const backs[PITH_NODE_KINDS] = {
-#define PITH_NODE(kind, name) back_##name,
+#define back_none NULL
+#define PITH_NODE(kind, name, grad) back_##grad,
 #include "model/nodes.def"
 #undef PITH_NODE
 };

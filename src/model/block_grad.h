@@ -26,15 +26,18 @@ struct pith_tape {
     struct pith_tape_step *step;  /* [nodes] of the last forward pass */
     float *grad[PITH_LAYER_REGS]; /* of what the registers hold */
     float *grad_spare;            /* of the widest register */
-    float *cos, *sin, *minus_sin, *work;
+    struct pith_tape_rope {
+        float *cos, *sin, *minus_sin;
+        size_t rows; /* that they hold */
+    } rope[2];
+    float *work;
     /* [linears]: how each linear's input is rounded, as the caller says: at first not at all. For
      * gradients rounding counts as the identity. No Hadamard matrices. */
     struct pith_input *input;
     float *treated;          /* the last input that was rounded, [n][...] */
     const float *treated_of; /* what it was; NULL: nothing */
     struct pith_input treated_as;
-    size_t rope_rows; /* that cos and sin hold */
-    float *values;    /* where a forward pass keeps what nodes wrote */
+    float *values; /* where a forward pass keeps what nodes wrote */
     void *memory;
 };
 /* For sequences of up to `rows`; m and be are borrowed. PITH_ARG for 0 rows, PITH_UNSUPPORTED for a

@@ -81,7 +81,9 @@ static enum pith_status check_layer(struct check *k, uint32_t layer, struct pith
     }
     for (uint32_t i = 0; i < l->vectors; i++) {
         pith_plan_name(plans, layer, l->vector[i].name, name, sizeof name);
-        PITH_TRY(need(k, name, 1, (const uint64_t[]){l->vector[i].length}, err));
+        const struct pith_vector_spec *v = &l->vector[i];
+        const uint64_t matrix[] = {v->rows, v->length}, one[] = {v->length};
+        PITH_TRY(need(k, name, v->rows ? 2 : 1, v->rows ? matrix : one, err));
     }
     return PITH_OK;
 }
@@ -141,6 +143,10 @@ static enum pith_status check_all(struct check *k, struct pith_error *err)
     PITH_TRY(check_linear(k, names->embed, s->vocab, s->hidden, false, err));
     for (uint32_t i = 0; i < s->layers; i++) PITH_TRY(check_layer(k, i, err));
     PITH_TRY(need(k, norm, 1, (const uint64_t[]){s->hidden}, err));
+    if (pith_arch_norm(k->m->arch).bias) {
+        (void)snprintf(norm, sizeof norm, "%s.bias", names->norm);
+        PITH_TRY(need(k, norm, 1, (const uint64_t[]){s->hidden}, err));
+    }
     PITH_TRY(check_head(k, err));
     for (size_t i = 0; i < k->c->count; i++)
         if (!k->known[i] && !may_ignore(k, k->c->tensors[i].name))

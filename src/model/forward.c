@@ -1,96 +1,113 @@
 /* A layer's program, run: one function a kind of node. */
-#include "model/model.h"
+#include "model/nodes.h"
 
-#include "backend/input.h"
+#include "backend/layer.h"
+#include "kern/ops.h"
 #include "model/rope.h"
 
-/* The program at work. */
-struct run {
-    const struct pith_pass *pass;
-    const struct pith_block *block;
-    float *const *reg;
-    size_t n;
-    uint32_t site; /* whose input `in` is; PITH_NO_PART: none yet */
-    bool met;      /* the first site's input was tapped and rotated before */
-    bool stopped;
-    struct pith_site_input in;
-};
+#include <math.h>
+#include <string.h>
 
 /* Rotates a site's input where its matrix is made for that, before the tap looks at it; only where
  * one linear reads it, in place. */
-static void hadamard_input(struct run *r, const struct pith_linear_weights *l, float *x)
+static void hadamard_input(struct pith_node_run *r, const struct pith_linear_weights *l, float *x)
 {
     const struct pith_input rotation = {.hadamard = l->w.dense ? l->hadamard
                                                                : pith_weight_input(&l->w).hadamard};
     if (rotation.hadamard > 1) pith_input_apply(r->pass->backend, &rotation, x, r->n, l->w.cols, x);
 }
 
-/* The first linear of a site has its input made ready, and the tap told. */
-static void meet_site(struct run *r, const struct pith_node *node, uint32_t site)
+void pith_node_meet_site(struct pith_node_run *r, uint32_t site, float *x, float *work)
 {
     const struct pith_pass *p = r->pass;
     const struct pith_site_spec *s = &r->block->plan->site[site];
-    float *x = r->reg[node->in];
-    const bool own = node->u.linear.work == node->in && s->count == 1;
+    const bool own = work == x && s->count == 1;
     if (own && !r->met) hadamard_input(r, &r->block->linear[s->first], x);
     if (p->tap && !r->met && p->tap(p->tap_ctx, site, x, r->n, s->dim)) r->stopped = true;
     r->met = false;
     r->site = site;
-    r->in = (struct pith_site_input){.x = x,
-                                     .n = r->n,
-                                     .cols = s->dim,
-                                     .work = r->reg[node->u.linear.work],
-                                     .hadamard_done = own};
+    r->in = (struct pith_site_input){
+        .x = x, .n = r->n, .cols = s->dim, .work = work, .hadamard_done = own};
 }
 
-static enum pith_status run_linear(struct run *r, const struct pith_node *node,
+void pith_node_linear(struct pith_node_run *r, uint32_t linear, float *out)
+{
+    const struct pith_linear_weights *l = &r->block->linear[linear];
+    if (!r->stopped) pith_linear_site(r->pass->backend, &l->w, l->bias, &r->in, out);
+}
+
+static enum pith_status run_linear(struct pith_node_run *r, const struct pith_node *node,
                                    struct pith_error *err)
 {
-    const struct pith_linear_weights *l = &r->block->linear[node->u.linear.linear];
-    const uint32_t site = r->block->plan->linear[node->u.linear.linear].site;
+    const uint32_t linear = node->u.linear.linear, site = r->block->plan->linear[linear].site;
     (void)err;
-    if (site != r->site) meet_site(r, node, site);
-    if (!r->stopped) pith_linear_site(r->pass->backend, &l->w, l->bias, &r->in, r->reg[node->out]);
+    if (site != r->site)
+        pith_node_meet_site(r, site, r->reg[node->in], r->reg[node->u.linear.work]);
+    pith_node_linear(r, linear, r->reg[node->out]);
     return PITH_OK;
 }
 
-static enum pith_status run_norm(struct run *r, const struct pith_node *node,
+static const float *vector_of(const struct pith_node_run *r, uint32_t vector)
+{
+    return vector == PITH_NO_PART ? NULL : r->block->vector[vector];
+}
+
+static enum pith_status run_norm(struct pith_node_run *r, const struct pith_node *node,
                                  struct pith_error *err)
 {
+    const float *gain = vector_of(r, node->u.norm.vector), *bias = vector_of(r, node->u.norm.bias);
+    const size_t n = r->n * node->u.norm.heads, dim = node->u.norm.dim;
+    const double eps = node->u.norm.eps;
     (void)err;
-    pith_rmsnorm(r->pass->backend, r->reg[node->in], r->n * node->u.norm.heads, node->u.norm.dim,
-                 r->block->vector[node->u.norm.vector], r->pass->model->shape.eps,
-                 r->reg[node->out]);
+    if (node->u.norm.centred)
+        pith_layernorm(
+            r->pass->backend,
+            &(struct pith_layernorm){.x = r->reg[node->in],
+                                     .weight = gain,
+                                     .bias = bias,
+                                     .n = n,
+                                     .dim = dim,
+                                     .period = node->u.norm.by_head ? node->u.norm.heads : 1,
+                                     .eps = eps,
+                                     .y = r->reg[node->out]});
+    else pith_rmsnorm(r->pass->backend, r->reg[node->in], n, dim, gain, eps, r->reg[node->out]);
     return PITH_OK;
 }
 
 /* Fills the scratch's cos and sin for these rows unless they are there from the block before. */
-static void prepare_rope(const struct pith_pass *p, size_t n)
+static void prepare_rope(const struct pith_pass *p, unsigned table, size_t n)
 {
-    struct pith_scratch *s = p->scratch;
-    if (s->rope_model == p->model && s->rope_start == p->start && s->rope_rows >= n) return;
-    const struct pith_model *m = p->model;
-    pith_rope_table(m->inv_freq, m->shape.head_dim / 2, m->rope_factor, p->start, n, s->cos,
+    struct pith_scratch_rope *s = &p->scratch->rope[table];
+    if (s->model == p->model && s->start == p->start && s->rows >= n) return;
+    const struct pith_rope_angles *r = &p->model->rope[table];
+    pith_rope_table(r->inv_freq, p->model->shape.rotary / 2, r->factor, p->start, n, s->cos,
                     s->sin);
-    s->rope_model = m;
-    s->rope_start = p->start;
-    s->rope_rows = n;
+    s->model = p->model;
+    s->start = p->start;
+    s->rows = n;
 }
 
-static enum pith_status run_rope(struct run *r, const struct pith_node *node,
+static enum pith_status run_rope(struct pith_node_run *r, const struct pith_node *node,
                                  struct pith_error *err)
 {
     const struct pith_pass *p = r->pass;
-    const size_t heads = node->u.rope.heads, dim = p->model->shape.head_dim;
+    const struct pith_scratch_rope *s = &p->scratch->rope[node->u.rope.table];
     (void)err;
-    prepare_rope(p, r->n);
-    pith_rope(p->backend, r->reg[node->in], r->n, heads * dim, heads, dim, p->scratch->cos,
-              p->scratch->sin);
+    prepare_rope(p, node->u.rope.table, r->n);
+    pith_rope_part(p->backend, &(struct pith_rope_part){.x = r->reg[node->in],
+                                                        .n = r->n,
+                                                        .heads = node->u.rope.heads,
+                                                        .stride = node->u.rope.stride,
+                                                        .offset = node->u.rope.offset,
+                                                        .dim = node->u.rope.dim,
+                                                        .adjacent = node->u.rope.adjacent,
+                                                        .cos = s->cos,
+                                                        .sin = s->sin});
     return PITH_OK;
 }
 
 /* Rounds new keys and values, in place, to the grid of the cache. */
-static void round_cache(const struct run *r, const struct pith_node *node)
+static void round_cache(const struct pith_node_run *r, const struct pith_node *node)
 {
     const struct pith_kv *kv = r->pass->kv;
     float *const part[] = {r->reg[node->u.attend.k], r->reg[node->u.attend.v]};
@@ -109,7 +126,7 @@ static enum pith_status check_room(const struct pith_pass *p, size_t n, struct p
     return PITH_OK;
 }
 
-static enum pith_status run_attend(struct run *r, const struct pith_node *node,
+static enum pith_status run_attend(struct pith_node_run *r, const struct pith_node *node,
                                    struct pith_error *err)
 {
     const struct pith_pass *p = r->pass;
@@ -123,6 +140,8 @@ static enum pith_status run_attend(struct run *r, const struct pith_node *node,
                                      .heads = p->model->shape.heads,
                                      .window = node->u.attend.window,
                                      .scale = node->u.attend.scale,
+                                     .cap = node->u.attend.cap,
+                                     .sinks = vector_of(r, node->u.attend.sinks),
                                      .cache = &cache,
                                      .q = r->reg[node->in],
                                      .out = r->reg[node->out],
@@ -132,27 +151,77 @@ static enum pith_status run_attend(struct run *r, const struct pith_node *node,
     return PITH_OK;
 }
 
-static enum pith_status run_gate(struct run *r, const struct pith_node *node,
+void pith_node_gate(const struct pith_node_run *r, float *gate, const float *up, size_t count)
+{
+    const struct pith_shape *s = &r->pass->model->shape;
+    pith_gate(r->pass->backend, &(struct pith_gating){.act = s->act,
+                                                      .limit = s->act_limit,
+                                                      .alpha = s->act_alpha,
+                                                      .gate = gate,
+                                                      .up = up,
+                                                      .count = count});
+}
+
+static enum pith_status run_gate(struct pith_node_run *r, const struct pith_node *node,
                                  struct pith_error *err)
 {
     (void)err;
-    pith_silu_mul(r->pass->backend, r->reg[node->in], r->reg[node->u.gate.up],
-                  r->n * node->u.gate.dim);
+    pith_node_gate(r, r->reg[node->in], node->u.gate.alone ? NULL : r->reg[node->u.gate.up],
+                   r->n * node->u.gate.dim);
     return PITH_OK;
 }
 
-static enum pith_status run_add(struct run *r, const struct pith_node *node, struct pith_error *err)
+static enum pith_status run_add(struct pith_node_run *r, const struct pith_node *node,
+                                struct pith_error *err)
 {
     (void)err;
-    pith_add(r->pass->backend, r->reg[node->in], r->reg[node->out],
-             r->n * r->pass->model->shape.hidden);
+    pith_add_scaled(r->pass->backend, r->reg[node->in], node->u.add.scale, r->reg[node->out],
+                    r->n * r->pass->model->shape.hidden);
     return PITH_OK;
 }
 
-typedef enum pith_status run_fn(struct run *r, const struct pith_node *node,
+static enum pith_status run_split(struct pith_node_run *r, const struct pith_node *node,
+                                  struct pith_error *err)
+{
+    const uint32_t parts = node->u.split.parts;
+    const float *from = r->reg[node->in];
+    (void)err;
+    for (size_t row = 0; row < r->n; row++)
+        for (uint32_t p = 0; p < parts; p++) {
+            const uint32_t dim = node->u.split.dim[p];
+            float *to = r->reg[node->u.split.to[p]] + row * dim;
+            if (!node->u.split.adjacent) {
+                memcpy(to, from, dim * sizeof *to);
+                from += dim;
+                continue;
+            }
+            for (uint32_t i = 0; i < dim; i++) to[i] = from[parts * i + p];
+            if (p == parts - 1) from += (size_t)parts * dim;
+        }
+    return PITH_OK;
+}
+
+static enum pith_status run_mix(struct pith_node_run *r, const struct pith_node *node,
+                                struct pith_error *err)
+{
+    const size_t hidden = r->pass->model->shape.hidden;
+    const float *in = r->reg[node->in];
+    float *out = r->reg[node->out];
+    (void)err;
+    for (size_t i = 0; i < r->n; i++) {
+        const float gate = node->u.mix.gate != PITH_NO_PART ? r->reg[node->u.mix.gate][i]
+                                                            : INFINITY;
+        const float share = 1.0f / (1.0f + pith_exp_f32(-gate));
+        for (size_t j = i * hidden; j < (i + 1) * hidden; j++) out[j] = fmaf(in[j], share, out[j]);
+    }
+    return PITH_OK;
+}
+
+#define run_experts pith_node_experts
+typedef enum pith_status run_fn(struct pith_node_run *r, const struct pith_node *node,
                                 struct pith_error *err);
 static run_fn *const runs[PITH_NODE_KINDS] = {
-#define PITH_NODE(kind, run) run_##run,
+#define PITH_NODE(kind, name, grad) run_##name,
 #include "model/nodes.def"
 #undef PITH_NODE
 };
@@ -170,12 +239,12 @@ enum pith_status pith_nodes_run(const struct pith_pass *p, const struct pith_blo
                                 const struct pith_nodes *nodes, bool *stopped,
                                 struct pith_error *err)
 {
-    struct run r = {.pass = p,
-                    .block = b,
-                    .reg = nodes->reg,
-                    .n = nodes->n,
-                    .site = PITH_NO_PART,
-                    .met = nodes->no_tap_first};
+    struct pith_node_run r = {.pass = p,
+                              .block = b,
+                              .reg = nodes->reg,
+                              .n = nodes->n,
+                              .site = PITH_NO_PART,
+                              .met = nodes->no_tap_first};
     if (stopped) *stopped = false;
     if (r.n > p->scratch->rows)
         return pith_fail(err, PITH_ARG, "%zu tokens in a work space for %zu", r.n,

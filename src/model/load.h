@@ -19,8 +19,10 @@ enum pith_status pith_linear_load(const struct pith_model *m, const char *module
 /* Frees what w owns and zeroes it. */
 void pith_linear_free(struct pith_linear_weights *w);
 
-/* Vector `name` of n values as owned float32 (pith_free() it). */
-enum pith_status pith_vector_load(const struct pith_model *m, const char *name, uint32_t n,
-                                  float **out, struct pith_error *err);
+/* Vector `name` as owned float32 (pith_free() it), with what is to be added to it. The spec's name
+ * does not count. */
+enum pith_status pith_vector_load(const struct pith_model *m, const char *name,
+                                  const struct pith_vector_spec *spec, float **out,
+                                  struct pith_error *err);
 
 #endif

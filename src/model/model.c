@@ -1,6 +1,7 @@
 #include "model/model.h"
 
 #include "backend/input.h"
+#include "backend/layer.h"
 #include "base/mem.h"
 #include "model/load.h"
 
@@ -64,11 +65,22 @@ static enum pith_status load_ends(struct pith_model *m, struct pith_error *err)
                                   &m->head_store, err));
         m->head = m->head_store.w;
     }
-    PITH_TRY(pith_vector_load(m, norm, s->hidden, &m->final_norm, err));
+    const struct pith_norm_kind kind = pith_arch_norm(m->arch);
+    struct pith_vector_spec spec = {.length = s->hidden, .plus = kind.plus};
+    PITH_TRY(pith_vector_load(m, norm, &spec, &m->final_norm, err));
+    if (kind.bias) {
+        spec.plus = 0;
+        (void)snprintf(norm, sizeof norm, "%s.bias", names->norm);
+        PITH_TRY(pith_vector_load(m, norm, &spec, &m->final_bias, err));
+    }
     m->head_rows = pith_alloc_aligned((size_t)PITH_HEAD_ROWS * s->hidden, sizeof(float));
-    m->inv_freq = pith_alloc_aligned(s->head_dim / 2, sizeof(double));
-    if (!m->head_rows || !m->inv_freq) return pith_fail_nomem(err, "a model");
-    pith_rope_frequencies(&s->rope, s->head_dim, m->inv_freq, &m->rope_factor);
+    if (!m->head_rows) return pith_fail_nomem(err, "a model");
+    for (uint32_t i = 0; i < m->plans.tables; i++) {
+        struct pith_rope_angles *r = &m->rope[i];
+        r->inv_freq = pith_alloc_aligned(s->rotary / 2, sizeof(double));
+        if (!r->inv_freq) return pith_fail_nomem(err, "a model");
+        pith_rope_frequencies(i ? &s->rope_sliding : &s->rope, s->rotary, r->inv_freq, &r->factor);
+    }
     return PITH_OK;
 }
 
@@ -103,7 +115,8 @@ void pith_model_close(struct pith_model *m)
     for (uint32_t i = 0; m->blocks && i < m->shape.layers; i++) pith_block_free(&m->blocks[i]);
     pith_free(m->blocks);
     pith_plans_free(&m->plans);
-    pith_free(m->inv_freq);
+    for (int i = 0; i < 2; i++) pith_free(m->rope[i].inv_freq);
+    pith_free(m->final_bias);
     pith_free(m->head_rows);
     pith_free(m->final_norm);
     pith_linear_free(&m->head_store);
@@ -124,7 +137,25 @@ enum pith_status pith_model_embed(const struct pith_model *m, const int32_t *ids
         if (m->embed.pack) pith_pack_row(m->embed.pack, (uint32_t)ids[i], x + i * m->shape.hidden);
         else pith_weight_decode(&m->embed, (uint32_t)ids[i], 1, x + i * m->shape.hidden);
     }
+    const float scale = (float)m->shape.embed_scale;
+    for (size_t i = 0; scale != 0 && i < n * m->shape.hidden; i++) x[i] *= scale;
     return PITH_OK;
+}
+
+/* The last norm, into m->head_rows. */
+static void norm_rows(const struct pith_model *m, struct pith_backend *be, const float *x, size_t n)
+{
+    const size_t hidden = m->shape.hidden;
+    if (pith_arch_norm(m->arch).centred)
+        pith_layernorm(be, &(struct pith_layernorm){.x = x,
+                                                    .weight = m->final_norm,
+                                                    .bias = m->final_bias,
+                                                    .n = n,
+                                                    .dim = hidden,
+                                                    .period = 1,
+                                                    .eps = m->shape.eps,
+                                                    .y = m->head_rows});
+    else pith_rmsnorm(be, x, n, hidden, m->final_norm, m->shape.eps, m->head_rows);
 }
 
 enum pith_status pith_model_logits(const struct pith_model *m, struct pith_backend *be,
@@ -134,10 +165,13 @@ enum pith_status pith_model_logits(const struct pith_model *m, struct pith_backe
     const size_t hidden = m->shape.hidden, vocab = m->shape.vocab;
     for (size_t i = 0; i < n; i += PITH_HEAD_ROWS) {
         const size_t rows = n - i < PITH_HEAD_ROWS ? n - i : PITH_HEAD_ROWS;
-        pith_rmsnorm(be, x + i * hidden, rows, hidden, m->final_norm, m->shape.eps, m->head_rows);
+        norm_rows(m, be, x + i * hidden, rows);
         struct pith_site_input in = {
             .x = m->head_rows, .n = rows, .cols = hidden, .work = m->head_rows};
         pith_linear_site(be, &m->head, NULL, &in, logits + i * vocab);
+        const float scale = (float)m->shape.logit_scale, cap = (float)m->shape.logit_cap;
+        for (size_t j = i * vocab; scale != 0 && j < (i + rows) * vocab; j++) logits[j] *= scale;
+        if (cap > 0) pith_softcap(be, cap, logits + i * vocab, rows * vocab);
     }
     return PITH_OK;
 }

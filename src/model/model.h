@@ -46,11 +46,13 @@ struct pith_model {
     void *container_state;
     struct pith_weight embed, head; /* head is embed when tied; they point into the following */
     struct pith_linear_weights embed_store, head_store;
-    void *head_packed; /* owned: memory of a packed head, or NULL */
-    float *final_norm;
-    float *head_rows; /* [PITH_HEAD_ROWS][hidden], for pith_model_logits */
-    double *inv_freq; /* [head_dim / 2] */
-    double rope_factor;
+    void *head_packed;              /* owned: memory of a packed head, or NULL */
+    float *final_norm, *final_bias; /* the latter may be NULL */
+    float *head_rows;               /* [PITH_HEAD_ROWS][hidden], for pith_model_logits */
+    struct pith_rope_angles {
+        double *inv_freq; /* [rotary / 2] */
+        double factor;
+    } rope[2];                 /* of all layers; or of those without and with a window */
     struct pith_block *blocks; /* [layers] when kept, else NULL */
     struct pith_grid kv_grid;  /* what the checkpoint says of keys and values, if anything */
 };
@@ -143,10 +145,16 @@ struct pith_scratch {
     size_t rows;
     /* The plans' registers, [rows][width] each; NULL for the stream, which is the caller's. */
     float *reg[PITH_LAYER_REGS];
-    float *cos, *sin;
-    void *memory;                        /* one allocation behind all of them */
-    const struct pith_model *rope_model; /* cos and sin hold rope_rows rows of it from rope_start */
-    size_t rope_start, rope_rows;
+    struct pith_scratch_rope {
+        float *cos, *sin;
+        const struct pith_model *model; /* they hold `rows` rows of it from `start` */
+        size_t start, rows;
+    } rope[2];
+    uint32_t *chosen; /* [rows][taken]: the experts of each row */
+    float *share;     /* [rows][taken]: their weights */
+    uint32_t *order;  /* [rows][taken]: places in `chosen`, by expert */
+    uint32_t *begin;  /* [experts + 1]: where in `order` each begins */
+    void *memory;     /* one allocation behind all of them */
 };
 /* PITH_ARG for 0 rows; on failure *s owns nothing. */
 enum pith_status pith_scratch_init(struct pith_scratch *s, const struct pith_plans *plans,

@@ -98,15 +98,16 @@ void pith_plan_compute(struct pith_plan_maker *m, unsigned in, unsigned out, uns
     pith_plan_node(m, node);
 }
 
-void pith_plan_add(struct pith_plan_maker *m, unsigned in)
+void pith_plan_add(struct pith_plan_maker *m, unsigned in, float scale)
 {
     const struct pith_layer_plan *p = m->plan;
     if (m->failed) return;
     const struct pith_node *last = p->nodes ? &p->node[p->nodes - 1] : NULL;
     if (last && last->kind == PITH_NODE_LINEAR && last->out == in)
         p->linear[last->u.linear.linear].to_stream = true;
-    pith_plan_node(
-        m, (struct pith_node){.kind = PITH_NODE_ADD, .in = (uint8_t)in, .out = PITH_REG_STREAM});
+    struct pith_node node = {.kind = PITH_NODE_ADD, .in = (uint8_t)in, .out = PITH_REG_STREAM};
+    node.u.add.scale = scale;
+    pith_plan_node(m, node);
 }
 
 void pith_plan_module(struct pith_plan_maker *m, uint32_t site, unsigned result)
@@ -165,7 +166,7 @@ static enum pith_status make_layer(struct pith_plans *p, const struct pith_shape
                                    uint32_t layer, struct pith_error *err)
 {
     struct pith_layer_plan l = {0};
-    struct pith_plan_maker m = {.shape = shape, .layer = layer, .plan = &l};
+    struct pith_plan_maker m = {.arch = p->arch, .shape = shape, .layer = layer, .plan = &l};
     enum pith_status s = p->arch->plan(&m, err);
     if (s == PITH_OK && (m.failed || !add_kind(p, &l, &p->of[layer])))
         s = pith_fail_nomem(err, "the plan of a layer");
@@ -177,7 +178,12 @@ static enum pith_status make_layer(struct pith_plans *p, const struct pith_shape
 enum pith_status pith_plans_make(const struct pith_arch *arch, const struct pith_shape *shape,
                                  struct pith_plans *out, struct pith_error *err)
 {
-    *out = (struct pith_plans){.arch = arch, .layers = shape->layers, .rotary = shape->head_dim};
+    *out = (struct pith_plans){.arch = arch,
+                               .layers = shape->layers,
+                               .rotary = shape->rotary,
+                               .tables = shape->rope_by_kind ? 2 : 1,
+                               .experts = shape->moe.experts,
+                               .taken = shape->moe.taken};
     out->of = pith_zalloc(shape->layers, sizeof *out->of);
     out->first = pith_zalloc((size_t)shape->layers + 1, sizeof *out->first);
     enum pith_status s = out->of && out->first ? PITH_OK
@@ -194,6 +200,29 @@ void pith_plans_free(struct pith_plans *p)
     pith_free(p->of);
     pith_free(p->first);
     *p = (struct pith_plans){0};
+}
+
+unsigned pith_node_reads(const struct pith_node *n)
+{
+    unsigned reads = 1u << n->in;
+    switch (n->kind) {
+    case PITH_NODE_ATTEND: return reads | 1u << n->u.attend.k | 1u << n->u.attend.v;
+    case PITH_NODE_GATE: return n->u.gate.alone ? reads : reads | 1u << n->u.gate.up;
+    case PITH_NODE_ADD: return reads | 1u << n->out;
+    case PITH_NODE_EXPERTS: return reads | 1u << n->u.experts.logits;
+    case PITH_NODE_MIX:
+        if (n->u.mix.gate != PITH_NO_PART) reads |= 1u << n->u.mix.gate;
+        return reads | 1u << n->out;
+    default: return reads;
+    }
+}
+
+unsigned pith_node_writes(const struct pith_node *n)
+{
+    unsigned writes = 0;
+    if (n->kind != PITH_NODE_SPLIT) return 1u << n->out;
+    for (uint32_t i = 0; i < n->u.split.parts; i++) writes |= 1u << n->u.split.to[i];
+    return writes;
 }
 
 bool pith_plan_same_sizes(const struct pith_layer_plan *a, const struct pith_layer_plan *b)

@@ -69,13 +69,20 @@ struct pith_site_spec {
 struct pith_vector_spec {
     char name[PITH_PART_NAME]; /* "input_layernorm.weight" */
     uint32_t length;
+    uint32_t rows;  /* a matrix of that many rows of `length`; 0: a vector */
+    float plus;     /* is added to what is stored: 1 + w */
     bool of_stream; /* a gain between the stream and linears, which a rotation moves into them */
 };
+
+static inline size_t pith_vector_count(const struct pith_vector_spec *v)
+{
+    return (size_t)v->length * (v->rows ? v->rows : 1);
+}
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 
 enum pith_node_kind {
-#define PITH_NODE(kind, run) PITH_NODE_##kind,
+#define PITH_NODE(kind, name, grad) PITH_NODE_##kind,
 #include "model/nodes.def"
 #undef PITH_NODE
     PITH_NODE_KINDS
@@ -85,9 +92,13 @@ struct pith_node {
     enum pith_node_kind kind;
     uint8_t in, out; /* registers; they may be one where the kind says so */
     union {
-        /* out = in / rms(in) * gain, for each of `heads` parts of a row; in place if wanted. */
+        /* Each of `heads` parts of a row of `in` divided by its root mean square, or with `centred`
+         * as in pith_layernorm(), times the gain `vector` (of [heads][dim] with `by_head`), plus
+         * `bias`; either may be PITH_NO_PART. In place if wanted. */
         struct {
-            uint32_t vector, heads, dim;
+            uint32_t vector, bias, heads, dim;
+            bool centred, by_head;
+            double eps;
         } norm;
         /* out = treated(in) W^T + bias. The linears of a site follow each other and share `work`,
          * [n][cols], which is `in` itself where nobody else reads it. */
@@ -95,24 +106,56 @@ struct pith_node {
             uint32_t linear;
             uint8_t work;
         } linear;
-        /* Rotates `heads` vectors of `in`, in place (out is in). */
+        /* Rotates elements [offset, offset + dim) of `heads` vectors of `stride` of `in`, in place
+         * (out is in), by the model's table. */
         struct {
-            uint32_t heads;
+            uint32_t heads, stride, offset, dim;
+            uint8_t table;
+            bool adjacent;
         } rope;
         /* Stores k and v, then out = attention of `in`, the queries; in place if wanted. */
         struct {
             uint8_t k, v;
-            uint32_t window; /* 0: all */
-            float scale;
+            uint32_t window;  /* 0: all */
+            float scale, cap; /* cap 0: none */
+            uint32_t sinks;   /* a vector, or PITH_NO_PART */
         } attend;
-        /* in = act(in) * up (out is in). */
+        /* in = act(in) * up (out is in); without up in = act(in). */
         struct {
             uint8_t up;
+            bool alone;
             uint32_t dim;
         } gate;
-        /* out += in, over the width of the stream. */
+        /* out += in * scale, over the width of the stream. */
+        struct {
+            float scale;
+        } add;
+        /* Columns of `in`, side by side, each to a register of its own: `part` 1 of `parts`. With
+         * `adjacent` column parts * i + p is column i of part p. */
+        struct {
+            uint32_t parts, dim[3];
+            uint8_t to[3];
+            bool adjacent;
+        } split;
+        /* out = the sum over the experts that a token takes of weight * expert(in); `logits` are
+         * its router's. Expert e has linears first + e * each, and so on: gate, up, down (each 3),
+         * or gate and up in one, down (2); see struct pith_moe. */
+        struct {
+            uint8_t logits, rows, both, gate, up, result;
+            bool adjacent; /* gate and up in one: column 2 i is gate i, 2 i + 1 up i */
+            uint32_t first, each, dim, correction;
+        } experts;
+        /* out += in, over the width of the stream; with `gate` (a register of one number a row,
+         * else PITH_NO_PART) in * sigmoid(gate). */
+        struct {
+            uint32_t gate;
+        } mix;
     } u;
 };
+
+/* Registers that a node reads, and writes for others: 1 << register. */
+unsigned pith_node_reads(const struct pith_node *n);
+unsigned pith_node_writes(const struct pith_node *n);
 
 /* --- a layer, a model ------------------------------------------------------------------------- */
 
@@ -132,9 +175,11 @@ struct pith_plans {
     const struct pith_arch *arch;
     struct pith_layer_plan *kind;
     uint32_t kinds, layers;
-    uint32_t *of;                                    /* [layers]: which kind */
-    uint32_t width[PITH_LAYER_REGS];                 /* the widest of any layer */
-    uint32_t rotary;                                 /* elements of a head that positions rotate */
+    uint32_t *of;                    /* [layers]: which kind */
+    uint32_t width[PITH_LAYER_REGS]; /* the widest of any layer */
+    uint32_t rotary;                 /* elements of a head that positions rotate, at most */
+    uint32_t tables;                 /* of such rotations */
+    uint32_t experts, taken;         /* of a mixture: how many there are, and a token takes */
     uint32_t most_linears, most_sites, most_vectors; /* of any layer */
     size_t *first; /* [layers + 1]: number of linears in the layers before */
 };
@@ -178,6 +223,7 @@ uint32_t pith_plan_find_linear(const struct pith_layer_plan *l, const char *part
 /* What an architecture adds its parts to; a failure (no memory) is remembered. Functions that add
  * return the part's index. */
 struct pith_plan_maker {
+    const struct pith_arch *arch;
     const struct pith_shape *shape;
     uint32_t layer;
     struct pith_layer_plan *plan;
@@ -194,8 +240,8 @@ uint32_t pith_plan_linear(struct pith_plan_maker *m, const char *name, uint32_t 
 /* The last linear added is computed here. */
 void pith_plan_compute(struct pith_plan_maker *m, unsigned in, unsigned out, unsigned work);
 void pith_plan_node(struct pith_plan_maker *m, struct pith_node node);
-/* stream += register; with the linear just computed when that wrote it. */
-void pith_plan_add(struct pith_plan_maker *m, unsigned in);
+/* stream += register * scale; with the linear just computed when that wrote it. */
+void pith_plan_add(struct pith_plan_maker *m, unsigned in, float scale);
 /* The site's module (see above) ends with the last node added, in `result`. */
 void pith_plan_module(struct pith_plan_maker *m, uint32_t site, unsigned result);
 

@@ -120,18 +120,6 @@ static enum pith_status find_parameters(const json_t *config, const char *where,
     return PITH_OK;
 }
 
-static enum pith_status refuse_partial(const json_t *obj, const char *where, struct pith_error *err)
-{
-    double part = 1;
-    PITH_TRY(pith_json_get_real(obj, "partial_rotary_factor", &part, where, err));
-    if (part != 1)
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s: \"partial_rotary_factor\" %g: rotating a part of a head is not "
-                         "supported",
-                         where, part);
-    return PITH_OK;
-}
-
 static enum pith_status refuse_nested(const json_t *obj, const char *where, struct pith_error *err)
 {
     const char *key;
@@ -189,11 +177,9 @@ enum pith_status pith_rope_read(const json_t *config, const char *where, int64_t
                                .original_max = max_position};
     const json_t *obj;
     PITH_TRY(find_parameters(config, where, &obj, err));
-    PITH_TRY(refuse_partial(config, where, err));
     PITH_TRY(pith_json_get_real(config, "rope_theta", &rope->theta, where, err));
     if (obj) {
         PITH_TRY(refuse_nested(obj, where, err));
-        PITH_TRY(refuse_partial(obj, where, err));
         PITH_TRY(pith_json_get_real(obj, "rope_theta", &rope->theta, where, err));
         PITH_TRY(read_typed(config, obj, where, max_position, rope, err));
     }

@@ -6,8 +6,8 @@
 #include "model/shape.h"
 
 /* Reads "rope_scaling" or "rope_parameters" (the first that says something) with "rope_type" or
- * "type", and "rope_theta" there or at the top. PITH_UNSUPPORTED for another type, for rotation
- * of a part of a head and for parameters by layer type; PITH_FORMAT for values that make no
+ * "type", and "rope_theta" there or at the top. PITH_UNSUPPORTED for another type and for
+ * parameters by layer type; PITH_FORMAT for values that make no
  * sense. */
 enum pith_status pith_rope_read(const json_t *config, const char *where, int64_t max_position,
                                 struct pith_rope *rope, struct pith_error *err);

@@ -86,7 +86,9 @@ static void compare_arch(const struct comparison *c)
 /* The window, 0 where no layer has one, and the longest context without harm. */
 static uint32_t window_of(const struct pith_shape *s)
 {
-    return s->window_from_layer < s->layers ? s->window : 0;
+    for (uint32_t i = 0; i < s->layers; i++)
+        if (pith_layer_in(&s->sliding, i)) return s->window;
+    return 0;
 }
 
 static uint32_t context_of(const struct pith_model *m, const struct pith_model *other)
@@ -103,7 +105,8 @@ static void compare_attention(const struct comparison *c)
     if (!c->gguf) {
         differ_int(c, "sliding_window", window_of(a), window_of(b));
         if (window_of(a) && window_of(b))
-            differ_int(c, "max_window_layers", a->window_from_layer, b->window_from_layer);
+            differ_bool(c, "layers with a window", false,
+                        memcmp(&a->sliding, &b->sliding, sizeof a->sliding) != 0);
     }
     differ_real(c, "rms_norm_eps", a->eps, b->eps);
     differ_bool(c, "biases on q, k and v", a->qkv_bias, b->qkv_bias);
@@ -116,20 +119,21 @@ static void compare_attention(const struct comparison *c)
 static void compare_rope(const struct comparison *c)
 {
     static const double slack = 1e-6;
-    const uint32_t half = c->a->shape.head_dim / 2;
+    const uint32_t half = c->a->shape.rotary / 2;
     differ_real(c, "rope_theta", c->a->shape.rope.theta, c->b->shape.rope.theta);
     if ((float)c->a->shape.rope.theta != (float)c->b->shape.rope.theta) return;
     for (uint32_t i = 0; i < half; i++) {
         char x[TEXT], y[TEXT];
-        const double p = c->a->inv_freq[i], q = c->b->inv_freq[i];
+        const double p = c->a->rope[0].inv_freq[i], q = c->b->rope[0].inv_freq[i];
         if (fabs(p - q) <= slack * fabs(q)) continue;
         (void)snprintf(x, sizeof x, "frequency %u of %.6g", i, p);
         (void)snprintf(y, sizeof y, "%.6g", q);
         c->fn(c->ctx, "rope_scaling", x, y);
         return;
     }
-    if (fabs(c->a->rope_factor - c->b->rope_factor) > slack * fabs(c->b->rope_factor))
-        differ_real(c, "rope_scaling's attention factor", c->a->rope_factor, c->b->rope_factor);
+    if (fabs(c->a->rope[0].factor - c->b->rope[0].factor) > slack * fabs(c->b->rope[0].factor))
+        differ_real(c, "rope_scaling's attention factor", c->a->rope[0].factor,
+                    c->b->rope[0].factor);
 }
 
 bool pith_model_same(const struct pith_model *a, const struct pith_model *b, pith_difference_fn *fn,

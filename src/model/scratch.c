@@ -12,6 +12,15 @@ static bool place(float *base, size_t rows, size_t width, size_t *used, float **
     return pith_add_size(*used, n / LINE * LINE, used);
 }
 
+static bool place_ids(float *base, size_t rows, size_t width, size_t *used, uint32_t **part)
+{
+    float *place_of;
+    _Static_assert(sizeof **part == sizeof *base, "ids take the room of floats");
+    if (!place(base, rows, width, used, &place_of)) return false;
+    *part = (void *)place_of;
+    return true;
+}
+
 /* Places the parts one behind the other (base NULL: only counts). False when the size overflows. */
 static bool layout(const struct pith_plans *p, size_t rows, float *base, struct pith_scratch *s,
                    size_t *total)
@@ -20,8 +29,14 @@ static bool layout(const struct pith_plans *p, size_t rows, float *base, struct 
     for (int i = 0; i < PITH_LAYER_REGS; i++)
         if (i != PITH_REG_STREAM && !place(base, rows, p->width[i], total, &s->reg[i]))
             return false;
-    return place(base, rows, p->rotary / 2, total, &s->cos) &&
-           place(base, rows, p->rotary / 2, total, &s->sin);
+    for (uint32_t i = 0; i < p->tables; i++)
+        if (!place(base, rows, p->rotary / 2, total, &s->rope[i].cos) ||
+            !place(base, rows, p->rotary / 2, total, &s->rope[i].sin))
+            return false;
+    return place_ids(base, rows, p->taken, total, &s->chosen) &&
+           place(base, rows, p->taken, total, &s->share) &&
+           place_ids(base, rows, p->taken, total, &s->order) &&
+           place_ids(base, 1, p->experts ? p->experts + 1 : 0, total, &s->begin);
 }
 
 enum pith_status pith_scratch_init(struct pith_scratch *s, const struct pith_plans *plans,

@@ -3,6 +3,7 @@
 #define PITH_MODEL_SHAPE_H
 
 #include "base/json.h"
+#include "backend/layer.h"
 #include "base/status.h"
 #include "num/format.h"
 
@@ -16,7 +17,8 @@ enum {
     PITH_MAX_LAYERS = 16384,
     PITH_MAX_VOCAB = 1 << 24,
     PITH_MAX_HEADS = 1 << 14,
-    PITH_MAX_HEAD_DIM = 1 << 14
+    PITH_MAX_HEAD_DIM = 1 << 14,
+    PITH_MAX_EXPERTS = 4096
 };
 
 enum pith_rope_type { PITH_ROPE_DEFAULT, PITH_ROPE_LINEAR, PITH_ROPE_LLAMA3, PITH_ROPE_YARN };
@@ -32,17 +34,63 @@ struct pith_rope {
     int64_t original_max;        /* original_max_position_embeddings */
 };
 
+/* Some of the layers. */
+struct pith_layer_set {
+    uint32_t word[PITH_MAX_LAYERS / 32];
+};
+static inline bool pith_layer_in(const struct pith_layer_set *s, uint32_t layer)
+{
+    return layer < PITH_MAX_LAYERS && s->word[layer / 32] >> layer % 32 & 1;
+}
+static inline void pith_layer_put(struct pith_layer_set *s, uint32_t layer)
+{
+    s->word[layer / 32] |= 1u << layer % 32;
+}
+
+/* How a token chooses its experts, and what becomes of their results. With l the router's logits,
+ * n experts of which k are taken:
+ *   SOFTMAX   s = softmax(l)          SIGMOID   s = sigmoid(l)
+ *   TOP       the k largest l, s = softmax over these
+ * The k largest s + correction are taken (the lower index where two are equal), within the best
+ * groups where there are any; their weights are s, over their sum where `renormalised`, times
+ * `scale`. */
+enum pith_router { PITH_ROUTER_SOFTMAX, PITH_ROUTER_SIGMOID, PITH_ROUTER_TOP };
+struct pith_moe {
+    uint32_t experts, taken; /* 0: no layer is a mixture */
+    uint32_t ffn;            /* width of an expert */
+    uint32_t shared_ffn;     /* of the shared one, 0: none */
+    bool shared_gate;        /* times sigmoid of a linear of its own */
+    enum pith_router router;
+    bool renormalised, router_bias, correction;
+    double floor; /* of the sum that is divided by */
+    double scale;
+    uint32_t groups, groups_taken; /* 0: no groups */
+    bool group_best_two;           /* a group's score is the sum of its two best, else its best */
+    struct pith_layer_set layers;  /* that are mixtures */
+};
+
 struct pith_shape {
     uint32_t hidden, ffn, layers, vocab;
     uint32_t heads, kv_heads, head_dim;
     uint32_t max_position;
-    uint32_t window;            /* sliding window, 0: none */
-    uint32_t window_from_layer; /* first layer with the window (Qwen2 max_window_layers) */
+    uint32_t window;                 /* sliding window, 0: none */
+    struct pith_layer_set sliding;   /* layers with the window */
+    struct pith_layer_set unrotated; /* layers that do not rotate q and k */
     double eps;
     struct pith_rope rope;
+    bool rope_by_kind; /* sliding layers have rope_sliding */
+    struct pith_rope rope_sliding;
+    uint32_t rotary; /* elements at a head's beginning that are rotated; head_dim: all */
+    /* 0: 1 / sqrt(head_dim); caps of scores and logits, 0: none; factors of the embedding, of what
+     * is added to the stream, of the logits, 0: 1. */
+    double score_scale, score_cap, logit_cap;
+    double embed_scale, branch_scale, logit_scale;
+    enum pith_act act;
+    float act_limit, act_alpha;
+    struct pith_moe moe;
     bool tied; /* lm_head is embed_tokens */
     bool qkv_bias, o_bias, mlp_bias;
-    bool qk_norm;          /* RMS norm over head_dim on q and k before rope (Qwen3) */
+    bool qk_norm;          /* q and k are normalised before they are rotated */
     enum pith_dtype dtype; /* of the checkpoint's weights, "torch_dtype" or "dtype" */
 };
 

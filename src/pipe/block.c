@@ -117,7 +117,10 @@ static enum pith_status transform_site(struct work *w, uint32_t which,
         };
     }
     fold_into(w, &site->fold, &job);
-    if (job.gain) job.gain_dtype = vector_dtype(w, site->fold.from);
+    if (job.gain) {
+        job.gain_dtype = vector_dtype(w, site->fold.from);
+        job.gain_plus = w->plan->vector[site->fold.from].plus;
+    }
     struct pith_inspector inspector = {0};
     float *s = pith_alloc(stats->dim, sizeof *s);
     enum pith_status status = s ? PITH_OK : pith_fail_nomem(err, "transform scales");
@@ -535,17 +538,31 @@ static enum pith_status keep_others(struct work *w, struct pith_error *err)
     return PITH_OK;
 }
 
+/* A vector of the layer, as it is stored. */
+static enum pith_status keep_vector(struct work *w, uint32_t vector, struct pith_error *err)
+{
+    const struct pith_vector_spec *spec = &w->plan->vector[vector];
+    char name[256];
+    float *values = NULL;
+    const size_t n = pith_vector_count(spec);
+    pith_plan_name(&w->run->model->plans, w->layer, spec->name, name, sizeof name);
+    if (w->regain[vector]) {
+        values = pith_alloc(n, sizeof *values);
+        if (!values) return pith_fail_nomem(err, name);
+        for (size_t i = 0; i < n; i++) values[i] = w->block.vector[vector][i] - spec->plus;
+    }
+    const enum pith_status s =
+        keep_one(w, name, "", w->regain[vector], values, "norms stay as they are", err);
+    pith_free(values);
+    return s;
+}
+
 static enum pith_status keep_rest(struct work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     for (uint32_t i = 0; i < w->plan->linears; i++)
         PITH_TRY(keep_linear(w, pith_run_choice(r, w->layer, i), err));
-    for (uint32_t i = 0; i < w->plan->vectors; i++) {
-        char name[256];
-        pith_plan_name(&r->model->plans, w->layer, w->plan->vector[i].name, name, sizeof name);
-        PITH_TRY(keep_one(w, name, "", w->regain[i], w->block.vector ? w->block.vector[i] : NULL,
-                          "norms stay as they are", err));
-    }
+    for (uint32_t i = 0; i < w->plan->vectors; i++) PITH_TRY(keep_vector(w, i, err));
     return keep_others(w, err);
 }
 

@@ -160,6 +160,8 @@ enum pith_status pith_turned_linear(const struct pith_turn *t, uint32_t layer, u
     if (m.part.gain != PITH_NO_PART) {
         pith_plan_name(plans, layer, l->vector[m.part.gain].name, name, sizeof name);
         s = load(t, name, "", m.cols, &gain, err);
+        const float plus = l->vector[m.part.gain].plus;
+        for (uint32_t i = 0; s == PITH_OK && i < m.cols; i++) gain[i] += plus;
     }
     if (s == PITH_OK) s = turn_matrix(t, &m, gain, online, err);
     pith_free(gain);
@@ -231,11 +233,14 @@ enum pith_status pith_turned_end_error(const struct pith_turn *t, bool head,
     return s;
 }
 
-static bool is_turned_norm(const struct pith_turn *t, const char *name)
+/* The gain of the stream that `name` is, by what is added to its stored values; false: it is none.
+ */
+static bool is_turned_norm(const struct pith_turn *t, const char *name, float *plus)
 {
     const struct pith_plans *plans = &t->model->plans;
     const size_t n = strlen(plans->arch->names.norm);
     uint32_t layer;
+    *plus = pith_arch_norm(plans->arch).plus;
     if (strncmp(name, plans->arch->names.norm, n) == 0 && strcmp(name + n, ".weight") == 0)
         return t->basis->stream.dim != 0;
     const char *part = pith_plan_layer_of(plans, name, &layer);
@@ -246,11 +251,11 @@ static bool is_turned_norm(const struct pith_turn *t, const char *name)
     return false;
 }
 
-static enum pith_status ones(uint32_t n, float **values, struct pith_error *err)
+static enum pith_status fill(uint32_t n, float value, float **values, struct pith_error *err)
 {
     float *v = pith_alloc_aligned(n, sizeof *v);
     if (!v) return pith_fail_nomem(err, "a norm");
-    for (uint32_t i = 0; i < n; i++) v[i] = 1.0f;
+    for (uint32_t i = 0; i < n; i++) v[i] = value;
     *values = v;
     return PITH_OK;
 }
@@ -262,7 +267,9 @@ enum pith_status pith_turned_tensor(const struct pith_turn *t, const char *name,
     uint32_t layer, linear = PITH_NO_PART;
     const char *suffix = NULL;
     char module[256];
-    if (is_turned_norm(t, name)) return ones(t->model->shape.hidden, values, err);
+    float plus;
+    if (is_turned_norm(t, name, &plus))
+        return fill(t->model->shape.hidden, 1.0f - plus, values, err);
     const char *part = pith_plan_layer_of(plans, name, &layer);
     if (part) linear = pith_plan_find_linear(pith_plan(plans, layer), part, &suffix);
     if (linear == PITH_NO_PART)

@@ -36,6 +36,7 @@ struct pith_transform_job {
     /* F16 or BF16: gain / s is rounded to it, and s then moved by that rounding, so that the stored
      * gain and the scaled weights belong together. Others: nothing is rounded. */
     enum pith_dtype gain_dtype;
+    float gain_plus; /* what is stored is the gain less that */
     float *prev_w;
     float *prev_bias;
     uint32_t prev_cols;

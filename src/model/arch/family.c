@@ -1,13 +1,13 @@
 #include "model/arch/family.h"
 
+#include "base/mem.h"
 #include "model/rope.h"
 
 #include <string.h>
 
-/* An integer in 1..hi; a missing key is an error when absent is 0. */
-static enum pith_status read_size(const json_t *config, const char *where, const char *key,
-                                  int64_t hi, uint32_t absent, uint32_t *out,
-                                  struct pith_error *err)
+enum pith_status pith_family_read_size(const json_t *config, const char *where, const char *key,
+                                       int64_t hi, uint32_t absent, uint32_t *out,
+                                       struct pith_error *err)
 {
     int64_t n = absent;
     PITH_TRY(pith_json_get_int(config, key, 1, hi, &n, where, err));
@@ -25,10 +25,11 @@ static enum pith_status read_heads(const json_t *config, const char *where,
                                    const struct pith_family_defaults *d, struct pith_shape *s,
                                    struct pith_error *err)
 {
-    PITH_TRY(read_size(config, where, "num_attention_heads", PITH_MAX_HEADS, 0, &s->heads, err));
+    PITH_TRY(pith_family_read_size(config, where, "num_attention_heads", PITH_MAX_HEADS, 0,
+                                   &s->heads, err));
     const bool as_heads = d->kv_heads == 0 || is_null(config, "num_key_value_heads");
-    PITH_TRY(read_size(config, where, "num_key_value_heads", PITH_MAX_HEADS,
-                       as_heads ? s->heads : d->kv_heads, &s->kv_heads, err));
+    PITH_TRY(pith_family_read_size(config, where, "num_key_value_heads", PITH_MAX_HEADS,
+                                   as_heads ? s->heads : d->kv_heads, &s->kv_heads, err));
     if (s->kv_heads > s->heads || s->heads % s->kv_heads != 0)
         return pith_fail(err, PITH_FORMAT,
                          "%s: \"num_attention_heads\" %u is not a multiple of "
@@ -41,7 +42,8 @@ static enum pith_status read_heads(const json_t *config, const char *where,
         return pith_fail(err, PITH_FORMAT,
                          "%s: \"hidden_size\" %u is not a multiple of \"num_attention_heads\" %u",
                          where, s->hidden, s->heads);
-    PITH_TRY(read_size(config, where, "head_dim", PITH_MAX_HEAD_DIM, head_dim, &s->head_dim, err));
+    PITH_TRY(pith_family_read_size(config, where, "head_dim", PITH_MAX_HEAD_DIM, head_dim,
+                                   &s->head_dim, err));
     if (s->head_dim % 2 != 0)
         return pith_fail(err, PITH_FORMAT,
                          "%s: the head dimension %u is odd, rotary positions need pairs", where,
@@ -52,14 +54,56 @@ static enum pith_status read_heads(const json_t *config, const char *where,
     return PITH_OK;
 }
 
-static enum pith_status read_activation(const json_t *config, const char *where,
+/* "hidden_act", in older files of some "hidden_activation" or "activation_function". */
+static enum pith_status read_activation(const json_t *config, const char *where, enum pith_act *out,
                                         struct pith_error *err)
 {
-    const char *act = "silu";
-    PITH_TRY(pith_json_get_str(config, "hidden_act", &act, where, err));
-    if (strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0)
-        return pith_fail(err, PITH_UNSUPPORTED, "%s: activation \"%s\" is not supported (silu)",
-                         where, act);
+    static const char *const keys[] = {"hidden_act", "activation_function", "hidden_activation"};
+    static const struct {
+        const char *name;
+        enum pith_act act;
+    } known[] = {{"silu", PITH_ACT_SILU},          {"swish", PITH_ACT_SILU},
+                 {"gelu", PITH_ACT_GELU},          {"gelu_pytorch_tanh", PITH_ACT_GELU_TANH},
+                 {"gelu_new", PITH_ACT_GELU_TANH}, {"gelu_fast", PITH_ACT_GELU_TANH},
+                 {"relu", PITH_ACT_RELU},          {"relu2", PITH_ACT_RELU2}};
+    const char *name = NULL;
+    for (size_t i = 0; i < PITH_COUNT(keys); i++)
+        PITH_TRY(pith_json_get_str(config, keys[i], &name, where, err));
+    *out = absent;
+    if (!name) return PITH_OK;
+    for (size_t i = 0; i < PITH_COUNT(known); i++) {
+        if (strcmp(name, known[i].name) != 0) continue;
+        *out = known[i].act;
+        return PITH_OK;
+    }
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "%s: activation \"%s\" is not supported (silu, gelu and its tanh forms, relu)",
+                     where, name);
+}
+
+/* How much of a head is rotated: "partial_rotary_factor", at the top or among the rope parameters.
+ */
+static enum pith_status read_partial(const json_t *config, const char *where, double absent,
+                                     struct pith_shape *shape, struct pith_error *err)
+{
+    double part = absent > 0 ? absent : 1;
+    PITH_TRY(pith_json_get_real(config, "partial_rotary_factor", &part, where, err));
+    const json_t *rope = json_object_get(config, "rope_parameters");
+    if (json_is_object(rope))
+        PITH_TRY(pith_json_get_real(rope, "partial_rotary_factor", &part, where, err));
+    if (absent == 0 && part != 1)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: \"partial_rotary_factor\" %g: rotating a part of a head is not "
+                         "supported for this architecture",
+                         where, part);
+    if (!(part > 0 && part <= 1))
+        return pith_fail(err, PITH_FORMAT, "%s: \"partial_rotary_factor\" is %g, outside 0..1",
+                         where, part);
+    shape->rotary = (uint32_t)((double)shape->head_dim * part);
+    if (shape->rotary < 2 || shape->rotary % 2 != 0)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: %u of %u elements of a head would be rotated, which are no pairs",
+                         where, shape->rotary, shape->head_dim);
     return PITH_OK;
 }
 
@@ -69,20 +113,41 @@ enum pith_status pith_family_read(const json_t *config, const char *where,
 {
     struct pith_shape *s = shape;
     *s = (struct pith_shape){.eps = 1e-6, .dtype = PITH_F32};
-    PITH_TRY(read_size(config, where, "hidden_size", PITH_MAX_WIDTH, 0, &s->hidden, err));
-    PITH_TRY(read_size(config, where, "intermediate_size", PITH_MAX_WIDTH, 0, &s->ffn, err));
-    PITH_TRY(read_size(config, where, "num_hidden_layers", PITH_MAX_LAYERS, 0, &s->layers, err));
-    PITH_TRY(read_size(config, where, "vocab_size", PITH_MAX_VOCAB, 0, &s->vocab, err));
+    PITH_TRY(
+        pith_family_read_size(config, where, "hidden_size", PITH_MAX_WIDTH, 0, &s->hidden, err));
+    PITH_TRY(
+        pith_family_read_size(config, where, "intermediate_size", PITH_MAX_WIDTH, 0, &s->ffn, err));
+    PITH_TRY(pith_family_read_size(config, where, "num_hidden_layers", PITH_MAX_LAYERS, 0,
+                                   &s->layers, err));
+    PITH_TRY(pith_family_read_size(config, where, "vocab_size", PITH_MAX_VOCAB, 0, &s->vocab, err));
     PITH_TRY(read_heads(config, where, defaults, s, err));
-    PITH_TRY(read_size(config, where, "max_position_embeddings", INT32_MAX, defaults->max_position,
-                       &s->max_position, err));
-    PITH_TRY(read_activation(config, where, err));
-    PITH_TRY(pith_json_get_real(config, "rms_norm_eps", &s->eps, where, err));
+    PITH_TRY(pith_family_read_size(config, where, "max_position_embeddings", INT32_MAX,
+                                   defaults->max_position, &s->max_position, err));
+    PITH_TRY(read_activation(config, where, defaults->act, &s->act, err));
+    PITH_TRY(read_partial(config, where, defaults->partial, s, err));
+    s->tied = defaults->tied;
+    const char *eps = defaults->eps ? defaults->eps : "rms_norm_eps";
+    PITH_TRY(pith_json_get_real(config, eps, &s->eps, where, err));
     if (!(s->eps >= 0 && s->eps < 1))
-        return pith_fail(err, PITH_FORMAT, "%s: \"rms_norm_eps\" is %g, outside 0..1", where,
-                         s->eps);
+        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, outside 0..1", where, eps, s->eps);
     PITH_TRY(pith_json_get_bool(config, "tie_word_embeddings", &s->tied, where, err));
     return pith_rope_read(config, where, s->max_position, &s->rope, err);
+}
+
+enum pith_status pith_family_read_scale(const json_t *config, const char *where, const char *key,
+                                        double *out, struct pith_error *err)
+{
+    if (is_null(config, key)) return PITH_OK;
+    PITH_TRY(pith_json_get_real(config, key, out, where, err));
+    if (*out > 1e-6 && *out < 1e6) return PITH_OK;
+    return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, which makes no sense", where, key, *out);
+}
+
+enum pith_status pith_family_read_cap(const json_t *config, const char *where, const char *key,
+                                      double *out, struct pith_error *err)
+{
+    if (is_null(config, key)) *out = 0;
+    return pith_family_read_scale(config, where, key, out, err);
 }
 
 enum pith_status pith_family_read_window(const json_t *config, const char *where, uint32_t absent,
@@ -95,30 +160,25 @@ enum pith_status pith_family_read_window(const json_t *config, const char *where
 }
 
 enum pith_status pith_family_read_layer_types(const json_t *config, const char *where,
-                                              const struct pith_shape *shape, bool *given,
-                                              uint32_t *from, struct pith_error *err)
+                                              const struct pith_shape *shape, const char *name,
+                                              const char *other, struct pith_layer_set *set,
+                                              bool *given, struct pith_error *err)
 {
     const json_t *types = json_object_get(config, "layer_types");
     *given = types && !json_is_null(types);
-    *from = shape->layers;
     if (!*given) return PITH_OK;
     if (!json_is_array(types) || json_array_size(types) != shape->layers)
         return pith_fail(err, PITH_FORMAT, "%s: \"layer_types\" is not a list of %u names", where,
                          shape->layers);
     for (uint32_t i = 0; i < shape->layers; i++) {
-        const char *name = json_string_value(json_array_get(types, i));
-        if (!name)
+        const char *type = json_string_value(json_array_get(types, i));
+        if (!type)
             return pith_fail(err, PITH_FORMAT, "%s: \"layer_types\"[%u] is not a string", where, i);
-        const bool sliding = strcmp(name, "sliding_attention") == 0;
-        if (!sliding && strcmp(name, "full_attention") != 0)
+        const bool is = strcmp(type, name) == 0;
+        if (!is && strcmp(type, other) != 0)
             return pith_fail(err, PITH_UNSUPPORTED, "%s: layer type \"%s\" is not supported", where,
-                             name);
-        if (sliding && *from == shape->layers) *from = i;
-        if (!sliding && *from < i)
-            return pith_fail(err, PITH_UNSUPPORTED,
-                             "%s: \"layer_types\": full attention (layer %u) after sliding "
-                             "attention (layer %u) is not supported",
-                             where, i, *from);
+                             type);
+        if (is) pith_layer_put(set, i);
     }
     return PITH_OK;
 }
@@ -127,21 +187,27 @@ enum pith_status pith_family_read_qwen_window(const json_t *config, const char *
                                               struct pith_shape *shape, struct pith_error *err)
 {
     bool use = false, given;
-    uint32_t window, from;
+    uint32_t window;
     int64_t first = 28;
+    struct pith_layer_set sliding = {0};
     PITH_TRY(pith_json_get_bool(config, "use_sliding_window", &use, where, err));
     PITH_TRY(pith_family_read_window(config, where, 4096, &window, err));
     PITH_TRY(pith_json_get_int(config, "max_window_layers", 0, INT32_MAX, &first, where, err));
-    PITH_TRY(pith_family_read_layer_types(config, where, shape, &given, &from, err));
+    PITH_TRY(pith_family_read_layer_types(config, where, shape, "sliding_attention",
+                                          "full_attention", &sliding, &given, err));
+    bool any = false;
+    for (uint32_t i = 0; i < shape->layers; i++) {
+        if (!given && (int64_t)i >= first) pith_layer_put(&sliding, i);
+        any |= pith_layer_in(&sliding, i);
+    }
     if (!use) window = 0;
-    if (given && from < shape->layers && window == 0)
+    if (given && any && window == 0)
         return pith_fail(err, PITH_FORMAT,
                          "%s: \"layer_types\" has sliding attention, but no sliding window is in "
                          "use",
                          where);
-    if (!given) from = first < (int64_t)shape->layers ? (uint32_t)first : shape->layers;
-    if (window == 0 || from >= shape->layers) return PITH_OK;
+    if (window == 0 || !any) return PITH_OK;
     shape->window = window;
-    shape->window_from_layer = from;
+    shape->sliding = sliding;
     return PITH_OK;
 }

@@ -1,6 +1,6 @@
-/* model/arch/family.h: what the architectures that descend from Llama share: a pre-norm block of
- * grouped attention with rotary positions and a SwiGLU feed-forward, its names and its sites. An
- * architecture's file says only where it differs. */
+/* model/arch/family.h: what the architectures that descend from Llama share: reading the sizes in
+ * config.json, and the plan of a block of attention and a feed-forward part, each between norms and
+ * added to the stream. An architecture's file says only where it differs. */
 #ifndef PITH_MODEL_ARCH_FAMILY_H
 #define PITH_MODEL_ARCH_FAMILY_H
 
@@ -11,20 +11,73 @@
 #include "model/archs.def"
 #undef PITH_ARCH
 
-/* The names of Llama's checkpoints, and the plan of a layer: grouped attention and a gated
- * feed-forward, each behind a norm and added to the stream. */
+/* --- the plan --------------------------------------------------------------------------------- */
+
+enum pith_qk_norm {
+    PITH_QK_HEAD,   /* each head, by one gain for all */
+    PITH_QK_ROW,    /* all heads of a token at once */
+    PITH_QK_CENTRED /* each head, centred, by a gain of its own (Command R+) */
+};
+
+/* The experts of a mixture; "%u" stands for the expert. */
+struct pith_family_moe {
+    const char *router, *correction; /* "mlp.gate"; the latter a whole tensor's name, or NULL */
+    const char *gate, *up, *down;    /* "mlp.experts.%u.gate_proj" */
+    const char *shared;              /* "mlp.shared_expert": .gate_proj, .up_proj, .down_proj */
+    const char *shared_gate;         /* "mlp.shared_expert_gate" */
+    bool correction_row;             /* stored as [1][experts] */
+};
+
+/* Names within a layer, without ".weight"; NULL where there is none. */
+struct pith_family {
+    const char *before_attention, *after_attention; /* norms: of the stream, of what is added */
+    const char *before_mlp, *after_mlp;
+    const char *q, *k, *v, *o, *qkv;        /* qkv: q, k and v in one */
+    const char *q_norm, *k_norm;            /* where the shape says qk_norm */
+    const char *gate, *up, *down, *gate_up; /* gate_up: both in one; no gate: an ungated one */
+    const char *sinks;                      /* a whole tensor's name */
+    enum pith_qk_norm qk_norm;
+    bool parallel;      /* attention and feed-forward read the same stream, and are added at once */
+    bool centred;       /* LayerNorm */
+    bool norm_bias;     /* with biases */
+    bool plus_one;      /* gains are 1 + w */
+    bool rope_adjacent; /* pairs are neighbours */
+    struct pith_family_moe moe;
+};
+/* Llama's own. */
+#define PITH_FAMILY_ATTENTION                                                                      \
+    .q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj",                     \
+    .o = "self_attn.o_proj"
+#define PITH_FAMILY_MLP .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
+#define PITH_FAMILY_NORMS                                                                          \
+    .before_attention = "input_layernorm", .before_mlp = "post_attention_layernorm"
+#define PITH_FAMILY_EXPERTS                                                                        \
+    .router = "mlp.gate", .gate = "mlp.experts.%u.gate_proj", .up = "mlp.experts.%u.up_proj",      \
+    .down = "mlp.experts.%u.down_proj"
+#define PITH_FAMILY_QK_NORM .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm"
+extern const struct pith_family pith_family_llama;
+
+/* The names of Llama's checkpoints. */
 #define PITH_FAMILY_NAMES                                                                          \
     {                                                                                              \
         .layers = "model.layers.", .embed = "model.embed_tokens", .norm = "model.norm",            \
         .head = "lm_head"                                                                          \
     }
+
+/* The plan of m->arch->family's layer. */
 enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *err);
+
+/* --- config.json ------------------------------------------------------------------------------ */
 
 /* Values for keys that are absent: those of the architecture's class in transformers. */
 struct pith_family_defaults {
     uint32_t kv_heads; /* 0: as many as heads; so is null in the file */
     uint32_t head_dim; /* 0: hidden / heads */
     uint32_t max_position;
+    bool tied;
+    enum pith_act act;
+    const char *eps; /* its key; NULL: "rms_norm_eps" */
+    double partial;  /* of "partial_rotary_factor"; 0: heads are always rotated whole */
 };
 
 /* Sizes, activation, eps, tying and rope; window, biases and q/k norm are left 0. */
@@ -32,15 +85,37 @@ enum pith_status pith_family_read(const json_t *config, const char *where,
                                   const struct pith_family_defaults *defaults,
                                   struct pith_shape *shape, struct pith_error *err);
 
+/* An integer in 1..hi; a missing key is an error when absent is 0. */
+enum pith_status pith_family_read_size(const json_t *config, const char *where, const char *key,
+                                       int64_t hi, uint32_t absent, uint32_t *out,
+                                       struct pith_error *err);
+
+/* A positive number into *out, which is left where the key is missing or null; of a cap null is 0.
+ */
+enum pith_status pith_family_read_scale(const json_t *config, const char *where, const char *key,
+                                        double *out, struct pith_error *err);
+enum pith_status pith_family_read_cap(const json_t *config, const char *where, const char *key,
+                                      double *out, struct pith_error *err);
+
 /* "sliding_window": *window is 0 when it is null, `absent` when it is missing. */
 enum pith_status pith_family_read_window(const json_t *config, const char *where, uint32_t absent,
                                          uint32_t *window, struct pith_error *err);
 
-/* "layer_types": *from is the first layer with sliding attention (shape->layers: none), *given
- * tells whether the key is there. PITH_UNSUPPORTED when full attention follows sliding. */
+/* "layer_types" into *set: the layers of the kind `name`; every other must be of the kind `other`.
+ * *given tells whether the key is there; if not, *set is left. */
 enum pith_status pith_family_read_layer_types(const json_t *config, const char *where,
-                                              const struct pith_shape *shape, bool *given,
-                                              uint32_t *from, struct pith_error *err);
+                                              const struct pith_shape *shape, const char *name,
+                                              const char *other, struct pith_layer_set *set,
+                                              bool *given, struct pith_error *err);
+
+/* Numbers of experts, their width and rules into shape->moe, which begins as `absent`; which layers
+ * are mixtures is left open. PITH_FORMAT when they do not go together. */
+enum pith_status pith_family_read_moe(const json_t *config, const char *where,
+                                      const struct pith_moe *absent, struct pith_shape *shape,
+                                      struct pith_error *err);
+/* Which layers are mixtures, by "decoder_sparse_step" and "mlp_only_layers". */
+enum pith_status pith_family_read_sparse_layers(const json_t *config, const char *where,
+                                                struct pith_shape *shape, struct pith_error *err);
 
 /* The window rules of Qwen2 and Qwen3: "use_sliding_window", "sliding_window", and which layers by
  * "layer_types" or "max_window_layers". */

@@ -2,128 +2,417 @@
 #include "model/arch/family.h"
 
 #include <math.h>
+#include <stdio.h>
 
-enum { X = PITH_REG_STREAM, NORMED, Q, K, V, GATE, UP, OUT };
+enum { X = PITH_REG_STREAM, NORMED, Q, K, V, GATE, UP, OUT, BRANCH, FUSED, LOGITS, ROWS, RESULT };
 
-static struct pith_fold into_vector(uint32_t vector)
+const struct pith_family pith_family_llama = {PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION,
+                                              PITH_FAMILY_MLP, PITH_FAMILY_QK_NORM};
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+static const struct pith_family *family_of(const struct pith_plan_maker *m)
 {
-    return (struct pith_fold){.kind = PITH_FOLD_VECTOR, .from = vector};
+    return m->arch->family;
 }
 
-/* A gain of the stream's width; the order of all vectors is that of enum pith_norm. */
-static uint32_t add_gain(struct pith_plan_maker *m, const char *name)
+/* What a norm's gain is, and what its bias, beside each other in the list of vectors. */
+struct gain {
+    uint32_t vector, bias;
+};
+
+static uint32_t add_vector(struct pith_plan_maker *m, const char *module, const char *end,
+                           uint32_t length)
 {
-    const uint32_t vector = pith_plan_vector(m, name, m->shape->hidden);
-    if (!m->failed) m->plan->vector[vector].of_stream = true;
-    return vector;
+    char name[PITH_PART_NAME];
+    if (snprintf(name, sizeof name, "%s%s", module, end) >= (int)sizeof name) m->failed = true;
+    return pith_plan_vector(m, name, length);
 }
 
-static void norm(struct pith_plan_maker *m, uint32_t vector)
+/* A norm of the stream's width, or of what is added to it; `module` NULL: there is none. */
+static struct gain add_gain(struct pith_plan_maker *m, const char *module, bool of_stream)
 {
-    struct pith_node n = {.kind = PITH_NODE_NORM, .in = X, .out = NORMED};
-    n.u.norm.vector = vector;
+    const struct pith_family *f = family_of(m);
+    struct gain g = {PITH_NO_PART, PITH_NO_PART};
+    if (!module) return g;
+    g.vector = add_vector(m, module, ".weight", m->shape->hidden);
+    if (f->norm_bias) g.bias = add_vector(m, module, ".bias", m->shape->hidden);
+    if (m->failed) return g;
+    m->plan->vector[g.vector].of_stream = of_stream && !f->centred;
+    m->plan->vector[g.vector].plus = f->plus_one ? 1.0f : 0.0f;
+    return g;
+}
+
+static void norm(struct pith_plan_maker *m, struct gain g, unsigned in, unsigned out)
+{
+    struct pith_node n = {.kind = PITH_NODE_NORM, .in = (uint8_t)in, .out = (uint8_t)out};
+    n.u.norm.vector = g.vector;
+    n.u.norm.bias = g.bias;
     n.u.norm.heads = 1;
     n.u.norm.dim = m->shape->hidden;
+    n.u.norm.centred = family_of(m)->centred;
+    n.u.norm.eps = m->shape->eps;
+    pith_plan_reg(m, out, m->shape->hidden);
     pith_plan_node(m, n);
 }
 
-/* A projection into heads that scores are made of, or values. */
-static uint32_t project(struct pith_plan_maker *m, const char *name, uint32_t heads, unsigned out)
+/* The register that a branch reads: the stream, or its norm. */
+static unsigned begin_branch(struct pith_plan_maker *m, struct gain g)
 {
-    const struct pith_shape *s = m->shape;
-    const uint32_t linear = pith_plan_linear(m, name, heads * s->head_dim, s->qkv_bias);
-    if (!m->failed) {
-        m->plan->linear[linear].scores = out != V;
-        m->plan->linear[linear].copied = out != Q;
-        m->plan->linear[linear].heads = heads;
-    }
-    pith_plan_compute(m, NORMED, out, OUT);
+    if (g.vector == PITH_NO_PART) return X;
+    norm(m, g, X, NORMED);
+    return NORMED;
+}
+
+static struct pith_fold fold_into(struct gain g)
+{
+    if (g.vector == PITH_NO_PART || g.bias != PITH_NO_PART) return (struct pith_fold){0};
+    return (struct pith_fold){.kind = PITH_FOLD_VECTOR, .from = g.vector};
+}
+
+static struct pith_fold fold_rows(uint32_t from, uint32_t repeat, uint32_t block)
+{
+    return (struct pith_fold){
+        .kind = PITH_FOLD_ROWS, .from = from, .repeat = repeat, .block = block};
+}
+
+static float branch_scale(const struct pith_shape *s)
+{
+    return s->branch_scale != 0 ? (float)s->branch_scale : 1.0f;
+}
+
+/* What a branch gives, in `result`, goes to the stream; or beside it, where branches are parallel
+ * and this is the first. */
+static void end_branch(struct pith_plan_maker *m, struct gain after, unsigned result)
+{
+    if (after.vector != PITH_NO_PART) norm(m, after, result, result);
+    pith_plan_add(m, result, branch_scale(m->shape));
+}
+
+/* A linear computed from `in`; `work` is for its input where that is to be rounded. */
+static uint32_t compute(struct pith_plan_maker *m, const char *name, uint32_t rows, bool bias,
+                        const unsigned reg[3])
+{
+    const uint32_t linear = pith_plan_linear(m, name, rows, bias);
+    pith_plan_compute(m, reg[0], reg[1], reg[2]);
     return linear;
 }
 
-/* A linear whose input is split between devices, and whose result is added to the stream. */
-static void project_back(struct pith_plan_maker *m, const char *name, uint32_t heads, bool bias,
-                         unsigned in)
+static void split(struct pith_plan_maker *m, uint32_t parts, const uint32_t dim[3],
+                  const uint8_t to[3])
 {
-    const uint32_t linear = pith_plan_linear(m, name, m->shape->hidden, bias);
-    if (!m->failed) {
-        m->plan->linear[linear].by_cols = true;
-        m->plan->linear[linear].heads = heads;
+    struct pith_node n = {.kind = PITH_NODE_SPLIT, .in = FUSED, .out = FUSED};
+    n.u.split.parts = parts;
+    for (uint32_t i = 0; i < parts; i++) {
+        n.u.split.dim[i] = dim[i];
+        n.u.split.to[i] = to[i];
+        pith_plan_reg(m, to[i], dim[i]);
     }
-    pith_plan_compute(m, in, OUT, in);
-}
-
-static void place_heads(struct pith_plan_maker *m, unsigned reg, uint32_t heads, uint32_t gain)
-{
-    struct pith_node n = {.kind = PITH_NODE_NORM, .in = (uint8_t)reg, .out = (uint8_t)reg};
-    n.u.norm.vector = gain;
-    n.u.norm.heads = heads;
-    n.u.norm.dim = m->shape->head_dim;
-    if (m->shape->qk_norm) pith_plan_node(m, n);
-    n = (struct pith_node){.kind = PITH_NODE_ROPE, .in = (uint8_t)reg, .out = (uint8_t)reg};
-    n.u.rope.heads = heads;
     pith_plan_node(m, n);
 }
 
-static void attention(struct pith_plan_maker *m, uint32_t gain, uint32_t q_gain)
+/* --- attention -------------------------------------------------------------------------------- */
+
+static uint32_t project(struct pith_plan_maker *m, const char *name, uint32_t heads,
+                        const unsigned reg[3])
 {
     const struct pith_shape *s = m->shape;
-    norm(m, gain);
-    const uint32_t site = pith_plan_site(m, "qkv", s->hidden, into_vector(gain));
-    (void)project(m, "self_attn.q_proj", s->heads, Q);
-    (void)project(m, "self_attn.k_proj", s->kv_heads, K);
-    const uint32_t v = project(m, "self_attn.v_proj", s->kv_heads, V);
-    place_heads(m, Q, s->heads, q_gain);
-    place_heads(m, K, s->kv_heads, q_gain + 1);
+    const uint32_t linear = compute(m, name, heads * s->head_dim, s->qkv_bias, reg);
+    if (m->failed) return linear;
+    m->plan->linear[linear].scores = reg[1] != V;
+    m->plan->linear[linear].copied = reg[1] != Q;
+    m->plan->linear[linear].heads = heads;
+    return linear;
+}
+
+static void norm_heads(struct pith_plan_maker *m, unsigned reg, uint32_t heads, uint32_t gain)
+{
+    const struct pith_shape *s = m->shape;
+    const enum pith_qk_norm how = family_of(m)->qk_norm;
+    struct pith_node n = {.kind = PITH_NODE_NORM, .in = (uint8_t)reg, .out = (uint8_t)reg};
+    n.u.norm.vector = gain;
+    n.u.norm.bias = PITH_NO_PART;
+    n.u.norm.heads = how == PITH_QK_ROW ? 1 : heads;
+    n.u.norm.dim = how == PITH_QK_ROW ? heads * s->head_dim : s->head_dim;
+    n.u.norm.centred = n.u.norm.by_head = how == PITH_QK_CENTRED;
+    n.u.norm.eps = s->eps;
+    pith_plan_node(m, n);
+}
+
+static void rotate_heads(struct pith_plan_maker *m, unsigned reg, uint32_t heads)
+{
+    const struct pith_shape *s = m->shape;
+    struct pith_node n = {.kind = PITH_NODE_ROPE, .in = (uint8_t)reg, .out = (uint8_t)reg};
+    if (s->rotary == 0 || pith_layer_in(&s->unrotated, m->layer)) return;
+    n.u.rope.heads = heads;
+    n.u.rope.stride = s->head_dim;
+    n.u.rope.dim = s->rotary;
+    n.u.rope.table = s->rope_by_kind && pith_layer_in(&s->sliding, m->layer);
+    n.u.rope.adjacent = family_of(m)->rope_adjacent;
+    pith_plan_node(m, n);
+}
+
+static void attend(struct pith_plan_maker *m, uint32_t sinks)
+{
+    const struct pith_shape *s = m->shape;
     struct pith_node n = {.kind = PITH_NODE_ATTEND, .in = Q, .out = Q};
     n.u.attend.k = K;
     n.u.attend.v = V;
-    n.u.attend.window = m->layer >= s->window_from_layer ? s->window : 0;
-    n.u.attend.scale = (float)(1 / sqrt((double)s->head_dim));
+    n.u.attend.window = pith_layer_in(&s->sliding, m->layer) ? s->window : 0;
+    n.u.attend.scale =
+        (float)(s->score_scale != 0 ? s->score_scale : 1 / sqrt((double)s->head_dim));
+    n.u.attend.cap = (float)s->score_cap;
+    n.u.attend.sinks = sinks;
     pith_plan_node(m, n);
-    const struct pith_fold rows = {
-        .kind = PITH_FOLD_ROWS, .from = v, .repeat = s->heads / s->kv_heads, .block = s->head_dim};
-    (void)pith_plan_site(m, "o", s->heads * s->head_dim, rows);
-    project_back(m, "self_attn.o_proj", s->heads, s->o_bias, Q);
-    pith_plan_module(m, site, OUT);
-    pith_plan_add(m, OUT);
 }
 
-static void feed_forward(struct pith_plan_maker *m, uint32_t gain)
+/* q, k and v into their registers; the linear that values come from, where that is one of its own.
+ */
+static uint32_t project_all(struct pith_plan_maker *m, unsigned in)
 {
+    const struct pith_family *f = family_of(m);
     const struct pith_shape *s = m->shape;
-    norm(m, gain);
-    const uint32_t site = pith_plan_site(m, "gate_up", s->hidden, into_vector(gain));
-    (void)pith_plan_linear(m, "mlp.gate_proj", s->ffn, s->mlp_bias);
-    pith_plan_compute(m, NORMED, GATE, OUT);
-    const uint32_t up = pith_plan_linear(m, "mlp.up_proj", s->ffn, s->mlp_bias);
-    pith_plan_compute(m, NORMED, UP, OUT);
-    struct pith_node n = {.kind = PITH_NODE_GATE, .in = GATE, .out = GATE};
+    const uint32_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    if (f->qkv) {
+        (void)compute(m, f->qkv, q + 2 * kv, s->qkv_bias, (const unsigned[3]){in, FUSED, OUT});
+        split(m, 3, (const uint32_t[3]){q, kv, kv}, (const uint8_t[3]){Q, K, V});
+        return PITH_NO_PART;
+    }
+    (void)project(m, f->q, s->heads, (const unsigned[3]){in, Q, OUT});
+    (void)project(m, f->k, s->kv_heads, (const unsigned[3]){in, K, OUT});
+    return project(m, f->v, s->kv_heads, (const unsigned[3]){in, V, OUT});
+}
+
+struct attention_gains {
+    struct gain before, after;
+    uint32_t q, k, sinks;
+};
+
+static void attention(struct pith_plan_maker *m, const struct attention_gains *g, unsigned out)
+{
+    const struct pith_family *f = family_of(m);
+    const struct pith_shape *s = m->shape;
+    const unsigned in = begin_branch(m, g->before);
+    const uint32_t site = pith_plan_site(m, "qkv", s->hidden, fold_into(g->before));
+    const uint32_t v = project_all(m, in);
+    if (s->qk_norm) {
+        norm_heads(m, Q, s->heads, g->q);
+        norm_heads(m, K, s->kv_heads, g->k);
+    }
+    rotate_heads(m, Q, s->heads);
+    rotate_heads(m, K, s->kv_heads);
+    attend(m, g->sinks);
+    (void)pith_plan_site(m, "o", s->heads * s->head_dim,
+                         v == PITH_NO_PART ? (struct pith_fold){0}
+                                           : fold_rows(v, s->heads / s->kv_heads, s->head_dim));
+    const uint32_t o = compute(m, f->o, s->hidden, s->o_bias, (const unsigned[3]){Q, out, Q});
+    if (!m->failed) {
+        m->plan->linear[o].by_cols = true;
+        m->plan->linear[o].heads = s->heads;
+    }
+    pith_plan_module(m, site, out);
+}
+
+/* --- feed-forward ----------------------------------------------------------------------------- */
+
+/* What the gated part of a feed-forward is called and how wide it is. */
+struct mlp {
+    const char *gate, *up, *down, *gate_up;
+    const char *site, *down_site;
+    uint32_t ffn;
+    bool bias;
+    struct pith_fold fold;
+};
+
+static void activate(struct pith_plan_maker *m, unsigned gate, bool alone, uint32_t dim)
+{
+    struct pith_node n = {.kind = PITH_NODE_GATE, .in = (uint8_t)gate, .out = (uint8_t)gate};
     n.u.gate.up = UP;
-    n.u.gate.dim = s->ffn;
+    n.u.gate.alone = alone;
+    n.u.gate.dim = dim;
     pith_plan_node(m, n);
-    const struct pith_fold rows = {
-        .kind = PITH_FOLD_ROWS, .from = up, .repeat = 1, .block = s->head_dim};
-    (void)pith_plan_site(m, "down", s->ffn, rows);
-    project_back(m, "mlp.down_proj", 0, s->mlp_bias, GATE);
+}
+
+static uint32_t mlp(struct pith_plan_maker *m, const struct mlp *p, unsigned in, unsigned out)
+{
+    const uint32_t site = pith_plan_site(m, p->site, m->shape->hidden, p->fold);
+    uint32_t up = PITH_NO_PART;
+    if (p->gate_up) {
+        (void)compute(m, p->gate_up, 2 * p->ffn, p->bias, (const unsigned[3]){in, FUSED, out});
+        split(m, 2, (const uint32_t[3]){p->ffn, p->ffn, 0}, (const uint8_t[3]){GATE, UP, 0});
+    } else if (p->gate) {
+        (void)compute(m, p->gate, p->ffn, p->bias, (const unsigned[3]){in, GATE, out});
+        up = compute(m, p->up, p->ffn, p->bias, (const unsigned[3]){in, UP, out});
+    } else {
+        (void)compute(m, p->up, p->ffn, p->bias, (const unsigned[3]){in, GATE, out});
+    }
+    activate(m, GATE, !p->gate && !p->gate_up, p->ffn);
+    (void)pith_plan_site(m, p->down_site, p->ffn,
+                         up == PITH_NO_PART ? (struct pith_fold){0}
+                                            : fold_rows(up, 1, m->shape->head_dim));
+    const uint32_t down =
+        compute(m, p->down, m->shape->hidden, p->bias, (const unsigned[3]){GATE, out, GATE});
+    if (!m->failed) m->plan->linear[down].by_cols = true;
+    return site;
+}
+
+static void add_expert(struct pith_plan_maker *m, uint32_t e, struct pith_fold fold)
+{
+    const struct pith_family_moe *f = &family_of(m)->moe;
+    const struct pith_moe *moe = &m->shape->moe;
+    char name[PITH_PART_NAME], site[32];
+    (void)snprintf(site, sizeof site, "experts.%u.gate_up", e);
+    const uint32_t at = pith_plan_site(m, site, m->shape->hidden, fold);
+    if (!m->failed) m->plan->site[at].expert = e;
+    (void)snprintf(name, sizeof name, f->gate, e);
+    (void)pith_plan_linear(m, name, moe->ffn, false);
+    (void)snprintf(name, sizeof name, f->up, e);
+    const uint32_t up = pith_plan_linear(m, name, moe->ffn, false);
+    (void)snprintf(site, sizeof site, "experts.%u.down", e);
+    const uint32_t down_site =
+        pith_plan_site(m, site, moe->ffn, fold_rows(up, 1, m->shape->head_dim));
+    if (!m->failed) m->plan->site[down_site].expert = e;
+    (void)snprintf(name, sizeof name, f->down, e);
+    const uint32_t down = pith_plan_linear(m, name, m->shape->hidden, false);
+    if (!m->failed) m->plan->linear[down].by_cols = m->plan->linear[down].to_stream = true;
+}
+
+/* The experts' sum, into OUT, from the router's logits. */
+static void add_experts(struct pith_plan_maker *m, struct pith_fold fold, unsigned in,
+                        uint32_t correction)
+{
+    const struct pith_moe *moe = &m->shape->moe;
+    struct pith_node n = {.kind = PITH_NODE_EXPERTS, .in = (uint8_t)in, .out = OUT};
+    n.u.experts.logits = LOGITS;
+    n.u.experts.rows = ROWS;
+    n.u.experts.gate = GATE;
+    n.u.experts.up = UP;
+    n.u.experts.result = RESULT;
+    n.u.experts.first = m->plan->linears;
+    n.u.experts.each = 3;
+    n.u.experts.dim = moe->ffn;
+    n.u.experts.correction = correction;
+    for (uint32_t e = 0; e < moe->experts && !m->failed; e++) add_expert(m, e, fold);
+    pith_plan_reg(m, GATE, moe->ffn);
+    pith_plan_reg(m, UP, moe->ffn);
+    pith_plan_reg(m, ROWS, m->shape->hidden);
+    pith_plan_reg(m, OUT, m->shape->hidden);
+    /* RESULT is also the router's work space: two numbers an expert. */
+    pith_plan_reg(m, RESULT,
+                  m->shape->hidden > 2 * moe->experts ? m->shape->hidden : 2 * moe->experts);
+    pith_plan_node(m, n);
+}
+
+/* Router, experts and what all tokens share, into OUT. */
+static void mixture(struct pith_plan_maker *m, struct pith_fold fold, unsigned in,
+                    uint32_t correction)
+{
+    const struct pith_family_moe *f = &family_of(m)->moe;
+    const struct pith_moe *moe = &m->shape->moe;
+    const uint32_t site = pith_plan_site(m, "router", m->shape->hidden, fold);
+    const uint32_t router =
+        compute(m, f->router, moe->experts, moe->router_bias, (const unsigned[3]){in, LOGITS, OUT});
+    if (!m->failed) m->plan->linear[router].stays = true;
+    add_experts(m, fold, in, correction);
+    if (moe->shared_ffn) {
+        char name[3][PITH_PART_NAME];
+        static const char *const part[] = {"gate_proj", "up_proj", "down_proj"};
+        for (int i = 0; i < 3; i++)
+            (void)snprintf(name[i], sizeof name[i], "%s.%s", f->shared, part[i]);
+        const struct mlp shared = {.gate = name[0],
+                                   .up = name[1],
+                                   .down = name[2],
+                                   .site = "shared.gate_up",
+                                   .down_site = "shared.down",
+                                   .ffn = moe->shared_ffn,
+                                   .bias = m->shape->mlp_bias,
+                                   .fold = fold};
+        (void)mlp(m, &shared, in, BRANCH);
+        struct pith_node add = {.kind = PITH_NODE_MIX, .in = BRANCH, .out = OUT};
+        add.u.mix.gate = PITH_NO_PART;
+        if (moe->shared_gate) {
+            (void)pith_plan_site(m, "shared.gate", m->shape->hidden, fold);
+            const uint32_t gate =
+                compute(m, f->shared_gate, 1, false, (const unsigned[3]){in, LOGITS, RESULT});
+            if (!m->failed) m->plan->linear[gate].stays = true;
+            add.u.mix.gate = LOGITS;
+        }
+        pith_plan_node(m, add);
+    }
     pith_plan_module(m, site, OUT);
-    pith_plan_add(m, OUT);
+}
+
+/* `source`: the gain of what it reads, which is its own norm's unless that is shared. */
+static void feed_forward(struct pith_plan_maker *m, struct gain before, struct gain source,
+                         uint32_t correction)
+{
+    const struct pith_family *f = family_of(m);
+    const struct pith_shape *s = m->shape;
+    const bool shared = before.vector != source.vector;
+    const unsigned in = shared ? NORMED : begin_branch(m, before);
+    const struct pith_fold fold = fold_into(source);
+    if (s->moe.experts && pith_layer_in(&s->moe.layers, m->layer)) {
+        mixture(m, fold, in, correction);
+        return;
+    }
+    const struct mlp dense = {.gate = f->gate,
+                              .up = f->up,
+                              .down = f->down,
+                              .gate_up = f->gate_up,
+                              .site = "gate_up",
+                              .down_site = "down",
+                              .ffn = s->ffn,
+                              .bias = s->mlp_bias,
+                              .fold = fold};
+    const uint32_t site = mlp(m, &dense, in, OUT);
+    pith_plan_module(m, site, OUT);
+}
+
+/* --- the layer -------------------------------------------------------------------------------- */
+
+static uint32_t add_head_gain(struct pith_plan_maker *m, const char *module, uint32_t heads)
+{
+    const struct pith_family *f = family_of(m);
+    const struct pith_shape *s = m->shape;
+    const uint32_t length = f->qk_norm == PITH_QK_ROW ? heads * s->head_dim : s->head_dim;
+    const uint32_t vector = add_vector(m, module, ".weight", length);
+    if (m->failed) return vector;
+    m->plan->vector[vector].plus = f->plus_one ? 1.0f : 0.0f;
+    if (f->qk_norm == PITH_QK_CENTRED) m->plan->vector[vector].rows = heads;
+    return vector;
+}
+
+static uint32_t add_correction(struct pith_plan_maker *m)
+{
+    const struct pith_family_moe *f = &family_of(m)->moe;
+    const uint32_t vector = pith_plan_vector(m, f->correction, m->shape->moe.experts);
+    if (!m->failed && f->correction_row) m->plan->vector[vector].rows = 1;
+    return vector;
 }
 
 enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *err)
 {
+    const struct pith_family *f = family_of(m);
     const struct pith_shape *s = m->shape;
+    const bool sparse = s->moe.experts && pith_layer_in(&s->moe.layers, m->layer);
+    struct attention_gains g = {.sinks = PITH_NO_PART};
+    uint32_t correction = PITH_NO_PART;
     (void)err;
     pith_plan_reg(m, X, s->hidden);
-    pith_plan_reg(m, NORMED, s->hidden);
-    const uint32_t before = add_gain(m, "input_layernorm.weight");
-    const uint32_t after = add_gain(m, "post_attention_layernorm.weight");
-    const uint32_t q_gain = m->plan->vectors;
+    g.before = add_gain(m, f->before_attention, true);
+    const struct gain before_mlp = add_gain(m, f->before_mlp, true);
+    g.after = add_gain(m, f->after_attention, false);
+    const struct gain after_mlp = add_gain(m, f->after_mlp, false);
     if (s->qk_norm) {
-        (void)pith_plan_vector(m, "self_attn.q_norm.weight", s->head_dim);
-        (void)pith_plan_vector(m, "self_attn.k_norm.weight", s->head_dim);
+        g.q = add_head_gain(m, f->q_norm, s->heads);
+        g.k = add_head_gain(m, f->k_norm, s->kv_heads);
     }
-    attention(m, before, q_gain);
-    feed_forward(m, after);
-    return PITH_OK;
+    if (f->sinks) g.sinks = pith_plan_vector(m, f->sinks, s->heads);
+    if (sparse && s->moe.correction) correction = add_correction(m);
+    attention(m, &g, f->parallel ? BRANCH : OUT);
+    if (!f->parallel) end_branch(m, g.after, OUT);
+    feed_forward(m, before_mlp, f->parallel && !f->before_mlp ? g.before : before_mlp, correction);
+    if (f->parallel) end_branch(m, g.after, BRANCH);
+    end_branch(m, after_mlp, OUT);
+    return m->failed ? pith_fail_nomem(err, "the plan of a layer") : PITH_OK;
 }

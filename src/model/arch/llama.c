@@ -19,5 +19,6 @@ const struct pith_arch pith_arch_llama = {
     .summary = "Llama 2 and 3 and their kin",
     .read = read_shape,
     .plan = pith_family_plan,
+    .family = &pith_family_llama,
     .names = PITH_FAMILY_NAMES,
 };

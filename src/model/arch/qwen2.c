@@ -16,5 +16,6 @@ const struct pith_arch pith_arch_qwen2 = {
     .summary = "Qwen 2 and 2.5: biases on q, k and v",
     .read = read_shape,
     .plan = pith_family_plan,
+    .family = &pith_family_llama,
     .names = PITH_FAMILY_NAMES,
 };

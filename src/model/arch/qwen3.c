@@ -20,5 +20,6 @@ const struct pith_arch pith_arch_qwen3 = {
     .summary = "Qwen 3 (dense): norms on q and k",
     .read = read_shape,
     .plan = pith_family_plan,
+    .family = &pith_family_llama,
     .names = PITH_FAMILY_NAMES,
 };

@@ -31,6 +31,12 @@ bool pith_fold_possible(const struct pith_transform_job *job)
     return any && (job->gain || job->prev_w);
 }
 
+/* A gain as the checkpoint can hold it. */
+static float stored_gain(const struct pith_transform_job *job, float gain)
+{
+    return pith_round_to(job->gain_dtype, gain - job->gain_plus) + job->gain_plus;
+}
+
 /* Row of prev_w that makes input c. */
 static size_t source_row(const struct pith_transform_job *job, size_t c)
 {
@@ -41,7 +47,7 @@ static size_t source_row(const struct pith_transform_job *job, size_t c)
 void pith_fold_settle(const struct pith_transform_job *job, float *s)
 {
     for (size_t c = 0; job->gain && c < job->linear[0].cols; c++) {
-        const float stored = pith_round_to(job->gain_dtype, job->gain[c] / s[c]);
+        const float stored = stored_gain(job, job->gain[c] / s[c]);
         const float exact = job->gain[c] / stored;
         if (isfinite(stored) && isfinite(exact) && exact > 0.0f) s[c] = exact;
         else if (!isfinite(stored)) s[c] = 1.0f;
@@ -73,8 +79,7 @@ void pith_fold_divide(const struct pith_transform_job *job, const float *s)
 {
     const size_t dim = job->linear[0].cols;
     if (job->gain) {
-        for (size_t c = 0; c < dim; c++)
-            job->gain[c] = pith_round_to(job->gain_dtype, job->gain[c] / s[c]);
+        for (size_t c = 0; c < dim; c++) job->gain[c] = stored_gain(job, job->gain[c] / s[c]);
         return;
     }
     for (size_t c = 0; job->prev_w && c < dim; c++) {

@@ -1,0 +1,194 @@
+#include "backend/layer.h"
+
+#include "backend/parts.h"
+
+#include <math.h>
+
+/* Elements a task at least: below that, handing out costs more than it gains. */
+enum { TASK_ELEMENTS = 16384 };
+
+static size_t tasks(size_t n, size_t each)
+{
+    return (n + each - 1) / each;
+}
+
+static size_t rows_a_task(size_t dim)
+{
+    return dim >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / (dim ? dim : 1);
+}
+
+/* --- activations ------------------------------------------------------------------------------ */
+
+static double tanh_of(double x)
+{
+    const double e = pith_exp_f64(-2.0 * fabs(x));
+    return copysign((1.0 - e) / (1.0 + e), x);
+}
+
+static float silu(float x)
+{
+    return x / (1.0f + pith_exp_f32(-x));
+}
+
+static float gelu(float x)
+{
+    const double half_root = 0.70710678118654752440;
+    return (float)(0.5 * (double)x * (1.0 + erf((double)x * half_root)));
+}
+
+static float gelu_tanh(float x)
+{
+    const double root = 0.79788456080286535588, v = (double)x; /* sqrt(2 / pi) */
+    return (float)(0.5 * v * (1.0 + tanh_of(root * (v + 0.044715 * v * v * v))));
+}
+
+static float relu(float x)
+{
+    return x > 0 ? x : 0;
+}
+
+static float relu2(float x)
+{
+    return relu(x) * relu(x);
+}
+
+typedef float act_fn(float x);
+static act_fn *const acts[] = {
+    [PITH_ACT_SILU] = silu, [PITH_ACT_GELU] = gelu,   [PITH_ACT_GELU_TANH] = gelu_tanh,
+    [PITH_ACT_RELU] = relu, [PITH_ACT_RELU2] = relu2,
+};
+
+static float clamped(const struct pith_gating *g, float gate, float up)
+{
+    const float x = fminf(gate, g->limit), u = fmaxf(fminf(up, g->limit), -g->limit);
+    return x / (1.0f + pith_exp_f32(-g->alpha * x)) * (u + 1.0f);
+}
+
+static void gate_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct pith_gating *g = ctx;
+    const size_t from = task * TASK_ELEMENTS, to = pith_min(g->count, from + TASK_ELEMENTS);
+    (void)thread;
+    for (size_t i = from; i < to; i++) {
+        if (g->act == PITH_ACT_CLAMPED) g->gate[i] = clamped(g, g->gate[i], g->up[i]);
+        else g->gate[i] = acts[g->act](g->gate[i]) * (g->up ? g->up[i] : 1.0f);
+    }
+}
+
+void pith_gate(struct pith_backend *b, const struct pith_gating *g)
+{
+    if (g->act == PITH_ACT_SILU && g->up) pith_silu_mul(b, g->gate, g->up, g->count);
+    else
+        pith_pool_run(b->pool, tasks(g->count, TASK_ELEMENTS), gate_task,
+                      (struct pith_gating *)(uintptr_t)g);
+}
+
+float pith_softcap_one(float cap, float x)
+{
+    return (float)((double)cap * tanh_of((double)x / (double)cap));
+}
+
+struct softcap {
+    float cap, *x;
+    size_t count;
+};
+
+static void softcap_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct softcap *s = ctx;
+    const size_t from = task * TASK_ELEMENTS, to = pith_min(s->count, from + TASK_ELEMENTS);
+    (void)thread;
+    for (size_t i = from; i < to; i++) s->x[i] = pith_softcap_one(s->cap, s->x[i]);
+}
+
+void pith_softcap(struct pith_backend *b, float cap, float *x, size_t count)
+{
+    struct softcap s = {cap, x, count};
+    pith_pool_run(b->pool, tasks(count, TASK_ELEMENTS), softcap_task, &s);
+}
+
+/* --- norms ------------------------------------------------------------------------------------ */
+
+static void layernorm_row(const struct pith_layernorm *l, size_t row)
+{
+    const float *x = l->x + row * l->dim;
+    const float *weight = l->weight ? l->weight + row % l->period * l->dim : NULL;
+    float *y = l->y + row * l->dim;
+    double mean = 0, square = 0;
+    for (size_t i = 0; i < l->dim; i++) mean += (double)x[i];
+    mean /= (double)l->dim;
+    for (size_t i = 0; i < l->dim; i++) square += ((double)x[i] - mean) * ((double)x[i] - mean);
+    const double scale = 1.0 / sqrt(square / (double)l->dim + l->eps);
+    for (size_t i = 0; i < l->dim; i++) {
+        const float v = (float)(((double)x[i] - mean) * scale);
+        y[i] = v * (weight ? weight[i] : 1.0f) + (l->bias ? l->bias[i] : 0.0f);
+    }
+}
+
+static void layernorm_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct pith_layernorm *l = ctx;
+    const size_t each = rows_a_task(l->dim), to = pith_min(l->n, (task + 1) * each);
+    (void)thread;
+    for (size_t i = task * each; i < to; i++) layernorm_row(l, i);
+}
+
+void pith_layernorm(struct pith_backend *b, const struct pith_layernorm *l)
+{
+    pith_pool_run(b->pool, tasks(l->n, rows_a_task(l->dim)), layernorm_task,
+                  (struct pith_layernorm *)(uintptr_t)l);
+}
+
+/* --- positions -------------------------------------------------------------------------------- */
+
+static void rope_part_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct pith_rope_part *r = ctx;
+    const size_t half = r->dim / 2, each = rows_a_task(r->heads * r->stride);
+    const size_t to = pith_min(r->n, (task + 1) * each);
+    (void)thread;
+    for (size_t i = task * each; i < to; i++)
+        for (size_t h = 0; h < r->heads; h++) {
+            float *x = r->x + (i * r->heads + h) * r->stride + r->offset;
+            for (size_t p = 0; p < half; p++) {
+                const size_t a = r->adjacent ? 2 * p : p, b = r->adjacent ? 2 * p + 1 : p + half;
+                const float c = r->cos[i * half + p], s = r->sin[i * half + p];
+                const float u = x[a], v = x[b];
+                x[a] = u * c - v * s;
+                x[b] = v * c + u * s;
+            }
+        }
+}
+
+void pith_rope_part(struct pith_backend *b, const struct pith_rope_part *r)
+{
+    const size_t width = r->heads * r->stride;
+    if (!r->adjacent && r->offset == 0 && r->dim == r->stride)
+        pith_rope(b, r->x, r->n, width, r->heads, r->dim, r->cos, r->sin);
+    else
+        pith_pool_run(b->pool, tasks(r->n, rows_a_task(width)), rope_part_task,
+                      (struct pith_rope_part *)(uintptr_t)r);
+}
+
+/* --- sums ------------------------------------------------------------------------------------- */
+
+struct add_scaled {
+    const float *x;
+    float scale, *y;
+    size_t count;
+};
+
+static void add_scaled_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct add_scaled *a = ctx;
+    const size_t from = task * TASK_ELEMENTS, to = pith_min(a->count, from + TASK_ELEMENTS);
+    (void)thread;
+    for (size_t i = from; i < to; i++) a->y[i] = fmaf(a->x[i], a->scale, a->y[i]);
+}
+
+void pith_add_scaled(struct pith_backend *b, const float *x, float scale, float *y, size_t count)
+{
+    struct add_scaled a = {x, scale, y, count};
+    if (scale == 1.0f) pith_add(b, x, y, count);
+    else pith_pool_run(b->pool, tasks(count, TASK_ELEMENTS), add_scaled_task, &a);
+}

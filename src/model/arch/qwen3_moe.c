@@ -1,0 +1,34 @@
+/* Qwen3-MoE: Qwen3's attention, and experts instead of the feed-forward in all or some layers. */
+#include "model/arch/family.h"
+
+static enum pith_status read_shape(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
+{
+    static const struct pith_family_defaults defaults = {.kv_heads = 4, .max_position = 32768};
+    static const struct pith_moe absent = {.experts = 128, .taken = 8, .ffn = 768};
+    bool attention_bias = false, use_window = false;
+    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
+    PITH_TRY(pith_family_read_sparse_layers(config, where, shape, err));
+    PITH_TRY(pith_json_get_bool(config, "attention_bias", &attention_bias, where, err));
+    PITH_TRY(pith_json_get_bool(config, "use_sliding_window", &use_window, where, err));
+    if (use_window) PITH_TRY(pith_family_read_window(config, where, 4096, &shape->window, err));
+    for (uint32_t i = 0; shape->window && i < shape->layers; i++)
+        pith_layer_put(&shape->sliding, i);
+    shape->qkv_bias = shape->o_bias = attention_bias;
+    shape->qk_norm = true;
+    return PITH_OK;
+}
+
+static const struct pith_family family = {PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION, PITH_FAMILY_MLP,
+                                          PITH_FAMILY_QK_NORM, .moe = {PITH_FAMILY_EXPERTS}};
+
+const struct pith_arch pith_arch_qwen3_moe = {
+    .name = "Qwen3MoeForCausalLM",
+    .model_type = "qwen3_moe",
+    .summary = "Qwen 3 mixtures of experts",
+    .read = read_shape,
+    .plan = pith_family_plan,
+    .family = &family,
+    .names = PITH_FAMILY_NAMES,
+};

@@ -1,0 +1,184 @@
+/* Mixtures of experts: which experts a token takes, and their sum. */
+#include "model/nodes.h"
+
+#include "backend/layer.h"
+#include "kern/ops.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --- routing ---------------------------------------------------------------------------------- */
+
+static void softmax(uint32_t n, const float *x, float *y)
+{
+    float most = x[0];
+    double sum = 0;
+    for (uint32_t i = 1; i < n; i++) most = x[i] > most ? x[i] : most;
+    for (uint32_t i = 0; i < n; i++) sum += (double)(y[i] = pith_exp_f32(x[i] - most));
+    for (uint32_t i = 0; i < n; i++) y[i] = (float)((double)y[i] / sum);
+}
+
+/* The largest of score[n], the first of equals. */
+static uint32_t best_of(uint32_t n, const float *score)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < n; i++)
+        if (score[i] > score[best]) best = i;
+    return best;
+}
+
+/* What a group of `each` experts is judged by. */
+static float group_score(const struct pith_moe *m, uint32_t each, const float *score)
+{
+    const uint32_t first = best_of(each, score);
+    float second = -INFINITY;
+    if (!m->group_best_two || each < 2) return score[first];
+    for (uint32_t i = 0; i < each; i++)
+        if (i != first && score[i] > second) second = score[i];
+    return score[first] + second;
+}
+
+/* Experts outside the best groups can no longer be chosen. */
+static void keep_groups(const struct pith_moe *m, float *score)
+{
+    const uint32_t each = m->experts / m->groups;
+    for (uint32_t dropped = m->groups - m->groups_taken; dropped > 0; dropped--) {
+        uint32_t worst = m->groups;
+        float least = INFINITY;
+        for (uint32_t g = 0; g < m->groups; g++) {
+            const float s = group_score(m, each, score + g * each);
+            if (s == -INFINITY || s > least) continue; /* the last of equals goes first */
+            least = s;
+            worst = g;
+        }
+        if (worst == m->groups) return;
+        for (uint32_t i = 0; i < each; i++) score[worst * each + i] = -INFINITY;
+    }
+}
+
+static void sort_chosen(uint32_t n, uint32_t *chosen)
+{
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t j = i; j > 0 && chosen[j - 1] > chosen[j]; j--) {
+            const uint32_t t = chosen[j];
+            chosen[j] = chosen[j - 1];
+            chosen[j - 1] = t;
+        }
+}
+
+static void choose(const struct pith_moe *m, float *score, uint32_t *chosen)
+{
+    if (m->groups > 1) keep_groups(m, score);
+    for (uint32_t k = 0; k < m->taken; k++) {
+        chosen[k] = best_of(m->experts, score);
+        score[chosen[k]] = -INFINITY;
+        /* Numbers that are none would choose one expert twice; any others do as well. */
+        for (uint32_t i = 0; i < k; i++)
+            if (chosen[i] == chosen[k]) chosen[k] = (chosen[k] + 1) % m->experts, i = UINT32_MAX;
+    }
+    sort_chosen(m->taken, chosen);
+}
+
+void pith_route(const struct pith_moe *m, const float *logits, const float *correction,
+                float *score, uint32_t *chosen, float *share)
+{
+    float *s = score, *by = score + m->experts;
+    double sum = 0;
+    if (m->router == PITH_ROUTER_SOFTMAX) softmax(m->experts, logits, s);
+    for (uint32_t i = 0; i < m->experts; i++) {
+        if (m->router == PITH_ROUTER_SIGMOID) s[i] = 1.0f / (1.0f + pith_exp_f32(-logits[i]));
+        else if (m->router == PITH_ROUTER_TOP) s[i] = logits[i];
+        by[i] = s[i] + (correction ? correction[i] : 0.0f);
+    }
+    choose(m, by, chosen);
+    for (uint32_t k = 0; k < m->taken; k++) share[k] = s[chosen[k]];
+    if (m->router == PITH_ROUTER_TOP)
+        softmax(m->taken, memcpy(by, share, m->taken * sizeof *by), share);
+    for (uint32_t k = 0; k < m->taken; k++) sum += (double)share[k];
+    const double over = m->renormalised ? fmax(sum, m->floor) + (m->floor > 0 ? 0 : 1e-20) : 1;
+    for (uint32_t k = 0; k < m->taken; k++)
+        share[k] = (float)((double)share[k] / over * (m->scale != 0 ? m->scale : 1));
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
+
+/* Lists the places of scratch->chosen by expert, rows ascending. */
+static void sort_by_expert(const struct pith_moe *m, struct pith_scratch *s, size_t n)
+{
+    const size_t places = n * m->taken;
+    memset(s->begin, 0, (m->experts + 1) * sizeof *s->begin);
+    for (size_t i = 0; i < places; i++) s->begin[s->chosen[i] + 1]++;
+    for (uint32_t e = 0; e < m->experts; e++) s->begin[e + 1] += s->begin[e];
+    for (size_t i = 0; i < places; i++) s->order[s->begin[s->chosen[i]]++] = (uint32_t)i;
+    for (uint32_t e = m->experts; e > 0; e--) s->begin[e] = s->begin[e - 1];
+    s->begin[0] = 0;
+}
+
+/* gate and up of the rows gathered; false when the tap has stopped the pass. */
+static void gate_up(struct pith_node_run *r, const struct pith_node *node, uint32_t first)
+{
+    float *gate = r->reg[node->u.experts.gate], *up = r->reg[node->u.experts.up];
+    const size_t dim = node->u.experts.dim;
+    if (node->u.experts.each == 3) {
+        pith_node_linear(r, first, gate);
+        pith_node_linear(r, first + 1, up);
+        return;
+    }
+    const float *both = r->reg[node->u.experts.both];
+    pith_node_linear(r, first, r->reg[node->u.experts.both]);
+    for (size_t i = 0; i < r->n; i++, both += 2 * dim)
+        for (size_t j = 0; j < dim; j++) {
+            gate[i * dim + j] = both[node->u.experts.adjacent ? 2 * j : j];
+            up[i * dim + j] = both[node->u.experts.adjacent ? 2 * j + 1 : dim + j];
+        }
+}
+
+/* One expert over its rows of x; adds its shares to out. */
+static void run_expert(struct pith_node_run *r, const struct pith_node *node, uint32_t expert)
+{
+    const struct pith_scratch *s = r->pass->scratch;
+    const struct pith_layer_plan *l = r->block->plan;
+    const size_t hidden = r->pass->model->shape.hidden, all = r->n;
+    const uint32_t taken = r->pass->model->shape.moe.taken;
+    const uint32_t *places = s->order + s->begin[expert];
+    const uint32_t first = node->u.experts.first + expert * node->u.experts.each;
+    const uint32_t down = first + node->u.experts.each - 1;
+    float *rows = r->reg[node->u.experts.rows], *result = r->reg[node->u.experts.result];
+    r->n = s->begin[expert + 1] - s->begin[expert];
+    for (size_t i = 0; i < r->n; i++)
+        memcpy(rows + i * hidden, r->reg[node->in] + places[i] / taken * hidden,
+               hidden * sizeof *rows);
+    pith_node_meet_site(r, l->linear[first].site, rows, result);
+    if (!r->stopped) {
+        float *gate = r->reg[node->u.experts.gate];
+        gate_up(r, node, first);
+        pith_node_gate(r, gate, r->reg[node->u.experts.up], r->n * node->u.experts.dim);
+        pith_node_meet_site(r, l->linear[down].site, gate, gate);
+        pith_node_linear(r, down, result);
+    }
+    for (size_t i = 0; i < r->n && !r->stopped; i++) {
+        float *out = r->reg[node->out] + places[i] / taken * hidden;
+        const float share = s->share[places[i]];
+        for (size_t j = 0; j < hidden; j++) out[j] = fmaf(share, result[i * hidden + j], out[j]);
+    }
+    r->n = all;
+}
+
+enum pith_status pith_node_experts(struct pith_node_run *r, const struct pith_node *node,
+                                   struct pith_error *err)
+{
+    const struct pith_moe *m = &r->pass->model->shape.moe;
+    struct pith_scratch *s = r->pass->scratch;
+    const uint32_t correction = node->u.experts.correction;
+    (void)err;
+    for (size_t i = 0; i < r->n; i++)
+        pith_route(m, r->reg[node->u.experts.logits] + i * m->experts,
+                   correction == PITH_NO_PART ? NULL : r->block->vector[correction],
+                   r->reg[node->u.experts.result], s->chosen + i * m->taken,
+                   s->share + i * m->taken);
+    sort_by_expert(m, s, r->n);
+    memset(r->reg[node->out], 0, r->n * r->pass->model->shape.hidden * sizeof(float));
+    for (uint32_t e = 0; e < m->experts && !r->stopped; e++)
+        if (s->begin[e + 1] > s->begin[e]) run_expert(r, node, e);
+    return PITH_OK;
+}
