@@ -282,11 +282,14 @@ const char *pith_plan_layer_of(const struct pith_plans *p, const char *tensor, u
 uint32_t pith_plan_find_linear(const struct pith_layer_plan *l, const char *part,
                                const char **suffix)
 {
+    uint32_t found = PITH_NO_PART;
+    size_t longest = 0;
     for (uint32_t i = 0; i < l->linears; i++) {
         const size_t n = strlen(l->linear[i].name);
-        if (strncmp(part, l->linear[i].name, n) != 0 || part[n] != '.') continue;
+        if (n < longest || strncmp(part, l->linear[i].name, n) != 0 || part[n] != '.') continue;
         *suffix = part + n;
-        return i;
+        longest = n;
+        found = i;
     }
-    return PITH_NO_PART;
+    return found;
 }

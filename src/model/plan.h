@@ -214,7 +214,8 @@ void pith_plan_linear_name(const struct pith_plans *p, uint32_t layer, uint32_t 
 /* Of which layer `tensor` is, and where its name within the layer begins; NULL: of none. */
 const char *pith_plan_layer_of(const struct pith_plans *p, const char *tensor, uint32_t *layer);
 /* The linear of a layer whose tensor that is ("self_attn.q_proj.weight"), and its suffix
- * (".weight"); PITH_NO_PART: of none. */
+ * (".weight"); of linears "a" and "a.b" that of "a.b.weight" is the second. PITH_NO_PART: of none,
+ * and *suffix is left as it was. */
 uint32_t pith_plan_find_linear(const struct pith_layer_plan *l, const char *part,
                                const char **suffix);
 
