@@ -28,17 +28,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A layer's factors: what each channel is multiplied by. */
+/* A layer's factors: what each channel of a gain and each row of a linear is multiplied by; those
+ * count that a site's division can be folded into. */
 struct factors {
-    uint32_t hidden, values, ffn;
-    float *input, *post, *v, *up; /* [hidden], [hidden], [values], [ffn] */
+    float **vector; /* [most_vectors][length] */
+    float **rows;   /* [most_linears][rows] */
 };
 
 struct maker {
     struct pith_model *model;
     const char *out;
     uint64_t seed;
-    bool stream;   /* outliers in the residual stream alone */
+    bool stream; /* outliers in the residual stream alone */
     struct pith_layout layout;
     struct pith_out file;
     struct factors f;
@@ -69,108 +70,132 @@ static void draw(struct pith_rng *rng, uint32_t n, float *factor, float *sorted)
     }
 }
 
-/* The size of a linear's outputs for inputs of the sizes gain[cols]. */
-static enum pith_status row_sizes(const struct maker *k, uint32_t layer, enum pith_role role,
-                                  const float *gain, float *out, struct pith_error *err)
+/* Tensor `part` of a layer, as floats. */
+static enum pith_status decode(const struct maker *k, uint32_t layer, const char *part,
+                               size_t count, float *out, struct pith_error *err)
 {
-    char name[256], whole[300];
-    uint32_t rows, cols;
-    const struct pith_tensor *t;
-    pith_role_dims(&k->model->shape, role, &rows, &cols);
-    pith_linear_name(k->model->arch, layer, role, name, sizeof name);
-    snprintf(whole, sizeof whole, "%s.weight", name);
-    PITH_TRY(
-        pith_checkpoint_get(k->model->checkpoint, whole, 2, (uint64_t[]){rows, cols}, &t, err));
-    (void)pith_dtype_decode(t->dtype, t->data, (size_t)rows * cols, k->values);
+    char name[256];
+    pith_plan_name(&k->model->plans, layer, part, name, sizeof name);
+    const struct pith_tensor *t = pith_checkpoint_find(k->model->checkpoint, name);
+    if (!t || pith_tensor_elements(t) != count)
+        return pith_fail(err, PITH_FORMAT, "%s: missing, or of another size", name);
+    (void)pith_dtype_decode(t->dtype, t->data, count, out);
+    return PITH_OK;
+}
+
+/* The gain that a linear's inputs have; NULL: none. */
+static const float *gain_of(const struct maker *k, const struct pith_layer_plan *l, uint32_t linear)
+{
+    const struct pith_fold *fold = &l->site[l->linear[linear].site].fold;
+    return fold->kind == PITH_FOLD_VECTOR ? k->f.vector[fold->from] : NULL;
+}
+
+/* The size of a linear's outputs. */
+static enum pith_status row_sizes(const struct maker *k, uint32_t layer, uint32_t linear,
+                                  struct pith_error *err)
+{
+    const struct pith_layer_plan *l = pith_plan(&k->model->plans, layer);
+    const uint32_t rows = l->linear[linear].rows, cols = l->linear[linear].cols;
+    const float *gain = gain_of(k, l, linear);
+    char part[PITH_PART_NAME + 8];
+    snprintf(part, sizeof part, "%s.weight", l->linear[linear].name);
+    PITH_TRY(decode(k, layer, part, (size_t)rows * cols, k->values, err));
     /* Attention averages values, and silu(gate) is small for most tokens. */
     enum { DAMPED = 4 };
     for (size_t r = 0; r < rows; r++) {
         double sum = 0;
         for (size_t c = 0; c < cols; c++) {
-            const double y = (double)k->values[r * cols + c] * (double)gain[c];
+            const double y = (double)k->values[r * cols + c] * (gain ? (double)gain[c] : 1.0);
             sum += y * y;
         }
-        out[r] = (float)(sqrt(sum) / DAMPED);
+        k->f.rows[linear][r] = (float)(sqrt(sum) / DAMPED);
     }
+    return PITH_OK;
+}
+
+/* The magnitudes of all channels that get a factor, where their factors will stand. */
+static enum pith_status measure(struct maker *k, uint32_t layer, struct pith_error *err)
+{
+    const struct pith_layer_plan *l = pith_plan(&k->model->plans, layer);
+    for (uint32_t i = 0; i < l->sites; i++) {
+        const struct pith_fold *fold = &l->site[i].fold;
+        if (fold->kind != PITH_FOLD_VECTOR) continue;
+        const struct pith_vector_spec *v = &l->vector[fold->from];
+        PITH_TRY(decode(k, layer, v->name, v->length, k->f.vector[fold->from], err));
+    }
+    for (uint32_t i = 0; i < l->sites; i++)
+        if (l->site[i].fold.kind == PITH_FOLD_ROWS)
+            PITH_TRY(row_sizes(k, layer, l->site[i].fold.from, err));
     return PITH_OK;
 }
 
 static enum pith_status draw_layer(struct maker *k, uint32_t layer, struct pith_error *err)
 {
+    const struct pith_layer_plan *l = pith_plan(&k->model->plans, layer);
     struct pith_rng rng;
-    struct factors *f = &k->f;
-    float *const gains[] = {f->input, f->post};
-    for (int i = 0; i < 2; i++) {
-        char name[256], whole[300];
-        const struct pith_tensor *t;
-        pith_norm_name(k->model->arch, layer, i ? PITH_NORM_POST : PITH_NORM_INPUT, name,
-                       sizeof name);
-        snprintf(whole, sizeof whole, "%s.weight", name);
-        PITH_TRY(
-            pith_checkpoint_get(k->model->checkpoint, whole, 1, (uint64_t[]){f->hidden}, &t, err));
-        (void)pith_dtype_decode(t->dtype, t->data, f->hidden, gains[i]);
-    }
-    PITH_TRY(row_sizes(k, layer, PITH_ROLE_V, f->input, f->v, err));
-    PITH_TRY(row_sizes(k, layer, PITH_ROLE_UP, f->post, f->up, err));
+    PITH_TRY(measure(k, layer, err));
     pith_rng_seed(&rng, k->seed * 1000003 + (k->stream ? 0 : layer));
-    draw(&rng, f->hidden, f->input, k->values);
-    if (k->stream) pith_rng_seed(&rng, k->seed * 1000003); /* the same channels everywhere */
-    draw(&rng, f->hidden, f->post, k->values);
-    for (uint32_t i = 0; k->stream && i < f->values; i++) f->v[i] = 1;
-    for (uint32_t i = 0; k->stream && i < f->ffn; i++) f->up[i] = 1;
-    if (k->stream) return PITH_OK;
-    draw(&rng, f->values, f->v, k->values);
-    draw(&rng, f->ffn, f->up, k->values);
+    for (uint32_t i = 0; i < l->sites; i++) {
+        const struct pith_fold *fold = &l->site[i].fold;
+        if (fold->kind != PITH_FOLD_VECTOR) continue;
+        if (k->stream) pith_rng_seed(&rng, k->seed * 1000003); /* the same channels everywhere */
+        draw(&rng, l->vector[fold->from].length, k->f.vector[fold->from], k->values);
+    }
+    for (uint32_t i = 0; i < l->sites; i++) {
+        const struct pith_fold *fold = &l->site[i].fold;
+        if (fold->kind != PITH_FOLD_ROWS) continue;
+        const uint32_t rows = l->linear[fold->from].rows;
+        if (!k->stream) draw(&rng, rows, k->f.rows[fold->from], k->values);
+        for (uint32_t r = 0; k->stream && r < rows; r++) k->f.rows[fold->from][r] = 1;
+    }
     return PITH_OK;
 }
 
 /* The factor that column c of a linear is divided by. */
-static float column(const struct maker *k, enum pith_role role, size_t c)
+static float column(const struct maker *k, const struct pith_layer_plan *l, uint32_t linear,
+                    size_t c)
 {
-    const struct pith_shape *s = &k->model->shape;
-    const size_t group = s->heads / s->kv_heads, d = s->head_dim;
-    switch (role) {
-    case PITH_ROLE_Q:
-    case PITH_ROLE_K:
-    case PITH_ROLE_V: return k->f.input[c];
-    case PITH_ROLE_O: return k->f.v[c / d / group * d + c % d];
-    case PITH_ROLE_DOWN: return k->f.up[c];
-    default: return k->f.post[c];
-    }
+    const struct pith_fold *fold = &l->site[l->linear[linear].site].fold;
+    if (fold->kind == PITH_FOLD_VECTOR) return k->f.vector[fold->from][c];
+    if (fold->kind != PITH_FOLD_ROWS) return 1.0f;
+    return k->f.rows[fold->from][c / fold->block / fold->repeat * fold->block + c % fold->block];
 }
 
-static float row(const struct maker *k, enum pith_role role, size_t r)
+/* The one that its row r is multiplied by. */
+static float row(const struct maker *k, const struct pith_layer_plan *l, uint32_t linear, size_t r)
 {
-    return role == PITH_ROLE_V ? k->f.v[r] : role == PITH_ROLE_UP ? k->f.up[r] : 1.0f;
+    for (uint32_t i = 0; i < l->sites; i++)
+        if (l->site[i].fold.kind == PITH_FOLD_ROWS && l->site[i].fold.from == linear)
+            return k->f.rows[linear][r];
+    return 1.0f;
 }
 
-/* Scales a tensor's values in place; false when it is none that changes. */
-static bool scale(const struct maker *k, uint32_t layer, const struct pith_tensor *t)
+static bool scale_linear(const struct maker *k, const struct pith_layer_plan *l, uint32_t linear,
+                         const char *suffix, size_t n)
 {
-    char name[256], whole[300];
-    const size_t n = (size_t)pith_tensor_elements(t);
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
-        const enum pith_role role = (enum pith_role)i;
-        uint32_t rows, cols;
-        pith_role_dims(&k->model->shape, role, &rows, &cols);
-        pith_linear_name(k->model->arch, layer, role, name, sizeof name);
-        snprintf(whole, sizeof whole, "%s.bias", name);
-        if (strcmp(t->name, whole) == 0) {
-            for (size_t r = 0; r < n; r++) k->values[r] *= row(k, role, r);
-            return true;
-        }
-        snprintf(whole, sizeof whole, "%s.weight", name);
-        if (strcmp(t->name, whole) != 0) continue;
-        for (size_t e = 0; e < n; e++)
-            k->values[e] = k->values[e] * row(k, role, e / cols) / column(k, role, e % cols);
+    const uint32_t cols = l->linear[linear].cols;
+    if (strcmp(suffix, ".bias") == 0) {
+        for (size_t r = 0; r < n; r++) k->values[r] *= row(k, l, linear, r);
         return true;
     }
-    for (int i = 0; i < 2; i++) {
-        const enum pith_norm norm = i ? PITH_NORM_POST : PITH_NORM_INPUT;
-        pith_norm_name(k->model->arch, layer, norm, name, sizeof name);
-        snprintf(whole, sizeof whole, "%s.weight", name);
-        if (strcmp(t->name, whole) != 0) continue;
-        for (size_t e = 0; e < n; e++) k->values[e] *= (i ? k->f.post : k->f.input)[e];
+    if (strcmp(suffix, ".weight") != 0) return false;
+    for (size_t e = 0; e < n; e++)
+        k->values[e] = k->values[e] * row(k, l, linear, e / cols) / column(k, l, linear, e % cols);
+    return true;
+}
+
+/* Scales the n values of tensor `part` of a layer in place; false when it is none that changes. */
+static bool scale(const struct maker *k, uint32_t layer, const char *part, size_t n)
+{
+    const struct pith_layer_plan *l = pith_plan(&k->model->plans, layer);
+    const char *suffix;
+    const uint32_t linear = pith_plan_find_linear(l, part, &suffix);
+    if (linear != PITH_NO_PART) return scale_linear(k, l, linear, suffix, n);
+    for (uint32_t i = 0; i < l->sites; i++) {
+        const struct pith_fold *fold = &l->site[i].fold;
+        if (fold->kind != PITH_FOLD_VECTOR || strcmp(part, l->vector[fold->from].name) != 0)
+            continue;
+        for (size_t e = 0; e < n; e++) k->values[e] *= k->f.vector[fold->from][e];
         return true;
     }
     return false;
@@ -181,11 +206,12 @@ static enum pith_status write_tensor(struct maker *k, const struct pith_tensor *
 {
     const struct pith_tensor_plan *p = pith_layout_find(&k->layout, t->name);
     const size_t n = (size_t)pith_tensor_elements(t);
-    unsigned layer;
+    uint32_t layer;
     const void *data = t->data;
-    if (sscanf(t->name, "model.layers.%u.", &layer) == 1 && layer < k->model->shape.layers) {
+    const char *part = pith_plan_layer_of(&k->model->plans, t->name, &layer);
+    if (part) {
         PITH_TRY(draw_layer(k, layer, err));
-        if (pith_dtype_decode(t->dtype, t->data, n, k->values) && scale(k, layer, t) &&
+        if (pith_dtype_decode(t->dtype, t->data, n, k->values) && scale(k, layer, part, n) &&
             pith_dtype_encode(t->dtype, k->values, n, k->bytes))
             data = k->bytes;
     }
@@ -240,18 +266,43 @@ static enum pith_status copy_rest(const struct maker *k, struct pith_error *err)
     return s;
 }
 
+/* Room for factors of any layer: as many floats a gain, a linear's rows, as the longest has. */
+static enum pith_status take_factors(struct maker *k, struct pith_error *err)
+{
+    const struct pith_plans *p = &k->model->plans;
+    size_t longest = 0;
+    for (uint32_t i = 0; i < p->kinds; i++) {
+        const struct pith_layer_plan *l = &p->kind[i];
+        for (uint32_t v = 0; v < l->vectors; v++)
+            if (l->vector[v].length > longest) longest = l->vector[v].length;
+        for (uint32_t v = 0; v < l->linears; v++)
+            if (l->linear[v].rows > longest) longest = l->linear[v].rows;
+    }
+    const size_t count = (size_t)p->most_vectors + p->most_linears;
+    k->f.vector = pith_zalloc(count, sizeof *k->f.vector);
+    if (!k->f.vector) return pith_fail_nomem(err, "factors");
+    k->f.rows = k->f.vector + p->most_vectors;
+    for (size_t i = 0; i < count; i++) {
+        k->f.vector[i] = pith_alloc(longest, sizeof(float));
+        if (!k->f.vector[i]) return pith_fail_nomem(err, "factors");
+    }
+    return PITH_OK;
+}
+
+static void free_factors(struct maker *k)
+{
+    if (!k->f.vector) return;
+    const struct pith_plans *p = &k->model->plans;
+    for (size_t i = 0; i < (size_t)p->most_vectors + p->most_linears; i++)
+        pith_free(k->f.vector[i]);
+    pith_free(k->f.vector);
+}
+
 static enum pith_status make(struct maker *k, struct pith_error *err)
 {
-    const struct pith_shape *s = &k->model->shape;
-    struct factors *f = &k->f;
     if (k->model->container)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: is quantized", k->model->checkpoint->dir);
-    *f = (struct factors){.hidden = s->hidden, .values = s->kv_heads * s->head_dim, .ffn = s->ffn};
-    f->input = pith_alloc((size_t)2 * f->hidden + f->values + f->ffn, sizeof(float));
-    if (!f->input) return pith_fail_nomem(err, "factors");
-    f->post = f->input + f->hidden;
-    f->v = f->post + f->hidden;
-    f->up = f->v + f->values;
+    PITH_TRY(take_factors(k, err));
     PITH_TRY(pith_dir_make(k->out, err));
     PITH_TRY(write_file(k, err));
     return copy_rest(k, err);
@@ -264,15 +315,14 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s MODEL OUT [SEED [stream]]\n", argv[0]);
         return 2;
     }
-    struct maker k = {.out = argv[2],
-                      .seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1,
-                      .stream = argc > 4};
+    struct maker k = {
+        .out = argv[2], .seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1, .stream = argc > 4};
     enum pith_status s = pith_model_open(argv[1], &k.model, &err);
     if (s == PITH_OK) s = make(&k, &err);
     pith_layout_free(&k.layout);
     pith_free(k.values);
     pith_free(k.bytes);
-    pith_free(k.f.input);
+    free_factors(&k);
     pith_model_close(k.model);
     if (s == PITH_OK) return 0;
     fprintf(stderr, "make_outliers: %s\n", err.text);
