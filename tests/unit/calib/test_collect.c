@@ -1,6 +1,7 @@
 /* What a pass over the calibration windows gathers, against a block computed here in double. */
 #include "calib/collect.h"
 
+#include "llama.h"
 #include "unit/model/fixture.h"
 
 /* Three windows over a vocabulary of 80, on the golden model with grouped queries. */
@@ -57,11 +58,11 @@ static const struct pith_block *first_block(const struct fixture *f)
 /* --- the same block in double ---------------------------------------------------------------- */
 
 struct naive {
-    double site[PITH_SITE_COUNT][TOKENS][FFN]; /* inputs; HIDDEN or FFN of them are used */
+    double site[LLAMA_SITES][TOKENS][FFN]; /* inputs; HIDDEN or FFN of them are used */
     double out[TOKENS][HIDDEN];
 };
 
-static void multiply(const struct pith_block *b, enum pith_role role, const double *x, double *y)
+static void multiply(const struct pith_block *b, int role, const double *x, double *y)
 {
     const struct pith_weight *w = &b->linear[role].w;
     const float *v = w->dense;
@@ -116,23 +117,23 @@ static void run_window(const struct fixture *f, size_t window, struct naive *n)
         const size_t t = window * LENGTH + p;
         double q[HEADS * DIM], o[HIDDEN], up[FFN], *x = n->out[t];
         for (size_t i = 0; i < HIDDEN; i++) x[i] = (double)f->x[t * HIDDEN + i];
-        normalise(b->norm[PITH_NORM_INPUT], x, n->site[PITH_SITE_QKV][t]);
-        multiply(b, PITH_ROLE_Q, n->site[PITH_SITE_QKV][t], q);
-        multiply(b, PITH_ROLE_K, n->site[PITH_SITE_QKV][t], k[p]);
-        multiply(b, PITH_ROLE_V, n->site[PITH_SITE_QKV][t], v[p]);
+        normalise(b->vector[LLAMA_INPUT], x, n->site[LLAMA_SITE_QKV][t]);
+        multiply(b, LLAMA_Q, n->site[LLAMA_SITE_QKV][t], q);
+        multiply(b, LLAMA_K, n->site[LLAMA_SITE_QKV][t], k[p]);
+        multiply(b, LLAMA_V, n->site[LLAMA_SITE_QKV][t], v[p]);
         for (int h = 0; h < HEADS; h++) rotate(q + h * DIM, p);
         for (int h = 0; h < KV_HEADS; h++) rotate(k[p] + h * DIM, p);
-        attend(q, k, v, p, n->site[PITH_SITE_O][t]);
-        multiply(b, PITH_ROLE_O, n->site[PITH_SITE_O][t], o);
+        attend(q, k, v, p, n->site[LLAMA_SITE_O][t]);
+        multiply(b, LLAMA_O, n->site[LLAMA_SITE_O][t], o);
         for (int i = 0; i < HIDDEN; i++) x[i] += o[i];
-        normalise(b->norm[PITH_NORM_POST], x, n->site[PITH_SITE_GATE_UP][t]);
-        multiply(b, PITH_ROLE_GATE, n->site[PITH_SITE_GATE_UP][t], n->site[PITH_SITE_DOWN][t]);
-        multiply(b, PITH_ROLE_UP, n->site[PITH_SITE_GATE_UP][t], up);
+        normalise(b->vector[LLAMA_POST], x, n->site[LLAMA_SITE_GATE_UP][t]);
+        multiply(b, LLAMA_GATE, n->site[LLAMA_SITE_GATE_UP][t], n->site[LLAMA_SITE_DOWN][t]);
+        multiply(b, LLAMA_UP, n->site[LLAMA_SITE_GATE_UP][t], up);
         for (int i = 0; i < FFN; i++) {
-            double *g = &n->site[PITH_SITE_DOWN][t][i];
+            double *g = &n->site[LLAMA_SITE_DOWN][t][i];
             *g = *g / (1 + exp(-*g)) * up[i];
         }
-        multiply(b, PITH_ROLE_DOWN, n->site[PITH_SITE_DOWN][t], o);
+        multiply(b, LLAMA_DOWN, n->site[LLAMA_SITE_DOWN][t], o);
         for (int i = 0; i < HIDDEN; i++) x[i] += o[i];
     }
 }
@@ -153,14 +154,17 @@ static void assert_close(float a, double b, double scale)
 
 /* --- tests ----------------------------------------------------------------------------------- */
 
-static const unsigned all_sites = (1u << PITH_SITE_COUNT) - 1;
-static const unsigned all_needs =
-    PITH_NEED_ABSMEAN | PITH_NEED_SAMPLES | PITH_NEED_HESSIAN | PITH_NEED_SQUARES |
-    PITH_NEED_RANGE;
+static const unsigned all_needs = PITH_NEED_ABSMEAN | PITH_NEED_SAMPLES | PITH_NEED_HESSIAN |
+                                  PITH_NEED_SQUARES | PITH_NEED_RANGE;
 
-static void check_site(const struct naive *n, enum pith_site site, const struct pith_stats *st)
+static struct pith_collect all_sites(unsigned needs, size_t samples)
 {
-    const size_t dim = site == PITH_SITE_DOWN ? FFN : HIDDEN;
+    return (struct pith_collect){0, LLAMA_SITES, needs, samples};
+}
+
+static void check_site(const struct naive *n, uint32_t site, const struct pith_stats *st)
+{
+    const size_t dim = site == LLAMA_SITE_DOWN ? FFN : HIDDEN;
     assert_int_equal(st->dim, dim);
     assert_int_equal(st->tokens, TOKENS);
     double largest = 0;
@@ -200,43 +204,74 @@ static void test_statistics(void **state)
     (void)state;
     struct fixture f;
     struct pith_error err = {0};
-    struct pith_stats stats[PITH_SITE_COUNT];
+    struct pith_stats stats[LLAMA_SITES];
     open_fixture(&f, 2);
     struct naive *n = make_naive(&f);
-    assert_ok(pith_collect(&f.collector, first_block(&f), &f.in, all_sites, all_needs, TOKENS / 3,
-                           stats, &err),
-              err);
-    for (int site = 0; site < PITH_SITE_COUNT; site++)
-        check_site(n, (enum pith_site)site, &stats[site]);
-    pith_stats_free(stats);
+    const struct pith_collect what = all_sites(all_needs, TOKENS / 3);
+    assert_ok(pith_collect(&f.collector, first_block(&f), &f.in, &what, stats, &err), err);
+    for (uint32_t site = 0; site < LLAMA_SITES; site++) check_site(n, site, &stats[site]);
+    pith_stats_free(stats, LLAMA_SITES);
     free(n);
     close_fixture(&f);
 }
 
-/* Only what is asked for is gathered, and the pass ends at the last site that is. */
+/* Only what is asked for is gathered: of the sites that are, nothing of another is touched, and the
+ * pass ends at the last of them. */
 static void test_nothing_more(void **state)
 {
     (void)state;
     struct fixture f;
     struct pith_error err = {0};
-    struct pith_stats stats[PITH_SITE_COUNT];
+    struct pith_stats stats[LLAMA_SITES];
+    static const struct pith_stats other = {.dim = 77, .tokens = 78};
     open_fixture(&f, 1);
-    assert_ok(pith_collect(&f.collector, first_block(&f), &f.in, 1u << PITH_SITE_O,
-                           PITH_NEED_HESSIAN, 0, stats, &err),
-              err);
-    for (int site = 0; site < PITH_SITE_COUNT; site++) {
-        assert_true((stats[site].hessian != NULL) == (site == PITH_SITE_O));
+    for (int site = 0; site < LLAMA_SITES; site++) stats[site] = other;
+    struct pith_collect what = {.first = LLAMA_SITE_O, .count = 1, .needs = PITH_NEED_HESSIAN};
+    const struct pith_block *b = first_block(&f);
+    float *gate =
+        f.collector.scratch.reg[b->plan->node[b->plan->site[LLAMA_SITE_GATE_UP].from].out];
+    gate[0] = 12345;
+    assert_ok(pith_collect(&f.collector, b, &f.in, &what, &stats[LLAMA_SITE_O], &err), err);
+    assert_true(gate[0] == 12345); /* not computed */
+    for (int site = 0; site < LLAMA_SITES; site++) {
+        assert_true((stats[site].hessian != NULL) == (site == LLAMA_SITE_O));
+        assert_int_equal(stats[site].dim, site == LLAMA_SITE_O ? HIDDEN : other.dim);
+        assert_int_equal(stats[site].tokens, site == LLAMA_SITE_O ? TOKENS : other.tokens);
         assert_null(stats[site].absmean);
         assert_null(stats[site].squares);
         assert_null(stats[site].samples);
     }
-    pith_stats_free(stats);
-    assert_ok(pith_collect(&f.collector, first_block(&f), &f.in, 1u << PITH_SITE_QKV,
-                           PITH_NEED_SAMPLES, 1000, stats, &err),
-              err);
-    assert_int_equal(stats[PITH_SITE_QKV].sample_count, TOKENS);
-    assert_null(stats[PITH_SITE_QKV].hessian);
-    pith_stats_free(stats);
+    pith_stats_free(&stats[LLAMA_SITE_O], 1);
+    what = (struct pith_collect){LLAMA_SITE_QKV, 1, PITH_NEED_SAMPLES, 1000};
+    assert_ok(pith_collect(&f.collector, b, &f.in, &what, stats, &err), err);
+    assert_int_equal(stats[0].sample_count, TOKENS);
+    assert_null(stats[0].hessian);
+    pith_stats_free(stats, 1);
+    close_fixture(&f);
+}
+
+/* A part of the sites gives what all of them give. */
+static void test_some_sites(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct pith_error err = {0};
+    struct pith_stats all[LLAMA_SITES], some[LLAMA_SITES];
+    open_fixture(&f, 2);
+    struct pith_collect what = all_sites(PITH_NEED_HESSIAN, 0);
+    assert_ok(pith_collect(&f.collector, first_block(&f), &f.in, &what, all, &err), err);
+    for (what.first = 0; what.first < LLAMA_SITES; what.first++)
+        for (what.count = 1; what.first + what.count <= LLAMA_SITES; what.count++) {
+            assert_ok(pith_collect(&f.collector, first_block(&f), &f.in, &what, some, &err), err);
+            for (uint32_t i = 0; i < what.count; i++) {
+                const struct pith_stats *want = &all[what.first + i];
+                assert_int_equal(some[i].dim, want->dim);
+                assert_memory_equal(some[i].hessian, want->hessian,
+                                    (size_t)want->dim * want->dim * sizeof(float));
+            }
+            pith_stats_free(some, what.count);
+        }
+    pith_stats_free(all, LLAMA_SITES);
     close_fixture(&f);
 }
 
@@ -263,13 +298,13 @@ static void test_windows(void **state)
     open_fixture(&f, 2);
     struct naive *n = make_naive(&f);
     assert_ok(
-        pith_collect_windows(&f.collector, first_block(&f), &f.in, PITH_SITE_DOWN, 2, x, &err),
+        pith_collect_windows(&f.collector, first_block(&f), &f.in, LLAMA_SITE_DOWN, 2, x, &err),
         err);
     for (size_t k = 0; k < 2; k++) /* windows 0 and 1 of three */
         for (size_t p = 0; p < LENGTH; p++)
             for (size_t i = 0; i < FFN; i++)
                 assert_close(x[(k * LENGTH + p) * FFN + i],
-                             n->site[PITH_SITE_DOWN][k * LENGTH + p][i], 0.1);
+                             n->site[LLAMA_SITE_DOWN][k * LENGTH + p][i], 0.1);
     free(x);
     free(n);
     close_fixture(&f);
@@ -285,16 +320,15 @@ static void test_threads(void **state)
     (void)state;
     struct fixture f[3];
     struct pith_error err = {0};
-    struct pith_stats stats[3][PITH_SITE_COUNT];
+    struct pith_stats stats[3][LLAMA_SITES];
     for (unsigned i = 0; i < 3; i++) {
         open_fixture(&f[i], i + 1);
         const struct pith_block *b = first_block(&f[i]);
-        assert_ok(
-            pith_collect(&f[i].collector, b, &f[i].in, all_sites, all_needs, 7, stats[i], &err),
-            err);
+        const struct pith_collect what = all_sites(all_needs, 7);
+        assert_ok(pith_collect(&f[i].collector, b, &f[i].in, &what, stats[i], &err), err);
         assert_ok(pith_propagate(&f[i].collector, b, &f[i].in, &f[i].out, &err), err);
         assert_same(f[i].y, f[0].y, TOKENS * HIDDEN);
-        for (int site = 0; site < PITH_SITE_COUNT; site++) {
+        for (int site = 0; site < LLAMA_SITES; site++) {
             const struct pith_stats *a = &stats[0][site], *c = &stats[i][site];
             assert_int_equal(a->sample_count, 7);
             assert_int_equal(c->sample_count, 7);
@@ -305,7 +339,7 @@ static void test_threads(void **state)
         }
     }
     for (int i = 0; i < 3; i++) {
-        pith_stats_free(stats[i]);
+        pith_stats_free(stats[i], LLAMA_SITES);
         close_fixture(&f[i]);
     }
 }
@@ -322,16 +356,16 @@ static void test_listener(void **state)
     (void)state;
     struct fixture f;
     struct pith_error err = {0};
-    struct pith_stats stats[PITH_SITE_COUNT];
+    struct pith_stats stats[LLAMA_SITES];
     int calls = 0;
     open_fixture(&f, 1);
     f.collector.step = stop_at_second;
     f.collector.step_ctx = &calls;
-    assert_int_equal(pith_collect(&f.collector, first_block(&f), &f.in, all_sites,
-                                  PITH_NEED_HESSIAN, 0, stats, &err),
+    const struct pith_collect what = all_sites(PITH_NEED_HESSIAN, 0);
+    assert_int_equal(pith_collect(&f.collector, first_block(&f), &f.in, &what, stats, &err),
                      PITH_INTERRUPTED);
     assert_int_equal(calls, 2);
-    pith_stats_free(stats);
+    pith_stats_free(stats, LLAMA_SITES);
     err = (struct pith_error){0};
     calls = 0;
     assert_int_equal(pith_propagate(&f.collector, first_block(&f), &f.in, &f.out, &err),
@@ -356,9 +390,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_statistics), cmocka_unit_test(test_nothing_more),
-        cmocka_unit_test(test_propagate),  cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_threads),    cmocka_unit_test(test_listener),
-        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_some_sites), cmocka_unit_test(test_propagate),
+        cmocka_unit_test(test_windows),    cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_listener),   cmocka_unit_test(test_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * linears change on the way. */
 #include "calib/stages.h"
 
+#include "llama.h"
 #include "unit/model/fixture.h"
 
 enum { WINDOWS = 3, LENGTH = 10, TOKENS = WINDOWS * LENGTH, HIDDEN = 32, FFN = 44 };
@@ -33,7 +34,7 @@ static void open_fixture(struct fixture *f, unsigned threads)
     golden_free(&g);
     rig_open(&f->rig, f->dir, threads);
     assert_int_equal(f->rig.model->shape.hidden, HIDDEN);
-    assert_int_equal(pith_stages_width(&f->rig.model->shape), FFN);
+    assert_int_equal(pith_stages_width(&f->rig.model->plans), FFN);
     for (size_t i = 0; i < TOKENS; i++) {
         const int32_t id = (int32_t)((i * i * 7 + i * 3 + 1) % 80);
         assert_ok(pith_model_embed(f->rig.model, &id, 1, f->x + i * HIDDEN, &err), err);
@@ -56,11 +57,11 @@ static void close_fixture(struct fixture *f)
 }
 
 /* What rounding would do. */
-static void change_site(struct fixture *f, int site)
+static void change_site(struct fixture *f, uint32_t site)
 {
-    const struct pith_site_info *info = &f->rig.model->arch->sites[site];
-    for (unsigned i = 0; i < info->count; i++) {
-        struct pith_linear_weights *l = &f->block.linear[info->roles[i]];
+    const struct pith_site_spec *spec = &f->block.plan->site[site];
+    for (unsigned i = 0; i < spec->count; i++) {
+        struct pith_linear_weights *l = &f->block.linear[spec->first + i];
         for (size_t k = 0; k < (size_t)l->w.rows * l->w.cols; k++)
             l->dense[k] = roundf(l->dense[k] * 50) / 50;
     }
@@ -88,18 +89,16 @@ static void run(unsigned sites, bool kept, unsigned threads)
                             .block = &f.block,
                             .in = &f.in,
                             .out = &f.out,
-                            .between = kept ? f.between : NULL,
-                            .done = -1};
-    for (int site = 0; site < PITH_SITE_COUNT; site++) {
-        struct pith_stats want[PITH_SITE_COUNT], got[PITH_SITE_COUNT];
+                            .between = kept ? f.between : NULL};
+    for (uint32_t site = 0; site < LLAMA_SITES; site++) {
+        struct pith_stats want, got;
+        const struct pith_collect what = {.first = site, .count = 1, .needs = needs};
         if (!(sites & 1u << site)) continue;
-        assert_ok(pith_collect(&f.collector, &f.block, &f.in, 1u << site, needs, 0, want, &err),
-                  err);
-        assert_ok(pith_stages_collect(&s, (enum pith_site)site, needs, got, &err), err);
-        compare(&want[site], &got[site]);
-        assert_null(got[(site + 1) % PITH_SITE_COUNT].hessian);
-        pith_stats_free(want);
-        pith_stats_free(got);
+        assert_ok(pith_collect(&f.collector, &f.block, &f.in, &what, &want, &err), err);
+        assert_ok(pith_stages_collect(&s, site, needs, &got, &err), err);
+        compare(&want, &got);
+        pith_stats_free(&want, 1);
+        pith_stats_free(&got, 1);
         change_site(&f, site);
     }
     f.steps = 0;
@@ -135,13 +134,13 @@ static void a_listener_ends_it(void **state)
     (void)state;
     struct fixture f;
     struct pith_error err = {0};
-    struct pith_stats stats[PITH_SITE_COUNT];
+    struct pith_stats stats;
     open_fixture(&f, 1);
     f.collector.step = stop;
-    struct pith_stages s = {&f.collector, &f.block, &f.in, &f.out, f.between, -1};
-    assert_int_equal(pith_stages_collect(&s, PITH_SITE_O, PITH_NEED_HESSIAN, stats, &err),
+    struct pith_stages s = {&f.collector, &f.block, &f.in, &f.out, f.between, 0};
+    assert_int_equal(pith_stages_collect(&s, LLAMA_SITE_O, PITH_NEED_HESSIAN, &stats, &err),
                      PITH_INTERRUPTED);
-    pith_stats_free(stats);
+    pith_stats_free(&stats, 1);
     close_fixture(&f);
 }
 

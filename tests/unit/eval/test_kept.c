@@ -1,5 +1,6 @@
 /* eval/kept: a baseline that is kept is not asked again, and nothing else changes. */
 #include "eval/kept.h"
+#include "llama.h"
 #include "unit/eval/fixture.h"
 
 enum { IDS = 500 };
@@ -64,10 +65,10 @@ static void text_is_measured_the_same(void **state)
             job.kept = &kept;
             assert_ok(pith_eval_text(&job, &got, &err), err);
             assert_same(got, plain);
-            const float before = r.model->blocks[0].norm[0][3];
-            r.model->blocks[0].norm[0][3] = NAN;
+            const float before = r.model->blocks[0].vector[LLAMA_INPUT][3];
+            r.model->blocks[0].vector[LLAMA_INPUT][3] = NAN;
             const enum pith_status s = pith_eval_text(&job, &got, &(struct pith_error){0});
-            r.model->blocks[0].norm[0][3] = before;
+            r.model->blocks[0].vector[LLAMA_INPUT][3] = before;
             assert_int_equal(s, i == 0 ? PITH_OK : PITH_NUMERIC);
             if (i == 0) assert_same(got, plain);
             pith_kept_text_free(&kept);
@@ -119,8 +120,11 @@ static void task_is_answered_once(void **state)
     struct pith_kept_task kept = {0};
     double steps = 0;
     const struct pith_progress p = {count_steps, &steps};
-    struct pith_task_job job = {.backend = r.backend, .model = r.worse, .baseline = r.model,
-                                .tokenizer = r.tokenizer, .path = GOLDEN "tiny.jsonl",
+    struct pith_task_job job = {.backend = r.backend,
+                                .model = r.worse,
+                                .baseline = r.model,
+                                .tokenizer = r.tokenizer,
+                                .path = GOLDEN "tiny.jsonl",
                                 .progress = &p};
     struct pith_task_result plain, got;
     struct pith_error err = {0};

@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "eval/regrid.h"
 #include "shuffled.h"
+#include "llama.h"
 #include "unit/eval/fixture.h"
 
 enum { TOKENS = 6 };
@@ -51,7 +52,7 @@ static struct pith_model *make_model(const struct kind *kind)
     assert_ok(pith_model_load_blocks(m, NULL, &err), err);
     assert_ok(pith_model_regrid(m, NULL, &grid, &grid, &err), err);
     for (uint32_t i = 0; i < m->shape.layers; i++)
-        for (int role = 0; role < PITH_ROLE_COUNT; role++) {
+        for (int role = 0; role < LLAMA_LINEARS; role++) {
             if (kind->ordered) shuffle_groups(&m->blocks[i].linear[role].q);
             if (kind->sparse) keep_some(&m->blocks[i].linear[role].q);
         }
@@ -138,7 +139,7 @@ static void decode(struct pith_linear_weights *l)
 static void decode_model(struct pith_model *m)
 {
     for (uint32_t i = 0; i < m->shape.layers; i++)
-        for (int role = 0; role < PITH_ROLE_COUNT; role++) decode(&m->blocks[i].linear[role]);
+        for (int role = 0; role < LLAMA_LINEARS; role++) decode(&m->blocks[i].linear[role]);
     decode(&m->head_store);
     m->head = m->head_store.w;
 }
@@ -155,7 +156,7 @@ static void packed_models_compute_their_weights(void **state)
         assert_ok(pith_backend_new(NULL, PITH_CPU_ALL, &b, &err), err);
         assert_ok(pith_model_pack(m, b, &err), err);
         assert_true((m->head.pack != NULL) == !kinds[i].plain);
-        for (int role = 0; role < PITH_ROLE_COUNT; role++)
+        for (int role = 0; role < LLAMA_LINEARS; role++)
             assert_true((m->blocks[0].linear[role].w.pack != NULL) == !kinds[i].plain);
         for (size_t c = 0; c < PITH_COUNT(chunks); c++) {
             float *decoded = compute(dense, "auto", 2, PITH_MODE_EXACT, chunks[c]);

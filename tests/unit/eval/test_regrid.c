@@ -3,6 +3,7 @@
 #include "eval/regrid.h"
 #include "num/block.h"
 #include "quant/round.h"
+#include "llama.h"
 #include "unit/eval/fixture.h"
 
 static struct pith_grid grid_of(const char *text)
@@ -187,11 +188,11 @@ static void a_model_on_another_grid_still_computes(void **state)
         size += (double)before[i] * before[i];
     }
     assert_true(error > 0 && sqrt(error / size) < 0.15);
-    assert_non_null(m->blocks[0].linear[PITH_ROLE_Q].w.quant);
+    assert_non_null(m->blocks[0].linear[LLAMA_Q].w.quant);
     assert_non_null(m->head.quant);
     assert_null(m->embed.quant);
     assert_ok(pith_model_pack(m, r.backend, &err), err);
-    assert_non_null(m->blocks[0].linear[PITH_ROLE_Q].w.pack);
+    assert_non_null(m->blocks[0].linear[LLAMA_Q].w.pack);
     assert_non_null(m->head.pack);
     assert_null(m->head.quant);
     compute(&r, ids, after);

@@ -3,6 +3,7 @@
 #include "export/gguf.h"
 #include "export/mixture.h"
 #include "num/kquant.h"
+#include "llama.h"
 #include "test.h"
 
 #include <ctype.h>
@@ -56,16 +57,17 @@ static void assert_type(const struct pith_grid *g, const char *want, const char 
 static void check_linears(const struct pith_model *m, const struct pith_grid *base,
                           const struct pith_mixture *mixture, const json_t *types)
 {
-    static const char *const names[PITH_ROLE_COUNT] = {
-        [PITH_ROLE_Q] = "attn_q",      [PITH_ROLE_K] = "attn_k",   [PITH_ROLE_V] = "attn_v",
-        [PITH_ROLE_O] = "attn_output", [PITH_ROLE_UP] = "ffn_up",  [PITH_ROLE_GATE] = "ffn_gate",
-        [PITH_ROLE_DOWN] = "ffn_down"};
+    static const char *const names[LLAMA_LINEARS] = {
+        [LLAMA_Q] = "attn_q",      [LLAMA_K] = "attn_k",  [LLAMA_V] = "attn_v",
+        [LLAMA_O] = "attn_output", [LLAMA_UP] = "ffn_up", [LLAMA_GATE] = "ffn_gate",
+        [LLAMA_DOWN] = "ffn_down"};
     for (uint32_t layer = 0; layer < m->shape.layers; layer++)
-        for (int role = 0; role < PITH_ROLE_COUNT; role++) {
+        for (int role = 0; role < LLAMA_LINEARS; role++) {
             char want[16], what[96];
-            const enum pith_role r = (enum pith_role)role;
-            const uint32_t cols = r == PITH_ROLE_DOWN ? m->shape.ffn : m->shape.hidden;
-            struct pith_grid g = mixture ? pith_mixture_grid(mixture, m, layer, r) : *base;
+            char module[96];
+            pith_plan_linear_name(&m->plans, layer, (uint32_t)role, module, sizeof module);
+            const uint32_t cols = pith_plan(&m->plans, layer)->linear[role].cols;
+            struct pith_grid g = mixture ? pith_mixture_grid(mixture, m, layer, module) : *base;
             (void)pith_mixture_fall_back(&g, cols);
             nth(json_string_value(json_object_get(types, names[role])), layer, want);
             snprintf(what, sizeof what, "%s, %u layers, layer %u, %s", base->format->name,
@@ -101,7 +103,10 @@ static struct pith_model model_of(const json_t *j)
                                   .ffn = number(j, "ffn"),
                                   .heads = number(j, "heads"),
                                   .kv_heads = number(j, "kv_heads"),
+                                  .head_dim = number(j, "hidden") / number(j, "heads"),
                                   .tied = json_is_true(json_object_get(j, "tied"))};
+    struct pith_error err = {0};
+    assert_ok(pith_plans_make(m.arch, &m.shape, &m.plans, &err), err);
     return m;
 }
 
@@ -112,7 +117,7 @@ static void types_are_those_of_llama_quantize(void **state)
     size_t i, files = 0;
     (void)state;
     json_array_foreach (golden, i, shape) {
-        const struct pith_model m = model_of(shape);
+        struct pith_model m = model_of(shape);
         json_object_foreach (json_object_get(shape, "files"), kind, types) {
             const struct pith_mixture *mixture;
             const struct pith_grid base = read_kind(kind, &mixture);
@@ -124,15 +129,16 @@ static void types_are_those_of_llama_quantize(void **state)
                                  number(types, "file_type"));
             files++;
         }
+        pith_plans_free(&m.plans);
     }
     assert_int_equal(files, 12 * 16);
 }
 
 static void integers_imply_a_type(void **state)
 {
-    static const char *const rows[][2] = {{"int4:g128:asym", "q4_k"}, {"int3:g64", "q3_k"},
-                                          {"int8:channel", "q8_0"},   {"int5:g32", "q5_k"},
-                                          {"nf4", NULL},              {"mxfp4", NULL}};
+    static const char *const rows[][2] = {
+        {"int4:g128:asym", "q4_k"}, {"int3:g64", "q3_k"}, {"int8:channel", "q8_0"},
+        {"int5:g32", "q5_k"},       {"nf4", NULL},        {"mxfp4", NULL}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct pith_error err = {0};

@@ -1,17 +1,18 @@
 /* export/: loading rules of engines, on shapes of real models. */
 #include "base/mem.h"
 #include "export/preflight.h"
+#include "llama.h"
 #include "test.h"
 
 #define LAYERS 2
 
-/* A plan over a Llama-like model. */
+/* An offer over a Llama-like model. */
 struct fixture {
     struct pith_shape shape;
     struct pith_container_opts opts;
-    char names[LAYERS * PITH_ROLE_COUNT + 1][64];
-    struct pith_linear_grid linear[LAYERS * PITH_ROLE_COUNT + 1];
-    struct pith_plan plan;
+    char names[LAYERS * LLAMA_LINEARS + 1][64];
+    struct pith_linear_grid linear[LAYERS * LLAMA_LINEARS + 1];
+    struct pith_offer offer; /* without plans: check() makes them of the shape */
 };
 
 static struct pith_grid grid_of(const char *text)
@@ -32,6 +33,14 @@ static const struct pith_arch *llama(void)
     return NULL;
 }
 
+static struct pith_plans plans_of(const struct pith_shape *s)
+{
+    struct pith_plans plans;
+    struct pith_error err = {0};
+    assert_ok(pith_plans_make(llama(), s, &plans, &err), err);
+    return plans;
+}
+
 /* Llama-3-8B's sizes, all linears with one grid. */
 static void build(struct fixture *f, const char *container, const char *grid)
 {
@@ -45,14 +54,16 @@ static void build(struct fixture *f, const char *container, const char *grid)
                                    .head_dim = 128,
                                    .dtype = PITH_BF16};
     f->opts.model_dtype = PITH_BF16;
-    f->plan = (struct pith_plan){llama(),  &f->shape, pith_container_find(container),
-                                 &f->opts, f->linear, PITH_COUNT(f->linear)};
-    for (size_t i = 0; i < LAYERS * PITH_ROLE_COUNT; i++) {
-        pith_linear_name(f->plan.arch, (uint32_t)(i / PITH_ROLE_COUNT),
-                         (enum pith_role)(i % PITH_ROLE_COUNT), f->names[i], sizeof f->names[i]);
+    f->offer = (struct pith_offer){NULL,     &f->shape, pith_container_find(container),
+                                   &f->opts, f->linear, PITH_COUNT(f->linear)};
+    struct pith_plans plans = plans_of(&f->shape);
+    for (size_t i = 0; i < LAYERS * LLAMA_LINEARS; i++) {
+        pith_plan_linear_name(&plans, (uint32_t)(i / LLAMA_LINEARS), (uint32_t)(i % LLAMA_LINEARS),
+                              f->names[i], sizeof f->names[i]);
         f->linear[i] = (struct pith_linear_grid){f->names[i], grid_of(grid), 0};
     }
-    f->linear[LAYERS * PITH_ROLE_COUNT].module = "lm_head";
+    f->linear[LAYERS * LLAMA_LINEARS].module = "lm_head";
+    pith_plans_free(&plans);
 }
 
 static enum pith_status check(const struct fixture *f, const char *target, struct pith_error *err)
@@ -60,7 +71,12 @@ static enum pith_status check(const struct fixture *f, const char *target, struc
     struct pith_target t;
     *err = (struct pith_error){0};
     assert_ok(pith_target_parse(target, &t, err), *err);
-    return pith_preflight(&t, &f->plan, err);
+    struct pith_plans plans = plans_of(&f->shape);
+    struct pith_offer offer = f->offer;
+    offer.plans = &plans;
+    const enum pith_status s = pith_preflight(&t, &offer, err);
+    pith_plans_free(&plans);
+    return s;
 }
 
 static void accept(const struct fixture *f, const char *target)
@@ -183,17 +199,17 @@ static void linears_held_as_one_agree(void **state)
     (void)state;
     struct fixture f;
     build(&f, "compressed-tensors", "int4:g128");
-    f.linear[PITH_ROLE_COUNT + PITH_ROLE_K].grid = grid_of("int8:g128");
+    f.linear[LLAMA_LINEARS + LLAMA_K].grid = grid_of("int8:g128");
     refuse(&f, "vllm", "layers.1.self_attn.k_proj|another grid|q_proj");
     accept(&f, "transformers");
-    f.linear[PITH_ROLE_COUNT + PITH_ROLE_K].grid = grid_of(NULL);
+    f.linear[LLAMA_LINEARS + LLAMA_K].grid = grid_of(NULL);
     refuse(&f, "sglang", "k_proj|left alone|quantize or ignore all");
     build(&f, "compressed-tensors", "int4:g128");
-    f.linear[PITH_ROLE_UP].grid = grid_of(NULL);
+    f.linear[LLAMA_UP].grid = grid_of(NULL);
     refuse(&f, "vllm", "layers.0.mlp.up_proj|gate_proj");
-    f.linear[PITH_ROLE_GATE].grid = grid_of(NULL);
+    f.linear[LLAMA_GATE].grid = grid_of(NULL);
     accept(&f, "vllm");
-    f.linear[PITH_ROLE_DOWN].grid = grid_of("int8:g128");
+    f.linear[LLAMA_DOWN].grid = grid_of("int8:g128");
     accept(&f, "vllm");
     refuse(&f, "llama.cpp", "another grid");
 }
@@ -228,7 +244,7 @@ static void other_rules(void **state)
     refuse(&f, "vllm", "int8:channel");
     /* A tied head cannot be quantized by itself. */
     build(&f, "compressed-tensors", "int4:g128");
-    f.linear[LAYERS * PITH_ROLE_COUNT].grid = grid_of("int8:channel");
+    f.linear[LAYERS * LLAMA_LINEARS].grid = grid_of("int8:channel");
     accept(&f, "vllm");
     f.shape.tied = true;
     refuse(&f, "vllm", "lm_head|tied");
@@ -248,16 +264,19 @@ static void all_violations_are_listed(void **state)
     json_t *problems = json_array();
     build(&f, "compressed-tensors", "int4:g128");
     f.shape.ffn = 11008;
-    f.linear[PITH_ROLE_Q].grid = grid_of("int3:g128:asym");
+    f.linear[LLAMA_Q].grid = grid_of("int3:g128:asym");
     assert_ok(pith_target_parse("vllm:tp=4", &t, &err), err);
-    assert_ok(pith_preflight_all(&t, &f.plan, problems, &err), err);
+    struct pith_plans plans = plans_of(&f.shape);
+    f.offer.plans = &plans;
+    assert_ok(pith_preflight_all(&t, &f.offer, problems, &err), err);
     /* q's bits; k differs from q; down in both layers. */
     assert_int_equal(json_array_size(problems), 4);
     for (size_t i = 0; i < json_array_size(problems); i++)
         assert_non_null(strstr(json_string_value(json_array_get(problems, i)), "vllm: model."));
     json_array_clear(problems);
-    f.plan.count = 3;
-    assert_int_equal(pith_preflight_all(&t, &f.plan, problems, &err), PITH_ARG);
+    f.offer.count = 3;
+    assert_int_equal(pith_preflight_all(&t, &f.offer, problems, &err), PITH_ARG);
+    pith_plans_free(&plans);
     json_decref(problems);
 }
 
@@ -338,11 +357,11 @@ static void blocks_and_groups_lie_within_ranks(void **state)
     /* Several layouts in one model, each by its own rule. */
     build(&f, "compressed-tensors", "nvfp4");
     for (size_t l = 0; l < LAYERS; l++)
-        f.linear[l * PITH_ROLE_COUNT + PITH_ROLE_DOWN].grid = grid_of("int4:g128");
+        f.linear[l * LLAMA_LINEARS + LLAMA_DOWN].grid = grid_of("int4:g128");
     accept(&f, "vllm");
     refuse(&f, "llama.cpp", "another grid");
     for (size_t l = 0; l < LAYERS; l++)
-        f.linear[l * PITH_ROLE_COUNT + PITH_ROLE_DOWN].grid = grid_of("int4:g16");
+        f.linear[l * LLAMA_LINEARS + LLAMA_DOWN].grid = grid_of("int4:g16");
     refuse(&f, "vllm", "int4:g16");
 }
 

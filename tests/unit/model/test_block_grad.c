@@ -1,5 +1,6 @@
 /* Gradients of a block: against torch's autograd (tests/golden/grad/make_grad.py), against finite
  * differences, and their invariances. */
+#include "llama.h"
 #include "unit/model/fixture.h"
 
 #include "model/block_grad.h"
@@ -15,8 +16,8 @@ struct bench {
     struct pith_tape tape;
     size_t n, hidden;
     float *x, *out, *d_out, *d_x;
-    float *grad[PITH_ROLE_COUNT];
-    size_t count[PITH_ROLE_COUNT];
+    float *grad[LLAMA_LINEARS];
+    size_t count[LLAMA_LINEARS];
 };
 
 static void bench_open(struct bench *t, const char *name, uint32_t layer, unsigned threads)
@@ -43,7 +44,7 @@ static void bench_open(struct bench *t, const char *name, uint32_t layer, unsign
         if (i == layer) break;
         assert_ok(pith_tape_forward(&t->tape, &t->block, t->x, t->n, t->x, &err), err);
     }
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
+    for (int i = 0; i < LLAMA_LINEARS; i++) {
         t->count[i] = (size_t)t->block.linear[i].w.rows * t->block.linear[i].w.cols;
         t->grad[i] = calloc(t->count[i], sizeof(float));
     }
@@ -51,7 +52,7 @@ static void bench_open(struct bench *t, const char *name, uint32_t layer, unsign
 
 static void bench_close(struct bench *t)
 {
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) free(t->grad[i]);
+    for (int i = 0; i < LLAMA_LINEARS; i++) free(t->grad[i]);
     free(t->x);
     free(t->out);
     free(t->d_out);
@@ -66,8 +67,7 @@ static void bench_close(struct bench *t)
 static void bench_run(struct bench *t)
 {
     struct pith_error err = {0};
-    struct pith_tape_grad g = {.x = t->x, .d_out = t->d_out, .d_x = t->d_x};
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) g.w[i] = t->grad[i];
+    const struct pith_tape_grad g = {.d_out = t->d_out, .w = t->grad, .d_x = t->d_x};
     assert_ok(pith_tape_forward(&t->tape, &t->block, t->x, t->n, t->out, &err), err);
     pith_tape_backward(&t->tape, &t->block, &g);
 }
@@ -102,13 +102,13 @@ static void check_case(const char *name, uint32_t layer)
     bench_run(&t);
     snprintf(path, sizeof path, "tests/golden/grad/%s.grads", name);
     assert_ok(pith_file_read(path, 1 << 20, &bytes, &size, &err), err);
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) total += t.count[i];
+    for (int i = 0; i < LLAMA_LINEARS; i++) total += t.count[i];
     assert_int_equal(size, (2 * t.n * t.hidden + total) * sizeof(float));
     float *expected = malloc(size);
     memcpy(expected, bytes, size);
     const float *at = check_part(name, "output", t.out, expected, t.n * t.hidden);
     at = check_part(name, "d_x", t.d_x, at, t.n * t.hidden);
-    for (int i = 0; i < PITH_ROLE_COUNT; i++)
+    for (int i = 0; i < LLAMA_LINEARS; i++)
         at = check_part(name, roles[i], t.grad[i], at, t.count[i]);
     const size_t size_x = t.n * t.hidden;
     print_message("%-20s %.1e\n", name, difference(t.d_x, expected + size_x, size_x));
@@ -139,7 +139,7 @@ static void forward_is_the_models_own(void **state)
     bench_open(&t, "qwen3", 1, 2);
     assert_ok(pith_tape_forward(&t.tape, &t.block, t.x, t.n, t.out, &err), err);
     assert_ok(pith_kv_init(&kv, &t.r.model->shape, 1, t.n, PITH_F32, &err), err);
-    assert_ok(pith_scratch_init(&scratch, &t.r.model->shape, t.n, &err), err);
+    assert_ok(pith_scratch_init(&scratch, &t.r.model->plans, t.n, &err), err);
     const struct pith_pass pass = {
         .backend = t.r.backend, .model = t.r.model, .scratch = &scratch, .kv = &kv};
     assert_ok(pith_block_forward(&pass, &t.block, t.x, t.n, NULL, &err), err);
@@ -180,7 +180,7 @@ static void gradients_equal_finite_differences(void **state)
     struct bench t;
     bench_open(&t, "qwen3", 0, 1);
     bench_run(&t);
-    for (int role = 0; role < PITH_ROLE_COUNT; role++) {
+    for (int role = 0; role < LLAMA_LINEARS; role++) {
         float most = 0;
         for (size_t i = 0; i < t.count[role]; i++) most = fmaxf(most, fabsf(t.grad[role][i]));
         for (size_t i = 0; i < t.count[role]; i += t.count[role] / 7) {
@@ -206,17 +206,17 @@ static void rounded_inputs_are_what_is_multiplied(void **state)
     assert_ok(pith_tape_forward(&t.tape, &t.block, t.x, t.n, t.out, &err), err);
     float *plain = malloc(size * sizeof *plain);
     memcpy(plain, t.out, size * sizeof *plain);
-    for (int i = 0; i < PITH_ROLE_COUNT; i++)
+    for (int i = 0; i < LLAMA_LINEARS; i++)
         assert_ok(pith_grid_parse("int8:token", &t.tape.input[i].grid, &err), err);
     bench_run(&t);
     const double d = difference(t.out, plain, size);
     assert_true(d > 1e-5 && d < 0.05);
-    const size_t count = t.count[PITH_ROLE_DOWN];
+    const size_t count = t.count[LLAMA_DOWN];
     float most = 0;
-    for (size_t i = 0; i < count; i++) most = fmaxf(most, fabsf(t.grad[PITH_ROLE_DOWN][i]));
+    for (size_t i = 0; i < count; i++) most = fmaxf(most, fabsf(t.grad[LLAMA_DOWN][i]));
     for (size_t i = 0; i < count; i += count / 50) {
-        float *w = (float *)(uintptr_t)t.block.linear[PITH_ROLE_DOWN].w.dense + i;
-        const double by = slope(&t, w, 0.25f), g = (double)t.grad[PITH_ROLE_DOWN][i];
+        float *w = (float *)(uintptr_t)t.block.linear[LLAMA_DOWN].w.dense + i;
+        const double by = slope(&t, w, 0.25f), g = (double)t.grad[LLAMA_DOWN][i];
         if (!(fabs(by - g) <= 1e-4 * (double)most))
             fail_msg("weight %zu: %g, by differences %g", i, g, by);
     }
@@ -233,7 +233,7 @@ static void same_bits_for_any_thread_count(void **state)
     bench_run(&one);
     bench_run(&three);
     assert_memory_equal(one.d_x, three.d_x, one.n * one.hidden * sizeof(float));
-    for (int i = 0; i < PITH_ROLE_COUNT; i++)
+    for (int i = 0; i < LLAMA_LINEARS; i++)
         assert_memory_equal(one.grad[i], three.grad[i], one.count[i] * sizeof(float));
     bench_close(&one);
     bench_close(&three);
@@ -266,7 +266,7 @@ static void what_does_not_fit_is_refused(void **state)
     assert_int_equal(pith_tape_forward(&t.tape, &t.block, t.x, t.n + 1, t.out, NULL), PITH_ARG);
     assert_int_equal(pith_tape_forward(&t.tape, &t.r.model->blocks[0], t.x, t.n, t.out, NULL),
                      PITH_ARG);
-    assert_true(pith_tape_bytes(&t.r.model->shape, 1, SIZE_MAX / 2) == UINT64_MAX);
+    assert_true(pith_tape_bytes(t.r.model, 1, SIZE_MAX / 2) == UINT64_MAX);
     bench_close(&t);
 }
 

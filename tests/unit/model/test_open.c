@@ -1,4 +1,5 @@
 /* Checkpoints whose tensors are not those that the config asks for; loading; taps. */
+#include "llama.h"
 #include "unit/model/fixture.h"
 
 /* A safetensors file in memory, to be changed and written again. */
@@ -310,7 +311,7 @@ static void blocks_load_mapped_or_owned(void **state)
     rig_open(&r, dir, 1);
     struct pith_block b;
     assert_ok(pith_block_load(r.model, 1, PITH_LOAD_FLOAT, &b, &err), err);
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
+    for (int i = 0; i < LLAMA_LINEARS; i++) {
         const struct pith_linear_weights *mapped = &r.model->blocks[1].linear[i];
         const struct pith_linear_weights *owned = &b.linear[i];
         const size_t count = (size_t)owned->w.rows * owned->w.cols;
@@ -321,10 +322,10 @@ static void blocks_load_mapped_or_owned(void **state)
         assert_ptr_equal(owned->w.dense, owned->dense);
         pith_weight_decode(&mapped->w, 0, mapped->w.rows, x);
         assert_memory_equal(x, owned->dense, count * sizeof *x);
-        assert_int_equal(owned->bias != NULL, i <= PITH_ROLE_V);
+        assert_int_equal(owned->bias != NULL, i <= LLAMA_V);
         free(x);
     }
-    assert_null(b.norm[PITH_NORM_Q]);
+    assert_int_equal(b.plan->vectors, LLAMA_POST + 1); /* none for heads */
     pith_block_free(&b);
     pith_block_free(&b);
     assert_int_equal(pith_block_load(r.model, 2, PITH_LOAD_FLOAT, &b, &err), PITH_ARG);
@@ -336,12 +337,12 @@ static void blocks_load_mapped_or_owned(void **state)
 /* What a tap saw. */
 struct seen {
     int calls, stop_at;
-    enum pith_site site[8];
+    uint32_t site[8];
     size_t n, dim;
     float first[64];
 };
 
-static bool watch(void *ctx, enum pith_site site, const float *x, size_t n, size_t dim)
+static bool watch(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
 {
     struct seen *s = ctx;
     s->site[s->calls++] = site;
@@ -364,11 +365,11 @@ static void taps_see_every_site_and_may_stop(void **state)
     struct pith_kv kv;
     struct pith_scratch scratch;
     assert_ok(pith_kv_init(&kv, s, 1, 6, PITH_F32, &err), err);
-    assert_ok(pith_scratch_init(&scratch, s, 5, &err), err);
+    assert_ok(pith_scratch_init(&scratch, &r.model->plans, 5, &err), err);
     int32_t ids[PROMPT_MAX];
     golden_prompt(0, ids);
     float x[6 * 32], y[6 * 32], out[6 * 32];
-    for (int stop = 0; stop <= PITH_SITE_COUNT; stop++) {
+    for (int stop = 0; stop <= LLAMA_SITES; stop++) {
         struct seen seen = {.stop_at = stop};
         const struct pith_pass p = {.backend = r.backend,
                                     .model = r.model,
@@ -379,15 +380,16 @@ static void taps_see_every_site_and_may_stop(void **state)
         bool stopped;
         assert_ok(pith_model_embed(r.model, ids, 5, x, &err), err);
         assert_ok(pith_block_forward(&p, &r.model->blocks[0], x, 5, &stopped, &err), err);
-        assert_int_equal(stopped, stop < PITH_SITE_COUNT);
-        assert_int_equal(seen.calls, stop < PITH_SITE_COUNT ? stop + 1 : PITH_SITE_COUNT);
+        assert_int_equal(stopped, stop < LLAMA_SITES);
+        assert_int_equal(seen.calls, stop < LLAMA_SITES ? stop + 1 : LLAMA_SITES);
         for (int i = 0; i < seen.calls; i++) assert_int_equal(seen.site[i], i);
         assert_int_equal(seen.n, 5);
-        assert_int_equal(seen.dim, pith_site_dim(s, seen.site[seen.calls - 1]));
+        assert_int_equal(seen.dim, r.model->blocks[0].plan->site[seen.site[seen.calls - 1]].dim);
         /* A tap that stops at the first site still sees the normalised input. */
-        if (stop == PITH_SITE_QKV) {
+        if (stop == LLAMA_SITE_QKV) {
             pith_model_embed(r.model, ids, 5, y, &err);
-            pith_rmsnorm(r.backend, y, 5, s->hidden, r.model->blocks[0].norm[0], s->eps, y);
+            pith_rmsnorm(r.backend, y, 5, s->hidden, r.model->blocks[0].vector[LLAMA_INPUT], s->eps,
+                         y);
             assert_memory_equal(seen.first, y, s->hidden * sizeof *y);
         }
     }
@@ -397,11 +399,11 @@ static void taps_see_every_site_and_may_stop(void **state)
     const struct pith_block *b = &r.model->blocks[0];
     float norm[5 * 32];
     assert_ok(pith_model_embed(r.model, ids, 5, y, &err), err);
-    pith_rmsnorm(r.backend, y, 5, s->hidden, b->norm[PITH_NORM_INPUT], s->eps, norm);
-    assert_ok(pith_block_attention(&p, b, norm, 5, out, NULL, &err), err);
+    pith_rmsnorm(r.backend, y, 5, s->hidden, b->vector[LLAMA_INPUT], s->eps, norm);
+    assert_ok(pith_module_forward(&p, b, LLAMA_SITE_QKV, norm, 5, out, &err), err);
     for (size_t i = 0; i < 5 * 32; i++) y[i] += out[i];
-    pith_rmsnorm(r.backend, y, 5, s->hidden, b->norm[PITH_NORM_POST], s->eps, norm);
-    pith_block_mlp(&p, b, norm, 5, out, NULL);
+    pith_rmsnorm(r.backend, y, 5, s->hidden, b->vector[LLAMA_POST], s->eps, norm);
+    assert_ok(pith_module_forward(&p, b, LLAMA_SITE_GATE_UP, norm, 5, out, &err), err);
     for (size_t i = 0; i < 5 * 32; i++) y[i] += out[i];
     assert_memory_equal(x, y, 5 * 32 * sizeof *x);
     /* More rows than the work space, more tokens than the cache. */
@@ -421,6 +423,7 @@ static void absurd_buffers_are_refused(void **state)
 {
     (void)state;
     struct pith_error err = {0};
+    size_t count;
     const struct pith_shape s = {.hidden = 1 << 20,
                                  .ffn = 1 << 20,
                                  .heads = 64,
@@ -430,6 +433,8 @@ static void absurd_buffers_are_refused(void **state)
                                  .vocab = 10};
     struct pith_kv kv;
     struct pith_scratch scratch;
+    struct pith_plans plans;
+    assert_ok(pith_plans_make(pith_archs(&count)[0], &s, &plans, &err), err);
     assert_int_equal(pith_kv_init(&kv, &s, 4096, SIZE_MAX / 2, PITH_BF16, &err), PITH_NOMEM);
     err = (struct pith_error){0};
     assert_int_equal(pith_kv_init(&kv, &s, 4096, (size_t)1 << 33, PITH_F32, &err), PITH_NOMEM);
@@ -439,15 +444,18 @@ static void absurd_buffers_are_refused(void **state)
     assert_int_equal(pith_kv_init(&kv, &s, 1, 1, PITH_F16, &err), PITH_ARG);
     assert_true(pith_kv_bytes(&s, 4096, SIZE_MAX / 2, PITH_F32) == UINT64_MAX);
     err = (struct pith_error){0};
-    assert_int_equal(pith_scratch_init(&scratch, &s, SIZE_MAX / 8, &err), PITH_NOMEM);
+    assert_int_equal(pith_scratch_init(&scratch, &plans, SIZE_MAX / 8, &err), PITH_NOMEM);
     err = (struct pith_error){0};
-    assert_int_equal(pith_scratch_init(&scratch, &s, 0, &err), PITH_ARG);
-    assert_true(pith_scratch_bytes(&s, SIZE_MAX) == UINT64_MAX);
+    assert_int_equal(pith_scratch_init(&scratch, &plans, 0, &err), PITH_ARG);
+    assert_true(pith_scratch_bytes(&plans, SIZE_MAX) == UINT64_MAX);
+    pith_plans_free(&plans);
     const struct pith_shape tiny = {
-        .hidden = 16, .ffn = 32, .heads = 2, .kv_heads = 1, .head_dim = 8};
+        .hidden = 16, .ffn = 32, .heads = 2, .kv_heads = 1, .head_dim = 8, .layers = 1};
     /* norm, q, k, v, gate, up, out, cos, sin: 16 + 16 + 8 + 8 + 32 + 32 + 16 + 4 + 4 floats a row,
      * by lines. */
-    assert_int_equal(pith_scratch_bytes(&tiny, 4), 4 * 4 * 136);
+    assert_ok(pith_plans_make(pith_archs(&count)[0], &tiny, &plans, &err), err);
+    assert_int_equal(pith_scratch_bytes(&plans, 4), 4 * 4 * 136);
+    pith_plans_free(&plans);
     /* Two layers of k and v for 32 positions of a row of 16; one chunk of sums for two heads. */
     assert_int_equal(pith_kv_bytes(&tiny, 2, 20, PITH_BF16), 2 * 2 * 32 * 16 * 2 + 2 * 32 * 4);
 }

@@ -1,5 +1,6 @@
 /* Models whose linears are quantized, in every container: they compute what their dequantized
  * weights compute, and their tensors are accounted for. */
+#include "llama.h"
 #include "unit/model/fixture.h"
 
 enum { MAX_TENSORS = 256, MAX_LINEARS = 32 };
@@ -102,17 +103,15 @@ static void add_layer(struct maker *k, uint32_t layer, const struct pith_grid *g
     struct pith_block *b = &k->dense->blocks[layer];
     pith_block_free(b);
     assert_ok(pith_block_load(k->dense, layer, PITH_LOAD_FLOAT, b, &err), err);
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
-        pith_linear_name(k->dense->arch, layer, (enum pith_role)i, name, sizeof name);
+    for (uint32_t i = 0; i < b->plan->linears; i++) {
+        pith_plan_linear_name(&k->dense->plans, layer, i, name, sizeof name);
         add_linear(k, name, &b->linear[i], grid);
         if (!b->linear[i].bias) continue;
         snprintf(tensor, sizeof tensor, "%s.bias", name);
         add_dense(k, tensor);
     }
-    for (int i = 0; i < PITH_NORM_COUNT; i++) {
-        if (!b->norm[i]) continue;
-        pith_norm_name(k->dense->arch, layer, (enum pith_norm)i, name, sizeof name);
-        snprintf(tensor, sizeof tensor, "%s.weight", name);
+    for (uint32_t i = 0; i < b->plan->vectors; i++) {
+        pith_plan_name(&k->dense->plans, layer, b->plan->vector[i].name, tensor, sizeof tensor);
         add_dense(k, tensor);
     }
 }
@@ -184,7 +183,7 @@ static void check_container(const struct pith_container *c, const char *golden, 
     assert_ptr_equal(rq.model->container, c);
     size_t quantized = 0;
     for (uint32_t i = 0; i < rq.model->shape.layers; i++)
-        for (int role = 0; role < PITH_ROLE_COUNT; role++)
+        for (int role = 0; role < LLAMA_LINEARS; role++)
             quantized += rq.model->blocks[i].linear[role].w.quant != NULL;
     assert_int_equal(quantized, k.quantized);
     int32_t ids[PROMPT_MAX];

@@ -1,4 +1,5 @@
 /* config.json: what absent keys mean, both dialects, and some sixty ways in which it can lie. */
+#include "llama.h"
 #include "unit/model/fixture.h"
 
 #define SIZES                                                                                      \
@@ -281,44 +282,195 @@ static void windows_are_checked(void **state)
     golden_free(&g);
 }
 
+/* --- plans are whole -------------------------------------------------------------------------- */
+
+/* Each linear belongs to one site, within its range, and reads its width. */
+static void check_linears(const struct pith_layer_plan *l)
+{
+    uint32_t at = 0;
+    assert_true(l->linears > 0 && l->sites > 0);
+    for (uint32_t i = 0; i < l->sites; i++) {
+        const struct pith_site_spec *site = &l->site[i];
+        assert_true(site->name[0] && site->dim > 0 && site->count > 0);
+        assert_int_equal(site->first, at);
+        at += site->count;
+        assert_true(at <= l->linears);
+        for (uint32_t k = site->first; k < at; k++) {
+            assert_int_equal(l->linear[k].site, i);
+            assert_int_equal(l->linear[k].cols, site->dim);
+            assert_int_equal(l->linear[k].expert, site->expert);
+        }
+    }
+    assert_int_equal(at, l->linears);
+    for (uint32_t i = 0; i < l->linears; i++) {
+        assert_true(l->linear[i].name[0] && l->linear[i].rows > 0);
+        for (uint32_t k = 0; k < i; k++)
+            assert_string_not_equal(l->linear[i].name, l->linear[k].name);
+    }
+    for (uint32_t i = 0; i < l->vectors; i++)
+        assert_true(l->vector[i].name[0] && l->vector[i].length > 0);
+}
+
+/* A division of the input can be folded where a site says so: the norm that makes the input has a
+ * gain a channel; the linear gives, repeated, a row a channel and is computed before. */
+static void check_folds(const struct pith_layer_plan *l, const struct pith_shape *s)
+{
+    for (uint32_t i = 0; i < l->sites; i++) {
+        const struct pith_site_spec *site = &l->site[i];
+        const struct pith_fold *fold = &site->fold;
+        if (fold->kind == PITH_FOLD_VECTOR) {
+            assert_true(fold->from < l->vectors);
+            assert_int_equal(l->vector[fold->from].length, site->dim);
+            assert_true(l->vector[fold->from].of_stream && site->dim == s->hidden);
+        } else if (fold->kind == PITH_FOLD_ROWS) {
+            assert_true(fold->from < site->first && fold->repeat > 0 && fold->block > 0);
+            const uint32_t rows = l->linear[fold->from].rows;
+            assert_int_equal(rows * fold->repeat, site->dim);
+            assert_true(rows % fold->block == 0);
+        } else {
+            assert_int_equal(fold->kind, PITH_FOLD_NONE);
+        }
+    }
+}
+
+static void check_width(const struct pith_layer_plan *l, unsigned reg, uint32_t least)
+{
+    assert_true(reg < PITH_LAYER_REGS && least > 0);
+    if (l->width[reg] < least)
+        fail_msg("register %u is %u wide, not %u", reg, l->width[reg], least);
+}
+
+/* What a node takes and gives has room; *done has a bit for what has been written so far. */
+static void check_node(const struct pith_layer_plan *l, const struct pith_node *n, unsigned *done)
+{
+    assert_true(*done >> n->in & 1);
+    switch (n->kind) {
+    case PITH_NODE_NORM:
+        assert_true(n->u.norm.vector < l->vectors);
+        assert_int_equal(l->vector[n->u.norm.vector].length, n->u.norm.dim);
+        check_width(l, n->in, n->u.norm.heads * n->u.norm.dim);
+        check_width(l, n->out, n->u.norm.heads * n->u.norm.dim);
+        break;
+    case PITH_NODE_LINEAR:
+        check_width(l, n->in, l->linear[n->u.linear.linear].cols);
+        check_width(l, n->u.linear.work, l->linear[n->u.linear.linear].cols);
+        check_width(l, n->out, l->linear[n->u.linear.linear].rows);
+        assert_true(n->out != n->in && n->out != PITH_REG_STREAM);
+        break;
+    case PITH_NODE_ROPE: assert_int_equal(n->in, n->out); break;
+    case PITH_NODE_ATTEND:
+        assert_true((*done >> n->u.attend.k & 1) && (*done >> n->u.attend.v & 1));
+        assert_int_equal(l->width[n->u.attend.k], l->width[n->u.attend.v]);
+        check_width(l, n->out, l->width[n->in]);
+        break;
+    case PITH_NODE_GATE:
+        assert_true(*done >> n->u.gate.up & 1);
+        assert_int_equal(n->in, n->out);
+        check_width(l, n->in, n->u.gate.dim);
+        check_width(l, n->u.gate.up, n->u.gate.dim);
+        break;
+    case PITH_NODE_ADD:
+        check_width(l, n->out, l->width[PITH_REG_STREAM]);
+        check_width(l, n->in, l->width[PITH_REG_STREAM]);
+        break;
+    default: fail_msg("a node of kind %d", (int)n->kind);
+    }
+    *done |= 1u << n->out;
+}
+
+/* Registers are written before they are read; each linear is computed once, in the plan's order,
+ * side by side with those of its site; the last node gives the stream. */
+static void check_nodes(const struct pith_layer_plan *l)
+{
+    unsigned done = 1u << PITH_REG_STREAM;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < l->nodes; i++) {
+        const struct pith_node *n = &l->node[i];
+        check_node(l, n, &done);
+        if (n->kind != PITH_NODE_LINEAR) continue;
+        assert_int_equal(n->u.linear.linear, at);
+        const struct pith_site_spec *site = &l->site[l->linear[at].site];
+        assert_int_equal(i, site->from + at - site->first);
+        assert_int_equal(n->in, l->node[site->from].in);
+        at++;
+    }
+    assert_int_equal(at, l->linears);
+    assert_int_equal(l->node[l->nodes - 1].out, PITH_REG_STREAM);
+    assert_non_null(pith_plan_attend(l));
+    const uint32_t behind = pith_plan_after_attend(l);
+    const uint32_t attend = (uint32_t)(pith_plan_attend(l) - l->node);
+    assert_true(behind > 0 && l->site[behind].from > attend && l->site[behind - 1].from < attend);
+}
+
+/* A module ends before the one addition to the stream of what it gives, and adds nothing itself. */
+static void check_modules(const struct pith_layer_plan *l)
+{
+    unsigned modules = 0;
+    for (uint32_t i = 0; i < l->sites; i++) {
+        const struct pith_site_spec *site = &l->site[i];
+        if (site->to == 0) continue;
+        assert_true(site->from < site->to && site->to < l->nodes);
+        for (uint32_t k = site->from; k < site->to; k++)
+            assert_int_not_equal(l->node[k].kind, PITH_NODE_ADD);
+        assert_int_equal(l->node[site->to].kind, PITH_NODE_ADD);
+        assert_int_equal(l->node[site->to].in, site->result);
+        modules++;
+    }
+    unsigned adds = 0;
+    for (uint32_t i = 0; i < l->nodes; i++) adds += l->node[i].kind == PITH_NODE_ADD;
+    assert_int_equal(modules, adds);
+}
+
+static void plan_is_complete(const struct pith_arch *arch, const struct pith_shape *s)
+{
+    struct pith_error err = {0};
+    struct pith_plans plans;
+    assert_ok(pith_plans_make(arch, s, &plans, &err), err);
+    assert_int_equal(plans.layers, s->layers);
+    for (uint32_t i = 0; i < plans.kinds; i++) {
+        check_linears(&plans.kind[i]);
+        check_folds(&plans.kind[i], s);
+        check_nodes(&plans.kind[i]);
+        check_modules(&plans.kind[i]);
+    }
+    pith_plans_free(&plans);
+}
+
 static void tables_are_complete(void **state)
 {
     (void)state;
     size_t count;
     const struct pith_arch *const *archs = pith_archs(&count);
-    const struct pith_shape s = {.hidden = 10,
-                                 .ffn = 30,
-                                 .heads = 4,
-                                 .kv_heads = 2,
-                                 .head_dim = 6,
-                                 .layers = 1,
-                                 .vocab = 9,
-                                 .qk_norm = true,
-                                 .qkv_bias = true};
+    struct pith_shape s = {.hidden = 10,
+                           .ffn = 30,
+                           .heads = 4,
+                           .kv_heads = 2,
+                           .head_dim = 6,
+                           .layers = 1,
+                           .vocab = 9,
+                           .qk_norm = true,
+                           .qkv_bias = true};
     assert_true(count >= 4);
     for (size_t a = 0; a < count; a++) {
-        unsigned roles = 0;
-        for (int i = 0; i < PITH_SITE_COUNT; i++) {
-            const struct pith_site_info *site = &archs[a]->sites[i];
-            assert_non_null(site->name);
-            for (unsigned k = 0; k < site->count; k++) {
-                uint32_t rows, cols;
-                pith_role_dims(&s, site->roles[k], &rows, &cols);
-                assert_int_equal(cols, pith_site_dim(&s, (enum pith_site)i));
-                roles |= 1u << site->roles[k];
-            }
-        }
-        assert_int_equal(roles, (1u << PITH_ROLE_COUNT) - 1);
+        s.qk_norm = s.qkv_bias = false;
+        plan_is_complete(archs[a], &s);
+        s.qk_norm = s.qkv_bias = true;
+        plan_is_complete(archs[a], &s);
     }
+    struct pith_error err = {0};
+    struct pith_plans plans;
+    assert_ok(pith_plans_make(archs[0], &s, &plans, &err), err);
+    const struct pith_layer_plan *l = pith_plan(&plans, 0);
     char name[64];
-    pith_linear_name(archs[0], 12, PITH_ROLE_DOWN, name, sizeof name);
-    assert_string_equal(name, "model.layers.12.mlp.down_proj");
-    pith_norm_name(archs[0], 0, PITH_NORM_POST, name, sizeof name);
-    assert_string_equal(name, "model.layers.0.post_attention_layernorm");
-    pith_norm_name(archs[0], 0, PITH_NORM_POST, name, 8);
+    pith_plan_linear_name(&plans, 0, LLAMA_DOWN, name, sizeof name);
+    assert_string_equal(name, "model.layers.0.mlp.down_proj");
+    pith_plan_name(&plans, 12, l->vector[LLAMA_POST].name, name, sizeof name);
+    assert_string_equal(name, "model.layers.12.post_attention_layernorm.weight");
+    pith_plan_name(&plans, 0, l->vector[LLAMA_POST].name, name, 8);
     assert_string_equal(name, "model.l");
     /* q 24x10, k and v 12x10, o 10x24, gate and up 30x10, down 10x30; biases 48; norms 32. */
-    assert_int_equal(pith_block_float_bytes(&s), 4 * (240 + 240 + 240 + 900 + 48 + 32));
+    assert_int_equal(pith_block_float_bytes(l), 4 * (240 + 240 + 240 + 900 + 48 + 32));
+    pith_plans_free(&plans);
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 /* Learned rounding: against AutoRound's own code on the same blocks, inputs and settings
  * (tests/golden/autoround/make_autoround.py), and what its contract promises. */
+#include "llama.h"
 #include "unit/model/fixture.h"
 #include "unit/quant/oracle.h"
 
@@ -21,7 +22,7 @@ struct bench {
     struct pith_tape tape;
     size_t floats; /* of a sample */
     float *x, *target, *out;
-    struct pith_round_member member[PITH_ROLE_COUNT];
+    struct pith_round_member member[LLAMA_LINEARS];
     unsigned calls, limit; /* calls of the objective; fail at the limit */
 };
 
@@ -63,7 +64,7 @@ static void bench_open(struct bench *t, const char *name, const char *grid, unsi
         assert_ok(pith_tape_forward(&t->tape, &t->block, t->x + i * t->floats, TOKENS,
                                     t->target + i * t->floats, &err),
                   err);
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
+    for (int i = 0; i < LLAMA_LINEARS; i++) {
         const struct pith_linear_weights *l = &t->block.linear[i];
         const size_t n = (size_t)l->w.rows * l->w.cols;
         t->member[i] = (struct pith_round_member){.scale_dtype = PITH_F16,
@@ -78,7 +79,7 @@ static void bench_open(struct bench *t, const char *name, const char *grid, unsi
 
 static void bench_close(struct bench *t)
 {
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
+    for (int i = 0; i < LLAMA_LINEARS; i++) {
         free(t->member[i].values);
         free(t->member[i].grad);
         t->block.linear[i].w.dense = t->block.linear[i].dense;
@@ -98,11 +99,12 @@ static enum pith_status objective(void *ctx, size_t sample, bool gradient, doubl
                                   struct pith_error *err)
 {
     struct bench *t = ctx;
-    struct pith_tape_grad g = {.d_out = t->out};
+    float *w[LLAMA_LINEARS];
+    const struct pith_tape_grad g = {.d_out = t->out, .w = w};
     if (t->limit && ++t->calls >= t->limit) return pith_fail(err, PITH_INTERRUPTED, "enough");
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
+    for (int i = 0; i < LLAMA_LINEARS; i++) {
         t->block.linear[i].w.dense = t->member[i].values;
-        g.w[i] = t->member[i].grad;
+        w[i] = t->member[i].grad;
     }
     PITH_TRY(
         pith_tape_forward(&t->tape, &t->block, t->x + sample * t->floats, TOKENS, t->out, err));
@@ -116,14 +118,14 @@ static enum pith_status objective(void *ctx, size_t sample, bool gradient, doubl
 }
 
 static enum pith_status learn(struct bench *t, uint32_t iterations, uint32_t batch,
-                              struct pith_qmat q[PITH_ROLE_COUNT],
+                              struct pith_qmat q[LLAMA_LINEARS],
                               struct pith_round_block_report *report, struct pith_error *err)
 {
     const struct pith_round_block job = {.backend = t->r.backend,
                                          .options = {.iterations = iterations, .batch = batch},
                                          .seed = 5,
                                          .member = t->member,
-                                         .count = PITH_ROLE_COUNT,
+                                         .count = LLAMA_LINEARS,
                                          .samples = SAMPLES,
                                          .objective = objective,
                                          .ctx = t};
@@ -131,11 +133,11 @@ static enum pith_status learn(struct bench *t, uint32_t iterations, uint32_t bat
 }
 
 /* The mean squared error of the block with what the codes stand for. */
-static double served_loss(struct bench *t, struct pith_qmat q[PITH_ROLE_COUNT])
+static double served_loss(struct bench *t, struct pith_qmat q[LLAMA_LINEARS])
 {
     struct pith_error err = {0};
     double sum = 0;
-    for (int i = 0; i < PITH_ROLE_COUNT; i++) {
+    for (int i = 0; i < LLAMA_LINEARS; i++) {
         pith_qmat_decode(&q[i], 0, q[i].rows, t->member[i].values);
         pith_qmat_free(&q[i]);
     }
@@ -151,7 +153,7 @@ static double check_case(const json_t *c)
 {
     struct pith_error err = {0};
     struct bench t;
-    struct pith_qmat q[PITH_ROLE_COUNT];
+    struct pith_qmat q[LLAMA_LINEARS];
     struct pith_round_block_report report;
     char grid[64], group[32] = "channel";
     const int columns = (int)json_integer_value(json_object_get(c, "group"));
@@ -209,7 +211,7 @@ static void same_bytes_for_any_thread_count(void **state)
     for (size_t g = 0; g < PITH_COUNT(grids); g++) {
         struct pith_error err = {0};
         struct bench t[2];
-        struct pith_qmat q[2][PITH_ROLE_COUNT];
+        struct pith_qmat q[2][LLAMA_LINEARS];
         struct pith_round_block_report report[2];
         for (unsigned i = 0; i < 2; i++) {
             bench_open(&t[i], "llama_gqa_tied", grids[g], 1 + 2 * i);
@@ -217,7 +219,7 @@ static void same_bytes_for_any_thread_count(void **state)
         }
         assert_true(report[0].loss == report[1].loss);
         assert_true(report[0].loss < report[0].nearest_loss);
-        for (int i = 0; i < PITH_ROLE_COUNT; i++) {
+        for (int i = 0; i < LLAMA_LINEARS; i++) {
             assert_true(pith_qmat_equal(&q[0][i], &q[1][i]));
             pith_qmat_free(&q[0][i]);
             pith_qmat_free(&q[1][i]);
@@ -234,12 +236,12 @@ static void an_interrupted_objective_ends_it(void **state)
     for (size_t i = 0; i < PITH_COUNT(limits); i++) {
         struct pith_error err = {0};
         struct bench t;
-        struct pith_qmat q[PITH_ROLE_COUNT];
+        struct pith_qmat q[LLAMA_LINEARS];
         struct pith_round_block_report report;
         bench_open(&t, "llama_gqa_tied", "int3:g16", 1);
         t.limit = limits[i];
         assert_int_equal(learn(&t, 15, 4, q, &report, &err), PITH_INTERRUPTED);
-        for (int r = 0; r < PITH_ROLE_COUNT; r++) assert_null(q[r].codes);
+        for (int r = 0; r < LLAMA_LINEARS; r++) assert_null(q[r].codes);
         bench_close(&t);
     }
 }
@@ -249,12 +251,12 @@ static void what_cannot_be_learned_is_refused(void **state)
     (void)state;
     struct pith_error err = {0};
     struct bench t;
-    struct pith_qmat q[PITH_ROLE_COUNT];
+    struct pith_qmat q[LLAMA_LINEARS];
     struct pith_round_block_report report;
     bench_open(&t, "llama_gqa_tied", "nf4:g16", 1);
     assert_int_equal(learn(&t, 5, 5, q, &report, &err), PITH_UNSUPPORTED);
     assert_non_null(strstr(err.text, "nf4"));
-    for (int r = 0; r < PITH_ROLE_COUNT; r++) assert_null(q[r].codes);
+    for (int r = 0; r < LLAMA_LINEARS; r++) assert_null(q[r].codes);
     bench_close(&t);
     err = (struct pith_error){0};
     bench_open(&t, "llama_gqa_tied", "int4:g16", 1);
@@ -272,7 +274,7 @@ static void float_formats_learn_too(void **state)
     for (size_t i = 0; i < PITH_COUNT(grids); i++) {
         struct pith_error err = {0};
         struct bench t;
-        struct pith_qmat q[PITH_ROLE_COUNT];
+        struct pith_qmat q[LLAMA_LINEARS];
         struct pith_round_block_report report;
         bench_open(&t, "llama_gqa_tied", grids[i], 2);
         assert_ok(learn(&t, 60, SAMPLES, q, &report, &err), err);

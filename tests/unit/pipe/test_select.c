@@ -1,4 +1,5 @@
 /* Which linear gets which grid: patterns, overrides, what is refused. */
+#include "llama.h"
 #include "run_fixture.h"
 
 static void set(struct run_fixture *f, const char *const *ignore, size_t ignores,
@@ -10,7 +11,7 @@ static void set(struct run_fixture *f, const char *const *ignore, size_t ignores
 }
 
 /* The grid of a linear as text, "none" when left alone. */
-static const char *grid_of(const struct run_fixture *f, uint32_t layer, enum pith_role role)
+static const char *grid_of(const struct run_fixture *f, uint32_t layer, uint32_t role)
 {
     static char text[PITH_GRID_TEXT];
     const struct pith_choice *c = pith_run_choice(&f->run, layer, role);
@@ -26,16 +27,16 @@ static void test_all(void **state)
     struct pith_error err = {0};
     run_open(&f);
     assert_ok(pith_run_select(&f.run, &err), err);
-    assert_int_equal(f.run.choice_count, 2 * PITH_ROLE_COUNT);
+    assert_int_equal(f.run.choice_count, 2 * LLAMA_LINEARS);
     for (uint32_t layer = 0; layer < 2; layer++)
-        for (int role = 0; role < PITH_ROLE_COUNT; role++) {
-            const struct pith_choice *c = pith_run_choice(&f.run, layer, (enum pith_role)role);
-            assert_string_equal(grid_of(&f, layer, (enum pith_role)role), "int4:channel");
+        for (int role = 0; role < LLAMA_LINEARS; role++) {
+            const struct pith_choice *c = pith_run_choice(&f.run, layer, (uint32_t)role);
+            assert_string_equal(grid_of(&f, layer, (uint32_t)role), "int4:channel");
             assert_int_equal(c->layer, layer);
-            assert_int_equal(c->role, role);
+            assert_int_equal(c->linear, role);
             assert_null(c->reason);
         }
-    const struct pith_choice *down = pith_run_choice(&f.run, 1, PITH_ROLE_DOWN);
+    const struct pith_choice *down = pith_run_choice(&f.run, 1, LLAMA_DOWN);
     assert_string_equal(down->module, "model.layers.1.mlp.down_proj");
     assert_int_equal(down->rows, 32);
     assert_int_equal(down->cols, 44);
@@ -53,14 +54,14 @@ static void test_patterns(void **state)
         unsigned layers; /* bit a layer */
         unsigned roles;  /* bit a role */
     } cases[] = {
-        {"model.layers.1.mlp.up_proj", 2, 1u << PITH_ROLE_UP},
-        {"up_proj", 3, 1u << PITH_ROLE_UP},
-        {"mlp.up_proj", 3, 1u << PITH_ROLE_UP},
-        {"layers.0.*", 1, (1u << PITH_ROLE_COUNT) - 1},
+        {"model.layers.1.mlp.up_proj", 2, 1u << LLAMA_UP},
+        {"up_proj", 3, 1u << LLAMA_UP},
+        {"mlp.up_proj", 3, 1u << LLAMA_UP},
+        {"layers.0.*", 1, (1u << LLAMA_LINEARS) - 1},
         {"?_proj", 3, 15u},
         {"self_attn.*", 3, 15u},
-        {"*0*down_proj", 1, 1u << PITH_ROLE_DOWN},
-        {"*", 3, (1u << PITH_ROLE_COUNT) - 1},
+        {"*0*down_proj", 1, 1u << LLAMA_DOWN},
+        {"*", 3, (1u << LLAMA_LINEARS) - 1},
         {"lm_head", 0, 0},
     };
     struct run_fixture f;
@@ -70,13 +71,13 @@ static void test_patterns(void **state)
         set(&f, &cases[i].pattern, 1, NULL, 0);
         assert_ok(pith_run_select(&f.run, &err), err);
         for (uint32_t layer = 0; layer < 2; layer++)
-            for (int role = 0; role < PITH_ROLE_COUNT; role++) {
+            for (int role = 0; role < LLAMA_LINEARS; role++) {
                 const bool hit = (cases[i].layers >> layer & 1) && (cases[i].roles >> role & 1);
-                assert_string_equal(grid_of(&f, layer, (enum pith_role)role),
+                assert_string_equal(grid_of(&f, layer, (uint32_t)role),
                                     hit ? "none" : "int4:channel");
                 if (hit)
-                    assert_non_null(strstr(
-                        pith_run_choice(&f.run, layer, (enum pith_role)role)->reason, "--ignore"));
+                    assert_non_null(
+                        strstr(pith_run_choice(&f.run, layer, (uint32_t)role)->reason, "--ignore"));
             }
     }
     run_close(&f);
@@ -94,13 +95,13 @@ static void test_overrides(void **state)
     run_open(&f);
     set(&f, ignore, 1, overrides, 4);
     assert_ok(pith_run_select(&f.run, &err), err);
-    assert_string_equal(grid_of(&f, 0, PITH_ROLE_Q), "int8:channel");
-    assert_string_equal(grid_of(&f, 1, PITH_ROLE_Q), "int2:channel");
-    assert_string_equal(grid_of(&f, 0, PITH_ROLE_O), "none");
-    assert_non_null(strstr(pith_run_choice(&f.run, 0, PITH_ROLE_O)->reason, "16 bits"));
-    assert_string_equal(grid_of(&f, 1, PITH_ROLE_DOWN), "int6:g11");
-    assert_string_equal(grid_of(&f, 0, PITH_ROLE_GATE), "int8:channel");
-    assert_string_equal(grid_of(&f, 1, PITH_ROLE_GATE), "none");
+    assert_string_equal(grid_of(&f, 0, LLAMA_Q), "int8:channel");
+    assert_string_equal(grid_of(&f, 1, LLAMA_Q), "int2:channel");
+    assert_string_equal(grid_of(&f, 0, LLAMA_O), "none");
+    assert_non_null(strstr(pith_run_choice(&f.run, 0, LLAMA_O)->reason, "16 bits"));
+    assert_string_equal(grid_of(&f, 1, LLAMA_DOWN), "int6:g11");
+    assert_string_equal(grid_of(&f, 0, LLAMA_GATE), "int8:channel");
+    assert_string_equal(grid_of(&f, 1, LLAMA_GATE), "none");
     run_close(&f);
 }
 

@@ -1,6 +1,7 @@
 /* pipe/turn: the model in another basis computes what it computed, and its matrices are those of
  * the definition. */
 #include "pipe/turn.h"
+#include "llama.h"
 #include "unit/model/fixture.h"
 
 static const char *const cases[] = {"llama_gqa_tied", "llama_bias", "llama_mha",
@@ -38,16 +39,14 @@ static void open_floats(struct rig *r, const char *dir)
         assert_ok(pith_block_load(r->model, i, PITH_LOAD_FLOAT, &r->model->blocks[i], &err), err);
 }
 
-static void assert_blocks_agree(const struct pith_turn *t, struct pith_model *m, unsigned online)
+static void assert_blocks_agree(const struct pith_turn *t, struct pith_model *m)
 {
     struct pith_error err = {0};
     for (uint32_t layer = 0; layer < m->shape.layers; layer++)
-        for (int role = 0; role < PITH_ROLE_COUNT; role++) {
+        for (uint32_t role = 0; role < LLAMA_LINEARS; role++) {
             const struct pith_linear_weights *l = &m->blocks[layer].linear[role];
             float *w;
-            assert_ok(
-                pith_turned_linear(t, layer, (enum pith_role)role, online >> role & 1, &w, &err),
-                err);
+            assert_ok(pith_turned_linear(t, layer, role, l->hadamard > 1, &w, &err), err);
             assert_memory_equal(w, l->dense, (size_t)l->w.rows * l->w.cols * sizeof *w);
             pith_free(w);
         }
@@ -69,16 +68,14 @@ static void check_model(const char *dir, struct pith_basis_plan plan)
     plan.head_dim = s->head_dim;
     plan.ffn = s->ffn;
     plan.attention = s->heads * s->head_dim;
-    const unsigned online = (unsigned)(plan.o > 1) << PITH_ROLE_O | (unsigned)(plan.down > 1)
-                                                                        << PITH_ROLE_DOWN;
     assert_ok(pith_basis_init(&basis, &plan, &err), err);
     const struct pith_turn t = {&basis, r.model, r.backend};
     for (uint32_t i = 0; i < s->layers; i++) {
-        r.model->blocks[i].linear[PITH_ROLE_O].hadamard = plan.o;
-        r.model->blocks[i].linear[PITH_ROLE_DOWN].hadamard = plan.down;
-        assert_ok(pith_turn_block(&t, online, &r.model->blocks[i], &err), err);
+        r.model->blocks[i].linear[LLAMA_O].hadamard = plan.o;
+        r.model->blocks[i].linear[LLAMA_DOWN].hadamard = plan.down;
+        assert_ok(pith_turn_block(&t, &r.model->blocks[i], &err), err);
     }
-    assert_blocks_agree(&t, r.model, online);
+    assert_blocks_agree(&t, r.model);
     if (basis.stream.dim) turn_ends(&t, r.model, ends);
     float *is = rig_logits(&r, ids, n, n), worst = 0, largest = 0;
     for (size_t i = 0; i < n * s->vocab; i++) {
@@ -169,12 +166,11 @@ static void tensors_are_quarots(void **state)
         assert_ok(pith_turned_rows(&t, head, 0, ROWS, rows, &err), err);
         assert_golden(f, rows, PITH_COUNT(rows), head ? "the head" : "the embedding");
     }
-    for (int role = 0; role < PITH_ROLE_COUNT; role++) {
-        uint32_t n, cols;
+    for (uint32_t role = 0; role < LLAMA_LINEARS; role++) {
+        const struct pith_linear_spec *l = &pith_plan(&r.model->plans, 1)->linear[role];
         float *w;
-        pith_role_dims(s, (enum pith_role)role, &n, &cols);
-        assert_ok(pith_turned_linear(&t, 1, (enum pith_role)role, true, &w, &err), err);
-        assert_golden(f, w, (size_t)n * cols, r.model->arch->linear_names[role]);
+        assert_ok(pith_turned_linear(&t, 1, role, true, &w, &err), err);
+        assert_golden(f, w, (size_t)l->rows * l->cols, l->name);
         pith_free(w);
     }
     assert_int_equal(fgetc(f), EOF);

@@ -3,6 +3,7 @@
 #include "io/ct_turn.h"
 #include "pipe/turn.h"
 #include "requests.h"
+#include "llama.h"
 #include "unit/model/fixture.h"
 
 struct place {
@@ -18,7 +19,8 @@ static enum pith_status turn_tensors(const struct pith_turn *t, struct pith_erro
     struct pith_block b;
     float rows[4 * 32];
     PITH_TRY(pith_block_load(t->model, 1, PITH_LOAD_FLOAT, &b, err));
-    enum pith_status s = pith_turn_block(t, 1u << PITH_ROLE_DOWN, &b, err);
+    b.linear[LLAMA_DOWN].hadamard = t->basis->down.block;
+    enum pith_status s = pith_turn_block(t, &b, err);
     pith_block_free(&b);
     for (size_t i = 0; i < PITH_COUNT(names) && s == PITH_OK; i++) {
         float *w;
