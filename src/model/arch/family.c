@@ -55,7 +55,8 @@ static enum pith_status read_heads(const json_t *config, const char *where,
 }
 
 /* "hidden_act", in older files of some "hidden_activation" or "activation_function". */
-static enum pith_status read_activation(const json_t *config, const char *where, enum pith_act *out,
+static enum pith_status read_activation(const json_t *config, const char *where,
+                                        enum pith_act absent, enum pith_act *out,
                                         struct pith_error *err)
 {
     static const char *const keys[] = {"hidden_act", "activation_function", "hidden_activation"};
@@ -88,9 +89,12 @@ static enum pith_status read_partial(const json_t *config, const char *where, do
 {
     double part = absent > 0 ? absent : 1;
     PITH_TRY(pith_json_get_real(config, "partial_rotary_factor", &part, where, err));
-    const json_t *rope = json_object_get(config, "rope_parameters");
-    if (json_is_object(rope))
-        PITH_TRY(pith_json_get_real(rope, "partial_rotary_factor", &part, where, err));
+    static const char *const keys[] = {"rope_scaling", "rope_parameters"};
+    for (size_t i = 0; i < PITH_COUNT(keys); i++) {
+        const json_t *rope = json_object_get(config, keys[i]);
+        if (json_is_object(rope))
+            PITH_TRY(pith_json_get_real(rope, "partial_rotary_factor", &part, where, err));
+    }
     if (absent == 0 && part != 1)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: \"partial_rotary_factor\" %g: rotating a part of a head is not "

@@ -71,7 +71,7 @@ static void a_cache_is_read_up_to_the_window(void **state)
     assert_true(pith_speed_kv_bytes(&s, 99, 2) == 4 * row * 100 * 2);
     assert_true(pith_speed_kv_bytes(&s, 9.5, 4) == 4 * row * 10.5 * 4);
     s.window = 10;
-    s.window_from_layer = 1;
+    for (uint32_t i = 1; i < s.layers; i++) pith_layer_put(&s.sliding, i);
     assert_true(pith_speed_kv_bytes(&s, 99, 4) == row * (100 + 3 * 10) * 4);
     assert_true(pith_speed_kv_bytes(&s, 4, 4) == 4 * row * 5 * 4);
 }

@@ -428,7 +428,8 @@ static void absurd_buffers_are_refused(void **state)
                                  .ffn = 1 << 20,
                                  .heads = 64,
                                  .kv_heads = 64,
-                                 .head_dim = 1 << 14,
+                                 .head_dim = 1,
+                                 .rotary = 1 << 14,
                                  .layers = 4096,
                                  .vocab = 10};
     struct pith_kv kv;
@@ -449,8 +450,13 @@ static void absurd_buffers_are_refused(void **state)
     assert_int_equal(pith_scratch_init(&scratch, &plans, 0, &err), PITH_ARG);
     assert_true(pith_scratch_bytes(&plans, SIZE_MAX) == UINT64_MAX);
     pith_plans_free(&plans);
-    const struct pith_shape tiny = {
-        .hidden = 16, .ffn = 32, .heads = 2, .kv_heads = 1, .head_dim = 8, .layers = 1};
+    const struct pith_shape tiny = {.hidden = 16,
+                                    .ffn = 32,
+                                    .heads = 2,
+                                    .kv_heads = 1,
+                                    .head_dim = 8,
+                                    .rotary = 8,
+                                    .layers = 1};
     /* norm, q, k, v, gate, up, out, cos, sin: 16 + 16 + 8 + 8 + 32 + 32 + 16 + 4 + 4 floats a row,
      * by lines. */
     assert_ok(pith_plans_make(pith_archs(&count)[0], &tiny, &plans, &err), err);

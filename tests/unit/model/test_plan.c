@@ -6,8 +6,14 @@
 
 /* --- Llama's plan ----------------------------------------------------------------------------- */
 
-static const struct pith_shape shape = {
-    .hidden = 16, .ffn = 44, .heads = 4, .kv_heads = 2, .head_dim = 8, .layers = 12, .vocab = 10};
+static const struct pith_shape shape = {.hidden = 16,
+                                        .ffn = 44,
+                                        .heads = 4,
+                                        .kv_heads = 2,
+                                        .head_dim = 8,
+                                        .rotary = 8,
+                                        .layers = 12,
+                                        .vocab = 10};
 
 static const struct pith_arch *llama(void)
 {
@@ -52,7 +58,7 @@ static void windows_make_a_second_kind(void **state)
     struct pith_shape s = shape;
     struct pith_plans p;
     s.window = 5;
-    s.window_from_layer = 7;
+    for (uint32_t i = 7; i < s.layers; i++) pith_layer_put(&s.sliding, i);
     s.qk_norm = true;
     make(&p, llama(), &s);
     assert_int_equal(p.kinds, 2);
@@ -242,7 +248,7 @@ static enum pith_status plan_two(struct pith_plan_maker *m, struct pith_error *e
     (void)pith_plan_site(m, "two", 7, (struct pith_fold){0});
     (void)pith_plan_linear(m, "a.b", 2, false);
     pith_plan_compute(m, 2, 3, 2);
-    pith_plan_add(m, 3);
+    pith_plan_add(m, 3, 1.0f);
     (void)pith_plan_vector(m, "v", 9);
     return PITH_OK;
 }
@@ -252,7 +258,7 @@ static const struct pith_arch two = {.plan = plan_two, .names = {.layers = "h."}
 static void layers_may_differ(void **state)
 {
     (void)state;
-    struct pith_shape s = {.layers = 5, .window = 99, .head_dim = 4};
+    struct pith_shape s = {.layers = 5, .window = 99, .head_dim = 4, .rotary = 4};
     struct pith_plans p;
     make(&p, &two, &s);
     assert_int_equal(p.kinds, 2);
@@ -332,7 +338,7 @@ static enum pith_status make_both(void *ctx, struct pith_error *err)
     struct pith_plans p;
     (void)ctx;
     s.window = 5;
-    s.window_from_layer = 7;
+    for (uint32_t i = 7; i < s.layers; i++) pith_layer_put(&s.sliding, i);
     s.qk_norm = true;
     PITH_TRY(pith_plans_make(llama(), &s, &p, err));
     pith_plans_free(&p);
