@@ -126,16 +126,22 @@ static void free_layer(struct pith_layer_plan *l)
     *l = (struct pith_layer_plan){0};
 }
 
+/* A list of no items is NULL. */
+static bool same_items(const void *a, const void *b, uint32_t count, size_t size)
+{
+    return count == 0 || memcmp(a, b, count * size) == 0;
+}
+
 /* Lists are made by memset and assignment of whole structs from initialisers, so that equal parts
  * have equal bytes; a difference in padding would only cost memory. */
 static bool same_layer(const struct pith_layer_plan *a, const struct pith_layer_plan *b)
 {
     return a->linears == b->linears && a->sites == b->sites && a->vectors == b->vectors &&
            a->nodes == b->nodes && memcmp(a->width, b->width, sizeof a->width) == 0 &&
-           memcmp(a->linear, b->linear, a->linears * sizeof *a->linear) == 0 &&
-           memcmp(a->site, b->site, a->sites * sizeof *a->site) == 0 &&
-           memcmp(a->vector, b->vector, a->vectors * sizeof *a->vector) == 0 &&
-           memcmp(a->node, b->node, a->nodes * sizeof *a->node) == 0;
+           same_items(a->linear, b->linear, a->linears, sizeof *a->linear) &&
+           same_items(a->site, b->site, a->sites, sizeof *a->site) &&
+           same_items(a->vector, b->vector, a->vectors, sizeof *a->vector) &&
+           same_items(a->node, b->node, a->nodes, sizeof *a->node);
 }
 
 static uint32_t larger(uint32_t a, uint32_t b)
