@@ -27,6 +27,26 @@ static void check_rope(const struct pith_shape *s)
     free(inv);
 }
 
+/* Every layer has a plan; of models with many layers a few, which takes a moment less. */
+static void check_plans(const struct pith_arch *arch, const struct pith_shape *s)
+{
+    enum { FEW = 40 };
+    struct pith_shape few = *s;
+    struct pith_plans p;
+    struct pith_error err = {0};
+    if (few.layers > FEW) few.layers = FEW;
+    const enum pith_status made = pith_plans_make(arch, &few, &p, &err);
+    must(made == PITH_OK || made == PITH_UNSUPPORTED);
+    for (uint32_t i = 0; i < p.layers; i++) {
+        const struct pith_layer_plan *l = pith_plan(&p, i);
+        must(l->linears && l->sites && l->nodes && l->width[PITH_REG_STREAM] == s->hidden);
+        must(p.first[i + 1] == p.first[i] + l->linears);
+        for (uint32_t k = 0; k < l->linears; k++) must(l->linear[k].rows && l->linear[k].cols);
+        for (uint32_t k = 0; k < l->vectors; k++) must(l->vector[k].length);
+    }
+    pith_plans_free(&p);
+}
+
 static void check_shape(const struct pith_arch *arch, const struct pith_shape *s)
 {
     must(s->hidden && s->ffn && s->layers && s->vocab && s->heads && s->kv_heads && s->head_dim);
@@ -36,7 +56,8 @@ static void check_shape(const struct pith_arch *arch, const struct pith_shape *s
     must((uint64_t)s->heads * s->head_dim <= PITH_MAX_WIDTH);
     must(s->eps >= 0 && s->eps < 1);
     must(s->dtype == PITH_F32 || s->dtype == PITH_F16 || s->dtype == PITH_BF16);
-    must(arch->plan && arch->names.layers);
+    must(arch->names.layers && arch->names.embed && arch->names.norm && arch->names.head);
+    check_plans(arch, s);
     check_rope(s);
 }
 
