@@ -576,3 +576,14 @@ case("phi3_mini4", "phi3",
                            "long_factor": [1.5, 2.0, 3.0, 4.0, 6.0, 8.0], "original_max_position_embeddings": 16}),
      published=lambda c: dict(old_dialect()(c), rope_scaling={
          k: v for k, v in c["rope_parameters"].items() if k.endswith("_factor") and k[0] != "p"} | {"type": "longrope"}))
+# Gemma 3 as it is published: the tower's names have one more word, the language model's config only what
+# differs from the defaults.
+case("gemma3_vl_old", "gemma3",
+     dict(text_config=dict(G3, sliding_window_pattern=2), vision_config=dict(EYE, vision_use_head=False),
+          mm_tokens_per_image=4, image_token_index=UNSEEN[0], boi_token_index=UNSEEN[1], eoi_token_index=UNSEEN[2]),
+     stored=lambda names: [(n.replace("vision_tower.", "vision_tower.vision_model."), s) for n, s in names],
+     published=lambda c: {**{k: v for k, v in c.items() if k not in ("dtype", "tie_word_embeddings")},
+                          "torch_dtype": "float32", "text_config": {k: v for k, v in gemma3_old(
+                              c["text_config"]).items() if k not in ("torch_dtype", "tie_word_embeddings",
+                                                                     "attention_bias", "use_cache")}},
+     **VISION, **GEMMA)
