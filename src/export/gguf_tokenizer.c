@@ -27,6 +27,7 @@ struct tokens {
     json_t *json;              /* tokenizer.json, or NULL */
     struct pith_spm_model spm; /* tokenizer.model, when has_spm */
     bool has_spm;
+    bool space_prefix; /* a space comes in front of a text */
     const char *model, *pre;
 };
 
@@ -196,6 +197,52 @@ static enum pith_status mark_unknown(struct tokens *t, struct pith_error *err)
     return PITH_OK;
 }
 
+static bool is_type(const json_t *part, const char *type)
+{
+    const char *is = json_string_value(json_object_get(part, "type"));
+    return is && strcmp(is, type) == 0;
+}
+
+static bool is_text(const json_t *part, const char *key, const char *text)
+{
+    const char *is = json_string_value(json_object_get(part, key));
+    return is && strcmp(is, text) == 0;
+}
+
+#define SPACE_MARK "\xe2\x96\x81"
+
+/* Whether a step of a normalizer is one of those by which spaces become marks. */
+static bool marks_spaces(struct tokens *t, const json_t *step)
+{
+    if (is_type(step, "Prepend") && is_text(step, "prepend", SPACE_MARK))
+        return t->space_prefix = true;
+    return is_type(step, "Replace") && is_text(step, "content", SPACE_MARK) &&
+           is_text(json_object_get(step, "pattern"), "String", " ");
+}
+
+/* Whether the text is cut and marked as SentencePiece does it, all in one piece; whether a space
+ * comes in front goes to t. */
+static bool like_spm(struct tokens *t)
+{
+    const json_t *normalizer = json_object_get(t->json, "normalizer"), *step;
+    const json_t *pre = json_object_get(t->json, "pre_tokenizer");
+    size_t i;
+    if (is_type(normalizer, "Sequence")) {
+        json_array_foreach (json_object_get(normalizer, "normalizers"), i, step)
+            if (!marks_spaces(t, step)) return false;
+    } else if (normalizer && !json_is_null(normalizer) && !marks_spaces(t, normalizer)) {
+        return false;
+    }
+    if (is_type(pre, "Metaspace")) {
+        t->space_prefix = !is_text(pre, "prepend_scheme", "never") &&
+                          !json_is_false(json_object_get(pre, "add_prefix_space"));
+        return true;
+    }
+    /* Gemma's Split finds no spaces any more. */
+    return !pre || json_is_null(pre) ||
+           (is_type(pre, "Split") && is_text(json_object_get(pre, "pattern"), "String", " "));
+}
+
 static enum pith_status from_json(struct tokens *t, struct pith_error *err)
 {
     const json_t *model = json_object_get(t->json, "model");
@@ -207,7 +254,7 @@ static enum pith_status from_json(struct tokens *t, struct pith_error *err)
                          type);
     t->model = fallback ? "llama" : "gpt2";
     const struct pith_gguf_pre *pre = fallback ? NULL : pith_gguf_pre_of(t->json);
-    if (!fallback && !pre)
+    if (fallback ? !like_spm(t) : !pre)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s: llama.cpp has no name for the way this tokenizer cuts a text",
                          t->source);
@@ -229,6 +276,7 @@ static enum pith_status from_spm(struct tokens *t, struct pith_error *err)
                          "%s: a unigram tokenizer has no place in a GGUF file", t->source);
     t->model = "llama";
     t->pre = "default";
+    t->space_prefix = m->dummy_prefix;
     if (t->json) PITH_TRY(take_added(t, -1000, err));
     for (size_t id = 0; id < m->vocab.count; id++) {
         size_t length;
@@ -279,11 +327,11 @@ static void put_tokens(const struct tokens *t, struct pith_gguf_keys *keys)
 }
 
 /* What stands around a text, as pith's own tokenizer has it. */
-static enum pith_status put_special(const char *source, bool spm, struct pith_gguf_keys *keys,
+static enum pith_status put_special(const struct tokens *tokens, struct pith_gguf_keys *keys,
                                     struct pith_error *err)
 {
     struct pith_tokenizer *t;
-    PITH_TRY(pith_tokenizer_open(source, &t, err));
+    PITH_TRY(pith_tokenizer_open(tokens->source, &t, err));
     const int32_t bos = pith_tokenizer_bos(t), eos = pith_tokenizer_eos(t);
     if (bos >= 0) pith_gguf_put_uint(keys, "tokenizer.ggml.bos_token_id", (uint32_t)bos);
     if (eos >= 0) pith_gguf_put_uint(keys, "tokenizer.ggml.eos_token_id", (uint32_t)eos);
@@ -291,7 +339,8 @@ static enum pith_status put_special(const char *source, bool spm, struct pith_gg
     bool adds_eos = false;
     for (size_t i = 0; i < t->after.count; i++) adds_eos = adds_eos || t->after.id[i] == eos;
     pith_gguf_put_bool(keys, "tokenizer.ggml.add_eos_token", adds_eos);
-    if (spm) pith_gguf_put_bool(keys, "tokenizer.ggml.add_space_prefix", true);
+    if (strcmp(tokens->model, "llama") == 0)
+        pith_gguf_put_bool(keys, "tokenizer.ggml.add_space_prefix", tokens->space_prefix);
     pith_tokenizer_close(t);
     return PITH_OK;
 }
@@ -326,7 +375,7 @@ static enum pith_status put_all(struct tokens *t, struct pith_gguf_keys *keys,
     PITH_TRY(t->has_spm ? from_spm(t, err) : from_json(t, err));
     put_tokens(t, keys);
     if (strcmp(t->model, "gpt2") == 0) PITH_TRY(put_merges(t, keys, err));
-    PITH_TRY(put_special(t->source, strcmp(t->model, "llama") == 0, keys, err));
+    PITH_TRY(put_special(t, keys, err));
     return put_template(t->source, keys, err);
 }
 

@@ -5,16 +5,21 @@
 #include "io/gguf.h"
 #include "tok/kind.h"
 
+#define PITH_GGUF_CUTS 6
+#define PITH_GGUF_DIGITS "\\p{N}" /* the pattern that stands for Digits, one by one */
+
 /* A way to cut a text, as llama.cpp names it: one row of tok/gguf_pre.def. */
 struct pith_gguf_pre {
     const char *name;
-    const char *pattern; /* of a Split; NULL: ByteLevel's own */
-    bool digits;         /* one by one, before that */
     bool ignore_merges;
-    bool add_bos; /* unless the file says otherwise */
+    bool add_bos;                    /* unless the file says otherwise */
+    bool nfc;                        /* the text is normalized before */
+    bool own;                        /* ByteLevel cuts by its own pattern */
+    const char *cut[PITH_GGUF_CUTS]; /* patterns of Splits before it; NULL behind the last */
 };
 const struct pith_gguf_pre *pith_gguf_pre_find(const char *name);
-/* The row that cuts as this tokenizer.json does; NULL when llama.cpp has none. */
+/* The row that cuts as this tokenizer.json does, best one that also normalizes so; NULL when
+ * llama.cpp has none. */
 const struct pith_gguf_pre *pith_gguf_pre_of(const json_t *tokenizer);
 
 /* Fills t and sets t->kind. PITH_UNSUPPORTED names a model or a way to cut that is not known. */

@@ -6,8 +6,8 @@
 #include <string.h>
 
 static const struct pith_gguf_pre rows[] = {
-#define PITH_GGUF_PRE(name, pattern, digits, ignore_merges, add_bos)                               \
-    {name, pattern, digits, ignore_merges, add_bos},
+#define PITH_GGUF_PRE(name, ignore_merges, add_bos, nfc, own, ...)                                 \
+    {name, ignore_merges, add_bos, nfc, own, {__VA_ARGS__}},
 #include "tok/gguf_pre.def"
 #undef PITH_GGUF_PRE
 };
@@ -31,52 +31,80 @@ static bool flag(const json_t *part, const char *key)
     return !json_is_false(json_object_get(part, key));
 }
 
-/* What the parts of a pre_tokenizer do; false for one that no row has. */
-static bool read_parts(const json_t *const *parts, size_t count, const char **pattern, bool *digits)
+/* What a pre_tokenizer and its normalizer do, as far as a row can say it. */
+struct way {
+    const char *cut[PITH_GGUF_CUTS];
+    size_t cuts;
+    bool own, ignore, nfc;
+};
+
+/* The pattern of a part that cuts before ByteLevel; NULL for one that no row can have. */
+static const char *cut_of(const json_t *part)
 {
-    bool own = false, bytes = false;
-    *pattern = NULL;
-    *digits = false;
-    for (size_t i = 0; i < count; i++) {
-        const json_t *regex = json_object_get(json_object_get(parts[i], "pattern"), "Regex");
-        const char *behavior = json_string_value(json_object_get(parts[i], "behavior"));
-        const bool last = i + 1 == count;
-        if (is_type(parts[i], "Digits") && i == 0 && !last &&
-            json_is_true(json_object_get(parts[i], "individual_digits"))) {
-            *digits = true;
-        } else if (is_type(parts[i], "Split") && !*pattern && json_is_string(regex) && behavior &&
-                   strcmp(behavior, "Isolated") == 0 &&
-                   !json_is_true(json_object_get(parts[i], "invert"))) {
-            *pattern = json_string_value(regex);
-        } else if (is_type(parts[i], "ByteLevel") && last && !flag(parts[i], "add_prefix_space")) {
-            bytes = true;
-            own = flag(parts[i], "use_regex");
-        } else {
-            return false;
-        }
+    const char *regex =
+        json_string_value(json_object_get(json_object_get(part, "pattern"), "Regex"));
+    const char *behavior = json_string_value(json_object_get(part, "behavior"));
+    if (is_type(part, "Digits") && json_is_true(json_object_get(part, "individual_digits")))
+        return PITH_GGUF_DIGITS;
+    const bool isolated = behavior && strcmp(behavior, "Isolated") == 0;
+    if (!is_type(part, "Split") || !isolated || json_is_true(json_object_get(part, "invert")))
+        return NULL;
+    return regex;
+}
+
+static bool read_way(const json_t *tokenizer, struct way *w)
+{
+    const json_t *pre = json_object_get(tokenizer, "pre_tokenizer");
+    const json_t *list = json_object_get(pre, "pretokenizers");
+    const bool several = is_type(pre, "Sequence");
+    const size_t count = several ? json_array_size(list) : 1;
+    *w = (struct way){.nfc = is_type(json_object_get(tokenizer, "normalizer"), "NFC")};
+    w->ignore = json_is_true(json_object_get(json_object_get(tokenizer, "model"), "ignore_merges"));
+    if (count == 0 || count > PITH_GGUF_CUTS + 1) return false;
+    for (size_t i = 0; i + 1 < count; i++) {
+        w->cut[i] = cut_of(json_array_get(list, i));
+        if (!w->cut[i]) return false;
     }
-    return bytes && own == (*pattern == NULL);
+    w->cuts = count - 1;
+    const json_t *last = several ? json_array_get(list, count - 1) : pre;
+    w->own = flag(last, "use_regex");
+    return is_type(last, "ByteLevel") && !flag(last, "add_prefix_space");
+}
+
+/* Patterns are the same when they differ in how they spell CR and LF only. */
+static bool same_pattern(const char *a, const char *b)
+{
+    for (; *a && *b; a++, b++) {
+        const char *raw = *a == '\r' || *a == '\n' ? a : b, *spelt = raw == a ? b : a;
+        if (*a == *b) continue;
+        if ((*raw != '\r' && *raw != '\n') || spelt[0] != '\\' ||
+            spelt[1] != (*raw == '\r' ? 'r' : 'n'))
+            return false;
+        if (raw == a) b++;
+        else a++;
+    }
+    return *a == *b;
+}
+
+static bool fits(const struct pith_gguf_pre *r, const struct way *w)
+{
+    if (r->own != w->own || r->ignore_merges != w->ignore) return false;
+    for (size_t i = 0; i < PITH_GGUF_CUTS; i++) {
+        if (!r->cut[i] || i >= w->cuts) return !r->cut[i] && i >= w->cuts;
+        if (!same_pattern(r->cut[i], w->cut[i])) return false;
+    }
+    return w->cuts == PITH_GGUF_CUTS;
 }
 
 const struct pith_gguf_pre *pith_gguf_pre_of(const json_t *tokenizer)
 {
-    enum { MOST = 3 };
-    const json_t *pre = json_object_get(tokenizer, "pre_tokenizer"), *parts[MOST] = {pre};
-    const json_t *list = json_object_get(pre, "pretokenizers");
-    const bool ignore =
-        json_is_true(json_object_get(json_object_get(tokenizer, "model"), "ignore_merges"));
-    const size_t count = is_type(pre, "Sequence") ? json_array_size(list) : 1;
-    const char *pattern;
-    bool digits;
-    if (count > MOST) return NULL;
-    for (size_t i = 0; i < count && is_type(pre, "Sequence"); i++)
-        parts[i] = json_array_get(list, i);
-    if (!read_parts(parts, count, &pattern, &digits)) return NULL;
+    struct way w;
+    const struct pith_gguf_pre *found = NULL;
+    if (!read_way(tokenizer, &w)) return NULL;
     for (size_t i = 0; i < PITH_COUNT(rows); i++) {
-        const struct pith_gguf_pre *r = &rows[i];
-        const bool same = pattern && r->pattern ? strcmp(pattern, r->pattern) == 0
-                                                : pattern == r->pattern;
-        if (same && r->digits == digits && r->ignore_merges == ignore) return r;
+        if (!fits(&rows[i], &w)) continue;
+        if (rows[i].nfc == w.nfc) return &rows[i];
+        if (!found) found = &rows[i];
     }
-    return NULL;
+    return found;
 }

@@ -93,21 +93,24 @@ static enum pith_status put_merges(const struct lists *l, json_t *merges, struct
     return PITH_OK;
 }
 
+static json_t *cut(const char *pattern)
+{
+    if (strcmp(pattern, PITH_GGUF_DIGITS) == 0)
+        return json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", 1);
+    return json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex", pattern,
+                     "behavior", "Isolated", "invert", 0);
+}
+
 static json_t *pre_tokenizer(const struct pith_gguf_pre *pre)
 {
     json_t *list = json_array();
     int bad = !list;
-    if (!bad && pre->digits)
-        bad = json_array_append_new(
-            list, json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", 1));
-    if (!bad && pre->pattern)
-        bad = json_array_append_new(list, json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split",
-                                                    "pattern", "Regex", pre->pattern, "behavior",
-                                                    "Isolated", "invert", 0));
+    for (size_t i = 0; !bad && i < PITH_GGUF_CUTS && pre->cut[i]; i++)
+        bad = json_array_append_new(list, cut(pre->cut[i]));
     if (!bad)
         bad = json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel",
                                                     "add_prefix_space", 0, "trim_offsets", 1,
-                                                    "use_regex", pre->pattern == NULL));
+                                                    "use_regex", (int)pre->own));
     json_t *out = bad ? NULL : json_pack("{s:s, s:O}", "type", "Sequence", "pretokenizers", list);
     json_decref(list);
     return out;
@@ -196,10 +199,10 @@ static enum pith_status assemble(const struct lists *l, const struct pith_gguf_p
     json_t *model = json_object_get(json, "model"), *vocab = json_object_get(model, "vocab");
     PITH_TRY(put_tokens(l, vocab, json_object_get(json, "added_tokens"), err));
     PITH_TRY(put_merges(l, json_object_get(model, "merges"), err));
-    const bool nfc = strcmp(pre->name, "qwen2") == 0 || strcmp(pre->name, "deepseek-r1-qwen") == 0;
     const bool surround = (a->add_bos && a->bos >= 0) || (a->add_eos && a->eos >= 0);
     if (json_object_set_new(json, "pre_tokenizer", pre_tokenizer(pre)) != 0 ||
-        (nfc && json_object_set_new(json, "normalizer", json_pack("{s:s}", "type", "NFC")) != 0) ||
+        (pre->nfc &&
+         json_object_set_new(json, "normalizer", json_pack("{s:s}", "type", "NFC")) != 0) ||
         (surround && json_object_set_new(json, "post_processor", post_processor(vocab, a)) != 0))
         return pith_fail(err, PITH_FORMAT, "%s: the tokens around a text are not in the vocabulary",
                          l->g->path);
@@ -247,13 +250,21 @@ static enum pith_status read_bpe(struct pith_tokenizer *t, const struct pith_ggu
 
 /* --- SentencePiece ---------------------------------------------------------------------------- */
 
+/* Files that llama.cpp's converter wrote may call what fills up the vocabulary unknown: there is
+ * one unknown piece, the one with the id that the file names, else the first of that type. */
 static enum pith_status add_pieces(const struct lists *l, struct pith_spm_model *m,
                                    struct pith_error *err)
 {
     const char *text;
     size_t offset = 0, length, bytes = 0;
+    uint64_t unk = UINT64_MAX;
+    PITH_TRY(pith_gguf_get_uint(l->g, "tokenizer.ggml.unknown_token_id", UINT32_MAX, &unk, err));
+    for (size_t id = 0; unk >= l->tokens->count && id < l->tokens->count; id++)
+        if (type_of(l, id) == PITH_SPM_UNKNOWN) unk = id;
     for (size_t id = 0; pith_gguf_next_string(l->tokens, &offset, &text, &length); id++) {
-        const int32_t type = type_of(l, id);
+        int32_t type = type_of(l, id);
+        if (id == unk) type = PITH_SPM_UNKNOWN;
+        else if (type == PITH_SPM_UNKNOWN) type = PITH_SPM_CONTROL;
         PITH_TRY(pith_spm_add(m, text, length, type, score_of(l, id), err));
         bytes += type == PITH_SPM_BYTE;
     }

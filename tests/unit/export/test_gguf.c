@@ -164,8 +164,8 @@ static void tokenizers_stay_the_same(void **state)
     golden_free(&g);
 }
 
-/* A real tokenizer, by way of the keys. */
-static void through_keys(const char *file, const char *as)
+/* A tokenizer in a folder of its own, by way of the keys. */
+static void through_keys(const char *dir)
 {
     static const char odd[] =
         "caf\xc3\xa9  \xf0\x9f\x98\x80 \xe4\xbd\xa0\xe5\xa5\xbd 1234 x=y;\n\n\tEnd ";
@@ -175,11 +175,8 @@ static void through_keys(const char *file, const char *as)
     struct pith_gguf g;
     struct pith_tokenizer *a, *b;
     struct pith_ids x = {0}, y = {0};
-    char from[600], to[600], *text, *dir = test_temp_dir();
+    char *text;
     size_t size;
-    snprintf(from, sizeof from, "%s/tokenizers/%s", test_data_dir(), file);
-    snprintf(to, sizeof to, "%s/%s", dir, as);
-    assert_ok(pith_file_copy(from, to, &err), err);
     assert_ok(pith_tokenizer_open(dir, &a, &err), err);
     const uint32_t vocab = (uint32_t)pith_tokenizer_vocab(a) + 5; /* and rows that no token has */
     assert_ok(pith_gguf_put_tokenizer(dir, NULL, vocab, &keys, &err), err);
@@ -196,7 +193,6 @@ static void through_keys(const char *file, const char *as)
     assert_ok(pith_tokenizer_encode(b, odd, sizeof odd - 1, true, &y, &err), err);
     assert_int_equal(x.count, y.count);
     assert_memory_equal(x.id, y.id, x.count * sizeof *x.id);
-    print_message("%s: %zu ids\n", file, x.count);
     pith_ids_free(&x);
     pith_ids_free(&y);
     pith_free(text);
@@ -205,7 +201,66 @@ static void through_keys(const char *file, const char *as)
     pith_gguf_close(&g);
     pith_layout_free(&l);
     pith_gguf_keys_free(&keys);
+}
+
+static void real_through_keys(const char *file, const char *as)
+{
+    struct pith_error err = {0};
+    char from[600], to[600], *dir = test_temp_dir();
+    snprintf(from, sizeof from, "%s/tokenizers/%s", test_data_dir(), file);
+    snprintf(to, sizeof to, "%s/%s", dir, as);
+    assert_ok(pith_file_copy(from, to, &err), err);
+    through_keys(dir);
     folder_remove(dir);
+}
+
+/* The file inside a .tok file of tests/golden/tok: behind a mark, its kind and its size. */
+static char *golden_folder(const char *name, const char *as)
+{
+    struct pith_error err = {0};
+    char path[600], *data, *dir = test_temp_dir();
+    size_t size;
+    snprintf(path, sizeof path, "tests/golden/tok/%s.tok", name);
+    assert_ok(pith_file_read(path, 1 << 20, &data, &size, &err), err);
+    const uint8_t *n = (const uint8_t *)data + 9;
+    snprintf(path, sizeof path, "%s/%s", dir, as);
+    assert_ok(pith_file_write(path, data + 13, (size_t)(n[0] | n[1] << 8 | n[2] << 16), &err), err);
+    pith_free(data);
+    return dir;
+}
+
+static void ways_to_cut_stay_the_same(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"gpt2",  "qwen35",    "o200k",
+                                        "gemma", "deepseek3", "deepseek"};
+    for (size_t i = 0; i < PITH_COUNT(names); i++) {
+        char *dir = golden_folder(names[i], "tokenizer.json");
+        through_keys(dir);
+        folder_remove(dir);
+    }
+}
+
+static void unigrams_have_no_place(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        {"uni_t5", "tokenizer.json", "type \"Unigram\""},
+        {"spm_uni", "tokenizer.model", "a unigram tokenizer"},
+        {"mistral", "tokenizer.json", NULL},
+        {"uni_bytes", "tokenizer.json", "type \"Unigram\""},
+        {"metaspace", "tokenizer.json", "no name for the way"},
+    };
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_error err = {0};
+        struct pith_gguf_keys keys = {0};
+        char *dir = golden_folder(cases[i][0], cases[i][1]);
+        const enum pith_status s = pith_gguf_put_tokenizer(dir, NULL, 1000, &keys, &err);
+        assert_int_equal(s, cases[i][2] ? PITH_UNSUPPORTED : PITH_OK);
+        if (cases[i][2]) assert_non_null(strstr(err.text, cases[i][2]));
+        pith_gguf_keys_free(&keys);
+        folder_remove(dir);
+    }
 }
 
 static void real_tokenizers_stay_the_same(void **state)
@@ -214,9 +269,9 @@ static void real_tokenizers_stay_the_same(void **state)
     char path[600];
     snprintf(path, sizeof path, "%s/tokenizers", test_data_dir());
     if (!pith_path_is_dir(path)) skip();
-    through_keys("llama2/tokenizer.model", "tokenizer.model");
-    through_keys("llama2/tokenizer.json", "tokenizer.json");
-    through_keys("mistral/tokenizer.model.v1", "tokenizer.model");
+    real_through_keys("llama2/tokenizer.model", "tokenizer.model");
+    real_through_keys("llama2/tokenizer.json", "tokenizer.json");
+    real_through_keys("mistral/tokenizer.model.v1", "tokenizer.model");
 }
 
 static void what_has_no_name_is_refused(void **state)
@@ -254,6 +309,8 @@ int main(void)
         cmocka_unit_test(a_window_ends_the_context),
         cmocka_unit_test(tokenizers_stay_the_same),
         cmocka_unit_test(real_tokenizers_stay_the_same),
+        cmocka_unit_test(ways_to_cut_stay_the_same),
+        cmocka_unit_test(unigrams_have_no_place),
         cmocka_unit_test(what_has_no_name_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

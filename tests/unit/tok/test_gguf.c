@@ -68,20 +68,33 @@ static void ids_are_those_of_llama_cpp(void **state)
     snprintf(path, sizeof path, "%s/tokenizers/llama.cpp-vocab", test_data_dir());
     if (!pith_path_is_dir(path)) skip();
     check_vectors("ggml-vocab-gpt-2.gguf");
+    check_vectors("ggml-vocab-starcoder.gguf");
+    check_vectors("ggml-vocab-deepseek-coder.gguf");
+    check_vectors("ggml-vocab-phi-3.gguf");
     check_vectors("ggml-vocab-llama-spm.gguf");
 }
 
 static void unknown_ways_are_refused(void **state)
 {
     (void)state;
+    static const char key[] = "tokenizer.ggml.pre";
     struct pith_tokenizer *t;
     struct pith_error err = {0};
-    char path[600];
-    snprintf(path, sizeof path, "%s/tokenizers/llama.cpp-vocab/ggml-vocab-starcoder.gguf",
+    char from[600], *data, *dir = test_temp_dir(), *to = pith_path_join(dir, "m.gguf");
+    size_t size, at = 0;
+    snprintf(from, sizeof from, "%s/tokenizers/llama.cpp-vocab/ggml-vocab-starcoder.gguf",
              test_data_dir());
-    if (!pith_path_exists(path)) skip();
-    assert_int_equal(pith_tokenizer_open(path, &t, &err), PITH_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "tokenizer.ggml.pre \"starcoder\" is not supported"));
+    if (!pith_path_exists(from)) skip();
+    assert_ok(pith_file_read(from, 1 << 24, &data, &size, &err), err);
+    while (memcmp(data + at, key, sizeof key - 1) != 0) at++;
+    data[at + sizeof key - 1 + 12] = 'S'; /* behind its type and length */
+    assert_ok(pith_file_write(to, data, size, &err), err);
+    assert_int_equal(pith_tokenizer_open(to, &t, &err), PITH_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "tokenizer.ggml.pre \"Starcoder\" is not supported"));
+    pith_free(data);
+    pith_free(to);
+    assert_ok(pith_dir_remove(dir, &err), err);
+    free(dir);
 }
 
 int main(void)
