@@ -26,6 +26,14 @@ static bool names_module(const char *pattern, const char *module)
     return false;
 }
 
+/* Whether a pattern that matches the module says its last part itself: "*.mlp.gate" does, but
+ * "layers.0.*" means what is usually quantized there. */
+static bool asks_by_name(const char *pattern, const char *module)
+{
+    const char *dot = strrchr(pattern, '.'), *last = dot ? dot + 1 : pattern;
+    return last[strspn(last, "*?")] != '\0' && pith_glob_match(last, strrchr(module, '.') + 1);
+}
+
 static void free_overrides(struct override *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) pith_free(list[i].pattern);
@@ -172,25 +180,39 @@ static uint32_t online_block(const struct pith_run *r, const struct pith_choice 
     return pith_turn_online(&r->basis, pith_run_plan(r, c->layer), c->linear)->block;
 }
 
-static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
-                                   struct override *overrides, bool *ignore_used,
-                                   struct pith_error *err)
+/* The grid that the recipe gives a linear, and --override; none to a router that nobody named. */
+static void choose_grid(const struct pith_run *r, struct pith_choice *c, struct override *overrides)
 {
-    const struct pith_quantize_options *o = r->options;
+    const bool stays = pith_run_plan(r, c->layer)->linear[c->linear].stays;
+    bool asked = false;
     c->grid = r->mixture ? pith_mixture_grid(r->mixture, r->model, c->layer, c->module)
                          : r->recipe.weights;
-    for (size_t i = 0; i < o->overrides.count; i++)
+    for (size_t i = 0; i < r->options->overrides.count; i++)
         if (names_module(overrides[i].pattern, c->module)) {
+            const bool named = asks_by_name(overrides[i].pattern, c->module);
+            if (stays && !named) continue;
             c->grid = overrides[i].grid;
-            overrides[i].used = true;
+            asked = overrides[i].used = true;
         }
     c->prune = !c->grid.format && r->recipe.split->two_four;
-    if (c->prune) c->reason = "two of each four weights become 0";
+    if (stays && !asked) {
+        c->grid = (struct pith_grid){0};
+        c->prune = false;
+        c->reason = "a router, in 16 bits unless --override names it";
+    } else if (c->prune) c->reason = "two of each four weights become 0";
     else if (!c->grid.format) c->reason = "the recipe leaves weights alone";
     else if (is_plain(&c->grid)) {
         c->grid = (struct pith_grid){0};
         c->reason = "kept in 16 bits by --override";
     }
+}
+
+static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
+                                   struct override *overrides, bool *ignore_used,
+                                   struct pith_error *err)
+{
+    const struct pith_quantize_options *o = r->options;
+    choose_grid(r, c, overrides);
     for (size_t i = 0; i < o->ignore.count; i++)
         if (names_module(o->ignore.item[i], c->module)) {
             c->grid = (struct pith_grid){0};

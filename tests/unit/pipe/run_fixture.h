@@ -3,7 +3,7 @@
 #define PITH_TEST_PIPE_RUN_FIXTURE_H
 
 #include "pipe/run.h"
-#include "unit/model/fixture.h"
+#include "unit/model/arch_case.h"
 
 struct run_fixture {
     struct pith_quantize_options options;
@@ -11,16 +11,13 @@ struct run_fixture {
     char *model, *work;
 };
 
-/* An open input and the recipe rtn with per-channel weights; options may be changed before
- * pith_run_select(). */
-static inline void run_open(struct run_fixture *f)
+/* An open input (a folder that becomes the fixture's) and the recipe rtn with per-channel weights;
+ * options may be changed before pith_run_select(). */
+static inline void run_open_folder(struct run_fixture *f, char *model)
 {
     struct pith_error err = {0};
-    struct golden g;
     memset(f, 0, sizeof *f);
-    golden_load(&g, "llama_gqa_tied");
-    f->model = folder_make(g.config, g.weights);
-    golden_free(&g);
+    f->model = model;
     f->work = test_temp_dir();
     pith_quantize_defaults(&f->options);
     f->options.model = f->model;
@@ -31,6 +28,26 @@ static inline void run_open(struct run_fixture *f)
     assert_ok(pith_recipe_load("rtn", &f->run.recipe, &err), err);
     assert_ok(pith_recipe_set(&f->run.recipe, "weights", "int4:channel", &err), err);
     assert_ok(pith_place_name(&f->run, &err), err);
+}
+
+static inline void run_open(struct run_fixture *f)
+{
+    struct golden g;
+    golden_load(&g, "llama_gqa_tied");
+    run_open_folder(f, folder_make(g.config, g.weights));
+    golden_free(&g);
+}
+
+/* The same on a case of tests/golden/arch. */
+static inline void run_open_arch(struct run_fixture *f, const char *name)
+{
+    struct pith_error err = {0};
+    json_t *file;
+    char path[128];
+    snprintf(path, sizeof path, ARCH_GOLDEN "%s.json", name);
+    assert_ok(pith_json_load(path, 1 << 22, &file, &err), err);
+    run_open_folder(f, arch_folder_make(file));
+    json_decref(file);
 }
 
 static inline void run_close(struct run_fixture *f)

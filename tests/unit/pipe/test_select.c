@@ -136,13 +136,53 @@ static void test_refused(void **state)
     run_close(&f);
 }
 
+/* The grid of a linear of layer 0 by its name within the layer. */
+static const char *grid_named(const struct run_fixture *f, const char *name, const char **reason)
+{
+    const struct pith_layer_plan *l = pith_run_plan(&f->run, 0);
+    for (uint32_t i = 0; i < l->linears; i++)
+        if (strcmp(l->linear[i].name, name) == 0) {
+            *reason = pith_run_choice(&f->run, 0, i)->reason;
+            return grid_of(f, 0, i);
+        }
+    return "absent";
+}
+
+/* A router is not what "layers.0.*" asks for; its own name is. */
+static void test_routers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *override, *router, *says, *expert;
+    } cases[] = {
+        {NULL, "none", "router", "int4:channel"},
+        {"*=int8:channel", "none", "router", "int8:channel"},
+        {"layers.0.mlp.*=int8:channel", "none", "router", "int8:channel"},
+        {"mlp.gate=int8:channel", "int8:channel", NULL, "int4:channel"},
+        {"layers.*.gate=int8:channel", "int8:channel", NULL, "int4:channel"},
+        {"gat?=bf16", "none", "--override", "int4:channel"},
+    };
+    struct run_fixture f;
+    run_open_arch(&f, "qwen3_moe");
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_error err = {0};
+        const char *reason;
+        set(&f, NULL, 0, &cases[i].override, cases[i].override ? 1 : 0);
+        assert_ok(pith_run_select(&f.run, &err), err);
+        assert_string_equal(grid_named(&f, "mlp.gate", &reason), cases[i].router);
+        assert_int_equal(reason != NULL, cases[i].says != NULL);
+        if (reason) assert_non_null(strstr(reason, cases[i].says));
+        assert_string_equal(grid_named(&f, "mlp.experts.1.up_proj", &reason), cases[i].expert);
+    }
+    run_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all),
-        cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_overrides),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_all),       cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_overrides), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_routers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
