@@ -101,6 +101,11 @@ static enum pith_status check_head(struct check *k, struct pith_error *err)
 {
     struct pith_shape *s = &k->m->shape;
     const struct pith_arch_names *names = &k->m->arch->names;
+    if (s->tied && s->head_bias) {
+        char name[PITH_TENSOR_NAME];
+        (void)snprintf(name, sizeof name, "%s.bias", names->head);
+        PITH_TRY(need(k, name, 1, (const uint64_t[]){s->vocab}, err));
+    }
     if (s->tied) {
         const struct pith_tensor *head = end_weight(k, names->head);
         const struct pith_tensor *embed = end_weight(k, names->embed);
@@ -112,7 +117,7 @@ static enum pith_status check_head(struct check *k, struct pith_error *err)
         }
         s->tied = false;
     }
-    return check_linear(k, names->head, s->vocab, s->hidden, false, err);
+    return check_linear(k, names->head, s->vocab, s->hidden, s->head_bias, err);
 }
 
 static bool ends_with(const char *text, const char *end)

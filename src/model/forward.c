@@ -180,6 +180,20 @@ static enum pith_status run_add(struct pith_node_run *r, const struct pith_node 
     return PITH_OK;
 }
 
+static enum pith_status run_clamp(struct pith_node_run *r, const struct pith_node *node,
+                                  struct pith_error *err)
+{
+    float *x = r->reg[node->in];
+    const float limit = node->u.clamp.limit;
+    const size_t count = r->n * node->u.clamp.dim;
+    (void)err;
+    for (size_t i = 0; i < count; i++) {
+        x[i] = x[i] > limit ? limit : x[i];
+        x[i] = x[i] < -limit ? -limit : x[i];
+    }
+    return PITH_OK;
+}
+
 static enum pith_status run_split(struct pith_node_run *r, const struct pith_node *node,
                                   struct pith_error *err)
 {

@@ -73,6 +73,11 @@ static enum pith_status load_ends(struct pith_model *m, struct pith_error *err)
         (void)snprintf(norm, sizeof norm, "%s.bias", names->norm);
         PITH_TRY(pith_vector_load(m, norm, &spec, &m->final_bias, err));
     }
+    if (s->head_bias) {
+        spec = (struct pith_vector_spec){.length = s->vocab};
+        (void)snprintf(norm, sizeof norm, "%s.bias", names->head);
+        PITH_TRY(pith_vector_load(m, norm, &spec, &m->head_bias, err));
+    }
     m->head_rows = pith_alloc_aligned((size_t)PITH_HEAD_ROWS * s->hidden, sizeof(float));
     if (!m->head_rows) return pith_fail_nomem(err, "a model");
     for (uint32_t i = 0; i < m->plans.tables; i++) {
@@ -117,6 +122,7 @@ void pith_model_close(struct pith_model *m)
     pith_plans_free(&m->plans);
     for (int i = 0; i < 2; i++) pith_free(m->rope[i].inv_freq);
     pith_free(m->final_bias);
+    pith_free(m->head_bias);
     pith_free(m->head_rows);
     pith_free(m->final_norm);
     pith_linear_free(&m->head_store);
@@ -168,7 +174,7 @@ enum pith_status pith_model_logits(const struct pith_model *m, struct pith_backe
         norm_rows(m, be, x + i * hidden, rows);
         struct pith_site_input in = {
             .x = m->head_rows, .n = rows, .cols = hidden, .work = m->head_rows};
-        pith_linear_site(be, &m->head, NULL, &in, logits + i * vocab);
+        pith_linear_site(be, &m->head, m->head_bias, &in, logits + i * vocab);
         const float scale = (float)m->shape.logit_scale, cap = (float)m->shape.logit_cap;
         for (size_t j = i * vocab; scale != 0 && j < (i + rows) * vocab; j++) logits[j] *= scale;
         if (cap > 0) pith_softcap(be, cap, logits + i * vocab, rows * vocab);

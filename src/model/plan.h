@@ -130,6 +130,11 @@ struct pith_node {
         struct {
             float scale;
         } add;
+        /* `in`, rows of `dim`, kept within -limit .. limit (out is in). */
+        struct {
+            float limit;
+            uint32_t dim;
+        } clamp;
         /* Columns of `in`, side by side, each to a register of its own: `part` 1 of `parts`. With
          * `adjacent` column parts * i + p is column i of part p. */
         struct {

@@ -89,7 +89,8 @@ struct pith_shape {
     float act_limit, act_alpha;
     struct pith_moe moe;
     bool tied; /* lm_head is embed_tokens */
-    bool qkv_bias, o_bias, mlp_bias;
+    bool qkv_bias, o_bias, mlp_bias, head_bias;
+    double qkv_clip;       /* q, k and v are kept within it, 0: not */
     bool qk_norm;          /* q and k are normalised before they are rotated */
     enum pith_dtype dtype; /* of the checkpoint's weights, "torch_dtype" or "dtype" */
 };

@@ -54,6 +54,9 @@ struct pith_family {
 #define PITH_FAMILY_EXPERTS                                                                        \
     .router = "mlp.gate", .gate = "mlp.experts.%u.gate_proj", .up = "mlp.experts.%u.up_proj",      \
     .down = "mlp.experts.%u.down_proj"
+#define PITH_FAMILY_BLOCK_SPARSE                                                                   \
+    .router = "block_sparse_moe.gate", .gate = "block_sparse_moe.experts.%u.w1",                   \
+    .up = "block_sparse_moe.experts.%u.w3", .down = "block_sparse_moe.experts.%u.w2"
 #define PITH_FAMILY_QK_NORM .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm"
 extern const struct pith_family pith_family_llama;
 
@@ -108,11 +111,20 @@ enum pith_status pith_family_read_layer_types(const json_t *config, const char *
                                               const char *other, struct pith_layer_set *set,
                                               bool *given, struct pith_error *err);
 
-/* Numbers of experts, their width and rules into shape->moe, which begins as `absent`; which layers
- * are mixtures is left open. PITH_FORMAT when they do not go together. */
+/* Numbers of experts, their width (0 in `absent`: "intermediate_size") and rules into shape->moe,
+ * which begins as `absent`; which layers are mixtures is left open. PITH_FORMAT when they do not go
+ * together. */
 enum pith_status pith_family_read_moe(const json_t *config, const char *where,
                                       const struct pith_moe *absent, struct pith_shape *shape,
                                       struct pith_error *err);
+/* The width of what all tokens share: `key` times that of an expert, which is read before. */
+enum pith_status pith_family_read_shared(const json_t *config, const char *where, const char *key,
+                                         uint32_t absent, struct pith_shape *shape,
+                                         struct pith_error *err);
+/* Which layers are mixtures: those behind the first "first_k_dense_replace". */
+enum pith_status pith_family_read_dense_first(const json_t *config, const char *where,
+                                              uint32_t absent, struct pith_shape *shape,
+                                              struct pith_error *err);
 /* Which layers are mixtures, by "decoder_sparse_step" and "mlp_only_layers". */
 enum pith_status pith_family_read_sparse_layers(const json_t *config, const char *where,
                                                 struct pith_shape *shape, struct pith_error *err);

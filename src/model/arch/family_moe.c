@@ -7,10 +7,10 @@
 
 /* The first of the names that is there, an integer in 0..hi; left alone when none is. */
 static enum pith_status read_first(const json_t *config, const char *where,
-                                   const char *const keys[3], int64_t hi, uint32_t *out,
+                                   const char *const keys[4], int64_t hi, uint32_t *out,
                                    struct pith_error *err)
 {
-    for (int i = 0; i < 3 && keys[i]; i++) {
+    for (int i = 0; i < 4 && keys[i]; i++) {
         const json_t *v = json_object_get(config, keys[i]);
         int64_t n = 0;
         if (!v || json_is_null(v)) continue;
@@ -40,11 +40,11 @@ enum pith_status pith_family_read_moe(const json_t *config, const char *where,
                                       struct pith_error *err)
 {
     static const struct {
-        const char *const keys[3];
+        const char *const keys[4];
         size_t at;
         int64_t hi;
     } numbers[] = {
-        {{"num_experts", "num_local_experts", "n_routed_experts"},
+        {{"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"},
          offsetof(struct pith_moe, experts),
          PITH_MAX_EXPERTS},
         {{"num_experts_per_tok", "moe_k"}, offsetof(struct pith_moe, taken), PITH_MAX_EXPERTS},
@@ -63,7 +63,31 @@ enum pith_status pith_family_read_moe(const json_t *config, const char *where,
     }
     PITH_TRY(pith_json_get_bool(config, "norm_topk_prob", &m->renormalised, where, err));
     PITH_TRY(pith_json_get_real(config, "routed_scaling_factor", &m->scale, where, err));
+    if (m->ffn == 0) m->ffn = shape->ffn;
     return check(m, where, err);
+}
+
+enum pith_status pith_family_read_shared(const json_t *config, const char *where, const char *key,
+                                         uint32_t absent, struct pith_shape *shape,
+                                         struct pith_error *err)
+{
+    int64_t n = absent;
+    PITH_TRY(pith_json_get_int(config, key, 0, PITH_MAX_EXPERTS, &n, where, err));
+    if (n * (int64_t)shape->moe.ffn > PITH_MAX_WIDTH)
+        return pith_fail(err, PITH_FORMAT, "%s: \"%s\" %lld experts of %u are wider than %d", where,
+                         key, (long long)n, shape->moe.ffn, (int)PITH_MAX_WIDTH);
+    shape->moe.shared_ffn = (uint32_t)n * shape->moe.ffn;
+    return PITH_OK;
+}
+
+enum pith_status pith_family_read_dense_first(const json_t *config, const char *where,
+                                              uint32_t absent, struct pith_shape *shape,
+                                              struct pith_error *err)
+{
+    int64_t dense = absent;
+    PITH_TRY(pith_json_get_int(config, "first_k_dense_replace", 0, INT32_MAX, &dense, where, err));
+    for (int64_t i = dense; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, (uint32_t)i);
+    return PITH_OK;
 }
 
 enum pith_status pith_family_read_sparse_layers(const json_t *config, const char *where,

@@ -152,6 +152,15 @@ static void rotate_heads(struct pith_plan_maker *m, unsigned reg, uint32_t heads
     pith_plan_node(m, n);
 }
 
+static void clip(struct pith_plan_maker *m, unsigned reg, uint32_t heads)
+{
+    struct pith_node n = {.kind = PITH_NODE_CLAMP, .in = (uint8_t)reg, .out = (uint8_t)reg};
+    if (m->shape->qkv_clip == 0) return;
+    n.u.clamp.limit = (float)m->shape->qkv_clip;
+    n.u.clamp.dim = heads * m->shape->head_dim;
+    pith_plan_node(m, n);
+}
+
 static void attend(struct pith_plan_maker *m, uint32_t sinks)
 {
     const struct pith_shape *s = m->shape;
@@ -199,12 +208,16 @@ static void attention(struct pith_plan_maker *m, const struct attention_gains *g
         norm_heads(m, Q, s->heads, g->q);
         norm_heads(m, K, s->kv_heads, g->k);
     }
+    clip(m, Q, s->heads);
+    clip(m, K, s->kv_heads);
+    clip(m, V, s->kv_heads);
     rotate_heads(m, Q, s->heads);
     rotate_heads(m, K, s->kv_heads);
     attend(m, g->sinks);
     (void)pith_plan_site(m, "o", s->heads * s->head_dim,
-                         v == PITH_NO_PART ? (struct pith_fold){0}
-                                           : fold_rows(v, s->heads / s->kv_heads, s->head_dim));
+                         v == PITH_NO_PART || s->qkv_clip != 0
+                             ? (struct pith_fold){0}
+                             : fold_rows(v, s->heads / s->kv_heads, s->head_dim));
     const uint32_t o = compute(m, f->o, s->hidden, s->o_bias, (const unsigned[3]){Q, out, Q});
     if (!m->failed) {
         m->plan->linear[o].by_cols = true;

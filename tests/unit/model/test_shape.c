@@ -1,5 +1,6 @@
 /* config.json: what absent keys mean, both dialects, and some sixty ways in which it can lie. */
 #include "llama.h"
+#include "model/arch/family.h"
 #include "unit/model/fixture.h"
 
 #define SIZES                                                                                      \
@@ -374,6 +375,11 @@ static void check_node(const struct pith_layer_plan *l, const struct pith_node *
         check_width(l, n->out, l->width[PITH_REG_STREAM]);
         check_width(l, n->in, l->width[PITH_REG_STREAM]);
         break;
+    case PITH_NODE_CLAMP:
+        assert_int_equal(n->in, n->out);
+        assert_true(n->u.clamp.limit > 0);
+        check_width(l, n->in, n->u.clamp.dim);
+        break;
     case PITH_NODE_SPLIT:
         for (uint32_t p = 0; p < n->u.split.parts; p++)
             check_width(l, n->u.split.to[p], n->u.split.dim[p]);
@@ -432,8 +438,8 @@ static void check_modules(const struct pith_layer_plan *l)
         /* What it gives is normalised, or added at once; or waits for what goes beside it. */
         uint32_t next = site->to;
         while (l->node[next].kind == PITH_NODE_NORM && l->node[next].in == site->result) next++;
-        while (next < l->nodes && (l->node[next].kind != PITH_NODE_ADD ||
-                                   l->node[next].in != site->result))
+        while (next < l->nodes &&
+               (l->node[next].kind != PITH_NODE_ADD || l->node[next].in != site->result))
             next++;
         assert_true(next < l->nodes);
     }
@@ -457,6 +463,28 @@ static void plan_is_complete(const struct pith_arch *arch, const struct pith_sha
     pith_plans_free(&plans);
 }
 
+/* With experts in the one layer, and all that the architecture can have beside them. */
+static void mixture_is_complete(const struct pith_arch *arch, const struct pith_shape *s)
+{
+    const struct pith_family_moe *f = &arch->family->moe;
+    struct pith_shape mixed = *s;
+    mixed.moe = (struct pith_moe){.experts = 4,
+                                  .taken = 2,
+                                  .ffn = 6,
+                                  .shared_ffn = f->shared ? 12 : 0,
+                                  .shared_gate = f->shared_gate != NULL,
+                                  .correction = f->correction != NULL};
+    pith_layer_put(&mixed.moe.layers, 0);
+    plan_is_complete(arch, &mixed);
+}
+
+static void forms_are_complete(const struct pith_arch *arch, const struct pith_shape *s)
+{
+    if (arch->family->down) plan_is_complete(arch, s);
+    if (arch->family->moe.router) mixture_is_complete(arch, s);
+    assert_true(arch->family->down || arch->family->moe.router);
+}
+
 static void tables_are_complete(void **state)
 {
     (void)state;
@@ -475,9 +503,12 @@ static void tables_are_complete(void **state)
     assert_true(count >= 4);
     for (size_t a = 0; a < count; a++) {
         s.qk_norm = s.qkv_bias = false;
-        plan_is_complete(archs[a], &s);
+        s.qkv_clip = 0;
+        forms_are_complete(archs[a], &s);
         s.qk_norm = s.qkv_bias = true;
-        plan_is_complete(archs[a], &s);
+        s.qkv_clip = 1;
+        forms_are_complete(archs[a], &s);
+        s.qkv_clip = 0;
     }
     struct pith_error err = {0};
     struct pith_plans plans;

@@ -1,0 +1,30 @@
+/* Mixtral: Mistral's attention, experts in every layer. */
+#include "model/arch/family.h"
+
+static enum pith_status read_shape(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
+{
+    static const struct pith_family_defaults defaults = {.kv_heads = 8, .max_position = 4096 * 32};
+    static const struct pith_moe absent = {.experts = 8, .taken = 2, .renormalised = true};
+    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
+    PITH_TRY(pith_family_read_window(config, where, 0, &shape->window, err));
+    for (uint32_t i = 0; i < shape->layers; i++) {
+        pith_layer_put(&shape->moe.layers, i);
+        if (shape->window) pith_layer_put(&shape->sliding, i);
+    }
+    return PITH_OK;
+}
+
+static const struct pith_family family = {PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION,
+                                          .moe = {PITH_FAMILY_BLOCK_SPARSE}};
+
+const struct pith_arch pith_arch_mixtral = {
+    .name = "MixtralForCausalLM",
+    .model_type = "mixtral",
+    .summary = "Mixtral",
+    .read = read_shape,
+    .plan = pith_family_plan,
+    .family = &family,
+    .names = PITH_FAMILY_NAMES,
+};

@@ -1,0 +1,32 @@
+/* OLMoE: norms over all heads of q and of k, which may be clamped together with v. */
+#include "model/arch/family.h"
+
+static enum pith_status read_shape(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
+{
+    static const struct pith_family_defaults defaults = {.max_position = 4096};
+    static const struct pith_moe absent = {.experts = 64, .taken = 8};
+    bool bias = false;
+    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
+    PITH_TRY(pith_family_read_cap(config, where, "clip_qkv", &shape->qkv_clip, err));
+    PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
+    for (uint32_t i = 0; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, i);
+    shape->qkv_bias = shape->o_bias = bias;
+    shape->qk_norm = true;
+    return PITH_OK;
+}
+
+static const struct pith_family family = {PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION,
+                                          PITH_FAMILY_QK_NORM, .qk_norm = PITH_QK_ROW,
+                                          .moe = {PITH_FAMILY_EXPERTS}};
+
+const struct pith_arch pith_arch_olmoe = {
+    .name = "OlmoeForCausalLM",
+    .model_type = "olmoe",
+    .summary = "OLMoE",
+    .read = read_shape,
+    .plan = pith_family_plan,
+    .family = &family,
+    .names = PITH_FAMILY_NAMES,
+};

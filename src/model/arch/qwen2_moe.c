@@ -1,0 +1,50 @@
+/* Qwen2-MoE (Qwen 1.5 and 2): experts, and beside them one that all tokens share, behind a gate. */
+#include "model/arch/family.h"
+
+/* The window is on even layers below "max_window_layers" unless "layer_types" says otherwise. */
+static enum pith_status read_windows(const json_t *config, const char *where,
+                                     struct pith_shape *shape, struct pith_error *err)
+{
+    bool use = false, given;
+    int64_t most = 28;
+    PITH_TRY(pith_json_get_bool(config, "use_sliding_window", &use, where, err));
+    if (!use) return PITH_OK;
+    PITH_TRY(pith_family_read_window(config, where, 4096, &shape->window, err));
+    PITH_TRY(pith_json_get_int(config, "max_window_layers", 0, INT32_MAX, &most, where, err));
+    PITH_TRY(pith_family_read_layer_types(config, where, shape, "sliding_attention",
+                                          "full_attention", &shape->sliding, &given, err));
+    for (uint32_t i = 0; !given && i < shape->layers && i < most; i += 2)
+        pith_layer_put(&shape->sliding, i);
+    return PITH_OK;
+}
+
+static enum pith_status read_shape(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
+{
+    static const struct pith_family_defaults defaults = {.kv_heads = 16, .max_position = 32768};
+    static const struct pith_moe absent = {
+        .experts = 60, .taken = 4, .ffn = 1408, .shared_ffn = 5632, .shared_gate = true};
+    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
+    PITH_TRY(pith_family_read_size(config, where, "shared_expert_intermediate_size", PITH_MAX_WIDTH,
+                                   absent.shared_ffn, &shape->moe.shared_ffn, err));
+    PITH_TRY(pith_family_read_sparse_layers(config, where, shape, err));
+    shape->qkv_bias = true;
+    PITH_TRY(pith_json_get_bool(config, "qkv_bias", &shape->qkv_bias, where, err));
+    return read_windows(config, where, shape, err);
+}
+
+static const struct pith_family family = {PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION, PITH_FAMILY_MLP,
+                                          .moe = {PITH_FAMILY_EXPERTS,
+                                                  .shared = "mlp.shared_expert",
+                                                  .shared_gate = "mlp.shared_expert_gate"}};
+
+const struct pith_arch pith_arch_qwen2_moe = {
+    .name = "Qwen2MoeForCausalLM",
+    .model_type = "qwen2_moe",
+    .summary = "Qwen 1.5 and 2 mixtures of experts",
+    .read = read_shape,
+    .plan = pith_family_plan,
+    .family = &family,
+    .names = PITH_FAMILY_NAMES,
+};
