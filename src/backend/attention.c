@@ -25,7 +25,7 @@ struct job {
     const struct pith_attention *a;
     size_t group;         /* query heads a kv head */
     size_t rows, blocks;  /* rows a block, blocks */
-    size_t dim;           /* of a head, padded */
+    size_t dim, key;      /* of a value, of a key, padded */
     size_t first, chunks; /* chunks that are seen */
     size_t run, runs; /* chunks that one task takes when positions are shared, tasks a kv head */
 };
@@ -40,15 +40,15 @@ struct sums {
 struct part {
     size_t kv, first, count; /* rows first .. first + count - 1 */
     unsigned thread;
-    float *q;      /* [count][dim], scaled */
+    float *q;      /* [count][key], scaled */
     float *scores; /* [count][SCORES_LD] */
     float *powers; /* [2 count] */
     struct sums chunk, total;
 };
 
-static size_t scratch_floats(size_t dim)
+static size_t scratch_floats(size_t dim, size_t key)
 {
-    return SCORES_LD + 3 * dim + 6;
+    return SCORES_LD + key + 2 * dim + 6;
 }
 
 static float *take(float **from, size_t n)
@@ -63,7 +63,7 @@ static void prepare(const struct job *j, struct part *p)
     const struct pith_attention *a = j->a;
     const size_t head_dim = a->cache->head_dim, n = p->count;
     float *memory = j->b->scratch[p->thread].scores;
-    p->q = take(&memory, n * j->dim);
+    p->q = take(&memory, n * j->key);
     p->scores = take(&memory, n * SCORES_LD);
     p->chunk.o = take(&memory, n * j->dim);
     p->total.o = take(&memory, n * j->dim);
@@ -75,7 +75,7 @@ static void prepare(const struct job *j, struct part *p)
     for (size_t r = 0; r < n; r++) {
         const size_t query = (p->first + r) / j->group, head = (p->first + r) % j->group;
         const float *from = a->q + (query * a->heads + p->kv * j->group + head) * head_dim;
-        for (size_t e = 0; e < head_dim; e++) p->q[r * j->dim + e] = from[e] * a->scale;
+        for (size_t e = 0; e < head_dim; e++) p->q[r * j->key + e] = from[e] * a->scale;
     }
 }
 
@@ -97,23 +97,24 @@ static void score(const struct job *j, const struct part *p, size_t base, size_t
     const struct pith_kern *k = &j->b->kern;
     const size_t first = low / PITH_KEYS, blocks = (high + PITH_KEYS - 1) / PITH_KEYS - first;
     const size_t block = c->head_dim * PITH_KEYS;
-    const size_t at = p->kv * pith_cache_head(c) + (base + first * PITH_KEYS) * c->head_dim;
+    const size_t at = p->kv * pith_cache_head(c, c->head_dim) +
+                      (base + first * PITH_KEYS) * c->head_dim;
     float *scores = p->scores + first * PITH_KEYS;
     if (c->dtype == PITH_F32) {
-        k->attn_scores_f32(p->count, c->head_dim, blocks, p->q, j->dim, (const float *)c->k + at,
+        k->attn_scores_f32(p->count, c->head_dim, blocks, p->q, j->key, (const float *)c->k + at,
                            scores, SCORES_LD);
         return;
     }
     const uint16_t *keys = (const uint16_t *)c->k + at;
     float *wide = j->b->scratch[p->thread].b;
     if (p->count < ROWS / 4 || 2 * block > PITH_KC * PITH_NC) {
-        k->attn_scores_bf16(p->count, c->head_dim, blocks, p->q, j->dim, keys, scores, SCORES_LD);
+        k->attn_scores_bf16(p->count, c->head_dim, blocks, p->q, j->key, keys, scores, SCORES_LD);
         return;
     }
     for (size_t i = 0; i < blocks; i += 2) {
         const size_t n = pith_min(2, blocks - i);
         k->widen_bf16(n * block, keys + i * block, wide);
-        k->attn_scores_f32(p->count, c->head_dim, n, p->q, j->dim, wide, scores + i * PITH_KEYS,
+        k->attn_scores_f32(p->count, c->head_dim, n, p->q, j->key, wide, scores + i * PITH_KEYS,
                            SCORES_LD);
     }
 }
@@ -148,7 +149,8 @@ static void add_values(const struct job *j, const struct part *p, size_t base, s
 {
     const struct pith_cache *c = j->a->cache;
     const struct pith_kern *k = &j->b->kern;
-    const size_t at = p->kv * pith_cache_head(c) + (base + low) * j->dim, keys = high - low;
+    const size_t at = p->kv * pith_cache_head(c, j->dim) + (base + low) * j->dim;
+    const size_t keys = high - low;
     memset(p->chunk.o, 0, p->count * j->dim * sizeof(float));
     if (c->dtype == PITH_F32) {
         k->attn_values_f32(p->count, keys, j->dim, p->scores + low, SCORES_LD,
@@ -230,13 +232,12 @@ static float share_of(const struct job *j, const struct part *p, size_t row, siz
 static void finish(const struct job *j, const struct part *p)
 {
     const struct pith_attention *a = j->a;
-    const size_t head_dim = a->cache->head_dim;
+    const size_t dim = pith_cache_value(a->cache);
     for (size_t r = 0; r < p->count; r++) {
         const size_t query = (p->first + r) / j->group, head = (p->first + r) % j->group;
         float *o = p->total.o + r * j->dim;
         j->b->kern.mix(j->dim, share_of(j, p, r, p->kv * j->group + head), 0, o, o);
-        memcpy(a->out + (query * a->heads + p->kv * j->group + head) * head_dim, o,
-               head_dim * sizeof *o);
+        memcpy(a->out + (query * a->heads + p->kv * j->group + head) * dim, o, dim * sizeof *o);
     }
 }
 
@@ -298,10 +299,10 @@ static size_t chunks(size_t positions)
     return positions / CHUNK + (positions % CHUNK != 0);
 }
 
-size_t pith_attention_work(size_t heads, size_t head_dim, size_t positions)
+size_t pith_attention_work(size_t heads, size_t value_dim, size_t positions)
 {
     size_t floats;
-    if (!pith_mul_size(heads, pith_cache_row(head_dim) + 16, &floats) ||
+    if (!pith_mul_size(heads, pith_cache_row(value_dim) + 16, &floats) ||
         !pith_mul_size(floats, chunks(positions), &floats))
         return SIZE_MAX;
     return floats;
@@ -312,8 +313,9 @@ void pith_attention(struct pith_backend *b, const struct pith_attention *a)
     if (a->n == 0 || a->heads == 0) return;
     struct job j = {.b = b, .a = a, .group = a->heads / a->cache->kv_heads};
     const size_t kv_heads = a->cache->kv_heads, all = a->n * j.group;
-    j.dim = pith_cache_row(a->cache->head_dim);
-    j.rows = pith_min(ROWS, PITH_SCORES / scratch_floats(j.dim));
+    j.dim = pith_cache_row(pith_cache_value(a->cache));
+    j.key = pith_cache_row(a->cache->head_dim);
+    j.rows = pith_min(ROWS, PITH_SCORES / scratch_floats(j.dim, j.key));
     j.blocks = (all + j.rows - 1) / j.rows;
     j.first = row_from(&j, 0) / CHUNK;
     j.chunks = chunks(a->start + a->n) - j.first;

@@ -130,14 +130,19 @@ void pith_add(struct pith_backend *b, const float *x, float *y, size_t count);
 struct pith_cache {
     enum pith_dtype dtype; /* PITH_F32 or PITH_BF16 */
     size_t kv_heads;
-    size_t head_dim; /* at most 32768 */
-    size_t capacity; /* positions */
-    void *k, *v;     /* pith_cache_elements() each, borrowed */
+    size_t head_dim;  /* of a key; at most 32768 */
+    size_t value_dim; /* of a value; 0: head_dim */
+    size_t capacity;  /* positions */
+    void *k, *v;      /* pith_cache_elements() of their widths, borrowed */
 };
-/* Elements of k, and of v. False when that overflows. */
+static inline size_t pith_cache_value(const struct pith_cache *c)
+{
+    return c->value_dim ? c->value_dim : c->head_dim;
+}
+/* Elements of k, or of v, with heads so wide. False when that overflows. */
 bool pith_cache_elements(size_t kv_heads, size_t head_dim, size_t capacity, size_t *elements);
-/* Stores k and v [n][kv_heads][head_dim] as positions start .. start + n - 1, which must be within
- * the capacity. */
+/* Stores k [n][kv_heads][head_dim] and v [n][kv_heads][value_dim] as positions start .. start + n -
+ * 1, which must be within the capacity. */
 void pith_cache_store(struct pith_backend *b, const struct pith_cache *c, size_t start, size_t n,
                       const float *k, const float *v);
 
@@ -161,15 +166,16 @@ struct pith_attention {
     const float *sinks;
     const struct pith_cache *cache;
     const float *q; /* [n][heads][head_dim] */
-    float *out;     /* [n][heads][head_dim]; may be q */
+    float *out;     /* [n][heads][value_dim]; may be q where both are as wide */
     float *work;    /* lets threads share the positions of one query; NULL: none */
     size_t work_floats;
 };
 void pith_attention(struct pith_backend *b, const struct pith_attention *a);
-/* Floats of work that serve one query over that many positions; SIZE_MAX when they overflow. With
- * less, or with more queries, threads share kv heads and blocks of queries only, to the same bits.
+/* Floats of work that serve one query over that many positions, with values so wide; SIZE_MAX when
+ * they overflow. With less, or with more queries, threads share kv heads and blocks of queries
+ * only, to the same bits.
  */
-size_t pith_attention_work(size_t heads, size_t head_dim, size_t positions);
+size_t pith_attention_work(size_t heads, size_t value_dim, size_t positions);
 
 /* For each of n rows of logits[rows][vocab]: log(sum(exp(row))), in double. */
 void pith_logsumexp(struct pith_backend *b, const float *logits, size_t n, size_t vocab,

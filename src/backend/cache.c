@@ -28,11 +28,11 @@ static void store_values(const struct store *s, const float *src, size_t ld, siz
                          char *dst)
 {
     const struct pith_cache *c = s->c;
-    const size_t bytes = c->dtype == PITH_F32 ? 4 : 2, row = pith_cache_row(c->head_dim) * bytes;
-    const size_t used = c->head_dim * bytes;
+    const size_t bytes = c->dtype == PITH_F32 ? 4 : 2, dim = pith_cache_value(c);
+    const size_t row = pith_cache_row(dim) * bytes, used = dim * bytes;
     for (size_t i = 0; i < count; i++, src += ld, dst += row) {
         if (bytes == 4) memcpy(dst, src, used);
-        else s->b->kern.narrow_bf16(c->head_dim, src, dst);
+        else s->b->kern.narrow_bf16(dim, src, dst);
         memset(dst + used, 0, row - used);
     }
 }
@@ -70,12 +70,13 @@ static void store_task(void *ctx, size_t task, unsigned thread)
     const size_t kv = task / s->blocks, block = s->first_block + task % s->blocks;
     const size_t from = block * PITH_KEYS > s->start ? block * PITH_KEYS : s->start;
     const size_t count = pith_min((block + 1) * PITH_KEYS, s->start + s->n) - from;
-    const size_t bytes = c->dtype == PITH_F32 ? 4 : 2, ld = c->kv_heads * c->head_dim;
-    const size_t head = kv * pith_cache_head(c), src = (from - s->start) * ld + kv * c->head_dim;
-    store_keys(s, s->k + src, ld, count, from % PITH_KEYS,
-               (char *)c->k + (head + block * PITH_KEYS * c->head_dim) * bytes);
-    store_values(s, s->v + src, ld, count,
-                 (char *)c->v + (head + from * pith_cache_row(c->head_dim)) * bytes);
+    const size_t bytes = c->dtype == PITH_F32 ? 4 : 2, row = (from - s->start) * c->kv_heads + kv;
+    const size_t key = c->head_dim, value = pith_cache_value(c);
+    store_keys(s, s->k + row * key, c->kv_heads * key, count, from % PITH_KEYS,
+               (char *)c->k + (kv * pith_cache_head(c, key) + block * PITH_KEYS * key) * bytes);
+    store_values(s, s->v + row * value, c->kv_heads * value, count,
+                 (char *)c->v +
+                     (kv * pith_cache_head(c, value) + from * pith_cache_row(value)) * bytes);
 }
 
 void pith_cache_store(struct pith_backend *b, const struct pith_cache *c, size_t start, size_t n,

@@ -208,14 +208,14 @@ struct pith_tile_block pith_cut_block(const struct pith_cut *cut, const struct p
 /* The whole product, over all threads. Not from inside a pool task. */
 void pith_mul_run(struct pith_backend *b, const struct pith_mul *mul);
 
-/* Elements of one kv head in the k or v of a cache, and of a row of v. */
-static inline size_t pith_cache_row(size_t head_dim)
+/* Elements of a row of v, and of one kv head in the k or v of a cache, whose width is given. */
+static inline size_t pith_cache_row(size_t dim)
 {
-    return (head_dim + 15) / 16 * 16;
+    return (dim + 15) / 16 * 16;
 }
-static inline size_t pith_cache_head(const struct pith_cache *c)
+static inline size_t pith_cache_head(const struct pith_cache *c, size_t dim)
 {
-    return (c->capacity + PITH_KEYS - 1) / PITH_KEYS * PITH_KEYS * pith_cache_row(c->head_dim);
+    return (c->capacity + PITH_KEYS - 1) / PITH_KEYS * PITH_KEYS * pith_cache_row(dim);
 }
 
 /* min(a, b) */

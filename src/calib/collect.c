@@ -12,7 +12,7 @@ enum pith_status pith_collector_init(struct pith_collector *c, struct pith_backe
 {
     *c = (struct pith_collector){.backend = be, .model = m, .length = length};
     enum pith_status s = pith_scratch_init(&c->scratch, &m->plans, length, err);
-    if (s == PITH_OK) s = pith_kv_init(&c->kv, &m->shape, 1, length, PITH_F32, err);
+    if (s == PITH_OK) s = pith_kv_init(&c->kv, &m->plans, 1, length, PITH_F32, err);
     if (s == PITH_OK && !(c->row = pith_alloc_aligned(length * m->shape.hidden, sizeof(float))))
         s = pith_fail_nomem(err, "a calibration window");
     if (s != PITH_OK) pith_collector_free(c);
@@ -29,7 +29,7 @@ void pith_collector_free(struct pith_collector *c)
 
 uint64_t pith_collector_bytes(const struct pith_model *m, size_t length)
 {
-    return pith_scratch_bytes(&m->plans, length) + pith_kv_bytes(&m->shape, 1, length, PITH_F32) +
+    return pith_scratch_bytes(&m->plans, length) + pith_kv_bytes(&m->plans, 1, length, PITH_F32) +
            (uint64_t)m->shape.hidden * length * sizeof(float);
 }
 
@@ -57,15 +57,15 @@ static enum pith_status run_window(struct pith_collector *c, const struct pith_p
 /* Of the window that has just been run: its keys and values are still in the scratch. */
 static void note_kv(const struct pith_collector *c, const struct pith_block *b)
 {
-    const struct pith_shape *s = &c->model->shape;
+    const struct pith_state_spec *s = &b->plan->state;
     const struct pith_node *node = pith_plan_attend(b->plan);
-    const size_t n = c->length * s->kv_heads * s->head_dim;
+    const size_t n[] = {c->length * s->heads * s->key, c->length * s->heads * s->value};
     if (!c->kv_most || !node) return;
     const float *const part[] = {c->scratch.reg[node->u.attend.k],
                                  c->scratch.reg[node->u.attend.v]};
     for (int i = 0; i < 2; i++) {
         float lo, hi;
-        pith_backend_kern(c->backend)->range(n, part[i], &lo, &hi);
+        pith_backend_kern(c->backend)->range(n[i], part[i], &lo, &hi);
         const float most = -lo > hi ? -lo : hi;
         if (!(most <= c->kv_most[i])) c->kv_most[i] = most;
     }

@@ -131,7 +131,7 @@ enum pith_status pith_tape_init(struct pith_tape *t, struct pith_backend *be,
         s = pith_fail(err, PITH_NOMEM, "out of memory for the gradients of %zu tokens", rows);
     else {
         (void)layout(p, threads_of(be), rows, t->memory, t, &bytes);
-        s = pith_kv_init(&t->kv, &m->shape, 1, rows, PITH_F32, err);
+        s = pith_kv_init(&t->kv, &m->plans, 1, rows, PITH_F32, err);
     }
     if (s != PITH_OK) pith_tape_free(t);
     return s;
@@ -150,7 +150,7 @@ uint64_t pith_tape_bytes(const struct pith_model *m, unsigned threads, size_t ro
 {
     struct pith_tape t = {0};
     size_t bytes;
-    const uint64_t kv = pith_kv_bytes(&m->shape, 1, rows, PITH_F32);
+    const uint64_t kv = pith_kv_bytes(&m->plans, 1, rows, PITH_F32);
     if (!layout(&m->plans, threads, rows, NULL, &t, &bytes) || kv == UINT64_MAX) return UINT64_MAX;
     return bytes + kv + most_nodes(&m->plans) * sizeof *t.step +
            m->plans.most_linears * sizeof *t.input;
@@ -242,12 +242,12 @@ static void tape_rope(struct forward *f, const struct pith_node *node, struct pi
 static void tape_attend(struct forward *f, const struct pith_node *node, struct pith_tape_step *s)
 {
     struct pith_tape *t = f->t;
-    const struct pith_cache cache = pith_kv_layer(&t->kv, 0);
+    const struct pith_cache cache = pith_kv_layer(&t->kv, 0, &f->b->plan->state);
     s->other[0] = f->reg[node->u.attend.k];
     s->other[1] = f->reg[node->u.attend.v];
     pith_cache_store(t->backend, &cache, 0, t->n, s->other[0], s->other[1]);
     const struct pith_attention a = {.n = t->n,
-                                     .heads = t->model->shape.heads,
+                                     .heads = node->u.attend.heads,
                                      .window = node->u.attend.window,
                                      .scale = node->u.attend.scale,
                                      .cache = &cache,
@@ -415,14 +415,14 @@ static void back_attend(struct backward *k, const struct pith_node *node,
                         const struct pith_tape_step *s)
 {
     struct pith_tape *t = k->t;
-    const struct pith_shape *shape = &t->model->shape;
+    const struct pith_state_spec *keeps = &k->b->plan->state;
     const uint8_t key = node->u.attend.k, value = node->u.attend.v;
-    const size_t width = (size_t)shape->heads * shape->head_dim;
+    const size_t width = (size_t)node->u.attend.heads * keeps->value;
     memcpy(t->grad_spare, k->d[node->out], t->n * width * sizeof(float));
     pith_attention_grad(t->backend, &(struct pith_attention_grad){.n = t->n,
-                                                                  .heads = shape->heads,
-                                                                  .kv_heads = shape->kv_heads,
-                                                                  .head_dim = shape->head_dim,
+                                                                  .heads = node->u.attend.heads,
+                                                                  .kv_heads = keeps->heads,
+                                                                  .head_dim = keeps->key,
                                                                   .window = node->u.attend.window,
                                                                   .scale = node->u.attend.scale,
                                                                   .q = s->in,

@@ -110,11 +110,12 @@ static enum pith_status run_rope(struct pith_node_run *r, const struct pith_node
 static void round_cache(const struct pith_node_run *r, const struct pith_node *node)
 {
     const struct pith_kv *kv = r->pass->kv;
+    const struct pith_state_spec *s = &r->block->plan->state;
+    const uint32_t width[] = {s->key, s->value};
     float *const part[] = {r->reg[node->u.attend.k], r->reg[node->u.attend.v]};
     for (int i = 0; i < 2 && kv->grid.format; i++) {
         const struct pith_input in = {.grid = kv->grid, .scale = r->block->kv_scale[i]};
-        pith_input_apply(r->pass->backend, &in, part[i], r->n * kv->kv_heads, kv->head_dim,
-                         part[i]);
+        pith_input_apply(r->pass->backend, &in, part[i], r->n * s->heads, width[i], part[i]);
     }
 }
 
@@ -132,12 +133,12 @@ static enum pith_status run_attend(struct pith_node_run *r, const struct pith_no
     const struct pith_pass *p = r->pass;
     PITH_TRY(check_room(p, r->n, err));
     round_cache(r, node);
-    const struct pith_cache cache = pith_kv_layer(p->kv, p->kv_layer);
+    const struct pith_cache cache = pith_kv_layer(p->kv, p->kv_layer, &r->block->plan->state);
     pith_cache_store(p->backend, &cache, p->start, r->n, r->reg[node->u.attend.k],
                      r->reg[node->u.attend.v]);
     const struct pith_attention a = {.n = r->n,
                                      .start = p->start,
-                                     .heads = p->model->shape.heads,
+                                     .heads = node->u.attend.heads,
                                      .window = node->u.attend.window,
                                      .scale = node->u.attend.scale,
                                      .cap = node->u.attend.cap,

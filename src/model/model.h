@@ -102,23 +102,29 @@ enum pith_status pith_model_round_head(struct pith_model *m, struct pith_backend
 /* Owned float32 bytes of a dense block under PITH_LOAD_FLOAT: matrices, biases and norms. */
 uint64_t pith_block_float_bytes(const struct pith_layer_plan *l);
 
-/* Keys (after rope) and values of the tokens seen so far, for every layer (or one, for
- * calibration), in float32 or bfloat16. With a grid they are rounded to it once, when they are
- * stored: a row of a grid is a head of a token (a scale "a token" is one for each of its heads,
- * groups lie along the head), and the one scale of a tensor is the checkpoint's for that layer. */
+/* What a sequence keeps of the tokens seen so far (struct pith_state_spec), for every layer, or for
+ * one at a time, whichever that is (calibration). Keys (after rope), values and latents are in
+ * float32 or bfloat16. With a grid they are rounded to it once, when they are stored: a row of a
+ * grid is a head of a token (a scale "a token" is one for each of its heads, groups lie along the
+ * head), and the one scale of a tensor is the checkpoint's for that layer. Of a latent its rotary
+ * part stays as it is. Recurrent states are in float32. */
 struct pith_kv {
-    uint32_t layers;
+    uint32_t layers; /* that have room of their own: all of the model, or 1 */
     size_t capacity; /* tokens */
     enum pith_dtype dtype;
     struct pith_grid grid; /* format NULL: as they are */
-    size_t kv_heads, head_dim, layer_elements;
-    void *k, *v; /* [layers][layer_elements], each layer as struct pith_cache has it */
-    float *work; /* for pith_attention() */
+    char *memory;          /* keys and values */
+    size_t *at;            /* [layers + 1]: bytes of it before each layer's */
+    float *state, *saved;  /* of all recurrent layers; a copy of that, NULL where none is needed */
+    size_t *state_at;      /* [layers + 1]: floats of it before each layer's */
+    size_t *reached;       /* [layers]: how many tokens a recurrent state has seen */
+    size_t saved_at;       /* how many `saved` has seen; 0: it holds nothing */
+    float *work;           /* for pith_attention() */
     size_t work_floats;
 };
-/* Room for `capacity` tokens, not initialised. PITH_ARG for 0 layers or tokens or another dtype; on
- * failure *kv owns nothing. */
-enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_shape *s, uint32_t layers,
+/* Room for `capacity` tokens, not initialised. `layers` is the model's number, or 1. PITH_ARG for
+ * another, for 0 tokens or another dtype; on failure *kv owns nothing. */
+enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_plans *plans, uint32_t layers,
                               size_t capacity, enum pith_dtype dtype, struct pith_error *err);
 /* What a cache is called by. */
 struct pith_kv_format {
@@ -133,10 +139,21 @@ enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const st
 /* Its name again. */
 void pith_kv_name(const struct pith_kv_format *f, char text[PITH_GRID_TEXT]);
 /* Bytes that pith_kv_init() will ask for; UINT64_MAX when they overflow. */
-uint64_t pith_kv_bytes(const struct pith_shape *s, uint32_t layers, size_t capacity,
+uint64_t pith_kv_bytes(const struct pith_plans *plans, uint32_t layers, size_t capacity,
                        enum pith_dtype dtype);
-/* One layer's cache; it points into kv. */
-struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer);
+/* One layer's keys and values, or latents, which are as `s` says; it points into kv. */
+struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
+                                const struct pith_state_spec *s);
+/* The recurrent state of a layer as it is after `start` tokens: zeros when that is 0. PITH_ARG
+ * when it is at another place. Whoever moves it on says so in kv->reached. */
+enum pith_status pith_kv_state(const struct pith_kv *kv, uint32_t layer,
+                               const struct pith_state_spec *s, size_t start, float **state,
+                               struct pith_error *err);
+/* Whether any layer has a recurrent state, which cannot be cut back to fewer tokens. */
+bool pith_kv_recurrent(const struct pith_kv *kv);
+/* Keeps a copy of all recurrent states, which have seen `length` tokens; goes back to it. */
+void pith_kv_save(struct pith_kv *kv, size_t length);
+void pith_kv_restore(struct pith_kv *kv);
 /* Frees what kv owns and zeroes it. */
 void pith_kv_free(struct pith_kv *kv);
 
@@ -225,6 +242,9 @@ struct pith_session {
     struct pith_kv kv;
     struct pith_scratch scratch;
     size_t length; /* tokens so far */
+    int32_t
+        *ids; /* [capacity], and rows for a chunk: to read again what a recurrent state has to */
+    float *again; /* forget; NULL where there is none */
 };
 /* Tokens of a prompt that are worth computing at once: with more, weights are unpacked less often,
  * but the work space grows. */
@@ -243,7 +263,9 @@ enum pith_status pith_session_init(struct pith_session *s, struct pith_model *m,
                                    struct pith_error *err);
 /* Frees what s owns and zeroes it. */
 void pith_session_free(struct pith_session *s);
-/* Forgets all tokens beyond `length`. */
+/* Forgets all tokens beyond `length`. A recurrent state cannot forget: the next append reads the
+ * tokens again, from the place where a session was last rewound to or from the beginning, to the
+ * same bits. */
 void pith_session_rewind(struct pith_session *s, size_t length);
 /* As above; allocates nothing. PITH_LIMIT when the ids
  * do not fit, PITH_ARG for an id outside the vocabulary; on failure the session is as before. */

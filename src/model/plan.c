@@ -137,7 +137,8 @@ static bool same_items(const void *a, const void *b, uint32_t count, size_t size
 static bool same_layer(const struct pith_layer_plan *a, const struct pith_layer_plan *b)
 {
     return a->linears == b->linears && a->sites == b->sites && a->vectors == b->vectors &&
-           a->nodes == b->nodes && memcmp(a->width, b->width, sizeof a->width) == 0 &&
+           a->nodes == b->nodes && memcmp(&a->state, &b->state, sizeof a->state) == 0 &&
+           memcmp(a->width, b->width, sizeof a->width) == 0 &&
            same_items(a->linear, b->linear, a->linears, sizeof *a->linear) &&
            same_items(a->site, b->site, a->sites, sizeof *a->site) &&
            same_items(a->vector, b->vector, a->vectors, sizeof *a->vector) &&

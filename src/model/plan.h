@@ -116,6 +116,7 @@ struct pith_node {
         /* Stores k and v, then out = attention of `in`, the queries; in place if wanted. */
         struct {
             uint8_t k, v;
+            uint32_t heads;   /* of queries */
             uint32_t window;  /* 0: all */
             float scale, cap; /* cap 0: none */
             uint32_t sinks;   /* a vector, or PITH_NO_PART */
@@ -162,6 +163,22 @@ struct pith_node {
 unsigned pith_node_reads(const struct pith_node *n);
 unsigned pith_node_writes(const struct pith_node *n);
 
+/* --- what a sequence keeps ----------------------------------------------------------------------
+ */
+
+/* What one layer keeps for a sequence, which is all that struct pith_kv makes room for.
+ *   KV         keys [heads][key] and values [heads][value] of each position
+ *   LATENT     of each position one key, [latent | rotary part], `key` wide, and as its value the
+ *              latent, `value` wide, shared by all heads (DeepSeek-AI 2024, section 2.1)
+ *   RECURRENT  `floats` numbers for all positions so far: the newest inputs of a convolution and
+ *              the state of a recurrence, in float32 */
+enum pith_state_kind { PITH_STATE_NONE, PITH_STATE_KV, PITH_STATE_LATENT, PITH_STATE_RECURRENT };
+struct pith_state_spec {
+    enum pith_state_kind kind;
+    uint32_t heads, key, value;
+    uint32_t floats;
+};
+
 /* --- a layer, a model ------------------------------------------------------------------------- */
 
 struct pith_layer_plan {
@@ -170,6 +187,7 @@ struct pith_layer_plan {
     struct pith_vector_spec *vector;
     struct pith_node *node;
     uint32_t linears, sites, vectors, nodes;
+    struct pith_state_spec state;
     uint32_t width[PITH_LAYER_REGS]; /* of the registers, 0: not used */
 };
 

@@ -13,13 +13,14 @@ static void fill(float *rows, size_t count)
 void pith_session_pretend(struct pith_session *s, size_t length)
 {
     const struct pith_scratch *w = &s->scratch;
-    const struct pith_node *node = pith_plan_attend(pith_plan(&s->model->plans, 0));
-    float *const k = w->reg[node->u.attend.k], *const v = w->reg[node->u.attend.v];
-    const size_t row = s->kv.kv_heads * s->kv.head_dim;
-    fill(k, w->rows * row);
-    fill(v, w->rows * row);
     for (uint32_t i = 0; i < s->kv.layers; i++) {
-        const struct pith_cache cache = pith_kv_layer(&s->kv, i);
+        const struct pith_layer_plan *l = pith_plan(&s->model->plans, i);
+        const struct pith_node *node = pith_plan_attend(l);
+        if (!node) continue;
+        const struct pith_cache cache = pith_kv_layer(&s->kv, i, &l->state);
+        float *const k = w->reg[node->u.attend.k], *const v = w->reg[node->u.attend.v];
+        fill(k, w->rows * cache.kv_heads * cache.head_dim);
+        fill(v, w->rows * cache.kv_heads * pith_cache_value(&cache));
         for (size_t at = 0; at < length; at += w->rows) {
             const size_t n = length - at < w->rows ? length - at : w->rows;
             pith_cache_store(s->backend, &cache, at, n, k, v);

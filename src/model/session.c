@@ -8,7 +8,7 @@ enum pith_status pith_session_init(struct pith_session *s, struct pith_model *m,
     const size_t capacity = options->capacity, chunk = options->chunk;
     *s = (struct pith_session){.model = m, .backend = be};
     if (!m->blocks) return pith_fail(err, PITH_ARG, "the blocks of the model are not loaded");
-    PITH_TRY(pith_kv_init(&s->kv, &m->shape, m->shape.layers, capacity, options->kv, err));
+    PITH_TRY(pith_kv_init(&s->kv, &m->plans, m->shape.layers, capacity, options->kv, err));
     s->kv.grid = options->kv_grid;
     const enum pith_status status =
         pith_scratch_init(&s->scratch, &m->plans, chunk < capacity ? chunk : capacity, err);

@@ -167,12 +167,15 @@ static void attend(struct pith_plan_maker *m, uint32_t sinks)
     struct pith_node n = {.kind = PITH_NODE_ATTEND, .in = Q, .out = Q};
     n.u.attend.k = K;
     n.u.attend.v = V;
+    n.u.attend.heads = s->heads;
     n.u.attend.window = pith_layer_in(&s->sliding, m->layer) ? s->window : 0;
     n.u.attend.scale =
         (float)(s->score_scale != 0 ? s->score_scale : 1 / sqrt((double)s->head_dim));
     n.u.attend.cap = (float)s->score_cap;
     n.u.attend.sinks = sinks;
     pith_plan_node(m, n);
+    m->plan->state = (struct pith_state_spec){
+        .kind = PITH_STATE_KV, .heads = s->kv_heads, .key = s->head_dim, .value = s->head_dim};
 }
 
 /* q, k and v into their registers; the linear that values come from, where that is one of its own.

@@ -138,7 +138,7 @@ static void forward_is_the_models_own(void **state)
     struct pith_scratch scratch;
     bench_open(&t, "qwen3", 1, 2);
     assert_ok(pith_tape_forward(&t.tape, &t.block, t.x, t.n, t.out, &err), err);
-    assert_ok(pith_kv_init(&kv, &t.r.model->shape, 1, t.n, PITH_F32, &err), err);
+    assert_ok(pith_kv_init(&kv, &t.r.model->plans, 1, t.n, PITH_F32, &err), err);
     assert_ok(pith_scratch_init(&scratch, &t.r.model->plans, t.n, &err), err);
     const struct pith_pass pass = {
         .backend = t.r.backend, .model = t.r.model, .scratch = &scratch, .kv = &kv};

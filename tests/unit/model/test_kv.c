@@ -4,9 +4,11 @@
 #include "unit/model/fixture.h"
 
 /* One layer's keys and values, [tokens][kv_heads][head_dim]. */
-static void read_cache(const struct pith_kv *kv, uint32_t layer, size_t tokens, float *k, float *v)
+static void read_cache(const struct pith_session *s, uint32_t layer, size_t tokens, float *k,
+                       float *v)
 {
-    const struct pith_cache c = pith_kv_layer(kv, layer);
+    const struct pith_cache c =
+        pith_kv_layer(&s->kv, layer, &pith_plan(&s->model->plans, layer)->state);
     const size_t dim = c.head_dim, row = (dim + 15) / 16 * 16;
     const size_t head = (c.capacity + 31) / 32 * 32 * row;
     for (size_t t = 0; t < tokens; t++)
@@ -37,7 +39,7 @@ static struct held hold(struct rig *r, const struct pith_kv_format *f)
     h.x = malloc(n * shape->hidden * sizeof *h.x);
     assert_ok(pith_session_init(&s, r->model, r->backend, &options, &err), err);
     assert_ok(pith_session_append(&s, ids, n, h.x, &err), err);
-    read_cache(&s.kv, 0, n, h.k, h.v);
+    read_cache(&s, 0, n, h.k, h.v);
     pith_session_free(&s);
     return h;
 }
