@@ -47,6 +47,7 @@ static inline __attribute__((always_inline)) void vn_turn(vn *r)
     turn_halves(r + 4);
 }
 
+enum { BLOCKS_AT_ONCE = 1 };
 #include "kern/template/chain_template.h"
 
 void pith_matvec_f32_avx2(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,

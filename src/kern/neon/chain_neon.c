@@ -1,6 +1,8 @@
 /* Products with matrices as they are stored, a chain a row. */
 #include "kern/neon/vec_neon.h"
 
+#include <stdbool.h>
+
 static inline vn vn_words(const void *p)
 {
     return load_4(p);
@@ -34,6 +36,7 @@ static inline __attribute__((always_inline)) void vn_turn(vn *r)
     r[3] = pair(b, d, true);
 }
 
+enum { BLOCKS_AT_ONCE = 1 };
 #include "kern/template/chain_template.h"
 
 void pith_matvec_f32_neon(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,

@@ -1,21 +1,25 @@
 /* kern/template/chain_template.h: products of a matrix as it is stored with a vector, each row one
- * chain of multiply-adds, written once for registers of VN_WIDTH floats (vn). A lane is a row:
- * squares of VN_WIDTH rows by VN_WIDTH words of 32 bits are transposed in registers, so that the
- * chains of that many rows run beside each other. The including file defines, beside its vec_*.h:
+ * chain of multiply-adds, written once for registers of VN_WIDTH floats (vn). A lane is a row: a
+ * block, sixteen words of 32 bits of VN_WIDTH rows, is transposed in registers, and the chains of
+ * those rows run beside each other. A word is two columns of bfloat16, or one that is widened as it
+ * is loaded. Blocks are whole lines, since rows are often so far apart that their lines are too
+ * many for one set of the first cache: what is left of one is gone when it is needed.
+ *
+ * Bands of BAND_ROWS rows have chains enough to hide the latency of the multiply-add. The including
+ * file defines, beside its vec_*.h:
  *
  *     vn_words(p)        VN_WIDTH words from any address
  *     vn_from_f16(p)     VN_WIDTH halves from any address, widened
  *     vn_low_bf16(w), vn_high_bf16(w)   the first and the second bfloat16 of each word, widened
  *     vn_turn(r)         transposes r[0 .. VN_WIDTH)
- *
- * CHAIN_ROWS rows at a time: chains enough to hide the latency of the multiply-add. */
+ *     BLOCKS_AT_ONCE     2, or 1: blocks whose chains are interleaved by hand */
 #include "kern/ops.h"
 
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { CHAIN_ROWS = 32 };
+enum { BAND_ROWS = 32, BLOCK_WORDS = 16, BLOCKS = BAND_ROWS / VN_WIDTH };
 
 /* How elements are stored; known where it is inlined. */
 enum stored { STORED_F32, STORED_BF16, STORED_F16 };
@@ -25,20 +29,50 @@ INLINE size_t stored_bytes(enum stored kind)
     return kind == STORED_F32 ? 4 : 2;
 }
 
-/* Columns of a square: words of two elements, or elements that are widened as they are loaded. */
-INLINE size_t square_cols(enum stored kind)
+/* Columns of a block. */
+INLINE size_t block_cols(enum stored kind)
 {
-    return kind == STORED_BF16 ? 2 * VN_WIDTH : VN_WIDTH;
+    return kind == STORED_BF16 ? 2 * BLOCK_WORDS : BLOCK_WORDS;
 }
 
-INLINE vn square_row(enum stored kind, const char *w)
+/* A matrix, or what is left of it, and x. */
+struct chain {
+    size_t rows, cols, ld; /* ld in bytes */
+    const char *w;
+    const float *x;
+};
+
+/* Spelled out, since loops over an array of vectors end up in memory. */
+#define CHAIN_8(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define CHAIN_16(X) CHAIN_8(X) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+
+/* The block at w, word i of all rows in r[i]; rows from `rows` on are the last one again. Asks for
+ * the line at `ask`, when that is not NULL, and for those below it: for the second cache. */
+INLINE void load_block(enum stored kind, const char *w, size_t ld, size_t rows, const char *ask,
+                       vn r[BLOCK_WORDS])
 {
-    return kind == STORED_F16 ? vn_from_f16(w) : vn_words(w);
+    const size_t size = kind == STORED_F16 ? 2 : 4; /* of what becomes a word */
+#define BLOCK_ASK(i)                                                                               \
+    if (ask && (i) < VN_WIDTH) __builtin_prefetch(ask + (i)*ld, 0, 2);
+#define BLOCK_LOAD(i)                                                                              \
+    {                                                                                              \
+        const size_t row = (i) % VN_WIDTH, word = (i) / VN_WIDTH * VN_WIDTH;                       \
+        const char *at = w + (row < rows ? row : rows - 1) * ld + word * size;                     \
+        r[i] = kind == STORED_F16 ? vn_from_f16(at) : vn_words(at);                                \
+    }
+#define BLOCK_TURN(i)                                                                              \
+    if ((i) % VN_WIDTH == 0) vn_turn(r + (i));
+    CHAIN_16(BLOCK_ASK)
+    CHAIN_16(BLOCK_LOAD)
+    CHAIN_16(BLOCK_TURN)
+#undef BLOCK_ASK
+#undef BLOCK_LOAD
+#undef BLOCK_TURN
 }
 
-/* Columns of word i: of those of the square only [from, to). */
-INLINE vn square_step(enum stored kind, vn word, size_t i, size_t from, size_t to, const float *x,
-                      vn sum)
+/* Word i of a block: of its columns those in [from, to). */
+INLINE vn word_step(enum stored kind, vn word, size_t i, const float *x, size_t from, size_t to,
+                    vn sum)
 {
     const bool two = kind == STORED_BF16;
     const size_t c = two ? 2 * i : i;
@@ -48,129 +82,130 @@ INLINE vn square_step(enum stored kind, vn word, size_t i, size_t from, size_t t
     return c + 1 >= from && c + 1 < to ? vn_fma(vn_high_bf16(word), vn_set(x[c + 1]), sum) : sum;
 }
 
-/* Spelled out, since loops over an array of vectors end up in memory. */
-#define SQUARE_EACH(X)                                                                             \
-    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-
-/* A band of CHAIN_ROWS rows, or of fewer. */
-struct chain {
-    size_t cols, ld; /* ld in bytes */
-    const char *w;
-    const float *x;
-};
-
-/* Goes on with the chains of the first `rows` rows at w by columns [from, to) of the square. */
-INLINE vn square(enum stored kind, const char *w, size_t ld, size_t rows, const float *x,
-                 size_t from, size_t to, vn sum)
+/* Goes on with the chains of `rows` rows by columns [from, to) of the block at w. */
+static vn block_part(enum stored kind, const char *w, size_t ld, size_t rows, const float *x,
+                     size_t from, size_t to, vn sum)
 {
-    vn r[16];
-#define SQUARE_LOAD(i)                                                                             \
-    if ((i) < VN_WIDTH) r[i] = square_row(kind, w + ((i) < rows ? (i) : rows - 1) * ld);
-    SQUARE_EACH(SQUARE_LOAD)
-#undef SQUARE_LOAD
-    vn_turn(r);
-#define SQUARE_STEP(i)                                                                             \
-    if ((i) < VN_WIDTH) sum = square_step(kind, r[i], i, from, to, x, sum);
-    SQUARE_EACH(SQUARE_STEP)
-#undef SQUARE_STEP
+    vn r[BLOCK_WORDS];
+    load_block(kind, w, ld, rows, NULL, r);
+#define PART_STEP(i) sum = word_step(kind, r[i], i, x, from, to, sum);
+    CHAIN_16(PART_STEP)
+#undef PART_STEP
     return sum;
 }
 
-/* Columns [p, end) of rows [first, first + rows), at most VN_WIDTH, fewer columns than a square
- * has: of the square that begins or ends there, or, where rows are no longer than that, of a copy.
- */
-INLINE vn part(enum stored kind, const struct chain *c, size_t first, size_t rows, size_t p,
-               size_t end, vn sum)
+/* Columns [p, end) of rows [first, first + VN_WIDTH), fewer than a block has or as many: of the
+ * block that begins or ends there, or, where rows are no longer than that, of a copy. */
+INLINE vn rows_part(enum stored kind, const struct chain *c, size_t first, size_t p, size_t end,
+                    vn sum)
 {
-    const size_t step = square_cols(kind), size = stored_bytes(kind);
+    const size_t step = block_cols(kind), size = stored_bytes(kind);
+    const size_t rows = c->rows - first < VN_WIDTH ? c->rows - first : VN_WIDTH;
     const size_t at = p + step <= c->cols ? p : c->cols - step;
     const char *w = c->w + first * c->ld;
     if (p == end) return sum;
     if (c->cols >= step)
-        return square(kind, w + at * size, c->ld, rows, c->x + at, p - at, end - at, sum);
-    char copy[VN_WIDTH * VN_WIDTH * 4] = {0};
+        return block_part(kind, w + at * size, c->ld, rows, c->x + at, p - at, end - at, sum);
+    char copy[VN_WIDTH * BLOCK_WORDS * 4] = {0};
     for (size_t r = 0; r < rows; r++) memcpy(copy + r * step * size, w + r * c->ld, c->cols * size);
-    return square(kind, copy, step * size, rows, c->x, p, end, sum);
+    return block_part(kind, copy, step * size, rows, c->x, p, end, sum);
 }
 
-/* Asks for a line of each row of a band, for the second cache: rows are often so far apart that
- * their lines are too many for one set of the first. */
-INLINE void chain_ask(const char *w, size_t ld)
-{
-    for (size_t r = 0; r < CHAIN_ROWS; r++) __builtin_prefetch(w + r * ld, 0, 2);
-}
-
-/* How far ahead of byte `at` of its rows: past their end come those of the next band. */
-INLINE size_t chain_ahead(enum stored kind, const struct chain *c, size_t at)
+/* How far ahead of byte `at` of a band's rows to ask: past their end come those of the next band.
+ */
+INLINE size_t band_ahead(enum stored kind, const struct chain *c, size_t at)
 {
     enum { AHEAD = 512 /* bytes, as measured */ };
     const size_t row = c->cols * stored_bytes(kind);
-    return at + AHEAD + (at + AHEAD < row ? 0 : CHAIN_ROWS * c->ld - row);
+    return AHEAD + (at + AHEAD < row ? 0 : BAND_ROWS * c->ld - row);
 }
 
-/* Columns before rows are aligned to registers, as far as they can be: lines that two loads share
- * may be gone from the first cache by the second. */
+/* BLOCKS_AT_ONCE blocks, the first at w. */
+INLINE void blocks_step(enum stored kind, const char *w, size_t ld, size_t ahead, const float *x,
+                        vn *sum)
+{
+    const size_t step = block_cols(kind);
+    vn r[BLOCK_WORDS], s[BLOCK_WORDS];
+    load_block(kind, w, ld, VN_WIDTH, w + ahead, r);
+    if (BLOCKS_AT_ONCE == 2) {
+        w += VN_WIDTH * ld;
+        __asm__("" : "+r"(w)); /* see band_step() */
+        load_block(kind, w, ld, VN_WIDTH, w + ahead, s);
+    }
+#define BLOCKS_WORD(i)                                                                             \
+    sum[0] = word_step(kind, r[i], i, x, 0, step, sum[0]);                                         \
+    if (BLOCKS_AT_ONCE == 2) sum[1] = word_step(kind, s[i], i, x, 0, step, sum[1]);
+    CHAIN_16(BLOCKS_WORD)
+#undef BLOCKS_WORD
+}
+
+/* Columns [p, p + a block's) of a whole band. */
+INLINE void band_step(enum stored kind, const struct chain *c, size_t p, vn sum[8])
+{
+    const size_t at = p * stored_bytes(kind), ahead = band_ahead(kind, c, at);
+    const char *w = c->w + at;
+/* The compiler is kept from stepping a pointer for every row: there are more than registers. */
+#define BAND_BLOCKS(i)                                                                             \
+    if ((i) < BLOCKS && (i) % BLOCKS_AT_ONCE == 0) {                                               \
+        __asm__("" : "+r"(w));                                                                     \
+        blocks_step(kind, w, c->ld, ahead, c->x + p, sum + (i));                                   \
+        w += BLOCKS_AT_ONCE * VN_WIDTH * c->ld;                                                    \
+    }
+    CHAIN_8(BAND_BLOCKS)
+#undef BAND_BLOCKS
+}
+
+/* Columns before rows are aligned to lines, as far as they can be. */
 INLINE size_t before_aligned(enum stored kind, const struct chain *c)
 {
-    const size_t size = stored_bytes(kind), whole = square_cols(kind) * size;
+    const size_t size = stored_bytes(kind), whole = block_cols(kind) * size;
     const size_t odd = (uintptr_t)c->w % whole, n = odd ? (whole - odd) / size : 0;
     return n < c->cols ? n : c->cols;
 }
 
-/* Spelled out for the same reason. */
-#define CHAIN_EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-
-INLINE void chain_band(enum stored kind, const struct chain *c, float *y)
+/* The first BAND_ROWS rows. */
+INLINE void whole_band(enum stored kind, const struct chain *c, float *y)
 {
-    const size_t step = square_cols(kind), size = stored_bytes(kind);
+    const size_t step = block_cols(kind);
     size_t p = before_aligned(kind, c);
     vn sum[8];
-    chain_ask(c->w + CHAIN_ROWS * c->ld, c->ld);
-#define CHAIN_OPEN(i)                                                                              \
-    if ((i)*VN_WIDTH < CHAIN_ROWS)                                                                 \
-        sum[i] = part(kind, c, (i)*VN_WIDTH, VN_WIDTH, 0, p, vn_load(y + (i)*VN_WIDTH));
-    CHAIN_EACH(CHAIN_OPEN)
-#undef CHAIN_OPEN
-    for (; p + step <= c->cols; p += step) {
-        const char *w = c->w + p * size;
-        if ((uintptr_t)w % 64 < step * size)
-            chain_ask(c->w + chain_ahead(kind, c, p * size), c->ld);
-#define CHAIN_SQUARE(i)                                                                            \
-    if ((i)*VN_WIDTH < CHAIN_ROWS)                                                                 \
-        sum[i] = square(kind, w + (i)*VN_WIDTH * c->ld, c->ld, VN_WIDTH, c->x + p, 0, step, sum[i]);
-        CHAIN_EACH(CHAIN_SQUARE)
-#undef CHAIN_SQUARE
-    }
-#define CHAIN_CLOSE(i)                                                                             \
-    if ((i)*VN_WIDTH < CHAIN_ROWS)                                                                 \
-        vn_store(y + (i)*VN_WIDTH, part(kind, c, (i)*VN_WIDTH, VN_WIDTH, p, c->cols, sum[i]));
-    CHAIN_EACH(CHAIN_CLOSE)
-#undef CHAIN_CLOSE
+    for (size_t r = 0; r < BAND_ROWS; r++) /* of the next band, the lines before band_ahead()'s */
+        __builtin_prefetch(c->w + (BAND_ROWS + r) * c->ld, 0, 2);
+#define BAND_OPEN(i)                                                                               \
+    if ((i) < BLOCKS) sum[i] = rows_part(kind, c, (i)*VN_WIDTH, 0, p, vn_load(y + (i)*VN_WIDTH));
+#define BAND_CLOSE(i)                                                                              \
+    if ((i) < BLOCKS)                                                                              \
+        vn_store(y + (i)*VN_WIDTH, rows_part(kind, c, (i)*VN_WIDTH, p, c->cols, sum[i]));
+    CHAIN_8(BAND_OPEN)
+    for (; p + step <= c->cols; p += step) band_step(kind, c, p, sum);
+    CHAIN_8(BAND_CLOSE)
+#undef BAND_OPEN
+#undef BAND_CLOSE
 }
 
-/* At most VN_WIDTH rows. */
-INLINE void chain_last(enum stored kind, const struct chain *c, size_t rows, float *y)
+/* The first VN_WIDTH rows, or all where there are fewer. */
+INLINE void few_rows(enum stored kind, const struct chain *c, float *y)
 {
-    const size_t step = square_cols(kind), size = stored_bytes(kind);
-    float sums[VN_WIDTH] = {0};
-    memcpy(sums, y, rows * sizeof *y);
-    vn sum = vn_load(sums);
-    size_t p = 0;
-    for (; p + step <= c->cols; p += step)
-        sum = square(kind, c->w + p * size, c->ld, rows, c->x + p, 0, step, sum);
-    vn_store(sums, part(kind, c, 0, rows, p, c->cols, sum));
-    memcpy(y, sums, rows * sizeof *y);
+    const size_t rows = c->rows < VN_WIDTH ? c->rows : VN_WIDTH, step = block_cols(kind);
+    float all[VN_WIDTH] = {0};
+    memcpy(all, y, rows * sizeof *y);
+    vn sum = vn_load(all);
+    for (size_t p = 0; p < c->cols; p += step)
+        sum = rows_part(kind, c, 0, p, p + step < c->cols ? p + step : c->cols, sum);
+    vn_store(all, sum);
+    memcpy(y, all, rows * sizeof *y);
 }
 
 INLINE void chains(enum stored kind, size_t rows, size_t cols, const void *w, size_t ldw,
                    const float *x, float *y)
 {
-    struct chain c = {cols, ldw * stored_bytes(kind), w, x};
-    size_t r = 0;
-    for (; r + CHAIN_ROWS <= rows; r += CHAIN_ROWS, c.w += CHAIN_ROWS * c.ld)
-        chain_band(kind, &c, y + r);
-    for (; r < rows; r += VN_WIDTH, c.w += VN_WIDTH * c.ld)
-        chain_last(kind, &c, rows - r < VN_WIDTH ? rows - r : VN_WIDTH, y + r);
+    struct chain c = {rows, cols, ldw * stored_bytes(kind), w, x};
+    for (; c.rows >= BAND_ROWS; c.rows -= BAND_ROWS, c.w += BAND_ROWS * c.ld, y += BAND_ROWS)
+        whole_band(kind, &c, y);
+    for (; c.rows > 0; c.w += VN_WIDTH * c.ld, y += VN_WIDTH) {
+        few_rows(kind, &c, y);
+        c.rows = c.rows > VN_WIDTH ? c.rows - VN_WIDTH : 0;
+    }
 }
 
 static inline void matvec_f32(size_t rows, size_t cols, const void *w, size_t ldw, const float *x,
@@ -191,5 +226,5 @@ static inline void matvec_f16(size_t rows, size_t cols, const void *w, size_t ld
     chains(STORED_F16, rows, cols, w, ldw, x, y);
 }
 #undef INLINE
-#undef SQUARE_EACH
-#undef CHAIN_EACH
+#undef CHAIN_8
+#undef CHAIN_16

@@ -526,7 +526,7 @@ static void the_definition_is_a_product(void **state)
     const struct shape s = {PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 256, 64, true};
     const struct pith_panels m = panels(&s);
     const float *x = floats(3, s.cols);
-    float w[256 * 16], exact[16], digits[16], fast[16], scale[8];
+    float w[256 * 16], exact[16] = {0}, digits[16], fast[16], scale[8];
     int32_t sum[PITH_DIGITS * 8];
     int8_t q[PITH_DIGITS * 256];
     pith_panel_unpack_scalar(&m, 2, 0, 256, w, 16);
