@@ -1,3 +1,4 @@
+#include "io/parts.h"
 #include "io/bnb_config.h"
 
 #include <math.h>
@@ -43,7 +44,7 @@ static json_t *skipped(const struct pith_linear_grid *linears, size_t count)
     bool more = false;
     for (size_t i = 0; i < count; i++) {
         if (linears[i].grid.format) continue;
-        more |= strcmp(linears[i].module, "lm_head") != 0;
+        more |= !pith_module_is_head(linears[i].module);
         json_array_append_new(list, json_string(linears[i].module));
     }
     if (more) return list;

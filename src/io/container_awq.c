@@ -192,7 +192,7 @@ static enum pith_status collect(const struct pith_linear_grid *linears, size_t c
 {
     for (size_t i = 0; i < count; i++) {
         const struct pith_linear_grid *l = &linears[i];
-        const bool head = strcmp(l->module, "lm_head") == 0;
+        const bool head = pith_module_is_head(l->module);
         if (!l->grid.format) {
             if (!head) PITH_TRY(add_left_alone(list, linears, count, l->module, err));
             continue;

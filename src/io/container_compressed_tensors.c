@@ -185,7 +185,7 @@ static enum pith_status find_scheme(const struct pith_ct_config *config,
     PITH_TRY(pith_ct_config_scheme(config, module, scheme, &by_class, err));
     const bool any = pith_part_find(c, module, ".weight_packed") ||
                      pith_part_find(c, module, ".weight_scale");
-    if (*scheme && by_class && !any && strcmp(module, "lm_head") == 0) *scheme = NULL;
+    if (*scheme && by_class && !any && pith_module_is_head(module)) *scheme = NULL;
     else if (!*scheme && any)
         return pith_fail(err, PITH_FORMAT,
                          "%s: \"%.100s\" is quantized, but the config leaves it alone", c->dir,

@@ -111,7 +111,7 @@ static bool is_uniform(const struct entry *e, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (!pith_grid_equal(&e[i].linear->grid, &e[0].linear->grid) ||
-            strcmp(e[i].linear->module, "lm_head") == 0)
+            pith_module_is_head(e[i].linear->module))
             return false;
     return true;
 }

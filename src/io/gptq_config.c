@@ -230,7 +230,7 @@ static bool add_override(json_t *dynamic, const struct pith_linear_grid *l, stru
     const struct pith_grid *g = &l->grid;
     if (g->format && same(fields_of(g), base)) return true;
     /* No reader quantizes the head unless it is told to. */
-    if (!g->format && strcmp(l->module, "lm_head") == 0) return true;
+    if (!g->format && pith_module_is_head(l->module)) return true;
     json_t *key = entry_key(g->format ? '+' : '-', l->module, s);
     json_t *value = NULL;
     if (g->format) {
@@ -271,7 +271,7 @@ enum pith_status pith_gptq_config_make(const struct pith_linear_grid *linears, s
         return pith_fail(err, PITH_ARG, "gptq: no linear is quantized");
     bool head = false;
     for (size_t i = 0; i < count; i++)
-        head |= linears[i].grid.format && strcmp(linears[i].module, "lm_head") == 0;
+        head |= linears[i].grid.format && pith_module_is_head(linears[i].module);
     json_t *dynamic = make_dynamic(linears, count, base);
     json_t *o = NULL;
     if (dynamic)

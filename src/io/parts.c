@@ -394,12 +394,17 @@ bool pith_module_ends(const char *module, const char *name)
     return strcmp(dot ? dot + 1 : module, name) == 0;
 }
 
+bool pith_module_is_head(const char *module)
+{
+    return pith_module_ends(module, "lm_head") || strcmp(module, "embed_out") == 0;
+}
+
 json_t *pith_ignored_modules(const struct pith_linear_grid *linears, size_t count)
 {
     json_t *list = json_array();
     bool ok = list != NULL, head = false;
     for (size_t i = 0; i < count && ok; i++) {
-        head |= strcmp(linears[i].module, "lm_head") == 0;
+        head |= pith_module_is_head(linears[i].module);
         if (!linears[i].grid.format)
             ok = json_array_append_new(list, json_string(linears[i].module)) == 0;
     }

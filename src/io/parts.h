@@ -112,6 +112,9 @@ enum pith_status pith_accepts_ints(const char *who, const struct pith_grid *grid
  * transformers, so it is named even when the checkpoint has none of its own. A new reference, NULL
  * when memory is out. */
 json_t *pith_ignored_modules(const struct pith_linear_grid *linears, size_t count);
+/* True of a model's head, by its name: "lm_head", "language_model.lm_head", "embed_out". It is no
+ * Linear to some loaders. */
+bool pith_module_is_head(const char *module);
 /* True when the last component of the module's name is `name`. */
 bool pith_module_ends(const char *module, const char *name);
 

@@ -3,6 +3,8 @@
 #include "base/mem.h"
 #include "model/arch/family.h"
 
+#include <string.h>
+
 static const struct pith_arch *const rows[] = {
 #define PITH_ARCH(row) &row,
 #include "model/archs.def"
@@ -13,6 +15,16 @@ const struct pith_arch *const *pith_archs(size_t *count)
 {
     *count = PITH_COUNT(rows);
     return rows;
+}
+
+bool pith_arch_buffer(const struct pith_arch *a, const char *part)
+{
+    static const char frequencies[] = "rotary_emb.inv_freq";
+    const size_t n = strlen(part), m = sizeof frequencies - 1;
+    if (n >= m && strcmp(part + n - m, frequencies) == 0) return true;
+    for (size_t i = 0; i < PITH_ARCH_BUFFERS && a->names.buffer[i]; i++)
+        if (strcmp(part, a->names.buffer[i]) == 0) return true;
+    return false;
 }
 
 struct pith_norm_kind pith_arch_norm(const struct pith_arch *a)

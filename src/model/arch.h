@@ -6,10 +6,18 @@
 #include "model/plan.h"
 #include "model/shape.h"
 
+enum { PITH_ARCH_BESIDE = 4, PITH_ARCH_BUFFERS = 2 };
+
 /* What the tensors outside the layers are called, and all tensors of layers begin with. */
 struct pith_arch_names {
     const char *layers;              /* "model.layers." */
     const char *embed, *norm, *head; /* "model.embed_tokens" etc. */
+    /* What is in the file and no part of the language model begins with these ("model.visual.");
+     * with `further` layers behind the last one are of that kind too. It is copied, never run. */
+    const char *beside[PITH_ARCH_BESIDE];
+    bool further;
+    /* Within a layer: what old files store though it can be computed ("attn.bias", a mask). */
+    const char *buffer[PITH_ARCH_BUFFERS];
 };
 
 struct pith_family;
@@ -32,6 +40,10 @@ struct pith_norm_kind {
     float plus;
 };
 struct pith_norm_kind pith_arch_norm(const struct pith_arch *a);
+
+/* Whether `part` of a layer (or of anything) is a buffer that the forward pass computes itself:
+ * rotary frequencies, and the architecture's own. */
+bool pith_arch_buffer(const struct pith_arch *a, const char *part);
 
 /* All rows. */
 const struct pith_arch *const *pith_archs(size_t *count);

@@ -126,14 +126,17 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Tensors that no forward pass needs: rotary frequencies are computed, and scales for a
- * quantized KV cache are nothing to a cache in float32. */
+/* Tensors that no forward pass needs: buffers are computed, what is beside the language model is
+ * not run, and scales for a quantized KV cache are nothing to a cache in float32. */
 static bool may_ignore(const struct check *k, const char *name)
 {
     static const char *const scales[] = {".self_attn.q_scale",        ".self_attn.k_scale",
                                          ".self_attn.v_scale",        ".self_attn.kv_scale",
                                          ".self_attn.k_proj.k_scale", ".self_attn.v_proj.v_scale"};
-    if (ends_with(name, ".rotary_emb.inv_freq")) return true;
+    uint32_t layer;
+    const char *part = pith_plan_layer_of(&k->m->plans, name, &layer);
+    if (pith_arch_buffer(k->m->arch, part ? part : name)) return true;
+    if (pith_plan_beside(&k->m->plans, name)) return true;
     for (size_t i = 0; k->m->container && i < PITH_COUNT(scales); i++)
         if (ends_with(name, scales[i])) return true;
     return false;

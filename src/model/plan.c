@@ -273,17 +273,37 @@ void pith_plan_linear_name(const struct pith_plans *p, uint32_t layer, uint32_t 
     pith_plan_name(p, layer, pith_plan(p, layer)->linear[linear].name, name, size);
 }
 
-const char *pith_plan_layer_of(const struct pith_plans *p, const char *tensor, uint32_t *layer)
+/* The number after the names that all layers share, and what comes behind it; NULL: none. */
+static const char *layer_number(const struct pith_plans *p, const char *tensor, uint32_t *number)
 {
     const size_t n = strlen(p->arch->names.layers);
     char *end;
     if (strncmp(tensor, p->arch->names.layers, n) != 0) return NULL;
     if (tensor[n] < '0' || tensor[n] > '9' || (tensor[n] == '0' && tensor[n + 1] != '.'))
         return NULL;
-    const unsigned long number = strtoul(tensor + n, &end, 10);
-    if (*end != '.' || number >= p->layers) return NULL;
-    *layer = (uint32_t)number;
+    const unsigned long value = strtoul(tensor + n, &end, 10);
+    if (*end != '.' || value > PITH_MAX_LAYERS) return NULL;
+    *number = (uint32_t)value;
     return end + 1;
+}
+
+const char *pith_plan_layer_of(const struct pith_plans *p, const char *tensor, uint32_t *layer)
+{
+    uint32_t number;
+    const char *part = layer_number(p, tensor, &number);
+    if (!part || number >= p->layers) return NULL;
+    *layer = number;
+    return part;
+}
+
+bool pith_plan_beside(const struct pith_plans *p, const char *tensor)
+{
+    const struct pith_arch_names *names = &p->arch->names;
+    uint32_t number;
+    if (names->further && layer_number(p, tensor, &number)) return number >= p->layers;
+    for (size_t i = 0; i < PITH_ARCH_BESIDE && names->beside[i]; i++)
+        if (strncmp(tensor, names->beside[i], strlen(names->beside[i])) == 0) return true;
+    return false;
 }
 
 uint32_t pith_plan_find_linear(const struct pith_layer_plan *l, const char *part,

@@ -99,7 +99,9 @@ static uint64_t count_parameters(const struct pith_run *r)
     for (size_t i = 0; i < r->choice_count + PITH_END_COUNT; i++)
         if (r->choices[i].stored.format)
             parameters += (uint64_t)r->choices[i].rows * r->choices[i].cols;
-    if (pith_run_unties(r) && !pith_checkpoint_find(in, "lm_head.weight"))
+    char head[PITH_END_NAME];
+    pith_end_tensor(r->model, PITH_END_HEAD, head);
+    if (pith_run_unties(r) && !pith_checkpoint_find(in, head))
         parameters += (uint64_t)r->model->shape.vocab * r->model->shape.hidden;
     return parameters;
 }

@@ -96,7 +96,7 @@ static enum pith_status transform_site(struct work *w, uint32_t which,
     struct pith_run *r = w->run;
     const struct pith_site_spec *site = &w->plan->site[which];
     if (site->count > PITH_SITE_LINEARS)
-        return pith_fail(err, PITH_UNSUPPORTED, "model.layers.%u, %s: %u linears read one input",
+        return pith_fail(err, PITH_UNSUPPORTED, "layer %u, %s: %u linears read one input",
                          w->layer, site->name, site->count);
     struct pith_transform_job job = {
         .backend = r->backend,
@@ -139,7 +139,7 @@ static enum pith_status transform_site(struct work *w, uint32_t which,
     pith_inspector_free(&inspector);
     pith_free(s);
     char where[128];
-    snprintf(where, sizeof where, "model.layers.%u, %s", w->layer, site->name);
+    snprintf(where, sizeof where, "layer %u, %s", w->layer, site->name);
     return status == PITH_OK ? status : pith_fail_in(err, status, where);
 }
 
@@ -532,10 +532,12 @@ static enum pith_status keep_others(struct work *w, struct pith_error *err)
     struct pith_run *r = w->run;
     const struct pith_checkpoint *in = r->model->checkpoint;
     size_t count;
-    const size_t first = pith_unit_tensors(in, w->layer + (size_t)1, &count);
+    const size_t first = pith_unit_tensors(r->model, w->layer + (size_t)1, &count);
     for (size_t i = first; i < first + count; i++) {
         const char *name = in->tensors[i].name;
-        if (strstr(name, "rotary_emb"))
+        uint32_t layer;
+        const char *part = pith_plan_layer_of(&r->model->plans, name, &layer);
+        if (part && pith_arch_buffer(r->model->arch, part))
             PITH_TRY(pith_store_copy(r, name, "a buffer", w->tensors, err));
     }
     return PITH_OK;
@@ -574,7 +576,7 @@ static enum pith_status check_layer(const struct work *w, struct pith_error *err
 {
     const struct pith_checkpoint *in = w->run->model->checkpoint;
     size_t count;
-    const size_t first = pith_unit_tensors(in, w->layer + (size_t)1, &count);
+    const size_t first = pith_unit_tensors(w->run->model, w->layer + (size_t)1, &count);
     for (size_t i = first; i < first + count; i++)
         PITH_TRY(pith_tensor_check_finite(&in->tensors[i], err));
     return PITH_OK;

@@ -9,13 +9,23 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const modules[PITH_END_COUNT] = {"model.embed_tokens", "lm_head"};
+const char *pith_end_module(const struct pith_model *m, enum pith_end end)
+{
+    const struct pith_arch_names *names = &m->arch->names;
+    return end == PITH_END_HEAD ? names->head : names->embed;
+}
+
+void pith_end_tensor(const struct pith_model *m, enum pith_end end, char name[PITH_END_NAME])
+{
+    (void)snprintf(name, PITH_END_NAME, "%s.weight", pith_end_module(m, end));
+}
 
 struct pith_choice *pith_run_end(const struct pith_run *r, const char *tensor)
 {
     for (int i = 0; r->ends && i < PITH_END_COUNT; i++) {
-        const size_t n = strlen(modules[i]);
-        if (r->ends[i].rows && strncmp(tensor, modules[i], n) == 0 && tensor[n] == '.')
+        const char *module = r->ends[i].module;
+        const size_t n = module ? strlen(module) : 0;
+        if (r->ends[i].rows && strncmp(tensor, module, n) == 0 && tensor[n] == '.')
             return &r->ends[i];
     }
     return NULL;
@@ -27,8 +37,8 @@ enum pith_status pith_ends_list(struct pith_run *r, struct pith_error *err)
     for (int i = 0; i < PITH_END_COUNT; i++) {
         struct pith_choice *c = &r->ends[i];
         if (i == PITH_END_HEAD && m->shape.tied && !pith_run_unties(r)) continue;
-        c->module = pith_strdup(modules[i]);
-        if (!c->module) return pith_fail_nomem(err, modules[i]);
+        c->module = pith_strdup(pith_end_module(m, (enum pith_end)i));
+        if (!c->module) return pith_fail_nomem(err, "the ends of a model");
         c->rows = m->shape.vocab;
         c->cols = m->shape.hidden;
         if (!r->convert || !m->container) continue;

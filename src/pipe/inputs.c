@@ -67,7 +67,7 @@ bool pith_is_kv_scale(const char *tensor)
 void pith_inputs_kv_name(const struct pith_run *r, uint32_t layer, int which,
                          char name[PITH_KV_NAME])
 {
-    (void)snprintf(name, PITH_KV_NAME, "model.layers.%u.%s", layer, r->container->kv_scale[which]);
+    pith_plan_name(&r->model->plans, layer, r->container->kv_scale[which], name, PITH_KV_NAME);
 }
 
 enum pith_status pith_inputs_measure_kv(struct pith_run *r, const struct pith_block *b,

@@ -111,19 +111,21 @@ enum pith_status pith_journal_cut(struct pith_run *r, size_t keep, struct pith_e
     return s;
 }
 
-size_t pith_unit_of(const char *tensor)
+enum { PITH_UNIT_PREFIX = 128 };
+
+size_t pith_unit_of(const struct pith_plans *plans, const char *tensor)
 {
-    unsigned layer;
-    return sscanf(tensor, "model.layers.%u.", &layer) == 1 ? (size_t)layer + 1 : 0;
+    uint32_t layer;
+    return pith_plan_layer_of(plans, tensor, &layer) ? (size_t)layer + 1 : 0;
 }
 
-size_t pith_unit_tensors(const struct pith_checkpoint *c, size_t unit, size_t *count)
+size_t pith_unit_tensors(const struct pith_model *m, size_t unit, size_t *count)
 {
-    char prefix[48];
-    (void)snprintf(prefix, sizeof prefix, "model.layers.%zu.", unit - 1);
-    if (unit > 0) return pith_checkpoint_range(c, prefix, count);
-    *count = c->count;
-    return 0;
+    char prefix[PITH_UNIT_PREFIX];
+    *count = m->checkpoint->count;
+    if (unit == 0) return 0;
+    pith_plan_name(&m->plans, (uint32_t)(unit - 1), "", prefix, sizeof prefix);
+    return pith_checkpoint_range(m->checkpoint, prefix, count);
 }
 
 void pith_unit_name(size_t index, char name[PITH_UNIT_NAME])

@@ -3,30 +3,32 @@
 
 #include "base/mem.h"
 
+#include <stdio.h>
 #include <string.h>
 
-bool pith_is_outer(const char *tensor)
+static bool is_of(const char *tensor, const char *module)
 {
-    return strncmp(tensor, "model.layers.", 13) != 0;
+    const size_t n = strlen(module);
+    return strncmp(tensor, module, n) == 0 && tensor[n] == '.';
 }
 
-static const char *outer_reason(const char *name)
+static const char *outer_reason(const struct pith_model *m, const char *name)
 {
-    if (strncmp(name, "lm_head.", 8) == 0) return "the head is left in the model's precision";
-    if (strstr(name, "embed")) return "embeddings are left in the model's precision";
+    if (pith_plan_beside(&m->plans, name)) return "no part of the language model";
+    if (is_of(name, m->arch->names.head)) return "the head is left in the model's precision";
+    if (is_of(name, m->arch->names.embed)) return "embeddings are left in the model's precision";
     return "not a linear layer";
 }
 
 /* --- in another basis ------------------------------------------------------------------------ */
 
-static const char *const outer_turned[] = {"model.embed_tokens.weight", "lm_head.weight",
-                                           "model.norm.weight"};
-
 /* Whether the change of basis makes a tensor anew. */
 static bool turned(const struct pith_run *r, const char *name)
 {
-    for (size_t i = 0; i < PITH_COUNT(outer_turned) && r->basis.stream.dim; i++)
-        if (strcmp(name, outer_turned[i]) == 0) return true;
+    const struct pith_arch_names *names = &r->model->arch->names;
+    const char *const modules[] = {names->embed, names->head, names->norm};
+    for (size_t i = 0; i < PITH_COUNT(modules) && r->basis.stream.dim; i++)
+        if (is_of(name, modules[i])) return true;
     return false;
 }
 
@@ -47,14 +49,17 @@ static enum pith_status store_end(struct pith_run *r, bool head, json_t *tensors
 {
     const struct pith_checkpoint *in = r->model->checkpoint;
     struct end e = {pith_run_turn(r), head};
-    struct pith_made m = {.name = outer_turned[head],
-                          .like = pith_checkpoint_find(in, outer_turned[head]),
+    char name[PITH_END_NAME], embed[PITH_END_NAME];
+    pith_end_tensor(r->model, PITH_END_EMBED, embed);
+    pith_end_tensor(r->model, head ? PITH_END_HEAD : PITH_END_EMBED, name);
+    struct pith_made m = {.name = name,
+                          .like = pith_checkpoint_find(in, name),
                           .rows = end_rows,
                           .ctx = &e,
                           .action = "rotated",
                           .reason = "reads or writes the rotated stream"};
     if (pith_run_unties(r) && head) {
-        m.like = pith_checkpoint_find(in, outer_turned[0]);
+        m.like = pith_checkpoint_find(in, embed);
         m.reason = "no longer the embedding: the final norm went into it";
     }
     if (!m.like) return pith_fail(err, PITH_FORMAT, "%s: missing in the input", m.name);
@@ -67,9 +72,11 @@ static enum pith_status store_turned(struct pith_run *r, json_t *tensors, struct
     const struct pith_turn t = pith_run_turn(r);
     for (int i = 0; i < PITH_END_COUNT; i++)
         if (!r->ends[i].grid.format) PITH_TRY(store_end(r, i == PITH_END_HEAD, tensors, err));
-    PITH_TRY(pith_turned_tensor(&t, outer_turned[2], false, &ones, err));
+    char norm[PITH_END_NAME];
+    (void)snprintf(norm, sizeof norm, "%s.weight", r->model->arch->names.norm);
+    PITH_TRY(pith_turned_tensor(&t, norm, false, &ones, err));
     const enum pith_status s =
-        pith_store_values(r, outer_turned[2], ones, "rotated", "went into the head", tensors, err);
+        pith_store_values(r, norm, ones, "rotated", "went into the head", tensors, err);
     pith_free(ones);
     return s;
 }
@@ -85,9 +92,9 @@ enum pith_status pith_run_outer(struct pith_run *r, json_t *tensors, struct pith
     for (size_t i = 0; i < in->count; i++) {
         const struct pith_tensor *t = &in->tensors[i];
         const struct pith_choice *end = pith_run_end(r, t->name);
-        if (!pith_is_outer(t->name) || turned(r, t->name)) continue;
+        if (pith_unit_of(&r->model->plans, t->name) != 0 || turned(r, t->name)) continue;
         if (end && (end->grid.format || end->stored.format)) continue;
-        list[count++] = (struct pith_copy){.tensor = t, .reason = outer_reason(t->name)};
+        list[count++] = (struct pith_copy){.tensor = t, .reason = outer_reason(r->model, t->name)};
     }
     enum pith_status s = pith_store_copies(r, list, count, tensors, err);
     pith_free(list);

@@ -15,8 +15,7 @@
 struct pith_choice *pith_output_choice(const struct pith_run *r, const char *tensor)
 {
     uint32_t layer;
-    if (pith_is_outer(tensor)) return pith_run_end(r, tensor);
-    if (!pith_plan_layer_of(&r->model->plans, tensor, &layer)) return NULL;
+    if (!pith_plan_layer_of(&r->model->plans, tensor, &layer)) return pith_run_end(r, tensor);
     for (uint32_t i = 0; i < pith_run_plan(r, layer)->linears; i++) {
         struct pith_choice *c = pith_run_choice(r, layer, i);
         const size_t n = strlen(c->module);
@@ -54,9 +53,12 @@ static enum pith_status plan_head(struct pith_run *r, struct pith_error *err)
     if (c->planned) return PITH_OK;
     c->planned = c->grid.format != NULL;
     if (c->planned) return plan_linear(r, c, err);
-    const struct pith_tensor *t = pith_checkpoint_find(in, "model.embed_tokens.weight");
-    if (!t || pith_checkpoint_find(in, "lm_head.weight")) return PITH_OK;
-    return pith_layout_add(&r->layout, "lm_head.weight", t->dtype, t->dims, t->shape, err);
+    char embed[PITH_END_NAME], head[PITH_END_NAME];
+    pith_end_tensor(r->model, PITH_END_EMBED, embed);
+    pith_end_tensor(r->model, PITH_END_HEAD, head);
+    const struct pith_tensor *t = pith_checkpoint_find(in, embed);
+    if (!t || pith_checkpoint_find(in, head)) return PITH_OK;
+    return pith_layout_add(&r->layout, head, t->dtype, t->dims, t->shape, err);
 }
 
 /* The embedding or the head of a quantized input, in the model's precision. */
@@ -103,10 +105,10 @@ enum pith_status pith_output_layout(struct pith_run *r, struct pith_error *err)
     const struct pith_checkpoint *in = r->model->checkpoint;
     for (size_t unit = 0; unit <= r->model->shape.layers; unit++) {
         size_t count;
-        const size_t first = pith_unit_tensors(in, unit, &count);
+        const size_t first = pith_unit_tensors(r->model, unit, &count);
         if (unit == 1 && pith_run_unties(r)) PITH_TRY(plan_head(r, err));
         for (size_t i = first; i < first + count; i++)
-            if (pith_unit_of(in->tensors[i].name) == unit)
+            if (pith_unit_of(&r->model->plans, in->tensors[i].name) == unit)
                 PITH_TRY(plan_tensor(r, &in->tensors[i], err));
         if (unit > 0 && pith_inputs_kv(r)) PITH_TRY(plan_kv(r, (uint32_t)unit - 1, err));
     }

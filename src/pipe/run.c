@@ -329,8 +329,9 @@ static enum pith_status read_ahead(void *ctx, struct pith_error *err)
     size_t count;
     (void)err;
     for (size_t i = 0; i < in->count && r->reading_layer == 0; i++)
-        if (pith_is_outer(in->tensors[i].name)) pith_checkpoint_prefetch(in, &in->tensors[i]);
-    const size_t first = pith_unit_tensors(in, r->reading_layer + 1, &count);
+        if (pith_unit_of(&r->model->plans, in->tensors[i].name) == 0)
+            pith_checkpoint_prefetch(in, &in->tensors[i]);
+    const size_t first = pith_unit_tensors(r->model, r->reading_layer + 1, &count);
     for (size_t i = first; i < first + count; i++) pith_checkpoint_prefetch(in, &in->tensors[i]);
     return PITH_OK;
 }

@@ -241,6 +241,10 @@ struct pith_input pith_inputs_make(const struct pith_run *r, const struct pith_c
                                    const struct pith_stats *stats);
 
 /* ends.c: the embedding's or head's choice whose tensor that is, or NULL. */
+/* "model.embed_tokens", "lm_head", as the architecture calls them; and their weights. */
+enum { PITH_END_NAME = 64 };
+const char *pith_end_module(const struct pith_model *m, enum pith_end end);
+void pith_end_tensor(const struct pith_model *m, enum pith_end end, char name[PITH_END_NAME]);
 struct pith_choice *pith_run_end(const struct pith_run *r, const char *tensor);
 /* Names and sizes of r->ends, and what the input stores. */
 enum pith_status pith_ends_list(struct pith_run *r, struct pith_error *err);
@@ -372,8 +376,6 @@ enum pith_status pith_run_step(struct pith_run *r, const char *what, double effo
 enum pith_status pith_run_outer(struct pith_run *r, json_t *tensors, struct pith_error *err);
 /* The embedded calibration text into r->acts[0], by the embedding that will be served. */
 enum pith_status pith_run_embed(struct pith_run *r, struct pith_error *err);
-/* True for the names of tensors that stand outside the blocks. */
-bool pith_is_outer(const char *tensor);
 
 /* block.c: does one block and appends its account to *unit: "linears", "transforms", "tensors".
  * When `propagate`, acts[1] receives the quantized block's output. */
@@ -395,10 +397,10 @@ enum pith_status pith_journal_write(struct pith_run *r, const json_t *unit, stru
 enum { PITH_UNIT_NAME = 32 };
 void pith_unit_name(size_t index, char name[PITH_UNIT_NAME]);
 /* The unit that a tensor belongs to, by its name. */
-size_t pith_unit_of(const char *tensor);
-/* The tensors of a checkpoint that a unit reads: index of the first, and *count that follow each
+size_t pith_unit_of(const struct pith_plans *plans, const char *tensor);
+/* The tensors of m's checkpoint that a unit reads: index of the first, and *count that follow each
  * other. Of unit 0, which is what is left, all of them: its own are those of pith_unit_of() 0. */
-size_t pith_unit_tensors(const struct pith_checkpoint *c, size_t unit, size_t *count);
+size_t pith_unit_tensors(const struct pith_model *m, size_t unit, size_t *count);
 /* Forgets all units but the first `keep`, here and in the file. */
 enum pith_status pith_journal_cut(struct pith_run *r, size_t keep, struct pith_error *err);
 /* Identifies the job: input, recipe, options, calibration, version. */

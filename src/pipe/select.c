@@ -243,9 +243,10 @@ static enum pith_status check_used(const struct pith_run *r, const struct overri
                                    const bool *ignore_used, struct pith_error *err)
 {
     const struct pith_quantize_options *o = r->options;
+    const char *head = pith_end_module(r->model, PITH_END_HEAD);
     for (size_t i = 0; i < o->overrides.count; i++) {
         if (overrides[i].used) continue;
-        if (names_module(overrides[i].pattern, "lm_head"))
+        if (names_module(overrides[i].pattern, head))
             return pith_fail(err, PITH_UNSUPPORTED,
                              "--override %s: this version leaves the head in 16 bits",
                              o->overrides.item[i]);
@@ -253,7 +254,7 @@ static enum pith_status check_used(const struct pith_run *r, const struct overri
                          o->overrides.item[i], r->choices[0].module);
     }
     for (size_t i = 0; i < o->ignore.count; i++)
-        if (!ignore_used[i] && !names_module(o->ignore.item[i], "lm_head"))
+        if (!ignore_used[i] && !names_module(o->ignore.item[i], head))
             return pith_fail(err, PITH_ARG, "--ignore %s matches no linear; names look like %s",
                              o->ignore.item[i], r->choices[0].module);
     return PITH_OK;

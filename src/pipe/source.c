@@ -43,12 +43,12 @@ enum pith_status pith_source_note(struct pith_run *r, size_t index, json_t *unit
 {
     const struct pith_checkpoint *in = r->model->checkpoint;
     size_t most, count = 0;
-    const size_t first = pith_unit_tensors(in, index, &most);
+    const size_t first = pith_unit_tensors(r->model, index, &most);
     struct read *list = pith_zalloc(most, sizeof *list);
     json_t *source = json_object();
     enum pith_status s = list && source ? PITH_OK : pith_fail_nomem(err, "the input's hashes");
     for (size_t i = first; i < first + most && s == PITH_OK; i++)
-        if (pith_unit_of(in->tensors[i].name) == index)
+        if (pith_unit_of(&r->model->plans, in->tensors[i].name) == index)
             list[count++] = (struct read){.in = in, .tensor = &in->tensors[i]};
     pith_phases_begin(&r->phases);
     if (s == PITH_OK) s = hash_all(r, list, count, NULL, err);
@@ -70,7 +70,7 @@ static size_t list_read(const struct pith_run *r, struct read *list)
     size_t count = 0;
     for (size_t i = 0; i < in->count; i++) {
         const char *name = in->tensors[i].name;
-        const json_t *unit = json_array_get(r->units, pith_unit_of(name));
+        const json_t *unit = json_array_get(r->units, pith_unit_of(&r->model->plans, name));
         const json_t *source = json_object_get(unit, "source");
         if (!unit) continue;
         const char *want = json_string_value(json_object_get(source, name));

@@ -241,7 +241,8 @@ static enum pith_status find_tensor(struct stream *s)
     const struct pith_checkpoint *in = s->r->model->checkpoint;
     char name[320];
     const bool untied = s->turned && pith_run_unties(s->r); /* then both are made of one */
-    snprintf(name, sizeof name, "%s.weight", untied ? "model.embed_tokens" : c->module);
+    snprintf(name, sizeof name, "%s.weight",
+             untied ? pith_end_module(s->r->model, PITH_END_EMBED) : c->module);
     const uint64_t shape[] = {c->rows, c->cols};
     PITH_TRY(pith_checkpoint_get(in, name, 2, shape, &s->tensor, &s->err));
     const enum pith_dtype t = s->tensor->dtype;

@@ -142,18 +142,25 @@ static enum pith_status compare_turned(struct pith_verification *v, const struct
     return is ? PITH_OK : pith_fail_nomem(err, a->name);
 }
 
+static bool is_end(const struct pith_verification *v, const char *tensor, enum pith_end end)
+{
+    char name[PITH_END_NAME];
+    pith_end_tensor(v->original, end, name);
+    return strcmp(tensor, name) == 0;
+}
+
 /* What the change of basis made: the same is made again, so every value must be as it is stored. */
 static void check_rotated(struct pith_verification *v, const struct pith_tensor *a)
 {
     const struct pith_turn t = {&v->basis, v->original, v->backend};
-    const bool head = strcmp(a->name, "lm_head.weight") == 0;
+    const bool head = is_end(v, a->name, PITH_END_HEAD);
     struct pith_error err = {0};
     bool same = false;
     if (!pith_verify_turns(v)) {
         pith_problem(v, "%s: rotated, though pith.json tells of no rotation", a->name);
         return;
     }
-    const enum pith_status s = head || strcmp(a->name, "model.embed_tokens.weight") == 0
+    const enum pith_status s = head || is_end(v, a->name, PITH_END_EMBED)
                                    ? compare_end(v, &t, head, a, &same, &err)
                                    : compare_turned(v, &t, a, &same, &err);
     if (s != PITH_OK) pith_fault(v, NULL, &err);
@@ -163,9 +170,7 @@ static void check_rotated(struct pith_verification *v, const struct pith_tensor 
 /* The embedding or the head of a quantized original, in 16 bits. */
 static void check_decoded(struct pith_verification *v, const struct pith_tensor *a)
 {
-    char module[64];
-    (void)snprintf(module, sizeof module, "%.*s", (int)strcspn(a->name, "."), a->name);
-    const bool head = strcmp(module, "lm_head") == 0;
+    const bool head = is_end(v, a->name, PITH_END_HEAD);
     const struct pith_weight *was = head ? &v->original->head : &v->original->embed;
     const uint32_t panel = pith_made_rows(was->cols);
     float *want = pith_alloc_aligned(pith_made_bytes(was->cols), 1);
