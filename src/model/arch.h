@@ -30,6 +30,9 @@ struct pith_arch {
                              struct pith_error *err);
     /* Adds the parts of layer m->layer. */
     enum pith_status (*plan)(struct pith_plan_maker *m, struct pith_error *err);
+    /* It wraps a language model, whose config is in "text_config" (in older files at the top);
+     * whether the head is tied the top says, where it is silent `wraps_tied`. */
+    bool wraps, wraps_tied;
     const struct pith_family *family; /* for pith_family_plan() (arch/family.h) */
     struct pith_arch_names names;
 };

@@ -213,7 +213,8 @@ static void prepare_rope(struct pith_tape *t, unsigned table)
     const struct pith_rope_angles *a = &t->model->rope[table];
     const size_t half = t->model->shape.rotary / 2;
     if (r->rows >= t->n) return;
-    pith_rope_table(a->inv_freq, half, a->factor, 0, t->n, r->cos, r->sin);
+    pith_rope_table(pith_rope_angles_for(a, t->kv.capacity), half, a->factor, 0, t->n, r->cos,
+                    r->sin);
     for (size_t i = 0; i < t->n * half; i++) r->minus_sin[i] = -r->sin[i];
     r->rows = t->n;
 }

@@ -78,11 +78,11 @@ static enum pith_status run_norm(struct pith_node_run *r, const struct pith_node
 static void prepare_rope(const struct pith_pass *p, unsigned table, size_t n)
 {
     struct pith_scratch_rope *s = &p->scratch->rope[table];
-    if (s->model == p->model && s->start == p->start && s->rows >= n) return;
     const struct pith_rope_angles *r = &p->model->rope[table];
-    pith_rope_table(r->inv_freq, p->model->shape.rotary / 2, r->factor, p->start, n, s->cos,
-                    s->sin);
-    s->model = p->model;
+    const double *inv_freq = pith_rope_angles_for(r, p->kv->capacity);
+    if (s->of == inv_freq && s->start == p->start && s->rows >= n) return;
+    pith_rope_table(inv_freq, p->model->shape.rotary / 2, r->factor, p->start, n, s->cos, s->sin);
+    s->of = inv_freq;
     s->start = p->start;
     s->rows = n;
 }
@@ -103,6 +103,21 @@ static enum pith_status run_rope(struct pith_node_run *r, const struct pith_node
                                                         .adjacent = node->u.rope.adjacent,
                                                         .cos = s->cos,
                                                         .sin = s->sin});
+    return PITH_OK;
+}
+
+static enum pith_status run_temper(struct pith_node_run *r, const struct pith_node *node,
+                                   struct pith_error *err)
+{
+    const size_t dim = node->u.temper.dim;
+    (void)err;
+    for (size_t i = 0; i < r->n; i++) {
+        const double at = (double)(r->pass->start + i + node->u.temper.shift);
+        const double turns = floor(at / node->u.temper.every);
+        const float factor = (float)(1 + node->u.temper.beta * log(1 + turns));
+        float *x = r->reg[node->in] + i * dim;
+        for (size_t j = 0; j < dim && factor != 1.0f; j++) x[j] *= factor;
+    }
     return PITH_OK;
 }
 

@@ -84,7 +84,13 @@ static enum pith_status load_ends(struct pith_model *m, struct pith_error *err)
         struct pith_rope_angles *r = &m->rope[i];
         r->inv_freq = pith_alloc_aligned(s->rotary / 2, sizeof(double));
         if (!r->inv_freq) return pith_fail_nomem(err, "a model");
-        pith_rope_frequencies(i ? &s->rope_sliding : &s->rope, s->rotary, r->inv_freq, &r->factor);
+        const struct pith_rope *rope = i ? &s->rope_sliding : &s->rope;
+        pith_rope_frequencies(rope, s->rotary, r->inv_freq, &r->factor);
+        if (rope->type != PITH_ROPE_LONG) continue;
+        r->far = pith_alloc_aligned(s->rotary / 2, sizeof(double));
+        if (!r->far) return pith_fail_nomem(err, "a model");
+        r->near = (size_t)rope->original_max;
+        pith_rope_frequencies_far(rope, s->rotary, r->far, &r->factor);
     }
     return PITH_OK;
 }
@@ -120,7 +126,10 @@ void pith_model_close(struct pith_model *m)
     for (uint32_t i = 0; m->blocks && i < m->shape.layers; i++) pith_block_free(&m->blocks[i]);
     pith_free(m->blocks);
     pith_plans_free(&m->plans);
-    for (int i = 0; i < 2; i++) pith_free(m->rope[i].inv_freq);
+    for (int i = 0; i < 2; i++) {
+        pith_free(m->rope[i].inv_freq);
+        pith_free(m->rope[i].far);
+    }
     pith_free(m->final_bias);
     pith_free(m->head_bias);
     pith_free(m->head_rows);

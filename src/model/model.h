@@ -52,11 +52,19 @@ struct pith_model {
     float *head_rows;               /* [PITH_HEAD_ROWS][hidden], for pith_model_logits */
     struct pith_rope_angles {
         double *inv_freq; /* [rotary / 2] */
+        double *far;      /* the same in contexts of more than `near` tokens; NULL: no others */
         double factor;
+        size_t near;
     } rope[2];                 /* of all layers; or of those without and with a window */
     struct pith_block *blocks; /* [layers] when kept, else NULL */
     struct pith_grid kv_grid;  /* what the checkpoint says of keys and values, if anything */
 };
+
+/* The frequencies in a context of that many tokens. */
+static inline const double *pith_rope_angles_for(const struct pith_rope_angles *r, size_t context)
+{
+    return r->far && context > r->near ? r->far : r->inv_freq;
+}
 
 /* Opens a checkpoint folder and checks that every tensor the architecture needs is there, in the
  * right shape, and that there is none it does not know (rotary inv_freq buffers aside; in a
@@ -165,7 +173,7 @@ struct pith_scratch {
     float *reg[PITH_LAYER_REGS];
     struct pith_scratch_rope {
         float *cos, *sin;
-        const struct pith_model *model; /* they hold `rows` rows of it from `start` */
+        const double *of; /* they hold `rows` rows by these frequencies from `start` */
         size_t start, rows;
     } rope[2];
     uint32_t *chosen; /* [rows][taken]: the experts of each row */

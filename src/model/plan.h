@@ -113,6 +113,12 @@ struct pith_node {
             uint8_t table;
             bool adjacent;
         } rope;
+        /* Row r of `in`, `dim` wide, of position p = start + r, times 1 + beta * ln(1 + floor((p +
+         * shift) / every)), in place (out is in). */
+        struct {
+            uint32_t dim, shift;
+            double beta, every;
+        } temper;
         /* Stores k and v, then out = attention of `in`, the queries; in place if wanted. */
         struct {
             uint8_t k, v;

@@ -90,6 +90,49 @@ static enum pith_status read_yarn(const json_t *obj, int64_t max_position, struc
     return PITH_OK;
 }
 
+static enum pith_status read_factors(const json_t *obj, const char *key, float *out,
+                                     uint32_t *count, struct pith_error *err)
+{
+    const json_t *list = json_object_get(obj, key);
+    const size_t n = json_array_size(list);
+    if (n == 0 || n > PITH_MAX_ROPE_FACTORS)
+        return pith_fail(err, PITH_FORMAT, "rope parameters: \"%s\" is no list of 1 to %d numbers",
+                         key, (int)PITH_MAX_ROPE_FACTORS);
+    for (size_t i = 0; i < n; i++) {
+        const double f = json_number_value(json_array_get(list, i));
+        if (!(f > least_factor && f <= greatest_factor))
+            return pith_fail(err, PITH_FORMAT, "rope parameters: \"%s\"[%zu] is %g or no number",
+                             key, i, f);
+        out[i] = (float)f;
+    }
+    *count = (uint32_t)n;
+    return PITH_OK;
+}
+
+/* LongRoPE (Ding et al. 2024): a factor for each pair, other ones beyond the original context. */
+static enum pith_status read_long(const json_t *obj, int64_t max_position, struct pith_rope *r,
+                                  struct pith_error *err)
+{
+    uint32_t count = 0;
+    PITH_TRY(read_factors(obj, "short_factor", r->divide[0], &r->factors, err));
+    PITH_TRY(read_factors(obj, "long_factor", r->divide[1], &count, err));
+    if (count != r->factors)
+        return pith_fail(err, PITH_FORMAT,
+                         "rope parameters: %u of \"short_factor\", but %u of \"long_factor\"",
+                         r->factors, count);
+    double stretched = (double)max_position / (double)r->original_max, given = NAN;
+    if (r->original_max == max_position)
+        PITH_TRY(read_positive(obj, "factor", least_factor, greatest_factor, &stretched, err));
+    PITH_TRY(pith_json_get_real(obj, "attention_factor", &given, "rope parameters", err));
+    if (isnan(given) && (stretched <= 1 || r->original_max < 2)) given = 1;
+    if (isnan(given)) given = sqrt(1 + log(stretched) / log((double)r->original_max));
+    if (!(given > least_factor && given <= greatest_factor))
+        return pith_fail(err, PITH_FORMAT, "rope parameters: attention factor %g makes no sense",
+                         given);
+    r->attention_factor = given;
+    return PITH_OK;
+}
+
 typedef enum pith_status read_fn(const json_t *obj, int64_t max_position, struct pith_rope *r,
                                  struct pith_error *err);
 
@@ -102,11 +145,16 @@ static const struct {
     {"linear", PITH_ROPE_LINEAR, read_linear},
     {"llama3", PITH_ROPE_LLAMA3, read_llama3},
     {"yarn", PITH_ROPE_YARN, read_yarn},
+    {"longrope", PITH_ROPE_LONG, read_long},
+    {"su", PITH_ROPE_LONG, read_long},
+    /* Positions in time, height and width, which are one number in text. */
+    {"mrope", PITH_ROPE_DEFAULT, read_none},
 };
 
-/* The object that holds the parameters, or NULL. */
-static enum pith_status find_parameters(const json_t *config, const char *where, const json_t **out,
-                                        struct pith_error *err)
+/* The object that holds the parameters, or NULL; where kinds of layers have their own, that of
+ * `kind`. */
+static enum pith_status find_parameters(const json_t *config, const char *where, const char *kind,
+                                        const json_t **out, struct pith_error *err)
 {
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
     *out = NULL;
@@ -115,9 +163,16 @@ static enum pith_status find_parameters(const json_t *config, const char *where,
         if (!v || json_is_null(v)) continue;
         if (!json_is_object(v))
             return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is not an object", where, keys[i]);
-        if (!*out && json_object_size(v) > 0) *out = v;
+        const json_t *own = kind ? json_object_get(v, kind) : NULL;
+        if (!*out && json_object_size(v) > 0) *out = json_is_object(own) ? own : v;
     }
     return PITH_OK;
+}
+
+bool pith_rope_has_kind(const json_t *config, const char *kind)
+{
+    return json_is_object(json_object_get(json_object_get(config, "rope_parameters"), kind)) ||
+           json_is_object(json_object_get(json_object_get(config, "rope_scaling"), kind));
 }
 
 static enum pith_status refuse_nested(const json_t *obj, const char *where, struct pith_error *err)
@@ -151,6 +206,8 @@ static enum pith_status read_typed(const json_t *config, const json_t *obj, cons
     const char *name = "default";
     PITH_TRY(pith_json_get_str(obj, "type", &name, where, err));
     PITH_TRY(pith_json_get_str(obj, "rope_type", &name, where, err));
+    /* The first files of Phi-3 with 128k. */
+    if (strcmp(name, "yarn") == 0 && json_object_get(obj, "short_factor")) name = "longrope";
     PITH_TRY(read_original_max(config, obj, where, max_position, &rope->original_max, err));
     for (size_t i = 0; i < PITH_COUNT(types); i++) {
         if (strcmp(name, types[i].name) != 0) continue;
@@ -159,15 +216,17 @@ static enum pith_status read_typed(const json_t *config, const json_t *obj, cons
         return s == PITH_OK ? PITH_OK : pith_fail_in(err, s, where);
     }
     return pith_fail(err, PITH_UNSUPPORTED,
-                     "%s: rope type \"%s\" is not supported (default, linear, llama3, yarn)", where,
-                     name);
+                     "%s: rope type \"%s\" is not supported (default, linear, llama3, yarn, "
+                     "longrope)",
+                     where, name);
 }
 
-enum pith_status pith_rope_read(const json_t *config, const char *where, int64_t max_position,
-                                struct pith_rope *rope, struct pith_error *err)
+enum pith_status pith_rope_read(const json_t *config, const char *where, const char *kind,
+                                int64_t max_position, struct pith_rope *rope,
+                                struct pith_error *err)
 {
     *rope = (struct pith_rope){.type = PITH_ROPE_DEFAULT,
-                               .theta = 10000,
+                               .theta = rope->theta > 0 ? rope->theta : 10000,
                                .factor = 1,
                                .low_freq = 1,
                                .high_freq = 4,
@@ -176,7 +235,7 @@ enum pith_status pith_rope_read(const json_t *config, const char *where, int64_t
                                .truncate = true,
                                .original_max = max_position};
     const json_t *obj;
-    PITH_TRY(find_parameters(config, where, &obj, err));
+    PITH_TRY(find_parameters(config, where, kind, &obj, err));
     PITH_TRY(pith_json_get_real(config, "rope_theta", &rope->theta, where, err));
     if (obj) {
         PITH_TRY(refuse_nested(obj, where, err));
@@ -248,6 +307,22 @@ static void scale_yarn(const struct pith_rope *rope, uint32_t head_dim, double *
     }
 }
 
+static void divide_each(const struct pith_rope *rope, bool far, uint32_t head_dim, double *inv_freq)
+{
+    for (uint32_t i = 0; i < head_dim / 2 && i < rope->factors; i++) {
+        const float exponent = (float)(2 * i) / (float)head_dim;
+        const float power = (float)pow((double)(float)rope->theta, (double)exponent);
+        inv_freq[i] = (double)(1 / (rope->divide[far][i] * power));
+    }
+}
+
+void pith_rope_frequencies_far(const struct pith_rope *rope, uint32_t head_dim, double *inv_freq,
+                               double *attention_factor)
+{
+    pith_rope_frequencies(rope, head_dim, inv_freq, attention_factor);
+    if (rope->type == PITH_ROPE_LONG) divide_each(rope, true, head_dim, inv_freq);
+}
+
 void pith_rope_frequencies(const struct pith_rope *rope, uint32_t head_dim, double *inv_freq,
                            double *attention_factor)
 {
@@ -265,6 +340,10 @@ void pith_rope_frequencies(const struct pith_rope *rope, uint32_t head_dim, doub
         scale_yarn(rope, head_dim, inv_freq);
         *attention_factor = rope->attention_factor > 0 ? rope->attention_factor
                                                        : yarn_temperature(rope->factor, 1);
+        break;
+    case PITH_ROPE_LONG:
+        divide_each(rope, false, head_dim, inv_freq);
+        *attention_factor = rope->attention_factor;
         break;
     }
 }

@@ -6,11 +6,15 @@
 #include "model/shape.h"
 
 /* Reads "rope_scaling" or "rope_parameters" (the first that says something) with "rope_type" or
- * "type", and "rope_theta" there or at the top. PITH_UNSUPPORTED for another type and for
- * parameters by layer type; PITH_FORMAT for values that make no
- * sense. */
-enum pith_status pith_rope_read(const json_t *config, const char *where, int64_t max_position,
-                                struct pith_rope *rope, struct pith_error *err);
+ * "type", and "rope_theta" there or at the top; rope->theta on entry is what it is where neither
+ * does, 0: 10000. Where these are objects by kind of layer, that of `kind` counts. PITH_UNSUPPORTED
+ * for another type, and for parameters by kind of layer when `kind` is NULL; PITH_FORMAT for values
+ * that make no sense. */
+enum pith_status pith_rope_read(const json_t *config, const char *where, const char *kind,
+                                int64_t max_position, struct pith_rope *rope,
+                                struct pith_error *err);
+/* Whether there are parameters for layers of that kind alone. */
+bool pith_rope_has_kind(const json_t *config, const char *kind);
 
 /* cos and sin [n][half] of positions start..start+n-1, times factor. The angle is rounded to
  * float32, as in the reference implementation. */

@@ -19,7 +19,8 @@ static const char *dtype_key(const json_t *config)
 
 bool pith_shape_has_dtype(const json_t *config)
 {
-    return dtype_key(config) != NULL;
+    const json_t *text = json_object_get(config, "text_config");
+    return dtype_key(config) != NULL || (json_is_object(text) && dtype_key(text) != NULL);
 }
 
 static enum pith_status read_dtype(const json_t *config, const char *where, enum pith_dtype *out,
@@ -97,6 +98,13 @@ enum pith_status pith_shape_read(const json_t *config, const char *where,
 {
     if (!json_is_object(config)) return pith_fail(err, PITH_FORMAT, "%s: not a JSON object", where);
     PITH_TRY(pick_arch(config, where, arch, err));
-    PITH_TRY((*arch)->read(config, where, shape, err));
+    const json_t *text = (*arch)->wraps ? json_object_get(config, "text_config") : NULL;
+    const bool inner = json_is_object(text);
+    PITH_TRY((*arch)->read(inner ? text : config, where, shape, err));
+    if ((*arch)->wraps) {
+        shape->tied = (*arch)->wraps_tied;
+        PITH_TRY(pith_json_get_bool(config, "tie_word_embeddings", &shape->tied, where, err));
+    }
+    if (inner) PITH_TRY(read_dtype(text, where, &shape->dtype, err));
     return read_dtype(config, where, &shape->dtype, err);
 }

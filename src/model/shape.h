@@ -21,7 +21,14 @@ enum {
     PITH_MAX_EXPERTS = 4096
 };
 
-enum pith_rope_type { PITH_ROPE_DEFAULT, PITH_ROPE_LINEAR, PITH_ROPE_LLAMA3, PITH_ROPE_YARN };
+enum pith_rope_type {
+    PITH_ROPE_DEFAULT,
+    PITH_ROPE_LINEAR,
+    PITH_ROPE_LLAMA3,
+    PITH_ROPE_YARN,
+    PITH_ROPE_LONG
+};
+enum { PITH_MAX_ROPE_FACTORS = 512 };
 
 struct pith_rope {
     enum pith_rope_type type;
@@ -29,9 +36,13 @@ struct pith_rope {
     double factor;
     double low_freq, high_freq;  /* llama3 */
     double beta_fast, beta_slow; /* yarn */
-    double attention_factor;     /* yarn; 0: 0.1 ln(factor) + 1 */
+    double attention_factor;     /* yarn; 0: 0.1 ln(factor) + 1; long: the factor itself */
     bool truncate;               /* yarn: round the correction range to whole dimensions */
     int64_t original_max;        /* original_max_position_embeddings */
+    /* long: what each pair's frequency is divided by, in contexts up to original_max (0) and in
+     * longer ones (1) */
+    uint32_t factors;
+    float divide[2][PITH_MAX_ROPE_FACTORS];
 };
 
 /* Some of the layers. */
@@ -84,6 +95,11 @@ struct pith_shape {
     /* 0: 1 / sqrt(head_dim); caps of scores and logits, 0: none; factors of the embedding, of what
      * is added to the stream, of the logits, 0: 1. */
     double score_scale, score_cap, logit_cap;
+    /* q of position p is times 1 + tempered * ln(1 + floor((p + tempered_shift) / tempered_every));
+     * 0: it is not. In the layers that rotate, or those that do not. */
+    double tempered, tempered_every;
+    uint32_t tempered_shift;
+    bool tempered_unrotated;
     double embed_scale, branch_scale, logit_scale;
     enum pith_act act;
     float act_limit, act_alpha;
@@ -113,5 +129,8 @@ bool pith_shape_has_dtype(const json_t *config);
  * trained with those. */
 void pith_rope_frequencies(const struct pith_rope *rope, uint32_t head_dim, double *inv_freq,
                            double *attention_factor);
+/* The same in contexts of more than rope->original_max tokens, which differ for PITH_ROPE_LONG. */
+void pith_rope_frequencies_far(const struct pith_rope *rope, uint32_t head_dim, double *inv_freq,
+                               double *attention_factor);
 
 #endif

@@ -96,8 +96,8 @@ static enum pith_status transform_site(struct work *w, uint32_t which,
     struct pith_run *r = w->run;
     const struct pith_site_spec *site = &w->plan->site[which];
     if (site->count > PITH_SITE_LINEARS)
-        return pith_fail(err, PITH_UNSUPPORTED, "layer %u, %s: %u linears read one input",
-                         w->layer, site->name, site->count);
+        return pith_fail(err, PITH_UNSUPPORTED, "layer %u, %s: %u linears read one input", w->layer,
+                         site->name, site->count);
     struct pith_transform_job job = {
         .backend = r->backend,
         .scale_dtype = r->container->scale_dtype(&r->recipe.weights, r->container_opts.model_dtype),

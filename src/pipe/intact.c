@@ -52,7 +52,8 @@ static bool add_stored(struct pieces *all, size_t unit, const json_t *entry)
         const char *name = json_string_value(json_object_get(item, "name"));
         const char *want = json_string_value(json_object_get(item, "sha256"));
         const struct pith_tensor_plan *p = name ? pith_layout_find(l, name) : NULL;
-        if (!p || !is_hash(want) || pith_unit_of(&all->r->model->plans, name) != unit || all->seen[p - l->tensors] ||
+        if (!p || !is_hash(want) || pith_unit_of(&all->r->model->plans, name) != unit ||
+            all->seen[p - l->tensors] ||
             (uint64_t)json_integer_value(json_object_get(item, "bytes")) != p->bytes)
             return false;
         all->seen[p - l->tensors] = true;
@@ -70,7 +71,8 @@ static bool is_planned(const struct pith_run *r, size_t unit, const json_t *entr
     if (!name || !grid || !is_hash(json_string_value(json_object_get(entry, "sha256"))))
         return false;
     const int n = snprintf(tensor, sizeof tensor, "%s.weight", name);
-    if (n < 0 || (size_t)n >= sizeof tensor || pith_unit_of(&r->model->plans, name) != unit) return false;
+    if (n < 0 || (size_t)n >= sizeof tensor || pith_unit_of(&r->model->plans, name) != unit)
+        return false;
     const struct pith_choice *c = pith_output_choice(r, tensor);
     if (!c || !c->grid.format || strcmp(c->module, name) != 0) return false;
     const json_t *shape = json_object_get(entry, "shape");

@@ -25,7 +25,7 @@ static enum pith_status read_heads(const json_t *config, const char *where,
                                    const struct pith_family_defaults *d, struct pith_shape *s,
                                    struct pith_error *err)
 {
-    PITH_TRY(pith_family_read_size(config, where, "num_attention_heads", PITH_MAX_HEADS, 0,
+    PITH_TRY(pith_family_read_size(config, where, "num_attention_heads", PITH_MAX_HEADS, d->heads,
                                    &s->heads, err));
     const bool as_heads = d->kv_heads == 0 || is_null(config, "num_key_value_heads");
     PITH_TRY(pith_family_read_size(config, where, "num_key_value_heads", PITH_MAX_HEADS,
@@ -111,6 +111,31 @@ static enum pith_status read_partial(const json_t *config, const char *where, do
     return PITH_OK;
 }
 
+static enum pith_status check_factors(const struct pith_rope *rope, const char *where,
+                                      const struct pith_shape *s, struct pith_error *err)
+{
+    if (rope->type != PITH_ROPE_LONG || rope->factors == s->rotary / 2) return PITH_OK;
+    return pith_fail(err, PITH_FORMAT,
+                     "%s: %u factors of rotary frequencies, for the %u pairs of a head", where,
+                     rope->factors, s->rotary / 2);
+}
+
+static enum pith_status read_rope(const json_t *config, const char *where,
+                                  const struct pith_family_defaults *d, struct pith_shape *s,
+                                  struct pith_error *err)
+{
+    static const char full[] = "full_attention", sliding[] = "sliding_attention";
+    const bool kinds = d->rope_kinds && pith_rope_has_kind(config, full);
+    s->rope.theta = d->theta;
+    PITH_TRY(pith_rope_read(config, where, kinds ? full : NULL, s->max_position, &s->rope, err));
+    PITH_TRY(check_factors(&s->rope, where, s, err));
+    if (!kinds) return PITH_OK;
+    s->rope_by_kind = true;
+    s->rope_sliding.theta = d->theta;
+    PITH_TRY(pith_rope_read(config, where, sliding, s->max_position, &s->rope_sliding, err));
+    return check_factors(&s->rope_sliding, where, s, err);
+}
+
 enum pith_status pith_family_read(const json_t *config, const char *where,
                                   const struct pith_family_defaults *defaults,
                                   struct pith_shape *shape, struct pith_error *err)
@@ -123,7 +148,8 @@ enum pith_status pith_family_read(const json_t *config, const char *where,
         pith_family_read_size(config, where, "intermediate_size", PITH_MAX_WIDTH, 0, &s->ffn, err));
     PITH_TRY(pith_family_read_size(config, where, "num_hidden_layers", PITH_MAX_LAYERS, 0,
                                    &s->layers, err));
-    PITH_TRY(pith_family_read_size(config, where, "vocab_size", PITH_MAX_VOCAB, 0, &s->vocab, err));
+    PITH_TRY(pith_family_read_size(config, where, "vocab_size", PITH_MAX_VOCAB, defaults->vocab,
+                                   &s->vocab, err));
     PITH_TRY(read_heads(config, where, defaults, s, err));
     PITH_TRY(pith_family_read_size(config, where, "max_position_embeddings", INT32_MAX,
                                    defaults->max_position, &s->max_position, err));
@@ -135,7 +161,7 @@ enum pith_status pith_family_read(const json_t *config, const char *where,
     if (!(s->eps >= 0 && s->eps < 1))
         return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, outside 0..1", where, eps, s->eps);
     PITH_TRY(pith_json_get_bool(config, "tie_word_embeddings", &s->tied, where, err));
-    return pith_rope_read(config, where, s->max_position, &s->rope, err);
+    return read_rope(config, where, defaults, s, err);
 }
 
 enum pith_status pith_family_read_scale(const json_t *config, const char *where, const char *key,
@@ -183,6 +209,46 @@ enum pith_status pith_family_read_layer_types(const json_t *config, const char *
             return pith_fail(err, PITH_UNSUPPORTED, "%s: layer type \"%s\" is not supported", where,
                              type);
         if (is) pith_layer_put(set, i);
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_family_read_pattern(const json_t *config, const char *where, uint32_t absent,
+                                          uint32_t every, struct pith_shape *shape,
+                                          struct pith_error *err)
+{
+    static const char key[] = "sliding_window_pattern";
+    bool given;
+    int64_t n = every;
+    PITH_TRY(pith_family_read_window(config, where, absent, &shape->window, err));
+    PITH_TRY(pith_family_read_layer_types(config, where, shape, "sliding_attention",
+                                          "full_attention", &shape->sliding, &given, err));
+    if (given) return PITH_OK;
+    PITH_TRY(pith_json_get_int(config, key, 1, INT32_MAX, &n, where, err));
+    for (uint32_t i = 0; i < shape->layers; i++)
+        if ((i + 1) % (uint32_t)n != 0) pith_layer_put(&shape->sliding, i);
+    return PITH_OK;
+}
+
+enum pith_status pith_family_read_unrotated(const json_t *config, const char *where, uint32_t every,
+                                            struct pith_shape *shape, struct pith_error *err)
+{
+    const json_t *list = json_object_get(config, "no_rope_layers");
+    int64_t n = every;
+    PITH_TRY(pith_json_get_int(config, "no_rope_layer_interval", 1, INT32_MAX, &n, where, err));
+    if (list && !json_is_null(list) && !json_is_array(list))
+        return pith_fail(err, PITH_FORMAT, "%s: \"no_rope_layers\" is not a list", where);
+    const bool given = json_array_size(list) > 0;
+    if (given && json_array_size(list) != shape->layers)
+        return pith_fail(err, PITH_FORMAT, "%s: \"no_rope_layers\" has %zu items, not %u", where,
+                         json_array_size(list), shape->layers);
+    for (uint32_t i = 0; i < shape->layers; i++) {
+        const json_t *item = json_array_get(list, i);
+        if (given && !json_is_integer(item))
+            return pith_fail(err, PITH_FORMAT, "%s: \"no_rope_layers\"[%u] is no whole number",
+                             where, i);
+        if (given ? json_integer_value(item) == 0 : (i + 1) % (uint32_t)n == 0)
+            pith_layer_put(&shape->unrotated, i);
     }
     return PITH_OK;
 }

@@ -60,11 +60,12 @@ struct pith_family {
 #define PITH_FAMILY_QK_NORM .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm"
 extern const struct pith_family pith_family_llama;
 
-/* The names of Llama's checkpoints. */
+/* The names of Llama's checkpoints; and what of them is within another model. */
+#define PITH_FAMILY_NAMES_IN(prefix)                                                               \
+    .layers = prefix "layers.", .embed = prefix "embed_tokens", .norm = prefix "norm"
 #define PITH_FAMILY_NAMES                                                                          \
     {                                                                                              \
-        .layers = "model.layers.", .embed = "model.embed_tokens", .norm = "model.norm",            \
-        .head = "lm_head"                                                                          \
+        PITH_FAMILY_NAMES_IN("model."), .head = "lm_head"                                          \
     }
 
 /* The plan of m->arch->family's layer. */
@@ -74,13 +75,16 @@ enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *
 
 /* Values for keys that are absent: those of the architecture's class in transformers. */
 struct pith_family_defaults {
-    uint32_t kv_heads; /* 0: as many as heads; so is null in the file */
-    uint32_t head_dim; /* 0: hidden / heads */
+    uint32_t heads, vocab; /* 0: the file must say */
+    uint32_t kv_heads;     /* 0: as many as heads; so is null in the file */
+    uint32_t head_dim;     /* 0: hidden / heads */
     uint32_t max_position;
     bool tied;
     enum pith_act act;
     const char *eps; /* its key; NULL: "rms_norm_eps" */
     double partial;  /* of "partial_rotary_factor"; 0: heads are always rotated whole */
+    double theta;    /* of "rope_theta"; 0: 10000 */
+    bool rope_kinds; /* layers with a window may have rotary parameters of their own */
 };
 
 /* Sizes, activation, eps, tying and rope; window, biases and q/k norm are left 0. */
@@ -110,6 +114,17 @@ enum pith_status pith_family_read_layer_types(const json_t *config, const char *
                                               const struct pith_shape *shape, const char *name,
                                               const char *other, struct pith_layer_set *set,
                                               bool *given, struct pith_error *err);
+
+/* The window and the layers that have it: by "layer_types", else by "sliding_window_pattern"
+ * (`every` where it is missing; a word needs "layer_types"), of which every n-th has none. */
+enum pith_status pith_family_read_pattern(const json_t *config, const char *where, uint32_t absent,
+                                          uint32_t every, struct pith_shape *shape,
+                                          struct pith_error *err);
+
+/* The layers that do not rotate: 0 in "no_rope_layers", without it every
+ * "no_rope_layer_interval"-th (`every` where that is missing). */
+enum pith_status pith_family_read_unrotated(const json_t *config, const char *where, uint32_t every,
+                                            struct pith_shape *shape, struct pith_error *err);
 
 /* Numbers of experts, their width (0 in `absent`: "intermediate_size") and rules into shape->moe,
  * which begins as `absent`; which layers are mixtures is left open. PITH_FORMAT when they do not go

@@ -161,6 +161,19 @@ static void clip(struct pith_plan_maker *m, unsigned reg, uint32_t heads)
     pith_plan_node(m, n);
 }
 
+/* Queries that grow with their position. */
+static void temper(struct pith_plan_maker *m)
+{
+    const struct pith_shape *s = m->shape;
+    struct pith_node n = {.kind = PITH_NODE_TEMPER, .in = Q, .out = Q};
+    if (s->tempered == 0 || pith_layer_in(&s->unrotated, m->layer) != s->tempered_unrotated) return;
+    n.u.temper.dim = s->heads * s->head_dim;
+    n.u.temper.shift = s->tempered_shift;
+    n.u.temper.beta = s->tempered;
+    n.u.temper.every = s->tempered_every;
+    pith_plan_node(m, n);
+}
+
 static void attend(struct pith_plan_maker *m, uint32_t sinks)
 {
     const struct pith_shape *s = m->shape;
@@ -216,6 +229,7 @@ static void attention(struct pith_plan_maker *m, const struct attention_gains *g
     clip(m, V, s->kv_heads);
     rotate_heads(m, Q, s->heads);
     rotate_heads(m, K, s->kv_heads);
+    temper(m);
     attend(m, g->sinks);
     (void)pith_plan_site(m, "o", s->heads * s->head_dim,
                          v == PITH_NO_PART || s->qkv_clip != 0

@@ -484,6 +484,10 @@ MROPE = {"rope_type": "default", "rope_theta": 100.0, "mrope_section": [2, 1, 1]
 Q25VL = dict(QWEN_TOKENS, text_config=dict(BASE, rope_parameters=MROPE),
              vision_config=dict(QWEN_EYE, window_size=16, fullatt_block_indexes=[0]))
 case("qwen2_5_vl", "qwen2_5_vl", Q25VL, **VISION)
+Q2VL_EYE = dict(depth=1, embed_dim=16, hidden_size=32, num_heads=2, mlp_ratio=2, patch_size=4, spatial_merge_size=1,
+                temporal_patch_size=1)
+case("qwen2_vl", "qwen2_vl", dict(QWEN_TOKENS, text_config=dict(BASE, rope_parameters=MROPE), vision_config=Q2VL_EYE),
+     **VISION)
 case("qwen2_5_vl_tied", "qwen2_5_vl", dict(Q25VL, tie_word_embeddings=True), **VISION)
 
 

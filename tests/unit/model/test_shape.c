@@ -190,7 +190,7 @@ static const struct lie lies[] = {
     /* Rotary parameters. */
     {"rope_scaling", "[]", PITH_FORMAT, "\"rope_scaling\" is not an object"},
     {"rope_scaling", "{\"type\": \"dynamic\", \"factor\": 2}", PITH_UNSUPPORTED, "\"dynamic\""},
-    {"rope_scaling", "{\"rope_type\": \"longrope\"}", PITH_UNSUPPORTED, "\"longrope\""},
+    {"rope_scaling", "{\"rope_type\": \"dynamic\"}", PITH_UNSUPPORTED, "\"dynamic\""},
     {"rope_scaling", "{\"type\": 3}", PITH_FORMAT, "\"type\" is not a string"},
     {"rope_scaling", "{\"type\": \"linear\"}", PITH_FORMAT, "\"factor\" is missing"},
     {"rope_scaling", "{\"type\": \"linear\", \"factor\": 0}", PITH_FORMAT, "\"factor\" is 0"},

@@ -1,0 +1,37 @@
+/* Command R7B and Command A: Command R in which layers with a window rotate, and the others do not.
+ */
+#include "model/arch/family.h"
+
+static enum pith_status read_shape(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
+{
+    static const struct pith_family_defaults defaults = {
+        .max_position = 8192, .tied = true, .eps = "layer_norm_eps"};
+    bool bias = false;
+    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    shape->logit_scale = 0.0625;
+    PITH_TRY(pith_family_read_scale(config, where, "logit_scale", &shape->logit_scale, err));
+    PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
+    shape->qkv_bias = shape->o_bias = bias;
+    PITH_TRY(pith_family_read_pattern(config, where, 4096, 4, shape, err));
+    for (uint32_t i = 0; i < shape->layers; i++)
+        if (!pith_layer_in(&shape->sliding, i)) pith_layer_put(&shape->unrotated, i);
+    return PITH_OK;
+}
+
+static const struct pith_family family = {.before_attention = "input_layernorm",
+                                          PITH_FAMILY_ATTENTION,
+                                          PITH_FAMILY_MLP,
+                                          .parallel = true,
+                                          .centred = true,
+                                          .rope_adjacent = true};
+
+const struct pith_arch pith_arch_cohere2 = {
+    .name = "Cohere2ForCausalLM",
+    .model_type = "cohere2",
+    .summary = "Command R7B, Command A",
+    .read = read_shape,
+    .plan = pith_family_plan,
+    .family = &family,
+    .names = PITH_FAMILY_NAMES,
+};

@@ -1,0 +1,86 @@
+/* Gemma 3: Gemma 2's four norms, norms on q and k, and rotary positions by kind of layer. */
+#include "model/arch/family.h"
+
+#include <math.h>
+
+/* Older files have a base of their own for layers with a window, whose positions are not scaled. */
+static enum pith_status read_local_rope(const json_t *config, const char *where,
+                                        struct pith_shape *shape, struct pith_error *err)
+{
+    static const char key[] = "rope_local_base_freq";
+    struct pith_rope *r = &shape->rope_sliding;
+    if (shape->rope_by_kind) return PITH_OK;
+    *r = shape->rope;
+    r->type = PITH_ROPE_DEFAULT;
+    r->theta = 10000;
+    shape->rope_by_kind = true;
+    PITH_TRY(pith_json_get_real(config, key, &r->theta, where, err));
+    if (r->theta > 1 && r->theta <= 1e15) return PITH_OK;
+    return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, not above 1 and at most 1e15", where, key,
+                     r->theta);
+}
+
+static enum pith_status read_shape(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
+{
+    static const struct pith_family_defaults defaults = {.heads = 8,
+                                                         .vocab = 262208,
+                                                         .kv_heads = 4,
+                                                         .head_dim = 256,
+                                                         .max_position = 131072,
+                                                         .tied = true,
+                                                         .act = PITH_ACT_GELU_TANH,
+                                                         .theta = 1e6,
+                                                         .rope_kinds = true};
+    double query = 256;
+    bool bias = false, both_ways = false;
+    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    PITH_TRY(read_local_rope(config, where, shape, err));
+    PITH_TRY(
+        pith_family_read_cap(config, where, "final_logit_softcapping", &shape->logit_cap, err));
+    PITH_TRY(pith_family_read_scale(config, where, "query_pre_attn_scalar", &query, err));
+    PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
+    PITH_TRY(pith_json_get_bool(config, "use_bidirectional_attention", &both_ways, where, err));
+    if (both_ways)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: \"use_bidirectional_attention\": a model that looks ahead does not "
+                         "write text",
+                         where);
+    shape->qkv_bias = shape->o_bias = bias;
+    shape->qk_norm = true;
+    shape->score_scale = 1 / sqrt(query);
+    shape->embed_scale = sqrt((double)shape->hidden);
+    return pith_family_read_pattern(config, where, 4096, 6, shape, err);
+}
+
+static const struct pith_family family = {.before_attention = "input_layernorm",
+                                          .after_attention = "post_attention_layernorm",
+                                          .before_mlp = "pre_feedforward_layernorm",
+                                          .after_mlp = "post_feedforward_layernorm",
+                                          PITH_FAMILY_ATTENTION,
+                                          PITH_FAMILY_MLP,
+                                          PITH_FAMILY_QK_NORM,
+                                          .plus_one = true};
+
+const struct pith_arch pith_arch_gemma3 = {
+    .name = "Gemma3ForCausalLM",
+    .model_type = "gemma3_text",
+    .summary = "Gemma 3, text",
+    .read = read_shape,
+    .plan = pith_family_plan,
+    .family = &family,
+    .names = PITH_FAMILY_NAMES,
+};
+
+const struct pith_arch pith_arch_gemma3_vl = {
+    .name = "Gemma3ForConditionalGeneration",
+    .model_type = "gemma3",
+    .summary = "Gemma 3 that sees: its language model",
+    .read = read_shape,
+    .plan = pith_family_plan,
+    .family = &family,
+    .wraps = true,
+    .wraps_tied = true,
+    .names = {PITH_FAMILY_NAMES_IN("language_model.model."), .head = "lm_head",
+              .beside = {"vision_tower.", "multi_modal_projector."}},
+};

@@ -1,0 +1,31 @@
+/* GLM-4 of 2025: norms before and after both parts, half of each head rotated in neighbouring
+ * pairs, gate and up in one linear. */
+#include "model/arch/family.h"
+
+static enum pith_status read_shape(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
+{
+    static const struct pith_family_defaults defaults = {
+        .kv_heads = 2, .head_dim = 128, .max_position = 131072, .partial = 0.5};
+    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    return pith_json_get_bool(config, "attention_bias", &shape->qkv_bias, where, err);
+}
+
+static const struct pith_family family = {.before_attention = "input_layernorm",
+                                          .after_attention = "post_self_attn_layernorm",
+                                          .before_mlp = "post_attention_layernorm",
+                                          .after_mlp = "post_mlp_layernorm",
+                                          PITH_FAMILY_ATTENTION,
+                                          .gate_up = "mlp.gate_up_proj",
+                                          .down = "mlp.down_proj",
+                                          .rope_adjacent = true};
+
+const struct pith_arch pith_arch_glm4 = {
+    .name = "Glm4ForCausalLM",
+    .model_type = "glm4",
+    .summary = "GLM-4 (0414): norms before and after",
+    .read = read_shape,
+    .plan = pith_family_plan,
+    .family = &family,
+    .names = PITH_FAMILY_NAMES,
+};

@@ -1,0 +1,61 @@
+/* Ministral 3: Mistral whose queries grow with their position; and the models that see around it
+ * and around Mistral. */
+#include "model/arch/family.h"
+
+#include <math.h>
+#include <string.h>
+
+static enum pith_status read_ministral(const json_t *config, const char *where,
+                                       struct pith_shape *shape, struct pith_error *err)
+{
+    static const struct pith_family_defaults defaults = {
+        .kv_heads = 8, .head_dim = 128, .max_position = 262144, .theta = 1e6};
+    const json_t *rope = json_object_get(config, "rope_parameters");
+    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    PITH_TRY(pith_family_read_window(config, where, 0, &shape->window, err));
+    for (uint32_t i = 0; shape->window && i < shape->layers; i++)
+        pith_layer_put(&shape->sliding, i);
+    if (json_is_object(rope))
+        PITH_TRY(pith_json_get_real(rope, "llama_4_scaling_beta", &shape->tempered, where, err));
+    if (!(shape->tempered >= 0 && shape->tempered < 1e6))
+        return pith_fail(err, PITH_FORMAT, "%s: \"llama_4_scaling_beta\" is %g, outside 0..1e6",
+                         where, shape->tempered);
+    shape->tempered_every = (double)shape->rope.original_max;
+    return PITH_OK;
+}
+
+static enum pith_status read_wrapped(const json_t *config, const char *where,
+                                     struct pith_shape *shape, struct pith_error *err)
+{
+    const char *type = "mistral";
+    PITH_TRY(pith_json_get_str(config, "model_type", &type, where, err));
+    if (strcmp(type, "ministral3") == 0) return read_ministral(config, where, shape, err);
+    if (strcmp(type, "mistral") == 0) return pith_arch_mistral.read(config, where, shape, err);
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "%s: the language model \"%.60s\" in a Mistral 3 is not supported (mistral, "
+                     "ministral3)",
+                     where, type);
+}
+
+const struct pith_arch pith_arch_ministral3 = {
+    .name = "Ministral3ForCausalLM",
+    .model_type = "ministral3",
+    .summary = "Ministral 3: queries grow with their position",
+    .read = read_ministral,
+    .plan = pith_family_plan,
+    .family = &pith_family_llama,
+    .names = PITH_FAMILY_NAMES,
+};
+
+const struct pith_arch pith_arch_mistral3_vl = {
+    .name = "Mistral3ForConditionalGeneration",
+    .model_type = "mistral3",
+    .summary = "Mistral Small 3.1 and later, Ministral 3 that see: their language models",
+    .read = read_wrapped,
+    .plan = pith_family_plan,
+    .family = &pith_family_llama,
+    .wraps = true,
+    .wraps_tied = true,
+    .names = {PITH_FAMILY_NAMES_IN("language_model.model."), .head = "language_model.lm_head",
+              .beside = {"vision_tower.", "multi_modal_projector."}},
+};

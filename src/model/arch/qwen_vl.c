@@ -1,0 +1,48 @@
+/* Qwen-VL: the language models of those that see, whose positions are plain ones for text. */
+#include "model/arch/family.h"
+
+static enum pith_status read_two(const json_t *config, const char *where, struct pith_shape *shape,
+                                 struct pith_error *err)
+{
+    return pith_arch_qwen2.read(config, where, shape, err);
+}
+
+static enum pith_status read_three(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
+{
+    return pith_arch_qwen3.read(config, where, shape, err);
+}
+
+const struct pith_arch pith_arch_qwen2_vl = {
+    .name = "Qwen2VLForConditionalGeneration",
+    .model_type = "qwen2_vl",
+    .summary = "Qwen 2 VL: its language model",
+    .read = read_two,
+    .plan = pith_family_plan,
+    .family = &pith_family_llama,
+    .wraps = true,
+    .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .beside = {"visual."}},
+};
+
+const struct pith_arch pith_arch_qwen2_5_vl = {
+    .name = "Qwen2_5_VLForConditionalGeneration",
+    .model_type = "qwen2_5_vl",
+    .summary = "Qwen 2.5 VL: its language model",
+    .read = read_two,
+    .plan = pith_family_plan,
+    .family = &pith_family_llama,
+    .wraps = true,
+    .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .beside = {"visual."}},
+};
+
+const struct pith_arch pith_arch_qwen3_vl = {
+    .name = "Qwen3VLForConditionalGeneration",
+    .model_type = "qwen3_vl",
+    .summary = "Qwen 3 VL: its language model",
+    .read = read_three,
+    .plan = pith_family_plan,
+    .family = &pith_family_llama,
+    .wraps = true,
+    .names = {PITH_FAMILY_NAMES_IN("model.language_model."), .head = "lm_head",
+              .beside = {"model.visual."}},
+};

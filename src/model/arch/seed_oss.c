@@ -1,0 +1,24 @@
+/* Seed-OSS: Llama with biases on q, k and v. */
+#include "model/arch/family.h"
+
+static enum pith_status read_shape(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
+{
+    static const struct pith_family_defaults defaults = {
+        .kv_heads = 8, .head_dim = 128, .max_position = 524288};
+    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    shape->qkv_bias = true;
+    PITH_TRY(pith_json_get_bool(config, "attention_bias", &shape->qkv_bias, where, err));
+    PITH_TRY(pith_json_get_bool(config, "attention_out_bias", &shape->o_bias, where, err));
+    return pith_json_get_bool(config, "mlp_bias", &shape->mlp_bias, where, err);
+}
+
+const struct pith_arch pith_arch_seed_oss = {
+    .name = "SeedOssForCausalLM",
+    .model_type = "seed_oss",
+    .summary = "Seed-OSS: biases on q, k and v",
+    .read = read_shape,
+    .plan = pith_family_plan,
+    .family = &pith_family_llama,
+    .names = PITH_FAMILY_NAMES,
+};
