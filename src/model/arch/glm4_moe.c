@@ -34,5 +34,5 @@ const struct pith_arch pith_arch_glm4_moe = {
     .read = read_shape,
     .plan = pith_family_plan,
     .family = &family,
-    .names = PITH_FAMILY_NAMES,
+    .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .further = true},
 };

@@ -97,7 +97,7 @@ static bool is_refused(const char *name, const char *dir, const json_t *config)
 }
 
 /* Cases of architectures that are known in forms that are not read yet: refused until they are. */
-static const char *const awaited[] = {"qwen3_moe_fused", "glm4_moe_old"};
+static const char *const awaited[] = {"qwen3_moe_fused"};
 
 static bool is_awaited(const char *name, const char *dir)
 {
