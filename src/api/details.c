@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "io/digest.h"
 #include "pipe/run.h"
 
 #include <string.h>
@@ -121,7 +122,7 @@ static enum pith_status add_hash(json_t *made, const struct pith_checkpoint *c,
     for (size_t i = 0; i < c->count; i++) {
         const struct pith_tensor *t = &c->tensors[i];
         pith_sha256_update(h, t->name, strlen(t->name) + 1);
-        pith_sha256_update(h, t->data, (size_t)t->bytes);
+        pith_tensor_hash(t, h);
     }
     pith_sha256_finish(h, hex);
     const bool good = json_object_set_new(made, "sha256", json_string(hex)) == 0;

@@ -106,9 +106,15 @@ static enum pith_status add_tensor(const struct pith_tensor *t, int statistics, 
     const uint64_t cols = t->dims ? t->shape[t->dims - 1] : 1;
     if (!statistics || !is_real(t->dtype) || n == 0 || cols > UINT32_MAX || n / cols > UINT32_MAX)
         return PITH_OK;
-    const struct pith_weight w = {
-        .rows = (uint32_t)(n / cols), .cols = (uint32_t)cols, .dtype = t->dtype, .dense = t->data};
-    return add_statistics(&w, j, err);
+    uint8_t *copy = NULL;
+    if (t->row_step && !pith_tensor_straight(t, &copy)) return pith_fail_nomem(err, t->name);
+    const struct pith_weight w = {.rows = (uint32_t)(n / cols),
+                                  .cols = (uint32_t)cols,
+                                  .dtype = t->dtype,
+                                  .dense = copy ? copy : t->data};
+    const enum pith_status s = add_statistics(&w, j, err);
+    pith_free(copy);
+    return s;
 }
 
 static enum pith_status add_linears(const struct pith_model *m, int statistics, json_t *list,

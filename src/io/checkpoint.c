@@ -282,6 +282,8 @@ void pith_checkpoint_close(struct pith_checkpoint *c)
     for (size_t i = 0; i < c->file_count; i++) pith_safetensors_close(&c->files[i]);
     pith_free(c->files);
     pith_free(c->tensors);
+    pith_free(c->slice_names);
+    pith_free(c->wholes);
     json_decref(c->config);
     pith_free(c->dir);
     pith_free(c);
@@ -345,11 +347,11 @@ enum pith_status pith_checkpoint_get(const struct pith_checkpoint *c, const char
 void pith_checkpoint_prefetch(const struct pith_checkpoint *c, const struct pith_tensor *t)
 {
     const struct pith_map *map = &c->files[t->file].map;
-    pith_map_prefetch(map, (size_t)(t->data - map->data), (size_t)t->bytes);
+    pith_map_prefetch(map, (size_t)(t->data - map->data), (size_t)pith_tensor_extent(t));
 }
 
 void pith_checkpoint_release(const struct pith_checkpoint *c, const struct pith_tensor *t)
 {
     const struct pith_map *map = &c->files[t->file].map;
-    pith_map_release(map, (size_t)(t->data - map->data), (size_t)t->bytes);
+    pith_map_release(map, (size_t)(t->data - map->data), (size_t)pith_tensor_extent(t));
 }

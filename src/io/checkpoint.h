@@ -17,8 +17,11 @@ struct pith_checkpoint {
     size_t file_count;
     struct pith_tensor *tensors; /* of all files, sorted by name */
     size_t count;
-    uint64_t bytes;         /* sum of tensor bytes */
-    struct pith_gguf *gguf; /* the file that the checkpoint is, or NULL */
+    uint64_t bytes;             /* sum of tensor bytes */
+    struct pith_gguf *gguf;     /* the file that the checkpoint is, or NULL */
+    char *slice_names;          /* of the slices among `tensors`, owned */
+    struct pith_tensor *wholes; /* what they are slices of, [whole_count], owned */
+    size_t whole_count;
 };
 
 /* Opens and checks everything but the meaning of the config. A file in the index that is missing, a
@@ -39,6 +42,20 @@ size_t pith_checkpoint_range(const struct pith_checkpoint *c, const char *prefix
 enum pith_status pith_checkpoint_get(const struct pith_checkpoint *c, const char *name,
                                      unsigned dims, const uint64_t *shape,
                                      const struct pith_tensor **out, struct pith_error *err);
+/* A matrix, or a vector, within a tensor that holds several: element (r, c) is number
+ * first + r * row_step + c * col_step of the whole. Rows that lie in order have row_step 0. */
+struct pith_slice {
+    const char *name;
+    const struct pith_tensor *whole; /* of c->tensors */
+    unsigned dims;
+    uint64_t shape[PITH_MAX_DIMS];
+    uint64_t first, row_step, col_step;
+};
+/* Shows the slices as tensors, in the place of what they are slices of, which moves to c->wholes.
+ * Tensors found before are found elsewhere. Once for a checkpoint. PITH_FORMAT when a name is there
+ * already or a slice does not lie within its whole; c is then as before. */
+enum pith_status pith_checkpoint_slice(struct pith_checkpoint *c, const struct pith_slice *list,
+                                       size_t count, struct pith_error *err);
 /* Has the kernel begin to read a tensor that will be needed soon. */
 void pith_checkpoint_prefetch(const struct pith_checkpoint *c, const struct pith_tensor *t);
 /* Gives the pages of a tensor back to the kernel. */

@@ -27,10 +27,27 @@ struct pith_sha256 *pith_tensor_digest_begin(enum pith_dtype dtype, unsigned dim
     return h;
 }
 
+void pith_tensor_hash(const struct pith_tensor *t, struct pith_sha256 *h)
+{
+    enum { PART = 1024 };
+    uint8_t part[PART * sizeof(double)];
+    if (t->row_step == 0) {
+        pith_sha256_update(h, t->data, (size_t)t->bytes);
+        return;
+    }
+    const uint64_t count = pith_tensor_elements(t);
+    const size_t size = pith_dtype_bits(t->dtype) / 8;
+    for (uint64_t at = 0; at < count; at += PART) {
+        const uint64_t n = count - at < PART ? count - at : PART;
+        pith_tensor_copy(t, at, n, part);
+        pith_sha256_update(h, part, (size_t)n * size);
+    }
+}
+
 bool pith_tensor_digest(const struct pith_tensor *t, char hex[PITH_SHA256_HEX])
 {
     struct pith_sha256 *h = pith_tensor_digest_begin(t->dtype, t->dims, t->shape);
-    pith_sha256_update(h, t->data, (size_t)t->bytes);
+    pith_tensor_hash(t, h);
     pith_sha256_finish(h, hex);
     return hex[0] != '\0';
 }

@@ -23,7 +23,19 @@ struct pith_tensor {
     /* 0, or in how many heads the rows of `data` lie turned (GGUF files of Llama): see
      * pith_turned_row(). Who reads `data` heeds it; pith_linear_load() does. */
     uint32_t heads;
+    /* 0, or where element (r, c) of a slice of a larger tensor lies (pith_checkpoint_slice()): at
+     * r * row_step + c * col_step from `data`, in elements; of a vector r. */
+    uint64_t row_step, col_step;
 };
+/* Whether the data lie in order, one behind the other. */
+static inline bool pith_tensor_plain(const struct pith_tensor *t)
+{
+    return t->heads == 0 && t->row_step == 0;
+}
+/* Bytes from the first to behind the last of its elements; `bytes` where they lie in order. */
+uint64_t pith_tensor_extent(const struct pith_tensor *t);
+/* Copies elements [first, first + count), in order, of a tensor whose heads are not turned. */
+void pith_tensor_copy(const struct pith_tensor *t, uint64_t first, uint64_t count, void *out);
 
 /* Where row r of a matrix of `rows` rows, or of a bias, lies when its heads are turned: llama.cpp
  * rotates neighbouring channels where Hugging Face rotates those half a head apart, so that row i

@@ -27,7 +27,7 @@ enum pith_status pith_vector_load(const struct pith_model *m, const char *name,
     return PITH_OK;
 }
 
-/* A copy of a matrix whose rows lie turned, in its own dtype. */
+/* A copy of a matrix whose rows do not lie in order, in its own dtype. */
 static enum pith_status load_turned(const struct pith_tensor *t, struct pith_linear_weights *out,
                                     struct pith_error *err)
 {
@@ -53,7 +53,7 @@ static enum pith_status load_dense(const struct pith_model *m, const char *modul
                          m->checkpoint->dir, name, pith_dtype_name(t->dtype));
     out->w.dtype = t->dtype;
     out->w.dense = t->data;
-    if (how == PITH_LOAD_MAPPED) return t->heads ? load_turned(t, out, err) : PITH_OK;
+    if (how == PITH_LOAD_MAPPED) return pith_tensor_plain(t) ? PITH_OK : load_turned(t, out, err);
     size_t count;
     if (pith_mul_size(out->w.rows, out->w.cols, &count))
         out->dense = pith_alloc_aligned(count, sizeof(float));

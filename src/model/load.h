@@ -11,6 +11,10 @@
  * of another shape, none unknown. May clear shape->tied (see pith_model_open). */
 enum pith_status pith_model_check_tensors(struct pith_model *m, struct pith_error *err);
 
+/* Where the checkpoint holds experts' matrices together (plan.h's fused tensors), shows them as the
+ * linears' own. */
+enum pith_status pith_model_unfuse(struct pith_model *m, struct pith_error *err);
+
 /* Matrix `module`.weight (rows x cols), quantized or dense, and its bias. On failure *out owns
  * nothing. */
 enum pith_status pith_linear_load(const struct pith_model *m, const char *module, uint32_t rows,

@@ -83,6 +83,12 @@ void pith_plan_node(struct pith_plan_maker *m, struct pith_node node)
     if (place) *place = node;
 }
 
+void pith_plan_fused(struct pith_plan_maker *m, const struct pith_fused_spec *fused)
+{
+    struct pith_fused_spec *place = grow(m, &m->plan->fused, &m->plan->fuseds, sizeof *place);
+    if (place) *place = *fused;
+}
+
 void pith_plan_compute(struct pith_plan_maker *m, unsigned in, unsigned out, unsigned work)
 {
     struct pith_layer_plan *p = m->plan;
@@ -123,6 +129,7 @@ static void free_layer(struct pith_layer_plan *l)
     pith_free(l->site);
     pith_free(l->vector);
     pith_free(l->node);
+    pith_free(l->fused);
     *l = (struct pith_layer_plan){0};
 }
 
@@ -137,12 +144,14 @@ static bool same_items(const void *a, const void *b, uint32_t count, size_t size
 static bool same_layer(const struct pith_layer_plan *a, const struct pith_layer_plan *b)
 {
     return a->linears == b->linears && a->sites == b->sites && a->vectors == b->vectors &&
-           a->nodes == b->nodes && memcmp(&a->state, &b->state, sizeof a->state) == 0 &&
+           a->nodes == b->nodes && a->fuseds == b->fuseds &&
+           memcmp(&a->state, &b->state, sizeof a->state) == 0 &&
            memcmp(a->width, b->width, sizeof a->width) == 0 &&
            same_items(a->linear, b->linear, a->linears, sizeof *a->linear) &&
            same_items(a->site, b->site, a->sites, sizeof *a->site) &&
            same_items(a->vector, b->vector, a->vectors, sizeof *a->vector) &&
-           same_items(a->node, b->node, a->nodes, sizeof *a->node);
+           same_items(a->node, b->node, a->nodes, sizeof *a->node) &&
+           same_items(a->fused, b->fused, a->fuseds, sizeof *a->fused);
 }
 
 static uint32_t larger(uint32_t a, uint32_t b)

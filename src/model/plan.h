@@ -74,6 +74,17 @@ struct pith_vector_spec {
     bool of_stream; /* a gain between the stream and linears, which a rotation moves into them */
 };
 
+/* A tensor that may stand, in a checkpoint, for the weights of several linears: those of expert e
+ * are linears first + e * each, first + e * each + 1, ... (`parts` of them, of the same rows). It
+ * is [experts][rows of all parts][cols], or with `turned` [experts][cols][rows]; with `adjacent`
+ * row parts * i + p is row i of part p. `bias` is then [experts][rows]. */
+struct pith_fused_spec {
+    char name[PITH_PART_NAME]; /* whole, "mlp.experts.gate_up_proj" */
+    char bias[PITH_PART_NAME]; /* empty: none */
+    uint32_t first, each, experts, parts;
+    bool turned, adjacent;
+};
+
 static inline size_t pith_vector_count(const struct pith_vector_spec *v)
 {
     return (size_t)v->length * (v->rows ? v->rows : 1);
@@ -192,7 +203,8 @@ struct pith_layer_plan {
     struct pith_site_spec *site;
     struct pith_vector_spec *vector;
     struct pith_node *node;
-    uint32_t linears, sites, vectors, nodes;
+    struct pith_fused_spec *fused;
+    uint32_t linears, sites, vectors, nodes, fuseds;
     struct pith_state_spec state;
     uint32_t width[PITH_LAYER_REGS]; /* of the registers, 0: not used */
 };
@@ -273,6 +285,7 @@ uint32_t pith_plan_linear(struct pith_plan_maker *m, const char *name, uint32_t 
 /* The last linear added is computed here. */
 void pith_plan_compute(struct pith_plan_maker *m, unsigned in, unsigned out, unsigned work);
 void pith_plan_node(struct pith_plan_maker *m, struct pith_node node);
+void pith_plan_fused(struct pith_plan_maker *m, const struct pith_fused_spec *fused);
 /* stream += register * scale; with the linear just computed when that wrote it. */
 void pith_plan_add(struct pith_plan_maker *m, unsigned in, float scale);
 /* The site's module (see above) ends with the last node added, in `result`. */

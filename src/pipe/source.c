@@ -2,6 +2,7 @@
 #include "pipe/run.h"
 
 #include "base/mem.h"
+#include "io/digest.h"
 
 #include <string.h>
 
@@ -17,7 +18,9 @@ static void hash_task(void *ctx, size_t task, unsigned thread)
 {
     struct read *t = (struct read *)ctx + task;
     (void)thread;
-    (void)pith_sha256_hex(t->tensor->data, (size_t)t->tensor->bytes, t->hex);
+    struct pith_sha256 *h = pith_sha256_new();
+    pith_tensor_hash(t->tensor, h);
+    pith_sha256_finish(h, t->hex);
     pith_checkpoint_release(t->in, t->tensor);
 }
 

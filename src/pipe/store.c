@@ -170,12 +170,15 @@ enum pith_status pith_tensor_check_part(const struct pith_tensor *t, uint64_t fi
 {
     enum { PART = 1024 };
     float x[PART];
+    uint8_t slice[PART * sizeof(double)];
     const size_t bytes = pith_dtype_bits(t->dtype) / 8;
     for (uint64_t at = first; at < first + count; at += PART) {
         const uint64_t left = first + count - at;
         const size_t n = left < PART ? (size_t)left : PART;
-        if (looks_finite(t->dtype, t->data + at * bytes, n)) continue;
-        if (!pith_dtype_decode(t->dtype, t->data + at * bytes, n, x)) return PITH_OK;
+        if (t->row_step) pith_tensor_copy(t, at, n, slice);
+        const uint8_t *data = t->row_step ? slice : t->data + at * bytes;
+        if (looks_finite(t->dtype, data, n)) continue;
+        if (!pith_dtype_decode(t->dtype, data, n, x)) return PITH_OK;
         for (size_t i = 0; i < n; i++)
             if (!isfinite(x[i]))
                 return pith_fail(err, PITH_NUMERIC,

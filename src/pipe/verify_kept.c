@@ -69,7 +69,7 @@ static void check_rescaled(struct pith_verification *v, const char *name,
 }
 
 /* One has the values of the other, where a GGUF file holds vectors in float32 and rows turned. */
-static bool equal_values(const struct pith_tensor *a, const struct pith_tensor *b)
+static bool equal_rows(const struct pith_tensor *a, const struct pith_tensor *b)
 {
     enum { PART = 256 };
     const uint64_t count = pith_tensor_elements(a);
@@ -93,6 +93,19 @@ static bool equal_values(const struct pith_tensor *a, const struct pith_tensor *
         }
     }
     return true;
+}
+
+static bool equal_values(const struct pith_tensor *a, const struct pith_tensor *b)
+{
+    uint8_t *copy = NULL;
+    struct pith_tensor plain = *b;
+    if (!b->row_step) return equal_rows(a, b);
+    if (!pith_tensor_straight(b, &copy)) return false;
+    plain.data = copy;
+    plain.row_step = 0;
+    const bool same = equal_rows(a, &plain);
+    pith_free(copy);
+    return same;
 }
 
 static bool same_values(const struct pith_tensor *t, const float *want, uint64_t first, size_t n,

@@ -41,7 +41,7 @@ static enum pith_status read_shape(const json_t *config, const char *where,
 
 static const struct pith_family family = {
     PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION, PITH_FAMILY_MLP, .rope_adjacent = true,
-    .moe = {PITH_FAMILY_EXPERTS, .shared = "mlp.shared_experts",
+    .moe = {PITH_FAMILY_EXPERTS, PITH_FAMILY_FUSED, .shared = "mlp.shared_experts",
             .correction = "mlp.moe_statics.e_score_correction_bias", .correction_row = true}};
 
 const struct pith_arch pith_arch_ernie4_5_moe = {

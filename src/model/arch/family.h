@@ -26,6 +26,9 @@ struct pith_family_moe {
     const char *shared;              /* "mlp.shared_expert": .gate_proj, .up_proj, .down_proj */
     const char *shared_gate;         /* "mlp.shared_expert_gate" */
     bool correction_row;             /* stored as [1][experts] */
+    /* What may stand for all experts, whole names: gate and up, down (pith_fused_spec). */
+    const char *fused_gate_up, *fused_down, *fused_gate_up_bias, *fused_down_bias;
+    bool fused_turned, fused_adjacent;
 };
 
 /* Names within a layer, without ".weight"; NULL where there is none. */
@@ -54,6 +57,8 @@ struct pith_family {
 #define PITH_FAMILY_EXPERTS                                                                        \
     .router = "mlp.gate", .gate = "mlp.experts.%u.gate_proj", .up = "mlp.experts.%u.up_proj",      \
     .down = "mlp.experts.%u.down_proj"
+#define PITH_FAMILY_FUSED                                                                          \
+    .fused_gate_up = "mlp.experts.gate_up_proj", .fused_down = "mlp.experts.down_proj"
 #define PITH_FAMILY_BLOCK_SPARSE                                                                   \
     .router = "block_sparse_moe.gate", .gate = "block_sparse_moe.experts.%u.w1",                   \
     .up = "block_sparse_moe.experts.%u.w3", .down = "block_sparse_moe.experts.%u.w2"

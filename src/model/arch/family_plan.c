@@ -307,6 +307,25 @@ static void add_expert(struct pith_plan_maker *m, uint32_t e, struct pith_fold f
     if (!m->failed) m->plan->linear[down].by_cols = m->plan->linear[down].to_stream = true;
 }
 
+/* How the experts, whose linears begin at `first`, may be stored together. */
+static void add_fused(struct pith_plan_maker *m, uint32_t first)
+{
+    const struct pith_family_moe *f = &family_of(m)->moe;
+    const char *const name[2] = {f->fused_gate_up, f->fused_down};
+    const char *const bias[2] = {f->fused_gate_up_bias, f->fused_down_bias};
+    for (uint32_t i = 0; i < 2 && name[i]; i++) {
+        struct pith_fused_spec spec = {.first = first + 2 * i,
+                                       .each = 3,
+                                       .experts = m->shape->moe.experts,
+                                       .parts = i ? 1 : 2,
+                                       .turned = f->fused_turned,
+                                       .adjacent = f->fused_adjacent && i == 0};
+        (void)snprintf(spec.name, sizeof spec.name, "%s", name[i]);
+        if (bias[i]) (void)snprintf(spec.bias, sizeof spec.bias, "%s", bias[i]);
+        pith_plan_fused(m, &spec);
+    }
+}
+
 /* The experts' sum, into OUT, from the router's logits. */
 static void add_experts(struct pith_plan_maker *m, struct pith_fold fold, unsigned in,
                         uint32_t correction)
@@ -323,6 +342,7 @@ static void add_experts(struct pith_plan_maker *m, struct pith_fold fold, unsign
     n.u.experts.dim = moe->ffn;
     n.u.experts.correction = correction;
     for (uint32_t e = 0; e < moe->experts && !m->failed; e++) add_expert(m, e, fold);
+    add_fused(m, n.u.experts.first);
     pith_plan_reg(m, GATE, moe->ffn);
     pith_plan_reg(m, UP, moe->ffn);
     pith_plan_reg(m, ROWS, m->shape->hidden);

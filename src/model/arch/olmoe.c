@@ -19,7 +19,7 @@ static enum pith_status read_shape(const json_t *config, const char *where,
 
 static const struct pith_family family = {PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION,
                                           PITH_FAMILY_QK_NORM, .qk_norm = PITH_QK_ROW,
-                                          .moe = {PITH_FAMILY_EXPERTS}};
+                                          .moe = {PITH_FAMILY_EXPERTS, PITH_FAMILY_FUSED}};
 
 const struct pith_arch pith_arch_olmoe = {
     .name = "OlmoeForCausalLM",

@@ -35,7 +35,7 @@ static enum pith_status read_shape(const json_t *config, const char *where,
 }
 
 static const struct pith_family family = {PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION, PITH_FAMILY_MLP,
-                                          .moe = {PITH_FAMILY_EXPERTS,
+                                          .moe = {PITH_FAMILY_EXPERTS, PITH_FAMILY_FUSED,
                                                   .shared = "mlp.shared_expert",
                                                   .shared_gate = "mlp.shared_expert_gate"}};
 

@@ -21,7 +21,8 @@ static enum pith_status read_shape(const json_t *config, const char *where,
 }
 
 static const struct pith_family family = {PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION, PITH_FAMILY_MLP,
-                                          PITH_FAMILY_QK_NORM, .moe = {PITH_FAMILY_EXPERTS}};
+                                          PITH_FAMILY_QK_NORM,
+                                          .moe = {PITH_FAMILY_EXPERTS, PITH_FAMILY_FUSED}};
 
 const struct pith_arch pith_arch_qwen3_moe = {
     .name = "Qwen3MoeForCausalLM",

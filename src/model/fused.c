@@ -1,0 +1,110 @@
+/* Tensors that hold the matrices of several linears, shown as one tensor a linear. */
+#include "base/mem.h"
+#include "model/load.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct slicing {
+    const struct pith_model *m;
+    struct pith_slice *list; /* NULL while they are only counted */
+    char (*name)[PITH_TENSOR_NAME];
+    size_t count;
+};
+
+/* The forms of a fused tensor: dense ones, and gpt-oss's MXFP4, whose rows are always whole. */
+static const struct form {
+    const char *end, *suffix; /* of the whole's name, of a linear's tensor */
+    uint32_t block, inner;    /* columns an element stands for; elements behind it */
+    bool bias, dense;
+} forms[] = {{.end = "", .suffix = ".weight", .block = 1, .dense = true},
+             {.end = "", .suffix = ".bias", .bias = true},
+             {.end = "_blocks", .suffix = ".blocks", .block = 32, .inner = 16},
+             {.end = "_scales", .suffix = ".scales", .block = 32}};
+
+/* The whole's shape in that form; its number of dimensions. */
+static unsigned whole_shape(const struct form *f, const struct pith_fused_spec *spec,
+                            const struct pith_linear_spec *l, uint64_t shape[4])
+{
+    const uint64_t rows = (uint64_t)l->rows * spec->parts;
+    const bool turned = f->dense && spec->turned;
+    shape[0] = spec->experts;
+    shape[1] = turned ? l->cols : rows;
+    if (f->bias) return 2;
+    shape[2] = turned ? rows : l->cols / f->block;
+    shape[3] = f->inner;
+    return f->inner ? 4 : 3;
+}
+
+/* The slice that is part `part` of expert e. */
+static void place(const struct form *f, const struct pith_fused_spec *spec,
+                  const struct pith_linear_spec *l, uint32_t e, uint32_t part, struct pith_slice *s)
+{
+    const uint64_t rows = (uint64_t)l->rows * spec->parts, inner = f->inner ? f->inner : 1;
+    const uint64_t cols = f->bias ? 1 : l->cols / f->block * inner;
+    const uint64_t first = spec->adjacent ? part : (uint64_t)part * l->rows;
+    const uint64_t step = spec->adjacent ? spec->parts : 1;
+    const bool turned = f->dense && spec->turned;
+    s->dims = f->bias ? 1 : f->inner ? 3 : 2;
+    s->shape[0] = l->rows;
+    s->shape[1] = l->cols / (f->block ? f->block : 1);
+    s->shape[2] = f->inner;
+    s->first = e * rows * cols + first * (turned ? 1 : cols);
+    s->row_step = turned ? step : step * cols;
+    s->col_step = turned ? rows : 1;
+    if (s->row_step == cols && s->col_step == 1) s->row_step = 0; /* in order */
+}
+
+static enum pith_status add_form(struct slicing *k, uint32_t layer, const struct form *f,
+                                 const struct pith_fused_spec *spec, struct pith_error *err)
+{
+    const struct pith_plans *plans = &k->m->plans;
+    const struct pith_layer_plan *l = pith_plan(plans, layer);
+    char part[PITH_PART_NAME + 8], name[PITH_TENSOR_NAME];
+    const struct pith_tensor *whole;
+    uint64_t shape[4];
+    if (f->bias && !spec->bias[0]) return PITH_OK;
+    (void)snprintf(part, sizeof part, "%s%s", f->bias ? spec->bias : spec->name, f->end);
+    pith_plan_name(plans, layer, part, name, sizeof name);
+    if (!pith_checkpoint_find(k->m->checkpoint, name)) return PITH_OK;
+    const unsigned dims = whole_shape(f, spec, &l->linear[spec->first], shape);
+    PITH_TRY(pith_checkpoint_get(k->m->checkpoint, name, dims, shape, &whole, err));
+    for (uint32_t i = 0; i < spec->experts * spec->parts; i++) {
+        const size_t at = k->count++;
+        const uint32_t e = i / spec->parts, p = i % spec->parts;
+        const uint32_t linear = spec->first + e * spec->each + p;
+        if (!k->list) continue;
+        pith_plan_linear_name(plans, layer, linear, name, sizeof name);
+        (void)snprintf(k->name[at], sizeof k->name[at], "%s%s", name, f->suffix);
+        k->list[at] = (struct pith_slice){.name = k->name[at], .whole = whole};
+        place(f, spec, &l->linear[linear], e, p, &k->list[at]);
+    }
+    return PITH_OK;
+}
+
+static enum pith_status add_all(struct slicing *k, struct pith_error *err)
+{
+    k->count = 0;
+    for (uint32_t layer = 0; layer < k->m->shape.layers; layer++) {
+        const struct pith_layer_plan *l = pith_plan(&k->m->plans, layer);
+        for (uint32_t i = 0; i < l->fuseds; i++)
+            for (size_t f = 0; f < PITH_COUNT(forms); f++)
+                PITH_TRY(add_form(k, layer, &forms[f], &l->fused[i], err));
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_model_unfuse(struct pith_model *m, struct pith_error *err)
+{
+    struct slicing k = {.m = m};
+    PITH_TRY(add_all(&k, err));
+    if (k.count == 0) return PITH_OK;
+    k.name = pith_alloc(k.count, sizeof *k.name);
+    k.list = pith_alloc(k.count, sizeof *k.list);
+    enum pith_status s = k.name && k.list ? add_all(&k, err)
+                                          : pith_fail_nomem(err, "slices of tensors");
+    if (s == PITH_OK) s = pith_checkpoint_slice(m->checkpoint, k.list, k.count, err);
+    pith_free(k.name);
+    pith_free(k.list);
+    return s;
+}
