@@ -19,12 +19,16 @@ struct shape {
     const char *name;
     unsigned hidden, ffn, layers, heads, kv_heads, head_dim, vocab;
     bool tied;
+    unsigned experts, taken; /* Qwen3-MoE, whose experts are `ffn` wide; 0: Llama */
 };
 
 static const struct shape shapes[] = {
-    {"llama-3-8b", 4096, 14336, 32, 32, 8, 128, 128256, false},
-    {"llama-3.2-1b", 2048, 8192, 16, 32, 8, 64, 128256, true},
-    {"tiny", 256, 768, 2, 4, 2, 64, 4096, true},
+    {"llama-3-8b", 4096, 14336, 32, 32, 8, 128, 128256, false, 0, 0},
+    {"llama-3.2-1b", 2048, 8192, 16, 32, 8, 64, 128256, true, 0, 0},
+    {"qwen3-30b-a3b", 2048, 768, 48, 32, 4, 128, 151936, false, 128, 8},
+    {"tiny", 256, 768, 2, 4, 2, 64, 4096, true, 0, 0},
+    {"tiny-moe", 256, 128, 2, 4, 2, 64, 4096, true, 16, 4},
+    {"many-experts", 64, 32, 65, 2, 1, 32, 4096, true, 256, 8}, /* 50,245 linears */
 };
 
 static uint16_t table[65536];
@@ -56,27 +60,61 @@ static enum pith_status add(struct pith_layout *l, const char *name, uint64_t ro
     return pith_layout_add(l, name, PITH_BF16, cols ? 2 : 1, shape, err);
 }
 
-static enum pith_status plan(struct pith_layout *l, const struct shape *s, struct pith_error *err)
+static enum pith_status add_in(struct pith_layout *l, unsigned layer, const char *name,
+                               uint64_t rows, uint64_t cols, struct pith_error *err)
+{
+    char full[128];
+    snprintf(full, sizeof full, "model.layers.%u.%s.weight", layer, name);
+    return add(l, full, rows, cols, err);
+}
+
+/* A feed-forward part, `before` its names. */
+static enum pith_status add_mlp(struct pith_layout *l, unsigned layer, const char *before,
+                                const struct shape *s, struct pith_error *err)
+{
+    char name[3][64];
+    static const char *const part[] = {"gate", "up", "down"};
+    for (int i = 0; i < 3; i++) snprintf(name[i], sizeof name[i], "%s.%s_proj", before, part[i]);
+    PITH_TRY(add_in(l, layer, name[0], s->ffn, s->hidden, err));
+    PITH_TRY(add_in(l, layer, name[1], s->ffn, s->hidden, err));
+    return add_in(l, layer, name[2], s->hidden, s->ffn, err);
+}
+
+static enum pith_status add_layer(struct pith_layout *l, unsigned layer, const struct shape *s,
+                                  struct pith_error *err)
 {
     const uint64_t q = (uint64_t)s->heads * s->head_dim, kv = (uint64_t)s->kv_heads * s->head_dim;
     const struct {
         const char *name;
         uint64_t rows, cols;
+        bool mixture; /* in these alone */
     } block[] = {
-        {"input_layernorm", s->hidden, 0},         {"self_attn.q_proj", q, s->hidden},
-        {"self_attn.k_proj", kv, s->hidden},       {"self_attn.v_proj", kv, s->hidden},
-        {"self_attn.o_proj", s->hidden, q},        {"post_attention_layernorm", s->hidden, 0},
-        {"mlp.gate_proj", s->ffn, s->hidden},      {"mlp.up_proj", s->ffn, s->hidden},
-        {"mlp.down_proj", s->hidden, s->ffn},
+        {"input_layernorm", s->hidden, 0, false},
+        {"self_attn.q_proj", q, s->hidden, false},
+        {"self_attn.k_proj", kv, s->hidden, false},
+        {"self_attn.v_proj", kv, s->hidden, false},
+        {"self_attn.o_proj", s->hidden, q, false},
+        {"self_attn.q_norm", s->head_dim, 0, true},
+        {"self_attn.k_norm", s->head_dim, 0, true},
+        {"post_attention_layernorm", s->hidden, 0, false},
+        {"mlp.gate", s->experts, s->hidden, true},
     };
-    PITH_TRY(add(l, "model.embed_tokens.weight", s->vocab, s->hidden, err));
-    for (unsigned layer = 0; layer < s->layers; layer++) {
-        for (size_t i = 0; i < PITH_COUNT(block); i++) {
-            char name[128];
-            snprintf(name, sizeof name, "model.layers.%u.%s.weight", layer, block[i].name);
-            PITH_TRY(add(l, name, block[i].rows, block[i].cols, err));
-        }
+    for (size_t i = 0; i < PITH_COUNT(block); i++)
+        if (s->experts || !block[i].mixture)
+            PITH_TRY(add_in(l, layer, block[i].name, block[i].rows, block[i].cols, err));
+    if (!s->experts) return add_mlp(l, layer, "mlp", s, err);
+    for (unsigned e = 0; e < s->experts; e++) {
+        char before[32];
+        snprintf(before, sizeof before, "mlp.experts.%u", e);
+        PITH_TRY(add_mlp(l, layer, before, s, err));
     }
+    return PITH_OK;
+}
+
+static enum pith_status plan(struct pith_layout *l, const struct shape *s, struct pith_error *err)
+{
+    PITH_TRY(add(l, "model.embed_tokens.weight", s->vocab, s->hidden, err));
+    for (unsigned layer = 0; layer < s->layers; layer++) PITH_TRY(add_layer(l, layer, s, err));
     PITH_TRY(add(l, "model.norm.weight", s->hidden, 0, err));
     if (!s->tied) PITH_TRY(add(l, "lm_head.weight", s->vocab, s->hidden, err));
     return pith_layout_finish(l, 5000000000u, err);
@@ -130,15 +168,21 @@ static enum pith_status write_config(const struct shape *s, const char *dir, str
 {
     json_t *j = json_pack(
         "{s:[s], s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:b, s:s, s:s}",
-        "architectures", "LlamaForCausalLM", "model_type", "llama", "hidden_size", (int)s->hidden,
-        "intermediate_size", (int)s->ffn, "num_hidden_layers", (int)s->layers,
-        "num_attention_heads", (int)s->heads, "num_key_value_heads", (int)s->kv_heads, "head_dim",
-        (int)s->head_dim, "vocab_size", (int)s->vocab, "max_position_embeddings", 8192,
-        "rms_norm_eps", 1e-5, "rope_theta", 500000.0, "tie_word_embeddings", s->tied, "hidden_act",
-        "silu", "torch_dtype", "bfloat16");
+        "architectures", s->experts ? "Qwen3MoeForCausalLM" : "LlamaForCausalLM", "model_type",
+        s->experts ? "qwen3_moe" : "llama", "hidden_size", (int)s->hidden, "intermediate_size",
+        (int)s->ffn, "num_hidden_layers", (int)s->layers, "num_attention_heads", (int)s->heads,
+        "num_key_value_heads", (int)s->kv_heads, "head_dim", (int)s->head_dim, "vocab_size",
+        (int)s->vocab, "max_position_embeddings", 8192, "rms_norm_eps", 1e-5, "rope_theta",
+        500000.0, "tie_word_embeddings", s->tied, "hidden_act", "silu", "torch_dtype", "bfloat16");
+    if (j && s->experts) {
+        json_object_set_new(j, "num_experts", json_integer(s->experts));
+        json_object_set_new(j, "num_experts_per_tok", json_integer(s->taken));
+        json_object_set_new(j, "moe_intermediate_size", json_integer(s->ffn));
+        json_object_set_new(j, "norm_topk_prob", json_true());
+    }
     char *path = pith_path_join(dir, "config.json");
-    const enum pith_status status =
-        j && path ? pith_json_save(path, j, err) : pith_fail_nomem(err, "config.json");
+    const enum pith_status status = j && path ? pith_json_save(path, j, err)
+                                              : pith_fail_nomem(err, "config.json");
     pith_free(path);
     json_decref(j);
     return status;

@@ -3,8 +3,10 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "io/ct_form.h"
+#include "io/parts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The first version whose readers expect dense words, which is how codes are written. */
@@ -36,7 +38,9 @@ static void put_pattern(struct pith_str *s, const char *module)
 struct entry {
     const struct pith_linear_grid *linear;
     char *pattern;
-    size_t family; /* index of the first entry with this pattern */
+    size_t index, family; /* its own, that of the first entry with this pattern */
+    size_t members;       /* of the family, at its first entry */
+    bool alike;           /* all of them have one grid, at its first entry */
 };
 
 static void free_entries(struct entry *e, size_t count)
@@ -45,42 +49,55 @@ static void free_entries(struct entry *e, size_t count)
     pith_free(e);
 }
 
-/* Quantized linears only; families are few (one a role), so looking through their first members is
- * quick. NULL when memory is out. */
+static int compare_pattern(const void *a, const void *b)
+{
+    const struct entry *const *x = a, *const *y = b;
+    const int c = strcmp((*x)->pattern, (*y)->pattern);
+    if (c) return c;
+    return (*x)->index < (*y)->index ? -1 : (*x)->index > (*y)->index;
+}
+
+/* Finds the families: neighbours where all stand in the order of their patterns. */
+static bool find_families(struct entry *e, size_t count)
+{
+    struct entry **order = pith_alloc(count, sizeof(void *));
+    for (size_t i = 0; order && i < count; i++) order[i] = &e[i];
+    if (order && count) qsort(order, count, sizeof(void *), compare_pattern);
+    struct entry *first = NULL;
+    for (size_t i = 0; order && i < count; i++) {
+        if (!first || strcmp(first->pattern, order[i]->pattern) != 0) {
+            first = order[i];
+            first->alike = true;
+        }
+        order[i]->family = first->index;
+        first->members++;
+        first->alike &= pith_grid_equal(&first->linear->grid, &order[i]->linear->grid);
+    }
+    pith_free(order);
+    return order || count == 0;
+}
+
+/* Quantized linears only. NULL when memory is out. */
 static struct entry *make_entries(const struct pith_linear_grid *linears, size_t count,
                                   size_t *entries)
 {
     struct pith_str s = {0};
     size_t n = 0;
     struct entry *e = pith_zalloc(count, sizeof *e);
-    size_t *firsts = pith_alloc(count, sizeof *firsts), families = 0;
-    bool ok = e && firsts;
+    bool ok = e != NULL;
     for (size_t i = 0; i < count && ok; i++) {
         if (!linears[i].grid.format) continue;
         put_pattern(&s, linears[i].module);
-        e[n] = (struct entry){&linears[i], s.failed ? NULL : pith_strdup(s.data), n};
+        e[n] = (struct entry){
+            .linear = &linears[i], .pattern = s.failed ? NULL : pith_strdup(s.data), .index = n};
         ok = e[n].pattern != NULL;
-        size_t f = 0;
-        while (ok && f < families && strcmp(e[firsts[f]].pattern, e[n].pattern) != 0) f++;
-        if (f < families) e[n].family = firsts[f];
-        else firsts[families++] = n;
         n++;
     }
     pith_str_free(&s);
-    pith_free(firsts);
     *entries = n;
-    if (ok) return e;
+    if (ok && find_families(e, n)) return e;
     free_entries(e, n);
     return NULL;
-}
-
-/* True when every member of the family has that grid. */
-static bool family_has(const struct entry *e, size_t count, size_t family,
-                       const struct pith_grid *grid)
-{
-    for (size_t i = family; i < count; i++)
-        if (e[i].family == family && !pith_grid_equal(&e[i].linear->grid, grid)) return false;
-    return true;
 }
 
 /* Names and patterns of the entries with that grid. */
@@ -90,12 +107,11 @@ static json_t *targets_of(const struct entry *e, size_t count, const struct pith
     bool ok = list != NULL;
     for (size_t i = 0; i < count && ok; i++) {
         if (!pith_grid_equal(&e[i].linear->grid, grid)) continue;
-        const bool family = family_has(e, count, e[i].family, grid);
-        if (family && e[i].family != i) continue;
+        const struct entry *first = &e[e[i].family];
+        if (first->alike && e[i].family != i) continue;
         /* A family of one is better served by its name. */
-        bool alone = true;
-        for (size_t j = i + 1; j < count && alone; j++) alone = e[j].family != e[i].family;
-        const char *target = family && !alone ? e[i].pattern : e[i].linear->module;
+        const bool family = first->alike && first->members > 1;
+        const char *target = family ? e[i].pattern : e[i].linear->module;
         ok = json_array_append_new(list, json_string(target)) == 0;
     }
     if (ok) return list;
@@ -148,24 +164,22 @@ static bool add_group(json_t *groups, json_t *targets, const struct pith_grid *g
     return ok;
 }
 
-static json_t *make_groups(const struct entry *e, size_t count,
-                           const struct pith_container_opts *opts)
+static json_t *make_groups(const struct entry *e, size_t n, const struct pith_linear_grid *linears,
+                           size_t count, const struct pith_container_opts *opts)
 {
     json_t *groups = json_object();
-    const bool mixed = !common_form(e, count, opts);
-    bool ok = groups != NULL;
-    if (ok && is_uniform(e, count)) {
+    const bool mixed = !common_form(e, n, opts);
+    size_t grids = 0, *first = pith_distinct_grids(linears, count, &grids);
+    bool ok = groups && first;
+    if (ok && is_uniform(e, n))
         ok = add_group(groups, json_pack("[s]", "Linear"), &e[0].linear->grid, NULL, opts);
-    } else {
-        for (size_t i = 0; i < count && ok; i++) {
-            bool seen = false;
-            for (size_t j = 0; j < i && !seen; j++)
-                seen = pith_grid_equal(&e[j].linear->grid, &e[i].linear->grid);
-            const struct pith_grid *grid = &e[i].linear->grid;
+    else
+        for (size_t i = 0; i < grids && ok; i++) {
+            const struct pith_grid *grid = &linears[first[i]].grid;
             const char *format = mixed ? pith_ct_form_for(grid, &opts->acts)->name : NULL;
-            if (!seen) ok = add_group(groups, targets_of(e, count, grid), grid, format, opts);
+            ok = add_group(groups, targets_of(e, n, grid), grid, format, opts);
         }
-    }
+    pith_free(first);
     if (ok) return groups;
     json_decref(groups);
     return NULL;
@@ -191,9 +205,9 @@ static json_t *make_object(const struct entry *e, size_t n, const struct pith_li
                            size_t count, const struct pith_container_opts *opts)
 {
     const struct pith_ct_form *form = common_form(e, n, opts);
-    json_t *groups = make_groups(e, n, opts), *ignore = pith_ignored_modules(linears, count),
-           *kv = pith_ct_args_of_inputs(&opts->kv), *o = NULL,
-           *turns = pith_ct_turns_make(linears, count, opts->model_dtype);
+    json_t *groups = make_groups(e, n, linears, count, opts),
+           *ignore = pith_ignored_modules(linears, count), *kv = pith_ct_args_of_inputs(&opts->kv),
+           *o = NULL, *turns = pith_ct_turns_make(linears, count, opts->model_dtype);
     if (groups && ignore && kv && turns)
         o = json_pack("{s:s, s:s, s:s, s:s, s:n, s:O, s:O, s:{}, s:O, s:O}", "quant_method",
                       "compressed-tensors", "version", VERSION, "format",

@@ -171,25 +171,23 @@ static bool same(struct fields a, struct fields b)
     return a.bits == b.bits && a.group == b.group && a.sym == b.sym;
 }
 
-/* The commonest grid stands in the object itself. Distinct grids are few. */
-static bool base_of(const struct pith_linear_grid *linears, size_t count, struct fields *base)
+/* The commonest grid stands in the object itself, the first of them; bits 0: there is none. */
+static enum pith_status base_of(const struct pith_linear_grid *linears, size_t count,
+                                struct fields *base, struct pith_error *err)
 {
-    size_t most = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!linears[i].grid.format) continue;
-        const struct fields f = fields_of(&linears[i].grid);
-        bool seen = false;
+    size_t most = 0, grids, *first = pith_distinct_grids(linears, count, &grids);
+    if (!first) return pith_fail_nomem(err, "the config of gptq");
+    for (size_t i = 0; i < grids; i++) {
+        const struct fields f = fields_of(&linears[first[i]].grid);
         size_t n = 0;
-        for (size_t j = 0; j < count && !seen; j++) {
-            if (!linears[j].grid.format || !same(fields_of(&linears[j].grid), f)) continue;
-            seen = j < i;
-            n++;
-        }
-        if (seen || n <= most) continue;
+        for (size_t j = 0; j < count; j++)
+            n += linears[j].grid.format && same(fields_of(&linears[j].grid), f);
+        if (n <= most) continue;
         most = n;
         *base = f;
     }
-    return most > 0;
+    pith_free(first);
+    return PITH_OK;
 }
 
 /* What vLLM and SGLang call the linear that they make of a module and its neighbours: they look for
@@ -267,8 +265,8 @@ enum pith_status pith_gptq_config_make(const struct pith_linear_grid *linears, s
     if (opts->acts.format)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "gptq cannot express quantized activations; use compressed-tensors");
-    if (!base_of(linears, count, &base))
-        return pith_fail(err, PITH_ARG, "gptq: no linear is quantized");
+    PITH_TRY(base_of(linears, count, &base, err));
+    if (!base.bits) return pith_fail(err, PITH_ARG, "gptq: no linear is quantized");
     bool head = false;
     for (size_t i = 0; i < count; i++)
         head |= linears[i].grid.format && pith_module_is_head(linears[i].module);

@@ -225,15 +225,17 @@ static bool add_mixed(json_t *o, const struct pith_linear_grid *linears, size_t 
                       const struct pith_grid *inputs)
 {
     json_t *groups = json_object(), *layers = json_object();
-    bool ok = groups && layers;
+    size_t grids = 0, *first = pith_distinct_grids(linears, count, &grids);
+    bool ok = groups && layers && first;
+    for (size_t i = 0; i < grids && ok; i++)
+        ok = add_group(groups, &linears[first[i]].grid, inputs,
+                       targets_of(linears, count, first[i]));
     for (size_t i = 0; i < count && ok; i++) {
         const struct pith_grid *g = &linears[i].grid;
-        if (!g->format) continue;
-        bool seen = false;
-        for (size_t k = 0; k < i && !seen; k++) seen = pith_grid_equal(&linears[k].grid, g);
-        if (!seen) ok = add_group(groups, g, inputs, targets_of(linears, count, i));
-        ok = ok && put(layers, linears[i].module, layer_of(pith_modelopt_for(g, inputs), g));
+        if (g->format)
+            ok = put(layers, linears[i].module, layer_of(pith_modelopt_for(g, inputs), g));
     }
+    pith_free(first);
     ok = ok && json_object_set(o, "config_groups", groups) == 0 &&
          json_object_set(o, "quantized_layers", layers) == 0;
     json_decref(layers);

@@ -6,6 +6,7 @@
 #include "io/parts.h"
 
 #include <pcre2.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What a hostile list may cost; real ones have a few hundred short entries. */
@@ -25,6 +26,38 @@ static void give(void *p, void *unused)
     pith_free(p);
 }
 
+/* What stands before the first sign with a meaning: "^model\.layers\.3\." of many an entry. Most
+ * modules differ there, and no matcher has to be asked. */
+static size_t literal_of(const char *text)
+{
+    int depth = 0;
+    size_t n = text[0] == '^';
+    if (strpbrk(text, "[#") || strstr(text, "\\Q")) return 0;
+    for (const char *p = text; *p; p++) {
+        if (*p == '\\' && p[1]) p++;
+        else if (*p == '(') depth++;
+        else if (*p == ')') depth--;
+        else if (*p == '|' && depth == 0) return 0;
+    }
+    for (;;) {
+        const size_t step = text[n] == '\\' && text[n + 1] == '.' ? 2 : 1;
+        const char c = text[n + step - 1];
+        const bool plain = step == 2 || c == '_' || (c >= '0' && c <= '9') ||
+                           (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!plain || (text[n + step] && strchr("*?+{", text[n + step]))) return n;
+        n += step;
+    }
+}
+
+static bool begins_so(const struct pith_pattern *p, const char *module)
+{
+    for (size_t i = p->text[0] == '^'; i < p->literal; i++) {
+        if (p->text[i] == '\\') continue;
+        if (p->text[i] != *module++) return false;
+    }
+    return true;
+}
+
 enum pith_status pith_pattern_regex(const char *text, const char *where, struct pith_pattern *out,
                                     struct pith_error *err)
 {
@@ -42,7 +75,10 @@ enum pith_status pith_pattern_regex(const char *text, const char *where, struct 
                                   context);
     pcre2_compile_context_free(context);
     pcre2_general_context_free(general);
-    if (out->code) return PITH_OK;
+    if (out->code) {
+        out->literal = literal_of(text);
+        return PITH_OK;
+    }
     if (code == PCRE2_ERROR_NOMEMORY || code == PCRE2_ERROR_HEAP_FAILED)
         return pith_fail_nomem(err, "a pattern");
     char reason[128] = "";
@@ -65,6 +101,8 @@ static const char *class_of(const char *module)
 static enum pith_status run(const struct pith_pattern *p, const char *module, bool *matched,
                             struct pith_error *err)
 {
+    *matched = false;
+    if (!begins_so(p, module)) return PITH_OK;
     pcre2_general_context *general = pcre2_general_context_create(take, give, NULL);
     pcre2_match_context *context = general ? pcre2_match_context_create(general) : NULL;
     pcre2_match_data *data = context ? pcre2_match_data_create(1, general) : NULL;
@@ -111,6 +149,13 @@ static enum pith_status add(const json_t *entry, const char *where, struct pith_
     return PITH_OK;
 }
 
+static int compare(const void *a, const void *b)
+{
+    const struct pith_pattern *x = a, *y = b;
+    if (!x->code != !y->code) return x->code ? 1 : -1;
+    return strcmp(x->text, y->text);
+}
+
 enum pith_status pith_patterns_new(const json_t *list, const char *where, struct pith_patterns *out,
                                    struct pith_error *err)
 {
@@ -126,8 +171,13 @@ enum pith_status pith_patterns_new(const json_t *list, const char *where, struct
         s = add(json_array_get(list, i), where, &out->item[i], err);
         if (s == PITH_OK) out->count++;
     }
-    if (s != PITH_OK) pith_patterns_free(out);
-    return s;
+    if (s != PITH_OK) {
+        pith_patterns_free(out);
+        return s;
+    }
+    if (n) qsort(out->item, n, sizeof *out->item, compare);
+    while (out->names < n && !out->item[out->names].code) out->names++;
+    return PITH_OK;
 }
 
 void pith_patterns_free(struct pith_patterns *p)
@@ -137,14 +187,22 @@ void pith_patterns_free(struct pith_patterns *p)
     *p = (struct pith_patterns){0};
 }
 
+static bool has_name(const struct pith_patterns *p, const char *name)
+{
+    const struct pith_pattern key = {.text = name};
+    return p->names && bsearch(&key, p->item, p->names, sizeof *p->item, compare);
+}
+
 enum pith_status pith_patterns_match(const struct pith_patterns *p, const char *module,
                                      enum pith_match_rank *rank, struct pith_error *err)
 {
-    *rank = PITH_MATCH_NONE;
-    for (size_t i = 0; i < p->count; i++) {
-        enum pith_match_rank r;
-        PITH_TRY(pith_pattern_match(&p->item[i], module, &r, err));
-        if (r > *rank) *rank = r;
+    *rank = has_name(p, module)             ? PITH_MATCH_NAME
+            : has_name(p, class_of(module)) ? PITH_MATCH_CLASS
+                                            : PITH_MATCH_NONE;
+    for (size_t i = p->names; i < p->count && *rank < PITH_MATCH_REGEX; i++) {
+        bool matched;
+        PITH_TRY(run(&p->item[i], module, &matched, err));
+        if (matched) *rank = PITH_MATCH_REGEX;
     }
     return PITH_OK;
 }

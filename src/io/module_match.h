@@ -16,11 +16,13 @@ enum pith_match_rank { PITH_MATCH_NONE, PITH_MATCH_CLASS, PITH_MATCH_REGEX, PITH
 struct pith_pattern {
     const char *text; /* borrowed; without "re:" */
     void *code;       /* compiled, NULL for a name */
+    size_t literal;   /* bytes that every match begins with: text, '^' and the like included */
 };
 
+/* Names first, sorted, then regular expressions: a list may name every expert of a mixture. */
 struct pith_patterns {
     struct pith_pattern *item;
-    size_t count;
+    size_t count, names;
 };
 
 /* Compiles a regular expression, to be matched at the start of a name as Python's re.match does.

@@ -399,6 +399,18 @@ bool pith_module_is_head(const char *module)
     return pith_module_ends(module, "lm_head") || strcmp(module, "embed_out") == 0;
 }
 
+size_t *pith_distinct_grids(const struct pith_linear_grid *linears, size_t count, size_t *distinct)
+{
+    size_t n = 0, *first = pith_alloc(count + 1, sizeof *first);
+    for (size_t i = 0; first && i < count; i++) {
+        size_t k = 0;
+        while (k < n && !pith_grid_equal(&linears[first[k]].grid, &linears[i].grid)) k++;
+        if (k == n && linears[i].grid.format) first[n++] = i;
+    }
+    *distinct = n;
+    return first;
+}
+
 json_t *pith_ignored_modules(const struct pith_linear_grid *linears, size_t count)
 {
     json_t *list = json_array();

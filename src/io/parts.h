@@ -115,6 +115,9 @@ json_t *pith_ignored_modules(const struct pith_linear_grid *linears, size_t coun
 /* True of a model's head, by its name: "lm_head", "language_model.lm_head", "embed_out". It is no
  * Linear to some loaders. */
 bool pith_module_is_head(const char *module);
+/* The linears whose grid no earlier one has, in order, as indexes: an owned list of *distinct, NULL
+ * when memory is out. Those without a grid are passed over. */
+size_t *pith_distinct_grids(const struct pith_linear_grid *linears, size_t count, size_t *distinct);
 /* True when the last component of the module's name is `name`. */
 bool pith_module_ends(const char *module, const char *name);
 
