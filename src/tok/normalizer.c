@@ -140,18 +140,22 @@ APPLY(apply_strip)
     return PITH_OK;
 }
 
+/* Marks as the reference's tables have them. */
+static bool is_mark(uint32_t cp)
+{
+    if (cp == 0x1cf2 || cp == 0x1cf3) return true; /* letters since Unicode 12 */
+    const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
+    return !pith_unicode_later(cp) &&
+           (c == UTF8PROC_CATEGORY_MN || c == UTF8PROC_CATEGORY_MC || c == UTF8PROC_CATEGORY_ME);
+}
+
 APPLY(apply_strip_accents)
 {
     (void)s;
     (void)err;
     for (size_t i = 0, n; i < len; i += n) {
         n = pith_utf8_len(text[i]);
-        const uint32_t cp = pith_utf8_get(text + i);
-        const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
-        if (pith_unicode_later(cp)) pith_str_append(out, text + i, n);
-        else if (c != UTF8PROC_CATEGORY_MN && c != UTF8PROC_CATEGORY_MC &&
-                 c != UTF8PROC_CATEGORY_ME)
-            pith_str_append(out, text + i, n);
+        if (!is_mark(pith_utf8_get(text + i))) pith_str_append(out, text + i, n);
         if (out->len == 0) run->lost = i + n;
     }
     return PITH_OK;

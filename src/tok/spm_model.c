@@ -210,31 +210,29 @@ static int32_t control_id(const struct pith_spm_model *m, int64_t id)
     return good ? (int32_t)id : -1;
 }
 
-/* How far below the worst score an unknown character lies, and what keeps a user-defined piece just
- * above all others of its length (unigram_model.cc). */
+/* How far below the worst score an unknown character lies (unigram_model.cc). */
 #define UNKNOWN_PENALTY 10.0f
-#define USER_PENALTY 0.1
 
-/* The scores by which pieces are chosen. SentencePiece's bounds: the best score is never below the
- * smallest positive float. */
+/* What keeps a user-defined piece above all others of its length, as of SentencePiece 0.2.3. */
+static float user_score(size_t len)
+{
+    return (float)(0.1 * (double)(len - 1));
+}
+
+/* The scores by which pieces are chosen. */
 static enum pith_status choose_scores(struct pith_spm_model *m, struct pith_error *err)
 {
-    float worst = FLT_MAX, best = FLT_MIN;
+    float worst = FLT_MAX;
     m->unigram.score = pith_alloc(m->vocab.count, sizeof *m->unigram.score);
     if (!m->unigram.score) return pith_fail_nomem(err, "tokenizer");
     for (size_t id = 0; id < m->vocab.count; id++) {
         const float score = m->score[id];
+        size_t len = 1;
+        pith_vocab_text(&m->vocab, (int64_t)id, &len);
         if (!isfinite(score))
             return pith_fail(err, PITH_FORMAT, "the score of piece %zu is not finite", id);
-        if (m->type[id] != PITH_SPM_NORMAL) continue;
-        if (score < worst) worst = score;
-        if (score > best) best = score;
-    }
-    for (size_t id = 0; id < m->vocab.count; id++) {
-        size_t len = 0;
-        pith_vocab_text(&m->vocab, (int64_t)id, &len);
-        m->unigram.score[id] = m->type[id] == PITH_SPM_USER ? (float)len * best - USER_PENALTY
-                                                            : m->score[id];
+        if (m->type[id] == PITH_SPM_NORMAL && score < worst) worst = score;
+        m->unigram.score[id] = m->type[id] == PITH_SPM_USER ? user_score(len) : score;
     }
     m->unigram.unk_score = worst - UNKNOWN_PENALTY;
     return PITH_OK;

@@ -71,6 +71,18 @@ static inline void offer(struct stretch *s, uint32_t from, uint32_t to, int32_t 
     way[to] = (struct pith_unigram_way){sum, from, id};
 }
 
+/* Where a sum becomes so large that floats are coarse, SentencePiece counts anew from there: it is
+ * taken off from all ways that lead on. */
+static void count_anew(struct stretch *s, uint32_t at)
+{
+    static const double most = 100000;
+    struct pith_unigram_way *way = s->run->way;
+    const double here = way[at].sum;
+    if (!s->u->narrow || (here <= most && here >= -most)) return;
+    for (uint32_t i = at; i <= s->reach || i == at; i++)
+        if (i == at || way[i].from != NONE) way[i].sum = (double)(float)(way[i].sum - here);
+}
+
 /* Offers all tokens that stand at a place, and the unknown one when its character has none. */
 static enum pith_status offer_at(struct stretch *s, uint32_t at, struct pith_error *err)
 {
@@ -79,6 +91,7 @@ static enum pith_status offer_at(struct stretch *s, uint32_t at, struct pith_err
     const size_t left = s->len - s->base - at, n = pith_utf8_len(text[0]);
     if (!reserve(s->run, (size_t)at + (u->longest > n ? u->longest : n) + 1))
         return pith_fail_nomem(err, "token ids");
+    count_anew(s, at);
     const double here = s->run->way[at].sum;
     bool single = false;
     uint32_t node = 0;

@@ -20,8 +20,8 @@ struct pith_unigram {
     uint32_t longest;      /* bytes of the longest token */
     double unk_score;      /* of a character that is passed as unknown */
     int32_t unk; /* the id that unknown characters get; -1: none, texts with some are refused */
-    bool narrow; /* sums are kept as floats, as SentencePiece does; else as doubles, as Hugging Face
-                    tokenizers */
+    bool narrow; /* sums are kept as floats and counted anew beyond 100,000, as SentencePiece 0.2.3
+                    does; else as doubles, as Hugging Face tokenizers */
 };
 
 /* Takes the strings of ids with their scores: `count` keys, whose values are below `ids`; sorts

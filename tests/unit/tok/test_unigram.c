@@ -275,6 +275,10 @@ static void what_was_cut_off_was_first(void **state)
          "\xcc\x81"
          "a",
          1},
+        {"{\"type\":\"StripAccents\"}",
+         "\xe1\xb3\xb2"
+         "a", /* U+1CF2, a mark before Unicode 12 */
+         1},
         {"{\"type\":\"Replace\",\"pattern\":{\"String\":\"x\"},\"content\":\"\"}", "xxa", 1},
         {"{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"  \"}," STRIP
          "]}",
