@@ -80,7 +80,8 @@ static void time_shape(const struct pith_kernel *k, const struct shape *s)
                             .group = s->group,
                             .groups = COLS / s->group,
                             .zero = s->form == PITH_PANEL_LEVEL4 ? 8 : 128,
-                            .global = 1};
+                            .global = 1,
+                            .fold = s->integer};
     const size_t codes = PANELS * pith_panel_lines(&m) * PITH_PANEL_LINE;
     const size_t scales = PANELS * PITH_PANEL_ROWS * m.groups;
     const size_t scale_bytes = scales * pith_panel_scale_bytes(s->scale);

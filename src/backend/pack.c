@@ -246,6 +246,20 @@ static void set_levels(const struct pith_qmat *q, struct pith_panels *m)
     for (uint32_t c = 0; c < 16; c++) m->level[c] = integer ? (float)c - m->zero : f->decode(c);
 }
 
+/* Whether all zeros times their scales are exact, which takes 24 bits at most, and finite. Those of
+ * a format without stored zeros are powers of two. */
+static bool folds(const struct pith_qmat *q, const struct pith_panels *m)
+{
+    const float most = 0x1p100f;
+    const bool few_bits = m->scale == PITH_SCALE_BF16 || m->scale == PITH_SCALE_F16 ||
+                          (m->scale == PITH_SCALE_PRODUCT && m->form == PITH_PANEL_LEVEL4);
+    if (q->format->kind != PITH_KIND_INT || (m->zeros && !few_bits)) return false;
+    const size_t count = pith_qmat_scale_count(q);
+    for (size_t i = 0; i < count; i++)
+        if (!(fabsf(q->scales[i]) < most)) return false;
+    return true;
+}
+
 /* The largest block of columns in which both x, on the grid of its input, and W have one scale, and
  * which the integer kernels take; 0 when there is none, or x is no integers alone. */
 static size_t input_block(const struct pith_qmat *q)
@@ -315,6 +329,7 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
                                   .outer = p.outer};
     while (p.outer && 2u << out->m.outer_shift <= block_groups(q)) out->m.outer_shift++;
     set_levels(q, &out->m);
+    out->m.fold = folds(q, &out->m);
     if (q->format->kind == PITH_KIND_INT && pith_panel_scale_wide(p.plan.scale)) {
         out->block = x_block(q, 64);
         if (q->groups == 1 || q->group % 128 == 0) out->digits = x_block(q, 128);

@@ -60,8 +60,12 @@ struct pith_panels {
     const void *scales;
     const uint8_t *zeros; /* NULL: none */
     float level[16];
-    float zero;           /* of integers without zeros: a code less it is a signed byte */
-    float global;         /* 1 unless scales are E4M3 */
+    float zero;   /* of integers without zeros: a code less it is a signed byte */
+    float global; /* 1 unless scales are E4M3 */
+    /* Of integers: levels are the codes less `zero`, and zeros times scales are exact and finite,
+     * so that (v - zero) * scale is also fma(v, scale, -(zero * scale)), but for the sign of a
+     * zero. */
+    bool fold;
     const void *outer;    /* of products: [panels][groups >> outer_shift][16] halves */
     unsigned outer_shift; /* groups is a multiple of 2^outer_shift */
 };

@@ -72,7 +72,7 @@ static inline v16 v16_load_e4m3(const void *p)
                  load8_e4m3(_mm256_extracti128_si256(wide, 1))};
 }
 
-enum { PANELS_AT_ONCE = 2 };
+enum { PANELS_AT_ONCE = 2, LOOKUP_IS_FAST = 0 };
 #include "kern/template/panel_template.h"
 
 #include <string.h>

@@ -55,7 +55,7 @@ static inline v16 v16_load_e4m3(const void *p)
     return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(0x1p8f));
 }
 
-enum { PANELS_AT_ONCE = 4 };
+enum { PANELS_AT_ONCE = 4, LOOKUP_IS_FAST = 1 };
 #include "kern/template/panel_template.h"
 
 #include <string.h>

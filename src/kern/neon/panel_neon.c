@@ -91,7 +91,7 @@ static inline v16 v16_load_e4m3(const void *p)
                  e4m3_4(vget_high_s16(high))};
 }
 
-enum { PANELS_AT_ONCE = 1 };
+enum { PANELS_AT_ONCE = 1, LOOKUP_IS_FAST = 0 };
 #include "kern/template/panel_template.h"
 
 static inline uint32x4_t spread4(uint8x16_t v, const int32_t *bytes, const int32_t *shift)

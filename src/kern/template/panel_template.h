@@ -8,6 +8,7 @@
  *     v16_table, v16_table_load(p), v16_lookup(x, t)   one of sixteen floats by a field's low half
  *     v16_arithmetic_shift(x, n)   right, the sign copied
  *     v16_load_e4m3(p)             sixteen FP8 values
+ *     LOOKUP_IS_FAST               whether v16_lookup() is one instruction
  *     PANELS_AT_ONCE               4, 2 or 1: registers of chains enough to hide the latency of the
  *                                  multiply-add, and no more than fit */
 #include "kern/ops.h"
@@ -66,11 +67,12 @@ INLINE v16 load_zeros(const struct pith_panels *m, size_t group)
 
 /* --- values --------------------------------------------------------------------------------- */
 
-/* How the codes of a matrix are read: its form, and whether a zero is to be subtracted, known
- * where this is inlined. */
+/* How the codes of a matrix are read: its form, whether a zero is to be subtracted, and whether
+ * that is part of the multiplication by the scale (struct pith_panels, fold); known where this is
+ * inlined. */
 struct reading {
     enum pith_panel_form form;
-    bool zeros;
+    bool zeros, fold;
 };
 
 INLINE v16 byte_of(v16i line, int i)
@@ -78,15 +80,22 @@ INLINE v16 byte_of(v16i line, int i)
     return v16_from_int(v16i_and(i ? v16i_shift_right(line, 8 * i) : line, 255));
 }
 
-/* Column i of eight (4 bits) or four columns of a line. */
+INLINE v16 nibble_of(v16i line, int i)
+{
+    const int shift = i < 4 ? 8 * i : 8 * (i - 4) + 4;
+    return v16_from_int(v16i_and(shift ? v16i_shift_right(line, shift) : line, 15));
+}
+
+/* Column i of eight (4 bits) or four columns of a line, without its zero where that is folded. */
 INLINE v16 value(struct reading how, v16i line, int i, v16_table table, v16 zero)
 {
     v16 v;
     switch (how.form) {
     case PITH_PANEL_LEVEL4:
+        if (how.fold && !LOOKUP_IS_FAST) return nibble_of(line, i);
         v = v16_lookup(i ? v16i_shift_right(line, i < 4 ? 8 * i : 8 * (i - 4) + 4) : line, table);
-        return how.zeros ? v16_sub(v, zero) : v;
-    case PITH_PANEL_INT8: return v16_sub(byte_of(line, i), zero);
+        return how.zeros && !how.fold ? v16_sub(v, zero) : v;
+    case PITH_PANEL_INT8: return how.fold ? byte_of(line, i) : v16_sub(byte_of(line, i), zero);
     case PITH_PANEL_E4M3: return from_e4m3(i < 3 ? v16i_shift_left(line, 24 - 8 * i) : line);
     case PITH_PANEL_E5M2:
     default: return from_e5m2(i < 3 ? v16i_shift_left(line, 24 - 8 * i) : line);
@@ -103,8 +112,8 @@ INLINE int columns_of(enum pith_panel_form form)
 /* A panel on its way: where its codes and groups are, and its sums. */
 struct panel {
     const uint8_t *codes;
-    size_t group; /* index of its first group in all groups */
-    v16 zero, scale, y;
+    size_t group;       /* index of its first group in all groups */
+    v16 zero, scale, y; /* zero: where it is folded, less itself times the scale */
 };
 
 INLINE void panel_open(const struct pith_panels *m, size_t index, const float *y, struct panel *p)
@@ -118,8 +127,18 @@ INLINE void panel_open(const struct pith_panels *m, size_t index, const float *y
 INLINE void group_open(const struct pith_panels *m, struct reading how, enum pith_panel_scale kind,
                        size_t g, struct panel *p)
 {
-    if (how.zeros || how.form == PITH_PANEL_INT8) p->zero = load_zeros(m, p->group + g);
-    p->scale = load_scales(m, kind, p->group + g);
+    const size_t at = p->group + g;
+    p->scale = load_scales(m, kind, at);
+    if (how.zeros || how.form == PITH_PANEL_INT8) p->zero = load_zeros(m, at);
+    else if (how.fold) p->zero = v16_set(-m->level[0]);
+    if (how.fold) p->zero = v16_negate(v16_mul(p->zero, p->scale));
+}
+
+/* W of column i. */
+INLINE v16 weight(struct reading how, v16i line, int i, v16_table table, const struct panel *p)
+{
+    const v16 v = value(how, line, i, table, p->zero);
+    return how.fold ? v16_fma(v, p->scale, p->zero) : v16_mul(v, p->scale);
 }
 
 INLINE void line_step(struct reading how, v16_table table, const float *x, size_t ahead,
@@ -128,8 +147,7 @@ INLINE void line_step(struct reading how, v16_table table, const float *x, size_
     const v16i line = v16i_load(p->codes);
     __builtin_prefetch(p->codes + ahead);
     p->codes += PITH_PANEL_LINE;
-#define PANEL_STEP(i)                                                                              \
-    p->y = v16_fma(v16_mul(value(how, line, i, table, p->zero), p->scale), v16_set(x[i]), p->y)
+#define PANEL_STEP(i) p->y = v16_fma(weight(how, line, i, table, p), v16_set(x[i]), p->y)
     PANEL_STEP(0);
     PANEL_STEP(1);
     PANEL_STEP(2);
@@ -193,11 +211,11 @@ INLINE void dot_as(const struct pith_panels *m, struct reading how, enum pith_pa
 
 /* One function for each way of reading, each with its own loop for each type of scale: both are
  * known inside. */
-#define PANEL_DOT(name, form_, zeros_)                                                             \
+#define PANEL_DOT(name, form_, zeros_, fold_)                                                      \
     static void name(const struct pith_panels *m, size_t first, size_t count, const float *x,      \
                      float *y)                                                                     \
     {                                                                                              \
-        const struct reading how = {form_, zeros_};                                                \
+        const struct reading how = {form_, zeros_, fold_};                                         \
         switch (m->scale) {                                                                        \
             PANEL_SCALES(PANEL_DOT_CASE)                                                           \
         }                                                                                          \
@@ -205,21 +223,28 @@ INLINE void dot_as(const struct pith_panels *m, struct reading how, enum pith_pa
 #define PANEL_DOT_CASE(s)                                                                          \
     case PITH_SCALE_##s: dot_as(m, how, PITH_SCALE_##s, first, count, x, y); break;
 
-PANEL_DOT(dot_level4, PITH_PANEL_LEVEL4, false)
-PANEL_DOT(dot_level4_zeros, PITH_PANEL_LEVEL4, true)
-PANEL_DOT(dot_int8, PITH_PANEL_INT8, true)
-PANEL_DOT(dot_e4m3, PITH_PANEL_E4M3, false)
-PANEL_DOT(dot_e5m2, PITH_PANEL_E5M2, false)
+PANEL_DOT(dot_level4, PITH_PANEL_LEVEL4, false, false)
+PANEL_DOT(dot_level4_zeros, PITH_PANEL_LEVEL4, true, false)
+PANEL_DOT(dot_level4_fold, PITH_PANEL_LEVEL4, false, true)
+PANEL_DOT(dot_level4_fold_zeros, PITH_PANEL_LEVEL4, true, true)
+PANEL_DOT(dot_int8, PITH_PANEL_INT8, true, false)
+PANEL_DOT(dot_int8_fold, PITH_PANEL_INT8, true, true)
+PANEL_DOT(dot_e4m3, PITH_PANEL_E4M3, false, false)
+PANEL_DOT(dot_e5m2, PITH_PANEL_E5M2, false, false)
+
+/* Where a lookup is fast the levels have their zero already. */
+static inline pith_panel_dot_fn *level4_of(const struct pith_panels *m)
+{
+    if (m->zeros) return m->fold ? dot_level4_fold_zeros : dot_level4_zeros;
+    return m->fold && !LOOKUP_IS_FAST ? dot_level4_fold : dot_level4;
+}
 
 static inline void panel_dot(const struct pith_panels *m, size_t first, size_t count,
                              const float *x, float *y)
 {
     switch (m->form) {
-    case PITH_PANEL_LEVEL4:
-        if (m->zeros) dot_level4_zeros(m, first, count, x, y);
-        else dot_level4(m, first, count, x, y);
-        break;
-    case PITH_PANEL_INT8: dot_int8(m, first, count, x, y); break;
+    case PITH_PANEL_LEVEL4: level4_of(m)(m, first, count, x, y); break;
+    case PITH_PANEL_INT8: (m->fold ? dot_int8_fold : dot_int8)(m, first, count, x, y); break;
     case PITH_PANEL_E4M3: dot_e4m3(m, first, count, x, y); break;
     case PITH_PANEL_E5M2: dot_e5m2(m, first, count, x, y); break;
     }
@@ -288,7 +313,7 @@ static inline void panel_unpack(const struct pith_panels *m, size_t panel, size_
                                 float *dst, size_t ld)
 {
 #define UNPACK(form_)                                                                              \
-    case form_: unpack_as(m, (struct reading){form_, true}, panel, col, n, dst, ld); break;
+    case form_: unpack_as(m, (struct reading){form_, true, false}, panel, col, n, dst, ld); break;
     switch (m->form) {
         UNPACK(PITH_PANEL_LEVEL4)
         UNPACK(PITH_PANEL_INT8)

@@ -132,11 +132,14 @@ static float *floats(int buffer, size_t n)
 
 static void check_dot(pith_any_fn *fn, const struct shape *s)
 {
-    const struct pith_panels m = panels(s);
+    struct pith_panels m = panels(s);
     const float *x = floats(3, s->cols);
-    for (size_t count = 0; count <= PANELS; count++) {
-        const size_t n = count * PITH_PANEL_ROWS, first = PANELS - count;
+    const bool half = s->scale == PITH_SCALE_BF16 || s->scale == PITH_SCALE_F16;
+    for (size_t i = 0; i <= 2 * PANELS; i++) {
+        const size_t count = i / 2, n = count * PITH_PANEL_ROWS, first = PANELS - count;
         float *want = floats(4, n), *got = at_end(5, n * sizeof *got);
+        m.fold = i % 2 && s->form <= PITH_PANEL_INT8 &&
+                 (half || (s->scale == PITH_SCALE_F32 && !s->zeros));
         memcpy(got, want, n * sizeof *got);
         pith_panel_dot_scalar(&m, first, count, x, want);
         ((pith_panel_dot_fn *)fn)(&m, first, count, x, got);
