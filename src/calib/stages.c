@@ -58,15 +58,23 @@ static struct cut cut_of(const struct pith_layer_plan *l, uint32_t site)
     return c;
 }
 
+static uint32_t widest_cut(const struct pith_layer_plan *l)
+{
+    uint32_t most = 0;
+    for (uint32_t site = 0; site <= l->sites; site++) {
+        const uint32_t width = width_of(l, cut_of(l, site).live);
+        if (width > most) most = width;
+    }
+    return most;
+}
+
 uint32_t pith_stages_width(const struct pith_plans *plans)
 {
     uint32_t most = 0;
-    for (uint32_t k = 0; k < plans->kinds; k++)
-        for (uint32_t site = 0; site <= plans->kind[k].sites; site++) {
-            const struct pith_layer_plan *l = &plans->kind[k];
-            const uint32_t width = width_of(l, cut_of(l, site).live);
-            if (width > most) most = width;
-        }
+    for (uint32_t k = 0; k < plans->kinds; k++) {
+        const uint32_t width = widest_cut(&plans->kind[k]);
+        if (width > most) most = width;
+    }
     return most;
 }
 
@@ -87,12 +95,13 @@ static float *rows_of(const struct stage *t, const struct pith_acts *acts)
     return acts->x + t->window * acts->length * acts->hidden;
 }
 
-/* Copies the registers of a cut to where they are kept, or back. */
+/* Copies the registers of a cut to where they are kept, or back. A window has the same place in all
+ * stages: what one stage leaves must not lie on what it has still to read. */
 static void each_kept(const struct stage *t, const struct cut *c, bool keep)
 {
     const struct pith_layer_plan *l = t->s->block->plan;
     const size_t length = t->s->in->length;
-    float *at = t->s->between + t->window * length * width_of(l, c->live);
+    float *at = t->s->between + t->window * length * t->s->width;
     for (int i = 0; i < PITH_LAYER_REGS; i++) {
         const size_t n = length * l->width[i];
         if (!(c->live >> i & 1)) continue;
@@ -152,13 +161,13 @@ static void read_ahead(const struct stage *t)
 {
     const struct pith_stages *s = t->s;
     const size_t length = s->in->length, next = t->window + 1;
-    const size_t width = width_of(s->block->plan, t->from.live);
+    const size_t width = s->width, kept = width_of(s->block->plan, t->from.live);
     if (next == s->in->windows) return;
     const struct pith_acts *acts = t->from.out ? s->out : s->in;
     pith_pages_prefetch(acts->x + next * length * acts->hidden,
                         length * acts->hidden * sizeof(float));
-    if (width)
-        pith_pages_prefetch(s->between + next * length * width, length * width * sizeof(float));
+    if (kept)
+        pith_pages_prefetch(s->between + next * length * width, length * kept * sizeof(float));
 }
 
 static enum pith_status run_windows(struct pith_stages *s, uint32_t stage,
@@ -168,6 +177,7 @@ static enum pith_status run_windows(struct pith_stages *s, uint32_t stage,
     struct stage t = {.s = s, .gather = gather, .site = stage, .to = cut_of(l, stage)};
     struct pith_collector *c = s->collector;
     if (stage > 0) t.from = cut_of(l, stage - 1);
+    if (s->done == 0 || s->width == 0) s->width = widest_cut(l);
     for (; t.window < s->in->windows; t.window++) {
         read_ahead(&t);
         PITH_TRY(run_stage(&t, err));

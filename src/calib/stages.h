@@ -24,7 +24,8 @@ struct pith_stages {
     /* [windows][length][pith_stages_width()]. NULL: nothing is kept, every site's statistics are
      * collected from the block's beginning. */
     float *between;
-    uint32_t done; /* stages that have run */
+    uint32_t done;  /* stages that have run */
+    uint32_t width; /* floats a token in `between`, set by the first of them */
 };
 /* Floats a token that `between` needs, for any layer of the model. */
 uint32_t pith_stages_width(const struct pith_plans *plans);

@@ -40,8 +40,8 @@ static void look(const char *object, const json_t *j, const char *const *known, 
     const char *key;
     json_t *value;
     json_object_foreach ((json_t *)(uintptr_t)j, key, value) {
-        const char *near = is_known(known, count, key) ? NULL
-                                                       : pith_name_nearest(key, known, count);
+        const bool fine = key[0] == '_' || is_known(known, count, key); /* _: the library's own */
+        const char *near = fine ? NULL : pith_name_nearest(key, known, count);
         if (near && !json_object_get(j, near) && pith_name_distance(key, near) <= most_edits(key))
             fn(ctx, object, key, near);
     }
@@ -51,6 +51,8 @@ void pith_config_misspelt(const json_t *config, pith_misspelt_fn *fn, void *ctx)
 {
     static const char *const rope[] = {"rope_scaling", "rope_parameters"};
     look("", config, config_keys, PITH_COUNT(config_keys), fn, ctx);
+    look("text_config", json_object_get(config, "text_config"), config_keys,
+         PITH_COUNT(config_keys), fn, ctx);
     for (size_t i = 0; i < PITH_COUNT(rope); i++)
         look(rope[i], json_object_get(config, rope[i]), rope_keys, PITH_COUNT(rope_keys), fn, ctx);
 }

@@ -110,6 +110,7 @@ static enum pith_status open_basis(struct pith_run *r, struct pith_error *err)
                                              .seed = r->options->seed};
     r->recipe.transform->basis(r->recipe.transform_value, &r->basis_plan);
     PITH_TRY(pith_basis_init(&r->basis, &r->basis_plan, err));
+    PITH_TRY(pith_turn_check(&r->basis, r->model, err));
     r->container_opts.hadamard = r->basis.o.block > r->basis.down.block ? r->basis.o.block
                                                                         : r->basis.down.block;
     return PITH_OK;

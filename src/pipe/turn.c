@@ -296,3 +296,91 @@ uint64_t pith_turn_scratch(const struct pith_basis *b, unsigned threads)
     }
     return most;
 }
+
+/* --- whether it can be ------------------------------------------------------------------------ */
+
+/* What a register holds while a layer's program is walked. */
+enum held { HELD_OTHER, HELD_NORMED, HELD_RESULT };
+struct walk {
+    const struct pith_layer_plan *plan;
+    enum held held[PITH_LAYER_REGS];
+    uint32_t gain[PITH_LAYER_REGS]; /* of what is normed */
+};
+
+static const char *walk_norm(struct walk *w, const struct pith_node *n)
+{
+    const bool stream = n->in == PITH_REG_STREAM;
+    if (!stream && w->held[n->in] == HELD_NORMED) return "a norm reads what a norm gives";
+    w->held[n->out] = HELD_OTHER;
+    if (!stream) return NULL;
+    if (n->u.norm.centred || n->u.norm.bias != PITH_NO_PART)
+        return "its norms take away the mean or add a bias";
+    if (n->u.norm.vector == PITH_NO_PART || !w->plan->vector[n->u.norm.vector].of_stream ||
+        n->u.norm.heads != 1)
+        return "a norm of the stream has no gain that could go into what reads it";
+    w->held[n->out] = HELD_NORMED;
+    w->gain[n->out] = n->u.norm.vector;
+    return NULL;
+}
+
+/* A linear that reads `in`. */
+static const char *walk_reader(const struct walk *w, unsigned in, uint32_t linear)
+{
+    const struct pith_fold *fold = &w->plan->site[w->plan->linear[linear].site].fold;
+    if (in == PITH_REG_STREAM) return "linears read the stream without a norm before them";
+    if (w->held[in] == HELD_NORMED && (fold->kind != PITH_FOLD_VECTOR || fold->from != w->gain[in]))
+        return "a linear reads a norm whose gain cannot go into it";
+    return NULL;
+}
+
+static const char *walk_experts(struct walk *w, const struct pith_node *n)
+{
+    const uint32_t first = n->u.experts.first, last = first + n->u.experts.each - 1;
+    w->held[n->out] = w->plan->linear[last].to_stream ? HELD_RESULT : HELD_OTHER;
+    return walk_reader(w, n->in, first);
+}
+
+/* Why the stream around that node cannot be rotated; NULL: it can. */
+static const char *walk_node(struct walk *w, const struct pith_node *n)
+{
+    const unsigned reads = pith_node_reads(n), writes = pith_node_writes(n);
+    const char *why = NULL;
+    switch (n->kind) {
+    case PITH_NODE_NORM: return walk_norm(w, n);
+    case PITH_NODE_LINEAR:
+        why = walk_reader(w, n->in, n->u.linear.linear);
+        w->held[n->out] = w->plan->linear[n->u.linear.linear].to_stream ? HELD_RESULT : HELD_OTHER;
+        return why;
+    case PITH_NODE_EXPERTS: return walk_experts(w, n);
+    case PITH_NODE_MIX:
+        if (w->held[n->in] != HELD_RESULT) w->held[n->out] = HELD_OTHER;
+        return NULL;
+    case PITH_NODE_ADD:
+        if (w->held[n->in] != HELD_RESULT)
+            return "what is added to the stream is no linear's result";
+        return NULL;
+    default: break;
+    }
+    for (unsigned r = 0; r < PITH_LAYER_REGS; r++) {
+        if (reads >> r & 1 && (r == PITH_REG_STREAM || w->held[r] == HELD_NORMED))
+            return "something other than a linear reads the stream";
+        if (writes >> r & 1) w->held[r] = HELD_OTHER;
+    }
+    return NULL;
+}
+
+enum pith_status pith_turn_check(const struct pith_basis *b, const struct pith_model *m,
+                                 struct pith_error *err)
+{
+    const struct pith_norm_kind last = pith_arch_norm(m->arch);
+    const char *why = last.centred || last.bias ? "its norms take away the mean or add a bias"
+                                                : NULL;
+    for (uint32_t k = 0; k < m->plans.kinds && b->stream.dim && !why; k++) {
+        struct walk w = {.plan = &m->plans.kind[k]};
+        for (uint32_t i = 0; i < w.plan->nodes && !why; i++) why = walk_node(&w, &w.plan->node[i]);
+    }
+    if (!why || !b->stream.dim) return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "the stream of a %s cannot be rotated: %s; use another transform",
+                     m->arch->name, why);
+}

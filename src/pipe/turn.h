@@ -54,6 +54,11 @@ enum pith_status pith_turn_stream(const struct pith_turn *t, float *x, size_t n,
  * name that is none. */
 enum pith_status pith_turned_tensor(const struct pith_turn *t, const char *name, bool online,
                                     float **values, struct pith_error *err);
+/* PITH_UNSUPPORTED, with the reason, for a model whose stream b would rotate and that would be
+ * another then: by the plan, a norm that is no plain root mean square with a gain, a linear without
+ * a norm before it, something added that is no linear's result. */
+enum pith_status pith_turn_check(const struct pith_basis *b, const struct pith_model *m,
+                                 struct pith_error *err);
 /* Bytes of scratch that any of these takes beside its result. */
 uint64_t pith_turn_scratch(const struct pith_basis *b, unsigned threads);
 

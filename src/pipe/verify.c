@@ -248,7 +248,8 @@ static enum pith_status open_basis(struct pith_verification *v, struct pith_erro
                                          .o = (uint32_t)o,
                                          .down = (uint32_t)down,
                                          .seed = (uint64_t)seed};
-    const enum pith_status st = pith_basis_init(&v->basis, &plan, err);
+    enum pith_status st = pith_basis_init(&v->basis, &plan, err);
+    if (st == PITH_OK) st = pith_turn_check(&v->basis, v->original, err);
     return st == PITH_OK ? st : pith_fail_in(err, st, where);
 }
 

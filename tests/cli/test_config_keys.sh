@@ -46,12 +46,12 @@ import json, sys
 c = json.load(open(sys.argv[1]))
 c |= {"rope_scaling": {"rope_type": "yarn", "factor": 2.0, "beta_fats": 16}, "_name_or_path": "x", "bos_token_id": 1,
       "pretraining_tp": 1, "use_cache": True, "transformers_version": "4.44.0", "initializer_range": 0.02,
-      "attention_dropout": 0.0, "rope_thetas": 1}
+      "attention_dropout": 0.0, "rope_thetas": 1, "_rope_thetas": 1, "text_config": {"rms_nrm_eps": 1}}
 json.dump(c, open(sys.argv[1], "w"))
 PY
 "$pith" run "$work/m2" -p The -n 1 >/dev/null 2>"$work/stderr"
-[ "$(grep -c warning "$work/stderr")" -eq 1 ] && grep -q 'rope_scaling: "beta_fats".*"beta_fast"' "$work/stderr" &&
-    pass "in rotary parameters; usual keys and a second spelling are no matter" || fail "in rotary parameters"
+[ "$(grep -c warning "$work/stderr")" -eq 2 ] && grep -q 'text_config: "rms_nrm_eps"' "$work/stderr" && grep -q 'rope_scaling: "beta_fats".*"beta_fast"' "$work/stderr" &&
+    pass "in rotary parameters, in text_config; usual keys, a second spelling and private keys are no matter" || fail "in rotary parameters"
 "$pith" run "$work/m2" -p The -n 1 --quiet >/dev/null 2>"$work/stderr"
 grep -q warning "$work/stderr" && fail "--quiet" || pass "--quiet"
 finish

@@ -137,7 +137,7 @@ static void a_listener_ends_it(void **state)
     struct pith_stats stats;
     open_fixture(&f, 1);
     f.collector.step = stop;
-    struct pith_stages s = {&f.collector, &f.block, &f.in, &f.out, f.between, 0};
+    struct pith_stages s = {&f.collector, &f.block, &f.in, &f.out, f.between, 0, 0};
     assert_int_equal(pith_stages_collect(&s, LLAMA_SITE_O, PITH_NEED_HESSIAN, &stats, &err),
                      PITH_INTERRUPTED);
     pith_stats_free(&stats, 1);
