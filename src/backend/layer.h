@@ -14,6 +14,7 @@ enum pith_act {
     PITH_ACT_GELU_TANH,
     PITH_ACT_RELU,
     PITH_ACT_RELU2, /* max(x, 0)^2 */
+    PITH_ACT_SIGMOID,
     PITH_ACT_CLAMPED
 };
 
@@ -58,5 +59,60 @@ void pith_softcap(struct pith_backend *b, float cap, float *x, size_t count);
 
 /* cap tanh(x / cap) of one number. */
 float pith_softcap_one(float cap, float x);
+
+/* --- latent attention (DeepSeek-AI 2024, section 2.1), absorbed ---------------------------------
+ */
+
+/* The two parts of kv_b, [heads][nope + value][rank], as they are multiplied with: in float32,
+ * exactly the matrix's values, for each head
+ *   k: [nope][rank padded to 16] and v: blocks of 32 rows, [rank][32] each. */
+struct pith_latent_parts {
+    size_t heads, nope, value, rank;
+    float *k, *v; /* pith_latent_k_floats(), pith_latent_v_floats() */
+};
+size_t pith_latent_k_floats(const struct pith_latent_parts *p);
+size_t pith_latent_v_floats(const struct pith_latent_parts *p);
+/* Rows [row, row + n) of kv_b, all of one head, into the parts. */
+void pith_latent_put(const struct pith_latent_parts *p, size_t row, size_t n, const float *rows);
+
+/* out[n][heads][rank + rope]: of each head of q[n][heads][nope + rope] its first part times k_b,
+ * one chain over `nope`, and its second as it is. */
+void pith_latent_queries(struct pith_backend *b, const struct pith_latent_parts *p, const float *q,
+                         size_t n, size_t rope, float *out);
+/* out[n][heads][value] = v_b in[n][heads][rank], chains over `rank`. */
+void pith_latent_values(struct pith_backend *b, const struct pith_latent_parts *p, const float *in,
+                        size_t n, float *out);
+
+/* --- short convolution, gated delta rule (Yang, Kautz and Hatamizadeh 2024) ----------------------
+ */
+
+/* In place: x[t][c] = act(bias[c] + sum over j < taps of weight[c][j] x[t - taps + 1 + j][c]), the
+ * sum in that order; act is SiLU or nothing. `tail` [taps - 1][channels] are the inputs before
+ * x[0] on entry, the newest on return. taps <= PITH_CONV_TAPS. */
+enum { PITH_CONV_TAPS = 16 };
+struct pith_conv {
+    float *x, *tail;
+    size_t n, channels, taps;
+    const float *weight, *bias; /* the latter may be NULL */
+    bool silu;
+};
+void pith_conv(struct pith_backend *b, const struct pith_conv *c);
+
+/* A row of mixed[n] holds the queries and keys of key_heads heads of key_dim, then the values of
+ * value_heads heads of value_dim. Head v, with h = v key_heads / value_heads and each of q and k
+ * over sqrt(sum of squares + 1e-6), q over sqrt(key_dim) too, goes token by token:
+ *   g = exp(-exp(a_log[v]) softplus(a[t][v] + dt_bias[v])),   beta = sigmoid(beta[t][v])
+ *   d = beta (value - g S^T k),   S = g S + k d^T,   out = S^T q
+ * `state` is S, [value_heads][key_dim][value_dim padded to 16]. Bits do not depend on how tokens
+ * are cut into calls. */
+struct pith_delta {
+    const float *mixed, *a, *beta, *a_log, *dt_bias;
+    size_t n, key_heads, value_heads, key_dim, value_dim;
+    float *state, *out; /* out[n][value_heads][value_dim] */
+};
+enum { PITH_DELTA_DIM = 8192 }; /* key_dim and value_dim, at most */
+void pith_delta(struct pith_backend *b, const struct pith_delta *d);
+/* Floats of its state; SIZE_MAX when they overflow. */
+size_t pith_delta_state(size_t value_heads, size_t key_dim, size_t value_dim);
 
 #endif

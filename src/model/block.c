@@ -12,9 +12,9 @@ enum pith_status pith_vector_load(const struct pith_model *m, const char *name,
 {
     const struct pith_tensor *t;
     const size_t n = pith_vector_count(spec);
-    const uint64_t matrix[] = {spec->rows, spec->length}, one[] = {spec->length};
-    PITH_TRY(pith_checkpoint_get(m->checkpoint, name, spec->rows ? 2 : 1, spec->rows ? matrix : one,
-                                 &t, err));
+    uint64_t stored[3];
+    const unsigned dims = pith_vector_stored(spec, stored);
+    PITH_TRY(pith_checkpoint_get(m->checkpoint, name, dims, stored, &t, err));
     float *v = pith_alloc_aligned(n, sizeof *v);
     if (!v) return pith_fail_nomem(err, name);
     if (!pith_tensor_decode(t, v)) {
@@ -159,6 +159,7 @@ static enum pith_status load_parts(const struct pith_model *m, enum pith_load ho
         pith_plan_name(&m->plans, b->layer, l->vector[i].name, name, sizeof name);
         PITH_TRY(pith_vector_load(m, name, &l->vector[i], &b->vector[i], err));
     }
+    PITH_TRY(pith_absorbed_make(l, how == PITH_LOAD_FLOAT, &b->absorbed, err));
     return pith_kv_scales_load(m, b->layer, b->kv_scale, err);
 }
 
@@ -181,6 +182,7 @@ void pith_block_free(struct pith_block *b)
     pith_free(b->linear);
     pith_free(b->vector);
     pith_free(b->packed);
+    pith_free(b->absorbed);
     *b = (struct pith_block){0};
 }
 
@@ -298,5 +300,5 @@ uint64_t pith_block_float_bytes(const struct pith_layer_plan *l)
         if (l->linear[i].bias) values += l->linear[i].rows;
     }
     for (uint32_t i = 0; i < l->vectors; i++) values += pith_vector_count(&l->vector[i]);
-    return values * sizeof(float);
+    return values * sizeof(float) + pith_absorbed_bytes(l);
 }

@@ -81,9 +81,9 @@ static enum pith_status check_layer(struct check *k, uint32_t layer, struct pith
     }
     for (uint32_t i = 0; i < l->vectors; i++) {
         pith_plan_name(plans, layer, l->vector[i].name, name, sizeof name);
-        const struct pith_vector_spec *v = &l->vector[i];
-        const uint64_t matrix[] = {v->rows, v->length}, one[] = {v->length};
-        PITH_TRY(need(k, name, v->rows ? 2 : 1, v->rows ? matrix : one, err));
+        uint64_t stored[3];
+        const unsigned dims = pith_vector_stored(&l->vector[i], stored);
+        PITH_TRY(need(k, name, dims, stored, err));
     }
     return PITH_OK;
 }

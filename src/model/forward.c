@@ -121,17 +121,20 @@ static enum pith_status run_temper(struct pith_node_run *r, const struct pith_no
     return PITH_OK;
 }
 
-/* Rounds new keys and values, in place, to the grid of the cache. */
-static void round_cache(const struct pith_node_run *r, const struct pith_node *node)
+void pith_node_round(const struct pith_node_run *r, int which, float *x, size_t count, size_t width)
 {
     const struct pith_kv *kv = r->pass->kv;
+    const struct pith_input in = {.grid = kv->grid, .scale = r->block->kv_scale[which]};
+    if (kv->grid.format) pith_input_apply(r->pass->backend, &in, x, count, width, x);
+}
+
+/* Latents were rounded before their rotary part came beside them. */
+static void round_cache(const struct pith_node_run *r, const struct pith_node *node)
+{
     const struct pith_state_spec *s = &r->block->plan->state;
-    const uint32_t width[] = {s->key, s->value};
-    float *const part[] = {r->reg[node->u.attend.k], r->reg[node->u.attend.v]};
-    for (int i = 0; i < 2 && kv->grid.format; i++) {
-        const struct pith_input in = {.grid = kv->grid, .scale = r->block->kv_scale[i]};
-        pith_input_apply(r->pass->backend, &in, part[i], r->n * s->heads, width[i], part[i]);
-    }
+    if (s->kind == PITH_STATE_LATENT) return;
+    pith_node_round(r, 0, r->reg[node->u.attend.k], r->n * s->heads, s->key);
+    pith_node_round(r, 1, r->reg[node->u.attend.v], r->n * s->heads, s->value);
 }
 
 static enum pith_status check_room(const struct pith_pass *p, size_t n, struct pith_error *err)
@@ -181,9 +184,15 @@ void pith_node_gate(const struct pith_node_run *r, float *gate, const float *up,
 static enum pith_status run_gate(struct pith_node_run *r, const struct pith_node *node,
                                  struct pith_error *err)
 {
+    float *gate = r->reg[node->in];
+    const float *up = node->u.gate.alone ? NULL : r->reg[node->u.gate.up];
+    const size_t count = r->n * node->u.gate.dim;
     (void)err;
-    pith_node_gate(r, r->reg[node->in], node->u.gate.alone ? NULL : r->reg[node->u.gate.up],
-                   r->n * node->u.gate.dim);
+    if (node->u.gate.other)
+        pith_gate(
+            r->pass->backend,
+            &(struct pith_gating){.act = node->u.gate.act, .gate = gate, .up = up, .count = count});
+    else pith_node_gate(r, gate, up, count);
     return PITH_OK;
 }
 
@@ -210,24 +219,32 @@ static enum pith_status run_clamp(struct pith_node_run *r, const struct pith_nod
     return PITH_OK;
 }
 
+/* One part of a row, or of one of its heads. */
+static void split_part(const struct pith_node *node, uint32_t part, const float *from, float *to)
+{
+    const uint32_t dim = node->u.split.dim[part], parts = node->u.split.parts;
+    if (!node->u.split.adjacent) memcpy(to, from, dim * sizeof *to);
+    else
+        for (uint32_t i = 0; i < dim; i++) to[i] = from[parts * i + part];
+}
+
 static enum pith_status run_split(struct pith_node_run *r, const struct pith_node *node,
                                   struct pith_error *err)
 {
-    const uint32_t parts = node->u.split.parts;
-    const float *from = r->reg[node->in];
+    const uint32_t heads = node->u.split.heads ? node->u.split.heads : 1;
+    size_t width = 0, before = 0;
     (void)err;
-    for (size_t row = 0; row < r->n; row++)
-        for (uint32_t p = 0; p < parts; p++) {
-            const uint32_t dim = node->u.split.dim[p];
-            float *to = r->reg[node->u.split.to[p]] + row * dim;
-            if (!node->u.split.adjacent) {
-                memcpy(to, from, dim * sizeof *to);
-                from += dim;
-                continue;
-            }
-            for (uint32_t i = 0; i < dim; i++) to[i] = from[parts * i + p];
-            if (p == parts - 1) from += (size_t)parts * dim;
-        }
+    for (uint32_t p = 0; p < node->u.split.parts; p++) width += node->u.split.dim[p];
+    for (uint32_t p = 0; p < node->u.split.parts; p++) {
+        const uint32_t dim = node->u.split.dim[p], wide = node->u.split.wide[p];
+        const float *from = r->reg[node->in] + (node->u.split.adjacent ? 0 : before);
+        float *to = r->reg[node->u.split.to[p]] + node->u.split.at[p];
+        for (size_t row = 0; row < r->n; row++)
+            for (uint32_t h = 0; h < heads; h++)
+                split_part(node, p, from + (row * heads + h) * width,
+                           to + row * (wide ? wide : heads * dim) + h * dim);
+        before += dim;
+    }
     return PITH_OK;
 }
 
@@ -248,6 +265,10 @@ static enum pith_status run_mix(struct pith_node_run *r, const struct pith_node 
 }
 
 #define run_experts pith_node_experts
+#define run_absorb pith_node_absorb
+#define run_expand pith_node_expand
+#define run_conv pith_node_conv
+#define run_delta pith_node_delta
 typedef enum pith_status run_fn(struct pith_node_run *r, const struct pith_node *node,
                                 struct pith_error *err);
 static run_fn *const runs[PITH_NODE_KINDS] = {

@@ -208,6 +208,14 @@ bool pith_kv_recurrent(const struct pith_kv *kv)
     return kv->state_at[kv->layers] > 0;
 }
 
+bool pith_kv_is_at(const struct pith_kv *kv, size_t length)
+{
+    bool at = true;
+    for (uint32_t i = 0; i < kv->layers; i++)
+        at = at && (kv->state_at[i + 1] == kv->state_at[i] || kv->reached[i] == length);
+    return at;
+}
+
 void pith_kv_save(struct pith_kv *kv, size_t length)
 {
     if (!kv->saved) return;

@@ -29,4 +29,10 @@ enum pith_status pith_vector_load(const struct pith_model *m, const char *name,
                                   const struct pith_vector_spec *spec, float **out,
                                   struct pith_error *err);
 
+/* Room for what latent attention multiplies with, made by the first pass that needs it; NULL in
+ * *out for another layer. `changes` as in struct pith_absorbed. pith_free() it. */
+enum pith_status pith_absorbed_make(const struct pith_layer_plan *l, bool changes,
+                                    struct pith_absorbed **out, struct pith_error *err);
+uint64_t pith_absorbed_bytes(const struct pith_layer_plan *l);
+
 #endif

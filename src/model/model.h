@@ -7,6 +7,7 @@
 #define PITH_MODEL_MODEL_H
 
 #include "backend/backend.h"
+#include "backend/layer.h"
 #include "backend/pack.h"
 #include "io/checkpoint.h"
 #include "io/container.h"
@@ -25,6 +26,15 @@ struct pith_linear_weights {
     uint32_t hadamard;     /* of a dense matrix that is to be quantized: see struct pith_input */
 };
 
+/* The parts of a latent attention's kv_b that are multiplied with, in float32: exactly the values
+ * of the linear as it is held, which is only read to make them. */
+struct pith_absorbed {
+    bool made;
+    bool changes; /* the linear may change (PITH_LOAD_FLOAT): made anew for every pass */
+    struct pith_latent_parts parts;
+    float *row; /* room for one of the linear */
+};
+
 /* One transformer layer's weights. */
 struct pith_block {
     uint32_t layer;
@@ -33,6 +43,7 @@ struct pith_block {
     float **vector;                     /* [plan->vectors], owned, and so is each */
     float kv_scale[2]; /* of keys and values on a static grid; 1 where none is stored */
     void *packed;      /* owned: memory of the packed linears, or NULL */
+    struct pith_absorbed *absorbed; /* owned: of latent attention, else NULL */
 };
 
 #define PITH_HEAD_ROWS 64 /* rows that pith_model_logits normalises at a time */
@@ -159,6 +170,8 @@ enum pith_status pith_kv_state(const struct pith_kv *kv, uint32_t layer,
                                struct pith_error *err);
 /* Whether any layer has a recurrent state, which cannot be cut back to fewer tokens. */
 bool pith_kv_recurrent(const struct pith_kv *kv);
+/* Whether all recurrent states have seen just `length` tokens. */
+bool pith_kv_is_at(const struct pith_kv *kv, size_t length);
 /* Keeps a copy of all recurrent states, which have seen `length` tokens; goes back to it. */
 void pith_kv_save(struct pith_kv *kv, size_t length);
 void pith_kv_restore(struct pith_kv *kv);

@@ -225,6 +225,8 @@ unsigned pith_node_reads(const struct pith_node *n)
     case PITH_NODE_ATTEND: return reads | 1u << n->u.attend.k | 1u << n->u.attend.v;
     case PITH_NODE_GATE: return n->u.gate.alone ? reads : reads | 1u << n->u.gate.up;
     case PITH_NODE_ADD: return reads | 1u << n->out;
+    case PITH_NODE_ABSORB: return reads | 1u << n->u.latent.latent | 1u << n->u.latent.rotary;
+    case PITH_NODE_DELTA: return reads | 1u << n->u.delta.a | 1u << n->u.delta.beta;
     case PITH_NODE_EXPERTS: return reads | 1u << n->u.experts.logits;
     case PITH_NODE_MIX:
         if (n->u.mix.gate != PITH_NO_PART) reads |= 1u << n->u.mix.gate;
@@ -236,6 +238,7 @@ unsigned pith_node_reads(const struct pith_node *n)
 unsigned pith_node_writes(const struct pith_node *n)
 {
     unsigned writes = 0;
+    if (n->kind == PITH_NODE_ABSORB) return 1u << n->out | 1u << n->u.latent.key;
     if (n->kind != PITH_NODE_SPLIT) return 1u << n->out;
     for (uint32_t i = 0; i < n->u.split.parts; i++) writes |= 1u << n->u.split.to[i];
     return writes;

@@ -70,6 +70,7 @@ struct pith_vector_spec {
     char name[PITH_PART_NAME]; /* "input_layernorm.weight" */
     uint32_t length;
     uint32_t rows;  /* a matrix of that many rows of `length`; 0: a vector */
+    bool filter;    /* stored as [rows][1][length] */
     float plus;     /* is added to what is stored: 1 + w */
     bool of_stream; /* a gain between the stream and linears, which a rotation moves into them */
 };
@@ -84,6 +85,15 @@ struct pith_fused_spec {
     uint32_t first, each, experts, parts;
     bool turned, adjacent;
 };
+
+/* The shape that it is stored in, and of how many dimensions that is. */
+static inline unsigned pith_vector_stored(const struct pith_vector_spec *v, uint64_t shape[3])
+{
+    shape[0] = v->rows ? v->rows : v->length;
+    shape[1] = v->filter ? 1 : v->length;
+    shape[2] = v->length;
+    return v->filter ? 3 : v->rows ? 2 : 1;
+}
 
 static inline size_t pith_vector_count(const struct pith_vector_spec *v)
 {
@@ -138,10 +148,12 @@ struct pith_node {
             float scale, cap; /* cap 0: none */
             uint32_t sinks;   /* a vector, or PITH_NO_PART */
         } attend;
-        /* in = act(in) * up (out is in); without up in = act(in). */
+        /* in = act(in) * up (out is in); without up in = act(in). `act` is the model's unless
+         * `other` says that it is this one. */
         struct {
             uint8_t up;
-            bool alone;
+            bool alone, other;
+            enum pith_act act;
             uint32_t dim;
         } gate;
         /* out += in * scale, over the width of the stream. */
@@ -154,10 +166,12 @@ struct pith_node {
             uint32_t dim;
         } clamp;
         /* Columns of `in`, side by side, each to a register of its own: `part` 1 of `parts`. With
-         * `adjacent` column parts * i + p is column i of part p. */
+         * `adjacent` column parts * i + p is column i of part p. With `heads` a row is so many of
+         * these one behind the other (0: 1), and so are the parts; part p of all of them begins at
+         * column at[p] of a row of wide[p] (0: of just their width). */
         struct {
-            uint32_t parts, dim[3];
-            uint8_t to[3];
+            uint32_t parts, dim[4], heads, at[4], wide[4];
+            uint8_t to[4];
             bool adjacent;
         } split;
         /* out = the sum over the experts that a token takes of weight * expert(in); `logits` are
@@ -173,6 +187,28 @@ struct pith_node {
         struct {
             uint32_t gate;
         } mix;
+        /* Latent attention. `in` is queries [heads][nope + rope], `latent` and `rotary` what comes
+         * of kv_a. out = [latent | rope] of each head: its queries times the key part of `linear`
+         * (kv_b, whose site's input is `latent`); `key` = [latent | rotary]. EXPAND: out = [value]
+         * of each head from [rank]. */
+        struct {
+            uint8_t latent, rotary, key;
+            uint32_t linear, heads, nope, rope, value, rank;
+        } latent;
+        /* `in` (out is in) goes through a causal convolution of each of its `dim` channels by the
+         * vectors `weight` [dim][taps] and `bias` (or PITH_NO_PART), then SiLU or nothing. The last
+         * taps - 1 inputs stay at the beginning of the layer's state; with `last` no other node of
+         * the layer has a part of that. */
+        struct {
+            uint32_t weight, bias, dim, taps;
+            bool silu, last;
+        } conv;
+        /* The gated delta rule (backend/layer.h): `in` is mixed, `a` and `beta` are registers too;
+         * its state is in the layer's from `offset` on. */
+        struct {
+            uint8_t a, beta;
+            uint32_t a_log, dt_bias, key_heads, value_heads, key_dim, value_dim, offset;
+        } delta;
     } u;
 };
 

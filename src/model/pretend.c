@@ -26,5 +26,8 @@ void pith_session_pretend(struct pith_session *s, size_t length)
             pith_cache_store(s->backend, &cache, at, n, k, v);
         }
     }
+    fill(s->kv.state, s->kv.state_at[s->kv.layers]);
+    for (uint32_t i = 0; i < s->kv.layers; i++) s->kv.reached[i] = length;
+    pith_kv_save(&s->kv, length);
     s->length = length;
 }

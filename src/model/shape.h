@@ -80,6 +80,20 @@ struct pith_moe {
     struct pith_layer_set layers;  /* that are mixtures */
 };
 
+/* Latent attention (DeepSeek-AI 2024): queries of `nope` and `rope` elements a head, keys and
+ * values from a latent of `rank`. */
+struct pith_latent_shape {
+    uint32_t q_rank; /* of the queries' own latent, 0: none */
+    uint32_t rank, nope, rope, value;
+    bool adjacent; /* rotated pairs are neighbours */
+};
+
+/* The gated delta rule: which layers have it in place of attention, and its heads. */
+struct pith_delta_shape {
+    uint32_t key_heads, value_heads, key_dim, value_dim, taps;
+    struct pith_layer_set layers;
+};
+
 struct pith_shape {
     uint32_t hidden, ffn, layers, vocab;
     uint32_t heads, kv_heads, head_dim;
@@ -104,7 +118,10 @@ struct pith_shape {
     enum pith_act act;
     float act_limit, act_alpha;
     struct pith_moe moe;
-    bool tied; /* lm_head is embed_tokens */
+    struct pith_latent_shape latent; /* rank 0: attention is not latent */
+    struct pith_delta_shape delta;
+    bool gated; /* q gives as much again, a sigmoid of which multiplies what attention gives */
+    bool tied;  /* lm_head is embed_tokens */
     bool qkv_bias, o_bias, mlp_bias, head_bias;
     double qkv_clip;       /* q, k and v are kept within it, 0: not */
     bool qk_norm;          /* q and k are normalised before they are rotated */

@@ -31,6 +31,20 @@ struct pith_family_moe {
     bool fused_turned, fused_adjacent;
 };
 
+/* Latent attention, where the shape says so. */
+struct pith_family_latent {
+    const char *q, *q_a, *q_a_norm, *q_b; /* q, or the others: by the shape's q_rank */
+    const char *kv_a, *kv_a_norm, *kv_b;
+};
+
+/* The gated delta rule, in the layers that the shape names. */
+struct pith_family_delta {
+    const char *qkvz, *ba;       /* by key heads; or these apart: */
+    const char *qkv, *z, *b, *a; /* qkv: all of q, all of k, all of v */
+    const char *conv, *norm, *out;
+    const char *a_log, *dt_bias; /* whole tensors' names */
+};
+
 /* Names within a layer, without ".weight"; NULL where there is none. */
 struct pith_family {
     const char *before_attention, *after_attention; /* norms: of the stream, of what is added */
@@ -46,6 +60,8 @@ struct pith_family {
     bool plus_one;      /* gains are 1 + w */
     bool rope_adjacent; /* pairs are neighbours */
     struct pith_family_moe moe;
+    struct pith_family_latent latent;
+    struct pith_family_delta delta;
 };
 /* Llama's own. */
 #define PITH_FAMILY_ATTENTION                                                                      \
@@ -64,6 +80,8 @@ struct pith_family {
     .up = "block_sparse_moe.experts.%u.w3", .down = "block_sparse_moe.experts.%u.w2"
 #define PITH_FAMILY_QK_NORM .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm"
 extern const struct pith_family pith_family_llama;
+/* DeepSeek V3's, and what took its shape. */
+extern const struct pith_family pith_family_deepseek;
 
 /* The names of Llama's checkpoints; and what of them is within another model. */
 #define PITH_FAMILY_NAMES_IN(prefix)                                                               \
@@ -72,6 +90,25 @@ extern const struct pith_family pith_family_llama;
     {                                                                                              \
         PITH_FAMILY_NAMES_IN("model."), .head = "lm_head"                                          \
     }
+
+#define PITH_FAMILY_LATENT                                                                         \
+    .latent = {.q = "self_attn.q_proj",                                                            \
+               .q_a = "self_attn.q_a_proj",                                                        \
+               .q_a_norm = "self_attn.q_a_layernorm",                                              \
+               .q_b = "self_attn.q_b_proj",                                                        \
+               .kv_a = "self_attn.kv_a_proj_with_mqa",                                             \
+               .kv_a_norm = "self_attn.kv_a_layernorm",                                            \
+               .kv_b = "self_attn.kv_b_proj"}
+
+/* What a branch's parts are handed: the register that they read, what rescales it, and the one that
+ * the result goes to. */
+struct pith_family_branch {
+    unsigned in, out;
+    struct pith_fold fold;
+};
+/* Latent attention; the delta rule. */
+void pith_family_latent(struct pith_plan_maker *m, const struct pith_family_branch *b);
+void pith_family_delta(struct pith_plan_maker *m, const struct pith_family_branch *b);
 
 /* The plan of m->arch->family's layer. */
 enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *err);
@@ -148,6 +185,16 @@ enum pith_status pith_family_read_dense_first(const json_t *config, const char *
 /* Which layers are mixtures, by "decoder_sparse_step" and "mlp_only_layers". */
 enum pith_status pith_family_read_sparse_layers(const json_t *config, const char *where,
                                                 struct pith_shape *shape, struct pith_error *err);
+
+/* Ranks and widths into shape->latent, which begins as `absent`, and with them the width of heads
+ * and the scale of scores; after pith_family_read(). */
+enum pith_status pith_family_read_latent(const json_t *config, const char *where,
+                                         const struct pith_latent_shape *absent,
+                                         struct pith_shape *shape, struct pith_error *err);
+/* The heads of the delta rule, and which layers have it: by "layer_types", or all but every
+ * "full_attention_interval"th. */
+enum pith_status pith_family_read_delta(const json_t *config, const char *where,
+                                        struct pith_shape *shape, struct pith_error *err);
 
 /* The window rules of Qwen2 and Qwen3: "use_sliding_window", "sliding_window", and which layers by
  * "layer_types" or "max_window_layers". */

@@ -1,10 +1,8 @@
 /* The plan of a layer of the Llama family. */
-#include "model/arch/family.h"
+#include "model/arch/family_regs.h"
 
 #include <math.h>
 #include <stdio.h>
-
-enum { X = PITH_REG_STREAM, NORMED, Q, K, V, GATE, UP, OUT, BRANCH, FUSED, LOGITS, ROWS, RESULT };
 
 const struct pith_family pith_family_llama = {PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION,
                                               PITH_FAMILY_MLP, PITH_FAMILY_QK_NORM};
@@ -117,10 +115,11 @@ static uint32_t project(struct pith_plan_maker *m, const char *name, uint32_t he
                         const unsigned reg[3])
 {
     const struct pith_shape *s = m->shape;
-    const uint32_t linear = compute(m, name, heads * s->head_dim, s->qkv_bias, reg);
+    const uint32_t width = heads * s->head_dim * (reg[1] == FUSED ? 2 : 1);
+    const uint32_t linear = compute(m, name, width, s->qkv_bias, reg);
     if (m->failed) return linear;
     m->plan->linear[linear].scores = reg[1] != V;
-    m->plan->linear[linear].copied = reg[1] != Q;
+    m->plan->linear[linear].copied = reg[1] == K || reg[1] == V;
     m->plan->linear[linear].heads = heads;
     return linear;
 }
@@ -191,6 +190,34 @@ static void attend(struct pith_plan_maker *m, uint32_t sinks)
         .kind = PITH_STATE_KV, .heads = s->kv_heads, .key = s->head_dim, .value = s->head_dim};
 }
 
+/* Each head of q is its queries, then as much for the gate. */
+static void split_gate(struct pith_plan_maker *m)
+{
+    const struct pith_shape *s = m->shape;
+    struct pith_node n = {.kind = PITH_NODE_SPLIT, .in = FUSED, .out = FUSED};
+    n.u.split.parts = 2;
+    n.u.split.heads = s->heads;
+    n.u.split.dim[0] = n.u.split.dim[1] = s->head_dim;
+    n.u.split.to[0] = Q;
+    n.u.split.to[1] = GATE;
+    pith_plan_reg(m, Q, s->heads * s->head_dim);
+    pith_plan_reg(m, GATE, s->heads * s->head_dim);
+    pith_plan_node(m, n);
+}
+
+/* The register of attention's result, times its gate if it has one. */
+static unsigned gate_heads(struct pith_plan_maker *m)
+{
+    struct pith_node n = {.kind = PITH_NODE_GATE, .in = GATE, .out = GATE};
+    if (!m->shape->gated) return Q;
+    n.u.gate.up = Q;
+    n.u.gate.other = true;
+    n.u.gate.act = PITH_ACT_SIGMOID;
+    n.u.gate.dim = m->shape->heads * m->shape->head_dim;
+    pith_plan_node(m, n);
+    return GATE;
+}
+
 /* q, k and v into their registers; the linear that values come from, where that is one of its own.
  */
 static uint32_t project_all(struct pith_plan_maker *m, unsigned in)
@@ -203,9 +230,16 @@ static uint32_t project_all(struct pith_plan_maker *m, unsigned in)
         split(m, 3, (const uint32_t[3]){q, kv, kv}, (const uint8_t[3]){Q, K, V});
         return PITH_NO_PART;
     }
-    (void)project(m, f->q, s->heads, (const unsigned[3]){in, Q, OUT});
+    (void)project(m, f->q, s->heads, (const unsigned[3]){in, s->gated ? FUSED : Q, OUT});
     (void)project(m, f->k, s->kv_heads, (const unsigned[3]){in, K, OUT});
-    return project(m, f->v, s->kv_heads, (const unsigned[3]){in, V, OUT});
+    const uint32_t v = project(m, f->v, s->kv_heads, (const unsigned[3]){in, V, OUT});
+    if (s->gated) split_gate(m);
+    return v;
+}
+
+static bool has_delta(const struct pith_plan_maker *m)
+{
+    return pith_layer_in(&m->shape->delta.layers, m->layer);
 }
 
 struct attention_gains {
@@ -218,6 +252,12 @@ static void attention(struct pith_plan_maker *m, const struct attention_gains *g
     const struct pith_family *f = family_of(m);
     const struct pith_shape *s = m->shape;
     const unsigned in = begin_branch(m, g->before);
+    const struct pith_family_branch branch = {.in = in, .out = out, .fold = fold_into(g->before)};
+    if (s->latent.rank || has_delta(m)) {
+        if (s->latent.rank) pith_family_latent(m, &branch);
+        else pith_family_delta(m, &branch);
+        return;
+    }
     const uint32_t site = pith_plan_site(m, "qkv", s->hidden, fold_into(g->before));
     const uint32_t v = project_all(m, in);
     if (s->qk_norm) {
@@ -231,11 +271,13 @@ static void attention(struct pith_plan_maker *m, const struct attention_gains *g
     rotate_heads(m, K, s->kv_heads);
     temper(m);
     attend(m, g->sinks);
+    const unsigned heads = gate_heads(m);
+    const bool folds = v != PITH_NO_PART && s->qkv_clip == 0 && !s->gated;
     (void)pith_plan_site(m, "o", s->heads * s->head_dim,
-                         v == PITH_NO_PART || s->qkv_clip != 0
-                             ? (struct pith_fold){0}
-                             : fold_rows(v, s->heads / s->kv_heads, s->head_dim));
-    const uint32_t o = compute(m, f->o, s->hidden, s->o_bias, (const unsigned[3]){Q, out, Q});
+                         folds ? fold_rows(v, s->heads / s->kv_heads, s->head_dim)
+                               : (struct pith_fold){0});
+    const uint32_t o =
+        compute(m, f->o, s->hidden, s->o_bias, (const unsigned[3]){heads, out, heads});
     if (!m->failed) {
         m->plan->linear[o].by_cols = true;
         m->plan->linear[o].heads = s->heads;
@@ -453,7 +495,7 @@ enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *
     const struct gain before_mlp = add_gain(m, f->before_mlp, true);
     g.after = add_gain(m, f->after_attention, false);
     const struct gain after_mlp = add_gain(m, f->after_mlp, false);
-    if (s->qk_norm) {
+    if (s->qk_norm && !has_delta(m)) {
         g.q = add_head_gain(m, f->q_norm, s->heads);
         g.k = add_head_gain(m, f->k_norm, s->kv_heads);
     }

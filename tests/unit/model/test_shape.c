@@ -315,7 +315,7 @@ static void check_linears(const struct pith_layer_plan *l)
 
 /* A division of the input can be folded where a site says so: the norm that makes the input has a
  * gain a channel; the linear gives, repeated, a row a channel and is computed before. */
-static void check_folds(const struct pith_layer_plan *l, const struct pith_shape *s)
+static void check_folds(const struct pith_layer_plan *l)
 {
     for (uint32_t i = 0; i < l->sites; i++) {
         const struct pith_site_spec *site = &l->site[i];
@@ -323,7 +323,6 @@ static void check_folds(const struct pith_layer_plan *l, const struct pith_shape
         if (fold->kind == PITH_FOLD_VECTOR) {
             assert_true(fold->from < l->vectors);
             assert_int_equal(l->vector[fold->from].length, site->dim);
-            assert_true(site->dim == s->hidden);
         } else if (fold->kind == PITH_FOLD_ROWS) {
             assert_true(fold->from < site->first && fold->repeat > 0 && fold->block > 0);
             const uint32_t rows = l->linear[fold->from].rows;
@@ -362,8 +361,10 @@ static void check_node(const struct pith_layer_plan *l, const struct pith_node *
     case PITH_NODE_ROPE: assert_int_equal(n->in, n->out); break;
     case PITH_NODE_ATTEND:
         assert_true((*done >> n->u.attend.k & 1) && (*done >> n->u.attend.v & 1));
-        assert_int_equal(l->width[n->u.attend.k], l->width[n->u.attend.v]);
-        check_width(l, n->out, l->width[n->in]);
+        check_width(l, n->u.attend.k, l->state.heads * l->state.key);
+        check_width(l, n->u.attend.v, l->state.heads * l->state.value);
+        check_width(l, n->in, n->u.attend.heads * l->state.key);
+        check_width(l, n->out, n->u.attend.heads * l->state.value);
         break;
     case PITH_NODE_GATE:
         assert_true(*done >> n->u.gate.up & 1);
@@ -382,7 +383,8 @@ static void check_node(const struct pith_layer_plan *l, const struct pith_node *
         break;
     case PITH_NODE_SPLIT:
         for (uint32_t p = 0; p < n->u.split.parts; p++)
-            check_width(l, n->u.split.to[p], n->u.split.dim[p]);
+            check_width(l, n->u.split.to[p],
+                        (n->u.split.heads ? n->u.split.heads : 1) * n->u.split.dim[p]);
         break;
     case PITH_NODE_EXPERTS:
         check_width(l, n->out, l->width[PITH_REG_STREAM]);
@@ -390,6 +392,30 @@ static void check_node(const struct pith_layer_plan *l, const struct pith_node *
         check_width(l, n->u.experts.up, n->u.experts.dim);
         break;
     case PITH_NODE_MIX: check_width(l, n->in, l->width[PITH_REG_STREAM]); break;
+    case PITH_NODE_ABSORB:
+        check_width(l, n->in, n->u.latent.heads * (n->u.latent.nope + n->u.latent.rope));
+        check_width(l, n->out, n->u.latent.heads * (n->u.latent.rank + n->u.latent.rope));
+        check_width(l, n->u.latent.key, n->u.latent.rank + n->u.latent.rope);
+        assert_int_equal(l->linear[n->u.latent.linear].rows,
+                         n->u.latent.heads * (n->u.latent.nope + n->u.latent.value));
+        assert_int_equal(l->linear[n->u.latent.linear].cols, n->u.latent.rank);
+        break;
+    case PITH_NODE_EXPAND:
+        check_width(l, n->in, n->u.latent.heads * n->u.latent.rank);
+        check_width(l, n->out, n->u.latent.heads * n->u.latent.value);
+        break;
+    case PITH_NODE_CONV:
+        assert_int_equal(n->in, n->out);
+        check_width(l, n->in, n->u.conv.dim);
+        assert_int_equal(l->vector[n->u.conv.weight].rows, n->u.conv.dim);
+        assert_int_equal(l->vector[n->u.conv.weight].length, n->u.conv.taps);
+        break;
+    case PITH_NODE_DELTA:
+        check_width(l, n->out, n->u.delta.value_heads * n->u.delta.value_dim);
+        check_width(l, n->u.delta.a, n->u.delta.value_heads);
+        check_width(l, n->u.delta.beta, n->u.delta.value_heads);
+        assert_true(l->state.floats > n->u.delta.offset);
+        break;
     default: fail_msg("a node of kind %d", (int)n->kind);
     }
     assert_int_equal(pith_node_reads(n) & ~*done, 0);
@@ -409,6 +435,11 @@ static void check_nodes(const struct pith_layer_plan *l)
             assert_int_equal(n->u.experts.first, at);
             while (at < l->linears && l->linear[at].expert != PITH_NO_PART) at++;
         }
+        if (n->kind == PITH_NODE_ABSORB) {
+            assert_int_equal(n->u.latent.linear, at);
+            assert_int_equal(l->site[l->linear[at].site].from, i);
+            at++;
+        }
         if (n->kind != PITH_NODE_LINEAR) continue;
         assert_int_equal(n->u.linear.linear, at);
         const struct pith_site_spec *site = &l->site[l->linear[at].site];
@@ -418,6 +449,10 @@ static void check_nodes(const struct pith_layer_plan *l)
     }
     assert_int_equal(at, l->linears);
     assert_int_equal(l->node[l->nodes - 1].out, PITH_REG_STREAM);
+    if (l->state.kind == PITH_STATE_RECURRENT) {
+        assert_null(pith_plan_attend(l));
+        return;
+    }
     assert_non_null(pith_plan_attend(l));
     const uint32_t behind = pith_plan_after_attend(l);
     const uint32_t attend = (uint32_t)(pith_plan_attend(l) - l->node);
@@ -456,7 +491,7 @@ static void plan_is_complete(const struct pith_arch *arch, const struct pith_sha
     assert_int_equal(plans.layers, s->layers);
     for (uint32_t i = 0; i < plans.kinds; i++) {
         check_linears(&plans.kind[i]);
-        check_folds(&plans.kind[i], s);
+        check_folds(&plans.kind[i]);
         check_nodes(&plans.kind[i]);
         check_modules(&plans.kind[i]);
     }
@@ -478,8 +513,22 @@ static void mixture_is_complete(const struct pith_arch *arch, const struct pith_
     plan_is_complete(arch, &mixed);
 }
 
-static void forms_are_complete(const struct pith_arch *arch, const struct pith_shape *s)
+static void forms_are_complete(const struct pith_arch *arch, const struct pith_shape *shape)
 {
+    static const struct pith_latent_shape latent = {.rank = 10, .nope = 4, .rope = 2, .value = 6};
+    struct pith_shape same = *shape;
+    const struct pith_shape *s = &same;
+    if (arch->family->latent.kv_a) {
+        same.latent = latent;
+        same.latent.q_rank = shape->qk_norm ? 8 : 0;
+        same.qk_norm = false;
+    }
+    if (arch->family->delta.conv) {
+        same.gated = shape->qk_norm;
+        same.delta = (struct pith_delta_shape){
+            .key_heads = 2, .value_heads = 4, .key_dim = 5, .value_dim = 3, .taps = 4};
+        if (!shape->qk_norm) pith_layer_put(&same.delta.layers, 0);
+    }
     if (arch->family->down) plan_is_complete(arch, s);
     if (arch->family->moe.router) mixture_is_complete(arch, s);
     assert_true(arch->family->down || arch->family->moe.router);

@@ -1,0 +1,127 @@
+/* Layers that keep a state: the short convolution and the gated delta rule. */
+#include "backend/layer.h"
+#include "backend/parts.h"
+
+#include "base/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+static float sigmoid(float x)
+{
+    return 1.0f / (1.0f + pith_exp_f32(-x));
+}
+
+/* --- convolution ------------------------------------------------------------------------------ */
+
+enum { CHANNELS = 128 /* that a task takes */ };
+
+/* Channels from `first` on; the newest inputs of each are kept beside, oldest first. */
+static void conv_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct pith_conv *c = ctx;
+    const size_t first = task * CHANNELS, count = pith_min(CHANNELS, c->channels - first);
+    const size_t before = c->taps - 1;
+    float old[PITH_CONV_TAPS][CHANNELS], sum[CHANNELS];
+    (void)thread;
+    for (size_t j = 0; j < before; j++)
+        memcpy(old[j], c->tail + j * c->channels + first, count * sizeof **old);
+    for (size_t t = 0; t < c->n; t++) {
+        float *x = c->x + t * c->channels + first;
+        memcpy(old[before], x, count * sizeof *x);
+        for (size_t i = 0; i < count; i++) sum[i] = c->bias ? c->bias[first + i] : 0.0f;
+        for (size_t j = 0; j < c->taps; j++)
+            for (size_t i = 0; i < count; i++)
+                sum[i] += c->weight[(first + i) * c->taps + j] * old[j][i];
+        for (size_t i = 0; i < count; i++) x[i] = c->silu ? sum[i] * sigmoid(sum[i]) : sum[i];
+        for (size_t j = 0; j < before; j++) memcpy(old[j], old[j + 1], count * sizeof **old);
+    }
+    for (size_t j = 0; j < before; j++)
+        memcpy(c->tail + j * c->channels + first, old[j], count * sizeof **old);
+}
+
+void pith_conv(struct pith_backend *b, const struct pith_conv *c)
+{
+    pith_pool_run(b->pool, (c->channels + CHANNELS - 1) / CHANNELS, conv_task,
+                  (struct pith_conv *)(uintptr_t)c);
+}
+
+/* --- delta rule ------------------------------------------------------------------------------- */
+
+struct job {
+    struct pith_backend *b;
+    const struct pith_delta *d;
+};
+
+size_t pith_delta_state(size_t value_heads, size_t key_dim, size_t value_dim)
+{
+    size_t floats;
+    if (!pith_mul_size(value_heads, key_dim, &floats) ||
+        !pith_mul_size(floats, pith_cache_row(value_dim), &floats))
+        return SIZE_MAX;
+    return floats;
+}
+
+/* to = x * factor / sqrt(sum of squares + 1e-6) */
+static void unit(const float *x, size_t n, double factor, float *to)
+{
+    double square = 0;
+    for (size_t i = 0; i < n; i++) square += (double)x[i] * (double)x[i];
+    const double scale = factor / sqrt(square + 1e-6);
+    for (size_t i = 0; i < n; i++) to[i] = (float)((double)x[i] * scale);
+}
+
+/* How much of the state stays: exp(-exp(a_log) softplus(a + dt_bias)). */
+static float decay(float a, float a_log, float dt_bias)
+{
+    const double x = (double)a + (double)dt_bias;
+    const double softplus = x > 20 ? x : log1p(pith_exp_f64(x));
+    return (float)pith_exp_f64(-pith_exp_f64((double)a_log) * softplus);
+}
+
+/* What a head works on besides its state; q, k of key_dim, the rest of value_dim, padded. */
+struct token {
+    float *q, *k, *d, *read;
+};
+
+/* One token of head v. */
+static void step(const struct job *j, size_t t, size_t v, const struct token *w)
+{
+    const struct pith_delta *d = j->d;
+    const struct pith_kern *kern = &j->b->kern;
+    const size_t dk = d->key_dim, dv = d->value_dim, padded = pith_cache_row(dv);
+    const size_t h = v * d->key_heads / d->value_heads, keys = d->key_heads * dk;
+    const float *row = d->mixed + t * (2 * keys + d->value_heads * dv);
+    const float *value = row + 2 * keys + v * dv;
+    const size_t at = t * d->value_heads + v;
+    const float stays = decay(d->a[at], d->a_log[v], d->dt_bias[v]);
+    const float beta = sigmoid(d->beta[at]);
+    float *state = d->state + v * dk * padded;
+    unit(row + h * dk, dk, 1 / sqrt((double)dk), w->q);
+    unit(row + keys + h * dk, dk, 1, w->k);
+    memset(w->read, 0, padded * sizeof *w->read);
+    kern->attn_values_f32(1, dk, padded, w->k, dk, state, w->read, padded);
+    for (size_t i = 0; i < dv; i++) w->d[i] = beta * (value[i] - stays * w->read[i]);
+    for (size_t i = 0; i < dk; i++) kern->mix(padded, stays, w->k[i], w->d, state + i * padded);
+    memset(w->read, 0, padded * sizeof *w->read);
+    kern->attn_values_f32(1, dk, padded, w->q, dk, state, w->read, padded);
+    memcpy(d->out + at * dv, w->read, dv * sizeof *w->read);
+}
+
+static void delta_task(void *ctx, size_t v, unsigned thread)
+{
+    const struct job *j = ctx;
+    const size_t key = pith_cache_row(j->d->key_dim), value = pith_cache_row(j->d->value_dim);
+    float *memory = j->b->scratch[thread].scores;
+    const struct token w = {
+        .q = memory, .k = memory + key, .d = memory + 2 * key, .read = memory + 2 * key + value};
+    _Static_assert(PITH_SCORES >= 4 * PITH_DELTA_DIM, "a token fits");
+    memset(w.d, 0, value * sizeof *w.d);
+    for (size_t t = 0; t < j->d->n; t++) step(j, t, v, &w);
+}
+
+void pith_delta(struct pith_backend *b, const struct pith_delta *d)
+{
+    struct job j = {b, d};
+    pith_pool_run(b->pool, d->value_heads, delta_task, &j);
+}

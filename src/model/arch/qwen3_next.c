@@ -1,0 +1,133 @@
+/* Qwen3-Next and Qwen3.5: three layers of the gated delta rule, then one of gated attention; a
+ * dense feed-forward or experts. */
+#include "model/arch/family.h"
+
+static const struct pith_family_defaults defaults = {
+    .kv_heads = 2, .head_dim = 256, .max_position = 32768, .partial = 0.25};
+
+static enum pith_status read_attention(const json_t *config, const char *where,
+                                       struct pith_shape *shape, struct pith_error *err)
+{
+    bool bias = false;
+    PITH_TRY(pith_family_read_delta(config, where, shape, err));
+    PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
+    shape->qkv_bias = shape->o_bias = bias;
+    shape->qk_norm = shape->gated = true;
+    return PITH_OK;
+}
+
+static enum pith_status read_experts(const json_t *config, const char *where,
+                                     const struct pith_moe *absent, struct pith_shape *shape,
+                                     struct pith_error *err)
+{
+    PITH_TRY(pith_family_read_moe(config, where, absent, shape, err));
+    PITH_TRY(pith_family_read_size(config, where, "shared_expert_intermediate_size", PITH_MAX_WIDTH,
+                                   absent->shared_ffn, &shape->moe.shared_ffn, err));
+    return pith_family_read_sparse_layers(config, where, shape, err);
+}
+
+static enum pith_status read_next(const json_t *config, const char *where, struct pith_shape *shape,
+                                  struct pith_error *err)
+{
+    static const struct pith_moe absent = {.experts = 512,
+                                           .taken = 10,
+                                           .ffn = 512,
+                                           .shared_ffn = 512,
+                                           .shared_gate = true,
+                                           .renormalised = true};
+    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    PITH_TRY(read_attention(config, where, shape, err));
+    return read_experts(config, where, &absent, shape, err);
+}
+
+static enum pith_status read_dense(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
+{
+    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    return read_attention(config, where, shape, err);
+}
+
+static enum pith_status read_moe(const json_t *config, const char *where, struct pith_shape *shape,
+                                 struct pith_error *err)
+{
+    static const struct pith_moe absent = {.experts = 256,
+                                           .taken = 8,
+                                           .ffn = 512,
+                                           .shared_ffn = 512,
+                                           .shared_gate = true,
+                                           .renormalised = true};
+    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    PITH_TRY(read_attention(config, where, shape, err));
+    PITH_TRY(read_experts(config, where, &absent, shape, err));
+    shape->moe.renormalised = true; /* always */
+    return PITH_OK;
+}
+
+#define DELTA                                                                                      \
+    .conv = "linear_attn.conv1d", .norm = "linear_attn.norm", .out = "linear_attn.out_proj",       \
+    .a_log = "linear_attn.A_log", .dt_bias = "linear_attn.dt_bias"
+#define FAMILY                                                                                     \
+    PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION, PITH_FAMILY_MLP, PITH_FAMILY_QK_NORM,                \
+        .plus_one = true,                                                                          \
+        .moe = {PITH_FAMILY_EXPERTS, PITH_FAMILY_FUSED, .shared = "mlp.shared_expert",             \
+                .shared_gate = "mlp.shared_expert_gate"}
+
+static const struct pith_family next = {
+    FAMILY, .delta = {DELTA, .qkvz = "linear_attn.in_proj_qkvz", .ba = "linear_attn.in_proj_ba"}};
+static const struct pith_family later = {
+    FAMILY, .delta = {DELTA, .qkv = "linear_attn.in_proj_qkv", .z = "linear_attn.in_proj_z",
+                      .b = "linear_attn.in_proj_b", .a = "linear_attn.in_proj_a"}};
+
+const struct pith_arch pith_arch_qwen3_next = {
+    .name = "Qwen3NextForCausalLM",
+    .model_type = "qwen3_next",
+    .summary = "Qwen3-Next: gated delta rule, every fourth layer attention",
+    .read = read_next,
+    .plan = pith_family_plan,
+    .family = &next,
+    .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .beside = {"mtp."}},
+};
+
+const struct pith_arch pith_arch_qwen3_5 = {
+    .name = "Qwen3_5ForCausalLM",
+    .model_type = "qwen3_5_text",
+    .summary = "Qwen 3.5 (dense): gated delta rule, every fourth layer attention",
+    .read = read_dense,
+    .plan = pith_family_plan,
+    .family = &later,
+    .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .beside = {"mtp."}},
+};
+
+const struct pith_arch pith_arch_qwen3_5_moe = {
+    .name = "Qwen3_5MoeForCausalLM",
+    .model_type = "qwen3_5_moe_text",
+    .summary = "Qwen 3.5 mixtures of experts: gated delta rule, every fourth layer attention",
+    .read = read_moe,
+    .plan = pith_family_plan,
+    .family = &later,
+    .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .beside = {"mtp."}},
+};
+
+const struct pith_arch pith_arch_qwen3_5_vl = {
+    .name = "Qwen3_5ForConditionalGeneration",
+    .model_type = "qwen3_5",
+    .summary = "Qwen 3.5 that sees: its language model",
+    .read = read_dense,
+    .plan = pith_family_plan,
+    .family = &later,
+    .wraps = true,
+    .names = {PITH_FAMILY_NAMES_IN("model.language_model."), .head = "lm_head",
+              .beside = {"model.visual.", "mtp."}},
+};
+
+const struct pith_arch pith_arch_qwen3_5_moe_vl = {
+    .name = "Qwen3_5MoeForConditionalGeneration",
+    .model_type = "qwen3_5_moe",
+    .summary = "Qwen 3.5 mixtures of experts that see: their language model",
+    .read = read_moe,
+    .plan = pith_family_plan,
+    .family = &later,
+    .wraps = true,
+    .names = {PITH_FAMILY_NAMES_IN("model.language_model."), .head = "lm_head",
+              .beside = {"model.visual.", "mtp."}},
+};
