@@ -9,8 +9,8 @@
 #include "io/gguf.h"
 #include "model/model.h"
 
-/* The dtype that a tensor of the model is stored in: vectors are F32 there. */
-enum pith_dtype pith_gguf_stored_dtype(const struct pith_tensor *t);
+/* The dtype that a tensor of the model is stored in: vectors and routers are F32 there. */
+enum pith_dtype pith_gguf_stored_dtype(const struct pith_model *m, const struct pith_tensor *t);
 
 /* Finishes a layout, whose tensors have the names of struct pith_checkpoint's view of such files,
  * as one GGUF file. `source` is the model's folder or file; file_type is what its keys say of the

@@ -10,10 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum pith_dtype pith_gguf_stored_dtype(const struct pith_tensor *t)
+enum pith_dtype pith_gguf_stored_dtype(const struct pith_model *m, const struct pith_tensor *t)
 {
+    char name[PITH_GGUF_NAME];
+    struct pith_gguf_place place = {0};
     const bool is_float = t->dtype == PITH_F16 || t->dtype == PITH_BF16;
-    return t->dims == 1 && is_float ? PITH_F32 : t->dtype;
+    (void)pith_gguf_name(pith_gguf_arch_of(m->arch->name), t->name, "weight", name, &place);
+    return (t->dims == 1 || place.exact) && is_float ? PITH_F32 : t->dtype;
 }
 
 /* --- what stands outside the blocks ----------------------------------------------------------- */
@@ -63,27 +66,42 @@ static uint32_t heads_of(const struct names *n, enum pith_gguf_heads heads)
     return heads == PITH_GGUF_Q_HEADS ? n->model->shape.heads : n->model->shape.kv_heads;
 }
 
+/* Counts what the weights of the blocks are stored in. */
+static void count_type(struct names *n, const struct pith_gguf_name *t)
+{
+    if (t->dims != 2 || strncmp(t->name, "blk.", 4) != 0 || t->type.id >= PITH_COUNT(n->bytes))
+        return;
+    uint64_t *sum = &n->bytes[t->type.id];
+    *sum += t->shape[0] * t->shape[1];
+    if (*sum >= n->bytes[n->most.id]) n->most = t->type;
+}
+
 static enum pith_status name_tensor(struct names *n, const struct pith_tensor_plan *t,
                                     struct pith_gguf_name *out, struct pith_error *err)
 {
     const char *dot = strrchr(t->name, '.'), *last = dot ? dot + 1 : "";
     const bool blocks = strcmp(last, "weight") != 0 && strcmp(last, "bias") != 0 &&
                         strcmp(last, "scale") != 0;
-    enum pith_gguf_heads heads;
-    if (!pith_gguf_name(t->name, blocks ? "weight" : last, out->name, &heads) ||
+    struct pith_gguf_place place;
+    if (!pith_gguf_name(n->arch, t->name, blocks ? "weight" : last, out->name, &place) ||
         !pith_ggml_type_find(blocks ? last : pith_dtype_name(t->dtype), &out->type) ||
         t->dims == 0 || t->dims > 4)
         return no_name(t, err);
     out->dims = t->dims;
     for (unsigned i = 0; i < t->dims; i++) out->shape[i] = t->shape[i];
     if (blocks) out->shape[1] = t->shape[1] / out->type.bytes * out->type.block;
-    if (strcmp(last, "scale") != 0) out->heads = heads_of(n, heads);
-    if (!pith_can_turn(t->shape[0], out->heads)) return no_name(t, err);
-    if (t->dims == 2 && strncmp(out->name, "blk.", 4) == 0 && out->type.id < 64) {
-        uint64_t *sum = &n->bytes[out->type.id];
-        *sum += out->shape[0] * out->shape[1];
-        if (*sum >= n->bytes[n->most.id]) n->most = out->type;
+    if (place.flat && (blocks || t->dims != 2 || t->shape[0] != 1)) return no_name(t, err);
+    if (place.flat) {
+        out->dims = 1;
+        out->shape[0] = t->shape[1];
     }
+    if (place.stacked) {
+        out->part = place.expert;
+        out->parts = n->model->shape.moe.experts;
+    }
+    if (strcmp(last, "scale") != 0) out->heads = heads_of(n, place.heads);
+    if (!pith_can_turn(t->shape[0], out->heads)) return no_name(t, err);
+    count_type(n, out);
     return PITH_OK;
 }
 
@@ -141,14 +159,12 @@ static void put_rope(const struct keys *k, const struct pith_rope *r)
 static uint32_t context_of(const struct pith_shape *s)
 {
     bool windowed = false;
-    for (uint32_t i = 0; s->window && i < s->layers; i++)
-        windowed |= pith_layer_in(&s->sliding, i);
+    for (uint32_t i = 0; s->window && i < s->layers; i++) windowed |= pith_layer_in(&s->sliding, i);
     return windowed && s->window < s->max_position ? s->window : s->max_position;
 }
 
 static void put_model(struct pith_gguf_keys *keys, const struct pith_gguf_arch *arch,
-                      const struct pith_shape *s, const struct pith_ggml_type *most,
-                      uint32_t kind)
+                      const struct pith_shape *s, const struct pith_ggml_type *most, uint32_t kind)
 {
     const struct keys k = {keys, arch->name};
     pith_gguf_put_text(keys, "general.architecture", arch->name);
@@ -159,6 +175,12 @@ static void put_model(struct pith_gguf_keys *keys, const struct pith_gguf_arch *
     put_size(&k, "context_length", context_of(s));
     put_size(&k, "embedding_length", s->hidden);
     put_size(&k, "feed_forward_length", s->ffn);
+    if (arch->experts) {
+        put_size(&k, "expert_count", s->moe.experts);
+        put_size(&k, "expert_used_count", s->moe.taken);
+        put_size(&k, "expert_feed_forward_length", s->moe.ffn);
+        if (s->moe.shared_ffn) put_size(&k, "expert_shared_feed_forward_length", s->moe.shared_ffn);
+    }
     put_size(&k, "attention.head_count", s->heads);
     put_size(&k, "attention.head_count_kv", s->kv_heads);
     put_size(&k, "attention.key_length", s->head_dim);
@@ -171,11 +193,35 @@ static void put_model(struct pith_gguf_keys *keys, const struct pith_gguf_arch *
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
+static enum pith_status check_experts(const struct pith_model *m, const struct pith_gguf_arch *a,
+                                      struct pith_error *err)
+{
+    const struct pith_moe *moe = &m->shape.moe;
+    uint32_t sparse = 0;
+    for (uint32_t i = 0; i < m->shape.layers; i++) sparse += pith_layer_in(&moe->layers, i);
+    if (!a->experts || moe->experts == 0) return PITH_OK;
+    if (a->all_sparse && sparse < m->shape.layers)
+        return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp has experts in every layer of a %s",
+                         a->name);
+    if (a->renormalised != moe->renormalised)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "llama.cpp %s the weights of a %s's experts by their sum%s",
+                         a->renormalised ? "divides" : "does not divide", a->name,
+                         a->renormalised ? ", and norm_topk_prob is false" : "");
+    if (moe->router != PITH_ROUTER_SOFTMAX || moe->correction || moe->groups > 1 ||
+        moe->router_bias || (moe->scale != 0 && moe->scale != 1))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "llama.cpp chooses the experts of a %s by a softmax alone", a->name);
+    return PITH_OK;
+}
+
 /* What llama.cpp cannot compute as the model means it. */
-static enum pith_status check_shape(const struct pith_model *m, struct pith_error *err)
+static enum pith_status check_shape(const struct pith_model *m, const struct pith_gguf_arch *arch,
+                                    struct pith_error *err)
 {
     const struct pith_shape *s = &m->shape;
-    const bool is_qwen2 = strcmp(m->arch->model_type, "qwen2") == 0;
+    const bool is_qwen2 = strncmp(arch->name, "qwen2", 5) == 0;
+    PITH_TRY(check_experts(m, arch, err));
     if (s->qkv_bias && !is_qwen2 && strcmp(m->arch->model_type, "llama") != 0)
         return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp has no biases in the attention of a %s",
                          m->arch->name);
@@ -219,7 +265,7 @@ enum pith_status pith_gguf_finish(const struct pith_model *m, const char *source
     if (!n.arch)
         return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp's name of a %s is not known here",
                          m->arch->name);
-    PITH_TRY(check_shape(m, err));
+    PITH_TRY(check_shape(m, n.arch, err));
     n.name = pith_zalloc(l->count, sizeof *n.name);
     if (!n.name) return pith_fail_nomem(err, "the layout");
     const enum pith_status s = finish(&n, source, file, &keys, l, err);

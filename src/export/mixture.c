@@ -123,13 +123,13 @@ static bool is_large(const struct pith_model *m)
 }
 
 /* What llama.cpp calls a module within its layer: "attn_v"; "" for one that it has no name for. */
-static void part_name(const char *module, char name[PITH_GGUF_NAME])
+static void part_name(const struct pith_model *m, const char *module, char name[PITH_GGUF_NAME])
 {
     char tensor[PITH_GGUF_NAME], weight[256];
-    enum pith_gguf_heads heads;
+    struct pith_gguf_place place;
     name[0] = '\0';
     (void)snprintf(weight, sizeof weight, "%s.weight", module);
-    if (pith_gguf_name(weight, "weight", tensor, &heads))
+    if (pith_gguf_name(pith_gguf_arch_of(m->arch->name), weight, "weight", tensor, &place))
         (void)sscanf(tensor, "blk.%*u.%63[^.]", name);
 }
 
@@ -138,7 +138,7 @@ struct pith_grid pith_mixture_grid(const struct pith_mixture *m, const struct pi
 {
     const char *type = NULL;
     char name[PITH_GGUF_NAME];
-    part_name(module, name);
+    part_name(model, module, name);
     for (size_t i = 0; i < PITH_COUNT(mixes) && !type; i++)
         if (strcmp(mixes[i].name, name) == 0 && mixes[i].letter == m->letter &&
             strcmp(mixes[i].format, m->format) == 0 && among(mixes[i].layers, &model->shape, layer))

@@ -131,6 +131,9 @@ struct pith_gguf_name {
     unsigned dims;
     uint64_t shape[4]; /* outermost first */
     uint32_t heads;    /* struct pith_tensor_plan's */
+    /* One of `parts` tensors that are one in the file, of one dimension more, its part `part`; they
+     * share name, type and shape (outermost first, of one part; {1}: a number). parts 0: no. */
+    uint32_t part, parts;
 };
 
 /* A small F32 vector whose values are known before the work: it is written with the header. */
@@ -141,8 +144,10 @@ struct pith_gguf_constant {
 };
 
 /* Finishes a layout as one GGUF file `file` with these keys; names[i] is for tensor i as added, and
- * tensors keep that order, after the constant. PITH_ARG when two have the same name or a shape and
- * type do not give the planned bytes. After a failure the layout can only be freed. */
+ * tensors keep that order, after the constant; parts stand where the first of them does. PITH_ARG
+ * when two have the same name, parts of one are missing, or a shape and type do not give
+ * the planned bytes; PITH_UNSUPPORTED when parts are unlike. After a failure the layout can only be
+ * freed. */
 enum pith_status pith_gguf_layout_finish(struct pith_layout *l, const char *file,
                                          const struct pith_gguf_keys *keys,
                                          const struct pith_gguf_constant *constant,

@@ -64,49 +64,64 @@ static int compare_name(const void *a, const void *b)
     return strcmp(((const struct pith_tensor *)a)->name, ((const struct pith_tensor *)b)->name);
 }
 
-/* What a tensor is called here; false for one that has no place in a checkpoint. */
-static bool translate(const struct pith_gguf_tensor *t, char name[NAME],
-                      enum pith_gguf_heads *heads)
-{
-    const char *dot = strrchr(t->name, '.');
-    enum pith_dtype dtype;
-    if (!dot || !pith_gguf_module(t->name, name, NAME - 16, heads)) return false;
-    const bool plain = pith_ggml_type_dtype(&t->type, &dtype);
-    const bool scale = strcmp(dot, ".scale") == 0; /* beside NVFP4 */
-    if (scale) *heads = PITH_GGUF_NO_HEADS;
-    if (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0 && !scale) return false;
-    if (!plain && (t->dims != 2 || strcmp(dot, ".weight") != 0)) return false;
-    (void)snprintf(name + strlen(name), 16, ".%s", plain ? dot + 1 : t->type.name);
-    return true;
-}
-
 struct view {
     struct pith_checkpoint *c;
     const struct pith_gguf_arch *arch;
     uint32_t heads[3]; /* by enum pith_gguf_heads */
+    uint64_t experts;  /* 0: no mixture */
     size_t names;      /* bytes of names used */
     bool quantized;
 };
 
+/* What a tensor is called here; false for one that has no place in a checkpoint. */
+static bool translate(const struct view *v, const struct pith_gguf_tensor *t, uint32_t expert,
+                      char name[NAME], struct pith_gguf_place *place)
+{
+    const char *dot = strrchr(t->name, '.');
+    enum pith_dtype dtype;
+    if (!dot || !pith_gguf_module(v->arch, t->name, expert, name, NAME - 16, place)) return false;
+    const bool plain = pith_ggml_type_dtype(&t->type, &dtype);
+    const bool scale = strcmp(dot, ".scale") == 0; /* beside NVFP4 */
+    const unsigned matrix = place->stacked ? 3 : 2;
+    if (scale) place->heads = PITH_GGUF_NO_HEADS;
+    if (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0 && !scale) return false;
+    if (!plain && (t->dims != matrix || strcmp(dot, ".weight") != 0)) return false;
+    if (place->flat && (!plain || t->dims != 1)) return false;
+    (void)snprintf(name + strlen(name), 16, ".%s", plain ? dot + 1 : t->type.name);
+    return true;
+}
+
+/* A tensor of the file, or one expert's part of it. */
 static enum pith_status set_tensor(struct view *v, const struct pith_gguf_tensor *from,
-                                   enum pith_gguf_heads heads, const char *name,
+                                   const struct pith_gguf_place *place, const char *name,
                                    struct pith_error *err)
 {
     struct pith_checkpoint *c = v->c;
     struct pith_tensor *t = &c->tensors[c->count];
     const size_t n = strlen(name) + 1;
+    const unsigned skip = place->stacked;
+    const uint64_t parts = skip ? v->experts : 1, bytes = from->bytes / parts;
     char *kept = memcpy(c->files[0].names + v->names, name, n);
     v->names += n;
     *t = (struct pith_tensor){.name = kept,
-                              .dims = from->dims,
-                              .bytes = from->bytes,
-                              .data = from->data,
-                              .heads = v->arch->turned ? v->heads[heads] : 0};
-    for (unsigned i = 0; i < from->dims; i++) t->shape[i] = from->shape[i];
+                              .dims = from->dims - skip,
+                              .bytes = bytes,
+                              .data = from->data + (skip ? place->expert * bytes : 0),
+                              .heads = v->arch->turned ? v->heads[place->heads] : 0};
+    for (unsigned i = 0; i < t->dims; i++) t->shape[i] = from->shape[i + skip];
+    if (skip && t->dims == 0) { /* a number an expert */
+        t->dims = 1;
+        t->shape[0] = 1;
+    }
+    if (place->flat) {
+        t->dims = 2;
+        t->shape[1] = t->shape[0];
+        t->shape[0] = 1;
+    }
     if (!pith_ggml_type_dtype(&from->type, &t->dtype)) {
         v->quantized = true;
         t->dtype = PITH_U8;
-        t->shape[1] = from->bytes / from->shape[0];
+        t->shape[1] = bytes / t->shape[0];
     }
     if (!pith_can_turn(t->shape[0], t->heads))
         return pith_fail(err, PITH_FORMAT, "%s: tensor \"%s\" is not whole heads", c->dir,
@@ -116,16 +131,57 @@ static enum pith_status set_tensor(struct view *v, const struct pith_gguf_tensor
     return PITH_OK;
 }
 
+/* Into how many tensors that of the file falls. */
+static enum pith_status count_parts(const struct view *v, const struct pith_gguf_tensor *from,
+                                    uint64_t *parts, struct pith_error *err)
+{
+    char name[NAME];
+    struct pith_gguf_place place;
+    *parts = 1;
+    if (!translate(v, from, 0, name, &place) || !place.stacked) return PITH_OK;
+    if (v->experts == 0 || from->dims == 0 || from->shape[0] != v->experts)
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: tensor \"%s\" does not hold one of each of %u experts", v->c->dir,
+                         from->name, (unsigned)v->experts);
+    *parts = v->experts;
+    return PITH_OK;
+}
+
 static enum pith_status add_tensor(struct view *v, const struct pith_gguf_tensor *from,
                                    struct pith_error *err)
 {
     char name[NAME];
-    enum pith_gguf_heads heads;
+    struct pith_gguf_place place;
+    uint64_t parts;
     if (strcmp(from->name, "rope_freqs.weight") == 0) return PITH_OK; /* in the config */
-    if (!translate(from, name, &heads))
-        return pith_fail(err, PITH_UNSUPPORTED, "%s: tensor \"%s\" (%s) is not known here",
-                         v->c->dir, from->name, from->type.name);
-    return set_tensor(v, from, heads, name, err);
+    PITH_TRY(count_parts(v, from, &parts, err));
+    for (uint32_t e = 0; e < parts; e++) {
+        if (!translate(v, from, e, name, &place))
+            return pith_fail(err, PITH_UNSUPPORTED, "%s: tensor \"%s\" (%s) is not known here",
+                             v->c->dir, from->name, from->type.name);
+        PITH_TRY(set_tensor(v, from, &place, name, err));
+    }
+    return PITH_OK;
+}
+
+/* How many tensors there will be, within reason: a file may claim anything. */
+static enum pith_status count_tensors(struct view *v, size_t *count, struct pith_error *err)
+{
+    enum { MOST = 1 << 18, MOST_EXPERTS = 4096 };
+    const struct pith_gguf *g = v->c->gguf;
+    char key[96];
+    uint64_t parts;
+    (void)snprintf(key, sizeof key, "%s.expert_count", v->arch->name);
+    PITH_TRY(pith_gguf_get_uint(g, key, MOST_EXPERTS, &v->experts, err));
+    *count = 0;
+    for (size_t i = 0; i < g->tensor_count; i++) {
+        PITH_TRY(count_parts(v, &g->tensors[i], &parts, err));
+        *count += (size_t)parts;
+        if (*count > MOST)
+            return pith_fail(err, PITH_UNSUPPORTED, "%s: holds more than %d matrices", v->c->dir,
+                             MOST);
+    }
+    return PITH_OK;
 }
 
 static enum pith_status read_heads(struct view *v, struct pith_error *err)
@@ -149,8 +205,10 @@ static enum pith_status take_tensors(struct view *v, struct pith_error *err)
     const struct pith_gguf *g = c->gguf;
     if (g->tensor_count == 0)
         return pith_fail(err, PITH_FORMAT, "%s: the file holds no tensors", c->dir);
-    c->tensors = pith_zalloc(g->tensor_count, sizeof *c->tensors);
-    c->files[0].names = pith_alloc(g->tensor_count, NAME);
+    size_t count;
+    PITH_TRY(count_tensors(v, &count, err));
+    c->tensors = pith_zalloc(count, sizeof *c->tensors);
+    c->files[0].names = pith_alloc(count, NAME);
     if (!c->tensors || !c->files[0].names) return pith_fail_nomem(err, "the list of tensors");
     PITH_TRY(read_heads(v, err));
     for (size_t i = 0; i < g->tensor_count; i++) PITH_TRY(add_tensor(v, &g->tensors[i], err));

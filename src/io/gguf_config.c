@@ -107,6 +107,27 @@ static enum pith_status put_sizes(const struct config *c)
     return PITH_OK;
 }
 
+/* What is known of a mixture that llama.cpp runs, beside what its architecture is. */
+static enum pith_status put_experts(const struct config *c)
+{
+    const struct pith_gguf_arch *a = c->arch;
+    uint64_t experts, taken, width, shared = 0, ffn;
+    char key[KEY];
+    if (!a->experts) return PITH_OK;
+    PITH_TRY(get_size(c, "expert_count", 0, &experts));
+    PITH_TRY(get_size(c, "expert_used_count", 0, &taken));
+    PITH_TRY(get_size(c, "feed_forward_length", 0, &ffn));
+    PITH_TRY(get_size(c, "expert_feed_forward_length", ffn, &width));
+    PITH_TRY(pith_gguf_get_uint(c->g, key_of(c, "expert_shared_feed_forward_length", key),
+                                INT32_MAX, &shared, c->err));
+    PITH_TRY(set(c, a->experts, json_integer((json_int_t)experts)));
+    PITH_TRY(set(c, "num_experts_per_tok", json_integer((json_int_t)taken)));
+    PITH_TRY(set(c, a->expert_width, json_integer((json_int_t)width)));
+    if (shared)
+        PITH_TRY(set(c, "shared_expert_intermediate_size", json_integer((json_int_t)shared)));
+    return set(c, "norm_topk_prob", json_boolean(a->renormalised));
+}
+
 /* --- rotary positions ------------------------------------------------------------------------- */
 
 /* The context that scaling began at, from the factors: between the ends they tell it, where low and
@@ -212,7 +233,8 @@ static enum pith_status put_dtype(const struct config *c)
     static const struct {
         const char *gguf, *hf;
     } dtypes[] = {{"F32", "float32"}, {"F16", "float16"}, {"BF16", "bfloat16"}};
-    const struct pith_gguf_tensor *t = pith_gguf_tensor_find(c->g, "blk.0.ffn_up.weight");
+    const char *up = c->arch->experts ? "blk.0.ffn_up_exps.weight" : "blk.0.ffn_up.weight";
+    const struct pith_gguf_tensor *t = pith_gguf_tensor_find(c->g, up);
     const char *name = "float16";
     for (size_t i = 0; t && i < PITH_COUNT(dtypes); i++)
         if (strcmp(t->type.name, dtypes[i].gguf) == 0) name = dtypes[i].hf;
@@ -227,7 +249,7 @@ static enum pith_status put_tensors(const struct config *c)
     const bool q = pith_gguf_tensor_find(c->g, "blk.0.attn_q.bias");
     const bool o = pith_gguf_tensor_find(c->g, "blk.0.attn_output.bias");
     const bool mlp = pith_gguf_tensor_find(c->g, "blk.0.ffn_up.bias");
-    const bool is_qwen2 = strcmp(c->arch->name, "qwen2") == 0;
+    const bool is_qwen2 = strncmp(c->arch->name, "qwen2", 5) == 0;
     if (!is_qwen2 && q != o)
         return pith_fail(c->err, PITH_UNSUPPORTED,
                          "%s: biases on some of the attention's linears are not supported",
@@ -259,6 +281,7 @@ static enum pith_status fill(const struct config *c, bool quantized)
     double eps = NAN;
     char key[KEY];
     PITH_TRY(put_sizes(c));
+    PITH_TRY(put_experts(c));
     PITH_TRY(
         pith_gguf_get_real(c->g, key_of(c, "attention.layer_norm_rms_epsilon", key), &eps, c->err));
     if (!(eps >= 0 && eps < 1))

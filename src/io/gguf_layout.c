@@ -21,10 +21,13 @@ static void put(struct pith_str *s, const void *data, size_t n)
 
 static void put_info(struct pith_str *s, const struct pith_gguf_name *n, uint64_t offset)
 {
-    const uint32_t dims = n->dims, type = n->type.id;
+    const uint64_t parts = n->parts;
+    const bool number = parts && n->dims == 1 && n->shape[0] == 1;
+    const uint32_t own = number ? 0 : n->dims, dims = own + (parts > 0), type = n->type.id;
     pith_gguf_put_string(s, n->name, strlen(n->name));
     put(s, &dims, sizeof dims);
-    for (unsigned i = n->dims; i-- > 0;) put(s, &n->shape[i], sizeof n->shape[i]);
+    for (unsigned i = own; i-- > 0;) put(s, &n->shape[i], sizeof n->shape[i]);
+    if (parts) put(s, &parts, sizeof parts);
     put(s, &type, sizeof type);
     put(s, &offset, sizeof offset);
 }
@@ -36,7 +39,8 @@ static bool fits(const struct pith_gguf_name *n, const struct pith_tensor_plan *
     for (unsigned i = 0; i < n->dims; i++)
         if (n->shape[i] == 0 || n->shape[i] > INT64_MAX / elements) return false;
         else elements *= n->shape[i];
-    if (n->dims == 0 || n->shape[n->dims - 1] % n->type.block) return false;
+    if (n->dims == 0 || n->dims + (n->parts > 0) > 4 || n->part > n->parts) return false;
+    if (n->shape[n->dims - 1] % n->type.block) return false;
     return t->bytes % n->type.bytes == 0 && t->bytes / n->type.bytes == elements / n->type.block;
 }
 
@@ -59,36 +63,81 @@ static int compare_name(const void *a, const void *b)
                   ((const struct pith_tensor_plan *)b)->name);
 }
 
-static int compare_text(const void *a, const void *b)
+/* By name, then part, then as added. */
+static int compare_part(const void *a, const void *b)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+    const struct pith_gguf_name *x = *(const struct pith_gguf_name *const *)a,
+                                *y = *(const struct pith_gguf_name *const *)b;
+    const int c = strcmp(x->name, y->name);
+    if (c) return c;
+    if (x->part != y->part) return x->part < y->part ? -1 : 1;
+    return (x > y) - (x < y);
 }
 
-static enum pith_status check_names(const struct pith_gguf_name *names, size_t count,
+static bool alike(const struct pith_gguf_name *a, const struct pith_gguf_name *b)
+{
+    return a->parts == b->parts && a->type.id == b->type.id && a->dims == b->dims &&
+           a->heads == b->heads && memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) == 0;
+}
+
+/* The n names of one tensor, parts in order; 0 are wanted of one that has none. */
+static enum pith_status check_group(const struct pith_gguf_name *const *list, size_t n,
                                     struct pith_error *err)
 {
-    const char **list = pith_alloc(count, sizeof *list);
+    const struct pith_gguf_name *first = list[0];
+    for (size_t i = 1; i < n; i++)
+        if (!first->parts || list[i]->part == list[i - 1]->part)
+            return pith_fail(err, PITH_ARG, "tensor \"%s\" is added twice", first->name);
+        else if (!alike(first, list[i]))
+            return pith_fail(err, PITH_UNSUPPORTED,
+                             "%s: expert %u is stored in another way than expert %u (%s and %s),"
+                             " and a GGUF file holds all of a layer in one tensor: give them one"
+                             " grid",
+                             first->name, (unsigned)list[i]->part, (unsigned)first->part,
+                             list[i]->type.name, first->type.name);
+    if (first->parts && (n != first->parts || list[n - 1]->part != n - 1))
+        return pith_fail(err, PITH_ARG, "tensor \"%s\" has %zu parts, not %u", first->name, n,
+                         (unsigned)first->parts);
+    return PITH_OK;
+}
+
+/* Checks the names; leads[i]: as what the tensor of names[i] was first added. */
+static enum pith_status find_leads(const struct pith_gguf_name *names, size_t count, size_t *leads,
+                                   struct pith_error *err)
+{
+    const struct pith_gguf_name **list = pith_alloc(count, sizeof(void *));
     enum pith_status s = PITH_OK;
     if (!list) return pith_fail_nomem(err, "the layout");
-    for (size_t i = 0; i < count; i++) list[i] = names[i].name;
-    if (count) qsort(list, count, sizeof *list, compare_text);
-    for (size_t i = 1; i < count && s == PITH_OK; i++)
-        if (strcmp(list[i - 1], list[i]) == 0)
-            s = pith_fail(err, PITH_ARG, "tensor \"%s\" is added twice", list[i]);
+    for (size_t i = 0; i < count; i++) list[i] = &names[i];
+    if (count) qsort(list, count, sizeof(void *), compare_part);
+    for (size_t i = 0, n; i < count && s == PITH_OK; i += n) {
+        const struct pith_gguf_name *lead = list[i];
+        for (n = 1; i + n < count && strcmp(list[i + n]->name, lead->name) == 0; n++) continue;
+        s = check_group(list + i, n, err);
+        for (size_t k = i; k < i + n; k++)
+            if (list[k] < lead) lead = list[k];
+        for (size_t k = i; k < i + n; k++) leads[list[k] - names] = (size_t)(lead - names);
+    }
     pith_free(list);
     return s;
 }
 
+struct naming {
+    const struct pith_gguf_name *name; /* [count], as added */
+    size_t *leads;                     /* of find_leads(), owned */
+};
+
 /* Everything before the data, and the constant. */
 static enum pith_status put_header(struct pith_layout *l, const struct pith_gguf_keys *keys,
                                    const struct pith_gguf_constant *constant,
-                                   const struct pith_gguf_name *names, struct pith_str *s,
+                                   const struct naming *names, struct pith_str *s,
                                    struct pith_error *err)
 {
     const uint32_t version = VERSION;
-    const uint64_t tensors = l->count + (constant->count > 0), count = keys->count;
+    uint64_t tensors = constant->count > 0, count = keys->count;
     const uint64_t before = padded(constant->count * sizeof *constant->value);
     uint64_t end = before;
+    for (size_t i = 0; i < l->count; i++) tensors += names->leads[i] == i;
     pith_str_puts(s, "GGUF");
     put(s, &version, sizeof version);
     put(s, &tensors, sizeof tensors);
@@ -102,14 +151,21 @@ static enum pith_status put_header(struct pith_layout *l, const struct pith_gguf
     }
     for (size_t i = 0; i < l->count; i++) {
         struct pith_tensor_plan *t = &l->tensors[i];
-        if (!fits(&names[i], t))
+        const struct pith_gguf_name *n = &names->name[i];
+        const size_t lead = names->leads[i];
+        if (!fits(n, t))
             return pith_fail(err, PITH_ARG,
                              "tensor \"%s\": its shape does not make its %" PRIu64 " bytes of %s",
-                             t->name, t->bytes, names[i].type.name);
-        put_info(s, &names[i], end);
-        t->offset = end - before;
-        t->heads = names[i].heads;
-        end = padded(end + t->bytes);
+                             t->name, t->bytes, n->type.name);
+        t->heads = n->heads;
+        if (lead == i) {
+            put_info(s, n, end);
+            t->offset = end - before + n->part * t->bytes;
+            end = padded(end + t->bytes * (n->parts ? n->parts : 1));
+        } else {
+            t->offset = l->tensors[lead].offset + n->part * t->bytes -
+                        names->name[lead].part * t->bytes;
+        }
     }
     l->shard_bytes[0] = end - before;
     while (s->len % ALIGNMENT && !s->failed) pith_str_putc(s, '\0');
@@ -127,9 +183,12 @@ enum pith_status pith_gguf_layout_finish(struct pith_layout *l, const char *file
     struct pith_str s = {0};
     if (l->shards) return pith_fail(err, PITH_ARG, "the layout is finished already");
     PITH_TRY(allocate(l, file, err));
-    PITH_TRY(check_names(names, l->count, err));
-    const enum pith_status status =
-        put_header(l, keys, constant ? constant : &none, names, &s, err);
+    const struct naming naming = {names, pith_alloc(l->count + 1, sizeof *naming.leads)};
+    if (!naming.leads) return pith_fail_nomem(err, "the layout");
+    enum pith_status status = find_leads(names, l->count, naming.leads, err);
+    if (status == PITH_OK)
+        status = put_header(l, keys, constant ? constant : &none, &naming, &s, err);
+    pith_free(naming.leads);
     if (status != PITH_OK) {
         pith_str_free(&s);
         return status;

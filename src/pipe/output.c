@@ -84,7 +84,8 @@ static enum pith_status plan_kv(struct pith_run *r, uint32_t layer, struct pith_
 static enum pith_status plan_copy(struct pith_run *r, const struct pith_tensor *t,
                                   struct pith_error *err)
 {
-    const enum pith_dtype dtype = r->container->file ? pith_gguf_stored_dtype(t) : t->dtype;
+    const enum pith_dtype dtype = r->container->file ? pith_gguf_stored_dtype(r->model, t)
+                                                     : t->dtype;
     return pith_layout_add(&r->layout, t->name, dtype, t->dims, t->shape, err);
 }
 

@@ -211,7 +211,7 @@ static void check_kept(struct pith_verification *v, const json_t *entry)
     else if (is_decoded(entry)) check_decoded(v, a);
     else if (!b)
         pith_problem(v, "%s: %s from nowhere: the original has no such tensor", name, action);
-    else if ((a->dtype != b->dtype && !(v->checkpoint->gguf && a->dims == 1)) ||
+    else if ((a->dtype != b->dtype && !(v->checkpoint->gguf && a->dtype == PITH_F32)) ||
              a->dims != b->dims || memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) != 0)
         pith_problem(v, "%s: has another shape or dtype than the original", name);
     else if (strcmp(action, "pruned") == 0) return; /* its values were compared with the linears' */

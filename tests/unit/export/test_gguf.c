@@ -42,7 +42,8 @@ static enum pith_status write_gguf(const struct pith_model *m, const char *dir, 
     char path[600];
     for (size_t i = 0; i < c->count; i++) {
         const struct pith_tensor *t = &c->tensors[i];
-        PITH_TRY(pith_layout_add(&l, t->name, pith_gguf_stored_dtype(t), t->dims, t->shape, err));
+        PITH_TRY(
+            pith_layout_add(&l, t->name, pith_gguf_stored_dtype(m, t), t->dims, t->shape, err));
     }
     const enum pith_status s = pith_gguf_finish(m, dir, "model.gguf", 0, &l, err);
     if (s != PITH_OK) {

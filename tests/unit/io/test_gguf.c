@@ -282,26 +282,36 @@ static void names_go_both_ways(void **state)
         {"model.layers.7.post_attention_layernorm.weight", "blk.7.ffn_norm.weight"},
         {"model.layers.7.self_attn.k_norm.weight", "blk.7.attn_k_norm.weight"},
         {"model.layers.7.mlp.down_proj.weight", "blk.7.ffn_down.weight"},
+        {"model.layers.7.mlp.experts.103.down_proj.weight", "blk.7.ffn_down_exps.weight"},
+        {"model.layers.7.mlp.gate.weight", "blk.7.ffn_gate_inp.weight"},
+        {"model.layers.7.mlp.shared_expert_gate.weight", "blk.7.ffn_gate_inp_shexp.weight"},
     };
-    static const char *const unknown[] = {
-        "model.layers.x.mlp.up_proj.weight",  "lm_head",
-        "model.layers.01.mlp.up_proj.weight", "model.weight",
-        "model.layers.3.mlp.weight",          "model.layers.3.weight"};
+    static const char *const unknown[] = {"model.layers.x.mlp.up_proj.weight",
+                                          "lm_head",
+                                          "model.layers.01.mlp.up_proj.weight",
+                                          "model.weight",
+                                          "model.layers.3.mlp.weight",
+                                          "model.layers.3.weight",
+                                          "model.layers.3.mlp.experts.up_proj.weight",
+                                          "model.layers.3.mlp.experts.01.up_proj.weight",
+                                          "model.layers.3.mlp.experts.1.gate.weight",
+                                          "model.layers.3.block_sparse_moe.gate.weight"};
     for (size_t i = 0; i < PITH_COUNT(pairs); i++) {
         char name[PITH_GGUF_NAME], module[192];
-        enum pith_gguf_heads a, b;
-        assert_true(pith_gguf_name(pairs[i][0], "weight", name, &a));
+        struct pith_gguf_place a, b;
+        assert_true(pith_gguf_name(NULL, pairs[i][0], "weight", name, &a));
         assert_string_equal(name, pairs[i][1]);
-        assert_true(pith_gguf_module(pairs[i][1], module, sizeof module, &b));
+        assert_true(pith_gguf_module(NULL, pairs[i][1], a.expert, module, sizeof module, &b));
         assert_int_equal(strncmp(module, pairs[i][0], strlen(module)), 0);
         assert_string_equal(pairs[i][0] + strlen(module), ".weight");
-        assert_int_equal(a, b);
-        assert_int_equal(a, i == 3 ? PITH_GGUF_Q_HEADS : PITH_GGUF_NO_HEADS);
+        assert_int_equal(a.heads, b.heads);
+        assert_int_equal(a.expert, b.expert);
+        assert_int_equal(a.heads, i == 3 ? PITH_GGUF_Q_HEADS : PITH_GGUF_NO_HEADS);
     }
     for (size_t i = 0; i < PITH_COUNT(unknown); i++) {
         char name[PITH_GGUF_NAME];
-        enum pith_gguf_heads heads;
-        assert_false(pith_gguf_name(unknown[i], "weight", name, &heads));
+        struct pith_gguf_place place;
+        assert_false(pith_gguf_name(NULL, unknown[i], "weight", name, &place));
     }
 }
 
