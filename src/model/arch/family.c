@@ -167,7 +167,7 @@ enum pith_status pith_family_read(const json_t *config, const char *where,
 enum pith_status pith_family_read_scale(const json_t *config, const char *where, const char *key,
                                         double *out, struct pith_error *err)
 {
-    if (is_null(config, key)) return PITH_OK;
+    if (!json_object_get(config, key) || is_null(config, key)) return PITH_OK;
     PITH_TRY(pith_json_get_real(config, key, out, where, err));
     if (*out > 1e-6 && *out < 1e6) return PITH_OK;
     return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, which makes no sense", where, key, *out);

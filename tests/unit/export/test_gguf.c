@@ -5,7 +5,7 @@
 #include "io/gguf_model.h"
 #include "tok/gguf.h"
 #include "tok/tokenizer.h"
-#include "unit/model/fixture.h"
+#include "unit/model/arch_case.h"
 
 /* A byte-level tokenizer of `count` tokens: single letters, and pairs that merges make. */
 static void add_tokenizer(const char *dir, int count)
@@ -71,14 +71,13 @@ static enum pith_status write_gguf(const struct pith_model *m, const char *dir, 
     return PITH_OK;
 }
 
-static void check_model(const char *name)
+/* A model's folder, which is removed. */
+static void check_folder(char *dir, const char *name)
 {
-    struct golden g;
     struct rig hf, gguf;
     struct pith_error err = {0};
     int32_t ids[PROMPT_MAX];
-    golden_load(&g, name);
-    char *dir = folder_make(g.config, g.weights), *out = test_temp_dir();
+    char *out = test_temp_dir();
     add_tokenizer(dir, 80);
     rig_open(&hf, dir, 1);
     assert_ok(write_gguf(hf.model, dir, out, &err), err);
@@ -95,7 +94,56 @@ static void check_model(const char *name)
     rig_close(&gguf);
     folder_remove(dir);
     folder_remove(out);
+}
+
+static void check_model(const char *name)
+{
+    struct golden g;
+    golden_load(&g, name);
+    check_folder(folder_make(g.config, g.weights), name);
     golden_free(&g);
+}
+
+static json_t *load_case(const char *name)
+{
+    struct pith_error err = {0};
+    json_t *file;
+    char path[128];
+    snprintf(path, sizeof path, ARCH_GOLDEN "%s.json", name);
+    assert_ok(pith_json_load(path, 1 << 22, &file, &err), err);
+    return file;
+}
+
+/* Experts are one tensor in the file and one each here; what tells is that the logits' bits are the
+ * same. */
+static void mixtures_stay_the_same(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"qwen3_moe", "mixtral", "qwen2_moe", "olmoe"};
+    for (size_t i = 0; i < PITH_COUNT(names); i++) {
+        json_t *file = load_case(names[i]);
+        check_folder(arch_folder_make(file), names[i]);
+        json_decref(file);
+    }
+}
+
+/* llama.cpp divides by the sum of the weights of a Qwen3-MoE's experts whatever the config says. */
+static void what_would_be_another_model_is_refused(void **state)
+{
+    (void)state;
+    struct rig hf;
+    struct pith_error err = {0};
+    json_t *file = load_case("qwen3_moe");
+    json_object_set_new(json_object_get(file, "config"), "norm_topk_prob", json_false());
+    char *dir = arch_folder_make(file), *out = test_temp_dir();
+    json_decref(file);
+    add_tokenizer(dir, 80);
+    rig_open(&hf, dir, 1);
+    assert_int_equal(write_gguf(hf.model, dir, out, &err), PITH_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "norm_topk_prob"));
+    rig_close(&hf);
+    folder_remove(dir);
+    folder_remove(out);
 }
 
 static void models_stay_the_same(void **state)
@@ -307,6 +355,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_stay_the_same),
+        cmocka_unit_test(mixtures_stay_the_same),
+        cmocka_unit_test(what_would_be_another_model_is_refused),
         cmocka_unit_test(a_window_ends_the_context),
         cmocka_unit_test(tokenizers_stay_the_same),
         cmocka_unit_test(real_tokenizers_stay_the_same),

@@ -342,6 +342,54 @@ static void rows_turn_as_the_converter_turns_them(void **state)
     assert_false(pith_can_turn(ROWS, 4) || pith_can_turn(9, 3));
 }
 
+/* Experts' matrices lie one behind the other, as one tensor; all of them, once, and alike. */
+static void parts_are_one_tensor(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned part[3];
+        uint64_t rows; /* of the last */
+        enum pith_status status;
+    } cases[] = {{{2, 0, 1}, 4, PITH_OK},
+                 {{0, 1, 1}, 4, PITH_ARG},
+                 {{0, 1, 3}, 4, PITH_ARG},
+                 {{0, 1, 2}, 8, PITH_UNSUPPORTED}};
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_layout l = {0};
+        struct pith_gguf_keys k = {0};
+        struct pith_gguf_name names[3] = {0};
+        struct pith_error err = {0};
+        for (unsigned e = 0; e < 3; e++) {
+            const uint64_t shape[] = {e == 2 ? cases[i].rows : 4, 5};
+            char name[32];
+            snprintf(name, sizeof name, "expert %u", e);
+            assert_ok(pith_layout_add(&l, name, PITH_F32, 2, shape, &err), err);
+            names[e] = (struct pith_gguf_name){.name = "blk.0.ffn_up_exps.weight",
+                                               .dims = 2,
+                                               .shape = {shape[0], 5},
+                                               .part = cases[i].part[e],
+                                               .parts = 3};
+            assert_true(pith_ggml_type_find("F32", &names[e].type));
+        }
+        assert_int_equal(pith_gguf_layout_finish(&l, "m.gguf", &k, NULL, names, &err),
+                         cases[i].status);
+        for (unsigned e = 0; e < 3 && cases[i].status == PITH_OK; e++)
+            assert_int_equal(l.tensors[e].offset, l.header_bytes[0] + cases[i].part[e] * 80);
+        struct pith_gguf g = {0};
+        uint8_t *file = cases[i].status == PITH_OK ? calloc(1, l.shard_bytes[0]) : NULL;
+        if (file) {
+            memcpy(file, l.headers[0], l.header_bytes[0]);
+            assert_ok(pith_gguf_parse(file, l.shard_bytes[0], "m.gguf", &g, &err), err);
+            assert_int_equal(g.tensor_count, 1);
+            assert_int_equal(g.tensors[0].dims, 3);
+            assert_true(g.tensors[0].shape[0] == 3 && g.tensors[0].shape[1] == 4);
+            pith_gguf_close(&g);
+        }
+        free(file);
+        pith_layout_free(&l);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,6 +399,7 @@ int main(void)
         cmocka_unit_test(lies_are_refused),
         cmocka_unit_test(lying_tensors_are_refused),
         cmocka_unit_test(names_go_both_ways),
+        cmocka_unit_test(parts_are_one_tensor),
         cmocka_unit_test(rows_turn_as_the_converter_turns_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
