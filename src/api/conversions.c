@@ -89,7 +89,8 @@ static json_t *row_of(const struct pith_grid *g)
     char text[PITH_GRID_TEXT];
     pith_grid_format(g, text);
     json_t *row = json_pack("{s:s}", "grid", text);
-    for (size_t i = 0; i < count; i++) pith_json_set(&row, all[i]->name, cell(all[i], g));
+    for (size_t i = 0; i < count; i++)
+        if (all[i]->pack) pith_json_set(&row, all[i]->name, cell(all[i], g)); /* it is written */
     return row;
 }
 

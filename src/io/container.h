@@ -76,7 +76,8 @@ struct pith_container {
     enum pith_status (*plan)(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
                              const struct pith_container_opts *opts, struct pith_packed_set *out,
                              struct pith_error *err);
-    /* Packs q; on success *out owns its data (pith_packed_free). */
+    /* Packs q; on success *out owns its data (pith_packed_free). NULL, with plan() and config():
+     * the container is only read, and accepts() nothing. */
     enum pith_status (*pack)(const struct pith_qmat *q, const struct pith_container_opts *opts,
                              struct pith_packed_set *out, struct pith_error *err);
     /* Options that follow from a grid that some linear has, or NULL when none do. */

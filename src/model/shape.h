@@ -73,7 +73,8 @@ struct pith_moe {
     bool shared_gate;        /* times sigmoid of a linear of its own */
     enum pith_router router;
     bool renormalised, router_bias, correction;
-    double floor; /* of the sum that is divided by */
+    bool expert_bias; /* of all three matrices of an expert */
+    double floor;     /* of the sum that is divided by */
     double scale;
     uint32_t groups, groups_taken; /* 0: no groups */
     bool group_best_two;           /* a group's score is the sum of its two best, else its best */

@@ -25,7 +25,8 @@ struct pith_family_moe {
     const char *gate, *up, *down;    /* "mlp.experts.%u.gate_proj" */
     const char *shared;              /* "mlp.shared_expert": .gate_proj, .up_proj, .down_proj */
     const char *shared_gate;         /* "mlp.shared_expert_gate" */
-    bool correction_row;             /* stored as [1][experts] */
+    const char *shared_gate_up, *shared_down; /* or these two in place of `shared` */
+    bool correction_row;                      /* stored as [1][experts] */
     /* What may stand for all experts, whole names: gate and up, down (pith_fused_spec). */
     const char *fused_gate_up, *fused_down, *fused_gate_up_bias, *fused_down_bias;
     bool fused_turned, fused_adjacent;
@@ -195,6 +196,9 @@ enum pith_status pith_family_read_latent(const json_t *config, const char *where
  * "full_attention_interval"th. */
 enum pith_status pith_family_read_delta(const json_t *config, const char *where,
                                         struct pith_shape *shape, struct pith_error *err);
+/* Granite's whole shape, in all its forms but for experts. */
+enum pith_status pith_family_read_granite(const json_t *config, const char *where,
+                                          struct pith_shape *shape, struct pith_error *err);
 
 /* The window rules of Qwen2 and Qwen3: "use_sliding_window", "sliding_window", and which layers by
  * "layer_types" or "max_window_layers". */

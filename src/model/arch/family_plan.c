@@ -305,6 +305,13 @@ static void activate(struct pith_plan_maker *m, unsigned gate, bool alone, uint3
     pith_plan_node(m, n);
 }
 
+/* Of what `down` reads: it is linear in what `up` gives, but for gpt-oss's gate. */
+static struct pith_fold fold_up(const struct pith_plan_maker *m, uint32_t up)
+{
+    if (up == PITH_NO_PART || m->shape->act == PITH_ACT_CLAMPED) return (struct pith_fold){0};
+    return fold_rows(up, 1, m->shape->head_dim);
+}
+
 static uint32_t mlp(struct pith_plan_maker *m, const struct mlp *p, unsigned in, unsigned out)
 {
     const uint32_t site = pith_plan_site(m, p->site, m->shape->hidden, p->fold);
@@ -319,9 +326,7 @@ static uint32_t mlp(struct pith_plan_maker *m, const struct mlp *p, unsigned in,
         (void)compute(m, p->up, p->ffn, p->bias, (const unsigned[3]){in, GATE, out});
     }
     activate(m, GATE, !p->gate && !p->gate_up, p->ffn);
-    (void)pith_plan_site(m, p->down_site, p->ffn,
-                         up == PITH_NO_PART ? (struct pith_fold){0}
-                                            : fold_rows(up, 1, m->shape->head_dim));
+    (void)pith_plan_site(m, p->down_site, p->ffn, fold_up(m, up));
     const uint32_t down =
         compute(m, p->down, m->shape->hidden, p->bias, (const unsigned[3]){GATE, out, GATE});
     if (!m->failed) m->plan->linear[down].by_cols = true;
@@ -337,15 +342,14 @@ static void add_expert(struct pith_plan_maker *m, uint32_t e, struct pith_fold f
     const uint32_t at = pith_plan_site(m, site, m->shape->hidden, fold);
     if (!m->failed) m->plan->site[at].expert = e;
     (void)snprintf(name, sizeof name, f->gate, e);
-    (void)pith_plan_linear(m, name, moe->ffn, false);
+    (void)pith_plan_linear(m, name, moe->ffn, moe->expert_bias);
     (void)snprintf(name, sizeof name, f->up, e);
-    const uint32_t up = pith_plan_linear(m, name, moe->ffn, false);
+    const uint32_t up = pith_plan_linear(m, name, moe->ffn, moe->expert_bias);
     (void)snprintf(site, sizeof site, "experts.%u.down", e);
-    const uint32_t down_site =
-        pith_plan_site(m, site, moe->ffn, fold_rows(up, 1, m->shape->head_dim));
+    const uint32_t down_site = pith_plan_site(m, site, moe->ffn, fold_up(m, up));
     if (!m->failed) m->plan->site[down_site].expert = e;
     (void)snprintf(name, sizeof name, f->down, e);
-    const uint32_t down = pith_plan_linear(m, name, m->shape->hidden, false);
+    const uint32_t down = pith_plan_linear(m, name, m->shape->hidden, moe->expert_bias);
     if (!m->failed) m->plan->linear[down].by_cols = m->plan->linear[down].to_stream = true;
 }
 
@@ -395,6 +399,36 @@ static void add_experts(struct pith_plan_maker *m, struct pith_fold fold, unsign
     pith_plan_node(m, n);
 }
 
+/* What all tokens share, added to OUT. */
+static void add_shared(struct pith_plan_maker *m, struct pith_fold fold, unsigned in)
+{
+    static const char *const part[] = {"gate_proj", "up_proj", "down_proj"};
+    const struct pith_family_moe *f = &family_of(m)->moe;
+    char name[3][PITH_PART_NAME];
+    for (int i = 0; i < 3; i++)
+        (void)snprintf(name[i], sizeof name[i], "%s.%s", f->shared ? f->shared : "", part[i]);
+    const struct mlp shared = {.gate = name[0],
+                               .up = name[1],
+                               .down = f->shared_down ? f->shared_down : name[2],
+                               .gate_up = f->shared_gate_up,
+                               .site = "shared.gate_up",
+                               .down_site = "shared.down",
+                               .ffn = m->shape->moe.shared_ffn,
+                               .bias = m->shape->mlp_bias,
+                               .fold = fold};
+    struct pith_node add = {.kind = PITH_NODE_MIX, .in = BRANCH, .out = OUT};
+    add.u.mix.gate = PITH_NO_PART;
+    (void)mlp(m, &shared, in, BRANCH);
+    if (m->shape->moe.shared_gate) {
+        (void)pith_plan_site(m, "shared.gate", m->shape->hidden, fold);
+        const uint32_t gate =
+            compute(m, f->shared_gate, 1, false, (const unsigned[3]){in, LOGITS, RESULT});
+        if (!m->failed) m->plan->linear[gate].stays = true;
+        add.u.mix.gate = LOGITS;
+    }
+    pith_plan_node(m, add);
+}
+
 /* Router, experts and what all tokens share, into OUT. */
 static void mixture(struct pith_plan_maker *m, struct pith_fold fold, unsigned in,
                     uint32_t correction)
@@ -406,31 +440,7 @@ static void mixture(struct pith_plan_maker *m, struct pith_fold fold, unsigned i
         compute(m, f->router, moe->experts, moe->router_bias, (const unsigned[3]){in, LOGITS, OUT});
     if (!m->failed) m->plan->linear[router].stays = true;
     add_experts(m, fold, in, correction);
-    if (moe->shared_ffn) {
-        char name[3][PITH_PART_NAME];
-        static const char *const part[] = {"gate_proj", "up_proj", "down_proj"};
-        for (int i = 0; i < 3; i++)
-            (void)snprintf(name[i], sizeof name[i], "%s.%s", f->shared, part[i]);
-        const struct mlp shared = {.gate = name[0],
-                                   .up = name[1],
-                                   .down = name[2],
-                                   .site = "shared.gate_up",
-                                   .down_site = "shared.down",
-                                   .ffn = moe->shared_ffn,
-                                   .bias = m->shape->mlp_bias,
-                                   .fold = fold};
-        (void)mlp(m, &shared, in, BRANCH);
-        struct pith_node add = {.kind = PITH_NODE_MIX, .in = BRANCH, .out = OUT};
-        add.u.mix.gate = PITH_NO_PART;
-        if (moe->shared_gate) {
-            (void)pith_plan_site(m, "shared.gate", m->shape->hidden, fold);
-            const uint32_t gate =
-                compute(m, f->shared_gate, 1, false, (const unsigned[3]){in, LOGITS, RESULT});
-            if (!m->failed) m->plan->linear[gate].stays = true;
-            add.u.mix.gate = LOGITS;
-        }
-        pith_plan_node(m, add);
-    }
+    if (moe->shared_ffn) add_shared(m, fold, in);
     pith_plan_module(m, site, OUT);
 }
 

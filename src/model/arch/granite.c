@@ -1,8 +1,8 @@
 /* Granite 3: Llama with factors on the embedding, the scores, what is added, and the logits. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+enum pith_status pith_family_read_granite(const json_t *config, const char *where,
+                                          struct pith_shape *shape, struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.max_position = 2048};
     double logits = 1;
@@ -27,7 +27,7 @@ const struct pith_arch pith_arch_granite = {
     .name = "GraniteForCausalLM",
     .model_type = "granite",
     .summary = "Granite 3: factors on embedding, scores, branches and logits",
-    .read = read_shape,
+    .read = pith_family_read_granite,
     .plan = pith_family_plan,
     .family = &pith_family_llama,
     .names = PITH_FAMILY_NAMES,

@@ -506,7 +506,7 @@ static void mixture_is_complete(const struct pith_arch *arch, const struct pith_
     mixed.moe = (struct pith_moe){.experts = 4,
                                   .taken = 2,
                                   .ffn = 6,
-                                  .shared_ffn = f->shared ? 12 : 0,
+                                  .shared_ffn = f->shared || f->shared_gate_up ? 12 : 0,
                                   .shared_gate = f->shared_gate != NULL,
                                   .correction = f->correction != NULL};
     pith_layer_put(&mixed.moe.layers, 0);

@@ -1,0 +1,55 @@
+/* Granite 3 with experts: Granite's factors, a router that takes the softmax of the chosen logits;
+ * one form has what all tokens share. */
+#include "model/arch/family.h"
+
+static enum pith_status read_shape(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
+{
+    static const struct pith_moe absent = {.experts = 8, .taken = 2, .router = PITH_ROUTER_TOP};
+    PITH_TRY(pith_family_read_granite(config, where, shape, err));
+    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
+    shape->mlp_bias = false;
+    for (uint32_t i = 0; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, i);
+    return PITH_OK;
+}
+
+static enum pith_status read_shared(const json_t *config, const char *where,
+                                    struct pith_shape *shape, struct pith_error *err)
+{
+    PITH_TRY(read_shape(config, where, shape, err));
+    return pith_family_read_size(config, where, "shared_intermediate_size", PITH_MAX_WIDTH, 1024,
+                                 &shape->moe.shared_ffn, err);
+}
+
+#define EXPERTS                                                                                    \
+    .router = "block_sparse_moe.router.layer", .gate = "block_sparse_moe.experts.%u.w1",           \
+    .up = "block_sparse_moe.experts.%u.w3", .down = "block_sparse_moe.experts.%u.w2",              \
+    .fused_gate_up = "block_sparse_moe.input_linear.weight",                                       \
+    .fused_down = "block_sparse_moe.output_linear.weight"
+
+static const struct pith_family family = {PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION,
+                                          .moe = {EXPERTS}};
+static const struct pith_family family_shared = {
+    PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION,
+    .moe = {EXPERTS, .shared_gate_up = "shared_mlp.input_linear",
+            .shared_down = "shared_mlp.output_linear"}};
+
+const struct pith_arch pith_arch_granitemoe = {
+    .name = "GraniteMoeForCausalLM",
+    .model_type = "granitemoe",
+    .summary = "Granite 3 mixtures of experts",
+    .read = read_shape,
+    .plan = pith_family_plan,
+    .family = &family,
+    .names = PITH_FAMILY_NAMES,
+};
+
+const struct pith_arch pith_arch_granitemoeshared = {
+    .name = "GraniteMoeSharedForCausalLM",
+    .model_type = "granitemoeshared",
+    .summary = "Granite 3 mixtures with a shared expert",
+    .read = read_shared,
+    .plan = pith_family_plan,
+    .family = &family_shared,
+    .names = PITH_FAMILY_NAMES,
+};
