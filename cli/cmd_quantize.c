@@ -21,7 +21,7 @@ struct settings {
     uint64_t memory, max_shard;
     double allow_error;
     bool rehearse, resume, all;
-    const char *mode, *crlf;
+    const char *mode, *crlf, *experts;
 };
 
 #define AT(field) offsetof(struct settings, field)
@@ -59,6 +59,9 @@ static const struct option options[] = {
     {"calib-tokens", 0, OPTION_COUNT, AT(calib_tokens), "N", "how much of it (default 131072)"},
     {"seq-len", 0, OPTION_COUNT, AT(seq_len), "N",
      "in windows of what length (default 2048, never more than the model's context)"},
+    {"experts", 0, OPTION_TEXT, AT(experts), "RULE",
+     "which tokens the experts of a mixture are calibrated on: pooled (default: its own, and a "
+     "little of all), routed (its own), all"},
     {"container", 0, OPTION_TEXT, AT(container), "NAME",
      "compressed-tensors, gptq, awq, bitsandbytes, modelopt, gguf, ...: 'pith features' lists them "
      "(default: the recipe's)"},
@@ -114,8 +117,8 @@ static void print_worst(const json_t *account, size_t most)
         printf("  sum of losses    %.5g (rounding to nearest: %.5g)\n", after, before);
     json_t *worst = rank(linears, outputs ? "loss" : "relative_error", most, &left);
     if (json_array_size(worst))
-        printf("  most harm, by %s\n", outputs ? "the loss measured at the output"
-                                              : "the relative error of the weights");
+        printf("  most harm, by %s\n",
+               outputs ? "the loss measured at the output" : "the relative error of the weights");
     json_array_foreach (worst, i, l) {
         if (outputs)
             printf("    loss %-10.4g (%2.0f%% of all) ", number(l, "loss"),
@@ -226,6 +229,54 @@ static void print_fallen(const json_t *linears, const json_t *tensors)
     print_wrapped(text, INDENT, INDENT, prose_width());
 }
 
+/* "layer 3: 0, 7 (12)": the experts that few tokens took, and how many, of the first layers. */
+static void list_few(const json_t *layers, json_int_t few, char *text, size_t size)
+{
+    enum { NAMED = 12 };
+    const json_t *layer, *tokens;
+    size_t i, e, named = 0, at = strlen(text);
+    json_array_foreach (layers, i, layer) {
+        bool first = true;
+        json_array_foreach (json_object_get(layer, "tokens"), e, tokens) {
+            if (json_integer_value(tokens) >= few || named == NAMED || at >= size) continue;
+            if (first)
+                at += (size_t)snprintf(text + at, size - at, "%s layer %d:", named ? ";" : "",
+                                       (int)number(layer, "layer"));
+            if (at >= size) return;
+            at += (size_t)snprintf(text + at, size - at, "%s %zu (%lld)", first ? "" : ",", e,
+                                   (long long)json_integer_value(tokens));
+            first = false;
+            named++;
+        }
+    }
+    if (named == NAMED && at < size) snprintf(text + at, size - at, ", ...");
+}
+
+/* The experts of a mixture: by which rule, and which of them the text hardly reached. */
+static void print_experts(const json_t *experts)
+{
+    const json_t *layers = json_object_get(experts, "layers"), *layer, *tokens;
+    const json_int_t few = json_integer_value(json_object_get(experts, "few"));
+    size_t i, e, all = 0, under = 0;
+    char text[640];
+    if (!experts || json_array_size(layers) == 0) return;
+    json_array_foreach (layers, i, layer)
+        json_array_foreach (json_object_get(layer, "tokens"), e, tokens) {
+            all++;
+            under += json_integer_value(tokens) < few;
+        }
+    snprintf(text, sizeof text, "%zu, calibrated by the rule %s%s", all, json_text(experts, "rule"),
+             under ? ";" : "");
+    if (under) {
+        snprintf(text + strlen(text), sizeof text - strlen(text),
+                 " warning: %zu were taken by fewer than %lld tokens of the text:", under,
+                 (long long)few);
+        list_few(layers, few, text, sizeof text);
+    }
+    printf("  experts          ");
+    print_wrapped(text, INDENT, INDENT, prose_width());
+}
+
 static void print_result(const char *out, const json_t *j, bool all)
 {
     char in_size[32], out_size[32], time[32], peak[32], mapped[32];
@@ -248,6 +299,7 @@ static void print_result(const char *out, const json_t *j, bool all)
     printf("  parameters       %.2f million, %.2f million of them quantized\n",
            number(sizes, "parameters") / 1e6, number(sizes, "quantized_parameters") / 1e6);
     print_calibration(json_object_get(j, "calibration"));
+    print_experts(json_object_get(j, "experts"));
     print_fallen(json_object_get(j, "linears"), json_object_get(j, "tensors"));
     print_worst(j, all ? SIZE_MAX : RANK_MOST);
     print_warnings(j);
@@ -313,6 +365,7 @@ static void fill(const struct settings *s, const char *model, struct pith_quanti
     o->crlf = s->crlf;
     o->calib_tokens = s->calib_tokens;
     o->seq_len = s->seq_len;
+    o->experts = s->experts;
     o->container = s->container;
     o->memory = s->memory;
     o->max_shard = s->max_shard;
@@ -351,7 +404,7 @@ static int check_idle(const struct settings *s, const json_t *plan)
     static const char no_text[] = "nothing of this recipe looks at calibration text";
     static const struct {
         const char *option, *key;
-        bool value; /* of the key, that makes the option idle */
+        bool value;    /* of the key, that makes the option idle */
         bool harmless; /* said, not refused: it changes nothing that is asked for */
         const char *why;
     } idle[] = {
@@ -460,16 +513,15 @@ const struct command command_quantize = {
     .summary = "make a quantized checkpoint from a full-precision one",
     .operands = "MODEL -o DIR [options]",
     .extra = "-o DIR",
-    .examples =
-        "  pith quantize Llama-3.2-1B -o out\n"
-        "  pith quantize Llama-3.2-1B -o out -r gptq --for vllm:tp=2\n"
-        "  pith quantize Llama-3.2-1B -o Llama-3.2-1B.gguf -r q4_k_m\n"
-        "  pith quantize Llama-3.2-1B -o out -r gptq --weights int3:g64 \\\n"
-        "      --override 'down_proj=int4:g64'\n"
-        "  pith quantize Llama-3.2-1B -o out -r rtn --weights int8:channel \\\n"
-        "      --ignore 'layers.0.*'\n"
-        "  pith quantize Llama-3.2-1B -o out -r awq+gptq --calib chats.jsonl \\\n"
-        "      --memory 6G --rehearse\n",
+    .examples = "  pith quantize Llama-3.2-1B -o out\n"
+                "  pith quantize Llama-3.2-1B -o out -r gptq --for vllm:tp=2\n"
+                "  pith quantize Llama-3.2-1B -o Llama-3.2-1B.gguf -r q4_k_m\n"
+                "  pith quantize Llama-3.2-1B -o out -r gptq --weights int3:g64 \\\n"
+                "      --override 'down_proj=int4:g64'\n"
+                "  pith quantize Llama-3.2-1B -o out -r rtn --weights int8:channel \\\n"
+                "      --ignore 'layers.0.*'\n"
+                "  pith quantize Llama-3.2-1B -o out -r awq+gptq --calib chats.jsonl \\\n"
+                "      --memory 6G --rehearse\n",
     .details =
         "GRID is FORMAT[:GRANULARITY][:asym][:mse][:...]. FORMAT: int2 to int8, fp8_e4m3,\n"
         "fp8_e5m2, fp4_e2m1, nf4, bnb_fp4, mxfp8, mxfp6, mxfp4, nvfp4. GRANULARITY, what shares\n"

@@ -43,6 +43,9 @@ struct pith_quantize_options {
     double allow_error; /* relative error of a linear beyond which it fails; 0: 0.5, or 1 with
                          * calibrated rounding or 2:4 zeros */
     struct pith_progress progress;
+    /* Which tokens the experts of a mixture are calibrated on: "pooled" (NULL), those that take it
+     * and, with little weight, the text at large; "routed", its own alone; "all". */
+    const char *experts;
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_quantize_defaults_sized(struct pith_quantize_options *options, size_t size);

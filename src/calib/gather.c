@@ -34,6 +34,7 @@ void pith_stats_free(struct pith_stats *stats, uint32_t count)
 struct sum_job {
     const float *x;
     double *sum;
+    double weight;
     size_t n, dim;
 };
 
@@ -52,7 +53,7 @@ static void add_absolute(void *ctx, size_t task, unsigned thread)
     const size_t to = columns_end(j, task);
     for (size_t i = 0; i < j->n; i++)
         for (size_t c = task * COLUMNS_A_TASK; c < to; c++)
-            j->sum[c] += fabs((double)j->x[i * j->dim + c]);
+            j->sum[c] += j->weight * fabs((double)j->x[i * j->dim + c]);
 }
 
 static void add_squares(void *ctx, size_t task, unsigned thread)
@@ -63,7 +64,7 @@ static void add_squares(void *ctx, size_t task, unsigned thread)
     for (size_t i = 0; i < j->n; i++)
         for (size_t c = task * COLUMNS_A_TASK; c < to; c++) {
             const double x = (double)j->x[i * j->dim + c];
-            j->sum[c] += x * x;
+            j->sum[c] += j->weight * x * x;
         }
 }
 
@@ -112,7 +113,8 @@ bool pith_gather_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t 
     struct pith_gather *g = ctx;
     if (site < g->first || site - g->first >= g->count) return false;
     struct pith_stats *st = &g->stats[site - g->first];
-    add_sums(g, &g->sums[site - g->first], &(struct sum_job){.x = x, .n = n, .dim = dim});
+    add_sums(g, &g->sums[site - g->first],
+             &(struct sum_job){.x = x, .weight = g->weight, .n = n, .dim = dim});
     add_range(g, st, x, n);
     if (st->samples)
         for (size_t i = 0; i < n; i++)
@@ -120,10 +122,11 @@ bool pith_gather_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t 
                 memcpy(st->samples + st->sample_count++ * dim, x + i * dim, dim * sizeof *x);
     if (st->hessian) {
         const double start = pith_clock();
-        pith_syrk(g->backend, st->hessian, dim, x, n, g->alpha);
+        pith_syrk(g->backend, st->hessian, dim, x, n, (float)(g->alpha * g->weight));
         g->hessian_seconds += pith_clock() - start;
     }
     st->tokens += n;
+    g->sums[site - g->first].mass += g->weight * (double)n;
     return site - g->first == g->count - 1;
 }
 
@@ -167,7 +170,8 @@ enum pith_status pith_gather_begin(struct pith_gather *g, struct pith_backend *b
         .first = plan->first,
         .count = plan->count,
         .step = plan->samples && plan->tokens > plan->samples ? plan->tokens / plan->samples : 1,
-        .alpha = 2.0f / (float)plan->tokens,
+        .weight = 1,
+        .alpha = plan->mass > 0 ? (float)(2 / plan->mass) : 2.0f / (float)plan->tokens,
         .sample_limit = plan->samples,
     };
     bool ok = g->sums;
@@ -176,11 +180,10 @@ enum pith_status pith_gather_begin(struct pith_gather *g, struct pith_backend *b
     return ok ? PITH_OK : pith_fail_nomem(err, "calibration statistics");
 }
 
-/* mean[dim] = sum[dim] / tokens when `good`; frees the sums. */
-static void finish_sums(double *sum, float *mean, const struct pith_stats *st, bool good)
+/* mean[dim] = sum[dim] / mass when `good`; frees the sums. */
+static void finish_sums(double *sum, double mass, float *mean, uint32_t dim, bool good)
 {
-    for (uint32_t j = 0; sum && good && j < st->dim; j++)
-        mean[j] = (float)(sum[j] / (double)st->tokens);
+    for (uint32_t j = 0; sum && good && mass > 0 && j < dim; j++) mean[j] = (float)(sum[j] / mass);
     pith_free(sum);
 }
 
@@ -188,8 +191,9 @@ void pith_gather_end(struct pith_gather *g, bool good)
 {
     for (uint32_t i = 0; g->sums && i < g->count; i++) {
         const struct pith_stats *st = &g->stats[i];
-        finish_sums(g->sums[i].absolute, st->absmean, st, good);
-        finish_sums(g->sums[i].squares, st->squares, st, good);
+        const struct pith_gather_sums *sums = &g->sums[i];
+        finish_sums(sums->absolute, sums->mass, st->absmean, st->dim, good);
+        finish_sums(sums->squares, sums->mass, st->squares, st->dim, good);
     }
     pith_free(g->sums);
     g->sums = NULL;

@@ -11,11 +11,13 @@ struct pith_gather_plan {
     uint32_t first, count; /* sites */
     unsigned needs;
     size_t tokens, samples;
+    double mass; /* what the tokens' weights add up to; 0: each counts once */
 };
 
 /* Of |x| and of x^2: averages of millions of values need more than float32. */
 struct pith_gather_sums {
     double *absolute, *squares;
+    double mass; /* of the tokens so far */
 };
 
 struct pith_gather {
@@ -25,7 +27,8 @@ struct pith_gather {
     uint32_t first, count;
     size_t step; /* every step-th token is a sample */
     size_t seen; /* tokens of the windows before this one: whoever passes windows in counts them */
-    float alpha; /* 2 / tokens */
+    double weight; /* of the tokens that come; 1 until it is changed */
+    float alpha;   /* 2 / mass */
     size_t sample_limit;
     double hessian_seconds;
 };

@@ -40,12 +40,27 @@ static uint32_t first_linear(const struct pith_layer_plan *l, uint32_t site)
     return site < l->sites ? l->site[site].from : l->nodes;
 }
 
+static bool is_routed(const struct pith_layer_plan *l, uint32_t site)
+{
+    return site < l->sites && l->site[site].expert != PITH_NO_PART;
+}
+
+/* The site before that all tokens reach; PITH_NO_PART: there is none. Experts' sites are no stages:
+ * what they read is computed from what the router's leaves. */
+static uint32_t site_before(const struct pith_layer_plan *l, uint32_t site)
+{
+    do site--;
+    while (site != PITH_NO_PART && is_routed(l, site));
+    return site;
+}
+
 /* The cut that ends stage `site`: between the linears of the site before and its own, where the
  * least is to be kept. Stage l->sites is the end. */
 static struct cut cut_of(const struct pith_layer_plan *l, uint32_t site)
 {
     struct cut c = {.at = first_linear(l, site)};
-    const uint32_t before = site ? l->site[site - 1].from + l->site[site - 1].count : 0;
+    const uint32_t last = site_before(l, site);
+    const uint32_t before = last == PITH_NO_PART ? 0 : l->site[last].from + l->site[last].count;
     c.live = live_at(l, c.at);
     for (uint32_t i = c.at; i-- > before;) {
         const unsigned live = live_at(l, i);
@@ -62,7 +77,7 @@ static uint32_t widest_cut(const struct pith_layer_plan *l)
 {
     uint32_t most = 0;
     for (uint32_t site = 0; site <= l->sites; site++) {
-        const uint32_t width = width_of(l, cut_of(l, site).live);
+        const uint32_t width = is_routed(l, site) ? 0 : width_of(l, cut_of(l, site).live);
         if (width > most) most = width;
     }
     return most;
@@ -176,7 +191,8 @@ static enum pith_status run_windows(struct pith_stages *s, uint32_t stage,
     const struct pith_layer_plan *l = s->block->plan;
     struct stage t = {.s = s, .gather = gather, .site = stage, .to = cut_of(l, stage)};
     struct pith_collector *c = s->collector;
-    if (stage > 0) t.from = cut_of(l, stage - 1);
+    const uint32_t before = site_before(l, stage);
+    if (before != PITH_NO_PART) t.from = cut_of(l, before);
     if (s->done == 0 || s->width == 0) s->width = widest_cut(l);
     for (; t.window < s->in->windows; t.window++) {
         read_ahead(&t);
@@ -192,28 +208,62 @@ static enum pith_status run_windows(struct pith_stages *s, uint32_t stage,
 static enum pith_status catch_up(struct pith_stages *s, uint32_t stage, struct pith_error *err)
 {
     if (s->done == 0 && stage > 0) s->done = 1;
-    while (s->done < stage) PITH_TRY(run_windows(s, s->done, NULL, err));
+    while (s->done < stage) {
+        if (is_routed(s->block->plan, s->done)) s->done++;
+        else PITH_TRY(run_windows(s, s->done, NULL, err));
+    }
     return PITH_OK;
 }
 
-enum pith_status pith_stages_collect(struct pith_stages *s, uint32_t site, unsigned needs,
-                                     struct pith_stats *stats, struct pith_error *err)
+/* An expert's site: the router's stage has run, and left the stream. */
+static enum pith_status collect_routed(struct pith_stages *s, const struct pith_gather_plan *plan,
+                                       struct pith_stats *stats, struct pith_error *err)
+{
+    const struct pith_layer_plan *l = s->block->plan;
+    const struct cut cut = cut_of(l, pith_plan_router(l));
+    const struct pith_acts *acts = cut.out ? s->out : s->in;
+    const struct pith_routed_place place = {.collector = s->collector,
+                                            .block = s->block,
+                                            .acts = acts,
+                                            .from = cut.at,
+                                            .to = first_linear(l, pith_plan_router(l))};
+    if (cut.live)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "a layer whose experts read more than the stream cannot be calibrated");
+    return pith_routed_collect(&s->routed, &place, plan, stats, err);
+}
+
+static enum pith_status collect_stage(struct pith_stages *s, const struct pith_gather_plan *plan,
+                                      struct pith_stats *stats, struct pith_error *err)
 {
     struct pith_collector *c = s->collector;
     struct pith_gather g;
-    const struct pith_gather_plan plan = {.layer = s->block->plan,
-                                          .first = site,
-                                          .count = 1,
-                                          .needs = needs,
-                                          .tokens = s->in->windows * s->in->length};
-    const struct pith_collect what = {.first = site, .count = 1, .needs = needs};
-    if (!s->between) return pith_collect(c, s->block, s->in, &what, stats, err);
-    enum pith_status st = pith_gather_begin(&g, c->backend, &plan, stats, err);
-    if (st == PITH_OK) st = catch_up(s, site, err);
-    if (st == PITH_OK) st = run_windows(s, site, &g, err);
+    enum pith_status st = pith_gather_begin(&g, c->backend, plan, stats, err);
+    if (st == PITH_OK) st = run_windows(s, plan->first, &g, err);
     c->hessian_seconds += g.hessian_seconds;
     pith_gather_end(&g, st == PITH_OK);
     return st;
+}
+
+enum pith_status pith_stages_collect(struct pith_stages *s, uint32_t site, unsigned needs,
+                                     size_t samples, struct pith_stats *stats,
+                                     struct pith_error *err)
+{
+    const struct pith_layer_plan *l = s->block->plan;
+    const bool routed = is_routed(l, site);
+    const struct pith_gather_plan plan = {.layer = l,
+                                          .first = site,
+                                          .count = 1,
+                                          .needs = needs,
+                                          .samples = samples,
+                                          .tokens = s->in->windows * s->in->length};
+    const struct pith_collect what = {
+        .first = site, .count = 1, .needs = needs, .samples = samples};
+    *stats = (struct pith_stats){0};
+    if (!s->between && !routed)
+        return pith_collect(s->collector, s->block, s->in, &what, stats, err);
+    PITH_TRY(catch_up(s, routed ? pith_plan_router(l) + 1 : site, err));
+    return routed ? collect_routed(s, &plan, stats, err) : collect_stage(s, &plan, stats, err);
 }
 
 enum pith_status pith_stages_finish(struct pith_stages *s, struct pith_error *err)
@@ -222,4 +272,10 @@ enum pith_status pith_stages_finish(struct pith_stages *s, struct pith_error *er
     if (!s->between) return pith_propagate(s->collector, s->block, s->in, s->out, err);
     PITH_TRY(catch_up(s, end, err));
     return run_windows(s, end, NULL, err);
+}
+
+void pith_stages_end(struct pith_stages *s)
+{
+    pith_routed_free(&s->routed);
+    s->done = 0;
 }

@@ -16,6 +16,7 @@
 #define PITH_CALIB_STAGES_H
 
 #include "calib/collect.h"
+#include "calib/routed.h"
 
 struct pith_stages {
     struct pith_collector *collector;
@@ -24,18 +25,23 @@ struct pith_stages {
     /* [windows][length][pith_stages_width()]. NULL: nothing is kept, every site's statistics are
      * collected from the block's beginning. */
     float *between;
-    uint32_t done;  /* stages that have run */
-    uint32_t width; /* floats a token in `between`, set by the first of them */
+    uint32_t done;             /* stages that have run */
+    uint32_t width;            /* floats a token in `between`, set by the first of them */
+    struct pith_routed routed; /* of a mixture: how experts are calibrated, who takes which */
 };
 /* Floats a token that `between` needs, for any layer of the model. */
 uint32_t pith_stages_width(const struct pith_plans *plans);
 
-/* Gathers `needs` of one site, as pith_collect() would. Sites come in order, and their linears are
- * no longer changed after the call for the next; sites may be left out. Free stats with
+/* Gathers `needs` of one site, as pith_collect() would, with at most that many samples. Sites come
+ * in order, and their linears are no longer changed after the call for the next; sites may be left
+ * out. For an expert's sites the tokens are those that s->routed.rule says. Free stats with
  * pith_stats_free(), also after a failure. */
 enum pith_status pith_stages_collect(struct pith_stages *s, uint32_t site, unsigned needs,
-                                     struct pith_stats *stats, struct pith_error *err);
+                                     size_t samples, struct pith_stats *stats,
+                                     struct pith_error *err);
 /* Runs what is left: out holds block(in). */
 enum pith_status pith_stages_finish(struct pith_stages *s, struct pith_error *err);
+/* Frees what the stages hold, and lets them begin anew. */
+void pith_stages_end(struct pith_stages *s);
 
 #endif

@@ -152,8 +152,12 @@ static enum pith_status load_parts(const struct pith_model *m, enum pith_load ho
     for (uint32_t i = 0; i < l->linears; i++) {
         const struct pith_linear_spec *spec = &l->linear[i];
         pith_plan_linear_name(&m->plans, b->layer, i, name, sizeof name);
-        PITH_TRY(
-            pith_linear_load(m, name, spec->rows, spec->cols, spec->bias, how, &b->linear[i], err));
+        const bool mapped = how == PITH_LOAD_SHARED && spec->expert != PITH_NO_PART;
+        const enum pith_load load = mapped                    ? PITH_LOAD_MAPPED
+                                    : how == PITH_LOAD_SHARED ? PITH_LOAD_FLOAT
+                                                              : how;
+        PITH_TRY(pith_linear_load(m, name, spec->rows, spec->cols, spec->bias, load, &b->linear[i],
+                                  err));
     }
     for (uint32_t i = 0; i < l->vectors; i++) {
         pith_plan_name(&m->plans, b->layer, l->vector[i].name, name, sizeof name);
@@ -161,6 +165,22 @@ static enum pith_status load_parts(const struct pith_model *m, enum pith_load ho
     }
     PITH_TRY(pith_absorbed_make(l, how == PITH_LOAD_FLOAT, &b->absorbed, err));
     return pith_kv_scales_load(m, b->layer, b->kv_scale, err);
+}
+
+enum pith_status pith_block_own(const struct pith_model *m, struct pith_block *b, uint32_t linear,
+                                struct pith_error *err)
+{
+    char name[PITH_TENSOR_NAME];
+    struct pith_linear_weights *l = &b->linear[linear], made;
+    const struct pith_linear_spec *spec = &b->plan->linear[linear];
+    if (!l->w.dense || l->w.dtype == PITH_F32) return PITH_OK;
+    pith_plan_linear_name(&m->plans, b->layer, linear, name, sizeof name);
+    PITH_TRY(
+        pith_linear_load(m, name, spec->rows, spec->cols, spec->bias, PITH_LOAD_FLOAT, &made, err));
+    made.hadamard = l->hadamard;
+    pith_linear_free(l);
+    *l = made;
+    return PITH_OK;
 }
 
 enum pith_status pith_block_load(const struct pith_model *m, uint32_t layer, enum pith_load how,

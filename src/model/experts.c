@@ -133,29 +133,35 @@ static void gate_up(struct pith_node_run *r, const struct pith_node *node, uint3
         }
 }
 
-/* One expert over its rows of x; adds its shares to out. */
-static void run_expert(struct pith_node_run *r, const struct pith_node *node, uint32_t expert)
+/* One expert over rows[r->n][hidden], into the node's result. */
+static void run_expert(struct pith_node_run *r, const struct pith_node *node, uint32_t expert,
+                       float *rows)
+{
+    const struct pith_layer_plan *l = r->block->plan;
+    const uint32_t first = node->u.experts.first + expert * node->u.experts.each;
+    const uint32_t down = first + node->u.experts.each - 1;
+    float *gate = r->reg[node->u.experts.gate], *result = r->reg[node->u.experts.result];
+    pith_node_meet_site(r, l->linear[first].site, rows, result);
+    if (r->stopped) return;
+    gate_up(r, node, first);
+    pith_node_gate(r, gate, r->reg[node->u.experts.up], r->n * node->u.experts.dim);
+    pith_node_meet_site(r, l->linear[down].site, gate, gate);
+    pith_node_linear(r, down, result);
+}
+
+/* Gathers the rows that take an expert, and adds its shares to out. */
+static void add_expert(struct pith_node_run *r, const struct pith_node *node, uint32_t expert)
 {
     const struct pith_scratch *s = r->pass->scratch;
-    const struct pith_layer_plan *l = r->block->plan;
     const size_t hidden = r->pass->model->shape.hidden, all = r->n;
     const uint32_t taken = r->pass->model->shape.moe.taken;
     const uint32_t *places = s->order + s->begin[expert];
-    const uint32_t first = node->u.experts.first + expert * node->u.experts.each;
-    const uint32_t down = first + node->u.experts.each - 1;
     float *rows = r->reg[node->u.experts.rows], *result = r->reg[node->u.experts.result];
     r->n = s->begin[expert + 1] - s->begin[expert];
     for (size_t i = 0; i < r->n; i++)
         memcpy(rows + i * hidden, r->reg[node->in] + places[i] / taken * hidden,
                hidden * sizeof *rows);
-    pith_node_meet_site(r, l->linear[first].site, rows, result);
-    if (!r->stopped) {
-        float *gate = r->reg[node->u.experts.gate];
-        gate_up(r, node, first);
-        pith_node_gate(r, gate, r->reg[node->u.experts.up], r->n * node->u.experts.dim);
-        pith_node_meet_site(r, l->linear[down].site, gate, gate);
-        pith_node_linear(r, down, result);
-    }
+    run_expert(r, node, expert, rows);
     for (size_t i = 0; i < r->n && !r->stopped; i++) {
         float *out = r->reg[node->out] + places[i] / taken * hidden;
         const float share = s->share[places[i]];
@@ -164,21 +170,56 @@ static void run_expert(struct pith_node_run *r, const struct pith_node *node, ui
     r->n = all;
 }
 
+/* The experts of r->n rows, into the scratch. */
+static void choose_rows(const struct pith_node_run *r, const struct pith_node *node,
+                        uint32_t *chosen)
+{
+    const struct pith_moe *m = &r->pass->model->shape.moe;
+    const uint32_t correction = node->u.experts.correction;
+    for (size_t i = 0; i < r->n; i++)
+        pith_route(m, r->reg[node->u.experts.logits] + i * m->experts,
+                   correction == PITH_NO_PART ? NULL : r->block->vector[correction],
+                   r->reg[node->u.experts.result], chosen + i * m->taken,
+                   r->pass->scratch->share + i * m->taken);
+}
+
 enum pith_status pith_node_experts(struct pith_node_run *r, const struct pith_node *node,
                                    struct pith_error *err)
 {
     const struct pith_moe *m = &r->pass->model->shape.moe;
     struct pith_scratch *s = r->pass->scratch;
-    const uint32_t correction = node->u.experts.correction;
     (void)err;
-    for (size_t i = 0; i < r->n; i++)
-        pith_route(m, r->reg[node->u.experts.logits] + i * m->experts,
-                   correction == PITH_NO_PART ? NULL : r->block->vector[correction],
-                   r->reg[node->u.experts.result], s->chosen + i * m->taken,
-                   s->share + i * m->taken);
+    choose_rows(r, node, s->chosen);
     sort_by_expert(m, s, r->n);
     memset(r->reg[node->out], 0, r->n * r->pass->model->shape.hidden * sizeof(float));
     for (uint32_t e = 0; e < m->experts && !r->stopped; e++)
-        if (s->begin[e + 1] > s->begin[e]) run_expert(r, node, e);
+        if (s->begin[e + 1] > s->begin[e]) add_expert(r, node, e);
+    return PITH_OK;
+}
+
+enum pith_status pith_experts_choose(const struct pith_pass *p, const struct pith_block *b,
+                                     const struct pith_nodes *r, uint32_t *chosen,
+                                     struct pith_error *err)
+{
+    struct pith_pass quiet = *p;
+    struct pith_nodes part = *r;
+    const struct pith_node *node = pith_plan_experts(b->plan);
+    const struct pith_node_run run = {.pass = p, .block = b, .reg = part.reg, .n = part.n};
+    quiet.tap = NULL;
+    part.to = (uint32_t)(node - b->plan->node);
+    PITH_TRY(pith_nodes_run(&quiet, b, &part, NULL, err));
+    choose_rows(&run, node, chosen);
+    return PITH_OK;
+}
+
+enum pith_status pith_expert_tap(const struct pith_pass *p, const struct pith_block *b,
+                                 uint32_t expert, float *x, size_t n, struct pith_error *err)
+{
+    const struct pith_node *node = pith_plan_experts(b->plan);
+    struct pith_node_run run = {
+        .pass = p, .block = b, .reg = p->scratch->reg, .n = n, .site = PITH_NO_PART};
+    if (n > p->scratch->rows)
+        return pith_fail(err, PITH_ARG, "%zu tokens in a work space for %zu", n, p->scratch->rows);
+    run_expert(&run, node, expert, x);
     return PITH_OK;
 }

@@ -90,12 +90,16 @@ void pith_model_close(struct pith_model *m);
 
 enum pith_load {
     PITH_LOAD_MAPPED, /* dense weights point into the checkpoint */
-    PITH_LOAD_FLOAT   /* dense weights are copied to owned float32: the quantizer may change them */
+    PITH_LOAD_FLOAT,  /* dense weights are copied to owned float32: the quantizer may change them */
+    PITH_LOAD_SHARED  /* the same, but for experts' matrices, which are mapped */
 };
 /* Loads one layer. Quantized linears stay quantized either way. *out must not move afterwards
  * (its weights point into it); on failure it owns nothing. */
 enum pith_status pith_block_load(const struct pith_model *m, uint32_t layer, enum pith_load how,
                                  struct pith_block *out, struct pith_error *err);
+/* Makes a mapped dense matrix of a loaded block an owned float32 copy; nothing to do for others. */
+enum pith_status pith_block_own(const struct pith_model *m, struct pith_block *b, uint32_t linear,
+                                struct pith_error *err);
 /* The scales of keys and of values that the checkpoint stores for a layer; 1 where it has none. */
 enum pith_status pith_kv_scales_load(const struct pith_model *m, uint32_t layer, float scale[2],
                                      struct pith_error *err);
@@ -247,6 +251,17 @@ enum pith_status pith_nodes_run(const struct pith_pass *p, const struct pith_blo
 enum pith_status pith_module_forward(const struct pith_pass *p, const struct pith_block *b,
                                      uint32_t site, const float *x, size_t n, float *out,
                                      struct pith_error *err);
+
+/* The experts that rows take: runs the program from r->from up to the layer's mixture and gives
+ * chosen[n][taken], ascending in each row. Nothing is tapped. */
+enum pith_status pith_experts_choose(const struct pith_pass *p, const struct pith_block *b,
+                                     const struct pith_nodes *r, uint32_t *chosen,
+                                     struct pith_error *err);
+/* One expert over x[n][hidden], every row of which takes it (not in the scratch's registers of the
+ * mixture but for its input's), for the tap's sake: the sites of the expert are tapped, and after
+ * that of its last linear nothing more is computed. */
+enum pith_status pith_expert_tap(const struct pith_pass *p, const struct pith_block *b,
+                                 uint32_t expert, float *x, size_t n, struct pith_error *err);
 
 /* Embedding rows of ids into x[n][hidden]. PITH_ARG for an id outside the vocabulary. */
 enum pith_status pith_model_embed(const struct pith_model *m, const int32_t *ids, size_t n,

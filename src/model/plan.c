@@ -263,6 +263,38 @@ const struct pith_node *pith_plan_attend(const struct pith_layer_plan *l)
     return NULL;
 }
 
+const struct pith_node *pith_plan_experts(const struct pith_layer_plan *l)
+{
+    for (uint32_t i = 0; i < l->nodes; i++)
+        if (l->node[i].kind == PITH_NODE_EXPERTS) return &l->node[i];
+    return NULL;
+}
+
+uint32_t pith_plan_router(const struct pith_layer_plan *l)
+{
+    const struct pith_node *node = pith_plan_experts(l);
+    return node ? l->linear[node->u.experts.first].site - 1 : PITH_NO_PART;
+}
+
+static bool same_fold(const struct pith_fold *a, const struct pith_fold *b)
+{
+    return a->kind == PITH_FOLD_VECTOR && b->kind == PITH_FOLD_VECTOR && a->from == b->from;
+}
+
+uint32_t pith_plan_group(const struct pith_layer_plan *l, uint32_t site, uint32_t *members)
+{
+    const struct pith_fold *fold = &l->site[site].fold;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < site; i++)
+        if (same_fold(&l->site[i].fold, fold)) return 0;
+    for (uint32_t i = site; i < l->sites; i++) {
+        if (i != site && !same_fold(&l->site[i].fold, fold)) continue;
+        for (uint32_t k = 0; k < l->site[i].count; k++, count++)
+            if (members) members[count] = l->site[i].first + k;
+    }
+    return count;
+}
+
 uint32_t pith_plan_after_attend(const struct pith_layer_plan *l)
 {
     const struct pith_node *node = pith_plan_attend(l);

@@ -279,6 +279,16 @@ bool pith_plan_same_sizes(const struct pith_layer_plan *a, const struct pith_lay
 /* The node where a layer stores keys and values; NULL: it has none. */
 const struct pith_node *pith_plan_attend(const struct pith_layer_plan *l);
 
+/* The node of a layer's mixture, NULL: it has none; and the site of its router, the last that all
+ * tokens reach before it. */
+const struct pith_node *pith_plan_experts(const struct pith_layer_plan *l);
+uint32_t pith_plan_router(const struct pith_layer_plan *l);
+
+/* The linears that a rescaling of a site's input concerns: those of all sites behind the same norm,
+ * told with the first of these sites (for the others 0); else the site's own. members (NULL: only
+ * counted) receives their places. */
+uint32_t pith_plan_group(const struct pith_layer_plan *l, uint32_t site, uint32_t *members);
+
 /* The first site behind that node. */
 uint32_t pith_plan_after_attend(const struct pith_layer_plan *l);
 

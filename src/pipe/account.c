@@ -69,6 +69,13 @@ static json_t *joined(const struct pith_run *r, const char *key)
     return all;
 }
 
+/* How the experts of a mixture were calibrated, and how many tokens took each. */
+static json_t *experts(const struct pith_run *r)
+{
+    return json_pack("{s:s, s:i, s:o}", "rule", pith_experts_rule_name(r->experts), "few",
+                     PITH_EXPERTS_FEW, "layers", joined(r, "experts"));
+}
+
 static double quantized_bits(const struct pith_run *r, uint64_t *weights)
 {
     const json_t *unit, *entry;
@@ -149,6 +156,8 @@ json_t *pith_run_account(const struct pith_run *r)
                   joined(r, "tensors"), "timing", timing(r));
     if (account && pith_learn_needed(&r->recipe))
         pith_json_set(&account, "blocks", joined(r, "blocks"));
+    if (account && r->model->shape.moe.experts && pith_run_calibrates(r))
+        pith_json_set(&account, "experts", experts(r));
     /* What "loss" of a linear is: the squared error of its output, or of its weights. A rounder of
      * whole blocks knows the block's alone. */
     const bool outputs = (r->needs_round & PITH_NEED_HESSIAN) && !pith_learn_needed(&r->recipe);

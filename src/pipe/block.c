@@ -1,6 +1,6 @@
 /* One block: transform, split, round each site, store, and run it to make the next block's input.
  */
-#include "pipe/run.h"
+#include "pipe/work.h"
 
 #include "base/mem.h"
 #include "kern/ops.h"
@@ -12,170 +12,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How a linear's tensors differ from the input's. */
-struct change {
-    bool scaled; /* the matrix was multiplied by something */
-    bool rotated;
-    bool rebias;
-    struct pith_linear_result pruned; /* of one without a grid */
-};
-
-/* A block on its way, and which of its tensors no longer equal the input's. */
-struct work {
-    struct pith_run *run;
-    struct pith_block block;
-    struct pith_stages stages;
-    uint32_t layer;
-    const struct pith_layer_plan *plan;
-    struct change *changes;                          /* [plan->linears] */
-    bool *regain;                                    /* [plan->vectors]: no longer the input's */
-    bool turned;                                     /* the block is in another basis */
-    json_t *linears, *transforms, *blocks, *tensors; /* borrowed from the unit */
-};
-
-/* --- transform ----------------------------------------------------------------------------- */
-
-/* Tells a transform where a site's 1/s goes: a norm, or the linear before. */
-static void fold_into(const struct work *w, const struct pith_fold *fold,
-                      struct pith_transform_job *job)
-{
-    if (fold->kind == PITH_FOLD_VECTOR) job->gain = w->block.vector[fold->from];
-    if (fold->kind != PITH_FOLD_ROWS) return;
-    const struct pith_linear_weights *before = &w->block.linear[fold->from];
-    job->prev_w = before->dense;
-    job->prev_bias = before->bias;
-    job->prev_cols = before->w.cols;
-    job->repeat = fold->repeat;
-    job->tie_block = fold->block;
-}
-
-static enum pith_dtype vector_dtype(const struct work *w, uint32_t vector)
-{
-    char name[256];
-    pith_plan_name(&w->run->model->plans, w->layer, w->plan->vector[vector].name, name,
-                   sizeof name);
-    const struct pith_tensor *t = pith_checkpoint_find(w->run->model->checkpoint, name);
-    return t ? t->dtype : PITH_F32;
-}
-
-static bool any_scaled(const float *s, uint32_t dim)
-{
-    for (uint32_t i = 0; i < dim; i++)
-        if (s[i] != 1.0f) return true;
-    return false;
-}
-
-/* Remembers which tensors no longer equal the input's: the site's linears, and what 1/s went into.
- */
-static void mark_changed(struct work *w, const struct pith_site_spec *site, bool scaled,
-                         bool clipped)
-{
-    const struct pith_fold *fold = &site->fold;
-    for (uint32_t i = 0; i < site->count; i++)
-        w->changes[site->first + i].scaled |= scaled || clipped;
-    if (fold->kind == PITH_FOLD_VECTOR) w->regain[fold->from] |= scaled;
-    if (fold->kind != PITH_FOLD_ROWS) return;
-    w->changes[fold->from].scaled |= scaled;
-    w->changes[fold->from].rebias |= scaled && w->block.linear[fold->from].bias;
-}
-
-static enum pith_status report_transform(struct work *w, const struct pith_site_spec *site,
-                                         const struct pith_transform_report *rep,
-                                         struct pith_error *err)
-{
-    json_t *j = json_pack("{s:i, s:s, s:f, s:f, s:f, s:f}", "layer", (int)w->layer, "site",
-                          site->name, "ratio", rep->ratio, "loss_before", rep->loss_before,
-                          "loss_after", rep->loss_after, "clipped", rep->clipped);
-    return json_array_append_new(w->transforms, j) == 0 ? PITH_OK
-                                                        : pith_fail_nomem(err, site->name);
-}
-
-static enum pith_status transform_site(struct work *w, uint32_t which,
-                                       const struct pith_stats *stats, struct pith_error *err)
+void pith_work_mark_pass(struct pith_work *w, enum pith_phase phase)
 {
     struct pith_run *r = w->run;
-    const struct pith_site_spec *site = &w->plan->site[which];
-    if (site->count > PITH_SITE_LINEARS)
-        return pith_fail(err, PITH_UNSUPPORTED, "layer %u, %s: %u linears read one input", w->layer,
-                         site->name, site->count);
-    struct pith_transform_job job = {
-        .backend = r->backend,
-        .scale_dtype = r->container->scale_dtype(&r->recipe.weights, r->container_opts.model_dtype),
-        .count = site->count,
-        .stats = stats,
-        .ratio_step = 1.0 / 20,
-        .clip_search = r->recipe.clip,
-        .value = r->recipe.transform_value,
-        .feeds_back = r->needs_transform & PITH_NEED_HESSIAN,
-        .input = {.grid = r->recipe.acts, .rule = r->container->input_rule},
-    };
-    for (uint32_t i = 0; i < site->count; i++) {
-        const struct pith_linear_weights *l = &w->block.linear[site->first + i];
-        job.linear[i] = (struct pith_transform_linear){
-            .w = l->dense,
-            .rows = l->w.rows,
-            .cols = l->w.cols,
-            .grid = pith_run_choice(r, w->layer, site->first + i)->grid,
-            .clip = !w->plan->linear[site->first + i].scores,
-        };
-    }
-    fold_into(w, &site->fold, &job);
-    if (job.gain) {
-        job.gain_dtype = vector_dtype(w, site->fold.from);
-        job.gain_plus = w->plan->vector[site->fold.from].plus;
-    }
-    struct pith_inspector inspector = {0};
-    float *s = pith_alloc(stats->dim, sizeof *s);
-    enum pith_status status = s ? PITH_OK : pith_fail_nomem(err, "transform scales");
-    if (status == PITH_OK && site->to)
-        status = pith_inspector_init(&inspector, &r->collector, &w->block, &r->acts[0], which, &job,
-                                     err);
-    struct pith_transform_report rep = {0};
-    if (status == PITH_OK) status = r->recipe.transform->run(&job, s, &rep, err);
-    if (status == PITH_OK) {
-        mark_changed(w, site, any_scaled(s, stats->dim), rep.clipped > 0);
-        status = report_transform(w, site, &rep, err);
-    }
-    pith_inspector_free(&inspector);
-    pith_free(s);
-    char where[128];
-    snprintf(where, sizeof where, "layer %u, %s", w->layer, site->name);
-    return status == PITH_OK ? status : pith_fail_in(err, status, where);
-}
-
-/* A pass over the windows has ended: its time, and apart from it that of the Hessians. */
-static void mark_pass(struct pith_run *r, enum pith_phase phase)
-{
     pith_phases_mark(&r->phases, phase);
     pith_phases_move(&r->phases, phase, PITH_PHASE_HESSIAN, r->collector.hessian_seconds);
     r->collector.hessian_seconds = 0;
 }
 
-static enum pith_status transform_block(struct work *w, struct pith_error *err)
-{
-    enum { SAMPLES = 512 };
-    struct pith_run *r = w->run;
-    const struct pith_collect what = {
-        .count = w->plan->sites, .needs = r->needs_transform, .samples = SAMPLES};
-    struct pith_stats *stats = pith_zalloc(what.count, sizeof *stats);
-    if (!stats) return pith_fail_nomem(err, "calibration statistics");
-    pith_phases_begin(&r->phases);
-    enum pith_status s = pith_collect(&r->collector, &w->block, &r->acts[0], &what, stats, err);
-    mark_pass(r, PITH_PHASE_COLLECT);
-    for (uint32_t site = 0; site < what.count && s == PITH_OK; site++) {
-        s = transform_site(w, site, &stats[site], err);
-        if (s == PITH_OK)
-            s = pith_run_step(r, r->recipe.transform->name, pith_run_site_effort(r), err);
-    }
-    pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
-    pith_stats_free(stats, what.count);
-    pith_free(stats);
-    return s;
-}
-
 /* --- round --------------------------------------------------------------------------------- */
 
-static enum pith_status find_tensor(const struct work *w, const struct pith_choice *c,
+static enum pith_status find_tensor(const struct pith_work *w, const struct pith_choice *c,
                                     const struct pith_tensor **t, struct pith_error *err)
 {
     char name[320];
@@ -186,7 +33,7 @@ static enum pith_status find_tensor(const struct work *w, const struct pith_choi
 
 /* How far the result is from the input's own matrix, by the measure that verify takes again; and
  * the hash of what it stands for. */
-static enum pith_status measure_error(const struct work *w, const struct pith_choice *c,
+static enum pith_status measure_error(const struct pith_work *w, const struct pith_choice *c,
                                       const struct pith_weight *made,
                                       struct pith_linear_result *out, struct pith_error *err)
 {
@@ -228,7 +75,7 @@ static void install(struct pith_linear_weights *l, struct pith_qmat *q)
 }
 
 /* Measures and stores what a linear became, and goes on with it; takes q over, also on failure. */
-static enum pith_status keep_rounded(struct work *w, const struct pith_choice *c,
+static enum pith_status keep_rounded(struct pith_work *w, const struct pith_choice *c,
                                      struct pith_qmat *q, struct pith_linear_result *made,
                                      struct pith_error *err)
 {
@@ -250,7 +97,7 @@ static enum pith_status keep_rounded(struct work *w, const struct pith_choice *c
 }
 
 /* What the linears of a site, which engines fuse into one, share when they have that grid. */
-static float shared_global(const struct work *w, const struct pith_site_spec *site,
+static float shared_global(const struct pith_work *w, const struct pith_site_spec *site,
                            const struct pith_grid *grid)
 {
     const struct pith_kern *k = pith_backend_kern(w->run->backend);
@@ -269,14 +116,15 @@ static float shared_global(const struct work *w, const struct pith_site_spec *si
 }
 
 /* The same of each of them, global[site->count], before the first is rounded. */
-static void share_globals(const struct work *w, const struct pith_site_spec *site, float *global)
+static void share_globals(const struct pith_work *w, const struct pith_site_spec *site,
+                          float *global)
 {
     for (uint32_t i = 0; i < site->count; i++)
         global[i] =
             shared_global(w, site, &pith_run_choice(w->run, w->layer, site->first + i)->grid);
 }
 
-static enum pith_status split_linear(struct work *w, const struct pith_choice *c,
+static enum pith_status split_linear(struct pith_work *w, const struct pith_choice *c,
                                      const struct pith_stats *stats, struct pith_kept *kept,
                                      struct pith_error *err)
 {
@@ -293,7 +141,18 @@ static enum pith_status split_linear(struct work *w, const struct pith_choice *c
     return recipe->split->run(&split, kept, err);
 }
 
-static enum pith_status round_linear(struct work *w, const struct pith_choice *c,
+/* An expert that no token of the text has reached is rounded to nearest: there is nothing to go by,
+ * and an input of zeros would make zeros of its weights. */
+static const struct pith_rounder *rounder_for(const struct pith_work *w,
+                                              const struct pith_choice *c,
+                                              const struct pith_stats *stats)
+{
+    const bool unseen = stats && stats->tokens == 0 &&
+                        w->plan->linear[c->linear].expert != PITH_NO_PART;
+    return unseen ? pith_rounder_find("nearest") : w->run->recipe.round;
+}
+
+static enum pith_status round_linear(struct pith_work *w, const struct pith_choice *c,
                                      const struct pith_stats *stats, float global,
                                      struct pith_error *err)
 {
@@ -316,7 +175,7 @@ static enum pith_status round_linear(struct work *w, const struct pith_choice *c
     struct pith_qmat q;
     struct pith_linear_result made = {0};
     pith_phases_begin(&r->phases);
-    if (s == PITH_OK) s = pith_round(r->recipe.round, &job, &q, &made.report, err);
+    if (s == PITH_OK) s = pith_round(rounder_for(w, c, stats), &job, &q, &made.report, err);
     pith_kept_free(&kept);
     pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
     pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, made.report.factor_seconds);
@@ -326,7 +185,7 @@ static enum pith_status round_linear(struct work *w, const struct pith_choice *c
 }
 
 /* A linear that stays in 16 bits, with zeros in it. */
-static enum pith_status prune_linear(struct work *w, const struct pith_choice *c,
+static enum pith_status prune_linear(struct pith_work *w, const struct pith_choice *c,
                                      const struct pith_stats *stats, struct pith_error *err)
 {
     struct pith_run *r = w->run;
@@ -360,7 +219,7 @@ static enum pith_status prune_linear(struct work *w, const struct pith_choice *c
 }
 
 /* The account of the tensor that was stored last. */
-static enum pith_status report_pruned(struct work *w, const struct pith_choice *c,
+static enum pith_status report_pruned(struct pith_work *w, const struct pith_choice *c,
                                       struct pith_error *err)
 {
     const struct pith_linear_result *l = &w->changes[c->linear].pruned;
@@ -380,7 +239,7 @@ static bool is_changed(const struct pith_choice *c)
     return c->grid.format || c->prune;
 }
 
-static bool site_quantized(const struct work *w, const struct pith_site_spec *site)
+static bool site_quantized(const struct pith_work *w, const struct pith_site_spec *site)
 {
     for (uint32_t i = 0; i < site->count; i++)
         if (is_changed(pith_run_choice(w->run, w->layer, site->first + i))) return true;
@@ -389,7 +248,7 @@ static bool site_quantized(const struct work *w, const struct pith_site_spec *si
 
 /* A site's first input whose statistics are not finite is told, with the linear that reads it: what
  * would be decided from them would be nonsense. */
-static enum pith_status check_stats(const struct work *w, const struct pith_site_spec *site,
+static enum pith_status check_stats(const struct pith_work *w, const struct pith_site_spec *site,
                                     const struct pith_stats *st, struct pith_error *err)
 {
     const char *module = pith_run_choice(w->run, w->layer, site->first)->module;
@@ -410,7 +269,7 @@ static enum pith_status check_stats(const struct work *w, const struct pith_site
 
 /* Statistics for the rounder come from the block as it stands: linears rounded earlier are already
  * in their final form ("true sequential"). */
-static enum pith_status round_site(struct work *w, uint32_t which, struct pith_error *err)
+static enum pith_status round_site(struct pith_work *w, uint32_t which, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     const struct pith_site_spec *site = &w->plan->site[which];
@@ -418,8 +277,12 @@ static enum pith_status round_site(struct work *w, uint32_t which, struct pith_e
     enum pith_status s = PITH_OK;
     if (!site_quantized(w, site)) return PITH_OK;
     pith_phases_begin(&r->phases);
-    if (r->needs_round) s = pith_stages_collect(&w->stages, which, r->needs_round, &stats, err);
-    mark_pass(r, PITH_PHASE_COLLECT);
+    for (uint32_t i = 0; i < site->count && s == PITH_OK; i++)
+        s = pith_block_own(r->model, &w->block, site->first + i, err);
+    pith_phases_mark(&r->phases, PITH_PHASE_READ);
+    if (s != PITH_OK) return s;
+    if (r->needs_round) s = pith_stages_collect(&w->stages, which, r->needs_round, 0, &stats, err);
+    pith_work_mark_pass(w, PITH_PHASE_COLLECT);
     if (s == PITH_OK && r->needs_round) s = check_stats(w, site, &stats, err);
     float *global = pith_alloc(site->count, sizeof *global);
     if (global) share_globals(w, site, global);
@@ -436,7 +299,7 @@ static enum pith_status round_site(struct work *w, uint32_t which, struct pith_e
     return s;
 }
 
-static enum pith_status report_block(struct work *w, const struct pith_round_block_report *rep,
+static enum pith_status report_block(struct pith_work *w, const struct pith_round_block_report *rep,
                                      double values, struct pith_error *err)
 {
     json_t *j = json_pack("{s:i, s:f, s:f, s:i, s:i}", "layer", (int)w->layer, "loss",
@@ -448,7 +311,7 @@ static enum pith_status report_block(struct work *w, const struct pith_round_blo
 
 /* Stores what the block's linears became. The loss is the block's; each linear is given an equal
  * share of it, as the squared error of an output vector. */
-static enum pith_status keep_together(struct work *w, struct pith_qmat *q,
+static enum pith_status keep_together(struct pith_work *w, struct pith_qmat *q,
                                       const struct pith_round_block_report *rep,
                                       struct pith_error *err)
 {
@@ -473,7 +336,7 @@ static enum pith_status keep_together(struct work *w, struct pith_qmat *q,
 }
 
 /* All linears of the block at once. */
-static enum pith_status round_together(struct work *w, struct pith_error *err)
+static enum pith_status round_together(struct pith_work *w, struct pith_error *err)
 {
     struct pith_round_block_report rep;
     const uint32_t linears = w->plan->linears;
@@ -492,7 +355,7 @@ static enum pith_status round_together(struct work *w, struct pith_error *err)
 
 /* --- what is not rounded -------------------------------------------------------------------- */
 
-static enum pith_status keep_one(struct work *w, const char *module, const char *suffix,
+static enum pith_status keep_one(struct pith_work *w, const char *module, const char *suffix,
                                  bool changed, const float *values, const char *reason,
                                  struct pith_error *err)
 {
@@ -504,7 +367,7 @@ static enum pith_status keep_one(struct work *w, const char *module, const char 
     return pith_store_copy(w->run, name, reason, w->tensors, err);
 }
 
-static enum pith_status keep_linear(struct work *w, const struct pith_choice *c,
+static enum pith_status keep_linear(struct pith_work *w, const struct pith_choice *c,
                                     struct pith_error *err)
 {
     static const struct pith_linear_weights none = {0};
@@ -527,7 +390,7 @@ static enum pith_status keep_linear(struct work *w, const struct pith_choice *c,
 
 /* Tensors of the layer that are neither linears nor norms: buffers that some exporters leave
  * behind. */
-static enum pith_status keep_others(struct work *w, struct pith_error *err)
+static enum pith_status keep_others(struct pith_work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     const struct pith_checkpoint *in = r->model->checkpoint;
@@ -544,7 +407,7 @@ static enum pith_status keep_others(struct work *w, struct pith_error *err)
 }
 
 /* A vector of the layer, as it is stored. */
-static enum pith_status keep_vector(struct work *w, uint32_t vector, struct pith_error *err)
+static enum pith_status keep_vector(struct pith_work *w, uint32_t vector, struct pith_error *err)
 {
     const struct pith_vector_spec *spec = &w->plan->vector[vector];
     char name[256];
@@ -562,7 +425,7 @@ static enum pith_status keep_vector(struct work *w, uint32_t vector, struct pith
     return s;
 }
 
-static enum pith_status keep_rest(struct work *w, struct pith_error *err)
+static enum pith_status keep_rest(struct pith_work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     for (uint32_t i = 0; i < w->plan->linears; i++)
@@ -572,7 +435,7 @@ static enum pith_status keep_rest(struct work *w, struct pith_error *err)
 }
 
 /* Said before the work, and of the tensor itself: one bad value spreads to whatever is computed. */
-static enum pith_status check_layer(const struct work *w, struct pith_error *err)
+static enum pith_status check_layer(const struct pith_work *w, struct pith_error *err)
 {
     const struct pith_checkpoint *in = w->run->model->checkpoint;
     size_t count;
@@ -582,22 +445,24 @@ static enum pith_status check_layer(const struct work *w, struct pith_error *err
     return PITH_OK;
 }
 
-static enum pith_status add_arrays(struct work *w, json_t *unit, struct pith_error *err)
+static enum pith_status add_arrays(struct pith_work *w, json_t *unit, struct pith_error *err)
 {
     w->linears = json_array();
     w->transforms = json_array();
     w->blocks = json_array();
+    w->experts = json_array();
     w->tensors = json_array();
     /* set_new takes the reference even when it fails, also of NULL. */
     int bad = json_object_set_new(unit, "linears", w->linears);
     bad |= json_object_set_new(unit, "transforms", w->transforms);
     bad |= json_object_set_new(unit, "blocks", w->blocks);
+    bad |= json_object_set_new(unit, "experts", w->experts);
     bad |= json_object_set_new(unit, "tensors", w->tensors);
     return bad ? pith_fail_nomem(err, "a block's account") : PITH_OK;
 }
 
 /* The block in the model's new basis, and which of its tensors are others then. */
-static enum pith_status turn_block(struct work *w, struct pith_error *err)
+static enum pith_status turn_block(struct pith_work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     const struct pith_turn t = pith_run_turn(r);
@@ -615,26 +480,40 @@ static enum pith_status turn_block(struct work *w, struct pith_error *err)
     return s;
 }
 
+/* How many tokens of the text took each expert, where that was looked at. */
+static enum pith_status report_experts(struct pith_work *w, struct pith_error *err)
+{
+    const struct pith_routed *routed = &w->stages.routed;
+    if (!routed->count) return PITH_OK;
+    json_t *tokens = json_array();
+    for (uint32_t e = 0; e < w->run->model->shape.moe.experts; e++)
+        pith_json_add(&tokens, json_integer((json_int_t)routed->count[e]));
+    json_t *j = json_pack("{s:i, s:o}", "layer", (int)w->layer, "tokens", tokens);
+    return json_array_append_new(w->experts, j) == 0 ? PITH_OK
+                                                     : pith_fail_nomem(err, "a block's account");
+}
+
 /* Every stage, on the block's weights as floats. */
-static enum pith_status run_stages(struct work *w, struct pith_error *err)
+static enum pith_status run_stages(struct pith_work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     pith_phases_begin(&r->phases);
     PITH_TRY(check_layer(w, err));
-    enum pith_status s = pith_block_load(r->model, w->layer, PITH_LOAD_FLOAT, &w->block, err);
+    const enum pith_load how = pith_run_whole_layers(r) ? PITH_LOAD_FLOAT : PITH_LOAD_SHARED;
+    enum pith_status s = pith_block_load(r->model, w->layer, how, &w->block, err);
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
     if (s == PITH_OK && pith_run_turns(r)) s = turn_block(w, err);
     if (s == PITH_OK && pith_learn_needed(&r->recipe)) s = pith_learn_targets(r, &w->block, err);
     pith_phases_mark(&r->phases, PITH_PHASE_COLLECT);
-    if (s == PITH_OK && r->needs_transform) s = transform_block(w, err);
+    if (s == PITH_OK && r->needs_transform) s = pith_work_transform(w, err);
     if (pith_learn_needed(&r->recipe)) return s == PITH_OK ? round_together(w, err) : s;
     for (uint32_t site = 0; site < w->plan->sites && s == PITH_OK; site++)
         s = round_site(w, site, err);
-    return s;
+    return s == PITH_OK ? report_experts(w, err) : s;
 }
 
 /* The scales of keys and values: found when the block has its final form, or the input's. */
-static enum pith_status store_kv(struct work *w, struct pith_error *err)
+static enum pith_status store_kv(struct pith_work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     float scale[2];
@@ -649,7 +528,7 @@ static enum pith_status store_kv(struct work *w, struct pith_error *err)
     return PITH_OK;
 }
 
-static enum pith_status run_block(struct work *w, bool propagate, json_t *unit,
+static enum pith_status run_block(struct pith_work *w, bool propagate, json_t *unit,
                                   struct pith_error *err)
 {
     struct pith_run *r = w->run;
@@ -671,13 +550,15 @@ static enum pith_status run_block(struct work *w, bool propagate, json_t *unit,
 enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propagate, json_t *unit,
                                 struct pith_error *err)
 {
-    struct work w = {.run = r, .layer = layer, .plan = pith_run_plan(r, layer)};
+    struct pith_work w = {.run = r, .layer = layer, .plan = pith_run_plan(r, layer)};
     w.stages = (struct pith_stages){.collector = &r->collector,
                                     .block = &w.block,
                                     .in = &r->acts[0],
                                     .out = &r->acts[1],
-                                    .between = r->between.data};
+                                    .between = r->between.data,
+                                    .routed = {.rule = r->experts}};
     const enum pith_status s = run_block(&w, propagate, unit, err);
+    pith_stages_end(&w.stages);
     pith_block_free(&w.block);
     pith_free(w.changes);
     pith_free(w.regain);

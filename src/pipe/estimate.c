@@ -67,13 +67,18 @@ static uint64_t transform_scratch(const struct pith_run *r, uint32_t layer, uint
     };
     struct pith_transform_job job = {
         .backend = r->backend,
-        .count = site->count,
         .stats = &stats,
         .clip_search = r->recipe.clip,
         .feeds_back = r->needs_transform & PITH_NEED_HESSIAN,
     };
-    for (uint32_t i = 0; i < site->count; i++) {
-        const struct pith_choice *c = pith_run_choice(r, layer, site->first + i);
+    const struct pith_layer_plan *l = pith_run_plan(r, layer);
+    job.linear = pith_zalloc(l->linears, sizeof *job.linear);
+    if (!job.linear) return UINT64_MAX / 4; /* too much to say how much */
+    job.count = pith_plan_group(l, which, NULL);
+    uint32_t *member = pith_alloc(job.count, sizeof *member);
+    (void)pith_plan_group(l, which, member);
+    for (uint32_t i = 0; member && i < job.count; i++) {
+        const struct pith_choice *c = pith_run_choice(r, layer, member[i]);
         job.linear[i] = (struct pith_transform_linear){
             .rows = c->rows,
             .cols = c->cols,
@@ -81,7 +86,10 @@ static uint64_t transform_scratch(const struct pith_run *r, uint32_t layer, uint
             .clip = true,
         };
     }
-    return r->recipe.transform->scratch(&job);
+    const uint64_t bytes = member ? r->recipe.transform->scratch(&job) : 0;
+    pith_free(job.linear);
+    pith_free(member);
+    return bytes;
 }
 
 static uint64_t transform_bytes(const struct pith_run *r, uint32_t layer)
@@ -115,6 +123,29 @@ static uint64_t calibration_bytes(const struct pith_run *r, unsigned threads)
            256ull * pith_tokenizer_vocab(r->tokenizer); /* strings, merges, hash tables */
 }
 
+/* A block's matrices: as floats, or experts' one after the other, whose codes stay. */
+static uint64_t block_bytes(const struct pith_run *r, uint32_t layer)
+{
+    const struct pith_layer_plan *l = pith_run_plan(r, layer);
+    uint64_t floats = pith_block_float_bytes(l), codes = 0, most = 0;
+    if (pith_run_whole_layers(r)) return floats;
+    for (uint32_t i = 0; i < l->sites; i++) {
+        uint64_t one = 0;
+        if (l->site[i].expert == PITH_NO_PART) continue;
+        for (uint32_t k = 0; k < l->site[i].count; k++) {
+            const struct pith_choice *c = pith_run_choice(r, layer, l->site[i].first + k);
+            one += (uint64_t)c->rows * c->cols * sizeof(float);
+            if (c->grid.format) codes += pith_qmat_bytes(c->rows, c->cols, &c->grid);
+        }
+        floats -= one;
+        most = larger(most, one);
+    }
+    const uint64_t choices = pith_plan_experts(l)
+                                 ? 4ull * r->calib.windows * r->calib.length * r->model->plans.taken
+                                 : 0;
+    return floats + most + codes + choices;
+}
+
 uint64_t pith_run_estimate(const struct pith_run *r)
 {
     const unsigned threads = pith_pool_threads(pith_backend_pool(r->backend));
@@ -128,7 +159,7 @@ uint64_t pith_run_estimate(const struct pith_run *r)
     const uint64_t ends = larger(header, pith_stream_end_bytes(r, threads));
     if (pith_run_streams(r)) return process + lists + larger(ends, pith_stream_bytes(r, threads));
     for (uint32_t layer = 0; layer < r->model->shape.layers; layer++) {
-        block = larger(block, pith_block_float_bytes(pith_run_plan(r, layer)));
+        block = larger(block, block_bytes(r, layer));
         if (pith_learn_needed(&r->recipe)) most = larger(most, learning_bytes(r, layer, threads));
         for (uint32_t i = 0; i < pith_run_plan(r, layer)->sites; i++)
             if (!pith_learn_needed(&r->recipe)) most = larger(most, site_bytes(r, layer, i));

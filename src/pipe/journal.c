@@ -37,6 +37,8 @@ enum pith_status pith_journal_fingerprint(struct pith_run *r, struct pith_error 
     json_decref(recipe);
     if (r->fast && pith_run_calibrates(r)) pith_str_puts(&text, "fast\n");
     if (r->convert) pith_str_puts(&text, "convert\n");
+    if (r->model->shape.moe.experts && pith_run_calibrates(r))
+        pith_str_printf(&text, "experts %s\n", pith_experts_rule_name(r->experts));
     pith_str_printf(&text, "%s shard %" PRIu64 " seed %" PRIu64 " calib %s\n", r->container->name,
                     o->max_shard, o->seed, r->calib.sha256);
     for (size_t i = 0; i < r->choice_count + PITH_END_COUNT; i++) {

@@ -61,6 +61,8 @@ enum pith_status pith_run_recipe(struct pith_run *r, struct pith_error *err)
                   {"transform", o->transform}, {"split", o->split}, {"round", o->round}};
     if (!(o->allow_error >= 0))
         return pith_fail(err, PITH_ARG, "--allow-error %g: at least 0", o->allow_error);
+    const enum pith_status known = pith_experts_rule_find(o->experts, &r->experts, err);
+    if (known != PITH_OK) return pith_fail_in(err, known, "--experts");
     PITH_TRY(pith_recipe_load(o->recipe, &r->recipe, err));
     if (r->convert) r->recipe.weights = (struct pith_grid){0}; /* --weights stands alone */
     for (size_t i = 0; i < PITH_COUNT(stages); i++)

@@ -96,6 +96,7 @@ struct pith_run {
     struct pith_model *model;
     struct pith_tokenizer *tokenizer; /* NULL when nothing is calibrated */
     struct pith_recipe recipe;
+    enum pith_experts_rule experts;
     const struct pith_container *container;
     const struct pith_mixture *mixture; /* of GGUF's types, or NULL */
     struct pith_container_opts container_opts;
@@ -152,6 +153,14 @@ static inline const struct pith_layer_plan *pith_run_plan(const struct pith_run 
 static inline bool pith_run_calibrates(const struct pith_run *r)
 {
     return (r->needs_transform | r->needs_round) != 0;
+}
+
+/* True when a block's matrices are held as floats all at once, experts and all. */
+static inline bool pith_run_whole_layers(const struct pith_run *r)
+{
+    const struct pith_basis *b = &r->basis;
+    return r->needs_transform || b->stream.dim || b->head.dim || b->o.dim || b->down.dim ||
+           pith_learn_needed(&r->recipe);
 }
 
 /* True when tensors are stored in another basis than the input's. */

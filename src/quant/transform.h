@@ -1,8 +1,8 @@
 /* quant/transform.h: stage 1, a change of basis that leaves the model's function as it was. One
  * row of quant/transforms.def a transform.
  *
- * A transform sees one site at a time: the linears that read the same input x, and the tensors
- * that make x (a norm's gain, or rows of the linear before). It multiplies the linears' columns
+ * A transform sees at one time the linears that read the same input x (a site's, or those of all
+ * sites behind one norm), and the tensors that make x (a norm's gain, or rows of the linear before). It multiplies the linears' columns
  * by s and divides what makes x by s. */
 #ifndef PITH_QUANT_TRANSFORM_H
 #define PITH_QUANT_TRANSFORM_H
@@ -12,8 +12,6 @@
 #include "num/qmat.h"
 #include "quant/basis.h"
 #include "quant/stats.h"
-
-#define PITH_SITE_LINEARS 3
 
 struct pith_transform_linear {
     float *w; /* [rows][cols], changed in place */
@@ -25,7 +23,7 @@ struct pith_transform_linear {
 struct pith_transform_job {
     struct pith_backend *backend;
     enum pith_dtype scale_dtype;
-    struct pith_transform_linear linear[PITH_SITE_LINEARS];
+    struct pith_transform_linear *linear; /* [count], the caller's */
     unsigned count;
     const struct pith_stats *stats;
     /* Where 1/s goes. gain: a norm's weight [dim]. Else rows of the linear before: w[dim /

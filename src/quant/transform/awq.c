@@ -23,13 +23,13 @@ struct search {
     const struct pith_transform_job *job;
     struct pith_pool *pool;
     uint32_t dim;
-    float *original[PITH_SITE_LINEARS];
-    double *stat;   /* [dim] absmean, tied where s must be */
-    float *s;       /* [dim] of the present trial */
-    float *panel;   /* [samples][PANEL] outputs */
-    double *sums;   /* [samples] */
-    double *pivots; /* [dim] when the rounder's loss is foretold, else NULL */
-    unsigned now;   /* the linear in work */
+    float **original; /* [count] */
+    double *stat;     /* [dim] absmean, tied where s must be */
+    float *s;         /* [dim] of the present trial */
+    float *panel;     /* [samples][PANEL] outputs */
+    double *sums;     /* [samples] */
+    double *pivots;   /* [dim] when the rounder's loss is foretold, else NULL */
+    unsigned now;     /* the linear in work */
 };
 
 static size_t weights_of(const struct pith_transform_linear *l)
@@ -71,8 +71,9 @@ static enum pith_status check(const struct pith_transform_job *job, struct pith_
 static enum pith_status take_memory(struct search *x, struct pith_error *err)
 {
     const struct pith_transform_job *job = x->job;
-    bool ok = true;
-    for (unsigned i = 0; i < job->count; i++) {
+    x->original = pith_zalloc(job->count, sizeof *x->original);
+    bool ok = x->original;
+    for (unsigned i = 0; i < job->count && ok; i++) {
         x->original[i] = pith_alloc(weights_of(&job->linear[i]), sizeof(float));
         ok = ok && x->original[i];
     }
@@ -88,7 +89,8 @@ static enum pith_status take_memory(struct search *x, struct pith_error *err)
 
 static void give_memory(struct search *x)
 {
-    for (unsigned i = 0; i < PITH_SITE_LINEARS; i++) pith_free(x->original[i]);
+    for (unsigned i = 0; x->original && i < x->job->count; i++) pith_free(x->original[i]);
+    pith_free(x->original);
     pith_free(x->stat);
     pith_free(x->s);
     pith_free(x->panel);

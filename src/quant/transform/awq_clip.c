@@ -37,8 +37,8 @@ static size_t samples_used(const struct pith_transform_job *job)
 
 static size_t group_of(const struct pith_transform_linear *l)
 {
-    const bool grouped =
-        l->grid.granularity == PITH_PER_GROUP || l->grid.granularity == PITH_PER_BLOCK;
+    const bool grouped = l->grid.granularity == PITH_PER_GROUP ||
+                         l->grid.granularity == PITH_PER_BLOCK;
     return grouped && l->grid.group < l->cols ? l->grid.group : l->cols;
 }
 
@@ -79,8 +79,7 @@ static void make_candidates(void *ctx, size_t row, unsigned thread)
     const struct clip *c = ctx;
     (void)thread;
     const struct pith_kern *k = pith_backend_kern(c->job->backend);
-    const struct pith_grid_rule rule = {k, &c->linear->grid, c->job->scale_dtype, c->global,
-                                        NULL};
+    const struct pith_grid_rule rule = {k, &c->linear->grid, c->job->scale_dtype, c->global, NULL};
     const float *w = weights_at(c, row);
     const float most = largest(w, c->width);
     for (int i = 0; i < STEPS; i++) {

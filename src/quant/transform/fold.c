@@ -5,9 +5,7 @@
 enum pith_status pith_fold_check(const struct pith_transform_job *job, const char *who,
                                  struct pith_error *err)
 {
-    if (job->count < 1 || job->count > PITH_SITE_LINEARS)
-        return pith_fail(err, PITH_ARG, "%s sees 1 to %d linears at a time", who,
-                         PITH_SITE_LINEARS);
+    if (job->count < 1) return pith_fail(err, PITH_ARG, "%s has no linear to see", who);
     const uint32_t dim = job->linear[0].cols;
     for (unsigned i = 0; i < job->count; i++)
         if (job->linear[i].cols != dim || job->linear[i].rows == 0 || dim == 0)

@@ -5,7 +5,7 @@
 
 #include "quant/transform.h"
 
-/* PITH_ARG unless there are 1 to PITH_SITE_LINEARS linears, all of them read the same inputs, and
+/* PITH_ARG unless there are linears, all of them read the same inputs, and
  * those are made of whole heads where s is tied. `who` begins the message. */
 enum pith_status pith_fold_check(const struct pith_transform_job *job, const char *who,
                                  struct pith_error *err);

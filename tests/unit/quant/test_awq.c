@@ -11,6 +11,7 @@ struct site {
     float *w[2], gain[DIM], prev[DIM * HIDDEN], bias[DIM], absmean[DIM];
     struct pith_stats stats;
     struct pith_transform_job job;
+    struct pith_transform_linear linear[2];
     struct machine machine;
 };
 
@@ -37,6 +38,7 @@ static struct site *make_site(uint64_t seed, unsigned threads, const char *grid)
                                    .sample_count = TOKENS};
     s->job = (struct pith_transform_job){.backend = s->machine.backend,
                                          .scale_dtype = PITH_F16,
+                                         .linear = s->linear,
                                          .count = 2,
                                          .stats = &s->stats,
                                          .gain = s->gain,
@@ -371,7 +373,7 @@ static void bad_jobs_are_refused(void **state)
         s->job.repeat = 1;
         switch (k) {
         case 0: s->job.count = 0; break;
-        case 1: s->job.count = 4; break;
+        case 1: s->job.linear[0].rows = 0; break;
         case 2: s->job.linear[1].cols = DIM - 1; break;
         case 3: s->job.stats = NULL; break;
         case 4: s->stats.absmean = NULL; break;

@@ -103,10 +103,10 @@ static void assert_scales(const char *name, const struct pith_qmat *q, const jso
 static void the_codes_of_the_field(void **state)
 {
     (void)state;
-    static const char *const names[] = {
-        "fp8_e4m3:tensor", "fp8_e4m3:channel", "fp8_e4m3:g64",     "fp8_e4m3:block128",
-        "fp4_e2m1:g32",    "mxfp4:even",       "mxfp8:even",       "mxfp6_e2m3:even",
-        "mxfp4:ceil",      "mxfp8:ceil",       "nf4:g64",          "bnb_fp4:g64"};
+    static const char *const names[] = {"fp8_e4m3:tensor",   "fp8_e4m3:channel", "fp8_e4m3:g64",
+                                        "fp8_e4m3:block128", "fp4_e2m1:g32",     "mxfp4:even",
+                                        "mxfp8:even",        "mxfp6_e2m3:even",  "mxfp4:ceil",
+                                        "mxfp8:ceil",        "nf4:g64",          "bnb_fp4:g64"};
     json_t *golden = load_golden("grids.json");
     float *w = matrix();
     for (size_t i = 0; i < PITH_COUNT(names); i++) {
@@ -233,10 +233,10 @@ static double row_squares(const struct pith_qmat *q, const float *w, uint32_t ro
 static void searched_scales_lose_less(void **state)
 {
     (void)state;
-    static const char *const names[] = {"fp8_e4m3:channel", "fp6_e2m3:g32", "fp4_e2m1:g32",
-                                        "fp4_e2m1:channel", "fp8_e5m2:tensor", "nf4:g64",
-                                        "bnb_fp4:g64", "mxfp4", "mxfp6_e3m2", "mxfp8",
-                                        "fp8_e4m3:block128"};
+    static const char *const names[] = {
+        "fp8_e4m3:channel", "fp6_e2m3:g32", "fp4_e2m1:g32",     "fp4_e2m1:channel",
+        "fp8_e5m2:tensor",  "nf4:g64",      "bnb_fp4:g64",      "mxfp4",
+        "mxfp6_e3m2",       "mxfp8",        "fp8_e4m3:block128"};
     float *w = matrix();
     for (size_t i = 0; i < PITH_COUNT(names); i++) {
         char mse[48];
@@ -295,8 +295,8 @@ static void the_search_of_nvfp4_is_nearly_exhaustive(void **state)
 static void awkward_groups(void **state)
 {
     (void)state;
-    static const char *const names[] = {"fp8_e4m3:g32", "fp4_e2m1:g32:mse", "nf4:g32",
-                                        "mxfp4", "mxfp4:mse", "mxfp8:even", "mxfp6:ceil"};
+    static const char *const names[] = {"fp8_e4m3:g32", "fp4_e2m1:g32:mse", "nf4:g32",   "mxfp4",
+                                        "mxfp4:mse",    "mxfp8:even",       "mxfp6:ceil"};
     static const float zeros[32] = {0};
     float w[32], apart[64];
     for (int i = 0; i < 32; i++) w[i] = apart[2 * i] = (float)((i * 37) % 23 - 11) * 0.01f;
@@ -402,11 +402,26 @@ static void weights_decide_the_range(void **state)
 static void gptq_beats_nearest(void **state)
 {
     (void)state;
-    static const char *const names[] = {
-        "fp8_e4m3:tensor", "fp8_e4m3:channel", "fp8_e4m3:block128", "fp8_e5m2:g64", "fp6_e3m2:g32",
-        "fp4_e2m1:channel", "fp4_e2m1:g32:mse", "nf4:g64", "nf4:g64:dq", "bnb_fp4:g64", "mxfp8",
-        "mxfp6", "mxfp4", "mxfp4:mse", "mxfp4:even", "nvfp4", "nvfp4:mse", "int3:g64:asym:hqq",
-        "int4:block128", "int4:block128:asym"};
+    static const char *const names[] = {"fp8_e4m3:tensor",
+                                        "fp8_e4m3:channel",
+                                        "fp8_e4m3:block128",
+                                        "fp8_e5m2:g64",
+                                        "fp6_e3m2:g32",
+                                        "fp4_e2m1:channel",
+                                        "fp4_e2m1:g32:mse",
+                                        "nf4:g64",
+                                        "nf4:g64:dq",
+                                        "bnb_fp4:g64",
+                                        "mxfp8",
+                                        "mxfp6",
+                                        "mxfp4",
+                                        "mxfp4:mse",
+                                        "mxfp4:even",
+                                        "nvfp4",
+                                        "nvfp4:mse",
+                                        "int3:g64:asym:hqq",
+                                        "int4:block128",
+                                        "int4:block128:asym"};
     struct problem p = make_problem(31, 150, 192, 400);
     for (size_t i = 0; i < PITH_COUNT(names); i++)
         for (int order = PITH_ORDER_NONE; order <= PITH_ORDER_GROUP; order++) {
@@ -414,9 +429,9 @@ static void gptq_beats_nearest(void **state)
             struct pith_error err = {0};
             struct pith_qmat q, r;
             if (grid_of(names[i]).double_quant && order == PITH_ORDER_GROUP) continue;
-            assert_ok(run_rounder("gptq", &p, names[i], (enum pith_act_order)order, 2, &q, &report,
-                                  &err),
-                      err);
+            assert_ok(
+                run_rounder("gptq", &p, names[i], (enum pith_act_order)order, 2, &q, &report, &err),
+                err);
             assert_ok(pith_qmat_check(&q, &err), err);
             float *values = decode_all(&q);
             const double loss = exact_loss(&p, values);
@@ -424,9 +439,9 @@ static void gptq_beats_nearest(void **state)
             print_message("%-20s order %d: loss %.5g, nearest %.5g\n", names[i], order, report.loss,
                           report.nearest_loss);
             assert_true(report.loss < 0.8 * report.nearest_loss);
-            assert_ok(run_rounder("gptq", &p, names[i], (enum pith_act_order)order, 1, &r, &other,
-                                  &err),
-                      err);
+            assert_ok(
+                run_rounder("gptq", &p, names[i], (enum pith_act_order)order, 1, &r, &other, &err),
+                err);
             assert_true(pith_qmat_equal(&q, &r));
             free(values);
             pith_qmat_free(&q);
@@ -439,8 +454,9 @@ static void gptq_beats_nearest(void **state)
 static void rows_in_parts(void **state)
 {
     (void)state;
-    static const char *const names[] = {"fp8_e4m3:channel", "fp8_e4m3:block64", "mxfp4", "nvfp4",
-                                        "nf4:g64", "int4:g64:asym:hqq", "int8:block64:asym"};
+    static const char *const names[] = {
+        "fp8_e4m3:channel",  "fp8_e4m3:block64", "mxfp4", "nvfp4", "nf4:g64",
+        "int4:g64:asym:hqq", "int8:block64:asym"};
     struct machine m = make_machine(1);
     struct pith_error err = {0};
     float *w = matrix(), *copy = malloc(sizeof(float) * ROWS * COLS), tile[64 * 64];

@@ -119,7 +119,7 @@ static void not_worse_than_scikit_learn(void **state)
     (void)state;
     json_t *golden = load_golden("splits.json"), *c;
     size_t i;
-    json_array_foreach(json_object_get(golden, "kmeans"), i, c) {
+    json_array_foreach (json_object_get(golden, "kmeans"), i, c) {
         uint64_t seed = count_of(c, "seed");
         const uint32_t n = count_of(c, "n"), k = count_of(c, "k");
         float *x = oracle_weights(&seed, 1, n), *weight = malloc(n * sizeof *weight), levels[16];

@@ -157,7 +157,9 @@ static void check_site(struct layer *l, const json_t *site, struct pith_grid gri
     const char *name = text_of(site, "site");
     const uint32_t d = l->hidden, inner = l->inner;
     struct pith_stats stats = {.dim = d};
+    struct pith_transform_linear linear[3];
     struct pith_transform_job job = {.backend = l->machine.backend,
+                                     .linear = linear,
                                      .scale_dtype = PITH_F32,
                                      .stats = &stats,
                                      .loss_ctx = l,
@@ -247,7 +249,7 @@ static void check_layer(const json_t *golden, const json_t *c)
     print_message("%s\n", text_of(c, "grid"));
     size_t i;
     json_t *site;
-    json_array_foreach(json_object_get(c, "sites"), i, site)
+    json_array_foreach (json_object_get(c, "sites"), i, site)
         check_site(&l, site, grid_of(text_of(c, "grid")));
     assert_int_equal(i, 4);
     free(l.q), free(l.k), free(l.v), free(l.o), free(l.gate), free(l.up), free(l.down);
@@ -261,7 +263,7 @@ static void scales_and_ranges_are_the_reference_implementations(void **state)
     json_t *golden = load_golden("awq.json");
     size_t i;
     json_t *c;
-    json_array_foreach(json_object_get(golden, "cases"), i, c) check_layer(golden, c);
+    json_array_foreach (json_object_get(golden, "cases"), i, c) check_layer(golden, c);
     assert_int_equal(i, 4);
     json_decref(golden);
 }

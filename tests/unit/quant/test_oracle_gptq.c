@@ -49,7 +49,7 @@ static void losses_are_the_reference_implementations(void **state)
     assert_non_null(codes);
     size_t i;
     json_t *c;
-    json_array_foreach(json_object_get(golden, "cases"), i, c) check_case(c, codes);
+    json_array_foreach (json_object_get(golden, "cases"), i, c) check_case(c, codes);
     assert_int_equal(i, 14);
     fclose(codes);
     json_decref(golden);

@@ -142,9 +142,9 @@ static void stages_are_set_by_text(void **state)
     assert_non_null(strstr(err.text, "rtn, w8a16, gptq, awq, awq+gptq"));
 }
 
-#define CASE(text, message)            \
-    {                                  \
-        text, sizeof text - 1, message \
+#define CASE(text, message)                                                                        \
+    {                                                                                              \
+        text, sizeof text - 1, message                                                             \
     }
 
 /* Each is refused with one line that names the file and the reason. */

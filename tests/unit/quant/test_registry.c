@@ -95,8 +95,9 @@ static void assert_nearest(const char *text, const struct pith_qmat *q, const fl
             const double scale = q->scales[s];
             double shift = q->offsets ? q->offsets[s] : 0;
             if (q->format->kind == PITH_KIND_INT) {
-                const double zero = q->offsets ? 0 : q->zeros ? q->zeros[s]
-                                                              : 1u << (q->format->bits - 1);
+                const double zero = q->offsets ? 0
+                                    : q->zeros ? q->zeros[s]
+                                               : 1u << (q->format->bits - 1);
                 shift += (double)(1u << (q->format->bits - 1)) * scale - zero * scale;
             }
             const double best = nearest_error(q->format, scale, shift, w[r * COLS + c]);
@@ -167,9 +168,9 @@ static void check_one(const char *text, const float *w, size_t *used)
 
 static void every_grid_of_weights(void **state)
 {
-    static const char *const shapes[] = {"", ":tensor", ":channel", ":g32", ":g96", ":block16",
-                                         ":token"};
-    static const char *const flags[] = {"",     ":asym", ":mse",  ":dq", ":asym:hqq",
+    static const char *const shapes[] = {"",     ":tensor",  ":channel", ":g32",
+                                         ":g96", ":block16", ":token"};
+    static const char *const flags[] = {"",      ":asym", ":mse",    ":dq",      ":asym:hqq",
                                         ":even", ":ceil", ":static", ":asym:mse"};
     static float w[ROWS * COLS];
     size_t count, used = 0, all = 0;

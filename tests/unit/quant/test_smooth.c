@@ -12,6 +12,7 @@ struct site {
     float *w[2], *x, *lo, *hi, *gain;
     struct pith_stats stats;
     struct pith_transform_job job;
+    struct pith_transform_linear linear[2]; /* the job's, from run() on */
     struct machine machine;
 };
 
@@ -37,11 +38,11 @@ static struct site make_site(uint32_t rows, uint32_t more, uint32_t dim, uint32_
                                         .gain_dtype = PITH_F32,
                                         .value = 0.5,
                                         .repeat = 1};
-    s.job.linear[0] = (struct pith_transform_linear){
+    s.linear[0] = (struct pith_transform_linear){
         .w = s.w[0], .rows = rows, .cols = dim, .grid = grid_of("int8:channel")};
-    s.job.linear[1] = s.job.linear[0];
-    s.job.linear[1].w = s.w[1];
-    s.job.linear[1].rows = more;
+    s.linear[1] = s.linear[0];
+    s.linear[1].w = s.w[1];
+    s.linear[1].rows = more;
     s.job.input.grid = grid_of("int8:token");
     return s;
 }
@@ -56,6 +57,7 @@ static enum pith_status run(struct site *s, float *scales, struct pith_transform
                                    .samples = s->x,
                                    .sample_count = s->tokens};
     s->job.stats = &s->stats;
+    s->job.linear = s->linear;
     return pith_transform_find("smooth")->run(&s->job, scales, report, err);
 }
 

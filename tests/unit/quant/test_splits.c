@@ -153,9 +153,9 @@ static void the_references_drop_the_same(void **state)
     FILE *masks = fopen("tests/golden/quant/splits.masks", "rb");
     assert_non_null(masks);
     size_t i;
-    json_array_foreach(json_object_get(golden, "sparsegpt"), i, c) check_sparsegpt(c, masks);
+    json_array_foreach (json_object_get(golden, "sparsegpt"), i, c) check_sparsegpt(c, masks);
     assert_int_equal(i, 5);
-    json_array_foreach(json_object_get(golden, "wanda"), i, c) check_wanda(c, masks);
+    json_array_foreach (json_object_get(golden, "wanda"), i, c) check_wanda(c, masks);
     assert_int_equal(i, 2);
     assert_int_equal(fgetc(masks), EOF);
     fclose(masks);
@@ -170,19 +170,10 @@ static const char *const splits[] = {"2:4", "2:4:wanda", "2:4:magnitude"};
 static void zeros_are_exact(void **state)
 {
     (void)state;
-    static const char *const grids[] = {NULL,
-                                        "int4:g32",
-                                        "int4:g32:asym",
-                                        "int8:channel",
-                                        "int8:tensor:asym",
-                                        "int3:g16:mse",
-                                        "fp8_e4m3:channel",
-                                        "fp8_e4m3:block128",
-                                        "mxfp4",
-                                        "mxfp8",
-                                        "nvfp4:mse",
-                                        "nf4:g32",
-                                        "bnb_fp4:g32"};
+    static const char *const grids[] = {
+        NULL,           "int4:g32",         "int4:g32:asym",     "int8:channel", "int8:tensor:asym",
+        "int3:g16:mse", "fp8_e4m3:channel", "fp8_e4m3:block128", "mxfp4",        "mxfp8",
+        "nvfp4:mse",    "nf4:g32",          "bnb_fp4:g32"};
     static const char *const rounders[] = {"nearest", "gptq"};
     for (size_t g = 0; g < PITH_COUNT(grids); g++)
         for (size_t r = 0; r < PITH_COUNT(rounders); r++)
@@ -273,8 +264,8 @@ static void what_cannot_be_is_refused(void **state)
     assert_int_equal(split(&s, "sparse", 1, false, NULL), PITH_ARG);
     stop(&s);
     const struct pith_split *sparse = pith_split_find("sparse");
-    static const char *const wrong[] = {"0", "-1", "51", "nan", "inf", "1e1", "x", "0.4x", "1..2",
-                                        "."};
+    static const char *const wrong[] = {"0",   "-1", "51",   "nan",  "inf",
+                                        "1e1", "x",  "0.4x", "1..2", "."};
     double value = 7;
     for (size_t i = 0; i < PITH_COUNT(wrong); i++)
         assert_int_equal(sparse->option(wrong[i], &value, NULL), PITH_ARG);

@@ -1,0 +1,162 @@
+#include "calib/routed.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+static const char *const names[] = {
+    [PITH_EXPERTS_POOLED] = "pooled", [PITH_EXPERTS_ROUTED] = "routed", [PITH_EXPERTS_ALL] = "all"};
+
+enum pith_status pith_experts_rule_find(const char *name, enum pith_experts_rule *out,
+                                        struct pith_error *err)
+{
+    *out = PITH_EXPERTS_POOLED;
+    if (!name) return PITH_OK;
+    for (size_t i = 0; i < PITH_COUNT(names); i++) {
+        if (strcmp(names[i], name) != 0) continue;
+        *out = (enum pith_experts_rule)i;
+        return PITH_OK;
+    }
+    return pith_fail(err, PITH_ARG, "unknown rule for experts \"%s\": pooled, routed or all", name);
+}
+
+const char *pith_experts_rule_name(enum pith_experts_rule rule)
+{
+    return names[rule];
+}
+
+void pith_routed_free(struct pith_routed *r)
+{
+    pith_free(r->chosen);
+    pith_free(r->count);
+    *r = (struct pith_routed){.rule = r->rule};
+}
+
+static struct pith_pass pass_of(const struct pith_routed_place *p, pith_tap_fn *tap, void *ctx)
+{
+    return (struct pith_pass){.backend = p->collector->backend,
+                              .model = p->collector->model,
+                              .scratch = &p->collector->scratch,
+                              .kv = &p->collector->kv,
+                              .tap = tap,
+                              .tap_ctx = ctx};
+}
+
+static enum pith_status tell(const struct pith_collector *c, struct pith_error *err)
+{
+    return c->step ? c->step(c->step_ctx, err) : PITH_OK;
+}
+
+/* --- choices ---------------------------------------------------------------------------------- */
+
+/* Every token's experts, a window at a time. */
+static enum pith_status choose(struct pith_routed *r, const struct pith_routed_place *p,
+                               struct pith_error *err)
+{
+    const struct pith_moe *m = &p->collector->model->shape.moe;
+    const struct pith_acts *a = p->acts;
+    const struct pith_pass pass = pass_of(p, NULL, NULL);
+    r->taken = m->taken;
+    r->tokens = a->windows * a->length;
+    r->chosen = pith_alloc(r->tokens, m->taken * sizeof *r->chosen);
+    r->count = pith_zalloc(m->experts, sizeof *r->count);
+    if (!r->chosen || !r->count) return pith_fail_nomem(err, "the choices of experts");
+    for (size_t w = 0; w < a->windows; w++) {
+        float *x = a->x + w * a->length * a->hidden;
+        struct pith_nodes nodes = pith_nodes_begin(&pass, p->block, x, a->length);
+        nodes.from = p->from;
+        PITH_TRY(pith_experts_choose(&pass, p->block, &nodes, r->chosen + w * a->length * m->taken,
+                                     err));
+        PITH_TRY(tell(p->collector, err));
+    }
+    for (size_t i = 0; i < r->tokens * m->taken; i++) r->count[r->chosen[i]]++;
+    return PITH_OK;
+}
+
+static bool takes(const struct pith_routed *r, size_t token, uint32_t expert)
+{
+    for (uint32_t k = 0; k < r->taken; k++)
+        if (r->chosen[token * r->taken + k] == expert) return true;
+    return false;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+/* Rows on their way to an expert. */
+struct batch {
+    const struct pith_routed_place *place;
+    struct pith_gather *gather;
+    uint32_t expert;
+    size_t n; /* in the collector's row */
+};
+
+static bool tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
+{
+    return pith_gather_tap(ctx, site, x, n, dim);
+}
+
+static enum pith_status flush(struct batch *b, struct pith_error *err)
+{
+    const struct pith_routed_place *p = b->place;
+    const struct pith_pass pass = pass_of(p, tap, b->gather);
+    struct pith_nodes nodes = pith_nodes_begin(&pass, p->block, p->collector->row, b->n);
+    if (b->n == 0) return PITH_OK;
+    nodes.from = p->from;
+    nodes.to = p->to;
+    PITH_TRY(pith_nodes_run(&pass, p->block, &nodes, NULL, err));
+    float *x = nodes.reg[pith_plan_experts(p->block->plan)->in];
+    PITH_TRY(pith_expert_tap(&pass, p->block, b->expert, x, b->n, err));
+    b->gather->seen += b->n;
+    b->n = 0;
+    return tell(p->collector, err);
+}
+
+static enum pith_status add_row(struct batch *b, size_t token, struct pith_error *err)
+{
+    const struct pith_acts *a = b->place->acts;
+    struct pith_collector *c = b->place->collector;
+    memcpy(c->row + b->n * a->hidden, a->x + token * a->hidden, a->hidden * sizeof *c->row);
+    b->n++;
+    return b->n < c->length ? PITH_OK : flush(b, err);
+}
+
+/* How many tokens at large stand beside an expert's own, and what all weigh. */
+static size_t pooled_tokens(const struct pith_routed *r)
+{
+    if (r->rule != PITH_EXPERTS_POOLED) return 0;
+    return r->tokens < PITH_POOLED_TOKENS ? r->tokens : PITH_POOLED_TOKENS;
+}
+
+static enum pith_status add_tokens(const struct pith_routed *r, struct batch *b,
+                                   struct pith_error *err)
+{
+    const size_t pooled = pooled_tokens(r);
+    b->gather->weight = pooled ? (double)PITH_POOLED_MASS / (double)pooled : 1;
+    for (size_t i = 0; i < pooled; i++) PITH_TRY(add_row(b, i * r->tokens / pooled, err));
+    PITH_TRY(flush(b, err));
+    b->gather->weight = 1;
+    for (size_t t = 0; t < r->tokens; t++)
+        if (r->rule == PITH_EXPERTS_ALL || takes(r, t, b->expert)) PITH_TRY(add_row(b, t, err));
+    return flush(b, err);
+}
+
+enum pith_status pith_routed_collect(struct pith_routed *r, const struct pith_routed_place *place,
+                                     const struct pith_gather_plan *plan, struct pith_stats *stats,
+                                     struct pith_error *err)
+{
+    struct pith_collector *c = place->collector;
+    struct pith_gather g;
+    struct batch b = {
+        .place = place, .gather = &g, .expert = plan->layer->site[plan->first].expert};
+    if (!r->chosen) PITH_TRY(choose(r, place, err));
+    const size_t own = r->rule == PITH_EXPERTS_ALL ? r->tokens : r->count[b.expert];
+    struct pith_gather_plan these = *plan;
+    these.tokens = own + pooled_tokens(r);
+    these.mass = (double)own + (pooled_tokens(r) ? PITH_POOLED_MASS : 0);
+    if (these.tokens == 0) these.tokens = 1;
+    enum pith_status s = pith_gather_begin(&g, c->backend, &these, stats, err);
+    if (s == PITH_OK) s = add_tokens(r, &b, err);
+    c->hessian_seconds += g.hessian_seconds;
+    pith_gather_end(&g, s == PITH_OK);
+    return s;
+}

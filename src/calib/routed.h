@@ -1,0 +1,51 @@
+/* calib/routed.h: what an expert's linears read. Which tokens an expert is calibrated on:
+ *
+ *     routed   those that take it, and no others
+ *     all      every token, whoever takes it
+ *     pooled   those that take it, and beside them tokens of the whole text at equal distances,
+ * which together weigh as much as PITH_POOLED_MASS of its own: an expert with much evidence keeps
+ * to it, one with little is held to what the layer reads at large
+ *
+ * The router's choices are taken once a layer, from the block with all linears before the experts
+ * in their final form. Rows are gathered from the stream, so that the memory is one expert's. */
+#ifndef PITH_CALIB_ROUTED_H
+#define PITH_CALIB_ROUTED_H
+
+#include "calib/collect.h"
+#include "calib/gather.h"
+
+enum pith_experts_rule { PITH_EXPERTS_POOLED, PITH_EXPERTS_ROUTED, PITH_EXPERTS_ALL };
+/* By name; NULL is the default, "pooled". PITH_ARG for another name. */
+enum pith_status pith_experts_rule_find(const char *name, enum pith_experts_rule *out,
+                                        struct pith_error *err);
+const char *pith_experts_rule_name(enum pith_experts_rule rule);
+
+enum { PITH_POOLED_MASS = 256, PITH_POOLED_TOKENS = 4096 };
+/* Fewer tokens than these are little to calibrate an expert on: it is named. */
+enum { PITH_EXPERTS_FEW = 256 };
+
+/* The choices of a layer's tokens. */
+struct pith_routed {
+    enum pith_experts_rule rule;
+    uint32_t *chosen; /* [tokens][taken], owned; NULL: not taken yet */
+    size_t *count;    /* [experts], owned: tokens that take each */
+    uint32_t taken;
+    size_t tokens;
+};
+void pith_routed_free(struct pith_routed *r);
+
+/* Where rows come from: the stream, from which nodes [from, to) of the program make the mixture's
+ * input row by row. */
+struct pith_routed_place {
+    struct pith_collector *collector;
+    const struct pith_block *block;
+    const struct pith_acts *acts;
+    uint32_t from, to;
+};
+/* Gathers what plan (of one site, an expert's) says. With no token at all the statistics are 0, and
+ * so is stats->tokens. */
+enum pith_status pith_routed_collect(struct pith_routed *r, const struct pith_routed_place *place,
+                                     const struct pith_gather_plan *plan, struct pith_stats *stats,
+                                     struct pith_error *err);
+
+#endif

@@ -1,0 +1,195 @@
+/* The recipe's transform, site by site, folded into what makes a site's input. */
+#include "pipe/work.h"
+
+#include "base/mem.h"
+#include "pipe/inspect.h"
+
+#include <stdio.h>
+
+/* Tells a transform where a site's 1/s goes: a norm, or the linear before. */
+static void fold_into(const struct pith_work *w, const struct pith_fold *fold,
+                      struct pith_transform_job *job)
+{
+    if (fold->kind == PITH_FOLD_VECTOR) job->gain = w->block.vector[fold->from];
+    if (fold->kind != PITH_FOLD_ROWS) return;
+    const struct pith_linear_weights *before = &w->block.linear[fold->from];
+    job->prev_w = before->dense;
+    job->prev_bias = before->bias;
+    job->prev_cols = before->w.cols;
+    job->repeat = fold->repeat;
+    job->tie_block = fold->block;
+}
+
+static enum pith_dtype vector_dtype(const struct pith_work *w, uint32_t vector)
+{
+    char name[256];
+    pith_plan_name(&w->run->model->plans, w->layer, w->plan->vector[vector].name, name,
+                   sizeof name);
+    const struct pith_tensor *t = pith_checkpoint_find(w->run->model->checkpoint, name);
+    return t ? t->dtype : PITH_F32;
+}
+
+static bool any_scaled(const float *s, uint32_t dim)
+{
+    for (uint32_t i = 0; i < dim; i++)
+        if (s[i] != 1.0f) return true;
+    return false;
+}
+
+/* The linears that one rescaling concerns. */
+struct group {
+    const struct pith_site_spec *site; /* the first */
+    uint32_t count, *member;
+    struct pith_transform_linear *linear;
+};
+
+/* Remembers which tensors no longer equal the input's: the group's linears, and what 1/s went into.
+ */
+static void mark_changed(struct pith_work *w, const struct group *g, bool scaled, bool clipped)
+{
+    const struct pith_fold *fold = &g->site->fold;
+    for (uint32_t i = 0; i < g->count; i++) w->changes[g->member[i]].scaled |= scaled || clipped;
+    if (fold->kind == PITH_FOLD_VECTOR) w->regain[fold->from] |= scaled;
+    if (fold->kind != PITH_FOLD_ROWS) return;
+    w->changes[fold->from].scaled |= scaled;
+    w->changes[fold->from].rebias |= scaled && w->block.linear[fold->from].bias;
+}
+
+static enum pith_status report_transform(struct pith_work *w, const struct pith_site_spec *site,
+                                         const struct pith_transform_report *rep,
+                                         struct pith_error *err)
+{
+    json_t *j = json_pack("{s:i, s:s, s:f, s:f, s:f, s:f}", "layer", (int)w->layer, "site",
+                          site->name, "ratio", rep->ratio, "loss_before", rep->loss_before,
+                          "loss_after", rep->loss_after, "clipped", rep->clipped);
+    return json_array_append_new(w->transforms, j) == 0 ? PITH_OK
+                                                        : pith_fail_nomem(err, site->name);
+}
+
+static struct pith_transform_job job_of(const struct pith_work *w, const struct group *g,
+                                        const struct pith_stats *stats)
+{
+    struct pith_run *r = w->run;
+    struct pith_transform_job job = {
+        .backend = r->backend,
+        .scale_dtype = r->container->scale_dtype(&r->recipe.weights, r->container_opts.model_dtype),
+        .linear = g->linear,
+        .count = g->count,
+        .stats = stats,
+        .ratio_step = 1.0 / 20,
+        .clip_search = r->recipe.clip,
+        .value = r->recipe.transform_value,
+        .feeds_back = r->needs_transform & PITH_NEED_HESSIAN,
+        .input = {.grid = r->recipe.acts, .rule = r->container->input_rule},
+    };
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct pith_linear_weights *l = &w->block.linear[g->member[i]];
+        g->linear[i] = (struct pith_transform_linear){
+            .w = l->dense,
+            .rows = l->w.rows,
+            .cols = l->w.cols,
+            .grid = pith_run_choice(r, w->layer, g->member[i])->grid,
+            .clip = !w->plan->linear[g->member[i]].scores,
+        };
+    }
+    fold_into(w, &g->site->fold, &job);
+    if (job.gain) {
+        job.gain_dtype = vector_dtype(w, g->site->fold.from);
+        job.gain_plus = w->plan->vector[g->site->fold.from].plus;
+    }
+    return job;
+}
+
+static enum pith_status transform_group(struct pith_work *w, const struct group *g,
+                                        const struct pith_stats *stats, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    struct pith_transform_job job = job_of(w, g, stats);
+    const uint32_t which = (uint32_t)(g->site - w->plan->site);
+    struct pith_inspector inspector = {0};
+    float *s = pith_alloc(stats->dim, sizeof *s);
+    enum pith_status status = s ? PITH_OK : pith_fail_nomem(err, "transform scales");
+    if (status == PITH_OK && g->site->to)
+        status = pith_inspector_init(&inspector, &r->collector, &w->block, &r->acts[0], which, &job,
+                                     err);
+    struct pith_transform_report rep = {0};
+    if (status == PITH_OK) status = r->recipe.transform->run(&job, s, &rep, err);
+    if (status == PITH_OK) {
+        mark_changed(w, g, any_scaled(s, stats->dim), rep.clipped > 0);
+        status = report_transform(w, g->site, &rep, err);
+    }
+    pith_inspector_free(&inspector);
+    pith_free(s);
+    return status;
+}
+
+/* The group that begins with a site; of the others, and where nothing was seen, nothing is left. */
+static enum pith_status transform_site(struct pith_work *w, uint32_t site,
+                                       const struct pith_stats *stats, struct pith_error *err)
+{
+    struct group g = {.site = &w->plan->site[site], .count = pith_plan_group(w->plan, site, NULL)};
+    if (g.count == 0 || stats->tokens == 0) return PITH_OK;
+    g.member = pith_alloc(g.count, sizeof *g.member);
+    g.linear = pith_alloc(g.count, sizeof *g.linear);
+    enum pith_status s = g.member && g.linear ? PITH_OK
+                                              : pith_fail_nomem(err, "the linears of a site");
+    if (s == PITH_OK) {
+        (void)pith_plan_group(w->plan, site, g.member);
+        s = transform_group(w, &g, stats, err);
+    }
+    pith_free(g.member);
+    pith_free(g.linear);
+    char where[128];
+    snprintf(where, sizeof where, "layer %u, %s", w->layer, g.site->name);
+    if (s != PITH_OK) return pith_fail_in(err, s, where);
+    return pith_run_step(w->run, w->run->recipe.transform->name, pith_run_site_effort(w->run), err);
+}
+
+enum { SAMPLES = 512 };
+
+/* The sites that all tokens reach before a mixture's experts: one pass for all of them. */
+static enum pith_status transform_first(struct pith_work *w, uint32_t count, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    const struct pith_collect what = {
+        .count = count, .needs = r->needs_transform, .samples = SAMPLES};
+    struct pith_stats *stats = pith_zalloc(count, sizeof *stats);
+    if (!stats) return pith_fail_nomem(err, "calibration statistics");
+    enum pith_status s = pith_collect(&r->collector, &w->block, &r->acts[0], &what, stats, err);
+    pith_work_mark_pass(w, PITH_PHASE_COLLECT);
+    for (uint32_t site = 0; site < count && s == PITH_OK; site++)
+        s = transform_site(w, site, &stats[site], err);
+    pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
+    pith_stats_free(stats, count);
+    pith_free(stats);
+    return s;
+}
+
+/* The experts' own, and what comes after: a stage at a time, so that one site's statistics are
+ * held.
+ */
+static enum pith_status transform_rest(struct pith_work *w, uint32_t from, struct pith_error *err)
+{
+    struct pith_run *r = w->run;
+    enum pith_status s = PITH_OK;
+    for (uint32_t site = from; site < w->plan->sites && s == PITH_OK; site++) {
+        struct pith_stats stats = {0};
+        if (pith_plan_group(w->plan, site, NULL) == 0) continue;
+        s = pith_stages_collect(&w->stages, site, r->needs_transform, SAMPLES, &stats, err);
+        pith_work_mark_pass(w, PITH_PHASE_COLLECT);
+        if (s == PITH_OK) s = transform_site(w, site, &stats, err);
+        pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
+        pith_stats_free(&stats, 1);
+    }
+    pith_stages_end(&w->stages);
+    return s;
+}
+
+enum pith_status pith_work_transform(struct pith_work *w, struct pith_error *err)
+{
+    const uint32_t router = pith_plan_router(w->plan);
+    const uint32_t first = router == PITH_NO_PART ? w->plan->sites : router + 1;
+    pith_phases_begin(&w->run->phases);
+    PITH_TRY(transform_first(w, first, err));
+    return transform_rest(w, first, err);
+}
