@@ -412,6 +412,7 @@ static int check_idle(const struct settings *s, const json_t *plan)
         {"calib-tokens", "calibrates", false, true, no_text},
         {"seq-len", "calibrates", false, true, no_text},
         {"crlf", "calibrates", false, false, no_text},
+        {"experts", "calibrates", false, false, no_text},
         {"mode", "calibrates", false, true, "nothing of this recipe is calibrated"},
         {"max-shard", "file", true, false, "a GGUF file is a single file"},
     };

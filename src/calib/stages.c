@@ -215,13 +215,31 @@ static enum pith_status catch_up(struct pith_stages *s, uint32_t stage, struct p
     return PITH_OK;
 }
 
+/* Where nothing is kept between stages: the stream before the experts, into `out`, by the linears
+ * as they are now. */
+static enum pith_status run_to(struct pith_stages *s, const struct cut *cut, struct pith_error *err)
+{
+    struct pith_collector *c = s->collector;
+    const struct pith_pass pass = {
+        .backend = c->backend, .model = c->model, .scratch = &c->scratch, .kv = &c->kv};
+    const size_t count = s->in->length * s->in->hidden;
+    for (size_t w = 0; w < s->in->windows; w++) {
+        float *x = memcpy(s->out->x + w * count, s->in->x + w * count, count * sizeof *x);
+        struct pith_nodes nodes = pith_nodes_begin(&pass, s->block, x, s->in->length);
+        nodes.to = cut->at;
+        PITH_TRY(pith_nodes_run(&pass, s->block, &nodes, NULL, err));
+        if (c->step) PITH_TRY(c->step(c->step_ctx, err));
+    }
+    return PITH_OK;
+}
+
 /* An expert's site: the router's stage has run, and left the stream. */
 static enum pith_status collect_routed(struct pith_stages *s, const struct pith_gather_plan *plan,
                                        struct pith_stats *stats, struct pith_error *err)
 {
     const struct pith_layer_plan *l = s->block->plan;
     const struct cut cut = cut_of(l, pith_plan_router(l));
-    const struct pith_acts *acts = cut.out ? s->out : s->in;
+    const struct pith_acts *acts = cut.out || !s->between ? s->out : s->in;
     const struct pith_routed_place place = {.collector = s->collector,
                                             .block = s->block,
                                             .acts = acts,
@@ -230,6 +248,7 @@ static enum pith_status collect_routed(struct pith_stages *s, const struct pith_
     if (cut.live)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "a layer whose experts read more than the stream cannot be calibrated");
+    if (!s->between && !s->routed.chosen) PITH_TRY(run_to(s, &cut, err));
     return pith_routed_collect(&s->routed, &place, plan, stats, err);
 }
 
@@ -260,8 +279,8 @@ enum pith_status pith_stages_collect(struct pith_stages *s, uint32_t site, unsig
     const struct pith_collect what = {
         .first = site, .count = 1, .needs = needs, .samples = samples};
     *stats = (struct pith_stats){0};
-    if (!s->between && !routed)
-        return pith_collect(s->collector, s->block, s->in, &what, stats, err);
+    if (!s->between && routed) return collect_routed(s, &plan, stats, err);
+    if (!s->between) return pith_collect(s->collector, s->block, s->in, &what, stats, err);
     PITH_TRY(catch_up(s, routed ? pith_plan_router(l) + 1 : site, err));
     return routed ? collect_routed(s, &plan, stats, err) : collect_stage(s, &plan, stats, err);
 }

@@ -121,6 +121,9 @@ static enum pith_status open_basis(struct pith_run *r, struct pith_error *err)
 static enum pith_status load_calibration(struct pith_run *r, struct pith_error *err)
 {
     const struct pith_quantize_options *o = r->options;
+    if (o->experts && !r->model->shape.moe.experts)
+        return pith_fail(err, PITH_ARG, "--experts %s does nothing: %s is no mixture", o->experts,
+                         o->model);
     if (!pith_run_calibrates(r)) return PITH_OK;
     PITH_TRY(pith_tokenizer_open(o->model, &r->tokenizer, err));
     pith_tokenizer_listen(r->tokenizer, &o->progress);

@@ -40,9 +40,10 @@ static void free_overrides(struct override *list, size_t count)
     pith_free(list);
 }
 
+/* 16 bits or more, by a format's name or by "none". */
 static bool is_plain(const struct pith_grid *g)
 {
-    return g->format->kind == PITH_KIND_FLOAT && g->format->bits >= 16;
+    return !g->format || (g->format->kind == PITH_KIND_FLOAT && g->format->bits >= 16);
 }
 
 static enum pith_status parse_grid(const char *text, const char *grid,
@@ -194,13 +195,14 @@ static void choose_grid(const struct pith_run *r, struct pith_choice *c, struct 
             c->grid = overrides[i].grid;
             asked = overrides[i].used = true;
         }
-    c->prune = !c->grid.format && r->recipe.split->two_four;
+    const bool spared = asked && is_plain(&c->grid);
+    c->prune = !c->grid.format && !spared && r->recipe.split->two_four;
     if (stays && !asked) {
         c->grid = (struct pith_grid){0};
         c->prune = false;
         c->reason = "a router, in 16 bits unless --override names it";
     } else if (c->prune) c->reason = "two of each four weights become 0";
-    else if (!c->grid.format) c->reason = "the recipe leaves weights alone";
+    else if (!c->grid.format && !spared) c->reason = "the recipe leaves weights alone";
     else if (is_plain(&c->grid)) {
         c->grid = (struct pith_grid){0};
         c->reason = "kept in 16 bits by --override";

@@ -2,8 +2,8 @@
  * row of quant/transforms.def a transform.
  *
  * A transform sees at one time the linears that read the same input x (a site's, or those of all
- * sites behind one norm), and the tensors that make x (a norm's gain, or rows of the linear before). It multiplies the linears' columns
- * by s and divides what makes x by s. */
+ * sites behind one norm), and the tensors that make x (a norm's gain, or rows of the linear
+ * before). It multiplies the linears' columns by s and divides what makes x by s. */
 #ifndef PITH_QUANT_TRANSFORM_H
 #define PITH_QUANT_TRANSFORM_H
 

@@ -221,8 +221,9 @@ static void test_line_ends(void **state)
     const char *const paths[] = {path};
     const struct pith_calib_options o = {paths, 1, 1 << 20, LENGTH, 0, true};
     assert_ok(pith_calib_load(&o, f->tokenizer, &changed, &err), err);
-    assert_ok(load(f, "c.jsonl", "\xef\xbb\xbf{\"text\": \"one two three four five six seven\"}"
-                                 "\r\n{\"text\": \"nine ten eleven twelve\"}\r\n",
+    assert_ok(load(f, "c.jsonl",
+                   "\xef\xbb\xbf{\"text\": \"one two three four five six seven\"}"
+                   "\r\n{\"text\": \"nine ten eleven twelve\"}\r\n",
                    16, &lines, &err),
               err);
     assert_int_equal(plain.crlf, 0);

@@ -95,7 +95,7 @@ static void run(unsigned sites, bool kept, unsigned threads)
         const struct pith_collect what = {.first = site, .count = 1, .needs = needs};
         if (!(sites & 1u << site)) continue;
         assert_ok(pith_collect(&f.collector, &f.block, &f.in, &what, &want, &err), err);
-        assert_ok(pith_stages_collect(&s, site, needs, &got, &err), err);
+        assert_ok(pith_stages_collect(&s, site, needs, 0, &got, &err), err);
         compare(&want, &got);
         pith_stats_free(&want, 1);
         pith_stats_free(&got, 1);
@@ -137,8 +137,11 @@ static void a_listener_ends_it(void **state)
     struct pith_stats stats;
     open_fixture(&f, 1);
     f.collector.step = stop;
-    struct pith_stages s = {&f.collector, &f.block, &f.in, &f.out, f.between, 0, 0};
-    assert_int_equal(pith_stages_collect(&s, LLAMA_SITE_O, PITH_NEED_HESSIAN, &stats, &err),
+    struct pith_stages s = {.collector = &f.collector,
+                            .block = &f.block,
+                            .in = &f.in,
+                            .out = &f.out,
+                            .between = f.between};
                      PITH_INTERRUPTED);
     pith_stats_free(&stats, 1);
     close_fixture(&f);

@@ -88,7 +88,7 @@ static void test_overrides(void **state)
 {
     (void)state;
     static const char *const overrides[] = {"*_proj=int8:channel", "layers.1.*=int2:channel",
-                                            "o_proj=bf16", "down_proj=int6:g11"};
+                                            "o_proj=none", "down_proj=int6:g11"};
     static const char *const ignore[] = {"layers.1.mlp.gate_proj"};
     struct run_fixture f;
     struct pith_error err = {0};
