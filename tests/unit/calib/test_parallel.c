@@ -35,7 +35,7 @@ static void stages_equal_passes(void **state)
         struct pith_stats whole, got;
         const struct pith_collect what = {.first = site, .count = 1, .needs = PITH_NEED_HESSIAN};
         assert_ok(pith_collect(&c, &block, &in, &what, &whole, &err), err);
-        assert_ok(pith_stages_collect(&s, site, PITH_NEED_HESSIAN, &got, &err), err);
+        assert_ok(pith_stages_collect(&s, site, PITH_NEED_HESSIAN, 0, &got, &err), err);
         const size_t dim = whole.dim;
         assert_memory_equal(whole.hessian, got.hessian, dim * dim * sizeof(float));
         pith_stats_free(&whole, 1);

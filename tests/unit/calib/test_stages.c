@@ -142,6 +142,7 @@ static void a_listener_ends_it(void **state)
                             .in = &f.in,
                             .out = &f.out,
                             .between = f.between};
+    assert_int_equal(pith_stages_collect(&s, LLAMA_SITE_O, PITH_NEED_HESSIAN, 0, &stats, &err),
                      PITH_INTERRUPTED);
     pith_stats_free(&stats, 1);
     close_fixture(&f);
