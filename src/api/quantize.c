@@ -91,7 +91,7 @@ enum pith_status pith_convert(struct pith_context *c, const struct pith_convert_
     PITH_OPTIONS(pith_convert_options, o, {0}, given, err);
     o_taken.progress = pith_context_progress(c, &o->progress);
     json_t *j = NULL;
-    if (!o->model || !o->out || (!o->container && !pith_place_is_file(o->out)))
+    if (!o->model || !o->out || (!o->container && !pith_container_of_path(o->out)))
         return pith_fail(err, PITH_ARG, "a model, a container and an output folder are needed");
     const struct pith_quantize_options all = converting(o);
     pith_context_look(c, o->model);

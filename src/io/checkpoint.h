@@ -17,8 +17,12 @@ struct pith_checkpoint {
     size_t file_count;
     struct pith_tensor *tensors; /* of all files, sorted by name */
     size_t count;
-    uint64_t bytes;             /* sum of tensor bytes */
-    struct pith_gguf *gguf;     /* the file that the checkpoint is, or NULL */
+    uint64_t bytes;         /* sum of tensor bytes */
+    struct pith_gguf *gguf; /* the file that the checkpoint is, or NULL */
+    /* The container whose one file it is (struct pith_container, name), or NULL for a folder. Such
+     * a file has config and tokenizer inside, may hold vectors and routers in float32 where a
+     * folder has 16 bits, and rows in another order (struct pith_tensor). */
+    const char *file_form;
     char *slice_names;          /* of the slices among `tensors`, owned */
     struct pith_tensor *wholes; /* what they are slices of, [whole_count], owned */
     size_t whole_count;

@@ -1,6 +1,7 @@
 /* The table of containers. */
 #include "io/container.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/names.h"
 
@@ -26,6 +27,17 @@ const struct pith_container *pith_container_find(const char *name)
 {
     for (size_t i = 0; i < PITH_COUNT(rows); i++)
         if (pith_name_equal(rows[i]->name, name)) return rows[i];
+    return NULL;
+}
+
+const struct pith_container *pith_container_of_path(const char *path)
+{
+    for (size_t i = 0; i < PITH_COUNT(rows); i++) {
+        const char *ending = rows[i]->file ? strrchr(rows[i]->file, '.') : NULL;
+        const size_t n = strlen(path), m = ending ? strlen(ending) : 0;
+        if (m && n >= m && strcmp(path + n - m, ending) == 0 && !pith_path_is_dir(path))
+            return rows[i];
+    }
     return NULL;
 }
 

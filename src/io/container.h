@@ -49,18 +49,18 @@ struct pith_linear_grid {
 };
 
 struct pith_container {
-    const char *name;    /* "compressed-tensors", as in --container */
-    const char *summary; /* one line */
-    const char *method;  /* "quant_method" in config.json */
-    bool sparse;         /* it holds weights beside the grid (qmat.h's sparse) */
-    const char *unloaded; /* why no engine loads it, or NULL */
-    bool online;         /* can tell a reader to rotate inputs (opts.hadamard) */
+    const char *name;                /* "compressed-tensors", as in --container */
+    const char *summary;             /* one line */
+    const char *method;              /* "quant_method" in config.json */
+    bool sparse;                     /* it holds weights beside the grid (qmat.h's sparse) */
+    const char *unloaded;            /* why no engine loads it, or NULL */
+    bool online;                     /* can tell a reader to rotate inputs (opts.hadamard) */
     enum pith_input_rule input_rule; /* of the inputs of linears that load() reads */
     /* Of the scales of keys and of values, F32 [1], within a layer's names ("self_attn.k_scale");
      * NULL: it has no place for a KV-cache format. */
     const char *kv_scale[2];
     /* NULL: a folder of safetensors files and config.json. Else the container is one GGUF file, of
-     * this name where it lies in a folder; see export/gguf.h. */
+     * this name where it lies in a folder; see export/file.h. */
     const char *file;
     /* PITH_UNSUPPORTED with the reason when this container cannot hold that grid for a matrix of
      * that shape, together with what opts says of the linears' inputs (before any work is done). */
@@ -120,6 +120,9 @@ void pith_container_settle(const struct pith_container *container,
 void pith_container_state_scales(const struct pith_container *container,
                                  const struct pith_grid *grid, float *scales, size_t count);
 
+/* The container of which a model's path means one file, by its ending ("out/model.gguf"); NULL for
+ * a folder's. */
+const struct pith_container *pith_container_of_path(const char *path);
 /* All rows; *count receives their number. */
 const struct pith_container *const *pith_containers(size_t *count);
 const struct pith_container *pith_container_find(const char *name);

@@ -224,6 +224,7 @@ static enum pith_status open_view(struct view *v, const char *path, struct pith_
     c->files = pith_zalloc(1, sizeof *c->files);
     if (!c->dir || !c->gguf || !c->files) return pith_fail_nomem(err, path);
     c->file_count = 1;
+    c->file_form = "gguf";
     PITH_TRY(pith_gguf_open(path, c->gguf, err));
     c->files[0].map = c->gguf->map; /* closed with the files, as any checkpoint's */
     c->gguf->map = (struct pith_map){0};

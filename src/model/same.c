@@ -74,12 +74,19 @@ static bool compare_sizes(const struct comparison *c)
     return same;
 }
 
+bool pith_arch_alike(const struct pith_checkpoint *c, const char *a, const char *b)
+{
+    if (strcmp(a, b) == 0) return true;
+    const struct pith_gguf_arch *p = pith_gguf_arch_of(a), *q = pith_gguf_arch_of(b);
+    return c->file_form && p && q && strcmp(p->name, q->name) == 0;
+}
+
 static void compare_arch(const struct comparison *c)
 {
     const char *x = c->a->arch->name, *y = c->b->arch->name;
-    const struct pith_gguf_arch *p = pith_gguf_arch_of(x), *q = pith_gguf_arch_of(y);
-    if (c->a->arch == c->b->arch) return;
-    if (c->gguf && p && q && strcmp(p->name, q->name) == 0) return;
+    const struct pith_checkpoint *file = c->a->checkpoint->file_form ? c->a->checkpoint
+                                                                     : c->b->checkpoint;
+    if (pith_arch_alike(file, x, y)) return;
     c->fn(c->ctx, "architectures", x, y);
 }
 

@@ -81,4 +81,10 @@ bool pith_dtype_decode(enum pith_dtype t, const void *src, size_t n, float *dst)
 /* The reverse, to F32, F16 or BF16. */
 bool pith_dtype_encode(enum pith_dtype t, const float *src, size_t n, void *dst);
 
+/* Whether a format brings its own blocks with it, and their scales. */
+static inline bool pith_format_has_blocks(const struct pith_format *f)
+{
+    return f->kind == PITH_KIND_BLOCK || f->kind == PITH_KIND_GGUF;
+}
+
 #endif

@@ -72,7 +72,7 @@ bool pith_convert_holds(const struct pith_container *c, const struct pith_conver
     *out = *x->from;
     if (c->accepts(out, x->rows, x->cols, x->opts, NULL) == PITH_OK) return true;
     for (size_t i = 0; i < count; i++) {
-        const bool own = f[i].kind == PITH_KIND_GGUF || f[i].kind == PITH_KIND_BLOCK;
+        const bool own = pith_format_has_blocks(&f[i]);
         for (size_t k = 0; k < (own ? 1 : PITH_COUNT(spreads)); k++)
             for (int asym = 0; asym < (f[i].kind == PITH_KIND_INT ? 2 : 1); asym++) {
                 const struct pith_grid grid = {.format = &f[i],
@@ -145,7 +145,7 @@ static enum pith_status restate(const struct pith_run *r, const struct pith_choi
     enum pith_status s;
     if (pith_grid_equal(&c->grid, &c->stored)) {
         PITH_TRY(load(r, c, q, err));
-        if (c->grid.format->kind == PITH_KIND_BLOCK || c->grid.format->kind == PITH_KIND_GGUF)
+        if (pith_format_has_blocks(c->grid.format))
             return PITH_OK; /* scales are the format's own */
         s = c->grid.asym ? pith_qmat_state_zeros(q, err) : PITH_OK; /* though alike */
         if (s == PITH_OK) s = restate_scales(q, scales, err);
@@ -159,8 +159,8 @@ static enum pith_status restate(const struct pith_run *r, const struct pith_choi
     return s;
 }
 
-/* Minimums that are nearly whole zero points (GGUF's, made of such) are taken for these where they
- * lose less than rounding anew; *q is then replaced. */
+/* Minimums that are nearly whole zero points (of llama.cpp's types, made of such) are taken for
+ * these where they lose less than rounding anew; *q is then replaced. */
 static enum pith_status try_zeros(const struct pith_run *r, const struct pith_choice *c,
                                   const struct pith_qmat *from, struct pith_qmat *q, bool *kept,
                                   struct pith_error *err)

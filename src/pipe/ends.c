@@ -1,8 +1,8 @@
-/* The embedding and the head, where they are not left alone: GGUF files keep them quantized, as
- * llama.cpp does by rule, and what is converted may come from one. */
+/* The embedding and the head, where they are not left alone: one file for llama.cpp keeps them
+ * quantized, as llama.cpp does by rule, and what is converted may come from one. */
 #include "pipe/run.h"
 
-#include "export/gguf.h"
+#include "export/file.h"
 
 #include "base/mem.h"
 
@@ -60,7 +60,7 @@ void pith_ends_default(const struct pith_run *r, struct pith_choice *c)
     const bool reads_out = c == &r->ends[PITH_END_HEAD] || tied;
     c->grid = (struct pith_grid){0};
     if (!pith_ends_may(r) || !r->recipe.weights.format) return;
-    pith_gguf_end_grid(&r->recipe.weights, reads_out, c->cols, &c->grid);
+    pith_file_export_of(r->container)->end_grid(&r->recipe.weights, reads_out, c->cols, &c->grid);
 }
 
 /* --- the work -------------------------------------------------------------------------------- */

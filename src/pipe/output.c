@@ -4,9 +4,9 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "export/gguf.h"
+#include "export/file.h"
 #include "io/hf_files.h"
-#include "tok/gguf.h"
+#include "tok/tokenizer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -84,8 +84,8 @@ static enum pith_status plan_kv(struct pith_run *r, uint32_t layer, struct pith_
 static enum pith_status plan_copy(struct pith_run *r, const struct pith_tensor *t,
                                   struct pith_error *err)
 {
-    const enum pith_dtype dtype = r->container->file ? pith_gguf_stored_dtype(r->model, t)
-                                                     : t->dtype;
+    const struct pith_file_export *file = pith_file_export_of(r->container);
+    const enum pith_dtype dtype = file ? file->stored_dtype(r->model, t) : t->dtype;
     return pith_layout_add(&r->layout, t->name, dtype, t->dims, t->shape, err);
 }
 
@@ -113,9 +113,10 @@ enum pith_status pith_output_layout(struct pith_run *r, struct pith_error *err)
                 PITH_TRY(plan_tensor(r, &in->tensors[i], err));
         if (unit > 0 && pith_inputs_kv(r)) PITH_TRY(plan_kv(r, (uint32_t)unit - 1, err));
     }
-    if (!r->container->file) return pith_layout_finish(&r->layout, r->options->max_shard, err);
-    return pith_gguf_finish(r->model, r->options->model, r->container->file,
-                            r->mixture ? r->mixture->file_type : 0, &r->layout, err);
+    const struct pith_file_export *file = pith_file_export_of(r->container);
+    if (!file) return pith_layout_finish(&r->layout, r->options->max_shard, err);
+    return file->finish(r->model, r->options->model, r->container->file,
+                        r->mixture ? r->mixture->file_type : 0, &r->layout, err);
 }
 
 static enum pith_status make_config(const struct pith_run *r, json_t **out, struct pith_error *err)
@@ -152,11 +153,11 @@ static enum pith_status save_in(const char *dir, const char *name, const void *d
     return s;
 }
 
-/* What a GGUF file keeps in its keys. */
+/* Of an input that is one file, which has it inside. */
 static enum pith_status save_tokenizer(const struct pith_run *r, struct pith_error *err)
 {
     json_t *json;
-    PITH_TRY(pith_tok_gguf_json(r->model->checkpoint->gguf, &json, err));
+    PITH_TRY(pith_tokenizer_json(r->model->checkpoint, &json, err));
     char *path = pith_path_join(r->partial, "tokenizer.json");
     const enum pith_status s = path ? pith_json_save(path, json, err)
                                     : pith_fail_nomem(err, "tokenizer.json");
@@ -184,7 +185,7 @@ static enum pith_status copy_side_files(const struct pith_run *r, struct pith_er
 {
     char **names;
     size_t count;
-    if (r->model->checkpoint->gguf) return save_tokenizer(r, err);
+    if (r->model->checkpoint->file_form) return save_tokenizer(r, err);
     PITH_TRY(pith_checkpoint_side_files(r->options->model, &names, &count, err));
     enum pith_status s = PITH_OK;
     for (size_t i = 0; i < count && s == PITH_OK; i++) {

@@ -11,16 +11,10 @@
 
 enum { ACCOUNT_LIMIT = 1 << 30 };
 
-bool pith_place_is_file(const char *path)
-{
-    return pith_glob_match("*.gguf", path) && !pith_path_is_dir(path);
-}
-
 char *pith_account_path(const char *model)
 {
     struct pith_str s = {0};
-    if (pith_path_is_dir(model) || !pith_glob_match("*.gguf", model))
-        return pith_path_join(model, "pith.json");
+    if (!pith_container_of_path(model)) return pith_path_join(model, "pith.json");
     pith_str_printf(&s, "%s.pith.json", model);
     return pith_str_take(&s);
 }
@@ -70,8 +64,8 @@ static enum pith_status publish_file(struct pith_run *r, json_t *account, struct
 
 enum pith_status pith_place_publish(struct pith_run *r, json_t *account, struct pith_error *err)
 {
-    return pith_place_is_file(r->options->out) ? publish_file(r, account, err)
-                                               : publish_folder(r, account, err);
+    return pith_container_of_path(r->options->out) ? publish_file(r, account, err)
+                                                   : publish_folder(r, account, err);
 }
 
 enum pith_status pith_place_name(struct pith_run *r, struct pith_error *err)
@@ -128,7 +122,7 @@ enum pith_status pith_place_published(const struct pith_run *r, json_t **report,
     const struct pith_quantize_options *o = r->options;
     json_t *account = NULL;
     if (o->rehearse || !pith_path_exists(o->out)) return PITH_OK;
-    const bool file = pith_place_is_file(o->out);
+    const bool file = pith_container_of_path(o->out);
     char *path = pith_account_path(o->out);
     char *journal = file ? pith_strdup(r->journal_path) : pith_path_join(o->out, "pith.journal");
     enum pith_status s = path && journal ? PITH_OK : pith_fail_nomem(err, "names");

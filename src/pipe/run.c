@@ -22,19 +22,19 @@ static const char *container_name(size_t i)
 static enum pith_status choose_container(struct pith_run *r, struct pith_error *err)
 {
     const struct pith_quantize_options *o = r->options;
-    const bool file = pith_place_is_file(o->out);
-    const char *name = o->container ? o->container : file ? "gguf" : r->recipe.container;
+    const struct pith_container *file = pith_container_of_path(o->out);
+    const char *name = o->container ? o->container : file ? file->name : r->recipe.container;
     r->container = pith_container_find(name);
     if (!r->container) return pith_fail_name(err, "container", name, container_name);
     if (file && !r->container->file)
-        return pith_fail(err, PITH_ARG, "%s: names a GGUF file, but the container is %s", o->out,
-                         r->container->name);
+        return pith_fail(err, PITH_ARG, "%s: names a file of %s, but the container is %s", o->out,
+                         file->name, r->container->name);
     return PITH_OK;
 }
 
-/* For a GGUF file: the type that stands for a recipe's integers, unless --weights says another, and
+/* For one file: the type that stands for a recipe's integers, unless --weights says another, and
  * the mixture around it. */
-static enum pith_status settle_gguf(struct pith_run *r, struct pith_error *err)
+static enum pith_status settle_types(struct pith_run *r, struct pith_error *err)
 {
     struct pith_recipe *recipe = &r->recipe;
     if (r->container->file && !r->options->weights && !r->convert)
@@ -47,7 +47,8 @@ static enum pith_status settle_gguf(struct pith_run *r, struct pith_error *err)
                                     : "llama.cpp has no such mixture; it has q2_k:s and :m, q3_k:s,"
                                       " :m and :l, q4_k and q5_k:s and :m, iq4_nl:m, iq4_xs:m");
     if (!r->container->file)
-        return pith_fail(err, PITH_UNSUPPORTED, "%s has no mixtures of GGUF's types; -o FILE.gguf",
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s has no mixtures of types; name a FILE of llama.cpp's with -o",
                          r->container->name);
     return PITH_OK;
 }
@@ -73,7 +74,7 @@ enum pith_status pith_run_recipe(struct pith_run *r, struct pith_error *err)
             err, PITH_ARG,
             "nothing to do: the recipe leaves weights, activations and KV cache alone");
     PITH_TRY(choose_container(r, err));
-    PITH_TRY(settle_gguf(r, err));
+    PITH_TRY(settle_types(r, err));
     const struct pith_transform *t = r->recipe.transform;
     r->needs_transform = t->needs | (t->also & r->recipe.round->needs);
     r->needs_round = r->recipe.round->needs | r->recipe.split->needs;

@@ -98,7 +98,7 @@ struct pith_run {
     struct pith_recipe recipe;
     enum pith_experts_rule experts;
     const struct pith_container *container;
-    const struct pith_mixture *mixture; /* of GGUF's types, or NULL */
+    const struct pith_mixture *mixture; /* of types, or NULL */
     struct pith_container_opts container_opts;
     struct pith_choice *choices; /* of all linears, in the order of the plans */
     size_t choice_count;
@@ -181,10 +181,8 @@ static inline bool pith_run_unties(const struct pith_run *r)
 
 /* place.c: names the folder to work in: "<out>.partial" or "<out>.rehearsal". */
 enum pith_status pith_place_name(struct pith_run *r, struct pith_error *err);
-/* Whether a model's path means one file rather than a folder, by its ending. */
-bool pith_place_is_file(const char *path);
 /* Where the account of a finished model lies: in its folder, or beside its file
- * ("model.gguf.pith.json"); pith_free() it, NULL when memory is out. */
+ * ("NAME.pith.json"); pith_free() it, NULL when memory is out. */
 char *pith_account_path(const char *model);
 /* At the end: what is in the folder that was worked in gets its final place, so that a kill at any
  * point leaves something that --resume completes. The account is sealed and saved by it. */

@@ -95,7 +95,7 @@ enum pith_status pith_select_check(const struct pith_run *r, unsigned *needs,
     return PITH_OK;
 }
 
-/* GGUF's types with minimums have it by chance alone, and the levels of iq4 never. */
+/* Types with minimums have it by chance alone, and the levels of iq4 never. */
 static bool has_zero(const struct pith_grid *g)
 {
     const struct pith_kquant *t = pith_kquant_find(g->format->name);
@@ -125,13 +125,13 @@ static enum pith_status check_split(const struct pith_run *r, const struct pith_
     return PITH_OK;
 }
 
-/* Rows that are no whole blocks of a type of GGUF go on the one that llama.cpp takes instead. */
+/* Rows that are no whole blocks of a type go on the one that llama.cpp takes instead. */
 static void settle_blocks(const struct pith_run *r, struct pith_choice *c)
 {
     const struct pith_format *wanted = c->grid.format;
     if (!r->container->file || !pith_mixture_fall_back(&c->grid, c->cols)) return;
     c->wanted = wanted;
-    if (!c->grid.format) c->reason = "its rows are no whole blocks of GGUF";
+    if (!c->grid.format) c->reason = "its rows are no whole blocks of a type";
 }
 
 /* The embedding or the head: by the container's rule, unless an option says otherwise. */

@@ -456,7 +456,7 @@ static uint64_t bytes_of(const struct pith_run *r, const struct pith_choice *c, 
         const uint64_t panel = (((uint64_t)panel_rows(c) * 2 + 1) * c->cols + tile_floats(c)) *
                                sizeof(float);
         const uint64_t rows = (uint64_t)c->rows * sizeof(struct pith_row_squares);
-        const uint64_t copy = r->model->checkpoint->gguf ? 4ull * c->rows * c->cols : 0;
+        const uint64_t copy = r->model->checkpoint->file_form ? 4ull * c->rows * c->cols : 0;
         const uint64_t round = panel + c->cols + rows + copy;
         const uint64_t store = pith_store_linear_bytes(r, c), work = round > store ? round : store;
         held += q;

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "io/digest.h"
-#include "io/gguf_model.h"
+#include "model/same.h"
 #include "model/keys.h"
 
 #include <math.h>
@@ -179,16 +179,13 @@ static void check_text(struct pith_verification *v, const char *key, const char 
 static const char *container_name(const struct pith_model *m)
 {
     if (m->container) return m->container->name;
-    return m->checkpoint->gguf ? "gguf" : "none";
+    return m->checkpoint->file_form ? m->checkpoint->file_form : "none";
 }
 
-/* A GGUF file does not tell Mistral from Llama. */
 static void check_architecture(struct pith_verification *v)
 {
     const char *said = json_string_value(json_object_get(v->account, "architecture"));
-    const struct pith_gguf_arch *a = said ? pith_gguf_arch_of(said) : NULL;
-    const struct pith_gguf_arch *b = pith_gguf_arch_of(v->model->arch->name);
-    if (v->checkpoint->gguf && a && b && strcmp(a->name, b->name) == 0) return;
+    if (said && pith_arch_alike(v->checkpoint, said, v->model->arch->name)) return;
     check_text(v, "architecture", v->model->arch->name);
 }
 

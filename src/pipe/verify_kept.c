@@ -68,7 +68,7 @@ static void check_rescaled(struct pith_verification *v, const char *name,
     pith_free(copy[1]);
 }
 
-/* One has the values of the other, where a GGUF file holds vectors in float32 and rows turned. */
+/* One has the values of the other, where one file holds vectors in float32 and rows turned. */
 static bool equal_rows(const struct pith_tensor *a, const struct pith_tensor *b)
 {
     enum { PART = 256 };
@@ -211,7 +211,7 @@ static void check_kept(struct pith_verification *v, const json_t *entry)
     else if (is_decoded(entry)) check_decoded(v, a);
     else if (!b)
         pith_problem(v, "%s: %s from nowhere: the original has no such tensor", name, action);
-    else if ((a->dtype != b->dtype && !(v->checkpoint->gguf && a->dtype == PITH_F32)) ||
+    else if ((a->dtype != b->dtype && !(v->checkpoint->file_form && a->dtype == PITH_F32)) ||
              a->dims != b->dims || memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) != 0)
         pith_problem(v, "%s: has another shape or dtype than the original", name);
     else if (strcmp(action, "pruned") == 0) return; /* its values were compared with the linears' */

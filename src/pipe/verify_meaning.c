@@ -37,7 +37,7 @@ static enum pith_status open_ids(const struct pith_checkpoint *c, struct ids *ou
 {
     enum { LIMIT = 1 << 20 };
     *out = (struct ids){c->config, NULL};
-    if (c->gguf) return PITH_OK;
+    if (c->file_form) return PITH_OK;
     char *path = pith_path_join(c->dir, "generation_config.json");
     if (!path) return pith_fail_nomem(err, c->dir);
     const enum pith_status s =
@@ -56,7 +56,7 @@ static bool has_id(const json_t *ids, json_int_t id)
     return false;
 }
 
-/* Equal, or in a GGUF file, which holds one, among those of the original. */
+/* Equal, or in one file, which holds one, among those of the original. */
 static bool same_id(const json_t *a, const json_t *b, bool one)
 {
     if (json_equal(a, b)) return true;
@@ -67,7 +67,7 @@ static bool same_id(const json_t *a, const json_t *b, bool one)
 static void compare_ids(struct pith_verification *v, const struct ids *is, const struct ids *was)
 {
     static const char *const keys[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
-    const bool one = v->checkpoint->gguf || v->original->checkpoint->gguf;
+    const bool one = v->checkpoint->file_form || v->original->checkpoint->file_form;
     for (size_t i = 0; i < PITH_COUNT(keys); i++) {
         const json_t *a[] = {json_object_get(is->config, keys[i]),
                              json_object_get(is->generation, keys[i])};
@@ -127,7 +127,7 @@ static enum pith_status compare_side_files(struct pith_verification *v, bool *sa
 {
     char **names;
     size_t count;
-    *same = !v->checkpoint->gguf && !v->original->checkpoint->gguf;
+    *same = !v->checkpoint->file_form && !v->original->checkpoint->file_form;
     if (!*same) return PITH_OK;
     PITH_TRY(pith_checkpoint_side_files(v->original->checkpoint->dir, &names, &count, err));
     enum pith_status s = PITH_OK;

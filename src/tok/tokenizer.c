@@ -127,6 +127,12 @@ enum pith_status pith_tokenizer_present(const char *dir, bool *present, struct p
     return PITH_OK;
 }
 
+enum pith_status pith_tokenizer_json(const struct pith_checkpoint *c, json_t **out,
+                                     struct pith_error *err)
+{
+    return pith_tok_gguf_json(c->gguf, out, err);
+}
+
 enum pith_status pith_tokenizer_open(const char *dir, struct pith_tokenizer **out,
                                      struct pith_error *err)
 {

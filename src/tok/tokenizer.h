@@ -6,6 +6,7 @@
 #ifndef PITH_TOK_TOKENIZER_H
 #define PITH_TOK_TOKENIZER_H
 
+#include "base/json.h"
 #include "base/progress.h"
 #include "base/status.h"
 #include "base/str.h"
@@ -29,6 +30,12 @@ void pith_ids_free(struct pith_ids *ids);
  * file does not say. */
 enum pith_status pith_tokenizer_open(const char *dir, struct pith_tokenizer **out,
                                      struct pith_error *err);
+struct pith_checkpoint;
+/* The tokenizer.json of a checkpoint that is one file and has its tokenizer inside; *out is a new
+ * reference. PITH_UNSUPPORTED for one that has none of the kind. */
+enum pith_status pith_tokenizer_json(const struct pith_checkpoint *c, json_t **out,
+                                     struct pith_error *err);
+
 /* Whether a checkpoint folder has a file of one, readable or not; of a GGUF file it is assumed. */
 enum pith_status pith_tokenizer_present(const char *dir, bool *present, struct pith_error *err);
 /* From memory, for tests and fuzzing: a tokenizer.json / a SentencePiece model. */

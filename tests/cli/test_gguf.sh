@@ -79,7 +79,7 @@ check "rows without blocks" "$pith" quantize "$work/odd" -o "$work/odd.gguf" -r 
 grep -q "kept in 16 bits  6 linears" "$work/stdout" && pass "stay in 16 bits, and said" || fail "not said: $(cat "$work/stdout")"
 
 # What cannot be.
-refuse "another container" 2 "names a GGUF file, but the container is gptq" \
+refuse "another container" 2 "names a file of gguf, but the container is gptq" \
     make "$mini" -o "$work/no.gguf" -r gptq --container gptq
 refuse "groups that no type has" 1 "gguf has no type for int4:g128; with 4 bits it has q4_k, as in --weights q4_k" \
     make "$mini" -o "$work/no.gguf" -r rtn --weights int4:g128
@@ -87,7 +87,7 @@ refuse "floats" 1 "no type for fp8_e4m3:channel; with 8 bits it has q8_0" make "
     --weights fp8_e4m3:channel
 refuse "mixtures that llama.cpp has not" 2 "q6_k:m: llama.cpp has no such mixture; it has q2_k:s and :m" \
     make "$mini" -o "$work/no.gguf" -r rtn --weights q6_k:m
-refuse "mixtures elsewhere" 2 "gptq has no mixtures of GGUF's types" make "$mini" -o "$work/no" -r q4_k_m --container gptq
+refuse "mixtures elsewhere" 2 "gptq has no mixtures of types" make "$mini" -o "$work/no" -r q4_k_m --container gptq
 refuse "mixtures of other grids" 2 "only GGUF's types come in mixtures" make "$mini" -o "$work/no.gguf" -r rtn \
     --weights int4:m
 refuse "zero points" 1 "gguf has minimums where" make "$mini" -o "$work/no.gguf" -r rtn --weights int4:g32:asym
