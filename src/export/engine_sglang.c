@@ -71,6 +71,7 @@ static const struct pith_load_rule rules[] = {
      .whole_words = true},
     /* srt/layers/quantization/awq/awq.py: AWQConfig. */
     {.container = "awq",
+     .expert_zeros = true,
      .sym = 1u << 4,
      .asym = 1u << 4,
      .channel = true,

@@ -85,6 +85,7 @@ static const struct pith_load_rule rules[] = {
     /* layers/quantization/auto_awq.py: TYPE_MAP; what Marlin does not take runs on AWQ's own
      * kernels. Zero points are always there. */
     {.container = "awq",
+     .expert_zeros = true,
      .sym = 1u << 4,
      .asym = 1u << 4,
      .channel = true,

@@ -333,6 +333,17 @@ static enum pith_status check_blocks(struct check *k, const struct linear *l)
                      g->group, l->rank_rows, l->rank_cols, k->target->tp);
 }
 
+/* vLLM and SGLang: "Only symmetric quantization is supported for MoE" (compressed_tensors_moe). */
+static enum pith_status check_expert(struct check *k, const struct linear *l)
+{
+    if (l->spec->expert == PITH_NO_PART || !l->grid->asym || k->rule->expert_zeros ||
+        !k->rule->fused)
+        return PITH_OK;
+    return violation(k, l->module,
+                     "does not load experts with zero points from %s; use %s without asym",
+                     k->rule->container, l->grid->format->name);
+}
+
 static enum pith_status check_linear(struct check *k, const struct linear *l)
 {
     if (k->rule->pairs) {
@@ -341,6 +352,7 @@ static enum pith_status check_linear(struct check *k, const struct linear *l)
         return check_groups(k, l);
     }
     PITH_TRY(check_bits(k, l));
+    PITH_TRY(check_expert(k, l));
     PITH_TRY(check_granularity(k, l));
     PITH_TRY(check_groups(k, l));
     PITH_TRY(check_words(k, l));
@@ -365,11 +377,12 @@ static bool share(uint32_t whole, uint32_t units, bool repeated, unsigned tp, ui
     return true;
 }
 
-/* Fills rank_rows and rank_cols.
- * vLLM model_executor/models/llama.py: QKVParallelLinear, RowParallelLinear. */
+/* Fills rank_rows and rank_cols. Routers are on every rank whole.
+ * vLLM model_executor/models/llama.py: QKVParallelLinear, RowParallelLinear; qwen2_moe.py:
+ * ReplicatedLinear. */
 static bool split(const struct check *k, struct linear *l)
 {
-    const unsigned tp = k->target->tp;
+    const unsigned tp = l->spec->stays ? 1 : k->target->tp;
     const bool by_cols = l->spec->by_cols;
     l->rank_rows = l->rows;
     l->rank_cols = l->cols;
@@ -420,6 +433,28 @@ static enum pith_status check_fused(struct check *k, uint32_t layer,
             return violation(k, l->module,
                              "has another grid than %s, but the engine holds them as "
                              "one; give them the same",
+                             first->module);
+    }
+    return PITH_OK;
+}
+
+/* The experts of a layer, which engines hold as two tensors and compute by one kernel: all of them
+ * are on one grid. vLLM compressed_tensors/compressed_tensors_moe/, get_moe_method(), and
+ * fused_moe's layer.py, which takes one quantization method; SGLang's layers/moe does the same. */
+static enum pith_status check_experts(struct check *k, uint32_t layer)
+{
+    const struct pith_layer_plan *plan = pith_plan(k->offer->plans, layer);
+    const struct pith_linear_grid *list = &k->offer->linears[k->offer->plans->first[layer]],
+                                  *first = NULL;
+    for (uint32_t i = 0; i < plan->linears; i++) {
+        const struct pith_linear_grid *l = &list[i];
+        if (plan->linear[i].expert == PITH_NO_PART) continue;
+        if (!first) first = l;
+        if (quantized(l) != quantized(first) ||
+            (quantized(l) && !pith_grid_equal(&l->grid, &first->grid)))
+            return violation(k, l->module,
+                             "is stored in another way than %s, but the engine holds the experts of"
+                             " a layer as one; give them the same grid, or ignore all of them",
                              first->module);
     }
     return PITH_OK;
@@ -535,9 +570,10 @@ static enum pith_status check_layer(struct check *k, uint32_t layer)
         k->rule = whole;
         PITH_TRY(s);
     }
+    if (k->rule->fused) PITH_TRY(check_experts(k, layer));
     for (uint32_t i = 0; i < plan->sites; i++) {
         const struct pith_site_spec *site = &plan->site[i];
-        if (k->rule->fused) PITH_TRY(check_fused(k, layer, site));
+        if (k->rule->fused && site->expert == PITH_NO_PART) PITH_TRY(check_fused(k, layer, site));
         if (k->rule->fused) PITH_TRY(check_fused_blocks(k, layer, site));
         if (k->rule->tile_rows) PITH_TRY(check_tiles(k, layer, site));
     }

@@ -27,6 +27,7 @@ struct pith_load_rule {
     bool mixed;                         /* several grids in one model */
     bool online;                        /* rotates inputs at run time, on one rank */
     bool fused;                         /* holds q, k, v and gate, up as one: they share a grid */
+    bool expert_zeros;                  /* takes zero points of experts too, where it takes any */
     bool whole_words;                   /* every rank gets whole 32-bit words of codes */
     uint32_t tile_rows, tile_cols; /* what a rank's rows and columns are multiples of; 0: nothing */
 };

@@ -365,6 +365,127 @@ static void blocks_and_groups_lie_within_ranks(void **state)
     refuse(&f, "vllm", "int4:g16");
 }
 
+/* --- mixtures ------------------------------------------------------------------------------- */
+
+enum { EXPERTS = 4 };
+
+/* A model of one layer of experts, all its linears but the router on one grid. */
+struct mixture {
+    struct pith_shape shape;
+    struct pith_plans plans;
+    struct pith_container_opts opts;
+    struct pith_linear_grid *linear;
+    char (*name)[64];
+    struct pith_offer offer;
+};
+
+static void mixture_make(struct mixture *m, const char *container, const char *grid)
+{
+    struct pith_error err = {0};
+    size_t n;
+    const struct pith_arch *const *archs = pith_archs(&n), *arch = NULL;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(archs[i]->model_type, "qwen2_moe") == 0) arch = archs[i];
+    memset(m, 0, sizeof *m);
+    m->shape = (struct pith_shape){
+        .hidden = 2048,
+        .ffn = 4096,
+        .layers = 1,
+        .vocab = 4096,
+        .heads = 16,
+        .kv_heads = 4,
+        .head_dim = 128,
+        .dtype = PITH_BF16,
+        .moe = {
+            .experts = EXPERTS, .taken = 2, .ffn = 768, .shared_ffn = 1024, .shared_gate = true}};
+    pith_layer_put(&m->shape.moe.layers, 0);
+    m->opts.model_dtype = PITH_BF16;
+    assert_ok(pith_plans_make(arch, &m->shape, &m->plans, &err), err);
+    const size_t count = m->plans.first[1];
+    m->linear = calloc(count, sizeof *m->linear);
+    m->name = calloc(count, sizeof *m->name);
+    for (uint32_t i = 0; i < count; i++) {
+        pith_plan_linear_name(&m->plans, 0, i, m->name[i], sizeof m->name[i]);
+        m->linear[i].module = m->name[i];
+        if (!m->plans.kind[0].linear[i].stays) m->linear[i].grid = grid_of(grid);
+    }
+    m->offer = (struct pith_offer){&m->plans, &m->shape, pith_container_find(container),
+                                   &m->opts,  m->linear, count};
+}
+
+static void mixture_free(struct mixture *m)
+{
+    free(m->linear);
+    free(m->name);
+    pith_plans_free(&m->plans);
+}
+
+static struct pith_linear_grid *mixture_linear(const struct mixture *m, const char *name)
+{
+    for (size_t i = 0; i < m->offer.count; i++)
+        if (strcmp(m->name[i] + strlen("model.layers.0."), name) == 0) return &m->linear[i];
+    fail_msg("no %s", name);
+    return NULL;
+}
+
+/* says NULL: it is loaded. */
+static void mixture_check(const struct mixture *m, const char *target, const char *says)
+{
+    struct pith_target t;
+    struct pith_error err = {0};
+    assert_ok(pith_target_parse(target, &t, &err), err);
+    const enum pith_status s = pith_preflight(&t, &m->offer, &err);
+    if (s != (says ? PITH_UNSUPPORTED : PITH_OK) || (says && !strstr(err.text, says)))
+        fail_msg("%s: \"%s\" instead of \"%s\"", target, err.text, says ? says : "");
+}
+
+static void experts_of_a_layer_are_one(void **state)
+{
+    (void)state;
+    static const char *const engines[] = {"vllm", "sglang"};
+    for (size_t e = 0; e < PITH_COUNT(engines); e++) {
+        struct mixture m;
+        mixture_make(&m, "compressed-tensors", "int4:g128");
+        mixture_check(&m, engines[e], NULL);
+        struct pith_linear_grid *down = mixture_linear(&m, "mlp.experts.2.down_proj");
+        down->grid = grid_of("int8:g128");
+        mixture_check(&m, engines[e], "experts.2.down_proj: is stored in another way than");
+        down->grid = (struct pith_grid){0};
+        mixture_check(&m, engines[e], "the experts of a layer as one");
+        for (size_t i = 0; i < m.offer.count; i++)
+            if (strstr(m.name[i], "mlp.experts.")) m.linear[i].grid = grid_of(NULL);
+        mixture_check(&m, engines[e], NULL);
+        mixture_free(&m);
+    }
+}
+
+/* A router has as many rows as experts, the gate of the shared one a single row: no rank cuts them.
+ * Experts are cut, and their groups must fit. */
+static void ranks_share_experts_and_not_routers(void **state)
+{
+    (void)state;
+    struct mixture m;
+    mixture_make(&m, "compressed-tensors", "int4:g128");
+    mixture_check(&m, "vllm:tp=2", NULL);
+    mixture_check(&m, "vllm:tp=4", "experts.0.down_proj"); /* 192 columns */
+    mixture_free(&m);
+    mixture_make(&m, "compressed-tensors", "int4:g32");
+    mixture_check(&m, "sglang:tp=2", NULL);
+    mixture_free(&m);
+}
+
+static void experts_have_no_zero_points(void **state)
+{
+    (void)state;
+    struct mixture m;
+    mixture_make(&m, "compressed-tensors", "int4:g128:asym");
+    mixture_check(&m, "vllm", "experts.0.gate_proj: does not load experts with zero points");
+    mixture_free(&m);
+    mixture_make(&m, "awq", "int4:g128:asym");
+    mixture_check(&m, "vllm", NULL);
+    mixture_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +499,9 @@ int main(void)
         cmocka_unit_test(all_violations_are_listed),
         cmocka_unit_test(floats_and_their_inputs),
         cmocka_unit_test(blocks_and_groups_lie_within_ranks),
+        cmocka_unit_test(experts_of_a_layer_are_one),
+        cmocka_unit_test(ranks_share_experts_and_not_routers),
+        cmocka_unit_test(experts_have_no_zero_points),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
