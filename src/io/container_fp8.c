@@ -237,7 +237,7 @@ static enum pith_status is_quantized(const struct config *config, const struct p
 {
     const struct pith_tensor *t = pith_part_find(ck, module, ".weight");
     const bool is_fp8 = t && t->dtype == PITH_F8_E4M3;
-    const bool outside = pith_module_is_head(module) || pith_module_ends(module, "embed_tokens");
+    const bool outside = pith_module_is_head(module) || pith_module_is_embedding(module);
     *yes = !is_named(config->ignored, module) && !is_named(config->ignored_too, module);
     if (*yes && outside && !is_fp8) *yes = false;
     if (*yes || !is_fp8) return PITH_OK;

@@ -206,7 +206,7 @@ static enum pith_status find_algo(const struct pith_modelopt_config *config,
     const enum pith_status s = pith_modelopt_config_module(config, module, algo, group, err);
     if (s != PITH_OK) return pith_fail_in(err, s, c->dir);
     if (*algo && !any &&
-        (pith_module_is_head(module) || pith_module_ends(module, "embed_tokens")))
+        (pith_module_is_head(module) || pith_module_is_embedding(module)))
         *algo = NULL;
     if (!*algo && any)
         return pith_fail(err, PITH_FORMAT,

@@ -95,7 +95,7 @@ void pith_pattern_free(struct pith_pattern *p)
 /* The class that transformers gives a module of that name. */
 static const char *class_of(const char *module)
 {
-    return pith_module_ends(module, "embed_tokens") ? "Embedding" : "Linear";
+    return pith_module_is_embedding(module) ? "Embedding" : "Linear";
 }
 
 static enum pith_status run(const struct pith_pattern *p, const char *module, bool *matched,

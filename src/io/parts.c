@@ -411,6 +411,14 @@ size_t *pith_distinct_grids(const struct pith_linear_grid *linears, size_t count
     return first;
 }
 
+bool pith_module_is_embedding(const char *module)
+{
+    static const char *const names[] = {"embed_tokens", "embed_in", "wte"};
+    for (size_t i = 0; i < PITH_COUNT(names); i++)
+        if (pith_module_ends(module, names[i])) return true;
+    return false;
+}
+
 json_t *pith_ignored_modules(const struct pith_linear_grid *linears, size_t count)
 {
     json_t *list = json_array();

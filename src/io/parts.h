@@ -115,6 +115,8 @@ json_t *pith_ignored_modules(const struct pith_linear_grid *linears, size_t coun
 /* True of a model's head, by its name: "lm_head", "language_model.lm_head", "embed_out". It is no
  * Linear to some loaders. */
 bool pith_module_is_head(const char *module);
+/* The same of the embedding: "model.embed_tokens", "gpt_neox.embed_in", "transformer.wte". */
+bool pith_module_is_embedding(const char *module);
 /* The linears whose grid no earlier one has, in order, as indexes: an owned list of *distinct, NULL
  * when memory is out. Those without a grid are passed over. */
 size_t *pith_distinct_grids(const struct pith_linear_grid *linears, size_t count, size_t *distinct);

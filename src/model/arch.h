@@ -12,6 +12,7 @@ enum { PITH_ARCH_BESIDE = 4, PITH_ARCH_BUFFERS = 2 };
 struct pith_arch_names {
     const char *layers;              /* "model.layers." */
     const char *embed, *norm, *head; /* "model.embed_tokens" etc. */
+    const char *positions;           /* "wpe", where positions are learned */
     /* What is in the file and no part of the language model begins with these ("model.visual.");
      * with `further` layers behind the last one are of that kind too. It is copied, never run. */
     const char *beside[PITH_ARCH_BESIDE];

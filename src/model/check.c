@@ -142,6 +142,15 @@ static bool may_ignore(const struct check *k, const char *name)
     return false;
 }
 
+static enum pith_status check_positions(struct check *k, struct pith_error *err)
+{
+    const struct pith_shape *s = &k->m->shape;
+    char name[PITH_TENSOR_NAME];
+    if (s->positions == 0) return PITH_OK;
+    (void)snprintf(name, sizeof name, "%s.weight", k->m->arch->names.positions);
+    return need(k, name, 2, (const uint64_t[]){s->positions, s->hidden}, err);
+}
+
 static enum pith_status check_all(struct check *k, struct pith_error *err)
 {
     const struct pith_shape *s = &k->m->shape;
@@ -149,6 +158,7 @@ static enum pith_status check_all(struct check *k, struct pith_error *err)
     char norm[PITH_TENSOR_NAME];
     (void)snprintf(norm, sizeof norm, "%s.weight", names->norm);
     PITH_TRY(check_linear(k, names->embed, s->vocab, s->hidden, false, err));
+    PITH_TRY(check_positions(k, err));
     for (uint32_t i = 0; i < s->layers; i++) PITH_TRY(check_layer(k, i, err));
     PITH_TRY(need(k, norm, 1, (const uint64_t[]){s->hidden}, err));
     if (pith_arch_norm(k->m->arch).bias) {

@@ -106,6 +106,19 @@ static enum pith_status run_rope(struct pith_node_run *r, const struct pith_node
     return PITH_OK;
 }
 
+static enum pith_status run_place(struct pith_node_run *r, const struct pith_node *node,
+                                  struct pith_error *err)
+{
+    const struct pith_model *m = r->pass->model;
+    const size_t hidden = m->shape.hidden, first = r->pass->start + node->u.place.shift;
+    if (first > m->shape.positions || r->n > m->shape.positions - first)
+        return pith_fail(err, PITH_LIMIT, "the model has places for %u tokens, not for %zu",
+                         m->shape.positions - node->u.place.shift, r->pass->start + r->n);
+    for (size_t i = 0; i < r->n * hidden; i++)
+        r->reg[node->in][i] += m->positions[first * hidden + i];
+    return PITH_OK;
+}
+
 static enum pith_status run_temper(struct pith_node_run *r, const struct pith_node *node,
                                    struct pith_error *err)
 {

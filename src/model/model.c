@@ -51,6 +51,14 @@ static void guess_dtype(struct pith_model *m)
     if (t && (t->dtype == PITH_F16 || t->dtype == PITH_BF16)) m->shape.dtype = t->dtype;
 }
 
+static enum pith_status load_positions(struct pith_model *m, struct pith_error *err)
+{
+    const struct pith_vector_spec spec = {.length = m->shape.hidden, .rows = m->shape.positions};
+    char name[PITH_TENSOR_NAME];
+    (void)snprintf(name, sizeof name, "%s.weight", m->arch->names.positions);
+    return pith_vector_load(m, name, &spec, &m->positions, err);
+}
+
 static enum pith_status load_ends(struct pith_model *m, struct pith_error *err)
 {
     const struct pith_shape *s = &m->shape;
@@ -78,6 +86,7 @@ static enum pith_status load_ends(struct pith_model *m, struct pith_error *err)
         (void)snprintf(norm, sizeof norm, "%s.bias", names->head);
         PITH_TRY(pith_vector_load(m, norm, &spec, &m->head_bias, err));
     }
+    if (s->positions) PITH_TRY(load_positions(m, err));
     m->head_rows = pith_alloc_aligned((size_t)PITH_HEAD_ROWS * s->hidden, sizeof(float));
     if (!m->head_rows) return pith_fail_nomem(err, "a model");
     for (uint32_t i = 0; i < m->plans.tables; i++) {
@@ -131,6 +140,7 @@ void pith_model_close(struct pith_model *m)
         pith_free(m->rope[i].inv_freq);
         pith_free(m->rope[i].far);
     }
+    pith_free(m->positions);
     pith_free(m->final_bias);
     pith_free(m->head_bias);
     pith_free(m->head_rows);

@@ -58,6 +58,7 @@ struct pith_model {
     struct pith_weight embed, head; /* head is embed when tied; they point into the following */
     struct pith_linear_weights embed_store, head_store;
     void *head_packed;              /* owned: memory of a packed head, or NULL */
+    float *positions;               /* [shape.positions][hidden], or NULL */
     float *final_norm, *final_bias; /* the latter may be NULL */
     float *head_bias;               /* of the logits, or NULL */
     float *head_rows;               /* [PITH_HEAD_ROWS][hidden], for pith_model_logits */

@@ -134,6 +134,11 @@ struct pith_node {
             uint8_t table;
             bool adjacent;
         } rope;
+        /* Row r of the stream (in and out) += row start + r + shift of the model's table of
+         * positions. */
+        struct {
+            uint32_t shift;
+        } place;
         /* Row r of `in`, `dim` wide, of position p = start + r, times 1 + beta * ln(1 + floor((p +
          * shift) / every)), in place (out is in). */
         struct {

@@ -110,6 +110,10 @@ struct pith_shape {
     /* 0: 1 / sqrt(head_dim); caps of scores and logits, 0: none; factors of the embedding, of what
      * is added to the stream, of the logits, 0: 1. */
     double score_scale, score_cap, logit_cap;
+    uint32_t
+        positions; /* rows of a learned table, that of position p is p + position_shift; 0: none */
+    uint32_t position_shift;
+    bool serial; /* branches go one after the other where the family has them side by side */
     /* q of position p is times 1 + tempered * ln(1 + floor((p + tempered_shift) / tempered_every));
      * 0: it is not. In the layers that rotate, or those that do not. */
     double tempered, tempered_every;

@@ -5,7 +5,7 @@ static enum pith_status read_shape(const json_t *config, const char *where,
                                    struct pith_shape *shape, struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {
-        .max_position = 8192, .tied = true, .eps = "layer_norm_eps"};
+        .max_position = 8192, .tied = true, .eps = "layer_norm_eps", .eps_absent = 1e-5};
     bool bias = false;
     PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
     shape->logit_scale = 0.0625;

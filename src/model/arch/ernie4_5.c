@@ -4,8 +4,12 @@
 static enum pith_status read_shape(const json_t *config, const char *where,
                                    struct pith_shape *shape, struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {
-        .kv_heads = 2, .head_dim = 128, .max_position = 131072, .tied = true, .theta = 5e5};
+    static const struct pith_family_defaults defaults = {.kv_heads = 2,
+                                                         .head_dim = 128,
+                                                         .max_position = 131072,
+                                                         .tied = true,
+                                                         .theta = 5e5,
+                                                         .eps_absent = 1e-5};
     bool bias = false;
     PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
     PITH_TRY(pith_json_get_bool(config, "use_bias", &bias, where, err));

@@ -5,7 +5,8 @@
 static enum pith_status read_shape(const json_t *config, const char *where,
                                    struct pith_shape *shape, struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.kv_heads = 32, .max_position = 2048};
+    static const struct pith_family_defaults defaults = {
+        .kv_heads = 32, .max_position = 2048, .eps_absent = 1e-5};
     PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
     shape->qk_norm = true;
     PITH_TRY(pith_family_read_pattern(config, where, 4096, 4, shape, err));

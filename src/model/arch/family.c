@@ -156,12 +156,26 @@ enum pith_status pith_family_read(const json_t *config, const char *where,
     PITH_TRY(read_activation(config, where, defaults->act, &s->act, err));
     PITH_TRY(read_partial(config, where, defaults->partial, s, err));
     s->tied = defaults->tied;
+    if (defaults->eps_absent > 0) s->eps = defaults->eps_absent;
     const char *eps = defaults->eps ? defaults->eps : "rms_norm_eps";
     PITH_TRY(pith_json_get_real(config, eps, &s->eps, where, err));
     if (!(s->eps >= 0 && s->eps < 1))
         return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, outside 0..1", where, eps, s->eps);
     PITH_TRY(pith_json_get_bool(config, "tie_word_embeddings", &s->tied, where, err));
     return read_rope(config, where, defaults, s, err);
+}
+
+json_t *pith_family_renamed(const json_t *config, const char *const *keys, size_t pairs)
+{
+    json_t *out = json_copy((json_t *)(uintptr_t)config); /* only its references are counted */
+    for (size_t i = 0; out && i < pairs; i++) {
+        json_t *value = json_object_get(config, keys[2 * i]);
+        if (value && json_object_set(out, keys[2 * i + 1], value) == 0) continue;
+        if (!value) continue;
+        json_decref(out);
+        out = NULL;
+    }
+    return out;
 }
 
 enum pith_status pith_family_read_scale(const json_t *config, const char *where, const char *key,

@@ -60,6 +60,7 @@ struct pith_family {
     bool norm_bias;     /* with biases */
     bool plus_one;      /* gains are 1 + w */
     bool rope_adjacent; /* pairs are neighbours */
+    bool qkv_by_head;   /* its rows are q, k and v of the first head, then of the second ... */
     struct pith_family_moe moe;
     struct pith_family_latent latent;
     struct pith_family_delta delta;
@@ -124,16 +125,21 @@ struct pith_family_defaults {
     uint32_t max_position;
     bool tied;
     enum pith_act act;
-    const char *eps; /* its key; NULL: "rms_norm_eps" */
-    double partial;  /* of "partial_rotary_factor"; 0: heads are always rotated whole */
-    double theta;    /* of "rope_theta"; 0: 10000 */
-    bool rope_kinds; /* layers with a window may have rotary parameters of their own */
+    const char *eps;   /* its key; NULL: "rms_norm_eps" */
+    double eps_absent; /* 0: 1e-6 */
+    double partial;    /* of "partial_rotary_factor"; 0: heads are always rotated whole */
+    double theta;      /* of "rope_theta"; 0: 10000 */
+    bool rope_kinds;   /* layers with a window may have rotary parameters of their own */
 };
 
 /* Sizes, activation, eps, tying and rope; window, biases and q/k norm are left 0. */
 enum pith_status pith_family_read(const json_t *config, const char *where,
                                   const struct pith_family_defaults *defaults,
                                   struct pith_shape *shape, struct pith_error *err);
+
+/* config with some keys under the names that pith_family_read() asks for: `keys` holds `pairs`
+ * pairs of what a key is called there and here. A new reference; NULL when memory is out. */
+json_t *pith_family_renamed(const json_t *config, const char *const *keys, size_t pairs);
 
 /* An integer in 1..hi; a missing key is an error when absent is 0. */
 enum pith_status pith_family_read_size(const json_t *config, const char *where, const char *key,

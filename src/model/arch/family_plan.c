@@ -109,6 +109,15 @@ static void split(struct pith_plan_maker *m, uint32_t parts, const uint32_t dim[
     pith_plan_node(m, n);
 }
 
+/* q, k and v of each head beside each other, into registers of their own. */
+static void split_heads(struct pith_plan_maker *m)
+{
+    const uint32_t dim = m->shape->head_dim;
+    split(m, 3, (const uint32_t[3]){dim, dim, dim}, (const uint8_t[3]){Q, K, V});
+    for (unsigned i = Q; i <= V; i++) pith_plan_reg(m, i, m->shape->heads * dim);
+    if (!m->failed) m->plan->node[m->plan->nodes - 1].u.split.heads = m->shape->heads;
+}
+
 /* --- attention -------------------------------------------------------------------------------- */
 
 static uint32_t project(struct pith_plan_maker *m, const char *name, uint32_t heads,
@@ -227,7 +236,8 @@ static uint32_t project_all(struct pith_plan_maker *m, unsigned in)
     const uint32_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
     if (f->qkv) {
         (void)compute(m, f->qkv, q + 2 * kv, s->qkv_bias, (const unsigned[3]){in, FUSED, OUT});
-        split(m, 3, (const uint32_t[3]){q, kv, kv}, (const uint8_t[3]){Q, K, V});
+        if (f->qkv_by_head) split_heads(m);
+        else split(m, 3, (const uint32_t[3]){q, kv, kv}, (const uint8_t[3]){Q, K, V});
         return PITH_NO_PART;
     }
     (void)project(m, f->q, s->heads, (const unsigned[3]){in, s->gated ? FUSED : Q, OUT});
@@ -472,6 +482,14 @@ static void feed_forward(struct pith_plan_maker *m, struct gain before, struct g
 
 /* --- the layer -------------------------------------------------------------------------------- */
 
+/* Learned positions, before everything else. */
+static void place(struct pith_plan_maker *m)
+{
+    struct pith_node n = {.kind = PITH_NODE_PLACE, .in = X, .out = X};
+    n.u.place.shift = m->shape->position_shift;
+    pith_plan_node(m, n);
+}
+
 static uint32_t add_head_gain(struct pith_plan_maker *m, const char *module, uint32_t heads)
 {
     const struct pith_family *f = family_of(m);
@@ -498,9 +516,11 @@ enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *
     const struct pith_shape *s = m->shape;
     const bool sparse = s->moe.experts && pith_layer_in(&s->moe.layers, m->layer);
     struct attention_gains g = {.sinks = PITH_NO_PART};
+    const bool parallel = f->parallel && !s->serial;
     uint32_t correction = PITH_NO_PART;
     (void)err;
     pith_plan_reg(m, X, s->hidden);
+    if (s->positions && m->layer == 0) place(m);
     g.before = add_gain(m, f->before_attention, true);
     const struct gain before_mlp = add_gain(m, f->before_mlp, true);
     g.after = add_gain(m, f->after_attention, false);
@@ -511,10 +531,10 @@ enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *
     }
     if (f->sinks) g.sinks = pith_plan_vector(m, f->sinks, s->heads);
     if (sparse && s->moe.correction) correction = add_correction(m);
-    attention(m, &g, f->parallel ? BRANCH : OUT);
-    if (!f->parallel) end_branch(m, g.after, OUT);
-    feed_forward(m, before_mlp, f->parallel && !f->before_mlp ? g.before : before_mlp, correction);
-    if (f->parallel) end_branch(m, g.after, BRANCH);
+    attention(m, &g, parallel ? BRANCH : OUT);
+    if (!parallel) end_branch(m, g.after, OUT);
+    feed_forward(m, before_mlp, parallel && !f->before_mlp ? g.before : before_mlp, correction);
+    if (parallel) end_branch(m, g.after, BRANCH);
     end_branch(m, after_mlp, OUT);
     return m->failed ? pith_fail_nomem(err, "the plan of a layer") : PITH_OK;
 }

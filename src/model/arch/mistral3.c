@@ -9,7 +9,7 @@ static enum pith_status read_ministral(const json_t *config, const char *where,
                                        struct pith_shape *shape, struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {
-        .kv_heads = 8, .head_dim = 128, .max_position = 262144, .theta = 1e6};
+        .kv_heads = 8, .head_dim = 128, .max_position = 262144, .theta = 1e6, .eps_absent = 1e-5};
     const json_t *rope = json_object_get(config, "rope_parameters");
     PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
     PITH_TRY(pith_family_read_window(config, where, 0, &shape->window, err));

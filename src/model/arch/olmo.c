@@ -7,7 +7,6 @@ static enum pith_status read_common(const json_t *config, const char *where,
                                     struct pith_shape *shape, struct pith_error *err)
 {
     bool bias = false;
-    shape->eps = 1e-5;
     PITH_TRY(pith_family_read(config, where, defaults, shape, err));
     PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
     shape->qkv_bias = shape->o_bias = bias;
@@ -18,7 +17,7 @@ static enum pith_status read_common(const json_t *config, const char *where,
 static enum pith_status read_two(const json_t *config, const char *where, struct pith_shape *shape,
                                  struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.max_position = 2048};
+    static const struct pith_family_defaults defaults = {.max_position = 2048, .eps_absent = 1e-5};
     return read_common(config, where, &defaults, shape, err);
 }
 
@@ -26,7 +25,8 @@ static enum pith_status read_two(const json_t *config, const char *where, struct
 static enum pith_status read_three(const json_t *config, const char *where,
                                    struct pith_shape *shape, struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.max_position = 2048, .rope_kinds = true};
+    static const struct pith_family_defaults defaults = {
+        .max_position = 2048, .eps_absent = 1e-5, .rope_kinds = true};
     PITH_TRY(read_common(config, where, &defaults, shape, err));
     if (!shape->rope_by_kind && shape->rope.type != PITH_ROPE_DEFAULT) {
         shape->rope_by_kind = true;

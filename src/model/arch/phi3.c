@@ -4,7 +4,8 @@
 static enum pith_status read_shape(const json_t *config, const char *where,
                                    struct pith_shape *shape, struct pith_error *err)
 {
-    static const struct pith_family_defaults defaults = {.max_position = 4096, .partial = 1};
+    static const struct pith_family_defaults defaults = {
+        .max_position = 4096, .partial = 1, .eps_absent = 1e-5};
     PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
     PITH_TRY(pith_family_read_window(config, where, 0, &shape->window, err));
     for (uint32_t i = 0; shape->window && i < shape->layers; i++)

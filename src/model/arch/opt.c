@@ -1,0 +1,66 @@
+/* OPT: LayerNorm with biases, learned positions, ReLU. */
+#include "model/arch/family.h"
+
+/* What some of the smaller models have, and is not read. */
+static enum pith_status refuse(const json_t *config, const char *where,
+                               const struct pith_shape *shape, struct pith_error *err)
+{
+    bool before = true, affine = true;
+    uint32_t width = 0;
+    PITH_TRY(pith_json_get_bool(config, "do_layer_norm_before", &before, where, err));
+    PITH_TRY(pith_json_get_bool(config, "layer_norm_elementwise_affine", &affine, where, err));
+    PITH_TRY(pith_family_read_size(config, where, "word_embed_proj_dim", PITH_MAX_WIDTH,
+                                   shape->hidden, &width, err));
+    const char *what = !before                  ? "\"do_layer_norm_before\" false"
+                       : !affine                ? "\"layer_norm_elementwise_affine\" false"
+                       : width != shape->hidden ? "\"word_embed_proj_dim\" other than the width"
+                                                : NULL;
+    if (!what) return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED, "%s: %s is not supported", where, what);
+}
+
+static enum pith_status read_shape(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
+{
+    static const char *const keys[] = {"ffn_dim", "intermediate_size"};
+    static const struct pith_family_defaults defaults = {
+        .max_position = 2048, .tied = true, .act = PITH_ACT_RELU, .eps_absent = 1e-5};
+    bool bias = true;
+    json_t *renamed = pith_family_renamed(config, keys, 1);
+    if (!renamed) return pith_fail_nomem(err, "a config");
+    const enum pith_status s = pith_family_read(renamed, where, &defaults, shape, err);
+    json_decref(renamed);
+    if (s != PITH_OK) return s;
+    PITH_TRY(refuse(config, where, shape, err));
+    PITH_TRY(pith_json_get_bool(config, "enable_bias", &bias, where, err));
+    shape->qkv_bias = shape->o_bias = shape->mlp_bias = bias;
+    shape->position_shift = 2;
+    shape->positions = shape->max_position + 2;
+    for (uint32_t i = 0; i < shape->layers; i++) pith_layer_put(&shape->unrotated, i);
+    return PITH_OK;
+}
+
+static const struct pith_family family = {.before_attention = "self_attn_layer_norm",
+                                          .before_mlp = "final_layer_norm",
+                                          .q = "self_attn.q_proj",
+                                          .k = "self_attn.k_proj",
+                                          .v = "self_attn.v_proj",
+                                          .o = "self_attn.out_proj",
+                                          .up = "fc1",
+                                          .down = "fc2",
+                                          .centred = true,
+                                          .norm_bias = true};
+
+const struct pith_arch pith_arch_opt = {
+    .name = "OPTForCausalLM",
+    .model_type = "opt",
+    .summary = "OPT with norms before the parts",
+    .read = read_shape,
+    .plan = pith_family_plan,
+    .family = &family,
+    .names = {.layers = "model.decoder.layers.",
+              .embed = "model.decoder.embed_tokens",
+              .norm = "model.decoder.final_layer_norm",
+              .head = "lm_head",
+              .positions = "model.decoder.embed_positions"},
+};
