@@ -68,7 +68,8 @@ static struct cut cut_of(const struct pith_layer_plan *l, uint32_t site)
         c.at = i;
         c.live = live;
     }
-    for (uint32_t i = 0; i < c.at; i++) c.out |= pith_node_writes(&l->node[i]) & 1u << PITH_REG_STREAM;
+    for (uint32_t i = 0; i < c.at; i++)
+        c.out |= pith_node_writes(&l->node[i]) & 1u << PITH_REG_STREAM;
     c.tapped = site < l->sites && c.at == first_linear(l, site);
     return c;
 }
