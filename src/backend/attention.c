@@ -83,6 +83,7 @@ static void prepare(const struct job *j, struct part *p)
 static size_t row_from(const struct job *j, size_t row)
 {
     const size_t end = j->a->start + row / j->group + 1, window = j->a->window;
+    if (window && j->a->chunked) return (end - 1) - (end - 1) % window;
     return window && end > window ? end - window : 0;
 }
 static size_t row_to(const struct job *j, size_t row)

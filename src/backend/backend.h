@@ -96,8 +96,8 @@ void pith_syrk(struct pith_backend *b, float *h, size_t d, const float *x, size_
 enum pith_status pith_cholesky_upper(struct pith_backend *b, float *h, size_t d, size_t *pivot,
                                      struct pith_error *err);
 
-/* y[i] = x[i] / sqrt(mean(x[i]^2) + eps) * weight, for n vectors of dim; y may be x. (Zhang and
- * Sennrich 2019.) The mean is summed in double. */
+/* y[i] = x[i] / sqrt(mean(x[i]^2) + eps) * weight, for n vectors of dim; y may be x, weight NULL
+ * (ones). (Zhang and Sennrich 2019.) The mean is summed in double. */
 void pith_rmsnorm(struct pith_backend *b, const float *x, size_t n, size_t dim, const float *weight,
                   double eps, float *y);
 
@@ -159,6 +159,8 @@ struct pith_attention {
     size_t n, start;
     size_t heads;  /* a multiple of the cache's kv_heads */
     size_t window; /* sliding window: the newest `window` keys are seen; 0: all */
+    bool chunked;  /* it does not slide: seen are the keys of the query's own `window` positions,
+                      which begin at a multiple of it (Llama 4) */
     float scale;   /* usually 1 / sqrt(head_dim) */
     float cap;     /* scores are cap tanh(score / cap) (Gemma 2); 0: as they are */
     /* [heads], or NULL: a score for each head that takes part in the softmax and has no value

@@ -32,8 +32,10 @@ static void norm_task(void *ctx, size_t task, unsigned thread)
     for (size_t i = task * o->rows; i < last; i++) {
         const float *x = o->x + i * o->dim;
         const double mean = o->k->sumsq(o->dim, x) / (double)o->dim;
-        o->k->scale_mul(o->dim, x, (float)(1.0 / sqrt(mean + o->eps)), o->weight,
-                        o->y + i * o->dim);
+        const float scale = (float)(1.0 / sqrt(mean + o->eps));
+        float *y = o->y + i * o->dim;
+        if (o->weight) o->k->scale_mul(o->dim, x, scale, o->weight, y);
+        for (size_t e = 0; e < o->dim && !o->weight; e++) y[e] = x[e] * scale;
     }
 }
 

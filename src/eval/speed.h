@@ -22,7 +22,8 @@ struct pith_roof_sample pith_roof_median(const struct pith_roof_sample *samples,
 /* Bytes of a matrix as it is held in memory: codes, scales, zero points, the order of columns. */
 double pith_speed_matrix_bytes(const struct pith_weight *w);
 /* Bytes that making one token reads, as the weights are held in memory: every matrix of the blocks
- * and the head once, one row of the embedding, biases and norms. Needs m->blocks. */
+ * and the head once, of experts as many as a token takes, one row of the embedding, biases and
+ * norms. Needs m->blocks. */
 double pith_speed_weight_bytes(const struct pith_model *m);
 /* Bytes of keys and values that a token at position `position` (which sees itself and all before,
  * or the window) reads; `element` bytes a value. Position may be a mean. */

@@ -61,6 +61,13 @@ double pith_speed_matrix_bytes(const struct pith_weight *w)
            kept_bytes(q);
 }
 
+/* How much of a linear a token reads: of the experts it takes some. */
+static double share_of(const struct pith_model *m, const struct pith_linear_spec *l)
+{
+    const struct pith_moe *moe = &m->shape.moe;
+    return l->expert == PITH_NO_PART ? 1 : (double)moe->taken / moe->experts;
+}
+
 double pith_speed_weight_bytes(const struct pith_model *m)
 {
     const struct pith_shape *s = &m->shape;
@@ -71,7 +78,8 @@ double pith_speed_weight_bytes(const struct pith_model *m)
         const struct pith_block *b = &m->blocks[i];
         for (uint32_t j = 0; j < b->plan->linears; j++) {
             const struct pith_linear_weights *l = &b->linear[j];
-            bytes += pith_speed_matrix_bytes(&l->w) + (l->bias ? 4.0 * l->w.rows : 0);
+            bytes += share_of(m, &b->plan->linear[j]) *
+                     (pith_speed_matrix_bytes(&l->w) + (l->bias ? 4.0 * l->w.rows : 0));
         }
         for (uint32_t j = 0; j < b->plan->vectors; j++) bytes += 4.0 * b->plan->vector[j].length;
     }
@@ -96,7 +104,7 @@ double pith_speed_prefill_operations(const struct pith_model *m, size_t tokens)
     for (uint32_t i = 0; i < m->plans.layers; i++) {
         const struct pith_layer_plan *l = pith_plan(&m->plans, i);
         for (uint32_t j = 0; j < l->linears; j++)
-            weights += (double)l->linear[j].rows * l->linear[j].cols;
+            weights += share_of(m, &l->linear[j]) * (double)l->linear[j].rows * l->linear[j].cols;
     }
     return 2 * (weights * (double)tokens + (double)m->head.rows * m->head.cols);
 }

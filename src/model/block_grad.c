@@ -97,7 +97,7 @@ static bool has_gradient(const struct pith_model *m, const struct pith_node *n)
 {
     if (n->kind == PITH_NODE_NORM) return !n->u.norm.centred && n->u.norm.vector != PITH_NO_PART;
     if (n->kind == PITH_NODE_ATTEND)
-        return n->u.attend.cap == 0 && n->u.attend.sinks == PITH_NO_PART;
+        return n->u.attend.cap == 0 && n->u.attend.sinks == PITH_NO_PART && !n->u.attend.chunked;
     if (n->kind == PITH_NODE_GATE) return m->shape.act == PITH_ACT_SILU && !n->u.gate.alone;
     if (n->kind == PITH_NODE_ADD) return n->u.add.scale == 1.0f;
     return n->kind == PITH_NODE_LINEAR || n->kind == PITH_NODE_ROPE;

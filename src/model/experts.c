@@ -149,6 +149,16 @@ static void run_expert(struct pith_node_run *r, const struct pith_node *node, ui
     pith_node_linear(r, down, result);
 }
 
+/* What the expert of a place reads. */
+static void gather_row(const struct pith_node_run *r, const struct pith_node *node, uint32_t at,
+                       float *row)
+{
+    const struct pith_shape *s = &r->pass->model->shape;
+    const float *from = r->reg[node->in] + at / s->moe.taken * (size_t)s->hidden;
+    const float share = s->moe.scales_input ? r->pass->scratch->share[at] : 1.0f;
+    for (uint32_t i = 0; i < s->hidden; i++) row[i] = from[i] * share;
+}
+
 /* Gathers the rows that take an expert, and adds its shares to out. */
 static void add_expert(struct pith_node_run *r, const struct pith_node *node, uint32_t expert)
 {
@@ -158,13 +168,11 @@ static void add_expert(struct pith_node_run *r, const struct pith_node *node, ui
     const uint32_t *places = s->order + s->begin[expert];
     float *rows = r->reg[node->u.experts.rows], *result = r->reg[node->u.experts.result];
     r->n = s->begin[expert + 1] - s->begin[expert];
-    for (size_t i = 0; i < r->n; i++)
-        memcpy(rows + i * hidden, r->reg[node->in] + places[i] / taken * hidden,
-               hidden * sizeof *rows);
+    for (size_t i = 0; i < r->n; i++) gather_row(r, node, places[i], rows + i * hidden);
     run_expert(r, node, expert, rows);
     for (size_t i = 0; i < r->n && !r->stopped; i++) {
         float *out = r->reg[node->out] + places[i] / taken * hidden;
-        const float share = s->share[places[i]];
+        const float share = r->pass->model->shape.moe.scales_input ? 1.0f : s->share[places[i]];
         for (size_t j = 0; j < hidden; j++) out[j] = fmaf(share, result[i * hidden + j], out[j]);
     }
     r->n = all;

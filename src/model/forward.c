@@ -171,6 +171,7 @@ static enum pith_status run_attend(struct pith_node_run *r, const struct pith_no
                                      .start = p->start,
                                      .heads = node->u.attend.heads,
                                      .window = node->u.attend.window,
+                                     .chunked = node->u.attend.chunked,
                                      .scale = node->u.attend.scale,
                                      .cap = node->u.attend.cap,
                                      .sinks = vector_of(r, node->u.attend.sinks),

@@ -55,6 +55,21 @@ static void place(const struct form *f, const struct pith_fused_spec *spec,
     if (s->row_step == cols && s->col_step == 1) s->row_step = 0; /* in order */
 }
 
+/* The spec with `turned` as the tensor has it, where it may be either. */
+static struct pith_fused_spec as_stored(const struct form *f, const struct pith_fused_spec *spec,
+                                        const struct pith_linear_spec *l,
+                                        const struct pith_tensor *t)
+{
+    struct pith_fused_spec as = *spec;
+    uint64_t shape[4];
+    for (int i = 0; i < 2 && f->dense && spec->either && t && t->dims == 3; i++) {
+        as.turned = (i == 0) == spec->turned;
+        const unsigned dims = whole_shape(f, &as, l, shape);
+        if (memcmp(t->shape, shape, dims * sizeof *shape) == 0) return as;
+    }
+    return *spec;
+}
+
 static enum pith_status add_form(struct slicing *k, uint32_t layer, const struct form *f,
                                  const struct pith_fused_spec *spec, struct pith_error *err)
 {
@@ -67,7 +82,9 @@ static enum pith_status add_form(struct slicing *k, uint32_t layer, const struct
     (void)snprintf(part, sizeof part, "%s%s", f->bias ? spec->bias : spec->name, f->end);
     pith_plan_name(plans, layer, part, name, sizeof name);
     if (!pith_checkpoint_find(k->m->checkpoint, name)) return PITH_OK;
-    const unsigned dims = whole_shape(f, spec, &l->linear[spec->first], shape);
+    const struct pith_fused_spec as =
+        as_stored(f, spec, &l->linear[spec->first], pith_checkpoint_find(k->m->checkpoint, name));
+    const unsigned dims = whole_shape(f, &as, &l->linear[spec->first], shape);
     PITH_TRY(pith_checkpoint_get(k->m->checkpoint, name, dims, shape, &whole, err));
     for (uint32_t i = 0; i < spec->experts * spec->parts; i++) {
         const size_t at = k->count++;
@@ -77,7 +94,7 @@ static enum pith_status add_form(struct slicing *k, uint32_t layer, const struct
         pith_plan_linear_name(plans, layer, linear, name, sizeof name);
         (void)snprintf(k->name[at], sizeof k->name[at], "%s%s", name, f->suffix);
         k->list[at] = (struct pith_slice){.name = k->name[at], .whole = whole};
-        place(f, spec, &l->linear[linear], e, p, &k->list[at]);
+        place(f, &as, &l->linear[linear], e, p, &k->list[at]);
     }
     return PITH_OK;
 }

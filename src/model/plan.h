@@ -84,6 +84,7 @@ struct pith_fused_spec {
     char bias[PITH_PART_NAME]; /* empty: none */
     uint32_t first, each, experts, parts;
     bool turned, adjacent;
+    bool either; /* turned or not, whichever the tensor's shape says; `turned` where both fit */
 };
 
 /* The shape that it is stored in, and of how many dimensions that is. */
@@ -150,6 +151,7 @@ struct pith_node {
             uint8_t k, v;
             uint32_t heads;   /* of queries */
             uint32_t window;  /* 0: all */
+            bool chunked;     /* see struct pith_shape */
             float scale, cap; /* cap 0: none */
             uint32_t sinks;   /* a vector, or PITH_NO_PART */
         } attend;

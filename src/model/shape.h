@@ -73,8 +73,9 @@ struct pith_moe {
     bool shared_gate;        /* times sigmoid of a linear of its own */
     enum pith_router router;
     bool renormalised, router_bias, correction;
-    bool expert_bias; /* of all three matrices of an expert */
-    double floor;     /* of the sum that is divided by */
+    bool scales_input; /* the weight multiplies what an expert reads, not what it gives */
+    bool expert_bias;  /* of all three matrices of an expert */
+    double floor;      /* of the sum that is divided by */
     double scale;
     uint32_t groups, groups_taken; /* 0: no groups */
     bool group_best_two;           /* a group's score is the sum of its two best, else its best */
@@ -99,8 +100,9 @@ struct pith_shape {
     uint32_t hidden, ffn, layers, vocab;
     uint32_t heads, kv_heads, head_dim;
     uint32_t max_position;
-    uint32_t window;                 /* sliding window, 0: none */
-    struct pith_layer_set sliding;   /* layers with the window */
+    uint32_t window;               /* sliding window, 0: none */
+    struct pith_layer_set sliding; /* layers with the window */
+    bool chunked; /* the window does not slide: positions see those of their own `window` tokens */
     struct pith_layer_set unrotated; /* layers that do not rotate q and k */
     double eps;
     struct pith_rope rope;

@@ -6,7 +6,7 @@ set -u
 # Every key that the readers of src/model ask for is in the table, and the table has no other.
 read_keys() {
     cat src/model/shape.c src/model/rope.c src/model/arch/*.c | tr '\n' ' ' | tr -s ' ' |
-        grep -oE '(pith_json_get_(int|real|bool|str)|json_object_get|is_null|read_[a-z_]+)\([a-z]+, (where, )?"[a-z_0-9]+"|keys\[\] = \{[^}]*\}|key\[\] = "[a-z_]+"|\{\{"[a-z_]+"(, "[a-z_]+")*\}|eps (=|:) "[a-z_]+"' |
+        grep -oE '(pith_json_get_(int|real|bool|str)|json_object_get|is_null|read_[a-z_]+)\([a-z]+, (where, )?"[a-z_0-9]+"|keys\[\] = \{[^}]*\}|key\[\] = "[a-z_]+"|\{\{"[a-z_]+"(, "[a-z_]+")*\}|\{"[a-z_0-9]+", (offsetof|PITH_(MAX|DELTA|CONV))|eps (=|:) "[a-z_]+"' |
         grep -oE '"[a-z_0-9]+"' | sort -u
 }
 table_keys() {

@@ -16,6 +16,7 @@
 enum pith_qk_norm {
     PITH_QK_HEAD,   /* each head, by one gain for all */
     PITH_QK_ROW,    /* all heads of a token at once */
+    PITH_QK_BARE,   /* each head, without gains, where it is rotated (Llama 4) */
     PITH_QK_CENTRED /* each head, centred, by a gain of its own (Command R+) */
 };
 
@@ -29,7 +30,7 @@ struct pith_family_moe {
     bool correction_row;                      /* stored as [1][experts] */
     /* What may stand for all experts, whole names: gate and up, down (pith_fused_spec). */
     const char *fused_gate_up, *fused_down, *fused_gate_up_bias, *fused_down_bias;
-    bool fused_turned, fused_adjacent;
+    bool fused_turned, fused_adjacent, fused_either;
 };
 
 /* Latent attention, where the shape says so. */

@@ -137,6 +137,7 @@ static void norm_heads(struct pith_plan_maker *m, unsigned reg, uint32_t heads, 
 {
     const struct pith_shape *s = m->shape;
     const enum pith_qk_norm how = family_of(m)->qk_norm;
+    if (how == PITH_QK_BARE && pith_layer_in(&s->unrotated, m->layer)) return;
     struct pith_node n = {.kind = PITH_NODE_NORM, .in = (uint8_t)reg, .out = (uint8_t)reg};
     n.u.norm.vector = gain;
     n.u.norm.bias = PITH_NO_PART;
@@ -190,6 +191,7 @@ static void attend(struct pith_plan_maker *m, uint32_t sinks)
     n.u.attend.v = V;
     n.u.attend.heads = s->heads;
     n.u.attend.window = pith_layer_in(&s->sliding, m->layer) ? s->window : 0;
+    n.u.attend.chunked = s->chunked && n.u.attend.window;
     n.u.attend.scale =
         (float)(s->score_scale != 0 ? s->score_scale : 1 / sqrt((double)s->head_dim));
     n.u.attend.cap = (float)s->score_cap;
@@ -375,6 +377,7 @@ static void add_fused(struct pith_plan_maker *m, uint32_t first)
                                        .experts = m->shape->moe.experts,
                                        .parts = i ? 1 : 2,
                                        .turned = f->fused_turned,
+                                       .either = f->fused_either,
                                        .adjacent = f->fused_adjacent && i == 0};
         (void)snprintf(spec.name, sizeof spec.name, "%s", name[i]);
         if (bias[i]) (void)snprintf(spec.bias, sizeof spec.bias, "%s", bias[i]);
@@ -515,7 +518,7 @@ enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *
     const struct pith_family *f = family_of(m);
     const struct pith_shape *s = m->shape;
     const bool sparse = s->moe.experts && pith_layer_in(&s->moe.layers, m->layer);
-    struct attention_gains g = {.sinks = PITH_NO_PART};
+    struct attention_gains g = {.sinks = PITH_NO_PART, .q = PITH_NO_PART, .k = PITH_NO_PART};
     const bool parallel = f->parallel && !s->serial;
     uint32_t correction = PITH_NO_PART;
     (void)err;
@@ -525,7 +528,7 @@ enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *
     const struct gain before_mlp = add_gain(m, f->before_mlp, true);
     g.after = add_gain(m, f->after_attention, false);
     const struct gain after_mlp = add_gain(m, f->after_mlp, false);
-    if (s->qk_norm && !has_delta(m)) {
+    if (s->qk_norm && !has_delta(m) && f->qk_norm != PITH_QK_BARE) {
         g.q = add_head_gain(m, f->q_norm, s->heads);
         g.k = add_head_gain(m, f->k_norm, s->kv_heads);
     }

@@ -1,14 +1,14 @@
 /* Qwen3-MoE: Qwen3's attention, and experts instead of the feed-forward in all or some layers. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_with(const json_t *config, const char *where,
+                                  const struct pith_moe *absent, struct pith_shape *shape,
+                                  struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {.kv_heads = 4, .max_position = 32768};
-    static const struct pith_moe absent = {.experts = 128, .taken = 8, .ffn = 768};
     bool attention_bias = false, use_window = false;
     PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
-    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
+    PITH_TRY(pith_family_read_moe(config, where, absent, shape, err));
     PITH_TRY(pith_family_read_sparse_layers(config, where, shape, err));
     PITH_TRY(pith_json_get_bool(config, "attention_bias", &attention_bias, where, err));
     PITH_TRY(pith_json_get_bool(config, "use_sliding_window", &use_window, where, err));
@@ -17,6 +17,24 @@ static enum pith_status read_shape(const json_t *config, const char *where,
         pith_layer_put(&shape->sliding, i);
     shape->qkv_bias = shape->o_bias = attention_bias;
     shape->qk_norm = true;
+    return PITH_OK;
+}
+
+static enum pith_status read_shape(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
+{
+    static const struct pith_moe absent = {.experts = 128, .taken = 8, .ffn = 768};
+    return read_with(config, where, &absent, shape, err);
+}
+
+/* Of the one that sees: always over their sum. */
+static enum pith_status read_seeing(const json_t *config, const char *where,
+                                    struct pith_shape *shape, struct pith_error *err)
+{
+    static const struct pith_moe absent = {
+        .experts = 60, .taken = 4, .ffn = 1408, .renormalised = true};
+    PITH_TRY(read_with(config, where, &absent, shape, err));
+    shape->moe.renormalised = true;
     return PITH_OK;
 }
 
@@ -32,4 +50,21 @@ const struct pith_arch pith_arch_qwen3_moe = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+};
+
+/* Its experts lie in x out as they were published, out x in as transformers 5 stores them. */
+static const struct pith_family family_vl = {
+    PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION, PITH_FAMILY_MLP, PITH_FAMILY_QK_NORM,
+    .moe = {PITH_FAMILY_EXPERTS, PITH_FAMILY_FUSED, .fused_either = true}};
+
+const struct pith_arch pith_arch_qwen3_vl_moe = {
+    .name = "Qwen3VLMoeForConditionalGeneration",
+    .model_type = "qwen3_vl_moe",
+    .summary = "Qwen 3 VL mixtures of experts: their language model",
+    .read = read_seeing,
+    .plan = pith_family_plan,
+    .family = &family_vl,
+    .wraps = true,
+    .names = {PITH_FAMILY_NAMES_IN("model.language_model."), .head = "lm_head",
+              .beside = {"model.visual."}},
 };

@@ -347,8 +347,10 @@ static void check_node(const struct pith_layer_plan *l, const struct pith_node *
     assert_true(*done >> n->in & 1);
     switch (n->kind) {
     case PITH_NODE_NORM:
-        assert_true(n->u.norm.vector < l->vectors);
-        assert_int_equal(l->vector[n->u.norm.vector].length, n->u.norm.dim);
+        if (n->u.norm.vector != PITH_NO_PART) {
+            assert_true(n->u.norm.vector < l->vectors);
+            assert_int_equal(l->vector[n->u.norm.vector].length, n->u.norm.dim);
+        }
         check_width(l, n->in, n->u.norm.heads * n->u.norm.dim);
         check_width(l, n->out, n->u.norm.heads * n->u.norm.dim);
         break;
