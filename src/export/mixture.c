@@ -10,12 +10,13 @@
 /* Which layers; n is their number. */
 enum layers {
     ALL,
-    TWO,       /* the first two */
-    FOUR,      /* the first four */
-    EIGHTH,    /* the first n / 8 */
-    SIXTEENTH, /* the first n / 16 */
-    MORE,      /* the first and last eighth, and every third between */
-    SHARED     /* all, where at least four heads share keys and values */
+    TWO,          /* the first two */
+    FOUR,         /* the first four */
+    EIGHTH,       /* the first n / 8 */
+    SIXTEENTH,    /* the first n / 16 */
+    MORE,         /* the first and last eighth, and every third between */
+    SHARED,       /* all, where at least four heads share keys and values */
+    EIGHT_EXPERTS /* all, of a mixture of eight experts */
 };
 
 static const struct pith_mixture mixtures[] = {
@@ -109,6 +110,7 @@ static bool among(enum layers which, const struct pith_shape *s, uint32_t layer)
         return layer < eighth || layer >= (uint32_t)(7 * (uint64_t)n / 8) ||
                (layer - eighth) % 3 == 2;
     case SHARED: return s->heads / s->kv_heads >= 4;
+    case EIGHT_EXPERTS: return s->moe.experts == 8;
     }
     return false;
 }
@@ -122,7 +124,8 @@ static bool is_large(const struct pith_model *m)
     return strcmp(arch->name, "qwen2") == 0;
 }
 
-/* What llama.cpp calls a module within its layer: "attn_v"; "" for one that it has no name for. */
+/* What llama.cpp calls a module within its layer: "attn_v"; "" for one that it has no name for.
+ * Experts' and shared ones' linears are typed as those of a layer without ("ffn_down"). */
 static void part_name(const struct pith_model *m, const char *module, char name[PITH_GGUF_NAME])
 {
     char tensor[PITH_GGUF_NAME], weight[256];
@@ -131,6 +134,9 @@ static void part_name(const struct pith_model *m, const char *module, char name[
     (void)snprintf(weight, sizeof weight, "%s.weight", module);
     if (pith_gguf_name(pith_gguf_arch_of(m->arch->name), weight, "weight", tensor, &place))
         (void)sscanf(tensor, "blk.%*u.%63[^.]", name);
+    char *kind = strstr(name, "_exps");
+    if (!kind) kind = strstr(name, "_shexp");
+    if (kind) *kind = '\0';
 }
 
 struct pith_grid pith_mixture_grid(const struct pith_mixture *m, const struct pith_model *model,

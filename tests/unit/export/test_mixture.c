@@ -1,5 +1,6 @@
 /* export/mixture: the types of every tensor are those that llama-quantize gives, for models of many
  * shapes (tests/golden/export/make_mixtures.py). */
+#include "base/mem.h"
 #include "export/gguf.h"
 #include "export/mixture.h"
 #include "num/kquant.h"
@@ -110,6 +111,44 @@ static struct pith_model model_of(const json_t *j)
     return m;
 }
 
+/* By the source of llama-quant.cpp: experts as the linears of a dense layer, and with eight of them
+ * more for the attention. */
+static void mixtures_of_experts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch, *kind, *module, *type;
+        uint32_t experts, layer;
+    } cases[] = {
+        {"qwen3_moe", "q4_k_m", "mlp.experts.3.down_proj", "q6_k", 16, 0},
+        {"qwen3_moe", "q4_k_m", "mlp.experts.3.down_proj", "q4_k", 16, 2},
+        {"qwen3_moe", "q4_k_m", "mlp.experts.3.up_proj", "q4_k", 16, 0},
+        {"qwen3_moe", "q3_k_l", "self_attn.k_proj", "q3_k", 16, 0},
+        {"qwen3_moe", "q3_k_l", "self_attn.o_proj", "q5_k", 16, 0},
+        {"mixtral", "q4_k_m", "block_sparse_moe.experts.7.w2", "q6_k", 8, 0},
+        {"mixtral", "q4_k_m", "self_attn.v_proj", "q8_0", 8, 3},
+        {"mixtral", "q4_k_m", "self_attn.k_proj", "q8_0", 8, 3},
+        {"mixtral", "q4_k_m", "self_attn.o_proj", "q5_k", 8, 3},
+        {"mixtral", "q3_k_l", "self_attn.o_proj", "q3_k", 8, 3},
+        {"mixtral", "q4_k_m", "self_attn.q_proj", "q4_k", 8, 3},
+    };
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        const struct pith_mixture *mixture;
+        struct pith_model m = {.shape = {.layers = 16, .heads = 8, .kv_heads = 4}};
+        size_t count;
+        char module[96];
+        const struct pith_arch *const *archs = pith_archs(&count);
+        for (size_t k = 0; k < count; k++)
+            if (strcmp(archs[k]->model_type, cases[i].arch) == 0) m.arch = archs[k];
+        m.shape.moe.experts = cases[i].experts;
+        (void)read_kind(cases[i].kind, &mixture);
+        snprintf(module, sizeof module, "model.layers.%u.%s", cases[i].layer, cases[i].module);
+        const struct pith_grid g = pith_mixture_grid(mixture, &m, cases[i].layer, module);
+        if (strcmp(g.format->name, cases[i].type) != 0)
+            fail_msg("%s %s: %s", cases[i].kind, module, g.format->name);
+    }
+}
+
 static void types_are_those_of_llama_quantize(void **state)
 {
     const json_t *shape, *types;
@@ -167,6 +206,7 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mixtures_of_experts),
         cmocka_unit_test(types_are_those_of_llama_quantize),
         cmocka_unit_test(integers_imply_a_type),
     };
