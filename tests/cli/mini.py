@@ -27,8 +27,28 @@ def bf16_ones(count):
     return b"\x80\x3f" * count
 
 
+EXPERTS = 4
+
+
+def feed_forward(c, p):
+    """Names and shapes; p: the layer's prefix. Experts are as wide as a dense layer."""
+    h, f, kind = c["hidden_size"], c["intermediate_size"], c["model_type"]
+    names = ("gate_proj", "up_proj", "down_proj")
+    if kind not in ("qwen3_moe", "mixtral"):
+        parts = [p + "mlp."]
+    elif kind == "mixtral":
+        parts, names = [p + f"block_sparse_moe.experts.{e}." for e in range(EXPERTS)], ("w1", "w3", "w2")
+    else:
+        parts = [p + f"mlp.experts.{e}." for e in range(EXPERTS)]
+    out = {part + name + ".weight": [h, f] if i == 2 else [f, h]
+           for part in parts for i, name in enumerate(names)}
+    if len(parts) > 1:
+        out[parts[0].split("experts")[0] + "gate.weight"] = [EXPERTS, h]
+    return out
+
+
 def shapes(c):
-    h, f, kv = c["hidden_size"], c["intermediate_size"], c["num_key_value_heads"] * c["head_dim"]
+    h, kv = c["hidden_size"], c["num_key_value_heads"] * c["head_dim"]
     out = {"model.embed_tokens.weight": [c["vocab_size"], h], "model.norm.weight": [h]}
     for i in range(c["num_hidden_layers"]):
         p = f"model.layers.{i}."
@@ -36,19 +56,21 @@ def shapes(c):
                 p + "self_attn.q_proj.weight": [c["num_attention_heads"] * c["head_dim"], h],
                 p + "self_attn.k_proj.weight": [kv, h], p + "self_attn.v_proj.weight": [kv, h],
                 p + "self_attn.o_proj.weight": [h, c["num_attention_heads"] * c["head_dim"]],
-                p + "mlp.gate_proj.weight": [f, h], p + "mlp.up_proj.weight": [f, h],
-                p + "mlp.down_proj.weight": [h, f]}
+                **feed_forward(c, p)}
         if c["model_type"] == "qwen2":
             out |= {p + "self_attn.q_proj.bias": [c["num_attention_heads"] * c["head_dim"]],
                     p + "self_attn.k_proj.bias": [kv], p + "self_attn.v_proj.bias": [kv]}
-        if c["model_type"] == "qwen3":
+        if c["model_type"] in ("qwen3", "qwen3_moe"):
             out |= {p + "self_attn.q_norm.weight": [c["head_dim"]],
                     p + "self_attn.k_norm.weight": [c["head_dim"]]}
     return out
 
 
 def config(arch="llama", hidden=64, ffn=128, layers=2, heads=4, kv_heads=2, vocab=4096):
-    return {"architectures": [arch.capitalize() + "ForCausalLM"], "model_type": arch, "hidden_size": hidden,
+    name = {"qwen3_moe": "Qwen3Moe"}.get(arch, arch.capitalize())
+    experts = {"num_local_experts": EXPERTS, "num_experts_per_tok": 2, "moe_intermediate_size": ffn,
+               "norm_topk_prob": True} if arch in ("qwen3_moe", "mixtral") else {}
+    return {**experts, "architectures": [name + "ForCausalLM"], "model_type": arch, "hidden_size": hidden,
             "intermediate_size": ffn, "num_hidden_layers": layers, "num_attention_heads": heads,
             "num_key_value_heads": kv_heads, "head_dim": hidden // heads, "vocab_size": vocab,
             "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,

@@ -15,7 +15,7 @@ same_file() { # NAME A B
     cmp -s "$2" "$3" && pass "$1" || fail "$1"
 }
 
-for arch in llama mistral qwen2 qwen3; do
+for arch in llama mistral qwen2 qwen3 qwen3_moe mixtral; do
     python3 tests/cli/mini.py "$work/$arch" "$arch" layers=2 hidden=64 ffn=96
     check "$arch: as it is" "$pith" convert "$work/$arch" -o "$work/$arch.gguf" --quiet
     check "$arch: verifies" "$pith" verify "$work/$arch.gguf" --against "$work/$arch"
@@ -28,6 +28,19 @@ for grid in int8:g32 int4:g32 int5:g32 mxfp4 nvfp4; do
     check "$grid" make "$mini" -o "$work/$grid.gguf" -r rtn --weights "$grid"
     check "$grid: verifies" "$pith" verify "$work/$grid.gguf" --against "$mini"
 done
+# Experts: one tensor of three dimensions in the file, with NVFP4 a vector of scales beside it; and back.
+python3 tests/cli/mini.py "$work/experts" qwen3_moe layers=2 hidden=64 ffn=128
+for grid in nvfp4 q4_0; do
+    moe=$work/moe.$grid
+    check "experts in $grid" make "$work/experts" -o "$moe.gguf" -r rtn --weights "$grid"
+    check "experts in $grid: verifies" "$pith" verify "$moe.gguf" --against "$work/experts"
+    check "experts in $grid, one each" "$pith" convert "$moe.gguf" --container compressed-tensors -o "$moe" --quiet
+    check "experts in $grid, one each: verifies" "$pith" verify "$moe" --against "$moe.gguf" --for vllm
+    check "experts in $grid, and back" "$pith" convert "$moe" -o "$moe.again.gguf" --quiet
+    check "experts in $grid, and back: verifies" "$pith" verify "$moe.again.gguf" --against "$moe"
+done
+refuse "experts of a layer on several types" 1 "give them one grid" make "$work/experts" -o "$work/no.gguf" \
+    -r rtn --weights q4_0 --override "experts.2.up_proj=q8_0"
 check "gptq" make "$mini" -o "$work/gptq.gguf" -r gptq --weights int4:g32
 check "gptq: verifies" "$pith" verify "$work/gptq.gguf" --against "$mini"
 check "awq, which rescales vectors" make "$mini" -o "$work/awq.gguf" -r awq --weights int4:g32
