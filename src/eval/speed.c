@@ -103,7 +103,7 @@ static double token_kv_bytes(const struct pith_speed_job *job)
 {
     const double middle = (double)job->depth + ((double)job->gen - 1) / 2;
     if (job->gen == 0) return 0;
-    return pith_speed_kv_bytes(&job->model->shape, middle, pith_dtype_bits(job->kv) / 8.0);
+    return pith_speed_kv_bytes(&job->model->plans, middle, pith_dtype_bits(job->kv) / 8.0);
 }
 
 /* The peak that prompts are held against. */

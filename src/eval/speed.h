@@ -25,9 +25,10 @@ double pith_speed_matrix_bytes(const struct pith_weight *w);
  * and the head once, of experts as many as a token takes, one row of the embedding, biases and
  * norms. Needs m->blocks. */
 double pith_speed_weight_bytes(const struct pith_model *m);
-/* Bytes of keys and values that a token at position `position` (which sees itself and all before,
- * or the window) reads; `element` bytes a value. Position may be a mean. */
-double pith_speed_kv_bytes(const struct pith_shape *s, double position, double element);
+/* Bytes of keys and values (or latents, or recurrent states) that a token at position `position`
+ * (which sees itself and all before, or the window) reads; `element` bytes a value. Position may be
+ * a mean. */
+double pith_speed_kv_bytes(const struct pith_plans *p, double position, double element);
 /* Multiply-adds count two: operations of the linears for `tokens` tokens of a prompt, and of the
  * head for the last. Attention is not counted. */
 double pith_speed_prefill_operations(const struct pith_model *m, size_t tokens);

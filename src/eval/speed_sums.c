@@ -68,6 +68,18 @@ static double share_of(const struct pith_model *m, const struct pith_linear_spec
     return l->expert == PITH_NO_PART ? 1 : (double)moe->taken / moe->experts;
 }
 
+/* What is read of a latent attention's kv_b beside the linear itself, which is not. */
+static double absorbed_bytes(const struct pith_block *b)
+{
+    if (!b->absorbed) return 0;
+    const struct pith_latent_parts *p = &b->absorbed->parts;
+    double held = 4.0 * (double)(pith_latent_k_floats(p) + pith_latent_v_floats(p));
+    for (uint32_t i = 0; i < b->plan->nodes; i++)
+        if (b->plan->node[i].kind == PITH_NODE_ABSORB)
+            held -= pith_speed_matrix_bytes(&b->linear[b->plan->node[i].u.latent.linear].w);
+    return held;
+}
+
 double pith_speed_weight_bytes(const struct pith_model *m)
 {
     const struct pith_shape *s = &m->shape;
@@ -81,20 +93,24 @@ double pith_speed_weight_bytes(const struct pith_model *m)
             bytes += share_of(m, &b->plan->linear[j]) *
                      (pith_speed_matrix_bytes(&l->w) + (l->bias ? 4.0 * l->w.rows : 0));
         }
+        bytes += absorbed_bytes(b);
         for (uint32_t j = 0; j < b->plan->vectors; j++) bytes += 4.0 * b->plan->vector[j].length;
     }
     return bytes;
 }
 
-double pith_speed_kv_bytes(const struct pith_shape *s, double position, double element)
+double pith_speed_kv_bytes(const struct pith_plans *p, double position, double element)
 {
-    const double row = 2 * element * s->kv_heads * s->head_dim;
-    double rows = 0;
-    for (uint32_t i = 0; i < s->layers; i++) {
-        const bool windowed = s->window > 0 && pith_layer_in(&s->sliding, i);
-        rows += windowed && s->window < position + 1 ? s->window : position + 1;
+    double bytes = 0;
+    for (uint32_t i = 0; i < p->layers; i++) {
+        const struct pith_layer_plan *l = pith_plan(p, i);
+        const struct pith_node *node = pith_plan_attend(l);
+        const double window = node ? node->u.attend.window : 0;
+        const double rows = window > 0 && window < position + 1 ? window : position + 1;
+        bytes += rows * element * l->state.heads * ((double)l->state.key + l->state.value);
+        bytes += 4.0 * l->state.floats;
     }
-    return rows * row;
+    return bytes;
 }
 
 double pith_speed_prefill_operations(const struct pith_model *m, size_t tokens)

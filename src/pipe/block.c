@@ -517,7 +517,7 @@ static enum pith_status store_kv(struct pith_work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     float scale[2];
-    if (!pith_inputs_kv(r)) return PITH_OK;
+    if (!pith_inputs_kv_of(r, w->layer)) return PITH_OK;
     if (r->convert) PITH_TRY(pith_kv_scales_load(r->model, w->layer, scale, err));
     else PITH_TRY(pith_inputs_measure_kv(r, &w->block, scale, err));
     for (int i = 0; i < 2; i++) {

@@ -15,6 +15,17 @@ static struct pith_input input_of(const struct pith_run *r)
                                .rule = r->container->input_rule};
 }
 
+/* Formats of a cache are those of keys and values. */
+static enum pith_status check_kept(const struct pith_run *r, struct pith_error *err)
+{
+    for (uint32_t i = 0; i < r->model->plans.kinds; i++)
+        if (r->model->plans.kind[i].state.kind == PITH_STATE_LATENT)
+            return pith_fail(err, PITH_UNSUPPORTED,
+                             "--kv: a %s keeps latents, for which checkpoints have no format",
+                             r->model->arch->name);
+    return PITH_OK;
+}
+
 enum pith_status pith_inputs_settle(struct pith_run *r, struct pith_error *err)
 {
     const struct pith_recipe *recipe = &r->recipe;
@@ -25,6 +36,7 @@ enum pith_status pith_inputs_settle(struct pith_run *r, struct pith_error *err)
                          "--split %s keeps columns of quantized activations; add --acts int8:token",
                          recipe->split->name);
     r->container_opts.kv = recipe->kv;
+    if (recipe->kv.format && r->model) PITH_TRY(check_kept(r, err));
     if (recipe->kv.format && !r->container->kv_scale[0])
         return pith_fail(err, PITH_UNSUPPORTED,
                          "--kv: %s has no place for a KV-cache format; compressed-tensors has",
@@ -37,6 +49,11 @@ enum pith_status pith_inputs_settle(struct pith_run *r, struct pith_error *err)
 bool pith_inputs_kv(const struct pith_run *r)
 {
     return r->container_opts.kv.format && r->container_opts.kv.is_static;
+}
+
+bool pith_inputs_kv_of(const struct pith_run *r, uint32_t layer)
+{
+    return pith_inputs_kv(r) && pith_plan(&r->model->plans, layer)->state.kind == PITH_STATE_KV;
 }
 
 enum pith_status pith_inputs_converts(const struct pith_run *r, struct pith_error *err)

@@ -111,7 +111,8 @@ enum pith_status pith_output_layout(struct pith_run *r, struct pith_error *err)
         for (size_t i = first; i < first + count; i++)
             if (pith_unit_of(&r->model->plans, in->tensors[i].name) == unit)
                 PITH_TRY(plan_tensor(r, &in->tensors[i], err));
-        if (unit > 0 && pith_inputs_kv(r)) PITH_TRY(plan_kv(r, (uint32_t)unit - 1, err));
+        if (unit > 0 && pith_inputs_kv_of(r, (uint32_t)unit - 1))
+            PITH_TRY(plan_kv(r, (uint32_t)unit - 1, err));
     }
     const struct pith_file_export *file = pith_file_export_of(r->container);
     if (!file) return pith_layout_finish(&r->layout, r->options->max_shard, err);

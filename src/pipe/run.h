@@ -229,6 +229,8 @@ enum pith_status pith_inputs_check(const struct pith_run *r, const struct pith_c
                                    struct pith_error *err);
 /* True when the scales of keys and values are to be found and stored. */
 bool pith_inputs_kv(const struct pith_run *r);
+/* ... in a layer that keeps them. */
+bool pith_inputs_kv_of(const struct pith_run *r, uint32_t layer);
 /* PITH_UNSUPPORTED when the container cannot hold what the input of a conversion says of inputs,
  * keys and values. */
 enum pith_status pith_inputs_converts(const struct pith_run *r, struct pith_error *err);

@@ -65,15 +65,29 @@ static void matrices_are_counted_as_they_are_held(void **state)
 static void a_cache_is_read_up_to_the_window(void **state)
 {
     (void)state;
-    struct pith_shape s = {.layers = 4, .kv_heads = 2, .head_dim = 8};
+    struct pith_shape s = {.hidden = 8,
+                           .ffn = 8,
+                           .layers = 4,
+                           .heads = 2,
+                           .kv_heads = 2,
+                           .head_dim = 8,
+                           .vocab = 4,
+                           .rotary = 8};
+    struct pith_error err = {0};
+    struct pith_plans p;
+    size_t count;
+    assert_ok(pith_plans_make(pith_archs(&count)[0], &s, &p, &err), err);
     const double row = 2 * 2 * 8; /* keys and values */
-    assert_true(pith_speed_kv_bytes(&s, 0, 4) == 4 * row * 4);
-    assert_true(pith_speed_kv_bytes(&s, 99, 2) == 4 * row * 100 * 2);
-    assert_true(pith_speed_kv_bytes(&s, 9.5, 4) == 4 * row * 10.5 * 4);
+    assert_true(pith_speed_kv_bytes(&p, 0, 4) == 4 * row * 4);
+    assert_true(pith_speed_kv_bytes(&p, 99, 2) == 4 * row * 100 * 2);
+    assert_true(pith_speed_kv_bytes(&p, 9.5, 4) == 4 * row * 10.5 * 4);
     s.window = 10;
     for (uint32_t i = 1; i < s.layers; i++) pith_layer_put(&s.sliding, i);
-    assert_true(pith_speed_kv_bytes(&s, 99, 4) == row * (100 + 3 * 10) * 4);
-    assert_true(pith_speed_kv_bytes(&s, 4, 4) == 4 * row * 5 * 4);
+    pith_plans_free(&p);
+    assert_ok(pith_plans_make(pith_archs(&count)[0], &s, &p, &err), err);
+    assert_true(pith_speed_kv_bytes(&p, 99, 4) == row * (100 + 3 * 10) * 4);
+    assert_true(pith_speed_kv_bytes(&p, 4, 4) == 4 * row * 5 * 4);
+    pith_plans_free(&p);
 }
 
 /* Weights of a model of the checkpoint's shape, by hand. */
@@ -137,7 +151,7 @@ static void a_run_fills_what_was_asked_for(void **state)
     assert_true(out.cold_first_token > 0 && out.memory_peak > 0);
     assert_true(out.roof.read_one > 0 && out.roof.read_all > 0 && out.roof.f32 > 0);
     /* Three tokens at positions 20, 21 and 22. */
-    assert_true(out.kv_bytes == pith_speed_kv_bytes(&r.model->shape, 21, 2));
+    assert_true(out.kv_bytes == pith_speed_kv_bytes(&r.model->plans, 21, 2));
     assert_true(out.weight_bytes == pith_speed_weight_bytes(r.model));
     assert_true(w.calls == 4 && w.last == 3);
     w = (struct watcher){0};
