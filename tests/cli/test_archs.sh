@@ -28,4 +28,28 @@ for case in gpt_neox opt gemma3 olmo2 cohere2 granite qwen3_vl; do
         --container compressed-tensors --transform rotate:folded --quiet ;;
     esac
 done
+
+# Experts in one tensor, rows and columns exchanged: published files of Qwen3-VL have it so.
+rm -rf "$work/m"
+python3 tests/cli/arch_case.py qwen3_vl_moe "$work/m" "$work/text"
+cp -r "$work/m" "$work/t"
+python3 - "$work/t/model.safetensors" <<'PY'
+import array, json, struct, sys
+data = open(sys.argv[1], "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+head, body = json.loads(data[8:8 + size]), bytearray(data[8 + size:])
+for name, t in head.items():
+    if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+        continue
+    n, r, c = t["shape"]
+    a, b = t["data_offsets"]
+    v = array.array("f", body[a:b])
+    body[a:b] = array.array("f", [v[(e * r + i) * c + j] for e in range(n) for j in range(c) for i in range(r)]).tobytes()
+    t["shape"] = [n, c, r]
+head = json.dumps(head).encode()
+head += b" " * (-len(head) % 8)
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(head)) + head + body)
+PY
+was=$(loss "$work/m") is=$(loss "$work/t")
+[ -n "$was" ] && [ "$was" = "$is" ] && pass "experts in either order" || fail "experts in either order: $was, $is"
 finish
