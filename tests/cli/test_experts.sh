@@ -1,0 +1,79 @@
+#!/bin/sh
+# A mixture's way through every stage: experts are calibrated by the rule that is asked for, counted and named; the
+# same bytes on any number of threads and after a kill; every container and transform is verified.
+set -u
+. tests/cli/lib.sh
+mixture=$root/models/probe-moe
+few="--quiet --calib-tokens 2048 --seq-len 256"
+
+make() { # OUT OPTIONS...
+    out=$1
+    shift
+    # shellcheck disable=SC2086
+    "$pith" quantize "$mixture" -o "$work/$out" $few "$@"
+}
+verified() { # OUT
+    "$pith" verify "$work/$1" --against "$mixture"
+}
+# counts OUT RULE: each layer's tokens are taken twice, the rule is told, some experts are below `few`, none is left out.
+counts() {
+    python3 - "$work/$1/pith.json" "$2" <<'PY'
+import json, sys
+account = json.load(open(sys.argv[1]))
+e = account["experts"]
+assert e["rule"] == sys.argv[2], e["rule"]
+assert [l["layer"] for l in e["layers"]] == [0, 1, 2, 3]
+for l in e["layers"]:
+    assert len(l["tokens"]) == 14 and sum(l["tokens"]) == 2 * account["calibration"]["tokens"], l
+assert any(t < e["few"] for l in e["layers"] for t in l["tokens"])
+assert len([x for x in account["linears"] if ".experts." in x["name"]]) == 4 * 14 * 3
+routers = [t for t in account["tensors"] if t["name"].endswith("mlp.gate.weight")]
+assert len(routers) == 4 and all("router" in t["reason"] for t in routers), routers
+PY
+}
+for rule in pooled routed all; do
+    check "gptq, experts $rule" make "gptq-$rule" -r gptq --container compressed-tensors --experts "$rule"
+    check "gptq, experts $rule: counted" counts "gptq-$rule" "$rule"
+    check "gptq, experts $rule: verified" verified "gptq-$rule"
+done
+check "pooled is the default" make default -r gptq --container compressed-tensors
+same_model "pooled is the default: the same bytes" "$work/default" "$work/gptq-pooled"
+check "one thread" make one -r gptq --container compressed-tensors --threads 1
+same_model "one thread: the same bytes" "$work/one" "$work/gptq-pooled"
+
+# shellcheck disable=SC2086
+"$pith" quantize "$mixture" -o "$work/told" --calib-tokens 2048 --seq-len 256 -r gptq --container compressed-tensors \
+    >"$work/stdout" 2>/dev/null
+tr -s ' \n' ' ' <"$work/stdout" >"$work/flat"
+check "few tokens: experts are named" grep -qE 'experts 56, calibrated by the rule pooled; warning: [0-9]+ were taken by fewer than 256 tokens of the text: layer 0:' "$work/flat"
+
+# Killed when the first block is in the journal, and resumed.
+make killed -r gptq --container compressed-tensors &
+pid=$!
+while kill -0 $pid 2>/dev/null && [ "$({ wc -l <"$work/killed.partial/pith.journal"; } 2>/dev/null || echo 0)" -lt 3 ]; do sleep 0.02; done
+pkill -9 -P $pid 2>/dev/null
+kill -9 $pid 2>/dev/null
+wait $pid 2>/dev/null
+if [ -e "$work/killed" ]; then
+    skip "killed and resumed" "it was done before it could be killed"
+else
+    check "killed and resumed" make killed -r gptq --container compressed-tensors --resume
+    same_model "killed and resumed: the same bytes" "$work/killed" "$work/gptq-pooled"
+fi
+
+check "awq" make awq -r awq --container compressed-tensors
+check "awq: verified" verified awq
+check "smoothquant" make smooth -r smoothquant
+check "smoothquant: verified" verified smooth
+check "rotated" make rotated -r gptq --container compressed-tensors --transform rotate:folded
+check "rotated: verified" verified rotated
+check "rounded in FP8" make fp8 -r fp8
+check "rounded in FP8: verified" verified fp8
+check "rounded in NVFP4" make nvfp4 -r nvfp4
+check "rounded in NVFP4: verified" verified nvfp4
+refuse "a rule that is none" 2 'unknown rule for experts "some": pooled, routed or all' \
+    "$pith" quantize "$mixture" -o "$work/x" -r gptq --experts some
+refuse "a model that is no mixture" 1 'experts routed does nothing: .* is no mixture' \
+    "$pith" quantize "$probe" -o "$work/x" --quiet -r gptq --experts routed
+refuse "learning" 1 'learning has no gradients' "$pith" quantize "$mixture" -o "$work/x" --quiet -r autoround
+finish
