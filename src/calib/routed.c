@@ -28,6 +28,7 @@ const char *pith_experts_rule_name(enum pith_experts_rule rule)
 void pith_routed_free(struct pith_routed *r)
 {
     pith_free(r->chosen);
+    pith_free(r->share);
     pith_free(r->count);
     *r = (struct pith_routed){.rule = r->rule};
 }
@@ -60,24 +61,41 @@ static enum pith_status choose(struct pith_routed *r, const struct pith_routed_p
     r->tokens = a->windows * a->length;
     r->chosen = pith_alloc(r->tokens, m->taken * sizeof *r->chosen);
     r->count = pith_zalloc(m->experts, sizeof *r->count);
-    if (!r->chosen || !r->count) return pith_fail_nomem(err, "the choices of experts");
+    if (m->scales_input) r->share = pith_alloc(r->tokens, m->taken * sizeof *r->share);
+    if (!r->chosen || !r->count || (m->scales_input && !r->share))
+        return pith_fail_nomem(err, "the choices of experts");
     for (size_t w = 0; w < a->windows; w++) {
         float *x = a->x + w * a->length * a->hidden;
         struct pith_nodes nodes = pith_nodes_begin(&pass, p->block, x, a->length);
         nodes.from = p->from;
         PITH_TRY(pith_experts_choose(&pass, p->block, &nodes, r->chosen + w * a->length * m->taken,
                                      err));
+        if (r->share)
+            memcpy(r->share + w * a->length * m->taken, p->collector->scratch.share,
+                   a->length * m->taken * sizeof *r->share);
         PITH_TRY(tell(p->collector, err));
     }
     for (size_t i = 0; i < r->tokens * m->taken; i++) r->count[r->chosen[i]]++;
     return PITH_OK;
 }
 
-static bool takes(const struct pith_routed *r, size_t token, uint32_t expert)
+/* Where a token takes that expert among its own; NULL: it does not. */
+static const uint32_t *taken_at(const struct pith_routed *r, size_t token, uint32_t expert)
 {
     for (uint32_t k = 0; k < r->taken; k++)
-        if (r->chosen[token * r->taken + k] == expert) return true;
-    return false;
+        if (r->chosen[token * r->taken + k] == expert) return &r->chosen[token * r->taken + k];
+    return NULL;
+}
+
+/* What an expert's own tokens are multiplied by on the average; 1 where there is none. */
+static float usual_share(const struct pith_routed *r, uint32_t expert)
+{
+    double sum = 0;
+    for (size_t t = 0; r->share && t < r->tokens; t++) {
+        const uint32_t *at = taken_at(r, t, expert);
+        if (at) sum += (double)r->share[at - r->chosen];
+    }
+    return r->share && r->count[expert] ? (float)(sum / (double)r->count[expert]) : 1.0f;
 }
 
 /* --- rows ------------------------------------------------------------------------------------- */
@@ -88,6 +106,9 @@ struct batch {
     struct pith_gather *gather;
     uint32_t expert;
     size_t n; /* in the collector's row */
+    const struct pith_routed *routed;
+    float usual;  /* share of tokens that do not take the expert */
+    float *share; /* [length] of the rows, where it multiplies the input; else NULL */
 };
 
 static bool tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim)
@@ -105,6 +126,8 @@ static enum pith_status flush(struct batch *b, struct pith_error *err)
     nodes.to = p->to;
     PITH_TRY(pith_nodes_run(&pass, p->block, &nodes, NULL, err));
     float *x = nodes.reg[pith_plan_experts(p->block->plan)->in];
+    const size_t hidden = p->acts->hidden;
+    for (size_t i = 0; b->share && i < b->n * hidden; i++) x[i] *= b->share[i / hidden];
     PITH_TRY(pith_expert_tap(&pass, p->block, b->expert, x, b->n, err));
     b->gather->seen += b->n;
     b->n = 0;
@@ -116,6 +139,10 @@ static enum pith_status add_row(struct batch *b, size_t token, struct pith_error
     const struct pith_acts *a = b->place->acts;
     struct pith_collector *c = b->place->collector;
     memcpy(c->row + b->n * a->hidden, a->x + token * a->hidden, a->hidden * sizeof *c->row);
+    if (b->share) {
+        const uint32_t *at = taken_at(b->routed, token, b->expert);
+        b->share[b->n] = at ? b->routed->share[at - b->routed->chosen] : b->usual;
+    }
     b->n++;
     return b->n < c->length ? PITH_OK : flush(b, err);
 }
@@ -136,7 +163,7 @@ static enum pith_status add_tokens(const struct pith_routed *r, struct batch *b,
     PITH_TRY(flush(b, err));
     b->gather->weight = 1;
     for (size_t t = 0; t < r->tokens; t++)
-        if (r->rule == PITH_EXPERTS_ALL || takes(r, t, b->expert)) PITH_TRY(add_row(b, t, err));
+        if (r->rule == PITH_EXPERTS_ALL || taken_at(r, t, b->expert)) PITH_TRY(add_row(b, t, err));
     return flush(b, err);
 }
 
@@ -147,8 +174,11 @@ enum pith_status pith_routed_collect(struct pith_routed *r, const struct pith_ro
     struct pith_collector *c = place->collector;
     struct pith_gather g;
     struct batch b = {
-        .place = place, .gather = &g, .expert = plan->layer->site[plan->first].expert};
+        .place = place, .gather = &g, .expert = plan->layer->site[plan->first].expert, .routed = r};
     if (!r->chosen) PITH_TRY(choose(r, place, err));
+    b.usual = usual_share(r, b.expert);
+    if (r->share && !(b.share = pith_alloc(c->length, sizeof *b.share)))
+        return pith_fail_nomem(err, "a batch of tokens");
     const size_t own = r->rule == PITH_EXPERTS_ALL ? r->tokens : r->count[b.expert];
     struct pith_gather_plan these = *plan;
     these.tokens = own + pooled_tokens(r);
@@ -158,5 +188,6 @@ enum pith_status pith_routed_collect(struct pith_routed *r, const struct pith_ro
     if (s == PITH_OK) s = add_tokens(r, &b, err);
     c->hessian_seconds += g.hessian_seconds;
     pith_gather_end(&g, s == PITH_OK);
+    pith_free(b.share);
     return s;
 }

@@ -28,6 +28,7 @@ enum { PITH_EXPERTS_FEW = 256 };
 struct pith_routed {
     enum pith_experts_rule rule;
     uint32_t *chosen; /* [tokens][taken], owned; NULL: not taken yet */
+    float *share;     /* [tokens][taken], owned, where it multiplies an expert's input; else NULL */
     size_t *count;    /* [experts], owned: tokens that take each */
     uint32_t taken;
     size_t tokens;
