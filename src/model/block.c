@@ -173,7 +173,7 @@ enum pith_status pith_block_own(const struct pith_model *m, struct pith_block *b
     char name[PITH_TENSOR_NAME];
     struct pith_linear_weights *l = &b->linear[linear], made;
     const struct pith_linear_spec *spec = &b->plan->linear[linear];
-    if (!l->w.dense || l->w.dtype == PITH_F32) return PITH_OK;
+    if (!l->w.dense || l->w.dense == l->dense) return PITH_OK;
     pith_plan_linear_name(&m->plans, b->layer, linear, name, sizeof name);
     PITH_TRY(
         pith_linear_load(m, name, spec->rows, spec->cols, spec->bias, PITH_LOAD_FLOAT, &made, err));
