@@ -91,13 +91,13 @@ unit: $(TEST_BIN) ## build and run the unit tests of FOLDERS
 test: deps ## build, run the tests and checks: what a change must pass, in minutes
 	@PITH_EXTRA_PACKAGES="python3 g++" tools/deps.sh
 	@$(MAKE) --no-print-directory $(SIDE) test-build
-	@$(MAKE) --no-print-directory check-layers check-symbols check-headers check-tables
+	@$(MAKE) --no-print-directory check-layers check-names check-symbols check-headers check-tables
 	@PITH=$(BUILD)/pith BUILD=$(BUILD) tools/run_tests.sh $(TESTS)
 
 test-all: deps ## the same with emulated CPUs and the loops that take long
 	@PITH_EXTRA_PACKAGES="python3 g++" tools/deps.sh
 	@$(MAKE) --no-print-directory $(SIDE) test-build
-	@$(MAKE) --no-print-directory check-layers check-symbols check-headers check-tables
+	@$(MAKE) --no-print-directory check-layers check-names check-symbols check-headers check-tables
 	@[ -z "$(EMULATED)" ] || $(MAKE) --no-print-directory $(SIDE) emulated
 	@PITH=$(BUILD)/pith BUILD=$(BUILD) PITH_TEST_ALL=1 tools/run_tests.sh $(EMULATED) $(TESTS)
 
@@ -201,10 +201,12 @@ $(BUILD)/tools/%: tools/%.c $(BUILD)/libpith.a
 	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $< $(BUILD)/libpith.a $(LIBS)
 
 # --- checks ----------------------------------------------------------------------------------------------
-check: check-layers check-size check-symbols check-headers check-docs ## all checks of form
+check: check-layers check-names check-size check-symbols check-headers check-docs ## all checks of form
 
 check-layers: ## folders include only lower layers
 	@tools/check_layers.sh
+check-names: ## a tag is one thing; headers have contracts; functions have at most six parameters
+	@python3 tools/check_names.py
 check-size: ## file, function and line lengths
 	@tools/check_size.sh
 check-symbols: lib ## the library neither prints nor exits

@@ -49,7 +49,7 @@ struct pith_asking {
 
 struct pith_task_form {
     const char *name;
-    enum pith_cut cut;
+    enum pith_record_cut cut;
     const char *keys; /* JSON: each first record with all of these is of this form */
     bool (*probe)(const struct pith_records *r); /* more to ask of the first record, or NULL */
     /* Adds the question of a record, or none where it is a line of titles. */

@@ -7,7 +7,7 @@
 #include "base/str.h"
 
 /* JSON lines; comma-separated values with quotes (RFC 4180), six to a record; six lines each. */
-enum pith_cut { PITH_CUT_JSON, PITH_CUT_CSV, PITH_CUT_SIX };
+enum pith_record_cut { PITH_CUT_JSON, PITH_CUT_CSV, PITH_CUT_SIX };
 enum { PITH_RECORD_FIELDS = 6 };
 
 /* Start with path, text, size and cut set and the rest 0. path stands in messages; path and text,
@@ -15,7 +15,7 @@ enum { PITH_RECORD_FIELDS = 6 };
 struct pith_records {
     const char *path, *text;
     size_t size;
-    enum pith_cut cut;
+    enum pith_record_cut cut;
     size_t at, lines;                          /* read so far */
     size_t line;                               /* where the record in hand begins, from 1 */
     json_t *json;                              /* the record in hand: JSON */

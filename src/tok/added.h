@@ -24,7 +24,7 @@ struct pith_added {
     struct pith_added_token *token;
     size_t count;
     struct pith_matcher raw, normal; /* values are indexes of token */
-    int32_t *by_id;               /* index + 1, 0 where the id is not an added token */
+    int32_t *by_id;                  /* index + 1, 0 where the id is not an added token */
     size_t ids;
 };
 

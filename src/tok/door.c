@@ -44,8 +44,7 @@ static const struct encoding utf32le = {"UTF-32LE", "\xff\xfe\0", 4},
                              utf32be = {"UTF-32BE", "\0\0\xfe\xff", 4},
                              utf16le = {"UTF-16LE", "\xff\xfe", 2},
                              utf16be = {"UTF-16BE", "\xfe\xff", 2},
-                             latin1 = {"ISO-8859-1", NULL, 0},
-                             windows = {"WINDOWS-1252", NULL, 0};
+                             latin1 = {"ISO-8859-1", NULL, 0}, windows = {"WINDOWS-1252", NULL, 0};
 
 static const struct encoding *by_mark(const char *data, size_t size)
 {
@@ -98,11 +97,11 @@ static enum pith_status refuse(const char *name, const char *data, size_t size, 
     if (!e) e = by_zeros(&c);
     if (!e && !(c.zero[0] + c.zero[1] + c.zero[2] + c.zero[3])) e = by_letters(&c);
     const bool cut = pith_utf8_step(data + at, size - at, &len) == PITH_UTF8_PARTIAL;
-    const char *what = c.controls * 16 > c.size     ? "it looks like binary data, not text"
-                       : cut && at + len == size    ? "it ends inside a character: was it cut?"
-                       : c.wide * 2 > c.high        ? "it looks like damaged UTF-8"
-                       : data[at] == '\0'           ? "text has no NUL bytes"
-                                                    : "it is in another encoding; pith reads UTF-8";
+    const char *what = c.controls * 16 > c.size  ? "it looks like binary data, not text"
+                       : cut && at + len == size ? "it ends inside a character: was it cut?"
+                       : c.wide * 2 > c.high     ? "it looks like damaged UTF-8"
+                       : data[at] == '\0'        ? "text has no NUL bytes"
+                                                 : "it is in another encoding; pith reads UTF-8";
     if (e)
         return pith_fail(err, PITH_FORMAT,
                          "%s: not UTF-8: byte %zu (line %zu) is 0x%02X; it looks like %s: convert "

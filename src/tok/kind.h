@@ -34,8 +34,8 @@ struct pith_tokenizer {
     const struct pith_tok_kind *kind;
     void *model;
     struct pith_decoder decoder;
-    struct pith_ids before, after; /* what the post-processor puts around the ids */
-    int32_t bos, eos;              /* -1: none */
+    struct pith_ids before, after;        /* what the post-processor puts around the ids */
+    int32_t bos, eos;                     /* -1: none */
     const struct pith_progress *listener; /* asked while encoding; NULL: nobody */
 };
 

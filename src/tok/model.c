@@ -7,20 +7,21 @@
 
 static const struct {
     const char *name;
-    const struct pith_model_kind *kind;
+    const struct pith_tok_model_kind *kind;
 } kinds[] = {
-#define PITH_MODEL(name, kind) {name, &kind},
+#define PITH_TOK_MODEL(name, kind) {name, &kind},
 #include "tok/models.def"
-#undef PITH_MODEL
+#undef PITH_TOK_MODEL
 };
 
-void pith_model_run_free(struct pith_model_run *run)
+void pith_tok_model_run_free(struct pith_tok_model_run *run)
 {
     pith_word_free(&run->word);
     pith_unigram_run_free(&run->path);
 }
 
-enum pith_status pith_model_read(struct pith_model *m, const json_t *json, struct pith_error *err)
+enum pith_status pith_tok_model_read(struct pith_tok_model *m, const json_t *json,
+                                     struct pith_error *err)
 {
     const char *type = "BPE"; /* old files do not say */
     if (!json_is_object(json))
@@ -34,13 +35,13 @@ enum pith_status pith_model_read(struct pith_model *m, const json_t *json, struc
     return pith_fail(err, PITH_UNSUPPORTED, "tokenizer model \"%.80s\" is not supported", type);
 }
 
-void pith_model_free(struct pith_model *m)
+void pith_tok_model_free(struct pith_tok_model *m)
 {
     if (m->kind) m->kind->free(m->own);
-    *m = (struct pith_model){0};
+    *m = (struct pith_tok_model){0};
 }
 
-void pith_model_bytes(const struct pith_vocab *vocab, int32_t byte[256])
+void pith_tok_model_bytes(const struct pith_vocab *vocab, int32_t byte[256])
 {
     for (unsigned i = 0; i < 256; i++) {
         char name[8];

@@ -137,7 +137,7 @@ static enum pith_status read_unknown(struct bpe *b, const json_t *json, struct p
             return pith_fail(err, PITH_FORMAT, "%s: unk_token \"%.80s\" is not in the vocabulary",
                              what, unk);
     }
-    if (fallback) pith_model_bytes(&b->vocab, b->byte);
+    if (fallback) pith_tok_model_bytes(&b->vocab, b->byte);
     return PITH_OK;
 }
 
@@ -273,7 +273,7 @@ static enum pith_status merge(const struct bpe *b, struct pith_word *w, const ch
     return pith_word_merge(w, pith_merges_rate, &b->merges, err);
 }
 
-static enum pith_status encode(const void *model, struct pith_model_run *run, const char *text,
+static enum pith_status encode(const void *model, struct pith_tok_model_run *run, const char *text,
                                size_t len, struct pith_ids *out, struct pith_error *err)
 {
     const struct bpe *b = model;
@@ -305,7 +305,7 @@ static uint64_t rules(const void *model)
     return pith_merges_mix(&b->merges);
 }
 
-const struct pith_model_kind pith_model_bpe = {
+const struct pith_tok_model_kind pith_tok_model_bpe = {
     .read = read_model,
     .free = free_model,
     .vocab = vocab,
@@ -313,7 +313,7 @@ const struct pith_model_kind pith_model_bpe = {
     .rules = rules,
 };
 
-const struct pith_model_kind pith_model_tiktoken = {
+const struct pith_tok_model_kind pith_tok_model_tiktoken = {
     .read = read_ranked,
     .free = free_model,
     .vocab = vocab,

@@ -67,7 +67,7 @@ static enum pith_status read_unknown(struct unigram *m, const json_t *json, stru
             return pith_fail(err, PITH_FORMAT, "%s: \"unk_id\" is not in the vocabulary", what);
         m->rule.unk = (int32_t)json_integer_value(unk);
     }
-    pith_model_bytes(&m->vocab, m->byte);
+    pith_tok_model_bytes(&m->vocab, m->byte);
     return pith_json_get_bool(json, "byte_fallback", &m->byte_fallback, what, err);
 }
 
@@ -136,7 +136,7 @@ static enum pith_status put(void *ctx, int32_t id, size_t at, size_t len, struct
     return ok ? PITH_OK : pith_fail_nomem(err, "token ids");
 }
 
-static enum pith_status encode(const void *model, struct pith_model_run *run, const char *text,
+static enum pith_status encode(const void *model, struct pith_tok_model_run *run, const char *text,
                                size_t len, struct pith_ids *out, struct pith_error *err)
 {
     const struct unigram *m = model;
@@ -157,7 +157,7 @@ static uint64_t rules(const void *model)
     return pith_hash64(m->rule.score, m->vocab.count * sizeof *m->rule.score);
 }
 
-const struct pith_model_kind pith_model_unigram = {
+const struct pith_tok_model_kind pith_tok_model_unigram = {
     .read = read_model,
     .free = free_model,
     .vocab = vocab,

@@ -69,8 +69,8 @@ static enum pith_status compile(const char *pattern, size_t len, uint32_t extra,
     pcre2_general_context_free(general);
     if (*out) {
         /* Without JIT the interpreter does it. */
-        pcre2_jit_compile(*out, extra ? PCRE2_JIT_COMPLETE
-                                      : PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
+        pcre2_jit_compile(*out,
+                          extra ? PCRE2_JIT_COMPLETE : PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
         return PITH_OK;
     }
     if (code == PCRE2_ERROR_NOMEMORY || code == PCRE2_ERROR_HEAP_FAILED)
@@ -274,8 +274,8 @@ static int next_match(const struct code *code, struct counting *c, const char *t
         size_t end = len - at > STRETCH ? at + STRETCH : len;
         while (end < len && ((unsigned char)text[end] & 0xc0) == 0x80) end++;
         const uint32_t options = PCRE2_NO_UTF_CHECK | (end < len ? PCRE2_PARTIAL_HARD : 0);
-        const int rc = pcre2_match(code->quick, (PCRE2_SPTR)text, end, at, options, run->data,
-                                   run->quick);
+        const int rc =
+            pcre2_match(code->quick, (PCRE2_SPTR)text, end, at, options, run->data, run->quick);
         if (rc >= 0) return 1;
         if (rc == PCRE2_ERROR_NOMATCH && end == len) return 0;
         if (rc != PCRE2_ERROR_NOMATCH) break;
@@ -292,8 +292,7 @@ static enum pith_status match_failed(const struct pith_regex *re, int rc, size_t
 {
     if (rc == PCRE2_ERROR_NOMEMORY) return pith_fail_nomem(err, "pattern match");
     char why[128] = "it takes too many steps";
-    if (rc != PCRE2_ERROR_MATCHLIMIT)
-        pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
+    if (rc != PCRE2_ERROR_MATCHLIMIT) pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);
     return pith_fail(err, PITH_LIMIT,
                      "the tokenizer's pattern \"%.*s%s\" cannot be applied to this text: %s (at "
                      "byte %zu of %zu)",

@@ -16,9 +16,9 @@ struct pith_regex;
 /* Scratch of one text for any number of patterns; start with {0}, or with the beat of a listener.
  */
 struct pith_regex_run {
-    void *data;             /* match data */
-    void *quick, *counted;  /* match contexts with the limits */
-    uint64_t left;          /* steps that this text's patterns may still take */
+    void *data;            /* match data */
+    void *quick, *counted; /* match contexts with the limits */
+    uint64_t left;         /* steps that this text's patterns may still take */
     struct pith_beat beat;
 };
 

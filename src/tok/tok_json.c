@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct model {
-    struct pith_model model;
+    struct pith_tok_model model;
     const struct pith_vocab *vocab; /* the model's */
     struct pith_added added;
     struct pith_normalizer normalizer;
@@ -24,7 +24,7 @@ static void free_model(void *model)
 {
     struct model *m = model;
     if (!m) return;
-    pith_model_free(&m->model);
+    pith_tok_model_free(&m->model);
     pith_added_free(&m->added);
     pith_normalizer_free(&m->normalizer);
     pith_pretokenizer_free(&m->pretokenizer);
@@ -59,7 +59,7 @@ static enum pith_status read_parts(struct pith_tokenizer *t, struct model *m, co
     if (!json_is_object(json)) return pith_fail(err, PITH_FORMAT, "not a JSON object");
     PITH_TRY(pith_normalizer_read(&m->normalizer, json_object_get(json, "normalizer"), err));
     PITH_TRY(pith_pretokenizer_read(&m->pretokenizer, json_object_get(json, "pre_tokenizer"), err));
-    PITH_TRY(pith_model_read(&m->model, json_object_get(json, "model"), err));
+    PITH_TRY(pith_tok_model_read(&m->model, json_object_get(json, "model"), err));
     m->vocab = m->model.kind->vocab(m->model.own);
     PITH_TRY(pith_added_read(&m->added, json_object_get(json, "added_tokens"), m->vocab,
                              &m->normalizer, err));
@@ -98,7 +98,7 @@ struct encoding {
     struct pith_ids *out;
     struct pith_normal_run normal;
     struct pith_pretok_run *pretok;
-    struct pith_model_run model;
+    struct pith_tok_model_run model;
     const char *text; /* what the split functions cut */
     bool first;       /* text starts where the whole input starts */
 };
@@ -106,7 +106,7 @@ struct encoding {
 static enum pith_status encode_piece(void *ctx, struct pith_piece piece, struct pith_error *err)
 {
     struct encoding *e = ctx;
-    const struct pith_model *m = &e->m->model;
+    const struct pith_tok_model *m = &e->m->model;
     return m->kind->encode(m->own, &e->model, piece.text, piece.len, e->out, err);
 }
 
@@ -152,7 +152,7 @@ static enum pith_status encode(const void *model, const struct pith_progress *li
     const enum pith_status s = pith_added_split(&e.m->added, false, text, size, raw_part, &e, err);
     pith_pretok_run_free(e.pretok);
     pith_normal_run_free(&e.normal);
-    pith_model_run_free(&e.model);
+    pith_tok_model_run_free(&e.model);
     return s;
 }
 

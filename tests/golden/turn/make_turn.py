@@ -6,7 +6,7 @@ The repository is only run, never copied. Give its folder with the Python files:
     make_turn.py --quarot PATH/QuaRot/fake_quant
 
 (spcl/QuaRot at 5008669; torch and transformers on CPU). Writes turn.f32 beside this script: float32 values,
-the first 16 rows of the embedding and of the head, then of layer 1 the matrices in the order of enum pith_role.
+the first 16 rows of the embedding and of the head, then of layer 1 the matrices in the order q, k, v, o, gate, up, down.
 
 QuaRot takes the rotation of the stream as a matrix; here it gets pith's, made from the definition
 (src/quant/rotation.h) with the signs of seed 5. Its rotation of v has no signs, so v's rows and o's columns are
