@@ -22,7 +22,7 @@ struct CMUnitTest {
     }
 #define cmocka_unit_test(test) cmocka_unit_test_setup_teardown(test, NULL, NULL)
 #define cmocka_run_group_tests(tests, setup, teardown)                                             \
-    run_tests(tests, sizeof(tests) / sizeof((tests)[0]))
+    run_tests(tests, sizeof(tests) / sizeof((tests)[0]), setup, teardown)
 
 static jmp_buf test_failed;
 
@@ -54,9 +54,10 @@ fail_at(const char *file, int line, const char *format, ...)
 #define assert_string_equal(a, b) assert_holds(strcmp(a, b) == 0, #a " != " #b)
 #define assert_memory_equal(a, b, n) assert_holds(memcmp(a, b, n) == 0, #a " != " #b)
 
-static inline bool run_test(const struct CMUnitTest *t)
+/* `group` is what the group's setup made. */
+static inline bool run_test(const struct CMUnitTest *t, void *group)
 {
-    void *state = NULL;
+    void *state = group;
     volatile bool passed = false; /* gcc 12 sets another before the call that does not return */
     if (t->setup && t->setup(&state) != 0) {
         fprintf(stderr, "setup failed\n");
@@ -70,10 +71,14 @@ static inline bool run_test(const struct CMUnitTest *t)
 }
 
 /* Returns how many fail. */
-static inline int run_tests(const struct CMUnitTest *tests, size_t count)
+static inline int run_tests(const struct CMUnitTest *tests, size_t count, int (*setup)(void **),
+                            int (*teardown)(void **))
 {
     int failed = 0;
-    for (size_t i = 0; i < count; i++) failed += !run_test(&tests[i]);
+    void *group = NULL;
+    if (setup && setup(&group) != 0) return (int)count;
+    for (size_t i = 0; i < count; i++) failed += !run_test(&tests[i], group);
+    if (teardown) (void)teardown(&group);
     return failed;
 }
 
