@@ -105,6 +105,59 @@ static uint32_t context_of(const struct pith_model *m, const struct pith_model *
     return cut ? window : m->shape.max_position;
 }
 
+#define AT(field) offsetof(struct pith_shape, field)
+static const struct {
+    const char *name;
+    size_t at; /* of a double */
+} reals[] = {
+    {"the scale of scores", AT(score_scale)},
+    {"the cap of scores", AT(score_cap)},
+    {"the cap of logits", AT(logit_cap)},
+    {"the factor of the embedding", AT(embed_scale)},
+    {"the factor of what is added to the stream", AT(branch_scale)},
+    {"the factor of logits", AT(logit_scale)},
+    {"clip_qkv", AT(qkv_clip)},
+    {"the growth of queries with their position", AT(tempered)},
+    {"the factor of experts' weights", AT(moe.scale)},
+};
+static const struct {
+    const char *name;
+    size_t at; /* of a uint32_t */
+} parts[] = {
+    {"elements of a head that are rotated", AT(rotary)},
+    {"experts", AT(moe.experts)},
+    {"experts that a token takes", AT(moe.taken)},
+    {"an expert's width", AT(moe.ffn)},
+    {"the shared expert's width", AT(moe.shared_ffn)},
+    {"groups of experts", AT(moe.groups)},
+    {"groups that a token looks at", AT(moe.groups_taken)},
+    {"kv_lora_rank", AT(latent.rank)},
+    {"q_lora_rank", AT(latent.q_rank)},
+    {"learned positions", AT(positions)},
+};
+#undef AT
+
+/* What no key of all dialects says: the numbers as they are computed with. */
+static void compare_numbers(const struct comparison *c)
+{
+    const struct pith_shape *a = &c->a->shape, *b = &c->b->shape;
+    for (size_t i = 0; i < PITH_COUNT(reals); i++) {
+        double x, y;
+        memcpy(&x, (const char *)a + reals[i].at, sizeof x);
+        memcpy(&y, (const char *)b + reals[i].at, sizeof y);
+        differ_real(c, reals[i].name, x, y);
+    }
+    for (size_t i = 0; i < PITH_COUNT(parts); i++)
+        differ_int(c, parts[i].name, size_at(a, parts[i].at), size_at(b, parts[i].at));
+    differ_bool(c, "the activation", false, a->act != b->act);
+    differ_bool(c, "how experts are chosen", false,
+                a->moe.experts &&
+                    (a->moe.router != b->moe.router || a->moe.renormalised != b->moe.renormalised ||
+                     memcmp(&a->moe.layers, &b->moe.layers, sizeof a->moe.layers)));
+    differ_bool(c, "layers that do not rotate", false,
+                memcmp(&a->unrotated, &b->unrotated, sizeof a->unrotated) != 0);
+}
+
 static void compare_attention(const struct comparison *c)
 {
     const struct pith_shape *a = &c->a->shape, *b = &c->b->shape;
@@ -150,6 +203,7 @@ bool pith_model_same(const struct pith_model *a, const struct pith_model *b, pit
     compare_arch(&c);
     if (!compare_sizes(&c)) return false;
     compare_attention(&c);
+    compare_numbers(&c);
     compare_rope(&c);
     return true;
 }

@@ -71,6 +71,13 @@ check "rounded in FP8" make fp8 -r fp8
 check "rounded in FP8: verified" verified fp8
 check "rounded in NVFP4" make nvfp4 -r nvfp4
 check "rounded in NVFP4: verified" verified nvfp4
+# The original with another number of experts a token: what was made is no longer of it.
+cp -r "$mixture" "$work/other"
+sed -i 's/"num_experts_per_tok": 2/"num_experts_per_tok": 3/' "$work/other/config.json"
+"$pith" verify "$work/gptq-pooled" --against "$work/other" >"$work/report" && rc=0 || rc=$?
+[ $rc -eq 1 ] && grep -q 'experts that a token takes is 2, and 3 in the original' "$work/report" &&
+    pass "another number of experts a token is noticed" || fail "another number of experts a token is noticed"
+
 refuse "a rule that is none" 2 'unknown rule for experts "some": pooled, routed or all' \
     "$pith" quantize "$mixture" -o "$work/x" -r gptq --experts some
 refuse "a model that is no mixture" 1 'experts routed does nothing: .* is no mixture' \
