@@ -5,12 +5,7 @@
 #include <math.h>
 
 /* Elements a task at least: below that, handing out costs more than it gains. */
-enum { TASK_ELEMENTS = 16384, LANES = 8 };
-
-static size_t tasks(size_t n, size_t each)
-{
-    return (n + each - 1) / each;
-}
+enum { LANES = 8 };
 
 /* Sum of x weight dy in double, in lanes. */
 static double weighted_dot(size_t n, const float *x, const float *weight, const float *dy)
@@ -56,16 +51,16 @@ static void norm_task(void *ctx, size_t task, unsigned thread)
 void pith_rmsnorm_grad(struct pith_backend *b, const struct pith_rmsnorm_grad *g)
 {
     struct norm o = {.k = &b->kern, .g = g};
-    o.rows = g->dim >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / (g->dim ? g->dim : 1);
-    pith_pool_run(b->pool, tasks(g->n, o.rows), norm_task, &o);
+    o.rows = pith_rows_a_task(g->dim);
+    pith_pool_run(b->pool, pith_tasks(g->n, o.rows), norm_task, &o);
 }
 
 static void silu_task(void *ctx, size_t task, unsigned thread)
 {
     const struct pith_silu_grad *g = ctx;
-    const size_t last = pith_min(g->count, (task + 1) * TASK_ELEMENTS);
+    const size_t last = pith_min(g->count, (task + 1) * PITH_TASK_ELEMENTS);
     (void)thread;
-    for (size_t i = task * TASK_ELEMENTS; i < last; i++) {
+    for (size_t i = task * PITH_TASK_ELEMENTS; i < last; i++) {
         const float z = g->gate[i], s = 1.0f / (1.0f + pith_exp_f32(-z)), dy = g->dy[i];
         g->d_up[i] = dy * (z * s);
         g->d_gate[i] = dy * g->up[i] * (s * (1.0f + z * (1.0f - s)));
@@ -75,5 +70,5 @@ static void silu_task(void *ctx, size_t task, unsigned thread)
 void pith_silu_mul_grad(struct pith_backend *b, const struct pith_silu_grad *g)
 {
     struct pith_silu_grad o = *g;
-    pith_pool_run(b->pool, tasks(g->count, TASK_ELEMENTS), silu_task, &o);
+    pith_pool_run(b->pool, pith_tasks(g->count, PITH_TASK_ELEMENTS), silu_task, &o);
 }

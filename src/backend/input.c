@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-enum { TASK_ELEMENTS = 16384 };
-
 struct treat {
     const struct pith_input *in;
     struct pith_input_call call;
@@ -47,7 +45,7 @@ void pith_input_apply(struct pith_backend *b, const struct pith_input *in, const
                       size_t cols, float *y)
 {
     struct treat t = {.in = in, .x = x, .n = n, .cols = cols, .y = y};
-    t.rows = cols >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / cols;
+    t.rows = pith_rows_a_task(cols);
     const size_t tasks = (n + t.rows - 1) / t.rows;
     if (in->hadamard > 1) {
         pith_pool_run(b->pool, tasks, hadamard_task, &t);

@@ -4,19 +4,6 @@
 
 #include <math.h>
 
-/* Elements a task at least: below that, handing out costs more than it gains. */
-enum { TASK_ELEMENTS = 16384 };
-
-static size_t tasks(size_t n, size_t each)
-{
-    return (n + each - 1) / each;
-}
-
-static size_t rows_a_task(size_t dim)
-{
-    return dim >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / (dim ? dim : 1);
-}
-
 /* --- activations ------------------------------------------------------------------------------ */
 
 static double tanh_of(double x)
@@ -72,7 +59,8 @@ static float clamped(const struct pith_gating *g, float gate, float up)
 static void gate_task(void *ctx, size_t task, unsigned thread)
 {
     const struct pith_gating *g = ctx;
-    const size_t from = task * TASK_ELEMENTS, to = pith_min(g->count, from + TASK_ELEMENTS);
+    const size_t from = task * PITH_TASK_ELEMENTS,
+                 to = pith_min(g->count, from + PITH_TASK_ELEMENTS);
     (void)thread;
     for (size_t i = from; i < to; i++) {
         if (g->act == PITH_ACT_CLAMPED) g->gate[i] = clamped(g, g->gate[i], g->up[i]);
@@ -84,7 +72,7 @@ void pith_gate(struct pith_backend *b, const struct pith_gating *g)
 {
     if (g->act == PITH_ACT_SILU && g->up) pith_silu_mul(b, g->gate, g->up, g->count);
     else
-        pith_pool_run(b->pool, tasks(g->count, TASK_ELEMENTS), gate_task,
+        pith_pool_run(b->pool, pith_tasks(g->count, PITH_TASK_ELEMENTS), gate_task,
                       (struct pith_gating *)(uintptr_t)g);
 }
 
@@ -101,7 +89,8 @@ struct softcap {
 static void softcap_task(void *ctx, size_t task, unsigned thread)
 {
     const struct softcap *s = ctx;
-    const size_t from = task * TASK_ELEMENTS, to = pith_min(s->count, from + TASK_ELEMENTS);
+    const size_t from = task * PITH_TASK_ELEMENTS,
+                 to = pith_min(s->count, from + PITH_TASK_ELEMENTS);
     (void)thread;
     for (size_t i = from; i < to; i++) s->x[i] = pith_softcap_one(s->cap, s->x[i]);
 }
@@ -109,7 +98,7 @@ static void softcap_task(void *ctx, size_t task, unsigned thread)
 void pith_softcap(struct pith_backend *b, float cap, float *x, size_t count)
 {
     struct softcap s = {cap, x, count};
-    pith_pool_run(b->pool, tasks(count, TASK_ELEMENTS), softcap_task, &s);
+    pith_pool_run(b->pool, pith_tasks(count, PITH_TASK_ELEMENTS), softcap_task, &s);
 }
 
 /* --- norms ------------------------------------------------------------------------------------ */
@@ -133,14 +122,14 @@ static void layernorm_row(const struct pith_layernorm *l, size_t row)
 static void layernorm_task(void *ctx, size_t task, unsigned thread)
 {
     const struct pith_layernorm *l = ctx;
-    const size_t each = rows_a_task(l->dim), to = pith_min(l->n, (task + 1) * each);
+    const size_t each = pith_rows_a_task(l->dim), to = pith_min(l->n, (task + 1) * each);
     (void)thread;
     for (size_t i = task * each; i < to; i++) layernorm_row(l, i);
 }
 
 void pith_layernorm(struct pith_backend *b, const struct pith_layernorm *l)
 {
-    pith_pool_run(b->pool, tasks(l->n, rows_a_task(l->dim)), layernorm_task,
+    pith_pool_run(b->pool, pith_tasks(l->n, pith_rows_a_task(l->dim)), layernorm_task,
                   (struct pith_layernorm *)(uintptr_t)l);
 }
 
@@ -149,7 +138,7 @@ void pith_layernorm(struct pith_backend *b, const struct pith_layernorm *l)
 static void rope_part_task(void *ctx, size_t task, unsigned thread)
 {
     const struct pith_rope_part *r = ctx;
-    const size_t half = r->dim / 2, each = rows_a_task(r->heads * r->stride);
+    const size_t half = r->dim / 2, each = pith_rows_a_task(r->heads * r->stride);
     const size_t to = pith_min(r->n, (task + 1) * each);
     (void)thread;
     for (size_t i = task * each; i < to; i++)
@@ -171,7 +160,7 @@ void pith_rope_part(struct pith_backend *b, const struct pith_rope_part *r)
     if (!r->adjacent && r->offset == 0 && r->dim == r->stride)
         pith_rope(b, r->x, r->n, width, r->heads, r->dim, r->cos, r->sin);
     else
-        pith_pool_run(b->pool, tasks(r->n, rows_a_task(width)), rope_part_task,
+        pith_pool_run(b->pool, pith_tasks(r->n, pith_rows_a_task(width)), rope_part_task,
                       (struct pith_rope_part *)(uintptr_t)r);
 }
 
@@ -186,7 +175,8 @@ struct add_scaled {
 static void add_scaled_task(void *ctx, size_t task, unsigned thread)
 {
     const struct add_scaled *a = ctx;
-    const size_t from = task * TASK_ELEMENTS, to = pith_min(a->count, from + TASK_ELEMENTS);
+    const size_t from = task * PITH_TASK_ELEMENTS,
+                 to = pith_min(a->count, from + PITH_TASK_ELEMENTS);
     (void)thread;
     for (size_t i = from; i < to; i++) a->y[i] = fmaf(a->x[i], a->scale, a->y[i]);
 }
@@ -195,5 +185,5 @@ void pith_add_scaled(struct pith_backend *b, const float *x, float scale, float 
 {
     struct add_scaled a = {x, scale, y, count};
     if (scale == 1.0f) pith_add(b, x, y, count);
-    else pith_pool_run(b->pool, tasks(count, TASK_ELEMENTS), add_scaled_task, &a);
+    else pith_pool_run(b->pool, pith_tasks(count, PITH_TASK_ELEMENTS), add_scaled_task, &a);
 }

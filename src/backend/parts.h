@@ -224,4 +224,16 @@ static inline size_t pith_min(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* Elements of rows that a task takes at least: below that, handing out costs more than it gains. */
+enum { PITH_TASK_ELEMENTS = 16384 };
+static inline size_t pith_rows_a_task(size_t dim)
+{
+    return dim >= PITH_TASK_ELEMENTS ? 1 : PITH_TASK_ELEMENTS / (dim ? dim : 1);
+}
+/* Tasks of `each` for n. */
+static inline size_t pith_tasks(size_t n, size_t each)
+{
+    return (n + each - 1) / each;
+}
+
 #endif

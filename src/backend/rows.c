@@ -3,19 +3,6 @@
 
 #include <math.h>
 
-/* Elements a task at least: below that, handing out costs more than it gains. */
-enum { TASK_ELEMENTS = 16384 };
-
-static size_t rows_a_task(size_t dim)
-{
-    return dim >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / (dim ? dim : 1);
-}
-
-static size_t tasks(size_t n, size_t each)
-{
-    return (n + each - 1) / each;
-}
-
 struct norm {
     const struct pith_kern *k;
     const float *x, *weight;
@@ -44,8 +31,8 @@ void pith_rmsnorm(struct pith_backend *b, const float *x, size_t n, size_t dim, 
 {
     struct norm o = {
         .k = &b->kern, .x = x, .weight = weight, .n = n, .dim = dim, .eps = eps, .y = y};
-    o.rows = rows_a_task(dim);
-    pith_pool_run(b->pool, tasks(n, o.rows), norm_task, &o);
+    o.rows = pith_rows_a_task(dim);
+    pith_pool_run(b->pool, pith_tasks(n, o.rows), norm_task, &o);
 }
 
 struct silu {
@@ -59,14 +46,14 @@ static void silu_task(void *ctx, size_t task, unsigned thread)
 {
     (void)thread;
     const struct silu *o = ctx;
-    const size_t first = task * TASK_ELEMENTS;
-    o->k->silu_mul(pith_min(TASK_ELEMENTS, o->count - first), o->gate + first, o->up + first);
+    const size_t first = task * PITH_TASK_ELEMENTS;
+    o->k->silu_mul(pith_min(PITH_TASK_ELEMENTS, o->count - first), o->gate + first, o->up + first);
 }
 
 void pith_silu_mul(struct pith_backend *b, float *gate, const float *up, size_t count)
 {
     struct silu o = {.k = &b->kern, .gate = gate, .up = up, .count = count};
-    pith_pool_run(b->pool, tasks(count, TASK_ELEMENTS), silu_task, &o);
+    pith_pool_run(b->pool, pith_tasks(count, PITH_TASK_ELEMENTS), silu_task, &o);
 }
 
 struct add {
@@ -80,14 +67,14 @@ static void add_task(void *ctx, size_t task, unsigned thread)
 {
     (void)thread;
     const struct add *o = ctx;
-    const size_t first = task * TASK_ELEMENTS;
-    o->k->add(pith_min(TASK_ELEMENTS, o->count - first), o->x + first, o->y + first);
+    const size_t first = task * PITH_TASK_ELEMENTS;
+    o->k->add(pith_min(PITH_TASK_ELEMENTS, o->count - first), o->x + first, o->y + first);
 }
 
 void pith_add(struct pith_backend *b, const float *x, float *y, size_t count)
 {
     struct add o = {.k = &b->kern, .x = x, .y = y, .count = count};
-    pith_pool_run(b->pool, tasks(count, TASK_ELEMENTS), add_task, &o);
+    pith_pool_run(b->pool, pith_tasks(count, PITH_TASK_ELEMENTS), add_task, &o);
 }
 
 struct rope {
@@ -121,8 +108,8 @@ void pith_rope(struct pith_backend *b, float *x, size_t n, size_t ldx, size_t he
                      .head_dim = head_dim,
                      .cos = cos,
                      .sin = sin};
-    o.rows = rows_a_task(heads * head_dim);
-    pith_pool_run(b->pool, tasks(n, o.rows), rope_task, &o);
+    o.rows = pith_rows_a_task(heads * head_dim);
+    pith_pool_run(b->pool, pith_tasks(n, o.rows), rope_task, &o);
 }
 
 struct lse {
@@ -148,8 +135,8 @@ void pith_logsumexp(struct pith_backend *b, const float *logits, size_t n, size_
                     double *out)
 {
     struct lse o = {.k = &b->kern, .logits = logits, .n = n, .vocab = vocab, .out = out};
-    o.rows = rows_a_task(vocab);
-    pith_pool_run(b->pool, tasks(n, o.rows), lse_task, &o);
+    o.rows = pith_rows_a_task(vocab);
+    pith_pool_run(b->pool, pith_tasks(n, o.rows), lse_task, &o);
 }
 
 struct segments {
@@ -164,7 +151,7 @@ static void segment_task(void *ctx, size_t task, unsigned thread)
     (void)thread;
     const struct segments *o = ctx;
     const struct pith_segment_exp *s = &o->s;
-    const size_t last = pith_min(tasks(s->n, s->segment), (task + 1) * o->each);
+    const size_t last = pith_min(pith_tasks(s->n, s->segment), (task + 1) * o->each);
     for (size_t i = task * o->each; i < last; i++) {
         const float *x = s->x + i * s->segment;
         const size_t n = pith_min(s->segment, s->n - i * s->segment);
@@ -176,8 +163,8 @@ static void segment_task(void *ctx, size_t task, unsigned thread)
 static void run_segments(struct pith_backend *b, struct segments *o)
 {
     o->k = &b->kern;
-    o->each = rows_a_task(o->s.segment);
-    pith_pool_run(b->pool, tasks(tasks(o->s.n, o->s.segment), o->each), segment_task, o);
+    o->each = pith_rows_a_task(o->s.segment);
+    pith_pool_run(b->pool, pith_tasks(pith_tasks(o->s.n, o->s.segment), o->each), segment_task, o);
 }
 
 void pith_segment_max(struct pith_backend *b, const float *x, size_t n, size_t segment, float *out)

@@ -4,22 +4,12 @@
 #include "backend/input.h"
 #include "backend/layer.h"
 #include "base/mem.h"
+#include "model/place.h"
 #include "model/rope.h"
 
 #include <string.h>
 
-enum { LINE = 16 /* floats of a cache line */ };
-
 /* --- memory ---------------------------------------------------------------------------------- */
-
-/* Places [rows][width] floats behind *used. False when the size overflows. */
-static bool place(float *base, size_t rows, size_t width, size_t *used, float **part)
-{
-    size_t n;
-    if (!pith_mul_size(rows, width, &n) || !pith_add_size(n, LINE - 1, &n)) return false;
-    *part = base ? base + *used : NULL;
-    return pith_add_size(*used, n / LINE * LINE, used);
-}
 
 /* Floats a row that a node keeps of what it wrote: what writes over its input in place (a rotation)
  * or into what it adds (an addition) keeps nothing of its own. */
@@ -34,7 +24,7 @@ static bool values_of(const struct pith_layer_plan *l, size_t rows, size_t *tota
     *total = 0;
     for (uint32_t i = 0; i < l->nodes; i++) {
         float *none;
-        if (!place(NULL, rows, kept_width(l, &l->node[i]), total, &none)) return false;
+        if (!pith_place_floats(NULL, rows, kept_width(l, &l->node[i]), total, &none)) return false;
     }
     return true;
 }
@@ -65,17 +55,17 @@ static bool layout(const struct pith_plans *p, unsigned threads, size_t rows, fl
     const size_t half = p->rotary / 2;
     size_t used = 0, values;
     for (int i = 0; i < PITH_LAYER_REGS; i++)
-        if (!place(base, rows, p->width[i], &used, &t->grad[i])) return false;
-    if (!place(base, rows, widest(p), &used, &t->grad_spare)) return false;
-    if (!place(base, rows, widest(p), &used, &t->treated)) return false;
+        if (!pith_place_floats(base, rows, p->width[i], &used, &t->grad[i])) return false;
+    if (!pith_place_floats(base, rows, widest(p), &used, &t->grad_spare)) return false;
+    if (!pith_place_floats(base, rows, widest(p), &used, &t->treated)) return false;
     for (uint32_t i = 0; i < p->tables; i++)
-        if (!place(base, rows, half, &used, &t->rope[i].cos) ||
-            !place(base, rows, half, &used, &t->rope[i].sin) ||
-            !place(base, rows, half, &used, &t->rope[i].minus_sin))
+        if (!pith_place_floats(base, rows, half, &used, &t->rope[i].cos) ||
+            !pith_place_floats(base, rows, half, &used, &t->rope[i].sin) ||
+            !pith_place_floats(base, rows, half, &used, &t->rope[i].minus_sin))
             return false;
     if (!most_values(p, rows, &values)) return false;
-    if (!place(base, 1, values, &used, &t->values)) return false;
-    return place(base, 1, pith_attention_grad_work(threads, rows), &used, &t->work) &&
+    if (!pith_place_floats(base, 1, values, &used, &t->values)) return false;
+    return pith_place_floats(base, 1, pith_attention_grad_work(threads, rows), &used, &t->work) &&
            pith_mul_size(used, sizeof *base, total);
 }
 
@@ -305,7 +295,7 @@ enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block 
         struct pith_tape_step *s = &t->step[i];
         s->in = s->out = f.reg[node->in];
         const uint32_t width = kept_width(b->plan, node);
-        if (width) (void)place(t->values, n, width, &f.used, &s->out);
+        if (width) (void)pith_place_floats(t->values, n, width, &f.used, &s->out);
         tapes[node->kind](&f, node, s);
         f.reg[node->out] = s->out;
     }

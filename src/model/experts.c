@@ -66,6 +66,13 @@ static void sort_chosen(uint32_t n, uint32_t *chosen)
         }
 }
 
+static bool is_chosen(const uint32_t *chosen, uint32_t n, uint32_t expert)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (chosen[i] == expert) return true;
+    return false;
+}
+
 static void choose(const struct pith_moe *m, float *score, uint32_t *chosen)
 {
     if (m->groups > 1) keep_groups(m, score);
@@ -73,8 +80,7 @@ static void choose(const struct pith_moe *m, float *score, uint32_t *chosen)
         chosen[k] = best_of(m->experts, score);
         score[chosen[k]] = -INFINITY;
         /* Numbers that are none would choose one expert twice; any others do as well. */
-        for (uint32_t i = 0; i < k; i++)
-            if (chosen[i] == chosen[k]) chosen[k] = (chosen[k] + 1) % m->experts, i = UINT32_MAX;
+        while (is_chosen(chosen, k, chosen[k])) chosen[k] = (chosen[k] + 1) % m->experts;
     }
     sort_chosen(m->taken, chosen);
 }

@@ -1,22 +1,12 @@
 #include "base/mem.h"
 #include "model/model.h"
-
-enum { LINE = 16 /* floats of a cache line */ };
-
-/* Places [rows][width] floats behind *used. False when the size overflows. */
-static bool place(float *base, size_t rows, size_t width, size_t *used, float **part)
-{
-    size_t n;
-    if (!pith_mul_size(rows, width, &n) || !pith_add_size(n, LINE - 1, &n)) return false;
-    *part = base && width ? base + *used : NULL;
-    return pith_add_size(*used, n / LINE * LINE, used);
-}
+#include "model/place.h"
 
 static bool place_ids(float *base, size_t rows, size_t width, size_t *used, uint32_t **part)
 {
     float *place_of;
     _Static_assert(sizeof **part == sizeof *base, "ids take the room of floats");
-    if (!place(base, rows, width, used, &place_of)) return false;
+    if (!pith_place_floats(base, rows, width, used, &place_of)) return false;
     *part = (void *)place_of;
     return true;
 }
@@ -27,14 +17,14 @@ static bool layout(const struct pith_plans *p, size_t rows, float *base, struct 
 {
     *total = 0;
     for (int i = 0; i < PITH_LAYER_REGS; i++)
-        if (i != PITH_REG_STREAM && !place(base, rows, p->width[i], total, &s->reg[i]))
+        if (i != PITH_REG_STREAM && !pith_place_floats(base, rows, p->width[i], total, &s->reg[i]))
             return false;
     for (uint32_t i = 0; i < p->tables; i++)
-        if (!place(base, rows, p->rotary / 2, total, &s->rope[i].cos) ||
-            !place(base, rows, p->rotary / 2, total, &s->rope[i].sin))
+        if (!pith_place_floats(base, rows, p->rotary / 2, total, &s->rope[i].cos) ||
+            !pith_place_floats(base, rows, p->rotary / 2, total, &s->rope[i].sin))
             return false;
     return place_ids(base, rows, p->taken, total, &s->chosen) &&
-           place(base, rows, p->taken, total, &s->share) &&
+           pith_place_floats(base, rows, p->taken, total, &s->share) &&
            place_ids(base, rows, p->taken, total, &s->order) &&
            place_ids(base, 1, p->experts ? p->experts + 1 : 0, total, &s->begin);
 }

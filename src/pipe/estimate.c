@@ -95,12 +95,16 @@ static uint64_t transform_scratch(const struct pith_run *r, uint32_t layer, uint
 static uint64_t transform_bytes(const struct pith_run *r, uint32_t layer)
 {
     const struct pith_layer_plan *l = pith_run_plan(r, layer);
-    uint64_t stats = 0, most = 0;
+    const uint32_t router = pith_plan_router(l),
+                   first = router == PITH_NO_PART ? l->sites : router + 1;
+    uint64_t all = 0, one = 0, most = 0;
     for (uint32_t i = 0; i < l->sites; i++) {
-        stats += pith_stats_bytes(l->site[i].dim, r->needs_transform, SAMPLES);
+        const uint64_t stats = pith_stats_bytes(l->site[i].dim, r->needs_transform, SAMPLES);
+        if (i < first) all += stats; /* held together; of the others one after the other */
+        else one = larger(one, stats);
         most = larger(most, transform_scratch(r, layer, i));
     }
-    return stats + most + pith_inspector_bytes(&r->model->shape, r->calib.length);
+    return larger(all, one) + most + pith_inspector_bytes(&r->model->shape, r->calib.length);
 }
 
 /* Before the work: the tokenizer's file as JSON and as strings, the text's ids. */

@@ -1,8 +1,9 @@
-/* Command R: one LayerNorm a layer, after which attention and feed-forward go side by side. */
+/* Command R: one LayerNorm a layer, after which attention and feed-forward go side by side. In its
+ * second form (R7B, A) layers with a window rotate, and the others do not. */
 #include "model/arch/family.h"
 
-static enum pith_status read_shape(const json_t *config, const char *where,
-                                   struct pith_shape *shape, struct pith_error *err)
+static enum pith_status read_both(const json_t *config, const char *where, struct pith_shape *shape,
+                                  struct pith_error *err)
 {
     static const struct pith_family_defaults defaults = {
         .max_position = 8192, .tied = true, .eps = "layer_norm_eps", .eps_absent = 1e-5};
@@ -10,9 +11,25 @@ static enum pith_status read_shape(const json_t *config, const char *where,
     PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
     shape->logit_scale = 0.0625;
     PITH_TRY(pith_family_read_scale(config, where, "logit_scale", &shape->logit_scale, err));
-    PITH_TRY(pith_json_get_bool(config, "use_qk_norm", &shape->qk_norm, where, err));
     PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
     shape->qkv_bias = shape->o_bias = bias;
+    return PITH_OK;
+}
+
+static enum pith_status read_first(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
+{
+    PITH_TRY(read_both(config, where, shape, err));
+    return pith_json_get_bool(config, "use_qk_norm", &shape->qk_norm, where, err);
+}
+
+static enum pith_status read_second(const json_t *config, const char *where,
+                                    struct pith_shape *shape, struct pith_error *err)
+{
+    PITH_TRY(read_both(config, where, shape, err));
+    PITH_TRY(pith_family_read_pattern(config, where, 4096, 4, shape, err));
+    for (uint32_t i = 0; i < shape->layers; i++)
+        if (!pith_layer_in(&shape->sliding, i)) pith_layer_put(&shape->unrotated, i);
     return PITH_OK;
 }
 
@@ -29,7 +46,17 @@ const struct pith_arch pith_arch_cohere = {
     .name = "CohereForCausalLM",
     .model_type = "cohere",
     .summary = "Command R",
-    .read = read_shape,
+    .read = read_first,
+    .plan = pith_family_plan,
+    .family = &family,
+    .names = PITH_FAMILY_NAMES,
+};
+
+const struct pith_arch pith_arch_cohere2 = {
+    .name = "Cohere2ForCausalLM",
+    .model_type = "cohere2",
+    .summary = "Command R7B, Command A",
+    .read = read_second,
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,

@@ -78,6 +78,13 @@ static const struct pith_family later = {
     FAMILY, .delta = {DELTA, .qkv = "linear_attn.in_proj_qkv", .z = "linear_attn.in_proj_z",
                       .b = "linear_attn.in_proj_b", .a = "linear_attn.in_proj_a"}};
 
+#define NAMES {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .beside = {"mtp."}}
+#define NAMES_SEEING                                                                               \
+    {                                                                                              \
+        PITH_FAMILY_NAMES_IN("model.language_model."), .head = "lm_head",                          \
+            .beside = {"model.visual.", "mtp."}                                                    \
+    }
+
 const struct pith_arch pith_arch_qwen3_next = {
     .name = "Qwen3NextForCausalLM",
     .model_type = "qwen3_next",
@@ -85,7 +92,7 @@ const struct pith_arch pith_arch_qwen3_next = {
     .read = read_next,
     .plan = pith_family_plan,
     .family = &next,
-    .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .beside = {"mtp."}},
+    .names = NAMES,
 };
 
 const struct pith_arch pith_arch_qwen3_5 = {
@@ -95,7 +102,7 @@ const struct pith_arch pith_arch_qwen3_5 = {
     .read = read_dense,
     .plan = pith_family_plan,
     .family = &later,
-    .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .beside = {"mtp."}},
+    .names = NAMES,
 };
 
 const struct pith_arch pith_arch_qwen3_5_moe = {
@@ -105,7 +112,7 @@ const struct pith_arch pith_arch_qwen3_5_moe = {
     .read = read_moe,
     .plan = pith_family_plan,
     .family = &later,
-    .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .beside = {"mtp."}},
+    .names = NAMES,
 };
 
 const struct pith_arch pith_arch_qwen3_5_vl = {
@@ -116,8 +123,7 @@ const struct pith_arch pith_arch_qwen3_5_vl = {
     .plan = pith_family_plan,
     .family = &later,
     .wraps = true,
-    .names = {PITH_FAMILY_NAMES_IN("model.language_model."), .head = "lm_head",
-              .beside = {"model.visual.", "mtp."}},
+    .names = NAMES_SEEING,
 };
 
 const struct pith_arch pith_arch_qwen3_5_moe_vl = {
@@ -128,6 +134,5 @@ const struct pith_arch pith_arch_qwen3_5_moe_vl = {
     .plan = pith_family_plan,
     .family = &later,
     .wraps = true,
-    .names = {PITH_FAMILY_NAMES_IN("model.language_model."), .head = "lm_head",
-              .beside = {"model.visual.", "mtp."}},
+    .names = NAMES_SEEING,
 };
