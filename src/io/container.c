@@ -82,3 +82,17 @@ void pith_packed_free(struct pith_packed_set *set)
     for (unsigned i = 0; i < set->count; i++) pith_free(set->item[i].data);
     *set = (struct pith_packed_set){0};
 }
+
+enum pith_status pith_container_open_stateless(const struct pith_checkpoint *c, void **state,
+                                               struct pith_error *err)
+{
+    (void)c;
+    (void)err;
+    *state = NULL;
+    return PITH_OK;
+}
+
+void pith_container_close_stateless(void *state)
+{
+    (void)state;
+}

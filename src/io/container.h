@@ -131,4 +131,9 @@ const struct pith_container *pith_container_find(const char *name);
 enum pith_status pith_container_detect(const struct pith_checkpoint *c,
                                        const struct pith_container **out, struct pith_error *err);
 
+/* open() and close() of a container whose linears tell all: there is no state, and it is NULL. */
+enum pith_status pith_container_open_stateless(const struct pith_checkpoint *c, void **state,
+                                               struct pith_error *err);
+void pith_container_close_stateless(void *state);
+
 #endif

@@ -27,20 +27,6 @@ static enum pith_dtype scale_dtype(const struct pith_grid *grid, enum pith_dtype
     return PITH_F8_E8M0;
 }
 
-static enum pith_status open_config(const struct pith_checkpoint *c, void **state,
-                                    struct pith_error *err)
-{
-    (void)c;
-    (void)err;
-    *state = NULL;
-    return PITH_OK;
-}
-
-static void close_config(void *state)
-{
-    (void)state;
-}
-
 /* What a slice is of; NULL when it is no slice. */
 static const struct pith_tensor *whole_of(const struct pith_checkpoint *c,
                                           const struct pith_tensor *t)
@@ -99,8 +85,8 @@ const struct pith_container pith_container_gptoss = {
     .method = "mxfp4",
     .accepts = accepts,
     .scale_dtype = scale_dtype,
-    .open = open_config,
+    .open = pith_container_open_stateless,
     .load = load,
     .describe = describe,
-    .close = close_config,
+    .close = pith_container_close_stateless,
 };

@@ -151,12 +151,20 @@ struct note {
     int kind, value; /* NUMBER: 0 bits, 1 group, 2 axis; FLAG: the flag; TEXT: 0 packing, ... */
 };
 static const struct note notes[] = {
-    {".nbits", NUMBER, 0},          {".group_size", NUMBER, 1}, {".axis", NUMBER, 2},
-    {".channel_wise", FLAG, 1},     {".optimize", FLAG, 1},     {".round_zero", FLAG, 0},
-    {".view_as_float", FLAG, 0},    {".quant_scale", FLAG, 0},  {".quant_zero", FLAG, 0},
-    {".offload_meta", FLAG, 0},     {".encoded_state_dict", FLAG, 1},
+    {".nbits", NUMBER, 0},
+    {".group_size", NUMBER, 1},
+    {".axis", NUMBER, 2},
+    {".channel_wise", FLAG, 1},
+    {".optimize", FLAG, 1},
+    {".round_zero", FLAG, 0},
+    {".view_as_float", FLAG, 0},
+    {".quant_scale", FLAG, 0},
+    {".quant_zero", FLAG, 0},
+    {".offload_meta", FLAG, 0},
+    {".encoded_state_dict", FLAG, 1},
     {".stores_quant_config", FLAG, 1},
-    {".packing", TEXT, 0},          {".unpack_view_dtype", TEXT, 1},
+    {".packing", TEXT, 0},
+    {".unpack_view_dtype", TEXT, 1},
     {".compute_dtype", TEXT, 2},
 };
 
@@ -326,7 +334,7 @@ static json_t *whole_config(json_t *tags, const struct pith_linear_grid *linears
     json_t *index, *skip = json_array(), *each = json_object();
     const struct pith_grid *one = NULL;
     bool ok = skip && each, mixed = false;
-    json_object_foreach(tags, tag, index) {
+    json_object_foreach (tags, tag, index) {
         const struct pith_grid *g = &linears[json_integer_value(index)].grid;
         if (!ok) break;
         if (!g->format) {
@@ -370,20 +378,6 @@ static enum pith_status make_config(const struct pith_linear_grid *linears, size
 }
 
 /* --- reading ------------------------------------------------------------------------------- */
-
-static enum pith_status open_config(const struct pith_checkpoint *c, void **state,
-                                    struct pith_error *err)
-{
-    (void)c;
-    (void)err;
-    *state = NULL; /* linears tell all */
-    return PITH_OK;
-}
-
-static void close_config(void *state)
-{
-    (void)state;
-}
 
 static enum pith_status get_number(const struct pith_checkpoint *c, const char *module,
                                    const char *suffix, int64_t *out, struct pith_error *err)
@@ -536,8 +530,8 @@ const struct pith_container pith_container_hqq = {
     .plan = plan,
     .pack = pack,
     .config = make_config,
-    .open = open_config,
+    .open = pith_container_open_stateless,
     .load = load,
     .describe = describe,
-    .close = close_config,
+    .close = pith_container_close_stateless,
 };

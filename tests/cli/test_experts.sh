@@ -63,6 +63,11 @@ fi
 
 check "awq" make awq -r awq --container compressed-tensors
 check "awq: verified" verified awq
+# shellcheck disable=SC2086
+foretold=$("$pith" quantize "$mixture" -o "$work/rehearsed" $few -r awq --container compressed-tensors --rehearse --json |
+    sed -n 's/.*"memory_expected_bytes": \([0-9]*\).*/\1/p')
+taken=$(sed -n 's/.*"peak_memory_bytes": \([0-9]*\).*/\1/p' "$work/awq/pith.json")
+check "awq: $taken bytes of $foretold foretold" test "$taken" -le "$foretold"
 check "smoothquant" make smooth -r smoothquant
 check "smoothquant: verified" verified smooth
 check "rotated" make rotated -r gptq --container compressed-tensors --transform rotate:folded
