@@ -3,8 +3,8 @@
 #include "backend/grad.h"
 #include "backend/input.h"
 #include "backend/layer.h"
+#include "base/arena.h"
 #include "base/mem.h"
-#include "model/place.h"
 #include "model/rope.h"
 
 #include <string.h>
@@ -18,26 +18,20 @@ static uint32_t kept_width(const struct pith_layer_plan *l, const struct pith_no
     return node->kind == PITH_NODE_ROPE || node->kind == PITH_NODE_ADD ? 0 : l->width[node->out];
 }
 
-/* Floats of all that a layer's nodes keep. */
-static bool values_of(const struct pith_layer_plan *l, size_t rows, size_t *total)
+/* What n rows of a layer's node keep, NULL where it keeps nothing. */
+static float *take_kept(struct pith_arena *a, const struct pith_layer_plan *l,
+                        const struct pith_node *node, size_t n)
 {
-    *total = 0;
-    for (uint32_t i = 0; i < l->nodes; i++) {
-        float *none;
-        if (!pith_place_floats(NULL, rows, kept_width(l, &l->node[i]), total, &none)) return false;
-    }
-    return true;
+    return pith_arena_take_rows(a, n, kept_width(l, node), sizeof(float));
 }
 
-static bool most_values(const struct pith_plans *p, size_t rows, size_t *total)
+static size_t most_kept(const struct pith_plans *p, size_t rows)
 {
-    *total = 0;
-    for (uint32_t i = 0; i < p->kinds; i++) {
-        size_t one;
-        if (!values_of(&p->kind[i], rows, &one)) return false;
-        if (one > *total) *total = one;
-    }
-    return true;
+    struct pith_arena a = {0};
+    for (uint32_t i = 0; i < p->kinds; i++, pith_arena_return(&a, 0))
+        for (uint32_t j = 0; j < p->kind[i].nodes; j++)
+            (void)take_kept(&a, &p->kind[i], &p->kind[i].node[j], rows);
+    return (size_t)pith_arena_bytes(&a);
 }
 
 static size_t widest(const struct pith_plans *p)
@@ -48,38 +42,37 @@ static size_t widest(const struct pith_plans *p)
     return most;
 }
 
-/* Places the parts one behind the other (base NULL: only counts). False when the size overflows. */
-static bool layout(const struct pith_plans *p, unsigned threads, size_t rows, float *base,
-                   struct pith_tape *t, size_t *total)
-{
-    const size_t half = p->rotary / 2;
-    size_t used = 0, values;
-    for (int i = 0; i < PITH_LAYER_REGS; i++)
-        if (!pith_place_floats(base, rows, p->width[i], &used, &t->grad[i])) return false;
-    if (!pith_place_floats(base, rows, widest(p), &used, &t->grad_spare)) return false;
-    if (!pith_place_floats(base, rows, widest(p), &used, &t->treated)) return false;
-    for (uint32_t i = 0; i < p->tables; i++)
-        if (!pith_place_floats(base, rows, half, &used, &t->rope[i].cos) ||
-            !pith_place_floats(base, rows, half, &used, &t->rope[i].sin) ||
-            !pith_place_floats(base, rows, half, &used, &t->rope[i].minus_sin))
-            return false;
-    if (!most_values(p, rows, &values)) return false;
-    if (!pith_place_floats(base, 1, values, &used, &t->values)) return false;
-    return pith_place_floats(base, 1, pith_attention_grad_work(threads, rows), &used, &t->work) &&
-           pith_mul_size(used, sizeof *base, total);
-}
-
-static unsigned threads_of(const struct pith_backend *be)
-{
-    return pith_pool_threads(pith_backend_pool(be));
-}
-
 static uint32_t most_nodes(const struct pith_plans *p)
 {
     uint32_t most = 0;
     for (uint32_t i = 0; i < p->kinds; i++)
         if (p->kind[i].nodes > most) most = p->kind[i].nodes;
     return most;
+}
+
+static void layout(struct pith_arena *a, const struct pith_plans *p, unsigned threads, size_t rows,
+                   struct pith_tape *t)
+{
+    const size_t half = p->rotary / 2;
+    t->step = pith_arena_take(a, most_nodes(p), sizeof *t->step);
+    t->input = pith_arena_take(a, p->most_linears, sizeof *t->input);
+    for (int i = 0; i < PITH_LAYER_REGS; i++)
+        t->grad[i] = pith_arena_take_rows(a, rows, p->width[i], sizeof(float));
+    t->grad_spare = pith_arena_take_rows(a, rows, widest(p), sizeof(float));
+    t->treated = pith_arena_take_rows(a, rows, widest(p), sizeof(float));
+    for (uint32_t i = 0; i < p->tables; i++) {
+        t->rope[i].cos = pith_arena_take_rows(a, rows, half, sizeof(float));
+        t->rope[i].sin = pith_arena_take_rows(a, rows, half, sizeof(float));
+        t->rope[i].minus_sin = pith_arena_take_rows(a, rows, half, sizeof(float));
+    }
+    t->values_size = most_kept(p, rows);
+    t->values = pith_arena_take(a, t->values_size, 1);
+    t->work = pith_arena_take(a, pith_attention_grad_work(threads, rows), sizeof(float));
+}
+
+static unsigned threads_of(const struct pith_backend *be)
+{
+    return pith_pool_threads(pith_backend_pool(be));
 }
 
 /* Whether this node, as it is used, has a gradient here. */
@@ -109,20 +102,17 @@ enum pith_status pith_tape_init(struct pith_tape *t, struct pith_backend *be,
                                 const struct pith_model *m, size_t rows, struct pith_error *err)
 {
     const struct pith_plans *p = &m->plans;
-    size_t bytes;
+    struct pith_arena a = {0};
     *t = (struct pith_tape){.backend = be, .model = m, .rows = rows};
     if (rows == 0) return pith_fail(err, PITH_ARG, "gradients of no tokens");
     PITH_TRY(check_nodes(m, err));
-    t->step = pith_alloc(most_nodes(p), sizeof *t->step);
-    t->input = pith_zalloc(p->most_linears, sizeof *t->input);
-    if (layout(p, threads_of(be), rows, NULL, t, &bytes)) t->memory = pith_alloc_aligned(bytes, 1);
-    enum pith_status s = PITH_OK;
-    if (!t->memory || !t->step || !t->input)
-        s = pith_fail(err, PITH_NOMEM, "out of memory for the gradients of %zu tokens", rows);
-    else {
-        (void)layout(p, threads_of(be), rows, t->memory, t, &bytes);
-        s = pith_kv_init(&t->kv, &m->plans, 1, rows, PITH_F32, err);
-    }
+    layout(&a, p, threads_of(be), rows, t);
+    if (!pith_arena_open(&a))
+        return pith_fail(err, PITH_NOMEM, "out of memory for the gradients of %zu tokens", rows);
+    layout(&a, p, threads_of(be), rows, t);
+    t->memory = a.base;
+    memset(t->input, 0, p->most_linears * sizeof *t->input);
+    const enum pith_status s = pith_kv_init(&t->kv, p, 1, rows, PITH_F32, err);
     if (s != PITH_OK) pith_tape_free(t);
     return s;
 }
@@ -130,20 +120,16 @@ enum pith_status pith_tape_init(struct pith_tape *t, struct pith_backend *be,
 void pith_tape_free(struct pith_tape *t)
 {
     pith_kv_free(&t->kv);
-    pith_free(t->step);
-    pith_free(t->input);
     pith_free(t->memory);
     *t = (struct pith_tape){0};
 }
 
 uint64_t pith_tape_bytes(const struct pith_model *m, unsigned threads, size_t rows)
 {
-    struct pith_tape t = {0};
-    size_t bytes;
-    const uint64_t kv = pith_kv_bytes(&m->plans, 1, rows, PITH_F32);
-    if (!layout(&m->plans, threads, rows, NULL, &t, &bytes) || kv == UINT64_MAX) return UINT64_MAX;
-    return bytes + kv + most_nodes(&m->plans) * sizeof *t.step +
-           m->plans.most_linears * sizeof *t.input;
+    struct pith_tape t;
+    struct pith_arena a = {0};
+    layout(&a, &m->plans, threads, rows, &t);
+    return pith_sum_bytes(pith_arena_bytes(&a), pith_kv_bytes(&m->plans, 1, rows, PITH_F32));
 }
 
 /* --- forward --------------------------------------------------------------------------------- */
@@ -153,7 +139,7 @@ struct forward {
     struct pith_tape *t;
     const struct pith_block *b;
     float *reg[PITH_LAYER_REGS];
-    size_t used; /* floats of t->values */
+    struct pith_arena values; /* of the tape */
 };
 
 /* x[n][cols] as that linear reads it. */
@@ -285,7 +271,7 @@ static enum pith_status check(const struct pith_tape *t, const struct pith_block
 enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block *b, const float *x,
                                    size_t n, float *out, struct pith_error *err)
 {
-    struct forward f = {.t = t, .b = b};
+    struct forward f = {.t = t, .b = b, .values = {.base = t->values, .size = t->values_size}};
     PITH_TRY(check(t, b, n, err));
     t->n = n;
     t->treated_of = NULL;
@@ -294,8 +280,8 @@ enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block 
         const struct pith_node *node = &b->plan->node[i];
         struct pith_tape_step *s = &t->step[i];
         s->in = s->out = f.reg[node->in];
-        const uint32_t width = kept_width(b->plan, node);
-        if (width) (void)pith_place_floats(t->values, n, width, &f.used, &s->out);
+        float *kept = take_kept(&f.values, b->plan, node, n);
+        if (kept) s->out = kept;
         tapes[node->kind](&f, node, s);
         f.reg[node->out] = s->out;
     }

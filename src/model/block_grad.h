@@ -37,7 +37,8 @@ struct pith_tape {
     float *treated;          /* the last input that was rounded, [n][...] */
     const float *treated_of; /* what it was; NULL: nothing */
     struct pith_input treated_as;
-    float *values; /* where a forward pass keeps what nodes wrote */
+    unsigned char *values; /* where a forward pass keeps what nodes wrote */
+    size_t values_size;    /* bytes */
     void *memory;
 };
 /* For sequences of up to `rows`; m and be are borrowed. PITH_ARG for 0 rows, PITH_UNSUPPORTED for a
