@@ -1,11 +1,6 @@
 /* Whole rows of a weight matrix by the kernels, for whoever reads each row once. */
 #include "backend/parts.h"
 
-static float zero_of(const struct pith_qmat *q, size_t index)
-{
-    return q->zeros ? (float)q->zeros[index] : (float)(1u << (q->format->bits - 1));
-}
-
 /* n codes from column `first` on, all with one scale. */
 static void decode_part(const struct pith_kern *k, const struct pith_qmat *q, uint32_t row,
                         size_t first, size_t n, float *out)
@@ -14,7 +9,7 @@ static void decode_part(const struct pith_kern *k, const struct pith_qmat *q, ui
     const unsigned bits = q->format->bits;
     const uint8_t *stream = q->codes + row * q->stride;
     const size_t index = pith_qmat_scale_index(q, row, (uint32_t)(first / q->group));
-    const float zero = zero_of(q, index), scale = q->scales[index];
+    const float zero = pith_qmat_zero(q, index), scale = q->scales[index];
     if (bits == 8) {
         k->dequant_u8(n, stream + first, zero, scale, out);
         return;

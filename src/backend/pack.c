@@ -241,7 +241,7 @@ static void set_levels(const struct pith_qmat *q, struct pith_panels *m)
 {
     const struct pith_format *f = q->format;
     const bool integer = f->kind == PITH_KIND_INT;
-    m->zero = integer && !q->zeros ? (float)(1u << (f->bits - 1)) : 0.0f;
+    m->zero = q->zeros ? 0.0f : (float)pith_format_middle(f);
     if (m->form != PITH_PANEL_LEVEL4) return;
     for (uint32_t c = 0; c < 16; c++) m->level[c] = integer ? (float)c - m->zero : f->decode(c);
 }

@@ -11,7 +11,7 @@ void pith_source_init(struct pith_source *s, const struct pith_weight *w)
     const struct pith_format *f = w->quant->format;
     s->bits = f->bits;
     s->integer = f->kind == PITH_KIND_INT;
-    if (s->integer) s->symmetric_zero = (float)(1u << (f->bits - 1));
+    s->symmetric_zero = (float)pith_format_middle(f);
     for (uint32_t code = 0; code < 1u << f->bits; code++)
         s->level[code] = s->integer ? (float)code : f->decode(code);
 }

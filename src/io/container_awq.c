@@ -147,7 +147,7 @@ static void store_zeros(const struct pith_qmat *q, uint32_t *out)
             uint32_t w = 0;
             for (uint32_t i = 0; i < ROWS; i++) {
                 const size_t at = pith_qmat_scale_index(q, r + order[i], g);
-                w |= (uint32_t)(q->zeros ? q->zeros[at] : 8) << (4 * i);
+                w |= (uint32_t)pith_qmat_zero(q, at) << (4 * i);
             }
             out[((size_t)g * q->rows + r) / ROWS] = w;
         }

@@ -171,7 +171,7 @@ static enum pith_status check_sym(const struct pith_gptq_scheme *scheme, bool v2
     if (!scheme->sym || !q->zeros) return PITH_OK;
     return pith_fail(err, PITH_FORMAT,
                      "sym is true, but not all zero points are %u (checkpoint_format is \"%s\")",
-                     1u << (scheme->bits - 1), v2 ? "gptq_v2" : "gptq");
+                     pith_format_middle(q->format), v2 ? "gptq_v2" : "gptq");
 }
 
 static enum pith_status fill(const struct tensors *t, const struct pith_gptq_scheme *scheme,

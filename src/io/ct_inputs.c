@@ -57,7 +57,7 @@ enum pith_status pith_ct_inputs_fill(const struct pith_qmat *q, const struct pit
     }
     memcpy(pith_ct_item(set, ".input_scale")->data, &scale, sizeof scale);
     if (!inputs->asym) return PITH_OK;
-    const int middle = 1 << (inputs->format->bits - 1), zero = (int)q->input.zero - middle;
+    const int middle = (int)pith_format_middle(inputs->format), zero = (int)q->input.zero - middle;
     if (!(q->input.zero >= 0.0f && zero < middle) || (float)(zero + middle) != q->input.zero)
         return pith_fail(err, PITH_ARG, "compressed-tensors: the zero point %g of inputs",
                          (double)q->input.zero);
@@ -83,9 +83,9 @@ static enum pith_status find_zero(const struct pith_ct_source *s, struct pith_qm
     const struct pith_part want = {".input_zero_point", 1u << PITH_I8, 1, {1}};
     const struct pith_tensor *t = NULL;
     PITH_TRY(pith_part_get(s->c, s->module, &want, &t, err));
-    const unsigned bits = s->scheme->inputs.format->bits;
-    const int zero = *(const int8_t *)t->data + (1 << (bits - 1));
-    if (zero < 0 || zero >> bits)
+    const struct pith_format *f = s->scheme->inputs.format;
+    const int zero = *(const int8_t *)t->data + (int)pith_format_middle(f);
+    if (zero < 0 || zero >> f->bits)
         return pith_fail(err, PITH_FORMAT, "%s: tensor \"%.100s\" is out of range", s->c->dir,
                          t->name);
     q->input.zero = (float)zero;

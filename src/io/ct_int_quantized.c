@@ -34,7 +34,7 @@ static void shape(const struct pith_ct_matrix *m, struct pith_packed_set *out)
 
 void pith_ct_store_zero_bytes(const struct pith_qmat *q, int8_t *out)
 {
-    const int middle = 1 << (q->format->bits - 1);
+    const int middle = (int)pith_format_middle(q->format);
     const size_t count = pith_qmat_scale_count(q);
     for (size_t i = 0; i < count; i++) out[i] = (int8_t)((int)q->zeros[i] - middle);
 }
@@ -53,7 +53,7 @@ static enum pith_status fill(const struct pith_qmat *q, const struct pith_ct_mat
 enum pith_status pith_ct_read_zero_bytes(const struct pith_tensor *t, struct pith_qmat *q,
                                          struct pith_error *err)
 {
-    if (pith_signed_to_codes(t->data, (size_t)t->bytes, q->format->bits, q->zeros)) return PITH_OK;
+    if (pith_signed_to_codes(q->format, t->data, (size_t)t->bytes, q->zeros)) return PITH_OK;
     return pith_fail(err, PITH_FORMAT, "tensor \"%.100s\" has values that are no %s", t->name,
                      q->format->name);
 }

@@ -130,9 +130,9 @@ void pith_part_rows(const struct pith_tensor *t, size_t bytes, struct pith_qmat 
     }
 }
 
-bool pith_signed_to_codes(const uint8_t *in, size_t n, unsigned bits, uint8_t *codes)
+bool pith_signed_to_codes(const struct pith_format *f, const uint8_t *in, size_t n, uint8_t *codes)
 {
-    const unsigned middle = 1u << (bits - 1), top = (1u << bits) - 1;
+    const unsigned middle = pith_format_middle(f), top = (1u << f->bits) - 1;
     unsigned bad = 0;
     for (size_t i = 0; i < n; i++) {
         /* in[i] ^ 0x80 is the signed byte plus 128. */
@@ -151,8 +151,7 @@ enum pith_status pith_part_signed_codes(const struct pith_tensor *t, struct pith
     enum pith_status s = PITH_OK;
     for (uint32_t r = 0; r < q->rows && s == PITH_OK; r++) {
         const uint8_t *in = t->data + (size_t)r * q->cols;
-        if (pith_signed_to_codes(in, q->cols, q->format->bits, codes))
-            pith_qmat_set_codes(q, r, codes);
+        if (pith_signed_to_codes(q->format, in, q->cols, codes)) pith_qmat_set_codes(q, r, codes);
         else
             s = pith_fail(err, PITH_FORMAT,
                           "tensor \"%.100s\": row %" PRIu32 " has values that are no %s", t->name,
@@ -188,7 +187,7 @@ void pith_qmat_drop_zeros(struct pith_qmat *q)
     if (!q->zeros) return;
     const size_t count = pith_qmat_scale_count(q);
     for (size_t i = 0; i < count; i++)
-        if (q->zeros[i] != 1u << (q->format->bits - 1)) return;
+        if (q->zeros[i] != pith_format_middle(q->format)) return;
     pith_free(q->zeros);
     q->zeros = NULL;
 }
@@ -271,7 +270,7 @@ enum pith_status pith_scale_codes_store(const struct pith_qmat *q, uint8_t *out,
 enum pith_status pith_signed_codes_store(const struct pith_qmat *q, int8_t *out,
                                          struct pith_error *err)
 {
-    const int middle = 1 << (q->format->bits - 1);
+    const int middle = (int)pith_format_middle(q->format);
     uint8_t *codes = pith_alloc(q->cols, 1);
     if (!codes) return pith_fail_nomem(err, "codes");
     for (uint32_t r = 0; r < q->rows; r++, out += q->cols) {
@@ -310,14 +309,14 @@ void pith_words_to_rows(const uint8_t *in, size_t n, size_t words, uint8_t *rows
 enum pith_status pith_zeros_store(const struct pith_qmat *q, unsigned minus, uint8_t *out,
                                   struct pith_error *err)
 {
-    const unsigned bits = q->format->bits, middle = 1u << (bits - 1);
+    const unsigned bits = q->format->bits;
     const size_t bytes = (size_t)pith_stream_words(q->rows, bits) * 4;
     uint8_t *column = pith_alloc(q->rows, 1);
     if (!column) return pith_fail_nomem(err, "zero points");
     for (uint32_t g = 0; g < q->groups; g++) {
         for (uint32_t r = 0; r < q->rows; r++) {
-            const unsigned z = q->zeros ? q->zeros[pith_qmat_scale_index(q, r, g)] : middle;
-            column[r] = (uint8_t)(z - minus);
+            const float zero = pith_qmat_zero(q, pith_qmat_scale_index(q, r, g));
+            column[r] = (uint8_t)((unsigned)zero - minus);
         }
         pith_bits_put(out + g * bytes, 0, bits, q->rows, column);
     }

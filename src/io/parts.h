@@ -37,11 +37,12 @@ void pith_part_scales(const struct pith_tensor *t, bool by_group, struct pith_qm
 void pith_part_scale_codes(const struct pith_tensor *t, struct pith_qmat *q);
 /* Reads codes that lie as q's do, `bytes` a row: borrows them where they are q's to the byte. */
 void pith_part_rows(const struct pith_tensor *t, size_t bytes, struct pith_qmat *q);
-/* Reads I8 [rows][cols], codes less 2^(bits - 1). PITH_FORMAT when one does not fit the format. */
+/* Reads I8 [rows][cols], codes less the format's middle. PITH_FORMAT when one does not fit the
+ * format. */
 enum pith_status pith_part_signed_codes(const struct pith_tensor *t, struct pith_qmat *q,
                                         struct pith_error *err);
-/* n signed bytes to codes of `bits`; false when one does not fit. */
-bool pith_signed_to_codes(const uint8_t *in, size_t n, unsigned bits, uint8_t *codes);
+/* n signed bytes to codes of integers f; false when one does not fit. */
+bool pith_signed_to_codes(const struct pith_format *f, const uint8_t *in, size_t n, uint8_t *codes);
 /* Reads one number: a tensor of one element. *found false when there is none; PITH_FORMAT for
  * another shape, or unless it is finite and above 0. */
 enum pith_status pith_part_factor(const struct pith_checkpoint *c, const char *module,
@@ -69,7 +70,7 @@ enum pith_status pith_scales_store(const struct pith_qmat *q, enum pith_dtype dt
  * PITH_NUMERIC when one is none of them. */
 enum pith_status pith_scale_codes_store(const struct pith_qmat *q, uint8_t *out,
                                         struct pith_error *err);
-/* Stores q's codes less 2^(bits - 1), a signed byte each. */
+/* Stores q's codes less the format's middle, a signed byte each. */
 enum pith_status pith_signed_codes_store(const struct pith_qmat *q, int8_t *out,
                                          struct pith_error *err);
 /* Stores the group of each column as I32. PITH_ARG when a group is out of range. */

@@ -81,6 +81,13 @@ bool pith_dtype_decode(enum pith_dtype t, const void *src, size_t n, float *dst)
 /* The reverse, to F32, F16 or BF16. */
 bool pith_dtype_encode(enum pith_dtype t, const float *src, size_t n, void *dst);
 
+/* The zero point of codes that have none of their own: codes of integers count from their middle,
+ * 2^(bits - 1), the values of all others from 0. The whole tree has this rule from here. */
+static inline unsigned pith_format_middle(const struct pith_format *f)
+{
+    return f->kind == PITH_KIND_INT ? 1u << (f->bits - 1) : 0;
+}
+
 /* Whether a format brings its own blocks with it, and their scales. */
 static inline bool pith_format_has_blocks(const struct pith_format *f)
 {

@@ -202,7 +202,7 @@ struct ints {
 
 static struct ints ints_symmetric(const struct pith_input *in, float amax)
 {
-    const float half = (float)(1u << (in->grid.format->bits - 1));
+    const float half = (float)pith_format_middle(in->grid.format);
     if (in->rule == PITH_INPUT_BNB) {
         /* All zeros: bitsandbytes divides by 0 there. Below 2^-120 the reciprocal overflows. */
         const bool tiny = amax < 0x1p-120f;
@@ -217,7 +217,7 @@ static struct ints ints_symmetric(const struct pith_input *in, float amax)
 
 static struct ints ints_asymmetric(const struct pith_input *in, struct range r)
 {
-    const float half = (float)(1u << (in->grid.format->bits - 1));
+    const float half = (float)pith_format_middle(in->grid.format);
     struct ints t = {(r.hi - r.lo) / (2.0f * half - 1.0f), 0.0f, 0.0f, -half, half - 1.0f};
     if (t.scale == 0.0f) {
         t.scale = LEAST_SCALE;
@@ -230,7 +230,7 @@ static struct ints ints_asymmetric(const struct pith_input *in, struct range r)
 
 static struct ints ints_static(const struct pith_input *in)
 {
-    const float half = (float)(1u << (in->grid.format->bits - 1));
+    const float half = (float)pith_format_middle(in->grid.format);
     const float least = in->rule == PITH_INPUT_MODELOPT ? 1.0f - half : -half;
     return (struct ints){in->scale, 0.0f, in->grid.asym ? in->zero - half : 0.0f, least,
                          half - 1.0f};
@@ -281,7 +281,7 @@ void pith_input_calibrate(struct pith_input *in, float lo, float hi)
     in->zero = 0.0f;
     in->scale = 1.0f;
     if (is_int(in)) {
-        const float half = (float)(1u << (f->bits - 1));
+        const float half = (float)pith_format_middle(f);
         const bool narrow = in->rule != PITH_INPUT_CT;
         const struct ints t = in->grid.asym ? ints_asymmetric(in, r) : ints_symmetric(in, amax);
         if (amax > 0.0f) in->scale = narrow && !in->grid.asym ? amax / (half - 1.0f) : t.scale;

@@ -68,7 +68,7 @@ static enum pith_status refuse(const struct pith_kquant *t, const char *why, str
 /* The zero point is a constant of the type. */
 static bool zeros_fit(const struct pith_kquant *t, const struct pith_qmat *q)
 {
-    const unsigned want = t->minimums ? 0 : 1u << (q->format->bits - 1);
+    const unsigned want = t->minimums ? 0 : pith_format_middle(q->format);
     if (!q->zeros) return !t->minimums;
     for (size_t i = 0; i < pith_qmat_scale_count(q); i++)
         if (q->zeros[i] != want) return false;

@@ -333,10 +333,10 @@ bool pith_kquant_pack(const struct pith_kquant *t, const struct pith_kblock *in,
 void pith_kquant_values(const struct pith_kquant *t, const struct pith_kblock *in, float *out)
 {
     const struct pith_format *f = pith_format_find(t->element);
-    const float middle = t->minimums ? 0.0f : (float)(1u << (f->bits - 1));
+    const float zero = t->minimums ? 0.0f : (float)pith_format_middle(f);
     for (unsigned e = 0; e < t->elements; e++) {
         const unsigned c = in->codes[e], i = e / t->sub;
-        const float v = f->kind == PITH_KIND_INT ? (float)c - middle : f->decode(c);
+        const float v = f->kind == PITH_KIND_INT ? (float)c - zero : f->decode(c);
         out[e] = v * in->scale[i];
         if (t->minimums) out[e] += in->offset[i];
     }

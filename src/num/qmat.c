@@ -124,7 +124,7 @@ enum pith_status pith_qmat_state_zeros(struct pith_qmat *q, struct pith_error *e
     if (q->zeros || q->offsets || q->format->kind != PITH_KIND_INT) return PITH_OK;
     q->zeros = pith_alloc(count, 1);
     if (!q->zeros) return pith_fail_nomem(err, "zero points");
-    memset(q->zeros, 1 << (q->format->bits - 1), count);
+    memset(q->zeros, (int)pith_format_middle(q->format), count);
     return PITH_OK;
 }
 

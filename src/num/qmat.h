@@ -148,6 +148,11 @@ static inline size_t pith_qmat_scale_index(const struct pith_qmat *q, uint32_t r
 {
     return (size_t)(row / q->row_group) * q->groups + group;
 }
+/* The zero of the scale with that index. */
+static inline float pith_qmat_zero(const struct pith_qmat *q, size_t index)
+{
+    return (float)(q->zeros ? q->zeros[index] : pith_format_middle(q->format));
+}
 /* Rows of scales, and all scales. */
 static inline uint32_t pith_qmat_scale_rows(const struct pith_qmat *q)
 {
@@ -182,7 +187,7 @@ struct pith_grid pith_qmat_grid(const struct pith_qmat *q);
  * row) counted. */
 double pith_qmat_bits_per_weight(const struct pith_qmat *q);
 
-/* Zero points that are not stored, since all are the middle 2^(bits - 1), come to be stored: an
+/* Zero points that are not stored, since all are the middle, come to be stored: an
  * integer format's; any other matrix, and one with offsets, stays as it is. PITH_NOMEM. */
 enum pith_status pith_qmat_state_zeros(struct pith_qmat *q, struct pith_error *err);
 

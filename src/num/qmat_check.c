@@ -4,12 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-static float zero_of(const struct pith_qmat *q, size_t index)
-{
-    if (q->zeros) return (float)q->zeros[index];
-    return q->format->kind == PITH_KIND_INT ? (float)((int32_t)1 << (q->format->bits - 1)) : 0.0f;
-}
-
 static uint32_t group_of(const struct pith_qmat *q, uint32_t col)
 {
     return q->g_idx ? q->g_idx[col] : col / q->group;
@@ -24,7 +18,7 @@ static bool same_scale(const struct pith_qmat *a, size_t i, const struct pith_qm
 {
     const float x = a->offsets ? a->offsets[i] : 0.0f, y = b->offsets ? b->offsets[j] : 0.0f;
     return same_float(a->scales[i], b->scales[j]) && same_float(x, y) &&
-           zero_of(a, i) == zero_of(b, j);
+           pith_qmat_zero(a, i) == pith_qmat_zero(b, j);
 }
 
 /* Groups of one width on both sides, which is the rule: scale by scale. */
@@ -35,7 +29,7 @@ static bool same_groups(const struct pith_qmat *a, const struct pith_qmat *b, ui
     if (a->zeros && b->zeros) return memcmp(a->zeros + i, b->zeros + j, a->groups) == 0;
     if (!a->zeros && !b->zeros) return true;
     for (uint32_t g = 0; g < a->groups; g++)
-        if (zero_of(a, i + g) != zero_of(b, j + g)) return false;
+        if (pith_qmat_zero(a, i + g) != pith_qmat_zero(b, j + g)) return false;
     return true;
 }
 

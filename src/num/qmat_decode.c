@@ -19,12 +19,6 @@ struct reader {
     const float *values;
 };
 
-static float zero_of(const struct pith_qmat *q, size_t index)
-{
-    if (q->zeros) return (float)q->zeros[index];
-    return q->format->kind == PITH_KIND_INT ? (float)((int32_t)1 << (q->format->bits - 1)) : 0.0f;
-}
-
 static void decode_ints(const uint8_t *codes, size_t n, float zero, float scale, float *out)
 {
     enum { STEP = 16 };
@@ -50,7 +44,7 @@ static void decode_run(const struct reader *in, uint32_t row, uint32_t c, size_t
         const size_t m = left < n ? (size_t)left : n;
         const size_t index = pith_qmat_scale_index(q, row, g);
         if (in->values) decode_values(codes, m, in->values, q->scales[index], out);
-        else decode_ints(codes, m, zero_of(q, index), q->scales[index], out);
+        else decode_ints(codes, m, pith_qmat_zero(q, index), q->scales[index], out);
         for (size_t i = 0; q->offsets && i < m; i++) out[i] += q->offsets[index];
         codes += m;
         out += m;
@@ -66,7 +60,7 @@ static void decode_scattered(const struct reader *in, uint32_t row, uint32_t c, 
     for (size_t i = 0; i < n; i++) {
         const size_t index = pith_qmat_scale_index(q, row, q->g_idx[c + i]);
         const float v = in->values ? in->values[codes[i]]
-                                   : (float)(int32_t)codes[i] - zero_of(q, index);
+                                   : (float)(int32_t)codes[i] - pith_qmat_zero(q, index);
         out[i] = v * q->scales[index];
         if (q->offsets) out[i] += q->offsets[index];
     }

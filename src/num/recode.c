@@ -78,15 +78,10 @@ double pith_recode_bits(const struct pith_grid *g, uint32_t cols)
 
 /* --- the work --------------------------------------------------------------------------------- */
 
-static unsigned middle_of(const struct pith_format *f)
-{
-    return f->kind == PITH_KIND_INT ? 1u << (f->bits - 1) : 0;
-}
-
 /* What codes of that group count from, as a real number. */
 static float zero_of(const struct pith_qmat *q, size_t index)
 {
-    float zero = q->zeros ? (float)q->zeros[index] : (float)middle_of(q->format);
+    float zero = pith_qmat_zero(q, index);
     if (q->offsets && q->scales[index] != 0.0f) zero -= q->offsets[index] / q->scales[index];
     return zero;
 }
@@ -100,7 +95,7 @@ static int tell_group(const struct pith_qmat *from, size_t source, struct pith_q
         q->offsets[at] = pith_round_to(PITH_F16, -(scale * zero));
         return 0;
     }
-    if (!q->zeros) return (int)middle_of(q->format) - (int)zero;
+    if (!q->zeros) return (int)pith_format_middle(q->format) - (int)zero;
     const float most = (float)((1u << q->format->bits) - 1);
     q->zeros[at] = (uint8_t)rintf(zero < 0.0f ? 0.0f : zero > most ? most : zero);
     return 0;

@@ -14,11 +14,6 @@ static size_t group_width(const struct pith_qmat *q, uint32_t group)
     return q->cols - first < q->group ? q->cols - first : q->group;
 }
 
-static float zero_of(const struct pith_qmat *q, size_t index)
-{
-    return q->zeros ? (float)q->zeros[index] : (float)(1u << (q->format->bits - 1));
-}
-
 static const struct pith_gridder *gridder_of(const struct pith_qmat *q)
 {
     const struct pith_format *f = q->gguf ? pith_format_find(q->gguf->format) : q->format;
@@ -223,7 +218,7 @@ void pith_quantize_row(const struct pith_kern *k, const struct pith_qmat *q, uin
     }
     for (uint32_t group = 0; group < q->groups; group++) {
         const size_t index = pith_qmat_scale_index(q, row, group), first = (size_t)group * q->group;
-        const float zero = zero_of(q, index);
+        const float zero = pith_qmat_zero(q, index);
         const struct pith_grid_line line = {.kern = k,
                                             .n = group_width(q, group),
                                             .w = w + first,

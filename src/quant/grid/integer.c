@@ -80,7 +80,7 @@ static double error_of(const struct pith_kern *k, const struct pith_weights *x,
 
 struct range {
     float lo, hi;
-    float top;
+    float top, middle; /* the largest code; the zero of symmetric grids */
     bool asym;
     enum pith_dtype scale_dtype;
     const float *weight; /* of errors, side by side; NULL: all alike */
@@ -91,7 +91,7 @@ static void place(const struct range *r, float shrink, float *scale, float *zero
     const float lo = shrink * r->lo, hi = shrink * r->hi;
     *scale = pith_storable_scale(r->scale_dtype, (hi - lo) / r->top);
     if (r->asym) *zero = clamp(round_even(clamp(-lo / *scale, 0.0f, r->top)), 0.0f, r->top);
-    else *zero = (r->top + 1.0f) / 2.0f;
+    else *zero = r->middle;
 }
 
 static float inverse_power_of_two(float x)
@@ -141,11 +141,11 @@ static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, siz
 {
     const struct pith_grid *grid = rule->grid;
     const struct pith_weights x = {w, n, stride};
-    struct range r = {
-        .top = top_code(grid->format),
-        .asym = grid->asym,
-        .scale_dtype = rule->scale_dtype,
-        .weight = rule->weight};
+    struct range r = {.top = top_code(grid->format),
+                      .middle = (float)pith_format_middle(grid->format),
+                      .asym = grid->asym,
+                      .scale_dtype = rule->scale_dtype,
+                      .weight = rule->weight};
     find_range(rule->kern, &x, &r.lo, &r.hi);
     if (!r.asym) {
         r.hi = -r.lo > r.hi ? -r.lo : r.hi;
@@ -153,7 +153,7 @@ static void fit(const struct pith_grid_rule *rule, const float *w, size_t n, siz
     }
     if (r.lo == 0.0f && r.hi == 0.0f) {
         *scale = 1.0f;
-        *zero = r.asym ? 0.0f : (r.top + 1.0f) / 2.0f;
+        *zero = r.asym ? 0.0f : r.middle;
         return;
     }
     place(&r, 1.0f, scale, zero);

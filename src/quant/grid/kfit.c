@@ -61,7 +61,7 @@ static struct kind kind_of(const struct pith_kquant *t, const struct pith_kern *
     const struct pith_format *f = pith_format_find(t->element);
     struct kind k = {.t = t, .n = t->sub, .subs = t->elements / t->sub};
     k.codes = codes_of(f, kern);
-    k.zero = t->minimums ? 0.0f : (float)(1u << (f->bits - 1));
+    k.zero = t->minimums ? 0.0f : (float)pith_format_middle(f);
     k.least = -k.zero;
     k.most = k.codes.top - k.zero;
     if (k.codes.book) {

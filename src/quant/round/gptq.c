@@ -245,12 +245,11 @@ static void spread_scales(const struct solver *s, uint32_t first, uint32_t end, 
                           size_t last)
 {
     const struct pith_qmat *q = s->q;
-    const float middle = (float)(1u << (q->format->bits - 1));
     for (uint32_t g = first; g < end; g++)
         for (size_t r = row; r < last; r++) {
             const size_t i = r < s->rows ? pith_qmat_scale_index(q, (uint32_t)r, g) : 0;
             s->scale[g * s->ld + r] = r < s->rows ? q->scales[i] : 1.0f;
-            s->zero[g * s->ld + r] = q->zeros && r < s->rows ? (float)q->zeros[i] : middle;
+            s->zero[g * s->ld + r] = r < s->rows ? pith_qmat_zero(q, i) : 0.0f;
             if (s->offset) s->offset[g * s->ld + r] = r < s->rows ? q->offsets[i] : 0.0f;
         }
 }

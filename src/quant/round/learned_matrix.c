@@ -128,11 +128,6 @@ static float top_of(const struct pith_qmat *q)
     return (float)((1u << q->format->bits) - 1);
 }
 
-static float zero_of(const struct pith_qmat *q, size_t index)
-{
-    return q->zeros ? (float)q->zeros[index] : (top_of(q) + 1.0f) / 2.0f;
-}
-
 static struct group group_of(const struct pith_learned_matrix *m, uint32_t row, uint32_t group)
 {
     const struct pith_qmat *q = &m->now;
@@ -144,7 +139,7 @@ static struct group group_of(const struct pith_learned_matrix *m, uint32_t row, 
                           .v = m->v + at,
                           .values = m->m->values + at,
                           .scale = q->scales[index],
-                          .zero = zero_of(q, index),
+                          .zero = pith_qmat_zero(q, index),
                           .top = top_of(q),
                           .format = m->lo ? NULL : q->format};
 }
@@ -211,7 +206,7 @@ static void place(struct pith_learned_matrix *m)
 {
     struct pith_qmat *q = &m->now;
     const size_t count = pith_qmat_scale_count(q);
-    const float top = top_of(q), half = (top + 1.0f) / 2.0f;
+    const float top = top_of(q), half = (float)pith_format_middle(q->format);
     for (size_t i = 0; m->lo && i < count; i++) {
         const float lo = m->alpha[i] * m->lo[i], hi = m->beta[i] * m->hi[i];
         if (m->lo[i] == 0.0f && m->hi[i] == 0.0f) {
@@ -286,7 +281,8 @@ static float first_factor(const struct pith_learned_matrix *m, size_t i)
 {
     const struct pith_qmat *q = &m->now;
     const float top = top_of(q), widest = m->hi[i] > -m->lo[i] ? m->hi[i] : -m->lo[i];
-    const float whole = q->zeros ? (m->hi[i] - m->lo[i]) / top : widest / ((top + 1.0f) / 2.0f);
+    const float whole = q->zeros ? (m->hi[i] - m->lo[i]) / top
+                                 : widest / (float)pith_format_middle(q->format);
     return m->m->grid.mse && whole > 0.0f ? clamp(q->scales[i] / whole, 0.0f, 1.0f) : 1.0f;
 }
 

@@ -270,6 +270,7 @@ static void integers_are_twos_complement(void **state)
         snprintf(name, sizeof name, "int%d", bits);
         const struct pith_format *f = pith_format_find(name);
         const int half = 1 << (bits - 1);
+        assert_int_equal(pith_format_middle(f), half);
         for (int v = -half; v < half; v++)
             assert_true(f->decode((uint32_t)v & ((1u << bits) - 1)) == (float)v);
         for (int q = -8 * 200; q <= 8 * 200; q++) {
@@ -278,6 +279,8 @@ static void integers_are_twos_complement(void **state)
             assert_true(f->decode(f->encode(x)) == (float)want);
         }
     }
+    assert_int_equal(pith_format_middle(pith_format_find("nf4")), 0);
+    assert_int_equal(pith_format_middle(pith_format_find("fp8_e4m3")), 0);
 }
 
 static void registry_is_consistent(void **state)
