@@ -44,10 +44,16 @@ static float sigmoid(float x)
     return 1.0f / (1.0f + pith_exp_f32(-x));
 }
 
+static float itself(float x)
+{
+    return x;
+}
+
 typedef float act_fn(float x);
 static act_fn *const acts[] = {
-    [PITH_ACT_SILU] = silu, [PITH_ACT_GELU] = gelu,   [PITH_ACT_GELU_TANH] = gelu_tanh,
-    [PITH_ACT_RELU] = relu, [PITH_ACT_RELU2] = relu2, [PITH_ACT_SIGMOID] = sigmoid,
+    [PITH_ACT_SILU] = silu,   [PITH_ACT_GELU] = gelu,   [PITH_ACT_GELU_TANH] = gelu_tanh,
+    [PITH_ACT_RELU] = relu,   [PITH_ACT_RELU2] = relu2, [PITH_ACT_SIGMOID] = sigmoid,
+    [PITH_ACT_NONE] = itself,
 };
 
 static float clamped(const struct pith_gating *g, float gate, float up)

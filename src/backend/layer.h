@@ -15,6 +15,7 @@ enum pith_act {
     PITH_ACT_RELU,
     PITH_ACT_RELU2, /* max(x, 0)^2 */
     PITH_ACT_SIGMOID,
+    PITH_ACT_NONE, /* x itself */
     PITH_ACT_CLAMPED
 };
 

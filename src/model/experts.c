@@ -101,7 +101,8 @@ void pith_route(const struct pith_moe *m, const float *logits, const float *corr
     if (m->router == PITH_ROUTER_TOP)
         softmax(m->taken, memcpy(by, share, m->taken * sizeof *by), share);
     for (uint32_t k = 0; k < m->taken; k++) sum += (double)share[k];
-    const double over = m->renormalised ? fmax(sum, m->floor) + (m->floor > 0 ? 0 : 1e-20) : 1;
+    const double plus = m->plus > 0 ? m->plus : m->floor > 0 ? 0 : 1e-20;
+    const double over = m->renormalised ? fmax(sum, m->floor) + plus : 1;
     for (uint32_t k = 0; k < m->taken; k++)
         share[k] = (float)((double)share[k] / over * (m->scale != 0 ? m->scale : 1));
 }

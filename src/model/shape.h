@@ -76,6 +76,7 @@ struct pith_moe {
     bool scales_input; /* the weight multiplies what an expert reads, not what it gives */
     bool expert_bias;  /* of all three matrices of an expert */
     double floor;      /* of the sum that is divided by */
+    double plus;       /* what is added to it, 0: as good as nothing */
     double scale;
     uint32_t groups, groups_taken; /* 0: no groups */
     bool group_best_two;           /* a group's score is the sum of its two best, else its best */
@@ -90,10 +91,9 @@ struct pith_latent_shape {
     bool adjacent; /* rotated pairs are neighbours */
 };
 
-/* The gated delta rule: which layers have it in place of attention, and its heads. */
+/* The heads of the gated delta rule. */
 struct pith_delta_shape {
-    uint32_t key_heads, value_heads, key_dim, value_dim, taps;
-    struct pith_layer_set layers;
+    uint32_t key_heads, value_heads, key_dim, value_dim;
 };
 
 struct pith_shape {
@@ -126,6 +126,9 @@ struct pith_shape {
     float act_limit, act_alpha;
     struct pith_moe moe;
     struct pith_latent_shape latent; /* rank 0: attention is not latent */
+    struct pith_layer_set recurrent; /* layers that keep a state in place of keys and values */
+    uint32_t taps;                   /* of their short convolution */
+    bool conv_bias;
     struct pith_delta_shape delta;
     bool gated; /* q gives as much again, a sigmoid of which multiplies what attention gives */
     bool tied;  /* lm_head is embed_tokens */

@@ -58,12 +58,34 @@ def hybrid(layer):
     return {} if layer == 2 else part | more
 
 
-make = {"deepseek_v3": latent, "qwen3_next": hybrid}[kind]
+def short(layer):
+    config.update(architectures=["Lfm2MoeForCausalLM"], num_key_value_heads=2, num_experts=experts, norm_eps=1e-6,
+                  num_dense_layers=1 if sparse else 2, layer_types=["conv", "full_attention"], conv_L_cache=3)
+    part = {"conv.in_proj": [3 * hidden, hidden], "conv.conv": [hidden, 1, 3], "conv.out_proj": [hidden, hidden]}
+    if layer == 1:
+        part = {"q_proj": [hidden, hidden], "k_proj": [2 * dim, hidden], "v_proj": [2 * dim, hidden],
+                "out_proj": [hidden, hidden], "q_layernorm": [dim], "k_layernorm": [dim]}
+        part = {"self_attn." + k: v for k, v in part.items()}
+    part |= {"operator_norm": [hidden], "ffn_norm": [hidden]}
+    dense = {"w1": [ffn, hidden], "w3": [ffn, hidden], "w2": [hidden, ffn]}
+    for e in range(experts) if sparse and layer else ():
+        part |= {f"feed_forward.experts.{e}.{k}": v for k, v in dense.items()}
+    part |= {"feed_forward.gate": [experts, hidden]} if sparse and layer else \
+        {"feed_forward." + k: v for k, v in dense.items()}
+    part = {k + ".weight": v for k, v in part.items()}
+    if sparse and layer:
+        part["feed_forward.expert_bias"] = [experts]
+    return {} if layer == 2 else part
+
+
+make = {"deepseek_v3": latent, "qwen3_next": hybrid, "lfm2_moe": short}[kind]
 for layer in range(3):
     part = make(layer)
-    if part and layer < 2:
+    if part and layer < 2 and kind != "lfm2_moe":
         part |= {"input_layernorm.weight": [hidden], "post_attention_layernorm.weight": [hidden]}
     shapes |= {f"model.layers.{layer}.{k}": v for k, v in part.items()}
+if kind == "lfm2_moe":
+    shapes["model.embedding_norm.weight"] = shapes.pop("model.norm.weight")
 if kind == "qwen3_next":
     shapes["mtp.fc.weight"] = [hidden, 2 * hidden]
 random.seed(kind)

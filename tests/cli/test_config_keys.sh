@@ -6,11 +6,11 @@ set -u
 # Every key that the readers of src/model ask for is in the table, and the table has no other.
 read_keys() {
     cat src/model/shape.c src/model/rope.c src/model/arch/*.c | tr '\n' ' ' | tr -s ' ' |
-        grep -oE '(pith_json_get_(int|real|bool|str)|json_object_get|is_null|read_[a-z_]+)\([a-z]+, (where, )?"[a-z_0-9]+"|keys\[\] = \{[^}]*\}|key\[\] = "[a-z_]+"|\{\{"[a-z_]+"(, "[a-z_]+")*\}|\{"[a-z_0-9]+", (offsetof|PITH_(MAX|DELTA|CONV))|eps (=|:) "[a-z_]+"' |
-        grep -oE '"[a-z_0-9]+"' | sort -u
+        grep -oE '(pith_json_get_(int|real|bool|str)|json_object_get|is_null|read_[a-z_]+)\([a-z]+, (where, )?"[A-Za-z_0-9]+"|keys\[\] = \{[^}]*\}|key\[\] = "[a-z_]+"|\{\{"[a-z_]+"(, "[a-z_]+")*\}|\{"[a-z_0-9]+", (offsetof|PITH_(MAX|DELTA|CONV))|eps (=|:) "[a-z_]+"' |
+        grep -oE '"[A-Za-z_0-9]+"' | sort -u
 }
 table_keys() {
-    grep -oE '_KEY\("[a-z_0-9]+"\)' src/model/config_keys.def | grep -oE '"[a-z_0-9]+"' | grep -v '"quantization_config"' |
+    grep -oE '_KEY\("[A-Za-z_0-9]+"\)' src/model/config_keys.def | grep -oE '"[A-Za-z_0-9]+"' | grep -v '"quantization_config"' |
         sort -u
 }
 read_keys >"$work/read"

@@ -39,13 +39,21 @@ struct pith_family_latent {
     const char *kv_a, *kv_a_norm, *kv_b;
 };
 
-/* The gated delta rule, in the layers that the shape names. */
+/* The gated delta rule. */
 struct pith_family_delta {
     const char *qkvz, *ba;       /* by key heads; or these apart: */
     const char *qkv, *z, *b, *a; /* qkv: all of q, all of k, all of v */
     const char *conv, *norm, *out;
     const char *a_log, *dt_bias; /* whole tensors' names */
 };
+
+/* What a branch's parts are handed: the register that they read, what rescales it, and the one that
+ * the result goes to. */
+struct pith_family_branch {
+    unsigned in, out;
+    struct pith_fold fold;
+};
+typedef void pith_family_branch_fn(struct pith_plan_maker *m, const struct pith_family_branch *b);
 
 /* Names within a layer, without ".weight"; NULL where there is none. */
 struct pith_family {
@@ -65,6 +73,7 @@ struct pith_family {
     struct pith_family_moe moe;
     struct pith_family_latent latent;
     struct pith_family_delta delta;
+    pith_family_branch_fn *recur; /* what stands for attention in the layers that keep a state */
 };
 /* Llama's own. */
 #define PITH_FAMILY_ATTENTION                                                                      \
@@ -103,15 +112,27 @@ extern const struct pith_family pith_family_deepseek;
                .kv_a_norm = "self_attn.kv_a_layernorm",                                            \
                .kv_b = "self_attn.kv_b_proj"}
 
-/* What a branch's parts are handed: the register that they read, what rescales it, and the one that
- * the result goes to. */
-struct pith_family_branch {
-    unsigned in, out;
-    struct pith_fold fold;
-};
 /* Latent attention; the delta rule. */
-void pith_family_latent(struct pith_plan_maker *m, const struct pith_family_branch *b);
-void pith_family_delta(struct pith_plan_maker *m, const struct pith_family_branch *b);
+pith_family_branch_fn pith_family_latent, pith_family_delta;
+/* A linear, computed from reg[0] into reg[1], with reg[2] to round its input in; its index. */
+uint32_t pith_family_compute(struct pith_plan_maker *m, const char *name, uint32_t rows, bool bias,
+                             const unsigned reg[3]);
+/* The columns of register FUSED, side by side, to registers of their own. */
+void pith_family_split(struct pith_plan_maker *m, uint32_t parts, const uint32_t *dim,
+                       const uint8_t *to);
+/* Register `reg`, `dim` wide, times what `by` holds, number by number. */
+void pith_family_times(struct pith_plan_maker *m, unsigned reg, unsigned by, uint32_t dim);
+/* The vector `module`.weight of that length. */
+uint32_t pith_family_vector(struct pith_plan_maker *m, const char *module, uint32_t length);
+/* The shape's causal convolution of `dim` channels of a register, which keeps the newest inputs at
+ * the beginning of the layer's state; how many floats of it. */
+struct pith_family_conv {
+    const char *name;
+    unsigned reg;
+    uint32_t dim;
+    bool silu, last; /* see struct pith_node */
+};
+uint32_t pith_family_convolve(struct pith_plan_maker *m, const struct pith_family_conv *c);
 
 /* The plan of m->arch->family's layer. */
 enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *err);

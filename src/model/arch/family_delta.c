@@ -22,9 +22,7 @@ static struct widths widths_of(const struct pith_delta_shape *d)
 static uint32_t compute(struct pith_plan_maker *m, const char *name, uint32_t rows,
                         const unsigned reg[3])
 {
-    const uint32_t linear = pith_plan_linear(m, name, rows, false);
-    pith_plan_compute(m, reg[0], reg[1], reg[2]);
-    return linear;
+    return pith_family_compute(m, name, rows, false, reg);
 }
 
 /* What steers the state is as few rows as it is delicate. */
@@ -85,32 +83,9 @@ static void project(struct pith_plan_maker *m, unsigned in)
     steer(m, f->a, d->value_heads, in, K);
 }
 
-static uint32_t add_vector(struct pith_plan_maker *m, const char *module, uint32_t length)
-{
-    char name[PITH_PART_NAME];
-    (void)snprintf(name, sizeof name, "%s.weight", module);
-    return pith_plan_vector(m, name, length);
-}
-
-static void convolve(struct pith_plan_maker *m)
-{
-    const struct pith_delta_shape *d = &m->shape->delta;
-    const struct widths w = widths_of(d);
-    struct pith_node n = {.kind = PITH_NODE_CONV, .in = Q, .out = Q};
-    n.u.conv.weight = add_vector(m, m->arch->family->delta.conv, d->taps);
-    n.u.conv.bias = PITH_NO_PART;
-    n.u.conv.dim = w.mixed;
-    n.u.conv.taps = d->taps;
-    n.u.conv.silu = true;
-    if (!m->failed) {
-        m->plan->vector[n.u.conv.weight].rows = w.mixed;
-        m->plan->vector[n.u.conv.weight].filter = true;
-    }
-    pith_plan_node(m, n);
-}
-
-/* Into GATE; what the layer keeps is the convolution's newest inputs, then the state. */
-static void recur(struct pith_plan_maker *m)
+/* Into GATE; what the layer keeps is the convolution's newest inputs, `offset` floats, then the
+ * state. */
+static void recur(struct pith_plan_maker *m, uint32_t offset)
 {
     const struct pith_family_delta *f = &m->arch->family->delta;
     const struct pith_delta_shape *d = &m->shape->delta;
@@ -124,7 +99,7 @@ static void recur(struct pith_plan_maker *m)
     n.u.delta.value_heads = d->value_heads;
     n.u.delta.key_dim = d->key_dim;
     n.u.delta.value_dim = d->value_dim;
-    n.u.delta.offset = (d->taps - 1) * w.mixed;
+    n.u.delta.offset = offset;
     pith_plan_reg(m, GATE, w.values);
     pith_plan_node(m, n);
     const size_t state = pith_delta_state(d->value_heads, d->key_dim, d->value_dim);
@@ -137,7 +112,7 @@ static void gate(struct pith_plan_maker *m)
 {
     const struct pith_delta_shape *d = &m->shape->delta;
     struct pith_node n = {.kind = PITH_NODE_NORM, .in = GATE, .out = GATE};
-    n.u.norm.vector = add_vector(m, m->arch->family->delta.norm, d->value_dim);
+    n.u.norm.vector = pith_family_vector(m, m->arch->family->delta.norm, d->value_dim);
     n.u.norm.bias = PITH_NO_PART;
     n.u.norm.heads = d->value_heads;
     n.u.norm.dim = d->value_dim;
@@ -155,9 +130,12 @@ void pith_family_delta(struct pith_plan_maker *m, const struct pith_family_branc
 {
     const struct pith_shape *s = m->shape;
     const uint32_t site = pith_plan_site(m, "in", s->hidden, b->fold);
+    const struct pith_family_conv conv = {.name = m->arch->family->delta.conv,
+                                          .reg = Q,
+                                          .dim = widths_of(&s->delta).mixed,
+                                          .silu = true};
     project(m, b->in);
-    convolve(m);
-    recur(m);
+    recur(m, pith_family_convolve(m, &conv));
     gate(m);
     (void)pith_plan_site(m, "out", s->delta.value_heads * s->delta.value_dim,
                          (struct pith_fold){0});
@@ -203,17 +181,17 @@ enum pith_status pith_family_read_delta(const json_t *config, const char *where,
                  {"linear_num_value_heads", PITH_MAX_HEADS, 32, &d->value_heads},
                  {"linear_key_head_dim", PITH_DELTA_DIM, 128, &d->key_dim},
                  {"linear_value_head_dim", PITH_DELTA_DIM, 128, &d->value_dim},
-                 {"linear_conv_kernel_dim", PITH_CONV_TAPS, 4, &d->taps}};
+                 {"linear_conv_kernel_dim", PITH_CONV_TAPS, 4, &shape->taps}};
     for (size_t i = 0; i < PITH_COUNT(sizes); i++)
         PITH_TRY(pith_family_read_size(config, where, sizes[i].key, sizes[i].hi, sizes[i].absent,
                                        sizes[i].to, err));
     bool given;
     int64_t every = 4;
     PITH_TRY(pith_family_read_layer_types(config, where, shape, "linear_attention",
-                                          "full_attention", &d->layers, &given, err));
+                                          "full_attention", &shape->recurrent, &given, err));
     PITH_TRY(
         pith_json_get_int(config, "full_attention_interval", 1, INT32_MAX, &every, where, err));
     for (uint32_t i = 0; !given && i < shape->layers; i++)
-        if (((int64_t)i + 1) % every != 0) pith_layer_put(&d->layers, i);
+        if (((int64_t)i + 1) % every != 0) pith_layer_put(&shape->recurrent, i);
     return check(d, where, err);
 }

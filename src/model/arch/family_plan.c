@@ -87,33 +87,17 @@ static void end_branch(struct pith_plan_maker *m, struct gain after, unsigned re
     pith_plan_add(m, result, branch_scale(m->shape));
 }
 
-/* A linear computed from `in`; `work` is for its input where that is to be rounded. */
 static uint32_t compute(struct pith_plan_maker *m, const char *name, uint32_t rows, bool bias,
                         const unsigned reg[3])
 {
-    const uint32_t linear = pith_plan_linear(m, name, rows, bias);
-    pith_plan_compute(m, reg[0], reg[1], reg[2]);
-    return linear;
-}
-
-static void split(struct pith_plan_maker *m, uint32_t parts, const uint32_t dim[3],
-                  const uint8_t to[3])
-{
-    struct pith_node n = {.kind = PITH_NODE_SPLIT, .in = FUSED, .out = FUSED};
-    n.u.split.parts = parts;
-    for (uint32_t i = 0; i < parts; i++) {
-        n.u.split.dim[i] = dim[i];
-        n.u.split.to[i] = to[i];
-        pith_plan_reg(m, to[i], dim[i]);
-    }
-    pith_plan_node(m, n);
+    return pith_family_compute(m, name, rows, bias, reg);
 }
 
 /* q, k and v of each head beside each other, into registers of their own. */
 static void split_heads(struct pith_plan_maker *m)
 {
     const uint32_t dim = m->shape->head_dim;
-    split(m, 3, (const uint32_t[3]){dim, dim, dim}, (const uint8_t[3]){Q, K, V});
+    pith_family_split(m, 3, (const uint32_t[]){dim, dim, dim}, (const uint8_t[3]){Q, K, V});
     for (unsigned i = Q; i <= V; i++) pith_plan_reg(m, i, m->shape->heads * dim);
     if (!m->failed) m->plan->node[m->plan->nodes - 1].u.split.heads = m->shape->heads;
 }
@@ -239,7 +223,7 @@ static uint32_t project_all(struct pith_plan_maker *m, unsigned in)
     if (f->qkv) {
         (void)compute(m, f->qkv, q + 2 * kv, s->qkv_bias, (const unsigned[3]){in, FUSED, OUT});
         if (f->qkv_by_head) split_heads(m);
-        else split(m, 3, (const uint32_t[3]){q, kv, kv}, (const uint8_t[3]){Q, K, V});
+        else pith_family_split(m, 3, (const uint32_t[3]){q, kv, kv}, (const uint8_t[3]){Q, K, V});
         return PITH_NO_PART;
     }
     (void)project(m, f->q, s->heads, (const unsigned[3]){in, s->gated ? FUSED : Q, OUT});
@@ -249,9 +233,9 @@ static uint32_t project_all(struct pith_plan_maker *m, unsigned in)
     return v;
 }
 
-static bool has_delta(const struct pith_plan_maker *m)
+static bool is_recurrent(const struct pith_plan_maker *m)
 {
-    return pith_layer_in(&m->shape->delta.layers, m->layer);
+    return pith_layer_in(&m->shape->recurrent, m->layer);
 }
 
 struct attention_gains {
@@ -265,9 +249,9 @@ static void attention(struct pith_plan_maker *m, const struct attention_gains *g
     const struct pith_shape *s = m->shape;
     const unsigned in = begin_branch(m, g->before);
     const struct pith_family_branch branch = {.in = in, .out = out, .fold = fold_into(g->before)};
-    if (s->latent.rank || has_delta(m)) {
-        if (s->latent.rank) pith_family_latent(m, &branch);
-        else pith_family_delta(m, &branch);
+    if (s->latent.rank || is_recurrent(m)) {
+        if (is_recurrent(m)) f->recur(m, &branch);
+        else pith_family_latent(m, &branch);
         return;
     }
     const uint32_t site = pith_plan_site(m, "qkv", s->hidden, fold_into(g->before));
@@ -330,7 +314,8 @@ static uint32_t mlp(struct pith_plan_maker *m, const struct mlp *p, unsigned in,
     uint32_t up = PITH_NO_PART;
     if (p->gate_up) {
         (void)compute(m, p->gate_up, 2 * p->ffn, p->bias, (const unsigned[3]){in, FUSED, out});
-        split(m, 2, (const uint32_t[3]){p->ffn, p->ffn, 0}, (const uint8_t[3]){GATE, UP, 0});
+        pith_family_split(m, 2, (const uint32_t[3]){p->ffn, p->ffn, 0},
+                          (const uint8_t[3]){GATE, UP, 0});
     } else if (p->gate) {
         (void)compute(m, p->gate, p->ffn, p->bias, (const unsigned[3]){in, GATE, out});
         up = compute(m, p->up, p->ffn, p->bias, (const unsigned[3]){in, UP, out});
@@ -528,7 +513,7 @@ enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *
     const struct gain before_mlp = add_gain(m, f->before_mlp, true);
     g.after = add_gain(m, f->after_attention, false);
     const struct gain after_mlp = add_gain(m, f->after_mlp, false);
-    if (s->qk_norm && !has_delta(m) && f->qk_norm != PITH_QK_BARE) {
+    if (s->qk_norm && !is_recurrent(m) && f->qk_norm != PITH_QK_BARE) {
         g.q = add_head_gain(m, f->q_norm, s->heads);
         g.k = add_head_gain(m, f->k_norm, s->kv_heads);
     }

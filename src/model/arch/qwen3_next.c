@@ -68,7 +68,7 @@ static enum pith_status read_moe(const json_t *config, const char *where, struct
     .a_log = "linear_attn.A_log", .dt_bias = "linear_attn.dt_bias"
 #define FAMILY                                                                                     \
     PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION, PITH_FAMILY_MLP, PITH_FAMILY_QK_NORM,                \
-        .plus_one = true,                                                                          \
+        .plus_one = true, .recur = pith_family_delta,                                              \
         .moe = {PITH_FAMILY_EXPERTS, PITH_FAMILY_FUSED, .shared = "mlp.shared_expert",             \
                 .shared_gate = "mlp.shared_expert_gate"}
 
@@ -78,11 +78,16 @@ static const struct pith_family later = {
     FAMILY, .delta = {DELTA, .qkv = "linear_attn.in_proj_qkv", .z = "linear_attn.in_proj_z",
                       .b = "linear_attn.in_proj_b", .a = "linear_attn.in_proj_a"}};
 
-#define NAMES {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .beside = {"mtp."}}
+#define NAMES                                                                                      \
+    {                                                                                              \
+        PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .beside = { "mtp." }                    \
+    }
 #define NAMES_SEEING                                                                               \
     {                                                                                              \
-        PITH_FAMILY_NAMES_IN("model.language_model."), .head = "lm_head",                          \
-            .beside = {"model.visual.", "mtp."}                                                    \
+        PITH_FAMILY_NAMES_IN("model.language_model."), .head = "lm_head", .beside = {              \
+            "model.visual.",                                                                       \
+            "mtp."                                                                                 \
+        }                                                                                          \
     }
 
 const struct pith_arch pith_arch_qwen3_next = {

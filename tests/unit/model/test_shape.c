@@ -529,8 +529,12 @@ static void forms_are_complete(const struct pith_arch *arch, const struct pith_s
     if (arch->family->delta.conv) {
         same.gated = shape->qk_norm;
         same.delta = (struct pith_delta_shape){
-            .key_heads = 2, .value_heads = 4, .key_dim = 5, .value_dim = 3, .taps = 4};
-        if (!shape->qk_norm) pith_layer_put(&same.delta.layers, 0);
+            .key_heads = 2, .value_heads = 4, .key_dim = 5, .value_dim = 3};
+    }
+    if (arch->family->recur) {
+        same.taps = 4;
+        same.conv_bias = shape->qkv_bias;
+        if (!shape->qk_norm) pith_layer_put(&same.recurrent, 0);
     }
     if (arch->family->down) plan_is_complete(arch, s);
     if (arch->family->moe.router) mixture_is_complete(arch, s);

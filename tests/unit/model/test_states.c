@@ -90,6 +90,7 @@ static void recurrent_states_are_taken_back(void **state)
     (void)state;
     taken_back("qwen3_next");
     taken_back("qwen3_5");
+    taken_back("lfm2_moe");
 }
 
 /* A pass of its own cannot begin where the state is not. */

@@ -1,0 +1,164 @@
+/* LFM2: layers of a short convolution between two gates, some of attention; a dense feed-forward or
+ * experts. */
+#include "model/arch/family_regs.h"
+
+#include <math.h>
+
+/* --- the convolution's layers ----------------------------------------------------------------- */
+
+/* in_proj gives B, C and x beside each other: C * conv(B * x). */
+static void convolution(struct pith_plan_maker *m, const struct pith_family_branch *b)
+{
+    const struct pith_shape *s = m->shape;
+    const struct pith_family_conv conv = {
+        .name = "conv.conv", .reg = Q, .dim = s->hidden, .last = true};
+    const uint32_t site = pith_plan_site(m, "in", s->hidden, b->fold);
+    (void)pith_family_compute(m, "conv.in_proj", 3 * s->hidden, s->conv_bias,
+                              (const unsigned[3]){b->in, FUSED, OUT});
+    pith_family_split(m, 3, (const uint32_t[]){s->hidden, s->hidden, s->hidden},
+                      (const uint8_t[]){Q, K, V});
+    pith_family_times(m, Q, V, s->hidden);
+    (void)pith_family_convolve(m, &conv);
+    pith_family_times(m, Q, K, s->hidden);
+    (void)pith_plan_site(m, "out", s->hidden, (struct pith_fold){0});
+    const uint32_t out = pith_family_compute(m, "conv.out_proj", s->hidden, s->conv_bias,
+                                             (const unsigned[3]){Q, b->out, Q});
+    if (!m->failed) m->plan->linear[out].by_cols = true;
+    pith_plan_module(m, site, b->out);
+}
+
+/* --- config.json ------------------------------------------------------------------------------ */
+
+/* "layer_types"; older files list the layers of attention. */
+static enum pith_status read_layers(const json_t *config, const char *where,
+                                    struct pith_shape *shape, struct pith_error *err)
+{
+    const json_t *full = json_object_get(config, "full_attn_idxs"), *item;
+    bool given;
+    size_t i;
+    PITH_TRY(pith_family_read_layer_types(config, where, shape, "conv", "full_attention",
+                                          &shape->recurrent, &given, err));
+    PITH_TRY(
+        pith_family_read_size(config, where, "conv_L_cache", PITH_CONV_TAPS, 3, &shape->taps, err));
+    PITH_TRY(pith_json_get_bool(config, "conv_bias", &shape->conv_bias, where, err));
+    if (given) return PITH_OK;
+    if (full && !json_is_null(full) && !json_is_array(full))
+        return pith_fail(err, PITH_FORMAT, "%s: \"full_attn_idxs\" is not a list", where);
+    struct pith_layer_set attention = {0};
+    json_array_foreach (full, i, item) {
+        const json_int_t layer = json_is_integer(item) ? json_integer_value(item) : -1;
+        if (layer < 0 || layer >= (json_int_t)shape->layers)
+            return pith_fail(err, PITH_FORMAT, "%s: \"full_attn_idxs\"[%zu] is no layer", where, i);
+        pith_layer_put(&attention, (uint32_t)layer);
+    }
+    for (uint32_t l = 0; l < shape->layers && json_is_array(full); l++)
+        if (!pith_layer_in(&attention, l)) pith_layer_put(&shape->recurrent, l);
+    return PITH_OK;
+}
+
+static enum pith_status read_common(const json_t *config, const char *where,
+                                    struct pith_shape *shape, struct pith_error *err)
+{
+    static const struct pith_family_defaults defaults = {.kv_heads = 8,
+                                                         .max_position = 128000,
+                                                         .tied = true,
+                                                         .eps = "norm_eps",
+                                                         .eps_absent = 1e-5,
+                                                         .theta = 1e6};
+    static const char *const keys[] = {"block_ff_dim", "intermediate_size", "tie_embedding",
+                                       "tie_word_embeddings"};
+    json_t *renamed = pith_family_renamed(config, keys, 2);
+    if (!renamed) return pith_fail_nomem(err, "a config");
+    const enum pith_status s = pith_family_read(renamed, where, &defaults, shape, err);
+    json_decref(renamed);
+    if (s != PITH_OK) return s;
+    shape->qk_norm = true;
+    return read_layers(config, where, shape, err);
+}
+
+/* The width that is written is that of a feed-forward without a gate, unless it is to be left. */
+static enum pith_status read_dense(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
+{
+    bool adjust = true;
+    uint32_t multiple = 256;
+    double factor = 1;
+    PITH_TRY(read_common(config, where, shape, err));
+    PITH_TRY(pith_json_get_bool(config, "block_auto_adjust_ff_dim", &adjust, where, err));
+    PITH_TRY(pith_family_read_size(config, where, "block_multiple_of", PITH_MAX_WIDTH, multiple,
+                                   &multiple, err));
+    PITH_TRY(pith_family_read_scale(config, where, "block_ffn_dim_multiplier", &factor, err));
+    if (!adjust) return PITH_OK;
+    const double width = floor(factor * floor(2.0 * shape->ffn / 3));
+    const double whole = ceil(width / multiple) * multiple;
+    if (!(whole >= 1 && whole <= PITH_MAX_WIDTH))
+        return pith_fail(err, PITH_FORMAT, "%s: a feed-forward of width %g", where, whole);
+    shape->ffn = (uint32_t)whole;
+    return PITH_OK;
+}
+
+static enum pith_status read_moe(const json_t *config, const char *where, struct pith_shape *shape,
+                                 struct pith_error *err)
+{
+    static const struct pith_moe absent = {.experts = 32,
+                                           .taken = 4,
+                                           .ffn = 1792,
+                                           .router = PITH_ROUTER_SIGMOID,
+                                           .renormalised = true,
+                                           .plus = 1e-6};
+    int64_t dense = 2;
+    bool correction = true;
+    PITH_TRY(read_common(config, where, shape, err));
+    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
+    PITH_TRY(pith_json_get_bool(config, "use_expert_bias", &correction, where, err));
+    PITH_TRY(pith_json_get_int(config, "num_dense_layers", 0, INT32_MAX, &dense, where, err));
+    shape->moe.correction = correction;
+    for (int64_t i = dense; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, (uint32_t)i);
+    return PITH_OK;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+static const struct pith_family family = {.before_attention = "operator_norm",
+                                          .before_mlp = "ffn_norm",
+                                          .q = "self_attn.q_proj",
+                                          .k = "self_attn.k_proj",
+                                          .v = "self_attn.v_proj",
+                                          .o = "self_attn.out_proj",
+                                          .q_norm = "self_attn.q_layernorm",
+                                          .k_norm = "self_attn.k_layernorm",
+                                          .gate = "feed_forward.w1",
+                                          .up = "feed_forward.w3",
+                                          .down = "feed_forward.w2",
+                                          .moe = {.router = "feed_forward.gate",
+                                                  .correction = "feed_forward.expert_bias",
+                                                  .gate = "feed_forward.experts.%u.w1",
+                                                  .up = "feed_forward.experts.%u.w3",
+                                                  .down = "feed_forward.experts.%u.w2"},
+                                          .recur = convolution};
+
+#define NAMES                                                                                      \
+    {                                                                                              \
+        .layers = "model.layers.", .embed = "model.embed_tokens", .norm = "model.embedding_norm",  \
+        .head = "lm_head"                                                                          \
+    }
+
+const struct pith_arch pith_arch_lfm2 = {
+    .name = "Lfm2ForCausalLM",
+    .model_type = "lfm2",
+    .summary = "LFM2: short convolutions, some layers of attention",
+    .read = read_dense,
+    .plan = pith_family_plan,
+    .family = &family,
+    .names = NAMES,
+};
+
+const struct pith_arch pith_arch_lfm2_moe = {
+    .name = "Lfm2MoeForCausalLM",
+    .model_type = "lfm2_moe",
+    .summary = "LFM2 mixtures of experts",
+    .read = read_moe,
+    .plan = pith_family_plan,
+    .family = &family,
+    .names = NAMES,
+};
