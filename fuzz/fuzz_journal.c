@@ -8,11 +8,11 @@
 
 #include "base/hash.h"
 #include "base/str.h"
-#include "pipe/run.h"
+#include "pipe/journal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char job[PITH_SHA256_HEX] =
+static const char whose[PITH_SHA256_HEX] =
     "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 static void add_hashed(struct pith_str *file, const char *line, size_t size, char chain[])
@@ -30,7 +30,7 @@ static void add_hashed(struct pith_str *file, const char *line, size_t size, cha
 static void add_lines(struct pith_str *file, const char *text, size_t size)
 {
     char chain[PITH_SHA256_HEX];
-    memcpy(chain, job, sizeof chain);
+    memcpy(chain, whose, sizeof chain);
     while (size) {
         const char *end = memchr(text, '\n', size);
         const size_t n = end ? (size_t)(end - text) : size;
@@ -40,28 +40,28 @@ static void add_lines(struct pith_str *file, const char *text, size_t size)
     }
 }
 
-static size_t read_units(struct pith_run *r, bool *good)
+static size_t read_units(const struct pith_job *job, struct pith_journal *j, bool *good)
 {
     struct pith_error err = {0};
-    const enum pith_status s = pith_journal_open(r, &err);
+    const enum pith_status s = pith_journal_open(job, j, &err);
     if (s != PITH_OK && !err.text[0]) abort();
     *good = s == PITH_OK;
-    return json_array_size(r->units);
+    return json_array_size(j->units);
 }
 
-static void read_twice(struct pith_run *r)
+static void read_twice(const struct pith_job *job)
 {
+    struct pith_journal journal = {0}, *j = &journal;
     bool good;
-    const size_t units = read_units(r, &good);
-    if (units > r->model->shape.layers + 1) abort();
+    const size_t units = read_units(job, j, &good);
+    if (units > job->model->shape.layers + 1) abort();
     if (good) {
-        json_t *first = r->units;
-        if (pith_journal_cut(r, units, NULL) != PITH_OK) abort();
-        if (read_units(r, &good) != units || !good || !json_equal(first, r->units)) abort();
+        json_t *first = j->units;
+        if (pith_journal_cut(job, j, units, NULL) != PITH_OK) abort();
+        if (read_units(job, j, &good) != units || !good || !json_equal(first, j->units)) abort();
         json_decref(first);
     }
-    json_decref(r->units);
-    r->units = NULL;
+    json_decref(j->units);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -69,21 +69,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static char path[128], partial[] = "out.partial";
     const struct pith_quantize_options options = {0};
     struct pith_model model = {.shape.layers = 3};
-    struct pith_run *r = calloc(1, sizeof *r);
-    if (!r) abort();
     (void)snprintf(path, sizeof path, "%s/pith.journal", folder());
-    r->options = &options;
-    r->model = &model;
-    r->journal_path = path;
-    r->partial = partial;
-    memcpy(r->fingerprint, job, sizeof job);
-    if (size && data[0] & 2) r->fingerprint[0] = 'f';
+    struct pith_job job = {
+        .options = &options, .model = &model, .journal_path = path, .partial = partial};
+    memcpy(job.fingerprint, whose, sizeof whose);
+    if (size && data[0] & 2) job.fingerprint[0] = 'f';
     struct pith_str file = {0};
     if (size && data[0] & 1) add_lines(&file, (const char *)data + 1, size - 1);
     else if (size) pith_str_append(&file, (const char *)data + 1, size - 1);
     folder_put("pith.journal", pith_str_text(&file), file.len);
     pith_str_free(&file);
-    read_twice(r);
-    free(r);
+    read_twice(&job);
     return 0;
 }

@@ -4,7 +4,7 @@
 
 #include "io/container.h"
 #include "num/recode.h"
-#include "pipe/run.h"
+#include "pipe/job.h"
 
 #include <string.h>
 

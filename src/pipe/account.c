@@ -12,23 +12,24 @@
  * activations, the input) that were resident beside it; peak_resident the most of both at once. */
 static json_t *timing(const struct pith_run *r)
 {
-    json_t *j = json_pack(
-        "{s:f, s:I, s:I, s:I, s:i, s:s}", "seconds", pith_clock() - r->started, "peak_memory_bytes",
-        (json_int_t)r->peak_anonymous, "peak_mapped_bytes", (json_int_t)r->peak_mapped,
-        "peak_resident_bytes", (json_int_t)pith_memory_peak(), "threads",
-        (int)pith_pool_threads(pith_backend_pool(r->backend)), "cpu", pith_backend_cpu(r->backend));
+    json_t *j = json_pack("{s:f, s:I, s:I, s:I, s:i, s:s}", "seconds", pith_clock() - r->started,
+                          "peak_memory_bytes", (json_int_t)r->peak_anonymous, "peak_mapped_bytes",
+                          (json_int_t)r->peak_mapped, "peak_resident_bytes",
+                          (json_int_t)pith_memory_peak(), "threads",
+                          (int)pith_pool_threads(pith_backend_pool(r->job->backend)), "cpu",
+                          pith_backend_cpu(r->job->backend));
     bool good = j && pith_phases_report(&r->phases, j);
-    if (good && r->needs_round && !pith_learn_needed(&r->recipe) && !r->between.data)
+    if (good && r->job->needs_round && !pith_job_learns(r->job) && !r->cal.between.data)
         good = json_object_set_new(j, "recomputed", json_true()) == 0;
     if (good) return j;
     json_decref(j);
     return NULL;
 }
 
-static json_t *calibration(const struct pith_run *r)
+static json_t *calibration(const struct pith_job *job)
 {
-    const struct pith_quantize_options *o = r->options;
-    if (!pith_run_calibrates(r)) return json_null();
+    const struct pith_quantize_options *o = job->options;
+    if (!pith_job_calibrates(job)) return json_null();
     json_t *sources = json_array();
     for (size_t i = 0; i < o->calib.count; i++) {
         const char *slash = strrchr(o->calib.item[i], '/');
@@ -36,20 +37,20 @@ static json_t *calibration(const struct pith_run *r)
     }
     if (o->calib.count == 0) pith_json_add(&sources, json_string("builtin"));
     json_t *j = json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:I}", "sources", sources, "mode",
-                          r->fast ? "fast" : "exact", "sha256", r->calib.sha256, "windows",
-                          (json_int_t)r->calib.windows, "seq_len", (json_int_t)r->calib.length,
-                          "tokens", (json_int_t)(r->calib.windows * r->calib.length), "seed",
+                          job->fast ? "fast" : "exact", "sha256", job->calib.sha256, "windows",
+                          (json_int_t)job->calib.windows, "seq_len", (json_int_t)job->calib.length,
+                          "tokens", (json_int_t)(job->calib.windows * job->calib.length), "seed",
                           (json_int_t)o->seed);
     json_t *asked = json_pack("{s:I, s:I, s:I}", "tokens_asked", (json_int_t)o->calib_tokens,
-                              "tokens_available", (json_int_t)r->calib.available, "seq_len_asked",
+                              "tokens_available", (json_int_t)job->calib.available, "seq_len_asked",
                               (json_int_t)o->seq_len);
     if (!asked || !j || json_object_update(j, asked) != 0) {
         json_decref(j);
         j = NULL;
     }
     json_decref(asked);
-    if (j && r->calib.crlf) {
-        pith_json_set(&j, "crlf_lines", json_integer((json_int_t)r->calib.crlf));
+    if (j && job->calib.crlf) {
+        pith_json_set(&j, "crlf_lines", json_integer((json_int_t)job->calib.crlf));
         pith_json_set(&j, "crlf", json_string(o->crlf ? o->crlf : "keep"));
     }
     return j;
@@ -60,7 +61,7 @@ static json_t *joined(const struct pith_run *r, const char *key)
 {
     json_t *all = json_array(), *unit;
     size_t i;
-    json_array_foreach (r->units, i, unit) {
+    json_array_foreach (r->journal.units, i, unit) {
         const json_t *part = json_object_get(unit, key), *entry;
         size_t k;
         json_array_foreach (part, k, entry)
@@ -72,7 +73,7 @@ static json_t *joined(const struct pith_run *r, const char *key)
 /* How the experts of a mixture were calibrated, and how many tokens took each. */
 static json_t *experts(const struct pith_run *r)
 {
-    return json_pack("{s:s, s:i, s:o}", "rule", pith_experts_rule_name(r->experts), "few",
+    return json_pack("{s:s, s:i, s:o}", "rule", pith_experts_rule_name(r->job->experts), "few",
                      PITH_EXPERTS_FEW, "layers", joined(r, "experts"));
 }
 
@@ -82,7 +83,7 @@ static double quantized_bits(const struct pith_run *r, uint64_t *weights)
     size_t i, k;
     double bits = 0;
     *weights = 0;
-    json_array_foreach (r->units, i, unit) {
+    json_array_foreach (r->journal.units, i, unit) {
         json_array_foreach (json_object_get(unit, "linears"), k, entry) {
             const json_t *shape = json_object_get(entry, "shape");
             const uint64_t n = (uint64_t)json_integer_value(json_array_get(shape, 0)) *
@@ -95,47 +96,47 @@ static double quantized_bits(const struct pith_run *r, uint64_t *weights)
 }
 
 /* Of the model, whatever the input holds it in. */
-static uint64_t count_parameters(const struct pith_run *r)
+static uint64_t count_parameters(const struct pith_job *job)
 {
-    const struct pith_checkpoint *in = r->model->checkpoint;
+    const struct pith_checkpoint *in = job->model->checkpoint;
     uint64_t parameters = 0;
     for (size_t i = 0; i < in->count; i++) {
-        const struct pith_choice *c = pith_output_choice(r, in->tensors[i].name);
+        const struct pith_choice *c = pith_job_tensor_choice(job, in->tensors[i].name);
         if (!c || !c->stored.format) parameters += pith_tensor_elements(&in->tensors[i]);
     }
-    for (size_t i = 0; i < r->choice_count + PITH_END_COUNT; i++)
-        if (r->choices[i].stored.format)
-            parameters += (uint64_t)r->choices[i].rows * r->choices[i].cols;
+    for (size_t i = 0; i < job->choice_count + PITH_END_COUNT; i++)
+        if (job->choices[i].stored.format)
+            parameters += (uint64_t)job->choices[i].rows * job->choices[i].cols;
     char head[PITH_END_NAME];
-    pith_end_tensor(r->model, PITH_END_HEAD, head);
-    if (pith_run_unties(r) && !pith_checkpoint_find(in, head))
-        parameters += (uint64_t)r->model->shape.vocab * r->model->shape.hidden;
+    pith_end_tensor(job->model, PITH_END_HEAD, head);
+    if (pith_job_unties(job) && !pith_checkpoint_find(in, head))
+        parameters += (uint64_t)job->model->shape.vocab * job->model->shape.hidden;
     return parameters;
 }
 
 static json_t *sizes(const struct pith_run *r, uint64_t *weights, double *bits)
 {
-    const struct pith_checkpoint *in = r->model->checkpoint;
-    const uint64_t parameters = count_parameters(r);
+    const struct pith_checkpoint *in = r->job->model->checkpoint;
+    const uint64_t parameters = count_parameters(r->job);
     *bits = quantized_bits(r, weights);
     return json_pack("{s:I, s:I, s:I, s:I}", "input_bytes", (json_int_t)in->bytes, "output_bytes",
-                     (json_int_t)r->layout.total_bytes, "parameters", (json_int_t)parameters,
+                     (json_int_t)r->job->layout.total_bytes, "parameters", (json_int_t)parameters,
                      "quantized_parameters", (json_int_t)*weights);
 }
 
 /* What pith_basis_init() needs to do it again. */
-static json_t *basis(const struct pith_run *r)
+static json_t *basis(const struct pith_job *job)
 {
-    const struct pith_basis_plan *p = &r->basis_plan;
-    if (!pith_run_turns(r)) return json_null();
+    const struct pith_basis_plan *p = &job->basis_plan;
+    if (!pith_job_turns(job)) return json_null();
     return json_pack("{s:I, s:I, s:I, s:I, s:I}", "stream", (json_int_t)p->stream, "head",
                      (json_int_t)p->head, "o", (json_int_t)p->o, "down", (json_int_t)p->down,
                      "seed", (json_int_t)p->seed);
 }
 
-static const char *container_name(const struct pith_run *r)
+static const char *container_name(const struct pith_job *job)
 {
-    return r->quantizes || r->container->file ? r->container->name : "none";
+    return job->quantizes || job->container->file ? job->container->name : "none";
 }
 
 json_t *pith_run_account(const struct pith_run *r)
@@ -146,26 +147,26 @@ json_t *pith_run_account(const struct pith_run *r)
     const double parameters = (double)json_integer_value(json_object_get(size, "parameters"));
     json_t *account =
         json_pack("{s:s, s:i, s:s, s:s, s:o, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                  "pith", pith_version(), "account", PITH_ACCOUNT_VERSION, "job", r->fingerprint,
-                  "architecture", r->model->arch->name, "recipe", pith_recipe_json(&r->recipe),
-                  "container", container_name(r), "bits_per_weight",
-                  weights ? bits / (double)weights : 0.0, "bits_per_parameter",
-                  8.0 * (double)r->layout.total_bytes / (parameters > 0 ? parameters : 1), "sizes",
-                  size, "calibration", calibration(r), "basis", basis(r), "linears",
-                  joined(r, "linears"), "transforms", joined(r, "transforms"), "tensors",
+                  "pith", pith_version(), "account", PITH_ACCOUNT_VERSION, "job",
+                  r->job->fingerprint, "architecture", r->job->model->arch->name, "recipe",
+                  pith_recipe_json(&r->job->recipe), "container", container_name(r->job),
+                  "bits_per_weight", weights ? bits / (double)weights : 0.0, "bits_per_parameter",
+                  8.0 * (double)r->job->layout.total_bytes / (parameters > 0 ? parameters : 1),
+                  "sizes", size, "calibration", calibration(r->job), "basis", basis(r->job),
+                  "linears", joined(r, "linears"), "transforms", joined(r, "transforms"), "tensors",
                   joined(r, "tensors"), "timing", timing(r));
-    if (account && pith_learn_needed(&r->recipe))
-        pith_json_set(&account, "blocks", joined(r, "blocks"));
-    if (account && r->model->shape.moe.experts && pith_run_calibrates(r))
+    if (account && pith_job_learns(r->job)) pith_json_set(&account, "blocks", joined(r, "blocks"));
+    if (account && r->job->model->shape.moe.experts && pith_job_calibrates(r->job))
         pith_json_set(&account, "experts", experts(r));
     /* What "loss" of a linear is: the squared error of its output, or of its weights. A rounder of
      * whole blocks knows the block's alone. */
-    const bool outputs = (r->needs_round & PITH_NEED_HESSIAN) && !pith_learn_needed(&r->recipe);
+    const bool outputs = (r->job->needs_round & PITH_NEED_HESSIAN) && !pith_job_learns(r->job);
     if (account) pith_json_set(&account, "losses", json_string(outputs ? "outputs" : "weights"));
     if (account)
-        pith_json_set(&account, "warnings", pith_run_warnings(json_object_get(account, "linears")));
-    const char *from = r->model->container ? r->model->container->name : "none";
-    if (account && r->convert) pith_json_set(&account, "converted_from", json_string(from));
+        pith_json_set(&account, "warnings",
+                      pith_judge_warnings(json_object_get(account, "linears")));
+    const char *from = r->job->model->container ? r->job->model->container->name : "none";
+    if (account && r->job->convert) pith_json_set(&account, "converted_from", json_string(from));
     return account;
 }
 
@@ -173,7 +174,7 @@ enum pith_status pith_account_files(const struct pith_run *r, json_t *account,
                                     struct pith_error *err)
 {
     json_t *files;
-    PITH_TRY(pith_checkpoint_digest(r->written, &files, err));
+    PITH_TRY(pith_checkpoint_digest(r->out.written, &files, err));
     return json_object_set_new(account, "files", files) == 0 ? PITH_OK
                                                              : pith_fail_nomem(err, "pith.json");
 }
@@ -185,7 +186,7 @@ json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, doubl
     double error = 0;
     const json_t *unit, *entry;
     size_t i, k, count = 0;
-    json_array_foreach (r->units, i, unit)
+    json_array_foreach (r->journal.units, i, unit)
         json_array_foreach (json_object_get(unit, "linears"), k, entry) {
             error += json_real_value(json_object_get(entry, "relative_error"));
             count++;
@@ -196,12 +197,12 @@ json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, doubl
         return NULL;
     }
     return json_pack("{s:s, s:b, s:s, s:o, s:i, s:f, s:f, s:o, s:I, s:I, s:f, s:f, s:o}", "pith",
-                     pith_version(), "rehearsal", 1, "container", container_name(r), "recipe",
-                     pith_recipe_json(&r->recipe), "blocks", (int)r->model->shape.layers,
+                     pith_version(), "rehearsal", 1, "container", container_name(r->job), "recipe",
+                     pith_recipe_json(&r->job->recipe), "blocks", (int)r->job->model->shape.layers,
                      "seconds_per_block", block_seconds, "seconds_expected",
-                     other_seconds + block_seconds * r->model->shape.layers, "block", phases,
-                     "memory_expected_bytes", (json_int_t)pith_run_estimate(r),
-                     "output_bytes_expected", (json_int_t)r->layout.total_bytes, "bits_per_weight",
-                     weights ? bits / (double)weights : 0.0, "relative_error",
+                     other_seconds + block_seconds * r->job->model->shape.layers, "block", phases,
+                     "memory_expected_bytes", (json_int_t)pith_job_estimate(r->job),
+                     "output_bytes_expected", (json_int_t)r->job->layout.total_bytes,
+                     "bits_per_weight", weights ? bits / (double)weights : 0.0, "relative_error",
                      count ? error / (double)count : 0.0, "linears", joined(r, "linears"));
 }

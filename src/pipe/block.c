@@ -16,8 +16,8 @@ void pith_work_mark_pass(struct pith_work *w, enum pith_phase phase)
 {
     struct pith_run *r = w->run;
     pith_phases_mark(&r->phases, phase);
-    pith_phases_move(&r->phases, phase, PITH_PHASE_HESSIAN, r->collector.hessian_seconds);
-    r->collector.hessian_seconds = 0;
+    pith_phases_move(&r->phases, phase, PITH_PHASE_HESSIAN, r->cal.collector.hessian_seconds);
+    r->cal.collector.hessian_seconds = 0;
 }
 
 /* --- round --------------------------------------------------------------------------------- */
@@ -27,7 +27,7 @@ static enum pith_status find_tensor(const struct pith_work *w, const struct pith
 {
     char name[320];
     snprintf(name, sizeof name, "%s.weight", c->module);
-    *t = pith_checkpoint_find(w->run->model->checkpoint, name);
+    *t = pith_checkpoint_find(w->run->job->model->checkpoint, name);
     return *t ? PITH_OK : pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
 }
 
@@ -37,7 +37,7 @@ static enum pith_status measure_error(const struct pith_work *w, const struct pi
                                       const struct pith_weight *made,
                                       struct pith_linear_result *out, struct pith_error *err)
 {
-    struct pith_backend *be = w->run->backend;
+    struct pith_backend *be = w->run->job->backend;
     float *turned = NULL;
     const struct pith_tensor *t;
     PITH_TRY(find_tensor(w, c, &t, err));
@@ -48,7 +48,7 @@ static enum pith_status measure_error(const struct pith_work *w, const struct pi
                                    .dtype = t->dtype,
                                    .dense = straight ? straight : t->data};
     if (w->turned) {
-        const struct pith_turn turn = pith_run_turn(w->run);
+        const struct pith_turn turn = pith_job_turn(w->run->job);
         PITH_TRY(pith_turned_linear(&turn, w->layer, c->linear, c->hadamard > 1, &turned, err));
         original.dtype = PITH_F32;
         original.dense = turned;
@@ -58,8 +58,8 @@ static enum pith_status measure_error(const struct pith_work *w, const struct pi
     pith_free(turned);
     pith_free(straight);
     if (!good) return pith_fail_nomem(err, "a comparison");
-    pith_checkpoint_release(w->run->model->checkpoint, t);
-    PITH_TRY(pith_run_judge(w->run, c, out->relative_error, err));
+    pith_checkpoint_release(w->run->job->model->checkpoint, t);
+    PITH_TRY(pith_judge(w->run->job, c, out->relative_error, err));
     const enum pith_status s = pith_weights_digest(be, made, out->sha256, err);
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }
@@ -82,8 +82,8 @@ static enum pith_status keep_rounded(struct pith_work *w, const struct pith_choi
     struct pith_run *r = w->run;
     const struct pith_weight stored = {.rows = c->rows, .cols = c->cols, .quant = q};
     enum pith_status s = PITH_OK;
-    pith_container_state_scales(r->container, &c->grid, q->scales, pith_qmat_scale_count(q));
-    if (r->recipe.split->two_four) s = pith_two_four_check(r->backend, &stored, err);
+    pith_container_state_scales(r->job->container, &c->grid, q->scales, pith_qmat_scale_count(q));
+    if (r->job->recipe.split->two_four) s = pith_two_four_check(r->job->backend, &stored, err);
     if (s == PITH_OK) s = measure_error(w, c, &stored, made, err);
     pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
     if (s == PITH_OK) s = pith_store_linear(r, c->module, q, made, &r->phases, err);
@@ -100,12 +100,12 @@ static enum pith_status keep_rounded(struct pith_work *w, const struct pith_choi
 static float shared_global(const struct pith_work *w, const struct pith_site_spec *site,
                            const struct pith_grid *grid)
 {
-    const struct pith_kern *k = pith_backend_kern(w->run->backend);
+    const struct pith_kern *k = pith_backend_kern(w->run->job->backend);
     struct pith_grid widest = *grid;
     float most = 0.0f;
     if (!grid->format || pith_round_shared(grid, 1.0f) == 0.0f) return 0.0f;
     for (uint32_t i = 0; i < site->count; i++) {
-        const struct pith_choice *c = pith_run_choice(w->run, w->layer, site->first + i);
+        const struct pith_choice *c = pith_job_choice(w->run->job, w->layer, site->first + i);
         float lo, hi;
         if (!pith_grid_equal(&c->grid, grid)) continue;
         widest.mse |= c->grid.mse && c->grid.format->kind == PITH_KIND_BLOCK;
@@ -121,16 +121,16 @@ static void share_globals(const struct pith_work *w, const struct pith_site_spec
 {
     for (uint32_t i = 0; i < site->count; i++)
         global[i] =
-            shared_global(w, site, &pith_run_choice(w->run, w->layer, site->first + i)->grid);
+            shared_global(w, site, &pith_job_choice(w->run->job, w->layer, site->first + i)->grid);
 }
 
 static enum pith_status split_linear(struct pith_work *w, const struct pith_choice *c,
                                      const struct pith_stats *stats, struct pith_kept *kept,
                                      struct pith_error *err)
 {
-    const struct pith_recipe *recipe = &w->run->recipe;
+    const struct pith_recipe *recipe = &w->run->job->recipe;
     const struct pith_split_job split = {
-        .backend = w->run->backend,
+        .backend = w->run->job->backend,
         .rows = c->rows,
         .cols = c->cols,
         .w = w->block.linear[c->linear].dense,
@@ -149,7 +149,7 @@ static const struct pith_rounder *rounder_for(const struct pith_work *w,
 {
     const bool unseen = stats && stats->tokens == 0 &&
                         w->plan->linear[c->linear].expert != PITH_NO_PART;
-    return unseen ? pith_rounder_find("nearest") : w->run->recipe.round;
+    return unseen ? pith_rounder_find("nearest") : w->run->job->recipe.round;
 }
 
 static enum pith_status round_linear(struct pith_work *w, const struct pith_choice *c,
@@ -161,10 +161,10 @@ static enum pith_status round_linear(struct pith_work *w, const struct pith_choi
     struct pith_kept kept = {0};
     enum pith_status s = split_linear(w, c, stats, &kept, err);
     const struct pith_round_job job = {
-        .backend = r->backend,
+        .backend = r->job->backend,
         .grid = c->grid,
-        .options = r->recipe.round_options,
-        .scale_dtype = r->container->scale_dtype(&c->grid, r->container_opts.model_dtype),
+        .options = r->job->recipe.round_options,
+        .scale_dtype = r->job->container->scale_dtype(&c->grid, r->job->container_opts.model_dtype),
         .global = global,
         .rows = c->rows,
         .cols = c->cols,
@@ -180,7 +180,7 @@ static enum pith_status round_linear(struct pith_work *w, const struct pith_choi
     pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
     pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, made.report.factor_seconds);
     if (s != PITH_OK) return pith_fail_in(err, s, c->module);
-    q.input = pith_inputs_make(r, c, stats);
+    q.input = pith_inputs_make(r->job, c, stats);
     return keep_rounded(w, c, &q, &made, err);
 }
 
@@ -197,8 +197,8 @@ static enum pith_status prune_linear(struct pith_work *w, const struct pith_choi
     enum pith_status s = find_tensor(w, c, &t, err);
     if (s == PITH_OK) s = split_linear(w, c, stats, &kept, err);
     const struct pith_round_job job = {
-        .backend = r->backend,
-        .options = r->recipe.round_options,
+        .backend = r->job->backend,
+        .options = r->job->recipe.round_options,
         .scale_dtype = t ? t->dtype : PITH_F32,
         .rows = c->rows,
         .cols = c->cols,
@@ -208,11 +208,11 @@ static enum pith_status prune_linear(struct pith_work *w, const struct pith_choi
     };
     struct pith_linear_result *out = &w->changes[c->linear].pruned;
     pith_phases_begin(&r->phases);
-    if (s == PITH_OK) s = pith_round_dense(r->recipe.round, &job, &out->report, err);
+    if (s == PITH_OK) s = pith_round_dense(r->job->recipe.round, &job, &out->report, err);
     pith_kept_free(&kept);
     pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
     pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, out->report.factor_seconds);
-    if (s == PITH_OK) s = pith_two_four_check(r->backend, &made, err);
+    if (s == PITH_OK) s = pith_two_four_check(r->job->backend, &made, err);
     if (s == PITH_OK) s = measure_error(w, c, &made, out, err);
     pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
@@ -242,7 +242,7 @@ static bool is_changed(const struct pith_choice *c)
 static bool site_quantized(const struct pith_work *w, const struct pith_site_spec *site)
 {
     for (uint32_t i = 0; i < site->count; i++)
-        if (is_changed(pith_run_choice(w->run, w->layer, site->first + i))) return true;
+        if (is_changed(pith_job_choice(w->run->job, w->layer, site->first + i))) return true;
     return false;
 }
 
@@ -251,7 +251,7 @@ static bool site_quantized(const struct pith_work *w, const struct pith_site_spe
 static enum pith_status check_stats(const struct pith_work *w, const struct pith_site_spec *site,
                                     const struct pith_stats *st, struct pith_error *err)
 {
-    const char *module = pith_run_choice(w->run, w->layer, site->first)->module;
+    const char *module = pith_job_choice(w->run->job, w->layer, site->first)->module;
     for (uint32_t j = 0; j < st->dim; j++) {
         const float *const of[] = {st->absmean ? st->absmean + j : NULL,
                                    st->squares ? st->squares + j : NULL, st->lo ? st->lo + j : NULL,
@@ -278,21 +278,22 @@ static enum pith_status round_site(struct pith_work *w, uint32_t which, struct p
     if (!site_quantized(w, site)) return PITH_OK;
     pith_phases_begin(&r->phases);
     for (uint32_t i = 0; i < site->count && s == PITH_OK; i++)
-        s = pith_block_own(r->model, &w->block, site->first + i, err);
+        s = pith_block_own(r->job->model, &w->block, site->first + i, err);
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
     if (s != PITH_OK) return s;
-    if (r->needs_round) s = pith_stages_collect(&w->stages, which, r->needs_round, 0, &stats, err);
+    if (r->job->needs_round)
+        s = pith_stages_collect(&w->stages, which, r->job->needs_round, 0, &stats, err);
     pith_work_mark_pass(w, PITH_PHASE_COLLECT);
-    if (s == PITH_OK && r->needs_round) s = check_stats(w, site, &stats, err);
+    if (s == PITH_OK && r->job->needs_round) s = check_stats(w, site, &stats, err);
     float *global = pith_alloc(site->count, sizeof *global);
     if (global) share_globals(w, site, global);
     else if (s == PITH_OK) s = pith_fail_nomem(err, site->name);
     for (uint32_t i = 0; i < site->count && s == PITH_OK; i++) {
-        const struct pith_choice *c = pith_run_choice(r, w->layer, site->first + i);
-        const struct pith_stats *known = r->needs_round ? &stats : NULL;
+        const struct pith_choice *c = pith_job_choice(r->job, w->layer, site->first + i);
+        const struct pith_stats *known = r->job->needs_round ? &stats : NULL;
         if (c->grid.format) s = round_linear(w, c, known, global[i], err);
         else if (c->prune) s = prune_linear(w, c, known, err);
-        if (s == PITH_OK) s = pith_run_step(r, r->recipe.round->name, 1, err);
+        if (s == PITH_OK) s = pith_run_step(r, r->job->recipe.round->name, 1, err);
     }
     pith_free(global);
     pith_stats_free(&stats, 1);
@@ -316,21 +317,22 @@ static enum pith_status keep_together(struct pith_work *w, struct pith_qmat *q,
                                       struct pith_error *err)
 {
     struct pith_run *r = w->run;
-    const struct pith_acts *a = &r->acts[0];
+    const struct pith_acts *a = &r->cal.acts[0];
     const double tokens = (double)(a->windows * a->length);
     unsigned count = 0;
     for (uint32_t i = 0; i < w->plan->linears; i++) count += q[i].codes != NULL;
     enum pith_status s = count ? report_block(w, rep, tokens * (double)a->hidden, err) : PITH_OK;
     for (uint32_t i = 0; i < w->plan->linears; i++) {
-        const struct pith_choice *c = pith_run_choice(r, w->layer, i);
+        const struct pith_choice *c = pith_job_choice(r->job, w->layer, i);
         struct pith_linear_result made = {
             .report = {.loss = rep->loss / tokens / count,
                        .nearest_loss = rep->nearest_loss / tokens / count}};
         if (!q[i].codes) continue;
-        q[i].input = pith_inputs_make(r, c, NULL); /* what is learned leaves activations alone */
+        q[i].input =
+            pith_inputs_make(r->job, c, NULL); /* what is learned leaves activations alone */
         if (s == PITH_OK) s = keep_rounded(w, c, &q[i], &made, err);
         else pith_qmat_free(&q[i]);
-        if (s == PITH_OK) s = pith_run_step(r, r->recipe.round->name, 1, err);
+        if (s == PITH_OK) s = pith_run_step(r, r->job->recipe.round->name, 1, err);
     }
     return s;
 }
@@ -393,14 +395,14 @@ static enum pith_status keep_linear(struct pith_work *w, const struct pith_choic
 static enum pith_status keep_others(struct pith_work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
-    const struct pith_checkpoint *in = r->model->checkpoint;
+    const struct pith_checkpoint *in = r->job->model->checkpoint;
     size_t count;
-    const size_t first = pith_unit_tensors(r->model, w->layer + (size_t)1, &count);
+    const size_t first = pith_unit_tensors(r->job->model, w->layer + (size_t)1, &count);
     for (size_t i = first; i < first + count; i++) {
         const char *name = in->tensors[i].name;
         uint32_t layer;
-        const char *part = pith_plan_layer_of(&r->model->plans, name, &layer);
-        if (part && pith_arch_buffer(r->model->arch, part))
+        const char *part = pith_plan_layer_of(&r->job->model->plans, name, &layer);
+        if (part && pith_arch_buffer(r->job->model->arch, part))
             PITH_TRY(pith_store_copy(r, name, "a buffer", w->tensors, err));
     }
     return PITH_OK;
@@ -413,7 +415,7 @@ static enum pith_status keep_vector(struct pith_work *w, uint32_t vector, struct
     char name[256];
     float *values = NULL;
     const size_t n = pith_vector_count(spec);
-    pith_plan_name(&w->run->model->plans, w->layer, spec->name, name, sizeof name);
+    pith_plan_name(&w->run->job->model->plans, w->layer, spec->name, name, sizeof name);
     if (w->regain[vector]) {
         values = pith_alloc(n, sizeof *values);
         if (!values) return pith_fail_nomem(err, name);
@@ -429,7 +431,7 @@ static enum pith_status keep_rest(struct pith_work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     for (uint32_t i = 0; i < w->plan->linears; i++)
-        PITH_TRY(keep_linear(w, pith_run_choice(r, w->layer, i), err));
+        PITH_TRY(keep_linear(w, pith_job_choice(r->job, w->layer, i), err));
     for (uint32_t i = 0; i < w->plan->vectors; i++) PITH_TRY(keep_vector(w, i, err));
     return keep_others(w, err);
 }
@@ -437,9 +439,9 @@ static enum pith_status keep_rest(struct pith_work *w, struct pith_error *err)
 /* Said before the work, and of the tensor itself: one bad value spreads to whatever is computed. */
 static enum pith_status check_layer(const struct pith_work *w, struct pith_error *err)
 {
-    const struct pith_checkpoint *in = w->run->model->checkpoint;
+    const struct pith_checkpoint *in = w->run->job->model->checkpoint;
     size_t count;
-    const size_t first = pith_unit_tensors(w->run->model, w->layer + (size_t)1, &count);
+    const size_t first = pith_unit_tensors(w->run->job->model, w->layer + (size_t)1, &count);
     for (size_t i = first; i < first + count; i++)
         PITH_TRY(pith_tensor_check_finite(&in->tensors[i], err));
     return PITH_OK;
@@ -465,16 +467,17 @@ static enum pith_status add_arrays(struct pith_work *w, json_t *unit, struct pit
 static enum pith_status turn_block(struct pith_work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
-    const struct pith_turn t = pith_run_turn(r);
+    const struct pith_turn t = pith_job_turn(r->job);
     w->turned = true;
     for (uint32_t i = 0; i < w->plan->linears; i++) {
-        const uint32_t block = pith_run_choice(r, w->layer, i)->hadamard;
+        const uint32_t block = pith_job_choice(r->job, w->layer, i)->hadamard;
         w->block.linear[i].hadamard = block;
-        w->changes[i].rotated = pith_turns_weight(&r->basis, w->plan, i, block > 1);
-        w->changes[i].rebias = w->block.linear[i].bias && pith_turns_bias(&r->basis, w->plan, i);
+        w->changes[i].rotated = pith_turns_weight(&r->job->basis, w->plan, i, block > 1);
+        w->changes[i].rebias = w->block.linear[i].bias &&
+                               pith_turns_bias(&r->job->basis, w->plan, i);
     }
     for (uint32_t i = 0; i < w->plan->vectors; i++)
-        w->regain[i] = pith_turns_vector(&r->basis, w->plan, i);
+        w->regain[i] = pith_turns_vector(&r->job->basis, w->plan, i);
     const enum pith_status s = pith_turn_block(&t, &w->block, err);
     pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
     return s;
@@ -486,7 +489,7 @@ static enum pith_status report_experts(struct pith_work *w, struct pith_error *e
     const struct pith_routed *routed = &w->stages.routed;
     if (!routed->count) return PITH_OK;
     json_t *tokens = json_array();
-    for (uint32_t e = 0; e < w->run->model->shape.moe.experts; e++)
+    for (uint32_t e = 0; e < w->run->job->model->shape.moe.experts; e++)
         pith_json_add(&tokens, json_integer((json_int_t)routed->count[e]));
     json_t *j = json_pack("{s:i, s:o}", "layer", (int)w->layer, "tokens", tokens);
     return json_array_append_new(w->experts, j) == 0 ? PITH_OK
@@ -499,14 +502,14 @@ static enum pith_status run_stages(struct pith_work *w, struct pith_error *err)
     struct pith_run *r = w->run;
     pith_phases_begin(&r->phases);
     PITH_TRY(check_layer(w, err));
-    const enum pith_load how = pith_run_whole_layers(r) ? PITH_LOAD_FLOAT : PITH_LOAD_SHARED;
-    enum pith_status s = pith_block_load(r->model, w->layer, how, &w->block, err);
+    const enum pith_load how = pith_job_whole_layers(r->job) ? PITH_LOAD_FLOAT : PITH_LOAD_SHARED;
+    enum pith_status s = pith_block_load(r->job->model, w->layer, how, &w->block, err);
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
-    if (s == PITH_OK && pith_run_turns(r)) s = turn_block(w, err);
-    if (s == PITH_OK && pith_learn_needed(&r->recipe)) s = pith_learn_targets(r, &w->block, err);
+    if (s == PITH_OK && pith_job_turns(r->job)) s = turn_block(w, err);
+    if (s == PITH_OK && pith_job_learns(r->job)) s = pith_learn_targets(r, &w->block, err);
     pith_phases_mark(&r->phases, PITH_PHASE_COLLECT);
-    if (s == PITH_OK && r->needs_transform) s = pith_work_transform(w, err);
-    if (pith_learn_needed(&r->recipe)) return s == PITH_OK ? round_together(w, err) : s;
+    if (s == PITH_OK && r->job->needs_transform) s = pith_work_transform(w, err);
+    if (pith_job_learns(r->job)) return s == PITH_OK ? round_together(w, err) : s;
     for (uint32_t site = 0; site < w->plan->sites && s == PITH_OK; site++)
         s = round_site(w, site, err);
     return s == PITH_OK ? report_experts(w, err) : s;
@@ -517,12 +520,12 @@ static enum pith_status store_kv(struct pith_work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     float scale[2];
-    if (!pith_inputs_kv_of(r, w->layer)) return PITH_OK;
-    if (r->convert) PITH_TRY(pith_kv_scales_load(r->model, w->layer, scale, err));
+    if (!pith_inputs_kv_of(r->job, w->layer)) return PITH_OK;
+    if (r->job->convert) PITH_TRY(pith_kv_scales_load(r->job->model, w->layer, scale, err));
     else PITH_TRY(pith_inputs_measure_kv(r, &w->block, scale, err));
     for (int i = 0; i < 2; i++) {
         char name[PITH_KV_NAME];
-        pith_inputs_kv_name(r, w->layer, i, name);
+        pith_inputs_kv_name(r->job, w->layer, i, name);
         PITH_TRY(pith_store_scale(r, name, scale[i], w->tensors, err));
     }
     return PITH_OK;
@@ -536,8 +539,8 @@ static enum pith_status run_block(struct pith_work *w, bool propagate, json_t *u
     w->regain = pith_zalloc(w->plan->vectors, sizeof *w->regain);
     if (!w->changes || !w->regain) return pith_fail_nomem(err, "a block");
     PITH_TRY(add_arrays(w, unit, err));
-    if (r->convert) PITH_TRY(pith_convert_layer(r, w->layer, w->linears, err));
-    else if (pith_run_streams(r)) PITH_TRY(pith_stream_layer(r, w->layer, w->linears, err));
+    if (r->job->convert) PITH_TRY(pith_convert_layer(r, w->layer, w->linears, err));
+    else if (pith_job_streams(r->job)) PITH_TRY(pith_stream_layer(r, w->layer, w->linears, err));
     else PITH_TRY(run_stages(w, err));
     PITH_TRY(store_kv(w, err));
     PITH_TRY(keep_rest(w, err));
@@ -550,13 +553,13 @@ static enum pith_status run_block(struct pith_work *w, bool propagate, json_t *u
 enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propagate, json_t *unit,
                                 struct pith_error *err)
 {
-    struct pith_work w = {.run = r, .layer = layer, .plan = pith_run_plan(r, layer)};
-    w.stages = (struct pith_stages){.collector = &r->collector,
+    struct pith_work w = {.run = r, .layer = layer, .plan = pith_job_plan(r->job, layer)};
+    w.stages = (struct pith_stages){.collector = &r->cal.collector,
                                     .block = &w.block,
-                                    .in = &r->acts[0],
-                                    .out = &r->acts[1],
-                                    .between = r->between.data,
-                                    .routed = {.rule = r->experts}};
+                                    .in = &r->cal.acts[0],
+                                    .out = &r->cal.acts[1],
+                                    .between = r->cal.between.data,
+                                    .routed = {.rule = r->job->experts}};
     const enum pith_status s = run_block(&w, propagate, unit, err);
     pith_stages_end(&w.stages);
     pith_block_free(&w.block);

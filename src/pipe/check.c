@@ -2,12 +2,13 @@
  * file of the model is opened, so that a wrong option is the first thing that is told. */
 #include "base/json.h"
 #include "num/input.h"
-#include "pipe/run.h"
+#include "pipe/job.h"
+#include "pipe/learn.h"
 #include "quant/scale.h"
 
-enum pith_status pith_run_check_targets(const struct pith_run *r, struct pith_error *err)
+enum pith_status pith_job_check_targets(const struct pith_job *job, struct pith_error *err)
 {
-    const struct pith_list *targets = &r->options->targets;
+    const struct pith_list *targets = &job->options->targets;
     for (size_t i = 0; i < targets->count; i++) {
         struct pith_target ignored;
         PITH_TRY(pith_target_parse(targets->item[i], &ignored, err));
@@ -16,16 +17,16 @@ enum pith_status pith_run_check_targets(const struct pith_run *r, struct pith_er
 }
 
 /* Does anything look at activations? Grids and fixed scales do, beside the stages. */
-static enum pith_status find_needs(struct pith_run *r, struct pith_error *err)
+static enum pith_status find_needs(struct pith_job *job, struct pith_error *err)
 {
-    const struct pith_grid *weights = &r->recipe.weights;
-    if (r->convert) return PITH_OK;
-    if (weights->format) r->needs_round |= pith_gridder_for(weights)->needs;
-    PITH_TRY(pith_select_check(r, &r->needs_round, err));
-    PITH_TRY(pith_inputs_settle(r, err));
-    PITH_TRY(pith_learn_check(r, err));
+    const struct pith_grid *weights = &job->recipe.weights;
+    if (job->convert) return PITH_OK;
+    if (weights->format) job->needs_round |= pith_gridder_for(weights)->needs;
+    PITH_TRY(pith_select_check(job, &job->needs_round, err));
+    PITH_TRY(pith_inputs_settle(job, err));
+    PITH_TRY(pith_learn_check(job, err));
     const struct pith_input in = {
-        .grid = r->recipe.acts, .threshold = r->container_opts.threshold, .scale = 1.0f};
+        .grid = job->recipe.acts, .threshold = job->container_opts.threshold, .scale = 1.0f};
     if (!in.grid.format) return PITH_OK;
     return pith_input_check(&in, in.grid.group ? in.grid.group : 64, err);
 }
@@ -40,15 +41,15 @@ static enum pith_status check_numbers(const struct pith_quantize_options *o, str
 enum pith_status pith_pipe_check(const struct pith_quantize_options *o, bool convert, json_t **plan,
                                  struct pith_error *err)
 {
-    struct pith_run r = {.options = o, .convert = convert, .lock = -1};
+    struct pith_job job = {.options = o, .convert = convert};
     if (!o->out || !o->out[0])
         return pith_fail(err, PITH_ARG, "the name of the output folder is empty");
     PITH_TRY(check_numbers(o, err));
-    PITH_TRY(pith_run_recipe(&r, err));
-    PITH_TRY(pith_run_check_targets(&r, err));
-    PITH_TRY(find_needs(&r, err));
-    *plan = json_pack("{s:o, s:s, s:b, s:b}", "recipe", pith_recipe_json(&r.recipe), "container",
-                      r.container->name, "calibrates", (int)pith_run_calibrates(&r), "file",
-                      (int)(r.container->file != NULL));
+    PITH_TRY(pith_job_recipe(&job, err));
+    PITH_TRY(pith_job_check_targets(&job, err));
+    PITH_TRY(find_needs(&job, err));
+    *plan = json_pack("{s:o, s:s, s:b, s:b}", "recipe", pith_recipe_json(&job.recipe), "container",
+                      job.container->name, "calibrates", (int)pith_job_calibrates(&job), "file",
+                      (int)(job.container->file != NULL));
     return *plan ? PITH_OK : pith_fail_nomem(err, "the plan");
 }

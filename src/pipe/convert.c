@@ -12,29 +12,29 @@
 
 /* --- what becomes of which linear ------------------------------------------------------------ */
 
-static enum pith_status describe(struct pith_run *r, const char *module, struct pith_grid *grid,
+static enum pith_status describe(struct pith_job *job, const char *module, struct pith_grid *grid,
                                  struct pith_error *err)
 {
-    const struct pith_model *m = r->model;
+    const struct pith_model *m = job->model;
     *grid = (struct pith_grid){0};
     if (!m->container) return PITH_OK;
     return m->container->describe(m->container_state, m->checkpoint, module, grid,
-                                  &r->container_opts, err);
+                                  &job->container_opts, err);
 }
 
-enum pith_status pith_convert_describe(struct pith_run *r, struct pith_error *err)
+enum pith_status pith_convert_describe(struct pith_job *job, struct pith_error *err)
 {
     uint32_t widest = 0;
-    for (size_t i = 0; i < r->choice_count; i++) {
-        struct pith_choice *c = &r->choices[i];
-        r->container_opts.hadamard = 0;
-        PITH_TRY(describe(r, c->module, &c->stored, err));
-        c->hadamard = r->container_opts.hadamard == UINT32_MAX ? c->cols
-                                                               : r->container_opts.hadamard;
+    for (size_t i = 0; i < job->choice_count; i++) {
+        struct pith_choice *c = &job->choices[i];
+        job->container_opts.hadamard = 0;
+        PITH_TRY(describe(job, c->module, &c->stored, err));
+        c->hadamard = job->container_opts.hadamard == UINT32_MAX ? c->cols
+                                                                 : job->container_opts.hadamard;
         if (c->hadamard > widest) widest = c->hadamard;
     }
-    r->container_opts.hadamard = widest;
-    return pith_inputs_converts(r, err);
+    job->container_opts.hadamard = widest;
+    return pith_inputs_converts(job, err);
 }
 
 /* The grids that a format's codes may come to lie on. */
@@ -86,7 +86,7 @@ bool pith_convert_holds(const struct pith_container *c, const struct pith_conver
     return isfinite(least);
 }
 
-enum pith_status pith_convert_choose(const struct pith_run *r, struct pith_choice *c,
+enum pith_status pith_convert_choose(const struct pith_job *job, struct pith_choice *c,
                                      struct pith_error *err)
 {
     struct pith_error why = {0};
@@ -95,16 +95,16 @@ enum pith_status pith_convert_choose(const struct pith_run *r, struct pith_choic
         return PITH_OK;
     }
     c->grid = c->stored;
-    const struct pith_convert_case x = {&c->stored, c->rows, c->cols, &r->container_opts};
-    if (pith_convert_holds(r->container, &x, &c->grid)) return PITH_OK;
+    const struct pith_convert_case x = {&c->stored, c->rows, c->cols, &job->container_opts};
+    if (pith_convert_holds(job->container, &x, &c->grid)) return PITH_OK;
     enum pith_status s =
-        r->container->accepts(&c->stored, c->rows, c->cols, &r->container_opts, &why);
-    if (!r->recipe.weights.format)
+        job->container->accepts(&c->stored, c->rows, c->cols, &job->container_opts, &why);
+    if (!job->recipe.weights.format)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: %s; --weights GRID rounds such linears anew",
                          c->module, why.text);
-    c->grid = r->recipe.weights;
+    c->grid = job->recipe.weights;
     c->anew = true;
-    s = r->container->accepts(&c->grid, c->rows, c->cols, &r->container_opts, err);
+    s = job->container->accepts(&c->grid, c->rows, c->cols, &job->container_opts, err);
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }
 
@@ -124,27 +124,27 @@ static enum pith_status restate_scales(struct pith_qmat *q, enum pith_dtype scal
     return PITH_OK;
 }
 
-static enum pith_status load(const struct pith_run *r, const struct pith_choice *c,
+static enum pith_status load(const struct pith_job *job, const struct pith_choice *c,
                              struct pith_qmat *q, struct pith_error *err)
 {
-    const struct pith_model *m = r->model;
+    const struct pith_model *m = job->model;
     bool found = false;
     PITH_TRY(m->container->load(m->container_state, m->checkpoint, c->module, c->rows, c->cols, q,
                                 &found, err));
-    if (found) q->input.rule = r->container->input_rule; /* as its engines will compute */
+    if (found) q->input.rule = job->container->input_rule; /* as its engines will compute */
     return found ? PITH_OK : pith_fail(err, PITH_FORMAT, "%s: is not quantized", c->module);
 }
 
 /* The same codes, told as the new container tells them. */
-static enum pith_status restate(const struct pith_run *r, const struct pith_choice *c,
+static enum pith_status restate(const struct pith_job *job, const struct pith_choice *c,
                                 const struct pith_qmat *from, struct pith_qmat *q,
                                 struct pith_error *err)
 {
     const enum pith_dtype scales =
-        r->container->scale_dtype(&c->grid, r->container_opts.model_dtype);
+        job->container->scale_dtype(&c->grid, job->container_opts.model_dtype);
     enum pith_status s;
     if (pith_grid_equal(&c->grid, &c->stored)) {
-        PITH_TRY(load(r, c, q, err));
+        PITH_TRY(load(job, c, q, err));
         if (pith_format_has_blocks(c->grid.format))
             return PITH_OK; /* scales are the format's own */
         s = c->grid.asym ? pith_qmat_state_zeros(q, err) : PITH_OK; /* though alike */
@@ -154,14 +154,14 @@ static enum pith_status restate(const struct pith_run *r, const struct pith_choi
         s = PITH_OK;
     }
     if (s == PITH_OK)
-        pith_container_state_scales(r->container, &c->grid, q->scales, pith_qmat_scale_count(q));
+        pith_container_state_scales(job->container, &c->grid, q->scales, pith_qmat_scale_count(q));
     else pith_qmat_free(q);
     return s;
 }
 
 /* Minimums that are nearly whole zero points (of llama.cpp's types, made of such) are taken for
  * these where they lose less than rounding anew; *q is then replaced. */
-static enum pith_status try_zeros(const struct pith_run *r, const struct pith_choice *c,
+static enum pith_status try_zeros(const struct pith_job *job, const struct pith_choice *c,
                                   const struct pith_qmat *from, struct pith_qmat *q, bool *kept,
                                   struct pith_error *err)
 {
@@ -174,12 +174,12 @@ static enum pith_status try_zeros(const struct pith_run *r, const struct pith_ch
     *kept = false;
     if (!may || c->cols % c->grid.group != 0) return PITH_OK;
     const enum pith_dtype scales =
-        r->container->scale_dtype(&c->grid, r->container_opts.model_dtype);
+        job->container->scale_dtype(&c->grid, job->container_opts.model_dtype);
     PITH_TRY(pith_recode(from, &c->grid, scales, &other, err));
     a.quant = q;
-    bool good = pith_relative_error(r->backend, &a, &b, false, &anew);
+    bool good = pith_relative_error(job->backend, &a, &b, false, &anew);
     a.quant = &other;
-    good = good && pith_relative_error(r->backend, &a, &b, false, &taken);
+    good = good && pith_relative_error(job->backend, &a, &b, false, &taken);
     *kept = good && taken <= anew;
     if (*kept) {
         pith_qmat_free(q);
@@ -191,7 +191,7 @@ static enum pith_status try_zeros(const struct pith_run *r, const struct pith_ch
 }
 
 /* What the codes stand for, put on the new grid. *kept: with its codes after all. */
-static enum pith_status round_anew(const struct pith_run *r, const struct pith_choice *c,
+static enum pith_status round_anew(const struct pith_job *job, const struct pith_choice *c,
                                    const struct pith_qmat *from, struct pith_qmat *q, bool *kept,
                                    struct pith_error *err)
 {
@@ -199,22 +199,22 @@ static enum pith_status round_anew(const struct pith_run *r, const struct pith_c
     struct pith_round_report report;
     float *w = pith_alloc_aligned((size_t)c->rows * c->cols, sizeof *w);
     if (!w) return pith_fail_nomem(err, c->module);
-    pith_decode_rows(r->backend, &source, 0, c->rows, w);
-    const struct pith_round_job job = {
-        .backend = r->backend,
+    pith_decode_rows(job->backend, &source, 0, c->rows, w);
+    const struct pith_round_job rounding = {
+        .backend = job->backend,
         .grid = c->grid,
-        .scale_dtype = r->container->scale_dtype(&c->grid, r->container_opts.model_dtype),
+        .scale_dtype = job->container->scale_dtype(&c->grid, job->container_opts.model_dtype),
         .rows = c->rows,
         .cols = c->cols,
         .w = w,
     };
-    enum pith_status s = r->recipe.round->run(&job, q, &report, err);
+    enum pith_status s = job->recipe.round->run(&rounding, q, &report, err);
     pith_free(w);
     if (s != PITH_OK) return s;
     q->input = from->input;
-    s = try_zeros(r, c, from, q, kept, err);
+    s = try_zeros(job, c, from, q, kept, err);
     if (s == PITH_OK)
-        pith_container_state_scales(r->container, &c->grid, q->scales, pith_qmat_scale_count(q));
+        pith_container_state_scales(job->container, &c->grid, q->scales, pith_qmat_scale_count(q));
     else pith_qmat_free(q);
     return s;
 }
@@ -238,7 +238,7 @@ static double moved_in(const float *a, const float *b, uint32_t n)
     return hi > lo ? (double)most / ((double)hi - lo) : most > 0.0f ? 1.0 : 0.0;
 }
 
-static enum pith_status measure_moves(const struct pith_run *r, const struct pith_weight *made,
+static enum pith_status measure_moves(const struct pith_job *job, const struct pith_weight *made,
                                       const struct pith_weight *from, double *moved,
                                       struct pith_error *err)
 {
@@ -247,8 +247,8 @@ static enum pith_status measure_moves(const struct pith_run *r, const struct pit
     if (!a) return pith_fail_nomem(err, "a comparison");
     *moved = 0;
     for (uint32_t row = 0; row < from->rows; row++) {
-        pith_decode_rows(r->backend, made, row, 1, a);
-        pith_decode_rows(r->backend, from, row, 1, b);
+        pith_decode_rows(job->backend, made, row, 1, a);
+        pith_decode_rows(job->backend, from, row, 1, b);
         for (uint32_t c = 0; c < cols; c += group) {
             const double d = moved_in(a + c, b + c, cols - c < group ? cols - c : group);
             if (d > *moved) *moved = d;
@@ -258,7 +258,7 @@ static enum pith_status measure_moves(const struct pith_run *r, const struct pit
     return PITH_OK;
 }
 
-static enum pith_status compare(const struct pith_run *r, const struct pith_choice *c,
+static enum pith_status compare(const struct pith_job *job, const struct pith_choice *c,
                                 const struct pith_qmat *from, const struct pith_qmat *made,
                                 struct pith_linear_result *out, struct outcome *o,
                                 struct pith_error *err)
@@ -266,13 +266,13 @@ static enum pith_status compare(const struct pith_run *r, const struct pith_choi
     const struct pith_weight a = {.rows = c->rows, .cols = c->cols, .quant = made},
                              b = {.rows = c->rows, .cols = c->cols, .quant = from};
     char hex[PITH_SHA256_HEX];
-    if (!pith_relative_error(r->backend, &a, &b, false, &out->relative_error))
+    if (!pith_relative_error(job->backend, &a, &b, false, &out->relative_error))
         return pith_fail_nomem(err, "a comparison");
-    PITH_TRY(pith_run_judge(r, c, out->relative_error, err));
-    PITH_TRY(pith_weights_digest(r->backend, &b, hex, err));
-    PITH_TRY(pith_weights_digest(r->backend, &a, out->sha256, err));
+    PITH_TRY(pith_judge(job, c, out->relative_error, err));
+    PITH_TRY(pith_weights_digest(job->backend, &b, hex, err));
+    PITH_TRY(pith_weights_digest(job->backend, &a, out->sha256, err));
     o->lossless = strcmp(hex, out->sha256) == 0;
-    return o->lossless ? PITH_OK : measure_moves(r, &a, &b, &o->moved, err);
+    return o->lossless ? PITH_OK : measure_moves(job, &a, &b, &o->moved, err);
 }
 
 static enum pith_status add_entry(const struct pith_choice *c,
@@ -302,13 +302,13 @@ enum pith_status pith_convert_linear(struct pith_run *r, const struct pith_choic
     struct pith_linear_result made = {0};
     struct outcome o = {.kept = !c->anew};
     pith_phases_begin(&r->phases);
-    PITH_TRY(load(r, c, &from, err));
+    PITH_TRY(load(r->job, c, &from, err));
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
-    enum pith_status s = c->anew ? round_anew(r, c, &from, &q, &o.kept, err)
-                                 : restate(r, c, &from, &q, err);
+    enum pith_status s = c->anew ? round_anew(r->job, c, &from, &q, &o.kept, err)
+                                 : restate(r->job, c, &from, &q, err);
     pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
     if (s == PITH_OK) {
-        s = compare(r, c, &from, &q, &made, &o, err);
+        s = compare(r->job, c, &from, &q, &made, &o, err);
         pith_phases_mark(&r->phases, PITH_PHASE_ERROR);
         if (s == PITH_OK) s = pith_store_linear(r, c->module, &q, &made, &r->phases, err);
         if (s == PITH_OK) s = add_entry(c, &made, &o, linears, err);
@@ -321,25 +321,25 @@ enum pith_status pith_convert_linear(struct pith_run *r, const struct pith_choic
 enum pith_status pith_convert_layer(struct pith_run *r, uint32_t layer, json_t *linears,
                                     struct pith_error *err)
 {
-    for (uint32_t i = 0; i < pith_run_plan(r, layer)->linears; i++) {
-        const struct pith_choice *c = pith_run_choice(r, layer, i);
+    for (uint32_t i = 0; i < pith_job_plan(r->job, layer)->linears; i++) {
+        const struct pith_choice *c = pith_job_choice(r->job, layer, i);
         if (c->grid.format) PITH_TRY(pith_convert_linear(r, c, linears, err));
     }
     return PITH_OK;
 }
 
 /* Both forms of a matrix, and either its floats or its packed form and what is read back. */
-uint64_t pith_convert_bytes(const struct pith_run *r)
+uint64_t pith_convert_bytes(const struct pith_job *job)
 {
-    const unsigned threads = pith_pool_threads(pith_backend_pool(r->backend));
+    const unsigned threads = pith_pool_threads(pith_backend_pool(job->backend));
     uint64_t most = 0;
-    for (size_t i = 0; i < r->choice_count + PITH_END_COUNT; i++) {
-        const struct pith_choice *c = &r->choices[i];
+    for (size_t i = 0; i < job->choice_count + PITH_END_COUNT; i++) {
+        const struct pith_choice *c = &job->choices[i];
         if (!c->grid.format) continue;
         const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid),
                        from = pith_qmat_bytes(c->rows, c->cols, &c->stored);
         const uint64_t anew = c->anew ? (uint64_t)c->rows * c->cols * sizeof(float) +
-                                            r->recipe.round->scratch(c->rows, c->cols)
+                                            job->recipe.round->scratch(c->rows, c->cols)
                                       : 0;
         const uint64_t comparing = pith_relative_error_bytes(c->rows, c->cols, threads, false);
         uint64_t work = anew > comparing ? anew : comparing;

@@ -20,47 +20,48 @@ void pith_end_tensor(const struct pith_model *m, enum pith_end end, char name[PI
     (void)snprintf(name, PITH_END_NAME, "%s.weight", pith_end_module(m, end));
 }
 
-struct pith_choice *pith_run_end(const struct pith_run *r, const char *tensor)
+const struct pith_choice *pith_job_end(const struct pith_job *job, const char *tensor)
 {
-    for (int i = 0; r->ends && i < PITH_END_COUNT; i++) {
-        const char *module = r->ends[i].module;
+    for (int i = 0; job->ends && i < PITH_END_COUNT; i++) {
+        const char *module = job->ends[i].module;
         const size_t n = module ? strlen(module) : 0;
-        if (r->ends[i].rows && strncmp(tensor, module, n) == 0 && tensor[n] == '.')
-            return &r->ends[i];
+        if (job->ends[i].rows && strncmp(tensor, module, n) == 0 && tensor[n] == '.')
+            return &job->ends[i];
     }
     return NULL;
 }
 
-enum pith_status pith_ends_list(struct pith_run *r, struct pith_error *err)
+enum pith_status pith_ends_list(struct pith_job *job, struct pith_error *err)
 {
-    const struct pith_model *m = r->model;
+    const struct pith_model *m = job->model;
     for (int i = 0; i < PITH_END_COUNT; i++) {
-        struct pith_choice *c = &r->ends[i];
-        if (i == PITH_END_HEAD && m->shape.tied && !pith_run_unties(r)) continue;
+        struct pith_choice *c = &job->ends[i];
+        if (i == PITH_END_HEAD && m->shape.tied && !pith_job_unties(job)) continue;
         c->module = pith_strdup(pith_end_module(m, (enum pith_end)i));
         if (!c->module) return pith_fail_nomem(err, "the ends of a model");
         c->rows = m->shape.vocab;
         c->cols = m->shape.hidden;
-        if (!r->convert || !m->container) continue;
+        if (!job->convert || !m->container) continue;
         PITH_TRY(m->container->describe(m->container_state, m->checkpoint, c->module, &c->stored,
-                                        &r->container_opts, err));
+                                        &job->container_opts, err));
     }
     return PITH_OK;
 }
 
 /* Only the container that llama.cpp reads has a place for them. */
-bool pith_ends_may(const struct pith_run *r)
+bool pith_ends_may(const struct pith_job *job)
 {
-    return r->container->file;
+    return job->container->file;
 }
 
-void pith_ends_default(const struct pith_run *r, struct pith_choice *c)
+void pith_ends_default(const struct pith_job *job, struct pith_choice *c)
 {
-    const bool tied = r->model->shape.tied && !pith_run_unties(r);
-    const bool reads_out = c == &r->ends[PITH_END_HEAD] || tied;
+    const bool tied = job->model->shape.tied && !pith_job_unties(job);
+    const bool reads_out = c == &job->ends[PITH_END_HEAD] || tied;
     c->grid = (struct pith_grid){0};
-    if (!pith_ends_may(r) || !r->recipe.weights.format) return;
-    pith_file_export_of(r->container)->end_grid(&r->recipe.weights, reads_out, c->cols, &c->grid);
+    if (!pith_ends_may(job) || !job->recipe.weights.format) return;
+    pith_file_export_of(job->container)
+        ->end_grid(&job->recipe.weights, reads_out, c->cols, &c->grid);
 }
 
 /* --- the work -------------------------------------------------------------------------------- */
@@ -78,11 +79,12 @@ static enum pith_status decode_end(void *ctx, uint32_t first, uint32_t n, float 
 static enum pith_status store_plain(struct pith_run *r, const struct pith_choice *c,
                                     json_t *tensors, struct pith_error *err)
 {
-    struct pith_weight w = c == &r->ends[PITH_END_HEAD] ? r->model->head : r->model->embed;
+    struct pith_weight w = c == &r->job->ends[PITH_END_HEAD] ? r->job->model->head
+                                                             : r->job->model->embed;
     char name[64];
     (void)snprintf(name, sizeof name, "%s.weight", c->module);
     struct pith_tensor like = {.name = name, .shape = {c->rows, c->cols}, .dims = 2};
-    like.dtype = r->container_opts.model_dtype;
+    like.dtype = r->job->container_opts.model_dtype;
     (void)pith_tensor_size(like.dtype, 2, like.shape, &like.bytes);
     const struct pith_made m = {.name = name,
                                 .like = &like,
@@ -96,9 +98,9 @@ static enum pith_status store_plain(struct pith_run *r, const struct pith_choice
 enum pith_status pith_ends_store(struct pith_run *r, json_t *linears, json_t *tensors,
                                  struct pith_error *err)
 {
-    if (!r->convert) return pith_stream_ends(r, linears, err);
+    if (!r->job->convert) return pith_stream_ends(r, linears, err);
     for (int i = 0; i < PITH_END_COUNT; i++) {
-        const struct pith_choice *c = &r->ends[i];
+        const struct pith_choice *c = &r->job->ends[i];
         if (c->grid.format) PITH_TRY(pith_convert_linear(r, c, linears, err));
         else if (c->stored.format) PITH_TRY(store_plain(r, c, tensors, err));
     }

@@ -8,64 +8,64 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct pith_input input_of(const struct pith_run *r)
+static struct pith_input input_of(const struct pith_job *job)
 {
-    return (struct pith_input){.grid = r->recipe.acts,
-                               .threshold = r->container_opts.threshold,
-                               .rule = r->container->input_rule};
+    return (struct pith_input){.grid = job->recipe.acts,
+                               .threshold = job->container_opts.threshold,
+                               .rule = job->container->input_rule};
 }
 
 /* Formats of a cache are those of keys and values. */
-static enum pith_status check_kept(const struct pith_run *r, struct pith_error *err)
+static enum pith_status check_kept(const struct pith_job *job, struct pith_error *err)
 {
-    for (uint32_t i = 0; i < r->model->plans.kinds; i++)
-        if (r->model->plans.kind[i].state.kind == PITH_STATE_LATENT)
+    for (uint32_t i = 0; i < job->model->plans.kinds; i++)
+        if (job->model->plans.kind[i].state.kind == PITH_STATE_LATENT)
             return pith_fail(err, PITH_UNSUPPORTED,
                              "--kv: a %s keeps latents, for which checkpoints have no format",
-                             r->model->arch->name);
+                             job->model->arch->name);
     return PITH_OK;
 }
 
-enum pith_status pith_inputs_settle(struct pith_run *r, struct pith_error *err)
+enum pith_status pith_inputs_settle(struct pith_job *job, struct pith_error *err)
 {
-    const struct pith_recipe *recipe = &r->recipe;
-    r->container_opts.acts = recipe->acts;
-    r->container_opts.threshold = recipe->split->of_inputs ? (float)recipe->split_value : 0.0f;
+    const struct pith_recipe *recipe = &job->recipe;
+    job->container_opts.acts = recipe->acts;
+    job->container_opts.threshold = recipe->split->of_inputs ? (float)recipe->split_value : 0.0f;
     if (recipe->split->of_inputs && !recipe->acts.format)
         return pith_fail(err, PITH_ARG,
                          "--split %s keeps columns of quantized activations; add --acts int8:token",
                          recipe->split->name);
-    r->container_opts.kv = recipe->kv;
-    if (recipe->kv.format && r->model) PITH_TRY(check_kept(r, err));
-    if (recipe->kv.format && !r->container->kv_scale[0])
+    job->container_opts.kv = recipe->kv;
+    if (recipe->kv.format && job->model) PITH_TRY(check_kept(job, err));
+    if (recipe->kv.format && !job->container->kv_scale[0])
         return pith_fail(err, PITH_UNSUPPORTED,
                          "--kv: %s has no place for a KV-cache format; compressed-tensors has",
-                         r->container->name);
-    const struct pith_input in = input_of(r);
-    if (pith_input_needs_scale(&in) || pith_inputs_kv(r)) r->needs_round |= PITH_NEED_RANGE;
+                         job->container->name);
+    const struct pith_input in = input_of(job);
+    if (pith_input_needs_scale(&in) || pith_inputs_kv(job)) job->needs_round |= PITH_NEED_RANGE;
     return PITH_OK;
 }
 
-bool pith_inputs_kv(const struct pith_run *r)
+bool pith_inputs_kv(const struct pith_job *job)
 {
-    return r->container_opts.kv.format && r->container_opts.kv.is_static;
+    return job->container_opts.kv.format && job->container_opts.kv.is_static;
 }
 
-bool pith_inputs_kv_of(const struct pith_run *r, uint32_t layer)
+bool pith_inputs_kv_of(const struct pith_job *job, uint32_t layer)
 {
-    return pith_inputs_kv(r) && pith_plan(&r->model->plans, layer)->state.kind == PITH_STATE_KV;
+    return pith_inputs_kv(job) && pith_plan(&job->model->plans, layer)->state.kind == PITH_STATE_KV;
 }
 
-enum pith_status pith_inputs_converts(const struct pith_run *r, struct pith_error *err)
+enum pith_status pith_inputs_converts(const struct pith_job *job, struct pith_error *err)
 {
-    if (r->container_opts.kv.format && !r->container->kv_scale[0])
+    if (job->container_opts.kv.format && !job->container->kv_scale[0])
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s has no place for the KV-cache format of the input",
-                         r->container->name);
-    if (r->container_opts.threshold > 0.0f && r->container->input_rule != PITH_INPUT_BNB)
+                         job->container->name);
+    if (job->container_opts.threshold > 0.0f && job->container->input_rule != PITH_INPUT_BNB)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s cannot keep outlier columns of activations, as the input does",
-                         r->container->name);
+                         job->container->name);
     return PITH_OK;
 }
 
@@ -81,10 +81,10 @@ bool pith_is_kv_scale(const char *tensor)
     return is && strstr(tensor, ".self_attn.");
 }
 
-void pith_inputs_kv_name(const struct pith_run *r, uint32_t layer, int which,
+void pith_inputs_kv_name(const struct pith_job *job, uint32_t layer, int which,
                          char name[PITH_KV_NAME])
 {
-    pith_plan_name(&r->model->plans, layer, r->container->kv_scale[which], name, PITH_KV_NAME);
+    pith_plan_name(&job->model->plans, layer, job->container->kv_scale[which], name, PITH_KV_NAME);
 }
 
 enum pith_status pith_inputs_measure_kv(struct pith_run *r, const struct pith_block *b,
@@ -94,12 +94,13 @@ enum pith_status pith_inputs_measure_kv(struct pith_run *r, const struct pith_bl
     const struct pith_collect what = {
         .first = pith_plan_after_attend(b->plan), .count = 1, .needs = PITH_NEED_RANGE};
     float most[2] = {0.0f, 0.0f};
-    r->collector.kv_most = most;
-    const enum pith_status s = pith_collect(&r->collector, b, &r->acts[0], &what, &stats, err);
-    r->collector.kv_most = NULL;
+    r->cal.collector.kv_most = most;
+    const enum pith_status s =
+        pith_collect(&r->cal.collector, b, &r->cal.acts[0], &what, &stats, err);
+    r->cal.collector.kv_most = NULL;
     pith_stats_free(&stats, 1);
     for (int i = 0; s == PITH_OK && i < 2; i++) {
-        struct pith_input in = {.grid = r->recipe.kv};
+        struct pith_input in = {.grid = r->job->recipe.kv};
         if (!isfinite(most[i]))
             return pith_fail(err, PITH_NUMERIC, "keys or values are not finite");
         pith_input_calibrate(&in, -most[i], most[i]);
@@ -108,19 +109,19 @@ enum pith_status pith_inputs_measure_kv(struct pith_run *r, const struct pith_bl
     return s;
 }
 
-enum pith_status pith_inputs_check(const struct pith_run *r, const struct pith_choice *c,
+enum pith_status pith_inputs_check(const struct pith_job *job, const struct pith_choice *c,
                                    struct pith_error *err)
 {
-    struct pith_input in = input_of(r);
+    struct pith_input in = input_of(job);
     in.hadamard = c->hadamard;
     in.scale = 1.0f; /* not known yet */
     return pith_input_check(&in, c->cols, err);
 }
 
-struct pith_input pith_inputs_make(const struct pith_run *r, const struct pith_choice *c,
+struct pith_input pith_inputs_make(const struct pith_job *job, const struct pith_choice *c,
                                    const struct pith_stats *stats)
 {
-    struct pith_input in = input_of(r);
+    struct pith_input in = input_of(job);
     float lo = 0.0f, hi = 0.0f;
     in.hadamard = c->hadamard;
     if (!pith_input_needs_scale(&in)) return in;

@@ -44,7 +44,7 @@ static bool is_hash(const char *text)
 /* Adds an entry's stored tensors; false when one is not the plan's for that unit, or is twice. */
 static bool add_stored(struct pieces *all, size_t unit, const json_t *entry)
 {
-    const struct pith_layout *l = &all->r->layout;
+    const struct pith_layout *l = &all->r->job->layout;
     const json_t *stored = json_object_get(entry, "stored"), *item;
     size_t i;
     if (json_array_size(stored) == 0) return false;
@@ -52,7 +52,7 @@ static bool add_stored(struct pieces *all, size_t unit, const json_t *entry)
         const char *name = json_string_value(json_object_get(item, "name"));
         const char *want = json_string_value(json_object_get(item, "sha256"));
         const struct pith_tensor_plan *p = name ? pith_layout_find(l, name) : NULL;
-        if (!p || !is_hash(want) || pith_unit_of(&all->r->model->plans, name) != unit ||
+        if (!p || !is_hash(want) || pith_unit_of(&all->r->job->model->plans, name) != unit ||
             all->seen[p - l->tensors] ||
             (uint64_t)json_integer_value(json_object_get(item, "bytes")) != p->bytes)
             return false;
@@ -63,7 +63,7 @@ static bool add_stored(struct pieces *all, size_t unit, const json_t *entry)
 }
 
 /* A linear's entry is about one that the job quantizes, in that unit, on that grid. */
-static bool is_planned(const struct pith_run *r, size_t unit, const json_t *entry)
+static bool is_planned(const struct pith_job *job, size_t unit, const json_t *entry)
 {
     const char *name = json_string_value(json_object_get(entry, "name"));
     const char *grid = json_string_value(json_object_get(entry, "grid"));
@@ -71,9 +71,9 @@ static bool is_planned(const struct pith_run *r, size_t unit, const json_t *entr
     if (!name || !grid || !is_hash(json_string_value(json_object_get(entry, "sha256"))))
         return false;
     const int n = snprintf(tensor, sizeof tensor, "%s.weight", name);
-    if (n < 0 || (size_t)n >= sizeof tensor || pith_unit_of(&r->model->plans, name) != unit)
+    if (n < 0 || (size_t)n >= sizeof tensor || pith_unit_of(&job->model->plans, name) != unit)
         return false;
-    const struct pith_choice *c = pith_output_choice(r, tensor);
+    const struct pith_choice *c = pith_job_tensor_choice(job, tensor);
     if (!c || !c->grid.format || strcmp(c->module, name) != 0) return false;
     const json_t *shape = json_object_get(entry, "shape");
     pith_grid_format(&c->grid, want);
@@ -82,10 +82,10 @@ static bool is_planned(const struct pith_run *r, size_t unit, const json_t *entr
 }
 
 /* How many linears the job quantizes in a unit. */
-static size_t planned_linears(const struct pith_run *r, size_t unit)
+static size_t planned_linears(const struct pith_job *job, size_t unit)
 {
-    const size_t count = unit ? pith_run_plan(r, (uint32_t)unit - 1)->linears : PITH_END_COUNT;
-    const struct pith_choice *c = unit ? pith_run_choice(r, (uint32_t)unit - 1, 0) : r->ends;
+    const size_t count = unit ? pith_job_plan(job, (uint32_t)unit - 1)->linears : PITH_END_COUNT;
+    const struct pith_choice *c = unit ? pith_job_choice(job, (uint32_t)unit - 1, 0) : job->ends;
     size_t n = 0;
     for (size_t i = 0; i < count; i++) n += c[i].grid.format != NULL;
     return n;
@@ -95,23 +95,24 @@ static size_t planned_linears(const struct pith_run *r, size_t unit)
  * tensors the layout has for it. Names are told apart by their stored tensors. */
 static bool add_unit(struct pieces *all, size_t unit, size_t planned)
 {
-    const json_t *j = json_array_get(all->r->units, unit), *entry;
+    const json_t *j = json_array_get(all->r->journal.units, unit), *entry;
     const json_t *linears = json_object_get(j, "linears"), *tensors = json_object_get(j, "tensors");
     const size_t before = all->count;
     size_t i;
     json_array_foreach (linears, i, entry)
-        if (!is_planned(all->r, unit, entry) || !add_stored(all, unit, entry)) return false;
+        if (!is_planned(all->r->job, unit, entry) || !add_stored(all, unit, entry)) return false;
     json_array_foreach (tensors, i, entry)
         if (!add_stored(all, unit, entry)) return false;
-    return json_array_size(linears) == planned_linears(all->r, unit) &&
+    return json_array_size(linears) == planned_linears(all->r->job, unit) &&
            all->count - before == planned;
 }
 
 /* Lists the pieces of the first units that are complete; *units receives how many those are. */
 static enum pith_status list_pieces(struct pieces *all, size_t *units, struct pith_error *err)
 {
-    const struct pith_layout *l = &all->r->layout;
-    const size_t most = json_array_size(all->r->units), last = all->r->model->shape.layers + 1u;
+    const struct pith_layout *l = &all->r->job->layout;
+    const size_t most = json_array_size(all->r->journal.units),
+                 last = all->r->job->model->shape.layers + 1u;
     size_t *planned = pith_zalloc(last, sizeof *planned);
     all->list = pith_zalloc(l->count, sizeof *all->list);
     all->seen = pith_zalloc(l->count, sizeof *all->seen);
@@ -120,7 +121,7 @@ static enum pith_status list_pieces(struct pieces *all, size_t *units, struct pi
         return pith_fail_nomem(err, "the list of tensors");
     }
     for (size_t i = 0; i < l->count; i++) {
-        const size_t unit = pith_unit_of(&all->r->model->plans, l->tensors[i].name);
+        const size_t unit = pith_unit_of(&all->r->job->model->plans, l->tensors[i].name);
         if (unit < last) planned[unit]++;
     }
     size_t n = 0;
@@ -147,7 +148,7 @@ static void tell(struct pieces *all, size_t task, unsigned thread)
 {
     struct pith_run *r = all->r;
     if (thread != 0 || atomic_load(&all->stop)) return;
-    if (pith_progress_step(&r->options->progress, all->what, (double)task, (double)all->count,
+    if (pith_progress_step(&r->job->options->progress, all->what, (double)task, (double)all->count,
                            &all->stopped) != PITH_OK)
         atomic_store(&all->stop, true);
 }
@@ -188,7 +189,7 @@ static void piece_task(void *ctx, size_t task, unsigned thread)
 static enum pith_status check_pieces(struct pieces *all, struct pith_error *err)
 {
     pith_phases_begin(&all->r->phases);
-    pith_pool_run(pith_backend_pool(all->r->backend), all->count, piece_task, all);
+    pith_pool_run(pith_backend_pool(all->r->job->backend), all->count, piece_task, all);
     pith_phases_mark(&all->r->phases, PITH_PHASE_REREAD);
     if (!atomic_load(&all->stop)) return PITH_OK;
     if (err) *err = all->stopped;
@@ -197,7 +198,7 @@ static enum pith_status check_pieces(struct pieces *all, struct pith_error *err)
 
 enum pith_status pith_intact_units(struct pith_run *r, size_t *count, struct pith_error *err)
 {
-    struct pieces all = {.r = r, .files = r->shards, .what = "checking what is done"};
+    struct pieces all = {.r = r, .files = r->out.shards, .what = "checking what is done"};
     enum pith_status s = list_pieces(&all, count, err);
     if (s == PITH_OK) s = check_pieces(&all, err);
     for (size_t i = 0; i < all.count && s == PITH_OK; i++) {
@@ -241,7 +242,7 @@ static enum pith_status check_bytes(const struct pith_out *file, uint64_t at, co
 /* Headers, and what lies between tensors; `list` is in the order of the files. */
 static enum pith_status check_rest(const struct pieces *all, struct pith_error *err)
 {
-    const struct pith_layout *l = &all->r->layout;
+    const struct pith_layout *l = &all->r->job->layout;
     size_t i = 0;
     for (size_t f = 0; f < l->shards; f++) {
         uint64_t at = l->header_bytes[f];
@@ -258,14 +259,15 @@ static enum pith_status check_rest(const struct pieces *all, struct pith_error *
 
 static enum pith_status reopen(struct pith_run *r, struct pith_out *files, struct pith_error *err)
 {
-    r->reread = pith_zalloc(r->layout.shards, sizeof *r->reread);
-    if (!r->reread) return pith_fail_nomem(err, "the list of files");
-    for (size_t i = 0; i < r->layout.shards; i++) {
-        const struct pith_map *map = &r->written->files[i].map;
+    r->out.reread = pith_zalloc(r->job->layout.shards, sizeof *r->out.reread);
+    if (!r->out.reread) return pith_fail_nomem(err, "the list of files");
+    for (size_t i = 0; i < r->job->layout.shards; i++) {
+        const struct pith_map *map = &r->out.written->files[i].map;
         /* Mapped pages would stay in the page cache. */
         pith_map_release(map, 0, map->size);
-        PITH_TRY(pith_file_stamp(r->shards[i].path, &r->reread[i], err));
-        PITH_TRY(pith_out_reopen(r->shards[i].path, r->layout.shard_bytes[i], &files[i], err));
+        PITH_TRY(pith_file_stamp(r->out.shards[i].path, &r->out.reread[i], err));
+        PITH_TRY(
+            pith_out_reopen(r->out.shards[i].path, r->job->layout.shard_bytes[i], &files[i], err));
     }
     return PITH_OK;
 }
@@ -276,9 +278,9 @@ static enum pith_status reread(struct pieces *all, struct pith_error *err)
     size_t units;
     PITH_TRY(reopen(r, all->files, err));
     PITH_TRY(list_pieces(all, &units, err));
-    if (units != r->model->shape.layers + 1u || all->count != r->layout.count)
-        return pith_fail(err, PITH_MISMATCH, "%s: %zu of %zu tensors are accounted for", r->partial,
-                         all->count, r->layout.count);
+    if (units != r->job->model->shape.layers + 1u || all->count != r->job->layout.count)
+        return pith_fail(err, PITH_MISMATCH, "%s: %zu of %zu tensors are accounted for",
+                         r->job->partial, all->count, r->job->layout.count);
     qsort(all->list, all->count, sizeof *all->list, compare_place);
     PITH_TRY(check_pieces(all, err));
     for (size_t i = 0; i < all->count; i++)
@@ -292,11 +294,11 @@ static enum pith_status reread(struct pieces *all, struct pith_error *err)
 enum pith_status pith_reread(struct pith_run *r, struct pith_error *err)
 {
     struct pieces all = {.r = r, .what = "reading it back from the disk"};
-    all.files = pith_zalloc(r->layout.shards, sizeof *all.files);
+    all.files = pith_zalloc(r->job->layout.shards, sizeof *all.files);
     if (!all.files) return pith_fail_nomem(err, "the list of files");
-    for (size_t i = 0; i < r->layout.shards; i++) all.files[i].fd = -1;
+    for (size_t i = 0; i < r->job->layout.shards; i++) all.files[i].fd = -1;
     const enum pith_status s = reread(&all, err);
-    for (size_t i = 0; i < r->layout.shards; i++) pith_out_close(&all.files[i]);
+    for (size_t i = 0; i < r->job->layout.shards; i++) pith_out_close(&all.files[i]);
     pith_free(all.files);
     free_pieces(&all);
     return s;
@@ -304,14 +306,14 @@ enum pith_status pith_reread(struct pith_run *r, struct pith_error *err)
 
 enum pith_status pith_reread_holds(const struct pith_run *r, struct pith_error *err)
 {
-    for (size_t i = 0; i < r->layout.shards; i++) {
-        const struct pith_stamp *was = &r->reread[i];
+    for (size_t i = 0; i < r->job->layout.shards; i++) {
+        const struct pith_stamp *was = &r->out.reread[i];
         struct pith_stamp is;
-        PITH_TRY(pith_file_stamp(r->shards[i].path, &is, err));
+        PITH_TRY(pith_file_stamp(r->out.shards[i].path, &is, err));
         if (is.device != was->device || is.node != was->node || is.size != was->size ||
             is.written != was->written || is.changed != was->changed)
             return pith_fail(err, PITH_MISMATCH, "%s: was changed after it was read back",
-                             r->shards[i].path);
+                             r->out.shards[i].path);
     }
     return PITH_OK;
 }

@@ -1,5 +1,5 @@
 /* What relative errors of a linear are told as a warning, and what is refused: the one place. */
-#include "pipe/run.h"
+#include "pipe/job.h"
 
 #include <math.h>
 
@@ -11,12 +11,12 @@ static const double warns_above = 0.3, fails_above = 0.5;
  * them as no weights at all, which would be 1. */
 static const double fails_above_made_up = 0.99;
 
-enum pith_status pith_run_judge(const struct pith_run *r, const struct pith_choice *c, double error,
-                                struct pith_error *err)
+enum pith_status pith_judge(const struct pith_job *job, const struct pith_choice *c, double error,
+                            struct pith_error *err)
 {
-    const bool made_up = r->recipe.split->two_four || r->needs_round;
+    const bool made_up = job->recipe.split->two_four || job->needs_round;
     const double usual = made_up ? fails_above_made_up : fails_above;
-    const double allowed = r->options->allow_error > 0 ? r->options->allow_error : usual;
+    const double allowed = job->options->allow_error > 0 ? job->options->allow_error : usual;
     if (error <= allowed) return PITH_OK;
     return pith_fail(err, PITH_NUMERIC,
                      "%s: would differ from the original by %.3g of it (relative error; %.3g is "
@@ -25,7 +25,7 @@ enum pith_status pith_run_judge(const struct pith_run *r, const struct pith_choi
                      c->module, error, allowed, ceil(error * 20) / 20);
 }
 
-json_t *pith_run_warnings(const json_t *linears)
+json_t *pith_judge_warnings(const json_t *linears)
 {
     const json_t *l;
     size_t i;

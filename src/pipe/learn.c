@@ -15,17 +15,12 @@
 
 enum { FORWARD = 1, THERE_AND_BACK = 3 }; /* efforts */
 
-bool pith_learn_needed(const struct pith_recipe *r)
+enum pith_status pith_learn_check(const struct pith_job *job, struct pith_error *err)
 {
-    return r->round->block != NULL;
-}
-
-enum pith_status pith_learn_check(const struct pith_run *r, struct pith_error *err)
-{
-    const struct pith_recipe *recipe = &r->recipe;
+    const struct pith_recipe *recipe = &job->recipe;
     const struct pith_input in = {.grid = recipe->acts};
     const char *name = recipe->round->name;
-    if (!pith_learn_needed(recipe)) return PITH_OK;
+    if (!pith_job_learns(job)) return PITH_OK;
     if (recipe->split != pith_split_find("none"))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "--round %s does not go with --split %s: what is kept off the grid is not"
@@ -36,7 +31,7 @@ enum pith_status pith_learn_check(const struct pith_run *r, struct pith_error *e
                          "--round %s cannot learn with scales of activations that calibration fixes"
                          " later; use scales by token",
                          name);
-    if (r->basis.down.dim)
+    if (job->basis.down.dim)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "--round %s does not see inputs that are rotated online; use --transform"
                          " %s:folded",
@@ -48,11 +43,11 @@ enum pith_status pith_learn_check(const struct pith_run *r, struct pith_error *e
 
 static enum pith_status open_file(struct pith_run *r, int which, struct pith_error *err)
 {
-    struct pith_learn *l = &r->learn;
-    const struct pith_acts *like = &r->acts[0];
+    struct pith_learn *l = &r->cal.learn;
+    const struct pith_acts *like = &r->cal.acts[0];
     char name[32];
     snprintf(name, sizeof name, "pith.acts.float.%d", which);
-    char *path = pith_path_join(r->partial, name);
+    char *path = pith_path_join(r->job->partial, name);
     if (!path) return pith_fail_nomem(err, name);
     const uint64_t bytes = (uint64_t)like->windows * like->length * like->hidden * sizeof(float);
     const enum pith_status s = pith_scratch_file_open(path, bytes, &l->file[which], err);
@@ -65,15 +60,16 @@ static enum pith_status open_file(struct pith_run *r, int which, struct pith_err
 
 enum pith_status pith_learn_open(struct pith_run *r, struct pith_error *err)
 {
-    if (!pith_learn_needed(&r->recipe)) return PITH_OK;
+    if (!pith_job_learns(r->job)) return PITH_OK;
     for (int i = 0; i < 2; i++) PITH_TRY(open_file(r, i, err));
-    return pith_tape_init(&r->learn.tape, r->backend, r->model, r->calib.length, err);
+    return pith_tape_init(&r->cal.learn.tape, r->job->backend, r->job->model, r->job->calib.length,
+                          err);
 }
 
-void pith_learn_close(struct pith_run *r)
+void pith_learn_close(struct pith_learn *l)
 {
-    for (int i = 0; i < 2; i++) pith_scratch_file_close(&r->learn.file[i]);
-    pith_tape_free(&r->learn.tape);
+    for (int i = 0; i < 2; i++) pith_scratch_file_close(&l->file[i]);
+    pith_tape_free(&l->tape);
 }
 
 static size_t window_floats(const struct pith_acts *a)
@@ -83,27 +79,27 @@ static size_t window_floats(const struct pith_acts *a)
 
 void pith_learn_embedded(struct pith_run *r)
 {
-    const struct pith_acts *a = &r->acts[0];
-    if (!pith_learn_needed(&r->recipe)) return;
-    memcpy(r->learn.acts[0].x, a->x, a->windows * window_floats(a) * sizeof *a->x);
+    const struct pith_acts *a = &r->cal.acts[0];
+    if (!pith_job_learns(r->job)) return;
+    memcpy(r->cal.learn.acts[0].x, a->x, a->windows * window_floats(a) * sizeof *a->x);
 }
 
-void pith_learn_swap(struct pith_run *r)
+void pith_learn_swap(struct pith_learn *l)
 {
-    const struct pith_acts a = r->learn.acts[0];
-    r->learn.acts[0] = r->learn.acts[1];
-    r->learn.acts[1] = a;
+    const struct pith_acts a = l->acts[0];
+    l->acts[0] = l->acts[1];
+    l->acts[1] = a;
 }
 
 static enum pith_status count(struct pith_run *r, double effort, struct pith_error *err)
 {
-    return pith_run_step(r, r->recipe.round->name, effort, err);
+    return pith_run_step(r, r->job->recipe.round->name, effort, err);
 }
 
 enum pith_status pith_learn_targets(struct pith_run *r, const struct pith_block *b,
                                     struct pith_error *err)
 {
-    struct pith_learn *l = &r->learn;
+    struct pith_learn *l = &r->cal.learn;
     const size_t n = window_floats(&l->acts[0]);
     for (size_t w = 0; w < l->acts[0].windows; w++) {
         PITH_TRY(pith_tape_forward(&l->tape, b, l->acts[0].x + w * n, l->acts[0].length,
@@ -130,12 +126,13 @@ static enum pith_status run_window(const struct learning *t, size_t window, doub
                                    struct pith_error *err)
 {
     struct pith_run *r = t->r;
-    struct pith_learn *l = &r->learn;
-    const struct pith_acts *in = r->recipe.round_options.float_input ? &l->acts[0] : &r->acts[0];
-    const struct pith_kern *k = pith_backend_kern(r->backend);
+    struct pith_learn *l = &r->cal.learn;
+    const struct pith_acts *in = r->job->recipe.round_options.float_input ? &l->acts[0]
+                                                                          : &r->cal.acts[0];
+    const struct pith_kern *k = pith_backend_kern(r->job->backend);
     const size_t n = window_floats(in), hidden = in->hidden;
     const float *target = l->acts[1].x + window * n;
-    float *out = r->collector.row;
+    float *out = r->cal.collector.row;
     PITH_TRY(pith_tape_forward(&l->tape, t->block, in->x + window * n, in->length, out, err));
     *squares = 0.0;
     for (size_t i = 0; i < n; i += hidden) *squares += k->sumsq_diff(hidden, out + i, target + i);
@@ -150,8 +147,8 @@ static enum pith_status objective(void *ctx, size_t sample, bool gradient, doubl
     struct pith_run *r = t->r;
     PITH_TRY(run_window(t, sample, loss, err));
     if (!gradient) return count(r, FORWARD, err);
-    const struct pith_tape_grad g = {.d_out = r->collector.row, .w = t->grad};
-    pith_tape_backward(&r->learn.tape, t->block, &g);
+    const struct pith_tape_grad g = {.d_out = r->cal.collector.row, .w = t->grad};
+    pith_tape_backward(&r->cal.learn.tape, t->block, &g);
     return count(r, THERE_AND_BACK, err);
 }
 
@@ -159,17 +156,18 @@ static void list_members(struct learning *t, const float *global)
 {
     const struct pith_run *r = t->r;
     for (uint32_t i = 0; i < t->block->plan->linears; i++) {
-        const struct pith_choice *c = pith_run_choice(r, t->block->layer, i);
+        const struct pith_choice *c = pith_job_choice(r->job, t->block->layer, i);
         if (!c->grid.format) continue;
         t->linear[t->count] = i;
-        t->r->learn.tape.input[i] = pith_inputs_make(r, c, NULL);
-        t->member[t->count++] = (struct pith_round_member){
-            .grid = c->grid,
-            .scale_dtype = r->container->scale_dtype(&c->grid, r->container_opts.model_dtype),
-            .global = global[i],
-            .rows = c->rows,
-            .cols = c->cols,
-            .w = t->block->linear[i].dense};
+        t->r->cal.learn.tape.input[i] = pith_inputs_make(r->job, c, NULL);
+        t->member[t->count++] =
+            (struct pith_round_member){.grid = c->grid,
+                                       .scale_dtype = r->job->container->scale_dtype(
+                                           &c->grid, r->job->container_opts.model_dtype),
+                                       .global = global[i],
+                                       .rows = c->rows,
+                                       .cols = c->cols,
+                                       .w = t->block->linear[i].dense};
     }
 }
 
@@ -194,16 +192,17 @@ static enum pith_status take_memory(struct learning *t, struct pith_error *err)
 
 static void give_memory(struct learning *t)
 {
-    memset(t->r->learn.tape.input, 0, t->block->plan->linears * sizeof *t->r->learn.tape.input);
+    memset(t->r->cal.learn.tape.input, 0,
+           t->block->plan->linears * sizeof *t->r->cal.learn.tape.input);
     for (unsigned i = 0; i < t->count; i++)
         t->block->linear[t->linear[i]].w.dense = t->block->linear[t->linear[i]].dense;
     pith_free(t->memory);
 }
 
 /* The seed of a layer: a block that is done again gives the same. */
-static uint64_t seed_of(const struct pith_run *r, uint32_t layer)
+static uint64_t seed_of(const struct pith_job *job, uint32_t layer)
 {
-    return r->options->seed + 0x9e3779b97f4a7c15u * ((uint64_t)layer + 1);
+    return job->options->seed + 0x9e3779b97f4a7c15u * ((uint64_t)layer + 1);
 }
 
 static enum pith_status take_lists(struct learning *t, struct pith_error *err)
@@ -222,16 +221,16 @@ static enum pith_status learn(struct learning *t, struct pith_qmat *q,
     struct pith_run *r = t->r;
     struct pith_qmat *made = pith_zalloc(t->count, sizeof *made);
     if (!made) return pith_fail_nomem(err, "a block");
-    const struct pith_round_block job = {.backend = r->backend,
-                                         .options = r->recipe.round_options,
-                                         .seed = seed_of(r, t->block->layer),
+    const struct pith_round_block job = {.backend = r->job->backend,
+                                         .options = r->job->recipe.round_options,
+                                         .seed = seed_of(r->job, t->block->layer),
                                          .member = t->member,
                                          .count = t->count,
-                                         .samples = r->acts[0].windows,
+                                         .samples = r->cal.acts[0].windows,
                                          .objective = objective,
                                          .ctx = t};
     enum pith_status s = take_memory(t, err);
-    if (s == PITH_OK) s = r->recipe.round->block(&job, made, report, err);
+    if (s == PITH_OK) s = r->job->recipe.round->block(&job, made, report, err);
     for (unsigned i = 0; i < t->count && s == PITH_OK; i++) q[t->linear[i]] = made[i];
     give_memory(t);
     pith_free(made);
@@ -256,28 +255,28 @@ enum pith_status pith_learn_block(struct pith_run *r, struct pith_block *b, cons
 
 /* --- what it takes --------------------------------------------------------------------------- */
 
-uint64_t pith_learn_bytes(const struct pith_run *r, unsigned threads)
+uint64_t pith_learn_bytes(const struct pith_job *job, unsigned threads)
 {
-    if (!pith_learn_needed(&r->recipe)) return 0;
-    return pith_tape_bytes(r->model, threads, r->calib.length);
+    if (!pith_job_learns(job)) return 0;
+    return pith_tape_bytes(job->model, threads, job->calib.length);
 }
 
-uint64_t pith_learn_block_bytes(const struct pith_run *r, uint32_t layer, unsigned threads)
+uint64_t pith_learn_block_bytes(const struct pith_job *job, uint32_t layer, unsigned threads)
 {
-    uint64_t total = r->calib.windows * (sizeof(size_t) + sizeof(double));
-    for (uint32_t i = 0; i < pith_run_plan(r, layer)->linears; i++) {
-        const struct pith_choice *c = pith_run_choice(r, layer, i);
+    uint64_t total = job->calib.windows * (sizeof(size_t) + sizeof(double));
+    for (uint32_t i = 0; i < pith_job_plan(job, layer)->linears; i++) {
+        const struct pith_choice *c = pith_job_choice(job, layer, i);
         if (!c->grid.format) continue;
         total += 2ull * c->rows * c->cols * sizeof(float) + (uint64_t)threads * c->cols +
-                 r->recipe.round->member_scratch(c->rows, c->cols);
+                 job->recipe.round->member_scratch(c->rows, c->cols);
     }
     return total;
 }
 
-double pith_learn_effort(const struct pith_run *r)
+double pith_learn_effort(const struct pith_job *job)
 {
-    const struct pith_round_options *o = &r->recipe.round_options;
-    const double windows = (double)r->calib.windows;
+    const struct pith_round_options *o = &job->recipe.round_options;
+    const double windows = (double)job->calib.windows;
     const double batch = o->batch < windows ? o->batch : windows;
     return windows * FORWARD * 4 + (double)o->iterations * batch * THERE_AND_BACK;
 }

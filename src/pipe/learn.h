@@ -8,6 +8,7 @@
 #include "model/block_grad.h"
 #include "quant/recipe.h"
 
+struct pith_job;
 struct pith_run;
 
 /* Lives as long as the run; all zero when the rounder works by matrices. */
@@ -17,18 +18,16 @@ struct pith_learn {
     struct pith_tape tape;
 };
 
-/* True when the recipe's rounder works on whole blocks. */
-bool pith_learn_needed(const struct pith_recipe *r);
 /* PITH_UNSUPPORTED for stages that such a rounder cannot go with. */
-enum pith_status pith_learn_check(const struct pith_run *r, struct pith_error *err);
+enum pith_status pith_learn_check(const struct pith_job *job, struct pith_error *err);
 
-/* After r->acts and the collector are there. */
+/* After the activations and the collector are there. */
 enum pith_status pith_learn_open(struct pith_run *r, struct pith_error *err);
-void pith_learn_close(struct pith_run *r);
+void pith_learn_close(struct pith_learn *l);
 /* Takes over the embedded calibration text from r->acts[0]. */
 void pith_learn_embedded(struct pith_run *r);
 /* Makes the block's output the next one's input. */
-void pith_learn_swap(struct pith_run *r);
+void pith_learn_swap(struct pith_learn *l);
 /* Runs the float model's block, as it was loaded: acts[1] receives what the block is to give. */
 enum pith_status pith_learn_targets(struct pith_run *r, const struct pith_block *b,
                                     struct pith_error *err);
@@ -41,8 +40,8 @@ enum pith_status pith_learn_block(struct pith_run *r, struct pith_block *b, cons
 
 /* Bytes that are held all the time, and for one layer; what its work weighs in the progress, in
  * windows through a block. */
-uint64_t pith_learn_bytes(const struct pith_run *r, unsigned threads);
-uint64_t pith_learn_block_bytes(const struct pith_run *r, uint32_t layer, unsigned threads);
-double pith_learn_effort(const struct pith_run *r);
+uint64_t pith_learn_bytes(const struct pith_job *job, unsigned threads);
+uint64_t pith_learn_block_bytes(const struct pith_job *job, uint32_t layer, unsigned threads);
+double pith_learn_effort(const struct pith_job *job);
 
 #endif

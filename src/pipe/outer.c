@@ -23,11 +23,11 @@ static const char *outer_reason(const struct pith_model *m, const char *name)
 /* --- in another basis ------------------------------------------------------------------------ */
 
 /* Whether the change of basis makes a tensor anew. */
-static bool turned(const struct pith_run *r, const char *name)
+static bool turned(const struct pith_job *job, const char *name)
 {
-    const struct pith_arch_names *names = &r->model->arch->names;
+    const struct pith_arch_names *names = &job->model->arch->names;
     const char *const modules[] = {names->embed, names->head, names->norm};
-    for (size_t i = 0; i < PITH_COUNT(modules) && r->basis.stream.dim; i++)
+    for (size_t i = 0; i < PITH_COUNT(modules) && job->basis.stream.dim; i++)
         if (is_of(name, modules[i])) return true;
     return false;
 }
@@ -47,18 +47,18 @@ static enum pith_status end_rows(void *ctx, uint32_t first, uint32_t n, float *o
 static enum pith_status store_end(struct pith_run *r, bool head, json_t *tensors,
                                   struct pith_error *err)
 {
-    const struct pith_checkpoint *in = r->model->checkpoint;
-    struct end e = {pith_run_turn(r), head};
+    const struct pith_checkpoint *in = r->job->model->checkpoint;
+    struct end e = {pith_job_turn(r->job), head};
     char name[PITH_END_NAME], embed[PITH_END_NAME];
-    pith_end_tensor(r->model, PITH_END_EMBED, embed);
-    pith_end_tensor(r->model, head ? PITH_END_HEAD : PITH_END_EMBED, name);
+    pith_end_tensor(r->job->model, PITH_END_EMBED, embed);
+    pith_end_tensor(r->job->model, head ? PITH_END_HEAD : PITH_END_EMBED, name);
     struct pith_made m = {.name = name,
                           .like = pith_checkpoint_find(in, name),
                           .rows = end_rows,
                           .ctx = &e,
                           .action = "rotated",
                           .reason = "reads or writes the rotated stream"};
-    if (pith_run_unties(r) && head) {
+    if (pith_job_unties(r->job) && head) {
         m.like = pith_checkpoint_find(in, embed);
         m.reason = "no longer the embedding: the final norm went into it";
     }
@@ -69,11 +69,11 @@ static enum pith_status store_end(struct pith_run *r, bool head, json_t *tensors
 static enum pith_status store_turned(struct pith_run *r, json_t *tensors, struct pith_error *err)
 {
     float *ones = NULL;
-    const struct pith_turn t = pith_run_turn(r);
+    const struct pith_turn t = pith_job_turn(r->job);
     for (int i = 0; i < PITH_END_COUNT; i++)
-        if (!r->ends[i].grid.format) PITH_TRY(store_end(r, i == PITH_END_HEAD, tensors, err));
+        if (!r->job->ends[i].grid.format) PITH_TRY(store_end(r, i == PITH_END_HEAD, tensors, err));
     char norm[PITH_END_NAME];
-    (void)snprintf(norm, sizeof norm, "%s.weight", r->model->arch->names.norm);
+    (void)snprintf(norm, sizeof norm, "%s.weight", r->job->model->arch->names.norm);
     PITH_TRY(pith_turned_tensor(&t, norm, false, &ones, err));
     const enum pith_status s =
         pith_store_values(r, norm, ones, "rotated", "went into the head", tensors, err);
@@ -85,57 +85,59 @@ static enum pith_status store_turned(struct pith_run *r, json_t *tensors, struct
 
 enum pith_status pith_run_outer(struct pith_run *r, json_t *tensors, struct pith_error *err)
 {
-    const struct pith_checkpoint *in = r->model->checkpoint;
+    const struct pith_checkpoint *in = r->job->model->checkpoint;
     struct pith_copy *list = pith_zalloc(in->count, sizeof *list);
     size_t count = 0;
     if (!list) return pith_fail_nomem(err, "the tensors outside the blocks");
     for (size_t i = 0; i < in->count; i++) {
         const struct pith_tensor *t = &in->tensors[i];
-        const struct pith_choice *end = pith_run_end(r, t->name);
-        if (pith_unit_of(&r->model->plans, t->name) != 0 || turned(r, t->name)) continue;
+        const struct pith_choice *end = pith_job_end(r->job, t->name);
+        if (pith_unit_of(&r->job->model->plans, t->name) != 0 || turned(r->job, t->name)) continue;
         if (end && (end->grid.format || end->stored.format)) continue;
-        list[count++] = (struct pith_copy){.tensor = t, .reason = outer_reason(r->model, t->name)};
+        list[count++] =
+            (struct pith_copy){.tensor = t, .reason = outer_reason(r->job->model, t->name)};
     }
     enum pith_status s = pith_store_copies(r, list, count, tensors, err);
     pith_free(list);
-    if (s == PITH_OK && r->basis.stream.dim) s = store_turned(r, tensors, err);
+    if (s == PITH_OK && r->job->basis.stream.dim) s = store_turned(r, tensors, err);
     return s;
 }
 
 /* The stream as it will be served: rotated rows, rounded as they are stored. */
-static enum pith_status turn_window(struct pith_run *r, float *x, size_t n, struct pith_error *err)
+static enum pith_status turn_window(const struct pith_job *job, float *x, size_t n,
+                                    struct pith_error *err)
 {
-    const struct pith_turn t = pith_run_turn(r);
-    if (!r->basis.stream.dim) return PITH_OK;
+    const struct pith_turn t = pith_job_turn(job);
+    if (!job->basis.stream.dim) return PITH_OK;
     PITH_TRY(pith_turn_stream(&t, x, n, err));
-    for (size_t i = 0; i < n * r->model->shape.hidden; i++)
-        x[i] = pith_round_to(r->model->embed.dtype, x[i]);
+    for (size_t i = 0; i < n * job->model->shape.hidden; i++)
+        x[i] = pith_round_to(job->model->embed.dtype, x[i]);
     return PITH_OK;
 }
 
 static enum pith_status embed_windows(struct pith_run *r, struct pith_error *err)
 {
-    const size_t length = r->calib.length;
-    for (size_t w = 0; w < r->calib.windows; w++) {
-        float *x = r->acts[0].x + w * length * r->acts[0].hidden;
+    const size_t length = r->job->calib.length;
+    for (size_t w = 0; w < r->job->calib.windows; w++) {
+        float *x = r->cal.acts[0].x + w * length * r->cal.acts[0].hidden;
         const enum pith_status s =
-            pith_model_embed(r->model, r->calib.ids + w * length, length, x, err);
+            pith_model_embed(r->job->model, r->job->calib.ids + w * length, length, x, err);
         if (s != PITH_OK) return pith_fail_in(err, s, "the tokenizer does not fit this model");
-        PITH_TRY(turn_window(r, x, length, err));
+        PITH_TRY(turn_window(r->job, x, length, err));
     }
     return PITH_OK;
 }
 
 enum pith_status pith_run_embed(struct pith_run *r, struct pith_error *err)
 {
-    const struct pith_choice *c = &r->ends[PITH_END_EMBED];
-    struct pith_model *m = r->model;
+    const struct pith_choice *c = &r->job->ends[PITH_END_EMBED];
+    struct pith_model *m = r->job->model;
     const struct pith_weight original = m->embed;
     struct pith_qmat q;
     bool found = false;
     if (!c->grid.format) return embed_windows(r, err);
-    PITH_TRY(r->container->load(r->written_state, r->written, c->module, c->rows, c->cols, &q,
-                                &found, err));
+    PITH_TRY(r->job->container->load(r->out.written_state, r->out.written, c->module, c->rows,
+                                     c->cols, &q, &found, err));
     if (!found) return pith_fail(err, PITH_MISMATCH, "%s: not found when read back", c->module);
     m->embed = (struct pith_weight){.rows = c->rows, .cols = c->cols, .quant = &q};
     const enum pith_status s = embed_windows(r, err);

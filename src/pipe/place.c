@@ -22,17 +22,17 @@ char *pith_account_path(const char *model)
 /* The folder gets its final name when all but the journal is in order; the journal goes last. */
 static enum pith_status publish_folder(struct pith_run *r, json_t *account, struct pith_error *err)
 {
-    char *path = pith_path_join(r->partial, "pith.json");
+    char *path = pith_path_join(r->job->partial, "pith.json");
     enum pith_status s = path ? pith_account_save(path, account, err)
                               : pith_fail_nomem(err, "pith.json");
     pith_free(path);
-    if (s == PITH_OK) s = pith_place_sweep(r, r->partial, false, err);
-    if (s == PITH_OK) s = pith_dir_sync(r->partial, err);
+    if (s == PITH_OK) s = pith_place_sweep(r->job, r->job->partial, false, err);
+    if (s == PITH_OK) s = pith_dir_sync(r->job->partial, err);
     if (s == PITH_OK) s = pith_reread_holds(r, err);
-    pith_output_close(r);
-    if (s == PITH_OK) s = pith_rename(r->partial, r->options->out, err);
-    if (s == PITH_OK) s = pith_place_sweep(r, r->options->out, true, err);
-    return s == PITH_OK ? pith_dir_sync(r->options->out, err) : s;
+    pith_output_close(r->job, &r->out);
+    if (s == PITH_OK) s = pith_rename(r->job->partial, r->job->options->out, err);
+    if (s == PITH_OK) s = pith_place_sweep(r->job, r->job->options->out, true, err);
+    return s == PITH_OK ? pith_dir_sync(r->job->options->out, err) : s;
 }
 
 /* The folder that holds a file. */
@@ -46,16 +46,17 @@ static char *folder_of(const char *path)
 /* The account comes first, then the file its name; the folder goes last. */
 static enum pith_status publish_file(struct pith_run *r, json_t *account, struct pith_error *err)
 {
-    const char *out = r->options->out;
-    char *path = pith_account_path(out), *made = pith_path_join(r->partial, r->container->file);
+    const char *out = r->job->options->out;
+    char *path = pith_account_path(out),
+         *made = pith_path_join(r->job->partial, r->job->container->file);
     char *folder = folder_of(out);
     enum pith_status s = path && made && folder ? pith_account_save(path, account, err)
                                                 : pith_fail_nomem(err, "names");
     if (s == PITH_OK) s = pith_reread_holds(r, err);
-    pith_output_close(r);
+    pith_output_close(r->job, &r->out);
     if (s == PITH_OK) s = pith_rename(made, out, err);
     if (s == PITH_OK) s = pith_dir_sync(folder, err);
-    if (s == PITH_OK) s = pith_dir_remove(r->partial, err);
+    if (s == PITH_OK) s = pith_dir_remove(r->job->partial, err);
     pith_free(path);
     pith_free(made);
     pith_free(folder);
@@ -64,74 +65,75 @@ static enum pith_status publish_file(struct pith_run *r, json_t *account, struct
 
 enum pith_status pith_place_publish(struct pith_run *r, json_t *account, struct pith_error *err)
 {
-    return pith_container_of_path(r->options->out) ? publish_file(r, account, err)
-                                                   : publish_folder(r, account, err);
+    return pith_container_of_path(r->job->options->out) ? publish_file(r, account, err)
+                                                        : publish_folder(r, account, err);
 }
 
-enum pith_status pith_place_name(struct pith_run *r, struct pith_error *err)
+enum pith_status pith_place_name(struct pith_job *job, struct pith_error *err)
 {
     struct pith_str name = {0};
-    size_t n = strlen(r->options->out);
+    size_t n = strlen(job->options->out);
     if (n == 0) return pith_fail(err, PITH_ARG, "the name of the output folder is empty");
-    while (n > 1 && r->options->out[n - 1] == '/') n--;
-    pith_str_append(&name, r->options->out, n);
-    pith_str_puts(&name, r->options->rehearse ? ".rehearsal" : ".partial");
-    r->partial = pith_str_take(&name);
-    r->journal_path = r->partial ? pith_path_join(r->partial, "pith.journal") : NULL;
-    return r->journal_path ? PITH_OK : pith_fail_nomem(err, "names");
+    while (n > 1 && job->options->out[n - 1] == '/') n--;
+    pith_str_append(&name, job->options->out, n);
+    pith_str_puts(&name, job->options->rehearse ? ".rehearsal" : ".partial");
+    job->partial = pith_str_take(&name);
+    job->journal_path = job->partial ? pith_path_join(job->partial, "pith.journal") : NULL;
+    return job->journal_path ? PITH_OK : pith_fail_nomem(err, "names");
 }
 
-static enum pith_status fail_taken(const struct pith_run *r, struct pith_error *err)
+static enum pith_status fail_taken(const struct pith_job *job, struct pith_error *err)
 {
     return pith_fail(err, PITH_ARG, "%s: exists already; remove it or choose another --out",
-                     r->options->out);
+                     job->options->out);
 }
 
 /* A folder of that name which is neither empty nor pith's is left alone. */
-static enum pith_status check_foreign(const struct pith_run *r, struct pith_error *err)
+static enum pith_status check_foreign(const struct pith_job *job, struct pith_error *err)
 {
-    if (!pith_path_exists(r->partial) || pith_path_exists(r->journal_path)) return PITH_OK;
+    if (!pith_path_exists(job->partial) || pith_path_exists(job->journal_path)) return PITH_OK;
     char **names;
     size_t count;
-    PITH_TRY(pith_dir_list(r->partial, &names, &count, err));
+    PITH_TRY(pith_dir_list(job->partial, &names, &count, err));
     /* Killed between making it and the journal's first line. */
     const bool begun = count == 0 || (count == 1 && strcmp(names[0], "pith.journal.tmp") == 0);
     pith_names_free(names, count);
     if (begun) return PITH_OK;
     return pith_fail(err, PITH_ARG,
                      "%s: is needed to work in, but holds something else; move it away",
-                     r->partial);
+                     job->partial);
 }
 
-enum pith_status pith_place_check(const struct pith_run *r, struct pith_error *err)
+enum pith_status pith_place_check(const struct pith_job *job, struct pith_error *err)
 {
-    const struct pith_quantize_options *o = r->options;
-    PITH_TRY(check_foreign(r, err));
+    const struct pith_quantize_options *o = job->options;
+    PITH_TRY(check_foreign(job, err));
     if (o->rehearse) return PITH_OK;
-    if (!o->resume && pith_path_exists(o->out)) return fail_taken(r, err);
-    if (!o->resume && pith_path_exists(r->journal_path))
+    if (!o->resume && pith_path_exists(o->out)) return fail_taken(job, err);
+    if (!o->resume && pith_path_exists(job->journal_path))
         return pith_fail(err, PITH_ARG,
                          "%s: an unfinished run is there; continue it with --resume, or remove it",
-                         r->partial);
+                         job->partial);
     return PITH_OK;
 }
 
-enum pith_status pith_place_published(const struct pith_run *r, json_t **report,
+enum pith_status pith_place_published(const struct pith_job *job, json_t **report,
                                       struct pith_error *err)
 {
-    const struct pith_quantize_options *o = r->options;
+    const struct pith_quantize_options *o = job->options;
     json_t *account = NULL;
     if (o->rehearse || !pith_path_exists(o->out)) return PITH_OK;
     const bool file = pith_container_of_path(o->out);
     char *path = pith_account_path(o->out);
-    char *journal = file ? pith_strdup(r->journal_path) : pith_path_join(o->out, "pith.journal");
+    char *journal = file ? pith_strdup(job->journal_path) : pith_path_join(o->out, "pith.journal");
     enum pith_status s = path && journal ? PITH_OK : pith_fail_nomem(err, "names");
     if (s == PITH_OK && pith_path_exists(path))
         s = pith_json_load(path, ACCOUNT_LIMIT, &account, err);
-    const char *job = json_string_value(json_object_get(account, "job"));
-    if (s == PITH_OK && !(job && strcmp(job, r->fingerprint) == 0)) s = fail_taken(r, err);
+    const char *whose = json_string_value(json_object_get(account, "job"));
+    if (s == PITH_OK && !(whose && strcmp(whose, job->fingerprint) == 0)) s = fail_taken(job, err);
     if (s == PITH_OK) s = pith_unlink(journal, err);
-    if (s == PITH_OK && file && pith_path_is_dir(r->partial)) s = pith_dir_remove(r->partial, err);
+    if (s == PITH_OK && file && pith_path_is_dir(job->partial))
+        s = pith_dir_remove(job->partial, err);
     if (s == PITH_OK) *report = account;
     else json_decref(account);
     pith_free(path);
@@ -141,10 +143,10 @@ enum pith_status pith_place_published(const struct pith_run *r, json_t **report,
 
 enum pith_status pith_place_make(struct pith_run *r, struct pith_error *err)
 {
-    PITH_TRY(pith_dir_make(r->partial, err));
-    PITH_TRY(pith_dir_lock(r->partial, &r->lock, err));
+    PITH_TRY(pith_dir_make(r->job->partial, err));
+    PITH_TRY(pith_dir_lock(r->job->partial, &r->out.lock, err));
     /* A rehearsal that was killed is not gone on with. */
-    return r->options->rehearse ? pith_unlink(r->journal_path, err) : PITH_OK;
+    return r->job->options->rehearse ? pith_unlink(r->job->journal_path, err) : PITH_OK;
 }
 
 /* The same command would fail in the same way again: nothing in the folder is of use. */
@@ -155,9 +157,9 @@ static bool is_final(enum pith_status s)
 
 void pith_place_leave(const struct pith_run *r, enum pith_status s, struct pith_error *err)
 {
-    if (!r->owns_partial) return;
-    if (r->options->rehearse || is_final(s)) {
-        pith_dir_remove(r->partial, NULL);
+    if (!r->out.owns_partial) return;
+    if (r->job->options->rehearse || is_final(s)) {
+        pith_dir_remove(r->job->partial, NULL);
     } else if (s != PITH_OK && err && err->status == s) {
         struct pith_str text = {0};
         pith_str_printf(&text, "%s; what is done is kept: go on with --resume", err->text);
@@ -166,7 +168,7 @@ void pith_place_leave(const struct pith_run *r, enum pith_status s, struct pith_
     }
 }
 
-enum pith_status pith_place_sweep(const struct pith_run *r, const char *dir, bool journal,
+enum pith_status pith_place_sweep(const struct pith_job *job, const char *dir, bool journal,
                                   struct pith_error *err)
 {
     static const char *const names[] = {
@@ -174,7 +176,8 @@ enum pith_status pith_place_sweep(const struct pith_run *r, const char *dir, boo
         "pith.acts.float.1", "pith.journal.tmp", "pith.journal"};
     for (size_t i = 0; i < PITH_COUNT(names) - (journal ? 0 : 1); i++) {
         char *path = pith_path_join(dir, names[i]);
-        const enum pith_status s = path ? pith_unlink(path, err) : pith_fail_nomem(err, r->partial);
+        const enum pith_status s = path ? pith_unlink(path, err)
+                                        : pith_fail_nomem(err, job->partial);
         pith_free(path);
         if (s != PITH_OK) return s;
     }

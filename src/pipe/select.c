@@ -1,5 +1,5 @@
 /* Which linear gets which grid. */
-#include "pipe/run.h"
+#include "pipe/job.h"
 
 #include "base/mem.h"
 #include "base/str.h"
@@ -60,10 +60,10 @@ static enum pith_status parse_grid(const char *text, const char *grid,
                      text);
 }
 
-static enum pith_status parse_overrides(const struct pith_run *r, struct override **out,
+static enum pith_status parse_overrides(const struct pith_job *job, struct override **out,
                                         struct pith_error *err)
 {
-    const struct pith_list *texts = &r->options->overrides;
+    const struct pith_list *texts = &job->options->overrides;
     struct override *list = pith_zalloc(texts->count, sizeof *list);
     if (!list) return pith_fail_nomem(err, "overrides");
     for (size_t i = 0; i < texts->count; i++) {
@@ -74,7 +74,7 @@ static enum pith_status parse_overrides(const struct pith_run *r, struct overrid
             s = pith_fail(err, PITH_ARG, "--override %s: expected PATTERN=GRID", text);
         else if (!(list[i].pattern = pith_strndup(text, (size_t)(equals - text))))
             s = pith_fail_nomem(err, "overrides");
-        else s = parse_grid(text, equals + 1, &r->recipe.weights, &list[i].grid, err);
+        else s = parse_grid(text, equals + 1, &job->recipe.weights, &list[i].grid, err);
         if (s != PITH_OK) {
             free_overrides(list, texts->count);
             return s;
@@ -84,14 +84,14 @@ static enum pith_status parse_overrides(const struct pith_run *r, struct overrid
     return PITH_OK;
 }
 
-enum pith_status pith_select_check(const struct pith_run *r, unsigned *needs,
+enum pith_status pith_select_check(const struct pith_job *job, unsigned *needs,
                                    struct pith_error *err)
 {
     struct override *list;
-    PITH_TRY(parse_overrides(r, &list, err));
-    for (size_t i = 0; i < r->options->overrides.count; i++)
+    PITH_TRY(parse_overrides(job, &list, err));
+    for (size_t i = 0; i < job->options->overrides.count; i++)
         if (!is_plain(&list[i].grid)) *needs |= pith_gridder_for(&list[i].grid)->needs;
-    free_overrides(list, r->options->overrides.count);
+    free_overrides(list, job->options->overrides.count);
     return PITH_OK;
 }
 
@@ -103,10 +103,10 @@ static bool has_zero(const struct pith_grid *g)
 }
 
 /* Whether the split goes with the matrix, its grid and the container. */
-static enum pith_status check_split(const struct pith_run *r, const struct pith_choice *c,
+static enum pith_status check_split(const struct pith_job *job, const struct pith_choice *c,
                                     struct pith_error *err)
 {
-    const struct pith_split *split = r->recipe.split;
+    const struct pith_split *split = job->recipe.split;
     if (split->two_four && (c->grid.format || c->prune) && c->cols % 4)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "2:4 needs rows of a multiple of 4 weights, and these have %u; --ignore"
@@ -117,78 +117,80 @@ static enum pith_status check_split(const struct pith_run *r, const struct pith_
             err, PITH_UNSUPPORTED,
             "2:4 needs a grid that has a zero, and %s has none; q3_k, q6_k and q4_0 do",
             c->grid.format->name);
-    if (split->sparse && c->grid.format && !r->container->sparse)
+    if (split->sparse && c->grid.format && !job->container->sparse)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s has no place for weights beside the grid (--split sparse);"
                          " --container squeezellm has",
-                         r->container->name);
+                         job->container->name);
     return PITH_OK;
 }
 
 /* Rows that are no whole blocks of a type go on the one that llama.cpp takes instead. */
-static void settle_blocks(const struct pith_run *r, struct pith_choice *c)
+static void settle_blocks(const struct pith_job *job, struct pith_choice *c)
 {
     const struct pith_format *wanted = c->grid.format;
-    if (!r->container->file || !pith_mixture_fall_back(&c->grid, c->cols)) return;
+    if (!job->container->file || !pith_mixture_fall_back(&c->grid, c->cols)) return;
     c->wanted = wanted;
     if (!c->grid.format) c->reason = "its rows are no whole blocks of a type";
 }
 
 /* The embedding or the head: by the container's rule, unless an option says otherwise. */
-static enum pith_status choose_end(struct pith_run *r, struct pith_choice *c,
+static enum pith_status choose_end(struct pith_job *job, struct pith_choice *c,
                                    struct override *overrides, bool *ignore_used,
                                    struct pith_error *err)
 {
-    const struct pith_quantize_options *o = r->options;
-    if (r->convert) {
-        if (!c->stored.format || !pith_ends_may(r)) return PITH_OK;
-        return pith_convert_choose(r, c, err);
+    const struct pith_quantize_options *o = job->options;
+    if (job->convert) {
+        if (!c->stored.format || !pith_ends_may(job)) return PITH_OK;
+        return pith_convert_choose(job, c, err);
     }
-    pith_ends_default(r, c);
-    for (size_t i = 0; i < o->overrides.count && pith_ends_may(r); i++)
+    pith_ends_default(job, c);
+    for (size_t i = 0; i < o->overrides.count && pith_ends_may(job); i++)
         if (names_module(overrides[i].pattern, c->module)) {
             c->grid = overrides[i].grid;
             overrides[i].used = true;
         }
     if (c->grid.format && is_plain(&c->grid)) c->grid = (struct pith_grid){0};
-    settle_blocks(r, c);
+    settle_blocks(job, c);
     for (size_t i = 0; i < o->ignore.count; i++)
         if (names_module(o->ignore.item[i], c->module)) {
             c->grid = (struct pith_grid){0};
             ignore_used[i] = true;
         }
     if (!c->grid.format) return PITH_OK;
-    enum pith_status s = r->container->accepts(&c->grid, c->rows, c->cols, &r->container_opts, err);
+    enum pith_status s =
+        job->container->accepts(&c->grid, c->rows, c->cols, &job->container_opts, err);
     if (s == PITH_OK && !pith_gridder_for(&c->grid))
         s = pith_fail(err, PITH_UNSUPPORTED, "cannot be put on that grid");
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }
 
 /* A rotation that the reader has to do must be told to it. */
-static enum pith_status check_online(const struct pith_run *r, const struct pith_choice *c,
+static enum pith_status check_online(const struct pith_job *job, const struct pith_choice *c,
                                      struct pith_error *err)
 {
-    const char *way = r->convert ? "" : "; --transform rotate:folded leaves that rotation out";
-    if (c->hadamard <= 1 || r->container->online) return PITH_OK;
+    const char *way = job->convert ? "" : "; --transform rotate:folded leaves that rotation out";
+    if (c->hadamard <= 1 || job->container->online) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED, "%s: %s cannot tell an engine to rotate its inputs%s",
-                     c->module, r->container->name, way);
+                     c->module, job->container->name, way);
 }
 
 /* The block in which a linear's input is rotated online, if the linear is quantized: one that is
  * left alone is read as it was, and engines rotate nothing in front of it. */
-static uint32_t online_block(const struct pith_run *r, const struct pith_choice *c)
+static uint32_t online_block(const struct pith_job *job, const struct pith_choice *c)
 {
-    return pith_turn_online(&r->basis, pith_run_plan(r, c->layer), c->linear)->block;
+    return pith_turn_online(&job->basis, pith_job_plan(job, c->layer), c->linear)->block;
 }
 
 /* The grid that the recipe gives a linear, and --override; none to a router that nobody named. */
-static void choose_grid(const struct pith_run *r, struct pith_choice *c, struct override *overrides)
+static void choose_grid(const struct pith_job *job, struct pith_choice *c,
+                        struct override *overrides)
 {
-    const bool stays = pith_run_plan(r, c->layer)->linear[c->linear].stays;
+    const bool stays = pith_job_plan(job, c->layer)->linear[c->linear].stays;
     bool asked = false;
-    c->grid = r->mixture ? pith_mixture_grid(r->mixture, r->model, c->layer, c->module)
-                         : r->recipe.weights;
-    for (size_t i = 0; i < r->options->overrides.count; i++)
+    c->grid = job->mixture ? pith_mixture_grid(job->mixture, job->model, c->layer, c->module)
+                           : job->recipe.weights;
+    for (size_t i = 0; i < job->options->overrides.count; i++)
         if (names_module(overrides[i].pattern, c->module)) {
             const bool named = asks_by_name(overrides[i].pattern, c->module);
             if (stays && !named) continue;
@@ -196,7 +198,7 @@ static void choose_grid(const struct pith_run *r, struct pith_choice *c, struct 
             asked = overrides[i].used = true;
         }
     const bool spared = asked && is_plain(&c->grid);
-    c->prune = !c->grid.format && !spared && r->recipe.split->two_four;
+    c->prune = !c->grid.format && !spared && job->recipe.split->two_four;
     if (stays && !asked) {
         c->grid = (struct pith_grid){0};
         c->prune = false;
@@ -209,12 +211,12 @@ static void choose_grid(const struct pith_run *r, struct pith_choice *c, struct 
     }
 }
 
-static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
+static enum pith_status choose_one(struct pith_job *job, struct pith_choice *c,
                                    struct override *overrides, bool *ignore_used,
                                    struct pith_error *err)
 {
-    const struct pith_quantize_options *o = r->options;
-    choose_grid(r, c, overrides);
+    const struct pith_quantize_options *o = job->options;
+    choose_grid(job, c, overrides);
     for (size_t i = 0; i < o->ignore.count; i++)
         if (names_module(o->ignore.item[i], c->module)) {
             c->grid = (struct pith_grid){0};
@@ -222,30 +224,30 @@ static enum pith_status choose_one(struct pith_run *r, struct pith_choice *c,
             c->reason = "left alone by --ignore";
             ignore_used[i] = true;
         }
-    settle_blocks(r, c);
-    if (c->grid.format) c->hadamard = online_block(r, c);
-    struct pith_container_opts opts = r->container_opts;
+    settle_blocks(job, c);
+    if (c->grid.format) c->hadamard = online_block(job, c);
+    struct pith_container_opts opts = job->container_opts;
     opts.hadamard = c->hadamard;
-    PITH_TRY(check_online(r, c, err));
-    enum pith_status s = check_split(r, c, err);
-    if (s == PITH_OK && c->grid.format) s = pith_inputs_check(r, c, err);
+    PITH_TRY(check_online(job, c, err));
+    enum pith_status s = check_split(job, c, err);
+    if (s == PITH_OK && c->grid.format) s = pith_inputs_check(job, c, err);
     if (s == PITH_OK && c->grid.format)
-        s = r->container->accepts(&c->grid, c->rows, c->cols, &opts, err);
+        s = job->container->accepts(&c->grid, c->rows, c->cols, &opts, err);
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }
 
-static enum pith_status choose_converted(const struct pith_run *r, struct pith_choice *c,
+static enum pith_status choose_converted(const struct pith_job *job, struct pith_choice *c,
                                          struct pith_error *err)
 {
-    PITH_TRY(check_online(r, c, err));
-    return pith_convert_choose(r, c, err);
+    PITH_TRY(check_online(job, c, err));
+    return pith_convert_choose(job, c, err);
 }
 
-static enum pith_status check_used(const struct pith_run *r, const struct override *overrides,
+static enum pith_status check_used(const struct pith_job *job, const struct override *overrides,
                                    const bool *ignore_used, struct pith_error *err)
 {
-    const struct pith_quantize_options *o = r->options;
-    const char *head = pith_end_module(r->model, PITH_END_HEAD);
+    const struct pith_quantize_options *o = job->options;
+    const char *head = pith_end_module(job->model, PITH_END_HEAD);
     for (size_t i = 0; i < o->overrides.count; i++) {
         if (overrides[i].used) continue;
         if (names_module(overrides[i].pattern, head))
@@ -253,39 +255,40 @@ static enum pith_status check_used(const struct pith_run *r, const struct overri
                              "--override %s: this version leaves the head in 16 bits",
                              o->overrides.item[i]);
         return pith_fail(err, PITH_ARG, "--override %s matches no linear; names look like %s",
-                         o->overrides.item[i], r->choices[0].module);
+                         o->overrides.item[i], job->choices[0].module);
     }
     for (size_t i = 0; i < o->ignore.count; i++)
         if (!ignore_used[i] && !names_module(o->ignore.item[i], head))
             return pith_fail(err, PITH_ARG, "--ignore %s matches no linear; names look like %s",
-                             o->ignore.item[i], r->choices[0].module);
+                             o->ignore.item[i], job->choices[0].module);
     return PITH_OK;
 }
 
 /* What the container is told: every linear of the model, the head among those left alone. */
-static enum pith_status list_linears(struct pith_run *r, struct pith_error *err)
+static enum pith_status list_linears(struct pith_job *job, struct pith_error *err)
 {
-    r->linears = pith_zalloc(r->choice_count + 1, sizeof *r->linears);
-    if (!r->linears) return pith_fail_nomem(err, "the list of linears");
-    for (size_t i = 0; i < r->choice_count; i++)
-        r->linears[i] = (struct pith_linear_grid){
-            .module = r->choices[i].module,
-            .grid = r->choices[i].grid,
-            .hadamard = r->choices[i].hadamard,
+    job->linears = pith_zalloc(job->choice_count + 1, sizeof *job->linears);
+    if (!job->linears) return pith_fail_nomem(err, "the list of linears");
+    for (size_t i = 0; i < job->choice_count; i++)
+        job->linears[i] = (struct pith_linear_grid){
+            .module = job->choices[i].module,
+            .grid = job->choices[i].grid,
+            .hadamard = job->choices[i].hadamard,
         };
-    r->linears[r->choice_count] = (struct pith_linear_grid){.module = r->model->arch->names.head,
-                                                            .grid = r->ends[PITH_END_HEAD].grid};
-    pith_container_settle(r->container, r->linears, r->choice_count + 1, &r->container_opts);
+    job->linears[job->choice_count] = (struct pith_linear_grid){
+        .module = job->model->arch->names.head, .grid = job->ends[PITH_END_HEAD].grid};
+    pith_container_settle(job->container, job->linears, job->choice_count + 1,
+                          &job->container_opts);
     return PITH_OK;
 }
 
-static enum pith_status list_layer(struct pith_run *r, uint32_t layer, struct pith_error *err)
+static enum pith_status list_layer(struct pith_job *job, uint32_t layer, struct pith_error *err)
 {
-    const struct pith_layer_plan *l = pith_run_plan(r, layer);
+    const struct pith_layer_plan *l = pith_job_plan(job, layer);
     for (uint32_t i = 0; i < l->linears; i++) {
-        struct pith_choice *c = pith_run_choice(r, layer, i);
+        struct pith_choice *c = &job->choices[job->model->plans.first[layer] + i];
         char name[256];
-        pith_plan_linear_name(&r->model->plans, layer, i, name, sizeof name);
+        pith_plan_linear_name(&job->model->plans, layer, i, name, sizeof name);
         *c = (struct pith_choice){.module = pith_strdup(name),
                                   .layer = layer,
                                   .linear = i,
@@ -296,46 +299,46 @@ static enum pith_status list_layer(struct pith_run *r, uint32_t layer, struct pi
     return PITH_OK;
 }
 
-enum pith_status pith_run_select(struct pith_run *r, struct pith_error *err)
+enum pith_status pith_job_select(struct pith_job *job, struct pith_error *err)
 {
-    const struct pith_quantize_options *o = r->options;
+    const struct pith_quantize_options *o = job->options;
     struct override *overrides = NULL;
     bool *ignore_used = pith_zalloc(o->ignore.count, sizeof *ignore_used);
-    const struct pith_plans *plans = &r->model->plans;
-    r->choice_count = plans->first[plans->layers];
-    r->choices = pith_zalloc(r->choice_count + PITH_END_COUNT, sizeof *r->choices);
-    r->ends = r->choices ? r->choices + r->choice_count : NULL;
+    const struct pith_plans *plans = &job->model->plans;
+    job->choice_count = plans->first[plans->layers];
+    job->choices = pith_zalloc(job->choice_count + PITH_END_COUNT, sizeof *job->choices);
+    job->ends = job->choices ? job->choices + job->choice_count : NULL;
     enum pith_status s = PITH_OK;
-    if (!ignore_used || !r->choices) s = pith_fail_nomem(err, "the list of linears");
-    if (s == PITH_OK) s = parse_overrides(r, &overrides, err);
+    if (!ignore_used || !job->choices) s = pith_fail_nomem(err, "the list of linears");
+    if (s == PITH_OK) s = parse_overrides(job, &overrides, err);
     for (uint32_t layer = 0; layer < plans->layers && s == PITH_OK; layer++)
-        s = list_layer(r, layer, err);
-    if (s == PITH_OK) s = pith_ends_list(r, err);
-    if (s == PITH_OK && r->convert) s = pith_convert_describe(r, err);
-    for (size_t i = 0; i < r->choice_count && s == PITH_OK; i++)
-        s = r->convert ? choose_converted(r, &r->choices[i], err)
-                       : choose_one(r, &r->choices[i], overrides, ignore_used, err);
+        s = list_layer(job, layer, err);
+    if (s == PITH_OK) s = pith_ends_list(job, err);
+    if (s == PITH_OK && job->convert) s = pith_convert_describe(job, err);
+    for (size_t i = 0; i < job->choice_count && s == PITH_OK; i++)
+        s = job->convert ? choose_converted(job, &job->choices[i], err)
+                         : choose_one(job, &job->choices[i], overrides, ignore_used, err);
     for (int i = 0; i < PITH_END_COUNT && s == PITH_OK; i++)
-        if (r->ends[i].rows) s = choose_end(r, &r->ends[i], overrides, ignore_used, err);
-    for (size_t i = 0; i < r->choice_count && s == PITH_OK && !r->convert; i++) {
-        const struct pith_grid *grid = &r->choices[i].grid;
-        if (grid->format) r->needs_round |= pith_gridder_for(grid)->needs;
-        r->quantizes |= grid->format != NULL;
+        if (job->ends[i].rows) s = choose_end(job, &job->ends[i], overrides, ignore_used, err);
+    for (size_t i = 0; i < job->choice_count && s == PITH_OK && !job->convert; i++) {
+        const struct pith_grid *grid = &job->choices[i].grid;
+        if (grid->format) job->needs_round |= pith_gridder_for(grid)->needs;
+        job->quantizes |= grid->format != NULL;
     }
-    r->quantizes |= r->convert;
-    if (s == PITH_OK) s = check_used(r, overrides, ignore_used, err);
+    job->quantizes |= job->convert;
+    if (s == PITH_OK) s = check_used(job, overrides, ignore_used, err);
     if (overrides) free_overrides(overrides, o->overrides.count);
     pith_free(ignore_used);
-    return s == PITH_OK ? list_linears(r, err) : s;
+    return s == PITH_OK ? list_linears(job, err) : s;
 }
 
-void pith_run_unselect(struct pith_run *r)
+void pith_job_unselect(struct pith_job *job)
 {
-    for (size_t i = 0; r->choices && i < r->choice_count + PITH_END_COUNT; i++)
-        pith_free(r->choices[i].module);
-    pith_free(r->choices);
-    pith_free(r->linears);
-    r->choices = NULL;
-    r->linears = NULL;
-    r->choice_count = 0;
+    for (size_t i = 0; job->choices && i < job->choice_count + PITH_END_COUNT; i++)
+        pith_free(job->choices[i].module);
+    pith_free(job->choices);
+    pith_free(job->linears);
+    job->choices = NULL;
+    job->linears = NULL;
+    job->choice_count = 0;
 }

@@ -18,8 +18,8 @@ static enum pith_status write_bytes(const struct pith_run *r, const struct pith_
                                     const uint8_t *data, uint64_t at, size_t n,
                                     struct pith_error *err)
 {
-    PITH_TRY(pith_out_write(&r->shards[p->shard], p->offset + at, data, n, err));
-    const struct pith_tensor *back = pith_checkpoint_find(r->written, p->name);
+    PITH_TRY(pith_out_write(&r->out.shards[p->shard], p->offset + at, data, n, err));
+    const struct pith_tensor *back = pith_checkpoint_find(r->out.written, p->name);
     if (back && back->bytes == p->bytes && memcmp(back->data + at, data, n) == 0) return PITH_OK;
     return pith_fail(err, PITH_MISMATCH, "%s: what was read back is not what was written", p->name);
 }
@@ -68,7 +68,7 @@ static enum pith_status store_chunks(const struct pith_run *r, const struct pith
         pith_sha256_update(hash, data, n);
         PITH_TRY(write_bytes(r, p, data, at, n, err));
     }
-    pith_out_begin_sync(&r->shards[p->shard], p->offset, p->bytes);
+    pith_out_begin_sync(&r->out.shards[p->shard], p->offset, p->bytes);
     return PITH_OK;
 }
 
@@ -76,7 +76,7 @@ enum pith_status pith_store_bytes(const struct pith_run *r, const char *name, co
                                   size_t bytes, const struct pith_tensor *checked,
                                   struct pith_stored *out, struct pith_error *err)
 {
-    const struct pith_tensor_plan *p = pith_layout_find(&r->layout, name);
+    const struct pith_tensor_plan *p = pith_layout_find(&r->job->layout, name);
     if (!p || p->bytes != bytes)
         return pith_fail(err, PITH_MISMATCH, "%s: %zu bytes were made where %llu were planned",
                          name, bytes, p ? (unsigned long long)p->bytes : 0ull);
@@ -215,8 +215,8 @@ static enum pith_status read_back(const struct pith_run *r, const char *module,
 {
     struct pith_qmat again;
     bool found = false;
-    PITH_TRY(r->container->load(r->written_state, r->written, module, q->rows, q->cols, &again,
-                                &found, err));
+    PITH_TRY(r->job->container->load(r->out.written_state, r->out.written, module, q->rows, q->cols,
+                                     &again, &found, err));
     if (!found) return pith_fail(err, PITH_MISMATCH, "%s: not found when read back", module);
     const bool same = pith_qmat_equal(q, &again);
     pith_qmat_free(&again);
@@ -232,7 +232,7 @@ enum pith_status pith_store_linear(const struct pith_run *r, const char *module,
     struct pith_packed_set set = {0};
     out->stored_count = 0;
     out->bits_per_weight = pith_qmat_bits_per_weight(q);
-    enum pith_status s = r->container->pack(q, &r->container_opts, &set, err);
+    enum pith_status s = r->job->container->pack(q, &r->job->container_opts, &set, err);
     pith_phases_mark(time, PITH_PHASE_PACK);
     if (s == PITH_OK) s = store_packed(r, module, &set, out, err);
     pith_memory_now(&out->memory, &out->mapped);
@@ -243,13 +243,13 @@ enum pith_status pith_store_linear(const struct pith_run *r, const char *module,
     return s == PITH_OK ? s : pith_fail_in(err, s, module);
 }
 
-uint64_t pith_store_linear_bytes(const struct pith_run *r, const struct pith_choice *c)
+uint64_t pith_store_linear_bytes(const struct pith_job *job, const struct pith_choice *c)
 {
     struct pith_packed_set set = {0};
-    struct pith_container_opts opts = r->container_opts;
+    struct pith_container_opts opts = job->container_opts;
     uint64_t packed = 0;
     opts.hadamard = c->hadamard;
-    if (r->container->plan(&c->grid, c->rows, c->cols, &opts, &set, NULL) == PITH_OK)
+    if (job->container->plan(&c->grid, c->rows, c->cols, &opts, &set, NULL) == PITH_OK)
         for (unsigned i = 0; i < set.count; i++) {
             uint64_t bytes = 0;
             (void)pith_tensor_size(set.item[i].dtype, set.item[i].dims, set.item[i].shape, &bytes);
@@ -294,7 +294,7 @@ struct copies {
 static enum pith_status prepare_copy(const struct copies *c, const struct pith_tensor *t,
                                      uint8_t **made, size_t *bytes, struct pith_error *err)
 {
-    const struct pith_tensor_plan *p = pith_layout_find(&c->r->layout, t->name);
+    const struct pith_tensor_plan *p = pith_layout_find(&c->r->job->layout, t->name);
     const bool other = p && p->dtype != t->dtype;
     *made = NULL;
     *bytes = (size_t)t->bytes;
@@ -331,7 +331,7 @@ static void copy_task(void *ctx, size_t task, unsigned thread)
     const struct pith_tensor *t = copy->tensor;
     (void)thread;
     copy->status = copy_one(c, copy);
-    pith_checkpoint_release(c->r->model->checkpoint, t);
+    pith_checkpoint_release(c->r->job->model->checkpoint, t);
 }
 
 enum pith_status pith_store_copies(struct pith_run *r, struct pith_copy *list, size_t count,
@@ -339,7 +339,7 @@ enum pith_status pith_store_copies(struct pith_run *r, struct pith_copy *list, s
 {
     struct copies c = {r, list};
     pith_phases_begin(&r->phases);
-    pith_pool_run(pith_backend_pool(r->backend), count, copy_task, &c);
+    pith_pool_run(pith_backend_pool(r->job->backend), count, copy_task, &c);
     pith_phases_mark(&r->phases, PITH_PHASE_WRITE);
     for (size_t i = 0; i < count; i++) {
         const char *const words[2] = {"copied", list[i].reason};
@@ -355,7 +355,7 @@ enum pith_status pith_store_copies(struct pith_run *r, struct pith_copy *list, s
 enum pith_status pith_store_copy(struct pith_run *r, const char *name, const char *reason,
                                  json_t *tensors, struct pith_error *err)
 {
-    const struct pith_tensor *t = pith_checkpoint_find(r->model->checkpoint, name);
+    const struct pith_tensor *t = pith_checkpoint_find(r->job->model->checkpoint, name);
     if (!t) return pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
     struct pith_copy copy = {.tensor = t, .reason = reason};
     return pith_store_copies(r, &copy, 1, tensors, err);
@@ -391,7 +391,7 @@ static enum pith_status store_panel(struct pith_run *r, const struct pith_made *
                                     uint32_t n, float *values, struct pith_sha256 *hash,
                                     struct pith_error *err)
 {
-    const struct pith_tensor_plan *p = pith_layout_find(&r->layout, m->name);
+    const struct pith_tensor_plan *p = pith_layout_find(&r->job->layout, m->name);
     const size_t cols = m->like->shape[1], size = pith_dtype_bits(m->like->dtype) / 8;
     uint8_t *data = (uint8_t *)(values + pith_made_rows((uint32_t)cols) * cols);
     PITH_TRY(m->rows(m->ctx, first, n, values, err));
@@ -403,7 +403,7 @@ static enum pith_status store_panel(struct pith_run *r, const struct pith_made *
 enum pith_status pith_store_made(struct pith_run *r, const struct pith_made *m, json_t *tensors,
                                  struct pith_error *err)
 {
-    const struct pith_tensor_plan *p = pith_layout_find(&r->layout, m->name);
+    const struct pith_tensor_plan *p = pith_layout_find(&r->job->layout, m->name);
     if (!p || p->bytes != m->like->bytes || m->like->dims != 2)
         return pith_fail(err, PITH_MISMATCH, "%s: was planned otherwise", m->name);
     const uint32_t rows = (uint32_t)m->like->shape[0], cols = (uint32_t)m->like->shape[1];
@@ -416,7 +416,7 @@ enum pith_status pith_store_made(struct pith_run *r, const struct pith_made *m, 
     for (uint32_t at = 0; at < rows && s == PITH_OK; at += panel)
         s = store_panel(r, m, at, rows - at < panel ? rows - at : panel, values, hash, err);
     pith_phases_mark(&r->phases, PITH_PHASE_WRITE);
-    pith_out_begin_sync(&r->shards[p->shard], p->offset, p->bytes);
+    pith_out_begin_sync(&r->out.shards[p->shard], p->offset, p->bytes);
     pith_sha256_finish(hash, stored.sha256);
     pith_free(values);
     if (s != PITH_OK) return s;
@@ -430,7 +430,7 @@ static enum pith_status store_encoded(const struct pith_run *r, const struct pit
                                       const void *data, struct pith_stored *out,
                                       struct pith_error *err)
 {
-    const struct pith_tensor_plan *p = pith_layout_find(&r->layout, t->name);
+    const struct pith_tensor_plan *p = pith_layout_find(&r->job->layout, t->name);
     if (!p || p->dtype == t->dtype)
         return pith_store_bytes(r, t->name, data, t->bytes, NULL, out, err);
     const size_t n = (size_t)pith_tensor_elements(t);
@@ -447,7 +447,7 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
                                    const char *action, const char *reason, json_t *tensors,
                                    struct pith_error *err)
 {
-    const struct pith_tensor *t = pith_checkpoint_find(r->model->checkpoint, name);
+    const struct pith_tensor *t = pith_checkpoint_find(r->job->model->checkpoint, name);
     if (!t) return pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
     const size_t n = (size_t)pith_tensor_elements(t);
     void *data = pith_alloc(t->bytes, 1);

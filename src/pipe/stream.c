@@ -15,13 +15,13 @@
 
 enum { PANEL_FLOATS = 1 << 14 };
 
-bool pith_run_streams(const struct pith_run *r)
+bool pith_job_streams(const struct pith_job *job)
 {
-    if (pith_run_calibrates(r) || !r->recipe.round->rows) return false;
-    if (r->recipe.transform != pith_transform_find("none")) return false;
-    if (r->recipe.split != pith_split_find("none")) return false;
-    for (size_t i = 0; i < r->choice_count; i++)
-        if (r->choices[i].grid.format && pith_fit_scope(&r->choices[i].grid) == PITH_FIT_MATRIX)
+    if (pith_job_calibrates(job) || !job->recipe.round->rows) return false;
+    if (job->recipe.transform != pith_transform_find("none")) return false;
+    if (job->recipe.split != pith_split_find("none")) return false;
+    for (size_t i = 0; i < job->choice_count; i++)
+        if (job->choices[i].grid.format && pith_fit_scope(&job->choices[i].grid) == PITH_FIT_MATRIX)
             return false;
     return true;
 }
@@ -114,10 +114,10 @@ static enum pith_status decode_panel(struct stream *s, uint32_t first, uint32_t 
 {
     const struct pith_weight original = original_of(s);
     if (s->turned) {
-        const struct pith_turn t = pith_run_turn(s->r);
+        const struct pith_turn t = pith_job_turn(s->r->job);
         return pith_turned_rows_alone(&t, s->site == PITH_END_HEAD, first, n, s->w, &s->err);
     }
-    pith_decode_rows(s->r->backend, &original, first, n, s->w);
+    pith_decode_rows(s->r->job->backend, &original, first, n, s->w);
     return PITH_OK;
 }
 
@@ -128,7 +128,7 @@ static enum pith_status read_panel(struct stream *s, uint32_t first, uint32_t n,
 {
     const size_t cols = s->choice->cols, count = n * cols;
     PITH_TRY(decode_panel(s, first, n));
-    pith_backend_kern(s->r->backend)->range(count, s->w, lo, hi);
+    pith_backend_kern(s->r->job->backend)->range(count, s->w, lo, hi);
     return isnan(*lo) ? pith_tensor_check_part(s->tensor, first * cols, count, &s->err) : PITH_OK;
 }
 
@@ -137,14 +137,14 @@ static enum pith_status read_panel(struct stream *s, uint32_t first, uint32_t n,
 static enum pith_status round_panel(struct stream *s, uint32_t first, uint32_t n)
 {
     const struct pith_run *r = s->r;
-    const struct pith_kern *k = pith_backend_kern(r->backend);
+    const struct pith_kern *k = pith_backend_kern(r->job->backend);
     const struct pith_choice *c = s->choice;
     const size_t cols = c->cols, count = n * cols;
     const struct pith_weight made = {.rows = c->rows, .cols = c->cols, .quant = &s->q};
     float lo, hi;
     PITH_TRY(read_panel(s, first, n, &lo, &hi));
     pith_phases_mark(&s->time, PITH_PHASE_READ);
-    const struct pith_round_rows part = {.backend = r->backend,
+    const struct pith_round_rows part = {.backend = r->job->backend,
                                          .grid = &c->grid,
                                          .first = first,
                                          .rows = n,
@@ -153,11 +153,11 @@ static enum pith_status round_panel(struct stream *s, uint32_t first, uint32_t n
                                          .codes = s->codes,
                                          .values = s->values};
     PITH_TRY(s->round->rows(&part, &s->q, &s->loss, &s->err));
-    pith_container_state_scales(r->container, &c->grid, s->q.scales + (size_t)first * s->q.groups,
-                                (size_t)n * s->q.groups);
+    pith_container_state_scales(r->job->container, &c->grid,
+                                s->q.scales + (size_t)first * s->q.groups, (size_t)n * s->q.groups);
     pith_phases_mark(&s->time, PITH_PHASE_ROUND);
     PITH_TRY(decode_panel(s, first, n));
-    pith_decode_rows(r->backend, &made, first, n, s->back);
+    pith_decode_rows(r->job->backend, &made, first, n, s->back);
     for (uint32_t i = 0; i < n; i++) {
         struct pith_row_squares *sq = &s->squares[first + i];
         sq->difference = k->sumsq_diff(cols, s->w + i * cols, s->back + i * cols);
@@ -176,7 +176,7 @@ static enum pith_status round_panel(struct stream *s, uint32_t first, uint32_t n
 static enum pith_status look_through(struct stream *s, bool fit)
 {
     const struct pith_choice *c = s->choice;
-    const struct pith_grid_rule rule = {pith_backend_kern(s->r->backend), &c->grid,
+    const struct pith_grid_rule rule = {pith_backend_kern(s->r->job->backend), &c->grid,
                                         s->q.scale_dtype, s->q.global, NULL};
     s->lo = s->hi = 0.0f;
     for (uint32_t at = 0, n; at < c->rows; at += n) {
@@ -202,7 +202,7 @@ static bool shares(const struct stream *s)
 static enum pith_status fit_before(struct stream *s)
 {
     const struct pith_choice *c = s->choice;
-    const struct pith_grid_rule rule = {pith_backend_kern(s->r->backend), &c->grid,
+    const struct pith_grid_rule rule = {pith_backend_kern(s->r->job->backend), &c->grid,
                                         s->q.scale_dtype, s->q.global, NULL};
     const enum pith_fit_scope scope = pith_fit_scope(&c->grid);
     if (scope == PITH_FIT_ALL) PITH_TRY(look_through(s, true));
@@ -225,7 +225,7 @@ static enum pith_status round_rows(struct stream *s)
     }
     s->result.relative_error = pith_relative_from_squares(s->squares, c->rows);
     s->result.report.loss = s->result.report.nearest_loss = s->loss / c->rows;
-    return pith_run_judge(s->r, c, s->result.relative_error, &s->err);
+    return pith_judge(s->r->job, c, s->result.relative_error, &s->err);
 }
 
 static enum pith_status straighten(struct stream *s)
@@ -238,11 +238,11 @@ static enum pith_status straighten(struct stream *s)
 static enum pith_status find_tensor(struct stream *s)
 {
     const struct pith_choice *c = s->choice;
-    const struct pith_checkpoint *in = s->r->model->checkpoint;
+    const struct pith_checkpoint *in = s->r->job->model->checkpoint;
     char name[320];
-    const bool untied = s->turned && pith_run_unties(s->r); /* then both are made of one */
+    const bool untied = s->turned && pith_job_unties(s->r->job); /* then both are made of one */
     snprintf(name, sizeof name, "%s.weight",
-             untied ? pith_end_module(s->r->model, PITH_END_EMBED) : c->module);
+             untied ? pith_end_module(s->r->job->model, PITH_END_EMBED) : c->module);
     const uint64_t shape[] = {c->rows, c->cols};
     PITH_TRY(pith_checkpoint_get(in, name, 2, shape, &s->tensor, &s->err));
     const enum pith_dtype t = s->tensor->dtype;
@@ -257,7 +257,7 @@ static enum pith_status round_linear(struct stream *s)
     const struct pith_run *r = s->r;
     const struct pith_choice *c = s->choice;
     const enum pith_dtype scales =
-        r->container->scale_dtype(&c->grid, r->container_opts.model_dtype);
+        r->job->container->scale_dtype(&c->grid, r->job->container_opts.model_dtype);
     PITH_TRY(find_tensor(s));
     PITH_TRY(straighten(s));
     enum pith_status st = pith_qmat_init(&s->q, c->rows, c->cols, &c->grid, scales, &s->err);
@@ -266,11 +266,11 @@ static enum pith_status round_linear(struct stream *s)
         return st;
     }
     if (s->global > 0.0f) s->q.global = s->global;
-    s->q.input = pith_inputs_make(r, c, NULL);
+    s->q.input = pith_inputs_make(r->job, c, NULL);
     st = take_memory(s);
     if (st == PITH_OK) st = round_rows(s);
     give_memory(s);
-    pith_checkpoint_release(r->model->checkpoint, s->tensor);
+    pith_checkpoint_release(r->job->model->checkpoint, s->tensor);
     if (st == PITH_OK && s->result.sha256[0] == '\0') st = pith_fail_nomem(&s->err, c->module);
     return st;
 }
@@ -340,12 +340,12 @@ static float shared_global(const struct streams *all, const struct stream *s)
 }
 
 /* A linear that fails here is not rounded: its status stays what it is. */
-static void share_globals(const struct pith_run *r, struct streams *all)
+static void share_globals(const struct pith_job *job, struct streams *all)
 {
     bool any = false;
     for (unsigned i = 0; i < all->count; i++) any |= shares(all->order[i]);
     if (!any) return;
-    pith_pool_run(pith_backend_pool(r->backend), all->count, ends_task, all);
+    pith_pool_run(pith_backend_pool(job->backend), all->count, ends_task, all);
     for (unsigned i = 0; i < all->count; i++)
         if (shares(all->order[i])) all->order[i]->global = shared_global(all, all->order[i]);
 }
@@ -353,13 +353,13 @@ static void share_globals(const struct pith_run *r, struct streams *all)
 /* The linears of a layer that have a grid, in the order of the plan; list is zeroed. */
 static unsigned list_linears(const struct pith_run *r, uint32_t layer, struct stream *list)
 {
-    const struct pith_layer_plan *l = pith_run_plan(r, layer);
+    const struct pith_layer_plan *l = pith_job_plan(r->job, layer);
     unsigned count = 0;
     for (uint32_t i = 0; i < l->linears; i++) {
-        const struct pith_choice *c = pith_run_choice(r, layer, i);
+        const struct pith_choice *c = pith_job_choice(r->job, layer, i);
         if (!c->grid.format) continue;
         list[count].r = r;
-        list[count].round = r->recipe.round;
+        list[count].round = r->job->recipe.round;
         list[count].site = l->linear[i].site;
         list[count++].choice = c;
     }
@@ -385,7 +385,7 @@ static void sort_by_size(struct stream *list, struct stream **order, unsigned co
 static enum pith_status take_result(struct pith_run *r, const struct stream *s, json_t *linears,
                                     struct pith_error *err)
 {
-    pith_phases_join(&r->phases, &s->time, pith_pool_threads(pith_backend_pool(r->backend)));
+    pith_phases_join(&r->phases, &s->time, pith_pool_threads(pith_backend_pool(r->job->backend)));
     if (s->result.memory > r->peak_anonymous) r->peak_anonymous = s->result.memory;
     if (s->result.mapped > r->peak_mapped) r->peak_mapped = s->result.mapped;
     if (s->status != PITH_OK) {
@@ -403,18 +403,18 @@ enum pith_status pith_stream_ends(struct pith_run *r, json_t *linears, struct pi
     struct stream *order[PITH_END_COUNT];
     struct streams all = {.order = order};
     for (int i = 0; i < PITH_END_COUNT; i++) {
-        if (!r->ends[i].grid.format) continue;
+        if (!r->job->ends[i].grid.format) continue;
         list[all.count] = (struct stream){.r = r,
-                                          .choice = &r->ends[i],
+                                          .choice = &r->job->ends[i],
                                           .round = pith_rounder_find("nearest"),
                                           .site = (uint32_t)i,
-                                          .turned = r->basis.stream.dim != 0};
+                                          .turned = r->job->basis.stream.dim != 0};
         all.order[all.count] = &list[all.count];
         all.count++;
     }
     if (all.count == 0) return PITH_OK;
-    share_globals(r, &all);
-    pith_pool_run(pith_backend_pool(r->backend), 2 * all.count, stream_task, &all);
+    share_globals(r->job, &all);
+    pith_pool_run(pith_backend_pool(r->job->backend), 2 * all.count, stream_task, &all);
     enum pith_status s = PITH_OK;
     for (unsigned i = 0; i < all.count && s == PITH_OK; i++)
         s = take_result(r, &list[i], linears, err);
@@ -424,7 +424,7 @@ enum pith_status pith_stream_ends(struct pith_run *r, json_t *linears, struct pi
 enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *entries,
                                    struct pith_error *err)
 {
-    const uint32_t linears = pith_run_plan(r, layer)->linears;
+    const uint32_t linears = pith_job_plan(r->job, layer)->linears;
     struct stream *list = pith_zalloc(linears, sizeof *list);
     struct streams all = {.order = pith_alloc(linears, sizeof *all.order)};
     if (!list || !all.order) {
@@ -434,8 +434,8 @@ enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *e
     }
     all.count = list_linears(r, layer, list);
     sort_by_size(list, all.order, all.count);
-    share_globals(r, &all);
-    pith_pool_run(pith_backend_pool(r->backend), 2 * all.count, stream_task, &all);
+    share_globals(r->job, &all);
+    pith_pool_run(pith_backend_pool(r->job->backend), 2 * all.count, stream_task, &all);
     enum pith_status s = PITH_OK;
     for (unsigned i = 0; i < all.count && s == PITH_OK; i++)
         s = take_result(r, &list[i], entries, err);
@@ -445,7 +445,7 @@ enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *e
 }
 
 /* Codes are held until they are stored; who stores, packs them and reads them back. */
-static uint64_t bytes_of(const struct pith_run *r, const struct pith_choice *c, unsigned count,
+static uint64_t bytes_of(const struct pith_job *job, const struct pith_choice *c, unsigned count,
                          unsigned threads)
 {
     uint64_t held = 0, widest = 0;
@@ -456,9 +456,10 @@ static uint64_t bytes_of(const struct pith_run *r, const struct pith_choice *c, 
         const uint64_t panel = (((uint64_t)panel_rows(c) * 2 + 1) * c->cols + tile_floats(c)) *
                                sizeof(float);
         const uint64_t rows = (uint64_t)c->rows * sizeof(struct pith_row_squares);
-        const uint64_t copy = r->model->checkpoint->file_form ? 4ull * c->rows * c->cols : 0;
+        const uint64_t copy = job->model->checkpoint->file_form ? 4ull * c->rows * c->cols : 0;
         const uint64_t round = panel + c->cols + rows + copy;
-        const uint64_t store = pith_store_linear_bytes(r, c), work = round > store ? round : store;
+        const uint64_t store = pith_store_linear_bytes(job, c),
+                       work = round > store ? round : store;
         held += q;
         used++;
         if (work > widest) widest = work;
@@ -466,19 +467,20 @@ static uint64_t bytes_of(const struct pith_run *r, const struct pith_choice *c, 
     return held + (threads < used ? threads : used) * widest;
 }
 
-uint64_t pith_stream_end_bytes(const struct pith_run *r, unsigned threads)
+uint64_t pith_stream_end_bytes(const struct pith_job *job, unsigned threads)
 {
-    const uint64_t turn = r->basis.stream.dim ? pith_turn_scratch(&r->basis, PITH_END_COUNT) : 0;
-    return turn + bytes_of(r, r->ends, PITH_END_COUNT, threads);
+    const uint64_t turn = job->basis.stream.dim ? pith_turn_scratch(&job->basis, PITH_END_COUNT)
+                                                : 0;
+    return turn + bytes_of(job, job->ends, PITH_END_COUNT, threads);
 }
 
-uint64_t pith_stream_bytes(const struct pith_run *r, unsigned threads)
+uint64_t pith_stream_bytes(const struct pith_job *job, unsigned threads)
 {
     uint64_t most = 0;
-    for (uint32_t layer = 0; layer < r->model->shape.layers; layer++) {
-        const uint64_t n =
-            bytes_of(r, pith_run_choice(r, layer, 0), pith_run_plan(r, layer)->linears, threads);
+    for (uint32_t layer = 0; layer < job->model->shape.layers; layer++) {
+        const uint64_t n = bytes_of(job, pith_job_choice(job, layer, 0),
+                                    pith_job_plan(job, layer)->linears, threads);
         if (n > most) most = n;
     }
-    return most + r->model->plans.most_linears * (sizeof(struct stream) + sizeof(void *));
+    return most + job->model->plans.most_linears * (sizeof(struct stream) + sizeof(void *));
 }

@@ -23,9 +23,9 @@ static void fold_into(const struct pith_work *w, const struct pith_fold *fold,
 static enum pith_dtype vector_dtype(const struct pith_work *w, uint32_t vector)
 {
     char name[256];
-    pith_plan_name(&w->run->model->plans, w->layer, w->plan->vector[vector].name, name,
+    pith_plan_name(&w->run->job->model->plans, w->layer, w->plan->vector[vector].name, name,
                    sizeof name);
-    const struct pith_tensor *t = pith_checkpoint_find(w->run->model->checkpoint, name);
+    const struct pith_tensor *t = pith_checkpoint_find(w->run->job->model->checkpoint, name);
     return t ? t->dtype : PITH_F32;
 }
 
@@ -71,16 +71,17 @@ static struct pith_transform_job job_of(const struct pith_work *w, const struct 
 {
     struct pith_run *r = w->run;
     struct pith_transform_job job = {
-        .backend = r->backend,
-        .scale_dtype = r->container->scale_dtype(&r->recipe.weights, r->container_opts.model_dtype),
+        .backend = r->job->backend,
+        .scale_dtype = r->job->container->scale_dtype(&r->job->recipe.weights,
+                                                      r->job->container_opts.model_dtype),
         .linear = g->linear,
         .count = g->count,
         .stats = stats,
         .ratio_step = 1.0 / 20,
-        .clip_search = r->recipe.clip,
-        .value = r->recipe.transform_value,
-        .feeds_back = r->needs_transform & PITH_NEED_HESSIAN,
-        .input = {.grid = r->recipe.acts, .rule = r->container->input_rule},
+        .clip_search = r->job->recipe.clip,
+        .value = r->job->recipe.transform_value,
+        .feeds_back = r->job->needs_transform & PITH_NEED_HESSIAN,
+        .input = {.grid = r->job->recipe.acts, .rule = r->job->container->input_rule},
     };
     for (uint32_t i = 0; i < g->count; i++) {
         const struct pith_linear_weights *l = &w->block.linear[g->member[i]];
@@ -88,7 +89,7 @@ static struct pith_transform_job job_of(const struct pith_work *w, const struct 
             .w = l->dense,
             .rows = l->w.rows,
             .cols = l->w.cols,
-            .grid = pith_run_choice(r, w->layer, g->member[i])->grid,
+            .grid = pith_job_choice(r->job, w->layer, g->member[i])->grid,
             .clip = !w->plan->linear[g->member[i]].scores,
         };
     }
@@ -110,10 +111,10 @@ static enum pith_status transform_group(struct pith_work *w, const struct group 
     float *s = pith_alloc(stats->dim, sizeof *s);
     enum pith_status status = s ? PITH_OK : pith_fail_nomem(err, "transform scales");
     if (status == PITH_OK && g->site->to)
-        status = pith_inspector_init(&inspector, &r->collector, &w->block, &r->acts[0], which, &job,
-                                     err);
+        status = pith_inspector_init(&inspector, &r->cal.collector, &w->block, &r->cal.acts[0],
+                                     which, &job, err);
     struct pith_transform_report rep = {0};
-    if (status == PITH_OK) status = r->recipe.transform->run(&job, s, &rep, err);
+    if (status == PITH_OK) status = r->job->recipe.transform->run(&job, s, &rep, err);
     if (status == PITH_OK) {
         mark_changed(w, g, any_scaled(s, stats->dim), rep.clipped > 0);
         status = report_transform(w, g->site, &rep, err);
@@ -142,7 +143,8 @@ static enum pith_status transform_site(struct pith_work *w, uint32_t site,
     char where[128];
     snprintf(where, sizeof where, "layer %u, %s", w->layer, g.site->name);
     if (s != PITH_OK) return pith_fail_in(err, s, where);
-    return pith_run_step(w->run, w->run->recipe.transform->name, pith_run_site_effort(w->run), err);
+    return pith_run_step(w->run, w->run->job->recipe.transform->name,
+                         pith_job_site_effort(w->run->job), err);
 }
 
 enum { SAMPLES = 512 };
@@ -152,10 +154,11 @@ static enum pith_status transform_first(struct pith_work *w, uint32_t count, str
 {
     struct pith_run *r = w->run;
     const struct pith_collect what = {
-        .count = count, .needs = r->needs_transform, .samples = SAMPLES};
+        .count = count, .needs = r->job->needs_transform, .samples = SAMPLES};
     struct pith_stats *stats = pith_zalloc(count, sizeof *stats);
     if (!stats) return pith_fail_nomem(err, "calibration statistics");
-    enum pith_status s = pith_collect(&r->collector, &w->block, &r->acts[0], &what, stats, err);
+    enum pith_status s =
+        pith_collect(&r->cal.collector, &w->block, &r->cal.acts[0], &what, stats, err);
     pith_work_mark_pass(w, PITH_PHASE_COLLECT);
     for (uint32_t site = 0; site < count && s == PITH_OK; site++)
         s = transform_site(w, site, &stats[site], err);
@@ -175,7 +178,7 @@ static enum pith_status transform_rest(struct pith_work *w, uint32_t from, struc
     for (uint32_t site = from; site < w->plan->sites && s == PITH_OK; site++) {
         struct pith_stats stats = {0};
         if (pith_plan_group(w->plan, site, NULL) == 0) continue;
-        s = pith_stages_collect(&w->stages, site, r->needs_transform, SAMPLES, &stats, err);
+        s = pith_stages_collect(&w->stages, site, r->job->needs_transform, SAMPLES, &stats, err);
         pith_work_mark_pass(w, PITH_PHASE_COLLECT);
         if (s == PITH_OK) s = transform_site(w, site, &stats, err);
         pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);

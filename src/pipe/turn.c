@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "kern/ops.h"
 #include "pipe/closeness.h"
-#include "pipe/run.h"
+#include "pipe/output.h"
 
 #include <stdio.h>
 #include <string.h>

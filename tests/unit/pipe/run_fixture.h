@@ -1,18 +1,19 @@
-/* A run in its first steps, on a golden model: what select and journal need. */
+/* A job on a golden model, and its journal. */
 #ifndef PITH_TEST_PIPE_RUN_FIXTURE_H
 #define PITH_TEST_PIPE_RUN_FIXTURE_H
 
-#include "pipe/run.h"
+#include "pipe/journal.h"
 #include "unit/model/arch_case.h"
 
 struct run_fixture {
     struct pith_quantize_options options;
-    struct pith_run run;
+    struct pith_job job;
+    struct pith_journal journal;
     char *model, *work;
 };
 
 /* An open input (a folder that becomes the fixture's) and the recipe rtn with per-channel weights;
- * options may be changed before pith_run_select(). */
+ * options may be changed before pith_job_select(). */
 static inline void run_open_folder(struct run_fixture *f, char *model)
 {
     struct pith_error err = {0};
@@ -22,12 +23,12 @@ static inline void run_open_folder(struct run_fixture *f, char *model)
     pith_quantize_defaults(&f->options);
     f->options.model = f->model;
     f->options.out = f->work;
-    f->run.options = &f->options;
-    f->run.container = pith_container_find("compressed-tensors");
-    assert_ok(pith_model_open(f->model, &f->run.model, &err), err);
-    assert_ok(pith_recipe_load("rtn", &f->run.recipe, &err), err);
-    assert_ok(pith_recipe_set(&f->run.recipe, "weights", "int4:channel", &err), err);
-    assert_ok(pith_place_name(&f->run, &err), err);
+    f->job.options = &f->options;
+    f->job.container = pith_container_find("compressed-tensors");
+    assert_ok(pith_model_open(f->model, &f->job.model, &err), err);
+    assert_ok(pith_recipe_load("rtn", &f->job.recipe, &err), err);
+    assert_ok(pith_recipe_set(&f->job.recipe, "weights", "int4:channel", &err), err);
+    assert_ok(pith_place_name(&f->job, &err), err);
 }
 
 static inline void run_open(struct run_fixture *f)
@@ -52,11 +53,11 @@ static inline void run_open_arch(struct run_fixture *f, const char *name)
 
 static inline void run_close(struct run_fixture *f)
 {
-    pith_run_unselect(&f->run);
-    json_decref(f->run.units);
-    pith_model_close(f->run.model);
-    pith_free(f->run.partial);
-    pith_free(f->run.journal_path);
+    pith_job_unselect(&f->job);
+    json_decref(f->journal.units);
+    pith_model_close(f->job.model);
+    pith_free(f->job.partial);
+    pith_free(f->job.journal_path);
     folder_remove(f->model);
     folder_remove(f->work);
 }

@@ -10,12 +10,12 @@ static void begin(struct run_fixture *f)
 {
     struct pith_error err = {0};
     run_open(f);
-    assert_ok(pith_run_select(&f->run, &err), err);
-    assert_ok(pith_journal_fingerprint(&f->run, &err), err);
-    pith_free(f->run.partial); /* a folder that the fixture removes */
-    pith_free(f->run.journal_path);
-    f->run.partial = pith_strdup(f->work);
-    f->run.journal_path = pith_path_join(f->work, "pith.journal");
+    assert_ok(pith_job_select(&f->job, &err), err);
+    assert_ok(pith_journal_fingerprint(&f->job, &err), err);
+    pith_free(f->job.partial); /* a folder that the fixture removes */
+    pith_free(f->job.journal_path);
+    f->job.partial = pith_strdup(f->work);
+    f->job.journal_path = pith_path_join(f->work, "pith.journal");
 }
 
 static json_t *unit(size_t index)
@@ -30,26 +30,26 @@ static void add(struct run_fixture *f, size_t index)
 {
     struct pith_error err = {0};
     json_t *j = unit(index);
-    assert_ok(pith_journal_write(&f->run, j, &err), err);
+    assert_ok(pith_journal_write(&f->job, &f->journal, j, &err), err);
     json_decref(j);
 }
 
 static void reopen(struct run_fixture *f)
 {
     struct pith_error err = {0};
-    json_decref(f->run.units);
-    assert_ok(pith_journal_open(&f->run, &err), err);
+    json_decref(f->journal.units);
+    assert_ok(pith_journal_open(&f->job, &f->journal, &err), err);
 }
 
 static size_t units(const struct run_fixture *f)
 {
-    return json_array_size(f->run.units);
+    return json_array_size(f->journal.units);
 }
 
 static void append(const struct run_fixture *f, const char *text)
 {
     struct pith_error err = {0};
-    assert_ok(pith_file_append(f->run.journal_path, text, strlen(text), &err), err);
+    assert_ok(pith_file_append(f->job.journal_path, text, strlen(text), &err), err);
 }
 
 static void test_units_come_back(void **state)
@@ -64,7 +64,7 @@ static void test_units_come_back(void **state)
     assert_int_equal(units(&f), 3);
     for (size_t i = 0; i < 3; i++) {
         json_t *want = unit(i);
-        assert_true(json_equal(json_array_get(f.run.units, i), want)); /* reals to the bit */
+        assert_true(json_equal(json_array_get(f.journal.units, i), want)); /* reals to the bit */
         json_decref(want);
     }
     run_close(&f);
@@ -124,7 +124,7 @@ static void test_garbage_begins_anew(void **state)
         struct run_fixture f;
         struct pith_error err = {0};
         begin(&f);
-        assert_ok(pith_file_write(f.run.journal_path, texts[i], strlen(texts[i]), &err), err);
+        assert_ok(pith_file_write(f.job.journal_path, texts[i], strlen(texts[i]), &err), err);
         reopen(&f);
         assert_int_equal(units(&f), 0);
         add(&f, 0);
@@ -142,7 +142,7 @@ static void test_restart(void **state)
     begin(&f);
     reopen(&f);
     add(&f, 0);
-    assert_ok(pith_journal_cut(&f.run, 0, &err), err);
+    assert_ok(pith_journal_cut(&f.job, &f.journal, 0, &err), err);
     assert_int_equal(units(&f), 0);
     reopen(&f);
     assert_int_equal(units(&f), 0);
@@ -153,7 +153,7 @@ static char *text_of(const struct run_fixture *f, size_t *size)
 {
     struct pith_error err = {0};
     char *text;
-    assert_ok(pith_file_read_own(f->run.journal_path, 1 << 20, &text, size, &err), err);
+    assert_ok(pith_file_read_own(f->job.journal_path, 1 << 20, &text, size, &err), err);
     return text;
 }
 
@@ -171,7 +171,7 @@ static void test_cut(void **state)
     char *want = text_of(&f, &size[0]);
     add(&f, 2);
     reopen(&f);
-    assert_ok(pith_journal_cut(&f.run, 2, &err), err);
+    assert_ok(pith_journal_cut(&f.job, &f.journal, 2, &err), err);
     assert_int_equal(units(&f), 2);
     char *is = text_of(&f, &size[1]);
     assert_int_equal(size[0], size[1]);
@@ -189,13 +189,13 @@ static void test_cut(void **state)
 static size_t survivors(struct run_fixture *f, const char *text, size_t size)
 {
     struct pith_error err = {0};
-    assert_ok(pith_file_write(f->run.journal_path, text, size, &err), err);
-    json_decref(f->run.units);
-    const enum pith_status s = pith_journal_open(&f->run, &err);
+    assert_ok(pith_file_write(f->job.journal_path, text, size, &err), err);
+    json_decref(f->journal.units);
+    const enum pith_status s = pith_journal_open(&f->job, &f->journal, &err);
     if (s != PITH_OK) assert_int_equal(s, PITH_ARG);
     for (size_t i = 0; i < units(f); i++) {
         json_t *want = unit(i);
-        assert_true(json_equal(json_array_get(f->run.units, i), want));
+        assert_true(json_equal(json_array_get(f->journal.units, i), want));
         json_decref(want);
     }
     return units(f);
@@ -235,7 +235,7 @@ static void test_moved_lines(void **state)
     static const struct {
         const char *order; /* of lines; 'x' is forged */
         size_t units;
-    } cases[] = {{"0123", 3}, {"012", 2},  {"013", 1},  {"0223", 0}, {"01123", 1}, {"0213", 0},
+    } cases[] = {{"0123", 3}, {"012", 2},   {"013", 1},  {"0223", 0}, {"01123", 1}, {"0213", 0},
                  {"123", 0},  {"00123", 0}, {"01x3", 1}, {"x123", 0}, {"0132", 1},  {"", 0}};
     static const char forged[] =
         "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef {\"unit\": \"block 1\","
@@ -276,26 +276,26 @@ static void test_links(void **state)
     char *other = pith_path_join(f.work, "other");
     for (int hard = 0; hard < 2; hard++) {
         size_t size, now;
-        assert_ok(pith_rename(f.run.journal_path, other, &err), err);
-        assert_int_equal(hard ? link(other, f.run.journal_path)
-                              : symlink(other, f.run.journal_path), 0);
-        json_decref(f.run.units);
+        assert_ok(pith_rename(f.job.journal_path, other, &err), err);
+        assert_int_equal(
+            hard ? link(other, f.job.journal_path) : symlink(other, f.job.journal_path), 0);
+        json_decref(f.journal.units);
         err = (struct pith_error){0};
-        assert_int_equal(pith_journal_open(&f.run, &err), PITH_IO);
+        assert_int_equal(pith_journal_open(&f.job, &f.journal, &err), PITH_IO);
         assert_non_null(strstr(err.text, "link"));
         err = (struct pith_error){0};
         json_t *j = unit(1);
         char *before, *after;
         assert_ok(pith_file_read(other, 1 << 20, &before, &size, &err), err);
-        assert_int_equal(pith_journal_write(&f.run, j, &err), PITH_IO);
+        assert_int_equal(pith_journal_write(&f.job, &f.journal, j, &err), PITH_IO);
         err = (struct pith_error){0};
         assert_ok(pith_file_read(other, 1 << 20, &after, &now, &err), err);
         assert_int_equal(size, now);
         json_decref(j);
         pith_free(before);
         pith_free(after);
-        assert_ok(pith_unlink(f.run.journal_path, &err), err);
-        assert_ok(pith_rename(other, f.run.journal_path, &err), err);
+        assert_ok(pith_unlink(f.job.journal_path, &err), err);
+        assert_ok(pith_rename(other, f.job.journal_path, &err), err);
     }
     pith_free(other);
     run_close(&f);
@@ -312,7 +312,7 @@ static void test_identity(void **state)
     char *data, *path;
     size_t size;
     begin(&f);
-    const struct pith_checkpoint *c = f.run.model->checkpoint;
+    const struct pith_checkpoint *c = f.job.model->checkpoint;
     assert_true(pith_checkpoint_identity(c, first));
     path = pith_strdup(c->files[0].path);
     assert_ok(pith_file_read(path, 1 << 24, &data, &size, &err), err);
@@ -339,9 +339,9 @@ static void test_another_job(void **state)
     begin(&f);
     reopen(&f);
     add(&f, 0);
-    f.run.fingerprint[0] = f.run.fingerprint[0] == '0' ? '1' : '0';
-    json_decref(f.run.units);
-    assert_int_equal(pith_journal_open(&f.run, &err), PITH_ARG);
+    f.job.fingerprint[0] = f.job.fingerprint[0] == '0' ? '1' : '0';
+    json_decref(f.journal.units);
+    assert_int_equal(pith_journal_open(&f.job, &f.journal, &err), PITH_ARG);
     assert_non_null(strstr(err.text, "belongs to another run"));
     run_close(&f);
 }
@@ -354,36 +354,36 @@ static void test_fingerprint(void **state)
     struct pith_error err = {0};
     char first[PITH_SHA256_HEX];
     begin(&f);
-    memcpy(first, f.run.fingerprint, sizeof first);
+    memcpy(first, f.job.fingerprint, sizeof first);
     f.options.memory = 1 << 20;
     f.options.resume = true;
     f.options.out = "elsewhere";
-    assert_ok(pith_journal_fingerprint(&f.run, &err), err);
-    assert_string_equal(f.run.fingerprint, first);
+    assert_ok(pith_journal_fingerprint(&f.job, &err), err);
+    assert_string_equal(f.job.fingerprint, first);
 
     f.options.seed = 1;
-    assert_ok(pith_journal_fingerprint(&f.run, &err), err);
-    assert_string_not_equal(f.run.fingerprint, first);
+    assert_ok(pith_journal_fingerprint(&f.job, &err), err);
+    assert_string_not_equal(f.job.fingerprint, first);
     f.options.seed = 0;
     f.options.max_shard--;
-    assert_ok(pith_journal_fingerprint(&f.run, &err), err);
-    assert_string_not_equal(f.run.fingerprint, first);
+    assert_ok(pith_journal_fingerprint(&f.job, &err), err);
+    assert_string_not_equal(f.job.fingerprint, first);
     f.options.max_shard++;
-    f.run.container = pith_container_find("gptq");
-    assert_ok(pith_journal_fingerprint(&f.run, &err), err);
-    assert_string_not_equal(f.run.fingerprint, first);
-    f.run.container = pith_container_find("compressed-tensors");
-    f.run.choices[3].grid = (struct pith_grid){0};
-    assert_ok(pith_journal_fingerprint(&f.run, &err), err);
-    assert_string_not_equal(f.run.fingerprint, first);
-    f.run.choices[3].grid = f.run.choices[2].grid;
-    f.run.recipe.round_options.damp += 1e-12;
-    assert_ok(pith_journal_fingerprint(&f.run, &err), err);
-    assert_string_not_equal(f.run.fingerprint, first);
-    assert_ok(pith_recipe_load("rtn", &f.run.recipe, &err), err);
-    assert_ok(pith_recipe_set(&f.run.recipe, "weights", "int4:channel", &err), err);
-    assert_ok(pith_journal_fingerprint(&f.run, &err), err);
-    assert_string_equal(f.run.fingerprint, first);
+    f.job.container = pith_container_find("gptq");
+    assert_ok(pith_journal_fingerprint(&f.job, &err), err);
+    assert_string_not_equal(f.job.fingerprint, first);
+    f.job.container = pith_container_find("compressed-tensors");
+    f.job.choices[3].grid = (struct pith_grid){0};
+    assert_ok(pith_journal_fingerprint(&f.job, &err), err);
+    assert_string_not_equal(f.job.fingerprint, first);
+    f.job.choices[3].grid = f.job.choices[2].grid;
+    f.job.recipe.round_options.damp += 1e-12;
+    assert_ok(pith_journal_fingerprint(&f.job, &err), err);
+    assert_string_not_equal(f.job.fingerprint, first);
+    assert_ok(pith_recipe_load("rtn", &f.job.recipe, &err), err);
+    assert_ok(pith_recipe_set(&f.job.recipe, "weights", "int4:channel", &err), err);
+    assert_ok(pith_journal_fingerprint(&f.job, &err), err);
+    assert_string_equal(f.job.fingerprint, first);
     run_close(&f);
 }
 
@@ -393,10 +393,9 @@ int main(void)
         cmocka_unit_test(test_units_come_back), cmocka_unit_test(test_torn_end),
         cmocka_unit_test(test_too_many),        cmocka_unit_test(test_garbage_begins_anew),
         cmocka_unit_test(test_restart),         cmocka_unit_test(test_another_job),
-        cmocka_unit_test(test_fingerprint),
-        cmocka_unit_test(test_cut),             cmocka_unit_test(test_flipped_bits),
-        cmocka_unit_test(test_moved_lines),     cmocka_unit_test(test_links),
-        cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_fingerprint),     cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_flipped_bits),    cmocka_unit_test(test_moved_lines),
+        cmocka_unit_test(test_links),           cmocka_unit_test(test_identity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 static void set(struct run_fixture *f, const char *const *ignore, size_t ignores,
                 const char *const *overrides, size_t override_count)
 {
-    pith_run_unselect(&f->run);
+    pith_job_unselect(&f->job);
     f->options.ignore = (struct pith_list){ignore, ignores};
     f->options.overrides = (struct pith_list){overrides, override_count};
 }
@@ -14,7 +14,7 @@ static void set(struct run_fixture *f, const char *const *ignore, size_t ignores
 static const char *grid_of(const struct run_fixture *f, uint32_t layer, uint32_t role)
 {
     static char text[PITH_GRID_TEXT];
-    const struct pith_choice *c = pith_run_choice(&f->run, layer, role);
+    const struct pith_choice *c = pith_job_choice(&f->job, layer, role);
     if (!c->grid.format) return "none";
     pith_grid_format(&c->grid, text);
     return text;
@@ -26,22 +26,22 @@ static void test_all(void **state)
     struct run_fixture f;
     struct pith_error err = {0};
     run_open(&f);
-    assert_ok(pith_run_select(&f.run, &err), err);
-    assert_int_equal(f.run.choice_count, 2 * LLAMA_LINEARS);
+    assert_ok(pith_job_select(&f.job, &err), err);
+    assert_int_equal(f.job.choice_count, 2 * LLAMA_LINEARS);
     for (uint32_t layer = 0; layer < 2; layer++)
         for (int role = 0; role < LLAMA_LINEARS; role++) {
-            const struct pith_choice *c = pith_run_choice(&f.run, layer, (uint32_t)role);
+            const struct pith_choice *c = pith_job_choice(&f.job, layer, (uint32_t)role);
             assert_string_equal(grid_of(&f, layer, (uint32_t)role), "int4:channel");
             assert_int_equal(c->layer, layer);
             assert_int_equal(c->linear, role);
             assert_null(c->reason);
         }
-    const struct pith_choice *down = pith_run_choice(&f.run, 1, LLAMA_DOWN);
+    const struct pith_choice *down = pith_job_choice(&f.job, 1, LLAMA_DOWN);
     assert_string_equal(down->module, "model.layers.1.mlp.down_proj");
     assert_int_equal(down->rows, 32);
     assert_int_equal(down->cols, 44);
-    assert_string_equal(f.run.linears[f.run.choice_count].module, "lm_head");
-    assert_null(f.run.linears[f.run.choice_count].grid.format);
+    assert_string_equal(f.job.linears[f.job.choice_count].module, "lm_head");
+    assert_null(f.job.linears[f.job.choice_count].grid.format);
     run_close(&f);
 }
 
@@ -69,7 +69,7 @@ static void test_patterns(void **state)
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct pith_error err = {0};
         set(&f, &cases[i].pattern, 1, NULL, 0);
-        assert_ok(pith_run_select(&f.run, &err), err);
+        assert_ok(pith_job_select(&f.job, &err), err);
         for (uint32_t layer = 0; layer < 2; layer++)
             for (int role = 0; role < LLAMA_LINEARS; role++) {
                 const bool hit = (cases[i].layers >> layer & 1) && (cases[i].roles >> role & 1);
@@ -77,7 +77,7 @@ static void test_patterns(void **state)
                                     hit ? "none" : "int4:channel");
                 if (hit)
                     assert_non_null(
-                        strstr(pith_run_choice(&f.run, layer, (uint32_t)role)->reason, "--ignore"));
+                        strstr(pith_job_choice(&f.job, layer, (uint32_t)role)->reason, "--ignore"));
             }
     }
     run_close(&f);
@@ -94,11 +94,11 @@ static void test_overrides(void **state)
     struct pith_error err = {0};
     run_open(&f);
     set(&f, ignore, 1, overrides, 4);
-    assert_ok(pith_run_select(&f.run, &err), err);
+    assert_ok(pith_job_select(&f.job, &err), err);
     assert_string_equal(grid_of(&f, 0, LLAMA_Q), "int8:channel");
     assert_string_equal(grid_of(&f, 1, LLAMA_Q), "int2:channel");
     assert_string_equal(grid_of(&f, 0, LLAMA_O), "none");
-    assert_non_null(strstr(pith_run_choice(&f.run, 0, LLAMA_O)->reason, "16 bits"));
+    assert_non_null(strstr(pith_job_choice(&f.job, 0, LLAMA_O)->reason, "16 bits"));
     assert_string_equal(grid_of(&f, 1, LLAMA_DOWN), "int6:g11");
     assert_string_equal(grid_of(&f, 0, LLAMA_GATE), "int8:channel");
     assert_string_equal(grid_of(&f, 1, LLAMA_GATE), "none");
@@ -130,7 +130,7 @@ static void test_refused(void **state)
         struct pith_error err = {0};
         set(&f, &cases[i].ignore, cases[i].ignore ? 1 : 0, &cases[i].override,
             cases[i].override ? 1 : 0);
-        assert_int_equal(pith_run_select(&f.run, &err), cases[i].status);
+        assert_int_equal(pith_job_select(&f.job, &err), cases[i].status);
         if (!strstr(err.text, cases[i].says)) fail_msg("%s: %s", cases[i].says, err.text);
     }
     run_close(&f);
@@ -139,10 +139,10 @@ static void test_refused(void **state)
 /* The grid of a linear of layer 0 by its name within the layer. */
 static const char *grid_named(const struct run_fixture *f, const char *name, const char **reason)
 {
-    const struct pith_layer_plan *l = pith_run_plan(&f->run, 0);
+    const struct pith_layer_plan *l = pith_job_plan(&f->job, 0);
     for (uint32_t i = 0; i < l->linears; i++)
         if (strcmp(l->linear[i].name, name) == 0) {
-            *reason = pith_run_choice(&f->run, 0, i)->reason;
+            *reason = pith_job_choice(&f->job, 0, i)->reason;
             return grid_of(f, 0, i);
         }
     return "absent";
@@ -168,7 +168,7 @@ static void test_routers(void **state)
         struct pith_error err = {0};
         const char *reason;
         set(&f, NULL, 0, &cases[i].override, cases[i].override ? 1 : 0);
-        assert_ok(pith_run_select(&f.run, &err), err);
+        assert_ok(pith_job_select(&f.job, &err), err);
         assert_string_equal(grid_named(&f, "mlp.gate", &reason), cases[i].router);
         assert_int_equal(reason != NULL, cases[i].says != NULL);
         if (reason) assert_non_null(strstr(reason, cases[i].says));

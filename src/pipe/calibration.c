@@ -1,0 +1,80 @@
+/* The files that hold activations. */
+#include "pipe/calibration.h"
+
+#include "base/mem.h"
+#include "pipe/run.h"
+
+#include <stdio.h>
+
+/* Room for what one stage of a block leaves for the next. It saves time, nothing else: on a disk
+ * without that room the stages are computed again for each site. */
+static enum pith_status open_between(struct pith_run *r, struct pith_error *err)
+{
+    enum { SPARE = 64 << 20 }; /* for all that is yet to be written beside the reserved files */
+    const uint64_t tokens = (uint64_t)r->job->calib.windows * r->job->calib.length;
+    const uint64_t bytes = tokens * pith_stages_width(&r->job->model->plans) * sizeof(float);
+    if (!r->job->needs_round || pith_job_learns(r->job)) return PITH_OK;
+    char *path = pith_path_join(r->job->partial, "pith.acts.between");
+    if (!path) return pith_fail_nomem(err, "a file's name");
+    const uint64_t room = pith_disk_free(r->job->partial);
+    struct pith_error why = {0};
+    enum pith_status s = PITH_OK;
+    const bool there = pith_path_exists(path) || room >= bytes + SPARE;
+    if (!there || pith_scratch_file_open(path, bytes, &r->cal.between, &why) != PITH_OK) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "%s: no room for %llu MiB of intermediate results, so they are computed again",
+                 r->job->partial, (unsigned long long)(bytes >> 20));
+        s = pith_unlink(path, err);
+        if (s == PITH_OK) s = pith_progress_step(&r->job->options->progress, text, 0, 1, err);
+    }
+    pith_free(path);
+    return s;
+}
+
+enum pith_status pith_calibration_open(struct pith_run *r, struct pith_error *err)
+{
+    const size_t hidden = r->job->model->shape.hidden;
+    const size_t bytes = r->job->calib.windows * r->job->calib.length * hidden * sizeof(float);
+    for (int i = 0; i < 2; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "pith.acts.%d", i);
+        char *path = pith_path_join(r->job->partial, name);
+        const enum pith_status s =
+            path ? pith_scratch_file_open(path, bytes, &r->cal.acts_file[i], err)
+                 : pith_fail_nomem(err, name);
+        pith_free(path);
+        if (s != PITH_OK) return s;
+        r->cal.acts[i] = (struct pith_acts){r->cal.acts_file[i].data, r->job->calib.windows,
+                                            r->job->calib.length, hidden};
+    }
+    PITH_TRY(open_between(r, err));
+    PITH_TRY(pith_learn_open(r, err));
+    return pith_collector_init(&r->cal.collector, r->job->backend, r->job->model,
+                               r->job->calib.length, err);
+}
+
+void pith_calibration_swap(struct pith_calibration *cal)
+{
+    const struct pith_acts a = cal->acts[0];
+    cal->acts[0] = cal->acts[1];
+    cal->acts[1] = a;
+    pith_learn_swap(&cal->learn);
+}
+
+enum pith_status pith_calibration_check(const struct pith_calibration *cal, struct pith_error *err)
+{
+    for (int i = 0; i < 2; i++) {
+        PITH_TRY(pith_scratch_file_check(&cal->acts_file[i], "pith.acts", err));
+        PITH_TRY(pith_scratch_file_check(&cal->learn.file[i], "pith.acts.float", err));
+    }
+    return pith_scratch_file_check(&cal->between, "pith.acts.between", err);
+}
+
+void pith_calibration_close(struct pith_calibration *cal)
+{
+    pith_collector_free(&cal->collector);
+    for (int i = 0; i < 2; i++) pith_scratch_file_close(&cal->acts_file[i]);
+    pith_scratch_file_close(&cal->between);
+    pith_learn_close(&cal->learn);
+}

@@ -1,0 +1,216 @@
+/* From options to a job. */
+#include "pipe/job.h"
+
+#include "base/mem.h"
+#include "base/names.h"
+#include "pipe/inspect.h"
+#include "pipe/learn.h"
+
+static const char *container_name(size_t i)
+{
+    size_t count;
+    const struct pith_container *const *rows = pith_containers(&count);
+    return i < count ? rows[i]->name : NULL;
+}
+
+static enum pith_status choose_container(struct pith_job *job, struct pith_error *err)
+{
+    const struct pith_quantize_options *o = job->options;
+    const struct pith_container *file = pith_container_of_path(o->out);
+    const char *name = o->container ? o->container : file ? file->name : job->recipe.container;
+    job->container = pith_container_find(name);
+    if (!job->container) return pith_fail_name(err, "container", name, container_name);
+    if (file && !job->container->file)
+        return pith_fail(err, PITH_ARG, "%s: names a file of %s, but the container is %s", o->out,
+                         file->name, job->container->name);
+    return PITH_OK;
+}
+
+/* For one file: the type that stands for a recipe's integers, unless --weights says another, and
+ * the mixture around it. */
+static enum pith_status settle_types(struct pith_job *job, struct pith_error *err)
+{
+    struct pith_recipe *recipe = &job->recipe;
+    if (job->container->file && !job->options->weights && !job->convert)
+        (void)pith_mixture_implied(&recipe->weights, &recipe->weights);
+    if (!recipe->mixture) return PITH_OK;
+    job->mixture = pith_mixture_find(recipe->weights.format, recipe->mixture);
+    if (!job->mixture || job->convert)
+        return pith_fail(err, PITH_ARG, "%s:%c: %s", recipe->weights.format->name, recipe->mixture,
+                         job->convert
+                             ? "a conversion puts linears on one grid"
+                             : "llama.cpp has no such mixture; it has q2_k:s and :m, q3_k:s,"
+                               " :m and :l, q4_k and q5_k:s and :m, iq4_nl:m, iq4_xs:m");
+    if (!job->container->file)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s has no mixtures of types; name a FILE of llama.cpp's with -o",
+                         job->container->name);
+    return PITH_OK;
+}
+
+enum pith_status pith_job_recipe(struct pith_job *job, struct pith_error *err)
+{
+    const struct pith_quantize_options *o = job->options;
+    const struct {
+        const char *stage, *text;
+    } stages[] = {{"weights", o->weights},     {"acts", o->acts},   {"kv", o->kv},
+                  {"transform", o->transform}, {"split", o->split}, {"round", o->round}};
+    if (!(o->allow_error >= 0))
+        return pith_fail(err, PITH_ARG, "--allow-error %g: at least 0", o->allow_error);
+    const enum pith_status known = pith_experts_rule_find(o->experts, &job->experts, err);
+    if (known != PITH_OK) return pith_fail_in(err, known, "--experts");
+    PITH_TRY(pith_recipe_load(o->recipe, &job->recipe, err));
+    if (job->convert) job->recipe.weights = (struct pith_grid){0}; /* --weights stands alone */
+    for (size_t i = 0; i < PITH_COUNT(stages); i++)
+        if (stages[i].text)
+            PITH_TRY(pith_recipe_set(&job->recipe, stages[i].stage, stages[i].text, err));
+    if (!job->recipe.weights.format && !job->recipe.split->two_four && !job->convert)
+        return pith_fail(
+            err, PITH_ARG,
+            "nothing to do: the recipe leaves weights, activations and KV cache alone");
+    PITH_TRY(choose_container(job, err));
+    PITH_TRY(settle_types(job, err));
+    const struct pith_transform *t = job->recipe.transform;
+    job->needs_transform = t->needs | (t->also & job->recipe.round->needs);
+    job->needs_round = job->recipe.round->needs | job->recipe.split->needs;
+    return PITH_OK;
+}
+
+static enum pith_status open_input(struct pith_job *job, struct pith_error *err)
+{
+    PITH_TRY(pith_model_open(job->options->model, &job->model, err));
+    if (job->model->container && !job->convert)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: is quantized already (%s); start from the original",
+                         job->options->model, job->model->container->name);
+    if (!job->model->container && job->convert && !job->container->file)
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: is not quantized; pith quantize is for it",
+                         job->options->model);
+    const enum pith_dtype dtype = job->model->shape.dtype;
+    job->container_opts = (struct pith_container_opts){
+        .model_dtype = dtype,
+        .sparse = job->recipe.split->sparse ? job->recipe.split_value : 0,
+        .act_order_groups = job->needs_round && !pith_job_learns(job) &&
+                            job->recipe.round_options.act_order == PITH_ORDER_GROUP,
+    };
+    return job->convert ? PITH_OK : pith_inputs_settle(job, err);
+}
+
+/* A transform of the whole model: what is rotated, and how. */
+static enum pith_status open_basis(struct pith_job *job, struct pith_error *err)
+{
+    const struct pith_shape *s = &job->model->shape;
+    if (!job->recipe.transform->basis) return PITH_OK;
+    job->basis_plan = (struct pith_basis_plan){.hidden = s->hidden,
+                                               .head_dim = s->head_dim,
+                                               .attention = s->heads * s->head_dim,
+                                               .ffn = s->ffn,
+                                               .seed = job->options->seed};
+    job->recipe.transform->basis(job->recipe.transform_value, &job->basis_plan);
+    PITH_TRY(pith_basis_init(&job->basis, &job->basis_plan, err));
+    PITH_TRY(pith_turn_check(&job->basis, job->model, err));
+    job->container_opts.hadamard =
+        job->basis.o.block > job->basis.down.block ? job->basis.o.block : job->basis.down.block;
+    return PITH_OK;
+}
+
+static enum pith_status load_calibration(struct pith_job *job, struct pith_error *err)
+{
+    const struct pith_quantize_options *o = job->options;
+    if (o->experts && !job->model->shape.moe.experts)
+        return pith_fail(err, PITH_ARG, "--experts %s does nothing: %s is no mixture", o->experts,
+                         o->model);
+    if (!pith_job_calibrates(job)) return PITH_OK;
+    PITH_TRY(pith_tokenizer_open(o->model, &job->tokenizer, err));
+    pith_tokenizer_listen(job->tokenizer, &o->progress);
+    const size_t context = job->model->shape.max_position;
+    struct pith_door door;
+    PITH_TRY(pith_door_read(o->crlf, &door, err));
+    const struct pith_calib_options c = {
+        .paths = o->calib.item,
+        .path_count = o->calib.count,
+        .tokens = o->calib_tokens,
+        .seq_len = o->seq_len < context ? o->seq_len : context,
+        .seed = o->seed,
+        .lf = door.lf,
+    };
+    return pith_calib_load(&c, job->tokenizer, &job->calib, err);
+}
+
+static enum pith_status check_engines(const struct pith_job *job, struct pith_error *err)
+{
+    const struct pith_list *targets = &job->options->targets;
+    const struct pith_offer offer = {
+        .plans = &job->model->plans,
+        .shape = &job->model->shape,
+        .container = job->container,
+        .opts = &job->container_opts,
+        .linears = job->linears,
+        .count = job->choice_count + 1,
+    };
+    for (size_t i = 0; i < targets->count; i++) {
+        struct pith_target target;
+        PITH_TRY(pith_target_parse(targets->item[i], &target, err));
+        if (!job->quantizes) continue; /* whoever loads the original loads this */
+        PITH_TRY(pith_preflight(&target, &offer, err));
+    }
+    return PITH_OK;
+}
+
+enum pith_status pith_job_preflight(const struct pith_job *job, struct pith_error *err)
+{
+    const struct pith_quantize_options *o = job->options;
+    PITH_TRY(pith_learn_check(job, err));
+    PITH_TRY(check_engines(job, err));
+    const uint64_t need = pith_job_estimate(job);
+    if (o->memory && need > o->memory)
+        return pith_fail(err, PITH_LIMIT,
+                         "this run needs about %llu MiB and --memory allows %llu MiB; a shorter"
+                         " --seq-len or a recipe without calibration needs less",
+                         (unsigned long long)(need >> 20), (unsigned long long)(o->memory >> 20));
+    /* The listener may act on this: from here on memory is taken as estimated. */
+    return pith_progress_step(&o->progress, "preparing", 0, 1, err);
+}
+
+enum pith_status pith_job_open(struct pith_job *job, struct pith_error *err)
+{
+    PITH_TRY(pith_place_name(job, err));
+    PITH_TRY(pith_job_recipe(job, err));
+    PITH_TRY(pith_job_check_targets(job, err));
+    PITH_TRY(open_input(job, err));
+    PITH_TRY(open_basis(job, err));
+    PITH_TRY(pith_job_select(job, err));
+    PITH_TRY(pith_place_check(job, err));
+    PITH_TRY(load_calibration(job, err));
+    return pith_journal_fingerprint(job, err);
+}
+
+void pith_job_close(struct pith_job *job)
+{
+    pith_layout_free(&job->layout);
+    pith_calib_free(&job->calib);
+    pith_tokenizer_close(job->tokenizer);
+    pith_job_unselect(job);
+    pith_basis_free(&job->basis);
+    pith_model_close(job->model);
+    pith_free(job->journal_path);
+    pith_free(job->partial);
+}
+
+/* A site's search tries some twenty candidates on the inspected tokens, with half a block each. */
+double pith_job_site_effort(const struct pith_job *job)
+{
+    return 1 + 12.0 * PITH_INSPECT_TOKENS / (double)(job->calib.length ? job->calib.length : 1);
+}
+
+double pith_job_block_effort(const struct pith_job *job)
+{
+    const double windows = (double)job->calib.windows;
+    const bool calibrates = pith_job_calibrates(job);
+    const double linears = job->model->plans.most_linears, sites = job->model->plans.most_sites;
+    return linears + (job->needs_transform ? windows + sites * pith_job_site_effort(job) : 0) +
+           (pith_job_learns(job) ? pith_learn_effort(job)
+            : job->needs_round   ? sites * windows
+                                 : 0) +
+           (calibrates ? windows : 0);
+}
