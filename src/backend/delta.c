@@ -1,4 +1,4 @@
-/* Layers that keep a state: the short convolution and the gated delta rule. */
+/* Layers that keep a state: the short convolution, the gated delta rule, Mamba 2's scan. */
 #include "backend/layer.h"
 #include "backend/parts.h"
 
@@ -71,12 +71,16 @@ static void unit(const float *x, size_t n, double factor, float *to)
     for (size_t i = 0; i < n; i++) to[i] = (float)((double)x[i] * scale);
 }
 
-/* How much of the state stays: exp(-exp(a_log) softplus(a + dt_bias)). */
-static float decay(float a, float a_log, float dt_bias)
+static double softplus(float a, float bias)
 {
-    const double x = (double)a + (double)dt_bias;
-    const double softplus = x > 20 ? x : log1p(pith_exp_f64(x));
-    return (float)pith_exp_f64(-pith_exp_f64((double)a_log) * softplus);
+    const double x = (double)a + (double)bias;
+    return x > 20 ? x : log1p(pith_exp_f64(x));
+}
+
+/* How much of the state stays after a step: exp(-exp(a_log) dt). */
+static float decay(double dt, float a_log)
+{
+    return (float)pith_exp_f64(-pith_exp_f64((double)a_log) * dt);
 }
 
 /* What a head works on besides its state; q, k of key_dim, the rest of value_dim, padded. */
@@ -94,7 +98,7 @@ static void step(const struct job *j, size_t t, size_t v, const struct token *w)
     const float *row = d->mixed + t * (2 * keys + d->value_heads * dv);
     const float *value = row + 2 * keys + v * dv;
     const size_t at = t * d->value_heads + v;
-    const float stays = decay(d->a[at], d->a_log[v], d->dt_bias[v]);
+    const float stays = decay(softplus(d->a[at], d->dt_bias[v]), d->a_log[v]);
     const float beta = sigmoid(d->beta[at]);
     float *state = d->state + v * dk * padded;
     unit(row + h * dk, dk, 1 / sqrt((double)dk), w->q);
@@ -124,4 +128,47 @@ void pith_delta(struct pith_backend *b, const struct pith_delta *d)
 {
     struct job j = {b, d};
     pith_pool_run(b->pool, d->value_heads, delta_task, &j);
+}
+
+/* --- Mamba 2 ---------------------------------------------------------------------------------- */
+
+struct scan_job {
+    struct pith_backend *b;
+    const struct pith_scan *s;
+};
+
+/* One token of head h; dx and read of dim, padded. */
+static void scan_step(const struct scan_job *j, size_t t, size_t h, float *dx, float *read)
+{
+    const struct pith_scan *s = j->s;
+    const struct pith_kern *kern = &j->b->kern;
+    const size_t wide = s->heads * s->dim, group = h * s->groups / s->heads;
+    const size_t padded = pith_cache_row(s->dim), at = t * s->heads + h;
+    const float *row = s->mixed + t * (wide + 2 * s->groups * s->states);
+    const float *x = row + h * s->dim, *in = row + wide + group * s->states;
+    const float *from = in + s->groups * s->states;
+    double dt = softplus(s->step[at], s->dt_bias[h]);
+    dt = fmin(fmax(dt, (double)s->least), (double)s->most);
+    const float stays = decay(dt, s->a_log[h]);
+    float *state = s->state + h * s->states * padded, *out = s->out + at * s->dim;
+    for (size_t i = 0; i < s->dim; i++) dx[i] = (float)dt * x[i];
+    for (size_t i = 0; i < s->states; i++) kern->mix(padded, stays, in[i], dx, state + i * padded);
+    memset(read, 0, padded * sizeof *read);
+    kern->attn_values_f32(1, s->states, padded, from, s->states, state, read, padded);
+    for (size_t i = 0; i < s->dim; i++) out[i] = fmaf(s->skip[h], x[i], read[i]);
+}
+
+static void scan_task(void *ctx, size_t h, unsigned thread)
+{
+    const struct scan_job *j = ctx;
+    const size_t padded = pith_cache_row(j->s->dim);
+    float *dx = j->b->scratch[thread].scores;
+    memset(dx, 0, padded * sizeof *dx);
+    for (size_t t = 0; t < j->s->n; t++) scan_step(j, t, h, dx, dx + padded);
+}
+
+void pith_scan(struct pith_backend *b, const struct pith_scan *s)
+{
+    struct scan_job j = {b, s};
+    pith_pool_run(b->pool, s->heads, scan_task, &j);
 }

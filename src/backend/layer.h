@@ -111,9 +111,29 @@ struct pith_delta {
     size_t n, key_heads, value_heads, key_dim, value_dim;
     float *state, *out; /* out[n][value_heads][value_dim] */
 };
-enum { PITH_DELTA_DIM = 8192 }; /* key_dim and value_dim, at most */
+enum { PITH_DELTA_DIM = 8192 }; /* key_dim and value_dim, dim and states, at most */
 void pith_delta(struct pith_backend *b, const struct pith_delta *d);
 /* Floats of its state; SIZE_MAX when they overflow. */
 size_t pith_delta_state(size_t value_heads, size_t key_dim, size_t value_dim);
+
+/* Mamba 2 (Dao and Gu 2024). A row of mixed[n] holds x of `heads` heads of dim, then B and C of
+ * `groups` groups of `states`; step[n][heads]. Head h, with group h groups / heads, goes token by
+ * token:
+ *   dt = softplus(step[t][h] + dt_bias[h]) within least .. most,   g = exp(-exp(a_log[h]) dt)
+ *   S = g S + B (dt x)^T,   out = S^T C + skip[h] x
+ * `state` is S, [heads][states][dim padded to 16]. Bits do not depend on how tokens are cut into
+ * calls. */
+struct pith_scan {
+    const float *mixed, *step, *a_log, *dt_bias, *skip;
+    size_t n, heads, dim, groups, states;
+    float least, most;
+    float *state, *out; /* out[n][heads][dim] */
+};
+void pith_scan(struct pith_backend *b, const struct pith_scan *s);
+/* Floats of its state; SIZE_MAX when they overflow. */
+static inline size_t pith_scan_state(size_t heads, size_t dim, size_t states)
+{
+    return pith_delta_state(heads, states, dim);
+}
 
 #endif

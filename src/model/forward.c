@@ -52,6 +52,12 @@ static const float *vector_of(const struct pith_node_run *r, uint32_t vector)
     return vector == PITH_NO_PART ? NULL : r->block->vector[vector];
 }
 
+static void times_gain(float *x, size_t rows, size_t width, const float *gain)
+{
+    for (size_t i = 0; i < rows; i++, x += width)
+        for (size_t j = 0; j < width; j++) x[j] *= gain[j];
+}
+
 static enum pith_status run_norm(struct pith_node_run *r, const struct pith_node *node,
                                  struct pith_error *err)
 {
@@ -70,7 +76,12 @@ static enum pith_status run_norm(struct pith_node_run *r, const struct pith_node
                                      .period = node->u.norm.by_head ? node->u.norm.heads : 1,
                                      .eps = eps,
                                      .y = r->reg[node->out]});
-    else pith_rmsnorm(r->pass->backend, r->reg[node->in], n, dim, gain, eps, r->reg[node->out]);
+    else {
+        const bool by_head = node->u.norm.by_head && gain;
+        pith_rmsnorm(r->pass->backend, r->reg[node->in], n, dim, by_head ? NULL : gain, eps,
+                     r->reg[node->out]);
+        if (by_head) times_gain(r->reg[node->out], r->n, node->u.norm.heads * dim, gain);
+    }
     return PITH_OK;
 }
 
@@ -283,6 +294,7 @@ static enum pith_status run_mix(struct pith_node_run *r, const struct pith_node 
 #define run_expand pith_node_expand
 #define run_conv pith_node_conv
 #define run_delta pith_node_delta
+#define run_scan pith_node_scan
 typedef enum pith_status run_fn(struct pith_node_run *r, const struct pith_node *node,
                                 struct pith_error *err);
 static run_fn *const runs[PITH_NODE_KINDS] = {

@@ -37,6 +37,8 @@ enum pith_status pith_node_conv(struct pith_node_run *r, const struct pith_node 
                                 struct pith_error *err);
 enum pith_status pith_node_delta(struct pith_node_run *r, const struct pith_node *node,
                                  struct pith_error *err);
+enum pith_status pith_node_scan(struct pith_node_run *r, const struct pith_node *node,
+                                struct pith_error *err);
 enum pith_status pith_node_experts(struct pith_node_run *r, const struct pith_node *node,
                                    struct pith_error *err);
 

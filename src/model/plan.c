@@ -227,6 +227,7 @@ unsigned pith_node_reads(const struct pith_node *n)
     case PITH_NODE_ADD: return reads | 1u << n->out;
     case PITH_NODE_ABSORB: return reads | 1u << n->u.latent.latent | 1u << n->u.latent.rotary;
     case PITH_NODE_DELTA: return reads | 1u << n->u.delta.a | 1u << n->u.delta.beta;
+    case PITH_NODE_SCAN: return reads | 1u << n->u.scan.step;
     case PITH_NODE_EXPERTS: return reads | 1u << n->u.experts.logits;
     case PITH_NODE_MIX:
         if (n->u.mix.gate != PITH_NO_PART) reads |= 1u << n->u.mix.gate;

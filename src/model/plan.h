@@ -116,7 +116,7 @@ struct pith_node {
     union {
         /* Each of `heads` parts of a row of `in` divided by its root mean square, or with `centred`
          * as in pith_layernorm(), times the gain `vector` (of [heads][dim] with `by_head`), plus
-         * `bias`; either may be PITH_NO_PART. In place if wanted. */
+         * `bias` (only when centred); either may be PITH_NO_PART. In place if wanted. */
         struct {
             uint32_t vector, bias, heads, dim;
             bool centred, by_head;
@@ -216,6 +216,13 @@ struct pith_node {
             uint8_t a, beta;
             uint32_t a_log, dt_bias, key_heads, value_heads, key_dim, value_dim, offset;
         } delta;
+        /* Mamba 2's scan (backend/layer.h): `in` is mixed, `step` a register too; its state is in
+         * the layer's from `offset` on. */
+        struct {
+            uint8_t step;
+            uint32_t a_log, dt_bias, skip, heads, dim, groups, state, offset;
+            float least, most;
+        } scan;
     } u;
 };
 

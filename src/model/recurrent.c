@@ -56,3 +56,27 @@ enum pith_status pith_node_delta(struct pith_node_run *r, const struct pith_node
     moved_on(r);
     return PITH_OK;
 }
+
+enum pith_status pith_node_scan(struct pith_node_run *r, const struct pith_node *node,
+                                struct pith_error *err)
+{
+    const struct pith_pass *p = r->pass;
+    float *state = p->kv->state + p->kv->state_at[p->kv_layer] + node->u.scan.offset;
+    (void)err; /* the convolution before it has looked */
+    pith_scan(p->backend, &(struct pith_scan){.mixed = r->reg[node->in],
+                                              .step = r->reg[node->u.scan.step],
+                                              .a_log = r->block->vector[node->u.scan.a_log],
+                                              .dt_bias = r->block->vector[node->u.scan.dt_bias],
+                                              .skip = r->block->vector[node->u.scan.skip],
+                                              .n = r->n,
+                                              .heads = node->u.scan.heads,
+                                              .dim = node->u.scan.dim,
+                                              .groups = node->u.scan.groups,
+                                              .states = node->u.scan.state,
+                                              .least = node->u.scan.least,
+                                              .most = node->u.scan.most,
+                                              .state = state,
+                                              .out = r->reg[node->out]});
+    moved_on(r);
+    return PITH_OK;
+}

@@ -96,6 +96,13 @@ struct pith_delta_shape {
     uint32_t key_heads, value_heads, key_dim, value_dim;
 };
 
+/* Mamba 2's scan: heads of `dim`, groups of heads that share what is written and read. */
+struct pith_scan_shape {
+    uint32_t heads, dim, groups, state;
+    bool bias;          /* of the projections */
+    double least, most; /* of a step */
+};
+
 struct pith_shape {
     uint32_t hidden, ffn, layers, vocab;
     uint32_t heads, kv_heads, head_dim;
@@ -130,6 +137,7 @@ struct pith_shape {
     uint32_t taps;                   /* of their short convolution */
     bool conv_bias;
     struct pith_delta_shape delta;
+    struct pith_scan_shape scan;
     bool gated; /* q gives as much again, a sigmoid of which multiplies what attention gives */
     bool tied;  /* lm_head is embed_tokens */
     bool qkv_bias, o_bias, mlp_bias, head_bias;

@@ -78,7 +78,30 @@ def short(layer):
     return {} if layer == 2 else part
 
 
-make = {"deepseek_v3": latent, "qwen3_next": hybrid, "lfm2_moe": short}[kind]
+def mamba(layer):
+    mh, mp, groups, state, taps = 8, 32, 1, 16, 4
+    config.update(architectures=["GraniteMoeHybridForCausalLM"], num_key_value_heads=2, num_experts=experts,
+                  num_local_experts=experts if sparse else 0, shared_intermediate_size=ffn, intermediate_size=wide,
+                  layer_types=["mamba", "attention"], position_embedding_type="nope", embedding_multiplier=2,
+                  mamba_n_heads=mh, mamba_d_head=mp, mamba_n_groups=groups, mamba_d_state=state, mamba_d_conv=taps,
+                  mamba_expand=2)
+    mixed = mh * mp + 2 * groups * state
+    part = {"mamba.in_proj.weight": [mh * mp + mixed + mh, hidden], "mamba.conv1d.weight": [mixed, 1, taps],
+            "mamba.conv1d.bias": [mixed], "mamba.A_log": [mh], "mamba.D": [mh], "mamba.dt_bias": [mh],
+            "mamba.norm.weight": [mh * mp], "mamba.out_proj.weight": [hidden, mh * mp]}
+    if layer == 1:
+        part = {"q_proj": [hidden, hidden], "k_proj": [2 * dim, hidden], "v_proj": [2 * dim, hidden],
+                "o_proj": [hidden, hidden]}
+        part = {f"self_attn.{k}.weight": v for k, v in part.items()}
+    if sparse:
+        part |= {"block_sparse_moe.input_linear.weight": [experts, 2 * wide, hidden],
+                 "block_sparse_moe.output_linear.weight": [experts, hidden, wide],
+                 "block_sparse_moe.router.layer.weight": [experts, hidden]}
+    return {} if layer == 2 else part | {"shared_mlp.input_linear.weight": [2 * ffn, hidden],
+                                         "shared_mlp.output_linear.weight": [hidden, ffn]}
+
+
+make = {"deepseek_v3": latent, "qwen3_next": hybrid, "lfm2_moe": short, "granitemoehybrid": mamba}[kind]
 for layer in range(3):
     part = make(layer)
     if part and layer < 2 and kind != "lfm2_moe":

@@ -8,7 +8,7 @@ set -u
 loss() {
     "$pith" eval "$1" --text "$work/text" --context 64 --max-tokens 512 --json 2>/dev/null | grep -m1 '"nll"' | tr -dc '0-9.'
 }
-for case in gpt_neox opt gemma3 olmo2 cohere2 granite qwen3_vl lfm2; do
+for case in gpt_neox opt gemma3 olmo2 cohere2 granite qwen3_vl lfm2 granitemoehybrid_bias; do
     rm -rf "$work/m" "$work/o" "$work/g"
     python3 tests/cli/arch_case.py $case "$work/m" "$work/text"
     check "$case: rtn" "$pith" quantize "$work/m" -o "$work/o" -r rtn --weights int8:channel \
@@ -22,7 +22,7 @@ for case in gpt_neox opt gemma3 olmo2 cohere2 granite qwen3_vl lfm2; do
             "$was" "$is"
     done
     case $case in
-    granite | qwen3_vl | lfm2) check "$case: rotated" "$pith" quantize "$work/m" -o "$work/r$case" -r rtn --weights int8:channel \
+    granite | qwen3_vl | lfm2 | granitemoehybrid_bias) check "$case: rotated" "$pith" quantize "$work/m" -o "$work/r$case" -r rtn --weights int8:channel \
         --container compressed-tensors --transform rotate:folded --quiet ;;
     *) refuse "$case: rotated" 1 "cannot be rotated" "$pith" quantize "$work/m" -o "$work/r" -r rtn --weights int8:channel \
         --container compressed-tensors --transform rotate:folded --quiet ;;
@@ -30,7 +30,7 @@ for case in gpt_neox opt gemma3 olmo2 cohere2 granite qwen3_vl lfm2; do
 done
 
 # Experts, latents and hybrids by the rounders that look at inputs.
-for case in mixtral gpt_oss deepseek_v3 qwen3_next lfm2_moe; do
+for case in mixtral gpt_oss deepseek_v3 qwen3_next lfm2_moe granitemoehybrid; do
     rm -rf "$work/m" "$work/g"
     python3 tests/cli/arch_case.py $case "$work/m" "$work/text"
     check "$case: gptq" "$pith" quantize "$work/m" -o "$work/g" -r gptq --weights int8:channel --container compressed-tensors \

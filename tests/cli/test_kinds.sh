@@ -22,7 +22,7 @@ kl = json.load(open('$work/json'))['kld_mean']
 assert 0 < kl < 0.3, kl"
 }
 
-for kind in deepseek_v3 qwen3_next lfm2_moe; do
+for kind in deepseek_v3 qwen3_next lfm2_moe granitemoehybrid; do
     model=$work/$kind
     python3 tests/cli/kinds_model.py $kind "$probe" "$model" dense
     made "$kind: rtn" "$model" -r rtn

@@ -90,6 +90,11 @@ struct pith_family {
 #define PITH_FAMILY_BLOCK_SPARSE                                                                   \
     .router = "block_sparse_moe.gate", .gate = "block_sparse_moe.experts.%u.w1",                   \
     .up = "block_sparse_moe.experts.%u.w3", .down = "block_sparse_moe.experts.%u.w2"
+#define PITH_FAMILY_GRANITE_EXPERTS                                                                \
+    .router = "block_sparse_moe.router.layer", .gate = "block_sparse_moe.experts.%u.w1",           \
+    .up = "block_sparse_moe.experts.%u.w3", .down = "block_sparse_moe.experts.%u.w2",              \
+    .fused_gate_up = "block_sparse_moe.input_linear.weight",                                       \
+    .fused_down = "block_sparse_moe.output_linear.weight"
 #define PITH_FAMILY_QK_NORM .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm"
 extern const struct pith_family pith_family_llama;
 /* DeepSeek V3's, and what took its shape. */
@@ -112,8 +117,8 @@ extern const struct pith_family pith_family_deepseek;
                .kv_a_norm = "self_attn.kv_a_layernorm",                                            \
                .kv_b = "self_attn.kv_b_proj"}
 
-/* Latent attention; the delta rule. */
-pith_family_branch_fn pith_family_latent, pith_family_delta;
+/* Latent attention; the delta rule; Mamba 2, whose names are all alike. */
+pith_family_branch_fn pith_family_latent, pith_family_delta, pith_family_mamba;
 /* A linear, computed from reg[0] into reg[1], with reg[2] to round its input in; its index. */
 uint32_t pith_family_compute(struct pith_plan_maker *m, const char *name, uint32_t rows, bool bias,
                              const unsigned reg[3]);
@@ -223,6 +228,10 @@ enum pith_status pith_family_read_latent(const json_t *config, const char *where
 /* The heads of the delta rule, and which layers have it: by "layer_types", or all but every
  * "full_attention_interval"th. */
 enum pith_status pith_family_read_delta(const json_t *config, const char *where,
+                                        struct pith_shape *shape, struct pith_error *err);
+/* Mamba 2's heads, groups and convolution ("mamba_n_heads" and so on); which layers have them is
+ * left open. */
+enum pith_status pith_family_read_mamba(const json_t *config, const char *where,
                                         struct pith_shape *shape, struct pith_error *err);
 /* Granite's whole shape, in all its forms but for experts. */
 enum pith_status pith_family_read_granite(const json_t *config, const char *where,

@@ -21,17 +21,11 @@ static enum pith_status read_shared(const json_t *config, const char *where,
                                  &shape->moe.shared_ffn, err);
 }
 
-#define EXPERTS                                                                                    \
-    .router = "block_sparse_moe.router.layer", .gate = "block_sparse_moe.experts.%u.w1",           \
-    .up = "block_sparse_moe.experts.%u.w3", .down = "block_sparse_moe.experts.%u.w2",              \
-    .fused_gate_up = "block_sparse_moe.input_linear.weight",                                       \
-    .fused_down = "block_sparse_moe.output_linear.weight"
-
 static const struct pith_family family = {PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION,
-                                          .moe = {EXPERTS}};
+                                          .moe = {PITH_FAMILY_GRANITE_EXPERTS}};
 static const struct pith_family family_shared = {
     PITH_FAMILY_NORMS, PITH_FAMILY_ATTENTION,
-    .moe = {EXPERTS, .shared_gate_up = "shared_mlp.input_linear",
+    .moe = {PITH_FAMILY_GRANITE_EXPERTS, .shared_gate_up = "shared_mlp.input_linear",
             .shared_down = "shared_mlp.output_linear"}};
 
 const struct pith_arch pith_arch_granitemoe = {

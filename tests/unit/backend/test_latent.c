@@ -1,5 +1,6 @@
-/* Latent attention's two products, the short convolution and the gated delta rule: the formulas
- * computed naively, the same bits on all tiers and threads, however rows are cut into calls. */
+/* Latent attention's two products, the short convolution, the gated delta rule and Mamba 2: the
+ * formulas computed naively, the same bits on all tiers and threads, however rows are cut into
+ * calls. */
 #include "backend/layer.h"
 #include "setups.h"
 
@@ -197,6 +198,76 @@ static void states_follow_the_formula(void **state)
     for (size_t i = 0; i < PITH_COUNT(cases); i++) one_delta(*state, cases[i]);
 }
 
+/* --- Mamba 2 ---------------------------------------------------------------------------------- */
+
+/* As it is said in the paper, S being [dim][states]. */
+static void naive_scan(const struct pith_scan *c, double *state, double *out)
+{
+    const size_t wide = c->heads * c->dim, row = wide + 2 * c->groups * c->states;
+    for (size_t t = 0; t < c->n; t++)
+        for (size_t h = 0; h < c->heads; h++) {
+            const size_t group = h / (c->heads / c->groups), at = t * c->heads + h;
+            const float *x = c->mixed + t * row + h * c->dim;
+            const float *in = c->mixed + t * row + wide + group * c->states;
+            const float *from = in + c->groups * c->states;
+            double dt = log1p(exp((double)c->step[at] + (double)c->dt_bias[h]));
+            dt = fmin(fmax(dt, (double)c->least), (double)c->most);
+            const double stays = exp(-exp((double)c->a_log[h]) * dt);
+            for (size_t p = 0; p < c->dim; p++) {
+                double *s = state + (h * c->dim + p) * c->states, y = (double)(c->skip[h] * x[p]);
+                for (size_t k = 0; k < c->states; k++) {
+                    s[k] = stays * s[k] + dt * (double)x[p] * (double)in[k];
+                    y += s[k] * (double)from[k];
+                }
+                out[at * c->dim + p] = y;
+            }
+        }
+}
+
+static void run_scan(struct pith_backend *b, struct pith_scan c, size_t cut)
+{
+    const size_t n = c.n, row = c.heads * c.dim + 2 * c.groups * c.states;
+    for (size_t t = 0; t < n; t += cut) {
+        c.n = cut < n - t ? cut : n - t;
+        pith_scan(b, &c);
+        c.mixed += cut * row;
+        c.step += cut * c.heads;
+        c.out += cut * c.heads * c.dim;
+    }
+}
+
+static void one_scan(struct setups *s, struct pith_scan c)
+{
+    const size_t outs = c.n * c.heads * c.dim, kept = pith_scan_state(c.heads, c.dim, c.states);
+    float *mixed = normals(c.n * (c.heads * c.dim + 2 * c.groups * c.states), 4);
+    float *step = normals(c.n * c.heads, 5), *heads = normals(3 * c.heads, 6);
+    float *out = floats(outs), *first = floats(outs), *state = floats(kept + 1);
+    double *exact = pith_zalloc(outs + c.heads * c.dim * c.states, sizeof *exact);
+    c.mixed = mixed, c.step = step, c.out = out, c.state = state;
+    c.a_log = heads, c.dt_bias = heads + c.heads, c.skip = heads + 2 * c.heads;
+    for (size_t i = 0; i < s->count; i++)
+        for (size_t cut = 1; cut <= c.n + 6; cut += 3) {
+            memset(state, 0, kept * sizeof *state);
+            run_scan(s->backend[i], c, cut);
+            if (i == 0 && cut == 1) memcpy(first, out, outs * sizeof *out);
+            assert_memory_equal(out, first, outs * sizeof *out);
+        }
+    naive_scan(&c, exact + outs, exact);
+    close_to("scan", first, exact, outs);
+    pith_free(exact), pith_free(state), pith_free(first), pith_free(out);
+    pith_free(heads), pith_free(step), pith_free(mixed);
+}
+
+static void scans_follow_the_formula(void **state)
+{
+    static const struct pith_scan cases[] = {
+        {.n = 9, .heads = 4, .dim = 6, .groups = 2, .states = 5, .most = INFINITY},
+        {.n = 1, .heads = 1, .dim = 1, .groups = 1, .states = 1, .most = INFINITY},
+        {.n = 20, .heads = 3, .dim = 33, .groups = 1, .states = 17, .least = 0.5f, .most = 1.0f},
+        {.n = 12, .heads = 4, .dim = 64, .groups = 4, .states = 128, .most = 0.75f}};
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) one_scan(*state, cases[i]);
+}
+
 static int open_all(void **state)
 {
     static struct setups s;
@@ -216,6 +287,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(latents_follow_the_formula),
         cmocka_unit_test(states_follow_the_formula),
+        cmocka_unit_test(scans_follow_the_formula),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

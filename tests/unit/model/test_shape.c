@@ -349,7 +349,8 @@ static void check_node(const struct pith_layer_plan *l, const struct pith_node *
     case PITH_NODE_NORM:
         if (n->u.norm.vector != PITH_NO_PART) {
             assert_true(n->u.norm.vector < l->vectors);
-            assert_int_equal(l->vector[n->u.norm.vector].length, n->u.norm.dim);
+            assert_int_equal(pith_vector_count(&l->vector[n->u.norm.vector]),
+                             n->u.norm.dim * (n->u.norm.by_head ? n->u.norm.heads : 1));
         }
         check_width(l, n->in, n->u.norm.heads * n->u.norm.dim);
         check_width(l, n->out, n->u.norm.heads * n->u.norm.dim);
@@ -418,6 +419,13 @@ static void check_node(const struct pith_layer_plan *l, const struct pith_node *
         check_width(l, n->u.delta.a, n->u.delta.value_heads);
         check_width(l, n->u.delta.beta, n->u.delta.value_heads);
         assert_true(l->state.floats > n->u.delta.offset);
+        break;
+    case PITH_NODE_SCAN:
+        check_width(l, n->in,
+                    n->u.scan.heads * n->u.scan.dim + 2 * n->u.scan.groups * n->u.scan.state);
+        check_width(l, n->out, n->u.scan.heads * n->u.scan.dim);
+        check_width(l, n->u.scan.step, n->u.scan.heads);
+        assert_true(l->state.floats > n->u.scan.offset);
         break;
     default: fail_msg("a node of kind %d", (int)n->kind);
     }
@@ -533,6 +541,7 @@ static void forms_are_complete(const struct pith_arch *arch, const struct pith_s
     }
     if (arch->family->recur) {
         same.taps = 4;
+        same.scan = (struct pith_scan_shape){.heads = 4, .dim = 5, .groups = 2, .state = 3};
         same.conv_bias = shape->qkv_bias;
         if (!shape->qk_norm) pith_layer_put(&same.recurrent, 0);
     }

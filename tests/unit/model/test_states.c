@@ -91,6 +91,7 @@ static void recurrent_states_are_taken_back(void **state)
     taken_back("qwen3_next");
     taken_back("qwen3_5");
     taken_back("lfm2_moe");
+    taken_back("granitemoehybrid");
 }
 
 /* A pass of its own cannot begin where the state is not. */
