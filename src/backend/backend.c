@@ -7,8 +7,7 @@ enum {
     TILE = PITH_TILE_ROWS_MAX * PITH_TILE_COLS_MAX,
     ROWS = PITH_TILE_COLS_MAX * PITH_KC,
     /* Floats a thread; every part is a multiple of 16, so that all stay aligned. */
-    THREAD_FLOATS = PITH_SLAB * PITH_KC + PITH_KC * PITH_NC + TILE + ROWS + PITH_SCORES +
-                    PITH_KC / 4
+    THREAD_FLOATS = PITH_SLAB * PITH_KC + PITH_KC * PITH_NC + TILE + ROWS + PITH_SCORES
 };
 
 static void scratch_place(struct pith_thread_memory *s, float *at)
@@ -18,7 +17,6 @@ static void scratch_place(struct pith_thread_memory *s, float *at)
     s->tile = s->b + PITH_KC * PITH_NC;
     s->rows = s->tile + TILE;
     s->scores = s->rows + ROWS;
-    s->codes = (uint8_t *)(s->scores + PITH_SCORES);
 }
 
 enum {

@@ -176,8 +176,7 @@ static void unpacked(const struct pith_step *t, size_t i, size_t count, uint32_t
 static void decoded(const struct pith_step *t, size_t i, size_t count, uint32_t *dst)
 {
     for (size_t r = 0; r < count; r++)
-        pith_source_segment(t->mul->source, t->k, t->s->codes, i + r, t->p, t->kc,
-                            t->s->rows + r * t->kc);
+        pith_source_segment(t->mul->source, t->k, i + r, t->p, t->kc, t->s->rows + r * t->kc);
     t->k->bf16_round(count, t->kc, t->s->rows, t->kc, t->rows, dst);
 }
 

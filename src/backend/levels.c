@@ -5,7 +5,8 @@
 bool pith_levels_fit(const struct pith_qmat *q)
 {
     const bool bits = q->format->bits == 3 || q->format->bits == 4;
-    return q->levels && bits && q->groups == 1 && !q->g_idx && !q->offsets;
+    return q->format->codec == &pith_codec_levels && bits && q->groups == 1 && !q->g_idx &&
+           !q->offsets;
 }
 
 /* The sixteen levels of a row, those of 3 bits twice: where they are, or in `to`. */

@@ -6,7 +6,7 @@
 
 #include "backend/parts.h"
 #include "base/mem.h"
-#include "num/codecs.h"
+#include "num/elements.h"
 #include "num/kquant.h"
 
 #include <math.h>
@@ -26,6 +26,7 @@ struct plan {
 static bool form_of(const struct pith_format *f, enum pith_panel_form *out)
 {
     if (f->kind == PITH_KIND_INT) *out = f->bits <= 4 ? PITH_PANEL_LEVEL4 : PITH_PANEL_INT8;
+    else if (f->codec != &pith_codec_values) return false;
     else if (f->bits == 4) *out = PITH_PANEL_LEVEL4;
     else if (f->decode == pith_fp8_e4m3_decode) *out = PITH_PANEL_E4M3;
     else if (f->decode == pith_fp8_e5m2_decode) *out = PITH_PANEL_E5M2;
@@ -101,7 +102,7 @@ static uint32_t block_groups(const struct pith_qmat *q)
 
 static bool make_plan(const struct pith_qmat *q, struct plan *p)
 {
-    if (q->levels || q->sparse || !form_of(q->format, &p->form)) return false;
+    if (q->sparse || !form_of(q->format, &p->form)) return false;
     const size_t width = p->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     if (q->cols % width != 0 || (q->groups > 1 && q->group % width != 0)) return false;
     if (q->g_idx && (q->input.grid.format || !pith_order_find(q, NULL))) return false;

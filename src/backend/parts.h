@@ -24,7 +24,6 @@ struct pith_thread_memory {
     float *tile;    /* one tile of C at a border */
     float *rows;    /* PITH_TILE_COLS_MAX segments of KC decoded weights */
     float *scores;  /* PITH_SCORES */
-    uint8_t *codes; /* KC codes */
 };
 
 /* Activations as bytes, or three digits of bytes, in the backend's own memory. */
@@ -119,21 +118,18 @@ struct pith_backend {
     void *memory;
 };
 
-/* A weight matrix being decoded: level[code] is the value of a code of a quantized one, so that
- * integer and codebook formats share W = (level[code] - zero) * scale. */
+/* A weight matrix being decoded. */
 struct pith_source {
     const struct pith_weight *w;
-    unsigned bits;
-    float symmetric_zero;
-    bool integer;
-    float level[256];
+    bool ints, levels;         /* that kernels take */
+    struct pith_reader reader; /* for what they do not */
 };
 
 /* Prepares s for w, which must outlive it. */
 void pith_source_init(struct pith_source *s, const struct pith_weight *w);
-/* W[row][col .. col + n) as float32; n <= PITH_KC; the same bits as pith_weight_decode(). */
-void pith_source_segment(const struct pith_source *s, const struct pith_kern *k, uint8_t *codes,
-                         size_t row, size_t col, size_t n, float *out);
+/* W[row][col .. col + n) as float32; the same bits as pith_weight_decode(). */
+void pith_source_segment(const struct pith_source *s, const struct pith_kern *k, size_t row,
+                         size_t col, size_t n, float *out);
 
 /* C = A B with the variations that the operations need. */
 struct pith_mul {

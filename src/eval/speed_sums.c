@@ -40,7 +40,7 @@ struct pith_roof_sample pith_roof_median(const struct pith_roof_sample *samples,
 /* Of what is beside the grid: offsets, each row's levels, the weights kept off it. */
 static double kept_bytes(const struct pith_qmat *q)
 {
-    const double levels = q->levels ? (double)q->rows * (1u << q->format->bits) : 0;
+    const double levels = (double)pith_qmat_level_count(q);
     const double offsets = q->offsets ? (double)pith_qmat_scale_count(q) : 0;
     const struct pith_sparse *s = q->sparse;
     const double starts = s ? (double)q->rows * sizeof *s->start : 0;

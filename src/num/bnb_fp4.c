@@ -1,7 +1,7 @@
 /* bitsandbytes' FP4: sign and three bits that index levels in no order. Neither the values nor
  * the codes are those of E2M1. */
 #include "num/codebooks.h"
-#include "num/codecs.h"
+#include "num/elements.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* E8M0: the exponent of a float alone, the scale of a microscaling block. It has neither zero
  * nor sign: zero and whatever lies below 2^-127 encode as 2^-127, and a negative scale is an
  * error, hence NaN. */
-#include "num/codecs.h"
+#include "num/elements.h"
 #include "num/minifloat.h"
 
 #include <math.h>

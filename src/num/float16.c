@@ -1,5 +1,5 @@
 /* f32, f16 and bf16, one by one and in bulk. */
-#include "num/codecs.h"
+#include "num/elements.h"
 #include "num/minifloat.h"
 
 #include <math.h>

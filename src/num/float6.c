@@ -1,5 +1,5 @@
 /* FP6 of OCP Microscaling 1.0: every code is a number. */
-#include "num/codecs.h"
+#include "num/elements.h"
 #include "num/minifloat.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* FP8 of the OCP 8-bit floating point specification: E4M3 has no infinity and one NaN a sign,
  * E5M2 is a shortened half. */
-#include "num/codecs.h"
+#include "num/elements.h"
 #include "num/minifloat.h"
 
 #include <math.h>

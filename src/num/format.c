@@ -2,20 +2,22 @@
 #include "num/format.h"
 
 #include "base/mem.h"
-#include "num/codecs.h"
+#include "num/codec.h"
+#include "num/elements.h"
 #include "num/kquant.h"
 
 #include <string.h>
 
 static const struct pith_format formats[] = {
-#define PITH_ELEMENT(id, name, aliases, summary, kind, bits, e, m, max, decode, encode)            \
-    {id, name, aliases, summary, PITH_KIND_##kind, bits, e, m, max, 1, NULL, NULL, decode, encode},
+#define PITH_ELEMENT(id, name, aliases, summary, kind, bits, e, m, max, decode, encode, codec)     \
+    {id,  name, aliases, summary, PITH_KIND_##kind, bits,   e,    m,                               \
+     max, 1,    NULL,    NULL,    decode,           encode, codec},
 #define PITH_BLOCK(id, name, aliases, summary, bits, max, block, element, scale)                   \
-    {id,  name, aliases, summary, PITH_KIND_BLOCK, bits, 0, 0, max, block, element, scale,         \
-     NULL, NULL},
+    {id,    name, aliases, summary, PITH_KIND_BLOCK, bits, 0, 0, max, block, element,              \
+     scale, NULL, NULL,    NULL},
 #define PITH_GGUF(id, name, aliases, summary, bits, max, block, element)                           \
-    {id,  name, aliases, summary, PITH_KIND_GGUF, bits, 0, 0, max, block, element, "f16",          \
-     NULL, NULL},
+    {id,  name,  aliases, summary, PITH_KIND_GGUF, bits, 0,   0,                                   \
+     max, block, element, "f16",   NULL,           NULL, NULL},
 #include "num/formats.def"
 #undef PITH_ELEMENT
 #undef PITH_BLOCK

@@ -21,6 +21,8 @@ enum pith_format_kind {
     PITH_KIND_GGUF      /* the same with scales as num/kquant.h tells, by the format's name */
 };
 
+struct pith_codec;
+
 struct pith_format {
     uint16_t id;           /* pinned; may be stored */
     const char *name;      /* "fp8_e4m3": the name in GRID strings */
@@ -42,6 +44,9 @@ struct pith_format {
      * to zero (bnb_fp4). e8m0: a tie takes the larger power, 2^-127 stands for zero, NaN for
      * negative values. NULL for blocks. */
     uint32_t (*encode)(float x);
+    /* How a matrix on it is read, num/codec.h; NULL: none is held in it (blocks are in their
+     * element's), of more than 8 bits. */
+    const struct pith_codec *codec;
 };
 
 /* All rows, in order of id; *count receives their number. */

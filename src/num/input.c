@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 #include "num/block.h"
-#include "num/codecs.h"
+#include "num/elements.h"
 #include "num/kquant.h"
 #include "num/minifloat.h"
 

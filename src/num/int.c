@@ -1,6 +1,6 @@
 /* Integers of 2 to 8 bits in two's complement. The grid's scale and zero point are not their
  * business. */
-#include "num/codecs.h"
+#include "num/elements.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* The 16 levels of GGUF's IQ4_NL and IQ4_XS, denser towards zero. A value half-way between two
  * takes the lower one. */
 #include "num/codebooks.h"
-#include "num/codecs.h"
+#include "num/elements.h"
 
 #include <math.h>
 #include <stddef.h>

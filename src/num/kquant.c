@@ -3,7 +3,7 @@
 #include "num/kquant.h"
 
 #include "base/mem.h"
-#include "num/codecs.h"
+#include "num/elements.h"
 #include "num/krows.h"
 
 #include <math.h>

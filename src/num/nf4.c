@@ -1,6 +1,6 @@
 /* NF4: quantiles of a normal distribution scaled to [-1, 1] (QLoRA, as bitsandbytes stores it). */
 #include "num/codebooks.h"
-#include "num/codecs.h"
+#include "num/elements.h"
 
 #include <math.h>
 #include <stddef.h>

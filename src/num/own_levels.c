@@ -1,5 +1,5 @@
 /* Codes whose levels are each row's own: by themselves they are numbers of levels. */
-#include "num/codecs.h"
+#include "num/elements.h"
 
 #include <math.h>
 

@@ -21,11 +21,6 @@ static const struct pith_kquant *gguf_of(const struct pith_grid *grid)
     return f && f->kind == PITH_KIND_GGUF ? pith_kquant_find(f->name) : NULL;
 }
 
-static bool has_codes(const struct pith_format *f)
-{
-    return f && f->decode && f->bits <= 8;
-}
-
 /* False when a size does not fit. */
 static bool lay_out(uint32_t rows, uint32_t cols, const struct pith_grid *grid,
                     const struct pith_kquant *gguf, struct layout *l)
@@ -35,7 +30,8 @@ static bool lay_out(uint32_t rows, uint32_t cols, const struct pith_grid *grid,
     l->group = grouped ? grid->group : cols;
     l->row_group = grid->granularity == PITH_PER_TENSOR ? PITH_ALL_ROWS : block ? grid->group : 1;
     l->groups = (uint32_t)(((uint64_t)cols + l->group - 1) / l->group);
-    const uint64_t stride = ((uint64_t)cols * grid->format->bits + 7) / 8;
+    const struct pith_format *f = grid->format;
+    const uint64_t stride = (pith_codec_codes(f->codec, cols) * f->bits + 7) / 8;
     l->stride = (size_t)stride;
     if (l->stride != stride || !pith_mul_size(rows, l->stride, &l->code_bytes)) return false;
     if (!pith_mul_size((rows - 1) / l->row_group + 1, l->groups, &l->scale_count)) return false;
@@ -43,8 +39,7 @@ static bool lay_out(uint32_t rows, uint32_t cols, const struct pith_grid *grid,
     l->offset_count = grid->hqq || (gguf && gguf->minimums) ? l->scale_count : 0;
     /* At most two for a block, which has at least eight scales. */
     l->outer_count = gguf && gguf->scale_most ? (size_t)rows * (cols / gguf->elements) * 2 : 0;
-    const bool own = grid->format->kind == PITH_KIND_LEVELS;
-    l->level_count = own ? (size_t)rows << grid->format->bits : 0; /* rows are 32 bits at most */
+    l->level_count = (size_t)pith_codec_floats(f->codec, f->bits, rows);
     size_t floats;
     return pith_add_size(l->scale_count, l->offset_count, &floats) &&
            pith_add_size(floats, l->outer_count, &floats) &&
@@ -57,7 +52,7 @@ static bool lay_out(uint32_t rows, uint32_t cols, const struct pith_grid *grid,
 static enum pith_status check_grid(const struct pith_grid *grid, struct pith_error *err)
 {
     const struct pith_format *f = grid->format;
-    if (!has_codes(f))
+    if (!f || !f->codec)
         return pith_fail(err, PITH_ARG, "%s has no codes of at most 8 bits: no quantized matrix",
                          f ? f->name : "none");
     if (grid->granularity == PITH_PER_TOKEN)
@@ -146,7 +141,7 @@ size_t pith_qmat_bytes(uint32_t rows, uint32_t cols, const struct pith_grid *gri
 {
     const struct pith_grid elements = pith_grid_elements(grid, NULL);
     struct layout l;
-    if (!has_codes(elements.format) || rows == 0 || cols == 0) return 0;
+    if (!elements.format || !elements.format->codec || rows == 0 || cols == 0) return 0;
     if (!lay_out(rows, cols, &elements, gguf_of(grid), &l)) return SIZE_MAX;
     const size_t runs = l.scale_count / PITH_DOUBLE_QUANT_BLOCK + 1;
     const size_t nested = grid->double_quant ? l.scale_count + runs * sizeof(float) : 0;
@@ -155,12 +150,12 @@ size_t pith_qmat_bytes(uint32_t rows, uint32_t cols, const struct pith_grid *gri
 
 void pith_qmat_get_codes(const struct pith_qmat *q, uint32_t row, uint8_t *codes)
 {
-    pith_bits_get(q->codes + row * q->stride, 0, q->format->bits, q->cols, codes);
+    pith_bits_get(q->codes + row * q->stride, 0, q->format->bits, pith_qmat_codes(q), codes);
 }
 
 void pith_qmat_set_codes(struct pith_qmat *q, uint32_t row, const uint8_t *codes)
 {
-    pith_bits_put(q->codes + row * q->stride, 0, q->format->bits, q->cols, codes);
+    pith_bits_put(q->codes + row * q->stride, 0, q->format->bits, pith_qmat_codes(q), codes);
 }
 
 /* The block format of such elements and scales; the elements' own when there is none. */
@@ -211,12 +206,13 @@ double pith_qmat_bits_per_weight(const struct pith_qmat *q)
     if (q->gguf) return 8.0 * q->gguf->bytes / q->gguf->elements;
     const double scales = (double)pith_qmat_scale_count(q);
     const unsigned width = pith_dtype_bits(q->scale_dtype);
-    double bits = weights * q->format->bits + scales * width;
+    double bits = (double)q->rows * pith_qmat_codes(q) * q->format->bits + scales * width;
     if (q->nested) bits += scales * (8.0 + 32.0 / PITH_DOUBLE_QUANT_BLOCK - width);
     if (q->offsets) bits += scales * width;
     else if (q->zeros) bits += scales * q->format->bits;
     if (q->g_idx) bits += 32.0 * q->cols;
-    if (q->levels) bits += 16.0 * q->rows * (double)(1u << q->format->bits) - scales * width;
+    bits += 16.0 * (double)pith_qmat_level_count(q);
+    if (q->format->codec->table == PITH_TABLE_ROWS) bits -= scales * width; /* all are 1 */
     if (q->sparse) bits += 48.0 * q->sparse->start[q->rows] + 32.0 * (q->rows + 1.0);
     return bits / weights;
 }

@@ -4,20 +4,20 @@
  *     W[r][c] = (value(code[r][c]) - zero[R][g]) * scale[R][g] + offset[R][g] + sparse[r][c],
  *     R = r / row_group,  g = g_idx ? g_idx[c] : c / group
  *
- * For int formats value(code) is the *unsigned* stored code u in 0..2^b-1 and zero is in the
- * same units: a symmetric grid has zero = 2^(b-1) everywhere and stores none. For other formats
- * value() is the format's decode, or with levels the row's own level[r][code], and there is no
- * zero. The product is formed in float32, then the offset is added, then the sparse part: this is
- * what pith computes with.
+ * What value() is the format's codec says (num/codec.h). For int formats it is the *unsigned*
+ * stored code u in 0..2^b-1 and zero is in the same units: a symmetric grid has zero = 2^(b-1)
+ * everywhere and stores none. For other formats there is no zero. The product is formed in float32,
+ * then the offset is added, then the sparse part: this is what pith computes with.
  *
- *     codes:   rows x stride bytes; code c of a row sits at bits [c*b, c*b+b) of that row's LE
- *              bit stream, LSB first; stride = ceil(cols * b / 8); unused bits are 0
+ *     codes:   rows x stride bytes; code i of a row, of the columns from i * span on, sits at bits
+ *              [i*b, i*b+b) of that row's LE bit stream, LSB first; unused bits are 0
  *     scales:  [ceil(rows / row_group)][groups] float32, each exactly representable in scale_dtype
  *              (for NVFP4: times global)
  *     zeros:   like the scales, uint8_t, or NULL
  *     offsets: like the scales, or NULL (GGUF's minimums, negated; of a grid with hqq, -z * scale
  *              for zero points z that are any numbers of scale_dtype: exact when that has 16 bits)
- *     levels:  [rows][2^b], or NULL (a codebook a row, as SqueezeLLM has it; scales are 1 then)
+ *     levels:  the codec's table, [2^b][span] of the matrix or of each row, or NULL (a codebook a
+ *              row, as SqueezeLLM has it; scales are 1 then)
  *     sparse:  what was kept off the grid, or NULL
  *
  *     outer:   for GGUF's types with two levels of scales, or NULL: [rows][cols / 256][2], d and
@@ -30,6 +30,7 @@
 #define PITH_NUM_QMAT_H
 
 #include "base/status.h"
+#include "num/codec.h"
 #include "num/format.h"
 #include "num/grid.h"
 
@@ -84,7 +85,7 @@ struct pith_nested {
 
 struct pith_qmat {
     uint32_t rows, cols;
-    const struct pith_format *format; /* element format, bits <= 8 */
+    const struct pith_format *format; /* element format, which has a codec */
     uint32_t row_group;               /* rows a scale covers: 1, a block's, or PITH_ALL_ROWS */
     uint32_t group;                   /* columns a scale covers; cols when per channel or tensor */
     uint32_t groups;                  /* ceil(cols / group) */
@@ -99,7 +100,7 @@ struct pith_qmat {
     uint8_t *zeros;  /* NULL: symmetric, or not an integer format */
     uint32_t *g_idx; /* NULL: c / group */
     float *offsets;  /* NULL: none */
-    float *levels;   /* NULL: the format's */
+    float *levels;   /* NULL: the codec has no table */
     struct pith_sparse *sparse; /* NULL: none */
     struct pith_nested *nested; /* NULL: none; the scales hold what it stands for */
     const struct pith_kquant *gguf; /* the type whose scales these are, or NULL */
@@ -153,6 +154,15 @@ static inline float pith_qmat_zero(const struct pith_qmat *q, size_t index)
 {
     return (float)(q->zeros ? q->zeros[index] : pith_format_middle(q->format));
 }
+/* Codes of a row, and floats of the codec's table. */
+static inline uint32_t pith_qmat_codes(const struct pith_qmat *q)
+{
+    return (uint32_t)pith_codec_codes(q->format->codec, q->cols);
+}
+static inline size_t pith_qmat_level_count(const struct pith_qmat *q)
+{
+    return (size_t)pith_codec_floats(q->format->codec, q->format->bits, q->rows);
+}
 /* Rows of scales, and all scales. */
 static inline uint32_t pith_qmat_scale_rows(const struct pith_qmat *q)
 {
@@ -177,6 +187,10 @@ void pith_qmat_decode(const struct pith_qmat *q, uint32_t row, uint32_t n, float
 /* Columns [col, col + n) of one row. */
 void pith_qmat_decode_part(const struct pith_qmat *q, uint32_t row, uint32_t col, uint32_t n,
                            float *out);
+/* The same for whoever reads many parts of q, which must outlive the reader. */
+void pith_reader_open(struct pith_reader *in, const struct pith_qmat *q);
+void pith_reader_get(const struct pith_reader *in, uint32_t row, uint32_t col, uint32_t n,
+                     float *out);
 
 /* The grid that q is on, as far as q tells: how scales were found is not known, and the scales of a
  * block format tell it from its elements'. A matrix of one group a row is by channel. */

@@ -1,6 +1,8 @@
 /* Whether two matrices mean the same, and whether one means anything. */
 #include "num/qmat.h"
 
+#include "base/mem.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -52,7 +54,7 @@ static bool same_row_scales(const struct pith_qmat *a, const struct pith_qmat *b
 static bool same_row_codes(const struct pith_qmat *a, const struct pith_qmat *b, uint32_t row)
 {
     const uint8_t *x = a->codes + row * a->stride, *y = b->codes + row * b->stride;
-    const unsigned rest = (unsigned)((uint64_t)a->cols * a->format->bits % 8);
+    const unsigned rest = (unsigned)((uint64_t)pith_qmat_codes(a) * a->format->bits % 8);
     const size_t whole = rest ? a->stride - 1 : a->stride;
     if (memcmp(x, y, whole) != 0) return false;
     return !rest || ((x[whole] ^ y[whole]) & ((1u << rest) - 1)) == 0;
@@ -60,9 +62,8 @@ static bool same_row_codes(const struct pith_qmat *a, const struct pith_qmat *b,
 
 static bool same_levels(const struct pith_qmat *a, const struct pith_qmat *b)
 {
-    const size_t bytes = ((size_t)a->rows << a->format->bits) * sizeof *a->levels;
     if (!a->levels || !b->levels) return a->levels == b->levels;
-    return memcmp(a->levels, b->levels, bytes) == 0;
+    return memcmp(a->levels, b->levels, pith_qmat_level_count(a) * sizeof *a->levels) == 0;
 }
 
 bool pith_qmat_equal(const struct pith_qmat *a, const struct pith_qmat *b)
@@ -75,27 +76,31 @@ bool pith_qmat_equal(const struct pith_qmat *a, const struct pith_qmat *b)
     return true;
 }
 
+static enum pith_status refuse_code(const struct pith_qmat *q, uint32_t row, uint32_t col,
+                                    struct pith_error *err)
+{
+    uint8_t code;
+    const uint8_t *stream = q->codes + row * q->stride;
+    pith_bits_get(stream, col / q->format->codec->span, q->format->bits, 1, &code);
+    return pith_fail(err, PITH_FORMAT, "row %u, column %u: the code 0x%02x is not a number",
+                     (unsigned)row, (unsigned)col, (unsigned)code);
+}
+
 /* PITH_FORMAT when some code means NaN or infinity. */
 static enum pith_status check_codes(const struct pith_qmat *q, struct pith_error *err)
 {
     enum { CHUNK = 512 };
-    uint8_t codes[CHUNK];
-    float values[256];
+    float values[CHUNK];
+    struct pith_reader in = {.q = q};
     bool any = false;
-    for (uint32_t c = 0; c < 1u << q->format->bits; c++) {
-        values[c] = q->format->kind == PITH_KIND_INT ? 0.0f : q->format->decode(c);
-        any |= !isfinite(values[c]);
-    }
-    if (!any || q->levels) return PITH_OK;
-    for (uint32_t r = 0; r < q->rows; r++)
-        for (size_t c = 0; c < q->cols; c += CHUNK) {
-            const size_t left = q->cols - c, m = left < CHUNK ? left : CHUNK;
-            pith_bits_get(q->codes + r * q->stride, c, q->format->bits, m, codes);
-            for (size_t i = 0; i < m; i++)
-                if (!isfinite(values[codes[i]]))
-                    return pith_fail(err, PITH_FORMAT,
-                                     "row %u, column %zu: the code 0x%02x is not a number",
-                                     (unsigned)r, c + i, (unsigned)codes[i]);
+    if (q->format->codec->open) q->format->codec->open(&in);
+    for (size_t c = 0; c < PITH_COUNT(in.value); c++) any |= !isfinite(in.value[c]);
+    for (uint32_t r = 0; any && r < q->rows; r++)
+        for (uint32_t c = 0; c < q->cols; c += CHUNK) {
+            const uint32_t left = q->cols - c, m = left < CHUNK ? left : CHUNK;
+            q->format->codec->read(&in, r, c, m, values);
+            for (uint32_t i = 0; i < m; i++)
+                if (!isfinite(values[i])) return refuse_code(q, r, c + i, err);
         }
     return PITH_OK;
 }
@@ -119,8 +124,9 @@ static enum pith_status check_scales(const struct pith_qmat *q, struct pith_erro
 
 static enum pith_status check_levels(const struct pith_qmat *q, struct pith_error *err)
 {
-    const size_t width = (size_t)1 << q->format->bits, count = (size_t)q->rows * width;
-    for (size_t i = 0; q->levels && i < count; i++)
+    const size_t count = pith_qmat_level_count(q);
+    const size_t width = (size_t)q->format->codec->span << q->format->bits;
+    for (size_t i = 0; i < count; i++)
         if (!isfinite(q->levels[i]))
             return pith_fail(err, PITH_FORMAT, "level %zu of row %zu is not finite", i % width,
                              i / width);

@@ -11,7 +11,7 @@
 #include "quant/tables.h"
 
 #include "num/block.h"
-#include "num/codecs.h"
+#include "num/elements.h"
 #include "num/minifloat.h"
 #include "quant/grid/line.h"
 

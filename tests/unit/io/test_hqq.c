@@ -1,7 +1,7 @@
 /* io/: the hqq container: linears of the package's own, what it is given, and files that lie. */
 #include "base/mem.h"
 #include "folder.h"
-#include "num/codecs.h"
+#include "num/elements.h"
 #include "pack_and_read.h"
 
 #include <math.h>

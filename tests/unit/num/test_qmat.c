@@ -427,12 +427,12 @@ static void offsets_levels_and_sparse_weights_add_up(void **state)
     enum { ROWS = 5, COLS = 12 };
     struct pith_error err = {0};
     struct pith_qmat q, other;
-    const struct pith_grid grid = grid_of("int4:block4");
+    const struct pith_grid grid = {
+        .format = pith_format_find("codebook4"), .granularity = PITH_PER_BLOCK, .group = 4};
     assert_ok(pith_qmat_init(&q, ROWS, COLS, &grid, PITH_F32, &err), err);
     assert_int_equal(pith_qmat_scale_rows(&q), 2);
     assert_int_equal(pith_qmat_scale_count(&q), 6);
     q.offsets = pith_zalloc(6, sizeof *q.offsets);
-    q.levels = pith_zalloc(ROWS * 16, sizeof *q.levels);
     q.sparse = pith_sparse_new(ROWS, 3);
     assert_true(q.offsets && q.levels && q.sparse);
     for (size_t i = 0; i < 6; i++) {

@@ -1,12 +1,12 @@
-/* num/codecs.h: the decode and encode function of every element format, as formats.def names
+/* num/elements.h: the decode and encode function of every element format, as formats.def names
  * them. A family's file defines its own; format.h says what they promise. */
-#ifndef PITH_NUM_CODECS_H
-#define PITH_NUM_CODECS_H
+#ifndef PITH_NUM_ELEMENTS_H
+#define PITH_NUM_ELEMENTS_H
 
 #include "num/format.h"
 
-#define PITH_ELEMENT(id, name, aliases, summary, kind, bits, e, m, max, decode, encode) \
-    float decode(uint32_t code);                                                        \
+#define PITH_ELEMENT(id, name, aliases, summary, kind, bits, e, m, max, decode, encode, codec)     \
+    float decode(uint32_t code);                                                                   \
     uint32_t encode(float x);
 #define PITH_BLOCK(id, name, aliases, summary, bits, max, block, element, scale)
 #define PITH_GGUF(id, name, aliases, summary, bits, max, block, element)
