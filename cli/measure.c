@@ -23,6 +23,8 @@ int measure_check(const struct common *common, const struct measure_settings *m)
         return usage_failure(common, "--task-limit does nothing without --tasks");
     if (m->tasks.count == 0 && given(common, "shots"))
         return usage_failure(common, "--shots does nothing without --tasks");
+    if (given(common, "length") && m->length == 0)
+        return usage_failure(common, "--length: at least 1");
     if (given(common, "context") && m->context == 0)
         return usage_failure(common, "--context: at least 2");
     if (given(common, "stride") && m->stride == 0)
@@ -61,6 +63,8 @@ void measure_fill(const struct measure_settings *m, struct pith_eval_options *o)
     o->max_tokens = m->max_tokens;
     o->task_limit = m->task_limit;
     o->shots = m->shots;
+    o->task_length = m->length;
+    o->task_seed = m->seed;
 }
 
 int look_at_texts(const struct common *common, const struct text_list *texts, const char *crlf)

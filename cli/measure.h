@@ -12,7 +12,7 @@ struct measure_settings {
     struct text_list texts, tasks;
     const char *prompts; /* NULL in commands that have no such option */
     const char *convention, *mode, *kv, *crlf;
-    size_t context, stride, max_tokens, task_limit, shots;
+    size_t context, stride, max_tokens, task_limit, shots, length, seed;
 };
 
 /* Refuses options that make no sense, or do nothing; EXIT_DONE or EXIT_USAGE. */

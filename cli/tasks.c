@@ -58,16 +58,32 @@ static void print_groups(const json_t *groups)
     if (subjects) printf("  subjects         %zu, each with its figures in --json\n", subjects);
 }
 
+/* What is made has an accuracy for each depth. */
+static void print_depths(const json_t *groups)
+{
+    const json_t *g;
+    size_t i;
+    printf("  by depth        ");
+    json_array_foreach (groups, i, g)
+        printf("%s%.0f%%: %.0f%%", i ? ", " : " ", 100 * json_get(g, "depth"),
+               100 * json_get(g, "accuracy"));
+    putchar('\n');
+}
+
 void print_task(const json_t *t)
 {
     const int shots = (int)json_get(t, "shots");
     printf("%s%s%s", bold(), json_text(t, "name"), plain());
+    if (json_object_get(t, "length"))
+        printf(" (%d tokens, seed %d)", (int)json_get(t, "length"), (int)json_get(t, "seed"));
     if (shots) printf(" (%d example%s in front of each question)", shots, shots > 1 ? "s" : "");
     putchar('\n');
     print_accuracy(t, "accuracy", "");
     print_accuracy(t, "by characters", "_norm");
+    print_accuracy(t, "word for word", "_exact");
     print_words(t);
-    print_groups(json_object_get(t, "groups"));
+    if (json_object_get(t, "length")) print_depths(json_object_get(t, "groups"));
+    else print_groups(json_object_get(t, "groups"));
     const int undecided = (int)json_get(t, "undecided"), shortened = (int)json_get(t, "shortened");
     if (undecided > 0)
         printf("  decided without  %d item%s, where a choice adds no token to the context\n",

@@ -68,7 +68,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t mark = pith_text_mark(bytes, size);
     const struct pith_records text = {
         .path = "task.jsonl", .text = bytes + mark, .size = size - mark};
-    const struct pith_task_wish wish = {"task.jsonl", size % 3, size / 3 % 3};
+    const struct pith_task_wish wish = {
+        .path = "task.jsonl", .limit = size % 3, .shots = size / 3 % 3};
     const struct pith_item_rules rules = {"task.jsonl", tokenizer(), wish.shots, MOST};
     struct pith_task_source source;
     struct pith_items items = {0};

@@ -17,7 +17,9 @@ struct pith_eval_options {
     const char *baseline;   /* the unquantized model to hold it against, or NULL */
     struct pith_list texts; /* UTF-8 text files */
     const char *crlf;       /* their line ends CR LF: "keep" (NULL) or "lf", made LF */
-    struct pith_list tasks; /* files or folders in the forms of docs/measuring.md; NAME:PATH */
+    /* Files or folders in the forms of docs/measuring.md, NAME:PATH; or what is made, NAME or
+     * NAME:LENGTH. */
+    struct pith_list tasks;
     const char *convention; /* "gptq" (default), "hf" or "llama.cpp": see docs/measuring.md */
     /* KV cache: "f32", "bf16", or a grid such as "fp8_e4m3" or "int8:token" that keys and values
      * are rounded to when they are stored; NULL: what the checkpoint says, or f32. A baseline has
@@ -39,6 +41,8 @@ struct pith_eval_options {
      * the losses of its linears. What a page shows. */
     int details;
     const char *prompts; /* a prompt a line, or JSON lines with "prompt"; needs a baseline */
+    size_t task_length;  /* tokens of an item of a task that is made; 0: 4096, or the model's */
+    size_t task_seed;    /* what such items are drawn from */
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_eval_defaults_sized(struct pith_eval_options *options, size_t size);

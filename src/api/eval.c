@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/names.h"
+#include "eval/made.h"
 #include "eval/eval.h"
 #include "eval/questions.h"
 #include "eval/prompts.h"
@@ -43,7 +44,7 @@ struct measurement {
     struct pith_kv_format kv; /* of the model in work */
     struct pith_model *model, *baseline;
     struct pith_tokenizer *tokenizer;
-    size_t window;
+    size_t window, shortest; /* shortest: context of all models of a comparison */
     struct pith_door door; /* by which texts come in */
     struct pith_kept_text *kept_texts; /* one for each text, or NULL */
     struct pith_kept_task *kept_tasks; /* one for each task, or NULL */
@@ -52,6 +53,14 @@ struct measurement {
 static const char *convention_name(size_t i)
 {
     return i <= PITH_CONVENTION_LLAMACPP ? pith_convention_name((enum pith_convention)i) : NULL;
+}
+
+static bool makes_tasks(const struct pith_eval_options *o)
+{
+    size_t ignored;
+    for (size_t i = 0; i < o->tasks.count; i++)
+        if (pith_made_find(o->tasks.item[i], &ignored)) return true;
+    return false;
 }
 
 static enum pith_status check(struct measurement *m, struct pith_error *err)
@@ -68,6 +77,9 @@ static enum pith_status check(struct measurement *m, struct pith_error *err)
     if (o->context && o->stride > o->context)
         return pith_fail(err, PITH_ARG, "--stride %zu: more than the --context of %zu", o->stride,
                          o->context);
+    if ((o->task_length || o->task_seed) && !makes_tasks(o))
+        return pith_fail(err, PITH_ARG,
+                         "--length and --seed do nothing: none of the tasks is one that is made");
     PITH_TRY(pith_kv_parse(o->kv, PITH_F32, NULL, &m->kv, err));
     PITH_TRY(pith_door_read(o->crlf, &m->door, err));
     if (o->texts.count == 0 && o->tasks.count == 0 && !o->prompts)
@@ -224,6 +236,8 @@ static enum pith_status measure_task(const struct measurement *m, size_t index, 
         .path = path,
         .limit = m->options->task_limit,
         .shots = m->options->shots,
+        .length = m->options->task_length,
+        .seed = m->options->task_seed,
         .kept = m->kept_tasks ? &m->kept_tasks[index] : NULL,
         .progress = &m->options->progress,
     };
@@ -389,6 +403,7 @@ static enum pith_status look_at_model(struct measurement *m, const char *dir, bo
         s = pith_fail(err, PITH_ARG, "--context %zu: the context of %s is %u", o->context, dir,
                       model->shape.max_position);
     else if (!first) s = pith_kv_parse(o->kv, PITH_F32, model, &kv, err);
+    if (first || model->shape.max_position < m->shortest) m->shortest = model->shape.max_position;
     pith_model_close(model);
     return s;
 }
@@ -405,8 +420,11 @@ static enum pith_status look_at_inputs(struct measurement *m, const struct pith_
     }
     for (size_t i = 0; i < m->options->tasks.count; i++) {
         struct pith_task_source source;
-        const struct pith_task_wish wish = {m->options->tasks.item[i], m->options->task_limit,
-                                            m->options->shots};
+        const struct pith_task_wish wish = {.path = m->options->tasks.item[i],
+                                            .limit = m->options->task_limit,
+                                            .shots = m->options->shots,
+                                            .length = m->options->task_length,
+                                            .most = m->shortest};
         PITH_TRY(pith_task_source_open(&wish, &source, err));
         pith_task_source_free(&source);
     }

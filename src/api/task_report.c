@@ -54,12 +54,14 @@ static void set_figures(json_t **j, const struct pith_task_figures *f)
     pith_json_set(j, "n", json_integer((json_int_t)f->n));
     set_accuracy(j, &f->plain, "", f->has_baseline);
     if (f->normalized) set_accuracy(j, &f->norm, "_norm", f->has_baseline);
+    if (f->made) set_accuracy(j, &f->exact, "_exact", f->has_baseline);
     if (f->words) set_words(j, f);
 }
 
 static json_t *group_report(const struct pith_task_group *g)
 {
     json_t *j = json_pack("{s:o, s:s*}", "name", pith_json_name(g->name), "category", g->category);
+    if (g->figures.made) pith_json_set(&j, "depth", json_real(g->depth));
     set_figures(&j, &g->figures);
     return j;
 }
@@ -69,6 +71,10 @@ json_t *pith_task_report(const struct pith_task_result *t)
     json_t *j = json_pack("{s:o, s:s, s:I, s:I, s:I}", "name", pith_json_name(t->name), "form",
                           t->form, "shots", (json_int_t)t->shots, "undecided",
                           (json_int_t)t->undecided, "shortened", (json_int_t)t->shortened);
+    if (t->length) {
+        pith_json_set(&j, "length", json_integer((json_int_t)t->length));
+        pith_json_set(&j, "seed", json_integer((json_int_t)t->seed));
+    }
     set_figures(&j, &t->all);
     if (t->groups == 0) return j;
     json_t *groups = json_array();

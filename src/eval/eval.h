@@ -166,6 +166,8 @@ struct pith_task_figures {
     struct pith_accuracy plain;
     bool normalized; /* norm: by log-probability a character of the choice */
     struct pith_accuracy norm;
+    bool made; /* exact: the answer's tokens are the likeliest, whatever the choices */
+    struct pith_accuracy exact;
     bool words; /* e to the mean loss of a word, its error, the paired difference in loss */
     double perplexity, perplexity_se, baseline_perplexity, nll_delta;
     struct pith_interval nll_delta_ci95;
@@ -175,12 +177,14 @@ struct pith_task_figures {
 struct pith_task_group {
     char name[64];
     const char *category; /* of a subject; NULL for a category, and for a subject without */
+    double depth;         /* of what is made; else 0 */
     struct pith_task_figures figures;
 };
 struct pith_task_result {
     char name[128];
     const char *form; /* "mmlu" */
     size_t shots;
+    size_t length, seed; /* of what is made; length 0: read from a file */
     struct pith_task_figures all;
     /* Items that the rule decides without the model: a choice merges with the end of its context
      * and has no token of its own, so its sum is 0. */
@@ -207,9 +211,10 @@ struct pith_task_job {
     bool half_cache; /* as for a text */
     struct pith_grid kv_grid;
     const struct pith_tokenizer *tokenizer;
-    const char *path; /* a file or folder; NAME:PATH when its form is to be NAME */
+    const char *path; /* a file or folder; NAME:PATH when its form is to be NAME; or made.h */
     size_t limit;     /* 0: all items; else so many of each subject */
     size_t shots;     /* examples in front of each question */
+    size_t length, seed; /* of what is made */
     struct pith_kept_task *kept; /* as for a text */
     const struct pith_progress *progress;
 };

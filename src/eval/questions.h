@@ -5,6 +5,7 @@
 
 #include "eval/records.h"
 #include "tok/door.h"
+#include "tok/tokenizer.h"
 
 /* Bytes at .. at + size of the text that the owner keeps. */
 struct pith_span {
@@ -35,7 +36,8 @@ enum pith_task_flags {
     PITH_TASK_NORMALIZED = 2, /* accuracy by characters is told too */
     PITH_TASK_SHORTENED = 4,  /* what is too long loses tokens in front, else it is refused */
     PITH_TASK_FIRST = 8,      /* examples are the first ones, else drawn for each question */
-    PITH_TASK_FOLDER = 16     /* a folder of subjects */
+    PITH_TASK_FOLDER = 16,    /* a folder of subjects */
+    PITH_TASK_MADE = 32       /* made.h; whether the answer is the likeliest text is told too */
 };
 
 /* What a reader of one record has at hand. */
@@ -81,6 +83,7 @@ struct pith_subject {
     struct pith_span intro;   /* in asked.text */
     size_t first, count;      /* in asked */
     size_t pool, pool_count;  /* in the examples */
+    double depth;             /* of what is made: where it stands, 0 to 1 */
 };
 
 struct pith_task_source {
@@ -89,18 +92,24 @@ struct pith_task_source {
     bool own_examples; /* the pool lies in asked, and a question is no example of itself */
     struct pith_subject *subject;
     size_t subjects, subject_cap;
+    size_t length; /* of what is made, in tokens; else 0 */
 };
 
 struct pith_task_wish {
-    const char *path; /* a file or a folder; NAME:PATH when its form is to be NAME */
+    const char *path; /* a file or a folder; NAME:PATH when its form is to be NAME; or made.h */
     size_t limit;     /* questions of a subject at most; 0: all */
     size_t shots;     /* examples that will be asked for */
+    /* Of what is made: tokens of a sequence (0: what is usual), those that the model reads, what it
+     * is drawn from, and for whom; NULL where nothing but the name is looked at. */
+    size_t length, most;
+    size_t seed;
+    const struct pith_tokenizer *tokenizer;
 };
-/* Reads a task; without NAME its form is found by content. .bz2 is unpacked. With shots the
- * examples come from dev/ (MMLU), from the training file beside it (the word for the split replaced
- * by "train"), or, where there is none, from the file itself. PITH_FORMAT names file and line,
- * PITH_IO what cannot be read; also PITH_FORMAT when there is no question. On failure *out owns
- * nothing. */
+/* Reads a task, or makes it where no file has its name (made.h); without NAME its form is found by
+ * content. .bz2 is unpacked. With shots the examples come from dev/ (MMLU), from the training file
+ * beside it (the word for the split replaced by "train"), or, where there is none, from the file
+ * itself. PITH_FORMAT names file and line, PITH_IO what cannot be read; also PITH_FORMAT when there
+ * is no question. On failure *out owns nothing. */
 enum pith_status pith_task_source_open(const struct pith_task_wish *wish,
                                        struct pith_task_source *out, struct pith_error *err);
 /* The same from memory (`labels` as of a file beside it, or NULL), for fuzzing; a single subject,

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/names.h"
+#include "eval/made.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -35,13 +36,14 @@ static const char *form_name(size_t i)
         if (f[1].name && strcmp(f[0].name, f[1].name) == 0) continue;
         if (i-- == 0) return f->name;
     }
-    return NULL;
+    return pith_made_name(i);
 }
 
 /* Why there is nothing at a path: a name of no form before the colon, or a form without a file. */
 static enum pith_status nothing_there(const char *path, struct pith_error *err)
 {
     char name[32];
+    size_t ignored;
     const size_t n = strcspn(path, ":"), letters = strcspn(path, ":/.\\");
     for (const struct pith_task_form *f = pith_task_forms; f->name; f++)
         if (is_wanted(f, path, strlen(path)))
@@ -51,6 +53,9 @@ static enum pith_status nothing_there(const char *path, struct pith_error *err)
         return pith_fail(err, PITH_IO, "%s: no such file or folder", path);
     memcpy(name, path, n);
     name[n] = '\0';
+    if (pith_made_find(name, &ignored))
+        return pith_fail(err, PITH_ARG, "%s: behind the colon stands a length in tokens, %s:4096",
+                         path, name);
     return pith_fail_name(err, "task", name, form_name);
 }
 
@@ -303,6 +308,8 @@ enum pith_status pith_task_source_open(const struct pith_task_wish *wish,
     size_t size = 0;
     *out = (struct pith_task_source){0};
     const char *name = pith_path_exists(w.path) ? NULL : split_name(&w.path, &size);
+    if (!name && !pith_path_exists(w.path) && pith_made_find(w.path, &size))
+        return pith_made_open(&w, out, err);
     if (!pith_path_exists(w.path) && !name) return nothing_there(w.path, err);
     return pith_path_is_dir(w.path) ? open_folder(&w, name, size, out, err)
                                     : open_file(&w, name, size, out, err);

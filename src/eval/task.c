@@ -126,7 +126,13 @@ enum pith_status pith_task_items(const struct pith_task_job *job, struct pith_ta
     size_t most = job->model->shape.max_position;
     if (job->baseline && job->baseline->shape.max_position < most)
         most = job->baseline->shape.max_position;
-    const struct pith_task_wish wish = {job->path, job->limit, job->shots};
+    const struct pith_task_wish wish = {.path = job->path,
+                                        .limit = job->limit,
+                                        .shots = job->shots,
+                                        .length = job->length,
+                                        .most = most,
+                                        .seed = job->seed,
+                                        .tokenizer = job->tokenizer};
     const struct pith_item_rules rules = {job->path, job->tokenizer, job->shots, most};
     PITH_TRY(pith_task_source_open(&wish, source, err));
     const enum pith_status s = pith_items_make(source, &rules, items, err);
@@ -170,8 +176,11 @@ enum pith_status pith_eval_task(const struct pith_task_job *job, struct pith_tas
     struct pith_task_source source;
     struct pith_items items;
     PITH_TRY(pith_task_items(job, &source, &items, err));
-    name_task(job->path, source.form->name, out->name, sizeof out->name);
     out->form = source.form->name;
+    out->length = source.length;
+    out->seed = job->seed;
+    if (source.length) snprintf(out->name, sizeof out->name, "%s", out->form);
+    else name_task(job->path, out->form, out->name, sizeof out->name);
     out->shots = job->shots;
     struct pith_task_sums sums = {.source = &source, .items = &items};
     const enum pith_status s = run_task(job, &sums, out, err);

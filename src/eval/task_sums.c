@@ -45,23 +45,28 @@ size_t pith_task_pick(const struct pith_items *items, const struct pith_item *it
     return pick;
 }
 
+/* How an answer is judged: by the sum, by the sum a character, by its tokens being the likeliest.
+ */
+enum rule { BY_SUM, BY_CHARACTERS, BY_TOKENS };
+
 static bool is_right(const struct pith_task_sums *s, const struct pith_item *item,
-                     const struct pith_kept_task *answers, bool normalized)
+                     const struct pith_kept_task *answers, enum rule rule)
 {
     if (s->source->form->flags & PITH_TASK_WORD) return answers->greedy[item->first];
-    return pith_task_pick(s->items, item, answers, normalized) == item->answer;
+    if (rule == BY_TOKENS) return answers->greedy[item->first + item->answer];
+    return pith_task_pick(s->items, item, answers, rule == BY_CHARACTERS) == item->answer;
 }
 
 /* The paired difference in right answers. */
-static void compare(const struct part *p, bool normalized, struct pith_accuracy *out)
+static void compare(const struct part *p, enum rule rule, struct pith_accuracy *out)
 {
     const struct pith_task_sums *s = p->sums;
     size_t lost = 0, won = 0, base_right = 0, n = 0;
     for (size_t i = 0; i < s->items->count; i++) {
         const struct pith_item *item = &s->items->item[i];
         if (!is_in(p, item)) continue;
-        const bool own = is_right(s, item, s->model, normalized);
-        const bool base = is_right(s, item, s->baseline, normalized);
+        const bool own = is_right(s, item, s->model, rule);
+        const bool base = is_right(s, item, s->baseline, rule);
         lost += base && !own;
         won += own && !base;
         base_right += base;
@@ -77,7 +82,7 @@ static void compare(const struct part *p, bool normalized, struct pith_accuracy 
     out->verdict = out->mcnemar_p < 0.05 ? pith_verdict_of(ci) : PITH_INDISTINGUISHABLE;
 }
 
-static void count(const struct part *p, bool normalized, size_t *n, struct pith_accuracy *out)
+static void count(const struct part *p, enum rule rule, size_t *n, struct pith_accuracy *out)
 {
     const struct pith_task_sums *s = p->sums;
     size_t right = 0;
@@ -86,11 +91,11 @@ static void count(const struct part *p, bool normalized, size_t *n, struct pith_
         const struct pith_item *item = &s->items->item[i];
         if (!is_in(p, item)) continue;
         ++*n;
-        right += is_right(s, item, s->model, normalized);
+        right += is_right(s, item, s->model, rule);
     }
     out->accuracy = (double)right / (double)*n;
     pith_wilson_ci95(right, *n, &out->ci95);
-    if (s->baseline) compare(p, normalized, out);
+    if (s->baseline) compare(p, rule, out);
 }
 
 /* Perplexity of whole words: e to the mean loss of a word's tokens, summed. */
@@ -120,9 +125,11 @@ static void sum_part(const struct part *p, struct pith_task_figures *out)
     const unsigned flags = p->sums->source->form->flags;
     *out = (struct pith_task_figures){.normalized = flags & PITH_TASK_NORMALIZED,
                                       .words = flags & PITH_TASK_WORD,
+                                      .made = flags & PITH_TASK_MADE,
                                       .has_baseline = p->sums->baseline};
-    count(p, false, &out->n, &out->plain);
-    if (out->normalized) count(p, true, &out->n, &out->norm);
+    count(p, BY_SUM, &out->n, &out->plain);
+    if (out->normalized) count(p, BY_CHARACTERS, &out->n, &out->norm);
+    if (out->made) count(p, BY_TOKENS, &out->n, &out->exact);
     if (out->words) sum_words(p, out);
 }
 
@@ -154,6 +161,7 @@ static void sum_groups(struct part *p, struct pith_task_result *out)
     for (p->subject = 0; p->subject < s->subjects; p->subject++) {
         struct pith_task_group *g = &out->group[out->groups++];
         name_group(g, s->subject[p->subject].name, s->subject[p->subject].category);
+        g->depth = s->subject[p->subject].depth;
         sum_part(p, &g->figures);
     }
 }

@@ -41,6 +41,28 @@ shown "a line for the prompts" '^mine.txt +same token, % +100 +100\.00 +0\.0000 
 shown "a line for the task" '^arc_test +right, % .* indistinguishable$'
 shown "what is missing" '^No text: give --text FILE'
 
+probe=$root/models/probe
+check "what is made" "$pith" eval "$probe" --tasks kv --tasks needles:200 --length 100 --seed 4 --task-limit 1 --quiet
+shown "its length and seed" '^kv \(100 tokens, seed 4\)$'
+shown "a length of its own" '^needles \(200 tokens, seed 4\)$'
+shown "by depth" '^  by depth         0%: (0|100)%, 10%: '
+shown "word for word" '^  word for word    .* of 11,'
+check "what is made, as JSON" "$pith" eval "$probe" --baseline "$probe" --tasks copy:80 --task-limit 1 --json --quiet
+cat >"$work/made.py" <<'PY'
+import json, sys
+
+task, = json.load(open(sys.argv[1]))["tasks"]
+assert (task["name"], task["form"], task["length"], task["seed"], task["n"]) == ("copy", "copy", 80, 0, 11), task
+assert [g["depth"] for g in task["groups"]] == [i / 10 for i in range(11)] and task["delta_exact"] == 0
+PY
+cp "$work/stdout" "$work/made.json"
+check "its keys" python3 "$work/made.py" "$work/made.json"
+refuse "a length that is none" 1 'behind the colon stands a length' "$pith" eval "$probe" --tasks kv:long --quiet
+refuse "a name that is none" 1 'did you mean "needle"' "$pith" eval "$probe" --tasks needlse:100 --quiet
+refuse "too long for the model" 1 '600 tokens, the model takes 512' "$pith" eval "$probe" --tasks kv:600 --quiet
+refuse "too long for a model compared" 1 '600 tokens, the model takes 512' "$pith" compare "$probe" "$probe" --tasks kv:600 --quiet
+refuse "a length for files" 2 'none of the tasks is one that is made' "$pith" eval "$probe" --tasks "$tasks/mmlu" --length 100
+
 refuse "a file of another kind" 1 'not valid JSON with the keys of a task' "$pith" eval "$tiny" --tasks README.md --quiet
 echo '{"goal": "g", "sol1": "a", "sol2": "b"}' >"$work/piqa.jsonl"
 refuse "answers are missing" 1 'line 1: no "label", and no file of answers' "$pith" eval "$tiny" --tasks "$work/piqa.jsonl" --quiet
