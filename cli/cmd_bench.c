@@ -9,50 +9,29 @@
 
 struct settings {
     struct common common;
-    size_t prompt, gen, depth, reps;
-    const char *kv, *mode, *weights, *head;
+    struct pith_bench_options b;
 };
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"prompt", 0, OPTION_COUNT, AT(prompt), "N",
+    {"prompt", 0, OPTION_COUNT, AT(b.prompt), "N",
      "tokens of the prompt (default 512; 0: do not time prompts)"},
-    {"gen", 0, OPTION_COUNT, AT(gen), "N", "tokens to make (default 64; 0: none)"},
-    {"depth", 0, OPTION_COUNT, AT(depth), "N",
+    {"gen", 0, OPTION_COUNT, AT(b.gen), "N", "tokens to make (default 64; 0: none)"},
+    {"depth", 0, OPTION_COUNT, AT(b.depth), "N",
      "positions of the KV cache that are taken before either (default 0)"},
-    {"reps", 0, OPTION_COUNT, AT(reps), "R", "repetitions (default 5)"},
-    {"kv", 0, OPTION_TEXT, AT(kv), "GRID",
+    {"reps", 0, OPTION_COUNT, AT(b.reps), "R", "repetitions (default 5)"},
+    {"kv", 0, OPTION_TEXT, AT(b.kv), "GRID",
      "KV cache: bf16, f32, or a grid such as fp8_e4m3 or int8:token (default: as the checkpoint "
      "says, or bf16)"},
-    {"mode", 0, OPTION_TEXT, AT(mode), "NAME", "exact or fast (default exact)"},
-    {"weights", 0, OPTION_TEXT, AT(weights), "GRID",
+    {"mode", 0, OPTION_TEXT, AT(b.mode), "NAME", "exact or fast (default exact)"},
+    {"weights", 0, OPTION_TEXT, AT(b.weights), "GRID",
      "round the linears to this grid on load (default: as stored)"},
-    {"head", 0, OPTION_TEXT, AT(head), "GRID", "the same for the head"},
+    {"head", 0, OPTION_TEXT, AT(b.head), "GRID", "the same for the head"},
 };
 
 static void defaults(void *settings)
 {
-    struct settings *s = settings;
-    struct pith_bench_options o;
-    pith_bench_defaults(&o);
-    s->prompt = o.prompt;
-    s->gen = o.gen;
-    s->reps = o.reps;
-}
-
-static void fill(const struct settings *s, const char *model, struct pith_bench_options *o)
-{
-    pith_bench_defaults(o);
-    o->model = model;
-    o->prompt = s->prompt;
-    o->gen = s->gen;
-    o->depth = s->depth;
-    o->reps = s->reps;
-    if (s->kv) o->kv = s->kv;
-    if (s->mode) o->mode = s->mode;
-    o->weights = s->weights;
-    o->head = s->head;
-    o->seed = s->common.seed;
+    pith_bench_defaults(&((struct settings *)settings)->b);
 }
 
 /* "489 GFLOP/s", "1.95 TOP/s" */
@@ -118,18 +97,18 @@ static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
     struct pith_context *context;
-    struct pith_bench_options o;
     struct pith_error err = {0};
     struct meter meter;
     char *report = NULL;
-    fill(s, operands->item[0], &o);
-    if (pith_bench_check(&o, &err) != PITH_OK) return report_usage(&s->common, &err);
+    s->b.model = operands->item[0];
+    s->b.seed = s->common.seed;
+    if (pith_bench_check(&s->b, &err) != PITH_OK) return report_usage(&s->common, &err);
     int rc = make_context(&s->common, &context);
-    if (rc == EXIT_DONE) rc = choose_mode(&s->common, &context, s->mode);
+    if (rc == EXIT_DONE) rc = choose_mode(&s->common, &context, s->b.mode);
     if (rc != EXIT_DONE) return rc;
     meter_start(&meter, &s->common);
-    o.progress = meter_progress(&meter);
-    const enum pith_status status = pith_bench(context, &o, &report, &err);
+    s->b.progress = meter_progress(&meter);
+    const enum pith_status status = pith_bench(context, &s->b, &report, &err);
     meter_end(&meter);
     if (status != PITH_OK) rc = report_failure(&s->common, &err);
     else rc = give_report(&s->common, report, print_report);

@@ -10,29 +10,26 @@
 
 struct settings {
     struct common common;
-    const char *out, *container, *weights;
+    struct pith_convert_options c; /* but for its list, which is this */
     struct text_list targets;
-    uint64_t max_shard;
-    double allow_error;
-    bool resume;
 };
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"out", 'o', OPTION_TEXT, AT(out), "DIR", "folder to make, or FILE.gguf; must not exist yet"},
-    {"container", 0, OPTION_TEXT, AT(container), "NAME",
+    {"out", 'o', OPTION_TEXT, AT(c.out), "DIR", "folder to make, or FILE.gguf; must not exist yet"},
+    {"container", 0, OPTION_TEXT, AT(c.container), "NAME",
      "what it shall be; 'pith features' lists the containers (default for FILE.gguf: gguf)"},
-    {"weights", 0, OPTION_TEXT, AT(weights), "GRID",
+    {"weights", 0, OPTION_TEXT, AT(c.weights), "GRID",
      "round linears that the container cannot hold as they are to this grid, to nearest "
      "(default: refuse)"},
-    {"max-shard", 0, OPTION_SIZE, AT(max_shard), "SIZE",
+    {"max-shard", 0, OPTION_SIZE, AT(c.max_shard), "SIZE",
      "largest file to write (default 5000000000)"},
-    {"allow-error", 0, OPTION_REAL, AT(allow_error), "X",
+    {"allow-error", 0, OPTION_REAL, AT(c.allow_error), "X",
      "relative error up to which a linear is taken (default 0.5; above 0.3 it is a warning)"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
      "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, with :tp=N; "
      "may repeat"},
-    {"resume", 0, OPTION_FLAG, AT(resume), NULL,
+    {"resume", 0, OPTION_FLAG, AT(c.resume), NULL,
      "go on with an interrupted run of the same command"},
 };
 
@@ -86,17 +83,9 @@ static void print_result(const char *out, const json_t *j)
     print_warnings(j);
 }
 
-static void fill(const struct settings *s, const char *model, struct pith_convert_options *o)
+static void defaults(void *settings)
 {
-    pith_convert_defaults(o);
-    o->model = model;
-    o->out = s->out;
-    o->container = s->container;
-    o->weights = s->weights;
-    o->targets = as_list(&s->targets);
-    o->max_shard = s->max_shard;
-    o->allow_error = s->allow_error;
-    o->resume = s->resume;
+    pith_convert_defaults(&((struct settings *)settings)->c);
 }
 
 static bool names_file(const char *out)
@@ -105,16 +94,14 @@ static bool names_file(const char *out)
     return n > 5 && strcmp(out + n - 5, ".gguf") == 0;
 }
 
-static int check(const struct settings *s, const char *model)
+static int check(const struct settings *s)
 {
-    struct pith_convert_options o;
     struct pith_error err = {0};
-    if (!s->out) return usage_failure(&s->common, "where to? give -o DIR or -o FILE.gguf");
-    if (!s->container && !names_file(s->out))
+    if (!s->c.out) return usage_failure(&s->common, "where to? give -o DIR or -o FILE.gguf");
+    if (!s->c.container && !names_file(s->c.out))
         return usage_failure(&s->common, "to what? give --container NAME");
-    fill(s, model, &o);
-    if (pith_convert_check(&o, NULL, &err) != PITH_OK) return report_usage(&s->common, &err);
-    if (given(&s->common, "max-shard") && names_file(s->out))
+    if (pith_convert_check(&s->c, NULL, &err) != PITH_OK) return report_usage(&s->common, &err);
+    if (given(&s->common, "max-shard") && names_file(s->c.out))
         return usage_failure(&s->common, "--max-shard does nothing: a GGUF file is a single file");
     return EXIT_DONE;
 }
@@ -123,17 +110,17 @@ static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
     struct pith_context *context;
-    struct pith_convert_options o;
     struct pith_error err = {0};
     struct meter meter;
     char *report = NULL;
-    int rc = check(s, operands->item[0]);
+    s->c.model = operands->item[0];
+    s->c.targets = as_list(&s->targets);
+    int rc = check(s);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc != EXIT_DONE) return rc;
-    fill(s, operands->item[0], &o);
     meter_start(&meter, &s->common);
-    o.progress = meter_progress(&meter);
-    const enum pith_status status = pith_convert(context, &o, &report, &err);
+    s->c.progress = meter_progress(&meter);
+    const enum pith_status status = pith_convert(context, &s->c, &report, &err);
     meter_end(&meter);
     if (status != PITH_OK) {
         rc = report_failure(&s->common, &err);
@@ -141,7 +128,7 @@ static int run(void *settings, const struct text_list *operands)
         printf("%s\n", report);
     } else if (!s->common.quiet) {
         json_t *j = read_report(&s->common, report, &rc);
-        if (j) print_result(s->out, j);
+        if (j) print_result(s->c.out, j);
         json_decref(j);
     }
     pith_text_free(report);
@@ -172,5 +159,6 @@ const struct command command_convert = {
     .min_operands = 1,
     .max_operands = 1,
     .takes_models = true,
+    .defaults = defaults,
     .run = run,
 };

@@ -57,8 +57,7 @@ static void print_baseline(const json_t *t)
     if (!json_object_get(t, "kld_mean")) return;
     const char *harm = json_text(t, "harm");
     printf("  harm             %s%s%s: ", bold(), harm, plain());
-    print_wrapped(json_text(t, "harm_reason"), INDENT + 2 + strlen(harm), INDENT,
-                  prose_width());
+    print_wrapped(json_text(t, "harm_reason"), INDENT + 2 + strlen(harm), INDENT, prose_width());
     printf("  KL divergence    %.6f mean", json_get(t, "kld_mean"));
     print_interval(json_object_get(t, "kld_ci95"), 6, false);
     printf("\n%*s%.6f median, %.5f at 99%%\n", INDENT, "", json_get(t, "kld_median"),

@@ -104,11 +104,11 @@ static int print_report(const struct settings *settings, const char *report)
     printf("  ");
     print_wrapped(text, 2, 2, prose_width());
     snprintf(text, sizeof text,
-           "%d layers, hidden %d, feed-forward %d, %d heads (%d for keys) of %d, vocabulary %d, "
-           "context %d",
-           (int)json_get(s, "layers"), (int)json_get(s, "hidden"), (int)json_get(s, "ffn"),
-           (int)json_get(s, "heads"), (int)json_get(s, "kv_heads"), (int)json_get(s, "head_dim"),
-           (int)json_get(s, "vocab"), (int)json_get(s, "context"));
+             "%d layers, hidden %d, feed-forward %d, %d heads (%d for keys) of %d, vocabulary %d, "
+             "context %d",
+             (int)json_get(s, "layers"), (int)json_get(s, "hidden"), (int)json_get(s, "ffn"),
+             (int)json_get(s, "heads"), (int)json_get(s, "kv_heads"), (int)json_get(s, "head_dim"),
+             (int)json_get(s, "vocab"), (int)json_get(s, "context"));
     printf("  ");
     print_wrapped(text, 2, 2, prose_width());
     putchar('\n');

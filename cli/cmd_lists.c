@@ -13,12 +13,17 @@
 struct settings {
     struct common common;
     const char *format;
+    bool keys;
 };
 
 static const struct option options[] = {
     {"format", 0, OPTION_TEXT, offsetof(struct settings, format), "NAME",
      "the whole table as text, markdown, csv or json (default: a narrow view of it)"},
+    /* The rest is for recipes. */
+    {"keys", 0, OPTION_FLAG, offsetof(struct settings, keys), NULL,
+     "what a recipe FILE.json may hold, instead"},
 };
+enum { OPTIONS = 1, RECIPE_OPTIONS = sizeof options / sizeof options[0] };
 
 /* A value of a flat object as the text of a cell. */
 static json_t *cell_of(const json_t *v)
@@ -158,7 +163,8 @@ static int print_list(const struct settings *s, const char *word, const char *na
         print_names(list, name);
         char hint[128];
         snprintf(hint, sizeof hint,
-                 "'pith %ss NAME' tells more of one, --format text shows all that there is.", name);
+                 "'pith %ss%s NAME' tells more of one, --format text shows all that there is.",
+                 s->keys ? "recipe" : name, s->keys ? " --keys" : "");
         putchar('\n');
         print_wrapped(hint, 0, 0, terminal_width(STDOUT_FILENO));
     }
@@ -265,6 +271,10 @@ static int run_features(void *settings, const struct text_list *operands)
 
 static int run_recipes(void *settings, const struct text_list *operands)
 {
+    const struct settings *s = settings;
+    if (s->keys)
+        return print_list(s, operands->count ? operands->item[0] : NULL, "key",
+                          pith_recipe_keys_json);
     return print_list(settings, operands->count ? operands->item[0] : NULL, "recipe",
                       pith_recipes_json);
 }
@@ -282,9 +292,10 @@ const struct command command_recipes = {
     .max_operands = 1,
     .examples = "  pith recipes\n"
                 "  pith recipes awq\n"
+                "  pith recipes --keys\n"
                 "  pith recipes --format markdown\n",
     .options = options,
-    .option_count = sizeof options / sizeof options[0],
+    .option_count = RECIPE_OPTIONS,
     .settings_size = sizeof(struct settings),
     .run = run_recipes,
 };
@@ -298,7 +309,7 @@ const struct command command_formats = {
                 "  pith formats nvfp4\n"
                 "  pith formats --format markdown\n",
     .options = options,
-    .option_count = sizeof options / sizeof options[0],
+    .option_count = OPTIONS,
     .settings_size = sizeof(struct settings),
     .run = run_formats,
 };
@@ -315,7 +326,7 @@ const struct command command_features = {
         "table: containers, engines, loads, conversions, architectures, transforms, splits,\n"
         "rounders. 'conversions' tells on what grid each container holds another's codes.\n",
     .options = options,
-    .option_count = sizeof options / sizeof options[0],
+    .option_count = OPTIONS,
     .settings_size = sizeof(struct settings),
     .max_operands = 1,
     .run = run_features,

@@ -15,63 +15,64 @@
 
 struct settings {
     struct common common;
-    const char *out, *recipe, *weights, *acts, *kv, *transform, *split, *round, *container;
+    struct pith_quantize_options q; /* but for its lists, which are these */
     struct text_list ignore, overrides, calib, targets;
-    size_t calib_tokens, seq_len;
-    uint64_t memory, max_shard;
-    double allow_error;
-    bool rehearse, resume, all;
-    const char *mode, *crlf, *experts;
+    bool all;
+    const char *mode;
 };
+
+/* The stages of a recipe, each an option. */
+#define STAGES(ROW)                                                                                \
+    ROW(transform, "NAME", "none, awq, smooth[:STRENGTH|:auto], rotate (default: the recipe's)")   \
+    ROW(split, "NAME",                                                                             \
+        "what is kept out of the grid: none, columns[:THRESHOLD], sparse[:PERCENT], 2:4 "          \
+        "(default: the recipe's)")                                                                 \
+    ROW(weights, "GRID",                                                                           \
+        "grid for the weights, such as int4:g128, int3:g64:asym, int8:channel (default: the "      \
+        "recipe's)")                                                                               \
+    ROW(acts, "GRID",                                                                              \
+        "grid for the activations, such as int8:token, int8:tensor:static, fp8_e4m3:token, "       \
+        "fp8_e4m3:tensor:static, mxfp8, nvfp4; none leaves them (default: the recipe's)")          \
+    ROW(kv, "GRID",                                                                                \
+        "KV-cache format recorded in the checkpoint, with its scales: fp8_e4m3, or none "          \
+        "(default: the recipe's)")                                                                 \
+    ROW(round, "NAME", "nearest, weighted, gptq or learned (default: the recipe's)")
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"out", 'o', OPTION_TEXT, AT(out), "DIR", "folder to make, or FILE.gguf; must not exist yet"},
-    {"recipe", 'r', OPTION_TEXT, AT(recipe), "NAME",
+    {"out", 'o', OPTION_TEXT, AT(q.out), "DIR", "folder to make, or FILE.gguf; must not exist yet"},
+    {"recipe", 'r', OPTION_TEXT, AT(q.recipe), "NAME",
      "a named recipe ('pith recipes' lists them) or a .json file (default awq; for FILE.gguf "
      "q4_k_m)"},
-    {"weights", 0, OPTION_TEXT, AT(weights), "GRID",
-     "grid for the weights, such as int4:g128, int3:g64:asym, int8:channel (default: the "
-     "recipe's)"},
-    {"acts", 0, OPTION_TEXT, AT(acts), "GRID",
-     "grid for the activations, such as int8:token, int8:tensor:static, fp8_e4m3:token, "
-     "fp8_e4m3:tensor:static, mxfp8, nvfp4; none leaves them (default: the recipe's)"},
-    {"kv", 0, OPTION_TEXT, AT(kv), "GRID",
-     "KV-cache format recorded in the checkpoint, with its scales: fp8_e4m3, or none (default: the "
-     "recipe's)"},
-    {"transform", 0, OPTION_TEXT, AT(transform), "NAME",
-     "none, awq, smooth[:STRENGTH|:auto], rotate (default: the recipe's)"},
-    {"split", 0, OPTION_TEXT, AT(split), "NAME",
-     "what is kept out of the grid: none, columns[:THRESHOLD], sparse[:PERCENT], 2:4 (default: "
-     "the recipe's)"},
-    {"round", 0, OPTION_TEXT, AT(round), "NAME",
-     "nearest, weighted, gptq or learned (default: the recipe's)"},
-    {"ignore", 0, OPTION_LIST, AT(ignore), "PATTERN",
-     "linears to leave alone, by whole name or its last parts, with * and ?; may repeat "
-     "(lm_head is always left alone)"},
+#define ROW(key, arg, help) {#key, 0, OPTION_TEXT, AT(q.key), arg, help},
+    STAGES(ROW)
+#undef ROW
+        {"ignore", 0, OPTION_LIST, AT(ignore), "PATTERN",
+         "linears to leave alone, by whole name or its last parts, with * and ?; may repeat "
+         "(lm_head is always left alone)"},
     {"override", 0, OPTION_LIST, AT(overrides), "PATTERN=GRID",
      "another grid for some linears; may repeat, the last match counts"},
     {"calib", 0, OPTION_LIST, AT(calib), "FILE",
      "calibration text, or .jsonl with \"text\" or \"messages\"; may repeat (default: the text "
      "that ships)"},
-    {"crlf", 0, OPTION_TEXT, AT(crlf), "HOW",
+    {"crlf", 0, OPTION_TEXT, AT(q.crlf), "HOW",
      "line ends CR LF of calibration text: keep (default, with a warning) or lf"},
-    {"calib-tokens", 0, OPTION_COUNT, AT(calib_tokens), "N", "how much of it (default 131072)"},
-    {"seq-len", 0, OPTION_COUNT, AT(seq_len), "N",
+    {"calib-tokens", 0, OPTION_COUNT, AT(q.calib_tokens), "N", "how much of it (default 131072)"},
+    {"seq-len", 0, OPTION_COUNT, AT(q.seq_len), "N",
      "in windows of what length (default 2048, never more than the model's context)"},
-    {"experts", 0, OPTION_TEXT, AT(experts), "RULE",
+    {"experts", 0, OPTION_TEXT, AT(q.experts), "RULE",
      "which tokens the experts of a mixture are calibrated on: pooled (default: its own, and a "
      "little of all), routed (its own), all"},
-    {"container", 0, OPTION_TEXT, AT(container), "NAME",
+    {"container", 0, OPTION_TEXT, AT(q.container), "NAME",
      "compressed-tensors, gptq, awq, bitsandbytes, modelopt, gguf, ...: 'pith features' lists them "
      "(default: the recipe's)"},
-    {"memory", 0, OPTION_SIZE, AT(memory), "SIZE",
+    {"memory", 0, OPTION_SIZE, AT(q.memory), "SIZE",
      "a hard ceiling, such as 6G; refused at once when it cannot be met (default: no limit)"},
-    {"max-shard", 0, OPTION_SIZE, AT(max_shard), "SIZE",
+    {"max-shard", 0, OPTION_SIZE, AT(q.max_shard), "SIZE",
      "largest file to write (default 5000000000)"},
-    {"allow-error", 0, OPTION_REAL, AT(allow_error), "X",
+    {"allow-error", 0, OPTION_REAL, AT(q.allow_error), "X",
      "relative error up to which a linear is taken (default 0.5; above 0.3 it is a warning)"},
-    {"rehearse", 0, OPTION_FLAG, AT(rehearse), NULL,
+    {"rehearse", 0, OPTION_FLAG, AT(q.rehearse), NULL,
      "do one block only, then tell time, memory, size and error to expect for the whole"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
      "check that engine's rules first: vllm, sglang, trtllm, transformers, llama.cpp, with :tp=N; "
@@ -81,18 +82,13 @@ static const struct option options[] = {
      "instructions for them"},
     {"all", 0, OPTION_FLAG, AT(all), NULL,
      "list every linear with its harm at the end, not the worst ten alone"},
-    {"resume", 0, OPTION_FLAG, AT(resume), NULL,
+    {"resume", 0, OPTION_FLAG, AT(q.resume), NULL,
      "go on with an interrupted run of the same command"},
 };
 
 static void defaults(void *settings)
 {
-    struct settings *s = settings;
-    struct pith_quantize_options o;
-    pith_quantize_defaults(&o);
-    s->calib_tokens = o.calib_tokens;
-    s->seq_len = o.seq_len;
-    s->max_shard = o.max_shard;
+    pith_quantize_defaults(&((struct settings *)settings)->q);
 }
 
 enum { INDENT = 19 /* of what a line of the summary says */ };
@@ -180,7 +176,9 @@ static void print_phases(const char *title, json_t *phases, double blocks)
 /* The stages in order; those that do nothing are left out. */
 static void print_stages(const json_t *recipe)
 {
-    static const char *const stages[] = {"transform", "split", "weights", "acts", "kv", "round"};
+#define ROW(key, arg, help) #key,
+    static const char *const stages[] = {STAGES(ROW)};
+#undef ROW
     const char *separator = " ";
     char text[512];
     snprintf(text, sizeof text, "%s:", json_text(recipe, "name"));
@@ -347,33 +345,14 @@ static int on_step(void *ctx, const char *what, double done, double total)
     return w->meter.fn(w->meter.ctx, what, done, total);
 }
 
-static void fill(const struct settings *s, const char *model, struct pith_quantize_options *o)
+static void fill(struct settings *s, const char *model)
 {
-    pith_quantize_defaults(o);
-    o->model = model;
-    o->out = s->out;
-    o->recipe = s->recipe;
-    o->weights = s->weights;
-    o->acts = s->acts;
-    o->kv = s->kv;
-    o->transform = s->transform;
-    o->split = s->split;
-    o->round = s->round;
-    o->ignore = as_list(&s->ignore);
-    o->overrides = as_list(&s->overrides);
-    o->calib = as_list(&s->calib);
-    o->crlf = s->crlf;
-    o->calib_tokens = s->calib_tokens;
-    o->seq_len = s->seq_len;
-    o->experts = s->experts;
-    o->container = s->container;
-    o->memory = s->memory;
-    o->max_shard = s->max_shard;
-    o->allow_error = s->allow_error;
-    o->rehearse = s->rehearse;
-    o->targets = as_list(&s->targets);
-    o->resume = s->resume;
-    o->seed = s->common.seed;
+    s->q.model = model;
+    s->q.ignore = as_list(&s->ignore);
+    s->q.overrides = as_list(&s->overrides);
+    s->q.calib = as_list(&s->calib);
+    s->q.targets = as_list(&s->targets);
+    s->q.seed = s->common.seed;
 }
 
 static int show(const struct settings *s, const char *report)
@@ -382,8 +361,8 @@ static int show(const struct settings *s, const char *report)
     if (s->common.json) printf("%s\n", report);
     if (s->common.json || s->common.quiet) return rc;
     json_t *j = read_report(&s->common, report, &rc);
-    if (j && s->rehearse) print_rehearsal(j);
-    else if (j) print_result(s->out, j, s->all);
+    if (j && s->q.rehearse) print_rehearsal(j);
+    else if (j) print_result(s->q.out, j, s->all);
     json_decref(j);
     return rc;
 }
@@ -424,12 +403,12 @@ static int check_idle(const struct settings *s, const json_t *plan)
             return usage_failure(&s->common, "--%s does nothing: %s", idle[i].option, idle[i].why);
         say(&s->common, "--%s does nothing: %s", idle[i].option, idle[i].why);
     }
-    if (s->all && (s->rehearse || s->common.json || s->common.quiet))
+    if (s->all && (s->q.rehearse || s->common.json || s->common.quiet))
         return usage_failure(&s->common, "--all does nothing with --%s",
                              s->common.json    ? "json"
                              : s->common.quiet ? "quiet"
                                                : "rehearse");
-    if (s->rehearse && s->resume)
+    if (s->q.rehearse && s->q.resume)
         return usage_failure(&s->common, "--resume does nothing with --rehearse");
     return EXIT_DONE;
 }
@@ -439,7 +418,7 @@ static void say_grids(const struct settings *s, const json_t *plan)
 {
     const struct {
         const char *option, *text;
-    } grids[] = {{"weights", s->weights}, {"acts", s->acts}};
+    } grids[] = {{"weights", s->q.weights}, {"acts", s->q.acts}};
     const json_t *recipe = json_object_get(plan, "recipe");
     for (size_t i = 0; i < sizeof grids / sizeof grids[0]; i++) {
         const char *became = json_text(recipe, grids[i].option);
@@ -449,14 +428,12 @@ static void say_grids(const struct settings *s, const json_t *plan)
 }
 
 /* All that can be said of the options before a file is opened. */
-static int check(const struct settings *s, const char *model)
+static int check(const struct settings *s)
 {
-    struct pith_quantize_options o;
     struct pith_error err = {0};
     char *report = NULL;
-    if (!s->out) return usage_failure(&s->common, "where to? give -o DIR");
-    fill(s, model, &o);
-    if (pith_quantize_check(&o, &report, &err) != PITH_OK) return report_usage(&s->common, &err);
+    if (!s->q.out) return usage_failure(&s->common, "where to? give -o DIR");
+    if (pith_quantize_check(&s->q, &report, &err) != PITH_OK) return report_usage(&s->common, &err);
     int rc = EXIT_DONE;
     json_t *plan = read_report(&s->common, report, &rc);
     if (plan) rc = check_idle(s, plan);
@@ -469,39 +446,35 @@ static int check(const struct settings *s, const char *model)
 /* FILE.gguf without a recipe: the file that most people of llama.cpp use. */
 static void settle_file(struct settings *s)
 {
-    const size_t n = s->out ? strlen(s->out) : 0;
-    if (s->recipe) return;
-    const bool file = n > 5 && strcmp(s->out + n - 5, ".gguf") == 0;
-    struct pith_quantize_options o;
-    pith_quantize_defaults(&o);
-    s->recipe = file && !s->weights ? "q4_k_m" : o.recipe;
+    const size_t n = s->q.out ? strlen(s->q.out) : 0;
+    const bool file = n > 5 && strcmp(s->q.out + n - 5, ".gguf") == 0;
+    if (file && !s->q.weights && !given(&s->common, "recipe")) s->q.recipe = "q4_k_m";
 }
 
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
     struct pith_context *context;
-    struct pith_quantize_options o;
     struct pith_error err = {0};
     struct meter meter;
     char *report = NULL;
     tame_malloc();
     settle_file(s);
-    int rc = check(s, operands->item[0]);
-    if (rc == EXIT_DONE) rc = look_at_texts(&s->common, &s->calib, s->crlf);
+    fill(s, operands->item[0]);
+    int rc = check(s);
+    if (rc == EXIT_DONE) rc = look_at_texts(&s->common, &s->calib, s->q.crlf);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc == EXIT_DONE) rc = choose_mode(&s->common, &context, s->mode);
     if (rc != EXIT_DONE) return rc;
-    fill(s, operands->item[0], &o);
     meter_start(&meter, &s->common);
-    struct watch watch = {meter_progress(&meter), s->memory};
-    o.progress = (struct pith_progress){on_step, &watch};
-    if (pith_quantize(context, &o, &report, &err) == PITH_OK) {
+    struct watch watch = {meter_progress(&meter), s->q.memory};
+    s->q.progress = (struct pith_progress){on_step, &watch};
+    if (pith_quantize(context, &s->q, &report, &err) == PITH_OK) {
         meter_end(&meter);
         rc = show(s, report);
     } else {
         meter_end(&meter);
-        blame_ceiling(s->memory, &err);
+        blame_ceiling(s->q.memory, &err);
         rc = report_failure(&s->common, &err);
     }
     pith_text_free(report);

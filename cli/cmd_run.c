@@ -86,8 +86,8 @@ static char *read_prompt(struct pith_error *err)
     } while (got > 0);
     text[size] = '\0';
     if (strlen(text) == size) return text;
-    snprintf(err->text, sizeof err->text,
-             "the prompt: not UTF-8: byte %zu is NUL; UTF-16 perhaps?", strlen(text));
+    snprintf(err->text, sizeof err->text, "the prompt: not UTF-8: byte %zu is NUL; UTF-16 perhaps?",
+             strlen(text));
     free(text);
     return NULL;
 }
@@ -120,9 +120,8 @@ static int generate(struct settings *s, struct pith_engine *engine, const char *
     if (j && !s->common.json && !s->common.quiet)
         fprintf(stderr, "%d token%s read in %.2f s, %d made in %.2f s (%.1f a second)\n",
                 (int)json_get(j, "prompt_tokens"), json_get(j, "prompt_tokens") == 1 ? "" : "s",
-                json_get(j, "seconds_prompt"),
-                (int)json_get(j, "generated_tokens"), json_get(j, "seconds_generate"),
-                json_get(j, "tokens_per_second"));
+                json_get(j, "seconds_prompt"), (int)json_get(j, "generated_tokens"),
+                json_get(j, "seconds_generate"), json_get(j, "tokens_per_second"));
     json_decref(j);
     pith_text_free(report);
     return interrupted() ? EXIT_INTERRUPTED : rc;

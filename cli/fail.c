@@ -60,8 +60,8 @@ static void print_object(const struct common *common, const char *status, const 
     snprintf(text, sizeof text, "%.*s", (int)strcspn(message, "\n"), message);
     if (!name_file(common, text, where) && !name_option(common, text, where))
         snprintf(where, sizeof where, "pith %s", common->command ? common->command->name : "");
-    json_t *j = json_pack("{s:{s:s, s:s, s:s}}", "error", "status", status, "what", text, "where",
-                          where);
+    json_t *j =
+        json_pack("{s:{s:s, s:s, s:s}}", "error", "status", status, "what", text, "where", where);
     if (!j) /* text that is not UTF-8 */
         j = json_pack("{s:{s:s, s:s, s:s}}", "error", "status", status, "what",
                       "see standard error", "where", "");

@@ -143,8 +143,8 @@ static void command_line(char *text, size_t size)
         const char *arg = args + at;
         if (at == 0 && strrchr(arg, '/')) arg = strrchr(arg, '/') + 1;
         const bool bare = *arg && strspn(arg, plain_ones) == strlen(arg);
-        const int more = snprintf(text + used, size - used, bare ? "%s%s" : "%s'%s'",
-                                  at ? " " : "", arg);
+        const int more =
+            snprintf(text + used, size - used, bare ? "%s%s" : "%s'%s'", at ? " " : "", arg);
         if (more < 0) return;
         used += (size_t)more;
     }
@@ -171,8 +171,8 @@ json_t *page_provenance(const char *model)
     if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
     snprintf(version, sizeof version, "pith %s", pith_version());
     command_line(command, sizeof command);
-    return json_pack("{s:o, s:s, s:s, s:o}", "model", told(model), "version", version, "date",
-                     date, "command", told(command));
+    return json_pack("{s:o, s:s, s:s, s:o}", "model", told(model), "version", version, "date", date,
+                     "command", told(command));
 }
 
 static int cannot_write(const struct common *common, const char *path)

@@ -159,14 +159,16 @@ static int wrong_operands(const struct common *common)
     const struct text_list *operands = common->operands;
     const char *word = c->operands;
     if (operands->count > c->max_operands)
-        return usage_failure(common, "unexpected argument '%s'%s%s%s\nusage: pith %s %s\n"
+        return usage_failure(common,
+                             "unexpected argument '%s'%s%s%s\nusage: pith %s %s\n"
                              "Try 'pith %s --help'.",
                              operands->item[c->max_operands], c->extra ? "; did you mean " : "",
                              c->extra ? c->extra : "", c->extra ? "?" : "", c->name, c->operands,
                              c->name);
     /* The operand that is missing is the next word of the usage line. */
     for (size_t n = operands->count; n > 0; n--) word += strcspn(word, " ") + 1;
-    return usage_failure(common, "an argument is missing: %.*s\nusage: pith %s %s\n"
+    return usage_failure(common,
+                         "an argument is missing: %.*s\nusage: pith %s %s\n"
                          "Try 'pith %s --help'.",
                          (int)strcspn(word, " ."), word, c->name, c->operands, c->name);
 }

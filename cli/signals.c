@@ -88,8 +88,8 @@ static void add_prompts_row(json_t *rows, const json_t *p)
 
 void print_signals(const json_t *report)
 {
-    static const char *const names[] = {"signal",       "measure", "baseline", "model",
-                                        "95% interval", "verdict"};
+    static const char *const names[] = {"signal", "measure",      "baseline",
+                                        "model",  "95% interval", "verdict"};
     const struct common common = {0};
     const json_t *t, *prompts = json_object_get(report, "prompts");
     json_t *columns = json_array(), *rows = json_array();

@@ -29,6 +29,8 @@ PITH_API enum pith_status pith_diff(struct pith_context *context, const char *a,
 /* The tables that the library works from: arrays of objects. */
 PITH_API enum pith_status pith_formats_json(char **report, struct pith_error *err);
 PITH_API enum pith_status pith_recipes_json(char **report, struct pith_error *err);
+/* The keys of a recipe file. */
+PITH_API enum pith_status pith_recipe_keys_json(char **report, struct pith_error *err);
 /* {"containers", "engines", "architectures", "transforms", "splits", "rounders"}: arrays of
  * {"name", "what"}; "loads": what each engine takes from each container, and
  * "conversions": on what grid each container holds the codes of a grid: arrays of flat objects of

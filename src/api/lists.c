@@ -24,11 +24,11 @@ enum pith_status pith_formats_json(char **report, struct pith_error *err)
     const struct pith_format *f = pith_formats(&count);
     json_t *list = json_array();
     for (size_t i = 0; list && i < count; i++)
-        pith_json_add(&list, json_pack("{s:s, s:i, s:f, s:i, s:f, s:s, s:s}", "format",
-                                              f[i].name, "bits", (int)f[i].bits, "bits_per_weight",
-                                              pith_format_bits(&f[i]), "block", (int)f[i].block,
-                                              "max", (double)f[i].max, "what", f[i].summary,
-                                              "also_called", f[i].aliases));
+        pith_json_add(&list,
+                      json_pack("{s:s, s:i, s:f, s:i, s:f, s:s, s:s}", "format", f[i].name, "bits",
+                                (int)f[i].bits, "bits_per_weight", pith_format_bits(&f[i]), "block",
+                                (int)f[i].block, "max", (double)f[i].max, "what", f[i].summary,
+                                "also_called", f[i].aliases));
     return pith_report_text(list, report, err);
 }
 
@@ -37,13 +37,27 @@ enum pith_status pith_recipes_json(char **report, struct pith_error *err)
     size_t count;
     const struct pith_recipe_row *r = pith_recipe_rows(&count);
     json_t *list = json_array();
-    for (size_t i = 0; list && i < count; i++)
-        pith_json_add(
-            &list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "recipe", r[i].name,
-                            "transform", or_dash(r[i].transform), "split", or_dash(r[i].split),
-                            "weights", or_dash(r[i].weights), "activations", or_dash(r[i].acts),
-                            "kv", or_dash(r[i].kv), "round", or_dash(r[i].round), "container",
-                            or_dash(r[i].container), "what", r[i].summary));
+    for (size_t i = 0; list && i < count; i++) {
+        json_t *row = json_pack("{s:s}", "recipe", r[i].name);
+#define PITH_STAGE(key, title, values, what)                                                       \
+    pith_json_set(&row, title, json_string(or_dash(r[i].key)));
+#include "quant/recipe_keys.def"
+#undef PITH_STAGE
+        pith_json_set(&row, "container", json_string(or_dash(r[i].container)));
+        pith_json_set(&row, "what", json_string(r[i].summary));
+        pith_json_add(&list, row);
+    }
+    return pith_report_text(list, report, err);
+}
+
+enum pith_status pith_recipe_keys_json(char **report, struct pith_error *err)
+{
+    struct pith_recipe_key k;
+    json_t *list = json_array();
+    for (size_t i = 0; pith_recipe_key(i, &k); i++)
+        pith_json_add(&list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "key", k.key, "values",
+                                       k.values, "default", or_dash(k.usual), "for", or_dash(k.who),
+                                       "what", or_dash(k.what)));
     return pith_report_text(list, report, err);
 }
 
@@ -53,9 +67,9 @@ enum pith_status pith_recipes_json(char **report, struct pith_error *err)
         size_t count_;                                                                             \
         json_t *list_ = json_array();                                                              \
         for (size_t i_ = 0; i_ < (get(&count_), count_); i_++)                                     \
-            pith_json_add(&list_, json_pack("{s:s, s:s}", "name", get(&count_)[i_]->name,   \
-                                                   "what", get(&count_)[i_]->summary));            \
-        pith_json_set(&(object), key, list_);                                                   \
+            pith_json_add(&list_, json_pack("{s:s, s:s}", "name", get(&count_)[i_]->name, "what",  \
+                                            get(&count_)[i_]->summary));                           \
+        pith_json_set(&(object), key, list_);                                                      \
     } while (0)
 
 /* --- what engines load ----------------------------------------------------------------------- */

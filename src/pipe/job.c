@@ -53,8 +53,11 @@ enum pith_status pith_job_recipe(struct pith_job *job, struct pith_error *err)
     const struct pith_quantize_options *o = job->options;
     const struct {
         const char *stage, *text;
-    } stages[] = {{"weights", o->weights},     {"acts", o->acts},   {"kv", o->kv},
-                  {"transform", o->transform}, {"split", o->split}, {"round", o->round}};
+    } stages[] = {
+#define PITH_STAGE(key, title, values, what) {#key, o->key},
+#include "quant/recipe_keys.def"
+#undef PITH_STAGE
+    };
     if (!(o->allow_error >= 0))
         return pith_fail(err, PITH_ARG, "--allow-error %g: at least 0", o->allow_error);
     const enum pith_status known = pith_experts_rule_find(o->experts, &job->experts, err);

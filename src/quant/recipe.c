@@ -12,14 +12,10 @@
 enum { FILE_LIMIT = 64 * 1024 };
 
 static const struct pith_recipe_row rows[] = {
-#define PITH_RECIPE(name, summary, transform, split, weights, acts, kv, round, container)          \
-    {name, summary, transform, split, weights, acts, kv, round, container},
+#define PITH_RECIPE(...) {__VA_ARGS__},
 #include "quant/recipes.def"
 #undef PITH_RECIPE
 };
-
-static const char *const orders[] = {
-    [PITH_ORDER_NONE] = "none", [PITH_ORDER_STATIC] = "static", [PITH_ORDER_GROUP] = "group"};
 
 const struct pith_recipe_row *pith_recipe_rows(size_t *count)
 {
@@ -161,11 +157,10 @@ static enum pith_status set_weights(struct pith_recipe *r, const char *text, str
     if (g.format && g.format->kind == PITH_KIND_FLOAT && g.format->bits >= 16)
         g = (struct pith_grid){0}; /* as they are */
     if (g.format && !pith_gridder_for(&g))
-        return pith_fail(
-            err, PITH_UNSUPPORTED,
-            "weights cannot be put on the grid %.64s; grids that can be: int4:g128, "
-            "fp8_e4m3:channel, nf4:g64, mxfp4, nvfp4 and their like",
-            text);
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "weights cannot be put on the grid %.64s; grids that can be: int4:g128, "
+                         "fp8_e4m3:channel, nf4:g64, mxfp4, nvfp4 and their like",
+                         text);
     r->weights = g;
     r->mixture = mixture;
     return PITH_OK;
@@ -185,18 +180,6 @@ static enum pith_status set_kv(struct pith_recipe *r, const char *text, struct p
     PITH_TRY(parse_grid(text, &r->kv, err));
     pith_kv_grid_settle(&r->kv);
     return PITH_OK;
-}
-
-static enum pith_status set_act_order(struct pith_recipe *r, const char *text,
-                                      struct pith_error *err)
-{
-    for (size_t i = 0; i < PITH_COUNT(orders); i++)
-        if (strcmp(orders[i], text) == 0) {
-            r->round_options.act_order = (enum pith_act_order)i;
-            return PITH_OK;
-        }
-    return pith_fail(err, PITH_ARG,
-                     "there is no act_order \"%.64s\"; there are: none, static, group", text);
 }
 
 static bool is_plain(const char *text, size_t limit)
@@ -231,29 +214,160 @@ static enum pith_status set_name(struct pith_recipe *r, const char *text, struct
     return PITH_OK;
 }
 
-/* The parts of a recipe that are text: keys of a file and, where `option` says so, options. */
-static const struct field {
-    const char *key;
-    bool option;
-    enum pith_status (*set)(struct pith_recipe *r, const char *text, struct pith_error *err);
-} fields[] = {
-    {"name", false, set_name},
-    {"transform", true, set_transform},
-    {"split", true, set_split},
-    {"weights", true, set_weights},
-    {"acts", true, set_acts},
-    {"kv", true, set_kv},
-    {"round", true, set_round},
-    {"act_order", false, set_act_order},
-    {"container", false, set_container},
+/* ---- stages as text ---- */
+
+enum { STAGE_TEXT = PITH_GRID_TEXT + 2 };
+
+static void grid_text(const struct pith_grid *g, char text[STAGE_TEXT])
+{
+    if (g->format) pith_grid_format(g, text);
+    else strcpy(text, "none");
+}
+
+static void text_weights(const struct pith_recipe *r, char text[STAGE_TEXT])
+{
+    grid_text(&r->weights, text);
+    const size_t n = strlen(text);
+    if (r->mixture) (void)snprintf(text + n, STAGE_TEXT - n, ":%c", r->mixture);
+}
+
+static void text_acts(const struct pith_recipe *r, char text[STAGE_TEXT])
+{
+    grid_text(&r->acts, text);
+}
+
+static void text_kv(const struct pith_recipe *r, char text[STAGE_TEXT])
+{
+    grid_text(&r->kv, text);
+}
+
+/* "smooth:0.5" again. */
+static void with_option(const char *name, const char *option, char text[STAGE_TEXT])
+{
+    (void)snprintf(text, STAGE_TEXT, "%s%s%s", name, option[0] ? ":" : "", option);
+}
+
+static void text_transform(const struct pith_recipe *r, char text[STAGE_TEXT])
+{
+    with_option(r->transform->name, r->transform_option, text);
+}
+
+static void text_split(const struct pith_recipe *r, char text[STAGE_TEXT])
+{
+    with_option(r->split->name, r->split_option, text);
+}
+
+static void text_round(const struct pith_recipe *r, char text[STAGE_TEXT])
+{
+    with_option(r->round->name, "", text);
+}
+
+/* ---- keys ---- */
+
+typedef enum pith_status set_fn(struct pith_recipe *r, const char *text, struct pith_error *err);
+
+static const struct stage {
+    const char *key, *values, *what;
+    size_t row; /* its place in struct pith_recipe_row */
+    set_fn *set;
+    void (*text)(const struct pith_recipe *r, char text[STAGE_TEXT]);
+} stages[] = {
+#define PITH_STAGE(key, title, values, what)                                                       \
+    {#key, values, what, offsetof(struct pith_recipe_row, key), set_##key, text_##key},
+#include "quant/recipe_keys.def"
+#undef PITH_STAGE
 };
+
+enum kind { REAL, COUNT, FLAG, ORDER };
+
+static const struct option {
+    const char *key;
+    enum kind kind;
+    size_t at; /* in struct pith_recipe */
+    double usual, least, most;
+    const char *who, *what;
+} options[] = {
+#define PITH_RECIPE_OPTION(key, kind, member, usual, least, most, who, what)                       \
+    {#key, kind, offsetof(struct pith_recipe, member), usual, least, most, who, what},
+#include "quant/recipe_keys.def"
+#undef PITH_RECIPE_OPTION
+};
+
+/* Other keys of a file. */
+static const struct label {
+    const char *key, *values, *what;
+    set_fn *set; /* NULL: it is read before all others */
+} labels[] = {
+    {"name", "up to 63 letters, digits or -_.+", "\"custom\" without it", set_name},
+    {"base", "a named recipe", "what keys that are missing are taken from; rtn without it", NULL},
+    {"container", "a container", "the one that its users load", set_container},
+};
+
+static const char *const orders[] = {
+    [PITH_ORDER_NONE] = "none", [PITH_ORDER_STATIC] = "static", [PITH_ORDER_GROUP] = "group"};
+
+/* Sets an option to a number, where that is what it is. */
+static void set_number(struct pith_recipe *r, const struct option *o, double value)
+{
+    void *at = (char *)r + o->at;
+    if (o->kind == REAL) *(double *)at = value;
+    else if (o->kind == COUNT) *(uint32_t *)at = (uint32_t)value;
+    else if (o->kind == FLAG) *(bool *)at = value != 0;
+    else *(enum pith_act_order *)at = (enum pith_act_order)value;
+}
+
+/* ... as JSON, a new reference. */
+static json_t *option_json(const struct pith_recipe *r, const struct option *o)
+{
+    const void *at = (const char *)r + o->at;
+    if (o->kind == REAL) return json_real(*(const double *)at);
+    if (o->kind == COUNT) return json_integer((json_int_t) * (const uint32_t *)at);
+    if (o->kind == FLAG) return json_boolean(*(const bool *)at);
+    return json_string(orders[*(const enum pith_act_order *)at]);
+}
+
+static const char *option_values(const struct option *o)
+{
+    static const char *const texts[] = {[REAL] = "0 to 1",
+                                        [COUNT] = "a count, from 1",
+                                        [FLAG] = "true, false",
+                                        [ORDER] = "none, static, group"};
+    return texts[o->kind];
+}
+
+bool pith_recipe_key(size_t i, struct pith_recipe_key *out)
+{
+    const size_t before = PITH_COUNT(labels), stage = i - before,
+                 option = i - before - PITH_COUNT(stages);
+    *out = (struct pith_recipe_key){.who = ""};
+    if (i < before) {
+        out->key = labels[i].key;
+        out->values = labels[i].values;
+        out->what = labels[i].what;
+    } else if (stage < PITH_COUNT(stages)) {
+        out->key = stages[stage].key;
+        out->values = stages[stage].values;
+        out->what = stages[stage].what;
+        out->stage = true;
+    } else if (option < PITH_COUNT(options)) {
+        const struct option *o = &options[option];
+        const char *const flag = o->usual != 0 ? "true" : "false";
+        out->key = o->key;
+        out->values = option_values(o);
+        out->who = o->who;
+        out->what = o->what;
+        if (o->kind == FLAG) strcpy(out->usual, flag);
+        else if (o->kind == ORDER) strcpy(out->usual, orders[(size_t)o->usual]);
+        else (void)snprintf(out->usual, sizeof out->usual, "%g", o->usual);
+    }
+    return out->key != NULL;
+}
 
 enum pith_status pith_recipe_set(struct pith_recipe *r, const char *stage, const char *text,
                                  struct pith_error *err)
 {
-    for (size_t i = 0; i < PITH_COUNT(fields); i++)
-        if (fields[i].option && strcmp(fields[i].key, stage) == 0)
-            return fields[i].set(r, text, err);
+    for (size_t i = 0; i < PITH_COUNT(stages); i++)
+        if (strcmp(stages[i].key, stage) == 0) return stages[i].set(r, text, err);
     return pith_fail(err, PITH_ARG, "a recipe has no stage \"%.64s\"", stage);
 }
 
@@ -268,32 +382,21 @@ static enum pith_status load_named(const char *name, struct pith_recipe *out,
         return pith_fail(err, PITH_ARG, "\"%.64s\" is a grid, no recipe: --weights %.64s", name,
                          name);
     if (!row) return pith_fail_name(err, "recipe", name, recipe_name);
-    *out = (struct pith_recipe){.round_options = {.damp = 0.01,
-                                                  .act_order = PITH_ORDER_STATIC,
-                                                  .weigh = true,
-                                                  .iterations = 200,
-                                                  .batch = 8},
-                                .clip = true};
+    *out = (struct pith_recipe){.round_options.weigh = true};
+    for (size_t i = 0; i < PITH_COUNT(options); i++) set_number(out, &options[i], options[i].usual);
     PITH_TRY(set_name(out, row->name, err));
-    PITH_TRY(set_transform(out, row->transform, err));
-    PITH_TRY(set_split(out, row->split, err));
-    PITH_TRY(set_weights(out, row->weights, err));
-    PITH_TRY(set_acts(out, row->acts, err));
-    PITH_TRY(set_kv(out, row->kv, err));
-    PITH_TRY(set_round(out, row->round, err));
+    for (size_t i = 0; i < PITH_COUNT(stages); i++) {
+        const char *const *text = (const void *)((const char *)row + stages[i].row);
+        PITH_TRY(stages[i].set(out, *text, err));
+    }
     return set_container(out, row->container, err);
 }
 
-/* The other keys of a file. */
-static const char *const others[] = {"base",          "damp",  "clip",       "iterations",
-                                     "learning_rate", "batch", "float_input"};
-
 static bool is_key(const char *key)
 {
-    for (size_t i = 0; i < PITH_COUNT(fields); i++)
-        if (strcmp(fields[i].key, key) == 0) return true;
-    for (size_t i = 0; i < PITH_COUNT(others); i++)
-        if (strcmp(others[i], key) == 0) return true;
+    struct pith_recipe_key k;
+    for (size_t i = 0; pith_recipe_key(i, &k); i++)
+        if (strcmp(k.key, key) == 0) return true;
     return false;
 }
 
@@ -332,32 +435,61 @@ static enum pith_status get_text(const json_t *obj, const char *key, const char 
     return PITH_OK;
 }
 
-/* A grid in a file is what it says, whatever the base has. */
-static enum pith_status set_in_file(struct pith_recipe *r, const struct field *f, const char *text,
-                                    struct pith_error *err)
+/* Reads a key that is text, when it is there. */
+static enum pith_status read_text(const json_t *obj, const char *key, set_fn *set, const char *path,
+                                  struct pith_recipe *r, struct pith_error *err)
 {
-    static const struct pith_grid nothing = {0};
-    if (f->set == set_weights) r->weights = nothing;
-    if (f->set == set_acts) r->acts = nothing;
-    if (f->set == set_kv) r->kv = nothing;
-    return f->set(r, text, err);
+    const char *text = NULL;
+    PITH_TRY(get_text(obj, key, &text, path, err));
+    if (!text) return PITH_OK;
+    const enum pith_status s = set(r, text, err);
+    return s == PITH_OK ? s : fail_key(err, s, path, key);
 }
 
-enum { MOST_ITERATIONS = 100000, MOST_BATCH = 65536 };
-
-static enum pith_status read_learning(const json_t *obj, const char *path,
-                                      struct pith_round_options *o, struct pith_error *err)
+static enum pith_status read_stage(const json_t *obj, const struct stage *stage, const char *path,
+                                   struct pith_recipe *r, struct pith_error *err)
 {
-    int64_t iterations = o->iterations, batch = o->batch;
-    PITH_TRY(pith_json_get_int(obj, "iterations", 1, MOST_ITERATIONS, &iterations, path, err));
-    PITH_TRY(pith_json_get_int(obj, "batch", 1, MOST_BATCH, &batch, path, err));
-    o->iterations = (uint32_t)iterations;
-    o->batch = (uint32_t)batch;
-    PITH_TRY(pith_json_get_bool(obj, "float_input", &o->float_input, path, err));
-    PITH_TRY(pith_json_get_real(obj, "learning_rate", &o->learning_rate, path, err));
-    if (o->learning_rate < 0.0 || o->learning_rate > 1.0)
-        return pith_fail(err, PITH_FORMAT, "%s: \"learning_rate\" is %g, outside 0..1", path,
-                         o->learning_rate);
+    /* A grid in a file is what it says, whatever the base has. */
+    if (json_is_string(json_object_get(obj, stage->key))) {
+        static const struct pith_grid nothing = {0};
+        if (stage->set == set_weights) r->weights = nothing;
+        if (stage->set == set_acts) r->acts = nothing;
+        if (stage->set == set_kv) r->kv = nothing;
+    }
+    return read_text(obj, stage->key, stage->set, path, r, err);
+}
+
+static enum pith_status set_order(struct pith_recipe *r, const char *text, struct pith_error *err)
+{
+    for (size_t i = 0; i < PITH_COUNT(orders); i++)
+        if (strcmp(orders[i], text) == 0) {
+            r->round_options.act_order = (enum pith_act_order)i;
+            return PITH_OK;
+        }
+    return pith_fail(err, PITH_ARG,
+                     "there is no act_order \"%.64s\"; there are: none, static, group", text);
+}
+
+static enum pith_status read_real(const json_t *obj, const struct option *o, double *value,
+                                  const char *path, struct pith_error *err)
+{
+    PITH_TRY(pith_json_get_real(obj, o->key, value, path, err));
+    if (*value >= o->least && *value <= o->most) return PITH_OK;
+    return pith_fail(err, PITH_FORMAT, "%s: \"%s\" is %g, outside %g..%g", path, o->key, *value,
+                     o->least, o->most);
+}
+
+static enum pith_status read_option_key(const json_t *obj, const struct option *o, const char *path,
+                                        struct pith_recipe *r, struct pith_error *err)
+{
+    void *at = (char *)r + o->at;
+    if (o->kind == ORDER) return read_text(obj, o->key, set_order, path, r, err);
+    if (o->kind == FLAG) return pith_json_get_bool(obj, o->key, at, path, err);
+    if (o->kind == REAL) return read_real(obj, o, at, path, err);
+    int64_t count = *(uint32_t *)at;
+    PITH_TRY(
+        pith_json_get_int(obj, o->key, (int64_t)o->least, (int64_t)o->most, &count, path, err));
+    *(uint32_t *)at = (uint32_t)count;
     return PITH_OK;
 }
 
@@ -367,22 +499,15 @@ static enum pith_status read_object(json_t *obj, const char *path, struct pith_r
     PITH_TRY(check_keys(obj, path, err));
     const char *base = NULL;
     PITH_TRY(get_text(obj, "base", &base, path, err));
-    enum pith_status s = load_named(base ? base : "rtn", r, err);
+    const enum pith_status s = load_named(base ? base : "rtn", r, err);
     if (s != PITH_OK) return fail_key(err, s, path, "base");
     PITH_TRY(set_name(r, "custom", err));
-    for (size_t i = 0; i < PITH_COUNT(fields); i++) {
-        const char *text = NULL;
-        PITH_TRY(get_text(obj, fields[i].key, &text, path, err));
-        if (!text) continue;
-        s = set_in_file(r, &fields[i], text, err);
-        if (s != PITH_OK) return fail_key(err, s, path, fields[i].key);
-    }
-    PITH_TRY(read_learning(obj, path, &r->round_options, err));
-    PITH_TRY(pith_json_get_bool(obj, "clip", &r->clip, path, err));
-    PITH_TRY(pith_json_get_real(obj, "damp", &r->round_options.damp, path, err));
-    if (r->round_options.damp < 0.0 || r->round_options.damp > 1.0)
-        return pith_fail(err, PITH_FORMAT, "%s: \"damp\" is %g, outside 0..1", path,
-                         r->round_options.damp);
+    for (size_t i = 0; i < PITH_COUNT(labels); i++)
+        if (labels[i].set) PITH_TRY(read_text(obj, labels[i].key, labels[i].set, path, r, err));
+    for (size_t i = 0; i < PITH_COUNT(stages); i++)
+        PITH_TRY(read_stage(obj, &stages[i], path, r, err));
+    for (size_t i = 0; i < PITH_COUNT(options); i++)
+        PITH_TRY(read_option_key(obj, &options[i], path, r, err));
     return PITH_OK;
 }
 
@@ -416,52 +541,23 @@ enum pith_status pith_recipe_load(const char *name_or_path, struct pith_recipe *
 
 /* ---- writing ---- */
 
-static const char *grid_text(const struct pith_grid *g, char text[PITH_GRID_TEXT])
+/* What nobody looks at but a rounder that learns is left out where none does. */
+static bool is_idle(const struct pith_recipe *r, const struct option *o)
 {
-    if (!g->format) return "none";
-    pith_grid_format(g, text);
-    return text;
-}
-
-static const char *weights_text(const struct pith_recipe *r, char text[PITH_GRID_TEXT + 2])
-{
-    const char *grid = grid_text(&r->weights, text);
-    if (!r->mixture) return grid;
-    const size_t n = strlen(text);
-    text[n] = ':';
-    text[n + 1] = r->mixture;
-    text[n + 2] = '\0';
-    return text;
-}
-
-/* "smooth:0.5" again. */
-static const char *with_option(const char *name, const char *option, char text[64])
-{
-    snprintf(text, 64, "%s%s%s", name, option[0] ? ":" : "", option);
-    return text;
-}
-
-/* What only a rounder that learns looks at. */
-static bool add_learning(json_t *j, const struct pith_round_options *o)
-{
-    json_t *more = json_pack("{si sf si sb}", "iterations", (int)o->iterations, "learning_rate",
-                             o->learning_rate, "batch", (int)o->batch, "float_input",
-                             (int)o->float_input);
-    return more && json_object_update_new(j, more) == 0;
+    return strcmp(o->who, "learned") == 0 && !r->round->block;
 }
 
 json_t *pith_recipe_json(const struct pith_recipe *r)
 {
-    char transform[64], split[64];
-    char weights[PITH_GRID_TEXT + 2], acts[PITH_GRID_TEXT], kv[PITH_GRID_TEXT];
-    json_t *j = json_pack("{ss ss ss ss ss ss ss sf ss sb ss}", "name", r->name, "transform",
-                     with_option(r->transform->name, r->transform_option, transform), "split",
-                     with_option(r->split->name, r->split_option, split), "weights",
-                     weights_text(r, weights), "acts", grid_text(&r->acts, acts), "kv",
-                     grid_text(&r->kv, kv), "round", r->round->name, "damp", r->round_options.damp,
-                     "act_order", orders[r->round_options.act_order], "clip", (int)r->clip,
-                     "container", r->container);
-    if (!j || !r->round->block || add_learning(j, &r->round_options)) return j;
-    json_decref(j);
-    return NULL;
+    json_t *j = json_pack("{s:s}", "name", r->name);
+    for (size_t i = 0; i < PITH_COUNT(stages); i++) {
+        char text[STAGE_TEXT];
+        stages[i].text(r, text);
+        pith_json_set(&j, stages[i].key, json_string(text));
+    }
+    for (size_t i = 0; i < PITH_COUNT(options); i++)
+        if (!is_idle(r, &options[i]))
+            pith_json_set(&j, options[i].key, option_json(r, &options[i]));
+    pith_json_set(&j, "container", json_string(r->container));
+    return j;
 }

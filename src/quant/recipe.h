@@ -18,7 +18,7 @@ struct pith_recipe {
     const struct pith_split *split;
     char transform_option[PITH_OPTION_TEXT], split_option[PITH_OPTION_TEXT]; /* "" or "0.5" */
     double transform_value, split_value; /* what they mean, 0 without an option */
-    struct pith_grid weights, acts, kv; /* format NULL: none */
+    struct pith_grid weights, acts, kv;  /* format NULL: none */
     char mixture; /* 's', 'm', 'l': linears by GGUF's mixture of that name around `weights`; or 0 */
     const struct pith_rounder *round;
     struct pith_round_options round_options;
@@ -29,18 +29,28 @@ struct pith_recipe {
 /* One row of the table that `pith recipes` prints. */
 struct pith_recipe_row {
     const char *name, *summary;
-    const char *transform, *split, *weights, *acts, *kv, *round, *container;
+#define PITH_STAGE(key, title, values, what) const char *key;
+#include "quant/recipe_keys.def"
+#undef PITH_STAGE
+    const char *container;
 };
 const struct pith_recipe_row *pith_recipe_rows(size_t *count);
 
-/* A named recipe, or a JSON file (a name that contains '/' or ends in ".json"): an object with
- * any of "name", "base" (a named recipe to start from; without it: rtn), "transform", "split",
- * "weights", "acts", "kv", "round", "damp" (0..1), "act_order" ("none", "static", "group"),
- * "clip", "iterations" (1..100000), "learning_rate" (0: by the iterations; to 1), "batch"
- * (1..65536), "float_input", "container"; null is as if the key were missing, unknown keys are
- * refused. A file
- * without a name is called "custom". PITH_ARG for an unknown name; PITH_FORMAT (or
- * PITH_UNSUPPORTED) names the file, the key and what would be right. */
+/* A key of a recipe file (recipe_keys.def, and name, base, container). */
+struct pith_recipe_key {
+    const char *key, *values; /* "0 to 1" */
+    char usual[24];           /* what it is when nobody says, or "" */
+    const char *who, *what;   /* which method looks at it, or ""; what it is */
+    bool stage;
+};
+/* Row i, or false when there are no more. */
+bool pith_recipe_key(size_t i, struct pith_recipe_key *out);
+
+/* A named recipe, or a JSON file (a name that contains '/' or ends in ".json"): an object with any
+ * of the keys of pith_recipe_key(); "base" is a named recipe to start from (without it: rtn); null
+ * is as if the key were missing, unknown keys are refused. A file without a name is called
+ * "custom". PITH_ARG for an unknown name; PITH_FORMAT (or PITH_UNSUPPORTED) names the file, the key
+ * and what would be right. */
 enum pith_status pith_recipe_load(const char *name_or_path, struct pith_recipe *out,
                                   struct pith_error *err);
 /* The same from a file's bytes; `where` names it in messages. */

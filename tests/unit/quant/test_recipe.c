@@ -84,6 +84,42 @@ static void a_file_changes_what_it_names(void **state)
     assert_string_equal(r.round->name, "nearest");
 }
 
+/* What `pith recipes --keys` prints is what a file may hold: the default that it states, and the
+ * names that there are. */
+static void keys_are_what_files_hold(void **state)
+{
+    (void)state;
+    struct pith_recipe r;
+    struct pith_error err = {0};
+    struct pith_recipe_key k;
+    static const char text[] = "{\"round\": \"learned\"}";
+    assert_ok(load_text(text, sizeof text - 1, &r, &err), err);
+    json_t *json = pith_recipe_json(&r);
+    size_t found = 0, i;
+    for (i = 0; pith_recipe_key(i, &k); i++) {
+        const json_t *is = json_object_get(json, k.key);
+        found += is != NULL;
+        assert_true(is || strcmp(k.key, "base") == 0);
+        if (json_is_string(is) && k.usual[0]) assert_string_equal(json_string_value(is), k.usual);
+        if (json_is_number(is)) assert_true(json_number_value(is) == atof(k.usual));
+        if (json_is_boolean(is)) assert_string_equal(json_is_true(is) ? "true" : "false", k.usual);
+    }
+    assert_int_equal(found, json_object_size(json));
+    json_decref(json);
+    size_t n;
+    for (i = 0; pith_recipe_key(i, &k); i++) {
+        if (strcmp(k.key, "transform") == 0)
+            for (size_t j = 0; j < (pith_transforms(&n), n); j++)
+                assert_non_null(strstr(k.values, pith_transforms(&n)[j]->name));
+        if (strcmp(k.key, "split") == 0)
+            for (size_t j = 0; j < (pith_splits(&n), n); j++)
+                assert_non_null(strstr(k.values, pith_splits(&n)[j]->name));
+        if (strcmp(k.key, "round") == 0)
+            for (size_t j = 0; j < (pith_rounders(&n), n); j++)
+                assert_non_null(strstr(k.values, pith_rounders(&n)[j]->name));
+    }
+}
+
 static void stages_are_set_by_text(void **state)
 {
     (void)state;
@@ -225,6 +261,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_loads_and_survives_a_round_trip),
         cmocka_unit_test(a_file_changes_what_it_names),
+        cmocka_unit_test(keys_are_what_files_hold),
         cmocka_unit_test(stages_are_set_by_text),
         cmocka_unit_test(wrong_files_are_refused),
     };
