@@ -288,11 +288,12 @@ struct depth {
 static void depth_open(struct depth *d)
 {
     enum { PATTERN = 1 << 16 };
-    size_t elements;
     const size_t bytes = d->dtype == PITH_F32 ? 4 : 2;
-    if (!pith_cache_elements(d->kv_heads, d->head_dim, d->capacity, &elements)) exit(1);
+    struct pith_cache one = {.dtype = d->dtype, .kv_heads = d->kv_heads, .head_dim = d->head_dim};
+    if (!pith_cache_layout(&one)) exit(1);
+    const size_t layer = pith_cache_pages(d->capacity) * one.page_bytes;
     d->cache = pith_zalloc(d->layers, sizeof *d->cache);
-    d->bytes = d->layers * elements * 2 * bytes;
+    d->bytes = d->layers * layer;
     d->memory = pith_alloc_huge(d->bytes, 1);
     d->work_floats = pith_attention_work(d->heads, d->head_dim, d->capacity);
     d->work = pith_alloc_aligned(d->work_floats, sizeof *d->work);
@@ -306,13 +307,8 @@ static void depth_open(struct depth *d)
         memcpy(at, pattern, n);
     }
     for (size_t i = 0; i < d->layers; i++) {
-        char *k = (char *)d->memory + i * 2 * elements * bytes;
-        d->cache[i] = (struct pith_cache){.dtype = d->dtype,
-                                          .kv_heads = d->kv_heads,
-                                          .head_dim = d->head_dim,
-                                          .capacity = d->capacity,
-                                          .k = k,
-                                          .v = k + elements * bytes};
+        d->cache[i] = one;
+        d->cache[i].memory = (char *)d->memory + i * layer;
     }
     pith_free(random);
     pith_free(pattern);
@@ -328,9 +324,10 @@ static void depth_close(struct depth *d)
 static void attend_all(const struct bench *m, const struct depth *d, size_t n, size_t start,
                        float *q)
 {
+    const struct pith_cache_span span = {.n = n, .start = start};
     for (size_t i = 0; i < d->layers; i++)
-        pith_attention(m->b, &(struct pith_attention){.n = n,
-                                                      .start = start,
+        pith_attention(m->b, &(struct pith_attention){.span = &span,
+                                                      .spans = 1,
                                                       .heads = d->heads,
                                                       .scale = 0.1f,
                                                       .cache = &d->cache[i],
@@ -486,7 +483,8 @@ static void bench_step(const struct bench *m, const struct model_shape *s)
     BEST(rope, pith_rope(m->b, x, 1, s->hidden, s->heads, s->head_dim, w, w);
          pith_rope(m->b, y, 1, s->hidden, s->kv_heads, s->head_dim, w, w))
     step_time(m, s, "rope", rope, s->layers, &sum);
-    BEST(store, pith_cache_store(m->b, d.cache, 37, 1, x, y))
+    BEST(store,
+         pith_cache_store(m->b, d.cache, &(struct pith_cache_span){.start = 37, .n = 1}, x, y))
     step_time(m, s, "storing k and v", store, s->layers, &sum);
     BEST(silu, pith_silu_mul(m->b, x, y, s->ffn))
     step_time(m, s, "silu", silu, s->layers, &sum);

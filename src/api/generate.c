@@ -5,8 +5,8 @@
 #include "api/options.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "model/model.h"
 #include "model/sampler.h"
+#include "model/session.h"
 #include "tok/door.h"
 #include "tok/tokenizer.h"
 
@@ -70,8 +70,8 @@ static enum pith_status read_prompt(struct generation *g, struct pith_error *err
     if (!o->prompt) return pith_fail(err, PITH_ARG, "a prompt is needed");
     const char *prompt = o->prompt + pith_text_mark(o->prompt, strlen(o->prompt));
     PITH_TRY(pith_text_check("the prompt", prompt, strlen(prompt), err));
-    PITH_TRY(pith_tokenizer_encode(g->engine->tokenizer, prompt, strlen(prompt), true, &g->prompt,
-                                   err));
+    PITH_TRY(
+        pith_tokenizer_encode(g->engine->tokenizer, prompt, strlen(prompt), true, &g->prompt, err));
     if (g->prompt.count == 0)
         return pith_fail(err, PITH_ARG,
                          "the prompt is empty, and this tokenizer adds no BOS token");
@@ -106,10 +106,7 @@ static enum pith_status prepare(struct generation *g, struct pith_error *err)
     const struct pith_sampling how = {o->temperature, o->top_k, o->top_p, o->seed};
     PITH_TRY(pith_sampler_init(&g->sampler, g->engine->context->backend, shape->vocab, &how, err));
     struct pith_session_options session = {.capacity = capacity, .chunk = g->chunk};
-    struct pith_kv_format kv;
-    PITH_TRY(pith_kv_parse(o->kv, PITH_BF16, g->engine->model, &kv, err));
-    session.kv = kv.dtype;
-    session.kv_grid = kv.grid;
+    PITH_TRY(pith_kv_parse(o->kv, PITH_BF16, g->engine->model, &session.kv, err));
     return pith_session_init(&g->session, g->engine->model, g->engine->context->backend, &session,
                              err);
 }
@@ -126,9 +123,8 @@ static enum pith_status feed(struct generation *g, const int32_t *ids, size_t n,
         ids += last;
         n -= last;
     }
-    const enum pith_status s =
-        pith_model_logits(g->engine->model, g->engine->context->backend,
-                          g->hidden + (last - 1) * width, 1, g->logits, err);
+    const enum pith_status s = pith_model_logits(g->engine->model, g->engine->context->backend,
+                                                 g->hidden + (last - 1) * width, 1, g->logits, err);
     /* A token is not told before the weights that chose it are known to have been there. */
     return pith_checkpoint_settle(g->engine->model->checkpoint, false, s, err);
 }
@@ -163,7 +159,7 @@ static enum pith_status generate(struct generation *g, struct pith_error *err)
         }
         PITH_TRY(pith_stream_push(t, &g->stream, id, &g->piece, err));
         PITH_TRY(emit(g, err));
-        if (g->session.length == g->session.kv.capacity || g->generated == g->options->max_tokens)
+        if (g->session.length == g->session.runner.kv.capacity || g->generated == g->options->max_tokens)
             break;
         PITH_TRY(feed(g, &id, 1, err));
     }

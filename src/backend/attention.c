@@ -2,10 +2,10 @@
  * r being head r % group of query r / group; a key or value that is read serves all rows of a
  * block.
  *
- * Many queries: a task is a kv head with a block of rows, and goes through the chunks of positions
- * that they see. One query: a task is a kv head with one chunk, its sums go to the caller's work
- * space, and a second round of tasks merges them. Both run the same steps on the same chunks, so
- * the result is the same. */
+ * Many queries: a task is a kv head of a span with a block of rows, and goes through the chunks of
+ * positions that they see. One query alone: a task is a kv head with one chunk, its sums go to the
+ * caller's work space, and a second round of tasks merges them. Both run the same steps on the same
+ * chunks, so the result is the same. */
 #include "backend/layer.h"
 #include "backend/parts.h"
 
@@ -17,17 +17,26 @@
 /* Positions of a chunk; rows of a block, enough to pay for widening keys; the distance of rows of
  * scores, not a multiple of a page so that they do not compete for the same lines of the cache. */
 enum { CHUNK = 512, ROWS = 120, SCORES_LD = CHUNK + 16 };
-/* Positions whose values are widened at a time. */
-enum { STRETCH = 64 };
+/* Spans whose tasks are handed out together. */
+enum { SPANS = 64 };
 
+/* One span. */
 struct job {
     struct pith_backend *b;
     const struct pith_attention *a;
+    const struct pith_cache_span *span;
+    size_t query;         /* its first in q and out */
     size_t group;         /* query heads a kv head */
     size_t rows, blocks;  /* rows a block, blocks */
     size_t dim, key;      /* of a value, of a key, padded */
     size_t first, chunks; /* chunks that are seen */
     size_t run, runs; /* chunks that one task takes when positions are shared, tasks a kv head */
+};
+
+struct jobs {
+    struct job job[SPANS];
+    size_t begin[SPANS + 1]; /* tasks before each */
+    size_t count;
 };
 
 /* What rows have added up over some positions: the largest score, and the sums of weights and of
@@ -73,7 +82,8 @@ static void prepare(const struct job *j, struct part *p)
     p->total.sum = take(&memory, n);
     p->powers = take(&memory, 2 * n);
     for (size_t r = 0; r < n; r++) {
-        const size_t query = (p->first + r) / j->group, head = (p->first + r) % j->group;
+        const size_t query = j->query + (p->first + r) / j->group;
+        const size_t head = (p->first + r) % j->group;
         const float *from = a->q + (query * a->heads + p->kv * j->group + head) * head_dim;
         for (size_t e = 0; e < head_dim; e++) p->q[r * j->key + e] = from[e] * a->scale;
     }
@@ -82,41 +92,33 @@ static void prepare(const struct job *j, struct part *p)
 /* Positions that a row sees, [from, to). */
 static size_t row_from(const struct job *j, size_t row)
 {
-    const size_t end = j->a->start + row / j->group + 1, window = j->a->window;
+    const size_t end = j->span->start + row / j->group + 1, window = j->a->window;
     if (window && j->a->chunked) return (end - 1) - (end - 1) % window;
     return window && end > window ? end - window : 0;
 }
 static size_t row_to(const struct job *j, size_t row)
 {
-    return j->a->start + row / j->group + 1;
+    return j->span->start + row / j->group + 1;
 }
 
-/* Scores of the blocks of 32 keys that hold [low, high) of a chunk. */
+/* Scores of the pages of 32 keys that hold [low, high) of a chunk. */
 static void score(const struct job *j, const struct part *p, size_t base, size_t low, size_t high)
 {
     const struct pith_cache *c = j->a->cache;
     const struct pith_kern *k = &j->b->kern;
-    const size_t first = low / PITH_KEYS, blocks = (high + PITH_KEYS - 1) / PITH_KEYS - first;
     const size_t block = c->head_dim * PITH_KEYS;
-    const size_t at = p->kv * pith_cache_head(c, c->head_dim) +
-                      (base + first * PITH_KEYS) * c->head_dim;
-    float *scores = p->scores + first * PITH_KEYS;
-    if (c->dtype == PITH_F32) {
-        k->attn_scores_f32(p->count, c->head_dim, blocks, p->q, j->key, (const float *)c->k + at,
-                           scores, SCORES_LD);
-        return;
-    }
-    const uint16_t *keys = (const uint16_t *)c->k + at;
+    const bool widen = c->dtype == PITH_BF16 && p->count >= ROWS / 4 && block <= PITH_KC * PITH_NC;
     float *wide = j->b->scratch[p->thread].b;
-    if (p->count < ROWS / 4 || 2 * block > PITH_KC * PITH_NC) {
-        k->attn_scores_bf16(p->count, c->head_dim, blocks, p->q, j->key, keys, scores, SCORES_LD);
-        return;
-    }
-    for (size_t i = 0; i < blocks; i += 2) {
-        const size_t n = pith_min(2, blocks - i);
-        k->widen_bf16(n * block, keys + i * block, wide);
-        k->attn_scores_f32(p->count, c->head_dim, n, p->q, j->key, wide, scores + i * PITH_KEYS,
-                           SCORES_LD);
+    for (size_t at = low - low % PITH_KEYS; at < high; at += PITH_KEYS) {
+        const void *keys = pith_cache_keys(c, j->span, base + at, p->kv);
+        float *scores = p->scores + at;
+        if (widen) {
+            k->widen_bf16(block, keys, wide);
+            keys = wide;
+        }
+        if (widen || c->dtype == PITH_F32)
+            k->attn_scores_f32(p->count, c->head_dim, 1, p->q, j->key, keys, scores, SCORES_LD);
+        else k->attn_scores_bf16(p->count, c->head_dim, 1, p->q, j->key, keys, scores, SCORES_LD);
     }
 }
 
@@ -150,26 +152,25 @@ static void add_values(const struct job *j, const struct part *p, size_t base, s
 {
     const struct pith_cache *c = j->a->cache;
     const struct pith_kern *k = &j->b->kern;
-    const size_t at = p->kv * pith_cache_head(c, j->dim) + (base + low) * j->dim;
-    const size_t keys = high - low;
-    memset(p->chunk.o, 0, p->count * j->dim * sizeof(float));
-    if (c->dtype == PITH_F32) {
-        k->attn_values_f32(p->count, keys, j->dim, p->scores + low, SCORES_LD,
-                           (const float *)c->v + at, p->chunk.o, j->dim);
-        return;
-    }
-    const uint16_t *values = (const uint16_t *)c->v + at;
+    const size_t size = c->dtype == PITH_F32 ? 4 : 2;
+    const bool widen = c->dtype == PITH_BF16 && p->count >= ROWS / 4 &&
+                       PITH_KEYS * j->dim <= PITH_KC * PITH_NC;
     float *wide = j->b->scratch[p->thread].b;
-    if (p->count < ROWS / 4 || STRETCH * j->dim > PITH_KC * PITH_NC) {
-        k->attn_values_bf16(p->count, keys, j->dim, p->scores + low, SCORES_LD, values, p->chunk.o,
-                            j->dim);
-        return;
-    }
-    for (size_t i = 0; i < keys; i += STRETCH) {
-        const size_t n = pith_min(STRETCH, keys - i);
-        k->widen_bf16(n * j->dim, values + i * j->dim, wide);
-        k->attn_values_f32(p->count, n, j->dim, p->scores + low + i, SCORES_LD, wide, p->chunk.o,
-                           j->dim);
+    memset(p->chunk.o, 0, p->count * j->dim * sizeof(float));
+    for (size_t at = low, n; at < high; at += n) {
+        n = pith_min(PITH_KEYS - at % PITH_KEYS, high - at);
+        const void *values = pith_cache_values(c, j->span, base + at, p->kv) +
+                             at % PITH_KEYS * j->dim * size;
+        if (widen) {
+            k->widen_bf16(n * j->dim, values, wide);
+            values = wide;
+        }
+        if (widen || c->dtype == PITH_F32)
+            k->attn_values_f32(p->count, n, j->dim, p->scores + at, SCORES_LD, values, p->chunk.o,
+                               j->dim);
+        else
+            k->attn_values_bf16(p->count, n, j->dim, p->scores + at, SCORES_LD, values, p->chunk.o,
+                                j->dim);
     }
 }
 
@@ -235,21 +236,35 @@ static void finish(const struct job *j, const struct part *p)
     const struct pith_attention *a = j->a;
     const size_t dim = pith_cache_value(a->cache);
     for (size_t r = 0; r < p->count; r++) {
-        const size_t query = (p->first + r) / j->group, head = (p->first + r) % j->group;
+        const size_t query = j->query + (p->first + r) / j->group;
+        const size_t head = (p->first + r) % j->group;
         float *o = p->total.o + r * j->dim;
         j->b->kern.mix(j->dim, share_of(j, p, r, p->kv * j->group + head), 0, o, o);
         memcpy(a->out + (query * a->heads + p->kv * j->group + head) * dim, o, dim * sizeof *o);
     }
 }
 
-/* A kv head and a block of rows; the last blocks see most and come first. */
+/* The job of a task, and the task's number within it. */
+static const struct job *find(const struct jobs *all, size_t *task)
+{
+    size_t low = 0, high = all->count;
+    while (high - low > 1) {
+        const size_t middle = (low + high) / 2;
+        if (all->begin[middle] <= *task) low = middle;
+        else high = middle;
+    }
+    *task -= all->begin[low];
+    return &all->job[low];
+}
+
+/* A span's kv head and a block of rows; the last blocks see most and come first. */
 static void block_task(void *ctx, size_t task, unsigned thread)
 {
-    const struct job *j = ctx;
+    const struct job *j = find(ctx, &task);
     const size_t kv_heads = j->a->cache->kv_heads;
     struct part p = {.thread = thread, .kv = task % kv_heads};
     p.first = (j->blocks - 1 - task / kv_heads) * j->rows;
-    p.count = pith_min(j->rows, j->a->n * j->group - p.first);
+    p.count = pith_min(j->rows, j->span->n * j->group - p.first);
     prepare(j, &p);
     begin(&p);
     const size_t last = (row_to(j, p.first + p.count - 1) - 1) / CHUNK;
@@ -309,27 +324,46 @@ size_t pith_attention_work(size_t heads, size_t value_dim, size_t positions)
     return floats;
 }
 
+/* One query whose chunks several threads take. */
+static void run_shared(struct job *j)
+{
+    enum { TASKS = 8 }; /* a thread, so that all end at about the same time */
+    const size_t kv_heads = j->a->cache->kv_heads;
+    j->run = kv_heads * j->chunks / (j->b->threads * TASKS);
+    j->run = j->run < 1 ? 1 : pith_min(j->run, j->chunks);
+    j->runs = (j->chunks + j->run - 1) / j->run;
+    pith_pool_run(j->b->pool, kv_heads * j->runs, chunk_task, j);
+    pith_pool_run(j->b->pool, kv_heads, merge_task, j);
+}
+
+static bool may_share(const struct job *j)
+{
+    return j->b->threads > 1 && j->a->spans == 1 && j->span->n == 1 && j->group <= j->rows &&
+           j->chunks > 1 && j->a->work_floats / (j->dim + 16) / j->a->heads >= j->chunks;
+}
+
 void pith_attention(struct pith_backend *b, const struct pith_attention *a)
 {
-    if (a->n == 0 || a->heads == 0) return;
-    struct job j = {.b = b, .a = a, .group = a->heads / a->cache->kv_heads};
-    const size_t kv_heads = a->cache->kv_heads, all = a->n * j.group;
-    j.dim = pith_cache_row(pith_cache_value(a->cache));
-    j.key = pith_cache_row(a->cache->head_dim);
-    j.rows = pith_min(ROWS, PITH_SCORES / scratch_floats(j.dim, j.key));
-    j.blocks = (all + j.rows - 1) / j.rows;
-    j.first = row_from(&j, 0) / CHUNK;
-    j.chunks = chunks(a->start + a->n) - j.first;
-    const bool shared = a->n == 1 && all <= j.rows && j.chunks > 1 &&
-                        a->work_floats / (j.dim + 16) / a->heads >= j.chunks;
-    if (shared && b->threads > 1) {
-        enum { TASKS = 8 }; /* a thread, so that all end at about the same time */
-        j.run = kv_heads * j.chunks / (b->threads * TASKS);
-        j.run = j.run < 1 ? 1 : pith_min(j.run, j.chunks);
-        j.runs = (j.chunks + j.run - 1) / j.run;
-        pith_pool_run(b->pool, kv_heads * j.runs, chunk_task, &j);
-        pith_pool_run(b->pool, kv_heads, merge_task, &j);
-    } else {
-        pith_pool_run(b->pool, j.blocks * kv_heads, block_task, &j);
+    const size_t kv_heads = a->cache->kv_heads;
+    struct jobs all;
+    struct job one = {.b = b, .a = a, .group = a->heads / kv_heads};
+    one.dim = pith_cache_row(pith_cache_value(a->cache));
+    one.key = pith_cache_row(a->cache->head_dim);
+    one.rows = pith_min(ROWS, PITH_SCORES / scratch_floats(one.dim, one.key));
+    for (size_t i = 0; i < a->spans && a->heads > 0;) {
+        all.begin[0] = all.count = 0;
+        for (; i < a->spans && all.count < SPANS; one.query += a->span[i++].n) {
+            struct job *j = &all.job[all.count];
+            if (a->span[i].n == 0) continue;
+            *j = one;
+            j->span = &a->span[i];
+            j->blocks = (j->span->n * j->group + j->rows - 1) / j->rows;
+            j->first = row_from(j, 0) / CHUNK;
+            j->chunks = chunks(j->span->start + j->span->n) - j->first;
+            all.begin[all.count + 1] = all.begin[all.count] + j->blocks * kv_heads;
+            all.count++;
+        }
+        if (all.count == 1 && may_share(&all.job[0])) run_shared(&all.job[0]);
+        else pith_pool_run(b->pool, all.begin[all.count], block_task, &all);
     }
 }

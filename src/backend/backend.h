@@ -113,12 +113,11 @@ void pith_rope(struct pith_backend *b, float *x, size_t n, size_t ldx, size_t he
 /* y[i] += x[i]. */
 void pith_add(struct pith_backend *b, const float *x, float *y, size_t count);
 
-/* The keys and values of one layer, as attention reads them: in float32 or bfloat16 (rounded to
- * nearest, ties to even, when stored), each kv head by itself, so that reading a head is reading
- * straight on.
+/* One layer of a pool of pages of keys and values. A page holds 32 positions of all heads of the
+ * layer, in float32 or bfloat16 (rounded to nearest, ties to even, when stored); first the keys,
+ * head by head, then the values.
  *
- *     k of a head: blocks of 32 positions, a block     v of a head: a row a position
- *     element by element
+ *     k of a head: element by element                   v of a head: a row a position
  *     +------------------------------------+           +-------------------------------+
  *     | k0[0] k1[0] k2[0] ...       k31[0] |           | v0[0] v0[1] ... v0[dim-1] 0 0 |
  *     | k0[1] k1[1] k2[1] ...       k31[1] |           | v1[0] v1[1] ... v1[dim-1] 0 0 |
@@ -126,29 +125,43 @@ void pith_add(struct pith_backend *b, const float *x, float *y, size_t count);
  *     +------------------------------------+           +-------------------------------+
  *
  * So a vector holds one element of neighbouring keys, which are added up lane by lane and never
- * across, or neighbouring elements of one value. Rows of v are padded to a multiple of 16. */
+ * across, or neighbouring elements of one value. Rows of v are padded to a multiple of 16, and so
+ * is the number of elements of a key. */
 struct pith_cache {
     enum pith_dtype dtype; /* PITH_F32 or PITH_BF16 */
     size_t kv_heads;
-    size_t head_dim;  /* of a key; at most 32768 */
-    size_t value_dim; /* of a value; 0: head_dim */
-    size_t capacity;  /* positions */
-    void *k, *v;      /* pith_cache_elements() of their widths, borrowed */
+    size_t head_dim;         /* of a key; at most 32768 */
+    size_t value_dim;        /* of a value; 0: head_dim */
+    size_t k_bytes, v_bytes; /* of one head in a page */
+    size_t page_bytes;
+    char *memory; /* page i begins at i * page_bytes; borrowed */
 };
 static inline size_t pith_cache_value(const struct pith_cache *c)
 {
     return c->value_dim ? c->value_dim : c->head_dim;
 }
-/* Elements of k, or of v, with heads so wide. False when that overflows. */
-bool pith_cache_elements(size_t kv_heads, size_t head_dim, size_t capacity, size_t *elements);
-/* Stores k [n][kv_heads][head_dim] and v [n][kv_heads][value_dim] as positions start .. start + n -
- * 1, which must be within the capacity. */
-void pith_cache_store(struct pith_backend *b, const struct pith_cache *c, size_t start, size_t n,
-                      const float *k, const float *v);
+/* Fills in the bytes from the rest. False when they overflow. */
+bool pith_cache_layout(struct pith_cache *c);
+/* The pages that so many positions take. */
+static inline size_t pith_cache_pages(size_t positions)
+{
+    return positions / 32 + (positions % 32 != 0);
+}
 
-/* Causal attention of n queries at positions start .. start + n - 1 over the cache's positions
- * 0 .. start + n - 1. A query's result does not depend on n: decoding gives the same bits as a
- * whole prompt. Allocates nothing.
+/* Some positions of one sequence: start .. start + n - 1. */
+struct pith_cache_span {
+    size_t start, n;
+    /* [pith_cache_pages(start + n)]: where in the pool the sequence's pages are; NULL: page i is i.
+     * Pages that nothing sees are not looked at. */
+    const uint32_t *page;
+};
+/* Stores k [n][kv_heads][head_dim] and v [n][kv_heads][value_dim] as the positions of a span. */
+void pith_cache_store(struct pith_backend *b, const struct pith_cache *c,
+                      const struct pith_cache_span *span, const float *k, const float *v);
+
+/* Causal attention of the queries of spans, each over its own sequence's positions 0 .. start + n -
+ * 1, which are stored. A query's result depends neither on its span's n nor on the other spans:
+ * decoding gives the same bits as a whole prompt, alone or in company. Allocates nothing.
  *
  * Positions are taken in chunks 0 .. 511, 512 .. 1023, and so on. Of each, those that the query
  * sees give m = the largest score, l = the sum of e = exp(score - m), 16 lanes by position, and o =
@@ -156,7 +169,8 @@ void pith_cache_store(struct pith_backend *b, const struct pith_cache *c, size_t
  * = exp(M - M') and b = exp(m - M'), L = fma(a, L, b l) and O = fma(a, O, b o); the result is O
  * times 1 / L. (Softmax by parts: Milakov and Gimelshein 2018.) */
 struct pith_attention {
-    size_t n, start;
+    const struct pith_cache_span *span; /* their rows follow each other in q and out */
+    size_t spans;
     size_t heads;  /* a multiple of the cache's kv_heads */
     size_t window; /* sliding window: the newest `window` keys are seen; 0: all */
     bool chunked;  /* it does not slide: seen are the keys of the query's own `window` positions,
@@ -167,8 +181,8 @@ struct pith_attention {
      * (gpt-oss). */
     const float *sinks;
     const struct pith_cache *cache;
-    const float *q; /* [n][heads][head_dim] */
-    float *out;     /* [n][heads][value_dim]; may be q where both are as wide */
+    const float *q; /* [rows][heads][head_dim] */
+    float *out;     /* [rows][heads][value_dim]; may be q where both are as wide */
     float *work;    /* lets threads share the positions of one query; NULL: none */
     size_t work_floats;
 };

@@ -5,20 +5,21 @@
 
 #include <string.h>
 
-bool pith_cache_elements(size_t kv_heads, size_t head_dim, size_t capacity, size_t *elements)
+bool pith_cache_layout(struct pith_cache *c)
 {
-    size_t positions, rows, padded;
-    if (!pith_add_size(capacity, PITH_KEYS - 1, &positions)) return false;
-    positions -= positions % PITH_KEYS;
-    if (!pith_add_size(head_dim, 15, &padded)) return false;
-    return pith_mul_size(kv_heads, positions, &rows) &&
-           pith_mul_size(rows, padded - padded % 16, elements);
+    const size_t size = c->dtype == PITH_F32 ? 4 : 2;
+    size_t key = c->head_dim, value = pith_cache_value(c), both;
+    if (!pith_add_size(key, 15, &key) || !pith_add_size(value, 15, &value)) return false;
+    return pith_mul_size(key / 16 * 16, PITH_KEYS * size, &c->k_bytes) &&
+           pith_mul_size(value / 16 * 16, PITH_KEYS * size, &c->v_bytes) &&
+           pith_add_size(c->k_bytes, c->v_bytes, &both) &&
+           pith_mul_size(both, c->kv_heads, &c->page_bytes);
 }
 
 struct store {
     struct pith_backend *b;
     const struct pith_cache *c;
-    size_t start, n;
+    const struct pith_cache_span *span;
     const float *k, *v;
     size_t first_block, blocks; /* of 32 positions */
 };
@@ -67,24 +68,26 @@ static void store_task(void *ctx, size_t task, unsigned thread)
     (void)thread;
     const struct store *s = ctx;
     const struct pith_cache *c = s->c;
+    const size_t start = s->span->start, end = start + s->span->n;
     const size_t kv = task / s->blocks, block = s->first_block + task % s->blocks;
-    const size_t from = block * PITH_KEYS > s->start ? block * PITH_KEYS : s->start;
-    const size_t count = pith_min((block + 1) * PITH_KEYS, s->start + s->n) - from;
-    const size_t bytes = c->dtype == PITH_F32 ? 4 : 2, row = (from - s->start) * c->kv_heads + kv;
+    const size_t from = block * PITH_KEYS > start ? block * PITH_KEYS : start;
+    const size_t count = pith_min((block + 1) * PITH_KEYS, end) - from;
+    const size_t bytes = c->dtype == PITH_F32 ? 4 : 2, row = (from - start) * c->kv_heads + kv;
     const size_t key = c->head_dim, value = pith_cache_value(c);
     store_keys(s, s->k + row * key, c->kv_heads * key, count, from % PITH_KEYS,
-               (char *)c->k + (kv * pith_cache_head(c, key) + block * PITH_KEYS * key) * bytes);
+               pith_cache_keys(c, s->span, from, kv));
     store_values(s, s->v + row * value, c->kv_heads * value, count,
-                 (char *)c->v +
-                     (kv * pith_cache_head(c, value) + from * pith_cache_row(value)) * bytes);
+                 pith_cache_values(c, s->span, from, kv) +
+                     from % PITH_KEYS * pith_cache_row(value) * bytes);
 }
 
-void pith_cache_store(struct pith_backend *b, const struct pith_cache *c, size_t start, size_t n,
-                      const float *k, const float *v)
+void pith_cache_store(struct pith_backend *b, const struct pith_cache *c,
+                      const struct pith_cache_span *span, const float *k, const float *v)
 {
     enum { ALONE = 16384 }; /* floats below which waking a thread costs more than it does */
+    const size_t start = span->start, n = span->n;
     if (n == 0) return;
-    struct store s = {.b = b, .c = c, .start = start, .n = n, .k = k, .v = v};
+    struct store s = {.b = b, .c = c, .span = span, .k = k, .v = v};
     s.first_block = start / PITH_KEYS;
     s.blocks = (start + n - 1) / PITH_KEYS - s.first_block + 1;
     const bool few = n * c->kv_heads * c->head_dim < ALONE;

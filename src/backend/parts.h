@@ -204,14 +204,27 @@ struct pith_tile_block pith_cut_block(const struct pith_cut *cut, const struct p
 /* The whole product, over all threads. Not from inside a pool task. */
 void pith_mul_run(struct pith_backend *b, const struct pith_mul *mul);
 
-/* Elements of a row of v, and of one kv head in the k or v of a cache, whose width is given. */
+/* Elements of a row of v, and of as many keys. */
 static inline size_t pith_cache_row(size_t dim)
 {
     return (dim + 15) / 16 * 16;
 }
-static inline size_t pith_cache_head(const struct pith_cache *c, size_t dim)
+/* A head's keys, or its values, in the page that holds a position. */
+static inline char *pith_cache_page(const struct pith_cache *c, const struct pith_cache_span *s,
+                                    size_t position)
 {
-    return (c->capacity + PITH_KEYS - 1) / PITH_KEYS * PITH_KEYS * pith_cache_row(dim);
+    const size_t i = position / PITH_KEYS;
+    return c->memory + (s->page ? s->page[i] : i) * c->page_bytes;
+}
+static inline char *pith_cache_keys(const struct pith_cache *c, const struct pith_cache_span *s,
+                                    size_t position, size_t kv)
+{
+    return pith_cache_page(c, s, position) + kv * c->k_bytes;
+}
+static inline char *pith_cache_values(const struct pith_cache *c, const struct pith_cache_span *s,
+                                      size_t position, size_t kv)
+{
+    return pith_cache_page(c, s, position) + c->kv_heads * c->k_bytes + kv * c->v_bytes;
 }
 
 /* min(a, b) */

@@ -24,14 +24,14 @@ enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *mode
     const size_t capacity = options->capacity;
     *s = (struct pith_scorer){0};
     if (!model->blocks) PITH_TRY(pith_model_load_blocks(model, be, err));
-    struct pith_scorer n = {.model = model, .name = options->name, .capacity = capacity,
-                            .exact = options->exact};
+    struct pith_scorer n = {
+        .model = model, .name = options->name, .capacity = capacity, .exact = options->exact};
     const size_t chunk = capacity < CHUNK ? capacity : CHUNK;
     const struct pith_session_options session = {
         .capacity = capacity,
         .chunk = chunk,
-        .kv = options->half_cache ? PITH_BF16 : PITH_F32,
-        .kv_grid = options->kv_grid};
+        .kv = {options->half_cache ? PITH_BF16 : PITH_F32, options->kv_grid},
+        .keep = true};
     PITH_TRY(pith_session_init(&n.session, model, be, &session, err));
     n.rows = choose_rows(shape->vocab, capacity);
     n.held = pith_alloc(capacity, sizeof *n.held);
@@ -61,8 +61,8 @@ void pith_scorer_free(struct pith_scorer *s)
  * fail: the exact mode needs no memory, and the other one's is kept. */
 static enum pith_mode enter_mode(const struct pith_scorer *s)
 {
-    const enum pith_mode mode = pith_backend_mode(s->session.backend);
-    if (s->exact) (void)pith_backend_set_mode(s->session.backend, PITH_MODE_EXACT, NULL);
+    const enum pith_mode mode = pith_backend_mode(s->session.runner.backend);
+    if (s->exact) (void)pith_backend_set_mode(s->session.runner.backend, PITH_MODE_EXACT, NULL);
     return mode;
 }
 
@@ -80,7 +80,7 @@ enum pith_status pith_scorer_read(struct pith_scorer *s, const int32_t *ids, siz
                                      s->hidden + same * s->model->shape.hidden, err);
     if (status == PITH_OK) memcpy(s->held + same, ids + same, (n - same) * sizeof *ids);
     else pith_session_rewind(&s->session, 0);
-    (void)pith_backend_set_mode(s->session.backend, mode, NULL);
+    (void)pith_backend_set_mode(s->session.runner.backend, mode, NULL);
     s->source = s->hidden;
     s->source_first = 0;
     s->seconds += pith_clock() - start;
@@ -98,7 +98,7 @@ enum pith_status pith_scorer_logits(struct pith_scorer *s, size_t first, size_t 
 {
     const double start = pith_clock();
     const struct pith_shape *shape = &s->model->shape;
-    struct pith_backend *be = s->session.backend;
+    struct pith_backend *be = s->session.runner.backend;
     const float *rows = s->source + (first - s->source_first) * shape->hidden;
     const enum pith_mode mode = enter_mode(s);
     const enum pith_status status = pith_model_logits(s->model, be, rows, n, s->logits, err);

@@ -2,7 +2,7 @@
 #ifndef PITH_EVAL_SCORER_H
 #define PITH_EVAL_SCORER_H
 
-#include "model/model.h"
+#include "model/session.h"
 
 struct pith_scorer {
     struct pith_model *model;

@@ -167,14 +167,12 @@ static enum pith_status prepare(struct timing *t, struct pith_error *err)
     pith_rng_seed(&t->rng, job->seed);
     const struct pith_sampling greedy = {.top_p = 1, .seed = job->seed};
     PITH_TRY(pith_sampler_init(&t->sampler, job->backend, s->vocab, &greedy, err));
-    const struct pith_session_options options = {
-        .capacity = job->depth + most,
-        .chunk = t->chunk,
-        .kv = job->kv,
-        .kv_grid = job->kv_grid};
+    const struct pith_session_options options = {.capacity = job->depth + most,
+                                                 .chunk = t->chunk,
+                                                 .kv = {job->kv, job->kv_grid},
+                                                 .keep = true};
     PITH_TRY(pith_session_init(&t->session, job->model, job->backend, &options, err));
-    pith_session_pretend(&t->session, job->depth);
-    return PITH_OK;
+    return pith_session_pretend(&t->session, job->depth, err);
 }
 
 static void summarize(struct timing *t, struct pith_speed *out)

@@ -222,8 +222,10 @@ static void tape_attend(struct forward *f, const struct pith_node *node, struct 
     const struct pith_cache cache = pith_kv_layer(&t->kv, 0, &f->b->plan->state);
     s->other[0] = f->reg[node->u.attend.k];
     s->other[1] = f->reg[node->u.attend.v];
-    pith_cache_store(t->backend, &cache, 0, t->n, s->other[0], s->other[1]);
-    const struct pith_attention a = {.n = t->n,
+    const struct pith_cache_span span = {.n = t->n};
+    pith_cache_store(t->backend, &cache, &span, s->other[0], s->other[1]);
+    const struct pith_attention a = {.span = &span,
+                                     .spans = 1,
                                      .heads = node->u.attend.heads,
                                      .window = node->u.attend.window,
                                      .scale = node->u.attend.scale,

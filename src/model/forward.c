@@ -8,6 +8,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Spans that attention takes at a time. */
+enum { SPANS_AT_ONCE = 64 };
+
 /* Rotates a site's input where its matrix is made for that, before the tap looks at it; only where
  * one linear reads it, in place. */
 static void hadamard_input(struct pith_node_run *r, const struct pith_linear_weights *l, float *x)
@@ -86,16 +89,21 @@ static enum pith_status run_norm(struct pith_node_run *r, const struct pith_node
 }
 
 /* Fills the scratch's cos and sin for these rows unless they are there from the block before. */
-static void prepare_rope(const struct pith_pass *p, unsigned table, size_t n)
+static void prepare_rope(const struct pith_node_run *r, unsigned table)
 {
+    const struct pith_pass *p = r->pass;
     struct pith_scratch_rope *s = &p->scratch->rope[table];
-    const struct pith_rope_angles *r = &p->model->rope[table];
-    const double *inv_freq = pith_rope_angles_for(r, p->kv->capacity);
-    if (s->of == inv_freq && s->start == p->start && s->rows >= n) return;
-    pith_rope_table(inv_freq, p->model->shape.rotary / 2, r->factor, p->start, n, s->cos, s->sin);
+    const struct pith_rope_angles *angles = &p->model->rope[table];
+    const double *inv_freq = pith_rope_angles_for(angles, p->kv->capacity);
+    const size_t start = r->spans == 1 ? r->span[0].start : SIZE_MAX;
+    const size_t half = p->model->shape.rotary / 2;
+    if (s->of == inv_freq && s->start == start && s->rows >= r->n) return;
+    for (size_t i = 0, row = 0; i < r->spans; row += r->span[i++].n)
+        pith_rope_table(inv_freq, (uint32_t)half, angles->factor, r->span[i].start, r->span[i].n,
+                        s->cos + row * half, s->sin + row * half);
     s->of = inv_freq;
-    s->start = p->start;
-    s->rows = n;
+    s->start = start;
+    s->rows = r->n;
 }
 
 static enum pith_status run_rope(struct pith_node_run *r, const struct pith_node *node,
@@ -104,7 +112,7 @@ static enum pith_status run_rope(struct pith_node_run *r, const struct pith_node
     const struct pith_pass *p = r->pass;
     const struct pith_scratch_rope *s = &p->scratch->rope[node->u.rope.table];
     (void)err;
-    prepare_rope(p, node->u.rope.table, r->n);
+    prepare_rope(r, node->u.rope.table);
     pith_rope_part(p->backend, &(struct pith_rope_part){.x = r->reg[node->in],
                                                         .n = r->n,
                                                         .heads = node->u.rope.heads,
@@ -121,12 +129,16 @@ static enum pith_status run_place(struct pith_node_run *r, const struct pith_nod
                                   struct pith_error *err)
 {
     const struct pith_model *m = r->pass->model;
-    const size_t hidden = m->shape.hidden, first = r->pass->start + node->u.place.shift;
-    if (first > m->shape.positions || r->n > m->shape.positions - first)
-        return pith_fail(err, PITH_LIMIT, "the model has places for %u tokens, not for %zu",
-                         m->shape.positions - node->u.place.shift, r->pass->start + r->n);
-    for (size_t i = 0; i < r->n * hidden; i++)
-        r->reg[node->in][i] += m->positions[first * hidden + i];
+    const size_t hidden = m->shape.hidden;
+    float *x = r->reg[node->in];
+    for (size_t k = 0; k < r->spans; k++) {
+        const size_t first = r->span[k].start + node->u.place.shift, n = r->span[k].n;
+        if (first > m->shape.positions || n > m->shape.positions - first)
+            return pith_fail(err, PITH_LIMIT, "the model has places for %u tokens, not for %zu",
+                             m->shape.positions - node->u.place.shift, r->span[k].start + n);
+        for (size_t i = 0; i < n * hidden; i++) x[i] += m->positions[first * hidden + i];
+        x += n * hidden;
+    }
     return PITH_OK;
 }
 
@@ -134,14 +146,15 @@ static enum pith_status run_temper(struct pith_node_run *r, const struct pith_no
                                    struct pith_error *err)
 {
     const size_t dim = node->u.temper.dim;
+    float *x = r->reg[node->in];
     (void)err;
-    for (size_t i = 0; i < r->n; i++) {
-        const double at = (double)(r->pass->start + i + node->u.temper.shift);
-        const double turns = floor(at / node->u.temper.every);
-        const float factor = (float)(1 + node->u.temper.beta * log(1 + turns));
-        float *x = r->reg[node->in] + i * dim;
-        for (size_t j = 0; j < dim && factor != 1.0f; j++) x[j] *= factor;
-    }
+    for (size_t k = 0; k < r->spans; k++)
+        for (size_t i = 0; i < r->span[k].n; i++, x += dim) {
+            const double at = (double)(r->span[k].start + i + node->u.temper.shift);
+            const double turns = floor(at / node->u.temper.every);
+            const float factor = (float)(1 + node->u.temper.beta * log(1 + turns));
+            for (size_t j = 0; j < dim && factor != 1.0f; j++) x[j] *= factor;
+        }
     return PITH_OK;
 }
 
@@ -161,37 +174,64 @@ static void round_cache(const struct pith_node_run *r, const struct pith_node *n
     pith_node_round(r, 1, r->reg[node->u.attend.v], r->n * s->heads, s->value);
 }
 
-static enum pith_status check_room(const struct pith_pass *p, size_t n, struct pith_error *err)
+static enum pith_status check_room(const struct pith_pass *p, const struct pith_kv_span *span,
+                                   size_t spans, struct pith_error *err)
 {
     const struct pith_kv *kv = p->kv;
-    if (p->kv_layer >= kv->layers || p->start > kv->capacity || n > kv->capacity - p->start)
-        return pith_fail(err, PITH_LIMIT, "the KV cache of %zu tokens is full", kv->capacity);
+    for (size_t i = 0; i < spans; i++) {
+        const struct pith_kv_span *s = &span[i];
+        if (p->kv_layer >= kv->layers || s->start > kv->capacity || s->n > kv->capacity - s->start)
+            return pith_fail(err, PITH_LIMIT, "the KV cache of %zu tokens is full", kv->capacity);
+    }
     return PITH_OK;
+}
+
+/* Some of the spans, whose first row is `row`: stored, then attended to. */
+static void attend_some(struct pith_node_run *r, const struct pith_node *node,
+                        const struct pith_kv_span *of, size_t count, size_t row)
+{
+    const struct pith_pass *p = r->pass;
+    const struct pith_state_spec *keeps = &r->block->plan->state;
+    const struct pith_cache cache = pith_kv_layer(p->kv, p->kv_layer, keeps);
+    struct pith_cache_span span[SPANS_AT_ONCE];
+    const float *k = r->reg[node->u.attend.k] + row * keeps->heads * keeps->key;
+    const float *v = r->reg[node->u.attend.v] + row * keeps->heads * keeps->value;
+    for (size_t i = 0; i < count; i++) {
+        span[i] =
+            (struct pith_cache_span){.start = of[i].start,
+                                     .n = of[i].n,
+                                     .page = pith_kv_pages(p->kv, p->kv_layer, of[i].sequence)};
+        pith_cache_store(p->backend, &cache, &span[i], k, v);
+        k += of[i].n * keeps->heads * keeps->key;
+        v += of[i].n * keeps->heads * keeps->value;
+    }
+    const uint32_t heads = node->u.attend.heads;
+    pith_attention(p->backend,
+                   &(struct pith_attention){.span = span,
+                                            .spans = count,
+                                            .heads = heads,
+                                            .window = node->u.attend.window,
+                                            .chunked = node->u.attend.chunked,
+                                            .scale = node->u.attend.scale,
+                                            .cap = node->u.attend.cap,
+                                            .sinks = vector_of(r, node->u.attend.sinks),
+                                            .cache = &cache,
+                                            .q = r->reg[node->in] + row * heads * keeps->key,
+                                            .out = r->reg[node->out] + row * heads * keeps->value,
+                                            .work = p->kv->work,
+                                            .work_floats = p->kv->work_floats});
 }
 
 static enum pith_status run_attend(struct pith_node_run *r, const struct pith_node *node,
                                    struct pith_error *err)
 {
-    const struct pith_pass *p = r->pass;
-    PITH_TRY(check_room(p, r->n, err));
+    PITH_TRY(check_room(r->pass, r->span, r->spans, err));
     round_cache(r, node);
-    const struct pith_cache cache = pith_kv_layer(p->kv, p->kv_layer, &r->block->plan->state);
-    pith_cache_store(p->backend, &cache, p->start, r->n, r->reg[node->u.attend.k],
-                     r->reg[node->u.attend.v]);
-    const struct pith_attention a = {.n = r->n,
-                                     .start = p->start,
-                                     .heads = node->u.attend.heads,
-                                     .window = node->u.attend.window,
-                                     .chunked = node->u.attend.chunked,
-                                     .scale = node->u.attend.scale,
-                                     .cap = node->u.attend.cap,
-                                     .sinks = vector_of(r, node->u.attend.sinks),
-                                     .cache = &cache,
-                                     .q = r->reg[node->in],
-                                     .out = r->reg[node->out],
-                                     .work = p->kv->work,
-                                     .work_floats = p->kv->work_floats};
-    pith_attention(p->backend, &a);
+    for (size_t i = 0, row = 0, n; i < r->spans; i += n) {
+        n = r->spans - i < SPANS_AT_ONCE ? r->spans - i : SPANS_AT_ONCE;
+        attend_some(r, node, r->span + i, n, row);
+        for (size_t k = 0; k < n; k++) row += r->span[i + k].n;
+    }
     return PITH_OK;
 }
 
@@ -316,10 +356,13 @@ enum pith_status pith_nodes_run(const struct pith_pass *p, const struct pith_blo
                                 const struct pith_nodes *nodes, bool *stopped,
                                 struct pith_error *err)
 {
+    const struct pith_kv_span alone = {.start = p->start, .n = nodes->n};
     struct pith_node_run r = {.pass = p,
                               .block = b,
                               .reg = nodes->reg,
                               .n = nodes->n,
+                              .span = p->spans ? p->span : &alone,
+                              .spans = p->spans ? p->spans : 1,
                               .site = PITH_NO_PART,
                               .met = nodes->no_tap_first};
     if (stopped) *stopped = false;
@@ -338,8 +381,9 @@ enum pith_status pith_block_forward(const struct pith_pass *p, const struct pith
                                     size_t n, bool *stopped, struct pith_error *err)
 {
     const struct pith_nodes all = pith_nodes_begin(p, b, x, n);
+    const struct pith_kv_span alone = {.start = p->start, .n = n};
     if (stopped) *stopped = false;
-    PITH_TRY(check_room(p, n, err));
+    PITH_TRY(check_room(p, p->spans ? p->span : &alone, p->spans ? p->spans : 1, err));
     return pith_nodes_run(p, b, &all, stopped, err);
 }
 

@@ -1,206 +1,422 @@
+#include "model/kv.h"
+
+#include "base/arena.h"
 #include "base/mem.h"
-#include "model/model.h"
-#include "num/input.h"
 
 #include <string.h>
 
-/* How many elements of keys, and of values, one layer's room has. */
-static bool elements(const struct pith_state_spec *s, size_t capacity, size_t *k, size_t *v)
+/* --- sizes ------------------------------------------------------------------------------------ */
+
+static bool has_pages(const struct pith_state_spec *s)
 {
-    *k = *v = 0;
-    if (s->kind != PITH_STATE_KV && s->kind != PITH_STATE_LATENT) return true;
-    return pith_cache_elements(s->heads, s->key, capacity, k) &&
-           pith_cache_elements(s->heads, s->value, capacity, v);
+    return s->kind == PITH_STATE_KV || s->kind == PITH_STATE_LATENT;
 }
 
-static size_t element_bytes(enum pith_dtype dtype)
+static struct pith_cache cache_of(const struct pith_state_spec *s, enum pith_dtype dtype)
 {
-    return dtype == PITH_F32 ? 4 : 2;
+    return (struct pith_cache){
+        .dtype = dtype, .kv_heads = s->heads, .head_dim = s->key, .value_dim = s->value};
 }
 
-/* Bytes of one layer's keys and values. */
-static bool measure_layer(const struct pith_state_spec *s, size_t capacity, enum pith_dtype dtype,
-                          size_t *bytes)
+/* The newest positions that a layer looks at; 0: all of them. */
+static size_t window_of(const struct pith_layer_plan *l, const struct pith_kv_options *o)
 {
-    size_t k, v;
-    return elements(s, capacity, &k, &v) && pith_add_size(k, v, bytes) &&
-           pith_mul_size(*bytes, element_bytes(dtype), bytes);
+    const struct pith_node *node = pith_plan_attend(l);
+    if (!node || o->layers == 1 || o->keep || node->u.attend.window >= o->context) return 0;
+    return node->u.attend.window;
+}
+
+/* Finds the groups, and how many pages each has: of the layers with a window no more than it
+ * covers, with the tokens that are on their way. */
+static bool find_groups(const struct pith_plans *p, const struct pith_kv_options *o,
+                        struct pith_kv *kv)
+{
+    bool all = o->layers == 1;
+    size_t window = 0, pages[PITH_KV_GROUPS], step = o->step < o->context ? o->step : o->context;
+    for (uint32_t i = 0; i < p->layers; i++) {
+        const struct pith_layer_plan *l = pith_plan(p, i);
+        if (!has_pages(&l->state)) continue;
+        const size_t w = window_of(l, o);
+        if (w == 0) all = true;
+        else if (w > window) window = w;
+    }
+    kv->pages_each = pith_cache_pages(o->context);
+    if (!pith_mul_size(kv->pages_each, o->sequences, &pages[0])) return false;
+    if (o->tokens) pages[0] = pith_cache_pages(o->tokens);
+    pages[1] = pith_cache_pages(window) + pith_cache_pages(step) + 2;
+    if (pages[1] > kv->pages_each) pages[1] = kv->pages_each;
+    if (!pith_mul_size(pages[1], o->sequences, &pages[1])) return false;
+    /* A sequence never holds more of these than of the others; one page is on its way. */
+    if (pages[1] > pages[0] && pages[1] - pages[0] > o->sequences)
+        pages[1] = pages[0] + o->sequences;
+    if (pages[0] >= PITH_NO_PAGE || pages[1] >= PITH_NO_PAGE) return false;
+    kv->group[0] =
+        (struct pith_kv_group){.window = all ? 0 : window, .pages = (uint32_t)pages[all ? 0 : 1]};
+    if (!all && window == 0) kv->group[0].pages = 0; /* recurrent states only */
+    if (all && window)
+        kv->group[1] = (struct pith_kv_group){.window = window, .pages = (uint32_t)pages[1]};
+    return true;
 }
 
 /* What has to be allocated. */
 struct room {
-    size_t bytes, floats, work;
+    size_t bytes;  /* of pages */
+    size_t floats; /* of a sequence's recurrent states */
+    size_t work;
 };
 
-/* Adds layer by layer, or with `layers` 1 finds the most of any; fills in the places of kv, when
- * that is not NULL. False when a size overflows. */
-static bool measure(const struct pith_plans *p, uint32_t layers, size_t capacity,
-                    enum pith_dtype dtype, struct pith_kv *kv, struct room *r)
+/* Adds layer by layer, or with one layer's room finds the most of any; fills in the lists of kv
+ * where they are. False when a size overflows. */
+static bool measure(const struct pith_plans *p, struct pith_kv *kv, const struct pith_kv_options *o,
+                    struct room *r)
 {
     *r = (struct room){0};
     for (uint32_t i = 0; i < p->layers; i++) {
         const struct pith_layer_plan *l = pith_plan(p, i);
         const struct pith_node *node = pith_plan_attend(l);
         const size_t floats = l->state.kind == PITH_STATE_RECURRENT ? l->state.floats : 0;
-        size_t bytes, work = 0;
-        if (!measure_layer(&l->state, capacity, dtype, &bytes)) return false;
-        if (node) work = pith_attention_work(node->u.attend.heads, l->state.value, capacity);
+        const uint32_t group = kv->group[1].pages && window_of(l, o) ? 1 : 0;
+        struct pith_cache c = cache_of(&l->state, kv->dtype);
+        size_t bytes = 0, work = 0;
+        if (has_pages(&l->state) && (!pith_cache_layout(&c) ||
+                                     !pith_mul_size(c.page_bytes, kv->group[group].pages, &bytes)))
+            return false;
+        if (node) work = pith_attention_work(node->u.attend.heads, l->state.value, kv->capacity);
         if (work == SIZE_MAX) return false;
         if (work > r->work) r->work = work;
-        if (layers == p->layers) {
+        if (o->layers > 1 || p->layers == 1) {
             if (!pith_add_size(r->bytes, bytes, &r->bytes) ||
                 !pith_add_size(r->floats, floats, &r->floats))
                 return false;
+            if (kv->at) kv->page_bytes[i] = c.page_bytes, kv->group_of[i] = group;
         } else {
             if (bytes > r->bytes) r->bytes = bytes;
             if (floats > r->floats) r->floats = floats;
         }
-        const uint32_t slot = layers == p->layers ? i + 1 : 1;
-        if (kv) kv->at[slot] = r->bytes, kv->state_at[slot] = r->floats;
+        const uint32_t slot = o->layers > 1 ? i + 1 : 1;
+        if (kv->at) kv->at[slot] = r->bytes, kv->state_at[slot] = r->floats;
     }
     return true;
 }
 
-static enum pith_status check_grid(const struct pith_grid *g, const struct pith_model *m,
-                                   struct pith_error *err)
+static void layout(struct pith_arena *a, struct pith_kv *kv, const struct room *r)
 {
-    const struct pith_input in = {.grid = *g, .scale = 1.0f};
-    enum pith_status s = PITH_OK;
-    if (!m) s = pith_input_check(&in, g->group ? g->group : 64, err);
-    for (uint32_t i = 0; m && i < m->plans.kinds && s == PITH_OK; i++) {
-        const struct pith_state_spec *keeps = &m->plans.kind[i].state;
-        if (keeps->kind == PITH_STATE_KV) s = pith_input_check(&in, keeps->key, err);
-        if (s == PITH_OK && keeps->value) s = pith_input_check(&in, keeps->value, err);
+    const size_t layers = kv->layers, sequences = kv->sequences;
+    kv->sequence = pith_arena_take(a, sequences, sizeof *kv->sequence);
+    kv->at = pith_arena_take(a, layers + 1, sizeof *kv->at);
+    kv->state_at = pith_arena_take(a, layers + 1, sizeof *kv->state_at);
+    kv->page_bytes = pith_arena_take(a, layers, sizeof *kv->page_bytes);
+    kv->group_of = pith_arena_take(a, layers, sizeof *kv->group_of);
+    kv->reached = pith_arena_take_rows(a, sequences, layers, sizeof *kv->reached);
+    for (int i = 0; i < PITH_KV_GROUPS; i++) {
+        struct pith_kv_group *g = &kv->group[i];
+        if (g->pages == 0) continue;
+        g->users = pith_arena_take(a, g->pages, sizeof *g->users);
+        g->stack = pith_arena_take(a, g->pages, sizeof *g->stack);
+        g->tables = pith_arena_take_rows(a, sequences, kv->pages_each, sizeof *g->tables);
     }
-    if (s != PITH_OK) return pith_fail_in(err, s, "the KV cache");
-    if (g->format->kind == PITH_KIND_BLOCK && pith_input_needs_scale(&in))
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "the KV cache cannot be %s; int8:token, fp8_e4m3:token, int8:g32, mxfp8, "
-                         "mxfp4 and q8_0 are some that it can",
-                         g->format->name);
-    /* FP8 is often used with a scale of 1; integers without their scale mean nothing. */
-    if (m && g->is_static && g->format->kind == PITH_KIND_INT && !m->kv_grid.format)
-        return pith_fail(err, PITH_ARG,
-                         "%s: has no scales for keys and values; int8:token needs none",
-                         m->checkpoint->dir);
+    kv->state = pith_arena_take_rows(a, sequences, r->floats, sizeof *kv->state);
+    kv->copies = pith_arena_take_rows(a, sequences, layers > 1 ? r->floats : 0, sizeof *kv->copies);
+    kv->work = pith_arena_take(a, r->work ? r->work : 1, sizeof *kv->work);
+    kv->work_floats = r->work;
+}
+
+static struct pith_kv begin(const struct pith_kv_options *o)
+{
+    return (struct pith_kv){
+        .layers = o->layers, .sequences = o->sequences, .capacity = o->context, .dtype = o->dtype};
+}
+
+uint64_t pith_kv_pool_bytes(const struct pith_plans *plans, const struct pith_kv_options *o)
+{
+    struct pith_kv kv = begin(o);
+    struct pith_arena a = {0};
+    struct room r;
+    if (!find_groups(plans, o, &kv) || !measure(plans, &kv, o, &r)) return UINT64_MAX;
+    layout(&a, &kv, &r);
+    return pith_sum_bytes(pith_arena_bytes(&a), r.bytes);
+}
+
+/* --- making ----------------------------------------------------------------------------------- */
+
+static enum pith_status check(const struct pith_plans *p, const struct pith_kv_options *o,
+                              struct pith_error *err)
+{
+    if (o->layers == 0 || o->context == 0 || o->sequences == 0 || o->step == 0)
+        return pith_fail(err, PITH_ARG, "a KV cache for no tokens");
+    if (o->layers != 1 && o->layers != p->layers)
+        return pith_fail(err, PITH_ARG, "a KV cache for %u of %u layers", o->layers, p->layers);
+    if (o->dtype != PITH_F32 && o->dtype != PITH_BF16)
+        return pith_fail(err, PITH_ARG, "a KV cache of %s", pith_dtype_name(o->dtype));
     return PITH_OK;
 }
 
-enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
-                               struct pith_kv_format *out, struct pith_error *err)
+/* Nothing is in use; the first to be taken is page 0. */
+static void clear(struct pith_kv *kv)
 {
-    *out = (struct pith_kv_format){.dtype = usual};
-    if (name && strcmp(name, "f32") == 0) out->dtype = PITH_F32;
-    else if (name && strcmp(name, "bf16") == 0) out->dtype = PITH_BF16;
-    else if (name || (m && m->kv_grid.format)) {
-        if (!name) out->grid = m->kv_grid;
-        else if (pith_grid_parse(name, &out->grid, err) != PITH_OK || !out->grid.format)
-            return pith_fail(err, PITH_ARG,
-                             "unknown KV cache \"%s\": bf16 or f32, or a grid such as fp8_e4m3, "
-                             "int8:token, int4:g32:asym",
-                             name);
-        out->dtype = PITH_F32;
-        pith_kv_grid_settle(&out->grid);
-        return check_grid(&out->grid, m, err);
+    memset(kv->sequence, 0, kv->sequences * sizeof *kv->sequence);
+    memset(kv->at, 0, ((size_t)kv->layers + 1) * sizeof *kv->at);
+    memset(kv->state_at, 0, ((size_t)kv->layers + 1) * sizeof *kv->state_at);
+    memset(kv->page_bytes, 0, kv->layers * sizeof *kv->page_bytes);
+    memset(kv->group_of, 0, kv->layers * sizeof *kv->group_of);
+    memset(kv->reached, 0, (size_t)kv->sequences * kv->layers * sizeof *kv->reached);
+    for (int i = 0; i < PITH_KV_GROUPS; i++) {
+        struct pith_kv_group *g = &kv->group[i];
+        g->unused = g->pages;
+        for (uint32_t k = 0; k < g->pages; k++) {
+            g->users[k] = 0;
+            g->stack[k] = g->pages - 1 - k;
+        }
     }
+}
+
+enum pith_status pith_kv_open(struct pith_kv *kv, const struct pith_plans *plans,
+                              const struct pith_kv_options *o, struct pith_error *err)
+{
+    struct pith_arena a = {0};
+    struct room r;
+    *kv = (struct pith_kv){0};
+    PITH_TRY(check(plans, o, err));
+    *kv = begin(o);
+    if (find_groups(plans, o, kv) && measure(plans, kv, o, &r)) {
+        layout(&a, kv, &r);
+        kv->memory = pith_alloc_huge(r.bytes ? r.bytes : 1, 1);
+    }
+    if (!kv->memory || !pith_arena_open(&a)) {
+        pith_free(kv->memory);
+        *kv = (struct pith_kv){0};
+        return pith_fail(err, PITH_NOMEM, "out of memory for a KV cache of %zu tokens", o->context);
+    }
+    layout(&a, kv, &r);
+    kv->lists = a.base;
+    clear(kv);
+    (void)measure(plans, kv, o, &r);
     return PITH_OK;
 }
 
-void pith_kv_name(const struct pith_kv_format *f, char text[PITH_GRID_TEXT])
+static struct pith_kv_options of_one(uint32_t layers, size_t capacity, enum pith_dtype dtype)
 {
-    if (f->grid.format) pith_grid_format(&f->grid, text);
-    else strcpy(text, f->dtype == PITH_BF16 ? "bf16" : "f32");
-}
-
-/* Lists, and with several layers a copy of what cannot be cut back. */
-static bool allocate(struct pith_kv *kv, const struct room *r, bool copies)
-{
-    size_t saved;
-    const size_t some = r->bytes ? r->bytes : 1, work = r->work ? r->work : 1;
-    if (!pith_mul_size(r->floats, copies ? 2 : 1, &saved)) return false;
-    kv->memory = pith_alloc_huge(some, 1);
-    kv->work = pith_alloc_aligned(work, sizeof *kv->work);
-    if (r->floats) kv->state = pith_alloc_aligned(saved, sizeof *kv->state);
-    if (kv->state && copies) kv->saved = kv->state + r->floats;
-    return kv->memory && kv->work && (kv->state || !r->floats);
+    return (struct pith_kv_options){.layers = layers,
+                                    .sequences = 1,
+                                    .context = capacity,
+                                    .step = capacity,
+                                    .keep = true,
+                                    .dtype = dtype};
 }
 
 enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_plans *plans, uint32_t layers,
                               size_t capacity, enum pith_dtype dtype, struct pith_error *err)
 {
-    struct room r;
-    *kv = (struct pith_kv){.layers = layers, .capacity = capacity, .dtype = dtype};
-    if (layers == 0 || capacity == 0) return pith_fail(err, PITH_ARG, "a KV cache for no tokens");
-    if (layers != 1 && layers != plans->layers)
-        return pith_fail(err, PITH_ARG, "a KV cache for %u of %u layers", layers, plans->layers);
-    if (dtype != PITH_F32 && dtype != PITH_BF16)
-        return pith_fail(err, PITH_ARG, "a KV cache of %s", pith_dtype_name(dtype));
-    kv->at = pith_zalloc((size_t)layers + 1, sizeof *kv->at);
-    kv->state_at = pith_zalloc((size_t)layers + 1, sizeof *kv->state_at);
-    kv->reached = pith_zalloc(layers, sizeof *kv->reached);
-    if (kv->at && kv->state_at && kv->reached && measure(plans, layers, capacity, dtype, kv, &r) &&
-        allocate(kv, &r, layers > 1)) {
-        kv->work_floats = r.work;
-        return PITH_OK;
-    }
-    pith_kv_free(kv);
-    return pith_fail(err, PITH_NOMEM, "out of memory for a KV cache of %zu tokens", capacity);
-}
-
-void pith_kv_free(struct pith_kv *kv)
-{
-    pith_free(kv->memory);
-    pith_free(kv->at);
-    pith_free(kv->state);
-    pith_free(kv->state_at);
-    pith_free(kv->reached);
-    pith_free(kv->work);
-    *kv = (struct pith_kv){0};
+    const struct pith_kv_options o = of_one(layers, capacity, dtype);
+    const struct pith_kv_span all = {.n = capacity};
+    uint32_t sequence;
+    PITH_TRY(pith_kv_open(kv, plans, &o, err));
+    (void)pith_kv_sequence_open(kv, &sequence, err);
+    for (uint32_t g = 0; g < PITH_KV_GROUPS; g++) (void)pith_kv_reserve(kv, g, &all, err);
+    return PITH_OK;
 }
 
 uint64_t pith_kv_bytes(const struct pith_plans *plans, uint32_t layers, size_t capacity,
                        enum pith_dtype dtype)
 {
-    struct room r;
-    size_t floats, all;
-    if (!measure(plans, layers, capacity, dtype, NULL, &r) ||
-        !pith_mul_size(r.floats, layers > 1 ? 2 : 1, &floats) ||
-        !pith_add_size(floats, r.work, &floats) || !pith_mul_size(floats, sizeof(float), &floats) ||
-        !pith_add_size(r.bytes, floats, &all))
-        return UINT64_MAX;
-    return all;
+    const struct pith_kv_options o = of_one(layers, capacity, dtype);
+    return pith_kv_pool_bytes(plans, &o);
+}
+
+void pith_kv_free(struct pith_kv *kv)
+{
+    pith_free(kv->memory);
+    pith_free(kv->lists);
+    *kv = (struct pith_kv){0};
+}
+
+/* --- pages ------------------------------------------------------------------------------------ */
+
+static uint32_t *table(const struct pith_kv *kv, const struct pith_kv_group *g, uint32_t sequence)
+{
+    return g->tables + sequence * kv->pages_each;
+}
+
+static void release(struct pith_kv_group *g, uint32_t *page)
+{
+    if (*page != PITH_NO_PAGE && --g->users[*page] == 0) g->stack[g->unused++] = *page;
+    *page = PITH_NO_PAGE;
+}
+
+static bool take(struct pith_kv_group *g, uint32_t *page)
+{
+    if (g->unused == 0) return false;
+    *page = g->stack[--g->unused];
+    g->users[*page] = 1;
+    return true;
+}
+
+/* A copy of a page in all layers of its group. */
+static void copy_page(const struct pith_kv *kv, uint32_t group, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = 0; i < kv->layers; i++) {
+        const size_t bytes = kv->page_bytes[i];
+        if (kv->group_of[i] == group && bytes > 0)
+            memcpy(kv->memory + kv->at[i] + to * bytes, kv->memory + kv->at[i] + from * bytes,
+                   bytes);
+    }
+}
+
+/* Makes a page that others hold too the sequence's own. */
+static bool part(struct pith_kv *kv, uint32_t group, uint32_t *page)
+{
+    struct pith_kv_group *g = &kv->group[group];
+    uint32_t own;
+    if (*page == PITH_NO_PAGE || g->users[*page] == 1) return true;
+    if (!take(g, &own)) return false;
+    copy_page(kv, group, *page, own);
+    g->users[*page]--;
+    *page = own;
+    return true;
+}
+
+enum pith_status pith_kv_reserve(struct pith_kv *kv, uint32_t group, const struct pith_kv_span *s,
+                                 struct pith_error *err)
+{
+    struct pith_kv_group *g = &kv->group[group];
+    const size_t first = s->start / 32, end = pith_cache_pages(s->start + s->n);
+    if (g->pages == 0 || s->n == 0) return PITH_OK;
+    uint32_t *page = table(kv, g, s->sequence);
+    bool fits = s->start % 32 == 0 || s->start != kv->sequence[s->sequence].length ||
+                part(kv, group, &page[first]);
+    for (size_t i = first; i < end && fits; i++)
+        if (page[i] == PITH_NO_PAGE) fits = take(g, &page[i]);
+    if (fits) return PITH_OK;
+    return pith_fail(err, PITH_LIMIT,
+                     "the KV cache is full: all of its %u pages of 32 tokens are in use", g->pages);
+}
+
+enum pith_status pith_kv_sequence_open(struct pith_kv *kv, uint32_t *sequence,
+                                       struct pith_error *err)
+{
+    for (uint32_t i = 0; i < kv->sequences; i++) {
+        if (kv->sequence[i].open) continue;
+        kv->sequence[i] = (struct pith_kv_sequence){.open = true};
+        for (int g = 0; g < PITH_KV_GROUPS && kv->group[g].pages; g++)
+            for (size_t k = 0; k < kv->pages_each; k++)
+                table(kv, &kv->group[g], i)[k] = PITH_NO_PAGE;
+        *sequence = i;
+        return PITH_OK;
+    }
+    return pith_fail(err, PITH_LIMIT, "all %u sequences are open", kv->sequences);
+}
+
+void pith_kv_sequence_close(struct pith_kv *kv, uint32_t sequence)
+{
+    pith_kv_truncate(kv, sequence, 0);
+    kv->sequence[sequence].open = false;
+}
+
+void pith_kv_truncate(struct pith_kv *kv, uint32_t sequence, size_t length)
+{
+    struct pith_kv_sequence *s = &kv->sequence[sequence];
+    for (int i = 0; i < PITH_KV_GROUPS; i++) {
+        struct pith_kv_group *g = &kv->group[i];
+        if (g->pages == 0) continue;
+        /* Beyond the length there may be pages of a step that failed. */
+        for (size_t k = pith_cache_pages(length); k < kv->pages_each; k++)
+            release(g, &table(kv, g, sequence)[k]);
+    }
+    if (length < s->length) s->length = length;
+    if (length < s->saved) s->saved = 0; /* other tokens may come */
+    if (length == 0) s->first = 0;
+}
+
+void pith_kv_share(struct pith_kv *kv, uint32_t from, uint32_t to, size_t length)
+{
+    const struct pith_kv_sequence *s = &kv->sequence[from];
+    struct pith_kv_sequence *t = &kv->sequence[to];
+    const size_t floats = kv->state_at[kv->layers];
+    for (int i = 0; i < PITH_KV_GROUPS; i++) {
+        struct pith_kv_group *g = &kv->group[i];
+        for (size_t k = 0; g->pages && k < pith_cache_pages(length); k++) {
+            const uint32_t page = table(kv, g, from)[k];
+            table(kv, g, to)[k] = page;
+            if (page != PITH_NO_PAGE) g->users[page]++;
+        }
+    }
+    *t = *s;
+    t->length = length;
+    if (length < s->saved) t->saved = 0;
+    for (uint32_t i = 0; i < kv->layers; i++)
+        kv->reached[to * kv->layers + i] = kv->reached[from * kv->layers + i];
+    if (floats) memcpy(kv->state + to * floats, kv->state + from * floats, floats * sizeof(float));
+    if (kv->copies && t->saved)
+        memcpy(kv->copies + to * floats, kv->copies + from * floats, floats * sizeof(float));
+}
+
+void pith_kv_slide(struct pith_kv *kv, uint32_t sequence)
+{
+    struct pith_kv_sequence *s = &kv->sequence[sequence];
+    for (int i = 0; i < PITH_KV_GROUPS; i++) {
+        struct pith_kv_group *g = &kv->group[i];
+        if (g->pages == 0 || g->window == 0 || s->length < g->window) continue;
+        /* The next query sees itself and the window - 1 before it. */
+        const size_t needed = (s->length + 1 - g->window) / 32 * 32;
+        for (size_t k = s->first / 32; k < needed / 32; k++) release(g, &table(kv, g, sequence)[k]);
+        if (needed > s->first) s->first = needed;
+    }
+}
+
+void pith_kv_unslide(struct pith_kv *kv, uint32_t sequence)
+{
+    for (int i = 0; i < PITH_KV_GROUPS; i++) {
+        struct pith_kv_group *g = &kv->group[i];
+        for (size_t k = 0; g->pages && g->window && k < kv->pages_each; k++)
+            release(g, &table(kv, g, sequence)[k]);
+    }
+    kv->sequence[sequence].first = 0;
 }
 
 struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
                                 const struct pith_state_spec *s)
 {
-    char *const memory = kv->memory + kv->at[layer];
-    size_t k, v;
-    (void)elements(s, kv->capacity, &k, &v);
-    return (struct pith_cache){.dtype = kv->dtype,
-                               .kv_heads = s->heads,
-                               .head_dim = s->key,
-                               .value_dim = s->value,
-                               .capacity = kv->capacity,
-                               .k = memory,
-                               .v = memory + k * element_bytes(kv->dtype)};
+    struct pith_cache c = cache_of(s, kv->dtype);
+    (void)pith_cache_layout(&c);
+    c.memory = kv->memory + kv->at[layer];
+    return c;
+}
+
+const uint32_t *pith_kv_pages(const struct pith_kv *kv, uint32_t layer, uint32_t sequence)
+{
+    return table(kv, &kv->group[kv->group_of[layer]], sequence);
 }
 
 /* --- recurrent states ------------------------------------------------------------------------- */
 
-enum pith_status pith_kv_state(const struct pith_kv *kv, uint32_t layer,
-                               const struct pith_state_spec *s, size_t start, float **state,
-                               struct pith_error *err)
+static size_t *reached(const struct pith_kv *kv, uint32_t layer, uint32_t sequence)
 {
-    *state = kv->state + kv->state_at[layer];
-    if (start == 0) {
-        memset(*state, 0, s->floats * sizeof **state);
-        kv->reached[layer] = 0;
+    return &kv->reached[sequence * kv->layers + layer];
+}
+
+float *pith_kv_state_of(const struct pith_kv *kv, uint32_t layer, uint32_t sequence)
+{
+    return kv->state + sequence * kv->state_at[kv->layers] + kv->state_at[layer];
+}
+
+enum pith_status pith_kv_state(const struct pith_kv *kv, uint32_t layer,
+                               const struct pith_state_spec *spec, const struct pith_kv_span *s,
+                               float **state, struct pith_error *err)
+{
+    *state = pith_kv_state_of(kv, layer, s->sequence);
+    if (s->start == 0) {
+        memset(*state, 0, spec->floats * sizeof **state);
+        *reached(kv, layer, s->sequence) = 0;
     }
-    if (kv->reached[layer] == start) return PITH_OK;
+    if (*reached(kv, layer, s->sequence) == s->start) return PITH_OK;
     return pith_fail(err, PITH_ARG,
                      "a recurrent state that has seen %zu tokens cannot go on from %zu",
-                     kv->reached[layer], start);
+                     *reached(kv, layer, s->sequence), s->start);
+}
+
+void pith_kv_moved(const struct pith_kv *kv, uint32_t layer, const struct pith_kv_span *s)
+{
+    *reached(kv, layer, s->sequence) = s->start + s->n;
 }
 
 bool pith_kv_recurrent(const struct pith_kv *kv)
@@ -208,23 +424,32 @@ bool pith_kv_recurrent(const struct pith_kv *kv)
     return kv->state_at[kv->layers] > 0;
 }
 
-bool pith_kv_is_at(const struct pith_kv *kv, size_t length)
+bool pith_kv_ready(const struct pith_kv *kv, uint32_t sequence)
 {
-    bool at = true;
+    const struct pith_kv_sequence *s = &kv->sequence[sequence];
+    bool ready = true;
+    for (int i = 0; i < PITH_KV_GROUPS; i++) {
+        const size_t window = kv->group[i].window;
+        if (window && s->first > 0) ready = ready && s->first + window <= s->length + 1;
+    }
+    for (uint32_t i = 0; i < kv->layers && s->length > 0; i++)
+        ready = ready &&
+                (kv->state_at[i + 1] == kv->state_at[i] || *reached(kv, i, sequence) == s->length);
+    return ready;
+}
+
+void pith_kv_save(struct pith_kv *kv, uint32_t sequence)
+{
+    const size_t floats = kv->state_at[kv->layers];
+    if (!kv->copies) return;
+    memcpy(kv->copies + sequence * floats, kv->state + sequence * floats, floats * sizeof(float));
+    kv->sequence[sequence].saved = kv->sequence[sequence].length;
+}
+
+void pith_kv_restore(struct pith_kv *kv, uint32_t sequence)
+{
+    const size_t floats = kv->state_at[kv->layers];
+    memcpy(kv->state + sequence * floats, kv->copies + sequence * floats, floats * sizeof(float));
     for (uint32_t i = 0; i < kv->layers; i++)
-        at = at && (kv->state_at[i + 1] == kv->state_at[i] || kv->reached[i] == length);
-    return at;
-}
-
-void pith_kv_save(struct pith_kv *kv, size_t length)
-{
-    if (!kv->saved) return;
-    memcpy(kv->saved, kv->state, kv->state_at[kv->layers] * sizeof *kv->saved);
-    kv->saved_at = length;
-}
-
-void pith_kv_restore(struct pith_kv *kv)
-{
-    memcpy(kv->state, kv->saved, kv->state_at[kv->layers] * sizeof *kv->saved);
-    for (uint32_t i = 0; i < kv->layers; i++) kv->reached[i] = kv->saved_at;
+        *reached(kv, i, sequence) = kv->sequence[sequence].saved;
 }

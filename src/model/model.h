@@ -12,6 +12,7 @@
 #include "io/checkpoint.h"
 #include "io/container.h"
 #include "model/arch.h"
+#include "model/kv.h"
 #include "model/plan.h"
 #include "num/grid.h"
 
@@ -126,63 +127,6 @@ enum pith_status pith_model_round_head(struct pith_model *m, struct pith_backend
 /* Owned float32 bytes of a dense block under PITH_LOAD_FLOAT: matrices, biases and norms. */
 uint64_t pith_block_float_bytes(const struct pith_layer_plan *l);
 
-/* What a sequence keeps of the tokens seen so far (struct pith_state_spec), for every layer, or for
- * one at a time, whichever that is (calibration). Keys (after rope), values and latents are in
- * float32 or bfloat16. With a grid they are rounded to it once, when they are stored: a row of a
- * grid is a head of a token (a scale "a token" is one for each of its heads, groups lie along the
- * head), and the one scale of a tensor is the checkpoint's for that layer. Of a latent its rotary
- * part stays as it is. Recurrent states are in float32. */
-struct pith_kv {
-    uint32_t layers; /* that have room of their own: all of the model, or 1 */
-    size_t capacity; /* tokens */
-    enum pith_dtype dtype;
-    struct pith_grid grid; /* format NULL: as they are */
-    char *memory;          /* keys and values */
-    size_t *at;            /* [layers + 1]: bytes of it before each layer's */
-    float *state, *saved;  /* of all recurrent layers; a copy of that, NULL where none is needed */
-    size_t *state_at;      /* [layers + 1]: floats of it before each layer's */
-    size_t *reached;       /* [layers]: how many tokens a recurrent state has seen */
-    size_t saved_at;       /* how many `saved` has seen; 0: it holds nothing */
-    float *work;           /* for pith_attention() */
-    size_t work_floats;
-};
-/* Room for `capacity` tokens, not initialised. `layers` is the model's number, or 1. PITH_ARG for
- * another, for 0 tokens or another dtype; on failure *kv owns nothing. */
-enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_plans *plans, uint32_t layers,
-                              size_t capacity, enum pith_dtype dtype, struct pith_error *err);
-/* What a cache is called by. */
-struct pith_kv_format {
-    enum pith_dtype dtype;
-    struct pith_grid grid;
-};
-/* "f32", "bf16", or a grid, whose values are held in f32. NULL: what the checkpoint says, or
- * `usual`. m may be NULL, when only the name is to be looked at. PITH_ARG for another name;
- * PITH_UNSUPPORTED for a grid that keys and values cannot have. */
-enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
-                               struct pith_kv_format *out, struct pith_error *err);
-/* Its name again. */
-void pith_kv_name(const struct pith_kv_format *f, char text[PITH_GRID_TEXT]);
-/* Bytes that pith_kv_init() will ask for; UINT64_MAX when they overflow. */
-uint64_t pith_kv_bytes(const struct pith_plans *plans, uint32_t layers, size_t capacity,
-                       enum pith_dtype dtype);
-/* One layer's keys and values, or latents, which are as `s` says; it points into kv. */
-struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
-                                const struct pith_state_spec *s);
-/* The recurrent state of a layer as it is after `start` tokens: zeros when that is 0. PITH_ARG
- * when it is at another place. Whoever moves it on says so in kv->reached. */
-enum pith_status pith_kv_state(const struct pith_kv *kv, uint32_t layer,
-                               const struct pith_state_spec *s, size_t start, float **state,
-                               struct pith_error *err);
-/* Whether any layer has a recurrent state, which cannot be cut back to fewer tokens. */
-bool pith_kv_recurrent(const struct pith_kv *kv);
-/* Whether all recurrent states have seen just `length` tokens. */
-bool pith_kv_is_at(const struct pith_kv *kv, size_t length);
-/* Keeps a copy of all recurrent states, which have seen `length` tokens; goes back to it. */
-void pith_kv_save(struct pith_kv *kv, size_t length);
-void pith_kv_restore(struct pith_kv *kv);
-/* Frees what kv owns and zeroes it. */
-void pith_kv_free(struct pith_kv *kv);
-
 /* Work space for a forward pass of up to `rows` tokens at once. It serves one model: cos and sin
  * of the rows last asked for are kept from block to block. */
 struct pith_scratch {
@@ -191,8 +135,8 @@ struct pith_scratch {
     float *reg[PITH_LAYER_REGS];
     struct pith_scratch_rope {
         float *cos, *sin;
-        const double *of; /* they hold `rows` rows by these frequencies from `start` */
-        size_t start, rows;
+        const double *of;   /* they hold `rows` rows by these frequencies; NULL: nothing */
+        size_t start, rows; /* from `start`, or SIZE_MAX: of several spans */
     } rope[2];
     uint32_t *chosen; /* [rows][taken]: the experts of each row */
     float *share;     /* [rows][taken]: their weights */
@@ -203,6 +147,8 @@ struct pith_scratch {
 /* PITH_ARG for 0 rows; on failure *s owns nothing. */
 enum pith_status pith_scratch_init(struct pith_scratch *s, const struct pith_plans *plans,
                                    size_t rows, struct pith_error *err);
+/* Forgets cos and sin of the rows last asked for: the spans of the next pass are others. */
+void pith_scratch_moved(struct pith_scratch *s);
 /* Frees what s owns and zeroes it. */
 void pith_scratch_free(struct pith_scratch *s);
 /* Bytes that pith_scratch_init() will ask for, by the same layout; UINT64_MAX when they overflow.
@@ -220,8 +166,12 @@ struct pith_pass {
     struct pith_scratch *scratch;
     struct pith_kv *kv;
     uint32_t kv_layer; /* layer index within kv */
-    size_t start;      /* position of the first row: kv holds that many tokens already */
-    pith_tap_fn *tap;  /* NULL: none */
+    /* The rows of several sequences, one behind the other, for all of whose positions there are
+     * pages. */
+    const struct pith_kv_span *span;
+    size_t spans;     /* 0: one sequence, number 0, that begins at `start` */
+    size_t start;     /* position of the first row: kv holds that many tokens already */
+    pith_tap_fn *tap; /* NULL: none */
     void *tap_ctx;
 };
 
@@ -270,43 +220,5 @@ enum pith_status pith_model_embed(const struct pith_model *m, const int32_t *ids
 /* logits[n][vocab] of hidden rows x[n][hidden] (final norm applied here; x is not changed). */
 enum pith_status pith_model_logits(const struct pith_model *m, struct pith_backend *be,
                                    const float *x, size_t n, float *logits, struct pith_error *err);
-
-/* A sequence being read: appends n ids (any n; longer ones go in chunks) and leaves the hidden
- * rows of all n in x[n][hidden] (before the final norm). Needs m->blocks. */
-struct pith_session {
-    struct pith_model *model;
-    struct pith_backend *backend;
-    struct pith_kv kv;
-    struct pith_scratch scratch;
-    size_t length; /* tokens so far */
-    int32_t
-        *ids; /* [capacity], and rows for a chunk: to read again what a recurrent state has to */
-    float *again; /* forget; NULL where there is none */
-};
-/* Tokens of a prompt that are worth computing at once: with more, weights are unpacked less often,
- * but the work space grows. */
-enum { PITH_PROMPT_CHUNK = 512 };
-struct pith_session_options {
-    size_t capacity;          /* tokens */
-    size_t chunk;             /* tokens computed at once, at most */
-    enum pith_dtype kv;       /* of the cache: PITH_F32 or PITH_BF16 */
-    struct pith_grid kv_grid; /* and what is rounded to when it is stored; format NULL: nothing */
-};
-/* m and be are borrowed. PITH_ARG without loaded blocks, for a size of 0 or another dtype; on
- * failure *s owns nothing. */
-enum pith_status pith_session_init(struct pith_session *s, struct pith_model *m,
-                                   struct pith_backend *be,
-                                   const struct pith_session_options *options,
-                                   struct pith_error *err);
-/* Frees what s owns and zeroes it. */
-void pith_session_free(struct pith_session *s);
-/* Forgets all tokens beyond `length`. A recurrent state cannot forget: the next append reads the
- * tokens again, from the place where a session was last rewound to or from the beginning, to the
- * same bits. */
-void pith_session_rewind(struct pith_session *s, size_t length);
-/* As above; allocates nothing. PITH_LIMIT when the ids
- * do not fit, PITH_ARG for an id outside the vocabulary; on failure the session is as before. */
-enum pith_status pith_session_append(struct pith_session *s, const int32_t *ids, size_t n, float *x,
-                                     struct pith_error *err);
 
 #endif

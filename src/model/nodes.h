@@ -9,7 +9,9 @@ struct pith_node_run {
     const struct pith_pass *pass;
     const struct pith_block *block;
     float *const *reg;
-    size_t n;      /* rows */
+    size_t n;                        /* rows */
+    const struct pith_kv_span *span; /* what sequences and positions they are of */
+    size_t spans;
     uint32_t site; /* whose input `in` is; PITH_NO_PART: none yet */
     bool met;      /* the first site's input was tapped and rotated before */
     bool stopped;

@@ -10,24 +10,30 @@ static void fill(float *rows, size_t count)
         rows[i] = (float)(int)(i * 97 % PERIOD) / (PERIOD / 2.0f) - 1.0f;
 }
 
-void pith_session_pretend(struct pith_session *s, size_t length)
+enum pith_status pith_session_pretend(struct pith_session *s, size_t length, struct pith_error *err)
 {
-    const struct pith_scratch *w = &s->scratch;
-    for (uint32_t i = 0; i < s->kv.layers; i++) {
-        const struct pith_layer_plan *l = pith_plan(&s->model->plans, i);
+    struct pith_runner *r = &s->runner;
+    const struct pith_scratch *w = &r->scratch;
+    const struct pith_kv_span all = {.n = length};
+    for (uint32_t g = 0; g < PITH_KV_GROUPS; g++) PITH_TRY(pith_kv_reserve(&r->kv, g, &all, err));
+    for (uint32_t i = 0; i < r->kv.layers; i++) {
+        const struct pith_layer_plan *l = pith_plan(&r->model->plans, i);
         const struct pith_node *node = pith_plan_attend(l);
         if (!node) continue;
-        const struct pith_cache cache = pith_kv_layer(&s->kv, i, &l->state);
+        const struct pith_cache cache = pith_kv_layer(&r->kv, i, &l->state);
         float *const k = w->reg[node->u.attend.k], *const v = w->reg[node->u.attend.v];
         fill(k, w->rows * cache.kv_heads * cache.head_dim);
         fill(v, w->rows * cache.kv_heads * pith_cache_value(&cache));
         for (size_t at = 0; at < length; at += w->rows) {
-            const size_t n = length - at < w->rows ? length - at : w->rows;
-            pith_cache_store(s->backend, &cache, at, n, k, v);
+            const struct pith_cache_span span = {.start = at,
+                                                 .n = length - at < w->rows ? length - at : w->rows,
+                                                 .page = pith_kv_pages(&r->kv, i, 0)};
+            pith_cache_store(r->backend, &cache, &span, k, v);
         }
     }
-    fill(s->kv.state, s->kv.state_at[s->kv.layers]);
-    for (uint32_t i = 0; i < s->kv.layers; i++) s->kv.reached[i] = length;
-    pith_kv_save(&s->kv, length);
-    s->length = length;
+    fill(r->kv.state, r->kv.state_at[r->kv.layers]);
+    for (uint32_t i = 0; i < r->kv.layers; i++) pith_kv_moved(&r->kv, i, &all);
+    s->length = r->kv.sequence[0].length = length;
+    pith_kv_save(&r->kv, 0);
+    return PITH_OK;
 }

@@ -3,57 +3,64 @@
 
 #include "backend/layer.h"
 
-/* The layer's state as it is before these rows. A node behind another finds it as that left it. */
-static enum pith_status state_of(const struct pith_node_run *r, float **state,
-                                 struct pith_error *err)
+static enum pith_status conv_span(struct pith_node_run *r, const struct pith_node *node,
+                                  const struct pith_kv_span *span, float *x, struct pith_error *err)
 {
     const struct pith_pass *p = r->pass;
-    return pith_kv_state(p->kv, p->kv_layer, &r->block->plan->state, p->start, state, err);
-}
-
-static void moved_on(const struct pith_node_run *r)
-{
-    r->pass->kv->reached[r->pass->kv_layer] = r->pass->start + r->n;
-}
-
-enum pith_status pith_node_conv(struct pith_node_run *r, const struct pith_node *node,
-                                struct pith_error *err)
-{
     const uint32_t bias = node->u.conv.bias;
     float *state;
-    PITH_TRY(state_of(r, &state, err));
-    pith_conv(r->pass->backend,
-              &(struct pith_conv){.x = r->reg[node->in],
+    PITH_TRY(pith_kv_state(p->kv, p->kv_layer, &r->block->plan->state, span, &state, err));
+    pith_conv(p->backend,
+              &(struct pith_conv){.x = x,
                                   .tail = state,
-                                  .n = r->n,
+                                  .n = span->n,
                                   .channels = node->u.conv.dim,
                                   .taps = node->u.conv.taps,
                                   .weight = r->block->vector[node->u.conv.weight],
                                   .bias = bias == PITH_NO_PART ? NULL : r->block->vector[bias],
                                   .silu = node->u.conv.silu});
-    if (node->u.conv.last) moved_on(r);
+    if (node->u.conv.last) pith_kv_moved(p->kv, p->kv_layer, span);
     return PITH_OK;
+}
+
+enum pith_status pith_node_conv(struct pith_node_run *r, const struct pith_node *node,
+                                struct pith_error *err)
+{
+    float *x = r->reg[node->in];
+    for (size_t i = 0; i < r->spans; x += r->span[i++].n * node->u.conv.dim)
+        PITH_TRY(conv_span(r, node, &r->span[i], x, err));
+    return PITH_OK;
+}
+
+static void delta_span(struct pith_node_run *r, const struct pith_node *node,
+                       const struct pith_kv_span *span, size_t row)
+{
+    const struct pith_pass *p = r->pass;
+    const size_t keys = node->u.delta.key_heads, key = node->u.delta.key_dim;
+    const size_t heads = node->u.delta.value_heads, value = node->u.delta.value_dim;
+    pith_delta(p->backend, &(struct pith_delta){
+                               .mixed = r->reg[node->in] + row * (2 * keys * key + heads * value),
+                               .a = r->reg[node->u.delta.a] + row * heads,
+                               .beta = r->reg[node->u.delta.beta] + row * heads,
+                               .a_log = r->block->vector[node->u.delta.a_log],
+                               .dt_bias = r->block->vector[node->u.delta.dt_bias],
+                               .n = span->n,
+                               .key_heads = keys,
+                               .value_heads = heads,
+                               .key_dim = key,
+                               .value_dim = value,
+                               .state = pith_kv_state_of(p->kv, p->kv_layer, span->sequence) +
+                                        node->u.delta.offset,
+                               .out = r->reg[node->out] + row * heads * value});
+    pith_kv_moved(p->kv, p->kv_layer, span);
 }
 
 enum pith_status pith_node_delta(struct pith_node_run *r, const struct pith_node *node,
                                  struct pith_error *err)
 {
-    const struct pith_pass *p = r->pass;
-    float *state = p->kv->state + p->kv->state_at[p->kv_layer] + node->u.delta.offset;
     (void)err; /* the convolution before it has looked */
-    pith_delta(p->backend, &(struct pith_delta){.mixed = r->reg[node->in],
-                                                .a = r->reg[node->u.delta.a],
-                                                .beta = r->reg[node->u.delta.beta],
-                                                .a_log = r->block->vector[node->u.delta.a_log],
-                                                .dt_bias = r->block->vector[node->u.delta.dt_bias],
-                                                .n = r->n,
-                                                .key_heads = node->u.delta.key_heads,
-                                                .value_heads = node->u.delta.value_heads,
-                                                .key_dim = node->u.delta.key_dim,
-                                                .value_dim = node->u.delta.value_dim,
-                                                .state = state,
-                                                .out = r->reg[node->out]});
-    moved_on(r);
+    for (size_t i = 0, row = 0; i < r->spans; row += r->span[i++].n)
+        delta_span(r, node, &r->span[i], row);
     return PITH_OK;
 }
 

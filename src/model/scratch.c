@@ -32,6 +32,12 @@ enum pith_status pith_scratch_init(struct pith_scratch *s, const struct pith_pla
     return PITH_OK;
 }
 
+void pith_scratch_moved(struct pith_scratch *s)
+{
+    for (size_t i = 0; i < PITH_COUNT(s->rope); i++)
+        if (s->rope[i].start == SIZE_MAX) s->rope[i].of = NULL;
+}
+
 void pith_scratch_free(struct pith_scratch *s)
 {
     pith_free(s->memory);

@@ -74,28 +74,24 @@ static inline struct pith_cache cache_make(struct pith_backend *b, enum pith_dty
                                            size_t kv_heads, size_t head_dim, size_t keys,
                                            const float *k, const float *v)
 {
-    struct pith_cache c = {
-        .dtype = dtype, .kv_heads = kv_heads, .head_dim = head_dim, .capacity = keys + 5};
-    size_t elements;
-    assert_true(pith_cache_elements(kv_heads, head_dim, c.capacity, &elements));
-    c.k = pith_alloc_aligned(elements, 4);
-    c.v = pith_alloc_aligned(elements, 4);
-    assert_true(c.k && c.v);
-    memset(c.k, 0xff, elements * 4);
-    memset(c.v, 0xff, elements * 4);
+    struct pith_cache c = {.dtype = dtype, .kv_heads = kv_heads, .head_dim = head_dim};
+    assert_true(pith_cache_layout(&c));
+    const size_t pages = pith_cache_pages(keys);
+    c.memory = pith_alloc_aligned(pages, c.page_bytes);
+    assert_non_null(c.memory);
+    memset(c.memory, 0xff, pages * c.page_bytes);
     for (size_t i = 0, n; i < keys; i += n) {
         n = i % 3 == 0 ? 1 : i % 3 == 1 ? 70 : 29;
         if (n > keys - i) n = keys - i;
         const size_t at = i * kv_heads * head_dim;
-        pith_cache_store(b, &c, i, n, k + at, v + at);
+        pith_cache_store(b, &c, &(struct pith_cache_span){.start = i, .n = n}, k + at, v + at);
     }
     return c;
 }
 
 static inline void cache_free(struct pith_cache *c)
 {
-    pith_free(c->k);
-    pith_free(c->v);
+    pith_free(c->memory);
 }
 
 /* Same bits; names the setup and the first difference otherwise. */

@@ -7,11 +7,12 @@ static void naive(const struct pith_attention *a, const float *k, const float *v
 {
     const size_t kv_heads = a->cache->kv_heads, hd = a->cache->head_dim;
     const size_t group = a->heads / kv_heads;
-    double *p = pith_alloc(a->start + a->n, sizeof *p);
+    const size_t start = a->span->start, n = a->span->n;
+    double *p = pith_alloc(start + n, sizeof *p);
     assert_non_null(p);
-    for (size_t i = 0; i < a->n; i++)
+    for (size_t i = 0; i < n; i++)
         for (size_t h = 0; h < a->heads; h++) {
-            const size_t last = a->start + i, kv = h / group;
+            const size_t last = start + i, kv = h / group;
             const size_t first = a->window && last + 1 > a->window ? last + 1 - a->window : 0;
             double max = -INFINITY, sum = 0;
             for (size_t j = first; j <= last; j++) {
@@ -42,12 +43,13 @@ struct shape {
 static void check_decoding(struct pith_backend *b, struct pith_attention a, const float *q,
                            const float *first, size_t setup)
 {
-    const size_t row = a.heads * a.cache->head_dim, n = a.n, start = a.start;
+    const size_t row = a.heads * a.cache->head_dim, n = a.span->n, start = a.span->start;
     const size_t floats = pith_attention_work(a.heads, a.cache->head_dim, start + n);
     float *work = floats ? normals(floats, 12) : NULL, *out = floats ? copy(q, row) : NULL;
-    a.n = 1;
+    struct pith_cache_span one = {.n = 1};
+    a.span = &one;
     for (size_t t = 0; t < n; t += 7) {
-        a.start = start + t;
+        one.start = start + t;
         for (int shared = 0; shared < 2; shared++) {
             memcpy(out, q + t * row, row * sizeof *out);
             a.q = a.out = out; /* in place */
@@ -69,8 +71,9 @@ static void one_case(struct setups *s, enum pith_dtype dtype, struct shape c)
           *first = floats(count);
     double *exact = pith_alloc(count, sizeof *exact);
     assert_non_null(exact);
-    struct pith_attention a = {.n = c.n,
-                               .start = c.start,
+    const struct pith_cache_span span = {.n = c.n, .start = c.start};
+    struct pith_attention a = {.span = &span,
+                               .spans = 1,
                                .heads = c.heads,
                                .window = c.window,
                                .scale = 1.0f / sqrtf((float)c.head_dim),
@@ -152,12 +155,14 @@ static void chunks_are_merged(void **state)
 static void absurd_sizes_are_refused(void **state)
 {
     (void)state;
-    size_t elements = 7;
-    assert_false(pith_cache_elements(SIZE_MAX / 4, 64, 1000, &elements));
-    assert_false(pith_cache_elements(1, 64, SIZE_MAX - 3, &elements));
-    assert_false(pith_cache_elements(1, SIZE_MAX - 3, 1, &elements));
-    assert_true(pith_cache_elements(2, 40, 33, &elements));
-    assert_int_equal(elements, 2 * 48 * 64);
+    struct pith_cache c = {.kv_heads = SIZE_MAX / 4, .head_dim = 64};
+    assert_false(pith_cache_layout(&c));
+    c = (struct pith_cache){.kv_heads = 1, .head_dim = SIZE_MAX - 3};
+    assert_false(pith_cache_layout(&c));
+    c = (struct pith_cache){.dtype = PITH_BF16, .kv_heads = 2, .head_dim = 40, .value_dim = 17};
+    assert_true(pith_cache_layout(&c));
+    assert_int_equal(c.page_bytes, 2 * (48 + 32) * 32 * 2);
+    assert_int_equal(pith_cache_pages(33), 2);
     assert_true(pith_attention_work(SIZE_MAX / 2, 64, 1000) == SIZE_MAX);
 }
 

@@ -56,8 +56,15 @@ static uint64_t hash_attention(struct pith_backend *b, enum pith_dtype dtype)
     float *v = uniforms(N * KV * DIM, 7);
     pith_rope(b, q, N, HEADS * DIM, HEADS, DIM - 1, k, v);
     struct pith_cache cache = cache_make(b, dtype, KV, DIM, N, k, v);
-    const struct pith_attention a = {
-        .n = N, .heads = HEADS, .window = 20, .scale = 2.0f, .cache = &cache, .q = q, .out = q};
+    const struct pith_cache_span span = {.n = N};
+    const struct pith_attention a = {.span = &span,
+                                     .spans = 1,
+                                     .heads = HEADS,
+                                     .window = 20,
+                                     .scale = 2.0f,
+                                     .cache = &cache,
+                                     .q = q,
+                                     .out = q};
     pith_attention(b, &a);
     cache_free(&cache);
     const uint64_t h = hash(q, N * HEADS * DIM * sizeof *q);

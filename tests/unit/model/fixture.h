@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "model/model.h"
+#include "model/session.h"
 #include "test.h"
 
 #include <math.h>
@@ -20,6 +20,9 @@ struct golden {
     json_t *config;      /* borrowed from file */
     const char *weights; /* likewise */
 };
+
+/* What is kept, and lists of no more than a few lines of 64 bytes beside it. */
+#define assert_pages(bytes, kept) assert_in_range(bytes, kept, (kept) + 16 * 64)
 
 static inline void golden_load(struct golden *g, const char *name)
 {
@@ -92,7 +95,7 @@ static inline float *rig_logits_kv(struct rig *r, const int32_t *ids, size_t n, 
     struct pith_session s;
     const size_t hidden = r->model->shape.hidden, vocab = r->model->shape.vocab;
     float *x = malloc(n * hidden * sizeof *x), *logits = malloc(n * vocab * sizeof *logits);
-    const struct pith_session_options options = {.capacity = n, .chunk = chunk, .kv = kv};
+    const struct pith_session_options options = {.capacity = n, .chunk = chunk, .kv.dtype = kv};
     assert_ok(pith_session_init(&s, r->model, r->backend, &options, &err), err);
     assert_ok(pith_session_append(&s, ids, n, x, &err), err);
     assert_ok(pith_model_logits(r->model, r->backend, x, n, logits, &err), err);

@@ -8,15 +8,19 @@ static void read_cache(const struct pith_session *s, uint32_t layer, size_t toke
                        float *v)
 {
     const struct pith_cache c =
-        pith_kv_layer(&s->kv, layer, &pith_plan(&s->model->plans, layer)->state);
+        pith_kv_layer(&s->runner.kv, layer, &pith_plan(&s->runner.model->plans, layer)->state);
+    const uint32_t *page = pith_kv_pages(&s->runner.kv, layer, 0);
     const size_t dim = c.head_dim, row = (dim + 15) / 16 * 16;
-    const size_t head = (c.capacity + 31) / 32 * 32 * row;
     for (size_t t = 0; t < tokens; t++)
-        for (size_t h = 0; h < c.kv_heads; h++)
+        for (size_t h = 0; h < c.kv_heads; h++) {
+            const char *at = c.memory + page[t / 32] * c.page_bytes;
+            const void *keys = at + h * c.k_bytes,
+                       *values = at + c.kv_heads * c.k_bytes + h * c.v_bytes;
             for (size_t e = 0; e < dim; e++, k++, v++) {
-                *k = ((const float *)c.k)[h * head + t / 32 * 32 * dim + e * 32 + t % 32];
-                *v = ((const float *)c.v)[h * head + t * row + e];
+                *k = ((const float *)keys)[e * 32 + t % 32];
+                *v = ((const float *)values)[t % 32 * row + e];
             }
+        }
 }
 
 struct held {
@@ -30,8 +34,7 @@ static struct held hold(struct rig *r, const struct pith_kv_format *f)
     int32_t ids[PROMPT_MAX];
     const size_t n = golden_prompt(0, ids);
     struct pith_session s;
-    const struct pith_session_options options = {
-        .capacity = n, .chunk = n, .kv = f->dtype, .kv_grid = f->grid};
+    const struct pith_session_options options = {.capacity = n, .chunk = n, .kv = *f};
     const struct pith_shape *shape = &r->model->shape;
     struct held h = {.count = n * shape->kv_heads * shape->head_dim};
     h.k = malloc(h.count * sizeof *h.k);

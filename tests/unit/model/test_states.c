@@ -31,7 +31,7 @@ static void close_case(struct cases *c)
 static void begin(struct cases *c, struct pith_session *s, size_t chunk)
 {
     struct pith_error err = {0};
-    const struct pith_session_options o = {.capacity = 40, .chunk = chunk, .kv = PITH_F32};
+    const struct pith_session_options o = {.capacity = 40, .chunk = chunk, .kv.dtype = PITH_F32};
     assert_ok(pith_session_init(s, c->r.model, c->r.backend, &o, &err), err);
 }
 
@@ -104,8 +104,10 @@ static void a_state_goes_on_from_where_it_is(void **state)
     float x[4 * HIDDEN] = {0};
     open_case(&c, "qwen3_next");
     begin(&c, &s, 8);
-    struct pith_pass p = {
-        .backend = c.r.backend, .model = c.r.model, .scratch = &s.scratch, .kv = &s.kv};
+    struct pith_pass p = {.backend = c.r.backend,
+                          .model = c.r.model,
+                          .scratch = &s.runner.scratch,
+                          .kv = &s.runner.kv};
     assert_ok(pith_block_forward(&p, &c.r.model->blocks[0], x, 4, NULL, &err), err);
     p.start = 3;
     assert_int_equal(pith_block_forward(&p, &c.r.model->blocks[0], x, 4, NULL, &err), PITH_ARG);
@@ -123,14 +125,14 @@ static void sizes_are_those_of_what_is_kept(void **state)
     struct cases c;
     open_case(&c, "deepseek_v3");
     /* 3 layers of 32 positions: keys of 16 + 8, padded to 32, values of 16; sums of 4 heads. */
-    assert_int_equal(pith_kv_bytes(&c.r.model->plans, 3, 20, PITH_BF16),
-                     3 * 32 * (32 + 16) * 2 + 4 * 32 * 4);
+    assert_pages(pith_kv_bytes(&c.r.model->plans, 3, 20, PITH_BF16),
+                 3 * 32 * (32 + 16) * 2 + 4 * 32 * 4);
     close_case(&c);
     open_case(&c, "qwen3_5");
     /* Three states of 3 x 56 inputs and 4 x 8 x 16, one layer of two heads of 16. */
     const size_t floats = 3 * (3 * 56 + 4 * 8 * 16);
-    assert_int_equal(pith_kv_bytes(&c.r.model->plans, 4, 20, PITH_F32),
-                     2 * floats * 4 + 2 * 2 * 32 * 16 * 4 + 4 * 32 * 4);
+    assert_pages(pith_kv_bytes(&c.r.model->plans, 4, 20, PITH_F32),
+                 2 * floats * 4 + 2 * 2 * 32 * 16 * 4 + 4 * 32 * 4);
     close_case(&c);
 }
 

@@ -1,0 +1,158 @@
+/* model/kv.h: what sequences keep of the tokens seen so far (struct pith_state_spec): keys and
+ * values, or latents, in pages; recurrent states.
+ *
+ * A page is 32 positions of one sequence, in every layer of a group. Layers are grouped by how long
+ * their pages live: those that see everything, and those with a window, whose pages are freed once
+ * they lie behind it. A page's number is the same in all layers of its group, each of which has
+ * memory of its own for it, as wide as the layer needs: pages of several widths never fragment the
+ * pool, and a sequence has one table a group. (A table a layer would say the same thing as many
+ * times as there are layers.)
+ *
+ *     sequence 3, group 0:   page table  7 2 9        memory of layer 0: [page 0][page 1]...
+ *                            positions   0.. 32.. 64..           layer 1: [page 0][page 1]...
+ *
+ * Pages are counted: sequences that share a prefix hold its pages together. A page that others hold
+ * too is copied before a sequence writes to it, which can only be its last. The number of pages is
+ * fixed when the pool is made. Thread-compatible: one thread at a time. */
+#ifndef PITH_MODEL_KV_H
+#define PITH_MODEL_KV_H
+
+#include "backend/backend.h"
+#include "model/plan.h"
+#include "num/grid.h"
+
+struct pith_model;
+
+/* What a cache is called by. */
+struct pith_kv_format {
+    enum pith_dtype dtype;
+    struct pith_grid grid; /* what is rounded to when it is stored; format NULL: nothing */
+};
+/* "f32", "bf16", or a grid, whose values are held in f32. NULL: what the checkpoint says, or
+ * `usual`. m may be NULL, when only the name is to be looked at. PITH_ARG for another name;
+ * PITH_UNSUPPORTED for a grid that keys and values cannot have. */
+enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
+                               struct pith_kv_format *out, struct pith_error *err);
+/* Its name again. */
+void pith_kv_name(const struct pith_kv_format *f, char text[PITH_GRID_TEXT]);
+
+#define PITH_NO_PAGE UINT32_MAX
+enum { PITH_KV_GROUPS = 2 };
+
+struct pith_kv_group {
+    size_t window;    /* the newest positions that are needed; 0: all */
+    uint32_t pages;   /* in the pool */
+    uint32_t unused;  /* of them */
+    uint32_t *users;  /* [pages]: sequences that hold it */
+    uint32_t *stack;  /* [pages]: the unused ones are the first */
+    uint32_t *tables; /* [sequences][pages_each] */
+};
+
+struct pith_kv_sequence {
+    bool open;
+    size_t length; /* tokens */
+    size_t before; /* a step: tokens when it began */
+    size_t first;  /* of the positions whose pages in the group with a window are there */
+    size_t saved;  /* how many tokens the saved recurrent states have seen; 0: none are */
+};
+
+/* Keys (after rope), values and latents are in float32 or bfloat16. With a grid they are rounded to
+ * it once, when they are stored: a row of a grid is a head of a token (a scale "a token" is one for
+ * each of its heads, groups lie along the head), and the one scale of a tensor is the checkpoint's
+ * for that layer. Of a latent its rotary part stays as it is. Recurrent states are in float32. */
+struct pith_kv {
+    uint32_t layers;    /* that have room of their own: all of the model, or 1 */
+    uint32_t sequences; /* at most */
+    size_t capacity;    /* tokens of a sequence at most */
+    size_t pages_each;  /* of a sequence at most */
+    enum pith_dtype dtype;
+    struct pith_grid grid; /* format NULL: as they are */
+    struct pith_kv_group group[PITH_KV_GROUPS];
+    struct pith_kv_sequence *sequence; /* [sequences] */
+    char *memory;                      /* keys and values */
+    size_t *at;                        /* [layers + 1]: bytes of it before each layer's */
+    size_t *page_bytes;                /* [layers]: of a page in that layer */
+    uint32_t *group_of;                /* [layers] */
+    float *state, *copies; /* [sequences][state_at[layers]]; likewise, NULL where none is needed */
+    size_t *state_at;      /* [layers + 1]: floats of a sequence's before each layer's */
+    size_t *reached;       /* [sequences][layers]: how many tokens a recurrent state has seen */
+    float *work;           /* for pith_attention() */
+    size_t work_floats;
+    void *lists; /* memory of the above but for what is in sizes of the model */
+};
+
+struct pith_kv_options {
+    uint32_t layers;    /* the model's number; or 1: a layer at a time, whichever that is */
+    uint32_t sequences; /* at once, at most */
+    size_t context;     /* tokens of one, at most */
+    size_t tokens; /* of all together, in whole pages; 0: as many as sequences of that context */
+    size_t step;   /* tokens of a sequence that are stored at once, at most */
+    bool keep;     /* pages behind a window stay: rewinding is then free */
+    enum pith_dtype dtype;
+};
+/* Makes the pool; no sequence is open. PITH_ARG for layers that are neither, for 0 of anything or
+ * another dtype; on failure *kv owns nothing. */
+enum pith_status pith_kv_open(struct pith_kv *kv, const struct pith_plans *plans,
+                              const struct pith_kv_options *o, struct pith_error *err);
+/* Bytes that this will ask for; UINT64_MAX when they overflow. */
+uint64_t pith_kv_pool_bytes(const struct pith_plans *plans, const struct pith_kv_options *o);
+/* A pool for one sequence, number 0, which is open and has all of its pages from the start. */
+enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_plans *plans, uint32_t layers,
+                              size_t capacity, enum pith_dtype dtype, struct pith_error *err);
+uint64_t pith_kv_bytes(const struct pith_plans *plans, uint32_t layers, size_t capacity,
+                       enum pith_dtype dtype);
+/* Frees what kv owns and zeroes it. */
+void pith_kv_free(struct pith_kv *kv);
+
+/* A sequence of no tokens. PITH_LIMIT when all are open. */
+enum pith_status pith_kv_sequence_open(struct pith_kv *kv, uint32_t *sequence,
+                                       struct pith_error *err);
+/* Gives back its pages. */
+void pith_kv_sequence_close(struct pith_kv *kv, uint32_t sequence);
+/* Makes `to`, which is open and empty, begin with the first `length` tokens of `from`, whose pages
+ * it then shares. Cannot fail: what is written to is copied later. */
+void pith_kv_share(struct pith_kv *kv, uint32_t from, uint32_t to, size_t length);
+/* Forgets all tokens beyond `length`. */
+void pith_kv_truncate(struct pith_kv *kv, uint32_t sequence, size_t length);
+/* Gives back the pages that lie behind the window. */
+void pith_kv_slide(struct pith_kv *kv, uint32_t sequence);
+/* Gives back all pages of layers with a window: tokens are to be read again from the first. */
+void pith_kv_unslide(struct pith_kv *kv, uint32_t sequence);
+/* Whether the next token can be computed from what is there: pages of the window, and recurrent
+ * states that have seen just its tokens. */
+bool pith_kv_ready(const struct pith_kv *kv, uint32_t sequence);
+
+/* Tokens start .. start + n - 1 of a sequence, that a pass computes. */
+struct pith_kv_span {
+    uint32_t sequence;
+    size_t start, n;
+};
+/* Makes room for a span in a group's pages. With start at the sequence's length its last page
+ * becomes its own; before that, tokens are stored again, to the same bits. PITH_LIMIT when the pool
+ * has too few; what it has then got stays, and pith_kv_truncate() takes it back. */
+enum pith_status pith_kv_reserve(struct pith_kv *kv, uint32_t group, const struct pith_kv_span *s,
+                                 struct pith_error *err);
+
+/* One layer's keys and values, or latents, which are as `s` says; it points into kv. */
+struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
+                                const struct pith_state_spec *s);
+/* A sequence's pages in that layer. */
+const uint32_t *pith_kv_pages(const struct pith_kv *kv, uint32_t layer, uint32_t sequence);
+
+/* --- recurrent states ------------------------------------------------------------------------- */
+
+/* The state of a layer as it is after s->start tokens: zeros when that is 0. PITH_ARG when it is at
+ * another place. Whoever moves it on says so by pith_kv_moved(). */
+enum pith_status pith_kv_state(const struct pith_kv *kv, uint32_t layer,
+                               const struct pith_state_spec *spec, const struct pith_kv_span *s,
+                               float **state, struct pith_error *err);
+/* The same where a node before has looked. */
+float *pith_kv_state_of(const struct pith_kv *kv, uint32_t layer, uint32_t sequence);
+void pith_kv_moved(const struct pith_kv *kv, uint32_t layer, const struct pith_kv_span *s);
+/* Whether any layer has one, which cannot be cut back to fewer tokens. */
+bool pith_kv_recurrent(const struct pith_kv *kv);
+/* Keeps a copy of all recurrent states, which have seen all tokens; goes back to it. */
+void pith_kv_save(struct pith_kv *kv, uint32_t sequence);
+void pith_kv_restore(struct pith_kv *kv, uint32_t sequence);
+
+#endif

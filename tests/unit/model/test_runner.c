@@ -1,0 +1,348 @@
+/* Many sequences: a sequence's bits are those it has alone, in whatever company, chunks, threads;
+ * pages are shared, copied, counted and given back. */
+#include "model/runner.h"
+#include "unit/model/arch_case.h"
+
+enum { TOKENS = 90, WIDE = 64, USERS = 5 };
+
+struct cases {
+    json_t *file;
+    char *dir;
+    struct rig r;
+    size_t hidden;
+};
+
+static void open_case(struct cases *c, const char *name, unsigned threads)
+{
+    struct pith_error err = {0};
+    char path[256];
+    snprintf(path, sizeof path, ARCH_GOLDEN "%s.json", name);
+    assert_ok(pith_json_load(path, 1 << 20, &c->file, &err), err);
+    c->dir = arch_folder_make(c->file);
+    rig_open(&c->r, c->dir, threads);
+    c->hidden = c->r.model->shape.hidden;
+    assert_in_range(c->hidden, 1, WIDE);
+}
+
+static void close_case(struct cases *c)
+{
+    rig_close(&c->r);
+    folder_remove(c->dir);
+    json_decref(c->file);
+}
+
+/* User u's tokens. */
+static void tokens_of(uint32_t u, int32_t ids[TOKENS])
+{
+    for (uint32_t i = 0; i < TOKENS; i++)
+        ids[i] = (int32_t)((i * 31 + u * 17 + i * i * (u + 3)) % 80);
+}
+
+static struct pith_kv_format format_of(const struct cases *c, const char *name)
+{
+    struct pith_error err = {0};
+    struct pith_kv_format f;
+    assert_ok(pith_kv_parse(name, PITH_F32, c->r.model, &f, &err), err);
+    return f;
+}
+
+static void begin(const struct cases *c, struct pith_runner *r, struct pith_runner_options o)
+{
+    struct pith_error err = {0};
+    if (o.context == 0) o.context = TOKENS;
+    assert_ok(pith_runner_init(r, c->r.model, c->r.backend, &o, &err), err);
+}
+
+static uint32_t open_one(struct pith_runner *r)
+{
+    struct pith_error err = {0};
+    uint32_t sequence;
+    assert_ok(pith_runner_open(r, &sequence, &err), err);
+    return sequence;
+}
+
+static void read_ids(struct pith_runner *r, uint32_t sequence, const int32_t *ids, size_t n,
+                     float *x)
+{
+    struct pith_error err = {0};
+    const struct pith_step_span span = {.sequence = sequence, .ids = ids, .n = n, .x = x};
+    assert_ok(pith_runner_step(r, &span, 1, &err), err);
+}
+
+/* All rows of n tokens that are read alone and at once. */
+static void alone(const struct cases *c, const char *kv, const int32_t *ids, size_t n, float *x)
+{
+    struct pith_runner r;
+    begin(c, &r,
+          (struct pith_runner_options){.sequences = 1, .rows = TOKENS, .format = format_of(c, kv)});
+    read_ids(&r, open_one(&r), ids, n, x);
+    pith_runner_free(&r);
+}
+
+/* Users read on by unequal pieces in the same steps, `rows` of them computed at once. */
+static void in_company(const struct cases *c, const char *kv, size_t rows, uint32_t seed)
+{
+    struct pith_error err = {0};
+    struct pith_runner r;
+    static float expected[USERS][TOKENS * WIDE], x[USERS][TOKENS * WIDE];
+    int32_t ids[USERS][TOKENS];
+    uint32_t sequence[USERS];
+    size_t done[USERS] = {0}, all = 0;
+    begin(
+        c, &r,
+        (struct pith_runner_options){.sequences = USERS, .rows = rows, .format = format_of(c, kv)});
+    for (uint32_t u = 0; u < USERS; u++) {
+        tokens_of(u, ids[u]);
+        alone(c, kv, ids[u], TOKENS, expected[u]);
+        sequence[u] = open_one(&r);
+    }
+    for (uint32_t step = seed; all < USERS * TOKENS; step++) {
+        struct pith_step_span span[USERS];
+        size_t spans = 0;
+        for (uint32_t u = 0; u < USERS; u++) {
+            const uint32_t who = (u + step) % USERS;
+            size_t n = (step * 7 + who * 13) % 5 == 0 ? (step * 11 + who) % 40 : 1;
+            if (n > TOKENS - done[who]) n = TOKENS - done[who];
+            if ((step + who) % 4 == 0) continue;
+            span[spans++] = (struct pith_step_span){.sequence = sequence[who],
+                                                    .ids = ids[who] + done[who],
+                                                    .n = n,
+                                                    .x = x[who] + done[who] * c->hidden};
+            done[who] += n;
+            all += n;
+        }
+        assert_ok(pith_runner_step(&r, span, spans, &err), err);
+    }
+    for (uint32_t u = 0; u < USERS; u++) {
+        assert_int_equal(pith_runner_length(&r, sequence[u]), TOKENS);
+        if (memcmp(x[u], expected[u], TOKENS * c->hidden * sizeof(float)) != 0)
+            fail_msg("%s, %s, %zu rows, user %u: other bits in company", c->dir, kv, rows, u);
+    }
+    pith_runner_free(&r);
+}
+
+static void company_does_not_matter(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {"llama",    "gemma2",      "mistral",    "gpt_oss",
+                                        "llama4",   "deepseek_v3", "qwen3_next", "mixtral",
+                                        "gpt_neox", "cohere2",     "qwen3_moe",  "opt"};
+    static const char *const formats[] = {"f32", "bf16", "int8:token"};
+    for (size_t a = 0; a < PITH_COUNT(archs); a++)
+        for (unsigned threads = 1; threads <= 3; threads += 2) {
+            struct cases c;
+            /* Rotations are chosen by the length of the context; places end at 64. */
+            open_case(&c, archs[a], threads);
+            if (c.r.model->shape.positions == 0)
+                for (size_t f = 0; f < PITH_COUNT(formats); f++)
+                    in_company(&c, formats[f], threads == 1 ? 7 : 64, (uint32_t)(a + f));
+            close_case(&c);
+        }
+}
+
+static void beginnings_are_shared(void **state)
+{
+    (void)state;
+    struct cases c;
+    struct pith_runner r;
+    struct pith_error err = {0};
+    int32_t ids[TOKENS];
+    static float x[TOKENS * WIDE], y[TOKENS * WIDE], expected[TOKENS * WIDE];
+    uint32_t fork[7];
+    open_case(&c, "llama", 2);
+    tokens_of(0, ids);
+    /* 70 tokens are 3 pages; each fork needs one more when it goes on. */
+    begin(&c, &r,
+          (struct pith_runner_options){
+              .sequences = 8, .rows = 32, .tokens = (3 + 7) * 32, .format.dtype = PITH_F32});
+    const uint32_t first = open_one(&r);
+    read_ids(&r, first, ids, 70, x);
+    assert_int_equal(r.kv.group[0].unused, 7);
+    for (size_t i = 0; i < PITH_COUNT(fork); i++)
+        assert_ok(pith_runner_fork(&r, first, 70, &fork[i], &err), err);
+    assert_int_equal(r.kv.group[0].unused, 7); /* nothing was copied */
+    for (uint32_t i = 0; i < PITH_COUNT(fork); i++) {
+        int32_t own[TOKENS];
+        memcpy(own, ids, sizeof own);
+        for (size_t k = 70; k < TOKENS; k++) own[k] = (int32_t)((k * 7 + i) % 80);
+        read_ids(&r, fork[i], own + 70, 20, y);
+        assert_int_equal(r.kv.group[0].unused, 6 - i);
+        alone(&c, "f32", own, TOKENS, expected);
+        assert_memory_equal(y, expected + 70 * c.hidden, 20 * c.hidden * sizeof *y);
+    }
+    /* The pool is used up, and the first still has what it had. */
+    read_ids(&r, first, ids + 70, 20, y);
+    alone(&c, "f32", ids, TOKENS, expected);
+    assert_memory_equal(y, expected + 70 * c.hidden, 20 * c.hidden * sizeof *y);
+    for (size_t i = 0; i < PITH_COUNT(fork); i++) pith_runner_close(&r, fork[i]);
+    assert_int_equal(r.kv.group[0].unused, 7);
+    pith_runner_close(&r, first);
+    assert_int_equal(r.kv.group[0].unused, 10);
+    pith_runner_free(&r);
+    close_case(&c);
+}
+
+/* Forked, and rewound, at every position of two pages. */
+static void any_place_will_do(const char *name, const char *kv, bool keep)
+{
+    struct cases c;
+    struct pith_runner r;
+    struct pith_error err = {0};
+    int32_t ids[TOKENS], other[TOKENS];
+    static float x[TOKENS * WIDE], y[TOKENS * WIDE], expected[TOKENS * WIDE];
+    open_case(&c, name, 2);
+    tokens_of(0, ids);
+    begin(&c, &r,
+          (struct pith_runner_options){
+              .sequences = 3, .rows = 40, .keep = keep, .format = format_of(&c, kv)});
+    const uint32_t first = open_one(&r), second = open_one(&r);
+    read_ids(&r, first, ids, TOKENS, x);
+    for (size_t at = 0; at <= 66; at += at < 30 || at > 34 ? 3 : 1) {
+        uint32_t fork;
+        tokens_of(1 + (uint32_t)at, other);
+        memcpy(other, ids, at * sizeof *ids);
+        alone(&c, kv, other, at + 9, expected);
+        assert_ok(pith_runner_fork(&r, first, at, &fork, &err), err);
+        read_ids(&r, fork, other + at, 9, y);
+        assert_memory_equal(y, expected + at * c.hidden, 9 * c.hidden * sizeof *y);
+        pith_runner_close(&r, fork);
+        if (pith_runner_length(&r, second) > 0) pith_runner_rewind(&r, second, 0);
+        read_ids(&r, second, ids, 80, y);
+        pith_runner_rewind(&r, second, at);
+        assert_int_equal(pith_runner_length(&r, second), at);
+        read_ids(&r, second, other + at, 9, y);
+        assert_memory_equal(y, expected + at * c.hidden, 9 * c.hidden * sizeof *y);
+    }
+    /* The one that was forked from has its own bits still. */
+    alone(&c, kv, ids, TOKENS, expected);
+    pith_runner_rewind(&r, first, 61);
+    read_ids(&r, first, ids + 61, TOKENS - 61, y);
+    assert_memory_equal(y, expected + 61 * c.hidden, (TOKENS - 61) * c.hidden * sizeof *y);
+    pith_runner_free(&r);
+    close_case(&c);
+}
+
+static void forks_and_rewinds_at_every_place(void **state)
+{
+    (void)state;
+    any_place_will_do("llama", "f32", false);
+    any_place_will_do("llama", "bf16", false);
+    any_place_will_do("gemma2", "int8:token", false);
+    any_place_will_do("gemma2", "f32", true);
+    any_place_will_do("mistral", "f32", false);
+    any_place_will_do("deepseek_v3", "bf16", false);
+    any_place_will_do("qwen3_next", "f32", false);
+    any_place_will_do("qwen3_5", "bf16", false);
+}
+
+static void windows_give_pages_back(void **state)
+{
+    (void)state;
+    struct cases c;
+    struct pith_runner r;
+    int32_t ids[TOKENS];
+    float x[WIDE];
+    open_case(&c, "gemma2", 1); /* one layer with a window of 7, one without */
+    tokens_of(0, ids);
+    begin(&c, &r,
+          (struct pith_runner_options){.sequences = 2, .rows = 1, .format.dtype = PITH_F32});
+    assert_int_equal(r.kv.group[0].window, 0);
+    assert_int_equal(r.kv.group[1].window, 7);
+    const uint32_t one = open_one(&r);
+    for (size_t i = 0; i < TOKENS; i++) {
+        read_ids(&r, one, ids + i, 1, x);
+        assert_int_equal(r.kv.group[0].pages - r.kv.group[0].unused, i / 32 + 1);
+        assert_int_equal(r.kv.group[1].pages - r.kv.group[1].unused,
+                         i / 32 + 1 - (i < 6 ? 0 : (i - 5) / 32));
+    }
+    pith_runner_free(&r);
+    close_case(&c);
+}
+
+/* The second of three spans finds no page, in the middle of a step of several parts. */
+static void a_full_pool_changes_nothing(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {"llama", "gemma2", "qwen3_next"};
+    for (size_t a = 0; a < PITH_COUNT(archs); a++) {
+        struct cases c;
+        struct pith_runner r;
+        struct pith_error err = {0};
+        int32_t ids[3][TOKENS];
+        static float x[3][TOKENS * WIDE], expected[TOKENS * WIDE];
+        struct pith_step_span span[3];
+        open_case(&c, archs[a], 1);
+        begin(&c, &r,
+              (struct pith_runner_options){
+                  .sequences = 3, .rows = 16, .tokens = 5 * 32, .format.dtype = PITH_F32});
+        for (uint32_t u = 0; u < 3; u++) {
+            tokens_of(u, ids[u]);
+            span[u] = (struct pith_step_span){open_one(&r), ids[u], 20 + u, x[u]};
+        }
+        assert_ok(pith_runner_step(&r, span, 3, &err), err);
+        const uint32_t unused = r.kv.group[0].unused;
+        for (uint32_t u = 0; u < 3; u++) span[u].ids = ids[u] + 20 + u, span[u].n = TOKENS - 20 - u;
+        assert_int_equal(pith_runner_step(&r, span, 3, &err), PITH_LIMIT);
+        assert_non_null(strstr(err.text, "pages of 32 tokens"));
+        assert_int_equal(r.kv.group[0].unused, unused);
+        for (uint32_t u = 0; u < 3; u++) {
+            assert_int_equal(pith_runner_length(&r, span[u].sequence), 20 + u);
+            read_ids(&r, span[u].sequence, ids[u] + 20 + u, 5, x[u]);
+            alone(&c, "f32", ids[u], 25 + u, expected);
+            assert_memory_equal(x[u], expected + (20 + u) * c.hidden, 5 * c.hidden * sizeof(float));
+        }
+        pith_runner_free(&r);
+        close_case(&c);
+    }
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    struct cases c;
+    struct pith_runner r;
+    struct pith_error err = {0};
+    int32_t ids[TOKENS], bad[2] = {3, 4000};
+    static float x[TOKENS * WIDE];
+    uint32_t one, other;
+    open_case(&c, "llama", 1);
+    tokens_of(0, ids);
+    struct pith_runner_options o = {.sequences = 0, .context = 8, .rows = 8};
+    o.format.dtype = PITH_F32;
+    assert_int_equal(pith_runner_init(&r, c.r.model, c.r.backend, &o, &err), PITH_ARG);
+    begin(&c, &r,
+          (struct pith_runner_options){
+              .sequences = 2, .context = 40, .rows = 8, .format.dtype = PITH_F32});
+    one = open_one(&r);
+    other = open_one(&r);
+    err = (struct pith_error){0};
+    assert_int_equal(pith_runner_open(&r, &(uint32_t){0}, &err), PITH_LIMIT);
+    struct pith_step_span span[2] = {{one, ids, 5, x}, {one, ids, 5, x + 5 * c.hidden}};
+    err = (struct pith_error){0};
+    assert_int_equal(pith_runner_step(&r, span, 2, &err), PITH_ARG);
+    span[1] = (struct pith_step_span){other, bad, 2, x + 5 * c.hidden};
+    err = (struct pith_error){0};
+    assert_int_equal(pith_runner_step(&r, span, 2, &err), PITH_ARG);
+    span[1] = (struct pith_step_span){other, ids, 41, x + 5 * c.hidden};
+    err = (struct pith_error){0};
+    assert_int_equal(pith_runner_step(&r, span, 2, &err), PITH_LIMIT);
+    pith_runner_close(&r, other);
+    err = (struct pith_error){0};
+    assert_int_equal(pith_runner_step(&r, span, 2, &err), PITH_ARG);
+    assert_int_equal(pith_runner_length(&r, one), 0);
+    pith_runner_free(&r);
+    close_case(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(company_does_not_matter),
+        cmocka_unit_test(beginnings_are_shared),
+        cmocka_unit_test(forks_and_rewinds_at_every_place),
+        cmocka_unit_test(windows_give_pages_back),
+        cmocka_unit_test(a_full_pool_changes_nothing),
+        cmocka_unit_test(what_cannot_be_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
