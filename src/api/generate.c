@@ -159,7 +159,8 @@ static enum pith_status generate(struct generation *g, struct pith_error *err)
         }
         PITH_TRY(pith_stream_push(t, &g->stream, id, &g->piece, err));
         PITH_TRY(emit(g, err));
-        if (g->session.length == g->session.runner.kv.capacity || g->generated == g->options->max_tokens)
+        if (g->session.length == g->session.runner.kv.capacity ||
+            g->generated == g->options->max_tokens)
             break;
         PITH_TRY(feed(g, &id, 1, err));
     }

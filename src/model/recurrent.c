@@ -64,26 +64,36 @@ enum pith_status pith_node_delta(struct pith_node_run *r, const struct pith_node
     return PITH_OK;
 }
 
+static void scan_span(struct pith_node_run *r, const struct pith_node *node,
+                      const struct pith_kv_span *span, size_t row)
+{
+    const struct pith_pass *p = r->pass;
+    const size_t heads = node->u.scan.heads, dim = node->u.scan.dim;
+    const size_t mixed = heads * dim + 2 * (size_t)node->u.scan.groups * node->u.scan.state;
+    pith_scan(p->backend,
+              &(struct pith_scan){.mixed = r->reg[node->in] + row * mixed,
+                                  .step = r->reg[node->u.scan.step] + row * heads,
+                                  .a_log = r->block->vector[node->u.scan.a_log],
+                                  .dt_bias = r->block->vector[node->u.scan.dt_bias],
+                                  .skip = r->block->vector[node->u.scan.skip],
+                                  .n = span->n,
+                                  .heads = heads,
+                                  .dim = dim,
+                                  .groups = node->u.scan.groups,
+                                  .states = node->u.scan.state,
+                                  .least = node->u.scan.least,
+                                  .most = node->u.scan.most,
+                                  .state = pith_kv_state_of(p->kv, p->kv_layer, span->sequence) +
+                                           node->u.scan.offset,
+                                  .out = r->reg[node->out] + row * heads * dim});
+    pith_kv_moved(p->kv, p->kv_layer, span);
+}
+
 enum pith_status pith_node_scan(struct pith_node_run *r, const struct pith_node *node,
                                 struct pith_error *err)
 {
-    const struct pith_pass *p = r->pass;
-    float *state = p->kv->state + p->kv->state_at[p->kv_layer] + node->u.scan.offset;
     (void)err; /* the convolution before it has looked */
-    pith_scan(p->backend, &(struct pith_scan){.mixed = r->reg[node->in],
-                                              .step = r->reg[node->u.scan.step],
-                                              .a_log = r->block->vector[node->u.scan.a_log],
-                                              .dt_bias = r->block->vector[node->u.scan.dt_bias],
-                                              .skip = r->block->vector[node->u.scan.skip],
-                                              .n = r->n,
-                                              .heads = node->u.scan.heads,
-                                              .dim = node->u.scan.dim,
-                                              .groups = node->u.scan.groups,
-                                              .states = node->u.scan.state,
-                                              .least = node->u.scan.least,
-                                              .most = node->u.scan.most,
-                                              .state = state,
-                                              .out = r->reg[node->out]});
-    moved_on(r);
+    for (size_t i = 0, row = 0; i < r->spans; row += r->span[i++].n)
+        scan_span(r, node, &r->span[i], row);
     return PITH_OK;
 }

@@ -124,9 +124,10 @@ static void in_company(const struct cases *c, const char *kv, size_t rows, uint3
 static void company_does_not_matter(void **state)
 {
     (void)state;
-    static const char *const archs[] = {"llama",    "gemma2",      "mistral",    "gpt_oss",
-                                        "llama4",   "deepseek_v3", "qwen3_next", "mixtral",
-                                        "gpt_neox", "cohere2",     "qwen3_moe",  "opt"};
+    static const char *const archs[] = {"llama",     "gemma2",      "mistral",          "gpt_oss",
+                                        "llama4",    "deepseek_v3", "qwen3_next",       "mixtral",
+                                        "gpt_neox",  "lfm2",        "granitemoehybrid", "cohere2",
+                                        "qwen3_moe", "opt"};
     static const char *const formats[] = {"f32", "bf16", "int8:token"};
     for (size_t a = 0; a < PITH_COUNT(archs); a++)
         for (unsigned threads = 1; threads <= 3; threads += 2) {
@@ -233,6 +234,8 @@ static void forks_and_rewinds_at_every_place(void **state)
     any_place_will_do("deepseek_v3", "bf16", false);
     any_place_will_do("qwen3_next", "f32", false);
     any_place_will_do("qwen3_5", "bf16", false);
+    any_place_will_do("lfm2", "f32", false);
+    any_place_will_do("granitemoehybrid", "f32", false);
 }
 
 static void windows_give_pages_back(void **state)
