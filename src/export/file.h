@@ -11,6 +11,8 @@ struct pith_file_export {
     const char *container; /* struct pith_container, name */
     /* The dtype that a tensor of the model is stored in when it is copied. */
     enum pith_dtype (*stored_dtype)(const struct pith_model *m, const struct pith_tensor *t);
+    /* Whether the file has no quantized form of a linear, by its name. */
+    bool (*keeps)(const struct pith_model *m, const char *module);
     /* Finishes a layout, whose tensors have the names of struct pith_checkpoint's view of such
      * files, as one file `file`. `source` is the model's folder or file; `file_type` says what it
      * is called in its keys, 0: as what most of its weights are. PITH_UNSUPPORTED for what has no

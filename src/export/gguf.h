@@ -12,6 +12,10 @@
 /* The dtype that a tensor of the model is stored in: vectors and routers are F32 there. */
 enum pith_dtype pith_gguf_stored_dtype(const struct pith_model *m, const struct pith_tensor *t);
 
+/* Whether a linear has no quantized form there: what latents expand by, since llama.cpp has the
+ * part of the keys transposed. */
+bool pith_gguf_keeps(const struct pith_model *m, const char *module);
+
 /* Finishes a layout, whose tensors have the names of struct pith_checkpoint's view of such files,
  * as one GGUF file. `source` is the model's folder or file; file_type is what its keys say of the
  * types, 0: what most of its weights are. PITH_UNSUPPORTED for an architecture,

@@ -7,6 +7,7 @@
 #include "num/kquant.h"
 #include "quant/scale.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,9 +15,21 @@ enum pith_dtype pith_gguf_stored_dtype(const struct pith_model *m, const struct 
 {
     char name[PITH_GGUF_NAME];
     struct pith_gguf_place place = {0};
+    struct pith_gguf_arch arch;
     const bool is_float = t->dtype == PITH_F16 || t->dtype == PITH_BF16;
-    (void)pith_gguf_name(pith_gguf_arch_of(m->arch->name), t->name, "weight", name, &place);
+    if (pith_gguf_arch_of(m->arch->name, &arch))
+        (void)pith_gguf_name(&arch, t->name, "weight", name, &place);
     return (t->dims == 1 || place.exact) && is_float ? PITH_F32 : t->dtype;
+}
+
+bool pith_gguf_keeps(const struct pith_model *m, const char *module)
+{
+    char name[PITH_GGUF_NAME], weight[256];
+    struct pith_gguf_place place;
+    struct pith_gguf_arch arch;
+    (void)snprintf(weight, sizeof weight, "%s.weight", module);
+    return pith_gguf_arch_of(m->arch->name, &arch) &&
+           pith_gguf_name(&arch, weight, "weight", name, &place) && place.dense;
 }
 
 /* --- what stands outside the blocks ----------------------------------------------------------- */
@@ -47,7 +60,8 @@ void pith_gguf_end_grid(const struct pith_grid *linears, bool reads_out, uint32_
 
 struct names {
     const struct pith_model *model;
-    const struct pith_gguf_arch *arch;
+    struct pith_gguf_arch arch;
+    struct pith_gguf_sizes sizes;
     struct pith_gguf_name *name; /* [count] */
     /* The type that most weights of the blocks have. */
     struct pith_ggml_type most;
@@ -60,12 +74,6 @@ static enum pith_status no_name(const struct pith_tensor_plan *t, struct pith_er
     return pith_fail(err, PITH_UNSUPPORTED, "%s: tensor has no place in a GGUF file", t->name);
 }
 
-static uint32_t heads_of(const struct names *n, enum pith_gguf_heads heads)
-{
-    if (!n->arch->turned || heads == PITH_GGUF_NO_HEADS) return 0;
-    return heads == PITH_GGUF_Q_HEADS ? n->model->shape.heads : n->model->shape.kv_heads;
-}
-
 /* Counts what the weights of the blocks are stored in. */
 static void count_type(struct names *n, const struct pith_gguf_name *t)
 {
@@ -76,31 +84,53 @@ static void count_type(struct names *n, const struct pith_gguf_name *t)
     if (*sum >= n->bytes[n->most.id]) n->most = t->type;
 }
 
+/* Shape and parts, once the rest is known. */
+static bool settle_shape(const struct names *n, const struct pith_gguf_place *place, bool blocks,
+                         struct pith_gguf_name *out)
+{
+    const uint64_t rows = out->shape[0];
+    if (place->flat && (blocks || out->dims != 2 || rows != 1)) return false;
+    if (place->filter && (blocks || out->dims != 3 || out->shape[1] != 1)) return false;
+    if (place->dense && blocks) return false;
+    if (place->flat) out->shape[0] = out->shape[1];
+    if (place->filter) out->shape[1] = out->shape[2];
+    out->dims -= place->flat + place->filter;
+    if (place->stacked) {
+        out->part = place->expert;
+        out->parts = n->model->shape.moe.experts;
+    }
+    out->order = pith_gguf_order(place->order, &n->sizes, rows);
+    if (!pith_stow_fits(&out->order, rows)) return false;
+    return !place->rest || pith_gguf_part(place->order, &n->sizes, out);
+}
+
+/* blk.0.attn_v_b.weight behind blk.0.attn_k_b.weight. */
+static void name_rest(const struct pith_gguf_place *place, struct pith_gguf_name *out)
+{
+    const char *dot = strchr(out->name, '.'), *end = dot ? strchr(dot + 1, '.') : NULL;
+    const int layer = end ? (int)(end - out->name) : 0;
+    (void)snprintf(out->rest.name, sizeof out->rest.name, "%.*s.%s.weight", layer, out->name,
+                   place->rest);
+}
+
 static enum pith_status name_tensor(struct names *n, const struct pith_tensor_plan *t,
                                     struct pith_gguf_name *out, struct pith_error *err)
 {
     const char *dot = strrchr(t->name, '.'), *last = dot ? dot + 1 : "";
-    const bool blocks = strcmp(last, "weight") != 0 && strcmp(last, "bias") != 0 &&
-                        strcmp(last, "scale") != 0;
+    const bool blocks = pith_ggml_type_find(last, &out->type);
     struct pith_gguf_place place;
-    if (!pith_gguf_name(n->arch, t->name, blocks ? "weight" : last, out->name, &place) ||
-        !pith_ggml_type_find(blocks ? last : pith_dtype_name(t->dtype), &out->type) ||
-        t->dims == 0 || t->dims > 4)
+    if (!pith_gguf_name(&n->arch, t->name, blocks ? "weight" : last, out->name, &place) ||
+        (!blocks && !pith_ggml_type_find(pith_dtype_name(t->dtype), &out->type)) || t->dims == 0 ||
+        t->dims > 4)
         return no_name(t, err);
     out->dims = t->dims;
     for (unsigned i = 0; i < t->dims; i++) out->shape[i] = t->shape[i];
     if (blocks) out->shape[1] = t->shape[1] / out->type.bytes * out->type.block;
-    if (place.flat && (blocks || t->dims != 2 || t->shape[0] != 1)) return no_name(t, err);
-    if (place.flat) {
-        out->dims = 1;
-        out->shape[0] = t->shape[1];
-    }
-    if (place.stacked) {
-        out->part = place.expert;
-        out->parts = n->model->shape.moe.experts;
-    }
-    if (strcmp(last, "scale") != 0) out->heads = heads_of(n, place.heads);
-    if (!pith_can_turn(t->shape[0], out->heads)) return no_name(t, err);
+    if (strcmp(last, "scale") == 0) place.order = PITH_GGUF_STRAIGHT;
+    if (t->dtype == PITH_F32) out->as = place.as;
+    if ((place.as && t->dtype != PITH_F32) || !settle_shape(n, &place, blocks, out))
+        return no_name(t, err);
+    if (place.rest) name_rest(&place, out);
     count_type(n, out);
     return PITH_OK;
 }
@@ -140,8 +170,18 @@ static void put_real(const struct keys *k, const char *name, double value)
     pith_gguf_put_real(k->keys, key, (float)value);
 }
 
-static void put_rope(const struct keys *k, const struct pith_rope *r)
+/* What YaRN's scores of a latent grow by, as DeepSeek's configs have it ("mscale_all_dim"): they
+ * are scaled by (0.1 a ln(factor) + 1)^2. */
+static double score_growth(const struct pith_shape *s)
 {
+    const double plain = sqrt((double)s->latent.nope + s->latent.rope);
+    return s->rope.factor > 1 ? (sqrt(s->score_scale * plain) - 1) / (0.1 * log(s->rope.factor))
+                              : 0;
+}
+
+static void put_rope(const struct keys *k, const struct pith_shape *s)
+{
+    const struct pith_rope *r = &s->rope;
     char key[KEY];
     put_real(k, "rope.freq_base", r->theta);
     if (r->type != PITH_ROPE_LINEAR && r->type != PITH_ROPE_YARN) return;
@@ -152,6 +192,7 @@ static void put_rope(const struct keys *k, const struct pith_rope *r)
     put_size(k, "rope.scaling.original_context_length", (uint32_t)r->original_max);
     put_real(k, "rope.scaling.yarn_beta_fast", r->beta_fast);
     put_real(k, "rope.scaling.yarn_beta_slow", r->beta_slow);
+    if (s->latent.rank) put_real(k, "rope.scaling.yarn_log_multiplier", 0.1 * score_growth(s));
 }
 
 /* llama.cpp has no sliding window for these architectures: within the window's length the model is
@@ -163,6 +204,98 @@ static uint32_t context_of(const struct pith_shape *s)
     return windowed && s->window < s->max_position ? s->window : s->max_position;
 }
 
+/* Layers before the first mixture. */
+static uint32_t dense_first(const struct pith_shape *s)
+{
+    uint32_t n = 0;
+    while (s->moe.experts && n < s->layers && !pith_layer_in(&s->moe.layers, n)) n++;
+    return n;
+}
+
+static uint32_t shared_count(const struct pith_shape *s)
+{
+    return s->moe.shared_ffn && s->moe.shared_ffn % s->moe.ffn == 0 ? s->moe.shared_ffn / s->moe.ffn
+                                                                    : 0;
+}
+
+/* Of how many layers the last is attention, where the others are recurrences; 0: of none. */
+static uint32_t attention_every(const struct pith_shape *s)
+{
+    uint32_t n = 0;
+    if (s->delta.key_heads == 0) return 0;
+    while (n < s->layers && pith_layer_in(&s->recurrent, n)) n++;
+    for (uint32_t i = 0; i < s->layers; i++)
+        if (pith_layer_in(&s->recurrent, i) != ((i + 1) % (n + 1) != 0)) return 0;
+    return n + 1;
+}
+
+static void put_given(const struct keys *k, const struct pith_shape *s)
+{
+    const struct {
+        const char *name;
+        uint32_t value;
+    } sizes[] = {
+#define PITH_GGUF_SIZE(gguf, hf, value) {gguf, value},
+#define PITH_GGUF_REAL(gguf, hf, value)
+#include "io/gguf_keys.def"
+#undef PITH_GGUF_SIZE
+#undef PITH_GGUF_REAL
+    };
+    const struct {
+        const char *name;
+        double value;
+    } reals[] = {
+#define PITH_GGUF_SIZE(gguf, hf, value)
+#define PITH_GGUF_REAL(gguf, hf, value) {gguf, value},
+#include "io/gguf_keys.def"
+#undef PITH_GGUF_SIZE
+#undef PITH_GGUF_REAL
+    };
+    for (size_t i = 0; i < PITH_COUNT(sizes); i++)
+        if (sizes[i].value) put_size(k, sizes[i].name, sizes[i].value);
+    for (size_t i = 0; i < PITH_COUNT(reals); i++)
+        if (reals[i].value != 0) put_real(k, reals[i].name, reals[i].value);
+}
+
+/* What heads are: a latent is one head of keys and values, from which each head's come. */
+static void put_heads(const struct keys *k, const struct pith_shape *s)
+{
+    const struct pith_latent_shape *l = &s->latent;
+    const uint32_t dims = l->rank ? l->rank + l->rope : s->head_dim;
+    put_size(k, "attention.head_count", s->heads);
+    put_size(k, "attention.head_count_kv", l->rank ? 1 : s->kv_heads);
+    put_size(k, "attention.key_length", dims);
+    put_size(k, "attention.value_length", l->rank ? l->rank : s->head_dim);
+    if (l->rank) put_size(k, "attention.key_length_mla", l->nope + l->rope);
+    put_size(k, "rope.dimension_count", l->rank ? l->rope : s->rotary ? s->rotary : s->head_dim);
+    if (l->rank) put_size(k, "attention.q_lora_rank", l->q_rank);
+    if (s->delta.key_heads)
+        put_size(k, "ssm.inner_size", s->delta.value_heads * s->delta.value_dim);
+}
+
+/* llama.h has no names for these: LLAMA_EXPERT_GATING_FUNC_TYPE_ SOFTMAX, SIGMOID, SOFTMAX_WEIGHT.
+ */
+static uint32_t gating(enum pith_router router)
+{
+    return router == PITH_ROUTER_SOFTMAX ? 1 : router == PITH_ROUTER_SIGMOID ? 2 : 3;
+}
+
+static void put_experts(const struct keys *k, const struct pith_gguf_arch *arch,
+                        const struct pith_shape *s)
+{
+    char key[KEY];
+    if (!arch->experts) return;
+    put_size(k, "expert_count", s->moe.experts);
+    put_size(k, "expert_used_count", s->moe.taken);
+    put_size(k, "expert_feed_forward_length", s->moe.ffn);
+    if (s->moe.shared_ffn) put_size(k, "expert_shared_feed_forward_length", s->moe.shared_ffn);
+    if (!arch->all_sparse) put_size(k, "leading_dense_block_count", dense_first(s));
+    if (!arch->by_keys) return;
+    put_size(k, "expert_gating_func", gating(s->moe.router));
+    (void)snprintf(key, KEY, "%s.expert_weights_norm", k->arch);
+    pith_gguf_put_bool(k->keys, key, s->moe.renormalised);
+}
+
 static void put_model(struct pith_gguf_keys *keys, const struct pith_gguf_arch *arch,
                       const struct pith_shape *s, const struct pith_ggml_type *most, uint32_t kind)
 {
@@ -172,23 +305,18 @@ static void put_model(struct pith_gguf_keys *keys, const struct pith_gguf_arch *
     pith_gguf_put_uint(keys, "general.file_type", kind ? kind : file_type(most));
     if (most->block > 1) pith_gguf_put_uint(keys, "general.quantization_version", 2);
     put_size(&k, "block_count", s->layers);
-    put_size(&k, "context_length", context_of(s));
+    put_size(&k, "context_length", arch->windows ? s->max_position : context_of(s));
     put_size(&k, "embedding_length", s->hidden);
     put_size(&k, "feed_forward_length", s->ffn);
-    if (arch->experts) {
-        put_size(&k, "expert_count", s->moe.experts);
-        put_size(&k, "expert_used_count", s->moe.taken);
-        put_size(&k, "expert_feed_forward_length", s->moe.ffn);
-        if (s->moe.shared_ffn) put_size(&k, "expert_shared_feed_forward_length", s->moe.shared_ffn);
-    }
-    put_size(&k, "attention.head_count", s->heads);
-    put_size(&k, "attention.head_count_kv", s->kv_heads);
-    put_size(&k, "attention.key_length", s->head_dim);
-    put_size(&k, "attention.value_length", s->head_dim);
-    put_real(&k, "attention.layer_norm_rms_epsilon", s->eps);
-    put_size(&k, "rope.dimension_count", s->head_dim);
+    put_experts(&k, arch, s);
+    put_heads(&k, s);
+    put_given(&k, s);
+    if (arch->windows && s->window) put_size(&k, "attention.sliding_window", s->window);
+    put_real(&k,
+             arch->centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+             s->eps);
     put_size(&k, "vocab_size", s->vocab);
-    put_rope(&k, &s->rope);
+    put_rope(&k, s);
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -200,18 +328,25 @@ static enum pith_status check_experts(const struct pith_model *m, const struct p
     uint32_t sparse = 0;
     for (uint32_t i = 0; i < m->shape.layers; i++) sparse += pith_layer_in(&moe->layers, i);
     if (!a->experts || moe->experts == 0) return PITH_OK;
-    if (a->all_sparse && sparse < m->shape.layers)
-        return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp has experts in every layer of a %s",
+    if (sparse + (a->all_sparse ? 0 : dense_first(&m->shape)) < m->shape.layers)
+        return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp has experts in every layer of a %s%s",
+                         a->name, a->all_sparse ? "" : " behind the first");
+    if (m->shape.latent.rank && moe->shared_ffn == 0)
+        return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp has a shared expert in every %s",
                          a->name);
-    if (a->renormalised != moe->renormalised)
+    if (moe->groups > 1 && (!a->by_keys || !moe->group_best_two))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "llama.cpp chooses groups of a %s's experts by the sum of the two best",
+                         a->name);
+    if (a->by_keys) return PITH_OK;
+    if (a->renormalised != moe->renormalised && moe->router != PITH_ROUTER_TOP)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "llama.cpp %s the weights of a %s's experts by their sum%s",
                          a->renormalised ? "divides" : "does not divide", a->name,
                          a->renormalised ? ", and norm_topk_prob is false" : "");
-    if (moe->router != PITH_ROUTER_SOFTMAX || moe->correction || moe->groups > 1 ||
-        moe->router_bias || (moe->scale != 0 && moe->scale != 1))
+    if (gating(moe->router) != (a->gating ? a->gating : 1) || (moe->scale != 0 && moe->scale != 1))
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "llama.cpp chooses the experts of a %s by a softmax alone", a->name);
+                         "llama.cpp chooses the experts of a %s in another way", a->name);
     return PITH_OK;
 }
 
@@ -220,12 +355,28 @@ static enum pith_status check_shape(const struct pith_model *m, const struct pit
                                     struct pith_error *err)
 {
     const struct pith_shape *s = &m->shape;
-    const bool is_qwen2 = strncmp(arch->name, "qwen2", 5) == 0;
+    const char *lacks = pith_arch_gguf_lacks(m->arch, s);
+    if (lacks)
+        return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp has no %s in a %s", lacks, arch->name);
     PITH_TRY(check_experts(m, arch, err));
-    if (s->qkv_bias && !is_qwen2 && strcmp(m->arch->model_type, "llama") != 0)
-        return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp has no biases in the attention of a %s",
-                         m->arch->name);
-    if (s->rope.type == PITH_ROPE_YARN && s->rope.attention_factor != 0)
+    if (s->delta.key_heads && attention_every(s) == 0)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "llama.cpp has attention in every n-th layer of a %s", arch->name);
+    if (s->delta.key_heads && s->delta.key_dim != s->delta.value_dim)
+        return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp has keys and values of one size in a %s",
+                         arch->name);
+    if (s->latent.rank && s->eps > 2e-5) /* theirs is 1e-6, whatever the model's */
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "llama.cpp has the model's epsilon in a latent's norms, and %g is too much"
+                         " there",
+                         s->eps);
+    if (s->latent.rank && !s->latent.adjacent)
+        return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp rotates neighbours in a %s", arch->name);
+    if (s->rope.type == PITH_ROPE_YARN && (s->rope.beta_fast != 32 || s->rope.beta_slow != 1))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "llama.cpp computes YaRN with betas of 32 and 1, not %g and %g",
+                         s->rope.beta_fast, s->rope.beta_slow);
+    if (s->rope.type == PITH_ROPE_YARN && s->rope.attention_factor != (s->latent.rank ? 1 : 0))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "llama.cpp takes no attention factor of its own for YaRN");
     return PITH_OK;
@@ -241,9 +392,9 @@ static enum pith_status finish(struct names *n, const char *source, const char *
     float *factors = NULL;
     for (size_t i = 0; i < l->count; i++)
         PITH_TRY(name_tensor(n, &l->tensors[i], &n->name[i], err));
-    put_model(keys, n->arch, s, &n->most, n->file_type);
+    put_model(keys, &n->arch, s, &n->most, n->file_type);
     PITH_TRY(pith_gguf_put_tokenizer(source, n->model->checkpoint->gguf, s->vocab, keys, err));
-    const uint32_t count = scaled ? s->head_dim / 2 : 0;
+    const uint32_t count = scaled ? (s->rotary ? s->rotary : s->head_dim) / 2 : 0;
     if (scaled) {
         factors = pith_alloc(count, sizeof *factors);
         if (!factors) return pith_fail_nomem(err, "rope factors");
@@ -260,12 +411,18 @@ static enum pith_status finish(struct names *n, const char *source, const char *
 enum pith_status pith_gguf_finish(const struct pith_model *m, const char *source, const char *file,
                                   uint32_t kind, struct pith_layout *l, struct pith_error *err)
 {
-    struct names n = {.model = m, .file_type = kind, .arch = pith_gguf_arch_of(m->arch->name)};
+    const struct pith_shape *shape = &m->shape;
+    struct names n = {.model = m,
+                      .file_type = kind,
+                      .sizes = {shape->heads, shape->kv_heads, shape->latent.nope,
+                                shape->latent.value, shape->latent.rank, shape->delta.key_heads,
+                                shape->delta.value_heads, shape->delta.key_dim,
+                                shape->delta.value_dim}};
     struct pith_gguf_keys keys = {0};
-    if (!n.arch)
+    if (!pith_gguf_arch_of(m->arch->name, &n.arch))
         return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp's name of a %s is not known here",
                          m->arch->name);
-    PITH_TRY(check_shape(m, n.arch, err));
+    PITH_TRY(check_shape(m, &n.arch, err));
     n.name = pith_zalloc(l->count, sizeof *n.name);
     if (!n.name) return pith_fail_nomem(err, "the layout");
     const enum pith_status s = finish(&n, source, file, &keys, l, err);

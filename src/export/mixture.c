@@ -118,10 +118,8 @@ static bool among(enum layers which, const struct pith_shape *s, uint32_t layer)
 /* What llama.cpp takes for a model of 70 billion weights, by its layers. */
 static bool is_large(const struct pith_model *m)
 {
-    const struct pith_gguf_arch *arch = pith_gguf_arch_of(m->arch->name);
-    if (!arch || m->shape.layers != 80) return false;
-    if (strcmp(arch->name, "llama") == 0) return m->shape.heads != m->shape.kv_heads;
-    return strcmp(arch->name, "qwen2") == 0;
+    return m->shape.layers == 80 && m->arch->gguf.large &&
+           (m->arch->gguf.biased || m->shape.heads != m->shape.kv_heads);
 }
 
 /* What llama.cpp calls a module within its layer: "attn_v"; "" for one that it has no name for.
@@ -130,9 +128,11 @@ static void part_name(const struct pith_model *m, const char *module, char name[
 {
     char tensor[PITH_GGUF_NAME], weight[256];
     struct pith_gguf_place place;
+    struct pith_gguf_arch arch;
     name[0] = '\0';
     (void)snprintf(weight, sizeof weight, "%s.weight", module);
-    if (pith_gguf_name(pith_gguf_arch_of(m->arch->name), weight, "weight", tensor, &place))
+    if (pith_gguf_arch_of(m->arch->name, &arch) &&
+        pith_gguf_name(&arch, weight, "weight", tensor, &place))
         (void)sscanf(tensor, "blk.%*u.%63[^.]", name);
     char *kind = strstr(name, "_exps");
     if (!kind) kind = strstr(name, "_shexp");

@@ -194,7 +194,7 @@ static enum pith_status read_blocks(const struct pith_tensor *tensor, const stru
 {
     const uint32_t rows = q->rows, cols = q->cols;
     uint8_t *straight = NULL;
-    if (tensor->heads) {
+    if (!pith_tensor_plain(tensor)) {
         straight = pith_alloc((size_t)tensor->bytes, 1);
         if (!straight) return pith_fail_nomem(err, tensor->name);
         pith_tensor_straighten(tensor, straight);

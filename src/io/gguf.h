@@ -129,8 +129,16 @@ struct pith_gguf_name {
     char name[64];
     struct pith_ggml_type type;
     unsigned dims;
-    uint64_t shape[4]; /* outermost first */
-    uint32_t heads;    /* struct pith_tensor_plan's */
+    uint64_t shape[4];      /* outermost first */
+    struct pith_stow order; /* struct pith_tensor_plan's, like `as` */
+    enum pith_stored_as as;
+    /* Behind it, without a gap, a tensor of its own type; 0 dims: none. Both hold what the layout
+     * has in one tensor. */
+    struct {
+        char name[64];
+        unsigned dims;
+        uint64_t shape[4];
+    } rest;
     /* One of `parts` tensors that are one in the file, of one dimension more, its part `part`; they
      * share name, type and shape (outermost first, of one part; {1}: a number). parts 0: no. */
     uint32_t part, parts;

@@ -66,10 +66,10 @@ static int compare_name(const void *a, const void *b)
 
 struct view {
     struct pith_checkpoint *c;
-    const struct pith_gguf_arch *arch;
-    uint32_t heads[3]; /* by enum pith_gguf_heads */
-    uint64_t experts;  /* 0: no mixture */
-    size_t names;      /* bytes of names used */
+    struct pith_gguf_arch arch;
+    struct pith_gguf_sizes sizes;
+    uint64_t experts; /* 0: no mixture */
+    size_t names;     /* bytes of names used */
     bool quantized;
 };
 
@@ -79,16 +79,68 @@ static bool translate(const struct view *v, const struct pith_gguf_tensor *t, ui
 {
     const char *dot = strrchr(t->name, '.');
     enum pith_dtype dtype;
-    if (!dot || !pith_gguf_module(v->arch, t->name, expert, name, NAME - 16, place)) return false;
+    if (!dot || !pith_gguf_module(&v->arch, t->name, expert, name, NAME - 16, place)) return false;
     const bool plain = pith_ggml_type_dtype(&t->type, &dtype);
     const bool scale = strcmp(dot, ".scale") == 0; /* beside NVFP4 */
     const unsigned matrix = place->stacked ? 3 : 2;
-    if (scale) place->heads = PITH_GGUF_NO_HEADS;
+    if (place->whole) return plain;
+    if (scale) place->order = PITH_GGUF_STRAIGHT;
     if (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0 && !scale) return false;
     if (!plain && (t->dims != matrix || strcmp(dot, ".weight") != 0)) return false;
     if (place->flat && (!plain || t->dims != 1)) return false;
+    if (place->filter && (!plain || t->dims != 2)) return false;
+    if (place->dense && !plain) return false;
     (void)snprintf(name + strlen(name), 16, ".%s", plain ? dot + 1 : t->type.name);
     return true;
+}
+
+/* The part that lies right behind a tensor and is one with it. */
+static enum pith_status add_rest(const struct view *v, const struct pith_gguf_tensor *from,
+                                 const struct pith_gguf_place *place, struct pith_tensor *t,
+                                 struct pith_error *err)
+{
+    char name[PITH_GGUF_NAME];
+    struct pith_gguf_name shape = {.type = from->type, .dims = 2};
+    const char *dot = strchr(from->name, '.'), *end = dot ? strchr(dot + 1, '.') : NULL;
+    const int layer = end ? (int)(end - from->name) : 0;
+    (void)snprintf(name, sizeof name, "%.*s.%s.weight", layer, from->name, place->rest);
+    const struct pith_gguf_tensor *rest = pith_gguf_tensor_find(v->c->gguf, name);
+    const bool one = rest && rest->type.id == from->type.id &&
+                     rest->data == from->data + from->bytes;
+    if (!one)
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: \"%s\" and \"%s\" are not of one type, one behind the other",
+                         v->c->dir, from->name, name);
+    const bool latent = place->order == PITH_GGUF_BY_LATENT;
+    shape.shape[0] = latent ? (uint64_t)v->sizes.heads * (v->sizes.nope + v->sizes.value)
+                            : from->shape[0] + rest->shape[0];
+    shape.shape[1] = latent ? v->sizes.rank : from->shape[from->dims - 1];
+    t->dims = 2;
+    t->shape[0] = shape.shape[0];
+    t->shape[1] = shape.shape[1];
+    t->bytes = from->bytes + rest->bytes;
+    if (!pith_gguf_part(place->order, &v->sizes, &shape) || shape.dims != from->dims ||
+        shape.rest.dims != rest->dims ||
+        memcmp(shape.shape, from->shape, shape.dims * sizeof *shape.shape) != 0 ||
+        memcmp(shape.rest.shape, rest->shape, rest->dims * sizeof *rest->shape) != 0)
+        return pith_fail(err, PITH_FORMAT, "%s: tensor \"%s\" or \"%s\" has not the model's shape",
+                         v->c->dir, from->name, name);
+    return PITH_OK;
+}
+
+/* What of a tensor's shape the file leaves out. */
+static void restore_shape(const struct pith_gguf_place *place, struct pith_tensor *t)
+{
+    if (place->flat) {
+        t->dims = 2;
+        t->shape[1] = t->shape[0];
+        t->shape[0] = 1;
+    }
+    if (place->filter) {
+        t->dims = 3;
+        t->shape[2] = t->shape[1];
+        t->shape[1] = 1;
+    }
 }
 
 /* A tensor of the file, or one expert's part of it. */
@@ -106,24 +158,23 @@ static enum pith_status set_tensor(struct view *v, const struct pith_gguf_tensor
     *t = (struct pith_tensor){.name = kept,
                               .dims = from->dims - skip,
                               .bytes = bytes,
-                              .data = from->data + (skip ? place->expert * bytes : 0),
-                              .heads = v->arch->turned ? v->heads[place->heads] : 0};
+                              .data = from->data + (skip ? place->expert * bytes : 0)};
     for (unsigned i = 0; i < t->dims; i++) t->shape[i] = from->shape[i + skip];
     if (skip && t->dims == 0) { /* a number an expert */
         t->dims = 1;
         t->shape[0] = 1;
     }
-    if (place->flat) {
-        t->dims = 2;
-        t->shape[1] = t->shape[0];
-        t->shape[0] = 1;
-    }
+    if (place->rest) PITH_TRY(add_rest(v, from, place, t, err));
+    restore_shape(place, t);
     if (!pith_ggml_type_dtype(&from->type, &t->dtype)) {
         v->quantized = true;
         t->dtype = PITH_U8;
-        t->shape[1] = bytes / t->shape[0];
+        t->shape[1] = t->bytes / t->shape[0];
+    } else if (t->dtype == PITH_F32) {
+        t->as = place->as;
     }
-    if (!pith_can_turn(t->shape[0], t->heads))
+    t->order = pith_gguf_order(place->order, &v->sizes, t->shape[0]);
+    if (!pith_stow_fits(&t->order, t->shape[0]))
         return pith_fail(err, PITH_FORMAT, "%s: tensor \"%s\" is not whole heads", c->dir,
                          from->name);
     c->count++;
@@ -138,7 +189,9 @@ static enum pith_status count_parts(const struct view *v, const struct pith_gguf
     char name[NAME];
     struct pith_gguf_place place;
     *parts = 1;
-    if (!translate(v, from, 0, name, &place) || !place.stacked) return PITH_OK;
+    if (!translate(v, from, 0, name, &place)) return PITH_OK;
+    if (place.is_rest) *parts = 0;
+    if (!place.stacked) return PITH_OK;
     if (v->experts == 0 || from->dims == 0 || from->shape[0] != v->experts)
         return pith_fail(err, PITH_FORMAT,
                          "%s: tensor \"%s\" does not hold one of each of %u experts", v->c->dir,
@@ -171,7 +224,7 @@ static enum pith_status count_tensors(struct view *v, size_t *count, struct pith
     const struct pith_gguf *g = v->c->gguf;
     char key[96];
     uint64_t parts;
-    (void)snprintf(key, sizeof key, "%s.expert_count", v->arch->name);
+    (void)snprintf(key, sizeof key, "%s.expert_count", v->arch.name);
     PITH_TRY(pith_gguf_get_uint(g, key, MOST_EXPERTS, &v->experts, err));
     *count = 0;
     for (size_t i = 0; i < g->tensor_count; i++) {
@@ -184,18 +237,48 @@ static enum pith_status count_tensors(struct view *v, size_t *count, struct pith
     return PITH_OK;
 }
 
-static enum pith_status read_heads(struct view *v, struct pith_error *err)
+/* One of the model's sizes, *out is left where the file does not tell. */
+static enum pith_status read_size(const struct view *v, const char *name, bool must, uint32_t *out,
+                                  struct pith_error *err)
 {
-    static const char *const keys[3] = {"", "attention.head_count", "attention.head_count_kv"};
-    uint64_t n = 0;
-    for (int i = PITH_GGUF_Q_HEADS; i <= PITH_GGUF_K_HEADS; i++) {
-        char key[96];
-        (void)snprintf(key, sizeof key, "%s.%s", v->arch->name, keys[i]);
-        PITH_TRY(pith_gguf_get_uint(v->c->gguf, key, INT32_MAX, &n, err));
-        if (n == 0)
-            return pith_fail(err, PITH_FORMAT, "%s: key \"%s\" is missing or 0", v->c->dir, key);
-        v->heads[i] = (uint32_t)n;
+    char key[96];
+    uint64_t n = *out;
+    (void)snprintf(key, sizeof key, "%s.%s", v->arch.name, name);
+    PITH_TRY(pith_gguf_get_uint(v->c->gguf, key, 1 << 24, &n, err));
+    if (n == 0 && must)
+        return pith_fail(err, PITH_FORMAT, "%s: key \"%s\" is missing or 0", v->c->dir, key);
+    *out = (uint32_t)n;
+    return PITH_OK;
+}
+
+static enum pith_status read_sizes(struct view *v, struct pith_error *err)
+{
+    struct pith_gguf_sizes *s = &v->sizes;
+    const bool latent = v->arch.latent, delta = v->arch.delta;
+    uint32_t key = 0, rope = 0, inner = 0;
+    const struct {
+        const char *name;
+        bool read, must;
+        uint32_t *to;
+    } sizes[] = {{"attention.head_count", true, true, &s->heads},
+                 {"attention.head_count_kv", true, true, &s->kv_heads},
+                 {"attention.key_length_mla", latent, true, &key},
+                 {"attention.value_length_mla", latent, true, &s->value},
+                 {"attention.kv_lora_rank", latent, true, &s->rank},
+                 {"rope.dimension_count", latent, true, &rope},
+                 {"ssm.state_size", delta, true, &s->key_dim},
+                 {"ssm.group_count", delta, true, &s->key_heads},
+                 {"ssm.time_step_rank", delta, true, &s->value_heads},
+                 {"ssm.inner_size", delta, true, &inner}};
+    s->kv_heads = 0;
+    for (size_t i = 0; i < PITH_COUNT(sizes); i++) {
+        if (i == 1) s->kv_heads = s->heads;
+        if (sizes[i].read) PITH_TRY(read_size(v, sizes[i].name, sizes[i].must, sizes[i].to, err));
     }
+    if (rope > key || (delta && inner % s->value_heads != 0))
+        return pith_fail(err, PITH_FORMAT, "%s: the sizes of heads do not go together", v->c->dir);
+    s->nope = key - rope;
+    s->value_dim = delta ? inner / s->value_heads : 0;
     return PITH_OK;
 }
 
@@ -206,11 +289,12 @@ static enum pith_status take_tensors(struct view *v, struct pith_error *err)
     if (g->tensor_count == 0)
         return pith_fail(err, PITH_FORMAT, "%s: the file holds no tensors", c->dir);
     size_t count;
+    PITH_TRY(read_sizes(v, err));
     PITH_TRY(count_tensors(v, &count, err));
     c->tensors = pith_zalloc(count, sizeof *c->tensors);
     c->files[0].names = pith_alloc(count, NAME);
     if (!c->tensors || !c->files[0].names) return pith_fail_nomem(err, "the list of tensors");
-    PITH_TRY(read_heads(v, err));
+
     for (size_t i = 0; i < g->tensor_count; i++) PITH_TRY(add_tensor(v, &g->tensors[i], err));
     qsort(c->tensors, c->count, sizeof *c->tensors, compare_name);
     return PITH_OK;
@@ -232,7 +316,7 @@ static enum pith_status open_view(struct view *v, const char *path, struct pith_
     if (!c->files[0].path) return pith_fail_nomem(err, path);
     PITH_TRY(pith_gguf_arch_read(c->gguf, &v->arch, err));
     PITH_TRY(take_tensors(v, err));
-    PITH_TRY(pith_gguf_config(c->gguf, v->arch, v->quantized, &c->config, err));
+    PITH_TRY(pith_gguf_config(c->gguf, &v->arch, v->quantized, &c->config, err));
     c->quantization = json_object_get(c->config, "quantization_config");
     return PITH_OK;
 }

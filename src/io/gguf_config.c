@@ -75,6 +75,45 @@ static enum pith_status get_real(const struct config *c, const char *name, doubl
     return PITH_OK;
 }
 
+static enum pith_status put_uint(const struct config *c, const char *name, uint64_t value)
+{
+    return set(c, name, json_integer((json_int_t)value));
+}
+
+/* Heads whose keys and values come from a latent. */
+static enum pith_status put_latent(const struct config *c, uint64_t heads)
+{
+    uint64_t key, rope, queries = 0;
+    char name[KEY];
+    PITH_TRY(get_size(c, "attention.key_length_mla", 0, &key));
+    PITH_TRY(get_size(c, "rope.dimension_count", 0, &rope));
+    if (rope >= key)
+        return pith_fail(c->err, PITH_FORMAT, "%s: the sizes of heads do not go together",
+                         c->g->path);
+    PITH_TRY(put_uint(c, "num_key_value_heads", heads));
+    PITH_TRY(put_uint(c, "qk_rope_head_dim", rope));
+    PITH_TRY(pith_gguf_get_uint(c->g, key_of(c, "attention.q_lora_rank", name), INT32_MAX, &queries,
+                                c->err));
+    PITH_TRY(set(c, "q_lora_rank", queries ? json_integer((json_int_t)queries) : json_null()));
+    return put_uint(c, "qk_nope_head_dim", key - rope);
+}
+
+static enum pith_status put_heads(const struct config *c, uint64_t heads, uint64_t hidden)
+{
+    uint64_t n, value, part;
+    PITH_TRY(get_size(c, "attention.head_count_kv", heads, &n));
+    PITH_TRY(put_uint(c, "num_key_value_heads", n));
+    PITH_TRY(get_size(c, "attention.key_length", hidden / heads, &n));
+    PITH_TRY(put_uint(c, "head_dim", n));
+    PITH_TRY(get_size(c, "attention.value_length", n, &value));
+    PITH_TRY(get_size(c, "rope.dimension_count", n, &part));
+    if (value != n || part > n)
+        return pith_fail(c->err, PITH_UNSUPPORTED, "%s: heads whose keys and values differ in size",
+                         c->g->path);
+    if (part == n) return PITH_OK;
+    return set(c, "partial_rotary_factor", json_real((double)part / (double)n));
+}
+
 static enum pith_status put_sizes(const struct config *c)
 {
     static const struct {
@@ -88,23 +127,12 @@ static enum pith_status put_sizes(const struct config *c)
     uint64_t n, heads, hidden;
     for (size_t i = 0; i < PITH_COUNT(sizes); i++) {
         PITH_TRY(get_size(c, sizes[i].gguf, 0, &n));
-        PITH_TRY(set(c, sizes[i].hf, json_integer((json_int_t)n)));
+        PITH_TRY(put_uint(c, sizes[i].hf, n));
     }
     PITH_TRY(get_size(c, "embedding_length", 0, &hidden));
     PITH_TRY(get_size(c, "attention.head_count", 0, &heads));
-    PITH_TRY(set(c, "num_attention_heads", json_integer((json_int_t)heads)));
-    PITH_TRY(get_size(c, "attention.head_count_kv", heads, &n));
-    PITH_TRY(set(c, "num_key_value_heads", json_integer((json_int_t)n)));
-    PITH_TRY(get_size(c, "attention.key_length", hidden / heads, &n));
-    PITH_TRY(set(c, "head_dim", json_integer((json_int_t)n)));
-    uint64_t same = n;
-    PITH_TRY(get_size(c, "attention.value_length", n, &same));
-    if (same == n) PITH_TRY(get_size(c, "rope.dimension_count", n, &same));
-    if (same != n)
-        return pith_fail(c->err, PITH_UNSUPPORTED,
-                         "%s: heads whose keys, values and rotated part differ in size",
-                         c->g->path);
-    return PITH_OK;
+    PITH_TRY(put_uint(c, "num_attention_heads", heads));
+    return c->arch->latent ? put_latent(c, heads) : put_heads(c, heads, hidden);
 }
 
 /* What is known of a mixture that llama.cpp runs, beside what its architecture is. */
@@ -120,12 +148,62 @@ static enum pith_status put_experts(const struct config *c)
     PITH_TRY(get_size(c, "expert_feed_forward_length", ffn, &width));
     PITH_TRY(pith_gguf_get_uint(c->g, key_of(c, "expert_shared_feed_forward_length", key),
                                 INT32_MAX, &shared, c->err));
-    PITH_TRY(set(c, a->experts, json_integer((json_int_t)experts)));
-    PITH_TRY(set(c, "num_experts_per_tok", json_integer((json_int_t)taken)));
-    PITH_TRY(set(c, a->expert_width, json_integer((json_int_t)width)));
-    if (shared)
-        PITH_TRY(set(c, "shared_expert_intermediate_size", json_integer((json_int_t)shared)));
+    PITH_TRY(put_uint(c, a->experts, experts));
+    PITH_TRY(put_uint(c, "num_experts_per_tok", taken));
+    PITH_TRY(put_uint(c, a->expert_width, width));
+    if (shared) PITH_TRY(put_uint(c, "shared_expert_intermediate_size", shared));
+    uint64_t dense = 0, groups = 0;
+    PITH_TRY(pith_gguf_get_uint(c->g, key_of(c, "leading_dense_block_count", key), INT32_MAX,
+                                &dense, c->err));
+    PITH_TRY(
+        pith_gguf_get_uint(c->g, key_of(c, "expert_group_count", key), INT32_MAX, &groups, c->err));
+    if (!a->all_sparse) PITH_TRY(put_uint(c, "first_k_dense_replace", dense));
+    if (groups > 1) PITH_TRY(set(c, "topk_method", json_string("group_limited_greedy")));
     return set(c, "norm_topk_prob", json_boolean(a->renormalised));
+}
+
+/* Keys that a file has where the model has such a thing. */
+static enum pith_status put_given(const struct config *c)
+{
+    static const struct {
+        const char *gguf, *hf;
+    } sizes[] =
+        {
+#define PITH_GGUF_SIZE(gguf, hf, value) {gguf, hf},
+#define PITH_GGUF_REAL(gguf, hf, value)
+#include "io/gguf_keys.def"
+#undef PITH_GGUF_SIZE
+#undef PITH_GGUF_REAL
+        },
+      reals[] = {
+#define PITH_GGUF_SIZE(gguf, hf, value)
+#define PITH_GGUF_REAL(gguf, hf, value) {gguf, hf},
+#include "io/gguf_keys.def"
+#undef PITH_GGUF_SIZE
+#undef PITH_GGUF_REAL
+      };
+    char key[KEY];
+    for (size_t i = 0; i < PITH_COUNT(sizes); i++) {
+        uint64_t n = UINT64_MAX;
+        PITH_TRY(pith_gguf_get_uint(c->g, key_of(c, sizes[i].gguf, key), INT32_MAX, &n, c->err));
+        if (n != UINT64_MAX) PITH_TRY(put_uint(c, sizes[i].hf, n));
+    }
+    for (size_t i = 0; i < PITH_COUNT(reals); i++) {
+        if (!pith_gguf_find(c->g, key_of(c, reals[i].gguf, key))) continue;
+        double v = 0;
+        PITH_TRY(get_real(c, reals[i].gguf, &v));
+        PITH_TRY(set(c, reals[i].hf, json_real(v)));
+    }
+    bool over_sum = false;
+    uint64_t values = 0, inner = 0;
+    PITH_TRY(pith_gguf_get_bool(c->g, key_of(c, "expert_weights_norm", key), &over_sum, c->err));
+    if (c->arch->by_keys) PITH_TRY(set(c, "norm_topk_prob", json_boolean(over_sum)));
+    if (c->arch->windows) PITH_TRY(get_size(c, "attention.sliding_window", 0, &inner));
+    if (c->arch->windows) PITH_TRY(put_uint(c, "sliding_window", inner));
+    if (!c->arch->delta) return PITH_OK;
+    PITH_TRY(get_size(c, "ssm.time_step_rank", 0, &values));
+    PITH_TRY(get_size(c, "ssm.inner_size", 0, &inner));
+    return put_uint(c, "linear_value_head_dim", inner / values);
 }
 
 /* --- rotary positions ------------------------------------------------------------------------- */
@@ -196,7 +274,12 @@ static enum pith_status put_yarn(const struct config *c, double factor)
         if (v != 0 && json_object_set_new(j, reals[i].hf, json_real(v)) != 0)
             return pith_fail_nomem(c->err, "the config");
     }
-    double scale = 1;
+    double scale = 1, all = 0;
+    PITH_TRY(get_real(c, "rope.scaling.yarn_log_multiplier", &all));
+    for (int i = 0; i < 2 && all != 0; i++)
+        if (json_object_set_new(j, i ? "mscale" : "mscale_all_dim",
+                                json_real(shortest(all / 0.1))) != 0)
+            return pith_fail_nomem(c->err, "the config");
     PITH_TRY(get_real(c, "rope.scaling.attn_factor", &scale));
     return scale == 1 ? PITH_OK
                       : pith_fail(c->err, PITH_UNSUPPORTED,
@@ -233,8 +316,8 @@ static enum pith_status put_dtype(const struct config *c)
     static const struct {
         const char *gguf, *hf;
     } dtypes[] = {{"F32", "float32"}, {"F16", "float16"}, {"BF16", "bfloat16"}};
-    const char *up = c->arch->experts ? "blk.0.ffn_up_exps.weight" : "blk.0.ffn_up.weight";
-    const struct pith_gguf_tensor *t = pith_gguf_tensor_find(c->g, up);
+    const struct pith_gguf_tensor *t = pith_gguf_tensor_find(c->g, "blk.0.ffn_up_exps.weight");
+    if (!t) t = pith_gguf_tensor_find(c->g, "blk.0.ffn_up.weight");
     const char *name = "float16";
     for (size_t i = 0; t && i < PITH_COUNT(dtypes); i++)
         if (strcmp(t->type.name, dtypes[i].gguf) == 0) name = dtypes[i].hf;
@@ -249,15 +332,15 @@ static enum pith_status put_tensors(const struct config *c)
     const bool q = pith_gguf_tensor_find(c->g, "blk.0.attn_q.bias");
     const bool o = pith_gguf_tensor_find(c->g, "blk.0.attn_output.bias");
     const bool mlp = pith_gguf_tensor_find(c->g, "blk.0.ffn_up.bias");
-    const bool is_qwen2 = strncmp(c->arch->name, "qwen2", 5) == 0;
-    if (!is_qwen2 && q != o)
+    const bool alone = c->arch->biased || c->arch->qkv_bias_only;
+    if (!alone && q != o)
         return pith_fail(c->err, PITH_UNSUPPORTED,
                          "%s: biases on some of the attention's linears are not supported",
                          c->g->path);
     PITH_TRY(set(c, "vocab_size", json_integer((json_int_t)embed->shape[0])));
     PITH_TRY(
         set(c, "tie_word_embeddings", json_boolean(!pith_gguf_tensor_find(c->g, "output.weight"))));
-    PITH_TRY(set(c, "attention_bias", json_boolean(q && !is_qwen2)));
+    PITH_TRY(set(c, "attention_bias", json_boolean(q && !c->arch->biased)));
     PITH_TRY(set(c, "mlp_bias", json_boolean(mlp)));
     return put_dtype(c);
 }
@@ -282,12 +365,15 @@ static enum pith_status fill(const struct config *c, bool quantized)
     char key[KEY];
     PITH_TRY(put_sizes(c));
     PITH_TRY(put_experts(c));
-    PITH_TRY(
-        pith_gguf_get_real(c->g, key_of(c, "attention.layer_norm_rms_epsilon", key), &eps, c->err));
+    PITH_TRY(put_given(c));
+    (void)key_of(
+        c, c->arch->centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+        key);
+    PITH_TRY(pith_gguf_get_real(c->g, key, &eps, c->err));
     if (!(eps >= 0 && eps < 1))
         return pith_fail(c->err, PITH_FORMAT, "%s: key \"%s\" is missing or no epsilon", c->g->path,
                          key);
-    PITH_TRY(set(c, "rms_norm_eps", json_real(shortest(eps))));
+    PITH_TRY(set(c, c->arch->eps, json_real(shortest(eps))));
     PITH_TRY(put_rope(c));
     PITH_TRY(put_tensors(c));
     PITH_TRY(put_ids(c));
@@ -300,7 +386,7 @@ enum pith_status pith_gguf_config(const struct pith_gguf *g, const struct pith_g
 {
     struct config c = {.g = g, .arch = arch, .err = err};
     c.json = json_pack("{s:[s], s:s, s:s}", "architectures", arch->hf, "model_type",
-                       arch->model_type, "hidden_act", "silu");
+                       arch->model_type, "hidden_act", arch->act);
     if (!c.json) return pith_fail_nomem(err, "the config");
     const enum pith_status s = fill(&c, quantized);
     if (s == PITH_OK) *out = c.json;

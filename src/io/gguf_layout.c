@@ -19,6 +19,32 @@ static void put(struct pith_str *s, const void *data, size_t n)
     pith_str_append(s, data, n);
 }
 
+/* The bytes of a shape; false when there are none, or too many. */
+static bool shape_bytes(const struct pith_ggml_type *type, unsigned dims, const uint64_t *shape,
+                        uint64_t *bytes)
+{
+    uint64_t elements = 1;
+    for (unsigned i = 0; i < dims; i++)
+        if (shape[i] == 0 || shape[i] > INT64_MAX / 64 / elements) return false;
+        else elements *= shape[i];
+    if (dims == 0 || dims > 4 || shape[dims - 1] % type->block) return false;
+    return !__builtin_mul_overflow(elements / type->block, type->bytes, bytes);
+}
+
+/* The rest of what a layout has in one tensor, which lies behind the first part. */
+static void put_rest(struct pith_str *s, const struct pith_gguf_name *n, uint64_t offset)
+{
+    uint64_t first = 0;
+    const uint32_t dims = n->rest.dims, type = n->type.id;
+    (void)shape_bytes(&n->type, n->dims, n->shape, &first);
+    offset += first;
+    pith_gguf_put_string(s, n->rest.name, strlen(n->rest.name));
+    put(s, &dims, sizeof dims);
+    for (unsigned i = dims; i-- > 0;) put(s, &n->rest.shape[i], sizeof n->rest.shape[i]);
+    put(s, &type, sizeof type);
+    put(s, &offset, sizeof offset);
+}
+
 static void put_info(struct pith_str *s, const struct pith_gguf_name *n, uint64_t offset)
 {
     const uint64_t parts = n->parts;
@@ -32,16 +58,16 @@ static void put_info(struct pith_str *s, const struct pith_gguf_name *n, uint64_
     put(s, &offset, sizeof offset);
 }
 
-/* The bytes that shape and type make are the planned ones; the layout has checked those. */
+/* The bytes that shapes and type make are the planned ones; the layout has checked those. */
 static bool fits(const struct pith_gguf_name *n, const struct pith_tensor_plan *t)
 {
-    uint64_t elements = 1;
-    for (unsigned i = 0; i < n->dims; i++)
-        if (n->shape[i] == 0 || n->shape[i] > INT64_MAX / elements) return false;
-        else elements *= n->shape[i];
-    if (n->dims == 0 || n->dims + (n->parts > 0) > 4 || n->part > n->parts) return false;
-    if (n->shape[n->dims - 1] % n->type.block) return false;
-    return t->bytes % n->type.bytes == 0 && t->bytes / n->type.bytes == elements / n->type.block;
+    uint64_t bytes, rest = 0;
+    if (n->dims + (n->parts > 0) > 4 || n->part > n->parts) return false;
+    if (!shape_bytes(&n->type, n->dims, n->shape, &bytes)) return false;
+    if (n->rest.dims && (n->parts || bytes % ALIGNMENT ||
+                         !shape_bytes(&n->type, n->rest.dims, n->rest.shape, &rest)))
+        return false;
+    return t->bytes == bytes + rest;
 }
 
 static enum pith_status allocate(struct pith_layout *l, const char *file, struct pith_error *err)
@@ -77,7 +103,8 @@ static int compare_part(const void *a, const void *b)
 static bool alike(const struct pith_gguf_name *a, const struct pith_gguf_name *b)
 {
     return a->parts == b->parts && a->type.id == b->type.id && a->dims == b->dims &&
-           a->heads == b->heads && memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) == 0;
+           memcmp(&a->order, &b->order, sizeof a->order) == 0 && a->as == b->as &&
+           memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) == 0;
 }
 
 /* The n names of one tensor, parts in order; 0 are wanted of one that has none. */
@@ -137,7 +164,8 @@ static enum pith_status put_header(struct pith_layout *l, const struct pith_gguf
     uint64_t tensors = constant->count > 0, count = keys->count;
     const uint64_t before = padded(constant->count * sizeof *constant->value);
     uint64_t end = before;
-    for (size_t i = 0; i < l->count; i++) tensors += names->leads[i] == i;
+    for (size_t i = 0; i < l->count; i++)
+        if (names->leads[i] == i) tensors += names->name[i].rest.dims ? 2 : 1;
     pith_str_puts(s, "GGUF");
     put(s, &version, sizeof version);
     put(s, &tensors, sizeof tensors);
@@ -157,9 +185,11 @@ static enum pith_status put_header(struct pith_layout *l, const struct pith_gguf
             return pith_fail(err, PITH_ARG,
                              "tensor \"%s\": its shape does not make its %" PRIu64 " bytes of %s",
                              t->name, t->bytes, n->type.name);
-        t->heads = n->heads;
+        t->order = n->order;
+        t->as = n->as;
         if (lead == i) {
             put_info(s, n, end);
+            if (n->rest.dims) put_rest(s, n, end);
             t->offset = end - before + n->part * t->bytes;
             end = padded(end + t->bytes * (n->parts ? n->parts : 1));
         } else {

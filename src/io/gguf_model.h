@@ -10,48 +10,103 @@
 
 #include "io/checkpoint.h"
 
-/* A tensor's name in a layer, here and there. */
-struct pith_gguf_pair;
-
-/* One architecture of llama.cpp that is one of Hugging Face's. */
-struct pith_gguf_arch {
-    const char *name; /* "llama", in general.architecture and before the dot of its keys */
-    const char *hf;   /* "LlamaForCausalLM" */
-    const char *model_type;
-    bool turned; /* rows of q and k are turned (struct pith_tensor) */
-    /* Of a mixture: what config.json calls the number of its experts, and the width of one; NULL:
-     * it is none. llama.cpp divides the weights of those that a token takes by their sum, or not.
-     */
-    const char *experts, *expert_width;
-    bool renormalised;
-    bool all_sparse;                   /* no layer may do without experts */
-    const struct pith_gguf_pair *pair; /* names of its own; NULL: none */
-    size_t pairs;
+/* Which of the file's sizes a tensor's order goes by. */
+enum pith_gguf_order {
+    PITH_GGUF_STRAIGHT,
+    PITH_GGUF_Q_HEADS, /* rows of rotated heads: struct pith_stow */
+    PITH_GGUF_K_HEADS,
+    PITH_GGUF_BY_LATENT, /* kv_b: keys' part transposed, values' behind it */
+    PITH_GGUF_BY_DELTA   /* q, k, v and z of each key head: q, k and v of all, and behind them z */
 };
-/* What a model of that Hugging Face name is to llama.cpp; NULL when unknown. */
-const struct pith_gguf_arch *pith_gguf_arch_of(const char *hf);
 
-/* Which heads a tensor's rows belong to. */
-enum pith_gguf_heads { PITH_GGUF_NO_HEADS, PITH_GGUF_Q_HEADS, PITH_GGUF_K_HEADS };
+/* The sizes that orders go by. */
+struct pith_gguf_sizes {
+    uint32_t heads, kv_heads;
+    uint32_t nope, value, rank;                          /* of latents */
+    uint32_t key_heads, value_heads, key_dim, value_dim; /* of the delta rule */
+};
 
 #define PITH_GGUF_NO_EXPERT UINT32_MAX
 /* How a tensor lies in the file. */
 struct pith_gguf_place {
-    enum pith_gguf_heads heads;
+    enum pith_gguf_order order;
     bool stacked;    /* all experts' in one, of one dimension more */
     uint32_t expert; /* which of these, else PITH_GGUF_NO_EXPERT */
     bool flat;       /* a matrix of one row is a vector there */
+    bool filter;     /* [rows][1][n] is [rows][n] there */
     bool exact;      /* what llama.cpp wants in F32: routers */
+    bool dense;      /* what cannot be of blocks there */
+    enum pith_stored_as as;
+    const char *rest; /* what its last part is called ("attn_v_b"), right behind; NULL: it is one */
+    bool is_rest;     /* of a name in the file: it is such a last part */
+    bool whole;       /* likewise: the module is a tensor's whole name */
 };
+
+/* A tensor's name here and there: within a layer, or of the model. */
+struct pith_gguf_pair {
+    char hf[56];      /* "mlp.up_proj"; "%u" stands for the number of an expert */
+    const char *gguf; /* "ffn_up" */
+    bool whole;       /* both are a tensor's whole name: "self_attn.sinks", "attn_sinks.weight" */
+    struct pith_gguf_place place;
+};
+
+enum { PITH_GGUF_PAIRS = 48, PITH_GGUF_OUTER = 4 };
+
+/* One architecture of llama.cpp that is one of Hugging Face's. */
+struct pith_gguf_arch {
+    size_t index;     /* pith_gguf_arch_at()'s */
+    const char *name; /* "llama", in general.architecture and before the dot of its keys */
+    const char *hf;   /* "LlamaForCausalLM" */
+    const char *model_type;
+    const char *act;    /* "silu", as config.json says it */
+    const char *layers; /* "model.layers.", what names here begin with */
+    const char *eps;    /* config.json's name of the norms' epsilon */
+    bool centred;       /* they are LayerNorms */
+    /* Of a mixture: what config.json calls the number of its experts, and the width of one; NULL:
+     * it is none. */
+    const char *experts, *expert_width;
+    bool by_keys;      /* how they are chosen is told by keys; else: */
+    bool renormalised; /* llama.cpp divides the weights of those that a token takes by their sum */
+    bool all_sparse;   /* no layer may do without experts */
+    /* expert_gating_func, where several architectures have one name; 0: any. */
+    uint32_t gating;
+    bool latent, delta; /* what attention is, in some layers */
+    bool biased;        /* q, k and v always have biases, and config.json has no word for it */
+    bool qkv_bias_only; /* "attention_bias" is of q, k and v alone */
+    bool windows;       /* layers with a window */
+    struct pith_gguf_pair inner[PITH_GGUF_PAIRS], outer[PITH_GGUF_OUTER];
+    size_t inners, outers;
+};
+
+/* Those that are known, in the order of preference where a file fits several: *out receives number
+ * `index`, its lists of names still empty; false behind the last. Both are defined where
+ * architectures are (model/arch_gguf.c), which io/ cannot name. */
+bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out);
+/* The lists of names of what pith_gguf_arch_at() gave. */
+void pith_gguf_arch_fill(struct pith_gguf_arch *a);
+
+/* What a model of that Hugging Face name is to llama.cpp; false when unknown. */
+bool pith_gguf_arch_of(const char *hf, struct pith_gguf_arch *out);
+/* The architecture that the file names. */
+enum pith_status pith_gguf_arch_read(const struct pith_gguf *g, struct pith_gguf_arch *out,
+                                     struct pith_error *err);
+
+/* The order of a tensor of that many rows. */
+struct pith_stow pith_gguf_order(enum pith_gguf_order order, const struct pith_gguf_sizes *s,
+                                 uint64_t rows);
+/* The shapes of both parts of a matrix whose last part has a name of its own (place.rest): in
+ * `name`, whose shape is the matrix's so far. False when it does not come apart. */
+bool pith_gguf_part(enum pith_gguf_order order, const struct pith_gguf_sizes *s,
+                    struct pith_gguf_name *name);
 
 enum { PITH_GGUF_NAME = 64 }; /* bytes of the longest name, with its NUL */
 /* "blk.0.attn_q.weight" for "model.layers.0.self_attn.q_proj.weight": the module's name is
  * replaced, what follows the last dot becomes `ending`. False for a tensor that GGUF has no name
- * for in that architecture (NULL: what all have in common). */
+ * for in that architecture. */
 bool pith_gguf_name(const struct pith_gguf_arch *arch, const char *hf, const char *ending,
                     char out[PITH_GGUF_NAME], struct pith_gguf_place *place);
 /* The reverse, as written by pith_gguf_name() with the ending left out: the module, of expert
- * `expert` where the tensor is stacked. */
+ * `expert` where the tensor is stacked; of a name that is `whole` the tensor's own. */
 bool pith_gguf_module(const struct pith_gguf_arch *arch, const char *name, uint32_t expert,
                       char *out, size_t size, struct pith_gguf_place *place);
 
@@ -67,10 +122,6 @@ enum pith_status pith_gguf_checkpoint(const char *path, struct pith_checkpoint *
 /* The config alone; *out is a new reference. `quantized`: some matrix is of blocks. */
 enum pith_status pith_gguf_config(const struct pith_gguf *g, const struct pith_gguf_arch *arch,
                                   bool quantized, json_t **out, struct pith_error *err);
-/* The architecture that the file names. */
-enum pith_status pith_gguf_arch_read(const struct pith_gguf *g, const struct pith_gguf_arch **out,
-                                     struct pith_error *err);
-
 /* What llama.cpp divides the frequency of each pair of channels by, for models scaled as Llama 3.1
  * is: count values (conversion/llama.py, generate_extra_tensors()). */
 struct pith_llama3_rope {

@@ -1,122 +1,115 @@
-/* What Hugging Face and llama.cpp call the same tensors.
+/* What Hugging Face and llama.cpp call the same tensors, by the lists that an architecture gives.
  *
- * Source of the names: llama.cpp gguf-py/gguf/tensor_mapping.py; of what its graphs do with the
- * weights of experts, src/models/ (build_moe_ffn()). */
+ * Source of the names: llama.cpp gguf-py/gguf/tensor_mapping.py. */
 #include "io/gguf_model.h"
 
 #include "base/mem.h"
+#include "base/str.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* "%u" in `hf` stands for the number of an expert, whose tensors are stacked in the file. */
-struct pith_gguf_pair {
-    const char *hf, *gguf;
-    struct pith_gguf_place place;
-};
-
-/* Within "model.layers.N." and "blk.N." */
-static const struct pith_gguf_pair inner[] = {
-    {"self_attn.q_proj", "attn_q", {.heads = PITH_GGUF_Q_HEADS}},
-    {"self_attn.k_proj", "attn_k", {.heads = PITH_GGUF_K_HEADS}},
-    {"self_attn.v_proj", "attn_v", {0}},
-    {"self_attn.o_proj", "attn_output", {0}},
-    {"self_attn.q_norm", "attn_q_norm", {0}},
-    {"self_attn.k_norm", "attn_k_norm", {0}},
-    {"mlp.gate_proj", "ffn_gate", {0}},
-    {"mlp.up_proj", "ffn_up", {0}},
-    {"mlp.down_proj", "ffn_down", {0}},
-    {"mlp.gate", "ffn_gate_inp", {.exact = true}},
-    {"mlp.experts.%u.gate_proj", "ffn_gate_exps", {.stacked = true}},
-    {"mlp.experts.%u.up_proj", "ffn_up_exps", {.stacked = true}},
-    {"mlp.experts.%u.down_proj", "ffn_down_exps", {.stacked = true}},
-    {"mlp.shared_expert.gate_proj", "ffn_gate_shexp", {0}},
-    {"mlp.shared_expert.up_proj", "ffn_up_shexp", {0}},
-    {"mlp.shared_expert.down_proj", "ffn_down_shexp", {0}},
-    {"mlp.shared_expert_gate", "ffn_gate_inp_shexp", {.flat = true, .exact = true}},
-    {"input_layernorm", "attn_norm", {0}},
-    {"post_attention_layernorm", "ffn_norm", {0}},
-};
-
-static const struct pith_gguf_pair mixtral[] = {
-    {"block_sparse_moe.gate", "ffn_gate_inp", {.exact = true}},
-    {"block_sparse_moe.experts.%u.w1", "ffn_gate_exps", {.stacked = true}},
-    {"block_sparse_moe.experts.%u.w3", "ffn_up_exps", {.stacked = true}},
-    {"block_sparse_moe.experts.%u.w2", "ffn_down_exps", {.stacked = true}},
-};
-
-static const struct pith_gguf_arch archs[] = {
-    {.name = "llama", .hf = "LlamaForCausalLM", .model_type = "llama", .turned = true},
-    {.name = "qwen2", .hf = "Qwen2ForCausalLM", .model_type = "qwen2"},
-    {.name = "qwen3", .hf = "Qwen3ForCausalLM", .model_type = "qwen3"},
-    /* Found by its Hugging Face name only: the file does not tell the two apart. */
-    {.name = "llama", .hf = "MistralForCausalLM", .model_type = "mistral", .turned = true},
-    {.name = "llama",
-     .hf = "MixtralForCausalLM",
-     .model_type = "mixtral",
-     .turned = true,
-     .experts = "num_local_experts",
-     .expert_width = "intermediate_size",
-     .renormalised = true,
-     .all_sparse = true,
-     .pair = mixtral,
-     .pairs = PITH_COUNT(mixtral)},
-    {.name = "qwen2moe",
-     .hf = "Qwen2MoeForCausalLM",
-     .model_type = "qwen2_moe",
-     .experts = "num_experts",
-     .expert_width = "moe_intermediate_size",
-     .all_sparse = true},
-    {.name = "qwen3moe",
-     .hf = "Qwen3MoeForCausalLM",
-     .model_type = "qwen3_moe",
-     .experts = "num_experts",
-     .expert_width = "moe_intermediate_size",
-     .renormalised = true,
-     .all_sparse = true},
-    {.name = "olmoe",
-     .hf = "OlmoeForCausalLM",
-     .model_type = "olmoe",
-     .experts = "num_experts",
-     .expert_width = "intermediate_size",
-     .all_sparse = true},
-};
-
-const struct pith_gguf_arch *pith_gguf_arch_of(const char *hf)
+bool pith_gguf_arch_of(const char *hf, struct pith_gguf_arch *out)
 {
-    for (size_t i = 0; i < PITH_COUNT(archs); i++)
-        if (strcmp(archs[i].hf, hf) == 0) return &archs[i];
-    return NULL;
+    for (size_t i = 0; pith_gguf_arch_at(i, out); i++)
+        if (strcmp(out->hf, hf) == 0) {
+            pith_gguf_arch_fill(out);
+            return true;
+        }
+    return false;
 }
 
-enum pith_status pith_gguf_arch_read(const struct pith_gguf *g, const struct pith_gguf_arch **out,
+static enum pith_status unknown(const struct pith_gguf *g, const char *name, bool experts,
+                                struct pith_error *err)
+{
+    struct pith_str list = {0};
+    struct pith_gguf_arch a;
+    for (size_t i = 0; pith_gguf_arch_at(i, &a); i++) {
+        const char *text = pith_str_text(&list);
+        const char *at = text ? strstr(text, a.name) : NULL;
+        const size_t n = strlen(a.name);
+        while (at && (at[n] != '\0' && at[n] != ',')) at = strstr(at + 1, a.name);
+        if (at) continue;
+        if (list.len) pith_str_puts(&list, ", ");
+        pith_str_puts(&list, a.name);
+    }
+    const enum pith_status s =
+        pith_fail(err, PITH_UNSUPPORTED, "%s: architecture \"%.60s\"%s is not supported (%s)",
+                  g->path, name, experts ? " with experts" : "", pith_str_text(&list));
+    pith_str_free(&list);
+    return s;
+}
+
+enum pith_status pith_gguf_arch_read(const struct pith_gguf *g, struct pith_gguf_arch *out,
                                      struct pith_error *err)
 {
     char *name = NULL, key[96];
-    uint64_t experts = 0;
-    *out = NULL;
+    uint64_t experts = 0, gating = 0;
     PITH_TRY(pith_gguf_get_text(g, "general.architecture", &name, err));
     if (!name)
         return pith_fail(err, PITH_FORMAT, "%s: key \"general.architecture\" is missing", g->path);
     (void)snprintf(key, sizeof key, "%.60s.expert_count", name);
     enum pith_status s = pith_gguf_get_uint(g, key, INT32_MAX, &experts, err);
-    for (size_t i = 0; i < PITH_COUNT(archs) && !*out; i++)
-        if (strcmp(archs[i].name, name) == 0 && !archs[i].experts == !experts) *out = &archs[i];
-    if (s == PITH_OK && !*out)
-        s = pith_fail(err, PITH_UNSUPPORTED,
-                      "%s: architecture \"%.60s\"%s is not supported (llama and qwen2, qwen3, with"
-                      " experts qwen2moe, qwen3moe, olmoe)",
-                      g->path, name, experts ? " with experts" : "");
+    (void)snprintf(key, sizeof key, "%.60s.expert_gating_func", name);
+    if (s == PITH_OK) s = pith_gguf_get_uint(g, key, INT32_MAX, &gating, err);
+    bool found = false;
+    for (size_t i = 0; s == PITH_OK && !found && pith_gguf_arch_at(i, out); i++)
+        found = strcmp(out->name, name) == 0 && !out->experts == !experts &&
+                (!gating || !out->gating || gating == out->gating);
+    if (found) pith_gguf_arch_fill(out);
+    if (s == PITH_OK && !found) s = unknown(g, name, experts != 0, err);
     pith_free(name);
     return s;
 }
 
-static const struct pith_gguf_pair outer[] = {
-    {"model.embed_tokens", "token_embd", {0}},
-    {"model.norm", "output_norm", {0}},
-    {"lm_head", "output", {0}},
-};
+/* --- orders ----------------------------------------------------------------------------------- */
+
+struct pith_stow pith_gguf_order(enum pith_gguf_order order, const struct pith_gguf_sizes *s,
+                                 uint64_t rows)
+{
+    struct pith_stow o = {0};
+    switch (order) {
+    case PITH_GGUF_STRAIGHT: break;
+    case PITH_GGUF_Q_HEADS: return pith_stow_turned(rows, s->heads);
+    case PITH_GGUF_K_HEADS: return pith_stow_turned(rows, s->kv_heads);
+    case PITH_GGUF_BY_LATENT:
+        o = (struct pith_stow){PITH_STOW_LATENT, s->heads, 2, 0, {s->nope, s->value}};
+        break;
+    case PITH_GGUF_BY_DELTA: {
+        const uint32_t values = s->key_heads ? s->value_heads / s->key_heads * s->value_dim : 0;
+        o = (struct pith_stow){
+            PITH_STOW_PARTED, s->key_heads, 4, 0, {s->key_dim, s->key_dim, values, values}};
+        break;
+    }
+    }
+    return o;
+}
+
+bool pith_gguf_part(enum pith_gguf_order order, const struct pith_gguf_sizes *s,
+                    struct pith_gguf_name *name)
+{
+    const uint64_t rows = name->shape[0], cols = name->shape[1];
+    if (name->dims != 2) return false;
+    if (order == PITH_GGUF_BY_DELTA) {
+        const uint64_t z = (uint64_t)s->value_heads * s->value_dim;
+        if (z >= rows) return false;
+        name->shape[0] = rows - z;
+        name->rest.dims = 2;
+        name->rest.shape[0] = z;
+        name->rest.shape[1] = cols;
+        return true;
+    }
+    if (order != PITH_GGUF_BY_LATENT || name->type.block != 1) return false;
+    name->dims = name->rest.dims = 3;
+    name->shape[0] = name->rest.shape[0] = s->heads;
+    name->shape[1] = name->rest.shape[2] = cols;
+    name->shape[2] = s->nope;
+    name->rest.shape[1] = s->value;
+    return true;
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
 
 /* The number at *text, written as printf does, and the dot after it; *text moves behind. */
 static bool read_layer(const char **text, unsigned *layer)
@@ -131,12 +124,17 @@ static bool read_layer(const char **text, unsigned *layer)
     return true;
 }
 
+static bool equals(const char *text, const char *name, size_t len)
+{
+    return strlen(text) == len && memcmp(text, name, len) == 0;
+}
+
 /* Whether `name` is the pattern, which may have one "%u". */
 static bool is_hf(const char *pattern, const char *name, size_t len, uint32_t *expert)
 {
     const char *mark = strchr(pattern, '%');
     *expert = PITH_GGUF_NO_EXPERT;
-    if (!mark) return strlen(pattern) == len && memcmp(pattern, name, len) == 0;
+    if (!mark) return equals(pattern, name, len);
     const size_t before = (size_t)(mark - pattern);
     unsigned number;
     if (len <= before || memcmp(pattern, name, before) != 0) return false;
@@ -144,26 +142,7 @@ static bool is_hf(const char *pattern, const char *name, size_t len, uint32_t *e
     if (!read_layer(&rest, &number) || rest > name + len) return false;
     *expert = number;
     mark += strlen("%u.");
-    return strlen(mark) == (size_t)(name + len - rest) && memcmp(mark, rest, strlen(mark)) == 0;
-}
-
-static const struct pith_gguf_pair *find_in(const struct pith_gguf_pair *list, size_t count,
-                                            const char *name, size_t len, bool hf, uint32_t *expert)
-{
-    for (size_t i = 0; i < count; i++)
-        if (hf ? is_hf(list[i].hf, name, len, expert)
-               : strlen(list[i].gguf) == len && memcmp(list[i].gguf, name, len) == 0)
-            return &list[i];
-    return NULL;
-}
-
-/* What stands between "model.layers.N." or "blk.N." and the last dot. */
-static const struct pith_gguf_pair *find_inner(const struct pith_gguf_arch *arch, const char *name,
-                                               size_t len, bool hf, uint32_t *expert)
-{
-    const struct pith_gguf_pair *own =
-        arch ? find_in(arch->pair, arch->pairs, name, len, hf, expert) : NULL;
-    return own ? own : find_in(inner, PITH_COUNT(inner), name, len, hf, expert);
+    return equals(mark, rest, (size_t)(name + len - rest));
 }
 
 /* A name, taken apart. */
@@ -178,7 +157,22 @@ static bool take_apart(const char *name, const char *prefix, struct parts *out)
     const size_t n = strlen(prefix);
     *out = (struct parts){.in = strncmp(name, prefix, n) == 0, .dot = strrchr(name, '.')};
     out->at = out->in ? name + n : name;
-    return out->dot && (!out->in || (read_layer(&out->at, &out->layer) && out->at <= out->dot));
+    if (out->in && !read_layer(&out->at, &out->layer)) return false;
+    if (out->in && out->dot && out->dot < out->at) out->dot = out->at + strlen(out->at);
+    return out->dot != NULL;
+}
+
+/* What stands between the layer's number (or the beginning) and the last dot, or the end. */
+static size_t length_of(const struct parts *p, bool whole)
+{
+    return whole ? strlen(p->at) : (size_t)(p->dot - p->at);
+}
+
+static const struct pith_gguf_pair *list_of(const struct pith_gguf_arch *arch,
+                                            const struct parts *p, size_t *count)
+{
+    *count = p->in ? arch->inners : arch->outers;
+    return p->in ? arch->inner : arch->outer;
 }
 
 bool pith_gguf_name(const struct pith_gguf_arch *arch, const char *hf, const char *ending,
@@ -186,14 +180,19 @@ bool pith_gguf_name(const struct pith_gguf_arch *arch, const char *hf, const cha
 {
     struct parts p;
     uint32_t expert = PITH_GGUF_NO_EXPERT;
-    if (!take_apart(hf, "model.layers.", &p)) return false;
-    const size_t len = (size_t)(p.dot - p.at);
-    const struct pith_gguf_pair *pair =
-        p.in ? find_inner(arch, p.at, len, true, &expert)
-             : find_in(outer, PITH_COUNT(outer), p.at, len, true, &expert);
+    if (!take_apart(hf, arch->layers, &p)) return false;
+    size_t count;
+    const struct pith_gguf_pair *list = list_of(arch, &p, &count), *pair = NULL;
+    for (int whole = 1; whole >= 0 && !pair; whole--) /* "gate.bias" before "gate" */
+        for (size_t i = 0; i < count && !pair; i++)
+            if (list[i].whole == (whole == 1) &&
+                is_hf(list[i].hf, p.at, length_of(&p, list[i].whole), &expert))
+                pair = &list[i];
     if (!pair) return false;
-    const int n = p.in ? snprintf(out, PITH_GGUF_NAME, "blk.%u.%s.%s", p.layer, pair->gguf, ending)
-                       : snprintf(out, PITH_GGUF_NAME, "%s.%s", pair->gguf, ending);
+    char layer[16] = "";
+    if (p.in) (void)snprintf(layer, sizeof layer, "blk.%u.", p.layer);
+    const int n = snprintf(out, PITH_GGUF_NAME, "%s%s%s%s", layer, pair->gguf,
+                           pair->whole ? "" : ".", pair->whole ? "" : ending);
     *place = pair->place;
     place->expert = expert;
     return n > 0 && n < PITH_GGUF_NAME;
@@ -211,17 +210,22 @@ bool pith_gguf_module(const struct pith_gguf_arch *arch, const char *name, uint3
                       char *out, size_t size, struct pith_gguf_place *place)
 {
     struct parts p;
-    uint32_t unused;
+    bool is_rest = false;
     if (!take_apart(name, "blk.", &p)) return false;
-    const size_t len = (size_t)(p.dot - p.at);
-    const struct pith_gguf_pair *pair =
-        p.in ? find_inner(arch, p.at, len, false, &unused)
-             : find_in(outer, PITH_COUNT(outer), p.at, len, false, &unused);
+    size_t count;
+    const struct pith_gguf_pair *list = list_of(arch, &p, &count), *pair = NULL;
+    for (size_t i = 0; i < count && !pair; i++) {
+        const size_t len = length_of(&p, list[i].whole);
+        is_rest = list[i].place.rest && equals(list[i].place.rest, p.at, len);
+        if (is_rest || equals(list[i].gguf, p.at, len)) pair = &list[i];
+    }
     if (!pair) return false;
-    const int before = p.in ? snprintf(out, size, "model.layers.%u.", p.layer) : 0;
+    const int before = p.in ? snprintf(out, size, "%s%u.", arch->layers, p.layer) : 0;
     if (before < 0 || (size_t)before >= size) return false;
     const int n = put_module(pair, expert, out + before, size - (size_t)before);
     *place = pair->place;
     place->expert = place->stacked ? expert : PITH_GGUF_NO_EXPERT;
+    place->is_rest = is_rest;
+    place->whole = pair->whole;
     return n > 0 && (size_t)n < size - (size_t)before;
 }

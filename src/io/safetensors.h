@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "io/stow.h"
 #include "num/format.h"
 
 #define PITH_MAX_DIMS 8
@@ -20,9 +21,10 @@ struct pith_tensor {
     uint64_t bytes;
     const uint8_t *data;
     uint32_t file; /* index into the checkpoint's files; 0 for a single file */
-    /* 0, or in how many heads the rows of `data` lie turned (GGUF files of Llama): see
-     * pith_turned_row(). Who reads `data` heeds it; pith_linear_load() does. */
-    uint32_t heads;
+    /* How `data` lies, and what its numbers are (GGUF files). Who reads `data` heeds both; the
+     * functions below do, and pith_linear_load(). */
+    struct pith_stow order;
+    enum pith_stored_as as;
     /* 0, or where element (r, c) of a slice of a larger tensor lies (pith_checkpoint_slice()): at
      * r * row_step + c * col_step from `data`, in elements; of a vector r. */
     uint64_t row_step, col_step;
@@ -30,36 +32,15 @@ struct pith_tensor {
 /* Whether the data lie in order, one behind the other. */
 static inline bool pith_tensor_plain(const struct pith_tensor *t)
 {
-    return t->heads == 0 && t->row_step == 0;
+    return t->order.kind == PITH_STOW_STRAIGHT && t->row_step == 0;
 }
 /* Bytes from the first to behind the last of its elements; `bytes` where they lie in order. */
 uint64_t pith_tensor_extent(const struct pith_tensor *t);
-/* Copies elements [first, first + count), in order, of a tensor whose heads are not turned. */
+/* Copies elements [first, first + count), in order, of a tensor that lies straight or is a
+ * slice. */
 void pith_tensor_copy(const struct pith_tensor *t, uint64_t first, uint64_t count, void *out);
 
-/* Where row r of a matrix of `rows` rows, or of a bias, lies when its heads are turned: llama.cpp
- * rotates neighbouring channels where Hugging Face rotates those half a head apart, so that row i
- * of a head's first half goes to 2i and of its second half to 2i + 1 (llama.cpp
- * conversion/llama.py, permute()). heads 0: where it was. */
-static inline uint64_t pith_turned_row(uint64_t r, uint64_t rows, uint32_t heads)
-{
-    if (heads == 0) return r;
-    const uint64_t size = rows / heads, half = size / 2, i = r % size;
-    return r - i + (i < half ? 2 * i : 2 * (i - half) + 1);
-}
-/* The reverse: which row lies at place r. */
-static inline uint64_t pith_straight_row(uint64_t r, uint64_t rows, uint32_t heads)
-{
-    if (heads == 0) return r;
-    const uint64_t size = rows / heads, i = r % size;
-    return r - i + i / 2 + (i % 2 ? size / 2 : 0);
-}
-/* True when `heads` can turn that many rows: they are whole heads of an even size. */
-static inline bool pith_can_turn(uint64_t rows, uint32_t heads)
-{
-    return heads == 0 || (rows % heads == 0 && rows / heads % 2 == 0);
-}
-/* Copies t's data to out (t->bytes), rows in their order. */
+/* Copies t's data to out (t->bytes), rows in their order; numbers stay as they are stored. */
 void pith_tensor_straighten(const struct pith_tensor *t, void *out);
 /* Such a copy where one is needed: *copy stays NULL when the rows lie in order. pith_free() it.
  * False when memory is out. */
@@ -110,10 +91,11 @@ struct pith_tensor_plan {
     enum pith_dtype dtype;
     unsigned dims;
     uint64_t shape[PITH_MAX_DIMS];
-    uint64_t bytes;  /* filled by pith_layout_finish */
-    uint32_t shard;  /* filled likewise */
-    uint64_t offset; /* from the start of the shard file, filled likewise */
-    uint32_t heads;  /* rows are to be turned in so many heads: struct pith_tensor */
+    uint64_t bytes;         /* filled by pith_layout_finish */
+    uint32_t shard;         /* filled likewise */
+    uint64_t offset;        /* from the start of the shard file, filled likewise */
+    struct pith_stow order; /* as struct pith_tensor's */
+    enum pith_stored_as as;
 };
 
 /* The layout of a checkpoint's files; start with {0}. It is fixed before any data exists: so

@@ -21,7 +21,7 @@ static bool make(const struct pith_slice *s, const char *name, struct pith_tenso
                                 .col_step = s->col_step};
     memcpy(out->shape, s->shape, sizeof out->shape);
     const unsigned bits = pith_dtype_bits(out->dtype);
-    if (s->dims == 0 || bits % 8 != 0 || s->whole->heads || s->whole->row_step) return false;
+    if (s->dims == 0 || bits % 8 != 0 || !pith_tensor_plain(s->whole)) return false;
     if (!pith_tensor_size(out->dtype, out->dims, out->shape, &out->bytes) || out->bytes == 0)
         return false;
     const uint64_t all = s->whole->bytes;

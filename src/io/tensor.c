@@ -118,9 +118,13 @@ void pith_tensor_straighten(const struct pith_tensor *t, void *out)
         straighten_slice(t, out);
         return;
     }
-    for (uint64_t r = 0; r < rows; r++)
-        memcpy((uint8_t *)out + r * size, t->data + pith_turned_row(r, rows, t->heads) * size,
-               size);
+    if (pith_stow_by_rows(&t->order)) {
+        const struct pith_stow_shape shape = {rows, 1, size};
+        pith_stow_undo(&t->order, &shape, t->data, out);
+    } else {
+        const struct pith_stow_shape shape = {rows, columns(t), element_size(t)};
+        pith_stow_undo(&t->order, &shape, t->data, out);
+    }
 }
 
 bool pith_tensor_straight(const struct pith_tensor *t, uint8_t **copy)
@@ -151,14 +155,35 @@ static bool decode_slice(const struct pith_tensor *t, float *out)
     return true;
 }
 
-bool pith_tensor_decode(const struct pith_tensor *t, float *out)
+/* Rows that lie in another order, each where it is. */
+static bool decode_rows(const struct pith_tensor *t, float *out)
 {
-    const uint64_t rows = t->heads ? t->shape[0] : 1;
-    const size_t size = (size_t)(t->bytes / rows), n = (size_t)(pith_tensor_elements(t) / rows);
-    if (t->row_step) return decode_slice(t, out);
+    const uint64_t rows = t->shape[0];
+    const size_t size = (size_t)(t->bytes / rows), n = (size_t)columns(t);
     for (uint64_t r = 0; r < rows; r++)
-        if (!pith_dtype_decode(t->dtype, t->data + pith_turned_row(r, rows, t->heads) * size, n,
+        if (!pith_dtype_decode(t->dtype, t->data + pith_stow_place(&t->order, r) * size, n,
                                out + r * n))
             return false;
     return true;
+}
+
+/* What a tensor of another order holds, as stored. */
+static bool decode_latent(const struct pith_tensor *t, float *out)
+{
+    uint8_t *copy;
+    if (!pith_tensor_straight(t, &copy)) return false;
+    const bool known = pith_dtype_decode(t->dtype, copy, (size_t)pith_tensor_elements(t), out);
+    pith_free(copy);
+    return known;
+}
+
+bool pith_tensor_decode(const struct pith_tensor *t, float *out)
+{
+    const size_t n = (size_t)pith_tensor_elements(t);
+    bool known;
+    if (t->row_step) known = decode_slice(t, out);
+    else if (pith_tensor_plain(t)) known = pith_dtype_decode(t->dtype, t->data, n, out);
+    else known = pith_stow_by_rows(&t->order) ? decode_rows(t, out) : decode_latent(t, out);
+    if (known) pith_stored_undo(t->as, out, n);
+    return known;
 }

@@ -23,6 +23,38 @@ struct pith_arch_names {
 
 struct pith_family;
 
+/* What a model may have that llama.cpp's architecture may be without: model/gguf_features.def. */
+enum pith_gguf_feature {
+#define PITH_GGUF_FEATURE(name, text, has) PITH_GGUF_HAS_##name,
+#include "model/gguf_features.def"
+#undef PITH_GGUF_FEATURE
+    PITH_GGUF_FEATURES
+};
+
+/* What the architecture is to llama.cpp (its src/models/, one file each). Its tensors' names follow
+ * from the family's (arch_gguf.c). */
+struct pith_arch_gguf {
+    const char *name; /* "llama"; NULL: not written as GGUF, nor read */
+    unsigned
+        features; /* 1 << PITH_GGUF_HAS_...: what llama.cpp computes there, or reads from keys */
+    bool turned;  /* rows of q and k lie as pith_stow_turned() */
+    enum pith_act act;
+    const char *eps; /* config.json's name of the norms' epsilon; NULL: "rms_norm_eps" */
+    /* Of a mixture: what config.json calls the number of experts (NULL: "num_experts") and the
+     * width of one (NULL: "moe_intermediate_size"). */
+    const char *experts, *expert_width;
+    bool by_keys;      /* how they are chosen is told by keys; else by a softmax, and: */
+    bool renormalised; /* their weights are divided by their sum */
+    bool all_sparse;   /* no layer may do without experts */
+    uint32_t gating;   /* expert_gating_func, where several architectures have the name; 0: any */
+    /* Of `every` layers all but the last have the window; 0: none has one. */
+    uint32_t every;
+    bool large;  /* llama-quantize takes 80 layers of it for 70 billion weights (is_large()) */
+    bool biased; /* see struct pith_gguf_arch */
+    bool qkv_bias_only;                       /* likewise */
+    const char *after_attention, *before_mlp; /* what norms are called, if not as usual */
+};
+
 struct pith_arch {
     const char *name;       /* "LlamaForCausalLM" */
     const char *model_type; /* "llama" */
@@ -36,6 +68,7 @@ struct pith_arch {
     bool wraps, wraps_tied;
     const struct pith_family *family; /* for pith_family_plan() (arch/family.h) */
     struct pith_arch_names names;
+    struct pith_arch_gguf gguf;
 };
 
 /* What the norms of an architecture are: see struct pith_family. */
@@ -44,6 +77,10 @@ struct pith_norm_kind {
     float plus;
 };
 struct pith_norm_kind pith_arch_norm(const struct pith_arch *a);
+
+/* What llama.cpp does not compute of such a model, in words; NULL: nothing. For an architecture
+ * that has a name there. */
+const char *pith_arch_gguf_lacks(const struct pith_arch *a, const struct pith_shape *s);
 
 /* Whether `part` of a layer (or of anything) is a buffer that the forward pass computes itself:
  * rotary frequencies, and the architecture's own. */

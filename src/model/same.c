@@ -77,8 +77,9 @@ static bool compare_sizes(const struct comparison *c)
 bool pith_arch_alike(const struct pith_checkpoint *c, const char *a, const char *b)
 {
     if (strcmp(a, b) == 0) return true;
-    const struct pith_gguf_arch *p = pith_gguf_arch_of(a), *q = pith_gguf_arch_of(b);
-    return c->file_form && p && q && strcmp(p->name, q->name) == 0;
+    struct pith_gguf_arch p, q;
+    return c->file_form && pith_gguf_arch_of(a, &p) && pith_gguf_arch_of(b, &q) &&
+           strcmp(p.name, q.name) == 0;
 }
 
 static void compare_arch(const struct comparison *c)

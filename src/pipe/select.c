@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "export/file.h"
 #include "num/kquant.h"
 #include "quant/scale.h"
 
@@ -125,10 +126,21 @@ static enum pith_status check_split(const struct pith_job *job, const struct pit
     return PITH_OK;
 }
 
+static bool file_keeps(const struct pith_job *job, const struct pith_choice *c)
+{
+    const struct pith_file_export *file = pith_file_export_of(job->container);
+    return file && file->keeps(job->model, c->module);
+}
+
 /* Rows that are no whole blocks of a type go on the one that llama.cpp takes instead. */
 static void settle_blocks(const struct pith_job *job, struct pith_choice *c)
 {
     const struct pith_format *wanted = c->grid.format;
+    if (wanted && file_keeps(job, c)) {
+        c->grid = (struct pith_grid){0};
+        c->reason = "its engine has it in 16 bits";
+        return;
+    }
     if (!job->container->file || !pith_mixture_fall_back(&c->grid, c->cols)) return;
     c->wanted = wanted;
     if (!c->grid.format) c->reason = "its rows are no whole blocks of a type";
@@ -240,6 +252,10 @@ static enum pith_status choose_converted(const struct pith_job *job, struct pith
                                          struct pith_error *err)
 {
     PITH_TRY(check_online(job, c, err));
+    if (c->stored.format && file_keeps(job, c))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s: is quantized, and %s has it in 16 bits: quantize the original",
+                         c->module, job->container->name);
     return pith_convert_choose(job, c, err);
 }
 

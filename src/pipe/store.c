@@ -26,34 +26,45 @@ static enum pith_status write_bytes(const struct pith_run *r, const struct pith_
 
 /* Where the bytes of a tensor come from, part by part, as they will lie in the file. */
 struct part {
-    const uint8_t *data; /* rows in their order */
-    uint64_t rows;
-    uint32_t heads;   /* rows are turned: struct pith_tensor */
-    size_t row, most; /* bytes of a row, of a part */
-    uint8_t *turned;  /* [most], or NULL */
+    const uint8_t *data;    /* rows in their order, or all as in the file */
+    struct pith_stow order; /* of the rows, one by one */
+    size_t row, most;       /* bytes of a row, of a part */
+    uint8_t *moved;         /* [most] or the whole, or NULL */
 };
+
+/* All of it as the file will have it. */
+static void move_all(const struct pith_tensor_plan *p, const void *data, struct part *out)
+{
+    const size_t element = pith_dtype_bits(p->dtype) / 8;
+    const struct pith_stow_shape s = {p->shape[0], p->bytes / p->shape[0] / element, element};
+    pith_stow_apply(&p->order, &s, data, out->moved);
+    out->data = out->moved;
+    out->order = (struct pith_stow){0};
+}
 
 static enum pith_status begin_parts(const struct pith_tensor_plan *p, const void *data,
                                     struct part *out, struct pith_error *err)
 {
-    *out = (struct part){.data = data, .most = CHUNK, .heads = p->heads};
-    if (p->heads == 0) return PITH_OK;
-    out->rows = p->shape[0];
+    const bool by_rows = pith_stow_by_rows(&p->order);
+    *out = (struct part){.data = data, .most = CHUNK, .order = p->order};
+    if (p->order.kind == PITH_STOW_STRAIGHT) return PITH_OK;
     out->row = (size_t)(p->bytes / p->shape[0]);
-    out->most = out->row < CHUNK ? CHUNK / out->row * out->row : out->row;
-    out->turned = pith_alloc(out->most, 1);
-    return out->turned ? PITH_OK : pith_fail_nomem(err, p->name);
+    if (by_rows) out->most = out->row < CHUNK ? CHUNK / out->row * out->row : out->row;
+    out->moved = pith_alloc(by_rows ? out->most : (size_t)p->bytes, 1);
+    if (!out->moved) return pith_fail_nomem(err, p->name);
+    if (!by_rows) move_all(p, data, out);
+    return PITH_OK;
 }
 
-/* n bytes from `at` on: whole rows when they are turned. */
+/* n bytes from `at` on: whole rows when they are moved. */
 static const uint8_t *take_part(const struct part *p, uint64_t at, size_t n)
 {
-    if (p->heads == 0) return p->data + at;
+    if (p->order.kind == PITH_STOW_STRAIGHT) return p->data + at;
     for (size_t i = 0; i < n; i += p->row) {
-        const uint64_t row = pith_straight_row((at + i) / p->row, p->rows, p->heads);
-        memcpy(p->turned + i, p->data + row * p->row, p->row);
+        const uint64_t row = pith_stow_row(&p->order, (at + i) / p->row);
+        memcpy(p->moved + i, p->data + row * p->row, p->row);
     }
-    return p->turned;
+    return p->moved;
 }
 
 static enum pith_status store_chunks(const struct pith_run *r, const struct pith_tensor_plan *p,
@@ -87,7 +98,7 @@ enum pith_status pith_store_bytes(const struct pith_run *r, const char *name, co
     struct part part;
     enum pith_status s = begin_parts(p, data, &part, err);
     if (s == PITH_OK) s = store_chunks(r, p, &part, checked, hash, err);
-    pith_free(part.turned);
+    pith_free(part.moved);
     pith_sha256_finish(hash, out->sha256);
     if (s == PITH_OK && out->sha256[0] == '\0') return pith_fail_nomem(err, name);
     return s;
@@ -295,7 +306,7 @@ static enum pith_status prepare_copy(const struct copies *c, const struct pith_t
                                      uint8_t **made, size_t *bytes, struct pith_error *err)
 {
     const struct pith_tensor_plan *p = pith_layout_find(&c->r->job->layout, t->name);
-    const bool other = p && p->dtype != t->dtype;
+    const bool other = p && (p->dtype != t->dtype || p->as != t->as);
     *made = NULL;
     *bytes = (size_t)t->bytes;
     if (!other) return pith_tensor_straight(t, made) ? PITH_OK : pith_fail_nomem(err, t->name);
@@ -303,6 +314,7 @@ static enum pith_status prepare_copy(const struct copies *c, const struct pith_t
     float *values = pith_alloc(n, sizeof *values);
     if (!values) return pith_fail_nomem(err, t->name);
     (void)pith_tensor_decode(t, values);
+    pith_stored_apply(p->as, values, n);
     *made = (uint8_t *)values;
     *bytes = n * sizeof *values;
     return p->dtype == PITH_F32
@@ -431,12 +443,13 @@ static enum pith_status store_encoded(const struct pith_run *r, const struct pit
                                       struct pith_error *err)
 {
     const struct pith_tensor_plan *p = pith_layout_find(&r->job->layout, t->name);
-    if (!p || p->dtype == t->dtype)
+    if (!p || (p->dtype == t->dtype && p->as == PITH_AS_SHOWN))
         return pith_store_bytes(r, t->name, data, t->bytes, NULL, out, err);
     const size_t n = (size_t)pith_tensor_elements(t);
     float *values = pith_alloc(n, sizeof *values);
     if (!values) return pith_fail_nomem(err, t->name);
     (void)pith_dtype_decode(t->dtype, data, n, values);
+    pith_stored_apply(p->as, values, n);
     const enum pith_status s =
         pith_store_bytes(r, t->name, values, n * sizeof *values, NULL, out, err);
     pith_free(values);

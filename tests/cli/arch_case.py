@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """A folder made of a case of tests/golden/arch, with a tokenizer of single characters, and a text for it.
 
-    arch_case.py CASE DIR TEXT
+    arch_case.py CASE DIR TEXT [PATCH]
+
+PATCH is JSON, {"config": {key: value}, "shapes": {end of a tensor's name: shape}}: what is to be otherwise.
 
 The weights are the formula of fill.py, here by the standard library alone."""
 import array
@@ -41,14 +43,17 @@ def expand(name):
 
 
 def main():
-    case, out, text = sys.argv[1:]
+    case, out, text = sys.argv[1:4]
+    patch = json.loads(sys.argv[4]) if len(sys.argv) > 4 else {}
     os.mkdir(out)
     with open(os.path.join(GOLDEN, case + ".json")) as f:
         case = json.load(f)
+    case["config"].update(patch.get("config", {}))
     with open(os.path.join(out, "config.json"), "w") as f:
         json.dump(case["config"], f)
     head, body = {}, bytearray()
     for pattern, shape, fill in case["tensors"]:
+        shape = next((s for end, s in patch.get("shapes", {}).items() if pattern.endswith(end)), shape)
         for name in expand(pattern):
             count = 1
             for n in shape:
@@ -76,4 +81,5 @@ def main():
         f.write(plain[:2000])
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -45,4 +45,9 @@ const struct pith_arch pith_arch_deepseek_v2 = {
     .plan = pith_family_plan,
     .family = &pith_family_deepseek,
     .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .further = true},
+    .gguf = {.name = "deepseek2",
+             .experts = "n_routed_experts",
+             .by_keys = true,
+             .gating = 1,
+             .features = 1u << PITH_GGUF_HAS_LATENT | 1u << PITH_GGUF_HAS_SHARED},
 };

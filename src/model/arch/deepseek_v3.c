@@ -39,4 +39,10 @@ const struct pith_arch pith_arch_deepseek_v3 = {
     .plan = pith_family_plan,
     .family = &pith_family_deepseek,
     .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .further = true},
+    .gguf = {.name = "deepseek2",
+             .experts = "n_routed_experts",
+             .by_keys = true,
+             .gating = 2,
+             .features = 1u << PITH_GGUF_HAS_LATENT | 1u << PITH_GGUF_HAS_SHARED |
+                         1u << PITH_GGUF_HAS_CORRECTION},
 };

@@ -21,4 +21,9 @@ const struct pith_arch pith_arch_llama = {
     .plan = pith_family_plan,
     .family = &pith_family_llama,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "llama",
+             .turned = true,
+             .large = true,
+             .features = 1u << PITH_GGUF_HAS_QKV_BIAS | 1u << PITH_GGUF_HAS_O_BIAS |
+                         1u << PITH_GGUF_HAS_MLP_BIAS},
 };

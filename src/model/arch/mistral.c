@@ -32,4 +32,5 @@ const struct pith_arch pith_arch_mistral = {
     .plan = pith_family_plan,
     .family = &pith_family_llama,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "llama", .turned = true, .large = true},
 };

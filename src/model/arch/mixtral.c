@@ -27,4 +27,11 @@ const struct pith_arch pith_arch_mixtral = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "llama",
+             .turned = true,
+             .large = true,
+             .experts = "num_local_experts",
+             .expert_width = "intermediate_size",
+             .renormalised = true,
+             .all_sparse = true},
 };

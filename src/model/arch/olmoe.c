@@ -29,4 +29,5 @@ const struct pith_arch pith_arch_olmoe = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "olmoe", .expert_width = "intermediate_size", .all_sparse = true},
 };

@@ -18,4 +18,8 @@ const struct pith_arch pith_arch_qwen2 = {
     .plan = pith_family_plan,
     .family = &pith_family_llama,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "qwen2",
+             .biased = true,
+             .large = true,
+             .features = 1u << PITH_GGUF_HAS_QKV_BIAS},
 };

@@ -47,4 +47,8 @@ const struct pith_arch pith_arch_qwen2_moe = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "qwen2moe",
+             .all_sparse = true,
+             .biased = true,
+             .features = 1u << PITH_GGUF_HAS_QKV_BIAS | 1u << PITH_GGUF_HAS_SHARED},
 };

@@ -22,4 +22,5 @@ const struct pith_arch pith_arch_qwen3 = {
     .plan = pith_family_plan,
     .family = &pith_family_llama,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "qwen3"},
 };

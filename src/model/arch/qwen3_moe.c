@@ -50,6 +50,7 @@ const struct pith_arch pith_arch_qwen3_moe = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "qwen3moe", .renormalised = true, .all_sparse = true},
 };
 
 /* Its experts lie in x out as they were published, out x in as transformers 5 stores them. */

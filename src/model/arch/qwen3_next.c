@@ -98,6 +98,12 @@ const struct pith_arch pith_arch_qwen3_next = {
     .plan = pith_family_plan,
     .family = &next,
     .names = NAMES,
+    .gguf = {.name = "qwen3next",
+             .renormalised = true,
+             .all_sparse = true,
+             .before_mlp = "post_attention_norm",
+             .features = 1u << PITH_GGUF_HAS_DELTA | 1u << PITH_GGUF_HAS_GATED |
+                         1u << PITH_GGUF_HAS_SHARED},
 };
 
 const struct pith_arch pith_arch_qwen3_5 = {

@@ -59,9 +59,8 @@ static enum pith_status write_gguf(const struct pith_model *m, const char *dir, 
         uint8_t *data = malloc(p->bytes);
         if (p->dtype == t->dtype) memcpy(data, t->data, p->bytes);
         else assert_true(pith_dtype_decode(t->dtype, t->data, n, (float *)(void *)data));
-        for (size_t r = 0; r < rows; r++)
-            memcpy(file + p->offset + pith_turned_row(r, rows, p->heads) * size, data + r * size,
-                   size);
+        const struct pith_stow_shape shape = {rows, 1, size};
+        pith_stow_apply(&p->order, &shape, data, file + p->offset);
         free(data);
     }
     snprintf(path, sizeof path, "%s/model.gguf", out);
@@ -96,10 +95,23 @@ static void check_folder(char *dir, const char *name)
     folder_remove(out);
 }
 
+/* llama.cpp has these of YaRN alone. */
+static void set_betas(json_t *config)
+{
+    static const char *const keys[] = {"rope_parameters", "rope_scaling"};
+    for (int i = 0; i < 2; i++) {
+        json_t *rope = json_object_get(config, keys[i]);
+        if (!json_object_get(rope, "beta_fast")) continue;
+        json_object_set_new(rope, "beta_fast", json_real(32));
+        json_object_set_new(rope, "beta_slow", json_real(1));
+    }
+}
+
 static void check_model(const char *name)
 {
     struct golden g;
     golden_load(&g, name);
+    set_betas(g.config);
     check_folder(folder_make(g.config, g.weights), name);
     golden_free(&g);
 }

@@ -273,18 +273,40 @@ static void lying_tensors_are_refused(void **state)
 static void names_go_both_ways(void **state)
 {
     (void)state;
-    static const char *const pairs[][2] = {
-        {"model.embed_tokens.weight", "token_embd.weight"},
-        {"lm_head.weight", "output.weight"},
-        {"model.norm.weight", "output_norm.weight"},
-        {"model.layers.0.self_attn.q_proj.weight", "blk.0.attn_q.weight"},
-        {"model.layers.31.self_attn.o_proj.weight", "blk.31.attn_output.weight"},
-        {"model.layers.7.post_attention_layernorm.weight", "blk.7.ffn_norm.weight"},
-        {"model.layers.7.self_attn.k_norm.weight", "blk.7.attn_k_norm.weight"},
-        {"model.layers.7.mlp.down_proj.weight", "blk.7.ffn_down.weight"},
-        {"model.layers.7.mlp.experts.103.down_proj.weight", "blk.7.ffn_down_exps.weight"},
-        {"model.layers.7.mlp.gate.weight", "blk.7.ffn_gate_inp.weight"},
-        {"model.layers.7.mlp.shared_expert_gate.weight", "blk.7.ffn_gate_inp_shexp.weight"},
+    static const char llama[] = "LlamaForCausalLM", qwen[] = "Qwen3MoeForCausalLM",
+                      shared[] = "Qwen2MoeForCausalLM", latent[] = "DeepseekV3ForCausalLM",
+                      delta[] = "Qwen3NextForCausalLM";
+    static const struct {
+        const char *arch, *hf, *gguf;
+        enum pith_gguf_order order;
+        const char *rest;
+    } pairs[] = {
+        {llama, "model.embed_tokens.weight", "token_embd.weight", 0, NULL},
+        {llama, "lm_head.weight", "output.weight", 0, NULL},
+        {llama, "model.norm.weight", "output_norm.weight", 0, NULL},
+        {llama, "model.layers.0.self_attn.q_proj.weight", "blk.0.attn_q.weight", PITH_GGUF_Q_HEADS,
+         NULL},
+        {qwen, "model.layers.0.self_attn.q_proj.weight", "blk.0.attn_q.weight", 0, NULL},
+        {llama, "model.layers.31.self_attn.o_proj.weight", "blk.31.attn_output.weight", 0, NULL},
+        {llama, "model.layers.7.post_attention_layernorm.weight", "blk.7.ffn_norm.weight", 0, NULL},
+        {delta, "model.layers.7.post_attention_layernorm.weight",
+         "blk.7.post_attention_norm.weight", 0, NULL},
+        {qwen, "model.layers.7.self_attn.k_norm.weight", "blk.7.attn_k_norm.weight", 0, NULL},
+        {llama, "model.layers.7.mlp.down_proj.weight", "blk.7.ffn_down.weight", 0, NULL},
+        {qwen, "model.layers.7.mlp.experts.103.down_proj.weight", "blk.7.ffn_down_exps.weight", 0,
+         NULL},
+        {qwen, "model.layers.7.mlp.gate.weight", "blk.7.ffn_gate_inp.weight", 0, NULL},
+        {shared, "model.layers.7.mlp.shared_expert_gate.weight", "blk.7.ffn_gate_inp_shexp.weight",
+         0, NULL},
+        {latent, "model.layers.7.mlp.shared_experts.up_proj.weight", "blk.7.ffn_up_shexp.weight", 0,
+         NULL},
+        {latent, "model.layers.7.mlp.gate.e_score_correction_bias", "blk.7.exp_probs_b.bias", 0,
+         NULL},
+        {latent, "model.layers.7.self_attn.kv_b_proj.weight", "blk.7.attn_k_b.weight",
+         PITH_GGUF_BY_LATENT, "attn_v_b"},
+        {delta, "model.layers.7.linear_attn.in_proj_qkvz.weight", "blk.7.attn_qkv.weight",
+         PITH_GGUF_BY_DELTA, "attn_gate"},
+        {delta, "model.layers.7.linear_attn.A_log", "blk.7.ssm_a", 0, NULL},
     };
     static const char *const unknown[] = {"model.layers.x.mlp.up_proj.weight",
                                           "lm_head",
@@ -296,50 +318,33 @@ static void names_go_both_ways(void **state)
                                           "model.layers.3.mlp.experts.01.up_proj.weight",
                                           "model.layers.3.mlp.experts.1.gate.weight",
                                           "model.layers.3.block_sparse_moe.gate.weight"};
+    struct pith_gguf_arch arch;
     for (size_t i = 0; i < PITH_COUNT(pairs); i++) {
         char name[PITH_GGUF_NAME], module[192];
         struct pith_gguf_place a, b;
-        assert_true(pith_gguf_name(NULL, pairs[i][0], "weight", name, &a));
-        assert_string_equal(name, pairs[i][1]);
-        assert_true(pith_gguf_module(NULL, pairs[i][1], a.expert, module, sizeof module, &b));
-        assert_int_equal(strncmp(module, pairs[i][0], strlen(module)), 0);
-        assert_string_equal(pairs[i][0] + strlen(module), ".weight");
-        assert_int_equal(a.heads, b.heads);
+        assert_true(pith_gguf_arch_of(pairs[i].arch, &arch));
+        assert_true(pith_gguf_name(&arch, pairs[i].hf, "weight", name, &a));
+        assert_string_equal(name, pairs[i].gguf);
+        assert_true(pith_gguf_module(&arch, pairs[i].gguf, a.expert, module, sizeof module, &b));
+        assert_int_equal(strncmp(module, pairs[i].hf, strlen(module)), 0);
+        assert_string_equal(pairs[i].hf + strlen(module), b.whole ? "" : ".weight");
+        assert_int_equal(a.order, b.order);
         assert_int_equal(a.expert, b.expert);
-        assert_int_equal(a.heads, i == 3 ? PITH_GGUF_Q_HEADS : PITH_GGUF_NO_HEADS);
+        assert_int_equal(a.order, pairs[i].order);
+        assert_false(b.is_rest);
+        assert_int_equal(!a.rest, !pairs[i].rest);
+        if (a.rest) assert_string_equal(a.rest, pairs[i].rest);
+        if (!a.rest) continue;
+        (void)snprintf(name, sizeof name, "blk.7.%s.weight", a.rest);
+        assert_true(pith_gguf_module(&arch, name, a.expert, module, sizeof module, &b));
+        assert_true(b.is_rest);
     }
+    assert_true(pith_gguf_arch_of(qwen, &arch));
     for (size_t i = 0; i < PITH_COUNT(unknown); i++) {
         char name[PITH_GGUF_NAME];
         struct pith_gguf_place place;
-        assert_false(pith_gguf_name(NULL, unknown[i], "weight", name, &place));
+        assert_false(pith_gguf_name(&arch, unknown[i], "weight", name, &place));
     }
-}
-
-/* conversion/llama.py: reshape(heads, 2, half, ...).swapaxes(1, 2). */
-static void rows_turn_as_the_converter_turns_them(void **state)
-{
-    (void)state;
-    enum { HEADS = 3, SIZE = 10, ROWS = HEADS * SIZE };
-    uint8_t data[ROWS][2], out[ROWS][2];
-    for (unsigned h = 0; h < HEADS; h++)
-        for (unsigned half = 0; half < 2; half++)
-            for (unsigned i = 0; i < SIZE / 2; i++) {
-                const unsigned row = h * SIZE + half * (SIZE / 2) + i;
-                const unsigned turned = h * SIZE + i * 2 + half;
-                assert_int_equal(pith_turned_row(row, ROWS, HEADS), turned);
-                assert_int_equal(pith_straight_row(turned, ROWS, HEADS), row);
-                data[turned][0] = data[turned][1] = (uint8_t)row;
-            }
-    const struct pith_tensor t = {.dtype = PITH_U8,
-                                  .dims = 2,
-                                  .shape = {ROWS, 2},
-                                  .bytes = sizeof data,
-                                  .data = &data[0][0],
-                                  .heads = HEADS};
-    pith_tensor_straighten(&t, out);
-    for (unsigned r = 0; r < ROWS; r++) assert_true(out[r][0] == r && out[r][1] == r);
-    assert_true(pith_can_turn(ROWS, HEADS) && pith_can_turn(7, 0));
-    assert_false(pith_can_turn(ROWS, 4) || pith_can_turn(9, 3));
 }
 
 /* Experts' matrices lie one behind the other, as one tensor; all of them, once, and alike. */
@@ -393,14 +398,10 @@ static void parts_are_one_tensor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(every_cut_is_refused),
-        cmocka_unit_test(every_changed_byte_is_survived),
-        cmocka_unit_test(lies_are_refused),
-        cmocka_unit_test(lying_tensors_are_refused),
-        cmocka_unit_test(names_go_both_ways),
+        cmocka_unit_test(what_is_written_is_read),        cmocka_unit_test(every_cut_is_refused),
+        cmocka_unit_test(every_changed_byte_is_survived), cmocka_unit_test(lies_are_refused),
+        cmocka_unit_test(lying_tensors_are_refused),      cmocka_unit_test(names_go_both_ways),
         cmocka_unit_test(parts_are_one_tensor),
-        cmocka_unit_test(rows_turn_as_the_converter_turns_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

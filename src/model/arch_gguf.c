@@ -1,0 +1,202 @@
+/* The architectures as llama.cpp knows them: what its files call a family's parts, and what their
+ * rows say.
+ *
+ * Source: llama.cpp gguf-py/gguf/tensor_mapping.py (names), src/models/ (what is computed). */
+#include "model/arch/family.h"
+
+#include "base/mem.h"
+#include "io/gguf_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+struct row {
+    size_t at; /* of a name in struct pith_family */
+    const char *gguf;
+    bool whole;
+    bool norm; /* of gains that may be stored as 1 + w */
+    struct pith_gguf_place place;
+};
+
+#define AT(field) offsetof(struct pith_family, field)
+#define PART(field, name) .at = AT(field), .gguf = (name)
+static const struct row parts[] = {
+    {PART(before_attention, "attn_norm"), .norm = true},
+    {PART(after_attention, "post_attention_norm"), .norm = true},
+    {PART(before_mlp, "ffn_norm"), .norm = true},
+    {PART(after_mlp, "post_ffw_norm"), .norm = true},
+    {PART(q, "attn_q"), .place = {.order = PITH_GGUF_Q_HEADS}},
+    {PART(k, "attn_k"), .place = {.order = PITH_GGUF_K_HEADS}},
+    {PART(v, "attn_v")},
+    {PART(o, "attn_output")},
+    {PART(qkv, "attn_qkv")},
+    {PART(q_norm, "attn_q_norm"), .norm = true},
+    {PART(k_norm, "attn_k_norm"), .norm = true},
+    {PART(gate, "ffn_gate")},
+    {PART(up, "ffn_up")},
+    {PART(gate_up, "ffn_up")},
+    {PART(down, "ffn_down")},
+    {PART(sinks, "attn_sinks.weight"), .whole = true},
+    {PART(moe.router, "ffn_gate_inp"), .place = {.exact = true}},
+    {PART(moe.correction, "exp_probs_b.bias"), .whole = true},
+    {PART(moe.gate, "ffn_gate_exps"), .place = {.stacked = true}},
+    {PART(moe.up, "ffn_up_exps"), .place = {.stacked = true}},
+    {PART(moe.down, "ffn_down_exps"), .place = {.stacked = true}},
+    {PART(moe.shared_gate, "ffn_gate_inp_shexp"), .place = {.flat = true, .exact = true}},
+    {PART(latent.q, "attn_q")},
+    {PART(latent.q_a, "attn_q_a")},
+    {PART(latent.q_a_norm, "attn_q_a_norm")},
+    {PART(latent.q_b, "attn_q_b")},
+    {PART(latent.kv_a, "attn_kv_a_mqa")},
+    {PART(latent.kv_a_norm, "attn_kv_a_norm")},
+    {PART(latent.kv_b, "attn_k_b"),
+     .place = {.order = PITH_GGUF_BY_LATENT, .rest = "attn_v_b", .dense = true}},
+    {PART(delta.qkvz, "attn_qkv"), .place = {.order = PITH_GGUF_BY_DELTA, .rest = "attn_gate"}},
+    {PART(delta.ba, "ssm_ba")},
+    {PART(delta.conv, "ssm_conv1d"), .place = {.filter = true, .exact = true}},
+    {PART(delta.norm, "ssm_norm")},
+    {PART(delta.out, "ssm_out")},
+    {PART(delta.a_log, "ssm_a"), .whole = true, .place = {.as = PITH_AS_MINUS_EXP}},
+    {PART(delta.dt_bias, "ssm_dt.bias"), .whole = true},
+};
+
+/* What stands behind the name of the part that all tokens share. */
+static const struct {
+    const char *hf, *gguf;
+} shared[] = {
+    {"gate_proj", "ffn_gate_shexp"}, {"up_proj", "ffn_up_shexp"}, {"down_proj", "ffn_down_shexp"}};
+
+static void add(struct pith_gguf_arch *a, const char *hf, const char *last, const struct row *row)
+{
+    if (a->inners == PITH_GGUF_PAIRS) return;
+    struct pith_gguf_pair *p = &a->inner[a->inners++];
+    *p = (struct pith_gguf_pair){.gguf = row->gguf, .whole = row->whole, .place = row->place};
+    (void)snprintf(p->hf, sizeof p->hf, "%s%s%s", hf, last ? "." : "", last ? last : "");
+}
+
+static void add_outer(struct pith_gguf_arch *a, const char *hf, const char *gguf, bool norm)
+{
+    if (!hf) return;
+    struct pith_gguf_pair *p = &a->outer[a->outers++];
+    *p = (struct pith_gguf_pair){.gguf = gguf};
+    if (norm) p->place.as = PITH_AS_PLUS_ONE;
+    (void)snprintf(p->hf, sizeof p->hf, "%s", hf);
+}
+
+void pith_gguf_arch_fill(struct pith_gguf_arch *a)
+{
+    size_t count;
+    const struct pith_arch *arch = pith_archs(&count)[a->index];
+    const struct pith_family *f = arch->family;
+    const struct pith_arch_gguf *g = &arch->gguf;
+    a->inners = a->outers = 0;
+    for (size_t i = 0; i < PITH_COUNT(parts); i++) {
+        const char *name;
+        struct row row = parts[i];
+        memcpy(&name, (const char *)f + row.at, sizeof name);
+        if (!name) continue;
+        if (!g->turned && row.place.order <= PITH_GGUF_K_HEADS)
+            row.place.order = PITH_GGUF_STRAIGHT;
+        if (row.norm && f->plus_one) row.place.as = PITH_AS_PLUS_ONE;
+        if (row.at == AT(after_attention) && g->after_attention) row.gguf = g->after_attention;
+        if (row.at == AT(before_mlp) && g->before_mlp) row.gguf = g->before_mlp;
+        add(a, name, NULL, &row);
+    }
+    for (size_t i = 0; f->moe.shared && i < PITH_COUNT(shared); i++) {
+        const struct row row = {.gguf = shared[i].gguf};
+        add(a, f->moe.shared, shared[i].hf, &row);
+    }
+    add_outer(a, arch->names.embed, "token_embd", false);
+    add_outer(a, arch->names.norm, "output_norm", f->plus_one);
+    add_outer(a, arch->names.head, "output", false);
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+static const char *act_name(enum pith_act act)
+{
+    switch (act) {
+    case PITH_ACT_GELU: return "gelu";
+    case PITH_ACT_GELU_TANH: return "gelu_pytorch_tanh";
+    case PITH_ACT_RELU: return "relu";
+    default: return "silu";
+    }
+}
+
+bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out)
+{
+    size_t count, i = 0;
+    const struct pith_arch *const *list = pith_archs(&count);
+    for (size_t left = index; i < count; i++)
+        if (list[i]->gguf.name && left-- == 0) break;
+    if (i == count) return false;
+    const struct pith_arch *a = list[i];
+    const struct pith_arch_gguf *g = &a->gguf;
+    const bool mixture = a->family->moe.router != NULL;
+    out->index = i;
+    out->name = g->name;
+    out->hf = a->name;
+    out->model_type = a->model_type;
+    out->act = act_name(g->act);
+    out->layers = a->names.layers;
+    out->eps = g->eps ? g->eps : "rms_norm_eps";
+    out->centred = a->family->centred;
+    out->experts = !mixture ? NULL : g->experts ? g->experts : "num_experts";
+    out->expert_width = g->expert_width ? g->expert_width : "moe_intermediate_size";
+    out->by_keys = g->by_keys;
+    out->renormalised = g->renormalised;
+    out->all_sparse = g->all_sparse;
+    out->gating = g->gating;
+    out->latent = g->features >> PITH_GGUF_HAS_LATENT & 1;
+    out->delta = g->features >> PITH_GGUF_HAS_DELTA & 1;
+    out->biased = g->biased;
+    out->qkv_bias_only = g->qkv_bias_only;
+    out->windows = g->every != 0;
+    out->inners = out->outers = 0;
+    return true;
+}
+
+/* --- what is computed ------------------------------------------------------------------------- */
+
+static bool any_layer(const struct pith_shape *s, const struct pith_layer_set *set)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < s->layers; i++) any |= pith_layer_in(set, i);
+    return any;
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= 1e-6 * fabs(b);
+}
+
+/* The layers with the window are those that llama.cpp takes by itself. */
+static bool windows_as_known(const struct pith_shape *s, uint32_t every)
+{
+    for (uint32_t i = 0; i < s->layers && s->window; i++)
+        if (pith_layer_in(&s->sliding, i) != ((i + 1) % every != 0)) return false;
+    return true;
+}
+
+const char *pith_arch_gguf_lacks(const struct pith_arch *a, const struct pith_shape *s)
+{
+    static const char *const texts[] = {
+#define PITH_GGUF_FEATURE(name, text, has) text,
+#include "model/gguf_features.def"
+#undef PITH_GGUF_FEATURE
+    };
+    const bool has[] = {
+#define PITH_GGUF_FEATURE(name, text, has) has,
+#include "model/gguf_features.def"
+#undef PITH_GGUF_FEATURE
+    };
+    const struct pith_arch_gguf *g = &a->gguf;
+    for (size_t i = 0; i < PITH_COUNT(has); i++)
+        if (has[i] && !(g->features >> i & 1)) return texts[i];
+    if (s->act != g->act) return "that activation";
+    if (g->every && !windows_as_known(s, g->every)) return "windows in these layers";
+    return NULL;
+}

@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""Tiny random models of the architectures that go out as GGUF: pith's file says what the folder says, and llama.cpp
+computes from it what transformers and pith compute from the folder.
+
+    gguf_archs.py FOLDER [CASE]...        works in FOLDER; PITH names the program
+
+LLAMA_CPP names a folder with llama-perplexity; without it the files are held against the folders alone.
+"""
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.utils import logging
+
+PITH = os.environ["PITH"]
+LLAMA = os.environ.get("LLAMA_CPP")
+PROBE, CONTEXT, CHARACTERS = "models/probe", 128, 2600
+COMMON = dict(vocab_size=4096, hidden_size=64, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2,
+              max_position_embeddings=512, bos_token_id=4094, eos_token_id=4095, pad_token_id=None,
+              intermediate_size=96, tie_word_embeddings=False)
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=64, mscale=0.7,
+            mscale_all_dim=0.7, beta_fast=32, beta_slow=1)
+LATENT = dict(num_key_value_heads=4, kv_lora_rank=64, qk_nope_head_dim=32, qk_rope_head_dim=32, v_head_dim=32,
+              moe_intermediate_size=32, n_routed_experts=8, num_experts_per_tok=3, first_k_dense_replace=1)
+EXPERTS = dict(moe_intermediate_size=32, num_experts=8, num_experts_per_tok=3)
+NEXT = dict(head_dim=32, linear_conv_kernel_dim=4, linear_key_head_dim=32, linear_value_head_dim=32,
+            linear_num_key_heads=2, linear_num_value_heads=4, shared_expert_intermediate_size=64)
+
+CASES = {
+    "llama": ("llama", dict(attention_bias=True)),
+    "deepseek_v2": ("deepseek_v2", dict(LATENT, q_lora_rank=32, n_shared_experts=2, topk_method="greedy",
+                                        routed_scaling_factor=1.7)),
+    "deepseek_v2_lite": ("deepseek_v2", dict(LATENT, q_lora_rank=None, n_shared_experts=2, topk_method="greedy",
+                                             rope_parameters=YARN)),
+    "deepseek_v3": ("deepseek_v3", dict(LATENT, q_lora_rank=32, n_shared_experts=1, n_group=4, topk_group=2,
+                                        routed_scaling_factor=2.5, norm_topk_prob=True, rope_parameters=YARN)),
+    "qwen3_next": ("qwen3_next", dict(EXPERTS, **NEXT)),
+}
+
+
+def run(*command, must=True):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode and must:
+        sys.exit(" ".join(command) + "\n" + done.stderr[-3000:])
+    return done.stdout + done.stderr
+
+
+def fill(model):
+    """Weights that give every part its say: values of bfloat16 of about the size that keeps a stream in range."""
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for name, p in sorted(model.state_dict().items()):
+            x = torch.randn(p.shape, generator=generator)
+            if name.endswith("A_log"):
+                x = x * 0.3
+            elif name.endswith(("bias", "sinks", "dt_bias")) or "bias" in name:
+                x = x * 0.3
+            elif "norm" in name and p.dim() == 1:
+                x = x * 0.2 + (0 if p.abs().max() == 0 else 1)
+            elif "embed" in name:
+                x = x * model.config.__dict__.get("scaled", 1.0)
+            elif p.dim() >= 2:
+                fan = p.shape[-1] if "conv1d" not in name else 4
+                x = x * (1.3 if "lm_head" not in name else 2.0) / fan ** 0.5
+            if p.is_floating_point():
+                p.copy_(x.to(torch.bfloat16).float())
+
+
+def make(folder, case):
+    kind, options = CASES[case]
+    config = AutoConfig.for_model(kind, **{**COMMON, **options})
+    torch.manual_seed(1)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.float32).eval()
+    fill(model)
+    for dtype, place in (("float32", folder), ("bfloat16", folder + "-bf16")):
+        shutil.rmtree(place, ignore_errors=True)
+        model.config.dtype = getattr(torch, dtype)
+        model.save_pretrained(place)
+        path = place + "/model.safetensors"
+        save_file({k: v.to(getattr(torch, dtype)) for k, v in load_file(path).items()}, path, {"format": "pt"})
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(f"{PROBE}/{name}", place)
+    return model
+
+
+def text_of(path):
+    return os.path.join(os.path.dirname(path), "text.txt")
+
+
+def pith_eval(path):
+    done = subprocess.run([PITH, "eval", path, "--text", text_of(path), "--context", str(CONTEXT), "--convention",
+                           "llama.cpp", "--json"], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"pith eval {path}\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def llama_logits(path, base):
+    """Tokens, and the logarithms of probabilities that llama.cpp gives the second half of each chunk."""
+    os.environ["LD_LIBRARY_PATH"] = LLAMA
+    out = run(f"{LLAMA}/llama-perplexity", "-m", path, "-f", text_of(path), "-c", str(CONTEXT), "-b", str(CONTEXT),
+              "-t", "2", "-fa", "off", "-ctk", "f32", "-ctv", "f32", "--kl-divergence-base", base)
+    if not os.path.exists(base):
+        sys.exit(f"llama-perplexity {path}\n{out[-3000:]}")
+    data = open(base, "rb").read()
+    assert data[:8] == b"_logits_"
+    n_ctx, n_vocab, n_chunk = struct.unpack_from("<iii", data, 8)
+    tokens = np.frombuffer(data, "<i4", n_ctx * n_chunk, 20).reshape(n_chunk, n_ctx)
+    words = 2 * ((n_vocab + 1) // 2) + 4
+    rows = np.frombuffer(data, "<u2", -1, 20 + 4 * n_ctx * n_chunk).reshape(n_chunk, -1, words)
+    scale = np.ascontiguousarray(rows[..., :2]).view("<f4")
+    least = np.ascontiguousarray(rows[..., 2:4]).view("<f4")
+    return tokens, rows[..., 4:4 + n_vocab] * scale + least
+
+
+def judge(model, tokens, theirs):
+    """The greatest difference of a logarithm of a probability, over the spread that they have; and the mean KL."""
+    worst, kl = 0.0, []
+    for ids, logs in zip(tokens, theirs):
+        ids = torch.tensor(ids.astype(np.int64))
+        ids[0] = COMMON["bos_token_id"]  # as llama-perplexity begins each chunk
+        with torch.no_grad():
+            ours = torch.log_softmax(model(ids[None]).logits[0].double(), -1).numpy()
+        first = len(ids) // 2
+        ours = ours[first:first + len(logs)]
+        worst = max(worst, np.abs(np.maximum(ours, logs.min(-1, keepdims=True)) - logs).max() / np.ptp(ours))
+        kl.append((np.exp(ours) * (ours - logs)).sum(-1).mean())
+    return worst, float(np.mean(kl))
+
+
+def clear(path):
+    for name in (path, path + ".pith.json"):
+        if os.path.exists(name):
+            os.remove(name)
+
+
+def check(folder, case):
+    source, plain = f"{folder}/{case}", f"{folder}/{case}.gguf"
+    model = make(source, case)
+    for folder_, file in ((source + "-bf16", f"{folder}/{case}-bf16.gguf"), (source, plain)):
+        clear(file)
+        run(PITH, "convert", folder_, "-o", file, "--quiet")
+        run(PITH, "verify", file, "--against", folder_)
+    a, b = pith_eval(source), pith_eval(plain)
+    assert abs(a["nll"] - b["nll"]) < 1e-5, (case, a["nll"], b["nll"])
+    line = f"{case:20} nll {a['nll']:.5f} of the folder, {b['nll']:.5f} of the file"
+    if LLAMA:
+        base = f"{folder}/{case}.logits"
+        tokens, theirs = llama_logits(plain, base)
+        worst, kl = judge(model, tokens, theirs)
+        line += f"; llama.cpp: logits within {worst:.1e} of their range, KL {kl:.1e}"
+        print(line, flush=True)
+        assert worst < 1e-3 and kl < 1e-6, case
+        for grid in ("q8_0", "q4_0"):
+            check_grid(folder, case, grid)
+    else:
+        print(line, flush=True)
+
+
+def check_grid(folder, case, grid):
+    """A quantized file: llama.cpp's perplexity is pith's, but for its activations of 8 bits."""
+    path = f"{folder}/{case}-{grid}.gguf"
+    clear(path)
+    run(PITH, "quantize", f"{folder}/{case}", "-o", path, "-r", "rtn", "--weights", grid, "--quiet")
+    run(PITH, "verify", path, "--against", f"{folder}/{case}")
+    ours = pith_eval(path)
+    os.environ["LD_LIBRARY_PATH"] = LLAMA
+    for _ in range(8):  # its log's last lines may be lost at exit
+        out = run(f"{LLAMA}/llama-perplexity", "-m", path, "-f", text_of(path), "-c", str(CONTEXT), "-t", "2", "-fa", "off", "-ctk",
+                  "f32", "-ctv", "f32")
+        theirs = re.findall(rf"\[{ours['windows']}\]([\d.]+)|Final estimate: PPL = ([\d.]+)", out)
+        if theirs:
+            break
+    else:
+        sys.exit(f"{path}: llama-perplexity says nothing\n{out[-2000:]}")
+    theirs = float(theirs[-1][0] or theirs[-1][1])
+    print(f"{case:20} {grid}: perplexity {theirs:.4f} by llama.cpp, {ours['perplexity']:.4f} by pith", flush=True)
+    assert abs(theirs / ours["perplexity"] - 1) < 2e-2, case
+
+
+def main():
+    logging.set_verbosity_error()
+    torch.set_num_threads(2)
+    folder = sys.argv[1]
+    os.makedirs(folder, exist_ok=True)
+    with open(f"{PROBE}/eval.txt") as f, open(f"{folder}/text.txt", "w") as out:
+        out.write(f.read()[:CHARACTERS])
+    failed = []
+    for case in sys.argv[2:] or CASES:
+        try:
+            check(folder, case)
+        except AssertionError as e:
+            failed.append(case)
+            print(f"{case:20} FAILED {e}", flush=True)
+    if not LLAMA:
+        print("SKIPPED: LLAMA_CPP names no llama.cpp: nothing run by it")
+    if failed:
+        sys.exit("not alike: " + " ".join(failed))
+
+
+if __name__ == "__main__":
+    main()
