@@ -133,7 +133,7 @@ static enum pith_status add_linears(const struct pith_model *m, int statistics, 
             json_t *j = json_pack(
                 "{s:s, s:s, s:s, s:[I,I], s:I, s:b, s:b, s:s, s:f}", "name", name, "grid", text,
                 "format", q->format->name, "shape", (json_int_t)q->rows, (json_int_t)q->cols,
-                "group", (json_int_t)q->group, "zero_points", q->zeros != NULL, "act_order",
+                "group", (json_int_t)q->group, "zero_points", q->zeros || q->offsets, "act_order",
                 q->g_idx != NULL, "scale_dtype", pith_dtype_name(q->scale_dtype), "bits_per_weight",
                 pith_qmat_bits_per_weight(q));
             if (!j || json_array_append_new(list, j) != 0) return pith_fail_nomem(err, name);

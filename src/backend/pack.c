@@ -20,7 +20,6 @@ struct plan {
     enum pith_panel_scale scale;
     size_t panels, lines, code_bytes, scale_bytes, outer_bytes, zero_bytes, order_bytes,
         offset_bytes;
-    bool zeros; /* stored, and not all 0 as beside offsets */
 };
 
 static bool form_of(const struct pith_format *f, enum pith_panel_form *out)
@@ -114,8 +113,7 @@ static bool make_plan(const struct pith_qmat *q, struct plan *p)
     const size_t scales = p->panels * q->groups * PITH_PANEL_ROWS;
     p->code_bytes = p->panels * p->lines * PITH_PANEL_LINE;
     p->scale_bytes = whole_lines(scales * pith_panel_scale_bytes(p->scale));
-    p->zeros = q->zeros && !q->offsets;
-    p->zero_bytes = p->zeros ? whole_lines(scales) : 0;
+    p->zero_bytes = q->zeros ? whole_lines(scales) : 0;
     p->outer_bytes = p->scale == PITH_SCALE_PRODUCT ? whole_lines(scales / block_groups(q) * 2) : 0;
     p->order_bytes = q->g_idx ? whole_lines((size_t)q->cols * sizeof *q->g_idx) : 0;
     return true;
@@ -242,7 +240,7 @@ static void set_levels(const struct pith_qmat *q, struct pith_panels *m)
 {
     const struct pith_format *f = q->format;
     const bool integer = f->kind == PITH_KIND_INT;
-    m->zero = q->zeros ? 0.0f : (float)pith_format_middle(f);
+    m->zero = q->zeros ? 0.0f : pith_qmat_zero(q, 0);
     if (m->form != PITH_PANEL_LEVEL4) return;
     for (uint32_t c = 0; c < 16; c++) m->level[c] = integer ? (float)c - m->zero : f->decode(c);
 }

@@ -37,28 +37,15 @@ struct pith_roof_sample pith_roof_median(const struct pith_roof_sample *samples,
     return m;
 }
 
-/* Of what is beside the grid: offsets, each row's levels, the weights kept off it. */
-static double kept_bytes(const struct pith_qmat *q)
-{
-    const double levels = (double)pith_qmat_level_count(q);
-    const double offsets = q->offsets ? (double)pith_qmat_scale_count(q) : 0;
-    const struct pith_sparse *s = q->sparse;
-    const double starts = s ? (double)q->rows * sizeof *s->start : 0;
-    const double weights = s ? (double)s->start[q->rows] : 0;
-    return (levels + offsets) * sizeof(float) + starts +
-           weights * (sizeof *s->col + sizeof *s->value);
-}
-
 double pith_speed_matrix_bytes(const struct pith_weight *w)
 {
     const double count = (double)w->rows * w->cols;
     const struct pith_qmat *q = w->quant;
     if (w->pack) return (double)w->pack->bytes;
     if (!q) return count * pith_dtype_bits(w->dtype) / 8;
-    const double scales = (double)pith_qmat_scale_count(q);
-    return (double)q->rows * (double)q->stride + scales * sizeof *q->scales +
-           (q->zeros ? scales : 0) + (q->g_idx ? (double)q->cols * sizeof *q->g_idx : 0) +
-           kept_bytes(q);
+    struct pith_qspec spec = pith_qmat_spec(q);
+    spec.grid.double_quant = false; /* what the scales were made of is not read */
+    return (double)pith_qspec_bytes(&spec);
 }
 
 /* How much of a linear a token reads: of the experts it takes some. */

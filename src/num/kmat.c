@@ -68,10 +68,9 @@ static enum pith_status refuse(const struct pith_kquant *t, const char *why, str
 /* The zero point is a constant of the type. */
 static bool zeros_fit(const struct pith_kquant *t, const struct pith_qmat *q)
 {
-    const unsigned want = t->minimums ? 0 : pith_format_middle(q->format);
-    if (!q->zeros) return !t->minimums;
+    const float want = t->minimums ? 0.0f : (float)pith_format_middle(q->format);
     for (size_t i = 0; i < pith_qmat_scale_count(q); i++)
-        if (q->zeros[i] != want) return false;
+        if (pith_qmat_zero(q, i) != want) return false;
     return true;
 }
 

@@ -7,13 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-/* What a matrix of some shape and grid takes. */
-struct layout {
-    uint32_t group, groups, row_group;
-    size_t stride, code_bytes, scale_count, zero_bytes, offset_count, outer_count, level_count;
-    size_t total;
-};
-
 /* The type of GGUF that a grid names, or NULL. */
 static const struct pith_kquant *gguf_of(const struct pith_grid *grid)
 {
@@ -21,32 +14,57 @@ static const struct pith_kquant *gguf_of(const struct pith_grid *grid)
     return f && f->kind == PITH_KIND_GGUF ? pith_kquant_find(f->name) : NULL;
 }
 
-/* False when a size does not fit. */
-static bool lay_out(uint32_t rows, uint32_t cols, const struct pith_grid *grid,
-                    const struct pith_kquant *gguf, struct layout *l)
+/* The parts of a matrix: where it points to each, and bytes of an element. */
+enum part { CODES, SCALES, ZEROS, OFFSETS, OUTER, LEVELS, ORDER, PARTS };
+static const struct {
+    size_t at, size;
+} parts[PARTS] = {
+    [CODES] = {offsetof(struct pith_qmat, codes), sizeof(uint8_t)},
+    [SCALES] = {offsetof(struct pith_qmat, scales), sizeof(float)},
+    [ZEROS] = {offsetof(struct pith_qmat, zeros), sizeof(uint8_t)},
+    [OFFSETS] = {offsetof(struct pith_qmat, offsets), sizeof(float)},
+    [OUTER] = {offsetof(struct pith_qmat, outer), sizeof(float)},
+    [LEVELS] = {offsetof(struct pith_qmat, levels), sizeof(float)},
+    [ORDER] = {offsetof(struct pith_qmat, g_idx), sizeof(uint32_t)},
+};
+
+/* What a matrix of some spec is: its form, without numbers, and elements of each part. */
+struct layout {
+    struct pith_qmat form;
+    size_t count[PARTS];
+};
+
+/* False when codes do not fit. The rest is smaller: no count is above 2^64. */
+static bool lay_out(const struct pith_qspec *s, struct layout *l)
 {
-    const bool block = grid->granularity == PITH_PER_BLOCK;
-    const bool grouped = (block || grid->granularity == PITH_PER_GROUP) && grid->group != 0;
-    l->group = grouped ? grid->group : cols;
-    l->row_group = grid->granularity == PITH_PER_TENSOR ? PITH_ALL_ROWS : block ? grid->group : 1;
-    l->groups = (uint32_t)(((uint64_t)cols + l->group - 1) / l->group);
-    const struct pith_format *f = grid->format;
-    const uint64_t stride = (pith_codec_codes(f->codec, cols) * f->bits + 7) / 8;
-    l->stride = (size_t)stride;
-    if (l->stride != stride || !pith_mul_size(rows, l->stride, &l->code_bytes)) return false;
-    if (!pith_mul_size((rows - 1) / l->row_group + 1, l->groups, &l->scale_count)) return false;
-    l->zero_bytes = grid->asym ? l->scale_count : 0;
-    l->offset_count = grid->hqq || (gguf && gguf->minimums) ? l->scale_count : 0;
+    enum pith_dtype scale_dtype = s->scale_dtype;
+    const struct pith_grid g = pith_grid_elements(&s->grid, &scale_dtype);
+    const struct pith_kquant *gguf = gguf_of(&s->grid);
+    const struct pith_format *f = g.format;
+    const bool block = g.granularity == PITH_PER_BLOCK;
+    const bool grouped = (block || g.granularity == PITH_PER_GROUP) && g.group != 0;
+    const uint64_t stride = (pith_codec_codes(f->codec, s->cols) * f->bits + 7) / 8;
+    struct pith_qmat *q = &l->form;
+    *l = (struct layout){.form = {.rows = s->rows,
+                                  .cols = s->cols,
+                                  .format = f,
+                                  .stride = (size_t)stride,
+                                  .scale_dtype = scale_dtype,
+                                  .global = 1.0f,
+                                  .gguf = gguf}};
+    q->group = grouped ? g.group : s->cols;
+    q->groups = (s->cols - 1) / q->group + 1;
+    q->row_group = g.granularity == PITH_PER_TENSOR ? PITH_ALL_ROWS : block ? g.group : 1;
+    const bool offsets = g.hqq || (gguf && gguf->minimums);
+    l->count[SCALES] = pith_qmat_scale_count(q);
+    l->count[ZEROS] = g.asym && !offsets ? l->count[SCALES] : 0;
+    l->count[OFFSETS] = offsets ? l->count[SCALES] : 0;
     /* At most two for a block, which has at least eight scales. */
-    l->outer_count = gguf && gguf->scale_most ? (size_t)rows * (cols / gguf->elements) * 2 : 0;
-    l->level_count = (size_t)pith_codec_floats(f->codec, f->bits, rows);
-    size_t floats;
-    return pith_add_size(l->scale_count, l->offset_count, &floats) &&
-           pith_add_size(floats, l->outer_count, &floats) &&
-           pith_add_size(floats, l->level_count, &floats) &&
-           pith_mul_size(floats, sizeof(float), &l->total) &&
-           pith_add_size(l->total, l->zero_bytes, &l->total) &&
-           pith_add_size(l->total, l->code_bytes, &l->total) && l->total <= SIZE_MAX / 2;
+    l->count[OUTER] = gguf && gguf->scale_most ? (size_t)s->rows * (s->cols / gguf->elements) * 2
+                                               : 0;
+    l->count[LEVELS] = pith_qmat_level_count(q);
+    l->count[ORDER] = s->ordered ? s->cols : 0;
+    return stride == q->stride && pith_mul_size(s->rows, q->stride, &l->count[CODES]);
 }
 
 static enum pith_status check_grid(const struct pith_grid *grid, struct pith_error *err)
@@ -65,41 +83,42 @@ static enum pith_status check_grid(const struct pith_grid *grid, struct pith_err
     return PITH_OK;
 }
 
+static void set_part(struct pith_qmat *q, enum part i, void *data)
+{
+    memcpy((char *)q + parts[i].at, &data, sizeof data);
+}
+
+static void *get_part(const struct pith_qmat *q, enum part i)
+{
+    void *data;
+    memcpy(&data, (const char *)q + parts[i].at, sizeof data);
+    return data;
+}
+
 enum pith_status pith_qmat_init(struct pith_qmat *q, uint32_t rows, uint32_t cols,
                                 const struct pith_grid *grid, enum pith_dtype scale_dtype,
                                 struct pith_error *err)
 {
-    const struct pith_grid elements = pith_grid_elements(grid, &scale_dtype);
+    const struct pith_qspec spec = {rows, cols, *grid, scale_dtype, 0, false};
+    const struct pith_grid elements = pith_grid_elements(grid, NULL);
+    const struct pith_kquant *gguf = gguf_of(grid);
+    const size_t most = SIZE_MAX / 2;
+    struct layout l;
     *q = (struct pith_qmat){0};
     PITH_TRY(check_grid(&elements, err));
-    const struct pith_kquant *gguf = gguf_of(grid);
     if (gguf && cols % gguf->elements != 0)
         return pith_fail(err, PITH_ARG, "%s needs rows of a multiple of %u weights, not %u",
                          gguf->name, (unsigned)gguf->elements, (unsigned)cols);
-    struct layout l;
-    if (rows == 0 || cols == 0 || !lay_out(rows, cols, &elements, gguf, &l))
+    const size_t bytes = pith_qspec_bytes(&spec);
+    if (bytes == 0 || bytes > most || !lay_out(&spec, &l))
         return pith_fail(err, PITH_ARG, "a quantized matrix cannot have %u x %u elements",
                          (unsigned)rows, (unsigned)cols);
-    if ((unsigned)scale_dtype >= PITH_DTYPE_COUNT)
+    if ((unsigned)l.form.scale_dtype >= PITH_DTYPE_COUNT)
         return pith_fail(err, PITH_ARG, "unknown dtype of scales");
-    q->rows = rows;
-    q->cols = cols;
-    q->format = elements.format;
-    q->row_group = l.row_group;
-    q->group = l.group;
-    q->groups = l.groups;
-    q->stride = l.stride;
-    q->scale_dtype = scale_dtype;
-    q->global = 1.0f;
-    q->gguf = gguf;
-    q->codes = pith_zalloc(l.code_bytes, 1);
-    q->scales = pith_zalloc(l.scale_count, sizeof *q->scales);
-    if (l.zero_bytes) q->zeros = pith_zalloc(l.zero_bytes, 1);
-    if (l.offset_count) q->offsets = pith_zalloc(l.offset_count, sizeof *q->offsets);
-    if (l.outer_count) q->outer = pith_zalloc(l.outer_count, sizeof *q->outer);
-    if (l.level_count) q->levels = pith_zalloc(l.level_count, sizeof *q->levels);
-    if (!q->codes || !q->scales || (l.zero_bytes && !q->zeros) || (l.offset_count && !q->offsets) ||
-        (l.outer_count && !q->outer) || (l.level_count && !q->levels)) {
+    *q = l.form;
+    for (enum part i = 0; i < PARTS; i++) {
+        if (l.count[i]) set_part(q, i, pith_zalloc(l.count[i], parts[i].size));
+        if (!l.count[i] || get_part(q, i)) continue;
         pith_qmat_free(q);
         return pith_fail_nomem(err, "a quantized matrix");
     }
@@ -125,27 +144,37 @@ enum pith_status pith_qmat_state_zeros(struct pith_qmat *q, struct pith_error *e
 
 void pith_qmat_free(struct pith_qmat *q)
 {
-    if (!q->borrowed) pith_free(q->codes);
-    pith_free(q->scales);
-    pith_free(q->zeros);
-    pith_free(q->g_idx);
-    pith_free(q->offsets);
-    pith_free(q->outer);
-    pith_free(q->levels);
+    if (q->borrowed) q->codes = NULL;
+    for (enum part i = 0; i < PARTS; i++) pith_free(get_part(q, i));
     pith_sparse_free(q->sparse);
     pith_free(q->nested);
     *q = (struct pith_qmat){0};
 }
 
+/* Nested scales' bytes, or 0. */
+static size_t nested_bytes(const struct pith_qspec *s, const struct layout *l)
+{
+    const size_t runs = l->count[SCALES] / PITH_DOUBLE_QUANT_BLOCK + 1;
+    return s->grid.double_quant ? l->count[SCALES] + runs * sizeof(float) : 0;
+}
+
+size_t pith_qspec_bytes(const struct pith_qspec *s)
+{
+    const struct pith_format *f = pith_grid_elements(&s->grid, NULL).format;
+    struct layout l;
+    if (!f || !f->codec || s->rows == 0 || s->cols == 0) return 0;
+    if (!lay_out(s, &l)) return SIZE_MAX;
+    size_t total = nested_bytes(s, &l) + (s->kept ? pith_sparse_bytes(s->rows, s->kept) : 0), bytes;
+    for (enum part i = 0; i < PARTS; i++)
+        if (!pith_mul_size(l.count[i], parts[i].size, &bytes) ||
+            !pith_add_size(total, bytes, &total))
+            return SIZE_MAX;
+    return total;
+}
+
 size_t pith_qmat_bytes(uint32_t rows, uint32_t cols, const struct pith_grid *grid)
 {
-    const struct pith_grid elements = pith_grid_elements(grid, NULL);
-    struct layout l;
-    if (!elements.format || !elements.format->codec || rows == 0 || cols == 0) return 0;
-    if (!lay_out(rows, cols, &elements, gguf_of(grid), &l)) return SIZE_MAX;
-    const size_t runs = l.scale_count / PITH_DOUBLE_QUANT_BLOCK + 1;
-    const size_t nested = grid->double_quant ? l.scale_count + runs * sizeof(float) : 0;
-    return pith_add_size(l.total, nested, &l.total) ? l.total : SIZE_MAX;
+    return pith_qspec_bytes(&(struct pith_qspec){.rows = rows, .cols = cols, .grid = *grid});
 }
 
 void pith_qmat_get_codes(const struct pith_qmat *q, uint32_t row, uint8_t *codes)
@@ -176,8 +205,11 @@ static const struct pith_format *block_format(const struct pith_qmat *q)
 struct pith_grid pith_qmat_grid(const struct pith_qmat *q)
 {
     struct pith_grid grid = {
-        .format = q->format, .asym = q->zeros != NULL, .double_quant = q->nested != NULL};
-    grid.hqq = q->offsets != NULL;
+        .format = q->format,
+        .asym = q->zeros || q->offsets,
+        .double_quant = q->nested != NULL,
+        .hqq = q->offsets != NULL,
+    };
     if (q->gguf)
         return (struct pith_grid){.format = pith_format_find(q->gguf->format),
                                   .granularity = PITH_PER_GROUP,
@@ -200,19 +232,36 @@ struct pith_grid pith_qmat_grid(const struct pith_qmat *q)
     return grid;
 }
 
+struct pith_qspec pith_qmat_spec(const struct pith_qmat *q)
+{
+    return (struct pith_qspec){.rows = q->rows,
+                               .cols = q->cols,
+                               .grid = pith_qmat_grid(q),
+                               .scale_dtype = q->scale_dtype,
+                               .kept = q->sparse ? q->sparse->start[q->rows] : 0,
+                               .ordered = q->g_idx != NULL};
+}
+
+double pith_qspec_bits(const struct pith_qspec *s)
+{
+    const struct pith_kquant *gguf = gguf_of(&s->grid);
+    struct layout l;
+    if (gguf) return 8.0 * gguf->bytes / gguf->elements;
+    (void)lay_out(s, &l);
+    const struct pith_qmat *q = &l.form;
+    const double codes = (double)s->rows * pith_qmat_codes(q), scales = (double)l.count[SCALES];
+    const unsigned width = pith_dtype_bits(q->scale_dtype);
+    double bits = codes * q->format->bits + scales * width;
+    if (s->grid.double_quant) bits += scales * (8.0 + 32.0 / PITH_DOUBLE_QUANT_BLOCK - width);
+    bits += (double)l.count[OFFSETS] * width + (double)l.count[ZEROS] * q->format->bits;
+    bits += 32.0 * (double)l.count[ORDER] + 16.0 * (double)l.count[LEVELS];
+    if (q->format->codec->table == PITH_TABLE_ROWS) bits -= scales * width; /* all are 1 */
+    if (s->kept) bits += 48.0 * (double)s->kept + 32.0 * (s->rows + 1.0);
+    return bits / ((double)s->rows * s->cols);
+}
+
 double pith_qmat_bits_per_weight(const struct pith_qmat *q)
 {
-    const double weights = (double)q->rows * q->cols;
-    if (q->gguf) return 8.0 * q->gguf->bytes / q->gguf->elements;
-    const double scales = (double)pith_qmat_scale_count(q);
-    const unsigned width = pith_dtype_bits(q->scale_dtype);
-    double bits = (double)q->rows * pith_qmat_codes(q) * q->format->bits + scales * width;
-    if (q->nested) bits += scales * (8.0 + 32.0 / PITH_DOUBLE_QUANT_BLOCK - width);
-    if (q->offsets) bits += scales * width;
-    else if (q->zeros) bits += scales * q->format->bits;
-    if (q->g_idx) bits += 32.0 * q->cols;
-    bits += 16.0 * (double)pith_qmat_level_count(q);
-    if (q->format->codec->table == PITH_TABLE_ROWS) bits -= scales * width; /* all are 1 */
-    if (q->sparse) bits += 48.0 * q->sparse->start[q->rows] + 32.0 * (q->rows + 1.0);
-    return bits / weights;
+    const struct pith_qspec spec = pith_qmat_spec(q);
+    return pith_qspec_bits(&spec);
 }

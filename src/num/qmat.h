@@ -13,9 +13,9 @@
  *              [i*b, i*b+b) of that row's LE bit stream, LSB first; unused bits are 0
  *     scales:  [ceil(rows / row_group)][groups] float32, each exactly representable in scale_dtype
  *              (for NVFP4: times global)
- *     zeros:   like the scales, uint8_t, or NULL
- *     offsets: like the scales, or NULL (GGUF's minimums, negated; of a grid with hqq, -z * scale
- *              for zero points z that are any numbers of scale_dtype: exact when that has 16 bits)
+ *     zeros, offsets: like the scales, one of them or none (zeros uint8_t). Offsets are GGUF's
+ *              minimums, negated; of a grid with hqq, -z * scale for zero points z that are any
+ *              numbers of scale_dtype: exact when that has 16 bits
  *     levels:  the codec's table, [2^b][span] of the matrix or of each row, or NULL (a codebook a
  *              row, as SqueezeLLM has it; scales are 1 then)
  *     sparse:  what was kept off the grid, or NULL
@@ -24,8 +24,8 @@
  *              dmin of each block: scale = d * integer, offset = -dmin * integer
  *
  * A block format (mxfp4, nvfp4, ...) is held as its element format in groups of the block, with
- * scales of its own dtype; GGUF's also with offsets where they have minimums. With offsets, zeros
- * are 0. */
+ * scales of its own dtype; GGUF's also with offsets where they have minimums. With offsets, zero is
+ * 0. */
 #ifndef PITH_NUM_QMAT_H
 #define PITH_NUM_QMAT_H
 
@@ -62,6 +62,8 @@ struct pith_sparse {
 };
 /* How many weights of a matrix are that percentage: to the nearest, at most all. */
 size_t pith_sparse_count(uint32_t rows, uint32_t cols, double percent);
+/* Bytes of so many weights. */
+size_t pith_sparse_bytes(uint32_t rows, size_t count);
 /* Room for `count` weights, zeroed. On failure NULL. */
 struct pith_sparse *pith_sparse_new(uint32_t rows, size_t count);
 /* NULL is allowed. */
@@ -81,6 +83,21 @@ struct pith_nested {
     float offset;
 };
 
+/* A matrix without its numbers: what its form and its sizes are decided by. */
+struct pith_qspec {
+    uint32_t rows, cols;
+    struct pith_grid grid;
+    enum pith_dtype scale_dtype; /* not looked at for block formats, which have their own */
+    size_t kept;                 /* weights off the grid */
+    bool ordered;                /* each column says its group */
+};
+/* Bytes of such a matrix in memory (what memory estimates use); 0 when there is none on that grid,
+ * SIZE_MAX when the size does not fit. */
+size_t pith_qspec_bytes(const struct pith_qspec *s);
+/* Bits per weight with scales and offsets (of scale_dtype), zeros (of the format's bits), g_idx
+ * (32), levels (16) and sparse weights (16 and 32 for the column, 32 a row) counted. */
+double pith_qspec_bits(const struct pith_qspec *s);
+
 #define PITH_ALL_ROWS UINT32_MAX
 
 struct pith_qmat {
@@ -97,9 +114,9 @@ struct pith_qmat {
     uint8_t *codes;                   /* owned unless borrowed; the following are owned */
     bool borrowed;                    /* codes belong to another, and are only read */
     float *scales;
-    uint8_t *zeros;  /* NULL: symmetric, or not an integer format */
-    uint32_t *g_idx; /* NULL: c / group */
+    uint8_t *zeros;  /* NULL: all are those of pith_qmat_zero() */
     float *offsets;  /* NULL: none */
+    uint32_t *g_idx; /* NULL: c / group */
     float *levels;   /* NULL: the codec has no table */
     struct pith_sparse *sparse; /* NULL: none */
     struct pith_nested *nested; /* NULL: none; the scales hold what it stands for */
@@ -108,7 +125,7 @@ struct pith_qmat {
     struct pith_input input;
 };
 
-/* Allocates codes, scales, when asym zeros, and levels where each row has its own, all zeroed.
+/* Allocates codes, scales, what they count from, and the codec's table, all zeroed.
  * group 0 means cols; a group above cols makes one group. scale_dtype is not looked at for block
  * formats, which have their own. On failure *q owns nothing. PITH_ARG when a size is 0 or too
  * large, the format has no codes of at most 8 bits, scales go by token, asym is not of integers, or
@@ -127,9 +144,7 @@ enum pith_status pith_qmat_nest_scales(struct pith_qmat *q, struct pith_error *e
 /* Frees what q owns and zeroes it. */
 void pith_qmat_free(struct pith_qmat *q);
 
-/* Bytes that pith_qmat_init() allocates for that shape, and pith_qmat_nest_scales() where the grid
- * asks for it (the number that memory estimates use); 0 when init would refuse the grid's format,
- * SIZE_MAX when the size does not fit. */
+/* pith_qspec_bytes() of what init makes, with nested scales where the grid asks for them. */
 size_t pith_qmat_bytes(uint32_t rows, uint32_t cols, const struct pith_grid *grid);
 
 /* One row's codes, unpacked to a byte each / packed from a byte each. */
@@ -149,10 +164,11 @@ static inline size_t pith_qmat_scale_index(const struct pith_qmat *q, uint32_t r
 {
     return (size_t)(row / q->row_group) * q->groups + group;
 }
-/* The zero of the scale with that index. */
+/* The zero of the scale with that index: what is stated, 0 beside offsets, else the format's. */
 static inline float pith_qmat_zero(const struct pith_qmat *q, size_t index)
 {
-    return (float)(q->zeros ? q->zeros[index] : pith_format_middle(q->format));
+    if (q->zeros) return (float)q->zeros[index];
+    return q->offsets ? 0.0f : (float)pith_format_middle(q->format);
 }
 /* Codes of a row, and floats of the codec's table. */
 static inline uint32_t pith_qmat_codes(const struct pith_qmat *q)
@@ -192,13 +208,13 @@ void pith_reader_open(struct pith_reader *in, const struct pith_qmat *q);
 void pith_reader_get(const struct pith_reader *in, uint32_t row, uint32_t col, uint32_t n,
                      float *out);
 
+/* What pith_qspec_bytes() and pith_qspec_bits() are asked for q. */
+struct pith_qspec pith_qmat_spec(const struct pith_qmat *q);
 /* The grid that q is on, as far as q tells: how scales were found is not known, and the scales of a
  * block format tell it from its elements'. A matrix of one group a row is by channel. */
 struct pith_grid pith_qmat_grid(const struct pith_qmat *q);
 
-/* Bits per weight with scales and offsets (of scale_dtype), zeros that are not beside offsets (of
- * the format's bits), g_idx (32), levels (16) and sparse weights (16 and 32 for the column, 32 a
- * row) counted. */
+/* pith_qspec_bits() of it. */
 double pith_qmat_bits_per_weight(const struct pith_qmat *q);
 
 /* Zero points that are not stored, since all are the middle, come to be stored: an

@@ -12,15 +12,15 @@ size_t pith_sparse_count(uint32_t rows, uint32_t cols, double percent)
     return (size_t)(count < all ? count : all);
 }
 
+size_t pith_sparse_bytes(uint32_t rows, size_t count)
+{
+    return ((size_t)rows + 1) * sizeof(uint32_t) + count * (sizeof(uint32_t) + sizeof(float));
+}
+
 struct pith_sparse *pith_sparse_new(uint32_t rows, size_t count)
 {
-    size_t bytes, starts, parts;
-    if (count > UINT32_MAX || !pith_mul_size((size_t)rows + 1, sizeof(uint32_t), &starts) ||
-        !pith_mul_size(count, sizeof(uint32_t) + sizeof(float), &parts) ||
-        !pith_add_size(starts, parts, &bytes) ||
-        !pith_add_size(bytes, sizeof(struct pith_sparse), &bytes))
-        return NULL;
-    struct pith_sparse *s = pith_zalloc(bytes, 1);
+    if (count > UINT32_MAX) return NULL;
+    struct pith_sparse *s = pith_zalloc(sizeof *s + pith_sparse_bytes(rows, count), 1);
     if (!s) return NULL;
     s->start = (uint32_t *)(void *)(s + 1);
     s->col = s->start + rows + 1;

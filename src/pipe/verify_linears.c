@@ -36,17 +36,6 @@ static void check_error(struct pith_verification *v, const json_t *entry,
     else v->failed = true;
 }
 
-/* Bits a weight as the grid counts them: a reader leaves out zero points that are all the middle.
- * -1 when out of memory. */
-static double bits_on(const struct pith_qmat *q, bool asym)
-{
-    struct pith_qmat told = *q;
-    if (asym && pith_qmat_state_zeros(&told, NULL) != PITH_OK) return -1;
-    const double bits = pith_qmat_bits_per_weight(&told);
-    if (told.zeros != q->zeros) pith_free(told.zeros);
-    return bits;
-}
-
 /* An entry's own figures against what is stored. */
 static void check_entry(struct pith_verification *v, const json_t *entry, const struct pith_qmat *q)
 {
@@ -56,7 +45,9 @@ static void check_entry(struct pith_verification *v, const json_t *entry, const 
     struct pith_grid grid = {0};
     const bool known = text && pith_grid_parse(text, &grid, NULL) == PITH_OK;
     const struct pith_grid elements = pith_grid_elements(&grid, NULL);
-    const double bits = bits_on(q, elements.asym);
+    struct pith_qspec spec = pith_qmat_spec(q);
+    spec.grid.asym |= elements.asym; /* a reader leaves out zero points that are all the middle */
+    const double bits = pith_qspec_bits(&spec);
     v->weights += (uint64_t)q->rows * q->cols;
     v->bits += bits * (double)q->rows * (double)q->cols;
     if (json_integer_value(json_array_get(shape, 0)) != q->rows ||

@@ -172,8 +172,6 @@ static void fill_blocks(struct pith_qmat *q)
     const struct pith_kquant *t = q->gguf;
     struct pith_rng r;
     pith_rng_seed(&r, q->rows);
-    for (size_t i = 0; q->zeros && i < pith_qmat_scale_count(q); i++)
-        q->zeros[i] = t->minimums ? 0 : q->zeros[i];
     for (uint32_t row = 0; row < q->rows; row++)
         for (uint32_t at = 0; at < q->cols / t->elements; at++) {
             struct pith_kblock k = {.d = 0.0f};
@@ -234,10 +232,8 @@ static void products_in_another_order(void **state)
 /* Zero points that are any numbers. */
 static void fill_offsets(struct pith_qmat *q)
 {
-    for (size_t i = 0; i < pith_qmat_scale_count(q); i++) {
-        q->zeros[i] = 0;
+    for (size_t i = 0; i < pith_qmat_scale_count(q); i++)
         q->offsets[i] = -(1.5f + (float)(i % 37) / 4.0f) * q->scales[i];
-    }
 }
 
 /* GGUF's types: scales in two levels, and offsets, whose product is one of its own. */

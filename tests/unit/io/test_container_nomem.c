@@ -70,10 +70,10 @@ static enum pith_status round_trip(void *ctx, struct pith_error *err)
 static void make_offsets(struct pith_qmat *q)
 {
     q->offsets = pith_alloc(pith_qmat_scale_count(q), sizeof *q->offsets);
-    for (size_t i = 0; i < pith_qmat_scale_count(q); i++) {
+    for (size_t i = 0; i < pith_qmat_scale_count(q); i++)
         q->offsets[i] = -((float)q->zeros[i] * q->scales[i]);
-        q->zeros[i] = 0;
-    }
+    pith_free(q->zeros);
+    q->zeros = NULL;
 }
 
 static void exhaust(const struct pith_container *container, struct ramp ramp,

@@ -109,8 +109,8 @@ static void shapes_and_scales_are_checked(void **state)
         .format = pith_format_find("q4_k"), .granularity = PITH_PER_GROUP, .group = 32};
     err = (struct pith_error){0};
     assert_int_equal(pith_qmat_init(&q, 1, 128, &grid, PITH_F16, &err), PITH_ARG);
-    /* 8 scales, offsets and zeros, d and dmin, 128 bytes of codes. */
-    assert_int_equal(pith_qmat_bytes(1, 256, &grid), 8 * 9 + 8 + 128);
+    /* 8 scales and offsets, d and dmin, 128 bytes of codes. */
+    assert_int_equal(pith_qmat_bytes(1, 256, &grid), 8 * 8 + 8 + 128);
 }
 
 int main(void)

@@ -267,6 +267,38 @@ static void impossible_matrices_are_refused(void **state)
     assert_int_equal(pith_qmat_init(&q, 4, 4, &grid, PITH_DTYPE_COUNT, NULL), PITH_ARG);
 }
 
+/* What a matrix says of itself is the spec that it was made by. */
+static void sizes_are_those_of_the_spec(void **state)
+{
+    (void)state;
+    static const char *const grids[] = {"int3:g16:asym", "int4:g32:asym:hqq",
+                                        "int8:tensor",   "fp8_e4m3:block16",
+                                        "mxfp4",         "nvfp4",
+                                        "nf4:g64:dq",    "codebook3",
+                                        "q4_k",          "q6_k"};
+    for (size_t i = 0; i < PITH_COUNT(grids); i++) {
+        struct pith_error err = {0};
+        struct pith_grid grid = grid_of(grids[i]);
+        struct pith_qmat q;
+        assert_ok(pith_qmat_init(&q, 20, 256, &grid, PITH_F16, &err), err);
+        if (grid.double_quant) assert_ok(pith_qmat_nest_scales(&q, &err), err);
+        struct pith_qspec spec = pith_qmat_spec(&q);
+        assert_true(pith_grid_equal(&spec.grid, &grid));
+        const size_t bytes = pith_qspec_bytes(&spec);
+        assert_int_equal(bytes, pith_qmat_bytes(20, 256, &grid));
+        const double bits = pith_qspec_bits(&spec);
+        assert_true(bits == pith_qmat_bits_per_weight(&q));
+        q.g_idx = pith_zalloc(q.cols, sizeof *q.g_idx);
+        q.sparse = pith_sparse_new(q.rows, 7);
+        q.sparse->start[q.rows] = 7;
+        spec = pith_qmat_spec(&q);
+        assert_int_equal(pith_qspec_bytes(&spec), bytes + 256 * 4 + 21 * 4 + 7 * 8);
+        const double more = 32.0 * 256 + 48.0 * 7 + 32.0 * 21;
+        if (!q.gguf) assert_true(fabs(pith_qspec_bits(&spec) - bits - more / (20 * 256)) < 1e-12);
+        pith_qmat_free(&q);
+    }
+}
+
 static void assert_check(const struct pith_qmat *q, const char *word)
 {
     struct pith_error err = {0};
@@ -508,6 +540,7 @@ int main(void)
         cmocka_unit_test(impossible_matrices_are_refused),
         cmocka_unit_test(offsets_levels_and_sparse_weights_add_up),
         cmocka_unit_test(block_formats_are_elements_and_their_scales),
+        cmocka_unit_test(sizes_are_those_of_the_spec),
         cmocka_unit_test(hostile_numbers_are_found),
         cmocka_unit_test(equal_means_the_same_weights),
         cmocka_unit_test(weights_decode_in_any_form),

@@ -40,8 +40,8 @@ static struct pith_qmat matrix(const char *grid)
     }
     for (size_t i = 0; i < pith_qmat_scale_count(&q); i++) {
         q.scales[i] = pith_round_to(PITH_F16, ldexpf(1.0f + (float)(next(&x) & 1023) / 1024, -8));
-        if (q.zeros && !q.offsets) q.zeros[i] = (uint8_t)(next(&x) & ((1u << q.format->bits) - 1));
-        if (q.zeros && q.offsets)
+        if (q.zeros) q.zeros[i] = (uint8_t)(next(&x) & ((1u << q.format->bits) - 1));
+        if (q.offsets)
             q.offsets[i] = -q.scales[i] * (float)(next(&x) & ((16u << q.format->bits) - 1)) / 16;
     }
     return q;

@@ -367,7 +367,7 @@ static void half_quadratic_zero_points(void **state)
         assert_true(sum <= 1.01 * l1);
         assert_true(squares <= 1.01 * l2);
         assert_true(fabs(made - squares) <= 1e-3 * squares);
-        assert_true(b.offsets && b.zeros);
+        assert_true(b.offsets && !b.zeros);
         pith_qmat_free(&a);
         pith_qmat_free(&b);
     }
