@@ -6,7 +6,7 @@ void pith_source_init(struct pith_source *s, const struct pith_weight *w)
     const struct pith_qmat *q = w->quant;
     s->w = w;
     s->levels = q && pith_levels_fit(q);
-    s->ints = q && q->format->kind == PITH_KIND_INT && pith_qmat_is_plain(q) && !q->g_idx;
+    s->ints = q && q->format->kind == PITH_KIND_INT && !pith_qmat_parts(q);
     if (q) pith_reader_open(&s->reader, q);
 }
 

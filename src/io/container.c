@@ -30,6 +30,17 @@ const struct pith_container *pith_container_find(const char *name)
     return NULL;
 }
 
+enum pith_status pith_container_pack(const struct pith_container *container,
+                                     const struct pith_qmat *q,
+                                     const struct pith_container_opts *opts,
+                                     struct pith_packed_set *out, struct pith_error *err)
+{
+    const char *beyond = pith_qmat_beyond(q, container->holds);
+    if (!beyond) return container->pack(q, opts, out, err);
+    return pith_fail(err, PITH_UNSUPPORTED, "%s cannot hold a matrix with %s", container->name,
+                     beyond);
+}
+
 const struct pith_container *pith_container_of_path(const char *path)
 {
     for (size_t i = 0; i < PITH_COUNT(rows); i++) {

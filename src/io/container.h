@@ -52,7 +52,7 @@ struct pith_container {
     const char *name;                /* "compressed-tensors", as in --container */
     const char *summary;             /* one line */
     const char *method;              /* "quant_method" in config.json */
-    bool sparse;                     /* it holds weights beside the grid (qmat.h's sparse) */
+    unsigned holds;                  /* of enum pith_qmat_part: what a matrix may have */
     const char *unloaded;            /* why no engine loads it, or NULL */
     bool online;                     /* can tell a reader to rotate inputs (opts.hadamard) */
     enum pith_input_rule input_rule; /* of the inputs of linears that load() reads */
@@ -76,8 +76,9 @@ struct pith_container {
     enum pith_status (*plan)(const struct pith_grid *grid, uint32_t rows, uint32_t cols,
                              const struct pith_container_opts *opts, struct pith_packed_set *out,
                              struct pith_error *err);
-    /* Packs q; on success *out owns its data (pith_packed_free). NULL, with plan() and config():
-     * the container is only read, and accepts() nothing. */
+    /* Packs q, whose parts it holds; on success *out owns its data (pith_packed_free). NULL, with
+     * plan() and config(): the container is only read, and accepts() nothing. Called by
+     * pith_container_pack(). */
     enum pith_status (*pack)(const struct pith_qmat *q, const struct pith_container_opts *opts,
                              struct pith_packed_set *out, struct pith_error *err);
     /* Options that follow from a grid that some linear has, or NULL when none do. */
@@ -115,6 +116,12 @@ struct pith_container {
 void pith_container_settle(const struct pith_container *container,
                            const struct pith_linear_grid *linears, size_t count,
                            struct pith_container_opts *opts);
+
+/* Its pack(); PITH_UNSUPPORTED names a part of q that it does not hold. */
+enum pith_status pith_container_pack(const struct pith_container *container,
+                                     const struct pith_qmat *q,
+                                     const struct pith_container_opts *opts,
+                                     struct pith_packed_set *out, struct pith_error *err);
 
 /* Passes scales of a matrix on that grid through stated_scale(). */
 void pith_container_state_scales(const struct pith_container *container,

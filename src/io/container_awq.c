@@ -160,9 +160,6 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
         .format = q->format, .granularity = PITH_PER_GROUP, .group = q->group};
     const enum pith_dtype scale = scale_dtype(&grid, opts->model_dtype);
     PITH_TRY(accepts(&grid, q->rows, q->cols, opts, err));
-    if (!pith_g_idx_is_identity(q))
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "awq has no act-order groups; use gptq or compressed-tensors");
     shape_set(q->groups, q->rows, q->cols, scale, out);
     PITH_TRY(pith_packed_alloc(out, err));
     pack_weights(q, out->item[0].data);

@@ -220,9 +220,6 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
         grid.granularity = PITH_PER_GROUP; /* one block a row */
         grid.group = q->group;
     }
-    if (q->g_idx || !pith_qmat_is_plain(q))
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "bitsandbytes has neither permuted groups nor weights off the grid");
     PITH_TRY(plan(&grid, q->rows, q->cols, opts, out, err));
     PITH_TRY(pith_packed_alloc(out, err));
     enum pith_status s = PITH_OK;

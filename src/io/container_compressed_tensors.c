@@ -96,24 +96,11 @@ static enum pith_status plan(const struct pith_grid *grid, uint32_t rows, uint32
     return PITH_OK;
 }
 
-/* Scales of a byte say which block format it was: see pith_grid_elements(). */
-static enum pith_status grid_of(const struct pith_qmat *q, struct pith_grid *grid,
-                                struct pith_error *err)
-{
-    *grid = pith_qmat_grid(q);
-    if (grid->format && pith_qmat_is_plain(q)) return PITH_OK;
-    return pith_fail(err, PITH_UNSUPPORTED, "compressed-tensors cannot hold a matrix with %s",
-                     q->levels    ? "a codebook a row"
-                     : q->sparse  ? "weights off its grid"
-                     : q->offsets ? "offsets"
-                                  : "such scales");
-}
-
 /* Permuted groups must be what the config says. */
 static enum pith_status check_order(const struct pith_qmat *q, const struct pith_ct_matrix *m,
                                     const struct pith_ct_form *form, struct pith_error *err)
 {
-    if (pith_g_idx_is_identity(q)) return PITH_OK;
+    if (!(pith_qmat_parts(q) & PITH_QMAT_ORDER)) return PITH_OK;
     if (m->g_idx && form == pith_ct_form_find("pack-quantized")) return PITH_OK;
     return pith_fail(err, PITH_ARG,
                      "compressed-tensors: a matrix has permuted groups, but the config does not "
@@ -123,8 +110,7 @@ static enum pith_status check_order(const struct pith_qmat *q, const struct pith
 static enum pith_status pack(const struct pith_qmat *q, const struct pith_container_opts *opts,
                              struct pith_packed_set *out, struct pith_error *err)
 {
-    struct pith_grid grid;
-    PITH_TRY(grid_of(q, &grid, err));
+    const struct pith_grid grid = pith_qmat_grid(q);
     PITH_TRY(accepts(&grid, q->rows, q->cols, opts, err));
     const struct pith_ct_form *form = pith_ct_form_for(&grid, &opts->acts);
     const struct pith_ct_matrix m = {
@@ -242,6 +228,7 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
 
 const struct pith_container pith_container_compressed_tensors = {
     .name = "compressed-tensors",
+    .holds = PITH_QMAT_ORDER,
     .summary = "vLLM's own: int2 to int8, FP8, MXFP4, MXFP6, MXFP8, NVFP4; inputs too",
     .method = "compressed-tensors",
     .kv_scale = {"self_attn.k_scale", "self_attn.v_scale"},

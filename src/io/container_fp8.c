@@ -101,9 +101,6 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
                              struct pith_packed_set *out, struct pith_error *err)
 {
     const struct pith_grid grid = pith_qmat_grid(q);
-    if (q->g_idx || !pith_qmat_is_plain(q))
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "fp8 has neither permuted groups nor weights off their grid");
     PITH_TRY(plan(&grid, q->rows, q->cols, opts, out, err));
     PITH_TRY(pith_packed_alloc(out, err));
     const enum pith_status s = fill(q, out, err);

@@ -251,6 +251,7 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
 
 const struct pith_container pith_container_gguf = {
     .name = "gguf",
+    .holds = PITH_QMAT_OFFSETS,
     .summary = "one file with metadata and tokenizer, for llama.cpp",
     .method = "gguf",
     .file = "model.gguf",

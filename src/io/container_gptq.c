@@ -83,7 +83,7 @@ static enum pith_status check_zeros(const struct pith_qmat *q, struct pith_error
 static enum pith_status check_order(const struct pith_qmat *q,
                                     const struct pith_container_opts *opts, struct pith_error *err)
 {
-    if (opts->act_order_groups || pith_g_idx_is_identity(q)) return PITH_OK;
+    if (opts->act_order_groups || !(pith_qmat_parts(q) & PITH_QMAT_ORDER)) return PITH_OK;
     return pith_fail(err, PITH_ARG,
                      "gptq: a matrix has permuted groups, but desc_act is false in the config");
 }
@@ -245,6 +245,7 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
 
 const struct pith_container pith_container_gptq = {
     .name = "gptq",
+    .holds = PITH_QMAT_ORDER,
     .summary = "GPTQModel and AutoGPTQ: 2, 3, 4 and 8 bits, act-order",
     .method = "gptq",
     .accepts = accepts,

@@ -251,9 +251,6 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
     const enum pith_dtype dtype = scale_dtype(&grid, opts->model_dtype);
     struct place at;
     PITH_TRY(accepts(&grid, q->rows, q->cols, opts, err));
-    if (q->g_idx || q->sparse)
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "hqq has no act-order groups and no weights beside the grid");
     (void)place_of(q->format->bits, q->rows, q->cols, q->group, &at);
     shape_set(&at, dtype, out);
     PITH_TRY(pith_packed_alloc(out, err));
@@ -522,6 +519,7 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
 
 const struct pith_container pith_container_hqq = {
     .name = "hqq",
+    .holds = PITH_QMAT_OFFSETS,
     .summary = "HQQ: 2, 3, 4, 8 bits with zero points that are any numbers; for the hqq package",
     .method = "hqq",
     .unloaded = "its reader is the hqq package (HQQLinear.load_state_dict)",

@@ -156,9 +156,6 @@ static enum pith_status pack(const struct pith_qmat *q, const struct pith_contai
         grid.granularity = PITH_PER_GROUP; /* one group a row */
         grid.group = q->group;
     }
-    if (!pith_qmat_is_plain(q) || !pith_g_idx_is_identity(q))
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "modelopt has neither permuted groups nor weights off their grid");
     PITH_TRY(plan(&grid, q->rows, q->cols, opts, out, err));
     PITH_TRY(pith_packed_alloc(out, err));
     const enum pith_status s = fill(pith_modelopt_for(&grid, &opts->acts), q, out, err);

@@ -88,8 +88,8 @@ static enum pith_status check_matrix(const struct pith_qmat *q,
 {
     const struct pith_grid grid = {.format = q->format};
     PITH_TRY(accepts(&grid, q->rows, q->cols, opts, err));
-    if (!q->levels || q->offsets || q->zeros || q->g_idx || q->input.grid.format)
-        return pith_fail(err, PITH_ARG, "squeezellm holds levels and kept weights, nothing else");
+    if (q->input.grid.format)
+        return pith_fail(err, PITH_ARG, "squeezellm does not quantize inputs");
     for (uint32_t r = 0; r < q->rows; r++)
         if (q->scales[r] != 1.0f)
             return pith_fail(err, PITH_ARG, "squeezellm: row %" PRIu32 " has a scale beside levels",
@@ -274,7 +274,7 @@ const struct pith_container pith_container_squeezellm = {
     .name = "squeezellm",
     .summary = "SqueezeLLM: 3 and 4 bits by each row's own levels, kept weights; for pith alone",
     .method = "squeezellm",
-    .sparse = true,
+    .holds = PITH_QMAT_KEPT,
     .unloaded = "no engine loads it since vLLM dropped it in 2024",
     .accepts = accepts,
     .scale_dtype = scale_dtype,

@@ -68,8 +68,7 @@ enum pith_status pith_gptoss_store(const struct pith_qmat *q, const struct pith_
                                    struct pith_error *err)
 {
     const struct pith_grid grid = pith_qmat_grid(q);
-    if (!grid.format || strcmp(grid.format->name, "mxfp4") != 0 || !pith_qmat_is_plain(q) ||
-        q->g_idx)
+    if (!grid.format || strcmp(grid.format->name, "mxfp4") != 0 || pith_qmat_parts(q))
         return pith_fail(err, PITH_ARG, "gpt-oss has experts in mxfp4 only");
     if (part->expert >= blocks_shape[0] || rows_of(part, blocks_shape[1]) != q->rows ||
         blocks_shape[2] != q->groups || blocks_shape[3] != BYTES)

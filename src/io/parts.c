@@ -60,7 +60,7 @@ enum pith_status pith_part_g_idx(const struct pith_tensor *t, struct pith_qmat *
                              "tensor \"%.100s\": column %" PRIu32 " is in group %" PRId32
                              ", but there are %" PRIu32,
                              t->name, c, (int32_t)q->g_idx[c], q->groups);
-    if (pith_g_idx_is_identity(q)) {
+    if (!(pith_qmat_parts(q) & PITH_QMAT_ORDER)) {
         pith_free(q->g_idx);
         q->g_idx = NULL;
     }
@@ -285,13 +285,6 @@ void pith_g_idx_store(const struct pith_qmat *q, int32_t *out)
 {
     for (uint32_t c = 0; c < q->cols; c++)
         out[c] = (int32_t)(q->g_idx ? q->g_idx[c] : c / q->group);
-}
-
-bool pith_g_idx_is_identity(const struct pith_qmat *q)
-{
-    for (uint32_t c = 0; q->g_idx && c < q->cols; c++)
-        if (q->g_idx[c] != c / q->group) return false;
-    return true;
 }
 
 /* --- streams of codes ---------------------------------------------------------------------- */

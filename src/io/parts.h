@@ -75,8 +75,6 @@ enum pith_status pith_signed_codes_store(const struct pith_qmat *q, int8_t *out,
                                          struct pith_error *err);
 /* Stores the group of each column as I32. PITH_ARG when a group is out of range. */
 void pith_g_idx_store(const struct pith_qmat *q, int32_t *out);
-/* True when g_idx is absent or equals c / group. */
-bool pith_g_idx_is_identity(const struct pith_qmat *q);
 
 /* --- streams of codes ---------------------------------------------------------------------- */
 

@@ -79,10 +79,9 @@ enum pith_status pith_kmat_accepts(const struct pith_kquant *t, const struct pit
 {
     if (q->format != pith_format_find(t->element)) return refuse(t, "its codes are others", err);
     if (q->cols % t->elements != 0) return refuse(t, "rows are no whole number of blocks", err);
-    if (q->g_idx) return refuse(t, "its groups are permuted", err);
-    if (q->levels || q->sparse) return refuse(t, "parts of it are off the grid", err);
+    const char *beyond = pith_qmat_beyond(q, t->minimums ? PITH_QMAT_OFFSETS : 0);
+    if (beyond) return refuse(t, beyond, err);
     if (q->group % t->sub != 0) return refuse(t, "its groups are smaller or others", err);
-    if (q->offsets && !t->minimums) return refuse(t, "the type has no minimums", err);
     if (t->scale_most && (!q->outer || q->group != t->sub))
         return refuse(t, "its scales are not in two levels", err);
     if (!zeros_fit(t, q)) return refuse(t, "its zero points are others", err);

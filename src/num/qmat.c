@@ -232,6 +232,25 @@ struct pith_grid pith_qmat_grid(const struct pith_qmat *q)
     return grid;
 }
 
+unsigned pith_qmat_parts(const struct pith_qmat *q)
+{
+    unsigned has = 0;
+    if (q->offsets) has |= PITH_QMAT_OFFSETS;
+    if (q->sparse) has |= PITH_QMAT_KEPT;
+    for (uint32_t c = 0; q->g_idx && c < q->cols; c++)
+        if (q->g_idx[c] != c / q->group) has |= PITH_QMAT_ORDER;
+    return has;
+}
+
+const char *pith_qmat_beyond(const struct pith_qmat *q, unsigned held)
+{
+    const unsigned beyond = pith_qmat_parts(q) & ~held;
+    return beyond & PITH_QMAT_ORDER     ? "permuted groups"
+           : beyond & PITH_QMAT_KEPT    ? "weights off its grid"
+           : beyond & PITH_QMAT_OFFSETS ? "offsets"
+                                        : NULL;
+}
+
 struct pith_qspec pith_qmat_spec(const struct pith_qmat *q)
 {
     return (struct pith_qspec){.rows = q->rows,

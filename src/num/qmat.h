@@ -192,11 +192,13 @@ static inline bool pith_qmat_per_tensor(const struct pith_qmat *q)
 {
     return q->row_group == PITH_ALL_ROWS;
 }
-/* True when W is (value(code) - zero) * scale with the format's values and nothing else. */
-static inline bool pith_qmat_is_plain(const struct pith_qmat *q)
-{
-    return !q->offsets && !q->levels && !q->sparse;
-}
+
+/* What a matrix may have beside codes, scales and whole zero points. */
+enum pith_qmat_part { PITH_QMAT_OFFSETS = 1, PITH_QMAT_KEPT = 2, PITH_QMAT_ORDER = 4 };
+/* Those that q has; a g_idx that says c / group is no order. */
+unsigned pith_qmat_parts(const struct pith_qmat *q);
+/* The name of a part of q beyond `held` for messages, or NULL: "permuted groups". */
+const char *pith_qmat_beyond(const struct pith_qmat *q, unsigned held);
 
 /* Rows [row, row + n) as float32, n * cols values. The reference dequantization. */
 void pith_qmat_decode(const struct pith_qmat *q, uint32_t row, uint32_t n, float *out);

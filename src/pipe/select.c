@@ -118,7 +118,7 @@ static enum pith_status check_split(const struct pith_job *job, const struct pit
             err, PITH_UNSUPPORTED,
             "2:4 needs a grid that has a zero, and %s has none; q3_k, q6_k and q4_0 do",
             c->grid.format->name);
-    if (split->sparse && c->grid.format && !job->container->sparse)
+    if (split->sparse && c->grid.format && !(job->container->holds & PITH_QMAT_KEPT))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s has no place for weights beside the grid (--split sparse);"
                          " --container squeezellm has",

@@ -243,7 +243,8 @@ enum pith_status pith_store_linear(const struct pith_run *r, const char *module,
     struct pith_packed_set set = {0};
     out->stored_count = 0;
     out->bits_per_weight = pith_qmat_bits_per_weight(q);
-    enum pith_status s = r->job->container->pack(q, &r->job->container_opts, &set, err);
+    enum pith_status s =
+        pith_container_pack(r->job->container, q, &r->job->container_opts, &set, err);
     pith_phases_mark(time, PITH_PHASE_PACK);
     if (s == PITH_OK) s = store_packed(r, module, &set, out, err);
     pith_memory_now(&out->memory, &out->mapped);

@@ -70,7 +70,7 @@ static inline void pack_and_keep(const struct pith_container *c, const struct pi
     pith_container_settle(c, linears, 2, &opts);
     assert_ok(c->accepts(grid, q->rows, q->cols, &opts, &err), err);
     assert_ok(c->config(linears, 2, &opts, &quantization, &err), err);
-    assert_ok(c->pack(q, &opts, &set, &err), err);
+    assert_ok(pith_container_pack(c, q, &opts, &set, &err), err);
     check_plan(c, grid, q, &opts, &set);
     char *dir = test_temp_dir();
     ramp_add(&file, linears[0].module, &set);

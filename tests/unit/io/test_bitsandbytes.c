@@ -86,7 +86,7 @@ static void reads_and_writes_what_the_library_does(void **state)
         pith_grid_format(&grid, text);
         assert_string_equal(text, cases[i].grid);
         assert_true(opts.threshold == (i == 3 ? 6.0f : 0.0f));
-        assert_ok(o.container->pack(&q, &opts, &set, &err), err);
+        assert_ok(pith_container_pack(o.container, &q, &opts, &set, &err), err);
         for (unsigned k = 0; k < set.count; k++) {
             char name[128];
             snprintf(name, sizeof name, "m%s", set.item[k].suffix);
@@ -124,7 +124,7 @@ static void scales_of_rows_come_back(void **state)
         q.scales[i] = c->stated_scale(&grid, ldexpf(1.0f + (float)i / MANY, i % 40 - 30));
         assert_true(c->stated_scale(&grid, q.scales[i]) == q.scales[i]);
     }
-    assert_ok(c->pack(&q, &opts, &set, &err), err);
+    assert_ok(pith_container_pack(c, &q, &opts, &set, &err), err);
     for (int i = 0; i < MANY; i++)
         assert_true(((const float *)set.item[1].data)[i] / 127.0f == q.scales[i]);
     pith_packed_free(&set);

@@ -27,7 +27,7 @@ static enum pith_status round_trip(void *ctx, struct pith_error *err)
     void *state = NULL;
     struct pith_qmat again = {0};
     bool found = false;
-    enum pith_status s = c->pack(q, &j->opts, &set, err);
+    enum pith_status s = pith_container_pack(c, q, &j->opts, &set, err);
     if (s == PITH_OK) s = c->config(linears, 2, &j->opts, &config, err);
     for (unsigned i = 0; i < set.count; i++) {
         const struct pith_packed *p = &set.item[i];

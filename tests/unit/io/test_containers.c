@@ -159,7 +159,7 @@ static void same_bytes(const struct pith_container *c, const struct pith_qmat *q
                                                                   : NULL}};
     struct pith_packed_set set = {0};
     struct pith_error err = {0};
-    assert_ok(c->pack(q, &opts, &set, &err), err);
+    assert_ok(pith_container_pack(c, q, &opts, &set, &err), err);
     for (unsigned i = 0; i < set.count; i++) {
         char name[200];
         snprintf(name, sizeof name, "%s%s", text_of(o, "module"), set.item[i].suffix);
@@ -228,7 +228,7 @@ static void packing_is_quick(void **state)
     for (size_t i = 0; i < PITH_COUNT(names); i++) {
         struct pith_packed_set set = {0};
         const double start = pith_clock();
-        assert_ok(pith_container_find(names[i])->pack(&q, &opts, &set, &err), err);
+        assert_ok(pith_container_pack(pith_container_find(names[i]), &q, &opts, &set, &err), err);
         const double seconds = pith_clock() - start;
         print_message("%s: %.3f s for %.1f million weights\n", names[i], seconds,
                       (double)p.rows * p.cols / 1e6);

@@ -214,7 +214,7 @@ static char *make(const struct hostile *h, struct pith_qmat *q)
     json_t *config = json_object(), *quantization = NULL;
     ramp_make(&p, q);
     assert_ok(c->config(&linear, 1, &opts, &quantization, &err), err);
-    assert_ok(c->pack(q, &opts, &set, &err), err);
+    assert_ok(pith_container_pack(c, q, &opts, &set, &err), err);
     if (h->set) change_config(quantization, h->set);
     if (h->change != KEEP && h->change != ADD) change_tensor(h, &set);
     char *dir = test_temp_dir(), name[200];
@@ -319,23 +319,24 @@ static void packing_refuses_what_would_be_lost(void **state)
     struct ramp p = {
         .bits = 4, .rows = 64, .cols = 96, .group = 32, .asym = true, .dtype = PITH_F16};
     ramp_make(&p, &q);
-    assert_int_equal(gptq->pack(&q, &opts, &set, &err), PITH_UNSUPPORTED);
+    assert_int_equal(pith_container_pack(gptq, &q, &opts, &set, &err), PITH_UNSUPPORTED);
     assert_non_null(strstr(err.text, "zero point of 0"));
     opts.gptq_v2 = true;
     q.scales[7] = 1e-30f;
     err = (struct pith_error){0};
-    assert_int_equal(gptq->pack(&q, &opts, &set, &err), PITH_NUMERIC);
+    assert_int_equal(pith_container_pack(gptq, &q, &opts, &set, &err), PITH_NUMERIC);
     assert_non_null(strstr(err.text, "row 2, group 1"));
     q.scales[7] = NAN;
     err = (struct pith_error){0};
-    assert_int_equal(gptq->pack(&q, &opts, &set, &err), PITH_NUMERIC);
+    assert_int_equal(pith_container_pack(gptq, &q, &opts, &set, &err), PITH_NUMERIC);
     pith_qmat_free(&q);
     p.permuted = true;
     ramp_make(&p, &q);
     static const char *const names[] = {"gptq", "awq", CT};
     for (size_t i = 0; i < PITH_COUNT(names); i++) {
         err = (struct pith_error){0};
-        assert_true(pith_container_find(names[i])->pack(&q, &opts, &set, &err) != PITH_OK);
+        assert_true(pith_container_pack(pith_container_find(names[i]), &q, &opts, &set, &err) !=
+                    PITH_OK);
         assert_int_equal(set.count, 0);
     }
     pith_qmat_free(&q);

@@ -85,7 +85,7 @@ static void reads_and_writes_what_the_package_does(void **state)
         const struct pith_grid own = pith_qmat_grid(&q);
         assert_true(pith_grid_equal(&grid, &own));
         assert_true(grid.hqq);
-        assert_ok(container()->pack(&q, &opts, &set, &err), err);
+        assert_ok(pith_container_pack(container(), &q, &opts, &set, &err), err);
         check_plan(container(), &grid, &q, &opts, &set);
         size_t tensors = 0;
         for (size_t i = 0; i < f.c.count; i++)
@@ -179,7 +179,7 @@ static void what_it_cannot_hold_is_refused(void **state)
     struct pith_packed_set set = {0};
     q.offsets[3] = 0.12345678f;
     opts.model_dtype = PITH_BF16;
-    assert_int_equal(container()->pack(&q, &opts, &set, NULL), PITH_NUMERIC);
+    assert_int_equal(pith_container_pack(container(), &q, &opts, &set, NULL), PITH_NUMERIC);
     assert_int_equal(set.count, 0);
     pith_qmat_free(&q);
 }

@@ -38,7 +38,7 @@ static void same_bytes(const struct golden *g, const char *module, const struct 
     const struct pith_container *c = pith_container_find("modelopt");
     struct pith_packed_set set = {0};
     struct pith_error err = {0};
-    assert_ok(c->pack(q, opts, &set, &err), err);
+    assert_ok(pith_container_pack(c, q, opts, &set, &err), err);
     for (unsigned i = 0; i < set.count; i++) {
         const struct pith_packed *p = &set.item[i];
         char name[200];
@@ -304,7 +304,7 @@ static void hf_quant_config_is_enough(void **state)
     ramp_on(&grid, &none, 64, 128, PITH_F32, &q);
     assert_ok(c->config(&l, 1, &opts, &config, &err), err);
     assert_ok(c->extra_file(config, &name, &extra, &err), err);
-    assert_ok(c->pack(&q, &opts, &set, &err), err);
+    assert_ok(pith_container_pack(c, &q, &opts, &set, &err), err);
     ramp_add(&file, module, &set);
     pith_packed_free(&set);
     ramp_save(&file, dir, plain, "model.safetensors");
@@ -402,7 +402,7 @@ static void lies_are_told(void **state)
         bool found = false;
         ramp_on(&grid, &inputs, 256, 128, PITH_F32, &q);
         assert_ok(c->config(&linear, 1, &opts, &quantization, &err), err);
-        assert_ok(c->pack(&q, &opts, &set, &err), err);
+        assert_ok(pith_container_pack(c, &q, &opts, &set, &err), err);
         pith_qmat_free(&q);
         change(l, &set);
         char *dir = test_temp_dir(), name[200];

@@ -89,7 +89,7 @@ static void check_module(struct file *f, const char *module, bool kept)
     assert_true((opts.sparse < 0) == kept);
     assert_true((container()->accepts(&grid, ROWS, COLS, &opts, NULL) != PITH_OK) == kept);
     opts.sparse = 0;
-    assert_ok(container()->pack(&q, &opts, &set, &err), err);
+    assert_ok(pith_container_pack(container(), &q, &opts, &set, &err), err);
     assert_int_equal(set.count, kept ? 5 : 2);
     for (unsigned i = 0; i < set.count; i++) {
         snprintf(name, sizeof name, "%s%s", module, set.item[i].suffix);
@@ -187,7 +187,7 @@ static void what_it_cannot_hold_is_refused(void **state)
     struct pith_qmat q = make_matrix(&good, 1);
     struct pith_packed_set set = {0};
     q.scales[5] = 2;
-    assert_int_equal(container()->pack(&q, &opts, &set, NULL), PITH_ARG);
+    assert_int_equal(pith_container_pack(container(), &q, &opts, &set, NULL), PITH_ARG);
     pith_qmat_free(&q);
 }
 

@@ -87,7 +87,7 @@ static void add_linear(struct maker *k, const char *module, struct pith_linear_w
     struct pith_packed_set *set = &k->packed[k->quantized++];
     g->grid = *grid;
     round_matrix(&l->w, grid, k->container, &q);
-    assert_ok(k->container->pack(&q, &k->opts, set, &err), err);
+    assert_ok(pith_container_pack(k->container, &q, &k->opts, set, &err), err);
     for (unsigned i = 0; i < set->count; i++) {
         snprintf(name, sizeof name, "%s%s", module, set->item[i].suffix);
         add(k, name, set->item[i].dtype, set->item[i].dims, set->item[i].shape, set->item[i].data);
