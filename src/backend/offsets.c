@@ -19,12 +19,6 @@ static size_t lines(size_t bytes)
     return (bytes + PITH_PANEL_LINE - 1) / PITH_PANEL_LINE * PITH_PANEL_LINE;
 }
 
-/* Groups that share one of the outer factors. */
-static uint32_t block_groups(const struct pith_qmat *q)
-{
-    return PITH_KBLOCK / q->group;
-}
-
 static size_t panel_count(const struct pith_qmat *q)
 {
     return ((size_t)q->rows + PITH_PANEL_ROWS - 1) / PITH_PANEL_ROWS;
@@ -43,7 +37,7 @@ size_t pith_offsets_bytes(const struct pith_qmat *q)
     if (q->g_idx || q->input.grid.format || q->groups > most || q->row_group > 1) return 0;
     if (!q->outer) return held + lines((size_t)q->rows * q->groups * dense_size(q));
     const size_t rows = panel_count(q) * PITH_PANEL_ROWS;
-    return held + rows * q->groups + lines(rows * (q->groups / block_groups(q)) * 2);
+    return held + rows * q->groups + lines(rows * (q->groups / pith_qmat_block_groups(q)) * 2);
 }
 
 struct packing {
@@ -57,7 +51,7 @@ static void pack_task(void *ctx, size_t panel, unsigned thread)
     (void)thread;
     const struct packing *p = ctx;
     const struct pith_qmat *q = p->q;
-    const uint32_t each = block_groups(q), blocks = q->groups / each;
+    const uint32_t each = pith_qmat_block_groups(q), blocks = q->groups / each;
     uint8_t *codes = p->codes + panel * q->groups * PITH_PANEL_ROWS;
     uint16_t *outer = p->outer + panel * blocks * PITH_PANEL_ROWS;
     for (uint32_t r = 0; r < PITH_PANEL_ROWS; r++) {
@@ -66,12 +60,13 @@ static void pack_task(void *ctx, size_t panel, unsigned thread)
             uint8_t *code = &codes[g / 4 * PITH_PANEL_LINE + r * 4 + g % 4];
             *code = 0;
             if (row >= q->rows) continue;
-            const float by = -q->outer[(row * blocks + g / each) * 2 + 1];
+            const float by = -pith_qmat_outer(q, (uint32_t)row, g)->dmin;
             *code = (uint8_t)pith_pack_factor(q->offsets[row * q->groups + g], by);
         }
         for (uint32_t b = 0; b < blocks; b++)
             outer[b * PITH_PANEL_ROWS + r] =
-                row < q->rows ? pith_f32_to_f16(-q->outer[(row * blocks + b) * 2 + 1]) : 0;
+                row < q->rows ? pith_f32_to_f16(-pith_qmat_outer(q, (uint32_t)row, b * each)->dmin)
+                              : 0;
     }
 }
 
@@ -84,8 +79,8 @@ static void pack_two_levels(struct pith_backend *b, const struct pith_qmat *q, u
     out->m = (struct pith_panels){.form = PITH_PANEL_INT8,
                                   .scale = PITH_SCALE_F16,
                                   .cols = q->groups,
-                                  .group = block_groups(q),
-                                  .groups = q->groups / block_groups(q),
+                                  .group = pith_qmat_block_groups(q),
+                                  .groups = q->groups / pith_qmat_block_groups(q),
                                   .codes = p.codes,
                                   .scales = p.outer,
                                   .global = 1.0f};

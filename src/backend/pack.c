@@ -5,6 +5,7 @@
 #include "backend/pack.h"
 
 #include "backend/parts.h"
+#include "base/arena.h"
 #include "base/mem.h"
 #include "num/elements.h"
 #include "num/kquant.h"
@@ -14,12 +15,16 @@
 
 enum { WORDS = 64 /* of a row at a time: four cache lines */ };
 
-/* What a matrix becomes. */
-struct plan {
+/* What a matrix becomes, and where. */
+struct packing {
+    const struct pith_kern *k;
+    const struct pith_qmat *q;
     enum pith_panel_form form;
     enum pith_panel_scale scale;
-    size_t panels, lines, code_bytes, scale_bytes, outer_bytes, zero_bytes, order_bytes,
-        offset_bytes;
+    size_t panels, lines;
+    uint8_t *codes, *scales, *outer, *zeros;
+    uint32_t *order; /* NULL: as stored */
+    void *offsets;
 };
 
 static bool form_of(const struct pith_format *f, enum pith_panel_form *out)
@@ -88,47 +93,35 @@ static enum pith_panel_scale scale_kind(const struct pith_qmat *q)
     }
 }
 
-static size_t whole_lines(size_t bytes)
+/* False when q has no packed form. */
+static bool lay_out(struct pith_arena *a, const struct pith_qmat *q, struct packing *p)
 {
-    return (bytes + PITH_PANEL_LINE - 1) / PITH_PANEL_LINE * PITH_PANEL_LINE;
-}
-
-/* Groups that share an outer factor of the scales. */
-static uint32_t block_groups(const struct pith_qmat *q)
-{
-    return PITH_KBLOCK / q->group;
-}
-
-static bool make_plan(const struct pith_qmat *q, struct plan *p)
-{
+    p->q = q;
     if (q->sparse || !form_of(q->format, &p->form)) return false;
     const size_t width = p->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     if (q->cols % width != 0 || (q->groups > 1 && q->group % width != 0)) return false;
     if (q->g_idx && (q->input.grid.format || !pith_order_find(q, NULL))) return false;
-    p->offset_bytes = q->offsets ? pith_offsets_bytes(q) : 0;
-    if (q->offsets && p->offset_bytes == 0) return false;
+    const size_t offsets = q->offsets ? pith_offsets_bytes(q) : 0;
+    if (q->offsets && offsets == 0) return false;
     p->scale = scale_kind(q);
     p->panels = ((size_t)q->rows + PITH_PANEL_ROWS - 1) / PITH_PANEL_ROWS;
     p->lines = q->cols / width;
     const size_t scales = p->panels * q->groups * PITH_PANEL_ROWS;
-    p->code_bytes = p->panels * p->lines * PITH_PANEL_LINE;
-    p->scale_bytes = whole_lines(scales * pith_panel_scale_bytes(p->scale));
-    p->zero_bytes = q->zeros ? whole_lines(scales) : 0;
-    p->outer_bytes = p->scale == PITH_SCALE_PRODUCT ? whole_lines(scales / block_groups(q) * 2) : 0;
-    p->order_bytes = q->g_idx ? whole_lines((size_t)q->cols * sizeof *q->g_idx) : 0;
-    return true;
-}
-
-static size_t plan_bytes(const struct plan *p)
-{
-    return p->code_bytes + p->scale_bytes + p->outer_bytes + p->zero_bytes + p->order_bytes +
-           p->offset_bytes;
+    const bool product = p->scale == PITH_SCALE_PRODUCT;
+    p->codes = pith_arena_take_rows(a, p->panels, p->lines, PITH_PANEL_LINE);
+    p->scales = pith_arena_take(a, scales, pith_panel_scale_bytes(p->scale));
+    p->outer = pith_arena_take(a, product ? scales / pith_qmat_block_groups(q) : 0, 2);
+    p->zeros = pith_arena_take(a, q->zeros ? scales : 0, 1);
+    p->order = pith_arena_take(a, q->g_idx ? q->cols : 0, sizeof *p->order);
+    p->offsets = pith_arena_take(a, offsets, 1);
+    return !a->failed;
 }
 
 size_t pith_pack_bytes(const struct pith_qmat *q)
 {
-    struct plan p;
-    return make_plan(q, &p) ? plan_bytes(&p) : 0;
+    struct packing p = {0};
+    struct pith_arena a = {0};
+    return lay_out(&a, q, &p) ? a.used : 0;
 }
 
 bool pith_pack_prepares(const struct pith_pack *p)
@@ -136,22 +129,12 @@ bool pith_pack_prepares(const struct pith_pack *p)
     return p->order || p->offsets;
 }
 
-struct packing {
-    const struct pith_kern *k;
-    const struct pith_qmat *q;
-    struct plan plan;
-    float global;
-    uint8_t *codes, *scales, *outer, *zeros;
-    uint32_t *order; /* NULL: as stored */
-    void *offsets;
-};
-
 /* Words [first, first + n) of rows whose codes have another width or order than the panels'. */
 static void widen_rows(const struct packing *p, size_t row, size_t count, size_t first, size_t n,
                        uint32_t (*words)[WORDS])
 {
     const struct pith_qmat *q = p->q;
-    const unsigned bits = q->format->bits, wanted = p->plan.form == PITH_PANEL_LEVEL4 ? 4 : 8;
+    const unsigned bits = q->format->bits, wanted = p->form == PITH_PANEL_LEVEL4 ? 4 : 8;
     const size_t width = 32 / wanted;
     uint8_t codes[WORDS * 8];
     for (size_t r = 0; r < count; r++) {
@@ -167,14 +150,14 @@ static void widen_rows(const struct packing *p, size_t row, size_t count, size_t
 static void pack_codes(const struct packing *p, size_t panel)
 {
     const struct pith_qmat *q = p->q;
-    const bool level4 = p->plan.form == PITH_PANEL_LEVEL4;
+    const bool level4 = p->form == PITH_PANEL_LEVEL4;
     const bool as_stored = q->format->bits == (level4 ? 4 : 8) && !p->order;
     const size_t row = panel * PITH_PANEL_ROWS, count = pith_min(PITH_PANEL_ROWS, q->rows - row);
     uint32_t widened[PITH_PANEL_ROWS][WORDS] = {{0}};
-    uint8_t *to = p->codes + panel * p->plan.lines * PITH_PANEL_LINE;
-    if (count < PITH_PANEL_ROWS) memset(to, 0, p->plan.lines * PITH_PANEL_LINE);
-    for (size_t word = 0; word < p->plan.lines; word += WORDS, to += WORDS * PITH_PANEL_LINE) {
-        const size_t n = pith_min(WORDS, p->plan.lines - word);
+    uint8_t *to = p->codes + panel * p->lines * PITH_PANEL_LINE;
+    if (count < PITH_PANEL_ROWS) memset(to, 0, p->lines * PITH_PANEL_LINE);
+    for (size_t word = 0; word < p->lines; word += WORDS, to += WORDS * PITH_PANEL_LINE) {
+        const size_t n = pith_min(WORDS, p->lines - word);
         const void *from = as_stored ? (const void *)(q->codes + row * q->stride + word * 4)
                                      : (const void *)widened;
         if (!as_stored) widen_rows(p, row, count, word, n, widened);
@@ -189,35 +172,33 @@ static void pack_scale(const struct packing *p, uint32_t row, uint32_t g, uint8_
 {
     const struct pith_qmat *q = p->q;
     if (row >= q->rows) {
-        memset(to, 0, pith_panel_scale_bytes(p->plan.scale));
+        memset(to, 0, pith_panel_scale_bytes(p->scale));
         return;
     }
     const float scale = q->scales[pith_qmat_scale_index(q, row, g)];
-    if (p->plan.scale != PITH_SCALE_PRODUCT) {
-        (void)scale_store(p->plan.scale, p->global, scale, to);
+    if (p->scale != PITH_SCALE_PRODUCT) {
+        (void)scale_store(p->scale, q->global, scale, to);
         return;
     }
-    const uint32_t each = block_groups(q), blocks = q->groups / each;
-    const float d = q->outer[((size_t)row * blocks + g / each) * 2];
-    *to = (uint8_t)(int8_t)pith_pack_factor(scale, d);
+    *to = (uint8_t)(int8_t)pith_pack_factor(scale, pith_qmat_outer(q, row, g)->d);
 }
 
 static void pack_outer(const struct packing *p, size_t panel)
 {
     const struct pith_qmat *q = p->q;
-    const size_t blocks = q->groups / block_groups(q);
-    uint16_t *to = (uint16_t *)(void *)p->outer + panel * blocks * PITH_PANEL_ROWS;
-    for (size_t b = 0; b < blocks; b++)
+    const uint32_t each = pith_qmat_block_groups(q);
+    uint16_t *to = (uint16_t *)(void *)p->outer + panel * (q->groups / each) * PITH_PANEL_ROWS;
+    for (uint32_t g = 0; g < q->groups; g += each)
         for (size_t r = 0; r < PITH_PANEL_ROWS; r++, to++) {
             const size_t row = panel * PITH_PANEL_ROWS + r;
-            *to = row < q->rows ? pith_f32_to_f16(q->outer[(row * blocks + b) * 2]) : 0;
+            *to = row < q->rows ? pith_f32_to_f16(pith_qmat_outer(q, (uint32_t)row, g)->d) : 0;
         }
 }
 
 static void pack_scales(const struct packing *p, size_t panel)
 {
     const struct pith_qmat *q = p->q;
-    const size_t bytes = pith_panel_scale_bytes(p->plan.scale);
+    const size_t bytes = pith_panel_scale_bytes(p->scale);
     for (uint32_t g = 0; g < q->groups; g++)
         for (size_t r = 0; r < PITH_PANEL_ROWS; r++) {
             const uint32_t row = (uint32_t)(panel * PITH_PANEL_ROWS + r);
@@ -285,39 +266,23 @@ static size_t x_block(const struct pith_qmat *q, size_t most)
     return q->groups > 1 && q->group % most != 0 ? 0 : pith_min(most, q->cols);
 }
 
-/* Where the parts lie in memory. */
-static void place(struct packing *p, void *memory)
-{
-    const struct plan *plan = &p->plan;
-    p->codes = memory;
-    p->scales = p->codes + plan->code_bytes;
-    uint8_t *at = p->scales + plan->scale_bytes;
-    if (plan->outer_bytes) p->outer = at;
-    at += plan->outer_bytes;
-    if (plan->zero_bytes) p->zeros = at;
-    at += plan->zero_bytes;
-    if (plan->order_bytes) p->order = (uint32_t *)(void *)at;
-    at += plan->order_bytes;
-    if (plan->offset_bytes) p->offsets = at;
-}
-
 void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *memory,
                     struct pith_pack *out)
 {
-    struct packing p = {.k = &b->kern, .q = q, .global = q->global};
+    struct packing p = {.k = &b->kern};
+    struct pith_arena a = {.base = memory, .size = SIZE_MAX};
     *out = (struct pith_pack){.rows = q->rows,
                               .cols = q->cols,
                               .bits_per_weight = pith_qmat_bits_per_weight(q),
                               .input = q->input};
-    if (!make_plan(q, &p.plan)) return;
-    place(&p, memory);
+    if (!lay_out(&a, q, &p)) return;
     if (p.order) (void)pith_order_find(q, p.order); /* found before, for the plan */
     if (p.offsets) out->offsets = pith_offsets_init(b, q, p.offsets);
-    out->panels = p.plan.panels;
-    out->bytes = plan_bytes(&p.plan);
+    out->panels = p.panels;
+    out->bytes = a.used;
     out->order = p.order;
-    out->m = (struct pith_panels){.form = p.plan.form,
-                                  .scale = p.plan.scale,
+    out->m = (struct pith_panels){.form = p.form,
+                                  .scale = p.scale,
                                   .cols = q->cols,
                                   .group = q->group,
                                   .groups = q->groups,
@@ -326,15 +291,15 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
                                   .zeros = p.zeros,
                                   .global = q->global,
                                   .outer = p.outer};
-    while (p.outer && 2u << out->m.outer_shift <= block_groups(q)) out->m.outer_shift++;
+    while (p.outer && 2u << out->m.outer_shift <= pith_qmat_block_groups(q)) out->m.outer_shift++;
     set_levels(q, &out->m);
     out->m.fold = folds(q, &out->m);
-    if (q->format->kind == PITH_KIND_INT && pith_panel_scale_wide(p.plan.scale)) {
+    if (q->format->kind == PITH_KIND_INT && pith_panel_scale_wide(p.scale)) {
         out->block = x_block(q, 64);
         if (q->groups == 1 || q->group % 128 == 0) out->digits = x_block(q, 128);
     }
     if (out->block > 0 && !q->offsets) out->input_block = input_block(q);
-    pith_pool_run(b->pool, p.plan.panels, pack_task, &p);
+    pith_pool_run(b->pool, p.panels, pack_task, &p);
 }
 
 /* --- rows ------------------------------------------------------------------------------------ */

@@ -22,9 +22,7 @@ static void store_scales(const struct pith_kquant *t, const struct pith_kblock *
         if (q->offsets) q->offsets[index] = b->offset[i];
     }
     if (!q->outer) return;
-    float *outer = q->outer + ((size_t)row * (q->cols / t->elements) + at) * 2;
-    outer[0] = b->d;
-    outer[1] = b->dmin;
+    *pith_qmat_outer(q, row, at * subs) = (struct pith_outer){b->d, b->dmin};
 }
 
 enum pith_status pith_kmat_unpack(const struct pith_kquant *t, const uint8_t *blocks, uint32_t rows,
@@ -107,9 +105,9 @@ static void load_scales(const struct pith_kquant *t, const struct pith_qmat *q, 
         b->offset[i] = q->offsets ? q->offsets[index] : 0.0f;
     }
     if (!t->scale_most) return;
-    const float *outer = q->outer + ((size_t)row * (q->cols / t->elements) + at) * 2;
-    b->d = outer[0];
-    b->dmin = outer[1];
+    const struct pith_outer *outer = pith_qmat_outer(q, row, at * pith_qmat_block_groups(q));
+    b->d = outer->d;
+    b->dmin = outer->dmin;
 }
 
 enum pith_status pith_kmat_pack(const struct pith_kquant *t, const struct pith_qmat *q,

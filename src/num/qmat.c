@@ -23,7 +23,7 @@ static const struct {
     [SCALES] = {offsetof(struct pith_qmat, scales), sizeof(float)},
     [ZEROS] = {offsetof(struct pith_qmat, zeros), sizeof(uint8_t)},
     [OFFSETS] = {offsetof(struct pith_qmat, offsets), sizeof(float)},
-    [OUTER] = {offsetof(struct pith_qmat, outer), sizeof(float)},
+    [OUTER] = {offsetof(struct pith_qmat, outer), sizeof(struct pith_outer)},
     [LEVELS] = {offsetof(struct pith_qmat, levels), sizeof(float)},
     [ORDER] = {offsetof(struct pith_qmat, g_idx), sizeof(uint32_t)},
 };
@@ -59,9 +59,8 @@ static bool lay_out(const struct pith_qspec *s, struct layout *l)
     l->count[SCALES] = pith_qmat_scale_count(q);
     l->count[ZEROS] = g.asym && !offsets ? l->count[SCALES] : 0;
     l->count[OFFSETS] = offsets ? l->count[SCALES] : 0;
-    /* At most two for a block, which has at least eight scales. */
-    l->count[OUTER] = gguf && gguf->scale_most ? (size_t)s->rows * (s->cols / gguf->elements) * 2
-                                               : 0;
+    const bool two_levels = gguf && gguf->scale_most;
+    l->count[OUTER] = two_levels ? (size_t)s->rows * (s->cols / gguf->elements) : 0;
     l->count[LEVELS] = pith_qmat_level_count(q);
     l->count[ORDER] = s->ordered ? s->cols : 0;
     return stride == q->stride && pith_mul_size(s->rows, q->stride, &l->count[CODES]);

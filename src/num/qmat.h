@@ -20,8 +20,8 @@
  *              row, as SqueezeLLM has it; scales are 1 then)
  *     sparse:  what was kept off the grid, or NULL
  *
- *     outer:   for GGUF's types with two levels of scales, or NULL: [rows][cols / 256][2], d and
- *              dmin of each block: scale = d * integer, offset = -dmin * integer
+ *     outer:   for GGUF's types with two levels of scales, or NULL: [rows][cols / 256] of the
+ *              blocks: scale = d * integer, offset = -dmin * integer
  *
  * A block format (mxfp4, nvfp4, ...) is held as its element format in groups of the block, with
  * scales of its own dtype; GGUF's also with offsets where they have minimums. With offsets, zero is
@@ -33,9 +33,9 @@
 #include "num/codec.h"
 #include "num/format.h"
 #include "num/grid.h"
+#include "num/kquant.h"
 
 struct pith_pack;
-struct pith_kquant;
 
 /* Whose arithmetic the rounding of inputs follows, where they differ: num/input.h. */
 enum pith_input_rule { PITH_INPUT_CT, PITH_INPUT_BNB, PITH_INPUT_MODELOPT };
@@ -98,6 +98,10 @@ size_t pith_qspec_bytes(const struct pith_qspec *s);
  * (32), levels (16) and sparse weights (16 and 32 for the column, 32 a row) counted. */
 double pith_qspec_bits(const struct pith_qspec *s);
 
+struct pith_outer {
+    float d, dmin;
+};
+
 #define PITH_ALL_ROWS UINT32_MAX
 
 struct pith_qmat {
@@ -121,7 +125,7 @@ struct pith_qmat {
     struct pith_sparse *sparse; /* NULL: none */
     struct pith_nested *nested; /* NULL: none; the scales hold what it stands for */
     const struct pith_kquant *gguf; /* the type whose scales these are, or NULL */
-    float *outer;                   /* NULL: none */
+    struct pith_outer *outer;       /* NULL: none */
     struct pith_input input;
 };
 
@@ -187,6 +191,17 @@ static inline uint32_t pith_qmat_scale_rows(const struct pith_qmat *q)
 static inline size_t pith_qmat_scale_count(const struct pith_qmat *q)
 {
     return (size_t)pith_qmat_scale_rows(q) * q->groups;
+}
+/* Two levels of scales: groups of a block, and what a row's block has that a group is in. */
+static inline uint32_t pith_qmat_block_groups(const struct pith_qmat *q)
+{
+    return PITH_KBLOCK / q->group;
+}
+static inline struct pith_outer *pith_qmat_outer(const struct pith_qmat *q, uint32_t row,
+                                                 uint32_t group)
+{
+    const uint32_t each = pith_qmat_block_groups(q);
+    return q->outer + (size_t)row * (q->groups / each) + group / each;
 }
 static inline bool pith_qmat_per_tensor(const struct pith_qmat *q)
 {
