@@ -1,31 +1,27 @@
 /* num/qmat.h: a quantized matrix in memory, the one form that every container is read into and
  * written from, that rounding produces and that the forward pass reads.
  *
- *     W[r][c] = (value(code[r][c]) - zero[R][g]) * scale[R][g] + offset[R][g] + sparse[r][c],
+ *     W[r][c] = (value(r, c) - zero[R][g]) * scale[R][g] + offset[R][g] + sparse[r][c],
  *     R = r / row_group,  g = g_idx ? g_idx[c] : c / group
  *
- * What value() is the format's codec says (num/codec.h). For int formats it is the *unsigned*
- * stored code u in 0..2^b-1 and zero is in the same units: a symmetric grid has zero = 2^(b-1)
- * everywhere and stores none. For other formats there is no zero. The product is formed in float32,
- * then the offset is added, then the sparse part: this is what pith computes with.
+ * formed in float32 in that order. There are four parts; the last two may be missing:
  *
- *     codes:   rows x stride bytes; code i of a row, of the columns from i * span on, sits at bits
- *              [i*b, i*b+b) of that row's LE bit stream, LSB first; unused bits are 0
- *     scales:  [ceil(rows / row_group)][groups] float32, each exactly representable in scale_dtype
- *              (for NVFP4: times global)
- *     zeros, offsets: like the scales, one of them or none (zeros uint8_t). Offsets are GGUF's
- *              minimums, negated; of a grid with hqq, -z * scale for zero points z that are any
- *              numbers of scale_dtype: exact when that has 16 bits
- *     levels:  the codec's table, [2^b][span] of the matrix or of each row, or NULL (a codebook a
- *              row, as SqueezeLLM has it; scales are 1 then)
- *     sparse:  what was kept off the grid, or NULL
- *
- *     outer:   for GGUF's types with two levels of scales, or NULL: [rows][cols / 256] of the
- *              blocks: scale = d * integer, offset = -dmin * integer
+ * 1. Codes, rows x stride bytes. The format's codec (num/codec.h) says what value() is and how many
+ *    columns a code stands for: code i of a row, of the columns from i * span on, sits at bits
+ *    [i*b, i*b+b) of that row's LE bit stream, LSB first; unused bits are 0. `levels` is the table
+ *    that codes are looked up in, where the codec has one.
+ * 2. Scales, [ceil(rows / row_group)][groups] float32, each exactly representable in scale_dtype
+ *    (for NVFP4: times global), and what codes count from, pith_qmat_zero(): zeros where they are
+ *    stated, or 0 beside offsets, or the format's middle (a symmetric grid states none). Offsets
+ *    are GGUF's minimums, negated, or of a grid with hqq -z * scale for zero points z that are any
+ *    numbers of scale_dtype: exact when that has 16 bits. What the scales were made of is kept
+ *    beside them: `nested` where they were quantized again, `gguf` where they are that type's, with
+ *    `outer` where it has two levels (scale = d * integer, offset = -dmin * integer).
+ * 3. Kept weights, `sparse`.
+ * 4. The order of columns, g_idx.
  *
  * A block format (mxfp4, nvfp4, ...) is held as its element format in groups of the block, with
- * scales of its own dtype; GGUF's also with offsets where they have minimums. With offsets, zero is
- * 0. */
+ * scales of its own dtype. */
 #ifndef PITH_NUM_QMAT_H
 #define PITH_NUM_QMAT_H
 
@@ -106,26 +102,29 @@ struct pith_outer {
 
 struct pith_qmat {
     uint32_t rows, cols;
+
     const struct pith_format *format; /* element format, which has a codec */
-    uint32_t row_group;               /* rows a scale covers: 1, a block's, or PITH_ALL_ROWS */
-    uint32_t group;                   /* columns a scale covers; cols when per channel or tensor */
-    uint32_t groups;                  /* ceil(cols / group) */
     size_t stride;                    /* bytes of codes a row */
+    uint8_t *codes;                   /* owned unless borrowed; so are all parts below */
+    bool borrowed;                    /* codes belong to another, and are only read */
+    float *levels;                    /* NULL: the codec has no table */
+
+    uint32_t row_group; /* rows a scale covers: 1, a block's, or PITH_ALL_ROWS */
+    uint32_t group;     /* columns a scale covers; cols when per channel or tensor */
+    uint32_t groups;    /* ceil(cols / group) */
     enum pith_dtype scale_dtype;
     /* A factor within every scale, 1 for most: NVFP4's; of floats by tensor that share their scale
      * with other matrices, that scale before it was rounded. */
     float global;
-    uint8_t *codes;                   /* owned unless borrowed; the following are owned */
-    bool borrowed;                    /* codes belong to another, and are only read */
     float *scales;
-    uint8_t *zeros;  /* NULL: all are those of pith_qmat_zero() */
-    float *offsets;  /* NULL: none */
-    uint32_t *g_idx; /* NULL: c / group */
-    float *levels;   /* NULL: the codec has no table */
+    uint8_t *zeros; /* like the scales; one of zeros and offsets, or none */
+    float *offsets;
+    struct pith_nested *nested; /* one of nested and gguf, or none */
+    const struct pith_kquant *gguf;
+    struct pith_outer *outer; /* [rows][cols / 256], or NULL */
+
     struct pith_sparse *sparse; /* NULL: none */
-    struct pith_nested *nested; /* NULL: none; the scales hold what it stands for */
-    const struct pith_kquant *gguf; /* the type whose scales these are, or NULL */
-    struct pith_outer *outer;       /* NULL: none */
+    uint32_t *g_idx;            /* [cols], each below groups; NULL: c / group */
     struct pith_input input;
 };
 

@@ -329,6 +329,11 @@ static void packing_refuses_what_would_be_lost(void **state)
     q.scales[7] = NAN;
     err = (struct pith_error){0};
     assert_int_equal(pith_container_pack(gptq, &q, &opts, &set, &err), PITH_NUMERIC);
+    q.scales[7] = 0.5f;
+    q.sparse = pith_sparse_new(q.rows, 1);
+    err = (struct pith_error){0};
+    assert_int_equal(pith_container_pack(gptq, &q, &opts, &set, &err), PITH_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "gptq cannot hold a matrix with weights off its grid"));
     pith_qmat_free(&q);
     p.permuted = true;
     ramp_make(&p, &q);
