@@ -265,6 +265,7 @@ double pith_qspec_bits(const struct pith_qspec *s)
     const struct pith_kquant *gguf = gguf_of(&s->grid);
     struct layout l;
     if (gguf) return 8.0 * gguf->bytes / gguf->elements;
+    if (pith_qspec_bytes(s) == 0) return 0;
     (void)lay_out(s, &l);
     const struct pith_qmat *q = &l.form;
     const double codes = (double)s->rows * pith_qmat_codes(q), scales = (double)l.count[SCALES];

@@ -91,7 +91,8 @@ struct pith_qspec {
  * SIZE_MAX when the size does not fit. */
 size_t pith_qspec_bytes(const struct pith_qspec *s);
 /* Bits per weight with scales and offsets (of scale_dtype), zeros (of the format's bits), g_idx
- * (32), levels (16) and sparse weights (16 and 32 for the column, 32 a row) counted. */
+ * (32), levels (16) and sparse weights (16 and 32 for the column, 32 a row) counted; 0 when there
+ * is no such matrix. */
 double pith_qspec_bits(const struct pith_qspec *s);
 
 struct pith_outer {

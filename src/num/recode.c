@@ -68,14 +68,6 @@ bool pith_recode_fits(const struct pith_grid *from, const struct pith_grid *to, 
     return codes_fit(from, to) && groups_fit(&a, &b, cols);
 }
 
-double pith_recode_bits(const struct pith_grid *g, uint32_t cols)
-{
-    const struct pith_kquant *t = gguf_of(g);
-    if (t) return t->bytes * 8.0 / t->elements;
-    const double n = g->granularity == PITH_PER_GROUP ? g->group : cols;
-    return pith_format_bits(g->format) + (16.0 + (g->asym ? g->format->bits : 0)) / n;
-}
-
 /* --- the work --------------------------------------------------------------------------------- */
 
 /* What codes of that group count from, as a real number. */

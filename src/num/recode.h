@@ -23,7 +23,4 @@ enum pith_status pith_recode(const struct pith_qmat *from, const struct pith_gri
                              enum pith_dtype scale_dtype, struct pith_qmat *q,
                              struct pith_error *err);
 
-/* Bits a weight costs on a grid, scales in 16 bits. */
-double pith_recode_bits(const struct pith_grid *g, uint32_t cols);
-
 #endif

@@ -48,7 +48,8 @@ static bool try_grid(const struct pith_container *c, const struct pith_convert_c
 {
     if (!pith_recode_fits(x->from, grid, x->cols)) return false;
     if (x->opts->act_order_groups && !pith_grid_equal(x->from, grid)) return false;
-    const double bits = pith_recode_bits(grid, x->cols);
+    const struct pith_qspec spec = {x->rows, x->cols, *grid, PITH_F16, 0, false};
+    const double bits = pith_qspec_bits(&spec);
     if (!(bits < *least) || c->accepts(grid, x->rows, x->cols, x->opts, NULL) != PITH_OK)
         return false;
     *least = bits;
