@@ -147,6 +147,39 @@ static void check_dot(pith_any_fn *fn, const struct shape *s)
     }
 }
 
+/* Levels of FP4 and others, scales near one another and not, x and y over the whole range of
+ * floats: where a kernel has a shorter way for what is usual, it must know what is not. */
+static void check_dot_levels(pith_any_fn *fn, const struct shape *s)
+{
+    static const float fp4[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+    static const int centers[] = {120, 118, 2, 34, 240, 251, 100, 160};
+    static const float sizes[] = {1.0f, 0x1p-70f, 0x1p-110f, 0x1p70f, 0x1p-126f, 0x1p100f};
+    struct pith_panels m = panels(s);
+    if (s->zeros || s->form == PITH_PANEL_INT8 || s->cols == 8 || s->cols == COLS) return;
+    const size_t count = PANELS * m.groups * PITH_PANEL_ROWS, n = PANELS * PITH_PANEL_ROWS;
+    for (int i = 0; i < 16; i++)
+        m.level[i] = pith_rng_below(&rng, 2) ? (i < 8 ? fp4[i] : -fp4[i - 8]) : fp4[i / 2] * 0.3f;
+    for (unsigned k = 0; k < 16; k++) {
+        float *x = floats(3, s->cols), *want = floats(4, n), *got = at_end(5, n * sizeof *got);
+        for (int i = 0; k % 4 && i < 16; i++) m.level[i] = i < 8 ? fp4[i] : -fp4[i - 8];
+        for (size_t i = 0; i < count; i++) {
+            const int e = centers[k % 8] + (int)pith_rng_below(&rng, k % 3 ? 4 : 12);
+            const float f = sizes[k % 6] * (float)pith_rng_normal(&rng);
+            if (s->scale == PITH_SCALE_E8M0) ((uint8_t *)(uintptr_t)m.scales)[i] = (uint8_t)e;
+            if (s->scale == PITH_SCALE_F32) ((float *)(uintptr_t)m.scales)[i] = f;
+        }
+        for (size_t i = 0; i < s->cols; i++)
+            x[i] = pith_rng_below(&rng, 5) ? x[i] * sizes[k * 5 / 8 % 6] : 0.0f;
+        if (k == 9) x[s->cols - 1] = NAN;
+        if (k == 10) x[0] = INFINITY;
+        if (k % 5) memset(want, 0, n * sizeof *want);
+        memcpy(got, want, n * sizeof *got);
+        pith_panel_dot_scalar(&m, 0, PANELS, x, want);
+        ((pith_panel_dot_fn *)fn)(&m, 0, PANELS, x, got);
+        assert_bits(got, want, n, s);
+    }
+}
+
 static void check_offsets_dot(pith_any_fn *fn, const struct shape *s)
 {
     if (s->form != PITH_PANEL_INT8 || s->scale != PITH_SCALE_F16 || s->zeros) return;
@@ -506,6 +539,7 @@ static void every_kernel_equals_scalar(void **state)
         enum pith_op op;
         check_fn *check;
     } checks[] = {{PITH_OP_panel_dot, check_dot},
+                  {PITH_OP_panel_dot, check_dot_levels},
                   {PITH_OP_offsets_dot, check_offsets_dot},
                   {PITH_OP_panel_dot_bytes, check_dot_bytes},
                   {PITH_OP_panel_unpack, check_unpack},
