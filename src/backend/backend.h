@@ -83,6 +83,18 @@ void pith_gemm(struct pith_backend *b, const struct pith_gemm *g);
 void pith_linear(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                  const float *x, size_t n, float *y);
 
+/* y = x W^T + bias for one row of x, as pith_linear() gives it, of each of them; those of packed
+ * matrices, up to PITH_PRODUCTS at a time, in one run over the threads, so that none waits for a
+ * small one to end. No y is another's x. */
+enum { PITH_PRODUCTS = 64 };
+struct pith_product {
+    const struct pith_weight *w;
+    const float *bias, *x;
+    float *y;
+};
+void pith_linear_products(struct pith_backend *b, const struct pith_product *products,
+                          size_t count);
+
 /* h[d][d] += alpha * x^T x for x[n][d]; both triangles are kept equal (the lower one is
  * overwritten by the upper). Sums are taken over 256 rows at a time, in order, and then h =
  * fma(alpha, sum, h): so many rows lose little, and calls with multiples of 256 rows give the

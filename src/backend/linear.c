@@ -90,11 +90,12 @@ struct packed {
     const float *bias, *x;
     size_t n;
     float *y;
-    size_t panels;             /* a task */
-    size_t block;              /* of x as bytes or digits */
-    bool bytes, fast;          /* x as bytes or digits; as bytes */
-    bool ones;                 /* row PITH_VECTORS of x is of ones, for zero points */
-    float shift[PITH_VECTORS]; /* scale times zero point of a row */
+    struct pith_byte_rows rows; /* of x as bytes or digits */
+    size_t panels;              /* a task */
+    size_t block;               /* of x as bytes or digits */
+    bool bytes, fast;           /* x as bytes or digits; as bytes */
+    bool ones;                  /* row PITH_VECTORS of x is of ones, for zero points */
+    float shift[PITH_VECTORS];  /* scale times zero point of a row */
 };
 
 /* Where row i of x is as bytes or digits. */
@@ -112,14 +113,14 @@ static void make_input_rows(struct packed *p)
     struct pith_input_call call = {0};
     pith_input_survey(p->input, p->x, p->n, cols, &call, NULL);
     for (size_t i = 0; i < p->n; i++) {
-        const struct pith_byte_rows to = row_at(&p->b->bytes, i);
+        const struct pith_byte_rows to = row_at(&p->rows, i);
         float zero;
         const struct pith_input_codes codes = {p->block, to.q, to.scale, to.sum, &zero};
         pith_input_encode(p->input, &call, p->x + i * cols, cols, &codes);
         p->shift[i] = zero * to.scale[0];
     }
     if (!p->ones) return;
-    const struct pith_byte_rows to = row_at(&p->b->bytes, PITH_VECTORS);
+    const struct pith_byte_rows to = row_at(&p->rows, PITH_VECTORS);
     memset(to.q, 1, cols);
     for (size_t c = 0, i = 0; c < cols; c += p->block, i++) {
         to.scale[i] = 1.0f;
@@ -132,7 +133,7 @@ static void make_byte_rows(const struct packed *p)
     const struct pith_kern *k = &p->b->kern;
     const size_t cols = p->pack->cols, block = p->block;
     for (size_t i = 0; i < p->n; i++) {
-        const struct pith_byte_rows to = row_at(&p->b->bytes, i);
+        const struct pith_byte_rows to = row_at(&p->rows, i);
         const float *x = p->x + i * cols;
         if (p->fast) k->to_bytes(cols, block, x, to.q, to.scale, to.sum);
         else
@@ -150,7 +151,7 @@ static void panels_dot(const struct packed *p, size_t i, size_t first, size_t co
         k->panel_dot(&p->pack->m, first, count, p->x + i * p->pack->cols, y);
         return;
     }
-    const struct pith_byte_rows row = row_at(&p->b->bytes, i);
+    const struct pith_byte_rows row = row_at(&p->rows, i);
     const struct pith_bytes x = {.block = p->block,
                                  .q = row.q,
                                  .scale = row.scale,
@@ -199,21 +200,33 @@ static void packed_task(void *ctx, size_t task, unsigned thread)
         for (size_t r = 0; r < rows; r++) p->y[i * p->pack->rows + row + r] += p->bias[row + r];
 }
 
-static void run_packed(struct packed *p)
+/* Cuts p into about so many tasks; returns how many. */
+static size_t cut(struct packed *p, size_t parts)
 {
     enum { TOGETHER = 4 /* panels that float kernels take */ };
-    const size_t parts = tasks_for(p->b, p->pack->bytes);
     p->panels = ((p->pack->panels + parts - 1) / parts + TOGETHER - 1) / TOGETHER * TOGETHER;
-    pith_pool_run(p->b->pool, (p->pack->panels + p->panels - 1) / p->panels, packed_task, p);
+    return (p->pack->panels + p->panels - 1) / p->panels;
+}
+
+static void run_packed(struct packed *p)
+{
+    pith_pool_run(p->b->pool, cut(p, tasks_for(p->b, p->pack->bytes)), packed_task, p);
+}
+
+/* In the backend's mode: how x is read. */
+static void set_reading(struct packed *p)
+{
+    p->bytes = pith_bytes_fits(p->b, p->pack);
+    p->fast = p->bytes && p->b->mode == PITH_MODE_FAST;
+    p->block = p->fast ? p->pack->block : p->pack->digits;
+    p->rows = p->b->bytes;
 }
 
 static void linear_packed(struct pith_backend *b, const struct pith_pack *pack, const float *bias,
                           const float *x, size_t n, float *y)
 {
     struct packed p = {.b = b, .pack = pack, .bias = bias, .x = x, .n = n, .y = y};
-    p.bytes = pith_bytes_fits(b, pack);
-    p.fast = p.bytes && b->mode == PITH_MODE_FAST;
-    p.block = p.fast ? pack->block : pack->digits;
+    set_reading(&p);
     if (p.bytes) make_byte_rows(&p);
     run_packed(&p);
 }
@@ -227,12 +240,88 @@ void pith_bytes_linear_few(struct pith_backend *b, const struct pith_bytes_call 
                        .x = c->x,
                        .n = c->n,
                        .y = c->y,
+                       .rows = b->bytes,
                        .block = c->pack->input_block,
                        .bytes = true,
                        .fast = true,
                        .ones = c->input->grid.asym};
     make_input_rows(&p);
     run_packed(&p);
+}
+
+/* --- products side by side -------------------------------------------------------------------- */
+
+struct together {
+    struct packed p[PITH_PRODUCTS];
+    size_t count, end[PITH_PRODUCTS]; /* the tasks of p[i] end there */
+    size_t cols, scales;              /* of the backend's bytes that are taken */
+};
+
+static void together_task(void *ctx, size_t task, unsigned thread)
+{
+    struct together *t = ctx;
+    size_t i = 0;
+    while (task >= t->end[i]) i++;
+    packed_task(&t->p[i], task - (i > 0 ? t->end[i - 1] : 0), thread);
+}
+
+static void run_together(struct pith_backend *b, struct together *t)
+{
+    size_t bytes = 0, tasks = 0;
+    for (size_t i = 0; i < t->count; i++) bytes += t->p[i].pack->bytes;
+    const size_t parts = tasks_for(b, bytes);
+    for (size_t i = 0; i < t->count; i++) {
+        const size_t own = (parts * t->p[i].pack->bytes + bytes - 1) / bytes;
+        t->end[i] = tasks += cut(&t->p[i], own);
+    }
+    pith_pool_run(b->pool, tasks, together_task, t);
+    t->count = t->cols = t->scales = 0;
+}
+
+/* Makes x of the product as bytes, unless another's can serve; false where there is no place. */
+static bool place_bytes(struct together *t, struct packed *p)
+{
+    enum { LINE = 64 };
+    const size_t cols = (p->pack->cols + LINE - 1) / LINE * LINE;
+    const size_t scales = (p->pack->cols + p->block - 1) / p->block;
+    for (size_t i = 0; i < t->count; i++) {
+        const struct packed *o = &t->p[i];
+        if (!o->bytes || o->x != p->x || o->block != p->block || o->pack->cols != p->pack->cols)
+            continue;
+        p->rows = o->rows;
+        return true;
+    }
+    if (t->cols + cols > PITH_BYTES_COLS || t->scales + scales > PITH_BYTES_SCALES) return false;
+    p->rows.q += t->cols;
+    p->rows.scale += t->scales;
+    p->rows.sum += t->scales;
+    t->cols += cols;
+    t->scales += scales;
+    make_byte_rows(p);
+    return true;
+}
+
+void pith_linear_products(struct pith_backend *b, const struct pith_product *products, size_t count)
+{
+    struct together t = {0};
+    for (size_t i = 0; i < count; i++) {
+        const struct pith_product *a = &products[i];
+        const struct pith_pack *pack = a->w->pack;
+        if (!pack || pith_pack_prepares(pack) ||
+            (!pith_bytes_fits(b, pack) && pith_bf16_fits(b, pack->cols))) {
+            if (t.count > 0) run_together(b, &t); /* which has its bytes in the same memory */
+            pith_linear(b, a->w, a->bias, a->x, 1, a->y);
+            continue;
+        }
+        struct packed p = {.b = b, .pack = pack, .bias = a->bias, .x = a->x, .n = 1, .y = a->y};
+        set_reading(&p);
+        if (t.count == PITH_PRODUCTS || (p.bytes && !place_bytes(&t, &p))) {
+            run_together(b, &t);
+            if (p.bytes) (void)place_bytes(&t, &p);
+        }
+        t.p[t.count++] = p;
+    }
+    if (t.count > 0) run_together(b, &t);
 }
 
 void pith_linear_as_packed(struct pith_backend *b, const struct pith_weight *w, const float *bias,

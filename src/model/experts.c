@@ -121,23 +121,29 @@ static void sort_by_expert(const struct pith_moe *m, struct pith_scratch *s, siz
     s->begin[0] = 0;
 }
 
-/* gate and up of the rows gathered; false when the tap has stopped the pass. */
-static void gate_up(struct pith_node_run *r, const struct pith_node *node, uint32_t first)
+/* Takes gate and up of n rows apart. */
+static void part_both(struct pith_node_run *r, const struct pith_node *node, size_t n)
 {
-    float *gate = r->reg[node->u.experts.gate], *up = r->reg[node->u.experts.up];
     const size_t dim = node->u.experts.dim;
-    if (node->u.experts.each == 3) {
-        pith_node_linear(r, first, gate);
-        pith_node_linear(r, first + 1, up);
-        return;
-    }
     const float *both = r->reg[node->u.experts.both];
-    pith_node_linear(r, first, r->reg[node->u.experts.both]);
-    for (size_t i = 0; i < r->n; i++, both += 2 * dim)
+    float *gate = r->reg[node->u.experts.gate], *up = r->reg[node->u.experts.up];
+    for (size_t i = 0; i < n; i++, both += 2 * dim)
         for (size_t j = 0; j < dim; j++) {
             gate[i * dim + j] = both[node->u.experts.adjacent ? 2 * j : j];
             up[i * dim + j] = both[node->u.experts.adjacent ? 2 * j + 1 : dim + j];
         }
+}
+
+/* gate and up of the rows gathered; nothing when the tap has stopped the pass. */
+static void gate_up(struct pith_node_run *r, const struct pith_node *node, uint32_t first)
+{
+    if (node->u.experts.each == 3) {
+        pith_node_linear(r, first, r->reg[node->u.experts.gate]);
+        pith_node_linear(r, first + 1, r->reg[node->u.experts.up]);
+        return;
+    }
+    pith_node_linear(r, first, r->reg[node->u.experts.both]);
+    part_both(r, node, r->n);
 }
 
 /* One expert over rows[r->n][hidden], into the node's result. */
@@ -166,23 +172,96 @@ static void gather_row(const struct pith_node_run *r, const struct pith_node *no
     for (uint32_t i = 0; i < s->hidden; i++) row[i] = from[i] * share;
 }
 
+/* Adds a place's share of its expert's result to its row of out. */
+static void add_share(const struct pith_node_run *r, const struct pith_node *node, uint32_t at,
+                      const float *result)
+{
+    const struct pith_shape *s = &r->pass->model->shape;
+    float *out = r->reg[node->out] + at / s->moe.taken * (size_t)s->hidden;
+    const float share = s->moe.scales_input ? 1.0f : r->pass->scratch->share[at];
+    for (size_t j = 0; j < s->hidden; j++) out[j] = fmaf(share, result[j], out[j]);
+}
+
 /* Gathers the rows that take an expert, and adds its shares to out. */
 static void add_expert(struct pith_node_run *r, const struct pith_node *node, uint32_t expert)
 {
     const struct pith_scratch *s = r->pass->scratch;
     const size_t hidden = r->pass->model->shape.hidden, all = r->n;
-    const uint32_t taken = r->pass->model->shape.moe.taken;
     const uint32_t *places = s->order + s->begin[expert];
     float *rows = r->reg[node->u.experts.rows], *result = r->reg[node->u.experts.result];
     r->n = s->begin[expert + 1] - s->begin[expert];
     for (size_t i = 0; i < r->n; i++) gather_row(r, node, places[i], rows + i * hidden);
     run_expert(r, node, expert, rows);
-    for (size_t i = 0; i < r->n && !r->stopped; i++) {
-        float *out = r->reg[node->out] + places[i] / taken * hidden;
-        const float share = r->pass->model->shape.moe.scales_input ? 1.0f : s->share[places[i]];
-        for (size_t j = 0; j < hidden; j++) out[j] = fmaf(share, result[i * hidden + j], out[j]);
-    }
+    for (size_t i = 0; i < r->n && !r->stopped; i++)
+        add_share(r, node, places[i], result + i * hidden);
     r->n = all;
+}
+
+/* --- few rows, all experts at once -------------------------------------------------------------
+ */
+
+/* Whether the experts of all places can run side by side: no two rows take the same, nobody looks
+ * at what they read, and their matrices take it as it is. */
+static bool runs_at_once(const struct pith_node_run *r, const struct pith_node *node)
+{
+    const struct pith_scratch *s = r->pass->scratch;
+    const struct pith_moe *m = &r->pass->model->shape.moe;
+    const size_t places = r->n * m->taken;
+    if (r->pass->tap || places > s->rows || places > PITH_PRODUCTS / 2) return false;
+    for (uint32_t e = 0; e < m->experts; e++)
+        if (s->begin[e + 1] > s->begin[e] + 1) return false;
+    for (size_t i = 0; i < places; i++)
+        for (uint32_t k = 0; k < node->u.experts.each; k++) {
+            const uint32_t at = node->u.experts.first + s->chosen[i] * node->u.experts.each + k;
+            const struct pith_linear_weights *l = &r->block->linear[at];
+            const struct pith_input in = pith_weight_input(&l->w);
+            if (in.grid.format || in.hadamard > 1 || l->hadamard > 1) return false;
+        }
+    return true;
+}
+
+static struct pith_product product_of(const struct pith_node_run *r, uint32_t linear,
+                                      const float *x, float *y)
+{
+    const struct pith_linear_weights *l = &r->block->linear[linear];
+    return (struct pith_product){&l->w, l->bias, x, y};
+}
+
+/* The inputs of all places' experts, gathered where shares scale them. */
+static const float *input_of(struct pith_node_run *r, const struct pith_node *node, uint32_t at)
+{
+    const struct pith_shape *s = &r->pass->model->shape;
+    float *row = r->reg[node->u.experts.rows] + at * (size_t)s->hidden;
+    if (!s->moe.scales_input) return r->reg[node->in] + at / s->moe.taken * (size_t)s->hidden;
+    gather_row(r, node, at, row);
+    return row;
+}
+
+/* Place i is row i of each register. */
+static void run_at_once(struct pith_node_run *r, const struct pith_node *node)
+{
+    const struct pith_shape *shape = &r->pass->model->shape;
+    const struct pith_scratch *s = r->pass->scratch;
+    const size_t dim = node->u.experts.dim, hidden = shape->hidden;
+    const uint32_t taken = shape->moe.taken, places = (uint32_t)r->n * taken;
+    const bool both = node->u.experts.each == 2;
+    float *gate = r->reg[node->u.experts.gate], *up = r->reg[node->u.experts.up];
+    float *result = r->reg[node->u.experts.result];
+    struct pith_product first[PITH_PRODUCTS] = {{0}}, last[PITH_PRODUCTS / 2] = {{0}};
+    size_t count = 0;
+    for (uint32_t i = 0; i < places; i++) {
+        const uint32_t at = node->u.experts.first + s->chosen[i] * node->u.experts.each;
+        const float *x = input_of(r, node, i);
+        float *to = both ? r->reg[node->u.experts.both] + i * 2 * dim : gate + i * dim;
+        first[count++] = product_of(r, at, x, to);
+        if (!both) first[count++] = product_of(r, at + 1, x, up + i * dim);
+        last[i] = product_of(r, at + node->u.experts.each - 1, gate + i * dim, result + i * hidden);
+    }
+    pith_linear_products(r->pass->backend, first, count);
+    if (both) part_both(r, node, places);
+    pith_node_gate(r, gate, up, places * dim);
+    pith_linear_products(r->pass->backend, last, places);
+    for (uint32_t i = 0; i < places; i++) add_share(r, node, i, result + i * hidden);
 }
 
 /* The experts of r->n rows, into the scratch. */
@@ -207,6 +286,10 @@ enum pith_status pith_node_experts(struct pith_node_run *r, const struct pith_no
     choose_rows(r, node, s->chosen);
     sort_by_expert(m, s, r->n);
     memset(r->reg[node->out], 0, r->n * r->pass->model->shape.hidden * sizeof(float));
+    if (runs_at_once(r, node)) {
+        run_at_once(r, node);
+        return PITH_OK;
+    }
     for (uint32_t e = 0; e < m->experts && !r->stopped; e++)
         if (s->begin[e + 1] > s->begin[e]) add_expert(r, node, e);
     return PITH_OK;

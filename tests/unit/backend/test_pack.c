@@ -446,6 +446,51 @@ static void rounding_to_bytes(void **state)
     setups_close(&s);
 }
 
+/* More than are run at a time, whose bytes do not fit at once, with and without bias, some with x
+ * in common, some of matrices that are not packed. */
+static void products_side_by_side(void **state)
+{
+    enum { KINDS = 5, COUNT = 70, MOST_COLS = 16128, MOST_ROWS = 50 };
+    static const struct {
+        const char *grid;
+        uint32_t rows, cols;
+    } kinds[KINDS] = {{"int4:g128", 50, 256},
+                      {"int4:g128", 3, MOST_COLS},
+                      {"nf4:g64", 17, 256},
+                      {"int8:channel", 33, 128},
+                      {"mxfp4", 16, MOST_COLS}};
+    (void)state;
+    struct setups s;
+    struct packed p[KINDS];
+    struct pith_product all[COUNT];
+    setups_open(&s);
+    for (size_t k = 0; k < KINDS; k++)
+        open_packed(&p[k], s.backend[0], kinds[k].grid, kinds[k].rows, kinds[k].cols, PITH_F16);
+    float *x = normals(MOST_COLS + COUNT, 7), *bias = normals(MOST_ROWS, 8);
+    float *want = floats(COUNT * MOST_ROWS), *got = floats(COUNT * MOST_ROWS);
+    for (size_t i = 0; i < COUNT; i++) {
+        const struct packed *of = &p[i * i % 11 % KINDS];
+        all[i] = (struct pith_product){i % 13 == 12 ? &of->plain : &of->w, i % 3 ? bias : NULL,
+                                       x + i / 2 % 9, got + i * MOST_ROWS};
+    }
+    for (size_t b = 0; b < s.count; b++)
+        for (int fast = 0; fast <= 1; fast++) {
+            set_mode(s.backend[b], fast ? PITH_MODE_FAST : PITH_MODE_EXACT);
+            for (size_t i = 0; i < COUNT; i++)
+                pith_linear(s.backend[b], all[i].w, all[i].bias, all[i].x, 1, want + i * MOST_ROWS);
+            memset(got, 0, COUNT * MOST_ROWS * sizeof *got);
+            pith_linear_products(s.backend[b], all, COUNT);
+            assert_same(got, want, COUNT * MOST_ROWS, "side by side", b);
+            pith_linear_products(s.backend[b], all, 0);
+        }
+    for (size_t k = 0; k < KINDS; k++) close_packed(&p[k]);
+    pith_free(x);
+    pith_free(bias);
+    pith_free(want);
+    pith_free(got);
+    setups_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -457,6 +502,7 @@ int main(void)
         cmocka_unit_test(products_in_another_order),
         cmocka_unit_test(slabs_in_another_order),
         cmocka_unit_test(what_cannot_be_packed),
+        cmocka_unit_test(products_side_by_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
