@@ -218,8 +218,8 @@ static void bench_quantized(const struct bench *m)
 /* The packed forms, in both modes. */
 static void bench_packed(const struct bench *m)
 {
-    static const char *const grids[] = {"int4:g128", "int4:g128:asym", "int8:channel", "nf4:g64",
-                                        "fp8_e4m3:channel"};
+    static const char *const grids[] = {"int4:g128", "int4:g128:asym", "int8:channel",    "nf4:g64",
+                                        "mxfp4",     "nvfp4",          "fp8_e4m3:channel"};
     for (size_t i = 0; i < PITH_COUNT(grids); i++) {
         struct pith_qmat q;
         struct pith_pack pack;
