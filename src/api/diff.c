@@ -129,7 +129,8 @@ static enum pith_status add_block(struct diff *d, const struct pith_block *a,
         pith_plan_name(&d->a->plans, a->layer, spec->name, name, sizeof name);
         char *end = strrchr(name, '.');
         if (end && strcmp(end, ".weight") == 0) *end = '\0'; /* by modules */
-        PITH_TRY(add_vector(d, name, a->vector[i], b->vector[i], spec->length, err));
+        PITH_TRY(add_vector(d, name, a->vector[i], b->vector[i], (uint32_t)pith_vector_count(spec),
+                            err));
     }
     return PITH_OK;
 }

@@ -72,7 +72,8 @@ double pith_speed_weight_bytes(const struct pith_model *m)
     const struct pith_shape *s = &m->shape;
     /* The embedding's row and the last norm. */
     double bytes = pith_speed_matrix_bytes(&m->head) + 4.0 * s->hidden +
-                   pith_speed_matrix_bytes(&m->embed) / m->embed.rows;
+                   pith_speed_matrix_bytes(&m->embed) / m->embed.rows +
+                   2 * 4.0 * (double)s->embed_dim * s->hidden;
     for (uint32_t i = 0; i < s->layers; i++) {
         const struct pith_block *b = &m->blocks[i];
         for (uint32_t j = 0; j < b->plan->linears; j++) {
@@ -81,7 +82,8 @@ double pith_speed_weight_bytes(const struct pith_model *m)
                      (pith_speed_matrix_bytes(&l->w) + (l->bias ? 4.0 * l->w.rows : 0));
         }
         bytes += absorbed_bytes(b);
-        for (uint32_t j = 0; j < b->plan->vectors; j++) bytes += 4.0 * b->plan->vector[j].length;
+        for (uint32_t j = 0; j < b->plan->vectors; j++)
+            bytes += 4.0 * (double)pith_vector_count(&b->plan->vector[j]);
     }
     return bytes;
 }

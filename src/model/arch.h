@@ -10,9 +10,10 @@ enum { PITH_ARCH_BESIDE = 4, PITH_ARCH_BUFFERS = 2 };
 
 /* What the tensors outside the layers are called, and all tensors of layers begin with. */
 struct pith_arch_names {
-    const char *layers;              /* "model.layers." */
-    const char *embed, *norm, *head; /* "model.embed_tokens" etc. */
-    const char *positions;           /* "wpe", where positions are learned */
+    const char *layers;                   /* "model.layers." */
+    const char *embed, *norm, *head;      /* "model.embed_tokens" etc. */
+    const char *positions;                /* "wpe", where positions are learned */
+    const char *project_in, *project_out; /* where the embedding has another width */
     /* What is in the file and no part of the language model begins with these ("model.visual.");
      * with `further` layers behind the last one are of that kind too. It is copied, never run. */
     const char *beside[PITH_ARCH_BESIDE];

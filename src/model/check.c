@@ -117,7 +117,7 @@ static enum pith_status check_head(struct check *k, struct pith_error *err)
         }
         s->tied = false;
     }
-    return check_linear(k, names->head, s->vocab, s->hidden, s->head_bias, err);
+    return check_linear(k, names->head, s->vocab, pith_shape_embed(s), s->head_bias, err);
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -151,17 +151,27 @@ static enum pith_status check_positions(struct check *k, struct pith_error *err)
     return need(k, name, 2, (const uint64_t[]){s->positions, s->hidden}, err);
 }
 
+static enum pith_status check_projections(struct check *k, struct pith_error *err)
+{
+    const struct pith_shape *s = &k->m->shape;
+    const struct pith_arch_names *names = &k->m->arch->names;
+    if (s->embed_dim == 0) return PITH_OK;
+    PITH_TRY(check_linear(k, names->project_in, s->hidden, s->embed_dim, false, err));
+    return check_linear(k, names->project_out, s->embed_dim, s->hidden, false, err);
+}
+
 static enum pith_status check_all(struct check *k, struct pith_error *err)
 {
     const struct pith_shape *s = &k->m->shape;
     const struct pith_arch_names *names = &k->m->arch->names;
     char norm[PITH_TENSOR_NAME];
     (void)snprintf(norm, sizeof norm, "%s.weight", names->norm);
-    PITH_TRY(check_linear(k, names->embed, s->vocab, s->hidden, false, err));
+    PITH_TRY(check_linear(k, names->embed, s->vocab, pith_shape_embed(s), false, err));
+    PITH_TRY(check_projections(k, err));
     PITH_TRY(check_positions(k, err));
     for (uint32_t i = 0; i < s->layers; i++) PITH_TRY(check_layer(k, i, err));
-    PITH_TRY(need(k, norm, 1, (const uint64_t[]){s->hidden}, err));
-    if (pith_arch_norm(k->m->arch).bias) {
+    if (pith_shape_has_last_gain(s)) PITH_TRY(need(k, norm, 1, (const uint64_t[]){s->hidden}, err));
+    if (pith_shape_has_last_gain(s) && pith_arch_norm(k->m->arch).bias) {
         (void)snprintf(norm, sizeof norm, "%s.bias", names->norm);
         PITH_TRY(need(k, norm, 1, (const uint64_t[]){s->hidden}, err));
     }

@@ -6,6 +6,7 @@
 #include "model/load.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static enum pith_status read_config(struct pith_model *m, struct pith_error *err)
 {
@@ -59,33 +60,54 @@ static enum pith_status load_positions(struct pith_model *m, struct pith_error *
     return pith_vector_load(m, name, &spec, &m->positions, err);
 }
 
+static enum pith_status load_last_norm(struct pith_model *m, struct pith_error *err)
+{
+    const struct pith_norm_kind kind = pith_arch_norm(m->arch);
+    struct pith_vector_spec spec = {.length = m->shape.hidden, .plus = kind.plus};
+    char name[PITH_TENSOR_NAME];
+    (void)snprintf(name, sizeof name, "%s.weight", m->arch->names.norm);
+    PITH_TRY(pith_vector_load(m, name, &spec, &m->final_norm, err));
+    if (!kind.bias) return PITH_OK;
+    spec.plus = 0;
+    (void)snprintf(name, sizeof name, "%s.bias", m->arch->names.norm);
+    return pith_vector_load(m, name, &spec, &m->final_bias, err);
+}
+
+static enum pith_status load_projections(struct pith_model *m, struct pith_error *err)
+{
+    const struct pith_shape *s = &m->shape;
+    const struct pith_arch_names *names = &m->arch->names;
+    PITH_TRY(pith_linear_load(m, names->project_in, s->hidden, s->embed_dim, false, PITH_LOAD_FLOAT,
+                              &m->project_in, err));
+    PITH_TRY(pith_linear_load(m, names->project_out, s->embed_dim, s->hidden, false,
+                              PITH_LOAD_FLOAT, &m->project_out, err));
+    if (m->project_in.w.quant || m->project_out.w.quant)
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: \"%s\" is quantized", m->checkpoint->dir,
+                         names->project_in);
+    m->narrow = pith_alloc_aligned((size_t)PITH_HEAD_ROWS * s->embed_dim, sizeof(float));
+    return m->narrow ? PITH_OK : pith_fail_nomem(err, "a model");
+}
+
 static enum pith_status load_ends(struct pith_model *m, struct pith_error *err)
 {
     const struct pith_shape *s = &m->shape;
     const struct pith_arch_names *names = &m->arch->names;
     char norm[PITH_TENSOR_NAME];
-    (void)snprintf(norm, sizeof norm, "%s.weight", names->norm);
-    PITH_TRY(pith_linear_load(m, names->embed, s->vocab, s->hidden, false, PITH_LOAD_MAPPED,
-                              &m->embed_store, err));
+    PITH_TRY(pith_linear_load(m, names->embed, s->vocab, pith_shape_embed(s), false,
+                              PITH_LOAD_MAPPED, &m->embed_store, err));
     m->embed = m->head = m->embed_store.w;
     if (!s->tied) {
-        PITH_TRY(pith_linear_load(m, names->head, s->vocab, s->hidden, false, PITH_LOAD_MAPPED,
-                                  &m->head_store, err));
+        PITH_TRY(pith_linear_load(m, names->head, s->vocab, pith_shape_embed(s), false,
+                                  PITH_LOAD_MAPPED, &m->head_store, err));
         m->head = m->head_store.w;
     }
-    const struct pith_norm_kind kind = pith_arch_norm(m->arch);
-    struct pith_vector_spec spec = {.length = s->hidden, .plus = kind.plus};
-    PITH_TRY(pith_vector_load(m, norm, &spec, &m->final_norm, err));
-    if (kind.bias) {
-        spec.plus = 0;
-        (void)snprintf(norm, sizeof norm, "%s.bias", names->norm);
-        PITH_TRY(pith_vector_load(m, norm, &spec, &m->final_bias, err));
-    }
+    if (pith_shape_has_last_gain(s)) PITH_TRY(load_last_norm(m, err));
     if (s->head_bias) {
-        spec = (struct pith_vector_spec){.length = s->vocab};
+        const struct pith_vector_spec spec = {.length = s->vocab};
         (void)snprintf(norm, sizeof norm, "%s.bias", names->head);
         PITH_TRY(pith_vector_load(m, norm, &spec, &m->head_bias, err));
     }
+    if (s->embed_dim) PITH_TRY(load_projections(m, err));
     if (s->positions) PITH_TRY(load_positions(m, err));
     m->head_rows = pith_alloc_aligned((size_t)PITH_HEAD_ROWS * s->hidden, sizeof(float));
     if (!m->head_rows) return pith_fail_nomem(err, "a model");
@@ -141,6 +163,9 @@ void pith_model_close(struct pith_model *m)
         pith_free(m->rope[i].far);
     }
     pith_free(m->positions);
+    pith_free(m->narrow);
+    pith_linear_free(&m->project_in);
+    pith_linear_free(&m->project_out);
     pith_free(m->final_bias);
     pith_free(m->head_bias);
     pith_free(m->head_rows);
@@ -153,6 +178,24 @@ void pith_model_close(struct pith_model *m)
     pith_free(m);
 }
 
+static void embed_row(const struct pith_model *m, uint32_t id, float *x)
+{
+    if (m->embed.pack) pith_pack_row(m->embed.pack, id, x);
+    else pith_weight_decode(&m->embed, id, 1, x);
+}
+
+static void embed_narrow(const struct pith_model *m, uint32_t id, float *x)
+{
+    const struct pith_weight *w = &m->project_in.w;
+    const float *row = m->project_in.dense;
+    embed_row(m, id, m->narrow);
+    for (uint32_t i = 0; i < w->rows; i++, row += w->cols) {
+        double sum = 0;
+        for (uint32_t j = 0; j < w->cols; j++) sum += (double)row[j] * (double)m->narrow[j];
+        x[i] = (float)sum;
+    }
+}
+
 enum pith_status pith_model_embed(const struct pith_model *m, const int32_t *ids, size_t n,
                                   float *x, struct pith_error *err)
 {
@@ -160,8 +203,8 @@ enum pith_status pith_model_embed(const struct pith_model *m, const int32_t *ids
         if (ids[i] < 0 || (uint32_t)ids[i] >= m->shape.vocab)
             return pith_fail(err, PITH_ARG, "token id %d is outside the vocabulary of %u",
                              (int)ids[i], m->shape.vocab);
-        if (m->embed.pack) pith_pack_row(m->embed.pack, (uint32_t)ids[i], x + i * m->shape.hidden);
-        else pith_weight_decode(&m->embed, (uint32_t)ids[i], 1, x + i * m->shape.hidden);
+        if (m->narrow) embed_narrow(m, (uint32_t)ids[i], x + i * m->shape.hidden);
+        else embed_row(m, (uint32_t)ids[i], x + i * m->shape.hidden);
     }
     const float scale = (float)m->shape.embed_scale;
     for (size_t i = 0; scale != 0 && i < n * m->shape.hidden; i++) x[i] *= scale;
@@ -172,7 +215,8 @@ enum pith_status pith_model_embed(const struct pith_model *m, const int32_t *ids
 static void norm_rows(const struct pith_model *m, struct pith_backend *be, const float *x, size_t n)
 {
     const size_t hidden = m->shape.hidden;
-    if (pith_arch_norm(m->arch).centred)
+    if (m->shape.no_last_norm) memcpy(m->head_rows, x, n * hidden * sizeof *x);
+    else if (pith_arch_norm(m->arch).centred)
         pith_layernorm(be, &(struct pith_layernorm){.x = x,
                                                     .weight = m->final_norm,
                                                     .bias = m->final_bias,
@@ -194,6 +238,11 @@ enum pith_status pith_model_logits(const struct pith_model *m, struct pith_backe
         norm_rows(m, be, x + i * hidden, rows);
         struct pith_site_input in = {
             .x = m->head_rows, .n = rows, .cols = hidden, .work = m->head_rows};
+        if (m->narrow) {
+            pith_linear_site(be, &m->project_out.w, NULL, &in, m->narrow);
+            in = (struct pith_site_input){
+                .x = m->narrow, .n = rows, .cols = m->shape.embed_dim, .work = m->narrow};
+        }
         pith_linear_site(be, &m->head, m->head_bias, &in, logits + i * vocab);
         const float scale = (float)m->shape.logit_scale, cap = (float)m->shape.logit_cap;
         for (size_t j = i * vocab; scale != 0 && j < (i + rows) * vocab; j++) logits[j] *= scale;

@@ -58,8 +58,12 @@ struct pith_model {
     void *container_state;
     struct pith_weight embed, head; /* head is embed when tied; they point into the following */
     struct pith_linear_weights embed_store, head_store;
-    void *head_packed;              /* owned: memory of a packed head, or NULL */
-    float *positions;               /* [shape.positions][hidden], or NULL */
+    void *head_packed; /* owned: memory of a packed head, or NULL */
+    float *positions;  /* [shape.positions][hidden], or NULL */
+    /* Between embedding and stream, stream and head; none where these have one width. `narrow` is
+     * room for a row of the first and PITH_HEAD_ROWS of the second. */
+    struct pith_linear_weights project_in, project_out;
+    float *narrow;
     float *final_norm, *final_bias; /* the latter may be NULL */
     float *head_bias;               /* of the logits, or NULL */
     float *head_rows;               /* [PITH_HEAD_ROWS][hidden], for pith_model_logits */

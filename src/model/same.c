@@ -135,6 +135,7 @@ static const struct {
     {"kv_lora_rank", AT(latent.rank)},
     {"q_lora_rank", AT(latent.q_rank)},
     {"learned positions", AT(positions)},
+    {"the width of the embedding", AT(embed_dim)},
 };
 #undef AT
 

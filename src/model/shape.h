@@ -122,6 +122,11 @@ struct pith_shape {
     uint32_t
         positions; /* rows of a learned table, that of position p is p + position_shift; 0: none */
     uint32_t position_shift;
+    uint32_t embed_dim; /* of the embedding and the head, which matrices join to the stream's width;
+                           0: that width */
+    bool norms_after;   /* of the stream, behind each addition, none before the parts */
+    bool norms_bare;    /* without gains and biases */
+    bool no_last_norm;
     bool serial; /* branches go one after the other where the family has them side by side */
     /* q of position p is times 1 + tempered * ln(1 + floor((p + tempered_shift) / tempered_every));
      * 0: it is not. In the layers that rotate, or those that do not. */
@@ -155,6 +160,17 @@ struct pith_arch;
 enum pith_status pith_shape_read(const json_t *config, const char *where,
                                  const struct pith_arch **arch, struct pith_shape *shape,
                                  struct pith_error *err);
+
+/* Elements of a row of the embedding, and of the head. */
+static inline uint32_t pith_shape_embed(const struct pith_shape *s)
+{
+    return s->embed_dim ? s->embed_dim : s->hidden;
+}
+/* Whether the last norm has a gain. */
+static inline bool pith_shape_has_last_gain(const struct pith_shape *s)
+{
+    return !s->no_last_norm && !s->norms_bare;
+}
 
 /* Whether config states the dtype of the weights; without it pith_shape_read() reports F32. */
 bool pith_shape_has_dtype(const json_t *config);

@@ -110,7 +110,7 @@ static uint64_t count_parameters(const struct pith_job *job)
     char head[PITH_END_NAME];
     pith_end_tensor(job->model, PITH_END_HEAD, head);
     if (pith_job_unties(job) && !pith_checkpoint_find(in, head))
-        parameters += (uint64_t)job->model->shape.vocab * job->model->shape.hidden;
+        parameters += (uint64_t)job->model->shape.vocab * pith_shape_embed(&job->model->shape);
     return parameters;
 }
 

@@ -40,7 +40,7 @@ enum pith_status pith_ends_list(struct pith_job *job, struct pith_error *err)
         c->module = pith_strdup(pith_end_module(m, (enum pith_end)i));
         if (!c->module) return pith_fail_nomem(err, "the ends of a model");
         c->rows = m->shape.vocab;
-        c->cols = m->shape.hidden;
+        c->cols = pith_shape_embed(&m->shape);
         if (!job->convert || !m->container) continue;
         PITH_TRY(m->container->describe(m->container_state, m->checkpoint, c->module, &c->stored,
                                         &job->container_opts, err));

@@ -55,7 +55,9 @@ struct pith_job {
     struct pith_choice *choices; /* of all linears, in the order of the plans */
     size_t choice_count;
     struct pith_choice *ends; /* [PITH_END_COUNT], behind the choices; rows 0: a tied head */
-    struct pith_linear_grid *linears;      /* the same for the container, and lm_head */
+    struct pith_linear_grid *linears;      /* the same for the container, and lm_head ... */
+    size_t linear_count;                   /* ... and matrices beside the layers, left alone */
+    char *beside_names;                    /* of the latter */
     unsigned needs_transform, needs_round; /* enum pith_needs */
     bool quantizes; /* some linear has a grid: without, the output is an ordinary checkpoint */
     struct pith_basis_plan basis_plan; /* of a transform that changes the model's basis */

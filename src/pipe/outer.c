@@ -17,6 +17,9 @@ static const char *outer_reason(const struct pith_model *m, const char *name)
     if (pith_plan_beside(&m->plans, name)) return "no part of the language model";
     if (is_of(name, m->arch->names.head)) return "the head is left in the model's precision";
     if (is_of(name, m->arch->names.embed)) return "embeddings are left in the model's precision";
+    const char *const joins[] = {m->arch->names.project_in, m->arch->names.project_out};
+    for (size_t i = 0; i < PITH_COUNT(joins) && m->shape.embed_dim; i++)
+        if (is_of(name, joins[i])) return "between the stream and embeddings of another width";
     return "not a linear layer";
 }
 

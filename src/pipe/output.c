@@ -17,7 +17,7 @@ static enum pith_status make_config(const struct pith_job *job, json_t **out,
     json_t *quantization = NULL;
     enum pith_status s = PITH_OK;
     if (job->quantizes)
-        s = job->container->config(job->linears, job->choice_count + 1, &job->container_opts,
+        s = job->container->config(job->linears, job->linear_count, &job->container_opts,
                                    &quantization, err);
     if (s != PITH_OK) return s;
     json_t *config = json_deep_copy(job->model->checkpoint->config);

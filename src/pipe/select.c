@@ -280,11 +280,50 @@ static enum pith_status check_used(const struct pith_job *job, const struct over
     return PITH_OK;
 }
 
-/* What the container is told: every linear of the model, the head among those left alone. */
+/* The length of the name of a matrix that stands beside the layers and that engines would take for
+ * a quantized linear too; 0: it is none. */
+static size_t beside_length(const struct pith_model *m, const struct pith_tensor *t)
+{
+    static const char end[] = ".weight";
+    const char *const joins[] = {m->arch->names.project_in, m->arch->names.project_out};
+    const size_t n = strlen(t->name), tail = sizeof end - 1;
+    if (t->dims != 2 || n <= tail || strcmp(t->name + n - tail, end) != 0) return 0;
+    if (pith_plan_beside(&m->plans, t->name)) return n - tail;
+    for (size_t i = 0; i < PITH_COUNT(joins) && m->shape.embed_dim; i++)
+        if (strlen(joins[i]) == n - tail && strncmp(t->name, joins[i], n - tail) == 0)
+            return n - tail;
+    return 0;
+}
+
+/* Adds them to job->linears where there is room, else only counts; their names take *bytes. */
+static size_t add_beside(struct pith_job *job, char *names, size_t *bytes)
+{
+    const struct pith_checkpoint *c = job->model->checkpoint;
+    size_t count = 0;
+    *bytes = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        const size_t n = beside_length(job->model, &c->tensors[i]);
+        if (n == 0) continue;
+        if (names) {
+            memcpy(names + *bytes, c->tensors[i].name, n);
+            names[*bytes + n] = '\0';
+            job->linears[job->choice_count + 1 + count].module = names + *bytes;
+        }
+        *bytes += n + 1;
+        count++;
+    }
+    return count;
+}
+
+/* What the container is told: every linear of the model; among those left alone the head, and what
+ * is beside the language model. */
 static enum pith_status list_linears(struct pith_job *job, struct pith_error *err)
 {
-    job->linears = pith_zalloc(job->choice_count + 1, sizeof *job->linears);
-    if (!job->linears) return pith_fail_nomem(err, "the list of linears");
+    size_t bytes;
+    job->linear_count = job->choice_count + 1 + add_beside(job, NULL, &bytes);
+    job->linears = pith_zalloc(job->linear_count, sizeof *job->linears);
+    job->beside_names = pith_alloc(bytes + 1, 1);
+    if (!job->linears || !job->beside_names) return pith_fail_nomem(err, "the list of linears");
     for (size_t i = 0; i < job->choice_count; i++)
         job->linears[i] = (struct pith_linear_grid){
             .module = job->choices[i].module,
@@ -293,6 +332,7 @@ static enum pith_status list_linears(struct pith_job *job, struct pith_error *er
         };
     job->linears[job->choice_count] = (struct pith_linear_grid){
         .module = job->model->arch->names.head, .grid = job->ends[PITH_END_HEAD].grid};
+    (void)add_beside(job, job->beside_names, &bytes);
     pith_container_settle(job->container, job->linears, job->choice_count + 1,
                           &job->container_opts);
     return PITH_OK;
@@ -354,7 +394,9 @@ void pith_job_unselect(struct pith_job *job)
         pith_free(job->choices[i].module);
     pith_free(job->choices);
     pith_free(job->linears);
+    pith_free(job->beside_names);
     job->choices = NULL;
     job->linears = NULL;
+    job->beside_names = NULL;
     job->choice_count = 0;
 }

@@ -56,6 +56,8 @@ inner = {k.removeprefix("language_model."): v for k, v in seeing.items() if k no
 assert inner.keys() == plain.keys(), sorted(inner.keys() ^ plain.keys())[:4]
 other = [k for k in plain if plain[k] != inner[k]]
 assert not other, other[:4]
+config = json.load(open(os.path.join(sys.argv[2], "config.json"))).get("quantization_config", {})
+assert "multi_modal_projector.linear_1" in config.get("ignore", ["multi_modal_projector.linear_1"]), config
 account = json.load(open(os.path.join(sys.argv[2], "pith.json")))
 named = [t["name"] for t in account["tensors"] if t.get("reason") == "no part of the language model"]
 assert sorted(named) == sorted(beside), named

@@ -16,6 +16,7 @@ static const struct pith_family *family_of(const struct pith_plan_maker *m)
 
 /* What a norm's gain is, and what its bias, beside each other in the list of vectors. */
 struct gain {
+    bool there; /* there is such a norm, be it without either */
     uint32_t vector, bias;
 };
 
@@ -31,8 +32,8 @@ static uint32_t add_vector(struct pith_plan_maker *m, const char *module, const 
 static struct gain add_gain(struct pith_plan_maker *m, const char *module, bool of_stream)
 {
     const struct pith_family *f = family_of(m);
-    struct gain g = {PITH_NO_PART, PITH_NO_PART};
-    if (!module) return g;
+    struct gain g = {module != NULL, PITH_NO_PART, PITH_NO_PART};
+    if (!module || m->shape->norms_bare) return g;
     g.vector = add_vector(m, module, ".weight", m->shape->hidden);
     if (f->norm_bias) g.bias = add_vector(m, module, ".bias", m->shape->hidden);
     if (m->failed) return g;
@@ -57,14 +58,15 @@ static void norm(struct pith_plan_maker *m, struct gain g, unsigned in, unsigned
 /* The register that a branch reads: the stream, or its norm. */
 static unsigned begin_branch(struct pith_plan_maker *m, struct gain g)
 {
-    if (g.vector == PITH_NO_PART) return X;
+    if (!g.there || m->shape->norms_after) return X;
     norm(m, g, X, NORMED);
     return NORMED;
 }
 
-static struct pith_fold fold_into(struct gain g)
+static struct pith_fold fold_into(const struct pith_plan_maker *m, struct gain g)
 {
-    if (g.vector == PITH_NO_PART || g.bias != PITH_NO_PART) return (struct pith_fold){0};
+    if (g.vector == PITH_NO_PART || g.bias != PITH_NO_PART || m->shape->norms_after)
+        return (struct pith_fold){0};
     return (struct pith_fold){.kind = PITH_FOLD_VECTOR, .from = g.vector};
 }
 
@@ -83,7 +85,7 @@ static float branch_scale(const struct pith_shape *s)
  * and this is the first. */
 static void end_branch(struct pith_plan_maker *m, struct gain after, unsigned result)
 {
-    if (after.vector != PITH_NO_PART) norm(m, after, result, result);
+    if (after.there) norm(m, after, result, result);
     pith_plan_add(m, result, branch_scale(m->shape));
 }
 
@@ -248,13 +250,14 @@ static void attention(struct pith_plan_maker *m, const struct attention_gains *g
     const struct pith_family *f = family_of(m);
     const struct pith_shape *s = m->shape;
     const unsigned in = begin_branch(m, g->before);
-    const struct pith_family_branch branch = {.in = in, .out = out, .fold = fold_into(g->before)};
+    const struct pith_family_branch branch = {
+        .in = in, .out = out, .fold = fold_into(m, g->before)};
     if (s->latent.rank || is_recurrent(m)) {
         if (is_recurrent(m)) f->recur(m, &branch);
         else pith_family_latent(m, &branch);
         return;
     }
-    const uint32_t site = pith_plan_site(m, "qkv", s->hidden, fold_into(g->before));
+    const uint32_t site = pith_plan_site(m, "qkv", s->hidden, fold_into(m, g->before));
     const uint32_t v = project_all(m, in);
     if (s->qk_norm) {
         norm_heads(m, Q, s->heads, g->q);
@@ -448,9 +451,9 @@ static void feed_forward(struct pith_plan_maker *m, struct gain before, struct g
 {
     const struct pith_family *f = family_of(m);
     const struct pith_shape *s = m->shape;
-    const bool shared = before.vector != source.vector;
+    const bool shared = before.there != source.there;
     const unsigned in = shared ? NORMED : begin_branch(m, before);
-    const struct pith_fold fold = fold_into(source);
+    const struct pith_fold fold = fold_into(m, source);
     if (s->moe.experts && pith_layer_in(&s->moe.layers, m->layer)) {
         mixture(m, fold, in, correction);
         return;
@@ -521,8 +524,10 @@ enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *
     if (sparse && s->moe.correction) correction = add_correction(m);
     attention(m, &g, parallel ? BRANCH : OUT);
     if (!parallel) end_branch(m, g.after, OUT);
+    if (s->norms_after) norm(m, g.before, X, X);
     feed_forward(m, before_mlp, parallel && !f->before_mlp ? g.before : before_mlp, correction);
     if (parallel) end_branch(m, g.after, BRANCH);
     end_branch(m, after_mlp, OUT);
+    if (s->norms_after) norm(m, before_mlp, X, X);
     return m->failed ? pith_fail_nomem(err, "the plan of a layer") : PITH_OK;
 }

@@ -1,22 +1,22 @@
-/* OPT: LayerNorm with biases, learned positions, ReLU. */
+/* OPT: LayerNorm with biases, before the parts or after the sums, learned positions, ReLU. */
 #include "model/arch/family.h"
 
-/* What some of the smaller models have, and is not read. */
-static enum pith_status refuse(const json_t *config, const char *where,
-                               const struct pith_shape *shape, struct pith_error *err)
+/* What the smallest two models have otherwise. */
+static enum pith_status read_norms(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
 {
-    bool before = true, affine = true;
+    bool before = true, affine = true, removed = false;
     uint32_t width = 0;
     PITH_TRY(pith_json_get_bool(config, "do_layer_norm_before", &before, where, err));
     PITH_TRY(pith_json_get_bool(config, "layer_norm_elementwise_affine", &affine, where, err));
+    PITH_TRY(pith_json_get_bool(config, "_remove_final_layer_norm", &removed, where, err));
     PITH_TRY(pith_family_read_size(config, where, "word_embed_proj_dim", PITH_MAX_WIDTH,
                                    shape->hidden, &width, err));
-    const char *what = !before                  ? "\"do_layer_norm_before\" false"
-                       : !affine                ? "\"layer_norm_elementwise_affine\" false"
-                       : width != shape->hidden ? "\"word_embed_proj_dim\" other than the width"
-                                                : NULL;
-    if (!what) return PITH_OK;
-    return pith_fail(err, PITH_UNSUPPORTED, "%s: %s is not supported", where, what);
+    shape->norms_after = !before;
+    shape->norms_bare = !affine;
+    shape->no_last_norm = !before || removed;
+    if (width != shape->hidden) shape->embed_dim = width;
+    return PITH_OK;
 }
 
 static enum pith_status read_shape(const json_t *config, const char *where,
@@ -31,7 +31,7 @@ static enum pith_status read_shape(const json_t *config, const char *where,
     const enum pith_status s = pith_family_read(renamed, where, &defaults, shape, err);
     json_decref(renamed);
     if (s != PITH_OK) return s;
-    PITH_TRY(refuse(config, where, shape, err));
+    PITH_TRY(read_norms(config, where, shape, err));
     PITH_TRY(pith_json_get_bool(config, "enable_bias", &bias, where, err));
     shape->qkv_bias = shape->o_bias = shape->mlp_bias = bias;
     shape->position_shift = 2;
@@ -54,7 +54,7 @@ static const struct pith_family family = {.before_attention = "self_attn_layer_n
 const struct pith_arch pith_arch_opt = {
     .name = "OPTForCausalLM",
     .model_type = "opt",
-    .summary = "OPT with norms before the parts",
+    .summary = "OPT",
     .read = read_shape,
     .plan = pith_family_plan,
     .family = &family,
@@ -62,5 +62,7 @@ const struct pith_arch pith_arch_opt = {
               .embed = "model.decoder.embed_tokens",
               .norm = "model.decoder.final_layer_norm",
               .head = "lm_head",
-              .positions = "model.decoder.embed_positions"},
+              .positions = "model.decoder.embed_positions",
+              .project_in = "model.decoder.project_in",
+              .project_out = "model.decoder.project_out"},
 };
