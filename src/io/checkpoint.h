@@ -56,8 +56,9 @@ struct pith_slice {
     uint64_t first, row_step, col_step;
 };
 /* Shows the slices as tensors, in the place of what they are slices of, which moves to c->wholes.
- * Tensors found before are found elsewhere. Once for a checkpoint. PITH_FORMAT when a name is there
- * already or a slice does not lie within its whole; c is then as before. */
+ * Tensors found before are found elsewhere. A slice under its whole's own name is that matrix with
+ * rows and columns exchanged. Once for a checkpoint. PITH_FORMAT when a name is there already or a
+ * slice does not lie within its whole; c is then as before. */
 enum pith_status pith_checkpoint_slice(struct pith_checkpoint *c, const struct pith_slice *list,
                                        size_t count, struct pith_error *err);
 /* Has the kernel begin to read a tensor that will be needed soon. */

@@ -46,8 +46,9 @@ void pith_tensor_hash(const struct pith_tensor *t, struct pith_sha256 *h)
 
 bool pith_tensor_digest(const struct pith_tensor *t, char hex[PITH_SHA256_HEX])
 {
-    struct pith_sha256 *h = pith_tensor_digest_begin(t->dtype, t->dims, t->shape);
-    pith_tensor_hash(t, h);
+    const struct pith_tensor stored = pith_tensor_stored(t);
+    struct pith_sha256 *h = pith_tensor_digest_begin(stored.dtype, stored.dims, stored.shape);
+    pith_tensor_hash(&stored, h);
     pith_sha256_finish(h, hex);
     return hex[0] != '\0';
 }

@@ -28,11 +28,23 @@ struct pith_tensor {
     /* 0, or where element (r, c) of a slice of a larger tensor lies (pith_checkpoint_slice()): at
      * r * row_step + c * col_step from `data`, in elements; of a vector r. */
     uint64_t row_step, col_step;
+    bool exchanged; /* such a slice is all of a matrix, stored columns by rows under this name */
 };
 /* Whether the data lie in order, one behind the other. */
 static inline bool pith_tensor_plain(const struct pith_tensor *t)
 {
     return t->order.kind == PITH_STOW_STRAIGHT && t->row_step == 0;
+}
+/* The tensor as its file has it: an exchanged one in its rows, others as they are. */
+static inline struct pith_tensor pith_tensor_stored(const struct pith_tensor *t)
+{
+    struct pith_tensor s = *t;
+    if (!t->exchanged) return s;
+    s.shape[0] = t->shape[1];
+    s.shape[1] = t->shape[0];
+    s.row_step = s.col_step = 0;
+    s.exchanged = false;
+    return s;
 }
 /* Bytes from the first to behind the last of its elements; `bytes` where they lie in order. */
 uint64_t pith_tensor_extent(const struct pith_tensor *t);

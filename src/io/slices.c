@@ -18,7 +18,8 @@ static bool make(const struct pith_slice *s, const char *name, struct pith_tenso
                                 .dims = s->dims,
                                 .file = s->whole->file,
                                 .row_step = s->row_step,
-                                .col_step = s->col_step};
+                                .col_step = s->col_step,
+                                .exchanged = strcmp(s->whole->name, s->name) == 0};
     memcpy(out->shape, s->shape, sizeof out->shape);
     const unsigned bits = pith_dtype_bits(out->dtype);
     if (s->dims == 0 || bits % 8 != 0 || !pith_tensor_plain(s->whole)) return false;

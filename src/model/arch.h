@@ -67,6 +67,7 @@ struct pith_arch {
     /* It wraps a language model, whose config is in "text_config" (in older files at the top);
      * whether the head is tied the top says, where it is silent `wraps_tied`. */
     bool wraps, wraps_tied;
+    const struct pith_arch *renamed;  /* the same under other names, which some files have */
     const struct pith_family *family; /* for pith_family_plan() (arch/family.h) */
     struct pith_arch_names names;
     struct pith_arch_gguf gguf;

@@ -28,6 +28,11 @@ static unsigned whole_shape(const struct form *f, const struct pith_fused_spec *
 {
     const uint64_t rows = (uint64_t)l->rows * spec->parts;
     const bool turned = f->dense && spec->turned;
+    if (spec->alone) {
+        shape[0] = turned ? l->cols : rows;
+        shape[1] = turned ? rows : l->cols;
+        return 2;
+    }
     shape[0] = spec->experts;
     shape[1] = turned ? l->cols : rows;
     if (f->bias) return 2;
@@ -70,6 +75,12 @@ static struct pith_fused_spec as_stored(const struct form *f, const struct pith_
     return *spec;
 }
 
+/* Codes that a container keeps under the weight's own name lie as they are computed with. */
+static bool is_dense(const struct pith_tensor *t)
+{
+    return t->dtype == PITH_F32 || t->dtype == PITH_F16 || t->dtype == PITH_BF16;
+}
+
 static enum pith_status add_form(struct slicing *k, uint32_t layer, const struct form *f,
                                  const struct pith_fused_spec *spec, struct pith_error *err)
 {
@@ -78,12 +89,12 @@ static enum pith_status add_form(struct slicing *k, uint32_t layer, const struct
     char part[PITH_PART_NAME + 8], name[PITH_TENSOR_NAME];
     const struct pith_tensor *whole;
     uint64_t shape[4];
-    if (f->bias && !spec->bias[0]) return PITH_OK;
+    if ((f->bias && !spec->bias[0]) || (spec->alone && !f->dense)) return PITH_OK;
     (void)snprintf(part, sizeof part, "%s%s", f->bias ? spec->bias : spec->name, f->end);
     pith_plan_name(plans, layer, part, name, sizeof name);
-    if (!pith_checkpoint_find(k->m->checkpoint, name)) return PITH_OK;
-    const struct pith_fused_spec as =
-        as_stored(f, spec, &l->linear[spec->first], pith_checkpoint_find(k->m->checkpoint, name));
+    whole = pith_checkpoint_find(k->m->checkpoint, name);
+    if (!whole || (spec->alone && !is_dense(whole))) return PITH_OK;
+    const struct pith_fused_spec as = as_stored(f, spec, &l->linear[spec->first], whole);
     const unsigned dims = whole_shape(f, &as, &l->linear[spec->first], shape);
     PITH_TRY(pith_checkpoint_get(k->m->checkpoint, name, dims, shape, &whole, err));
     for (uint32_t i = 0; i < spec->experts * spec->parts; i++) {

@@ -18,6 +18,20 @@ static enum pith_status read_config(struct pith_model *m, struct pith_error *err
     return s;
 }
 
+static bool has_embedding(const struct pith_model *m, const struct pith_arch *arch)
+{
+    char name[PITH_TENSOR_NAME];
+    (void)snprintf(name, sizeof name, "%s.weight", arch->names.embed);
+    return pith_checkpoint_find(m->checkpoint, name) != NULL;
+}
+
+/* The names that the file has, where an architecture has several. */
+static void choose_names(struct pith_model *m)
+{
+    const struct pith_arch *other = m->arch->renamed;
+    if (other && !has_embedding(m, m->arch) && has_embedding(m, other)) m->arch = other;
+}
+
 static enum pith_status open_container(struct pith_model *m, struct pith_error *err)
 {
     const struct pith_container *c = NULL;
@@ -130,6 +144,7 @@ static enum pith_status open_parts(struct pith_model *m, const char *dir, struct
 {
     PITH_TRY(pith_checkpoint_open(dir, &m->checkpoint, err));
     PITH_TRY(read_config(m, err));
+    choose_names(m);
     guess_dtype(m);
     PITH_TRY(pith_plans_make(m->arch, &m->shape, &m->plans, err));
     PITH_TRY(pith_model_unfuse(m, err));

@@ -84,6 +84,7 @@ struct pith_fused_spec {
     char bias[PITH_PART_NAME]; /* empty: none */
     uint32_t first, each, experts, parts;
     bool turned, adjacent;
+    bool alone;  /* one matrix, of two dimensions */
     bool either; /* turned or not, whichever the tensor's shape says; `turned` where both fit */
 };
 

@@ -119,6 +119,7 @@ struct pith_shape {
     /* 0: 1 / sqrt(head_dim); caps of scores and logits, 0: none; factors of the embedding, of what
      * is added to the stream, of the logits, 0: 1. */
     double score_scale, score_cap, logit_cap;
+    bool score_by_layer; /* the scale of layer i is divided by i + 1 */
     uint32_t
         positions; /* rows of a learned table, that of position p is p + position_shift; 0: none */
     uint32_t position_shift;

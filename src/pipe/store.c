@@ -325,7 +325,7 @@ static enum pith_status prepare_copy(const struct copies *c, const struct pith_t
 
 static enum pith_status copy_one(const struct copies *c, struct pith_copy *copy)
 {
-    const struct pith_tensor *t = copy->tensor;
+    const struct pith_tensor stored = pith_tensor_stored(copy->tensor), *t = &stored;
     uint8_t *made;
     size_t bytes;
     enum pith_status s = prepare_copy(c, t, &made, &bytes, &copy->err);
@@ -457,6 +457,15 @@ static enum pith_status store_encoded(const struct pith_run *r, const struct pit
     return s;
 }
 
+/* values[rows][cols] as [cols][rows]. */
+static float *exchange(const float *values, size_t rows, size_t cols)
+{
+    float *out = pith_alloc(rows * cols, sizeof *out);
+    for (size_t r = 0; out && r < rows; r++)
+        for (size_t c = 0; c < cols; c++) out[c * rows + r] = values[r * cols + c];
+    return out;
+}
+
 enum pith_status pith_store_values(struct pith_run *r, const char *name, const float *values,
                                    const char *action, const char *reason, json_t *tensors,
                                    struct pith_error *err)
@@ -465,8 +474,11 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
     if (!t) return pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
     const size_t n = (size_t)pith_tensor_elements(t);
     void *data = pith_alloc(t->bytes, 1);
-    if (!data) return pith_fail_nomem(err, name);
-    enum pith_status s = encode_values(name, t->dtype, values, n, data, err);
+    float *turned = t->exchanged ? exchange(values, t->shape[0], t->shape[1]) : NULL;
+    enum pith_status s = data && (turned || !t->exchanged)
+                             ? encode_values(name, t->dtype, turned ? turned : values, n, data, err)
+                             : pith_fail_nomem(err, name);
+    pith_free(turned);
     const char *const words[2] = {action, reason};
     struct pith_stored stored;
     if (s == PITH_OK) s = store_encoded(r, t, data, &stored, err);

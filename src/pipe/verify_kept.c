@@ -228,7 +228,12 @@ static void check_kept(struct pith_verification *v, const json_t *entry)
     if (!name || !action) return;
     const struct pith_tensor *a = pith_checkpoint_find(v->checkpoint, name);
     const struct pith_tensor *b = pith_checkpoint_find(v->original->checkpoint, name);
-    if (!a) return;                           /* a problem already */
+    struct pith_tensor stored;
+    if (!a) return; /* a problem already */
+    if (b) {        /* `a` is as its file has it */
+        stored = pith_tensor_stored(b);
+        b = &stored;
+    }
     if (strcmp(action, "added") == 0) return; /* a scale of the KV cache */
     if (strcmp(action, "rotated") == 0) check_rotated(v, a);
     else if (is_decoded(entry)) check_decoded(v, a);

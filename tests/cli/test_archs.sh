@@ -8,7 +8,7 @@ set -u
 loss() {
     "$pith" eval "$1" --text "$work/text" --context 64 --max-tokens 512 --json 2>/dev/null | grep -m1 '"nll"' | tr -dc '0-9.'
 }
-for case in gpt_neox opt opt_post gemma3 olmo2 cohere2 granite qwen3_vl lfm2 granitemoehybrid_bias; do
+for case in gpt_neox gpt2 opt opt_post gemma3 olmo2 cohere2 granite qwen3_vl lfm2 granitemoehybrid_bias; do
     rm -rf "$work/m" "$work/o" "$work/g"
     python3 tests/cli/arch_case.py $case "$work/m" "$work/text"
     check "$case: rtn" "$pith" quantize "$work/m" -o "$work/o" -r rtn --weights int8:channel \
@@ -39,6 +39,40 @@ for case in mixtral gpt_oss deepseek_v3 qwen3_next lfm2_moe granitemoehybrid; do
     was=$(loss "$work/m") is=$(loss "$work/g")
     check "$case: loss $was, $is" python3 -c "import sys; a, b = map(float, sys.argv[1:]); assert abs(a - b) < 0.05" "$was" "$is"
 done
+
+# Matrices that are stored with rows and columns exchanged are written so again: copied, pruned, and old names.
+rm -rf "$work/m"
+python3 tests/cli/arch_case.py gpt2_old "$work/m" "$work/text"
+check "exchanged: one stays" "$pith" quantize "$work/m" -o "$work/e1" -r rtn --weights int8:channel --container compressed-tensors \
+    --ignore attn.c_proj --quiet
+check "exchanged: pruned" "$pith" quantize "$work/m" -o "$work/e2" -r wanda --calib "$work/text" --calib-tokens 256 --seq-len 64 --quiet
+check "exchanged: as FP8" "$pith" quantize "$work/m" -o "$work/e3" -r rtn --weights fp8_e4m3:channel --container compressed-tensors --quiet
+for made in e1 e2 e3; do
+    check "exchanged: verify $made" "$pith" verify "$work/$made" --against "$work/m"
+done
+was=$(loss "$work/m")
+for made in e1 e3; do
+    is=$(loss "$work/$made")
+    check "exchanged: loss $was, $is" python3 -c "import sys; a, b = map(float, sys.argv[1:]); assert abs(a - b) < 0.2" "$was" "$is"
+done
+check "exchanged: shapes and zeros" python3 - "$work/m" "$work/e1" "$work/e2" <<'PY'
+import array, json, os, struct, sys
+def tensors(folder):
+    data = open(os.path.join(folder, "model.safetensors"), "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    return {k: (t["shape"], data[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]])
+            for k, t in json.loads(data[8:8 + size]).items() if k != "__metadata__"}
+was, kept, pruned = map(tensors, sys.argv[1:])
+assert kept["h.0.attn.c_proj.weight"] == was["h.0.attn.c_proj.weight"]
+for name in ("h.0.attn.c_attn.weight", "h.1.mlp.c_proj.weight", "h.1.attn.c_proj.weight"):
+    (rows, cols), data = pruned[name]
+    assert [rows, cols] == was[name][0], name
+    v, w = array.array("f", data), array.array("f", was[name][1])
+    assert all(x in (0, y) for x, y in zip(v, w)), name
+    for c in range(cols):
+        column = v[c::cols]
+        assert all(sum(x == 0 for x in column[i:i + 4]) >= 2 for i in range(0, rows, 4)), name
+PY
 
 # Experts in one tensor, rows and columns exchanged: published files of Qwen3-VL have it so.
 rm -rf "$work/m"

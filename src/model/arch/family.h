@@ -69,6 +69,7 @@ struct pith_family {
     bool norm_bias;     /* with biases */
     bool plus_one;      /* gains are 1 + w */
     bool rope_adjacent; /* pairs are neighbours */
+    bool in_out;        /* dense matrices are stored with rows and columns exchanged */
     bool qkv_by_head;   /* its rows are q, k and v of the first head, then of the second ... */
     struct pith_family_moe moe;
     struct pith_family_latent latent;

@@ -180,6 +180,7 @@ static void attend(struct pith_plan_maker *m, uint32_t sinks)
     n.u.attend.chunked = s->chunked && n.u.attend.window;
     n.u.attend.scale =
         (float)(s->score_scale != 0 ? s->score_scale : 1 / sqrt((double)s->head_dim));
+    if (s->score_by_layer) n.u.attend.scale /= (float)(m->layer + 1);
     n.u.attend.cap = (float)s->score_cap;
     n.u.attend.sinks = sinks;
     pith_plan_node(m, n);
@@ -501,6 +502,19 @@ static uint32_t add_correction(struct pith_plan_maker *m)
     return vector;
 }
 
+/* All linears may be stored columns by rows, each under its own name. */
+static void exchange_all(struct pith_plan_maker *m)
+{
+    for (uint32_t i = 0; !m->failed && i < m->plan->linears; i++) {
+        struct pith_fused_spec spec = {
+            .first = i, .each = 1, .experts = 1, .parts = 1, .turned = true, .alone = true};
+        if (snprintf(spec.name, sizeof spec.name, "%s.weight", m->plan->linear[i].name) >=
+            (int)sizeof spec.name)
+            m->failed = true;
+        pith_plan_fused(m, &spec);
+    }
+}
+
 enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *err)
 {
     const struct pith_family *f = family_of(m);
@@ -529,5 +543,6 @@ enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *
     if (parallel) end_branch(m, g.after, BRANCH);
     end_branch(m, after_mlp, OUT);
     if (s->norms_after) norm(m, before_mlp, X, X);
+    if (f->in_out) exchange_all(m);
     return m->failed ? pith_fail_nomem(err, "the plan of a layer") : PITH_OK;
 }

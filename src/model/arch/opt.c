@@ -51,6 +51,24 @@ static const struct pith_family family = {.before_attention = "self_attn_layer_n
                                           .centred = true,
                                           .norm_bias = true};
 
+#define NAMES(prefix)                                                                              \
+    {                                                                                              \
+        .layers = prefix "layers.", .embed = prefix "embed_tokens",                                \
+        .norm = prefix "final_layer_norm", .head = "lm_head",                                      \
+        .positions = prefix "embed_positions", .project_in = prefix "project_in",                  \
+        .project_out = prefix "project_out"                                                        \
+    }
+
+/* The first published files. */
+static const struct pith_arch bare = {
+    .name = "OPTForCausalLM",
+    .model_type = "opt",
+    .read = read_shape,
+    .plan = pith_family_plan,
+    .family = &family,
+    .names = NAMES("decoder."),
+};
+
 const struct pith_arch pith_arch_opt = {
     .name = "OPTForCausalLM",
     .model_type = "opt",
@@ -58,11 +76,6 @@ const struct pith_arch pith_arch_opt = {
     .read = read_shape,
     .plan = pith_family_plan,
     .family = &family,
-    .names = {.layers = "model.decoder.layers.",
-              .embed = "model.decoder.embed_tokens",
-              .norm = "model.decoder.final_layer_norm",
-              .head = "lm_head",
-              .positions = "model.decoder.embed_positions",
-              .project_in = "model.decoder.project_in",
-              .project_out = "model.decoder.project_out"},
+    .names = NAMES("model.decoder."),
+    .renamed = &bare,
 };
