@@ -144,8 +144,8 @@ enum pith_status pith_family_read(const json_t *config, const char *where,
     *s = (struct pith_shape){.eps = 1e-6, .dtype = PITH_F32};
     PITH_TRY(
         pith_family_read_size(config, where, "hidden_size", PITH_MAX_WIDTH, 0, &s->hidden, err));
-    PITH_TRY(
-        pith_family_read_size(config, where, "intermediate_size", PITH_MAX_WIDTH, 0, &s->ffn, err));
+    PITH_TRY(pith_family_read_size(config, where, "intermediate_size", PITH_MAX_WIDTH,
+                                   defaults->ffn, &s->ffn, err));
     PITH_TRY(pith_family_read_size(config, where, "num_hidden_layers", PITH_MAX_LAYERS, 0,
                                    &s->layers, err));
     PITH_TRY(pith_family_read_size(config, where, "vocab_size", PITH_MAX_VOCAB, defaults->vocab,

@@ -147,9 +147,9 @@ enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *
 
 /* Values for keys that are absent: those of the architecture's class in transformers. */
 struct pith_family_defaults {
-    uint32_t heads, vocab; /* 0: the file must say */
-    uint32_t kv_heads;     /* 0: as many as heads; so is null in the file */
-    uint32_t head_dim;     /* 0: hidden / heads */
+    uint32_t ffn, heads, vocab; /* 0: the file must say */
+    uint32_t kv_heads;          /* 0: as many as heads; so is null in the file */
+    uint32_t head_dim;          /* 0: hidden / heads */
     uint32_t max_position;
     bool tied;
     enum pith_act act;

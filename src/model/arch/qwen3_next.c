@@ -47,6 +47,7 @@ static enum pith_status read_dense(const json_t *config, const char *where,
     return read_attention(config, where, shape, err);
 }
 
+/* Every layer is a mixture: files have no other width. */
 static enum pith_status read_moe(const json_t *config, const char *where, struct pith_shape *shape,
                                  struct pith_error *err)
 {
@@ -56,7 +57,9 @@ static enum pith_status read_moe(const json_t *config, const char *where, struct
                                            .shared_ffn = 512,
                                            .shared_gate = true,
                                            .renormalised = true};
-    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    struct pith_family_defaults sparse = defaults;
+    sparse.ffn = absent.ffn;
+    PITH_TRY(pith_family_read(config, where, &sparse, shape, err));
     PITH_TRY(read_attention(config, where, shape, err));
     PITH_TRY(read_experts(config, where, &absent, shape, err));
     shape->moe.renormalised = true; /* always */
