@@ -96,7 +96,7 @@ static void prepare_rope(const struct pith_node_run *r, unsigned table)
     const struct pith_rope_angles *angles = &p->model->rope[table];
     const double *inv_freq = pith_rope_angles_for(angles, p->kv->capacity);
     const size_t start = r->spans == 1 ? r->span[0].start : SIZE_MAX;
-    const size_t half = p->model->shape.rotary / 2;
+    const size_t half = pith_shape_rotary(&p->model->shape, table) / 2;
     if (s->of == inv_freq && s->start == start && s->rows >= r->n) return;
     for (size_t i = 0, row = 0; i < r->spans; row += r->span[i++].n)
         pith_rope_table(inv_freq, (uint32_t)half, angles->factor, r->span[i].start, r->span[i].n,
@@ -326,6 +326,16 @@ static enum pith_status run_mix(struct pith_node_run *r, const struct pith_node 
         const float share = 1.0f / (1.0f + pith_exp_f32(-gate));
         for (size_t j = i * hidden; j < (i + 1) * hidden; j++) out[j] = fmaf(in[j], share, out[j]);
     }
+    return PITH_OK;
+}
+
+static enum pith_status run_scale(struct pith_node_run *r, const struct pith_node *node,
+                                  struct pith_error *err)
+{
+    const float factor = r->block->vector[node->u.scale.vector][0];
+    float *x = r->reg[node->in];
+    (void)err;
+    for (size_t i = 0; i < r->n * r->pass->model->shape.hidden; i++) x[i] *= factor;
     return PITH_OK;
 }
 

@@ -127,15 +127,16 @@ static enum pith_status load_ends(struct pith_model *m, struct pith_error *err)
     if (!m->head_rows) return pith_fail_nomem(err, "a model");
     for (uint32_t i = 0; i < m->plans.tables; i++) {
         struct pith_rope_angles *r = &m->rope[i];
-        r->inv_freq = pith_alloc_aligned(s->rotary / 2, sizeof(double));
+        const uint32_t rotary = pith_shape_rotary(s, i);
+        r->inv_freq = pith_alloc_aligned(rotary / 2, sizeof(double));
         if (!r->inv_freq) return pith_fail_nomem(err, "a model");
         const struct pith_rope *rope = i ? &s->rope_sliding : &s->rope;
-        pith_rope_frequencies(rope, s->rotary, r->inv_freq, &r->factor);
+        pith_rope_frequencies(rope, rotary, r->inv_freq, &r->factor);
         if (rope->type != PITH_ROPE_LONG) continue;
-        r->far = pith_alloc_aligned(s->rotary / 2, sizeof(double));
+        r->far = pith_alloc_aligned(rotary / 2, sizeof(double));
         if (!r->far) return pith_fail_nomem(err, "a model");
         r->near = (size_t)rope->original_max;
-        pith_rope_frequencies_far(rope, s->rotary, r->far, &r->factor);
+        pith_rope_frequencies_far(rope, rotary, r->far, &r->factor);
     }
     return PITH_OK;
 }

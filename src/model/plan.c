@@ -196,7 +196,7 @@ enum pith_status pith_plans_make(const struct pith_arch *arch, const struct pith
 {
     *out = (struct pith_plans){.arch = arch,
                                .layers = shape->layers,
-                               .rotary = shape->rotary,
+                               .rotary = larger(shape->rotary, shape->rotary_sliding),
                                .tables = shape->rope_by_kind ? 2 : 1,
                                .experts = shape->moe.experts,
                                .taken = shape->moe.taken};

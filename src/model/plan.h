@@ -168,6 +168,10 @@ struct pith_node {
         struct {
             float scale;
         } add;
+        /* `in`, of the stream's width, times the one number of `vector` (out is in). */
+        struct {
+            uint32_t vector;
+        } scale;
         /* `in`, rows of `dim`, kept within -limit .. limit (out is in). */
         struct {
             float limit;

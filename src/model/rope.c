@@ -133,6 +133,14 @@ static enum pith_status read_long(const json_t *obj, int64_t max_position, struc
     return PITH_OK;
 }
 
+static enum pith_status read_proportional(const json_t *obj, int64_t max_position,
+                                          struct pith_rope *r, struct pith_error *err)
+{
+    (void)max_position;
+    r->part = 1;
+    return read_positive(obj, "partial_rotary_factor", 0, 1, &r->part, err);
+}
+
 typedef enum pith_status read_fn(const json_t *obj, int64_t max_position, struct pith_rope *r,
                                  struct pith_error *err);
 
@@ -147,6 +155,7 @@ static const struct {
     {"yarn", PITH_ROPE_YARN, read_yarn},
     {"longrope", PITH_ROPE_LONG, read_long},
     {"su", PITH_ROPE_LONG, read_long},
+    {"proportional", PITH_ROPE_PROPORTIONAL, read_proportional},
     /* Positions in time, height and width, which are one number in text. */
     {"mrope", PITH_ROPE_DEFAULT, read_none},
 };
@@ -217,7 +226,7 @@ static enum pith_status read_typed(const json_t *config, const json_t *obj, cons
     }
     return pith_fail(err, PITH_UNSUPPORTED,
                      "%s: rope type \"%s\" is not supported (default, linear, llama3, yarn, "
-                     "longrope)",
+                     "longrope, proportional)",
                      where, name);
 }
 
@@ -334,6 +343,10 @@ void pith_rope_frequencies(const struct pith_rope *rope, uint32_t head_dim, doub
     *attention_factor = 1;
     switch (rope->type) {
     case PITH_ROPE_DEFAULT: break;
+    case PITH_ROPE_PROPORTIONAL:
+        for (uint32_t i = (uint32_t)(rope->part * head_dim / 2); i < head_dim / 2; i++)
+            inv_freq[i] = 0;
+        break;
     case PITH_ROPE_LINEAR: scale_linear(rope, head_dim, inv_freq); break;
     case PITH_ROPE_LLAMA3: scale_llama3(rope, head_dim, inv_freq); break;
     case PITH_ROPE_YARN:

@@ -136,6 +136,8 @@ static const struct {
     {"q_lora_rank", AT(latent.q_rank)},
     {"learned positions", AT(positions)},
     {"the width of the embedding", AT(embed_dim)},
+    {"elements of a head in layers of full attention", AT(full_head_dim)},
+    {"heads of keys in layers of full attention", AT(full_kv_heads)},
 };
 #undef AT
 

@@ -26,7 +26,8 @@ enum pith_rope_type {
     PITH_ROPE_LINEAR,
     PITH_ROPE_LLAMA3,
     PITH_ROPE_YARN,
-    PITH_ROPE_LONG
+    PITH_ROPE_LONG,
+    PITH_ROPE_PROPORTIONAL /* the first pairs of a whole head, by its own frequencies */
 };
 enum { PITH_MAX_ROPE_FACTORS = 512 };
 
@@ -41,6 +42,7 @@ struct pith_rope {
     int64_t original_max;        /* original_max_position_embeddings */
     /* long: what each pair's frequency is divided by, in contexts up to original_max (0) and in
      * longer ones (1) */
+    double part; /* proportional: of the pairs, that are rotated */
     uint32_t factors;
     float divide[2][PITH_MAX_ROPE_FACTORS];
 };
@@ -115,7 +117,12 @@ struct pith_shape {
     struct pith_rope rope;
     bool rope_by_kind; /* sliding layers have rope_sliding */
     struct pith_rope rope_sliding;
-    uint32_t rotary; /* elements at a head's beginning that are rotated; head_dim: all */
+    uint32_t rotary;         /* elements at a head's beginning that are rotated; head_dim: all */
+    uint32_t rotary_sliding; /* in layers with the window, where that is another number; else 0 */
+    /* Heads of layers without the window, where these are others (0: they are not). */
+    uint32_t full_head_dim, full_kv_heads;
+    bool k_is_v; /* there is no projection of values, which are keys before their norm */
+    bool v_norm; /* each head of values is normalised, without a gain */
     /* 0: 1 / sqrt(head_dim); caps of scores and logits, 0: none; factors of the embedding, of what
      * is added to the stream, of the logits, 0: 1. */
     double score_scale, score_cap, logit_cap;
@@ -162,6 +169,11 @@ enum pith_status pith_shape_read(const json_t *config, const char *where,
                                  const struct pith_arch **arch, struct pith_shape *shape,
                                  struct pith_error *err);
 
+/* Elements that the angles of a table are for: 1 is that of layers with the window. */
+static inline uint32_t pith_shape_rotary(const struct pith_shape *s, unsigned table)
+{
+    return table == 1 && s->rotary_sliding ? s->rotary_sliding : s->rotary;
+}
 /* Elements of a row of the embedding, and of the head. */
 static inline uint32_t pith_shape_embed(const struct pith_shape *s)
 {

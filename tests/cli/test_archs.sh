@@ -8,7 +8,7 @@ set -u
 loss() {
     "$pith" eval "$1" --text "$work/text" --context 64 --max-tokens 512 --json 2>/dev/null | grep -m1 '"nll"' | tr -dc '0-9.'
 }
-for case in gpt_neox gpt2 opt opt_post gemma3 olmo2 cohere2 granite qwen3_vl lfm2 granitemoehybrid_bias; do
+for case in gpt_neox gpt2 opt opt_post gemma3 gemma4_old olmo2 cohere2 granite qwen3_vl lfm2 granitemoehybrid_bias; do
     rm -rf "$work/m" "$work/o" "$work/g"
     python3 tests/cli/arch_case.py $case "$work/m" "$work/text"
     check "$case: rtn" "$pith" quantize "$work/m" -o "$work/o" -r rtn --weights int8:channel \

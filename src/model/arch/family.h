@@ -63,6 +63,7 @@ struct pith_family {
     const char *q_norm, *k_norm;            /* where the shape says qk_norm */
     const char *gate, *up, *down, *gate_up; /* gate_up: both in one; no gate: an ungated one */
     const char *sinks;                      /* a whole tensor's name */
+    const char *scalar; /* what the layer gives is times that one number; a whole tensor's name */
     enum pith_qk_norm qk_norm;
     bool parallel;      /* attention and feed-forward read the same stream, and are added at once */
     bool centred;       /* LayerNorm */

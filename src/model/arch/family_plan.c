@@ -216,6 +216,17 @@ static unsigned gate_heads(struct pith_plan_maker *m)
     return GATE;
 }
 
+/* Values that are keys. */
+static void copy_keys(struct pith_plan_maker *m)
+{
+    struct pith_node n = {.kind = PITH_NODE_SPLIT, .in = K, .out = K};
+    n.u.split.parts = 1;
+    n.u.split.dim[0] = m->shape->kv_heads * m->shape->head_dim;
+    n.u.split.to[0] = V;
+    pith_plan_reg(m, V, n.u.split.dim[0]);
+    pith_plan_node(m, n);
+}
+
 /* q, k and v into their registers; the linear that values come from, where that is one of its own.
  */
 static uint32_t project_all(struct pith_plan_maker *m, unsigned in)
@@ -231,6 +242,10 @@ static uint32_t project_all(struct pith_plan_maker *m, unsigned in)
     }
     (void)project(m, f->q, s->heads, (const unsigned[3]){in, s->gated ? FUSED : Q, OUT});
     (void)project(m, f->k, s->kv_heads, (const unsigned[3]){in, K, OUT});
+    if (s->k_is_v) {
+        copy_keys(m);
+        return PITH_NO_PART;
+    }
     const uint32_t v = project(m, f->v, s->kv_heads, (const unsigned[3]){in, V, OUT});
     if (s->gated) split_gate(m);
     return v;
@@ -264,6 +279,7 @@ static void attention(struct pith_plan_maker *m, const struct attention_gains *g
         norm_heads(m, Q, s->heads, g->q);
         norm_heads(m, K, s->kv_heads, g->k);
     }
+    if (s->v_norm) norm_heads(m, V, s->kv_heads, PITH_NO_PART);
     clip(m, Q, s->heads);
     clip(m, K, s->kv_heads);
     clip(m, V, s->kv_heads);
@@ -272,7 +288,7 @@ static void attention(struct pith_plan_maker *m, const struct attention_gains *g
     temper(m);
     attend(m, g->sinks);
     const unsigned heads = gate_heads(m);
-    const bool folds = v != PITH_NO_PART && s->qkv_clip == 0 && !s->gated;
+    const bool folds = v != PITH_NO_PART && s->qkv_clip == 0 && !s->gated && !s->v_norm;
     (void)pith_plan_site(m, "o", s->heads * s->head_dim,
                          folds ? fold_rows(v, s->heads / s->kv_heads, s->head_dim)
                                : (struct pith_fold){0});
@@ -482,6 +498,14 @@ static void place(struct pith_plan_maker *m)
     pith_plan_node(m, n);
 }
 
+/* The stream as the layer leaves it. */
+static void scale(struct pith_plan_maker *m, uint32_t vector)
+{
+    struct pith_node n = {.kind = PITH_NODE_SCALE, .in = X, .out = X};
+    n.u.scale.vector = vector;
+    pith_plan_node(m, n);
+}
+
 static uint32_t add_head_gain(struct pith_plan_maker *m, const char *module, uint32_t heads)
 {
     const struct pith_family *f = family_of(m);
@@ -544,5 +568,6 @@ enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *
     end_branch(m, after_mlp, OUT);
     if (s->norms_after) norm(m, before_mlp, X, X);
     if (f->in_out) exchange_all(m);
+    if (f->scalar) scale(m, pith_plan_vector(m, f->scalar, 1));
     return m->failed ? pith_fail_nomem(err, "the plan of a layer") : PITH_OK;
 }

@@ -420,6 +420,10 @@ static void check_node(const struct pith_layer_plan *l, const struct pith_node *
         check_width(l, n->u.delta.beta, n->u.delta.value_heads);
         assert_true(l->state.floats > n->u.delta.offset);
         break;
+    case PITH_NODE_SCALE:
+        assert_int_equal(n->in, n->out);
+        assert_int_equal(l->vector[n->u.scale.vector].length, 1);
+        break;
     case PITH_NODE_SCAN:
         check_width(l, n->in,
                     n->u.scan.heads * n->u.scan.dim + 2 * n->u.scan.groups * n->u.scan.state);

@@ -1,0 +1,135 @@
+/* Gemma 4, its dense form: Gemma 3's four norms with plain gains, norms on values too, layers
+ * without the window with heads of their own whose values may be their keys, a factor a layer. */
+#include "model/arch/family.h"
+
+#include <math.h>
+
+/* What the small models and the mixtures have, and is not read. */
+static enum pith_status refuse(const json_t *config, const char *where, struct pith_error *err)
+{
+    bool experts = false, both_ways = false;
+    int64_t pieces = 256, shared = 0;
+    const char *what = NULL;
+    PITH_TRY(pith_json_get_bool(config, "enable_moe_block", &experts, where, err));
+    PITH_TRY(pith_json_get_int(config, "hidden_size_per_layer_input", 0, PITH_MAX_WIDTH, &pieces,
+                               where, err));
+    PITH_TRY(
+        pith_json_get_int(config, "num_kv_shared_layers", 0, PITH_MAX_LAYERS, &shared, where, err));
+    PITH_TRY(pith_json_get_bool(config, "use_bidirectional_attention", &both_ways, where, err));
+    if (experts) what = "\"enable_moe_block\"";
+    else if (pieces > 0) what = "\"hidden_size_per_layer_input\"";
+    else if (shared > 0) what = "\"num_kv_shared_layers\"";
+    else if (both_ways) what = "\"use_bidirectional_attention\"";
+    if (!what) return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED, "%s: %s is not supported for Gemma 4", where, what);
+}
+
+/* Of the layers without the window: by keys of their own, or the layer's. */
+static enum pith_status read_full_heads(const json_t *config, const char *where,
+                                        struct pith_shape *s, struct pith_error *err)
+{
+    const json_t *layers = json_object_get(config, "per_layer_config"), *own;
+    const char *layer;
+    PITH_TRY(pith_json_get_bool(config, "attention_k_eq_v", &s->k_is_v, where, err));
+    s->full_head_dim = layers ? s->head_dim : 512;
+    s->full_kv_heads = s->kv_heads;
+    json_object_foreach ((json_t *)(uintptr_t)layers, layer, own) {
+        PITH_TRY(pith_family_read_size(own, where, "head_dim", PITH_MAX_HEAD_DIM, s->full_head_dim,
+                                       &s->full_head_dim, err));
+        PITH_TRY(pith_family_read_size(own, where, "num_key_value_heads", PITH_MAX_HEADS,
+                                       s->full_kv_heads, &s->full_kv_heads, err));
+    }
+    PITH_TRY(pith_family_read_size(config, where, "global_head_dim", PITH_MAX_HEAD_DIM,
+                                   s->full_head_dim, &s->full_head_dim, err));
+    if (s->k_is_v)
+        PITH_TRY(pith_family_read_size(config, where, "num_global_key_value_heads", PITH_MAX_HEADS,
+                                       s->full_kv_heads, &s->full_kv_heads, err));
+    if (s->full_head_dim % 2 != 0 || s->heads % s->full_kv_heads != 0 ||
+        (uint64_t)s->heads * s->full_head_dim > PITH_MAX_WIDTH)
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: %u heads, %u of keys, of %u in layers of full "
+                         "attention",
+                         where, s->heads, s->full_kv_heads, s->full_head_dim);
+    s->rotary_sliding = s->rotary;
+    s->rotary = s->full_head_dim;
+    return PITH_OK;
+}
+
+static enum pith_status read_shape(const json_t *config, const char *where,
+                                   struct pith_shape *shape, struct pith_error *err)
+{
+    static const struct pith_family_defaults defaults = {.heads = 8,
+                                                         .vocab = 262144,
+                                                         .kv_heads = 4,
+                                                         .head_dim = 256,
+                                                         .max_position = 131072,
+                                                         .tied = true,
+                                                         .act = PITH_ACT_GELU_TANH,
+                                                         .rope_kinds = true};
+    bool bias = false;
+    PITH_TRY(refuse(config, where, err));
+    PITH_TRY(pith_family_read(config, where, &defaults, shape, err));
+    if (!shape->rope_by_kind)
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: no \"rope_parameters\" by kind of layer",
+                         where);
+    PITH_TRY(
+        pith_family_read_cap(config, where, "final_logit_softcapping", &shape->logit_cap, err));
+    PITH_TRY(pith_json_get_bool(config, "attention_bias", &bias, where, err));
+    shape->qkv_bias = shape->o_bias = bias;
+    shape->qk_norm = shape->v_norm = true;
+    shape->score_scale = 1;
+    shape->embed_scale = sqrt((double)shape->hidden);
+    PITH_TRY(pith_family_read_pattern(config, where, 512, 6, shape, err));
+    return read_full_heads(config, where, shape, err);
+}
+
+/* The family's plan of a layer with the heads of its kind. */
+static enum pith_status plan(struct pith_plan_maker *m, struct pith_error *err)
+{
+    const struct pith_shape *all = m->shape;
+    struct pith_shape own = *all;
+    if (pith_layer_in(&all->sliding, m->layer)) {
+        own.k_is_v = false;
+        own.rotary = pith_shape_rotary(all, 1);
+    } else if (all->full_head_dim) {
+        own.head_dim = all->full_head_dim;
+        own.kv_heads = all->full_kv_heads;
+    }
+    m->shape = &own;
+    const enum pith_status s = pith_family_plan(m, err);
+    m->shape = all;
+    return s;
+}
+
+static const struct pith_family family = {.before_attention = "input_layernorm",
+                                          .after_attention = "post_attention_layernorm",
+                                          .before_mlp = "pre_feedforward_layernorm",
+                                          .after_mlp = "post_feedforward_layernorm",
+                                          PITH_FAMILY_ATTENTION,
+                                          PITH_FAMILY_MLP,
+                                          PITH_FAMILY_QK_NORM,
+                                          .scalar = "layer_scalar"};
+
+const struct pith_arch pith_arch_gemma4 = {
+    .name = "Gemma4ForCausalLM",
+    .model_type = "gemma4_text",
+    .summary = "Gemma 4 (dense, without inputs by layer), text",
+    .read = read_shape,
+    .plan = plan,
+    .family = &family,
+    .names = PITH_FAMILY_NAMES,
+};
+
+const struct pith_arch pith_arch_gemma4_vl = {
+    .name = "Gemma4ForConditionalGeneration",
+    .model_type = "gemma4",
+    .summary = "Gemma 4 that sees: its language model",
+    .read = read_shape,
+    .plan = plan,
+    .family = &family,
+    .wraps = true,
+    .wraps_tied = true,
+    .names = {PITH_FAMILY_NAMES_IN("model.language_model."), .head = "lm_head",
+              .beside = {"model.vision_tower.", "model.embed_vision.", "model.audio_tower.",
+                         "model.embed_audio."}},
+};
