@@ -28,6 +28,8 @@ static const struct shape shapes[] = {
     {"qwen3-30b-a3b", 2048, 768, 48, 32, 4, 128, 151936, false, 128, 8},
     {"tiny", 256, 768, 2, 4, 2, 64, 4096, true, 0, 0},
     {"tiny-moe", 256, 128, 2, 4, 2, 64, 4096, true, 16, 4},
+    {"middle", 1024, 4096, 2, 16, 4, 64, 4096, true, 0, 0}, /* memory shows, in seconds */
+    {"middle-moe", 1024, 512, 2, 16, 4, 64, 4096, true, 32, 4},
     {"many-experts", 64, 32, 65, 2, 1, 32, 4096, true, 256, 8}, /* 50,245 linears */
 };
 

@@ -8,16 +8,18 @@
 #include <string.h>
 
 /* Everything that another run of the same job makes again, bit for bit, stands outside "timing". */
-/* peak_memory is what was allocated; peak_mapped the pages of mapped files (calibration's
- * activations, the input) that were resident beside it; peak_resident the most of both at once. */
+/* memory_expected is what --memory was held against; peak_memory what was allocated; peak_mapped
+ * the pages of mapped files (calibration's activations, the input) that were resident beside it;
+ * peak_resident the most of both at once. */
 static json_t *timing(const struct pith_run *r)
 {
-    json_t *j = json_pack("{s:f, s:I, s:I, s:I, s:i, s:s}", "seconds", pith_clock() - r->started,
-                          "peak_memory_bytes", (json_int_t)r->peak_anonymous, "peak_mapped_bytes",
-                          (json_int_t)r->peak_mapped, "peak_resident_bytes",
-                          (json_int_t)pith_memory_peak(), "threads",
-                          (int)pith_pool_threads(pith_backend_pool(r->job->backend)), "cpu",
-                          pith_backend_cpu(r->job->backend));
+    json_t *j =
+        json_pack("{s:f, s:I, s:I, s:I, s:I, s:i, s:s}", "seconds", pith_clock() - r->started,
+                  "memory_expected_bytes", (json_int_t)pith_job_estimate(r->job),
+                  "peak_memory_bytes", (json_int_t)r->peak_anonymous, "peak_mapped_bytes",
+                  (json_int_t)r->peak_mapped, "peak_resident_bytes", (json_int_t)pith_memory_peak(),
+                  "threads", (int)pith_pool_threads(pith_backend_pool(r->job->backend)), "cpu",
+                  pith_backend_cpu(r->job->backend));
     bool good = j && pith_phases_report(&r->phases, j);
     if (good && r->job->needs_round && !pith_job_learns(r->job) && !r->cal.between.data)
         good = json_object_set_new(j, "recomputed", json_true()) == 0;
