@@ -73,3 +73,21 @@ uint64_t pith_times_bytes(uint64_t count, uint64_t bytes)
 {
     return bytes && count > UINT64_MAX / bytes ? UINT64_MAX : count * bytes;
 }
+
+void pith_meter_take(struct pith_meter *m, uint64_t bytes)
+{
+    m->now = pith_sum_bytes(m->now, bytes);
+    if (m->most < m->now) m->most = m->now;
+}
+
+void pith_meter_give(struct pith_meter *m, uint64_t bytes)
+{
+    if (m->now != UINT64_MAX) m->now -= bytes < m->now ? bytes : m->now;
+}
+
+void pith_meter_touch(struct pith_meter *m, uint64_t bytes)
+{
+    const uint64_t now = m->now;
+    pith_meter_take(m, bytes);
+    m->now = now;
+}

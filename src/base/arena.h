@@ -48,6 +48,15 @@ uint64_t pith_arena_bytes(const struct pith_arena *a);
  * storage, when measuring failed or memory is out. The caller owns a->base: pith_free(). */
 bool pith_arena_open(struct pith_arena *a);
 
+/* What is held over time, of things that are not given back in the order they were taken in. */
+struct pith_meter {
+    uint64_t now, most; /* bytes; UINT64_MAX: does not fit */
+};
+void pith_meter_take(struct pith_meter *m, uint64_t bytes);
+void pith_meter_give(struct pith_meter *m, uint64_t bytes);
+/* Taken and given back at once. */
+void pith_meter_touch(struct pith_meter *m, uint64_t bytes);
+
 /* A sum of sizes of which one may be UINT64_MAX, "does not fit". */
 uint64_t pith_sum_bytes(uint64_t a, uint64_t b);
 

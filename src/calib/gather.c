@@ -10,12 +10,19 @@
 uint64_t pith_stats_bytes(uint32_t dim, unsigned needs, size_t samples)
 {
     uint64_t n = 0;
-    if (needs & PITH_NEED_ABSMEAN) n += 3ull * dim;
+    if (needs & PITH_NEED_ABSMEAN) n += dim;
     if (needs & PITH_NEED_SAMPLES) n += (uint64_t)samples * dim;
     if (needs & PITH_NEED_HESSIAN) n += (uint64_t)dim * dim;
-    if (needs & PITH_NEED_SQUARES) n += 3ull * dim;
+    if (needs & PITH_NEED_SQUARES) n += dim;
     if (needs & PITH_NEED_RANGE) n += 2ull * dim;
     return n * sizeof(float);
+}
+
+uint64_t pith_gather_bytes(uint32_t dim, unsigned needs)
+{
+    const uint64_t sums = (needs & PITH_NEED_ABSMEAN ? 1u : 0u) +
+                          (needs & PITH_NEED_SQUARES ? 1u : 0u);
+    return sizeof(struct pith_gather_sums) + sums * dim * sizeof(double);
 }
 
 void pith_stats_free(struct pith_stats *stats, uint32_t count)

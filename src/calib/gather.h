@@ -40,6 +40,8 @@ enum pith_status pith_gather_begin(struct pith_gather *g, struct pith_backend *b
                                    struct pith_error *err);
 /* Adds a site's inputs of a window: a pith_tap_fn. True after the last site of the plan. */
 bool pith_gather_tap(void *ctx, uint32_t site, const float *x, size_t n, size_t dim);
+/* Bytes that a site's sums take beside its statistics while they are gathered. */
+uint64_t pith_gather_bytes(uint32_t dim, unsigned needs);
 /* Finishes the averages when `good`, and frees what only the sums needed. */
 void pith_gather_end(struct pith_gather *g, bool good);
 

@@ -136,8 +136,9 @@ static enum pith_status unknown_option(const struct parser *p, const char *part)
         if (!granularities[i].sized) names[count++] = granularities[i].name;
     const char *near = pith_name_nearest(part, names, count);
     if (!near)
-        return wrong(p, part, "expected tensor, channel, token, gN, blockN, asym, mse, static, dq, "
-                              "hqq, even or ceil");
+        return wrong(p, part,
+                     "expected tensor, channel, token, gN, blockN, asym, mse, static, dq, "
+                     "hqq, even or ceil");
     (void)snprintf(text, sizeof text, "no such word; did you mean %s?", near);
     return wrong(p, part, text);
 }
@@ -322,8 +323,7 @@ bool pith_grid_equal(const struct pith_grid *a, const struct pith_grid *b)
     const bool sized = a->granularity == PITH_PER_GROUP || a->granularity == PITH_PER_BLOCK;
     if (!a->format || !b->format) return a->format == b->format;
     return a->format == b->format && a->granularity == b->granularity && a->asym == b->asym &&
-           a->is_static == b->is_static && a->double_quant == b->double_quant &&
-           a->hqq == b->hqq &&
+           a->is_static == b->is_static && a->double_quant == b->double_quant && a->hqq == b->hqq &&
            (!sized || a->group == b->group);
 }
 
@@ -358,4 +358,18 @@ void pith_grid_format(const struct pith_grid *g, char text[PITH_GRID_TEXT])
             snprintf(options + used, sizeof options - used, ":%s", flags[i].name);
     }
     snprintf(text, PITH_GRID_TEXT, "%s%s%s", g->format->name, granularity, options);
+}
+
+uint32_t pith_grid_group(const struct pith_grid *g, uint32_t cols)
+{
+    enum pith_dtype none = PITH_F32;
+    const struct pith_grid e = pith_grid_elements(g, &none);
+    const bool grouped = e.granularity == PITH_PER_GROUP || e.granularity == PITH_PER_BLOCK;
+    return grouped && e.group && e.group < cols ? e.group : cols;
+}
+
+uint32_t pith_grid_scale_rows(const struct pith_grid *g, uint32_t rows)
+{
+    if (g->granularity == PITH_PER_TENSOR) return 1;
+    return g->granularity == PITH_PER_BLOCK && g->group ? (rows - 1) / g->group + 1 : rows;
 }

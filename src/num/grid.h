@@ -43,6 +43,11 @@ enum pith_status pith_grid_parse_like(const char *text, const struct pith_grid *
  * block, and *scale_dtype (may be NULL) the dtype of its scales; other grids stay as they are. */
 struct pith_grid pith_grid_elements(const struct pith_grid *g, enum pith_dtype *scale_dtype);
 
+/* Weights of a row of `cols` that share a scale, as a matrix on that grid holds them. */
+uint32_t pith_grid_group(const struct pith_grid *g, uint32_t cols);
+/* Rows of scales of a matrix of `rows`. */
+uint32_t pith_grid_scale_rows(const struct pith_grid *g, uint32_t rows);
+
 /* Equal in what a matrix on it means: how the scales are found (mse) may differ; that zero points
  * are any numbers (hqq) may not. */
 bool pith_grid_equal(const struct pith_grid *a, const struct pith_grid *b);

@@ -340,7 +340,7 @@ uint64_t pith_convert_bytes(const struct pith_job *job)
         const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid),
                        from = pith_qmat_bytes(c->rows, c->cols, &c->stored);
         const uint64_t anew = c->anew ? (uint64_t)c->rows * c->cols * sizeof(float) +
-                                            job->recipe.round->scratch(c->rows, c->cols)
+                                            pith_job_rounding_bytes(job, c)
                                       : 0;
         const uint64_t comparing = pith_relative_error_bytes(c->rows, c->cols, threads, false);
         uint64_t work = anew > comparing ? anew : comparing;

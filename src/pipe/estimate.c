@@ -3,62 +3,156 @@
  * memory. */
 #include "pipe/job.h"
 
-#include "base/async.h"
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "pipe/closeness.h"
 #include "pipe/inspect.h"
 #include "pipe/learn.h"
+#include "calib/gather.h"
 #include "pipe/output.h"
 
-enum { SAMPLES = 512, HEAP = 256 << 10 };
+/* What is not asked for here: the libraries' own data; a thread's stack, and malloc's heap for it,
+ * which keeps what was freed of requests below 128 KiB; a job beside the work. */
+enum { PROCESS = 1 << 20, A_THREAD = 160 << 10, A_JOB = 96 << 10 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
-/* Rounding one matrix: the solver's scratch and the codes; afterwards the codes and a comparison;
- * then the codes, their packed form, and what is read back. */
-static uint64_t rounding_bytes(const struct pith_job *job, const struct pith_choice *c, bool alone)
+static unsigned threads_of(const struct pith_job *job)
 {
-    const unsigned threads = pith_pool_threads(pith_backend_pool(job->backend));
-    const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid);
-    const uint64_t solving = alone ? job->recipe.round->scratch(c->rows, c->cols) : 0;
-    uint64_t comparing =
-        pith_relative_error_bytes(c->rows, c->cols, threads, job->needs_transform != 0);
-    if (pith_job_turns(job)) comparing += (uint64_t)c->rows * c->cols * sizeof(float);
-    const double value = job->recipe.split_value;
-    const uint64_t kept = pith_round_kept_scratch(job->recipe.split, value, c->rows, c->cols);
-    const uint64_t levels = pith_fit_levels_scratch(&c->grid, c->cols, threads);
-    const uint64_t beside =
-        job->recipe.split->sparse ? 12 * (uint64_t)pith_sparse_count(c->rows, c->cols, value) : 0;
-    return larger(larger(solving + kept + levels, comparing) + q, 4 * (q + beside));
+    return pith_pool_threads(pith_backend_pool(job->backend));
 }
 
-static uint64_t site_bytes(const struct pith_job *job, uint32_t layer, uint32_t which)
+static uint64_t float_bytes(const struct pith_choice *c)
 {
-    const struct pith_site_spec *site = &pith_job_plan(job, layer)->site[which];
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < site->count; i++) {
-        const struct pith_choice *c = pith_job_choice(job, layer, site->first + i);
-        if (c->grid.format || c->prune) most = larger(most, rounding_bytes(job, c, true));
+    return pith_times_bytes((uint64_t)c->rows * c->cols, sizeof(float));
+}
+
+/* --- a linear -------------------------------------------------------------------------------- */
+
+uint64_t pith_job_made_bytes(const struct pith_job *job, const struct pith_choice *c)
+{
+    if (!c->grid.format) return 0;
+    const struct pith_split *split = job->recipe.split;
+    const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid);
+    const bool beside = split->sparse && !job->convert;
+    return q + (beside ? pith_sparse_bytes(
+                             c->rows, pith_sparse_count(c->rows, c->cols, job->recipe.split_value))
+                       : 0);
+}
+
+uint64_t pith_job_rounding_bytes(const struct pith_job *job, const struct pith_choice *c)
+{
+    const struct pith_recipe *recipe = &job->recipe;
+    const struct pith_stats stats = {.dim = c->cols};
+    const struct pith_round_job rounding = {.backend = job->backend,
+                                            .grid = c->grid,
+                                            .options = recipe->round_options,
+                                            .rows = c->rows,
+                                            .cols = c->cols,
+                                            .stats = job->needs_round ? &stats : NULL};
+    const uint64_t kept =
+        pith_round_kept_scratch(recipe->split, recipe->split_value, c->rows, c->cols);
+    const uint64_t levels = pith_fit_levels_scratch(&c->grid, c->cols, threads_of(job));
+    const uint64_t solving = recipe->round->scratch(&rounding, recipe->split);
+    return pith_sum_bytes(kept, larger(solving, levels));
+}
+
+/* How far it is from the input: the input's own form where its rows are turned, or in another
+ * basis. */
+static uint64_t comparing_bytes(const struct pith_job *job, const struct pith_choice *c)
+{
+    const uint64_t other = pith_job_turns(job) ? float_bytes(c) : pith_job_straight_bytes(job, c);
+    return pith_sum_bytes(other, pith_relative_error_bytes(c->rows, c->cols, threads_of(job),
+                                                           job->needs_transform != 0));
+}
+
+/* A linear whose codes are made: compared and stored; from then on they stand for its floats. */
+static void keep_made(struct pith_meter *m, const struct pith_job *job, const struct pith_choice *c)
+{
+    pith_meter_touch(m, comparing_bytes(job, c));
+    pith_meter_touch(m, pith_store_linear_bytes(job, c));
+    pith_meter_give(m, float_bytes(c));
+}
+
+static void round_linear(struct pith_meter *m, const struct pith_job *job,
+                         const struct pith_choice *c)
+{
+    if (!c->grid.format && !c->prune) return;
+    const uint64_t made = pith_job_made_bytes(job, c);
+    pith_meter_touch(m, pith_sum_bytes(made, pith_job_rounding_bytes(job, c)));
+    pith_meter_take(m, made);
+    if (c->grid.format) keep_made(m, job, c);
+    else pith_meter_touch(m, comparing_bytes(job, c));
+}
+
+/* --- a block --------------------------------------------------------------------------------- */
+
+static bool is_expert(const struct pith_layer_plan *l, uint32_t linear)
+{
+    return l->linear[linear].expert != PITH_NO_PART;
+}
+
+/* Of one matrix of the block: whether it is loaded with it, or when its site's turn has come. */
+static bool loads_late(const struct pith_job *job, const struct pith_layer_plan *l, uint32_t linear)
+{
+    return !pith_job_whole_layers(job) && is_expert(l, linear);
+}
+
+static void load_block(struct pith_meter *m, const struct pith_job *job, uint32_t layer)
+{
+    const struct pith_layer_plan *l = pith_job_plan(job, layer);
+    uint64_t bytes = pith_block_float_bytes(l);
+    for (uint32_t i = 0; i < l->linears; i++) {
+        const struct pith_choice *c = pith_job_choice(job, layer, i);
+        if (!loads_late(job, l, i)) continue;
+        bytes -= float_bytes(c);
+        bytes += pith_job_straight_bytes(job, c);
     }
-    return most + pith_stats_bytes(site->dim, job->needs_round, 0);
+    pith_meter_take(m, bytes);
+    if (pith_job_turns(job)) pith_meter_touch(m, pith_turn_scratch(&job->basis, threads_of(job)));
+}
+
+static void round_site(struct pith_meter *m, const struct pith_job *job, uint32_t layer,
+                       uint32_t which)
+{
+    const struct pith_layer_plan *l = pith_job_plan(job, layer);
+    const struct pith_site_spec *site = &l->site[which];
+    const uint64_t stats = pith_stats_bytes(site->dim, job->needs_round, 0);
+    bool any = false;
+    for (uint32_t i = site->first; i < site->first + site->count; i++) {
+        const struct pith_choice *c = pith_job_choice(job, layer, i);
+        any |= c->grid.format || c->prune;
+    }
+    if (!any) return;
+    for (uint32_t i = site->first; i < site->first + site->count; i++) {
+        if (!loads_late(job, l, i)) continue;
+        pith_meter_take(m, float_bytes(pith_job_choice(job, layer, i)));
+        pith_meter_give(m, pith_job_straight_bytes(job, pith_job_choice(job, layer, i)));
+    }
+    pith_meter_take(m, stats);
+    pith_meter_touch(m, pith_gather_bytes(site->dim, job->needs_round));
+    for (uint32_t i = site->first; i < site->first + site->count; i++)
+        round_linear(m, job, pith_job_choice(job, layer, i));
+    pith_meter_give(m, stats);
 }
 
 /* A block that is rounded as a whole; afterwards its matrices are stored one by one. */
-static uint64_t learning_bytes(const struct pith_job *job, uint32_t layer, unsigned threads)
+static void round_together(struct pith_meter *m, const struct pith_job *job, uint32_t layer)
 {
-    uint64_t most = 0, made = 0;
-    for (uint32_t i = 0; i < pith_job_plan(job, layer)->linears; i++) {
-        const struct pith_choice *c = pith_job_choice(job, layer, i);
-        if (!c->grid.format) continue;
-        most = larger(most, rounding_bytes(job, c, false));
-        made += pith_qmat_bytes(c->rows, c->cols, &c->grid);
-    }
-    return larger(most + made, pith_learn_block_bytes(job, layer, threads));
+    const uint32_t linears = pith_job_plan(job, layer)->linears;
+    pith_meter_touch(m, pith_learn_block_bytes(job, layer, threads_of(job)));
+    for (uint32_t i = 0; i < linears; i++)
+        pith_meter_take(m, pith_job_made_bytes(job, pith_job_choice(job, layer, i)));
+    for (uint32_t i = 0; i < linears; i++)
+        if (pith_job_choice(job, layer, i)->grid.format)
+            keep_made(m, job, pith_job_choice(job, layer, i));
 }
+
+/* --- a transform ----------------------------------------------------------------------------- */
 
 /* A transform's scratch for one site, asked by a job that has shapes but no numbers. */
 static uint64_t transform_scratch(const struct pith_job *job, uint32_t layer, uint32_t which)
@@ -66,7 +160,7 @@ static uint64_t transform_scratch(const struct pith_job *job, uint32_t layer, ui
     const struct pith_site_spec *site = &pith_job_plan(job, layer)->site[which];
     const struct pith_stats stats = {
         .dim = site->dim,
-        .sample_count = SAMPLES,
+        .sample_count = PITH_TRANSFORM_SAMPLES,
     };
     struct pith_transform_job site_job = {
         .backend = job->backend,
@@ -76,7 +170,7 @@ static uint64_t transform_scratch(const struct pith_job *job, uint32_t layer, ui
     };
     const struct pith_layer_plan *l = pith_job_plan(job, layer);
     site_job.linear = pith_zalloc(l->linears, sizeof *site_job.linear);
-    if (!site_job.linear) return UINT64_MAX / 4; /* too much to say how much */
+    if (!site_job.linear) return UINT64_MAX; /* too much to say how much */
     site_job.count = pith_plan_group(l, which, NULL);
     uint32_t *member = pith_alloc(site_job.count, sizeof *member);
     (void)pith_plan_group(l, which, member);
@@ -95,20 +189,86 @@ static uint64_t transform_scratch(const struct pith_job *job, uint32_t layer, ui
     return bytes;
 }
 
-static uint64_t transform_bytes(const struct pith_job *job, uint32_t layer)
+/* A site whose statistics are held. */
+static void transform_site(struct pith_meter *m, const struct pith_job *job, uint32_t layer,
+                           uint32_t which)
+{
+    const struct pith_layer_plan *l = pith_job_plan(job, layer);
+    const struct pith_site_spec *site = &l->site[which];
+    if (pith_plan_group(l, which, NULL) == 0) return;
+    const struct pith_calib_set *set = &job->calib;
+    const uint64_t inspected =
+        site->to ? pith_inspector_bytes(&job->model->shape, site->dim, set->windows, set->length)
+                 : 0;
+    pith_meter_touch(m, pith_sum_bytes(inspected, transform_scratch(job, layer, which)));
+}
+
+/* Sites that all tokens reach are looked at together, then one after the other. */
+static void transform_block(struct pith_meter *m, const struct pith_job *job, uint32_t layer)
 {
     const struct pith_layer_plan *l = pith_job_plan(job, layer);
     const uint32_t router = pith_plan_router(l),
                    first = router == PITH_NO_PART ? l->sites : router + 1;
-    uint64_t all = 0, one = 0, most = 0;
-    for (uint32_t i = 0; i < l->sites; i++) {
-        const uint64_t stats = pith_stats_bytes(l->site[i].dim, job->needs_transform, SAMPLES);
-        if (i < first) all += stats; /* held together; of the others one after the other */
-        else one = larger(one, stats);
-        most = larger(most, transform_scratch(job, layer, i));
+    uint64_t all = 0;
+    if (!job->needs_transform) return;
+    for (uint32_t i = 0; i < first; i++)
+        all += pith_stats_bytes(l->site[i].dim, job->needs_transform, PITH_TRANSFORM_SAMPLES);
+    pith_meter_take(m, all);
+    for (uint32_t i = 0; i < first; i++) {
+        pith_meter_touch(m, pith_gather_bytes(l->site[i].dim, job->needs_transform));
+        transform_site(m, job, layer, i);
     }
-    return larger(all, one) + most + pith_inspector_bytes(&job->model->shape, job->calib.length);
+    pith_meter_give(m, all);
+    for (uint32_t i = first; i < l->sites; i++) {
+        const uint64_t one =
+            pith_stats_bytes(l->site[i].dim, job->needs_transform, PITH_TRANSFORM_SAMPLES);
+        pith_meter_take(m, one);
+        pith_meter_touch(m, pith_gather_bytes(l->site[i].dim, job->needs_transform));
+        transform_site(m, job, layer, i);
+        pith_meter_give(m, one);
+    }
 }
+
+/* --- a layer --------------------------------------------------------------------------------- */
+
+/* What is stored from floats: zeros in 16 bits, what a transform went into. */
+static void keep_rest(struct pith_meter *m, const struct pith_job *job, uint32_t layer)
+{
+    const struct pith_layer_plan *l = pith_job_plan(job, layer);
+    for (uint32_t i = 0; i < l->linears; i++) {
+        const struct pith_choice *c = pith_job_choice(job, layer, i);
+        const bool changed = c->prune || job->needs_transform || pith_job_turns(job);
+        if (!c->grid.format && changed) pith_meter_touch(m, pith_job_tensor_bytes(job, c));
+    }
+}
+
+/* Every token's experts, from the first expert's site to the end of the layer. */
+static uint64_t choices_bytes(const struct pith_job *job, const struct pith_layer_plan *l)
+{
+    const struct pith_moe *moe = &job->model->shape.moe;
+    const uint64_t each = moe->taken * (sizeof(uint32_t) + (moe->scales_input ? sizeof(float) : 0));
+    if (!pith_plan_experts(l) || !pith_job_calibrates(job)) return 0;
+    return job->calib.windows * job->calib.length * each + moe->experts * sizeof(uint64_t);
+}
+
+static void do_layer(struct pith_meter *m, const struct pith_job *job, uint32_t layer)
+{
+    const uint64_t before = m->now;
+    const struct pith_layer_plan *l = pith_job_plan(job, layer);
+    if (pith_job_streams(job)) {
+        pith_meter_touch(m, pith_stream_layer_bytes(job, layer, threads_of(job)));
+        return;
+    }
+    load_block(m, job, layer);
+    pith_meter_take(m, choices_bytes(job, l));
+    transform_block(m, job, layer);
+    if (pith_job_learns(job)) round_together(m, job, layer);
+    for (uint32_t i = 0; i < l->sites && !pith_job_learns(job); i++) round_site(m, job, layer, i);
+    keep_rest(m, job, layer);
+    pith_meter_give(m, m->now - before);
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
 
 /* Before the work: the tokenizer's file as JSON and as strings, the text's ids. */
 static uint64_t loading_bytes(const struct pith_job *job)
@@ -130,55 +290,22 @@ static uint64_t calibration_bytes(const struct pith_job *job, unsigned threads)
            256ull * pith_tokenizer_vocab(job->tokenizer); /* strings, merges, hash tables */
 }
 
-/* A block's matrices: as floats, or experts' one after the other, whose codes stay. */
-static uint64_t block_bytes(const struct pith_job *job, uint32_t layer)
-{
-    const struct pith_layer_plan *l = pith_job_plan(job, layer);
-    uint64_t floats = pith_block_float_bytes(l), codes = 0, most = 0;
-    if (pith_job_whole_layers(job)) return floats;
-    for (uint32_t i = 0; i < l->sites; i++) {
-        uint64_t one = 0;
-        if (l->site[i].expert == PITH_NO_PART) continue;
-        for (uint32_t k = 0; k < l->site[i].count; k++) {
-            const struct pith_choice *c = pith_job_choice(job, layer, l->site[i].first + k);
-            one += (uint64_t)c->rows * c->cols * sizeof(float);
-            if (c->grid.format) codes += pith_qmat_bytes(c->rows, c->cols, &c->grid);
-        }
-        floats -= one;
-        most = larger(most, one);
-    }
-    const uint64_t choices = pith_plan_experts(l) ? 4ull * job->calib.windows * job->calib.length *
-                                                        job->model->plans.taken
-                                                  : 0;
-    return floats + most + codes + choices;
-}
-
 uint64_t pith_job_estimate(const struct pith_job *job)
 {
-    const unsigned threads = pith_pool_threads(pith_backend_pool(job->backend));
-    /* The libraries' own, what malloc cannot give back, two jobs beside the work; malloc keeps a
-     * heap for each thread. */
-    const uint64_t process = (3 << 20) + 2 * PITH_ASYNC_BYTES + (threads + 2ull) * HEAP;
-    const uint64_t lists = 2048ull * (job->model->checkpoint->count + job->choice_count * 4);
-    uint64_t most = 0, block = 0;
-    const uint64_t header = job->container->file ? loading_bytes(job) : 0;
-    if (job->convert) return process + lists + larger(header, pith_convert_bytes(job));
-    const uint64_t ends = larger(header, pith_stream_end_bytes(job, threads));
-    if (pith_job_streams(job))
-        return process + lists + larger(ends, pith_stream_bytes(job, threads));
-    for (uint32_t layer = 0; layer < job->model->shape.layers; layer++) {
-        block = larger(block, block_bytes(job, layer));
-        if (pith_job_learns(job)) most = larger(most, learning_bytes(job, layer, threads));
-        for (uint32_t i = 0; i < pith_job_plan(job, layer)->sites; i++)
-            if (!pith_job_learns(job)) most = larger(most, site_bytes(job, layer, i));
-        if (job->needs_transform) most = larger(most, transform_bytes(job, layer));
+    const unsigned threads = threads_of(job);
+    struct pith_meter m = {0};
+    pith_meter_take(&m, PROCESS + 2ull * A_JOB + (uint64_t)threads * A_THREAD);
+    pith_meter_take(&m, 2048ull * (job->model->checkpoint->count + job->choice_count * 4));
+    if (job->container->file || pith_job_calibrates(job)) pith_meter_touch(&m, loading_bytes(job));
+    if (job->convert) {
+        pith_meter_touch(&m, pith_convert_bytes(job));
+        return m.most;
     }
-    const uint64_t turn = pith_job_turns(job) ? pith_turn_scratch(&job->basis, threads) : 0;
-    uint64_t work = most + turn + block;
-    if (pith_job_turns(job)) work = larger(work, turn + pith_made_bytes(job->model->shape.hidden));
-    if (pith_job_calibrates(job))
-        work = larger(work + calibration_bytes(job, threads), loading_bytes(job));
-    if (pith_job_calibrates(job) && job->ends[PITH_END_EMBED].grid.format)
-        work = larger(work, calibration_bytes(job, threads) + ends);
-    return process + lists + larger(ends, work);
+    if (pith_job_calibrates(job)) pith_meter_take(&m, calibration_bytes(job, threads));
+    pith_meter_touch(&m, pith_stream_end_bytes(job, threads));
+    if (pith_job_turns(job))
+        pith_meter_touch(&m, pith_turn_scratch(&job->basis, threads) +
+                                 pith_made_bytes(job->model->shape.hidden));
+    for (uint32_t layer = 0; layer < job->model->shape.layers; layer++) do_layer(&m, job, layer);
+    return m.most;
 }

@@ -11,10 +11,11 @@ static size_t windows_kept(size_t windows, size_t length)
     return want < windows ? want : windows;
 }
 
-uint64_t pith_inspector_bytes(const struct pith_shape *s, size_t length)
+uint64_t pith_inspector_bytes(const struct pith_shape *s, uint32_t dim, size_t windows,
+                              size_t length)
 {
-    const uint64_t windows = windows_kept(SIZE_MAX, length);
-    return (2 * windows + 1) * length * s->hidden * sizeof(float);
+    const uint64_t kept = windows_kept(windows, length);
+    return (kept * dim + (kept + 1) * s->hidden) * length * sizeof(float);
 }
 
 /* The module's output for one window, into out[length][hidden]. */

@@ -19,6 +19,8 @@ struct pith_inspector {
 
 /* Tokens that an inspector keeps at most (at least one window). */
 enum { PITH_INSPECT_TOKENS = 2048 };
+/* Inputs of a site that a transform looks at one by one. */
+enum { PITH_TRANSFORM_SAMPLES = 512 };
 
 /* Prepares for a site whose module is to be inspected and sets job->loss. On failure, or when never
  * initialised ({0}), pith_inspector_free() is still right. */
@@ -27,6 +29,8 @@ enum pith_status pith_inspector_init(struct pith_inspector *in, struct pith_coll
                                      uint32_t site, struct pith_transform_job *job,
                                      struct pith_error *err);
 void pith_inspector_free(struct pith_inspector *in);
-uint64_t pith_inspector_bytes(const struct pith_shape *s, size_t length);
+/* Of a site of that dimension, with as many calibration windows of that length. */
+uint64_t pith_inspector_bytes(const struct pith_shape *s, uint32_t dim, size_t windows,
+                              size_t length);
 
 #endif

@@ -202,6 +202,14 @@ void pith_ends_default(const struct pith_job *job, struct pith_choice *c);
 
 /* estimate.c: the largest number of bytes that will be allocated at once. */
 uint64_t pith_job_estimate(const struct pith_job *job);
+/* Of it: the codes of a linear with what is kept beside them; the work of splitting and rounding
+ * it, its floats, statistics and codes not counted. */
+uint64_t pith_job_made_bytes(const struct pith_job *job, const struct pith_choice *c);
+uint64_t pith_job_rounding_bytes(const struct pith_job *job, const struct pith_choice *c);
+/* Bytes of a linear's tensor in the input, and of the copy that its rows are put in order in, 0
+ * where they lie so. */
+uint64_t pith_job_tensor_bytes(const struct pith_job *job, const struct pith_choice *c);
+uint64_t pith_job_straight_bytes(const struct pith_job *job, const struct pith_choice *c);
 
 /* layout.c: what the output will hold, and where: job->layout. */
 enum pith_status pith_job_layout(struct pith_job *job, struct pith_error *err);
@@ -213,8 +221,8 @@ const struct pith_choice *pith_job_tensor_choice(const struct pith_job *job, con
 bool pith_job_streams(const struct pith_job *job);
 /* Bytes that they take at most. */
 uint64_t pith_stream_end_bytes(const struct pith_job *job, unsigned threads);
-uint64_t pith_stream_bytes(const struct pith_job *job, unsigned threads);
-/* Bytes that storing a linear takes beside its codes: the packed form, and what is read back. */
+uint64_t pith_stream_layer_bytes(const struct pith_job *job, uint32_t layer, unsigned threads);
+/* Bytes that storing a linear takes beside its codes: the packed form, or what is read back. */
 uint64_t pith_store_linear_bytes(const struct pith_job *job, const struct pith_choice *c);
 
 /* convert.c: finds out what the input stores: choices[].stored, and what it says of the container's

@@ -267,8 +267,9 @@ uint64_t pith_learn_block_bytes(const struct pith_job *job, uint32_t layer, unsi
     for (uint32_t i = 0; i < pith_job_plan(job, layer)->linears; i++) {
         const struct pith_choice *c = pith_job_choice(job, layer, i);
         if (!c->grid.format) continue;
-        total += 2ull * c->rows * c->cols * sizeof(float) + (uint64_t)threads * c->cols +
-                 job->recipe.round->member_scratch(c->rows, c->cols);
+        const struct pith_round_member member = {.grid = c->grid, .rows = c->rows, .cols = c->cols};
+        total += 2ull * c->rows * c->cols * sizeof(float) +
+                 job->recipe.round->member_scratch(&member, threads);
     }
     return total;
 }

@@ -8,6 +8,7 @@
 #include "kern/ops.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Bytes that go through hashing, writing and comparing at a time: they stay in the cache. */
@@ -255,6 +256,26 @@ enum pith_status pith_store_linear(const struct pith_run *r, const char *module,
     return s == PITH_OK ? s : pith_fail_in(err, s, module);
 }
 
+/* NULL where the input is quantized, or a model in another basis gets a head of its own. */
+static const struct pith_tensor *tensor_of(const struct pith_job *job, const struct pith_choice *c)
+{
+    char name[320];
+    (void)snprintf(name, sizeof name, "%s.weight", c->module);
+    return pith_checkpoint_find(job->model->checkpoint, name);
+}
+
+uint64_t pith_job_tensor_bytes(const struct pith_job *job, const struct pith_choice *c)
+{
+    const struct pith_tensor *t = tensor_of(job, c);
+    return t ? t->bytes : 0;
+}
+
+uint64_t pith_job_straight_bytes(const struct pith_job *job, const struct pith_choice *c)
+{
+    const struct pith_tensor *t = tensor_of(job, c);
+    return t && !pith_tensor_plain(t) ? t->bytes : 0;
+}
+
 uint64_t pith_store_linear_bytes(const struct pith_job *job, const struct pith_choice *c)
 {
     struct pith_packed_set set = {0};
@@ -268,7 +289,8 @@ uint64_t pith_store_linear_bytes(const struct pith_job *job, const struct pith_c
             packed += bytes;
         }
     pith_packed_free(&set);
-    return packed + pith_qmat_bytes(c->rows, c->cols, &c->grid);
+    const uint64_t again = pith_job_made_bytes(job, c);
+    return packed > again ? packed : again; /* one after the other */
 }
 
 json_t *pith_linear_json(const struct pith_choice *c, const struct pith_linear_result *l,

@@ -3,6 +3,7 @@
  * matrix. No float copy of a matrix is ever made. */
 #include "pipe/run.h"
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "kern/ops.h"
@@ -42,6 +43,7 @@ struct stream {
     struct pith_qmat q;
     struct pith_row_squares *squares; /* [rows] */
     struct pith_sha256 *hash;
+    void *memory;    /* of the parts that follow, and the squares */
     float *w, *back; /* [panel rows][cols]: weights, then what the codes stand for */
     float *values;   /* [cols], as are the codes */
     uint8_t *codes;
@@ -73,32 +75,36 @@ static size_t tile_floats(const struct pith_choice *c)
     return (c->rows < group ? c->rows : group) * (c->cols < group ? c->cols : group);
 }
 
-static enum pith_status take_memory(struct stream *s)
+/* What rounding a linear takes beside its codes. */
+static void layout(struct pith_arena *a, struct stream *s)
 {
     const struct pith_choice *c = s->choice;
     s->panel = panel_rows(c);
-    s->squares = pith_alloc(c->rows, sizeof *s->squares);
-    s->w = pith_alloc_aligned((size_t)s->panel * c->cols, sizeof *s->w);
-    s->back = pith_alloc_aligned((size_t)s->panel * c->cols, sizeof *s->back);
-    s->values = pith_alloc_aligned(c->cols, sizeof *s->values);
-    s->codes = pith_alloc(c->cols, 1);
-    s->tile = pith_alloc(tile_floats(c), sizeof *s->tile);
+    s->squares = pith_arena_take(a, c->rows, sizeof *s->squares);
+    s->w = pith_arena_take_rows(a, s->panel, c->cols, sizeof *s->w);
+    s->back = pith_arena_take_rows(a, s->panel, c->cols, sizeof *s->back);
+    s->values = pith_arena_take(a, c->cols, sizeof *s->values);
+    s->codes = pith_arena_take(a, c->cols, 1);
+    s->tile = pith_arena_take(a, tile_floats(c), sizeof *s->tile);
+}
+
+static enum pith_status take_memory(struct stream *s)
+{
+    struct pith_arena a = {0};
+    layout(&a, s);
+    if (!pith_arena_open(&a)) return pith_fail_nomem(&s->err, s->choice->module);
+    layout(&a, s);
+    s->memory = a.base;
     s->hash = pith_sha256_new();
-    if (s->squares && s->w && s->back && s->values && s->codes && s->tile && s->hash)
-        return PITH_OK;
-    return pith_fail_nomem(&s->err, c->module);
+    return s->hash ? PITH_OK : pith_fail_nomem(&s->err, s->choice->module);
 }
 
 static void give_memory(struct stream *s)
 {
     pith_sha256_finish(s->hash, s->result.sha256);
     pith_free(s->straight);
-    pith_free(s->squares);
-    pith_free(s->w);
-    pith_free(s->back);
-    pith_free(s->values);
-    pith_free(s->codes);
-    pith_free(s->tile);
+    pith_free(s->memory);
+    s->memory = NULL;
 }
 
 static struct pith_weight original_of(const struct stream *s)
@@ -289,6 +295,15 @@ struct streams {
     unsigned count;
 };
 
+/* Codes are held from rounding to storing, so that both can go on beside each other: those of a
+ * batch at most, which is large enough that its threads end at about the same time, and all of a
+ * layer without experts. */
+static unsigned batch_of(unsigned threads)
+{
+    enum { LEAST = 16, A_THREAD = 4 };
+    return threads * A_THREAD > LEAST ? threads * A_THREAD : LEAST;
+}
+
 /* The first `count` tasks round, the others store. */
 static void stream_task(void *ctx, size_t task, unsigned thread)
 {
@@ -350,16 +365,30 @@ static void share_globals(const struct pith_job *job, struct streams *all)
         if (shares(all->order[i])) all->order[i]->global = shared_global(all, all->order[i]);
 }
 
-/* The linears of a layer that have a grid, in the order of the plan; list is zeroed. */
-static unsigned list_linears(const struct pith_run *r, uint32_t layer, struct stream *list)
+/* A batch after the other. */
+static void run_streams(const struct pith_job *job, const struct streams *all)
 {
-    const struct pith_layer_plan *l = pith_job_plan(r->job, layer);
+    struct pith_pool *pool = pith_backend_pool(job->backend);
+    const unsigned most = batch_of(pith_pool_threads(pool));
+    for (unsigned first = 0; first < all->count; first += most) {
+        const unsigned left = all->count - first;
+        struct streams batch = {.order = all->order + first, .count = left < most ? left : most};
+        pith_pool_run(pool, (size_t)2 * batch.count, stream_task, &batch);
+    }
+}
+
+/* The linears of a layer that have a grid, in the order of the plan; list is zeroed. r is NULL
+ * where only sizes are asked for. */
+static unsigned list_linears(const struct pith_job *job, const struct pith_run *r, uint32_t layer,
+                             struct stream *list)
+{
+    const struct pith_layer_plan *l = pith_job_plan(job, layer);
     unsigned count = 0;
     for (uint32_t i = 0; i < l->linears; i++) {
-        const struct pith_choice *c = pith_job_choice(r->job, layer, i);
+        const struct pith_choice *c = pith_job_choice(job, layer, i);
         if (!c->grid.format) continue;
         list[count].r = r;
-        list[count].round = r->job->recipe.round;
+        list[count].round = job->recipe.round;
         list[count].site = l->linear[i].site;
         list[count++].choice = c;
     }
@@ -414,7 +443,7 @@ enum pith_status pith_stream_ends(struct pith_run *r, json_t *linears, struct pi
     }
     if (all.count == 0) return PITH_OK;
     share_globals(r->job, &all);
-    pith_pool_run(pith_backend_pool(r->job->backend), 2 * all.count, stream_task, &all);
+    run_streams(r->job, &all);
     enum pith_status s = PITH_OK;
     for (unsigned i = 0; i < all.count && s == PITH_OK; i++)
         s = take_result(r, &list[i], linears, err);
@@ -432,10 +461,10 @@ enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *e
         pith_free(all.order);
         return pith_fail_nomem(err, "a block");
     }
-    all.count = list_linears(r, layer, list);
+    all.count = list_linears(r->job, r, layer, list);
     sort_by_size(list, all.order, all.count);
     share_globals(r->job, &all);
-    pith_pool_run(pith_backend_pool(r->job->backend), 2 * all.count, stream_task, &all);
+    run_streams(r->job, &all);
     enum pith_status s = PITH_OK;
     for (unsigned i = 0; i < all.count && s == PITH_OK; i++)
         s = take_result(r, &list[i], entries, err);
@@ -444,43 +473,76 @@ enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *e
     return s;
 }
 
-/* Codes are held until they are stored; who stores, packs them and reads them back. */
-static uint64_t bytes_of(const struct pith_job *job, const struct pith_choice *c, unsigned count,
-                         unsigned threads)
+/* --- what it takes --------------------------------------------------------------------------- */
+
+/* What one thread takes for a linear beside its codes: to round it, or to store it. */
+static uint64_t work_bytes(const struct pith_job *job, const struct pith_choice *c)
 {
-    uint64_t held = 0, widest = 0;
-    unsigned used = 0;
-    for (unsigned i = 0; i < count; i++, c++) {
-        if (!c->grid.format) continue;
-        const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid);
-        const uint64_t panel = (((uint64_t)panel_rows(c) * 2 + 1) * c->cols + tile_floats(c)) *
-                               sizeof(float);
-        const uint64_t rows = (uint64_t)c->rows * sizeof(struct pith_row_squares);
-        const uint64_t copy = job->model->checkpoint->file_form ? 4ull * c->rows * c->cols : 0;
-        const uint64_t round = panel + c->cols + rows + copy;
-        const uint64_t store = pith_store_linear_bytes(job, c),
-                       work = round > store ? round : store;
-        held += q;
-        used++;
-        if (work > widest) widest = work;
+    struct stream s = {.choice = c};
+    struct pith_arena a = {0};
+    layout(&a, &s);
+    const uint64_t round = pith_sum_bytes(pith_arena_bytes(&a), pith_job_straight_bytes(job, c));
+    const uint64_t store = pith_store_linear_bytes(job, c);
+    return round > store ? round : store;
+}
+
+/* All codes of a batch, and as many threads at work as there are, on its largest linears. */
+static uint64_t batch_bytes(const struct pith_job *job, const struct streams *batch,
+                            unsigned threads)
+{
+    uint64_t held = 0, work = 0;
+    for (unsigned i = 0; i < batch->count; i++) {
+        const struct pith_choice *c = batch->order[i]->choice;
+        held = pith_sum_bytes(held, pith_qmat_bytes(c->rows, c->cols, &c->grid));
+        if (i < threads) work = pith_sum_bytes(work, work_bytes(job, c));
     }
-    return held + (threads < used ? threads : used) * widest;
+    return pith_sum_bytes(held, work);
+}
+
+static uint64_t streams_bytes(const struct pith_job *job, const struct streams *all,
+                              unsigned threads)
+{
+    const unsigned most = batch_of(threads);
+    uint64_t bytes = 0;
+    for (unsigned first = 0; first < all->count; first += most) {
+        const unsigned left = all->count - first;
+        const struct streams batch = {.order = all->order + first,
+                                      .count = left < most ? left : most};
+        const uint64_t one = batch_bytes(job, &batch, threads);
+        if (one > bytes) bytes = one;
+    }
+    return bytes;
 }
 
 uint64_t pith_stream_end_bytes(const struct pith_job *job, unsigned threads)
 {
-    const uint64_t turn = job->basis.stream.dim ? pith_turn_scratch(&job->basis, PITH_END_COUNT)
-                                                : 0;
-    return turn + bytes_of(job, job->ends, PITH_END_COUNT, threads);
+    struct stream list[PITH_END_COUNT] = {{0}};
+    struct stream *order[PITH_END_COUNT];
+    struct streams all = {.order = order};
+    for (int i = 0; i < PITH_END_COUNT; i++)
+        if (job->ends[i].grid.format) {
+            list[all.count].choice = &job->ends[i];
+            order[all.count] = &list[all.count];
+            all.count++;
+        }
+    const uint64_t turn = job->basis.stream.dim ? pith_turn_scratch(&job->basis, all.count) : 0;
+    return pith_sum_bytes(turn, streams_bytes(job, &all, threads));
 }
 
-uint64_t pith_stream_bytes(const struct pith_job *job, unsigned threads)
+uint64_t pith_stream_layer_bytes(const struct pith_job *job, uint32_t layer, unsigned threads)
 {
-    uint64_t most = 0;
-    for (uint32_t layer = 0; layer < job->model->shape.layers; layer++) {
-        const uint64_t n = bytes_of(job, pith_job_choice(job, layer, 0),
-                                    pith_job_plan(job, layer)->linears, threads);
-        if (n > most) most = n;
+    const uint32_t linears = pith_job_plan(job, layer)->linears;
+    struct stream *list = pith_zalloc(linears, sizeof *list);
+    struct streams all = {.order = pith_alloc(linears, sizeof *all.order)};
+    uint64_t bytes = linears * (uint64_t)(sizeof *list + sizeof *all.order);
+    if (list && all.order) {
+        all.count = list_linears(job, NULL, layer, list);
+        sort_by_size(list, all.order, all.count);
+        bytes = pith_sum_bytes(bytes, streams_bytes(job, &all, threads));
+    } else {
+        bytes = UINT64_MAX; /* too much to say how much */
     }
-    return most + job->model->plans.most_linears * (sizeof(struct stream) + sizeof(void *));
+    pith_free(all.order);
+    pith_free(list);
+    return bytes;
 }

@@ -147,14 +147,12 @@ static enum pith_status transform_site(struct pith_work *w, uint32_t site,
                          pith_job_site_effort(w->run->job), err);
 }
 
-enum { SAMPLES = 512 };
-
 /* The sites that all tokens reach before a mixture's experts: one pass for all of them. */
 static enum pith_status transform_first(struct pith_work *w, uint32_t count, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     const struct pith_collect what = {
-        .count = count, .needs = r->job->needs_transform, .samples = SAMPLES};
+        .count = count, .needs = r->job->needs_transform, .samples = PITH_TRANSFORM_SAMPLES};
     struct pith_stats *stats = pith_zalloc(count, sizeof *stats);
     if (!stats) return pith_fail_nomem(err, "calibration statistics");
     enum pith_status s =
@@ -178,7 +176,8 @@ static enum pith_status transform_rest(struct pith_work *w, uint32_t from, struc
     for (uint32_t site = from; site < w->plan->sites && s == PITH_OK; site++) {
         struct pith_stats stats = {0};
         if (pith_plan_group(w->plan, site, NULL) == 0) continue;
-        s = pith_stages_collect(&w->stages, site, r->job->needs_transform, SAMPLES, &stats, err);
+        s = pith_stages_collect(&w->stages, site, r->job->needs_transform, PITH_TRANSFORM_SAMPLES,
+                                &stats, err);
         pith_work_mark_pass(w, PITH_PHASE_COLLECT);
         if (s == PITH_OK) s = transform_site(w, site, &stats, err);
         pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);

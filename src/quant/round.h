@@ -61,8 +61,8 @@ struct pith_round_rows {
     const struct pith_grid *grid;
     uint32_t first, rows; /* whole blocks, except at the end, where scales are by block */
     float *tile;          /* scratch of [pith_fit_tile()] where scales are by block */
-    float *w;       /* [rows][cols], finite; on success the error W - Q */
-    uint8_t *codes; /* [cols] scratch, as are the values */
+    float *w;             /* [rows][cols], finite; on success the error W - Q */
+    uint8_t *codes;       /* [cols] scratch, as are the values */
     float *values;
 };
 
@@ -116,9 +116,10 @@ struct pith_rounder {
      * caller's. */
     enum pith_status (*rows)(const struct pith_round_rows *part, struct pith_qmat *q,
                              double *squares, struct pith_error *err);
-    /* Scratch bytes for one matrix, H, w and q themselves not counted; enough for groups of 16
-     * to 1024. */
-    uint64_t (*scratch)(uint32_t rows, uint32_t cols);
+    /* Scratch bytes of run(), or of dense() without a grid, for a job of which backend, grid,
+     * options, rows and cols are looked at, with what that split keeps; H, w and q themselves are
+     * not counted. */
+    uint64_t (*scratch)(const struct pith_round_job *job, const struct pith_split *split);
     /* run() looks at job->kept itself. */
     bool keeps;
     /* NULL, or for weights that stay in 16 bits (job->grid's format is NULL): makes the zeros that
@@ -132,9 +133,9 @@ struct pith_rounder {
      * grid on which it cannot learn. On failure no q owns anything. */
     enum pith_status (*block)(const struct pith_round_block *job, struct pith_qmat *q,
                               struct pith_round_block_report *report, struct pith_error *err);
-    /* With block: bytes that a member adds (all are held at once); w, values and grad not counted.
-     */
-    uint64_t (*member_scratch)(uint32_t rows, uint32_t cols);
+    /* With block: bytes that a member adds (all are held at once), by its grid and shape; w, values
+     * and grad not counted. */
+    uint64_t (*member_scratch)(const struct pith_round_member *member, unsigned threads);
 };
 
 /* rounder->run() with what job->kept asks for, whether the rounder keeps() or not: zeros are exact,

@@ -26,6 +26,7 @@
  * moved by then, costs its square times R[k,k]^2. */
 #include "quant/tables.h"
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "num/kmat.h"
@@ -48,6 +49,8 @@ struct solver {
     size_t ld;    /* rows, rounded up to tiles, plus a little so that no stride is a power of 2 */
     bool dynamic; /* groups are fitted on the way */
     uint32_t segment; /* columns that are fitted together: a group, or a block of GGUF's */
+    size_t groups;    /* of a row */
+    bool offsets;     /* the grid has them */
     bool choose;      /* zeros are chosen on the way */
     /* Bits of the rows of a tile, [cols][tiles] in solving order: what becomes 0, and what is kept
      * beside the grid; or NULL. */
@@ -68,6 +71,7 @@ struct solver {
     uint8_t *packing; /* [threads][PACK][cols] */
     float *moved;     /* [threads][moved_size], moved_size = segment * TILE */
     size_t moved_size;
+    void *memory;          /* behind all of these but values */
     uint32_t first, end;   /* steps of the present block */
     uint32_t sub, sub_end; /* of the present sub-block */
 };
@@ -90,63 +94,47 @@ static uint32_t block_width(const struct solver *s)
     return least(s->dynamic && s->segment > BLOCK ? s->segment : BLOCK, s->cols);
 }
 
+/* What the solver takes; with masks of zeros, and with weights that are kept beside the grid. */
+static void layout(struct pith_arena *a, struct solver *s, bool masks, bool off)
+{
+    const size_t cols = s->cols, threads = pith_pool_threads(s->pool);
+    const size_t scales = s->groups * s->ld;
+    s->moved_size = s->dynamic ? (size_t)least(s->segment, s->cols) * TILE : 0;
+    s->perm = pith_arena_take(a, cols, sizeof *s->perm);
+    s->dead = pith_arena_take(a, cols, sizeof *s->dead);
+    s->diagonal = pith_arena_take(a, cols, sizeof *s->diagonal);
+    s->wt = pith_arena_take_rows(a, cols, s->ld, sizeof *s->wt);
+    s->packing = pith_arena_take(a, threads * PACK, cols);
+    s->step = pith_arena_take(a, off ? cols : 0, sizeof *s->step);
+    s->off = pith_arena_take_rows(a, off ? cols : 0, s->tiles, sizeof *s->off);
+    s->zeros = pith_arena_take_rows(a, masks ? cols : 0, s->tiles, sizeof *s->zeros);
+    s->moved = pith_arena_take_rows(a, threads, s->moved_size, sizeof *s->moved);
+    s->u = pith_arena_take_rows(a, block_width(s), s->ld, sizeof *s->u);
+    s->scale = pith_arena_take(a, scales, sizeof *s->scale);
+    s->zero = pith_arena_take(a, scales, sizeof *s->zero);
+    s->offset = pith_arena_take(a, s->offsets ? scales : 0, sizeof *s->offset);
+    s->r = pith_arena_take_rows(a, cols, cols, sizeof *s->r);
+    s->codes = pith_arena_take_rows(a, s->gridder ? cols : 0, s->ld, sizeof *s->codes);
+}
+
 static enum pith_status take_memory(struct solver *s, struct pith_error *err)
 {
-    const size_t cols = s->cols, groups = s->q->groups;
-    s->perm = pith_alloc(cols, sizeof *s->perm);
-    s->dead = pith_zalloc(cols, sizeof *s->dead);
-    s->diagonal = pith_alloc(cols, sizeof *s->diagonal);
-    s->r = pith_alloc_aligned(cols * cols, sizeof *s->r);
-    s->wt = pith_alloc_aligned(cols * s->ld, sizeof *s->wt);
-    s->u = pith_alloc_aligned(block_width(s) * s->ld, sizeof *s->u);
-    s->scale = pith_alloc_aligned(groups * s->ld, sizeof *s->scale);
-    s->zero = pith_alloc_aligned(groups * s->ld, sizeof *s->zero);
-    if (s->q->offsets) s->offset = pith_alloc_aligned(groups * s->ld, sizeof *s->offset);
-    s->codes = pith_alloc_aligned(s->gridder ? cols * s->ld : 0, sizeof *s->codes);
-    const size_t threads = pith_pool_threads(s->pool);
-    s->packing = pith_alloc(threads * PACK, cols);
-    s->moved_size = s->dynamic ? (size_t)least(s->segment, s->cols) * TILE : 0;
-    s->moved = pith_alloc_aligned(threads * s->moved_size, sizeof *s->moved);
     const struct pith_kept *kept = s->job->kept;
     const bool masks = kept && (kept->zeros || kept->choose), off = kept && kept->sparse;
-    if (masks) s->zeros = pith_zalloc(cols * s->tiles, sizeof *s->zeros);
-    if (off) {
-        s->off = pith_zalloc(cols * s->tiles, sizeof *s->off);
-        s->step = pith_alloc(cols, sizeof *s->step);
-    }
-    if ((masks && !s->zeros) || (off && (!s->off || !s->step))) return pith_fail_nomem(err, "GPTQ");
-    if (s->perm && s->dead && s->diagonal && s->r && s->wt && s->u && s->scale && s->zero &&
-        (s->offset || !s->q->offsets) && s->codes && s->packing && s->moved)
-        return PITH_OK;
-    return pith_fail_nomem(err, "GPTQ");
+    struct pith_arena a = {0};
+    layout(&a, s, masks, off);
+    if (!pith_arena_open(&a)) return pith_fail_nomem(err, "GPTQ");
+    layout(&a, s, masks, off);
+    s->memory = a.base;
+    memset(s->dead, 0, s->cols * sizeof *s->dead);
+    if (masks) memset(s->zeros, 0, s->cols * s->tiles * sizeof *s->zeros);
+    if (off) memset(s->off, 0, s->cols * s->tiles * sizeof *s->off);
+    return PITH_OK;
 }
 
 static void give_memory(struct solver *s)
 {
-    pith_free(s->perm);
-    pith_free(s->step);
-    pith_free(s->dead);
-    pith_free(s->diagonal);
-    pith_free(s->r);
-    pith_free(s->wt);
-    pith_free(s->u);
-    pith_free(s->scale);
-    pith_free(s->zero);
-    pith_free(s->offset);
-    pith_free(s->codes);
-    pith_free(s->packing);
-    pith_free(s->moved);
-    pith_free(s->zeros);
-    pith_free(s->off);
-}
-
-static uint64_t scratch(uint32_t rows, uint32_t cols)
-{
-    const uint64_t ld = leading(rows), n = cols;
-    const uint64_t solve = n * n * 4 + n * ld * 5 + least(cols, 1024) * ld * 4 +
-                           (n / 16 + 1) * ld * 12 + n * (13 + 16 * PACK) +
-                           least(cols, 1024) * 16 * TILE * 4;
-    return solve + pith_round_loss_scratch(rows);
+    pith_free(s->memory);
 }
 
 /* ---- the Hessian ---- */
@@ -658,8 +646,6 @@ static enum pith_status run_solver(struct solver *s, struct pith_round_report *r
     solve(s);
     pith_pool_run(s->pool, (s->rows + PACK - 1) / PACK, store_rows, s);
     PITH_TRY(store_groups(s, err));
-    pith_free(s->codes);
-    s->codes = NULL;
     if (s->off) PITH_TRY(store_kept(s, err));
     PITH_TRY(measure(s, report, err));
     pith_pool_run(s->pool, s->rows, leave_error, s);
@@ -683,25 +669,48 @@ static enum pith_status check_job(const struct solver *s, struct pith_error *err
     return pith_hessian_check(job->stats->hessian, job->cols, err);
 }
 
-static struct solver solver_of(const struct pith_round_job *job, struct pith_qmat *q)
+/* Sizes and rules, by the job's grid and shape alone. */
+static struct solver solver_of(const struct pith_round_job *job)
 {
+    const struct pith_format *f = job->grid.format;
+    const struct pith_kquant *gguf = f && f->kind == PITH_KIND_GGUF ? pith_kquant_find(f->name)
+                                                                    : NULL;
+    const uint32_t group = f ? pith_grid_group(&job->grid, job->cols) : job->cols;
     return (struct solver){
         .job = job,
-        .gridder = job->grid.format ? pith_gridder_for(&job->grid) : NULL,
+        .gridder = f ? pith_gridder_for(&job->grid) : NULL,
         .pool = pith_backend_pool(job->backend),
         .kern = pith_backend_kern(job->backend),
-        .rule = {pith_backend_kern(job->backend), &job->grid, q->scale_dtype, q->global, NULL},
-        .q = q,
         .rows = job->rows,
         .cols = job->cols,
         .ld = leading(job->rows),
-        .segment = q->gguf ? q->gguf->elements : q->group,
+        .segment = gguf ? gguf->elements : group,
+        .groups = ((size_t)job->cols + group - 1) / group,
+        .offsets = job->grid.hqq || (gguf && gguf->minimums),
         /* Scales that are quantized again are known only when all of them are. */
         .dynamic = job->grid.granularity == PITH_PER_GROUP && !job->grid.double_quant &&
-                   (job->options.act_order != PITH_ORDER_STATIC || q->gguf),
+                   (job->options.act_order != PITH_ORDER_STATIC || gguf),
         .choose = job->kept && job->kept->choose,
         .tiles = ((size_t)job->rows + TILE - 1) / TILE,
     };
+}
+
+/* The solver that makes q. */
+static struct solver solver_for(const struct pith_round_job *job, struct pith_qmat *q)
+{
+    struct solver s = solver_of(job);
+    s.q = q;
+    s.rule = (struct pith_grid_rule){s.kern, &job->grid, q->scale_dtype, q->global, NULL};
+    return s;
+}
+
+static uint64_t scratch(const struct pith_round_job *job, const struct pith_split *split)
+{
+    struct pith_arena a = {0};
+    struct solver s = solver_of(job);
+    layout(&a, &s, split->two_four, split->sparse);
+    if (!s.gridder) (void)pith_arena_take_rows(&a, s.rows, s.cols, sizeof *s.values);
+    return pith_sum_bytes(pith_arena_bytes(&a), pith_round_loss_scratch(job->rows));
 }
 
 static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *q,
@@ -709,7 +718,7 @@ static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *
 {
     *report = (struct pith_round_report){0};
     PITH_TRY(pith_round_begin(job, q, err));
-    struct solver s = solver_of(job, q);
+    struct solver s = solver_for(job, q);
     enum pith_status st = check_job(&s, err);
     if (st == PITH_OK) st = run_solver(&s, report, err);
     give_memory(&s);
@@ -770,7 +779,7 @@ static enum pith_status run_dense(const struct pith_round_job *job,
 {
     struct pith_qmat none = {.rows = job->rows, .cols = job->cols, .group = job->cols, .groups = 1};
     const size_t bytes = (size_t)job->rows * job->cols * sizeof(float);
-    struct solver s = solver_of(job, &none);
+    struct solver s = solver_for(job, &none);
     enum pith_status st = check_job(&s, err);
     if (st == PITH_OK) st = prepare(&s, report, err);
     if (st == PITH_OK) {

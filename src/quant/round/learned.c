@@ -288,10 +288,14 @@ static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *
     return s;
 }
 
-static uint64_t scratch(uint32_t rows, uint32_t cols)
+static uint64_t scratch(const struct pith_round_job *job, const struct pith_split *split)
 {
-    return 3ull * rows * cols * sizeof(float) + pith_learned_bytes(rows, cols) +
-           pith_round_loss_scratch(rows);
+    const struct pith_round_member member = {
+        .grid = job->grid, .rows = job->rows, .cols = job->cols};
+    (void)split;
+    return 3ull * job->rows * job->cols * sizeof(float) +
+           pith_learned_bytes(&member, pith_pool_threads(pith_backend_pool(job->backend))) +
+           pith_round_loss_scratch(job->rows);
 }
 
 const struct pith_rounder pith_rounder_learned = {

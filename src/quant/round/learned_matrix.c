@@ -1,5 +1,6 @@
 #include "quant/round/learned_matrix.h"
 
+#include "base/arena.h"
 #include "base/mem.h"
 #include "kern/grid.h"
 
@@ -311,23 +312,32 @@ static enum pith_status check_grid(const struct pith_learned_matrix *m, struct p
                      text);
 }
 
+static void layout(struct pith_arena *a, const struct pith_round_member *member, unsigned threads,
+                   struct pith_learned_matrix *m)
+{
+    const size_t group = pith_grid_group(&member->grid, member->cols);
+    const size_t rows = member->rows, groups = (member->cols + group - 1) / group;
+    const bool range = member->grid.format->kind == PITH_KIND_INT;
+    const size_t scales = range ? pith_grid_scale_rows(&member->grid, member->rows) * groups : 0;
+    m->v = pith_arena_take_rows(a, rows, member->cols, sizeof *m->v);
+    m->codes = pith_arena_take(a, threads, member->cols);
+    m->by_scale = pith_arena_take_rows(a, rows, groups, sizeof *m->by_scale);
+    m->by_zero = pith_arena_take_rows(a, rows, groups, sizeof *m->by_zero);
+    m->lo = pith_arena_take(a, scales, sizeof *m->lo);
+    m->hi = pith_arena_take(a, scales, sizeof *m->hi);
+    m->alpha = pith_arena_take(a, scales, sizeof *m->alpha);
+    m->beta = pith_arena_take(a, scales, sizeof *m->beta);
+}
+
 static enum pith_status take_memory(struct pith_learned_matrix *m, struct pith_error *err)
 {
-    const size_t rows = m->now.rows, cols = m->now.cols, groups = m->now.groups;
-    const size_t scales = pith_qmat_scale_count(&m->now);
-    m->v = pith_alloc_aligned(rows * cols, sizeof *m->v);
-    m->codes = pith_alloc(pith_pool_threads(pool_of(m)), cols);
-    m->by_scale = pith_alloc(rows * groups, sizeof *m->by_scale);
-    m->by_zero = pith_alloc(rows * groups, sizeof *m->by_zero);
-    if (!m->v || !m->codes || !m->by_scale || !m->by_zero)
-        return pith_fail_nomem(err, "learned rounding");
-    if (m->now.format->kind != PITH_KIND_INT) return PITH_OK;
-    m->lo = pith_alloc(scales, sizeof *m->lo);
-    m->hi = pith_alloc(scales, sizeof *m->hi);
-    m->alpha = pith_alloc(scales, sizeof *m->alpha);
-    m->beta = pith_alloc(scales, sizeof *m->beta);
-    return m->lo && m->hi && m->alpha && m->beta ? PITH_OK
-                                                 : pith_fail_nomem(err, "learned rounding");
+    const unsigned threads = pith_pool_threads(pool_of(m));
+    struct pith_arena a = {0};
+    layout(&a, m->m, threads, m);
+    if (!pith_arena_open(&a)) return pith_fail_nomem(err, "learned rounding");
+    layout(&a, m->m, threads, m);
+    m->memory = a.base;
+    return PITH_OK;
 }
 
 enum pith_status pith_learned_begin(struct pith_learned_matrix *m, struct pith_backend *b,
@@ -354,24 +364,17 @@ void pith_learned_free(struct pith_learned_matrix *m)
 {
     pith_qmat_free(&m->now);
     pith_qmat_free(&m->kept);
-    pith_free(m->v);
-    pith_free(m->codes);
-    pith_free(m->lo);
-    pith_free(m->hi);
-    pith_free(m->alpha);
-    pith_free(m->beta);
-    pith_free(m->by_scale);
-    pith_free(m->by_zero);
+    pith_free(m->memory);
     *m = (struct pith_learned_matrix){0};
 }
 
-uint64_t pith_learned_bytes(uint32_t rows, uint32_t cols)
+uint64_t pith_learned_bytes(const struct pith_round_member *member, unsigned threads)
 {
-    enum { GROUP = 16 };
-    const uint64_t groups = (uint64_t)rows * (cols / GROUP + 1);
-    /* v and two sets of codes; then what a group has: two sums, four factors, two scales. */
-    return (uint64_t)rows * cols * (sizeof(float) + 2) +
-           groups * (2 * sizeof(double) + 6 * sizeof(float) + 2);
+    struct pith_learned_matrix m;
+    struct pith_arena a = {0};
+    layout(&a, member, threads, &m);
+    const uint64_t q = pith_qmat_bytes(member->rows, member->cols, &member->grid);
+    return pith_sum_bytes(pith_arena_bytes(&a), 2 * q);
 }
 
 static void nearest_task(void *ctx, size_t row, unsigned thread)

@@ -27,6 +27,7 @@ struct pith_learned_matrix {
     /* Like scales: the range and its factors; NULL for float formats. */
     float *lo, *hi, *alpha, *beta;
     double *by_scale, *by_zero; /* [rows][groups]: sums that make the gradients of scale and zero */
+    void *memory;               /* behind all of these */
 };
 
 /* Checks the member's weights and grid and takes memory; everything is as for rounding to nearest.
@@ -34,7 +35,8 @@ struct pith_learned_matrix {
 enum pith_status pith_learned_begin(struct pith_learned_matrix *m, struct pith_backend *b,
                                     const struct pith_round_member *member, struct pith_error *err);
 void pith_learned_free(struct pith_learned_matrix *m);
-uint64_t pith_learned_bytes(uint32_t rows, uint32_t cols);
+/* Bytes that pith_learned_begin() takes for a member of which grid, rows and cols are looked at. */
+uint64_t pith_learned_bytes(const struct pith_round_member *member, unsigned threads);
 
 /* Rounds to nearest, by the grid's own gridder, into `now`. */
 enum pith_status pith_learned_nearest(struct pith_learned_matrix *m, struct pith_error *err);

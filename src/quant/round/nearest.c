@@ -114,10 +114,12 @@ static enum pith_status run_rows(const struct pith_round_rows *part, struct pith
     return isfinite(*squares) ? PITH_OK : fail_loss(*squares, err);
 }
 
-static uint64_t scratch(uint32_t rows, uint32_t cols)
+static uint64_t scratch(const struct pith_round_job *job, const struct pith_split *split)
 {
-    return (uint64_t)rows * sizeof(double) + (uint64_t)cols * 16 * 5 +
-           pith_round_loss_scratch(rows);
+    const uint64_t threads = pith_pool_threads(pith_backend_pool(job->backend));
+    (void)split;
+    return (uint64_t)job->rows * sizeof(double) + (uint64_t)job->cols * threads * 5 +
+           (job->stats ? pith_round_loss_scratch(job->rows) : 0);
 }
 
 const struct pith_rounder pith_rounder_weighted = {

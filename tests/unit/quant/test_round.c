@@ -119,7 +119,18 @@ static void same_bytes_for_any_thread_count(void **state)
                 }
                 for (unsigned t = 0; t < 3; t++) pith_qmat_free(&q[t]);
             }
-    assert_true(rounders[0]->scratch(150, 270) > 0);
+    struct machine m = make_machine(1);
+    struct pith_round_job job = {
+        .backend = m.backend, .grid = grid_of("int4:g16"), .rows = 150, .cols = 270};
+    const struct pith_split *none = pith_split_find("none");
+    for (size_t r = 0; r < count; r++) {
+        const uint64_t fine = rounders[r]->scratch(&job, none);
+        job.grid = grid_of("int4:channel");
+        const uint64_t coarse = rounders[r]->scratch(&job, none);
+        assert_true(coarse > 0 && fine >= coarse);
+        job.grid = grid_of("int4:g16");
+    }
+    free_machine(&m);
     free_problem(&p);
 }
 
