@@ -2,6 +2,8 @@
 
 #include "base/mem.h"
 
+#include <string.h>
+
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define PITH_POISONS 1
@@ -41,6 +43,12 @@ void *pith_arena_take_rows(struct pith_arena *a, size_t rows, size_t width, size
     if (pith_mul_size(rows, width, &count)) return pith_arena_take(a, count, size);
     a->failed = true;
     return NULL;
+}
+
+void *pith_arena_take_zeros(struct pith_arena *a, size_t rows, size_t width, size_t size)
+{
+    void *part = pith_arena_take_rows(a, rows, width, size);
+    return part ? memset(part, 0, rows * width * size) : NULL;
 }
 
 void pith_arena_return(struct pith_arena *a, size_t used)

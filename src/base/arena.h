@@ -38,6 +38,9 @@ void *pith_arena_take(struct pith_arena *a, size_t count, size_t size);
 /* The same, [rows][width] elements. */
 void *pith_arena_take_rows(struct pith_arena *a, size_t rows, size_t width, size_t size);
 
+/* The same, zeroed where it is placed. */
+void *pith_arena_take_zeros(struct pith_arena *a, size_t rows, size_t width, size_t size);
+
 /* Returns to an earlier a->used: what was taken since is given up. */
 void pith_arena_return(struct pith_arena *a, size_t used);
 

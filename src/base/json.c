@@ -155,3 +155,38 @@ enum pith_status pith_json_get_str(const json_t *obj, const char *key, const cha
     *value = json_string_value(v);
     return PITH_OK;
 }
+
+/* Past a string's closing quote; at its first character before. */
+static size_t string_end(const char *text, size_t size, size_t at)
+{
+    while (at < size && text[at] != '"') at += text[at] == '\\' ? 2 : 1;
+    return at + 1;
+}
+
+uint64_t pith_json_tree_bytes(const char *text, size_t size)
+{
+    /* A member's pair and its place in the table, a string's value, a number, a list's slot; what
+     * malloc adds is in them. */
+    enum { MEMBER = 112, STRING = 64, NUMBER = 32, SLOT = 12, TABLE = 320, LIST = 144 };
+    uint64_t bytes = 0;
+    for (size_t at = 0; at < size; at++) {
+        const char c = text[at];
+        if (c == '"') {
+            const size_t end = string_end(text, size, at + 1);
+            bytes += STRING + (end - at) / 16 * 16;
+            at = end - 1;
+        } else if (c == ':') {
+            bytes += MEMBER - STRING; /* what was before it was a key */
+        } else if (c == '{') {
+            bytes += TABLE;
+        } else if (c == '[') {
+            bytes += LIST;
+        } else if (c == ',') {
+            bytes += SLOT;
+        } else if (c == '-' || (c >= '0' && c <= '9')) {
+            bytes += NUMBER;
+            while (at + 1 < size && strchr("+-.eE0123456789", text[at + 1]) && text[at + 1]) at++;
+        }
+    }
+    return bytes;
+}

@@ -46,4 +46,8 @@ enum pith_status pith_json_get_bool(const json_t *obj, const char *key, bool *va
 enum pith_status pith_json_get_str(const json_t *obj, const char *key, const char **value,
                                    const char *where, struct pith_error *err);
 
+/* About what a tree of that text takes, by what is counted in it: members, strings, numbers, lists.
+ * Their sizes are those of jansson 2.14 with glibc's malloc. */
+uint64_t pith_json_tree_bytes(const char *text, size_t size);
+
 #endif

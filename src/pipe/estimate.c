@@ -4,6 +4,7 @@
 #include "pipe/job.h"
 
 #include "base/arena.h"
+#include "base/async.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "pipe/closeness.h"
@@ -14,7 +15,7 @@
 
 /* What is not asked for here: the libraries' own data; a thread's stack, and malloc's heap for it,
  * which keeps what was freed of requests below 128 KiB; a job beside the work. */
-enum { PROCESS = 1 << 20, A_THREAD = 160 << 10, A_JOB = 96 << 10 };
+enum { PROCESS = 5 << 18, A_THREAD = 160 << 10, A_JOB = PITH_ASYNC_BYTES };
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -270,15 +271,51 @@ static void do_layer(struct pith_meter *m, const struct pith_job *job, uint32_t 
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
-/* Before the work: the tokenizer's file as JSON and as strings, the text's ids. */
+/* A tokenizer's file as a tree, and the account's text: at the end, when the files are digested. */
+static uint64_t side_file_bytes(const struct pith_job *job)
+{
+    struct pith_map map;
+    uint64_t bytes = 0;
+    char *path = pith_path_join(job->options->model, "tokenizer.json");
+    if (path && pith_path_exists(path) && pith_map_open(path, &map, NULL) == PITH_OK) {
+        bytes = pith_json_tree_bytes((const char *)map.data, map.size);
+        pith_map_close(&map);
+    }
+    pith_free(path);
+    return bytes;
+}
+
+/* Of a tensor of the input or the output, as files and the layout list it. */
+enum { NAME = 80, LISTED = 2 * sizeof(struct pith_tensor) + NAME };
+/* Of a linear's entry in the account, of a stored tensor's beside it; of their text. */
+enum { LINEAR_JSON = 1664, TENSOR_JSON = 704, LINEAR_TEXT = 640, TENSOR_TEXT = 256 };
+
+/* Held from the beginning to the end. */
+static uint64_t list_bytes(const struct pith_job *job)
+{
+    const struct pith_layout *out = &job->layout;
+    uint64_t bytes = (uint64_t)job->model->checkpoint->count * LISTED +
+                     job->choice_count *
+                         (sizeof *job->choices + sizeof *job->linears + NAME + LINEAR_JSON) +
+                     out->count * (LISTED + sizeof *out->tensors + NAME + TENSOR_JSON);
+    for (size_t i = 0; i < out->shards; i++) bytes += 2 * out->header_bytes[i];
+    return bytes;
+}
+
+/* The account's text, which grows by doubling; the list of what is read back. */
+static uint64_t end_bytes(const struct pith_job *job)
+{
+    const uint64_t text = job->choice_count * (uint64_t)LINEAR_TEXT +
+                          job->layout.count * (uint64_t)TENSOR_TEXT;
+    const uint64_t pieces = job->layout.count * (sizeof(struct pith_error) + 64);
+    return larger(larger(2 * text, pieces), side_file_bytes(job));
+}
+
+/* Before the work: the text's ids, which grow by doubling. */
 static uint64_t loading_bytes(const struct pith_job *job)
 {
-    uint64_t size = 0;
-    int64_t changed;
-    char *path = pith_path_join(job->options->model, "tokenizer.json");
-    if (path && pith_path_exists(path)) pith_file_stat(path, &size, &changed, NULL);
-    pith_free(path);
-    return 9 * size + 8ull * sizeof(int32_t) * job->calib.windows * job->calib.length;
+    return larger(side_file_bytes(job),
+                  3ull * sizeof(int32_t) * job->calib.windows * job->calib.length);
 }
 
 /* What calibration holds all the time. */
@@ -295,7 +332,8 @@ uint64_t pith_job_estimate(const struct pith_job *job)
     const unsigned threads = threads_of(job);
     struct pith_meter m = {0};
     pith_meter_take(&m, PROCESS + 2ull * A_JOB + (uint64_t)threads * A_THREAD);
-    pith_meter_take(&m, 2048ull * (job->model->checkpoint->count + job->choice_count * 4));
+    pith_meter_take(&m, list_bytes(job));
+    pith_meter_touch(&m, end_bytes(job));
     if (job->container->file || pith_job_calibrates(job)) pith_meter_touch(&m, loading_bytes(job));
     if (job->convert) {
         pith_meter_touch(&m, pith_convert_bytes(job));

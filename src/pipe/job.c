@@ -162,9 +162,13 @@ static enum pith_status check_engines(const struct pith_job *job, struct pith_er
 
 enum pith_status pith_job_preflight(const struct pith_job *job, struct pith_error *err)
 {
-    const struct pith_quantize_options *o = job->options;
     PITH_TRY(pith_learn_check(job, err));
-    PITH_TRY(check_engines(job, err));
+    return check_engines(job, err);
+}
+
+enum pith_status pith_job_fit(const struct pith_job *job, struct pith_error *err)
+{
+    const struct pith_quantize_options *o = job->options;
     const uint64_t need = pith_job_estimate(job);
     if (o->memory && need > o->memory)
         return pith_fail(err, PITH_LIMIT,

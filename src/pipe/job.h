@@ -120,8 +120,10 @@ static inline bool pith_job_unties(const struct pith_job *job)
  * and calls pith_job_close() whether it fails or not. */
 enum pith_status pith_job_open(struct pith_job *job, struct pith_error *err);
 void pith_job_close(struct pith_job *job);
-/* Refuses at once what could fail after hours: the target engines' rules, the memory ceiling. */
+/* Refuses at once what could fail after hours: the target engines' rules; after the layout is
+ * there, the memory ceiling. */
 enum pith_status pith_job_preflight(const struct pith_job *job, struct pith_error *err);
+enum pith_status pith_job_fit(const struct pith_job *job, struct pith_error *err);
 /* What the transform of one site weighs in the progress, in windows through a block. */
 double pith_job_site_effort(const struct pith_job *job);
 /* Work in those units: each pass, each site's transform, and each matrix rounded. */
@@ -200,7 +202,8 @@ enum pith_status pith_ends_list(struct pith_job *job, struct pith_error *err);
 bool pith_ends_may(const struct pith_job *job);
 void pith_ends_default(const struct pith_job *job, struct pith_choice *c);
 
-/* estimate.c: the largest number of bytes that will be allocated at once. */
+/* estimate.c: the largest number of bytes that will be allocated at once. After
+ * pith_job_layout(). */
 uint64_t pith_job_estimate(const struct pith_job *job);
 /* Of it: the codes of a linear with what is kept beside them; the work of splitting and rounding
  * it, its floats, statistics and codes not counted. */

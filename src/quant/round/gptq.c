@@ -101,13 +101,13 @@ static void layout(struct pith_arena *a, struct solver *s, bool masks, bool off)
     const size_t scales = s->groups * s->ld;
     s->moved_size = s->dynamic ? (size_t)least(s->segment, s->cols) * TILE : 0;
     s->perm = pith_arena_take(a, cols, sizeof *s->perm);
-    s->dead = pith_arena_take(a, cols, sizeof *s->dead);
+    s->dead = pith_arena_take_zeros(a, cols, 1, sizeof *s->dead);
     s->diagonal = pith_arena_take(a, cols, sizeof *s->diagonal);
     s->wt = pith_arena_take_rows(a, cols, s->ld, sizeof *s->wt);
     s->packing = pith_arena_take(a, threads * PACK, cols);
     s->step = pith_arena_take(a, off ? cols : 0, sizeof *s->step);
-    s->off = pith_arena_take_rows(a, off ? cols : 0, s->tiles, sizeof *s->off);
-    s->zeros = pith_arena_take_rows(a, masks ? cols : 0, s->tiles, sizeof *s->zeros);
+    s->off = pith_arena_take_zeros(a, off ? cols : 0, s->tiles, sizeof *s->off);
+    s->zeros = pith_arena_take_zeros(a, masks ? cols : 0, s->tiles, sizeof *s->zeros);
     s->moved = pith_arena_take_rows(a, threads, s->moved_size, sizeof *s->moved);
     s->u = pith_arena_take_rows(a, block_width(s), s->ld, sizeof *s->u);
     s->scale = pith_arena_take(a, scales, sizeof *s->scale);
@@ -126,15 +126,7 @@ static enum pith_status take_memory(struct solver *s, struct pith_error *err)
     if (!pith_arena_open(&a)) return pith_fail_nomem(err, "GPTQ");
     layout(&a, s, masks, off);
     s->memory = a.base;
-    memset(s->dead, 0, s->cols * sizeof *s->dead);
-    if (masks) memset(s->zeros, 0, s->cols * s->tiles * sizeof *s->zeros);
-    if (off) memset(s->off, 0, s->cols * s->tiles * sizeof *s->off);
     return PITH_OK;
-}
-
-static void give_memory(struct solver *s)
-{
-    pith_free(s->memory);
 }
 
 /* ---- the Hessian ---- */
@@ -669,7 +661,7 @@ static enum pith_status check_job(const struct solver *s, struct pith_error *err
     return pith_hessian_check(job->stats->hessian, job->cols, err);
 }
 
-/* Sizes and rules, by the job's grid and shape alone. */
+/* By the job's grid and shape alone. */
 static struct solver solver_of(const struct pith_round_job *job)
 {
     const struct pith_format *f = job->grid.format;
@@ -721,7 +713,7 @@ static enum pith_status run(const struct pith_round_job *job, struct pith_qmat *
     struct solver s = solver_for(job, q);
     enum pith_status st = check_job(&s, err);
     if (st == PITH_OK) st = run_solver(&s, report, err);
-    give_memory(&s);
+    pith_free(s.memory);
     if (st != PITH_OK) pith_qmat_free(q);
     return st;
 }
@@ -793,7 +785,7 @@ static enum pith_status run_dense(const struct pith_round_job *job,
         memcpy(job->w, s.values, bytes);
     }
     pith_free(s.values);
-    give_memory(&s);
+    pith_free(s.memory);
     return st;
 }
 

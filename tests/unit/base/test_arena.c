@@ -7,7 +7,7 @@ struct parts {
     float *x;
     uint32_t *ids;
     void *nothing;
-    char *one_byte, *early, *late;
+    char *zeros, *one_byte, *early, *late;
 };
 
 /* Two parts for good, two that live one after the other. */
@@ -16,6 +16,7 @@ static void layout(struct pith_arena *a, size_t rows, size_t width, struct parts
     p->x = pith_arena_take_rows(a, rows, width, sizeof *p->x);
     p->ids = pith_arena_take(a, rows, sizeof *p->ids);
     p->nothing = pith_arena_take(a, 0, 8);
+    p->zeros = pith_arena_take_zeros(a, 10, 10, 1);
     p->one_byte = pith_arena_take(a, 1, 1);
     const size_t mark = a->used;
     p->early = pith_arena_take(a, 1000, 1);
@@ -32,7 +33,8 @@ static void measured_is_placed(void **state)
         layout(&a, rows, 5, &p);
         assert_null(p.x);
         const size_t bytes = (size_t)pith_arena_bytes(&a);
-        assert_int_equal(bytes, (rows * 20 + 63) / 64 * 64 + (rows * 4 + 63) / 64 * 64 + 64 + 1024);
+        assert_int_equal(bytes,
+                         (rows * 20 + 63) / 64 * 64 + (rows * 4 + 63) / 64 * 64 + 128 + 64 + 1024);
         assert_true(pith_arena_open(&a));
         assert_int_equal(a.size, bytes);
         layout(&a, rows, 5, &p);
@@ -42,6 +44,7 @@ static void measured_is_placed(void **state)
         assert_ptr_equal(p.early, p.late);
         const void *all[] = {p.x, p.ids, p.one_byte, p.early};
         for (size_t i = 0; i < PITH_COUNT(all); i++) assert_int_equal((uintptr_t)all[i] % 64, 0);
+        for (size_t i = 0; i < 100; i++) assert_int_equal(p.zeros[i], 0);
         memset(p.x, 1, rows * 20);
         memset(p.ids, 2, rows * 4);
         *p.one_byte = 3;
@@ -103,6 +106,7 @@ static void nothing_has_room(void **state)
     assert_int_equal(pith_arena_bytes(&a), 0);
     assert_true(pith_arena_open(&a));
     assert_null(pith_arena_take(&a, 4, 0));
+    assert_null(pith_arena_take_zeros(&a, 4, 0, 1));
     assert_false(a.failed);
     pith_free(a.base);
 }
