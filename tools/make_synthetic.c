@@ -15,22 +15,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Attention that keeps a latent, and what goes with it in DeepSeek-V3. */
+struct latent {
+    unsigned q, kv, nope, rope, value; /* ranks; parts of a head */
+    unsigned ffn, dense;               /* of the first layers, which have no experts */
+    unsigned groups, chosen;           /* of experts */
+};
+
 struct shape {
     const char *name;
     unsigned hidden, ffn, layers, heads, kv_heads, head_dim, vocab;
     bool tied;
-    unsigned experts, taken; /* Qwen3-MoE, whose experts are `ffn` wide; 0: Llama */
+    unsigned experts, taken;     /* Qwen3-MoE, whose experts are `ffn` wide; 0: Llama */
+    const struct latent *latent; /* or NULL */
 };
 
+static const struct latent deepseek = {1536, 512, 128, 64, 128, 18432, 3, 8, 4};
+
 static const struct shape shapes[] = {
-    {"llama-3-8b", 4096, 14336, 32, 32, 8, 128, 128256, false, 0, 0},
-    {"llama-3.2-1b", 2048, 8192, 16, 32, 8, 64, 128256, true, 0, 0},
-    {"qwen3-30b-a3b", 2048, 768, 48, 32, 4, 128, 151936, false, 128, 8},
-    {"tiny", 256, 768, 2, 4, 2, 64, 4096, true, 0, 0},
-    {"tiny-moe", 256, 128, 2, 4, 2, 64, 4096, true, 16, 4},
-    {"middle", 1024, 4096, 2, 16, 4, 64, 4096, true, 0, 0}, /* memory shows, in seconds */
-    {"middle-moe", 1024, 512, 2, 16, 4, 64, 4096, true, 32, 4},
-    {"many-experts", 64, 32, 65, 2, 1, 32, 4096, true, 256, 8}, /* 50,245 linears */
+    {"llama-3-8b", 4096, 14336, 32, 32, 8, 128, 128256, false, 0, 0, NULL},
+    {"llama-3.2-1b", 2048, 8192, 16, 32, 8, 64, 128256, true, 0, 0, NULL},
+    {"qwen3-30b-a3b", 2048, 768, 48, 32, 4, 128, 151936, false, 128, 8, NULL},
+    {"deepseek-v3", 7168, 2048, 61, 128, 128, 128, 129280, false, 256, 8, &deepseek},
+    {"tiny", 256, 768, 2, 4, 2, 64, 4096, true, 0, 0, NULL},
+    {"tiny-moe", 256, 128, 2, 4, 2, 64, 4096, true, 16, 4, NULL},
+    {"middle", 1024, 4096, 2, 16, 4, 64, 4096, true, 0, 0, NULL}, /* memory shows, in seconds */
+    {"middle-moe", 1024, 512, 2, 16, 4, 64, 4096, true, 32, 4, NULL},
+    {"many-experts", 64, 32, 65, 2, 1, 32, 4096, true, 256, 8, NULL}, /* 50,245 linears */
 };
 
 static uint16_t table[65536];
@@ -72,45 +83,85 @@ static enum pith_status add_in(struct pith_layout *l, unsigned layer, const char
 
 /* A feed-forward part, `before` its names. */
 static enum pith_status add_mlp(struct pith_layout *l, unsigned layer, const char *before,
-                                const struct shape *s, struct pith_error *err)
+                                unsigned hidden, unsigned ffn, struct pith_error *err)
 {
     char name[3][64];
     static const char *const part[] = {"gate", "up", "down"};
     for (int i = 0; i < 3; i++) snprintf(name[i], sizeof name[i], "%s.%s_proj", before, part[i]);
-    PITH_TRY(add_in(l, layer, name[0], s->ffn, s->hidden, err));
-    PITH_TRY(add_in(l, layer, name[1], s->ffn, s->hidden, err));
-    return add_in(l, layer, name[2], s->hidden, s->ffn, err);
+    PITH_TRY(add_in(l, layer, name[0], ffn, hidden, err));
+    PITH_TRY(add_in(l, layer, name[1], ffn, hidden, err));
+    return add_in(l, layer, name[2], hidden, ffn, err);
+}
+
+struct part {
+    const char *name;
+    uint64_t rows, cols;
+};
+
+static enum pith_status add_parts(struct pith_layout *l, unsigned layer, const struct part *list,
+                                  size_t count, struct pith_error *err)
+{
+    for (size_t i = 0; i < count; i++)
+        PITH_TRY(add_in(l, layer, list[i].name, list[i].rows, list[i].cols, err));
+    return PITH_OK;
+}
+
+static enum pith_status add_attention(struct pith_layout *l, unsigned layer, const struct shape *s,
+                                      struct pith_error *err)
+{
+    const uint64_t q = (uint64_t)s->heads * s->head_dim, kv = (uint64_t)s->kv_heads * s->head_dim;
+    const struct part plain[] = {
+        {"self_attn.q_proj", q, s->hidden},   {"self_attn.k_proj", kv, s->hidden},
+        {"self_attn.v_proj", kv, s->hidden},  {"self_attn.o_proj", s->hidden, q},
+        {"self_attn.q_norm", s->head_dim, 0}, {"self_attn.k_norm", s->head_dim, 0},
+    };
+    return add_parts(l, layer, plain, s->experts ? 6 : 4, err);
+}
+
+static enum pith_status add_latent(struct pith_layout *l, unsigned layer, const struct shape *s,
+                                   struct pith_error *err)
+{
+    const struct latent *t = s->latent;
+    const struct part part[] = {
+        {"self_attn.q_a_proj", t->q, s->hidden},
+        {"self_attn.q_a_layernorm", t->q, 0},
+        {"self_attn.q_b_proj", (uint64_t)s->heads * (t->nope + t->rope), t->q},
+        {"self_attn.kv_a_proj_with_mqa", t->kv + t->rope, s->hidden},
+        {"self_attn.kv_a_layernorm", t->kv, 0},
+        {"self_attn.kv_b_proj", (uint64_t)s->heads * (t->nope + t->value), t->kv},
+        {"self_attn.o_proj", s->hidden, (uint64_t)s->heads * t->value},
+    };
+    return add_parts(l, layer, part, PITH_COUNT(part), err);
+}
+
+static enum pith_status add_experts(struct pith_layout *l, unsigned layer, const struct shape *s,
+                                    struct pith_error *err)
+{
+    PITH_TRY(add_in(l, layer, "mlp.gate", s->experts, s->hidden, err));
+    for (unsigned e = 0; e < s->experts; e++) {
+        char before[32];
+        snprintf(before, sizeof before, "mlp.experts.%u", e);
+        PITH_TRY(add_mlp(l, layer, before, s->hidden, s->ffn, err));
+    }
+    if (!s->latent) return PITH_OK;
+    char bias[96];
+    snprintf(bias, sizeof bias, "model.layers.%u.mlp.gate.e_score_correction_bias", layer);
+    PITH_TRY(add(l, bias, s->experts, 0, err));
+    return add_mlp(l, layer, "mlp.shared_experts", s->hidden, s->ffn, err);
 }
 
 static enum pith_status add_layer(struct pith_layout *l, unsigned layer, const struct shape *s,
                                   struct pith_error *err)
 {
-    const uint64_t q = (uint64_t)s->heads * s->head_dim, kv = (uint64_t)s->kv_heads * s->head_dim;
-    const struct {
-        const char *name;
-        uint64_t rows, cols;
-        bool mixture; /* in these alone */
-    } block[] = {
-        {"input_layernorm", s->hidden, 0, false},
-        {"self_attn.q_proj", q, s->hidden, false},
-        {"self_attn.k_proj", kv, s->hidden, false},
-        {"self_attn.v_proj", kv, s->hidden, false},
-        {"self_attn.o_proj", s->hidden, q, false},
-        {"self_attn.q_norm", s->head_dim, 0, true},
-        {"self_attn.k_norm", s->head_dim, 0, true},
-        {"post_attention_layernorm", s->hidden, 0, false},
-        {"mlp.gate", s->experts, s->hidden, true},
-    };
-    for (size_t i = 0; i < PITH_COUNT(block); i++)
-        if (s->experts || !block[i].mixture)
-            PITH_TRY(add_in(l, layer, block[i].name, block[i].rows, block[i].cols, err));
-    if (!s->experts) return add_mlp(l, layer, "mlp", s, err);
-    for (unsigned e = 0; e < s->experts; e++) {
-        char before[32];
-        snprintf(before, sizeof before, "mlp.experts.%u", e);
-        PITH_TRY(add_mlp(l, layer, before, s, err));
-    }
-    return PITH_OK;
+    const struct part norms[] = {{"input_layernorm", s->hidden, 0},
+                                 {"post_attention_layernorm", s->hidden, 0}};
+    PITH_TRY(add_parts(l, layer, norms, 1, err));
+    PITH_TRY((s->latent ? add_latent : add_attention)(l, layer, s, err));
+    PITH_TRY(add_parts(l, layer, norms + 1, 1, err));
+    if (s->latent && layer < s->latent->dense)
+        return add_mlp(l, layer, "mlp", s->hidden, s->latent->ffn, err);
+    return s->experts ? add_experts(l, layer, s, err)
+                      : add_mlp(l, layer, "mlp", s->hidden, s->ffn, err);
 }
 
 static enum pith_status plan(struct pith_layout *l, const struct shape *s, struct pith_error *err)
@@ -166,22 +217,55 @@ static enum pith_status write_text(const char *dir, const char *name, const char
     return s;
 }
 
+static void put(json_t *j, const char *name, unsigned value)
+{
+    json_object_set_new(j, name, json_integer(value));
+}
+
+static void put_mixture(json_t *j, const struct shape *s)
+{
+    put(j, s->latent ? "n_routed_experts" : "num_experts", s->experts);
+    put(j, "num_experts_per_tok", s->taken);
+    put(j, "moe_intermediate_size", s->ffn);
+    json_object_set_new(j, "norm_topk_prob", json_true());
+}
+
+static void put_latent(json_t *j, const struct latent *t)
+{
+    const struct {
+        const char *name;
+        unsigned value;
+    } all[] = {{"q_lora_rank", t->q},
+               {"kv_lora_rank", t->kv},
+               {"qk_nope_head_dim", t->nope},
+               {"qk_rope_head_dim", t->rope},
+               {"v_head_dim", t->value},
+               {"intermediate_size", t->ffn},
+               {"first_k_dense_replace", t->dense},
+               {"n_shared_experts", 1},
+               {"n_group", t->groups},
+               {"topk_group", t->chosen}};
+    for (size_t i = 0; i < PITH_COUNT(all); i++) put(j, all[i].name, all[i].value);
+    json_object_set_new(j, "routed_scaling_factor", json_real(2.5));
+    json_object_del(j, "head_dim");
+}
+
 static enum pith_status write_config(const struct shape *s, const char *dir, struct pith_error *err)
 {
-    json_t *j = json_pack(
-        "{s:[s], s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:b, s:s, s:s}",
-        "architectures", s->experts ? "Qwen3MoeForCausalLM" : "LlamaForCausalLM", "model_type",
-        s->experts ? "qwen3_moe" : "llama", "hidden_size", (int)s->hidden, "intermediate_size",
-        (int)s->ffn, "num_hidden_layers", (int)s->layers, "num_attention_heads", (int)s->heads,
-        "num_key_value_heads", (int)s->kv_heads, "head_dim", (int)s->head_dim, "vocab_size",
-        (int)s->vocab, "max_position_embeddings", 8192, "rms_norm_eps", 1e-5, "rope_theta",
-        500000.0, "tie_word_embeddings", s->tied, "hidden_act", "silu", "torch_dtype", "bfloat16");
-    if (j && s->experts) {
-        json_object_set_new(j, "num_experts", json_integer(s->experts));
-        json_object_set_new(j, "num_experts_per_tok", json_integer(s->taken));
-        json_object_set_new(j, "moe_intermediate_size", json_integer(s->ffn));
-        json_object_set_new(j, "norm_topk_prob", json_true());
-    }
+    const char *arch = s->latent    ? "DeepseekV3ForCausalLM"
+                       : s->experts ? "Qwen3MoeForCausalLM"
+                                    : "LlamaForCausalLM";
+    const char *type = s->latent ? "deepseek_v3" : s->experts ? "qwen3_moe" : "llama";
+    json_t *j =
+        json_pack("{s:[s], s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:b, s:s, s:s}",
+                  "architectures", arch, "model_type", type, "hidden_size", (int)s->hidden,
+                  "intermediate_size", (int)s->ffn, "num_hidden_layers", (int)s->layers,
+                  "num_attention_heads", (int)s->heads, "num_key_value_heads", (int)s->kv_heads,
+                  "head_dim", (int)s->head_dim, "vocab_size", (int)s->vocab,
+                  "max_position_embeddings", 8192, "rms_norm_eps", 1e-5, "rope_theta", 500000.0,
+                  "tie_word_embeddings", s->tied, "hidden_act", "silu", "torch_dtype", "bfloat16");
+    if (j && s->experts) put_mixture(j, s);
+    if (j && s->latent) put_latent(j, s->latent);
     char *path = pith_path_join(dir, "config.json");
     const enum pith_status status = j && path ? pith_json_save(path, j, err)
                                               : pith_fail_nomem(err, "config.json");
@@ -231,7 +315,13 @@ int main(int argc, char **argv)
         fprintf(stderr, "\n");
         return 2;
     }
+    struct latent few;
     if (argc > 3) s.layers = (unsigned)strtoul(argv[3], NULL, 10);
+    if (s.latent && s.layers <= s.latent->dense) { /* one of each kind is worth more */
+        few = *s.latent;
+        few.dense = 1;
+        s.latent = &few;
+    }
     if (make(&s, argv[2], &err) == PITH_OK) return 0;
     fprintf(stderr, "make_synthetic: %s\n", err.text);
     return 1;

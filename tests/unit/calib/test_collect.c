@@ -1,5 +1,6 @@
 /* What a pass over the calibration windows gathers, against a block computed here in double. */
 #include "calib/collect.h"
+#include "calib/gather.h"
 
 #include "llama.h"
 #include "unit/model/fixture.h"
@@ -380,8 +381,11 @@ static void test_bytes(void **state)
     (void)state;
     assert_int_equal(pith_stats_bytes(10, PITH_NEED_HESSIAN, 0), 400);
     assert_int_equal(pith_stats_bytes(10, PITH_NEED_SAMPLES, 7), 280);
-    assert_int_equal(pith_stats_bytes(10, PITH_NEED_ABSMEAN, 0), 120); /* float and double */
-    assert_int_equal(pith_stats_bytes(10, PITH_NEED_SQUARES, 0), 120);
+    assert_int_equal(pith_stats_bytes(10, PITH_NEED_ABSMEAN, 0), 40);
+    assert_int_equal(pith_stats_bytes(10, PITH_NEED_SQUARES, 0), 40);
+    const uint64_t none = pith_gather_bytes(10, PITH_NEED_HESSIAN); /* sums are doubles */
+    assert_int_equal(pith_gather_bytes(10, PITH_NEED_ABSMEAN), none + 80);
+    assert_int_equal(pith_gather_bytes(10, PITH_NEED_ABSMEAN | PITH_NEED_SQUARES), none + 160);
     assert_int_equal(pith_stats_bytes(0xffffffff, PITH_NEED_HESSIAN, 0),
                      4ull * 0xffffffff * 0xffffffff);
 }
