@@ -357,7 +357,8 @@ static enum pith_status check_shape(const struct pith_model *m, const struct pit
     const struct pith_shape *s = &m->shape;
     const char *lacks = pith_arch_gguf_lacks(m->arch, s);
     if (lacks)
-        return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp has no %s in a %s", lacks, arch->name);
+        return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp does not compute %s in a %s", lacks,
+                         arch->name);
     PITH_TRY(check_experts(m, arch, err));
     if (s->delta.key_heads && attention_every(s) == 0)
         return pith_fail(err, PITH_UNSUPPORTED,

@@ -105,6 +105,7 @@ static enum pith_status put_heads(const struct config *c, uint64_t heads, uint64
     PITH_TRY(put_uint(c, "num_key_value_heads", n));
     PITH_TRY(get_size(c, "attention.key_length", hidden / heads, &n));
     PITH_TRY(put_uint(c, "head_dim", n));
+    if (c->arch->scalar) PITH_TRY(put_uint(c, "query_pre_attn_scalar", n));
     PITH_TRY(get_size(c, "attention.value_length", n, &value));
     PITH_TRY(get_size(c, "rope.dimension_count", n, &part));
     if (value != n || part > n)
@@ -275,6 +276,8 @@ static enum pith_status put_yarn(const struct config *c, double factor)
             return pith_fail_nomem(c->err, "the config");
     }
     double scale = 1, all = 0;
+    if (c->arch->untruncated && json_object_set_new(j, "truncate", json_false()) != 0)
+        return pith_fail_nomem(c->err, "the config");
     PITH_TRY(get_real(c, "rope.scaling.yarn_log_multiplier", &all));
     for (int i = 0; i < 2 && all != 0; i++)
         if (json_object_set_new(j, i ? "mscale" : "mscale_all_dim",
@@ -297,7 +300,10 @@ static enum pith_status put_rope(const struct config *c)
     if (factors) return put_llama3(c, factors, theta);
     PITH_TRY(pith_gguf_get_text(c->g, key_of(c, "rope.scaling.type", key), &type, c->err));
     enum pith_status s = PITH_OK;
-    if (!type || strcmp(type, "none") == 0) s = PITH_OK;
+    if (!type || strcmp(type, "none") == 0) /* said aloud where silence means YaRN */
+        s = c->arch->untruncated
+                ? set(c, "rope_scaling", json_pack("{s:s}", "rope_type", "default"))
+                : PITH_OK;
     else if (strcmp(type, "linear") == 0)
         s = set(c, "rope_scaling",
                 json_pack("{s:s, s:f}", "rope_type", "linear", "factor", factor));
@@ -342,6 +348,8 @@ static enum pith_status put_tensors(const struct config *c)
         set(c, "tie_word_embeddings", json_boolean(!pith_gguf_tensor_find(c->g, "output.weight"))));
     PITH_TRY(set(c, "attention_bias", json_boolean(q && !c->arch->biased)));
     PITH_TRY(set(c, "mlp_bias", json_boolean(mlp)));
+    PITH_TRY(set(c, "use_qk_norm",
+                 json_boolean(pith_gguf_tensor_find(c->g, "blk.0.attn_q_norm.weight"))));
     return put_dtype(c);
 }
 

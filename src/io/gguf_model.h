@@ -74,6 +74,8 @@ struct pith_gguf_arch {
     bool biased;        /* q, k and v always have biases, and config.json has no word for it */
     bool qkv_bias_only; /* "attention_bias" is of q, k and v alone */
     bool windows;       /* layers with a window */
+    bool scalar;        /* config.json says what scores are divided by the root of */
+    bool untruncated;   /* YaRN's range is not rounded to whole dimensions */
     struct pith_gguf_pair inner[PITH_GGUF_PAIRS], outer[PITH_GGUF_OUTER];
     size_t inners, outers;
 };

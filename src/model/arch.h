@@ -50,6 +50,9 @@ struct pith_arch_gguf {
     uint32_t gating;   /* expert_gating_func, where several architectures have the name; 0: any */
     /* Of `every` layers all but the last have the window; 0: none has one. */
     uint32_t every;
+    uint32_t unrotated; /* the last of so many layers has no positions; 0: any */
+    bool scalar;        /* scores are divided by the root of a head's size, which the config says */
+    bool untruncated;   /* YaRN's range is not rounded to whole dimensions */
     bool large;  /* llama-quantize takes 80 layers of it for 70 billion weights (is_large()) */
     bool biased; /* see struct pith_gguf_arch */
     bool qkv_bias_only;                       /* likewise */

@@ -155,6 +155,8 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out)
     out->biased = g->biased;
     out->qkv_bias_only = g->qkv_bias_only;
     out->windows = g->every != 0;
+    out->scalar = g->scalar;
+    out->untruncated = g->untruncated;
     out->inners = out->outers = 0;
     return true;
 }
@@ -173,11 +175,12 @@ static bool near(double a, double b)
     return fabs(a - b) <= 1e-6 * fabs(b);
 }
 
-/* The layers with the window are those that llama.cpp takes by itself. */
-static bool windows_as_known(const struct pith_shape *s, uint32_t every)
+/* The layers of a set are the last of each `every`, or with `others` all but these. */
+static bool as_known(const struct pith_shape *s, const struct pith_layer_set *set, uint32_t every,
+                     bool others)
 {
-    for (uint32_t i = 0; i < s->layers && s->window; i++)
-        if (pith_layer_in(&s->sliding, i) != ((i + 1) % every != 0)) return false;
+    for (uint32_t i = 0; i < s->layers && every; i++)
+        if (pith_layer_in(set, i) != (((i + 1) % every == 0) != others)) return false;
     return true;
 }
 
@@ -197,6 +200,8 @@ const char *pith_arch_gguf_lacks(const struct pith_arch *a, const struct pith_sh
     for (size_t i = 0; i < PITH_COUNT(has); i++)
         if (has[i] && !(g->features >> i & 1)) return texts[i];
     if (s->act != g->act) return "that activation";
-    if (g->every && !windows_as_known(s, g->every)) return "windows in these layers";
+    if (s->window && !as_known(s, &s->sliding, g->every, true)) return "windows in these layers";
+    if (!as_known(s, &s->unrotated, g->unrotated, false)) return "such layers without positions";
+    if (s->rope.type == PITH_ROPE_LONG) return "long rotary factors";
     return NULL;
 }

@@ -101,7 +101,8 @@ static uint32_t window_of(const struct pith_shape *s)
 
 static uint32_t context_of(const struct pith_model *m, const struct pith_model *other)
 {
-    const uint32_t window = m->checkpoint->gguf ? 0 : window_of(&m->shape);
+    const bool known = m->arch->gguf.every; /* files of these tell of windows */
+    const uint32_t window = m->checkpoint->gguf || known ? 0 : window_of(&m->shape);
     const bool cut = other->checkpoint->gguf && window && window < m->shape.max_position;
     return cut ? window : m->shape.max_position;
 }

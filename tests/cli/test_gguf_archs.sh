@@ -48,6 +48,9 @@ while read -r case want patch; do
 done <<'CASES'
 deepseek_v2 16.210711 {"config": {"rms_norm_eps": 1e-6}}
 deepseek_v3 16.010854 {"config": {"rms_norm_eps": 1e-6, "rope_parameters": {"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 16, "mscale": 0.8, "mscale_all_dim": 0.8, "beta_fast": 32, "beta_slow": 1}}}
+cohere2 5.933165
+glm4 15.229239
+glm4_moe 15.938065
 qwen3_next 16.185475 {"config": {"linear_value_head_dim": 8}, "shapes": {"qkvz.weight": [96, 32], "conv1d.weight": [64, 1, 4], "linear_attn.norm.weight": [8], "linear_attn.out_proj.weight": [32, 32]}}
 CASES
 finish

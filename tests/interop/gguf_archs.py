@@ -42,6 +42,18 @@ CASES = {
                                              rope_parameters=YARN)),
     "deepseek_v3": ("deepseek_v3", dict(LATENT, q_lora_rank=32, n_shared_experts=1, n_group=4, topk_group=2,
                                         routed_scaling_factor=2.5, norm_topk_prob=True, rope_parameters=YARN)),
+    "gemma2": ("gemma2", dict(head_dim=32, query_pre_attn_scalar=32, sliding_window=32, tie_word_embeddings=True)),
+    "cohere": ("cohere", dict(tie_word_embeddings=True, logit_scale=0.3)),
+    "cohere2": ("cohere2", dict(head_dim=16, sliding_window=32, tie_word_embeddings=True, logit_scale=0.3)),
+    "glm4": ("glm4", dict(head_dim=32, attention_bias=True)),
+    "glm4_moe": ("glm4_moe", dict(EXPERTS, head_dim=32, n_routed_experts=8, n_shared_experts=1, attention_bias=True,
+                                  first_k_dense_replace=1, n_group=1, topk_group=1, routed_scaling_factor=1.5,
+                                  use_qk_norm=True)),
+    "seed_oss": ("seed_oss", dict(head_dim=32)),
+    "smollm3": ("smollm3", dict()),
+    "olmo2": ("olmo2", dict()),
+    "gpt_oss": ("gpt_oss", dict(head_dim=32, num_local_experts=8, num_experts_per_tok=3, sliding_window=32,
+                                rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     "qwen3_next": ("qwen3_next", dict(EXPERTS, **NEXT)),
 }
 

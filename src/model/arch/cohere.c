@@ -50,6 +50,9 @@ const struct pith_arch pith_arch_cohere = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "command-r",
+             .eps = "layer_norm_eps",
+             .features = 1u << PITH_GGUF_HAS_LOGIT_SCALE},
 };
 
 const struct pith_arch pith_arch_cohere2 = {
@@ -60,4 +63,9 @@ const struct pith_arch pith_arch_cohere2 = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "cohere2",
+             .eps = "layer_norm_eps",
+             .every = 4,
+             .unrotated = 4,
+             .features = 1u << PITH_GGUF_HAS_LOGIT_SCALE | 1u << PITH_GGUF_HAS_UNROTATED},
 };

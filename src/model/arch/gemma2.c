@@ -54,4 +54,10 @@ const struct pith_arch pith_arch_gemma2 = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "gemma2",
+             .act = PITH_ACT_GELU_TANH,
+             .every = 2,
+             .scalar = true,
+             .features = 1u << PITH_GGUF_HAS_SCORE_CAP | 1u << PITH_GGUF_HAS_LOGIT_CAP |
+                         1u << PITH_GGUF_HAS_EMBED_SCALE},
 };

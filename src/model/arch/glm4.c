@@ -31,4 +31,5 @@ const struct pith_arch pith_arch_glm4 = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "glm4", .qkv_bias_only = true, .features = 1u << PITH_GGUF_HAS_QKV_BIAS},
 };

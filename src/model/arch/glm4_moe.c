@@ -35,4 +35,11 @@ const struct pith_arch pith_arch_glm4_moe = {
     .plan = pith_family_plan,
     .family = &family,
     .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", .further = true},
+    .gguf = {.name = "glm4moe",
+             .experts = "n_routed_experts",
+             .by_keys = true,
+             .qkv_bias_only = true,
+             .before_mlp = "post_attention_norm",
+             .features = 1u << PITH_GGUF_HAS_QKV_BIAS | 1u << PITH_GGUF_HAS_SHARED |
+                         1u << PITH_GGUF_HAS_CORRECTION},
 };

@@ -82,4 +82,15 @@ const struct pith_arch pith_arch_gpt_oss = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "gpt-oss",
+             .act = PITH_ACT_CLAMPED,
+             .experts = "num_local_experts",
+             .expert_width = "intermediate_size",
+             .all_sparse = true,
+             .gating = 3,
+             .every = 2,
+             .untruncated = true,
+             .before_mlp = "post_attention_norm",
+             .features = 1u << PITH_GGUF_HAS_QKV_BIAS | 1u << PITH_GGUF_HAS_O_BIAS |
+                         1u << PITH_GGUF_HAS_EXPERT_BIAS | 1u << PITH_GGUF_HAS_ROUTER_BIAS},
 };

@@ -51,6 +51,7 @@ const struct pith_arch pith_arch_olmo2 = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "olmo2"},
 };
 
 const struct pith_arch pith_arch_olmo3 = {

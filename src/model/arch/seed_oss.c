@@ -21,4 +21,8 @@ const struct pith_arch pith_arch_seed_oss = {
     .plan = pith_family_plan,
     .family = &pith_family_llama,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "seed_oss",
+             .qkv_bias_only = true,
+             .before_mlp = "post_attention_norm",
+             .features = 1u << PITH_GGUF_HAS_QKV_BIAS},
 };

@@ -37,4 +37,8 @@ const struct pith_arch pith_arch_smollm3 = {
     .plan = pith_family_plan,
     .family = &pith_family_llama,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "smollm3",
+             .turned = true,
+             .unrotated = 4,
+             .features = 1u << PITH_GGUF_HAS_UNROTATED},
 };
