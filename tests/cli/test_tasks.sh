@@ -57,6 +57,8 @@ assert [g["depth"] for g in task["groups"]] == [i / 10 for i in range(11)] and t
 PY
 cp "$work/stdout" "$work/made.json"
 check "its keys" python3 "$work/made.py" "$work/made.json"
+check "a model that looks things up" "$pith" eval "$root/models/recall" --tasks kv:256 --task-limit 2 --quiet
+shown "it finds most" '^  accuracy         (7[0-9]|[89][0-9]|100)\.[0-9]+%'
 refuse "a length that is none" 1 'behind the colon stands a length' "$pith" eval "$probe" --tasks kv:long --quiet
 refuse "a name that is none" 1 'did you mean "needle"' "$pith" eval "$probe" --tasks needlse:100 --quiet
 refuse "too long for the model" 1 '600 tokens, the model takes 512' "$pith" eval "$probe" --tasks kv:600 --quiet
