@@ -221,7 +221,8 @@ typedef void pith_to_bytes_fn(size_t n, size_t block, const float *x, int8_t *q,
                               int32_t *sum);
 
 /* The same to three digits: q = x * (c / a) rounded, c = 127 * 65536, scale = a / c; digits from
- * -128 to 127, the last one first, `q_digit` and `sum_digit` apart. */
+ * -128 to 127, the last one first, `q_digit` and `sum_digit` apart. The third is at least -127, so
+ * that the second and 256 times it are a number of 16 bits, which kernels may build on. */
 typedef void pith_to_digits_fn(size_t n, size_t block, const float *x, int8_t *q, size_t q_digit,
                                float *scale, int32_t *sum, size_t sum_digit);
 #define PITH_DIGITS_MOST 8323072.0f

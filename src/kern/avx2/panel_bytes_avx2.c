@@ -141,6 +141,59 @@ INLINE __m256 together(struct digits s)
                            _mm256_cvtepi32_ps(low));
 }
 
+/* Four columns of x as pairs of 16-bit numbers, the even ones and the odd ones: the first digit,
+ * and the other two as one number, which 16 bits hold. */
+struct pairs {
+    __m256i low[2], high[2];
+};
+
+INLINE struct pairs four_digits(const int8_t *q, size_t digit)
+{
+    const __m256i x0 = four_bytes(q), x1 = four_bytes(q + digit), x2 = four_bytes(q + 2 * digit);
+    const __m256i top = _mm256_set1_epi16((short)0xff00);
+    const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(x1, 8), 8);
+    return (struct pairs){
+        {_mm256_srai_epi16(_mm256_slli_epi16(x0, 8), 8), _mm256_srai_epi16(x0, 8)},
+        {_mm256_add_epi16(even, _mm256_slli_epi16(x2, 8)),
+         _mm256_add_epi16(_mm256_srai_epi16(x1, 8), _mm256_and_si256(x2, top))}};
+}
+
+/* Adds half a line of 8-bit codes; d1 is of both digits above the first. */
+INLINE struct digits int8_digits(struct digits s, const uint8_t *half, struct pairs x)
+{
+    const __m256i w = load(half), odd = _mm256_srli_epi16(w, 8);
+    const __m256i even = _mm256_and_si256(w, _mm256_set1_epi16(255));
+    s.d0 = _mm256_add_epi32(s.d0, _mm256_madd_epi16(even, x.low[0]));
+    s.d1 = _mm256_add_epi32(s.d1, _mm256_madd_epi16(even, x.high[0]));
+    s.d0 = _mm256_add_epi32(s.d0, _mm256_madd_epi16(odd, x.low[1]));
+    s.d1 = _mm256_add_epi32(s.d1, _mm256_madd_epi16(odd, x.high[1]));
+    return s;
+}
+
+/* Sums of n lines of a panel of 8-bit codes, of both halves. */
+INLINE void int8_block(const uint8_t *line, size_t n, const int8_t *q, size_t digit,
+                       struct digits sums[2])
+{
+    const __m256i none = _mm256_setzero_si256();
+    struct digits a = {none, none, none}, b = a;
+    for (size_t i = 0; i < n; i++, line += PITH_PANEL_LINE) {
+        const struct pairs by = four_digits(q + 4 * i, digit);
+        a = int8_digits(a, line, by);
+        b = int8_digits(b, line + PITH_PANEL_LINE / 2, by);
+    }
+    sums[0] = a;
+    sums[1] = b;
+}
+
+/* They less the zeros, as float32: together() takes both upper digits' sum as it does that of the
+ * second with none above. */
+INLINE __m256 int8_total(struct digits s, __m256i zero, const int32_t *sum, size_t digit)
+{
+    s.d0 = less_zero(s.d0, zero, sum[0]);
+    s.d1 = less_zero(s.d1, zero, sum[digit] + 256 * sum[2 * digit]);
+    return together(s);
+}
+
 INLINE __m256 block_dot(const struct pith_bytes *x, bool level4, size_t digits, const uint8_t *line,
                         size_t n, size_t c, size_t block, __m256i zero)
 {
@@ -194,10 +247,19 @@ INLINE void dot_panel(const struct pith_panels *m, bool level4, size_t digits, s
         for (; c < stop; block++) {
             const size_t end = c + x->block < stop ? c + x->block : stop, n = (end - c) / width;
             const __m256 by = _mm256_set1_ps(x->scale[block]);
-            a.t = _mm256_fmadd_ps(block_dot(x, level4, digits, line, n, c, block, a.zero), by, a.t);
-            b.t = _mm256_fmadd_ps(
-                block_dot(x, level4, digits, line + PITH_PANEL_LINE / 2, n, c, block, b.zero), by,
-                b.t);
+            if (!level4 && digits == PITH_DIGITS) {
+                const int32_t *of = x->sum + block;
+                struct digits sums[2];
+                int8_block(line, n, x->q + c, x->q_digit, sums);
+                a.t = _mm256_fmadd_ps(int8_total(sums[0], a.zero, of, x->sum_digit), by, a.t);
+                b.t = _mm256_fmadd_ps(int8_total(sums[1], b.zero, of, x->sum_digit), by, b.t);
+            } else {
+                a.t = _mm256_fmadd_ps(block_dot(x, level4, digits, line, n, c, block, a.zero), by,
+                                      a.t);
+                b.t = _mm256_fmadd_ps(
+                    block_dot(x, level4, digits, line + PITH_PANEL_LINE / 2, n, c, block, b.zero),
+                    by, b.t);
+            }
             line += n * PITH_PANEL_LINE;
             c = end;
         }

@@ -262,11 +262,13 @@ static void check_dot_digits(pith_any_fn *fn, const struct shape *s)
         const struct pith_bytes x = {block, q, scale, sum, s->cols, COLS};
         compare_dot(fn, pith_panel_dot_digits_scalar, &m, &x, s);
         fill_codes(&m);
-        memset(q, -128, PITH_DIGITS * s->cols);
-        for (size_t d = 0; d < PITH_DIGITS; d++)
+        for (size_t d = 0; d < PITH_DIGITS; d++) {
+            const int least = d < 2 ? -128 : -127;
+            memset(q + d * s->cols, least, s->cols);
             for (size_t c = 0; c < s->cols; c += block)
-                sum[d * COLS + c / block] = -128 *
+                sum[d * COLS + c / block] = least *
                                             (int32_t)(s->cols - c < block ? s->cols - c : block);
+        }
         compare_dot(fn, pith_panel_dot_digits_scalar, &m, &x, s);
     }
 }
