@@ -33,13 +33,14 @@ static const struct option options[] = {
 /* Where values stand. */
 enum { INDENT = 19 };
 
-/* What the interval of the loss difference says. "Indistinguishable" is left to texts that show it:
- * the harm may be plain though a few windows make no interval. */
+/* What the interval of the loss difference says, when the harm does not say it already.
+ * "Indistinguishable" is left to texts that show it: the harm may be plain though a few windows
+ * make no interval. */
 static const char *loss_word(const json_t *t)
 {
     const char *verdict = json_text(t, "verdict"), *harm = json_text(t, "harm");
     if (strcmp(verdict, "indistinguishable") != 0 || strcmp(harm, "none") == 0) return verdict;
-    return strcmp(harm, "unresolved") == 0 ? "not resolved" : "not resolved by so few windows";
+    return strcmp(harm, "unresolved") == 0 ? "" : "not resolved by so few windows";
 }
 
 static void print_interval(const json_t *ci, int digits, bool sign)
@@ -56,8 +57,13 @@ static void print_baseline(const json_t *t)
     const json_t *ci = json_object_get(t, "nll_delta_ci95");
     if (!json_object_get(t, "kld_mean")) return;
     const char *harm = json_text(t, "harm");
-    printf("  harm             %s%s%s: ", bold(), harm, plain());
-    print_wrapped(json_text(t, "harm_reason"), INDENT + 2 + strlen(harm), INDENT, prose_width());
+    /* "unresolved by this text: ...", not "unresolved: not resolved by ...". */
+    static const char again[] = "not resolved";
+    const char *reason = json_text(t, "harm_reason");
+    const bool says = strncmp(reason, again, strlen(again)) == 0;
+    printf("  harm             %s%s%s%s", bold(), harm, plain(), says ? "" : ": ");
+    if (says) reason += strlen(again);
+    print_wrapped(reason, INDENT + strlen(harm) + (says ? 0 : 2), INDENT, prose_width());
     printf("  KL divergence    %.6f mean", json_get(t, "kld_mean"));
     print_interval(json_object_get(t, "kld_ci95"), 6, false);
     printf("\n%*s%.6f median, %.5f at 99%%\n", INDENT, "", json_get(t, "kld_median"),
@@ -66,7 +72,8 @@ static void print_baseline(const json_t *t)
     printf("  loss difference  %+.5f nats a token", json_get(t, "nll_delta"));
     print_interval(ci, 5, true);
     if (!json_is_real(json_array_get(ci, 0))) printf(", no interval from a single window");
-    printf(": %s\n", loss_word(t));
+    const char *word = loss_word(t);
+    printf("%s%s\n", *word ? ": " : "", word);
 }
 
 static void print_report(const json_t *j)

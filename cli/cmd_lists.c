@@ -213,6 +213,25 @@ static bool is_narrow(const json_t *list)
     return json_object_get(json_array_get(list, 0), "what") != NULL;
 }
 
+/* A table by name. NULL is told, with the table, engine or container that was perhaps meant. */
+static const char *find_table(const struct settings *s, const char *word, json_t *all)
+{
+    static const char *const lists[] = {"engines", "containers"};
+    const char *key;
+    const json_t *row;
+    json_t *value;
+    size_t k;
+    json_object_foreach (all, key, value)
+        if (pith_name_equal(word, key)) return key;
+    json_t *names = json_copy(all);
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        json_array_foreach (json_object_get(all, lists[i]), k, row)
+            json_object_set_new(names, json_text(row, "name"), json_null());
+    (void)find_key(s, "table, engine or container", word, names);
+    json_decref(names);
+    return NULL;
+}
+
 /* One table in full. */
 static int print_one(const struct settings *s, const char *word, json_t *all)
 {
@@ -220,7 +239,7 @@ static int print_one(const struct settings *s, const char *word, json_t *all)
     const json_t *container = find_entry(json_object_get(all, "containers"), "name", word);
     if (engine) return print_loads(s, all, "engine", engine);
     if (container) return print_loads(s, all, "container", container);
-    const char *key = find_key(s, "table", word, all);
+    const char *key = find_table(s, word, all);
     if (!key) return EXIT_USAGE;
     const json_t *list = json_object_get(all, key);
     if (s->common.json) return print_json(list);

@@ -203,26 +203,59 @@ static void print_kept(const json_t *tensors)
         printf("  kept in 16 bits  %zu linears, whose rows are no whole blocks of 32\n", count);
 }
 
+/* Types that stand in for others in a number of linears. */
+struct fallen {
+    const char *grid, *wanted, *only; /* the name of one that is alone */
+    size_t count;
+};
+
+enum { FALLEN = 8 };
+
+/* Counts them by what stands in for what; returns how many kinds there are. */
+static size_t count_fallen(const json_t *linears, struct fallen list[FALLEN], json_int_t *cols)
+{
+    const json_t *l;
+    size_t i, kinds = 0, k;
+    json_array_foreach (linears, i, l) {
+        const char *grid = json_text(l, "grid"), *wanted = json_text(l, "wanted");
+        if (!json_object_get(l, "wanted")) continue;
+        for (k = 0; k < kinds; k++)
+            if (strcmp(list[k].grid, grid) == 0 && strcmp(list[k].wanted, wanted) == 0) break;
+        if (k == FALLEN) continue;
+        if (k == kinds) {
+            list[kinds++] = (struct fallen){grid, wanted, json_text(l, "name"), 0};
+            if (kinds == 1)
+                *cols = json_integer_value(json_array_get(json_object_get(l, "shape"), 1));
+        }
+        list[k].count++;
+    }
+    return kinds;
+}
+
 /* Linears whose rows are no whole blocks of the type that was asked for. */
 static void print_fallen(const json_t *linears, const json_t *tensors)
 {
-    const json_t *l, *first = NULL;
-    size_t i, count = 0;
-    json_array_foreach (linears, i, l) {
-        if (!json_object_get(l, "wanted")) continue;
-        if (!first) first = l;
-        count++;
-    }
+    struct fallen list[FALLEN];
+    json_int_t cols = 0;
+    char text[768];
+    size_t count = 0;
     print_kept(tensors);
-    if (!first) return;
-    const json_t *shape = json_object_get(first, "shape");
-    char text[256];
+    const size_t kinds = count_fallen(linears, list, &cols);
+    if (!kinds) return;
+    for (size_t k = 0; k < kinds; k++) count += list[k].count;
     snprintf(text, sizeof text,
-             "%zu of %zu linears, whose rows are no whole blocks (%lld weights: %s instead of %s),"
-             " by llama.cpp's rule",
-             count, json_array_size(linears),
-             (long long)json_integer_value(json_array_get(shape, 1)), json_text(first, "grid"),
-             json_text(first, "wanted"));
+             "%zu of %zu linears, whose rows are no whole blocks (%lld weights), by llama.cpp's "
+             "rule:",
+             count, json_array_size(linears), (long long)cols);
+    for (size_t k = 0; k < kinds; k++) {
+        const size_t used = strlen(text);
+        const bool alone = list[k].count == 1;
+        snprintf(text + used, sizeof text - used, "%s %s instead of %s (", k ? "," : "",
+                 list[k].grid, list[k].wanted);
+        const size_t at = strlen(text);
+        if (alone) snprintf(text + at, sizeof text - at, "%s)", list[k].only);
+        else snprintf(text + at, sizeof text - at, "%zu)", list[k].count);
+    }
     printf("  fallen back      ");
     print_wrapped(text, INDENT, INDENT, prose_width());
 }

@@ -85,8 +85,10 @@ static void print_message(const char *who, const char *text)
     if (text[n]) fprintf(stderr, "%s\n", text + n + 1);
 }
 
+/* What only a model, or what lies on the disk, shows to be wrong usage is wrong usage too. */
 int report_failure(const struct common *common, const struct pith_error *err)
 {
+    if (err->status == PITH_ARG) return usage_failure(common, "%s", err->text);
     const char *text = err->text[0] ? err->text : pith_status_text(err->status);
     if (common->json) print_object(common, pith_status_text(err->status), text);
     print_message("pith", text);

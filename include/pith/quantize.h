@@ -67,10 +67,11 @@ PITH_API enum pith_status pith_quantize_check(const struct pith_quantize_options
  * or killed leaves "<out>.partial", from which the same call with `resume` continues to the same
  * bytes; `out` appears only when it is whole.
  *
- * PITH_ARG          options that make no sense together, `out` exists
+ * PITH_ARG          options that make no sense, by themselves or for this model
  * PITH_UNSUPPORTED  a grid that the container or a target cannot hold; nothing was written
  * PITH_LIMIT        `memory` cannot be met; nothing was written
- * PITH_FORMAT       the input is damaged; PITH_IO: a file cannot be read or written
+ * PITH_FORMAT       the input is damaged
+ * PITH_IO           a file cannot be read or written; `out`, or an unfinished run, is in the way
  * PITH_NUMERIC      weights or statistics that are not finite or cannot be solved; never papered
  * over PITH_MISMATCH     what was read back differs from what was meant */
 PITH_API enum pith_status pith_quantize(struct pith_context *context,

@@ -27,9 +27,10 @@ enum pith_status pith_gguf_finish(const struct pith_model *m, const char *source
 /* The grid that llama.cpp's quantizer gives the embedding or, with `reads_out`, what the logits are
  * computed from (the head, or an embedding that is both), of a model whose linears are mostly on
  * `linears`: Q6_K or better for the latter, the linears' own for the former (src/llama-quant.cpp,
- * llama_tensor_get_type_impl). Untouched when there is none for these columns. */
-void pith_gguf_end_grid(const struct pith_grid *linears, bool reads_out, uint32_t cols,
-                        struct pith_grid *out);
+ * llama_tensor_get_type_impl). Untouched when there is none for these columns. Returns the type
+ * that it stands in for where such rows are no whole blocks of it, else NULL. */
+const struct pith_format *pith_gguf_end_grid(const struct pith_grid *linears, bool reads_out,
+                                             uint32_t cols, struct pith_grid *out);
 
 /* Appends the tokenizer of `source` (a folder, or the GGUF file g): as many tokens as the model has
  * rows of embedding. */

@@ -44,16 +44,19 @@ static bool set_end(const char *grid, uint32_t cols, struct pith_grid *out)
     return true;
 }
 
-void pith_gguf_end_grid(const struct pith_grid *linears, bool reads_out, uint32_t cols,
-                        struct pith_grid *out)
+const struct pith_format *pith_gguf_end_grid(const struct pith_grid *linears, bool reads_out,
+                                             uint32_t cols, struct pith_grid *out)
 {
     char text[PITH_GRID_TEXT];
     pith_grid_format(linears, text);
     const bool eight = linears->format->bits == 8;
     struct pith_grid own = *linears;
-    if (pith_mixture_fall_back(&own, cols) && own.format) pith_grid_format(&own, text);
-    if (!reads_out && set_end(text, cols, out)) return;
-    if (eight || !set_end("q6_k", cols, out)) (void)set_end("int8:g32", cols, out);
+    const bool fell = pith_mixture_fall_back(&own, cols) && own.format;
+    if (fell) pith_grid_format(&own, text);
+    if (!reads_out && set_end(text, cols, out)) return fell ? linears->format : NULL;
+    if (!eight && set_end("q6_k", cols, out)) return NULL;
+    (void)set_end("int8:g32", cols, out);
+    return eight || !out->format ? NULL : pith_format_find("q6_k");
 }
 
 /* --- tensors ---------------------------------------------------------------------------------- */

@@ -24,6 +24,11 @@ static enum pith_status find_needs(struct pith_job *job, struct pith_error *err)
     if (weights->format) job->needs_round |= pith_gridder_for(weights)->needs;
     PITH_TRY(pith_select_check(job, &job->needs_round, err));
     PITH_TRY(pith_inputs_settle(job, err));
+    if (job->recipe.split->sparse && weights->format && !(job->container->holds & PITH_QMAT_KEPT))
+        return pith_fail(err, PITH_UNSUPPORTED,
+                         "%s has no place for weights beside the grid (--split sparse);"
+                         " --container squeezellm has",
+                         job->container->name);
     PITH_TRY(pith_learn_check(job, err));
     const struct pith_input in = {
         .grid = job->recipe.acts, .threshold = job->container_opts.threshold, .scale = 1.0f};

@@ -60,8 +60,8 @@ void pith_ends_default(const struct pith_job *job, struct pith_choice *c)
     const bool reads_out = c == &job->ends[PITH_END_HEAD] || tied;
     c->grid = (struct pith_grid){0};
     if (!pith_ends_may(job) || !job->recipe.weights.format) return;
-    pith_file_export_of(job->container)
-        ->end_grid(&job->recipe.weights, reads_out, c->cols, &c->grid);
+    const struct pith_file_export *file = pith_file_export_of(job->container);
+    c->wanted = file->end_grid(&job->recipe.weights, reads_out, c->cols, &c->grid);
 }
 
 /* --- the work -------------------------------------------------------------------------------- */

@@ -134,7 +134,7 @@ static bool is_next_unit(const struct pith_job *job, const struct pith_journal *
 
 static enum pith_status fail_foreign(const struct pith_job *job, struct pith_error *err)
 {
-    return pith_fail(err, PITH_ARG,
+    return pith_fail(err, PITH_IO,
                      "%s: belongs to another run (other input, options or version):"
                      " remove that folder, or repeat the command it was started with",
                      job->partial);

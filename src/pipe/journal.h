@@ -29,7 +29,7 @@ struct pith_journal {
 
 /* Reads what an earlier run finished into units (an empty array when there is none). Of a journal
  * that was changed, the lines before the first that is not as it was written count, and the
- * listener is told. PITH_ARG when it was another job; PITH_IO when a link stands in its place. */
+ * listener is told. PITH_IO when it was another job, or when a link stands in its place. */
 enum pith_status pith_journal_open(const struct pith_job *job, struct pith_journal *journal,
                                    struct pith_error *err);
 /* Appends one unit's line to the file, after everything it names is on disk. The list of units is
@@ -54,7 +54,7 @@ enum pith_status pith_reread_holds(const struct pith_run *r, struct pith_error *
  * "source". */
 enum pith_status pith_source_note(struct pith_run *r, size_t index, json_t *unit,
                                   struct pith_error *err);
-/* True when what the units in the journal's units read is still what the input holds; PITH_ARG when
+/* True when what the units in the journal's units read is still what the input holds; PITH_IO when
  * not. */
 enum pith_status pith_source_check(struct pith_run *r, struct pith_error *err);
 

@@ -84,7 +84,7 @@ enum pith_status pith_place_name(struct pith_job *job, struct pith_error *err)
 
 static enum pith_status fail_taken(const struct pith_job *job, struct pith_error *err)
 {
-    return pith_fail(err, PITH_ARG, "%s: exists already; remove it or choose another --out",
+    return pith_fail(err, PITH_IO, "%s: exists already; remove it or choose another --out",
                      job->options->out);
 }
 
@@ -99,7 +99,7 @@ static enum pith_status check_foreign(const struct pith_job *job, struct pith_er
     const bool begun = count == 0 || (count == 1 && strcmp(names[0], "pith.journal.tmp") == 0);
     pith_names_free(names, count);
     if (begun) return PITH_OK;
-    return pith_fail(err, PITH_ARG,
+    return pith_fail(err, PITH_IO,
                      "%s: is needed to work in, but holds something else; move it away",
                      job->partial);
 }
@@ -111,7 +111,7 @@ enum pith_status pith_place_check(const struct pith_job *job, struct pith_error 
     if (o->rehearse) return PITH_OK;
     if (!o->resume && pith_path_exists(o->out)) return fail_taken(job, err);
     if (!o->resume && pith_path_exists(job->journal_path))
-        return pith_fail(err, PITH_ARG,
+        return pith_fail(err, PITH_IO,
                          "%s: an unfinished run is there; continue it with --resume, or remove it",
                          job->partial);
     return PITH_OK;

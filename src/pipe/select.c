@@ -160,6 +160,7 @@ static enum pith_status choose_end(struct pith_job *job, struct pith_choice *c,
     for (size_t i = 0; i < o->overrides.count && pith_ends_may(job); i++)
         if (names_module(overrides[i].pattern, c->module)) {
             c->grid = overrides[i].grid;
+            c->wanted = NULL;
             overrides[i].used = true;
         }
     if (c->grid.format && is_plain(&c->grid)) c->grid = (struct pith_grid){0};

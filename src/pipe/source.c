@@ -95,7 +95,7 @@ enum pith_status pith_source_check(struct pith_run *r, struct pith_error *err)
     pith_phases_mark(&r->phases, PITH_PHASE_REREAD);
     for (size_t i = 0; i < count && s == PITH_OK; i++)
         if (strcmp(list[i].hex, list[i].want) != 0)
-            s = pith_fail(err, PITH_ARG,
+            s = pith_fail(err, PITH_IO,
                           "%s: %s is not what the interrupted run read; remove %s and start again",
                           r->job->options->model, list[i].tensor->name, r->job->partial);
     pith_free(list);

@@ -81,7 +81,7 @@ grep -q '2 of 3: a/w4, eval.txt: perplexity' "$work/told" && pass "each model is
 refuse "a model that is none, before the first" 1 'nowhere' "$pith" compare "$@" "$work/nowhere" --text "$text"
 refuse "a text that is none, before the first" 1 'nowhere' "$pith" compare "$@" --text "$text" --text "$work/nowhere"
 refuse "tasks that are none, before the first" 1 'README.md: line 1' "$pith" compare "$@" --text "$text" --tasks README.md
-refuse "a context beyond any model's" 1 "context of .* is 512" "$pith" compare "$@" --text "$text" --context 1k
+refuse "a context beyond any model's" 2 "context of .* is 512" "$pith" compare "$@" --text "$text" --context 1k
 
 # Ctrl-C after the first model: what was measured is printed.
 "$pith" compare "$probe" "$work/a/w4" "$work/b/w4" --text "$text" --format csv >"$work/part" 2>"$work/told" &
@@ -107,7 +107,7 @@ judge() { # label, what must stand there, --kv, tokens
 judge "a ruined cache, one window" 'harm  *severe: KL is above 0.1 and the loss rises' int2:token 200
 judge "a ruined cache, two windows" 'harm  *severe' int2:token 500
 judge "a good cache" 'harm  *none: KL and the rise of the loss are both below 0.005' int8:token 500
-judge "between" 'harm  *unresolved: not resolved by this text: about [0-9]* more tokens would' int4:token 500
+judge "between" 'harm  *unresolved by this text: about [0-9]* more tokens would' int4:token 500
 "$pith" eval "$probe" --baseline "$probe" --text "$text" --context 64 --max-tokens 60 --kv int2:token --json --quiet \
     >"$work/short.json"
 check "a text too short for intervals" python3 - "$work/short.json" <<'PY'

@@ -26,7 +26,7 @@ refuse "nothing to measure" 2 'give --text' "$pith" eval "$probe"
 refuse "unknown KV cache, run" 2 'no such format' "$pith" run "$probe" -p x --kv int9
 refuse "unknown KV cache, eval" 2 'bf16 or f32' "$pith" eval "$probe" --text "$probe/eval.txt" --kv none
 refuse "a KV cache by channel" 2 'int8:token' "$pith" eval "$probe" --text "$probe/eval.txt" --kv int8:channel
-refuse "a KV cache without scales" 1 'no scales for keys' "$pith" eval "$probe" --text "$probe/eval.txt" --kv int8:tensor
+refuse "a KV cache without scales" 2 'no scales for keys' "$pith" eval "$probe" --text "$probe/eval.txt" --kv int8:tensor
 refuse "a KV-cache format that a container cannot hold" 2 'has no place' "$pith" quantize "$probe" -o "$work/o" -r gptq --kv fp8
 other=neon
 [ "$(uname -m)" = x86_64 ] || other=avx2
@@ -36,7 +36,8 @@ refuse "missing model" 1 'nowhere' "$pith" inspect "$work/nowhere"
 refuse "missing text" 1 'no-such-text' "$pith" eval "$probe" --text "$work/no-such-text"
 refuse "unknown recipe" 2 'gptqq' "$pith" quantize "$probe" -o "$work/o" -r gptqq
 refuse "bad grid" 2 'int9' "$pith" quantize "$probe" -o "$work/o" -r rtn --weights int9
-refuse "bad pattern" 1 'matches no linear' "$pith" quantize "$probe" -o "$work/o" -r rtn --ignore nothing
+refuse "bad pattern" 2 'matches no linear' "$pith" quantize "$probe" -o "$work/o" -r rtn --ignore nothing
+refuse "experts of no mixture" 2 'is no mixture' "$pith" quantize "$probe" -o "$work/o" -r gptq --experts all
 refuse "unknown container" 2 'unknown container' "$pith" quantize "$probe" -o "$work/o" --container zip
 refuse "activations on a grid of weights" 2 'activations cannot be int8:channel' "$pith" quantize "$probe" -o "$work/o" -r rtn \
     --weights int8:channel --acts int8:channel
@@ -47,8 +48,8 @@ refuse "output exists" 1 'exists already' "$pith" quantize "$probe" -o "$work/ta
 [ -e "$work/o" ] || [ -e "$work/o.partial" ] && fail "a refused run wrote something" || pass "refused runs write nothing"
 check "recipes as JSON" sh -c "'$pith' recipes --json | python3 -m json.tool"
 check "features as JSON" sh -c "'$pith' features --json | python3 -m json.tool"
-refuse "unknown table" 2 "no table 'engine'; did you mean 'engines'" "$pith" features engine
-refuse "unknown table, far from all" 2 "no table 'x'; there are containers engines" "$pith" features x
+refuse "unknown table" 2 "no table, engine or container 'engine'; did you mean 'engines'" "$pith" features engine
+refuse "unknown table, far from all" 2 "no table, engine or container 'x'; there are containers engines" "$pith" features x
 printf '\377\376h\0i\0' >"$work/utf16"
 refuse "a text in UTF-16" 1 'byte 0 .line 1.*UTF-16LE.*iconv' "$pith" eval "$probe" --text "$work/utf16"
 refuse "calibration in UTF-16" 1 'UTF-16LE' "$pith" quantize "$probe" -o "$work/no" --calib "$work/utf16"
@@ -119,7 +120,7 @@ refuse "a grid for a recipe" 2 'grid, no recipe: --weights int4' "$pith" quantiz
 refuse "a recipe for a grid" 2 'recipe, no grid: --recipe awq' "$pith" quantize "$probe" -o "$work/o" --weights awq
 refuse "an output without -o" 2 "'o.gguf'; did you mean -o DIR?" "$pith" quantize "$probe" o.gguf
 refuse "a prompt without -p" 2 "'Hello'; did you mean -p TEXT?" "$pith" run "$probe" Hello
-refuse "a task of no name" 1 'unknown task "mmul"; did you mean "mmlu"' "$pith" eval "$probe" --tasks mmul:nowhere
+refuse "a task of no name" 2 'unknown task "mmul"; did you mean "mmlu"' "$pith" eval "$probe" --tasks mmul:nowhere
 refuse "a task without its file" 1 'not downloaded: .*mmlu:PATH' "$pith" eval "$probe" --tasks mmlu
 refuse "a task file that is none" 1 'no such file or folder' "$pith" eval "$probe" --tasks "$work/none.jsonl"
 check "what is not quantized" sh -c "'$pith' inspect '$probe' | grep -q 'LlamaForCausalLM, not quantized'"

@@ -192,7 +192,7 @@ static size_t survivors(struct run_fixture *f, const char *text, size_t size)
     assert_ok(pith_file_write(f->job.journal_path, text, size, &err), err);
     json_decref(f->journal.units);
     const enum pith_status s = pith_journal_open(&f->job, &f->journal, &err);
-    if (s != PITH_OK) assert_int_equal(s, PITH_ARG);
+    if (s != PITH_OK) assert_int_equal(s, PITH_IO);
     for (size_t i = 0; i < units(f); i++) {
         json_t *want = unit(i);
         assert_true(json_equal(json_array_get(f->journal.units, i), want));
@@ -341,7 +341,7 @@ static void test_another_job(void **state)
     add(&f, 0);
     f.job.fingerprint[0] = f.job.fingerprint[0] == '0' ? '1' : '0';
     json_decref(f.journal.units);
-    assert_int_equal(pith_journal_open(&f.job, &f.journal, &err), PITH_ARG);
+    assert_int_equal(pith_journal_open(&f.job, &f.journal, &err), PITH_IO);
     assert_non_null(strstr(err.text, "belongs to another run"));
     run_close(&f);
 }
