@@ -35,7 +35,9 @@ static json_t *make_row(const json_t *part, bool losses)
     json_array_append_new(row, json_string(json_text(part, "b")));
     if (losses) cell(row, "%.4g", json_object_get(part, "loss"));
     cell(row, "%.6f", json_object_get(part, "relative_difference"));
-    cell(row, "%.4g", json_object_get(part, "largest_difference"));
+    if (json_object_get(part, "rescaled")) json_array_append_new(row, json_string("rescaled"));
+    else if (json_object_get(part, "rotated")) json_array_append_new(row, json_string("rotated"));
+    else cell(row, "%.4g", json_object_get(part, "largest_difference"));
     return row;
 }
 
@@ -54,31 +56,45 @@ static int print_differences(const struct settings *s, const json_t *parts, bool
     return print_table(&s->common, columns, rows, NULL);
 }
 
+static bool is_moved(const json_t *part)
+{
+    return (json_object_get(part, "rescaled") || json_object_get(part, "rotated")) &&
+           !json_object_get(part, "relative_difference");
+}
+
 /* The parts that differ, most harm first; those without a loss behind those that have one. */
 static int print_parts(const struct settings *s, const json_t *j)
 {
     json_t *with = json_array(), *without = json_array(), *equal = json_array();
+    json_t *moved = json_array(); /* by a transform: there is no distance to tell */
     json_t *part;
     size_t i, left, more;
     const size_t most = s->all ? SIZE_MAX : RANK_MOST;
     json_array_foreach (json_object_get(j, "parts"), i, part)
         json_array_append(json_is_true(json_object_get(part, "equal")) ? equal
                           : json_object_get(part, "loss")              ? with
+                          : is_moved(part)                             ? moved
                                                                        : without,
                           part);
     const bool losses = json_array_size(with) > 0;
     json_t *shown = rank(with, "loss", most, &left);
     json_t *rest = rank(without, "relative_difference", most - json_array_size(shown), &more);
     json_array_extend(shown, rest);
+    if (s->all) json_array_extend(shown, moved);
     if (s->all) json_array_extend(shown, equal);
+    else more += json_array_size(moved);
     if (json_array_size(shown))
         printf("most harm first, by %s\n",
                losses ? "the loss at the output that pith.json tells" : "relative difference");
     const int rc = json_array_size(shown) ? print_differences(s, shown, losses) : EXIT_DONE;
     if (left + more) printf("... and %zu more: --all lists them\n", left + more);
+    if (json_object_get(json_array_get(moved, 0), "rotated"))
+        printf(
+            "one of the two is in another basis, as its pith.json says: no part has a distance\n");
     json_decref(with);
     json_decref(without);
     json_decref(equal);
+    json_decref(moved);
     json_decref(shown);
     json_decref(rest);
     return rc;
@@ -135,10 +151,13 @@ const struct command command_diff = {
     .operands = "A B [options]",
     .examples = "  pith diff Llama-3.2-1B out\n"
                 "  pith diff out-gptq out-awq --all\n",
-    .details = "What is compared are the weights that each part stands for, not how they are\n"
-               "packed. loss: what B's pith.json measured at the linear's output, if it was made\n"
-               "with calibration; relative: ||B - A|| / ||A||; largest: of a value.\n"
-               "Exit status 1 when anything differs.\n",
+    .details =
+        "What is compared are the weights that each part stands for, not how they are\n"
+        "packed. loss: what B's pith.json measured at the linear's output, if it was made\n"
+        "with calibration; relative: ||B - A|| / ||A||; largest: of a value.\n"
+        "rescaled: AWQ or SmoothQuant multiplied it; what multiplying rows and columns does\n"
+        "not explain is the difference. rotated: one of the two is in another basis.\n"
+        "Exit status 1 when anything differs.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

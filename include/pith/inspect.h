@@ -22,7 +22,10 @@ PITH_API enum pith_status pith_inspect(struct pith_context *context, const char 
  * "config_differs": [keys], "parts": [{"name", "a" and "b": grid or dtype, "equal": to the bit,
  * "relative_difference": ||b - a|| / ||a||, "largest_difference", "loss": of the linear's output as
  * b's pith.json has it}]}. The differences are missing where a value is not finite, the loss where
- * it was not measured. PITH_ARG when the shapes differ. */
+ * it was not measured. A part that a transform multiplied by something, as a pith.json says, has
+ * "rescaled": true, and of a matrix the least difference that multiplying its rows and columns
+ * leaves; where one of the two is in another basis, parts that differ have "rotated": true and no
+ * difference. PITH_ARG when the shapes differ. */
 PITH_API enum pith_status pith_diff(struct pith_context *context, const char *a, const char *b,
                                     char **report, struct pith_error *err);
 

@@ -7,7 +7,8 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "model/model.h"
-#include "pipe/run.h"
+#include "pipe/closeness.h"
+#include "pipe/job.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,10 +20,18 @@ struct part {
     struct pith_weight a, b;
 };
 
+/* What an account tells of its checkpoint; without one, nothing. */
+struct told {
+    json_t *account; /* owned */
+    json_t *changed; /* owned: parts that a transform multiplied by something, by name */
+};
+
 struct diff {
     struct pith_backend *backend;
     struct pith_progress progress;
     struct pith_model *a, *b;
+    struct told of_a, of_b;
+    bool turned; /* one is in another basis than the other */
     json_t *parts;
     size_t equal;
 };
@@ -72,19 +81,43 @@ static enum pith_status measure(struct diff *d, const struct part *p, struct dis
     return PITH_OK;
 }
 
+/* Of matrices that a transform multiplied by something: what no multiplying explains. */
+static enum pith_status add_rescaled(struct diff *d, const struct part *p, json_t **j,
+                                     struct pith_error *err)
+{
+    double relative;
+    pith_json_set(j, "rescaled", json_true());
+    if (p->a.rows == 1) return PITH_OK; /* it explains any vector */
+    if (!pith_relative_error(d->backend, &p->b, &p->a, true, &relative))
+        return pith_fail_nomem(err, p->name);
+    if (isfinite(relative)) pith_json_set(j, "relative_difference", json_real(relative));
+    return PITH_OK;
+}
+
 static enum pith_status add_part(struct diff *d, const struct part *p, struct pith_error *err)
 {
     char a[PITH_GRID_TEXT], b[PITH_GRID_TEXT];
     struct distance x = {0};
+    enum pith_status s = PITH_OK;
     PITH_TRY(measure(d, p, &x, err));
     form_text(&p->a, a);
     form_text(&p->b, b);
     const double relative = x.original > 0 ? sqrt(x.difference / x.original) : 0.0;
+    const bool rescaled = json_object_get(d->of_a.changed, p->name) ||
+                          json_object_get(d->of_b.changed, p->name);
     json_t *j =
         json_pack("{s:s, s:s, s:s, s:b}", "name", p->name, "a", a, "b", b, "equal", (int)x.equal);
-    if (j && isfinite(relative)) {
+    if (j && !x.equal && d->turned) {
+        pith_json_set(&j, "rotated", json_true());
+    } else if (j && !x.equal && rescaled) {
+        s = add_rescaled(d, p, &j, err);
+    } else if (j && isfinite(relative)) {
         pith_json_set(&j, "relative_difference", json_real(relative));
         pith_json_set(&j, "largest_difference", json_real(x.most));
+    }
+    if (s != PITH_OK) {
+        json_decref(j);
+        return s;
     }
     if (json_array_append_new(d->parts, j) != 0) return pith_fail_nomem(err, p->name);
     d->equal += x.equal;
@@ -186,17 +219,62 @@ static json_t *config_keys(const json_t *a, const json_t *b)
     return keys;
 }
 
-/* What b's account tells of the harm at each linear's output, if it does, for the same linears. */
-static enum pith_status add_losses(struct diff *d, const char *b, struct pith_error *err)
+static void note_changed(struct told *t, const json_t *list, const char *key, const char *is)
+{
+    static const char suffix[] = ".weight"; /* parts have the names of modules */
+    const json_t *entry;
+    size_t i;
+    json_array_foreach (list, i, entry) {
+        const json_t *value = json_object_get(entry, key);
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        const char *text = json_string_value(value);
+        if (!name || !(json_is_true(value) || (text && strcmp(text, is) == 0))) continue;
+        size_t n = strlen(name);
+        const size_t m = sizeof suffix - 1;
+        if (text && n > m && strcmp(name + n - m, suffix) == 0) n -= m;
+        (void)json_object_setn_new(t->changed, name, n, json_true());
+    }
+}
+
+/* An account that cannot be read tells nothing. */
+static enum pith_status read_account(const char *model, struct told *t, struct pith_error *err)
 {
     enum { LIMIT = 1 << 30 };
-    char *path = pith_account_path(b);
-    json_t *account = NULL;
-    const json_t *linear;
+    char *path = pith_account_path(model);
+    struct pith_error why = {0};
+    if (path && pith_path_exists(path)) (void)pith_json_load(path, LIMIT, &t->account, &why);
+    const bool bad = !path || why.status == PITH_NOMEM;
+    pith_free(path);
+    t->changed = json_object();
+    note_changed(t, json_object_get(t->account, "linears"), "transformed", "");
+    note_changed(t, json_object_get(t->account, "tensors"), "action", "rescaled");
+    return bad || !t->changed ? pith_fail_nomem(err, "the report") : PITH_OK;
+}
+
+static void free_told(struct told *t)
+{
+    json_decref(t->changed);
+    json_decref(t->account);
+}
+
+static enum pith_status read_accounts(struct diff *d, const char *a, const char *b,
+                                      struct pith_error *err)
+{
+    PITH_TRY(read_account(a, &d->of_a, err));
+    PITH_TRY(read_account(b, &d->of_b, err));
+    const json_t *x = json_object_get(d->of_a.account, "basis"),
+                 *y = json_object_get(d->of_b.account, "basis");
+    const bool in_x = json_is_object(x), in_y = json_is_object(y);
+    d->turned = in_x != in_y || (in_x && !json_equal(x, y));
+    return PITH_OK;
+}
+
+/* What b's account tells of the harm at each linear's output, if it does, for the same linears. */
+static enum pith_status add_losses(struct diff *d, struct pith_error *err)
+{
+    const json_t *linear, *account = d->of_b.account;
     size_t i;
-    struct pith_error why = {0}; /* an account that cannot be read tells nothing */
-    if (path && pith_path_exists(path)) (void)pith_json_load(path, LIMIT, &account, &why);
-    bool bad = !path || why.status == PITH_NOMEM;
+    bool bad = false;
     const char *losses = json_string_value(json_object_get(account, "losses"));
     const bool outputs = losses && strcmp(losses, "outputs") == 0;
     json_t *by_name = outputs ? json_object() : NULL;
@@ -214,8 +292,6 @@ static enum pith_status add_losses(struct diff *d, const char *b, struct pith_er
         if (loss) bad |= json_object_set(part, "loss", loss) != 0;
     }
     json_decref(by_name);
-    json_decref(account);
-    pith_free(path);
     return bad ? pith_fail_nomem(err, "the report") : PITH_OK;
 }
 
@@ -225,6 +301,7 @@ static enum pith_status compare(struct diff *d, const char *a, const char *b, js
     PITH_TRY(pith_model_open(a, &d->a, err));
     PITH_TRY(pith_model_open(b, &d->b, err));
     PITH_TRY(check_shapes(d, a, b, err));
+    PITH_TRY(read_accounts(d, a, b, err));
     d->parts = json_array();
     if (!d->parts) return pith_fail_nomem(err, "the report");
     PITH_TRY(add_ends(d, err));
@@ -235,7 +312,7 @@ static enum pith_status compare(struct diff *d, const char *a, const char *b, js
     const char *const containers[2] = {d->a->container ? d->a->container->name : "none",
                                        d->b->container ? d->b->container->name : "none"};
     const size_t count = json_array_size(d->parts);
-    PITH_TRY(add_losses(d, b, err));
+    PITH_TRY(add_losses(d, err));
     *report = json_pack("{s:b, s:o, s:o, s:s, s:s, s:i, s:i, s:o, s:O}", "equal",
                         (int)(d->equal == count), "a", pith_json_name(a), "b", pith_json_name(b),
                         "container_a", containers[0], "container_b", containers[1], "parts_equal",
@@ -258,6 +335,8 @@ enum pith_status pith_diff(struct pith_context *context, const char *a, const ch
     if (s == PITH_OK) s = pith_report_text(j, report, err);
     else json_decref(j);
     json_decref(d.parts);
+    free_told(&d.of_a);
+    free_told(&d.of_b);
     pith_model_close(d.a);
     pith_model_close(d.b);
     return s;

@@ -110,6 +110,24 @@ sys.exit(bad or not all(0 < p["relative_difference"] < 0.2 for p in j["parts"] i
 PY
 }
 check "diff: where a model and its original differ" refuse_diff "$mini" "$work/gptq"
+
+# What AWQ multiplied is no difference: that of each linear is the error that the account has.
+scaled_diff() {
+    "$pith" quantize "$mini" -o "$work/scaled" -r awq --calib-tokens 512 --seq-len 128 --quiet &&
+        "$pith" diff "$mini" "$work/scaled" --json >"$work/diff.json"
+    python3 - "$work/diff.json" "$work/scaled/pith.json" <<'PY'
+import json, sys
+parts = {p["name"]: p for p in json.load(open(sys.argv[1]))["parts"]}
+linears = json.load(open(sys.argv[2]))["linears"]
+far = [l["name"] for l in linears if l["transformed"] and (not parts[l["name"]]["rescaled"] or
+       abs(parts[l["name"]]["relative_difference"] - l["relative_error"]) > 1e-6)]
+norms = [p for n, p in parts.items() if n.endswith("layernorm") and not p["equal"]]
+sys.exit(far or not any(l["transformed"] for l in linears) or not norms or any("relative_difference" in p for p in norms))
+PY
+}
+check "diff: what a transform multiplied is told apart" scaled_diff
+check "diff: in another basis" "$pith" quantize "$mini" -o "$work/turned" -r rtn --transform rotate:folded
+"$pith" diff "$mini" "$work/turned" | grep -q "in another basis" && pass "is said" || fail "is not said"
 python3 tests/cli/mini.py "$work/other" layers=1 hidden=128 ffn=256
-refuse "diff: models of different shapes" 1 "different shapes" "$pith" diff "$mini" "$work/other"
+refuse "diff: models of different shapes" 2 "different shapes" "$pith" diff "$mini" "$work/other"
 finish
