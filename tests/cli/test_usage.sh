@@ -144,7 +144,7 @@ refuse "--resume of a rehearsal" 2 'does nothing' "$pith" quantize "$probe" -o "
 refuse "--stride of disjoint windows" 2 'does nothing' "$pith" eval "$probe" --text "$probe/eval.txt" --stride 3
 refuse "--context without a text" 2 'without --text' "$pith" eval "$probe" --tasks x --context 64
 refuse "--task-limit without tasks" 2 'without --tasks' "$pith" eval "$probe" --text x --task-limit 3
-refuse "--context beyond the model's" 1 "the model's context is 512" "$pith" eval "$probe" --text "$probe/eval.txt" --context 128k
+refuse "--context beyond the model's" 2 "the model's context is 512" "$pith" eval "$probe" --text "$probe/eval.txt" --context 128k
 refuse "--top-k at temperature 0" 2 'temperature 0' "$pith" run "$probe" -p a --top-k 3
 refuse "--format beside --json" 2 'does nothing with --json' sh -c "'$pith' recipes --json --format csv >/dev/null"
 check "a format alone keeps the recipe's groups" sh -c "
@@ -168,7 +168,7 @@ fails_as_json "an unknown option as JSON" 2 "$pith" quantize "$probe" --otu x --
 fails_as_json "a missing operand as JSON" 2 "$pith" eval --json
 fails_as_json "an unknown mode as JSON" 2 "$pith" run "$probe" -p a --mode quick --json
 check "an engine's rules without an account" "$pith" verify "$probe" --for vllm
-refuse "verify without an account or an engine" 1 'no pith.json' "$pith" verify "$probe"
+refuse "verify without an account or an engine" 2 'no pith.json' "$pith" verify "$probe"
 
 refuse "full standard output" 1 'cannot write' sh -c "'$pith' formats >/dev/full"
 finish
