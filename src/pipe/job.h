@@ -140,8 +140,8 @@ char *pith_account_path(const char *model);
 /* PITH_IO when what is there already forbids this run. */
 enum pith_status pith_place_check(const struct pith_job *job, struct pith_error *err);
 /* When `out` is this very job's finished result (a run may be killed after its last step), *report
- * receives its account, a new reference, and what the run left beside it goes. PITH_IO when `out` is
- * anything else; no report when there is none. */
+ * receives its account, a new reference, and what the run left beside it goes. PITH_IO when `out`
+ * is anything else; no report when there is none. */
 enum pith_status pith_place_published(const struct pith_job *job, json_t **report,
                                       struct pith_error *err);
 /* Removes from `dir` what only an unfinished run needs; the journal only when asked. */
