@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct settings {
     struct common common;
@@ -110,10 +111,13 @@ static int print_report(const struct settings *s, const json_t *j)
 {
     const json_t *key;
     size_t i;
-    printf("%s%s%s (%s) and %s%s%s (%s): %d parts equal to the bit, %d different\n", bold(),
-           json_text(j, "a"), plain(), container_name(j, "container_a"), bold(), json_text(j, "b"),
-           plain(), container_name(j, "container_b"), (int)json_get(j, "parts_equal"),
-           (int)json_get(j, "parts_different"));
+    char text[1024];
+    snprintf(text, sizeof text,
+             "%.400s (%s) and %.400s (%s): %d parts equal to the bit, %d different",
+             json_text(j, "a"), container_name(j, "container_a"), json_text(j, "b"),
+             container_name(j, "container_b"), (int)json_get(j, "parts_equal"),
+             (int)json_get(j, "parts_different"));
+    print_wrapped(text, 0, 2, terminal_width(STDOUT_FILENO));
     json_array_foreach (json_object_get(j, "config_differs"), i, key)
         printf("%s%s", i ? ", " : "config.json differs in ", json_string_value(key));
     if (i) printf("\n");

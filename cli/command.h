@@ -46,7 +46,7 @@ struct common {
     const char *cpu;
     const struct command *command;
     const struct text_list *operands;
-    uint64_t given; /* bit i: the command's option i stands on the command line */
+    uint64_t given;                  /* bit i: the command's option i stands on the command line */
     struct text_list found;          /* owned, as its texts: paths of models given by name */
     struct pith_error model_missing; /* a model by name that is not there: make_context() says so */
 };
@@ -61,7 +61,7 @@ struct command {
     size_t option_count;
     size_t settings_size;
     unsigned min_operands, max_operands;
-    bool takes_models; /* the operands are models */
+    bool takes_models;                /* the operands are models */
     void (*defaults)(void *settings); /* NULL: all zero */
     int (*run)(void *settings, const struct text_list *operands);
 };
@@ -112,10 +112,14 @@ struct pith_list as_list(const struct text_list *l);
 /* A progress bar on a terminal, plain lines elsewhere, nothing with --quiet. */
 struct meter {
     bool quiet, terminal, shown, unicode;
-    bool full; /* 100% was shown: once is enough */
+    bool full;    /* 100% was shown: once is enough */
     size_t drawn; /* columns of the line that stands there */
     double started, last;
-    double phase_started, phase_done, last_done; /* a call may have several phases */
+    double last_done;
+    /* Where the time that is left is measured from: the start of the phase (a call may have
+     * several), then 20 s ago or longer, since what was there already and a line that got faster
+     * say nothing of what is left; and the point that comes next. */
+    double since, since_done, next, next_done;
     char what[96];
 };
 void meter_start(struct meter *m, const struct common *common);

@@ -156,6 +156,8 @@ static void draw_bar(struct meter *m, double fraction, const char *left)
     m->drawn = what + PERCENT + (cells ? cells + 3 : 0) + (times ? times + 1 : 0);
 }
 
+enum { RECENT = 20 }; /* s */
+
 static int on_progress(void *ctx, const char *what, double done, double total)
 {
     struct meter *m = ctx;
@@ -163,8 +165,13 @@ static int on_progress(void *ctx, const char *what, double done, double total)
     const double every = m->terminal ? 1.0 / 6 : 10;
     if (stopping()) return 1;
     if (done < m->last_done) { /* the first step, or a new phase; a resumed run starts half-way */
-        m->phase_started = t;
-        m->phase_done = done;
+        m->since = m->next = t;
+        m->since_done = m->next_done = done;
+    } else if (t - m->next >= RECENT && done > m->next_done) {
+        m->since = m->next;
+        m->since_done = m->next_done;
+        m->next = t;
+        m->next_done = done;
     }
     m->last_done = done;
     const bool full = done >= total;
@@ -174,8 +181,8 @@ static int on_progress(void *ctx, const char *what, double done, double total)
     const double fraction = total > 0 ? fmin(done / total, 1) : 0;
     char left[32] = "", elapsed[32], text[96];
     format_seconds(t - m->started, elapsed);
-    const double part = done - m->phase_done;
-    if (part > 0 && !full) format_seconds((t - m->phase_started) * (total - done) / part, left);
+    const double part = done - m->since_done;
+    if (part > 0 && !full) format_seconds((t - m->since) * (total - done) / part, left);
     snprintf(text, sizeof text, "%s%s%s%s", elapsed, left[0] ? ", " : "", left,
              left[0] ? " left" : "");
     if (m->terminal) draw_bar(m, fraction, text);

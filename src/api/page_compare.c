@@ -55,9 +55,8 @@ static void add_row(struct pith_table *t, const json_t *m, const json_t *x)
 
 static void text_table(struct pith_str *out, const json_t *models, size_t which)
 {
-    static const char *const titles[] = {"bits a weight", "MiB",    "perplexity",
-                                         "KL",            "KL 99%", "same top %",
-                                         "loss difference"};
+    static const char *const titles[] = {"bits a weight", "MiB",        "perplexity",     "KL",
+                                         "KL 99%",        "same top %", "loss difference"};
     struct pith_table t = {0};
     const json_t *m;
     size_t i;
@@ -81,8 +80,9 @@ static void reasons(struct pith_str *out, const json_t *models, size_t which)
         const json_t *x = json_array_get(json_object_get(m, "texts"), which);
         char text[400];
         if (!json_object_get(x, "harm")) continue;
-        snprintf(text, sizeof text, "%.16s: %.300s", page_text(x, "harm"),
-                 page_text(x, "harm_reason"));
+        const char *harm = page_text(x, "harm"), *reason = page_text(x, "harm_reason");
+        const bool says = strncmp(reason, "not resolved", 12) == 0;
+        snprintf(text, sizeof text, "%.16s%s%.300s", says ? "" : harm, says ? "" : ": ", reason);
         pith_html_facts(out, &(struct pith_html_fact){model_name(m), text, false}, 1);
     }
 }
@@ -141,11 +141,11 @@ static void text_histogram(struct pith_str *out, const json_t *m, const json_t *
     size_t n = 0, first = 0;
     while (first < bins && json_integer_value(json_array_get(counts, first)) == 0) first++;
     for (size_t i = first; i + 1 < bins; i++)
-        point[n++] = (struct pith_chart_point){
-            .label = "",
-            .x = json_number_value(json_array_get(from, i)),
-            .hi = json_number_value(json_array_get(from, i + 1)),
-            .y = (double)json_integer_value(json_array_get(counts, i))};
+        point[n++] =
+            (struct pith_chart_point){.label = "",
+                                      .x = json_number_value(json_array_get(from, i)),
+                                      .hi = json_number_value(json_array_get(from, i + 1)),
+                                      .y = (double)json_integer_value(json_array_get(counts, i))};
     while (n > 1 && point[n - 1].y <= 0) n--;
     if (n == 0) return;
     pith_html_chart(out, &(struct pith_chart){.kind = PITH_CHART_HISTOGRAM,
@@ -280,8 +280,7 @@ static void provenance(struct pith_str *out, const json_t *report)
     pith_html_facts(out, facts, PITH_COUNT(facts));
     static const char *const keys[] = {"recipe", "weights", "acts", "round", "container"};
     pith_table_column(&t, "model", "model", PITH_CELL_TEXT);
-    for (i = 0; i < PITH_COUNT(keys); i++)
-        pith_table_column(&t, keys[i], keys[i], PITH_CELL_TEXT);
+    for (i = 0; i < PITH_COUNT(keys); i++) pith_table_column(&t, keys[i], keys[i], PITH_CELL_TEXT);
     pith_table_column(&t, "kv", "cache", PITH_CELL_TEXT);
     pith_table_column(&t, "calibration", "calibration", PITH_CELL_TEXT);
     pith_table_column(&t, "sha256", "SHA-256 of the tensors", PITH_CELL_TEXT);
@@ -289,8 +288,7 @@ static void provenance(struct pith_str *out, const json_t *report)
         const json_t *made = json_object_get(m, "made");
         pith_table_row(&t);
         pith_table_text(&t, page_text(m, "model"));
-        for (size_t k = 0; k < PITH_COUNT(keys); k++)
-            pith_table_text(&t, page_text(made, keys[k]));
+        for (size_t k = 0; k < PITH_COUNT(keys); k++) pith_table_text(&t, page_text(made, keys[k]));
         pith_table_text(&t, page_text(m, "kv"));
         const double tokens = page_number(made, "calibration_tokens");
         if (isfinite(tokens))

@@ -14,7 +14,9 @@ for columns in 40 80 120 200; do
     check "an engine at $columns" at $columns "$pith" features vllm
     check "formats at $columns" at $columns "$pith" formats
 done
+cp -r "$probe" "$work/a-folder-with-a-rather-long-name-for-a-model"
 for columns in 80 200; do
+    check "a difference at $columns" at $columns "$pith" diff "$probe" "$work/a-folder-with-a-rather-long-name-for-a-model"
     check "what engines load at $columns" at $columns "$pith" features loads
     check "statistics at $columns" at $columns "$pith" inspect "$probe" --stats
 done
@@ -32,7 +34,7 @@ if ldd "$pith" | grep -q libedit; then
 else
     skip "a conversation" "built without libedit"
 fi
-refuse "a prompt beyond the context is not echoed" 1 "the model's context is 512" sh -c "
+refuse "a prompt beyond the context is not echoed" 2 "the model's context is 512" sh -c "
     head -c 8000 '$probe/eval.txt' | '$pith' run '$probe' -n 4"
 "$pith" recipes >"$work/piped"
 grep -q 'GPTQ (Frantar\|Egiazarian et al.)$' "$work/piped" && [ "$(wc -l <"$work/piped")" -eq \
