@@ -85,7 +85,7 @@ sed -i 's/"num_experts_per_tok": 2/"num_experts_per_tok": 3/' "$work/other/confi
 
 refuse "a rule that is none" 2 'unknown rule for experts "some": pooled, routed or all' \
     "$pith" quantize "$mixture" -o "$work/x" -r gptq --experts some
-refuse "a model that is no mixture" 1 'experts routed does nothing: .* is no mixture' \
+refuse "a model that is no mixture" 2 'experts routed does nothing: .* is no mixture' \
     "$pith" quantize "$probe" -o "$work/x" --quiet -r gptq --experts routed
 refuse "learning" 1 'learning has no gradients' "$pith" quantize "$mixture" -o "$work/x" --quiet -r autoround
 finish

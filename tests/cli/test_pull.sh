@@ -93,7 +93,7 @@ refuse "a token with a line end" 1 'characters that no token has' env HF_TOKEN="
 b" "$pith" pull --quiet acme/gated
 refuse "no weights" 1 'has no .*safetensors' "$pith" pull --quiet acme/bin
 refuse "only .gguf files" 1 'name a file with --file: a-Q4_K_M.gguf, a-Q8_0.gguf' "$pith" pull --quiet acme/gguf
-refuse "a pattern that matches nothing" 1 'matches none of the' "$pith" pull --quiet acme/probe --file '*.gguf'
+refuse "a pattern that matches nothing" 2 'matches none of the' "$pith" pull --quiet acme/probe --file '*.gguf'
 refuse "no name" 2 'give org/name' "$pith" pull --quiet probe
 refuse "no token in the file" 2 'there is no token in it' "$pith" pull --quiet acme/probe --token-file "$work/none"
 refuse "too many requests at a time" 2 'between 1 and 64' "$pith" pull --quiet acme/probe --jobs 65
