@@ -15,7 +15,7 @@ import tempfile
 
 # What differs from run to run and machine to machine.
 VOLATILE = [
-    (re.compile(r"\b\d+(\.\d+)? (s|min|h)\b"), "TIME"),
+    (re.compile(r"\b(\d+ (min|h) )*\d+(\.\d+)? (s|min|h)\b"), "TIME"),
     (re.compile(r"\b\d+(\.\d+)? tokens a second"), "RATE tokens a second"),
     (re.compile(r"(peak memory|memory of its own|mapped(?: files)?) [\d.]+ [KMG]iB"), r"\1 SIZE"),
     (re.compile(r"[\d.]+ [KMG]iB (of its own|mapped|at most)"), r"SIZE \1"),
@@ -39,9 +39,9 @@ def masked(lines):
     for i, line in enumerate(lines):
         new = clocked_spans(lines, i)
         spans = new or (spans if line.strip() else [])
-        for begin, end in spans:
+        for begin, end in reversed(spans):  # whatever their width
             if not new and len(line) >= end:
-                line = line[:begin] + "#" * (end - begin) + line[end:]
+                line = line[:begin] + " # " + line[end:]
         for pattern, text in VOLATILE:
             line = pattern.sub(text, line)
         line = " ".join(line.split())
