@@ -110,7 +110,7 @@ static json_t *describe(const struct pith_context *c, const struct pith_bench_op
                         const struct pith_model *m, const struct pith_kv_format *kv,
                         const struct pith_speed *s, double seconds)
 {
-    char cache[PITH_GRID_TEXT];
+    char cache[PITH_KV_TEXT];
     pith_kv_name(kv, cache);
     const bool fast = pith_backend_mode(c->backend) == PITH_MODE_FAST;
     json_t *j = json_pack("{s:o, s:s, s:s, s:i, s:s, s:I, s:I, s:f, s:f, s:I, s:I, s:o}", "model",
@@ -154,8 +154,7 @@ static enum pith_status bench(struct pith_context *context, const struct pith_be
                                        .model = m,
                                        .prompt = o->prompt,
                                        .gen = o->gen,
-                                       .kv = kv.dtype,
-                                       .kv_grid = kv.grid,
+                                       .kv = kv,
                                        .depth = o->depth,
                                        .reps = o->reps,
                                        .seed = o->seed,

@@ -10,8 +10,7 @@ enum pith_status pith_context_new(unsigned threads, const char *cpu, struct pith
                                   struct pith_error *err)
 {
     const int64_t mask = pith_cpu_mask(cpu ? cpu : "auto");
-    if (mask < 0)
-        return pith_fail_name(err, "instruction set", cpu, pith_cpu_tier);
+    if (mask < 0) return pith_fail_name(err, "instruction set", cpu, pith_cpu_tier);
     if (mask != PITH_CPU_ALL && (pith_kern_usable() & mask) != mask)
         return pith_fail(err, PITH_ARG, "this CPU has no %s; it has %s", cpu,
                          pith_cpu_name(pith_kern_usable()));

@@ -11,9 +11,9 @@
 enum { SIDE = 4096 };
 
 /* What inputs may be rounded to beside weights; some containers hold grids only so. */
-static const char *const inputs[] = {"none",       "int8:token",     "fp8_e4m3:token",
-                                     "fp8_e4m3:g128", "fp8_e4m3:tensor:static", "mxfp8",
-                                     "mxfp4",      "nvfp4:static"};
+static const char *const inputs[] = {
+    "none",  "int8:token", "fp8_e4m3:token", "fp8_e4m3:g128", "fp8_e4m3:tensor:static",
+    "mxfp8", "mxfp4",      "nvfp4:static"};
 
 static struct pith_container_opts opts_of(const char *acts)
 {
@@ -96,8 +96,8 @@ static json_t *row_of(const struct pith_grid *g)
 
 json_t *pith_conversions(void)
 {
-    static const char *const shapes[] = {"",           ":tensor",        ":g128",
-                                         ":g128:asym", ":g128:asym:hqq", ":block128", ":dq"};
+    static const char *const shapes[] = {
+        "", ":tensor", ":g128", ":g128:asym", ":g128:asym:hqq", ":block128", ":dq"};
     size_t count;
     const struct pith_format *f = pith_formats(&count);
     json_t *list = json_array();

@@ -98,7 +98,7 @@ enum pith_status pith_eval_check(const struct pith_eval_options *given, struct p
  * baseline: its cache is f32. */
 static enum pith_status choose_cache(struct measurement *m, struct pith_error *err)
 {
-    m->kv = (struct pith_kv_format){.dtype = PITH_F32};
+    m->kv = pith_kv_floats(PITH_F32);
     if (!m->baseline && m->kept_texts) return PITH_OK;
     return pith_kv_parse(m->options->kv, PITH_F32, m->model, &m->kv, err);
 }
@@ -179,15 +179,13 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
     PITH_TRY(pith_text_open(path, &door, &text, err));
     pith_tokenizer_listen(m->tokenizer, &m->options->progress);
     if (m->options->details) (void)pith_sha256_hex(text.data, text.size, sha256);
-    enum pith_status s =
-        pith_tokenizer_encode(m->tokenizer, text.data, text.size, true, &ids, err);
+    enum pith_status s = pith_tokenizer_encode(m->tokenizer, text.data, text.size, true, &ids, err);
     s = pith_text_finish(&text, path, s, err);
     const struct pith_text_job job = {
         .backend = m->context->backend,
         .model = m->model,
         .baseline = m->baseline,
-        .half_cache = m->kv.dtype == PITH_BF16,
-        .kv_grid = m->kv.grid,
+        .kv = m->kv,
         .ids = ids.id,
         .count = ids.count,
         .bos = pith_tokenizer_bos(m->tokenizer),
@@ -216,9 +214,7 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
         pith_json_set(&report, "crlf_lines", json_integer((json_int_t)door.crlf));
         pith_json_set(&report, "crlf", json_string(door.lf ? "lf" : "keep"));
     }
-    return json_array_append_new(texts, report) == 0
-               ? PITH_OK
-               : pith_fail_nomem(err, path);
+    return json_array_append_new(texts, report) == 0 ? PITH_OK : pith_fail_nomem(err, path);
 }
 
 static enum pith_status measure_task(const struct measurement *m, size_t index, json_t *tasks,
@@ -230,8 +226,7 @@ static enum pith_status measure_task(const struct measurement *m, size_t index, 
         .backend = m->context->backend,
         .model = m->model,
         .baseline = m->baseline,
-        .half_cache = m->kv.dtype == PITH_BF16,
-        .kv_grid = m->kv.grid,
+        .kv = m->kv,
         .tokenizer = m->tokenizer,
         .path = path,
         .limit = m->options->task_limit,
@@ -255,8 +250,7 @@ static enum pith_status measure_prompts(const struct measurement *m, json_t **re
         .backend = m->context->backend,
         .model = m->model,
         .baseline = m->baseline,
-        .half_cache = m->kv.dtype == PITH_BF16,
-        .kv_grid = m->kv.grid,
+        .kv = m->kv,
         .tokenizer = m->tokenizer,
         .path = m->options->prompts,
         .progress = &m->options->progress,
@@ -306,16 +300,13 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
     if (s == PITH_OK) s = measure_prompts(m, &prompts, err);
     s = pith_checkpoint_settle(m->model->checkpoint, false, s, err);
     if (m->baseline) s = pith_checkpoint_settle(m->baseline->checkpoint, false, s, err);
-    char kv[PITH_GRID_TEXT];
+    char kv[PITH_KV_TEXT];
     pith_kv_name(&m->kv, kv);
     if (s == PITH_OK) {
         json_t *j = json_pack("{s:o, s:f, s:I, s:s}", "model", pith_json_name(dir),
-                              "bits_per_weight",
-                              pith_model_bits_per_weight(m->model), "bytes",
-                              (json_int_t)m->model->checkpoint->bytes, "kv",
-                              kv);
-        pith_json_set(&j, "parameters",
-                      json_integer((json_int_t)pith_model_parameters(m->model)));
+                              "bits_per_weight", pith_model_bits_per_weight(m->model), "bytes",
+                              (json_int_t)m->model->checkpoint->bytes, "kv", kv);
+        pith_json_set(&j, "parameters", json_integer((json_int_t)pith_model_parameters(m->model)));
         if (json_array_size(texts) == 1) add_missing(&j, json_array_get(texts, 0));
         pith_json_set(&j, "texts", json_incref(texts));
         pith_json_set(&j, "tasks", json_incref(tasks));
@@ -486,11 +477,10 @@ enum pith_status pith_compare(struct pith_context *context, const struct pith_li
     if (s == PITH_OK)
         s = list ? compare_all(&m, models, list, err) : pith_fail_nomem(err, "the report");
     if (s == PITH_OK || (s == PITH_INTERRUPTED && json_array_size(list))) {
-        const enum pith_status t =
-            pith_report_text(json_pack("{s:o, s:b, s:O}", "baseline",
-                                       pith_json_name(models->item[0]), "complete",
-                                       (int)(s == PITH_OK), "models", list),
-                             report, err);
+        const enum pith_status t = pith_report_text(
+            json_pack("{s:o, s:b, s:O}", "baseline", pith_json_name(models->item[0]), "complete",
+                      (int)(s == PITH_OK), "models", list),
+            report, err);
         if (s == PITH_OK) s = t;
     }
     json_decref(list);

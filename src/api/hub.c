@@ -47,8 +47,8 @@ static enum pith_status pull(const struct pith_hub_options *o, const char *endpo
     char *text = NULL;
     size_t size;
     PITH_TRY(pith_pull_model(&p, name, &j, err));
-    const enum pith_status s =
-        report ? pith_json_text("the report", j, &text, &size, err) : PITH_OK;
+    const enum pith_status s = report ? pith_json_text("the report", j, &text, &size, err)
+                                      : PITH_OK;
     json_decref(j);
     if (report) *report = text;
     return s;

@@ -63,8 +63,7 @@ char *pith_label(const struct pith_list *paths, size_t i)
     bool good = titles != NULL;
     for (size_t k = 0; good && k < paths->count; k++)
         good = (titles[k] = pith_hub_title(paths->item[k])) != NULL;
-    if (good)
-        label = label_of(&(struct pith_list){(const char *const *)titles, paths->count}, i);
+    if (good) label = label_of(&(struct pith_list){(const char *const *)titles, paths->count}, i);
     for (size_t k = 0; titles && k < paths->count; k++) pith_free(titles[k]);
     pith_free(titles);
     return label;

@@ -27,7 +27,8 @@ enum pith_status pith_options_take(void *options, size_t full, const void *given
         if (((const char *)given)[i])
             return pith_fail(err, PITH_ARG,
                              "the program was compiled for a newer library than this, %s, and sets "
-                             "an option that it does not have", pith_version());
+                             "an option that it does not have",
+                             pith_version());
     memcpy(options, given, least(size, full));
     memcpy(options, &full, sizeof full);
     return PITH_OK;

@@ -109,8 +109,8 @@ static void table_rows(struct pith_table *t, const json_t *list)
 
 static void table(struct pith_str *out, const json_t *report)
 {
-    static const char *const titles[] = {"min", "max", "deviation", "kurtosis", "largest",
-                                         "outliers, ppm"};
+    static const char *const titles[] = {"min",      "max",     "deviation",
+                                         "kurtosis", "largest", "outliers, ppm"};
     struct pith_table t = {0};
     pith_table_column(&t, "matrix", "matrix", PITH_CELL_TEXT);
     pith_table_column(&t, "format", "format", PITH_CELL_TEXT);

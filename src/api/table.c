@@ -41,8 +41,7 @@ enum pith_status pith_table_render(const char *table, const char *format, char *
 {
     const struct pith_writer *w = pith_writer_find(format);
     json_t *j = NULL;
-    if (!w)
-        return pith_fail_name(err, "form", format, form_name);
+    if (!w) return pith_fail_name(err, "form", format, form_name);
     PITH_TRY(pith_json_parse(table, strlen(table), "table", &j, err));
     struct pith_table t = {0};
     struct pith_str out = {0};

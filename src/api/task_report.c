@@ -78,8 +78,7 @@ json_t *pith_task_report(const struct pith_task_result *t)
     set_figures(&j, &t->all);
     if (t->groups == 0) return j;
     json_t *groups = json_array();
-    for (size_t i = 0; i < t->groups; i++)
-        pith_json_add(&groups, group_report(&t->group[i]));
+    for (size_t i = 0; i < t->groups; i++) pith_json_add(&groups, group_report(&t->group[i]));
     pith_json_set(&j, "groups", groups);
     return j;
 }

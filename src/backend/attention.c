@@ -70,7 +70,7 @@ static float *take(float **from, size_t n)
 static void prepare(const struct job *j, struct part *p)
 {
     const struct pith_attention *a = j->a;
-    const size_t head_dim = a->cache->head_dim, n = p->count;
+    const size_t head_dim = a->cache->k.dim, n = p->count;
     float *memory = j->b->scratch[p->thread].scores;
     p->q = take(&memory, n * j->key);
     p->scores = take(&memory, n * SCORES_LD);
@@ -101,24 +101,27 @@ static size_t row_to(const struct job *j, size_t row)
     return j->span->start + row / j->group + 1;
 }
 
+/* Whether so many rows pay for floats of what one side of the cache holds. */
+static bool widens(const struct part *p, const struct pith_cache_side *s)
+{
+    return s->code ||
+           (s->dtype == PITH_BF16 && p->count >= ROWS / 4 && pith_cache_tile_fits(s->dim));
+}
+
 /* Scores of the pages of 32 keys that hold [low, high) of a chunk. */
 static void score(const struct job *j, const struct part *p, size_t base, size_t low, size_t high)
 {
     const struct pith_cache *c = j->a->cache;
     const struct pith_kern *k = &j->b->kern;
-    const size_t block = c->head_dim * PITH_KEYS;
-    const bool widen = c->dtype == PITH_BF16 && p->count >= ROWS / 4 && block <= PITH_KC * PITH_NC;
-    float *wide = j->b->scratch[p->thread].b;
+    const bool widen = widens(p, &c->k);
     for (size_t at = low - low % PITH_KEYS; at < high; at += PITH_KEYS) {
-        const void *keys = pith_cache_keys(c, j->span, base + at, p->kv);
+        const char *page = pith_cache_keys(c, j->span, base + at, p->kv);
         float *scores = p->scores + at;
-        if (widen) {
-            k->widen_bf16(block, keys, wide);
-            keys = wide;
-        }
-        if (widen || c->dtype == PITH_F32)
-            k->attn_scores_f32(p->count, c->head_dim, 1, p->q, j->key, keys, scores, SCORES_LD);
-        else k->attn_scores_bf16(p->count, c->head_dim, 1, p->q, j->key, keys, scores, SCORES_LD);
+        if (widen || c->k.dtype == PITH_F32)
+            k->attn_scores_f32(p->count, c->k.dim, 1, p->q, j->key,
+                               pith_cache_key_tile(j->b, &c->k, page, j->b->scratch[p->thread].b),
+                               scores, SCORES_LD);
+        else k->attn_scores_bf16(p->count, c->k.dim, 1, p->q, j->key, page, scores, SCORES_LD);
     }
 }
 
@@ -152,25 +155,20 @@ static void add_values(const struct job *j, const struct part *p, size_t base, s
 {
     const struct pith_cache *c = j->a->cache;
     const struct pith_kern *k = &j->b->kern;
-    const size_t size = c->dtype == PITH_F32 ? 4 : 2;
-    const bool widen = c->dtype == PITH_BF16 && p->count >= ROWS / 4 &&
-                       PITH_KEYS * j->dim <= PITH_KC * PITH_NC;
-    float *wide = j->b->scratch[p->thread].b;
+    const bool widen = widens(p, &c->v);
     memset(p->chunk.o, 0, p->count * j->dim * sizeof(float));
     for (size_t at = low, n; at < high; at += n) {
-        n = pith_min(PITH_KEYS - at % PITH_KEYS, high - at);
-        const void *values = pith_cache_values(c, j->span, base + at, p->kv) +
-                             at % PITH_KEYS * j->dim * size;
-        if (widen) {
-            k->widen_bf16(n * j->dim, values, wide);
-            values = wide;
-        }
-        if (widen || c->dtype == PITH_F32)
-            k->attn_values_f32(p->count, n, j->dim, p->scores + at, SCORES_LD, values, p->chunk.o,
-                               j->dim);
+        const size_t first = at % PITH_KEYS;
+        const char *page = pith_cache_values(c, j->span, base + at, p->kv);
+        n = pith_min(PITH_KEYS - first, high - at);
+        if (widen || c->v.dtype == PITH_F32)
+            k->attn_values_f32(
+                p->count, n, j->dim, p->scores + at, SCORES_LD,
+                pith_cache_value_tile(j->b, &c->v, page, first, n, j->b->scratch[p->thread].b),
+                p->chunk.o, j->dim);
         else
-            k->attn_values_bf16(p->count, n, j->dim, p->scores + at, SCORES_LD, values, p->chunk.o,
-                                j->dim);
+            k->attn_values_bf16(p->count, n, j->dim, p->scores + at, SCORES_LD,
+                                page + first * j->dim * sizeof(uint16_t), p->chunk.o, j->dim);
     }
 }
 
@@ -234,7 +232,7 @@ static float share_of(const struct job *j, const struct part *p, size_t row, siz
 static void finish(const struct job *j, const struct part *p)
 {
     const struct pith_attention *a = j->a;
-    const size_t dim = pith_cache_value(a->cache);
+    const size_t dim = a->cache->v.dim;
     for (size_t r = 0; r < p->count; r++) {
         const size_t query = j->query + (p->first + r) / j->group;
         const size_t head = (p->first + r) % j->group;
@@ -347,8 +345,8 @@ void pith_attention(struct pith_backend *b, const struct pith_attention *a)
     const size_t kv_heads = a->cache->kv_heads;
     struct jobs all;
     struct job one = {.b = b, .a = a, .group = a->heads / kv_heads};
-    one.dim = pith_cache_row(pith_cache_value(a->cache));
-    one.key = pith_cache_row(a->cache->head_dim);
+    one.dim = pith_cache_row(a->cache->v.dim);
+    one.key = pith_cache_row(a->cache->k.dim);
     one.rows = pith_min(ROWS, PITH_SCORES / scratch_floats(one.dim, one.key));
     for (size_t i = 0; i < a->spans && a->heads > 0;) {
         all.begin[0] = all.count = 0;

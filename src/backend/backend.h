@@ -126,8 +126,9 @@ void pith_rope(struct pith_backend *b, float *x, size_t n, size_t ldx, size_t he
 void pith_add(struct pith_backend *b, const float *x, float *y, size_t count);
 
 /* One layer of a pool of pages of keys and values. A page holds 32 positions of all heads of the
- * layer, in float32 or bfloat16 (rounded to nearest, ties to even, when stored); first the keys,
- * head by head, then the values.
+ * layer, first the keys, head by head, then the values; in float32, in bfloat16 (rounded to
+ * nearest, ties to even, when stored) or as codes on a grid, each row, which is a head of a
+ * position, by itself.
  *
  *     k of a head: element by element                   v of a head: a row a position
  *     +------------------------------------+           +-------------------------------+
@@ -137,21 +138,26 @@ void pith_add(struct pith_backend *b, const float *x, float *y, size_t count);
  *     +------------------------------------+           +-------------------------------+
  *
  * So a vector holds one element of neighbouring keys, which are added up lane by lane and never
- * across, or neighbouring elements of one value. Rows of v are padded to a multiple of 16, and so
- * is the number of elements of a key. */
+ * across, or neighbouring elements of one value. Rows of floats of v are padded to a multiple of
+ * 16, and so is the number of elements of a key. Codes lie likewise, in as many bits as they have:
+ * those of an element of 32 keys, or of a value padded to a byte, are a little-endian stream. What
+ * groups have beside them follows: [groups][32] for keys, [32][groups] for values; and behind it in
+ * bfloat16 what of a key is not on the grid. */
+struct pith_cache_side {
+    enum pith_dtype dtype;            /* PITH_F32 or PITH_BF16, where there is no grid */
+    const struct pith_row_code *code; /* borrowed; NULL: floats. At most PITH_CODED columns. */
+    float scale;                      /* of a static grid */
+    size_t dim;                       /* floats: at most 32768 */
+    size_t plain;                     /* of them, the last, which are not on the grid (keys only) */
+    size_t bytes;                     /* of one head in a page */
+};
+enum { PITH_CODED = 1024 };
 struct pith_cache {
-    enum pith_dtype dtype; /* PITH_F32 or PITH_BF16 */
     size_t kv_heads;
-    size_t head_dim;         /* of a key; at most 32768 */
-    size_t value_dim;        /* of a value; 0: head_dim */
-    size_t k_bytes, v_bytes; /* of one head in a page */
+    struct pith_cache_side k, v;
     size_t page_bytes;
     char *memory; /* page i begins at i * page_bytes; borrowed */
 };
-static inline size_t pith_cache_value(const struct pith_cache *c)
-{
-    return c->value_dim ? c->value_dim : c->head_dim;
-}
 /* Fills in the bytes from the rest. False when they overflow. */
 bool pith_cache_layout(struct pith_cache *c);
 /* The pages that so many positions take. */
@@ -170,6 +176,11 @@ struct pith_cache_span {
 /* Stores k [n][kv_heads][head_dim] and v [n][kv_heads][value_dim] as the positions of a span. */
 void pith_cache_store(struct pith_backend *b, const struct pith_cache *c,
                       const struct pith_cache_span *span, const float *k, const float *v);
+
+/* One head of one position, as attention reads it: k[k.dim], v[v.dim]. */
+void pith_cache_read(const struct pith_backend *b, const struct pith_cache *c,
+                     const struct pith_cache_span *span, size_t position, size_t kv, float *k,
+                     float *v);
 
 /* Causal attention of the queries of spans, each over its own sequence's positions 0 .. start + n -
  * 1, which are stored. A query's result depends neither on its span's n nor on the other spans:

@@ -1,20 +1,67 @@
-/* Storing keys and values as attention reads them. */
+/* Pages of keys and values: storing, and reading them as floats. */
 #include "backend/parts.h"
 
 #include "base/mem.h"
+#include "num/rowcode.h"
 
 #include <string.h>
 
+enum { LINE = 64 };
+
+static size_t float_bytes(const struct pith_cache_side *s)
+{
+    return s->dtype == PITH_F32 ? 4 : 2;
+}
+
+/* --- where things lie ------------------------------------------------------------------------- */
+
+/* Bytes of one value's codes. */
+static size_t value_stride(const struct pith_row_code *r)
+{
+    return ((size_t)r->cols * r->bits + 7) / 8;
+}
+
+/* Bytes of 32 keys' codes of one element. */
+static size_t key_stride(const struct pith_row_code *r)
+{
+    return 4 * (size_t)r->bits;
+}
+
+static size_t key_codes(const struct pith_row_code *r)
+{
+    return r->cols * key_stride(r);
+}
+
+static size_t beside(const struct pith_row_code *r)
+{
+    return PITH_KEYS * (size_t)r->groups * pith_row_beside(r);
+}
+
+/* Bytes of one head in a page; keys are `columns` of 32, values 32 rows. */
+static bool side_bytes(struct pith_cache_side *s, bool keys)
+{
+    const struct pith_row_code *r = s->code;
+    size_t dim = s->dim;
+    if (r) {
+        if (r->cols > PITH_CODED || r->cols + s->plain != s->dim) return false;
+        s->bytes = keys ? key_codes(r) : PITH_KEYS * value_stride(r);
+        s->bytes += beside(r) + s->plain * PITH_KEYS * sizeof(uint16_t);
+        s->bytes = (s->bytes + LINE - 1) / LINE * LINE;
+        return true;
+    }
+    return pith_add_size(dim, 15, &dim) &&
+           pith_mul_size(dim / 16 * 16, PITH_KEYS * float_bytes(s), &s->bytes);
+}
+
 bool pith_cache_layout(struct pith_cache *c)
 {
-    const size_t size = c->dtype == PITH_F32 ? 4 : 2;
-    size_t key = c->head_dim, value = pith_cache_value(c), both;
-    if (!pith_add_size(key, 15, &key) || !pith_add_size(value, 15, &value)) return false;
-    return pith_mul_size(key / 16 * 16, PITH_KEYS * size, &c->k_bytes) &&
-           pith_mul_size(value / 16 * 16, PITH_KEYS * size, &c->v_bytes) &&
-           pith_add_size(c->k_bytes, c->v_bytes, &both) &&
+    size_t both;
+    return side_bytes(&c->k, true) && side_bytes(&c->v, false) &&
+           pith_add_size(c->k.bytes, c->v.bytes, &both) &&
            pith_mul_size(both, c->kv_heads, &c->page_bytes);
 }
+
+/* --- storing ---------------------------------------------------------------------------------- */
 
 struct store {
     struct pith_backend *b;
@@ -24,43 +71,86 @@ struct store {
     size_t first_block, blocks; /* of 32 positions */
 };
 
-/* count rows of width floats, ld apart, to rows `row` elements apart, the rest of each zero. */
-static void store_values(const struct store *s, const float *src, size_t ld, size_t count,
-                         char *dst)
+/* Some rows of a head, ld floats apart, that go to the places from `place` on of its page. */
+struct rows {
+    const float *from;
+    size_t ld, count, place;
+    char *page;
+};
+
+static void store_floats(const struct store *s, const struct pith_cache_side *side,
+                         const struct rows *r)
 {
-    const struct pith_cache *c = s->c;
-    const size_t bytes = c->dtype == PITH_F32 ? 4 : 2, dim = pith_cache_value(c);
-    const size_t row = pith_cache_row(dim) * bytes, used = dim * bytes;
-    for (size_t i = 0; i < count; i++, src += ld, dst += row) {
-        if (bytes == 4) memcpy(dst, src, used);
-        else s->b->kern.narrow_bf16(dim, src, dst);
-        memset(dst + used, 0, row - used);
+    const size_t bytes = float_bytes(side), used = side->dim * bytes;
+    const size_t row = pith_cache_row(side->dim) * bytes;
+    const float *from = r->from;
+    char *to = r->page + r->place * row;
+    for (size_t i = 0; i < r->count; i++, from += r->ld, to += row) {
+        if (bytes == 4) memcpy(to, from, used);
+        else s->b->kern.narrow_bf16(side->dim, from, to);
+        memset(to + used, 0, row - used);
     }
 }
 
-/* count keys, ld floats apart, to the places from `place` on of the block at dst. */
-static void store_keys(const struct store *s, const float *src, size_t ld, size_t count,
-                       size_t place, char *dst)
+/* Columns [first, first + n) of keys to bfloat16 at `to`, [n][32]. */
+static void store_turned(const struct store *s, const struct rows *r, size_t first, size_t n,
+                         char *to)
 {
-    const struct pith_kern *k = &s->b->kern;
-    const size_t dim = s->c->head_dim;
-    if (s->c->dtype == PITH_F32) {
-        k->transpose(count, dim, src, ld, (float *)(void *)dst + place, PITH_KEYS);
-        return;
-    }
     enum { STEP = 16 };
-    float transposed[STEP * PITH_KEYS];
-    for (size_t e = 0; e < dim; e += STEP) {
-        const size_t n = pith_min(STEP, dim - e);
-        k->transpose(count, n, src + e, ld, transposed, PITH_KEYS);
-        char *at = dst + (e * PITH_KEYS + place) * 2;
-        if (count == PITH_KEYS) {
-            k->narrow_bf16(n * PITH_KEYS, transposed, at);
+    const struct pith_kern *k = &s->b->kern;
+    float turned[STEP * PITH_KEYS];
+    for (size_t e = 0; e < n; e += STEP) {
+        const size_t m = pith_min(STEP, n - e);
+        k->transpose(r->count, m, r->from + first + e, r->ld, turned, PITH_KEYS);
+        char *at = to + (e * PITH_KEYS + r->place) * 2;
+        if (r->count == PITH_KEYS) {
+            k->narrow_bf16(m * PITH_KEYS, turned, at);
             continue;
         }
-        for (size_t i = 0; i < n; i++)
-            k->narrow_bf16(count, transposed + i * PITH_KEYS, at + i * PITH_KEYS * 2);
+        for (size_t i = 0; i < m; i++)
+            k->narrow_bf16(r->count, turned + i * PITH_KEYS, at + i * PITH_KEYS * 2);
     }
+}
+
+static void store_keys(const struct store *s, const struct rows *r)
+{
+    const struct pith_cache_side *side = &s->c->k;
+    if (side->dtype == PITH_F32)
+        s->b->kern.transpose(r->count, side->dim, r->from, r->ld,
+                             (float *)(void *)r->page + r->place, PITH_KEYS);
+    else store_turned(s, r, 0, side->dim, r->page);
+}
+
+/* A key's codes to its place in every element's stream. */
+static void put_key(const struct pith_row_code *r, const uint8_t *codes, size_t place, uint8_t *to)
+{
+    const size_t stride = key_stride(r);
+    for (uint32_t e = 0; e < r->cols; e++, to += stride) {
+        if (r->bits == 8) to[place] = codes[e];
+        else pith_bits_put(to, place, r->bits, 1, &codes[e]);
+    }
+}
+
+static void store_codes(const struct store *s, const struct pith_cache_side *side,
+                        const struct rows *r)
+{
+    const struct pith_row_code *code = side->code;
+    const bool keys = side == &s->c->k;
+    const size_t each = pith_row_beside(code);
+    uint8_t codes[PITH_CODED], *page = (uint8_t *)r->page;
+    uint8_t *scales = page + (keys ? key_codes(code) : PITH_KEYS * value_stride(code));
+    struct pith_row_scale of[PITH_CODED];
+    for (size_t i = 0; i < r->count; i++) {
+        const size_t place = r->place + i;
+        pith_row_encode(code, side->scale, r->from + i * r->ld, codes, of);
+        if (keys) put_key(code, codes, place, page);
+        else pith_bits_put(page + place * value_stride(code), 0, code->bits, code->cols, codes);
+        for (size_t g = 0; g < code->groups; g++)
+            pith_row_scale_put(
+                code, &of[g],
+                scales + each * (keys ? g * PITH_KEYS + place : place * code->groups + g));
+    }
+    if (side->plain) store_turned(s, r, code->cols, side->plain, (char *)scales + beside(code));
 }
 
 static void store_task(void *ctx, size_t task, unsigned thread)
@@ -71,14 +161,19 @@ static void store_task(void *ctx, size_t task, unsigned thread)
     const size_t start = s->span->start, end = start + s->span->n;
     const size_t kv = task / s->blocks, block = s->first_block + task % s->blocks;
     const size_t from = block * PITH_KEYS > start ? block * PITH_KEYS : start;
-    const size_t count = pith_min((block + 1) * PITH_KEYS, end) - from;
-    const size_t bytes = c->dtype == PITH_F32 ? 4 : 2, row = (from - start) * c->kv_heads + kv;
-    const size_t key = c->head_dim, value = pith_cache_value(c);
-    store_keys(s, s->k + row * key, c->kv_heads * key, count, from % PITH_KEYS,
-               pith_cache_keys(c, s->span, from, kv));
-    store_values(s, s->v + row * value, c->kv_heads * value, count,
-                 pith_cache_values(c, s->span, from, kv) +
-                     from % PITH_KEYS * pith_cache_row(value) * bytes);
+    const size_t row = (from - start) * c->kv_heads + kv;
+    struct rows r = {.from = s->k + row * c->k.dim,
+                     .ld = c->kv_heads * c->k.dim,
+                     .count = pith_min((block + 1) * PITH_KEYS, end) - from,
+                     .place = from % PITH_KEYS,
+                     .page = pith_cache_keys(c, s->span, from, kv)};
+    if (c->k.code) store_codes(s, &c->k, &r);
+    else store_keys(s, &r);
+    r.from = s->v + row * c->v.dim;
+    r.ld = c->kv_heads * c->v.dim;
+    r.page = pith_cache_values(c, s->span, from, kv);
+    if (c->v.code) store_codes(s, &c->v, &r);
+    else store_floats(s, &c->v, &r);
 }
 
 void pith_cache_store(struct pith_backend *b, const struct pith_cache *c,
@@ -90,6 +185,105 @@ void pith_cache_store(struct pith_backend *b, const struct pith_cache *c,
     struct store s = {.b = b, .c = c, .span = span, .k = k, .v = v};
     s.first_block = start / PITH_KEYS;
     s.blocks = (start + n - 1) / PITH_KEYS - s.first_block + 1;
-    const bool few = n * c->kv_heads * c->head_dim < ALONE;
+    const bool few = n * c->kv_heads * c->k.dim < ALONE;
     pith_pool_run(few ? NULL : b->pool, c->kv_heads * s.blocks, store_task, &s);
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* The values of n codes of a stream that begins at a byte: code - middle, or the level. */
+static void widen_codes(const struct pith_backend *b, const struct pith_row_code *r,
+                        const uint8_t *stream, size_t n, float *to)
+{
+    enum { STEP = 256 };
+    uint8_t some[STEP];
+    if (!r->level && r->bits == 8) b->kern.dequant_u8(n, stream, r->middle, 1.0f, to);
+    else if (!r->level && r->bits == 4) b->kern.dequant_u4(n, stream, r->middle, 1.0f, to);
+    else if (r->level && r->bits == 4) b->kern.levels_unpack(4, n, stream, r->level, to);
+    else
+        for (size_t i = 0; i < n; i += STEP) {
+            const size_t m = pith_min(STEP, n - i);
+            const uint8_t *codes = r->bits == 8 ? stream + i : some;
+            if (r->bits != 8) pith_bits_get(stream, i, r->bits, m, some);
+            if (!r->level) b->kern.dequant_u8(m, codes, r->middle, 1.0f, to + i);
+            else
+                for (size_t j = 0; j < m; j++) to[i + j] = r->level[codes[j]];
+        }
+}
+
+const float *pith_cache_key_tile(const struct pith_backend *b, const struct pith_cache_side *k,
+                                 const char *page, float *wide)
+{
+    const struct pith_row_code *r = k->code;
+    if (!r) {
+        if (k->dtype == PITH_F32) return (const float *)(const void *)page;
+        b->kern.widen_bf16(k->dim * PITH_KEYS, page, wide);
+        return wide;
+    }
+    const uint8_t *codes = (const uint8_t *)page, *scales = codes + key_codes(r);
+    const size_t each = pith_row_beside(r);
+    widen_codes(b, r, codes, (size_t)r->cols * PITH_KEYS, wide);
+    for (uint32_t g = 0, e = 0; g < r->groups; g++, e += r->width) {
+        float scale[PITH_KEYS], zero[PITH_KEYS], offset[PITH_KEYS];
+        for (size_t j = 0; j < PITH_KEYS; j++) {
+            const struct pith_row_scale of =
+                pith_row_scale_get(r, k->scale, scales + each * (g * PITH_KEYS + j));
+            scale[j] = of.scale;
+            zero[j] = of.zero;
+            offset[j] = of.offset;
+        }
+        b->kern.scale_keys(pith_min(r->width, r->cols - e), r->zeros ? zero : NULL, scale,
+                           r->offsets ? offset : NULL, wide + (size_t)e * PITH_KEYS);
+    }
+    if (k->plain)
+        b->kern.widen_bf16(k->plain * PITH_KEYS, scales + beside(r),
+                           wide + (size_t)r->cols * PITH_KEYS);
+    return wide;
+}
+
+/* One value of a page. */
+static void read_value(const struct pith_backend *b, const struct pith_cache_side *v,
+                       const uint8_t *page, size_t place, float *to)
+{
+    const struct pith_row_code *r = v->code;
+    const size_t each = pith_row_beside(r);
+    const uint8_t *beside_it = page + PITH_KEYS * value_stride(r) + place * r->groups * each;
+    widen_codes(b, r, page + place * value_stride(r), r->cols, to);
+    for (uint32_t g = 0, c = 0; g < r->groups; g++, c += r->width) {
+        const struct pith_row_scale of = pith_row_scale_get(r, v->scale, beside_it + g * each);
+        const size_t end = pith_min(r->cols, c + r->width);
+        if (r->offsets)
+            for (size_t i = c; i < end; i++) to[i] = to[i] * of.scale + of.offset;
+        else
+            for (size_t i = c; i < end; i++) to[i] = (to[i] - of.zero) * of.scale;
+    }
+    memset(to + r->cols, 0, (pith_cache_row(r->cols) - r->cols) * sizeof *to);
+}
+
+const float *pith_cache_value_tile(const struct pith_backend *b, const struct pith_cache_side *v,
+                                   const char *page, size_t first, size_t n, float *wide)
+{
+    const size_t row = pith_cache_row(v->dim);
+    if (!v->code) {
+        if (v->dtype == PITH_F32) return (const float *)(const void *)page + first * row;
+        b->kern.widen_bf16(n * row, page + first * row * 2, wide);
+        return wide;
+    }
+    for (size_t i = 0; i < n; i++)
+        read_value(b, v, (const uint8_t *)page, first + i, wide + i * row);
+    return wide;
+}
+
+void pith_cache_read(const struct pith_backend *b, const struct pith_cache *c,
+                     const struct pith_cache_span *span, size_t position, size_t kv, float *k,
+                     float *v)
+{
+    float *wide = b->scratch[0].b;
+    const size_t place = position % PITH_KEYS;
+    const float *keys = pith_cache_key_tile(b, &c->k, pith_cache_keys(c, span, position, kv), wide);
+    for (size_t e = 0; e < c->k.dim; e++) k[e] = keys[e * PITH_KEYS + place];
+    memcpy(
+        v,
+        pith_cache_value_tile(b, &c->v, pith_cache_values(c, span, position, kv), place, 1, wide),
+        c->v.dim * sizeof *v);
 }

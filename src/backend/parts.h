@@ -219,12 +219,25 @@ static inline char *pith_cache_page(const struct pith_cache *c, const struct pit
 static inline char *pith_cache_keys(const struct pith_cache *c, const struct pith_cache_span *s,
                                     size_t position, size_t kv)
 {
-    return pith_cache_page(c, s, position) + kv * c->k_bytes;
+    return pith_cache_page(c, s, position) + kv * c->k.bytes;
 }
 static inline char *pith_cache_values(const struct pith_cache *c, const struct pith_cache_span *s,
                                       size_t position, size_t kv)
 {
-    return pith_cache_page(c, s, position) + c->kv_heads * c->k_bytes + kv * c->v_bytes;
+    return pith_cache_page(c, s, position) + c->kv_heads * c->k.bytes + kv * c->v.bytes;
+}
+
+/* cache.c: a head's keys of a page as float32, [dim][32]: where they are, or in `wide`
+ * (PITH_KC * PITH_NC floats of the thread's own). */
+const float *pith_cache_key_tile(const struct pith_backend *b, const struct pith_cache_side *k,
+                                 const char *page, float *wide);
+/* n of a head's values from `first` on, [n][dim padded], likewise. */
+const float *pith_cache_value_tile(const struct pith_backend *b, const struct pith_cache_side *v,
+                                   const char *page, size_t first, size_t n, float *wide);
+/* Whether such a tile fits there. */
+static inline bool pith_cache_tile_fits(size_t dim)
+{
+    return dim * PITH_KEYS <= PITH_KC * PITH_NC;
 }
 
 /* min(a, b) */

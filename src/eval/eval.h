@@ -71,10 +71,10 @@ const char *pith_harm_name(enum pith_harm h);
 
 /* Why that is said, and not another level. */
 enum pith_harm_cause {
-    PITH_HARM_AGREED,   /* both intervals support it */
-    PITH_HARM_SHORT,    /* the text is too short for intervals */
-    PITH_HARM_WEAK,     /* an interval is too wide */
-    PITH_HARM_DISPUTED  /* the two contradict each other, whatever the length */
+    PITH_HARM_AGREED,  /* both intervals support it */
+    PITH_HARM_SHORT,   /* the text is too short for intervals */
+    PITH_HARM_WEAK,    /* an interval is too wide */
+    PITH_HARM_DISPUTED /* the two contradict each other, whatever the length */
 };
 struct pith_harm_result {
     enum pith_harm harm;
@@ -94,8 +94,8 @@ void pith_harm_reason(const struct pith_harm_result *h, char *text, size_t size)
 struct pith_text_result {
     double nll, nll_se; /* nats a token; errors come from windows: infinite for one */
     double perplexity, perplexity_se;
-    size_t tokens, windows;             /* positions scored, passes made */
-    double seconds, model_seconds;      /* all; in the model's own passes and head */
+    size_t tokens, windows;        /* positions scored, passes made */
+    double seconds, model_seconds; /* all; in the model's own passes and head */
     bool has_baseline;
     double baseline_nll;
     double kld_mean, kld_median, kld_p99, kld_max; /* KL(baseline || model), nats */
@@ -109,11 +109,11 @@ struct pith_text_result {
 
 /* What was seen at one scored position of a text that two models read. */
 struct pith_position {
-    size_t window, at;      /* at: in the job's ids, of the token that was predicted */
-    double weight;          /* in the mean loss */
-    double nll, base_nll;   /* of that token */
+    size_t window, at;    /* at: in the job's ids, of the token that was predicted */
+    double weight;        /* in the mean loss */
+    double nll, base_nll; /* of that token */
     double kld;
-    int32_t top, base_top;  /* the tokens that the models put first */
+    int32_t top, base_top; /* the tokens that the models put first */
 };
 /* A listener that is told of every position, in order. */
 struct pith_position_watch {
@@ -125,14 +125,13 @@ struct pith_text_job {
     struct pith_backend *backend;
     struct pith_model *model;
     struct pith_model *baseline; /* NULL: none */
-    bool half_cache;             /* the model's keys and values in bfloat16; the baseline's never */
-    struct pith_grid kv_grid;    /* and rounded to that grid; format NULL: not */
+    struct pith_kv_format kv;    /* of the model's keys and values */
     const int32_t *ids;
     size_t count;
-    int32_t bos;                 /* -1: none */
+    int32_t bos; /* -1: none */
     enum pith_convention convention;
     size_t context, stride;
-    size_t max_tokens;           /* 0: all; stops after the window that reaches it */
+    size_t max_tokens; /* 0: all; stops after the window that reaches it */
     /* NULL, or: without a baseline it receives what the model made of this text; with one it holds
      * what the baseline made of the same text, which is then not computed again. */
     struct pith_kept_text *kept;
@@ -154,10 +153,10 @@ enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_tex
  * tokens is the likeliest one. */
 struct pith_accuracy {
     double accuracy;
-    struct pith_interval ci95;       /* Wilson */
-    double baseline, delta;          /* the baseline's; paired difference */
+    struct pith_interval ci95; /* Wilson */
+    double baseline, delta;    /* the baseline's; paired difference */
     struct pith_interval delta_ci95;
-    double mcnemar_p;                /* exact, two-sided */
+    double mcnemar_p; /* exact, two-sided */
     enum pith_verdict verdict;
 };
 struct pith_task_figures {
@@ -189,7 +188,7 @@ struct pith_task_result {
     /* Items that the rule decides without the model: a choice merges with the end of its context
      * and has no token of its own, so its sum is 0. */
     size_t undecided;
-    size_t shortened; /* items too long for the model, which lost tokens in front */
+    size_t shortened;              /* items too long for the model, which lost tokens in front */
     struct pith_task_group *group; /* categories, then subjects; none for a task of one file */
     size_t groups;
 };
@@ -208,8 +207,7 @@ void pith_kept_task_free(struct pith_kept_task *k);
 struct pith_task_job {
     struct pith_backend *backend;
     struct pith_model *model, *baseline;
-    bool half_cache; /* as for a text */
-    struct pith_grid kv_grid;
+    struct pith_kv_format kv; /* of the model's keys and values */
     const struct pith_tokenizer *tokenizer;
     const char *path; /* a file or folder; NAME:PATH when its form is to be NAME; or made.h */
     size_t limit;     /* 0: all items; else so many of each subject */

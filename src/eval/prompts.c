@@ -66,8 +66,7 @@ static enum pith_status add_prompt(struct prompts *p, const struct pith_prompts_
 }
 
 static enum pith_status add_line(struct prompts *p, const struct pith_prompts_job *job,
-                                 const char *text, size_t size, size_t line,
-                                 struct pith_error *err)
+                                 const char *text, size_t size, size_t line, struct pith_error *err)
 {
     json_t *j = NULL;
     if (text[0] != '{') return add_prompt(p, job, text, size, line, err);
@@ -98,8 +97,7 @@ static enum pith_status read_prompts(struct prompts *p, const struct pith_prompt
         if (size) s = add_line(p, job, start, size, line, err);
     }
     s = pith_text_finish(&text, job->path, s, err);
-    if (s == PITH_OK && p->count == 0)
-        s = pith_fail(err, PITH_FORMAT, "%s: no prompts", job->path);
+    if (s == PITH_OK && p->count == 0) s = pith_fail(err, PITH_FORMAT, "%s: no prompts", job->path);
     return s;
 }
 
@@ -110,8 +108,7 @@ static enum pith_status continue_prompt(struct run *r, size_t *n, struct pith_er
     for (size_t i = 0; i < PITH_PROMPT_TOKENS; i++) {
         PITH_TRY(pith_scorer_read(&r->baseline, r->ids, *n, err));
         PITH_TRY(pith_scorer_logits(&r->baseline, *n - 1, 1, err));
-        r->ids[*n] =
-            (int32_t)pith_argmax(r->baseline.logits, r->baseline.model->shape.vocab);
+        r->ids[*n] = (int32_t)pith_argmax(r->baseline.logits, r->baseline.model->shape.vocab);
         if (r->ids[(*n)++] == eos) break;
     }
     return PITH_OK;
@@ -185,9 +182,7 @@ static enum pith_status open_scorers(struct run *r, struct pith_error *err)
 {
     const struct pith_prompts_job *job = r->job;
     const size_t capacity = r->all->longest + PITH_PROMPT_TOKENS;
-    const struct pith_scorer_options own = {.name = "model", .capacity = capacity,
-                                            .half_cache = job->half_cache,
-                                            .kv_grid = job->kv_grid};
+    const struct pith_scorer_options own = {.name = "model", .capacity = capacity, .kv = job->kv};
     const struct pith_scorer_options base = {
         .name = "baseline", .capacity = capacity, .exact = true};
     PITH_TRY(pith_scorer_init(&r->model, job->model, job->backend, &own, err));

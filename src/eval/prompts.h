@@ -9,18 +9,17 @@ enum { PITH_PROMPT_TOKENS = 64 }; /* of a continuation at most */
 struct pith_prompts_job {
     struct pith_backend *backend;
     struct pith_model *model, *baseline;
-    bool half_cache; /* of the model, as for a text */
-    struct pith_grid kv_grid;
+    struct pith_kv_format kv; /* of the model's keys and values */
     const struct pith_tokenizer *tokenizer;
     const char *path; /* a prompt a line, or JSON lines with "prompt" */
     const struct pith_progress *progress;
 };
 
 struct pith_prompts_result {
-    size_t prompts, tokens;  /* tokens: positions compared */
-    size_t same;             /* prompts with the same greedy continuation, token by token */
-    double top1_agreement;   /* fraction of the positions */
-    double kld_mean;         /* KL(baseline || model) at them, nats */
+    size_t prompts, tokens;        /* tokens: positions compared */
+    size_t same;                   /* prompts with the same greedy continuation, token by token */
+    double top1_agreement;         /* fraction of the positions */
+    double kld_mean;               /* KL(baseline || model) at them, nats */
     struct pith_interval kld_ci95; /* by Student's t, a prompt being one observation */
     /* "none", "slight", "clear", "severe": the level whose bound the whole interval lies above;
      * "unresolved" when that is none but the interval reaches the first bound. */

@@ -28,10 +28,7 @@ enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *mode
         .model = model, .name = options->name, .capacity = capacity, .exact = options->exact};
     const size_t chunk = capacity < CHUNK ? capacity : CHUNK;
     const struct pith_session_options session = {
-        .capacity = capacity,
-        .chunk = chunk,
-        .kv = {options->half_cache ? PITH_BF16 : PITH_F32, options->kv_grid},
-        .keep = true};
+        .capacity = capacity, .chunk = chunk, .kv = options->kv, .keep = true};
     PITH_TRY(pith_session_init(&n.session, model, be, &session, err));
     n.rows = choose_rows(shape->vocab, capacity);
     n.held = pith_alloc(capacity, sizeof *n.held);

@@ -21,11 +21,10 @@ struct pith_scorer {
 };
 
 struct pith_scorer_options {
-    const char *name; /* as above; must outlive the scorer */
-    size_t capacity;  /* tokens of a sequence at most */
-    bool half_cache;  /* keys and values are held in bfloat16, not float32 */
-    bool exact;       /* computes in the exact mode even when the backend is in the fast one */
-    struct pith_grid kv_grid; /* rounded to it when stored; format NULL: not */
+    const char *name;         /* as above; must outlive the scorer */
+    size_t capacity;          /* tokens of a sequence at most */
+    struct pith_kv_format kv; /* of the model's keys and values */
+    bool exact; /* computes in the exact mode even when the backend is in the fast one */
 };
 /* Loads the model's blocks when they are not. The model and the backend are borrowed. rows is
  * chosen so that logits take at most 32 MiB (or 16 rows). On failure *s owns nothing. */

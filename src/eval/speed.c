@@ -103,7 +103,7 @@ static double token_kv_bytes(const struct pith_speed_job *job)
 {
     const double middle = (double)job->depth + ((double)job->gen - 1) / 2;
     if (job->gen == 0) return 0;
-    return pith_speed_kv_bytes(&job->model->plans, middle, pith_dtype_bits(job->kv) / 8.0);
+    return pith_speed_kv_bytes(&job->model->plans, middle, &job->kv);
 }
 
 /* The peak that prompts are held against. */
@@ -167,10 +167,8 @@ static enum pith_status prepare(struct timing *t, struct pith_error *err)
     pith_rng_seed(&t->rng, job->seed);
     const struct pith_sampling greedy = {.top_p = 1, .seed = job->seed};
     PITH_TRY(pith_sampler_init(&t->sampler, job->backend, s->vocab, &greedy, err));
-    const struct pith_session_options options = {.capacity = job->depth + most,
-                                                 .chunk = t->chunk,
-                                                 .kv = {job->kv, job->kv_grid},
-                                                 .keep = true};
+    const struct pith_session_options options = {
+        .capacity = job->depth + most, .chunk = t->chunk, .kv = job->kv, .keep = true};
     PITH_TRY(pith_session_init(&t->session, job->model, job->backend, &options, err));
     return pith_session_pretend(&t->session, job->depth, err);
 }

@@ -26,9 +26,10 @@ double pith_speed_matrix_bytes(const struct pith_weight *w);
  * norms. Needs m->blocks. */
 double pith_speed_weight_bytes(const struct pith_model *m);
 /* Bytes of keys and values (or latents, or recurrent states) that a token at position `position`
- * (which sees itself and all before, or the window) reads; `element` bytes a value. Position may be
- * a mean. */
-double pith_speed_kv_bytes(const struct pith_plans *p, double position, double element);
+ * (which sees itself and all before, or the window) reads from a cache of that format. Position may
+ * be a mean. */
+double pith_speed_kv_bytes(const struct pith_plans *p, double position,
+                           const struct pith_kv_format *f);
 /* Multiply-adds count two: operations of the linears for `tokens` tokens of a prompt, and of the
  * head for the last. Attention is not counted. */
 double pith_speed_prefill_operations(const struct pith_model *m, size_t tokens);
@@ -39,8 +40,7 @@ struct pith_speed_job {
     struct pith_model *model; /* blocks loaded */
     size_t prompt;            /* tokens of the prompt; 0: not timed */
     size_t gen;               /* tokens to make; 0: not timed */
-    enum pith_dtype kv;       /* of the KV cache: PITH_F32 or PITH_BF16 */
-    struct pith_grid kv_grid; /* what is stored is rounded to it; format NULL: not */
+    struct pith_kv_format kv; /* of the cache */
     size_t depth;             /* positions of the cache that are taken before either */
     size_t reps;              /* at least 1 */
     /* Products of bytes that a multiply-add of a prompt is made of, and whose peak it is held

@@ -88,7 +88,8 @@ double pith_speed_weight_bytes(const struct pith_model *m)
     return bytes;
 }
 
-double pith_speed_kv_bytes(const struct pith_plans *p, double position, double element)
+double pith_speed_kv_bytes(const struct pith_plans *p, double position,
+                           const struct pith_kv_format *f)
 {
     double bytes = 0;
     for (uint32_t i = 0; i < p->layers; i++) {
@@ -96,7 +97,7 @@ double pith_speed_kv_bytes(const struct pith_plans *p, double position, double e
         const struct pith_node *node = pith_plan_attend(l);
         const double window = node ? node->u.attend.window : 0;
         const double rows = window > 0 && window < position + 1 ? window : position + 1;
-        bytes += rows * element * l->state.heads * ((double)l->state.key + l->state.value);
+        bytes += rows * pith_kv_position_bytes(f, &l->state);
         bytes += 4.0 * l->state.floats;
     }
     return bytes;

@@ -86,10 +86,8 @@ enum pith_status pith_task_answer(const struct pith_task_job *job, struct pith_m
     const bool own = model == job->model;
     const struct pith_scorer_options options = {.name = own ? "model" : "baseline",
                                                 .capacity = items->longest,
-                                                .half_cache = job->half_cache && own,
                                                 .exact = !own,
-                                                .kv_grid = own ? job->kv_grid
-                                                               : (struct pith_grid){0}};
+                                                .kv = own ? job->kv : pith_kv_floats(PITH_F32)};
     PITH_TRY(make_answers(out, items->choices, err));
     enum pith_status status = pith_scorer_init(&s, model, job->backend, &options, err);
     if (status == PITH_OK) {

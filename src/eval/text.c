@@ -22,15 +22,15 @@ struct tops {
 struct run {
     const struct pith_text_job *job;
     struct pith_window *windows;
-    size_t count;                    /* of windows that are used */
-    size_t tokens, done;             /* positions to score; scored so far */
+    size_t count;        /* of windows that are used */
+    size_t tokens, done; /* positions to score; scored so far */
     struct pith_scorer model, base;
-    int32_t *ids;                    /* of one window */
+    int32_t *ids;                      /* of one window */
     double *weight, *loss, *base_loss; /* [count]: means of a window */
-    struct pith_stretches stretches; /* with a baseline */
-    size_t stretch;                  /* the first of the window at work */
-    float *kld;                      /* [tokens] */
-    struct tops *top;                /* [rows] of the chunk at work */
+    struct pith_stretches stretches;   /* with a baseline */
+    size_t stretch;                    /* the first of the window at work */
+    float *kld;                        /* [tokens] */
+    struct tops *top;                  /* [rows] of the chunk at work */
     size_t agreed;
 };
 
@@ -111,8 +111,8 @@ static enum pith_status read_baseline(struct run *r, size_t index, struct pith_e
 {
     const struct pith_window *w = &r->windows[index];
     const struct pith_kept_text *kept = r->job->kept;
-    const float *rows =
-        kept ? pith_kept_find(kept, index, w, r->job->baseline->shape.hidden) : NULL;
+    const float *rows = kept ? pith_kept_find(kept, index, w, r->job->baseline->shape.hidden)
+                             : NULL;
     if (!rows) return pith_scorer_read(&r->base, r->ids, w->length, err);
     pith_scorer_recall(&r->base, rows, w->score_from - 1);
     return PITH_OK;
@@ -246,10 +246,7 @@ static enum pith_status prepare(struct run *r, struct pith_error *err)
     PITH_TRY(pith_windows_make(job->convention, job->count, job->context, job->stride, &r->windows,
                                &all, err));
     const size_t longest = choose_windows(r, all);
-    const struct pith_scorer_options model = {.name = "model",
-                                              .capacity = longest,
-                                              .half_cache = job->half_cache,
-                                              .kv_grid = job->kv_grid},
+    const struct pith_scorer_options model = {.name = "model", .capacity = longest, .kv = job->kv},
                                      base = {
                                          .name = "baseline", .capacity = longest, .exact = true};
     PITH_TRY(pith_scorer_init(&r->model, job->model, job->backend, &model, err));

@@ -147,6 +147,11 @@ typedef void pith_attn_values_f32_fn(size_t rows, size_t keys, size_t dim, const
                                      size_t ldp, const void *v, float *o, size_t ldo);
 typedef pith_attn_values_f32_fn pith_attn_values_bf16_fn;
 
+/* x[e * 32 + j] = (x[e * 32 + j] - zero[j]) * scale[j] + offset[j] for n elements e of 32
+ * neighbours j, each step rounded; zero or offset NULL: that step is left out. */
+typedef void pith_scale_keys_fn(size_t n, const float *zero, const float *scale,
+                                const float *offset, float *x);
+
 /* y[i] = fma(a, y[i], b * x[i]), the product rounded. */
 typedef void pith_mix_fn(size_t n, float a, float b, const float *x, float *y);
 
@@ -263,7 +268,7 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
     X(to_digits) X(to_nibbles) X(bytes_tile) X(bytes_words) X(digits_tile) X(digits_words)         \
     X(digits_unpack) X(bytes_unpack) X(read_lines) X(peak_f32) X(peak_int8) X(peak_bf16)           \
     X(narrow_bf16) X(exp_sum) X(attn_scores_f32) X(attn_scores_bf16) X(attn_values_f32)            \
-    X(attn_values_bf16) X(mix) X(add) X(rope_pairs) X(sumsq_diff) X(range) X(grid_round)           \
+    X(attn_values_bf16) X(scale_keys) X(mix) X(add) X(rope_pairs) X(sumsq_diff) X(range) X(grid_round)           \
     X(grid_error) X(group_max) X(float_round) X(float_trials) X(book_round) X(tiles_open)          \
     X(tiles_close)
 

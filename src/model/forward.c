@@ -158,22 +158,6 @@ static enum pith_status run_temper(struct pith_node_run *r, const struct pith_no
     return PITH_OK;
 }
 
-void pith_node_round(const struct pith_node_run *r, int which, float *x, size_t count, size_t width)
-{
-    const struct pith_kv *kv = r->pass->kv;
-    const struct pith_input in = {.grid = kv->grid, .scale = r->block->kv_scale[which]};
-    if (kv->grid.format) pith_input_apply(r->pass->backend, &in, x, count, width, x);
-}
-
-/* Latents were rounded before their rotary part came beside them. */
-static void round_cache(const struct pith_node_run *r, const struct pith_node *node)
-{
-    const struct pith_state_spec *s = &r->block->plan->state;
-    if (s->kind == PITH_STATE_LATENT) return;
-    pith_node_round(r, 0, r->reg[node->u.attend.k], r->n * s->heads, s->key);
-    pith_node_round(r, 1, r->reg[node->u.attend.v], r->n * s->heads, s->value);
-}
-
 static enum pith_status check_room(const struct pith_pass *p, const struct pith_kv_span *span,
                                    size_t spans, struct pith_error *err)
 {
@@ -192,7 +176,7 @@ static void attend_some(struct pith_node_run *r, const struct pith_node *node,
 {
     const struct pith_pass *p = r->pass;
     const struct pith_state_spec *keeps = &r->block->plan->state;
-    const struct pith_cache cache = pith_kv_layer(p->kv, p->kv_layer, keeps);
+    struct pith_cache cache = pith_kv_layer(p->kv, p->kv_layer, keeps);
     struct pith_cache_span span[SPANS_AT_ONCE];
     const float *k = r->reg[node->u.attend.k] + row * keeps->heads * keeps->key;
     const float *v = r->reg[node->u.attend.v] + row * keeps->heads * keeps->value;
@@ -226,7 +210,6 @@ static enum pith_status run_attend(struct pith_node_run *r, const struct pith_no
                                    struct pith_error *err)
 {
     PITH_TRY(check_room(r->pass, r->span, r->spans, err));
-    round_cache(r, node);
     for (size_t i = 0, row = 0, n; i < r->spans; i += n) {
         n = r->spans - i < SPANS_AT_ONCE ? r->spans - i : SPANS_AT_ONCE;
         attend_some(r, node, r->span + i, n, row);

@@ -12,10 +12,64 @@ static bool has_pages(const struct pith_state_spec *s)
     return s->kind == PITH_STATE_KV || s->kind == PITH_STATE_LATENT;
 }
 
-static struct pith_cache cache_of(const struct pith_state_spec *s, enum pith_dtype dtype)
+static struct pith_cache_side side_of(const struct pith_kv_part *p, uint32_t dim, uint32_t plain,
+                                      const struct pith_row_code *code)
 {
-    return (struct pith_cache){
-        .dtype = dtype, .kv_heads = s->heads, .head_dim = s->key, .value_dim = s->value};
+    return (struct pith_cache_side){.dtype = p->dtype,
+                                    .code = p->grid.format ? code : NULL,
+                                    .scale = 1.0f,
+                                    .dim = dim,
+                                    .plain = p->grid.format ? plain : 0};
+}
+
+/* Columns of a key that are never on a grid: a latent's rotary part. */
+static uint32_t plain_of(const struct pith_state_spec *s)
+{
+    return s->kind == PITH_STATE_LATENT ? s->key - s->value : 0;
+}
+
+/* code[2]: of k and of v. */
+static struct pith_cache cache_of(const struct pith_state_spec *s, const struct pith_kv_format *f,
+                                  const struct pith_row_code *code)
+{
+    return (struct pith_cache){.kv_heads = s->heads,
+                               .k = side_of(&f->k, s->key, plain_of(s), code),
+                               .v = side_of(&f->v, s->value, 0, code + 1)};
+}
+
+/* Rows of k and of v of a layer; level[2][PITH_ROW_LEVELS]. */
+static enum pith_status make_codes(const struct pith_state_spec *s, const struct pith_kv_format *f,
+                                   float *level, struct pith_row_code code[2],
+                                   struct pith_error *err)
+{
+    if (f->k.grid.format)
+        PITH_TRY(pith_row_code_make(&f->k.grid, s->key - plain_of(s), level, &code[0], err));
+    if (f->v.grid.format)
+        PITH_TRY(pith_row_code_make(&f->v.grid, s->value, level + PITH_ROW_LEVELS, &code[1], err));
+    return PITH_OK;
+}
+
+/* Bytes of a layer's page; 0 where nothing is kept by position. False when they overflow, or the
+ * rows cannot be on the grid. */
+static bool page_bytes(const struct pith_state_spec *s, const struct pith_kv_format *f,
+                       size_t *bytes)
+{
+    float level[2 * PITH_ROW_LEVELS];
+    struct pith_row_code code[2];
+    struct pith_error ignored = {0};
+    *bytes = 0;
+    if (!has_pages(s)) return true;
+    if (make_codes(s, f, level, code, &ignored) != PITH_OK) return false;
+    struct pith_cache c = cache_of(s, f, code);
+    if (!pith_cache_layout(&c)) return false;
+    *bytes = c.page_bytes;
+    return true;
+}
+
+double pith_kv_position_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s)
+{
+    size_t bytes;
+    return page_bytes(s, f, &bytes) ? (double)bytes / 32 : 0;
 }
 
 /* The newest positions that a layer looks at; 0: all of them. */
@@ -76,10 +130,9 @@ static bool measure(const struct pith_plans *p, struct pith_kv *kv, const struct
         const struct pith_node *node = pith_plan_attend(l);
         const size_t floats = l->state.kind == PITH_STATE_RECURRENT ? l->state.floats : 0;
         const uint32_t group = kv->group[1].pages && window_of(l, o) ? 1 : 0;
-        struct pith_cache c = cache_of(&l->state, kv->dtype);
-        size_t bytes = 0, work = 0;
-        if (has_pages(&l->state) && (!pith_cache_layout(&c) ||
-                                     !pith_mul_size(c.page_bytes, kv->group[group].pages, &bytes)))
+        size_t page, bytes, work = 0;
+        if (!page_bytes(&l->state, &kv->format, &page) ||
+            !pith_mul_size(page, kv->group[group].pages, &bytes))
             return false;
         if (node) work = pith_attention_work(node->u.attend.heads, l->state.value, kv->capacity);
         if (work == SIZE_MAX) return false;
@@ -88,7 +141,7 @@ static bool measure(const struct pith_plans *p, struct pith_kv *kv, const struct
             if (!pith_add_size(r->bytes, bytes, &r->bytes) ||
                 !pith_add_size(r->floats, floats, &r->floats))
                 return false;
-            if (kv->at) kv->page_bytes[i] = c.page_bytes, kv->group_of[i] = group;
+            if (kv->at) kv->page_bytes[i] = page, kv->group_of[i] = group;
         } else {
             if (bytes > r->bytes) r->bytes = bytes;
             if (floats > r->floats) r->floats = floats;
@@ -108,6 +161,10 @@ static void layout(struct pith_arena *a, struct pith_kv *kv, const struct room *
     kv->page_bytes = pith_arena_take(a, layers, sizeof *kv->page_bytes);
     kv->group_of = pith_arena_take(a, layers, sizeof *kv->group_of);
     kv->reached = pith_arena_take_rows(a, sequences, layers, sizeof *kv->reached);
+    if (kv->format.k.grid.format || kv->format.v.grid.format) {
+        kv->level = pith_arena_take(a, 2 * PITH_ROW_LEVELS, sizeof *kv->level);
+        kv->code = pith_arena_take_rows(a, layers, 2, sizeof *kv->code);
+    }
     for (int i = 0; i < PITH_KV_GROUPS; i++) {
         struct pith_kv_group *g = &kv->group[i];
         if (g->pages == 0) continue;
@@ -123,8 +180,10 @@ static void layout(struct pith_arena *a, struct pith_kv *kv, const struct room *
 
 static struct pith_kv begin(const struct pith_kv_options *o)
 {
-    return (struct pith_kv){
-        .layers = o->layers, .sequences = o->sequences, .capacity = o->context, .dtype = o->dtype};
+    return (struct pith_kv){.layers = o->layers,
+                            .sequences = o->sequences,
+                            .capacity = o->context,
+                            .format = o->format};
 }
 
 uint64_t pith_kv_pool_bytes(const struct pith_plans *plans, const struct pith_kv_options *o)
@@ -146,8 +205,19 @@ static enum pith_status check(const struct pith_plans *p, const struct pith_kv_o
         return pith_fail(err, PITH_ARG, "a KV cache for no tokens");
     if (o->layers != 1 && o->layers != p->layers)
         return pith_fail(err, PITH_ARG, "a KV cache for %u of %u layers", o->layers, p->layers);
-    if (o->dtype != PITH_F32 && o->dtype != PITH_BF16)
-        return pith_fail(err, PITH_ARG, "a KV cache of %s", pith_dtype_name(o->dtype));
+    const struct pith_kv_part *part[] = {&o->format.k, &o->format.v};
+    for (int i = 0; i < 2; i++) {
+        const enum pith_dtype t = part[i]->dtype;
+        if (t != PITH_F32 && t != PITH_BF16 && !part[i]->grid.format)
+            return pith_fail(err, PITH_ARG, "a KV cache of %s", pith_dtype_name(t));
+        if (part[i]->grid.format && o->layers == 1 && p->layers != 1)
+            return pith_fail(err, PITH_ARG, "a KV cache of one layer at a time on a grid");
+    }
+    float level[2 * PITH_ROW_LEVELS];
+    struct pith_row_code code[2];
+    for (uint32_t i = 0; i < p->kinds; i++)
+        if (has_pages(&p->kind[i].state))
+            PITH_TRY(make_codes(&p->kind[i].state, &o->format, level, code, err));
     return PITH_OK;
 }
 
@@ -191,6 +261,10 @@ enum pith_status pith_kv_open(struct pith_kv *kv, const struct pith_plans *plans
     kv->lists = a.base;
     clear(kv);
     (void)measure(plans, kv, o, &r);
+    for (uint32_t i = 0; kv->code && i < kv->layers; i++)
+        if (has_pages(&pith_plan(plans, i)->state))
+            PITH_TRY(make_codes(&pith_plan(plans, i)->state, &kv->format, kv->level,
+                                kv->code + 2 * i, err)); /* as it was checked: cannot fail */
     return PITH_OK;
 }
 
@@ -201,7 +275,7 @@ static struct pith_kv_options of_one(uint32_t layers, size_t capacity, enum pith
                                     .context = capacity,
                                     .step = capacity,
                                     .keep = true,
-                                    .dtype = dtype};
+                                    .format = pith_kv_floats(dtype)};
 }
 
 enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_plans *plans, uint32_t layers,
@@ -376,7 +450,7 @@ void pith_kv_unslide(struct pith_kv *kv, uint32_t sequence)
 struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
                                 const struct pith_state_spec *s)
 {
-    struct pith_cache c = cache_of(s, kv->dtype);
+    struct pith_cache c = cache_of(s, &kv->format, kv->code + 2 * layer);
     (void)pith_cache_layout(&c);
     c.memory = kv->memory + kv->at[layer];
     return c;

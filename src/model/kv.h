@@ -19,22 +19,35 @@
 
 #include "backend/backend.h"
 #include "model/plan.h"
-#include "num/grid.h"
+#include "num/rowcode.h"
 
 struct pith_model;
 
-/* What a cache is called by. */
-struct pith_kv_format {
-    enum pith_dtype dtype;
-    struct pith_grid grid; /* what is rounded to when it is stored; format NULL: nothing */
+/* How keys, or values, are kept. */
+struct pith_kv_part {
+    enum pith_dtype dtype; /* PITH_F32 or PITH_BF16, where there is no grid */
+    struct pith_grid grid; /* format NULL: none */
 };
-/* "f32", "bf16", or a grid, whose values are held in f32. NULL: what the checkpoint says, or
- * `usual`. m may be NULL, when only the name is to be looked at. PITH_ARG for another name;
- * PITH_UNSUPPORTED for a grid that keys and values cannot have. */
+struct pith_kv_format {
+    struct pith_kv_part k, v;
+};
+/* Both in floats. */
+static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
+{
+    return (struct pith_kv_format){.k.dtype = dtype, .v.dtype = dtype};
+}
+/* "f32", "bf16", or a grid; or "k=...,v=..." of them, one for keys and one for values. NULL: what
+ * the checkpoint says, or `usual`. m may be NULL, when only the name is to be looked at. PITH_ARG
+ * for another name; PITH_UNSUPPORTED for a grid that keys and values cannot have, and where latents
+ * are kept for two that differ. */
 enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
                                struct pith_kv_format *out, struct pith_error *err);
 /* Its name again. */
-void pith_kv_name(const struct pith_kv_format *f, char text[PITH_GRID_TEXT]);
+enum { PITH_KV_TEXT = 2 * PITH_GRID_TEXT + 8 };
+void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT]);
+/* Bytes that one position of a layer takes, a 32nd of a page; 0 where nothing is kept by position.
+ */
+double pith_kv_position_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s);
 
 #define PITH_NO_PAGE UINT32_MAX
 enum { PITH_KV_GROUPS = 2 };
@@ -56,17 +69,19 @@ struct pith_kv_sequence {
     size_t saved;  /* how many tokens the saved recurrent states have seen; 0: none are */
 };
 
-/* Keys (after rope), values and latents are in float32 or bfloat16. With a grid they are rounded to
- * it once, when they are stored: a row of a grid is a head of a token (a scale "a token" is one for
- * each of its heads, groups lie along the head), and the one scale of a tensor is the checkpoint's
- * for that layer. Of a latent its rotary part stays as it is. Recurrent states are in float32. */
+/* Keys (after rope), values and latents are kept in float32, in bfloat16, or as codes on a grid,
+ * rounded once, when they are stored: a row of a grid is a head of a token (a scale "a token" is
+ * one for each of its heads, groups lie along the head), and the one scale of a tensor is the
+ * checkpoint's for that layer. Of a latent the rotary part stays in bfloat16. Recurrent states are
+ * in float32. */
 struct pith_kv {
     uint32_t layers;    /* that have room of their own: all of the model, or 1 */
     uint32_t sequences; /* at most */
     size_t capacity;    /* tokens of a sequence at most */
     size_t pages_each;  /* of a sequence at most */
-    enum pith_dtype dtype;
-    struct pith_grid grid; /* format NULL: as they are */
+    struct pith_kv_format format;
+    float *level;               /* [2][PITH_ROW_LEVELS]: values of the codes of k and of v */
+    struct pith_row_code *code; /* [layers][2]: rows of k and of v, where they are on a grid */
     struct pith_kv_group group[PITH_KV_GROUPS];
     struct pith_kv_sequence *sequence; /* [sequences] */
     char *memory;                      /* keys and values */
@@ -88,10 +103,11 @@ struct pith_kv_options {
     size_t tokens; /* of all together, in whole pages; 0: as many as sequences of that context */
     size_t step;   /* tokens of a sequence that are stored at once, at most */
     bool keep;     /* pages behind a window stay: rewinding is then free */
-    enum pith_dtype dtype;
+    struct pith_kv_format format; /* a layer at a time: floats */
 };
 /* Makes the pool; no sequence is open. PITH_ARG for layers that are neither, for 0 of anything or
- * another dtype; on failure *kv owns nothing. */
+ * another dtype, PITH_UNSUPPORTED for rows that cannot be on the grid; on failure *kv owns nothing.
+ */
 enum pith_status pith_kv_open(struct pith_kv *kv, const struct pith_plans *plans,
                               const struct pith_kv_options *o, struct pith_error *err);
 /* Bytes that this will ask for; UINT64_MAX when they overflow. */
@@ -133,7 +149,8 @@ struct pith_kv_span {
 enum pith_status pith_kv_reserve(struct pith_kv *kv, uint32_t group, const struct pith_kv_span *s,
                                  struct pith_error *err);
 
-/* One layer's keys and values, or latents, which are as `s` says; it points into kv. */
+/* One layer's keys and values, or latents, which are as `s` says; it points into kv. Static grids
+ * have a scale of 1. */
 struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
                                 const struct pith_state_spec *s);
 /* A sequence's pages in that layer. */

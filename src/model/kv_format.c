@@ -4,25 +4,36 @@
 #include "model/model.h"
 #include "num/input.h"
 
+#include <stdio.h>
 #include <string.h>
 
-static enum pith_status check_grid(const struct pith_grid *g, const struct pith_model *m,
-                                   struct pith_error *err)
+/* Whether heads of so many numbers can be kept on a grid. */
+static enum pith_status check_rows(const struct pith_grid *g, uint32_t cols, struct pith_error *err)
+{
+    float level[PITH_ROW_LEVELS];
+    struct pith_row_code code;
+    if (cols > PITH_CODED)
+        return pith_fail(err, PITH_UNSUPPORTED, "heads of %u numbers on a grid", (unsigned)cols);
+    return pith_row_code_make(g, cols, level, &code, err);
+}
+
+static enum pith_status check_grid(const struct pith_grid *g, bool values,
+                                   const struct pith_model *m, struct pith_error *err)
 {
     const struct pith_input in = {.grid = *g, .scale = 1.0f};
     enum pith_status s = PITH_OK;
-    if (!m) s = pith_input_check(&in, g->group ? g->group : 64, err);
-    for (uint32_t i = 0; m && i < m->plans.kinds && s == PITH_OK; i++) {
-        const struct pith_state_spec *keeps = &m->plans.kind[i].state;
-        if (keeps->kind == PITH_STATE_KV) s = pith_input_check(&in, keeps->key, err);
-        if (s == PITH_OK && keeps->value) s = pith_input_check(&in, keeps->value, err);
-    }
-    if (s != PITH_OK) return pith_fail_in(err, s, "the KV cache");
     if (g->format->kind == PITH_KIND_BLOCK && pith_input_needs_scale(&in))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "the KV cache cannot be %s; int8:token, fp8_e4m3:token, int8:g32, mxfp8, "
                          "mxfp4 and q8_0 are some that it can",
                          g->format->name);
+    if (!m) s = check_rows(g, g->group ? g->group : 64, err);
+    for (uint32_t i = 0; m && i < m->plans.kinds && s == PITH_OK; i++) {
+        const struct pith_state_spec *keeps = &m->plans.kind[i].state;
+        if (keeps->kind == PITH_STATE_KV && !values) s = check_rows(g, keeps->key, err);
+        else if (keeps->value) s = check_rows(g, keeps->value, err);
+    }
+    if (s != PITH_OK) return pith_fail_in(err, s, "the KV cache");
     /* FP8 is often used with a scale of 1; integers without their scale mean nothing. */
     if (m && g->is_static && g->format->kind == PITH_KIND_INT && !m->kv_grid.format)
         return pith_fail(err, PITH_ARG,
@@ -31,28 +42,78 @@ static enum pith_status check_grid(const struct pith_grid *g, const struct pith_
     return PITH_OK;
 }
 
-enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
-                               struct pith_kv_format *out, struct pith_error *err)
+static enum pith_status parse_part(const char *name, bool values, const struct pith_model *m,
+                                   struct pith_kv_part *out, struct pith_error *err)
 {
-    *out = (struct pith_kv_format){.dtype = usual};
-    if (name && strcmp(name, "f32") == 0) out->dtype = PITH_F32;
-    else if (name && strcmp(name, "bf16") == 0) out->dtype = PITH_BF16;
-    else if (name || (m && m->kv_grid.format)) {
-        if (!name) out->grid = m->kv_grid;
-        else if (pith_grid_parse(name, &out->grid, err) != PITH_OK || !out->grid.format)
-            return pith_fail(err, PITH_ARG,
-                             "unknown KV cache \"%s\": bf16 or f32, or a grid such as fp8_e4m3, "
-                             "int8:token, int4:g32:asym",
-                             name);
-        out->dtype = PITH_F32;
-        pith_kv_grid_settle(&out->grid);
-        return check_grid(&out->grid, m, err);
-    }
+    *out = (struct pith_kv_part){.dtype = PITH_F32};
+    if (strcmp(name, "bf16") == 0) out->dtype = PITH_BF16;
+    if (out->dtype == PITH_BF16 || strcmp(name, "f32") == 0) return PITH_OK;
+    if (pith_grid_parse(name, &out->grid, err) != PITH_OK || !out->grid.format)
+        return pith_fail(err, PITH_ARG,
+                         "unknown KV cache \"%s\": bf16 or f32, or a grid such as fp8_e4m3, "
+                         "int8:token, int4:g32:asym",
+                         name);
+    pith_kv_grid_settle(&out->grid);
+    return check_grid(&out->grid, values, m, err);
+}
+
+/* "k=A,v=B", in either order, into its two names. False for a name without them. */
+static bool take_apart(const char *name, char part[2][PITH_GRID_TEXT])
+{
+    const char *comma = strchr(name, ',');
+    if (!comma || strlen(name) >= PITH_GRID_TEXT || name[1] != '=' || comma[1] == '\0' ||
+        comma[2] != '=')
+        return false;
+    const int first = name[0] == 'k' ? 0 : 1;
+    if (name[0] == comma[1] || !strchr("kv", name[0]) || !strchr("kv", comma[1])) return false;
+    memcpy(part[first], name + 2, (size_t)(comma - name) - 2);
+    part[first][comma - name - 2] = '\0';
+    strcpy(part[1 - first], comma + 3);
+    return true;
+}
+
+/* A latent is key and value at once. */
+static enum pith_status check_latents(const struct pith_kv_format *f, const struct pith_model *m,
+                                      struct pith_error *err)
+{
+    for (uint32_t i = 0; m && i < m->plans.kinds; i++)
+        if (m->plans.kind[i].state.kind == PITH_STATE_LATENT &&
+            (f->k.dtype != f->v.dtype || !pith_grid_equal(&f->k.grid, &f->v.grid)))
+            return pith_fail(err, PITH_UNSUPPORTED,
+                             "a latent is key and value at once: one format for both");
     return PITH_OK;
 }
 
-void pith_kv_name(const struct pith_kv_format *f, char text[PITH_GRID_TEXT])
+enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
+                               struct pith_kv_format *out, struct pith_error *err)
 {
-    if (f->grid.format) pith_grid_format(&f->grid, text);
-    else strcpy(text, f->dtype == PITH_BF16 ? "bf16" : "f32");
+    char part[2][PITH_GRID_TEXT];
+    *out = pith_kv_floats(usual);
+    if (!name && !(m && m->kv_grid.format)) return PITH_OK;
+    if (!name) {
+        out->k = out->v = (struct pith_kv_part){.dtype = PITH_F32, .grid = m->kv_grid};
+        pith_kv_grid_settle(&out->k.grid);
+        pith_kv_grid_settle(&out->v.grid);
+        PITH_TRY(check_grid(&out->k.grid, false, m, err));
+        return check_grid(&out->v.grid, true, m, err);
+    }
+    const bool apart = take_apart(name, part);
+    PITH_TRY(parse_part(apart ? part[0] : name, false, m, &out->k, err));
+    PITH_TRY(parse_part(apart ? part[1] : name, true, m, &out->v, err));
+    return check_latents(out, m, err);
+}
+
+static void part_name(const struct pith_kv_part *p, char text[PITH_GRID_TEXT])
+{
+    if (p->grid.format) pith_grid_format(&p->grid, text);
+    else strcpy(text, p->dtype == PITH_BF16 ? "bf16" : "f32");
+}
+
+void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT])
+{
+    char k[PITH_GRID_TEXT], v[PITH_GRID_TEXT];
+    part_name(&f->k, k);
+    part_name(&f->v, v);
+    if (strcmp(k, v) == 0) strcpy(text, k);
+    else snprintf(text, PITH_KV_TEXT, "k=%s,v=%s", k, v);
 }

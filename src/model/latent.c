@@ -91,7 +91,6 @@ enum pith_status pith_node_absorb(struct pith_node_run *r, const struct pith_nod
     pith_node_meet_site(r, b->plan->linear[linear].site, latent, NULL);
     if (r->stopped) return PITH_OK;
     fill(r->pass->backend, &b->linear[linear], b->absorbed);
-    pith_node_round(r, 0, latent, r->n, node->u.latent.rank);
     join_key(r, node);
     pith_latent_queries(r->pass->backend, &b->absorbed->parts, r->reg[node->in], r->n,
                         node->u.latent.rope, r->reg[node->out]);

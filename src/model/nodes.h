@@ -26,11 +26,6 @@ void pith_node_linear(struct pith_node_run *r, uint32_t linear, float *out);
 /* gate = act(gate) * up, as the model's shape says. */
 void pith_node_gate(const struct pith_node_run *r, float *gate, const float *up, size_t count);
 
-/* Rounds count rows of width of what a sequence keeps, in place, to the grid of the cache;
- * `which` 0 is keys and latents, 1 values. */
-void pith_node_round(const struct pith_node_run *r, int which, float *x, size_t count,
-                     size_t width);
-
 enum pith_status pith_node_absorb(struct pith_node_run *r, const struct pith_node *node,
                                   struct pith_error *err);
 enum pith_status pith_node_expand(struct pith_node_run *r, const struct pith_node *node,

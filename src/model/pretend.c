@@ -22,8 +22,8 @@ enum pith_status pith_session_pretend(struct pith_session *s, size_t length, str
         if (!node) continue;
         const struct pith_cache cache = pith_kv_layer(&r->kv, i, &l->state);
         float *const k = w->reg[node->u.attend.k], *const v = w->reg[node->u.attend.v];
-        fill(k, w->rows * cache.kv_heads * cache.head_dim);
-        fill(v, w->rows * cache.kv_heads * pith_cache_value(&cache));
+        fill(k, w->rows * cache.kv_heads * cache.k.dim);
+        fill(v, w->rows * cache.kv_heads * cache.v.dim);
         for (size_t at = 0; at < length; at += w->rows) {
             const struct pith_cache_span span = {.start = at,
                                                  .n = length - at < w->rows ? length - at : w->rows,

@@ -18,7 +18,7 @@ static struct pith_kv_options kv_options(const struct pith_model *m,
                                     .tokens = o->tokens,
                                     .step = o->rows,
                                     .keep = o->keep,
-                                    .dtype = o->format.dtype};
+                                    .format = o->format};
 }
 
 static size_t most_rows(const struct pith_runner_options *o)
@@ -82,7 +82,6 @@ enum pith_status pith_runner_init(struct pith_runner *r, struct pith_model *m,
     struct pith_arena a = {0};
     r->apart = any_surveys(m);
     enum pith_status s = pith_kv_open(&r->kv, &m->plans, &kv, err);
-    r->kv.grid = o->format.grid;
     if (s == PITH_OK) s = pith_scratch_init(&r->scratch, &m->plans, most_rows(o), err);
     layout(&a, m, o, r);
     if (s == PITH_OK && !pith_arena_open(&a)) s = pith_fail_nomem(err, "sequences");

@@ -29,8 +29,8 @@ static enum pith_status check_gguf(const char *name, struct pith_error *err)
     for (size_t i = 0; i < count; i++) {
         if (!rows[i].row) continue;
         if (strcmp(rows[i].format, name) == 0) return PITH_OK;
-        const int n = snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "",
-                               rows[i].format);
+        const int n =
+            snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", rows[i].format);
         if (n > 0 && (size_t)n < sizeof list - used) used += (size_t)n;
     }
     return pith_fail(err, PITH_UNSUPPORTED,
@@ -471,6 +471,31 @@ void pith_input_encode(const struct pith_input *in, const struct pith_input_call
             out->scale[b] = good ? t.scale : NAN;
             out->sum[b] = encode_block(&t, kept, x + i, n, out->q + i);
         }
+    }
+}
+
+void pith_input_group(const struct pith_input *in, const struct pith_input_call *call,
+                      const float *x, size_t n, const struct pith_input_group *out)
+{
+    const struct pith_format *f = in->grid.format;
+    if (is_int(in)) {
+        const uint8_t half = (uint8_t)(1u << (f->bits - 1));
+        const struct ints t = ints_of(in, call, x, n);
+        (void)encode_block(&t, NULL, x, n, (int8_t *)out->codes);
+        for (size_t i = 0; i < n; i++) out->codes[i] = (uint8_t)(out->codes[i] + half);
+        for (size_t i = 0; i < n && f->bits < 8; i++) out->codes[i] &= (uint8_t)(2 * half - 1);
+        *out->scale = t.scale;
+        *out->zero = t.zero;
+        return;
+    }
+    const bool block = f->kind == PITH_KIND_BLOCK;
+    const struct pith_format *element = block ? pith_format_find(f->element) : f;
+    *out->scale = block ? mx_scale(in, element, amax_of(range_of(x, n)))
+                        : float_scale(in, call, x, n);
+    for (size_t i = 0; i < n; i++) {
+        const float t = x[i] / *out->scale;
+        const float cut = t < -element->max ? -element->max : t > element->max ? element->max : t;
+        out->codes[i] = (uint8_t)element->encode(cut);
     }
 }
 

@@ -72,6 +72,15 @@ struct pith_input_codes {
 void pith_input_encode(const struct pith_input *in, const struct pith_input_call *call,
                        const float *x, size_t cols, const struct pith_input_codes *out);
 
+/* One group of columns that share a scale, n of them, as codes of the format (for blocks, of its
+ * element): of integers unsigned, q + 2^(b-1). Not for GGUF's types. */
+struct pith_input_group {
+    uint8_t *codes;
+    float *scale, *zero; /* as above; zero only of integers */
+};
+void pith_input_group(const struct pith_input *in, const struct pith_input_call *call,
+                      const float *x, size_t n, const struct pith_input_group *out);
+
 /* All rows of a call: survey, then row by row. kept is scratch of cols bytes, or NULL without a
  * threshold. */
 void pith_input_rows(const struct pith_input *in, const float *x, size_t n, size_t cols,

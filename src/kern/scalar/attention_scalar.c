@@ -67,3 +67,14 @@ void pith_attn_values_bf16_scalar(size_t rows, size_t keys, size_t dim, const fl
 {
     values(load_bf16, rows, keys, dim, p, ldp, v, o, ldo);
 }
+
+void pith_scale_keys_scalar(size_t n, const float *zero, const float *scale, const float *offset,
+                            float *x)
+{
+    for (size_t e = 0; e < n; e++, x += PITH_KEYS)
+        for (size_t j = 0; j < PITH_KEYS; j++) {
+            if (zero) x[j] -= zero[j];
+            x[j] *= scale[j];
+            if (offset) x[j] += offset[j];
+        }
+}

@@ -74,7 +74,9 @@ static inline struct pith_cache cache_make(struct pith_backend *b, enum pith_dty
                                            size_t kv_heads, size_t head_dim, size_t keys,
                                            const float *k, const float *v)
 {
-    struct pith_cache c = {.dtype = dtype, .kv_heads = kv_heads, .head_dim = head_dim};
+    struct pith_cache c = {.kv_heads = kv_heads,
+                           .k = {.dtype = dtype, .dim = head_dim},
+                           .v = {.dtype = dtype, .dim = head_dim}};
     assert_true(pith_cache_layout(&c));
     const size_t pages = pith_cache_pages(keys);
     c.memory = pith_alloc_aligned(pages, c.page_bytes);

@@ -5,7 +5,7 @@
 
 static void naive(const struct pith_attention *a, const float *k, const float *v, double *out)
 {
-    const size_t kv_heads = a->cache->kv_heads, hd = a->cache->head_dim;
+    const size_t kv_heads = a->cache->kv_heads, hd = a->cache->k.dim;
     const size_t group = a->heads / kv_heads;
     const size_t start = a->span->start, n = a->span->n;
     double *p = pith_alloc(start + n, sizeof *p);
@@ -43,8 +43,8 @@ struct shape {
 static void check_decoding(struct pith_backend *b, struct pith_attention a, const float *q,
                            const float *first, size_t setup)
 {
-    const size_t row = a.heads * a.cache->head_dim, n = a.span->n, start = a.span->start;
-    const size_t floats = pith_attention_work(a.heads, a.cache->head_dim, start + n);
+    const size_t row = a.heads * a.cache->k.dim, n = a.span->n, start = a.span->start;
+    const size_t floats = pith_attention_work(a.heads, a.cache->k.dim, start + n);
     float *work = floats ? normals(floats, 12) : NULL, *out = floats ? copy(q, row) : NULL;
     struct pith_cache_span one = {.n = 1};
     a.span = &one;
@@ -155,11 +155,12 @@ static void chunks_are_merged(void **state)
 static void absurd_sizes_are_refused(void **state)
 {
     (void)state;
-    struct pith_cache c = {.kv_heads = SIZE_MAX / 4, .head_dim = 64};
+    struct pith_cache c = {.kv_heads = SIZE_MAX / 4, .k.dim = 64, .v.dim = 64};
     assert_false(pith_cache_layout(&c));
-    c = (struct pith_cache){.kv_heads = 1, .head_dim = SIZE_MAX - 3};
+    c = (struct pith_cache){.kv_heads = 1, .k.dim = SIZE_MAX - 3, .v.dim = 1};
     assert_false(pith_cache_layout(&c));
-    c = (struct pith_cache){.dtype = PITH_BF16, .kv_heads = 2, .head_dim = 40, .value_dim = 17};
+    c = (struct pith_cache){
+        .kv_heads = 2, .k = {PITH_BF16, .dim = 40}, .v = {PITH_BF16, .dim = 17}};
     assert_true(pith_cache_layout(&c));
     assert_int_equal(c.page_bytes, 2 * (48 + 32) * 32 * 2);
     assert_int_equal(pith_cache_pages(33), 2);

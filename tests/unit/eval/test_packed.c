@@ -77,7 +77,7 @@ static float *compute(struct pith_model *m, const char *cpu, unsigned threads, e
     assert_ok(pith_backend_take_prepared(b, &err), err);
     assert_ok(pith_backend_set_mode(b, mode, &err), err);
     const struct pith_session_options options = {
-        .capacity = TOKENS, .chunk = chunk, .kv.dtype = PITH_F32};
+        .capacity = TOKENS, .chunk = chunk, .kv = pith_kv_floats(PITH_F32)};
     assert_ok(pith_session_init(&s, m, b, &options, &err), err);
     assert_ok(pith_session_append(&s, ids, TOKENS, x, &err), err);
     for (size_t i = 0; i < TOKENS; i += chunk)

@@ -156,7 +156,8 @@ static void compute(struct rig *r, const int32_t ids[4], float *logits)
     struct pith_model *m = r->model;
     struct pith_session s;
     float *x = malloc(4 * m->shape.hidden * sizeof *x);
-    const struct pith_session_options options = {.capacity = 4, .chunk = 4, .kv.dtype = PITH_F32};
+    const struct pith_session_options options = {
+        .capacity = 4, .chunk = 4, .kv = pith_kv_floats(PITH_F32)};
     assert_ok(pith_session_init(&s, m, r->backend, &options, &err), err);
     assert_ok(pith_session_append(&s, ids, 4, x, &err), err);
     assert_ok(pith_model_logits(m, r->backend, x + 3 * m->shape.hidden, 1, logits, &err), err);

@@ -95,7 +95,8 @@ static inline float *rig_logits_kv(struct rig *r, const int32_t *ids, size_t n, 
     struct pith_session s;
     const size_t hidden = r->model->shape.hidden, vocab = r->model->shape.vocab;
     float *x = malloc(n * hidden * sizeof *x), *logits = malloc(n * vocab * sizeof *logits);
-    const struct pith_session_options options = {.capacity = n, .chunk = chunk, .kv.dtype = kv};
+    const struct pith_session_options options = {
+        .capacity = n, .chunk = chunk, .kv = pith_kv_floats(kv)};
     assert_ok(pith_session_init(&s, r->model, r->backend, &options, &err), err);
     assert_ok(pith_session_append(&s, ids, n, x, &err), err);
     assert_ok(pith_model_logits(r->model, r->backend, x, n, logits, &err), err);

@@ -144,7 +144,8 @@ static void sessions_rewind_and_do_not_mix(void **state)
     float *xa = malloc(na * hidden * sizeof *xa), *xb = malloc(nb * hidden * sizeof *xb);
     float *again = malloc(na * hidden * sizeof *again);
     struct pith_session s, t;
-    const struct pith_session_options options = {.capacity = na, .chunk = 7, .kv.dtype = PITH_F32};
+    const struct pith_session_options options = {
+        .capacity = na, .chunk = 7, .kv = pith_kv_floats(PITH_F32)};
     assert_ok(pith_session_init(&s, r.model, r.backend, &options, &err), err);
     assert_ok(pith_session_init(&t, r.model, r.backend, &options, &err), err);
     assert_ok(pith_session_append(&s, a, na, xa, &err), err);

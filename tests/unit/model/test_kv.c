@@ -3,24 +3,18 @@
 #include "num/input.h"
 #include "unit/model/fixture.h"
 
-/* One layer's keys and values, [tokens][kv_heads][head_dim]. */
-static void read_cache(const struct pith_session *s, uint32_t layer, size_t tokens, float *k,
-                       float *v)
+/* One layer's keys and values, [tokens][kv_heads][head_dim], as attention reads them. */
+static void read_cache(struct pith_session *s, uint32_t layer, size_t tokens, float *k, float *v)
 {
-    const struct pith_cache c =
-        pith_kv_layer(&s->runner.kv, layer, &pith_plan(&s->runner.model->plans, layer)->state);
-    const uint32_t *page = pith_kv_pages(&s->runner.kv, layer, 0);
-    const size_t dim = c.head_dim, row = (dim + 15) / 16 * 16;
+    const struct pith_kv *kv = &s->runner.kv;
+    struct pith_cache c =
+        pith_kv_layer(kv, layer, &pith_plan(&s->runner.model->plans, layer)->state);
+    const struct pith_cache_span span = {.n = tokens, .page = pith_kv_pages(kv, layer, 0)};
+    c.k.scale = s->runner.model->blocks[layer].kv_scale[0];
+    c.v.scale = s->runner.model->blocks[layer].kv_scale[1];
     for (size_t t = 0; t < tokens; t++)
-        for (size_t h = 0; h < c.kv_heads; h++) {
-            const char *at = c.memory + page[t / 32] * c.page_bytes;
-            const void *keys = at + h * c.k_bytes,
-                       *values = at + c.kv_heads * c.k_bytes + h * c.v_bytes;
-            for (size_t e = 0; e < dim; e++, k++, v++) {
-                *k = ((const float *)keys)[e * 32 + t % 32];
-                *v = ((const float *)values)[t % 32 * row + e];
-            }
-        }
+        for (size_t h = 0; h < c.kv_heads; h++, k += c.k.dim, v += c.v.dim)
+            pith_cache_read(s->runner.backend, &c, &span, t, h, k, v);
 }
 
 struct held {
@@ -52,6 +46,13 @@ static void held_free(struct held *h)
     free(h->k), free(h->v), free(h->x);
 }
 
+/* Zeros of either sign are one number. */
+static void assert_same_numbers(const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (a[i] != b[i]) fail_msg("number %zu is %a, not %a", i, (double)b[i], (double)a[i]);
+}
+
 static void a_head_of_a_token_is_a_row(void **state)
 {
     (void)state;
@@ -62,21 +63,20 @@ static void a_head_of_a_token_is_a_row(void **state)
     golden_load(&g, "llama_gqa_tied");
     char *dir = folder_make(g.config, g.weights);
     rig_open(&r, dir, 2);
-    const struct pith_kv_format plain = {.dtype = PITH_F32};
+    const struct pith_kv_format plain = pith_kv_floats(PITH_F32);
     struct held want = hold(&r, &plain);
     const size_t dim = r.model->shape.head_dim;
     for (size_t i = 0; i < PITH_COUNT(grids); i++) {
         struct pith_error err = {0};
         struct pith_kv_format f;
         assert_ok(pith_kv_parse(grids[i], PITH_BF16, r.model, &f, &err), err);
-        assert_int_equal(f.dtype, PITH_F32);
-        const struct pith_input in = {.grid = f.grid, .scale = 1.0f};
+        const struct pith_input in = {.grid = f.k.grid, .scale = 1.0f};
         struct held got = hold(&r, &f);
         float *rounded = malloc(want.count * sizeof *rounded);
         pith_input_rows(&in, want.k, want.count / dim, dim, NULL, rounded);
-        assert_memory_equal(rounded, got.k, want.count * sizeof *rounded);
+        assert_same_numbers(rounded, got.k, want.count);
         pith_input_rows(&in, want.v, want.count / dim, dim, NULL, rounded);
-        assert_memory_equal(rounded, got.v, want.count * sizeof *rounded);
+        assert_same_numbers(rounded, got.v, want.count);
         assert_true(memcmp(got.x, want.x, sizeof *got.x) != 0);
         free(rounded);
         held_free(&got);
@@ -102,6 +102,13 @@ static void caches_have_names(void **state)
         {"int8:token", "int8:token", PITH_OK},
         {"int4:g32:asym", "int4:g32:asym", PITH_OK},
         {"mxfp8", "mxfp8", PITH_OK},
+        {"k=int8:token,v=int4:g32", "k=int8:token,v=int4:g32", PITH_OK},
+        {"v=bf16,k=q8_0", "k=q8_0,v=bf16", PITH_OK},
+        {"k=q8_0,v=q8_0", "q8_0", PITH_OK},
+        {"k=q8_0", NULL, PITH_ARG},
+        {"k=q8_0,k=q8_0", NULL, PITH_ARG},
+        {"k=q8_0,v=", NULL, PITH_ARG},
+        {"k=q8_0,v=nf4", NULL, PITH_UNSUPPORTED},
         {"int8", NULL, PITH_UNSUPPORTED},
         {"nf4", NULL, PITH_UNSUPPORTED},
         {"nvfp4", NULL, PITH_UNSUPPORTED},
@@ -112,7 +119,7 @@ static void caches_have_names(void **state)
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct pith_error err = {0};
         struct pith_kv_format f;
-        char text[PITH_GRID_TEXT];
+        char text[PITH_KV_TEXT];
         assert_int_equal(pith_kv_parse(cases[i].name, PITH_BF16, NULL, &f, &err), cases[i].status);
         if (cases[i].status != PITH_OK) continue;
         pith_kv_name(&f, text);

@@ -85,7 +85,8 @@ static void check_greedy(struct rig *r, const json_t *file)
     float *x = malloc(n * hidden * sizeof *x), *logits = malloc(vocab * sizeof *logits);
     struct pith_session s;
     struct pith_sampler sampler;
-    const struct pith_session_options options = {.capacity = n, .chunk = n, .kv.dtype = PITH_F32};
+    const struct pith_session_options options = {
+        .capacity = n, .chunk = n, .kv = pith_kv_floats(PITH_F32)};
     assert_ok(pith_session_init(&s, r->model, r->backend, &options, &err), err);
     const struct pith_sampling greedy = {.top_p = 1};
     assert_ok(pith_sampler_init(&sampler, r->backend, vocab, &greedy, &err), err);

@@ -128,7 +128,8 @@ static void company_does_not_matter(void **state)
                                         "llama4",    "deepseek_v3", "qwen3_next",       "mixtral",
                                         "gpt_neox",  "lfm2",        "granitemoehybrid", "cohere2",
                                         "qwen3_moe", "opt"};
-    static const char *const formats[] = {"f32", "bf16", "int8:token"};
+    static const char *const formats[] = {"f32", "bf16", "int8:token",
+                                          "k=fp8_e5m2:token,v=int4:g4:asym"};
     for (size_t a = 0; a < PITH_COUNT(archs); a++)
         for (unsigned threads = 1; threads <= 3; threads += 2) {
             struct cases c;
@@ -136,7 +137,8 @@ static void company_does_not_matter(void **state)
             open_case(&c, archs[a], threads);
             if (c.r.model->shape.positions == 0)
                 for (size_t f = 0; f < PITH_COUNT(formats); f++)
-                    in_company(&c, formats[f], threads == 1 ? 7 : 64, (uint32_t)(a + f));
+                    if (strcmp(archs[a], "deepseek_v3") != 0 || f < 3) /* one for its latents */
+                        in_company(&c, formats[f], threads == 1 ? 7 : 64, (uint32_t)(a + f));
             close_case(&c);
         }
 }
@@ -154,8 +156,10 @@ static void beginnings_are_shared(void **state)
     tokens_of(0, ids);
     /* 70 tokens are 3 pages; each fork needs one more when it goes on. */
     begin(&c, &r,
-          (struct pith_runner_options){
-              .sequences = 8, .rows = 32, .tokens = (3 + 7) * 32, .format.dtype = PITH_F32});
+          (struct pith_runner_options){.sequences = 8,
+                                       .rows = 32,
+                                       .tokens = (3 + 7) * 32,
+                                       .format = pith_kv_floats(PITH_F32)});
     const uint32_t first = open_one(&r);
     read_ids(&r, first, ids, 70, x);
     assert_int_equal(r.kv.group[0].unused, 7);
@@ -248,7 +252,8 @@ static void windows_give_pages_back(void **state)
     open_case(&c, "gemma2", 1); /* one layer with a window of 7, one without */
     tokens_of(0, ids);
     begin(&c, &r,
-          (struct pith_runner_options){.sequences = 2, .rows = 1, .format.dtype = PITH_F32});
+          (struct pith_runner_options){
+              .sequences = 2, .rows = 1, .format = pith_kv_floats(PITH_F32)});
     assert_int_equal(r.kv.group[0].window, 0);
     assert_int_equal(r.kv.group[1].window, 7);
     const uint32_t one = open_one(&r);
@@ -275,9 +280,10 @@ static void a_full_pool_changes_nothing(void **state)
         static float x[3][TOKENS * WIDE], expected[TOKENS * WIDE];
         struct pith_step_span span[3];
         open_case(&c, archs[a], 1);
-        begin(&c, &r,
-              (struct pith_runner_options){
-                  .sequences = 3, .rows = 16, .tokens = 5 * 32, .format.dtype = PITH_F32});
+        begin(
+            &c, &r,
+            (struct pith_runner_options){
+                .sequences = 3, .rows = 16, .tokens = 5 * 32, .format = pith_kv_floats(PITH_F32)});
         for (uint32_t u = 0; u < 3; u++) {
             tokens_of(u, ids[u]);
             span[u] = (struct pith_step_span){open_one(&r), ids[u], 20 + u, x[u]};
@@ -311,11 +317,11 @@ static void what_cannot_be_is_refused(void **state)
     open_case(&c, "llama", 1);
     tokens_of(0, ids);
     struct pith_runner_options o = {.sequences = 0, .context = 8, .rows = 8};
-    o.format.dtype = PITH_F32;
+    o.format = pith_kv_floats(PITH_F32);
     assert_int_equal(pith_runner_init(&r, c.r.model, c.r.backend, &o, &err), PITH_ARG);
     begin(&c, &r,
           (struct pith_runner_options){
-              .sequences = 2, .context = 40, .rows = 8, .format.dtype = PITH_F32});
+              .sequences = 2, .context = 40, .rows = 8, .format = pith_kv_floats(PITH_F32)});
     one = open_one(&r);
     other = open_one(&r);
     err = (struct pith_error){0};

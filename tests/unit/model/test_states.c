@@ -31,7 +31,8 @@ static void close_case(struct cases *c)
 static void begin(struct cases *c, struct pith_session *s, size_t chunk)
 {
     struct pith_error err = {0};
-    const struct pith_session_options o = {.capacity = 40, .chunk = chunk, .kv.dtype = PITH_F32};
+    const struct pith_session_options o = {
+        .capacity = 40, .chunk = chunk, .kv = pith_kv_floats(PITH_F32)};
     assert_ok(pith_session_init(s, c->r.model, c->r.backend, &o, &err), err);
 }
 

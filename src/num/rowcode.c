@@ -1,0 +1,143 @@
+#include "num/rowcode.h"
+
+#include "num/codecs.h"
+#include "num/kquant.h"
+
+#include <math.h>
+
+#include <string.h>
+
+static bool is_gguf(const struct pith_row_code *r)
+{
+    return r->in.grid.format->kind == PITH_KIND_GGUF;
+}
+
+/* The values of the format's codes. */
+static void fill_levels(const struct pith_format *f, float *level)
+{
+    for (uint32_t c = 0; c < PITH_ROW_LEVELS; c++) level[c] = f->decode(c & ((1u << f->bits) - 1));
+}
+
+static void set_gguf(struct pith_row_code *r, const struct pith_format **element)
+{
+    const struct pith_kquant *t = pith_kquant_find(r->in.grid.format->name);
+    *element = pith_format_find(t->element);
+    r->width = t->elements;
+    r->scale_bytes = 2;
+    r->offsets = t->minimums;
+    r->middle = t->minimums ? 0.0f : (float)pith_format_middle(*element);
+}
+
+enum pith_status pith_row_code_make(const struct pith_grid *grid, uint32_t cols, float *level,
+                                    struct pith_row_code *out, struct pith_error *err)
+{
+    const struct pith_format *f = grid->format;
+    struct pith_row_code r = {.in = {.grid = *grid, .scale = 1.0f}, .cols = cols, .scale_bytes = 4};
+    PITH_TRY(pith_input_check(&r.in, cols, err));
+    if (pith_input_surveys(&r.in) || (f->kind == PITH_KIND_BLOCK && pith_input_needs_scale(&r.in)))
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: rows of keys and values are kept one by one",
+                         f->name);
+    const struct pith_format *element = f;
+    r.width = grid->granularity == PITH_PER_GROUP ? grid->group : cols;
+    if (f->kind == PITH_KIND_BLOCK) {
+        element = pith_format_find(f->element);
+        r.width = f->block;
+        r.scale_bytes = 1;
+    } else if (is_gguf(&r)) {
+        set_gguf(&r, &element);
+    } else if (f->kind == PITH_KIND_INT) {
+        r.middle = (float)pith_format_middle(f);
+        r.zeros = grid->asym && !grid->is_static;
+    }
+    if (grid->is_static) r.scale_bytes = 0;
+    r.groups = (cols - 1) / r.width + 1;
+    r.bits = element->bits;
+    if (element->kind != PITH_KIND_INT) {
+        fill_levels(element, level);
+        r.level = level;
+    }
+    *out = r;
+    return PITH_OK;
+}
+
+/* --- encoding --------------------------------------------------------------------------------- */
+
+static void encode_gguf(const struct pith_row_code *r, const float *x, uint8_t *codes,
+                        struct pith_row_scale *of)
+{
+    const struct pith_kquant *t = pith_kquant_find(r->in.grid.format->name);
+    for (uint32_t g = 0; g < r->groups; g++) {
+        struct pith_kblock b;
+        t->row(x + (size_t)g * r->width, &b);
+        memcpy(codes + (size_t)g * r->width, b.codes, r->width);
+        of[g] = (struct pith_row_scale){b.scale[0], 0.0f, r->offsets ? b.offset[0] : 0.0f};
+    }
+}
+
+void pith_row_encode(const struct pith_row_code *r, float scale, const float *x, uint8_t *codes,
+                     struct pith_row_scale *of)
+{
+    struct pith_input in = r->in;
+    const struct pith_input_call call = {0};
+    in.scale = scale;
+    if (is_gguf(r)) {
+        encode_gguf(r, x, codes, of);
+        return;
+    }
+    for (uint32_t g = 0, c = 0; g < r->groups; g++, c += r->width) {
+        const uint32_t n = r->cols - c < r->width ? r->cols - c : r->width;
+        of[g] = (struct pith_row_scale){0};
+        pith_input_group(&in, &call, x + c, n,
+                         &(struct pith_input_group){codes + c, &of[g].scale, &of[g].zero});
+    }
+}
+
+void pith_row_decode(const struct pith_row_code *r, const uint8_t *codes,
+                     const struct pith_row_scale *of, float *x)
+{
+    for (uint32_t c = 0; c < r->cols; c++) {
+        const struct pith_row_scale *s = &of[c / r->width];
+        const float value = r->level ? r->level[codes[c]] : (float)codes[c] - r->middle;
+        x[c] = (value - s->zero) * s->scale;
+        if (r->offsets) x[c] += s->offset;
+    }
+}
+
+/* --- scales in bytes -------------------------------------------------------------------------- */
+
+static void put_half(float x, uint8_t *bytes)
+{
+    const uint16_t h = pith_f32_to_f16(x);
+    memcpy(bytes, &h, sizeof h);
+}
+
+static float get_half(const uint8_t *bytes)
+{
+    uint16_t h;
+    memcpy(&h, bytes, sizeof h);
+    return pith_f16_to_f32(h);
+}
+
+void pith_row_scale_put(const struct pith_row_code *r, const struct pith_row_scale *of,
+                        uint8_t *bytes)
+{
+    if (r->scale_bytes == 1) *bytes = (uint8_t)pith_e8m0_encode(of->scale);
+    else if (r->scale_bytes == 2) put_half(of->scale, bytes);
+    else if (r->scale_bytes == 4) memcpy(bytes, &of->scale, sizeof of->scale);
+    bytes += r->scale_bytes;
+    if (r->zeros) *bytes++ = (uint8_t)(int8_t)of->zero;
+    if (r->offsets) put_half(of->offset, bytes);
+}
+
+struct pith_row_scale pith_row_scale_get(const struct pith_row_code *r, float scale,
+                                         const uint8_t *bytes)
+{
+    struct pith_row_scale of = {.scale = scale};
+    if (r->scale_bytes == 1) of.scale = pith_e8m0_decode(*bytes);
+    else if (r->scale_bytes == 2) of.scale = get_half(bytes);
+    else if (r->scale_bytes == 4) memcpy(&of.scale, bytes, sizeof of.scale);
+    bytes += r->scale_bytes;
+    if (r->zeros) of.zero = (float)(int8_t)*bytes++;
+    if (r->offsets) of.offset = get_half(bytes);
+    return of;
+}

@@ -1,0 +1,54 @@
+/* num/rowcode.h: a row of keys or values on a grid, as codes and scales: what num/input.h makes of
+ * a row, kept instead of being computed with at once.
+ *
+ *     x'[c] = (value(code[c]) - zero[g]) * scale[g] + offset[g],  g = c / width
+ *
+ * each step rounded to float32; value() is code - middle for integers and a level for others. x' is
+ * what pith_input_row() gives, to the bit but for the sign of zeros. Scales lie in the bytes that
+ * they need: a static one in none, a block format's in one, GGUF's in a half, others in float32;
+ * zeros in one, offsets in a half. */
+#ifndef PITH_NUM_ROWCODE_H
+#define PITH_NUM_ROWCODE_H
+
+#include "num/input.h"
+
+enum { PITH_ROW_LEVELS = 256 };
+
+struct pith_row_code {
+    struct pith_input in;   /* the rule; its scale, where it is static, comes with each call */
+    uint32_t cols;          /* of a row */
+    uint32_t width, groups; /* columns that share a scale, and how often there is one */
+    uint32_t bits;          /* of a code, 2 to 8 */
+    uint32_t scale_bytes;   /* 0, 1 (e8m0), 2 (f16) or 4 (f32) */
+    bool zeros, offsets;
+    float middle;       /* of integers */
+    const float *level; /* [2^bits] of other formats, borrowed; NULL: integers */
+};
+
+/* What one group of a row has beside its codes. */
+struct pith_row_scale {
+    float scale, zero, offset;
+};
+
+/* How rows of `cols` are kept on a grid; level[PITH_ROW_LEVELS] is filled in where it is needed and
+ * must outlive *out. PITH_UNSUPPORTED for a grid whose rows cannot be kept one by one. */
+enum pith_status pith_row_code_make(const struct pith_grid *grid, uint32_t cols, float *level,
+                                    struct pith_row_code *out, struct pith_error *err);
+/* Bytes of a group's scale, zero and offset. */
+static inline uint32_t pith_row_beside(const struct pith_row_code *r)
+{
+    return r->scale_bytes + (r->zeros ? 1 : 0) + (r->offsets ? 2 : 0);
+}
+/* x[cols] to codes[cols], a byte each, and of[groups]. `scale` is that of a static grid. */
+void pith_row_encode(const struct pith_row_code *r, float scale, const float *x, uint8_t *codes,
+                     struct pith_row_scale *of);
+/* The reference of reading: codes and scales to x'[cols]. */
+void pith_row_decode(const struct pith_row_code *r, const uint8_t *codes,
+                     const struct pith_row_scale *of, float *x);
+/* A group's numbers in pith_row_beside() bytes, and back. */
+void pith_row_scale_put(const struct pith_row_code *r, const struct pith_row_scale *of,
+                        uint8_t *bytes);
+struct pith_row_scale pith_row_scale_get(const struct pith_row_code *r, float scale,
+                                         const uint8_t *bytes);
+
+#endif

@@ -1,0 +1,132 @@
+/* Rows kept as codes: what they stand for is what num/input.h rounds to; every format of the table
+ * that a row can have. */
+#include "base/mem.h"
+#include "base/rng.h"
+#include "num/rowcode.h"
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { COLS = 128, ROWS = 40 };
+
+/* Of all sizes: small, large, outliers, all zeros, a single value. */
+static void fill(struct pith_rng *r, int row, float *x)
+{
+    const float size = ldexpf(1.0f, row % 23 - 11);
+    for (int c = 0; c < COLS; c++) {
+        x[c] = (float)pith_rng_normal(r) * size;
+        if (row % 5 == 1 && c % 37 == 3) x[c] *= 50;
+        if (row % 7 == 6) x[c] = row == 6 ? 0.0f : c == 9 ? size : 0.0f;
+    }
+}
+
+static void check_row(const struct pith_row_code *code, const struct pith_input *in, const float *x,
+                      const char *name)
+{
+    const struct pith_input_call call = {0};
+    float expected[COLS], got[COLS];
+    uint8_t codes[COLS], bytes[8];
+    struct pith_row_scale of[COLS];
+    pith_input_row(in, &call, x, COLS, expected);
+    pith_row_encode(code, in->scale, x, codes, of);
+    for (uint32_t g = 0; g < code->groups; g++) {
+        assert_in_range(pith_row_beside(code), 0, sizeof bytes);
+        pith_row_scale_put(code, &of[g], bytes);
+        of[g] = pith_row_scale_get(code, in->scale, bytes);
+    }
+    for (int c = 0; c < COLS; c++) assert_in_range(codes[c], 0, (1u << code->bits) - 1);
+    pith_row_decode(code, codes, of, got);
+    for (int c = 0; c < COLS; c++)
+        if (got[c] != expected[c])
+            fail_msg("%s: column %d of %a is %a, not %a", name, c, (double)x[c], (double)got[c],
+                     (double)expected[c]);
+}
+
+static void check_grid(const char *name)
+{
+    struct pith_error err = {0};
+    struct pith_grid grid;
+    struct pith_row_code code;
+    struct pith_rng r;
+    float level[PITH_ROW_LEVELS], x[COLS];
+    assert_ok(pith_grid_parse(name, &grid, &err), err);
+    pith_kv_grid_settle(&grid);
+    assert_ok(pith_row_code_make(&grid, COLS, level, &code, &err), err);
+    struct pith_input in = {.grid = grid, .scale = grid.is_static ? 0.03f : 1.0f};
+    pith_rng_seed(&r, 5);
+    for (int row = 0; row < ROWS; row++) {
+        fill(&r, row, x);
+        check_row(&code, &in, x, name);
+    }
+}
+
+static void codes_stand_for_what_is_rounded(void **state)
+{
+    (void)state;
+    static const char *const grids[] = {"int8:token",     "int8:token:asym",
+                                        "int4:token",     "int4:g32",
+                                        "int4:g32:asym",  "int8:g64",
+                                        "int3:g32:asym",  "int2:g32",
+                                        "int5:token",     "int6:g16:asym",
+                                        "int7:token",     "int8:tensor",
+                                        "fp8_e4m3",       "fp8_e5m2",
+                                        "fp8_e4m3:token", "fp8_e5m2:token",
+                                        "fp8_e4m3:g32",   "mxfp8",
+                                        "mxfp8_e5m2",     "mxfp6_e3m2",
+                                        "mxfp6_e2m3",     "mxfp4",
+                                        "q8_0",           "q4_0",
+                                        "q4_1",           "q5_0",
+                                        "q5_1",           "iq4_nl"};
+    for (size_t i = 0; i < PITH_COUNT(grids); i++) check_grid(grids[i]);
+}
+
+/* What every name of the table says of itself agrees with what is accepted. */
+static void what_cannot_be_kept_is_refused(void **state)
+{
+    (void)state;
+    static const char *const refused[] = {"nf4",          "q4_k",     "q6_k",        "nvfp4",
+                                          "int8:channel", "int4:b32", "int4:g32:mse"};
+    for (size_t i = 0; i < PITH_COUNT(refused); i++) {
+        struct pith_error err = {0};
+        struct pith_grid grid;
+        struct pith_row_code code;
+        float level[PITH_ROW_LEVELS];
+        if (pith_grid_parse(refused[i], &grid, &err) != PITH_OK) continue;
+        if (pith_row_code_make(&grid, COLS, level, &code, &err) == PITH_OK)
+            fail_msg("%s is taken", refused[i]);
+    }
+}
+
+static void sizes_are_what_the_format_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *grid;
+        uint32_t bits, groups, beside;
+    } cases[] = {{"int8:token", 8, 1, 4}, {"int4:g32:asym", 4, 4, 5}, {"fp8_e4m3", 8, 1, 0},
+                 {"mxfp4", 4, 4, 1},      {"q8_0", 8, 4, 2},          {"q5_1", 5, 4, 4}};
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_error err = {0};
+        struct pith_grid grid;
+        struct pith_row_code code;
+        float level[PITH_ROW_LEVELS];
+        assert_ok(pith_grid_parse(cases[i].grid, &grid, &err), err);
+        pith_kv_grid_settle(&grid);
+        assert_ok(pith_row_code_make(&grid, COLS, level, &code, &err), err);
+        assert_int_equal(code.bits, cases[i].bits);
+        assert_int_equal(code.groups, cases[i].groups);
+        assert_int_equal(pith_row_beside(&code), cases[i].beside);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(codes_stand_for_what_is_rounded),
+        cmocka_unit_test(what_cannot_be_kept_is_refused),
+        cmocka_unit_test(sizes_are_what_the_format_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
