@@ -108,21 +108,47 @@ static bool widens(const struct part *p, const struct pith_cache_side *s)
            (s->dtype == PITH_BF16 && p->count >= ROWS / 4 && pith_cache_tile_fits(s->dim));
 }
 
-/* Scores of the pages of 32 keys that hold [low, high) of a chunk. */
+/* Scores of a page of 32 keys, and weighted sums of n values of one. Codes are read where they are
+ * unless many rows pay for making them floats once. */
+static void score_page(const struct job *j, const struct part *p, const char *page, float *scores)
+{
+    const struct pith_cache_side *side = &j->a->cache->k;
+    const struct pith_kern *k = &j->b->kern;
+    float *work = j->b->scratch[p->thread].b;
+    struct pith_coded codes;
+    if (side->code && p->count < ROWS / 4 && pith_cache_key_view(j->b, side, page, work, &codes))
+        k->attn_scores_codes(&codes, p->count, p->q, j->key, scores, SCORES_LD);
+    else if (widens(p, side) || side->dtype == PITH_F32)
+        k->attn_scores_f32(p->count, side->dim, 1, p->q, j->key,
+                           pith_cache_key_tile(j->b, side, page, work), scores, SCORES_LD);
+    else k->attn_scores_bf16(p->count, side->dim, 1, p->q, j->key, page, scores, SCORES_LD);
+}
+
+static void add_page(const struct job *j, const struct part *p, const char *page, size_t first,
+                     size_t n, const float *weights)
+{
+    const struct pith_cache_side *side = &j->a->cache->v;
+    const struct pith_kern *k = &j->b->kern;
+    float *work = j->b->scratch[p->thread].b;
+    struct pith_coded codes;
+    if (side->code && p->count < ROWS / 4 &&
+        pith_cache_value_view(j->b, side, page, first, n, work, &codes))
+        k->attn_values_codes(
+            &codes, &(struct pith_coded_sums){p->count, n, weights, SCORES_LD, p->chunk.o, j->dim});
+    else if (widens(p, side) || side->dtype == PITH_F32)
+        k->attn_values_f32(p->count, n, j->dim, weights, SCORES_LD,
+                           pith_cache_value_tile(j->b, side, page, first, n, work), p->chunk.o,
+                           j->dim);
+    else
+        k->attn_values_bf16(p->count, n, j->dim, weights, SCORES_LD,
+                            page + first * j->dim * sizeof(uint16_t), p->chunk.o, j->dim);
+}
+
+/* Scores of the pages that hold [low, high) of a chunk. */
 static void score(const struct job *j, const struct part *p, size_t base, size_t low, size_t high)
 {
-    const struct pith_cache *c = j->a->cache;
-    const struct pith_kern *k = &j->b->kern;
-    const bool widen = widens(p, &c->k);
-    for (size_t at = low - low % PITH_KEYS; at < high; at += PITH_KEYS) {
-        const char *page = pith_cache_keys(c, j->span, base + at, p->kv);
-        float *scores = p->scores + at;
-        if (widen || c->k.dtype == PITH_F32)
-            k->attn_scores_f32(p->count, c->k.dim, 1, p->q, j->key,
-                               pith_cache_key_tile(j->b, &c->k, page, j->b->scratch[p->thread].b),
-                               scores, SCORES_LD);
-        else k->attn_scores_bf16(p->count, c->k.dim, 1, p->q, j->key, page, scores, SCORES_LD);
-    }
+    for (size_t at = low - low % PITH_KEYS; at < high; at += PITH_KEYS)
+        score_page(j, p, pith_cache_keys(j->a->cache, j->span, base + at, p->kv), p->scores + at);
 }
 
 /* Scores to weights, [0, high) of the chunk at base; what a row does not see gets the weight 0. */
@@ -153,22 +179,11 @@ static void weigh(const struct job *j, const struct part *p, size_t base, size_t
 static void add_values(const struct job *j, const struct part *p, size_t base, size_t low,
                        size_t high)
 {
-    const struct pith_cache *c = j->a->cache;
-    const struct pith_kern *k = &j->b->kern;
-    const bool widen = widens(p, &c->v);
     memset(p->chunk.o, 0, p->count * j->dim * sizeof(float));
     for (size_t at = low, n; at < high; at += n) {
-        const size_t first = at % PITH_KEYS;
-        const char *page = pith_cache_values(c, j->span, base + at, p->kv);
-        n = pith_min(PITH_KEYS - first, high - at);
-        if (widen || c->v.dtype == PITH_F32)
-            k->attn_values_f32(
-                p->count, n, j->dim, p->scores + at, SCORES_LD,
-                pith_cache_value_tile(j->b, &c->v, page, first, n, j->b->scratch[p->thread].b),
-                p->chunk.o, j->dim);
-        else
-            k->attn_values_bf16(p->count, n, j->dim, p->scores + at, SCORES_LD,
-                                page + first * j->dim * sizeof(uint16_t), p->chunk.o, j->dim);
+        n = pith_min(PITH_KEYS - at % PITH_KEYS, high - at);
+        add_page(j, p, pith_cache_values(j->a->cache, j->span, base + at, p->kv), at % PITH_KEYS, n,
+                 p->scores + at);
     }
 }
 

@@ -46,6 +46,7 @@ static bool side_bytes(struct pith_cache_side *s, bool keys)
         if (r->cols > PITH_CODED || r->cols + s->plain != s->dim) return false;
         s->bytes = keys ? key_codes(r) : PITH_KEYS * value_stride(r);
         s->bytes += beside(r) + s->plain * PITH_KEYS * sizeof(uint16_t);
+        if (r->bits != 8 && r->bits != 4) s->bytes += 8; /* kernels look beyond a code */
         s->bytes = (s->bytes + LINE - 1) / LINE * LINE;
         return true;
     }
@@ -272,6 +273,105 @@ const float *pith_cache_value_tile(const struct pith_backend *b, const struct pi
     for (size_t i = 0; i < n; i++)
         read_value(b, v, (const uint8_t *)page, first + i, wide + i * row);
     return wide;
+}
+
+/* Whether kernels know codes of that kind. */
+static bool kind_of(const struct pith_row_code *r, enum pith_code_kind *kind)
+{
+    const struct pith_format *f = r->in.grid.format;
+    const bool bytes = r->bits == 8, moved = r->zeros || r->offsets;
+    if (!r->level && !bytes && r->bits != 4) *kind = PITH_CODE_UN;
+    else if (!r->level && moved) *kind = bytes ? PITH_CODE_U8 : PITH_CODE_U4;
+    else if (!r->level) *kind = bytes ? PITH_CODE_S8 : PITH_CODE_S4;
+    else if (!bytes) *kind = PITH_CODE_LEVELS;
+    else
+        *kind = strstr(f->element ? f->element : f->name, "e5m2") ? PITH_CODE_E5M2 : PITH_CODE_E4M3;
+    return !r->level || bytes || r->bits == 4;
+}
+
+/* Powers of two, as num/e8m0.c has them. */
+static void spread_e8m0(const uint8_t *from, size_t n, float *to)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t c = from[i];
+        const uint32_t bits = c == 0 ? 0x400000u : c == 255 ? 0x7fc00000u : c << 23;
+        memcpy(&to[i], &bits, sizeof bits);
+    }
+}
+
+/* Scales and bytes by turns. */
+static void spread_zeros(const uint8_t *from, size_t n, float middle, float *scale, float *zero)
+{
+    for (size_t i = 0; i < n; i++, from += sizeof *scale + 1) {
+        memcpy(&scale[i], from, sizeof *scale);
+        zero[i] = middle + (float)(int8_t)from[sizeof *scale];
+    }
+}
+
+/* Pairs of halves. */
+static void spread_pairs(const struct pith_kern *k, const uint8_t *from, size_t n, float *both,
+                         float *scale, float *offset)
+{
+    k->widen_f16(2 * n, from, both);
+    for (size_t i = 0; i < n; i++) {
+        scale[i] = both[2 * i];
+        offset[i] = both[2 * i + 1];
+    }
+}
+
+/* Numbers beside codes, `count` of them from `scales` on, to lists in work. */
+static void spread_scales(const struct pith_backend *b, const struct pith_cache_side *s,
+                          const uint8_t *scales, size_t count, float *work, struct pith_coded *out)
+{
+    const struct pith_row_code *r = s->code;
+    float *scale = work, *beside = work + count;
+    out->scale = scale;
+    if (r->offsets) spread_pairs(&b->kern, scales, count, work + 2 * count, scale, beside);
+    else if (r->zeros) spread_zeros(scales, count, r->middle, scale, beside);
+    else if (r->scale_bytes == 4) memcpy(scale, scales, count * sizeof *scale);
+    else if (r->scale_bytes == 2) b->kern.widen_f16(count, scales, scale);
+    else if (r->scale_bytes == 1) spread_e8m0(scales, count, scale);
+    else
+        for (size_t i = 0; i < count; i++) scale[i] = s->scale;
+    if (r->offsets) out->offset = beside;
+    if (r->zeros) out->zero = beside;
+    if (out->kind != PITH_CODE_UN || r->offsets || r->zeros) return;
+    for (size_t i = 0; i < count; i++) beside[i] = r->middle;
+    out->zero = beside;
+}
+
+bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_side *k,
+                         const char *page, float *work, struct pith_coded *out)
+{
+    const struct pith_row_code *r = k->code;
+    const uint8_t *codes = (const uint8_t *)page;
+    *out = (struct pith_coded){.bits = r->bits,
+                               .dim = r->cols,
+                               .width = r->width,
+                               .codes = codes,
+                               .stride = key_stride(r),
+                               .level = r->level};
+    if (k->plain || !kind_of(r, &out->kind)) return false;
+    spread_scales(b, k, codes + key_codes(r), (size_t)r->groups * PITH_KEYS, work, out);
+    return true;
+}
+
+bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache_side *v,
+                           const char *page, size_t first, size_t n, float *work,
+                           struct pith_coded *out)
+{
+    const struct pith_row_code *r = v->code;
+    const uint8_t *codes = (const uint8_t *)page;
+    const uint8_t *scales = codes + PITH_KEYS * value_stride(r);
+    *out = (struct pith_coded){.bits = r->bits,
+                               .dim = r->cols,
+                               .width = r->width,
+                               .codes = codes + first * value_stride(r),
+                               .stride = value_stride(r),
+                               .level = r->level};
+    if (r->cols % 16 != 0 || r->width % 16 != 0 || !kind_of(r, &out->kind)) return false;
+    spread_scales(b, v, scales + first * r->groups * pith_row_beside(r), n * r->groups, work, out);
+    return true;
 }
 
 void pith_cache_read(const struct pith_backend *b, const struct pith_cache *c,

@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/pack.h"
+#include "kern/coded.h"
 #include "kern/ops.h"
 
 /* Block sizes, in elements. Packed A (at most SLAB x KC) stays in the second cache, a panel of B
@@ -234,6 +235,13 @@ const float *pith_cache_key_tile(const struct pith_backend *b, const struct pith
 /* n of a head's values from `first` on, [n][dim padded], likewise. */
 const float *pith_cache_value_tile(const struct pith_backend *b, const struct pith_cache_side *v,
                                    const char *page, size_t first, size_t n, float *wide);
+/* Views of codes that kernels read in place, what is beside them in `work` (as above). False where
+ * the kernels have no form for them: then tiles are made. */
+bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_side *k,
+                         const char *page, float *work, struct pith_coded *out);
+bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache_side *v,
+                           const char *page, size_t first, size_t n, float *work,
+                           struct pith_coded *out);
 /* Whether such a tile fits there. */
 static inline bool pith_cache_tile_fits(size_t dim)
 {

@@ -152,6 +152,21 @@ typedef pith_attn_values_f32_fn pith_attn_values_bf16_fn;
 typedef void pith_scale_keys_fn(size_t n, const float *zero, const float *scale,
                                 const float *offset, float *x);
 
+/* Both over codes (kern/coded.h): the scores of `rows` queries with the 32 keys of k; and, for
+ * `values` of v, whose dim is a multiple of 16, o[r * ldo + e] = fma(p[r * ldp + j], x[j][e],
+ * o[r * ldo + e]). */
+struct pith_coded;
+typedef void pith_attn_scores_codes_fn(const struct pith_coded *k, size_t rows, const float *q,
+                                       size_t ldq, float *s, size_t lds);
+struct pith_coded_sums {
+    size_t rows, values;
+    const float *p;
+    size_t ldp;
+    float *o;
+    size_t ldo;
+};
+typedef void pith_attn_values_codes_fn(const struct pith_coded *v, const struct pith_coded_sums *s);
+
 /* y[i] = fma(a, y[i], b * x[i]), the product rounded. */
 typedef void pith_mix_fn(size_t n, float a, float b, const float *x, float *y);
 
@@ -268,7 +283,8 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
     X(to_digits) X(to_nibbles) X(bytes_tile) X(bytes_words) X(digits_tile) X(digits_words)         \
     X(digits_unpack) X(bytes_unpack) X(read_lines) X(peak_f32) X(peak_int8) X(peak_bf16)           \
     X(narrow_bf16) X(exp_sum) X(attn_scores_f32) X(attn_scores_bf16) X(attn_values_f32)            \
-    X(attn_values_bf16) X(scale_keys) X(mix) X(add) X(rope_pairs) X(sumsq_diff) X(range) X(grid_round)           \
+    X(attn_values_bf16) X(scale_keys)\
+    X(attn_scores_codes) X(attn_values_codes) X(mix) X(add) X(rope_pairs) X(sumsq_diff) X(range) X(grid_round)           \
     X(grid_error) X(group_max) X(float_round) X(float_trials) X(book_round) X(tiles_open)          \
     X(tiles_close)
 

@@ -621,12 +621,13 @@ static const struct pith_kernel *reference(enum pith_op op)
     return NULL;
 }
 
-/* Tested by test_panels.c and test_bf16.c. */
+/* Tested by test_panels.c, test_bf16.c and test_coded.c. */
 static bool elsewhere(enum pith_op op)
 {
     return (op >= PITH_OP_panel_dot && op <= PITH_OP_bytes_unpack) ||
            (op >= PITH_OP_bf16_tile && op <= PITH_OP_bf16_pairs) || op == PITH_OP_tiles_open ||
-           op == PITH_OP_tiles_close;
+           op == PITH_OP_tiles_close ||
+           (op >= PITH_OP_scale_keys && op <= PITH_OP_attn_values_codes);
 }
 
 static void every_kernel_equals_scalar(void **state)

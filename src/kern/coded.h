@@ -1,0 +1,39 @@
+/* kern/coded.h: keys and values as codes, the form that attention reads from pages in place.
+ *
+ *     x = (value(code) - zero) * scale + offset, each step rounded
+ *
+ * with value() the unsigned code itself, that less the middle of its range, the number that an FP8
+ * code stands for (codes of NaN are not asked for), or a level. Of keys, element e of 32 neighbours
+ * lies at codes + e * stride, a little-endian stream; of values, the elements of one at codes + j *
+ * stride. */
+#ifndef PITH_KERN_CODED_H
+#define PITH_KERN_CODED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum pith_code_kind {
+    PITH_CODE_U8,
+    PITH_CODE_U4,
+    PITH_CODE_S8, /* less 128 */
+    PITH_CODE_S4, /* less 8 */
+    PITH_CODE_UN, /* unsigned, of `bits` other bits; 8 bytes from any code on may be read */
+    PITH_CODE_E4M3,
+    PITH_CODE_E5M2,
+    PITH_CODE_LEVELS, /* of 4 bits */
+    PITH_CODE_KINDS
+};
+
+struct pith_coded {
+    enum pith_code_kind kind;
+    unsigned bits;
+    size_t dim, width; /* elements; how many share a scale, for values a multiple of 16 */
+    const uint8_t *codes;
+    size_t stride;
+    /* keys: [groups][32]; values: [values][groups]. Either zeros or
+     * offsets, and of unsigned codes; NULL: none */
+    const float *zero, *scale, *offset;
+    const float *level; /* [16] */
+};
+
+#endif

@@ -1,0 +1,64 @@
+/* Attention over codes: the definition. */
+#include "kern/coded.h"
+#include "kern/ops.h"
+#include "num/codecs.h"
+
+#include <math.h>
+
+static unsigned few(unsigned bits, const uint8_t *stream, size_t i)
+{
+    const size_t at = i * bits;
+    const unsigned both = stream[at / 8] | (unsigned)stream[(at + bits - 1) / 8] << 8;
+    const unsigned low = (at + bits - 1) / 8 == at / 8 ? stream[at / 8] : both;
+    return low >> at % 8 & ((1u << bits) - 1);
+}
+
+/* The value of code i of a stream. */
+static float value_of(const struct pith_coded *c, const uint8_t *stream, size_t i)
+{
+    const unsigned half = i % 2 ? stream[i / 2] >> 4 : stream[i / 2] & 15u;
+    switch (c->kind) {
+    case PITH_CODE_U8: return (float)stream[i];
+    case PITH_CODE_U4: return (float)half;
+    case PITH_CODE_S8: return (float)stream[i] - 128.0f;
+    case PITH_CODE_S4: return (float)half - 8.0f;
+    case PITH_CODE_E4M3: return pith_fp8_e4m3_decode(stream[i]);
+    case PITH_CODE_E5M2: return pith_fp8_e5m2_decode(stream[i]);
+    case PITH_CODE_UN: return (float)few(c->bits, stream, i);
+    default: return c->level[half];
+    }
+}
+
+/* ... scaled by what has that index. */
+static float number(const struct pith_coded *c, const uint8_t *stream, size_t i, size_t scale)
+{
+    const float value = value_of(c, stream, i);
+    const float x = (c->zero ? value - c->zero[scale] : value) * c->scale[scale];
+    return c->offset ? x + c->offset[scale] : x;
+}
+
+void pith_attn_scores_codes_scalar(const struct pith_coded *k, size_t rows, const float *q,
+                                   size_t ldq, float *s, size_t lds)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < PITH_KEYS; j++) {
+            float sum = 0;
+            for (size_t e = 0; e < k->dim; e++)
+                sum = fmaf(q[r * ldq + e],
+                           number(k, k->codes + e * k->stride, j, e / k->width * PITH_KEYS + j),
+                           sum);
+            s[r * lds + j] = sum;
+        }
+}
+
+void pith_attn_values_codes_scalar(const struct pith_coded *v, const struct pith_coded_sums *s)
+{
+    const size_t groups = (v->dim - 1) / v->width + 1;
+    for (size_t r = 0; r < s->rows; r++)
+        for (size_t j = 0; j < s->values; j++)
+            for (size_t e = 0; e < v->dim; e++) {
+                float *o = &s->o[r * s->ldo + e];
+                *o = fmaf(s->p[r * s->ldp + j],
+                          number(v, v->codes + j * v->stride, e, j * groups + e / v->width), *o);
+            }
+}

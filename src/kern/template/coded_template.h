@@ -1,0 +1,162 @@
+/* kern/template/coded_template.h: attention over codes, written once in sixteen-lane vectors.
+ * Included after the vec header and v16_code(kind, p, how), the values of sixteen codes at p.
+ *
+ * As in attention_template.h every sum is one chain in a lane of its own, and what is read is
+ * turned into numbers once for all rows of a tile. */
+#include "kern/coded.h"
+#include "kern/ops.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 8")
+
+/* Bytes of sixteen codes. */
+INLINE size_t sixteen_codes(enum pith_code_kind kind, unsigned bits)
+{
+    if (kind == PITH_CODE_UN) return 2 * (size_t)bits;
+    return kind == PITH_CODE_U4 || kind == PITH_CODE_S4 || kind == PITH_CODE_LEVELS ? 8 : 16;
+}
+
+/* What is done beside the scale. */
+enum beside { ALONE, ZEROS, OFFSETS };
+struct coded_scale {
+    v16 scale, beside;
+};
+
+INLINE v16 coded_value(enum pith_code_kind kind, enum beside beside, const uint8_t *p,
+                       const v16_how *how, const struct coded_scale *s)
+{
+    const v16 value = v16_code(kind, p, how);
+    if (beside == ZEROS) return v16_mul(v16_sub(value, s->beside), s->scale);
+    const v16 x = v16_mul(value, s->scale);
+    return beside == OFFSETS ? v16_add(x, s->beside) : x;
+}
+
+/* `rows` rows against sixteen of the 32 keys, those from `half` * 16 on. */
+INLINE void coded_score_tile(enum pith_code_kind kind, enum beside beside, size_t rows, size_t half,
+                             const struct pith_coded *k, const float *q, size_t ldq, float *out,
+                             size_t ldo)
+{
+    v16 sum[4];
+    const v16_how how = v16_how_of(kind, k);
+    const uint8_t *at = k->codes + half * sixteen_codes(kind, k->bits);
+    UNROLL
+    for (size_t r = 0; r < rows; r++) sum[r] = v16_zero();
+    for (size_t first = 0, g = half * 16; first < k->dim; first += k->width, g += PITH_KEYS) {
+        const struct coded_scale s = {v16_load(k->scale + g), beside == ALONE ? v16_zero()
+                                                              : beside == ZEROS
+                                                                  ? v16_load(k->zero + g)
+                                                                  : v16_load(k->offset + g)};
+        const size_t end = first + k->width < k->dim ? first + k->width : k->dim;
+        for (size_t e = first; e < end; e++, at += k->stride) {
+            const v16 x = coded_value(kind, beside, at, &how, &s);
+            UNROLL
+            for (size_t r = 0; r < rows; r++) sum[r] = v16_fma(v16_set(q[r * ldq + e]), x, sum[r]);
+        }
+    }
+    UNROLL
+    for (size_t r = 0; r < rows; r++) v16_store(out + r * ldo + half * 16, sum[r]);
+}
+
+INLINE void coded_scores(enum pith_code_kind kind, enum beside beside, const struct pith_coded *k,
+                         size_t rows, const float *q, size_t ldq, float *s, size_t lds)
+{
+    size_t r = 0;
+    for (; r + 4 <= rows; r += 4)
+        for (size_t half = 0; half < 2; half++)
+            coded_score_tile(kind, beside, 4, half, k, q + r * ldq, ldq, s + r * lds, lds);
+    for (; r < rows; r++)
+        for (size_t half = 0; half < 2; half++)
+            coded_score_tile(kind, beside, 1, half, k, q + r * ldq, ldq, s + r * lds, lds);
+}
+
+/* `rows` rows of weights times sixteen elements, from `col` on, of all values. */
+INLINE void coded_value_tile(enum pith_code_kind kind, enum beside beside, size_t rows, size_t col,
+                             const struct pith_coded *v, size_t values, const float *p, size_t ldp,
+                             float *o, size_t ldo)
+{
+    v16 sum[4];
+    const v16_how how = v16_how_of(kind, v);
+    const size_t groups = (v->dim - 1) / v->width + 1, g = col / v->width;
+    const uint8_t *at = v->codes + col / 16 * sixteen_codes(kind, v->bits);
+    UNROLL
+    for (size_t r = 0; r < rows; r++) sum[r] = v16_load(o + r * ldo + col);
+    for (size_t j = 0; j < values; j++, at += v->stride) {
+        const size_t i = j * groups + g;
+        const struct coded_scale s = {v16_set(v->scale[i]), beside == ALONE ? v16_zero()
+                                                            : beside == ZEROS
+                                                                ? v16_set(v->zero[i])
+                                                                : v16_set(v->offset[i])};
+        const v16 x = coded_value(kind, beside, at, &how, &s);
+        UNROLL
+        for (size_t r = 0; r < rows; r++) sum[r] = v16_fma(v16_set(p[r * ldp + j]), x, sum[r]);
+    }
+    UNROLL
+    for (size_t r = 0; r < rows; r++) v16_store(o + r * ldo + col, sum[r]);
+}
+
+INLINE void coded_values(enum pith_code_kind kind, enum beside beside, const struct pith_coded *v,
+                         size_t rows, size_t values, const float *p, size_t ldp, float *o,
+                         size_t ldo)
+{
+    size_t r = 0;
+    for (; r + 4 <= rows; r += 4)
+        for (size_t c = 0; c < v->dim; c += 16)
+            coded_value_tile(kind, beside, 4, c, v, values, p + r * ldp, ldp, o + r * ldo, ldo);
+    for (; r < rows; r++)
+        for (size_t c = 0; c < v->dim; c += 16)
+            coded_value_tile(kind, beside, 1, c, v, values, p + r * ldp, ldp, o + r * ldo, ldo);
+}
+
+#define CODED(name, kind, beside)                                                                  \
+    static void scores_##name(const struct pith_coded *k, size_t rows, const float *q, size_t ldq, \
+                              float *s, size_t lds)                                                \
+    {                                                                                              \
+        coded_scores(kind, beside, k, rows, q, ldq, s, lds);                                       \
+    }                                                                                              \
+    static void values_##name(const struct pith_coded *v, const struct pith_coded_sums *s)         \
+    {                                                                                              \
+        coded_values(kind, beside, v, s->rows, s->values, s->p, s->ldp, s->o, s->ldo);             \
+    }
+CODED(u8, PITH_CODE_U8, ZEROS)
+CODED(u8_offset, PITH_CODE_U8, OFFSETS)
+CODED(u4, PITH_CODE_U4, ZEROS)
+CODED(u4_offset, PITH_CODE_U4, OFFSETS)
+CODED(un, PITH_CODE_UN, ZEROS)
+CODED(un_offset, PITH_CODE_UN, OFFSETS)
+CODED(s8, PITH_CODE_S8, ALONE)
+CODED(s4, PITH_CODE_S4, ALONE)
+CODED(e4m3, PITH_CODE_E4M3, ALONE)
+CODED(e5m2, PITH_CODE_E5M2, ALONE)
+CODED(levels, PITH_CODE_LEVELS, ALONE)
+#undef CODED
+
+typedef void coded_scores_fn(const struct pith_coded *k, size_t rows, const float *q, size_t ldq,
+                             float *s, size_t lds);
+typedef void coded_values_fn(const struct pith_coded *v, const struct pith_coded_sums *s);
+/* By kind, without and with offsets. */
+static const struct {
+    coded_scores_fn *scores[2];
+    coded_values_fn *values[2];
+} coded_of[PITH_CODE_KINDS] = {
+    [PITH_CODE_U8] = {{scores_u8, scores_u8_offset}, {values_u8, values_u8_offset}},
+    [PITH_CODE_U4] = {{scores_u4, scores_u4_offset}, {values_u4, values_u4_offset}},
+    [PITH_CODE_UN] = {{scores_un, scores_un_offset}, {values_un, values_un_offset}},
+    [PITH_CODE_S8] = {{scores_s8}, {values_s8}},
+    [PITH_CODE_S4] = {{scores_s4}, {values_s4}},
+    [PITH_CODE_E4M3] = {{scores_e4m3}, {values_e4m3}},
+    [PITH_CODE_E5M2] = {{scores_e5m2}, {values_e5m2}},
+    [PITH_CODE_LEVELS] = {{scores_levels}, {values_levels}},
+};
+
+static inline void attn_scores_codes(const struct pith_coded *k, size_t rows, const float *q,
+                                     size_t ldq, float *s, size_t lds)
+{
+    coded_of[k->kind].scores[k->offset ? 1 : 0](k, rows, q, ldq, s, lds);
+}
+
+static inline void attn_values_codes(const struct pith_coded *v, const struct pith_coded_sums *s)
+{
+    coded_of[v->kind].values[v->offset ? 1 : 0](v, s);
+}
+#undef INLINE
+#undef UNROLL

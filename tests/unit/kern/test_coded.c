@@ -1,0 +1,141 @@
+/* Attention over codes: every tier gives the scalar definition's bits, for every kind of code. */
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "kern/coded.h"
+#include "kern/ops.h"
+#include "test.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { DIM = 144, ROWS = 9, GROUPS = DIM, VALUES = 32 };
+
+static uint8_t codes[PITH_KEYS * DIM * 2 + 64];
+static float zero[GROUPS * PITH_KEYS], scale[GROUPS * PITH_KEYS], offset[GROUPS * PITH_KEYS];
+static float q[ROWS * DIM], level[16];
+
+/* Codes of numbers: none of FP8's NaN or infinity. */
+static void fill(enum pith_code_kind kind, uint64_t seed)
+{
+    struct pith_rng r;
+    pith_rng_seed(&r, seed);
+    for (size_t i = 0; i < sizeof codes; i++) {
+        codes[i] = (uint8_t)pith_rng_below(&r, 256);
+        if (kind == PITH_CODE_E4M3 && (codes[i] & 0x7f) == 0x7f) codes[i] ^= 1;
+        if (kind == PITH_CODE_E5M2 && (codes[i] & 0x7c) == 0x7c) codes[i] ^= 0x40;
+    }
+    for (size_t i = 0; i < GROUPS * PITH_KEYS; i++) {
+        zero[i] = (float)pith_rng_below(&r, 256);
+        scale[i] = (float)ldexp(pith_rng_normal(&r), (int)pith_rng_below(&r, 30) - 15);
+        offset[i] = (float)pith_rng_normal(&r);
+    }
+    for (size_t i = 0; i < ROWS * DIM; i++) q[i] = (float)pith_rng_normal(&r);
+    for (size_t i = 0; i < 16; i++) level[i] = (float)pith_rng_normal(&r);
+}
+
+/* Bytes of n codes. */
+static size_t bytes_of(const struct pith_coded *c, size_t n)
+{
+    const unsigned bits =
+        c->kind == PITH_CODE_UN ? c->bits
+        : c->kind == PITH_CODE_U4 || c->kind == PITH_CODE_S4 || c->kind == PITH_CODE_LEVELS ? 4
+                                                                                            : 8;
+    return (n * bits + 7) / 8;
+}
+
+static void assert_bits(const float *a, const float *b, size_t n, const struct pith_coded *c,
+                        const char *name)
+{
+    if (memcmp(a, b, n * sizeof *a) == 0) return;
+    fail_msg("%s: kind %d, dim %zu, groups of %zu%s%s", name, (int)c->kind, c->dim, c->width,
+             c->zero ? ", zeros" : "", c->offset ? ", offsets" : "");
+}
+
+static void check_keys(const struct pith_kern *k, const struct pith_kern *ref, struct pith_coded c,
+                       const char *name)
+{
+    float want[ROWS * 40], got[ROWS * 40];
+    c.stride = bytes_of(&c, PITH_KEYS);
+    for (size_t rows = 0; rows <= ROWS; rows++) {
+        memset(want, 0xff, sizeof want);
+        memset(got, 0xff, sizeof got);
+        ref->attn_scores_codes(&c, rows, q, DIM, want, 40);
+        k->attn_scores_codes(&c, rows, q, DIM, got, 40);
+        assert_bits(want, got, ROWS * 40, &c, name);
+    }
+}
+
+static void check_values(const struct pith_kern *k, const struct pith_kern *ref,
+                         struct pith_coded c, const char *name)
+{
+    static float want[ROWS * DIM], got[ROWS * DIM];
+    if (c.dim % 16 != 0 || c.width % 16 != 0) return;
+    c.stride = bytes_of(&c, c.dim);
+    for (size_t rows = 0; rows <= ROWS; rows += rows < 5 ? 1 : 4)
+        for (size_t n = 0; n <= VALUES; n += n < 3 ? 1 : 29) {
+            for (size_t i = 0; i < ROWS * DIM; i++) want[i] = got[i] = (float)i;
+            ref->attn_values_codes(&c, &(struct pith_coded_sums){rows, n, q, DIM, want, DIM});
+            k->attn_values_codes(&c, &(struct pith_coded_sums){rows, n, q, DIM, got, DIM});
+            assert_bits(want, got, ROWS * DIM, &c, name);
+        }
+}
+
+static void check_scaling(const struct pith_kern *k, const struct pith_kern *ref, const char *name)
+{
+    float want[PITH_KEYS * 5], got[PITH_KEYS * 5];
+    for (size_t n = 0; n <= 5; n++)
+        for (int what = 0; what < 4; what++) {
+            memcpy(want, q, sizeof want);
+            memcpy(got, q, sizeof got);
+            ref->scale_keys(n, what & 1 ? zero : NULL, scale, what & 2 ? offset : NULL, want);
+            k->scale_keys(n, what & 1 ? zero : NULL, scale, what & 2 ? offset : NULL, got);
+            if (memcmp(want, got, sizeof want) != 0) fail_msg("%s: scale_keys", name);
+        }
+}
+
+static void check_tier(const struct pith_kern *k, const struct pith_kern *ref, const char *name)
+{
+    static const size_t dims[] = {1, 8, 16, 40, 64, 128, DIM}, widths[] = {4, 16, 32, 48, DIM};
+    check_scaling(k, ref, name);
+    for (enum pith_code_kind kind = 0; kind < PITH_CODE_KINDS; kind++) {
+        const bool whole = kind == PITH_CODE_U8 || kind == PITH_CODE_U4 || kind == PITH_CODE_UN;
+        fill(kind, (uint64_t)kind + 1);
+        for (unsigned bits = 2; bits < (kind == PITH_CODE_UN ? 8u : 3u); bits++)
+            for (size_t i = 0; i < PITH_COUNT(dims) * PITH_COUNT(widths); i++)
+                for (int moved = 0; moved <= (whole ? 1 : 0); moved++) {
+                    struct pith_coded c = {.kind = kind,
+                                           .bits = bits,
+                                           .dim = dims[i / PITH_COUNT(widths)],
+                                           .width = widths[i % PITH_COUNT(widths)],
+                                           .codes = codes,
+                                           .scale = scale,
+                                           .zero = whole && !moved ? zero : NULL,
+                                           .offset = moved ? offset : NULL,
+                                           .level = level};
+                    check_keys(k, ref, c, name);
+                    check_values(k, ref, c, name);
+                }
+    }
+}
+
+static void every_tier_gives_the_definition(void **state)
+{
+    (void)state;
+    const uint32_t cpu = pith_cpu_detect();
+    struct pith_kern ref;
+    pith_kern_select(PITH_CPU_SCALAR, &ref);
+    for (size_t i = 0; i < pith_kernel_count; i++) {
+        const struct pith_kernel *row = &pith_kernels[i];
+        struct pith_kern k;
+        if (row->op != PITH_OP_attn_scores_codes || (row->isa & cpu) != row->isa) continue;
+        pith_kern_select(row->isa, &k);
+        check_tier(&k, &ref, row->name);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tier_gives_the_definition)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
