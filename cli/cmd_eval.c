@@ -6,6 +6,7 @@
 #include <pith/eval.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -100,6 +101,93 @@ static void print_report(const json_t *j)
     if (json_object_get(j, "prompts")) print_prompts(json_object_get(j, "prompts"));
 }
 
+/* One text's rows, a cache each. */
+static json_t *cache_rows(const json_t *report, size_t text)
+{
+    json_t *rows = json_array();
+    const json_t *m;
+    size_t i;
+    json_array_foreach (json_object_get(report, "models"), i, m) {
+        const json_t *t = json_array_get(json_object_get(m, "texts"), text);
+        if (i == 0 || !t) continue;
+        json_t *row = json_array(), *ci = json_object_get(t, "kld_ci95");
+        char interval[64] = "";
+        if (json_is_real(json_array_get(ci, 0)))
+            snprintf(interval, sizeof interval, "%.6f to %.6f",
+                     json_number_value(json_array_get(ci, 0)),
+                     json_number_value(json_array_get(ci, 1)));
+        json_array_append_new(row, json_string(json_text(m, "kv")));
+        table_cell(row, "%.2f", json_get(m, "kv_bits"));
+        table_cell(row, "%.4f", json_get(t, "perplexity"));
+        table_cell(row, "%.6f", json_get(t, "kld_mean"));
+        json_array_append_new(row, json_string(interval));
+        table_cell(row, "%+.5f", json_get(t, "nll_delta"));
+        table_cell(row, "%.2f%%", 100 * json_get(t, "top1_agreement"));
+        json_array_append_new(row, json_string(json_text(t, "harm")));
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+static void print_cache_tasks(const json_t *report)
+{
+    const json_t *m, *t;
+    size_t i, k;
+    json_array_foreach (json_object_get(report, "models"), i, m) {
+        if (i > 0 && json_array_size(json_object_get(m, "tasks")))
+            printf("%s%s%s\n", bold(), json_text(m, "kv"), plain());
+        json_array_foreach (json_object_get(m, "tasks"), k, t)
+            if (i > 0) print_task(t);
+    }
+}
+
+/* Several caches: a table for each text. */
+static int print_caches(const struct common *common, const char *text)
+{
+    static const char *const names[] = {"KV cache",     "bits", "perplexity", "KL",
+                                        "95% interval", "loss", "top 1",      "harm"};
+    json_t *report = json_loads(text, 0, NULL);
+    const json_t *first = json_array_get(json_object_get(report, "models"), 0), *t;
+    int rc = EXIT_DONE;
+    size_t i;
+    json_array_foreach (json_object_get(first, "texts"), i, t) {
+        json_t *columns = json_array();
+        for (size_t c = 0; c < sizeof names / sizeof names[0]; c++)
+            table_column(columns, names[c], c == 0 || c == 4 || c == 7 ? "left" : "right");
+        printf("%s%s%s (context %d, cache f32: perplexity %.4f)\n", bold(), json_text(t, "text"),
+               plain(), (int)json_get(t, "context"), json_get(t, "perplexity"));
+        rc = print_table(common, columns, cache_rows(report, i), NULL);
+    }
+    print_cache_tasks(report);
+    json_decref(report);
+    return rc;
+}
+
+/* Every cache against one pass of the baseline, which is the model itself where none is named. */
+static enum pith_status compare_caches(const struct settings *s, struct pith_context *context,
+                                       const char *model, const struct pith_eval_options *o,
+                                       char **report, struct pith_error *err)
+{
+    const struct text_list *kvs = &s->measure.kvs;
+    const char **list = malloc((kvs->count + 1) * sizeof *list);
+    if (!list) return PITH_NOMEM;
+    list[0] = s->baseline ? s->baseline : model;
+    for (size_t i = 0; i < kvs->count; i++) list[i + 1] = model;
+    const struct pith_list models = {.item = list, .count = kvs->count + 1};
+    const enum pith_status status = pith_compare(context, &models, o, report, err);
+    free(list);
+    return status;
+}
+
+static int check_caches(const struct settings *s)
+{
+    if (s->measure.kvs.count < 2) return EXIT_DONE;
+    if (s->signals || s->measure.prompts)
+        return usage_failure(&s->common, "several --kv are compared on texts and tasks: no "
+                                         "--signals, no --prompts beside them");
+    return EXIT_DONE;
+}
+
 static int check_signals(const struct settings *s)
 {
     if (s->measure.prompts && !s->baseline)
@@ -119,6 +207,7 @@ static int run(void *settings, const struct text_list *operands)
     char *report = NULL;
     int rc = measure_check(&s->common, &s->measure);
     if (rc == EXIT_DONE) rc = check_signals(s);
+    if (rc == EXIT_DONE) rc = check_caches(s);
     if (rc == EXIT_DONE) rc = look_at_texts(&s->common, &s->measure.texts, s->measure.crlf);
     if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
     if (rc == EXIT_DONE) rc = choose_mode(&s->common, &context, s->measure.mode);
@@ -128,9 +217,13 @@ static int run(void *settings, const struct text_list *operands)
     o.model = operands->item[0];
     o.baseline = s->baseline;
     o.progress = meter_progress(&meter);
-    const enum pith_status status = pith_eval(context, &o, &report, &err);
+    const bool several = s->measure.kvs.count > 1;
+    const enum pith_status status =
+        several ? compare_caches(s, context, operands->item[0], &o, &report, &err)
+                : pith_eval(context, &o, &report, &err);
     meter_end(&meter);
     if (status != PITH_OK) rc = report_failure(&s->common, &err);
+    else if (several && !s->common.json) rc = print_caches(&s->common, report);
     else rc = give_report(&s->common, report, s->signals ? print_signals : print_report);
     pith_text_free(report);
     pith_context_free(&context);
@@ -144,6 +237,7 @@ const struct command command_eval = {
     .examples = "  pith eval out --text wiki.test.raw --convention llama.cpp\n"
                 "  pith eval out --baseline Llama-3.2-1B --text wiki.txt --context 2048\n"
                 "  pith eval out --tasks models/probe/tasks/order.jsonl --json\n"
+                "  pith eval out --text wiki.txt --kv fp8_e4m3 --kv int8:token --kv k=q8_0,v=q4_0\n"
                 "  pith eval out --baseline base --tasks mmlu --shots 5 --tasks arc_easy.jsonl\n"
                 "  pith eval out --baseline base --signals --text wiki.txt --tasks mmlu \\\n"
                 "      --prompts mine.txt\n",

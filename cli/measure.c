@@ -57,7 +57,8 @@ void measure_fill(const struct measure_settings *m, struct pith_eval_options *o)
     o->crlf = m->crlf;
     o->prompts = m->prompts;
     if (m->convention) o->convention = m->convention;
-    if (m->kv) o->kv = m->kv;
+    if (m->kvs.count == 1) o->kv = m->kvs.item[0];
+    if (m->kvs.count > 1) o->caches = as_list(&m->kvs);
     o->context = m->context;
     o->stride = m->stride;
     o->max_tokens = m->max_tokens;

@@ -11,7 +11,8 @@
 struct measure_settings {
     struct text_list texts, tasks;
     const char *prompts; /* NULL in commands that have no such option */
-    const char *convention, *mode, *kv, *crlf;
+    struct text_list kvs; /* caches; several with eval only */
+    const char *convention, *mode, *crlf;
     size_t context, stride, max_tokens, task_limit, shots, length, seed;
 };
 

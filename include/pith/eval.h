@@ -21,9 +21,9 @@ struct pith_eval_options {
      * NAME:LENGTH. */
     struct pith_list tasks;
     const char *convention; /* "gptq" (default), "hf" or "llama.cpp": see docs/measuring.md */
-    /* KV cache: "f32", "bf16", or a grid such as "fp8_e4m3" or "int8:token" that keys and values
-     * are rounded to when they are stored; NULL: what the checkpoint says, or f32. A baseline has
-     * f32. */
+    /* KV cache: "f32", "bf16", or a grid such as "fp8_e4m3" or "int8:token" on which keys and
+     * values are kept; "k=...,v=...": one for each; NULL: what the checkpoint says, or f32. A
+     * baseline has f32. */
     const char *kv;
     size_t context;    /* 0: 2048 (llama.cpp: 512), or the model's if it is less;
                         * a context beyond the model's is refused */
@@ -43,6 +43,9 @@ struct pith_eval_options {
     const char *prompts; /* a prompt a line, or JSON lines with "prompt"; needs a baseline */
     size_t task_length;  /* tokens of an item of a task that is made; 0: 4096, or the model's */
     size_t task_seed;    /* what such items are drawn from */
+    /* pith_compare(): the cache of each model after the first, one each, or none: `kv` for all.
+     * With it a model's "name" is its cache's. */
+    struct pith_list caches;
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_eval_defaults_sized(struct pith_eval_options *options, size_t size);

@@ -41,7 +41,8 @@ struct measurement {
     struct pith_context *context;
     const struct pith_eval_options *options;
     enum pith_convention convention;
-    struct pith_kv_format kv; /* of the model in work */
+    const char *cache;        /* what that of the model in work is called, or NULL */
+    struct pith_kv_format kv; /* ... and is */
     struct pith_model *model, *baseline;
     struct pith_tokenizer *tokenizer;
     size_t window, shortest; /* shortest: context of all models of a comparison */
@@ -81,6 +82,8 @@ static enum pith_status check(struct measurement *m, struct pith_error *err)
         return pith_fail(err, PITH_ARG,
                          "--length and --seed do nothing: none of the tasks is one that is made");
     PITH_TRY(pith_kv_parse(o->kv, PITH_F32, NULL, &m->kv, err));
+    for (size_t i = 0; i < o->caches.count; i++)
+        PITH_TRY(pith_kv_parse(o->caches.item[i], PITH_F32, NULL, &m->kv, err));
     PITH_TRY(pith_door_read(o->crlf, &m->door, err));
     if (o->texts.count == 0 && o->tasks.count == 0 && !o->prompts)
         return pith_fail(err, PITH_ARG, "nothing to measure: give a text or a task file");
@@ -100,7 +103,20 @@ static enum pith_status choose_cache(struct measurement *m, struct pith_error *e
 {
     m->kv = pith_kv_floats(PITH_F32);
     if (!m->baseline && m->kept_texts) return PITH_OK;
-    return pith_kv_parse(m->options->kv, PITH_F32, m->model, &m->kv, err);
+    return pith_kv_parse(m->cache, PITH_F32, m->model, &m->kv, err);
+}
+
+/* Bits that a number of the cache takes, scales and all; 0 for a model that keeps none. */
+static double cache_bits(const struct pith_model *m, const struct pith_kv_format *f)
+{
+    double bytes = 0, numbers = 0;
+    for (uint32_t i = 0; i < m->plans.layers; i++) {
+        const struct pith_state_spec *s = &pith_plan(&m->plans, i)->state;
+        const double layer = pith_kv_position_bytes(f, s);
+        bytes += layer;
+        if (layer > 0) numbers += (double)s->heads * ((double)s->key + s->value);
+    }
+    return numbers > 0 ? 8 * bytes / numbers : 0;
 }
 
 static size_t choose_window(const struct measurement *m)
@@ -306,6 +322,7 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
         json_t *j = json_pack("{s:o, s:f, s:I, s:s}", "model", pith_json_name(dir),
                               "bits_per_weight", pith_model_bits_per_weight(m->model), "bytes",
                               (json_int_t)m->model->checkpoint->bytes, "kv", kv);
+        pith_json_set(&j, "kv_bits", json_real(cache_bits(m->model, &m->kv)));
         pith_json_set(&j, "parameters", json_integer((json_int_t)pith_model_parameters(m->model)));
         if (json_array_size(texts) == 1) add_missing(&j, json_array_get(texts, 0));
         pith_json_set(&j, "texts", json_incref(texts));
@@ -339,7 +356,7 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
 {
     PITH_OPTIONS(pith_eval_options, o, defaults, given, err);
     o_taken.progress = pith_context_progress(context, &o->progress);
-    struct measurement m = {.context = context, .options = o};
+    struct measurement m = {.context = context, .options = o, .cache = o->kv};
     json_t *j = NULL;
     if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
     if (o->prompts && !o->baseline)
@@ -377,6 +394,12 @@ static void free_kept(struct measurement *m)
     pith_free(m->kept_tasks);
 }
 
+/* What the cache of a model of pith_compare() is called. */
+static const char *cache_of(const struct pith_eval_options *o, size_t model)
+{
+    return model && o->caches.count ? o->caches.item[model - 1] : o->kv;
+}
+
 /* That a model can be measured is found out before any is: hours may lie between them. */
 static enum pith_status look_at_model(struct measurement *m, const char *dir, bool first,
                                       uint32_t *vocab, struct pith_error *err)
@@ -393,7 +416,7 @@ static enum pith_status look_at_model(struct measurement *m, const char *dir, bo
     else if (o->context > model->shape.max_position)
         s = pith_fail(err, PITH_ARG, "--context %zu: the context of %s is %u", o->context, dir,
                       model->shape.max_position);
-    else if (!first) s = pith_kv_parse(o->kv, PITH_F32, model, &kv, err);
+    else if (!first) s = pith_kv_parse(m->cache, PITH_F32, model, &kv, err);
     if (first || model->shape.max_position < m->shortest) m->shortest = model->shape.max_position;
     pith_model_close(model);
     return s;
@@ -403,8 +426,10 @@ static enum pith_status look_at_inputs(struct measurement *m, const struct pith_
                                        struct pith_error *err)
 {
     uint32_t vocab = 0;
-    for (size_t i = 0; i < models->count; i++)
+    for (size_t i = 0; i < models->count; i++) {
+        m->cache = cache_of(m->options, i);
         PITH_TRY(look_at_model(m, models->item[i], i == 0, &vocab, err));
+    }
     for (size_t i = 0; i < m->options->texts.count; i++) {
         struct pith_text_look look;
         PITH_TRY(pith_text_look(m->options->texts.item[i], &look, err));
@@ -426,7 +451,9 @@ static enum pith_status look_at_inputs(struct measurement *m, const struct pith_
 static enum pith_status keep_model(const struct measurement *m, const struct pith_list *models,
                                    size_t i, json_t *one, json_t *list, struct pith_error *err)
 {
-    char *label = pith_label(models, i), *text = NULL;
+    char kv[PITH_KV_TEXT], *text = NULL;
+    pith_kv_name(&m->kv, kv);
+    char *label = m->options->caches.count ? pith_strdup(kv) : pith_label(models, i);
     enum pith_status s = PITH_OK;
     if (!label || json_object_set_new(one, "name", pith_json_name(label)) != 0 ||
         json_array_append(list, one) != 0)
@@ -452,6 +479,7 @@ static enum pith_status compare_all(struct measurement *m, const struct pith_lis
         struct pith_model *other = NULL;
         json_t *one = NULL;
         if (i) s = pith_load_model(m->context, models->item[i], false, &other, err);
+        m->cache = cache_of(m->options, i);
         m->model = i ? other : first;
         m->baseline = i ? first : NULL;
         if (s == PITH_OK) s = measure_model(m, models->item[i], &one, err);
@@ -471,6 +499,9 @@ enum pith_status pith_compare(struct pith_context *context, const struct pith_li
     o_taken.progress = pith_context_progress(context, &o->progress);
     struct measurement m = {.context = context, .options = o};
     if (models->count < 2) return pith_fail(err, PITH_ARG, "at least two models are needed");
+    if (o->caches.count && o->caches.count != models->count - 1)
+        return pith_fail(err, PITH_ARG, "%zu caches for %zu models after the first",
+                         o->caches.count, models->count - 1);
     enum pith_status s = check(&m, err);
     if (s == PITH_OK) s = make_kept(&m, err);
     json_t *list = json_array();

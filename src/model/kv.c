@@ -15,7 +15,7 @@ static bool has_pages(const struct pith_state_spec *s)
 static struct pith_cache_side side_of(const struct pith_kv_part *p, uint32_t dim, uint32_t plain,
                                       const struct pith_row_code *code)
 {
-    return (struct pith_cache_side){.dtype = p->dtype,
+    return (struct pith_cache_side){.dtype = p->half ? PITH_BF16 : PITH_F32,
                                     .code = p->grid.format ? code : NULL,
                                     .scale = 1.0f,
                                     .dim = dim,
@@ -207,9 +207,6 @@ static enum pith_status check(const struct pith_plans *p, const struct pith_kv_o
         return pith_fail(err, PITH_ARG, "a KV cache for %u of %u layers", o->layers, p->layers);
     const struct pith_kv_part *part[] = {&o->format.k, &o->format.v};
     for (int i = 0; i < 2; i++) {
-        const enum pith_dtype t = part[i]->dtype;
-        if (t != PITH_F32 && t != PITH_BF16 && !part[i]->grid.format)
-            return pith_fail(err, PITH_ARG, "a KV cache of %s", pith_dtype_name(t));
         if (part[i]->grid.format && o->layers == 1 && p->layers != 1)
             return pith_fail(err, PITH_ARG, "a KV cache of one layer at a time on a grid");
     }
@@ -284,6 +281,9 @@ enum pith_status pith_kv_init(struct pith_kv *kv, const struct pith_plans *plans
     const struct pith_kv_options o = of_one(layers, capacity, dtype);
     const struct pith_kv_span all = {.n = capacity};
     uint32_t sequence;
+    *kv = (struct pith_kv){0};
+    if (dtype != PITH_F32 && dtype != PITH_BF16)
+        return pith_fail(err, PITH_ARG, "a KV cache of %s", pith_dtype_name(dtype));
     PITH_TRY(pith_kv_open(kv, plans, &o, err));
     (void)pith_kv_sequence_open(kv, &sequence, err);
     for (uint32_t g = 0; g < PITH_KV_GROUPS; g++) (void)pith_kv_reserve(kv, g, &all, err);

@@ -23,18 +23,19 @@
 
 struct pith_model;
 
-/* How keys, or values, are kept. */
+/* How keys, or values, are kept; all zero: in float32. */
 struct pith_kv_part {
-    enum pith_dtype dtype; /* PITH_F32 or PITH_BF16, where there is no grid */
+    bool half;             /* in bfloat16, where there is no grid */
     struct pith_grid grid; /* format NULL: none */
 };
 struct pith_kv_format {
     struct pith_kv_part k, v;
 };
-/* Both in floats. */
+/* Both in PITH_F32 or PITH_BF16. */
 static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
 {
-    return (struct pith_kv_format){.k.dtype = dtype, .v.dtype = dtype};
+    const bool half = dtype == PITH_BF16;
+    return (struct pith_kv_format){.k.half = half, .v.half = half};
 }
 /* "f32", "bf16", or a grid; or "k=...,v=..." of them, one for keys and one for values. NULL: what
  * the checkpoint says, or `usual`. m may be NULL, when only the name is to be looked at. PITH_ARG

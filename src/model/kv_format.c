@@ -45,9 +45,8 @@ static enum pith_status check_grid(const struct pith_grid *g, bool values,
 static enum pith_status parse_part(const char *name, bool values, const struct pith_model *m,
                                    struct pith_kv_part *out, struct pith_error *err)
 {
-    *out = (struct pith_kv_part){.dtype = PITH_F32};
-    if (strcmp(name, "bf16") == 0) out->dtype = PITH_BF16;
-    if (out->dtype == PITH_BF16 || strcmp(name, "f32") == 0) return PITH_OK;
+    *out = (struct pith_kv_part){.half = strcmp(name, "bf16") == 0};
+    if (out->half || strcmp(name, "f32") == 0) return PITH_OK;
     if (pith_grid_parse(name, &out->grid, err) != PITH_OK || !out->grid.format)
         return pith_fail(err, PITH_ARG,
                          "unknown KV cache \"%s\": bf16 or f32, or a grid such as fp8_e4m3, "
@@ -78,7 +77,7 @@ static enum pith_status check_latents(const struct pith_kv_format *f, const stru
 {
     for (uint32_t i = 0; m && i < m->plans.kinds; i++)
         if (m->plans.kind[i].state.kind == PITH_STATE_LATENT &&
-            (f->k.dtype != f->v.dtype || !pith_grid_equal(&f->k.grid, &f->v.grid)))
+            (f->k.half != f->v.half || !pith_grid_equal(&f->k.grid, &f->v.grid)))
             return pith_fail(err, PITH_UNSUPPORTED,
                              "a latent is key and value at once: one format for both");
     return PITH_OK;
@@ -91,7 +90,7 @@ enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const st
     *out = pith_kv_floats(usual);
     if (!name && !(m && m->kv_grid.format)) return PITH_OK;
     if (!name) {
-        out->k = out->v = (struct pith_kv_part){.dtype = PITH_F32, .grid = m->kv_grid};
+        out->k = out->v = (struct pith_kv_part){.grid = m->kv_grid};
         pith_kv_grid_settle(&out->k.grid);
         pith_kv_grid_settle(&out->v.grid);
         PITH_TRY(check_grid(&out->k.grid, false, m, err));
@@ -106,7 +105,7 @@ enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const st
 static void part_name(const struct pith_kv_part *p, char text[PITH_GRID_TEXT])
 {
     if (p->grid.format) pith_grid_format(&p->grid, text);
-    else strcpy(text, p->dtype == PITH_BF16 ? "bf16" : "f32");
+    else strcpy(text, p->half ? "bf16" : "f32");
 }
 
 void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT])

@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     assert_ok(pith_file_read(argv[2], (size_t)1 << 30, &bytes, &size, &err), err);
     assert_ok(pith_backend_new(NULL, PITH_CPU_ALL, &be, &err), err);
     assert_ok(pith_model_open(argv[1], &m, &err), err);
-    options.kv.grid = m->kv_grid; /* as the checkpoint says */
+    options.kv.k.grid = options.kv.v.grid = m->kv_grid; /* as the checkpoint says */
     assert_ok(pith_scorer_init(&s, m, be, &options, &err), err);
     FILE *out = fopen(argv[4], "wb");
     assert_non_null(out);
