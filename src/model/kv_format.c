@@ -97,6 +97,9 @@ enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const st
         return check_grid(&out->v.grid, true, m, err);
     }
     const bool apart = take_apart(name, part);
+    if (!apart && (strncmp(name, "k=", 2) == 0 || strncmp(name, "v=", 2) == 0))
+        return pith_fail(err, PITH_ARG, "KV cache \"%s\": keys and values each once, k=GRID,v=GRID",
+                         name);
     PITH_TRY(parse_part(apart ? part[0] : name, false, m, &out->k, err));
     PITH_TRY(parse_part(apart ? part[1] : name, true, m, &out->v, err));
     return check_latents(out, m, err);

@@ -30,7 +30,22 @@ refuse "types of weights are refused" 2 'of GGUF.s types q4_0, q4_1, q5_0, q5_1,
 less "2 bits cost much" "$(kld "$probe" --kv int4:g32:asym)" "$(kld "$probe" --kv int2:g32:asym)" 0.2
 [ "$(kld "$probe" --kv int4:g32 --threads 1)" = "$(kld "$probe" --kv int4:g32 --threads 3)" ] &&
     pass "same on any number of threads" || fail "threads show"
-for g in bf16 int8:token int4:g32:asym fp8; do
+[ "$(kld "$probe" --kv k=int8:token,v=int8:token)" = "$eight" ] && pass "keys and values by name" || fail "k=,v= is something else"
+less "values take fewer bits than keys" "$(kld "$probe" --kv k=int8:token,v=int4:g32)" "$(kld "$probe" --kv k=int4:g32,v=int8:token)" 1
+refuse "half a name" 2 'keys and values each once' "$pith" eval "$probe" --text "$probe/eval.txt" --kv k=int8:token
+several="--text $probe/eval.txt --context 128 --max-tokens 1024 --kv int8:token --kv q4_0 --kv k=bf16,v=int4:g32"
+"$pith" eval "$probe" $several --json --quiet >"$work/several.json" 2>/dev/null
+"$pith" eval "$probe" $several --quiet >"$work/several" 2>/dev/null
+python3 - "$work/several.json" "$eight" <<'PY' && pass "several caches against one pass" || fail "several caches: $(cat "$work/several.json")"
+import json, sys
+models = json.load(open(sys.argv[1]))["models"]
+assert [m["kv"] for m in models] == ["f32", "int8:token", "q4_0", "k=bf16,v=int4:g32"]
+assert [m["kv_bits"] for m in models] == [32, 8.5, 4.5, 10.5], [m["kv_bits"] for m in models]
+assert str(models[1]["texts"][0]["kld_mean"]) == sys.argv[2]
+PY
+check "as a table" grep -q '^q4_0  *4.50 ' "$work/several"
+refuse "several caches are not compare's" 2 'pith eval compares caches' "$pith" compare "$probe" "$probe" --text "$probe/eval.txt" --kv bf16 --kv fp8
+for g in bf16 int8:token int4:g32:asym fp8 k=q8_0,v=q4_1; do
     check "speaks over $g" sh -c "'$pith' run '$probe' -p 'Once upon a time' -n 12 --quiet --kv $g | grep -q ."
 done
 check "timed over int8:token" sh -c "'$pith' bench '$probe' --prompt 16 --gen 4 --reps 1 --kv int8:token --json >'$work/b.json' \
