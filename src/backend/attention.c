@@ -132,7 +132,7 @@ static void add_page(const struct job *j, const struct part *p, const char *page
     float *work = j->b->scratch[p->thread].b;
     struct pith_coded codes;
     if (side->code && p->count < ROWS / 4 &&
-        pith_cache_value_view(j->b, side, page, first, n, work, &codes))
+        pith_cache_value_view(j->b, side, &(struct pith_cache_rows){page, first, n}, work, &codes))
         k->attn_values_codes(
             &codes, &(struct pith_coded_sums){p->count, n, weights, SCORES_LD, p->chunk.o, j->dim});
     else if (widens(p, side) || side->dtype == PITH_F32)

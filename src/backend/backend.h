@@ -177,10 +177,9 @@ struct pith_cache_span {
 void pith_cache_store(struct pith_backend *b, const struct pith_cache *c,
                       const struct pith_cache_span *span, const float *k, const float *v);
 
-/* One head of one position, as attention reads it: k[k.dim], v[v.dim]. */
+/* One head of one position, as attention reads it: its key, then its value. */
 void pith_cache_read(const struct pith_backend *b, const struct pith_cache *c,
-                     const struct pith_cache_span *span, size_t position, size_t kv, float *k,
-                     float *v);
+                     const struct pith_cache_span *span, size_t position, size_t kv, float *out);
 
 /* Causal attention of the queries of spans, each over its own sequence's positions 0 .. start + n -
  * 1, which are stored. A query's result depends neither on its span's n nor on the other spans:

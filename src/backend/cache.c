@@ -357,11 +357,11 @@ bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_s
 }
 
 bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache_side *v,
-                           const char *page, size_t first, size_t n, float *work,
-                           struct pith_coded *out)
+                           const struct pith_cache_rows *rows, float *work, struct pith_coded *out)
 {
     const struct pith_row_code *r = v->code;
-    const uint8_t *codes = (const uint8_t *)page;
+    const uint8_t *codes = (const uint8_t *)rows->page;
+    const size_t first = rows->first, n = rows->n;
     const uint8_t *scales = codes + PITH_KEYS * value_stride(r);
     *out = (struct pith_coded){.bits = r->bits,
                                .dim = r->cols,
@@ -375,15 +375,13 @@ bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache
 }
 
 void pith_cache_read(const struct pith_backend *b, const struct pith_cache *c,
-                     const struct pith_cache_span *span, size_t position, size_t kv, float *k,
-                     float *v)
+                     const struct pith_cache_span *span, size_t position, size_t kv, float *out)
 {
     float *wide = b->scratch[0].b;
     const size_t place = position % PITH_KEYS;
     const float *keys = pith_cache_key_tile(b, &c->k, pith_cache_keys(c, span, position, kv), wide);
-    for (size_t e = 0; e < c->k.dim; e++) k[e] = keys[e * PITH_KEYS + place];
-    memcpy(
-        v,
-        pith_cache_value_tile(b, &c->v, pith_cache_values(c, span, position, kv), place, 1, wide),
-        c->v.dim * sizeof *v);
+    for (size_t e = 0; e < c->k.dim; e++) out[e] = keys[e * PITH_KEYS + place];
+    const char *values = pith_cache_values(c, span, position, kv);
+    memcpy(out + c->k.dim, pith_cache_value_tile(b, &c->v, values, place, 1, wide),
+           c->v.dim * sizeof *out);
 }

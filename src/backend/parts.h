@@ -20,11 +20,11 @@ enum { PITH_SCORES = 128 * 1024 };
 
 /* One thread's private memory, all parts aligned to 64 bytes. */
 struct pith_thread_memory {
-    float *a;       /* SLAB x KC, packed */
-    float *b;       /* KC x NC: a panel of B */
-    float *tile;    /* one tile of C at a border */
-    float *rows;    /* PITH_TILE_COLS_MAX segments of KC decoded weights */
-    float *scores;  /* PITH_SCORES */
+    float *a;      /* SLAB x KC, packed */
+    float *b;      /* KC x NC: a panel of B */
+    float *tile;   /* one tile of C at a border */
+    float *rows;   /* PITH_TILE_COLS_MAX segments of KC decoded weights */
+    float *scores; /* PITH_SCORES */
 };
 
 /* Activations as bytes, or three digits of bytes, in the backend's own memory. */
@@ -239,9 +239,12 @@ const float *pith_cache_value_tile(const struct pith_backend *b, const struct pi
  * the kernels have no form for them: then tiles are made. */
 bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_side *k,
                          const char *page, float *work, struct pith_coded *out);
+struct pith_cache_rows {
+    const char *page;
+    size_t first, n;
+};
 bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache_side *v,
-                           const char *page, size_t first, size_t n, float *work,
-                           struct pith_coded *out);
+                           const struct pith_cache_rows *rows, float *work, struct pith_coded *out);
 /* Whether such a tile fits there. */
 static inline bool pith_cache_tile_fits(size_t dim)
 {

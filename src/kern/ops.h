@@ -283,8 +283,8 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
     X(to_digits) X(to_nibbles) X(bytes_tile) X(bytes_words) X(digits_tile) X(digits_words)         \
     X(digits_unpack) X(bytes_unpack) X(read_lines) X(peak_f32) X(peak_int8) X(peak_bf16)           \
     X(narrow_bf16) X(exp_sum) X(attn_scores_f32) X(attn_scores_bf16) X(attn_values_f32)            \
-    X(attn_values_bf16) X(scale_keys)\
-    X(attn_scores_codes) X(attn_values_codes) X(mix) X(add) X(rope_pairs) X(sumsq_diff) X(range) X(grid_round)           \
+    X(attn_values_bf16) X(scale_keys) X(attn_scores_codes) X(attn_values_codes) X(mix) X(add)      \
+    X(rope_pairs) X(sumsq_diff) X(range) X(grid_round)                                             \
     X(grid_error) X(group_max) X(float_round) X(float_trials) X(book_round) X(tiles_open)          \
     X(tiles_close)
 

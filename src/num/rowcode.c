@@ -1,6 +1,6 @@
 #include "num/rowcode.h"
 
-#include "num/codecs.h"
+#include "num/elements.h"
 #include "num/kquant.h"
 
 #include <math.h>

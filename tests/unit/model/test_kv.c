@@ -13,8 +13,13 @@ static void read_cache(struct pith_session *s, uint32_t layer, size_t tokens, fl
     c.k.scale = s->runner.model->blocks[layer].kv_scale[0];
     c.v.scale = s->runner.model->blocks[layer].kv_scale[1];
     for (size_t t = 0; t < tokens; t++)
-        for (size_t h = 0; h < c.kv_heads; h++, k += c.k.dim, v += c.v.dim)
-            pith_cache_read(s->runner.backend, &c, &span, t, h, k, v);
+        for (size_t h = 0; h < c.kv_heads; h++, k += c.k.dim, v += c.v.dim) {
+            float both[256];
+            assert_in_range(c.k.dim + c.v.dim, 1, 256);
+            pith_cache_read(s->runner.backend, &c, &span, t, h, both);
+            memcpy(k, both, c.k.dim * sizeof *k);
+            memcpy(v, both + c.k.dim, c.v.dim * sizeof *v);
+        }
 }
 
 struct held {
