@@ -77,16 +77,17 @@ static void a_cache_is_read_up_to_the_window(void **state)
     struct pith_plans p;
     size_t count;
     assert_ok(pith_plans_make(pith_archs(&count)[0], &s, &p, &err), err);
-    const double row = 2 * 2 * 8; /* keys and values */
-    assert_true(pith_speed_kv_bytes(&p, 0, 4) == 4 * row * 4);
-    assert_true(pith_speed_kv_bytes(&p, 99, 2) == 4 * row * 100 * 2);
-    assert_true(pith_speed_kv_bytes(&p, 9.5, 4) == 4 * row * 10.5 * 4);
+    const double row = 2 * 2 * 16; /* keys and values, padded to 16 */
+    const struct pith_kv_format f32 = pith_kv_floats(PITH_F32), bf16 = pith_kv_floats(PITH_BF16);
+    assert_true(pith_speed_kv_bytes(&p, 0, &f32) == 4 * row * 4);
+    assert_true(pith_speed_kv_bytes(&p, 99, &bf16) == 4 * row * 100 * 2);
+    assert_true(pith_speed_kv_bytes(&p, 9.5, &f32) == 4 * row * 10.5 * 4);
     s.window = 10;
     for (uint32_t i = 1; i < s.layers; i++) pith_layer_put(&s.sliding, i);
     pith_plans_free(&p);
     assert_ok(pith_plans_make(pith_archs(&count)[0], &s, &p, &err), err);
-    assert_true(pith_speed_kv_bytes(&p, 99, 4) == row * (100 + 3 * 10) * 4);
-    assert_true(pith_speed_kv_bytes(&p, 4, 4) == 4 * row * 5 * 4);
+    assert_true(pith_speed_kv_bytes(&p, 99, &f32) == row * (100 + 3 * 10) * 4);
+    assert_true(pith_speed_kv_bytes(&p, 4, &f32) == 4 * row * 5 * 4);
     pith_plans_free(&p);
 }
 
@@ -136,7 +137,7 @@ static void a_run_fills_what_was_asked_for(void **state)
     rig_open(&r, GOLDEN "tiny", 2);
     struct pith_speed_job job = {.backend = r.backend,
                                  .model = r.model,
-                                 .kv = PITH_BF16,
+                                 .kv = pith_kv_floats(PITH_BF16),
                                  .prompt = 5,
                                  .gen = 3,
                                  .depth = 20,
@@ -151,7 +152,7 @@ static void a_run_fills_what_was_asked_for(void **state)
     assert_true(out.cold_first_token > 0 && out.memory_peak > 0);
     assert_true(out.roof.read_one > 0 && out.roof.read_all > 0 && out.roof.f32 > 0);
     /* Three tokens at positions 20, 21 and 22. */
-    assert_true(out.kv_bytes == pith_speed_kv_bytes(&r.model->plans, 21, 2));
+    assert_true(out.kv_bytes == pith_speed_kv_bytes(&r.model->plans, 21, &job.kv));
     assert_true(out.weight_bytes == pith_speed_weight_bytes(r.model));
     assert_true(w.calls == 4 && w.last == 3);
     w = (struct watcher){0};
@@ -179,7 +180,7 @@ static void a_run_can_be_refused_and_stopped(void **state)
     assert_ok(pith_model_load_blocks(r.model, NULL, &err), err);
     struct pith_speed_job job = {.backend = r.backend,
                                  .model = r.model,
-                                 .kv = PITH_F32,
+                                 .kv = pith_kv_floats(PITH_F32),
                                  .gen = 1,
                                  .reps = 3,
                                  .progress = &progress};

@@ -18,8 +18,13 @@ static enum pith_status regrid_and_time(void *ctx, struct pith_error *err)
     enum pith_status s = pith_model_load_blocks(m, NULL, err);
     if (s == PITH_OK) s = pith_model_regrid(m, NULL, &linears, &head, err);
     if (s == PITH_OK) s = pith_model_pack(m, b, err);
-    const struct pith_speed_job job = {
-        .backend = b, .model = m, .kv = PITH_F32, .prompt = 2, .gen = 1, .depth = 3, .reps = 1};
+    const struct pith_speed_job job = {.backend = b,
+                                       .model = m,
+                                       .kv = pith_kv_floats(PITH_F32),
+                                       .prompt = 2,
+                                       .gen = 1,
+                                       .depth = 3,
+                                       .reps = 1};
     if (s == PITH_OK) s = pith_speed_measure(&job, &out, err);
     pith_model_close(m);
     return s;

@@ -22,7 +22,7 @@ static void check_generation(enum pith_dtype kv)
     int32_t ids[PROMPT];
     for (size_t i = 0; i < PROMPT; i++) ids[i] = (int32_t)(i * i % PROMPT_VOCAB);
     const struct pith_session_options options = {
-        .capacity = PROMPT + MADE, .chunk = CHUNK, .kv.dtype = kv};
+        .capacity = PROMPT + MADE, .chunk = CHUNK, .kv = pith_kv_floats(kv)};
     assert_ok(pith_session_init(&s, r.model, r.backend, &options, &err), err);
     const struct pith_sampling how = {0.9f, 20, 0.95f, 1};
     assert_ok(pith_sampler_init(&sampler, r.backend, vocab, &how, &err), err);
