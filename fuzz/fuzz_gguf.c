@@ -89,10 +89,10 @@ static void write_and_read_again(const struct pith_gguf *g)
 
 static void use_keys(const struct pith_gguf *g)
 {
-    const struct pith_gguf_arch *arch;
+    struct pith_gguf_arch arch;
     json_t *json = NULL;
     if (pith_gguf_arch_read(g, &arch, NULL) == PITH_OK &&
-        pith_gguf_config(g, arch, true, &json, NULL) == PITH_OK)
+        pith_gguf_config(g, &arch, true, &json, NULL) == PITH_OK)
         json_decref(json);
     if (pith_tok_gguf_json(g, &json, NULL) == PITH_OK) {
         (void)pith_gguf_pre_of(json);
