@@ -63,6 +63,12 @@ enum pith_status pith_fail_in(struct pith_error *err, enum pith_status s, const 
     return err->status;
 }
 
+enum pith_status pith_fail_as(struct pith_error *err, enum pith_status s, const char *prefix)
+{
+    if (err && err->status != PITH_OK) err->status = s;
+    return pith_fail_in(err, s, prefix);
+}
+
 enum pith_status pith_fail_errno(struct pith_error *err, const char *what, const char *path)
 {
     const int e = errno;

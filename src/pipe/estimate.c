@@ -15,7 +15,12 @@
 
 /* What is not asked for here: the libraries' own data; a thread's stack, and malloc's heap for it,
  * which keeps what was freed of requests below 128 KiB; a job beside the work. */
-enum { PROCESS = 5 << 18, A_THREAD = 160 << 10, A_JOB = PITH_ASYNC_BYTES };
+enum {
+    PROCESS = 9 << 18,
+    A_THREAD = 160 << 10,
+    A_JOB = PITH_ASYNC_BYTES,
+    A_TURNING_THREAD = 512 << 10
+};
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -76,7 +81,8 @@ static void keep_made(struct pith_meter *m, const struct pith_job *job, const st
 {
     pith_meter_touch(m, comparing_bytes(job, c));
     pith_meter_touch(m, pith_store_linear_bytes(job, c));
-    pith_meter_give(m, float_bytes(c));
+    /* Turned matrices lie in pieces that malloc keeps. */
+    if (!pith_job_turns(job)) pith_meter_give(m, float_bytes(c));
 }
 
 static void round_linear(struct pith_meter *m, const struct pith_job *job,
@@ -332,6 +338,7 @@ uint64_t pith_job_estimate(const struct pith_job *job)
     const unsigned threads = threads_of(job);
     struct pith_meter m = {0};
     pith_meter_take(&m, PROCESS + 2ull * A_JOB + (uint64_t)threads * A_THREAD);
+    if (pith_job_turns(job)) pith_meter_take(&m, (uint64_t)threads * A_TURNING_THREAD);
     pith_meter_take(&m, list_bytes(job));
     pith_meter_touch(&m, end_bytes(job));
     if (job->container->file || pith_job_calibrates(job)) pith_meter_touch(&m, loading_bytes(job));

@@ -125,7 +125,9 @@ static enum pith_status embed_windows(struct pith_run *r, struct pith_error *err
         float *x = r->cal.acts[0].x + w * length * r->cal.acts[0].hidden;
         const enum pith_status s =
             pith_model_embed(r->job->model, r->job->calib.ids + w * length, length, x, err);
-        if (s != PITH_OK) return pith_fail_in(err, s, "the tokenizer does not fit this model");
+        if (s != PITH_OK)
+            return pith_fail_as(err, s == PITH_ARG ? PITH_FORMAT : s,
+                                "the tokenizer does not fit this model");
         PITH_TRY(turn_window(r->job, x, length, err));
     }
     return PITH_OK;

@@ -247,6 +247,7 @@ static enum pith_status open_basis(struct pith_verification *v, struct pith_erro
                                          .seed = (uint64_t)seed};
     enum pith_status st = pith_basis_init(&v->basis, &plan, err);
     if (st == PITH_OK) st = pith_turn_check(&v->basis, v->original, err);
+    if (st == PITH_ARG) return pith_fail_as(err, PITH_FORMAT, where); /* as a file says */
     return st == PITH_OK ? st : pith_fail_in(err, st, where);
 }
 

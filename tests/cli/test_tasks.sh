@@ -59,16 +59,16 @@ cp "$work/stdout" "$work/made.json"
 check "its keys" python3 "$work/made.py" "$work/made.json"
 check "a model that looks things up" "$pith" eval "$root/models/recall" --tasks kv:256 --task-limit 2 --quiet
 shown "it finds most" '^  accuracy         (7[0-9]|[89][0-9]|100)\.[0-9]+%'
-refuse "a length that is none" 1 'behind the colon stands a length' "$pith" eval "$probe" --tasks kv:long --quiet
-refuse "a name that is none" 1 'did you mean "needle"' "$pith" eval "$probe" --tasks needlse:100 --quiet
-refuse "too long for the model" 1 '600 tokens, the model takes 512' "$pith" eval "$probe" --tasks kv:600 --quiet
-refuse "too long for a model compared" 1 '600 tokens, the model takes 512' "$pith" compare "$probe" "$probe" --tasks kv:600 --quiet
+refuse "a length that is none" 2 'behind the colon stands a length' "$pith" eval "$probe" --tasks kv:long --quiet
+refuse "a name that is none" 2 'did you mean "needle"' "$pith" eval "$probe" --tasks needlse:100 --quiet
+refuse "too long for the model" 2 '600 tokens, the model takes 512' "$pith" eval "$probe" --tasks kv:600 --quiet
+refuse "too long for a model compared" 2 '600 tokens, the model takes 512' "$pith" compare "$probe" "$probe" --tasks kv:600 --quiet
 refuse "a length for files" 2 'none of the tasks is one that is made' "$pith" eval "$probe" --tasks "$tasks/mmlu" --length 100
 
 refuse "a file of another kind" 1 'not valid JSON with the keys of a task' "$pith" eval "$tiny" --tasks README.md --quiet
 echo '{"goal": "g", "sol1": "a", "sol2": "b"}' >"$work/piqa.jsonl"
 refuse "answers are missing" 1 'line 1: no "label", and no file of answers' "$pith" eval "$tiny" --tasks "$work/piqa.jsonl" --quiet
-refuse "too many examples" 1 'anatomy, there are 5' "$pith" eval "$tiny" --tasks "$tasks/mmlu" --shots 6 --quiet
+refuse "too many examples" 2 'anatomy, there are 5' "$pith" eval "$tiny" --tasks "$tasks/mmlu" --shots 6 --quiet
 refuse "examples of nothing" 2 'does nothing without --tasks' "$pith" eval "$tiny" --text README.md --shots 6
 refuse "prompts without a baseline" 2 'needs --baseline' "$pith" eval "$tiny" --prompts "$work/mine.txt"
 refuse "signals without a baseline" 2 'needs --baseline' "$pith" eval "$tiny" --signals --tasks "$tasks/mmlu"
