@@ -91,6 +91,8 @@ class Run:
         self.n = net.Net(net.load(start))
         self.begin = time.time()
         self.end = datetime.datetime.combine(datetime.date.today(), datetime.time.fromisoformat(end)).timestamp()
+        if self.end < self.begin:
+            self.end += 24 * 3600
         flat = [p for p in self.n.w.values() if p.dim() == 1]
         self.best = torch.optim.AdamW([{"params": [p for p in self.n.w.values() if p.dim() > 1], "weight_decay": 0.02},
                                        {"params": flat, "weight_decay": 0.0}], lr=RATE, betas=(0.9, 0.98))
