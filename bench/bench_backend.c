@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "kern/ops.h"
+#include "model/kv.h"
 #include "model/sampler.h"
 
 #include <stdio.h>
@@ -276,20 +277,38 @@ static void bench_cholesky(const struct bench *m, size_t d)
 
 /* The caches of a whole model, so that none is found in the processor's. */
 struct depth {
+    const char *kv; /* how keys and values are kept */
     size_t layers, heads, kv_heads, head_dim, capacity;
-    enum pith_dtype dtype;
+    struct pith_row_code code[2]; /* of k and v, where they are on a grid */
+    float level[2][PITH_ROW_LEVELS];
     struct pith_cache *cache; /* [layers] */
-    void *memory;
+    char *memory;
     size_t bytes;
     float *work;
     size_t work_floats;
 };
 
-static void depth_open(struct depth *d)
+static struct pith_cache_side depth_side(struct depth *d, const struct pith_kv_part *p, int which)
 {
-    enum { PATTERN = 1 << 16 };
-    const size_t bytes = d->dtype == PITH_F32 ? 4 : 2;
-    struct pith_cache one = {.dtype = d->dtype, .kv_heads = d->kv_heads, .head_dim = d->head_dim};
+    struct pith_cache_side s = {
+        .dtype = p->half ? PITH_BF16 : PITH_F32, .scale = 0.01f, .dim = d->head_dim};
+    if (!p->grid.format) return s;
+    if (pith_row_code_make(&p->grid, (uint32_t)s.dim, d->level[which], &d->code[which], NULL) !=
+        PITH_OK)
+        exit(1);
+    s.code = &d->code[which];
+    return s;
+}
+
+/* Every page holds the same random numbers. */
+static void depth_open(const struct bench *m, struct depth *d)
+{
+    enum { PAGE = 32 };
+    struct pith_kv_format f;
+    if (pith_kv_parse(d->kv, PITH_F32, NULL, &f, NULL) != PITH_OK) exit(1);
+    struct pith_cache one = {.kv_heads = d->kv_heads};
+    one.k = depth_side(d, &f.k, 0);
+    one.v = depth_side(d, &f.v, 1);
     if (!pith_cache_layout(&one)) exit(1);
     const size_t layer = pith_cache_pages(d->capacity) * one.page_bytes;
     d->cache = pith_zalloc(d->layers, sizeof *d->cache);
@@ -298,20 +317,16 @@ static void depth_open(struct depth *d)
     d->work_floats = pith_attention_work(d->heads, d->head_dim, d->capacity);
     d->work = pith_alloc_aligned(d->work_floats, sizeof *d->work);
     if (!d->cache || !d->memory || !d->work) exit(1);
-    float *random = randoms(PATTERN);
-    unsigned char *pattern = pith_alloc(PATTERN, bytes), *at = d->memory;
-    if (!pattern) exit(1);
-    pith_dtype_encode(d->dtype, random, PATTERN, pattern);
-    for (size_t left = d->bytes, n; left > 0; left -= n, at += n) {
-        n = left < PATTERN * bytes ? left : PATTERN * bytes;
-        memcpy(at, pattern, n);
-    }
+    float *random = randoms(PAGE * d->kv_heads * d->head_dim);
+    one.memory = d->memory;
+    pith_cache_store(m->b, &one, &(struct pith_cache_span){.n = PAGE}, random, random);
+    for (size_t at = one.page_bytes; at < d->bytes; at += one.page_bytes)
+        memcpy(d->memory + at, d->memory, one.page_bytes);
     for (size_t i = 0; i < d->layers; i++) {
         d->cache[i] = one;
-        d->cache[i].memory = (char *)d->memory + i * layer;
+        d->cache[i].memory = d->memory + i * layer;
     }
     pith_free(random);
-    pith_free(pattern);
 }
 
 static void depth_close(struct depth *d)
@@ -364,7 +379,7 @@ static double read_speed(const struct bench *m, const void *data, size_t bytes)
 static void bench_decode(const struct bench *m, struct depth d)
 {
     char name[64];
-    depth_open(&d);
+    depth_open(m, &d);
     float *q = randoms(d.heads * d.head_dim);
     const size_t start = d.capacity - 1;
     /* Reading the same memory takes turns with attention: a busy machine slows both. */
@@ -378,11 +393,9 @@ static void bench_decode(const struct bench *m, struct depth d)
         attend_all(m, &d, 1, start, q);
         if (seconds() - t < best) best = seconds() - t;
     }
-    const double bytes = (d.dtype == PITH_F32 ? 8.0 : 4.0) * (double)d.layers * (double)d.capacity *
-                         (double)(d.kv_heads * d.head_dim);
     snprintf(name, sizeof name, "decode %zu/%zu of %zu, %s, %zu layers, %zu", d.heads, d.kv_heads,
-             d.head_dim, d.dtype == PITH_F32 ? "f32" : "bf16", d.layers, d.capacity);
-    print_bytes(&here, name, bytes, best);
+             d.head_dim, d.kv, d.layers, d.capacity);
+    print_bytes(&here, name, (double)d.bytes, best);
     pith_free(q);
     depth_close(&d);
 }
@@ -391,12 +404,12 @@ static void bench_prefill(const struct bench *m, struct depth d, size_t n)
 {
     char name[64];
     d.layers = 1;
-    depth_open(&d);
+    depth_open(m, &d);
     float *q = randoms(n * d.heads * d.head_dim);
     const size_t start = d.capacity - n;
     BEST(best, attend_all(m, &d, n, start, q))
     snprintf(name, sizeof name, "prefill %zu/%zu of %zu, %s, %zu at %zu", d.heads, d.kv_heads,
-             d.head_dim, d.dtype == PITH_F32 ? "f32" : "bf16", n, start);
+             d.head_dim, d.kv, n, start);
     print_flops(m, name,
                 4.0 * (double)(d.heads * d.head_dim) * (double)n *
                     ((double)start + (double)(n + 1) / 2),
@@ -472,9 +485,9 @@ static void bench_step(const struct bench *m, const struct model_shape *s)
                       .kv_heads = s->kv_heads,
                       .head_dim = s->head_dim,
                       .capacity = 64,
-                      .dtype = PITH_BF16};
+                      .kv = "bf16"};
     double sum = 0;
-    depth_open(&d);
+    depth_open(m, &d);
     struct pith_rng r;
     pith_rng_seed(&r, 1);
     for (size_t i = 0; i < s->vocab; i++) logits[i] = (float)(3 * pith_rng_normal(&r));
@@ -574,11 +587,11 @@ static void choleskys(const struct bench *m)
 
 static void attentions(const struct bench *m)
 {
-    static const enum pith_dtype types[] = {PITH_BF16, PITH_F32};
+    static const char *const types[] = {"bf16", "f32"};
     static const size_t dims[] = {64, 128}; /* Llama-3.2-1B, Llama-3-8B */
     for (size_t t = 0; t < PITH_COUNT(types); t++)
         for (size_t i = 0; i < PITH_COUNT(dims); i++) {
-            struct depth d = {.heads = 32, .kv_heads = 8, .head_dim = dims[i], .dtype = types[t]};
+            struct depth d = {.heads = 32, .kv_heads = 8, .head_dim = dims[i], .kv = types[t]};
             static const size_t depths[][2] = {{512, 64}, {4096, 16}, {16384, 8}};
             for (size_t j = 0; j < PITH_COUNT(depths); j++) {
                 d.capacity = depths[j][0];
@@ -592,13 +605,30 @@ static void attentions(const struct bench *m)
         }
 }
 
+/* One token, and a prompt, over each format of a cache. */
+static void caches(const struct bench *m)
+{
+    static const char *const kinds[] = {
+        "bf16",     "int8:token",    "q8_0",         "fp8_e4m3", "mxfp8",
+        "fp8_e5m2", "int4:g32:asym", "int4:g32",     "q4_0",     "iq4_nl",
+        "mxfp4",    "int3:g32:asym", "int2:g32:asym"};
+    for (size_t i = 0; i < PITH_COUNT(kinds); i++) {
+        struct depth d = {.heads = 32, .kv_heads = 8, .head_dim = 128, .kv = kinds[i]};
+        d.capacity = 4096;
+        d.layers = 16;
+        bench_decode(m, d);
+        d.capacity = 2560;
+        bench_prefill(m, d, 512);
+    }
+}
+
 static const struct {
     const char *name;
     void (*run)(const struct bench *m);
 } groups[] = {{"gemm", gemms},           {"linear", bench_linear}, {"quantized", bench_quantized},
               {"packed", bench_packed},  {"syrk", syrks},          {"cholesky", choleskys},
               {"attention", attentions}, {"rows", bench_rows},     {"step", steps},
-              {"halves", bench_halves}};
+              {"halves", bench_halves},  {"caches", caches}};
 
 int main(int argc, char **argv)
 {

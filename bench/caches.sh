@@ -1,7 +1,7 @@
 #!/bin/sh
 # What each KV cache costs: bits a number, and KL against a cache in float32 with its 95% interval, by model and text.
 #
-#     bench/caches.sh [CONTEXT] [TOKENS]     (512 8192)
+#     bench/caches.sh [CONTEXT [TOKENS [CACHE...]]]     (512 8192 and the list below)
 set -eu
 context=${1:-512}
 tokens=${2:-8192}
@@ -10,6 +10,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 caches="bf16 int8:token q8_0 k=int8:token,v=int4:g32 fp8_e4m3 fp8_e4m3:token fp8_e5m2 q5_1 q5_0 iq4_nl q4_1 int4:g32:asym int4:g32
     q4_0 k=int4:g32,v=int8:token mxfp8 mxfp4 int4:token int3:g32:asym int2:g32:asym"
+if [ $# -gt 2 ]; then
+    shift 2
+    caches="$*"
+fi
 args=
 for c in $caches; do args="$args --kv $c"; done
 for model in models/probe models/probe-moe; do

@@ -275,7 +275,7 @@ const float *pith_cache_value_tile(const struct pith_backend *b, const struct pi
     return wide;
 }
 
-/* Whether kernels know codes of that kind. */
+/* Whether kernels know codes of that kind, and there is room for what lies beside a page's. */
 static bool kind_of(const struct pith_row_code *r, enum pith_code_kind *kind)
 {
     const struct pith_format *f = r->in.grid.format;
@@ -286,6 +286,7 @@ static bool kind_of(const struct pith_row_code *r, enum pith_code_kind *kind)
     else if (!bytes) *kind = PITH_CODE_LEVELS;
     else
         *kind = strstr(f->element ? f->element : f->name, "e5m2") ? PITH_CODE_E5M2 : PITH_CODE_E4M3;
+    if (4 * (size_t)r->groups * PITH_KEYS > PITH_KC * PITH_NC) return false;
     return !r->level || bytes || r->bits == 4;
 }
 
@@ -299,38 +300,54 @@ static void spread_e8m0(const uint8_t *from, size_t n, float *to)
     }
 }
 
-/* Scales and bytes by turns. */
-static void spread_zeros(const uint8_t *from, size_t n, float middle, float *scale, float *zero)
+/* n scales that lie one behind the other. */
+static void spread_forms(const struct pith_kern *k, enum pith_dtype form, const uint8_t *from,
+                         size_t n, float *to)
 {
-    for (size_t i = 0; i < n; i++, from += sizeof *scale + 1) {
-        memcpy(&scale[i], from, sizeof *scale);
-        zero[i] = middle + (float)(int8_t)from[sizeof *scale];
-    }
+    if (form == PITH_F16) k->widen_f16(n, from, to);
+    else if (form == PITH_BF16) k->widen_bf16(n, from, to);
+    else if (form == PITH_F8_E8M0) spread_e8m0(from, n, to);
+    else memcpy(to, from, n * sizeof *to);
+}
+
+/* Scales and bytes by turns. */
+static void spread_zeros(const struct pith_kern *k, const struct pith_row_code *r,
+                         const uint8_t *from, size_t n, float *work)
+{
+    const size_t bytes = r->scale_bytes;
+    float *zero = work + n;
+    uint8_t *scales = (uint8_t *)(work + 2 * n);
+    if (bytes == 2)
+        for (size_t i = 0; i < n; i++) memcpy(scales + 2 * i, from + 3 * i, 2);
+    else
+        for (size_t i = 0; i < n; i++) memcpy(scales + 4 * i, from + 5 * i, 4);
+    for (size_t i = 0; i < n; i++)
+        zero[i] = r->middle + (float)(int8_t)from[(i + 1) * (bytes + 1) - 1];
+    spread_forms(k, r->scale, scales, n, work);
 }
 
 /* Pairs of halves. */
-static void spread_pairs(const struct pith_kern *k, const uint8_t *from, size_t n, float *both,
-                         float *scale, float *offset)
+static void spread_pairs(const struct pith_kern *k, const uint8_t *from, size_t n, float *work)
 {
+    float *both = work + 2 * n;
     k->widen_f16(2 * n, from, both);
     for (size_t i = 0; i < n; i++) {
-        scale[i] = both[2 * i];
-        offset[i] = both[2 * i + 1];
+        work[i] = both[2 * i];
+        work[n + i] = both[2 * i + 1];
     }
 }
 
-/* Numbers beside codes, `count` of them from `scales` on, to lists in work. */
+/* Numbers beside codes, `count` of them from `scales` on, to lists in work, 4 * count floats: the
+ * scales, then what is beside them. */
 static void spread_scales(const struct pith_backend *b, const struct pith_cache_side *s,
                           const uint8_t *scales, size_t count, float *work, struct pith_coded *out)
 {
     const struct pith_row_code *r = s->code;
     float *scale = work, *beside = work + count;
     out->scale = scale;
-    if (r->offsets) spread_pairs(&b->kern, scales, count, work + 2 * count, scale, beside);
-    else if (r->zeros) spread_zeros(scales, count, r->middle, scale, beside);
-    else if (r->scale_bytes == 4) memcpy(scale, scales, count * sizeof *scale);
-    else if (r->scale_bytes == 2) b->kern.widen_f16(count, scales, scale);
-    else if (r->scale_bytes == 1) spread_e8m0(scales, count, scale);
+    if (r->offsets) spread_pairs(&b->kern, scales, count, work);
+    else if (r->zeros) spread_zeros(&b->kern, r, scales, count, work);
+    else if (r->scale_bytes) spread_forms(&b->kern, r->scale, scales, count, scale);
     else
         for (size_t i = 0; i < count; i++) scale[i] = s->scale;
     if (r->offsets) out->offset = beside;

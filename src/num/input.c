@@ -187,6 +187,15 @@ void pith_input_survey(const struct pith_input *in, const float *x, size_t n, si
     call->kept = kept;
 }
 
+/* A scale in the form that it is kept in: neither 0 nor infinity. */
+static float kept_scale(const struct pith_input *in, float scale)
+{
+    const float most = in->scale_dtype == PITH_F16 ? 65504.0f : 0x1.fep127f;
+    const float least = in->scale_dtype == PITH_F16 ? 0x1p-24f : 0x1p-126f;
+    if (in->scale_dtype != PITH_F16 && in->scale_dtype != PITH_BF16) return scale;
+    return pith_round_to(in->scale_dtype, scale > most ? most : scale < least ? least : scale);
+}
+
 /* --- integers ------------------------------------------------------------------------------- */
 
 /* At 2^23 the last place of a float is 1: the sum rounds to nearest even. |t| is at most 2^22. */
@@ -212,7 +221,8 @@ static struct ints ints_symmetric(const struct pith_input *in, float amax)
         return t;
     }
     const float scale = amax / (half - 0.5f);
-    return (struct ints){scale == 0.0f ? LEAST_SCALE : scale, 0.0f, 0.0f, -half, half - 1.0f};
+    return (struct ints){scale == 0.0f ? LEAST_SCALE : kept_scale(in, scale), 0.0f, 0.0f, -half,
+                         half - 1.0f};
 }
 
 static struct ints ints_asymmetric(const struct pith_input *in, struct range r)
@@ -224,6 +234,7 @@ static struct ints ints_asymmetric(const struct pith_input *in, struct range r)
         return t;
     }
     const float zero = -half - r.lo / t.scale;
+    t.scale = kept_scale(in, t.scale);
     t.zero = to_integer(zero < -half ? -half : zero > half - 1.0f ? half - 1.0f : zero);
     return t;
 }
@@ -338,7 +349,7 @@ static float float_scale(const struct pith_input *in, const struct pith_input_ca
     if (in->grid.is_static) return in->scale;
     const struct range r = by_call(in) ? (struct range){call->lo, call->hi} : range_of(x, n);
     const float scale = amax_of(r) / in->grid.format->max;
-    return scale == 0.0f ? LEAST_SCALE : scale;
+    return scale == 0.0f ? LEAST_SCALE : kept_scale(in, scale);
 }
 
 /* --- blocks --------------------------------------------------------------------------------- */

@@ -15,11 +15,12 @@
  *                       of the format's last place (FP6) or of FP4's (others)
  *   nvfp4               s = e4m3(G amax / 6), 1/8 for 0, scale = s / G, G the inverse of `scale`
  *   GGUF's types        as ggml rounds single blocks (num/krows.h): those that have one scale
- * with x' = q scale where nothing else stands, and 2^-23 for a scale of 0. That is what
- * compressed-tensors' fake quantization does (PITH_INPUT_CT). The others differ in:
- *   PITH_INPUT_BNB      int8: scale = amax / 127, q = x (127 / amax) rounded. Also what vLLM's and
- *                       SmoothQuant's kernels do. With a threshold, amax is taken over the
- *                       magnitudes below it, and columns that have a larger one in any row of the
+ * with x' = q scale where nothing else stands, and 2^-23 for a scale of 0. With scale_dtype a scale
+ * of integers or floats is rounded to that, to nearest, from the smallest to the largest finite
+ * one, and q is computed with what it then is (KV caches). That is what compressed-tensors' fake
+ * quantization does (PITH_INPUT_CT). The others differ in: PITH_INPUT_BNB      int8: scale = amax /
+ * 127, q = x (127 / amax) rounded. Also what vLLM's and SmoothQuant's kernels do. With a threshold,
+ * amax is taken over the magnitudes below it, and columns that have a larger one in any row of the
  *                       call stay as they are.
  *   PITH_INPUT_MODELOPT int8: q is clamped to -127..127. mxfp: scale = 2^ceil(log2(amax / max)).
  *                       nvfp4: s = e4m3(amax / (6 g)) from 2^-9 to 448, 1 for 0, scale = s g, g

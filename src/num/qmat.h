@@ -42,9 +42,10 @@ struct pith_input {
     struct pith_grid grid; /* format NULL: not rounded */
     float scale;           /* static grids: the scale; nvfp4: its scale of the tensor */
     float zero;            /* static asymmetric grids: the zero point, in unsigned codes */
-    float threshold; /* > 0, LLM.int8(): columns of a call with a larger |x| are not rounded */
+    float threshold;   /* > 0, LLM.int8(): columns of a call with a larger |x| are not rounded */
     uint32_t hadamard; /* > 1: width of the blocks */
     enum pith_input_rule rule;
+    enum pith_dtype scale_dtype; /* F16 or BF16: what a dynamic scale is rounded to; else nothing */
 };
 /* Equal in everything that what is computed depends on. */
 bool pith_input_equal(const struct pith_input *a, const struct pith_input *b);

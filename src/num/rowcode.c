@@ -23,7 +23,7 @@ static void set_gguf(struct pith_row_code *r, const struct pith_format **element
     const struct pith_kquant *t = pith_kquant_find(r->in.grid.format->name);
     *element = pith_format_find(t->element);
     r->width = t->elements;
-    r->scale_bytes = 2;
+    r->scale = PITH_F16;
     r->offsets = t->minimums;
     r->middle = t->minimums ? 0.0f : (float)pith_format_middle(*element);
 }
@@ -32,7 +32,8 @@ enum pith_status pith_row_code_make(const struct pith_grid *grid, uint32_t cols,
                                     struct pith_row_code *out, struct pith_error *err)
 {
     const struct pith_format *f = grid->format;
-    struct pith_row_code r = {.in = {.grid = *grid, .scale = 1.0f}, .cols = cols, .scale_bytes = 4};
+    struct pith_row_code r = {
+        .in = {.grid = *grid, .scale = 1.0f}, .cols = cols, .scale = PITH_F32};
     PITH_TRY(pith_input_check(&r.in, cols, err));
     if (pith_input_surveys(&r.in) || (f->kind == PITH_KIND_BLOCK && pith_input_needs_scale(&r.in)))
         return pith_fail(err, PITH_UNSUPPORTED, "%s: rows of keys and values are kept one by one",
@@ -42,14 +43,16 @@ enum pith_status pith_row_code_make(const struct pith_grid *grid, uint32_t cols,
     if (f->kind == PITH_KIND_BLOCK) {
         element = pith_format_find(f->element);
         r.width = f->block;
-        r.scale_bytes = 1;
+        r.scale = PITH_F8_E8M0;
     } else if (is_gguf(&r)) {
         set_gguf(&r, &element);
     } else if (f->kind == PITH_KIND_INT) {
         r.middle = (float)pith_format_middle(f);
         r.zeros = grid->asym && !grid->is_static;
     }
-    if (grid->is_static) r.scale_bytes = 0;
+    if (grid->granularity == PITH_PER_GROUP && !pith_format_has_blocks(f))
+        r.scale = r.in.scale_dtype = f->kind == PITH_KIND_INT ? PITH_F16 : PITH_BF16;
+    r.scale_bytes = grid->is_static ? 0 : pith_dtype_bits(r.scale) / 8;
     r.groups = (cols - 1) / r.width + 1;
     r.bits = element->bits;
     if (element->kind != PITH_KIND_INT) {
@@ -105,39 +108,35 @@ void pith_row_decode(const struct pith_row_code *r, const uint8_t *codes,
 
 /* --- scales in bytes -------------------------------------------------------------------------- */
 
-static void put_half(float x, uint8_t *bytes)
+static void put_scale(enum pith_dtype form, float x, uint8_t *bytes)
 {
-    const uint16_t h = pith_f32_to_f16(x);
-    memcpy(bytes, &h, sizeof h);
+    if (form == PITH_F8_E8M0) *bytes = (uint8_t)pith_e8m0_encode(x);
+    else (void)pith_dtype_encode(form, &x, 1, bytes);
 }
 
-static float get_half(const uint8_t *bytes)
+static float get_scale(enum pith_dtype form, const uint8_t *bytes)
 {
-    uint16_t h;
-    memcpy(&h, bytes, sizeof h);
-    return pith_f16_to_f32(h);
+    float x;
+    if (form == PITH_F8_E8M0) return pith_e8m0_decode(*bytes);
+    (void)pith_dtype_decode(form, bytes, 1, &x);
+    return x;
 }
 
 void pith_row_scale_put(const struct pith_row_code *r, const struct pith_row_scale *of,
                         uint8_t *bytes)
 {
-    if (r->scale_bytes == 1) *bytes = (uint8_t)pith_e8m0_encode(of->scale);
-    else if (r->scale_bytes == 2) put_half(of->scale, bytes);
-    else if (r->scale_bytes == 4) memcpy(bytes, &of->scale, sizeof of->scale);
+    if (r->scale_bytes) put_scale(r->scale, of->scale, bytes);
     bytes += r->scale_bytes;
     if (r->zeros) *bytes++ = (uint8_t)(int8_t)of->zero;
-    if (r->offsets) put_half(of->offset, bytes);
+    if (r->offsets) put_scale(PITH_F16, of->offset, bytes);
 }
 
 struct pith_row_scale pith_row_scale_get(const struct pith_row_code *r, float scale,
                                          const uint8_t *bytes)
 {
-    struct pith_row_scale of = {.scale = scale};
-    if (r->scale_bytes == 1) of.scale = pith_e8m0_decode(*bytes);
-    else if (r->scale_bytes == 2) of.scale = get_half(bytes);
-    else if (r->scale_bytes == 4) memcpy(&of.scale, bytes, sizeof of.scale);
+    struct pith_row_scale of = {.scale = r->scale_bytes ? get_scale(r->scale, bytes) : scale};
     bytes += r->scale_bytes;
     if (r->zeros) of.zero = (float)(int8_t)*bytes++;
-    if (r->offsets) of.offset = get_half(bytes);
+    if (r->offsets) of.offset = get_scale(PITH_F16, bytes);
     return of;
 }

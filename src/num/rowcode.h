@@ -4,9 +4,10 @@
  *     x'[c] = (value(code[c]) - zero[g]) * scale[g] + offset[g],  g = c / width
  *
  * each step rounded to float32; value() is code - middle for integers and a level for others. x' is
- * what pith_input_row() gives, to the bit but for the sign of zeros. Scales lie in the bytes that
- * they need: a static one in none, a block format's in one, GGUF's in a half, others in float32;
- * zeros in one, offsets in a half. */
+ * what pith_input_row() gives, to the bit but for the sign of zeros. A static scale takes no bytes,
+ * others what their form (num/qmat.h's scale_dtype) takes: e8m0 of the mx formats, f16 of GGUF's
+ * types and of groups of integers, bf16 of groups of floats, f32 of tokens. Zeros take a byte,
+ * offsets a half. */
 #ifndef PITH_NUM_ROWCODE_H
 #define PITH_NUM_ROWCODE_H
 
@@ -19,7 +20,8 @@ struct pith_row_code {
     uint32_t cols;          /* of a row */
     uint32_t width, groups; /* columns that share a scale, and how often there is one */
     uint32_t bits;          /* of a code, 2 to 8 */
-    uint32_t scale_bytes;   /* 0, 1 (e8m0), 2 (f16) or 4 (f32) */
+    enum pith_dtype scale;  /* its form */
+    uint32_t scale_bytes;   /* 0 where it is static */
     bool zeros, offsets;
     float middle;       /* of integers */
     const float *level; /* [2^bits] of other formats, borrowed; NULL: integers */

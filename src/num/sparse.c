@@ -70,5 +70,6 @@ bool pith_input_equal(const struct pith_input *a, const struct pith_input *b)
            memcmp(&a->scale, &b->scale, sizeof a->scale) == 0 &&
            memcmp(&a->zero, &b->zero, sizeof a->zero) == 0 &&
            memcmp(&a->threshold, &b->threshold, sizeof a->threshold) == 0 &&
-           a->hadamard == b->hadamard && (!x->format || a->rule == b->rule);
+           a->hadamard == b->hadamard &&
+           (!x->format || (a->rule == b->rule && a->scale_dtype == b->scale_dtype));
 }

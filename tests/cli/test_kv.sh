@@ -40,7 +40,7 @@ python3 - "$work/several.json" "$eight" <<'PY' && pass "several caches against o
 import json, sys
 models = json.load(open(sys.argv[1]))["models"]
 assert [m["kv"] for m in models] == ["f32", "int8:token", "q4_0", "k=bf16,v=int4:g32"]
-assert [m["kv_bits"] for m in models] == [32, 8.5, 4.5, 10.5], [m["kv_bits"] for m in models]
+assert [m["kv_bits"] for m in models] == [32, 8.5, 4.5, 10.25], [m["kv_bits"] for m in models]
 assert str(models[1]["texts"][0]["kld_mean"]) == sys.argv[2]
 PY
 check "as a table" grep -q '^q4_0  *4.50 ' "$work/several"

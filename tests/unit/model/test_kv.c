@@ -75,7 +75,10 @@ static void a_head_of_a_token_is_a_row(void **state)
         struct pith_error err = {0};
         struct pith_kv_format f;
         assert_ok(pith_kv_parse(grids[i], PITH_BF16, r.model, &f, &err), err);
-        const struct pith_input in = {.grid = f.k.grid, .scale = 1.0f};
+        float level[PITH_ROW_LEVELS];
+        struct pith_row_code code;
+        assert_ok(pith_row_code_make(&f.k.grid, (uint32_t)dim, level, &code, &err), err);
+        const struct pith_input in = code.in;
         struct held got = hold(&r, &f);
         float *rounded = malloc(want.count * sizeof *rounded);
         pith_input_rows(&in, want.k, want.count / dim, dim, NULL, rounded);

@@ -1,7 +1,9 @@
 /* Rows kept as codes: what they stand for is what num/input.h rounds to; every format of the table
- * that a row can have. */
+ * that a row can have; and what the authors' code makes of them (tests/golden/num/make_kv.py). */
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "num/minifloat.h"
 #include "num/rowcode.h"
 #include "test.h"
 
@@ -9,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLS = 128, ROWS = 40 };
+enum { COLS = 128, ROWS = 40, WIDE = 256, COUNT = 5 * WIDE };
 
 /* Of all sizes: small, large, outliers, all zeros, a single value. */
 static void fill(struct pith_rng *r, int row, float *x)
@@ -54,7 +56,8 @@ static void check_grid(const char *name)
     assert_ok(pith_grid_parse(name, &grid, &err), err);
     pith_kv_grid_settle(&grid);
     assert_ok(pith_row_code_make(&grid, COLS, level, &code, &err), err);
-    struct pith_input in = {.grid = grid, .scale = grid.is_static ? 0.03f : 1.0f};
+    struct pith_input in = code.in;
+    in.scale = grid.is_static ? 0.03f : 1.0f;
     pith_rng_seed(&r, 5);
     for (int row = 0; row < ROWS; row++) {
         fill(&r, row, x);
@@ -73,13 +76,76 @@ static void codes_stand_for_what_is_rounded(void **state)
                                         "int7:token",     "int8:tensor",
                                         "fp8_e4m3",       "fp8_e5m2",
                                         "fp8_e4m3:token", "fp8_e5m2:token",
-                                        "fp8_e4m3:g32",   "mxfp8",
-                                        "mxfp8_e5m2",     "mxfp6_e3m2",
-                                        "mxfp6_e2m3",     "mxfp4",
-                                        "q8_0",           "q4_0",
-                                        "q4_1",           "q5_0",
-                                        "q5_1",           "iq4_nl"};
+                                        "fp8_e4m3:g32",   "fp8_e5m2:g16",
+                                        "mxfp8",          "mxfp8_e5m2",
+                                        "mxfp6_e3m2",     "mxfp6_e2m3",
+                                        "mxfp4",          "q8_0",
+                                        "q4_0",           "q4_1",
+                                        "q5_0",           "q5_1",
+                                        "iq4_nl"};
     for (size_t i = 0; i < PITH_COUNT(grids); i++) check_grid(grids[i]);
+}
+
+/* The rows of a file in hexadecimal, COUNT numbers. */
+static void read_words(const json_t *words, float *x)
+{
+    const char *hex = json_string_value(words);
+    for (size_t i = 0; i < COUNT; i++, hex += 8) {
+        char word[9] = {0};
+        memcpy(word, hex, 8);
+        x[i] = pith_bits_to_float((uint32_t)strtoul(word, NULL, 16));
+    }
+}
+
+static json_t *load(const char *path)
+{
+    struct pith_error err = {0};
+    json_t *j;
+    assert_ok(pith_json_load(path, 1 << 20, &j, &err), err);
+    return j;
+}
+
+/* Rows of WIDE columns by way of codes and bytes. */
+static void keep_rows(const char *name, const float *x, float *y)
+{
+    struct pith_error err = {0};
+    struct pith_grid grid;
+    struct pith_row_code code;
+    struct pith_row_scale of[WIDE];
+    float level[PITH_ROW_LEVELS];
+    uint8_t codes[WIDE], bytes[8];
+    assert_ok(pith_grid_parse(name, &grid, &err), err);
+    pith_kv_grid_settle(&grid);
+    assert_ok(pith_row_code_make(&grid, WIDE, level, &code, &err), err);
+    for (size_t r = 0; r < COUNT; r += WIDE) {
+        pith_row_encode(&code, 1.0f, x + r, codes, of);
+        for (uint32_t g = 0; g < code.groups; g++) {
+            pith_row_scale_put(&code, &of[g], bytes);
+            of[g] = pith_row_scale_get(&code, 1.0f, bytes);
+        }
+        pith_row_decode(&code, codes, of, y + r);
+    }
+}
+
+static void rows_are_those_of_the_authors(void **state)
+{
+    (void)state;
+    static float x[COUNT], y[COUNT], want[COUNT];
+    json_t *inputs = load("tests/golden/num/inputs.json"), *all = load("tests/golden/num/kv.json");
+    const char *name;
+    json_t *rows;
+    read_words(json_object_get(inputs, "x"), x);
+    assert_in_range(json_object_size(all), 5, 100);
+    json_object_foreach (all, name, rows) {
+        read_words(rows, want);
+        keep_rows(name, x, y);
+        for (size_t i = 0; i < COUNT; i++)
+            if (y[i] != want[i])
+                fail_msg("%s: value %zu of %a is %a, not %a", name, i, (double)x[i], (double)y[i],
+                         (double)want[i]);
+    }
+    json_decref(all);
+    json_decref(inputs);
 }
 
 /* What every name of the table says of itself agrees with what is accepted. */
@@ -105,8 +171,9 @@ static void sizes_are_what_the_format_says(void **state)
     static const struct {
         const char *grid;
         uint32_t bits, groups, beside;
-    } cases[] = {{"int8:token", 8, 1, 4}, {"int4:g32:asym", 4, 4, 5}, {"fp8_e4m3", 8, 1, 0},
-                 {"mxfp4", 4, 4, 1},      {"q8_0", 8, 4, 2},          {"q5_1", 5, 4, 4}};
+    } cases[] = {{"int8:token", 8, 1, 4},   {"int4:g32", 4, 4, 2}, {"int4:g32:asym", 4, 4, 3},
+                 {"fp8_e4m3:g32", 8, 4, 2}, {"fp8_e4m3", 8, 1, 0}, {"mxfp4", 4, 4, 1},
+                 {"q8_0", 8, 4, 2},         {"q5_1", 5, 4, 4},     {"int4:token:asym", 4, 1, 5}};
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct pith_error err = {0};
         struct pith_grid grid;
@@ -125,6 +192,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(codes_stand_for_what_is_rounded),
+        cmocka_unit_test(rows_are_those_of_the_authors),
         cmocka_unit_test(what_cannot_be_kept_is_refused),
         cmocka_unit_test(sizes_are_what_the_format_says),
     };
