@@ -28,20 +28,24 @@ struct shape {
     bool tied;
     unsigned experts, taken;     /* Qwen3-MoE, whose experts are `ffn` wide; 0: Llama */
     const struct latent *latent; /* or NULL */
+    bool fused;                  /* gpt-oss: biases, sinks, the experts of a layer in one tensor */
 };
 
 static const struct latent deepseek = {1536, 512, 128, 64, 128, 18432, 3, 8, 4};
 
 static const struct shape shapes[] = {
-    {"llama-3-8b", 4096, 14336, 32, 32, 8, 128, 128256, false, 0, 0, NULL},
-    {"llama-3.2-1b", 2048, 8192, 16, 32, 8, 64, 128256, true, 0, 0, NULL},
-    {"qwen3-30b-a3b", 2048, 768, 48, 32, 4, 128, 151936, false, 128, 8, NULL},
-    {"deepseek-v3", 7168, 2048, 61, 128, 128, 128, 129280, false, 256, 8, &deepseek},
-    {"tiny", 256, 768, 2, 4, 2, 64, 4096, true, 0, 0, NULL},
-    {"tiny-moe", 256, 128, 2, 4, 2, 64, 4096, true, 16, 4, NULL},
-    {"middle", 1024, 4096, 2, 16, 4, 64, 4096, true, 0, 0, NULL}, /* memory shows, in seconds */
-    {"middle-moe", 1024, 512, 2, 16, 4, 64, 4096, true, 32, 4, NULL},
-    {"many-experts", 64, 32, 65, 2, 1, 32, 4096, true, 256, 8, NULL}, /* 50,245 linears */
+    {"llama-3-8b", 4096, 14336, 32, 32, 8, 128, 128256, false, 0, 0, NULL, false},
+    {"llama-3.2-1b", 2048, 8192, 16, 32, 8, 64, 128256, true, 0, 0, NULL, false},
+    {"qwen3-30b-a3b", 2048, 768, 48, 32, 4, 128, 151936, false, 128, 8, NULL, false},
+    {"deepseek-v3", 7168, 2048, 61, 128, 128, 128, 129280, false, 256, 8, &deepseek, false},
+    {"gpt-oss-20b", 2880, 2880, 24, 64, 8, 64, 201088, false, 32, 4, NULL, true},
+    {"tiny", 256, 768, 2, 4, 2, 64, 4096, true, 0, 0, NULL, false},
+    {"tiny-moe", 256, 128, 2, 4, 2, 64, 4096, true, 16, 4, NULL, false},
+    {"tiny-gpt-oss", 256, 128, 2, 4, 2, 64, 4096, false, 8, 4, NULL, true},
+    {"middle", 1024, 4096, 2, 16, 4, 64, 4096, true, 0, 0, NULL,
+     false}, /* memory shows, in seconds */
+    {"middle-moe", 1024, 512, 2, 16, 4, 64, 4096, true, 32, 4, NULL, false},
+    {"many-experts", 64, 32, 65, 2, 1, 32, 4096, true, 256, 8, NULL, false}, /* 50,245 linears */
 };
 
 static uint16_t table[65536];
@@ -115,7 +119,37 @@ static enum pith_status add_attention(struct pith_layout *l, unsigned layer, con
         {"self_attn.v_proj", kv, s->hidden},  {"self_attn.o_proj", s->hidden, q},
         {"self_attn.q_norm", s->head_dim, 0}, {"self_attn.k_norm", s->head_dim, 0},
     };
-    return add_parts(l, layer, plain, s->experts ? 6 : 4, err);
+    return add_parts(l, layer, plain, s->experts && !s->fused ? 6 : 4, err);
+}
+
+/* What gpt-oss has in a layer beside the linears of its attention. */
+static enum pith_status add_fused(struct pith_layout *l, unsigned layer, const struct shape *s,
+                                  struct pith_error *err)
+{
+    const uint64_t q = (uint64_t)s->heads * s->head_dim, kv = (uint64_t)s->kv_heads * s->head_dim;
+    const struct {
+        const char *name;
+        uint64_t shape[3];
+    } all[] = {
+        {"self_attn.q_proj.bias", {q}},
+        {"self_attn.k_proj.bias", {kv}},
+        {"self_attn.v_proj.bias", {kv}},
+        {"self_attn.o_proj.bias", {s->hidden}},
+        {"self_attn.sinks", {s->heads}},
+        {"mlp.router.weight", {s->experts, s->hidden}},
+        {"mlp.router.bias", {s->experts}},
+        {"mlp.experts.gate_up_proj", {s->experts, s->hidden, 2 * (uint64_t)s->ffn}},
+        {"mlp.experts.gate_up_proj_bias", {s->experts, 2 * (uint64_t)s->ffn}},
+        {"mlp.experts.down_proj", {s->experts, s->ffn, s->hidden}},
+        {"mlp.experts.down_proj_bias", {s->experts, s->hidden}},
+    };
+    for (size_t i = 0; i < PITH_COUNT(all); i++) {
+        const uint64_t *shape = all[i].shape;
+        char full[128];
+        snprintf(full, sizeof full, "model.layers.%u.%s", layer, all[i].name);
+        PITH_TRY(pith_layout_add(l, full, PITH_BF16, shape[2] ? 3 : shape[1] ? 2 : 1, shape, err));
+    }
+    return PITH_OK;
 }
 
 static enum pith_status add_latent(struct pith_layout *l, unsigned layer, const struct shape *s,
@@ -160,6 +194,7 @@ static enum pith_status add_layer(struct pith_layout *l, unsigned layer, const s
     PITH_TRY(add_parts(l, layer, norms + 1, 1, err));
     if (s->latent && layer < s->latent->dense)
         return add_mlp(l, layer, "mlp", s->hidden, s->latent->ffn, err);
+    if (s->fused) return add_fused(l, layer, s, err);
     return s->experts ? add_experts(l, layer, s, err)
                       : add_mlp(l, layer, "mlp", s->hidden, s->ffn, err);
 }
@@ -224,7 +259,11 @@ static void put(json_t *j, const char *name, unsigned value)
 
 static void put_mixture(json_t *j, const struct shape *s)
 {
-    put(j, s->latent ? "n_routed_experts" : "num_experts", s->experts);
+    put(j,
+        s->latent  ? "n_routed_experts"
+        : s->fused ? "num_local_experts"
+                   : "num_experts",
+        s->experts);
     put(j, "num_experts_per_tok", s->taken);
     put(j, "moe_intermediate_size", s->ffn);
     json_object_set_new(j, "norm_topk_prob", json_true());
@@ -253,9 +292,13 @@ static void put_latent(json_t *j, const struct latent *t)
 static enum pith_status write_config(const struct shape *s, const char *dir, struct pith_error *err)
 {
     const char *arch = s->latent    ? "DeepseekV3ForCausalLM"
+                       : s->fused   ? "GptOssForCausalLM"
                        : s->experts ? "Qwen3MoeForCausalLM"
                                     : "LlamaForCausalLM";
-    const char *type = s->latent ? "deepseek_v3" : s->experts ? "qwen3_moe" : "llama";
+    const char *type = s->latent    ? "deepseek_v3"
+                       : s->fused   ? "gpt_oss"
+                       : s->experts ? "qwen3_moe"
+                                    : "llama";
     json_t *j =
         json_pack("{s:[s], s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:b, s:s, s:s}",
                   "architectures", arch, "model_type", type, "hidden_size", (int)s->hidden,
