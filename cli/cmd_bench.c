@@ -10,6 +10,7 @@
 struct settings {
     struct common common;
     struct pith_bench_options b;
+    struct text_list kv_layers;
 };
 
 #define AT(field) offsetof(struct settings, field)
@@ -23,6 +24,9 @@ static const struct option options[] = {
     {"kv", 0, OPTION_TEXT, AT(b.kv), "GRID",
      "KV cache: bf16, f32, or a grid such as fp8_e4m3 or int8:token (default: as the checkpoint "
      "says, or bf16)"},
+    {"kv-layer", 0, OPTION_LIST, AT(kv_layers), "PATTERN=GRID",
+     "another cache for some layers, the last that matches: 3=int8:token, layers.?=k=bf16; may "
+     "repeat"},
     {"mode", 0, OPTION_TEXT, AT(b.mode), "NAME", "exact or fast (default exact)"},
     {"weights", 0, OPTION_TEXT, AT(b.weights), "GRID",
      "round the linears to this grid on load (default: as stored)"},
@@ -46,9 +50,10 @@ static void print_head(const json_t *j)
 {
     const json_t *roof = json_object_get(j, "roof");
     char peak[32], time[32];
-    printf("%s%s%s: %.3f bits per weight, %s mode, KV cache %s, kernels %s, threads %d\n", bold(),
+    printf("%s%s%s: %.3f bits per weight, %s mode, KV cache %s%s, kernels %s, threads %d\n", bold(),
            json_text(j, "model"), plain(), json_get(j, "bits_per_weight"), json_text(j, "mode"),
-           json_text(j, "kv"), json_text(j, "cpu"), (int)json_get(j, "threads"));
+           json_text(j, "kv"), json_object_get(j, "kv_layers") ? " (not all layers)" : "",
+           json_text(j, "cpu"), (int)json_get(j, "threads"));
     format_bytes(json_get(j, "memory_peak"), peak);
     format_seconds(json_get(j, "load_seconds"), time);
     printf("  loaded in %s, peak memory %s\n", time, peak);
@@ -102,6 +107,7 @@ static int run(void *settings, const struct text_list *operands)
     char *report = NULL;
     s->b.model = operands->item[0];
     s->b.seed = s->common.seed;
+    s->b.kv_layers = as_list(&s->kv_layers);
     if (pith_bench_check(&s->b, &err) != PITH_OK) return report_usage(&s->common, &err);
     int rc = make_context(&s->common, &context);
     if (rc == EXIT_DONE) rc = choose_mode(&s->common, &context, s->b.mode);

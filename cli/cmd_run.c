@@ -13,6 +13,7 @@
 struct settings {
     struct common common;
     const char *prompt, *file, *mode, *kv;
+    struct text_list kv_layers;
     size_t tokens, top_k;
     double temperature, top_p;
 };
@@ -32,6 +33,9 @@ static const struct option options[] = {
     {"kv", 0, OPTION_TEXT, AT(kv), "GRID",
      "KV cache: bf16, f32, or a grid such as fp8_e4m3 or int8:token (default: as the checkpoint "
      "says, or bf16)"},
+    {"kv-layer", 0, OPTION_LIST, AT(kv_layers), "PATTERN=GRID",
+     "another cache for some layers, the last that matches: 3=int8:token, layers.?=k=bf16; may "
+     "repeat"},
 };
 
 static void defaults(void *settings)
@@ -55,10 +59,12 @@ static int check(const struct settings *s)
 {
     const char *wrong = NULL;
     struct pith_error err = {0};
+    const struct pith_list layers = as_list(&s->kv_layers);
     if (!(s->temperature >= 0 && s->temperature <= 100)) wrong = "--temperature: from 0 to 100";
     else if (!(s->top_p > 0 && s->top_p <= 1)) wrong = "--top-p: above 0, at most 1";
     else if (s->top_k > UINT32_MAX) wrong = "--top-k: too large";
     else if (pith_kv_check(s->kv, &err) != PITH_OK) wrong = err.text;
+    else if (pith_kv_layers_check(&layers, &err) != PITH_OK) wrong = err.text;
     else if (s->tokens == 0) wrong = "--tokens: at least 1";
     if (!wrong && s->temperature == 0 && (given(&s->common, "top-p") || given(&s->common, "top-k")))
         wrong = "--top-k and --top-p do nothing at temperature 0, which always takes the likeliest "
@@ -106,6 +112,7 @@ static int generate(struct settings *s, struct pith_engine *engine, const char *
     o.top_p = (float)s->top_p;
     o.seed = s->common.seed;
     if (s->kv) o.kv = s->kv;
+    o.kv_layers = as_list(&s->kv_layers);
     o.text = on_text;
     o.ctx = s;
     if (pith_generate_check(engine, &o, &err) != PITH_OK) return report_failure(&s->common, &err);

@@ -59,6 +59,7 @@ void measure_fill(const struct measure_settings *m, struct pith_eval_options *o)
     if (m->convention) o->convention = m->convention;
     if (m->kvs.count == 1) o->kv = m->kvs.item[0];
     if (m->kvs.count > 1) o->caches = as_list(&m->kvs);
+    o->kv_layers = as_list(&m->kv_layers);
     o->context = m->context;
     o->stride = m->stride;
     o->max_tokens = m->max_tokens;

@@ -5,6 +5,7 @@
 
 #include <pith/context.h>
 #include <pith/progress.h>
+#include <pith/quantize.h>
 #include <pith/status.h>
 
 #include <stddef.h>
@@ -28,6 +29,7 @@ struct pith_bench_options {
     const char *head;    /* the same for the head (not for an embedding tied to it) */
     uint64_t seed;       /* of the token ids, which are random */
     struct pith_progress progress;
+    struct pith_list kv_layers; /* as of struct pith_eval_options */
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_bench_defaults_sized(struct pith_bench_options *options, size_t size);

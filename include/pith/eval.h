@@ -46,6 +46,9 @@ struct pith_eval_options {
     /* pith_compare(): the cache of each model after the first, one each, or none: `kv` for all.
      * With it a model's "name" is its cache's. */
     struct pith_list caches;
+    /* "PATTERN=GRID": other formats for some layers, the last that matches; "k=GRID" or "v=GRID"
+     * alone leave the other as it is. A pattern is "3", "layers.3", "model.layers.?". */
+    struct pith_list kv_layers;
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_eval_defaults_sized(struct pith_eval_options *options, size_t size);
@@ -62,6 +65,9 @@ PITH_API enum pith_status pith_eval_check(const struct pith_eval_options *option
 /* Whether a KV cache can be called that, for any of the options named kv: PITH_ARG or
  * PITH_UNSUPPORTED with the reason when it cannot. NULL can. */
 PITH_API enum pith_status pith_kv_check(const char *kv, struct pith_error *err);
+/* The same of formats for some layers, for any of the options named kv_layers. */
+PITH_API enum pith_status pith_kv_layers_check(const struct pith_list *layers,
+                                               struct pith_error *err);
 
 /* Measures. *report is JSON with the keys that the command line documents; free it with
  * pith_text_free(). With one text its result stands at the top level; "texts" and "tasks" list all.

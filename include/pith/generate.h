@@ -3,6 +3,7 @@
 #define PITH_GENERATE_H
 
 #include <pith/context.h>
+#include <pith/quantize.h>
 #include <pith/status.h>
 
 #include <stddef.h>
@@ -35,6 +36,7 @@ struct pith_generate_options {
      * wanted. */
     int (*text)(void *ctx, const char *piece, size_t size);
     void *ctx;
+    struct pith_list kv_layers; /* as of struct pith_eval_options */
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_generate_defaults_sized(struct pith_generate_options *options, size_t size);
@@ -44,7 +46,7 @@ static inline void pith_generate_defaults(struct pith_generate_options *options)
 }
 
 /* Whether the prompt can be continued: PITH_ARG when it is empty or fills the model's context,
- * PITH_FORMAT when it is not UTF-8. */
+ * PITH_FORMAT when it is not UTF-8; and the cache as there. */
 PITH_API enum pith_status pith_generate_check(struct pith_engine *engine,
                                               const struct pith_generate_options *options,
                                               struct pith_error *err);

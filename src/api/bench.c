@@ -38,7 +38,8 @@ enum pith_status pith_bench_check(const struct pith_bench_options *given, struct
     if (o->reps == 0) return pith_fail(err, PITH_ARG, "--reps: at least 1");
     if (o->prompt == 0 && o->gen == 0)
         return pith_fail(err, PITH_ARG, "nothing to time: --prompt and --gen are 0");
-    PITH_TRY(pith_kv_parse(o->kv, PITH_BF16, NULL, &kv, err));
+    const struct pith_kv_wish wish = {.name = o->kv, .layers = o->kv_layers};
+    PITH_TRY(pith_kv_choose(&wish, PITH_BF16, NULL, &kv, err));
     for (size_t i = 0; i < PITH_COUNT(grids); i++) {
         struct pith_grid grid;
         const struct pith_grid *used;
@@ -121,6 +122,7 @@ static json_t *describe(const struct pith_context *c, const struct pith_bench_op
                           "memory_peak", (json_int_t)s->memory_peak, "memory_own",
                           (json_int_t)s->memory_own, "roof", roof_report(&s->roof));
     pith_json_set(&j, "parameters", json_integer((json_int_t)pith_model_parameters(m)));
+    if (kv->layer) pith_json_set(&j, "kv_layers", pith_kv_report(&m->plans, kv));
     if (o->weights) pith_json_set(&j, "weights", json_string(o->weights));
     if (o->head) pith_json_set(&j, "head", json_string(o->head));
     if (o->head && m->shape.tied) pith_json_set(&j, "head_kept", json_true());
@@ -144,12 +146,12 @@ static enum pith_status bench(struct pith_context *context, const struct pith_be
     struct pith_speed speed;
     const double start = pith_clock();
     if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
-    struct pith_kv_format kv;
-    PITH_TRY(pith_kv_parse(o->kv, PITH_BF16, NULL, &kv, err));
+    struct pith_kv_format kv = {0};
+    const struct pith_kv_wish wish = {.name = o->kv, .layers = o->kv_layers};
     if (o->mode) PITH_TRY(pith_context_set_mode(context, o->mode, err));
     enum pith_status s = load(context, o, &m, err);
     const double seconds = pith_clock() - start;
-    if (s == PITH_OK) s = pith_kv_parse(o->kv, PITH_BF16, m, &kv, err);
+    if (s == PITH_OK) s = pith_kv_choose(&wish, PITH_BF16, m, &kv, err);
     const struct pith_speed_job job = {.backend = context->backend,
                                        .model = m,
                                        .prompt = o->prompt,
@@ -164,6 +166,7 @@ static enum pith_status bench(struct pith_context *context, const struct pith_be
     if (m) s = pith_checkpoint_settle(m->checkpoint, false, s, err);
     if (s == PITH_OK && report)
         s = pith_report_text(describe(context, o, m, &kv, &speed, seconds), report, err);
+    pith_kv_format_free(&kv);
     pith_model_close(m);
     return s;
 }

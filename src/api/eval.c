@@ -33,6 +33,13 @@ enum pith_status pith_kv_check(const char *kv, struct pith_error *err)
     return pith_kv_parse(kv, PITH_F32, NULL, &ignored, err);
 }
 
+enum pith_status pith_kv_layers_check(const struct pith_list *layers, struct pith_error *err)
+{
+    struct pith_kv_format ignored;
+    const struct pith_kv_wish wish = {.layers = *layers};
+    return pith_kv_choose(&wish, PITH_F32, NULL, &ignored, err);
+}
+
 /* Of what the baseline of pith_compare() made of the texts, this much is kept for all models. */
 #define KEPT_BYTES ((size_t)256 << 20)
 
@@ -45,8 +52,8 @@ struct measurement {
     struct pith_kv_format kv; /* ... and is */
     struct pith_model *model, *baseline;
     struct pith_tokenizer *tokenizer;
-    size_t window, shortest; /* shortest: context of all models of a comparison */
-    struct pith_door door; /* by which texts come in */
+    size_t window, shortest;           /* shortest: context of all models of a comparison */
+    struct pith_door door;             /* by which texts come in */
     struct pith_kept_text *kept_texts; /* one for each text, or NULL */
     struct pith_kept_task *kept_tasks; /* one for each task, or NULL */
 };
@@ -62,6 +69,14 @@ static bool makes_tasks(const struct pith_eval_options *o)
     for (size_t i = 0; i < o->tasks.count; i++)
         if (pith_made_find(o->tasks.item[i], &ignored)) return true;
     return false;
+}
+
+static enum pith_status parse_cache(const struct measurement *m, const char *name,
+                                    const struct pith_model *model, struct pith_kv_format *out,
+                                    struct pith_error *err)
+{
+    const struct pith_kv_wish wish = {.name = name, .layers = m->options->kv_layers};
+    return pith_kv_choose(&wish, PITH_F32, model, out, err);
 }
 
 static enum pith_status check(struct measurement *m, struct pith_error *err)
@@ -81,9 +96,9 @@ static enum pith_status check(struct measurement *m, struct pith_error *err)
     if ((o->task_length || o->task_seed) && !makes_tasks(o))
         return pith_fail(err, PITH_ARG,
                          "--length and --seed do nothing: none of the tasks is one that is made");
-    PITH_TRY(pith_kv_parse(o->kv, PITH_F32, NULL, &m->kv, err));
+    PITH_TRY(parse_cache(m, o->kv, NULL, &m->kv, err));
     for (size_t i = 0; i < o->caches.count; i++)
-        PITH_TRY(pith_kv_parse(o->caches.item[i], PITH_F32, NULL, &m->kv, err));
+        PITH_TRY(parse_cache(m, o->caches.item[i], NULL, &m->kv, err));
     PITH_TRY(pith_door_read(o->crlf, &m->door, err));
     if (o->texts.count == 0 && o->tasks.count == 0 && !o->prompts)
         return pith_fail(err, PITH_ARG, "nothing to measure: give a text or a task file");
@@ -101,22 +116,10 @@ enum pith_status pith_eval_check(const struct pith_eval_options *given, struct p
  * baseline: its cache is f32. */
 static enum pith_status choose_cache(struct measurement *m, struct pith_error *err)
 {
+    pith_kv_format_free(&m->kv);
     m->kv = pith_kv_floats(PITH_F32);
     if (!m->baseline && m->kept_texts) return PITH_OK;
-    return pith_kv_parse(m->cache, PITH_F32, m->model, &m->kv, err);
-}
-
-/* Bits that a number of the cache takes, scales and all; 0 for a model that keeps none. */
-static double cache_bits(const struct pith_model *m, const struct pith_kv_format *f)
-{
-    double bytes = 0, numbers = 0;
-    for (uint32_t i = 0; i < m->plans.layers; i++) {
-        const struct pith_state_spec *s = &pith_plan(&m->plans, i)->state;
-        const double layer = pith_kv_position_bytes(f, s);
-        bytes += layer;
-        if (layer > 0) numbers += (double)s->heads * ((double)s->key + s->value);
-    }
-    return numbers > 0 ? 8 * bytes / numbers : 0;
+    return parse_cache(m, m->cache, m->model, &m->kv, err);
 }
 
 static size_t choose_window(const struct measurement *m)
@@ -322,7 +325,8 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
         json_t *j = json_pack("{s:o, s:f, s:I, s:s}", "model", pith_json_name(dir),
                               "bits_per_weight", pith_model_bits_per_weight(m->model), "bytes",
                               (json_int_t)m->model->checkpoint->bytes, "kv", kv);
-        pith_json_set(&j, "kv_bits", json_real(cache_bits(m->model, &m->kv)));
+        pith_json_set(&j, "kv_bits", json_real(pith_kv_bits(&m->model->plans, &m->kv)));
+        if (m->kv.layer) pith_json_set(&j, "kv_layers", pith_kv_report(&m->model->plans, &m->kv));
         pith_json_set(&j, "parameters", json_integer((json_int_t)pith_model_parameters(m->model)));
         if (json_array_size(texts) == 1) add_missing(&j, json_array_get(texts, 0));
         pith_json_set(&j, "texts", json_incref(texts));
@@ -371,6 +375,7 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
     pith_tokenizer_close(m.tokenizer);
     pith_model_close(m.model);
     pith_model_close(m.baseline);
+    pith_kv_format_free(&m.kv);
     return s;
 }
 
@@ -416,7 +421,10 @@ static enum pith_status look_at_model(struct measurement *m, const char *dir, bo
     else if (o->context > model->shape.max_position)
         s = pith_fail(err, PITH_ARG, "--context %zu: the context of %s is %u", o->context, dir,
                       model->shape.max_position);
-    else if (!first) s = pith_kv_parse(m->cache, PITH_F32, model, &kv, err);
+    else if (!first) {
+        s = parse_cache(m, m->cache, model, &kv, err);
+        if (s == PITH_OK) pith_kv_format_free(&kv);
+    }
     if (first || model->shape.max_position < m->shortest) m->shortest = model->shape.max_position;
     pith_model_close(model);
     return s;
@@ -516,6 +524,7 @@ enum pith_status pith_compare(struct pith_context *context, const struct pith_li
     }
     json_decref(list);
     free_kept(&m);
+    pith_kv_format_free(&m.kv);
     pith_tokenizer_close(m.tokenizer);
     return s;
 }

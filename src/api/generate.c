@@ -81,12 +81,22 @@ static enum pith_status read_prompt(struct generation *g, struct pith_error *err
     return PITH_OK;
 }
 
+static enum pith_status choose_cache(const struct generation *g, struct pith_kv_format *out,
+                                     struct pith_error *err)
+{
+    const struct pith_kv_wish wish = {.name = g->options->kv, .layers = g->options->kv_layers};
+    return pith_kv_choose(&wish, PITH_BF16, g->engine->model, out, err);
+}
+
 enum pith_status pith_generate_check(struct pith_engine *engine,
                                      const struct pith_generate_options *given,
                                      struct pith_error *err)
 {
     PITH_OPTIONS(pith_generate_options, options, defaults, given, err);
     struct generation g = {.engine = engine, .options = options};
+    struct pith_kv_format kv;
+    PITH_TRY(choose_cache(&g, &kv, err));
+    pith_kv_format_free(&kv);
     const enum pith_status s = read_prompt(&g, err);
     pith_ids_free(&g.prompt);
     return s;
@@ -106,9 +116,11 @@ static enum pith_status prepare(struct generation *g, struct pith_error *err)
     const struct pith_sampling how = {o->temperature, o->top_k, o->top_p, o->seed};
     PITH_TRY(pith_sampler_init(&g->sampler, g->engine->context->backend, shape->vocab, &how, err));
     struct pith_session_options session = {.capacity = capacity, .chunk = g->chunk};
-    PITH_TRY(pith_kv_parse(o->kv, PITH_BF16, g->engine->model, &session.kv, err));
-    return pith_session_init(&g->session, g->engine->model, g->engine->context->backend, &session,
-                             err);
+    PITH_TRY(choose_cache(g, &session.kv, err));
+    const enum pith_status s = pith_session_init(&g->session, g->engine->model,
+                                                 g->engine->context->backend, &session, err);
+    pith_kv_format_free(&session.kv);
+    return s;
 }
 
 /* Feeds ids and leaves the logits after the last one. */

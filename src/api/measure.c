@@ -26,3 +26,16 @@ double pith_model_bits_per_weight(const struct pith_model *m)
     }
     return weights > 0 ? bits / weights : 0;
 }
+
+json_t *pith_kv_report(const struct pith_plans *p, const struct pith_kv_format *f)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < p->layers; i++) {
+        char text[PITH_KV_TEXT];
+        const struct pith_kv_format *l = pith_kv_of(f, i);
+        const bool kept = pith_kv_position_bytes(l, &pith_plan(p, i)->state) > 0;
+        pith_kv_name(l, text);
+        pith_json_add(&list, kept ? json_string(text) : json_null());
+    }
+    return list;
+}

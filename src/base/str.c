@@ -113,3 +113,11 @@ bool pith_glob_match(const char *pattern, const char *text)
     while (*pattern == '*') pattern++;
     return *pattern == '\0';
 }
+
+bool pith_module_match(const char *pattern, const char *module)
+{
+    if (pith_glob_match(pattern, module)) return true;
+    for (const char *dot = strchr(module, '.'); dot; dot = strchr(dot + 1, '.'))
+        if (pith_glob_match(pattern, dot + 1)) return true;
+    return false;
+}

@@ -38,5 +38,8 @@ void pith_str_free(struct pith_str *s);
  * that begins with "re:" is not understood here: see model and export for the loaders' own rules.
  */
 bool pith_glob_match(const char *pattern, const char *text);
+/* Whether such a pattern names a module by its whole name, or by its last parts ("up_proj",
+ * "mlp.up_proj"). */
+bool pith_module_match(const char *pattern, const char *module);
 
 #endif

@@ -66,6 +66,18 @@ static bool page_bytes(const struct pith_state_spec *s, const struct pith_kv_for
     return true;
 }
 
+double pith_kv_bits(const struct pith_plans *p, const struct pith_kv_format *f)
+{
+    double bytes = 0, numbers = 0;
+    for (uint32_t i = 0; i < p->layers; i++) {
+        const struct pith_state_spec *s = &pith_plan(p, i)->state;
+        const double layer = pith_kv_position_bytes(pith_kv_of(f, i), s);
+        bytes += layer;
+        if (layer > 0) numbers += (double)s->heads * ((double)s->key + s->value);
+    }
+    return numbers > 0 ? 8 * bytes / numbers : 0;
+}
+
 double pith_kv_position_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s)
 {
     size_t bytes;
@@ -131,7 +143,7 @@ static bool measure(const struct pith_plans *p, struct pith_kv *kv, const struct
         const size_t floats = l->state.kind == PITH_STATE_RECURRENT ? l->state.floats : 0;
         const uint32_t group = kv->group[1].pages && window_of(l, o) ? 1 : 0;
         size_t page, bytes, work = 0;
-        if (!page_bytes(&l->state, &kv->format, &page) ||
+        if (!page_bytes(&l->state, pith_kv_of(&kv->format, i), &page) ||
             !pith_mul_size(page, kv->group[group].pages, &bytes))
             return false;
         if (node) work = pith_attention_work(node->u.attend.heads, l->state.value, kv->capacity);
@@ -152,6 +164,17 @@ static bool measure(const struct pith_plans *p, struct pith_kv *kv, const struct
     return true;
 }
 
+/* Whether anything is on a grid. */
+static bool has_codes(const struct pith_kv *kv)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < kv->layers; i++) {
+        const struct pith_kv_format *f = pith_kv_of(&kv->format, i);
+        any = any || f->k.grid.format || f->v.grid.format;
+    }
+    return any;
+}
+
 static void layout(struct pith_arena *a, struct pith_kv *kv, const struct room *r)
 {
     const size_t layers = kv->layers, sequences = kv->sequences;
@@ -161,8 +184,10 @@ static void layout(struct pith_arena *a, struct pith_kv *kv, const struct room *
     kv->page_bytes = pith_arena_take(a, layers, sizeof *kv->page_bytes);
     kv->group_of = pith_arena_take(a, layers, sizeof *kv->group_of);
     kv->reached = pith_arena_take_rows(a, sequences, layers, sizeof *kv->reached);
-    if (kv->format.k.grid.format || kv->format.v.grid.format) {
-        kv->level = pith_arena_take(a, 2 * PITH_ROW_LEVELS, sizeof *kv->level);
+    if (kv->format.layer) kv->own = pith_arena_take(a, layers, sizeof *kv->own);
+    if (has_codes(kv)) {
+        kv->level = pith_arena_take_rows(a, kv->format.layer ? layers : 1, 2 * PITH_ROW_LEVELS,
+                                         sizeof *kv->level);
         kv->code = pith_arena_take_rows(a, layers, 2, sizeof *kv->code);
     }
     for (int i = 0; i < PITH_KV_GROUPS; i++) {
@@ -205,16 +230,14 @@ static enum pith_status check(const struct pith_plans *p, const struct pith_kv_o
         return pith_fail(err, PITH_ARG, "a KV cache for no tokens");
     if (o->layers != 1 && o->layers != p->layers)
         return pith_fail(err, PITH_ARG, "a KV cache for %u of %u layers", o->layers, p->layers);
-    const struct pith_kv_part *part[] = {&o->format.k, &o->format.v};
-    for (int i = 0; i < 2; i++) {
-        if (part[i]->grid.format && o->layers == 1 && p->layers != 1)
-            return pith_fail(err, PITH_ARG, "a KV cache of one layer at a time on a grid");
-    }
+    const struct pith_kv_format *f = &o->format;
+    if ((f->k.grid.format || f->v.grid.format || f->layer) && o->layers == 1 && p->layers != 1)
+        return pith_fail(err, PITH_ARG, "a KV cache of one layer at a time on a grid");
     float level[2 * PITH_ROW_LEVELS];
     struct pith_row_code code[2];
-    for (uint32_t i = 0; i < p->kinds; i++)
-        if (has_pages(&p->kind[i].state))
-            PITH_TRY(make_codes(&p->kind[i].state, &o->format, level, code, err));
+    for (uint32_t i = 0; i < p->layers; i++)
+        if (has_pages(&pith_plan(p, i)->state))
+            PITH_TRY(make_codes(&pith_plan(p, i)->state, pith_kv_of(f, i), level, code, err));
     return PITH_OK;
 }
 
@@ -258,9 +281,14 @@ enum pith_status pith_kv_open(struct pith_kv *kv, const struct pith_plans *plans
     kv->lists = a.base;
     clear(kv);
     (void)measure(plans, kv, o, &r);
+    if (kv->own) {
+        memcpy(kv->own, o->format.layer, kv->layers * sizeof *kv->own);
+        kv->format.layer = kv->own;
+    }
     for (uint32_t i = 0; kv->code && i < kv->layers; i++)
         if (has_pages(&pith_plan(plans, i)->state))
-            PITH_TRY(make_codes(&pith_plan(plans, i)->state, &kv->format, kv->level,
+            PITH_TRY(make_codes(&pith_plan(plans, i)->state, pith_kv_of(&kv->format, i),
+                                kv->level + (kv->own ? i : 0) * 2 * PITH_ROW_LEVELS,
                                 kv->code + 2 * i, err)); /* as it was checked: cannot fail */
     return PITH_OK;
 }
@@ -450,7 +478,7 @@ void pith_kv_unslide(struct pith_kv *kv, uint32_t sequence)
 struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
                                 const struct pith_state_spec *s)
 {
-    struct pith_cache c = cache_of(s, &kv->format, kv->code + 2 * layer);
+    struct pith_cache c = cache_of(s, pith_kv_of(&kv->format, layer), kv->code + 2 * layer);
     (void)pith_cache_layout(&c);
     c.memory = kv->memory + kv->at[layer];
     return c;

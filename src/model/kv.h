@@ -21,6 +21,8 @@
 #include "model/plan.h"
 #include "num/rowcode.h"
 
+#include <pith/quantize.h>
+
 struct pith_model;
 
 /* How keys, or values, are kept; all zero: in float32. */
@@ -30,7 +32,14 @@ struct pith_kv_part {
 };
 struct pith_kv_format {
     struct pith_kv_part k, v;
+    const struct pith_kv_format *layer; /* [layers], without tables of their own; NULL: all alike */
 };
+/* That of a layer. */
+static inline const struct pith_kv_format *pith_kv_of(const struct pith_kv_format *f,
+                                                      uint32_t layer)
+{
+    return f->layer ? &f->layer[layer] : f;
+}
 /* Both in PITH_F32 or PITH_BF16. */
 static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
 {
@@ -43,12 +52,30 @@ static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
  * are kept for two that differ. */
 enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
                                struct pith_kv_format *out, struct pith_error *err);
-/* Its name again. */
+/* Its name again, whatever some layers have. */
 enum { PITH_KV_TEXT = 2 * PITH_GRID_TEXT + 8 };
 void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT]);
-/* Bytes that one position of a layer takes, a 32nd of a page; 0 where nothing is kept by position.
- */
+
+/* What a cache shall be: the name of pith_kv_parse(), and PATTERN=GRID for some layers. A pattern
+ * names a layer as --override names a linear ("3", "layers.3", "model.layers.?"), the last that
+ * matches holds; after it comes a name, or "k=GRID" or "v=GRID" alone, the other then stays. */
+struct pith_kv_wish {
+    const char *name;
+    struct pith_list layers;
+};
+/* pith_kv_parse() with a table where layers differ, which pith_kv_format_free() frees; on failure
+ * there is none. PITH_ARG for a pattern that names no layer where something is kept by position. m
+ * may be NULL, as there: then there is no table. */
+enum pith_status pith_kv_choose(const struct pith_kv_wish *w, enum pith_dtype usual,
+                                const struct pith_model *m, struct pith_kv_format *out,
+                                struct pith_error *err);
+void pith_kv_format_free(struct pith_kv_format *f);
+
+/* Bytes that one position takes in a layer of that format (without a table), a 32nd of a page; 0
+ * where nothing is kept by position. */
 double pith_kv_position_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s);
+/* Bits that a number takes over all layers, scales and all; 0 where none is kept. */
+double pith_kv_bits(const struct pith_plans *p, const struct pith_kv_format *f);
 
 #define PITH_NO_PAGE UINT32_MAX
 enum { PITH_KV_GROUPS = 2 };
@@ -76,12 +103,13 @@ struct pith_kv_sequence {
  * checkpoint's for that layer. Of a latent the rotary part stays in bfloat16. Recurrent states are
  * in float32. */
 struct pith_kv {
-    uint32_t layers;    /* that have room of their own: all of the model, or 1 */
-    uint32_t sequences; /* at most */
-    size_t capacity;    /* tokens of a sequence at most */
-    size_t pages_each;  /* of a sequence at most */
-    struct pith_kv_format format;
-    float *level;               /* [2][PITH_ROW_LEVELS]: values of the codes of k and of v */
+    uint32_t layers;              /* that have room of their own: all of the model, or 1 */
+    uint32_t sequences;           /* at most */
+    size_t capacity;              /* tokens of a sequence at most */
+    size_t pages_each;            /* of a sequence at most */
+    struct pith_kv_format format; /* its table is kept in `own` */
+    struct pith_kv_format *own;   /* [layers]; NULL: none */
+    float *level; /* [2][PITH_ROW_LEVELS], with a table [layers] of them: values of codes */
     struct pith_row_code *code; /* [layers][2]: rows of k and of v, where they are on a grid */
     struct pith_kv_group group[PITH_KV_GROUPS];
     struct pith_kv_sequence *sequence; /* [sequences] */
@@ -104,7 +132,7 @@ struct pith_kv_options {
     size_t tokens; /* of all together, in whole pages; 0: as many as sequences of that context */
     size_t step;   /* tokens of a sequence that are stored at once, at most */
     bool keep;     /* pages behind a window stay: rewinding is then free */
-    struct pith_kv_format format; /* a layer at a time: floats */
+    struct pith_kv_format format; /* a layer at a time: floats; a table is copied */
 };
 /* Makes the pool; no sequence is open. PITH_ARG for layers that are neither, for 0 of anything or
  * another dtype, PITH_UNSUPPORTED for rows that cannot be on the grid; on failure *kv owns nothing.

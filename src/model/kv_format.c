@@ -1,6 +1,8 @@
 /* Names of caches. */
 #include "model/kv.h"
 
+#include "base/mem.h"
+#include "base/str.h"
 #include "model/model.h"
 #include "num/input.h"
 
@@ -118,4 +120,81 @@ void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT])
     part_name(&f->v, v);
     if (strcmp(k, v) == 0) strcpy(text, k);
     else snprintf(text, PITH_KV_TEXT, "k=%s,v=%s", k, v);
+}
+
+/* --- by layer --------------------------------------------------------------------------------- */
+
+void pith_kv_format_free(struct pith_kv_format *f)
+{
+    pith_free((void *)(uintptr_t)f->layer);
+    f->layer = NULL;
+}
+
+/* A name, or one side's alone beside what the other has now. */
+static enum pith_status parse_over(const char *name, const struct pith_model *m,
+                                   struct pith_kv_format *f, struct pith_error *err)
+{
+    char both[PITH_KV_TEXT], now[PITH_GRID_TEXT];
+    const bool k = strncmp(name, "k=", 2) == 0, v = strncmp(name, "v=", 2) == 0;
+    struct pith_kv_format parsed;
+    if ((k || v) && !strchr(name, ',') && strlen(name) < PITH_GRID_TEXT) {
+        part_name(k ? &f->v : &f->k, now);
+        snprintf(both, sizeof both, k ? "%s,v=%s" : "%s,k=%s", name, now);
+        name = both;
+    }
+    PITH_TRY(pith_kv_parse(name, PITH_F32, m, &parsed, err));
+    *f = parsed;
+    return PITH_OK;
+}
+
+static enum pith_status apply(const char *text, const struct pith_model *m,
+                              struct pith_kv_format *layer, struct pith_error *err)
+{
+    char pattern[256], module[256];
+    const char *equals = strchr(text, '=');
+    bool used = false;
+    if (!equals || equals == text || (size_t)(equals - text) >= sizeof pattern)
+        return pith_fail(err, PITH_ARG, "--kv-layer %s: expected PATTERN=GRID", text);
+    memcpy(pattern, text, (size_t)(equals - text));
+    pattern[equals - text] = '\0';
+    if (!m) {
+        struct pith_kv_format any = pith_kv_floats(PITH_F32);
+        return pith_fail_in(err, parse_over(equals + 1, NULL, &any, err), "--kv-layer");
+    }
+    for (uint32_t i = 0; i < m->plans.layers; i++) {
+        pith_plan_name(&m->plans, i, "", module, sizeof module);
+        const size_t n = strlen(module);
+        if (n && module[n - 1] == '.') module[n - 1] = '\0';
+        if (!pith_module_match(pattern, module)) continue;
+        PITH_TRY(pith_fail_in(err, parse_over(equals + 1, m, &layer[i], err), "--kv-layer"));
+        const enum pith_state_kind kind = pith_plan(&m->plans, i)->state.kind;
+        used = used || kind == PITH_STATE_KV || kind == PITH_STATE_LATENT;
+    }
+    if (used) return PITH_OK;
+    pith_plan_name(&m->plans, 0, "", module, sizeof module);
+    return pith_fail(err, PITH_ARG,
+                     "--kv-layer %s matches no layer that keeps keys and values; names look like "
+                     "%.*s, or 0",
+                     text, (int)(strlen(module) - 1), module);
+}
+
+enum pith_status pith_kv_choose(const struct pith_kv_wish *w, enum pith_dtype usual,
+                                const struct pith_model *m, struct pith_kv_format *out,
+                                struct pith_error *err)
+{
+    struct pith_kv_format f, *layer = NULL;
+    *out = (struct pith_kv_format){0};
+    PITH_TRY(pith_kv_parse(w->name, usual, m, &f, err));
+    if (m && w->layers.count) {
+        layer = pith_alloc(m->plans.layers, sizeof *layer);
+        if (!layer) return pith_fail_nomem(err, "the layers of a KV cache");
+        for (uint32_t i = 0; i < m->plans.layers; i++) layer[i] = f;
+    }
+    enum pith_status s = PITH_OK;
+    for (size_t i = 0; i < w->layers.count && s == PITH_OK; i++)
+        s = apply(w->layers.item[i], m, layer, err);
+    f.layer = layer;
+    *out = f;
+    if (s != PITH_OK) pith_kv_format_free(out);
+    return s;
 }

@@ -17,16 +17,6 @@ struct override {
     bool used;
 };
 
-/* A pattern names a module by its whole name, or by its last parts ("up_proj", "mlp.up_proj"); '*'
- * and '?' as in a shell. */
-static bool names_module(const char *pattern, const char *module)
-{
-    if (pith_glob_match(pattern, module)) return true;
-    for (const char *dot = strchr(module, '.'); dot; dot = strchr(dot + 1, '.'))
-        if (pith_glob_match(pattern, dot + 1)) return true;
-    return false;
-}
-
 /* Whether a pattern that matches the module says its last part itself: "*.mlp.gate" does, but
  * "layers.0.*" means what is usually quantized there. */
 static bool asks_by_name(const char *pattern, const char *module)
@@ -158,7 +148,7 @@ static enum pith_status choose_end(struct pith_job *job, struct pith_choice *c,
     }
     pith_ends_default(job, c);
     for (size_t i = 0; i < o->overrides.count && pith_ends_may(job); i++)
-        if (names_module(overrides[i].pattern, c->module)) {
+        if (pith_module_match(overrides[i].pattern, c->module)) {
             c->grid = overrides[i].grid;
             c->wanted = NULL;
             overrides[i].used = true;
@@ -166,7 +156,7 @@ static enum pith_status choose_end(struct pith_job *job, struct pith_choice *c,
     if (c->grid.format && is_plain(&c->grid)) c->grid = (struct pith_grid){0};
     settle_blocks(job, c);
     for (size_t i = 0; i < o->ignore.count; i++)
-        if (names_module(o->ignore.item[i], c->module)) {
+        if (pith_module_match(o->ignore.item[i], c->module)) {
             c->grid = (struct pith_grid){0};
             ignore_used[i] = true;
         }
@@ -204,7 +194,7 @@ static void choose_grid(const struct pith_job *job, struct pith_choice *c,
     c->grid = job->mixture ? pith_mixture_grid(job->mixture, job->model, c->layer, c->module)
                            : job->recipe.weights;
     for (size_t i = 0; i < job->options->overrides.count; i++)
-        if (names_module(overrides[i].pattern, c->module)) {
+        if (pith_module_match(overrides[i].pattern, c->module)) {
             const bool named = asks_by_name(overrides[i].pattern, c->module);
             if (stays && !named) continue;
             c->grid = overrides[i].grid;
@@ -231,7 +221,7 @@ static enum pith_status choose_one(struct pith_job *job, struct pith_choice *c,
     const struct pith_quantize_options *o = job->options;
     choose_grid(job, c, overrides);
     for (size_t i = 0; i < o->ignore.count; i++)
-        if (names_module(o->ignore.item[i], c->module)) {
+        if (pith_module_match(o->ignore.item[i], c->module)) {
             c->grid = (struct pith_grid){0};
             c->prune = false;
             c->reason = "left alone by --ignore";
@@ -267,7 +257,7 @@ static enum pith_status check_used(const struct pith_job *job, const struct over
     const char *head = pith_end_module(job->model, PITH_END_HEAD);
     for (size_t i = 0; i < o->overrides.count; i++) {
         if (overrides[i].used) continue;
-        if (names_module(overrides[i].pattern, head))
+        if (pith_module_match(overrides[i].pattern, head))
             return pith_fail(err, PITH_UNSUPPORTED,
                              "--override %s: this version leaves the head in 16 bits",
                              o->overrides.item[i]);
@@ -275,7 +265,7 @@ static enum pith_status check_used(const struct pith_job *job, const struct over
                          o->overrides.item[i], job->choices[0].module);
     }
     for (size_t i = 0; i < o->ignore.count; i++)
-        if (!ignore_used[i] && !names_module(o->ignore.item[i], head))
+        if (!ignore_used[i] && !pith_module_match(o->ignore.item[i], head))
             return pith_fail(err, PITH_ARG, "--ignore %s matches no linear; names look like %s",
                              o->ignore.item[i], job->choices[0].module);
     return PITH_OK;

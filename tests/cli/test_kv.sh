@@ -33,6 +33,15 @@ less "2 bits cost much" "$(kld "$probe" --kv int4:g32:asym)" "$(kld "$probe" --k
 [ "$(kld "$probe" --kv k=int8:token,v=int8:token)" = "$eight" ] && pass "keys and values by name" || fail "k=,v= is something else"
 less "values take fewer bits than keys" "$(kld "$probe" --kv k=int8:token,v=int4:g32)" "$(kld "$probe" --kv k=int4:g32,v=int8:token)" 1
 refuse "half a name" 2 'keys and values each once' "$pith" eval "$probe" --text "$probe/eval.txt" --kv k=int8:token
+byte=$(kld "$probe" --kv int4:g32 --kv-layer '*=int8:token')
+[ "$byte" = "$eight" ] && pass "all layers by a pattern" || fail "--kv-layer: $byte is not $eight"
+less "one side of some layers" "$(kld "$probe" --kv int4:g32 --kv-layer 'layers.?=k=bf16')" "$(kld "$probe" --kv int4:g32)" 0.5
+[ "$(value kv_bits "$probe" --kv int4:g32 --kv-layer 1=bf16)" = 6.41666667 ] && pass "bits of all layers" || fail "kv_bits by layer"
+refuse "a pattern of no layer" 2 'matches no layer' "$pith" eval "$probe" --text "$probe/eval.txt" --kv-layer 99=bf16
+refuse "a pattern of no layer, run" 2 'matches no layer' "$pith" run "$probe" -p x --kv-layer 99=bf16
+refuse "a pattern without a grid" 2 'expected PATTERN=GRID' "$pith" bench "$probe" --kv-layer bf16
+check "speaks" sh -c "'$pith' run '$probe' -p 'Once upon a time' -n 12 --quiet --kv-layer 0=int8:token --kv-layer 1=v=q4_0 | grep -q ."
+check "timed" sh -c "'$pith' bench '$probe' --prompt 0 --gen 2 --reps 1 --kv-layer 0=int8:token --json --quiet | grep -q '\"kv_layers\"'"
 several="--text $probe/eval.txt --context 128 --max-tokens 1024 --kv int8:token --kv q4_0 --kv k=bf16,v=int4:g32"
 "$pith" eval "$probe" $several --json --quiet >"$work/several.json" 2>/dev/null
 "$pith" eval "$probe" $several --quiet >"$work/several" 2>/dev/null

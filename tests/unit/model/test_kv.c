@@ -27,7 +27,7 @@ struct held {
     float *k, *v, *x;
 };
 
-static struct held hold(struct rig *r, const struct pith_kv_format *f)
+static struct held hold(struct rig *r, uint32_t layer, const struct pith_kv_format *f)
 {
     struct pith_error err = {0};
     int32_t ids[PROMPT_MAX];
@@ -41,7 +41,7 @@ static struct held hold(struct rig *r, const struct pith_kv_format *f)
     h.x = malloc(n * shape->hidden * sizeof *h.x);
     assert_ok(pith_session_init(&s, r->model, r->backend, &options, &err), err);
     assert_ok(pith_session_append(&s, ids, n, h.x, &err), err);
-    read_cache(&s, 0, n, h.k, h.v);
+    read_cache(&s, layer, n, h.k, h.v);
     pith_session_free(&s);
     return h;
 }
@@ -69,7 +69,7 @@ static void a_head_of_a_token_is_a_row(void **state)
     char *dir = folder_make(g.config, g.weights);
     rig_open(&r, dir, 2);
     const struct pith_kv_format plain = pith_kv_floats(PITH_F32);
-    struct held want = hold(&r, &plain);
+    struct held want = hold(&r, 0, &plain);
     const size_t dim = r.model->shape.head_dim;
     for (size_t i = 0; i < PITH_COUNT(grids); i++) {
         struct pith_error err = {0};
@@ -79,7 +79,7 @@ static void a_head_of_a_token_is_a_row(void **state)
         struct pith_row_code code;
         assert_ok(pith_row_code_make(&f.k.grid, (uint32_t)dim, level, &code, &err), err);
         const struct pith_input in = code.in;
-        struct held got = hold(&r, &f);
+        struct held got = hold(&r, 0, &f);
         float *rounded = malloc(want.count * sizeof *rounded);
         pith_input_rows(&in, want.k, want.count / dim, dim, NULL, rounded);
         assert_same_numbers(rounded, got.k, want.count);
@@ -90,6 +90,86 @@ static void a_head_of_a_token_is_a_row(void **state)
         held_free(&got);
     }
     held_free(&want);
+    rig_close(&r);
+    folder_remove(dir);
+    golden_free(&g);
+}
+
+/* The layers before it compute as ever, so what a layer on a grid holds is the plain one's rounded;
+ * each takes the room of its own format, to the byte. */
+static void layers_differ(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    struct golden g;
+    struct rig r;
+    golden_load(&g, "llama_gqa_tied");
+    char *dir = folder_make(g.config, g.weights);
+    rig_open(&r, dir, 2);
+    const uint32_t layers = r.model->shape.layers, dim = r.model->shape.head_dim;
+    const struct pith_kv_format plain = pith_kv_floats(PITH_F32);
+    assert_in_range(layers, 2, 9);
+    for (uint32_t i = 0; i < layers; i++) {
+        char text[2][40];
+        snprintf(text[0], sizeof text[0], "%u=int8:token", i);
+        snprintf(text[1], sizeof text[1], "layers.%u=v=int4:token", i);
+        const char *const items[] = {"*=bf16", "*=f32", text[0], text[1]};
+        const struct pith_kv_wish wish = {.name = "int4:token", .layers = {items, 4}};
+        struct pith_kv_format f;
+        assert_ok(pith_kv_choose(&wish, PITH_F32, r.model, &f, &err), err);
+        for (uint32_t k = 0; k < layers; k++) {
+            char name[PITH_KV_TEXT];
+            pith_kv_name(pith_kv_of(&f, k), name);
+            assert_string_equal(name, k == i ? "k=int8:token,v=int4:token" : "f32");
+        }
+        struct held want = hold(&r, i, &plain), got = hold(&r, i, &f);
+        const struct pith_input in[2] = {{.grid = f.layer[i].k.grid, .scale = 1.0f},
+                                         {.grid = f.layer[i].v.grid, .scale = 1.0f}};
+        float *rounded = malloc(want.count * sizeof *rounded);
+        pith_input_rows(&in[0], want.k, want.count / dim, dim, NULL, rounded);
+        assert_same_numbers(rounded, got.k, want.count);
+        pith_input_rows(&in[1], want.v, want.count / dim, dim, NULL, rounded);
+        assert_same_numbers(rounded, got.v, want.count);
+        free(rounded);
+        held_free(&want);
+        held_free(&got);
+
+        const struct pith_kv_options o = {
+            .layers = layers, .sequences = 2, .context = 70, .step = 70, .format = f};
+        struct pith_kv kv;
+        double bytes = 0;
+        for (uint32_t k = 0; k < layers; k++)
+            bytes += 2 * 3 * 32 *
+                     pith_kv_position_bytes(&f.layer[k], &pith_plan(&r.model->plans, k)->state);
+        assert_ok(pith_kv_open(&kv, &r.model->plans, &o, &err), err);
+        assert_int_equal(kv.at[layers], bytes);
+        assert_true(kv.format.layer != f.layer);
+        pith_kv_free(&kv);
+        pith_kv_format_free(&f);
+    }
+    rig_close(&r);
+    folder_remove(dir);
+    golden_free(&g);
+}
+
+static void patterns_that_are_wrong(void **state)
+{
+    (void)state;
+    struct golden g;
+    struct rig r;
+    golden_load(&g, "llama_gqa_tied");
+    char *dir = folder_make(g.config, g.weights);
+    rig_open(&r, dir, 1);
+    static const char *const wrong[] = {"77=bf16", "bf16",   "=bf16",
+                                        "0=",      "0=int9", "0=k=bf16,k=bf16"};
+    for (size_t i = 0; i < PITH_COUNT(wrong); i++) {
+        struct pith_error err = {0};
+        struct pith_kv_format f;
+        const struct pith_kv_wish wish = {.layers = {&wrong[i], 1}};
+        assert_int_equal(pith_kv_choose(&wish, PITH_F32, r.model, &f, &err), PITH_ARG);
+        assert_null(f.layer);
+        if (i > 0) assert_int_equal(pith_kv_choose(&wish, PITH_F32, NULL, &f, &err), PITH_ARG);
+    }
     rig_close(&r);
     folder_remove(dir);
     golden_free(&g);
@@ -139,6 +219,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_head_of_a_token_is_a_row),
+        cmocka_unit_test(layers_differ),
+        cmocka_unit_test(patterns_that_are_wrong),
         cmocka_unit_test(caches_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
