@@ -115,7 +115,11 @@ static int generate(struct settings *s, struct pith_engine *engine, const char *
     o.kv_layers = as_list(&s->kv_layers);
     o.text = on_text;
     o.ctx = s;
-    if (pith_generate_check(engine, &o, &err) != PITH_OK) return report_failure(&s->common, &err);
+    if (pith_generate_check(engine, &o, &err) != PITH_OK) {
+        /* A prompt that was read, not given, is no usage. */
+        if (err.status == PITH_ARG && !given(&s->common, "prompt")) err.status = PITH_FORMAT;
+        return report_failure(&s->common, &err);
+    }
     if (echo && !s->common.json && !s->common.quiet) fputs(prompt, stdout);
     if (pith_generate(engine, &o, &report, &err) != PITH_OK)
         return report_failure(&s->common, &err);

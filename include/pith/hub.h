@@ -48,12 +48,11 @@ PITH_API enum pith_status pith_hub_find(const struct pith_hub_options *options, 
  * is loaded by this call alone; it heeds the proxies that the environment names. A call that failed
  * or was stopped goes on where it was when it is made again.
  *
- * PITH_ARG          no name, no cache, an address that is none, files that match nothing, no
- *                   weights in a form that pith reads
+ * PITH_ARG          no name, no cache, files that match nothing
  * PITH_IO           no connection, a refusal (the message explains it), a full disk
  * PITH_MISMATCH     a file is not what the hub says; what came of it was deleted
- * PITH_FORMAT       the answers are not those of a hub
- * PITH_UNSUPPORTED  this machine has no libcurl */
+ * PITH_FORMAT       the answers are not those of a hub; an address or a token that is none
+ * PITH_UNSUPPORTED  no weights in a form that pith reads; this machine has no libcurl */
 PITH_API enum pith_status pith_hub_pull(const struct pith_hub_options *options, const char *name,
                                         char **report, struct pith_error *err);
 

@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+enum { MOST_REPS = 1000000 };
+
 static const struct pith_bench_options defaults = {.prompt = 512, .gen = 64, .reps = 5};
 
 void pith_bench_defaults_sized(struct pith_bench_options *o, size_t size)
@@ -36,6 +38,8 @@ enum pith_status pith_bench_check(const struct pith_bench_options *given, struct
     const char *const grids[] = {o->weights, o->head};
     struct pith_kv_format kv;
     if (o->reps == 0) return pith_fail(err, PITH_ARG, "--reps: at least 1");
+    if (o->reps > MOST_REPS)
+        return pith_fail(err, PITH_ARG, "--reps %zu: at most %d", o->reps, MOST_REPS);
     if (o->prompt == 0 && o->gen == 0)
         return pith_fail(err, PITH_ARG, "nothing to time: --prompt and --gen are 0");
     const struct pith_kv_wish wish = {.name = o->kv, .layers = o->kv_layers};
@@ -139,6 +143,20 @@ static unsigned by_bytes(const struct pith_context *c, const struct pith_model *
     return pith_backend_mode(c->backend) == PITH_MODE_FAST ? 1 : PITH_DIGITS;
 }
 
+/* A model is timed where it can be used. */
+static enum pith_status check_positions(const struct pith_bench_options *o,
+                                        const struct pith_model *m, struct pith_error *err)
+{
+    const size_t most = m->shape.max_position;
+    const bool reads = o->prompt >= o->gen;
+    const size_t n = reads ? o->prompt : o->gen;
+    char depth[48] = "";
+    if (n <= most && o->depth <= most - n) return PITH_OK;
+    if (o->depth) snprintf(depth, sizeof depth, "--depth %zu and ", o->depth);
+    return pith_fail(err, PITH_ARG, "%s--%s %zu: the model's context is %zu", depth,
+                     reads ? "prompt" : "gen", n, most);
+}
+
 static enum pith_status bench(struct pith_context *context, const struct pith_bench_options *o,
                               char **report, struct pith_error *err)
 {
@@ -151,6 +169,7 @@ static enum pith_status bench(struct pith_context *context, const struct pith_be
     if (o->mode) PITH_TRY(pith_context_set_mode(context, o->mode, err));
     enum pith_status s = load(context, o, &m, err);
     const double seconds = pith_clock() - start;
+    if (s == PITH_OK) s = check_positions(o, m, err);
     if (s == PITH_OK) s = pith_kv_choose(&wish, PITH_BF16, m, &kv, err);
     const struct pith_speed_job job = {.backend = context->backend,
                                        .model = m,

@@ -216,6 +216,8 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
         .watch = {m->options->details ? pith_profile_see : NULL, &profile},
         .progress = &m->options->progress,
     };
+    if (s == PITH_OK) s = pith_convention_check(job.convention, job.context, job.stride, err);
+    const bool usage = s == PITH_ARG;
     if (s == PITH_OK) s = pith_eval_text(&job, &result, err);
     json_t *report = s == PITH_OK ? text_report(m, path, &result) : NULL;
     if (s == PITH_OK && *sha256) pith_json_set(&report, "sha256", json_string(sha256));
@@ -224,7 +226,9 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
     pith_ids_free(&ids);
     if (s != PITH_OK) {
         json_decref(report);
-        return pith_fail_in(err, s, path);
+        /* With options that can be followed, it is the text or the model that cannot be scored. */
+        return s == PITH_ARG && !usage ? pith_fail_as(err, PITH_FORMAT, path)
+                                       : pith_fail_in(err, s, path);
     }
     char *label = pith_label(&m->options->texts, index);
     pith_json_set(&report, "text_name", label ? pith_json_name(label) : NULL);

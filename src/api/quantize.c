@@ -44,21 +44,29 @@ enum pith_status pith_quantize_check(const struct pith_quantize_options *given, 
     return check(o, false, report, err);
 }
 
+static enum pith_status run(struct pith_context *c, const struct pith_quantize_options *o,
+                            bool convert, char **report, struct pith_error *err)
+{
+    json_t *j = NULL;
+    pith_context_look(c, o->model);
+    if (o->resume && c->log && !pith_place_is_begun(o))
+        c->log(c->log_ctx, "--resume: there is nothing to resume; this run starts anew");
+    PITH_TRY(pith_pipe_quantize(c->backend, o, convert, &j, err));
+    if (report) return pith_report_text(j, report, err);
+    json_decref(j);
+    return PITH_OK;
+}
+
 enum pith_status pith_quantize(struct pith_context *c, const struct pith_quantize_options *given,
                                char **report, struct pith_error *err)
 {
     PITH_OPTIONS(pith_quantize_options, o, defaults, given, err);
     o_taken.progress = pith_context_progress(c, &o->progress);
-    json_t *j = NULL;
     if (!o->model || !o->out)
         return pith_fail(err, PITH_ARG, "a model and an output folder are needed");
     struct pith_door door;
     PITH_TRY(pith_door_read(o->crlf, &door, err));
-    pith_context_look(c, o->model);
-    PITH_TRY(pith_pipe_quantize(c->backend, o, false, &j, err));
-    if (report) return pith_report_text(j, report, err);
-    json_decref(j);
-    return PITH_OK;
+    return run(c, o, false, report, err);
 }
 
 static struct pith_quantize_options converting(const struct pith_convert_options *o)
@@ -90,15 +98,10 @@ enum pith_status pith_convert(struct pith_context *c, const struct pith_convert_
 {
     PITH_OPTIONS(pith_convert_options, o, {0}, given, err);
     o_taken.progress = pith_context_progress(c, &o->progress);
-    json_t *j = NULL;
     if (!o->model || !o->out || (!o->container && !pith_container_of_path(o->out)))
         return pith_fail(err, PITH_ARG, "a model, a container and an output folder are needed");
     const struct pith_quantize_options all = converting(o);
-    pith_context_look(c, o->model);
-    PITH_TRY(pith_pipe_quantize(c->backend, &all, true, &j, err));
-    if (report) return pith_report_text(j, report, err);
-    json_decref(j);
-    return PITH_OK;
+    return run(c, &all, true, report, err);
 }
 
 enum pith_status pith_verify_check(const struct pith_verify_options *given, struct pith_error *err)

@@ -66,7 +66,7 @@ enum pith_status pith_fail_in(struct pith_error *err, enum pith_status s, const 
 enum pith_status pith_fail_as(struct pith_error *err, enum pith_status s, const char *prefix)
 {
     if (err && err->status != PITH_OK) err->status = s;
-    return pith_fail_in(err, s, prefix);
+    return prefix ? pith_fail_in(err, s, prefix) : s;
 }
 
 enum pith_status pith_fail_errno(struct pith_error *err, const char *what, const char *path)

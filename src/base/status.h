@@ -20,7 +20,8 @@ enum pith_status pith_fail(struct pith_error *err, enum pith_status s, const cha
  * or when its message begins so already.
  * Returns err's status, or s when err is NULL. */
 enum pith_status pith_fail_in(struct pith_error *err, enum pith_status s, const char *prefix);
-/* The same, and the failure becomes s: what was a wrong argument there is a wrong file here. */
+/* The same, and the failure becomes s: what was a wrong argument there is a wrong file here. prefix
+ * may be NULL: the message says where already. */
 enum pith_status pith_fail_as(struct pith_error *err, enum pith_status s, const char *prefix);
 
 /* pith_fail() for a failed system call: appends strerror(errno). ENOMEM becomes PITH_NOMEM, every

@@ -21,6 +21,10 @@ enum pith_convention { PITH_CONVENTION_GPTQ, PITH_CONVENTION_HF, PITH_CONVENTION
 const char *pith_convention_name(enum pith_convention c);
 /* False, and *out untouched, for an unknown name. */
 bool pith_convention_find(const char *name, enum pith_convention *out);
+/* Whether windows of `context` tokens, `stride` apart where the convention slides them, leave
+ * something to score: PITH_ARG when not. */
+enum pith_status pith_convention_check(enum pith_convention c, size_t context, size_t stride,
+                                       struct pith_error *err);
 
 /* One pass of the model: ids[begin .. begin+length) are fed; predictions of positions
  * score_from..length-1 within the window count. */

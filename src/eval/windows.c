@@ -44,8 +44,8 @@ static bool llamacpp_window(const struct request *r, size_t i, struct pith_windo
  * that is refused. */
 static bool hf_window(const struct request *r, size_t i, struct pith_window *w)
 {
-    const size_t last =
-        r->count > r->context ? (r->count - r->context + r->stride - 1) / r->stride : 0;
+    const size_t last = r->count > r->context ? (r->count - r->context + r->stride - 1) / r->stride
+                                              : 0;
     if (i > last) return false;
     const size_t begin = i * r->stride;
     const size_t end = r->count - begin < r->context ? r->count : begin + r->context;
@@ -79,17 +79,25 @@ bool pith_convention_find(const char *name, enum pith_convention *out)
     return false;
 }
 
+enum pith_status pith_convention_check(enum pith_convention c, size_t context, size_t stride,
+                                       struct pith_error *err)
+{
+    const struct convention *v = &conventions[c];
+    if (context < v->least_context)
+        return pith_fail(err, PITH_ARG,
+                         "a context of %zu tokens leaves nothing to score; %s needs %zu", context,
+                         v->name, v->least_context);
+    if (v->partial && (stride < 2 || stride > context))
+        return pith_fail(err, PITH_ARG, "stride %zu is not within 2..%zu (the context)", stride,
+                         context);
+    return PITH_OK;
+}
+
 static enum pith_status check(enum pith_convention c, const struct request *r,
                               struct pith_error *err)
 {
     const struct convention *v = &conventions[c];
-    if (r->context < v->least_context)
-        return pith_fail(err, PITH_ARG,
-                         "a context of %zu tokens leaves nothing to score; %s needs %zu",
-                         r->context, v->name, v->least_context);
-    if (v->partial && (r->stride < 2 || r->stride > r->context))
-        return pith_fail(err, PITH_ARG, "stride %zu is not within 2..%zu (the context)", r->stride,
-                         r->context);
+    PITH_TRY(pith_convention_check(c, r->context, r->stride, err));
     if (r->count < (v->partial ? 2 : r->context))
         return pith_fail(
             err, PITH_ARG,

@@ -45,7 +45,7 @@ static enum pith_status set_token(struct pith_http *h, const char *token, struct
     if (!token || !*token) return PITH_OK;
     for (const char *p = token; *p; p++)
         if (*p <= ' ' || *p > '~')
-            return pith_fail(err, PITH_ARG, "the token has characters that no token has");
+            return pith_fail(err, PITH_FORMAT, "the token has characters that no token has");
     pith_str_printf(&s, "Authorization: Bearer %s", token);
     h->authorization = pith_str_take(&s);
     return h->authorization ? PITH_OK : pith_fail_nomem(err, "a token");
@@ -59,7 +59,7 @@ enum pith_status pith_http_new(const char *endpoint, const char *token, struct p
     if (!h) return pith_fail_nomem(err, "a client of the hub");
     enum pith_status s = pith_curl_load(&h->curl, err);
     if (s == PITH_OK && !origin_of(&h->curl, endpoint, h->origin))
-        s = pith_fail(err, PITH_ARG,
+        s = pith_fail(err, PITH_FORMAT,
                       "%s: no address of a hub; it begins with https:// and has no password",
                       endpoint);
     if (s == PITH_OK) s = set_token(h, token, err);

@@ -17,8 +17,8 @@ enum { PITH_HTTP_HOPS = 10 };
 struct pith_http;
 
 /* endpoint: the hub's address without a slash at its end; token may be NULL; both are copied. The
- * caller pith_http_free()s *out. PITH_ARG for an address that is none, PITH_UNSUPPORTED without
- * libcurl. */
+ * caller pith_http_free()s *out. PITH_FORMAT for an address or a token that is none (both come from
+ * the environment), PITH_UNSUPPORTED without libcurl. */
 enum pith_status pith_http_new(const char *endpoint, const char *token, struct pith_http **out,
                                struct pith_error *err);
 void pith_http_free(struct pith_http *http);

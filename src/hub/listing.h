@@ -31,8 +31,8 @@ enum pith_status pith_hub_list(struct pith_http *http, const char *endpoint,
 void pith_hub_listing_free(struct pith_hub_listing *listing);
 
 /* Keeps what is needed: with patterns (shell-style, over whole paths) what they match, each of them
- * something; without, what hub/wanted.def says. PITH_ARG when nothing is left; the message says
- * what there is. */
+ * something; without, what hub/wanted.def says. PITH_ARG for a pattern that matches nothing,
+ * PITH_UNSUPPORTED when there are no weights that pith reads; the message says what there is. */
 enum pith_status pith_hub_choose(struct pith_hub_listing *listing, const char *const *patterns,
                                  size_t count, const struct pith_hub_name *name,
                                  struct pith_error *err);

@@ -20,11 +20,12 @@ struct pith_pull {
  * *report (a new reference): {"model", "revision", "commit", "path", "bytes", "downloaded",
  * "files": [{"name", "bytes", "blob", "downloaded"}]}.
  *
- * PITH_ARG         a pattern that matches nothing, no weights that pith can read
+ * PITH_ARG         a pattern that matches nothing
  * PITH_IO          no connection, a refusal, a full disk; PITH_INTERRUPTED: what has arrived is
  *                  kept, and the same call goes on with it
  * PITH_MISMATCH    the bytes are not what the hub says: that file was deleted
- * PITH_FORMAT      answers that no hub gives; PITH_UNSUPPORTED without libcurl */
+ * PITH_FORMAT      answers that no hub gives, an address or a token that is none
+ * PITH_UNSUPPORTED no weights that pith reads, or no libcurl */
 enum pith_status pith_pull_model(const struct pith_pull *pull, const struct pith_hub_name *name,
                                  json_t **report, struct pith_error *err);
 

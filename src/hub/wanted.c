@@ -51,9 +51,11 @@ static enum pith_status no_weights(const struct pith_hub_listing *l,
     struct pith_str some = {0};
     name_some(l, "*.gguf", &some);
     const enum pith_status s =
-        some.len ? pith_fail(err, PITH_ARG, "%s has no *.safetensors; name a file with --file: %s",
-                             name->repo, pith_str_text(&some))
-                 : pith_fail(err, PITH_ARG, "%s has no *.safetensors, and pith reads no other form "
+        some.len ? pith_fail(err, PITH_UNSUPPORTED,
+                             "%s has no *.safetensors; name a file with --file: %s", name->repo,
+                             pith_str_text(&some))
+                 : pith_fail(err, PITH_UNSUPPORTED,
+                             "%s has no *.safetensors, and pith reads no other form "
                              "of weights but .gguf; --file PATTERN takes files by name",
                              name->repo);
     pith_str_free(&some);

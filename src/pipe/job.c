@@ -137,7 +137,9 @@ static enum pith_status load_calibration(struct pith_job *job, struct pith_error
         .seed = o->seed,
         .lf = door.lf,
     };
-    return pith_calib_load(&c, job->tokenizer, &job->calib, err);
+    const enum pith_status s = pith_calib_load(&c, job->tokenizer, &job->calib, err);
+    /* The numbers were checked before: what is too short is a file, where one was given. */
+    return s == PITH_ARG && c.path_count ? pith_fail_as(err, PITH_FORMAT, NULL) : s;
 }
 
 static enum pith_status check_engines(const struct pith_job *job, struct pith_error *err)

@@ -134,6 +134,8 @@ enum pith_status pith_journal_fingerprint(struct pith_job *job, struct pith_erro
 
 /* place.c: names the folder to work in: "<out>.partial" or "<out>.rehearsal". */
 enum pith_status pith_place_name(struct pith_job *job, struct pith_error *err);
+/* Whether `out`, or an unfinished run on the way to it, is there; true when memory is out. */
+bool pith_place_is_begun(const struct pith_quantize_options *o);
 /* Where the account of a finished model lies: in its folder, or beside its file
  * ("NAME.pith.json"); pith_free() it, NULL when memory is out. */
 char *pith_account_path(const char *model);

@@ -82,6 +82,16 @@ enum pith_status pith_place_name(struct pith_job *job, struct pith_error *err)
     return job->journal_path ? PITH_OK : pith_fail_nomem(err, "names");
 }
 
+bool pith_place_is_begun(const struct pith_quantize_options *o)
+{
+    struct pith_job job = {.options = o};
+    const bool begun = pith_place_name(&job, NULL) != PITH_OK || pith_path_exists(o->out) ||
+                       pith_path_exists(job.journal_path);
+    pith_free(job.partial);
+    pith_free(job.journal_path);
+    return begun;
+}
+
 static enum pith_status fail_taken(const struct pith_job *job, struct pith_error *err)
 {
     return pith_fail(err, PITH_IO, "%s: exists already; remove it or choose another --out",

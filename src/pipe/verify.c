@@ -260,7 +260,7 @@ static enum pith_status open_account(struct pith_verification *v, struct pith_er
     enum pith_status s = PITH_OK;
     if (pith_path_exists(path)) s = pith_account_load(path, &v->account, &v->seal, err);
     else if (pith_path_exists(o->model) && !o->against && o->targets.count == 0)
-        s = pith_fail(err, PITH_ARG,
+        s = pith_fail(err, PITH_IO,
                       "%s: no pith.json there: name the original (--against) or engines (--for)"
                       " to judge it by",
                       o->model);

@@ -64,6 +64,12 @@ for j, products in (exact, 3), (fast, 1):
 PY
 refuse "nothing to time" 2 'nothing to time' bench --prompt 0 --gen 0
 refuse "no repetitions" 2 'at least 1' bench --reps 0
+refuse "more repetitions than anybody waits for" 2 'at most 1000000' bench --reps 99999999999
+for option in prompt gen; do
+    refuse "--$option beyond the context" 2 "[-]-$option 99999999: the model's context is 512" bench --$option 99999999
+done
+refuse "--depth beyond the context" 2 "[-]-depth 505 and --prompt 8: the model's context is 512" bench --depth 505
+check "up to the context" bench --depth 504 --gen 2
 refuse "an unknown mode" 2 'unknown mode' bench --mode quick
 refuse "an unknown cache" 2 'KV cache' bench --kv int2:channel
 refuse "a grid that is none" 2 'int9' bench --weights int9

@@ -42,7 +42,7 @@ sed -i 's/"account": 2/"account": 3/' "$folder/pith.json"
 "$pith" verify "$folder" >"$work/stdout" && fail "an account of the future" || pass "an account of the future"
 grep -q 'is of version 3' "$work/stdout" && pass "and names its version" || fail "and names its version"
 rm "$folder/pith.json"
-refuse "no account and nothing to judge by" 2 'name the original \(--against\) or engines' "$pith" verify "$folder"
+refuse "no account and nothing to judge by" 1 'name the original \(--against\) or engines' "$pith" verify "$folder"
 check "no account: by an engine's rules" "$pith" verify "$folder" --for vllm
 
 # Files that somebody added.

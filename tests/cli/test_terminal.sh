@@ -34,7 +34,7 @@ if ldd "$pith" | grep -q libedit; then
 else
     skip "a conversation" "built without libedit"
 fi
-refuse "a prompt beyond the context is not echoed" 2 "the model's context is 512" sh -c "
+refuse "a prompt beyond the context is not echoed" 1 "the model's context is 512" sh -c "
     head -c 8000 '$probe/eval.txt' | '$pith' run '$probe' -n 4"
 "$pith" recipes >"$work/piped"
 grep -q 'GPTQ (Frantar\|Egiazarian et al.)$' "$work/piped" && [ "$(wc -l <"$work/piped")" -eq \

@@ -140,6 +140,9 @@ refuse "a wrong option comes before a missing model" 2 'unknown engine' "$pith" 
 # Options that would do nothing are refused, and so are values that would not be kept to.
 refuse "--calib without calibration" 2 '[-]-calib does nothing' "$pith" quantize "$probe" -o "$work/o" -r rtn --calib x
 refuse "--max-shard of a single file" 2 'does nothing' "$pith" quantize "$probe" -o "$work/o.gguf" -r gguf --max-shard 1G
+check "--resume of nothing says so" sh -c "
+    '$pith' quantize '$probe' -o '$work/anew' -r rtn --resume 2>'$work/said' >/dev/null &&
+    grep -q 'nothing to resume' '$work/said'"
 refuse "--resume of a rehearsal" 2 'does nothing' "$pith" quantize "$probe" -o "$work/o" -r rtn --rehearse --resume
 refuse "--stride of disjoint windows" 2 'does nothing' "$pith" eval "$probe" --text "$probe/eval.txt" --stride 3
 refuse "--context without a text" 2 'without --text' "$pith" eval "$probe" --tasks x --context 64
@@ -168,7 +171,7 @@ fails_as_json "an unknown option as JSON" 2 "$pith" quantize "$probe" --otu x --
 fails_as_json "a missing operand as JSON" 2 "$pith" eval --json
 fails_as_json "an unknown mode as JSON" 2 "$pith" run "$probe" -p a --mode quick --json
 check "an engine's rules without an account" "$pith" verify "$probe" --for vllm
-refuse "verify without an account or an engine" 2 'no pith.json' "$pith" verify "$probe"
+refuse "verify without an account or an engine" 1 'no pith.json' "$pith" verify "$probe"
 
 refuse "full standard output" 1 'cannot write' sh -c "'$pith' formats >/dev/full"
 finish
