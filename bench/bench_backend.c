@@ -290,8 +290,7 @@ struct depth {
 
 static struct pith_cache_side depth_side(struct depth *d, const struct pith_kv_part *p, int which)
 {
-    struct pith_cache_side s = {
-        .dtype = p->half ? PITH_BF16 : PITH_F32, .scale = 0.01f, .dim = d->head_dim};
+    struct pith_cache_side s = {.dtype = p->half ? PITH_BF16 : PITH_F32, .dim = d->head_dim};
     if (!p->grid.format) return s;
     if (pith_row_code_make(&p->grid, (uint32_t)s.dim, d->level[which], &d->code[which], NULL) !=
         PITH_OK)

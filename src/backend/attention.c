@@ -113,32 +113,32 @@ static bool widens(const struct part *p, const struct pith_cache_side *s)
 static void score_page(const struct job *j, const struct part *p, const char *page, float *scores)
 {
     const struct pith_cache_side *side = &j->a->cache->k;
+    const struct pith_cache_rows rows = {.page = page, .kv = p->kv, .n = PITH_KEYS};
     const struct pith_kern *k = &j->b->kern;
     float *work = j->b->scratch[p->thread].b;
     struct pith_coded codes;
-    if (side->code && p->count < ROWS / 4 && pith_cache_key_view(j->b, side, page, work, &codes))
+    if (side->code && p->count < ROWS / 4 && pith_cache_key_view(j->b, side, &rows, work, &codes))
         k->attn_scores_codes(&codes, p->count, p->q, j->key, scores, SCORES_LD);
     else if (widens(p, side) || side->dtype == PITH_F32)
         k->attn_scores_f32(p->count, side->dim, 1, p->q, j->key,
-                           pith_cache_key_tile(j->b, side, page, work), scores, SCORES_LD);
+                           pith_cache_key_tile(j->b, side, &rows, work), scores, SCORES_LD);
     else k->attn_scores_bf16(p->count, side->dim, 1, p->q, j->key, page, scores, SCORES_LD);
 }
 
 static void add_page(const struct job *j, const struct part *p, const char *page, size_t first,
                      size_t n, const float *weights)
 {
+    const struct pith_cache_rows rows = {page, p->kv, first, n};
     const struct pith_cache_side *side = &j->a->cache->v;
     const struct pith_kern *k = &j->b->kern;
     float *work = j->b->scratch[p->thread].b;
     struct pith_coded codes;
-    if (side->code && p->count < ROWS / 4 &&
-        pith_cache_value_view(j->b, side, &(struct pith_cache_rows){page, first, n}, work, &codes))
+    if (side->code && p->count < ROWS / 4 && pith_cache_value_view(j->b, side, &rows, work, &codes))
         k->attn_values_codes(
             &codes, &(struct pith_coded_sums){p->count, n, weights, SCORES_LD, p->chunk.o, j->dim});
     else if (widens(p, side) || side->dtype == PITH_F32)
         k->attn_values_f32(p->count, n, j->dim, weights, SCORES_LD,
-                           pith_cache_value_tile(j->b, side, page, first, n, work), p->chunk.o,
-                           j->dim);
+                           pith_cache_value_tile(j->b, side, &rows, work), p->chunk.o, j->dim);
     else
         k->attn_values_bf16(p->count, n, j->dim, weights, SCORES_LD,
                             page + first * j->dim * sizeof(uint16_t), p->chunk.o, j->dim);

@@ -146,7 +146,7 @@ void pith_add(struct pith_backend *b, const float *x, float *y, size_t count);
 struct pith_cache_side {
     enum pith_dtype dtype;            /* PITH_F32 or PITH_BF16, where there is no grid */
     const struct pith_row_code *code; /* borrowed; NULL: floats. At most PITH_CODED columns. */
-    float scale;                      /* of a static grid */
+    const float *scale;               /* [kv_heads] of static grids, borrowed; NULL: 1 */
     size_t dim;                       /* floats: at most 32768 */
     size_t plain;                     /* of them, the last, which are not on the grid (keys only) */
     size_t bytes;                     /* of one head in a page */

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "num/rowcode.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { LINE = 64 };
@@ -11,6 +12,11 @@ enum { LINE = 64 };
 static size_t float_bytes(const struct pith_cache_side *s)
 {
     return s->dtype == PITH_F32 ? 4 : 2;
+}
+
+static float scale_of(const struct pith_cache_side *s, size_t kv)
+{
+    return s->scale ? s->scale[kv] : 1.0f;
 }
 
 /* --- where things lie ------------------------------------------------------------------------- */
@@ -32,7 +38,7 @@ static size_t key_codes(const struct pith_row_code *r)
     return r->cols * key_stride(r);
 }
 
-static size_t beside(const struct pith_row_code *r)
+static size_t beside_bytes(const struct pith_row_code *r)
 {
     return PITH_KEYS * (size_t)r->groups * pith_row_beside(r);
 }
@@ -45,7 +51,7 @@ static bool side_bytes(struct pith_cache_side *s, bool keys)
     if (r) {
         if (r->cols > PITH_CODED || r->cols + s->plain != s->dim) return false;
         s->bytes = keys ? key_codes(r) : PITH_KEYS * value_stride(r);
-        s->bytes += beside(r) + s->plain * PITH_KEYS * sizeof(uint16_t);
+        s->bytes += beside_bytes(r) + s->plain * PITH_KEYS * sizeof(uint16_t);
         if (r->bits != 8 && r->bits != 4) s->bytes += 8; /* kernels look beyond a code */
         s->bytes = (s->bytes + LINE - 1) / LINE * LINE;
         return true;
@@ -75,7 +81,7 @@ struct store {
 /* Some rows of a head, ld floats apart, that go to the places from `place` on of its page. */
 struct rows {
     const float *from;
-    size_t ld, count, place;
+    size_t ld, count, place, kv;
     char *page;
 };
 
@@ -141,17 +147,19 @@ static void store_codes(const struct store *s, const struct pith_cache_side *sid
     uint8_t codes[PITH_CODED], *page = (uint8_t *)r->page;
     uint8_t *scales = page + (keys ? key_codes(code) : PITH_KEYS * value_stride(code));
     struct pith_row_scale of[PITH_CODED];
+    const float scale = scale_of(side, r->kv);
     for (size_t i = 0; i < r->count; i++) {
         const size_t place = r->place + i;
-        pith_row_encode(code, side->scale, r->from + i * r->ld, codes, of);
+        pith_row_encode(code, scale, r->from + i * r->ld, codes, of);
         if (keys) put_key(code, codes, place, page);
         else pith_bits_put(page + place * value_stride(code), 0, code->bits, code->cols, codes);
         for (size_t g = 0; g < code->groups; g++)
             pith_row_scale_put(
-                code, &of[g],
+                code, scale, &of[g],
                 scales + each * (keys ? g * PITH_KEYS + place : place * code->groups + g));
     }
-    if (side->plain) store_turned(s, r, code->cols, side->plain, (char *)scales + beside(code));
+    if (side->plain)
+        store_turned(s, r, code->cols, side->plain, (char *)scales + beside_bytes(code));
 }
 
 static void store_task(void *ctx, size_t task, unsigned thread)
@@ -167,6 +175,7 @@ static void store_task(void *ctx, size_t task, unsigned thread)
                      .ld = c->kv_heads * c->k.dim,
                      .count = pith_min((block + 1) * PITH_KEYS, end) - from,
                      .place = from % PITH_KEYS,
+                     .kv = kv,
                      .page = pith_cache_keys(c, s->span, from, kv)};
     if (c->k.code) store_codes(s, &c->k, &r);
     else store_keys(s, &r);
@@ -213,22 +222,23 @@ static void widen_codes(const struct pith_backend *b, const struct pith_row_code
 }
 
 const float *pith_cache_key_tile(const struct pith_backend *b, const struct pith_cache_side *k,
-                                 const char *page, float *wide)
+                                 const struct pith_cache_rows *rows, float *wide)
 {
     const struct pith_row_code *r = k->code;
     if (!r) {
-        if (k->dtype == PITH_F32) return (const float *)(const void *)page;
-        b->kern.widen_bf16(k->dim * PITH_KEYS, page, wide);
+        if (k->dtype == PITH_F32) return (const float *)(const void *)rows->page;
+        b->kern.widen_bf16(k->dim * PITH_KEYS, rows->page, wide);
         return wide;
     }
-    const uint8_t *codes = (const uint8_t *)page, *scales = codes + key_codes(r);
+    const uint8_t *codes = (const uint8_t *)rows->page, *scales = codes + key_codes(r);
+    const float scale_of_head = scale_of(k, rows->kv);
     const size_t each = pith_row_beside(r);
     widen_codes(b, r, codes, (size_t)r->cols * PITH_KEYS, wide);
     for (uint32_t g = 0, e = 0; g < r->groups; g++, e += r->width) {
         float scale[PITH_KEYS], zero[PITH_KEYS], offset[PITH_KEYS];
         for (size_t j = 0; j < PITH_KEYS; j++) {
             const struct pith_row_scale of =
-                pith_row_scale_get(r, k->scale, scales + each * (g * PITH_KEYS + j));
+                pith_row_scale_get(r, scale_of_head, scales + each * (g * PITH_KEYS + j));
             scale[j] = of.scale;
             zero[j] = of.zero;
             offset[j] = of.offset;
@@ -237,21 +247,23 @@ const float *pith_cache_key_tile(const struct pith_backend *b, const struct pith
                            r->offsets ? offset : NULL, wide + (size_t)e * PITH_KEYS);
     }
     if (k->plain)
-        b->kern.widen_bf16(k->plain * PITH_KEYS, scales + beside(r),
+        b->kern.widen_bf16(k->plain * PITH_KEYS, scales + beside_bytes(r),
                            wide + (size_t)r->cols * PITH_KEYS);
     return wide;
 }
 
 /* One value of a page. */
 static void read_value(const struct pith_backend *b, const struct pith_cache_side *v,
-                       const uint8_t *page, size_t place, float *to)
+                       const struct pith_cache_rows *rows, size_t place, float *to)
 {
     const struct pith_row_code *r = v->code;
     const size_t each = pith_row_beside(r);
+    const uint8_t *page = (const uint8_t *)rows->page;
     const uint8_t *beside_it = page + PITH_KEYS * value_stride(r) + place * r->groups * each;
     widen_codes(b, r, page + place * value_stride(r), r->cols, to);
     for (uint32_t g = 0, c = 0; g < r->groups; g++, c += r->width) {
-        const struct pith_row_scale of = pith_row_scale_get(r, v->scale, beside_it + g * each);
+        const struct pith_row_scale of =
+            pith_row_scale_get(r, scale_of(v, rows->kv), beside_it + g * each);
         const size_t end = pith_min(r->cols, c + r->width);
         if (r->offsets)
             for (size_t i = c; i < end; i++) to[i] = to[i] * of.scale + of.offset;
@@ -262,16 +274,16 @@ static void read_value(const struct pith_backend *b, const struct pith_cache_sid
 }
 
 const float *pith_cache_value_tile(const struct pith_backend *b, const struct pith_cache_side *v,
-                                   const char *page, size_t first, size_t n, float *wide)
+                                   const struct pith_cache_rows *rows, float *wide)
 {
-    const size_t row = pith_cache_row(v->dim);
+    const size_t row = pith_cache_row(v->dim), first = rows->first, n = rows->n;
+    const char *page = rows->page;
     if (!v->code) {
         if (v->dtype == PITH_F32) return (const float *)(const void *)page + first * row;
         b->kern.widen_bf16(n * row, page + first * row * 2, wide);
         return wide;
     }
-    for (size_t i = 0; i < n; i++)
-        read_value(b, v, (const uint8_t *)page, first + i, wide + i * row);
+    for (size_t i = 0; i < n; i++) read_value(b, v, rows, first + i, wide + i * row);
     return wide;
 }
 
@@ -297,6 +309,17 @@ static void spread_e8m0(const uint8_t *from, size_t n, float *to)
         const uint32_t c = from[i];
         const uint32_t bits = c == 0 ? 0x400000u : c == 255 ? 0x7fc00000u : c << 23;
         memcpy(&to[i], &bits, sizeof bits);
+    }
+}
+
+/* FP8 that is positive, as num/float8.c has it: in place it is 2^120 too small. */
+static void spread_e4m3(const uint8_t *from, size_t n, float factor, float *to)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t bits = (uint32_t)from[i] << 20;
+        float x;
+        memcpy(&x, &bits, sizeof x);
+        to[i] = (from[i] == 0x7f ? NAN : x * 0x1p120f) * factor;
     }
 }
 
@@ -337,19 +360,27 @@ static void spread_pairs(const struct pith_kern *k, const uint8_t *from, size_t 
     }
 }
 
-/* Numbers beside codes, `count` of them from `scales` on, to lists in work, 4 * count floats: the
- * scales, then what is beside them. */
-static void spread_scales(const struct pith_backend *b, const struct pith_cache_side *s,
-                          const uint8_t *scales, size_t count, float *work, struct pith_coded *out)
+/* What lies beside codes of a head. */
+struct beside {
+    const uint8_t *at;
+    size_t count;
+    float of_head; /* the static scale */
+};
+
+/* To lists in work, 4 * count floats: the scales, then what is beside them. */
+static void spread_scales(const struct pith_backend *b, const struct pith_row_code *r,
+                          const struct beside *list, float *work, struct pith_coded *out)
 {
-    const struct pith_row_code *r = s->code;
+    const uint8_t *scales = list->at;
+    const size_t count = list->count;
     float *scale = work, *beside = work + count;
     out->scale = scale;
     if (r->offsets) spread_pairs(&b->kern, scales, count, work);
     else if (r->zeros) spread_zeros(&b->kern, r, scales, count, work);
+    else if (r->scale == PITH_F8_E4M3) spread_e4m3(scales, count, list->of_head, scale);
     else if (r->scale_bytes) spread_forms(&b->kern, r->scale, scales, count, scale);
     else
-        for (size_t i = 0; i < count; i++) scale[i] = s->scale;
+        for (size_t i = 0; i < count; i++) scale[i] = list->of_head;
     if (r->offsets) out->offset = beside;
     if (r->zeros) out->zero = beside;
     if (out->kind != PITH_CODE_UN || r->offsets || r->zeros) return;
@@ -358,10 +389,10 @@ static void spread_scales(const struct pith_backend *b, const struct pith_cache_
 }
 
 bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_side *k,
-                         const char *page, float *work, struct pith_coded *out)
+                         const struct pith_cache_rows *rows, float *work, struct pith_coded *out)
 {
     const struct pith_row_code *r = k->code;
-    const uint8_t *codes = (const uint8_t *)page;
+    const uint8_t *codes = (const uint8_t *)rows->page;
     *out = (struct pith_coded){.bits = r->bits,
                                .dim = r->cols,
                                .width = r->width,
@@ -369,7 +400,10 @@ bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_s
                                .stride = key_stride(r),
                                .level = r->level};
     if (k->plain || !kind_of(r, &out->kind)) return false;
-    spread_scales(b, k, codes + key_codes(r), (size_t)r->groups * PITH_KEYS, work, out);
+    spread_scales(b, r,
+                  &(struct beside){codes + key_codes(r), (size_t)r->groups * PITH_KEYS,
+                                   scale_of(k, rows->kv)},
+                  work, out);
     return true;
 }
 
@@ -387,7 +421,10 @@ bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache
                                .stride = value_stride(r),
                                .level = r->level};
     if (r->cols % 16 != 0 || r->width % 16 != 0 || !kind_of(r, &out->kind)) return false;
-    spread_scales(b, v, scales + first * r->groups * pith_row_beside(r), n * r->groups, work, out);
+    spread_scales(b, r,
+                  &(struct beside){scales + first * r->groups * pith_row_beside(r), n * r->groups,
+                                   scale_of(v, rows->kv)},
+                  work, out);
     return true;
 }
 
@@ -396,9 +433,12 @@ void pith_cache_read(const struct pith_backend *b, const struct pith_cache *c,
 {
     float *wide = b->scratch[0].b;
     const size_t place = position % PITH_KEYS;
-    const float *keys = pith_cache_key_tile(b, &c->k, pith_cache_keys(c, span, position, kv), wide);
+    const float *keys = pith_cache_key_tile(
+        b, &c->k,
+        &(struct pith_cache_rows){.page = pith_cache_keys(c, span, position, kv), .kv = kv}, wide);
     for (size_t e = 0; e < c->k.dim; e++) out[e] = keys[e * PITH_KEYS + place];
     const char *values = pith_cache_values(c, span, position, kv);
-    memcpy(out + c->k.dim, pith_cache_value_tile(b, &c->v, values, place, 1, wide),
+    memcpy(out + c->k.dim,
+           pith_cache_value_tile(b, &c->v, &(struct pith_cache_rows){values, kv, place, 1}, wide),
            c->v.dim * sizeof *out);
 }

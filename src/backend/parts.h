@@ -228,21 +228,22 @@ static inline char *pith_cache_values(const struct pith_cache *c, const struct p
     return pith_cache_page(c, s, position) + c->kv_heads * c->k.bytes + kv * c->v.bytes;
 }
 
+/* Some of a head's positions in a page, of which `page` is the head's part. */
+struct pith_cache_rows {
+    const char *page;
+    size_t kv, first, n; /* of keys always all 32 */
+};
 /* cache.c: a head's keys of a page as float32, [dim][32]: where they are, or in `wide`
  * (PITH_KC * PITH_NC floats of the thread's own). */
 const float *pith_cache_key_tile(const struct pith_backend *b, const struct pith_cache_side *k,
-                                 const char *page, float *wide);
+                                 const struct pith_cache_rows *rows, float *wide);
 /* n of a head's values from `first` on, [n][dim padded], likewise. */
 const float *pith_cache_value_tile(const struct pith_backend *b, const struct pith_cache_side *v,
-                                   const char *page, size_t first, size_t n, float *wide);
+                                   const struct pith_cache_rows *rows, float *wide);
 /* Views of codes that kernels read in place, what is beside them in `work` (as above). False where
  * the kernels have no form for them: then tiles are made. */
 bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_side *k,
-                         const char *page, float *work, struct pith_coded *out);
-struct pith_cache_rows {
-    const char *page;
-    size_t first, n;
-};
+                         const struct pith_cache_rows *rows, float *work, struct pith_coded *out);
 bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache_side *v,
                            const struct pith_cache_rows *rows, float *work, struct pith_coded *out);
 /* Whether such a tile fits there. */

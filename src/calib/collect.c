@@ -59,15 +59,16 @@ static void note_kv(const struct pith_collector *c, const struct pith_block *b)
 {
     const struct pith_state_spec *s = &b->plan->state;
     const struct pith_node *node = pith_plan_attend(b->plan);
-    const size_t n[] = {c->length * s->heads * s->key, c->length * s->heads * s->value};
+    const size_t dim[] = {s->key, s->value};
     if (!c->kv_most || !node) return;
     const float *const part[] = {c->scratch.reg[node->u.attend.k],
                                  c->scratch.reg[node->u.attend.v]};
-    for (int i = 0; i < 2; i++) {
-        float lo, hi;
-        pith_backend_kern(c->backend)->range(n[i], part[i], &lo, &hi);
+    for (size_t row = 0; row < 2 * c->length * s->heads; row++) {
+        const size_t i = row % 2, at = row / 2;
+        float lo, hi, *of = &c->kv_most[i * s->heads + at % s->heads];
+        pith_backend_kern(c->backend)->range(dim[i], part[i] + at * dim[i], &lo, &hi);
         const float most = -lo > hi ? -lo : hi;
-        if (!(most <= c->kv_most[i])) c->kv_most[i] = most;
+        if (!(most <= *of)) *of = most;
     }
 }
 

@@ -26,8 +26,8 @@ struct pith_collector {
     enum pith_status (*step)(void *ctx, struct pith_error *err);
     void *step_ctx;
     double hessian_seconds; /* spent so far on PITH_NEED_HESSIAN */
-    /* [2], or NULL: pith_collect() raises them to the largest magnitude of the keys (after rope)
-     * and of the values; to NaN when one is not finite. */
+    /* [2][heads], or NULL: pith_collect() raises them to the largest magnitude of the keys (after
+     * rope) and of the values of each head; to NaN when one is not finite. */
     float *kv_most;
 };
 enum pith_status pith_collector_init(struct pith_collector *c, struct pith_backend *be,

@@ -47,7 +47,7 @@ static enum pith_status accepts(const struct pith_grid *grid, uint32_t rows, uin
                       ": its zero points are whole numbers; use the container hqq, or mse instead "
                       "of hqq",
                       err);
-    if (grid->granularity == PITH_PER_TOKEN ||
+    if (grid->granularity == PITH_PER_TOKEN || grid->granularity == PITH_PER_HEAD ||
         (grid->granularity == PITH_PER_BLOCK && grid->format->kind == PITH_KIND_INT))
         return refuse(grid, ": scales are by tensor, channel or group, of fp8_e4m3 also by block",
                       err);

@@ -63,6 +63,7 @@ static void add_scale(const struct pith_grid *grid, uint32_t rows, uint32_t cols
         break;
     case PITH_PER_GROUP:
     case PITH_PER_TOKEN:
+    case PITH_PER_HEAD:
         pith_packed_add(out, ".weight_scale", dtype == PITH_F8_E8M0 ? PITH_U8 : dtype, 2,
                         (const uint64_t[]){r, c / g});
         break;

@@ -262,11 +262,13 @@ enum pith_status pith_ct_args_inputs(const json_t *args, const char *where, stru
         return pith_fail(err, PITH_UNSUPPORTED, "%s: strategy \"%s\" with fixed scales", where,
                          strategies[a.strategy]);
     /* Of NVFP4 only the scale of the tensor can be fixed: "local". */
-    out->is_static = a.strategy == TENSOR ? a.dynamic == STATIC : a.dynamic == LOCAL;
+    out->is_static = a.strategy == TENSOR || a.strategy == ATTN_HEAD ? a.dynamic == STATIC
+                                                                     : a.dynamic == LOCAL;
     if (out->format->kind == PITH_KIND_BLOCK) return PITH_OK;
     if (a.strategy == TENSOR) out->granularity = PITH_PER_TENSOR;
     else if (a.strategy == TOKEN) out->granularity = PITH_PER_TOKEN;
     else if (a.strategy == GROUP) out->granularity = PITH_PER_GROUP;
+    else if (a.strategy == ATTN_HEAD && a.dynamic == STATIC) out->granularity = PITH_PER_HEAD;
     else return unsupported(where, "strategy", strategies[a.strategy], err);
     out->group = a.group;
     return PITH_OK;
@@ -284,6 +286,7 @@ static enum strategy strategy_of(const struct pith_grid *g)
     case PITH_PER_GROUP: return GROUP;
     case PITH_PER_BLOCK: return BLOCK;
     case PITH_PER_TOKEN: return TOKEN;
+    case PITH_PER_HEAD: return ATTN_HEAD;
     }
     return TENSOR;
 }
@@ -360,16 +363,17 @@ enum pith_status pith_ct_args_check_inputs(const struct pith_grid *g, struct pit
                      text);
 }
 
-/* vLLM layers/quantization/kv_cache.py: one fixed scale for all keys of a layer, one for its
- * values. */
+/* vLLM layers/quantization/kv_cache.py: one fixed scale for all keys of a layer or of a head, one
+ * for its values. */
 enum pith_status pith_ct_args_check_kv(const struct pith_grid *g, struct pith_error *err)
 {
     char text[PITH_GRID_TEXT];
     if (!g->format || (strcmp(g->format->name, "fp8_e4m3") == 0 && g->is_static &&
-                       g->granularity == PITH_PER_TENSOR))
+                       (g->granularity == PITH_PER_TENSOR || g->granularity == PITH_PER_HEAD)))
         return PITH_OK;
     pith_grid_format(g, text);
     return pith_fail(err, PITH_UNSUPPORTED,
-                     "compressed-tensors keeps keys and values on fp8_e4m3:tensor:static, not %s",
+                     "compressed-tensors keeps keys and values on fp8_e4m3:tensor:static and "
+                     "fp8_e4m3:head:static, not %s",
                      text);
 }

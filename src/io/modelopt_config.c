@@ -26,7 +26,7 @@ static enum pith_status read_algo(const char *name, const char *where,
                      where, name);
 }
 
-/* FP8, told by name or as an object; nothing else. */
+/* FP8, told by name or as an object; NVFP4, by name. */
 static enum pith_status read_kv(const json_t *v, const char *where, struct pith_grid *out,
                                 struct pith_error *err)
 {
@@ -37,6 +37,7 @@ static enum pith_status read_kv(const json_t *v, const char *where, struct pith_
                         json_integer_value(json_object_get(v, "num_bits")) == 8;
     if (object || (name && strcmp(name, "FP8") == 0))
         return pith_grid_parse("fp8_e4m3:tensor:static", out, err);
+    if (name && strcmp(name, "NVFP4") == 0) return pith_grid_parse("nvfp4:static", out, err);
     return pith_fail(err, PITH_UNSUPPORTED, "%s: keys and values in \"%.40s\" are not read", where,
                      name ? name : "another form");
 }
@@ -261,7 +262,9 @@ static json_t *make(const struct pith_linear_grid *linears, size_t count,
     json_t *o = json_pack("{s:s, s:s, s:{s:s, s:s}}", "quant_method", "modelopt", "quant_algo",
                           "MIXED_PRECISION", "producer", "name", PRODUCER, "version", VERSION);
     bool ok = o && put(o, "ignore", pith_ignored_modules(linears, count));
-    if (opts->kv.format)
+    if (opts->kv.format && opts->kv.format->kind == PITH_KIND_BLOCK)
+        ok = ok && put(o, "kv_cache_scheme", json_string("NVFP4"));
+    else if (opts->kv.format)
         ok = ok && put(o, "kv_cache_scheme",
                        json_pack("{s:b, s:i, s:s}", "dynamic", 0, "num_bits", 8, "type", "float"));
     if (ok && mixed) ok = add_mixed(o, linears, count, &opts->acts);
@@ -273,13 +276,17 @@ static json_t *make(const struct pith_linear_grid *linears, size_t count,
 
 static enum pith_status check_kv(const struct pith_grid *kv, struct pith_error *err)
 {
-    struct pith_grid fp8;
+    struct pith_grid fp8, fp4;
     char text[PITH_GRID_TEXT];
     PITH_TRY(pith_grid_parse("fp8_e4m3:tensor:static", &fp8, err));
-    if (!kv->format || pith_grid_equal(kv, &fp8)) return PITH_OK;
+    PITH_TRY(pith_grid_parse("nvfp4:static", &fp4, err));
+    if (!kv->format || pith_grid_equal(kv, &fp8) || pith_grid_equal(kv, &fp4)) return PITH_OK;
     pith_grid_format(kv, text);
-    return pith_fail(err, PITH_UNSUPPORTED,
-                     "modelopt keeps keys and values on fp8_e4m3:tensor:static here, not %s", text);
+    return pith_fail(
+        err, PITH_UNSUPPORTED,
+        "modelopt keeps keys and values on fp8_e4m3:tensor:static or nvfp4:static here, "
+        "not %s",
+        text);
 }
 
 enum pith_status pith_modelopt_config_make(const struct pith_linear_grid *linears, size_t count,
@@ -321,7 +328,8 @@ enum pith_status pith_modelopt_extra_file(const json_t *config, const char **nam
         json_t *v = json_object_get(config, same[i]);
         if (v) ok = json_object_set(inner, same[i], v) == 0;
     }
-    ok = ok && put(inner, "kv_cache_quant_algo", kv ? json_string("FP8") : json_null());
+    ok = ok && put(inner, "kv_cache_quant_algo",
+                   kv ? json_string(json_is_string(kv) ? "NVFP4" : "FP8") : json_null());
     ok = ok && put(inner, "exclude_modules", json_copy((json_t *)(uintptr_t)ignore));
     *out = ok ? json_pack("{s:O, s:O}", "producer", producer, "quantization", inner) : NULL;
     json_decref(inner);

@@ -366,7 +366,8 @@ enum pith_status pith_accepts_ints(const char *who, const struct pith_grid *grid
                          grid->format ? grid->format->name : "unquantized", allowed);
     }
     pith_grid_format(grid, text);
-    if (grid->granularity == PITH_PER_BLOCK || grid->granularity == PITH_PER_TOKEN)
+    if (grid->granularity == PITH_PER_BLOCK || grid->granularity == PITH_PER_TOKEN ||
+        grid->granularity == PITH_PER_HEAD)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "%s cannot hold %s: scales are by tensor, channel or group", who, text);
     if (grid->double_quant)

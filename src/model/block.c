@@ -104,41 +104,63 @@ void pith_linear_free(struct pith_linear_weights *w)
     *w = (struct pith_linear_weights){0};
 }
 
-/* The scale of keys (or values) that a checkpoint stores beside attention or its projection; 1 when
- * there is none. */
-static enum pith_status load_kv_scale(const struct pith_model *m, uint32_t layer, bool values,
-                                      float *out, struct pith_error *err)
+/* The tensor with the scales of keys (or values), beside attention or its projection; or NULL. */
+static const struct pith_tensor *kv_scales(const struct pith_model *m, uint32_t layer, bool values)
 {
     static const char *const names[2][3] = {
         {"self_attn.k_scale", "self_attn.k_proj.k_scale", "self_attn.kv_scale"},
         {"self_attn.v_scale", "self_attn.v_proj.v_scale", "self_attn.kv_scale"}};
     const struct pith_tensor *t = NULL;
-    *out = 1.0f;
-    if (!m->container) return PITH_OK;
-    for (int i = 0; i < 3 && !t; i++) {
+    for (int i = 0; m->container && i < 3 && !t; i++) {
         char name[PITH_TENSOR_NAME];
         pith_plan_name(&m->plans, layer, names[values][i], name, sizeof name);
         t = pith_checkpoint_find(m->checkpoint, name);
     }
-    if (!t) return PITH_OK;
-    const bool one = pith_tensor_elements(t) == 1 && pith_dtype_decode(t->dtype, t->data, 1, out);
-    if (one && *out > 0.0f && isfinite(*out)) return PITH_OK;
-    if (!m->kv_grid.format) { /* a cache in 16 bits needs none */
-        *out = 1.0f;
-        return PITH_OK;
-    }
-    if (!one)
-        return pith_fail(err, PITH_UNSUPPORTED, "%s: tensor \"%s\" is not one scale",
-                         m->checkpoint->dir, t->name);
-    return pith_fail(err, PITH_FORMAT, "%s: tensor \"%s\" is %g, no scale", m->checkpoint->dir,
-                     t->name, (double)*out);
+    return t;
 }
 
-enum pith_status pith_kv_scales_load(const struct pith_model *m, uint32_t layer, float scale[2],
+/* scale[heads]; 1 when there is none. */
+static enum pith_status load_kv_scale(const struct pith_model *m, const struct pith_tensor *t,
+                                      uint32_t heads, float *scale, struct pith_error *err)
+{
+    for (uint32_t h = 0; h < heads; h++) scale[h] = 1.0f;
+    if (!t) return PITH_OK;
+    const uint64_t count = pith_tensor_elements(t);
+    const bool read = (count == 1 || count == heads) &&
+                      pith_dtype_decode(t->dtype, t->data, count, scale);
+    uint32_t good = 0;
+    for (uint32_t h = 1; h < heads && read && count == 1; h++) scale[h] = scale[0];
+    while (good < heads && read && scale[good] > 0.0f && isfinite(scale[good])) good++;
+    if (good == heads) return PITH_OK;
+    const float wrong = scale[good];
+    for (uint32_t h = 0; h < heads; h++) scale[h] = 1.0f;
+    if (!m->kv_grid.format) return PITH_OK; /* a cache in 16 bits needs none */
+    if (!read)
+        return pith_fail(err, PITH_UNSUPPORTED, "%s: tensor \"%s\" is not one scale, or one a head",
+                         m->checkpoint->dir, t->name);
+    return pith_fail(err, PITH_FORMAT, "%s: tensor \"%s\" is %g, no scale", m->checkpoint->dir,
+                     t->name, (double)wrong);
+}
+
+enum pith_status pith_kv_scales_load(const struct pith_model *m, uint32_t layer, float *scale,
                                      struct pith_error *err)
 {
-    PITH_TRY(load_kv_scale(m, layer, false, &scale[0], err));
-    return load_kv_scale(m, layer, true, &scale[1], err);
+    const uint32_t heads = pith_plan(&m->plans, layer)->state.heads;
+    for (uint32_t i = 0; i < 2; i++)
+        PITH_TRY(load_kv_scale(m, kv_scales(m, layer, i == 1), heads, scale + i * heads, err));
+    return PITH_OK;
+}
+
+/* Only where there are some. */
+static enum pith_status load_kv_scales(const struct pith_model *m, struct pith_block *b,
+                                       struct pith_error *err)
+{
+    if (b->plan->state.heads == 0 ||
+        (!kv_scales(m, b->layer, false) && !kv_scales(m, b->layer, true)))
+        return PITH_OK;
+    b->kv_scale = pith_alloc(2 * (size_t)b->plan->state.heads, sizeof *b->kv_scale);
+    if (!b->kv_scale) return pith_fail_nomem(err, "scales of keys and values");
+    return pith_kv_scales_load(m, b->layer, b->kv_scale, err);
 }
 
 static enum pith_status load_parts(const struct pith_model *m, enum pith_load how,
@@ -164,7 +186,7 @@ static enum pith_status load_parts(const struct pith_model *m, enum pith_load ho
         PITH_TRY(pith_vector_load(m, name, &l->vector[i], &b->vector[i], err));
     }
     PITH_TRY(pith_absorbed_make(l, how == PITH_LOAD_FLOAT, &b->absorbed, err));
-    return pith_kv_scales_load(m, b->layer, b->kv_scale, err);
+    return load_kv_scales(m, b, err);
 }
 
 enum pith_status pith_block_own(const struct pith_model *m, struct pith_block *b, uint32_t linear,
@@ -203,6 +225,7 @@ void pith_block_free(struct pith_block *b)
     pith_free(b->vector);
     pith_free(b->packed);
     pith_free(b->absorbed);
+    pith_free(b->kv_scale);
     *b = (struct pith_block){0};
 }
 

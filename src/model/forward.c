@@ -177,7 +177,10 @@ static void attend_some(struct pith_node_run *r, const struct pith_node *node,
     const struct pith_pass *p = r->pass;
     const struct pith_state_spec *keeps = &r->block->plan->state;
     struct pith_cache cache = pith_kv_layer(p->kv, p->kv_layer, keeps);
+    const float *scale = r->block->kv_scale;
     struct pith_cache_span span[SPANS_AT_ONCE];
+    cache.k.scale = scale;
+    cache.v.scale = scale ? scale + keeps->heads : NULL;
     const float *k = r->reg[node->u.attend.k] + row * keeps->heads * keeps->key;
     const float *v = r->reg[node->u.attend.v] + row * keeps->heads * keeps->value;
     for (size_t i = 0; i < count; i++) {

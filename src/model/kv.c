@@ -17,7 +17,6 @@ static struct pith_cache_side side_of(const struct pith_kv_part *p, uint32_t dim
 {
     return (struct pith_cache_side){.dtype = p->half ? PITH_BF16 : PITH_F32,
                                     .code = p->grid.format ? code : NULL,
-                                    .scale = 1.0f,
                                     .dim = dim,
                                     .plain = p->grid.format ? plain : 0};
 }

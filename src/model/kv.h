@@ -178,8 +178,8 @@ struct pith_kv_span {
 enum pith_status pith_kv_reserve(struct pith_kv *kv, uint32_t group, const struct pith_kv_span *s,
                                  struct pith_error *err);
 
-/* One layer's keys and values, or latents, which are as `s` says; it points into kv. Static grids
- * have a scale of 1. */
+/* One layer's keys and values, or latents, which are as `s` says; it points into kv. Scales of
+ * static grids are left to whoever knows them. */
 struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
                                 const struct pith_state_spec *s);
 /* A sequence's pages in that layer. */

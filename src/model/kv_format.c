@@ -22,13 +22,7 @@ static enum pith_status check_rows(const struct pith_grid *g, uint32_t cols, str
 static enum pith_status check_grid(const struct pith_grid *g, bool values,
                                    const struct pith_model *m, struct pith_error *err)
 {
-    const struct pith_input in = {.grid = *g, .scale = 1.0f};
     enum pith_status s = PITH_OK;
-    if (g->format->kind == PITH_KIND_BLOCK && pith_input_needs_scale(&in))
-        return pith_fail(err, PITH_UNSUPPORTED,
-                         "the KV cache cannot be %s; int8:token, fp8_e4m3:token, int8:g32, mxfp8, "
-                         "mxfp4 and q8_0 are some that it can",
-                         g->format->name);
     if (!m) s = check_rows(g, g->group ? g->group : 64, err);
     for (uint32_t i = 0; m && i < m->plans.kinds && s == PITH_OK; i++) {
         const struct pith_state_spec *keeps = &m->plans.kind[i].state;

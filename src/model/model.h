@@ -42,8 +42,8 @@ struct pith_block {
     const struct pith_layer_plan *plan; /* the model's */
     struct pith_linear_weights *linear; /* [plan->linears], owned */
     float **vector;                     /* [plan->vectors], owned, and so is each */
-    float kv_scale[2]; /* of keys and values on a static grid; 1 where none is stored */
-    void *packed;      /* owned: memory of the packed linears, or NULL */
+    float *kv_scale; /* [2][heads], owned: of keys, of values; NULL: the checkpoint stores none */
+    void *packed;    /* owned: memory of the packed linears, or NULL */
     struct pith_absorbed *absorbed; /* owned: of latent attention, else NULL */
 };
 
@@ -106,8 +106,9 @@ enum pith_status pith_block_load(const struct pith_model *m, uint32_t layer, enu
 /* Makes a mapped dense matrix of a loaded block an owned float32 copy; nothing to do for others. */
 enum pith_status pith_block_own(const struct pith_model *m, struct pith_block *b, uint32_t linear,
                                 struct pith_error *err);
-/* The scales of keys and of values that the checkpoint stores for a layer; 1 where it has none. */
-enum pith_status pith_kv_scales_load(const struct pith_model *m, uint32_t layer, float scale[2],
+/* The scales of keys and of values that the checkpoint stores for a layer, [2][heads]: one for all
+ * heads or one each; 1 where it has none. */
+enum pith_status pith_kv_scales_load(const struct pith_model *m, uint32_t layer, float *scale,
                                      struct pith_error *err);
 /* Frees what b owns and zeroes it. */
 void pith_block_free(struct pith_block *b);

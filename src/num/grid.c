@@ -31,8 +31,8 @@ static const struct {
     bool sized; /* a number follows */
 } granularities[] = {
     {"tensor", PITH_PER_TENSOR, false}, {"channel", PITH_PER_CHANNEL, false},
-    {"token", PITH_PER_TOKEN, false},   {"block", PITH_PER_BLOCK, true},
-    {"g", PITH_PER_GROUP, true},
+    {"token", PITH_PER_TOKEN, false},   {"head", PITH_PER_HEAD, false},
+    {"block", PITH_PER_BLOCK, true},    {"g", PITH_PER_GROUP, true},
 };
 
 /* One part of the text between colons, in lower case. */
@@ -137,7 +137,7 @@ static enum pith_status unknown_option(const struct parser *p, const char *part)
     const char *near = pith_name_nearest(part, names, count);
     if (!near)
         return wrong(p, part,
-                     "expected tensor, channel, token, gN, blockN, asym, mse, static, dq, "
+                     "expected tensor, channel, token, head, gN, blockN, asym, mse, static, dq, "
                      "hqq, even or ceil");
     (void)snprintf(text, sizeof text, "no such word; did you mean %s?", near);
     return wrong(p, part, text);
@@ -333,7 +333,9 @@ void pith_kv_grid_settle(struct pith_grid *g)
     if (!f || is_plain(f)) return;
     if (f->kind == PITH_KIND_FLOAT && f->bits == 8 && g->granularity == PITH_PER_CHANNEL)
         g->granularity = PITH_PER_TENSOR;
-    if (g->granularity == PITH_PER_TENSOR) g->is_static = true;
+    if (g->granularity == PITH_PER_TENSOR || g->granularity == PITH_PER_HEAD ||
+        strcmp(f->name, "nvfp4") == 0)
+        g->is_static = true;
 }
 
 void pith_grid_format(const struct pith_grid *g, char text[PITH_GRID_TEXT])

@@ -12,7 +12,8 @@ enum pith_granularity {
     PITH_PER_CHANNEL, /* one output row */
     PITH_PER_GROUP,   /* `group` consecutive inputs of a row; a last, shorter group is allowed */
     PITH_PER_BLOCK,   /* `group` x `group` tiles */
-    PITH_PER_TOKEN    /* activations only */
+    PITH_PER_TOKEN,   /* activations only */
+    PITH_PER_HEAD     /* keys and values only: one for each head of a layer, static */
 };
 
 struct pith_grid {
@@ -52,8 +53,8 @@ uint32_t pith_grid_scale_rows(const struct pith_grid *g, uint32_t rows);
  * are any numbers (hqq) may not. */
 bool pith_grid_equal(const struct pith_grid *a, const struct pith_grid *b);
 
-/* Completes a grid that is meant for keys and values: FP8 without a granularity is by tensor, and a
- * scale by tensor is static. */
+/* Completes a grid that is meant for keys and values: FP8 without a granularity is by tensor, and
+ * scales by tensor, by head, and nvfp4's own are static. */
 void pith_kv_grid_settle(struct pith_grid *g);
 
 /* The canonical text of a grid; at most PITH_GRID_TEXT bytes with the NUL. parse(format(g)) ==

@@ -50,7 +50,8 @@ static enum pith_status check_grid(const struct pith_grid *g, uint32_t cols, str
                          "activations cannot be %s: hqq, even and ceil are rules for weights",
                          text);
     if (f->kind == PITH_KIND_CODEBOOK || (f->kind == PITH_KIND_FLOAT && f->bits > 8) || g->mse ||
-        g->double_quant || g->granularity == PITH_PER_CHANNEL || g->granularity == PITH_PER_BLOCK)
+        g->double_quant || g->granularity == PITH_PER_CHANNEL || g->granularity == PITH_PER_BLOCK ||
+        g->granularity == PITH_PER_HEAD)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "activations cannot be %s; int8:token, int8:tensor:static, "
                          "fp8_e4m3:token, fp8_e4m3:tensor:static, fp8_e4m3:g128, int8:g128, mxfp8, "
@@ -381,17 +382,20 @@ static float nvfp4_scale(const struct pith_input *in, float inverse, float amax)
     return (s == 0.0f ? 0.125f : s) / inverse;
 }
 
+static float block_scale(const struct pith_input *in, const struct pith_format *element, float amax)
+{
+    return has_scale(&in->grid) ? nvfp4_scale(in, pith_nvfp4_divisor(in->scale), amax)
+                                : mx_scale(in, element, amax);
+}
+
 static void round_blocks(const struct pith_input *in, const float *x, size_t cols, float *y)
 {
     const struct pith_format *element = pith_format_find(in->grid.format->element);
     const size_t block = in->grid.format->block;
-    const bool mx = !has_scale(&in->grid);
-    const float inverse = mx ? 1.0f : pith_nvfp4_divisor(in->scale);
     for (size_t c = 0; c < cols; c += block) {
         const size_t n = cols - c < block ? cols - c : block;
-        const float amax = amax_of(range_of(x + c, n));
-        const float scale = mx ? mx_scale(in, element, amax) : nvfp4_scale(in, inverse, amax);
-        const struct floats f = floats_of(element, scale);
+        const struct floats f =
+            floats_of(element, block_scale(in, element, amax_of(range_of(x + c, n))));
         round_floats(&f, x + c, n, y + c);
     }
 }
@@ -501,7 +505,7 @@ void pith_input_group(const struct pith_input *in, const struct pith_input_call 
     }
     const bool block = f->kind == PITH_KIND_BLOCK;
     const struct pith_format *element = block ? pith_format_find(f->element) : f;
-    *out->scale = block ? mx_scale(in, element, amax_of(range_of(x, n)))
+    *out->scale = block ? block_scale(in, element, amax_of(range_of(x, n)))
                         : float_scale(in, call, x, n);
     for (size_t i = 0; i < n; i++) {
         const float t = x[i] / *out->scale;

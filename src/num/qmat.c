@@ -72,7 +72,7 @@ static enum pith_status check_grid(const struct pith_grid *grid, struct pith_err
     if (!f || !f->codec)
         return pith_fail(err, PITH_ARG, "%s has no codes of at most 8 bits: no quantized matrix",
                          f ? f->name : "none");
-    if (grid->granularity == PITH_PER_TOKEN)
+    if (grid->granularity == PITH_PER_TOKEN || grid->granularity == PITH_PER_HEAD)
         return pith_fail(err, PITH_ARG, "the scales of weights cannot be by token");
     if (grid->granularity == PITH_PER_BLOCK && grid->group == 0)
         return pith_fail(err, PITH_ARG, "blocks of scales have no size");

@@ -37,7 +37,8 @@ static bool groups_fit(const struct pith_grid *from, const struct pith_grid *to,
         if (from->granularity == PITH_PER_GROUP || from->granularity == PITH_PER_BLOCK)
             return from->group % to->group == 0 && cols % to->group == 0;
         return cols % to->group == 0;
-    case PITH_PER_TOKEN: break;
+    case PITH_PER_TOKEN:
+    case PITH_PER_HEAD: break;
     }
     return false;
 }

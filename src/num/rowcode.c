@@ -34,8 +34,10 @@ enum pith_status pith_row_code_make(const struct pith_grid *grid, uint32_t cols,
     const struct pith_format *f = grid->format;
     struct pith_row_code r = {
         .in = {.grid = *grid, .scale = 1.0f}, .cols = cols, .scale = PITH_F32};
+    if (grid->granularity == PITH_PER_HEAD && grid->is_static)
+        r.in.grid.granularity = PITH_PER_TENSOR;
     PITH_TRY(pith_input_check(&r.in, cols, err));
-    if (pith_input_surveys(&r.in) || (f->kind == PITH_KIND_BLOCK && pith_input_needs_scale(&r.in)))
+    if (pith_input_surveys(&r.in))
         return pith_fail(err, PITH_UNSUPPORTED, "%s: rows of keys and values are kept one by one",
                          f->name);
     const struct pith_format *element = f;
@@ -43,7 +45,9 @@ enum pith_status pith_row_code_make(const struct pith_grid *grid, uint32_t cols,
     if (f->kind == PITH_KIND_BLOCK) {
         element = pith_format_find(f->element);
         r.width = f->block;
-        r.scale = PITH_F8_E8M0;
+        const bool two = pith_input_needs_scale(&r.in); /* nvfp4 */
+        r.scale = two ? PITH_F8_E4M3 : PITH_F8_E8M0;
+        if (two) r.in.rule = PITH_INPUT_MODELOPT;
     } else if (is_gguf(&r)) {
         set_gguf(&r, &element);
     } else if (f->kind == PITH_KIND_INT) {
@@ -52,7 +56,7 @@ enum pith_status pith_row_code_make(const struct pith_grid *grid, uint32_t cols,
     }
     if (grid->granularity == PITH_PER_GROUP && !pith_format_has_blocks(f))
         r.scale = r.in.scale_dtype = f->kind == PITH_KIND_INT ? PITH_F16 : PITH_BF16;
-    r.scale_bytes = grid->is_static ? 0 : pith_dtype_bits(r.scale) / 8;
+    r.scale_bytes = grid->is_static && r.scale != PITH_F8_E4M3 ? 0 : pith_dtype_bits(r.scale) / 8;
     r.groups = (cols - 1) / r.width + 1;
     r.bits = element->bits;
     if (element->kind != PITH_KIND_INT) {
@@ -111,6 +115,7 @@ void pith_row_decode(const struct pith_row_code *r, const uint8_t *codes,
 static void put_scale(enum pith_dtype form, float x, uint8_t *bytes)
 {
     if (form == PITH_F8_E8M0) *bytes = (uint8_t)pith_e8m0_encode(x);
+    else if (form == PITH_F8_E4M3) *bytes = (uint8_t)pith_fp8_e4m3_encode(x);
     else (void)pith_dtype_encode(form, &x, 1, bytes);
 }
 
@@ -118,14 +123,17 @@ static float get_scale(enum pith_dtype form, const uint8_t *bytes)
 {
     float x;
     if (form == PITH_F8_E8M0) return pith_e8m0_decode(*bytes);
+    if (form == PITH_F8_E4M3) return pith_fp8_e4m3_decode(*bytes);
     (void)pith_dtype_decode(form, bytes, 1, &x);
     return x;
 }
 
-void pith_row_scale_put(const struct pith_row_code *r, const struct pith_row_scale *of,
+void pith_row_scale_put(const struct pith_row_code *r, float scale, const struct pith_row_scale *of,
                         uint8_t *bytes)
 {
-    if (r->scale_bytes) put_scale(r->scale, of->scale, bytes);
+    /* Of nvfp4 the quotient is next to the number it was. */
+    const float kept = r->scale == PITH_F8_E4M3 ? of->scale / scale : of->scale;
+    if (r->scale_bytes) put_scale(r->scale, kept, bytes);
     bytes += r->scale_bytes;
     if (r->zeros) *bytes++ = (uint8_t)(int8_t)of->zero;
     if (r->offsets) put_scale(PITH_F16, of->offset, bytes);
@@ -135,6 +143,7 @@ struct pith_row_scale pith_row_scale_get(const struct pith_row_code *r, float sc
                                          const uint8_t *bytes)
 {
     struct pith_row_scale of = {.scale = r->scale_bytes ? get_scale(r->scale, bytes) : scale};
+    if (r->scale == PITH_F8_E4M3) of.scale *= scale;
     bytes += r->scale_bytes;
     if (r->zeros) of.zero = (float)(int8_t)*bytes++;
     if (r->offsets) of.offset = get_scale(PITH_F16, bytes);

@@ -5,9 +5,10 @@
  *
  * each step rounded to float32; value() is code - middle for integers and a level for others. x' is
  * what pith_input_row() gives, to the bit but for the sign of zeros. A static scale takes no bytes,
- * others what their form (num/qmat.h's scale_dtype) takes: e8m0 of the mx formats, f16 of GGUF's
- * types and of groups of integers, bf16 of groups of floats, f32 of tokens. Zeros take a byte,
- * offsets a half. */
+ * others what their form (num/qmat.h's scale_dtype) takes: e8m0 of the mx formats, e4m3 of nvfp4,
+ * f16 of GGUF's types and of groups of integers, bf16 of groups of floats, f32 of tokens. Zeros
+ * take a byte, offsets a half. nvfp4 is ModelOpt's (PITH_INPUT_MODELOPT): its static scale
+ * multiplies those of blocks. */
 #ifndef PITH_NUM_ROWCODE_H
 #define PITH_NUM_ROWCODE_H
 
@@ -41,14 +42,15 @@ static inline uint32_t pith_row_beside(const struct pith_row_code *r)
 {
     return r->scale_bytes + (r->zeros ? 1 : 0) + (r->offsets ? 2 : 0);
 }
-/* x[cols] to codes[cols], a byte each, and of[groups]. `scale` is that of a static grid. */
+/* x[cols] to codes[cols], a byte each, and of[groups]. `scale` is that of a static grid, or of the
+ * head in question. */
 void pith_row_encode(const struct pith_row_code *r, float scale, const float *x, uint8_t *codes,
                      struct pith_row_scale *of);
 /* The reference of reading: codes and scales to x'[cols]. */
 void pith_row_decode(const struct pith_row_code *r, const uint8_t *codes,
                      const struct pith_row_scale *of, float *x);
 /* A group's numbers in pith_row_beside() bytes, and back. */
-void pith_row_scale_put(const struct pith_row_code *r, const struct pith_row_scale *of,
+void pith_row_scale_put(const struct pith_row_code *r, float scale, const struct pith_row_scale *of,
                         uint8_t *bytes);
 struct pith_row_scale pith_row_scale_get(const struct pith_row_code *r, float scale,
                                          const uint8_t *bytes);

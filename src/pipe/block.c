@@ -519,16 +519,20 @@ static enum pith_status run_stages(struct pith_work *w, struct pith_error *err)
 static enum pith_status store_kv(struct pith_work *w, struct pith_error *err)
 {
     struct pith_run *r = w->run;
-    float scale[2];
+    const uint32_t heads = w->plan->state.heads;
     if (!pith_inputs_kv_of(r->job, w->layer)) return PITH_OK;
-    if (r->job->convert) PITH_TRY(pith_kv_scales_load(r->job->model, w->layer, scale, err));
-    else PITH_TRY(pith_inputs_measure_kv(r, &w->block, scale, err));
-    for (int i = 0; i < 2; i++) {
+    float *scale = pith_alloc(2 * (size_t)heads, sizeof *scale);
+    if (!scale) return pith_fail_nomem(err, "scales of keys and values");
+    enum pith_status s = r->job->convert ? pith_kv_scales_load(r->job->model, w->layer, scale, err)
+                                         : pith_inputs_measure_kv(r, &w->block, scale, err);
+    for (uint32_t i = 0; i < 2 && s == PITH_OK; i++) {
         char name[PITH_KV_NAME];
-        pith_inputs_kv_name(r->job, w->layer, i, name);
-        PITH_TRY(pith_store_scale(r, name, scale[i], w->tensors, err));
+        pith_inputs_kv_name(r->job, w->layer, (int)i, name);
+        s = pith_store_scales(r, name, scale + i * heads, pith_inputs_kv_scales(r->job, w->layer),
+                              w->tensors, err);
     }
-    return PITH_OK;
+    pith_free(scale);
+    return s;
 }
 
 static enum pith_status run_block(struct pith_work *w, bool propagate, json_t *unit,

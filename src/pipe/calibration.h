@@ -28,6 +28,6 @@ enum pith_status pith_run_embed(struct pith_run *r, struct pith_error *err);
 /* inputs.c: runs a block, in its final form, up to its attention over the calibration windows, and
  * gives the scales for the largest key and value. */
 enum pith_status pith_inputs_measure_kv(struct pith_run *r, const struct pith_block *b,
-                                        float scale[2], struct pith_error *err);
+                                        float *scale, struct pith_error *err);
 
 #endif

@@ -69,6 +69,16 @@ enum pith_status pith_inputs_converts(const struct pith_job *job, struct pith_er
     return PITH_OK;
 }
 
+bool pith_inputs_kv_by_head(const struct pith_job *job)
+{
+    return job->container_opts.kv.granularity == PITH_PER_HEAD;
+}
+
+uint32_t pith_inputs_kv_scales(const struct pith_job *job, uint32_t layer)
+{
+    return pith_inputs_kv_by_head(job) ? pith_plan(&job->model->plans, layer)->state.heads : 1;
+}
+
 bool pith_is_kv_scale(const char *tensor)
 {
     static const char *const ends[] = {".k_scale", ".v_scale", ".q_scale", ".kv_scale"};
@@ -87,25 +97,50 @@ void pith_inputs_kv_name(const struct pith_job *job, uint32_t layer, int which,
     pith_plan_name(&job->model->plans, layer, job->container->kv_scale[which], name, PITH_KV_NAME);
 }
 
+/* ModelOpt exports the scale of an NVFP4 cache as it does that of an FP8 one. */
+static float kv_scale_of(const struct pith_grid *grid, float most)
+{
+    struct pith_input in = {.grid = *grid};
+    if (grid->format->kind == PITH_KIND_BLOCK) return most > 0.0f ? most / 448.0f : 1.0f;
+    if (grid->granularity == PITH_PER_HEAD) in.grid.granularity = PITH_PER_TENSOR;
+    pith_input_calibrate(&in, -most, most);
+    return in.scale;
+}
+
+/* Scales from the largest magnitudes, [2][heads] each; of a layer the first of each. */
+static enum pith_status kv_scales_of(const struct pith_job *job, uint32_t heads, const float *most,
+                                     float *scale, struct pith_error *err)
+{
+    const struct pith_grid *grid = &job->recipe.kv;
+    for (uint32_t i = 0; i < 2 * heads; i++)
+        if (!isfinite(most[i]))
+            return pith_fail(err, PITH_NUMERIC, "keys or values are not finite");
+    for (uint32_t i = 0; i < 2; i++) {
+        float all = 0.0f;
+        for (uint32_t h = 0; h < heads; h++) {
+            if (most[i * heads + h] > all) all = most[i * heads + h];
+            scale[i * heads + h] = kv_scale_of(grid, most[i * heads + h]);
+        }
+        if (!pith_inputs_kv_by_head(job)) scale[i * heads] = kv_scale_of(grid, all);
+    }
+    return PITH_OK;
+}
+
 enum pith_status pith_inputs_measure_kv(struct pith_run *r, const struct pith_block *b,
-                                        float scale[2], struct pith_error *err)
+                                        float *scale, struct pith_error *err)
 {
     struct pith_stats stats;
     const struct pith_collect what = {
         .first = pith_plan_after_attend(b->plan), .count = 1, .needs = PITH_NEED_RANGE};
-    float most[2] = {0.0f, 0.0f};
+    const uint32_t heads = b->plan->state.heads;
+    float *most = pith_zalloc(2 * (size_t)heads, sizeof *most);
+    if (!most) return pith_fail_nomem(err, "scales of keys and values");
     r->cal.collector.kv_most = most;
-    const enum pith_status s =
-        pith_collect(&r->cal.collector, b, &r->cal.acts[0], &what, &stats, err);
+    enum pith_status s = pith_collect(&r->cal.collector, b, &r->cal.acts[0], &what, &stats, err);
     r->cal.collector.kv_most = NULL;
     pith_stats_free(&stats, 1);
-    for (int i = 0; s == PITH_OK && i < 2; i++) {
-        struct pith_input in = {.grid = r->job->recipe.kv};
-        if (!isfinite(most[i]))
-            return pith_fail(err, PITH_NUMERIC, "keys or values are not finite");
-        pith_input_calibrate(&in, -most[i], most[i]);
-        scale[i] = in.scale;
-    }
+    if (s == PITH_OK) s = kv_scales_of(r->job, heads, most, scale, err);
+    pith_free(most);
     return s;
 }
 

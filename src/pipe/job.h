@@ -178,6 +178,9 @@ enum pith_status pith_inputs_check(const struct pith_job *job, const struct pith
 bool pith_inputs_kv(const struct pith_job *job);
 /* ... in a layer that keeps them. */
 bool pith_inputs_kv_of(const struct pith_job *job, uint32_t layer);
+/* Whether each head has one, and how many of keys there are. */
+bool pith_inputs_kv_by_head(const struct pith_job *job);
+uint32_t pith_inputs_kv_scales(const struct pith_job *job, uint32_t layer);
 /* PITH_UNSUPPORTED when the container cannot hold what the input of a conversion says of inputs,
  * keys and values. */
 enum pith_status pith_inputs_converts(const struct pith_job *job, struct pith_error *err);

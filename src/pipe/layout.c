@@ -71,10 +71,12 @@ static enum pith_status plan_plain(struct pith_job *job, const struct pith_choic
 
 static enum pith_status plan_kv(struct pith_job *job, uint32_t layer, struct pith_error *err)
 {
+    const uint64_t count = pith_inputs_kv_scales(job, layer), shape[] = {count, 1, 1};
     for (int i = 0; i < 2; i++) {
         char name[PITH_KV_NAME];
         pith_inputs_kv_name(job, layer, i, name);
-        PITH_TRY(pith_layout_add(&job->layout, name, PITH_F32, 1, (uint64_t[]){1}, err));
+        PITH_TRY(pith_layout_add(&job->layout, name, PITH_F32, pith_inputs_kv_by_head(job) ? 3 : 1,
+                                 shape, err));
     }
     return PITH_OK;
 }

@@ -76,9 +76,9 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
                                    const char *action, const char *reason, json_t *tensors,
                                    struct pith_error *err);
 
-/* Stores one number under a name that the input has not, as F32; appends its account. */
-enum pith_status pith_store_scale(struct pith_run *r, const char *name, float scale,
-                                  json_t *tensors, struct pith_error *err);
+/* Stores numbers under a name that the input has not, as F32; appends their account. */
+enum pith_status pith_store_scales(struct pith_run *r, const char *name, const float *scale,
+                                   size_t count, json_t *tensors, struct pith_error *err);
 
 /* Gives rows [first, first + n) of a tensor as float32. */
 typedef enum pith_status pith_rows_fn(void *ctx, uint32_t first, uint32_t n, float *out,

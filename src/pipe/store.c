@@ -509,11 +509,11 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
     return s;
 }
 
-enum pith_status pith_store_scale(struct pith_run *r, const char *name, float scale,
-                                  json_t *tensors, struct pith_error *err)
+enum pith_status pith_store_scales(struct pith_run *r, const char *name, const float *scale,
+                                   size_t count, json_t *tensors, struct pith_error *err)
 {
     static const char *const words[2] = {"added", "a scale of the KV cache"};
     struct pith_stored stored;
-    PITH_TRY(pith_store_bytes(r, name, &scale, sizeof scale, NULL, &stored, err));
+    PITH_TRY(pith_store_bytes(r, name, scale, count * sizeof *scale, NULL, &stored, err));
     return add_account(&stored, words, tensors, err);
 }

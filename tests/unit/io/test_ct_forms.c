@@ -202,17 +202,17 @@ static void groups_of_several_layouts_name_theirs(void **state)
     json_decref(config);
 }
 
-static void keys_and_values_have_a_scheme(void **state)
+static void scheme_by(const char *kv_grid, const char *strategy)
 {
-    (void)state;
     const struct pith_container *c = pith_container_find("compressed-tensors");
     const struct pith_linear_grid linears[] = {
         {"model.layers.0.mlp.up_proj", ramp_parse("nvfp4"), 0}};
-    json_t *config = config_of(linears, 1, "nvfp4:static", "fp8_e4m3:tensor:static");
+    json_t *config = config_of(linears, 1, "nvfp4:static", kv_grid);
     assert_string_equal(text_at(config, "group_0", "input_activations", "dynamic"), "local");
     const json_t *kv = json_object_get(config, "kv_cache_scheme");
     assert_int_equal(json_integer_value(json_object_get(kv, "num_bits")), 8);
     assert_true(json_is_false(json_object_get(kv, "dynamic")));
+    assert_string_equal(json_string_value(json_object_get(kv, "strategy")), strategy);
 
     static char dir[] = "model";
     struct pith_error err = {0};
@@ -223,13 +223,23 @@ static void keys_and_values_have_a_scheme(void **state)
     assert_ok(c->open(&ck, &s, &err), err);
     assert_ok(c->describe(s, &ck, linears[0].module, &grid, &opts, &err), err);
     c->close(s);
-    const struct pith_grid want = ramp_parse("fp8_e4m3:tensor:static"),
-                           inputs = ramp_parse("nvfp4:static");
+    const struct pith_grid want = ramp_parse(kv_grid), inputs = ramp_parse("nvfp4:static");
     assert_true(pith_grid_equal(&opts.kv, &want));
     assert_true(pith_grid_equal(&opts.acts, &inputs));
     assert_true(pith_grid_equal(&grid, &linears[0].grid));
     json_decref(config);
+}
 
+static void keys_and_values_have_a_scheme(void **state)
+{
+    (void)state;
+    scheme_by("fp8_e4m3:tensor:static", "tensor");
+    scheme_by("fp8_e4m3:head:static", "attn_head");
+    const struct pith_container *c = pith_container_find("compressed-tensors");
+    const struct pith_linear_grid linears[] = {
+        {"model.layers.0.mlp.up_proj", ramp_parse("nvfp4"), 0}};
+    json_t *config;
+    struct pith_error err = {0};
     struct pith_container_opts bad = {
         .model_dtype = PITH_BF16, .kv = ramp_parse("int8:channel"), 0};
     assert_int_equal(c->config(linears, 1, &bad, &config, &err), PITH_UNSUPPORTED);

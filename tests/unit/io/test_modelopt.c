@@ -215,7 +215,8 @@ static void configs_are_understood_or_refused(void **state)
         {"{\"quant_algo\":\"FP8\",\"ignore\":[1]}", PITH_UNSUPPORTED, "no string"},
         {"{\"quant_algo\":\"W4A16_AWQ\",\"has_zero_point\":true}", PITH_UNSUPPORTED, "zero_point"},
         {"{\"quant_algo\":\"W4A16_AWQ\",\"group_size\":-1}", PITH_FORMAT, "group_size"},
-        {"{\"quant_algo\":\"FP8\",\"kv_cache_scheme\":\"NVFP4\"}", PITH_UNSUPPORTED, "NVFP4"},
+        {"{\"quant_algo\":\"FP8\",\"kv_cache_scheme\":\"NVFP4_AFFINE\"}", PITH_UNSUPPORTED,
+         "NVFP4_AFFINE"},
     };
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct pith_error err = {0};
@@ -237,27 +238,34 @@ static void keys_and_values_are_told_both_ways(void **state)
     (void)state;
     static const char *const texts[] = {
         "{\"quant_algo\":\"FP8\",\"kv_cache_scheme\":{\"num_bits\":8,\"type\":\"float\"}}",
-        "{\"quantization\":{\"quant_algo\":\"FP8\",\"kv_cache_quant_algo\":\"FP8\"}}"};
-    const struct pith_grid fp8 = ramp_parse("fp8_e4m3:tensor:static");
-    for (size_t i = 0; i < 2; i++) {
+        "{\"quantization\":{\"quant_algo\":\"FP8\",\"kv_cache_quant_algo\":\"FP8\"}}",
+        "{\"quant_algo\":\"FP8\",\"kv_cache_scheme\":\"NVFP4\"}",
+        "{\"quantization\":{\"quant_algo\":\"FP8\",\"kv_cache_quant_algo\":\"NVFP4\"}}"};
+    const struct pith_grid fp8 = ramp_parse("fp8_e4m3:tensor:static"),
+                           fp4 = ramp_parse("nvfp4:static");
+    for (size_t i = 0; i < PITH_COUNT(texts); i++) {
         struct pith_container_opts opts = {0};
         struct pith_error err = {0};
         struct pith_grid grid;
         assert_ok(describe(texts[i], &grid, &opts, &err), err);
-        assert_true(pith_grid_equal(&opts.kv, &fp8));
+        assert_true(pith_grid_equal(&opts.kv, i < 2 ? &fp8 : &fp4));
     }
     const struct pith_container *c = pith_container_find("modelopt");
     const struct pith_linear_grid l = {module, ramp_parse("fp8_e4m3:tensor"), 0};
-    const struct pith_container_opts opts = {.model_dtype = PITH_BF16, .acts = fp8, .kv = fp8};
-    struct pith_error err = {0};
-    const char *name;
-    json_t *config = NULL, *file = NULL;
-    assert_ok(c->config(&l, 1, &opts, &config, &err), err);
-    assert_ok(c->extra_file(config, &name, &file, &err), err);
-    const json_t *inner = json_object_get(file, "quantization");
-    assert_string_equal(json_string_value(json_object_get(inner, "kv_cache_quant_algo")), "FP8");
-    json_decref(file);
-    json_decref(config);
+    for (int four = 0; four < 2; four++) {
+        const struct pith_container_opts opts = {
+            .model_dtype = PITH_BF16, .acts = fp8, .kv = four ? fp4 : fp8};
+        struct pith_error err = {0};
+        const char *name;
+        json_t *config = NULL, *file = NULL;
+        assert_ok(c->config(&l, 1, &opts, &config, &err), err);
+        assert_ok(c->extra_file(config, &name, &file, &err), err);
+        const json_t *inner = json_object_get(file, "quantization");
+        assert_string_equal(json_string_value(json_object_get(inner, "kv_cache_quant_algo")),
+                            four ? "NVFP4" : "FP8");
+        json_decref(file);
+        json_decref(config);
+    }
 }
 
 static void several_grids_are_told_by_layer(void **state)

@@ -1,5 +1,6 @@
 /* Keys and values on a grid: what the cache holds is what num/input.h makes of them, a head of a
  * token at a time; and names of caches. */
+#include "base/mem.h"
 #include "num/input.h"
 #include "unit/model/fixture.h"
 
@@ -10,8 +11,9 @@ static void read_cache(struct pith_session *s, uint32_t layer, size_t tokens, fl
     struct pith_cache c =
         pith_kv_layer(kv, layer, &pith_plan(&s->runner.model->plans, layer)->state);
     const struct pith_cache_span span = {.n = tokens, .page = pith_kv_pages(kv, layer, 0)};
-    c.k.scale = s->runner.model->blocks[layer].kv_scale[0];
-    c.v.scale = s->runner.model->blocks[layer].kv_scale[1];
+    const float *scale = s->runner.model->blocks[layer].kv_scale;
+    c.k.scale = scale;
+    c.v.scale = scale ? scale + c.kv_heads : NULL;
     for (size_t t = 0; t < tokens; t++)
         for (size_t h = 0; h < c.kv_heads; h++, k += c.k.dim, v += c.v.dim) {
             float both[256];
@@ -175,6 +177,48 @@ static void patterns_that_are_wrong(void **state)
     golden_free(&g);
 }
 
+/* A scale for each head of keys and of values, as a checkpoint would have stored them. */
+static void scales_are_those_of_heads(void **state)
+{
+    (void)state;
+    static const char *const grids[] = {"fp8_e4m3:head", "int8:head", "fp8_e5m2"};
+    struct golden g;
+    struct rig r;
+    golden_load(&g, "llama_gqa_tied");
+    char *dir = folder_make(g.config, g.weights);
+    rig_open(&r, dir, 1);
+    const struct pith_kv_format plain = pith_kv_floats(PITH_F32);
+    struct held want = hold(&r, 0, &plain);
+    const size_t dim = r.model->shape.head_dim, heads = r.model->shape.kv_heads;
+    float *scale = pith_alloc(2 * heads, sizeof *scale);
+    for (size_t i = 0; i < 2 * heads; i++) scale[i] = 0.01f * (float)(i + 1);
+    r.model->blocks[0].kv_scale = scale; /* the block frees it */
+    for (size_t i = 0; i < PITH_COUNT(grids); i++) {
+        struct pith_error err = {0};
+        struct pith_kv_format f;
+        float level[PITH_ROW_LEVELS], row[256];
+        struct pith_row_code code;
+        assert_ok(pith_kv_parse(grids[i], PITH_F32, NULL, &f, &err), err);
+        assert_ok(pith_row_code_make(&f.k.grid, (uint32_t)dim, level, &code, &err), err);
+        struct held got = hold(&r, 0, &f);
+        for (size_t at = 0, h = 0; at < want.count; at += dim, h = (h + 1) % heads) {
+            struct pith_input in = code.in;
+            const struct pith_input_call call = {0};
+            in.scale = scale[h];
+            pith_input_row(&in, &call, want.k + at, dim, row);
+            assert_same_numbers(row, got.k + at, dim);
+            in.scale = scale[heads + h];
+            pith_input_row(&in, &call, want.v + at, dim, row);
+            assert_same_numbers(row, got.v + at, dim);
+        }
+        held_free(&got);
+    }
+    held_free(&want);
+    rig_close(&r);
+    folder_remove(dir);
+    golden_free(&g);
+}
+
 static void caches_have_names(void **state)
 {
     (void)state;
@@ -199,7 +243,9 @@ static void caches_have_names(void **state)
         {"k=q8_0,v=nf4", NULL, PITH_UNSUPPORTED},
         {"int8", NULL, PITH_UNSUPPORTED},
         {"nf4", NULL, PITH_UNSUPPORTED},
-        {"nvfp4", NULL, PITH_UNSUPPORTED},
+        {"nvfp4", "nvfp4:static", PITH_OK},
+        {"fp8:head", "fp8_e4m3:head:static", PITH_OK},
+        {"int8:head", "int8:head:static", PITH_OK},
         {"none", NULL, PITH_ARG},
         {"int9", NULL, PITH_ARG},
         {"", NULL, PITH_ARG},
@@ -218,9 +264,8 @@ static void caches_have_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_head_of_a_token_is_a_row),
-        cmocka_unit_test(layers_differ),
-        cmocka_unit_test(patterns_that_are_wrong),
+        cmocka_unit_test(a_head_of_a_token_is_a_row), cmocka_unit_test(layers_differ),
+        cmocka_unit_test(patterns_that_are_wrong),    cmocka_unit_test(scales_are_those_of_heads),
         cmocka_unit_test(caches_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

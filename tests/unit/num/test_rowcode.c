@@ -35,7 +35,7 @@ static void check_row(const struct pith_row_code *code, const struct pith_input 
     pith_row_encode(code, in->scale, x, codes, of);
     for (uint32_t g = 0; g < code->groups; g++) {
         assert_in_range(pith_row_beside(code), 0, sizeof bytes);
-        pith_row_scale_put(code, &of[g], bytes);
+        pith_row_scale_put(code, in->scale, &of[g], bytes);
         of[g] = pith_row_scale_get(code, in->scale, bytes);
     }
     for (int c = 0; c < COLS; c++) assert_in_range(codes[c], 0, (1u << code->bits) - 1);
@@ -106,7 +106,7 @@ static json_t *load(const char *path)
 }
 
 /* Rows of WIDE columns by way of codes and bytes. */
-static void keep_rows(const char *name, const float *x, float *y)
+static void keep_rows(const char *name, float scale, const float *x, float *y)
 {
     struct pith_error err = {0};
     struct pith_grid grid;
@@ -118,18 +118,27 @@ static void keep_rows(const char *name, const float *x, float *y)
     pith_kv_grid_settle(&grid);
     assert_ok(pith_row_code_make(&grid, WIDE, level, &code, &err), err);
     for (size_t r = 0; r < COUNT; r += WIDE) {
-        pith_row_encode(&code, 1.0f, x + r, codes, of);
+        pith_row_encode(&code, scale, x + r, codes, of);
         for (uint32_t g = 0; g < code.groups; g++) {
-            pith_row_scale_put(&code, &of[g], bytes);
-            of[g] = pith_row_scale_get(&code, 1.0f, bytes);
+            pith_row_scale_put(&code, scale, &of[g], bytes);
+            of[g] = pith_row_scale_get(&code, scale, bytes);
         }
         pith_row_decode(&code, codes, of, y + r);
     }
 }
 
+static void assert_rows(const char *name, const float *x, const float *y, const float *want)
+{
+    for (size_t i = 0; i < COUNT; i++)
+        if (y[i] != want[i])
+            fail_msg("%s: value %zu of %a is %a, not %a", name, i, (double)x[i], (double)y[i],
+                     (double)want[i]);
+}
+
 static void rows_are_those_of_the_authors(void **state)
 {
     (void)state;
+    int modelopt = 0;
     static float x[COUNT], y[COUNT], want[COUNT];
     json_t *inputs = load("tests/golden/num/inputs.json"), *all = load("tests/golden/num/kv.json");
     const char *name;
@@ -138,12 +147,21 @@ static void rows_are_those_of_the_authors(void **state)
     assert_in_range(json_object_size(all), 5, 100);
     json_object_foreach (all, name, rows) {
         read_words(rows, want);
-        keep_rows(name, x, y);
-        for (size_t i = 0; i < COUNT; i++)
-            if (y[i] != want[i])
-                fail_msg("%s: value %zu of %a is %a, not %a", name, i, (double)x[i], (double)y[i],
-                         (double)want[i]);
+        keep_rows(name, 1.0f, x, y);
+        assert_rows(name, x, y, want);
     }
+    size_t i;
+    json_array_foreach (json_object_get(inputs, "cases"), i, rows) {
+        const float scale = (float)json_number_value(json_object_get(rows, "scale"));
+        if (strcmp(json_string_value(json_object_get(rows, "grid")), "nvfp4") != 0 ||
+            json_integer_value(json_object_get(rows, "rule")) != PITH_INPUT_MODELOPT)
+            continue;
+        read_words(json_object_get(rows, "y"), want);
+        keep_rows("nvfp4", scale, x, y);
+        assert_rows("ModelOpt's nvfp4", x, y, want);
+        modelopt++;
+    }
+    assert_int_equal(modelopt, 1);
     json_decref(all);
     json_decref(inputs);
 }
@@ -152,7 +170,7 @@ static void rows_are_those_of_the_authors(void **state)
 static void what_cannot_be_kept_is_refused(void **state)
 {
     (void)state;
-    static const char *const refused[] = {"nf4",          "q4_k",     "q6_k",        "nvfp4",
+    static const char *const refused[] = {"nf4",          "q4_k",     "q6_k",
                                           "int8:channel", "int4:b32", "int4:g32:mse"};
     for (size_t i = 0; i < PITH_COUNT(refused); i++) {
         struct pith_error err = {0};
@@ -171,9 +189,10 @@ static void sizes_are_what_the_format_says(void **state)
     static const struct {
         const char *grid;
         uint32_t bits, groups, beside;
-    } cases[] = {{"int8:token", 8, 1, 4},   {"int4:g32", 4, 4, 2}, {"int4:g32:asym", 4, 4, 3},
-                 {"fp8_e4m3:g32", 8, 4, 2}, {"fp8_e4m3", 8, 1, 0}, {"mxfp4", 4, 4, 1},
-                 {"q8_0", 8, 4, 2},         {"q5_1", 5, 4, 4},     {"int4:token:asym", 4, 1, 5}};
+    } cases[] = {{"int8:token", 8, 1, 4},   {"int4:g32", 4, 4, 2},       {"int4:g32:asym", 4, 4, 3},
+                 {"fp8_e4m3:g32", 8, 4, 2}, {"fp8_e4m3", 8, 1, 0},       {"mxfp4", 4, 4, 1},
+                 {"q8_0", 8, 4, 2},         {"nvfp4", 4, 8, 1},          {"fp8_e5m2:head", 8, 1, 0},
+                 {"q5_1", 5, 4, 4},         {"int4:token:asym", 4, 1, 5}};
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct pith_error err = {0};
         struct pith_grid grid;
