@@ -71,12 +71,6 @@ static void unit(const float *x, size_t n, double factor, float *to)
     for (size_t i = 0; i < n; i++) to[i] = (float)((double)x[i] * scale);
 }
 
-static double softplus(float a, float bias)
-{
-    const double x = (double)a + (double)bias;
-    return x > 20 ? x : log1p(pith_exp_f64(x));
-}
-
 /* How much of the state stays after a step: exp(-exp(a_log) dt). */
 static float decay(double dt, float a_log)
 {
@@ -98,7 +92,8 @@ static void step(const struct job *j, size_t t, size_t v, const struct token *w)
     const float *row = d->mixed + t * (2 * keys + d->value_heads * dv);
     const float *value = row + 2 * keys + v * dv;
     const size_t at = t * d->value_heads + v;
-    const float stays = decay(softplus(d->a[at], d->dt_bias[v]), d->a_log[v]);
+    const float stays =
+        decay(pith_softplus_f64((double)d->a[at] + (double)d->dt_bias[v]), d->a_log[v]);
     const float beta = sigmoid(d->beta[at]);
     float *state = d->state + v * dk * padded;
     unit(row + h * dk, dk, 1 / sqrt((double)dk), w->q);
@@ -147,7 +142,7 @@ static void scan_step(const struct scan_job *j, size_t t, size_t h, float *dx, f
     const float *row = s->mixed + t * (wide + 2 * s->groups * s->states);
     const float *x = row + h * s->dim, *in = row + wide + group * s->states;
     const float *from = in + s->groups * s->states;
-    double dt = softplus(s->step[at], s->dt_bias[h]);
+    double dt = pith_softplus_f64((double)s->step[at] + (double)s->dt_bias[h]);
     dt = fmin(fmax(dt, (double)s->least), (double)s->most);
     const float stays = decay(dt, s->a_log[h]);
     float *state = s->state + h * s->states * padded, *out = s->out + at * s->dim;

@@ -9,6 +9,8 @@
 #include "kern/coded.h"
 #include "kern/ops.h"
 
+#include <math.h>
+
 /* Block sizes, in elements. Packed A (at most SLAB x KC) stays in the second cache, a panel of B
  * (KC x tile columns) in the first. The order of sums, and so the result, does not depend on them,
  * except that pith_syrk adds up SYRK_ROWS rows at a time by definition. SLAB is rounded down to a
@@ -250,6 +252,15 @@ bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache
 static inline bool pith_cache_tile_fits(size_t dim)
 {
     return dim * PITH_KEYS <= PITH_KC * PITH_NC;
+}
+
+static inline double pith_sigmoid_f64(double x)
+{
+    return 1.0 / (1.0 + pith_exp_f64(-x));
+}
+static inline double pith_softplus_f64(double x)
+{
+    return x > 20 ? x : log1p(pith_exp_f64(x));
 }
 
 /* min(a, b) */

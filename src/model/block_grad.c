@@ -1,36 +1,58 @@
-#include "model/block_grad.h"
+#include "model/tape.h"
 
 #include "backend/grad.h"
 #include "backend/input.h"
 #include "backend/layer.h"
 #include "base/arena.h"
 #include "base/mem.h"
+#include "kern/ops.h"
 #include "model/rope.h"
 
+#include <math.h>
 #include <string.h>
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
 /* Floats a row that a node keeps of what it wrote: what writes over its input in place (a rotation)
- * or into what it adds (an addition) keeps nothing of its own. */
+ * or into what it adds (an addition), or to other registers, keeps nothing of its own. */
 static uint32_t kept_width(const struct pith_layer_plan *l, const struct pith_node *node)
 {
-    return node->kind == PITH_NODE_ROPE || node->kind == PITH_NODE_ADD ? 0 : l->width[node->out];
+    const bool none = node->kind == PITH_NODE_ROPE || node->kind == PITH_NODE_ADD ||
+                      node->kind == PITH_NODE_SPLIT;
+    return none ? 0 : l->width[node->out];
 }
 
-/* What n rows of a layer's node keep, NULL where it keeps nothing. */
-static float *take_kept(struct pith_arena *a, const struct pith_layer_plan *l,
-                        const struct pith_node *node, size_t n)
+/* A part that lies beside others in its register has no place of its own. */
+static bool part_has_place(const struct pith_node *node, uint32_t part)
 {
-    return pith_arena_take_rows(a, n, kept_width(l, node), sizeof(float));
+    return !node->u.split.wide[part] || node->u.split.at[part] == 0;
+}
+
+/* What n rows of a layer's node keep; s->out is left as it is where that is nothing. */
+static void take_kept(struct pith_arena *a, const struct pith_plans *p,
+                      const struct pith_layer_plan *l, const struct pith_node *node, size_t n,
+                      struct pith_tape_step *s)
+{
+    float *out = pith_arena_take_rows(a, n, kept_width(l, node), sizeof(float));
+    if (out) s->out = out;
+    if (node->kind == PITH_NODE_SPLIT)
+        for (uint32_t i = 0; i < node->u.split.parts; i++) {
+            const uint32_t width = l->width[node->u.split.to[i]];
+            s->kept[i] =
+                pith_arena_take_rows(a, part_has_place(node, i) ? n : 0, width, sizeof(float));
+        }
+    if (node->kind == PITH_NODE_ABSORB)
+        s->kept[0] = pith_arena_take_rows(a, n, l->width[node->u.latent.key], sizeof(float));
+    if (node->kind == PITH_NODE_EXPERTS) pith_tape_keep_experts(a, p, node, n, s);
 }
 
 static size_t most_kept(const struct pith_plans *p, size_t rows)
 {
     struct pith_arena a = {0};
+    struct pith_tape_step s;
     for (uint32_t i = 0; i < p->kinds; i++, pith_arena_return(&a, 0))
         for (uint32_t j = 0; j < p->kind[i].nodes; j++)
-            (void)take_kept(&a, &p->kind[i], &p->kind[i].node[j], rows);
+            take_kept(&a, p, &p->kind[i], &p->kind[i].node[j], rows, &s);
     return (size_t)pith_arena_bytes(&a);
 }
 
@@ -47,6 +69,34 @@ static uint32_t most_nodes(const struct pith_plans *p)
     uint32_t most = 0;
     for (uint32_t i = 0; i < p->kinds; i++)
         if (p->kind[i].nodes > most) most = p->kind[i].nodes;
+    return most;
+}
+
+/* Floats that the backward passes of attention and of states work with. */
+static size_t most_work(const struct pith_plans *p, unsigned threads, size_t rows)
+{
+    size_t most = pith_attention_grad_work(threads, rows);
+    for (uint32_t i = 0; i < p->kinds; i++)
+        for (uint32_t j = 0; j < p->kind[i].nodes; j++) {
+            const struct pith_node *n = &p->kind[i].node[j];
+            size_t floats = 0;
+            if (n->kind == PITH_NODE_DELTA)
+                floats =
+                    pith_state_grad_work(threads, rows, n->u.delta.key_dim, n->u.delta.value_dim);
+            if (n->kind == PITH_NODE_SCAN)
+                floats = pith_state_grad_work(threads, rows, n->u.scan.state, n->u.scan.dim);
+            most = floats > most ? floats : most;
+        }
+    return most;
+}
+
+static size_t most_state(const struct pith_plans *p)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < p->kinds; i++) {
+        const struct pith_state_spec *s = &p->kind[i].state;
+        if (s->kind == PITH_STATE_RECURRENT && s->floats > most) most = s->floats;
+    }
     return most;
 }
 
@@ -67,35 +117,14 @@ static void layout(struct pith_arena *a, const struct pith_plans *p, unsigned th
     }
     t->values_size = most_kept(p, rows);
     t->values = pith_arena_take(a, t->values_size, 1);
-    t->work = pith_arena_take(a, pith_attention_grad_work(threads, rows), sizeof(float));
+    t->work = pith_arena_take(a, most_work(p, threads, rows), sizeof(float));
+    t->state = pith_arena_take(a, most_state(p), sizeof(float));
+    t->router = pith_arena_take(a, 4 * (size_t)p->experts, sizeof(float));
 }
 
 static unsigned threads_of(const struct pith_backend *be)
 {
     return pith_pool_threads(pith_backend_pool(be));
-}
-
-/* Whether this node, as it is used, has a gradient here. */
-static bool has_gradient(const struct pith_model *m, const struct pith_node *n)
-{
-    if (n->kind == PITH_NODE_NORM) return !n->u.norm.centred && n->u.norm.vector != PITH_NO_PART;
-    if (n->kind == PITH_NODE_ATTEND)
-        return n->u.attend.cap == 0 && n->u.attend.sinks == PITH_NO_PART && !n->u.attend.chunked;
-    if (n->kind == PITH_NODE_GATE) return m->shape.act == PITH_ACT_SILU && !n->u.gate.alone;
-    if (n->kind == PITH_NODE_ADD) return n->u.add.scale == 1.0f;
-    return n->kind == PITH_NODE_LINEAR || n->kind == PITH_NODE_ROPE;
-}
-
-static enum pith_status check_nodes(const struct pith_model *m, struct pith_error *err)
-{
-    for (uint32_t i = 0; i < m->plans.kinds; i++)
-        for (uint32_t j = 0; j < m->plans.kind[i].nodes; j++)
-            if (!has_gradient(m, &m->plans.kind[i].node[j]))
-                return pith_fail(
-                    err, PITH_UNSUPPORTED,
-                    "%s: learning has no gradients for a %s yet; --round gptq needs none",
-                    m->checkpoint->dir, m->arch->name);
-    return PITH_OK;
 }
 
 enum pith_status pith_tape_init(struct pith_tape *t, struct pith_backend *be,
@@ -105,7 +134,6 @@ enum pith_status pith_tape_init(struct pith_tape *t, struct pith_backend *be,
     struct pith_arena a = {0};
     *t = (struct pith_tape){.backend = be, .model = m, .rows = rows};
     if (rows == 0) return pith_fail(err, PITH_ARG, "gradients of no tokens");
-    PITH_TRY(check_nodes(m, err));
     layout(&a, p, threads_of(be), rows, t);
     if (!pith_arena_open(&a))
         return pith_fail(err, PITH_NOMEM, "out of memory for the gradients of %zu tokens", rows);
@@ -134,60 +162,58 @@ uint64_t pith_tape_bytes(const struct pith_model *m, unsigned threads, size_t ro
 
 /* --- forward --------------------------------------------------------------------------------- */
 
-/* What the registers hold while a pass goes on. */
-struct forward {
-    struct pith_tape *t;
-    const struct pith_block *b;
-    float *reg[PITH_LAYER_REGS];
-    struct pith_arena values; /* of the tape */
-};
-
 /* x[n][cols] as that linear reads it. */
-static const float *read_as(struct pith_tape *t, uint32_t linear, const float *x, size_t cols)
+static const float *read_as(struct pith_tape *t, const struct pith_tape_rows *r, size_t cols)
 {
-    const struct pith_input *in = &t->input[linear];
-    if (!in->grid.format) return x;
-    if (t->treated_of == x && pith_input_equal(&t->treated_as, in)) return t->treated;
-    pith_input_apply(t->backend, in, x, t->n, cols, t->treated);
-    t->treated_of = x;
+    const struct pith_input *in = &t->input[r->linear];
+    if (!in->grid.format) return r->x;
+    if (t->treated_of == r->x && pith_input_equal(&t->treated_as, in)) return t->treated;
+    pith_input_apply(t->backend, in, r->x, r->n, cols, t->treated);
+    t->treated_of = r->x;
     t->treated_as = *in;
     return t->treated;
 }
 
-/* y[n][rows] = x[n][cols] W^T + bias */
-static void tape_linear(struct forward *f, const struct pith_node *node, struct pith_tape_step *s)
+void pith_tape_linear(struct pith_tape *t, const struct pith_block *b,
+                      const struct pith_tape_rows *r)
 {
-    struct pith_tape *t = f->t;
-    const uint32_t linear = node->u.linear.linear;
-    const struct pith_linear_weights *l = &f->b->linear[linear];
+    const struct pith_linear_weights *l = &b->linear[r->linear];
     const size_t rows = l->w.rows, cols = l->w.cols;
-    pith_gemm(t->backend, &(struct pith_gemm){.m = t->n,
+    pith_gemm(t->backend, &(struct pith_gemm){.m = r->n,
                                               .n = rows,
                                               .k = cols,
-                                              .a = read_as(t, linear, s->in, cols),
+                                              .a = read_as(t, r, cols),
                                               .a_rs = cols,
                                               .a_cs = 1,
                                               .b = l->w.dense,
                                               .b_rs = 1,
                                               .b_cs = cols,
-                                              .c = s->out,
+                                              .c = r->out,
                                               .ldc = rows});
     if (!l->bias) return;
-    for (size_t i = 0; i < t->n; i++)
-        for (size_t j = 0; j < rows; j++) s->out[i * rows + j] += l->bias[j];
+    for (size_t i = 0; i < r->n; i++)
+        for (size_t j = 0; j < rows; j++) r->out[i * rows + j] += l->bias[j];
 }
 
-static void tape_norm(struct forward *f, const struct pith_node *node, struct pith_tape_step *s)
+static void tape_linear(struct pith_tape_forward *f, const struct pith_node *node,
+                        struct pith_tape_step *s)
 {
-    pith_rmsnorm(f->t->backend, s->in, f->t->n * node->u.norm.heads, node->u.norm.dim,
-                 f->b->vector[node->u.norm.vector], node->u.norm.eps, s->out);
+    pith_tape_linear(f->t, f->b,
+                     &(struct pith_tape_rows){
+                         .linear = node->u.linear.linear, .n = f->t->n, .x = s->in, .out = s->out});
+}
+
+static void tape_norm(struct pith_tape_forward *f, const struct pith_node *node,
+                      struct pith_tape_step *s)
+{
+    pith_norm_rows(f->t->backend, f->b, node, s->in, f->t->n, s->out);
 }
 
 static void prepare_rope(struct pith_tape *t, unsigned table)
 {
     struct pith_tape_rope *r = &t->rope[table];
     const struct pith_rope_angles *a = &t->model->rope[table];
-    const size_t half = t->model->shape.rotary / 2;
+    const size_t half = pith_shape_rotary(&t->model->shape, table) / 2;
     if (r->rows >= t->n) return;
     pith_rope_table(pith_rope_angles_for(a, t->kv.capacity), half, a->factor, 0, t->n, r->cos,
                     r->sin);
@@ -210,13 +236,20 @@ static void rotate(const struct pith_tape *t, const struct pith_node *node, floa
                                                         .sin = sin});
 }
 
-static void tape_rope(struct forward *f, const struct pith_node *node, struct pith_tape_step *s)
+static void tape_rope(struct pith_tape_forward *f, const struct pith_node *node,
+                      struct pith_tape_step *s)
 {
     prepare_rope(f->t, node->u.rope.table);
     rotate(f->t, node, s->out, f->t->rope[node->u.rope.table].sin);
 }
 
-static void tape_attend(struct forward *f, const struct pith_node *node, struct pith_tape_step *s)
+static const float *sinks_of(const struct pith_block *b, const struct pith_node *node)
+{
+    return node->u.attend.sinks == PITH_NO_PART ? NULL : b->vector[node->u.attend.sinks];
+}
+
+static void tape_attend(struct pith_tape_forward *f, const struct pith_node *node,
+                        struct pith_tape_step *s)
 {
     struct pith_tape *t = f->t;
     const struct pith_cache cache = pith_kv_layer(&t->kv, 0, &f->b->plan->state);
@@ -228,7 +261,10 @@ static void tape_attend(struct forward *f, const struct pith_node *node, struct 
                                      .spans = 1,
                                      .heads = node->u.attend.heads,
                                      .window = node->u.attend.window,
+                                     .chunked = node->u.attend.chunked,
                                      .scale = node->u.attend.scale,
+                                     .cap = node->u.attend.cap,
+                                     .sinks = sinks_of(f->b, node),
                                      .cache = &cache,
                                      .q = s->in,
                                      .out = s->out,
@@ -237,24 +273,114 @@ static void tape_attend(struct forward *f, const struct pith_node *node, struct 
     pith_attention(t->backend, &a);
 }
 
-static void tape_gate(struct forward *f, const struct pith_node *node, struct pith_tape_step *s)
+struct pith_gating pith_tape_gating(const struct pith_tape *t, const struct pith_node *gate)
 {
-    const size_t count = f->t->n * node->u.gate.dim;
-    s->other[0] = f->reg[node->u.gate.up];
-    memcpy(s->out, s->in, count * sizeof *s->out);
-    pith_silu_mul(f->t->backend, s->out, s->other[0], count);
+    const struct pith_shape *s = &t->model->shape;
+    const bool other = gate->kind == PITH_NODE_GATE && gate->u.gate.other;
+    return (struct pith_gating){
+        .act = other ? gate->u.gate.act : s->act, .limit = s->act_limit, .alpha = s->act_alpha};
+}
+
+static void tape_gate(struct pith_tape_forward *f, const struct pith_node *node,
+                      struct pith_tape_step *s)
+{
+    struct pith_gating g = pith_tape_gating(f->t, node);
+    g.gate = s->out;
+    g.count = f->t->n * node->u.gate.dim;
+    g.up = s->other[0] = node->u.gate.alone ? NULL : f->reg[node->u.gate.up];
+    memcpy(s->out, s->in, g.count * sizeof *s->out);
+    pith_gate(f->t->backend, &g);
 }
 
 /* The sum lies where the summand was. */
-static void tape_add(struct forward *f, const struct pith_node *node, struct pith_tape_step *s)
+static void tape_add(struct pith_tape_forward *f, const struct pith_node *node,
+                     struct pith_tape_step *s)
 {
-    pith_add(f->t->backend, f->reg[node->out], s->out, f->t->n * f->t->model->shape.hidden);
+    const float *stream = f->reg[node->out], scale = node->u.add.scale;
+    const size_t count = f->t->n * f->t->model->shape.hidden;
+    if (scale == 1.0f) pith_add(f->t->backend, stream, s->out, count);
+    else
+        for (size_t i = 0; i < count; i++) s->out[i] = fmaf(s->out[i], scale, stream[i]);
 }
 
-typedef void tape_fn(struct forward *f, const struct pith_node *node, struct pith_tape_step *s);
-static tape_fn *const tapes[PITH_NODE_KINDS] = {
-#define tape_none NULL
-#define PITH_NODE(kind, name, grad) tape_##grad,
+static void tape_place(struct pith_tape_forward *f, const struct pith_node *node,
+                       struct pith_tape_step *s)
+{
+    const size_t hidden = f->t->model->shape.hidden;
+    const float *at = f->t->model->positions + node->u.place.shift * hidden;
+    for (size_t i = 0; i < f->t->n * hidden; i++) s->out[i] = s->in[i] + at[i];
+}
+
+/* x[n] of `dim` times what each row's position gives. */
+static void temper(const struct pith_tape *t, const struct pith_node *node, const float *x,
+                   float *y)
+{
+    const size_t dim = node->u.temper.dim;
+    for (size_t i = 0; i < t->n; i++) {
+        const float factor = pith_temper_factor(node, i);
+        for (size_t j = i * dim; j < (i + 1) * dim; j++) y[j] = x[j] * factor;
+    }
+}
+
+static void tape_temper(struct pith_tape_forward *f, const struct pith_node *node,
+                        struct pith_tape_step *s)
+{
+    temper(f->t, node, s->in, s->out);
+}
+
+static void tape_scale(struct pith_tape_forward *f, const struct pith_node *node,
+                       struct pith_tape_step *s)
+{
+    const float factor = f->b->vector[node->u.scale.vector][0];
+    const size_t count = f->t->n * f->t->model->shape.hidden;
+    for (size_t i = 0; i < count; i++) s->out[i] = s->in[i] * factor;
+}
+
+static void tape_clamp(struct pith_tape_forward *f, const struct pith_node *node,
+                       struct pith_tape_step *s)
+{
+    const float limit = node->u.clamp.limit;
+    for (size_t i = 0; i < f->t->n * node->u.clamp.dim; i++)
+        s->out[i] = fminf(fmaxf(s->in[i], -limit), limit);
+}
+
+static void tape_split(struct pith_tape_forward *f, const struct pith_node *node,
+                       struct pith_tape_step *s)
+{
+    for (uint32_t p = 0; p < node->u.split.parts; p++) {
+        if (!part_has_place(node, p)) s->kept[p] = f->reg[node->u.split.to[p]];
+        f->reg[node->u.split.to[p]] = s->kept[p];
+    }
+    pith_split_rows(node, f->t->n, s->out, s->kept, false);
+}
+
+/* How much of row i of what all tokens share is added. */
+static float share_of(const struct pith_tape_step *s, size_t row)
+{
+    return s->other[0] ? 1.0f / (1.0f + pith_exp_f32(-s->other[0][row])) : 1.0f;
+}
+
+static void tape_mix(struct pith_tape_forward *f, const struct pith_node *node,
+                     struct pith_tape_step *s)
+{
+    const size_t hidden = f->t->model->shape.hidden;
+    const float *sum = f->reg[node->out];
+    s->other[0] = node->u.mix.gate == PITH_NO_PART ? NULL : f->reg[node->u.mix.gate];
+    for (size_t i = 0; i < f->t->n; i++) {
+        const float share = share_of(s, i);
+        for (size_t j = i * hidden; j < (i + 1) * hidden; j++)
+            s->out[j] = fmaf(s->in[j], share, sum[j]);
+    }
+}
+
+#define tape_experts pith_tape_experts
+#define tape_absorb pith_tape_absorb
+#define tape_expand pith_tape_expand
+#define tape_conv pith_tape_conv
+#define tape_delta pith_tape_delta
+#define tape_scan pith_tape_scan
+static pith_tape_fn *const tapes[PITH_NODE_KINDS] = {
+#define PITH_NODE(kind, name) tape_##name,
 #include "model/nodes.def"
 #undef PITH_NODE
 };
@@ -273,7 +399,8 @@ static enum pith_status check(const struct pith_tape *t, const struct pith_block
 enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block *b, const float *x,
                                    size_t n, float *out, struct pith_error *err)
 {
-    struct forward f = {.t = t, .b = b, .values = {.base = t->values, .size = t->values_size}};
+    struct pith_tape_forward f = {.t = t, .b = b};
+    struct pith_arena values = {.base = t->values, .size = t->values_size};
     PITH_TRY(check(t, b, n, err));
     t->n = n;
     t->treated_of = NULL;
@@ -282,10 +409,9 @@ enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block 
         const struct pith_node *node = &b->plan->node[i];
         struct pith_tape_step *s = &t->step[i];
         s->in = s->out = f.reg[node->in];
-        float *kept = take_kept(&f.values, b->plan, node, n);
-        if (kept) s->out = kept;
+        take_kept(&values, &t->model->plans, b->plan, node, n, s);
         tapes[node->kind](&f, node, s);
-        f.reg[node->out] = s->out;
+        if (node->kind != PITH_NODE_SPLIT) f.reg[node->out] = s->out;
     }
     memcpy(out, f.reg[PITH_REG_STREAM], n * t->model->shape.hidden * sizeof *out);
     return PITH_OK;
@@ -293,52 +419,49 @@ enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block 
 
 /* --- backward -------------------------------------------------------------------------------- */
 
-/* Gradients of what the registers hold, on the way back. */
-struct backward {
-    struct pith_tape *t;
-    const struct pith_block *b;
-    const struct pith_tape_grad *g;
-    const float *d[PITH_LAYER_REGS]; /* NULL: none yet */
-};
-
-/* grad[rows][cols] += dy^T x */
-static void to_weights(const struct backward *k, const struct pith_node *node, const float *x)
+float *pith_tape_grow(struct pith_tape_backward *k, unsigned reg, size_t width)
 {
-    const uint32_t linear = node->u.linear.linear;
-    const size_t rows = k->b->linear[linear].w.rows, cols = k->b->linear[linear].w.cols;
-    if (!k->g->w[linear]) return;
+    float *own = k->t->grad[reg];
+    const size_t bytes = k->t->n * width * sizeof *own;
+    if (!k->d[reg]) memset(own, 0, bytes);
+    else if (k->d[reg] != own) memcpy(own, k->d[reg], bytes);
+    k->d[reg] = own;
+    return own;
+}
+
+void pith_tape_to_weights(struct pith_tape_backward *k, const struct pith_tape_rows *r)
+{
+    const size_t rows = k->b->linear[r->linear].w.rows, cols = k->b->linear[r->linear].w.cols;
+    if (!k->g->w[r->linear]) return;
     pith_gemm(k->t->backend, &(struct pith_gemm){.m = rows,
                                                  .n = cols,
-                                                 .k = k->t->n,
-                                                 .a = k->d[node->out],
+                                                 .k = r->n,
+                                                 .a = r->dy,
                                                  .a_rs = 1,
                                                  .a_cs = rows,
-                                                 .b = read_as(k->t, linear, x, cols),
+                                                 .b = read_as(k->t, r, cols),
                                                  .b_rs = cols,
                                                  .b_cs = 1,
-                                                 .c = k->g->w[linear],
+                                                 .c = k->g->w[r->linear],
                                                  .ldc = cols,
                                                  .accumulate = true});
 }
 
-/* dx[n][cols] = dy W, or += */
-static void to_input(struct backward *k, const struct pith_node *node)
+void pith_tape_to_input(struct pith_tape_backward *k, const struct pith_tape_rows *r)
 {
-    const struct pith_weight *w = &k->b->linear[node->u.linear.linear].w;
-    float *dx = k->t->grad[node->in];
-    pith_gemm(k->t->backend, &(struct pith_gemm){.m = k->t->n,
+    const struct pith_weight *w = &k->b->linear[r->linear].w;
+    pith_gemm(k->t->backend, &(struct pith_gemm){.m = r->n,
                                                  .n = w->cols,
                                                  .k = w->rows,
-                                                 .a = k->d[node->out],
+                                                 .a = r->dy,
                                                  .a_rs = w->rows,
                                                  .a_cs = 1,
                                                  .b = w->dense,
                                                  .b_rs = w->cols,
                                                  .b_cs = 1,
-                                                 .c = dx,
+                                                 .c = r->out,
                                                  .ldc = w->cols,
-                                                 .accumulate = k->d[node->in] != NULL});
-    k->d[node->in] = dx;
+                                                 .accumulate = r->accumulate});
 }
 
 /* The first node of the linears that read one site's input, the last of which is node `last`. */
@@ -351,46 +474,73 @@ static uint32_t site_begin(const struct pith_layer_plan *l, uint32_t last)
     return last;
 }
 
+/* The first node with a matrix. */
+static uint32_t first_matrix(const struct pith_layer_plan *l)
+{
+    uint32_t i = 0;
+    while (i < l->nodes && l->node[i].kind != PITH_NODE_LINEAR) i++;
+    return i;
+}
+
 /* All linears of a site, in the order of the program. False where nothing before is wanted. */
-static bool back_site(struct backward *k, uint32_t first, uint32_t last)
+static bool back_site(struct pith_tape_backward *k, uint32_t first, uint32_t last)
 {
     const struct pith_layer_plan *l = k->b->plan;
-    for (uint32_t i = first; i <= last; i++) to_weights(k, &l->node[i], k->t->step[i].in);
-    if (!k->g->d_x && l->linear[l->node[first].u.linear.linear].site == 0) return false;
+    struct pith_tape_rows r = {.n = k->t->n};
     for (uint32_t i = first; i <= last; i++) {
-        to_input(k, &l->node[i]);
-        if (l->node[i].out != l->node[i].in) k->d[l->node[i].out] = NULL;
+        r.linear = l->node[i].u.linear.linear;
+        r.x = k->t->step[i].in;
+        r.dy = k->d[l->node[i].out];
+        pith_tape_to_weights(k, &r);
+    }
+    if (!k->g->d_x && first <= first_matrix(l)) return false;
+    for (uint32_t i = first; i <= last; i++) {
+        const struct pith_node *node = &l->node[i];
+        r.linear = node->u.linear.linear;
+        r.dy = k->d[node->out];
+        r.accumulate = k->d[node->in] != NULL;
+        r.out = r.accumulate ? pith_tape_grow(k, node->in, l->linear[r.linear].cols)
+                             : k->t->grad[node->in];
+        pith_tape_to_input(k, &r);
+        k->d[node->in] = r.out;
+        if (node->out != node->in) k->d[node->out] = NULL;
     }
     return true;
 }
 
-static void back_norm(struct backward *k, const struct pith_node *node,
+static void back_norm(struct pith_tape_backward *k, const struct pith_node *node,
                       const struct pith_tape_step *s)
 {
-    const bool in_place = node->in == node->out;
-    float *dx = k->t->grad[node->in];
-    pith_rmsnorm_grad(k->t->backend,
-                      &(struct pith_rmsnorm_grad){.x = s->in,
-                                                  .weight = k->b->vector[node->u.norm.vector],
-                                                  .dy = k->d[node->out],
-                                                  .n = k->t->n * node->u.norm.heads,
-                                                  .dim = node->u.norm.dim,
-                                                  .eps = node->u.norm.eps,
-                                                  .dx = dx,
-                                                  .accumulate = !in_place && k->d[node->in]});
+    const bool in_place = node->in == node->out, grows = !in_place && k->d[node->in];
+    const size_t heads = node->u.norm.heads, dim = node->u.norm.dim;
+    const uint32_t gain = node->u.norm.vector;
+    float *dx = grows ? pith_tape_grow(k, node->in, heads * dim) : k->t->grad[node->in];
+    pith_rmsnorm_grad(k->t->backend, &(struct pith_rmsnorm_grad){
+                                         .x = s->in,
+                                         .weight = gain == PITH_NO_PART ? NULL : k->b->vector[gain],
+                                         .dy = k->d[node->out],
+                                         .n = k->t->n * heads,
+                                         .dim = dim,
+                                         .period = node->u.norm.by_head ? heads : 0,
+                                         .eps = node->u.norm.eps,
+                                         .dx = dx,
+                                         .accumulate = grows,
+                                         .centred = node->u.norm.centred});
     if (!in_place) k->d[node->out] = NULL;
     k->d[node->in] = dx;
 }
 
-/* The transpose of a rotation turns the other way; the gradient is the register's own. */
-static void back_rope(struct backward *k, const struct pith_node *node,
+/* The transpose of a rotation turns the other way. */
+static void back_rope(struct pith_tape_backward *k, const struct pith_node *node,
                       const struct pith_tape_step *s)
 {
+    const size_t width = (size_t)node->u.rope.heads * node->u.rope.stride;
     (void)s;
-    rotate(k->t, node, k->t->grad[node->in], k->t->rope[node->u.rope.table].minus_sin);
+    rotate(k->t, node, pith_tape_grow(k, node->in, width),
+           k->t->rope[node->u.rope.table].minus_sin);
 }
 
-static void back_attend(struct backward *k, const struct pith_node *node,
+static void back_attend(struct pith_tape_backward *k, const struct pith_node *node,
                         const struct pith_tape_step *s)
 {
     struct pith_tape *t = k->t;
@@ -402,8 +552,12 @@ static void back_attend(struct backward *k, const struct pith_node *node,
                                                                   .heads = node->u.attend.heads,
                                                                   .kv_heads = keeps->heads,
                                                                   .head_dim = keeps->key,
+                                                                  .value_dim = keeps->value,
                                                                   .window = node->u.attend.window,
+                                                                  .chunked = node->u.attend.chunked,
                                                                   .scale = node->u.attend.scale,
+                                                                  .cap = node->u.attend.cap,
+                                                                  .sinks = sinks_of(k->b, node),
                                                                   .q = s->in,
                                                                   .k = s->other[0],
                                                                   .v = s->other[1],
@@ -413,46 +567,123 @@ static void back_attend(struct backward *k, const struct pith_node *node,
                                                                   .d_k = t->grad[key],
                                                                   .d_v = t->grad[value],
                                                                   .work = t->work});
+    if (node->out != node->in) k->d[node->out] = NULL;
     k->d[node->in] = t->grad[node->in];
     k->d[key] = t->grad[key];
     k->d[value] = t->grad[value];
 }
 
-static void back_gate(struct backward *k, const struct pith_node *node,
+static void back_gate(struct pith_tape_backward *k, const struct pith_node *node,
                       const struct pith_tape_step *s)
 {
     struct pith_tape *t = k->t;
+    const struct pith_gating g = pith_tape_gating(t, node);
     const uint8_t up = node->u.gate.up;
-    pith_silu_mul_grad(t->backend, &(struct pith_silu_grad){.gate = s->in,
-                                                            .up = s->other[0],
-                                                            .dy = k->d[node->out],
-                                                            .count = t->n * node->u.gate.dim,
-                                                            .d_gate = t->grad[node->in],
-                                                            .d_up = t->grad[up]});
+    pith_gate_grad(t->backend, &(struct pith_gate_grad){.act = g.act,
+                                                        .limit = g.limit,
+                                                        .alpha = g.alpha,
+                                                        .gate = s->in,
+                                                        .up = s->other[0],
+                                                        .dy = k->d[node->out],
+                                                        .count = t->n * node->u.gate.dim,
+                                                        .d_gate = t->grad[node->in],
+                                                        .d_up = t->grad[up]});
     k->d[node->in] = t->grad[node->in];
-    k->d[up] = t->grad[up];
+    if (!node->u.gate.alone) k->d[up] = t->grad[up];
 }
 
-/* The summand's gradient is the sum's, which nobody changes before it is read. */
-static void back_add(struct backward *k, const struct pith_node *node,
+/* The stream's own gradient may change before the summand's is read. */
+static void back_add(struct pith_tape_backward *k, const struct pith_node *node,
                      const struct pith_tape_step *s)
 {
+    const float *from = k->d[node->out], scale = node->u.add.scale;
+    float *to = k->t->grad[node->in];
     (void)s;
-    k->d[node->in] = k->d[node->out];
+    for (size_t i = 0; i < k->t->n * k->t->model->shape.hidden; i++) to[i] = from[i] * scale;
+    k->d[node->in] = to;
+}
+
+static void back_place(struct pith_tape_backward *k, const struct pith_node *node,
+                       const struct pith_tape_step *s)
+{
+    (void)k, (void)node, (void)s; /* a sum with what is given */
+}
+
+static void back_temper(struct pith_tape_backward *k, const struct pith_node *node,
+                        const struct pith_tape_step *s)
+{
+    float *d = pith_tape_grow(k, node->in, node->u.temper.dim);
+    (void)s;
+    temper(k->t, node, d, d);
+}
+
+static void back_scale(struct pith_tape_backward *k, const struct pith_node *node,
+                       const struct pith_tape_step *s)
+{
+    const float factor = k->b->vector[node->u.scale.vector][0];
+    float *d = pith_tape_grow(k, node->in, k->t->model->shape.hidden);
+    (void)s;
+    for (size_t i = 0; i < k->t->n * k->t->model->shape.hidden; i++) d[i] *= factor;
+}
+
+static void back_clamp(struct pith_tape_backward *k, const struct pith_node *node,
+                       const struct pith_tape_step *s)
+{
+    float *d = pith_tape_grow(k, node->in, node->u.clamp.dim);
+    for (size_t i = 0; i < k->t->n * node->u.clamp.dim; i++)
+        if (fabsf(s->in[i]) > node->u.clamp.limit) d[i] = 0;
+}
+
+static void back_split(struct pith_tape_backward *k, const struct pith_node *node,
+                       const struct pith_tape_step *s)
+{
+    const uint32_t heads = node->u.split.heads ? node->u.split.heads : 1;
+    float *part[4] = {NULL};
+    size_t width = 0;
+    (void)s;
+    for (uint32_t p = 0; p < node->u.split.parts; p++) {
+        const uint32_t dim = heads * node->u.split.dim[p], wide = node->u.split.wide[p];
+        width += dim;
+        part[p] = pith_tape_grow(k, node->u.split.to[p], wide ? wide : dim);
+    }
+    pith_split_rows(node, k->t->n, pith_tape_grow(k, node->in, width), part, true);
+    for (uint32_t p = 0; p < node->u.split.parts; p++)
+        if (node->u.split.to[p] != node->in) k->d[node->u.split.to[p]] = NULL;
+}
+
+static void back_mix(struct pith_tape_backward *k, const struct pith_node *node,
+                     const struct pith_tape_step *s)
+{
+    const size_t hidden = k->t->model->shape.hidden;
+    const float *dy = k->d[node->out];
+    float *d = pith_tape_grow(k, node->in, hidden);
+    float *gate = s->other[0] ? pith_tape_grow(k, node->u.mix.gate, 1) : NULL;
+    for (size_t i = 0; i < k->t->n; i++) {
+        const float share = share_of(s, i);
+        double dot = 0;
+        for (size_t j = i * hidden; j < (i + 1) * hidden; j++) {
+            d[j] += dy[j] * share;
+            dot += (double)dy[j] * (double)s->in[j];
+        }
+        if (gate) gate[i] += (float)(dot * (double)share * (1 - (double)share));
+    }
 }
 
 /* Linears go by sites: back_site(). */
-static void back_linear(struct backward *k, const struct pith_node *node,
+static void back_linear(struct pith_tape_backward *k, const struct pith_node *node,
                         const struct pith_tape_step *s)
 {
     (void)k, (void)node, (void)s;
 }
 
-typedef void back_fn(struct backward *k, const struct pith_node *node,
-                     const struct pith_tape_step *s);
-static back_fn *const backs[PITH_NODE_KINDS] = {
-#define back_none NULL
-#define PITH_NODE(kind, name, grad) back_##grad,
+#define back_experts pith_back_experts
+#define back_absorb pith_back_absorb
+#define back_expand pith_back_expand
+#define back_conv pith_back_conv
+#define back_delta pith_back_delta
+#define back_scan pith_back_scan
+static pith_back_fn *const backs[PITH_NODE_KINDS] = {
+#define PITH_NODE(kind, name) back_##name,
 #include "model/nodes.def"
 #undef PITH_NODE
 };
@@ -461,7 +692,7 @@ void pith_tape_backward(struct pith_tape *t, const struct pith_block *b,
                         const struct pith_tape_grad *g)
 {
     const size_t bytes = t->n * t->model->shape.hidden * sizeof(float);
-    struct backward k = {.t = t, .b = b, .g = g};
+    struct pith_tape_backward k = {.t = t, .b = b, .g = g};
     t->treated_of = NULL;
     memcpy(t->grad[PITH_REG_STREAM], g->d_out, bytes);
     k.d[PITH_REG_STREAM] = t->grad[PITH_REG_STREAM];

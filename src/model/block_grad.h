@@ -7,12 +7,20 @@
 #ifndef PITH_MODEL_BLOCK_GRAD_H
 #define PITH_MODEL_BLOCK_GRAD_H
 
+#include "base/arena.h"
 #include "model/model.h"
 
 /* What a node read and wrote, [n][width] each; `other`: keys and values, or what is gated. */
 struct pith_tape_step {
     const float *in, *other[2];
     float *out;
+    /* What a kind keeps beside: the parts that are split off, the keys of a latent; of a mixture
+     * gate, up, their product and the result of each place, by expert (model/grad_experts.c). */
+    float *kept[4];
+    struct pith_tape_routes {
+        uint32_t *chosen, *order, *begin; /* as struct pith_scratch */
+        float *share;
+    } routes;
 };
 
 /* One sequence on its way through a block and back. Memory is made once and serves every block of
@@ -39,10 +47,12 @@ struct pith_tape {
     struct pith_input treated_as;
     unsigned char *values; /* where a forward pass keeps what nodes wrote */
     size_t values_size;    /* bytes */
+    float *state;          /* what recurrent layers begin with */
+    float *router;         /* what a choice of experts needs: 4 numbers an expert */
     void *memory;
 };
-/* For sequences of up to `rows`; m and be are borrowed. PITH_ARG for 0 rows, PITH_UNSUPPORTED for a
- * model with a kind of node that has no gradient; on failure *t owns nothing. */
+/* For sequences of up to `rows`; m and be are borrowed. PITH_ARG for 0 rows; on failure *t owns
+ * nothing. */
 enum pith_status pith_tape_init(struct pith_tape *t, struct pith_backend *be,
                                 const struct pith_model *m, size_t rows, struct pith_error *err);
 void pith_tape_free(struct pith_tape *t);
@@ -56,6 +66,10 @@ uint64_t pith_tape_bytes(const struct pith_model *m, unsigned threads, size_t ro
 enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block *b, const float *x,
                                    size_t n, float *out, struct pith_error *err);
 
+/* count[experts] grows by how many rows of the last forward pass took each; nothing to do where the
+ * layer is no mixture. */
+void pith_tape_count(const struct pith_tape *t, const struct pith_block *b, size_t *count);
+
 /* What to make of d_out[n][hidden], the gradient of a loss with respect to the output of the last
  * forward pass. */
 struct pith_tape_grad {
@@ -64,7 +78,7 @@ struct pith_tape_grad {
     float *d_x;      /* [n][hidden], overwritten; may be d_out; NULL: not wanted. With it the x of
                         the forward pass still holds what it held. */
 };
-/* b as it was in the forward pass. */
+/* Once after a forward pass; b as it was there. */
 void pith_tape_backward(struct pith_tape *t, const struct pith_block *b,
                         const struct pith_tape_grad *g);
 

@@ -85,32 +85,55 @@ static void choose(const struct pith_moe *m, float *score, uint32_t *chosen)
     sort_chosen(m->taken, chosen);
 }
 
+static void score_all(const struct pith_moe *m, const float *logits, float *score)
+{
+    if (m->router == PITH_ROUTER_SOFTMAX) softmax(m->experts, logits, score);
+    for (uint32_t i = 0; i < m->experts; i++) {
+        if (m->router == PITH_ROUTER_SIGMOID) score[i] = 1.0f / (1.0f + pith_exp_f32(-logits[i]));
+        else if (m->router == PITH_ROUTER_TOP) score[i] = logits[i];
+    }
+}
+
+/* Of those chosen; work holds a number for each of them. */
+static void take_scores(const struct pith_moe *m, const float *score, const uint32_t *chosen,
+                        float *work, float *share)
+{
+    for (uint32_t k = 0; k < m->taken; k++) share[k] = score[chosen[k]];
+    if (m->router == PITH_ROUTER_TOP)
+        softmax(m->taken, memcpy(work, share, m->taken * sizeof *work), share);
+}
+
+void pith_route_scores(const struct pith_moe *m, const float *logits, const uint32_t *chosen,
+                       float *score, float *share)
+{
+    score_all(m, logits, score);
+    take_scores(m, score, chosen, score + m->experts, share);
+}
+
+double pith_route_over(const struct pith_moe *m, double sum)
+{
+    const double plus = m->plus > 0 ? m->plus : m->floor > 0 ? 0 : 1e-20;
+    return m->renormalised ? fmax(sum, m->floor) + plus : 1;
+}
+
 void pith_route(const struct pith_moe *m, const float *logits, const float *correction,
                 float *score, uint32_t *chosen, float *share)
 {
     float *s = score, *by = score + m->experts;
     double sum = 0;
-    if (m->router == PITH_ROUTER_SOFTMAX) softmax(m->experts, logits, s);
-    for (uint32_t i = 0; i < m->experts; i++) {
-        if (m->router == PITH_ROUTER_SIGMOID) s[i] = 1.0f / (1.0f + pith_exp_f32(-logits[i]));
-        else if (m->router == PITH_ROUTER_TOP) s[i] = logits[i];
-        by[i] = s[i] + (correction ? correction[i] : 0.0f);
-    }
+    score_all(m, logits, s);
+    for (uint32_t i = 0; i < m->experts; i++) by[i] = s[i] + (correction ? correction[i] : 0.0f);
     choose(m, by, chosen);
-    for (uint32_t k = 0; k < m->taken; k++) share[k] = s[chosen[k]];
-    if (m->router == PITH_ROUTER_TOP)
-        softmax(m->taken, memcpy(by, share, m->taken * sizeof *by), share);
+    take_scores(m, s, chosen, by, share);
     for (uint32_t k = 0; k < m->taken; k++) sum += (double)share[k];
-    const double plus = m->plus > 0 ? m->plus : m->floor > 0 ? 0 : 1e-20;
-    const double over = m->renormalised ? fmax(sum, m->floor) + plus : 1;
+    const double over = pith_route_over(m, sum);
     for (uint32_t k = 0; k < m->taken; k++)
         share[k] = (float)((double)share[k] / over * (m->scale != 0 ? m->scale : 1));
 }
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-/* Lists the places of scratch->chosen by expert, rows ascending. */
-static void sort_by_expert(const struct pith_moe *m, struct pith_scratch *s, size_t n)
+void pith_experts_sort(const struct pith_moe *m, struct pith_scratch *s, size_t n)
 {
     const size_t places = n * m->taken;
     memset(s->begin, 0, (m->experts + 1) * sizeof *s->begin);
@@ -119,31 +142,6 @@ static void sort_by_expert(const struct pith_moe *m, struct pith_scratch *s, siz
     for (size_t i = 0; i < places; i++) s->order[s->begin[s->chosen[i]]++] = (uint32_t)i;
     for (uint32_t e = m->experts; e > 0; e--) s->begin[e] = s->begin[e - 1];
     s->begin[0] = 0;
-}
-
-/* Takes gate and up of n rows apart. */
-static void part_both(struct pith_node_run *r, const struct pith_node *node, size_t n)
-{
-    const size_t dim = node->u.experts.dim;
-    const float *both = r->reg[node->u.experts.both];
-    float *gate = r->reg[node->u.experts.gate], *up = r->reg[node->u.experts.up];
-    for (size_t i = 0; i < n; i++, both += 2 * dim)
-        for (size_t j = 0; j < dim; j++) {
-            gate[i * dim + j] = both[node->u.experts.adjacent ? 2 * j : j];
-            up[i * dim + j] = both[node->u.experts.adjacent ? 2 * j + 1 : dim + j];
-        }
-}
-
-/* gate and up of the rows gathered; nothing when the tap has stopped the pass. */
-static void gate_up(struct pith_node_run *r, const struct pith_node *node, uint32_t first)
-{
-    if (node->u.experts.each == 3) {
-        pith_node_linear(r, first, r->reg[node->u.experts.gate]);
-        pith_node_linear(r, first + 1, r->reg[node->u.experts.up]);
-        return;
-    }
-    pith_node_linear(r, first, r->reg[node->u.experts.both]);
-    part_both(r, node, r->n);
 }
 
 /* One expert over rows[r->n][hidden], into the node's result. */
@@ -156,7 +154,8 @@ static void run_expert(struct pith_node_run *r, const struct pith_node *node, ui
     float *gate = r->reg[node->u.experts.gate], *result = r->reg[node->u.experts.result];
     pith_node_meet_site(r, l->linear[first].site, rows, result);
     if (r->stopped) return;
-    gate_up(r, node, first);
+    pith_node_linear(r, first, gate);
+    pith_node_linear(r, first + 1, r->reg[node->u.experts.up]);
     pith_node_gate(r, gate, r->reg[node->u.experts.up], r->n * node->u.experts.dim);
     pith_node_meet_site(r, l->linear[down].site, gate, gate);
     pith_node_linear(r, down, result);
@@ -244,7 +243,6 @@ static void run_at_once(struct pith_node_run *r, const struct pith_node *node)
     const struct pith_scratch *s = r->pass->scratch;
     const size_t dim = node->u.experts.dim, hidden = shape->hidden;
     const uint32_t taken = shape->moe.taken, places = (uint32_t)r->n * taken;
-    const bool both = node->u.experts.each == 2;
     float *gate = r->reg[node->u.experts.gate], *up = r->reg[node->u.experts.up];
     float *result = r->reg[node->u.experts.result];
     struct pith_product first[PITH_PRODUCTS] = {{0}}, last[PITH_PRODUCTS / 2] = {{0}};
@@ -252,13 +250,11 @@ static void run_at_once(struct pith_node_run *r, const struct pith_node *node)
     for (uint32_t i = 0; i < places; i++) {
         const uint32_t at = node->u.experts.first + s->chosen[i] * node->u.experts.each;
         const float *x = input_of(r, node, i);
-        float *to = both ? r->reg[node->u.experts.both] + i * 2 * dim : gate + i * dim;
-        first[count++] = product_of(r, at, x, to);
-        if (!both) first[count++] = product_of(r, at + 1, x, up + i * dim);
+        first[count++] = product_of(r, at, x, gate + i * dim);
+        first[count++] = product_of(r, at + 1, x, up + i * dim);
         last[i] = product_of(r, at + node->u.experts.each - 1, gate + i * dim, result + i * hidden);
     }
     pith_linear_products(r->pass->backend, first, count);
-    if (both) part_both(r, node, places);
     pith_node_gate(r, gate, up, places * dim);
     pith_linear_products(r->pass->backend, last, places);
     for (uint32_t i = 0; i < places; i++) add_share(r, node, i, result + i * hidden);
@@ -284,7 +280,7 @@ enum pith_status pith_node_experts(struct pith_node_run *r, const struct pith_no
     struct pith_scratch *s = r->pass->scratch;
     (void)err;
     choose_rows(r, node, s->chosen);
-    sort_by_expert(m, s, r->n);
+    pith_experts_sort(m, s, r->n);
     memset(r->reg[node->out], 0, r->n * r->pass->model->shape.hidden * sizeof(float));
     if (runs_at_once(r, node)) {
         run_at_once(r, node);

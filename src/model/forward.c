@@ -50,9 +50,9 @@ static enum pith_status run_linear(struct pith_node_run *r, const struct pith_no
     return PITH_OK;
 }
 
-static const float *vector_of(const struct pith_node_run *r, uint32_t vector)
+static const float *vector_of(const struct pith_block *b, uint32_t vector)
 {
-    return vector == PITH_NO_PART ? NULL : r->block->vector[vector];
+    return vector == PITH_NO_PART ? NULL : b->vector[vector];
 }
 
 static void times_gain(float *x, size_t rows, size_t width, const float *gain)
@@ -61,30 +61,32 @@ static void times_gain(float *x, size_t rows, size_t width, const float *gain)
         for (size_t j = 0; j < width; j++) x[j] *= gain[j];
 }
 
+void pith_norm_rows(struct pith_backend *be, const struct pith_block *b,
+                    const struct pith_node *node, const float *x, size_t n, float *y)
+{
+    const float *gain = vector_of(b, node->u.norm.vector), *bias = vector_of(b, node->u.norm.bias);
+    const size_t heads = node->u.norm.heads, dim = node->u.norm.dim;
+    const bool by_head = node->u.norm.by_head && gain;
+    if (node->u.norm.centred) {
+        pith_layernorm(be, &(struct pith_layernorm){.x = x,
+                                                    .weight = gain,
+                                                    .bias = bias,
+                                                    .n = n * heads,
+                                                    .dim = dim,
+                                                    .period = node->u.norm.by_head ? heads : 1,
+                                                    .eps = node->u.norm.eps,
+                                                    .y = y});
+        return;
+    }
+    pith_rmsnorm(be, x, n * heads, dim, by_head ? NULL : gain, node->u.norm.eps, y);
+    if (by_head) times_gain(y, n, heads * dim, gain);
+}
+
 static enum pith_status run_norm(struct pith_node_run *r, const struct pith_node *node,
                                  struct pith_error *err)
 {
-    const float *gain = vector_of(r, node->u.norm.vector), *bias = vector_of(r, node->u.norm.bias);
-    const size_t n = r->n * node->u.norm.heads, dim = node->u.norm.dim;
-    const double eps = node->u.norm.eps;
     (void)err;
-    if (node->u.norm.centred)
-        pith_layernorm(
-            r->pass->backend,
-            &(struct pith_layernorm){.x = r->reg[node->in],
-                                     .weight = gain,
-                                     .bias = bias,
-                                     .n = n,
-                                     .dim = dim,
-                                     .period = node->u.norm.by_head ? node->u.norm.heads : 1,
-                                     .eps = eps,
-                                     .y = r->reg[node->out]});
-    else {
-        const bool by_head = node->u.norm.by_head && gain;
-        pith_rmsnorm(r->pass->backend, r->reg[node->in], n, dim, by_head ? NULL : gain, eps,
-                     r->reg[node->out]);
-        if (by_head) times_gain(r->reg[node->out], r->n, node->u.norm.heads * dim, gain);
-    }
+    pith_norm_rows(r->pass->backend, r->block, node, r->reg[node->in], r->n, r->reg[node->out]);
     return PITH_OK;
 }
 
@@ -142,6 +144,13 @@ static enum pith_status run_place(struct pith_node_run *r, const struct pith_nod
     return PITH_OK;
 }
 
+float pith_temper_factor(const struct pith_node *temper, size_t position)
+{
+    const double at = (double)(position + temper->u.temper.shift);
+    const double turns = floor(at / temper->u.temper.every);
+    return (float)(1 + temper->u.temper.beta * log(1 + turns));
+}
+
 static enum pith_status run_temper(struct pith_node_run *r, const struct pith_node *node,
                                    struct pith_error *err)
 {
@@ -150,9 +159,7 @@ static enum pith_status run_temper(struct pith_node_run *r, const struct pith_no
     (void)err;
     for (size_t k = 0; k < r->spans; k++)
         for (size_t i = 0; i < r->span[k].n; i++, x += dim) {
-            const double at = (double)(r->span[k].start + i + node->u.temper.shift);
-            const double turns = floor(at / node->u.temper.every);
-            const float factor = (float)(1 + node->u.temper.beta * log(1 + turns));
+            const float factor = pith_temper_factor(node, r->span[k].start + i);
             for (size_t j = 0; j < dim && factor != 1.0f; j++) x[j] *= factor;
         }
     return PITH_OK;
@@ -201,7 +208,7 @@ static void attend_some(struct pith_node_run *r, const struct pith_node *node,
                                             .chunked = node->u.attend.chunked,
                                             .scale = node->u.attend.scale,
                                             .cap = node->u.attend.cap,
-                                            .sinks = vector_of(r, node->u.attend.sinks),
+                                            .sinks = vector_of(r->block, node->u.attend.sinks),
                                             .cache = &cache,
                                             .q = r->reg[node->in] + row * heads * keeps->key,
                                             .out = r->reg[node->out] + row * heads * keeps->value,
@@ -271,31 +278,40 @@ static enum pith_status run_clamp(struct pith_node_run *r, const struct pith_nod
 }
 
 /* One part of a row, or of one of its heads. */
-static void split_part(const struct pith_node *node, uint32_t part, const float *from, float *to)
+static void split_part(const struct pith_node *node, uint32_t part, float *in, float *to, bool back)
 {
-    const uint32_t dim = node->u.split.dim[part], parts = node->u.split.parts;
-    if (!node->u.split.adjacent) memcpy(to, from, dim * sizeof *to);
-    else
-        for (uint32_t i = 0; i < dim; i++) to[i] = from[parts * i + part];
+    const uint32_t dim = node->u.split.dim[part];
+    const uint32_t step = node->u.split.adjacent ? node->u.split.parts : 1;
+    for (uint32_t i = 0; i < dim && back; i++) in[step * i] += to[i];
+    for (uint32_t i = 0; i < dim && !back; i++) to[i] = in[step * i];
+}
+
+void pith_split_rows(const struct pith_node *node, size_t n, float *in, float *const part[4],
+                     bool back)
+{
+    const uint32_t heads = node->u.split.heads ? node->u.split.heads : 1;
+    size_t width = 0, before = 0;
+    for (uint32_t p = 0; p < node->u.split.parts; p++) width += node->u.split.dim[p];
+    for (uint32_t p = 0; p < node->u.split.parts; p++) {
+        const uint32_t dim = node->u.split.dim[p], wide = node->u.split.wide[p];
+        float *from = in + (node->u.split.adjacent ? p : before);
+        for (size_t row = 0; row < n; row++)
+            for (uint32_t h = 0; h < heads; h++)
+                split_part(node, p, from + (row * heads + h) * width,
+                           part[p] + node->u.split.at[p] + row * (wide ? wide : heads * dim) +
+                               h * dim,
+                           back);
+        before += dim;
+    }
 }
 
 static enum pith_status run_split(struct pith_node_run *r, const struct pith_node *node,
                                   struct pith_error *err)
 {
-    const uint32_t heads = node->u.split.heads ? node->u.split.heads : 1;
-    size_t width = 0, before = 0;
+    float *part[4] = {NULL};
     (void)err;
-    for (uint32_t p = 0; p < node->u.split.parts; p++) width += node->u.split.dim[p];
-    for (uint32_t p = 0; p < node->u.split.parts; p++) {
-        const uint32_t dim = node->u.split.dim[p], wide = node->u.split.wide[p];
-        const float *from = r->reg[node->in] + (node->u.split.adjacent ? 0 : before);
-        float *to = r->reg[node->u.split.to[p]] + node->u.split.at[p];
-        for (size_t row = 0; row < r->n; row++)
-            for (uint32_t h = 0; h < heads; h++)
-                split_part(node, p, from + (row * heads + h) * width,
-                           to + row * (wide ? wide : heads * dim) + h * dim);
-        before += dim;
-    }
+    for (uint32_t p = 0; p < node->u.split.parts; p++) part[p] = r->reg[node->u.split.to[p]];
+    pith_split_rows(node, r->n, r->reg[node->in], part, false);
     return PITH_OK;
 }
 
@@ -334,7 +350,7 @@ static enum pith_status run_scale(struct pith_node_run *r, const struct pith_nod
 typedef enum pith_status run_fn(struct pith_node_run *r, const struct pith_node *node,
                                 struct pith_error *err);
 static run_fn *const runs[PITH_NODE_KINDS] = {
-#define PITH_NODE(kind, name, grad) run_##name,
+#define PITH_NODE(kind, name) run_##name,
 #include "model/nodes.def"
 #undef PITH_NODE
 };

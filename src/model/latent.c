@@ -55,8 +55,8 @@ enum pith_status pith_absorbed_make(const struct pith_layer_plan *l, bool change
 }
 
 /* Row by row: a matrix made for an input that is rotated is rotated back. */
-static void fill(struct pith_backend *be, const struct pith_linear_weights *l,
-                 struct pith_absorbed *a)
+void pith_absorbed_fill(struct pith_backend *be, const struct pith_linear_weights *l,
+                        struct pith_absorbed *a)
 {
     const struct pith_input back = {.hadamard = l->w.dense ? l->hadamard
                                                            : pith_weight_input(&l->w).hadamard};
@@ -70,14 +70,13 @@ static void fill(struct pith_backend *be, const struct pith_linear_weights *l,
     a->made = true;
 }
 
-/* [latent | rotary part] of each row. */
-static void join_key(const struct pith_node_run *r, const struct pith_node *node)
+void pith_latent_join(const struct pith_node *node, size_t n, const float *latent,
+                      const float *rotary, float *key)
 {
     const size_t rank = node->u.latent.rank, rope = node->u.latent.rope;
-    float *key = r->reg[node->u.latent.key];
-    for (size_t i = 0; i < r->n; i++, key += rank + rope) {
-        memcpy(key, r->reg[node->u.latent.latent] + i * rank, rank * sizeof *key);
-        memcpy(key + rank, r->reg[node->u.latent.rotary] + i * rope, rope * sizeof *key);
+    for (size_t i = 0; i < n; i++, key += rank + rope) {
+        memcpy(key, latent + i * rank, rank * sizeof *key);
+        memcpy(key + rank, rotary + i * rope, rope * sizeof *key);
     }
 }
 
@@ -90,8 +89,8 @@ enum pith_status pith_node_absorb(struct pith_node_run *r, const struct pith_nod
     (void)err;
     pith_node_meet_site(r, b->plan->linear[linear].site, latent, NULL);
     if (r->stopped) return PITH_OK;
-    fill(r->pass->backend, &b->linear[linear], b->absorbed);
-    join_key(r, node);
+    pith_absorbed_fill(r->pass->backend, &b->linear[linear], b->absorbed);
+    pith_latent_join(node, r->n, latent, r->reg[node->u.latent.rotary], r->reg[node->u.latent.key]);
     pith_latent_queries(r->pass->backend, &b->absorbed->parts, r->reg[node->in], r->n,
                         node->u.latent.rope, r->reg[node->out]);
     return PITH_OK;

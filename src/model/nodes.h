@@ -39,9 +39,32 @@ enum pith_status pith_node_scan(struct pith_node_run *r, const struct pith_node 
 enum pith_status pith_node_experts(struct pith_node_run *r, const struct pith_node *node,
                                    struct pith_error *err);
 
+/* What a row at that position is multiplied with. */
+float pith_temper_factor(const struct pith_node *temper, size_t position);
+/* What nodes compute, without a pass: y[n] of `norm` from x[n]; parts of `split` (its registers, as
+ * they lie) from in[n], or with `back` in[n] += what is in the parts; a linear's own parts of a
+ * latent attention. */
+void pith_norm_rows(struct pith_backend *be, const struct pith_block *b,
+                    const struct pith_node *node, const float *x, size_t n, float *y);
+void pith_split_rows(const struct pith_node *node, size_t n, float *in, float *const part[4],
+                     bool back);
+void pith_absorbed_fill(struct pith_backend *be, const struct pith_linear_weights *l,
+                        struct pith_absorbed *a);
+/* key = [latent | rotary part] of n rows. */
+void pith_latent_join(const struct pith_node *node, size_t n, const float *latent,
+                      const float *rotary, float *key);
+/* Lists the places of s->chosen by expert, rows ascending: s->order, s->begin. */
+void pith_experts_sort(const struct pith_moe *m, struct pith_scratch *s, size_t n);
+
 /* The experts that a row with those logits takes, in ascending order, and their weights:
  * chosen[taken], share[taken]. `score` has room for two numbers an expert. */
 void pith_route(const struct pith_moe *m, const float *logits, const float *correction,
                 float *score, uint32_t *chosen, float *share);
+/* The scores behind the weights: of all experts (but TOP's are logits) to score[experts], which has
+ * room for two numbers an expert, and of those chosen to share[taken]. And what the weights' sum is
+ * divided by. */
+void pith_route_scores(const struct pith_moe *m, const float *logits, const uint32_t *chosen,
+                       float *score, float *share);
+double pith_route_over(const struct pith_moe *m, double sum);
 
 #endif

@@ -105,7 +105,7 @@ static inline size_t pith_vector_count(const struct pith_vector_spec *v)
 /* --- nodes ------------------------------------------------------------------------------------ */
 
 enum pith_node_kind {
-#define PITH_NODE(kind, name, grad) PITH_NODE_##kind,
+#define PITH_NODE(kind, name) PITH_NODE_##kind,
 #include "model/nodes.def"
 #undef PITH_NODE
     PITH_NODE_KINDS
@@ -187,11 +187,10 @@ struct pith_node {
             bool adjacent;
         } split;
         /* out = the sum over the experts that a token takes of weight * expert(in); `logits` are
-         * its router's. Expert e has linears first + e * each, and so on: gate, up, down (each 3),
-         * or gate and up in one, down (2); see struct pith_moe. */
+         * its router's. Expert e has linears first + e * each, and so on: gate, up, down; see
+         * struct pith_moe. */
         struct {
-            uint8_t logits, rows, both, gate, up, result;
-            bool adjacent; /* gate and up in one: column 2 i is gate i, 2 i + 1 up i */
+            uint8_t logits, rows, gate, up, result;
             uint32_t first, each, dim, correction;
         } experts;
         /* out += in, over the width of the stream; with `gate` (a register of one number a row,

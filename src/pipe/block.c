@@ -486,11 +486,12 @@ static enum pith_status turn_block(struct pith_work *w, struct pith_error *err)
 /* How many tokens of the text took each expert, where that was looked at. */
 static enum pith_status report_experts(struct pith_work *w, struct pith_error *err)
 {
-    const struct pith_routed *routed = &w->stages.routed;
-    if (!routed->count) return PITH_OK;
+    const bool learned = pith_job_learns(w->run->job) && pith_plan_experts(w->plan);
+    const size_t *count = learned ? w->run->cal.learn.taken : w->stages.routed.count;
+    if (!count) return PITH_OK;
     json_t *tokens = json_array();
     for (uint32_t e = 0; e < w->run->job->model->shape.moe.experts; e++)
-        pith_json_add(&tokens, json_integer((json_int_t)routed->count[e]));
+        pith_json_add(&tokens, json_integer((json_int_t)count[e]));
     json_t *j = json_pack("{s:i, s:o}", "layer", (int)w->layer, "tokens", tokens);
     return json_array_append_new(w->experts, j) == 0 ? PITH_OK
                                                      : pith_fail_nomem(err, "a block's account");
@@ -509,9 +510,9 @@ static enum pith_status run_stages(struct pith_work *w, struct pith_error *err)
     if (s == PITH_OK && pith_job_learns(r->job)) s = pith_learn_targets(r, &w->block, err);
     pith_phases_mark(&r->phases, PITH_PHASE_COLLECT);
     if (s == PITH_OK && r->job->needs_transform) s = pith_work_transform(w, err);
-    if (pith_job_learns(r->job)) return s == PITH_OK ? round_together(w, err) : s;
+    if (s == PITH_OK && pith_job_learns(r->job)) s = round_together(w, err);
     for (uint32_t site = 0; site < w->plan->sites && s == PITH_OK; site++)
-        s = round_site(w, site, err);
+        if (!pith_job_learns(r->job)) s = round_site(w, site, err);
     return s == PITH_OK ? report_experts(w, err) : s;
 }
 

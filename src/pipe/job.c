@@ -117,12 +117,27 @@ static enum pith_status open_basis(struct pith_job *job, struct pith_error *err)
     return PITH_OK;
 }
 
+/* A block is learned as it runs: each expert from the tokens that take it. */
+static enum pith_status check_rule(struct pith_job *job, struct pith_error *err)
+{
+    const char *rule = job->options->experts;
+    if (!pith_job_learns(job) || job->needs_transform) return PITH_OK;
+    if (rule && job->experts != PITH_EXPERTS_ROUTED)
+        return pith_fail(err, PITH_ARG,
+                         "--experts %s does nothing with --round %s, which learns experts from the"
+                         " tokens that take them (routed)",
+                         rule, job->recipe.round->name);
+    job->experts = PITH_EXPERTS_ROUTED;
+    return PITH_OK;
+}
+
 static enum pith_status load_calibration(struct pith_job *job, struct pith_error *err)
 {
     const struct pith_quantize_options *o = job->options;
     if (o->experts && !job->model->shape.moe.experts)
         return pith_fail(err, PITH_ARG, "--experts %s does nothing: %s is no mixture", o->experts,
                          o->model);
+    PITH_TRY(check_rule(job, err));
     if (!pith_job_calibrates(job)) return PITH_OK;
     PITH_TRY(pith_tokenizer_open(o->model, &job->tokenizer, err));
     pith_tokenizer_listen(job->tokenizer, &o->progress);

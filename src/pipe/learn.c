@@ -61,7 +61,10 @@ static enum pith_status open_file(struct pith_run *r, int which, struct pith_err
 enum pith_status pith_learn_open(struct pith_run *r, struct pith_error *err)
 {
     if (!pith_job_learns(r->job)) return PITH_OK;
+    const uint32_t experts = r->job->model->shape.moe.experts;
     for (int i = 0; i < 2; i++) PITH_TRY(open_file(r, i, err));
+    r->cal.learn.taken = experts ? pith_zalloc(experts, sizeof(size_t)) : NULL;
+    if (experts && !r->cal.learn.taken) return pith_fail_nomem(err, "the experts");
     return pith_tape_init(&r->cal.learn.tape, r->job->backend, r->job->model, r->job->calib.length,
                           err);
 }
@@ -70,6 +73,8 @@ void pith_learn_close(struct pith_learn *l)
 {
     for (int i = 0; i < 2; i++) pith_scratch_file_close(&l->file[i]);
     pith_tape_free(&l->tape);
+    pith_free(l->taken);
+    l->taken = NULL;
 }
 
 static size_t window_floats(const struct pith_acts *a)
@@ -101,9 +106,11 @@ enum pith_status pith_learn_targets(struct pith_run *r, const struct pith_block 
 {
     struct pith_learn *l = &r->cal.learn;
     const size_t n = window_floats(&l->acts[0]);
+    if (l->taken) memset(l->taken, 0, r->job->model->shape.moe.experts * sizeof *l->taken);
     for (size_t w = 0; w < l->acts[0].windows; w++) {
         PITH_TRY(pith_tape_forward(&l->tape, b, l->acts[0].x + w * n, l->acts[0].length,
                                    l->acts[1].x + w * n, err));
+        if (l->taken) pith_tape_count(&l->tape, b, l->taken);
         PITH_TRY(count(r, FORWARD, err));
     }
     return PITH_OK;

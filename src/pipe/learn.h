@@ -16,6 +16,8 @@ struct pith_learn {
     struct pith_scratch_file file[2];
     struct pith_acts acts[2]; /* what enters the float model's block, and what leaves it */
     struct pith_tape tape;
+    size_t
+        *taken; /* [experts]: tokens that take each in the float model's block; NULL: no mixture */
 };
 
 /* PITH_UNSUPPORTED for stages that such a rounder cannot go with. */

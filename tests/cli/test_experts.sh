@@ -36,6 +36,13 @@ for rule in pooled routed all; do
     check "gptq, experts $rule: counted" counts "gptq-$rule" "$rule"
     check "gptq, experts $rule: verified" verified "gptq-$rule"
 done
+# Learned from whole blocks: an expert from the tokens that take it.
+echo '{"base": "autoround", "iterations": 10, "batch": 2}' >"$work/learned.json"
+check "learned" make learned -r "$work/learned.json"
+check "learned: counted" counts learned routed
+check "learned: verified" verified learned
+check "learned, one thread" make learned-one -r "$work/learned.json" --threads 1
+same_model "learned, one thread: the same bytes" "$work/learned-one" "$work/learned"
 check "pooled is the default" make default -r gptq --container compressed-tensors
 same_model "pooled is the default: the same bytes" "$work/default" "$work/gptq-pooled"
 check "one thread" make one -r gptq --container compressed-tensors --threads 1
@@ -87,5 +94,6 @@ refuse "a rule that is none" 2 'unknown rule for experts "some": pooled, routed 
     "$pith" quantize "$mixture" -o "$work/x" -r gptq --experts some
 refuse "a model that is no mixture" 2 'experts routed does nothing: .* is no mixture' \
     "$pith" quantize "$probe" -o "$work/x" --quiet -r gptq --experts routed
-refuse "learning" 1 'learning has no gradients' "$pith" quantize "$mixture" -o "$work/x" --quiet -r autoround
+refuse "learning from other tokens" 2 'experts all does nothing with --round learned' \
+    "$pith" quantize "$mixture" -o "$work/x" --quiet -r autoround --experts all
 finish

@@ -4,6 +4,7 @@
 set -u
 . tests/cli/lib.sh
 calib="--calib $probe/eval.txt --calib-tokens 256 --seq-len 64 --quiet"
+echo '{"base": "autoround", "iterations": 10, "batch": 2}' >"$work/learned.json"
 score="--text $probe/eval.txt --context 64 --max-tokens 256 --json"
 
 # made NAME MODEL OPTIONS...: the model is quantized, the result is as it was meant, near the model it comes from.
@@ -34,19 +35,24 @@ for kind in deepseek_v3 qwen3_next lfm2_moe granitemoehybrid; do
     check "$kind: tokens one by one" "$pith" run "$model" -p "Once upon" -n 4
     check "$kind: a task" "$pith" eval "$model" --tasks "$probe/tasks/order.jsonl" --task-limit 8
 
-    # Killed half way, then resumed: the same bytes.
-    job="--quiet -r gptq --container compressed-tensors $calib"
     # shellcheck disable=SC2086
-    "$pith" quantize "$model" -o "$work/whole" $job || fail "$kind: undisturbed"
-    rm -rf "$work/out"
-    if ${CC:-cc} -O1 -shared -fPIC -o "$work/faulty.so" tests/cli/faulty.c -ldl 2>"$work/stderr"; then
+    made "$kind: learned" "$model" -r "$work/learned.json" $calib
+
+    # Killed half way, then resumed: the same bytes.
+    for recipe in gptq "$work/learned.json"; do
+        job="--quiet -r $recipe --container compressed-tensors $calib"
         # shellcheck disable=SC2086
-        FAULT=kill:12 LD_PRELOAD=$work/faulty.so "$pith" quantize "$model" -o "$work/out" $job 2>/dev/null
-        # shellcheck disable=SC2086
-        check "$kind: resumed" "$pith" quantize "$model" -o "$work/out" $job --resume
-        check "$kind: the same bytes" cmp "$work/whole/model.safetensors" "$work/out/model.safetensors"
-    fi
-    rm -rf "$work/whole"
+        "$pith" quantize "$model" -o "$work/whole" $job || fail "$kind: undisturbed"
+        rm -rf "$work/out"
+        if ${CC:-cc} -O1 -shared -fPIC -o "$work/faulty.so" tests/cli/faulty.c -ldl 2>"$work/stderr"; then
+            # shellcheck disable=SC2086
+            FAULT=kill:12 LD_PRELOAD=$work/faulty.so "$pith" quantize "$model" -o "$work/out" $job 2>/dev/null
+            # shellcheck disable=SC2086
+            check "$kind: resumed" "$pith" quantize "$model" -o "$work/out" $job --resume
+            check "$kind: the same bytes" cmp "$work/whole/model.safetensors" "$work/out/model.safetensors"
+        fi
+        rm -rf "$work/whole"
+    done
 done
 
 # A cache's format is one of keys and values: there are none in a latent, and only in some layers of the other.
