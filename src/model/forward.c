@@ -1,6 +1,7 @@
 /* A layer's program, run: one function a kind of node. */
 #include "model/nodes.h"
 
+#include "backend/input.h"
 #include "backend/layer.h"
 #include "kern/ops.h"
 #include "model/rope.h"
@@ -177,6 +178,13 @@ static enum pith_status check_room(const struct pith_pass *p, const struct pith_
     return PITH_OK;
 }
 
+/* Rows of heads times the Hadamard matrix of their size, which is its own inverse. */
+static void rotate_heads(struct pith_backend *b, float *x, size_t rows, uint32_t dim)
+{
+    const struct pith_input in = {.hadamard = dim};
+    pith_input_apply(b, &in, x, rows, dim, x);
+}
+
 /* Some of the spans, whose first row is `row`: stored, then attended to. */
 static void attend_some(struct pith_node_run *r, const struct pith_node *node,
                         const struct pith_kv_span *of, size_t count, size_t row)
@@ -219,12 +227,22 @@ static void attend_some(struct pith_node_run *r, const struct pith_node *node,
 static enum pith_status run_attend(struct pith_node_run *r, const struct pith_node *node,
                                    struct pith_error *err)
 {
-    PITH_TRY(check_room(r->pass, r->span, r->spans, err));
+    const struct pith_pass *p = r->pass;
+    const struct pith_state_spec *keeps = &r->block->plan->state;
+    const struct pith_kv_format *f = pith_kv_of(&p->kv->format, p->kv_layer);
+    const size_t queries = r->n * node->u.attend.heads, rows = r->n * keeps->heads;
+    PITH_TRY(check_room(p, r->span, r->spans, err));
+    if (f->k.rotate) {
+        rotate_heads(p->backend, r->reg[node->in], queries, keeps->key);
+        rotate_heads(p->backend, r->reg[node->u.attend.k], rows, keeps->key);
+    }
+    if (f->v.rotate) rotate_heads(p->backend, r->reg[node->u.attend.v], rows, keeps->value);
     for (size_t i = 0, row = 0, n; i < r->spans; i += n) {
         n = r->spans - i < SPANS_AT_ONCE ? r->spans - i : SPANS_AT_ONCE;
         attend_some(r, node, r->span + i, n, row);
         for (size_t k = 0; k < n; k++) row += r->span[i + k].n;
     }
+    if (f->v.rotate) rotate_heads(p->backend, r->reg[node->out], queries, keeps->value);
     return PITH_OK;
 }
 

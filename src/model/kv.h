@@ -29,6 +29,8 @@ struct pith_model;
 struct pith_kv_part {
     bool half;             /* in bfloat16, where there is no grid */
     struct pith_grid grid; /* format NULL: none */
+    bool rotate; /* heads are multiplied by a Hadamard matrix before they are rounded, and so are
+                    queries, or by its inverse what attention gives */
 };
 struct pith_kv_format {
     struct pith_kv_part k, v;
@@ -46,14 +48,15 @@ static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
     const bool half = dtype == PITH_BF16;
     return (struct pith_kv_format){.k.half = half, .v.half = half};
 }
-/* "f32", "bf16", or a grid; or "k=...,v=..." of them, one for keys and one for values. NULL: what
- * the checkpoint says, or `usual`. m may be NULL, when only the name is to be looked at. PITH_ARG
- * for another name; PITH_UNSUPPORTED for a grid that keys and values cannot have, and where latents
- * are kept for two that differ. */
+/* "f32", "bf16", or a grid; or "k=...,v=..." of them, one for keys and one for values; then maybe
+ * ",rotate", or of one side ",rotate=k". NULL: what the checkpoint says, or `usual`. m may be NULL,
+ * when only the name is to be looked at. PITH_ARG for another name; PITH_UNSUPPORTED for a grid
+ * that keys and values cannot have, where latents are kept for two that differ, and for heads that
+ * have no such matrix. */
 enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
                                struct pith_kv_format *out, struct pith_error *err);
 /* Its name again, whatever some layers have. */
-enum { PITH_KV_TEXT = 2 * PITH_GRID_TEXT + 8 };
+enum { PITH_KV_TEXT = 2 * PITH_GRID_TEXT + 16 };
 void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT]);
 
 /* What a cache shall be: the name of pith_kv_parse(), and PATTERN=GRID for some layers. A pattern

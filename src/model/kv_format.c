@@ -52,19 +52,49 @@ static enum pith_status parse_part(const char *name, bool values, const struct p
     return check_grid(&out->grid, values, m, err);
 }
 
-/* "k=A,v=B", in either order, into its two names. False for a name without them. */
-static bool take_apart(const char *name, char part[2][PITH_GRID_TEXT])
+/* What a name says: "GRID", "k=GRID", "v=GRID", each side once, and "rotate", "rotate=k" or
+ * "rotate=v", with commas between. */
+struct said {
+    struct pith_kv_part part[2]; /* of keys and of values */
+    bool given[2], rotate[2];
+};
+
+static enum pith_status parse_sides(const char *item, const struct pith_model *m, struct said *out,
+                                    struct pith_error *err)
 {
-    const char *comma = strchr(name, ',');
-    if (!comma || strlen(name) >= PITH_GRID_TEXT || name[1] != '=' || comma[1] == '\0' ||
-        comma[2] != '=')
-        return false;
-    const int first = name[0] == 'k' ? 0 : 1;
-    if (name[0] == comma[1] || !strchr("kv", name[0]) || !strchr("kv", comma[1])) return false;
-    memcpy(part[first], name + 2, (size_t)(comma - name) - 2);
-    part[first][comma - name - 2] = '\0';
-    strcpy(part[1 - first], comma + 3);
-    return true;
+    const bool k = strncmp(item, "k=", 2) == 0, v = strncmp(item, "v=", 2) == 0;
+    const char *name = k || v ? item + 2 : item;
+    for (int i = 0; i < 2; i++) {
+        if (i == 0 ? v : k) continue;
+        if (out->given[i])
+            return pith_fail(err, PITH_ARG,
+                             "KV cache: \"%s\": keys and values each once, k=GRID,v=GRID", item);
+        PITH_TRY(parse_part(name, i == 1, m, &out->part[i], err));
+        out->given[i] = true;
+    }
+    return PITH_OK;
+}
+
+static enum pith_status parse_items(const char *name, const struct pith_model *m, struct said *out,
+                                    struct pith_error *err)
+{
+    *out = (struct said){0};
+    for (bool more = true; more;) {
+        char item[PITH_GRID_TEXT];
+        const size_t n = strcspn(name, ",");
+        if (n >= sizeof item) return pith_fail(err, PITH_ARG, "KV cache \"%s\": too long", name);
+        memcpy(item, name, n);
+        item[n] = '\0';
+        more = name[n] != '\0';
+        name += n + more;
+        const bool rotate = strcmp(item, "rotate") == 0;
+        const bool k = strcmp(item, "rotate=k") == 0, v = strcmp(item, "rotate=v") == 0;
+        if (rotate || k) out->rotate[0] = true;
+        if (rotate || v) out->rotate[1] = true;
+        if (!rotate && !k && !v) PITH_TRY(parse_sides(item, m, out, err));
+    }
+    for (int i = 0; i < 2; i++) out->part[i].rotate = out->rotate[i];
+    return PITH_OK;
 }
 
 /* A latent is key and value at once. */
@@ -79,10 +109,28 @@ static enum pith_status check_latents(const struct pith_kv_format *f, const stru
     return PITH_OK;
 }
 
+/* Heads that a Hadamard matrix of a power of two turns. */
+static enum pith_status check_rotation(const struct pith_kv_format *f, const struct pith_model *m,
+                                       struct pith_error *err)
+{
+    for (uint32_t i = 0; m && i < m->plans.kinds; i++) {
+        const struct pith_state_spec *s = &m->plans.kind[i].state;
+        const uint32_t key = f->k.rotate ? s->key : 1, value = f->v.rotate ? s->value : 1;
+        if (s->kind == PITH_STATE_LATENT && (f->k.rotate || f->v.rotate))
+            return pith_fail(err, PITH_UNSUPPORTED, "rotate: latents are not turned");
+        if (s->kind != PITH_STATE_KV) continue;
+        if ((key & (key - 1)) != 0 || (value & (value - 1)) != 0)
+            return pith_fail(err, PITH_UNSUPPORTED,
+                             "rotate: heads of %u numbers, not of a power of two",
+                             (key & (key - 1)) != 0 ? key : value);
+    }
+    return PITH_OK;
+}
+
 enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
                                struct pith_kv_format *out, struct pith_error *err)
 {
-    char part[2][PITH_GRID_TEXT];
+    struct said said;
     *out = pith_kv_floats(usual);
     if (!name && !(m && m->kv_grid.format)) return PITH_OK;
     if (!name) {
@@ -92,13 +140,14 @@ enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const st
         PITH_TRY(check_grid(&out->k.grid, false, m, err));
         return check_grid(&out->v.grid, true, m, err);
     }
-    const bool apart = take_apart(name, part);
-    if (!apart && (strncmp(name, "k=", 2) == 0 || strncmp(name, "v=", 2) == 0))
+    PITH_TRY(parse_items(name, m, &said, err));
+    if (!said.given[0] || !said.given[1])
         return pith_fail(err, PITH_ARG, "KV cache \"%s\": keys and values each once, k=GRID,v=GRID",
                          name);
-    PITH_TRY(parse_part(apart ? part[0] : name, false, m, &out->k, err));
-    PITH_TRY(parse_part(apart ? part[1] : name, true, m, &out->v, err));
-    return check_latents(out, m, err);
+    out->k = said.part[0];
+    out->v = said.part[1];
+    PITH_TRY(check_latents(out, m, err));
+    return check_rotation(out, m, err);
 }
 
 static void part_name(const struct pith_kv_part *p, char text[PITH_GRID_TEXT])
@@ -110,10 +159,12 @@ static void part_name(const struct pith_kv_part *p, char text[PITH_GRID_TEXT])
 void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT])
 {
     char k[PITH_GRID_TEXT], v[PITH_GRID_TEXT];
+    static const char *const rotations[2][2] = {{"", ",rotate=v"}, {",rotate=k", ",rotate"}};
+    const char *rotate = rotations[f->k.rotate][f->v.rotate];
     part_name(&f->k, k);
     part_name(&f->v, v);
-    if (strcmp(k, v) == 0) strcpy(text, k);
-    else snprintf(text, PITH_KV_TEXT, "k=%s,v=%s", k, v);
+    if (strcmp(k, v) == 0) snprintf(text, PITH_KV_TEXT, "%s%s", k, rotate);
+    else snprintf(text, PITH_KV_TEXT, "k=%s,v=%s%s", k, v, rotate);
 }
 
 /* --- by layer --------------------------------------------------------------------------------- */
@@ -124,20 +175,20 @@ void pith_kv_format_free(struct pith_kv_format *f)
     f->layer = NULL;
 }
 
-/* A name, or one side's alone beside what the other has now. */
+/* A name, or one side's alone: the other then stays. */
 static enum pith_status parse_over(const char *name, const struct pith_model *m,
                                    struct pith_kv_format *f, struct pith_error *err)
 {
-    char both[PITH_KV_TEXT], now[PITH_GRID_TEXT];
-    const bool k = strncmp(name, "k=", 2) == 0, v = strncmp(name, "v=", 2) == 0;
-    struct pith_kv_format parsed;
-    if ((k || v) && !strchr(name, ',') && strlen(name) < PITH_GRID_TEXT) {
-        part_name(k ? &f->v : &f->k, now);
-        snprintf(both, sizeof both, k ? "%s,v=%s" : "%s,k=%s", name, now);
-        name = both;
-    }
-    PITH_TRY(pith_kv_parse(name, PITH_F32, m, &parsed, err));
-    *f = parsed;
+    struct said said;
+    struct pith_kv_format over = *f;
+    PITH_TRY(parse_items(name, m, &said, err));
+    if (!said.given[0] && !said.given[1])
+        return pith_fail(err, PITH_ARG, "KV cache \"%s\": no format", name);
+    if (said.given[0]) over.k = said.part[0];
+    if (said.given[1]) over.v = said.part[1];
+    PITH_TRY(check_latents(&over, m, err));
+    PITH_TRY(check_rotation(&over, m, err));
+    *f = over;
     return PITH_OK;
 }
 

@@ -1,8 +1,11 @@
 /* Keys and values on a grid: what the cache holds is what num/input.h makes of them, a head of a
  * token at a time; and names of caches. */
 #include "base/mem.h"
+#include "num/hadamard.h"
 #include "num/input.h"
 #include "unit/model/fixture.h"
+
+#include <math.h>
 
 /* One layer's keys and values, [tokens][kv_heads][head_dim], as attention reads them. */
 static void read_cache(struct pith_session *s, uint32_t layer, size_t tokens, float *k, float *v)
@@ -26,6 +29,7 @@ static void read_cache(struct pith_session *s, uint32_t layer, size_t tokens, fl
 
 struct held {
     size_t count; /* values of one layer's keys */
+    size_t xs;    /* of x */
     float *k, *v, *x;
 };
 
@@ -40,7 +44,8 @@ static struct held hold(struct rig *r, uint32_t layer, const struct pith_kv_form
     struct held h = {.count = n * shape->kv_heads * shape->head_dim};
     h.k = malloc(h.count * sizeof *h.k);
     h.v = malloc(h.count * sizeof *h.v);
-    h.x = malloc(n * shape->hidden * sizeof *h.x);
+    h.xs = n * shape->hidden;
+    h.x = malloc(h.xs * sizeof *h.x);
     assert_ok(pith_session_init(&s, r->model, r->backend, &options, &err), err);
     assert_ok(pith_session_append(&s, ids, n, h.x, &err), err);
     read_cache(&s, layer, n, h.k, h.v);
@@ -154,6 +159,44 @@ static void layers_differ(void **state)
     golden_free(&g);
 }
 
+/* Rounded is what the Hadamard matrix makes of a head, and it makes no difference to floats but for
+ * the order of sums. */
+static void heads_are_rotated(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    struct golden g;
+    struct rig r;
+    golden_load(&g, "llama_gqa_tied");
+    char *dir = folder_make(g.config, g.weights);
+    rig_open(&r, dir, 2);
+    const struct pith_kv_format plain = pith_kv_floats(PITH_F32);
+    struct pith_kv_format f;
+    const uint32_t dim = r.model->shape.head_dim;
+    struct held want = hold(&r, 0, &plain);
+    assert_ok(pith_kv_parse("f32,rotate", PITH_F32, r.model, &f, &err), err);
+    struct held turned = hold(&r, 0, &f);
+    for (size_t i = 0; i < want.xs; i++)
+        assert_true(fabsf(turned.x[i] - want.x[i]) <= 2e-5f * (1 + fabsf(want.x[i])));
+    pith_hadamard_rows(want.k, want.count / dim, dim, dim);
+    pith_hadamard_rows(want.v, want.count / dim, dim, dim);
+    assert_same_numbers(want.k, turned.k, want.count);
+    assert_same_numbers(want.v, turned.v, want.count);
+    assert_ok(pith_kv_parse("int4:token,rotate", PITH_F32, r.model, &f, &err), err);
+    struct held got = hold(&r, 0, &f);
+    const struct pith_input in = {.grid = f.k.grid, .scale = 1.0f};
+    pith_input_rows(&in, want.k, want.count / dim, dim, NULL, want.k);
+    pith_input_rows(&in, want.v, want.count / dim, dim, NULL, want.v);
+    assert_same_numbers(want.k, got.k, want.count);
+    assert_same_numbers(want.v, got.v, want.count);
+    held_free(&want);
+    held_free(&turned);
+    held_free(&got);
+    rig_close(&r);
+    folder_remove(dir);
+    golden_free(&g);
+}
+
 static void patterns_that_are_wrong(void **state)
 {
     (void)state;
@@ -237,6 +280,12 @@ static void caches_have_names(void **state)
         {"k=int8:token,v=int4:g32", "k=int8:token,v=int4:g32", PITH_OK},
         {"v=bf16,k=q8_0", "k=q8_0,v=bf16", PITH_OK},
         {"k=q8_0,v=q8_0", "q8_0", PITH_OK},
+        {"int4:g32,rotate", "int4:g32,rotate", PITH_OK},
+        {"rotate=v,k=bf16,v=mxfp4", "k=bf16,v=mxfp4,rotate=v", PITH_OK},
+        {"k=int8:token,rotate,v=int4:g32", "k=int8:token,v=int4:g32,rotate", PITH_OK},
+        {"rotate", NULL, PITH_ARG},
+        {"int4:g32,rotated", NULL, PITH_ARG},
+        {"int4:g32,int8:token", NULL, PITH_ARG},
         {"k=q8_0", NULL, PITH_ARG},
         {"k=q8_0,k=q8_0", NULL, PITH_ARG},
         {"k=q8_0,v=", NULL, PITH_ARG},
@@ -265,8 +314,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_head_of_a_token_is_a_row), cmocka_unit_test(layers_differ),
-        cmocka_unit_test(patterns_that_are_wrong),    cmocka_unit_test(scales_are_those_of_heads),
-        cmocka_unit_test(caches_have_names),
+        cmocka_unit_test(heads_are_rotated),          cmocka_unit_test(patterns_that_are_wrong),
+        cmocka_unit_test(scales_are_those_of_heads),  cmocka_unit_test(caches_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
