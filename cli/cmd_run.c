@@ -98,6 +98,19 @@ static char *read_prompt(struct pith_error *err)
     return NULL;
 }
 
+/* A prompt that was read, not given, is no usage; a cache that was asked for is. */
+static int report_prompt(const struct settings *s, struct pith_engine *engine,
+                         const struct pith_generate_options *o, struct pith_error *err)
+{
+    struct pith_generate_options alone = *o;
+    alone.kv = NULL;
+    alone.kv_layers = (struct pith_list){0};
+    if (!given(&s->common, "prompt") && err->status == PITH_ARG &&
+        pith_generate_check(engine, &alone, NULL) == PITH_ARG)
+        err->status = PITH_FORMAT;
+    return report_failure(&s->common, err);
+}
+
 /* Continues a prompt; `echo` prints it first, once it is known that it can be continued. */
 static int generate(struct settings *s, struct pith_engine *engine, const char *prompt, bool echo)
 {
@@ -115,11 +128,7 @@ static int generate(struct settings *s, struct pith_engine *engine, const char *
     o.kv_layers = as_list(&s->kv_layers);
     o.text = on_text;
     o.ctx = s;
-    if (pith_generate_check(engine, &o, &err) != PITH_OK) {
-        /* A prompt that was read, not given, is no usage. */
-        if (err.status == PITH_ARG && !given(&s->common, "prompt")) err.status = PITH_FORMAT;
-        return report_failure(&s->common, &err);
-    }
+    if (pith_generate_check(engine, &o, &err) != PITH_OK) return report_prompt(s, engine, &o, &err);
     if (echo && !s->common.json && !s->common.quiet) fputs(prompt, stdout);
     if (pith_generate(engine, &o, &report, &err) != PITH_OK)
         return report_failure(&s->common, &err);

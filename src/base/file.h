@@ -127,6 +127,7 @@ enum pith_status pith_dir_list(const char *path, char ***names, size_t *count,
                                struct pith_error *err);
 void pith_names_free(char **names, size_t count);
 
+/* What `to` was goes; no folder is synced. */
 enum pith_status pith_rename(const char *from, const char *to, struct pith_error *err);
 enum pith_status pith_unlink(const char *path, struct pith_error *err); /* a missing file is fine */
 bool pith_path_exists(const char *path);

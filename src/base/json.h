@@ -36,6 +36,8 @@ enum pith_status pith_json_text(const char *what, const json_t *json, char **out
 /* Writes that text, atomically. */
 enum pith_status pith_json_save(const char *path, const json_t *json, struct pith_error *err);
 
+/* The value of a key, within lo..hi; finite; true or false. Unchanged when the key is missing or
+ * null; PITH_FORMAT, with `where` in front, when it is of another kind. */
 enum pith_status pith_json_get_int(const json_t *obj, const char *key, int64_t lo, int64_t hi,
                                    int64_t *value, const char *where, struct pith_error *err);
 enum pith_status pith_json_get_real(const json_t *obj, const char *key, double *value,

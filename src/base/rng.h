@@ -9,7 +9,9 @@ struct pith_rng {
     uint64_t s[4];
 };
 
+/* Any seed is good, also 0. */
 void pith_rng_seed(struct pith_rng *r, uint64_t seed);
+/* 64 random bits. */
 uint64_t pith_rng_next(struct pith_rng *r);
 /* Uniform in [0, n), n > 0, without modulo bias. */
 uint64_t pith_rng_below(struct pith_rng *r, uint64_t n);

@@ -16,6 +16,7 @@ struct pith_str {
     bool failed; /* an append ran out of memory; the content is then incomplete */
 };
 
+/* Add at the end; the text given is copied and may not be part of s. */
 void pith_str_append(struct pith_str *s, const char *bytes, size_t n);
 void pith_str_puts(struct pith_str *s, const char *text);
 void pith_str_putc(struct pith_str *s, char c);
@@ -32,6 +33,7 @@ const char *pith_str_text(const struct pith_str *s);
  */
 char *pith_str_take(struct pith_str *s);
 
+/* Gives the memory back; s is empty then, and can be used again. */
 void pith_str_free(struct pith_str *s);
 
 /* Shell-style match of the whole text: '*' any run, '?' one byte, everything else itself. A pattern

@@ -11,6 +11,8 @@ struct pith_bnb_config {
     float threshold; /* llm_int8_threshold */
 };
 
+/* What the checkpoint's quantization_config says; PITH_FORMAT when it contradicts itself,
+ * PITH_UNSUPPORTED for a form that is not read. */
 enum pith_status pith_bnb_config_read(const struct pith_checkpoint *c, struct pith_bnb_config *out,
                                       struct pith_error *err);
 

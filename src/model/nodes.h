@@ -26,6 +26,9 @@ void pith_node_linear(struct pith_node_run *r, uint32_t linear, float *out);
 /* gate = act(gate) * up, as the model's shape says. */
 void pith_node_gate(const struct pith_node_run *r, float *gate, const float *up, size_t count);
 
+/* Nodes by their kind (model/plan.h), r->n rows of the spans: from the registers that the node
+ * names into its own. Those that keep something per sequence go on from what the spans' positions
+ * say: PITH_LIMIT when the cache is full, PITH_ARG when a state has seen other positions. */
 enum pith_status pith_node_absorb(struct pith_node_run *r, const struct pith_node *node,
                                   struct pith_error *err);
 enum pith_status pith_node_expand(struct pith_node_run *r, const struct pith_node *node,

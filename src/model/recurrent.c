@@ -3,15 +3,29 @@
 
 #include "backend/layer.h"
 
+/* Does a node's work for a span, whose first row is `row`. */
+typedef enum pith_status span_fn(struct pith_node_run *r, const struct pith_node *node,
+                                 const struct pith_kv_span *span, size_t row,
+                                 struct pith_error *err);
+
+static enum pith_status each_span(struct pith_node_run *r, const struct pith_node *node,
+                                  span_fn *work, struct pith_error *err)
+{
+    for (size_t i = 0, row = 0; i < r->spans; row += r->span[i++].n)
+        PITH_TRY(work(r, node, &r->span[i], row, err));
+    return PITH_OK;
+}
+
 static enum pith_status conv_span(struct pith_node_run *r, const struct pith_node *node,
-                                  const struct pith_kv_span *span, float *x, struct pith_error *err)
+                                  const struct pith_kv_span *span, size_t row,
+                                  struct pith_error *err)
 {
     const struct pith_pass *p = r->pass;
     const uint32_t bias = node->u.conv.bias;
     float *state;
     PITH_TRY(pith_kv_state(p->kv, p->kv_layer, &r->block->plan->state, span, &state, err));
     pith_conv(p->backend,
-              &(struct pith_conv){.x = x,
+              &(struct pith_conv){.x = r->reg[node->in] + row * node->u.conv.dim,
                                   .tail = state,
                                   .n = span->n,
                                   .channels = node->u.conv.dim,
@@ -26,15 +40,14 @@ static enum pith_status conv_span(struct pith_node_run *r, const struct pith_nod
 enum pith_status pith_node_conv(struct pith_node_run *r, const struct pith_node *node,
                                 struct pith_error *err)
 {
-    float *x = r->reg[node->in];
-    for (size_t i = 0; i < r->spans; x += r->span[i++].n * node->u.conv.dim)
-        PITH_TRY(conv_span(r, node, &r->span[i], x, err));
-    return PITH_OK;
+    return each_span(r, node, conv_span, err);
 }
 
-static void delta_span(struct pith_node_run *r, const struct pith_node *node,
-                       const struct pith_kv_span *span, size_t row)
+static enum pith_status delta_span(struct pith_node_run *r, const struct pith_node *node,
+                                   const struct pith_kv_span *span, size_t row,
+                                   struct pith_error *err)
 {
+    (void)err; /* the convolution before it has looked */
     const struct pith_pass *p = r->pass;
     const size_t keys = node->u.delta.key_heads, key = node->u.delta.key_dim;
     const size_t heads = node->u.delta.value_heads, value = node->u.delta.value_dim;
@@ -53,20 +66,20 @@ static void delta_span(struct pith_node_run *r, const struct pith_node *node,
                                         node->u.delta.offset,
                                .out = r->reg[node->out] + row * heads * value});
     pith_kv_moved(p->kv, p->kv_layer, span);
+    return PITH_OK;
 }
 
 enum pith_status pith_node_delta(struct pith_node_run *r, const struct pith_node *node,
                                  struct pith_error *err)
 {
-    (void)err; /* the convolution before it has looked */
-    for (size_t i = 0, row = 0; i < r->spans; row += r->span[i++].n)
-        delta_span(r, node, &r->span[i], row);
-    return PITH_OK;
+    return each_span(r, node, delta_span, err);
 }
 
-static void scan_span(struct pith_node_run *r, const struct pith_node *node,
-                      const struct pith_kv_span *span, size_t row)
+static enum pith_status scan_span(struct pith_node_run *r, const struct pith_node *node,
+                                  const struct pith_kv_span *span, size_t row,
+                                  struct pith_error *err)
 {
+    (void)err; /* the convolution before it has looked */
     const struct pith_pass *p = r->pass;
     const size_t heads = node->u.scan.heads, dim = node->u.scan.dim;
     const size_t mixed = heads * dim + 2 * (size_t)node->u.scan.groups * node->u.scan.state;
@@ -87,13 +100,11 @@ static void scan_span(struct pith_node_run *r, const struct pith_node *node,
                                            node->u.scan.offset,
                                   .out = r->reg[node->out] + row * heads * dim});
     pith_kv_moved(p->kv, p->kv_layer, span);
+    return PITH_OK;
 }
 
 enum pith_status pith_node_scan(struct pith_node_run *r, const struct pith_node *node,
                                 struct pith_error *err)
 {
-    (void)err; /* the convolution before it has looked */
-    for (size_t i = 0, row = 0; i < r->spans; row += r->span[i++].n)
-        scan_span(r, node, &r->span[i], row);
-    return PITH_OK;
+    return each_span(r, node, scan_span, err);
 }

@@ -185,6 +185,7 @@ enum pith_status pith_round_loss(struct pith_backend *b, const float *d, uint32_
 /* Scratch bytes of pith_round_loss(). */
 uint64_t pith_round_loss_scratch(uint32_t rows);
 
+/* All of them, *count; one by its name, NULL when there is none. */
 const struct pith_rounder *const *pith_rounders(size_t *count);
 const struct pith_rounder *pith_rounder_find(const char *name);
 

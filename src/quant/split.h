@@ -60,6 +60,7 @@ struct pith_split {
     enum pith_status (*run)(const struct pith_split_job *job, struct pith_kept *kept,
                             struct pith_error *err);
 };
+/* All of them, *count; one by its name, NULL when there is none. */
 const struct pith_split *const *pith_splits(size_t *count);
 const struct pith_split *pith_split_find(const char *name);
 

@@ -80,6 +80,7 @@ struct pith_transform {
     /* Scratch bytes for a job of these shapes and that many samples (the arrays may be absent). */
     uint64_t (*scratch)(const struct pith_transform_job *job);
 };
+/* All of them, *count; one by its name, NULL when there is none. */
 const struct pith_transform *const *pith_transforms(size_t *count);
 const struct pith_transform *pith_transform_find(const char *name);
 

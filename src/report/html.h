@@ -7,6 +7,8 @@
 #include "report/chart.h"
 #include "report/table.h"
 
+/* The page up to its first heading, `title`; whatever follows stands in the order of the calls, up
+ * to pith_html_end(). */
 void pith_html_begin(struct pith_str *out, const char *title);
 void pith_html_heading(struct pith_str *out, const char *text);
 void pith_html_subheading(struct pith_str *out, const char *text);
@@ -37,6 +39,7 @@ struct pith_html_passage {
 void pith_html_passages(struct pith_str *out, bool begin);
 void pith_html_passage(struct pith_str *out, const struct pith_html_passage *p);
 
+/* What closes the page, with the script. */
 void pith_html_end(struct pith_str *out);
 
 #endif

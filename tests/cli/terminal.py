@@ -10,10 +10,10 @@ import fcntl, os, pty, re, select, struct, sys, termios, time, unicodedata
 def at_terminal(columns, command, steps=()):
     """Runs it; steps are pairs: once the text is on the screen, those keys are typed."""
     pid, fd = pty.fork()
-    if pid == 0:
+    if pid == 0: # by the child, so that the program sees no other width
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         os.environ.update(TERM="xterm", LC_ALL="C.UTF-8")
         os.execvp(command[0], command)
-    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     out = b""
     steps, seen = list(steps), 0
     while True:

@@ -15,10 +15,6 @@ make() { # OUT OPTIONS...
     shift
     "$pith" quantize "$mini" -o "$out" $base "$@"
 }
-digest() {
-    (cd "$1" && for f in *; do [ "$f" = pith.json ] || sha256sum "$f"; done
-    sed '/"timing": {/,/}/d; /"seal": /d' "$1/pith.json") | sha256sum
-}
 ${CC:-cc} -O1 -shared -fPIC -o "$work/faulty.so" tests/cli/faulty.c -ldl 2>"$work/stderr" &&
     FAULT='' LD_PRELOAD=$work/faulty.so "$pith" --version >/dev/null 2>&1 || {
     skip "files changed behind pith's back" "a library cannot be loaded before the program"

@@ -16,10 +16,6 @@ make() { # OUT OPTIONS...
     shift
     "$pith" quantize "$mini" -o "$out" $base "$@"
 }
-digest() {
-    (cd "$1" && for f in *; do [ "$f" = pith.json ] || sha256sum "$f"; done
-    sed '/"timing": {/,/}/d; /"seal": /d' "$1/pith.json") | sha256sum
-}
 preload=
 full='No space left on device.*(free some space|--resume)'
 

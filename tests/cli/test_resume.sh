@@ -16,11 +16,6 @@ make() { # OUT OPTIONS...
     shift
     "$pith" quantize "$mini" -o "$out" $base "$@"
 }
-# Everything in a folder but the times.
-digest() {
-    (cd "$1" && for f in *; do [ "$f" = pith.json ] || sha256sum "$f"; done
-    sed '/"timing": {/,/}/d; /"seal": /d' "$1/pith.json") | sha256sum
-}
 same() { # NAME OUT: the same bytes as $whole
     [ -e "$2.partial" ] && fail "$1: the work folder is still there" && return 1
     if [ "$(digest "$2")" = "$whole" ]; then pass "$1"; else fail "$1: other bytes"; fi

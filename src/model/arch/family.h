@@ -84,6 +84,9 @@ struct pith_family {
 #define PITH_FAMILY_MLP .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
 #define PITH_FAMILY_NORMS                                                                          \
     .before_attention = "input_layernorm", .before_mlp = "post_attention_layernorm"
+#define PITH_FAMILY_NORMS_AROUND                                                                   \
+    .before_attention = "input_layernorm", .after_attention = "post_attention_layernorm",          \
+    .before_mlp = "pre_feedforward_layernorm", .after_mlp = "post_feedforward_layernorm"
 #define PITH_FAMILY_EXPERTS                                                                        \
     .router = "mlp.gate", .gate = "mlp.experts.%u.gate_proj", .up = "mlp.experts.%u.up_proj",      \
     .down = "mlp.experts.%u.down_proj"

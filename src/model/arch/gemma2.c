@@ -38,13 +38,8 @@ static enum pith_status read_shape(const json_t *config, const char *where,
     return read_windows(config, where, shape, err);
 }
 
-static const struct pith_family family = {.before_attention = "input_layernorm",
-                                          .after_attention = "post_attention_layernorm",
-                                          .before_mlp = "pre_feedforward_layernorm",
-                                          .after_mlp = "post_feedforward_layernorm",
-                                          PITH_FAMILY_ATTENTION,
-                                          PITH_FAMILY_MLP,
-                                          .plus_one = true};
+static const struct pith_family family = {PITH_FAMILY_NORMS_AROUND, PITH_FAMILY_ATTENTION,
+                                          PITH_FAMILY_MLP, .plus_one = true};
 
 const struct pith_arch pith_arch_gemma2 = {
     .name = "Gemma2ForCausalLM",

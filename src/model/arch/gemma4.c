@@ -101,13 +101,8 @@ static enum pith_status plan(struct pith_plan_maker *m, struct pith_error *err)
     return s;
 }
 
-static const struct pith_family family = {.before_attention = "input_layernorm",
-                                          .after_attention = "post_attention_layernorm",
-                                          .before_mlp = "pre_feedforward_layernorm",
-                                          .after_mlp = "post_feedforward_layernorm",
-                                          PITH_FAMILY_ATTENTION,
-                                          PITH_FAMILY_MLP,
-                                          PITH_FAMILY_QK_NORM,
+static const struct pith_family family = {PITH_FAMILY_NORMS_AROUND, PITH_FAMILY_ATTENTION,
+                                          PITH_FAMILY_MLP, PITH_FAMILY_QK_NORM,
                                           .scalar = "layer_scalar"};
 
 const struct pith_arch pith_arch_gemma4 = {

@@ -2,8 +2,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "test.h"
-#include "tok/tokenizer.h"
+#include "stopped.h"
 
 #include <unistd.h>
 
@@ -579,15 +578,6 @@ static void spm_pieces_of_a_megabyte(void **state)
     pith_str_free(&model);
 }
 
-static int stop_at_once(void *ctx, const char *name, double done, double total)
-{
-    (void)name;
-    (void)done;
-    (void)total;
-    ++*(int *)ctx;
-    return 1;
-}
-
 static void encoding_can_be_stopped(void **state)
 {
     (void)state;
@@ -595,19 +585,7 @@ static void encoding_can_be_stopped(void **state)
     struct pith_str text = many("ab ", 200000), m = spm((struct flaw){0});
     struct pith_tokenizer *t[2] = {opened("a+|b", "a+|b"), NULL};
     assert_ok(pith_tokenizer_from_spm((const uint8_t *)m.data, m.len, &t[1], &err), err);
-    for (int i = 0; i < 2; i++) {
-        int asked = 0;
-        const struct pith_progress listener = {stop_at_once, &asked};
-        struct pith_ids ids = {0};
-        err = (struct pith_error){0};
-        pith_tokenizer_listen(t[i], &listener);
-        assert_int_equal(pith_tokenizer_encode(t[i], text.data, text.len, false, &ids, &err),
-                         PITH_INTERRUPTED);
-        assert_int_equal(asked, 1);
-        assert_int_equal(ids.count, 0);
-        pith_ids_free(&ids);
-        pith_tokenizer_close(t[i]);
-    }
+    for (int i = 0; i < 2; i++) check_stopped(t[i], text.data, text.len);
     pith_str_free(&text);
     pith_str_free(&m);
 }

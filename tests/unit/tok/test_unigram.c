@@ -5,8 +5,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
-#include "test.h"
-#include "tok/tokenizer.h"
+#include "stopped.h"
 
 #include <unistd.h>
 
@@ -347,33 +346,15 @@ static void long_tokens_take_no_longer(void **state)
     pith_str_free(&list);
 }
 
-static int stop_at_once(void *ctx, const char *name, double done, double total)
-{
-    (void)name;
-    (void)done;
-    (void)total;
-    ++*(int *)ctx;
-    return 1;
-}
-
 static void cutting_can_be_stopped(void **state)
 {
     (void)state;
     struct pith_error err;
     struct pith_tokenizer *t;
-    struct pith_ids ids = {0};
-    int asked = 0;
-    const struct pith_progress listener = {stop_at_once, &asked};
     char text[1 << 15];
     memset(text, 'a', sizeof text);
     assert_ok(open_edited("\"NFC\"", "\"NFC\"", &t, &err), err);
-    pith_tokenizer_listen(t, &listener);
-    assert_int_equal(pith_tokenizer_encode(t, text, sizeof text, false, &ids, &err),
-                     PITH_INTERRUPTED);
-    assert_int_equal(asked, 1);
-    assert_int_equal(ids.count, 0);
-    pith_ids_free(&ids);
-    pith_tokenizer_close(t);
+    check_stopped(t, text, sizeof text);
 }
 
 int main(void)
