@@ -113,6 +113,7 @@ static int run(void *settings, const struct text_list *operands)
     struct pith_error err = {0};
     struct meter meter;
     char *report = NULL;
+    pith_return_memory();
     s->c.model = operands->item[0];
     s->c.targets = as_list(&s->targets);
     int rc = check(s);

@@ -7,7 +7,6 @@
 #include <pith/quantize.h>
 
 #include <jansson.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -354,15 +353,6 @@ static void print_rehearsal(const json_t *j)
     printf("  error            %.4f relative on average\n", number(j, "relative_error"));
 }
 
-/* Large blocks go back to the kernel as soon as they are freed, so that what is held is what is in
- * use. (Left to itself, glibc keeps blocks of up to 32 MiB, in pieces.) */
-static void tame_malloc(void)
-{
-#if defined(__GLIBC__)
-    mallopt(M_MMAP_THRESHOLD, 128 * 1024);
-#endif
-}
-
 /* The meter's progress, and the ceiling on memory from the first step on: by then the run has been
  * found to fit. */
 struct watch {
@@ -491,7 +481,7 @@ static int run(void *settings, const struct text_list *operands)
     struct pith_error err = {0};
     struct meter meter;
     char *report = NULL;
-    tame_malloc();
+    pith_return_memory();
     settle_file(s);
     fill(s, operands->item[0]);
     int rc = check(s);

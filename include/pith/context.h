@@ -50,6 +50,14 @@ PITH_API const char *pith_context_cpu(const struct pith_context *context);
  * it is. May be called again, to no effect. The library installs nothing by itself. */
 PITH_API enum pith_status pith_guard_files(struct pith_error *err);
 
+/* For a program that wants its own memory to be what is in use: from here on, in the whole process,
+ * malloc gives back to the system what was freed (blocks of 32 KiB and more at once, smaller ones
+ * but for the end of each heap), at the price of a page fault or two for each such block. Left to
+ * itself, glibc keeps blocks of up to 32 MiB, in pieces between small ones that live long.
+ * Estimates of memory hold where this was called before other threads were started. No effect
+ * elsewhere. */
+PITH_API void pith_return_memory(void);
+
 /* For a program that wants a ceiling on its own memory kept by the kernel: from here on the whole
  * process may take `bytes` of memory of its own (mapped files do not count), and a request beyond
  * fails, as PITH_NOMEM of the call that was at work. What the process has mapped so far and nobody

@@ -92,7 +92,7 @@ const char *pith_backend_cpu(const struct pith_backend *b)
 size_t pith_backend_bytes(unsigned threads)
 {
     return threads * (THREAD_FLOATS * sizeof(float) + sizeof(struct pith_thread_memory)) +
-           SHARED_FLOATS * sizeof(float) + sizeof(struct pith_backend);
+           sizeof(struct pith_backend);
 }
 
 enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode,

@@ -29,8 +29,8 @@ const char *pith_backend_cpu(const struct pith_backend *b);
 /* The kernels of that tier, for work that is handed out as tasks elsewhere. */
 struct pith_kern;
 const struct pith_kern *pith_backend_kern(const struct pith_backend *b);
-/* Bytes of scratch that a backend with that many threads holds (for memory estimates), but for 10
- * MiB that only products of many rows with packed integers touch. */
+/* Bytes of scratch that a backend with that many threads holds (for memory estimates), but for
+ * what only products with packed integers touch: 1 MiB, and 10 MiB of many rows. */
 size_t pith_backend_bytes(unsigned threads);
 
 /* exact (at first): what the numbers mean, the same bits on every machine; pith_linear over packed

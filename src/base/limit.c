@@ -1,15 +1,13 @@
 /* The ceiling that the kernel keeps on the process's memory. */
 #include <pith/context.h>
 
+#include "base/mem.h"
 #include "base/status.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#if defined(__GLIBC__)
-#include <malloc.h>
-#endif
 
 /* Bytes of a line of /proc/self/status such as "VmData:". False when there is none. */
 static bool status_bytes(const char *key, uint64_t *bytes)
@@ -30,9 +28,7 @@ enum pith_status pith_limit_memory(uint64_t bytes, struct pith_error *err)
 {
     struct rlimit limit;
     uint64_t mapped, used;
-#if defined(__GLIBC__)
-    malloc_trim(0); /* what was freed is not in use */
-#endif
+    pith_heap_trim(); /* what was freed is not in use */
     if (!status_bytes("VmData:", &mapped) || !status_bytes("RssAnon:", &used) ||
         getrlimit(RLIMIT_DATA, &limit) != 0)
         return pith_fail(err, PITH_IO, "the kernel does not say how much memory is mapped");

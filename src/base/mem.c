@@ -1,9 +1,14 @@
 #define _DEFAULT_SOURCE /* madvise() */
 #include "base/mem.h"
 
+#include <pith/context.h>
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 bool pith_mul_size(size_t a, size_t b, size_t *out)
 {
@@ -98,4 +103,20 @@ char *pith_strdup(const char *s)
 void pith_free(void *p)
 {
     free(p);
+}
+
+void pith_return_memory(void)
+{
+#if defined(__GLIBC__)
+    mallopt(M_MMAP_THRESHOLD, PITH_HEAP_LARGE);
+    mallopt(M_TRIM_THRESHOLD, PITH_HEAP_KEPT);
+    mallopt(M_TOP_PAD, PITH_HEAP_KEPT / 4);
+#endif
+}
+
+void pith_heap_trim(void)
+{
+#if defined(__GLIBC__)
+    malloc_trim(0);
+#endif
 }

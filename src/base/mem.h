@@ -33,6 +33,13 @@ char *pith_strndup(const char *s, size_t n);
 /* Frees what any of the above returned; NULL is allowed. */
 void pith_free(void *p);
 
+/* Of malloc where pith_return_memory() has been called (pith/context.h): a request of
+ * PITH_HEAP_LARGE bytes or more is mapped by itself; of what was freed of smaller ones a thread's
+ * heap keeps PITH_HEAP_KEPT bytes at its end. */
+enum { PITH_HEAP_LARGE = 32 << 10, PITH_HEAP_KEPT = 64 << 10 };
+/* Gives the system back what the heaps hold of freed memory. */
+void pith_heap_trim(void);
+
 /* Overflow-safe arithmetic: false when the result does not fit (then *out is untouched). */
 bool pith_mul_size(size_t a, size_t b, size_t *out);
 bool pith_add_size(size_t a, size_t b, size_t *out);

@@ -15,10 +15,10 @@ static json_t *timing(const struct pith_run *r)
 {
     json_t *j =
         json_pack("{s:f, s:I, s:I, s:I, s:I, s:i, s:s}", "seconds", pith_clock() - r->started,
-                  "memory_expected_bytes", (json_int_t)pith_job_estimate(r->job),
-                  "peak_memory_bytes", (json_int_t)r->peak_anonymous, "peak_mapped_bytes",
-                  (json_int_t)r->peak_mapped, "peak_resident_bytes", (json_int_t)pith_memory_peak(),
-                  "threads", (int)pith_pool_threads(pith_backend_pool(r->job->backend)), "cpu",
+                  "memory_expected_bytes", (json_int_t)r->job->expected, "peak_memory_bytes",
+                  (json_int_t)r->peak_anonymous, "peak_mapped_bytes", (json_int_t)r->peak_mapped,
+                  "peak_resident_bytes", (json_int_t)pith_memory_peak(), "threads",
+                  (int)pith_pool_threads(pith_backend_pool(r->job->backend)), "cpu",
                   pith_backend_cpu(r->job->backend));
     bool good = j && pith_phases_report(&r->phases, j);
     if (good && r->job->needs_round && !pith_job_learns(r->job) && !r->cal.between.data)
@@ -203,8 +203,8 @@ json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, doubl
                      pith_recipe_json(&r->job->recipe), "blocks", (int)r->job->model->shape.layers,
                      "seconds_per_block", block_seconds, "seconds_expected",
                      other_seconds + block_seconds * r->job->model->shape.layers, "block", phases,
-                     "memory_expected_bytes", (json_int_t)pith_job_estimate(r->job),
-                     "output_bytes_expected", (json_int_t)r->job->layout.total_bytes,
-                     "bits_per_weight", weights ? bits / (double)weights : 0.0, "relative_error",
+                     "memory_expected_bytes", (json_int_t)r->job->expected, "output_bytes_expected",
+                     (json_int_t)r->job->layout.total_bytes, "bits_per_weight",
+                     weights ? bits / (double)weights : 0.0, "relative_error",
                      count ? error / (double)count : 0.0, "linears", joined(r, "linears"));
 }

@@ -1,10 +1,9 @@
-/* What a run will allocate at most, from the same sizes that it allocates by. Mapped files (the
- * input, the output, the activations) are not counted: the kernel drops their pages when it needs
- * memory. */
+/* The most own memory that the process will hold: what it holds now, measured, and what the run
+ * takes from then on, from the same sizes that it allocates by. Mapped files (the input, the
+ * output, the activations) are not counted: the kernel drops their pages when it needs memory. */
 #include "pipe/job.h"
 
 #include "base/arena.h"
-#include "base/async.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "pipe/closeness.h"
@@ -13,14 +12,9 @@
 #include "calib/gather.h"
 #include "pipe/output.h"
 
-/* What is not asked for here: the libraries' own data; a thread's stack, and malloc's heap for it,
- * which keeps what was freed of requests below 128 KiB; a job beside the work. */
-enum {
-    PROCESS = 9 << 18,
-    A_THREAD = 160 << 10,
-    A_JOB = PITH_ASYNC_BYTES,
-    A_TURNING_THREAD = 512 << 10
-};
+/* Of a thread at work, beside what it asks for by size: the end of its heap, and as much of its
+ * stack as the deepest call reaches. JOBS are at work beside the threads (base/async.h). */
+enum { A_STACK = 32 << 10, A_THREAD = PITH_HEAP_KEPT + A_STACK, JOBS = 2 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -53,7 +47,9 @@ uint64_t pith_job_made_bytes(const struct pith_job *job, const struct pith_choic
 uint64_t pith_job_rounding_bytes(const struct pith_job *job, const struct pith_choice *c)
 {
     const struct pith_recipe *recipe = &job->recipe;
-    const struct pith_stats stats = {.dim = c->cols};
+    float some = 0; /* what is there, not what it holds */
+    const bool hessian = job->needs_round & PITH_NEED_HESSIAN;
+    const struct pith_stats stats = {.dim = c->cols, .hessian = hessian ? &some : NULL};
     const struct pith_round_job rounding = {.backend = job->backend,
                                             .grid = c->grid,
                                             .options = recipe->round_options,
@@ -81,8 +77,7 @@ static void keep_made(struct pith_meter *m, const struct pith_job *job, const st
 {
     pith_meter_touch(m, comparing_bytes(job, c));
     pith_meter_touch(m, pith_store_linear_bytes(job, c));
-    /* Turned matrices lie in pieces that malloc keeps. */
-    if (!pith_job_turns(job)) pith_meter_give(m, float_bytes(c));
+    pith_meter_give(m, float_bytes(c));
 }
 
 static void round_linear(struct pith_meter *m, const struct pith_job *job,
@@ -161,18 +156,28 @@ static void round_together(struct pith_meter *m, const struct pith_job *job, uin
 
 /* --- a transform ----------------------------------------------------------------------------- */
 
+/* Stands for an inspector's, where sizes alone are asked for. */
+static double no_loss(void *ctx, const float *s)
+{
+    (void)ctx, (void)s;
+    return 0;
+}
+
 /* A transform's scratch for one site, asked by a job that has shapes but no numbers. */
 static uint64_t transform_scratch(const struct pith_job *job, uint32_t layer, uint32_t which)
 {
     const struct pith_site_spec *site = &pith_job_plan(job, layer)->site[which];
     const struct pith_stats stats = {
         .dim = site->dim,
-        .sample_count = PITH_TRANSFORM_SAMPLES,
+        .sample_count = pith_transform_samples(job),
     };
     struct pith_transform_job site_job = {
         .backend = job->backend,
         .stats = &stats,
+        .scale_dtype =
+            job->container->scale_dtype(&job->recipe.weights, job->container_opts.model_dtype),
         .clip_search = job->recipe.clip,
+        .loss = site->to ? no_loss : NULL,
         .feeds_back = job->needs_transform & PITH_NEED_HESSIAN,
     };
     const struct pith_layer_plan *l = pith_job_plan(job, layer);
@@ -187,7 +192,7 @@ static uint64_t transform_scratch(const struct pith_job *job, uint32_t layer, ui
             .rows = c->rows,
             .cols = c->cols,
             .grid = c->grid,
-            .clip = true,
+            .clip = !l->linear[member[i]].scores,
         };
     }
     const uint64_t bytes = member ? job->recipe.transform->scratch(&site_job) : 0;
@@ -219,7 +224,7 @@ static void transform_block(struct pith_meter *m, const struct pith_job *job, ui
     uint64_t all = 0;
     if (!job->needs_transform) return;
     for (uint32_t i = 0; i < first; i++)
-        all += pith_stats_bytes(l->site[i].dim, job->needs_transform, PITH_TRANSFORM_SAMPLES);
+        all += pith_stats_bytes(l->site[i].dim, job->needs_transform, pith_transform_samples(job));
     pith_meter_take(m, all);
     for (uint32_t i = 0; i < first; i++) {
         pith_meter_touch(m, pith_gather_bytes(l->site[i].dim, job->needs_transform));
@@ -228,7 +233,7 @@ static void transform_block(struct pith_meter *m, const struct pith_job *job, ui
     pith_meter_give(m, all);
     for (uint32_t i = first; i < l->sites; i++) {
         const uint64_t one =
-            pith_stats_bytes(l->site[i].dim, job->needs_transform, PITH_TRANSFORM_SAMPLES);
+            pith_stats_bytes(l->site[i].dim, job->needs_transform, pith_transform_samples(job));
         pith_meter_take(m, one);
         pith_meter_touch(m, pith_gather_bytes(l->site[i].dim, job->needs_transform));
         transform_site(m, job, layer, i);
@@ -277,7 +282,10 @@ static void do_layer(struct pith_meter *m, const struct pith_job *job, uint32_t 
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
-/* A tokenizer's file as a tree, and the account's text: at the end, when the files are digested. */
+/* Of a tensor's entry in the account, as a tree and as text. */
+enum { TENSOR_JSON = 704, TENSOR_TEXT = 256 };
+
+/* A tokenizer's file as a tree: at the end, when the files are digested. */
 static uint64_t side_file_bytes(const struct pith_job *job)
 {
     struct pith_map map;
@@ -291,57 +299,60 @@ static uint64_t side_file_bytes(const struct pith_job *job)
     return bytes;
 }
 
-/* Of a tensor of the input or the output, as files and the layout list it. */
-enum { NAME = 80, LISTED = 2 * sizeof(struct pith_tensor) + NAME };
-/* Of a linear's entry in the account, of a stored tensor's beside it; of their text. */
-enum { LINEAR_JSON = 1664, TENSOR_JSON = 704, LINEAR_TEXT = 640, TENSOR_TEXT = 256 };
+/* What the account takes for each linear of its layer, as a tree and as text: the last layer's,
+ * whose names are the longest. */
+static void entry_bytes(const struct pith_job *job, uint64_t *tree, uint64_t *text)
+{
+    const uint32_t layers = job->model->shape.layers;
+    const uint32_t linears = pith_job_plan(job, layers - 1)->linears;
+    *tree = *text = 0;
+    for (uint32_t i = 0; i < linears; i++) {
+        uint64_t as_text;
+        const uint64_t one =
+            pith_linear_json_bytes(job, pith_job_choice(job, layers - 1, i), &as_text);
+        *tree = larger(*tree, one);
+        *text = larger(*text, as_text);
+    }
+}
 
-/* Held from the beginning to the end. */
+/* The list of what was written, the account as it grows, and the text of a unit for the journal,
+ * which grows by doubling. */
 static uint64_t list_bytes(const struct pith_job *job)
 {
     const struct pith_layout *out = &job->layout;
-    uint64_t bytes = (uint64_t)job->model->checkpoint->count * LISTED +
-                     job->choice_count *
-                         (sizeof *job->choices + sizeof *job->linears + NAME + LINEAR_JSON) +
-                     out->count * (LISTED + sizeof *out->tensors + NAME + TENSOR_JSON);
-    for (size_t i = 0; i < out->shards; i++) bytes += 2 * out->header_bytes[i];
+    uint64_t tree, text;
+    entry_bytes(job, &tree, &text);
+    uint64_t bytes = 2 * out->count * sizeof(struct pith_tensor) + job->choice_count * tree +
+                     (out->count + job->model->checkpoint->count) * TENSOR_JSON +
+                     2 * text * job->model->plans.most_linears;
+    for (size_t i = 0; i < out->shards; i++) bytes += out->header_bytes[i];
     return bytes;
 }
 
 /* The account's text, which grows by doubling; the list of what is read back. */
 static uint64_t end_bytes(const struct pith_job *job)
 {
-    const uint64_t text = job->choice_count * (uint64_t)LINEAR_TEXT +
-                          job->layout.count * (uint64_t)TENSOR_TEXT;
+    uint64_t tree, text;
+    entry_bytes(job, &tree, &text);
+    const uint64_t all = job->choice_count * text + job->layout.count * (uint64_t)TENSOR_TEXT;
     const uint64_t pieces = job->layout.count * (sizeof(struct pith_error) + 64);
-    return larger(larger(2 * text, pieces), side_file_bytes(job));
-}
-
-/* Before the work: the text's ids, which grow by doubling. */
-static uint64_t loading_bytes(const struct pith_job *job)
-{
-    return larger(side_file_bytes(job),
-                  3ull * sizeof(int32_t) * job->calib.windows * job->calib.length);
+    return larger(larger(2 * all, pieces), side_file_bytes(job));
 }
 
 /* What calibration holds all the time. */
 static uint64_t calibration_bytes(const struct pith_job *job, unsigned threads)
 {
     return pith_backend_bytes(threads) + (job->fast ? pith_backend_bf16_bytes(threads) : 0) +
-           pith_learn_bytes(job, threads) + pith_collector_bytes(job->model, job->calib.length) +
-           (uint64_t)job->calib.windows * job->calib.length * sizeof(int32_t) +
-           256ull * pith_tokenizer_vocab(job->tokenizer); /* strings, merges, hash tables */
+           pith_learn_bytes(job, threads) + pith_collector_bytes(job->model, job->calib.length);
 }
 
 uint64_t pith_job_estimate(const struct pith_job *job)
 {
     const unsigned threads = threads_of(job);
     struct pith_meter m = {0};
-    pith_meter_take(&m, PROCESS + 2ull * A_JOB + (uint64_t)threads * A_THREAD);
-    if (pith_job_turns(job)) pith_meter_take(&m, (uint64_t)threads * A_TURNING_THREAD);
+    pith_meter_take(&m, job->held + PITH_MEASURED_TO + (threads + JOBS) * (uint64_t)A_THREAD);
     pith_meter_take(&m, list_bytes(job));
     pith_meter_touch(&m, end_bytes(job));
-    if (job->container->file || pith_job_calibrates(job)) pith_meter_touch(&m, loading_bytes(job));
     if (job->convert) {
         pith_meter_touch(&m, pith_convert_bytes(job));
         return m.most;

@@ -19,8 +19,10 @@ struct pith_inspector {
 
 /* Tokens that an inspector keeps at most (at least one window). */
 enum { PITH_INSPECT_TOKENS = 2048 };
-/* Inputs of a site that a transform looks at one by one. */
+/* Inputs of a site that a transform looks at one by one: as many, or all that there are. */
 enum { PITH_TRANSFORM_SAMPLES = 512 };
+struct pith_job;
+size_t pith_transform_samples(const struct pith_job *job);
 
 /* Prepares for a site whose module is to be inspected and sets job->loss. On failure, or when never
  * initialised ({0}), pith_inspector_free() is still right. */

@@ -1,6 +1,8 @@
 /* From options to a job. */
 #include "pipe/job.h"
 
+#include "base/arena.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/names.h"
 #include "pipe/inspect.h"
@@ -183,11 +185,14 @@ enum pith_status pith_job_preflight(const struct pith_job *job, struct pith_erro
     return check_engines(job, err);
 }
 
-enum pith_status pith_job_fit(const struct pith_job *job, struct pith_error *err)
+enum pith_status pith_job_fit(struct pith_job *job, struct pith_error *err)
 {
     const struct pith_quantize_options *o = job->options;
-    const uint64_t need = pith_job_estimate(job);
-    if (o->memory && need > o->memory)
+    pith_heap_trim();
+    job->held = pith_memory_anonymous();
+    const uint64_t need = job->expected = pith_job_estimate(job);
+    /* What one start said must do for the next. */
+    if (o->memory && need > pith_sum_bytes(o->memory, PITH_MEASURED_TO))
         return pith_fail(err, PITH_LIMIT,
                          "this run needs about %llu MiB and --memory allows %llu MiB; a shorter"
                          " --seq-len or a recipe without calibration needs less",

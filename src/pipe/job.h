@@ -64,7 +64,9 @@ struct pith_job {
     struct pith_basis basis;           /* all of its rotations empty: none does */
     struct pith_calib_set calib;
     struct pith_layout layout;
-    char *partial; /* "<out>.partial" */
+    uint64_t held;     /* the process's own memory when all of the above was decided */
+    uint64_t expected; /* the most of it that the run will hold, that included */
+    char *partial;     /* "<out>.partial" */
     char *journal_path;
     char fingerprint[PITH_SHA256_HEX];
 };
@@ -121,9 +123,9 @@ static inline bool pith_job_unties(const struct pith_job *job)
 enum pith_status pith_job_open(struct pith_job *job, struct pith_error *err);
 void pith_job_close(struct pith_job *job);
 /* Refuses at once what could fail after hours: the target engines' rules; after the layout is
- * there, the memory ceiling. */
+ * there, the memory ceiling, of which job->held and job->expected are told. */
 enum pith_status pith_job_preflight(const struct pith_job *job, struct pith_error *err);
-enum pith_status pith_job_fit(const struct pith_job *job, struct pith_error *err);
+enum pith_status pith_job_fit(struct pith_job *job, struct pith_error *err);
 /* What the transform of one site weighs in the progress, in windows through a block. */
 double pith_job_site_effort(const struct pith_job *job);
 /* Work in those units: each pass, each site's transform, and each matrix rounded. */
@@ -207,8 +209,11 @@ enum pith_status pith_ends_list(struct pith_job *job, struct pith_error *err);
 bool pith_ends_may(const struct pith_job *job);
 void pith_ends_default(const struct pith_job *job, struct pith_choice *c);
 
-/* estimate.c: the largest number of bytes that will be allocated at once. After
- * pith_job_layout(). */
+/* estimate.c: the most own memory (anonymous pages, whoever asked for them) that the process will
+ * hold: job->held, which is measured, and what the run takes from then on, asked of those who take
+ * it. After pith_job_layout(). What is measured differs by some pages from one start of the program
+ * to the next: less than PITH_MEASURED_TO, which is counted in. */
+enum { PITH_MEASURED_TO = 64 << 10 };
 uint64_t pith_job_estimate(const struct pith_job *job);
 /* Of it: the codes of a linear with what is kept beside them; the work of splitting and rounding
  * it, its floats, statistics and codes not counted. */

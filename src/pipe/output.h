@@ -44,6 +44,10 @@ struct pith_output {
     void *written_state;             /* its container's */
 };
 
+/* Bytes of a linear's entry in the account as a tree, before it is done; *text, as text. */
+uint64_t pith_linear_json_bytes(const struct pith_job *job, const struct pith_choice *c,
+                                uint64_t *text);
+
 /* Makes or reopens the partial folder: shard files with headers, config.json, side files; opens it
  * for reading back. What is open is closed by pith_output_close(), also after a failure. */
 enum pith_status pith_output_open(const struct pith_job *job, struct pith_output *out,

@@ -247,6 +247,7 @@ static enum pith_status run_all(struct pith_run *r, json_t **report, struct pith
     PITH_TRY(pith_source_check(r, err));
     r->out.owns_partial = true;
     PITH_TRY(pith_output_open(r->job, &r->out, err));
+    pith_heap_trim(); /* of what opening took */
     if (r->job->options->rehearse) return run_rehearsal(r, report, err);
     PITH_TRY(run_units(r, err));
     json_t *account = pith_run_account(r);

@@ -43,6 +43,13 @@ static void move_all(const struct pith_tensor_plan *p, const void *data, struct 
     out->order = (struct pith_stow){0};
 }
 
+/* Of a tensor whose rows are moved one by one: as many as fit into a chunk. */
+static size_t part_rows_bytes(const struct pith_tensor_plan *p)
+{
+    const size_t row = (size_t)(p->bytes / p->shape[0]);
+    return row < CHUNK ? CHUNK / row * row : row;
+}
+
 static enum pith_status begin_parts(const struct pith_tensor_plan *p, const void *data,
                                     struct part *out, struct pith_error *err)
 {
@@ -50,7 +57,7 @@ static enum pith_status begin_parts(const struct pith_tensor_plan *p, const void
     *out = (struct part){.data = data, .most = CHUNK, .order = p->order};
     if (p->order.kind == PITH_STOW_STRAIGHT) return PITH_OK;
     out->row = (size_t)(p->bytes / p->shape[0]);
-    if (by_rows) out->most = out->row < CHUNK ? CHUNK / out->row * out->row : out->row;
+    if (by_rows) out->most = part_rows_bytes(p);
     out->moved = pith_alloc(by_rows ? out->most : (size_t)p->bytes, 1);
     if (!out->moved) return pith_fail_nomem(err, p->name);
     if (!by_rows) move_all(p, data, out);
@@ -276,20 +283,42 @@ uint64_t pith_job_straight_bytes(const struct pith_job *job, const struct pith_c
     return t && !pith_tensor_plain(t) ? t->bytes : 0;
 }
 
+/* What a linear is stored as; to be freed, also after a failure. */
+static enum pith_status plan_packed(const struct pith_job *job, const struct pith_choice *c,
+                                    struct pith_packed_set *set)
+{
+    struct pith_container_opts opts = job->container_opts;
+    opts.hadamard = c->hadamard;
+    return job->container->plan(&c->grid, c->rows, c->cols, &opts, set, NULL);
+}
+
+/* Where a tensor's rows lie in another order than they are packed in: what is moved on the way to
+ * the file, and the copy in order that is made of it when it is read back. */
+static void moved_bytes(const struct pith_job *job, const char *module, const char *suffix,
+                        uint64_t *out, uint64_t *back)
+{
+    char name[320];
+    snprintf(name, sizeof name, "%s%s", module, suffix);
+    const struct pith_tensor_plan *p = pith_layout_find(&job->layout, name);
+    if (!p || p->order.kind == PITH_STOW_STRAIGHT) return;
+    const uint64_t part = pith_stow_by_rows(&p->order) ? part_rows_bytes(p) : p->bytes;
+    *out = part > *out ? part : *out;
+    *back += p->bytes;
+}
+
 uint64_t pith_store_linear_bytes(const struct pith_job *job, const struct pith_choice *c)
 {
     struct pith_packed_set set = {0};
-    struct pith_container_opts opts = job->container_opts;
-    uint64_t packed = 0;
-    opts.hadamard = c->hadamard;
-    if (job->container->plan(&c->grid, c->rows, c->cols, &opts, &set, NULL) == PITH_OK)
+    uint64_t packed = 0, moved = 0, again = pith_job_made_bytes(job, c);
+    if (plan_packed(job, c, &set) == PITH_OK)
         for (unsigned i = 0; i < set.count; i++) {
             uint64_t bytes = 0;
             (void)pith_tensor_size(set.item[i].dtype, set.item[i].dims, set.item[i].shape, &bytes);
             packed += bytes;
+            moved_bytes(job, c->module, set.item[i].suffix, &moved, &again);
         }
     pith_packed_free(&set);
-    const uint64_t again = pith_job_made_bytes(job, c);
+    packed += moved;
     return packed > again ? packed : again; /* one after the other */
 }
 
@@ -308,6 +337,32 @@ json_t *pith_linear_json(const struct pith_choice *c, const struct pith_linear_r
         l->bits_per_weight);
     if (j && c->wanted) json_object_set_new(j, "wanted", json_string(c->wanted->name));
     return j;
+}
+
+uint64_t pith_linear_json_bytes(const struct pith_job *job, const struct pith_choice *c,
+                                uint64_t *text)
+{
+    struct pith_linear_result l = {.relative_error = 1.0 / 3, .bits_per_weight = 1.0 / 3};
+    struct pith_packed_set set = {0};
+    struct pith_str out = {0};
+    memset(l.sha256, '0', sizeof l.sha256 - 1);
+    l.report = (struct pith_round_report){.loss = 1.0 / 3, .nearest_loss = 1.0 / 3};
+    *text = 0;
+    if (!c->grid.format) return 0;
+    if (plan_packed(job, c, &set) == PITH_OK)
+        for (unsigned i = 0; i < set.count; i++) {
+            struct pith_stored *s = &l.stored[l.stored_count++];
+            *s = (struct pith_stored){.name = c->module, .bytes = UINT32_MAX};
+            memset(s->sha256, '0', sizeof s->sha256 - 1);
+        }
+    json_t *j = pith_linear_json(c, &l, false);
+    if (j) pith_json_dump(j, JSON_COMPACT, &out);
+    *text = out.len;
+    const uint64_t bytes = pith_json_tree_bytes(out.data ? out.data : "", out.len);
+    json_decref(j);
+    pith_str_free(&out);
+    pith_packed_free(&set);
+    return bytes;
 }
 
 static enum pith_status add_account(const struct pith_stored *stored, const char *const words[2],

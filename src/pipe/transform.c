@@ -151,8 +151,9 @@ static enum pith_status transform_site(struct pith_work *w, uint32_t site,
 static enum pith_status transform_first(struct pith_work *w, uint32_t count, struct pith_error *err)
 {
     struct pith_run *r = w->run;
-    const struct pith_collect what = {
-        .count = count, .needs = r->job->needs_transform, .samples = PITH_TRANSFORM_SAMPLES};
+    const struct pith_collect what = {.count = count,
+                                      .needs = r->job->needs_transform,
+                                      .samples = pith_transform_samples(r->job)};
     struct pith_stats *stats = pith_zalloc(count, sizeof *stats);
     if (!stats) return pith_fail_nomem(err, "calibration statistics");
     enum pith_status s =
@@ -176,8 +177,8 @@ static enum pith_status transform_rest(struct pith_work *w, uint32_t from, struc
     for (uint32_t site = from; site < w->plan->sites && s == PITH_OK; site++) {
         struct pith_stats stats = {0};
         if (pith_plan_group(w->plan, site, NULL) == 0) continue;
-        s = pith_stages_collect(&w->stages, site, r->job->needs_transform, PITH_TRANSFORM_SAMPLES,
-                                &stats, err);
+        s = pith_stages_collect(&w->stages, site, r->job->needs_transform,
+                                pith_transform_samples(r->job), &stats, err);
         pith_work_mark_pass(w, PITH_PHASE_COLLECT);
         if (s == PITH_OK) s = transform_site(w, site, &stats, err);
         pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
@@ -185,6 +186,12 @@ static enum pith_status transform_rest(struct pith_work *w, uint32_t from, struc
     }
     pith_stages_end(&w->stages);
     return s;
+}
+
+size_t pith_transform_samples(const struct pith_job *job)
+{
+    const size_t tokens = job->calib.windows * job->calib.length;
+    return tokens < PITH_TRANSFORM_SAMPLES ? tokens : PITH_TRANSFORM_SAMPLES;
 }
 
 enum pith_status pith_work_transform(struct pith_work *w, struct pith_error *err)

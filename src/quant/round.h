@@ -117,8 +117,8 @@ struct pith_rounder {
     enum pith_status (*rows)(const struct pith_round_rows *part, struct pith_qmat *q,
                              double *squares, struct pith_error *err);
     /* Scratch bytes of run(), or of dense() without a grid, for a job of which backend, grid,
-     * options, rows and cols are looked at, with what that split keeps; H, w and q themselves are
-     * not counted. */
+     * options, rows, cols and which statistics there are are looked at, with what that split keeps;
+     * H, w and q themselves are not counted. */
     uint64_t (*scratch)(const struct pith_round_job *job, const struct pith_split *split);
     /* run() looks at job->kept itself. */
     bool keeps;

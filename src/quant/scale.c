@@ -1,5 +1,6 @@
 #include "quant/scale.h"
 
+#include "base/arena.h"
 #include "base/mem.h"
 #include "num/kmat.h"
 #include "quant/grid/line.h"
@@ -272,4 +273,14 @@ enum pith_status pith_pseudo_quantize_within(struct pith_backend *b, const struc
     }
     pith_qmat_free(&q);
     return s;
+}
+
+uint64_t pith_pseudo_quantize_bytes(const struct pith_backend *b, const struct pith_grid *grid,
+                                    enum pith_dtype scale_dtype, uint32_t rows, uint32_t cols)
+{
+    const struct pith_qspec q = {
+        .rows = rows, .cols = cols, .grid = *grid, .scale_dtype = scale_dtype};
+    if (!grid->format) return 0;
+    return pith_sum_bytes(pith_qspec_bytes(&q),
+                          pith_fit_levels_scratch(grid, cols, pith_pool_threads(pool_of(b))));
 }

@@ -160,5 +160,8 @@ enum pith_status pith_pseudo_quantize_within(struct pith_backend *b, const struc
                                              enum pith_dtype scale_dtype, float global,
                                              uint32_t rows, uint32_t cols, float *w,
                                              struct pith_error *err);
+/* Scratch bytes of either, and of fitting scales to a matrix of such codes. */
+uint64_t pith_pseudo_quantize_bytes(const struct pith_backend *b, const struct pith_grid *grid,
+                                    enum pith_dtype scale_dtype, uint32_t rows, uint32_t cols);
 
 #endif

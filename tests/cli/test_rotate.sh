@@ -94,7 +94,7 @@ else
         rm -rf "$work/out"
         # shellcheck disable=SC2086
         peak=$(python3 tests/cli/peak.py "$pith" quantize "$probe" -o "$work/out" -r $recipe $base $few --transform rotate:folded)
-        [ "$peak" -le $((bytes + bytes / 20)) ] && [ "$bytes" -lt $((peak * 2)) ] &&
+        [ "$peak" -le "$bytes" ] && [ "$bytes" -lt $((peak * 2)) ] &&
             pass "$recipe: the peak of $((peak / 1024)) KiB is near the estimate" ||
             fail "$recipe: estimated $((bytes / 1024)) KiB, the peak was $((peak / 1024)) KiB"
     done

@@ -119,7 +119,7 @@ static uint64_t scratch(const struct pith_round_job *job, const struct pith_spli
     const uint64_t threads = pith_pool_threads(pith_backend_pool(job->backend));
     (void)split;
     return (uint64_t)job->rows * sizeof(double) + (uint64_t)job->cols * threads * 5 +
-           (job->stats ? pith_round_loss_scratch(job->rows) : 0);
+           (job->stats && job->stats->hessian ? pith_round_loss_scratch(job->rows) : 0);
 }
 
 const struct pith_rounder pith_rounder_weighted = {

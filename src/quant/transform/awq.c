@@ -9,7 +9,9 @@
  * the loss that such a rounder will leave (awq_pivots.c), and ranges are not clipped. */
 #include "quant/transform/awq.h"
 
+#include "base/arena.h"
 #include "base/mem.h"
+#include "quant/scale.h"
 #include "quant/tables.h"
 #include "quant/transform/fold.h"
 
@@ -30,6 +32,7 @@ struct search {
     double *sums;     /* [samples] */
     double *pivots;   /* [dim] when the rounder's loss is foretold, else NULL */
     unsigned now;     /* the linear in work */
+    void *memory;     /* of the arrays */
 };
 
 static size_t weights_of(const struct pith_transform_linear *l)
@@ -68,36 +71,6 @@ static enum pith_status check(const struct pith_transform_job *job, struct pith_
     return check_stats(job, job->linear[0].cols, err);
 }
 
-static enum pith_status take_memory(struct search *x, struct pith_error *err)
-{
-    const struct pith_transform_job *job = x->job;
-    x->original = pith_zalloc(job->count, sizeof *x->original);
-    bool ok = x->original;
-    for (unsigned i = 0; i < job->count && ok; i++) {
-        x->original[i] = pith_alloc(weights_of(&job->linear[i]), sizeof(float));
-        ok = ok && x->original[i];
-    }
-    x->stat = pith_alloc(x->dim, sizeof *x->stat);
-    x->s = pith_alloc(x->dim, sizeof *x->s);
-    if (!job->loss) {
-        x->panel = pith_alloc_aligned(job->stats->sample_count, PANEL * sizeof *x->panel);
-        x->sums = pith_alloc(job->stats->sample_count, sizeof *x->sums);
-        ok = ok && x->panel && x->sums;
-    }
-    return ok && x->stat && x->s ? PITH_OK : pith_fail_nomem(err, "AWQ's search");
-}
-
-static void give_memory(struct search *x)
-{
-    for (unsigned i = 0; x->original && i < x->job->count; i++) pith_free(x->original[i]);
-    pith_free(x->original);
-    pith_free(x->stat);
-    pith_free(x->s);
-    pith_free(x->panel);
-    pith_free(x->sums);
-    pith_free(x->pivots);
-}
-
 /* Error feedback on grids of equal steps, whose losses can be foretold. */
 static bool foretold(const struct pith_transform_job *job)
 {
@@ -109,20 +82,55 @@ static bool foretold(const struct pith_transform_job *job)
     return true;
 }
 
+static void layout(struct pith_arena *a, struct search *x)
+{
+    const struct pith_transform_job *job = x->job;
+    const size_t samples = job->loss || !job->stats ? 0 : job->stats->sample_count;
+    x->original = pith_arena_take(a, job->count, sizeof *x->original);
+    for (unsigned i = 0; i < job->count; i++) {
+        const struct pith_transform_linear *l = &job->linear[i];
+        float *part = pith_arena_take_rows(a, l->rows, l->cols, sizeof *part);
+        if (x->original) x->original[i] = part;
+    }
+    x->stat = pith_arena_take(a, x->dim, sizeof *x->stat);
+    x->s = pith_arena_take(a, x->dim, sizeof *x->s);
+    x->panel = pith_arena_take_rows(a, samples, PANEL, sizeof *x->panel);
+    x->sums = pith_arena_take(a, samples, sizeof *x->sums);
+    x->pivots = foretold(job) ? pith_arena_take(a, x->dim, sizeof *x->pivots) : NULL;
+}
+
+static enum pith_status take_memory(struct search *x, struct pith_error *err)
+{
+    struct pith_arena a = {0};
+    layout(&a, x);
+    if (!pith_arena_open(&a)) return pith_fail_nomem(err, "AWQ's search");
+    layout(&a, x);
+    x->memory = a.base;
+    return PITH_OK;
+}
+
+static struct search search_of(const struct pith_transform_job *job)
+{
+    return (struct search){
+        .job = job, .pool = pith_backend_pool(job->backend), .dim = job->linear[0].cols};
+}
+
+/* A trial, the pivots and the clipping come one after the other, beside the copies. */
 static uint64_t scratch(const struct pith_transform_job *job)
 {
-    uint64_t copies = 0, most = 0;
+    struct pith_arena a = {0};
+    struct search x = search_of(job);
+    layout(&a, &x);
+    uint64_t most = foretold(job)      ? pith_awq_pivots_scratch(x.dim)
+                    : job->clip_search ? pith_awq_clip_scratch(job)
+                                       : 0;
     for (unsigned i = 0; i < job->count; i++) {
-        const uint64_t n = weights_of(&job->linear[i]);
-        copies += n;
-        if (n > most) most = n;
+        const struct pith_transform_linear *l = &job->linear[i];
+        const uint64_t trial =
+            pith_pseudo_quantize_bytes(job->backend, &l->grid, job->scale_dtype, l->rows, l->cols);
+        if (trial > most) most = trial;
     }
-    const uint64_t samples = job->stats ? job->stats->sample_count : 0;
-    const uint64_t search = copies * 4 + most + most / 4 + samples * (PANEL * 4 + 8) +
-                            (uint64_t)job->linear[0].cols * 12;
-    if (foretold(job)) return copies * 4 + most * 2 + pith_awq_pivots_scratch(job->linear[0].cols);
-    const uint64_t clip = pith_awq_clip_scratch(job);
-    return search > clip ? search : clip;
+    return pith_sum_bytes(pith_arena_bytes(&a), most);
 }
 
 /* ---- scales ---- */
@@ -297,11 +305,8 @@ static enum pith_status transform(struct search *x, float *s, struct pith_transf
     for (unsigned i = 0; i < job->count; i++)
         memcpy(x->original[i], job->linear[i].w, weights_of(&job->linear[i]) * sizeof(float));
     enum pith_status st = PITH_OK;
-    if (any && foretold(job)) {
-        x->pivots = pith_alloc(x->dim, sizeof *x->pivots);
-        st = x->pivots ? pith_awq_pivots(job->backend, job->stats, x->pivots, err)
-                       : pith_fail_nomem(err, "AWQ's search");
-    }
+    if (!any) x->pivots = NULL;
+    if (x->pivots) st = pith_awq_pivots(job->backend, job->stats, x->pivots, err);
     if (st == PITH_OK && pith_fold_possible(job)) {
         st = search(x, s, report, err);
         if (st == PITH_OK) pith_fold_settle(job, s);
@@ -321,10 +326,9 @@ static enum pith_status run(const struct pith_transform_job *job, float *s,
 {
     *report = (struct pith_transform_report){0};
     PITH_TRY(check(job, err));
-    struct search x = {
-        .job = job, .pool = pith_backend_pool(job->backend), .dim = job->linear[0].cols};
+    struct search x = search_of(job);
     const enum pith_status st = transform(&x, s, report, err);
-    give_memory(&x);
+    pith_free(x.memory);
     return st;
 }
 

@@ -1,5 +1,6 @@
 #include "quant/transform/awq.h"
 
+#include "base/arena.h"
 #include "base/mem.h"
 #include "quant/round.h"
 #include "quant/scale.h"
@@ -148,20 +149,29 @@ static void clip_group(struct clip *c)
     }
 }
 
+/* For one linear. */
+static void layout(struct pith_arena *a, struct clip *c)
+{
+    const size_t group = group_of(c->linear), tile = tile_rows(group, c->n);
+    c->by_gram = group <= c->n;
+    c->gram = c->by_gram ? pith_arena_take_rows(a, group, group, sizeof *c->gram) : NULL;
+    c->d = pith_arena_take_rows(a, tile * STEPS, group, sizeof *c->d);
+    c->product =
+        pith_arena_take_rows(a, tile * STEPS, group > c->n ? group : c->n, sizeof *c->product);
+    c->shrunk = pith_arena_take(a, c->linear->rows, sizeof *c->shrunk);
+}
+
 static enum pith_status clip_linear(struct clip *c, uint64_t *shrunk, uint64_t *groups,
                                     struct pith_error *err)
 {
     const uint32_t rows = c->linear->rows, cols = c->linear->cols;
-    const size_t group = group_of(c->linear), tile = tile_rows(group, c->n);
-    const size_t most = group > c->n ? group : c->n;
-    c->by_gram = group <= c->n;
-    c->gram = c->by_gram ? pith_alloc_aligned(group * group, sizeof *c->gram) : NULL;
-    c->d = pith_alloc_aligned(tile * STEPS * group, sizeof *c->d);
-    c->product = pith_alloc_aligned(tile * STEPS * most, sizeof *c->product);
-    c->shrunk = pith_zalloc(rows, sizeof *c->shrunk);
+    const size_t group = group_of(c->linear);
+    struct pith_arena a = {0};
+    layout(&a, c);
+    if (!pith_arena_open(&a)) return pith_fail_nomem(err, "AWQ's clip search");
+    layout(&a, c);
+    memset(c->shrunk, 0, rows * sizeof *c->shrunk);
     enum pith_status st = PITH_OK;
-    if ((c->by_gram && !c->gram) || !c->d || !c->product || !c->shrunk)
-        st = pith_fail_nomem(err, "AWQ's clip search");
     for (c->first = 0; st == PITH_OK && c->first < cols; c->first += group) {
         c->width = cols - c->first < group ? cols - c->first : group;
         c->out = c->by_gram ? c->width : c->n;
@@ -169,10 +179,7 @@ static enum pith_status clip_linear(struct clip *c, uint64_t *shrunk, uint64_t *
         *groups += rows;
     }
     for (uint32_t r = 0; st == PITH_OK && r < rows; r++) *shrunk += c->shrunk[r];
-    pith_free(c->gram);
-    pith_free(c->d);
-    pith_free(c->product);
-    pith_free(c->shrunk);
+    pith_free(a.base);
     return st;
 }
 
@@ -189,17 +196,12 @@ uint64_t pith_awq_clip_scratch(const struct pith_transform_job *job)
     for (unsigned i = 0; i < job->count; i++) {
         const struct pith_transform_linear *l = &job->linear[i];
         if (!clippable(l)) continue;
-        const uint64_t group = group_of(l), rows = tile_rows(group, n);
-        const uint64_t wide = group > n ? group : n;
-        const uint64_t bytes = (group <= n ? group * group : 0) * 4 +
-                               rows * STEPS * (group + wide) * 4 + (uint64_t)l->rows * 4;
-        if (bytes > most) most = bytes;
+        struct pith_arena a = {0};
+        struct clip c = {.linear = l, .n = n};
+        layout(&a, &c);
+        if (pith_arena_bytes(&a) > most) most = pith_arena_bytes(&a);
     }
-    /* The copies that a failure restores from are still held. */
-    uint64_t copies = 0;
-    for (unsigned i = 0; i < job->count; i++)
-        copies += (uint64_t)job->linear[i].rows * job->linear[i].cols * 4;
-    return most + copies + n * job->linear[0].cols * 4;
+    return pith_sum_bytes(most, pith_times_bytes(n, job->linear[0].cols * sizeof(float)));
 }
 
 enum pith_status pith_awq_clip(const struct pith_transform_job *job, const float *s,

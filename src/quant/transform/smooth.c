@@ -6,6 +6,7 @@
  * mean. Magnitudes below 1e-5 count as 1e-5, as in the authors' code; an input that is always zero
  * is left alone. The option is a, or "auto": of 0.05, 0.10, ... 0.95 and no scaling at all, what
  * leaves the smallest error in the linears' outputs, both operands rounded. */
+#include "base/arena.h"
 #include "base/mem.h"
 #include "num/input.h"
 #include "quant/scale.h"
@@ -51,6 +52,7 @@ struct smooth {
     float *panel;        /* [samples][PANEL] */
     double *sums;        /* [samples] */
     const struct pith_transform_linear *now;
+    void *memory; /* of the arrays */
 };
 
 /* The largest of the inputs that share a scale, into each of them. */
@@ -215,35 +217,48 @@ static size_t largest(const struct pith_transform_job *job)
     return most;
 }
 
+static void layout(struct pith_arena *a, struct smooth *t)
+{
+    t->act = pith_arena_take(a, t->dim, sizeof *t->act);
+    t->weight = pith_arena_take(a, t->dim, sizeof *t->weight);
+    t->s = pith_arena_take(a, t->dim, sizeof *t->s);
+    t->x = pith_arena_take_rows(a, t->samples, t->dim, sizeof *t->x);
+    t->w = pith_arena_take_rows(a, largest(t->job), t->dim, sizeof *t->w);
+    t->panel = pith_arena_take_rows(a, t->samples, PANEL, sizeof *t->panel);
+    t->sums = pith_arena_take(a, t->samples, sizeof *t->sums);
+}
+
+static struct smooth smooth_of(const struct pith_transform_job *job)
+{
+    return (struct smooth){.job = job,
+                           .pool = pith_backend_pool(job->backend),
+                           .dim = job->linear[0].cols,
+                           .samples = job->stats ? job->stats->sample_count : 0};
+}
+
 static uint64_t scratch(const struct pith_transform_job *job)
 {
-    const uint64_t dim = job->linear[0].cols, samples = job->stats ? job->stats->sample_count : 0;
-    const uint64_t weights = (uint64_t)largest(job) * dim;
-    return weights * 5 + samples * (dim * 4 + PANEL * 4 + 8) + dim * 12;
+    struct pith_arena a = {0};
+    struct smooth t = smooth_of(job);
+    uint64_t trial = 0;
+    layout(&a, &t);
+    for (unsigned i = 0; i < job->count; i++) {
+        const struct pith_transform_linear *l = &job->linear[i];
+        const uint64_t one =
+            pith_pseudo_quantize_bytes(job->backend, &l->grid, job->scale_dtype, l->rows, l->cols);
+        if (one > trial) trial = one;
+    }
+    return pith_sum_bytes(pith_arena_bytes(&a), trial);
 }
 
 static enum pith_status take_memory(struct smooth *t, struct pith_error *err)
 {
-    t->act = pith_alloc(t->dim, sizeof *t->act);
-    t->weight = pith_alloc(t->dim, sizeof *t->weight);
-    t->s = pith_alloc(t->dim, sizeof *t->s);
-    t->x = pith_alloc_aligned(t->samples * t->dim, sizeof *t->x);
-    t->w = pith_alloc_aligned(largest(t->job) * t->dim, sizeof *t->w);
-    t->panel = pith_alloc_aligned(t->samples * PANEL, sizeof *t->panel);
-    t->sums = pith_alloc(t->samples, sizeof *t->sums);
-    const bool ok = t->act && t->weight && t->s && t->x && t->w && t->panel && t->sums;
-    return ok ? PITH_OK : pith_fail_nomem(err, "smoothing");
-}
-
-static void give_memory(struct smooth *t)
-{
-    pith_free(t->act);
-    pith_free(t->weight);
-    pith_free(t->s);
-    pith_free(t->x);
-    pith_free(t->w);
-    pith_free(t->panel);
-    pith_free(t->sums);
+    struct pith_arena a = {0};
+    layout(&a, t);
+    if (!pith_arena_open(&a)) return pith_fail_nomem(err, "smoothing");
+    layout(&a, t);
+    t->memory = a.base;
+    return PITH_OK;
 }
 
 static enum pith_status check(const struct pith_transform_job *job, struct pith_error *err)
@@ -263,15 +278,12 @@ static enum pith_status run(const struct pith_transform_job *job, float *s,
 {
     *report = (struct pith_transform_report){0};
     PITH_TRY(check(job, err));
-    struct smooth t = {.job = job,
-                       .pool = pith_backend_pool(job->backend),
-                       .dim = job->linear[0].cols,
-                       .samples = job->stats->sample_count};
+    struct smooth t = smooth_of(job);
     for (uint32_t c = 0; c < t.dim; c++) s[c] = 1.0f;
     if (!pith_fold_possible(job)) return PITH_OK;
     enum pith_status st = take_memory(&t, err);
     if (st == PITH_OK) st = choose(&t, s, report, err);
-    give_memory(&t);
+    pith_free(t.memory);
     if (st != PITH_OK) return st;
     pith_fold_scale(job, s);
     pith_fold_divide(job, s);
