@@ -291,8 +291,10 @@ struct depth {
 static struct pith_cache_side depth_side(struct depth *d, const struct pith_kv_part *p, int which)
 {
     struct pith_cache_side s = {.dtype = p->half ? PITH_BF16 : PITH_F32, .dim = d->head_dim};
-    if (!p->grid.format) return s;
-    if (pith_row_code_make(&p->grid, (uint32_t)s.dim, d->level[which], &d->code[which], NULL) !=
+    if (!pith_kv_coded(p)) return s;
+    const uint32_t dim = (uint32_t)s.dim;
+    if ((p->turbo ? pith_row_code_gaussian(p->turbo, dim, d->level[which], &d->code[which], NULL)
+                  : pith_row_code_make(&p->grid, dim, d->level[which], &d->code[which], NULL)) !=
         PITH_OK)
         exit(1);
     s.code = &d->code[which];
@@ -608,9 +610,9 @@ static void attentions(const struct bench *m)
 static void caches(const struct bench *m)
 {
     static const char *const kinds[] = {
-        "bf16",     "int8:token",    "q8_0",         "fp8_e4m3", "mxfp8",
-        "fp8_e5m2", "int4:g32:asym", "int4:g32",     "q4_0",     "iq4_nl",
-        "mxfp4",    "int3:g32:asym", "int2:g32:asym"};
+        "bf16",          "int8:token", "q8_0",   "fp8_e4m3", "mxfp8", "fp8_e5m2",
+        "int4:g32:asym", "int4:g32",   "q4_0",   "iq4_nl",   "mxfp4", "int3:g32:asym",
+        "int2:g32:asym", "turbo4",     "turbo3", "turbo2"};
     for (size_t i = 0; i < PITH_COUNT(kinds); i++) {
         struct depth d = {.heads = 32, .kv_heads = 8, .head_dim = 128, .kv = kinds[i]};
         d.capacity = 4096;

@@ -52,7 +52,8 @@ static bool side_bytes(struct pith_cache_side *s, bool keys)
         if (r->cols > PITH_CODED || r->cols + s->plain != s->dim) return false;
         s->bytes = keys ? key_codes(r) : PITH_KEYS * value_stride(r);
         s->bytes += beside_bytes(r) + s->plain * PITH_KEYS * sizeof(uint16_t);
-        if (r->bits != 8 && r->bits != 4) s->bytes += 8; /* kernels look beyond a code */
+        /* Kernels look up to eight bytes beyond a code, where scales usually are. */
+        if (r->bits != 8 && r->bits != 4 && beside_bytes(r) < 8) s->bytes += 8;
         s->bytes = (s->bytes + LINE - 1) / LINE * LINE;
         return true;
     }
@@ -295,11 +296,11 @@ static bool kind_of(const struct pith_row_code *r, enum pith_code_kind *kind)
     if (!r->level && !bytes && r->bits != 4) *kind = PITH_CODE_UN;
     else if (!r->level && moved) *kind = bytes ? PITH_CODE_U8 : PITH_CODE_U4;
     else if (!r->level) *kind = bytes ? PITH_CODE_S8 : PITH_CODE_S4;
-    else if (!bytes) *kind = PITH_CODE_LEVELS;
+    else if (!bytes) *kind = r->bits == 4 ? PITH_CODE_LEVELS : PITH_CODE_FEW;
     else
         *kind = strstr(f->element ? f->element : f->name, "e5m2") ? PITH_CODE_E5M2 : PITH_CODE_E4M3;
     if (4 * (size_t)r->groups * PITH_KEYS > PITH_KC * PITH_NC) return false;
-    return !r->level || bytes || r->bits == 4;
+    return !r->level || bytes || r->bits <= 4;
 }
 
 /* Powers of two, as num/e8m0.c has them. */

@@ -21,6 +21,7 @@ enum pith_code_kind {
     PITH_CODE_E4M3,
     PITH_CODE_E5M2,
     PITH_CODE_LEVELS, /* of 4 bits */
+    PITH_CODE_FEW,    /* levels of `bits` 2 or 3; reads as PITH_CODE_UN does */
     PITH_CODE_KINDS
 };
 
@@ -33,7 +34,7 @@ struct pith_coded {
     /* keys: [groups][32]; values: [values][groups]. Either zeros or
      * offsets, and of unsigned codes; NULL: none */
     const float *zero, *scale, *offset;
-    const float *level; /* [16] */
+    const float *level; /* [16], of few bits [8] */
 };
 
 #endif

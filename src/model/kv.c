@@ -16,9 +16,9 @@ static struct pith_cache_side side_of(const struct pith_kv_part *p, uint32_t dim
                                       const struct pith_row_code *code)
 {
     return (struct pith_cache_side){.dtype = p->half ? PITH_BF16 : PITH_F32,
-                                    .code = p->grid.format ? code : NULL,
+                                    .code = pith_kv_coded(p) ? code : NULL,
                                     .dim = dim,
-                                    .plain = p->grid.format ? plain : 0};
+                                    .plain = pith_kv_coded(p) ? plain : 0};
 }
 
 /* Columns of a key that are never on a grid: a latent's rotary part. */
@@ -36,16 +36,20 @@ static struct pith_cache cache_of(const struct pith_state_spec *s, const struct 
                                .v = side_of(&f->v, s->value, 0, code + 1)};
 }
 
+static enum pith_status make_code(const struct pith_kv_part *p, uint32_t cols, float *level,
+                                  struct pith_row_code *code, struct pith_error *err)
+{
+    if (p->turbo) return pith_row_code_gaussian(p->turbo, cols, level, code, err);
+    return p->grid.format ? pith_row_code_make(&p->grid, cols, level, code, err) : PITH_OK;
+}
+
 /* Rows of k and of v of a layer; level[2][PITH_ROW_LEVELS]. */
 static enum pith_status make_codes(const struct pith_state_spec *s, const struct pith_kv_format *f,
                                    float *level, struct pith_row_code code[2],
                                    struct pith_error *err)
 {
-    if (f->k.grid.format)
-        PITH_TRY(pith_row_code_make(&f->k.grid, s->key - plain_of(s), level, &code[0], err));
-    if (f->v.grid.format)
-        PITH_TRY(pith_row_code_make(&f->v.grid, s->value, level + PITH_ROW_LEVELS, &code[1], err));
-    return PITH_OK;
+    PITH_TRY(make_code(&f->k, s->key - plain_of(s), level, &code[0], err));
+    return make_code(&f->v, s->value, level + PITH_ROW_LEVELS, &code[1], err);
 }
 
 /* Bytes of a layer's page; 0 where nothing is kept by position. False when they overflow, or the
@@ -169,7 +173,7 @@ static bool has_codes(const struct pith_kv *kv)
     bool any = false;
     for (uint32_t i = 0; i < kv->layers; i++) {
         const struct pith_kv_format *f = pith_kv_of(&kv->format, i);
-        any = any || f->k.grid.format || f->v.grid.format;
+        any = any || pith_kv_coded(&f->k) || pith_kv_coded(&f->v);
     }
     return any;
 }
@@ -230,7 +234,8 @@ static enum pith_status check(const struct pith_plans *p, const struct pith_kv_o
     if (o->layers != 1 && o->layers != p->layers)
         return pith_fail(err, PITH_ARG, "a KV cache for %u of %u layers", o->layers, p->layers);
     const struct pith_kv_format *f = &o->format;
-    if ((f->k.grid.format || f->v.grid.format || f->layer) && o->layers == 1 && p->layers != 1)
+    if ((pith_kv_coded(&f->k) || pith_kv_coded(&f->v) || f->layer) && o->layers == 1 &&
+        p->layers != 1)
         return pith_fail(err, PITH_ARG, "a KV cache of one layer at a time on a grid");
     float level[2 * PITH_ROW_LEVELS];
     struct pith_row_code code[2];

@@ -29,9 +29,15 @@ struct pith_model;
 struct pith_kv_part {
     bool half;             /* in bfloat16, where there is no grid */
     struct pith_grid grid; /* format NULL: none */
+    uint8_t turbo;         /* bits of a code of num/gaussian.h; 0: not so kept */
     bool rotate; /* heads are multiplied by a Hadamard matrix before they are rounded, and so are
                     queries, or by its inverse what attention gives */
 };
+/* Whether it is kept as codes. */
+static inline bool pith_kv_coded(const struct pith_kv_part *p)
+{
+    return p->grid.format || p->turbo;
+}
 struct pith_kv_format {
     struct pith_kv_part k, v;
     const struct pith_kv_format *layer; /* [layers], without tables of their own; NULL: all alike */
@@ -48,7 +54,8 @@ static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
     const bool half = dtype == PITH_BF16;
     return (struct pith_kv_format){.k.half = half, .v.half = half};
 }
-/* "f32", "bf16", or a grid; or "k=...,v=..." of them, one for keys and one for values; then maybe
+/* "f32", "bf16", a grid, or "turbo2" to "turbo4", which are always rotated; or "k=...,v=..." of
+ * them, one for keys and one for values; then maybe
  * ",rotate", or of one side ",rotate=k". NULL: what the checkpoint says, or `usual`. m may be NULL,
  * when only the name is to be looked at. PITH_ARG for another name; PITH_UNSUPPORTED for a grid
  * that keys and values cannot have, where latents are kept for two that differ, and for heads that

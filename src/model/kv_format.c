@@ -41,13 +41,18 @@ static enum pith_status check_grid(const struct pith_grid *g, bool values,
 static enum pith_status parse_part(const char *name, bool values, const struct pith_model *m,
                                    struct pith_kv_part *out, struct pith_error *err)
 {
+    static const char *const turbo[] = {"turbo2", "turbo3", "turbo4"};
     *out = (struct pith_kv_part){.half = strcmp(name, "bf16") == 0};
+    for (unsigned i = 0; i < 3; i++)
+        if (strcmp(name, turbo[i]) == 0) out->turbo = (uint8_t)(i + 2);
+    if (out->turbo) return PITH_OK;
     if (out->half || strcmp(name, "f32") == 0) return PITH_OK;
     if (pith_grid_parse(name, &out->grid, err) != PITH_OK || !out->grid.format)
-        return pith_fail(err, PITH_ARG,
-                         "unknown KV cache \"%s\": bf16 or f32, or a grid such as fp8_e4m3, "
-                         "int8:token, int4:g32:asym",
-                         name);
+        return pith_fail(
+            err, PITH_ARG,
+            "unknown KV cache \"%s\": bf16 or f32, turbo2 to turbo4, or a grid such as fp8_e4m3, "
+            "int8:token, int4:g32:asym",
+            name);
     pith_kv_grid_settle(&out->grid);
     return check_grid(&out->grid, values, m, err);
 }
@@ -93,7 +98,7 @@ static enum pith_status parse_items(const char *name, const struct pith_model *m
         if (rotate || v) out->rotate[1] = true;
         if (!rotate && !k && !v) PITH_TRY(parse_sides(item, m, out, err));
     }
-    for (int i = 0; i < 2; i++) out->part[i].rotate = out->rotate[i];
+    for (int i = 0; i < 2; i++) out->part[i].rotate = out->rotate[i] || out->part[i].turbo;
     return PITH_OK;
 }
 
@@ -103,7 +108,8 @@ static enum pith_status check_latents(const struct pith_kv_format *f, const stru
 {
     for (uint32_t i = 0; m && i < m->plans.kinds; i++)
         if (m->plans.kind[i].state.kind == PITH_STATE_LATENT &&
-            (f->k.half != f->v.half || !pith_grid_equal(&f->k.grid, &f->v.grid)))
+            (f->k.half != f->v.half || f->k.turbo != f->v.turbo ||
+             !pith_grid_equal(&f->k.grid, &f->v.grid)))
             return pith_fail(err, PITH_UNSUPPORTED,
                              "a latent is key and value at once: one format for both");
     return PITH_OK;
@@ -152,7 +158,8 @@ enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const st
 
 static void part_name(const struct pith_kv_part *p, char text[PITH_GRID_TEXT])
 {
-    if (p->grid.format) pith_grid_format(&p->grid, text);
+    if (p->turbo) snprintf(text, PITH_GRID_TEXT, "turbo%u", p->turbo);
+    else if (p->grid.format) pith_grid_format(&p->grid, text);
     else strcpy(text, p->half ? "bf16" : "f32");
 }
 
@@ -160,7 +167,8 @@ void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT])
 {
     char k[PITH_GRID_TEXT], v[PITH_GRID_TEXT];
     static const char *const rotations[2][2] = {{"", ",rotate=v"}, {",rotate=k", ",rotate"}};
-    const char *rotate = rotations[f->k.rotate][f->v.rotate];
+    /* It goes without saying of some. */
+    const char *rotate = rotations[f->k.rotate && !f->k.turbo][f->v.rotate && !f->v.turbo];
     part_name(&f->k, k);
     part_name(&f->v, v);
     if (strcmp(k, v) == 0) snprintf(text, PITH_KV_TEXT, "%s%s", k, rotate);

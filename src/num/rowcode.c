@@ -1,6 +1,7 @@
 #include "num/rowcode.h"
 
 #include "num/elements.h"
+#include "num/gaussian.h"
 #include "num/kquant.h"
 
 #include <math.h>
@@ -67,6 +68,24 @@ enum pith_status pith_row_code_make(const struct pith_grid *grid, uint32_t cols,
     return PITH_OK;
 }
 
+enum pith_status pith_row_code_gaussian(unsigned bits, uint32_t cols, float *level,
+                                        struct pith_row_code *out, struct pith_error *err)
+{
+    const float *from = pith_gaussian_levels(bits);
+    if (!from) return pith_fail(err, PITH_ARG, "no levels of %u bits", bits);
+    memset(level, 0, PITH_ROW_LEVELS * sizeof *level);
+    memcpy(level, from, (sizeof *level) << bits);
+    *out = (struct pith_row_code){.cols = cols,
+                                  .width = cols,
+                                  .groups = 1,
+                                  .bits = bits,
+                                  .scale = PITH_F16,
+                                  .scale_bytes = 2,
+                                  .gaussian = true,
+                                  .level = level};
+    return PITH_OK;
+}
+
 /* --- encoding --------------------------------------------------------------------------------- */
 
 static void encode_gguf(const struct pith_row_code *r, const float *x, uint8_t *codes,
@@ -87,6 +106,11 @@ void pith_row_encode(const struct pith_row_code *r, float scale, const float *x,
     struct pith_input in = r->in;
     const struct pith_input_call call = {0};
     in.scale = scale;
+    if (r->gaussian) {
+        *of = (struct pith_row_scale){.scale = pith_gaussian_scale(x, r->cols)};
+        pith_gaussian_encode(r->bits, of->scale, x, r->cols, codes);
+        return;
+    }
     if (is_gguf(r)) {
         encode_gguf(r, x, codes, of);
         return;

@@ -24,6 +24,7 @@ struct pith_row_code {
     enum pith_dtype scale;  /* its form */
     uint32_t scale_bytes;   /* 0 where it is static */
     bool zeros, offsets;
+    bool gaussian;      /* num/gaussian.h: no grid; the row's scale is a half */
     float middle;       /* of integers */
     const float *level; /* [2^bits] of other formats, borrowed; NULL: integers */
 };
@@ -37,6 +38,9 @@ struct pith_row_scale {
  * must outlive *out. PITH_UNSUPPORTED for a grid whose rows cannot be kept one by one. */
 enum pith_status pith_row_code_make(const struct pith_grid *grid, uint32_t cols, float *level,
                                     struct pith_row_code *out, struct pith_error *err);
+/* The same for codes of num/gaussian.h. */
+enum pith_status pith_row_code_gaussian(unsigned bits, uint32_t cols, float *level,
+                                        struct pith_row_code *out, struct pith_error *err);
 /* Bytes of a group's scale, zero and offset. */
 static inline uint32_t pith_row_beside(const struct pith_row_code *r)
 {

@@ -33,6 +33,8 @@ less "2 bits cost much" "$(kld "$probe" --kv int4:g32:asym)" "$(kld "$probe" --k
 [ "$(kld "$probe" --kv k=int8:token,v=int8:token)" = "$eight" ] && pass "keys and values by name" || fail "k=,v= is something else"
 less "values take fewer bits than keys" "$(kld "$probe" --kv k=int8:token,v=int4:g32)" "$(kld "$probe" --kv k=int4:g32,v=int8:token)" 1
 less "rotation helps" "$(kld "$probe" --kv int4:token,rotate)" "$(kld "$probe" --kv int4:token)" 0.7
+less "and so do levels of normal numbers, in fewer bits" "$(kld "$probe" --kv turbo4)" "$(kld "$probe" --kv int4:token)" 0.7
+refuse "no such levels" 2 'turbo5' "$pith" eval "$probe" --text "$probe/eval.txt" --kv turbo5
 refuse "half a name" 2 'keys and values each once' "$pith" eval "$probe" --text "$probe/eval.txt" --kv k=int8:token
 byte=$(kld "$probe" --kv int4:g32 --kv-layer '*=int8:token')
 [ "$byte" = "$eight" ] && pass "all layers by a pattern" || fail "--kv-layer: $byte is not $eight"

@@ -20,7 +20,8 @@ static inline v16_how v16_how_of(enum pith_code_kind kind, const struct pith_cod
         h.low = _mm256_loadu_ps(c->level);
         h.high = _mm256_loadu_ps(c->level + 8);
     }
-    if (kind == PITH_CODE_UN) {
+    if (kind == PITH_CODE_FEW) h.low = _mm256_loadu_ps(c->level);
+    if (kind == PITH_CODE_UN || kind == PITH_CODE_FEW) {
         const int b = (int)c->bits;
         h.shift = _mm256_setr_epi32(0, b, 2 * b, 3 * b, 0, b, 2 * b, 3 * b);
         h.mask = _mm256_set1_epi32((1 << b) - 1);
@@ -58,14 +59,14 @@ static inline __m256 level8(__m256i x, const v16_how *t)
 }
 
 /* Eight codes, four in each half of their bits. */
-static inline __m256 few8(const uint8_t *p, const v16_how *h)
+static inline __m256i few8(const uint8_t *p, const v16_how *h)
 {
     uint64_t all;
     memcpy(&all, p, sizeof all);
     const __m128i low = _mm_set1_epi32((int)(uint32_t)all);
     const __m128i high = _mm_set1_epi32((int)(uint32_t)(all >> 4 * h->bits));
     const __m256i x = _mm256_srlv_epi32(_mm256_set_m128i(high, low), h->shift);
-    return _mm256_cvtepi32_ps(_mm256_and_si256(x, h->mask));
+    return _mm256_and_si256(x, h->mask);
 }
 
 /* FP8 as half precision: E5M2 is its upper byte; E4M3 is 2^8 too small there. */
@@ -81,7 +82,12 @@ static inline __attribute__((always_inline)) v16 v16_code(enum pith_code_kind ki
 {
     if (kind == PITH_CODE_U4) return from_bytes(spread(p));
     if (kind == PITH_CODE_S4) return from_signed(_mm_sub_epi8(spread(p), _mm_set1_epi8(8)));
-    if (kind == PITH_CODE_UN) return (v16){few8(p, how), few8(p + how->bits, how)};
+    if (kind == PITH_CODE_UN)
+        return (v16){_mm256_cvtepi32_ps(few8(p, how)),
+                     _mm256_cvtepi32_ps(few8(p + how->bits, how))};
+    if (kind == PITH_CODE_FEW)
+        return (v16){_mm256_permutevar8x32_ps(how->low, few8(p, how)),
+                     _mm256_permutevar8x32_ps(how->low, few8(p + how->bits, how))};
     if (kind == PITH_CODE_LEVELS) {
         const __m128i c = spread(p);
         return (v16){level8(_mm256_cvtepu8_epi32(c), how),

@@ -12,7 +12,7 @@
 /* Bytes of sixteen codes. */
 INLINE size_t sixteen_codes(enum pith_code_kind kind, unsigned bits)
 {
-    if (kind == PITH_CODE_UN) return 2 * (size_t)bits;
+    if (kind == PITH_CODE_UN || kind == PITH_CODE_FEW) return 2 * (size_t)bits;
     return kind == PITH_CODE_U4 || kind == PITH_CODE_S4 || kind == PITH_CODE_LEVELS ? 8 : 16;
 }
 
@@ -128,6 +128,7 @@ CODED(s4, PITH_CODE_S4, ALONE)
 CODED(e4m3, PITH_CODE_E4M3, ALONE)
 CODED(e5m2, PITH_CODE_E5M2, ALONE)
 CODED(levels, PITH_CODE_LEVELS, ALONE)
+CODED(few, PITH_CODE_FEW, ALONE)
 #undef CODED
 
 typedef void coded_scores_fn(const struct pith_coded *k, size_t rows, const float *q, size_t ldq,
@@ -146,6 +147,7 @@ static const struct {
     [PITH_CODE_E4M3] = {{scores_e4m3}, {values_e4m3}},
     [PITH_CODE_E5M2] = {{scores_e5m2}, {values_e5m2}},
     [PITH_CODE_LEVELS] = {{scores_levels}, {values_levels}},
+    [PITH_CODE_FEW] = {{scores_few}, {values_few}},
 };
 
 static inline void attn_scores_codes(const struct pith_coded *k, size_t rows, const float *q,

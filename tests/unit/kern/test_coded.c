@@ -38,7 +38,7 @@ static void fill(enum pith_code_kind kind, uint64_t seed)
 static size_t bytes_of(const struct pith_coded *c, size_t n)
 {
     const unsigned bits =
-        c->kind == PITH_CODE_UN ? c->bits
+        c->kind == PITH_CODE_UN || c->kind == PITH_CODE_FEW ? c->bits
         : c->kind == PITH_CODE_U4 || c->kind == PITH_CODE_S4 || c->kind == PITH_CODE_LEVELS ? 4
                                                                                             : 8;
     return (n * bits + 7) / 8;
@@ -101,7 +101,10 @@ static void check_tier(const struct pith_kern *k, const struct pith_kern *ref, c
     for (enum pith_code_kind kind = 0; kind < PITH_CODE_KINDS; kind++) {
         const bool whole = kind == PITH_CODE_U8 || kind == PITH_CODE_U4 || kind == PITH_CODE_UN;
         fill(kind, (uint64_t)kind + 1);
-        for (unsigned bits = 2; bits < (kind == PITH_CODE_UN ? 8u : 3u); bits++)
+        for (unsigned bits = 2; bits < (kind == PITH_CODE_UN    ? 8u
+                                        : kind == PITH_CODE_FEW ? 4u
+                                                                : 3u);
+             bits++)
             for (size_t i = 0; i < PITH_COUNT(dims) * PITH_COUNT(widths); i++)
                 for (int moved = 0; moved <= (whole ? 1 : 0); moved++) {
                     struct pith_coded c = {.kind = kind,

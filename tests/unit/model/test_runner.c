@@ -134,15 +134,21 @@ static bool can_have(const struct cases *c, const char *name, int *refused)
 
 static void company_does_not_matter(void **state)
 {
-    enum { REFUSED = 7 }; /* of deepseek_v3's latents two; heads of 12 numbers five times */
+    enum {
+        REFUSED = 13
+    }; /* of deepseek_v3's latents three, of heads of 12 numbers five times two */
     int refused = 0;
     (void)state;
     static const char *const archs[] = {"llama",     "gemma2",      "mistral",          "gpt_oss",
                                         "llama4",    "deepseek_v3", "qwen3_next",       "mixtral",
                                         "gpt_neox",  "lfm2",        "granitemoehybrid", "cohere2",
                                         "qwen3_moe", "opt"};
-    static const char *const formats[] = {"f32", "bf16", "int8:token",
-                                          "k=fp8_e5m2:token,v=int4:g4:asym", "int4:token,rotate"};
+    static const char *const formats[] = {"f32",
+                                          "bf16",
+                                          "int8:token",
+                                          "k=fp8_e5m2:token,v=int4:g4:asym",
+                                          "int4:token,rotate",
+                                          "k=turbo3,v=turbo4"};
     for (size_t a = 0; a < PITH_COUNT(archs); a++)
         for (unsigned threads = 1; threads <= 3; threads += 2) {
             struct cases c;
