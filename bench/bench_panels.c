@@ -71,9 +71,9 @@ static double run(const struct pith_kernel *k, const struct pith_panels *m, cons
 
 static void time_shape(const struct pith_kernel *k, const struct shape *s)
 {
-    static float x[COLS], y[PANELS * PITH_PANEL_ROWS], scale[COLS / 32];
+    static float x[COLS], y[PANELS * PITH_PANEL_ROWS], scale[COLS / 16];
     static int8_t bytes[PITH_DIGITS * COLS];
-    static int32_t sum[PITH_DIGITS * COLS / 32];
+    static int32_t sum[PITH_DIGITS * COLS / 16];
     struct pith_panels m = {.form = s->form,
                             .scale = s->scale,
                             .cols = COLS,
@@ -81,7 +81,9 @@ static void time_shape(const struct pith_kernel *k, const struct shape *s)
                             .groups = COLS / s->group,
                             .zero = s->form == PITH_PANEL_LEVEL4 ? 8 : 128,
                             .global = 1,
-                            .fold = s->integer};
+                            .fold = s->integer,
+                            .halves = s->form == PITH_PANEL_LEVEL4 && !s->integer && s->group < 64};
+    if (m.halves) m.zero = PITH_HALVES_ZERO;
     const size_t codes = PANELS * pith_panel_lines(&m) * PITH_PANEL_LINE;
     const size_t scales = PANELS * PITH_PANEL_ROWS * m.groups;
     const size_t scale_bytes = scales * pith_panel_scale_bytes(s->scale);
@@ -92,13 +94,21 @@ static void time_shape(const struct pith_kernel *k, const struct shape *s)
     m.scales = f;
     m.zeros = z;
     for (int i = 0; i < COLS; i++) x[i] = (float)(i % 7) - 3;
-    pith_to_digits_scalar(COLS, 32, x, bytes, COLS, scale, sum, COLS / 32);
-    const struct pith_bytes q = {32, bytes, scale, sum, COLS, COLS / 32};
+    const size_t block = s->group < 32 ? s->group : 32;
+    pith_to_digits_scalar(COLS, block, x, bytes, COLS, scale, sum, COLS / 16);
+    const struct pith_bytes q = {block, bytes, scale, sum, COLS, COLS / 16};
     const double took = run(k, &m, x, &q, y);
     const double total = (double)(codes + scale_bytes + (z ? scales : 0));
     printf("%-30s %-18s %7.1f GB/s %7.1f weights/ns\n", k->name, s->name, total / took * 1e-9,
            (double)PANELS * PITH_PANEL_ROWS * COLS / took * 1e-9);
     pith_free(c), pith_free(f), pith_free(z);
+}
+
+/* FP4 is multiplied as integers in fast only. */
+static bool takes_bytes(const struct pith_kernel *k, const struct shape *s)
+{
+    if (s->integer) return s->group >= 32;
+    return k->op == PITH_OP_panel_dot_bytes && s->form == PITH_PANEL_LEVEL4 && s->group < 64;
 }
 
 int main(void)
@@ -110,8 +120,7 @@ int main(void)
             k->op == PITH_OP_offsets_dot)
             continue;
         for (size_t j = 0; j < PITH_COUNT(shapes); j++)
-            if (k->op == PITH_OP_panel_dot || (shapes[j].integer && shapes[j].group >= 32))
-                time_shape(k, &shapes[j]);
+            if (k->op == PITH_OP_panel_dot || takes_bytes(k, &shapes[j])) time_shape(k, &shapes[j]);
     }
     return 0;
 }

@@ -74,6 +74,7 @@ struct job {
     size_t block;
     size_t words, blocks; /* of a row of x as bytes */
     size_t size;          /* words in the slab for a row */
+    float byte[256];      /* what scales of one byte stand for */
 };
 
 _Static_assert(PITH_BYTES_SCALES <= SCALES / PITH_BYTES_ROWS_MAX / PITH_DIGITS,
@@ -191,8 +192,11 @@ static void unpack_scales(const struct band *b, size_t i, size_t group, size_t c
     float *to = b->scale + i * GROUPS * PITH_PANEL_ROWS;
     if (m->scale == PITH_SCALE_BF16) k->widen_bf16(n, from, to);
     else if (m->scale == PITH_SCALE_F16) k->widen_f16(n, from, to);
+    else if (pith_panel_scale_bytes(m->scale) == 1 && m->scale != PITH_SCALE_PRODUCT)
+        for (size_t e = 0; e < n; e++) to[e] = b->j->byte[(uint8_t)from[e]];
     else if (m->scale == PITH_SCALE_PRODUCT) multiply_scales(m, k, at, count, to);
     else memcpy(to, from, n * sizeof *to);
+    for (size_t e = 0; m->halves && e < n; e++) to[e] *= 0.5f;
     if (!m->zeros) return;
     int32_t *zero = b->zero + i * GROUPS * PITH_PANEL_ROWS;
     for (size_t e = 0; e < n; e++) zero[e] = m->zeros[at + e];
@@ -218,6 +222,7 @@ static void run_tiles(const struct band *b, size_t tile, size_t col, size_t n)
     const struct pith_byte_slab *slab = j->b->slab;
     const size_t first = tile * j->k.rows, panels = j->k.cols / PITH_PANEL_ROWS;
     struct pith_byte_tile a = {.form = j->pack->m.form,
+                               .halves = j->pack->m.halves,
                                .cols = j->pack->cols,
                                .group = j->pack->m.group,
                                .block = j->block,
@@ -299,6 +304,14 @@ static size_t band_of(const struct pith_backend *b, const struct pith_pack *pack
     return band;
 }
 
+static void name_bytes(const struct pith_panels *m, float to[256])
+{
+    uint8_t all[256];
+    struct pith_panels one = {.scale = m->scale, .global = m->global, .scales = all};
+    for (size_t i = 0; i < 256; i++) all[i] = (uint8_t)i;
+    for (size_t i = 0; i < 256; i++) to[i] = pith_panel_scale_at(&one, i);
+}
+
 static struct kernels kernels_of(const struct pith_kern *k, size_t digits)
 {
     if (digits == 1)
@@ -330,6 +343,7 @@ void pith_bytes_linear(struct pith_backend *b, const struct pith_bytes_call *c)
     const size_t height = j.k.rows,
                  most = pith_min(pith_min(WORDS / j.size, ROWS), SCALES / (j.blocks * digits));
     const size_t rows = most - most % height - j.ones;
+    if (pack->m.halves) name_bytes(&pack->m, j.byte);
     if (c->input) pith_input_survey(c->input, c->x, c->n, pack->cols, &j.call, NULL);
     for (size_t i = 0; i < c->n; i += rows) {
         j.rows = pith_min(rows, c->n - i);

@@ -223,7 +223,12 @@ static void set_levels(const struct pith_qmat *q, struct pith_panels *m)
     const bool integer = f->kind == PITH_KIND_INT;
     m->zero = q->zeros ? 0.0f : pith_qmat_zero(q, 0);
     if (m->form != PITH_PANEL_LEVEL4) return;
-    for (uint32_t c = 0; c < 16; c++) m->level[c] = integer ? (float)c - m->zero : f->decode(c);
+    m->halves = !integer;
+    for (uint32_t c = 0; c < 16; c++) {
+        m->level[c] = integer ? (float)c - m->zero : f->decode(c);
+        m->halves = m->halves && 2 * m->level[c] == (float)(pith_halves[c] - PITH_HALVES_ZERO);
+    }
+    if (m->halves) m->zero = PITH_HALVES_ZERO;
 }
 
 /* Whether all zeros times their scales are exact, which takes 24 bits at most, and finite. Those of
@@ -258,12 +263,14 @@ static size_t input_block(const struct pith_qmat *q)
     return fits ? block : 0;
 }
 
-/* Columns of a block of x: as many as a group allows, from PITH_BYTES_BLOCK to `most`; 0 when it
- * allows none. */
-static size_t x_block(const struct pith_qmat *q, size_t most)
+/* Columns of a block of x: as many as a group allows, from `least` to `most`; 0 when it allows
+ * none.
+ */
+static size_t x_block(const struct pith_qmat *q, size_t least, size_t most)
 {
-    while (q->groups > 1 && q->group % most != 0 && most > PITH_BYTES_BLOCK) most /= 2;
-    return q->groups > 1 && q->group % most != 0 ? 0 : pith_min(most, q->cols);
+    while (q->groups > 1 && q->group % most != 0 && most > least) most /= 2;
+    const bool fits = (q->cols + most - 1) / most <= PITH_BYTES_SCALES;
+    return (q->groups > 1 && q->group % most != 0) || !fits ? 0 : pith_min(most, q->cols);
 }
 
 void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *memory,
@@ -295,10 +302,11 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
     set_levels(q, &out->m);
     out->m.fold = folds(q, &out->m);
     if (q->format->kind == PITH_KIND_INT && pith_panel_scale_wide(p.scale)) {
-        out->block = x_block(q, 64);
-        if (q->groups == 1 || q->group % 128 == 0) out->digits = x_block(q, 128);
+        out->block = x_block(q, PITH_BYTES_BLOCK, 64);
+        if (q->groups == 1 || q->group % 128 == 0) out->digits = x_block(q, PITH_BYTES_BLOCK, 128);
     }
-    if (out->block > 0 && !q->offsets) out->input_block = input_block(q);
+    if (out->m.halves) out->block = x_block(q, PITH_BYTES_BLOCK / 2, 64);
+    else if (out->block > 0 && !q->offsets) out->input_block = input_block(q);
     pith_pool_run(b->pool, p.panels, pack_task, &p);
 }
 

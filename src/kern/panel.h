@@ -41,11 +41,15 @@ enum pith_panel_scale {
     PITH_SCALE_E4M3,
     PITH_SCALE_PRODUCT
 };
-/* The integer products take these. */
+/* The integer products take these, and any of `halves`. */
 static inline bool pith_panel_scale_wide(enum pith_panel_scale s)
 {
     return s <= PITH_SCALE_F16 || s == PITH_SCALE_PRODUCT;
 }
+
+/* Twice the levels of FP4, and as much more as makes them unsigned. */
+enum { PITH_HALVES_ZERO = 12 };
+static const uint8_t pith_halves[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
 /* W[r][c] = v * scale[r][c / group], v = level[code] - zero: for LEVEL4 level is the table, for
  * INT8 the code itself, for FP8 the value. zero is zeros[r][c / group], or without zeros 0 for
@@ -66,6 +70,9 @@ struct pith_panels {
      * so that (v - zero) * scale is also fma(v, scale, -(zero * scale)), but for the sign of a
      * zero. */
     bool fold;
+    /* Levels are those of FP4 (E2M1): the integer products take pith_halves[code] for the code,
+     * `zero` is PITH_HALVES_ZERO, and half the scale for the scale. */
+    bool halves;
     const void *outer;    /* of products: [panels][groups >> outer_shift][16] halves */
     unsigned outer_shift; /* groups is a multiple of 2^outer_shift */
 };
@@ -161,6 +168,7 @@ typedef pith_panel_dot_bytes_fn pith_panel_dot_digits_fn;
  *              group or a block, written where col + n is */
 struct pith_byte_tile {
     enum pith_panel_form form;
+    bool halves;
     size_t cols, group, block; /* of W and x */
     size_t col, n;
     const uint8_t *w;

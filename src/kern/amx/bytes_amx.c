@@ -5,6 +5,7 @@
  * conversions and multiply-adds. So stores and loads are the limit, at two thirds of the products'
  * speed. Of blocks as long as a row there are the products alone. */
 #include "kern/amx/byte_products.h"
+#include "kern/vnni/digits_vnni.h"
 
 enum { UNIT = 2 };
 
@@ -143,20 +144,25 @@ void pith_bytes_unpack_amx(const struct pith_panels *m, size_t panel, size_t col
     }
     const size_t width = level4 ? 8 : 4, end = col + n;
     const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
-    const __m512i low = _mm512_set1_epi8(15);
+    const __m512i low = _mm512_set1_epi8(15), halves = halves_table();
     while (col < end) {
         const __m512i zero = zero_of(m, panel, col / m->group);
         const size_t stop = m->zeros ? least((col / m->group + 1) * m->group, end) : end;
         for (; col < stop; col += width, line += PITH_PANEL_LINE, dst += PITH_PANEL_LINE) {
             const __m512i v = _mm512_load_si512(line);
+            __m512i a = _mm512_and_si512(v, low);
+            __m512i b = _mm512_and_si512(_mm512_srli_epi16(v, 4), low);
+            if (m->halves) {
+                a = _mm512_shuffle_epi8(halves, a);
+                b = _mm512_shuffle_epi8(halves, b);
+            }
             if (!level4) {
                 _mm512_storeu_si512(dst, _mm512_sub_epi8(v, zero));
                 continue;
             }
-            _mm512_storeu_si512(dst, _mm512_sub_epi8(_mm512_and_si512(v, low), zero));
+            _mm512_storeu_si512(dst, _mm512_sub_epi8(a, zero));
             dst += PITH_PANEL_LINE;
-            _mm512_storeu_si512(
-                dst, _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi16(v, 4), low), zero));
+            _mm512_storeu_si512(dst, _mm512_sub_epi8(b, zero));
         }
     }
 }

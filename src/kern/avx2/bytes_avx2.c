@@ -1,7 +1,8 @@
 /* The tile of the fast product: 4 vectors by 16 rows. Products of 4-bit codes with bytes are added
- * up in 16 bits, eight words at a time: |sum| <= 8 * 2 * 15 * 127 < 2^15; a byte counts as two
- * 4-bit codes, the upper one sixteen times. What is seldom needed, sums of blocks and of groups,
- * stays in memory. */
+ * up in 16 bits, eight words at a time: |sum| <= 8 * 2 * 15 * 127 < 2^15, half as many of halves; a
+ * byte counts as two 4-bit codes, the upper one sixteen times. What is seldom needed, sums of
+ * blocks and of groups, stays in memory. */
+#include "kern/avx2/panel_avx2.h"
 #include "kern/avx2/whole_avx2.h"
 #include "kern/ops.h"
 
@@ -80,13 +81,13 @@ INLINE void multiply_run(bool level4, size_t words, const uint8_t *w, const uint
 #undef ADD
 }
 
-INLINE void multiply(bool level4, size_t words, const uint8_t *w, const uint32_t *x,
+INLINE void multiply(bool level4, size_t most, size_t words, const uint8_t *w, const uint32_t *x,
                      struct whole *d)
 {
     const size_t line = level4 ? PITH_PANEL_LINE : PITH_BYTES_LINE;
-    for (; words > RUN; words -= RUN, w += RUN * line, x += RUN * ROWS)
-        multiply_run(level4, RUN, w, x, d);
-    if (words == RUN) multiply_run(level4, RUN, w, x, d);
+    for (; words > most; words -= most, w += most * line, x += most * ROWS)
+        multiply_run(level4, most, w, x, d);
+    if (words == most) multiply_run(level4, most, w, x, d);
     else multiply_run(level4, words, w, x, d);
 }
 
@@ -160,7 +161,8 @@ INLINE void clear(float *sums)
         _mm256_storeu_ps(sums + e, _mm256_setzero_ps());
 }
 
-INLINE void tile(const struct pith_byte_tile *a, bool level4)
+/* Of at most `most` words whose sums fit 16 bits. */
+INLINE void tile(const struct pith_byte_tile *a, bool level4, size_t most)
 {
     const size_t end = a->col + a->n, first = a->col / a->group;
     const size_t line = level4 ? PITH_PANEL_LINE : PITH_BYTES_LINE;
@@ -177,7 +179,7 @@ INLINE void tile(const struct pith_byte_tile *a, bool level4)
         if (c == block * a->block)
             block_open(&d, a->x_less + block * ROWS, a->zero ? a->zero + at : NULL);
         else whole_load(&d, a->d);
-        multiply(level4, words, w, a->x + c / 4 * ROWS, &d);
+        multiply(level4, most, words, w, a->x + c / 4 * ROWS, &d);
         w += words * line;
         c = stop;
         if (stop < block_end) {
@@ -195,8 +197,9 @@ INLINE void tile(const struct pith_byte_tile *a, bool level4)
 
 void pith_bytes_tile_avx2(const struct pith_byte_tile *a)
 {
-    if (a->form == PITH_PANEL_LEVEL4) tile(a, true);
-    else tile(a, false);
+    if (a->halves) tile(a, true, RUN / 2);
+    else if (a->form == PITH_PANEL_LEVEL4) tile(a, true, RUN);
+    else tile(a, false, RUN);
 }
 
 void pith_bytes_unpack_avx2(const struct pith_panels *m, size_t panel, size_t col, size_t n,
@@ -206,12 +209,14 @@ void pith_bytes_unpack_avx2(const struct pith_panels *m, size_t panel, size_t co
      * cases a line becomes one of low and one of high halves. */
     const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
-    const __m256i low = _mm256_set1_epi8(15);
+    const __m256i low = _mm256_set1_epi8(15), halves = halves_table();
     for (size_t c = 0; c < n; c += width, line += PITH_PANEL_LINE, dst += 2 * PITH_PANEL_LINE)
         for (size_t i = 0; i < PITH_PANEL_LINE; i += 32) {
             const __m256i v = load(line + i);
-            store(dst + i, _mm256_and_si256(v, low));
-            store(dst + i + PITH_PANEL_LINE, _mm256_and_si256(_mm256_srli_epi16(v, 4), low));
+            const __m256i a = _mm256_and_si256(v, low);
+            const __m256i b = _mm256_and_si256(_mm256_srli_epi16(v, 4), low);
+            store(dst + i, m->halves ? _mm256_shuffle_epi8(halves, a) : a);
+            store(dst + i + PITH_PANEL_LINE, m->halves ? _mm256_shuffle_epi8(halves, b) : b);
         }
 }
 

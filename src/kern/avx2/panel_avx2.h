@@ -3,8 +3,7 @@
 #define PITH_KERN_PANEL_AVX2_H
 
 #include "kern/avx2/vec_avx2.h"
-
-struct pith_panels;
+#include "kern/panel.h"
 
 /* panel_dot, made for integers: panel_dot_avx2.c has other ways for floats. */
 void pith_panel_dot_ints_avx2(const struct pith_panels *m, size_t first, size_t count,
@@ -48,6 +47,11 @@ static inline v16 v16_from_int(v16i x)
 static inline v16 v16_from_bits(v16i x)
 {
     return (v16){_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)};
+}
+/* pith_halves in both halves of a register, for the codes of bytes. */
+static inline __m256i halves_table(void)
+{
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)pith_halves));
 }
 /* As half precision, whose exponent has a bit more, the value is 2^8 too small. */
 static inline __m256 load8_e4m3(__m128i half)

@@ -1,10 +1,13 @@
 /* The fast product with packed panels of integers, and the rounding of activations to bytes. AVX2
  * multiplies bytes to 16-bit sums: those of 4-bit codes fit, eight times over; 8-bit codes are
  * widened first. */
-#include "kern/avx2/vec_avx2.h"
+#include "kern/avx2/panel_avx2.h"
 #include "kern/ops.h"
 
 #define INLINE static inline __attribute__((always_inline))
+
+/* What is multiplied: codes of 8 bits, of 4, or halves in their place. */
+enum codes { EIGHT, FOUR, HALVES };
 
 /* Half a line. The other half is read when the line is in the cache. */
 INLINE __m256i load(const uint8_t *p)
@@ -31,32 +34,49 @@ INLINE __m256 scales_at(const struct pith_panels *m, size_t index)
         return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(inner)),
                              _mm256_cvtph_ps(half));
     }
+    if (m->scale == PITH_SCALE_E8M0) {
+        const __m128i e = _mm_loadl_epi64((const __m128i *)(const void *)at);
+        const __m256i power = _mm256_slli_epi32(_mm256_cvtepu8_epi32(e), 23);
+        return _mm256_max_ps(_mm256_castsi256_ps(power), _mm256_set1_ps(0x1p-127f));
+    }
+    if (m->scale == PITH_SCALE_E4M3) {
+        const __m128i e = _mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)at));
+        return _mm256_mul_ps(load8_e4m3(_mm_slli_epi16(e, 7)), _mm256_set1_ps(m->global));
+    }
     const __m128i h = _mm_loadu_si128((const __m128i *)(const void *)at);
     if (m->scale == PITH_SCALE_F16) return _mm256_cvtph_ps(h);
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-/* Eight columns of eight rows of 4-bit codes, two 16-bit sums a row: |sum| <= 2 * 2 * 15 * 128. */
-INLINE __m256i level4_pairs(const uint8_t *line, const int8_t *q)
+/* 4-bit codes, a byte each, as what is multiplied. */
+INLINE __m256i factors(enum codes kind, __m256i codes)
 {
-    const __m256i w = load(line), low = _mm256_set1_epi8(15);
-    const __m256i a = _mm256_maddubs_epi16(_mm256_and_si256(w, low), four_bytes(q));
-    const __m256i b =
-        _mm256_maddubs_epi16(_mm256_and_si256(_mm256_srli_epi16(w, 4), low), four_bytes(q + 4));
-    return _mm256_add_epi16(a, b);
+    return kind == HALVES ? _mm256_shuffle_epi8(halves_table(), codes) : codes;
+}
+
+/* Eight columns of eight rows of 4-bit codes, two 16-bit sums a row: |sum| <= 2 * 2 * 15 * 128, of
+ * halves 2 * 2 * 24 * 128. */
+INLINE __m256i level4_pairs(enum codes kind, const uint8_t *line, const int8_t *q)
+{
+    const __m256i w = load(line), mask = _mm256_set1_epi8(15);
+    const __m256i low = factors(kind, _mm256_and_si256(w, mask));
+    const __m256i high = factors(kind, _mm256_and_si256(_mm256_srli_epi16(w, 4), mask));
+    const __m256i a = _mm256_maddubs_epi16(low, four_bytes(q));
+    return _mm256_add_epi16(a, _mm256_maddubs_epi16(high, four_bytes(q + 4)));
 }
 
 /* Sums of eight rows over the columns of q: `lines` lines, PITH_PANEL_LINE bytes apart. Four lines
- * of pairs stay below 2^15. */
-INLINE __m256i level4_sum(const uint8_t *line, size_t lines, const int8_t *q)
+ * of pairs, of halves two, stay below 2^15. */
+INLINE __m256i level4_sum(enum codes kind, const uint8_t *line, size_t lines, const int8_t *q)
 {
     const __m256i ones = _mm256_set1_epi16(1);
     __m256i sum = _mm256_setzero_si256();
     while (lines > 0) {
-        const size_t n = lines < 4 ? lines : 4;
-        __m256i pairs = level4_pairs(line, q);
+        const size_t most = kind == HALVES ? 2 : 4, n = lines < most ? lines : most;
+        __m256i pairs = level4_pairs(kind, line, q);
         for (size_t i = 1; i < n; i++)
-            pairs = _mm256_add_epi16(pairs, level4_pairs(line + i * PITH_PANEL_LINE, q + i * 8));
+            pairs =
+                _mm256_add_epi16(pairs, level4_pairs(kind, line + i * PITH_PANEL_LINE, q + i * 8));
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones));
         lines -= n;
         line += n * PITH_PANEL_LINE;
@@ -93,11 +113,11 @@ INLINE __m256i less_zero(__m256i sum, __m256i zero, int32_t of_digit)
 }
 
 /* Columns [c, c + n * width) of one block, by one digit of x. */
-INLINE __m256i digit_dot(const struct pith_bytes *x, bool level4, const uint8_t *line, size_t n,
+INLINE __m256i digit_dot(const struct pith_bytes *x, enum codes kind, const uint8_t *line, size_t n,
                          size_t c, size_t block, size_t digit, __m256i zero)
 {
     const int8_t *q = x->q + c + digit * x->q_digit;
-    const __m256i sum = level4 ? level4_sum(line, n, q) : int8_sum(line, n, q);
+    const __m256i sum = kind == EIGHT ? int8_sum(line, n, q) : level4_sum(kind, line, n, q);
     return less_zero(sum, zero, x->sum[block + digit * x->sum_digit]);
 }
 
@@ -194,11 +214,11 @@ INLINE __m256 int8_total(struct digits s, __m256i zero, const int32_t *sum, size
     return together(s);
 }
 
-INLINE __m256 block_dot(const struct pith_bytes *x, bool level4, size_t digits, const uint8_t *line,
-                        size_t n, size_t c, size_t block, __m256i zero)
+INLINE __m256 block_dot(const struct pith_bytes *x, enum codes kind, size_t digits,
+                        const uint8_t *line, size_t n, size_t c, size_t block, __m256i zero)
 {
-    if (digits == 1) return _mm256_cvtepi32_ps(digit_dot(x, level4, line, n, c, block, 0, zero));
-    if (level4 && n % 4 == 0) {
+    if (digits == 1) return _mm256_cvtepi32_ps(digit_dot(x, kind, line, n, c, block, 0, zero));
+    if (kind == FOUR && n % 4 == 0) {
         const int32_t *sum = x->sum + block;
         struct digits s = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
         for (size_t i = 0; i < n; i += 4)
@@ -207,9 +227,9 @@ INLINE __m256 block_dot(const struct pith_bytes *x, bool level4, size_t digits, 
                                         less_zero(s.d1, zero, sum[x->sum_digit]),
                                         less_zero(s.d2, zero, sum[2 * x->sum_digit])});
     }
-    return together((struct digits){digit_dot(x, level4, line, n, c, block, 0, zero),
-                                    digit_dot(x, level4, line, n, c, block, 1, zero),
-                                    digit_dot(x, level4, line, n, c, block, 2, zero)});
+    return together((struct digits){digit_dot(x, kind, line, n, c, block, 0, zero),
+                                    digit_dot(x, kind, line, n, c, block, 1, zero),
+                                    digit_dot(x, kind, line, n, c, block, 2, zero)});
 }
 
 /* Eight rows of a panel on their way. */
@@ -228,14 +248,16 @@ INLINE void group_open(const struct pith_panels *m, size_t index, struct half *h
 
 INLINE void group_close(const struct pith_panels *m, struct half *h)
 {
-    h->y = _mm256_fmadd_ps(scales_at(m, h->index), h->t, h->y);
+    __m256 scale = scales_at(m, h->index);
+    if (m->halves) scale = _mm256_mul_ps(scale, _mm256_set1_ps(0.5f));
+    h->y = _mm256_fmadd_ps(scale, h->t, h->y);
 }
 
 /* Both halves of a panel, block by block: a pass for each would leave memory idle in the second. */
-INLINE void dot_panel(const struct pith_panels *m, bool level4, size_t digits, size_t panel,
+INLINE void dot_panel(const struct pith_panels *m, enum codes kind, size_t digits, size_t panel,
                       const struct pith_bytes *x, float *y)
 {
-    const size_t width = level4 ? 8 : 4;
+    const size_t width = kind == EIGHT ? 4 : 8;
     const uint8_t *line = m->codes + panel * pith_panel_lines(m) * PITH_PANEL_LINE;
     struct half a = {.y = _mm256_setzero_ps()}, b = a;
     size_t c = 0, block = 0;
@@ -247,18 +269,18 @@ INLINE void dot_panel(const struct pith_panels *m, bool level4, size_t digits, s
         for (; c < stop; block++) {
             const size_t end = c + x->block < stop ? c + x->block : stop, n = (end - c) / width;
             const __m256 by = _mm256_set1_ps(x->scale[block]);
-            if (!level4 && digits == PITH_DIGITS) {
+            if (kind == EIGHT && digits == PITH_DIGITS) {
                 const int32_t *of = x->sum + block;
                 struct digits sums[2];
                 int8_block(line, n, x->q + c, x->q_digit, sums);
                 a.t = _mm256_fmadd_ps(int8_total(sums[0], a.zero, of, x->sum_digit), by, a.t);
                 b.t = _mm256_fmadd_ps(int8_total(sums[1], b.zero, of, x->sum_digit), by, b.t);
             } else {
-                a.t = _mm256_fmadd_ps(block_dot(x, level4, digits, line, n, c, block, a.zero), by,
-                                      a.t);
+                a.t =
+                    _mm256_fmadd_ps(block_dot(x, kind, digits, line, n, c, block, a.zero), by, a.t);
                 b.t = _mm256_fmadd_ps(
-                    block_dot(x, level4, digits, line + PITH_PANEL_LINE / 2, n, c, block, b.zero),
-                    by, b.t);
+                    block_dot(x, kind, digits, line + PITH_PANEL_LINE / 2, n, c, block, b.zero), by,
+                    b.t);
             }
             line += n * PITH_PANEL_LINE;
             c = end;
@@ -270,25 +292,26 @@ INLINE void dot_panel(const struct pith_panels *m, bool level4, size_t digits, s
     _mm256_storeu_ps(y + 8, b.y);
 }
 
-INLINE void dot_as(const struct pith_panels *m, bool level4, size_t digits, size_t first,
+INLINE void dot_as(const struct pith_panels *m, enum codes kind, size_t digits, size_t first,
                    size_t count, const struct pith_bytes *x, float *y)
 {
     for (size_t i = 0; i < count; i++)
-        dot_panel(m, level4, digits, first + i, x, y + i * PITH_PANEL_ROWS);
+        dot_panel(m, kind, digits, first + i, x, y + i * PITH_PANEL_ROWS);
 }
 
 void pith_panel_dot_bytes_avx2(const struct pith_panels *m, size_t first, size_t count,
                                const struct pith_bytes *x, float *y)
 {
-    if (m->form == PITH_PANEL_LEVEL4) dot_as(m, true, 1, first, count, x, y);
-    else dot_as(m, false, 1, first, count, x, y);
+    if (m->halves) dot_as(m, HALVES, 1, first, count, x, y);
+    else if (m->form == PITH_PANEL_LEVEL4) dot_as(m, FOUR, 1, first, count, x, y);
+    else dot_as(m, EIGHT, 1, first, count, x, y);
 }
 
 void pith_panel_dot_digits_avx2(const struct pith_panels *m, size_t first, size_t count,
                                 const struct pith_bytes *x, float *y)
 {
-    if (m->form == PITH_PANEL_LEVEL4) dot_as(m, true, PITH_DIGITS, first, count, x, y);
-    else dot_as(m, false, PITH_DIGITS, first, count, x, y);
+    if (m->form == PITH_PANEL_LEVEL4) dot_as(m, FOUR, PITH_DIGITS, first, count, x, y);
+    else dot_as(m, EIGHT, PITH_DIGITS, first, count, x, y);
 }
 
 /* --- rounding to bytes ---------------------------------------------------------------------- */

@@ -9,13 +9,14 @@ INLINE uint32x4_t upper_words(const uint32_t *x)
     return ROWS == 8 ? vld1q_u32(x) : vcombine_u32(vld1_u32(x), vdup_n_u32(0));
 }
 
-INLINE size_t code_line(bool level4)
+INLINE size_t code_line(enum codes kind)
 {
-    (void)level4;
+    (void)kind;
     return PITH_PANEL_LINE;
 }
 
-INLINE void multiply(struct sums *s, bool level4, size_t words, const uint8_t *w, const uint32_t *x)
+INLINE void multiply(struct sums *s, enum codes kind, size_t words, const uint8_t *w,
+                     const uint32_t *x)
 {
     const int8x16_t most = vdupq_n_s8(64); /* twice that is added */
     int32x4_t less_a = vdupq_n_s32(0), less_b = less_a;
@@ -26,11 +27,11 @@ INLINE void multiply(struct sums *s, bool level4, size_t words, const uint8_t *w
 #define STEP(i) s->d##i = vdotq_laneq_s32(s->d##i, codes, (i) < 4 ? a : b, (i) % 4);
         EACH(STEP)
 #undef STEP
-        if (level4) continue;
+        if (kind != EIGHT) continue;
         less_a = vdotq_s32(less_a, a, most);
         less_b = vdotq_s32(less_b, b, most);
     }
-    if (level4) return;
+    if (kind != EIGHT) return;
 #define ADD(i)                                                                                     \
     s->d##i =                                                                                      \
         vaddq_s32(s->d##i, vdupq_n_s32(2 * vgetq_lane_s32((i) < 4 ? less_a : less_b, (i) % 4)));

@@ -29,8 +29,9 @@ void pith_bytes_unpack_neon(const struct pith_panels *m, size_t panel, size_t co
     for (size_t c = 0; c < n; c += width, line += PITH_PANEL_LINE, dst += 2 * PITH_PANEL_LINE)
         for (size_t i = 0; i < PITH_PANEL_LINE; i += 16) {
             const uint8x16_t v = vld1q_u8(line + i);
-            vst1q_u8(dst + i, vandq_u8(v, vdupq_n_u8(15)));
-            vst1q_u8(dst + i + PITH_PANEL_LINE, vshrq_n_u8(v, 4));
+            const uint8x16_t a = vandq_u8(v, vdupq_n_u8(15)), b = vshrq_n_u8(v, 4);
+            vst1q_u8(dst + i, m->halves ? halves_of(a) : a);
+            vst1q_u8(dst + i + PITH_PANEL_LINE, m->halves ? halves_of(b) : b);
         }
 }
 

@@ -25,7 +25,7 @@ INLINE void pair_store(const struct sums *s, const struct pith_byte_tile *a, siz
 }
 
 /* Rows row .. row + 3 of the panel. */
-INLINE void quarter(const struct pith_byte_tile *a, bool level4, size_t row)
+INLINE void quarter(const struct pith_byte_tile *a, enum codes kind, size_t row)
 {
     const size_t end = a->col + a->n, first = a->col / a->group;
     const uint8_t *w = a->w + row * 4;
@@ -38,8 +38,8 @@ INLINE void quarter(const struct pith_byte_tile *a, bool level4, size_t row)
         const float *scale = a->x_scale + block * VECTORS;
         stop = least((block + 1) * a->block, group_end);
         block_open(&s, a->x_less + block * ROWS, a->zero ? a->zero + at : NULL);
-        multiply(&s, level4, (stop - c) / 4, w, a->x + c / 4 * ROWS);
-        w += (stop - c) / 4 * code_line(level4);
+        multiply(&s, kind, (stop - c) / 4, w, a->x + c / 4 * ROWS);
+        w += (stop - c) / 4 * code_line(kind);
         s.t0 = vfmaq_n_f32(s.t0, digits_together(s.d0, s.d1, s.d2), scale[0]);
         s.t3 = vfmaq_n_f32(s.t3, digits_together(s.d3, s.d4, s.d5), scale[1]);
         if (stop < group_end) continue;
@@ -54,7 +54,7 @@ INLINE void quarter(const struct pith_byte_tile *a, bool level4, size_t row)
 INLINE void whole_tile(const struct pith_byte_tile *a)
 {
     for (size_t row = 0; row < COLS; row += LANES) {
-        if (a->form == PITH_PANEL_LEVEL4) quarter(a, true, row);
-        else quarter(a, false, row);
+        if (a->form == PITH_PANEL_LEVEL4) quarter(a, FOUR, row);
+        else quarter(a, EIGHT, row);
     }
 }

@@ -7,6 +7,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+#include "kern/neon/halves.h"
+
 INLINE int8x16_t four_bytes(const int8_t *q)
 {
     int32_t v;
@@ -14,17 +16,17 @@ INLINE int8x16_t four_bytes(const int8_t *q)
     return vreinterpretq_s8_s32(vdupq_n_s32(v));
 }
 
-/* Eight lines add sixteen products to a 16-bit field: |sum| <= 16 * 15 * 128. */
-INLINE int32x4_t level4_sum(const uint8_t *line, size_t lines, const int8_t *q)
+/* Eight lines, of halves four, add products to a 16-bit field: |sum| <= 16 * 15 * 128. */
+INLINE int32x4_t level4_sum(enum codes kind, const uint8_t *line, size_t lines, const int8_t *q)
 {
     int32x4_t low = vdupq_n_s32(0), high = low; /* the first two rows, the last two; in halves */
     while (lines > 0) {
-        const size_t n = lines < 8 ? lines : 8;
+        const size_t most = kind == HALVES ? 4 : 8, n = lines < most ? lines : most;
         int16x8_t a = vdupq_n_s16(0), b = a;
         for (size_t i = 0; i < n; i++, line += PITH_PANEL_LINE, q += 8) {
             const uint8x16_t w = vld1q_u8(line);
-            const int8x16_t first = vreinterpretq_s8_u8(vandq_u8(w, vdupq_n_u8(15)));
-            const int8x16_t last = vreinterpretq_s8_u8(vshrq_n_u8(w, 4));
+            const int8x16_t first = factors(kind, vandq_u8(w, vdupq_n_u8(15)));
+            const int8x16_t last = factors(kind, vshrq_n_u8(w, 4));
             const int8x16_t x = four_bytes(q), y = four_bytes(q + 4);
             a = vmlal_s8(a, vget_low_s8(first), vget_low_s8(x));
             b = vmlal_high_s8(b, first, x);
@@ -55,15 +57,16 @@ INLINE int32x4_t int8_sum(const uint8_t *line, size_t lines, const int8_t *q)
 void pith_panel_dot_bytes_neon(const struct pith_panels *m, size_t first, size_t count,
                                const struct pith_bytes *x, float *y)
 {
-    if (m->form == PITH_PANEL_LEVEL4) dot_as(m, true, 1, first, count, x, y);
-    else dot_as(m, false, 1, first, count, x, y);
+    if (m->halves) dot_as(m, HALVES, 1, first, count, x, y);
+    else if (m->form == PITH_PANEL_LEVEL4) dot_as(m, FOUR, 1, first, count, x, y);
+    else dot_as(m, EIGHT, 1, first, count, x, y);
 }
 
 void pith_panel_dot_digits_neon(const struct pith_panels *m, size_t first, size_t count,
                                 const struct pith_bytes *x, float *y)
 {
-    if (m->form == PITH_PANEL_LEVEL4) dot_as(m, true, PITH_DIGITS, first, count, x, y);
-    else dot_as(m, false, PITH_DIGITS, first, count, x, y);
+    if (m->form == PITH_PANEL_LEVEL4) dot_as(m, FOUR, PITH_DIGITS, first, count, x, y);
+    else dot_as(m, EIGHT, PITH_DIGITS, first, count, x, y);
 }
 
 /* --- rounding to bytes ---------------------------------------------------------------------- */

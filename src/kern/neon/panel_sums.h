@@ -1,9 +1,9 @@
 /* kern/neon/panel_sums.h: the products of integers with packed panels, a register of four rows at a
  * time, for sums of a block's lines that the including file defines:
  *
- *     level4_sum(line, lines, q)   sums of four rows of 4-bit codes over the columns of q: `lines`
- *                                  lines, PITH_PANEL_LINE bytes apart
- *     int8_sum(line, lines, q)     the same of 8-bit codes less 128, which are signed bytes */
+ *     level4_sum(kind, line, lines, q)   sums of four rows of 4-bit codes over the columns of q:
+ * `lines` lines, PITH_PANEL_LINE bytes apart int8_sum(line, lines, q)     the same of 8-bit codes
+ * less 128, which are signed bytes */
 #include "kern/neon/digits_neon.h"
 
 enum { QUARTERS = 4 /* of a line: registers, each four columns of four rows */ };
@@ -19,6 +19,11 @@ INLINE float32x4_t scales_at(const struct pith_panels *m, size_t index)
         const char *outer = (const char *)m->outer + pith_panel_outer(m, index) * 2;
         return vmulq_f32(vcvtq_f32_s32(vmovl_s16(inner)), from_f16(outer));
     }
+    if (m->scale == PITH_SCALE_E8M0 || m->scale == PITH_SCALE_E4M3) {
+        float four[4];
+        for (size_t r = 0; r < 4; r++) four[r] = pith_panel_scale_at(m, index + r);
+        return vld1q_f32(four);
+    }
     return m->scale == PITH_SCALE_F16 ? from_f16(at) : from_bf16(at);
 }
 
@@ -32,52 +37,54 @@ INLINE int32x4_t zeros_at(const struct pith_panels *m, size_t index)
 }
 
 /* Columns [c, c + n * width) of one block, by one digit of x. */
-INLINE int32x4_t digit_dot(const struct pith_bytes *x, bool level4, const uint8_t *line, size_t n,
-                           size_t c, size_t block, size_t digit, int32x4_t zero)
+INLINE int32x4_t digit_dot(const struct pith_bytes *x, enum codes kind, const uint8_t *line,
+                           size_t n, size_t c, size_t block, size_t digit, int32x4_t zero)
 {
     const int8_t *q = x->q + c + digit * x->q_digit;
-    const int32x4_t sum = level4 ? level4_sum(line, n, q) : int8_sum(line, n, q);
+    const int32x4_t sum = kind == EIGHT ? int8_sum(line, n, q) : level4_sum(kind, line, n, q);
     return vmlsq_n_s32(sum, zero, x->sum[block + digit * x->sum_digit]);
 }
 
-INLINE float32x4_t block_dot(const struct pith_bytes *x, bool level4, size_t digits,
+INLINE float32x4_t block_dot(const struct pith_bytes *x, enum codes kind, size_t digits,
                              const uint8_t *line, size_t n, size_t c, size_t block, int32x4_t zero)
 {
-    const int32x4_t d0 = digit_dot(x, level4, line, n, c, block, 0, zero);
+    const int32x4_t d0 = digit_dot(x, kind, line, n, c, block, 0, zero);
     if (digits == 1) return vcvtq_f32_s32(d0);
-    return digits_together(d0, digit_dot(x, level4, line, n, c, block, 1, zero),
-                           digit_dot(x, level4, line, n, c, block, 2, zero));
+    return digits_together(d0, digit_dot(x, kind, line, n, c, block, 1, zero),
+                           digit_dot(x, kind, line, n, c, block, 2, zero));
 }
 
 /* Rows 4 * quarter .. 4 * quarter + 3 of a panel. */
-INLINE float32x4_t quarter_panel(const struct pith_panels *m, bool level4, size_t digits,
+INLINE float32x4_t quarter_panel(const struct pith_panels *m, enum codes kind, size_t digits,
                                  size_t panel, size_t quarter, const struct pith_bytes *x)
 {
-    const size_t width = level4 ? 8 : 4;
+    const size_t width = kind == EIGHT ? 4 : 8;
     const uint8_t *line = m->codes + panel * pith_panel_lines(m) * PITH_PANEL_LINE + quarter * 16;
     float32x4_t y = vdupq_n_f32(0);
     size_t c = 0, block = 0;
     for (size_t g = 0; g < m->groups; g++) {
         const size_t index = (panel * m->groups + g) * PITH_PANEL_ROWS + quarter * 4;
         const size_t stop = c + m->group < m->cols ? c + m->group : m->cols;
-        const int32x4_t zero = vsubq_s32(zeros_at(m, index), vdupq_n_s32(level4 ? 0 : 128));
+        const int32x4_t zero = vsubq_s32(zeros_at(m, index), vdupq_n_s32(kind == EIGHT ? 128 : 0));
         float32x4_t t = vdupq_n_f32(0);
         for (; c < stop; block++) {
             const size_t end = c + x->block < stop ? c + x->block : stop, n = (end - c) / width;
-            t = vfmaq_n_f32(t, block_dot(x, level4, digits, line, n, c, block, zero),
+            t = vfmaq_n_f32(t, block_dot(x, kind, digits, line, n, c, block, zero),
                             x->scale[block]);
             line += n * PITH_PANEL_LINE;
             c = end;
         }
-        y = vfmaq_f32(y, scales_at(m, index), t);
+        float32x4_t scale = scales_at(m, index);
+        if (kind == HALVES) scale = vmulq_n_f32(scale, 0.5f);
+        y = vfmaq_f32(y, scale, t);
     }
     return y;
 }
 
-INLINE void dot_as(const struct pith_panels *m, bool level4, size_t digits, size_t first,
+INLINE void dot_as(const struct pith_panels *m, enum codes kind, size_t digits, size_t first,
                    size_t count, const struct pith_bytes *x, float *y)
 {
     for (size_t i = 0; i < count; i++)
         for (size_t quarter = 0; quarter < QUARTERS; quarter++, y += 4)
-            vst1q_f32(y, quarter_panel(m, level4, digits, first + i, quarter, x));
+            vst1q_f32(y, quarter_panel(m, kind, digits, first + i, quarter, x));
 }

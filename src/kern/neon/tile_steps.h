@@ -1,8 +1,8 @@
 /* kern/neon/tile_steps.h: the way of a tile of the fast product through its columns. The including
  * file has included kern/neon/tile_sums.h and defined
  *
- *     code_line(level4)                 bytes of a panel's unpacked codes for a word: four columns
- *     multiply(s, level4, words, w, x)  adds the products of so many words to the sums d */
+ *     code_line(kind)                   bytes of a panel's unpacked codes for a word: four columns
+ *     multiply(s, kind, words, w, x)    adds the products of so many words to the sums d */
 INLINE void block_close(struct sums *s, const float *scale)
 {
 #define CLOSE(i) s->t##i = vfmaq_n_f32(s->t##i, vcvtq_f32_s32(s->d##i), scale[i]);
@@ -21,10 +21,10 @@ INLINE void group_close(struct sums *s, const float *scale)
 }
 
 /* Rows row .. row + 3 of the panel. */
-INLINE void quarter(const struct pith_byte_tile *a, bool level4, size_t row)
+INLINE void quarter(const struct pith_byte_tile *a, enum codes kind, size_t row)
 {
     const size_t end = a->col + a->n, first = a->col / a->group;
-    const size_t line = code_line(level4);
+    const size_t line = code_line(kind);
     const uint8_t *w = a->w + row * 4;
     size_t c = a->col, group = first, block = c / a->block;
     struct sums s;
@@ -36,7 +36,7 @@ INLINE void quarter(const struct pith_byte_tile *a, bool level4, size_t row)
         const size_t stop = least(block_end, end), words = (stop - c) / 4;
         if (c == block * a->block)
             block_open(&s, a->x_less + block * ROWS, a->zero ? a->zero + at : NULL);
-        multiply(&s, level4, words, w, a->x + c / 4 * ROWS);
+        multiply(&s, kind, words, w, a->x + c / 4 * ROWS);
         w += words * line;
         c = stop;
         if (stop < block_end) break;
@@ -51,7 +51,8 @@ INLINE void quarter(const struct pith_byte_tile *a, bool level4, size_t row)
 INLINE void whole_tile(const struct pith_byte_tile *a)
 {
     for (size_t row = 0; row < COLS; row += LANES) {
-        if (a->form == PITH_PANEL_LEVEL4) quarter(a, true, row);
-        else quarter(a, false, row);
+        if (a->halves) quarter(a, HALVES, row);
+        else if (a->form == PITH_PANEL_LEVEL4) quarter(a, FOUR, row);
+        else quarter(a, EIGHT, row);
     }
 }

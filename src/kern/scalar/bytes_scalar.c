@@ -119,8 +119,9 @@ void pith_bytes_unpack_scalar(const struct pith_panels *m, size_t panel, size_t 
                 *dst++ = line[i];
                 continue;
             }
-            dst[i] = line[i] & 15;
-            dst[i + PITH_PANEL_LINE] = line[i] >> 4;
+            const uint8_t low = line[i] & 15, high = line[i] >> 4;
+            dst[i] = m->halves ? pith_halves[low] : low;
+            dst[i + PITH_PANEL_LINE] = m->halves ? pith_halves[high] : high;
         }
         if (width == 8) dst += 2 * PITH_PANEL_LINE;
     }

@@ -105,7 +105,10 @@ static int32_t digit_dot(const struct pith_panels *m, size_t panel, size_t r, si
     const size_t index = (panel * m->groups + c / m->group) * PITH_PANEL_ROWS + r;
     const int32_t zero = (int32_t)(m->zeros ? (float)m->zeros[index] : m->zero);
     const int32_t sum = x->sum[digit * x->sum_digit + c / x->block];
-    for (; c < end; c++) d += (int32_t)code_at(m, panel, r, c) * q[c];
+    for (; c < end; c++) {
+        const unsigned code = code_at(m, panel, r, c);
+        d += (int32_t)(m->halves ? pith_halves[code] : code) * q[c];
+    }
     return d - zero * sum;
 }
 
@@ -122,7 +125,8 @@ static float row_dot_digits(const struct pith_panels *m, size_t panel, size_t r,
             for (size_t i = digits; i-- > 0;) d = 256 * d + digit_dot(m, panel, r, c, stop, x, i);
             t = fmaf((float)d, x->scale[c / x->block], t);
         }
-        y = fmaf(pith_panel_scale_at(m, (panel * m->groups + g) * PITH_PANEL_ROWS + r), t, y);
+        const float scale = pith_panel_scale_at(m, (panel * m->groups + g) * PITH_PANEL_ROWS + r);
+        y = fmaf(m->halves ? scale * 0.5f : scale, t, y);
     }
     return y;
 }

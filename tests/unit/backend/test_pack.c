@@ -319,7 +319,8 @@ static void integer_products_of_many_rows(void **state)
         {"int4:g128", 70, 1184, 0, 40},       {"int4:g96:asym", 33, 1160, 0, 17},
         {"int8:channel", 50, 1100, 0, 30},    {"int8:channel", 97, 1556, 1556, 21},
         {"int8:g768:asym", 20, 1540, 768, 9}, {"int4:g640", 64, 1928, 640, 14},
-        {"int4:g128", 16, 128, 0, 1100},
+        {"int4:g128", 16, 128, 0, 1100},      {"fp4_e2m1:g32", 70, 1184, 0, 40},
+        {"fp4_e2m1:g16", 33, 1168, 0, 17},
     };
     struct setups s;
     setups_open(&s);

@@ -221,26 +221,46 @@ static void compare_dot(pith_any_fn *fn, pith_panel_dot_bytes_fn *ref, const str
     }
 }
 
-/* All codes the greatest. */
+/* All codes those of the greatest integers. */
 static void fill_codes(const struct pith_panels *m)
 {
     const size_t bytes = PANELS * pith_panel_lines(m) * PITH_PANEL_LINE;
-    memset(at_end(0, bytes), 0xff, bytes);
+    memset(at_end(0, bytes), m->halves ? 0x77 : 0xff, bytes);
+}
+
+/* As FP4 is multiplied. */
+static void make_halves(struct pith_panels *m)
+{
+    m->halves = true;
+    m->zero = PITH_HALVES_ZERO;
+    for (int i = 0; i < 16; i++) m->level[i] = (float)(pith_halves[i] - PITH_HALVES_ZERO) / 2;
+}
+
+/* The i-th way of reading that a shape has as integers: its own, or as halves. */
+static bool read_as(const struct shape *s, int i, struct pith_panels *m)
+{
+    if (i == 0) return s->form <= PITH_PANEL_INT8 && pith_panel_scale_wide(s->scale);
+    if (s->form != PITH_PANEL_LEVEL4 || s->zeros) return false;
+    make_halves(m);
+    return true;
 }
 
 static void check_dot_bytes(pith_any_fn *fn, const struct shape *s)
 {
-    if (s->form > PITH_PANEL_INT8 || !pith_panel_scale_wide(s->scale)) return;
-    const struct pith_panels m = panels(s);
+    struct pith_panels m = panels(s);
     const size_t sizes[] = {32, 8, s->cols};
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 12; i++) {
+        if (i % 6 == 0 && !read_as(s, i / 6, &m)) {
+            i += 5;
+            continue;
+        }
         const size_t block = sizes[i % 3];
         if (block > s->group || (s->group < s->cols && s->group % block != 0)) continue;
         float scale[COLS], *values = floats(4, s->cols);
         int32_t sum[COLS];
         int8_t *q = at_end(3, s->cols);
-        if (i == 3) fill_codes(&m);
-        for (size_t c = 0; i >= 3 && c < s->cols; c++) values[c] = s->zeros ? 1.0f : -1.0f;
+        if (i % 6 == 3) fill_codes(&m);
+        for (size_t c = 0; i % 6 >= 3 && c < s->cols; c++) values[c] = s->zeros ? 1.0f : -1.0f;
         pith_to_bytes_scalar(s->cols, block, values, q, scale, sum);
         const struct pith_bytes x = {.block = block, .q = q, .scale = scale, .sum = sum};
         compare_dot(fn, pith_panel_dot_bytes_scalar, &m, &x, s);
@@ -386,15 +406,7 @@ static void tile_fill(struct tile_case *c, bool greatest)
 
 static float scale_of(const struct pith_panels *m, size_t index)
 {
-    const char *at = (const char *)m->scales + index * pith_panel_scale_bytes(m->scale);
-    uint16_t h;
-    float f;
-    if (m->scale == PITH_SCALE_F32) {
-        memcpy(&f, at, sizeof f);
-        return f;
-    }
-    memcpy(&h, at, sizeof h);
-    return m->scale == PITH_SCALE_BF16 ? pith_bf16_to_f32(h) : pith_f16_to_f32(h);
+    return pith_panel_scale_at(m, index) * (m->halves ? 0.5f : 1.0f);
 }
 
 /* Columns [col, col + n) of the first panels. */
@@ -416,6 +428,7 @@ static void tile_step(struct tile_case *c, size_t col, size_t n)
             }
     }
     const struct pith_byte_tile a = {.form = m->form,
+                                     .halves = m->halves,
                                      .cols = m->cols,
                                      .group = m->group,
                                      .block = c->block,
@@ -465,13 +478,13 @@ static void tile_run(struct tile_case *c, const struct shape *s, size_t step)
 }
 
 static void check_tile(const struct pith_kernel *k, const struct pith_kern *tier, bool digits,
-                       const struct shape *s)
+                       const struct shape *s, int how)
 {
-    const size_t sizes[] = {32, 64, 8, 128, s->cols, s->cols};
+    const size_t sizes[] = {32, 64, 8, 128, s->cols, s->cols}; /* the last by the greatest */
     struct tile_case *c = pith_zalloc(1, sizeof *c);
     assert_non_null(c);
     *c = (struct tile_case){.k = k, .tier = tier, .m = panels(s), .digits = digits ? 3 : 1};
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 6 && read_as(s, how, &c->m); i++) {
         const size_t block = digits && sizes[i] > PITH_DIGITS_BLOCK ? PITH_DIGITS_BLOCK : sizes[i];
         const size_t steps[] = {s->cols, digits ? 2 * block : 40, digits ? block : 8};
         c->block = block;
@@ -489,7 +502,7 @@ static void check_tile(const struct pith_kernel *k, const struct pith_kern *tier
 static void tiles_equal_the_product_of_one_vector(void **state)
 {
     (void)state;
-    static const size_t cols[] = {8, 64, 136, COLS}, groups[] = {8, 32, 64, 128, COLS};
+    static const size_t cols[] = {8, 64, 136, COLS}, groups[] = {8, 16, 32, 64, 128, COLS};
     for (size_t i = 0; i < pith_kernel_count; i++) {
         const struct pith_kernel *k = &pith_kernels[i];
         const bool digits = k->op == PITH_OP_digits_tile;
@@ -504,15 +517,16 @@ static void tiles_equal_the_product_of_one_vector(void **state)
         assert_int_equal(digits ? tier.digits_cols : tier.bytes_cols, k->tile_cols);
         assert_true(k->tile_rows <= MOST_ROWS && k->tile_cols <= PITH_BYTES_COLS_MAX);
         for (int form = 0; form <= PITH_PANEL_INT8; form++)
-            for (int scale = 0; scale <= PITH_SCALE_F16; scale++)
+            for (int scale = 0; scale <= PITH_SCALE_E4M3; scale++)
                 for (int c = 0; c < 4; c++)
-                    for (int g = 0; g < 5; g++)
-                        for (int zeros = 0; zeros <= 1; zeros++)
-                            check_tile(k, &tier, digits,
-                                       &(struct shape){(enum pith_panel_form)form,
-                                                       (enum pith_panel_scale)scale, cols[c],
-                                                       groups[g] < cols[c] ? groups[g] : cols[c],
-                                                       zeros != 0});
+                    for (int g = 0; g < 6; g++)
+                        for (int how = 0; how <= 2; how++) {
+                            const struct shape s = {
+                                (enum pith_panel_form)form, (enum pith_panel_scale)scale, cols[c],
+                                groups[g] < cols[c] ? groups[g] : cols[c], how == 2};
+                            if (how == 1 && digits) continue;
+                            check_tile(k, &tier, digits, &s, how == 1);
+                        }
     }
 }
 
@@ -559,11 +573,10 @@ static void every_kernel_equals_scalar(void **state)
 }
 
 /* The definition itself against sums in double of decoded weights. */
-static void the_definition_is_a_product(void **state)
+static void check_definition(const struct shape s, bool halves)
 {
-    (void)state;
-    const struct shape s = {PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 256, 64, true};
-    const struct pith_panels m = panels(&s);
+    struct pith_panels m = panels(&s);
+    if (halves) make_halves(&m);
     const float *x = floats(3, s.cols);
     float w[256 * 16], exact[16] = {0}, digits[16], fast[16], scale[8];
     int32_t sum[PITH_DIGITS * 8];
@@ -573,7 +586,7 @@ static void the_definition_is_a_product(void **state)
     const struct pith_bytes bytes = {32, q, scale, sum, 256, 8},
                             whole = {64, q, scale, sum, 256, 8};
     pith_to_digits_scalar(256, 64, x, q, 256, scale, sum, 8);
-    pith_panel_dot_digits_scalar(&m, 2, 1, &whole, digits);
+    if (!halves) pith_panel_dot_digits_scalar(&m, 2, 1, &whole, digits);
     pith_to_bytes_scalar(256, 32, x, q, scale, sum);
     pith_panel_dot_bytes_scalar(&m, 2, 1, &bytes, fast);
     for (size_t r = 0; r < 16; r++) {
@@ -584,10 +597,17 @@ static void the_definition_is_a_product(void **state)
             size += fabs((double)w[c * 16 + r] * (double)x[c]);
         }
         assert_true(fabs((double)exact[r] - want) <= 1e-6 * size);
-        assert_true(fabs((double)digits[r] - want) <= 1e-6 * size);
+        if (!halves) assert_true(fabs((double)digits[r] - want) <= 1e-6 * size);
         assert_true(fabs((double)fast[r] - rounded) <= 1e-6 * size);
         assert_true(fabs(rounded - want) <= 0.01 * size);
     }
+}
+
+static void the_definition_is_a_product(void **state)
+{
+    (void)state;
+    check_definition((struct shape){PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 256, 64, true}, false);
+    check_definition((struct shape){PITH_PANEL_LEVEL4, PITH_SCALE_E4M3, 256, 32, false}, true);
 }
 
 int main(void)
