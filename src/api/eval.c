@@ -329,7 +329,7 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
         json_t *j = json_pack("{s:o, s:f, s:I, s:s}", "model", pith_json_name(dir),
                               "bits_per_weight", pith_model_bits_per_weight(m->model), "bytes",
                               (json_int_t)m->model->checkpoint->bytes, "kv", kv);
-        pith_json_set(&j, "kv_bits", json_real(pith_kv_bits(&m->model->plans, &m->kv)));
+        pith_json_set(&j, "kv_bits", json_real(pith_kv_bits(&m->model->plans, &m->kv, m->window)));
         if (m->kv.layer) pith_json_set(&j, "kv_layers", pith_kv_report(&m->model->plans, &m->kv));
         pith_json_set(&j, "parameters", json_integer((json_int_t)pith_model_parameters(m->model)));
         if (json_array_size(texts) == 1) add_missing(&j, json_array_get(texts, 0));

@@ -110,9 +110,10 @@ static bool widens(const struct part *p, const struct pith_cache_side *s)
 
 /* Scores of a page of 32 keys, and weighted sums of n values of one. Codes are read where they are
  * unless many rows pay for making them floats once. */
-static void score_page(const struct job *j, const struct part *p, const char *page, float *scores)
+static void score_page(const struct job *j, const struct part *p, const struct pith_cache *cache,
+                       const char *page, float *scores)
 {
-    const struct pith_cache_side *side = &j->a->cache->k;
+    const struct pith_cache_side *side = &cache->k;
     const struct pith_cache_rows rows = {.page = page, .kv = p->kv, .n = PITH_KEYS};
     const struct pith_kern *k = &j->b->kern;
     float *work = j->b->scratch[p->thread].b;
@@ -125,11 +126,12 @@ static void score_page(const struct job *j, const struct part *p, const char *pa
     else k->attn_scores_bf16(p->count, side->dim, 1, p->q, j->key, page, scores, SCORES_LD);
 }
 
-static void add_page(const struct job *j, const struct part *p, const char *page, size_t first,
-                     size_t n, const float *weights)
+static void add_page(const struct job *j, const struct part *p, const struct pith_cache *cache,
+                     const struct pith_cache_rows *at, const float *weights)
 {
-    const struct pith_cache_rows rows = {page, p->kv, first, n};
-    const struct pith_cache_side *side = &j->a->cache->v;
+    const struct pith_cache_rows rows = *at;
+    const size_t n = rows.n;
+    const struct pith_cache_side *side = &cache->v;
     const struct pith_kern *k = &j->b->kern;
     float *work = j->b->scratch[p->thread].b;
     struct pith_coded codes;
@@ -141,14 +143,55 @@ static void add_page(const struct job *j, const struct part *p, const char *page
                            pith_cache_value_tile(j->b, side, &rows, work), p->chunk.o, j->dim);
     else
         k->attn_values_bf16(p->count, n, j->dim, weights, SCORES_LD,
-                            page + first * j->dim * sizeof(uint16_t), p->chunk.o, j->dim);
+                            rows.page + rows.first * j->dim * sizeof(uint16_t), p->chunk.o, j->dim);
+}
+
+/* How many of a part's rows, the first, see a page in floats. */
+static size_t plain_rows(const struct job *j, const struct part *p, size_t page)
+{
+    const struct pith_attention *a = j->a;
+    if (!a->plain) return 0;
+    if (page < a->sink) return p->count;
+    const size_t end = a->recent ? (page + a->recent) * PITH_KEYS : 0; /* of queries near enough */
+    if (end <= j->span->start) return 0;
+    const size_t rows = (end - j->span->start) * j->group;
+    return rows <= p->first ? 0 : pith_min(rows - p->first, p->count);
+}
+
+/* Rows [first, first + count) of a part. */
+static struct part some_rows(const struct job *j, const struct part *p, size_t first, size_t count)
+{
+    struct part some = *p;
+    some.q += first * j->key;
+    some.chunk.o += first * j->dim;
+    some.count = count;
+    return some;
+}
+
+/* A head's part of a page in floats. */
+static struct pith_cache_span plain_span(const struct job *j)
+{
+    return (struct pith_cache_span){.page = j->span->plain};
 }
 
 /* Scores of the pages that hold [low, high) of a chunk. */
 static void score(const struct job *j, const struct part *p, size_t base, size_t low, size_t high)
 {
-    for (size_t at = low - low % PITH_KEYS; at < high; at += PITH_KEYS)
-        score_page(j, p, pith_cache_keys(j->a->cache, j->span, base + at, p->kv), p->scores + at);
+    const struct pith_attention *a = j->a;
+    const struct pith_cache_span plain = plain_span(j);
+    for (size_t at = low - low % PITH_KEYS; at < high; at += PITH_KEYS) {
+        const size_t near = plain_rows(j, p, (base + at) / PITH_KEYS);
+        if (near > 0) {
+            const struct part first = some_rows(j, p, 0, near);
+            score_page(j, &first, a->plain, pith_cache_keys(a->plain, &plain, base + at, p->kv),
+                       p->scores + at);
+        }
+        if (near < p->count) {
+            const struct part rest = some_rows(j, p, near, p->count - near);
+            score_page(j, &rest, a->cache, pith_cache_keys(a->cache, j->span, base + at, p->kv),
+                       p->scores + near * SCORES_LD + at);
+        }
+    }
 }
 
 /* Scores to weights, [0, high) of the chunk at base; what a row does not see gets the weight 0. */
@@ -179,11 +222,23 @@ static void weigh(const struct job *j, const struct part *p, size_t base, size_t
 static void add_values(const struct job *j, const struct part *p, size_t base, size_t low,
                        size_t high)
 {
+    const struct pith_attention *a = j->a;
+    const struct pith_cache_span plain = plain_span(j);
     memset(p->chunk.o, 0, p->count * j->dim * sizeof(float));
     for (size_t at = low, n; at < high; at += n) {
         n = pith_min(PITH_KEYS - at % PITH_KEYS, high - at);
-        add_page(j, p, pith_cache_values(j->a->cache, j->span, base + at, p->kv), at % PITH_KEYS, n,
-                 p->scores + at);
+        const size_t near = plain_rows(j, p, (base + at) / PITH_KEYS);
+        struct pith_cache_rows rows = {.kv = p->kv, .first = at % PITH_KEYS, .n = n};
+        if (near > 0) {
+            const struct part first = some_rows(j, p, 0, near);
+            rows.page = pith_cache_values(a->plain, &plain, base + at, p->kv);
+            add_page(j, &first, a->plain, &rows, p->scores + at);
+        }
+        if (near < p->count) {
+            const struct part rest = some_rows(j, p, near, p->count - near);
+            rows.page = pith_cache_values(a->cache, j->span, base + at, p->kv);
+            add_page(j, &rest, a->cache, &rows, p->scores + near * SCORES_LD + at);
+        }
     }
 }
 

@@ -172,6 +172,7 @@ struct pith_cache_span {
     /* [pith_cache_pages(start + n)]: where in the pool the sequence's pages are; NULL: page i is i.
      * Pages that nothing sees are not looked at. */
     const uint32_t *page;
+    const uint32_t *plain; /* likewise in the pool of struct pith_attention's plain, where needed */
 };
 /* Stores k [n][kv_heads][head_dim] and v [n][kv_heads][value_dim] as the positions of a span. */
 void pith_cache_store(struct pith_backend *b, const struct pith_cache *c,
@@ -203,6 +204,10 @@ struct pith_attention {
      * (gpt-oss). */
     const float *sinks;
     const struct pith_cache *cache;
+    /* NULL, or what a query sees instead of the first `sink` pages and of the newest `recent`, its
+     * own page among them: the same positions in floats. */
+    const struct pith_cache *plain;
+    size_t sink, recent;
     const float *q; /* [rows][heads][head_dim] */
     float *out;     /* [rows][heads][value_dim]; may be q where both are as wide */
     float *work;    /* lets threads share the positions of one query; NULL: none */

@@ -97,7 +97,7 @@ double pith_speed_kv_bytes(const struct pith_plans *p, double position,
         const struct pith_node *node = pith_plan_attend(l);
         const double window = node ? node->u.attend.window : 0;
         const double rows = window > 0 && window < position + 1 ? window : position + 1;
-        bytes += rows * pith_kv_position_bytes(pith_kv_of(f, i), &l->state);
+        bytes += pith_kv_bytes_of(pith_kv_of(f, i), &l->state, rows, true);
         bytes += 4.0 * l->state.floats;
     }
     return bytes;

@@ -185,6 +185,19 @@ static void rotate_heads(struct pith_backend *b, float *x, size_t rows, uint32_t
     pith_input_apply(b, &in, x, rows, dim, x);
 }
 
+/* What queries see in floats of a span: all of it for now, or what lies among the sinks. */
+static void store_plain(const struct pith_pass *p, const struct pith_cache *plain,
+                        uint32_t sequence, struct pith_cache_span *span, const float *k,
+                        const float *v)
+{
+    struct pith_cache_span some = *span;
+    const size_t end = 32 * pith_cache_pages(p->kv->format.sink);
+    span->plain = some.page = pith_kv_plain_pages(p->kv, sequence);
+    if (p->kv->format.recent == 0 && some.start + some.n > end)
+        some.n = some.start < end ? end - some.start : 0;
+    pith_cache_store(p->backend, plain, &some, k, v);
+}
+
 /* Some of the spans, whose first row is `row`: stored, then attended to. */
 static void attend_some(struct pith_node_run *r, const struct pith_node *node,
                         const struct pith_kv_span *of, size_t count, size_t row)
@@ -194,6 +207,8 @@ static void attend_some(struct pith_node_run *r, const struct pith_node *node,
     struct pith_cache cache = pith_kv_layer(p->kv, p->kv_layer, keeps);
     const float *scale = r->block->kv_scale;
     struct pith_cache_span span[SPANS_AT_ONCE];
+    struct pith_cache plain;
+    const bool floats = pith_kv_plain(p->kv, p->kv_layer, keeps, &plain);
     cache.k.scale = scale;
     cache.v.scale = scale ? scale + keeps->heads : NULL;
     const float *k = r->reg[node->u.attend.k] + row * keeps->heads * keeps->key;
@@ -204,6 +219,7 @@ static void attend_some(struct pith_node_run *r, const struct pith_node *node,
                                      .n = of[i].n,
                                      .page = pith_kv_pages(p->kv, p->kv_layer, of[i].sequence)};
         pith_cache_store(p->backend, &cache, &span[i], k, v);
+        if (floats) store_plain(p, &plain, of[i].sequence, &span[i], k, v);
         k += of[i].n * keeps->heads * keeps->key;
         v += of[i].n * keeps->heads * keeps->value;
     }
@@ -218,6 +234,9 @@ static void attend_some(struct pith_node_run *r, const struct pith_node *node,
                                             .cap = node->u.attend.cap,
                                             .sinks = vector_of(r->block, node->u.attend.sinks),
                                             .cache = &cache,
+                                            .plain = floats ? &plain : NULL,
+                                            .sink = pith_cache_pages(p->kv->format.sink),
+                                            .recent = pith_cache_pages(p->kv->format.recent),
                                             .q = r->reg[node->in] + row * heads * keeps->key,
                                             .out = r->reg[node->out] + row * heads * keeps->value,
                                             .work = p->kv->work,

@@ -33,7 +33,7 @@ static struct pith_cache cache_of(const struct pith_state_spec *s, const struct 
 {
     return (struct pith_cache){.kv_heads = s->heads,
                                .k = side_of(&f->k, s->key, plain_of(s), code),
-                               .v = side_of(&f->v, s->value, 0, code + 1)};
+                               .v = side_of(&f->v, s->value, 0, code ? code + 1 : NULL)};
 }
 
 static enum pith_status make_code(const struct pith_kv_part *p, uint32_t cols, float *level,
@@ -50,6 +50,17 @@ static enum pith_status make_codes(const struct pith_state_spec *s, const struct
 {
     PITH_TRY(make_code(&f->k, s->key - plain_of(s), level, &code[0], err));
     return make_code(&f->v, s->value, level + PITH_ROW_LEVELS, &code[1], err);
+}
+
+/* Whether some of it is kept in floats beside codes; and how. */
+static bool has_plain(const struct pith_kv_format *f)
+{
+    return (f->sink || f->recent) && (pith_kv_coded(&f->k) || pith_kv_coded(&f->v));
+}
+static struct pith_kv_format plain_of_format(const struct pith_kv_format *f)
+{
+    return (struct pith_kv_format){.k.half = f->k.half || pith_kv_coded(&f->k),
+                                   .v.half = f->v.half || pith_kv_coded(&f->v)};
 }
 
 /* Bytes of a layer's page; 0 where nothing is kept by position. False when they overflow, or the
@@ -69,12 +80,35 @@ static bool page_bytes(const struct pith_state_spec *s, const struct pith_kv_for
     return true;
 }
 
-double pith_kv_bits(const struct pith_plans *p, const struct pith_kv_format *f)
+/* Those of a page in floats beside one of codes. */
+static bool plain_page_bytes(const struct pith_state_spec *s, const struct pith_kv_format *f,
+                             size_t *bytes)
+{
+    const struct pith_kv_format floats = plain_of_format(f);
+    *bytes = 0;
+    return !has_plain(f) || page_bytes(s, &floats, bytes);
+}
+
+double pith_kv_bytes_of(const struct pith_kv_format *f, const struct pith_state_spec *s,
+                        double positions, bool read)
+{
+    const double most = 32.0 * (double)(pith_cache_pages(f->sink) + pith_cache_pages(f->recent));
+    const double near = positions < most ? positions : most;
+    size_t plain;
+    const double packed = pith_kv_position_bytes(f, s);
+    if (!plain_page_bytes(s, f, &plain) || plain == 0) return positions * packed;
+    return (read ? positions - near : positions) * packed + near * (double)plain / 32;
+}
+
+double pith_kv_bits(const struct pith_plans *p, const struct pith_kv_format *f, size_t context)
 {
     double bytes = 0, numbers = 0;
     for (uint32_t i = 0; i < p->layers; i++) {
         const struct pith_state_spec *s = &pith_plan(p, i)->state;
-        const double layer = pith_kv_position_bytes(pith_kv_of(f, i), s);
+        const struct pith_kv_format *own = pith_kv_of(f, i);
+        const double layer = context ? pith_kv_bytes_of(own, s, (double)context, false) /
+                                           (double)context
+                                     : pith_kv_position_bytes(own, s);
         bytes += layer;
         if (layer > 0) numbers += (double)s->heads * ((double)s->key + s->value);
     }
@@ -93,6 +127,23 @@ static size_t window_of(const struct pith_layer_plan *l, const struct pith_kv_op
     const struct pith_node *node = pith_plan_attend(l);
     if (!node || o->layers == 1 || o->keep || node->u.attend.window >= o->context) return 0;
     return node->u.attend.window;
+}
+
+/* The group of pages in floats: sinks, the newest, those on their way; one is being copied. */
+static bool find_plain(const struct pith_plans *p, const struct pith_kv_options *o,
+                       struct pith_kv *kv)
+{
+    const size_t step = o->step < o->context ? o->step : o->context;
+    size_t each = pith_cache_pages(o->format.sink) + pith_cache_pages(o->format.recent) +
+                  pith_cache_pages(step) + 2;
+    bool any = false;
+    for (uint32_t i = 0; i < p->layers; i++)
+        any = any || (has_pages(&pith_plan(p, i)->state) && has_plain(pith_kv_of(&o->format, i)));
+    if (!any) return true;
+    if (each > kv->pages_each || o->keep) each = kv->pages_each;
+    if (!pith_mul_size(each, o->sequences, &each) || each >= PITH_NO_PAGE) return false;
+    kv->group[PITH_KV_PLAIN].pages = (uint32_t)each;
+    return true;
 }
 
 /* Finds the groups, and how many pages each has: of the layers with a window no more than it
@@ -124,7 +175,7 @@ static bool find_groups(const struct pith_plans *p, const struct pith_kv_options
     if (!all && window == 0) kv->group[0].pages = 0; /* recurrent states only */
     if (all && window)
         kv->group[1] = (struct pith_kv_group){.window = window, .pages = (uint32_t)pages[1]};
-    return true;
+    return find_plain(p, o, kv);
 }
 
 /* What has to be allocated. */
@@ -145,9 +196,12 @@ static bool measure(const struct pith_plans *p, struct pith_kv *kv, const struct
         const struct pith_node *node = pith_plan_attend(l);
         const size_t floats = l->state.kind == PITH_STATE_RECURRENT ? l->state.floats : 0;
         const uint32_t group = kv->group[1].pages && window_of(l, o) ? 1 : 0;
-        size_t page, bytes, work = 0;
+        size_t page, plain, bytes, more, work = 0;
         if (!page_bytes(&l->state, pith_kv_of(&kv->format, i), &page) ||
-            !pith_mul_size(page, kv->group[group].pages, &bytes))
+            !plain_page_bytes(&l->state, pith_kv_of(&kv->format, i), &plain) ||
+            !pith_mul_size(page, kv->group[group].pages, &bytes) ||
+            !pith_mul_size(plain, kv->group[PITH_KV_PLAIN].pages, &more) ||
+            !pith_add_size(bytes, more, &bytes))
             return false;
         if (node) work = pith_attention_work(node->u.attend.heads, l->state.value, kv->capacity);
         if (work == SIZE_MAX) return false;
@@ -156,7 +210,8 @@ static bool measure(const struct pith_plans *p, struct pith_kv *kv, const struct
             if (!pith_add_size(r->bytes, bytes, &r->bytes) ||
                 !pith_add_size(r->floats, floats, &r->floats))
                 return false;
-            if (kv->at) kv->page_bytes[i] = page, kv->group_of[i] = group;
+            if (kv->at)
+                kv->page_bytes[i] = page, kv->plain_bytes[i] = plain, kv->group_of[i] = group;
         } else {
             if (bytes > r->bytes) r->bytes = bytes;
             if (floats > r->floats) r->floats = floats;
@@ -185,6 +240,7 @@ static void layout(struct pith_arena *a, struct pith_kv *kv, const struct room *
     kv->at = pith_arena_take(a, layers + 1, sizeof *kv->at);
     kv->state_at = pith_arena_take(a, layers + 1, sizeof *kv->state_at);
     kv->page_bytes = pith_arena_take(a, layers, sizeof *kv->page_bytes);
+    kv->plain_bytes = pith_arena_take(a, layers, sizeof *kv->plain_bytes);
     kv->group_of = pith_arena_take(a, layers, sizeof *kv->group_of);
     kv->reached = pith_arena_take_rows(a, sequences, layers, sizeof *kv->reached);
     if (kv->format.layer) kv->own = pith_arena_take(a, layers, sizeof *kv->own);
@@ -211,6 +267,7 @@ static struct pith_kv begin(const struct pith_kv_options *o)
     return (struct pith_kv){.layers = o->layers,
                             .sequences = o->sequences,
                             .capacity = o->context,
+                            .keep = o->keep,
                             .format = o->format};
 }
 
@@ -252,6 +309,7 @@ static void clear(struct pith_kv *kv)
     memset(kv->at, 0, ((size_t)kv->layers + 1) * sizeof *kv->at);
     memset(kv->state_at, 0, ((size_t)kv->layers + 1) * sizeof *kv->state_at);
     memset(kv->page_bytes, 0, kv->layers * sizeof *kv->page_bytes);
+    memset(kv->plain_bytes, 0, kv->layers * sizeof *kv->plain_bytes);
     memset(kv->group_of, 0, kv->layers * sizeof *kv->group_of);
     memset(kv->reached, 0, (size_t)kv->sequences * kv->layers * sizeof *kv->reached);
     for (int i = 0; i < PITH_KV_GROUPS; i++) {
@@ -357,14 +415,22 @@ static bool take(struct pith_kv_group *g, uint32_t *page)
     return true;
 }
 
+/* Behind a layer's pages lie those in floats. */
+static char *plain_pages(const struct pith_kv *kv, uint32_t layer)
+{
+    return kv->memory + kv->at[layer] +
+           kv->page_bytes[layer] * kv->group[kv->group_of[layer]].pages;
+}
+
 /* A copy of a page in all layers of its group. */
 static void copy_page(const struct pith_kv *kv, uint32_t group, uint32_t from, uint32_t to)
 {
     for (uint32_t i = 0; i < kv->layers; i++) {
-        const size_t bytes = kv->page_bytes[i];
-        if (kv->group_of[i] == group && bytes > 0)
-            memcpy(kv->memory + kv->at[i] + to * bytes, kv->memory + kv->at[i] + from * bytes,
-                   bytes);
+        const bool plain = group == PITH_KV_PLAIN;
+        const size_t bytes = plain ? kv->plain_bytes[i] : kv->page_bytes[i];
+        char *pages = plain ? plain_pages(kv, i) : kv->memory + kv->at[i];
+        if ((plain || kv->group_of[i] == group) && bytes > 0)
+            memcpy(pages + to * bytes, pages + from * bytes, bytes);
     }
 }
 
@@ -385,8 +451,11 @@ enum pith_status pith_kv_reserve(struct pith_kv *kv, uint32_t group, const struc
                                  struct pith_error *err)
 {
     struct pith_kv_group *g = &kv->group[group];
-    const size_t first = s->start / 32, end = pith_cache_pages(s->start + s->n);
-    if (g->pages == 0 || s->n == 0) return PITH_OK;
+    const size_t first = s->start / 32;
+    size_t end = pith_cache_pages(s->start + s->n);
+    if (group == PITH_KV_PLAIN && !kv->format.recent && end > pith_cache_pages(kv->format.sink))
+        end = pith_cache_pages(kv->format.sink);
+    if (g->pages == 0 || s->n == 0 || first >= end) return PITH_OK;
     uint32_t *page = table(kv, g, s->sequence);
     bool fits = s->start % 32 == 0 || s->start != kv->sequence[s->sequence].length ||
                 part(kv, group, &page[first]);
@@ -403,8 +472,8 @@ enum pith_status pith_kv_sequence_open(struct pith_kv *kv, uint32_t *sequence,
     for (uint32_t i = 0; i < kv->sequences; i++) {
         if (kv->sequence[i].open) continue;
         kv->sequence[i] = (struct pith_kv_sequence){.open = true};
-        for (int g = 0; g < PITH_KV_GROUPS && kv->group[g].pages; g++)
-            for (size_t k = 0; k < kv->pages_each; k++)
+        for (int g = 0; g < PITH_KV_GROUPS; g++)
+            for (size_t k = 0; kv->group[g].pages && k < kv->pages_each; k++)
                 table(kv, &kv->group[g], i)[k] = PITH_NO_PAGE;
         *sequence = i;
         return PITH_OK;
@@ -430,7 +499,7 @@ void pith_kv_truncate(struct pith_kv *kv, uint32_t sequence, size_t length)
     }
     if (length < s->length) s->length = length;
     if (length < s->saved) s->saved = 0; /* other tokens may come */
-    if (length == 0) s->first = 0;
+    if (length == 0) s->first = s->closed = 0;
 }
 
 void pith_kv_share(struct pith_kv *kv, uint32_t from, uint32_t to, size_t length)
@@ -456,9 +525,30 @@ void pith_kv_share(struct pith_kv *kv, uint32_t from, uint32_t to, size_t length
         memcpy(kv->copies + to * floats, kv->copies + from * floats, floats * sizeof(float));
 }
 
+/* The first page that the next query sees in floats, sinks aside. */
+static size_t plain_from(const struct pith_kv *kv, size_t length)
+{
+    const size_t recent = pith_cache_pages(kv->format.recent), next = length / 32 + 1,
+                 sink = pith_cache_pages(kv->format.sink);
+    const size_t from = next > recent ? next - recent : 0;
+    return from > sink ? from : sink;
+}
+
+static void slide_plain(struct pith_kv *kv, uint32_t sequence)
+{
+    struct pith_kv_group *g = &kv->group[PITH_KV_PLAIN];
+    struct pith_kv_sequence *s = &kv->sequence[sequence];
+    const size_t from = plain_from(kv, s->length), sink = pith_cache_pages(kv->format.sink);
+    if (g->pages == 0 || kv->keep || from <= s->closed) return;
+    for (size_t k = s->closed > sink ? s->closed : sink; k < from && k < kv->pages_each; k++)
+        release(g, &table(kv, g, sequence)[k]);
+    s->closed = from;
+}
+
 void pith_kv_slide(struct pith_kv *kv, uint32_t sequence)
 {
     struct pith_kv_sequence *s = &kv->sequence[sequence];
+    slide_plain(kv, sequence);
     for (int i = 0; i < PITH_KV_GROUPS; i++) {
         struct pith_kv_group *g = &kv->group[i];
         if (g->pages == 0 || g->window == 0 || s->length < g->window) continue;
@@ -473,10 +563,10 @@ void pith_kv_unslide(struct pith_kv *kv, uint32_t sequence)
 {
     for (int i = 0; i < PITH_KV_GROUPS; i++) {
         struct pith_kv_group *g = &kv->group[i];
-        for (size_t k = 0; g->pages && g->window && k < kv->pages_each; k++)
+        for (size_t k = 0; g->pages && (g->window || i == PITH_KV_PLAIN) && k < kv->pages_each; k++)
             release(g, &table(kv, g, sequence)[k]);
     }
-    kv->sequence[sequence].first = 0;
+    kv->sequence[sequence].first = kv->sequence[sequence].closed = 0;
 }
 
 struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
@@ -486,6 +576,22 @@ struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
     (void)pith_cache_layout(&c);
     c.memory = kv->memory + kv->at[layer];
     return c;
+}
+
+bool pith_kv_plain(const struct pith_kv *kv, uint32_t layer, const struct pith_state_spec *s,
+                   struct pith_cache *out)
+{
+    const struct pith_kv_format floats = plain_of_format(pith_kv_of(&kv->format, layer));
+    if (kv->group[PITH_KV_PLAIN].pages == 0 || kv->plain_bytes[layer] == 0) return false;
+    *out = cache_of(s, &floats, NULL);
+    (void)pith_cache_layout(out);
+    out->memory = plain_pages(kv, layer);
+    return true;
+}
+
+const uint32_t *pith_kv_plain_pages(const struct pith_kv *kv, uint32_t sequence)
+{
+    return table(kv, &kv->group[PITH_KV_PLAIN], sequence);
 }
 
 const uint32_t *pith_kv_pages(const struct pith_kv *kv, uint32_t layer, uint32_t sequence)
@@ -533,7 +639,7 @@ bool pith_kv_recurrent(const struct pith_kv *kv)
 bool pith_kv_ready(const struct pith_kv *kv, uint32_t sequence)
 {
     const struct pith_kv_sequence *s = &kv->sequence[sequence];
-    bool ready = true;
+    bool ready = kv->format.recent == 0 || s->closed <= plain_from(kv, s->length);
     for (int i = 0; i < PITH_KV_GROUPS; i++) {
         const size_t window = kv->group[i].window;
         if (window && s->first > 0) ready = ready && s->first + window <= s->length + 1;

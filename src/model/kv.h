@@ -40,6 +40,10 @@ static inline bool pith_kv_coded(const struct pith_kv_part *p)
 }
 struct pith_kv_format {
     struct pith_kv_part k, v;
+    /* Positions that queries see in bfloat16 (in float32 on a side that is so kept), rounded up to
+     * whole pages: the first, and the newest, those of a query's own page and of those before it.
+     * Alike in all layers. */
+    uint32_t sink, recent;
     const struct pith_kv_format *layer; /* [layers], without tables of their own; NULL: all alike */
 };
 /* That of a layer. */
@@ -56,14 +60,14 @@ static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
 }
 /* "f32", "bf16", a grid, or "turbo2" to "turbo4", which are always rotated; or "k=...,v=..." of
  * them, one for keys and one for values; then maybe
- * ",rotate", or of one side ",rotate=k". NULL: what the checkpoint says, or `usual`. m may be NULL,
- * when only the name is to be looked at. PITH_ARG for another name; PITH_UNSUPPORTED for a grid
- * that keys and values cannot have, where latents are kept for two that differ, and for heads that
- * have no such matrix. */
+ * ",rotate", or of one side ",rotate=k", ",sink=N", ",recent=N". NULL: what the checkpoint says, or
+ * `usual`. m may be NULL, when only the name is to be looked at. PITH_ARG for another name;
+ * PITH_UNSUPPORTED for a grid that keys and values cannot have, where latents are kept for two that
+ * differ, and for heads that have no such matrix. */
 enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
                                struct pith_kv_format *out, struct pith_error *err);
 /* Its name again, whatever some layers have. */
-enum { PITH_KV_TEXT = 2 * PITH_GRID_TEXT + 16 };
+enum { PITH_KV_TEXT = 2 * PITH_GRID_TEXT + 48 };
 void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT]);
 
 /* What a cache shall be: the name of pith_kv_parse(), and PATTERN=GRID for some layers. A pattern
@@ -84,11 +88,17 @@ void pith_kv_format_free(struct pith_kv_format *f);
 /* Bytes that one position takes in a layer of that format (without a table), a 32nd of a page; 0
  * where nothing is kept by position. */
 double pith_kv_position_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s);
-/* Bits that a number takes over all layers, scales and all; 0 where none is kept. */
-double pith_kv_bits(const struct pith_plans *p, const struct pith_kv_format *f);
+/* Bytes that so many positions take in such a layer, those in floats with them; or that a query
+ * reads of them. */
+double pith_kv_bytes_of(const struct pith_kv_format *f, const struct pith_state_spec *s,
+                        double positions, bool read);
+/* Bits that a number takes over all layers at a length of `context` (0: without what is in floats
+ * beside codes), scales and all; 0 where none is kept. */
+double pith_kv_bits(const struct pith_plans *p, const struct pith_kv_format *f, size_t context);
 
 #define PITH_NO_PAGE UINT32_MAX
-enum { PITH_KV_GROUPS = 2 };
+/* The last group is of the pages in floats of layers on a grid, for format.sink and recent. */
+enum { PITH_KV_GROUPS = 3, PITH_KV_PLAIN = 2 };
 
 struct pith_kv_group {
     size_t window;    /* the newest positions that are needed; 0: all */
@@ -103,6 +113,7 @@ struct pith_kv_sequence {
     bool open;
     size_t length; /* tokens */
     size_t before; /* a step: tokens when it began */
+    size_t closed; /* a page: those before it, but for sinks, are there no more in floats */
     size_t first;  /* of the positions whose pages in the group with a window are there */
     size_t saved;  /* how many tokens the saved recurrent states have seen; 0: none are */
 };
@@ -126,6 +137,8 @@ struct pith_kv {
     char *memory;                      /* keys and values */
     size_t *at;                        /* [layers + 1]: bytes of it before each layer's */
     size_t *page_bytes;                /* [layers]: of a page in that layer */
+    size_t *plain_bytes;               /* [layers]: of one in floats; 0: it has none */
+    bool keep;                         /* as in the options */
     uint32_t *group_of;                /* [layers] */
     float *state, *copies; /* [sequences][state_at[layers]]; likewise, NULL where none is needed */
     size_t *state_at;      /* [layers + 1]: floats of a sequence's before each layer's */
@@ -192,6 +205,11 @@ enum pith_status pith_kv_reserve(struct pith_kv *kv, uint32_t group, const struc
  * static grids are left to whoever knows them. */
 struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
                                 const struct pith_state_spec *s);
+/* The pages of a layer on a grid in floats, as far as they are kept; false where it has none. */
+bool pith_kv_plain(const struct pith_kv *kv, uint32_t layer, const struct pith_state_spec *s,
+                   struct pith_cache *out);
+/* A sequence's pages of that kind. */
+const uint32_t *pith_kv_plain_pages(const struct pith_kv *kv, uint32_t sequence);
 /* A sequence's pages in that layer. */
 const uint32_t *pith_kv_pages(const struct pith_kv *kv, uint32_t layer, uint32_t sequence);
 

@@ -62,6 +62,7 @@ static enum pith_status parse_part(const char *name, bool values, const struct p
 struct said {
     struct pith_kv_part part[2]; /* of keys and of values */
     bool given[2], rotate[2];
+    uint32_t sink, recent;
 };
 
 static enum pith_status parse_sides(const char *item, const struct pith_model *m, struct said *out,
@@ -80,6 +81,20 @@ static enum pith_status parse_sides(const char *item, const struct pith_model *m
     return PITH_OK;
 }
 
+/* "sink=N": 1 to 2^20 positions. */
+static bool parse_count(const char *item, const char *word, uint32_t *out)
+{
+    const size_t n = strlen(word);
+    uint32_t count = 0;
+    if (strncmp(item, word, n) != 0) return false;
+    const char *c = item + n;
+    for (; *c >= '0' && *c <= '9' && count < 1u << 20; c++)
+        count = 10 * count + (uint32_t)(*c - '0');
+    if (*c != '\0' || count == 0 || count > 1u << 20) return false;
+    *out = count;
+    return true;
+}
+
 static enum pith_status parse_items(const char *name, const struct pith_model *m, struct said *out,
                                     struct pith_error *err)
 {
@@ -96,6 +111,8 @@ static enum pith_status parse_items(const char *name, const struct pith_model *m
         const bool k = strcmp(item, "rotate=k") == 0, v = strcmp(item, "rotate=v") == 0;
         if (rotate || k) out->rotate[0] = true;
         if (rotate || v) out->rotate[1] = true;
+        if (parse_count(item, "sink=", &out->sink) || parse_count(item, "recent=", &out->recent))
+            continue;
         if (!rotate && !k && !v) PITH_TRY(parse_sides(item, m, out, err));
     }
     for (int i = 0; i < 2; i++) out->part[i].rotate = out->rotate[i] || out->part[i].turbo;
@@ -152,6 +169,8 @@ enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const st
                          name);
     out->k = said.part[0];
     out->v = said.part[1];
+    out->sink = said.sink;
+    out->recent = said.recent;
     PITH_TRY(check_latents(out, m, err));
     return check_rotation(out, m, err);
 }
@@ -171,8 +190,10 @@ void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT])
     const char *rotate = rotations[f->k.rotate && !f->k.turbo][f->v.rotate && !f->v.turbo];
     part_name(&f->k, k);
     part_name(&f->v, v);
-    if (strcmp(k, v) == 0) snprintf(text, PITH_KV_TEXT, "%s%s", k, rotate);
-    else snprintf(text, PITH_KV_TEXT, "k=%s,v=%s%s", k, v, rotate);
+    int n = strcmp(k, v) == 0 ? snprintf(text, PITH_KV_TEXT, "%s%s", k, rotate)
+                              : snprintf(text, PITH_KV_TEXT, "k=%s,v=%s%s", k, v, rotate);
+    if (f->sink) n += snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",sink=%u", f->sink);
+    if (f->recent) snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",recent=%u", f->recent);
 }
 
 /* --- by layer --------------------------------------------------------------------------------- */
@@ -192,6 +213,9 @@ static enum pith_status parse_over(const char *name, const struct pith_model *m,
     PITH_TRY(parse_items(name, m, &said, err));
     if (!said.given[0] && !said.given[1])
         return pith_fail(err, PITH_ARG, "KV cache \"%s\": no format", name);
+    if (said.sink || said.recent)
+        return pith_fail(err, PITH_ARG, "KV cache \"%s\": sink and recent are for all layers",
+                         name);
     if (said.given[0]) over.k = said.part[0];
     if (said.given[1]) over.v = said.part[1];
     PITH_TRY(check_latents(&over, m, err));

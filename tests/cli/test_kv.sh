@@ -35,6 +35,11 @@ less "values take fewer bits than keys" "$(kld "$probe" --kv k=int8:token,v=int4
 less "rotation helps" "$(kld "$probe" --kv int4:token,rotate)" "$(kld "$probe" --kv int4:token)" 0.7
 less "and so do levels of normal numbers, in fewer bits" "$(kld "$probe" --kv turbo4)" "$(kld "$probe" --kv int4:token)" 0.7
 refuse "no such levels" 2 'turbo5' "$pith" eval "$probe" --text "$probe/eval.txt" --kv turbo5
+two=$(kld "$probe" --kv int2:g32:asym)
+less "the newest in 16 bits help" "$(kld "$probe" --kv int2:g32:asym,sink=4,recent=32)" "$two" 0.7
+[ "$(value kv_bits "$probe" --kv int2:g32:asym,sink=4,recent=32)" = 10.75 ] && pass "and cost their bits" ||
+    fail "bits: $(value kv_bits "$probe" --kv int2:g32:asym,sink=4,recent=32)"
+refuse "not by layer" 2 'for all layers' "$pith" eval "$probe" --text "$probe/eval.txt" --kv int4:g32 --kv-layer 0=int4:g32,sink=4
 refuse "half a name" 2 'keys and values each once' "$pith" eval "$probe" --text "$probe/eval.txt" --kv k=int8:token
 byte=$(kld "$probe" --kv int4:g32 --kv-layer '*=int8:token')
 [ "$byte" = "$eight" ] && pass "all layers by a pattern" || fail "--kv-layer: $byte is not $eight"

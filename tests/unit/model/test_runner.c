@@ -148,7 +148,8 @@ static void company_does_not_matter(void **state)
                                           "int8:token",
                                           "k=fp8_e5m2:token,v=int4:g4:asym",
                                           "int4:token,rotate",
-                                          "k=turbo3,v=turbo4"};
+                                          "k=turbo3,v=turbo4",
+                                          "int4:token,sink=4,recent=33"};
     for (size_t a = 0; a < PITH_COUNT(archs); a++)
         for (unsigned threads = 1; threads <= 3; threads += 2) {
             struct cases c;
@@ -255,11 +256,66 @@ static void forks_and_rewinds_at_every_place(void **state)
     any_place_will_do("gemma2", "int8:token", false);
     any_place_will_do("gemma2", "f32", true);
     any_place_will_do("mistral", "f32", false);
+    any_place_will_do("llama", "int4:token,sink=4,recent=33", false);
+    any_place_will_do("llama", "int4:token,recent=1", false);
+    any_place_will_do("gemma2", "k=int4:token,v=f32,sink=40", false);
+    any_place_will_do("qwen3_next", "int4:token,recent=1", false);
+    any_place_will_do("gemma2", "int4:token,recent=20", true);
+    any_place_will_do("deepseek_v3", "int8:token,sink=1,recent=1", false);
     any_place_will_do("deepseek_v3", "bf16", false);
     any_place_will_do("qwen3_next", "f32", false);
     any_place_will_do("qwen3_5", "bf16", false);
     any_place_will_do("lfm2", "f32", false);
     any_place_will_do("granitemoehybrid", "f32", false);
+}
+
+/* Rows before `same` see nothing but floats, those behind it see codes. */
+static void sees_floats(const struct cases *c, const char *kv, const char *floats, size_t same)
+{
+    static float x[TOKENS * WIDE], y[TOKENS * WIDE];
+    int32_t ids[TOKENS];
+    tokens_of(0, ids);
+    alone(c, floats, ids, TOKENS, x);
+    alone(c, kv, ids, TOKENS, y);
+    if (memcmp(x, y, same * c->hidden * sizeof *x) != 0) fail_msg("%s: codes are seen", kv);
+    for (size_t i = same; i < TOKENS; i++)
+        if (memcmp(x + i * c->hidden, y + i * c->hidden, c->hidden * sizeof *x) == 0)
+            fail_msg("%s: token %zu sees no codes", kv, i);
+}
+
+/* Which positions are seen in floats; and that no others are kept so. */
+static void sinks_and_the_newest_are_floats(void **state)
+{
+    (void)state;
+    struct cases c;
+    struct pith_runner r;
+    int32_t ids[TOKENS];
+    float x[WIDE];
+    open_case(&c, "llama", 1);
+    sees_floats(&c, "int4:token,recent=90", "bf16", TOKENS);
+    sees_floats(&c, "int4:token,sink=90", "bf16", TOKENS);
+    sees_floats(&c, "k=int4:token,v=f32,sink=1,recent=64", "k=bf16,v=f32", TOKENS);
+    sees_floats(&c, "int4:token,recent=1", "bf16", 32);
+    sees_floats(&c, "int4:token,recent=33", "bf16", 64);
+    sees_floats(&c, "int4:token,sink=33", "bf16", 64);
+    sees_floats(&c, "int4:token,sink=4,recent=32", "bf16", 64);
+    sees_floats(&c, "bf16,recent=32", "bf16", TOKENS);
+    tokens_of(0, ids);
+    begin(&c, &r,
+          (struct pith_runner_options){
+              .sequences = 2, .rows = 1, .format = format_of(&c, "int4:token,sink=4,recent=20")});
+    const struct pith_kv_group *g = &r.kv.group[PITH_KV_PLAIN];
+    assert_int_equal(g->pages, 2 * 3); /* a sequence's: its context has no more */
+    const uint32_t one = open_one(&r);
+    for (size_t i = 0; i < TOKENS; i++) {
+        read_ids(&r, one, ids + i, 1, x);
+        const size_t next = (i + 1) / 32; /* is not there before it is begun */
+        assert_int_equal(g->pages - g->unused, 1 + (next > 0 && (i + 1) % 32 != 0));
+    }
+    pith_runner_close(&r, one);
+    assert_int_equal(g->unused, g->pages);
+    pith_runner_free(&r);
+    close_case(&c);
 }
 
 static void windows_give_pages_back(void **state)
@@ -369,6 +425,7 @@ int main(void)
         cmocka_unit_test(company_does_not_matter),
         cmocka_unit_test(beginnings_are_shared),
         cmocka_unit_test(forks_and_rewinds_at_every_place),
+        cmocka_unit_test(sinks_and_the_newest_are_floats),
         cmocka_unit_test(windows_give_pages_back),
         cmocka_unit_test(a_full_pool_changes_nothing),
         cmocka_unit_test(what_cannot_be_is_refused),
