@@ -166,6 +166,13 @@ static void put_size(const struct keys *k, const char *name, uint32_t value)
     pith_gguf_put_uint(k->keys, key, value);
 }
 
+static void put_bool(const struct keys *k, const char *name, bool value)
+{
+    char key[KEY];
+    (void)snprintf(key, KEY, "%s.%s", k->arch, name);
+    pith_gguf_put_bool(k->keys, key, value);
+}
+
 static void put_real(const struct keys *k, const char *name, double value)
 {
     char key[KEY];
@@ -232,7 +239,7 @@ static uint32_t attention_every(const struct pith_shape *s)
     return n + 1;
 }
 
-static void put_given(const struct keys *k, const struct pith_shape *s)
+static void put_given(const struct keys *k, const struct pith_shape *s, bool factors)
 {
     const struct {
         const char *name;
@@ -260,13 +267,25 @@ static void put_given(const struct keys *k, const struct pith_shape *s)
         if (reals[i].value != 0) put_real(k, reals[i].name, reals[i].value);
 }
 
+static void put_kv_heads(const struct keys *k, const struct pith_shape *s)
+{
+    char key[KEY];
+    (void)snprintf(key, KEY, "%s.attention.head_count_kv", k->arch);
+    pith_gguf_begin_array(k->keys, key, PITH_GGUF_U32, s->layers);
+    for (uint32_t i = 0; i < s->layers; i++) {
+        const uint32_t heads = pith_layer_in(&s->recurrent, i) ? 0 : s->kv_heads;
+        pith_str_append(&k->keys->bytes, (const char *)&heads, sizeof heads);
+    }
+}
+
 /* What heads are: a latent is one head of keys and values, from which each head's come. */
-static void put_heads(const struct keys *k, const struct pith_shape *s)
+static void put_heads(const struct keys *k, const struct pith_shape *s, bool by_layer)
 {
     const struct pith_latent_shape *l = &s->latent;
     const uint32_t dims = l->rank ? l->rank + l->rope : s->head_dim;
     put_size(k, "attention.head_count", s->heads);
-    put_size(k, "attention.head_count_kv", l->rank ? 1 : s->kv_heads);
+    if (by_layer) put_kv_heads(k, s);
+    else put_size(k, "attention.head_count_kv", l->rank ? 1 : s->kv_heads);
     put_size(k, "attention.key_length", dims);
     put_size(k, "attention.value_length", l->rank ? l->rank : s->head_dim);
     if (l->rank) put_size(k, "attention.key_length_mla", l->nope + l->rope);
@@ -286,17 +305,16 @@ static uint32_t gating(enum pith_router router)
 static void put_experts(const struct keys *k, const struct pith_gguf_arch *arch,
                         const struct pith_shape *s)
 {
-    char key[KEY];
     if (!arch->experts) return;
     put_size(k, "expert_count", s->moe.experts);
     put_size(k, "expert_used_count", s->moe.taken);
     put_size(k, "expert_feed_forward_length", s->moe.ffn);
     if (s->moe.shared_ffn) put_size(k, "expert_shared_feed_forward_length", s->moe.shared_ffn);
     if (!arch->all_sparse) put_size(k, "leading_dense_block_count", dense_first(s));
+    if (arch->step) put_size(k, "interleave_moe_layer_step", 1);
     if (!arch->by_keys) return;
     put_size(k, "expert_gating_func", gating(s->moe.router));
-    (void)snprintf(key, KEY, "%s.expert_weights_norm", k->arch);
-    pith_gguf_put_bool(k->keys, key, s->moe.renormalised);
+    put_bool(k, "expert_weights_norm", s->moe.renormalised);
 }
 
 static void put_model(struct pith_gguf_keys *keys, const struct pith_gguf_arch *arch,
@@ -312,8 +330,9 @@ static void put_model(struct pith_gguf_keys *keys, const struct pith_gguf_arch *
     put_size(&k, "embedding_length", s->hidden);
     put_size(&k, "feed_forward_length", s->ffn);
     put_experts(&k, arch, s);
-    put_heads(&k, s);
-    put_given(&k, s);
+    put_heads(&k, s, arch->kv_by_layer);
+    put_given(&k, s, arch->factors);
+    if (arch->by_head) put_bool(&k, "use_parallel_residual", !s->serial);
     if (arch->windows && s->window) put_size(&k, "attention.sliding_window", s->window);
     put_real(&k,
              arch->centred ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
@@ -341,13 +360,16 @@ static enum pith_status check_experts(const struct pith_model *m, const struct p
         return pith_fail(err, PITH_UNSUPPORTED,
                          "llama.cpp chooses groups of a %s's experts by the sum of the two best",
                          a->name);
-    if (a->by_keys) return PITH_OK;
+    if (a->by_keys && (moe->renormalised || !a->renormalised)) return PITH_OK;
     if (a->renormalised != moe->renormalised && moe->router != PITH_ROUTER_TOP)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "llama.cpp %s the weights of a %s's experts by their sum%s",
                          a->renormalised ? "divides" : "does not divide", a->name,
                          a->renormalised ? ", and norm_topk_prob is false" : "");
-    if (gating(moe->router) != (a->gating ? a->gating : 1) || (moe->scale != 0 && moe->scale != 1))
+    /* The softmax of those chosen is that of all, over the sum of those chosen. */
+    const bool same = moe->router == PITH_ROUTER_TOP && a->renormalised && !a->gating;
+    if ((!same && gating(moe->router) != (a->gating ? a->gating : 1)) ||
+        (moe->scale != 0 && moe->scale != 1))
         return pith_fail(err, PITH_UNSUPPORTED,
                          "llama.cpp chooses the experts of a %s in another way", a->name);
     return PITH_OK;

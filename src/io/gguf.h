@@ -91,6 +91,10 @@ const struct pith_gguf_tensor *pith_gguf_tensor_find(const struct pith_gguf *g, 
  * serves as a number, as long as it is within 0..limit) PITH_FORMAT. */
 enum pith_status pith_gguf_get_uint(const struct pith_gguf *g, const char *name, uint64_t limit,
                                     uint64_t *out, struct pith_error *err);
+/* The same of element `index` of an array of whole numbers, or of a number as if it were one of
+ * any length. PITH_FORMAT where the array ends before. */
+enum pith_status pith_gguf_get_uint_at(const struct pith_gguf *g, const char *name, uint64_t index,
+                                       uint64_t limit, uint64_t *out, struct pith_error *err);
 enum pith_status pith_gguf_get_real(const struct pith_gguf *g, const char *name, double *out,
                                     struct pith_error *err);
 enum pith_status pith_gguf_get_bool(const struct pith_gguf *g, const char *name, bool *out,

@@ -83,7 +83,7 @@ static bool translate(const struct view *v, const struct pith_gguf_tensor *t, ui
     const bool plain = pith_ggml_type_dtype(&t->type, &dtype);
     const bool scale = strcmp(dot, ".scale") == 0; /* beside NVFP4 */
     const unsigned matrix = place->stacked ? 3 : 2;
-    if (place->whole) return plain;
+    if (place->whole) return plain && (!place->flat || t->dims == 1);
     if (scale) place->order = PITH_GGUF_STRAIGHT;
     if (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0 && !scale) return false;
     if (!plain && (t->dims != matrix || strcmp(dot, ".weight") != 0)) return false;
@@ -261,7 +261,7 @@ static enum pith_status read_sizes(struct view *v, struct pith_error *err)
         bool read, must;
         uint32_t *to;
     } sizes[] = {{"attention.head_count", true, true, &s->heads},
-                 {"attention.head_count_kv", true, true, &s->kv_heads},
+                 {"attention.head_count_kv", !v->arch.kv_by_layer, true, &s->kv_heads},
                  {"attention.key_length_mla", latent, true, &key},
                  {"attention.value_length_mla", latent, true, &s->value},
                  {"attention.kv_lora_rank", latent, true, &s->rank},

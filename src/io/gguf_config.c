@@ -29,7 +29,7 @@ struct config {
     struct pith_error *err;
 };
 
-enum { KEY = 96 };
+enum { KEY = 96, MOST_LAYERS = 16384 };
 
 static const char *key_of(const struct config *c, const char *name, char key[KEY])
 {
@@ -98,10 +98,35 @@ static enum pith_status put_latent(const struct config *c, uint64_t heads)
     return put_uint(c, "qk_nope_head_dim", key - rope);
 }
 
+/* Heads of keys, told by layer: the layers' kinds with them. */
+static enum pith_status put_layers(const struct config *c, uint64_t *heads)
+{
+    uint64_t layers, most = 0;
+    char key[KEY];
+    json_t *kinds = json_array();
+    PITH_TRY(set(c, "layer_types", kinds));
+    PITH_TRY(get_size(c, "block_count", 0, &layers));
+    for (uint64_t i = 0; i < layers && layers <= MOST_LAYERS; i++) {
+        uint64_t n = 0;
+        PITH_TRY(pith_gguf_get_uint_at(c->g, key_of(c, "attention.head_count_kv", key), i,
+                                       INT32_MAX, &n, c->err));
+        most = n > most ? n : most;
+        if (json_array_append_new(kinds, json_string(n ? "full_attention" : "conv")) != 0)
+            return pith_fail_nomem(c->err, "the config");
+    }
+    if (most == 0)
+        return pith_fail(c->err, PITH_FORMAT, "%s: no layer has heads of keys", c->g->path);
+    *heads = most;
+    /* The width in the file is the one that is computed. */
+    PITH_TRY(set(c, "block_auto_adjust_ff_dim", json_false()));
+    return PITH_OK;
+}
+
 static enum pith_status put_heads(const struct config *c, uint64_t heads, uint64_t hidden)
 {
     uint64_t n, value, part;
-    PITH_TRY(get_size(c, "attention.head_count_kv", heads, &n));
+    if (c->arch->kv_by_layer) PITH_TRY(put_layers(c, &n));
+    else PITH_TRY(get_size(c, "attention.head_count_kv", heads, &n));
     PITH_TRY(put_uint(c, "num_key_value_heads", n));
     PITH_TRY(get_size(c, "attention.key_length", hidden / heads, &n));
     PITH_TRY(put_uint(c, "head_dim", n));
@@ -195,12 +220,15 @@ static enum pith_status put_given(const struct config *c)
         PITH_TRY(get_real(c, reals[i].gguf, &v));
         PITH_TRY(set(c, reals[i].hf, json_real(v)));
     }
-    bool over_sum = false;
+    bool over_sum = false, parallel = true;
     uint64_t values = 0, inner = 0;
     PITH_TRY(pith_gguf_get_bool(c->g, key_of(c, "expert_weights_norm", key), &over_sum, c->err));
     if (c->arch->by_keys) PITH_TRY(set(c, "norm_topk_prob", json_boolean(over_sum)));
+    PITH_TRY(pith_gguf_get_bool(c->g, key_of(c, "use_parallel_residual", key), &parallel, c->err));
+    if (c->arch->by_head) PITH_TRY(set(c, "use_parallel_residual", json_boolean(parallel)));
     if (c->arch->windows) PITH_TRY(get_size(c, "attention.sliding_window", 0, &inner));
     if (c->arch->windows) PITH_TRY(put_uint(c, "sliding_window", inner));
+    else PITH_TRY(set(c, "sliding_window", json_null())); /* said aloud where silence means one */
     if (!c->arch->delta) return PITH_OK;
     PITH_TRY(get_size(c, "ssm.time_step_rank", 0, &values));
     PITH_TRY(get_size(c, "ssm.inner_size", 0, &inner));
@@ -335,7 +363,8 @@ static enum pith_status put_tensors(const struct config *c)
     const struct pith_gguf_tensor *embed = pith_gguf_tensor_find(c->g, "token_embd.weight");
     if (!embed || embed->dims != 2)
         return pith_fail(c->err, PITH_FORMAT, "%s: no matrix \"token_embd.weight\"", c->g->path);
-    const bool q = pith_gguf_tensor_find(c->g, "blk.0.attn_q.bias");
+    const bool q = pith_gguf_tensor_find(c->g, "blk.0.attn_q.bias") ||
+                   pith_gguf_tensor_find(c->g, "blk.0.attn_qkv.bias");
     const bool o = pith_gguf_tensor_find(c->g, "blk.0.attn_output.bias");
     const bool mlp = pith_gguf_tensor_find(c->g, "blk.0.ffn_up.bias");
     const bool alone = c->arch->biased || c->arch->qkv_bias_only;

@@ -62,6 +62,23 @@ enum pith_status pith_gguf_get_uint(const struct pith_gguf *g, const char *name,
     return PITH_OK;
 }
 
+enum pith_status pith_gguf_get_uint_at(const struct pith_gguf *g, const char *name, uint64_t index,
+                                       uint64_t limit, uint64_t *out, struct pith_error *err)
+{
+    const struct pith_gguf_key *key = pith_gguf_find(g, name);
+    if (!key || key->kind != PITH_GGUF_ARRAY) return pith_gguf_get_uint(g, name, limit, out, err);
+    if (index >= key->count)
+        return pith_fail(err, PITH_FORMAT, "%s: key \"%s\" has %" PRIu64 " numbers, too few",
+                         g->path, name, key->count);
+    const size_t size = key->size / (size_t)key->count;
+    struct pith_gguf_key one = {.kind = key->element, .size = size};
+    one.data = key->data + (size_t)index * size;
+    uint64_t v;
+    if (!read_uint(&one, &v) || v > limit) return wrong_kind(g, name, "a list of sizes", err);
+    *out = v;
+    return PITH_OK;
+}
+
 enum pith_status pith_gguf_get_real(const struct pith_gguf *g, const char *name, double *out,
                                     struct pith_error *err)
 {

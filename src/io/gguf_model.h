@@ -15,6 +15,7 @@ enum pith_gguf_order {
     PITH_GGUF_STRAIGHT,
     PITH_GGUF_Q_HEADS, /* rows of rotated heads: struct pith_stow */
     PITH_GGUF_K_HEADS,
+    PITH_GGUF_BY_HEAD,   /* q, k and v of each head: q of all, k of all, v of all */
     PITH_GGUF_BY_LATENT, /* kv_b: keys' part transposed, values' behind it */
     PITH_GGUF_BY_DELTA   /* q, k, v and z of each key head: q, k and v of all, and behind them z */
 };
@@ -76,6 +77,10 @@ struct pith_gguf_arch {
     bool windows;       /* layers with a window */
     bool scalar;        /* config.json says what scores are divided by the root of */
     bool untruncated;   /* YaRN's range is not rounded to whole dimensions */
+    bool kv_by_layer; /* heads of keys are told by layer, 0 where a convolution is in their place */
+    bool step;        /* every how many layers there are experts is told: 1 */
+    bool factors;     /* keys tell factors, and logits are divided by "logit_scale" */
+    bool by_head;     /* q, k and v are one matrix, by head */
     struct pith_gguf_pair inner[PITH_GGUF_PAIRS], outer[PITH_GGUF_OUTER];
     size_t inners, outers;
 };

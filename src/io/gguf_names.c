@@ -73,6 +73,10 @@ struct pith_stow pith_gguf_order(enum pith_gguf_order order, const struct pith_g
     case PITH_GGUF_STRAIGHT: break;
     case PITH_GGUF_Q_HEADS: return pith_stow_turned(rows, s->heads);
     case PITH_GGUF_K_HEADS: return pith_stow_turned(rows, s->kv_heads);
+    case PITH_GGUF_BY_HEAD:
+        if (!s->heads || rows % (3 * (uint64_t)s->heads)) break;
+        o = (struct pith_stow){PITH_STOW_PARTED, s->heads, 3, (uint32_t)(rows / 3 / s->heads), {0}};
+        break;
     case PITH_GGUF_BY_LATENT:
         o = (struct pith_stow){PITH_STOW_LATENT, s->heads, 2, 0, {s->nope, s->value}};
         break;

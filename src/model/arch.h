@@ -32,6 +32,12 @@ enum pith_gguf_feature {
     PITH_GGUF_FEATURES
 };
 
+/* A linear or a filter within a layer, as it is called here and there. */
+struct pith_gguf_more {
+    const char *hf, *gguf; /* NULL: the end */
+    bool filter;           /* of a short convolution */
+};
+
 /* What the architecture is to llama.cpp (its src/models/, one file each). Its tensors' names follow
  * from the family's (arch_gguf.c). */
 struct pith_arch_gguf {
@@ -53,8 +59,14 @@ struct pith_arch_gguf {
     uint32_t unrotated; /* the last of so many layers has no positions; 0: any */
     bool scalar;        /* scores are divided by the root of a head's size, which the config says */
     bool untruncated;   /* YaRN's range is not rounded to whole dimensions */
-    bool large;  /* llama-quantize takes 80 layers of it for 70 billion weights (is_large()) */
-    bool biased; /* see struct pith_gguf_arch */
+    const char *last_norm;             /* NULL: "output_norm" */
+    const struct pith_gguf_more *more; /* names of what the family has no name for, or NULL */
+    bool kv_by_layer; /* heads of keys are told by layer, 0 where a convolution is in their place */
+    bool dense;       /* the mixtures of its family are another architecture's */
+    bool step;        /* every how many layers there are experts is told: 1 */
+    bool factors;     /* Granite's: keys tell factors, and logits are divided by "logit_scale" */
+    bool large;       /* llama-quantize takes 80 layers of it for 70 billion weights (is_large()) */
+    bool biased;      /* see struct pith_gguf_arch */
     bool qkv_bias_only;                       /* likewise */
     const char *after_attention, *before_mlp; /* what norms are called, if not as usual */
 };

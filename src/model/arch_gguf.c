@@ -32,7 +32,7 @@ static const struct row parts[] = {
     {PART(k, "attn_k"), .place = {.order = PITH_GGUF_K_HEADS}},
     {PART(v, "attn_v")},
     {PART(o, "attn_output")},
-    {PART(qkv, "attn_qkv")},
+    {PART(qkv, "attn_qkv"), .place = {.order = PITH_GGUF_BY_HEAD}},
     {PART(q_norm, "attn_q_norm"), .norm = true},
     {PART(k_norm, "attn_k_norm"), .norm = true},
     {PART(gate, "ffn_gate")},
@@ -100,6 +100,8 @@ void pith_gguf_arch_fill(struct pith_gguf_arch *a)
         if (!name) continue;
         if (!g->turned && row.place.order <= PITH_GGUF_K_HEADS)
             row.place.order = PITH_GGUF_STRAIGHT;
+        if (row.at == AT(qkv) && !f->qkv_by_head) row.place.order = PITH_GGUF_STRAIGHT;
+        if (row.at == AT(moe.correction)) row.place.flat = f->moe.correction_row;
         if (row.norm && f->plus_one) row.place.as = PITH_AS_PLUS_ONE;
         if (row.at == AT(after_attention) && g->after_attention) row.gguf = g->after_attention;
         if (row.at == AT(before_mlp) && g->before_mlp) row.gguf = g->before_mlp;
@@ -110,7 +112,12 @@ void pith_gguf_arch_fill(struct pith_gguf_arch *a)
         add(a, f->moe.shared, shared[i].hf, &row);
     }
     add_outer(a, arch->names.embed, "token_embd", false);
-    add_outer(a, arch->names.norm, "output_norm", f->plus_one);
+    for (const struct pith_gguf_more *m = g->more; m && m->hf; m++) {
+        const struct row row = {.gguf = m->gguf,
+                                .place = {.filter = m->filter, .exact = m->filter}};
+        add(a, m->hf, NULL, &row);
+    }
+    add_outer(a, arch->names.norm, g->last_norm ? g->last_norm : "output_norm", f->plus_one);
     add_outer(a, arch->names.head, "output", false);
 }
 
@@ -135,7 +142,7 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out)
     if (i == count) return false;
     const struct pith_arch *a = list[i];
     const struct pith_arch_gguf *g = &a->gguf;
-    const bool mixture = a->family->moe.router != NULL;
+    const bool mixture = a->family->moe.router != NULL && !g->dense;
     out->index = i;
     out->name = g->name;
     out->hf = a->name;
@@ -151,12 +158,16 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out)
     out->all_sparse = g->all_sparse;
     out->gating = g->gating;
     out->latent = g->features >> PITH_GGUF_HAS_LATENT & 1;
-    out->delta = g->features >> PITH_GGUF_HAS_DELTA & 1;
+    out->delta = a->family->delta.out != NULL;
     out->biased = g->biased;
     out->qkv_bias_only = g->qkv_bias_only;
     out->windows = g->every != 0;
     out->scalar = g->scalar;
     out->untruncated = g->untruncated;
+    out->kv_by_layer = g->kv_by_layer;
+    out->step = g->step;
+    out->factors = g->factors;
+    out->by_head = a->family->qkv_by_head;
     out->inners = out->outers = 0;
     return true;
 }

@@ -51,6 +51,15 @@ deepseek_v3 16.010854 {"config": {"rms_norm_eps": 1e-6, "rope_parameters": {"rop
 cohere2 5.933165
 glm4 15.229239
 glm4_moe 15.938065
+ernie4_5 17.335971
+ernie4_5_moe 19.691251
+exaone4_full 16.625625
+granite 5.801726
+granitemoe 5.748697
+minimax_m2 15.734274
+lfm2 17.025171
+lfm2_moe 16.322922
+phi3 17.095565
 qwen3_next 16.185475 {"config": {"linear_value_head_dim": 8}, "shapes": {"qkvz.weight": [96, 32], "conv1d.weight": [64, 1, 4], "linear_attn.norm.weight": [8], "linear_attn.out_proj.weight": [32, 32]}}
 CASES
 finish

@@ -28,4 +28,5 @@ const struct pith_arch pith_arch_ernie4_5 = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "ernie4_5"},
 };

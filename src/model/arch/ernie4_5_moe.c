@@ -52,4 +52,8 @@ const struct pith_arch pith_arch_ernie4_5_moe = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "ernie4_5-moe",
+             .renormalised = true,
+             .step = true,
+             .features = 1u << PITH_GGUF_HAS_SHARED | 1u << PITH_GGUF_HAS_CORRECTION},
 };

@@ -29,4 +29,5 @@ const struct pith_arch pith_arch_exaone4 = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "exaone4"},
 };

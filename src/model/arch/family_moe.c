@@ -64,6 +64,7 @@ enum pith_status pith_family_read_moe(const json_t *config, const char *where,
     PITH_TRY(pith_json_get_bool(config, "norm_topk_prob", &m->renormalised, where, err));
     PITH_TRY(pith_json_get_real(config, "routed_scaling_factor", &m->scale, where, err));
     if (m->ffn == 0) m->ffn = shape->ffn;
+    if (m->router == PITH_ROUTER_TOP) m->renormalised = false; /* their sum is 1 */
     return check(m, where, err);
 }
 

@@ -64,6 +64,12 @@ const struct pith_arch pith_arch_gemma3 = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "gemma3",
+             .act = PITH_ACT_GELU_TANH,
+             .every = 6,
+             .scalar = true,
+             .features = 1u << PITH_GGUF_HAS_ROPE_KINDS | 1u << PITH_GGUF_HAS_LOGIT_CAP |
+                         1u << PITH_GGUF_HAS_EMBED_SCALE},
 };
 
 const struct pith_arch pith_arch_gemma3_vl = {

@@ -46,4 +46,9 @@ const struct pith_arch pith_arch_gpt_neox = {
               .norm = "gpt_neox.final_layer_norm",
               .head = "embed_out",
               .buffer = {"attention.bias", "attention.masked_bias"}},
+    .gguf = {.name = "gptneox",
+             .eps = "layer_norm_eps",
+             .act = PITH_ACT_GELU_TANH,
+             .features = 1u << PITH_GGUF_HAS_QKV_BIAS | 1u << PITH_GGUF_HAS_O_BIAS |
+                         1u << PITH_GGUF_HAS_MLP_BIAS | 1u << PITH_GGUF_HAS_SERIAL},
 };

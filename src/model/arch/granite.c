@@ -31,4 +31,9 @@ const struct pith_arch pith_arch_granite = {
     .plan = pith_family_plan,
     .family = &pith_family_llama,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "granite",
+             .turned = true,
+             .factors = true,
+             .features = 1u << PITH_GGUF_HAS_SCORE_SCALE | 1u << PITH_GGUF_HAS_EMBED_SCALE |
+                         1u << PITH_GGUF_HAS_BRANCH_SCALE | 1u << PITH_GGUF_HAS_LOGIT_SCALE},
 };

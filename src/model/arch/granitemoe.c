@@ -36,6 +36,15 @@ const struct pith_arch pith_arch_granitemoe = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "granitemoe",
+             .turned = true,
+             .factors = true,
+             .experts = "num_local_experts",
+             .expert_width = "intermediate_size",
+             .renormalised = true,
+             .all_sparse = true,
+             .features = 1u << PITH_GGUF_HAS_SCORE_SCALE | 1u << PITH_GGUF_HAS_EMBED_SCALE |
+                         1u << PITH_GGUF_HAS_BRANCH_SCALE | 1u << PITH_GGUF_HAS_LOGIT_SCALE},
 };
 
 const struct pith_arch pith_arch_granitemoeshared = {

@@ -143,6 +143,12 @@ static const struct pith_family family = {.before_attention = "operator_norm",
         .head = "lm_head"                                                                          \
     }
 
+static const struct pith_gguf_more convolutions[] = {
+    {.hf = "conv.in_proj", .gguf = "shortconv.in_proj"},
+    {.hf = "conv.conv", .gguf = "shortconv.conv", .filter = true},
+    {.hf = "conv.out_proj", .gguf = "shortconv.out_proj"},
+    {0}};
+
 const struct pith_arch pith_arch_lfm2 = {
     .name = "Lfm2ForCausalLM",
     .model_type = "lfm2",
@@ -151,6 +157,13 @@ const struct pith_arch pith_arch_lfm2 = {
     .plan = pith_family_plan,
     .family = &family,
     .names = NAMES,
+    .gguf = {.name = "lfm2",
+             .dense = true,
+             .eps = "norm_eps",
+             .last_norm = "token_embd_norm",
+             .more = convolutions,
+             .kv_by_layer = true,
+             .features = 1u << PITH_GGUF_HAS_DELTA},
 };
 
 const struct pith_arch pith_arch_lfm2_moe = {
@@ -161,4 +174,12 @@ const struct pith_arch pith_arch_lfm2_moe = {
     .plan = pith_family_plan,
     .family = &family,
     .names = NAMES,
+    .gguf = {.name = "lfm2moe",
+             .eps = "norm_eps",
+             .last_norm = "token_embd_norm",
+             .more = convolutions,
+             .kv_by_layer = true,
+             .by_keys = true,
+             .renormalised = true,
+             .features = 1u << PITH_GGUF_HAS_DELTA | 1u << PITH_GGUF_HAS_CORRECTION},
 };

@@ -44,4 +44,11 @@ const struct pith_arch pith_arch_minimax_m2 = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "minimax-m2",
+             .experts = "num_local_experts",
+             .expert_width = "intermediate_size",
+             .by_keys = true,
+             .renormalised = true,
+             .all_sparse = true,
+             .features = 1u << PITH_GGUF_HAS_CORRECTION},
 };

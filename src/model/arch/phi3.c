@@ -25,4 +25,5 @@ const struct pith_arch pith_arch_phi3 = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "phi3"},
 };
