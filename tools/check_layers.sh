@@ -4,10 +4,9 @@
 set -eu
 cd "$(dirname "$0")/.."
 includes() {
-    find "$@" -name '*.[ch]' -o -name '*.cu' -o -name '*.def' | sort | while read -r f; do
-        grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' "$f" |
-            sed -E "s|^([0-9]+):[^\"]*\"([^\"/]*).*|$f \1 \2|" || true
-    done
+    find "$@" -name '*.[ch]' -o -name '*.cu' -o -name '*.def' | sort |
+        xargs grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' /dev/null |
+        sed -E 's|^([^:]*):([0-9]+):[^"]*"([^"/]*).*|\1 \2 \3|'
 }
 includes src | awk '
     NR == FNR { layer[$1] = $2; next }

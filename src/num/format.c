@@ -46,26 +46,23 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-static bool same_word(const char *word, size_t n, const char *name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (name[i] == '\0' || lower(word[i]) != lower(name[i])) return false;
-    return name[n] == '\0';
-}
-
 static bool among(const char *words, const char *name)
 {
+    if (!*name) return false;
     while (*words) {
-        const size_t n = strcspn(words, " ");
-        if (n && same_word(words, n, name)) return true;
-        words += n;
-        words += strspn(words, " ");
+        size_t n = 0;
+        while (name[n] && name[n] != ' ' && lower(words[n]) == lower(name[n])) n++;
+        if (!name[n] && (!words[n] || words[n] == ' ')) return true;
+        while (*words && *words != ' ') words++;
+        while (*words == ' ') words++;
     }
     return false;
 }
 
 const struct pith_format *pith_format_find(const char *name)
 {
+    for (size_t i = 0; i < PITH_COUNT(formats); i++)
+        if (strcmp(formats[i].name, name) == 0) return &formats[i];
     for (size_t i = 0; i < PITH_COUNT(formats); i++)
         if (among(formats[i].name, name) || among(formats[i].aliases, name)) return &formats[i];
     return NULL;
