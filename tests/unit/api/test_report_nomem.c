@@ -126,9 +126,9 @@ static void each_request(const char *name, reporter call)
     assert_ok(call(&report, &err), err);
     char *whole = outline_of(report);
     pith_text_free(report);
-    while (survives(name, call, whole, false, n)) n += 1 + n / 100;
+    const long thick = test_thorough() ? 100 : 10, thin = test_thorough() ? 25 : 3;
+    while (survives(name, call, whole, false, n)) n += 1 + n / thick;
     assert_true(n > 10);
-    const long thin = test_thorough() ? 25 : 5;
     for (n = 0; PITH_REQUESTS && survives(name, call, whole, true, n);) n += 1 + n / thin;
     pith_text_free(whole);
 }

@@ -149,7 +149,7 @@ static void packed_models_compute_their_weights(void **state)
 {
     (void)state;
     static const size_t chunks[] = {1, TOKENS};
-    for (size_t i = 0; i < PITH_COUNT(kinds); i += test_thorough() ? 1 : 3) {
+    for (size_t i = 0; i < PITH_COUNT(kinds); i += test_thorough() ? 1 : 4) {
         struct pith_error err = {0};
         struct pith_backend *b;
         struct pith_model *m = make_model(&kinds[i]), *dense = make_model(&kinds[i]);
