@@ -1,6 +1,6 @@
 """Runs a command at a terminal of some width and judges what it shows.
 
-Usage: terminal.py COLUMNS COMMAND...   every line of standard output and error fits the terminal
+Usage: terminal.py COLUMNS[,COLUMNS...] COMMAND...   every line of standard output and error fits each terminal
        terminal.py progress COLUMNS COMMAND...   so does each state of the progress bar, on one line
        terminal.py converse COLUMNS COMMAND...   lines are edited, cancelled by Ctrl-C, ended by Ctrl-D
 """
@@ -56,13 +56,8 @@ def converse(columns, command):
         raise SystemExit("Ctrl-C did not cancel the line")
 
 
-def main():
-    if sys.argv[1] == "converse":
-        return converse(int(sys.argv[2]), sys.argv[3:])
-    progress = sys.argv[1] == "progress"
-    args = sys.argv[2:] if progress else sys.argv[1:]
-    columns = int(args[0])
-    status, text = at_terminal(columns, args[1:])
+def judge(progress, columns, command):
+    status, text = at_terminal(columns, command)
     if status != 0:
         raise SystemExit(f"status {status}: {text[-300:]}")
     plain = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)
@@ -78,6 +73,15 @@ def main():
             raise SystemExit("a state fills the line, which breaks it")
         if "\n" in re.split("block", plain)[1]:
             raise SystemExit("a new line between two states")
+
+
+def main():
+    if sys.argv[1] == "converse":
+        return converse(int(sys.argv[2]), sys.argv[3:])
+    progress = sys.argv[1] == "progress"
+    args = sys.argv[2:] if progress else sys.argv[1:]
+    for columns in args[0].split(","):
+        judge(progress, int(columns), args[1:])
 
 
 if __name__ == "__main__":

@@ -8,18 +8,22 @@ set -u
 loss() {
     "$pith" eval "$1" --text "$work/text" --context 64 --max-tokens 512 --json 2>/dev/null | grep -m1 '"nll"' | tr -dc '0-9.'
 }
-for case in gpt_neox gpt2 opt opt_post gemma3 gemma4_old olmo2 cohere2 granite qwen3_vl lfm2 granitemoehybrid_bias; do
+near() { # NAME LOSS LOSS MOST
+    check "$1: loss $2, $3" awk -v a="$2" -v b="$3" -v most="$4" 'BEGIN { d = a - b; exit !(a > 0 && b > 0 && d < most && -d < most) }'
+}
+cases="gpt_neox gpt2 opt gemma3 cohere2 qwen3_vl"
+thorough && cases="$cases opt_post gemma4_old olmo2 granite lfm2 granitemoehybrid_bias"
+for case in $cases; do
     rm -rf "$work/m" "$work/o" "$work/g"
     python3 tests/cli/arch_case.py $case "$work/m" "$work/text"
     check "$case: rtn" "$pith" quantize "$work/m" -o "$work/o" -r rtn --weights int8:channel \
         --container compressed-tensors --quiet
     check "$case: gptq" "$pith" quantize "$work/m" -o "$work/g" -r gptq --weights int8:channel --container compressed-tensors \
         --calib "$work/text" --calib-tokens 256 --seq-len 64 --quiet
+    was=$(loss "$work/m")
     for made in o g; do
         check "$case: verify $made" "$pith" verify "$work/$made" --against "$work/m"
-        was=$(loss "$work/m") is=$(loss "$work/$made")
-        check "$case: loss $was, $is" python3 -c "import sys; a, b = map(float, sys.argv[1:]); assert abs(a - b) < 0.05" \
-            "$was" "$is"
+        near "$case" "$was" "$(loss "$work/$made")" 0.05
     done
     case $case in
     granite | qwen3_vl | lfm2 | granitemoehybrid_bias) check "$case: rotated" "$pith" quantize "$work/m" -o "$work/r$case" -r rtn --weights int8:channel \
@@ -30,14 +34,15 @@ for case in gpt_neox gpt2 opt opt_post gemma3 gemma4_old olmo2 cohere2 granite q
 done
 
 # Experts, latents and hybrids by the rounders that look at inputs.
-for case in mixtral gpt_oss deepseek_v3 qwen3_next lfm2_moe granitemoehybrid; do
+cases="gpt_oss qwen3_next lfm2_moe"
+thorough && cases="$cases mixtral deepseek_v3 granitemoehybrid"
+for case in $cases; do
     rm -rf "$work/m" "$work/g"
     python3 tests/cli/arch_case.py $case "$work/m" "$work/text"
     check "$case: gptq" "$pith" quantize "$work/m" -o "$work/g" -r gptq --weights int8:channel --container compressed-tensors \
         --calib "$work/text" --calib-tokens 256 --seq-len 64 --quiet
     check "$case: verify" "$pith" verify "$work/g" --against "$work/m"
-    was=$(loss "$work/m") is=$(loss "$work/g")
-    check "$case: loss $was, $is" python3 -c "import sys; a, b = map(float, sys.argv[1:]); assert abs(a - b) < 0.05" "$was" "$is"
+    near "$case" "$(loss "$work/m")" "$(loss "$work/g")" 0.05
 done
 
 # Matrices that are stored with rows and columns exchanged are written so again: copied, pruned, and old names.
@@ -52,8 +57,7 @@ for made in e1 e2 e3; do
 done
 was=$(loss "$work/m")
 for made in e1 e3; do
-    is=$(loss "$work/$made")
-    check "exchanged: loss $was, $is" python3 -c "import sys; a, b = map(float, sys.argv[1:]); assert abs(a - b) < 0.2" "$was" "$is"
+    near "exchanged" "$was" "$(loss "$work/$made")" 0.2
 done
 check "exchanged: shapes and zeros" python3 - "$work/m" "$work/e1" "$work/e2" <<'PY'
 import array, json, os, struct, sys

@@ -23,8 +23,11 @@ assert [m.pop("name") for m in together["models"]] == ["probe", "w3", "w4"], "na
 assert together["models"] == alone, "reports differ"
 assert all("kld_mean" in t for m in alone[1:] for t in m["texts"]), "nothing was compared"
 PY
-for convention in gptq hf llama.cpp; do
-    set -- --text "$text" --text README.md --tasks "$tasks" --task-limit 10 --max-tokens 600 --context 128 \
+thorough && few="--task-limit 10 --max-tokens 600" || few="--task-limit 4 --max-tokens 260"
+thorough && conventions="gptq hf llama.cpp" || conventions="gptq llama.cpp"
+for convention in $conventions; do
+    # shellcheck disable=SC2086
+    set -- --text "$text" --text README.md --tasks "$tasks" $few --context 128 \
         --convention "$convention" --json --quiet
     "$pith" compare "$probe" "$work/w3" "$work/w4" "$@" >"$work/all.json"
     "$pith" eval "$probe" "$@" >"$work/base.json"
@@ -84,7 +87,7 @@ refuse "tasks that are none, before the first" 1 'README.md: line 1' "$pith" com
 refuse "a context beyond any model's" 2 "context of .* is 512" "$pith" compare "$@" --text "$text" --context 1k
 
 # Ctrl-C after the first model: what was measured is printed.
-"$pith" compare "$probe" "$work/a/w4" "$work/b/w4" --text "$text" --format csv >"$work/part" 2>"$work/told" &
+"$pith" compare "$probe" "$work/a/w4" "$work/b/w4" --text "$text" --max-tokens 4k --format csv >"$work/part" 2>"$work/told" &
 job=$!
 for i in $(seq 600); do
     grep -q '1 of 3' "$work/told" && break

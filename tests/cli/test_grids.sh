@@ -21,16 +21,19 @@ round_trip() { # GRID
     check "$1: again by three threads" make "$to-3" --weights "$1" --threads 3
     same_model "$1: the same bytes" "$to" "$to-3"
 }
-for grid in fp8_e4m3:tensor fp8_e4m3:tensor:mse fp8_e4m3:channel fp8_e4m3:block128 mxfp4 mxfp4:mse \
-    mxfp6:even mxfp8:ceil nvfp4 nvfp4:mse; do
+grids="fp8_e4m3:tensor:mse fp8_e4m3:block128 mxfp4:mse mxfp6:even nvfp4"
+thorough && grids="$grids fp8_e4m3:tensor fp8_e4m3:channel mxfp4 mxfp8:ceil nvfp4:mse"
+for grid in $grids; do
     round_trip "$grid"
 done
 container=bitsandbytes
-for grid in nf4:g32 nf4:g32:dq bnb_fp4:g32:dq; do
+thorough && grids="nf4:g32 nf4:g32:dq bnb_fp4:g32:dq" || grids=nf4:g32:dq
+for grid in $grids; do
     round_trip "$grid"
 done
 container=hqq
-for grid in int4:g32:asym:hqq int3:g32:asym:hqq; do
+thorough && grids="int4:g32:asym:hqq int3:g32:asym:hqq" || grids=int3:g32:asym:hqq
+for grid in $grids; do
     round_trip "$grid"
 done
 check "hqq by GPTQ" make "$work/hqq-gptq" -r gptq --weights int4:g32:asym:hqq
@@ -58,16 +61,22 @@ for layer in (0, 1):
     assert len({q, o, gate, down}) > 1
 PY
 }
-for way in "nvfp4 rtn" "nvfp4:mse rtn" "nvfp4 gptq" "nvfp4 awq" \
-    "fp8_e4m3:tensor rtn" "fp8_e4m3:tensor gptq" "fp8_e4m3:tensor awq"; do
-    # shellcheck disable=SC2086
-    set -- $way
+fused() { # GRID RECIPE
     to=$work/probe-$2-$(echo "$1" | tr : _)
-    check "$way" make "$to" --weights "$1" -r "$2"
-    check "$way: verifies" "$pith" verify "$to" --against "$probe"
+    check "$1 $2" make "$to" --weights "$1" -r "$2"
+    check "$1 $2: verifies" "$pith" verify "$to" --against "$probe"
     case $1 in nvfp4*) tensor=weight_global_scale ;; *) tensor=weight_scale ;; esac
-    check "$way: fused linears share a scale" shared "$to" $tensor
-done
+    check "$1 $2: fused linears share a scale" shared "$to" $tensor
+}
+fused nvfp4 gptq
+fused fp8_e4m3:tensor rtn
+if thorough; then
+    fused nvfp4 rtn
+    fused nvfp4:mse rtn
+    fused nvfp4 awq
+    fused fp8_e4m3:tensor gptq
+    fused fp8_e4m3:tensor awq
+fi
 refuse "hqq without zero points" 2 "asym" make "$work/no" --weights int4:g32:hqq
 refuse "two rules for a power of two" 2 "one of" make "$work/no" --weights mxfp4:even:mse
 refuse "scales quantized again, of integers" 2 "cannot be put" make "$work/no" --weights int4:g64:dq

@@ -23,12 +23,16 @@ kl = json.load(open('$work/json'))['kld_mean']
 assert 0 < kl < 0.3, kl"
 }
 
-for kind in deepseek_v3 qwen3_next lfm2_moe granitemoehybrid; do
+kinds="deepseek_v3 qwen3_next"
+thorough && kinds="$kinds lfm2_moe granitemoehybrid"
+thorough && killed="gptq $work/learned.json" || killed=gptq
+for kind in $kinds; do
     model=$work/$kind
     python3 tests/cli/kinds_model.py $kind "$probe" "$model" dense
     made "$kind: rtn" "$model" -r rtn
     # shellcheck disable=SC2086
     made "$kind: gptq" "$model" -r gptq --container compressed-tensors $calib
+    mv "$work/out" "$work/whole"
     # shellcheck disable=SC2086
     made "$kind: awq" "$model" -r awq $calib
     made "$kind: blocks of FP8" "$model" -r fp8-block --container fp8
@@ -39,10 +43,10 @@ for kind in deepseek_v3 qwen3_next lfm2_moe granitemoehybrid; do
     made "$kind: learned" "$model" -r "$work/learned.json" $calib
 
     # Killed half way, then resumed: the same bytes.
-    for recipe in gptq "$work/learned.json"; do
+    for recipe in $killed; do
         job="--quiet -r $recipe --container compressed-tensors $calib"
         # shellcheck disable=SC2086
-        "$pith" quantize "$model" -o "$work/whole" $job || fail "$kind: undisturbed"
+        [ -d "$work/whole" ] || "$pith" quantize "$model" -o "$work/whole" $job || fail "$kind: undisturbed"
         rm -rf "$work/out"
         if ${CC:-cc} -O1 -shared -fPIC -o "$work/faulty.so" tests/cli/faulty.c -ldl 2>"$work/stderr"; then
             # shellcheck disable=SC2086

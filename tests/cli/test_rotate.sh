@@ -19,6 +19,7 @@ make() { # MODEL OUT OPTIONS...
 for option in rotate rotate:32 rotate:folded rotate:32:folded; do
     for container in compressed-tensors gptq; do
         case $option-$container in rotate-gptq | rotate:32-gptq) continue ;; esac
+        case $option-$container in rotate-compressed-tensors | rotate:32:folded-gptq) ;; *) thorough || continue ;; esac
         check "$option in $container" make "$probe" "$work/out" -r rtn --transform $option --container $container
         check "is verified against the original" "$pith" verify "$work/out" --against "$probe"
     done
@@ -33,7 +34,9 @@ same_model "has the same bytes" "$work/out" "$work/two"
 check "with some linears left alone" make "$probe" "$work/two" -r rtn --transform rotate --ignore 'model.layers.1.*'
 check "is verified" "$pith" verify "$work/two" --against "$probe"
 
-"$pith" eval "$work/two" --baseline "$probe" --text models/probe/eval.txt --context 512 --json >"$work/json" 2>/dev/null
+thorough && some='' || some='--max-tokens 3072'
+# shellcheck disable=SC2086
+"$pith" eval "$work/two" --baseline "$probe" --text models/probe/eval.txt --context 512 $some --json >"$work/json" 2>/dev/null
 python3 - "$work/json" <<'PY' && pass "the function stays: the divergence is that of 8 bits" || fail "the function stays"
 import json, sys
 sys.exit(not 0 <= json.load(open(sys.argv[1]))["kld_mean"] < 0.0005)
@@ -72,7 +75,8 @@ cmp -s "$work/two/model.safetensors" "$work/same/model.safetensors" && cmp -s "$
 make "$mini" "$work/whole" -r gptq --transform rotate --container compressed-tensors
 if ${CC:-cc} -O1 -shared -fPIC -o "$work/faulty.so" tests/cli/faulty.c -ldl 2>"$work/stderr" &&
     FAULT='' LD_PRELOAD=$work/faulty.so "$pith" --version >/dev/null 2>&1; then
-    for n in 12 20 40 60; do
+    thorough && cuts="12 20 40 60" || cuts="20 40"
+    for n in $cuts; do
         (FAULT=kill:$n LD_PRELOAD=$work/faulty.so make "$mini" "$work/out" -r gptq --transform rotate --container compressed-tensors) 2>/dev/null
         # shellcheck disable=SC2086
         "$pith" quantize "$mini" -o "$work/out" $base -r gptq --transform rotate --container compressed-tensors --resume 2>/dev/null
@@ -87,7 +91,8 @@ if grep -q __asan_init "$pith"; then
     skip "memory" "a sanitizer's own memory would be counted"
 else
     few="--calib-tokens 512 --seq-len 512 --threads 2"
-    for recipe in rtn gptq; do
+    thorough && recipes="rtn gptq" || recipes=gptq
+    for recipe in $recipes; do
         # shellcheck disable=SC2086
         bytes=$(make "$probe" "$work/out" -r $recipe --transform rotate:folded $few --rehearse --json |
             sed -n 's/.*"memory_expected_bytes": \([0-9]*\).*/\1/p')

@@ -6,29 +6,29 @@ set -u
 at() { # columns, command...
     python3 tests/cli/terminal.py "$@"
 }
-"$pith" quantize "$probe" -o "$work/out" -r gptq --calib-tokens 4k --quiet
-for columns in 40 80 120 200; do
-    check "recipes at $columns" at $columns "$pith" recipes
-    check "a recipe at $columns" at $columns "$pith" recipes AWQ+GPTQ
-    check "features at $columns" at $columns "$pith" features
-    check "an engine at $columns" at $columns "$pith" features vllm
-    check "formats at $columns" at $columns "$pith" formats
-done
 cp -r "$probe" "$work/a-folder-with-a-rather-long-name-for-a-model"
-for columns in 80 200; do
-    check "a difference at $columns" at $columns "$pith" diff "$probe" "$work/a-folder-with-a-rather-long-name-for-a-model"
-    check "what engines load at $columns" at $columns "$pith" features loads
-    check "statistics at $columns" at $columns "$pith" inspect "$probe" --stats
-done
+check "recipes" at 40,80,120,200 "$pith" recipes
+check "a recipe" at 40,80,120,200 "$pith" recipes AWQ+GPTQ
+check "features" at 40,80,120,200 "$pith" features
+check "an engine" at 40,80,120,200 "$pith" features vllm
+check "formats" at 40,80,120,200 "$pith" formats
+check "a difference" at 80,200 "$pith" diff "$probe" "$work/a-folder-with-a-rather-long-name-for-a-model"
+check "what engines load" at 80,200 "$pith" features loads
+check "statistics" at 80,200 "$pith" inspect "$probe" --stats
 check "the overview at 80" at 80 "$pith" --help
 check "an error at 80" at 80 sh -c "'$pith' quantize '$probe' -o '$work/no' --weights 4; true"
 for c in quantize convert verify diff eval compare run bench inspect recipes formats features; do
     check "help of $c at 80" at 80 "$pith" $c --help
 done
-for columns in 45 80 120; do
-    check "progress at $columns" env -C "$work" python3 "$root/tests/cli/terminal.py" progress $columns \
-        "$pith" quantize "$probe" -o "p$columns" -r gptq --calib-tokens 24k --threads 1
-done
+progress() { # COLUMNS TOKENS: in how many tokens there is time for several states
+    check "progress at $1" env -C "$work" python3 "$root/tests/cli/terminal.py" progress "$1" \
+        "$pith" quantize "$probe" -o "p$1" -r gptq --calib-tokens "$2" --threads 1
+}
+progress 45 8k
+if thorough; then
+    progress 80 24k
+    progress 120 24k
+fi
 if ldd "$pith" | grep -q libedit; then
     check "a conversation" python3 tests/cli/terminal.py converse 80 "$pith" run "$probe" -n 8
 else
