@@ -40,8 +40,10 @@ TEST_SRC := $(foreach d,$(FOLDERS),$(wildcard tests/unit/$(d)/test_*.c))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 TEST_LIB ?= -lcmocka
 FUZZ_SRC := $(wildcard fuzz/fuzz_*.c)
-# Scripts first: what takes longest must not start last.
-TESTS    = $(wildcard tests/cli/test_*.sh) $(TEST_BIN) $(REPLAY)
+# What takes longest must not start last: these first, the longest at the front, then the other scripts.
+LONG     = pull compare experts memory recipes resume terminal splits kv behind docs outliers rotate acts quantize gguf
+TESTS    = $(LONG:%=tests/cli/test_%.sh) $(filter-out $(LONG:%=tests/cli/test_%.sh),$(wildcard tests/cli/test_*.sh)) \
+           $(TEST_BIN) $(REPLAY)
 REPLAY   = $(FUZZ_SRC:fuzz/%.c=$(BUILD)/replay/%)
 # Side by side where nobody said how many.
 SIDE     = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
