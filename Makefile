@@ -103,7 +103,8 @@ test-all: deps ## the same with emulated CPUs and the loops that take long
 	@[ -z "$(EMULATED)" ] || $(MAKE) --no-print-directory $(SIDE) emulated
 	@PITH=$(BUILD)/pith BUILD=$(BUILD) PITH_TEST_ALL=1 tools/run_tests.sh $(EMULATED) $(TESTS)
 
-test-build: lib $(BUILD)/pith $(BUILD)/examples/quantize $(BUILD)/tools/make_outliers $(TEST_BIN) $(REPLAY)
+test-build: lib $(BUILD)/pith $(BUILD)/examples/quantize $(BUILD)/tools/make_outliers $(BUILD)/tools/make_synthetic \
+            $(TEST_BIN) $(REPLAY)
 
 demo: deps ## quantize the model that ships in several ways and show what it cost
 	@$(MAKE) --no-print-directory $(BUILD)/pith

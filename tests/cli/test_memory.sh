@@ -51,8 +51,11 @@ done
 
 # Where the sizes of the model are most of what is held, the estimate is its peak's equal: between it and an
 # eighth more (what threads hold at once is a matter of moments; bench/memory.py measures all recipes).
-make_model=build/tools/make_synthetic
-[ -x "$make_model" ] || command make -s "$make_model"
+make_model=${BUILD:-build}/tools/make_synthetic
+[ -x "$make_model" ] || {
+    echo "$make_model: no program there: make build/tools/make_synthetic" >&2
+    exit 1
+}
 agree() { # SHAPE RECIPE CONTAINER
     "$make_model" "$1" "$work/$1" 1 2>/dev/null
     PITH=$pith python3 bench/memory.py "$work/$1" -r "$2" -c "$3" -- --calib-tokens 256 --seq-len 256 --threads 2 |

@@ -252,6 +252,7 @@ static void real_models_give_the_known_figures(void **state)
     json_array_foreach(json_object_get(json_object_get(golden, "data"), "text"), i, row) {
         char path[512];
         struct pith_error err = {0};
+        if (!test_thorough() && (i < 1 || i > 3)) continue; /* each convention and model once */
         snprintf(path, sizeof path, "%s/models/%s", test_data_dir(), string(row, "model"));
         struct rig r;
         rig_open(&r, path, 2);
