@@ -22,8 +22,8 @@ static const struct option options[] = {
      "positions of the KV cache that are taken before either (default 0)"},
     {"reps", 0, OPTION_COUNT, AT(b.reps), "R", "repetitions (default 5)"},
     {"kv", 0, OPTION_TEXT, AT(b.kv), "GRID",
-     "KV cache: bf16, f32, or a grid such as fp8_e4m3 or int8:token (default: as the checkpoint "
-     "says, or bf16)"},
+     "KV cache: bf16, f32, a grid such as fp8_e4m3 or int8:token, k=GRID,v=GRID, or auto:BITS "
+     "(default: as the checkpoint says, or bf16)"},
     {"kv-layer", 0, OPTION_LIST, AT(kv_layers), "PATTERN=GRID",
      "another cache for some layers, the last that matches: 3=int8:token, layers.?=k=bf16; may "
      "repeat"},

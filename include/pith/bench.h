@@ -23,7 +23,8 @@ struct pith_bench_options {
     size_t gen;          /* tokens made after it, default 64; 0: not timed */
     size_t depth;        /* positions of the KV cache already taken, default 0 */
     size_t reps;         /* repetitions, default 5, at least 1 */
-    const char *kv;      /* "bf16", "f32" or a grid; NULL: what the checkpoint says, or bf16 */
+    const char *kv;      /* as of struct pith_eval_options (auto: if recorded); NULL: bf16, or the
+                            checkpoint's */
     const char *mode;    /* "exact" or "fast"; NULL: the context's */
     const char *weights; /* grid that the linears are rounded to on load; NULL: as stored */
     const char *head;    /* the same for the head (not for an embedding tied to it) */

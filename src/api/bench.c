@@ -1,5 +1,6 @@
 #include <pith/bench.h>
 
+#include "api/cache.h"
 #include "api/context.h"
 #include "api/load.h"
 #include "api/measure.h"
@@ -36,14 +37,14 @@ enum pith_status pith_bench_check(const struct pith_bench_options *given, struct
 {
     PITH_OPTIONS(pith_bench_options, o, defaults, given, err);
     const char *const grids[] = {o->weights, o->head};
-    struct pith_kv_format kv;
     if (o->reps == 0) return pith_fail(err, PITH_ARG, "--reps: at least 1");
     if (o->reps > MOST_REPS)
         return pith_fail(err, PITH_ARG, "--reps %zu: at most %d", o->reps, MOST_REPS);
     if (o->prompt == 0 && o->gen == 0)
         return pith_fail(err, PITH_ARG, "nothing to time: --prompt and --gen are 0");
-    const struct pith_kv_wish wish = {.name = o->kv, .layers = o->kv_layers};
-    PITH_TRY(pith_kv_choose(&wish, PITH_BF16, NULL, &kv, err));
+    const struct pith_cache_wish wish = {
+        .name = o->kv, .layers = &o->kv_layers, .usual = PITH_BF16};
+    PITH_TRY(pith_cache_check(&wish, err));
     for (size_t i = 0; i < PITH_COUNT(grids); i++) {
         struct pith_grid grid;
         const struct pith_grid *used;
@@ -165,12 +166,13 @@ static enum pith_status bench(struct pith_context *context, const struct pith_be
     const double start = pith_clock();
     if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
     struct pith_kv_format kv = {0};
-    const struct pith_kv_wish wish = {.name = o->kv, .layers = o->kv_layers};
+    const struct pith_cache_wish wish = {
+        .name = o->kv, .layers = &o->kv_layers, .usual = PITH_BF16};
     if (o->mode) PITH_TRY(pith_context_set_mode(context, o->mode, err));
     enum pith_status s = load(context, o, &m, err);
     const double seconds = pith_clock() - start;
     if (s == PITH_OK) s = check_positions(o, m, err);
-    if (s == PITH_OK) s = pith_kv_choose(&wish, PITH_BF16, m, &kv, err);
+    if (s == PITH_OK) s = pith_cache_choose(context, &wish, m, NULL, &kv, err);
     const struct pith_speed_job job = {.backend = context->backend,
                                        .model = m,
                                        .prompt = o->prompt,

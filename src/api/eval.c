@@ -1,6 +1,7 @@
 #include <pith/eval.h>
 #include <pith/text.h>
 
+#include "api/cache.h"
 #include "api/context.h"
 #include "api/details.h"
 #include "api/labels.h"
@@ -29,15 +30,15 @@ void pith_eval_defaults_sized(struct pith_eval_options *o, size_t size)
 
 enum pith_status pith_kv_check(const char *kv, struct pith_error *err)
 {
-    struct pith_kv_format ignored;
-    return pith_kv_parse(kv, PITH_F32, NULL, &ignored, err);
+    const struct pith_list none = {0};
+    const struct pith_cache_wish wish = {.name = kv, .layers = &none};
+    return pith_cache_check(&wish, err);
 }
 
 enum pith_status pith_kv_layers_check(const struct pith_list *layers, struct pith_error *err)
 {
-    struct pith_kv_format ignored;
-    const struct pith_kv_wish wish = {.layers = *layers};
-    return pith_kv_choose(&wish, PITH_F32, NULL, &ignored, err);
+    const struct pith_cache_wish wish = {.layers = layers};
+    return pith_cache_check(&wish, err);
 }
 
 /* Of what the baseline of pith_compare() made of the texts, this much is kept for all models. */
@@ -71,12 +72,10 @@ static bool makes_tasks(const struct pith_eval_options *o)
     return false;
 }
 
-static enum pith_status parse_cache(const struct measurement *m, const char *name,
-                                    const struct pith_model *model, struct pith_kv_format *out,
-                                    struct pith_error *err)
+static struct pith_cache_wish cache_wish(const struct measurement *m, const char *name)
 {
-    const struct pith_kv_wish wish = {.name = name, .layers = m->options->kv_layers};
-    return pith_kv_choose(&wish, PITH_F32, model, out, err);
+    return (struct pith_cache_wish){
+        .name = name, .layers = &m->options->kv_layers, .usual = PITH_F32};
 }
 
 static enum pith_status check(struct measurement *m, struct pith_error *err)
@@ -96,9 +95,12 @@ static enum pith_status check(struct measurement *m, struct pith_error *err)
     if ((o->task_length || o->task_seed) && !makes_tasks(o))
         return pith_fail(err, PITH_ARG,
                          "--length and --seed do nothing: none of the tasks is one that is made");
-    PITH_TRY(parse_cache(m, o->kv, NULL, &m->kv, err));
-    for (size_t i = 0; i < o->caches.count; i++)
-        PITH_TRY(parse_cache(m, o->caches.item[i], NULL, &m->kv, err));
+    struct pith_cache_wish wish = cache_wish(m, o->kv);
+    PITH_TRY(pith_cache_check(&wish, err));
+    for (size_t i = 0; i < o->caches.count; i++) {
+        wish.name = o->caches.item[i];
+        PITH_TRY(pith_cache_check(&wish, err));
+    }
     PITH_TRY(pith_door_read(o->crlf, &m->door, err));
     if (o->texts.count == 0 && o->tasks.count == 0 && !o->prompts)
         return pith_fail(err, PITH_ARG, "nothing to measure: give a text or a task file");
@@ -119,7 +121,17 @@ static enum pith_status choose_cache(struct measurement *m, struct pith_error *e
     pith_kv_format_free(&m->kv);
     m->kv = pith_kv_floats(PITH_F32);
     if (!m->baseline && m->kept_texts) return PITH_OK;
-    return parse_cache(m, m->cache, m->model, &m->kv, err);
+    const struct pith_cache_wish wish = cache_wish(m, m->cache);
+    return pith_cache_choose(m->context, &wish, m->model, m->tokenizer, &m->kv, err);
+}
+
+/* What the report calls it: auto is what was asked for, the layers tell what it became. */
+static void name_cache(const struct measurement *m, char text[PITH_KV_TEXT])
+{
+    const bool chosen = m->kv.layer && m->cache && strlen(m->cache) < PITH_KV_TEXT &&
+                        pith_name_option(m->cache, "auto");
+    if (chosen) strcpy(text, m->cache);
+    else pith_kv_name(&m->kv, text);
 }
 
 static size_t choose_window(const struct measurement *m)
@@ -324,7 +336,7 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
     s = pith_checkpoint_settle(m->model->checkpoint, false, s, err);
     if (m->baseline) s = pith_checkpoint_settle(m->baseline->checkpoint, false, s, err);
     char kv[PITH_KV_TEXT];
-    pith_kv_name(&m->kv, kv);
+    name_cache(m, kv);
     if (s == PITH_OK) {
         json_t *j = json_pack("{s:o, s:f, s:I, s:s}", "model", pith_json_name(dir),
                               "bits_per_weight", pith_model_bits_per_weight(m->model), "bytes",
@@ -415,7 +427,7 @@ static enum pith_status look_at_model(struct measurement *m, const char *dir, bo
 {
     const struct pith_eval_options *o = m->options;
     struct pith_model *model;
-    struct pith_kv_format kv;
+    struct pith_kv_format kv = {0};
     PITH_TRY(pith_model_open(dir, &model, err));
     enum pith_status s = PITH_OK;
     if (first) *vocab = model->shape.vocab;
@@ -426,8 +438,11 @@ static enum pith_status look_at_model(struct measurement *m, const char *dir, bo
         s = pith_fail(err, PITH_ARG, "--context %zu: the context of %s is %u", o->context, dir,
                       model->shape.max_position);
     else if (!first) {
-        s = parse_cache(m, m->cache, model, &kv, err);
-        if (s == PITH_OK) pith_kv_format_free(&kv);
+        double bits;
+        const struct pith_kv_wish wish = {.name = m->cache, .layers = o->kv_layers};
+        s = pith_kv_auto_parse(m->cache, &bits, err);
+        if (s == PITH_OK && bits == 0) s = pith_kv_choose(&wish, PITH_F32, model, &kv, err);
+        pith_kv_format_free(&kv);
     }
     if (first || model->shape.max_position < m->shortest) m->shortest = model->shape.max_position;
     pith_model_close(model);
@@ -464,7 +479,7 @@ static enum pith_status keep_model(const struct measurement *m, const struct pit
                                    size_t i, json_t *one, json_t *list, struct pith_error *err)
 {
     char kv[PITH_KV_TEXT], *text = NULL;
-    pith_kv_name(&m->kv, kv);
+    name_cache(m, kv);
     char *label = m->options->caches.count ? pith_strdup(kv) : pith_label(models, i);
     enum pith_status s = PITH_OK;
     if (!label || json_object_set_new(one, "name", pith_json_name(label)) != 0 ||

@@ -1,5 +1,6 @@
 #include <pith/generate.h>
 
+#include "api/cache.h"
 #include "api/context.h"
 #include "api/load.h"
 #include "api/options.h"
@@ -84,8 +85,10 @@ static enum pith_status read_prompt(struct generation *g, struct pith_error *err
 static enum pith_status choose_cache(const struct generation *g, struct pith_kv_format *out,
                                      struct pith_error *err)
 {
-    const struct pith_kv_wish wish = {.name = g->options->kv, .layers = g->options->kv_layers};
-    return pith_kv_choose(&wish, PITH_BF16, g->engine->model, out, err);
+    const struct pith_engine *e = g->engine;
+    const struct pith_cache_wish wish = {
+        .name = g->options->kv, .layers = &g->options->kv_layers, .usual = PITH_BF16};
+    return pith_cache_choose(e->context, &wish, e->model, e->tokenizer, out, err);
 }
 
 enum pith_status pith_generate_check(struct pith_engine *engine,

@@ -23,6 +23,7 @@ static const char *const left[] = {
     "quant_config.json",
     "hf_quant_config.json",
     "pith.json",
+    "pith.kv.json", /* of these weights alone: pipe/kv_auto.h */
     "*.safetensors",
     "*.bin",
     "*.pt",

@@ -75,6 +75,7 @@ void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT]);
  * matches holds; after it comes a name, or "k=GRID" or "v=GRID" alone, the other then stays. */
 struct pith_kv_wish {
     const char *name;
+    const struct pith_kv_format *base; /* NULL, or in the place of a name; with a model only */
     struct pith_list layers;
 };
 /* pith_kv_parse() with a table where layers differ, which pith_kv_format_free() frees; on failure

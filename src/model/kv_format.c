@@ -261,11 +261,12 @@ enum pith_status pith_kv_choose(const struct pith_kv_wish *w, enum pith_dtype us
 {
     struct pith_kv_format f, *layer = NULL;
     *out = (struct pith_kv_format){0};
-    PITH_TRY(pith_kv_parse(w->name, usual, m, &f, err));
-    if (m && w->layers.count) {
+    if (w->base) f = *w->base;
+    else PITH_TRY(pith_kv_parse(w->name, usual, m, &f, err));
+    if (m && (w->layers.count || f.layer)) {
         layer = pith_alloc(m->plans.layers, sizeof *layer);
         if (!layer) return pith_fail_nomem(err, "the layers of a KV cache");
-        for (uint32_t i = 0; i < m->plans.layers; i++) layer[i] = f;
+        for (uint32_t i = 0; i < m->plans.layers; i++) layer[i] = *pith_kv_of(&f, i);
     }
     enum pith_status s = PITH_OK;
     for (size_t i = 0; i < w->layers.count && s == PITH_OK; i++)

@@ -54,6 +54,25 @@ refuse "a pattern of no layer, run" 2 'matches no layer' "$pith" run "$probe" -p
 refuse "a pattern without a grid" 2 'expected PATTERN=GRID' "$pith" bench "$probe" --kv-layer bf16
 check "speaks" sh -c "'$pith' run '$probe' -p 'Once upon a time' -n 12 --quiet --kv-layer 0=int8:token --kv-layer 1=v=q4_0 | grep -q ."
 check "timed" sh -c "'$pith' bench '$probe' --prompt 0 --gen 2 --reps 1 --kv-layer 0=int8:token --json --quiet | grep -q '\"kv_layers\"'"
+cp -r tests/golden/eval/tiny "$work/tiny"
+refuse "auto without bits" 2 'mean bits of a number' "$pith" run "$work/tiny" -p x --kv auto:many
+refuse "auto that nobody measured" 2 'pith eval --kv auto:5.5 makes it' "$pith" bench "$work/tiny" --prompt 0 --gen 1 --reps 1 --kv auto:5.5
+auto() {
+    "$pith" eval "$work/tiny" --text "$probe/eval.txt" --context 64 --max-tokens 200 --kv auto:5.5 --kv turbo2 --kv int3:token \
+        --json --quiet 2>/dev/null | python3 -c "
+import json, sys
+m = json.load(sys.stdin)['models'][1:]
+assert m[0]['kv'] == 'auto:5.5' and m[0]['kv_bits'] <= 5.5 and len(m[0]['kv_layers']) == 2, m[0]
+print(m[0]['kv_layers'], *[x['texts'][0]['kld_mean'] for x in m])"
+}
+auto >"$work/auto1"
+check "auto is measured and recorded" test -s "$work/tiny/pith.kv.json"
+cp "$work/tiny/pith.kv.json" "$work/record"
+auto >"$work/auto2"
+check "the same again" cmp "$work/auto1" "$work/auto2"
+check "of the record, which stays" cmp "$work/record" "$work/tiny/pith.kv.json"
+check "then bench takes it" "$pith" bench "$work/tiny" --prompt 0 --gen 1 --reps 1 --kv auto:5.5 --quiet
+check "a record is no part of what is quantized" sh -c "'$pith' quantize '$work/tiny' -o '$work/tiny-q' -r rtn --weights int8:channel --quiet && test ! -e '$work/tiny-q/pith.kv.json' && '$pith' verify '$work/tiny-q' --against '$work/tiny' --quiet"
 several="--text $probe/eval.txt --context 128 --max-tokens 1024 --kv int8:token --kv q4_0 --kv k=bf16,v=int4:g32"
 "$pith" eval "$probe" $several --json --quiet >"$work/several.json" 2>/dev/null
 "$pith" eval "$probe" $several --quiet >"$work/several" 2>/dev/null

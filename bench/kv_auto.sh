@@ -1,0 +1,56 @@
+#!/bin/sh
+# What --kv auto is worth: its KL at 3, 4 and 5 bits a number beside the uniform choices of at most as many bits that its record expects the least
+# of (three each, K and V of their own among them), on texts that it was not measured on.
+#
+#     bench/kv_auto.sh [MODEL] [CONTEXT] [TOKENS] [TEXT...]     (models/probe 512 8192 models/probe/eval.txt)
+set -eu
+model=${1:-models/probe}
+context=${2:-512}
+tokens=${3:-8192}
+[ $# -gt 3 ] && shift 3 || set -- models/probe/eval.txt
+pith=${PITH:-build/pith}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp -r "$model" "$work/model"
+autos="--kv auto:3 --kv auto:4 --kv auto:5"
+# shellcheck disable=SC2086
+"$pith" eval "$work/model" --text "$1" --context "$context" --max-tokens "$context" $autos --quiet >/dev/null
+python3 - "$work/model/pith.kv.json" >"$work/pairs" <<'PY'
+import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+cost, loss = {}, {}
+for r in rows:
+    key = r["part"][-1], r["grid"]
+    cost[key] = cost.get(key, 0) + r["bytes"]
+    loss[key] = loss.get(key, 0) + r["kld"]
+grids = {s: [g for t, g in cost if t == s] for s in "kv"}
+pairs = sorted((loss["k", k] + loss["v", v], cost["k", k] + cost["v", v], k, v) for k in grids["k"] for v in grids["v"])
+for total, bytes_, k, v in pairs:
+    turned = "".join(",rotate=" + side for side, g in (("k", k), ("v", v)) if g.endswith(",rotate"))
+    print(bytes_, "k=%s,v=%s" % (k.removesuffix(",rotate"), v.removesuffix(",rotate")) + turned)
+PY
+uniform=$(python3 - "$work/pairs" "$work/model/pith.kv.json" <<'PY'
+import json, sys
+budgets = [(a["budget"], a["page_bytes"]) for a in json.load(open(sys.argv[2]))["assignments"]]
+pairs = [line.split() for line in open(sys.argv[1])]
+chosen = []
+for _, most in budgets:
+    chosen += [p for b, p in pairs if int(b) <= most][:3]
+print(" ".join("--kv " + p for p in dict.fromkeys(chosen)))
+PY
+)
+for text; do
+    # shellcheck disable=SC2086
+    "$pith" eval "$work/model" --text "$text" --context "$context" --max-tokens "$tokens" $autos $uniform --json --quiet >"$work/out.json" 2>/dev/null
+    python3 - "$work/out.json" "$(basename "$text")" <<'PY'
+import json, sys
+models = json.load(open(sys.argv[1]))["models"][1:]
+kl = lambda m: m["texts"][0]["kld_mean"]
+uniform = [m for m in models if not m["kv"].startswith("auto")]
+for m in models:
+    if not m["kv"].startswith("auto"): continue
+    best = min((u for u in uniform if u["kv_bits"] <= float(m["kv"][5:])), key=kl)
+    print("| %s | `%s` | %.2f | %.5f | `%s` | %.2f | %.5f | %.0f%% less |" % (sys.argv[2], m["kv"], m["kv_bits"], kl(m), best["kv"], best["kv_bits"],
+          kl(best), 100 * (1 - kl(m) / kl(best))))
+PY
+done

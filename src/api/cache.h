@@ -1,0 +1,21 @@
+/* api/cache.h: the options kv and kv_layers, for calls that have them. */
+#ifndef PITH_API_CACHE_H
+#define PITH_API_CACHE_H
+
+#include "api/context.h"
+#include "pipe/kv_auto.h"
+
+struct pith_cache_wish {
+    const char *name; /* as pith_kv_parse() has it, or "auto:BITS"; NULL: the usual */
+    const struct pith_list *layers;
+    enum pith_dtype usual;
+};
+/* Whether that makes sense by itself: as pith_kv_choose() without a model. */
+enum pith_status pith_cache_check(const struct pith_cache_wish *w, struct pith_error *err);
+/* The format for a model whose blocks are loaded; pith_kv_format_free() it. auto is measured where
+ * nothing is recorded, with this tokenizer (NULL: refused then). */
+enum pith_status pith_cache_choose(struct pith_context *context, const struct pith_cache_wish *w,
+                                   struct pith_model *m, const struct pith_tokenizer *tokenizer,
+                                   struct pith_kv_format *out, struct pith_error *err);
+
+#endif

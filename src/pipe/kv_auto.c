@@ -1,0 +1,344 @@
+#include "pipe/kv_auto.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/names.h"
+#include "calib/corpus.h"
+#include "eval/eval.h"
+#include "plan/assign.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const candidates[] = {
+#define PITH_KV_CANDIDATE(name) name,
+#include "pipe/kv_auto.def"
+#undef PITH_KV_CANDIDATE
+};
+enum { CANDIDATES = sizeof candidates / sizeof candidates[0] };
+
+/* What is measured: on how much of the text that ships. */
+enum { TOKENS = 2048, WINDOW = 512, FILE_LIMIT = 16 << 20 };
+
+/* The keys, the values, or (of latents) both of a layer. */
+enum side { KEYS, VALUES, BOTH };
+static const char *const side_names[] = {"k", "v", "kv"};
+
+struct part {
+    uint32_t layer;
+    enum side side;
+    struct pith_assign_option option[CANDIDATES]; /* cost: bytes of a page; loss: KL */
+    size_t candidate[CANDIDATES];                 /* of an option */
+    size_t options;
+};
+
+struct plan {
+    const struct pith_kv_auto_job *job;
+    struct pith_kv_format format[CANDIDATES]; /* for keys and values alike */
+    bool usable[CANDIDATES];                  /* the model's heads can be kept so */
+    struct part *part;
+    size_t parts;
+    double numbers;               /* of a page, over all layers */
+    double rest;                  /* bytes of a page that the costs of the parts count twice */
+    struct pith_kv_format *layer; /* [layers] */
+    char identity[PITH_SHA256_HEX];
+    char *path;   /* of the record */
+    json_t *file; /* the record, or NULL */
+};
+
+enum pith_status pith_kv_auto_parse(const char *name, double *bits, struct pith_error *err)
+{
+    const char *text = name ? pith_name_option(name, "auto") : NULL;
+    char *end = NULL;
+    *bits = 0;
+    if (!text) return PITH_OK;
+    const double x = strtod(text, &end);
+    if (end == text || *end || !(x >= 1 && x <= 32))
+        return pith_fail(err, PITH_ARG,
+                         "KV cache \"%s\": auto:BITS, the mean bits of a number, such as auto:5.0",
+                         name);
+    *bits = x;
+    return PITH_OK;
+}
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+static double page_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s)
+{
+    return 32 * pith_kv_position_bytes(f, s);
+}
+
+static void set_side(struct pith_kv_format *f, enum side side, const struct pith_kv_format *to)
+{
+    if (side != VALUES) f->k = to->k;
+    if (side != KEYS) f->v = to->v;
+}
+
+/* Those candidates that rows of the part can be kept in; costs are of the page with the other side
+ * in float32. */
+static void add_part(struct plan *p, uint32_t layer, enum side side)
+{
+    const struct pith_state_spec *s = &pith_plan(&p->job->model->plans, layer)->state;
+    struct part *part = &p->part[p->parts++];
+    *part = (struct part){.layer = layer, .side = side};
+    for (size_t c = 0; c < CANDIDATES; c++) {
+        struct pith_kv_format f = pith_kv_floats(PITH_F32);
+        if (!p->usable[c]) continue;
+        set_side(&f, side, &p->format[c]);
+        part->candidate[part->options] = c;
+        part->option[part->options++].cost = (uint64_t)page_bytes(&f, s);
+    }
+}
+
+static enum pith_status find_parts(struct plan *p, struct pith_error *err)
+{
+    const struct pith_model *m = p->job->model;
+    const struct pith_kv_format plain = pith_kv_floats(PITH_F32);
+    for (size_t c = 0; c < CANDIDATES; c++) {
+        struct pith_error ignored = {0};
+        p->usable[c] = pith_kv_parse(candidates[c], PITH_F32, m, &p->format[c], &ignored) ==
+                       PITH_OK;
+    }
+    p->part = pith_alloc(2 * (size_t)m->plans.layers, sizeof *p->part);
+    p->layer = pith_alloc(m->plans.layers, sizeof *p->layer);
+    if (!p->part || !p->layer) return pith_fail_nomem(err, "the layers of a KV cache");
+    for (uint32_t i = 0; i < m->plans.layers; i++) {
+        const struct pith_state_spec *s = &pith_plan(&m->plans, i)->state;
+        const double bytes = page_bytes(&plain, s);
+        if (bytes > 0) p->numbers += 32 * (double)s->heads * ((double)s->key + s->value);
+        if (bytes > 0 && s->kind == PITH_STATE_LATENT) add_part(p, i, BOTH);
+        else if (bytes > 0) {
+            add_part(p, i, KEYS);
+            add_part(p, i, VALUES);
+            p->rest += bytes;
+        }
+    }
+    if (p->parts && p->part[0].options) return PITH_OK;
+    return pith_fail(err, PITH_ARG, "%s keeps no keys and values that --kv auto could choose for",
+                     m->checkpoint->dir);
+}
+
+/* --- measuring -------------------------------------------------------------------------------- */
+
+/* The KL of one part in one candidate, everything else in float32. */
+static enum pith_status measure_one(struct plan *p, struct pith_text_job *text, struct part *part,
+                                    size_t i, struct pith_error *err)
+{
+    const uint32_t layers = p->job->model->plans.layers;
+    struct pith_text_result r;
+    for (uint32_t k = 0; k < layers; k++) p->layer[k] = pith_kv_floats(PITH_F32);
+    set_side(&p->layer[part->layer], part->side, &p->format[part->candidate[i]]);
+    text->kv = (struct pith_kv_format){.layer = p->layer};
+    PITH_TRY(pith_eval_text(text, &r, err));
+    part->option[i].loss = r.kld_mean;
+    return PITH_OK;
+}
+
+static enum pith_status measure_parts(struct plan *p, const struct pith_calib_set *set,
+                                      struct pith_error *err)
+{
+    struct pith_kept_text kept = {.most = (size_t)256 << 20};
+    struct pith_text_result ignored;
+    struct pith_text_job text = {.backend = p->job->backend,
+                                 .model = p->job->model,
+                                 .kv = pith_kv_floats(PITH_F32),
+                                 .ids = set->ids,
+                                 .count = set->windows * set->length,
+                                 .bos = -1,
+                                 .convention = PITH_CONVENTION_GPTQ,
+                                 .context = set->length,
+                                 .kept = &kept};
+    enum pith_status s = pith_eval_text(&text, &ignored, err);
+    text.baseline = p->job->model;
+    for (size_t i = 0; i < p->parts && s == PITH_OK; i++) {
+        s = pith_progress_step(p->job->progress, "measuring the KV cache by layer", (double)i,
+                               (double)p->parts, err);
+        for (size_t k = 0; k < p->part[i].options && s == PITH_OK; k++)
+            s = measure_one(p, &text, &p->part[i], k, err);
+    }
+    pith_kept_text_free(&kept);
+    return s;
+}
+
+static json_t *row_of(const struct plan *p, const struct part *part, size_t i)
+{
+    char module[256];
+    pith_plan_name(&p->job->model->plans, part->layer, side_names[part->side], module,
+                   sizeof module);
+    return json_pack("{s:s, s:s, s:I, s:f}", "part", module, "grid", candidates[part->candidate[i]],
+                     "bytes", (json_int_t)part->option[i].cost, "kld", part->option[i].loss);
+}
+
+static enum pith_status measure(struct plan *p, struct pith_error *err)
+{
+    const size_t most = p->job->model->shape.max_position;
+    const struct pith_calib_options o = {.tokens = TOKENS,
+                                         .seq_len = most < WINDOW ? most : WINDOW};
+    struct pith_calib_set set;
+    if (!p->job->tokenizer)
+        return pith_fail(err, PITH_ARG,
+                         "%s is not there, or is of other weights: pith eval --kv auto:%g makes it",
+                         p->path, p->job->bits);
+    PITH_TRY(pith_calib_load(&o, p->job->tokenizer, &set, err));
+    const enum pith_mode mode = pith_backend_mode(p->job->backend);
+    enum pith_status s = pith_backend_set_mode(p->job->backend, PITH_MODE_EXACT, err);
+    if (s == PITH_OK) s = measure_parts(p, &set, err);
+    (void)pith_backend_set_mode(p->job->backend, mode, NULL);
+    json_t *rows = json_array();
+    for (size_t i = 0; i < p->parts && s == PITH_OK; i++)
+        for (size_t k = 0; k < p->part[i].options; k++)
+            pith_json_add(&rows, row_of(p, &p->part[i], k));
+    json_decref(p->file);
+    p->file = json_pack("{s:i, s:s, s:s, s:I, s:I, s:o, s:[]}", "kv_auto", 1, "checkpoint",
+                        p->identity, "text_sha256", set.sha256, "tokens",
+                        (json_int_t)(set.windows * set.length), "context", (json_int_t)set.length,
+                        "rows", rows, "assignments");
+    pith_calib_free(&set);
+    if (s == PITH_OK && !p->file) s = pith_fail_nomem(err, p->path);
+    return s;
+}
+
+/* --- the record ------------------------------------------------------------------------------- */
+
+static enum pith_status name_record(struct plan *p, struct pith_error *err)
+{
+    const struct pith_checkpoint *c = p->job->model->checkpoint;
+    char name[512];
+    if (!pith_checkpoint_identity(c, p->identity)) return pith_fail_nomem(err, "a checkpoint");
+    if (!c->gguf) p->path = pith_path_join(c->dir, "pith.kv.json");
+    else if (snprintf(name, sizeof name, "%s.kv.json", c->dir) < (int)sizeof name)
+        p->path = pith_strdup(name);
+    return p->path ? PITH_OK : pith_fail_nomem(err, "a file's name");
+}
+
+/* Losses from the rows of a record: those of all options, or it is of another version. */
+static bool take_rows(struct plan *p)
+{
+    const json_t *rows = json_object_get(p->file, "rows");
+    size_t at = 0;
+    for (size_t i = 0; i < p->parts; i++)
+        for (size_t k = 0; k < p->part[i].options; k++) {
+            const json_t *row = json_array_get(rows, at++), *kld = json_object_get(row, "kld");
+            const char *grid = json_string_value(json_object_get(row, "grid"));
+            json_t *want = row_of(p, &p->part[i], k);
+            const bool same =
+                want && grid && json_is_number(kld) &&
+                json_equal(json_object_get(row, "part"), json_object_get(want, "part")) &&
+                json_equal(json_object_get(row, "grid"), json_object_get(want, "grid")) &&
+                json_equal(json_object_get(row, "bytes"), json_object_get(want, "bytes"));
+            json_decref(want);
+            if (!same || !(json_number_value(kld) >= 0)) return false;
+            p->part[i].option[k].loss = json_number_value(kld);
+        }
+    return at > 0 && json_array_size(rows) == at &&
+           json_is_array(json_object_get(p->file, "assignments"));
+}
+
+/* Reads what is recorded of these weights; p->file stays NULL when there is nothing. */
+static enum pith_status read_record(struct plan *p, struct pith_error *err)
+{
+    const char *of = NULL;
+    if (!pith_path_exists(p->path)) return PITH_OK;
+    PITH_TRY(pith_json_load(p->path, FILE_LIMIT, &p->file, err));
+    PITH_TRY(pith_json_get_str(p->file, "checkpoint", &of, p->path, err));
+    if (of && strcmp(of, p->identity) == 0 && take_rows(p)) return PITH_OK;
+    json_decref(p->file);
+    p->file = NULL;
+    return PITH_OK;
+}
+
+/* The layers of an assignment that is recorded for these bits. */
+static enum pith_status take_layers(struct plan *p, bool *found, struct pith_error *err)
+{
+    const json_t *a;
+    size_t i;
+    *found = false;
+    json_array_foreach (json_object_get(p->file, "assignments"), i, a) {
+        const json_t *names = json_object_get(a, "layers");
+        if (json_number_value(json_object_get(a, "budget")) != p->job->bits) continue;
+        for (uint32_t k = 0; k < p->job->model->plans.layers; k++) {
+            const char *name = json_string_value(json_array_get(names, k));
+            if (!name) name = "f32"; /* it keeps nothing */
+            PITH_TRY(pith_fail_in(
+                err, pith_kv_parse(name, PITH_F32, p->job->model, &p->layer[k], err), p->path));
+        }
+        const struct pith_kv_format f = {.layer = p->layer};
+        if (pith_kv_bits(&p->job->model->plans, &f, 0) > p->job->bits)
+            return pith_fail(err, PITH_FORMAT, "%s: layers of more than %g bits", p->path,
+                             p->job->bits);
+        *found = true;
+        return PITH_OK;
+    }
+    return PITH_OK;
+}
+
+static enum pith_status keep(struct plan *p, uint64_t budget, double loss, struct pith_error *err)
+{
+    const struct pith_plans *plans = &p->job->model->plans;
+    const struct pith_kv_format f = {.layer = p->layer};
+    json_t *layers = json_array();
+    for (uint32_t i = 0; i < plans->layers; i++) {
+        char name[PITH_KV_TEXT];
+        pith_kv_name(&p->layer[i], name);
+        const bool kept = pith_kv_position_bytes(&p->layer[i], &pith_plan(plans, i)->state) > 0;
+        pith_json_add(&layers, kept ? json_string(name) : json_null());
+    }
+    json_t *list = json_object_get(p->file, "assignments");
+    if (json_array_append_new(list, json_pack("{s:f, s:I, s:f, s:f, s:o}", "budget", p->job->bits,
+                                              "page_bytes", (json_int_t)budget, "bits",
+                                              pith_kv_bits(plans, &f, 0), "kld_sum", loss, "layers",
+                                              layers)) != 0)
+        return pith_fail_nomem(err, p->path);
+    return pith_json_save(p->path, p->file, err);
+}
+
+static enum pith_status solve(struct plan *p, struct pith_error *err)
+{
+    const double budget = p->job->bits / 8 * p->numbers + p->rest;
+    struct pith_assign_part *parts = pith_alloc(p->parts, sizeof *parts);
+    size_t *chosen = pith_alloc(p->parts, sizeof *chosen);
+    struct pith_assigned got = {0};
+    struct pith_error why = {0};
+    enum pith_status s = parts && chosen ? PITH_OK : pith_fail_nomem(err, "an assignment");
+    for (size_t i = 0; i < p->parts && s == PITH_OK; i++)
+        parts[i] = (struct pith_assign_part){p->part[i].option, p->part[i].options};
+    const struct pith_assign a = {.part = parts, .parts = p->parts, .budget = (uint64_t)budget};
+    if (s == PITH_OK) s = pith_assign(&a, chosen, &got, &why);
+    if (s == PITH_LIMIT)
+        s = pith_fail(err, s, "--kv auto:%g: the smallest formats take more bits a number",
+                      p->job->bits);
+    for (uint32_t i = 0; i < p->job->model->plans.layers; i++)
+        p->layer[i] = pith_kv_floats(PITH_F32);
+    for (size_t i = 0; i < p->parts && s == PITH_OK; i++)
+        set_side(&p->layer[p->part[i].layer], p->part[i].side,
+                 &p->format[p->part[i].candidate[chosen[i]]]);
+    pith_free(parts);
+    pith_free(chosen);
+    return s == PITH_OK ? keep(p, a.budget, got.loss, err) : s;
+}
+
+enum pith_status pith_kv_auto(const struct pith_kv_auto_job *job, struct pith_kv_format *out,
+                              struct pith_error *err)
+{
+    struct plan p = {.job = job};
+    bool found = false;
+    *out = (struct pith_kv_format){0};
+    enum pith_status s = find_parts(&p, err);
+    if (s == PITH_OK) s = name_record(&p, err);
+    if (s == PITH_OK) s = read_record(&p, err);
+    if (s == PITH_OK && p.file) s = take_layers(&p, &found, err);
+    if (s == PITH_OK && !p.file) s = measure(&p, err);
+    if (s == PITH_OK && !found) s = solve(&p, err);
+    if (s == PITH_OK) {
+        out->layer = p.layer;
+        p.layer = NULL;
+    }
+    pith_free(p.layer);
+    pith_free(p.part);
+    pith_free(p.path);
+    json_decref(p.file);
+    return s;
+}
