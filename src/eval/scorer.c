@@ -27,8 +27,12 @@ enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *mode
     struct pith_scorer n = {
         .model = model, .name = options->name, .capacity = capacity, .exact = options->exact};
     const size_t chunk = capacity < CHUNK ? capacity : CHUNK;
-    const struct pith_session_options session = {
-        .capacity = capacity, .chunk = chunk, .kv = options->kv, .keep = true};
+    const struct pith_session_options session = {.capacity = capacity,
+                                                 .chunk = chunk,
+                                                 .kv = options->kv,
+                                                 .keep = true,
+                                                 .forks = options->forks,
+                                                 .forked = options->forked};
     PITH_TRY(pith_session_init(&n.session, model, be, &session, err));
     n.rows = choose_rows(shape->vocab, capacity);
     n.held = pith_alloc(capacity, sizeof *n.held);
@@ -80,6 +84,23 @@ enum pith_status pith_scorer_read(struct pith_scorer *s, const int32_t *ids, siz
     (void)pith_backend_set_mode(s->session.runner.backend, mode, NULL);
     s->source = s->hidden;
     s->source_first = 0;
+    s->seconds += pith_clock() - start;
+    return status;
+}
+
+enum pith_status pith_scorer_fork(struct pith_scorer *s, struct pith_step_span *span, size_t count,
+                                  struct pith_error *err)
+{
+    const double start = pith_clock();
+    const enum pith_mode mode = enter_mode(s);
+    struct pith_runner *r = &s->session.runner;
+    enum pith_status status = PITH_OK;
+    size_t open = 0;
+    for (; open < count && status == PITH_OK; open += status == PITH_OK)
+        status = pith_runner_fork(r, 0, s->session.length, &span[open].sequence, err);
+    if (status == PITH_OK) status = pith_runner_step(r, span, count, err);
+    while (open) pith_runner_close(r, span[--open].sequence);
+    (void)pith_backend_set_mode(r->backend, mode, NULL);
     s->seconds += pith_clock() - start;
     return status;
 }

@@ -24,7 +24,9 @@ struct pith_scorer_options {
     const char *name;         /* as above; must outlive the scorer */
     size_t capacity;          /* tokens of a sequence at most */
     struct pith_kv_format kv; /* of the model's keys and values */
-    bool exact; /* computes in the exact mode even when the backend is in the fast one */
+    bool exact;     /* computes in the exact mode even when the backend is in the fast one */
+    uint32_t forks; /* of struct pith_session_options */
+    size_t forked;
 };
 /* Loads the model's blocks when they are not. The model and the backend are borrowed. rows is
  * chosen so that logits take at most 32 MiB (or 16 rows). On failure *s owns nothing. */
@@ -38,6 +40,11 @@ void pith_scorer_free(struct pith_scorer *s);
  * sequence from the start on is not computed again; results depend on that only where a linear's
  * input has one scale over a whole call. */
 enum pith_status pith_scorer_read(struct pith_scorer *s, const int32_t *ids, size_t n,
+                                  struct pith_error *err);
+
+/* Reads further tokens of sequences that fork from what the session holds, in one step; the session
+ * stays as it is. Their numbers are set here, all else by the caller. */
+enum pith_status pith_scorer_fork(struct pith_scorer *s, struct pith_step_span *span, size_t count,
                                   struct pith_error *err);
 
 /* Lets the following logits come from these hidden rows, of positions `first` and later, until the

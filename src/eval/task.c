@@ -1,48 +1,12 @@
 #include "eval/task.h"
 
 #include "base/mem.h"
-#include "eval/divergence.h"
-#include "eval/scorer.h"
+#include "eval/choices.h"
 #include "eval/task_sums.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Summed log-probability of a choice's tokens, and whether each is the likeliest. The session keeps
- * what sequences share (the prompt, and any introduction that items have in common), so it is read
- * once. */
-static enum pith_status score_choice(struct pith_scorer *s, const int32_t *ids,
-                                     const struct pith_item_choice *c, double *score, bool *greedy,
-                                     struct pith_error *err)
-{
-    const size_t vocab = s->model->shape.vocab;
-    *score = 0;
-    *greedy = true;
-    if (c->score_from >= c->length) return PITH_OK;
-    PITH_TRY(pith_scorer_read(s, ids, c->length - 1, err));
-    for (size_t from = c->score_from; from < c->length; from += s->rows) {
-        const size_t left = c->length - from, n = left < s->rows ? left : s->rows;
-        PITH_TRY(pith_scorer_logits(s, from - 1, n, err));
-        for (size_t i = 0; i < n; i++) {
-            const int32_t id = ids[from + i];
-            *score -= pith_scorer_nll(s, i, id);
-            *greedy = *greedy && pith_argmax(s->logits + i * vocab, vocab) == (size_t)id;
-        }
-    }
-    return PITH_OK;
-}
-
-static enum pith_status answer_item(struct pith_scorer *s, const struct pith_items *items,
-                                    const struct pith_item *item, int32_t *ids,
-                                    struct pith_kept_task *out, struct pith_error *err)
-{
-    for (size_t i = item->first; i < item->first + item->count; i++) {
-        pith_items_sequence(items, &items->choice[i], ids);
-        PITH_TRY(score_choice(s, ids, &items->choice[i], &out->score[i], &out->greedy[i], err));
-    }
-    return PITH_OK;
-}
 
 static enum pith_status make_answers(struct pith_kept_task *out, size_t count,
                                      struct pith_error *err)
@@ -62,40 +26,27 @@ void pith_kept_task_free(struct pith_kept_task *k)
     *k = (struct pith_kept_task){0};
 }
 
-static enum pith_status answer_all(const struct pith_task_job *job, struct pith_scorer *s,
-                                   const struct pith_items *items, size_t done, size_t total,
-                                   struct pith_kept_task *out, struct pith_error *err)
-{
-    int32_t *ids = pith_alloc(items->longest, sizeof *ids);
-    enum pith_status status = ids ? PITH_OK : pith_fail_nomem(err, "the tokens of a task");
-    for (size_t i = 0; i < items->count && status == PITH_OK; i++) {
-        status = answer_item(s, items, &items->item[i], ids, out, err);
-        if (status == PITH_OK)
-            status = pith_progress_step(job->progress, "answering", (double)(done + i + 1),
-                                        (double)total, err);
-    }
-    pith_free(ids);
-    return status;
-}
-
 enum pith_status pith_task_answer(const struct pith_task_job *job, struct pith_model *model,
                                   const struct pith_items *items, size_t done, size_t total,
                                   struct pith_kept_task *out, struct pith_error *err)
 {
-    struct pith_scorer s;
+    struct pith_choices c;
     const bool own = model == job->model;
     const struct pith_scorer_options options = {.name = own ? "model" : "baseline",
-                                                .capacity = items->longest,
                                                 .exact = !own,
                                                 .kv = own ? job->kv : pith_kv_floats(PITH_F32)};
     PITH_TRY(make_answers(out, items->choices, err));
-    enum pith_status status = pith_scorer_init(&s, model, job->backend, &options, err);
-    if (status == PITH_OK) {
-        status = answer_all(job, &s, items, done, total, out, err);
-        pith_scorer_free(&s);
+    enum pith_status s = pith_choices_init(&c, items, model, job->backend, options, err);
+    const bool made = s == PITH_OK;
+    for (size_t i = 0; i < items->count && s == PITH_OK; i++) {
+        s = pith_choices_answer(&c, &items->item[i], out, err);
+        if (s == PITH_OK)
+            s = pith_progress_step(job->progress, "answering", (double)(done + i + 1),
+                                   (double)total, err);
     }
-    if (status != PITH_OK) pith_kept_task_free(out);
-    return status;
+    if (made) pith_choices_free(&c);
+    if (s != PITH_OK) pith_kept_task_free(out);
+    return s;
 }
 
 /* "arithmetic" of "tasks/arithmetic.jsonl", "mmlu" of "tasks/mmlu/", "piqa" of

@@ -7,7 +7,7 @@
 /* A sequence being read: appends n ids (any n; longer ones go in chunks) and leaves the hidden
  * rows of all n in x[n][hidden] (before the final norm). Needs m->blocks. */
 struct pith_session {
-    struct pith_runner runner; /* of one sequence, number 0 */
+    struct pith_runner runner; /* whose sequence 0 it is; others are forks of it */
     size_t length;             /* tokens so far */
 };
 struct pith_session_options {
@@ -15,6 +15,8 @@ struct pith_session_options {
     size_t chunk;             /* tokens computed at once, at most */
     struct pith_kv_format kv; /* of the cache */
     bool keep;                /* as in struct pith_runner_options */
+    uint32_t forks;           /* sequences that may fork from it, at once */
+    size_t forked;            /* tokens that they have beyond it, all together */
 };
 /* m and be are borrowed. PITH_ARG without loaded blocks, for a size of 0 or another dtype; on
  * failure *s owns nothing. */
