@@ -211,6 +211,8 @@ const char *pith_arch_gguf_lacks(const struct pith_arch *a, const struct pith_sh
     for (size_t i = 0; i < PITH_COUNT(has); i++)
         if (has[i] && !(g->features >> i & 1)) return texts[i];
     if (s->act != g->act) return "that activation";
+    if (s->act == PITH_ACT_CLAMPED && !(s->act_limit == 7.0f && s->act_alpha == 1.702f))
+        return "a gate with another limit than 7, or another alpha than 1.702,";
     if (s->window && !as_known(s, &s->sliding, g->every, true)) return "windows in these layers";
     if (!as_known(s, &s->unrotated, g->unrotated, false)) return "such layers without positions";
     if (s->rope.type == PITH_ROPE_LONG) return "long rotary factors";

@@ -155,6 +155,8 @@ static void compare_numbers(const struct comparison *c)
     for (size_t i = 0; i < PITH_COUNT(parts); i++)
         differ_int(c, parts[i].name, size_at(a, parts[i].at), size_at(b, parts[i].at));
     differ_bool(c, "the activation", false, a->act != b->act);
+    differ_real(c, "the limit of the gate", (double)a->act_limit, (double)b->act_limit);
+    differ_real(c, "the alpha of the gate", (double)a->act_alpha, (double)b->act_alpha);
     differ_bool(c, "how experts are chosen", false,
                 a->moe.experts &&
                     (a->moe.router != b->moe.router || a->moe.renormalised != b->moe.renormalised ||

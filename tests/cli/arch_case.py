@@ -52,14 +52,15 @@ def main():
     with open(os.path.join(out, "config.json"), "w") as f:
         json.dump(case["config"], f)
     head, body = {}, bytearray()
-    for pattern, shape, fill in case["tensors"]:
+    for pattern, shape, fill, *byte in case["tensors"]:  # byte: ["U8"], or nothing
         shape = next((s for end, s in patch.get("shapes", {}).items() if pattern.endswith(end)), shape)
         for name in expand(pattern):
             count = 1
             for n in shape:
                 count *= n
-            data = values(name, case["salt"], fill, count).tobytes()
-            head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+            data = values(name, case["salt"], fill, count)
+            data = bytes(map(int, data)) if byte else data.tobytes()
+            head[name] = {"dtype": byte[0] if byte else "F32", "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
             body += data
     head = json.dumps(head).encode()
     head += b" " * (-len(head) % 8)

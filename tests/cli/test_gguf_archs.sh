@@ -62,4 +62,26 @@ lfm2_moe 16.322922
 phi3 17.095565
 qwen3_next 16.185475 {"config": {"linear_value_head_dim": 8}, "shapes": {"qkvz.weight": [96, 32], "conv1d.weight": [64, 1, 4], "linear_attn.norm.weight": [8], "linear_attn.out_proj.weight": [32, 32]}}
 CASES
+# gpt-oss's experts of MXFP4 are llama.cpp's MXFP4, to the bit, and come back. llama.cpp's gate is one of a limit of 7.
+set -- gpt_oss_mxfp4 "$work/mx" "$work/mx.text"
+python3 tests/cli/arch_case.py "$@" '{"config": {"rope_scaling": {"rope_type": "default"}, "swiglu_limit": 7.0}}'
+python3 "$work/tokens.py" "$work/mx"
+same_bits() { # MODEL OUT OPTIONS...
+    "$pith" convert "$@" >"$work/report" && grep -q '48 of 48 linears stand for the same weights to the bit' "$work/report"
+}
+check "MXFP4 becomes a file to the bit" same_bits "$work/mx" -o "$work/mx.gguf"
+check "MXFP4 is verified" "$pith" verify "$work/mx.gguf" --against "$work/mx"
+check "MXFP4 comes back to the bit" same_bits "$work/mx.gguf" -o "$work/mx.back" --container compressed-tensors
+cp "$work/mx.text" "$work/text"
+check "MXFP4 is measured" loss "$work/mx" "$work/folder.json"
+check "MXFP4 is measured as a file" loss "$work/mx.gguf" "$work/file.json"
+check "MXFP4 has the folder's loss" python3 -c "
+import json
+a, b = (json.load(open('$work/' + n + '.json'))['nll'] for n in ('folder', 'file'))
+assert a == b, (a, b)"
+set -- gpt_oss_mxfp4 "$work/limit" "$work/limit.text"
+python3 tests/cli/arch_case.py "$@" '{"config": {"rope_scaling": {"rope_type": "default"}}}'
+python3 "$work/tokens.py" "$work/limit"
+refuse "another limit of the gate" 1 'does not compute a gate with another limit than 7' \
+    "$pith" convert "$work/limit" -o "$work/limit.gguf" --quiet
 finish
