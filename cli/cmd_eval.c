@@ -67,8 +67,10 @@ static void print_baseline(const json_t *t)
     print_wrapped(reason, INDENT + strlen(harm) + (says ? 0 : 2), INDENT, prose_width());
     printf("  KL divergence    %.6f mean", json_get(t, "kld_mean"));
     print_interval(json_object_get(t, "kld_ci95"), 6, false);
-    printf("\n%*s%.6f median, %.5f at 99%%\n", INDENT, "", json_get(t, "kld_median"),
+    printf("\n%*s%.6f median, %.5f at 99%%", INDENT, "", json_get(t, "kld_median"),
            json_get(t, "kld_p99"));
+    print_interval(json_object_get(t, "kld_p99_ci95"), 5, false);
+    printf("\n");
     printf("  same top token   %.2f%%\n", 100 * json_get(t, "top1_agreement"));
     printf("  loss difference  %+.5f nats a token", json_get(t, "nll_delta"));
     print_interval(ci, 5, true);

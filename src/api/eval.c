@@ -187,6 +187,7 @@ static json_t *text_report(const struct measurement *m, const char *path,
     set_real(&j, "kld_mean", t->kld_mean);
     set_real(&j, "kld_median", t->kld_median);
     set_real(&j, "kld_p99", t->kld_p99);
+    set_interval(&j, "kld_p99_ci95", t->kld_p99_ci95);
     set_real(&j, "kld_max", t->kld_max);
     set_real(&j, "top1_agreement", t->top1_agreement);
     set_interval(&j, "top1_ci95", t->top1_ci95);

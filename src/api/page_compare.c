@@ -46,7 +46,7 @@ static void add_row(struct pith_table *t, const json_t *m, const json_t *x)
     pith_table_number(t, page_number(m, "bytes") / 1048576, 2);
     add_number(t, x, "perplexity", "perplexity_se", "%.3f", 1);
     add_number(t, x, "kld_mean", "kld_ci95", "%.5f", 1);
-    pith_table_number(t, page_number(x, "kld_p99"), 4);
+    add_number(t, x, "kld_p99", "kld_p99_ci95", "%.4f", 1);
     add_number(t, x, "top1_agreement", "top1_ci95", "%.2f", 100);
     add_number(t, x, "nll_delta", "nll_delta_ci95", "%+.5f", 1);
     pith_table_text(t, json_object_get(x, "harm") ? page_text(x, "harm") : "baseline");

@@ -40,6 +40,27 @@ static void add_entries(json_t *entries, const json_t *list)
     }
 }
 
+/* The tensors that are not parts of a quantized linear: its scales tell nothing of weights. NULL
+ * when memory fails. */
+static json_t *tensors_apart(const json_t *linears, const json_t *tensors)
+{
+    json_t *names = json_object(), *apart = json_array();
+    const json_t *t;
+    size_t i;
+    bool ok = names && apart;
+    json_array_foreach (linears, i, t)
+        ok = ok && json_object_set_new(names, page_text(t, "name"), json_true()) == 0;
+    json_array_foreach (tensors, i, t) {
+        const char *name = page_text(t, "name"), *end = strrchr(name, '.');
+        const bool part = end && json_object_getn(names, name, (size_t)(end - name));
+        ok = ok && (part || json_array_append(apart, (json_t *)(uintptr_t)t) == 0);
+    }
+    json_decref(names);
+    if (ok) return apart;
+    json_decref(apart);
+    return NULL;
+}
+
 static void histogram(struct pith_str *out, const json_t *entries, size_t which)
 {
     struct pith_chart_point point[64] = {{0}};
@@ -107,7 +128,7 @@ static void table_rows(struct pith_table *t, const json_t *list)
     }
 }
 
-static void table(struct pith_str *out, const json_t *report)
+static void table(struct pith_str *out, const json_t *linears, const json_t *tensors)
 {
     static const char *const titles[] = {"min",      "max",     "deviation",
                                          "kurtosis", "largest", "outliers, ppm"};
@@ -117,8 +138,8 @@ static void table(struct pith_str *out, const json_t *report)
     pith_table_column(&t, "shape", "shape", PITH_CELL_TEXT);
     for (size_t i = 0; i < PITH_COUNT(titles); i++)
         pith_table_column(&t, titles[i], titles[i], PITH_CELL_NUMBER);
-    table_rows(&t, json_object_get(report, "linears"));
-    table_rows(&t, json_object_get(report, "tensors"));
+    table_rows(&t, linears);
+    table_rows(&t, tensors);
     pith_html_heading(out, "Every matrix");
     pith_html_paragraph(out, "A click on a column's name sorts by it. Largest: the greatest "
                              "distance from the mean in standard deviations. Outliers: values "
@@ -157,11 +178,13 @@ enum pith_status pith_inspect_html(const char *report, char **html, struct pith_
 {
     json_t *j = NULL, *entries = json_array();
     enum pith_status s = pith_json_parse(report, strlen(report), "report", &j, err);
-    if (s == PITH_OK && !entries) s = pith_fail_nomem(err, "a page");
+    const json_t *linears = json_object_get(j, "linears");
+    json_t *tensors = tensors_apart(linears, json_object_get(j, "tensors"));
+    if (s == PITH_OK && (!entries || !tensors)) s = pith_fail_nomem(err, "a page");
     struct pith_str out = {0};
     if (s == PITH_OK) {
-        add_entries(entries, json_object_get(j, "linears"));
-        add_entries(entries, json_object_get(j, "tensors"));
+        add_entries(entries, linears);
+        add_entries(entries, tensors);
         pith_html_begin(&out, "pith: what is in a checkpoint");
         facts(&out, j);
         pith_html_heading(&out, "Outliers by layer");
@@ -171,10 +194,11 @@ enum pith_status pith_inspect_html(const char *report, char **html, struct pith_
         pith_page_heat(&out, "share of values beyond six deviations", entries, "outliers");
         pith_html_figures(&out, false, false);
         histograms(&out, entries);
-        table(&out, j);
+        table(&out, linears, tensors);
         pith_html_end(&out);
         s = pith_page_take(&out, html, err);
     }
+    json_decref(tensors);
     json_decref(entries);
     json_decref(j);
     return s;

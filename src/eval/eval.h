@@ -103,6 +103,7 @@ struct pith_text_result {
     bool has_baseline;
     double baseline_nll;
     double kld_mean, kld_median, kld_p99, kld_max; /* KL(baseline || model), nats */
+    struct pith_interval kld_p99_ci95;             /* NaN for a text too short */
     double top1_agreement;                         /* fraction of positions */
     struct pith_interval top1_ci95;                /* NaN for a text too short */
     double nll_delta;                              /* model - baseline */

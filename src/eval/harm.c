@@ -77,6 +77,32 @@ enum pith_status pith_stretches_same(const struct pith_stretches *s, struct pith
     return pith_bootstrap_ratio_ci95(s->same, s->tokens, s->count, ci, &se, err);
 }
 
+/* The interval of the share of positions up to a value, turned into values (Woodruff 1952). */
+enum pith_status pith_stretches_quantile(const struct pith_stretches *s, const float *values,
+                                         const float *sorted, double part, struct pith_interval *ci,
+                                         struct pith_error *err)
+{
+    struct pith_interval share;
+    double se;
+    *ci = (struct pith_interval){(double)NAN, (double)NAN};
+    if (s->count < STRETCHES_LEAST) return PITH_OK;
+    double *within = pith_zalloc(s->count, sizeof *within);
+    if (!within) return pith_fail_nomem(err, "the stretches of a text");
+    size_t n = 0, at = 0;
+    for (size_t i = 0; i < s->count; i++) n += (size_t)s->tokens[i];
+    const double limit = pith_quantile(sorted, n, part);
+    for (size_t i = 0; i < s->count; i++)
+        for (size_t end = at + (size_t)s->tokens[i]; at < end; at++)
+            within[i] += (double)values[at] <= limit;
+    const enum pith_status status =
+        pith_bootstrap_ratio_ci95(within, s->tokens, s->count, &share, &se, err);
+    pith_free(within);
+    if (status == PITH_OK)
+        *ci = (struct pith_interval){pith_quantile(sorted, n, fmax(2 * part - share.hi, 0)),
+                                     pith_quantile(sorted, n, fmin(2 * part - share.lo, 1))};
+    return status;
+}
+
 /* What is known of one number. */
 struct witness {
     double mean, se;

@@ -30,6 +30,12 @@ void pith_stretches_add(struct pith_stretches *s, size_t i, const struct pith_po
 enum pith_status pith_stretches_same(const struct pith_stretches *s, struct pith_interval *ci,
                                      struct pith_error *err);
 
+/* The 95% interval of a quantile, 0 < part < 1, of values that lie in the order in which positions
+ * were added, stretch by stretch, and sorted. NaN and failures as above. */
+enum pith_status pith_stretches_quantile(const struct pith_stretches *s, const float *values,
+                                         const float *sorted, double part, struct pith_interval *ci,
+                                         struct pith_error *err);
+
 /* Judges them against a baseline whose mean loss on the text is given; s->delta and s->kld become
  * means. PITH_NOMEM only. */
 enum pith_status pith_harm_judge(struct pith_stretches *s, double baseline_nll,

@@ -104,6 +104,15 @@ void pith_mean_ci95(const double *values, size_t n, double *mean, struct pith_in
     pith_weighted_ci95(values, NULL, n, mean, ci);
 }
 
+double pith_quantile(const float *sorted, size_t n, double part)
+{
+    const double at = part * (double)(n - 1);
+    const size_t i = (size_t)at;
+    if (i + 1 >= n) return (double)sorted[n - 1];
+    const double rest = at - (double)i;
+    return (double)sorted[i] * (1 - rest) + (double)sorted[i + 1] * rest;
+}
+
 void pith_wilson_ci95(size_t k, size_t n, struct pith_interval *ci)
 {
     if (n == 0) {

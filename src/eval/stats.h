@@ -14,6 +14,9 @@ void pith_weighted_ci95(const double *values, const double *weights, size_t n, d
  * Weights are not negative and not all 0; n >= 1. Source: the linearised variance of a ratio
  * estimator (Cochran 1977). */
 double pith_weighted_se(const double *values, const double *weights, size_t n, double *mean);
+/* The value below which a part (0 to 1) of n >= 1 sorted values lies, linear between neighbours
+ * (what NumPy does by default). */
+double pith_quantile(const float *sorted, size_t n, double part);
 /* Wilson score interval of k successes in n trials. */
 void pith_wilson_ci95(size_t k, size_t n, struct pith_interval *ci);
 /* Exact two-sided McNemar test of b against c discordant pairs. */

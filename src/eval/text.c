@@ -161,27 +161,32 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Quantile q of sorted values, linear between neighbours (what NumPy does by default). */
-static double quantile(const float *sorted, size_t n, double q)
+/* What there is to say of divergences, which lie as positions were scored. */
+static enum pith_status summarize_kld(struct run *r, struct pith_text_result *out,
+                                      struct pith_error *err)
 {
-    const double at = q * (double)(n - 1);
-    const size_t i = (size_t)at;
-    if (i + 1 >= n) return (double)sorted[n - 1];
-    const double part = at - (double)i;
-    return (double)sorted[i] * (1 - part) + (double)sorted[i + 1] * part;
+    const double rare = 0.99;
+    double sum = 0;
+    float *sorted = pith_alloc(r->tokens, sizeof *sorted);
+    if (!sorted) return pith_fail_nomem(err, "the losses of a text");
+    for (size_t i = 0; i < r->tokens; i++) sum += (double)r->kld[i];
+    memcpy(sorted, r->kld, r->tokens * sizeof *sorted);
+    qsort(sorted, r->tokens, sizeof *sorted, by_size);
+    out->kld_mean = sum / (double)r->tokens;
+    out->kld_median = pith_quantile(sorted, r->tokens, 0.5);
+    out->kld_p99 = pith_quantile(sorted, r->tokens, rare);
+    out->kld_max = (double)sorted[r->tokens - 1];
+    const enum pith_status s =
+        pith_stretches_quantile(&r->stretches, r->kld, sorted, rare, &out->kld_p99_ci95, err);
+    pith_free(sorted);
+    return s;
 }
 
 static enum pith_status summarize_baseline(struct run *r, struct pith_text_result *out,
                                            struct pith_error *err)
 {
-    double sum = 0;
-    for (size_t i = 0; i < r->tokens; i++) sum += (double)r->kld[i];
-    qsort(r->kld, r->tokens, sizeof *r->kld, by_size);
     out->has_baseline = true;
-    out->kld_mean = sum / (double)r->tokens;
-    out->kld_median = quantile(r->kld, r->tokens, 0.5);
-    out->kld_p99 = quantile(r->kld, r->tokens, 0.99);
-    out->kld_max = (double)r->kld[r->tokens - 1];
+    PITH_TRY(summarize_kld(r, out, err));
     out->top1_agreement = (double)r->agreed / (double)r->tokens;
     pith_weighted_se(r->base_loss, r->weight, r->count, &out->baseline_nll);
     for (size_t i = 0; i < r->count; i++) r->base_loss[i] = r->loss[i] - r->base_loss[i];

@@ -65,6 +65,8 @@ grep -q '<td[^>]*>rtn<' "$work/file.html" && pass "how a file was made" || fail 
 check "a page of what is in a checkpoint" "$pith" inspect "$work/w3" -o "$work/inspect.html" --quiet
 grep -q 'standard deviations' "$work/inspect.html" && grep -q 'layer 5: ' "$work/inspect.html" &&
     pass "with distributions and outliers" || fail "with distributions and outliers"
+grep -q 'o_proj' "$work/inspect.html" && ! grep -q 'o_proj\.[a-z]*_scale' "$work/inspect.html" &&
+    pass "and no scales among the weights" || fail "and no scales among the weights"
 refuse "nor that one" 1 'cannot write' "$pith" inspect "$work/w3" -o "$work/no/page.html"
 refuse "a page that cannot be written" 1 'cannot write' "$pith" compare "$@" -o "$work/no/page.html"
 refuse "one model only" 2 'MODEL' "$pith" compare "$probe" --text "$text"

@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* `count` stretches of 64 tokens with a mean divergence and a mean loss difference, each token's
  * difference spread as theory has it (variance twice the divergence). */
@@ -49,6 +50,60 @@ static void levels_need_both(void **state)
         assert_true(isnan(r.tokens_needed));
         assert_int_equal(r.cause == PITH_HARM_DISPUTED, r.harm == PITH_HARM_UNRESOLVED);
     }
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Divergences whose size differs from stretch to stretch: half of them thrice as large. */
+static void draw_values(struct pith_rng *rng, struct pith_stretches *s, float *values)
+{
+    for (size_t i = 0, at = 0; i < s->count; i++) {
+        const double size = pith_rng_unit(rng) < 0.5 ? 1 : 3;
+        for (int t = 0; t < 64; t++, at++) {
+            const struct pith_position p = {.weight = 1};
+            values[at] = (float)(-size * log(1 - pith_rng_unit(rng)));
+            pith_stretches_add(s, i, &p);
+        }
+    }
+}
+
+/* The interval of a rare divergence holds the true one about as often as it says. */
+static void quantiles_have_intervals(void **state)
+{
+    (void)state;
+    enum { COUNT = 40, TRIALS = 400 };
+    static float values[64 * COUNT], sorted[64 * COUNT];
+    struct pith_rng rng;
+    double lo = 0, hi = 100;
+    for (int i = 0; i < 60; i++) { /* of the two sizes together */
+        const double mid = (lo + hi) / 2;
+        if (1 - (exp(-mid) + exp(-mid / 3)) / 2 < 0.99) lo = mid;
+        else hi = mid;
+    }
+    size_t held = 0;
+    pith_rng_seed(&rng, 11);
+    for (int i = 0; i < TRIALS; i++) {
+        struct pith_stretches s;
+        struct pith_interval ci;
+        struct pith_error err = {0};
+        assert_ok(pith_stretches_init(&s, COUNT, &err), err);
+        draw_values(&rng, &s, values);
+        memcpy(sorted, values, sizeof sorted);
+        qsort(sorted, sizeof sorted / sizeof *sorted, sizeof *sorted, by_size);
+        assert_ok(pith_stretches_quantile(&s, values, sorted, 0.99, &ci, &err), err);
+        assert_true(ci.lo <= ci.hi);
+        held += ci.lo <= lo && lo <= ci.hi;
+        s.count = 7;
+        assert_ok(pith_stretches_quantile(&s, values, sorted, 0.99, &ci, &err), err);
+        assert_true(isnan(ci.lo) && isnan(ci.hi));
+        pith_stretches_free(&s);
+    }
+    print_message("the true quantile lies in %zu of %d intervals\n", held, TRIALS);
+    assert_true(held >= TRIALS * 90 / 100 && held <= TRIALS * 98 / 100);
 }
 
 static void easy_texts_have_lower_limits(void **state)
@@ -165,6 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_need_both),
+        cmocka_unit_test(quantiles_have_intervals),
         cmocka_unit_test(easy_texts_have_lower_limits),
         cmocka_unit_test(asks_for_what_is_needed),
         cmocka_unit_test(resolvable_is_what_it_says),
