@@ -68,7 +68,7 @@ CASES = {
     "phi3": ("phi3", dict(bos_token_id=4094, eos_token_id=4095)),
     "gemma3": ("gemma3_text", dict(num_hidden_layers=6, head_dim=32, query_pre_attn_scalar=32, sliding_window=32,
                                    tie_word_embeddings=True)),
-    "gpt_neox": ("gpt_neox", dict(hidden_act="gelu_new", num_key_value_heads=4, rotary_pct=0.5)),
+    "gpt_neox": ("gpt_neox", dict(hidden_act="gelu", num_key_value_heads=4, rotary_pct=0.5)),
     "qwen3_next": ("qwen3_next", dict(EXPERTS, **NEXT)),
 }
 

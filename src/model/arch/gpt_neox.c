@@ -48,7 +48,7 @@ const struct pith_arch pith_arch_gpt_neox = {
               .buffer = {"attention.bias", "attention.masked_bias"}},
     .gguf = {.name = "gptneox",
              .eps = "layer_norm_eps",
-             .act = PITH_ACT_GELU_TANH,
+             .act = PITH_ACT_GELU,
              .features = 1u << PITH_GGUF_HAS_QKV_BIAS | 1u << PITH_GGUF_HAS_O_BIAS |
                          1u << PITH_GGUF_HAS_MLP_BIAS | 1u << PITH_GGUF_HAS_SERIAL},
 };
