@@ -610,9 +610,9 @@ static void attentions(const struct bench *m)
 static void caches(const struct bench *m)
 {
     static const char *const kinds[] = {
-        "bf16",          "int8:token", "q8_0",   "fp8_e4m3", "mxfp8", "fp8_e5m2",
-        "int4:g32:asym", "int4:g32",   "q4_0",   "iq4_nl",   "mxfp4", "int3:g32:asym",
-        "int2:g32:asym", "turbo4",     "turbo3", "turbo2"};
+        "bf16",          "int8:token",    "q8_0",   "fp8_e4m3", "mxfp8", "fp8_e5m2",
+        "int4:g32:asym", "int4:g32",      "q4_0",   "iq4_nl",   "mxfp4", "nvfp4",
+        "int3:g32:asym", "int2:g32:asym", "turbo4", "turbo3",   "turbo2"};
     for (size_t i = 0; i < PITH_COUNT(kinds); i++) {
         struct depth d = {.heads = 32, .kv_heads = 8, .head_dim = 128, .kv = kinds[i]};
         d.capacity = 4096;
