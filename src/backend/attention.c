@@ -111,10 +111,10 @@ static bool widens(const struct part *p, const struct pith_cache_side *s)
 /* Scores of a page of 32 keys, and weighted sums of n values of one. Codes are read where they are
  * unless many rows pay for making them floats once. */
 static void score_page(const struct job *j, const struct part *p, const struct pith_cache *cache,
-                       const char *page, float *scores)
+                       const struct pith_cache_rows *at, float *scores)
 {
     const struct pith_cache_side *side = &cache->k;
-    const struct pith_cache_rows rows = {.page = page, .kv = p->kv, .n = PITH_KEYS};
+    const struct pith_cache_rows rows = *at;
     const struct pith_kern *k = &j->b->kern;
     float *work = j->b->scratch[p->thread].b;
     struct pith_coded codes;
@@ -123,7 +123,7 @@ static void score_page(const struct job *j, const struct part *p, const struct p
     else if (widens(p, side) || side->dtype == PITH_F32)
         k->attn_scores_f32(p->count, side->dim, 1, p->q, j->key,
                            pith_cache_key_tile(j->b, side, &rows, work), scores, SCORES_LD);
-    else k->attn_scores_bf16(p->count, side->dim, 1, p->q, j->key, page, scores, SCORES_LD);
+    else k->attn_scores_bf16(p->count, side->dim, 1, p->q, j->key, rows.page, scores, SCORES_LD);
 }
 
 static void add_page(const struct job *j, const struct part *p, const struct pith_cache *cache,
@@ -174,6 +174,12 @@ static struct pith_cache_span plain_span(const struct job *j)
     return (struct pith_cache_span){.page = j->span->plain};
 }
 
+/* Whether a page of the span follows that of a position. */
+static bool follows(const struct job *j, size_t position)
+{
+    return position / PITH_KEYS + 1 < pith_cache_pages(j->span->start + j->span->n);
+}
+
 /* Scores of the pages that hold [low, high) of a chunk. */
 static void score(const struct job *j, const struct part *p, size_t base, size_t low, size_t high)
 {
@@ -181,15 +187,18 @@ static void score(const struct job *j, const struct part *p, size_t base, size_t
     const struct pith_cache_span plain = plain_span(j);
     for (size_t at = low - low % PITH_KEYS; at < high; at += PITH_KEYS) {
         const size_t near = plain_rows(j, p, (base + at) / PITH_KEYS);
+        struct pith_cache_rows rows = {.kv = p->kv, .n = PITH_KEYS};
         if (near > 0) {
             const struct part first = some_rows(j, p, 0, near);
-            score_page(j, &first, a->plain, pith_cache_keys(a->plain, &plain, base + at, p->kv),
-                       p->scores + at);
+            rows.page = pith_cache_keys(a->plain, &plain, base + at, p->kv);
+            score_page(j, &first, a->plain, &rows, p->scores + at);
         }
         if (near < p->count) {
             const struct part rest = some_rows(j, p, near, p->count - near);
-            score_page(j, &rest, a->cache, pith_cache_keys(a->cache, j->span, base + at, p->kv),
-                       p->scores + near * SCORES_LD + at);
+            rows.page = pith_cache_keys(a->cache, j->span, base + at, p->kv);
+            if (follows(j, base + at))
+                rows.next = pith_cache_keys(a->cache, j->span, base + at + PITH_KEYS, p->kv);
+            score_page(j, &rest, a->cache, &rows, p->scores + near * SCORES_LD + at);
         }
     }
 }
@@ -237,6 +246,8 @@ static void add_values(const struct job *j, const struct part *p, size_t base, s
         if (near < p->count) {
             const struct part rest = some_rows(j, p, near, p->count - near);
             rows.page = pith_cache_values(a->cache, j->span, base + at, p->kv);
+            if (follows(j, base + at))
+                rows.next = pith_cache_values(a->cache, j->span, base + at + PITH_KEYS, p->kv);
             add_page(j, &rest, a->cache, &rows, p->scores + near * SCORES_LD + at);
         }
     }

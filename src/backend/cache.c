@@ -399,7 +399,8 @@ bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_s
                                .width = r->width,
                                .codes = codes,
                                .stride = key_stride(r),
-                               .level = r->level};
+                               .level = r->level,
+                               .next = (const uint8_t *)rows->next};
     if (k->plain || !kind_of(r, &out->kind)) return false;
     spread_scales(b, r,
                   &(struct beside){codes + key_codes(r), (size_t)r->groups * PITH_KEYS,
@@ -420,7 +421,8 @@ bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache
                                .width = r->width,
                                .codes = codes + first * value_stride(r),
                                .stride = value_stride(r),
-                               .level = r->level};
+                               .level = r->level,
+                               .next = (const uint8_t *)rows->next};
     if (r->cols % 16 != 0 || r->width % 16 != 0 || !kind_of(r, &out->kind)) return false;
     spread_scales(b, r,
                   &(struct beside){scales + first * r->groups * pith_row_beside(r), n * r->groups,
@@ -440,6 +442,8 @@ void pith_cache_read(const struct pith_backend *b, const struct pith_cache *c,
     for (size_t e = 0; e < c->k.dim; e++) out[e] = keys[e * PITH_KEYS + place];
     const char *values = pith_cache_values(c, span, position, kv);
     memcpy(out + c->k.dim,
-           pith_cache_value_tile(b, &c->v, &(struct pith_cache_rows){values, kv, place, 1}, wide),
+           pith_cache_value_tile(
+               b, &c->v,
+               &(struct pith_cache_rows){.page = values, .kv = kv, .first = place, .n = 1}, wide),
            c->v.dim * sizeof *out);
 }

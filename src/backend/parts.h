@@ -234,6 +234,7 @@ static inline char *pith_cache_values(const struct pith_cache *c, const struct p
 struct pith_cache_rows {
     const char *page;
     size_t kv, first, n; /* of keys always all 32 */
+    const char *next;    /* the page that is read after this; NULL: none */
 };
 /* cache.c: a head's keys of a page as float32, [dim][32]: where they are, or in `wide`
  * (PITH_KC * PITH_NC floats of the thread's own). */

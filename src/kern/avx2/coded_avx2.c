@@ -10,8 +10,34 @@
 typedef struct {
     __m256 low, high;
     __m256i shift, mask;
+    __m128i table;
+    float unit; /* of the bytes in the table: what a level is a multiple of */
     unsigned bits;
 } v16_how;
+
+static inline v16 from_signed(__m128i c)
+{
+    return (v16){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(c)),
+                 _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(c, 8)))};
+}
+
+/* Sixteen levels as bytes, and of what they are multiples: 1, or a half; 0: of neither. */
+static inline float level_unit(const float *level, __m128i *bytes)
+{
+    const __m256 a = _mm256_loadu_ps(level), b = _mm256_loadu_ps(level + 8);
+    for (float unit = 1.0f; unit > 0.25f; unit *= 0.5f) {
+        const __m256 by = _mm256_set1_ps(1.0f / unit), back = _mm256_set1_ps(unit);
+        const __m256i x = _mm256_cvtps_epi32(_mm256_mul_ps(a, by));
+        const __m256i y = _mm256_cvtps_epi32(_mm256_mul_ps(b, by));
+        const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x, y), 0xd8);
+        *bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+        const v16 got = from_signed(*bytes);
+        const __m256 same = _mm256_and_ps(_mm256_cmp_ps(_mm256_mul_ps(got.a, back), a, _CMP_EQ_OQ),
+                                          _mm256_cmp_ps(_mm256_mul_ps(got.b, back), b, _CMP_EQ_OQ));
+        if (_mm256_movemask_ps(same) == 255) return unit;
+    }
+    return 0;
+}
 
 static inline v16_how v16_how_of(enum pith_code_kind kind, const struct pith_coded *c)
 {
@@ -19,6 +45,7 @@ static inline v16_how v16_how_of(enum pith_code_kind kind, const struct pith_cod
     if (kind == PITH_CODE_LEVELS) {
         h.low = _mm256_loadu_ps(c->level);
         h.high = _mm256_loadu_ps(c->level + 8);
+        h.unit = level_unit(c->level, &h.table);
     }
     if (kind == PITH_CODE_FEW) h.low = _mm256_loadu_ps(c->level);
     if (kind == PITH_CODE_UN || kind == PITH_CODE_FEW) {
@@ -43,12 +70,6 @@ static inline v16 from_bytes(__m128i c)
 {
     return (v16){_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(c)),
                  _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(c, 8)))};
-}
-
-static inline v16 from_signed(__m128i c)
-{
-    return (v16){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(c)),
-                 _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(c, 8)))};
 }
 
 static inline __m256 level8(__m256i x, const v16_how *t)
@@ -99,6 +120,117 @@ static inline __attribute__((always_inline)) v16 v16_code(enum pith_code_kind ki
     if (kind == PITH_CODE_E5M2) return from_half(_mm256_slli_epi16(_mm256_cvtepu8_epi16(c), 8), 1);
     const __m256i wide = _mm256_slli_epi16(_mm256_cvtepi8_epi16(c), 7);
     return from_half(_mm256_and_si256(wide, _mm256_set1_epi16((short)0xbfff)), 0x1p8f);
+}
+
+/* --- where scales allow less ------------------------------------------------------------------
+ * Products of zeros and scales that are exact are taken off in the multiplication by the scale;
+ * what an upper half of a byte, or FP8 in the place of a float, is too large or too small by, the
+ * scale takes. That changes the sign of zeros alone, which no chain shows that does not begin as
+ * -0. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* What is done beside the scale. */
+enum beside { ALONE, ZEROS, OFFSETS, FOLDED };
+struct coded_scale {
+    v16 scale, beside;
+};
+
+INLINE float middle_of(enum pith_code_kind kind)
+{
+    return kind == PITH_CODE_S8 ? 128.0f : kind == PITH_CODE_S4 ? 8.0f : 0.0f;
+}
+
+INLINE bool is_nibble(enum pith_code_kind kind)
+{
+    return kind == PITH_CODE_U4 || kind == PITH_CODE_S4;
+}
+
+/* Codes of low halves of bytes, then those of high ones. */
+INLINE v16 fold_order(enum pith_code_kind kind, v16 x)
+{
+    if (!is_nibble(kind)) return x;
+    const __m256d even = _mm256_castps_pd(_mm256_shuffle_ps(x.a, x.b, 0x88));
+    const __m256d odd = _mm256_castps_pd(_mm256_shuffle_ps(x.a, x.b, 0xdd));
+    return (v16){_mm256_castpd_ps(_mm256_permute4x64_pd(even, 0xd8)),
+                 _mm256_castpd_ps(_mm256_permute4x64_pd(odd, 0xd8))};
+}
+INLINE v16 fold_back(enum pith_code_kind kind, v16 x)
+{
+    if (!is_nibble(kind)) return x;
+    const __m256 low = _mm256_unpacklo_ps(x.a, x.b), high = _mm256_unpackhi_ps(x.a, x.b);
+    return (v16){_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31)};
+}
+
+INLINE struct coded_scale fold_open(enum pith_code_kind kind, struct coded_scale s,
+                                    const v16_how *how)
+{
+    const v16 less = v16_negate(v16_mul(s.beside, s.scale));
+    if (is_nibble(kind)) s.scale.b = _mm256_mul_ps(s.scale.b, _mm256_set1_ps(0x1p-4f));
+    if (kind == PITH_CODE_E4M3) s.scale = v16_mul(s.scale, v16_set(0x1p120f));
+    if (kind == PITH_CODE_E5M2) s.scale = v16_mul(s.scale, v16_set(0x1p112f));
+    if (kind == PITH_CODE_LEVELS) s.scale = v16_mul(s.scale, v16_set(how->unit));
+    return (struct coded_scale){s.scale, less};
+}
+
+INLINE __m256i eight_bytes(const uint8_t *p)
+{
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+}
+
+/* FP8 where a float has exponent and mantissa. */
+INLINE __m256 eight_of_fp8(const uint8_t *p, int up, int mask)
+{
+    const __m256i w = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+    return _mm256_castsi256_ps(_mm256_and_si256(_mm256_slli_epi32(w, up), _mm256_set1_epi32(mask)));
+}
+
+INLINE v16 folded(enum pith_code_kind kind, const uint8_t *p, const v16_how *how,
+                  const struct coded_scale *s)
+{
+    if (kind == PITH_CODE_E4M3)
+        return v16_mul(
+            (v16){eight_of_fp8(p, 20, (int)0x87f00000), eight_of_fp8(p + 8, 20, (int)0x87f00000)},
+            s->scale);
+    if (kind == PITH_CODE_E5M2)
+        return v16_mul(
+            (v16){eight_of_fp8(p, 21, (int)0x8fe00000), eight_of_fp8(p + 8, 21, (int)0x8fe00000)},
+            s->scale);
+    if (kind == PITH_CODE_LEVELS)
+        return v16_mul(from_signed(_mm_shuffle_epi8(how->table, spread(p))), s->scale);
+    __m256i a = eight_bytes(p), b = a;
+    if (is_nibble(kind)) {
+        a = _mm256_and_si256(a, _mm256_set1_epi32(15));
+        b = _mm256_and_si256(b, _mm256_set1_epi32(240));
+    } else {
+        b = eight_bytes(p + 8);
+    }
+    return v16_fma((v16){_mm256_cvtepi32_ps(a), _mm256_cvtepi32_ps(b)}, s->scale, s->beside);
+}
+
+/* Whether n scales are zeros or of a middling size, and their products with zeros exact. */
+static bool scales_fold(const struct pith_coded *c, size_t n)
+{
+    const __m256 size = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+    __m256 fits = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
+    for (size_t i = 0; i < n; i += 8) {
+        const __m256i mask = mask8(n - i);
+        const __m256 s = _mm256_maskload_ps(c->scale + i, mask), of = _mm256_and_ps(s, size);
+        const __m256 large = _mm256_cmp_ps(of, _mm256_set1_ps(0x1p-60f), _CMP_GE_OQ);
+        const __m256 none = _mm256_cmp_ps(s, _mm256_setzero_ps(), _CMP_EQ_OQ);
+        const __m256 small = _mm256_cmp_ps(of, _mm256_set1_ps(0x1p6f), _CMP_LE_OQ);
+        fits = _mm256_and_ps(fits, _mm256_and_ps(small, _mm256_or_ps(large, none)));
+        if (!c->zero) continue;
+        const __m256 z = _mm256_maskload_ps(c->zero + i, mask);
+        const __m256 rest = _mm256_fmsub_ps(z, s, _mm256_mul_ps(z, s));
+        fits = _mm256_and_ps(fits, _mm256_cmp_ps(rest, _mm256_setzero_ps(), _CMP_EQ_OQ));
+    }
+    return _mm256_movemask_ps(fits) == 255;
+}
+
+static bool folds(const struct pith_coded *c, size_t n)
+{
+    __m128i bytes;
+    return scales_fold(c, n) && (c->kind != PITH_CODE_LEVELS || level_unit(c->level, &bytes) > 0);
 }
 
 #include "kern/template/coded_template.h"

@@ -1,5 +1,11 @@
 /* kern/template/coded_template.h: attention over codes, written once in sixteen-lane vectors.
- * Included after the vec header and v16_code(kind, p, how), the values of sixteen codes at p.
+ * Included after the vec header and v16_code(kind, p, how), the values of sixteen codes at p, and
+ * what is shorter where scales allow it (FOLDED):
+ *
+ *     folds(c, n)                 whether they do: all n scales, zeros and the levels of c
+ *     fold_open(kind, s, how)     what folded() takes for scales and zeros, a lane each
+ *     folded(kind, p, how, s)     sixteen codes with zeros and scales, in an order of their own
+ *     fold_order(kind, x), fold_back(kind, x)   to that order, and back
  *
  * As in attention_template.h every sum is one chain in a lane of its own, and what is read is
  * turned into numbers once for all rows of a tile. */
@@ -16,19 +22,39 @@ INLINE size_t sixteen_codes(enum pith_code_kind kind, unsigned bits)
     return kind == PITH_CODE_U4 || kind == PITH_CODE_S4 || kind == PITH_CODE_LEVELS ? 8 : 16;
 }
 
-/* What is done beside the scale. */
-enum beside { ALONE, ZEROS, OFFSETS };
-struct coded_scale {
-    v16 scale, beside;
-};
-
 INLINE v16 coded_value(enum pith_code_kind kind, enum beside beside, const uint8_t *p,
                        const v16_how *how, const struct coded_scale *s)
 {
+    if (beside == FOLDED) return folded(kind, p, how, s);
     const v16 value = v16_code(kind, p, how);
     if (beside == ZEROS) return v16_mul(v16_sub(value, s->beside), s->scale);
     const v16 x = v16_mul(value, s->scale);
     return beside == OFFSETS ? v16_add(x, s->beside) : x;
+}
+
+/* Of keys g, g + 1, ... */
+INLINE struct coded_scale key_scale(enum pith_code_kind kind, enum beside beside,
+                                    const struct pith_coded *k, size_t g, const v16_how *how)
+{
+    const v16 scale = v16_load(k->scale + g);
+    if (beside == ALONE) return (struct coded_scale){scale, v16_zero()};
+    if (beside == OFFSETS) return (struct coded_scale){scale, v16_load(k->offset + g)};
+    const v16 zero = k->zero ? v16_load(k->zero + g) : v16_set(middle_of(kind));
+    if (beside == ZEROS) return (struct coded_scale){scale, zero};
+    return fold_open(kind, (struct coded_scale){fold_order(kind, scale), fold_order(kind, zero)},
+                     how);
+}
+
+/* Of one value's group. */
+INLINE struct coded_scale value_scale(enum pith_code_kind kind, enum beside beside,
+                                      const struct pith_coded *v, size_t i, const v16_how *how)
+{
+    const v16 scale = v16_set(v->scale[i]);
+    if (beside == ALONE) return (struct coded_scale){scale, v16_zero()};
+    if (beside == OFFSETS) return (struct coded_scale){scale, v16_set(v->offset[i])};
+    const v16 zero = v16_set(v->zero ? v->zero[i] : middle_of(kind));
+    if (beside == ZEROS) return (struct coded_scale){scale, zero};
+    return fold_open(kind, (struct coded_scale){scale, zero}, how);
 }
 
 /* `rows` rows against sixteen of the 32 keys, those from `half` * 16 on. */
@@ -42,19 +68,18 @@ INLINE void coded_score_tile(enum pith_code_kind kind, enum beside beside, size_
     UNROLL
     for (size_t r = 0; r < rows; r++) sum[r] = v16_zero();
     for (size_t first = 0, g = half * 16; first < k->dim; first += k->width, g += PITH_KEYS) {
-        const struct coded_scale s = {v16_load(k->scale + g), beside == ALONE ? v16_zero()
-                                                              : beside == ZEROS
-                                                                  ? v16_load(k->zero + g)
-                                                                  : v16_load(k->offset + g)};
+        const struct coded_scale s = key_scale(kind, beside, k, g, &how);
         const size_t end = first + k->width < k->dim ? first + k->width : k->dim;
         for (size_t e = first; e < end; e++, at += k->stride) {
+            if (k->next && half == 0) __builtin_prefetch(k->next + (at - k->codes));
             const v16 x = coded_value(kind, beside, at, &how, &s);
             UNROLL
             for (size_t r = 0; r < rows; r++) sum[r] = v16_fma(v16_set(q[r * ldq + e]), x, sum[r]);
         }
     }
     UNROLL
-    for (size_t r = 0; r < rows; r++) v16_store(out + r * ldo + half * 16, sum[r]);
+    for (size_t r = 0; r < rows; r++)
+        v16_store(out + r * ldo + half * 16, beside == FOLDED ? fold_back(kind, sum[r]) : sum[r]);
 }
 
 INLINE void coded_scores(enum pith_code_kind kind, enum beside beside, const struct pith_coded *k,
@@ -79,19 +104,21 @@ INLINE void coded_value_tile(enum pith_code_kind kind, enum beside beside, size_
     const size_t groups = (v->dim - 1) / v->width + 1, g = col / v->width;
     const uint8_t *at = v->codes + col / 16 * sixteen_codes(kind, v->bits);
     UNROLL
-    for (size_t r = 0; r < rows; r++) sum[r] = v16_load(o + r * ldo + col);
+    for (size_t r = 0; r < rows; r++) {
+        sum[r] = v16_load(o + r * ldo + col);
+        if (beside == FOLDED) sum[r] = fold_order(kind, sum[r]);
+    }
     for (size_t j = 0; j < values; j++, at += v->stride) {
+        if (v->next) __builtin_prefetch(v->next + (at - v->codes));
         const size_t i = j * groups + g;
-        const struct coded_scale s = {v16_set(v->scale[i]), beside == ALONE ? v16_zero()
-                                                            : beside == ZEROS
-                                                                ? v16_set(v->zero[i])
-                                                                : v16_set(v->offset[i])};
+        const struct coded_scale s = value_scale(kind, beside, v, i, &how);
         const v16 x = coded_value(kind, beside, at, &how, &s);
         UNROLL
         for (size_t r = 0; r < rows; r++) sum[r] = v16_fma(v16_set(p[r * ldp + j]), x, sum[r]);
     }
     UNROLL
-    for (size_t r = 0; r < rows; r++) v16_store(o + r * ldo + col, sum[r]);
+    for (size_t r = 0; r < rows; r++)
+        v16_store(o + r * ldo + col, beside == FOLDED ? fold_back(kind, sum[r]) : sum[r]);
 }
 
 INLINE void coded_values(enum pith_code_kind kind, enum beside beside, const struct pith_coded *v,
@@ -129,36 +156,66 @@ CODED(e4m3, PITH_CODE_E4M3, ALONE)
 CODED(e5m2, PITH_CODE_E5M2, ALONE)
 CODED(levels, PITH_CODE_LEVELS, ALONE)
 CODED(few, PITH_CODE_FEW, ALONE)
+CODED(u8_folded, PITH_CODE_U8, FOLDED)
+CODED(u4_folded, PITH_CODE_U4, FOLDED)
+CODED(s8_folded, PITH_CODE_S8, FOLDED)
+CODED(s4_folded, PITH_CODE_S4, FOLDED)
+CODED(e4m3_folded, PITH_CODE_E4M3, FOLDED)
+CODED(e5m2_folded, PITH_CODE_E5M2, FOLDED)
+CODED(levels_folded, PITH_CODE_LEVELS, FOLDED)
 #undef CODED
 
 typedef void coded_scores_fn(const struct pith_coded *k, size_t rows, const float *q, size_t ldq,
                              float *s, size_t lds);
 typedef void coded_values_fn(const struct pith_coded *v, const struct pith_coded_sums *s);
-/* By kind, without and with offsets. */
+/* By kind: as it is, with offsets, folded. */
+enum { AS_IS, WITH_OFFSETS, SHORTER, WAYS };
+#define FOLDED_KIND(name)                                                                          \
+    {scores_##name, NULL, scores_##name##_folded},                                                 \
+    {                                                                                              \
+        values_##name, NULL, values_##name##_folded                                                \
+    }
 static const struct {
-    coded_scores_fn *scores[2];
-    coded_values_fn *values[2];
+    coded_scores_fn *scores[WAYS];
+    coded_values_fn *values[WAYS];
 } coded_of[PITH_CODE_KINDS] = {
-    [PITH_CODE_U8] = {{scores_u8, scores_u8_offset}, {values_u8, values_u8_offset}},
-    [PITH_CODE_U4] = {{scores_u4, scores_u4_offset}, {values_u4, values_u4_offset}},
+    [PITH_CODE_U8] = {{scores_u8, scores_u8_offset, scores_u8_folded},
+                      {values_u8, values_u8_offset, values_u8_folded}},
+    [PITH_CODE_U4] = {{scores_u4, scores_u4_offset, scores_u4_folded},
+                      {values_u4, values_u4_offset, values_u4_folded}},
     [PITH_CODE_UN] = {{scores_un, scores_un_offset}, {values_un, values_un_offset}},
-    [PITH_CODE_S8] = {{scores_s8}, {values_s8}},
-    [PITH_CODE_S4] = {{scores_s4}, {values_s4}},
-    [PITH_CODE_E4M3] = {{scores_e4m3}, {values_e4m3}},
-    [PITH_CODE_E5M2] = {{scores_e5m2}, {values_e5m2}},
-    [PITH_CODE_LEVELS] = {{scores_levels}, {values_levels}},
+    [PITH_CODE_S8] = {FOLDED_KIND(s8)},
+    [PITH_CODE_S4] = {FOLDED_KIND(s4)},
+    [PITH_CODE_E4M3] = {FOLDED_KIND(e4m3)},
+    [PITH_CODE_E5M2] = {FOLDED_KIND(e5m2)},
+    [PITH_CODE_LEVELS] = {FOLDED_KIND(levels)},
     [PITH_CODE_FEW] = {{scores_few}, {values_few}},
 };
+#undef FOLDED_KIND
+
+/* How n groups are read. */
+static inline int way_of(const struct pith_coded *c, size_t n)
+{
+    if (c->offset) return WITH_OFFSETS;
+    return coded_of[c->kind].scores[SHORTER] && folds(c, n) ? SHORTER : AS_IS;
+}
+
+static inline size_t coded_groups(const struct pith_coded *c)
+{
+    return c->dim == 0 ? 0 : (c->dim - 1) / c->width + 1;
+}
 
 static inline void attn_scores_codes(const struct pith_coded *k, size_t rows, const float *q,
                                      size_t ldq, float *s, size_t lds)
 {
-    coded_of[k->kind].scores[k->offset ? 1 : 0](k, rows, q, ldq, s, lds);
+    const int way = way_of(k, coded_groups(k) * PITH_KEYS);
+    coded_of[k->kind].scores[way](k, rows, q, ldq, s, lds);
 }
 
 static inline void attn_values_codes(const struct pith_coded *v, const struct pith_coded_sums *s)
 {
-    coded_of[v->kind].values[v->offset ? 1 : 0](v, s);
+    const int way = way_of(v, coded_groups(v) * s->values);
+    coded_of[v->kind].values[way](v, s);
 }
 #undef INLINE
 #undef UNROLL

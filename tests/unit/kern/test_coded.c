@@ -15,8 +15,9 @@ static uint8_t codes[PITH_KEYS * DIM * 2 + 64];
 static float zero[GROUPS * PITH_KEYS], scale[GROUPS * PITH_KEYS], offset[GROUPS * PITH_KEYS];
 static float q[ROWS * DIM], level[16];
 
-/* Codes of numbers: none of FP8's NaN or infinity. */
-static void fill(enum pith_code_kind kind, uint64_t seed)
+/* Codes of numbers: none of FP8's NaN or infinity. Scales of many bits and sizes; or such as caches
+ * have, of few bits, and levels that are integers, or halves. */
+static void fill(enum pith_code_kind kind, uint64_t seed, int how)
 {
     struct pith_rng r;
     pith_rng_seed(&r, seed);
@@ -28,10 +29,13 @@ static void fill(enum pith_code_kind kind, uint64_t seed)
     for (size_t i = 0; i < GROUPS * PITH_KEYS; i++) {
         zero[i] = (float)pith_rng_below(&r, 256);
         scale[i] = (float)ldexp(pith_rng_normal(&r), (int)pith_rng_below(&r, 30) - 15);
+        if (how) scale[i] = (float)pith_rng_below(&r, 2048) * 0x1p-14f;
         offset[i] = (float)pith_rng_normal(&r);
     }
     for (size_t i = 0; i < ROWS * DIM; i++) q[i] = (float)pith_rng_normal(&r);
-    for (size_t i = 0; i < 16; i++) level[i] = (float)pith_rng_normal(&r);
+    for (size_t i = 0; i < 16; i++)
+        level[i] = how ? (float)((int)pith_rng_below(&r, 255) - 127) / (float)how
+                       : (float)pith_rng_normal(&r);
 }
 
 /* Bytes of n codes. */
@@ -94,13 +98,14 @@ static void check_scaling(const struct pith_kern *k, const struct pith_kern *ref
         }
 }
 
-static void check_tier(const struct pith_kern *k, const struct pith_kern *ref, const char *name)
+static void check_tier(const struct pith_kern *k, const struct pith_kern *ref, const char *name,
+                       int how)
 {
     static const size_t dims[] = {1, 8, 16, 40, 64, 128, DIM}, widths[] = {4, 16, 32, 48, DIM};
     check_scaling(k, ref, name);
     for (enum pith_code_kind kind = 0; kind < PITH_CODE_KINDS; kind++) {
         const bool whole = kind == PITH_CODE_U8 || kind == PITH_CODE_U4 || kind == PITH_CODE_UN;
-        fill(kind, (uint64_t)kind + 1);
+        fill(kind, (uint64_t)kind + 1, how);
         for (unsigned bits = 2; bits < (kind == PITH_CODE_UN    ? 8u
                                         : kind == PITH_CODE_FEW ? 4u
                                                                 : 3u);
@@ -133,7 +138,7 @@ static void every_tier_gives_the_definition(void **state)
         struct pith_kern k;
         if (row->op != PITH_OP_attn_scores_codes || (row->isa & cpu) != row->isa) continue;
         pith_kern_select(row->isa, &k);
-        check_tier(&k, &ref, row->name);
+        for (int how = 0; how <= 2; how++) check_tier(&k, &ref, row->name, how);
     }
 }
 
