@@ -193,6 +193,8 @@ static int run(void *settings, const struct text_list *operands)
     char *report = NULL;
     if (s->measure.kvs.count > 1)
         return usage_failure(&s->common, "one --kv for all models; pith eval compares caches");
+    if (s->measure.depth && !s->out && !s->common.json)
+        return usage_failure(&s->common, "--depth does nothing without -o PAGE.html or --json");
     int rc = measure_check(&s->common, &s->measure);
     if (rc == EXIT_DONE) rc = check_format(&s->common, s->format);
     if (rc == EXIT_DONE) rc = page_check(&s->common, s->out);

@@ -79,6 +79,32 @@ static void print_baseline(const json_t *t)
     printf("%s%s\n", *word ? ": " : "", word);
 }
 
+/* A line for each part of the window, with a bar as long as its KL (or loss) beside the most. */
+static void print_depth(const json_t *t, const char *key, const char *title)
+{
+    static const char bar[] = "########################################";
+    const json_t *depth = json_object_get(t, "depth"), *d;
+    double most = 0;
+    size_t i;
+    json_array_foreach (depth, i, d)
+        if (json_get(d, key) > most) most = json_get(d, key);
+    if (json_array_size(depth)) printf("  %-13s  %10s  %s\n", "positions", "loss", title);
+    json_array_foreach (depth, i, d) {
+        char range[48];
+        const double part = most > 0 ? json_get(d, key) / most : 0;
+        snprintf(range, sizeof range, "%d-%d", (int)json_get(d, "from"),
+                 (int)json_get(d, "to") - 1);
+        printf("  %-13s  %10.4f  %-10.6f  %.*s\n", range, json_get(d, "nll"), json_get(d, key),
+               (int)(part * ((int)sizeof bar - 1) + 0.5), bar);
+    }
+}
+
+static void print_depth_of(const json_t *t)
+{
+    const bool paired = json_object_get(t, "kld_mean");
+    print_depth(t, paired ? "kld" : "nll", paired ? "KL" : "");
+}
+
 static void print_report(const json_t *j)
 {
     char size[32], time[32];
@@ -98,6 +124,7 @@ static void print_report(const json_t *j)
         print_baseline(t);
         printf("  scored           %d tokens in %d windows, %s\n", (int)json_get(t, "tokens"),
                (int)json_get(t, "windows"), time);
+        print_depth_of(t);
     }
     json_array_foreach (json_object_get(j, "tasks"), i, t) print_task(t);
     if (json_object_get(j, "prompts")) print_prompts(json_object_get(j, "prompts"));
@@ -143,6 +170,19 @@ static void print_cache_tasks(const json_t *report)
     }
 }
 
+static void print_cache_depths(const json_t *report, size_t text)
+{
+    const json_t *m;
+    size_t i;
+    json_array_foreach (json_object_get(report, "models"), i, m) {
+        const json_t *t = json_array_get(json_object_get(m, "texts"), text);
+        if (i > 0 && json_object_get(t, "depth")) {
+            printf("%s%s%s\n", bold(), json_text(m, "kv"), plain());
+            print_depth_of(t);
+        }
+    }
+}
+
 /* Several caches: a table for each text. */
 static int print_caches(const struct common *common, const char *text)
 {
@@ -159,6 +199,7 @@ static int print_caches(const struct common *common, const char *text)
         printf("%s%s%s (context %d, cache f32: perplexity %.4f)\n", bold(), json_text(t, "text"),
                plain(), (int)json_get(t, "context"), json_get(t, "perplexity"));
         rc = print_table(common, columns, cache_rows(report, i), NULL);
+        print_cache_depths(report, i);
     }
     print_cache_tasks(report);
     json_decref(report);

@@ -11,7 +11,8 @@
 
 int measure_check(const struct common *common, const struct measure_settings *m)
 {
-    static const char *const of_texts[] = {"convention", "context", "stride", "max-tokens"};
+    static const char *const of_texts[] = {"convention", "context", "stride", "max-tokens",
+                                           "depth"};
     struct pith_eval_options o;
     struct pith_error err = {0};
     if (m->texts.count + m->tasks.count == 0 && !m->prompts)
@@ -60,6 +61,7 @@ void measure_fill(const struct measure_settings *m, struct pith_eval_options *o)
     if (m->kvs.count == 1) o->kv = m->kvs.item[0];
     if (m->kvs.count > 1) o->caches = as_list(&m->kvs);
     o->kv_layers = as_list(&m->kv_layers);
+    o->depth = m->depth;
     o->context = m->context;
     o->stride = m->stride;
     o->max_tokens = m->max_tokens;

@@ -10,9 +10,10 @@
 
 struct measure_settings {
     struct text_list texts, tasks;
-    const char *prompts; /* NULL in commands that have no such option */
+    const char *prompts;  /* NULL in commands that have no such option */
     struct text_list kvs; /* caches; several with eval only */
     struct text_list kv_layers;
+    bool depth;
     const char *convention, *mode, *crlf;
     size_t context, stride, max_tokens, task_limit, shots, length, seed;
 };

@@ -50,6 +50,7 @@ struct pith_eval_options {
     /* "PATTERN=GRID": other formats for some layers, the last that matches; "k=GRID" or "v=GRID"
      * alone leave the other as it is. A pattern is "3", "layers.3", "model.layers.?". */
     struct pith_list kv_layers;
+    int depth; /* not 0: each text has "depth", loss and KL by position in the window */
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_eval_defaults_sized(struct pith_eval_options *options, size_t size);

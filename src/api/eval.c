@@ -198,6 +198,26 @@ static json_t *text_report(const struct measurement *m, const char *path,
     return j;
 }
 
+/* "depth": the parts of a window where anything is scored. */
+static json_t *depth_report(const struct pith_text_result *t)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < PITH_DEPTHS; i++) {
+        const struct pith_depth *d = &t->depth[i];
+        if (d->tokens == 0) continue;
+        json_t *j = json_pack("{s:I, s:I, s:I}", "from", (json_int_t)d->from, "to",
+                              (json_int_t)d->to, "tokens", (json_int_t)d->tokens);
+        set_real(&j, "nll", d->nll);
+        if (t->has_baseline) {
+            set_real(&j, "nll_delta", d->nll - d->base_nll);
+            set_real(&j, "kld", d->kld);
+            set_interval(&j, "kld_ci95", d->kld_ci95);
+        }
+        pith_json_add(&list, j);
+    }
+    return list;
+}
+
 static enum pith_status measure_text(const struct measurement *m, size_t index, json_t *texts,
                                      struct pith_error *err)
 {
@@ -233,6 +253,7 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
     const bool usage = s == PITH_ARG;
     if (s == PITH_OK) s = pith_eval_text(&job, &result, err);
     json_t *report = s == PITH_OK ? text_report(m, path, &result) : NULL;
+    if (report && m->options->depth) pith_json_set(&report, "depth", depth_report(&result));
     if (s == PITH_OK && *sha256) pith_json_set(&report, "sha256", json_string(sha256));
     if (report && m->options->details && m->baseline)
         s = pith_details_text(report, &profile, m->tokenizer, &ids, err);

@@ -194,6 +194,37 @@ static void text_worst(struct pith_str *out, const json_t *m, const json_t *x)
     pith_html_passages(out, false);
 }
 
+/* KL by position in the window, a figure a model. */
+static void text_depths(struct pith_str *out, const json_t *models, size_t which)
+{
+    const json_t *m, *d;
+    size_t i, n;
+    bool any = false;
+    json_array_foreach (models, i, m) {
+        struct pith_chart_point point[64] = {{0}};
+        const json_t *x = json_array_get(json_object_get(m, "texts"), which);
+        const json_t *depth = json_object_get(x, "depth");
+        if (!json_object_get(x, "kld_mean") || json_array_size(depth) == 0) continue;
+        if (!any) {
+            pith_html_subheading(out, "KL by position in the window");
+            pith_html_figures(out, true, true);
+        }
+        any = true;
+        json_array_foreach (depth, n, d)
+            if (n < 64)
+                point[n] = (struct pith_chart_point){.label = "",
+                                                     .x = page_number(d, "from"),
+                                                     .hi = page_number(d, "to"),
+                                                     .y = page_number(d, "kld")};
+        pith_html_chart(out, &(struct pith_chart){.kind = PITH_CHART_HISTOGRAM,
+                                                  .title = model_name(m),
+                                                  .x_title = "position in the window",
+                                                  .points = point,
+                                                  .count = n < 64 ? n : 64});
+    }
+    if (any) pith_html_figures(out, false, true);
+}
+
 static void text_section(struct pith_str *out, const json_t *models, size_t which)
 {
     const json_t *x = json_array_get(json_object_get(json_array_get(models, 0), "texts"), which);
@@ -212,6 +243,7 @@ static void text_section(struct pith_str *out, const json_t *models, size_t whic
     reasons(out, models, which);
     text_charts(out, models, which);
     text_histograms(out, models, which);
+    text_depths(out, models, which);
     json_array_foreach (models, i, m)
         text_worst(out, m, json_array_get(json_object_get(m, "texts"), which));
 }

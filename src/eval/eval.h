@@ -95,6 +95,15 @@ struct pith_harm_result {
 /* One sentence that says it, without a full stop. */
 void pith_harm_reason(const struct pith_harm_result *h, char *text, size_t size);
 
+/* Loss and divergence by where in its window a position lies: in equal parts of the longest one. */
+enum { PITH_DEPTHS = 16 };
+struct pith_depth {
+    size_t from, to;               /* positions [from, to) */
+    size_t tokens;                 /* scored there; 0: none, and nothing else is said */
+    double nll, base_nll, kld;     /* means */
+    struct pith_interval kld_ci95; /* a window being an observation: infinite for one */
+};
+
 struct pith_text_result {
     double nll, nll_se; /* nats a token; errors come from windows: infinite for one */
     double perplexity, perplexity_se;
@@ -110,6 +119,7 @@ struct pith_text_result {
     struct pith_interval nll_delta_ci95;
     enum pith_verdict verdict;
     struct pith_harm_result harm;
+    struct pith_depth depth[PITH_DEPTHS];
 };
 
 /* What was seen at one scored position of a text that two models read. */
@@ -145,10 +155,9 @@ struct pith_text_job {
 };
 /* Measures `model`, and the baseline over the same windows when there is one. Loads the
  * blocks of a model that has none loaded. Beside the models' own passes and what is kept it holds
- * 4 bytes a scored token (for percentiles), 32 a window and at most 32 MiB of logits a model, or 16
- * rows when those are larger.
- * PITH_ARG: vocabularies differ, ids outside them, windows (above). PITH_NUMERIC:
- * logits not finite. */
+ * 4 bytes a scored token (for percentiles), 288 a window and at most 32 MiB of logits a model, or
+ * 16 rows when those are larger. PITH_ARG: vocabularies differ, ids outside them, windows (above).
+ * PITH_NUMERIC: logits not finite. */
 enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_text_result *out,
                                 struct pith_error *err);
 
@@ -214,9 +223,9 @@ struct pith_task_job {
     struct pith_model *model, *baseline;
     struct pith_kv_format kv; /* of the model's keys and values */
     const struct pith_tokenizer *tokenizer;
-    const char *path; /* a file or folder; NAME:PATH when its form is to be NAME; or made.h */
-    size_t limit;     /* 0: all items; else so many of each subject */
-    size_t shots;     /* examples in front of each question */
+    const char *path;    /* a file or folder; NAME:PATH when its form is to be NAME; or made.h */
+    size_t limit;        /* 0: all items; else so many of each subject */
+    size_t shots;        /* examples in front of each question */
     size_t length, seed; /* of what is made */
     struct pith_kept_task *kept; /* as for a text */
     const struct pith_progress *progress;

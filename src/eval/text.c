@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "eval/depth.h"
 #include "eval/divergence.h"
 #include "eval/harm.h"
 #include "eval/kept.h"
@@ -32,6 +33,7 @@ struct run {
     float *kld;                        /* [tokens] */
     struct tops *top;                  /* [rows] of the chunk at work */
     size_t agreed;
+    struct pith_depths depths;
 };
 
 /* One chunk of rows, compared by all threads. */
@@ -79,6 +81,7 @@ static void add_position(struct run *r, size_t index, size_t at, struct pith_pos
     p->at = w->begin + at;
     p->weight = w->weight / (double)scored;
     pith_stretches_add(&r->stretches, i, p);
+    pith_depths_add(&r->depths, at, p);
     if (r->job->watch.seen) r->job->watch.seen(r->job->watch.ctx, p);
 }
 
@@ -94,6 +97,7 @@ static enum pith_status score_rows(struct run *r, size_t index, size_t from, siz
     for (size_t i = 0; i < n; i++) {
         struct pith_position p = {.nll = pith_scorer_nll(&r->model, i, r->ids[from + i])};
         sums[0] += p.nll;
+        if (!r->job->baseline) pith_depths_add(&r->depths, from + i, &p);
         if (!r->job->baseline) continue;
         p.base_nll = pith_scorer_nll(&r->base, i, r->ids[from + i]);
         p.kld = (double)r->kld[r->done + i];
@@ -132,6 +136,7 @@ static enum pith_status score_window(struct run *r, size_t index, struct pith_er
         const size_t n = left < r->model.rows ? left : r->model.rows;
         PITH_TRY(score_rows(r, index, from, n, sums, err));
     }
+    pith_depths_next(&r->depths);
     r->stretch += pieces(r, w);
     const double scored = (double)(w->length - w->score_from);
     r->weight[index] = w->weight;
@@ -205,6 +210,7 @@ static enum pith_status summarize(struct run *r, struct pith_text_result *out,
     out->tokens = r->tokens;
     out->windows = r->count;
     out->model_seconds = r->model.seconds;
+    pith_depths_sum(&r->depths, out->depth);
     return r->job->baseline ? summarize_baseline(r, out, err) : PITH_OK;
 }
 
@@ -234,6 +240,7 @@ static enum pith_status prepare_arrays(struct run *r, size_t longest, struct pit
     r->top = pith_alloc(r->model.rows, sizeof *r->top);
     if (!r->ids || !r->weight || !r->loss || !r->base_loss || !r->kld || !r->top)
         return pith_fail_nomem(err, "the losses of a text");
+    PITH_TRY(pith_depths_init(&r->depths, longest, r->count, err));
     return job->baseline ? pith_stretches_init(&r->stretches, stretches, err) : PITH_OK;
 }
 
@@ -280,6 +287,7 @@ enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_tex
     pith_free(r.loss);
     pith_free(r.base_loss);
     pith_stretches_free(&r.stretches);
+    pith_depths_free(&r.depths);
     pith_free(r.kld);
     pith_free(r.top);
     return s;

@@ -83,6 +83,19 @@ assert [m["kv"] for m in models] == ["f32", "int8:token", "q4_0", "k=bf16,v=int4
 assert [m["kv_bits"] for m in models] == [32, 8.5, 4.5, 10.25], [m["kv_bits"] for m in models]
 assert str(models[1]["texts"][0]["kld_mean"]) == sys.argv[2]
 PY
+deep="--text $probe/eval.txt --context 128 --max-tokens 512 --depth"
+"$pith" eval "$probe" $deep --kv int8:token --kv q4_0 --quiet >"$work/deep" 2>/dev/null
+[ "$(grep -c '^  [0-9]*-[0-9]*  ' "$work/deep")" = 32 ] && pass "KL by position, a curve a cache" || fail "no curves: $(cat "$work/deep")"
+"$pith" eval "$probe" $deep --kv int4:g32 --baseline "$probe" --json --quiet 2>/dev/null | python3 -c "
+import json, sys
+t = json.load(sys.stdin)
+d = t['depth']
+assert [d[0]['from'], d[-1]['to'], len(d)] == [0, 128, 16] and sum(x['tokens'] for x in d) == t['tokens']
+assert abs(sum(x['tokens'] * x['kld'] for x in d) / t['tokens'] - t['kld_mean']) < 1e-8
+assert all(x['kld_ci95'][0] <= x['kld'] <= x['kld_ci95'][1] for x in d)" && pass "in JSON, with intervals" || fail "depth in JSON"
+check "in the page" sh -c "'$pith' compare '$probe' '$probe' $deep --kv q4_0 -o '$work/deep.html' --quiet >/dev/null 2>&1 && grep -q 'position in the window' '$work/deep.html'"
+refuse "a page is needed" 2 'does nothing without -o PAGE.html' "$pith" compare "$probe" "$probe" $deep
+refuse "positions are of texts" 2 'does nothing without --text' "$pith" eval "$probe" --tasks copy --depth
 check "as a table" grep -q '^q4_0  *4.50 ' "$work/several"
 refuse "several caches are not compare's" 2 'pith eval compares caches' "$pith" compare "$probe" "$probe" --text "$probe/eval.txt" --kv bf16 --kv fp8
 for g in bf16 int8:token int4:g32:asym fp8 k=q8_0,v=q4_1; do

@@ -47,6 +47,20 @@ static void assert_result(const struct pith_text_result *got, const json_t *want
         assert_true(isinf(got->nll_delta_ci95.hi) && isinf(got->nll_se));
     }
     assert_int_equal(got->verdict, pith_verdict_of(got->nll_delta_ci95));
+    size_t tokens = 0, end = 0;
+    double kld = 0;
+    for (size_t i = 0; i < PITH_DEPTHS; i++) {
+        const struct pith_depth *d = &got->depth[i];
+        assert_int_equal(d->from, end);
+        end = d->to;
+        tokens += d->tokens;
+        kld += d->kld * (double)d->tokens;
+        if (d->tokens && got->windows > 1)
+            assert_true(d->kld_ci95.lo <= d->kld && d->kld <= d->kld_ci95.hi);
+    }
+    assert_in_range(end, 2, number(want, "context")); /* a short text is a shorter window */
+    assert_int_equal(tokens, got->tokens);
+    assert_close("KL over all positions", kld / (double)tokens, got->kld_mean, 1e-9);
 }
 
 static size_t load_ids(const json_t *golden)
