@@ -164,7 +164,7 @@ INLINE v16 fold_back(enum pith_code_kind kind, v16 x)
 INLINE struct coded_scale fold_open(enum pith_code_kind kind, struct coded_scale s,
                                     const v16_how *how)
 {
-    const v16 less = v16_negate(v16_mul(s.beside, s.scale));
+    const v16 less = v16_mul(s.beside, s.scale);
     if (is_nibble(kind)) s.scale.b = _mm256_mul_ps(s.scale.b, _mm256_set1_ps(0x1p-4f));
     if (kind == PITH_CODE_E4M3) s.scale = v16_mul(s.scale, v16_set(0x1p120f));
     if (kind == PITH_CODE_E5M2) s.scale = v16_mul(s.scale, v16_set(0x1p112f));
@@ -204,7 +204,8 @@ INLINE v16 folded(enum pith_code_kind kind, const uint8_t *p, const v16_how *how
     } else {
         b = eight_bytes(p + 8);
     }
-    return v16_fma((v16){_mm256_cvtepi32_ps(a), _mm256_cvtepi32_ps(b)}, s->scale, s->beside);
+    return (v16){_mm256_fmsub_ps(_mm256_cvtepi32_ps(a), s->scale.a, s->beside.a),
+                 _mm256_fmsub_ps(_mm256_cvtepi32_ps(b), s->scale.b, s->beside.b)};
 }
 
 /* Whether n scales are zeros or of a middling size, and their products with zeros exact. */
