@@ -114,6 +114,16 @@ void pith_return_memory(void)
 #endif
 }
 
+uint64_t pith_heap_holes(void)
+{
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+    const struct mallinfo2 m = mallinfo2();
+    return m.fordblks - m.keepcost;
+#else
+    return 0;
+#endif
+}
+
 void pith_heap_trim(void)
 {
 #if defined(__GLIBC__)

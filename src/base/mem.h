@@ -39,6 +39,9 @@ void pith_free(void *p);
 enum { PITH_HEAP_LARGE = 32 << 10, PITH_HEAP_KEPT = 64 << 10 };
 /* Gives the system back what the heaps hold of freed memory. */
 void pith_heap_trim(void);
+/* Bytes of freed memory between what the heaps hold: given back or not, blocks of any size may come
+ * to lie there, and what they leave stays with the heap. */
+uint64_t pith_heap_holes(void);
 
 /* Overflow-safe arithmetic: false when the result does not fit (then *out is untouched). */
 bool pith_mul_size(size_t a, size_t b, size_t *out);

@@ -263,23 +263,6 @@ static uint64_t choices_bytes(const struct pith_job *job, const struct pith_laye
     return job->calib.windows * job->calib.length * each + moe->experts * sizeof(uint64_t);
 }
 
-static void do_layer(struct pith_meter *m, const struct pith_job *job, uint32_t layer)
-{
-    const uint64_t before = m->now;
-    const struct pith_layer_plan *l = pith_job_plan(job, layer);
-    if (pith_job_streams(job)) {
-        pith_meter_touch(m, pith_stream_layer_bytes(job, layer, threads_of(job)));
-        return;
-    }
-    load_block(m, job, layer);
-    pith_meter_take(m, choices_bytes(job, l));
-    transform_block(m, job, layer);
-    if (pith_job_learns(job)) round_together(m, job, layer);
-    for (uint32_t i = 0; i < l->sites && !pith_job_learns(job); i++) round_site(m, job, layer, i);
-    keep_rest(m, job, layer);
-    pith_meter_give(m, m->now - before);
-}
-
 /* --- the whole ------------------------------------------------------------------------------- */
 
 /* Of a tensor's entry in the account, as a tree and as text. */
@@ -299,42 +282,69 @@ static uint64_t side_file_bytes(const struct pith_job *job)
     return bytes;
 }
 
-/* What the account takes for each linear of its layer, as a tree and as text: the last layer's,
- * whose names are the longest. */
-static void entry_bytes(const struct pith_job *job, uint64_t *tree, uint64_t *text)
+/* What a linear's entry in the account takes, as a tree and as text: the largest of the last
+ * layer's, whose names are the longest. */
+struct entry {
+    uint64_t tree, text;
+};
+
+static struct entry entry_of(const struct pith_job *job)
 {
     const uint32_t layers = job->model->shape.layers;
     const uint32_t linears = pith_job_plan(job, layers - 1)->linears;
-    *tree = *text = 0;
+    struct entry most = {0};
     for (uint32_t i = 0; i < linears; i++) {
-        uint64_t as_text;
-        const uint64_t one =
-            pith_linear_json_bytes(job, pith_job_choice(job, layers - 1, i), &as_text);
-        *tree = larger(*tree, one);
-        *text = larger(*text, as_text);
+        uint64_t text;
+        const uint64_t tree =
+            pith_linear_json_bytes(job, pith_job_choice(job, layers - 1, i), &text);
+        most.tree = larger(most.tree, tree);
+        most.text = larger(most.text, text);
     }
+    return most;
 }
 
-/* The list of what was written, the account as it grows, and the text of a unit for the journal,
- * which grows by doubling. */
+/* The list of what is written, and of the tensors that stay as they are their entries. */
 static uint64_t list_bytes(const struct pith_job *job)
 {
     const struct pith_layout *out = &job->layout;
-    uint64_t tree, text;
-    entry_bytes(job, &tree, &text);
-    uint64_t bytes = 2 * out->count * sizeof(struct pith_tensor) + job->choice_count * tree +
-                     (out->count + job->model->checkpoint->count) * TENSOR_JSON +
-                     2 * text * job->model->plans.most_linears;
+    const size_t tensors = job->model->checkpoint->count;
+    uint64_t bytes = 2 * out->count * sizeof(struct pith_tensor);
+    bytes += (tensors > job->choice_count ? tensors - job->choice_count : 0) * TENSOR_JSON;
     for (size_t i = 0; i < out->shards; i++) bytes += out->header_bytes[i];
     return bytes;
 }
 
-/* The account's text, which grows by doubling; the list of what is read back. */
-static uint64_t end_bytes(const struct pith_job *job)
+static void do_block(struct pith_meter *m, const struct pith_job *job, uint32_t layer)
 {
-    uint64_t tree, text;
-    entry_bytes(job, &tree, &text);
-    const uint64_t all = job->choice_count * text + job->layout.count * (uint64_t)TENSOR_TEXT;
+    const uint64_t before = m->now;
+    const struct pith_layer_plan *l = pith_job_plan(job, layer);
+    load_block(m, job, layer);
+    pith_meter_take(m, choices_bytes(job, l));
+    transform_block(m, job, layer);
+    if (pith_job_learns(job)) round_together(m, job, layer);
+    for (uint32_t i = 0; i < l->sites && !pith_job_learns(job); i++) round_site(m, job, layer, i);
+    keep_rest(m, job, layer);
+    pith_meter_give(m, m->now - before);
+}
+
+/* A layer, and then its entries, with the text of its unit for the journal, which grows by
+ * doubling. */
+static void do_layer(struct pith_meter *m, const struct pith_job *job, uint32_t layer,
+                     const struct entry *entry)
+{
+    const uint64_t linears = pith_job_plan(job, layer)->linears;
+    if (pith_job_streams(job))
+        pith_meter_touch(m, pith_stream_layer_bytes(job, layer, threads_of(job)));
+    else do_block(m, job, layer);
+    pith_meter_take(m, linears * entry->tree);
+    pith_meter_touch(m, 2 * linears * entry->text);
+}
+
+/* The account's text, which grows by doubling; the list of what is read back. */
+static uint64_t end_bytes(const struct pith_job *job, const struct entry *entry)
+{
+    const uint64_t all = job->choice_count * entry->text +
+                         job->layout.count * (uint64_t)TENSOR_TEXT;
     const uint64_t pieces = job->layout.count * (sizeof(struct pith_error) + 64);
     return larger(larger(2 * all, pieces), side_file_bytes(job));
 }
@@ -352,9 +362,11 @@ uint64_t pith_job_estimate(const struct pith_job *job)
     struct pith_meter m = {0};
     pith_meter_take(&m, job->held + PITH_MEASURED_TO + (threads + JOBS) * (uint64_t)A_THREAD);
     pith_meter_take(&m, list_bytes(job));
-    pith_meter_touch(&m, end_bytes(job));
+    const struct entry entry = entry_of(job);
+    const uint64_t entries = job->choice_count * entry.tree;
+    pith_meter_touch(&m, entries + end_bytes(job, &entry));
     if (job->convert) {
-        pith_meter_touch(&m, pith_convert_bytes(job));
+        pith_meter_touch(&m, entries + pith_convert_bytes(job));
         return m.most;
     }
     if (pith_job_calibrates(job)) pith_meter_take(&m, calibration_bytes(job, threads));
@@ -362,6 +374,7 @@ uint64_t pith_job_estimate(const struct pith_job *job)
     if (pith_job_turns(job))
         pith_meter_touch(&m, pith_turn_scratch(&job->basis, threads) +
                                  pith_made_bytes(job->model->shape.hidden));
-    for (uint32_t layer = 0; layer < job->model->shape.layers; layer++) do_layer(&m, job, layer);
+    for (uint32_t layer = 0; layer < job->model->shape.layers; layer++)
+        do_layer(&m, job, layer, &entry);
     return m.most;
 }

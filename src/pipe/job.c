@@ -189,7 +189,7 @@ enum pith_status pith_job_fit(struct pith_job *job, struct pith_error *err)
 {
     const struct pith_quantize_options *o = job->options;
     pith_heap_trim();
-    job->held = pith_memory_anonymous();
+    job->held = pith_memory_anonymous() + pith_heap_holes();
     const uint64_t need = job->expected = pith_job_estimate(job);
     /* What one start said must do for the next. */
     if (o->memory && need > pith_sum_bytes(o->memory, PITH_MEASURED_TO))

@@ -64,7 +64,7 @@ struct pith_job {
     struct pith_basis basis;           /* all of its rotations empty: none does */
     struct pith_calib_set calib;
     struct pith_layout layout;
-    uint64_t held;     /* the process's own memory when all of the above was decided */
+    uint64_t held;     /* the process's own memory and its heaps' holes when that was decided */
     uint64_t expected; /* the most of it that the run will hold, that included */
     char *partial;     /* "<out>.partial" */
     char *journal_path;

@@ -1,9 +1,10 @@
 /* kern/neon/panel_sums.h: the products of integers with packed panels, a register of four rows at a
  * time, for sums of a block's lines that the including file defines:
  *
- *     level4_sum(kind, line, lines, q)   sums of four rows of 4-bit codes over the columns of q:
- * `lines` lines, PITH_PANEL_LINE bytes apart int8_sum(line, lines, q)     the same of 8-bit codes
- * less 128, which are signed bytes */
+ * level4_sum(kind, line, lines, q): sums of four rows of 4-bit codes over the columns of q; `lines`
+ * lines, PITH_PANEL_LINE bytes apart.
+ *
+ * int8_sum(line, lines, q): the same of 8-bit codes less 128, which are signed bytes. */
 #include "kern/neon/digits_neon.h"
 
 enum { QUARTERS = 4 /* of a line: registers, each four columns of four rows */ };
