@@ -198,6 +198,10 @@ enum pith_status pith_family_read_latent(const json_t *config, const char *where
         return pith_fail(err, PITH_FORMAT,
                          "%s: \"qk_rope_head_dim\" %u is odd, rotary positions need pairs", where,
                          l->rope);
+    if (l->nope % 2 != 0)
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: \"qk_nope_head_dim\" %u is odd, a head's dimension must be even",
+                         where, l->nope);
     const uint64_t wide = l->rank > l->value ? l->rank : l->value;
     if (shape->heads * (wide + l->nope + l->rope) > PITH_MAX_WIDTH)
         return pith_fail(err, PITH_FORMAT, "%s: %u heads of a latent of %u are wider than %d",
