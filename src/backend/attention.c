@@ -111,39 +111,38 @@ static bool widens(const struct part *p, const struct pith_cache_side *s)
 /* Scores of a page of 32 keys, and weighted sums of n values of one. Codes are read where they are
  * unless many rows pay for making them floats once. */
 static void score_page(const struct job *j, const struct part *p, const struct pith_cache *cache,
-                       const struct pith_cache_rows *at, float *scores)
+                       const struct pith_cache_rows *rows, float *scores)
 {
     const struct pith_cache_side *side = &cache->k;
-    const struct pith_cache_rows rows = *at;
     const struct pith_kern *k = &j->b->kern;
     float *work = j->b->scratch[p->thread].b;
     struct pith_coded codes;
-    if (side->code && p->count < ROWS / 4 && pith_cache_key_view(j->b, side, &rows, work, &codes))
+    if (side->code && p->count < ROWS / 4 && pith_cache_key_view(j->b, side, rows, work, &codes))
         k->attn_scores_codes(&codes, p->count, p->q, j->key, scores, SCORES_LD);
     else if (widens(p, side) || side->dtype == PITH_F32)
         k->attn_scores_f32(p->count, side->dim, 1, p->q, j->key,
-                           pith_cache_key_tile(j->b, side, &rows, work), scores, SCORES_LD);
-    else k->attn_scores_bf16(p->count, side->dim, 1, p->q, j->key, rows.page, scores, SCORES_LD);
+                           pith_cache_key_tile(j->b, side, rows, work), scores, SCORES_LD);
+    else k->attn_scores_bf16(p->count, side->dim, 1, p->q, j->key, rows->page, scores, SCORES_LD);
 }
 
 static void add_page(const struct job *j, const struct part *p, const struct pith_cache *cache,
-                     const struct pith_cache_rows *at, const float *weights)
+                     const struct pith_cache_rows *rows, float *weights)
 {
-    const struct pith_cache_rows rows = *at;
-    const size_t n = rows.n;
+    const size_t n = rows->n;
     const struct pith_cache_side *side = &cache->v;
     const struct pith_kern *k = &j->b->kern;
     float *work = j->b->scratch[p->thread].b;
     struct pith_coded codes;
-    if (side->code && p->count < ROWS / 4 && pith_cache_value_view(j->b, side, &rows, work, &codes))
+    if (side->code && p->count < ROWS / 4 && pith_cache_value_view(j->b, side, rows, work, &codes))
         k->attn_values_codes(
             &codes, &(struct pith_coded_sums){p->count, n, weights, SCORES_LD, p->chunk.o, j->dim});
     else if (widens(p, side) || side->dtype == PITH_F32)
         k->attn_values_f32(p->count, n, j->dim, weights, SCORES_LD,
-                           pith_cache_value_tile(j->b, side, &rows, work), p->chunk.o, j->dim);
+                           pith_cache_value_tile(j->b, side, rows, work), p->chunk.o, j->dim);
     else
         k->attn_values_bf16(p->count, n, j->dim, weights, SCORES_LD,
-                            rows.page + rows.first * j->dim * sizeof(uint16_t), p->chunk.o, j->dim);
+                            rows->page + rows->first * j->dim * sizeof(uint16_t), p->chunk.o,
+                            j->dim);
 }
 
 /* How many of a part's rows, the first, see a page in floats. */
@@ -168,39 +167,51 @@ static struct part some_rows(const struct job *j, const struct part *p, size_t f
     return some;
 }
 
-/* A head's part of a page in floats. */
-static struct pith_cache_span plain_span(const struct job *j)
-{
-    return (struct pith_cache_span){.page = j->span->plain};
-}
-
 /* Whether a page of the span follows that of a position. */
 static bool follows(const struct job *j, size_t position)
 {
     return position / PITH_KEYS + 1 < pith_cache_pages(j->span->start + j->span->n);
 }
 
+/* A side of the cache: where a head's part of the page of a position lies, and what rows do with
+ * it, their scores of its first position given. */
+struct side {
+    char *(*page)(const struct pith_cache *cache, const struct pith_cache_span *span,
+                  size_t position, size_t kv);
+    void (*work)(const struct job *j, const struct part *p, const struct pith_cache *cache,
+                 const struct pith_cache_rows *rows, float *scores);
+};
+static const struct side keys = {pith_cache_keys, score_page};
+static const struct side values = {pith_cache_values, add_page};
+
+/* Some rows of the page of a position, which is the scores' column `at`: the part's first rows may
+ * see it in floats, the others see what the cache keeps. */
+static void visit(const struct job *j, const struct part *p, const struct side *side,
+                  size_t position, size_t at, struct pith_cache_rows rows)
+{
+    const struct pith_attention *a = j->a;
+    const size_t near = plain_rows(j, p, position / PITH_KEYS);
+    if (near > 0) {
+        const struct pith_cache_span plain = {.page = j->span->plain};
+        const struct part first = some_rows(j, p, 0, near);
+        rows.page = side->page(a->plain, &plain, position, p->kv);
+        side->work(j, &first, a->plain, &rows, p->scores + at);
+    }
+    if (near < p->count) {
+        const struct part rest = some_rows(j, p, near, p->count - near);
+        rows.page = side->page(a->cache, j->span, position, p->kv);
+        if (follows(j, position))
+            rows.next = side->page(a->cache, j->span, position + PITH_KEYS, p->kv);
+        side->work(j, &rest, a->cache, &rows, p->scores + near * SCORES_LD + at);
+    }
+}
+
 /* Scores of the pages that hold [low, high) of a chunk. */
 static void score(const struct job *j, const struct part *p, size_t base, size_t low, size_t high)
 {
-    const struct pith_attention *a = j->a;
-    const struct pith_cache_span plain = plain_span(j);
-    for (size_t at = low - low % PITH_KEYS; at < high; at += PITH_KEYS) {
-        const size_t near = plain_rows(j, p, (base + at) / PITH_KEYS);
-        struct pith_cache_rows rows = {.kv = p->kv, .n = PITH_KEYS};
-        if (near > 0) {
-            const struct part first = some_rows(j, p, 0, near);
-            rows.page = pith_cache_keys(a->plain, &plain, base + at, p->kv);
-            score_page(j, &first, a->plain, &rows, p->scores + at);
-        }
-        if (near < p->count) {
-            const struct part rest = some_rows(j, p, near, p->count - near);
-            rows.page = pith_cache_keys(a->cache, j->span, base + at, p->kv);
-            if (follows(j, base + at))
-                rows.next = pith_cache_keys(a->cache, j->span, base + at + PITH_KEYS, p->kv);
-            score_page(j, &rest, a->cache, &rows, p->scores + near * SCORES_LD + at);
-        }
-    }
+    const struct pith_cache_rows rows = {.kv = p->kv, .n = PITH_KEYS};
+    for (size_t at = low - low % PITH_KEYS; at < high; at += PITH_KEYS)
+        visit(j, p, &keys, base + at, at, rows);
 }
 
 /* Scores to weights, [0, high) of the chunk at base; what a row does not see gets the weight 0. */
@@ -231,25 +242,11 @@ static void weigh(const struct job *j, const struct part *p, size_t base, size_t
 static void add_values(const struct job *j, const struct part *p, size_t base, size_t low,
                        size_t high)
 {
-    const struct pith_attention *a = j->a;
-    const struct pith_cache_span plain = plain_span(j);
     memset(p->chunk.o, 0, p->count * j->dim * sizeof(float));
     for (size_t at = low, n; at < high; at += n) {
         n = pith_min(PITH_KEYS - at % PITH_KEYS, high - at);
-        const size_t near = plain_rows(j, p, (base + at) / PITH_KEYS);
-        struct pith_cache_rows rows = {.kv = p->kv, .first = at % PITH_KEYS, .n = n};
-        if (near > 0) {
-            const struct part first = some_rows(j, p, 0, near);
-            rows.page = pith_cache_values(a->plain, &plain, base + at, p->kv);
-            add_page(j, &first, a->plain, &rows, p->scores + at);
-        }
-        if (near < p->count) {
-            const struct part rest = some_rows(j, p, near, p->count - near);
-            rows.page = pith_cache_values(a->cache, j->span, base + at, p->kv);
-            if (follows(j, base + at))
-                rows.next = pith_cache_values(a->cache, j->span, base + at + PITH_KEYS, p->kv);
-            add_page(j, &rest, a->cache, &rows, p->scores + near * SCORES_LD + at);
-        }
+        const struct pith_cache_rows rows = {.kv = p->kv, .first = at % PITH_KEYS, .n = n};
+        visit(j, p, &values, base + at, at, rows);
     }
 }
 

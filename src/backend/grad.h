@@ -71,11 +71,12 @@ size_t pith_attention_grad_work(unsigned threads, size_t n);
 /* --- layers that keep a state, of one sequence from its beginning --------------------------------
  */
 
-/* Of pith_conv(): x is what it read. dx is overwritten, and neither x nor dy. */
+/* Of pith_conv(): `of` says what it did, its x, tail and n are not looked at; x is what it read,
+ * behind no tail. dx is overwritten. */
 struct pith_conv_grad {
-    const float *x, *dy, *weight, *bias; /* as struct pith_conv */
-    size_t n, channels, taps;
-    bool silu;
+    const struct pith_conv *of;
+    const float *x, *dy; /* [n][channels] */
+    size_t n;
     float *dx;
 };
 void pith_conv_grad(struct pith_backend *b, const struct pith_conv_grad *g);

@@ -16,13 +16,14 @@ enum { CHANNELS = 128 /* that a task takes */ };
 /* What the convolution gives of a token's channel before SiLU, and the gradient of that. */
 static float before_act(const struct pith_conv_grad *g, size_t t, size_t channel)
 {
-    const float *w = g->weight + channel * g->taps;
-    const float dy = g->dy[t * g->channels + channel];
-    double sum = g->bias ? (double)g->bias[channel] : 0;
-    if (!g->silu) return dy;
-    for (size_t j = 0; j < g->taps; j++)
-        if (t + j + 1 >= g->taps)
-            sum += (double)w[j] * (double)g->x[(t + j + 1 - g->taps) * g->channels + channel];
+    const struct pith_conv *c = g->of;
+    const float *w = c->weight + channel * c->taps;
+    const float dy = g->dy[t * c->channels + channel];
+    double sum = c->bias ? (double)c->bias[channel] : 0;
+    if (!c->silu) return dy;
+    for (size_t j = 0; j < c->taps; j++)
+        if (t + j + 1 >= c->taps)
+            sum += (double)w[j] * (double)g->x[(t + j + 1 - c->taps) * c->channels + channel];
     const double s = pith_sigmoid_f64(sum);
     return (float)((double)dy * s * (1 + sum * (1 - s)));
 }
@@ -30,23 +31,23 @@ static float before_act(const struct pith_conv_grad *g, size_t t, size_t channel
 static void conv_task(void *ctx, size_t task, unsigned thread)
 {
     const struct pith_conv_grad *g = ctx;
-    const size_t first = task * CHANNELS, last = pith_min(g->channels, first + CHANNELS);
+    const struct pith_conv *c = g->of;
+    const size_t first = task * CHANNELS, last = pith_min(c->channels, first + CHANNELS);
     (void)thread;
     for (size_t t = 0; t < g->n; t++)
-        memset(g->dx + t * g->channels + first, 0, (last - first) * sizeof *g->dx);
+        memset(g->dx + t * c->channels + first, 0, (last - first) * sizeof *g->dx);
     for (size_t t = 0; t < g->n; t++)
-        for (size_t c = first; c < last; c++) {
-            const float d = before_act(g, t, c);
-            for (size_t j = 0; j < g->taps; j++)
-                if (t + j + 1 >= g->taps)
-                    g->dx[(t + j + 1 - g->taps) * g->channels + c] += d *
-                                                                      g->weight[c * g->taps + j];
+        for (size_t k = first; k < last; k++) {
+            const float d = before_act(g, t, k), *w = c->weight + k * c->taps;
+            for (size_t j = 0; j < c->taps; j++)
+                if (t + j + 1 >= c->taps)
+                    g->dx[(t + j + 1 - c->taps) * c->channels + k] += d * w[j];
         }
 }
 
 void pith_conv_grad(struct pith_backend *b, const struct pith_conv_grad *g)
 {
-    pith_pool_run(b->pool, pith_tasks(g->channels, CHANNELS), conv_task,
+    pith_pool_run(b->pool, pith_tasks(g->of->channels, CHANNELS), conv_task,
                   (struct pith_conv_grad *)(uintptr_t)g);
 }
 

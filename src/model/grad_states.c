@@ -147,58 +147,39 @@ static float *fresh_state(const struct pith_tape_forward *f)
     return f->t->state;
 }
 
-static const float *conv_bias(const struct pith_block *b, const struct pith_node *node)
-{
-    return node->u.conv.bias == PITH_NO_PART ? NULL : b->vector[node->u.conv.bias];
-}
-
 void pith_tape_conv(struct pith_tape_forward *f, const struct pith_node *node,
                     struct pith_tape_step *s)
 {
-    memcpy(s->out, s->in, f->t->n * node->u.conv.dim * sizeof *s->out);
-    pith_conv(f->t->backend, &(struct pith_conv){.x = s->out,
-                                                 .tail = fresh_state(f),
-                                                 .n = f->t->n,
-                                                 .channels = node->u.conv.dim,
-                                                 .taps = node->u.conv.taps,
-                                                 .weight = f->b->vector[node->u.conv.weight],
-                                                 .bias = conv_bias(f->b, node),
-                                                 .silu = node->u.conv.silu});
+    struct pith_conv c = pith_conv_of(f->b, node);
+    memcpy(s->out, s->in, f->t->n * c.channels * sizeof *s->out);
+    c.x = s->out;
+    c.tail = fresh_state(f);
+    c.n = f->t->n;
+    pith_conv(f->t->backend, &c);
 }
 
 void pith_back_conv(struct pith_tape_backward *k, const struct pith_node *node,
                     const struct pith_tape_step *s)
 {
-    const size_t bytes = k->t->n * node->u.conv.dim * sizeof(float);
+    const struct pith_conv c = pith_conv_of(k->b, node);
     float *d = pith_tape_grow(k, node->in, node->u.conv.dim);
-    memcpy(k->t->grad_spare, d, bytes);
+    memcpy(k->t->grad_spare, d, k->t->n * c.channels * sizeof *d);
     pith_conv_grad(k->t->backend,
-                   &(struct pith_conv_grad){.x = s->in,
-                                            .dy = k->t->grad_spare,
-                                            .weight = k->b->vector[node->u.conv.weight],
-                                            .bias = conv_bias(k->b, node),
-                                            .n = k->t->n,
-                                            .channels = node->u.conv.dim,
-                                            .taps = node->u.conv.taps,
-                                            .silu = node->u.conv.silu,
-                                            .dx = d});
+                   &(struct pith_conv_grad){
+                       .of = &c, .x = s->in, .dy = k->t->grad_spare, .n = k->t->n, .dx = d});
 }
 
 static struct pith_delta delta_of(const struct pith_tape *t, const struct pith_block *b,
                                   const struct pith_node *node, const struct pith_tape_step *s)
 {
-    return (struct pith_delta){.mixed = s->in,
-                               .a = s->other[0],
-                               .beta = s->other[1],
-                               .a_log = b->vector[node->u.delta.a_log],
-                               .dt_bias = b->vector[node->u.delta.dt_bias],
-                               .n = t->n,
-                               .key_heads = node->u.delta.key_heads,
-                               .value_heads = node->u.delta.value_heads,
-                               .key_dim = node->u.delta.key_dim,
-                               .value_dim = node->u.delta.value_dim,
-                               .state = t->state,
-                               .out = s->out};
+    struct pith_delta d = pith_delta_of(b, node);
+    d.mixed = s->in;
+    d.a = s->other[0];
+    d.beta = s->other[1];
+    d.n = t->n;
+    d.state = t->state;
+    d.out = s->out;
+    return d;
 }
 
 void pith_tape_delta(struct pith_tape_forward *f, const struct pith_node *node,
@@ -232,20 +213,13 @@ void pith_back_delta(struct pith_tape_backward *k, const struct pith_node *node,
 static struct pith_scan scan_of(const struct pith_tape *t, const struct pith_block *b,
                                 const struct pith_node *node, const struct pith_tape_step *s)
 {
-    return (struct pith_scan){.mixed = s->in,
-                              .step = s->other[0],
-                              .a_log = b->vector[node->u.scan.a_log],
-                              .dt_bias = b->vector[node->u.scan.dt_bias],
-                              .skip = b->vector[node->u.scan.skip],
-                              .n = t->n,
-                              .heads = node->u.scan.heads,
-                              .dim = node->u.scan.dim,
-                              .groups = node->u.scan.groups,
-                              .states = node->u.scan.state,
-                              .least = node->u.scan.least,
-                              .most = node->u.scan.most,
-                              .state = t->state,
-                              .out = s->out};
+    struct pith_scan d = pith_scan_of(b, node);
+    d.mixed = s->in;
+    d.step = s->other[0];
+    d.n = t->n;
+    d.state = t->state;
+    d.out = s->out;
+    return d;
 }
 
 void pith_tape_scan(struct pith_tape_forward *f, const struct pith_node *node,

@@ -195,7 +195,7 @@ static uint64_t transform_scratch(const struct pith_job *job, uint32_t layer, ui
             .clip = !l->linear[member[i]].scores,
         };
     }
-    const uint64_t bytes = member ? job->recipe.transform->scratch(&site_job) : 0;
+    const uint64_t bytes = member ? job->recipe.transform->scratch(&site_job) : UINT64_MAX;
     pith_free(site_job.linear);
     pith_free(member);
     return bytes;

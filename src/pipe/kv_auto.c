@@ -310,6 +310,7 @@ static enum pith_status solve(struct plan *p, struct pith_error *err)
     if (s == PITH_LIMIT)
         s = pith_fail(err, s, "--kv auto:%g: the smallest formats take more bits a number",
                       p->job->bits);
+    else if (s != PITH_OK) s = pith_fail(err, s, "%s", why.text);
     for (uint32_t i = 0; i < p->job->model->plans.layers; i++)
         p->layer[i] = pith_kv_floats(PITH_F32);
     for (size_t i = 0; i < p->parts && s == PITH_OK; i++)

@@ -121,16 +121,11 @@ static uint64_t scratch(const struct pith_transform_job *job)
     struct pith_arena a = {0};
     struct search x = search_of(job);
     layout(&a, &x);
-    uint64_t most = foretold(job)      ? pith_awq_pivots_scratch(x.dim)
-                    : job->clip_search ? pith_awq_clip_scratch(job)
-                                       : 0;
-    for (unsigned i = 0; i < job->count; i++) {
-        const struct pith_transform_linear *l = &job->linear[i];
-        const uint64_t trial =
-            pith_pseudo_quantize_bytes(job->backend, &l->grid, job->scale_dtype, l->rows, l->cols);
-        if (trial > most) most = trial;
-    }
-    return pith_sum_bytes(pith_arena_bytes(&a), most);
+    const uint64_t trial = pith_fold_trial_bytes(job);
+    const uint64_t other = foretold(job)      ? pith_awq_pivots_scratch(x.dim)
+                           : job->clip_search ? pith_awq_clip_scratch(job)
+                                              : 0;
+    return pith_sum_bytes(pith_arena_bytes(&a), trial > other ? trial : other);
 }
 
 /* ---- scales ---- */

@@ -1,5 +1,7 @@
 #include "quant/transform/fold.h"
 
+#include "quant/scale.h"
+
 #include <math.h>
 
 enum pith_status pith_fold_check(const struct pith_transform_job *job, const char *who,
@@ -15,6 +17,18 @@ enum pith_status pith_fold_check(const struct pith_transform_job *job, const cha
         return pith_fail(err, PITH_ARG, "%u inputs are not made of heads of %u shared by %u", dim,
                          job->tie_block, job->repeat);
     return PITH_OK;
+}
+
+uint64_t pith_fold_trial_bytes(const struct pith_transform_job *job)
+{
+    uint64_t most = 0;
+    for (unsigned i = 0; i < job->count; i++) {
+        const struct pith_transform_linear *l = &job->linear[i];
+        const uint64_t one =
+            pith_pseudo_quantize_bytes(job->backend, &l->grid, job->scale_dtype, l->rows, l->cols);
+        if (one > most) most = one;
+    }
+    return most;
 }
 
 bool pith_fold_tied(const struct pith_transform_job *job)

@@ -9,6 +9,8 @@
  * those are made of whole heads where s is tied. `who` begins the message. */
 enum pith_status pith_fold_check(const struct pith_transform_job *job, const char *who,
                                  struct pith_error *err);
+/* The most bytes that a trial of rounding one of the linears takes. */
+uint64_t pith_fold_trial_bytes(const struct pith_transform_job *job);
 /* True when heads share their scales: 1/s goes into rows that several of the inputs come from. */
 bool pith_fold_tied(const struct pith_transform_job *job);
 /* True when there is something to divide by s, and a linear that is rounded. */

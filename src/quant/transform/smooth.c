@@ -240,15 +240,8 @@ static uint64_t scratch(const struct pith_transform_job *job)
 {
     struct pith_arena a = {0};
     struct smooth t = smooth_of(job);
-    uint64_t trial = 0;
     layout(&a, &t);
-    for (unsigned i = 0; i < job->count; i++) {
-        const struct pith_transform_linear *l = &job->linear[i];
-        const uint64_t one =
-            pith_pseudo_quantize_bytes(job->backend, &l->grid, job->scale_dtype, l->rows, l->cols);
-        if (one > trial) trial = one;
-    }
-    return pith_sum_bytes(pith_arena_bytes(&a), trial);
+    return pith_sum_bytes(pith_arena_bytes(&a), pith_fold_trial_bytes(job));
 }
 
 static enum pith_status take_memory(struct smooth *t, struct pith_error *err)
