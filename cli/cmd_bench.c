@@ -20,6 +20,8 @@ static const struct option options[] = {
     {"gen", 0, OPTION_COUNT, AT(b.gen), "N", "tokens to make (default 64; 0: none)"},
     {"depth", 0, OPTION_COUNT, AT(b.depth), "N",
      "positions of the KV cache that are taken before either (default 0)"},
+    {"sequences", 0, OPTION_COUNT, AT(b.sequences), "N",
+     "also make tokens of N sequences at that depth together, one each a step (default 1: not)"},
     {"reps", 0, OPTION_COUNT, AT(b.reps), "R", "repetitions (default 5)"},
     {"kv", 0, OPTION_TEXT, AT(b.kv), "GRID",
      "KV cache: bf16, f32, a grid such as fp8_e4m3 or int8:token, k=GRID,v=GRID, or auto:BITS "
@@ -72,9 +74,42 @@ static void print_spread(const char *what, const json_t *s, double unit, int dig
            json_get(s, "least") * unit, digits, json_get(s, "most") * unit);
 }
 
+/* "a token reads 12.0 MB: weights 10.0, KV cache 2.0 (at depth 5)" */
+static void print_bytes(const json_t *j, const char *what, const json_t *of, const char *key)
+{
+    printf("  a %s reads %.1f MB: weights %.1f, KV cache %.1f (at depth %d)", what,
+           json_get(of, key) * 1e-6, json_get(of, "weight_bytes") * 1e-6,
+           json_get(of, "kv_bytes") * 1e-6, (int)json_get(j, "depth"));
+}
+
+static void print_decode(const json_t *j, const json_t *decode)
+{
+    char what[64];
+    snprintf(what, sizeof what, "decode %d, tokens/s", (int)json_get(decode, "tokens"));
+    print_spread(what, json_object_get(decode, "tokens_per_second"), 1, 2);
+    printf("   %.1f%% of the bandwidth\n",
+           100 * json_get(json_object_get(decode, "fraction_of_bandwidth"), "median"));
+    print_bytes(j, "token", decode, "bytes_per_token");
+    printf("\n");
+}
+
+static void print_many(const json_t *j, const json_t *many)
+{
+    char what[64], room[32];
+    snprintf(what, sizeof what, "%d sequences, tokens/s", (int)json_get(many, "sequences"));
+    print_spread(what, json_object_get(many, "tokens_per_second"), 1, 2);
+    printf("   %.2f times one, %.1f%% of the bandwidth\n",
+           json_get(json_object_get(many, "times_one"), "median"),
+           100 * json_get(json_object_get(many, "fraction_of_bandwidth"), "median"));
+    print_bytes(j, "step", many, "bytes_per_step");
+    format_bytes(json_get(many, "cache_bytes"), room);
+    printf("; the cache takes %s\n", room);
+}
+
 static void print_report(const json_t *j)
 {
-    const json_t *prefill = json_object_get(j, "prefill"), *decode = json_object_get(j, "decode");
+    const json_t *prefill = json_object_get(j, "prefill"), *decode = json_object_get(j, "decode"),
+                 *many = json_object_get(j, "decode_many");
     char what[64];
     print_head(j);
     printf("%-28s %10s %10s %10s\n", "", "median", "least", "most");
@@ -88,14 +123,8 @@ static void print_report(const json_t *j)
                json_text(prefill, "peak"),
                json_get(prefill, "byte_products") > 1 ? ", three products each" : "");
     }
-    if (!decode) return;
-    snprintf(what, sizeof what, "decode %d, tokens/s", (int)json_get(decode, "tokens"));
-    print_spread(what, json_object_get(decode, "tokens_per_second"), 1, 2);
-    printf("   %.1f%% of the bandwidth\n",
-           100 * json_get(json_object_get(decode, "fraction_of_bandwidth"), "median"));
-    printf("  a token reads %.1f MB: weights %.1f, KV cache %.1f (at depth %d)\n",
-           json_get(decode, "bytes_per_token") * 1e-6, json_get(decode, "weight_bytes") * 1e-6,
-           json_get(decode, "kv_bytes") * 1e-6, (int)json_get(j, "depth"));
+    if (decode) print_decode(j, decode);
+    if (many) print_many(j, many);
 }
 
 static int run(void *settings, const struct text_list *operands)
@@ -131,6 +160,7 @@ const struct command command_bench = {
     .operands = "MODEL [options]",
     .examples = "  pith bench out\n"
                 "  pith bench out --depth 4096 --gen 32 --reps 3\n"
+                "  pith bench out --prompt 0 --depth 2048 --kv int8:token --sequences 16\n"
                 "  pith bench Llama-3.2-1B --weights int4:g128 --prompt 0 --json\n",
     .details =
         "The machine's limits are measured in the same run, before and after each prompt and\n"

@@ -31,6 +31,8 @@ struct pith_bench_options {
     uint64_t seed;       /* of the token ids, which are random */
     struct pith_progress progress;
     struct pith_list kv_layers; /* as of struct pith_eval_options */
+    size_t sequences; /* default 1; more: so many at that depth also make tokens together, one each
+                         a step. At most 1024 */
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_bench_defaults_sized(struct pith_bench_options *options, size_t size);
@@ -47,9 +49,9 @@ PITH_API enum pith_status pith_bench_check(const struct pith_bench_options *opti
  * explains; free it with pith_text_free(). Besides the model, half a gibibyte of memory is needed
  * to measure the machine with.
  *
- * PITH_ARG          nothing to time, more positions than the model has, a grid that cannot be read,
- *                   an unknown mode or element
- * PITH_UNSUPPORTED  a grid that weights cannot be rounded to */
+ * PITH_ARG          nothing to time, more positions than the model has or sequences than can be, a
+ * grid that cannot be read, an unknown mode or element PITH_UNSUPPORTED  a grid that weights cannot
+ * be rounded to */
 PITH_API enum pith_status pith_bench(struct pith_context *context,
                                      const struct pith_bench_options *options, char **report,
                                      struct pith_error *err);

@@ -15,7 +15,8 @@
 
 enum { MOST_REPS = 1000000 };
 
-static const struct pith_bench_options defaults = {.prompt = 512, .gen = 64, .reps = 5};
+static const struct pith_bench_options defaults = {
+    .prompt = 512, .gen = 64, .reps = 5, .sequences = 1};
 
 void pith_bench_defaults_sized(struct pith_bench_options *o, size_t size)
 {
@@ -42,6 +43,12 @@ enum pith_status pith_bench_check(const struct pith_bench_options *given, struct
         return pith_fail(err, PITH_ARG, "--reps %zu: at most %d", o->reps, MOST_REPS);
     if (o->prompt == 0 && o->gen == 0)
         return pith_fail(err, PITH_ARG, "nothing to time: --prompt and --gen are 0");
+    if (o->sequences == 0 || o->sequences > PITH_SPEED_SEQUENCES)
+        return pith_fail(err, PITH_ARG, "--sequences %zu: 1 to %d", o->sequences,
+                         PITH_SPEED_SEQUENCES);
+    if (o->sequences > 1 && o->gen == 0)
+        return pith_fail(err, PITH_ARG, "--sequences %zu: no tokens to make, --gen is 0",
+                         o->sequences);
     const struct pith_cache_wish wish = {
         .name = o->kv, .layers = &o->kv_layers, .usual = PITH_BF16};
     PITH_TRY(pith_cache_check(&wish, err));
@@ -112,6 +119,19 @@ static json_t *gen_report(const struct pith_bench_options *o, const struct pith_
                      spread(s->of_bandwidth));
 }
 
+static json_t *many_report(const struct pith_bench_options *o, const struct pith_speed *s)
+{
+    const double bytes = s->many.weight_bytes + s->many.kv_bytes;
+    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:o}", "sequences",
+                     (json_int_t)o->sequences, "tokens", (json_int_t)o->gen, "step_seconds",
+                     spread(s->many.step), "tokens_per_second",
+                     rate(s->many.step, (double)o->sequences), "times_one",
+                     spread(s->many.times_one), "bytes_per_step", bytes, "weight_bytes",
+                     s->many.weight_bytes, "kv_bytes", s->many.kv_bytes, "cache_bytes",
+                     s->many.cache_bytes, "bytes_per_second", bytes / s->many.step.median,
+                     "fraction_of_bandwidth", spread(s->many.of_bandwidth));
+}
+
 static json_t *describe(const struct pith_context *c, const struct pith_bench_options *o,
                         const struct pith_model *m, const struct pith_kv_format *kv,
                         const struct pith_speed *s, double seconds)
@@ -133,6 +153,7 @@ static json_t *describe(const struct pith_context *c, const struct pith_bench_op
     if (o->head && m->shape.tied) pith_json_set(&j, "head_kept", json_true());
     if (o->prompt) pith_json_set(&j, "prefill", prompt_report(o, s));
     if (o->gen) pith_json_set(&j, "decode", gen_report(o, s));
+    if (o->sequences > 1) pith_json_set(&j, "decode_many", many_report(o, s));
     return j;
 }
 
@@ -179,6 +200,7 @@ static enum pith_status bench(struct pith_context *context, const struct pith_be
                                        .gen = o->gen,
                                        .kv = kv,
                                        .depth = o->depth,
+                                       .sequences = o->sequences,
                                        .reps = o->reps,
                                        .seed = o->seed,
                                        .byte_products = s == PITH_OK ? by_bytes(context, m) : 0,

@@ -21,18 +21,25 @@ struct pith_roof_sample pith_roof_median(const struct pith_roof_sample *samples,
 
 /* Bytes of a matrix as it is held in memory: codes, scales, zero points, the order of columns. */
 double pith_speed_matrix_bytes(const struct pith_weight *w);
-/* Bytes that making one token reads, as the weights are held in memory: every matrix of the blocks
- * and the head once, of experts as many as a token takes, one row of the embedding, biases and
- * norms. Needs m->blocks. */
-double pith_speed_weight_bytes(const struct pith_model *m);
+/* Bytes that making so many tokens in one step reads, as the weights are held in memory: every
+ * matrix of the blocks and the head once, of experts as many as one token takes, or as are likely
+ * taken by several that choose by lot, a row of the embedding each, biases and norms. Needs
+ * m->blocks. */
+double pith_speed_weight_bytes(const struct pith_model *m, size_t tokens);
 /* Bytes of keys and values (or latents, or recurrent states) that a token at position `position`
  * (which sees itself and all before, or the window) reads from a cache of that format. Position may
  * be a mean. */
 double pith_speed_kv_bytes(const struct pith_plans *p, double position,
                            const struct pith_kv_format *f);
+/* Bytes that a sequence of `length` tokens takes in a pool: whole pages, behind a window none, and
+ * recurrent states. */
+double pith_speed_cache_bytes(const struct pith_plans *p, size_t length,
+                              const struct pith_kv_format *f);
 /* Multiply-adds count two: operations of the linears for `tokens` tokens of a prompt, and of the
  * head for the last. Attention is not counted. */
 double pith_speed_prefill_operations(const struct pith_model *m, size_t tokens);
+
+enum { PITH_SPEED_SEQUENCES = 1024 }; /* at most */
 
 /* What to time. */
 struct pith_speed_job {
@@ -42,7 +49,8 @@ struct pith_speed_job {
     size_t gen;               /* tokens to make; 0: not timed */
     struct pith_kv_format kv; /* of the cache */
     size_t depth;             /* positions of the cache that are taken before either */
-    size_t reps;              /* at least 1 */
+    size_t sequences; /* more than 1: so many at that depth also make tokens together, one a step */
+    size_t reps;      /* at least 1 */
     /* Products of bytes that a multiply-add of a prompt is made of, and whose peak it is held
      * against; 0: none. */
     unsigned byte_products;
@@ -58,11 +66,17 @@ struct pith_speed {
      * before and after it. */
     struct pith_spread of_bandwidth, of_peak;
     const char *peak; /* "f32", or "int8" for byte_products where the tier has such instructions */
-    unsigned byte_products;       /* the job's with that peak, else 0 */
-    double cold_first_token;      /* the same the first time, nothing warmed up */
-    double weight_bytes;          /* a token, as above */
-    double kv_bytes;              /* a token, at the mean depth of those that were made */
-    double prefill_operations;    /* a prompt */
+    unsigned byte_products;    /* the job's with that peak, else 0 */
+    double cold_first_token;   /* the same the first time, nothing warmed up */
+    double weight_bytes;       /* a token, as above */
+    double kv_bytes;           /* a token, at the mean depth of those that were made */
+    double prefill_operations; /* a prompt */
+    /* Of the sequences together: seconds of a step, fraction of the bandwidth, their tokens a
+     * second by those of one just before; bytes that a step reads, and that they take. */
+    struct {
+        struct pith_spread step, of_bandwidth, times_one;
+        double weight_bytes, kv_bytes, cache_bytes;
+    } many;
     struct pith_roof_sample roof; /* medians of the measurements around all that was timed */
     /* Bytes when all was warm: most memory of the process so far, all of it, and what it holds of
      * its own, mapped files aside (0 where unknown). The roof's memory is not in them. */
@@ -70,9 +84,9 @@ struct pith_speed {
 };
 
 /* Warms up, then times `reps` prompts and generations, with the roof measured before and after
- * each. Prompt and generation both start at `depth`; the positions before it hold keys and values
+ * each. Prompts and generations all start at `depth`; the positions before it hold keys and values
  * that were made up, since computing them costs hours and changes no time. PITH_ARG when nothing is
- * to be timed, PITH_LIMIT for more than 2^31 positions. */
+ * to be timed, or sequences without tokens, PITH_LIMIT for more than 2^31 positions. */
 enum pith_status pith_speed_measure(const struct pith_speed_job *job, struct pith_speed *out,
                                     struct pith_error *err);
 

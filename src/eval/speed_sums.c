@@ -1,6 +1,8 @@
 /* The arithmetic of eval/speed.h: what a measurement is set against. */
 #include "eval/speed.h"
 
+#include <math.h>
+
 struct pith_spread pith_spread_of(double *values, size_t n)
 {
     if (n == 0) return (struct pith_spread){0};
@@ -48,11 +50,14 @@ double pith_speed_matrix_bytes(const struct pith_weight *w)
     return (double)pith_qspec_bytes(&spec);
 }
 
-/* How much of a linear a token reads: of the experts it takes some. */
-static double share_of(const struct pith_model *m, const struct pith_linear_spec *l)
+/* How much of a linear so many tokens read together: of the experts each takes some, as if by lot.
+ */
+static double share_of(const struct pith_model *m, const struct pith_linear_spec *l, size_t tokens)
 {
     const struct pith_moe *moe = &m->shape.moe;
-    return l->expert == PITH_NO_PART ? 1 : (double)moe->taken / moe->experts;
+    if (l->expert == PITH_NO_PART) return 1;
+    const double one = (double)moe->taken / moe->experts;
+    return tokens == 1 ? one : 1 - pow(1 - one, (double)tokens);
 }
 
 /* What is read of a latent attention's kv_b beside the linear itself, which is not. */
@@ -67,18 +72,18 @@ static double absorbed_bytes(const struct pith_block *b)
     return held;
 }
 
-double pith_speed_weight_bytes(const struct pith_model *m)
+double pith_speed_weight_bytes(const struct pith_model *m, size_t tokens)
 {
     const struct pith_shape *s = &m->shape;
-    /* The embedding's row and the last norm. */
+    /* Rows of the embedding and the last norm. */
     double bytes = pith_speed_matrix_bytes(&m->head) + 4.0 * s->hidden +
-                   pith_speed_matrix_bytes(&m->embed) / m->embed.rows +
+                   (double)tokens * pith_speed_matrix_bytes(&m->embed) / m->embed.rows +
                    2 * 4.0 * (double)s->embed_dim * s->hidden;
     for (uint32_t i = 0; i < s->layers; i++) {
         const struct pith_block *b = &m->blocks[i];
         for (uint32_t j = 0; j < b->plan->linears; j++) {
             const struct pith_linear_weights *l = &b->linear[j];
-            bytes += share_of(m, &b->plan->linear[j]) *
+            bytes += share_of(m, &b->plan->linear[j], tokens) *
                      (pith_speed_matrix_bytes(&l->w) + (l->bias ? 4.0 * l->w.rows : 0));
         }
         bytes += absorbed_bytes(b);
@@ -103,6 +108,20 @@ double pith_speed_kv_bytes(const struct pith_plans *p, double position,
     return bytes;
 }
 
+double pith_speed_cache_bytes(const struct pith_plans *p, size_t length,
+                              const struct pith_kv_format *f)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < p->layers; i++) {
+        const struct pith_layer_plan *l = pith_plan(p, i);
+        const struct pith_node *node = pith_plan_attend(l);
+        const size_t window = node ? node->u.attend.window : 0;
+        bytes += pith_kv_held_bytes(pith_kv_of(f, i), &l->state, window, length);
+        bytes += 4.0 * l->state.floats;
+    }
+    return bytes;
+}
+
 double pith_speed_prefill_operations(const struct pith_model *m, size_t tokens)
 {
     double weights = 0;
@@ -110,7 +129,8 @@ double pith_speed_prefill_operations(const struct pith_model *m, size_t tokens)
     for (uint32_t i = 0; i < m->plans.layers; i++) {
         const struct pith_layer_plan *l = pith_plan(&m->plans, i);
         for (uint32_t j = 0; j < l->linears; j++)
-            weights += share_of(m, &l->linear[j]) * (double)l->linear[j].rows * l->linear[j].cols;
+            weights += share_of(m, &l->linear[j], 1) * (double)l->linear[j].rows *
+                       l->linear[j].cols;
     }
     return 2 * (weights * (double)tokens + (double)m->head.rows * m->head.cols);
 }

@@ -100,6 +100,28 @@ double pith_kv_bytes_of(const struct pith_kv_format *f, const struct pith_state_
     return (read ? positions - near : positions) * packed + near * (double)plain / 32;
 }
 
+/* The first page that the next query sees in floats, sinks aside. */
+static size_t plain_from(const struct pith_kv_format *f, size_t length)
+{
+    const size_t recent = pith_cache_pages(f->recent), next = length / 32 + 1,
+                 sink = pith_cache_pages(f->sink);
+    const size_t from = next > recent ? next - recent : 0;
+    return from > sink ? from : sink;
+}
+
+double pith_kv_held_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s,
+                          size_t window, size_t length)
+{
+    const size_t pages = pith_cache_pages(length), from = plain_from(f, length);
+    const size_t first = pith_cache_pages(f->sink), sink = pages < first ? pages : first;
+    const size_t near = f->recent && pages > from ? pages - from : 0;
+    const size_t behind = window && length >= window ? (length + 1 - window) / 32 : 0;
+    size_t plain;
+    const double packed = 32 * pith_kv_position_bytes(f, s) * (double)(pages - behind);
+    if (!plain_page_bytes(s, f, &plain)) return packed;
+    return packed + (double)(sink + near) * (double)plain;
+}
+
 double pith_kv_bits(const struct pith_plans *p, const struct pith_kv_format *f, size_t context)
 {
     double bytes = 0, numbers = 0;
@@ -525,20 +547,12 @@ void pith_kv_share(struct pith_kv *kv, uint32_t from, uint32_t to, size_t length
         memcpy(kv->copies + to * floats, kv->copies + from * floats, floats * sizeof(float));
 }
 
-/* The first page that the next query sees in floats, sinks aside. */
-static size_t plain_from(const struct pith_kv *kv, size_t length)
-{
-    const size_t recent = pith_cache_pages(kv->format.recent), next = length / 32 + 1,
-                 sink = pith_cache_pages(kv->format.sink);
-    const size_t from = next > recent ? next - recent : 0;
-    return from > sink ? from : sink;
-}
-
 static void slide_plain(struct pith_kv *kv, uint32_t sequence)
 {
     struct pith_kv_group *g = &kv->group[PITH_KV_PLAIN];
     struct pith_kv_sequence *s = &kv->sequence[sequence];
-    const size_t from = plain_from(kv, s->length), sink = pith_cache_pages(kv->format.sink);
+    const size_t from = plain_from(&kv->format, s->length),
+                 sink = pith_cache_pages(kv->format.sink);
     if (g->pages == 0 || kv->keep || from <= s->closed) return;
     for (size_t k = s->closed > sink ? s->closed : sink; k < from && k < kv->pages_each; k++)
         release(g, &table(kv, g, sequence)[k]);
@@ -639,7 +653,7 @@ bool pith_kv_recurrent(const struct pith_kv *kv)
 bool pith_kv_ready(const struct pith_kv *kv, uint32_t sequence)
 {
     const struct pith_kv_sequence *s = &kv->sequence[sequence];
-    bool ready = kv->format.recent == 0 || s->closed <= plain_from(kv, s->length);
+    bool ready = kv->format.recent == 0 || s->closed <= plain_from(&kv->format, s->length);
     for (int i = 0; i < PITH_KV_GROUPS; i++) {
         const size_t window = kv->group[i].window;
         if (window && s->first > 0) ready = ready && s->first + window <= s->length + 1;

@@ -93,6 +93,10 @@ double pith_kv_position_bytes(const struct pith_kv_format *f, const struct pith_
  * reads of them. */
 double pith_kv_bytes_of(const struct pith_kv_format *f, const struct pith_state_spec *s,
                         double positions, bool read);
+/* Bytes that a sequence of that length holds in such a layer of a pool: whole pages, behind a
+ * window (0: none) no more. */
+double pith_kv_held_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s,
+                          size_t window, size_t length);
 /* Bits that a number takes over all layers at a length of `context` (0: without what is in floats
  * beside codes), scales and all; 0 where none is kept. */
 double pith_kv_bits(const struct pith_plans *p, const struct pith_kv_format *f, size_t context);

@@ -10,11 +10,12 @@ static void fill(float *rows, size_t count)
         rows[i] = (float)(int)(i * 97 % PERIOD) / (PERIOD / 2.0f) - 1.0f;
 }
 
-enum pith_status pith_session_pretend(struct pith_session *s, size_t length, struct pith_error *err)
+enum pith_status pith_runner_pretend(struct pith_runner *r, uint32_t sequence, size_t length,
+                                     struct pith_error *err)
 {
-    struct pith_runner *r = &s->runner;
     const struct pith_scratch *w = &r->scratch;
-    const struct pith_kv_span all = {.n = length};
+    const struct pith_kv_span all = {.sequence = sequence, .n = length};
+    const size_t states = r->kv.state_at[r->kv.layers];
     for (uint32_t g = 0; g < PITH_KV_GROUPS; g++) PITH_TRY(pith_kv_reserve(&r->kv, g, &all, err));
     for (uint32_t i = 0; i < r->kv.layers; i++) {
         const struct pith_layer_plan *l = pith_plan(&r->model->plans, i);
@@ -27,13 +28,13 @@ enum pith_status pith_session_pretend(struct pith_session *s, size_t length, str
         for (size_t at = 0; at < length; at += w->rows) {
             const struct pith_cache_span span = {.start = at,
                                                  .n = length - at < w->rows ? length - at : w->rows,
-                                                 .page = pith_kv_pages(&r->kv, i, 0)};
+                                                 .page = pith_kv_pages(&r->kv, i, sequence)};
             pith_cache_store(r->backend, &cache, &span, k, v);
         }
     }
-    fill(r->kv.state, r->kv.state_at[r->kv.layers]);
+    fill(r->kv.state + sequence * states, states);
     for (uint32_t i = 0; i < r->kv.layers; i++) pith_kv_moved(&r->kv, i, &all);
-    s->length = r->kv.sequence[0].length = length;
-    pith_kv_save(&r->kv, 0);
+    r->kv.sequence[sequence].length = length;
+    pith_kv_save(&r->kv, sequence);
     return PITH_OK;
 }

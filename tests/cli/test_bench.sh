@@ -52,6 +52,25 @@ assert 8 < c["bits_per_weight"] < 8.2 and a["bits_per_weight"] == 16
 assert c["threads"] == 1 and c["cpu"] == "scalar"
 assert c["weights"] == "int8:channel" and c["head"] == "int4:g128"
 PY
+bench --json --prompt 0 --depth 300 --sequences 3 --kv int8:token >"$work/many.json" 2>/dev/null
+check "sequences together, beside one" python3 - "$work/many.json" "$work/deep.json" <<'PY'
+import json, sys
+j, plain = (json.load(open(f)) for f in sys.argv[1:])
+def near(a, b): assert abs(a - b) <= 1e-6 * abs(b), (a, b)
+one, many = j["decode"], j["decode_many"]
+assert "decode_many" not in plain and [many["sequences"], many["tokens"]] == [3, one["tokens"]]
+near(many["kv_bytes"], 3 * one["kv_bytes"])
+near(many["bytes_per_step"], many["weight_bytes"] + many["kv_bytes"])
+near(many["bytes_per_second"], many["bytes_per_step"] / many["step_seconds"]["median"])
+near(many["tokens_per_second"]["median"], 3 / many["step_seconds"]["median"])
+assert one["weight_bytes"] < many["weight_bytes"] < 1.01 * one["weight_bytes"]
+assert many["kv_bytes"] < many["cache_bytes"] < 1.1 * many["kv_bytes"] # whole pages
+t = many["times_one"]
+assert 0 < t["least"] <= t["median"] <= t["most"] and 0 < many["fraction_of_bandwidth"]["least"]
+PY
+check "sequences in the table" bench --prompt 0 --sequences 2
+grep -q '^2 sequences, tokens/s .* times one, ' "$work/stdout" &&
+    grep -q 'a step reads .* MB: .*; the cache takes ' "$work/stdout" && pass "they have their lines" || fail "they have their lines"
 for mode in exact fast; do bench --json --gen 0 --weights int4:g128 --mode $mode >"$work/$mode.json" 2>/dev/null; done
 check "a prompt is held against the peak of its products" python3 - "$work/exact.json" "$work/fast.json" <<'PY'
 import json, sys
@@ -63,6 +82,9 @@ for j, products in (exact, 3), (fast, 1):
     assert j["prefill"]["byte_products"] == (products if there else 0)
 PY
 refuse "nothing to time" 2 'nothing to time' bench --prompt 0 --gen 0
+refuse "no sequences" 2 '1 to 1024' bench --sequences 0
+refuse "too many sequences" 2 '1 to 1024' bench --sequences 1025
+refuse "sequences that make nothing" 2 'gen is 0' bench --sequences 2 --gen 0
 refuse "no repetitions" 2 'at least 1' bench --reps 0
 refuse "more repetitions than anybody waits for" 2 'at most 1000000' bench --reps 99999999999
 for option in prompt gen; do

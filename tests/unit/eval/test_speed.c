@@ -104,7 +104,7 @@ static void a_model_is_counted_whole(void **state)
     const double block = q * h + 2 * kv * h + h * q + 3 * h * s->ffn;
     const double bytes = pith_dtype_bits(r.model->head.dtype) / 8;
     assert_false(s->qkv_bias || s->o_bias || s->mlp_bias || s->qk_norm);
-    assert_close("bytes", pith_speed_weight_bytes(r.model),
+    assert_close("bytes", pith_speed_weight_bytes(r.model, 1),
                  bytes * (block * s->layers + s->vocab * h + h) + 4 * h * (2 * s->layers + 1), 0);
     assert_close("operations", pith_speed_prefill_operations(r.model, 7),
                  2 * (7 * block * s->layers + s->vocab * h), 0);
@@ -153,7 +153,7 @@ static void a_run_fills_what_was_asked_for(void **state)
     assert_true(out.roof.read_one > 0 && out.roof.read_all > 0 && out.roof.f32 > 0);
     /* Three tokens at positions 20, 21 and 22. */
     assert_true(out.kv_bytes == pith_speed_kv_bytes(&r.model->plans, 21, &job.kv));
-    assert_true(out.weight_bytes == pith_speed_weight_bytes(r.model));
+    assert_true(out.weight_bytes == pith_speed_weight_bytes(r.model, 1));
     assert_true(w.calls == 4 && w.last == 3);
     w = (struct watcher){0};
     job.prompt = 0;
@@ -165,6 +165,38 @@ static void a_run_fills_what_was_asked_for(void **state)
     job.gen = 0;
     assert_ok(pith_speed_measure(&job, &out, &err), err);
     assert_true(out.token.most == 0 && out.kv_bytes == 0 && out.first_token.least > 0);
+    rig_close(&r);
+}
+
+static void sequences_are_timed_beside_one(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    struct rig r;
+    struct pith_speed out;
+    rig_open(&r, GOLDEN "tiny", 2);
+    assert_ok(pith_model_load_blocks(r.model, NULL, &err), err);
+    struct pith_speed_job job = {.backend = r.backend,
+                                 .model = r.model,
+                                 .kv = pith_kv_floats(PITH_BF16),
+                                 .prompt = 40, /* longer than the tokens that are made */
+                                 .gen = 3,
+                                 .depth = 20,
+                                 .sequences = 5,
+                                 .reps = 3};
+    assert_ok(pith_speed_measure(&job, &out, &err), err);
+    assert_true(out.many.step.least > 0 && out.many.step.least <= out.many.step.most);
+    assert_true(out.many.times_one.least > 0 && out.many.of_bandwidth.least > 0);
+    assert_true(out.many.kv_bytes == 5 * out.kv_bytes);
+    assert_true(out.many.weight_bytes == pith_speed_weight_bytes(r.model, 5));
+    assert_close("rows of the embedding", out.many.weight_bytes - out.weight_bytes,
+                 4 * pith_speed_matrix_bytes(&r.model->embed) / r.model->embed.rows, 1e-6);
+    assert_true(out.many.cache_bytes == 5 * pith_speed_cache_bytes(&r.model->plans, 23, &job.kv));
+    job.sequences = PITH_SPEED_SEQUENCES + 1;
+    assert_int_equal(pith_speed_measure(&job, &out, NULL), PITH_LIMIT);
+    job.sequences = 2;
+    job.gen = 0;
+    assert_int_equal(pith_speed_measure(&job, &out, NULL), PITH_ARG);
     rig_close(&r);
 }
 
@@ -206,6 +238,7 @@ int main(void)
         cmocka_unit_test(a_cache_is_read_up_to_the_window),
         cmocka_unit_test(a_model_is_counted_whole),
         cmocka_unit_test(a_run_fills_what_was_asked_for),
+        cmocka_unit_test(sequences_are_timed_beside_one),
         cmocka_unit_test(a_run_can_be_refused_and_stopped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
