@@ -10,7 +10,6 @@ enum { WINDOWS = 3, LENGTH = 10, TOKENS = WINDOWS * LENGTH };
 enum { HIDDEN = 32, FFN = 44, HEADS = 4, KV_HEADS = 2, DIM = 8 };
 
 struct fixture {
-    char *dir;
     struct rig rig;
     struct pith_collector collector;
     float *x, *y; /* [WINDOWS][LENGTH][HIDDEN] */
@@ -20,11 +19,7 @@ struct fixture {
 static void open_fixture(struct fixture *f, unsigned threads)
 {
     struct pith_error err = {0};
-    struct golden g;
-    golden_load(&g, "llama_gqa_tied");
-    f->dir = folder_make(g.config, g.weights);
-    golden_free(&g);
-    rig_open(&f->rig, f->dir, threads);
+    rig_open_golden(&f->rig, "llama_gqa_tied", threads);
     const struct pith_shape *s = &f->rig.model->shape;
     assert_int_equal(s->hidden, HIDDEN);
     assert_int_equal(s->ffn, FFN);
@@ -46,7 +41,6 @@ static void close_fixture(struct fixture *f)
 {
     pith_collector_free(&f->collector);
     rig_close(&f->rig);
-    folder_remove(f->dir);
     free(f->x);
     free(f->y);
 }

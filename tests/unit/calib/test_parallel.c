@@ -12,11 +12,7 @@ static void stages_equal_passes(void **state)
     struct rig rig;
     struct pith_collector c;
     struct pith_block block;
-    json_t *file;
-    assert_ok(pith_json_load(ARCH_GOLDEN "cohere.json", 1 << 20, &file, &err), err);
-    char *dir = arch_folder_make(file);
-    json_decref(file);
-    rig_open(&rig, dir, 2);
+    rig_open_arch(&rig, "cohere", 2);
     const size_t hidden = rig.model->shape.hidden, count = TOKENS * hidden;
     const uint32_t width = pith_stages_width(&rig.model->plans);
     float *x = calloc(3 * count, sizeof *x), *between = calloc(TOKENS * (size_t)width, sizeof *x);
@@ -47,7 +43,6 @@ static void stages_equal_passes(void **state)
     pith_collector_free(&c);
     pith_block_free(&block);
     rig_close(&rig);
-    folder_remove(dir);
     free(x);
     free(between);
 }

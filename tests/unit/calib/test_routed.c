@@ -7,7 +7,6 @@
 enum { WINDOWS = 3, LENGTH = 20, TOKENS = WINDOWS * LENGTH, HIDDEN = 32, MOST = 16384 };
 
 struct fixture {
-    char *dir;
     struct rig rig;
     struct pith_collector collector;
     struct pith_block block;
@@ -18,14 +17,8 @@ struct fixture {
 static void open_fixture(struct fixture *f, const char *name)
 {
     struct pith_error err = {0};
-    char path[256];
-    json_t *file;
     memset(f, 0, sizeof *f);
-    snprintf(path, sizeof path, ARCH_GOLDEN "%s.json", name);
-    assert_ok(pith_json_load(path, 1 << 20, &file, &err), err);
-    f->dir = arch_folder_make(file);
-    json_decref(file);
-    rig_open(&f->rig, f->dir, 2);
+    rig_open_arch(&f->rig, name, 2);
     assert_int_equal(f->rig.model->shape.hidden, HIDDEN);
     assert_true(TOKENS * pith_stages_width(&f->rig.model->plans) <= MOST);
     for (size_t i = 0; i < TOKENS; i++) {
@@ -46,7 +39,6 @@ static void close_fixture(struct fixture *f)
     pith_collector_free(&f->collector);
     pith_block_free(&f->block);
     rig_close(&f->rig);
-    folder_remove(f->dir);
 }
 
 static const unsigned needs = PITH_NEED_HESSIAN | PITH_NEED_ABSMEAN | PITH_NEED_RANGE;

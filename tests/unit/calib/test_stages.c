@@ -8,7 +8,6 @@
 enum { WINDOWS = 3, LENGTH = 10, TOKENS = WINDOWS * LENGTH, HIDDEN = 32, FFN = 44 };
 
 struct fixture {
-    char *dir;
     struct rig rig;
     struct pith_collector collector;
     struct pith_block block;
@@ -27,12 +26,8 @@ static enum pith_status count_step(void *ctx, struct pith_error *err)
 static void open_fixture(struct fixture *f, unsigned threads)
 {
     struct pith_error err = {0};
-    struct golden g;
     memset(f, 0, sizeof *f);
-    golden_load(&g, "llama_gqa_tied");
-    f->dir = folder_make(g.config, g.weights);
-    golden_free(&g);
-    rig_open(&f->rig, f->dir, threads);
+    rig_open_golden(&f->rig, "llama_gqa_tied", threads);
     assert_int_equal(f->rig.model->shape.hidden, HIDDEN);
     assert_int_equal(pith_stages_width(&f->rig.model->plans), FFN);
     for (size_t i = 0; i < TOKENS; i++) {
@@ -53,7 +48,6 @@ static void close_fixture(struct fixture *f)
     pith_collector_free(&f->collector);
     pith_block_free(&f->block);
     rig_close(&f->rig);
-    folder_remove(f->dir);
 }
 
 /* What rounding would do. */

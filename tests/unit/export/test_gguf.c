@@ -78,9 +78,9 @@ static void check_folder(char *dir, const char *name)
     int32_t ids[PROMPT_MAX];
     char *out = test_temp_dir();
     add_tokenizer(dir, 80);
-    rig_open(&hf, dir, 1);
+    rig_open_own(&hf, dir, 1);
     assert_ok(write_gguf(hf.model, dir, out, &err), err);
-    rig_open(&gguf, out, 1);
+    rig_open_own(&gguf, out, 1);
     assert_non_null(gguf.model->checkpoint->gguf);
     const size_t n = golden_prompt(0, ids);
     float *want = rig_logits(&hf, ids, n, 7), *is = rig_logits(&gguf, ids, n, 7);
@@ -91,8 +91,6 @@ static void check_folder(char *dir, const char *name)
     free(is);
     rig_close(&hf);
     rig_close(&gguf);
-    folder_remove(dir);
-    folder_remove(out);
 }
 
 /* llama.cpp has these of YaRN alone. */
@@ -116,27 +114,13 @@ static void check_model(const char *name)
     golden_free(&g);
 }
 
-static json_t *load_case(const char *name)
-{
-    struct pith_error err = {0};
-    json_t *file;
-    char path[128];
-    snprintf(path, sizeof path, ARCH_GOLDEN "%s.json", name);
-    assert_ok(pith_json_load(path, 1 << 22, &file, &err), err);
-    return file;
-}
-
 /* Experts are one tensor in the file and one each here; what tells is that the logits' bits are the
  * same. */
 static void mixtures_stay_the_same(void **state)
 {
     (void)state;
     static const char *const names[] = {"qwen3_moe", "mixtral", "qwen2_moe", "olmoe"};
-    for (size_t i = 0; i < PITH_COUNT(names); i++) {
-        json_t *file = load_case(names[i]);
-        check_folder(arch_folder_make(file), names[i]);
-        json_decref(file);
-    }
+    for (size_t i = 0; i < PITH_COUNT(names); i++) check_folder(arch_folder(names[i]), names[i]);
 }
 
 /* llama.cpp divides by the sum of the weights of a Qwen3-MoE's experts whatever the config says. */
@@ -145,16 +129,15 @@ static void what_would_be_another_model_is_refused(void **state)
     (void)state;
     struct rig hf;
     struct pith_error err = {0};
-    json_t *file = load_case("qwen3_moe");
+    json_t *file = arch_load("qwen3_moe");
     json_object_set_new(json_object_get(file, "config"), "norm_topk_prob", json_false());
     char *dir = arch_folder_make(file), *out = test_temp_dir();
     json_decref(file);
     add_tokenizer(dir, 80);
-    rig_open(&hf, dir, 1);
+    rig_open_own(&hf, dir, 1);
     assert_int_equal(write_gguf(hf.model, dir, out, &err), PITH_UNSUPPORTED);
     assert_non_null(strstr(err.text, "norm_topk_prob"));
     rig_close(&hf);
-    folder_remove(dir);
     folder_remove(out);
 }
 
@@ -169,44 +152,43 @@ static void models_stay_the_same(void **state)
     for (size_t i = 0; i < PITH_COUNT(names); i++) check_model(names[i]);
 }
 
+/* A golden model, and a folder for what is made of it, which is the caller's. */
+static char *open_golden(struct rig *hf, const char *name)
+{
+    rig_open_golden(hf, name, 1);
+    return test_temp_dir();
+}
+
 /* Beyond the window llama.cpp computes another model: no longer context is promised. */
 static void a_window_ends_the_context(void **state)
 {
     (void)state;
-    struct golden g;
     struct rig hf;
     struct pith_model *m;
     struct pith_error err = {0};
-    golden_load(&g, "mistral_window");
-    char *dir = folder_make(g.config, g.weights), *out = test_temp_dir();
-    add_tokenizer(dir, 80);
-    rig_open(&hf, dir, 1);
-    assert_ok(write_gguf(hf.model, dir, out, &err), err);
+    char *out = open_golden(&hf, "mistral_window");
+    add_tokenizer(hf.dir, 80);
+    assert_ok(write_gguf(hf.model, hf.dir, out, &err), err);
     assert_ok(pith_model_open(out, &m, &err), err);
     assert_int_equal(m->shape.window, 0);
     assert_int_equal(m->shape.max_position, hf.model->shape.window);
     pith_model_close(m);
     rig_close(&hf);
-    folder_remove(dir);
     folder_remove(out);
-    golden_free(&g);
 }
 
 static void tokenizers_stay_the_same(void **state)
 {
     (void)state;
     static const char text[] = "abba <s> bead <note>\n  hagg <S>aa deaf cafe ahead";
-    struct golden g;
     struct rig hf;
     struct pith_tokenizer *a, *b;
     struct pith_ids x = {0}, y = {0};
     struct pith_error err = {0};
-    golden_load(&g, "llama_mha");
-    char *dir = folder_make(g.config, g.weights), *out = test_temp_dir();
-    add_tokenizer(dir, 80);
-    rig_open(&hf, dir, 1);
-    assert_ok(write_gguf(hf.model, dir, out, &err), err);
-    assert_ok(pith_tokenizer_open(dir, &a, &err), err);
+    char *out = open_golden(&hf, "llama_mha");
+    add_tokenizer(hf.dir, 80);
+    assert_ok(write_gguf(hf.model, hf.dir, out, &err), err);
+    assert_ok(pith_tokenizer_open(hf.dir, &a, &err), err);
     assert_ok(pith_tokenizer_open(out, &b, &err), err);
     assert_int_equal(pith_tokenizer_vocab(a), pith_tokenizer_vocab(b));
     assert_int_equal(pith_tokenizer_eos(a), pith_tokenizer_eos(b));
@@ -220,9 +202,7 @@ static void tokenizers_stay_the_same(void **state)
     pith_tokenizer_close(a);
     pith_tokenizer_close(b);
     rig_close(&hf);
-    folder_remove(dir);
     folder_remove(out);
-    golden_free(&g);
 }
 
 /* A tokenizer in a folder of its own, by way of the keys. */
@@ -276,7 +256,7 @@ static void real_through_keys(const char *file, const char *as)
 }
 
 /* The file inside a .tok file of tests/golden/tok: behind a mark, its kind and its size. */
-static char *golden_folder(const char *name, const char *as)
+static char *tokenizer_folder(const char *name, const char *as)
 {
     struct pith_error err = {0};
     char path[600], *data, *dir = test_temp_dir();
@@ -296,7 +276,7 @@ static void ways_to_cut_stay_the_same(void **state)
     static const char *const names[] = {"gpt2",  "qwen35",    "o200k",
                                         "gemma", "deepseek3", "deepseek"};
     for (size_t i = 0; i < PITH_COUNT(names); i++) {
-        char *dir = golden_folder(names[i], "tokenizer.json");
+        char *dir = tokenizer_folder(names[i], "tokenizer.json");
         through_keys(dir);
         folder_remove(dir);
     }
@@ -315,7 +295,7 @@ static void unigrams_have_no_place(void **state)
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct pith_error err = {0};
         struct pith_gguf_keys keys = {0};
-        char *dir = golden_folder(cases[i][0], cases[i][1]);
+        char *dir = tokenizer_folder(cases[i][0], cases[i][1]);
         const enum pith_status s = pith_gguf_put_tokenizer(dir, NULL, 1000, &keys, &err);
         assert_int_equal(s, cases[i][2] ? PITH_UNSUPPORTED : PITH_OK);
         if (cases[i][2]) assert_non_null(strstr(err.text, cases[i][2]));
@@ -338,29 +318,24 @@ static void real_tokenizers_stay_the_same(void **state)
 static void what_has_no_name_is_refused(void **state)
 {
     (void)state;
-    struct golden g;
     struct rig hf;
     static const char other[] = "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},"
                                 "\"pre_tokenizer\":{\"type\":\"Whitespace\"}}";
     struct pith_error err = {0};
-    golden_load(&g, "llama_mha");
-    char *dir = folder_make(g.config, g.weights), *out = test_temp_dir(), path[600];
-    rig_open(&hf, dir, 1);
-    assert_int_equal(write_gguf(hf.model, dir, out, &err), PITH_UNSUPPORTED);
+    char *out = open_golden(&hf, "llama_mha"), path[600];
+    assert_int_equal(write_gguf(hf.model, hf.dir, out, &err), PITH_UNSUPPORTED);
     assert_non_null(strstr(err.text, "needs the model's tokenizer.json"));
     err = (struct pith_error){0};
-    add_tokenizer(dir, 81);
-    assert_int_equal(write_gguf(hf.model, dir, out, &err), PITH_UNSUPPORTED);
+    add_tokenizer(hf.dir, 81);
+    assert_int_equal(write_gguf(hf.model, hf.dir, out, &err), PITH_UNSUPPORTED);
     assert_non_null(strstr(err.text, "has no row among the 80"));
     err = (struct pith_error){0};
-    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    snprintf(path, sizeof path, "%s/tokenizer.json", hf.dir);
     assert_ok(pith_file_write(path, other, strlen(other), &err), err);
-    assert_int_equal(write_gguf(hf.model, dir, out, &err), PITH_UNSUPPORTED);
+    assert_int_equal(write_gguf(hf.model, hf.dir, out, &err), PITH_UNSUPPORTED);
     assert_non_null(strstr(err.text, "no name for the way"));
     rig_close(&hf);
-    folder_remove(dir);
     folder_remove(out);
-    golden_free(&g);
 }
 
 int main(void)

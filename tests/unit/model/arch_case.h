@@ -127,4 +127,29 @@ static inline char *arch_folder_make(const json_t *file)
     return dir;
 }
 
+/* The file of a case; json_decref() it. */
+static inline json_t *arch_load(const char *name)
+{
+    struct pith_error err = {0};
+    char path[256];
+    json_t *file;
+    snprintf(path, sizeof path, ARCH_GOLDEN "%s.json", name);
+    assert_ok(pith_json_load(path, 1 << 20, &file, &err), err);
+    return file;
+}
+
+/* The folder of a case as it is; folder_remove() it. */
+static inline char *arch_folder(const char *name)
+{
+    json_t *file = arch_load(name);
+    char *dir = arch_folder_make(file);
+    json_decref(file);
+    return dir;
+}
+
+static inline void rig_open_arch(struct rig *r, const char *name, unsigned threads)
+{
+    rig_open_own(r, arch_folder(name), threads);
+}
+
 #endif

@@ -64,20 +64,51 @@ static inline void folder_remove(char *dir)
     free(dir);
 }
 
+/* The folder of a golden case as it is; folder_remove() it. */
+static inline char *golden_folder(const char *name)
+{
+    struct golden g;
+    golden_load(&g, name);
+    char *dir = folder_make(g.config, g.weights);
+    golden_free(&g);
+    return dir;
+}
+
 /* A model ready to run, with its pool and backend. */
 struct rig {
+    char *dir; /* to be removed in the end, or NULL */
     struct pith_pool *pool;
     struct pith_backend *backend;
     struct pith_model *model;
 };
 
-static inline void rig_open(struct rig *r, const char *dir, unsigned threads)
+/* Without its blocks. */
+static inline void rig_open_bare(struct rig *r, const char *dir, unsigned threads)
 {
     struct pith_error err = {0};
+    r->dir = NULL;
     assert_ok(pith_pool_new(threads, &r->pool, &err), err);
     assert_ok(pith_backend_new(r->pool, PITH_CPU_ALL, &r->backend, &err), err);
     assert_ok(pith_model_open(dir, &r->model, &err), err);
+}
+
+static inline void rig_open(struct rig *r, const char *dir, unsigned threads)
+{
+    struct pith_error err = {0};
+    rig_open_bare(r, dir, threads);
     assert_ok(pith_model_load_blocks(r->model, NULL, &err), err);
+}
+
+/* The same of a folder_make(), which is the rig's from now on. */
+static inline void rig_open_own(struct rig *r, char *dir, unsigned threads)
+{
+    rig_open(r, dir, threads);
+    r->dir = dir;
+}
+
+static inline void rig_open_golden(struct rig *r, const char *name, unsigned threads)
+{
+    rig_open_own(r, golden_folder(name), threads);
 }
 
 static inline void rig_close(struct rig *r)
@@ -85,6 +116,7 @@ static inline void rig_close(struct rig *r)
     pith_model_close(r->model);
     pith_backend_free(r->backend);
     pith_pool_free(r->pool);
+    if (r->dir) folder_remove(r->dir);
 }
 
 /* Logits of ids read in chunks of `chunk` over a cache of that type, [n][vocab]; free() them. */

@@ -115,11 +115,7 @@ static bool is_awaited(const char *name, const char *dir)
 /* Counts in seen[row] a case of an architecture that is known. */
 static bool check_case(const char *name, size_t *seen)
 {
-    struct pith_error err = {0};
-    char path[256];
-    json_t *file;
-    snprintf(path, sizeof path, ARCH_GOLDEN "%s.json", name);
-    assert_ok(pith_json_load(path, 1 << 20, &file, &err), err);
+    json_t *file = arch_load(name);
     char *dir = arch_folder_make(file);
     const json_t *config = json_object_get(file, "config");
     size_t rows;

@@ -4,99 +4,15 @@
  *
  * test_arch_grad [prefix]: only the cases whose names begin so. */
 #include "unit/model/arch_case.h"
-
-#include "model/block_grad.h"
-
-/* Difference to torch in float64 that is allowed, relative to the largest value of a part. */
-static const double tolerance = 2e-5;
+#include "unit/model/grad_bench.h"
 
 static const char *prefix = "";
 
-struct bench {
-    char *dir;
-    struct rig r;
-    struct pith_block block;
-    struct pith_tape tape;
-    size_t n, hidden;
-    float *x, *out, *d_out, *d_x;
-    float **grad; /* [linears] */
-};
-
-static float pattern(size_t i)
-{
-    return (float)((int)(37 * i % 101) - 50) / 50.0f;
-}
-
-static size_t count_of(const struct bench *t, uint32_t linear)
-{
-    return (size_t)t->block.linear[linear].w.rows * t->block.linear[linear].w.cols;
-}
-
 static void bench_open(struct bench *t, const char *name, unsigned threads)
 {
-    struct pith_error err = {0};
-    char path[256];
-    json_t *file;
     memset(t, 0, sizeof *t);
-    snprintf(path, sizeof path, ARCH_GOLDEN "%s.json", name);
-    assert_ok(pith_json_load(path, 1 << 20, &file, &err), err);
-    t->dir = arch_folder_make(file);
-    json_decref(file);
-    rig_open(&t->r, t->dir, threads);
-    t->hidden = t->r.model->shape.hidden;
-    t->n = PROMPT_MAX;
-    const size_t size = t->n * t->hidden;
-    t->x = malloc(size * sizeof *t->x);
-    t->out = malloc(size * sizeof *t->out);
-    t->d_out = malloc(size * sizeof *t->d_out);
-    t->d_x = malloc(size * sizeof *t->d_x);
-    for (size_t i = 0; i < size; i++) t->d_out[i] = pattern(i);
-    assert_ok(pith_tape_init(&t->tape, t->r.backend, t->r.model, t->n, &err), err);
-}
-
-static void layer_close(struct bench *t)
-{
-    for (uint32_t i = 0; t->grad && i < t->block.plan->linears; i++) free(t->grad[i]);
-    free(t->grad);
-    t->grad = NULL;
-    pith_block_free(&t->block);
-}
-
-/* The block of a layer, with x what those before make of the prompt. */
-static void layer_open(struct bench *t, uint32_t layer)
-{
-    struct pith_error err = {0};
-    int32_t ids[PROMPT_MAX];
-    assert_int_equal(golden_prompt(0, ids), t->n);
-    assert_ok(pith_model_embed(t->r.model, ids, t->n, t->x, &err), err);
-    for (uint32_t i = 0; i < layer; i++) {
-        assert_ok(pith_block_load(t->r.model, i, PITH_LOAD_FLOAT, &t->block, &err), err);
-        assert_ok(pith_tape_forward(&t->tape, &t->block, t->x, t->n, t->x, &err), err);
-        pith_block_free(&t->block);
-    }
-    assert_ok(pith_block_load(t->r.model, layer, PITH_LOAD_FLOAT, &t->block, &err), err);
-    t->grad = calloc(t->block.plan->linears, sizeof *t->grad);
-    for (uint32_t i = 0; i < t->block.plan->linears; i++)
-        t->grad[i] = calloc(count_of(t, i), sizeof **t->grad);
-}
-
-static void bench_close(struct bench *t)
-{
-    free(t->x);
-    free(t->out);
-    free(t->d_out);
-    free(t->d_x);
-    pith_tape_free(&t->tape);
-    rig_close(&t->r);
-    folder_remove(t->dir);
-}
-
-static void bench_run(struct bench *t)
-{
-    struct pith_error err = {0};
-    const struct pith_tape_grad g = {.d_out = t->d_out, .w = t->grad, .d_x = t->d_x};
-    assert_ok(pith_tape_forward(&t->tape, &t->block, t->x, t->n, t->out, &err), err);
-    pith_tape_backward(&t->tape, &t->block, &g);
+    rig_open_arch(&t->r, name, threads);
+    bench_init(t);
 }
 
 /* --- torch ------------------------------------------------------------------------------------ */
@@ -140,20 +56,14 @@ static void both_ways(const struct bench *t, uint32_t linear, float *to)
     }
 }
 
-/* An expert that no token took has no gradient at all. */
-static double difference(const float *x, const struct pith_tensor *t, size_t n)
+static double differs(const float *x, const struct pith_tensor *t, size_t n)
 {
-    double most = 0, worst = 0;
     float *expected = malloc(n * sizeof *expected);
     assert_int_equal(t->bytes, n * sizeof *expected);
     memcpy(expected, t->data, n * sizeof *expected);
-    for (size_t i = 0; i < n; i++) {
-        most = fmax(most, fabs((double)expected[i]));
-        const double d = fabs((double)x[i] - (double)expected[i]);
-        if (!(d <= worst)) worst = d;
-    }
+    const double d = difference(x, expected, n);
     free(expected);
-    return worst == 0 ? 0 : worst / most;
+    return d;
 }
 
 static bool check_golden(const char *file, const char *name, uint32_t layer)
@@ -173,7 +83,7 @@ static bool check_golden(const char *file, const char *name, uint32_t layer)
     for (size_t i = 0; i < f.count; i++) {
         const bool out = strcmp(f.tensors[i].name, "output") == 0;
         if (!out && strcmp(f.tensors[i].name, "d_x") != 0) continue;
-        const double d = difference(out ? t.out : t.d_x, &f.tensors[i], t.n * t.hidden);
+        const double d = differs(out ? t.out : t.d_x, &f.tensors[i], t.n * t.hidden);
         if (!(d <= worst)) worst = d, where = f.tensors[i].name;
     }
     float *both = malloc(2 * (size_t)PITH_MAX_WIDTH * sizeof *both);
@@ -181,13 +91,12 @@ static bool check_golden(const char *file, const char *name, uint32_t layer)
         const struct pith_tensor *expected = tensor_of(&f, l, i);
         if (!expected) fail_msg("%s: nothing of %s", file, l->linear[i].name);
         both_ways(&t, i, both);
-        const double d = difference(both, expected, (size_t)l->linear[i].rows + l->linear[i].cols);
+        const double d = differs(both, expected, (size_t)l->linear[i].rows + l->linear[i].cols);
         if (!(d <= worst)) worst = d, where = l->linear[i].name;
     }
     print_message("%-28s layer %u: %.1e %s\n", name, layer, worst, where);
     free(both);
     pith_safetensors_close(&f);
-    layer_close(&t);
     bench_close(&t);
     return worst <= tolerance;
 }
@@ -237,49 +146,11 @@ static bool is_read(const char *name)
 {
     struct pith_error err = {0};
     struct pith_model *m = NULL;
-    char path[256];
-    json_t *file;
-    snprintf(path, sizeof path, ARCH_GOLDEN "%s.json", name);
-    assert_ok(pith_json_load(path, 1 << 20, &file, &err), err);
-    char *dir = arch_folder_make(file);
+    char *dir = arch_folder(name);
     const enum pith_status s = pith_model_open(dir, &m, &err);
     pith_model_close(m);
     folder_remove(dir);
-    json_decref(file);
     return s == PITH_OK;
-}
-
-static bool forward_is_the_same(struct bench *t, uint32_t layer)
-{
-    struct pith_error err = {0};
-    struct pith_kv kv;
-    struct pith_scratch scratch;
-    const size_t size = t->n * t->hidden;
-    float *x = malloc(size * sizeof *x);
-    memcpy(x, t->x, size * sizeof *x);
-    const struct pith_plans *p = &t->r.model->plans;
-    assert_ok(pith_kv_init(&kv, p, p->layers, t->n, PITH_F32, &err), err);
-    assert_ok(pith_scratch_init(&scratch, p, t->n, &err), err);
-    const struct pith_pass pass = {.backend = t->r.backend,
-                                   .model = t->r.model,
-                                   .scratch = &scratch,
-                                   .kv = &kv,
-                                   .kv_layer = layer};
-    assert_ok(pith_block_forward(&pass, &t->block, x, t->n, NULL, &err), err);
-    const bool same = memcmp(x, t->out, size * sizeof *x) == 0;
-    pith_scratch_free(&scratch);
-    pith_kv_free(&kv);
-    free(x);
-    return same;
-}
-
-static double loss(struct bench *t)
-{
-    struct pith_error err = {0};
-    double sum = 0;
-    assert_ok(pith_tape_forward(&t->tape, &t->block, t->x, t->n, t->out, &err), err);
-    for (size_t i = 0; i < t->n * t->hidden; i++) sum += (double)t->out[i] * (double)t->d_out[i];
-    return sum;
 }
 
 /* A step, and which experts were chosen without it. */
@@ -393,15 +264,7 @@ static void same_bits_for_any_thread_count(void **state)
         bench_open(&three, names[i], 3);
         layer_open(&one, 1);
         layer_open(&three, 1);
-        bench_run(&one);
-        bench_run(&three);
-        assert_memory_equal(one.d_x, three.d_x, one.n * one.hidden * sizeof(float));
-        for (uint32_t k = 0; k < one.block.plan->linears; k++)
-            assert_memory_equal(one.grad[k], three.grad[k], count_of(&one, k) * sizeof(float));
-        layer_close(&one);
-        layer_close(&three);
-        bench_close(&one);
-        bench_close(&three);
+        assert_same_gradients(&one, &three);
     }
 }
 

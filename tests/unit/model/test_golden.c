@@ -12,11 +12,9 @@ static const size_t chunks[] = {1, 3, 5};
 static void check_case(const char *name)
 {
     struct pith_error err = {0};
-    struct golden g;
-    golden_load(&g, name);
-    char *dir = folder_make(g.config, g.weights), path[256];
     struct rig r;
-    rig_open(&r, dir, 2);
+    char path[256];
+    rig_open_golden(&r, name, 2);
     int32_t ids[2][PROMPT_MAX];
     const size_t n[2] = {golden_prompt(0, ids[0]), golden_prompt(1, ids[1])};
     const size_t vocab = r.model->shape.vocab;
@@ -45,8 +43,6 @@ static void check_case(const char *name)
     free(expected);
     pith_free(bytes);
     rig_close(&r);
-    folder_remove(dir);
-    golden_free(&g);
 }
 
 static void every_case_equals_transformers(void **state)
@@ -72,16 +68,13 @@ static void threads_do_not_change_a_bit(void **state)
     (void)state;
     static const char *const cases[] = {"llama_bias", "mistral_window", "qwen3", "qwen2_tied_f16"};
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
-        struct golden g;
-        golden_load(&g, cases[i]);
-        char *dir = folder_make(g.config, g.weights);
         int32_t ids[PROMPT_MAX];
         const size_t n = golden_prompt(0, ids);
         for (size_t c = 0; c < PITH_COUNT(chunks); c++) {
             float *first = NULL;
             for (unsigned threads = 1; threads <= 3; threads++) {
                 struct rig r;
-                rig_open(&r, dir, threads);
+                rig_open_golden(&r, cases[i], threads);
                 float *logits = rig_logits(&r, ids, n, chunks[c]);
                 if (!first) first = logits;
                 assert_memory_equal(logits, first, n * PROMPT_VOCAB * sizeof(float));
@@ -90,8 +83,6 @@ static void threads_do_not_change_a_bit(void **state)
             }
             free(first);
         }
-        folder_remove(dir);
-        golden_free(&g);
     }
 }
 
@@ -103,14 +94,11 @@ static void a_bfloat16_cache_is_close(void **state)
     (void)state;
     static const char *const cases[] = {"llama_bias", "mistral_window", "qwen3", "qwen2_tied_f16"};
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
-        struct golden g;
-        golden_load(&g, cases[i]);
-        char *dir = folder_make(g.config, g.weights);
         int32_t ids[PROMPT_MAX];
         const size_t n = golden_prompt(0, ids);
         struct rig r, one;
-        rig_open(&r, dir, 3);
-        rig_open(&one, dir, 1);
+        rig_open_golden(&r, cases[i], 3);
+        rig_open_golden(&one, cases[i], 1);
         const size_t count = n * r.model->shape.vocab;
         float *full = rig_logits(&r, ids, n, n), *half = rig_logits_kv(&r, ids, n, n, PITH_BF16);
         const double d = logits_difference(half, full, count);
@@ -123,8 +111,6 @@ static void a_bfloat16_cache_is_close(void **state)
         free(full);
         rig_close(&one);
         rig_close(&r);
-        folder_remove(dir);
-        golden_free(&g);
     }
 }
 
@@ -133,11 +119,8 @@ static void sessions_rewind_and_do_not_mix(void **state)
 {
     (void)state;
     struct pith_error err = {0};
-    struct golden g;
-    golden_load(&g, "mistral_window");
-    char *dir = folder_make(g.config, g.weights);
     struct rig r;
-    rig_open(&r, dir, 2);
+    rig_open_golden(&r, "mistral_window", 2);
     const size_t hidden = r.model->shape.hidden;
     int32_t a[PROMPT_MAX], b[PROMPT_MAX];
     const size_t na = golden_prompt(0, a), nb = golden_prompt(1, b);
@@ -180,8 +163,6 @@ static void sessions_rewind_and_do_not_mix(void **state)
     free(xb);
     free(again);
     rig_close(&r);
-    folder_remove(dir);
-    golden_free(&g);
 }
 
 int main(void)

@@ -53,6 +53,12 @@ static struct held hold(struct rig *r, uint32_t layer, const struct pith_kv_form
     return h;
 }
 
+static struct held hold_floats(struct rig *r, uint32_t layer)
+{
+    const struct pith_kv_format plain = pith_kv_floats(PITH_F32);
+    return hold(r, layer, &plain);
+}
+
 static void held_free(struct held *h)
 {
     free(h->k), free(h->v), free(h->x);
@@ -65,18 +71,26 @@ static void assert_same_numbers(const float *a, const float *b, size_t n)
         if (a[i] != b[i]) fail_msg("number %zu is %a, not %a", i, (double)b[i], (double)a[i]);
 }
 
+/* What is held is what was to be held, rounded a head of a token at a time. */
+static void assert_rounded(const struct held *got, const struct held *want, size_t dim,
+                           const struct pith_input *k, const struct pith_input *v)
+{
+    float *rounded = malloc(want->count * sizeof *rounded);
+    pith_input_rows(k, want->k, want->count / dim, dim, NULL, rounded);
+    assert_same_numbers(rounded, got->k, want->count);
+    pith_input_rows(v, want->v, want->count / dim, dim, NULL, rounded);
+    assert_same_numbers(rounded, got->v, want->count);
+    free(rounded);
+}
+
 static void a_head_of_a_token_is_a_row(void **state)
 {
     (void)state;
     static const char *const grids[] = {"int8:token", "int4:token:asym", "int4:g4:asym",
                                         "fp8_e4m3",   "fp8_e5m2:token",  "int2:g4"};
-    struct golden g;
     struct rig r;
-    golden_load(&g, "llama_gqa_tied");
-    char *dir = folder_make(g.config, g.weights);
-    rig_open(&r, dir, 2);
-    const struct pith_kv_format plain = pith_kv_floats(PITH_F32);
-    struct held want = hold(&r, 0, &plain);
+    rig_open_golden(&r, "llama_gqa_tied", 2);
+    struct held want = hold_floats(&r, 0);
     const size_t dim = r.model->shape.head_dim;
     for (size_t i = 0; i < PITH_COUNT(grids); i++) {
         struct pith_error err = {0};
@@ -85,21 +99,13 @@ static void a_head_of_a_token_is_a_row(void **state)
         float level[PITH_ROW_LEVELS];
         struct pith_row_code code;
         assert_ok(pith_row_code_make(&f.k.grid, (uint32_t)dim, level, &code, &err), err);
-        const struct pith_input in = code.in;
         struct held got = hold(&r, 0, &f);
-        float *rounded = malloc(want.count * sizeof *rounded);
-        pith_input_rows(&in, want.k, want.count / dim, dim, NULL, rounded);
-        assert_same_numbers(rounded, got.k, want.count);
-        pith_input_rows(&in, want.v, want.count / dim, dim, NULL, rounded);
-        assert_same_numbers(rounded, got.v, want.count);
+        assert_rounded(&got, &want, dim, &code.in, &code.in);
         assert_true(memcmp(got.x, want.x, sizeof *got.x) != 0);
-        free(rounded);
         held_free(&got);
     }
     held_free(&want);
     rig_close(&r);
-    folder_remove(dir);
-    golden_free(&g);
 }
 
 /* The layers before it compute as ever, so what a layer on a grid holds is the plain one's rounded;
@@ -108,13 +114,9 @@ static void layers_differ(void **state)
 {
     (void)state;
     struct pith_error err = {0};
-    struct golden g;
     struct rig r;
-    golden_load(&g, "llama_gqa_tied");
-    char *dir = folder_make(g.config, g.weights);
-    rig_open(&r, dir, 2);
+    rig_open_golden(&r, "llama_gqa_tied", 2);
     const uint32_t layers = r.model->shape.layers, dim = r.model->shape.head_dim;
-    const struct pith_kv_format plain = pith_kv_floats(PITH_F32);
     assert_in_range(layers, 2, 9);
     for (uint32_t i = 0; i < layers; i++) {
         char text[2][40];
@@ -129,15 +131,10 @@ static void layers_differ(void **state)
             pith_kv_name(pith_kv_of(&f, k), name);
             assert_string_equal(name, k == i ? "k=int8:token,v=int4:token" : "f32");
         }
-        struct held want = hold(&r, i, &plain), got = hold(&r, i, &f);
-        const struct pith_input in[2] = {{.grid = f.layer[i].k.grid, .scale = 1.0f},
-                                         {.grid = f.layer[i].v.grid, .scale = 1.0f}};
-        float *rounded = malloc(want.count * sizeof *rounded);
-        pith_input_rows(&in[0], want.k, want.count / dim, dim, NULL, rounded);
-        assert_same_numbers(rounded, got.k, want.count);
-        pith_input_rows(&in[1], want.v, want.count / dim, dim, NULL, rounded);
-        assert_same_numbers(rounded, got.v, want.count);
-        free(rounded);
+        struct held want = hold_floats(&r, i), got = hold(&r, i, &f);
+        const struct pith_input k_in = {.grid = f.layer[i].k.grid, .scale = 1.0f};
+        const struct pith_input v_in = {.grid = f.layer[i].v.grid, .scale = 1.0f};
+        assert_rounded(&got, &want, dim, &k_in, &v_in);
         held_free(&want);
         held_free(&got);
 
@@ -155,8 +152,6 @@ static void layers_differ(void **state)
         pith_kv_format_free(&f);
     }
     rig_close(&r);
-    folder_remove(dir);
-    golden_free(&g);
 }
 
 /* Rounded is what the Hadamard matrix makes of a head, and it makes no difference to floats but for
@@ -165,15 +160,11 @@ static void heads_are_rotated(void **state)
 {
     (void)state;
     struct pith_error err = {0};
-    struct golden g;
     struct rig r;
-    golden_load(&g, "llama_gqa_tied");
-    char *dir = folder_make(g.config, g.weights);
-    rig_open(&r, dir, 2);
-    const struct pith_kv_format plain = pith_kv_floats(PITH_F32);
+    rig_open_golden(&r, "llama_gqa_tied", 2);
     struct pith_kv_format f;
     const uint32_t dim = r.model->shape.head_dim;
-    struct held want = hold(&r, 0, &plain);
+    struct held want = hold_floats(&r, 0);
     assert_ok(pith_kv_parse("f32,rotate", PITH_F32, r.model, &f, &err), err);
     struct held turned = hold(&r, 0, &f);
     for (size_t i = 0; i < want.xs; i++)
@@ -185,26 +176,18 @@ static void heads_are_rotated(void **state)
     assert_ok(pith_kv_parse("int4:token,rotate", PITH_F32, r.model, &f, &err), err);
     struct held got = hold(&r, 0, &f);
     const struct pith_input in = {.grid = f.k.grid, .scale = 1.0f};
-    pith_input_rows(&in, want.k, want.count / dim, dim, NULL, want.k);
-    pith_input_rows(&in, want.v, want.count / dim, dim, NULL, want.v);
-    assert_same_numbers(want.k, got.k, want.count);
-    assert_same_numbers(want.v, got.v, want.count);
+    assert_rounded(&got, &want, dim, &in, &in);
     held_free(&want);
     held_free(&turned);
     held_free(&got);
     rig_close(&r);
-    folder_remove(dir);
-    golden_free(&g);
 }
 
 static void patterns_that_are_wrong(void **state)
 {
     (void)state;
-    struct golden g;
     struct rig r;
-    golden_load(&g, "llama_gqa_tied");
-    char *dir = folder_make(g.config, g.weights);
-    rig_open(&r, dir, 1);
+    rig_open_golden(&r, "llama_gqa_tied", 1);
     static const char *const wrong[] = {"77=bf16", "bf16",   "=bf16",
                                         "0=",      "0=int9", "0=k=bf16,k=bf16"};
     for (size_t i = 0; i < PITH_COUNT(wrong); i++) {
@@ -216,8 +199,6 @@ static void patterns_that_are_wrong(void **state)
         if (i > 0) assert_int_equal(pith_kv_choose(&wish, PITH_F32, NULL, &f, &err), PITH_ARG);
     }
     rig_close(&r);
-    folder_remove(dir);
-    golden_free(&g);
 }
 
 /* A scale for each head of keys and of values, as a checkpoint would have stored them. */
@@ -225,13 +206,9 @@ static void scales_are_those_of_heads(void **state)
 {
     (void)state;
     static const char *const grids[] = {"fp8_e4m3:head", "int8:head", "fp8_e5m2"};
-    struct golden g;
     struct rig r;
-    golden_load(&g, "llama_gqa_tied");
-    char *dir = folder_make(g.config, g.weights);
-    rig_open(&r, dir, 1);
-    const struct pith_kv_format plain = pith_kv_floats(PITH_F32);
-    struct held want = hold(&r, 0, &plain);
+    rig_open_golden(&r, "llama_gqa_tied", 1);
+    struct held want = hold_floats(&r, 0);
     const size_t dim = r.model->shape.head_dim, heads = r.model->shape.kv_heads;
     float *scale = pith_alloc(2 * heads, sizeof *scale);
     for (size_t i = 0; i < 2 * heads; i++) scale[i] = 0.01f * (float)(i + 1);
@@ -258,8 +235,6 @@ static void scales_are_those_of_heads(void **state)
     }
     held_free(&want);
     rig_close(&r);
-    folder_remove(dir);
-    golden_free(&g);
 }
 
 static void caches_have_names(void **state)

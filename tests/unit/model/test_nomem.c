@@ -49,11 +49,9 @@ static enum pith_status open_and_run(void *ctx, struct pith_error *err)
 
 static void fail_every_request(const char *name)
 {
-    struct golden g;
     struct pith_error err = {0};
     struct place at;
-    golden_load(&g, name);
-    char *dir = folder_make(g.config, g.weights);
+    char *dir = golden_folder(name);
     at.dir = dir;
     assert_ok(pith_backend_new(NULL, PITH_CPU_ALL, &at.backend, &err), err);
     const long n = fail_each_request(open_and_run, &at, false);
@@ -61,7 +59,6 @@ static void fail_every_request(const char *name)
     assert_true(!PITH_REQUESTS || n > 19); /* a sanitizer's allocator never fails */
     pith_backend_free(at.backend);
     folder_remove(dir);
-    golden_free(&g);
 }
 
 static void every_request_may_fail(void **state)

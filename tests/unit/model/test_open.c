@@ -304,11 +304,8 @@ static void blocks_load_mapped_or_owned(void **state)
 {
     (void)state;
     struct pith_error err = {0};
-    struct golden g;
-    golden_load(&g, "qwen2_tied_f16");
-    char *dir = folder_make(g.config, g.weights);
     struct rig r;
-    rig_open(&r, dir, 1);
+    rig_open_golden(&r, "qwen2_tied_f16", 1);
     struct pith_block b;
     assert_ok(pith_block_load(r.model, 1, PITH_LOAD_FLOAT, &b, &err), err);
     for (int i = 0; i < LLAMA_LINEARS; i++) {
@@ -330,8 +327,6 @@ static void blocks_load_mapped_or_owned(void **state)
     pith_block_free(&b);
     assert_int_equal(pith_block_load(r.model, 2, PITH_LOAD_FLOAT, &b, &err), PITH_ARG);
     rig_close(&r);
-    folder_remove(dir);
-    golden_free(&g);
 }
 
 /* What a tap saw. */
@@ -356,11 +351,8 @@ static void taps_see_every_site_and_may_stop(void **state)
 {
     (void)state;
     struct pith_error err = {0};
-    struct golden g;
-    golden_load(&g, "qwen3");
-    char *dir = folder_make(g.config, g.weights);
     struct rig r;
-    rig_open(&r, dir, 1);
+    rig_open_golden(&r, "qwen3", 1);
     const struct pith_shape *s = &r.model->shape;
     struct pith_kv kv;
     struct pith_scratch scratch;
@@ -415,8 +407,6 @@ static void taps_see_every_site_and_may_stop(void **state)
     pith_kv_free(&kv);
     pith_scratch_free(&scratch);
     rig_close(&r);
-    folder_remove(dir);
-    golden_free(&g);
 }
 
 static void absurd_buffers_are_refused(void **state)

@@ -168,18 +168,14 @@ static void check_container(const struct pith_container *c, const char *golden, 
 {
     struct pith_error err = {0};
     struct pith_grid grid;
-    struct golden g;
     struct rig r, rq;
     struct maker k = {0};
     assert_ok(pith_grid_parse(text, &grid, &err), err);
     const struct pith_container_opts opts = {.model_dtype = PITH_F32};
     if (c->accepts(&grid, 32, 32, &opts, &err) != PITH_OK) return;
-    golden_load(&g, golden);
-    char *dir = folder_make(g.config, g.weights);
-    rig_open(&r, dir, 1);
+    rig_open_golden(&r, golden, 1);
     maker_fill(&k, &r, c, &grid);
-    char *packed = maker_finish(&k);
-    rig_open(&rq, packed, 2);
+    rig_open_own(&rq, maker_finish(&k), 2);
     assert_ptr_equal(rq.model->container, c);
     size_t quantized = 0;
     for (uint32_t i = 0; i < rq.model->shape.layers; i++)
@@ -198,9 +194,6 @@ static void check_container(const struct pith_container *c, const char *golden, 
                   k.linears);
     rig_close(&rq);
     rig_close(&r);
-    folder_remove(packed);
-    folder_remove(dir);
-    golden_free(&g);
 }
 
 static void quantized_models_compute_their_weights(void **state)
@@ -240,12 +233,9 @@ static const struct {
 static void stray_tensors_are_refused(void **state)
 {
     (void)state;
-    struct golden g;
     struct pith_grid grid;
     struct pith_error err = {0};
     assert_ok(pith_grid_parse("int4:g16", &grid, &err), err);
-    golden_load(&g, "llama_gqa_tied");
-    char *dir = folder_make(g.config, g.weights);
     const struct pith_container *c = pith_container_find("gptq");
     assert_non_null(c);
     for (size_t i = 0; i < PITH_COUNT(strays); i++) {
@@ -253,7 +243,7 @@ static void stray_tensors_are_refused(void **state)
         struct maker k = {.skip = strays[i].skip};
         uint8_t filler[32 * 4];
         memset(filler, strays[i].byte, sizeof filler);
-        rig_open(&r, dir, 1);
+        rig_open_golden(&r, "llama_gqa_tied", 1);
         maker_fill(&k, &r, c, &grid);
         if (strays[i].extra) add(&k, strays[i].extra, PITH_F32, 1, (const uint64_t[]){32}, filler);
         char *packed = maker_finish(&k);
@@ -269,8 +259,6 @@ static void stray_tensors_are_refused(void **state)
         rig_close(&r);
         folder_remove(packed);
     }
-    folder_remove(dir);
-    golden_free(&g);
 }
 
 int main(void)

@@ -10,11 +10,8 @@ static void check_generation(enum pith_dtype kv)
 {
     enum { PROMPT = 1030, CHUNK = 64, MADE = 40 };
     struct pith_error err = {0};
-    struct golden g;
-    golden_load(&g, "qwen3");
-    char *dir = folder_make(g.config, g.weights);
     struct rig r;
-    rig_open(&r, dir, 2);
+    rig_open_golden(&r, "qwen3", 2);
     struct pith_session s;
     struct pith_sampler sampler;
     const size_t hidden = r.model->shape.hidden, vocab = r.model->shape.vocab;
@@ -43,8 +40,6 @@ static void check_generation(enum pith_dtype kv)
     free(logits);
     free(x);
     rig_close(&r);
-    folder_remove(dir);
-    golden_free(&g);
 }
 
 static void generation_allocates_nothing(void **state)

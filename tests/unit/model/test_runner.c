@@ -6,20 +6,13 @@
 enum { TOKENS = 90, WIDE = 64, USERS = 5 };
 
 struct cases {
-    json_t *file;
-    char *dir;
     struct rig r;
     size_t hidden;
 };
 
 static void open_case(struct cases *c, const char *name, unsigned threads)
 {
-    struct pith_error err = {0};
-    char path[256];
-    snprintf(path, sizeof path, ARCH_GOLDEN "%s.json", name);
-    assert_ok(pith_json_load(path, 1 << 20, &c->file, &err), err);
-    c->dir = arch_folder_make(c->file);
-    rig_open(&c->r, c->dir, threads);
+    rig_open_arch(&c->r, name, threads);
     c->hidden = c->r.model->shape.hidden;
     assert_in_range(c->hidden, 1, WIDE);
 }
@@ -27,8 +20,6 @@ static void open_case(struct cases *c, const char *name, unsigned threads)
 static void close_case(struct cases *c)
 {
     rig_close(&c->r);
-    folder_remove(c->dir);
-    json_decref(c->file);
 }
 
 /* User u's tokens. */
@@ -116,7 +107,7 @@ static void in_company(const struct cases *c, const char *kv, size_t rows, uint3
     for (uint32_t u = 0; u < USERS; u++) {
         assert_int_equal(pith_runner_length(&r, sequence[u]), TOKENS);
         if (memcmp(x[u], expected[u], TOKENS * c->hidden * sizeof(float)) != 0)
-            fail_msg("%s, %s, %zu rows, user %u: other bits in company", c->dir, kv, rows, u);
+            fail_msg("%s, %s, %zu rows, user %u: other bits in company", c->r.dir, kv, rows, u);
     }
     pith_runner_free(&r);
 }

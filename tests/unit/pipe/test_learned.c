@@ -15,8 +15,6 @@ static const double on_probe = 1.02, on_average = 1.02, on_tiny = 1.08;
 enum { SAMPLES = 16, TOKENS = 24 };
 
 struct bench {
-    struct golden g;
-    char *dir;
     struct rig r;
     struct pith_block block;
     struct pith_tape tape;
@@ -45,13 +43,8 @@ static void bench_open(struct bench *t, const char *name, const char *grid, unsi
     struct pith_error err = {0};
     uint64_t seed = 7;
     memset(t, 0, sizeof *t);
-    if (is_probe(name)) {
-        rig_open(&t->r, "models/probe", threads);
-    } else {
-        golden_load(&t->g, name);
-        t->dir = folder_make(t->g.config, t->g.weights);
-        rig_open(&t->r, t->dir, threads);
-    }
+    if (is_probe(name)) rig_open(&t->r, "models/probe", threads);
+    else rig_open_golden(&t->r, name, threads);
     t->floats = (size_t)TOKENS * t->r.model->shape.hidden;
     t->x = malloc(SAMPLES * t->floats * sizeof *t->x);
     t->target = malloc(SAMPLES * t->floats * sizeof *t->x);
@@ -90,9 +83,6 @@ static void bench_close(struct bench *t)
     pith_tape_free(&t->tape);
     pith_block_free(&t->block);
     rig_close(&t->r);
-    if (!t->dir) return;
-    folder_remove(t->dir);
-    golden_free(&t->g);
 }
 
 static enum pith_status objective(void *ctx, size_t sample, bool gradient, double *loss,

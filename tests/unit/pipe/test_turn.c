@@ -31,9 +31,7 @@ static void turn_ends(const struct pith_turn *t, struct pith_model *m, float *en
 static void open_floats(struct rig *r, const char *dir)
 {
     struct pith_error err = {0};
-    assert_ok(pith_pool_new(2, &r->pool, &err), err);
-    assert_ok(pith_backend_new(r->pool, PITH_CPU_ALL, &r->backend, &err), err);
-    assert_ok(pith_model_open(dir, &r->model, &err), err);
+    rig_open_bare(r, dir, 2);
     r->model->blocks = pith_zalloc(r->model->shape.layers, sizeof *r->model->blocks);
     for (uint32_t i = 0; i < r->model->shape.layers; i++)
         assert_ok(pith_block_load(r->model, i, PITH_LOAD_FLOAT, &r->model->blocks[i], &err), err);
@@ -92,10 +90,7 @@ static void check_model(const char *dir, struct pith_basis_plan plan)
 
 static void check_case(const char *name, struct pith_basis_plan plan)
 {
-    struct golden g;
-    golden_load(&g, name);
-    char *dir = folder_make(g.config, g.weights);
-    golden_free(&g);
+    char *dir = golden_folder(name);
     check_model(dir, plan);
     folder_remove(dir);
 }
@@ -142,13 +137,9 @@ static void tensors_are_quarots(void **state)
     (void)state;
     enum { ROWS = 16 };
     struct pith_error err = {0};
-    struct golden g;
     struct rig r;
     struct pith_basis basis;
-    golden_load(&g, "llama_gqa_tied");
-    char *dir = folder_make(g.config, g.weights);
-    golden_free(&g);
-    rig_open(&r, dir, 1);
+    rig_open_golden(&r, "llama_gqa_tied", 1);
     const struct pith_shape *s = &r.model->shape;
     const struct pith_basis_plan plan = {.hidden = s->hidden,
                                          .head_dim = s->head_dim,
@@ -177,7 +168,6 @@ static void tensors_are_quarots(void **state)
     fclose(f);
     pith_basis_free(&basis);
     rig_close(&r);
-    folder_remove(dir);
 }
 
 int main(void)

@@ -62,7 +62,6 @@ static enum pith_status read_config(void *ctx, struct pith_error *err)
 static void every_request_may_fail(void **state)
 {
     (void)state;
-    struct golden g;
     struct pith_error err = {0};
     struct place at;
     json_t *config;
@@ -70,8 +69,7 @@ static void every_request_may_fail(void **state)
         "{\"config_groups\": {\"a\": {\"type\": \"hadamard\", \"head_dim\": 8, \"apply\": "
         "[{\"targets\": [\"re:.*o_proj$\"], \"location\": \"input\", \"ignore\": [\"x\"]}]}}}";
     assert_ok(pith_json_parse(text, sizeof text - 1, "test", &config, &err), err);
-    golden_load(&g, "qwen2");
-    char *dir = folder_make(g.config, g.weights);
+    char *dir = golden_folder("qwen2");
     at.dir = dir;
     at.config = config;
     assert_ok(pith_backend_new(NULL, PITH_CPU_ALL, &at.backend, &err), err);
@@ -81,7 +79,6 @@ static void every_request_may_fail(void **state)
     pith_backend_free(at.backend);
     json_decref(config);
     folder_remove(dir);
-    golden_free(&g);
 }
 
 int main(void)

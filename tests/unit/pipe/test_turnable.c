@@ -25,12 +25,7 @@ static void by_the_plan(void **state)
         struct pith_error err = {0};
         struct pith_basis basis;
         struct pith_model *m;
-        char path[256];
-        json_t *file;
-        snprintf(path, sizeof path, ARCH_GOLDEN "%s.json", cases[i].name);
-        assert_ok(pith_json_load(path, 1 << 20, &file, &err), err);
-        char *dir = arch_folder_make(file);
-        json_decref(file);
+        char *dir = arch_folder(cases[i].name);
         assert_ok(pith_model_open(dir, &m, &err), err);
         const struct pith_shape *s = &m->shape;
         struct pith_basis_plan plan = {.hidden = s->hidden,

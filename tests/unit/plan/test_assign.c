@@ -11,26 +11,10 @@ struct problem {
     struct pith_assign_option option[PARTS][OPTIONS];
     struct pith_assign_part part[PARTS];
     struct pith_assign a;
+    double best; /* by trying; infinite when nothing fits */
+    size_t chosen[PARTS];
+    struct pith_assigned got;
 };
-
-static void make(struct problem *p, struct pith_rng *rng, uint64_t unit)
-{
-    uint64_t least = 0, most = 0;
-    for (size_t i = 0; i < PARTS; i++) {
-        uint64_t low = UINT64_MAX, high = 0;
-        for (size_t k = 0; k < OPTIONS; k++) {
-            const uint64_t cost = 1000 + unit * pith_rng_below(rng, 50);
-            p->option[i][k] = (struct pith_assign_option){
-                cost, 10.0 / (double)cost + 0.001 * (double)pith_rng_below(rng, 20)};
-            if (cost < low) low = cost;
-            if (cost > high) high = cost;
-        }
-        p->part[i] = (struct pith_assign_part){p->option[i], 1 + pith_rng_below(rng, OPTIONS)};
-        least += low;
-        most += high;
-    }
-    p->a = (struct pith_assign){p->part, PARTS, least + (most - least) / 2 + 7, 0};
-}
 
 /* The least loss within the budget; infinite when nothing fits. */
 static double by_trying(const struct problem *p)
@@ -51,6 +35,36 @@ static double by_trying(const struct problem *p)
     }
 }
 
+static void make(struct problem *p, struct pith_rng *rng, uint64_t unit)
+{
+    uint64_t least = 0, most = 0;
+    for (size_t i = 0; i < PARTS; i++) {
+        uint64_t low = UINT64_MAX, high = 0;
+        for (size_t k = 0; k < OPTIONS; k++) {
+            const uint64_t cost = 1000 + unit * pith_rng_below(rng, 50);
+            p->option[i][k] = (struct pith_assign_option){
+                cost, 10.0 / (double)cost + 0.001 * (double)pith_rng_below(rng, 20)};
+            if (cost < low) low = cost;
+            if (cost > high) high = cost;
+        }
+        p->part[i] = (struct pith_assign_part){p->option[i], 1 + pith_rng_below(rng, OPTIONS)};
+        least += low;
+        most += high;
+    }
+    p->a = (struct pith_assign){p->part, PARTS, least + (most - least) / 2 + 7, 0};
+    p->best = by_trying(p);
+}
+
+/* Whether anything fits; refused where nothing does. */
+static bool solve(struct problem *p)
+{
+    struct pith_error err = {0};
+    const enum pith_status s = pith_assign(&p->a, p->chosen, &p->got, &err);
+    if (isinf(p->best)) assert_int_equal(s, PITH_LIMIT);
+    else assert_ok(s, err);
+    return !isinf(p->best);
+}
+
 static void loses_least(void **state)
 {
     (void)state;
@@ -59,22 +73,14 @@ static void loses_least(void **state)
     pith_rng_seed(&rng, 7);
     for (int round = 0; round < 200; round++) {
         struct problem p;
-        struct pith_assigned got;
-        struct pith_error err = {0};
-        size_t chosen[PARTS];
-        make(&p, &rng, round % 2 ? 1 : 96);
-        const double best = by_trying(&p);
-        if (isinf(best)) {
-            assert_int_equal(pith_assign(&p.a, chosen, &got, &err), PITH_LIMIT);
-            continue;
-        }
-        fitted++;
-        assert_ok(pith_assign(&p.a, chosen, &got, &err), err);
-        assert_true(got.exact && got.cost <= p.a.budget);
-        assert_true(fabs(got.loss - best) <= 1e-12);
         double loss = 0;
-        for (size_t i = 0; i < PARTS; i++) loss += p.option[i][chosen[i]].loss;
-        assert_true(loss == got.loss && got.bound == got.loss);
+        make(&p, &rng, round % 2 ? 1 : 96);
+        fitted += solve(&p);
+        if (isinf(p.best)) continue;
+        assert_true(p.got.exact && p.got.cost <= p.a.budget);
+        assert_true(fabs(p.got.loss - p.best) <= 1e-12);
+        for (size_t i = 0; i < PARTS; i++) loss += p.option[i][p.chosen[i]].loss;
+        assert_true(loss == p.got.loss && p.got.bound == p.got.loss);
     }
     assert_in_range(fitted, 150, 200);
 }
@@ -88,24 +94,19 @@ static void a_small_table_stays_within_its_bound(void **state)
     pith_rng_seed(&rng, 8);
     for (int round = 0; round < 200; round++) {
         struct problem p;
-        struct pith_assigned got;
-        struct pith_error err = {0};
-        size_t chosen[PARTS];
         make(&p, &rng, 1);
-        const double best = by_trying(&p);
-        if (isinf(best)) continue;
         p.a.cells = PARTS * 24;
-        assert_ok(pith_assign(&p.a, chosen, &got, &err), err);
-        assert_true(got.cost <= p.a.budget && got.loss >= best - 1e-12);
-        assert_true(got.bound <= best + 1e-12);
-        if (got.exact) continue;
+        if (!solve(&p)) continue;
+        assert_true(p.got.cost <= p.a.budget && p.got.loss >= p.best - 1e-12);
+        assert_true(p.got.bound <= p.best + 1e-12);
+        if (p.got.exact) continue;
         coarse++;
         struct problem less = p;
         for (size_t i = 0; i < PARTS; i++) less.part[i].option = less.option[i];
         less.a.part = less.part;
         less.a.budget -= PARTS * (6 * 50 / 23 + 1); /* parts times the widest step */
         const double smaller = by_trying(&less);
-        assert_true(isinf(smaller) || got.loss <= smaller + 1e-12);
+        assert_true(isinf(smaller) || p.got.loss <= smaller + 1e-12);
     }
     assert_in_range(coarse, 20, 200);
 }
