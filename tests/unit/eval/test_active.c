@@ -15,7 +15,7 @@ static void of_experts_those_taken_are_counted(void **state)
     const double h = s->hidden, experts = 2 * 8 * 3 * h * 44;
     const double once = 2 * (2 * h * h + 2 * h * h / 2 + 8 * h), head = s->vocab * h;
     assert_true(s->layers == 2 && s->moe.experts == 8 && s->moe.taken == 2);
-    assert_true(pith_speed_weight_bytes(m) ==
+    assert_true(pith_speed_weight_bytes(m, 1) ==
                 4 * (once + experts / 4 + head + h + h * (2 * s->layers + 1)));
     assert_true(pith_speed_prefill_operations(m, 7) == 2 * (7 * (once + experts / 4) + head));
     pith_model_close(m);
