@@ -7,7 +7,8 @@
 #include <string.h>
 
 static const struct pith_file_export files[] = {
-    {"gguf", pith_gguf_stored_dtype, pith_gguf_keeps, pith_gguf_finish, pith_gguf_end_grid},
+    {"gguf", pith_gguf_stored_dtype, pith_gguf_keeps, pith_gguf_side_by_side, pith_gguf_finish,
+     pith_gguf_end_grid},
 };
 
 const struct pith_file_export *pith_file_export_of(const struct pith_container *c)

@@ -13,6 +13,9 @@ struct pith_file_export {
     enum pith_dtype (*stored_dtype)(const struct pith_model *m, const struct pith_tensor *t);
     /* Whether the file has no quantized form of a linear, by its name. */
     bool (*keeps)(const struct pith_model *m, const char *module);
+    /* How many of a linear's `cols` columns lie side by side in the file, so that blocks may hold
+     * them. */
+    uint32_t (*side_by_side)(const struct pith_model *m, const char *module, uint32_t cols);
     /* Finishes a layout, whose tensors have the names of struct pith_checkpoint's view of such
      * files, as one file `file`. `source` is the model's folder or file; `file_type` says what it
      * is called in its keys, 0: as what most of its weights are. PITH_UNSUPPORTED for what has no

@@ -16,6 +16,10 @@ enum pith_dtype pith_gguf_stored_dtype(const struct pith_model *m, const struct 
  * part of the keys transposed. */
 bool pith_gguf_keeps(const struct pith_model *m, const char *module);
 
+/* How many of a linear's columns lie side by side there: llama.cpp has heads of the delta rule's
+ * values in another order. */
+uint32_t pith_gguf_side_by_side(const struct pith_model *m, const char *module, uint32_t cols);
+
 /* Finishes a layout, whose tensors have the names of struct pith_checkpoint's view of such files,
  * as one GGUF file. `source` is the model's folder or file; file_type is what its keys say of the
  * types, 0: what most of its weights are. PITH_UNSUPPORTED for an architecture,

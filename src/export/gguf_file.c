@@ -22,14 +22,43 @@ enum pith_dtype pith_gguf_stored_dtype(const struct pith_model *m, const struct 
     return (t->dims == 1 || place.exact) && is_float ? PITH_F32 : t->dtype;
 }
 
-bool pith_gguf_keeps(const struct pith_model *m, const char *module)
+static bool place_of(const struct pith_model *m, const char *module, struct pith_gguf_place *place)
 {
     char name[PITH_GGUF_NAME], weight[256];
-    struct pith_gguf_place place;
     struct pith_gguf_arch arch;
     (void)snprintf(weight, sizeof weight, "%s.weight", module);
     return pith_gguf_arch_of(m->arch->name, &arch) &&
-           pith_gguf_name(&arch, weight, "weight", name, &place) && place.dense;
+           pith_gguf_name(&arch, weight, "weight", name, place);
+}
+
+bool pith_gguf_keeps(const struct pith_model *m, const char *module)
+{
+    struct pith_gguf_place place;
+    return place_of(m, module, &place) && place.dense;
+}
+
+static struct pith_gguf_sizes sizes_of(const struct pith_shape *s)
+{
+    const struct pith_latent_shape *l = &s->latent;
+    const struct pith_delta_shape *d = &s->delta;
+    return (struct pith_gguf_sizes){.heads = s->heads,
+                                    .kv_heads = s->kv_heads,
+                                    .nope = l->nope,
+                                    .value = l->value,
+                                    .rank = l->rank,
+                                    .key_heads = d->key_heads,
+                                    .value_heads = d->value_heads,
+                                    .key_dim = d->key_dim,
+                                    .value_dim = d->value_dim};
+}
+
+uint32_t pith_gguf_side_by_side(const struct pith_model *m, const char *module, uint32_t cols)
+{
+    const struct pith_gguf_sizes sizes = sizes_of(&m->shape);
+    struct pith_gguf_place place;
+    if (!place_of(m, module, &place)) return cols;
+    const struct pith_stow order = pith_gguf_order(place.order, &sizes, 0);
+    return cols / (uint32_t)pith_stow_pieces(&order);
 }
 
 /* --- what stands outside the blocks ----------------------------------------------------------- */
@@ -103,7 +132,8 @@ static bool settle_shape(const struct names *n, const struct pith_gguf_place *pl
         out->parts = n->model->shape.moe.experts;
     }
     out->order = pith_gguf_order(place->order, &n->sizes, rows);
-    if (!pith_stow_fits(&out->order, rows)) return false;
+    if (!pith_gguf_fits(&out->order, rows, out->shape[out->dims - 1], out->type.block))
+        return false;
     return !place->rest || pith_gguf_part(place->order, &n->sizes, out);
 }
 
@@ -203,6 +233,25 @@ static void put_rope(const struct keys *k, const struct pith_shape *s)
     put_real(k, "rope.scaling.yarn_beta_fast", r->beta_fast);
     put_real(k, "rope.scaling.yarn_beta_slow", r->beta_slow);
     if (s->latent.rank) put_real(k, "rope.scaling.yarn_log_multiplier", 0.1 * score_growth(s));
+}
+
+/* How many pairs turn by a picture's time, height and width, which are one in a text: as
+ * config.json says, else what transformers takes. */
+static void put_sections(const struct keys *k, const json_t *config)
+{
+    static const uint32_t usual[4] = {11, 11, 10, 0};
+    const json_t *text = json_object_get(config, "text_config"), *in = text ? text : config;
+    const json_t *rope = json_object_get(in, "rope_parameters");
+    if (!rope) rope = json_object_get(in, "rope_scaling");
+    const json_t *list = json_object_get(rope, "mrope_section");
+    char key[KEY];
+    (void)snprintf(key, KEY, "%s.rope.dimension_sections", k->arch);
+    pith_gguf_begin_array(k->keys, key, PITH_GGUF_I32, 4);
+    for (size_t i = 0; i < 4; i++) {
+        const json_int_t said = json_integer_value(json_array_get(list, i));
+        const uint32_t n = !list ? usual[i] : said > 0 && said <= INT32_MAX ? (uint32_t)said : 0;
+        pith_str_append(&k->keys->bytes, (const char *)&n, sizeof n);
+    }
 }
 
 /* llama.cpp has no sliding window for these architectures: within the window's length the model is
@@ -419,6 +468,8 @@ static enum pith_status finish(struct names *n, const char *source, const char *
     for (size_t i = 0; i < l->count; i++)
         PITH_TRY(name_tensor(n, &l->tensors[i], &n->name[i], err));
     put_model(keys, &n->arch, s, &n->most, n->file_type);
+    if (n->arch.sections)
+        put_sections(&(struct keys){keys, n->arch.name}, n->model->checkpoint->config);
     PITH_TRY(pith_gguf_put_tokenizer(source, n->model->checkpoint->gguf, s->vocab, keys, err));
     const uint32_t count = scaled ? (s->rotary ? s->rotary : s->head_dim) / 2 : 0;
     if (scaled) {
@@ -437,13 +488,7 @@ static enum pith_status finish(struct names *n, const char *source, const char *
 enum pith_status pith_gguf_finish(const struct pith_model *m, const char *source, const char *file,
                                   uint32_t kind, struct pith_layout *l, struct pith_error *err)
 {
-    const struct pith_shape *shape = &m->shape;
-    struct names n = {.model = m,
-                      .file_type = kind,
-                      .sizes = {shape->heads, shape->kv_heads, shape->latent.nope,
-                                shape->latent.value, shape->latent.rank, shape->delta.key_heads,
-                                shape->delta.value_heads, shape->delta.key_dim,
-                                shape->delta.value_dim}};
+    struct names n = {.model = m, .file_type = kind, .sizes = sizes_of(&m->shape)};
     struct pith_gguf_keys keys = {0};
     if (!pith_gguf_arch_of(m->arch->name, &n.arch))
         return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp's name of a %s is not known here",

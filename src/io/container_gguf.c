@@ -189,19 +189,53 @@ static enum pith_status read_global(const struct pith_checkpoint *c, const char 
     return PITH_OK;
 }
 
+/* Whether blocks reach over parts of a row that lie in another order than they are shown in. */
+static bool reach_over(const struct pith_tensor *tensor, const struct pith_kquant *t, uint32_t cols)
+{
+    const uint64_t pieces = pith_stow_pieces(&tensor->order);
+    return pieces > 1 && cols % (pieces * t->elements) != 0;
+}
+
+/* Columns that were unpacked as they lie in the file go where they are shown, and say which group
+ * they are of. */
+static enum pith_status show_columns(const struct pith_stow *order, struct pith_qmat *q,
+                                     struct pith_error *err)
+{
+    const uint32_t n = q->cols, part = n / (uint32_t)pith_stow_pieces(order);
+    uint8_t *codes = pith_alloc(2 * (size_t)n, 1), *shown = codes + n;
+    q->g_idx = pith_alloc(n, sizeof *q->g_idx);
+    if (!codes || !q->g_idx) {
+        pith_free(codes);
+        return pith_fail_nomem(err, "the order of columns");
+    }
+    for (uint32_t r = 0; r < q->rows; r++) {
+        pith_qmat_get_codes(q, r, codes);
+        for (uint32_t c = 0; c < n; c += part)
+            memcpy(shown + pith_stow_piece_at(order, c / part) * part, codes + c, part);
+        pith_qmat_set_codes(q, r, shown);
+    }
+    for (uint32_t c = 0; c < n; c++)
+        q->g_idx[pith_stow_piece_at(order, c / part) * part + c % part] = c / q->group;
+    pith_free(codes);
+    return PITH_OK;
+}
+
 static enum pith_status read_blocks(const struct pith_tensor *tensor, const struct pith_kquant *t,
                                     float global, struct pith_qmat *q, struct pith_error *err)
 {
     const uint32_t rows = q->rows, cols = q->cols;
     uint8_t *straight = NULL;
-    if (!pith_tensor_plain(tensor)) {
+    const bool over = reach_over(tensor, t, cols);
+    if (!pith_tensor_plain(tensor) && !over) {
         straight = pith_alloc((size_t)tensor->bytes, 1);
         if (!straight) return pith_fail_nomem(err, tensor->name);
         pith_tensor_straighten(tensor, straight);
     }
-    const enum pith_status s =
+    enum pith_status s =
         pith_kmat_unpack(t, straight ? straight : tensor->data, rows, cols, global, q, err);
     pith_free(straight);
+    if (s == PITH_OK && over) s = show_columns(&tensor->order, q, err);
+    if (s != PITH_OK) pith_qmat_free(q);
     /* Single scales without minimums are what every container has: no more is said of them. */
     if (s == PITH_OK && is_plain(t)) q->gguf = NULL;
     return s;
@@ -239,10 +273,13 @@ static enum pith_status describe(void *state, const struct pith_checkpoint *c, c
 {
     const struct pith_tensor *tensor;
     const struct pith_kquant *t;
-    (void)state, (void)opts;
+    (void)state;
     *grid = (struct pith_grid){0};
     PITH_TRY(find_blocks(c, module, &tensor, &t, err));
     if (!t) return PITH_OK;
+    if (tensor->dims == 2)
+        opts->act_order_groups |=
+            reach_over(tensor, t, (uint32_t)(tensor->shape[1] / t->bytes * t->elements));
     if (!is_plain(t)) return pith_grid_parse(t->format, grid, err);
     *grid = (struct pith_grid){
         .format = pith_format_find(t->element), .granularity = PITH_PER_GROUP, .group = t->sub};

@@ -69,9 +69,16 @@ struct view {
     struct pith_gguf_arch arch;
     struct pith_gguf_sizes sizes;
     uint64_t experts; /* 0: no mixture */
+    uint64_t layers;  /* that run; behind them are those that predict further tokens */
     size_t names;     /* bytes of names used */
     bool quantized;
 };
+
+/* A vector, or a matrix of one row, as llama.cpp's converter has some of them. */
+static bool is_flat(const struct pith_gguf_tensor *t)
+{
+    return t->dims == 1 || (t->dims == 2 && t->shape[0] == 1);
+}
 
 /* What a tensor is called here; false for one that has no place in a checkpoint. */
 static bool translate(const struct view *v, const struct pith_gguf_tensor *t, uint32_t expert,
@@ -83,11 +90,11 @@ static bool translate(const struct view *v, const struct pith_gguf_tensor *t, ui
     const bool plain = pith_ggml_type_dtype(&t->type, &dtype);
     const bool scale = strcmp(dot, ".scale") == 0; /* beside NVFP4 */
     const unsigned matrix = place->stacked ? 3 : 2;
-    if (place->whole) return plain && (!place->flat || t->dims == 1);
+    if (place->whole) return plain && (!place->flat || is_flat(t));
     if (scale) place->order = PITH_GGUF_STRAIGHT;
     if (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0 && !scale) return false;
     if (!plain && (t->dims != matrix || strcmp(dot, ".weight") != 0)) return false;
-    if (place->flat && (!plain || t->dims != 1)) return false;
+    if (place->flat && (!plain || !is_flat(t))) return false;
     if (place->filter && (!plain || t->dims != 2)) return false;
     if (place->dense && !plain) return false;
     (void)snprintf(name + strlen(name), 16, ".%s", plain ? dot + 1 : t->type.name);
@@ -131,7 +138,7 @@ static enum pith_status add_rest(const struct view *v, const struct pith_gguf_te
 /* What of a tensor's shape the file leaves out. */
 static void restore_shape(const struct pith_gguf_place *place, struct pith_tensor *t)
 {
-    if (place->flat) {
+    if (place->flat && t->dims == 1) {
         t->dims = 2;
         t->shape[1] = t->shape[0];
         t->shape[0] = 1;
@@ -174,12 +181,18 @@ static enum pith_status set_tensor(struct view *v, const struct pith_gguf_tensor
         t->as = place->as;
     }
     t->order = pith_gguf_order(place->order, &v->sizes, t->shape[0]);
-    if (!pith_stow_fits(&t->order, t->shape[0]))
+    const uint64_t cols = from->dims ? from->shape[from->dims - 1] : 1;
+    if (!pith_gguf_fits(&t->order, t->shape[0], cols, 1)) /* of blocks the container sees to it */
         return pith_fail(err, PITH_FORMAT, "%s: tensor \"%s\" is not whole heads", c->dir,
                          from->name);
     c->count++;
     c->bytes += t->bytes;
     return PITH_OK;
+}
+
+static bool is_further(const struct view *v, const char *name)
+{
+    return strncmp(name, "blk.", 4) == 0 && strtoull(name + 4, NULL, 10) >= v->layers;
 }
 
 /* Into how many tensors that of the file falls. */
@@ -188,7 +201,8 @@ static enum pith_status count_parts(const struct view *v, const struct pith_gguf
 {
     char name[NAME];
     struct pith_gguf_place place;
-    *parts = 1;
+    *parts = !is_further(v, from->name);
+    if (*parts == 0) return PITH_OK;
     if (!translate(v, from, 0, name, &place)) return PITH_OK;
     if (place.is_rest) *parts = 0;
     if (!place.stacked) return PITH_OK;
@@ -226,6 +240,7 @@ static enum pith_status count_tensors(struct view *v, size_t *count, struct pith
     uint64_t parts;
     (void)snprintf(key, sizeof key, "%s.expert_count", v->arch.name);
     PITH_TRY(pith_gguf_get_uint(g, key, MOST_EXPERTS, &v->experts, err));
+    PITH_TRY(pith_gguf_layers(g, &v->arch, &v->layers, err));
     *count = 0;
     for (size_t i = 0; i < g->tensor_count; i++) {
         PITH_TRY(count_parts(v, &g->tensors[i], &parts, err));

@@ -75,6 +75,21 @@ static enum pith_status get_real(const struct config *c, const char *name, doubl
     return PITH_OK;
 }
 
+enum pith_status pith_gguf_layers(const struct pith_gguf *g, const struct pith_gguf_arch *arch,
+                                  uint64_t *layers, struct pith_error *err)
+{
+    const struct config c = {.g = g, .arch = arch, .err = err};
+    uint64_t further = 0;
+    char key[KEY];
+    PITH_TRY(get_size(&c, "block_count", 0, layers));
+    PITH_TRY(
+        pith_gguf_get_uint(g, key_of(&c, "nextn_predict_layers", key), INT32_MAX, &further, err));
+    if (further >= *layers)
+        return pith_fail(err, PITH_FORMAT, "%s: key \"%s\" leaves no layer", g->path, key);
+    *layers -= further;
+    return PITH_OK;
+}
+
 static enum pith_status put_uint(const struct config *c, const char *name, uint64_t value)
 {
     return set(c, name, json_integer((json_int_t)value));
@@ -105,7 +120,7 @@ static enum pith_status put_layers(const struct config *c, uint64_t *heads)
     char key[KEY];
     json_t *kinds = json_array();
     PITH_TRY(set(c, "layer_types", kinds));
-    PITH_TRY(get_size(c, "block_count", 0, &layers));
+    PITH_TRY(pith_gguf_layers(c->g, c->arch, &layers, c->err));
     for (uint64_t i = 0; i < layers && layers <= MOST_LAYERS; i++) {
         uint64_t n = 0;
         PITH_TRY(pith_gguf_get_uint_at(c->g, key_of(c, "attention.head_count_kv", key), i,
@@ -147,7 +162,6 @@ static enum pith_status put_sizes(const struct config *c)
     } sizes[] = {
         {"embedding_length", "hidden_size"},
         {"feed_forward_length", "intermediate_size"},
-        {"block_count", "num_hidden_layers"},
         {"context_length", "max_position_embeddings"},
     };
     uint64_t n, heads, hidden;
@@ -155,6 +169,8 @@ static enum pith_status put_sizes(const struct config *c)
         PITH_TRY(get_size(c, sizes[i].gguf, 0, &n));
         PITH_TRY(put_uint(c, sizes[i].hf, n));
     }
+    PITH_TRY(pith_gguf_layers(c->g, c->arch, &n, c->err));
+    PITH_TRY(put_uint(c, "num_hidden_layers", n));
     PITH_TRY(get_size(c, "embedding_length", 0, &hidden));
     PITH_TRY(get_size(c, "attention.head_count", 0, &heads));
     PITH_TRY(put_uint(c, "num_attention_heads", heads));

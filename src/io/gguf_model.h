@@ -17,7 +17,12 @@ enum pith_gguf_order {
     PITH_GGUF_K_HEADS,
     PITH_GGUF_BY_HEAD,   /* q, k and v of each head: q of all, k of all, v of all */
     PITH_GGUF_BY_LATENT, /* kv_b: keys' part transposed, values' behind it */
-    PITH_GGUF_BY_DELTA   /* q, k, v and z of each key head: q, k and v of all, and behind them z */
+    PITH_GGUF_BY_DELTA,  /* q, k, v and z of each key head: q, k and v of all, and behind them z */
+    /* Value heads of each key head: the first of all, the second of all: all rows; the last rows,
+     * behind q and k; columns. */
+    PITH_GGUF_BY_VALUE,
+    PITH_GGUF_VALUES_LAST,
+    PITH_GGUF_VALUES_ACROSS
 };
 
 /* The sizes that orders go by. */
@@ -79,6 +84,7 @@ struct pith_gguf_arch {
     bool untruncated;   /* YaRN's range is not rounded to whole dimensions */
     bool kv_by_layer; /* heads of keys are told by layer, 0 where a convolution is in their place */
     bool step;        /* every how many layers there are experts is told: 1 */
+    bool sections;    /* pairs of channels that turn by a picture's positions are told */
     bool factors;     /* keys tell factors, and logits are divided by "logit_scale" */
     bool by_head;     /* q, k and v are one matrix, by head */
     struct pith_gguf_pair inner[PITH_GGUF_PAIRS], outer[PITH_GGUF_OUTER];
@@ -98,9 +104,12 @@ bool pith_gguf_arch_of(const char *hf, struct pith_gguf_arch *out);
 enum pith_status pith_gguf_arch_read(const struct pith_gguf *g, struct pith_gguf_arch *out,
                                      struct pith_error *err);
 
-/* The order of a tensor of that many rows. */
+/* The order of a tensor of that many rows; PARTED or ACROSS of one part a group are straight. */
 struct pith_stow pith_gguf_order(enum pith_gguf_order order, const struct pith_gguf_sizes *s,
                                  uint64_t rows);
+/* Whether a tensor of `rows` rows of `cols` falls into what the order moves, which is whole blocks
+ * of so many columns. */
+bool pith_gguf_fits(const struct pith_stow *o, uint64_t rows, uint64_t cols, uint64_t block);
 /* The shapes of both parts of a matrix whose last part has a name of its own (place.rest): in
  * `name`, whose shape is the matrix's so far. False when it does not come apart. */
 bool pith_gguf_part(enum pith_gguf_order order, const struct pith_gguf_sizes *s,
@@ -126,6 +135,9 @@ enum pith_status pith_gguf_at(const char *path, char **file, struct pith_error *
 enum pith_status pith_gguf_checkpoint(const char *path, struct pith_checkpoint **out,
                                       struct pith_error *err);
 
+/* The layers that run: those of the file but for the last, which predict further tokens. */
+enum pith_status pith_gguf_layers(const struct pith_gguf *g, const struct pith_gguf_arch *arch,
+                                  uint64_t *layers, struct pith_error *err);
 /* The config alone; *out is a new reference. `quantized`: some matrix is of blocks. */
 enum pith_status pith_gguf_config(const struct pith_gguf *g, const struct pith_gguf_arch *arch,
                                   bool quantized, json_t **out, struct pith_error *err);

@@ -65,6 +65,20 @@ enum pith_status pith_gguf_arch_read(const struct pith_gguf *g, struct pith_gguf
 
 /* --- orders ----------------------------------------------------------------------------------- */
 
+/* Rows behind the first `skip` are as many for each value head. */
+static struct pith_stow by_value(const struct pith_gguf_sizes *s, uint64_t rows, uint32_t skip)
+{
+    struct pith_stow o = {0};
+    if (!s->key_heads || s->value_heads == s->key_heads) return o;
+    o.kind = PITH_STOW_PARTED;
+    o.groups = s->key_heads;
+    o.skip = skip;
+    if (rows < skip || s->value_heads % s->key_heads || (rows - skip) % s->value_heads) return o;
+    o.parts = s->value_heads / s->key_heads;
+    o.even = (uint32_t)((rows - skip) / s->value_heads);
+    return o;
+}
+
 struct pith_stow pith_gguf_order(enum pith_gguf_order order, const struct pith_gguf_sizes *s,
                                  uint64_t rows)
 {
@@ -75,19 +89,37 @@ struct pith_stow pith_gguf_order(enum pith_gguf_order order, const struct pith_g
     case PITH_GGUF_K_HEADS: return pith_stow_turned(rows, s->kv_heads);
     case PITH_GGUF_BY_HEAD:
         if (!s->heads || rows % (3 * (uint64_t)s->heads)) break;
-        o = (struct pith_stow){PITH_STOW_PARTED, s->heads, 3, (uint32_t)(rows / 3 / s->heads), {0}};
+        o = (struct pith_stow){.kind = PITH_STOW_PARTED,
+                               .groups = s->heads,
+                               .parts = 3,
+                               .even = (uint32_t)(rows / 3 / s->heads)};
         break;
     case PITH_GGUF_BY_LATENT:
-        o = (struct pith_stow){PITH_STOW_LATENT, s->heads, 2, 0, {s->nope, s->value}};
+        o = (struct pith_stow){
+            .kind = PITH_STOW_LATENT, .groups = s->heads, .parts = 2, .size = {s->nope, s->value}};
         break;
     case PITH_GGUF_BY_DELTA: {
         const uint32_t values = s->key_heads ? s->value_heads / s->key_heads * s->value_dim : 0;
-        o = (struct pith_stow){
-            PITH_STOW_PARTED, s->key_heads, 4, 0, {s->key_dim, s->key_dim, values, values}};
+        o = (struct pith_stow){.kind = PITH_STOW_PARTED,
+                               .groups = s->key_heads,
+                               .parts = 4,
+                               .size = {s->key_dim, s->key_dim, values, values}};
         break;
     }
+    case PITH_GGUF_BY_VALUE: return by_value(s, rows, 0);
+    case PITH_GGUF_VALUES_LAST: return by_value(s, rows, 2 * s->key_heads * s->key_dim);
+    case PITH_GGUF_VALUES_ACROSS:
+        o = by_value(s, s->value_heads, 0);
+        if (o.kind) o.kind = PITH_STOW_ACROSS;
+        break;
     }
     return o;
+}
+
+bool pith_gguf_fits(const struct pith_stow *o, uint64_t rows, uint64_t cols, uint64_t block)
+{
+    const uint64_t pieces = pith_stow_pieces(o);
+    return pith_stow_fits(o, rows) && (pieces == 1 || cols % (pieces * block) == 0);
 }
 
 bool pith_gguf_part(enum pith_gguf_order order, const struct pith_gguf_sizes *s,

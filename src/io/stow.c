@@ -26,10 +26,11 @@ static uint64_t group_rows(const struct pith_stow *o)
 bool pith_stow_fits(const struct pith_stow *o, uint64_t rows)
 {
     if (o->kind == PITH_STOW_STRAIGHT) return true;
+    if (o->kind == PITH_STOW_ACROSS) return pith_stow_pieces(o) != 0;
     if (!o->even && o->parts > PITH_STOW_PARTS) return false;
     const uint64_t run = o->groups * group_rows(o);
-    if (run == 0) return false;
-    return o->kind == PITH_STOW_LATENT ? rows == run : rows % run == 0;
+    if (run == 0 || rows < o->skip) return false;
+    return o->kind == PITH_STOW_LATENT ? rows == run : (rows - o->skip) % run == 0;
 }
 
 /* The part of a group that `row` of it (or, of a run of `groups` of them, row / groups) is in;
@@ -47,8 +48,8 @@ static uint32_t part_at(const struct pith_stow *o, uint64_t row, uint64_t *befor
 
 uint64_t pith_stow_place(const struct pith_stow *o, uint64_t r)
 {
-    if (o->kind != PITH_STOW_PARTED) return r;
-    const uint64_t rows = group_rows(o), run = o->groups * rows, i = r % run;
+    if (o->kind != PITH_STOW_PARTED || r < o->skip) return r;
+    const uint64_t rows = group_rows(o), run = o->groups * rows, i = (r - o->skip) % run;
     const uint64_t group = i / rows, at = i % rows;
     uint64_t before;
     const uint32_t size = part_at(o, at, &before);
@@ -57,8 +58,8 @@ uint64_t pith_stow_place(const struct pith_stow *o, uint64_t r)
 
 uint64_t pith_stow_row(const struct pith_stow *o, uint64_t place)
 {
-    if (o->kind != PITH_STOW_PARTED) return place;
-    const uint64_t rows = group_rows(o), run = o->groups * rows, i = place % run;
+    if (o->kind != PITH_STOW_PARTED || place < o->skip) return place;
+    const uint64_t rows = group_rows(o), run = o->groups * rows, i = (place - o->skip) % run;
     uint64_t before;
     const uint32_t size = part_at(o, i / o->groups, &before);
     const uint64_t in = i - o->groups * before;
@@ -74,6 +75,17 @@ static uint64_t latent_place(const struct pith_stow *o, uint64_t cols, uint64_t 
     return (o->groups * key + head * value + (at - key)) * cols + c;
 }
 
+static void move_across(const struct pith_stow *o, size_t row, const uint8_t *from, uint8_t *to,
+                        bool apply)
+{
+    const size_t piece = row / (size_t)pith_stow_pieces(o);
+    memcpy(to, from, row); /* parts may end within a byte, where nothing can move */
+    for (size_t place = 0; place < pith_stow_pieces(o); place++) {
+        const size_t shown = (size_t)pith_stow_piece_at(o, place);
+        memcpy(to + (apply ? place : shown) * piece, from + (apply ? shown : place) * piece, piece);
+    }
+}
+
 static void move(const struct pith_stow *o, const struct pith_stow_shape *s, const uint8_t *from,
                  uint8_t *to, bool apply)
 {
@@ -82,6 +94,10 @@ static void move(const struct pith_stow *o, const struct pith_stow_shape *s, con
         if (pith_stow_by_rows(o)) {
             const uint64_t p = pith_stow_place(o, r);
             memcpy(to + (apply ? p : r) * row, from + (apply ? r : p) * row, row);
+            continue;
+        }
+        if (o->kind == PITH_STOW_ACROSS) {
+            move_across(o, row, from + r * row, to + r * row, apply);
             continue;
         }
         for (uint64_t c = 0; c < s->cols; c++) {

@@ -2,7 +2,7 @@
  * another order than Hugging Face's checkpoints, and what its numbers are there. {0}: as shown.
  *
  * Sources: llama.cpp conversion/llama.py (permute()), conversion/qwen.py (in_proj_qkvz, norms,
- * A_log), conversion/deepseek.py (kv_b_proj). */
+ * A_log, heads of values), conversion/deepseek.py (kv_b_proj). */
 #ifndef PITH_IO_STOW_H
 #define PITH_IO_STOW_H
 
@@ -17,6 +17,9 @@ enum pith_stow_kind {
     /* Runs of `groups` groups, each of `parts` parts of `size` rows, as shown; in the file a run is
      * the first part of each group, the second of each, and so on. */
     PITH_STOW_PARTED,
+    /* The columns of each row, as shown, are `groups` groups of `parts` parts of one size; in the
+     * file a row is the first part of each group, the second of each, and so on. */
+    PITH_STOW_ACROSS,
     /* `groups` heads of size[0] rows and size[1] rows, as shown; in the file stand the former of
      * all heads, each head's transposed, behind them the latter. */
     PITH_STOW_LATENT
@@ -26,6 +29,7 @@ struct pith_stow {
     enum pith_stow_kind kind;
     uint32_t groups, parts;
     uint32_t even; /* the size of every part; 0: they are of size[] */
+    uint32_t skip; /* rows in front of the first run, which lie where they are shown */
     uint32_t size[PITH_STOW_PARTS];
 };
 
@@ -33,12 +37,22 @@ struct pith_stow {
  * rotates those half a head apart. Straight for 0 heads. */
 struct pith_stow pith_stow_turned(uint64_t rows, uint32_t heads);
 
-/* Whether a matrix of that many rows falls into whole runs. */
+/* Whether a matrix of that many rows falls into whole runs; of ACROSS its columns may yet not. */
 bool pith_stow_fits(const struct pith_stow *o, uint64_t rows);
 /* Whether whole rows move: then the two below tell where to. */
 static inline bool pith_stow_by_rows(const struct pith_stow *o)
 {
-    return o->kind != PITH_STOW_LATENT;
+    return o->kind != PITH_STOW_LATENT && o->kind != PITH_STOW_ACROSS;
+}
+/* Into how many parts each row falls, which move within it; 1: into none. */
+static inline uint64_t pith_stow_pieces(const struct pith_stow *o)
+{
+    return o->kind == PITH_STOW_ACROSS ? (uint64_t)o->groups * o->parts : 1;
+}
+/* Of ACROSS: which part of a row, as it is shown, lies at part `at` in the file. */
+static inline uint64_t pith_stow_piece_at(const struct pith_stow *o, uint64_t at)
+{
+    return at % o->groups * o->parts + at / o->groups;
 }
 /* Where row r lies; which row lies at `place`. */
 uint64_t pith_stow_place(const struct pith_stow *o, uint64_t r);

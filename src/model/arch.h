@@ -64,6 +64,7 @@ struct pith_arch_gguf {
     bool kv_by_layer; /* heads of keys are told by layer, 0 where a convolution is in their place */
     bool dense;       /* the mixtures of its family are another architecture's */
     bool step;        /* every how many layers there are experts is told: 1 */
+    bool sections;    /* keys tell which pairs of channels turn by which of a picture's positions */
     bool factors;     /* Granite's: keys tell factors, and logits are divided by "logit_scale" */
     bool large;       /* llama-quantize takes 80 layers of it for 70 billion weights (is_large()) */
     bool biased;      /* see struct pith_gguf_arch */

@@ -56,11 +56,17 @@ static const struct row parts[] = {
      .place = {.order = PITH_GGUF_BY_LATENT, .rest = "attn_v_b", .dense = true}},
     {PART(delta.qkvz, "attn_qkv"), .place = {.order = PITH_GGUF_BY_DELTA, .rest = "attn_gate"}},
     {PART(delta.ba, "ssm_ba")},
-    {PART(delta.conv, "ssm_conv1d"), .place = {.filter = true, .exact = true}},
+    {PART(delta.qkv, "attn_qkv"), .place = {.order = PITH_GGUF_VALUES_LAST}},
+    {PART(delta.z, "attn_gate"), .place = {.order = PITH_GGUF_BY_VALUE}},
+    {PART(delta.b, "ssm_beta"), .place = {.order = PITH_GGUF_BY_VALUE}},
+    {PART(delta.a, "ssm_alpha"), .place = {.order = PITH_GGUF_BY_VALUE}},
+    {PART(delta.conv, "ssm_conv1d"),
+     .place = {.order = PITH_GGUF_VALUES_LAST, .filter = true, .exact = true}},
     {PART(delta.norm, "ssm_norm")},
-    {PART(delta.out, "ssm_out")},
-    {PART(delta.a_log, "ssm_a"), .whole = true, .place = {.as = PITH_AS_MINUS_EXP}},
-    {PART(delta.dt_bias, "ssm_dt.bias"), .whole = true},
+    {PART(delta.out, "ssm_out"), .place = {.order = PITH_GGUF_VALUES_ACROSS}},
+    {PART(delta.a_log, "ssm_a"), .whole = true,
+     .place = {.order = PITH_GGUF_BY_VALUE, .as = PITH_AS_MINUS_EXP}},
+    {PART(delta.dt_bias, "ssm_dt.bias"), .whole = true, .place = {.order = PITH_GGUF_BY_VALUE}},
 };
 
 /* What stands behind the name of the part that all tokens share. */
@@ -99,6 +105,8 @@ void pith_gguf_arch_fill(struct pith_gguf_arch *a)
         memcpy(&name, (const char *)f + row.at, sizeof name);
         if (!name) continue;
         if (!g->turned && row.place.order <= PITH_GGUF_K_HEADS)
+            row.place.order = PITH_GGUF_STRAIGHT;
+        if (f->delta.qkvz && row.place.order >= PITH_GGUF_BY_VALUE)
             row.place.order = PITH_GGUF_STRAIGHT;
         if (row.at == AT(qkv) && !f->qkv_by_head) row.place.order = PITH_GGUF_STRAIGHT;
         if (row.at == AT(moe.correction)) row.place.flat = f->moe.correction_row;
@@ -166,6 +174,7 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out)
     out->untruncated = g->untruncated;
     out->kv_by_layer = g->kv_by_layer;
     out->step = g->step;
+    out->sections = g->sections;
     out->factors = g->factors;
     out->by_head = a->family->qkv_by_head;
     out->inners = out->outers = 0;

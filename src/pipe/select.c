@@ -131,7 +131,10 @@ static void settle_blocks(const struct pith_job *job, struct pith_choice *c)
         c->reason = "its engine has it in 16 bits";
         return;
     }
-    if (!job->container->file || !pith_mixture_fall_back(&c->grid, c->cols)) return;
+    const struct pith_file_export *file = pith_file_export_of(job->container);
+    if (!file) return;
+    const uint32_t cols = file->side_by_side(job->model, c->module, c->cols);
+    if (!pith_mixture_fall_back(&c->grid, cols)) return;
     c->wanted = wanted;
     if (!c->grid.format) c->reason = "its rows are no whole blocks of a type";
 }

@@ -5,6 +5,7 @@ computes from it what transformers and pith compute from the folder.
     gguf_archs.py FOLDER [CASE]...        works in FOLDER; PITH names the program
 
 LLAMA_CPP names a folder with llama-perplexity; without it the files are held against the folders alone.
+LLAMA_SOURCE names llama.cpp's sources: pith then reads what their converter makes of the same folders.
 """
 import json
 import os
@@ -22,6 +23,19 @@ from transformers.utils import logging
 
 PITH = os.environ["PITH"]
 LLAMA = os.environ.get("LLAMA_CPP")
+SOURCE = os.environ.get("LLAMA_SOURCE")
+# Runs llama.cpp's converter, which does not know the probe's tokenizer by its hash, nor has transformers a class of it.
+CONVERT = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+sys.path.insert(0, sys.path[0] + "/gguf-py")
+import convert_hf_to_gguf as c
+import transformers
+from conversion.base import TextModel
+transformers.AutoTokenizer = transformers.PreTrainedTokenizerFast
+TextModel.get_vocab_base_pre = lambda self, tokenizer: "llama-bpe"
+c.main()
+"""
 PROBE, CONTEXT, CHARACTERS = "models/probe", 128, 2600
 COMMON = dict(vocab_size=4096, hidden_size=64, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2,
               max_position_embeddings=512, bos_token_id=4094, eos_token_id=4095, pad_token_id=None,
@@ -70,6 +84,9 @@ CASES = {
                                    tie_word_embeddings=True)),
     "gpt_neox": ("gpt_neox", dict(hidden_act="gelu", num_key_value_heads=4, rotary_pct=0.5)),
     "qwen3_next": ("qwen3_next", dict(EXPERTS, **NEXT)),
+    "qwen3_5": ("qwen3_5_text", dict(NEXT, linear_num_value_heads=6)),
+    "qwen3_5_even": ("qwen3_5_text", dict(NEXT, linear_num_value_heads=2)),
+    "qwen3_5_moe": ("qwen3_5_moe_text", dict(EXPERTS, **NEXT)),
 }
 
 
@@ -190,6 +207,28 @@ def check(folder, case):
             check_grid(folder, case, grid)
     else:
         print(line, flush=True)
+    if SOURCE:
+        check_peer(folder, case, a)
+
+
+def check_peer(folder, case, ours):
+    """What llama.cpp's converter makes of the folder reads as the folder, and comes back to the bit."""
+    source, peer, back = f"{folder}/{case}", f"{folder}/{case}-peer.gguf", f"{folder}/{case}-back"
+    clear(peer)
+    options = ["--no-mtp"] if case.startswith(("qwen3_5", "qwen3_next")) else []
+    run(sys.executable, "-c", CONVERT, SOURCE, source, "--outfile", peer, "--outtype", "f32", *options)
+    theirs = pith_eval(peer)
+    run(PITH, "verify", peer, "--against", source)
+    shutil.rmtree(back, ignore_errors=True)
+    run(PITH, "quantize", peer, "-o", back, "-r", "rtn", "--ignore", "*", "--quiet")
+    want, have = load_file(source + "/model.safetensors"), load_file(back + "/model.safetensors")
+    unlike = [name for name in want if name not in have or not torch.equal(want[name], have[name])]
+    beyond = [name for name in unlike if name not in have or not name.endswith("A_log") or  # -exp() there
+              not torch.allclose(want[name], have[name], rtol=0, atol=2e-7)]
+    print(f"{case:20} llama.cpp's file: nll {theirs['nll']:.5f}; {len(want) - len(unlike)} of {len(want)} tensors come "
+          "back to the bit", flush=True)
+    assert abs(theirs["nll"] - ours["nll"]) < 1e-5, (case, theirs["nll"], ours["nll"])
+    assert not beyond, f"{case}: {' '.join(beyond)} differ"
 
 
 def check_grid(folder, case, grid):

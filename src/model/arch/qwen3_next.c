@@ -117,6 +117,11 @@ const struct pith_arch pith_arch_qwen3_5 = {
     .plan = pith_family_plan,
     .family = &later,
     .names = NAMES,
+    .gguf = {.name = "qwen35",
+             .dense = true,
+             .before_mlp = "post_attention_norm",
+             .sections = true,
+             .features = 1u << PITH_GGUF_HAS_DELTA | 1u << PITH_GGUF_HAS_GATED},
 };
 
 const struct pith_arch pith_arch_qwen3_5_moe = {
@@ -127,6 +132,13 @@ const struct pith_arch pith_arch_qwen3_5_moe = {
     .plan = pith_family_plan,
     .family = &later,
     .names = NAMES,
+    .gguf = {.name = "qwen35moe",
+             .renormalised = true,
+             .all_sparse = true,
+             .before_mlp = "post_attention_norm",
+             .sections = true,
+             .features = 1u << PITH_GGUF_HAS_DELTA | 1u << PITH_GGUF_HAS_GATED |
+                         1u << PITH_GGUF_HAS_SHARED},
 };
 
 const struct pith_arch pith_arch_qwen3_5_vl = {
