@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What every recipe costs and takes: one table in Markdown for each model.
 
-    bench/recipes.py [-m MODEL]... [-t TEXT] [-n TOKENS] [-c TOKENS] [-o FILE] [ROW]...
+    bench/recipes.py [-m MODEL]... [-t TEXT]... [-n TOKENS] [-c TOKENS] [-o FILE] [ROW]...
 
 The rows are those of `pith recipes`, and the compositions below. With ROW (a part of a row's name) only
-those. Each is quantized, verified against the original, and measured on TEXT (windows of 512 tokens,
-gptq convention) and on the probe's tasks, against the unquantized model. PITH names the program.
+those. Each is quantized, verified against the original, and measured on each TEXT (windows of 512
+tokens, gptq convention; KL with its 95% interval) and on the probe's tasks, against the unquantized
+model. PITH names the program.
 docs/techniques.md has the table of this version.
 """
 import argparse
@@ -62,7 +63,7 @@ def rows(wanted):
     return [r for r in all_rows if not wanted or any(w in r[0] for w in wanted)]
 
 
-def measure(model, out, options, text):
+def measure(model, out, options):
     made = run("quantize", model, "-o", out, "--json", *options)
     if made.returncode:
         return made.stderr.strip().split("\n")[-1]
@@ -71,8 +72,8 @@ def measure(model, out, options, text):
     if proof.returncode:
         return "does not verify: " + proof.stderr.strip().split("\n")[-1]
     tasks = [x for t in TASKS for x in ("--tasks", f"{PROBE}/tasks/{t}.jsonl")]
-    got = run("eval", out, "--baseline", model, "--text", text, "--context", "512", "--json", *tasks,
-              *LIMIT)
+    texts = [x for t in TEXTS for x in ("--text", t)]
+    got = run("eval", out, "--baseline", model, *texts, "--context", "512", "--json", *tasks, *LIMIT)
     if got.returncode:
         return got.stderr.strip().split("\n")[-1]
     return account, json.loads(got.stdout)
@@ -81,20 +82,22 @@ def measure(model, out, options, text):
 def line(name, account, report):
     t = report["texts"][0]
     accuracy = [f"{100 * k['accuracy']:.1f}" for k in report["tasks"]]
-    cells = [name, f"{report['bits_per_weight']:.2f}", f"{t['perplexity']:.3f}", f"{t['kld_mean']:.5f}",
+    kl = [f"{t['kld_mean']:.5f} ± {(t['kld_ci95'][1] - t['kld_ci95'][0]) / 2:.5f}" for t in report["texts"]]
+    cells = [name, f"{report['bits_per_weight']:.2f}", f"{t['perplexity']:.3f}", *kl,
              f"{100 * t['top1_agreement']:.1f}", *accuracy, f"{account['timing']['seconds']:.1f}"]
     return "| " + " | ".join(cells) + " |"
 
 
 def table(model, out):
     print(f"\n## {os.path.basename(model.rstrip('/'))}\n", file=out)
-    head = ["recipe", "bits per weight", "perplexity", "KL", "top 1", *TASKS, "seconds"]
+    head = ["recipe", "bits per weight", "perplexity", *(f"KL, {os.path.basename(t)}" for t in TEXTS), "top 1",
+            *TASKS, "seconds"]
     print("| " + " | ".join(head) + " |", file=out)
     print("| --- |" + " ---: |" * (len(head) - 1), file=out, flush=True)
     failed = 0
     for name, options in rows(ARGS.row):
         work = tempfile.mkdtemp()
-        result = measure(model, work + "/out", [*options, "--calib-tokens", str(ARGS.calib)], ARGS.text)
+        result = measure(model, work + "/out", [*options, "--calib-tokens", str(ARGS.calib)])
         shutil.rmtree(work)
         if isinstance(result, str):
             failed += 1
@@ -106,12 +109,13 @@ def table(model, out):
 
 parser = argparse.ArgumentParser()
 parser.add_argument("-m", "--model", action="append")
-parser.add_argument("-t", "--text", default=PROBE + "/eval.txt")
+parser.add_argument("-t", "--text", action="append")
 parser.add_argument("-n", "--tokens", type=int, default=0, help="scored at most (all)")
 parser.add_argument("-c", "--calib", type=int, default=131072, help="calibration tokens")
 parser.add_argument("-o", "--out")
 parser.add_argument("row", nargs="*")
 ARGS = parser.parse_args()
+TEXTS = ARGS.text or [PROBE + "/eval.txt"]
 LIMIT = ["--max-tokens", str(ARGS.tokens)] if ARGS.tokens else []
 with open(ARGS.out, "w") if ARGS.out else sys.stdout as file:
     sys.exit(sum(table(m, file) for m in ARGS.model or [PROBE]) > 0)

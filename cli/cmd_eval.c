@@ -111,8 +111,9 @@ static void print_report(const json_t *j)
     const json_t *t;
     size_t i;
     format_bytes(json_get(j, "bytes"), size);
-    printf("%s%s%s: %s, %.3f bits per weight\n", bold(), json_text(j, "model"), plain(), size,
-           json_get(j, "bits_per_weight"));
+    printf("%s%s%s: %s, %.3f bits per weight%s%s\n", bold(), json_text(j, "model"), plain(), size,
+           json_get(j, "bits_per_weight"), *json_text(j, "attn") ? ", attention in " : "",
+           json_text(j, "attn"));
     json_array_foreach (json_object_get(j, "texts"), i, t) {
         format_seconds(json_get(t, "seconds"), time);
         printf("%s%s%s (%s convention, context %d)\n", bold(), json_text(t, "text"), plain(),

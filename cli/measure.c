@@ -62,6 +62,7 @@ void measure_fill(const struct measure_settings *m, struct pith_eval_options *o)
     if (m->kvs.count > 1) o->caches = as_list(&m->kvs);
     o->kv_layers = as_list(&m->kv_layers);
     o->depth = m->depth;
+    o->attn = m->attn;
     o->context = m->context;
     o->stride = m->stride;
     o->max_tokens = m->max_tokens;

@@ -14,7 +14,7 @@ struct measure_settings {
     struct text_list kvs; /* caches; several with eval only */
     struct text_list kv_layers;
     bool depth;
-    const char *convention, *mode, *crlf;
+    const char *convention, *mode, *crlf, *attn;
     size_t context, stride, max_tokens, task_limit, shots, length, seed;
 };
 

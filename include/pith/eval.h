@@ -51,6 +51,10 @@ struct pith_eval_options {
      * alone leave the other as it is. A pattern is "3", "layers.3", "model.layers.?". */
     struct pith_list kv_layers;
     int depth; /* not 0: each text has "depth", loss and KL by position in the window */
+    /* "fp8_e4m3" or "fp8_e5m2": queries and weights of attention are rounded to that, as FP8
+     * attention kernels do; with ":token" queries by a scale of each head of a token, else of 1.
+     * NULL: in float32, as those of a baseline always are. */
+    const char *attn;
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_eval_defaults_sized(struct pith_eval_options *options, size_t size);

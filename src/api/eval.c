@@ -96,7 +96,9 @@ static enum pith_status check(struct measurement *m, struct pith_error *err)
         return pith_fail(err, PITH_ARG,
                          "--length and --seed do nothing: none of the tasks is one that is made");
     struct pith_cache_wish wish = cache_wish(m, o->kv);
+    struct pith_input ignored;
     PITH_TRY(pith_cache_check(&wish, err));
+    PITH_TRY(pith_attn_parse(o->attn, &ignored, err));
     for (size_t i = 0; i < o->caches.count; i++) {
         wish.name = o->caches.item[i];
         PITH_TRY(pith_cache_check(&wish, err));
@@ -122,7 +124,8 @@ static enum pith_status choose_cache(struct measurement *m, struct pith_error *e
     m->kv = pith_kv_floats(PITH_F32);
     if (!m->baseline && m->kept_texts) return PITH_OK;
     const struct pith_cache_wish wish = cache_wish(m, m->cache);
-    return pith_cache_choose(m->context, &wish, m->model, m->tokenizer, &m->kv, err);
+    PITH_TRY(pith_cache_choose(m->context, &wish, m->model, m->tokenizer, &m->kv, err));
+    return pith_attn_parse(m->options->attn, &m->kv.attn, err);
 }
 
 /* What the report calls it: auto is what was asked for, the layers tell what it became. */
@@ -132,6 +135,13 @@ static void name_cache(const struct measurement *m, char text[PITH_KV_TEXT])
                         pith_name_option(m->cache, "auto");
     if (chosen) strcpy(text, m->cache);
     else pith_kv_name(&m->kv, text);
+}
+
+/* As --attn takes it. */
+static json_t *attn_name(const struct pith_input *in)
+{
+    const bool by_token = in->grid.granularity == PITH_PER_TOKEN;
+    return json_sprintf("%s%s", in->grid.format->name, by_token ? ":token" : "");
 }
 
 static size_t choose_window(const struct measurement *m)
@@ -364,6 +374,7 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
                               "bits_per_weight", pith_model_bits_per_weight(m->model), "bytes",
                               (json_int_t)m->model->checkpoint->bytes, "kv", kv);
         pith_json_set(&j, "kv_bits", json_real(pith_kv_bits(&m->model->plans, &m->kv, m->window)));
+        if (m->kv.attn.grid.format) pith_json_set(&j, "attn", attn_name(&m->kv.attn));
         if (m->kv.layer) pith_json_set(&j, "kv_layers", pith_kv_report(&m->model->plans, &m->kv));
         pith_json_set(&j, "parameters", json_integer((json_int_t)pith_model_parameters(m->model)));
         if (json_array_size(texts) == 1) add_missing(&j, json_array_get(texts, 0));

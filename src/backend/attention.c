@@ -10,6 +10,7 @@
 #include "backend/parts.h"
 
 #include "base/mem.h"
+#include "num/input.h"
 
 #include <math.h>
 #include <string.h>
@@ -85,7 +86,12 @@ static void prepare(const struct job *j, struct part *p)
         const size_t query = j->query + (p->first + r) / j->group;
         const size_t head = (p->first + r) % j->group;
         const float *from = a->q + (query * a->heads + p->kv * j->group + head) * head_dim;
-        for (size_t e = 0; e < head_dim; e++) p->q[r * j->key + e] = from[e] * a->scale;
+        float *to = p->q + r * j->key;
+        if (a->rounded) {
+            pith_input_row(a->rounded, &(struct pith_input_call){0}, from, head_dim, to);
+            from = to;
+        }
+        for (size_t e = 0; e < head_dim; e++) to[e] = from[e] * a->scale;
     }
 }
 
@@ -214,6 +220,16 @@ static void score(const struct job *j, const struct part *p, size_t base, size_t
         visit(j, p, &keys, base + at, at, rows);
 }
 
+/* Weights to what kernels of rounded operands multiply values with. */
+static void round_weights(const struct pith_attention *a, float *weights, size_t n)
+{
+    const struct pith_input in = {.grid = {.format = a->rounded->grid.format,
+                                           .granularity = PITH_PER_TENSOR,
+                                           .is_static = true},
+                                  .scale = PITH_ATTN_STEP};
+    pith_input_row(&in, &(struct pith_input_call){0}, weights, n, weights);
+}
+
 /* Scores to weights, [0, high) of the chunk at base; what a row does not see gets the weight 0. */
 static void weigh(const struct job *j, const struct part *p, size_t base, size_t high)
 {
@@ -231,6 +247,7 @@ static void weigh(const struct job *j, const struct part *p, size_t base, size_t
                 s[i] = pith_softcap_one(j->a->cap, s[i]);
             p->chunk.max[r] = k->max(to - from, s + from);
             p->chunk.sum[r] = k->exp_sum(to, s, p->chunk.max[r]);
+            if (j->a->rounded) round_weights(j->a, s, to);
         } else {
             to = 0;
         }

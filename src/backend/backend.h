@@ -208,12 +208,19 @@ struct pith_attention {
      * own page among them: the same positions in floats. */
     const struct pith_cache *plain;
     size_t sink, recent;
+    /* NULL, or to what queries are rounded, and weights of values with a scale of
+     * PITH_ATTN_STEP. */
+    const struct pith_input *rounded;
     const float *q; /* [rows][heads][head_dim] */
     float *out;     /* [rows][heads][value_dim]; may be q where both are as wide */
     float *work;    /* lets threads share the positions of one query; NULL: none */
     size_t work_floats;
 };
 void pith_attention(struct pith_backend *b, const struct pith_attention *a);
+/* Kernels on FP8 operands (FlashAttention 3: Shah et al. 2024) round what is multiplied with
+ * values, exp(score - the largest of those at work), 2^8 times as large, and sum it as it was
+ * before. Here those at work are up to 512 positions from a multiple of 512 on. */
+#define PITH_ATTN_STEP 0x1p-8f
 /* Floats of work that serve one query over that many positions, with values so wide; SIZE_MAX when
  * they overflow. With less, or with more queries, threads share kv heads and blocks of queries
  * only, to the same bits.

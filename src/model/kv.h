@@ -44,6 +44,8 @@ struct pith_kv_format {
      * whole pages: the first, and the newest, those of a query's own page and of those before it.
      * Alike in all layers. */
     uint32_t sink, recent;
+    struct pith_input attn; /* what queries and weights of attention are rounded to, in all layers;
+                               without a grid: nothing */
     const struct pith_kv_format *layer; /* [layers], without tables of their own; NULL: all alike */
 };
 /* That of a layer. */
@@ -66,6 +68,9 @@ static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
  * differ, and for heads that have no such matrix. */
 enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
                                struct pith_kv_format *out, struct pith_error *err);
+/* What --attn means, for pith_kv_format.attn: FP8 with a scale of 1, or of a head of a token
+ * ("fp8_e4m3:token"); NULL: no grid. PITH_ARG, PITH_UNSUPPORTED for another grid. */
+enum pith_status pith_attn_parse(const char *name, struct pith_input *out, struct pith_error *err);
 /* Its name again, whatever some layers have. */
 enum { PITH_KV_TEXT = 2 * PITH_GRID_TEXT + 48 };
 void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT]);

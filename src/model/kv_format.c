@@ -175,6 +175,23 @@ enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const st
     return check_rotation(out, m, err);
 }
 
+enum pith_status pith_attn_parse(const char *name, struct pith_input *out, struct pith_error *err)
+{
+    struct pith_grid *g = &out->grid;
+    *out = (struct pith_input){.scale = 1.0f};
+    if (!name) return PITH_OK;
+    PITH_TRY(pith_fail_in(err, pith_grid_parse(name, g, err), "--attn"));
+    const bool by_token = g->format && g->granularity == PITH_PER_TOKEN;
+    pith_kv_grid_settle(g);
+    if (g->format && g->format->kind == PITH_KIND_FLOAT && g->format->bits == 8 &&
+        (by_token || g->granularity == PITH_PER_TENSOR))
+        return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "--attn %s: fp8_e4m3 or fp8_e5m2, or with a scale of each head of a token, "
+                     "fp8_e4m3:token",
+                     name);
+}
+
 static void part_name(const struct pith_kv_part *p, char text[PITH_GRID_TEXT])
 {
     if (p->turbo) snprintf(text, PITH_GRID_TEXT, "turbo%u", p->turbo);

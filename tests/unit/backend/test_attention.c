@@ -1,6 +1,9 @@
-/* pith_attention against the formula in double; the same bits on every setup, for any split of the
- * queries, with and without work space. */
+/* pith_attention against the formula in double; with queries and weights in FP8 against PyTorch's
+ * casts (tests/golden/backend/make_attention_fp8.py); the same bits on every setup, for any split
+ * of the queries, with and without work space. */
+#include "base/json.h"
 #include "num/format.h"
+#include "num/minifloat.h"
 #include "setups.h"
 
 static void naive(const struct pith_attention *a, const float *k, const float *v, double *out)
@@ -152,6 +155,84 @@ static void chunks_are_merged(void **state)
     setups_close(&s);
 }
 
+/* As the script has them. */
+static float *pattern(size_t n, size_t step)
+{
+    float *x = floats(n);
+    for (size_t i = 0; i < n; i++) x[i] = (float)(((double)(step * i % 1009) - 504) / 346.0);
+    return x;
+}
+
+static size_t size_of(const json_t *c, const char *key)
+{
+    return (size_t)json_integer_value(json_object_get(c, key));
+}
+
+static void rounded_case(struct setups *s, const json_t *c)
+{
+    const struct shape d = {.n = size_of(c, "n"),
+                            .start = size_of(c, "start"),
+                            .heads = size_of(c, "heads"),
+                            .kv_heads = size_of(c, "kv_heads"),
+                            .head_dim = size_of(c, "dim")};
+    const char *grid = json_string_value(json_object_get(c, "grid"));
+    const char *hex = json_string_value(json_object_get(c, "out"));
+    const size_t count = d.n * d.heads * d.head_dim, positions = d.start + d.n;
+    float *q = pattern(count, 37), *k = pattern(positions * d.kv_heads * d.head_dim, 41),
+          *v = pattern(positions * d.kv_heads * d.head_dim, 43), *first = floats(count);
+    const struct pith_cache_span span = {.n = d.n, .start = d.start};
+    struct pith_input in = {.scale = 1.0f};
+    struct pith_error err = {0};
+    assert_ok(pith_grid_parse(grid, &in.grid, &err), err);
+    pith_kv_grid_settle(&in.grid);
+    struct pith_attention a = {.span = &span,
+                               .spans = 1,
+                               .heads = d.heads,
+                               .scale = 1.0f / sqrtf((float)d.head_dim),
+                               .rounded = &in,
+                               .q = q,
+                               .out = first};
+    for (size_t i = 0; i < s->count; i++) {
+        struct pith_cache cache =
+            cache_make(s->backend[i], PITH_F32, d.kv_heads, d.head_dim, positions, k, v);
+        float *out = floats(count);
+        a.cache = &cache;
+        a.out = i == 0 ? first : out;
+        pith_attention(s->backend[i], &a);
+        for (size_t e = 0; i == 0 && e < count; e++) {
+            char word[9] = {0};
+            memcpy(word, hex + 8 * e, 8);
+            const float want = pith_bits_to_float((uint32_t)strtoul(word, NULL, 16));
+            if (!(fabsf(first[e] - want) < 2e-6f))
+                fail_msg("%s, element %zu: %g, torch %g", grid, e, (double)first[e], (double)want);
+        }
+        assert_same(a.out, first, count, grid, i);
+        check_decoding(s->backend[i], a, q, first, i);
+        pith_free(out);
+        cache_free(&cache);
+    }
+    pith_free(first);
+    pith_free(v);
+    pith_free(k);
+    pith_free(q);
+}
+
+static void operands_in_fp8_are_those_of_torch(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    struct setups s;
+    json_t *cases, *c;
+    size_t i;
+    assert_ok(pith_json_load("tests/golden/backend/attention_fp8.json", 1 << 20, &cases, &err),
+              err);
+    assert_int_equal(json_array_size(cases), 8);
+    setups_open(&s);
+    json_array_foreach (cases, i, c) rounded_case(&s, c);
+    setups_close(&s);
+    json_decref(cases);
+}
+
 static void absurd_sizes_are_refused(void **state)
 {
     (void)state;
@@ -172,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_follows_the_formula),
         cmocka_unit_test(chunks_are_merged),
+        cmocka_unit_test(operands_in_fp8_are_those_of_torch),
         cmocka_unit_test(absurd_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
