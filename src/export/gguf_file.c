@@ -271,6 +271,15 @@ static uint32_t dense_first(const struct pith_shape *s)
     return n;
 }
 
+/* Of how many layers the last is a mixture; 0: of none. */
+static uint32_t mixture_every(const struct pith_shape *s)
+{
+    const uint32_t n = dense_first(s) + 1;
+    for (uint32_t i = 0; i < s->layers; i++)
+        if (pith_layer_in(&s->moe.layers, i) != ((i + 1) % n == 0)) return 0;
+    return n;
+}
+
 static uint32_t shared_count(const struct pith_shape *s)
 {
     return s->moe.shared_ffn && s->moe.shared_ffn % s->moe.ffn == 0 ? s->moe.shared_ffn / s->moe.ffn
@@ -359,8 +368,9 @@ static void put_experts(const struct keys *k, const struct pith_gguf_arch *arch,
     put_size(k, "expert_used_count", s->moe.taken);
     put_size(k, "expert_feed_forward_length", s->moe.ffn);
     if (s->moe.shared_ffn) put_size(k, "expert_shared_feed_forward_length", s->moe.shared_ffn);
-    if (!arch->all_sparse) put_size(k, "leading_dense_block_count", dense_first(s));
-    if (arch->step) put_size(k, "interleave_moe_layer_step", 1);
+    if (!arch->all_sparse && !arch->stepped)
+        put_size(k, "leading_dense_block_count", dense_first(s));
+    if (arch->step) put_size(k, "interleave_moe_layer_step", arch->stepped ? mixture_every(s) : 1);
     if (!arch->by_keys) return;
     put_size(k, "expert_gating_func", gating(s->moe.router));
     put_bool(k, "expert_weights_norm", s->moe.renormalised);
@@ -375,7 +385,7 @@ static void put_model(struct pith_gguf_keys *keys, const struct pith_gguf_arch *
     pith_gguf_put_uint(keys, "general.file_type", kind ? kind : file_type(most));
     if (most->block > 1) pith_gguf_put_uint(keys, "general.quantization_version", 2);
     put_size(&k, "block_count", s->layers);
-    put_size(&k, "context_length", arch->windows ? s->max_position : context_of(s));
+    put_size(&k, "context_length", arch->windows || arch->chunk ? s->max_position : context_of(s));
     put_size(&k, "embedding_length", s->hidden);
     put_size(&k, "feed_forward_length", s->ffn);
     put_experts(&k, arch, s);
@@ -399,7 +409,10 @@ static enum pith_status check_experts(const struct pith_model *m, const struct p
     uint32_t sparse = 0;
     for (uint32_t i = 0; i < m->shape.layers; i++) sparse += pith_layer_in(&moe->layers, i);
     if (!a->experts || moe->experts == 0) return PITH_OK;
-    if (sparse + (a->all_sparse ? 0 : dense_first(&m->shape)) < m->shape.layers)
+    if (a->stepped && mixture_every(&m->shape) == 0)
+        return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp has experts in every n-th layer of a %s",
+                         a->name);
+    if (!a->stepped && sparse + (a->all_sparse ? 0 : dense_first(&m->shape)) < m->shape.layers)
         return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp has experts in every layer of a %s%s",
                          a->name, a->all_sparse ? "" : " behind the first");
     if (m->shape.latent.rank && moe->shared_ffn == 0)

@@ -157,11 +157,11 @@ static enum pith_status put_heads(const struct config *c, uint64_t heads, uint64
 
 static enum pith_status put_sizes(const struct config *c)
 {
-    static const struct {
+    const struct {
         const char *gguf, *hf;
     } sizes[] = {
         {"embedding_length", "hidden_size"},
-        {"feed_forward_length", "intermediate_size"},
+        {"feed_forward_length", c->arch->ffn},
         {"context_length", "max_position_embeddings"},
     };
     uint64_t n, heads, hidden;
@@ -175,6 +175,27 @@ static enum pith_status put_sizes(const struct config *c)
     PITH_TRY(get_size(c, "attention.head_count", 0, &heads));
     PITH_TRY(put_uint(c, "num_attention_heads", heads));
     return c->arch->latent ? put_latent(c, heads) : put_heads(c, heads, hidden);
+}
+
+static enum pith_status put_step(const struct config *c)
+{
+    uint64_t step;
+    PITH_TRY(get_size(c, "interleave_moe_layer_step", 0, &step));
+    return put_uint(c, "interleave_moe_layer_step", step);
+}
+
+/* A window of 0 would mean that no layer has chunks, and all have positions. */
+static enum pith_status put_chunks(const struct config *c, uint64_t experts)
+{
+    uint64_t window = c->arch->chunk;
+    char key[KEY];
+    PITH_TRY(pith_gguf_get_uint(c->g, key_of(c, "attention.sliding_window", key), INT32_MAX,
+                                &window, c->err));
+    if (window == 0)
+        return pith_fail(c->err, PITH_UNSUPPORTED, "%s: a %s without chunks is not supported",
+                         c->g->path, c->arch->name);
+    PITH_TRY(put_uint(c, "attention_chunk_size", c->arch->chunk));
+    return set(c, "use_qk_norm", json_boolean(experts != c->arch->bare));
 }
 
 /* What is known of a mixture that llama.cpp runs, beside what its architecture is. */
@@ -199,7 +220,9 @@ static enum pith_status put_experts(const struct config *c)
                                 &dense, c->err));
     PITH_TRY(
         pith_gguf_get_uint(c->g, key_of(c, "expert_group_count", key), INT32_MAX, &groups, c->err));
-    if (!a->all_sparse) PITH_TRY(put_uint(c, "first_k_dense_replace", dense));
+    if (!a->all_sparse && !a->stepped) PITH_TRY(put_uint(c, "first_k_dense_replace", dense));
+    if (a->stepped) PITH_TRY(put_step(c));
+    if (a->chunk) PITH_TRY(put_chunks(c, experts));
     if (groups > 1) PITH_TRY(set(c, "topk_method", json_string("group_limited_greedy")));
     return set(c, "norm_topk_prob", json_boolean(a->renormalised));
 }
@@ -393,8 +416,9 @@ static enum pith_status put_tensors(const struct config *c)
         set(c, "tie_word_embeddings", json_boolean(!pith_gguf_tensor_find(c->g, "output.weight"))));
     PITH_TRY(set(c, "attention_bias", json_boolean(q && !c->arch->biased)));
     PITH_TRY(set(c, "mlp_bias", json_boolean(mlp)));
-    PITH_TRY(set(c, "use_qk_norm",
-                 json_boolean(pith_gguf_tensor_find(c->g, "blk.0.attn_q_norm.weight"))));
+    if (!c->arch->chunk)
+        PITH_TRY(set(c, "use_qk_norm",
+                     json_boolean(pith_gguf_tensor_find(c->g, "blk.0.attn_q_norm.weight"))));
     return put_dtype(c);
 }
 

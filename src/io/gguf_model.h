@@ -83,10 +83,13 @@ struct pith_gguf_arch {
     bool scalar;        /* config.json says what scores are divided by the root of */
     bool untruncated;   /* YaRN's range is not rounded to whole dimensions */
     bool kv_by_layer; /* heads of keys are told by layer, 0 where a convolution is in their place */
-    bool step;        /* every how many layers there are experts is told: 1 */
-    bool sections;    /* pairs of channels that turn by a picture's positions are told */
-    bool factors;     /* keys tell factors, and logits are divided by "logit_scale" */
-    bool by_head;     /* q, k and v are one matrix, by head */
+    bool step;        /* every how many layers there are experts is told */
+    bool stepped;     /* it may be any number */
+    const char *ffn;  /* config.json's name of "feed_forward_length" */
+    uint32_t chunk, bare; /* see struct pith_arch_gguf */
+    bool sections;        /* pairs of channels that turn by a picture's positions are told */
+    bool factors;         /* keys tell factors, and logits are divided by "logit_scale" */
+    bool by_head;         /* q, k and v are one matrix, by head */
     struct pith_gguf_pair inner[PITH_GGUF_PAIRS], outer[PITH_GGUF_OUTER];
     size_t inners, outers;
 };

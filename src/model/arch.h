@@ -63,11 +63,16 @@ struct pith_arch_gguf {
     const struct pith_gguf_more *more; /* names of what the family has no name for, or NULL */
     bool kv_by_layer; /* heads of keys are told by layer, 0 where a convolution is in their place */
     bool dense;       /* the mixtures of its family are another architecture's */
-    bool step;        /* every how many layers there are experts is told: 1 */
-    bool sections;    /* keys tell which pairs of channels turn by which of a picture's positions */
-    bool factors;     /* Granite's: keys tell factors, and logits are divided by "logit_scale" */
-    bool large;       /* llama-quantize takes 80 layers of it for 70 billion weights (is_large()) */
-    bool biased;      /* see struct pith_gguf_arch */
+    bool step;        /* every how many layers there are experts is told: 1, or */
+    bool stepped;     /* that number, of which the last is a mixture */
+    const char *ffn;  /* config.json's name of "feed_forward_length"; NULL: "intermediate_size" */
+    /* Windows are chunks of this length, by whose number queries grow that have no position; q and
+     * k are normed unless there are `bare` experts. 0: neither. */
+    uint32_t chunk, bare;
+    bool sections; /* keys tell which pairs of channels turn by which of a picture's positions */
+    bool factors;  /* Granite's: keys tell factors, and logits are divided by "logit_scale" */
+    bool large;    /* llama-quantize takes 80 layers of it for 70 billion weights (is_large()) */
+    bool biased;   /* see struct pith_gguf_arch */
     bool qkv_bias_only;                       /* likewise */
     const char *after_attention, *before_mlp; /* what norms are called, if not as usual */
 };

@@ -169,11 +169,15 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out)
     out->delta = a->family->delta.out != NULL;
     out->biased = g->biased;
     out->qkv_bias_only = g->qkv_bias_only;
-    out->windows = g->every != 0;
+    out->windows = g->every != 0 && g->chunk == 0;
     out->scalar = g->scalar;
     out->untruncated = g->untruncated;
     out->kv_by_layer = g->kv_by_layer;
-    out->step = g->step;
+    out->step = g->step || g->stepped;
+    out->stepped = g->stepped;
+    out->ffn = g->ffn ? g->ffn : "intermediate_size";
+    out->chunk = g->chunk;
+    out->bare = g->bare;
     out->sections = g->sections;
     out->factors = g->factors;
     out->by_head = a->family->qkv_by_head;
@@ -204,6 +208,17 @@ static bool as_known(const struct pith_shape *s, const struct pith_layer_set *se
     return true;
 }
 
+/* What llama.cpp has as constants where layers see chunks. */
+static const char *lacks_of_chunks(const struct pith_arch_gguf *g, const struct pith_shape *s)
+{
+    if (s->window != g->chunk) return "chunks of another length";
+    if (s->qk_norm == (s->moe.experts == g->bare))
+        return "q and k that are normed, or not, with so many experts";
+    if (!near(s->tempered, 0.1) || s->tempered_every != g->chunk || s->tempered_shift != 1)
+        return "queries that grow otherwise with their position";
+    return NULL;
+}
+
 const char *pith_arch_gguf_lacks(const struct pith_arch *a, const struct pith_shape *s)
 {
     static const char *const texts[] = {
@@ -225,5 +240,5 @@ const char *pith_arch_gguf_lacks(const struct pith_arch *a, const struct pith_sh
     if (s->window && !as_known(s, &s->sliding, g->every, true)) return "windows in these layers";
     if (!as_known(s, &s->unrotated, g->unrotated, false)) return "such layers without positions";
     if (s->rope.type == PITH_ROPE_LONG) return "long rotary factors";
-    return NULL;
+    return g->chunk ? lacks_of_chunks(g, s) : NULL;
 }

@@ -48,4 +48,9 @@ python3 tests/cli/arch_case.py "$@" '{"config": {"rope_scaling": {"rope_type": "
 python3 tests/cli/byte_tokens.py "$work/limit"
 refuse "another limit of the gate" 1 'does not compute a gate with another limit than 7' \
     "$pith" convert "$work/limit" -o "$work/limit.gguf" --quiet
+python3 tests/cli/arch_case.py llama4 "$work/chunks" "$work/chunks.text" '{"config": {"attention_chunk_size": 16, "layer_types":
+    ["chunked_attention", "chunked_attention", "chunked_attention", "full_attention"], "no_rope_layers": [1, 1, 1, 0]}}'
+python3 tests/cli/byte_tokens.py "$work/chunks"
+refuse "chunks of another length" 1 'does not compute chunks of another length in a llama4' \
+    "$pith" convert "$work/chunks" -o "$work/chunks.gguf" --quiet
 finish

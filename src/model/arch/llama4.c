@@ -108,6 +108,19 @@ const struct pith_arch pith_arch_llama4 = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "llama4",
+             .experts = "num_local_experts",
+             .expert_width = "intermediate_size",
+             .ffn = "intermediate_size_mlp",
+             .gating = 2,
+             .stepped = true,
+             .every = 4,
+             .unrotated = 4,
+             .chunk = 8192,
+             .bare = 128,
+             .features = 1u << PITH_GGUF_HAS_UNROTATED | 1u << PITH_GGUF_HAS_CHUNKED |
+                         1u << PITH_GGUF_HAS_TEMPERED | 1u << PITH_GGUF_HAS_SHARED |
+                         1u << PITH_GGUF_HAS_SCALES_INPUT},
 };
 
 const struct pith_arch pith_arch_llama4_vl = {
