@@ -420,7 +420,7 @@ void pith_kv_free(struct pith_kv *kv)
 
 static uint32_t *table(const struct pith_kv *kv, const struct pith_kv_group *g, uint32_t sequence)
 {
-    return g->tables + sequence * kv->pages_each;
+    return g->tables ? g->tables + sequence * kv->pages_each : NULL;
 }
 
 static void release(struct pith_kv_group *g, uint32_t *page)
@@ -586,7 +586,8 @@ void pith_kv_unslide(struct pith_kv *kv, uint32_t sequence)
 struct pith_cache pith_kv_layer(const struct pith_kv *kv, uint32_t layer,
                                 const struct pith_state_spec *s)
 {
-    struct pith_cache c = cache_of(s, pith_kv_of(&kv->format, layer), kv->code + 2 * layer);
+    const struct pith_row_code *code = kv->code ? kv->code + 2 * layer : NULL;
+    struct pith_cache c = cache_of(s, pith_kv_of(&kv->format, layer), code);
     (void)pith_cache_layout(&c);
     c.memory = kv->memory + kv->at[layer];
     return c;

@@ -247,7 +247,7 @@ static void scatter(const struct pith_runner *r, const struct pith_step_span *sp
                     struct place *p)
 {
     const size_t hidden = r->model->shape.hidden;
-    const float *from = r->rows;
+    size_t from = 0;
     for (size_t i = 0; i < count;) {
         const struct pith_step_span *s = &span[p->span];
         if (p->row == s->n) {
@@ -255,7 +255,8 @@ static void scatter(const struct pith_runner *r, const struct pith_step_span *sp
             continue;
         }
         const size_t n = r->span[i++].n;
-        if (count > 1) memcpy(s->x + p->row * hidden, from, n * hidden * sizeof *from);
+        if (count > 1)
+            memcpy(s->x + p->row * hidden, r->rows + from, n * hidden * sizeof *s->x);
         from += n * hidden;
         p->row += n;
     }
