@@ -1,6 +1,9 @@
 /* Any bytes as pith.json of a finished checkpoint: verify says what is wrong with it, or that
- * nothing is, and comes to an end. The checkpoint is made once, by pith itself, from a model of one
- * small layer. */
+ * nothing is, and comes to an end. The checkpoints, a folder and a GGUF file, are made once, by
+ * pith itself, from a model of one small layer.
+ *
+ *     u8 choice ('0' to '3'): bit 0 whether the original is looked at too, bit 1 which of the two
+ *     the rest: pith.json */
 #include "folder.h"
 
 #include "base/mem.h"
@@ -10,14 +13,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { WIDTH = 32 };
+enum { WIDTH = 64 };
 
 static const char config[] =
-    "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"hidden_size\":32,"
-    "\"intermediate_size\":32,\"num_hidden_layers\":1,\"num_attention_heads\":2,"
-    "\"num_key_value_heads\":2,\"vocab_size\":32,\"max_position_embeddings\":64,"
+    "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"hidden_size\":64,"
+    "\"intermediate_size\":64,\"num_hidden_layers\":1,\"num_attention_heads\":2,"
+    "\"num_key_value_heads\":2,\"vocab_size\":64,\"max_position_embeddings\":64,"
     "\"rms_norm_eps\":1e-5,\"rope_theta\":10000.0,\"tie_word_embeddings\":false,"
-    "\"torch_dtype\":\"float32\"}";
+    "\"torch_dtype\":\"bfloat16\"}";
 
 #define LAYER "model.layers.0."
 static const struct {
@@ -42,10 +45,11 @@ static void put_model(void)
     struct pith_str header = {0}, file = {0};
     size_t at = 0;
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
-        const size_t bytes = 4 * WIDTH * (tensors[i].matrix ? WIDTH : 1);
-        pith_str_printf(&header, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s32],\"data_offsets\":"
-                                 "[%zu,%zu]}",
-                        i ? "," : "{", tensors[i].name, tensors[i].matrix ? "32," : "", at,
+        const size_t bytes = 2 * WIDTH * (tensors[i].matrix ? WIDTH : 1);
+        pith_str_printf(&header,
+                        "%s\"%s\":{\"dtype\":\"BF16\",\"shape\":[%s64],\"data_offsets\":"
+                        "[%zu,%zu]}",
+                        i ? "," : "{", tensors[i].name, tensors[i].matrix ? "64," : "", at,
                         at + bytes);
         at += bytes;
     }
@@ -53,9 +57,9 @@ static void put_model(void)
     while (header.len % 8) pith_str_putc(&header, ' ');
     for (int i = 0; i < 8; i++) pith_str_putc(&file, (char)(header.len >> 8 * i & 255));
     pith_str_append(&file, header.data, header.len);
-    for (size_t i = 0; i < at / 4; i++) {
+    for (size_t i = 0; i < at / 2; i++) {
         const float x = (float)(i * 2654435761u % 1000) / 1000.0f - 0.4995f;
-        pith_str_append(&file, (const char *)&x, sizeof x);
+        pith_str_append(&file, (const char *)&x + 2, 2); /* bfloat16 */
     }
     folder_put("config.json", config, sizeof config - 1);
     folder_put("model.safetensors", file.data, file.len);
@@ -63,39 +67,77 @@ static void put_model(void)
     pith_str_free(&file);
 }
 
-static char out[96];
+/* A token for each of these characters. */
+static void put_tokenizer(void)
+{
+    static const char tokens[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    static const char bytes[] = "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
+                                "\"trim_offsets\":true,\"use_regex\":true}";
+    struct pith_str s = {0};
+    pith_str_printf(&s,
+                    "{\"version\":\"1.0\",\"added_tokens\":[],\"normalizer\":null,"
+                    "\"pre_tokenizer\":%s,\"post_processor\":null,\"decoder\":%s,",
+                    bytes, bytes);
+    pith_str_puts(&s, "\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":");
+    for (int i = 0; i < WIDTH; i++) pith_str_printf(&s, "%c\"%c\":%d", i ? ',' : '{', tokens[i], i);
+    pith_str_puts(&s, "}}}");
+    folder_put("tokenizer.json", s.data, s.len);
+    pith_str_free(&s);
+}
+
+enum { FOLDER, FILE_GGUF, KINDS };
+static const struct {
+    const char *end, *account, *weights;
+} kinds[KINDS] = {{".out", ".out/pith.json", "int8:channel"}, {".gguf", ".gguf.pith.json", "q8_0"}};
+
 static struct pith_context *context;
+
+static char *path_of(const char *end, char path[128])
+{
+    (void)snprintf(path, 128, "%s%s", folder(), end);
+    return path;
+}
 
 static void remove_all(void)
 {
-    (void)pith_dir_remove(out, NULL);
+    char path[128];
+    (void)pith_dir_remove(path_of(kinds[FOLDER].end, path), NULL);
+    (void)pith_unlink(path_of(kinds[FILE_GGUF].end, path), NULL);
+    (void)pith_unlink(path_of(kinds[FILE_GGUF].account, path), NULL);
     pith_context_free(&context);
 }
 
-static enum pith_status verify(bool against, char **report, struct pith_error *err)
+static enum pith_status verify(int kind, bool against, char **report, struct pith_error *err)
 {
+    char path[128];
     struct pith_verify_options o;
     pith_verify_defaults(&o);
-    o.model = out;
+    o.model = path_of(kinds[kind].end, path);
     o.against = against ? folder() : NULL;
     return pith_verify(context, &o, report, err);
+}
+
+static enum pith_status make(int kind, struct pith_error *err)
+{
+    char path[128];
+    struct pith_quantize_options o;
+    pith_quantize_defaults(&o);
+    o.model = folder();
+    o.out = path_of(kinds[kind].end, path);
+    o.recipe = "rtn";
+    o.weights = kinds[kind].weights;
+    const enum pith_status s = pith_quantize(context, &o, NULL, err);
+    return s == PITH_OK ? verify(kind, true, NULL, err) : s;
 }
 
 static void prepare(void)
 {
     struct pith_error err = {0};
-    struct pith_quantize_options o;
     put_model();
-    (void)snprintf(out, sizeof out, "%s.out", folder());
+    put_tokenizer();
     atexit(remove_all);
-    pith_quantize_defaults(&o);
-    o.model = folder();
-    o.out = out;
-    o.recipe = "rtn";
-    o.weights = "int8:channel";
-    if (pith_context_new(1, "scalar", &context, &err) != PITH_OK ||
-        pith_quantize(context, &o, NULL, &err) != PITH_OK ||
-        verify(true, NULL, &err) != PITH_OK) {
+    if (pith_context_new(1, "scalar", &context, &err) != PITH_OK || make(FOLDER, &err) != PITH_OK ||
+        make(FILE_GGUF, &err) != PITH_OK) {
         fprintf(stderr, "%s\n", err.text);
         abort();
     }
@@ -104,14 +146,16 @@ static void prepare(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!context) prepare();
+    const unsigned choice = size ? *data++ : 0;
+    const int kind = choice / 2 % KINDS;
     char path[128];
-    (void)snprintf(path, sizeof path, "%s/pith.json", out);
-    FILE *f = fopen(path, "wb");
+    FILE *f = fopen(path_of(kinds[kind].account, path), "wb");
+    if (size) size--;
     if (!f || fwrite(data, 1, size, f) != size) abort();
     (void)fclose(f);
     struct pith_error err = {0};
     char *report = NULL;
-    const enum pith_status s = verify(size % 2, &report, &err);
+    const enum pith_status s = verify(kind, choice % 2, &report, &err);
     if (s != PITH_OK && !err.text[0]) abort();
     if (s == PITH_OK && !report) abort();
     pith_text_free(report);
