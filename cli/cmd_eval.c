@@ -108,12 +108,16 @@ static void print_depth_of(const json_t *t)
 static void print_report(const json_t *j)
 {
     char size[32], time[32];
+    const char *engine;
     const json_t *t;
+    json_t *flags;
     size_t i;
     format_bytes(json_get(j, "bytes"), size);
     printf("%s%s%s: %s, %.3f bits per weight%s%s\n", bold(), json_text(j, "model"), plain(), size,
            json_get(j, "bits_per_weight"), *json_text(j, "attn") ? ", attention in " : "",
            json_text(j, "attn"));
+    json_object_foreach (json_object_get(j, "engines"), engine, flags)
+        printf("  in %-13s %s\n", engine, json_string_value(flags));
     json_array_foreach (json_object_get(j, "texts"), i, t) {
         format_seconds(json_get(t, "seconds"), time);
         printf("%s%s%s (%s convention, context %d)\n", bold(), json_text(t, "text"), plain(),

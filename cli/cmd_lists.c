@@ -342,8 +342,9 @@ const struct command command_features = {
                 "  pith features loads --format markdown\n",
     .details =
         "NAME: an engine or a container, for what is loaded from where (what --for checks), or a\n"
-        "table: containers, engines, loads, conversions, architectures, transforms, splits,\n"
-        "rounders. 'conversions' tells on what grid each container holds another's codes.\n",
+        "table: containers, engines, loads, caches, conversions, architectures,\n"
+        "transforms, splits, rounders. 'conversions' tells on what grid each container holds\n"
+        "another's codes, 'caches' with what engines are started.\n",
     .options = options,
     .option_count = OPTIONS,
     .settings_size = sizeof(struct settings),

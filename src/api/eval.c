@@ -16,6 +16,7 @@
 #include "eval/eval.h"
 #include "eval/questions.h"
 #include "eval/prompts.h"
+#include "export/preflight.h"
 #include "tok/door.h"
 
 #include <math.h>
@@ -142,6 +143,20 @@ static json_t *attn_name(const struct pith_input *in)
 {
     const bool by_token = in->grid.granularity == PITH_PER_TOKEN;
     return json_sprintf("%s%s", in->grid.format->name, by_token ? ":token" : "");
+}
+
+/* What engines are started with for the cache that was asked for, by their names. */
+static json_t *engines_of(const struct measurement *m)
+{
+    size_t count;
+    const struct pith_target_engine *const *e = pith_engines(&count);
+    json_t *j = json_object();
+    for (size_t i = 0; i < count; i++) {
+        char text[PITH_ENGINE_CACHE];
+        if (pith_engine_cache(e[i], &m->kv, m->model->shape.head_dim, text))
+            pith_json_set(&j, e[i]->name, json_string(text));
+    }
+    return j;
 }
 
 static size_t choose_window(const struct measurement *m)
@@ -374,6 +389,7 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
                               "bits_per_weight", pith_model_bits_per_weight(m->model), "bytes",
                               (json_int_t)m->model->checkpoint->bytes, "kv", kv);
         pith_json_set(&j, "kv_bits", json_real(pith_kv_bits(&m->model->plans, &m->kv, m->window)));
+        if (m->cache) pith_json_set(&j, "engines", engines_of(m));
         if (m->kv.attn.grid.format) pith_json_set(&j, "attn", attn_name(&m->kv.attn));
         if (m->kv.layer) pith_json_set(&j, "kv_layers", pith_kv_report(&m->model->plans, &m->kv));
         pith_json_set(&j, "parameters", json_integer((json_int_t)pith_model_parameters(m->model)));

@@ -170,12 +170,30 @@ static json_t *loads(void)
     return list;
 }
 
+/* A row for each cache that an engine can be started with. */
+static json_t *caches(void)
+{
+    size_t count;
+    const struct pith_target_engine *const *e = pith_engines(&count);
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        for (const struct pith_engine_cache *c = e[i]->caches; c && c->kv; c++) {
+            const char *second = c->option[1];
+            pith_json_add(&list, json_pack("{s:s, s:s, s:o}", "engine", e[i]->name, "kv", c->kv,
+                                           "started_with",
+                                           json_sprintf("%s%s%s", c->option[0], second ? " " : "",
+                                                        second ? second : "")));
+        }
+    return list;
+}
+
 enum pith_status pith_features_json(char **report, struct pith_error *err)
 {
     json_t *j = json_object();
     ADD_ROWS(j, "containers", pith_containers);
     ADD_ROWS(j, "engines", pith_engines);
     pith_json_set(&j, "loads", loads());
+    pith_json_set(&j, "caches", caches());
     pith_json_set(&j, "conversions", pith_conversions());
     ADD_ROWS(j, "architectures", pith_archs);
     ADD_ROWS(j, "transforms", pith_transforms);

@@ -54,10 +54,25 @@ static const struct pith_load_rule rules[] = {
      .act_order = true},
 };
 
+/* common/arg.cpp: kv_cache_types, those that pith has. src/llama-kv-cache.cpp: heads of a multiple
+ * of 64 numbers are rotated where they are kept as codes. */
+static const struct pith_engine_cache caches[] = {
+    {"f32", {"-ctk f32", "-ctv f32"}},
+    {"bf16", {"-ctk bf16", "-ctv bf16"}},
+    {"q8_0", {"-ctk q8_0", "-ctv q8_0"}},
+    {"q5_0", {"-ctk q5_0", "-ctv q5_0"}},
+    {"q4_0", {"-ctk q4_0", "-ctv q4_0"}},
+    {"iq4_nl", {"-ctk iq4_nl", "-ctv iq4_nl"}},
+    {NULL, {NULL, NULL}},
+};
+
 const struct pith_target_engine pith_engine_llamacpp = {
     .name = "llama.cpp",
     .summary = "GGUF files, and what its converter to them reads",
     .rules = rules,
     .count = PITH_COUNT(rules),
     .advice = "gguf; compressed-tensors with groups and gptq through its converter",
+    .caches = caches,
+    .rotates = 64,
+    .unrotated = "LLAMA_ATTN_ROT_DISABLE=1 ",
 };

@@ -80,6 +80,15 @@ static const struct pith_load_rule rules[] = {
      .whole_words = true},
 };
 
+/* server_args.py: --kv-cache-dtype. What is stored: layers/quantization/kv_cache.py, one scale for
+ * keys and one for values. */
+static const struct pith_engine_cache caches[] = {
+    {"bf16", {"--kv-cache-dtype bfloat16"}},
+    {"fp8_e4m3:tensor:static", {"--kv-cache-dtype fp8_e4m3"}},
+    {"fp8_e5m2:tensor:static", {"--kv-cache-dtype fp8_e5m2"}},
+    {NULL, {NULL}},
+};
+
 const struct pith_target_engine pith_engine_sglang = {
     .name = "sglang",
     .summary = "SGLang",
@@ -87,4 +96,6 @@ const struct pith_target_engine pith_engine_sglang = {
     .rules = rules,
     .count = PITH_COUNT(rules),
     .advice = "compressed-tensors, modelopt, fp8, gptq or awq",
+    .caches = caches,
+    .stored = "fp8_e4m3:tensor:static",
 };

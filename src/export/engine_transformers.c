@@ -69,4 +69,6 @@ const struct pith_target_engine pith_engine_transformers = {
     .rules = rules,
     .count = PITH_COUNT(rules),
     .advice = "compressed-tensors, fp8, bitsandbytes, gptq or awq",
+    /* compressed-tensors' own loader: kv_cache_scheme. */
+    .stored = "fp8_e4m3:tensor:static fp8_e4m3:head:static",
 };

@@ -35,6 +35,13 @@ static const struct pith_load_rule rules[] = {
     {.container = "fp8", .pairs = fp8, .fused = true},
 };
 
+/* commands/serve.py: --kv_cache_dtype; ModelOpt's scales serve both. */
+static const struct pith_engine_cache caches[] = {
+    {"fp8_e4m3:tensor:static", {"--kv_cache_dtype fp8"}},
+    {"nvfp4:static", {"--kv_cache_dtype nvfp4"}},
+    {NULL, {NULL}},
+};
+
 const struct pith_target_engine pith_engine_trtllm = {
     .name = "trtllm",
     .summary = "TensorRT-LLM",
@@ -42,4 +49,6 @@ const struct pith_target_engine pith_engine_trtllm = {
     .rules = rules,
     .count = PITH_COUNT(rules),
     .advice = "modelopt, fp8, and compressed-tensors with FP8 or NVFP4",
+    .caches = caches,
+    .stored = "fp8_e4m3:tensor:static nvfp4:static",
 };

@@ -94,6 +94,19 @@ static const struct pith_load_rule rules[] = {
      .whole_words = true},
 };
 
+/* config/cache.py: CacheDType. What is stored:
+ * quantization/compressed_tensors/compressed_tensors.py, CompressedTensorsKVCacheMethod (by tensor,
+ * by head of attention); quantization/modelopt.py. */
+static const struct pith_engine_cache caches[] = {
+    {"bf16", {"--kv-cache-dtype bfloat16"}},
+    {"fp8_e4m3:tensor:static", {"--kv-cache-dtype fp8_e4m3"}},
+    {"fp8_e5m2:tensor:static", {"--kv-cache-dtype fp8_e5m2"}},
+    {"fp8_e4m3:token", {"--kv-cache-dtype fp8_per_token_head"}},
+    {"int8:token", {"--kv-cache-dtype int8_per_token_head"}},
+    {"nvfp4:static", {"--kv-cache-dtype nvfp4"}},
+    {NULL, {NULL}},
+};
+
 const struct pith_target_engine pith_engine_vllm = {
     .name = "vllm",
     .summary = "vLLM",
@@ -101,4 +114,6 @@ const struct pith_target_engine pith_engine_vllm = {
     .rules = rules,
     .count = PITH_COUNT(rules),
     .advice = "compressed-tensors, modelopt, fp8, gptq or awq",
+    .caches = caches,
+    .stored = "fp8_e4m3:tensor:static fp8_e4m3:head:static nvfp4:static",
 };

@@ -530,6 +530,21 @@ static enum pith_status check_inputs(struct check *k)
                      k->rule->container, k->rule->inputs);
 }
 
+/* A format for keys and values whose scales are stored. */
+static enum pith_status check_cache(struct check *k)
+{
+    const struct pith_target_engine *e = k->target->engine;
+    const struct pith_grid *kv = &k->offer->opts->kv;
+    char text[PITH_GRID_TEXT];
+    if (!kv->format || (e->stored && lists(e->stored, kv))) return PITH_OK;
+    pith_grid_format(kv, text);
+    if (!e->stored)
+        return violation(k, "", "takes no KV-cache format from a checkpoint (%s); leave --kv out",
+                         text);
+    return violation(k, "", "does not take a KV cache on %s from a checkpoint; it takes %s", text,
+                     e->stored);
+}
+
 static enum pith_status check_options(struct check *k)
 {
     const struct pith_offer *p = k->offer;
@@ -547,6 +562,7 @@ static enum pith_status check_options(struct check *k)
         PITH_TRY(violation(k, "",
                            "rotates the inputs of a linear on a single rank only; use tp=1 or "
                            "--transform rotate:folded"));
+    PITH_TRY(check_cache(k));
     for (size_t i = p->plans->first[p->plans->layers]; i < p->count; i++)
         if (quantized(&p->linears[i]) && p->shape->tied)
             PITH_TRY(

@@ -32,6 +32,13 @@ struct pith_load_rule {
     uint32_t tile_rows, tile_cols; /* what a rank's rows and columns are multiples of; 0: nothing */
 };
 
+/* A cache that an engine has: a grid of keys and values, or floats, as pith names it, and what the
+ * engine is started with; on its own rows of a head, whose rounding is the engine's own. */
+struct pith_engine_cache {
+    const char *kv;        /* "int8:token" */
+    const char *option[2]; /* for both, or for keys and for values */
+};
+
 struct pith_target_engine {
     const char *name;    /* "vllm", as in --for */
     const char *summary; /* one line */
@@ -39,7 +46,19 @@ struct pith_target_engine {
     const struct pith_load_rule *rules;
     size_t count;
     const char *advice; /* what would be loaded, for a container without a rule */
+    const struct pith_engine_cache *caches; /* ending with NULL; NULL: none is known */
+    /* Rotates heads of a multiple of so many numbers that it keeps as codes, unless it is told not
+     * to by `unrotated`, in front of its command; 0: never does. */
+    uint32_t rotates;
+    const char *unrotated;
+    const char *stored; /* caches whose scales it takes from a checkpoint, with spaces between */
 };
+
+/* What the engine is started with for such a cache, where every layer that keeps keys and values
+ * has heads of `head_dim`; false where it has none. */
+enum { PITH_ENGINE_CACHE = 128 };
+bool pith_engine_cache(const struct pith_target_engine *e, const struct pith_kv_format *f,
+                       uint32_t head_dim, char text[PITH_ENGINE_CACHE]);
 
 /* All rows; *count receives their number. */
 const struct pith_target_engine *const *pith_engines(size_t *count);

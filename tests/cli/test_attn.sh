@@ -1,6 +1,6 @@
 #!/bin/sh
 # eval --attn: attention as FP8 kernels compute it, beside any cache; the formula itself is held against
-# PyTorch's casts in tests/unit/backend/test_attention.c.
+# PyTorch's casts in tests/unit/backend/test_attention.c. And what engines call such a cache.
 set -u
 . tests/cli/lib.sh
 measure() { # NAME OPTION...: 128 tokens of the probe, to $work/NAME.json
@@ -29,6 +29,8 @@ assert [m["texts"][0]["kld_mean"] for m in models[1:]] == [kl["both"], kl["e4m3"
 PY
 "$pith" eval "$probe" --text "$probe/eval.txt" --context 65 --max-tokens 64 --attn fp8_e4m3 >"$work/text" 2>/dev/null
 check "the first line says so" grep -q "bits per weight, attention in fp8_e4m3$" "$work/text"
+"$pith" eval "$probe" --text "$probe/eval.txt" --context 65 --max-tokens 64 --kv k=q8_0,v=q4_0,rotate >"$work/text" 2>/dev/null
+check "what an engine is started with for that cache" grep -q "^  in llama.cpp     -ctk q8_0 -ctv q4_0$" "$work/text"
 refuse "integers" 2 "[-]-attn int8:token: fp8_e4m3 or fp8_e5m2" "$pith" eval "$probe" --text "$probe/eval.txt" --attn int8:token
 refuse "a scale of each head" 2 "[-]-attn fp8:head: fp8_e4m3" "$pith" eval "$probe" --text "$probe/eval.txt" --attn fp8:head
 refuse "no grid" 2 "[-]-attn none: fp8_e4m3" "$pith" eval "$probe" --text "$probe/eval.txt" --attn none

@@ -486,6 +486,69 @@ static void experts_have_no_zero_points(void **state)
     mixture_free(&m);
 }
 
+/* What an engine is started with, or NULL where it has no such cache. */
+static void starts(const char *engine, const char *kv, uint32_t head_dim, const char *want)
+{
+    struct pith_error err = {0};
+    struct pith_kv_format f;
+    char text[PITH_ENGINE_CACHE] = "";
+    assert_ok(pith_kv_parse(kv, PITH_BF16, NULL, &f, &err), err);
+    const bool has = pith_engine_cache(pith_engine_find(engine), &f, head_dim, text);
+    if (has != (want != NULL)) fail_msg("%s, %s: \"%s\"", engine, kv, text);
+    if (want) assert_string_equal(text, want);
+}
+
+static void caches_that_are_chosen_at_start(void **state)
+{
+    (void)state;
+    starts("vllm", "int8:token", 128, "--kv-cache-dtype int8_per_token_head");
+    starts("vllm", "fp8", 128, "--kv-cache-dtype fp8_e4m3");
+    starts("vllm", "k=fp8,v=int8:token", 128, NULL); /* one option for both */
+    starts("vllm", "int8:token,rotate", 128, NULL);
+    starts("vllm", "int8:token,recent=64", 128, NULL);
+    starts("sglang", "int8:token", 128, NULL);
+    starts("trtllm", "nvfp4", 128, "--kv_cache_dtype nvfp4");
+    starts("transformers", "bf16", 128, NULL);
+    starts("llama.cpp", "q8_0", 80, "-ctk q8_0 -ctv q8_0");
+    starts("llama.cpp", "q8_0", 128, "LLAMA_ATTN_ROT_DISABLE=1 -ctk q8_0 -ctv q8_0");
+    starts("llama.cpp", "q8_0,rotate", 128, "-ctk q8_0 -ctv q8_0");
+    starts("llama.cpp", "q8_0,rotate", 80, NULL);
+    starts("llama.cpp", "q8_0,rotate=k", 128, NULL);
+    starts("llama.cpp", "k=q8_0,v=bf16,rotate=k", 128, "-ctk q8_0 -ctv bf16");
+    starts("llama.cpp", "bf16", 128, "-ctk bf16 -ctv bf16");
+    starts("llama.cpp", "bf16,rotate", 128, NULL);
+    starts("llama.cpp", "k=q8_0,v=q4_0,rotate", 64, "-ctk q8_0 -ctv q4_0");
+}
+
+static void caches_that_are_stored(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *engine, *container, *kv, *want; /* NULL: taken */
+    } cases[] = {
+        {"vllm", "compressed-tensors", "fp8_e4m3:tensor", NULL},
+        {"vllm", "compressed-tensors", "fp8_e4m3:head", NULL},
+        {"sglang", "compressed-tensors", "fp8_e4m3:tensor", NULL},
+        {"sglang", "compressed-tensors", "fp8_e4m3:head",
+         "does not take a KV cache on fp8_e4m3:head"},
+        {"transformers", "compressed-tensors", "fp8_e4m3:tensor", NULL},
+        {"trtllm", "modelopt", "nvfp4", NULL},
+        {"sglang", "modelopt", "nvfp4", "does not take a KV cache on nvfp4"},
+        {"llama.cpp", "compressed-tensors", "fp8_e4m3:tensor", "takes no KV-cache format"},
+    };
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        const bool modelopt = strcmp(cases[i].container, "modelopt") == 0;
+        struct fixture f;
+        build(&f, cases[i].container, modelopt ? "nvfp4" : "int8:g128");
+        if (modelopt) f.opts.acts = grid_of("nvfp4");
+        f.opts.acts.is_static = modelopt;
+        f.opts.kv = grid_of(cases[i].kv);
+        pith_kv_grid_settle(&f.opts.kv);
+        if (cases[i].want) refuse(&f, cases[i].engine, cases[i].want);
+        else accept(&f, cases[i].engine);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -502,6 +565,8 @@ int main(void)
         cmocka_unit_test(experts_of_a_layer_are_one),
         cmocka_unit_test(ranks_share_experts_and_not_routers),
         cmocka_unit_test(experts_have_no_zero_points),
+        cmocka_unit_test(caches_that_are_chosen_at_start),
+        cmocka_unit_test(caches_that_are_stored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
