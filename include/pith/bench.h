@@ -49,9 +49,9 @@ PITH_API enum pith_status pith_bench_check(const struct pith_bench_options *opti
  * explains; free it with pith_text_free(). Besides the model, half a gibibyte of memory is needed
  * to measure the machine with.
  *
- * PITH_ARG          nothing to time, more positions than the model has or sequences than can be, a
- * grid that cannot be read, an unknown mode or element PITH_UNSUPPORTED  a grid that weights cannot
- * be rounded to */
+ * PITH_ARG          nothing to time, more positions than the model has or sequences than can
+ *                   be, a grid that cannot be read, an unknown mode or element
+ * PITH_UNSUPPORTED  a grid that weights cannot be rounded to */
 PITH_API enum pith_status pith_bench(struct pith_context *context,
                                      const struct pith_bench_options *options, char **report,
                                      struct pith_error *err);
