@@ -4,6 +4,7 @@
 #include "cli/rank.h"
 #include "cli/tables.h"
 
+#include <pith/inspect.h>
 #include <pith/quantize.h>
 
 #include <jansson.h>
@@ -307,6 +308,30 @@ static void print_experts(const json_t *experts)
     print_wrapped(text, INDENT, INDENT, prose_width());
 }
 
+/* The form of keys and values that is stored, and what engines are started with for it. */
+static void print_cache(const char *kv)
+{
+    struct pith_error err = {0};
+    char *report = NULL, text[512];
+    const json_t *row;
+    size_t i;
+    if (!*kv || pith_name_equal(kv, "none") || pith_features_json(&report, &err) != PITH_OK) return;
+    json_t *features = json_loads(report, 0, NULL);
+    snprintf(text, sizeof text, "%s, in the checkpoint", kv);
+    const char *separator = "; to start with: ";
+    json_array_foreach (json_object_get(features, "caches"), i, row) {
+        const size_t used = strlen(text);
+        if (strcmp(json_text(row, "kv"), kv) != 0) continue;
+        snprintf(text + used, sizeof text - used, "%s%s %s", separator, json_text(row, "engine"),
+                 json_text(row, "started_with"));
+        separator = ", ";
+    }
+    printf("  KV cache         ");
+    print_wrapped(text, INDENT, INDENT, prose_width());
+    json_decref(features);
+    pith_text_free(report);
+}
+
 static void print_result(const char *out, const json_t *j, bool all)
 {
     char in_size[32], out_size[32], time[32], peak[32], mapped[32];
@@ -323,6 +348,7 @@ static void print_result(const char *out, const json_t *j, bool all)
     printf("  recipe           ");
     print_stages(recipe);
     printf("  container        %s\n", json_text(j, "container"));
+    print_cache(json_text(recipe, "kv"));
     printf("  size             %s -> %s\n", in_size, out_size);
     printf("  bits per weight  %.3f in what is quantized, %.3f over all parameters\n",
            number(j, "bits_per_weight"), number(j, "bits_per_parameter"));

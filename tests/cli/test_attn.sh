@@ -31,6 +31,8 @@ PY
 check "the first line says so" grep -q "bits per weight, attention in fp8_e4m3$" "$work/text"
 "$pith" eval "$probe" --text "$probe/eval.txt" --context 65 --max-tokens 64 --kv k=q8_0,v=q4_0,rotate >"$work/text" 2>/dev/null
 check "what an engine is started with for that cache" grep -q "^  in llama.cpp     -ctk q8_0 -ctv q4_0$" "$work/text"
+"$pith" quantize "$probe" -o "$work/out" -r w8a16 --weights fp8_e4m3:channel --kv fp8_e4m3 --calib-tokens 512 2>/dev/null | tr -s '\n ' ' ' >"$work/text"
+check "and for one that is stored" grep -q "KV cache fp8_e4m3:tensor:static, in the checkpoint; to start with: vllm --kv-cache-dtype fp8_e4m3, sglang --kv-cache-dtype fp8_e4m3, trtllm --kv_cache_dtype fp8 size" "$work/text"
 refuse "integers" 2 "[-]-attn int8:token: fp8_e4m3 or fp8_e5m2" "$pith" eval "$probe" --text "$probe/eval.txt" --attn int8:token
 refuse "a scale of each head" 2 "[-]-attn fp8:head: fp8_e4m3" "$pith" eval "$probe" --text "$probe/eval.txt" --attn fp8:head
 refuse "no grid" 2 "[-]-attn none: fp8_e4m3" "$pith" eval "$probe" --text "$probe/eval.txt" --attn none
