@@ -17,7 +17,7 @@ enum pith_dtype pith_gguf_stored_dtype(const struct pith_model *m, const struct 
     struct pith_gguf_place place = {0};
     struct pith_gguf_arch arch;
     const bool is_float = t->dtype == PITH_F16 || t->dtype == PITH_BF16;
-    if (pith_gguf_arch_of(m->arch->name, &arch))
+    if (pith_gguf_arch_of(m->arch->name, m->shape.moe.experts != 0, &arch))
         (void)pith_gguf_name(&arch, t->name, "weight", name, &place);
     return (t->dims == 1 || place.exact) && is_float ? PITH_F32 : t->dtype;
 }
@@ -27,7 +27,7 @@ static bool place_of(const struct pith_model *m, const char *module, struct pith
     char name[PITH_GGUF_NAME], weight[256];
     struct pith_gguf_arch arch;
     (void)snprintf(weight, sizeof weight, "%s.weight", module);
-    return pith_gguf_arch_of(m->arch->name, &arch) &&
+    return pith_gguf_arch_of(m->arch->name, m->shape.moe.experts != 0, &arch) &&
            pith_gguf_name(&arch, weight, "weight", name, place);
 }
 
@@ -49,7 +49,8 @@ static struct pith_gguf_sizes sizes_of(const struct pith_shape *s)
                                     .key_heads = d->key_heads,
                                     .value_heads = d->value_heads,
                                     .key_dim = d->key_dim,
-                                    .value_dim = d->value_dim};
+                                    .value_dim = d->value_dim,
+                                    .groups = s->scan.groups};
 }
 
 uint32_t pith_gguf_side_by_side(const struct pith_model *m, const char *module, uint32_t cols)
@@ -124,9 +125,16 @@ static bool settle_shape(const struct names *n, const struct pith_gguf_place *pl
     if (place->flat && (blocks || out->dims != 2 || rows != 1)) return false;
     if (place->filter && (blocks || out->dims != 3 || out->shape[1] != 1)) return false;
     if (place->dense && blocks) return false;
+    if ((place->column || place->grouped) && out->dims != 1) return false;
+    if (place->grouped && (!n->sizes.groups || rows % n->sizes.groups)) return false;
     if (place->flat) out->shape[0] = out->shape[1];
     if (place->filter) out->shape[1] = out->shape[2];
     out->dims -= place->flat + place->filter;
+    if (place->column || place->grouped) {
+        out->dims = 2;
+        out->shape[1] = place->column ? 1 : rows / n->sizes.groups;
+        out->shape[0] = rows / out->shape[1];
+    }
     if (place->stacked) {
         out->part = place->expert;
         out->parts = n->model->shape.moe.experts;
@@ -160,6 +168,7 @@ static enum pith_status name_tensor(struct names *n, const struct pith_tensor_pl
     for (unsigned i = 0; i < t->dims; i++) out->shape[i] = t->shape[i];
     if (blocks) out->shape[1] = t->shape[1] / out->type.bytes * out->type.block;
     if (strcmp(last, "scale") == 0) place.order = PITH_GGUF_STRAIGHT;
+    if (strcmp(last, "bias") == 0) place.filter = false;
     if (t->dtype == PITH_F32) out->as = place.as;
     if ((place.as && t->dtype != PITH_F32) || !settle_shape(n, &place, blocks, out))
         return no_name(t, err);
@@ -351,6 +360,7 @@ static void put_heads(const struct keys *k, const struct pith_shape *s, bool by_
     if (l->rank) put_size(k, "attention.q_lora_rank", l->q_rank);
     if (s->delta.key_heads)
         put_size(k, "ssm.inner_size", s->delta.value_heads * s->delta.value_dim);
+    if (s->scan.heads) put_size(k, "ssm.inner_size", s->scan.heads * s->scan.dim);
 }
 
 /* llama.h has no names for these: LLAMA_EXPERT_GATING_FUNC_TYPE_ SOFTMAX, SIGMOID, SOFTMAX_WEIGHT.
@@ -389,7 +399,7 @@ static void put_model(struct pith_gguf_keys *keys, const struct pith_gguf_arch *
     put_size(&k, "embedding_length", s->hidden);
     put_size(&k, "feed_forward_length", s->ffn);
     put_experts(&k, arch, s);
-    put_heads(&k, s, arch->kv_by_layer);
+    put_heads(&k, s, arch->without_keys != NULL);
     put_given(&k, s, arch->factors);
     if (arch->by_head) put_bool(&k, "use_parallel_residual", !s->serial);
     if (arch->windows && s->window) put_size(&k, "attention.sliding_window", s->window);
@@ -398,6 +408,7 @@ static void put_model(struct pith_gguf_keys *keys, const struct pith_gguf_arch *
              s->eps);
     put_size(&k, "vocab_size", s->vocab);
     put_rope(&k, s);
+    if (arch->rope_told) put_bool(&k, "rope.scaling.finetuned", !pith_layer_in(&s->unrotated, 0));
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -503,7 +514,7 @@ enum pith_status pith_gguf_finish(const struct pith_model *m, const char *source
 {
     struct names n = {.model = m, .file_type = kind, .sizes = sizes_of(&m->shape)};
     struct pith_gguf_keys keys = {0};
-    if (!pith_gguf_arch_of(m->arch->name, &n.arch))
+    if (!pith_gguf_arch_of(m->arch->name, m->shape.moe.experts != 0, &n.arch))
         return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp's name of a %s is not known here",
                          m->arch->name);
     PITH_TRY(check_shape(m, &n.arch, err));

@@ -95,6 +95,7 @@ static bool translate(const struct view *v, const struct pith_gguf_tensor *t, ui
     if (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0 && !scale) return false;
     if (!plain && (t->dims != matrix || strcmp(dot, ".weight") != 0)) return false;
     if (place->flat && (!plain || !is_flat(t))) return false;
+    if (strcmp(dot, ".bias") == 0) place->filter = false;
     if (place->filter && (!plain || t->dims != 2)) return false;
     if (place->dense && !plain) return false;
     (void)snprintf(name + strlen(name), 16, ".%s", plain ? dot + 1 : t->type.name);
@@ -142,6 +143,10 @@ static void restore_shape(const struct pith_gguf_place *place, struct pith_tenso
         t->dims = 2;
         t->shape[1] = t->shape[0];
         t->shape[0] = 1;
+    }
+    if ((place->column || place->grouped) && t->dims == 2) {
+        t->dims = 1;
+        t->shape[0] *= t->shape[1];
     }
     if (place->filter) {
         t->dims = 3;
@@ -266,6 +271,20 @@ static enum pith_status read_size(const struct view *v, const char *name, bool m
     return PITH_OK;
 }
 
+/* The most heads of keys that a layer has, where layers have them or none. */
+static enum pith_status read_kv_heads(const struct view *v, uint32_t *out, struct pith_error *err)
+{
+    char key[96];
+    (void)snprintf(key, sizeof key, "%s.attention.head_count_kv", v->arch.name);
+    const struct pith_gguf_key *list = pith_gguf_find(v->c->gguf, key);
+    for (uint64_t i = 0; list && i < list->count; i++) {
+        uint64_t n = 0;
+        PITH_TRY(pith_gguf_get_uint_at(v->c->gguf, key, i, 1 << 24, &n, err));
+        if (n > *out) *out = (uint32_t)n;
+    }
+    return PITH_OK;
+}
+
 static enum pith_status read_sizes(struct view *v, struct pith_error *err)
 {
     struct pith_gguf_sizes *s = &v->sizes;
@@ -276,7 +295,7 @@ static enum pith_status read_sizes(struct view *v, struct pith_error *err)
         bool read, must;
         uint32_t *to;
     } sizes[] = {{"attention.head_count", true, true, &s->heads},
-                 {"attention.head_count_kv", !v->arch.kv_by_layer, true, &s->kv_heads},
+                 {"attention.head_count_kv", !v->arch.without_keys, true, &s->kv_heads},
                  {"attention.key_length_mla", latent, true, &key},
                  {"attention.value_length_mla", latent, true, &s->value},
                  {"attention.kv_lora_rank", latent, true, &s->rank},
@@ -284,11 +303,16 @@ static enum pith_status read_sizes(struct view *v, struct pith_error *err)
                  {"ssm.state_size", delta, true, &s->key_dim},
                  {"ssm.group_count", delta, true, &s->key_heads},
                  {"ssm.time_step_rank", delta, true, &s->value_heads},
-                 {"ssm.inner_size", delta, true, &inner}};
+                 {"ssm.inner_size", delta, true, &inner},
+                 {"ssm.group_count", v->arch.scan, true, &s->groups}};
     s->kv_heads = 0;
     for (size_t i = 0; i < PITH_COUNT(sizes); i++) {
         if (i == 1) s->kv_heads = s->heads;
         if (sizes[i].read) PITH_TRY(read_size(v, sizes[i].name, sizes[i].must, sizes[i].to, err));
+    }
+    if (v->arch.without_keys) {
+        s->kv_heads = 0;
+        PITH_TRY(read_kv_heads(v, &s->kv_heads, err));
     }
     if (rope > key || (delta && inner % s->value_heads != 0))
         return pith_fail(err, PITH_FORMAT, "%s: the sizes of heads do not go together", v->c->dir);

@@ -126,21 +126,20 @@ static enum pith_status put_layers(const struct config *c, uint64_t *heads)
         PITH_TRY(pith_gguf_get_uint_at(c->g, key_of(c, "attention.head_count_kv", key), i,
                                        INT32_MAX, &n, c->err));
         most = n > most ? n : most;
-        if (json_array_append_new(kinds, json_string(n ? "full_attention" : "conv")) != 0)
+        if (json_array_append_new(kinds,
+                                  json_string(n ? "full_attention" : c->arch->without_keys)) != 0)
             return pith_fail_nomem(c->err, "the config");
     }
     if (most == 0)
         return pith_fail(c->err, PITH_FORMAT, "%s: no layer has heads of keys", c->g->path);
     *heads = most;
-    /* The width in the file is the one that is computed. */
-    PITH_TRY(set(c, "block_auto_adjust_ff_dim", json_false()));
-    return PITH_OK;
+    return c->arch->off ? set(c, c->arch->off, json_false()) : PITH_OK;
 }
 
 static enum pith_status put_heads(const struct config *c, uint64_t heads, uint64_t hidden)
 {
     uint64_t n, value, part;
-    if (c->arch->kv_by_layer) PITH_TRY(put_layers(c, &n));
+    if (c->arch->without_keys) PITH_TRY(put_layers(c, &n));
     else PITH_TRY(get_size(c, "attention.head_count_kv", heads, &n));
     PITH_TRY(put_uint(c, "num_key_value_heads", n));
     PITH_TRY(get_size(c, "attention.key_length", hidden / heads, &n));
@@ -198,13 +197,22 @@ static enum pith_status put_chunks(const struct config *c, uint64_t experts)
     return set(c, "use_qk_norm", json_boolean(experts != c->arch->bare));
 }
 
+/* No experts, said aloud where silence means some. */
+static enum pith_status put_none(const struct config *c)
+{
+    uint64_t ffn;
+    PITH_TRY(get_size(c, "feed_forward_length", 0, &ffn));
+    PITH_TRY(put_uint(c, "intermediate_size", ffn));
+    return put_uint(c, c->arch->none, 0);
+}
+
 /* What is known of a mixture that llama.cpp runs, beside what its architecture is. */
 static enum pith_status put_experts(const struct config *c)
 {
     const struct pith_gguf_arch *a = c->arch;
     uint64_t experts, taken, width, shared = 0, ffn;
     char key[KEY];
-    if (!a->experts) return PITH_OK;
+    if (!a->experts) return a->none ? put_none(c) : PITH_OK;
     PITH_TRY(get_size(c, "expert_count", 0, &experts));
     PITH_TRY(get_size(c, "expert_used_count", 0, &taken));
     PITH_TRY(get_size(c, "feed_forward_length", 0, &ffn));
@@ -214,7 +222,7 @@ static enum pith_status put_experts(const struct config *c)
     PITH_TRY(put_uint(c, a->experts, experts));
     PITH_TRY(put_uint(c, "num_experts_per_tok", taken));
     PITH_TRY(put_uint(c, a->expert_width, width));
-    if (shared) PITH_TRY(put_uint(c, "shared_expert_intermediate_size", shared));
+    if (shared) PITH_TRY(put_uint(c, a->shared_width, shared));
     uint64_t dense = 0, groups = 0;
     PITH_TRY(pith_gguf_get_uint(c->g, key_of(c, "leading_dense_block_count", key), INT32_MAX,
                                 &dense, c->err));
@@ -268,10 +276,13 @@ static enum pith_status put_given(const struct config *c)
     if (c->arch->windows) PITH_TRY(get_size(c, "attention.sliding_window", 0, &inner));
     if (c->arch->windows) PITH_TRY(put_uint(c, "sliding_window", inner));
     else PITH_TRY(set(c, "sliding_window", json_null())); /* said aloud where silence means one */
-    if (!c->arch->delta) return PITH_OK;
+    if (!c->arch->delta && !c->arch->scan) return PITH_OK;
     PITH_TRY(get_size(c, "ssm.time_step_rank", 0, &values));
     PITH_TRY(get_size(c, "ssm.inner_size", 0, &inner));
-    return put_uint(c, "linear_value_head_dim", inner / values);
+    if (c->arch->delta) return put_uint(c, "linear_value_head_dim", inner / values);
+    PITH_TRY(put_uint(c, "mamba_d_head", inner / values));
+    PITH_TRY(get_size(c, "embedding_length", 0, &values));
+    return put_uint(c, "mamba_expand", inner / values);
 }
 
 /* --- rotary positions ------------------------------------------------------------------------- */
@@ -382,6 +393,14 @@ static enum pith_status put_rope(const struct config *c)
     return s;
 }
 
+static enum pith_status put_positions(const struct config *c)
+{
+    bool rope = true;
+    char key[KEY];
+    PITH_TRY(pith_gguf_get_bool(c->g, key_of(c, "rope.scaling.finetuned", key), &rope, c->err));
+    return set(c, "position_embedding_type", json_string(rope ? "rope" : "nope"));
+}
+
 /* --- what tensors tell ------------------------------------------------------------------------ */
 
 static enum pith_status put_dtype(const struct config *c)
@@ -452,6 +471,7 @@ static enum pith_status fill(const struct config *c, bool quantized)
                          key);
     PITH_TRY(set(c, c->arch->eps, json_real(shortest(eps))));
     PITH_TRY(put_rope(c));
+    if (c->arch->rope_told) PITH_TRY(put_positions(c));
     PITH_TRY(put_tensors(c));
     PITH_TRY(put_ids(c));
     return quantized ? set(c, "quantization_config", json_pack("{s:s}", "quant_method", "gguf"))

@@ -17,6 +17,7 @@ enum pith_gguf_order {
     PITH_GGUF_K_HEADS,
     PITH_GGUF_BY_HEAD,   /* q, k and v of each head: q of all, k of all, v of all */
     PITH_GGUF_BY_LATENT, /* kv_b: keys' part transposed, values' behind it */
+    PITH_GGUF_HALVES,    /* the first half of the rows, and behind it the second */
     PITH_GGUF_BY_DELTA,  /* q, k, v and z of each key head: q, k and v of all, and behind them z */
     /* Value heads of each key head: the first of all, the second of all: all rows; the last rows,
      * behind q and k; columns. */
@@ -30,6 +31,7 @@ struct pith_gguf_sizes {
     uint32_t heads, kv_heads;
     uint32_t nope, value, rank;                          /* of latents */
     uint32_t key_heads, value_heads, key_dim, value_dim; /* of the delta rule */
+    uint32_t groups;                                     /* of Mamba 2 */
 };
 
 #define PITH_GGUF_NO_EXPERT UINT32_MAX
@@ -40,6 +42,8 @@ struct pith_gguf_place {
     uint32_t expert; /* which of these, else PITH_GGUF_NO_EXPERT */
     bool flat;       /* a matrix of one row is a vector there */
     bool filter;     /* [rows][1][n] is [rows][n] there */
+    bool column;     /* a vector is a matrix of one column there */
+    bool grouped;    /* a vector is a matrix there, a row a group */
     bool exact;      /* what llama.cpp wants in F32: routers */
     bool dense;      /* what cannot be of blocks there */
     enum pith_stored_as as;
@@ -76,16 +80,19 @@ struct pith_gguf_arch {
     bool all_sparse;   /* no layer may do without experts */
     /* expert_gating_func, where several architectures have one name; 0: any. */
     uint32_t gating;
-    bool latent, delta; /* what attention is, in some layers */
+    bool latent, delta, scan; /* what attention is, in some layers */
     bool biased;        /* q, k and v always have biases, and config.json has no word for it */
     bool qkv_bias_only; /* "attention_bias" is of q, k and v alone */
     bool windows;       /* layers with a window */
     bool scalar;        /* config.json says what scores are divided by the root of */
     bool untruncated;   /* YaRN's range is not rounded to whole dimensions */
-    bool kv_by_layer; /* heads of keys are told by layer, 0 where a convolution is in their place */
-    bool step;        /* every how many layers there are experts is told */
-    bool stepped;     /* it may be any number */
-    const char *ffn;  /* config.json's name of "feed_forward_length" */
+    const char *without_keys, *off; /* see struct pith_arch_gguf */
+    bool either, rope_told;
+    const char *none; /* the number of experts, where config.json must say 0 */
+    const char *shared_width;
+    bool step;            /* every how many layers there are experts is told */
+    bool stepped;         /* it may be any number */
+    const char *ffn;      /* config.json's name of "feed_forward_length" */
     uint32_t chunk, bare; /* see struct pith_arch_gguf */
     bool sections;        /* pairs of channels that turn by a picture's positions are told */
     bool factors;         /* keys tell factors, and logits are divided by "logit_scale" */
@@ -101,8 +108,9 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out);
 /* The lists of names of what pith_gguf_arch_at() gave. */
 void pith_gguf_arch_fill(struct pith_gguf_arch *a);
 
-/* What a model of that Hugging Face name is to llama.cpp; false when unknown. */
-bool pith_gguf_arch_of(const char *hf, struct pith_gguf_arch *out);
+/* What a model of that Hugging Face name is to llama.cpp, with experts or without where it may be
+ * either; false when unknown. */
+bool pith_gguf_arch_of(const char *hf, bool experts, struct pith_gguf_arch *out);
 /* The architecture that the file names. */
 enum pith_status pith_gguf_arch_read(const struct pith_gguf *g, struct pith_gguf_arch *out,
                                      struct pith_error *err);

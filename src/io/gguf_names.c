@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool pith_gguf_arch_of(const char *hf, struct pith_gguf_arch *out)
+bool pith_gguf_arch_of(const char *hf, bool experts, struct pith_gguf_arch *out)
 {
     for (size_t i = 0; pith_gguf_arch_at(i, out); i++)
-        if (strcmp(out->hf, hf) == 0) {
+        if (strcmp(out->hf, hf) == 0 && (!out->either || !out->experts == !experts)) {
             pith_gguf_arch_fill(out);
             return true;
         }
@@ -84,7 +84,8 @@ struct pith_stow pith_gguf_order(enum pith_gguf_order order, const struct pith_g
 {
     struct pith_stow o = {0};
     switch (order) {
-    case PITH_GGUF_STRAIGHT: break;
+    case PITH_GGUF_STRAIGHT:
+    case PITH_GGUF_HALVES: break;
     case PITH_GGUF_Q_HEADS: return pith_stow_turned(rows, s->heads);
     case PITH_GGUF_K_HEADS: return pith_stow_turned(rows, s->kv_heads);
     case PITH_GGUF_BY_HEAD:
@@ -127,8 +128,9 @@ bool pith_gguf_part(enum pith_gguf_order order, const struct pith_gguf_sizes *s,
 {
     const uint64_t rows = name->shape[0], cols = name->shape[1];
     if (name->dims != 2) return false;
-    if (order == PITH_GGUF_BY_DELTA) {
-        const uint64_t z = (uint64_t)s->value_heads * s->value_dim;
+    if (order == PITH_GGUF_BY_DELTA || order == PITH_GGUF_HALVES) {
+        const uint64_t z = order == PITH_GGUF_HALVES ? rows / 2
+                                                     : (uint64_t)s->value_heads * s->value_dim;
         if (z >= rows) return false;
         name->shape[0] = rows - z;
         name->rest.dims = 2;

@@ -32,10 +32,13 @@ enum pith_gguf_feature {
     PITH_GGUF_FEATURES
 };
 
-/* A linear or a filter within a layer, as it is called here and there. */
+/* A linear, a filter or a vector within a layer, as it is called here and there, and how it lies:
+ * see struct pith_gguf_place. */
 struct pith_gguf_more {
     const char *hf, *gguf; /* NULL: the end */
+    bool whole;            /* both are a whole tensor's names */
     bool filter;           /* of a short convolution */
+    bool column, grouped, minus_exp;
 };
 
 /* What the architecture is to llama.cpp (its src/models/, one file each). Its tensors' names follow
@@ -61,11 +64,17 @@ struct pith_arch_gguf {
     bool untruncated;   /* YaRN's range is not rounded to whole dimensions */
     const char *last_norm;             /* NULL: "output_norm" */
     const struct pith_gguf_more *more; /* names of what the family has no name for, or NULL */
-    bool kv_by_layer; /* heads of keys are told by layer, 0 where a convolution is in their place */
-    bool dense;       /* the mixtures of its family are another architecture's */
-    bool step;        /* every how many layers there are experts is told: 1, or */
-    bool stepped;     /* that number, of which the last is a mixture */
-    const char *ffn;  /* config.json's name of "feed_forward_length"; NULL: "intermediate_size" */
+    /* Heads of keys are told by layer, 0 where config.json's "layer_types" says this in place of
+     * "full_attention"; and what then is false in config.json, or NULL. */
+    const char *without_keys, *off;
+    bool dense;               /* the mixtures of its family are another architecture's */
+    bool either;              /* with experts or without, by "expert_count" */
+    bool apart;               /* a matrix of gate and up is two */
+    bool rope_told;           /* whether layers have positions, all or none */
+    const char *shared_width; /* config.json's name; NULL: "shared_expert_intermediate_size" */
+    bool step;                /* every how many layers there are experts is told: 1, or */
+    bool stepped;             /* that number, of which the last is a mixture */
+    const char *ffn; /* config.json's name of "feed_forward_length"; NULL: "intermediate_size" */
     /* Windows are chunks of this length, by whose number queries grow that have no position; q and
      * k are normed unless there are `bare` experts. 0: neither. */
     uint32_t chunk, bare;

@@ -37,6 +37,9 @@ static const struct row parts[] = {
     {PART(k_norm, "attn_k_norm"), .norm = true},
     {PART(gate, "ffn_gate")},
     {PART(up, "ffn_up")},
+    {PART(moe.shared_gate_up, "ffn_gate_shexp"),
+     .place = {.order = PITH_GGUF_HALVES, .rest = "ffn_up_shexp"}},
+    {PART(moe.shared_down, "ffn_down_shexp")},
     {PART(gate_up, "ffn_up")},
     {PART(down, "ffn_down")},
     {PART(sinks, "attn_sinks.weight"), .whole = true},
@@ -103,7 +106,11 @@ void pith_gguf_arch_fill(struct pith_gguf_arch *a)
         const char *name;
         struct row row = parts[i];
         memcpy(&name, (const char *)f + row.at, sizeof name);
-        if (!name) continue;
+        if (!name || (row.at >= AT(moe) && row.at < AT(latent) && !a->experts)) continue;
+        if (row.at == AT(gate_up) && g->apart) {
+            row.gguf = "ffn_gate";
+            row.place = (struct pith_gguf_place){.order = PITH_GGUF_HALVES, .rest = "ffn_up"};
+        }
         if (!g->turned && row.place.order <= PITH_GGUF_K_HEADS)
             row.place.order = PITH_GGUF_STRAIGHT;
         if (f->delta.qkvz && row.place.order >= PITH_GGUF_BY_VALUE)
@@ -122,7 +129,12 @@ void pith_gguf_arch_fill(struct pith_gguf_arch *a)
     add_outer(a, arch->names.embed, "token_embd", false);
     for (const struct pith_gguf_more *m = g->more; m && m->hf; m++) {
         const struct row row = {.gguf = m->gguf,
-                                .place = {.filter = m->filter, .exact = m->filter}};
+                                .whole = m->whole,
+                                .place = {.filter = m->filter,
+                                          .exact = m->filter,
+                                          .column = m->column,
+                                          .grouped = m->grouped,
+                                          .as = m->minus_exp ? PITH_AS_MINUS_EXP : PITH_AS_SHOWN}};
         add(a, m->hf, NULL, &row);
     }
     add_outer(a, arch->names.norm, g->last_norm ? g->last_norm : "output_norm", f->plus_one);
@@ -145,12 +157,16 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out)
 {
     size_t count, i = 0;
     const struct pith_arch *const *list = pith_archs(&count);
-    for (size_t left = index; i < count; i++)
-        if (list[i]->gguf.name && left-- == 0) break;
+    size_t left = index;
+    for (; i < count; i++) {
+        const size_t forms = list[i]->gguf.name ? 1u + list[i]->gguf.either : 0;
+        if (left < forms) break;
+        left -= forms;
+    }
     if (i == count) return false;
     const struct pith_arch *a = list[i];
     const struct pith_arch_gguf *g = &a->gguf;
-    const bool mixture = a->family->moe.router != NULL && !g->dense;
+    const bool mixture = a->family->moe.router != NULL && !g->dense && left == 0;
     out->index = i;
     out->name = g->name;
     out->hf = a->name;
@@ -167,15 +183,22 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out)
     out->gating = g->gating;
     out->latent = g->features >> PITH_GGUF_HAS_LATENT & 1;
     out->delta = a->family->delta.out != NULL;
+    out->scan = a->family->recur == pith_family_mamba;
     out->biased = g->biased;
     out->qkv_bias_only = g->qkv_bias_only;
     out->windows = g->every != 0 && g->chunk == 0;
     out->scalar = g->scalar;
     out->untruncated = g->untruncated;
-    out->kv_by_layer = g->kv_by_layer;
+    out->without_keys = g->without_keys;
+    out->off = g->off;
+    out->either = g->either;
+    out->rope_told = g->rope_told;
+    out->shared_width = g->shared_width ? g->shared_width : "shared_expert_intermediate_size";
     out->step = g->step || g->stepped;
     out->stepped = g->stepped;
     out->ffn = g->ffn ? g->ffn : "intermediate_size";
+    out->none = g->either && !mixture ? g->experts : NULL;
+    if (out->none) out->ffn = out->shared_width;
     out->chunk = g->chunk;
     out->bare = g->bare;
     out->sections = g->sections;
@@ -232,12 +255,15 @@ const char *pith_arch_gguf_lacks(const struct pith_arch *a, const struct pith_sh
 #undef PITH_GGUF_FEATURE
     };
     const struct pith_arch_gguf *g = &a->gguf;
+    if (g->without_keys && !any_layer(s, &s->recurrent)) return "attention in all layers";
     for (size_t i = 0; i < PITH_COUNT(has); i++)
         if (has[i] && !(g->features >> i & 1)) return texts[i];
     if (s->act != g->act) return "that activation";
     if (s->act == PITH_ACT_CLAMPED && !(s->act_limit == 7.0f && s->act_alpha == 1.702f))
         return "a gate with another limit than 7, or another alpha than 1.702,";
     if (s->window && !as_known(s, &s->sliding, g->every, true)) return "windows in these layers";
+    if (g->rope_told && any_layer(s, &s->unrotated) && !as_known(s, &s->unrotated, 1, false))
+        return "layers without positions beside others";
     if (!as_known(s, &s->unrotated, g->unrotated, false)) return "such layers without positions";
     if (s->rope.type == PITH_ROPE_LONG) return "long rotary factors";
     return g->chunk ? lacks_of_chunks(g, s) : NULL;

@@ -53,4 +53,8 @@ python3 tests/cli/arch_case.py llama4 "$work/chunks" "$work/chunks.text" '{"conf
 python3 tests/cli/byte_tokens.py "$work/chunks"
 refuse "chunks of another length" 1 'does not compute chunks of another length in a llama4' \
     "$pith" convert "$work/chunks" -o "$work/chunks.gguf" --quiet
+python3 tests/cli/arch_case.py granitemoehybrid_dense "$work/alone" "$work/alone.text"
+python3 tests/cli/byte_tokens.py "$work/alone"
+refuse "a hybrid of attention alone" 1 'does not compute attention in all layers in a granitehybrid' \
+    "$pith" convert "$work/alone" -o "$work/alone.gguf" --quiet
 finish

@@ -55,6 +55,16 @@ static const struct pith_family family = {PITH_FAMILY_NORMS,
                                                   .shared_down = "shared_mlp.output_linear"},
                                           .recur = pith_family_mamba};
 
+static const struct pith_gguf_more mamba[] = {
+    {.hf = "mamba.in_proj", .gguf = "ssm_in"},
+    {.hf = "mamba.conv1d", .gguf = "ssm_conv1d", .filter = true},
+    {.hf = "mamba.dt_bias", .gguf = "ssm_dt.bias", .whole = true},
+    {.hf = "mamba.A_log", .gguf = "ssm_a", .whole = true, .column = true, .minus_exp = true},
+    {.hf = "mamba.D", .gguf = "ssm_d", .whole = true, .column = true},
+    {.hf = "mamba.norm", .gguf = "ssm_norm", .grouped = true},
+    {.hf = "mamba.out_proj", .gguf = "ssm_out"},
+    {0}};
+
 const struct pith_arch pith_arch_granitemoehybrid = {
     .name = "GraniteMoeHybridForCausalLM",
     .model_type = "granitemoehybrid",
@@ -63,4 +73,22 @@ const struct pith_arch pith_arch_granitemoehybrid = {
     .plan = pith_family_plan,
     .family = &family,
     .names = PITH_FAMILY_NAMES,
+    .gguf = {.name = "granitehybrid",
+             .turned = true,
+             .factors = true,
+             .either = true,
+             .experts = "num_local_experts",
+             .expert_width = "intermediate_size",
+             .shared_width = "shared_intermediate_size",
+             .renormalised = true,
+             .all_sparse = true,
+             .apart = true,
+             .more = mamba,
+             .without_keys = "linear_attention",
+             .rope_told = true,
+             .features = 1u << PITH_GGUF_HAS_SCORE_SCALE | 1u << PITH_GGUF_HAS_EMBED_SCALE |
+                         1u << PITH_GGUF_HAS_BRANCH_SCALE | 1u << PITH_GGUF_HAS_LOGIT_SCALE |
+                         1u << PITH_GGUF_HAS_UNROTATED | 1u << PITH_GGUF_HAS_DELTA |
+                         1u << PITH_GGUF_HAS_SCAN | 1u << PITH_GGUF_HAS_CONV_BIAS |
+                         1u << PITH_GGUF_HAS_SHARED},
 };

@@ -162,7 +162,8 @@ const struct pith_arch pith_arch_lfm2 = {
              .eps = "norm_eps",
              .last_norm = "token_embd_norm",
              .more = convolutions,
-             .kv_by_layer = true,
+             .without_keys = "conv",
+             .off = "block_auto_adjust_ff_dim",
              .features = 1u << PITH_GGUF_HAS_DELTA},
 };
 
@@ -178,7 +179,8 @@ const struct pith_arch pith_arch_lfm2_moe = {
              .eps = "norm_eps",
              .last_norm = "token_embd_norm",
              .more = convolutions,
-             .kv_by_layer = true,
+             .without_keys = "conv",
+             .off = "block_auto_adjust_ff_dim",
              .by_keys = true,
              .renormalised = true,
              .features = 1u << PITH_GGUF_HAS_DELTA | 1u << PITH_GGUF_HAS_CORRECTION},
