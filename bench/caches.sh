@@ -12,7 +12,8 @@ caches="bf16 int8:token q8_0 k=int8:token,v=int4:g32 fp8_e4m3 fp8_e4m3:token fp8
     q4_0 k=int4:g32,v=int8:token mxfp8 mxfp4 nvfp4 int4:g32,rotate int4:g32:asym,rotate int4:token,rotate
     int3:g32:asym,rotate int2:g32:asym,rotate turbo4 turbo3 turbo2 k=turbo4,v=turbo3
     int4:g32,sink=4,recent=128 int2:g32:asym,sink=4,recent=32 int2:g32:asym,sink=4,recent=128 turbo3,sink=4,recent=128
-    turbo2,sink=4,recent=128 int4:token int3:g32:asym int2:g32:asym"
+    turbo2,sink=4,recent=128 int4:token int3:g32:asym int2:g32:asym kivi4 kivi2 k=kivi2,v=kivi4 kivi4,sink=4,recent=128
+    kivi2,sink=4,recent=128 int4:g32:asym,recent=32 int2:g32:asym,recent=32"
 if [ $# -gt 2 ]; then
     shift 2
     caches="$*"

@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "num/input.h"
+#include "num/rowcode.h"
 
 #include <math.h>
 #include <string.h>
@@ -32,6 +33,7 @@ struct job {
     size_t dim, key;      /* of a value, of a key, padded */
     size_t first, chunks; /* chunks that are seen */
     size_t run, runs; /* chunks that one task takes when positions are shared, tasks a kv head */
+    bool channels;    /* keys by channel */
 };
 
 struct jobs {
@@ -53,12 +55,14 @@ struct part {
     float *q;      /* [count][key], scaled */
     float *scores; /* [count][SCORES_LD] */
     float *powers; /* [2 count] */
+    float *folded; /* [count][key] and */
+    float *least;  /* [count]: keys by channel */
     struct sums chunk, total;
 };
 
-static size_t scratch_floats(size_t dim, size_t key)
+static size_t scratch_floats(size_t dim, size_t key, bool channels)
 {
-    return SCORES_LD + key + 2 * dim + 6;
+    return SCORES_LD + key + 2 * dim + 6 + (channels ? key + 1 : 0);
 }
 
 static float *take(float **from, size_t n)
@@ -82,6 +86,10 @@ static void prepare(const struct job *j, struct part *p)
     p->total.max = take(&memory, n);
     p->total.sum = take(&memory, n);
     p->powers = take(&memory, 2 * n);
+    if (j->channels) {
+        p->folded = take(&memory, n * j->key);
+        p->least = take(&memory, n);
+    }
     for (size_t r = 0; r < n; r++) {
         const size_t query = j->query + (p->first + r) / j->group;
         const size_t head = (p->first + r) % j->group;
@@ -114,6 +122,28 @@ static bool widens(const struct part *p, const struct pith_cache_side *s)
            (s->dtype == PITH_BF16 && p->count >= ROWS / 4 && pith_cache_tile_fits(s->dim));
 }
 
+/* Scores of keys by channel: what a channel has beside its codes goes into the queries. */
+static void score_channels(const struct job *j, const struct part *p,
+                           const struct pith_cache_side *side, const struct pith_cache_rows *rows,
+                           float *scores)
+{
+    const struct pith_kern *k = &j->b->kern;
+    float *work = j->b->scratch[p->thread].b;
+    struct pith_key_channels of;
+    struct pith_coded codes;
+    pith_cache_key_channels(j->b, side, rows, work, &of);
+    for (size_t r = 0; r < p->count; r++)
+        k->scale_mul(side->dim, p->q + r * j->key, 1.0f, of.scale, p->folded + r * j->key);
+    k->lanes_f32(p->count, side->dim, p->q, j->key, of.least, p->least);
+    if (p->count < ROWS / 4 && pith_cache_key_view(j->b, side, rows, work, &codes))
+        k->attn_scores_codes(&codes, p->count, p->folded, j->key, scores, SCORES_LD);
+    else
+        k->attn_scores_f32(p->count, side->dim, 1, p->folded, j->key,
+                           pith_cache_key_tile(j->b, side, rows, work), scores, SCORES_LD);
+    for (size_t r = 0; r < p->count; r++, scores += SCORES_LD)
+        for (size_t i = 0; i < PITH_KEYS; i++) scores[i] += p->least[r];
+}
+
 /* Scores of a page of 32 keys, and weighted sums of n values of one. Codes are read where they are
  * unless many rows pay for making them floats once. */
 static void score_page(const struct job *j, const struct part *p, const struct pith_cache *cache,
@@ -123,7 +153,9 @@ static void score_page(const struct job *j, const struct part *p, const struct p
     const struct pith_kern *k = &j->b->kern;
     float *work = j->b->scratch[p->thread].b;
     struct pith_coded codes;
-    if (side->code && p->count < ROWS / 4 && pith_cache_key_view(j->b, side, rows, work, &codes))
+    if (side->code && side->code->channels) score_channels(j, p, side, rows, scores);
+    else if (side->code && p->count < ROWS / 4 &&
+             pith_cache_key_view(j->b, side, rows, work, &codes))
         k->attn_scores_codes(&codes, p->count, p->q, j->key, scores, SCORES_LD);
     else if (widens(p, side) || side->dtype == PITH_F32)
         k->attn_scores_f32(p->count, side->dim, 1, p->q, j->key,
@@ -442,7 +474,8 @@ void pith_attention(struct pith_backend *b, const struct pith_attention *a)
     struct job one = {.b = b, .a = a, .group = a->heads / kv_heads};
     one.dim = pith_cache_row(a->cache->v.dim);
     one.key = pith_cache_row(a->cache->k.dim);
-    one.rows = pith_min(ROWS, PITH_SCORES / scratch_floats(one.dim, one.key));
+    one.channels = a->cache->k.code && a->cache->k.code->channels;
+    one.rows = pith_min(ROWS, PITH_SCORES / scratch_floats(one.dim, one.key, one.channels));
     for (size_t i = 0; i < a->spans && a->heads > 0;) {
         all.begin[0] = all.count = 0;
         for (; i < a->spans && all.count < SPANS; one.query += a->span[i++].n) {

@@ -142,7 +142,8 @@ void pith_add(struct pith_backend *b, const float *x, float *y, size_t count);
  * 16, and so is the number of elements of a key. Codes lie likewise, in as many bits as they have:
  * those of an element of 32 keys, or of a value padded to a byte, are a little-endian stream. What
  * groups have beside them follows: [groups][32] for keys, [32][groups] for values; and behind it in
- * bfloat16 what of a key is not on the grid. */
+ * bfloat16 what of a key is not on the grid. Of keys by channel one group an element follows: they
+ * become codes when their page is full. */
 struct pith_cache_side {
     enum pith_dtype dtype;            /* PITH_F32 or PITH_BF16, where there is no grid */
     const struct pith_row_code *code; /* borrowed; NULL: floats. At most PITH_CODED columns. */
@@ -174,9 +175,15 @@ struct pith_cache_span {
     const uint32_t *page;
     const uint32_t *plain; /* likewise in the pool of struct pith_attention's plain, where needed */
 };
-/* Stores k [n][kv_heads][head_dim] and v [n][kv_heads][value_dim] as the positions of a span. */
+/* Stores k [n][kv_heads][head_dim] and v [n][kv_heads][value_dim] as the positions of a span; but
+ * no keys by channel. */
 void pith_cache_store(struct pith_backend *b, const struct pith_cache *c,
                       const struct pith_cache_span *span, const float *k, const float *v);
+
+/* Keys by channel: codes of the pages that a span fills, from `floats`, where it is stored
+ * (span->plain). Nothing for other caches. */
+void pith_cache_close(struct pith_backend *b, const struct pith_cache *c,
+                      const struct pith_cache *floats, const struct pith_cache_span *span);
 
 /* One head of one position, as attention reads it: its key, then its value. */
 void pith_cache_read(const struct pith_backend *b, const struct pith_cache *c,
@@ -190,7 +197,9 @@ void pith_cache_read(const struct pith_backend *b, const struct pith_cache *c,
  * sees give m = the largest score, l = the sum of e = exp(score - m), 16 lanes by position, and o =
  * the sum of e times value, one chain in order. Chunks are merged in order: with M' = max(M, m), a
  * = exp(M - M') and b = exp(m - M'), L = fma(a, L, b l) and O = fma(a, O, b o); the result is O
- * times 1 / L. (Softmax by parts: Milakov and Gimelshein 2018.) */
+ * times 1 / L. (Softmax by parts: Milakov and Gimelshein 2018.) With keys by channel, code * scale
+ * + least, a score is the chain of query * scale with codes, plus the sum in lanes of query *
+ * least. */
 struct pith_attention {
     const struct pith_cache_span *span; /* their rows follow each other in q and out */
     size_t spans;
@@ -207,7 +216,7 @@ struct pith_attention {
     /* NULL, or what a query sees instead of the first `sink` pages and of the newest `recent`, its
      * own page among them: the same positions in floats. */
     const struct pith_cache *plain;
-    size_t sink, recent;
+    size_t sink, recent; /* with keys by channel at least 1 */
     /* NULL, or to what queries are rounded, and weights of values with a scale of
      * PITH_ATTN_STEP. */
     const struct pith_input *rounded;

@@ -2,6 +2,7 @@
 #include "backend/parts.h"
 
 #include "base/mem.h"
+#include "num/kivi.h"
 #include "num/rowcode.h"
 
 #include <math.h>
@@ -40,7 +41,7 @@ static size_t key_codes(const struct pith_row_code *r)
 
 static size_t beside_bytes(const struct pith_row_code *r)
 {
-    return PITH_KEYS * (size_t)r->groups * pith_row_beside(r);
+    return (r->channels ? 1 : PITH_KEYS) * (size_t)r->groups * pith_row_beside(r);
 }
 
 /* Bytes of one head in a page; keys are `columns` of 32, values 32 rows. */
@@ -178,8 +179,8 @@ static void store_task(void *ctx, size_t task, unsigned thread)
                      .place = from % PITH_KEYS,
                      .kv = kv,
                      .page = pith_cache_keys(c, s->span, from, kv)};
-    if (c->k.code) store_codes(s, &c->k, &r);
-    else store_keys(s, &r);
+    if (!c->k.code) store_keys(s, &r);
+    else if (!c->k.code->channels) store_codes(s, &c->k, &r);
     r.from = s->v + row * c->v.dim;
     r.ld = c->kv_heads * c->v.dim;
     r.page = pith_cache_values(c, s->span, from, kv);
@@ -198,6 +199,45 @@ void pith_cache_store(struct pith_backend *b, const struct pith_cache *c,
     s.blocks = (start + n - 1) / PITH_KEYS - s.first_block + 1;
     const bool few = n * c->kv_heads * c->k.dim < ALONE;
     pith_pool_run(few ? NULL : b->pool, c->kv_heads * s.blocks, store_task, &s);
+}
+
+/* A page that is full, to codes by channel. */
+struct closing {
+    struct pith_backend *b;
+    const struct pith_cache *c, *floats;
+    const struct pith_cache_span *span;
+    size_t first, pages;
+};
+
+static void close_task(void *ctx, size_t task, unsigned thread)
+{
+    const struct closing *s = ctx;
+    const struct pith_row_code *code = s->c->k.code;
+    const size_t kv = task / s->pages, position = (s->first + task % s->pages) * PITH_KEYS;
+    const struct pith_cache_span plain = {.page = s->span->plain};
+    const float *x =
+        pith_cache_key_tile(s->b, &s->floats->k,
+                            &(struct pith_cache_rows){
+                                .page = pith_cache_keys(s->floats, &plain, position, kv), .kv = kv},
+                            s->b->scratch[thread].b);
+    uint8_t codes[PITH_KEYS], *to = (uint8_t *)pith_cache_keys(s->c, s->span, position, kv);
+    uint8_t *beside = to + key_codes(code);
+    for (uint32_t e = 0; e < code->cols; e++, x += PITH_KEYS) {
+        struct pith_row_scale of = {0};
+        pith_kivi_encode(code->bits, x, PITH_KEYS, codes, &of.scale, &of.offset);
+        pith_bits_put(to + e * key_stride(code), 0, code->bits, PITH_KEYS, codes);
+        pith_row_scale_put(code, 1.0f, &of, beside + e * pith_row_beside(code));
+    }
+}
+
+void pith_cache_close(struct pith_backend *b, const struct pith_cache *c,
+                      const struct pith_cache *floats, const struct pith_cache_span *span)
+{
+    struct closing s = {.b = b, .c = c, .floats = floats, .span = span};
+    s.first = span->start / PITH_KEYS;
+    s.pages = (span->start + span->n) / PITH_KEYS - s.first;
+    if (!c->k.code || !c->k.code->channels || s.pages == 0) return;
+    pith_pool_run(s.pages == 1 ? NULL : b->pool, c->kv_heads * s.pages, close_task, &s);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -235,7 +275,7 @@ const float *pith_cache_key_tile(const struct pith_backend *b, const struct pith
     const float scale_of_head = scale_of(k, rows->kv);
     const size_t each = pith_row_beside(r);
     widen_codes(b, r, codes, (size_t)r->cols * PITH_KEYS, wide);
-    for (uint32_t g = 0, e = 0; g < r->groups; g++, e += r->width) {
+    for (uint32_t g = 0, e = 0; g < r->groups && !r->channels; g++, e += r->width) {
         float scale[PITH_KEYS], zero[PITH_KEYS], offset[PITH_KEYS];
         for (size_t j = 0; j < PITH_KEYS; j++) {
             const struct pith_row_scale of =
@@ -293,7 +333,8 @@ static bool kind_of(const struct pith_row_code *r, enum pith_code_kind *kind)
 {
     const struct pith_format *f = r->in.grid.format;
     const bool bytes = r->bits == 8, moved = r->zeros || r->offsets;
-    if (!r->level && !bytes && r->bits != 4) *kind = PITH_CODE_UN;
+    if (!r->level && r->bits == 2) *kind = PITH_CODE_U2;
+    else if (!r->level && !bytes && r->bits != 4) *kind = PITH_CODE_UN;
     else if (!r->level && moved) *kind = bytes ? PITH_CODE_U8 : PITH_CODE_U4;
     else if (!r->level) *kind = bytes ? PITH_CODE_S8 : PITH_CODE_S4;
     else if (!bytes) *kind = r->bits == 4 ? PITH_CODE_LEVELS : PITH_CODE_FEW;
@@ -384,9 +425,28 @@ static void spread_scales(const struct pith_backend *b, const struct pith_row_co
         for (size_t i = 0; i < count; i++) scale[i] = list->of_head;
     if (r->offsets) out->offset = beside;
     if (r->zeros) out->zero = beside;
-    if (out->kind != PITH_CODE_UN || r->offsets || r->zeros) return;
+    const bool centred = out->kind == PITH_CODE_UN || out->kind == PITH_CODE_U2;
+    if (!centred || r->offsets || r->zeros) return;
     for (size_t i = 0; i < count; i++) beside[i] = r->middle;
     out->zero = beside;
+}
+
+void pith_cache_key_channels(const struct pith_backend *b, const struct pith_cache_side *k,
+                             const struct pith_cache_rows *rows, float *work,
+                             struct pith_key_channels *out)
+{
+    const struct pith_row_code *r = k->code;
+    spread_pairs(&b->kern, (const uint8_t *)rows->page + key_codes(r), r->cols, work);
+    *out = (struct pith_key_channels){.scale = work, .least = work + r->cols};
+}
+
+/* Codes as they are. */
+static void bare_codes(float *work, struct pith_coded *out)
+{
+    for (size_t i = 0; i < PITH_KEYS; i++) work[i] = 1, work[PITH_KEYS + i] = 0;
+    out->width = out->dim;
+    out->scale = work;
+    out->zero = work + PITH_KEYS;
 }
 
 bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_side *k,
@@ -402,6 +462,10 @@ bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_s
                                .level = r->level,
                                .next = (const uint8_t *)rows->next};
     if (k->plain || !kind_of(r, &out->kind)) return false;
+    if (r->channels) {
+        bare_codes(work, out);
+        return true;
+    }
     spread_scales(b, r,
                   &(struct beside){codes + key_codes(r), (size_t)r->groups * PITH_KEYS,
                                    scale_of(k, rows->kv)},
@@ -440,6 +504,13 @@ void pith_cache_read(const struct pith_backend *b, const struct pith_cache *c,
         b, &c->k,
         &(struct pith_cache_rows){.page = pith_cache_keys(c, span, position, kv), .kv = kv}, wide);
     for (size_t e = 0; e < c->k.dim; e++) out[e] = keys[e * PITH_KEYS + place];
+    if (c->k.code && c->k.code->channels) {
+        struct pith_key_channels of;
+        pith_cache_key_channels(
+            b, &c->k, &(struct pith_cache_rows){.page = pith_cache_keys(c, span, position, kv)},
+            wide, &of);
+        for (size_t e = 0; e < c->k.dim; e++) out[e] = out[e] * of.scale[e] + of.least[e];
+    }
     const char *values = pith_cache_values(c, span, position, kv);
     memcpy(out + c->k.dim,
            pith_cache_value_tile(

@@ -230,6 +230,11 @@ static inline char *pith_cache_values(const struct pith_cache *c, const struct p
     return pith_cache_page(c, s, position) + c->kv_heads * c->k.bytes + kv * c->v.bytes;
 }
 
+/* What channels of a page's keys have beside their codes, [dim]. */
+struct pith_key_channels {
+    const float *scale, *least;
+};
+
 /* Some of a head's positions in a page, of which `page` is the head's part. */
 struct pith_cache_rows {
     const char *page;
@@ -249,6 +254,11 @@ bool pith_cache_key_view(const struct pith_backend *b, const struct pith_cache_s
                          const struct pith_cache_rows *rows, float *work, struct pith_coded *out);
 bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache_side *v,
                            const struct pith_cache_rows *rows, float *work, struct pith_coded *out);
+/* Of keys by channel both of the above are the codes alone; this is what is beside them, in `work`.
+ */
+void pith_cache_key_channels(const struct pith_backend *b, const struct pith_cache_side *k,
+                             const struct pith_cache_rows *rows, float *work,
+                             struct pith_key_channels *out);
 /* Whether such a tile fits there. */
 static inline bool pith_cache_tile_fits(size_t dim)
 {

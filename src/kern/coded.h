@@ -17,6 +17,7 @@ enum pith_code_kind {
     PITH_CODE_U4,
     PITH_CODE_S8, /* less 128 */
     PITH_CODE_S4, /* less 8 */
+    PITH_CODE_U2,
     PITH_CODE_UN, /* unsigned, of `bits` other bits; 8 bytes from any code on may be read */
     PITH_CODE_E4M3,
     PITH_CODE_E5M2,

@@ -185,25 +185,13 @@ static void rotate_heads(struct pith_backend *b, float *x, size_t rows, uint32_t
     pith_input_apply(b, &in, x, rows, dim, x);
 }
 
-/* What queries see in floats of a span: all of it for now, or what lies among the sinks. */
-static void store_plain(const struct pith_pass *p, const struct pith_cache *plain,
-                        uint32_t sequence, struct pith_cache_span *span, const float *k,
-                        const float *v)
-{
-    struct pith_cache_span some = *span;
-    const size_t end = 32 * pith_cache_pages(p->kv->format.sink);
-    span->plain = some.page = pith_kv_plain_pages(p->kv, sequence);
-    if (p->kv->format.recent == 0 && some.start + some.n > end)
-        some.n = some.start < end ? end - some.start : 0;
-    pith_cache_store(p->backend, plain, &some, k, v);
-}
-
 /* Some of the spans, whose first row is `row`: stored, then attended to. */
 static void attend_some(struct pith_node_run *r, const struct pith_node *node,
                         const struct pith_kv_span *of, size_t count, size_t row)
 {
     const struct pith_pass *p = r->pass;
     const struct pith_state_spec *keeps = &r->block->plan->state;
+    const struct pith_kv_format *f = pith_kv_of(&p->kv->format, p->kv_layer);
     struct pith_cache cache = pith_kv_layer(p->kv, p->kv_layer, keeps);
     const float *scale = r->block->kv_scale;
     struct pith_cache_span span[SPANS_AT_ONCE];
@@ -211,17 +199,17 @@ static void attend_some(struct pith_node_run *r, const struct pith_node *node,
     const bool floats = pith_kv_plain(p->kv, p->kv_layer, keeps, &plain);
     cache.k.scale = scale;
     cache.v.scale = scale ? scale + keeps->heads : NULL;
-    const float *k = r->reg[node->u.attend.k] + row * keeps->heads * keeps->key;
-    const float *v = r->reg[node->u.attend.v] + row * keeps->heads * keeps->value;
+    struct pith_kv_put put = {.backend = p->backend,
+                              .kv = p->kv,
+                              .layer = p->kv_layer,
+                              .cache = &cache,
+                              .plain = floats ? &plain : NULL,
+                              .k = r->reg[node->u.attend.k] + row * keeps->heads * keeps->key,
+                              .v = r->reg[node->u.attend.v] + row * keeps->heads * keeps->value};
     for (size_t i = 0; i < count; i++) {
-        span[i] =
-            (struct pith_cache_span){.start = of[i].start,
-                                     .n = of[i].n,
-                                     .page = pith_kv_pages(p->kv, p->kv_layer, of[i].sequence)};
-        pith_cache_store(p->backend, &cache, &span[i], k, v);
-        if (floats) store_plain(p, &plain, of[i].sequence, &span[i], k, v);
-        k += of[i].n * keeps->heads * keeps->key;
-        v += of[i].n * keeps->heads * keeps->value;
+        span[i] = pith_kv_store(&put, &of[i]);
+        put.k += of[i].n * keeps->heads * keeps->key;
+        put.v += of[i].n * keeps->heads * keeps->value;
     }
     const uint32_t heads = node->u.attend.heads;
     pith_attention(p->backend,
@@ -237,8 +225,8 @@ static void attend_some(struct pith_node_run *r, const struct pith_node *node,
                        .cache = &cache,
                        .plain = floats ? &plain : NULL,
                        .rounded = p->kv->format.attn.grid.format ? &p->kv->format.attn : NULL,
-                       .sink = pith_cache_pages(p->kv->format.sink),
-                       .recent = pith_cache_pages(p->kv->format.recent),
+                       .sink = pith_cache_pages(f->sink),
+                       .recent = pith_cache_pages(pith_kv_recent(f)),
                        .q = r->reg[node->in] + row * heads * keeps->key,
                        .out = r->reg[node->out] + row * heads * keeps->value,
                        .work = p->kv->work,

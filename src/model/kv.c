@@ -36,11 +36,12 @@ static struct pith_cache cache_of(const struct pith_state_spec *s, const struct 
                                .v = side_of(&f->v, s->value, 0, code ? code + 1 : NULL)};
 }
 
-static enum pith_status make_code(const struct pith_kv_part *p, uint32_t cols, float *level,
-                                  struct pith_row_code *code, struct pith_error *err)
+enum pith_status pith_kv_code(const struct pith_kv_part *p, bool keys, uint32_t cols, float *level,
+                              struct pith_row_code *out, struct pith_error *err)
 {
-    if (p->turbo) return pith_row_code_gaussian(p->turbo, cols, level, code, err);
-    return p->grid.format ? pith_row_code_make(&p->grid, cols, level, code, err) : PITH_OK;
+    if (p->turbo) return pith_row_code_gaussian(p->turbo, cols, level, out, err);
+    if (p->kivi) *out = pith_row_code_kivi(p->kivi, cols, keys);
+    return p->grid.format ? pith_row_code_make(&p->grid, cols, level, out, err) : PITH_OK;
 }
 
 /* Rows of k and of v of a layer; level[2][PITH_ROW_LEVELS]. */
@@ -48,14 +49,14 @@ static enum pith_status make_codes(const struct pith_state_spec *s, const struct
                                    float *level, struct pith_row_code code[2],
                                    struct pith_error *err)
 {
-    PITH_TRY(make_code(&f->k, s->key - plain_of(s), level, &code[0], err));
-    return make_code(&f->v, s->value, level + PITH_ROW_LEVELS, &code[1], err);
+    PITH_TRY(pith_kv_code(&f->k, true, s->key - plain_of(s), level, &code[0], err));
+    return pith_kv_code(&f->v, false, s->value, level + PITH_ROW_LEVELS, &code[1], err);
 }
 
 /* Whether some of it is kept in floats beside codes; and how. */
 static bool has_plain(const struct pith_kv_format *f)
 {
-    return (f->sink || f->recent) && (pith_kv_coded(&f->k) || pith_kv_coded(&f->v));
+    return (f->sink || pith_kv_recent(f)) && (pith_kv_coded(&f->k) || pith_kv_coded(&f->v));
 }
 static struct pith_kv_format plain_of_format(const struct pith_kv_format *f)
 {
@@ -92,7 +93,8 @@ static bool plain_page_bytes(const struct pith_state_spec *s, const struct pith_
 double pith_kv_bytes_of(const struct pith_kv_format *f, const struct pith_state_spec *s,
                         double positions, bool read)
 {
-    const double most = 32.0 * (double)(pith_cache_pages(f->sink) + pith_cache_pages(f->recent));
+    const double most = 32.0 *
+                        (double)(pith_cache_pages(f->sink) + pith_cache_pages(pith_kv_recent(f)));
     const double near = positions < most ? positions : most;
     size_t plain;
     const double packed = pith_kv_position_bytes(f, s);
@@ -101,10 +103,10 @@ double pith_kv_bytes_of(const struct pith_kv_format *f, const struct pith_state_
 }
 
 /* The first page that the next query sees in floats, sinks aside. */
-static size_t plain_from(const struct pith_kv_format *f, size_t length)
+static size_t plain_from(uint32_t sinks, uint32_t newest, size_t length)
 {
-    const size_t recent = pith_cache_pages(f->recent), next = length / 32 + 1,
-                 sink = pith_cache_pages(f->sink);
+    const size_t recent = pith_cache_pages(newest), next = length / 32 + 1,
+                 sink = pith_cache_pages(sinks);
     const size_t from = next > recent ? next - recent : 0;
     return from > sink ? from : sink;
 }
@@ -112,9 +114,10 @@ static size_t plain_from(const struct pith_kv_format *f, size_t length)
 double pith_kv_held_bytes(const struct pith_kv_format *f, const struct pith_state_spec *s,
                           size_t window, size_t length)
 {
-    const size_t pages = pith_cache_pages(length), from = plain_from(f, length);
+    const uint32_t recent = pith_kv_recent(f);
+    const size_t pages = pith_cache_pages(length), from = plain_from(f->sink, recent, length);
     const size_t first = pith_cache_pages(f->sink), sink = pages < first ? pages : first;
-    const size_t near = f->recent && pages > from ? pages - from : 0;
+    const size_t near = recent && pages > from ? pages - from : 0;
     const size_t behind = window && length >= window ? (length + 1 - window) / 32 : 0;
     size_t plain;
     const double packed = 32 * pith_kv_position_bytes(f, s) * (double)(pages - behind);
@@ -156,7 +159,7 @@ static bool find_plain(const struct pith_plans *p, const struct pith_kv_options 
                        struct pith_kv *kv)
 {
     const size_t step = o->step < o->context ? o->step : o->context;
-    size_t each = pith_cache_pages(o->format.sink) + pith_cache_pages(o->format.recent) +
+    size_t each = pith_cache_pages(o->format.sink) + pith_cache_pages(kv->recent) +
                   pith_cache_pages(step) + 2;
     bool any = false;
     for (uint32_t i = 0; i < p->layers; i++)
@@ -290,7 +293,8 @@ static struct pith_kv begin(const struct pith_kv_options *o)
                             .sequences = o->sequences,
                             .capacity = o->context,
                             .keep = o->keep,
-                            .format = o->format};
+                            .format = o->format,
+                            .recent = pith_kv_most_recent(&o->format, o->layers)};
 }
 
 uint64_t pith_kv_pool_bytes(const struct pith_plans *plans, const struct pith_kv_options *o)
@@ -475,7 +479,7 @@ enum pith_status pith_kv_reserve(struct pith_kv *kv, uint32_t group, const struc
     struct pith_kv_group *g = &kv->group[group];
     const size_t first = s->start / 32;
     size_t end = pith_cache_pages(s->start + s->n);
-    if (group == PITH_KV_PLAIN && !kv->format.recent && end > pith_cache_pages(kv->format.sink))
+    if (group == PITH_KV_PLAIN && !kv->recent && end > pith_cache_pages(kv->format.sink))
         end = pith_cache_pages(kv->format.sink);
     if (g->pages == 0 || s->n == 0 || first >= end) return PITH_OK;
     uint32_t *page = table(kv, g, s->sequence);
@@ -551,7 +555,7 @@ static void slide_plain(struct pith_kv *kv, uint32_t sequence)
 {
     struct pith_kv_group *g = &kv->group[PITH_KV_PLAIN];
     struct pith_kv_sequence *s = &kv->sequence[sequence];
-    const size_t from = plain_from(&kv->format, s->length),
+    const size_t from = plain_from(kv->format.sink, kv->recent, s->length),
                  sink = pith_cache_pages(kv->format.sink);
     if (g->pages == 0 || kv->keep || from <= s->closed) return;
     for (size_t k = s->closed > sink ? s->closed : sink; k < from && k < kv->pages_each; k++)
@@ -614,6 +618,29 @@ const uint32_t *pith_kv_pages(const struct pith_kv *kv, uint32_t layer, uint32_t
     return table(kv, &kv->group[kv->group_of[layer]], sequence);
 }
 
+/* What queries see in floats of a span: all of it for now, or what lies among the sinks. */
+static void store_plain(const struct pith_kv_put *p, struct pith_cache_span some)
+{
+    const struct pith_kv_format *f = pith_kv_of(&p->kv->format, p->layer);
+    const size_t end = 32 * pith_cache_pages(f->sink);
+    some.page = some.plain;
+    if (pith_kv_recent(f) == 0 && some.start + some.n > end)
+        some.n = some.start < end ? end - some.start : 0;
+    pith_cache_store(p->backend, p->plain, &some, p->k, p->v);
+}
+
+struct pith_cache_span pith_kv_store(const struct pith_kv_put *p, const struct pith_kv_span *span)
+{
+    struct pith_cache_span s = {
+        .start = span->start, .n = span->n, .page = pith_kv_pages(p->kv, p->layer, span->sequence)};
+    pith_cache_store(p->backend, p->cache, &s, p->k, p->v);
+    if (!p->plain) return s;
+    s.plain = pith_kv_plain_pages(p->kv, span->sequence);
+    store_plain(p, s);
+    pith_cache_close(p->backend, p->cache, p->plain, &s);
+    return s;
+}
+
 /* --- recurrent states ------------------------------------------------------------------------- */
 
 static size_t *reached(const struct pith_kv *kv, uint32_t layer, uint32_t sequence)
@@ -654,7 +681,7 @@ bool pith_kv_recurrent(const struct pith_kv *kv)
 bool pith_kv_ready(const struct pith_kv *kv, uint32_t sequence)
 {
     const struct pith_kv_sequence *s = &kv->sequence[sequence];
-    bool ready = kv->format.recent == 0 || s->closed <= plain_from(&kv->format, s->length);
+    bool ready = kv->recent == 0 || s->closed <= plain_from(kv->format.sink, kv->recent, s->length);
     for (int i = 0; i < PITH_KV_GROUPS; i++) {
         const size_t window = kv->group[i].window;
         if (window && s->first > 0) ready = ready && s->first + window <= s->length + 1;

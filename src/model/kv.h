@@ -30,19 +30,20 @@ struct pith_kv_part {
     bool half;             /* in bfloat16, where there is no grid */
     struct pith_grid grid; /* format NULL: none */
     uint8_t turbo;         /* bits of a code of num/gaussian.h; 0: not so kept */
+    uint8_t kivi;          /* bits of one of num/kivi.h, keys by channel; likewise */
     bool rotate; /* heads are multiplied by a Hadamard matrix before they are rounded, and so are
                     queries, or by its inverse what attention gives */
 };
 /* Whether it is kept as codes. */
 static inline bool pith_kv_coded(const struct pith_kv_part *p)
 {
-    return p->grid.format || p->turbo;
+    return p->grid.format || p->turbo || p->kivi;
 }
 struct pith_kv_format {
     struct pith_kv_part k, v;
     /* Positions that queries see in bfloat16 (in float32 on a side that is so kept), rounded up to
      * whole pages: the first, and the newest, those of a query's own page and of those before it.
-     * Alike in all layers. */
+     * Alike in all layers, but see pith_kv_recent(). */
     uint32_t sink, recent;
     struct pith_input attn; /* what queries and weights of attention are rounded to, in all layers;
                                without a grid: nothing */
@@ -54,18 +55,26 @@ static inline const struct pith_kv_format *pith_kv_of(const struct pith_kv_forma
 {
     return f->layer ? &f->layer[layer] : f;
 }
+/* How many of the newest a layer's queries so see: where a page of keys becomes codes when it is
+ * full, those of their own page at least. */
+static inline uint32_t pith_kv_recent(const struct pith_kv_format *layer)
+{
+    return layer->k.kivi && layer->recent == 0 ? 1 : layer->recent;
+}
+/* The most of any layer. */
+uint32_t pith_kv_most_recent(const struct pith_kv_format *f, uint32_t layers);
 /* Both in PITH_F32 or PITH_BF16. */
 static inline struct pith_kv_format pith_kv_floats(enum pith_dtype dtype)
 {
     const bool half = dtype == PITH_BF16;
     return (struct pith_kv_format){.k.half = half, .v.half = half};
 }
-/* "f32", "bf16", a grid, or "turbo2" to "turbo4", which are always rotated; or "k=...,v=..." of
- * them, one for keys and one for values; then maybe
+/* "f32", "bf16", a grid, "turbo2" to "turbo4", which are always rotated, or "kivi2" and "kivi4"; or
+ * "k=...,v=..." of them, one for keys and one for values; then maybe
  * ",rotate", or of one side ",rotate=k", ",sink=N", ",recent=N". NULL: what the checkpoint says, or
  * `usual`. m may be NULL, when only the name is to be looked at. PITH_ARG for another name;
  * PITH_UNSUPPORTED for a grid that keys and values cannot have, where latents are kept for two that
- * differ, and for heads that have no such matrix. */
+ * differ or whose keys are by channel, and for heads that have no such matrix. */
 enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const struct pith_model *m,
                                struct pith_kv_format *out, struct pith_error *err);
 /* What --attn means, for pith_kv_format.attn: FP8 with a scale of 1, or of a head of a token
@@ -74,6 +83,11 @@ enum pith_status pith_attn_parse(const char *name, struct pith_input *out, struc
 /* Its name again, whatever some layers have. */
 enum { PITH_KV_TEXT = 2 * PITH_GRID_TEXT + 48 };
 void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT]);
+
+/* How rows of keys, or of values, that are not kept in floats become codes; level as for
+ * pith_row_code_make(). */
+enum pith_status pith_kv_code(const struct pith_kv_part *p, bool keys, uint32_t cols, float *level,
+                              struct pith_row_code *out, struct pith_error *err);
 
 /* What a cache shall be: the name of pith_kv_parse(), and PATTERN=GRID for some layers. A pattern
  * names a layer as --override names a linear ("3", "layers.3", "model.layers.?"), the last that
@@ -139,6 +153,7 @@ struct pith_kv {
     size_t capacity;              /* tokens of a sequence at most */
     size_t pages_each;            /* of a sequence at most */
     struct pith_kv_format format; /* its table is kept in `own` */
+    uint32_t recent;              /* the most of any layer */
     struct pith_kv_format *own;   /* [layers]; NULL: none */
     float *level; /* [2][PITH_ROW_LEVELS], with a table [layers] of them: values of codes */
     struct pith_row_code *code; /* [layers][2]: rows of k and of v, where they are on a grid */
@@ -222,6 +237,18 @@ bool pith_kv_plain(const struct pith_kv *kv, uint32_t layer, const struct pith_s
 const uint32_t *pith_kv_plain_pages(const struct pith_kv *kv, uint32_t sequence);
 /* A sequence's pages in that layer. */
 const uint32_t *pith_kv_pages(const struct pith_kv *kv, uint32_t layer, uint32_t sequence);
+
+/* What a layer stores: rows of keys and values go to `cache`, and to `plain` where that is there
+ * (pith_kv_layer(), pith_kv_plain()). */
+struct pith_kv_put {
+    struct pith_backend *backend;
+    const struct pith_kv *kv;
+    uint32_t layer;
+    const struct pith_cache *cache, *plain; /* the latter may be NULL */
+    const float *k, *v;
+};
+/* Stores the rows of a span, whose pages are reserved; returns it as attention takes it. */
+struct pith_cache_span pith_kv_store(const struct pith_kv_put *p, const struct pith_kv_span *span);
 
 /* --- recurrent states ------------------------------------------------------------------------- */
 

@@ -9,27 +9,30 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whether heads of so many numbers can be kept on a grid. */
-static enum pith_status check_rows(const struct pith_grid *g, uint32_t cols, struct pith_error *err)
+/* Whether heads of so many numbers can be kept as codes. */
+static enum pith_status check_rows(const struct pith_kv_part *p, uint32_t cols,
+                                   struct pith_error *err)
 {
     float level[PITH_ROW_LEVELS];
     struct pith_row_code code;
     if (cols > PITH_CODED)
         return pith_fail(err, PITH_UNSUPPORTED, "heads of %u numbers on a grid", (unsigned)cols);
-    return pith_row_code_make(g, cols, level, &code, err);
+    return pith_kv_code(p, false, cols, level, &code, err);
 }
 
-static enum pith_status check_grid(const struct pith_grid *g, bool values,
-                                   const struct pith_model *m, struct pith_error *err)
+static enum pith_status check_heads(const struct pith_kv_part *p, bool values,
+                                    const struct pith_model *m, struct pith_error *err)
 {
+    const struct pith_grid *g = &p->grid;
     enum pith_status s = PITH_OK;
-    if (!m) s = check_rows(g, g->group ? g->group : 64, err);
+    if (!m) s = check_rows(p, g->group ? g->group : 64, err);
     for (uint32_t i = 0; m && i < m->plans.kinds && s == PITH_OK; i++) {
         const struct pith_state_spec *keeps = &m->plans.kind[i].state;
-        if (keeps->kind == PITH_STATE_KV && !values) s = check_rows(g, keeps->key, err);
-        else if (keeps->value) s = check_rows(g, keeps->value, err);
+        if (keeps->kind == PITH_STATE_KV && !values) s = check_rows(p, keeps->key, err);
+        else if (keeps->value) s = check_rows(p, keeps->value, err);
     }
     if (s != PITH_OK) return pith_fail_in(err, s, "the KV cache");
+    if (!g->format) return PITH_OK;
     /* FP8 is often used with a scale of 1; integers without their scale mean nothing. */
     if (m && g->is_static && g->format->kind == PITH_KIND_INT && !m->kv_grid.format)
         return pith_fail(err, PITH_ARG,
@@ -41,20 +44,30 @@ static enum pith_status check_grid(const struct pith_grid *g, bool values,
 static enum pith_status parse_part(const char *name, bool values, const struct pith_model *m,
                                    struct pith_kv_part *out, struct pith_error *err)
 {
-    static const char *const turbo[] = {"turbo2", "turbo3", "turbo4"};
-    *out = (struct pith_kv_part){.half = strcmp(name, "bf16") == 0};
-    for (unsigned i = 0; i < 3; i++)
-        if (strcmp(name, turbo[i]) == 0) out->turbo = (uint8_t)(i + 2);
-    if (out->turbo) return PITH_OK;
-    if (out->half || strcmp(name, "f32") == 0) return PITH_OK;
+    static const struct {
+        const char *name;
+        struct pith_kv_part part;
+    } named[] = {{"f32", {0}},
+                 {"bf16", {.half = true}},
+                 {"turbo2", {.turbo = 2}},
+                 {"turbo3", {.turbo = 3}},
+                 {"turbo4", {.turbo = 4}},
+                 {"kivi2", {.kivi = 2}},
+                 {"kivi4", {.kivi = 4}}};
+    *out = (struct pith_kv_part){0};
+    for (size_t i = 0; i < PITH_COUNT(named); i++) {
+        if (strcmp(name, named[i].name) != 0) continue;
+        *out = named[i].part;
+        return pith_kv_coded(out) ? check_heads(out, values, m, err) : PITH_OK;
+    }
     if (pith_grid_parse(name, &out->grid, err) != PITH_OK || !out->grid.format)
         return pith_fail(
             err, PITH_ARG,
-            "unknown KV cache \"%s\": bf16 or f32, turbo2 to turbo4, or a grid such as fp8_e4m3, "
-            "int8:token, int4:g32:asym",
+            "unknown KV cache \"%s\": bf16 or f32, turbo2 to turbo4, kivi2 or kivi4, or a grid "
+            "such as fp8_e4m3, int8:token, int4:g32:asym",
             name);
     pith_kv_grid_settle(&out->grid);
-    return check_grid(&out->grid, values, m, err);
+    return check_heads(out, values, m, err);
 }
 
 /* What a name says: "GRID", "k=GRID", "v=GRID", each side once, and "rotate", "rotate=k" or
@@ -119,16 +132,17 @@ static enum pith_status parse_items(const char *name, const struct pith_model *m
     return PITH_OK;
 }
 
-/* A latent is key and value at once. */
+/* A latent is key and value at once, and has no keys by channel. */
 static enum pith_status check_latents(const struct pith_kv_format *f, const struct pith_model *m,
                                       struct pith_error *err)
 {
     for (uint32_t i = 0; m && i < m->plans.kinds; i++)
         if (m->plans.kind[i].state.kind == PITH_STATE_LATENT &&
-            (f->k.half != f->v.half || f->k.turbo != f->v.turbo ||
+            (f->k.half != f->v.half || f->k.turbo != f->v.turbo || f->k.kivi || f->v.kivi ||
              !pith_grid_equal(&f->k.grid, &f->v.grid)))
             return pith_fail(err, PITH_UNSUPPORTED,
-                             "a latent is key and value at once: one format for both");
+                             "a latent is key and value at once: one format for both, and not by "
+                             "channel");
     return PITH_OK;
 }
 
@@ -160,8 +174,8 @@ enum pith_status pith_kv_parse(const char *name, enum pith_dtype usual, const st
         out->k = out->v = (struct pith_kv_part){.grid = m->kv_grid};
         pith_kv_grid_settle(&out->k.grid);
         pith_kv_grid_settle(&out->v.grid);
-        PITH_TRY(check_grid(&out->k.grid, false, m, err));
-        return check_grid(&out->v.grid, true, m, err);
+        PITH_TRY(check_heads(&out->k, false, m, err));
+        return check_heads(&out->v, true, m, err);
     }
     PITH_TRY(parse_items(name, m, &said, err));
     if (!said.given[0] || !said.given[1])
@@ -195,6 +209,7 @@ enum pith_status pith_attn_parse(const char *name, struct pith_input *out, struc
 static void part_name(const struct pith_kv_part *p, char text[PITH_GRID_TEXT])
 {
     if (p->turbo) snprintf(text, PITH_GRID_TEXT, "turbo%u", p->turbo);
+    else if (p->kivi) snprintf(text, PITH_GRID_TEXT, "kivi%u", p->kivi);
     else if (p->grid.format) pith_grid_format(&p->grid, text);
     else strcpy(text, p->half ? "bf16" : "f32");
 }
@@ -211,6 +226,14 @@ void pith_kv_name(const struct pith_kv_format *f, char text[PITH_KV_TEXT])
                               : snprintf(text, PITH_KV_TEXT, "k=%s,v=%s%s", k, v, rotate);
     if (f->sink) n += snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",sink=%u", f->sink);
     if (f->recent) snprintf(text + n, PITH_KV_TEXT - (size_t)n, ",recent=%u", f->recent);
+}
+
+uint32_t pith_kv_most_recent(const struct pith_kv_format *f, uint32_t layers)
+{
+    uint32_t most = pith_kv_recent(f);
+    for (uint32_t i = 0; f->layer && i < layers; i++)
+        if (pith_kv_recent(&f->layer[i]) > most) most = pith_kv_recent(&f->layer[i]);
+    return most;
 }
 
 /* --- by layer --------------------------------------------------------------------------------- */

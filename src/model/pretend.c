@@ -25,12 +25,19 @@ enum pith_status pith_runner_pretend(struct pith_runner *r, uint32_t sequence, s
         float *const k = w->reg[node->u.attend.k], *const v = w->reg[node->u.attend.v];
         fill(k, w->rows * cache.kv_heads * cache.k.dim);
         fill(v, w->rows * cache.kv_heads * cache.v.dim);
-        for (size_t at = 0; at < length; at += w->rows) {
-            const struct pith_cache_span span = {.start = at,
-                                                 .n = length - at < w->rows ? length - at : w->rows,
-                                                 .page = pith_kv_pages(&r->kv, i, sequence)};
-            pith_cache_store(r->backend, &cache, &span, k, v);
-        }
+        struct pith_cache plain;
+        const bool floats = pith_kv_plain(&r->kv, i, &l->state, &plain);
+        const struct pith_kv_put put = {.backend = r->backend,
+                                        .kv = &r->kv,
+                                        .layer = i,
+                                        .cache = &cache,
+                                        .plain = floats ? &plain : NULL,
+                                        .k = k,
+                                        .v = v};
+        for (size_t at = 0; at < length; at += w->rows)
+            (void)pith_kv_store(
+                &put, &(struct pith_kv_span){sequence, at,
+                                             length - at < w->rows ? length - at : w->rows});
     }
     fill(r->kv.state + sequence * states, states);
     for (uint32_t i = 0; i < r->kv.layers; i++) pith_kv_moved(&r->kv, i, &all);

@@ -38,7 +38,7 @@ static bool reads_again(const struct pith_plans *p, const struct pith_runner_opt
             (window && window < o->context && !o->keep))
             return true;
     }
-    return o->format.recent > 0 && !o->keep;
+    return pith_kv_most_recent(&o->format, p->layers) > 0 && !o->keep;
 }
 
 static void layout(struct pith_arena *a, const struct pith_model *m,

@@ -2,6 +2,7 @@
 
 #include "num/elements.h"
 #include "num/gaussian.h"
+#include "num/kivi.h"
 #include "num/kquant.h"
 
 #include <math.h>
@@ -86,6 +87,20 @@ enum pith_status pith_row_code_gaussian(unsigned bits, uint32_t cols, float *lev
     return PITH_OK;
 }
 
+struct pith_row_code pith_row_code_kivi(unsigned bits, uint32_t cols, bool channels)
+{
+    const uint32_t width = channels ? 1 : PITH_KIVI_GROUP;
+    return (struct pith_row_code){.cols = cols,
+                                  .width = width,
+                                  .groups = (cols - 1) / width + 1,
+                                  .bits = bits,
+                                  .scale = PITH_F16,
+                                  .scale_bytes = 2,
+                                  .offsets = true,
+                                  .kivi = true,
+                                  .channels = channels};
+}
+
 /* --- encoding --------------------------------------------------------------------------------- */
 
 static void encode_gguf(const struct pith_row_code *r, const float *x, uint8_t *codes,
@@ -111,15 +126,17 @@ void pith_row_encode(const struct pith_row_code *r, float scale, const float *x,
         pith_gaussian_encode(r->bits, of->scale, x, r->cols, codes);
         return;
     }
-    if (is_gguf(r)) {
+    if (!r->kivi && is_gguf(r)) {
         encode_gguf(r, x, codes, of);
         return;
     }
     for (uint32_t g = 0, c = 0; g < r->groups; g++, c += r->width) {
         const uint32_t n = r->cols - c < r->width ? r->cols - c : r->width;
         of[g] = (struct pith_row_scale){0};
-        pith_input_group(&in, &call, x + c, n,
-                         &(struct pith_input_group){codes + c, &of[g].scale, &of[g].zero});
+        if (r->kivi) pith_kivi_encode(r->bits, x + c, n, codes + c, &of[g].scale, &of[g].offset);
+        else
+            pith_input_group(&in, &call, x + c, n,
+                             &(struct pith_input_group){codes + c, &of[g].scale, &of[g].zero});
     }
 }
 

@@ -25,6 +25,8 @@ struct pith_row_code {
     uint32_t scale_bytes;   /* 0 where it is static */
     bool zeros, offsets;
     bool gaussian;      /* num/gaussian.h: no grid; the row's scale is a half */
+    bool kivi;          /* num/kivi.h: no grid; scales and offsets are halves */
+    bool channels;      /* of keys: not columns of a row share these, but a column's neighbours */
     float middle;       /* of integers */
     const float *level; /* [2^bits] of other formats, borrowed; NULL: integers */
 };
@@ -41,6 +43,9 @@ enum pith_status pith_row_code_make(const struct pith_grid *grid, uint32_t cols,
 /* The same for codes of num/gaussian.h. */
 enum pith_status pith_row_code_gaussian(unsigned bits, uint32_t cols, float *level,
                                         struct pith_row_code *out, struct pith_error *err);
+/* The same for groups of num/kivi.h: of values; or of keys by channel, whose rows are not encoded
+ * one by one. bits is 2 or 4. */
+struct pith_row_code pith_row_code_kivi(unsigned bits, uint32_t cols, bool channels);
 /* Bytes of a group's scale, zero and offset. */
 static inline uint32_t pith_row_beside(const struct pith_row_code *r)
 {

@@ -43,6 +43,12 @@ two=$(kld "$probe" --kv int2:g32:asym)
 less "the newest in 16 bits help" "$(kld "$probe" --kv int2:g32:asym,sink=4,recent=32)" "$two" 0.7
 [ "$(value kv_bits "$probe" --kv int2:g32:asym,sink=4,recent=32)" = 10.75 ] && pass "and cost their bits" ||
     fail "bits: $(value kv_bits "$probe" --kv int2:g32:asym,sink=4,recent=32)"
+less "keys by channel in 2 bits help" "$(kld "$probe" --kv kivi2)" "$(kld "$probe" --kv int2:g32:asym,recent=32)" 0.6
+[ "$(value kv_bits "$probe" --kv kivi2)" = 7.0 ] && pass "3 bits, and a page in 16" || fail "bits: $(value kv_bits "$probe" --kv kivi2)"
+[ "$(kld "$probe" --kv kivi4)" = "$(kld "$probe" --kv kivi4,recent=32)" ] && pass "a page is seen in 16 bits until it is full" ||
+    fail "recent=32 is something else"
+refuse "no such groups" 2 'kivi3' "$pith" eval "$probe" --text "$probe/eval.txt" --kv kivi3
+check "speaks by channel in some layers" sh -c "'$pith' run '$probe' -p 'Once upon a time' -n 40 --quiet --kv int8:token --kv-layer 0=k=kivi2 | grep -q ."
 refuse "not by layer" 2 'for all layers' "$pith" eval "$probe" --text "$probe/eval.txt" --kv int4:g32 --kv-layer 0=int4:g32,sink=4
 refuse "half a name" 2 'keys and values each once' "$pith" eval "$probe" --text "$probe/eval.txt" --kv k=int8:token
 byte=$(kld "$probe" --kv int4:g32 --kv-layer '*=int8:token')

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* Sixteen levels, two registers that the four bits of a code choose among; or, of codes of odd
- * numbers of bits, by how much each of eight is shifted and what is left of it. */
+/* Sixteen levels, two registers that the four bits of a code choose among; or, of codes of two or
+ * of odd numbers of bits, by how much each of eight is shifted and what is left of it. */
 typedef struct {
     __m256 low, high;
     __m256i shift, mask;
@@ -48,6 +48,10 @@ static inline v16_how v16_how_of(enum pith_code_kind kind, const struct pith_cod
         h.unit = level_unit(c->level, &h.table);
     }
     if (kind == PITH_CODE_FEW) h.low = _mm256_loadu_ps(c->level);
+    if (kind == PITH_CODE_U2) {
+        h.shift = _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14);
+        h.mask = _mm256_sllv_epi32(_mm256_set1_epi32(3), h.shift);
+    }
     if (kind == PITH_CODE_UN || kind == PITH_CODE_FEW) {
         const int b = (int)c->bits;
         h.shift = _mm256_setr_epi32(0, b, 2 * b, 3 * b, 0, b, 2 * b, 3 * b);
@@ -90,6 +94,19 @@ static inline __m256i few8(const uint8_t *p, const v16_how *h)
     return _mm256_and_si256(x, h->mask);
 }
 
+/* Sixteen codes of two bits, eight in each half of a word, masked where they are. */
+typedef struct {
+    __m256i a, b;
+} v16_pairs;
+static inline v16_pairs pairs16(const uint8_t *p, const v16_how *h)
+{
+    uint32_t all;
+    memcpy(&all, p, sizeof all);
+    const __m256i w = _mm256_set1_epi32((int)all);
+    return (v16_pairs){_mm256_and_si256(w, h->mask),
+                       _mm256_and_si256(_mm256_srli_epi32(w, 16), h->mask)};
+}
+
 /* FP8 as half precision: E5M2 is its upper byte; E4M3 is 2^8 too small there. */
 static inline v16 from_half(__m256i half, float factor)
 {
@@ -103,6 +120,11 @@ static inline __attribute__((always_inline)) v16 v16_code(enum pith_code_kind ki
 {
     if (kind == PITH_CODE_U4) return from_bytes(spread(p));
     if (kind == PITH_CODE_S4) return from_signed(_mm_sub_epi8(spread(p), _mm_set1_epi8(8)));
+    if (kind == PITH_CODE_U2) {
+        const v16_pairs x = pairs16(p, how);
+        return (v16){_mm256_cvtepi32_ps(_mm256_srlv_epi32(x.a, how->shift)),
+                     _mm256_cvtepi32_ps(_mm256_srlv_epi32(x.b, how->shift))};
+    }
     if (kind == PITH_CODE_UN)
         return (v16){_mm256_cvtepi32_ps(few8(p, how)),
                      _mm256_cvtepi32_ps(few8(p + how->bits, how))};
@@ -123,10 +145,10 @@ static inline __attribute__((always_inline)) v16 v16_code(enum pith_code_kind ki
 }
 
 /* --- where scales allow less ------------------------------------------------------------------
- * Products of zeros and scales that are exact are taken off in the multiplication by the scale;
- * what an upper half of a byte, or FP8 in the place of a float, is too large or too small by, the
- * scale takes. That changes the sign of zeros alone, which no chain shows that does not begin as
- * -0. */
+ * Products of zeros and scales that are exact are taken off in the multiplication by the scale, and
+ * offsets are added in it where those of codes are; what an upper half of a byte, a code of two
+ * bits, or FP8 in the place of a float, is too large or too small by, the scale takes. That changes
+ * the sign of zeros alone, which no chain shows that does not begin as -0. */
 #define INLINE static inline __attribute__((always_inline))
 
 /* What is done beside the scale. */
@@ -164,12 +186,17 @@ INLINE v16 fold_back(enum pith_code_kind kind, v16 x)
 INLINE struct coded_scale fold_open(enum pith_code_kind kind, struct coded_scale s,
                                     const v16_how *how)
 {
-    const v16 less = v16_mul(s.beside, s.scale);
+    if (kind == PITH_CODE_U2) {
+        const __m256i one = _mm256_slli_epi32(_mm256_set1_epi32(127), 23);
+        const __m256 by =
+            _mm256_castsi256_ps(_mm256_sub_epi32(one, _mm256_slli_epi32(how->shift, 23)));
+        s.scale = (v16){_mm256_mul_ps(s.scale.a, by), _mm256_mul_ps(s.scale.b, by)};
+    }
     if (is_nibble(kind)) s.scale.b = _mm256_mul_ps(s.scale.b, _mm256_set1_ps(0x1p-4f));
     if (kind == PITH_CODE_E4M3) s.scale = v16_mul(s.scale, v16_set(0x1p120f));
     if (kind == PITH_CODE_E5M2) s.scale = v16_mul(s.scale, v16_set(0x1p112f));
     if (kind == PITH_CODE_LEVELS) s.scale = v16_mul(s.scale, v16_set(how->unit));
-    return (struct coded_scale){s.scale, less};
+    return s;
 }
 
 INLINE __m256i eight_bytes(const uint8_t *p)
@@ -197,6 +224,11 @@ INLINE v16 folded(enum pith_code_kind kind, const uint8_t *p, const v16_how *how
             s->scale);
     if (kind == PITH_CODE_LEVELS)
         return v16_mul(from_signed(_mm_shuffle_epi8(how->table, spread(p))), s->scale);
+    if (kind == PITH_CODE_U2) {
+        const v16_pairs x = pairs16(p, how);
+        return (v16){_mm256_fmsub_ps(_mm256_cvtepi32_ps(x.a), s->scale.a, s->beside.a),
+                     _mm256_fmsub_ps(_mm256_cvtepi32_ps(x.b), s->scale.b, s->beside.b)};
+    }
     __m256i a = eight_bytes(p), b = a;
     if (is_nibble(kind)) {
         a = _mm256_and_si256(a, _mm256_set1_epi32(15));
@@ -208,7 +240,8 @@ INLINE v16 folded(enum pith_code_kind kind, const uint8_t *p, const v16_how *how
                  _mm256_fmsub_ps(_mm256_cvtepi32_ps(b), s->scale.b, s->beside.b)};
 }
 
-/* Whether n scales are zeros or of a middling size, and their products with zeros exact. */
+/* Whether n scales are zeros or of a middling size, and their products with zeros, or beside
+ * offsets with codes, exact. */
 static bool scales_fold(const struct pith_coded *c, size_t n)
 {
     const __m256 size = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
@@ -220,6 +253,11 @@ static bool scales_fold(const struct pith_coded *c, size_t n)
         const __m256 none = _mm256_cmp_ps(s, _mm256_setzero_ps(), _CMP_EQ_OQ);
         const __m256 small = _mm256_cmp_ps(of, _mm256_set1_ps(0x1p6f), _CMP_LE_OQ);
         fits = _mm256_and_ps(fits, _mm256_and_ps(small, _mm256_or_ps(large, none)));
+        if (c->offset) {
+            const __m256i low = _mm256_and_si256(_mm256_castps_si256(s), _mm256_set1_epi32(255));
+            fits = _mm256_and_ps(
+                fits, _mm256_castsi256_ps(_mm256_cmpeq_epi32(low, _mm256_setzero_si256())));
+        }
         if (!c->zero) continue;
         const __m256 z = _mm256_maskload_ps(c->zero + i, mask);
         const __m256 rest = _mm256_fmsub_ps(z, s, _mm256_mul_ps(z, s));

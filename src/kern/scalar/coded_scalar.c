@@ -24,6 +24,7 @@ static float value_of(const struct pith_coded *c, const uint8_t *stream, size_t 
     case PITH_CODE_S4: return (float)half - 8.0f;
     case PITH_CODE_E4M3: return pith_fp8_e4m3_decode(stream[i]);
     case PITH_CODE_E5M2: return pith_fp8_e5m2_decode(stream[i]);
+    case PITH_CODE_U2: return (float)few(2, stream, i);
     case PITH_CODE_UN: return (float)few(c->bits, stream, i);
     case PITH_CODE_FEW: return c->level[few(c->bits, stream, i)];
     default: return c->level[half];

@@ -3,7 +3,8 @@
  * what is shorter where scales allow it (FOLDED):
  *
  *     folds(c, n)                 whether they do: all n scales, zeros and the levels of c
- *     fold_open(kind, s, how)     what folded() takes for scales and zeros, a lane each
+ *     fold_open(kind, s, how)     what folded() takes for scales and what is taken off behind
+ *                                 them, products with zeros or negative offsets, a lane each
  *     folded(kind, p, how, s)     sixteen codes with zeros and scales, in an order of their own
  *     fold_order(kind, x), fold_back(kind, x)   to that order, and back
  *
@@ -19,6 +20,7 @@
 INLINE size_t sixteen_codes(enum pith_code_kind kind, unsigned bits)
 {
     if (kind == PITH_CODE_UN || kind == PITH_CODE_FEW) return 2 * (size_t)bits;
+    if (kind == PITH_CODE_U2) return 4;
     return kind == PITH_CODE_U4 || kind == PITH_CODE_S4 || kind == PITH_CODE_LEVELS ? 8 : 16;
 }
 
@@ -41,7 +43,9 @@ INLINE struct coded_scale key_scale(enum pith_code_kind kind, enum beside beside
     if (beside == OFFSETS) return (struct coded_scale){scale, v16_load(k->offset + g)};
     const v16 zero = k->zero ? v16_load(k->zero + g) : v16_set(middle_of(kind));
     if (beside == ZEROS) return (struct coded_scale){scale, zero};
-    return fold_open(kind, (struct coded_scale){fold_order(kind, scale), fold_order(kind, zero)},
+    const v16 less = k->offset ? v16_sub(v16_zero(), v16_load(k->offset + g))
+                               : v16_mul(zero, scale);
+    return fold_open(kind, (struct coded_scale){fold_order(kind, scale), fold_order(kind, less)},
                      how);
 }
 
@@ -52,9 +56,10 @@ INLINE struct coded_scale value_scale(enum pith_code_kind kind, enum beside besi
     const v16 scale = v16_set(v->scale[i]);
     if (beside == ALONE) return (struct coded_scale){scale, v16_zero()};
     if (beside == OFFSETS) return (struct coded_scale){scale, v16_set(v->offset[i])};
-    const v16 zero = v16_set(v->zero ? v->zero[i] : middle_of(kind));
-    if (beside == ZEROS) return (struct coded_scale){scale, zero};
-    return fold_open(kind, (struct coded_scale){scale, zero}, how);
+    const float zero = v->zero ? v->zero[i] : middle_of(kind);
+    if (beside == ZEROS) return (struct coded_scale){scale, v16_set(zero)};
+    const v16 less = v16_set(v->offset ? -v->offset[i] : zero * v->scale[i]);
+    return fold_open(kind, (struct coded_scale){scale, less}, how);
 }
 
 /* `rows` rows against sixteen of the 32 keys, those from `half` * 16 on. */
@@ -148,6 +153,8 @@ CODED(u8, PITH_CODE_U8, ZEROS)
 CODED(u8_offset, PITH_CODE_U8, OFFSETS)
 CODED(u4, PITH_CODE_U4, ZEROS)
 CODED(u4_offset, PITH_CODE_U4, OFFSETS)
+CODED(u2, PITH_CODE_U2, ZEROS)
+CODED(u2_offset, PITH_CODE_U2, OFFSETS)
 CODED(un, PITH_CODE_UN, ZEROS)
 CODED(un_offset, PITH_CODE_UN, OFFSETS)
 CODED(s8, PITH_CODE_S8, ALONE)
@@ -158,6 +165,7 @@ CODED(levels, PITH_CODE_LEVELS, ALONE)
 CODED(few, PITH_CODE_FEW, ALONE)
 CODED(u8_folded, PITH_CODE_U8, FOLDED)
 CODED(u4_folded, PITH_CODE_U4, FOLDED)
+CODED(u2_folded, PITH_CODE_U2, FOLDED)
 CODED(s8_folded, PITH_CODE_S8, FOLDED)
 CODED(s4_folded, PITH_CODE_S4, FOLDED)
 CODED(e4m3_folded, PITH_CODE_E4M3, FOLDED)
@@ -183,6 +191,8 @@ static const struct {
                       {values_u8, values_u8_offset, values_u8_folded}},
     [PITH_CODE_U4] = {{scores_u4, scores_u4_offset, scores_u4_folded},
                       {values_u4, values_u4_offset, values_u4_folded}},
+    [PITH_CODE_U2] = {{scores_u2, scores_u2_offset, scores_u2_folded},
+                      {values_u2, values_u2_offset, values_u2_folded}},
     [PITH_CODE_UN] = {{scores_un, scores_un_offset}, {values_un, values_un_offset}},
     [PITH_CODE_S8] = {FOLDED_KIND(s8)},
     [PITH_CODE_S4] = {FOLDED_KIND(s4)},
@@ -196,8 +206,8 @@ static const struct {
 /* How n groups are read. */
 static inline int way_of(const struct pith_coded *c, size_t n)
 {
-    if (c->offset) return WITH_OFFSETS;
-    return coded_of[c->kind].scores[SHORTER] && folds(c, n) ? SHORTER : AS_IS;
+    if (coded_of[c->kind].scores[SHORTER] && folds(c, n)) return SHORTER;
+    return c->offset ? WITH_OFFSETS : AS_IS;
 }
 
 static inline size_t coded_groups(const struct pith_coded *c)

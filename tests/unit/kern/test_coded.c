@@ -42,7 +42,7 @@ static void fill(enum pith_code_kind kind, uint64_t seed, int how)
 static size_t bytes_of(const struct pith_coded *c, size_t n)
 {
     const unsigned bits =
-        c->kind == PITH_CODE_UN || c->kind == PITH_CODE_FEW ? c->bits
+        c->kind == PITH_CODE_U2 || c->kind == PITH_CODE_UN || c->kind == PITH_CODE_FEW ? c->bits
         : c->kind == PITH_CODE_U4 || c->kind == PITH_CODE_S4 || c->kind == PITH_CODE_LEVELS ? 4
                                                                                             : 8;
     return (n * bits + 7) / 8;
@@ -104,7 +104,7 @@ static void check_tier(const struct pith_kern *k, const struct pith_kern *ref, c
     static const size_t dims[] = {1, 8, 16, 40, 64, 128, DIM}, widths[] = {4, 16, 32, 48, DIM};
     check_scaling(k, ref, name);
     for (enum pith_code_kind kind = 0; kind < PITH_CODE_KINDS; kind++) {
-        const bool whole = kind == PITH_CODE_U8 || kind == PITH_CODE_U4 || kind == PITH_CODE_UN;
+        const bool whole = kind <= PITH_CODE_U4 || kind == PITH_CODE_U2 || kind == PITH_CODE_UN;
         fill(kind, (uint64_t)kind + 1, how);
         for (unsigned bits = 2; bits < (kind == PITH_CODE_UN    ? 8u
                                         : kind == PITH_CODE_FEW ? 4u

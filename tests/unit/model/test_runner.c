@@ -126,8 +126,8 @@ static bool can_have(const struct cases *c, const char *name, int *refused)
 static void company_does_not_matter(void **state)
 {
     enum {
-        REFUSED = 13
-    }; /* of deepseek_v3's latents three, of heads of 12 numbers five times two */
+        REFUSED = 15
+    }; /* of deepseek_v3's latents five, of heads of 12 numbers five times two */
     int refused = 0;
     (void)state;
     static const char *const archs[] = {"llama",     "gemma2",      "mistral",          "gpt_oss",
@@ -140,7 +140,9 @@ static void company_does_not_matter(void **state)
                                           "k=fp8_e5m2:token,v=int4:g4:asym",
                                           "int4:token,rotate",
                                           "k=turbo3,v=turbo4",
-                                          "int4:token,sink=4,recent=33"};
+                                          "int4:token,sink=4,recent=33",
+                                          "kivi4",
+                                          "k=kivi2,v=int8:token,sink=1"};
     for (size_t a = 0; a < PITH_COUNT(archs); a++)
         for (unsigned threads = 1; threads <= 3; threads += 2) {
             struct cases c;
@@ -253,6 +255,11 @@ static void forks_and_rewinds_at_every_place(void **state)
     any_place_will_do("qwen3_next", "int4:token,recent=1", false);
     any_place_will_do("gemma2", "int4:token,recent=20", true);
     any_place_will_do("deepseek_v3", "int8:token,sink=1,recent=1", false);
+    any_place_will_do("llama", "kivi2", false);
+    any_place_will_do("llama", "kivi4,sink=1,recent=40", false);
+    any_place_will_do("gemma2", "k=kivi4,v=f32", false);
+    any_place_will_do("mistral", "k=kivi2,v=kivi4", true);
+    any_place_will_do("qwen3_next", "kivi4", false);
     any_place_will_do("deepseek_v3", "bf16", false);
     any_place_will_do("qwen3_next", "f32", false);
     any_place_will_do("qwen3_5", "bf16", false);
@@ -291,6 +298,10 @@ static void sinks_and_the_newest_are_floats(void **state)
     sees_floats(&c, "int4:token,sink=33", "bf16", 64);
     sees_floats(&c, "int4:token,sink=4,recent=32", "bf16", 64);
     sees_floats(&c, "bf16,recent=32", "bf16", TOKENS);
+    sees_floats(&c, "kivi4", "bf16", 32);
+    sees_floats(&c, "k=kivi2,v=bf16", "bf16", 32);
+    sees_floats(&c, "k=bf16,v=kivi4", "bf16", 0);
+    sees_floats(&c, "kivi2,sink=1,recent=33", "bf16", TOKENS);
     tokens_of(0, ids);
     begin(&c, &r,
           (struct pith_runner_options){
@@ -306,6 +317,35 @@ static void sinks_and_the_newest_are_floats(void **state)
     pith_runner_close(&r, one);
     assert_int_equal(g->unused, g->pages);
     pith_runner_free(&r);
+    close_case(&c);
+}
+
+/* Keys by channel in the second layer alone: the first sees no floats for it, and a token at a time
+ * gives the bits of all at once. */
+static void layers_have_their_own_newest(void **state)
+{
+    (void)state;
+    struct cases c;
+    struct pith_runner r;
+    struct pith_error err = {0};
+    struct pith_kv_format f;
+    int32_t ids[TOKENS];
+    static float all[TOKENS * WIDE], x[TOKENS * WIDE];
+    const char *item[] = {"1=k=kivi4"};
+    const struct pith_kv_wish wish = {.name = "int8:token", .layers = {item, 1}};
+    open_case(&c, "llama", 1);
+    tokens_of(0, ids);
+    assert_ok(pith_kv_choose(&wish, PITH_F32, c.r.model, &f, &err), err);
+    assert_int_equal(pith_kv_recent(pith_kv_of(&f, 0)), 0);
+    assert_int_equal(pith_kv_most_recent(&f, c.r.model->shape.layers), 1);
+    begin(&c, &r, (struct pith_runner_options){.sequences = 2, .rows = TOKENS, .format = f});
+    assert_true(r.kv.plain_bytes[0] == 0 && r.kv.plain_bytes[1] > 0);
+    read_ids(&r, open_one(&r), ids, TOKENS, all);
+    const uint32_t other = open_one(&r);
+    for (size_t i = 0; i < TOKENS; i++) read_ids(&r, other, ids + i, 1, x + i * c.hidden);
+    assert_memory_equal(x, all, TOKENS * c.hidden * sizeof *x);
+    pith_runner_free(&r);
+    pith_kv_format_free(&f);
     close_case(&c);
 }
 
@@ -417,6 +457,7 @@ int main(void)
         cmocka_unit_test(beginnings_are_shared),
         cmocka_unit_test(forks_and_rewinds_at_every_place),
         cmocka_unit_test(sinks_and_the_newest_are_floats),
+        cmocka_unit_test(layers_have_their_own_newest),
         cmocka_unit_test(windows_give_pages_back),
         cmocka_unit_test(a_full_pool_changes_nothing),
         cmocka_unit_test(what_cannot_be_is_refused),
