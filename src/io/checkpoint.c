@@ -129,6 +129,26 @@ static enum pith_status open_files(struct pith_checkpoint *c, const char *const 
     return PITH_OK;
 }
 
+/* The tables of all files, in order of these; the files have none then. */
+static enum pith_status take_tables(struct pith_checkpoint *c, size_t total, struct pith_error *err)
+{
+    const bool several = c->file_count > 1;
+    c->tensors = several ? pith_alloc(total, sizeof *c->tensors) : c->files[0].tensors;
+    if (!c->tensors) return pith_fail_nomem(err, "the list of tensors");
+    for (size_t f = 0; f < c->file_count; f++) {
+        struct pith_safetensors *file = &c->files[f];
+        for (size_t i = 0; i < file->count; i++) {
+            struct pith_tensor *t = &c->tensors[c->count++];
+            if (several) *t = file->tensors[i];
+            t->file = (uint32_t)f;
+        }
+        if (several) pith_free(file->tensors);
+        file->tensors = NULL;
+        file->count = 0;
+    }
+    return PITH_OK;
+}
+
 /* One table over all files; a name may be in one of them only. */
 static enum pith_status merge(struct pith_checkpoint *c, struct pith_error *err)
 {
@@ -136,16 +156,9 @@ static enum pith_status merge(struct pith_checkpoint *c, struct pith_error *err)
     for (size_t f = 0; f < c->file_count; f++) total += c->files[f].count;
     if (total == 0)
         return pith_fail(err, PITH_FORMAT, "%s: the checkpoint holds no tensors", c->dir);
-    c->tensors = pith_alloc(total, sizeof *c->tensors);
-    if (!c->tensors) return pith_fail_nomem(err, "the list of tensors");
-    for (size_t f = 0; f < c->file_count; f++) {
-        for (size_t i = 0; i < c->files[f].count; i++) {
-            struct pith_tensor *t = &c->tensors[c->count++];
-            *t = c->files[f].tensors[i];
-            t->file = (uint32_t)f;
-            c->bytes += t->bytes;
-        }
-    }
+    PITH_TRY(take_tables(c, total, err));
+    for (size_t i = 0; i < c->count; i++) c->bytes += c->tensors[i].bytes;
+    if (c->file_count == 1) return PITH_OK; /* sorted, and each name there once */
     qsort(c->tensors, c->count, sizeof *c->tensors, compare_name);
     for (size_t i = 1; i < c->count; i++)
         if (compare_name(&c->tensors[i - 1], &c->tensors[i]) == 0)

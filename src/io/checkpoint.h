@@ -13,7 +13,7 @@ struct pith_checkpoint {
     json_t *config;                 /* config.json, an object */
     const json_t *quantization;     /* config's "quantization_config" object, or NULL; without one,
                                        what hf_quant_config.json holds */
-    struct pith_safetensors *files; /* in order of file name */
+    struct pith_safetensors *files; /* in order of file name; their tensors are those below */
     size_t file_count;
     struct pith_tensor *tensors; /* of all files, sorted by name */
     size_t count;
@@ -25,7 +25,7 @@ struct pith_checkpoint {
     const char *file_form;
     char *slice_names;          /* of the slices among `tensors`, owned */
     struct pith_tensor *wholes; /* what they are slices of, [whole_count], owned */
-    size_t whole_count;
+    size_t whole_count;         /* sorted by name too */
 };
 
 /* Opens and checks everything but the meaning of the config. A file in the index that is missing, a
@@ -61,6 +61,9 @@ struct pith_slice {
  * slice does not lie within its whole; c is then as before. */
 enum pith_status pith_checkpoint_slice(struct pith_checkpoint *c, const struct pith_slice *list,
                                        size_t count, struct pith_error *err);
+/* By name, as the files have it: a whole, and no slice. NULL when absent. */
+const struct pith_tensor *pith_checkpoint_find_stored(const struct pith_checkpoint *c,
+                                                      const char *name);
 /* Has the kernel begin to read a tensor that will be needed soon. */
 void pith_checkpoint_prefetch(const struct pith_checkpoint *c, const struct pith_tensor *t);
 /* Gives the pages of a tensor back to the kernel. */

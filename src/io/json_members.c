@@ -67,8 +67,17 @@ static enum pith_status skip_value(struct pith_members *m, struct pith_error *er
 enum pith_status pith_members_begin(struct pith_members *m, const char *text, size_t size,
                                     struct pith_error *err)
 {
-    *m = (struct pith_members){.text = text, .size = size};
+    *m = (struct pith_members){.text = text, .size = size, .close = '}'};
     if (peek(m) != '{') return expected(m, "the '{' of an object", err);
+    m->at++;
+    return PITH_OK;
+}
+
+enum pith_status pith_items_begin(struct pith_members *m, const char *text, size_t size,
+                                  struct pith_error *err)
+{
+    *m = (struct pith_members){.text = text, .size = size, .close = ']'};
+    if (peek(m) != '[') return expected(m, "the '[' of a list", err);
     m->at++;
     return PITH_OK;
 }
@@ -82,8 +91,27 @@ static enum pith_status finish(struct pith_members *m, bool *more, struct pith_e
 {
     m->at++;
     skip_blanks(m);
-    if (m->at < m->size) return expected(m, "blank, though the object has ended", err);
+    if (m->at < m->size)
+        return expected(m,
+                        m->close == '}' ? "blank, though the object has ended"
+                                        : "blank, though the list has ended",
+                        err);
     *more = false;
+    return PITH_OK;
+}
+
+/* The key, and what lies between it and its value. */
+static enum pith_status take_key(struct pith_members *m, struct pith_member *out,
+                                 struct pith_error *err)
+{
+    if (peek(m) != '"') return expected(m, "a quoted name", err);
+    out->key = m->text + m->at;
+    if (!skip_string(m)) return expected(m, "the end of a name", err);
+    out->key_size = (size_t)(m->text + m->at - out->key);
+    skip_blanks(m);
+    if (peek(m) != ':') return expected(m, "':'", err);
+    m->at++;
+    skip_blanks(m);
     return PITH_OK;
 }
 
@@ -91,26 +119,21 @@ enum pith_status pith_members_next(struct pith_members *m, struct pith_member *o
                                    struct pith_error *err)
 {
     skip_blanks(m);
-    if (peek(m) == '}') return finish(m, more, err);
+    if (peek(m) == m->close) return finish(m, more, err);
     if (m->started) {
-        if (peek(m) != ',') return expected(m, "',' or '}'", err);
+        if (peek(m) != ',') return expected(m, m->close == '}' ? "',' or '}'" : "',' or ']'", err);
         m->at++;
         skip_blanks(m);
     }
-    if (peek(m) != '"') return expected(m, "a quoted name", err);
-    const size_t key = m->at;
-    if (!skip_string(m)) return expected(m, "the end of a name", err);
-    const size_t key_end = m->at;
-    skip_blanks(m);
-    if (peek(m) != ':') return expected(m, "':'", err);
-    m->at++;
-    skip_blanks(m);
+    *out = (struct pith_member){0};
+    if (m->close == '}') PITH_TRY(take_key(m, out, err));
     const size_t value = m->at;
     PITH_TRY(skip_value(m, err));
     size_t end = m->at;
     while (end > value && memchr(" \t\n\r", m->text[end - 1], 4)) end--;
     if (end == value) return expected(m, "a value", err);
-    *out = (struct pith_member){m->text + key, key_end - key, m->text + value, end - value};
+    out->value = m->text + value;
+    out->value_size = end - value;
     m->started = true;
     *more = true;
     return PITH_OK;
@@ -119,23 +142,24 @@ enum pith_status pith_members_next(struct pith_members *m, struct pith_member *o
 enum pith_status pith_members_parse(struct pith_members *m, const struct pith_member *member,
                                     size_t limit, json_t **out, struct pith_error *err)
 {
-    const size_t size = (size_t)(member->value - member->key) + member->value_size;
+    const char *text = member->key ? member->key : member->value;
+    const size_t size = (size_t)(member->value - text) + member->value_size;
     char where[64];
-    snprintf(where, sizeof where, "entry at byte %zu", (size_t)(member->key - m->text));
+    snprintf(where, sizeof where, "entry at byte %zu", (size_t)(text - m->text));
     if (size > limit)
         return pith_fail(err, PITH_FORMAT, "%s: %zu bytes long, more than the %zu allowed", where,
                          size, limit);
     /* jansson skips a NUL byte that follows a number. */
-    if (memchr(member->key, '\0', size))
+    if (memchr(text, '\0', size))
         return pith_fail(err, PITH_FORMAT, "%s: not valid JSON: a NUL byte", where);
     pith_str_clear(&m->piece);
-    pith_str_putc(&m->piece, '{');
-    pith_str_append(&m->piece, member->key, size);
-    pith_str_putc(&m->piece, '}');
+    pith_str_putc(&m->piece, member->key ? '{' : '[');
+    pith_str_append(&m->piece, text, size);
+    pith_str_putc(&m->piece, member->key ? '}' : ']');
     if (m->piece.failed) return pith_fail_nomem(err, where);
     json_t *j;
     PITH_TRY(pith_json_parse(m->piece.data, m->piece.len, where, &j, err));
-    if (!json_is_object(j) || json_object_size(j) != 1) {
+    if ((member->key ? json_object_size(j) : json_array_size(j)) != 1) {
         json_decref(j);
         return pith_fail(err, PITH_FORMAT, "%s: not valid JSON", where);
     }

@@ -1,4 +1,5 @@
-/* io/json_members.h: walks the members of one JSON object without building its tree.
+/* io/json_members.h: walks the members of one JSON object, or the items of one list, without
+ * building its tree.
  *
  * A safetensors header or an index may be 100 MB, and a tree of it many times that. Here each
  * member is cut out of the text and parsed on its own, so memory stays a small multiple of the
@@ -20,13 +21,14 @@ struct pith_members {
     const char *text;
     size_t size;
     size_t at;
+    char close;            /* what ends it: '}', or ']' of a list */
     bool started;          /* a member was already returned */
     struct pith_str piece; /* the member being parsed, with braces around it */
 };
 
 /* One member; both parts point into the text, as they stand there: the key with its quotes. */
 struct pith_member {
-    const char *key;
+    const char *key; /* NULL, size 0: an item of a list */
     size_t key_size;
     const char *value; /* without blanks around it; never empty */
     size_t value_size;
@@ -35,11 +37,15 @@ struct pith_member {
 /* Starts a walk over an object's text, which begins with its '{'. PITH_FORMAT when it does not. */
 enum pith_status pith_members_begin(struct pith_members *m, const char *text, size_t size,
                                     struct pith_error *err);
-/* Moves on; *more becomes false after the last member, when nothing but blanks follows the '}'.
+/* The same over a list's text, which begins with its '['; what follows is for both. */
+enum pith_status pith_items_begin(struct pith_members *m, const char *text, size_t size,
+                                  struct pith_error *err);
+/* Moves on; *more becomes false after the last member, when nothing but blanks follows the end.
  * PITH_FORMAT when the text is not of that shape. */
 enum pith_status pith_members_next(struct pith_members *m, struct pith_member *out, bool *more,
                                    struct pith_error *err);
-/* Parses {key: value}: *out is a new object with exactly that member. PITH_FORMAT when it is not
+/* Parses {key: value}: *out is a new object with exactly that member; of a list's item [value], a
+ * list of one. PITH_FORMAT when it is not
  * valid JSON or longer than `limit` bytes. */
 enum pith_status pith_members_parse(struct pith_members *m, const struct pith_member *member,
                                     size_t limit, json_t **out, struct pith_error *err);

@@ -28,6 +28,7 @@ struct pith_tensor {
     /* 0, or where element (r, c) of a slice of a larger tensor lies (pith_checkpoint_slice()): at
      * r * row_step + c * col_step from `data`, in elements; of a vector r. */
     uint64_t row_step, col_step;
+    bool slice;     /* it is no tensor of the file, but within one */
     bool exchanged; /* such a slice is all of a matrix, stored columns by rows under this name */
 };
 /* Whether the data lie in order, one behind the other. */

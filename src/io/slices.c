@@ -19,6 +19,7 @@ static bool make(const struct pith_slice *s, const char *name, struct pith_tenso
                                 .file = s->whole->file,
                                 .row_step = s->row_step,
                                 .col_step = s->col_step,
+                                .slice = true,
                                 .exchanged = strcmp(s->whole->name, s->name) == 0};
     memcpy(out->shape, s->shape, sizeof out->shape);
     const unsigned bits = pith_dtype_bits(out->dtype);
@@ -81,6 +82,16 @@ static enum pith_status fill(struct pith_checkpoint *c, const struct pith_slice 
                              "%s: tensor \"%.100s\" is there, and in another tensor again", c->dir,
                              tensors[i].name);
     return PITH_OK;
+}
+
+const struct pith_tensor *pith_checkpoint_find_stored(const struct pith_checkpoint *c,
+                                                      const char *name)
+{
+    const struct pith_tensor key = {.name = name};
+    const struct pith_tensor *t = pith_checkpoint_find(c, name);
+    if (t && !t->slice) return t;
+    if (!c->whole_count) return NULL;
+    return bsearch(&key, c->wholes, c->whole_count, sizeof key, compare_name);
 }
 
 enum pith_status pith_checkpoint_slice(struct pith_checkpoint *c, const struct pith_slice *list,

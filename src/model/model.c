@@ -141,9 +141,8 @@ static enum pith_status load_ends(struct pith_model *m, struct pith_error *err)
     return PITH_OK;
 }
 
-static enum pith_status open_parts(struct pith_model *m, const char *dir, struct pith_error *err)
+static enum pith_status open_parts(struct pith_model *m, struct pith_error *err)
 {
-    PITH_TRY(pith_checkpoint_open(dir, &m->checkpoint, err));
     PITH_TRY(read_config(m, err));
     choose_names(m);
     guess_dtype(m);
@@ -155,17 +154,29 @@ static enum pith_status open_parts(struct pith_model *m, const char *dir, struct
     return load_ends(m, err);
 }
 
-enum pith_status pith_model_open(const char *dir, struct pith_model **out, struct pith_error *err)
+enum pith_status pith_model_open_from(struct pith_checkpoint *c, struct pith_model **out,
+                                      struct pith_error *err)
 {
     struct pith_model *m = pith_zalloc(1, sizeof *m);
     if (!m) return pith_fail_nomem(err, "a model");
-    const enum pith_status s = open_parts(m, dir, err);
+    m->checkpoint = c;
+    const enum pith_status s = open_parts(m, err);
     if (s != PITH_OK) {
+        m->checkpoint = NULL;
         pith_model_close(m);
         return s;
     }
     *out = m;
     return PITH_OK;
+}
+
+enum pith_status pith_model_open(const char *dir, struct pith_model **out, struct pith_error *err)
+{
+    struct pith_checkpoint *c;
+    PITH_TRY(pith_checkpoint_open(dir, &c, err));
+    const enum pith_status s = pith_model_open_from(c, out, err);
+    if (s != PITH_OK) pith_checkpoint_close(c);
+    return s;
 }
 
 void pith_model_close(struct pith_model *m)

@@ -91,6 +91,10 @@ static inline const double *pith_rope_angles_for(const struct pith_rope_angles *
  * When config.json ties the head and lm_head.weight is stored all the same, transformers 5 is
  * followed: equal tensors are tied, a different one is used as it is (shape.tied becomes false). */
 enum pith_status pith_model_open(const char *dir, struct pith_model **out, struct pith_error *err);
+/* The same of a checkpoint that is open, and the model's then; on failure it stays the caller's,
+ * who may find slices shown in it. */
+enum pith_status pith_model_open_from(struct pith_checkpoint *c, struct pith_model **out,
+                                      struct pith_error *err);
 /* Frees the model, its blocks and its checkpoint; NULL is allowed. */
 void pith_model_close(struct pith_model *m);
 

@@ -303,12 +303,25 @@ static struct entry entry_of(const struct pith_job *job)
     return most;
 }
 
-/* The list of what is written, and of the tensors that stay as they are their entries. */
+/* Tensors of the file that has most of them, 0 of a lone file. */
+static size_t most_in_a_shard(const struct pith_layout *out)
+{
+    size_t most = 0;
+    for (size_t f = 0; out->shards > 1 && f < out->shards; f++) {
+        size_t n = 0;
+        for (size_t i = 0; i < out->count; i++) n += out->tensors[i].shard == f;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* The list of what is written (while it is made of those of several files, one of these beside it),
+ * and of the tensors that stay as they are their entries. */
 static uint64_t list_bytes(const struct pith_job *job)
 {
     const struct pith_layout *out = &job->layout;
     const size_t tensors = job->model->checkpoint->count;
-    uint64_t bytes = 2 * out->count * sizeof(struct pith_tensor);
+    uint64_t bytes = (out->count + most_in_a_shard(out)) * sizeof(struct pith_tensor);
     bytes += (tensors > job->choice_count ? tensors - job->choice_count : 0) * TENSOR_JSON;
     for (size_t i = 0; i < out->shards; i++) bytes += out->header_bytes[i];
     return bytes;

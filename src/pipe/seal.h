@@ -4,7 +4,7 @@
 #ifndef PITH_PIPE_SEAL_H
 #define PITH_PIPE_SEAL_H
 
-#include "base/json.h"
+#include "pipe/entries.h"
 
 /* The member "account": which rules it follows. Without that member, those of version 1: a tensor's
  * hash is that of its bytes alone, no list of files, no seal. */
@@ -14,8 +14,22 @@ enum { PITH_ACCOUNT_VERSION = 2 };
 enum pith_status pith_account_save(const char *path, json_t *account, struct pith_error *err);
 
 enum pith_seal { PITH_SEAL_NONE, PITH_SEAL_INTACT, PITH_SEAL_BROKEN };
-/* Reads it; *out is a new reference. PITH_FORMAT when it is no JSON object. */
-enum pith_status pith_account_load(const char *path, json_t **out, enum pith_seal *seal,
+
+/* pith.json, read without ever being a tree as a whole. */
+struct pith_account {
+    char *path;
+    struct pith_map map;
+    json_t *head; /* all of it; the lists below are empty in it */
+    enum pith_seal seal;
+    struct pith_entries linears, tensors;
+};
+
+/* Opens it; every entry was seen to be JSON. PITH_FORMAT when it is no JSON object; *out then owns
+ * nothing; else it is to stay where it is. pith_map_check() of the map tells afterwards whether
+ * what was read is what is there. */
+enum pith_status pith_account_open(const char *path, struct pith_account *out,
                                    struct pith_error *err);
+/* *a may be {0}. */
+void pith_account_close(struct pith_account *a);
 
 #endif

@@ -81,7 +81,26 @@ static bool digest(const struct pith_verification *v, const struct pith_tensor *
                                                 : pith_tensor_digest(t, hex);
 }
 
-static void check_stored(struct pith_verification *v, const json_t *stored, json_t *seen)
+/* Which of the account's stored tensors were met. */
+struct seen {
+    bool *there;  /* [checkpoint->count] */
+    json_t *lost; /* names of those that no file has */
+    size_t count; /* of different names */
+};
+
+/* Whether it was met already; it then is. */
+static bool met(struct pith_verification *v, struct seen *seen, const char *name,
+                const struct pith_tensor *t)
+{
+    bool *there = t ? &seen->there[t - v->checkpoint->tensors] : NULL;
+    const bool was = there ? *there : json_object_get(seen->lost, name) != NULL;
+    if (there) *there = true;
+    else if (json_object_set_new(seen->lost, name, json_true()) != 0) v->failed = true;
+    seen->count += !was;
+    return was;
+}
+
+static void check_stored(struct pith_verification *v, const json_t *stored, struct seen *seen)
 {
     const char *name = json_string_value(json_object_get(stored, "name"));
     const char *want = json_string_value(json_object_get(stored, "sha256"));
@@ -90,9 +109,8 @@ static void check_stored(struct pith_verification *v, const json_t *stored, json
         pith_problem(v, "pith.json: a stored tensor without name or hash");
         return;
     }
-    if (json_object_get(seen, name)) pith_problem(v, "%s: is in pith.json twice", name);
-    if (json_object_set_new(seen, name, json_true()) != 0) v->failed = true;
     const struct pith_tensor *t = pith_checkpoint_find(v->checkpoint, name);
+    if (met(v, seen, name, t)) pith_problem(v, "%s: is in pith.json twice", name);
     if (!t) pith_problem(v, "%s: missing", name);
     else if ((uint64_t)json_integer_value(json_object_get(stored, "bytes")) != t->bytes)
         pith_problem(v, "%s: has %zu bytes, and pith.json says something else", name, t->bytes);
@@ -125,17 +143,17 @@ static void check_other(struct pith_verification *v, const json_t *entry)
     if (pith_tensor_check_finite(t, &err) != PITH_OK) pith_fault(v, NULL, &err);
 }
 
-static enum pith_status check_list(struct pith_verification *v, const char *key, json_t *seen,
-                                   struct pith_error *err)
+static enum pith_status check_list(struct pith_verification *v, struct pith_entries *list,
+                                   struct seen *seen, struct pith_error *err)
 {
-    const json_t *entry, *stored;
-    size_t i, k;
-    const json_t *list = json_object_get(v->account, key);
-    if (!json_is_array(list)) pith_problem(v, "pith.json: \"%s\" is not a list", key);
-    json_array_foreach (list, i, entry) {
+    for (size_t i = 0; i < list->count; i++) {
+        json_t *entry = pith_verify_entry(v, list, i);
+        const json_t *stored;
+        size_t k;
         json_array_foreach (json_object_get(entry, "stored"), k, stored)
             check_stored(v, stored, seen);
-        if (strcmp(key, "tensors") == 0) check_other(v, entry);
+        if (list == &v->file.tensors) check_other(v, entry);
+        json_decref(entry);
         PITH_TRY(pith_verify_tick(v, "checking hashes", err));
     }
     return PITH_OK;
@@ -143,17 +161,19 @@ static enum pith_status check_list(struct pith_verification *v, const char *key,
 
 static enum pith_status check_tensors(struct pith_verification *v, struct pith_error *err)
 {
-    const size_t before = pith_problems(v);
-    json_t *seen = json_object();
-    if (!seen) return pith_fail_nomem(err, "the report");
-    enum pith_status s = check_list(v, "linears", seen, err);
-    if (s == PITH_OK) s = check_list(v, "tensors", seen, err);
-    for (size_t i = 0; i < v->checkpoint->count && s == PITH_OK; i++)
-        if (!json_object_get(seen, v->checkpoint->tensors[i].name))
+    const size_t before = pith_problems(v), count = v->checkpoint->count;
+    struct seen seen = {.there = pith_zalloc(count, sizeof *seen.there), .lost = json_object()};
+    enum pith_status s = seen.there && seen.lost ? PITH_OK : pith_fail_nomem(err, "the report");
+    if (s == PITH_OK) s = check_list(v, &v->file.linears, &seen, err);
+    if (s == PITH_OK) s = check_list(v, &v->file.tensors, &seen, err);
+    for (size_t i = 0; i < count && s == PITH_OK; i++)
+        if (!seen.there[i])
             pith_problem(v, "%s: not accounted for in pith.json", v->checkpoint->tensors[i].name);
-    pith_checked(v, before, "%zu stored tensors: present, none unknown, hashes as recorded",
-                 json_object_size(seen));
-    json_decref(seen);
+    if (s == PITH_OK)
+        pith_checked(v, before, "%zu stored tensors: present, none unknown, hashes as recorded",
+                     seen.count);
+    pith_free(seen.there);
+    json_decref(seen.lost);
     return s;
 }
 
@@ -258,12 +278,13 @@ static enum pith_status open_account(struct pith_verification *v, struct pith_er
     char *path = pith_account_path(o->model);
     if (!path) return pith_fail_nomem(err, "names");
     enum pith_status s = PITH_OK;
-    if (pith_path_exists(path)) s = pith_account_load(path, &v->account, &v->seal, err);
+    if (pith_path_exists(path)) s = pith_account_open(path, &v->file, err);
     else if (pith_path_exists(o->model) && !o->against && o->targets.count == 0)
         s = pith_fail(err, PITH_IO,
                       "%s: no pith.json there: name the original (--against) or engines (--for)"
                       " to judge it by",
                       o->model);
+    v->account = v->file.head;
     pith_free(path);
     return s;
 }
@@ -278,32 +299,63 @@ static enum pith_status open_all(struct pith_verification *v, struct pith_error 
     return open_basis(v, err);
 }
 
-/* The entries of one of the account's lists by their names, which must differ. */
-static enum pith_status index_list(struct pith_verification *v, const char *key, json_t **out,
-                                   struct pith_error *err)
+json_t *pith_verify_entry(struct pith_verification *v, struct pith_entries *list, size_t i)
 {
+    struct pith_error why = {0};
+    json_t *entry = NULL;
+    if (pith_entries_get(list, i, &entry, &why) != PITH_OK) pith_fault(v, "pith.json", &why);
+    return entry;
+}
+
+static json_t *find(struct pith_verification *v, struct pith_entries *list, const char *name,
+                    bool meet)
+{
+    struct pith_error why = {0};
+    struct pith_entry *row;
     json_t *entry;
-    size_t i;
-    *out = json_object();
-    if (!*out) return pith_fail_nomem(err, "pith.json");
-    json_array_foreach (json_object_get(v->account, key), i, entry) {
+    if (pith_entries_find(list, name, &row, &entry, &why) != PITH_OK)
+        pith_fault(v, "pith.json", &why);
+    if (row && meet) row->met = true;
+    return entry;
+}
+
+json_t *pith_verify_meet(struct pith_verification *v, struct pith_entries *list, const char *name)
+{
+    return find(v, list, name, true);
+}
+
+bool pith_verify_has(struct pith_verification *v, struct pith_entries *list, const char *name)
+{
+    json_t *entry = find(v, list, name, false);
+    json_decref(entry);
+    return entry != NULL;
+}
+
+/* The account's lists are some, and their entries' names differ. */
+static void check_names(struct pith_verification *v, struct pith_entries *list, const char *key)
+{
+    const json_t *is = json_object_get(v->account, key);
+    if (v->account && !json_is_array(is)) pith_problem(v, "pith.json: \"%s\" is not a list", key);
+    if (json_array_size(is) > 0) pith_problem(v, "pith.json: \"%s\" is spelt in another way", key);
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->rows[i].fault == PITH_ENTRY_GOOD) continue;
+        json_t *entry = pith_verify_entry(v, list, i);
         const char *name = json_string_value(json_object_get(entry, "name"));
         if (!name) pith_problem(v, "pith.json: an entry of \"%s\" has no name", key);
-        else if (json_object_get(*out, name)) pith_problem(v, "%s: is in pith.json twice", name);
-        else if (json_object_set(*out, name, entry) != 0) return pith_fail_nomem(err, "pith.json");
+        else pith_problem(v, "%s: is in pith.json twice", name);
+        json_decref(entry);
     }
-    return PITH_OK;
 }
 
 /* What the account says of the files, before anything is believed that they say. */
 static enum pith_status check_account(struct pith_verification *v, struct pith_error *err)
 {
-    PITH_TRY(index_list(v, "linears", &v->linears, err));
-    PITH_TRY(index_list(v, "tensors", &v->tensors, err));
     if (!v->account) {
         pith_note(v, "no pith.json: what was meant to be is not known");
         return PITH_OK;
     }
+    check_names(v, &v->file.linears, "linears");
+    check_names(v, &v->file.tensors, "tensors");
     PITH_TRY(pith_verify_files(v, err));
     return check_tensors(v, err);
 }
@@ -332,12 +384,10 @@ static enum pith_status check_model(struct pith_verification *v, struct pith_err
 static enum pith_status check_all(struct pith_verification *v, struct pith_error *err)
 {
     struct pith_error why = {0};
-    v->total = (double)(json_array_size(json_object_get(v->account, "linears")) +
-                        json_array_size(json_object_get(v->account, "tensors"))) *
-               1.5;
+    v->total = (double)(v->file.linears.count + v->file.tensors.count) * 1.5;
     PITH_TRY(check_account(v, err));
     const size_t before = pith_problems(v);
-    if (pith_model_open(v->options->model, &v->model, &why) != PITH_OK) pith_fault(v, NULL, &why);
+    if (pith_model_open_from(v->checkpoint, &v->model, &why) != PITH_OK) pith_fault(v, NULL, &why);
     pith_checked(v, before, "config and shapes: the model can be loaded");
     pith_config_misspelt(v->checkpoint->config, note_misspelt, v);
     return v->model ? check_model(v, err) : PITH_OK;
@@ -358,14 +408,11 @@ static enum pith_status make_report(const struct pith_verification *v, json_t **
 
 static void close_all(struct pith_verification *v)
 {
-    pith_model_close(v->model);
+    if (v->model) pith_model_close(v->model); /* it has the checkpoint */
+    else pith_checkpoint_close(v->checkpoint);
     pith_model_close(v->original);
-    pith_checkpoint_close(v->checkpoint);
     pith_basis_free(&v->basis);
-    json_decref(v->linears);
-    json_decref(v->tensors);
-    json_decref(v->matched);
-    json_decref(v->account);
+    pith_account_close(&v->file);
     json_decref(v->checks);
     json_decref(v->problems);
     json_decref(v->notes);
@@ -380,13 +427,13 @@ enum pith_status pith_pipe_verify(struct pith_backend *be, const struct pith_ver
         .checks = json_array(),
         .problems = json_array(),
         .notes = json_array(),
-        .matched = json_object(),
     };
-    const bool good = v.checks && v.problems && v.notes && v.matched;
+    const bool good = v.checks && v.problems && v.notes;
     enum pith_status s = good ? open_all(&v, err) : pith_fail_nomem(err, "the report");
     if (s == PITH_OK) s = check_all(&v, err);
     s = pith_checkpoint_settle(v.checkpoint, false, s, err);
     if (v.original) s = pith_checkpoint_settle(v.original->checkpoint, false, s, err);
+    if (v.account && s == PITH_OK) s = pith_map_check(&v.file.map, v.file.path, false, err);
     if (s == PITH_OK) s = make_report(&v, report, err);
     close_all(&v);
     return s;

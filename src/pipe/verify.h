@@ -14,18 +14,17 @@
 struct pith_verification {
     const struct pith_verify_options *options;
     struct pith_backend *backend;
-    struct pith_checkpoint
-        *checkpoint; /* the files alone: damage beyond repair still gets a report */
+    /* The files alone: damage beyond repair still gets a report. The model's when there is one,
+     * which may show parts of tensors in their place. */
+    struct pith_checkpoint *checkpoint;
     struct pith_model *model, *original;
-    json_t *account; /* pith.json; NULL: there is none */
-    enum pith_seal seal;
-    json_t *linears, *tensors; /* the account's entries of these lists, by name */
-    struct pith_basis basis;   /* of the stored tensors, against the original's */
+    struct pith_account file; /* pith.json */
+    const json_t *account;    /* of it all but its lists; NULL: there is none */
+    struct pith_basis basis;  /* of the stored tensors, against the original's */
     json_t *checks, *problems, *notes;
     bool failed;              /* memory was out: a line of these is missing, or wrong */
     uint64_t weights, others; /* quantized weights, and elements of all other tensors */
     double bits;              /* of the quantized weights */
-    json_t *matched;          /* names of the account's linears that the model has */
     size_t pruned;            /* linears of 16 bits with zeros in them */
     double done, total;
 };
@@ -51,6 +50,12 @@ static inline bool pith_verify_turns(const struct pith_verification *v)
 {
     return v->basis.stream.dim || v->basis.head.dim || v->basis.o.dim || v->basis.down.dim;
 }
+/* Entry i of one of the account's lists: a new reference, NULL where a problem was told. */
+json_t *pith_verify_entry(struct pith_verification *v, struct pith_entries *list, size_t i);
+/* The entry of that name, which is then met: a new reference; NULL without one likewise. */
+json_t *pith_verify_meet(struct pith_verification *v, struct pith_entries *list, const char *name);
+/* Whether there is one, which stays as it is. */
+bool pith_verify_has(struct pith_verification *v, struct pith_entries *list, const char *name);
 /* The account's version; 1 where it states none. */
 int64_t pith_account_version(const json_t *account);
 

@@ -15,9 +15,9 @@ static void check_seal(struct pith_verification *v)
     if (version < 1 || version > PITH_ACCOUNT_VERSION)
         pith_problem(v, "pith.json: is of version %lld, and this pith knows those up to %d",
                      (long long)version, PITH_ACCOUNT_VERSION);
-    if (v->seal == PITH_SEAL_BROKEN)
+    if (v->file.seal == PITH_SEAL_BROKEN)
         pith_problem(v, "pith.json: was changed after pith wrote it: its seal does not fit");
-    else if (v->seal == PITH_SEAL_NONE && json_object_get(v->account, "files"))
+    else if (v->file.seal == PITH_SEAL_NONE && json_object_get(v->account, "files"))
         pith_problem(v, "pith.json: was changed after pith wrote it: its seal is gone");
     pith_checked(v, before, "pith.json: as pith sealed it");
 }

@@ -17,32 +17,36 @@ static bool is_decoded(const json_t *entry)
 }
 
 /* The entry of a tensor that was decoded from this one: they share all up to the last dot. */
-static bool was_decoded(const struct pith_verification *v, const char *tensor)
+static bool was_decoded(struct pith_verification *v, const char *tensor)
 {
     char name[PITH_MAX_NAME + 16];
     const char *dot = strrchr(tensor, '.');
     if (!dot) return false;
     (void)snprintf(name, sizeof name, "%.*s.weight", (int)(dot - tensor), tensor);
-    return is_decoded(json_object_get(v->tensors, name));
+    json_t *entry = pith_verify_meet(v, &v->file.tensors, name);
+    const bool decoded = is_decoded(entry);
+    json_decref(entry);
+    return decoded;
 }
 
 /* Whether a linear of the account has it: its weight, or whatever a container calls its parts. */
-static bool of_linear(const struct pith_verification *v, const char *tensor)
+static bool of_linear(struct pith_verification *v, const char *tensor)
 {
     char module[PITH_MAX_NAME + 1];
     (void)snprintf(module, sizeof module, "%s", tensor);
     for (char *dot = strrchr(module, '.'); dot; dot = strrchr(module, '.')) {
         const bool part = v->original->container || strcmp(tensor + (dot - module), ".weight") == 0;
         *dot = '\0';
-        if (part && json_object_get(v->linears, module)) return true;
+        if (part && pith_verify_has(v, &v->file.linears, module)) return true;
     }
     return false;
 }
 
-static bool accounted(const struct pith_verification *v, const char *tensor)
+static bool accounted(struct pith_verification *v, const char *tensor)
 {
     if (v->original->container && pith_is_kv_scale(tensor)) return true;
-    return json_object_get(v->tensors, tensor) || was_decoded(v, tensor) || of_linear(v, tensor);
+    return pith_verify_has(v, &v->file.tensors, tensor) || was_decoded(v, tensor) ||
+           of_linear(v, tensor);
 }
 
 /* Rounding a rescaled matrix to the model's dtype leaves less than this of relative error. */
@@ -226,7 +230,7 @@ static void check_kept(struct pith_verification *v, const json_t *entry)
     const char *name = json_string_value(json_object_get(entry, "name"));
     const char *action = json_string_value(json_object_get(entry, "action"));
     if (!name || !action) return;
-    const struct pith_tensor *a = pith_checkpoint_find(v->checkpoint, name);
+    const struct pith_tensor *a = pith_checkpoint_find_stored(v->checkpoint, name);
     const struct pith_tensor *b = pith_checkpoint_find(v->original->checkpoint, name);
     struct pith_tensor stored;
     if (!a) return; /* a problem already */
@@ -250,14 +254,17 @@ static void check_kept(struct pith_verification *v, const json_t *entry)
 
 void pith_verify_kept(struct pith_verification *v)
 {
-    const json_t *entry;
-    size_t i;
     const size_t before = pith_problems(v);
     const struct pith_checkpoint *o = v->original->checkpoint;
-    for (i = 0; i < o->count; i++)
+    struct pith_entries *list = &v->file.tensors;
+    for (size_t i = 0; i < o->count; i++)
         if (!accounted(v, o->tensors[i].name))
             pith_problem(v, "%s: in the original, but not accounted for", o->tensors[i].name);
-    json_array_foreach (json_object_get(v->account, "tensors"), i, entry) check_kept(v, entry);
+    for (size_t i = 0; i < list->count; i++) {
+        json_t *entry = pith_verify_entry(v, list, i);
+        check_kept(v, entry);
+        json_decref(entry);
+    }
     pith_checked(v, before,
                  "%zu tensors of the original: each quantized, rescaled, rotated or "
                  "copied",

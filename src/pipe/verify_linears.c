@@ -121,7 +121,6 @@ static void check_linear(struct pith_verification *v, const struct pith_block *o
                          uint32_t linear, const json_t *entry, const struct pith_weight *w)
 {
     const char *name = json_string_value(json_object_get(entry, "name"));
-    if (json_object_set_new(v->matched, name, json_true()) != 0) v->failed = true;
     check_values(v, entry, w);
     if (!w->quant) return;
     if (two_four(v)) check_zeros(v, name, w);
@@ -158,14 +157,14 @@ static void check_end(struct pith_verification *v, const json_t *entry, const ch
 static void check_one_end(struct pith_verification *v, const char *name,
                           const struct pith_weight *w)
 {
-    const json_t *entry = json_object_get(v->linears, name);
+    json_t *entry = pith_verify_meet(v, &v->file.linears, name);
     if (!entry) {
         if (w->quant) pith_problem(v, "%s: quantized, but not in pith.json", name);
         return;
     }
-    if (json_object_set_new(v->matched, name, json_true()) != 0) v->failed = true;
     check_values(v, entry, w);
     if (v->original && w->quant) check_end(v, entry, name, w);
+    json_decref(entry);
 }
 
 static void check_ends(struct pith_verification *v)
@@ -180,12 +179,14 @@ static void check_pruned(struct pith_verification *v, const struct pith_block *o
 {
     char name[264];
     (void)snprintf(name, sizeof name, "%s.weight", module);
-    const json_t *entry = json_object_get(v->tensors, name);
+    json_t *entry = pith_verify_meet(v, &v->file.tensors, name);
     const char *action = json_string_value(json_object_get(entry, "action"));
-    if (!action || strcmp(action, "pruned") != 0) return;
-    v->pruned++;
-    check_zeros(v, name, w);
-    if (original) check_distance(v, original, linear, entry, w);
+    if (action && strcmp(action, "pruned") == 0) {
+        v->pruned++;
+        check_zeros(v, name, w);
+        if (original) check_distance(v, original, linear, entry, w);
+    }
+    json_decref(entry);
 }
 
 /* Every linear is quantized and recorded, or recorded as left alone. */
@@ -196,10 +197,11 @@ static void check_linears_of(struct pith_verification *v, const struct pith_bloc
         const struct pith_weight *w = &b->linear[i].w;
         char name[256];
         pith_plan_linear_name(&v->model->plans, b->layer, i, name, sizeof name);
-        const json_t *entry = json_object_get(v->linears, name);
+        json_t *entry = pith_verify_meet(v, &v->file.linears, name);
         if (entry) check_linear(v, original, i, entry, w);
         else if (w->quant) pith_problem(v, "%s: quantized, but not in pith.json", name);
         else check_pruned(v, original, i, name, w);
+        json_decref(entry);
     }
 }
 
@@ -228,11 +230,14 @@ static enum pith_status check_block(struct pith_verification *v, uint32_t layer,
 /* Every entry was met on the way through the model. */
 static void check_matched(struct pith_verification *v)
 {
-    const char *name;
-    json_t *entry;
-    json_object_foreach (v->linears, name, entry)
-        if (!json_object_get(v->matched, name))
-            pith_problem(v, "%s: in pith.json, but no linear of the model", name);
+    struct pith_entries *list = &v->file.linears;
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->rows[i].met || list->rows[i].fault != PITH_ENTRY_GOOD) continue;
+        json_t *entry = pith_verify_entry(v, list, i);
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        if (name) pith_problem(v, "%s: in pith.json, but no linear of the model", name);
+        json_decref(entry);
+    }
 }
 
 enum pith_status pith_verify_linears(struct pith_verification *v, struct pith_error *err)
@@ -241,7 +246,7 @@ enum pith_status pith_verify_linears(struct pith_verification *v, struct pith_er
     for (uint32_t i = 0; i < v->model->shape.layers; i++) PITH_TRY(check_block(v, i, err));
     check_ends(v);
     check_matched(v);
-    const size_t listed = json_object_size(v->linears);
+    const size_t listed = v->file.linears.names;
     const char *close = v->original ? ", as close to the original as recorded" : "";
     if (listed || !v->pruned)
         pith_checked(v, before, "%zu quantized linears: finite, dequantized as meant%s%s", listed,
@@ -311,10 +316,11 @@ enum pith_status pith_verify_unaccounted(struct pith_verification *v, struct pit
     measure(v, is->arch->names.embed, &is->embed, &was->embed, &d);
     if (!is->shape.tied || !was->shape.tied)
         measure(v, is->arch->names.head, &is->head, &was->head, &d);
-    for (size_t i = 0; i < v->checkpoint->count; i++) {
+    const struct pith_checkpoint *c = v->checkpoint;
+    for (size_t i = 0; i < c->count + c->whole_count; i++) {
         struct pith_error why = {0};
-        if (pith_tensor_check_finite(&v->checkpoint->tensors[i], &why) != PITH_OK)
-            pith_fault(v, NULL, &why);
+        const struct pith_tensor *t = i < c->count ? &c->tensors[i] : &c->wholes[i - c->count];
+        if (!t->slice && pith_tensor_check_finite(t, &why) != PITH_OK) pith_fault(v, NULL, &why);
     }
     pith_checked(v, before,
                  "%zu quantized linears and %zu others: the original's matrices, at most %.3f away"

@@ -66,6 +66,18 @@ agree() { # SHAPE RECIPE CONTAINER
         fail "$1, $2 in $3: $(cat "$work/stdout")"
 }
 agree middle gptq compressed-tensors
+
+# What verify holds of its own grows by a line of a table for each tensor, not by its entry's tree.
+checked() { # LAYERS: of 770 linears, three tensors each
+    "$make_model" many-experts "$work/many" "$1" 2>/dev/null
+    rm -rf "$work/made"
+    "$pith" quantize "$work/many" -o "$work/made" -r rtn --weights int4:g32 --threads 2 --quiet &&
+        python3 tests/cli/peak.py "$pith" verify "$work/made" --against "$work/many" --threads 2 --quiet |
+        sed -n '$p'
+}
+few=$(checked 1) && many=$(checked 6) && [ $(((many - few) / (5 * 770))) -lt 1200 ] &&
+    pass "verify: $(((many - few) / (5 * 770))) bytes for each linear more" ||
+    fail "verify: $((few / 1024)) KiB with a layer, $((many / 1024)) KiB with six"
 if thorough; then
     agree middle-moe gptq gptq
     agree middle fp8-block fp8
