@@ -234,6 +234,15 @@ static enum pith_status run_to(struct pith_stages *s, const struct cut *cut, str
     return PITH_OK;
 }
 
+/* The first node behind what experts read. */
+static uint32_t behind_input(const struct pith_layer_plan *l)
+{
+    const struct pith_node *experts = pith_plan_experts(l);
+    uint32_t at = (uint32_t)(experts - l->node);
+    while (at > 0 && !(pith_node_writes(&l->node[at - 1]) & 1u << experts->in)) at--;
+    return at;
+}
+
 /* An expert's site: the router's stage has run, and left the stream. */
 static enum pith_status collect_routed(struct pith_stages *s, const struct pith_gather_plan *plan,
                                        struct pith_stats *stats, struct pith_error *err)
@@ -245,7 +254,7 @@ static enum pith_status collect_routed(struct pith_stages *s, const struct pith_
                                             .block = s->block,
                                             .acts = acts,
                                             .from = cut.at,
-                                            .to = first_linear(l, pith_plan_router(l))};
+                                            .to = behind_input(l)};
     if (cut.live)
         return pith_fail(err, PITH_UNSUPPORTED,
                          "a layer whose experts read more than the stream cannot be calibrated");

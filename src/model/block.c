@@ -23,6 +23,7 @@ enum pith_status pith_vector_load(const struct pith_model *m, const char *name,
                          m->checkpoint->dir, name, pith_dtype_name(t->dtype));
     }
     for (size_t i = 0; spec->plus != 0 && i < n; i++) v[i] += spec->plus;
+    for (size_t i = 0; spec->times != 0 && i < n; i++) v[i] *= spec->times;
     *out = v;
     return PITH_OK;
 }

@@ -131,6 +131,18 @@ void pith_route(const struct pith_moe *m, const float *logits, const float *corr
         share[k] = (float)((double)share[k] / over * (m->scale != 0 ? m->scale : 1));
 }
 
+void pith_route_rows(const struct pith_moe *m, const struct pith_block *b,
+                     const struct pith_node *node, const struct pith_routing *r)
+{
+    const uint32_t correction = node->u.experts.correction, gains = node->u.experts.gains;
+    for (size_t i = 0; i < r->n; i++)
+        pith_route(m, r->logits + i * m->experts,
+                   correction == PITH_NO_PART ? NULL : b->vector[correction], r->score,
+                   r->chosen + i * m->taken, r->share + i * m->taken);
+    for (size_t i = 0; gains != PITH_NO_PART && i < r->n * m->taken; i++)
+        r->share[i] *= b->vector[gains][r->chosen[i]];
+}
+
 /* --- running ---------------------------------------------------------------------------------- */
 
 void pith_experts_sort(const struct pith_moe *m, struct pith_scratch *s, size_t n)
@@ -264,13 +276,12 @@ static void run_at_once(struct pith_node_run *r, const struct pith_node *node)
 static void choose_rows(const struct pith_node_run *r, const struct pith_node *node,
                         uint32_t *chosen)
 {
-    const struct pith_moe *m = &r->pass->model->shape.moe;
-    const uint32_t correction = node->u.experts.correction;
-    for (size_t i = 0; i < r->n; i++)
-        pith_route(m, r->reg[node->u.experts.logits] + i * m->experts,
-                   correction == PITH_NO_PART ? NULL : r->block->vector[correction],
-                   r->reg[node->u.experts.result], chosen + i * m->taken,
-                   r->pass->scratch->share + i * m->taken);
+    const struct pith_routing routing = {.logits = r->reg[node->u.experts.logits],
+                                         .n = r->n,
+                                         .score = r->reg[node->u.experts.result],
+                                         .chosen = chosen,
+                                         .share = r->pass->scratch->share};
+    pith_route_rows(&r->pass->model->shape.moe, r->block, node, &routing);
 }
 
 enum pith_status pith_node_experts(struct pith_node_run *r, const struct pith_node *node,

@@ -86,14 +86,15 @@ void pith_tape_experts(struct pith_tape_forward *f, const struct pith_node *node
 {
     const struct pith_moe *m = moe_of(f->t);
     const size_t hidden = f->t->model->shape.hidden;
-    const uint32_t correction = node->u.experts.correction;
     struct pith_tape_routes *r = &s->routes;
     struct pith_scratch lists = {.chosen = r->chosen, .order = r->order, .begin = r->begin};
     s->other[0] = f->reg[node->u.experts.logits];
-    for (size_t i = 0; i < f->t->n; i++)
-        pith_route(m, s->other[0] + i * m->experts,
-                   correction == PITH_NO_PART ? NULL : f->b->vector[correction], f->t->router,
-                   r->chosen + i * m->taken, r->share + i * m->taken);
+    pith_route_rows(m, f->b, node,
+                    &(struct pith_routing){.logits = s->other[0],
+                                           .n = f->t->n,
+                                           .score = f->t->router,
+                                           .chosen = r->chosen,
+                                           .share = r->share});
     pith_experts_sort(m, &lists, f->t->n);
     memset(s->out, 0, f->t->n * hidden * sizeof *s->out);
     for (uint32_t e = 0; e < m->experts; e++) {
@@ -240,6 +241,9 @@ void pith_back_experts(struct pith_tape_backward *k, const struct pith_node *nod
         back_expert(k, node, s, &g);
     }
     float *d = pith_tape_grow(k, node->u.experts.logits, m->experts);
+    const uint32_t gains = node->u.experts.gains;
+    for (size_t i = 0; gains != PITH_NO_PART && i < k->t->n * m->taken; i++)
+        r->share[i] *= k->b->vector[gains][r->chosen[i]];
     for (size_t i = 0; i < k->t->n; i++)
         back_route(m, s->other[0] + i * m->experts, r->chosen + i * m->taken,
                    r->share + i * m->taken, k->t->router, d + i * m->experts);

@@ -69,6 +69,17 @@ void pith_experts_sort(const struct pith_moe *m, struct pith_scratch *s, size_t 
  * chosen[taken], share[taken]. `score` has room for two numbers an expert. */
 void pith_route(const struct pith_moe *m, const float *logits, const float *correction,
                 float *score, uint32_t *chosen, float *share);
+/* The same for the n rows of a node, with the block's vectors: chosen[n][taken], share[n][taken].
+ */
+struct pith_routing {
+    const float *logits;
+    size_t n;
+    float *score; /* room for two numbers an expert */
+    uint32_t *chosen;
+    float *share;
+};
+void pith_route_rows(const struct pith_moe *m, const struct pith_block *b,
+                     const struct pith_node *node, const struct pith_routing *r);
 /* The scores behind the weights: of all experts (but TOP's are logits) to score[experts], which has
  * room for two numbers an expert, and of those chosen to share[taken]. And what the weights' sum is
  * divided by. */

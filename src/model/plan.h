@@ -72,6 +72,7 @@ struct pith_vector_spec {
     uint32_t rows;  /* a matrix of that many rows of `length`; 0: a vector */
     bool filter;    /* stored as [rows][1][length] */
     float plus;     /* is added to what is stored: 1 + w */
+    float times;    /* what it is multiplied with, where nothing is folded into it; 0: nothing */
     bool of_stream; /* a gain between the stream and linears, which a rotation moves into them */
 };
 
@@ -192,6 +193,7 @@ struct pith_node {
         struct {
             uint8_t logits, rows, gate, up, result;
             uint32_t first, each, dim, correction;
+            uint32_t gains; /* a vector that multiplies the weights, or PITH_NO_PART */
         } experts;
         /* out += in, over the width of the stream; with `gate` (a register of one number a row,
          * else PITH_NO_PART) in * sigmoid(gate). */

@@ -35,7 +35,7 @@ done
 
 # Experts, latents and hybrids by the rounders that look at inputs.
 cases="gpt_oss qwen3_next lfm2_moe"
-thorough && cases="$cases mixtral deepseek_v3 granitemoehybrid"
+thorough && cases="$cases mixtral deepseek_v3 granitemoehybrid gemma4_moe"
 for case in $cases; do
     rm -rf "$work/m" "$work/g"
     python3 tests/cli/arch_case.py $case "$work/m" "$work/text"

@@ -28,6 +28,12 @@ struct pith_family_moe {
     const char *shared_gate;         /* "mlp.shared_expert_gate" */
     const char *shared_gate_up, *shared_down; /* or these two in place of `shared` */
     bool correction_row;                      /* stored as [1][experts] */
+    /* Where experts stand beside a feed-forward part that all tokens share, each between norms of
+     * its own (Gemma 4): norms of what experts read and give, and of what the shared part gives;
+     * whole tensors' names of what the router's norm is times, and each expert's weight. NULL: they
+     * read what the layer's own norm gives. */
+    const char *experts_before, *experts_after, *dense_after;
+    const char *router_gain, *gains;
     /* What may stand for all experts, whole names: gate and up, down (pith_fused_spec). */
     const char *fused_gate_up, *fused_down, *fused_gate_up_bias, *fused_down_bias;
     bool fused_turned, fused_adjacent, fused_either;

@@ -367,7 +367,9 @@ static void add_expert(struct pith_plan_maker *m, uint32_t e, struct pith_fold f
     if (!m->failed) m->plan->site[down_site].expert = e;
     (void)snprintf(name, sizeof name, f->down, e);
     const uint32_t down = pith_plan_linear(m, name, m->shape->hidden, moe->expert_bias);
-    if (!m->failed) m->plan->linear[down].by_cols = m->plan->linear[down].to_stream = true;
+    if (m->failed) return;
+    m->plan->linear[down].by_cols = true;
+    m->plan->linear[down].to_stream = !f->experts_after;
 }
 
 /* How the experts, whose linears begin at `first`, may be stored together. */
@@ -390,12 +392,12 @@ static void add_fused(struct pith_plan_maker *m, uint32_t first)
     }
 }
 
-/* The experts' sum, into OUT, from the router's logits. */
-static void add_experts(struct pith_plan_maker *m, struct pith_fold fold, unsigned in,
+/* The experts' sum, into `out`, from the router's logits. */
+static void add_experts(struct pith_plan_maker *m, struct pith_fold fold, unsigned in, unsigned out,
                         uint32_t correction)
 {
     const struct pith_moe *moe = &m->shape->moe;
-    struct pith_node n = {.kind = PITH_NODE_EXPERTS, .in = (uint8_t)in, .out = OUT};
+    struct pith_node n = {.kind = PITH_NODE_EXPERTS, .in = (uint8_t)in, .out = (uint8_t)out};
     n.u.experts.logits = LOGITS;
     n.u.experts.rows = ROWS;
     n.u.experts.gate = GATE;
@@ -405,12 +407,15 @@ static void add_experts(struct pith_plan_maker *m, struct pith_fold fold, unsign
     n.u.experts.each = 3;
     n.u.experts.dim = moe->ffn;
     n.u.experts.correction = correction;
+    n.u.experts.gains = family_of(m)->moe.gains
+                            ? pith_plan_vector(m, family_of(m)->moe.gains, moe->experts)
+                            : PITH_NO_PART;
     for (uint32_t e = 0; e < moe->experts && !m->failed; e++) add_expert(m, e, fold);
     add_fused(m, n.u.experts.first);
     pith_plan_reg(m, GATE, moe->ffn);
     pith_plan_reg(m, UP, moe->ffn);
     pith_plan_reg(m, ROWS, m->shape->hidden);
-    pith_plan_reg(m, OUT, m->shape->hidden);
+    pith_plan_reg(m, out, m->shape->hidden);
     /* RESULT is also the router's work space: two numbers an expert. */
     pith_plan_reg(m, RESULT,
                   m->shape->hidden > 2 * moe->experts ? m->shape->hidden : 2 * moe->experts);
@@ -447,43 +452,87 @@ static void add_shared(struct pith_plan_maker *m, struct pith_fold fold, unsigne
     pith_plan_node(m, add);
 }
 
+/* The router's logits; its site. */
+static uint32_t add_router(struct pith_plan_maker *m, struct pith_fold fold, unsigned in)
+{
+    const struct pith_moe *moe = &m->shape->moe;
+    const uint32_t site = pith_plan_site(m, "router", m->shape->hidden, fold);
+    const uint32_t router = compute(m, family_of(m)->moe.router, moe->experts, moe->router_bias,
+                                    (const unsigned[3]){in, LOGITS, OUT});
+    if (!m->failed) m->plan->linear[router].stays = true;
+    return site;
+}
+
 /* Router, experts and what all tokens share, into OUT. */
 static void mixture(struct pith_plan_maker *m, struct pith_fold fold, unsigned in,
                     uint32_t correction)
 {
-    const struct pith_family_moe *f = &family_of(m)->moe;
     const struct pith_moe *moe = &m->shape->moe;
-    const uint32_t site = pith_plan_site(m, "router", m->shape->hidden, fold);
-    const uint32_t router =
-        compute(m, f->router, moe->experts, moe->router_bias, (const unsigned[3]){in, LOGITS, OUT});
-    if (!m->failed) m->plan->linear[router].stays = true;
-    add_experts(m, fold, in, correction);
+    const uint32_t site = add_router(m, fold, in);
+    add_experts(m, fold, in, OUT, correction);
     if (moe->shared_ffn) add_shared(m, fold, in);
     pith_plan_module(m, site, OUT);
+}
+
+static struct mlp dense_of(const struct pith_plan_maker *m, struct pith_fold fold)
+{
+    const struct pith_family *f = family_of(m);
+    return (struct mlp){.gate = f->gate,
+                        .up = f->up,
+                        .down = f->down,
+                        .gate_up = f->gate_up,
+                        .site = "gate_up",
+                        .down_site = "down",
+                        .ffn = m->shape->ffn,
+                        .bias = m->shape->mlp_bias,
+                        .fold = fold};
+}
+
+/* Router, experts and a feed-forward part for all tokens, each with norms of its own. Experts
+ * first: what comes before them is done again for the tokens of each when it is calibrated. */
+static void mixture_beside(struct pith_plan_maker *m, struct gain before)
+{
+    const struct pith_family_moe *f = &family_of(m)->moe;
+    const struct pith_fold none = {0};
+    struct gain router = {true, pith_plan_vector(m, f->router_gain, m->shape->hidden),
+                          PITH_NO_PART};
+    if (!m->failed) m->plan->vector[router.vector].times = (float)pow(m->shape->hidden, -0.5);
+    const struct gain experts = add_gain(m, f->experts_before, true);
+    const struct gain after = add_gain(m, f->experts_after, false);
+    const struct gain dense_after = add_gain(m, f->dense_after, false);
+    norm(m, router, X, NORMED);
+    (void)add_router(m, none, NORMED);
+    norm(m, experts, X, NORMED);
+    add_experts(m, none, NORMED, BRANCH, PITH_NO_PART);
+    norm(m, after, BRANCH, BRANCH);
+    norm(m, before, X, NORMED);
+    const struct mlp dense = dense_of(m, fold_into(m, before));
+    const uint32_t site = mlp(m, &dense, NORMED, OUT);
+    pith_plan_module(m, site, OUT);
+    norm(m, dense_after, OUT, OUT);
+    struct pith_node add = {.kind = PITH_NODE_MIX, .in = BRANCH, .out = OUT};
+    add.u.mix.gate = PITH_NO_PART;
+    pith_plan_node(m, add);
 }
 
 /* `source`: the gain of what it reads, which is its own norm's unless that is shared. */
 static void feed_forward(struct pith_plan_maker *m, struct gain before, struct gain source,
                          uint32_t correction)
 {
-    const struct pith_family *f = family_of(m);
     const struct pith_shape *s = m->shape;
     const bool shared = before.there != source.there;
+    const bool sparse = s->moe.experts && pith_layer_in(&s->moe.layers, m->layer);
+    if (sparse && family_of(m)->moe.experts_before) {
+        mixture_beside(m, before);
+        return;
+    }
     const unsigned in = shared ? NORMED : begin_branch(m, before);
     const struct pith_fold fold = fold_into(m, source);
-    if (s->moe.experts && pith_layer_in(&s->moe.layers, m->layer)) {
+    if (sparse) {
         mixture(m, fold, in, correction);
         return;
     }
-    const struct mlp dense = {.gate = f->gate,
-                              .up = f->up,
-                              .down = f->down,
-                              .gate_up = f->gate_up,
-                              .site = "gate_up",
-                              .down_site = "down",
-                              .ffn = s->ffn,
-                              .bias = s->mlp_bias,
-                              .fold = fold};
+    const struct mlp dense = dense_of(m, fold);
     const uint32_t site = mlp(m, &dense, in, OUT);
     pith_plan_module(m, site, OUT);
 }

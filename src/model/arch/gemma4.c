@@ -1,23 +1,22 @@
-/* Gemma 4, its dense form: Gemma 3's four norms with plain gains, norms on values too, layers
- * without the window with heads of their own whose values may be their keys, a factor a layer. */
+/* Gemma 4, but for inputs by layer: Gemma 3's four norms with plain gains, norms on values too,
+ * layers without the window with heads of their own whose values may be their keys, a factor a
+ * layer; experts beside the feed-forward part, each with norms of its own. */
 #include "model/arch/family.h"
 
 #include <math.h>
 
-/* What the small models and the mixtures have, and is not read. */
+/* What the small models have, and is not read. */
 static enum pith_status refuse(const json_t *config, const char *where, struct pith_error *err)
 {
-    bool experts = false, both_ways = false;
+    bool both_ways = false;
     int64_t pieces = 256, shared = 0;
     const char *what = NULL;
-    PITH_TRY(pith_json_get_bool(config, "enable_moe_block", &experts, where, err));
     PITH_TRY(pith_json_get_int(config, "hidden_size_per_layer_input", 0, PITH_MAX_WIDTH, &pieces,
                                where, err));
     PITH_TRY(
         pith_json_get_int(config, "num_kv_shared_layers", 0, PITH_MAX_LAYERS, &shared, where, err));
     PITH_TRY(pith_json_get_bool(config, "use_bidirectional_attention", &both_ways, where, err));
-    if (experts) what = "\"enable_moe_block\"";
-    else if (pieces > 0) what = "\"hidden_size_per_layer_input\"";
+    if (pieces > 0) what = "\"hidden_size_per_layer_input\"";
     else if (shared > 0) what = "\"num_kv_shared_layers\"";
     else if (both_ways) what = "\"use_bidirectional_attention\"";
     if (!what) return PITH_OK;
@@ -55,6 +54,21 @@ static enum pith_status read_full_heads(const json_t *config, const char *where,
     return PITH_OK;
 }
 
+/* Experts stand beside the feed-forward part of every layer. */
+static enum pith_status read_experts(const json_t *config, const char *where,
+                                     struct pith_shape *shape, struct pith_error *err)
+{
+    static const struct pith_moe absent = {.router = PITH_ROUTER_SOFTMAX, .renormalised = true};
+    bool experts = false;
+    PITH_TRY(pith_json_get_bool(config, "enable_moe_block", &experts, where, err));
+    if (!experts) return PITH_OK;
+    for (uint32_t i = 0; i < shape->layers; i++) pith_layer_put(&shape->moe.layers, i);
+    const struct pith_layer_set layers = shape->moe.layers;
+    PITH_TRY(pith_family_read_moe(config, where, &absent, shape, err));
+    shape->moe.layers = layers;
+    return PITH_OK;
+}
+
 static enum pith_status read_shape(const json_t *config, const char *where,
                                    struct pith_shape *shape, struct pith_error *err)
 {
@@ -80,6 +94,7 @@ static enum pith_status read_shape(const json_t *config, const char *where,
     shape->score_scale = 1;
     shape->embed_scale = sqrt((double)shape->hidden);
     PITH_TRY(pith_family_read_pattern(config, where, 512, 6, shape, err));
+    PITH_TRY(read_experts(config, where, shape, err));
     return read_full_heads(config, where, shape, err);
 }
 
@@ -101,14 +116,27 @@ static enum pith_status plan(struct pith_plan_maker *m, struct pith_error *err)
     return s;
 }
 
-static const struct pith_family family = {PITH_FAMILY_NORMS_AROUND, PITH_FAMILY_ATTENTION,
-                                          PITH_FAMILY_MLP, PITH_FAMILY_QK_NORM,
-                                          .scalar = "layer_scalar"};
+static const struct pith_family family = {PITH_FAMILY_NORMS_AROUND,
+                                          PITH_FAMILY_ATTENTION,
+                                          PITH_FAMILY_MLP,
+                                          PITH_FAMILY_QK_NORM,
+                                          .scalar = "layer_scalar",
+                                          .moe = {.router = "router.proj",
+                                                  .gate = "experts.%u.gate_proj",
+                                                  .up = "experts.%u.up_proj",
+                                                  .down = "experts.%u.down_proj",
+                                                  .fused_gate_up = "experts.gate_up_proj",
+                                                  .fused_down = "experts.down_proj",
+                                                  .experts_before = "pre_feedforward_layernorm_2",
+                                                  .experts_after = "post_feedforward_layernorm_2",
+                                                  .dense_after = "post_feedforward_layernorm_1",
+                                                  .router_gain = "router.scale",
+                                                  .gains = "router.per_expert_scale"}};
 
 const struct pith_arch pith_arch_gemma4 = {
     .name = "Gemma4ForCausalLM",
     .model_type = "gemma4_text",
-    .summary = "Gemma 4 (dense, without inputs by layer), text",
+    .summary = "Gemma 4 (without inputs by layer), text",
     .read = read_shape,
     .plan = plan,
     .family = &family,

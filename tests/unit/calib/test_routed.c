@@ -110,7 +110,7 @@ static void check_site(struct fixture *f, uint32_t site, bool kept, uint64_t *to
 static void rules_are_kept(void **state)
 {
     (void)state;
-    static const char *const cases[] = {"qwen3_moe", "qwen2_moe", "llama4"};
+    static const char *const cases[] = {"qwen3_moe", "qwen2_moe", "llama4", "gemma4_moe"};
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct fixture f;
         open_fixture(&f, cases[i]);

@@ -97,7 +97,7 @@ static bool is_refused(const char *name, const char *dir, const json_t *config)
 }
 
 /* Cases of architectures that are known in forms that are not read: refused by name. */
-static const char *const awaited[] = {"gemma4_moe", "gemma4_small"};
+static const char *const awaited[] = {"gemma4_small"};
 
 static bool is_awaited(const char *name, const char *dir)
 {
