@@ -5,11 +5,14 @@ set -u
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 export logs
+# Looked for once, since python3 may be a launcher: tests/cli/lib.sh.
+PITH_PYTHON=${PITH_PYTHON:-$(python3 -c 'import sys; print(sys.executable)')}
+export PITH_PYTHON
 
 # one PROGRAM: runs it and says how it went; its counts stay in $logs.
 one() {
     log=$logs/$(tr / _ <<<"$1")
-    TIMEFORMAT='%R s, %U user'
+    TIMEFORMAT='%R s, %U user, %S system'
     { time timeout "${PITH_TEST_TIMEOUT:-900}" "$1" >"$log" 2>&1; } 2>"$log.time"
     rc=$?
     ok=$(grep -c '^\[       OK \]' "$log")

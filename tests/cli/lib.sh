@@ -10,8 +10,12 @@ probe=$root/models/probe
 work=$(mktemp -d "${TMPDIR:-/tmp}/pith-cli-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 failed=0
-# python3 may be a launcher that looks for the right one, which takes longer than most that is done with it.
-python=$(python3 -c 'import sys; print(sys.executable)') && PATH=$(dirname "$python"):$PATH
+# python3 may be a launcher that looks for the right one, and looks for packages; the library it comes with is enough.
+python=${PITH_PYTHON:-$(python3 -c 'import sys; print(sys.executable)')}
+mkdir "$work/bin"
+printf '#!/bin/sh\nexec "%s" -S "$@"\n' "$python" >"$work/bin/python3"
+chmod +x "$work/bin/python3"
+PATH=$work/bin:$PATH
 
 pass() {
     echo "[       OK ] $1"

@@ -149,19 +149,22 @@ truncate -s 100G "$mini/LICENSE"
 refuse "a license of 100 GB, all of it a hole" 1 'LICENSE: has 102400 MiB' make "$work/out" -r gptq
 [ -e "$work/out.partial" ] && fail "nothing of it is copied" || pass "nothing of it is copied"
 rm "$mini/LICENSE"
-config() { # BYTES: the config's padding
-    python3 - "$work/old/config.json" "$mini/config.json" "$1" <<'PY'
+config() { # BYTES ARRAYS: the config's padding, and arrays so deep that they are much longer when they are indented
+    python3 - "$work/old/config.json" "$mini/config.json" "$1" "$2" <<'PY'
 import json, sys
 config = json.load(open(sys.argv[1]))
-config["padding"] = [[0]] * (int(sys.argv[3]) // 4)
-json.dump(config, open(sys.argv[2], "w"), separators=(",", ":"))
+size, arrays = map(int, sys.argv[3:])
+deep = json.loads("[" * 300 + "]" * 300)
+config["padding"] = ["x" * (size - 601 * arrays)] + [deep] * arrays
+with open(sys.argv[2], "w") as f:
+    json.dump(config, f, separators=(",", ":"))
 PY
 }
-config 4800000
+config 4800000 25
 check "a config that is too large when it is indented" make "$work/out" -r gptq
 check "its output can be read again" "$pith" verify "$work/out" --against "$mini"
 rm -rf "$work/out"
-config 8387700
+config 8387700 0
 refuse "a config that is too large with what is added to it" 1 'config.json: with what is added' make "$work/out" -r gptq
 [ -e "$work/out.partial" ] && fail "leaves nothing" || pass "leaves nothing"
 finish

@@ -3,63 +3,92 @@
 # which then is measured and run as it says.
 . "$(dirname "$0")/lib.sh"
 
-value() { # key model options: what was measured once is asked for again
-    key=$1
+# measure MODEL OPTIONS...: what is lost by its cache, beside the probe. Of several caches one process tells, since it
+# reads the text with the floats but once.
+measured=$work/measured
+: >"$measured"
+limits="--text $probe/eval.txt --context 128 --max-tokens 512"
+measure() { # LABEL MODEL OPTIONS...: a line for each model that the report tells of
+    label=$1
     shift
-    report=$work/report$(echo "$*" "$(stat -c %y "$1/model.safetensors")" | tr -c 'a-z0-9_\n' .)
-    [ -s "$report" ] || "$pith" eval "$@" --baseline "$probe" --text "$probe/eval.txt" --context 128 --max-tokens 1024 --json \
-        >"$report" 2>/dev/null
-    python3 -c "import json, sys; print(json.load(open('$report'))['$key'])"
+    # shellcheck disable=SC2086
+    "$pith" eval "$@" $limits --json --quiet 2>/dev/null | python3 -c '
+import json, sys
+label, report = sys.argv[1], json.load(sys.stdin)
+for m in report.get("models", [report]):
+    print(label, m["kv"], m["kv_bits"], m["texts"][0].get("kld_mean"))' "$label" >>"$measured"
 }
-kld() {
-    value kld_mean "$@"
+value() { # COLUMN LABEL
+    awk -v column="$1" -v label="$2" '$1 == label { print $column; exit }' "$measured"
+}
+kld() { # LABEL
+    value 4 "$1"
 }
 less() { # label a b factor: a <= b * factor
     awk -v a="$2" -v b="$3" -v f="$4" 'BEGIN { exit !(a != "" && b != "" && a + 0 <= b * f) }' &&
         pass "$1" || fail "$1: $2 against $3"
 }
 
-eight=$(kld "$probe" --kv int8:token)
+caches="int8:token q4_0 k=bf16,v=int4:g32 fp8_e4m3 int4:token int4:g32 int4:g32:asym int4:token,rotate turbo4
+    int2:g32:asym int2:g32:asym,sink=4,recent=32 k=int8:token,v=int8:token kivi2 int2:g32:asym,recent=32 kivi4 kivi4,recent=32"
+thorough && caches="$caches q8_0 int8:g32 q4_1 k=int8:token,v=int4:g32 k=int4:g32,v=int8:token"
+options=
+for cache in $caches; do options="$options --kv $cache"; done
+# shellcheck disable=SC2086
+measure several "$probe" $options
+# shellcheck disable=SC2086
+printf '%s\n' f32 $caches | paste -d ' ' - "$measured" >"$work/several"
+cost() { # CACHE, as it was asked for
+    awk -v name="$1" '$1 == name { print $5 }' "$work/several"
+}
+bits() { # CACHE
+    awk -v name="$1" '$1 == name { print $4 }' "$work/several"
+}
+check "several caches against one pass" sh -c "awk '{ print \$2, \$3 }' '$measured' | head -n 4 | tr '\n' ' ' |
+    grep -q '^f32 32.0 int8:token 8.5 q4_0 4.5 k=bf16,v=int4:g32 10.25 $'"
+eight=$(cost int8:token)
 less "8 bits a head and token" 1e-7 "$eight" 1
 less "cost next to nothing" "$eight" 0.0005 1
-less "FP8 costs more than 8 bits" "$eight" "$(kld "$probe" --kv fp8_e4m3)" 0.5
-less "4 bits cost more" "$eight" "$(kld "$probe" --kv int4:token)" 0.1
-less "groups help, and zero points" "$(kld "$probe" --kv int4:g32:asym)" "$(kld "$probe" --kv int4:token)" 0.7
+less "FP8 costs more than 8 bits" "$eight" "$(cost fp8_e4m3)" 0.5
+less "4 bits cost more" "$eight" "$(cost int4:token)" 0.1
+less "groups help, and zero points" "$(cost int4:g32:asym)" "$(cost int4:token)" 0.7
 refuse "types of weights are refused" 2 'of GGUF.s types q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl can hold' \
     "$pith" eval "$probe" --text "$probe/eval.txt" --kv q4_k
-[ "$(kld "$probe" --kv int4:g32 --threads 1)" = "$(kld "$probe" --kv int4:g32 --threads 3)" ] &&
-    pass "same on any number of threads" || fail "threads show"
-[ "$(kld "$probe" --kv k=int8:token,v=int8:token)" = "$eight" ] && pass "keys and values by name" || fail "k=,v= is something else"
+for threads in 1 3; do measure on$threads "$probe" --baseline "$probe" --kv int4:g32 --threads $threads; done
+[ -n "$(kld on1)" ] && [ "$(kld on1)" = "$(kld on3)" ] && pass "same on any number of threads" || fail "threads show"
+[ "$(kld on1)" = "$(cost int4:g32)" ] && pass "and in one pass with others" || fail "one cache alone: $(cat "$measured")"
+[ "$(cost k=int8:token,v=int8:token)" = "$eight" ] && pass "keys and values by name" || fail "k=,v= is something else"
 if thorough; then
-    less "q8_0 costs what int8 in groups of 32 costs" "$(kld "$probe" --kv q8_0)" "$(kld "$probe" --kv int8:g32)" 1.2
-    less "q4_1 less than q4_0" "$(kld "$probe" --kv q4_1)" "$(kld "$probe" --kv q4_0)" 1
-    less "2 bits cost much" "$(kld "$probe" --kv int4:g32:asym)" "$(kld "$probe" --kv int2:g32:asym)" 0.2
-    less "values take fewer bits than keys" "$(kld "$probe" --kv k=int8:token,v=int4:g32)" "$(kld "$probe" --kv k=int4:g32,v=int8:token)" 1
+    less "q8_0 costs what int8 in groups of 32 costs" "$(cost q8_0)" "$(cost int8:g32)" 1.2
+    less "q4_1 less than q4_0" "$(cost q4_1)" "$(cost q4_0)" 1
+    less "2 bits cost much" "$(cost int4:g32:asym)" "$(cost int2:g32:asym)" 0.2
+    less "values take fewer bits than keys" "$(cost k=int8:token,v=int4:g32)" "$(cost k=int4:g32,v=int8:token)" 1
 fi
-less "rotation helps" "$(kld "$probe" --kv int4:token,rotate)" "$(kld "$probe" --kv int4:token)" 0.7
-less "and so do levels of normal numbers, in fewer bits" "$(kld "$probe" --kv turbo4)" "$(kld "$probe" --kv int4:token)" 0.7
+less "rotation helps" "$(cost int4:token,rotate)" "$(cost int4:token)" 0.7
+less "and so do levels of normal numbers, in fewer bits" "$(cost turbo4)" "$(cost int4:token)" 0.7
 refuse "no such levels" 2 'turbo5' "$pith" eval "$probe" --text "$probe/eval.txt" --kv turbo5
-two=$(kld "$probe" --kv int2:g32:asym)
-less "the newest in 16 bits help" "$(kld "$probe" --kv int2:g32:asym,sink=4,recent=32)" "$two" 0.7
-[ "$(value kv_bits "$probe" --kv int2:g32:asym,sink=4,recent=32)" = 10.75 ] && pass "and cost their bits" ||
-    fail "bits: $(value kv_bits "$probe" --kv int2:g32:asym,sink=4,recent=32)"
-less "keys by channel in 2 bits help" "$(kld "$probe" --kv kivi2)" "$(kld "$probe" --kv int2:g32:asym,recent=32)" 0.6
-[ "$(value kv_bits "$probe" --kv kivi2)" = 7.0 ] && pass "3 bits, and a page in 16" || fail "bits: $(value kv_bits "$probe" --kv kivi2)"
-[ "$(kld "$probe" --kv kivi4)" = "$(kld "$probe" --kv kivi4,recent=32)" ] && pass "a page is seen in 16 bits until it is full" ||
+less "the newest in 16 bits help" "$(cost int2:g32:asym,sink=4,recent=32)" "$(cost int2:g32:asym)" 0.7
+[ "$(bits int2:g32:asym,sink=4,recent=32)" = 10.75 ] && pass "and cost their bits" || fail "bits: $(cat "$measured")"
+less "keys by channel in 2 bits help" "$(cost kivi2)" "$(cost int2:g32:asym,recent=32)" 0.6
+[ "$(bits kivi2)" = 7.0 ] && pass "3 bits, and a page in 16" || fail "bits: $(bits kivi2)"
+[ -n "$(cost kivi4)" ] && [ "$(cost kivi4)" = "$(cost kivi4,recent=32)" ] && pass "a page is seen in 16 bits until it is full" ||
     fail "recent=32 is something else"
 refuse "no such groups" 2 'kivi3' "$pith" eval "$probe" --text "$probe/eval.txt" --kv kivi3
 check "speaks by channel in some layers" sh -c "'$pith' run '$probe' -p 'Once upon a time' -n 40 --quiet --kv int8:token --kv-layer 0=k=kivi2 | grep -q ."
 refuse "not by layer" 2 'for all layers' "$pith" eval "$probe" --text "$probe/eval.txt" --kv int4:g32 --kv-layer 0=int4:g32,sink=4
 refuse "half a name" 2 'keys and values each once' "$pith" eval "$probe" --text "$probe/eval.txt" --kv k=int8:token
-byte=$(kld "$probe" --kv int4:g32 --kv-layer '*=int8:token')
-[ "$byte" = "$eight" ] && pass "all layers by a pattern" || fail "--kv-layer: $byte is not $eight"
-less "one side of some layers" "$(kld "$probe" --kv int4:g32 --kv-layer 'layers.?=k=bf16')" "$(kld "$probe" --kv int4:g32)" 0.5
-[ "$(value kv_bits "$probe" --kv int4:g32 --kv-layer 1=bf16)" = 6.41666667 ] && pass "bits of all layers" || fail "kv_bits by layer"
+measure byte "$probe" --baseline "$probe" --kv int4:g32 --kv-layer '*=int8:token'
+[ "$(kld byte)" = "$eight" ] && pass "all layers by a pattern" || fail "--kv-layer: $(kld byte) is not $eight"
+measure keys "$probe" --baseline "$probe" --kv int4:g32 --kv-layer 'layers.?=k=bf16'
+less "one side of some layers" "$(kld keys)" "$(cost int4:g32)" 0.5
+measure bits "$probe" --baseline "$probe" --kv int4:g32 --kv-layer 1=bf16
+[ "$(value 3 bits)" = 6.41666667 ] && pass "bits of all layers" || fail "kv_bits by layer"
 refuse "a pattern of no layer" 2 'matches no layer' "$pith" eval "$probe" --text "$probe/eval.txt" --kv-layer 99=bf16
 refuse "a pattern of no layer, run" 2 'matches no layer' "$pith" run "$probe" -p x --kv-layer 99=bf16
 refuse "a pattern without a grid" 2 'expected PATTERN=GRID' "$pith" bench "$probe" --kv-layer bf16
 check "speaks" sh -c "'$pith' run '$probe' -p 'Once upon a time' -n 12 --quiet --kv-layer 0=int8:token --kv-layer 1=v=q4_0 | grep -q ."
-check "timed" sh -c "'$pith' bench '$probe' --prompt 0 --gen 2 --reps 1 --kv-layer 0=int8:token --json --quiet | grep -q '\"kv_layers\"'"
+check "timed" sh -c "'$pith' bench '$probe' --prompt 16 --gen 4 --reps 1 --kv int8:token --kv-layer 1=v=q4_0 --json >'$work/b.json' \
+    2>/dev/null && python3 -c \"import json; b = json.load(open('$work/b.json')); assert b['kv'] == 'int8:token' and len(b['kv_layers']) == 6\""
 cp -r tests/golden/eval/tiny "$work/tiny"
 refuse "auto without bits" 2 'mean bits of a number' "$pith" run "$work/tiny" -p x --kv auto:many
 refuse "auto that nobody measured" 2 'pith eval --kv auto:5.5 makes it' "$pith" bench "$work/tiny" --prompt 0 --gen 1 --reps 1 --kv auto:5.5
@@ -79,16 +108,8 @@ check "the same again" cmp "$work/auto1" "$work/auto2"
 check "of the record, which stays" cmp "$work/record" "$work/tiny/pith.kv.json"
 check "then bench takes it" "$pith" bench "$work/tiny" --prompt 0 --gen 1 --reps 1 --kv auto:5.5 --quiet
 check "a record is no part of what is quantized" sh -c "'$pith' quantize '$work/tiny' -o '$work/tiny-q' -r rtn --weights int8:channel --quiet && test ! -e '$work/tiny-q/pith.kv.json' && '$pith' verify '$work/tiny-q' --against '$work/tiny' --quiet"
-several="--text $probe/eval.txt --context 128 --max-tokens 1024 --kv int8:token --kv q4_0 --kv k=bf16,v=int4:g32"
-"$pith" eval "$probe" $several --json --quiet >"$work/several.json" 2>/dev/null
-"$pith" eval "$probe" $several --quiet >"$work/several" 2>/dev/null
-python3 - "$work/several.json" "$eight" <<'PY' && pass "several caches against one pass" || fail "several caches: $(cat "$work/several.json")"
-import json, sys
-models = json.load(open(sys.argv[1]))["models"]
-assert [m["kv"] for m in models] == ["f32", "int8:token", "q4_0", "k=bf16,v=int4:g32"]
-assert [m["kv_bits"] for m in models] == [32, 8.5, 4.5, 10.25], [m["kv_bits"] for m in models]
-assert str(models[1]["texts"][0]["kld_mean"]) == sys.argv[2]
-PY
+"$pith" eval "$probe" --text "$probe/eval.txt" --context 128 --max-tokens 128 --kv int8:token --kv q4_0 --quiet >"$work/table" 2>/dev/null
+check "as a table" grep -q '^q4_0  *4.50 ' "$work/table"
 deep="--text $probe/eval.txt --context 128 --max-tokens 512 --depth"
 "$pith" eval "$probe" $deep --kv int8:token --kv q4_0 --quiet >"$work/deep" 2>/dev/null
 [ "$(grep -c '^  [0-9]*-[0-9]*  ' "$work/deep")" = 32 ] && pass "KL by position, a curve a cache" || fail "no curves: $(cat "$work/deep")"
@@ -102,24 +123,23 @@ assert all(x['kld_ci95'][0] <= x['kld'] <= x['kld_ci95'][1] for x in d)" && pass
 check "in the page" sh -c "'$pith' compare '$probe' '$probe' $deep --kv q4_0 -o '$work/deep.html' --quiet >/dev/null 2>&1 && grep -q 'position in the window' '$work/deep.html'"
 refuse "a page is needed" 2 'does nothing without -o PAGE.html' "$pith" compare "$probe" "$probe" $deep
 refuse "positions are of texts" 2 'does nothing without --text' "$pith" eval "$probe" --tasks copy --depth
-check "as a table" grep -q '^q4_0  *4.50 ' "$work/several"
 refuse "several caches are not compare's" 2 'pith eval compares caches' "$pith" compare "$probe" "$probe" --text "$probe/eval.txt" --kv bf16 --kv fp8
 for g in bf16 int8:token int4:g32:asym fp8 k=q8_0,v=q4_1; do
     check "speaks over $g" sh -c "'$pith' run '$probe' -p 'Once upon a time' -n 12 --quiet --kv $g | grep -q ."
 done
-check "timed over int8:token" sh -c "'$pith' bench '$probe' --prompt 16 --gen 4 --reps 1 --kv int8:token --json >'$work/b.json' \
-    2>/dev/null && python3 -c \"import json; assert json.load(open('$work/b.json'))['kv'] == 'int8:token'\""
 
 thorough && containers="compressed-tensors modelopt" || containers=modelopt
 for container in $containers; do
     out=$work/$container
     check "scales by $container" "$pith" quantize "$probe" -o "$out" -r fp8-static --kv fp8 --container $container \
-        --calib-tokens 2048 --seq-len 256 --quiet
+        --calib-tokens 1024 --seq-len 256 --quiet
     check "verified, $container" "$pith" verify "$out" --against "$probe" --quiet
-    [ "$(value kv "$out")" = fp8_e4m3:tensor:static ] && pass "measured as the checkpoint says" ||
-        fail "the checkpoint says something else: $(value kv "$out")"
-    [ "$(value kv "$out" --kv f32)" = f32 ] && pass "or as asked for" || fail "--kv f32 is not heard"
-    less "the cache adds its own" "$(kld "$out" --kv f32)" "$(kld "$out")" 1
+    measure "$container" "$out" --baseline "$probe"
+    measure "$container-f32" "$out" --baseline "$probe" --kv f32
+    [ "$(value 2 "$container")" = fp8_e4m3:tensor:static ] && pass "measured as the checkpoint says" ||
+        fail "the checkpoint says something else: $(value 2 "$container")"
+    [ "$(value 2 "$container-f32")" = f32 ] && pass "or as asked for" || fail "--kv f32 is not heard"
+    less "the cache adds its own" "$(kld "$container-f32")" "$(kld "$container")" 1
 done
 
 # Scales by head, and those of nvfp4; a scale that a checkpoint stores is heard: 4096 times as large it rounds much away.
@@ -127,10 +147,10 @@ for k in compressed-tensors,fp8:head,fp8_e4m3:head:static modelopt,nvfp4,nvfp4:s
     grid=${k#*,} out=$work/by
     rm -rf "$out"
     check "scales of ${grid%,*}" "$pith" quantize "$probe" -o "$out" -r fp8-static --kv "${grid%,*}" --container "${k%%,*}" \
-        --calib-tokens 2048 --seq-len 256 --quiet
+        --calib-tokens 1024 --seq-len 256 --quiet
     check "verified" "$pith" verify "$out" --against "$probe" --quiet
-    [ "$(value kv "$out")" = "${grid#*,}" ] && pass "measured as the checkpoint says" || fail "it says $(value kv "$out")"
-    own=$(kld "$out")
+    measure "$k" "$out" --baseline "$probe"
+    [ "$(value 2 "$k")" = "${grid#*,}" ] && pass "measured as the checkpoint says" || fail "it says $(value 2 "$k")"
     python3 - "$out/model.safetensors" <<'PY'
 import json, struct, sys
 data = bytearray(open(sys.argv[1], "rb").read())
@@ -144,12 +164,14 @@ for name, t in json.loads(data[8:8 + size]).items():
         data[at:end] = struct.pack("<%df" % count, *(4096 * v for v in values))
 open(sys.argv[1], "wb").write(data)
 PY
-    less "and with its scales" "$own" "$(kld "$out")" 0.9
+    measure "$k-spoilt" "$out" --baseline "$probe"
+    less "and with its scales" "$(kld "$k")" "$(kld "$k-spoilt")" 0.9
 done
 check "converted" "$pith" convert "$work/modelopt" -o "$work/to-ct" --container compressed-tensors --quiet
 check "and verified against its input" "$pith" verify "$work/to-ct" --against "$work/modelopt" --quiet
 check "and back" "$pith" convert "$work/to-ct" -o "$work/to-modelopt" --container modelopt --quiet
-[ "$(kld "$work/to-ct")" = "$(kld "$work/to-modelopt")" ] && pass "with the same scales" || fail "scales got lost"
+for to in to-ct to-modelopt; do measure $to "$work/$to" --baseline "$probe"; done
+[ -n "$(kld to-ct)" ] && [ "$(kld to-ct)" = "$(kld to-modelopt)" ] && pass "with the same scales" || fail "scales got lost"
 refuse "to a container without a place for it" 1 'no place for the KV-cache' "$pith" convert "$work/to-ct" -o "$work/no" \
     --container gptq
 finish
