@@ -4,7 +4,8 @@
 set -u
 . tests/cli/lib.sh
 mixture=$root/models/probe-moe
-few="--quiet --calib-tokens 2048 --seq-len 256"
+tokens="--calib-tokens 1024 --seq-len 128"
+few="--quiet $tokens"
 
 make() { # OUT OPTIONS...
     out=$1
@@ -47,7 +48,8 @@ if thorough; then
     check "learned, one thread" make learned-one -r "$work/learned.json" --threads 1
     same_model "learned, one thread: the same bytes" "$work/learned-one" "$work/learned"
 fi
-check "pooled is the default" "$pith" quantize "$mixture" -o "$work/default" --calib-tokens 2048 --seq-len 256 -r gptq \
+# shellcheck disable=SC2086
+check "pooled is the default" "$pith" quantize "$mixture" -o "$work/default" $tokens -r gptq \
     --container compressed-tensors
 tr -s ' \n' ' ' <"$work/stdout" >"$work/flat"
 check "few tokens: experts are named" grep -qE 'experts 56, calibrated by the rule pooled; warning: [0-9]+ were taken by fewer than 256 tokens of the text: layer 0:' "$work/flat"
@@ -67,6 +69,7 @@ else
     same_model "killed and resumed: the same bytes" "$work/killed" "$work/gptq-pooled"
 fi
 
+few="--quiet --calib-tokens 512 --seq-len 64"
 check "awq" make awq -r awq --container compressed-tensors
 check "awq: verified" verified awq
 # shellcheck disable=SC2086

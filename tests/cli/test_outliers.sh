@@ -13,13 +13,19 @@ eval_json() { # model tokens options
     shift 2
     "$pith" eval "$model" --text "$probe/eval.txt" --context 256 --max-tokens "$tokens" --json "$@" 2>/dev/null
 }
-kld() { # model
-    eval_json "$1" 2560 --baseline "$work/model" | sed -n 's/.*"kld_mean": \([0-9.e-]*\).*/\1/p' | head -1
+measure() { # name...: the KL of all against one pass of the model
+    for name; do set -- "$@" "$work/$name" && shift; done
+    "$pith" compare "$work/model" "$@" --text "$probe/eval.txt" --context 256 --max-tokens 1536 --json --quiet 2>/dev/null | python3 -c '
+import json, sys
+for m in json.load(sys.stdin)["models"][1:]: print(m["name"], m["texts"][0]["kld_mean"])' >"$work/measured"
+}
+kld() { # name
+    awk -v name="$1" '$1 == name { print $2 }' "$work/measured"
 }
 make() { # name options
     name=$1
     shift
-    "$pith" quantize "$work/model" -o "$work/$name" --calib-tokens 4096 --seq-len 256 --quiet "$@" >/dev/null 2>"$work/err" ||
+    "$pith" quantize "$work/model" -o "$work/$name" --calib-tokens 2048 --seq-len 256 --quiet "$@" >/dev/null 2>"$work/err" ||
         fail "$name: $(cat "$work/err")"
 }
 less() { # label a b factor: a <= b * factor
@@ -60,20 +66,25 @@ want=$(nll "$probe")
 [ "$(nll "$work/stream")" = "$want" ] && pass "and with those of the stream" || fail "not with those of the stream"
 make w8a8 -r w8a8
 make smooth -r smoothquant
-less "eight plain bits lose ten times what smoothquant loses" "$(kld "$work/smooth")" "$(kld "$work/w8a8")" 0.1
 make mxfp4 -r mxfp4-rotated --transform none
 make turned -r mxfp4-rotated
-less "rotations in blocks halve at least what mxfp4 of both loses" "$(kld "$work/turned")" "$(kld "$work/mxfp4")" 0.5
+made="w8a8 smooth mxfp4 turned"
 if thorough; then
     make w8a16 -r w8a16
     make int8 -r llm.int8
     make fp8 -r fp8
-    sixteen=$(kld "$work/w8a16")
-    less "llm.int8 is within 1.2 of 16-bit activations" "$(kld "$work/int8")" "$sixteen" 1.2
-    less "fp8 is within 1.5 of 16-bit activations" "$(kld "$work/fp8")" "$sixteen" 1.5
     make w4a4 -r quarot --transform none
     make quarot -r quarot
-    less "likewise four bits of both" "$(kld "$work/quarot")" "$(kld "$work/w4a4")" 0.5
+    made="$made w8a16 int8 fp8 w4a4 quarot"
+fi
+# shellcheck disable=SC2086
+measure $made
+less "eight plain bits lose ten times what smoothquant loses" "$(kld smooth)" "$(kld w8a8)" 0.1
+less "rotations in blocks halve at least what mxfp4 of both loses" "$(kld turned)" "$(kld mxfp4)" 0.5
+if thorough; then
+    less "llm.int8 is within 1.2 of 16-bit activations" "$(kld int8)" "$(kld w8a16)" 1.2
+    less "fp8 is within 1.5 of 16-bit activations" "$(kld fp8)" "$(kld w8a16)" 1.5
+    less "likewise four bits of both" "$(kld quarot)" "$(kld w4a4)" 0.5
 fi
 refuse "a model that is quantized" 1 'is quantized' "$make_outliers" "$work/w8a8" "$work/no"
 finish
