@@ -58,7 +58,7 @@ for part in ("pith compare", "SHA-256", "UTC", "gptq convention", "the best of e
     assert part in page, part
 assert re.search(r"<small>[-+0-9.]+ to [-+0-9.]+</small>", page), "no interval"
 PY
-"$pith" quantize "$probe" -o "$work/k.gguf" -r rtn --weights q4_k --quiet
+"$pith" quantize "$probe" -o "$work/k.gguf" -r rtn --weights q8_0 --quiet
 "$pith" compare "$probe" "$work/k.gguf" --text "$probe/eval.txt" --max-tokens 500 --quiet \
     -o "$work/file.html" >"$work/file.txt"
 grep -q '<td[^>]*>rtn<' "$work/file.html" && pass "how a file was made" || fail "how a file was made"
@@ -76,7 +76,7 @@ mkdir "$work/a" "$work/b"
 cp -r "$work/w4" "$work/a/w4"
 cp -r "$work/w4" "$work/b/w4"
 set -- "$probe/" "$work/a/w4/" "$work/b/w4" --max-tokens 100
-"$pith" compare "$@" --text "$text" --text README.md >"$work/table" 2>"$work/told"
+"$pith" compare "$@" --context 128 --text "$text" --text README.md >"$work/table" 2>"$work/told"
 for row in probe a/w4 b/w4; do
     [ "$(grep -c "^$row  *[0-9]" "$work/table")" -eq 2 ] && pass "a row of $row in each table" || fail "a row of $row in each table"
 done
@@ -89,7 +89,7 @@ refuse "tasks that are none, before the first" 1 'README.md: line 1' "$pith" com
 refuse "a context beyond any model's" 2 "context of .* is 512" "$pith" compare "$@" --text "$text" --context 1k
 
 # Ctrl-C after the first model: what was measured is printed.
-"$pith" compare "$probe" "$work/a/w4" "$work/b/w4" --text "$text" --max-tokens 4k --format csv >"$work/part" 2>"$work/told" &
+"$pith" compare "$probe" "$work/a/w4" "$work/b/w4" --text "$text" --max-tokens 2k --format csv >"$work/part" 2>"$work/told" &
 job=$!
 for i in $(seq 600); do
     grep -q '1 of 3' "$work/told" && break

@@ -112,6 +112,8 @@ static void check_tier(const struct pith_kern *k, const struct pith_kern *ref, c
              bits++)
             for (size_t i = 0; i < PITH_COUNT(dims) * PITH_COUNT(widths); i++)
                 for (int moved = 0; moved <= (whole ? 1 : 0); moved++) {
+                    /* Each shape with one kind of scales, or with all. */
+                    if (!test_thorough() && (i + bits + (unsigned)how) % 3 != 0) continue;
                     struct pith_coded c = {.kind = kind,
                                            .bits = bits,
                                            .dim = dims[i / PITH_COUNT(widths)],
