@@ -3,7 +3,7 @@
 # which then is measured and run as it says.
 . "$(dirname "$0")/lib.sh"
 
-# measure MODEL OPTIONS...: what is lost by its cache, beside the probe. Of several caches one process tells, since it
+# measure LABEL MODEL OPTIONS...: what is lost by its cache, beside the probe. Of several caches one process tells, since it
 # reads the text with the floats but once.
 measured=$work/measured
 : >"$measured"
