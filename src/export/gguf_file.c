@@ -17,7 +17,7 @@ enum pith_dtype pith_gguf_stored_dtype(const struct pith_model *m, const struct 
     struct pith_gguf_place place = {0};
     struct pith_gguf_arch arch;
     const bool is_float = t->dtype == PITH_F16 || t->dtype == PITH_BF16;
-    if (pith_gguf_arch_of(m->arch->name, m->shape.moe.experts != 0, &arch))
+    if (pith_gguf_arch_of(m->arch->name, m->shape.moe.experts != 0, m->arch->names.layers, &arch))
         (void)pith_gguf_name(&arch, t->name, "weight", name, &place);
     return (t->dims == 1 || place.exact) && is_float ? PITH_F32 : t->dtype;
 }
@@ -27,7 +27,8 @@ static bool place_of(const struct pith_model *m, const char *module, struct pith
     char name[PITH_GGUF_NAME], weight[256];
     struct pith_gguf_arch arch;
     (void)snprintf(weight, sizeof weight, "%s.weight", module);
-    return pith_gguf_arch_of(m->arch->name, m->shape.moe.experts != 0, &arch) &&
+    return pith_gguf_arch_of(m->arch->name, m->shape.moe.experts != 0, m->arch->names.layers,
+                             &arch) &&
            pith_gguf_name(&arch, weight, "weight", name, place);
 }
 
@@ -408,6 +409,7 @@ static void put_model(struct pith_gguf_keys *keys, const struct pith_gguf_arch *
              s->eps);
     put_size(&k, "vocab_size", s->vocab);
     put_rope(&k, s);
+    if (arch->renamed) pith_gguf_put_bool(keys, PITH_GGUF_RENAMED, true);
     if (arch->rope_told) put_bool(&k, "rope.scaling.finetuned", !pith_layer_in(&s->unrotated, 0));
 }
 
@@ -514,7 +516,8 @@ enum pith_status pith_gguf_finish(const struct pith_model *m, const char *source
 {
     struct names n = {.model = m, .file_type = kind, .sizes = sizes_of(&m->shape)};
     struct pith_gguf_keys keys = {0};
-    if (!pith_gguf_arch_of(m->arch->name, m->shape.moe.experts != 0, &n.arch))
+    if (!pith_gguf_arch_of(m->arch->name, m->shape.moe.experts != 0, m->arch->names.layers,
+                           &n.arch))
         return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp's name of a %s is not known here",
                          m->arch->name);
     PITH_TRY(check_shape(m, &n.arch, err));

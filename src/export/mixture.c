@@ -131,7 +131,7 @@ static void part_name(const struct pith_model *m, const char *module, char name[
     struct pith_gguf_arch arch;
     name[0] = '\0';
     (void)snprintf(weight, sizeof weight, "%s.weight", module);
-    if (pith_gguf_arch_of(m->arch->name, m->shape.moe.experts != 0, &arch) &&
+    if (pith_gguf_arch_of(m->arch->name, m->shape.moe.experts != 0, m->arch->names.layers, &arch) &&
         pith_gguf_name(&arch, weight, "weight", tensor, &place))
         (void)sscanf(tensor, "blk.%*u.%63[^.]", name);
     char *kind = strstr(name, "_exps");

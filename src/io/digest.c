@@ -46,7 +46,7 @@ void pith_tensor_hash(const struct pith_tensor *t, struct pith_sha256 *h)
 
 bool pith_tensor_digest(const struct pith_tensor *t, char hex[PITH_SHA256_HEX])
 {
-    const struct pith_tensor stored = pith_tensor_stored(t);
+    const struct pith_tensor stored = t->row_step ? pith_tensor_stored(t) : *t;
     struct pith_sha256 *h = pith_tensor_digest_begin(stored.dtype, stored.dims, stored.shape);
     pith_tensor_hash(&stored, h);
     pith_sha256_finish(h, hex);

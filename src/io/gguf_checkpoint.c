@@ -185,6 +185,7 @@ static enum pith_status set_tensor(struct view *v, const struct pith_gguf_tensor
     } else if (t->dtype == PITH_F32) {
         t->as = place->as;
     }
+    t->exchanged = place->exchanged && t->dims == 2 && t->dtype != PITH_U8;
     t->order = pith_gguf_order(place->order, &v->sizes, t->shape[0]);
     const uint64_t cols = from->dims ? from->shape[from->dims - 1] : 1;
     if (!pith_gguf_fits(&t->order, t->shape[0], cols, 1)) /* of blocks the container sees to it */

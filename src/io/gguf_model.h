@@ -42,6 +42,7 @@ struct pith_gguf_place {
     uint32_t expert; /* which of these, else PITH_GGUF_NO_EXPERT */
     bool flat;       /* a matrix of one row is a vector there */
     bool filter;     /* [rows][1][n] is [rows][n] there */
+    bool exchanged;  /* folders have it columns by rows */
     bool column;     /* a vector is a matrix of one column there */
     bool grouped;    /* a vector is a matrix there, a row a group */
     bool exact;      /* what llama.cpp wants in F32: routers */
@@ -88,6 +89,7 @@ struct pith_gguf_arch {
     bool untruncated;   /* YaRN's range is not rounded to whole dimensions */
     const char *without_keys, *off; /* see struct pith_arch_gguf */
     bool either, rope_told;
+    bool renamed;     /* with the names that some folders have; a key of ours tells */
     const char *none; /* the number of experts, where config.json must say 0 */
     const char *shared_width;
     bool step;            /* every how many layers there are experts is told */
@@ -109,8 +111,10 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out);
 void pith_gguf_arch_fill(struct pith_gguf_arch *a);
 
 /* What a model of that Hugging Face name is to llama.cpp, with experts or without where it may be
- * either; false when unknown. */
-bool pith_gguf_arch_of(const char *hf, bool experts, struct pith_gguf_arch *out);
+ * either, its layers' names beginning as said (NULL: anyhow); false when unknown. */
+bool pith_gguf_arch_of(const char *hf, bool experts, const char *layers,
+                       struct pith_gguf_arch *out);
+#define PITH_GGUF_RENAMED "pith.renamed" /* such a key */
 /* The architecture that the file names. */
 enum pith_status pith_gguf_arch_read(const struct pith_gguf *g, struct pith_gguf_arch *out,
                                      struct pith_error *err);

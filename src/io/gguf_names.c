@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool pith_gguf_arch_of(const char *hf, bool experts, struct pith_gguf_arch *out)
+bool pith_gguf_arch_of(const char *hf, bool experts, const char *layers, struct pith_gguf_arch *out)
 {
     for (size_t i = 0; pith_gguf_arch_at(i, out); i++)
-        if (strcmp(out->hf, hf) == 0 && (!out->either || !out->experts == !experts)) {
+        if (strcmp(out->hf, hf) == 0 && (!out->either || !out->experts == !experts) &&
+            (!layers || strcmp(out->layers, layers) == 0)) {
             pith_gguf_arch_fill(out);
             return true;
         }
@@ -46,6 +47,7 @@ enum pith_status pith_gguf_arch_read(const struct pith_gguf *g, struct pith_gguf
 {
     char *name = NULL, key[96];
     uint64_t experts = 0, gating = 0;
+    bool renamed = false;
     PITH_TRY(pith_gguf_get_text(g, "general.architecture", &name, err));
     if (!name)
         return pith_fail(err, PITH_FORMAT, "%s: key \"general.architecture\" is missing", g->path);
@@ -53,10 +55,11 @@ enum pith_status pith_gguf_arch_read(const struct pith_gguf *g, struct pith_gguf
     enum pith_status s = pith_gguf_get_uint(g, key, INT32_MAX, &experts, err);
     (void)snprintf(key, sizeof key, "%.60s.expert_gating_func", name);
     if (s == PITH_OK) s = pith_gguf_get_uint(g, key, INT32_MAX, &gating, err);
+    if (s == PITH_OK) s = pith_gguf_get_bool(g, PITH_GGUF_RENAMED, &renamed, err);
     bool found = false;
     for (size_t i = 0; s == PITH_OK && !found && pith_gguf_arch_at(i, out); i++)
         found = strcmp(out->name, name) == 0 && !out->experts == !experts &&
-                (!gating || !out->gating || gating == out->gating);
+                (!gating || !out->gating || gating == out->gating) && out->renamed == renamed;
     if (found) pith_gguf_arch_fill(out);
     if (s == PITH_OK && !found) s = unknown(g, name, experts != 0, err);
     pith_free(name);

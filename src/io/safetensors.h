@@ -28,22 +28,25 @@ struct pith_tensor {
     /* 0, or where element (r, c) of a slice of a larger tensor lies (pith_checkpoint_slice()): at
      * r * row_step + c * col_step from `data`, in elements; of a vector r. */
     uint64_t row_step, col_step;
-    bool slice;     /* it is no tensor of the file, but within one */
-    bool exchanged; /* such a slice is all of a matrix, stored columns by rows under this name */
+    bool slice; /* it is no tensor of the file, but within one */
+    /* Folders store the matrix columns by rows under this name: such a slice is all of it, or a
+     * file that has it in rows. */
+    bool exchanged;
 };
 /* Whether the data lie in order, one behind the other. */
 static inline bool pith_tensor_plain(const struct pith_tensor *t)
 {
     return t->order.kind == PITH_STOW_STRAIGHT && t->row_step == 0;
 }
-/* The tensor as its file has it: an exchanged one in its rows, others as they are. */
+/* The tensor as a folder has it: an exchanged one by its columns, others as they are. */
 static inline struct pith_tensor pith_tensor_stored(const struct pith_tensor *t)
 {
     struct pith_tensor s = *t;
     if (!t->exchanged) return s;
     s.shape[0] = t->shape[1];
     s.shape[1] = t->shape[0];
-    s.row_step = s.col_step = 0;
+    s.row_step = t->row_step ? 0 : 1;
+    s.col_step = t->row_step ? 0 : t->shape[1];
     s.exchanged = false;
     return s;
 }

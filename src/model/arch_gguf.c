@@ -101,6 +101,7 @@ void pith_gguf_arch_fill(struct pith_gguf_arch *a)
     const struct pith_arch *arch = pith_archs(&count)[a->index];
     const struct pith_family *f = arch->family;
     const struct pith_arch_gguf *g = &arch->gguf;
+    const struct pith_arch_names *names = a->renamed ? &arch->renamed->names : &arch->names;
     a->inners = a->outers = 0;
     for (size_t i = 0; i < PITH_COUNT(parts); i++) {
         const char *name;
@@ -117,6 +118,7 @@ void pith_gguf_arch_fill(struct pith_gguf_arch *a)
             row.place.order = PITH_GGUF_STRAIGHT;
         if (row.at == AT(qkv) && !f->qkv_by_head) row.place.order = PITH_GGUF_STRAIGHT;
         if (row.at == AT(moe.correction)) row.place.flat = f->moe.correction_row;
+        row.place.exchanged = f->in_out;
         if (row.norm && f->plus_one) row.place.as = PITH_AS_PLUS_ONE;
         if (row.at == AT(after_attention) && g->after_attention) row.gguf = g->after_attention;
         if (row.at == AT(before_mlp) && g->before_mlp) row.gguf = g->before_mlp;
@@ -126,7 +128,8 @@ void pith_gguf_arch_fill(struct pith_gguf_arch *a)
         const struct row row = {.gguf = shared[i].gguf};
         add(a, f->moe.shared, shared[i].hf, &row);
     }
-    add_outer(a, arch->names.embed, "token_embd", false);
+    add_outer(a, names->embed, "token_embd", false);
+    add_outer(a, names->positions, "position_embd", false);
     for (const struct pith_gguf_more *m = g->more; m && m->hf; m++) {
         const struct row row = {.gguf = m->gguf,
                                 .whole = m->whole,
@@ -137,8 +140,8 @@ void pith_gguf_arch_fill(struct pith_gguf_arch *a)
                                           .as = m->minus_exp ? PITH_AS_MINUS_EXP : PITH_AS_SHOWN}};
         add(a, m->hf, NULL, &row);
     }
-    add_outer(a, arch->names.norm, g->last_norm ? g->last_norm : "output_norm", f->plus_one);
-    add_outer(a, arch->names.head, "output", false);
+    add_outer(a, names->norm, g->last_norm ? g->last_norm : "output_norm", f->plus_one);
+    add_outer(a, names->head, "output", false);
 }
 
 /* --- rows ------------------------------------------------------------------------------------- */
@@ -159,20 +162,23 @@ bool pith_gguf_arch_at(size_t index, struct pith_gguf_arch *out)
     const struct pith_arch *const *list = pith_archs(&count);
     size_t left = index;
     for (; i < count; i++) {
-        const size_t forms = list[i]->gguf.name ? 1u + list[i]->gguf.either : 0;
+        const size_t forms =
+            list[i]->gguf.name ? 1u + list[i]->gguf.either + (list[i]->renamed != NULL) : 0;
         if (left < forms) break;
         left -= forms;
     }
     if (i == count) return false;
     const struct pith_arch *a = list[i];
     const struct pith_arch_gguf *g = &a->gguf;
-    const bool mixture = a->family->moe.router != NULL && !g->dense && left == 0;
+    const bool mixture = a->family->moe.router != NULL && !g->dense && !(g->either && left == 1);
+    const struct pith_arch *named = left > g->either ? a->renamed : a;
     out->index = i;
     out->name = g->name;
     out->hf = a->name;
     out->model_type = a->model_type;
     out->act = act_name(g->act);
-    out->layers = a->names.layers;
+    out->layers = named->names.layers;
+    out->renamed = named != a;
     out->eps = g->eps ? g->eps : "rms_norm_eps";
     out->centred = a->family->centred;
     out->experts = !mixture ? NULL : g->experts ? g->experts : "num_experts";

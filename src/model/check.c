@@ -133,9 +133,7 @@ static bool may_ignore(const struct check *k, const char *name)
     static const char *const scales[] = {".self_attn.q_scale",        ".self_attn.k_scale",
                                          ".self_attn.v_scale",        ".self_attn.kv_scale",
                                          ".self_attn.k_proj.k_scale", ".self_attn.v_proj.v_scale"};
-    uint32_t layer;
-    const char *part = pith_plan_layer_of(&k->m->plans, name, &layer);
-    if (pith_arch_buffer(k->m->arch, part ? part : name)) return true;
+    if (pith_plan_buffer(&k->m->plans, name)) return true;
     if (pith_plan_beside(&k->m->plans, name)) return true;
     for (size_t i = 0; k->m->container && i < PITH_COUNT(scales); i++)
         if (ends_with(name, scales[i])) return true;

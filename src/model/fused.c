@@ -93,7 +93,7 @@ static enum pith_status add_form(struct slicing *k, uint32_t layer, const struct
     (void)snprintf(part, sizeof part, "%s%s", f->bias ? spec->bias : spec->name, f->end);
     pith_plan_name(plans, layer, part, name, sizeof name);
     whole = pith_checkpoint_find(k->m->checkpoint, name);
-    if (!whole || (spec->alone && !is_dense(whole))) return PITH_OK;
+    if (!whole || (spec->alone && (!is_dense(whole) || whole->exchanged))) return PITH_OK;
     const struct pith_fused_spec as = as_stored(f, spec, &l->linear[spec->first], whole);
     const unsigned dims = whole_shape(f, &as, &l->linear[spec->first], shape);
     PITH_TRY(pith_checkpoint_get(k->m->checkpoint, name, dims, shape, &whole, err));

@@ -351,6 +351,13 @@ bool pith_plan_beside(const struct pith_plans *p, const char *tensor)
     return false;
 }
 
+bool pith_plan_buffer(const struct pith_plans *p, const char *tensor)
+{
+    uint32_t layer;
+    const char *part = pith_plan_layer_of(p, tensor, &layer);
+    return pith_arch_buffer(p->arch, part ? part : tensor);
+}
+
 uint32_t pith_plan_find_linear(const struct pith_layer_plan *l, const char *part,
                                const char **suffix)
 {

@@ -323,6 +323,8 @@ const char *pith_plan_layer_of(const struct pith_plans *p, const char *tensor, u
 /* Whether `tensor` is no part of the language model that the layers are of, by the names that its
  * architecture gives: another tower, layers that predict further tokens. */
 bool pith_plan_beside(const struct pith_plans *p, const char *tensor);
+/* Whether `tensor` is a buffer that the forward pass computes itself. */
+bool pith_plan_buffer(const struct pith_plans *p, const char *tensor);
 /* The linear of a layer whose tensor that is ("self_attn.q_proj.weight"), and its suffix
  * (".weight"); of linears "a" and "a.b" that of "a.b.weight" is the second. PITH_NO_PART: of none,
  * and *suffix is left as it was. */

@@ -78,8 +78,8 @@ bool pith_arch_alike(const struct pith_checkpoint *c, const char *a, const char 
 {
     if (strcmp(a, b) == 0) return true;
     struct pith_gguf_arch p, q;
-    return c->file_form && pith_gguf_arch_of(a, false, &p) && pith_gguf_arch_of(b, false, &q) &&
-           strcmp(p.name, q.name) == 0;
+    return c->file_form && pith_gguf_arch_of(a, false, NULL, &p) &&
+           pith_gguf_arch_of(b, false, NULL, &q) && strcmp(p.name, q.name) == 0;
 }
 
 static void compare_arch(const struct comparison *c)

@@ -104,6 +104,7 @@ static uint64_t count_parameters(const struct pith_job *job)
     uint64_t parameters = 0;
     for (size_t i = 0; i < in->count; i++) {
         const struct pith_choice *c = pith_job_tensor_choice(job, in->tensors[i].name);
+        if (pith_job_leaves_out(job, in->tensors[i].name)) continue;
         if (!c || !c->stored.format) parameters += pith_tensor_elements(&in->tensors[i]);
     }
     for (size_t i = 0; i < job->choice_count + PITH_END_COUNT; i++)

@@ -400,9 +400,7 @@ static enum pith_status keep_others(struct pith_work *w, struct pith_error *err)
     const size_t first = pith_unit_tensors(r->job->model, w->layer + (size_t)1, &count);
     for (size_t i = first; i < first + count; i++) {
         const char *name = in->tensors[i].name;
-        uint32_t layer;
-        const char *part = pith_plan_layer_of(&r->job->model->plans, name, &layer);
-        if (part && pith_arch_buffer(r->job->model->arch, part))
+        if (pith_plan_buffer(&r->job->model->plans, name) && !pith_job_leaves_out(r->job, name))
             PITH_TRY(pith_store_copy(r, name, "a buffer", w->tensors, err));
     }
     return PITH_OK;

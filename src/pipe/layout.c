@@ -81,12 +81,17 @@ static enum pith_status plan_kv(struct pith_job *job, uint32_t layer, struct pit
     return PITH_OK;
 }
 
+bool pith_job_leaves_out(const struct pith_job *job, const char *tensor)
+{
+    return job->container->file && pith_plan_buffer(&job->model->plans, tensor);
+}
+
 static enum pith_status plan_copy(struct pith_job *job, const struct pith_tensor *t,
                                   struct pith_error *err)
 {
     const struct pith_file_export *file = pith_file_export_of(job->container);
     const enum pith_dtype dtype = file ? file->stored_dtype(job->model, t) : t->dtype;
-    const struct pith_tensor stored = pith_tensor_stored(t);
+    const struct pith_tensor stored = file ? *t : pith_tensor_stored(t);
     return pith_layout_add(&job->layout, t->name, dtype, t->dims, stored.shape, err);
 }
 
@@ -94,6 +99,7 @@ static enum pith_status plan_tensor(struct pith_job *job, const struct pith_tens
                                     struct pith_error *err)
 {
     if (job->convert && pith_is_kv_scale(t->name)) return PITH_OK;
+    if (pith_job_leaves_out(job, t->name)) return PITH_OK;
     const struct pith_choice *c = pith_job_tensor_choice(job, t->name);
     if (c && c->planned) return PITH_OK;
     if (c && c->grid.format) {

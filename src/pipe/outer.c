@@ -96,6 +96,7 @@ enum pith_status pith_run_outer(struct pith_run *r, json_t *tensors, struct pith
         const struct pith_tensor *t = &in->tensors[i];
         const struct pith_choice *end = pith_job_end(r->job, t->name);
         if (pith_unit_of(&r->job->model->plans, t->name) != 0 || turned(r->job, t->name)) continue;
+        if (pith_job_leaves_out(r->job, t->name)) continue;
         if (end && (end->grid.format || end->stored.format)) continue;
         list[count++] =
             (struct pith_copy){.tensor = t, .reason = outer_reason(r->job->model, t->name)};

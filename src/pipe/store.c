@@ -402,7 +402,9 @@ static enum pith_status prepare_copy(const struct copies *c, const struct pith_t
 
 static enum pith_status copy_one(const struct copies *c, struct pith_copy *copy)
 {
-    const struct pith_tensor stored = pith_tensor_stored(copy->tensor), *t = &stored;
+    const bool file = c->r->job->container->file != NULL;
+    const struct pith_tensor stored = file ? *copy->tensor : pith_tensor_stored(copy->tensor);
+    const struct pith_tensor *t = &stored;
     uint8_t *made;
     size_t bytes;
     enum pith_status s = prepare_copy(c, t, &made, &bytes, &copy->err);
@@ -551,8 +553,9 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
     if (!t) return pith_fail(err, PITH_FORMAT, "%s: missing in the input", name);
     const size_t n = (size_t)pith_tensor_elements(t);
     void *data = pith_alloc(t->bytes, 1);
-    float *turned = t->exchanged ? exchange(values, t->shape[0], t->shape[1]) : NULL;
-    enum pith_status s = data && (turned || !t->exchanged)
+    const bool exchanged = t->exchanged && !r->job->container->file;
+    float *turned = exchanged ? exchange(values, t->shape[0], t->shape[1]) : NULL;
+    enum pith_status s = data && (turned || !exchanged)
                              ? encode_values(name, t->dtype, turned ? turned : values, n, data, err)
                              : pith_fail_nomem(err, name);
     pith_free(turned);

@@ -45,6 +45,7 @@ static bool of_linear(struct pith_verification *v, const char *tensor)
 static bool accounted(struct pith_verification *v, const char *tensor)
 {
     if (v->original->container && pith_is_kv_scale(tensor)) return true;
+    if (v->checkpoint->file_form && pith_plan_buffer(&v->original->plans, tensor)) return true;
     return pith_verify_has(v, &v->file.tensors, tensor) || was_decoded(v, tensor) ||
            of_linear(v, tensor);
 }
@@ -233,8 +234,8 @@ static void check_kept(struct pith_verification *v, const json_t *entry)
     const struct pith_tensor *a = pith_checkpoint_find_stored(v->checkpoint, name);
     const struct pith_tensor *b = pith_checkpoint_find(v->original->checkpoint, name);
     struct pith_tensor stored;
-    if (!a) return; /* a problem already */
-    if (b) {        /* `a` is as its file has it */
+    if (!a) return;                       /* a problem already */
+    if (b && !v->checkpoint->file_form) { /* `a` is as its folder has it */
         stored = pith_tensor_stored(b);
         b = &stored;
     }

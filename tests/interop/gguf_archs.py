@@ -93,6 +93,7 @@ CASES = {
     "phi3": ("phi3", dict(bos_token_id=4094, eos_token_id=4095)),
     "gemma3": ("gemma3_text", dict(num_hidden_layers=6, head_dim=32, query_pre_attn_scalar=32, sliding_window=32,
                                    tie_word_embeddings=True)),
+    "gpt2": ("gpt2", dict(num_key_value_heads=4, n_inner=256, n_ctx=512)),
     "gpt_neox": ("gpt_neox", dict(hidden_act="gelu", num_key_value_heads=4, rotary_pct=0.5)),
     "qwen3_next": ("qwen3_next", dict(EXPERTS, **NEXT)),
     "qwen3_5": ("qwen3_5_text", dict(NEXT, linear_num_value_heads=6)),

@@ -69,6 +69,15 @@ static const struct pith_family family = {.before_attention = "ln_1",
         }                                                                                          \
     }
 
+#define GGUF                                                                                       \
+    {                                                                                              \
+        .name = "gpt2", .act = PITH_ACT_GELU_TANH, .eps = "layer_norm_epsilon", .ffn = "n_inner",  \
+        .unrotated = 1,                                                                            \
+        .features = 1u << PITH_GGUF_HAS_QKV_BIAS | 1u << PITH_GGUF_HAS_O_BIAS |                    \
+                    1u << PITH_GGUF_HAS_MLP_BIAS | 1u << PITH_GGUF_HAS_POSITIONS |                 \
+                    1u << PITH_GGUF_HAS_UNROTATED                                                  \
+    }
+
 /* The first published files. */
 static const struct pith_arch bare = {
     .name = "GPT2LMHeadModel",
@@ -77,6 +86,7 @@ static const struct pith_arch bare = {
     .plan = pith_family_plan,
     .family = &family,
     .names = NAMES(""),
+    .gguf = GGUF,
 };
 
 const struct pith_arch pith_arch_gpt2 = {
@@ -88,4 +98,5 @@ const struct pith_arch pith_arch_gpt2 = {
     .renamed = &bare,
     .family = &family,
     .names = NAMES("transformer."),
+    .gguf = GGUF,
 };

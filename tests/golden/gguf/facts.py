@@ -12,8 +12,8 @@ import zlib
 SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 STRING, ARRAY, F32 = 8, 9, 0
 # Said by the one alone: what is the same for every model there, or follows from other keys.
-OWN = {"attention.key_length", "attention.value_length", "vocab_size", "rope.dimension_count", "rope.freq_base",
-       "expert_shared_count", "expert_feed_forward_length", "expert_shared_feed_forward_length"}
+OWN = {"attention.head_count_kv", "attention.key_length", "attention.value_length", "vocab_size", "rope.dimension_count",
+       "rope.freq_base", "expert_shared_count", "expert_feed_forward_length", "expert_shared_feed_forward_length"}
 
 
 class Reader:

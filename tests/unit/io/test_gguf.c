@@ -322,7 +322,7 @@ static void names_go_both_ways(void **state)
     for (size_t i = 0; i < PITH_COUNT(pairs); i++) {
         char name[PITH_GGUF_NAME], module[192];
         struct pith_gguf_place a, b;
-        assert_true(pith_gguf_arch_of(pairs[i].arch, true, &arch));
+        assert_true(pith_gguf_arch_of(pairs[i].arch, true, NULL, &arch));
         assert_true(pith_gguf_name(&arch, pairs[i].hf, "weight", name, &a));
         assert_string_equal(name, pairs[i].gguf);
         assert_true(pith_gguf_module(&arch, pairs[i].gguf, a.expert, module, sizeof module, &b));
@@ -339,7 +339,7 @@ static void names_go_both_ways(void **state)
         assert_true(pith_gguf_module(&arch, name, a.expert, module, sizeof module, &b));
         assert_true(b.is_rest);
     }
-    assert_true(pith_gguf_arch_of(qwen, true, &arch));
+    assert_true(pith_gguf_arch_of(qwen, true, NULL, &arch));
     for (size_t i = 0; i < PITH_COUNT(unknown); i++) {
         char name[PITH_GGUF_NAME];
         struct pith_gguf_place place;
