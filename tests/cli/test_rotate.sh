@@ -34,7 +34,7 @@ same_model "has the same bytes" "$work/out" "$work/two"
 check "with some linears left alone" make "$probe" "$work/two" -r rtn --transform rotate --ignore 'model.layers.1.*'
 check "is verified" "$pith" verify "$work/two" --against "$probe"
 
-thorough && some='' || some='--max-tokens 3072'
+thorough && some='' || some='--max-tokens 1536'
 # shellcheck disable=SC2086
 "$pith" eval "$work/two" --baseline "$probe" --text models/probe/eval.txt --context 512 $some --json >"$work/json" 2>/dev/null
 python3 - "$work/json" <<'PY' && pass "the function stays: the divergence is that of 8 bits" || fail "the function stays"
