@@ -2,7 +2,7 @@
 # Holds the containers against the libraries whose they are: their code loads what pith writes, pith
 # reads what they write, transformers runs a model that `pith quantize` made. Installs what it needs in
 # .interop (about 2 GB, mostly PyTorch for CPUs). PITH names the program; libpith.a lies beside it;
-# LLAMA_CPP a folder with llama.cpp's programs, for what needs them.
+# LLAMA_CPP a folder with llama.cpp's programs, LLAMA_SOURCE one with its sources, for what needs them.
 set -eu
 cd "$(dirname "$0")/../.."
 PITH=${PITH:-build/pith}
