@@ -2,9 +2,11 @@
  * of its multiply-add units and the speed of reading memory, both measured here. The best of
  * several runs counts.
  *
- *     bench_backend [threads] [tier] [group]
+ *     bench_backend [threads] [tier] [group] [runs] [grid]
  *
- * 0 threads: all; tier: scalar, avx2, avx512, auto; group: gemm, linear, ..., one of those below.
+ * 0 threads: all; tier: scalar, avx2, avx512, auto; group: gemm, linear, ..., one of those below,
+ * or all; runs: 5, of caches three times as many, of Cholesky factors always 3; grid: of packed
+ * matrices, that alone.
  */
 #include "backend/backend.h"
 #include "backend/pack.h"
@@ -21,8 +23,6 @@
 #include <string.h>
 #include <time.h>
 
-enum { RUNS = 5, DEPTH_RUNS = 15 };
-
 /* With one thread the time that it had a processor, so that a busy machine disturbs less. */
 static clockid_t timer = CLOCK_MONOTONIC;
 
@@ -36,8 +36,10 @@ static double seconds(void)
 struct bench {
     struct pith_backend *b;
     unsigned threads;
-    double peak; /* flop/s */
-    double read; /* bytes/s */
+    int runs;         /* of which the best counts */
+    const char *grid; /* of packed matrices; NULL: each */
+    double peak;      /* flop/s */
+    double read;      /* bytes/s */
 };
 
 static float *randoms(size_t n)
@@ -68,7 +70,7 @@ static void measure_peak(struct bench *m)
     struct pith_kern k;
     pith_kern_select(pith_cpu_detect() & (uint32_t)pith_cpu_mask(pith_backend_cpu(m->b)), &k);
     const double flop = 2.0 * 64 * (double)(k.tile_rows * k.tile_cols) * 4000 * m->threads;
-    for (int i = 0; i < 4 * RUNS; i++) {
+    for (int i = 0; i < 4 * m->runs; i++) {
         const double t = seconds();
         pith_pool_run(pith_backend_pool(m->b), m->threads, peak_task, &k);
         const double speed = flop / (seconds() - t);
@@ -97,7 +99,7 @@ static void measure_read(struct bench *m)
     if (!data) exit(1);
     memset(data, 1, bytes);
     struct reading r = {.data = data, .each = bytes / 64};
-    for (int i = 0; i < RUNS; i++) {
+    for (int i = 0; i < m->runs; i++) {
         const double t = seconds();
         pith_pool_run(pith_backend_pool(m->b), 64, read_task, &r);
         const double speed = (double)bytes / (seconds() - t);
@@ -120,7 +122,7 @@ static void print_bytes(const struct bench *m, const char *name, double bytes, d
 
 #define BEST(best, call)                                                                           \
     double best = 1e30;                                                                            \
-    for (int run_ = 0; run_ < RUNS; run_++) {                                                      \
+    for (int run_ = 0; run_ < m->runs; run_++) {                                                   \
         const double start_ = seconds();                                                           \
         call;                                                                                      \
         const double t_ = seconds() - start_;                                                      \
@@ -225,6 +227,7 @@ static void bench_packed(const struct bench *m)
         struct pith_qmat q;
         struct pith_pack pack;
         char name[32];
+        if (m->grid && strcmp(m->grid, grids[i]) != 0) continue;
         random_qmat(&q, grids[i], 14336, 4096);
         void *memory = pith_alloc_aligned(pith_pack_bytes(&q), 1);
         if (!memory) exit(1);
@@ -398,7 +401,7 @@ static void bench_decode(const struct bench *m, struct depth d)
     struct bench here = *m;
     double best = 1e30;
     here.read = 0;
-    for (int i = 0; i < DEPTH_RUNS; i++) {
+    for (int i = 0; i < 3 * m->runs; i++) {
         const double speed = read_speed(m, d.memory, d.bytes);
         if (speed > here.read) here.read = speed;
         const double t = seconds();
@@ -554,7 +557,7 @@ static double bf16_peak(const struct bench *m)
     struct pith_roof_sample s;
     double best = 0;
     if (pith_roof_new(m->b, &roof, NULL) != PITH_OK) exit(1);
-    for (int i = 0; i < RUNS; i++) {
+    for (int i = 0; i < m->runs; i++) {
         pith_roof_measure(roof, &s);
         if (s.bf16 > best) best = s.bf16;
     }
@@ -575,7 +578,7 @@ static void bench_halves(const struct bench *m)
     const struct pith_weight w = {.rows = 14336, .cols = 4096, .dtype = PITH_BF16, .dense = dense};
     float *x = randoms(n * cols), *y = randoms(n * rows);
     double best = 1e30;
-    for (int i = 0; i < RUNS; i++) {
+    for (int i = 0; i < m->runs; i++) {
         const double t = seconds();
         pith_linear(m->b, &w, NULL, x, n, y);
         const double s = seconds() - t;
@@ -646,12 +649,16 @@ int main(int argc, char **argv)
 {
     struct pith_error err = {0};
     struct pith_pool *pool;
-    struct bench m = {0};
+    struct bench m = {.runs = argc > 4 ? atoi(argv[4]) : 5, .grid = argc > 5 ? argv[5] : NULL};
     const int64_t mask = pith_cpu_mask(argc > 2 ? argv[2] : "auto");
     if (mask < 0 || pith_pool_new(argc > 1 ? (unsigned)atoi(argv[1]) : 0, &pool, &err) != PITH_OK ||
         pith_backend_new(pool, (uint32_t)mask, &m.b, &err) != PITH_OK) {
         fprintf(stderr, "bench_backend: %s\n", err.text);
         return 1;
+    }
+    if (m.runs < 1) {
+        fprintf(stderr, "bench_backend: %s is no number of runs\n", argv[4]);
+        return 2;
     }
     m.threads = pith_pool_threads(pool);
     if (m.threads == 1) timer = CLOCK_PROCESS_CPUTIME_ID;
@@ -660,7 +667,8 @@ int main(int argc, char **argv)
     printf("%s, %u threads: peak %.1f GFLOP/s, read %.1f GB/s\n", pith_backend_cpu(m.b), m.threads,
            m.peak * 1e-9, m.read * 1e-9);
     for (size_t i = 0; i < PITH_COUNT(groups); i++)
-        if (argc < 4 || strcmp(argv[3], groups[i].name) == 0) groups[i].run(&m);
+        if (argc < 4 || strcmp(argv[3], "all") == 0 || strcmp(argv[3], groups[i].name) == 0)
+            groups[i].run(&m);
     pith_backend_free(m.b);
     pith_pool_free(pool);
     return 0;

@@ -30,18 +30,19 @@ struct shape {
     enum pith_panel_scale scale;
     size_t group;
     bool zeros, integer;
+    enum pith_panel_factors factors;
 };
 
 static const struct shape shapes[] = {
-    {"int4:g128", PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 128, false, true},
-    {"int4:g128:asym", PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 128, true, true},
-    {"int4:g32", PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 32, false, true},
-    {"int8:channel", PITH_PANEL_INT8, PITH_SCALE_BF16, COLS, false, true},
-    {"fp8_e4m3:channel", PITH_PANEL_E4M3, PITH_SCALE_BF16, COLS, false, false},
-    {"fp8_e5m2:channel", PITH_PANEL_E5M2, PITH_SCALE_BF16, COLS, false, false},
-    {"nf4:g64", PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 64, false, false},
-    {"mxfp4", PITH_PANEL_LEVEL4, PITH_SCALE_E8M0, 32, false, false},
-    {"nvfp4", PITH_PANEL_LEVEL4, PITH_SCALE_E4M3, 16, false, false},
+    {"int4:g128", PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 128, false, true, PITH_FACTORS_NONE},
+    {"int4:g128:asym", PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 128, true, true, PITH_FACTORS_NONE},
+    {"int4:g32", PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 32, false, true, PITH_FACTORS_NONE},
+    {"int8:channel", PITH_PANEL_INT8, PITH_SCALE_BF16, COLS, false, true, PITH_FACTORS_NONE},
+    {"fp8_e4m3:channel", PITH_PANEL_E4M3, PITH_SCALE_BF16, COLS, false, false, PITH_FACTORS_NONE},
+    {"fp8_e5m2:channel", PITH_PANEL_E5M2, PITH_SCALE_BF16, COLS, false, false, PITH_FACTORS_NONE},
+    {"nf4:g64", PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 64, false, false, PITH_FACTORS_LARGE},
+    {"mxfp4", PITH_PANEL_LEVEL4, PITH_SCALE_E8M0, 32, false, false, PITH_FACTORS_SMALL},
+    {"nvfp4", PITH_PANEL_LEVEL4, PITH_SCALE_E4M3, 16, false, false, PITH_FACTORS_SMALL},
 };
 
 static void *filled(size_t bytes)
@@ -82,8 +83,11 @@ static void time_shape(const struct pith_kernel *k, const struct shape *s)
                             .zero = s->form == PITH_PANEL_LEVEL4 ? 8 : 128,
                             .global = 1,
                             .fold = s->integer,
-                            .halves = s->form == PITH_PANEL_LEVEL4 && !s->integer && s->group < 64};
-    if (m.halves) m.zero = PITH_HALVES_ZERO;
+                            .factors = s->factors,
+                            .unit = 0.5f};
+    if (s->factors == PITH_FACTORS_SMALL) m.zero = PITH_FACTORS_SMALL_ZERO;
+    if (s->factors == PITH_FACTORS_LARGE) m.zero = PITH_FACTORS_LARGE_ZERO;
+    for (int i = 0; i < 16; i++) m.factor[i] = (uint8_t)(2 * (int)m.zero * i / 15);
     const size_t codes = PANELS * pith_panel_lines(&m) * PITH_PANEL_LINE;
     const size_t scales = PANELS * PITH_PANEL_ROWS * m.groups;
     const size_t scale_bytes = scales * pith_panel_scale_bytes(s->scale);
@@ -104,11 +108,11 @@ static void time_shape(const struct pith_kernel *k, const struct shape *s)
     pith_free(c), pith_free(f), pith_free(z);
 }
 
-/* FP4 is multiplied as integers in fast only. */
+/* Levels are multiplied as integers in fast only. */
 static bool takes_bytes(const struct pith_kernel *k, const struct shape *s)
 {
     if (s->integer) return s->group >= 32;
-    return k->op == PITH_OP_panel_dot_bytes && s->form == PITH_PANEL_LEVEL4 && s->group < 64;
+    return k->op == PITH_OP_panel_dot_bytes && s->factors;
 }
 
 int main(void)

@@ -182,6 +182,12 @@ static void multiply_scales(const struct pith_panels *m, const struct pith_kern 
     }
 }
 
+/* Whether scales are names of 256 numbers. */
+static bool are_bytes(enum pith_panel_scale s)
+{
+    return s == PITH_SCALE_E8M0 || s == PITH_SCALE_E4M3;
+}
+
 static void unpack_scales(const struct band *b, size_t i, size_t group, size_t count)
 {
     const struct pith_panels *m = &b->j->pack->m;
@@ -192,11 +198,11 @@ static void unpack_scales(const struct band *b, size_t i, size_t group, size_t c
     float *to = b->scale + i * GROUPS * PITH_PANEL_ROWS;
     if (m->scale == PITH_SCALE_BF16) k->widen_bf16(n, from, to);
     else if (m->scale == PITH_SCALE_F16) k->widen_f16(n, from, to);
-    else if (pith_panel_scale_bytes(m->scale) == 1 && m->scale != PITH_SCALE_PRODUCT)
+    else if (are_bytes(m->scale))
         for (size_t e = 0; e < n; e++) to[e] = b->j->byte[(uint8_t)from[e]];
     else if (m->scale == PITH_SCALE_PRODUCT) multiply_scales(m, k, at, count, to);
     else memcpy(to, from, n * sizeof *to);
-    for (size_t e = 0; m->halves && e < n; e++) to[e] *= 0.5f;
+    for (size_t e = 0; m->factors && e < n; e++) to[e] *= m->unit;
     if (!m->zeros) return;
     int32_t *zero = b->zero + i * GROUPS * PITH_PANEL_ROWS;
     for (size_t e = 0; e < n; e++) zero[e] = m->zeros[at + e];
@@ -221,8 +227,8 @@ static void run_tiles(const struct band *b, size_t tile, size_t col, size_t n)
     const struct job *j = b->j;
     const struct pith_byte_slab *slab = j->b->slab;
     const size_t first = tile * j->k.rows, panels = j->k.cols / PITH_PANEL_ROWS;
-    struct pith_byte_tile a = {.form = j->pack->m.form,
-                               .halves = j->pack->m.halves,
+    struct pith_byte_tile a = {.form = pith_panel_tile_form(&j->pack->m),
+                               .factors = j->pack->m.factors,
                                .cols = j->pack->cols,
                                .group = j->pack->m.group,
                                .block = j->block,
@@ -343,7 +349,7 @@ void pith_bytes_linear(struct pith_backend *b, const struct pith_bytes_call *c)
     const size_t height = j.k.rows,
                  most = pith_min(pith_min(WORDS / j.size, ROWS), SCALES / (j.blocks * digits));
     const size_t rows = most - most % height - j.ones;
-    if (pack->m.halves) name_bytes(&pack->m, j.byte);
+    if (are_bytes(pack->m.scale)) name_bytes(&pack->m, j.byte);
     if (c->input) pith_input_survey(c->input, c->x, c->n, pack->cols, &j.call, NULL);
     for (size_t i = 0; i < c->n; i += rows) {
         j.rows = pith_min(rows, c->n - i);

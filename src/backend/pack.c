@@ -11,6 +11,7 @@
 #include "num/kquant.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WORDS = 64 /* of a row at a time: four cache lines */ };
@@ -217,18 +218,51 @@ static void pack_task(void *ctx, size_t task, unsigned thread)
     pack_scales(ctx, task);
 }
 
+/* What level becomes in units of 1/n. */
+static int in_units(float level, int n)
+{
+    return (int)floor((double)level * n + 0.5);
+}
+
+/* The units in which the levels lose least, of those in which they are bytes. */
+static void set_factors(struct pith_panels *m)
+{
+    float most = 0.0f;
+    double least = HUGE_VAL;
+    int units = 0, largest = 0;
+    for (int c = 0; c < 16; c++) most = fmaxf(most, fabsf(m->level[c]));
+    for (int n = 1; n <= PITH_FACTORS_LARGE_ZERO && most * (float)n <= PITH_FACTORS_LARGE_ZERO;
+         n++) {
+        double lost = 0;
+        for (int c = 0; c < 16; c++) {
+            const double d = (double)in_units(m->level[c], n) / n - (double)m->level[c];
+            lost += d * d;
+        }
+        if (lost >= least) continue;
+        least = lost;
+        units = n;
+    }
+    if (units == 0) return;
+    for (int c = 0; c < 16; c++) {
+        const int size = abs(in_units(m->level[c], units));
+        if (size > largest) largest = size;
+    }
+    const bool small = largest <= PITH_FACTORS_SMALL_ZERO;
+    m->factors = small ? PITH_FACTORS_SMALL : PITH_FACTORS_LARGE;
+    m->zero = small ? PITH_FACTORS_SMALL_ZERO : PITH_FACTORS_LARGE_ZERO;
+    m->unit = 1.0f / (float)units;
+    for (int c = 0; c < 16; c++)
+        m->factor[c] = (uint8_t)(in_units(m->level[c], units) + (int)m->zero);
+}
+
 static void set_levels(const struct pith_qmat *q, struct pith_panels *m)
 {
     const struct pith_format *f = q->format;
     const bool integer = f->kind == PITH_KIND_INT;
     m->zero = q->zeros ? 0.0f : pith_qmat_zero(q, 0);
     if (m->form != PITH_PANEL_LEVEL4) return;
-    m->halves = !integer;
-    for (uint32_t c = 0; c < 16; c++) {
-        m->level[c] = integer ? (float)c - m->zero : f->decode(c);
-        m->halves = m->halves && 2 * m->level[c] == (float)(pith_halves[c] - PITH_HALVES_ZERO);
-    }
-    if (m->halves) m->zero = PITH_HALVES_ZERO;
+    for (uint32_t c = 0; c < 16; c++) m->level[c] = integer ? (float)c - m->zero : f->decode(c);
+    if (!integer) set_factors(m);
 }
 
 /* Whether all zeros times their scales are exact, which takes 24 bits at most, and finite. Those of
@@ -305,7 +339,7 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
         out->block = x_block(q, PITH_BYTES_BLOCK, 64);
         if (q->groups == 1 || q->group % 128 == 0) out->digits = x_block(q, PITH_BYTES_BLOCK, 128);
     }
-    if (out->m.halves) out->block = x_block(q, PITH_BYTES_BLOCK / 2, 64);
+    if (out->m.factors) out->block = x_block(q, PITH_BYTES_BLOCK / 2, 64);
     else if (out->block > 0 && !q->offsets) out->input_block = input_block(q);
     pith_pool_run(b->pool, p.panels, pack_task, &p);
 }

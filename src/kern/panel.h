@@ -41,15 +41,19 @@ enum pith_panel_scale {
     PITH_SCALE_E4M3,
     PITH_SCALE_PRODUCT
 };
-/* The integer products take these, and any of `halves`. */
+/* The integer products take these, and any of factors. */
 static inline bool pith_panel_scale_wide(enum pith_panel_scale s)
 {
     return s <= PITH_SCALE_F16 || s == PITH_SCALE_PRODUCT;
 }
 
-/* Twice the levels of FP4, and as much more as makes them unsigned. */
-enum { PITH_HALVES_ZERO = 12 };
-static const uint8_t pith_halves[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+/* What the integer products take for codes of levels: factor[code], from 0 to 2 * zero, where
+ * (factor[code] - zero) * unit is the level. The two kinds differ in their zero: products of small
+ * ones with bytes fit 16 bits several times over. FP4's are small, twice its levels; GGUF's IQ4 has
+ * large integers for levels. Both are exact. Other levels, NF4's and those of bitsandbytes' FP4,
+ * are rounded to the grid below a hundredth of the largest that suits them best. */
+enum pith_panel_factors { PITH_FACTORS_NONE, PITH_FACTORS_SMALL, PITH_FACTORS_LARGE };
+enum { PITH_FACTORS_SMALL_ZERO = 12, PITH_FACTORS_LARGE_ZERO = 127 };
 
 /* W[r][c] = v * scale[r][c / group], v = level[code] - zero: for LEVEL4 level is the table, for
  * INT8 the code itself, for FP8 the value. zero is zeros[r][c / group], or without zeros 0 for
@@ -70,9 +74,11 @@ struct pith_panels {
      * so that (v - zero) * scale is also fma(v, scale, -(zero * scale)), but for the sign of a
      * zero. */
     bool fold;
-    /* Levels are those of FP4 (E2M1): the integer products take pith_halves[code] for the code,
-     * `zero` is PITH_HALVES_ZERO, and half the scale for the scale. */
-    bool halves;
+    /* Unless there are none, the integer products take factor[code] for the code and scale * unit,
+     * rounded, for the scale; `zero` is the factors'. Of LEVEL4 without zeros only. */
+    enum pith_panel_factors factors;
+    uint8_t factor[16];
+    float unit;
     const void *outer;    /* of products: [panels][groups >> outer_shift][16] halves */
     unsigned outer_shift; /* groups is a multiple of 2^outer_shift */
 };
@@ -139,7 +145,8 @@ typedef pith_panel_dot_fn pith_offsets_dot_fn;
  *     d = sum over the block's columns of u(c) * q[c], exactly, u the unsigned code
  *     d = d - zero * sum, exactly          (a block has at most 2^16 columns)
  *     t = fma((float)d, scale of the block, t)  for the blocks of a group in order, from 0
- *     y = fma(scale of the group, t, y)         for the groups in order, from 0 */
+ *     y = fma(scale of the group, t, y)         for the groups in order, from 0
+ * Of factors u(c) is that of the code, and scale of the group * unit, rounded, stands for it. */
 typedef void pith_panel_dot_bytes_fn(const struct pith_panels *m, size_t first, size_t count,
                                      const struct pith_bytes *x, float *y);
 
@@ -167,8 +174,8 @@ typedef pith_panel_dot_bytes_fn pith_panel_dot_digits_fn;
  *     y, t, d  [rows][cols]: the definition's y, t and d, read where col is within a row, a
  *              group or a block, written where col + n is */
 struct pith_byte_tile {
-    enum pith_panel_form form;
-    bool halves;
+    enum pith_panel_form form; /* pith_panel_tile_form() */
+    enum pith_panel_factors factors;
     size_t cols, group, block; /* of W and x */
     size_t col, n;
     const uint8_t *w;
@@ -183,6 +190,12 @@ struct pith_byte_tile {
     int32_t *d;
 };
 typedef void pith_bytes_tile_fn(const struct pith_byte_tile *a);
+
+/* What a tile multiplies: large factors as bytes are. */
+static inline enum pith_panel_form pith_panel_tile_form(const struct pith_panels *m)
+{
+    return m->factors == PITH_FACTORS_LARGE ? PITH_PANEL_INT8 : m->form;
+}
 
 /* Vectors [first, first + count) of a tile, `words` words of four neighbouring bytes each, one
  * after the other in q, to where the tile of the same tier wants them: [words][rows] in all tiers

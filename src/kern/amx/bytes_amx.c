@@ -144,7 +144,7 @@ void pith_bytes_unpack_amx(const struct pith_panels *m, size_t panel, size_t col
     }
     const size_t width = level4 ? 8 : 4, end = col + n;
     const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
-    const __m512i low = _mm512_set1_epi8(15), halves = halves_table();
+    const __m512i low = _mm512_set1_epi8(15), table = factor_table(m);
     while (col < end) {
         const __m512i zero = zero_of(m, panel, col / m->group);
         const size_t stop = m->zeros ? least((col / m->group + 1) * m->group, end) : end;
@@ -152,9 +152,9 @@ void pith_bytes_unpack_amx(const struct pith_panels *m, size_t panel, size_t col
             const __m512i v = _mm512_load_si512(line);
             __m512i a = _mm512_and_si512(v, low);
             __m512i b = _mm512_and_si512(_mm512_srli_epi16(v, 4), low);
-            if (m->halves) {
-                a = _mm512_shuffle_epi8(halves, a);
-                b = _mm512_shuffle_epi8(halves, b);
+            if (m->factors) {
+                a = _mm512_shuffle_epi8(table, a);
+                b = _mm512_shuffle_epi8(table, b);
             }
             if (!level4) {
                 _mm512_storeu_si512(dst, _mm512_sub_epi8(v, zero));

@@ -1,7 +1,7 @@
 /* The tile of the fast product: 4 vectors by 16 rows. Products of 4-bit codes with bytes are added
- * up in 16 bits, eight words at a time: |sum| <= 8 * 2 * 15 * 127 < 2^15, half as many of halves; a
- * byte counts as two 4-bit codes, the upper one sixteen times. What is seldom needed, sums of
- * blocks and of groups, stays in memory. */
+ * up in 16 bits, eight words at a time: |sum| <= 8 * 2 * 15 * 127 < 2^15, half as many of small
+ * factors; a byte counts as two 4-bit codes, the upper one sixteen times. What is seldom needed,
+ * sums of blocks and of groups, stays in memory. */
 #include "kern/avx2/panel_avx2.h"
 #include "kern/avx2/whole_avx2.h"
 #include "kern/ops.h"
@@ -197,9 +197,30 @@ INLINE void tile(const struct pith_byte_tile *a, bool level4, size_t most)
 
 void pith_bytes_tile_avx2(const struct pith_byte_tile *a)
 {
-    if (a->halves) tile(a, true, RUN / 2);
+    if (a->factors == PITH_FACTORS_SMALL) tile(a, true, RUN / 2);
     else if (a->form == PITH_PANEL_LEVEL4) tile(a, true, RUN);
     else tile(a, false, RUN);
+}
+
+/* Bytes as a line of low and one of high halves. */
+INLINE void split(__m256i v, uint8_t *dst)
+{
+    const __m256i low = _mm256_set1_epi8(15);
+    store(dst, _mm256_and_si256(v, low));
+    store(dst + PITH_PANEL_LINE, _mm256_and_si256(_mm256_srli_epi16(v, 4), low));
+}
+
+/* Large factors of n columns from the line on, as codes of 8 bits become. */
+static void unpack_large(const struct pith_panels *m, const uint8_t *line, size_t n, uint8_t *dst)
+{
+    const __m256i low = _mm256_set1_epi8(15), table = factor_table(m);
+    for (; n > 0; n -= 8, line += PITH_PANEL_LINE, dst += 2 * PITH_BYTES_LINE)
+        for (size_t i = 0; i < PITH_PANEL_LINE; i += 32) {
+            const __m256i v = load(line + i), high = _mm256_srli_epi16(v, 4);
+            split(_mm256_shuffle_epi8(table, _mm256_and_si256(v, low)), dst + i);
+            split(_mm256_shuffle_epi8(table, _mm256_and_si256(high, low)),
+                  dst + PITH_BYTES_LINE + i);
+        }
 }
 
 void pith_bytes_unpack_avx2(const struct pith_panels *m, size_t panel, size_t col, size_t n,
@@ -209,14 +230,18 @@ void pith_bytes_unpack_avx2(const struct pith_panels *m, size_t panel, size_t co
      * cases a line becomes one of low and one of high halves. */
     const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
-    const __m256i low = _mm256_set1_epi8(15), halves = halves_table();
+    const __m256i low = _mm256_set1_epi8(15), table = factor_table(m);
+    if (m->factors == PITH_FACTORS_LARGE) {
+        unpack_large(m, line, n, dst);
+        return;
+    }
     for (size_t c = 0; c < n; c += width, line += PITH_PANEL_LINE, dst += 2 * PITH_PANEL_LINE)
         for (size_t i = 0; i < PITH_PANEL_LINE; i += 32) {
             const __m256i v = load(line + i);
             const __m256i a = _mm256_and_si256(v, low);
             const __m256i b = _mm256_and_si256(_mm256_srli_epi16(v, 4), low);
-            store(dst + i, m->halves ? _mm256_shuffle_epi8(halves, a) : a);
-            store(dst + i + PITH_PANEL_LINE, m->halves ? _mm256_shuffle_epi8(halves, b) : b);
+            store(dst + i, m->factors ? _mm256_shuffle_epi8(table, a) : a);
+            store(dst + i + PITH_PANEL_LINE, m->factors ? _mm256_shuffle_epi8(table, b) : b);
         }
 }
 

@@ -48,10 +48,10 @@ static inline v16 v16_from_bits(v16i x)
 {
     return (v16){_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)};
 }
-/* pith_halves in both halves of a register, for the codes of bytes. */
-static inline __m256i halves_table(void)
+/* factor in both halves of a register, for the codes of bytes. */
+static inline __m256i factor_table(const struct pith_panels *m)
 {
-    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)pith_halves));
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)m->factor));
 }
 /* As half precision, whose exponent has a bit more, the value is 2^8 too small. */
 static inline __m256 load8_e4m3(__m128i half)

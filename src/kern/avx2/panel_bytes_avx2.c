@@ -1,13 +1,13 @@
 /* The fast product with packed panels of integers, and the rounding of activations to bytes. AVX2
- * multiplies bytes to 16-bit sums: those of 4-bit codes fit, eight times over; 8-bit codes are
- * widened first. */
+ * multiplies bytes to 16-bit sums of pairs: those of 4-bit codes fit, eight times over; those of
+ * large factors as signed bytes fit once; 8-bit codes are widened first. */
 #include "kern/avx2/panel_avx2.h"
 #include "kern/ops.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* What is multiplied: codes of 8 bits, of 4, or halves in their place. */
-enum codes { EIGHT, FOUR, HALVES };
+/* What is multiplied: codes of 8 bits, of 4, or factors in their place. */
+enum codes { EIGHT, FOUR, SMALL, LARGE };
 
 /* Half a line. The other half is read when the line is in the cache. */
 INLINE __m256i load(const uint8_t *p)
@@ -48,39 +48,101 @@ INLINE __m256 scales_at(const struct pith_panels *m, size_t index)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-/* 4-bit codes, a byte each, as what is multiplied. */
-INLINE __m256i factors(enum codes kind, __m256i codes)
+/* Codes of low halves of bytes, and of high ones. */
+INLINE __m256i low_codes(__m256i w)
 {
-    return kind == HALVES ? _mm256_shuffle_epi8(halves_table(), codes) : codes;
+    return _mm256_and_si256(w, _mm256_set1_epi8(15));
 }
 
-/* Eight columns of eight rows of 4-bit codes, two 16-bit sums a row: |sum| <= 2 * 2 * 15 * 128, of
- * halves 2 * 2 * 24 * 128. */
-INLINE __m256i level4_pairs(enum codes kind, const uint8_t *line, const int8_t *q)
+INLINE __m256i high_codes(__m256i w)
 {
-    const __m256i w = load(line), mask = _mm256_set1_epi8(15);
-    const __m256i low = factors(kind, _mm256_and_si256(w, mask));
-    const __m256i high = factors(kind, _mm256_and_si256(_mm256_srli_epi16(w, 4), mask));
-    const __m256i a = _mm256_maddubs_epi16(low, four_bytes(q));
-    return _mm256_add_epi16(a, _mm256_maddubs_epi16(high, four_bytes(q + 4)));
+    return _mm256_and_si256(_mm256_srli_epi16(w, 4), _mm256_set1_epi8(15));
+}
+
+/* Eight columns of eight rows of 4-bit codes, two 16-bit sums a row: |sum| <= 2 * 2 * 15 * 128. */
+INLINE __m256i level4_pairs(const uint8_t *line, const int8_t *q)
+{
+    const __m256i w = load(line);
+    const __m256i a = _mm256_maddubs_epi16(low_codes(w), four_bytes(q));
+    return _mm256_add_epi16(a, _mm256_maddubs_epi16(high_codes(w), four_bytes(q + 4)));
 }
 
 /* Sums of eight rows over the columns of q: `lines` lines, PITH_PANEL_LINE bytes apart. Four lines
- * of pairs, of halves two, stay below 2^15. */
-INLINE __m256i level4_sum(enum codes kind, const uint8_t *line, size_t lines, const int8_t *q)
+ * of pairs stay below 2^15. */
+INLINE __m256i level4_sum(const uint8_t *line, size_t lines, const int8_t *q)
 {
     const __m256i ones = _mm256_set1_epi16(1);
     __m256i sum = _mm256_setzero_si256();
     while (lines > 0) {
-        const size_t most = kind == HALVES ? 2 : 4, n = lines < most ? lines : most;
-        __m256i pairs = level4_pairs(kind, line, q);
+        const size_t n = lines < 4 ? lines : 4;
+        __m256i pairs = level4_pairs(line, q);
         for (size_t i = 1; i < n; i++)
-            pairs =
-                _mm256_add_epi16(pairs, level4_pairs(kind, line + i * PITH_PANEL_LINE, q + i * 8));
+            pairs = _mm256_add_epi16(pairs, level4_pairs(line + i * PITH_PANEL_LINE, q + i * 8));
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones));
         lines -= n;
         line += n * PITH_PANEL_LINE;
         q += n * 8;
+    }
+    return sum;
+}
+
+/* Sums of the first eight rows of a panel, and of the last. */
+struct both {
+    __m256i a, b;
+};
+
+/* The same of small factors, likewise: |sum| <= 2 * 2 * 24 * 128, so that two lines fit. */
+INLINE struct both small_pairs(__m256i table, const uint8_t *line, const int8_t *q)
+{
+    const __m256i u = load(line), v = load(line + PITH_PANEL_LINE / 2);
+    const __m256i x = four_bytes(q), y = four_bytes(q + 4);
+#define SUM(w)                                                                                     \
+    _mm256_add_epi16(_mm256_maddubs_epi16(_mm256_shuffle_epi8(table, low_codes(w)), x),            \
+                     _mm256_maddubs_epi16(_mm256_shuffle_epi8(table, high_codes(w)), y))
+    return (struct both){SUM(u), SUM(v)};
+#undef SUM
+}
+
+INLINE struct both small_sums(__m256i table, const uint8_t *line, size_t lines, const int8_t *q)
+{
+    const __m256i ones = _mm256_set1_epi16(1);
+    struct both sum = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    for (; lines > 0; lines -= lines > 1 ? 2 : 1, line += 2 * PITH_PANEL_LINE, q += 16) {
+        struct both pairs = small_pairs(table, line, q);
+        if (lines > 1) {
+            const struct both more = small_pairs(table, line + PITH_PANEL_LINE, q + 8);
+            pairs.a = _mm256_add_epi16(pairs.a, more.a);
+            pairs.b = _mm256_add_epi16(pairs.b, more.b);
+        }
+        sum.a = _mm256_add_epi32(sum.a, _mm256_madd_epi16(pairs.a, ones));
+        sum.b = _mm256_add_epi32(sum.b, _mm256_madd_epi16(pairs.b, ones));
+    }
+    return sum;
+}
+
+/* Signed bytes w times x by magnitudes of x and w with its sign: of a pair |sum| <= 2 * 127 * 128.
+ */
+INLINE __m256i signed_pairs(__m256i w, __m256i x)
+{
+    return _mm256_maddubs_epi16(_mm256_abs_epi8(x), _mm256_sign_epi8(w, x));
+}
+
+/* Of large factors, whose table is of signed bytes. */
+INLINE struct both large_sums(__m256i table, const uint8_t *line, size_t lines, const int8_t *q)
+{
+    const __m256i ones = _mm256_set1_epi16(1);
+    struct both sum = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    for (; lines > 0; lines--, line += PITH_PANEL_LINE, q += 8) {
+        const __m256i u = load(line), v = load(line + PITH_PANEL_LINE / 2);
+        const __m256i x = four_bytes(q), y = four_bytes(q + 4);
+#define ADD(sum, codes, by)                                                                        \
+    sum = _mm256_add_epi32(                                                                        \
+        sum, _mm256_madd_epi16(signed_pairs(_mm256_shuffle_epi8(table, codes), by), ones));
+        ADD(sum.a, low_codes(u), x)
+        ADD(sum.b, low_codes(v), x)
+        ADD(sum.a, high_codes(u), y)
+        ADD(sum.b, high_codes(v), y)
+#undef ADD
     }
     return sum;
 }
@@ -117,7 +179,7 @@ INLINE __m256i digit_dot(const struct pith_bytes *x, enum codes kind, const uint
                          size_t c, size_t block, size_t digit, __m256i zero)
 {
     const int8_t *q = x->q + c + digit * x->q_digit;
-    const __m256i sum = kind == EIGHT ? int8_sum(line, n, q) : level4_sum(kind, line, n, q);
+    const __m256i sum = kind == EIGHT ? int8_sum(line, n, q) : level4_sum(line, n, q);
     return less_zero(sum, zero, x->sum[block + digit * x->sum_digit]);
 }
 
@@ -249,8 +311,15 @@ INLINE void group_open(const struct pith_panels *m, size_t index, struct half *h
 INLINE void group_close(const struct pith_panels *m, struct half *h)
 {
     __m256 scale = scales_at(m, h->index);
-    if (m->halves) scale = _mm256_mul_ps(scale, _mm256_set1_ps(0.5f));
+    if (m->factors) scale = _mm256_mul_ps(scale, _mm256_set1_ps(m->unit));
     h->y = _mm256_fmadd_ps(scale, h->t, h->y);
+}
+
+/* What is looked up: of large factors signed bytes. */
+INLINE __m256i factors_for(const struct pith_panels *m, enum codes kind)
+{
+    const __m256i zero = _mm256_set1_epi8(PITH_FACTORS_LARGE_ZERO), table = factor_table(m);
+    return kind == LARGE ? _mm256_sub_epi8(table, zero) : table;
 }
 
 /* Both halves of a panel, block by block: a pass for each would leave memory idle in the second. */
@@ -259,6 +328,7 @@ INLINE void dot_panel(const struct pith_panels *m, enum codes kind, size_t digit
 {
     const size_t width = kind == EIGHT ? 4 : 8;
     const uint8_t *line = m->codes + panel * pith_panel_lines(m) * PITH_PANEL_LINE;
+    const __m256i table = factors_for(m, kind);
     struct half a = {.y = _mm256_setzero_ps()}, b = a;
     size_t c = 0, block = 0;
     for (size_t g = 0; g < m->groups; g++) {
@@ -275,6 +345,12 @@ INLINE void dot_panel(const struct pith_panels *m, enum codes kind, size_t digit
                 int8_block(line, n, x->q + c, x->q_digit, sums);
                 a.t = _mm256_fmadd_ps(int8_total(sums[0], a.zero, of, x->sum_digit), by, a.t);
                 b.t = _mm256_fmadd_ps(int8_total(sums[1], b.zero, of, x->sum_digit), by, b.t);
+            } else if (kind == SMALL || kind == LARGE) {
+                const int32_t of = kind == SMALL ? x->sum[block] : 0;
+                const struct both s = kind == SMALL ? small_sums(table, line, n, x->q + c)
+                                                    : large_sums(table, line, n, x->q + c);
+                a.t = _mm256_fmadd_ps(_mm256_cvtepi32_ps(less_zero(s.a, a.zero, of)), by, a.t);
+                b.t = _mm256_fmadd_ps(_mm256_cvtepi32_ps(less_zero(s.b, b.zero, of)), by, b.t);
             } else {
                 a.t =
                     _mm256_fmadd_ps(block_dot(x, kind, digits, line, n, c, block, a.zero), by, a.t);
@@ -302,7 +378,8 @@ INLINE void dot_as(const struct pith_panels *m, enum codes kind, size_t digits, 
 void pith_panel_dot_bytes_avx2(const struct pith_panels *m, size_t first, size_t count,
                                const struct pith_bytes *x, float *y)
 {
-    if (m->halves) dot_as(m, HALVES, 1, first, count, x, y);
+    if (m->factors == PITH_FACTORS_SMALL) dot_as(m, SMALL, 1, first, count, x, y);
+    else if (m->factors == PITH_FACTORS_LARGE) dot_as(m, LARGE, 1, first, count, x, y);
     else if (m->form == PITH_PANEL_LEVEL4) dot_as(m, FOUR, 1, first, count, x, y);
     else dot_as(m, EIGHT, 1, first, count, x, y);
 }

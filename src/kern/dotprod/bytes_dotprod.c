@@ -21,13 +21,22 @@ void pith_bytes_tile_dotprod(const struct pith_byte_tile *a)
 void pith_bytes_unpack_dotprod(const struct pith_panels *m, size_t panel, size_t col, size_t n,
                                uint8_t *dst)
 {
-    if (m->form == PITH_PANEL_LEVEL4) {
+    const bool level4 = m->form == PITH_PANEL_LEVEL4;
+    if (level4 && m->factors != PITH_FACTORS_LARGE) {
         pith_bytes_unpack_neon(m, panel, col, n, dst);
         return;
     }
-    const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / 4) * PITH_PANEL_LINE;
-    for (size_t i = 0; i < n / 4 * PITH_PANEL_LINE; i += 16)
-        vst1q_u8(dst + i, veorq_u8(vld1q_u8(line + i), vdupq_n_u8(128)));
+    const size_t width = level4 ? 8 : 4, end = n / width * PITH_PANEL_LINE;
+    const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
+    const uint8x16_t turn = vdupq_n_u8(128);
+    for (size_t i = 0; !level4 && i < end; i += 16)
+        vst1q_u8(dst + i, veorq_u8(vld1q_u8(line + i), turn));
+    for (size_t i = 0; level4 && i < end; i += 16) {
+        const uint8x16_t v = vld1q_u8(line + i);
+        uint8_t *to = dst + i / PITH_PANEL_LINE * PITH_PANEL_LINE + i;
+        vst1q_u8(to, veorq_u8(factors_of(m, vandq_u8(v, vdupq_n_u8(15))), turn));
+        vst1q_u8(to + PITH_PANEL_LINE, veorq_u8(factors_of(m, vshrq_n_u8(v, 4)), turn));
+    }
 }
 
 /* Words are moved as floats, which changes no bit. */

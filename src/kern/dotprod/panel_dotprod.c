@@ -5,7 +5,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-#include "kern/neon/halves.h"
+#include "kern/neon/factors.h"
 
 INLINE int8x16_t four_bytes(const int8_t *q)
 {
@@ -14,13 +14,14 @@ INLINE int8x16_t four_bytes(const int8_t *q)
     return vreinterpretq_s8_s32(vdupq_n_s32(v));
 }
 
-INLINE int32x4_t level4_sum(enum codes kind, const uint8_t *line, size_t lines, const int8_t *q)
+INLINE int32x4_t level4_sum(enum codes kind, int8x16_t table, const uint8_t *line, size_t lines,
+                            const int8_t *q)
 {
     int32x4_t low = vdupq_n_s32(0), high = low;
     for (size_t i = 0; i < lines; i++, line += PITH_PANEL_LINE, q += 8) {
         const uint8x16_t w = vld1q_u8(line);
-        const int8x16_t first = factors(kind, vandq_u8(w, vdupq_n_u8(15)));
-        const int8x16_t last = factors(kind, vshrq_n_u8(w, 4));
+        const int8x16_t first = looked_up(kind, table, vandq_u8(w, vdupq_n_u8(15)));
+        const int8x16_t last = looked_up(kind, table, vshrq_n_u8(w, 4));
         low = vdotq_s32(low, first, four_bytes(q));
         high = vdotq_s32(high, last, four_bytes(q + 4));
     }
@@ -42,7 +43,8 @@ INLINE int32x4_t int8_sum(const uint8_t *line, size_t lines, const int8_t *q)
 void pith_panel_dot_bytes_dotprod(const struct pith_panels *m, size_t first, size_t count,
                                   const struct pith_bytes *x, float *y)
 {
-    if (m->halves) dot_as(m, HALVES, 1, first, count, x, y);
+    if (m->factors == PITH_FACTORS_SMALL) dot_as(m, SMALL, 1, first, count, x, y);
+    else if (m->factors == PITH_FACTORS_LARGE) dot_as(m, LARGE, 1, first, count, x, y);
     else if (m->form == PITH_PANEL_LEVEL4) dot_as(m, FOUR, 1, first, count, x, y);
     else dot_as(m, EIGHT, 1, first, count, x, y);
 }

@@ -19,6 +19,24 @@ void pith_bytes_tile_neon(const struct pith_byte_tile *a)
     whole_tile(a);
 }
 
+/* Bytes as a line of low and one of high halves. */
+INLINE void split(uint8x16_t v, uint8_t *dst)
+{
+    vst1q_u8(dst, vandq_u8(v, vdupq_n_u8(15)));
+    vst1q_u8(dst + PITH_PANEL_LINE, vshrq_n_u8(v, 4));
+}
+
+/* Large factors of n columns from the line on, as codes of 8 bits become. */
+static void unpack_large(const struct pith_panels *m, const uint8_t *line, size_t n, uint8_t *dst)
+{
+    for (; n > 0; n -= 8, line += PITH_PANEL_LINE, dst += 2 * PITH_BYTES_LINE)
+        for (size_t i = 0; i < PITH_PANEL_LINE; i += 16) {
+            const uint8x16_t v = vld1q_u8(line + i);
+            split(factors_of(m, vandq_u8(v, vdupq_n_u8(15))), dst + i);
+            split(factors_of(m, vshrq_n_u8(v, 4)), dst + PITH_BYTES_LINE + i);
+        }
+}
+
 /* Halves of bytes are either two codes, of different columns, or two parts of one: in both cases a
  * line becomes one of low and one of high halves. */
 void pith_bytes_unpack_neon(const struct pith_panels *m, size_t panel, size_t col, size_t n,
@@ -26,12 +44,16 @@ void pith_bytes_unpack_neon(const struct pith_panels *m, size_t panel, size_t co
 {
     const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
+    if (m->factors == PITH_FACTORS_LARGE) {
+        unpack_large(m, line, n, dst);
+        return;
+    }
     for (size_t c = 0; c < n; c += width, line += PITH_PANEL_LINE, dst += 2 * PITH_PANEL_LINE)
         for (size_t i = 0; i < PITH_PANEL_LINE; i += 16) {
             const uint8x16_t v = vld1q_u8(line + i);
             const uint8x16_t a = vandq_u8(v, vdupq_n_u8(15)), b = vshrq_n_u8(v, 4);
-            vst1q_u8(dst + i, m->halves ? halves_of(a) : a);
-            vst1q_u8(dst + i + PITH_PANEL_LINE, m->halves ? halves_of(b) : b);
+            vst1q_u8(dst + i, m->factors ? factors_of(m, a) : a);
+            vst1q_u8(dst + i + PITH_PANEL_LINE, m->factors ? factors_of(m, b) : b);
         }
 }
 

@@ -1,13 +1,13 @@
 /* The products of integers with packed panels of integers, and the rounding of activations to
  * bytes. Without an instruction for dot products of bytes these are widened to 16-bit products:
- * those of 4-bit codes are summed there, sixteen of them in a field; those of 8-bit codes go to 32
- * bits at once. */
+ * those of 4-bit codes are summed there, sixteen of them in a field, and of large factors two;
+ * those of 8-bit codes go to 32 bits at once. */
 #include "kern/neon/vec_neon.h"
 #include "kern/ops.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
-#include "kern/neon/halves.h"
+#include "kern/neon/factors.h"
 
 INLINE int8x16_t four_bytes(const int8_t *q)
 {
@@ -16,17 +16,19 @@ INLINE int8x16_t four_bytes(const int8_t *q)
     return vreinterpretq_s8_s32(vdupq_n_s32(v));
 }
 
-/* Eight lines, of halves four, add products to a 16-bit field: |sum| <= 16 * 15 * 128. */
-INLINE int32x4_t level4_sum(enum codes kind, const uint8_t *line, size_t lines, const int8_t *q)
+/* Eight lines, of large factors one, add products to a 16-bit field: |sum| <= 16 * 15 * 128, and 2
+ * * 127 * 128. */
+INLINE int32x4_t level4_sum(enum codes kind, int8x16_t table, const uint8_t *line, size_t lines,
+                            const int8_t *q)
 {
     int32x4_t low = vdupq_n_s32(0), high = low; /* the first two rows, the last two; in halves */
     while (lines > 0) {
-        const size_t most = kind == HALVES ? 4 : 8, n = lines < most ? lines : most;
+        const size_t most = kind == LARGE ? 1 : 8, n = lines < most ? lines : most;
         int16x8_t a = vdupq_n_s16(0), b = a;
         for (size_t i = 0; i < n; i++, line += PITH_PANEL_LINE, q += 8) {
             const uint8x16_t w = vld1q_u8(line);
-            const int8x16_t first = factors(kind, vandq_u8(w, vdupq_n_u8(15)));
-            const int8x16_t last = factors(kind, vshrq_n_u8(w, 4));
+            const int8x16_t first = looked_up(kind, table, vandq_u8(w, vdupq_n_u8(15)));
+            const int8x16_t last = looked_up(kind, table, vshrq_n_u8(w, 4));
             const int8x16_t x = four_bytes(q), y = four_bytes(q + 4);
             a = vmlal_s8(a, vget_low_s8(first), vget_low_s8(x));
             b = vmlal_high_s8(b, first, x);
@@ -57,7 +59,8 @@ INLINE int32x4_t int8_sum(const uint8_t *line, size_t lines, const int8_t *q)
 void pith_panel_dot_bytes_neon(const struct pith_panels *m, size_t first, size_t count,
                                const struct pith_bytes *x, float *y)
 {
-    if (m->halves) dot_as(m, HALVES, 1, first, count, x, y);
+    if (m->factors == PITH_FACTORS_SMALL) dot_as(m, SMALL, 1, first, count, x, y);
+    else if (m->factors == PITH_FACTORS_LARGE) dot_as(m, LARGE, 1, first, count, x, y);
     else if (m->form == PITH_PANEL_LEVEL4) dot_as(m, FOUR, 1, first, count, x, y);
     else dot_as(m, EIGHT, 1, first, count, x, y);
 }

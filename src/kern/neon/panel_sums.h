@@ -1,8 +1,9 @@
 /* kern/neon/panel_sums.h: the products of integers with packed panels, a register of four rows at a
  * time, for sums of a block's lines that the including file defines:
  *
- * level4_sum(kind, line, lines, q): sums of four rows of 4-bit codes over the columns of q; `lines`
- * lines, PITH_PANEL_LINE bytes apart.
+ * level4_sum(kind, table, line, lines, q): sums of four rows of 4-bit codes, or of what the table
+ * of signed factors has for them, over the columns of q; `lines` lines, PITH_PANEL_LINE bytes
+ * apart.
  *
  * int8_sum(line, lines, q): the same of 8-bit codes less 128, which are signed bytes. */
 #include "kern/neon/digits_neon.h"
@@ -37,22 +38,32 @@ INLINE int32x4_t zeros_at(const struct pith_panels *m, size_t index)
     return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(vmovl_u8(bytes))));
 }
 
+/* What block sums begin with: zeros, of codes of 8 bits less 128; signed factors have none. */
+INLINE int32x4_t zeros_of(const struct pith_panels *m, enum codes kind, size_t index)
+{
+    if (kind == SMALL || kind == LARGE) return vdupq_n_s32(0);
+    return vsubq_s32(zeros_at(m, index), vdupq_n_s32(kind == EIGHT ? 128 : 0));
+}
+
 /* Columns [c, c + n * width) of one block, by one digit of x. */
-INLINE int32x4_t digit_dot(const struct pith_bytes *x, enum codes kind, const uint8_t *line,
-                           size_t n, size_t c, size_t block, size_t digit, int32x4_t zero)
+INLINE int32x4_t digit_dot(const struct pith_bytes *x, enum codes kind, int8x16_t table,
+                           const uint8_t *line, size_t n, size_t c, size_t block, size_t digit,
+                           int32x4_t zero)
 {
     const int8_t *q = x->q + c + digit * x->q_digit;
-    const int32x4_t sum = kind == EIGHT ? int8_sum(line, n, q) : level4_sum(kind, line, n, q);
+    const int32x4_t sum = kind == EIGHT ? int8_sum(line, n, q)
+                                        : level4_sum(kind, table, line, n, q);
     return vmlsq_n_s32(sum, zero, x->sum[block + digit * x->sum_digit]);
 }
 
-INLINE float32x4_t block_dot(const struct pith_bytes *x, enum codes kind, size_t digits,
-                             const uint8_t *line, size_t n, size_t c, size_t block, int32x4_t zero)
+INLINE float32x4_t block_dot(const struct pith_bytes *x, enum codes kind, int8x16_t table,
+                             size_t digits, const uint8_t *line, size_t n, size_t c, size_t block,
+                             int32x4_t zero)
 {
-    const int32x4_t d0 = digit_dot(x, kind, line, n, c, block, 0, zero);
+    const int32x4_t d0 = digit_dot(x, kind, table, line, n, c, block, 0, zero);
     if (digits == 1) return vcvtq_f32_s32(d0);
-    return digits_together(d0, digit_dot(x, kind, line, n, c, block, 1, zero),
-                           digit_dot(x, kind, line, n, c, block, 2, zero));
+    return digits_together(d0, digit_dot(x, kind, table, line, n, c, block, 1, zero),
+                           digit_dot(x, kind, table, line, n, c, block, 2, zero));
 }
 
 /* Rows 4 * quarter .. 4 * quarter + 3 of a panel. */
@@ -60,23 +71,24 @@ INLINE float32x4_t quarter_panel(const struct pith_panels *m, enum codes kind, s
                                  size_t panel, size_t quarter, const struct pith_bytes *x)
 {
     const size_t width = kind == EIGHT ? 4 : 8;
+    const int8x16_t table = signed_factors(m);
     const uint8_t *line = m->codes + panel * pith_panel_lines(m) * PITH_PANEL_LINE + quarter * 16;
     float32x4_t y = vdupq_n_f32(0);
     size_t c = 0, block = 0;
     for (size_t g = 0; g < m->groups; g++) {
         const size_t index = (panel * m->groups + g) * PITH_PANEL_ROWS + quarter * 4;
         const size_t stop = c + m->group < m->cols ? c + m->group : m->cols;
-        const int32x4_t zero = vsubq_s32(zeros_at(m, index), vdupq_n_s32(kind == EIGHT ? 128 : 0));
+        const int32x4_t zero = zeros_of(m, kind, index);
         float32x4_t t = vdupq_n_f32(0);
         for (; c < stop; block++) {
             const size_t end = c + x->block < stop ? c + x->block : stop, n = (end - c) / width;
-            t = vfmaq_n_f32(t, block_dot(x, kind, digits, line, n, c, block, zero),
+            t = vfmaq_n_f32(t, block_dot(x, kind, table, digits, line, n, c, block, zero),
                             x->scale[block]);
             line += n * PITH_PANEL_LINE;
             c = end;
         }
         float32x4_t scale = scales_at(m, index);
-        if (kind == HALVES) scale = vmulq_n_f32(scale, 0.5f);
+        if (kind == SMALL || kind == LARGE) scale = vmulq_n_f32(scale, m->unit);
         y = vfmaq_f32(y, scale, t);
     }
     return y;

@@ -1,7 +1,7 @@
 /* kern/neon/tile_products.h: products of a tile's words with four rows of a panel. Those of 4-bit
  * codes with bytes are added up in 16 bits, sixteen words at a time: |sum| <= 16 * 15 * 128 < 2^15,
- * half as many of halves. A byte counts as two 4-bit codes, the upper one sixteen times. For the
- * including file see kern/neon/tile_sums.h, which it has included. */
+ * half as many of small factors. A byte counts as two 4-bit codes, the upper one sixteen times. For
+ * the including file see kern/neon/tile_sums.h, which it has included. */
 enum { RUN = 16 };
 
 /* d += the sums over pairs of fields, times 2^shift. */
@@ -44,7 +44,7 @@ INLINE void multiply(struct sums *s, enum codes kind, size_t words, const uint8_
 {
     const size_t line = code_line(kind);
     for (size_t n; words > 0; words -= n, w += n * line, x += n * ROWS) {
-        n = least(words, kind == HALVES ? RUN / 2 : RUN);
+        n = least(words, kind == SMALL ? RUN / 2 : RUN);
         run(s, n, w, line, x, 0);
         if (kind == EIGHT) run(s, n, w + PITH_PANEL_LINE, line, x, 4);
     }

@@ -51,7 +51,7 @@ INLINE void quarter(const struct pith_byte_tile *a, enum codes kind, size_t row)
 INLINE void whole_tile(const struct pith_byte_tile *a)
 {
     for (size_t row = 0; row < COLS; row += LANES) {
-        if (a->halves) quarter(a, HALVES, row);
+        if (a->factors == PITH_FACTORS_SMALL) quarter(a, SMALL, row);
         else if (a->form == PITH_PANEL_LEVEL4) quarter(a, FOUR, row);
         else quarter(a, EIGHT, row);
     }

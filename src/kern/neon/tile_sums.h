@@ -1,7 +1,7 @@
 /* kern/neon/tile_sums.h: the sums of a tile of the fast product, of four rows of a panel at a time,
  * since these are a register. The including file has defined ROWS, the vectors of a tile, and
  * EACH(X), X of the number of each. */
-#include "kern/neon/halves.h"
+#include "kern/neon/factors.h"
 
 enum { COLS = PITH_PANEL_ROWS, LANES = 4 };
 

@@ -120,8 +120,8 @@ void pith_bytes_unpack_scalar(const struct pith_panels *m, size_t panel, size_t 
                 continue;
             }
             const uint8_t low = line[i] & 15, high = line[i] >> 4;
-            dst[i] = m->halves ? pith_halves[low] : low;
-            dst[i + PITH_PANEL_LINE] = m->halves ? pith_halves[high] : high;
+            dst[i] = m->factors ? m->factor[low] : low;
+            dst[i + PITH_PANEL_LINE] = m->factors ? m->factor[high] : high;
         }
         if (width == 8) dst += 2 * PITH_PANEL_LINE;
     }

@@ -107,7 +107,7 @@ static int32_t digit_dot(const struct pith_panels *m, size_t panel, size_t r, si
     const int32_t sum = x->sum[digit * x->sum_digit + c / x->block];
     for (; c < end; c++) {
         const unsigned code = code_at(m, panel, r, c);
-        d += (int32_t)(m->halves ? pith_halves[code] : code) * q[c];
+        d += (int32_t)(m->factors ? m->factor[code] : code) * q[c];
     }
     return d - zero * sum;
 }
@@ -126,7 +126,7 @@ static float row_dot_digits(const struct pith_panels *m, size_t panel, size_t r,
             t = fmaf((float)d, x->scale[c / x->block], t);
         }
         const float scale = pith_panel_scale_at(m, (panel * m->groups + g) * PITH_PANEL_ROWS + r);
-        y = fmaf(m->halves ? scale * 0.5f : scale, t, y);
+        y = fmaf(m->factors ? scale * m->unit : scale, t, y);
     }
     return y;
 }

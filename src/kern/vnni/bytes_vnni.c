@@ -125,7 +125,7 @@ void pith_bytes_unpack_vnni(const struct pith_panels *m, size_t panel, size_t co
 {
     const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
-    const __m512i low = _mm512_set1_epi8(15), halves = halves_table();
+    const __m512i low = _mm512_set1_epi8(15), table = factor_table(m);
     for (size_t c = 0; c < n; c += width, line += PITH_PANEL_LINE, dst += PITH_PANEL_LINE) {
         const __m512i v = _mm512_load_si512(line);
         if (width == 4) {
@@ -134,9 +134,9 @@ void pith_bytes_unpack_vnni(const struct pith_panels *m, size_t panel, size_t co
         }
         const __m512i a = _mm512_and_si512(v, low);
         const __m512i b = _mm512_and_si512(_mm512_srli_epi16(v, 4), low);
-        _mm512_storeu_si512(dst, m->halves ? _mm512_shuffle_epi8(halves, a) : a);
+        _mm512_storeu_si512(dst, m->factors ? _mm512_shuffle_epi8(table, a) : a);
         dst += PITH_PANEL_LINE;
-        _mm512_storeu_si512(dst, m->halves ? _mm512_shuffle_epi8(halves, b) : b);
+        _mm512_storeu_si512(dst, m->factors ? _mm512_shuffle_epi8(table, b) : b);
     }
 }
 

@@ -1,4 +1,4 @@
-/* kern/vnni/digits_vnni.h: the sums of three digits as one float32, and halves (kern/panel.h). */
+/* kern/vnni/digits_vnni.h: the sums of three digits as one float32, and factors (kern/panel.h). */
 #ifndef PITH_KERN_DIGITS_VNNI_H
 #define PITH_KERN_DIGITS_VNNI_H
 
@@ -8,10 +8,10 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* pith_halves in every quarter of a register, for the codes of bytes. */
-INLINE __m512i halves_table(void)
+/* factor in every quarter of a register, for the codes of bytes. */
+INLINE __m512i factor_table(const struct pith_panels *m)
 {
-    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)pith_halves));
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)m->factor));
 }
 
 INLINE __m512 digits_together(__m512i d0, __m512i d1, __m512i d2)

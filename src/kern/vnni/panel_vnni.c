@@ -66,8 +66,8 @@ INLINE void group_open(const struct pith_panels *m, size_t g, struct panel *p)
     p->zero = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)zeros));
 }
 
-/* What is multiplied: codes of 8 bits, of 4, or halves in their place. */
-enum codes { EIGHT, FOUR, HALVES };
+/* What is multiplied: codes of 8 bits, of 4, or factors in their place. */
+enum codes { EIGHT, FOUR, FACTORS };
 
 /* The sums of a block in one panel, a digit each. */
 struct sums {
@@ -91,11 +91,10 @@ INLINE __m512 block_close(const struct pith_bytes *x, int digits, size_t block, 
 /* `lines` lines of a panel times their columns of q. Sums are locals, and the digits are spelled
  * out: arrays of vectors, and vectors behind pointers, end up in memory. High halves have sums of
  * their own: twice the chains, for the latency of the dot product. */
-INLINE struct sums block_sums(enum codes kind, int digits, size_t lines, const uint8_t *line,
-                              const int8_t *q, size_t q_digit)
+INLINE struct sums block_sums(enum codes kind, __m512i table, int digits, size_t lines,
+                              const uint8_t *line, const int8_t *q, size_t q_digit)
 {
     const __m512i low = _mm512_set1_epi8(15), none = _mm512_setzero_si512();
-    const __m512i halves = halves_table();
     const size_t step = kind == EIGHT ? 4 : 8;
     __m512i a0 = none, a1 = none, a2 = none, b0 = none, b1 = none, b2 = none;
 #pragma GCC unroll 4
@@ -103,7 +102,7 @@ INLINE struct sums block_sums(enum codes kind, int digits, size_t lines, const u
         const int8_t *q1 = q + q_digit, *q2 = q1 + q_digit;
         const __m512i w = _mm512_load_si512(line);
         __m512i v = kind == EIGHT ? w : _mm512_and_si512(w, low);
-        if (kind == HALVES) v = _mm512_shuffle_epi8(halves, v);
+        if (kind == FACTORS) v = _mm512_shuffle_epi8(table, v);
         __builtin_prefetch(line + PITH_AHEAD_BYTES);
         a0 = _mm512_dpbusd_epi32(a0, v, four_bytes(q));
         if (digits == PITH_DIGITS) {
@@ -112,7 +111,7 @@ INLINE struct sums block_sums(enum codes kind, int digits, size_t lines, const u
         }
         if (kind == EIGHT) continue;
         __m512i high = _mm512_and_si512(_mm512_srli_epi16(w, 4), low);
-        if (kind == HALVES) high = _mm512_shuffle_epi8(halves, high);
+        if (kind == FACTORS) high = _mm512_shuffle_epi8(table, high);
         b0 = _mm512_dpbusd_epi32(b0, high, four_bytes(q + 4));
         if (digits == PITH_DIGITS) {
             b1 = _mm512_dpbusd_epi32(b1, high, four_bytes(q1 + 4));
@@ -128,6 +127,7 @@ INLINE void dot_panel(const struct pith_panels *m, enum codes kind, int digits, 
                       const struct pith_bytes *x, float *y)
 {
     const size_t width = kind == EIGHT ? 4 : 8, full = x->block / width;
+    const __m512i table = factor_table(m);
     struct panel p;
     panel_open(m, index, &p);
     size_t c = 0, block = 0;
@@ -139,15 +139,15 @@ INLINE void dot_panel(const struct pith_panels *m, enum codes kind, int digits, 
             const int8_t *q = x->q + c;
             /* Blocks of that many columns are the rule: their lines are known here. */
             const size_t usual = (digits == 1 ? 64 : 128) / width;
-            const struct sums s = n == usual
-                                      ? block_sums(kind, digits, usual, p.codes, q, x->q_digit)
-                                      : block_sums(kind, digits, n, p.codes, q, x->q_digit);
+            const struct sums s =
+                n == usual ? block_sums(kind, table, digits, usual, p.codes, q, x->q_digit)
+                           : block_sums(kind, table, digits, n, p.codes, q, x->q_digit);
             c += n * width;
             p.codes += n * PITH_PANEL_LINE;
             p.t = block_close(x, digits, block, s, &p);
         }
         __m512 scale = scales_at(m, p.group + g);
-        if (kind == HALVES) scale = _mm512_mul_ps(scale, _mm512_set1_ps(0.5f));
+        if (kind == FACTORS) scale = _mm512_mul_ps(scale, _mm512_set1_ps(m->unit));
         p.y = _mm512_fmadd_ps(scale, p.t, p.y);
     }
     _mm512_storeu_ps(y, p.y);
@@ -163,7 +163,7 @@ INLINE void dot_as(const struct pith_panels *m, enum codes kind, int digits, siz
 void pith_panel_dot_bytes_vnni(const struct pith_panels *m, size_t first, size_t count,
                                const struct pith_bytes *x, float *y)
 {
-    if (m->halves) dot_as(m, HALVES, 1, first, count, x, y);
+    if (m->factors) dot_as(m, FACTORS, 1, first, count, x, y);
     else if (m->form == PITH_PANEL_LEVEL4) dot_as(m, FOUR, 1, first, count, x, y);
     else dot_as(m, EIGHT, 1, first, count, x, y);
 }

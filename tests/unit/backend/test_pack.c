@@ -320,7 +320,8 @@ static void integer_products_of_many_rows(void **state)
         {"int8:channel", 50, 1100, 0, 30},    {"int8:channel", 97, 1556, 1556, 21},
         {"int8:g768:asym", 20, 1540, 768, 9}, {"int4:g640", 64, 1928, 640, 14},
         {"int4:g128", 16, 128, 0, 1100},      {"fp4_e2m1:g32", 70, 1184, 0, 40},
-        {"fp4_e2m1:g16", 33, 1168, 0, 17},
+        {"fp4_e2m1:g16", 33, 1168, 0, 17},    {"nf4:g64", 70, 1216, 0, 40},
+        {"bnb_fp4:g32", 33, 1184, 0, 17},
     };
     struct setups s;
     setups_open(&s);
@@ -384,6 +385,39 @@ static void byte_scales(void **state)
         p.plain = (struct pith_weight){.rows = 40, .cols = 128, .quant = &p.q};
         p.w = (struct pith_weight){.rows = 40, .cols = 128, .pack = &p.pack};
         check_modes(&s, &p, nv ? "nvfp4" : "mxfp4");
+        close_packed(&p);
+    }
+    setups_close(&s);
+}
+
+/* Levels as the integer products take them: the nearest of 1/unit numbers a whole. */
+static void levels_as_factors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *grid;
+        int units; /* 0: no factors */
+        enum pith_panel_factors factors;
+        double most; /* that a level moves */
+    } cases[] = {
+        {"fp4_e2m1:g32", 2, PITH_FACTORS_SMALL, 0},
+        {"nf4:g64", 112, PITH_FACTORS_LARGE, 0.5 / 112},
+        {"bnb_fp4:g64", 120, PITH_FACTORS_LARGE, 0.0032},
+        {"int4:g64", 0, PITH_FACTORS_NONE, 0},
+    };
+    struct setups s;
+    setups_open(&s);
+    for (size_t c = 0; c < PITH_COUNT(cases); c++) {
+        struct packed p;
+        open_packed(&p, s.backend[0], cases[c].grid, 16, 64, PITH_BF16);
+        const struct pith_panels *m = &p.pack.m;
+        assert_int_equal(m->factors, cases[c].factors);
+        for (int i = 0; m->factors && i < 16; i++) {
+            const double level = (double)((float)m->factor[i] - m->zero) / cases[c].units;
+            assert_true(m->factor[i] <= 2 * (int)m->zero);
+            assert_true(fabs(level - (double)m->level[i]) <= cases[c].most + 1e-7);
+        }
+        if (m->factors) assert_true(m->unit == 1.0f / (float)cases[c].units);
         close_packed(&p);
     }
     setups_close(&s);
@@ -502,6 +536,7 @@ int main(void)
         cmocka_unit_test(products_with_offsets),
         cmocka_unit_test(products_in_another_order),
         cmocka_unit_test(slabs_in_another_order),
+        cmocka_unit_test(levels_as_factors),
         cmocka_unit_test(what_cannot_be_packed),
         cmocka_unit_test(products_side_by_side),
     };

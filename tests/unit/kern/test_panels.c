@@ -225,23 +225,31 @@ static void compare_dot(pith_any_fn *fn, pith_panel_dot_bytes_fn *ref, const str
 static void fill_codes(const struct pith_panels *m)
 {
     const size_t bytes = PANELS * pith_panel_lines(m) * PITH_PANEL_LINE;
-    memset(at_end(0, bytes), m->halves ? 0x77 : 0xff, bytes);
+    memset(at_end(0, bytes), m->factors ? 0x77 : 0xff, bytes);
 }
 
-/* As FP4 is multiplied. */
-static void make_halves(struct pith_panels *m)
+/* As FP4 is multiplied, or by large factors, code 7 having the greatest. */
+static void make_factors(enum pith_panel_factors kind, struct pith_panels *m)
 {
-    m->halves = true;
-    m->zero = PITH_HALVES_ZERO;
-    for (int i = 0; i < 16; i++) m->level[i] = (float)(pith_halves[i] - PITH_HALVES_ZERO) / 2;
+    static const uint8_t fp4[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+    const bool small = kind == PITH_FACTORS_SMALL;
+    m->factors = kind;
+    m->zero = small ? PITH_FACTORS_SMALL_ZERO : PITH_FACTORS_LARGE_ZERO;
+    m->unit = small ? 0.5f : 1.0f / 112;
+    for (int i = 0; i < 16; i++) {
+        m->factor[i] = small ? fp4[i] : (uint8_t)pith_rng_below(&rng, 255);
+        if (!small && i % 8 == 7) m->factor[i] = i < 8 ? 254 : 0;
+        m->level[i] = ((float)m->factor[i] - m->zero) * m->unit;
+    }
 }
 
-/* The i-th way of reading that a shape has as integers: its own, or as halves. */
+/* The i-th way of reading that a shape has as integers: its own, or by small or large factors. */
+enum { WAYS = 3 };
 static bool read_as(const struct shape *s, int i, struct pith_panels *m)
 {
     if (i == 0) return s->form <= PITH_PANEL_INT8 && pith_panel_scale_wide(s->scale);
     if (s->form != PITH_PANEL_LEVEL4 || s->zeros) return false;
-    make_halves(m);
+    make_factors(i == 1 ? PITH_FACTORS_SMALL : PITH_FACTORS_LARGE, m);
     return true;
 }
 
@@ -249,7 +257,7 @@ static void check_dot_bytes(pith_any_fn *fn, const struct shape *s)
 {
     struct pith_panels m = panels(s);
     const size_t sizes[] = {32, 8, s->cols};
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < WAYS * 6; i++) {
         if (i % 6 == 0 && !read_as(s, i / 6, &m)) {
             i += 5;
             continue;
@@ -406,7 +414,7 @@ static void tile_fill(struct tile_case *c, bool greatest)
 
 static float scale_of(const struct pith_panels *m, size_t index)
 {
-    return pith_panel_scale_at(m, index) * (m->halves ? 0.5f : 1.0f);
+    return pith_panel_scale_at(m, index) * (m->factors ? m->unit : 1.0f);
 }
 
 /* Columns [col, col + n) of the first panels. */
@@ -427,8 +435,8 @@ static void tile_step(struct tile_case *c, size_t col, size_t n)
                 c->w_zero[to] = m->zeros ? m->zeros[from] : 0;
             }
     }
-    const struct pith_byte_tile a = {.form = m->form,
-                                     .halves = m->halves,
+    const struct pith_byte_tile a = {.form = pith_panel_tile_form(m),
+                                     .factors = m->factors,
                                      .cols = m->cols,
                                      .group = m->group,
                                      .block = c->block,
@@ -528,12 +536,12 @@ static void tiles_equal_the_product_of_one_vector(void **state)
             for (int scale = 0; scale <= PITH_SCALE_E4M3; scale++)
                 for (int c = 0; c < 4; c++)
                     for (int g = 0; g < 6; g++)
-                        for (int how = 0; how <= 2; how++) {
+                        for (int how = 0; how <= WAYS; how++) {
                             const struct shape s = {
                                 (enum pith_panel_form)form, (enum pith_panel_scale)scale, cols[c],
-                                groups[g] < cols[c] ? groups[g] : cols[c], how == 2};
-                            if (!is_wanted(&shape) || (how == 1 && digits)) continue;
-                            check_tile(k, &tier, digits, &s, how == 1);
+                                groups[g] < cols[c] ? groups[g] : cols[c], how == WAYS};
+                            if (!is_wanted(&shape) || (how % WAYS > 0 && digits)) continue;
+                            check_tile(k, &tier, digits, &s, how % WAYS);
                         }
     }
 }
@@ -583,10 +591,10 @@ static void every_kernel_equals_scalar(void **state)
 }
 
 /* The definition itself against sums in double of decoded weights. */
-static void check_definition(const struct shape s, bool halves)
+static void check_definition(const struct shape s, enum pith_panel_factors factors)
 {
     struct pith_panels m = panels(&s);
-    if (halves) make_halves(&m);
+    if (factors) make_factors(factors, &m);
     const float *x = floats(3, s.cols);
     float w[256 * 16], exact[16] = {0}, digits[16], fast[16], scale[8];
     int32_t sum[PITH_DIGITS * 8];
@@ -596,7 +604,7 @@ static void check_definition(const struct shape s, bool halves)
     const struct pith_bytes bytes = {32, q, scale, sum, 256, 8},
                             whole = {64, q, scale, sum, 256, 8};
     pith_to_digits_scalar(256, 64, x, q, 256, scale, sum, 8);
-    if (!halves) pith_panel_dot_digits_scalar(&m, 2, 1, &whole, digits);
+    if (!factors) pith_panel_dot_digits_scalar(&m, 2, 1, &whole, digits);
     pith_to_bytes_scalar(256, 32, x, q, scale, sum);
     pith_panel_dot_bytes_scalar(&m, 2, 1, &bytes, fast);
     for (size_t r = 0; r < 16; r++) {
@@ -607,7 +615,7 @@ static void check_definition(const struct shape s, bool halves)
             size += fabs((double)w[c * 16 + r] * (double)x[c]);
         }
         assert_true(fabs((double)exact[r] - want) <= 1e-6 * size);
-        if (!halves) assert_true(fabs((double)digits[r] - want) <= 1e-6 * size);
+        if (!factors) assert_true(fabs((double)digits[r] - want) <= 1e-6 * size);
         assert_true(fabs((double)fast[r] - rounded) <= 1e-6 * size);
         assert_true(fabs(rounded - want) <= 0.01 * size);
     }
@@ -616,8 +624,12 @@ static void check_definition(const struct shape s, bool halves)
 static void the_definition_is_a_product(void **state)
 {
     (void)state;
-    check_definition((struct shape){PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 256, 64, true}, false);
-    check_definition((struct shape){PITH_PANEL_LEVEL4, PITH_SCALE_E4M3, 256, 32, false}, true);
+    check_definition((struct shape){PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 256, 64, true},
+                     PITH_FACTORS_NONE);
+    check_definition((struct shape){PITH_PANEL_LEVEL4, PITH_SCALE_E4M3, 256, 32, false},
+                     PITH_FACTORS_SMALL);
+    check_definition((struct shape){PITH_PANEL_LEVEL4, PITH_SCALE_BF16, 256, 64, false},
+                     PITH_FACTORS_LARGE);
 }
 
 int main(void)

@@ -1,0 +1,29 @@
+/* kern/neon/factors.h: what integer products take for codes (kern/panel.h); the including file has
+ * defined INLINE. */
+#ifndef PITH_KERN_FACTORS_NEON_H
+#define PITH_KERN_FACTORS_NEON_H
+
+#include "kern/neon/vec_neon.h"
+#include "kern/panel.h"
+
+/* Codes of 8 bits, of 4, or factors in their place. */
+enum codes { EIGHT, FOUR, SMALL, LARGE };
+
+INLINE uint8x16_t factors_of(const struct pith_panels *m, uint8x16_t codes)
+{
+    return vqtbl1q_u8(vld1q_u8(m->factor), codes);
+}
+
+/* Factors less their zero. */
+INLINE int8x16_t signed_factors(const struct pith_panels *m)
+{
+    return vreinterpretq_s8_u8(vsubq_u8(vld1q_u8(m->factor), vdupq_n_u8((uint8_t)m->zero)));
+}
+
+/* Codes of 4 bits, a byte each, as what is multiplied. */
+INLINE int8x16_t looked_up(enum codes kind, int8x16_t table, uint8x16_t codes)
+{
+    return kind == FOUR ? vreinterpretq_s8_u8(codes) : vqtbl1q_s8(table, codes);
+}
+
+#endif
