@@ -23,6 +23,7 @@
     NEXT(0.5f) NEXT(1.0f) NEXT(1.0f)
 
 #define PITH_EXP64_LOW (-700.0)
+#define PITH_EXP64_HIGH 710.0 /* e^710 is above the greatest double */
 #define PITH_EXP64_LOG2E 0x1.71547652b82fep+0
 #define PITH_EXP64_MAGIC 0x1.8p+52
 #define PITH_EXP64_MAGIC_BITS 0x4338000000000000

@@ -339,7 +339,7 @@ double pith_lanes_sum_f64(double acc[PITH_LANES]);
 /* e^x, the definition that softmax and silu follow: within 1 ulp, 0 below about -103.97,
  * subnormal results rounded once, +infinity above 88.72, NaN for NaN. */
 float pith_exp_f32(float x);
-/* e^x for x <= 0, within 1e-15 relative; x below -700 counts as -700. */
+/* e^x within 1e-15 relative; x below -700 counts as -700, +infinity above 709.43, NaN for NaN. */
 double pith_exp_f64(double x);
 /* |x|^2.4 by plain float arithmetic, within 1e-6 relative where it neither overflows nor
  * underflows: libm's pow() differs between machines. */

@@ -50,6 +50,7 @@ float pith_exp_f32(float x)
 
 double pith_exp_f64(double x)
 {
+    x = PITH_EXP64_HIGH < x ? PITH_EXP64_HIGH : x;
     x = PITH_EXP64_LOW > x ? PITH_EXP64_LOW : x;
     const double t = fma(x, PITH_EXP64_LOG2E, PITH_EXP64_MAGIC);
     const double n = t - PITH_EXP64_MAGIC;

@@ -45,12 +45,14 @@ static void exp_f32_is_within_one_ulp(void **state)
 static void exp_f64_and_log_are_close(void **state)
 {
     (void)state;
-    for (double x = 0; x > -700; x -= 0.00371) {
+    for (double x = 709.4; x > -700; x -= 0.00371) {
         const double e = exp(x);
         if (fabs(pith_exp_f64(x) - e) > 1e-15 * e) fail_msg("exp(%a)", x);
     }
     assert_true(pith_exp_f64(0) == 1.0 && pith_exp_f64(-INFINITY) < 1e-300 &&
                 isnan(pith_exp_f64((double)NAN)));
+    assert_true(pith_exp_f64(709.5) == INFINITY && pith_exp_f64(711) == INFINITY &&
+                pith_exp_f64(1e30) == INFINITY && pith_exp_f64(INFINITY) == INFINITY);
     for (double x = 1; x < 1e300; x *= 1.000371) {
         const double l = log(x);
         if (fabs(pith_log_f64(x) - l) > 1e-15 * (l > 1 ? l : 1)) fail_msg("log(%a)", x);
