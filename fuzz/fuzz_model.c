@@ -7,6 +7,8 @@
  *         its bytes matter, repeated; "a.{0,1}.b" is two tensors
  *     an empty line, and bytes of the others, repeated
  *
+ * Without such a line the tensors are those that the config asks for, of whatever shape these are.
+ *
  * Or a GGUF file, whose last four bytes are the size that it is to have: the 64 before them are
  * repeated up to there. */
 #include "folder.h"
@@ -16,6 +18,8 @@
 #include "base/str.h"
 #include "model/session.h"
 #include "tok/tokenizer.h"
+
+#include <inttypes.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -119,6 +123,80 @@ static void put_line(struct file *f, char *text)
     if (size_of(&l)) put_tensor(f, &l, "", name + 1);
 }
 
+/* --- tensors as a config wants them ----------------------------------------------------------- */
+
+static void put_wanted(struct file *f, unsigned dims, const uint64_t *shape, const char *name)
+{
+    struct pith_str text = {0};
+    for (unsigned i = 0; i < dims; i++)
+        pith_str_printf(&text, "%s%" PRIu64, i ? "," : "BF16 ", shape[i]);
+    pith_str_printf(&text, " %s", name);
+    put_line(f, text.data);
+    pith_str_free(&text);
+}
+
+static void put_matrix(struct file *f, const char *module, uint64_t rows, uint64_t cols, bool bias)
+{
+    char name[NAME];
+    (void)snprintf(name, sizeof name, "%s.weight", module);
+    put_wanted(f, 2, (const uint64_t[]){rows, cols}, name);
+    (void)snprintf(name, sizeof name, "%s.bias", module);
+    if (bias) put_wanted(f, 1, &rows, name);
+}
+
+static void put_vector(struct file *f, const char *module, const char *end, uint64_t length)
+{
+    char name[NAME];
+    (void)snprintf(name, sizeof name, "%s%s", module, end);
+    put_wanted(f, 1, &length, name);
+}
+
+static void put_ends(struct file *f, const struct pith_arch *arch, const struct pith_shape *s)
+{
+    const struct pith_arch_names *names = &arch->names;
+    put_matrix(f, names->embed, s->vocab, pith_shape_embed(s), false);
+    if (!s->tied) put_matrix(f, names->head, s->vocab, pith_shape_embed(s), false);
+    if (s->head_bias) put_vector(f, names->head, ".bias", s->vocab);
+    if (s->positions) put_matrix(f, names->positions, s->positions, s->hidden, false);
+    if (s->embed_dim) put_matrix(f, names->project_in, s->hidden, s->embed_dim, false);
+    if (s->embed_dim) put_matrix(f, names->project_out, s->embed_dim, s->hidden, false);
+    if (!pith_shape_has_last_gain(s)) return;
+    put_vector(f, names->norm, ".weight", s->hidden);
+    if (pith_arch_norm(arch).bias) put_vector(f, names->norm, ".bias", s->hidden);
+}
+
+static void put_layer(struct file *f, const struct pith_plans *plans, uint32_t layer)
+{
+    const struct pith_layer_plan *l = pith_plan(plans, layer);
+    char name[NAME];
+    for (uint32_t i = 0; i < l->linears && f->lines < MAX_TENSORS; i++) {
+        pith_plan_linear_name(plans, layer, i, name, sizeof name);
+        put_matrix(f, name, l->linear[i].rows, l->linear[i].cols, l->linear[i].bias);
+    }
+    for (uint32_t i = 0; i < l->vectors && f->lines < MAX_TENSORS; i++) {
+        uint64_t shape[3];
+        const unsigned dims = pith_vector_stored(&l->vector[i], shape);
+        pith_plan_name(plans, layer, l->vector[i].name, name, sizeof name);
+        put_wanted(f, dims, shape, name);
+    }
+}
+
+static void put_planned(struct file *f, const char *text)
+{
+    const struct pith_arch *arch;
+    struct pith_shape shape;
+    struct pith_plans plans;
+    json_t *config = NULL;
+    if (pith_json_parse(text, strlen(text), "config", &config, NULL) != PITH_OK) return;
+    if (pith_shape_read(config, "config", &arch, &shape, NULL) == PITH_OK &&
+        shape.layers <= MAX_LAYERS && pith_plans_make(arch, &shape, &plans, NULL) == PITH_OK) {
+        put_ends(f, arch, &shape);
+        for (uint32_t i = 0; i < plans.layers; i++) put_layer(f, &plans, i);
+        pith_plans_free(&plans);
+    }
+    json_decref(config);
+}
+
 /* Up to the end of a line, with a NUL there; *data goes behind it. free() it. */
 static char *take_line(const uint8_t **data, const uint8_t *end)
 {
@@ -134,9 +212,9 @@ static char *take_line(const uint8_t **data, const uint8_t *end)
 
 static void put_folder(const uint8_t *data, size_t size)
 {
-    struct file f = {.end = data + size};
+    struct file f = {.fill = data, .end = data + size};
     char *config = take_line(&data, f.end);
-    const uint8_t *blank = data;
+    const uint8_t *blank = data > f.fill && data[-1] == '\n' ? data - 1 : data;
     while (blank + 1 < f.end && !(blank[0] == '\n' && blank[1] == '\n')) blank++;
     f.fill = blank + 1 < f.end ? blank + 2 : f.end;
     while (data <= blank && data < f.end) {
@@ -144,6 +222,7 @@ static void put_folder(const uint8_t *data, size_t size)
         put_line(&f, line);
         free(line);
     }
+    if (f.lines == 0) put_planned(&f, config);
     pith_str_puts(&f.header, f.tensors ? "}" : "{}");
     char length[8] = {0};
     for (int i = 0; i < 4; i++) length[i] = (char)(f.header.len >> 8 * i & 255);

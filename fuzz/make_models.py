@@ -21,24 +21,29 @@ GOLDEN = os.path.join(ROOT, "tests", "golden", "arch")
 PITH = os.environ.get("PITH", os.path.join(ROOT, "build", "pith"))
 # As float32, float16 and bfloat16 these are small numbers of both signs.
 FILL = bytes([0x31, 0x3C, 0x5A, 0xBB, 0x17, 0x3A, 0x74, 0xBC, 0x2E, 0x3B, 0x0D, 0xBA, 0x66, 0x3D, 0x48, 0xBD])
-# One of each architecture, and those that store tensors otherwise.
-CASES = """cohere cohere2 cohere_norm deepseek_v2 deepseek_v3 ernie4_5 ernie4_5_moe exaone4 gemma2 gemma3 gemma3_vl
-gemma4 gemma4_vl glm4 glm4_moe glm4_moe_lite gpt2 gpt2_old gpt_neox gpt_oss gpt_oss_mxfp4 granite granitemoe
-granitemoehybrid granitemoeshared lfm2 lfm2_moe llama llama4 llama4_vl minimax_m2 ministral3 mistral3_vl mixtral olmo2
-olmoe opt opt_post phi3 phi3_long qwen2 qwen2_5_vl qwen2_moe qwen3 qwen3_5 qwen3_5_moe_fused qwen3_moe
-qwen3_moe_fused qwen3_next qwen3_vl_moe seed_oss smollm3""".split()
+LARGE = bytes([0x00, 0x62, 0x00, 0xE2])  # as bfloat16 5.9e20 of both signs
+# One of each architecture: a config alone, whose tensors the target makes.
+CONFIGS = """cohere cohere2 cohere_norm deepseek_v2 deepseek_v3 ernie4_5 ernie4_5_moe exaone4 gemma2 gemma3 gemma4 glm4
+glm4_moe glm4_moe_lite gpt_neox gpt_oss granite granitemoe granitemoehybrid granitemoeshared lfm2 lfm2_moe llama
+llama4 minimax_m2 ministral3 mixtral olmo2 olmoe opt opt_post phi3 phi3_long qwen2 qwen2_moe qwen3 qwen3_5 qwen3_moe
+qwen3_next seed_oss smollm3""".split()
+# Those that store tensors otherwise, and some more, with their lists of tensors.
+CASES = """deepseek_v3_old gemma3_vl gpt2_old gpt_neox gpt_oss gpt_oss_mxfp4 granitemoe lfm2 llama llama4_vl mistral3_vl
+mixtral_old opt phi3 qwen2_5_vl qwen3_5_moe_fused qwen3_moe_fused qwen3_next_old qwen3_vl_moe""".split()
 # Widths of more than one group of 32.
 WIDE = {"config": {"hidden_size": 64, "head_dim": 16, "intermediate_size": 64, "num_key_value_heads": 4},
         "shapes": {"proj.weight": [64, 64], "norm.weight": [64], "tokens.weight": [80, 64], "head.weight": [80, 64]}}
-# As tests/cli/test_gguf_archs.sh has them: what llama.cpp has no other value for.
+# The same of one whose columns lie in another order in a GGUF file, in pieces that blocks reach over.
+PIECES = {"config": {"hidden_size": 64, "intermediate_size": 64, "linear_key_head_dim": 24, "linear_value_head_dim": 24},
+          "shapes": {"linear_attn.norm.weight": [24], "q_norm.weight": [16], "k_norm.weight": [16], "norm.weight": [64],
+                     "tokens.weight": [80, 64], "head.weight": [80, 64], "proj_a.weight": [4, 64], "proj_b.weight": [4, 64],
+                     "proj_qkv.weight": [192, 64], "conv1d.weight": [192, 1, 4], "k_proj.weight": [32, 64],
+                     "v_proj.weight": [32, 64], "q_proj.weight": [128, 64], "out_proj.weight": [64, 96],
+                     "proj.weight": [64, 64], "proj_z.weight": [96, 64]}}
+# Beside those of tests/cli/gguf_cases.txt.
 GGUF = {
-    "deepseek_v2": {"config": {"rms_norm_eps": 1e-6}},
-    "cohere2": {}, "glm4": {}, "glm4_moe": {}, "ernie4_5_moe": {}, "gpt_neox": {}, "granitemoe": {},
-    "lfm2": {}, "llama": WIDE, "phi3": {},
+    "gpt_neox": {}, "llama": WIDE,
     "gpt_oss_mxfp4": {"config": {"rope_scaling": {"rope_type": "default"}, "swiglu_limit": 7.0}},
-    "qwen3_next": {"config": {"linear_value_head_dim": 8},
-                   "shapes": {"qkvz.weight": [96, 32], "conv1d.weight": [64, 1, 4], "linear_attn.norm.weight": [8],
-                              "linear_attn.out_proj.weight": [32, 32]}},
 }
 CONTAINERS = {
     "gptq": "int4:g32", "awq": "int4:g32:asym", "compressed-tensors": "int8:channel", "bitsandbytes": "nf4:g32",
@@ -46,16 +51,16 @@ CONTAINERS = {
 }
 
 
-def text(config, lines):
+def text(config, lines, fill=FILL):
     first = json.dumps(config, separators=(",", ":"))
-    return "\n".join([first] + lines).encode() + b"\n\n" + FILL
+    return "\n".join([first] + lines).encode() + b"\n\n" + fill
 
 
-def seed(case):
+def seed(case, tensors, fill=FILL):
     with open(os.path.join(GOLDEN, case + ".json")) as f:
         case = json.load(f)
-    return text(case["config"], [f"{byte[0] if byte else 'F32'} {','.join(map(str, shape))} {name}"
-                                 for name, shape, _, *byte in case["tensors"]])
+    lines = [f"{byte[0] if byte else 'F32'} {','.join(map(str, shape))} {name}" for name, shape, _, *byte in case["tensors"]]
+    return text(case["config"], lines if tensors else [], fill)
 
 
 def period(data):
@@ -87,6 +92,12 @@ def of_gguf(path):
     return head + FILL * 4 + struct.pack("<I", len(data))
 
 
+def gguf_cases():
+    with open(os.path.join(ROOT, "tests", "cli", "gguf_cases.txt")) as f:
+        rows = [line.split(None, 2) for line in f if not line.startswith("#")]
+    return GGUF | {case: json.loads(patch[0]) if patch else {} for case, _, *patch in rows}
+
+
 def run(*command):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -104,9 +115,11 @@ def make(case, work, patch):
 def main():
     out = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "fuzz", "corpus", "model")
     os.makedirs(out, exist_ok=True)
-    seeds = {case: seed(case) for case in CASES}
+    seeds = {case + ".config": seed(case, False) for case in CONFIGS} | {case: seed(case, True) for case in CASES}
+    for case in ("qwen3_5", "granitemoehybrid"):
+        seeds[case + ".large_values"] = seed(case, False, LARGE)
     with tempfile.TemporaryDirectory() as work:
-        for case, patch in GGUF.items():
+        for case, patch in gguf_cases().items():
             path = os.path.join(work, case + ".gguf")
             run(PITH, "convert", make(case, work, patch), "-o", path, "--quiet")
             seeds[case + ".gguf"] = of_gguf(path)
@@ -115,6 +128,10 @@ def main():
             run(PITH, "quantize", make("llama", work, WIDE), "-o", path, "-r", "rtn", "--weights", weights, "--container",
                 container, "--quiet")
             seeds["llama_" + container] = of_folder(path)
+        os.rename(work + "/qwen3_5", work + "/narrow")
+        run(PITH, "quantize", make("qwen3_5", work, PIECES), "-o", work + "/q8_0.gguf", "-r", "rtn", "--weights", "q8_0",
+            "--quiet")
+        seeds["qwen3_5_q8_0.gguf"] = of_gguf(work + "/q8_0.gguf")
         run(PITH, "convert", work + "/gptq", "-o", work + "/gptq.gguf", "--quiet")
         seeds["llama_gptq.gguf"] = of_gguf(work + "/gptq.gguf")
     seeds["unknown.gguf"] = seeds["llama.gguf"].replace(b"llama", b"alpac")
