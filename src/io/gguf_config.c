@@ -270,6 +270,7 @@ static enum pith_status put_given(const struct config *c)
     bool over_sum = false, parallel = true;
     uint64_t values = 0, inner = 0;
     PITH_TRY(pith_gguf_get_bool(c->g, key_of(c, "expert_weights_norm", key), &over_sum, c->err));
+    over_sum |= c->arch->renormalised; /* whatever the key says, which others do not write then */
     if (c->arch->by_keys) PITH_TRY(set(c, "norm_topk_prob", json_boolean(over_sum)));
     PITH_TRY(pith_gguf_get_bool(c->g, key_of(c, "use_parallel_residual", key), &parallel, c->err));
     if (c->arch->by_head) PITH_TRY(set(c, "use_parallel_residual", json_boolean(parallel)));
