@@ -9,7 +9,8 @@ quantize() { # name options
     "$pith" quantize "$probe" -o "$work/$name" --calib-tokens 2048 --seq-len 256 --quiet "$@" >/dev/null 2>"$work/err" ||
         fail "$name: $(cat "$work/err")"
 }
-limits="--text $probe/eval.txt --context 128 --max-tokens 768"
+thorough && scored=1024 || scored=768
+limits="--text $probe/eval.txt --context 128 --max-tokens $scored"
 measure() { # name...: the KL of all against one pass of the probe
     for name; do set -- "$@" "$work/$name" && shift; done
     # shellcheck disable=SC2086

@@ -4,7 +4,7 @@
 set -u
 . tests/cli/lib.sh
 mixture=$root/models/probe-moe
-tokens="--calib-tokens 1024 --seq-len 128"
+thorough && tokens="--calib-tokens 2048 --seq-len 256" || tokens="--calib-tokens 1024 --seq-len 128"
 few="--quiet $tokens"
 
 make() { # OUT OPTIONS...
@@ -69,7 +69,7 @@ else
     same_model "killed and resumed: the same bytes" "$work/killed" "$work/gptq-pooled"
 fi
 
-few="--quiet --calib-tokens 512 --seq-len 64"
+thorough || few="--quiet --calib-tokens 512 --seq-len 64"
 check "awq" make awq -r awq --container compressed-tensors
 check "awq: verified" verified awq
 # shellcheck disable=SC2086

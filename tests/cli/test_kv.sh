@@ -7,7 +7,8 @@
 # reads the text with the floats but once.
 measured=$work/measured
 : >"$measured"
-limits="--text $probe/eval.txt --context 128 --max-tokens 512"
+thorough && scored=1024 calibrated=2048 || scored=512 calibrated=1024
+limits="--text $probe/eval.txt --context 128 --max-tokens $scored"
 measure() { # LABEL MODEL OPTIONS...: a line for each model that the report tells of
     label=$1
     shift
@@ -132,7 +133,7 @@ thorough && containers="compressed-tensors modelopt" || containers=modelopt
 for container in $containers; do
     out=$work/$container
     check "scales by $container" "$pith" quantize "$probe" -o "$out" -r fp8-static --kv fp8 --container $container \
-        --calib-tokens 1024 --seq-len 256 --quiet
+        --calib-tokens $calibrated --seq-len 256 --quiet
     check "verified, $container" "$pith" verify "$out" --against "$probe" --quiet
     measure "$container" "$out" --baseline "$probe"
     measure "$container-f32" "$out" --baseline "$probe" --kv f32
@@ -147,7 +148,7 @@ for k in compressed-tensors,fp8:head,fp8_e4m3:head:static modelopt,nvfp4,nvfp4:s
     grid=${k#*,} out=$work/by
     rm -rf "$out"
     check "scales of ${grid%,*}" "$pith" quantize "$probe" -o "$out" -r fp8-static --kv "${grid%,*}" --container "${k%%,*}" \
-        --calib-tokens 1024 --seq-len 256 --quiet
+        --calib-tokens $calibrated --seq-len 256 --quiet
     check "verified" "$pith" verify "$out" --against "$probe" --quiet
     measure "$k" "$out" --baseline "$probe"
     [ "$(value 2 "$k")" = "${grid#*,}" ] && pass "measured as the checkpoint says" || fail "it says $(value 2 "$k")"

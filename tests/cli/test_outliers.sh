@@ -7,6 +7,7 @@ make_outliers=${BUILD:-build}/tools/make_outliers
     echo "$make_outliers: no program there: make build/tools/make_outliers" >&2
     exit 1
 }
+thorough && scored=2560 calibrated=4096 || scored=1536 calibrated=2048
 eval_json() { # model tokens options
     model=$1
     tokens=$2
@@ -15,7 +16,7 @@ eval_json() { # model tokens options
 }
 measure() { # name...: the KL of all against one pass of the model
     for name; do set -- "$@" "$work/$name" && shift; done
-    "$pith" compare "$work/model" "$@" --text "$probe/eval.txt" --context 256 --max-tokens 1536 --json --quiet 2>/dev/null | python3 -c '
+    "$pith" compare "$work/model" "$@" --text "$probe/eval.txt" --context 256 --max-tokens "$scored" --json --quiet 2>/dev/null | python3 -c '
 import json, sys
 for m in json.load(sys.stdin)["models"][1:]: print(m["name"], m["texts"][0]["kld_mean"])' >"$work/measured"
 }
@@ -25,7 +26,7 @@ kld() { # name
 make() { # name options
     name=$1
     shift
-    "$pith" quantize "$work/model" -o "$work/$name" --calib-tokens 2048 --seq-len 256 --quiet "$@" >/dev/null 2>"$work/err" ||
+    "$pith" quantize "$work/model" -o "$work/$name" --calib-tokens "$calibrated" --seq-len 256 --quiet "$@" >/dev/null 2>"$work/err" ||
         fail "$name: $(cat "$work/err")"
 }
 less() { # label a b factor: a <= b * factor
