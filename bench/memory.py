@@ -2,10 +2,12 @@
 """Own memory as foretold and as held, by every recipe in every container that takes it.
 
     bench/memory.py MODEL [-r RECIPE]... [-c CONTAINER]... [-- OPTIONS...]
+    bench/memory.py MODEL --convert [-c CONTAINER]... [-- OPTIONS...]
 
 A line each: what `pith quantize` says it will need at most (what --memory is held against), the most
 anonymous memory seen from outside by looking every half millisecond, and their quotient. It is never
-below 1 where the estimate holds. Containers that refuse a recipe are left out. OPTIONS go to every
+below 1 where the estimate holds. Containers that refuse a recipe are left out. With --convert, MODEL is
+quantized and goes to each container by `pith convert` (default OPTIONS: --threads 2). OPTIONS go to every
 run (default: --calib-tokens 1024 --seq-len 512 --threads 2). PITH names the program; what is made
 goes under TMPDIR and is removed.
 """
@@ -49,14 +51,15 @@ def held(args, said):
     return p.returncode, p.communicate()[1], peak
 
 
-def measure(model, options, few):
+def measure(model, options, few, command="quantize"):
     work = tempfile.mkdtemp(prefix="pith-memory-")
     out = os.path.join(work, "made.gguf" if "gguf" in options else "made")
-    args = [PITH, "quantize", model, "-o", out, "--json", "--quiet", *few, *options]
+    args = [PITH, command, model, "-o", out, "--json", "--quiet", *few, *options]
     try:
-        refused = subprocess.run([*args, "--memory", "1"], capture_output=True, text=True)
-        if "--memory allows" not in refused.stderr:
-            return None, refused.stderr.strip()
+        if command == "quantize":
+            refused = subprocess.run([*args, "--memory", "1"], capture_output=True, text=True)
+            if "--memory allows" not in refused.stderr:
+                return None, refused.stderr.strip()
         said = os.path.join(work, "said")
         code, err, peak = held(args, said)
         if code != 0:
@@ -78,21 +81,30 @@ def rows(recipes, containers):
             yield name, container, [*options, "--container", container]
 
 
+def conversions(containers):
+    for container in containers or CONTAINERS:
+        yield "convert", container, ["--container", container]
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("model")
     p.add_argument("-r", "--recipe", action="append")
     p.add_argument("-c", "--container", action="append")
+    p.add_argument("--convert", action="store_true")
     p.add_argument("-o", "--only", type=float, default=0, help="tell only quotients outside 1 .. ONLY")
     argv, few = sys.argv[1:], FEW
     if "--" in argv:
         argv, few = argv[: argv.index("--")], argv[argv.index("--") + 1:]
     a = p.parse_args(argv)
+    command = "convert" if a.convert else "quantize"
+    if a.convert and "--" not in sys.argv:
+        few = ["--threads", "2"]
     worst = []
-    for name, container, options in rows(a.recipe, a.container):
-        got, why = measure(a.model, options, few)
+    for name, container, options in conversions(a.container) if a.convert else rows(a.recipe, a.container):
+        got, why = measure(a.model, options, few, command)
         if not got:
-            if a.recipe:
+            if a.recipe or a.convert:
                 print(f"{name:14} {container:18} {why[:90]}", flush=True)
             continue
         expected, peak, seconds = got

@@ -67,6 +67,19 @@ agree() { # SHAPE RECIPE CONTAINER
 }
 agree middle gptq compressed-tensors
 
+# So it is when a quantized model goes to another container.
+converts() { # CONTAINER
+    PITH=$pith python3 bench/memory.py "$work/middle4" --convert -c "$1" | tail -1 >"$work/stdout"
+    sed -n 's/.*estimate over peak \([0-9.]*\) to .*/\1/p' "$work/stdout" >"$work/quotient"
+    awk '{ exit !($1 >= 1 && $1 < 1.125) } END { if (NR != 1) exit 1 }' "$work/quotient" &&
+        pass "middle, converted to $1: the estimate is $(cat "$work/quotient") of the peak" ||
+        fail "middle, converted to $1: $(cat "$work/stdout")"
+}
+"$pith" quantize "$work/middle" -o "$work/middle4" -r rtn --weights int4:g128:asym --container gptq \
+    --threads 2 --quiet
+converts compressed-tensors
+converts awq
+
 # What verify holds of its own grows by a line of a table for each tensor, not by its entry's tree.
 checked() { # LAYERS: of 770 linears, three tensors each
     "$make_model" many-experts "$work/many" "$1" 2>/dev/null
