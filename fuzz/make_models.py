@@ -92,6 +92,22 @@ def of_gguf(path):
     return head + FILL * 4 + struct.pack("<I", len(data))
 
 
+def with_q8_0(path, name):
+    """The same with a tensor of float32 in blocks, as llama.cpp has it where they reach over a head."""
+    data, shift = bytearray(of_gguf(path)), 0
+    for t in GGUFReader(path).tensors:
+        at = t.field.offset + 8 + len(t.name) + 4 + 8 * len(t.shape)
+        kind, offset = struct.unpack_from("<IQ", data, at)
+        struct.pack_into("<IQ", data, at, 8 if t.name == name else kind, offset - shift)
+        if t.name == name:
+            assert kind == 0
+            shift = 4 * t.n_elements - t.n_elements // 32 * 34
+            assert shift % 32 == 0
+    (size,) = struct.unpack_from("<I", data, len(data) - 4)
+    struct.pack_into("<I", data, len(data) - 4, size - shift)
+    return bytes(data)
+
+
 def gguf_cases():
     with open(os.path.join(ROOT, "tests", "cli", "gguf_cases.txt")) as f:
         rows = [line.split(None, 2) for line in f if not line.startswith("#")]
@@ -132,6 +148,7 @@ def main():
         run(PITH, "quantize", make("qwen3_5", work, PIECES), "-o", work + "/q8_0.gguf", "-r", "rtn", "--weights", "q8_0",
             "--quiet")
         seeds["qwen3_5_q8_0.gguf"] = of_gguf(work + "/q8_0.gguf")
+        seeds["qwen3_5_over.gguf"] = with_q8_0(work + "/q8_0.gguf", "blk.0.ssm_out.weight")
         run(PITH, "convert", work + "/gptq", "-o", work + "/gptq.gguf", "--quiet")
         seeds["llama_gptq.gguf"] = of_gguf(work + "/gptq.gguf")
     seeds["unknown.gguf"] = seeds["llama.gguf"].replace(b"llama", b"alpac")

@@ -202,12 +202,13 @@ static enum pith_status show_columns(const struct pith_stow *order, struct pith_
                                      struct pith_error *err)
 {
     const uint32_t n = q->cols, part = n / (uint32_t)pith_stow_pieces(order);
-    uint8_t *codes = pith_alloc(2 * (size_t)n, 1), *shown = codes + n;
+    uint8_t *codes = pith_alloc(2 * (size_t)n, 1);
     q->g_idx = pith_alloc(n, sizeof *q->g_idx);
     if (!codes || !q->g_idx) {
         pith_free(codes);
         return pith_fail_nomem(err, "the order of columns");
     }
+    uint8_t *shown = codes + n;
     for (uint32_t r = 0; r < q->rows; r++) {
         pith_qmat_get_codes(q, r, codes);
         for (uint32_t c = 0; c < n; c += part)
