@@ -29,6 +29,10 @@ PY
     check "$shape: convert" limited "$pith" convert "$dir-out" -o "$dir-gptq" --container gptq --quiet
     check "$shape: verify what was converted" limited "$pith" verify "$dir-gptq" --against "$dir-out"
     check "$shape: run" limited "$pith" run "$dir-out" -p The -n 2
-    refuse "$shape: in a GGUF file" 1 'inv_freq' limited "$pith" convert "$dir" -o "$dir.gguf" --quiet
+    check "$shape: not in a GGUF file, which says so" limited "$pith" convert "$dir" -o "$dir.gguf" --quiet
+    check "$shape: by name" python3 -c "
+import json; assert json.load(open('$dir.gguf.pith.json'))['left_out'] == [
+    'model.layers.0.self_attn.rotary_emb.inv_freq', 'model.rotary_emb.inv_freq']"
+    check "$shape: verify the file" limited "$pith" verify "$dir.gguf" --against "$dir"
 done
 finish
