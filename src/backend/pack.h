@@ -13,8 +13,9 @@ struct pith_pack {
     /* [rows][groups], added to the product with the sums of x over each group; NULL: none */
     const struct pith_weight *offsets;
     double bits_per_weight; /* of the matrix that was packed, by pith_qmat_bits_per_weight() */
-    /* Integers: columns of a block of x as bytes; as digits, which smaller groups than 128 do not
-     * have: they come to float32 so often that multiplying in it is faster. 0: neither */
+    /* Integers and factors: columns of a block of x as bytes; as digits, which smaller groups than
+     * 128 do not have: they come to float32 so often that multiplying in it is faster. 0: neither
+     */
     size_t block, digits;
     struct pith_panels m;
     const uint32_t *order; /* column c of m is column order[c] of the matrix (act-order); NULL: c */

@@ -8,9 +8,8 @@
 static const struct pith_engine_cache *find(const struct pith_target_engine *e,
                                             const struct pith_kv_part *part)
 {
-    const struct pith_kv_format alone = {.k = *part, .v = *part};
+    struct pith_kv_format plain = {.k = *part, .v = *part};
     char name[PITH_KV_TEXT];
-    struct pith_kv_format plain = alone;
     plain.k.rotate = plain.v.rotate = false;
     pith_kv_name(&plain, name);
     for (const struct pith_engine_cache *c = e->caches; c && c->kv; c++)
@@ -31,8 +30,7 @@ static const char *before(const struct pith_target_engine *e, const struct pith_
         if (part[i]->rotate && !(able && coded)) return NULL;
         told = told || (able && coded && !part[i]->rotate);
     }
-    if (told && ((f->k.rotate && pith_kv_coded(&f->k)) || (f->v.rotate && pith_kv_coded(&f->v))))
-        return NULL; /* one switch for both */
+    if (told && (f->k.rotate || f->v.rotate)) return NULL; /* one switch for both */
     return told ? e->unrotated : "";
 }
 

@@ -7,7 +7,12 @@
 #define PITH_EXPORT_GGUF_H
 
 #include "io/gguf.h"
+#include "io/gguf_model.h"
 #include "model/model.h"
+
+/* llama.cpp's name of a module's matrix, and what becomes of it there; false when it has none. */
+bool pith_gguf_module_name(const struct pith_model *m, const char *module,
+                           char name[PITH_GGUF_NAME], struct pith_gguf_place *place);
 
 /* The dtype that a tensor of the model is stored in: vectors and routers are F32 there. */
 enum pith_dtype pith_gguf_stored_dtype(const struct pith_model *m, const struct pith_tensor *t);

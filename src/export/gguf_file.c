@@ -11,31 +11,40 @@
 #include <stdio.h>
 #include <string.h>
 
+static bool arch_of(const struct pith_model *m, struct pith_gguf_arch *arch)
+{
+    return pith_gguf_arch_of(m->arch->name, m->shape.moe.experts != 0, m->arch->names.layers, arch);
+}
+
+static bool name_of(const struct pith_model *m, const char *tensor, char name[PITH_GGUF_NAME],
+                    struct pith_gguf_place *place)
+{
+    struct pith_gguf_arch arch;
+    return arch_of(m, &arch) && pith_gguf_name(&arch, tensor, "weight", name, place);
+}
+
+bool pith_gguf_module_name(const struct pith_model *m, const char *module,
+                           char name[PITH_GGUF_NAME], struct pith_gguf_place *place)
+{
+    char weight[256];
+    (void)snprintf(weight, sizeof weight, "%s.weight", module);
+    return name_of(m, weight, name, place);
+}
+
 enum pith_dtype pith_gguf_stored_dtype(const struct pith_model *m, const struct pith_tensor *t)
 {
     char name[PITH_GGUF_NAME];
-    struct pith_gguf_place place = {0};
-    struct pith_gguf_arch arch;
+    struct pith_gguf_place place;
     const bool is_float = t->dtype == PITH_F16 || t->dtype == PITH_BF16;
-    if (pith_gguf_arch_of(m->arch->name, m->shape.moe.experts != 0, m->arch->names.layers, &arch))
-        (void)pith_gguf_name(&arch, t->name, "weight", name, &place);
-    return (t->dims == 1 || place.exact) && is_float ? PITH_F32 : t->dtype;
-}
-
-static bool place_of(const struct pith_model *m, const char *module, struct pith_gguf_place *place)
-{
-    char name[PITH_GGUF_NAME], weight[256];
-    struct pith_gguf_arch arch;
-    (void)snprintf(weight, sizeof weight, "%s.weight", module);
-    return pith_gguf_arch_of(m->arch->name, m->shape.moe.experts != 0, m->arch->names.layers,
-                             &arch) &&
-           pith_gguf_name(&arch, weight, "weight", name, place);
+    const bool exact = name_of(m, t->name, name, &place) && place.exact;
+    return (t->dims == 1 || exact) && is_float ? PITH_F32 : t->dtype;
 }
 
 bool pith_gguf_keeps(const struct pith_model *m, const char *module)
 {
+    char name[PITH_GGUF_NAME];
     struct pith_gguf_place place;
-    return place_of(m, module, &place) && place.dense;
+    return pith_gguf_module_name(m, module, name, &place) && place.dense;
 }
 
 static struct pith_gguf_sizes sizes_of(const struct pith_shape *s)
@@ -57,8 +66,9 @@ static struct pith_gguf_sizes sizes_of(const struct pith_shape *s)
 uint32_t pith_gguf_side_by_side(const struct pith_model *m, const char *module, uint32_t cols)
 {
     const struct pith_gguf_sizes sizes = sizes_of(&m->shape);
+    char name[PITH_GGUF_NAME];
     struct pith_gguf_place place;
-    if (!place_of(m, module, &place)) return cols;
+    if (!pith_gguf_module_name(m, module, name, &place)) return cols;
     const struct pith_stow order = pith_gguf_order(place.order, &sizes, 0);
     return cols / (uint32_t)pith_stow_pieces(&order);
 }
@@ -516,8 +526,7 @@ enum pith_status pith_gguf_finish(const struct pith_model *m, const char *source
 {
     struct names n = {.model = m, .file_type = kind, .sizes = sizes_of(&m->shape)};
     struct pith_gguf_keys keys = {0};
-    if (!pith_gguf_arch_of(m->arch->name, m->shape.moe.experts != 0, m->arch->names.layers,
-                           &n.arch))
+    if (!arch_of(m, &n.arch))
         return pith_fail(err, PITH_UNSUPPORTED, "llama.cpp's name of a %s is not known here",
                          m->arch->name);
     PITH_TRY(check_shape(m, &n.arch, err));

@@ -1,4 +1,5 @@
 #include "export/mixture.h"
+#include "export/gguf.h"
 
 #include "base/mem.h"
 #include "io/gguf_model.h"
@@ -126,13 +127,10 @@ static bool is_large(const struct pith_model *m)
  * Experts' and shared ones' linears are typed as those of a layer without ("ffn_down"). */
 static void part_name(const struct pith_model *m, const char *module, char name[PITH_GGUF_NAME])
 {
-    char tensor[PITH_GGUF_NAME], weight[256];
+    char tensor[PITH_GGUF_NAME];
     struct pith_gguf_place place;
-    struct pith_gguf_arch arch;
     name[0] = '\0';
-    (void)snprintf(weight, sizeof weight, "%s.weight", module);
-    if (pith_gguf_arch_of(m->arch->name, m->shape.moe.experts != 0, m->arch->names.layers, &arch) &&
-        pith_gguf_name(&arch, weight, "weight", tensor, &place))
+    if (pith_gguf_module_name(m, module, tensor, &place))
         (void)sscanf(tensor, "blk.%*u.%63[^.]", name);
     char *kind = strstr(name, "_exps");
     if (!kind) kind = strstr(name, "_shexp");

@@ -272,20 +272,6 @@ static enum pith_status read_size(const struct view *v, const char *name, bool m
     return PITH_OK;
 }
 
-/* The most heads of keys that a layer has, where layers have them or none. */
-static enum pith_status read_kv_heads(const struct view *v, uint32_t *out, struct pith_error *err)
-{
-    char key[96];
-    (void)snprintf(key, sizeof key, "%s.attention.head_count_kv", v->arch.name);
-    const struct pith_gguf_key *list = pith_gguf_find(v->c->gguf, key);
-    for (uint64_t i = 0; list && i < list->count; i++) {
-        uint64_t n = 0;
-        PITH_TRY(pith_gguf_get_uint_at(v->c->gguf, key, i, 1 << 24, &n, err));
-        if (n > *out) *out = (uint32_t)n;
-    }
-    return PITH_OK;
-}
-
 static enum pith_status read_sizes(struct view *v, struct pith_error *err)
 {
     struct pith_gguf_sizes *s = &v->sizes;
@@ -311,10 +297,8 @@ static enum pith_status read_sizes(struct view *v, struct pith_error *err)
         if (i == 1) s->kv_heads = s->heads;
         if (sizes[i].read) PITH_TRY(read_size(v, sizes[i].name, sizes[i].must, sizes[i].to, err));
     }
-    if (v->arch.without_keys) {
-        s->kv_heads = 0;
-        PITH_TRY(read_kv_heads(v, &s->kv_heads, err));
-    }
+    if (v->arch.without_keys)
+        PITH_TRY(pith_gguf_kv_heads(v->c->gguf, &v->arch, &s->kv_heads, err));
     if (rope > key || (delta && inner % s->value_heads != 0))
         return pith_fail(err, PITH_FORMAT, "%s: the sizes of heads do not go together", v->c->dir);
     s->nope = key - rope;

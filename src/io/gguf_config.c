@@ -113,19 +113,36 @@ static enum pith_status put_latent(const struct config *c, uint64_t heads)
     return put_uint(c, "qk_nope_head_dim", key - rope);
 }
 
+enum pith_status pith_gguf_kv_heads(const struct pith_gguf *g, const struct pith_gguf_arch *arch,
+                                    uint32_t *most, struct pith_error *err)
+{
+    const struct config c = {.g = g, .arch = arch, .err = err};
+    char key[KEY];
+    const struct pith_gguf_key *list =
+        pith_gguf_find(g, key_of(&c, "attention.head_count_kv", key));
+    *most = 0;
+    for (uint64_t i = 0; list && i < list->count; i++) {
+        uint64_t n = 0;
+        PITH_TRY(pith_gguf_get_uint_at(g, key, i, 1 << 24, &n, err));
+        if (n > *most) *most = (uint32_t)n;
+    }
+    return PITH_OK;
+}
+
 /* Heads of keys, told by layer: the layers' kinds with them. */
 static enum pith_status put_layers(const struct config *c, uint64_t *heads)
 {
-    uint64_t layers, most = 0;
+    uint32_t most;
+    uint64_t layers;
     char key[KEY];
     json_t *kinds = json_array();
     PITH_TRY(set(c, "layer_types", kinds));
+    PITH_TRY(pith_gguf_kv_heads(c->g, c->arch, &most, c->err));
     PITH_TRY(pith_gguf_layers(c->g, c->arch, &layers, c->err));
     for (uint64_t i = 0; i < layers && layers <= MOST_LAYERS; i++) {
         uint64_t n = 0;
         PITH_TRY(pith_gguf_get_uint_at(c->g, key_of(c, "attention.head_count_kv", key), i,
                                        INT32_MAX, &n, c->err));
-        most = n > most ? n : most;
         if (json_array_append_new(kinds,
                                   json_string(n ? "full_attention" : c->arch->without_keys)) != 0)
             return pith_fail_nomem(c->err, "the config");

@@ -153,6 +153,9 @@ enum pith_status pith_gguf_checkpoint(const char *path, struct pith_checkpoint *
 /* The layers that run: those of the file but for the last, which predict further tokens. */
 enum pith_status pith_gguf_layers(const struct pith_gguf *g, const struct pith_gguf_arch *arch,
                                   uint64_t *layers, struct pith_error *err);
+/* The most heads of keys that a layer has, where the file tells them by layer. */
+enum pith_status pith_gguf_kv_heads(const struct pith_gguf *g, const struct pith_gguf_arch *arch,
+                                    uint32_t *most, struct pith_error *err);
 /* The config alone; *out is a new reference. `quantized`: some matrix is of blocks. */
 enum pith_status pith_gguf_config(const struct pith_gguf *g, const struct pith_gguf_arch *arch,
                                   bool quantized, json_t **out, struct pith_error *err);

@@ -45,8 +45,7 @@ enum pith_status pith_items_begin(struct pith_members *m, const char *text, size
 enum pith_status pith_members_next(struct pith_members *m, struct pith_member *out, bool *more,
                                    struct pith_error *err);
 /* Parses {key: value}: *out is a new object with exactly that member; of a list's item [value], a
- * list of one. PITH_FORMAT when it is not
- * valid JSON or longer than `limit` bytes. */
+ * list of one. PITH_FORMAT when it is not valid JSON or longer than `limit` bytes. */
 enum pith_status pith_members_parse(struct pith_members *m, const struct pith_member *member,
                                     size_t limit, json_t **out, struct pith_error *err);
 /* Ends the walk; `m` may have failed to begin. */

@@ -50,6 +50,11 @@ static inline struct pith_tensor pith_tensor_stored(const struct pith_tensor *t)
     s.exchanged = false;
     return s;
 }
+/* ... or, for a container of one file, as it is read. */
+static inline struct pith_tensor pith_tensor_stored_in(const struct pith_tensor *t, bool file)
+{
+    return file ? *t : pith_tensor_stored(t);
+}
 /* Bytes from the first to behind the last of its elements; `bytes` where they lie in order. */
 uint64_t pith_tensor_extent(const struct pith_tensor *t);
 /* Copies elements [first, first + count), in order, of a tensor that lies straight or is a

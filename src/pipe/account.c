@@ -142,17 +142,16 @@ static const char *container_name(const struct pith_job *job)
     return job->quantizes || job->container->file ? job->container->name : "none";
 }
 
-/* Tensors of the input that have no place in the output; NULL: there are none. */
-static json_t *left_out(const struct pith_job *job)
+/* Tensors of the input that have no place in the output, and why, if there are any. */
+static void add_left_out(const struct pith_job *job, json_t **account)
 {
     const struct pith_checkpoint *in = job->model->checkpoint;
-    json_t *list = json_array();
+    json_t *left = json_object();
     for (size_t i = 0; i < in->count; i++)
         if (pith_job_leaves_out(job, in->tensors[i].name))
-            pith_json_add(&list, json_string(in->tensors[i].name));
-    if (json_array_size(list) > 0 || !list) return list;
-    json_decref(list);
-    return NULL;
+            pith_json_set(&left, in->tensors[i].name, json_string("computed"));
+    if (!left || json_object_size(left) > 0) pith_json_set(account, "left_out", left);
+    else json_decref(left);
 }
 
 json_t *pith_run_account(const struct pith_run *r)
@@ -182,9 +181,7 @@ json_t *pith_run_account(const struct pith_run *r)
         pith_json_set(&account, "warnings",
                       pith_judge_warnings(json_object_get(account, "linears")));
     const char *from = r->job->model->container ? r->job->model->container->name : "none";
-    json_t *left = left_out(r->job);
-    if (account && left) pith_json_set(&account, "left_out", left);
-    else json_decref(left);
+    if (account) add_left_out(r->job, &account);
     if (account && r->job->convert) pith_json_set(&account, "converted_from", json_string(from));
     return account;
 }

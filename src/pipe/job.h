@@ -214,9 +214,6 @@ void pith_ends_default(const struct pith_job *job, struct pith_choice *c);
  * it. After pith_job_layout(). What is measured differs by some pages from one start of the program
  * to the next: less than PITH_MEASURED_TO, which is counted in. */
 enum { PITH_MEASURED_TO = 64 << 10 };
-/* Whether a tensor of the input has no place in the output, being a buffer that can be computed,
- * where that is one file. */
-bool pith_job_leaves_out(const struct pith_job *job, const char *tensor);
 uint64_t pith_job_estimate(const struct pith_job *job);
 /* Of it: the codes of a linear with what is kept beside them; the work of splitting and rounding
  * it, its floats, statistics and codes not counted. */
@@ -229,6 +226,9 @@ uint64_t pith_job_straight_bytes(const struct pith_job *job, const struct pith_c
 
 /* layout.c: what the output will hold, and where: job->layout. */
 enum pith_status pith_job_layout(struct pith_job *job, struct pith_error *err);
+/* Whether a tensor of the input has no place in the output, being a buffer that can be computed,
+ * where that is one file. */
+bool pith_job_leaves_out(const struct pith_job *job, const char *tensor);
 /* The choice whose tensor of the input that is, biases aside, or NULL. */
 const struct pith_choice *pith_job_tensor_choice(const struct pith_job *job, const char *tensor);
 

@@ -91,7 +91,7 @@ static enum pith_status plan_copy(struct pith_job *job, const struct pith_tensor
 {
     const struct pith_file_export *file = pith_file_export_of(job->container);
     const enum pith_dtype dtype = file ? file->stored_dtype(job->model, t) : t->dtype;
-    const struct pith_tensor stored = file ? *t : pith_tensor_stored(t);
+    const struct pith_tensor stored = pith_tensor_stored_in(t, file != NULL);
     return pith_layout_add(&job->layout, t->name, dtype, t->dims, stored.shape, err);
 }
 

@@ -403,7 +403,7 @@ static enum pith_status prepare_copy(const struct copies *c, const struct pith_t
 static enum pith_status copy_one(const struct copies *c, struct pith_copy *copy)
 {
     const bool file = c->r->job->container->file != NULL;
-    const struct pith_tensor stored = file ? *copy->tensor : pith_tensor_stored(copy->tensor);
+    const struct pith_tensor stored = pith_tensor_stored_in(copy->tensor, file);
     const struct pith_tensor *t = &stored;
     uint8_t *made;
     size_t bytes;

@@ -45,12 +45,8 @@ static bool of_linear(struct pith_verification *v, const char *tensor)
 /* Said to be left out, and one that a pass computes where the file has no place for it. */
 static bool is_left_out(const struct pith_verification *v, const char *tensor)
 {
-    const json_t *name;
-    size_t i;
-    json_array_foreach (json_object_get(v->account, "left_out"), i, name)
-        if (json_is_string(name) && strcmp(json_string_value(name), tensor) == 0)
-            return v->checkpoint->file_form && pith_plan_buffer(&v->original->plans, tensor);
-    return false;
+    return v->checkpoint->file_form && pith_plan_buffer(&v->original->plans, tensor) &&
+           json_object_get(json_object_get(v->account, "left_out"), tensor) != NULL;
 }
 
 static bool accounted(struct pith_verification *v, const char *tensor)
@@ -245,9 +241,9 @@ static void check_kept(struct pith_verification *v, const json_t *entry)
     const struct pith_tensor *a = pith_checkpoint_find_stored(v->checkpoint, name);
     const struct pith_tensor *b = pith_checkpoint_find(v->original->checkpoint, name);
     struct pith_tensor stored;
-    if (!a) return;                       /* a problem already */
-    if (b && !v->checkpoint->file_form) { /* `a` is as its folder has it */
-        stored = pith_tensor_stored(b);
+    if (!a) return; /* a problem already */
+    if (b) {        /* `a` is as its folder or file has it */
+        stored = pith_tensor_stored_in(b, v->checkpoint->file_form != NULL);
         b = &stored;
     }
     if (strcmp(action, "added") == 0) return; /* a scale of the KV cache */
