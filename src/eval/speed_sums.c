@@ -93,17 +93,21 @@ double pith_speed_weight_bytes(const struct pith_model *m, size_t tokens)
     return bytes;
 }
 
+static uint32_t window_of(const struct pith_layer_plan *l)
+{
+    const struct pith_node *node = pith_plan_attend(l);
+    return node ? node->u.attend.window : 0;
+}
+
 double pith_speed_kv_bytes(const struct pith_plans *p, double position,
                            const struct pith_kv_format *f)
 {
     double bytes = 0;
     for (uint32_t i = 0; i < p->layers; i++) {
         const struct pith_layer_plan *l = pith_plan(p, i);
-        const struct pith_node *node = pith_plan_attend(l);
-        const double window = node ? node->u.attend.window : 0;
-        const double rows = window > 0 && window < position + 1 ? window : position + 1;
-        bytes += pith_kv_bytes_of(pith_kv_of(f, i), &l->state, rows, true);
-        bytes += 4.0 * l->state.floats;
+        const double window = window_of(l), seen = position + 1;
+        const double rows = window > 0 && window < seen ? window : seen;
+        bytes += pith_kv_bytes_of(pith_kv_of(f, i), &l->state, rows, true) + 4.0 * l->state.floats;
     }
     return bytes;
 }
@@ -114,10 +118,8 @@ double pith_speed_cache_bytes(const struct pith_plans *p, size_t length,
     double bytes = 0;
     for (uint32_t i = 0; i < p->layers; i++) {
         const struct pith_layer_plan *l = pith_plan(p, i);
-        const struct pith_node *node = pith_plan_attend(l);
-        const size_t window = node ? node->u.attend.window : 0;
-        bytes += pith_kv_held_bytes(pith_kv_of(f, i), &l->state, window, length);
-        bytes += 4.0 * l->state.floats;
+        bytes += pith_kv_held_bytes(pith_kv_of(f, i), &l->state, window_of(l), length) +
+                 4.0 * l->state.floats;
     }
     return bytes;
 }
