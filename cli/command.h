@@ -68,6 +68,7 @@ struct command {
 
 extern const struct option common_options[];
 extern const size_t common_option_count;
+/* All commands, [*count], in the order in which they are listed; static. */
 const struct command *const *commands(size_t *count);
 
 /* Parses argv (after the command's name) into settings and operands. Returns EXIT_DONE or

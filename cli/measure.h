@@ -48,6 +48,7 @@ int page_check(const struct common *common, const char *path);
 /* Writes it and frees html. */
 int page_write(const struct common *common, const char *path, char *html);
 
+/* A number or a text of an object; 0 and "" where there is none. Borrowed. */
 double json_get(const json_t *j, const char *key);
 const char *json_text(const json_t *j, const char *key);
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A tag is defined once in the whole project; a header begins with its name and its contract; a function has at
-most six parameters, those of tools/wide.txt aside, of which there may only be fewer.
+"""A tag that several files may see is defined once in the whole project; a header begins with its name and what it
+is for, and says of each function what it promises; a function has at most six parameters, those of tools/wide.txt
+aside, of which there may only be fewer.
 
     check_names.py [--write]    --write makes tools/wide.txt of what there is
 """
@@ -32,6 +33,16 @@ def parameters(text):
             yield m.group(1), count
 
 
+def without_contract(text):
+    """Functions that a header declares in a paragraph where no comment stands before them, nor beside them."""
+    commented = False
+    for line in text.split("\n"):
+        commented = bool(line.strip()) and (commented or "*/" in line)
+        m = re.match(r"(?!typedef|return|else|static)[a-z]\w*[\w \t*]*?[ *](\w+)\(", line.removeprefix("PITH_API "))
+        if m and not commented:
+            yield m.group(1)
+
+
 def main():
     bad, tags, wide = [], collections.defaultdict(list), set()
     sources = sorted(glob.glob("src/**/*.[ch]", recursive=True) + glob.glob("cli/*.[ch]") + glob.glob("include/**/*.h", recursive=True))
@@ -39,16 +50,20 @@ def main():
         with open(path, encoding="utf-8") as f:
             text = f.read()
         code = plain(text)
-        for m in re.finditer(r"^(struct|enum|union) (pith_\w+) \{", code, re.M):
-            tags[m.group(2)].append(path)
+        for m in re.finditer(r"\b(?:struct|enum|union)\s+(\w+)\s*\{", code):
+            tags[m.group(1)].append(path)
         if path.endswith(".h"):
             inside = re.sub(r"^(src|include)/", "", path)
             if not re.match(r"/\* " + re.escape(inside) + r": \S", text) and not re.match(r"/\* <" + re.escape(inside) + r">[:,]? \S", text):
                 bad.append(f"{path}: does not begin with \"/* {inside}: \" and what it is for")
+            bad += [f"{path}: {name}: without a contract" for name in without_contract(text)]
         if path.startswith("src/kern/"):
             continue  # kernels take what their loops need: kern/ops.h
         wide |= {f"{path} {name} {count}" for name, count in parameters(code) if count > MOST}
-    bad += [f"{tag}: defined in {' and '.join(paths)}" for tag, paths in sorted(tags.items()) if len(paths) > 1]
+    for tag, paths in sorted(tags.items()):
+        seen = [p for p in paths if p.endswith(".h") and not p.startswith("src/kern/")]  # those of kernels are one file's
+        if len(paths) > 1 and (seen or tag.startswith("pith_")):
+            bad.append(f"{tag}: defined in {' and '.join(paths)}")
     if "--write" in sys.argv[1:]:
         with open(WIDE, "w", encoding="utf-8") as f:
             f.write("".join(line + "\n" for line in sorted(wide)))

@@ -26,6 +26,8 @@ struct pith_questions {
     struct pith_span *choice;
     size_t choices, choice_cap;
 };
+
+/* Frees what q owns. */
 void pith_questions_free(struct pith_questions *q);
 /* Same prompt, choices and answer. */
 bool pith_question_same(const struct pith_questions *a, size_t i, const struct pith_questions *b,
@@ -56,11 +58,11 @@ struct pith_task_form {
     bool (*probe)(const struct pith_records *r); /* more to ask of the first record, or NULL */
     /* Adds the question of a record, or none where it is a line of titles. */
     enum pith_status (*read)(const struct pith_asking *a, struct pith_error *err);
-    const char *before, *after; /* of the question */
-    const char *delimiter;      /* between prompt and choice when it is scored */
+    const char *before, *after;    /* of the question */
+    const char *delimiter;         /* between prompt and choice when it is scored */
     const char *example_delimiter; /* and in an example, which ends in an empty line */
-    const char *labels;         /* how the name of a file of answers beside it ends, or NULL */
-    unsigned flags;             /* enum pith_task_flags */
+    const char *labels;            /* how the name of a file of answers beside it ends, or NULL */
+    unsigned flags;                /* enum pith_task_flags */
 };
 /* The rows; the list ends in a form without a name. */
 extern const struct pith_task_form pith_task_forms[];
@@ -78,12 +80,12 @@ enum pith_status pith_asking_fail(const struct pith_asking *a, struct pith_error
 
 /* Questions that share an introduction and examples: a subject of MMLU, or the whole file. */
 struct pith_subject {
-    char name[64];            /* "" for a file without subjects */
-    const char *category;     /* NULL: none */
-    struct pith_span intro;   /* in asked.text */
-    size_t first, count;      /* in asked */
-    size_t pool, pool_count;  /* in the examples */
-    double depth;             /* of what is made: where it stands, 0 to 1 */
+    char name[64];           /* "" for a file without subjects */
+    const char *category;    /* NULL: none */
+    struct pith_span intro;  /* in asked.text */
+    size_t first, count;     /* in asked */
+    size_t pool, pool_count; /* in the examples */
+    double depth;            /* of what is made: where it stands, 0 to 1 */
 };
 
 struct pith_task_source {

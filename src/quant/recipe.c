@@ -280,7 +280,7 @@ static const struct stage {
 
 enum kind { REAL, COUNT, FLAG, ORDER };
 
-static const struct option {
+static const struct stage_option {
     const char *key;
     enum kind kind;
     size_t at; /* in struct pith_recipe */
@@ -307,7 +307,7 @@ static const char *const orders[] = {
     [PITH_ORDER_NONE] = "none", [PITH_ORDER_STATIC] = "static", [PITH_ORDER_GROUP] = "group"};
 
 /* Sets an option to a number, where that is what it is. */
-static void set_number(struct pith_recipe *r, const struct option *o, double value)
+static void set_number(struct pith_recipe *r, const struct stage_option *o, double value)
 {
     void *at = (char *)r + o->at;
     if (o->kind == REAL) *(double *)at = value;
@@ -317,7 +317,7 @@ static void set_number(struct pith_recipe *r, const struct option *o, double val
 }
 
 /* ... as JSON, a new reference. */
-static json_t *option_json(const struct pith_recipe *r, const struct option *o)
+static json_t *option_json(const struct pith_recipe *r, const struct stage_option *o)
 {
     const void *at = (const char *)r + o->at;
     if (o->kind == REAL) return json_real(*(const double *)at);
@@ -326,7 +326,7 @@ static json_t *option_json(const struct pith_recipe *r, const struct option *o)
     return json_string(orders[*(const enum pith_act_order *)at]);
 }
 
-static const char *option_values(const struct option *o)
+static const char *option_values(const struct stage_option *o)
 {
     static const char *const texts[] = {[REAL] = "0 to 1",
                                         [COUNT] = "a count, from 1",
@@ -350,7 +350,7 @@ bool pith_recipe_key(size_t i, struct pith_recipe_key *out)
         out->what = stages[stage].what;
         out->stage = true;
     } else if (option < PITH_COUNT(options)) {
-        const struct option *o = &options[option];
+        const struct stage_option *o = &options[option];
         const char *const flag = o->usual != 0 ? "true" : "false";
         out->key = o->key;
         out->values = option_values(o);
@@ -470,7 +470,7 @@ static enum pith_status set_order(struct pith_recipe *r, const char *text, struc
                      "there is no act_order \"%.64s\"; there are: none, static, group", text);
 }
 
-static enum pith_status read_real(const json_t *obj, const struct option *o, double *value,
+static enum pith_status read_real(const json_t *obj, const struct stage_option *o, double *value,
                                   const char *path, struct pith_error *err)
 {
     PITH_TRY(pith_json_get_real(obj, o->key, value, path, err));
@@ -479,8 +479,9 @@ static enum pith_status read_real(const json_t *obj, const struct option *o, dou
                      o->least, o->most);
 }
 
-static enum pith_status read_option_key(const json_t *obj, const struct option *o, const char *path,
-                                        struct pith_recipe *r, struct pith_error *err)
+static enum pith_status read_option_key(const json_t *obj, const struct stage_option *o,
+                                        const char *path, struct pith_recipe *r,
+                                        struct pith_error *err)
 {
     void *at = (char *)r + o->at;
     if (o->kind == ORDER) return read_text(obj, o->key, set_order, path, r, err);
@@ -542,7 +543,7 @@ enum pith_status pith_recipe_load(const char *name_or_path, struct pith_recipe *
 /* ---- writing ---- */
 
 /* What nobody looks at but a rounder that learns is left out where none does. */
-static bool is_idle(const struct pith_recipe *r, const struct option *o)
+static bool is_idle(const struct pith_recipe *r, const struct stage_option *o)
 {
     return strcmp(o->who, "learned") == 0 && !r->round->block;
 }
