@@ -64,6 +64,9 @@ enum pith_status pith_checkpoint_slice(struct pith_checkpoint *c, const struct p
 /* By name, as the files have it: a whole, and no slice. NULL when absent. */
 const struct pith_tensor *pith_checkpoint_find_stored(const struct pith_checkpoint *c,
                                                       const char *name);
+/* What a tensor is a slice of; NULL when it is none. */
+const struct pith_tensor *pith_checkpoint_whole(const struct pith_checkpoint *c,
+                                                const struct pith_tensor *t);
 /* Has the kernel begin to read a tensor that will be needed soon. */
 void pith_checkpoint_prefetch(const struct pith_checkpoint *c, const struct pith_tensor *t);
 /* Gives the pages of a tensor back to the kernel. */

@@ -27,16 +27,6 @@ static enum pith_dtype scale_dtype(const struct pith_grid *grid, enum pith_dtype
     return PITH_F8_E8M0;
 }
 
-/* What a slice is of; NULL when it is no slice. */
-static const struct pith_tensor *whole_of(const struct pith_checkpoint *c,
-                                          const struct pith_tensor *t)
-{
-    for (size_t i = 0; i < c->whole_count; i++)
-        if (t->data >= c->wholes[i].data && t->data < c->wholes[i].data + c->wholes[i].bytes)
-            return &c->wholes[i];
-    return NULL;
-}
-
 static enum pith_status load(void *state, const struct pith_checkpoint *c, const char *module,
                              uint32_t rows, uint32_t cols, struct pith_qmat *q, bool *found,
                              struct pith_error *err)
@@ -46,8 +36,8 @@ static enum pith_status load(void *state, const struct pith_checkpoint *c, const
     (void)state;
     *found = false;
     if (!blocks && !scales) return PITH_OK;
-    const struct pith_tensor *all = blocks ? whole_of(c, blocks) : NULL;
-    const struct pith_tensor *all_scales = scales ? whole_of(c, scales) : NULL;
+    const struct pith_tensor *all = blocks ? pith_checkpoint_whole(c, blocks) : NULL;
+    const struct pith_tensor *all_scales = scales ? pith_checkpoint_whole(c, scales) : NULL;
     if (!all || !all_scales || all->dims != 4 || all->shape[1] == 0 || all->bytes == 0)
         return pith_fail(err, PITH_FORMAT, "%s: %.100s has no blocks with scales", c->dir, module);
     const uint64_t row = all->shape[2] * all->shape[3];

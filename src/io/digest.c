@@ -61,14 +61,16 @@ static int compare_place(const void *a, const void *b)
     return ((*x)->data > (*y)->data) - ((*x)->data < (*y)->data);
 }
 
-/* The tensors of one file, by place; *count of them. */
+/* The tensors of one file as it has them, by place; *count of them. */
 static const struct pith_tensor **tensors_of(const struct pith_checkpoint *c, size_t file,
                                              size_t *count)
 {
-    const struct pith_tensor **list = pith_alloc(c->count, sizeof *list);
+    const struct pith_tensor **list = pith_alloc(c->count + c->whole_count, sizeof *list);
     *count = 0;
     for (size_t i = 0; list && i < c->count; i++)
-        if (c->tensors[i].file == file) list[(*count)++] = &c->tensors[i];
+        if (c->tensors[i].file == file && !c->tensors[i].slice) list[(*count)++] = &c->tensors[i];
+    for (size_t i = 0; list && i < c->whole_count; i++)
+        if (c->wholes[i].file == file) list[(*count)++] = &c->wholes[i];
     if (list && *count) qsort(list, *count, sizeof *list, compare_place);
     return list;
 }

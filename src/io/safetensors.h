@@ -33,6 +33,11 @@ struct pith_tensor {
      * file that has it in rows. */
     bool exchanged;
 };
+/* Whether t is a slice of `whole`. */
+static inline bool pith_tensor_within(const struct pith_tensor *t, const struct pith_tensor *whole)
+{
+    return t->slice && t->data >= whole->data && t->data < whole->data + whole->bytes;
+}
 /* Whether the data lie in order, one behind the other. */
 static inline bool pith_tensor_plain(const struct pith_tensor *t)
 {

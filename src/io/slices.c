@@ -84,6 +84,14 @@ static enum pith_status fill(struct pith_checkpoint *c, const struct pith_slice 
     return PITH_OK;
 }
 
+const struct pith_tensor *pith_checkpoint_whole(const struct pith_checkpoint *c,
+                                                const struct pith_tensor *t)
+{
+    for (size_t i = 0; i < c->whole_count; i++)
+        if (pith_tensor_within(t, &c->wholes[i])) return &c->wholes[i];
+    return NULL;
+}
+
 const struct pith_tensor *pith_checkpoint_find_stored(const struct pith_checkpoint *c,
                                                       const char *name)
 {

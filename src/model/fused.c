@@ -1,4 +1,6 @@
 /* Tensors that hold the matrices of several linears, shown as one tensor a linear. */
+#include "model/fused.h"
+
 #include "base/mem.h"
 #include "model/load.h"
 
@@ -41,22 +43,35 @@ static unsigned whole_shape(const struct form *f, const struct pith_fused_spec *
     return f->inner ? 4 : 3;
 }
 
+/* Elements of a row of it. */
+static uint64_t columns(const struct form *f, const struct pith_linear_spec *l)
+{
+    return f->bias ? 1 : l->cols / f->block * (f->inner ? f->inner : 1);
+}
+
+static struct pith_fused_place place_in(const struct form *f, const struct pith_fused_spec *spec,
+                                        const struct pith_linear_spec *l, uint32_t part)
+{
+    const uint64_t rows = (uint64_t)l->rows * spec->parts, cols = columns(f, l);
+    const uint64_t first = spec->adjacent ? part : (uint64_t)part * l->rows;
+    const uint64_t step = spec->adjacent ? spec->parts : 1;
+    if (f->dense && spec->turned) return (struct pith_fused_place){first, step, rows};
+    return (struct pith_fused_place){first * cols, step * cols, 1};
+}
+
 /* The slice that is part `part` of expert e. */
 static void place(const struct form *f, const struct pith_fused_spec *spec,
                   const struct pith_linear_spec *l, uint32_t e, uint32_t part, struct pith_slice *s)
 {
-    const uint64_t rows = (uint64_t)l->rows * spec->parts, inner = f->inner ? f->inner : 1;
-    const uint64_t cols = f->bias ? 1 : l->cols / f->block * inner;
-    const uint64_t first = spec->adjacent ? part : (uint64_t)part * l->rows;
-    const uint64_t step = spec->adjacent ? spec->parts : 1;
-    const bool turned = f->dense && spec->turned;
+    const struct pith_fused_place at = place_in(f, spec, l, part);
+    const uint64_t cols = columns(f, l);
     s->dims = f->bias ? 1 : f->inner ? 3 : 2;
     s->shape[0] = l->rows;
     s->shape[1] = l->cols / (f->block ? f->block : 1);
     s->shape[2] = f->inner;
-    s->first = e * rows * cols + first * (turned ? 1 : cols);
-    s->row_step = turned ? step : step * cols;
-    s->col_step = turned ? rows : 1;
+    s->first = e * (uint64_t)l->rows * spec->parts * cols + at.first;
+    s->row_step = at.row_step;
+    s->col_step = at.col_step;
     if (s->row_step == cols && s->col_step == 1) s->row_step = 0; /* in order */
 }
 
@@ -81,17 +96,24 @@ static bool is_dense(const struct pith_tensor *t)
     return t->dtype == PITH_F32 || t->dtype == PITH_F16 || t->dtype == PITH_BF16;
 }
 
+static void whole_name(const struct pith_plans *plans, uint32_t layer, const struct form *f,
+                       const struct pith_fused_spec *spec, char *name, size_t size)
+{
+    char part[PITH_PART_NAME + 8];
+    (void)snprintf(part, sizeof part, "%s%s", f->bias ? spec->bias : spec->name, f->end);
+    pith_plan_name(plans, layer, part, name, size);
+}
+
 static enum pith_status add_form(struct slicing *k, uint32_t layer, const struct form *f,
                                  const struct pith_fused_spec *spec, struct pith_error *err)
 {
     const struct pith_plans *plans = &k->m->plans;
     const struct pith_layer_plan *l = pith_plan(plans, layer);
-    char part[PITH_PART_NAME + 8], name[PITH_TENSOR_NAME];
+    char name[PITH_TENSOR_NAME];
     const struct pith_tensor *whole;
     uint64_t shape[4];
     if ((f->bias && !spec->bias[0]) || (spec->alone && !f->dense)) return PITH_OK;
-    (void)snprintf(part, sizeof part, "%s%s", f->bias ? spec->bias : spec->name, f->end);
-    pith_plan_name(plans, layer, part, name, sizeof name);
+    whole_name(plans, layer, f, spec, name, sizeof name);
     whole = pith_checkpoint_find(k->m->checkpoint, name);
     if (!whole || (spec->alone && (!is_dense(whole) || whole->exchanged))) return PITH_OK;
     const struct pith_fused_spec as = as_stored(f, spec, &l->linear[spec->first], whole);
@@ -100,7 +122,7 @@ static enum pith_status add_form(struct slicing *k, uint32_t layer, const struct
     for (uint32_t i = 0; i < spec->experts * spec->parts; i++) {
         const size_t at = k->count++;
         const uint32_t e = i / spec->parts, p = i % spec->parts;
-        const uint32_t linear = spec->first + e * spec->each + p;
+        const uint32_t linear = pith_fused_linear(spec, e, p);
         if (!k->list) continue;
         pith_plan_linear_name(plans, layer, linear, name, sizeof name);
         (void)snprintf(k->name[at], sizeof k->name[at], "%s%s", name, f->suffix);
@@ -120,6 +142,27 @@ static enum pith_status add_all(struct slicing *k, struct pith_error *err)
                 PITH_TRY(add_form(k, layer, &forms[f], &l->fused[i], err));
     }
     return PITH_OK;
+}
+
+bool pith_fused_whole(const struct pith_model *m, uint32_t layer, uint32_t fused, bool bias,
+                      struct pith_fused_whole *out)
+{
+    const struct pith_layer_plan *l = pith_plan(&m->plans, layer);
+    const struct pith_fused_spec *spec = &l->fused[fused];
+    const struct form *f = &forms[bias];
+    *out = (struct pith_fused_whole){.bias = bias};
+    if (spec->alone || (bias && !spec->bias[0])) return false;
+    whole_name(&m->plans, layer, f, spec, out->name, sizeof out->name);
+    out->stored = pith_checkpoint_find_stored(m->checkpoint, out->name);
+    out->spec = as_stored(f, spec, &l->linear[spec->first], out->stored);
+    out->dims = whole_shape(f, &out->spec, &l->linear[spec->first], out->shape);
+    return true;
+}
+
+struct pith_fused_place pith_fused_place(const struct pith_fused_whole *w,
+                                         const struct pith_linear_spec *l, uint32_t part)
+{
+    return place_in(&forms[w->bias], &w->spec, l, part);
 }
 
 enum pith_status pith_model_unfuse(struct pith_model *m, struct pith_error *err)

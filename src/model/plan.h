@@ -87,6 +87,7 @@ struct pith_fused_spec {
     bool turned, adjacent;
     bool alone;  /* one matrix, of two dimensions */
     bool either; /* turned or not, whichever the tensor's shape says; `turned` where both fit */
+    bool only;   /* no other form is published */
 };
 
 /* The shape that it is stored in, and of how many dimensions that is. */

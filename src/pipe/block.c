@@ -357,6 +357,20 @@ static enum pith_status round_together(struct pith_work *w, struct pith_error *e
 
 /* --- what is not rounded -------------------------------------------------------------------- */
 
+static const char *changed_how(const struct pith_work *w)
+{
+    return w->turned ? "rotated" : "rescaled";
+}
+
+/* What a transform made of a linear's matrix or bias, or NULL. */
+static const float *changed_values(void *ctx, uint32_t linear, bool bias)
+{
+    const struct pith_work *w = ctx;
+    const struct pith_work_change *c = &w->changes[linear];
+    if (bias) return c->rebias ? w->block.linear[linear].bias : NULL;
+    return c->scaled || c->rotated ? w->block.linear[linear].dense : NULL;
+}
+
 static enum pith_status keep_one(struct pith_work *w, const char *module, const char *suffix,
                                  bool changed, const float *values, const char *reason,
                                  struct pith_error *err)
@@ -364,7 +378,7 @@ static enum pith_status keep_one(struct pith_work *w, const char *module, const 
     char name[320];
     snprintf(name, sizeof name, "%s%s", module, suffix);
     if (changed)
-        return pith_store_values(w->run, name, values, w->turned ? "rotated" : "rescaled",
+        return pith_store_values(w->run, name, values, changed_how(w),
                                  "the transform was folded in", w->tensors, err);
     return pith_store_copy(w->run, name, reason, w->tensors, err);
 }
@@ -375,18 +389,17 @@ static enum pith_status keep_linear(struct pith_work *w, const struct pith_choic
     static const struct pith_linear_weights none = {0};
     const struct pith_linear_weights *l = w->block.linear ? &w->block.linear[c->linear]
                                                           : &none; /* a stream loads no block */
-    if (w->plan->linear[c->linear].bias)
+    if (w->plan->linear[c->linear].bias && !pith_job_whole(w->run->job, w->layer, c->linear, true))
         PITH_TRY(keep_one(w, c->module, ".bias", w->changes[c->linear].rebias, l->bias,
                           "biases stay as they are", err));
-    if (c->grid.format) return PITH_OK;
+    if (c->grid.format || pith_job_whole(w->run->job, w->layer, c->linear, false)) return PITH_OK;
     if (c->prune) {
         char name[320];
         snprintf(name, sizeof name, "%s.weight", c->module);
         PITH_TRY(pith_store_values(w->run, name, l->dense, "pruned", c->reason, w->tensors, err));
         return report_pruned(w, c, err);
     }
-    return keep_one(w, c->module, ".weight",
-                    w->changes[c->linear].scaled || w->changes[c->linear].rotated, l->dense,
+    return keep_one(w, c->module, ".weight", changed_values(w, c->linear, false) != NULL, l->dense,
                     c->reason, err);
 }
 
@@ -430,6 +443,8 @@ static enum pith_status keep_rest(struct pith_work *w, struct pith_error *err)
     struct pith_run *r = w->run;
     for (uint32_t i = 0; i < w->plan->linears; i++)
         PITH_TRY(keep_linear(w, pith_job_choice(r->job, w->layer, i), err));
+    const struct pith_changes changes = {changed_values, w, changed_how(w)};
+    PITH_TRY(pith_store_wholes(r, w->layer, &changes, w->tensors, err));
     for (uint32_t i = 0; i < w->plan->vectors; i++) PITH_TRY(keep_vector(w, i, err));
     return keep_others(w, err);
 }

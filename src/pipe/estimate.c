@@ -252,6 +252,7 @@ static void keep_rest(struct pith_meter *m, const struct pith_job *job, uint32_t
         const bool changed = c->prune || job->needs_transform || pith_job_turns(job);
         if (!c->grid.format && changed) pith_meter_touch(m, pith_job_tensor_bytes(job, c));
     }
+    pith_meter_touch(m, pith_store_whole_bytes(job, layer));
 }
 
 /* Every token's experts, from the first expert's site to the end of the layer. */

@@ -217,6 +217,7 @@ enum pith_status pith_job_open(struct pith_job *job, struct pith_error *err)
 void pith_job_close(struct pith_job *job)
 {
     pith_layout_free(&job->layout);
+    pith_free(job->wholes);
     pith_calib_free(&job->calib);
     pith_tokenizer_close(job->tokenizer);
     pith_job_unselect(job);

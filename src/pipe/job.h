@@ -16,6 +16,7 @@
 #include "calib/routed.h"
 #include "export/mixture.h"
 #include "export/preflight.h"
+#include "model/fused.h"
 #include "pipe/turn.h"
 #include "quant/recipe.h"
 
@@ -40,6 +41,14 @@ struct pith_choice {
     const struct pith_format *wanted;
 };
 
+/* A tensor of the output that holds several linears' matrices or biases. */
+struct pith_whole {
+    uint32_t layer;
+    struct pith_fused_whole as;
+    enum pith_dtype dtype;
+    bool planned; /* it has its place in the layout */
+};
+
 struct pith_job {
     const struct pith_quantize_options *options;
     bool fast;    /* calibration multiplies bfloat16 */
@@ -54,7 +63,9 @@ struct pith_job {
     struct pith_container_opts container_opts;
     struct pith_choice *choices; /* of all linears, in the order of the plans */
     size_t choice_count;
-    struct pith_choice *ends; /* [PITH_END_COUNT], behind the choices; rows 0: a tied head */
+    struct pith_choice *ends;  /* [PITH_END_COUNT], behind the choices; rows 0: a tied head */
+    struct pith_whole *wholes; /* tensors of several linears that the output has, by layer */
+    size_t whole_count;
     struct pith_linear_grid *linears;      /* the same for the container, and lm_head ... */
     size_t linear_count;                   /* ... and matrices beside the layers, left alone */
     char *beside_names;                    /* of the latter */
@@ -223,6 +234,18 @@ uint64_t pith_job_rounding_bytes(const struct pith_job *job, const struct pith_c
  * where they lie so. */
 uint64_t pith_job_tensor_bytes(const struct pith_job *job, const struct pith_choice *c);
 uint64_t pith_job_straight_bytes(const struct pith_job *job, const struct pith_choice *c);
+
+/* wholes.c: finds job->wholes: where no linear of a tensor of several is quantized or pruned, the
+ * output has it as the input does, or, when that is a file with a form of its own, as the
+ * architecture is published if that is in one way. None in an output that is one file. */
+enum pith_status pith_job_wholes(struct pith_job *job, struct pith_error *err);
+/* That which a linear's matrix, or bias, goes into; NULL: it stands by itself. The same of a tensor
+ * of the input. */
+struct pith_whole *pith_job_whole(const struct pith_job *job, uint32_t layer, uint32_t linear,
+                                  bool bias);
+struct pith_whole *pith_job_tensor_whole(const struct pith_job *job, const char *tensor);
+/* Bytes that storing one of a layer's takes when it is made anew, 0: it has none. */
+uint64_t pith_store_whole_bytes(const struct pith_job *job, uint32_t layer);
 
 /* layout.c: what the output will hold, and where: job->layout. */
 enum pith_status pith_job_layout(struct pith_job *job, struct pith_error *err);

@@ -95,11 +95,21 @@ static enum pith_status plan_copy(struct pith_job *job, const struct pith_tensor
     return pith_layout_add(&job->layout, t->name, dtype, t->dims, stored.shape, err);
 }
 
+static enum pith_status plan_whole(struct pith_job *job, struct pith_whole *w,
+                                   struct pith_error *err)
+{
+    if (w->planned) return PITH_OK;
+    w->planned = true;
+    return pith_layout_add(&job->layout, w->as.name, w->dtype, w->as.dims, w->as.shape, err);
+}
+
 static enum pith_status plan_tensor(struct pith_job *job, const struct pith_tensor *t,
                                     struct pith_error *err)
 {
     if (job->convert && pith_is_kv_scale(t->name)) return PITH_OK;
     if (pith_job_leaves_out(job, t->name)) return PITH_OK;
+    struct pith_whole *w = pith_job_tensor_whole(job, t->name);
+    if (w) return plan_whole(job, w, err);
     const struct pith_choice *c = pith_job_tensor_choice(job, t->name);
     if (c && c->planned) return PITH_OK;
     if (c && c->grid.format) {
@@ -113,6 +123,7 @@ static enum pith_status plan_tensor(struct pith_job *job, const struct pith_tens
 enum pith_status pith_job_layout(struct pith_job *job, struct pith_error *err)
 {
     const struct pith_checkpoint *in = job->model->checkpoint;
+    PITH_TRY(pith_job_wholes(job, err));
     for (size_t unit = 0; unit <= job->model->shape.layers; unit++) {
         size_t count;
         const size_t first = pith_unit_tensors(job->model, unit, &count);

@@ -102,6 +102,34 @@ enum pith_status pith_store_made(struct pith_run *r, const struct pith_made *m, 
 uint32_t pith_made_rows(uint32_t cols);
 uint64_t pith_made_bytes(uint32_t cols);
 
+/* A tensor that is made in parts of one size, in order. */
+typedef enum pith_status pith_part_fn(void *ctx, uint32_t part, uint8_t *out,
+                                      struct pith_error *err);
+struct pith_parts {
+    const char *name;
+    uint32_t count;
+    pith_part_fn *make;
+    void *ctx;
+    const char *action, *reason;
+};
+/* Stores it, holding a part at a time; appends its account. */
+enum pith_status pith_store_parts(struct pith_run *r, const struct pith_parts *m, json_t *tensors,
+                                  struct pith_error *err);
+/* Rounds n values to a dtype's bytes; PITH_NUMERIC, naming the tensor, when one does not fit. */
+enum pith_status pith_store_encode(const char *name, enum pith_dtype dtype, const float *values,
+                                   size_t n, void *data, struct pith_error *err);
+
+/* wholes.c: what a transform made of a layer's linears. */
+struct pith_changes {
+    /* The floats that a linear's matrix or bias became, NULL: it is as in the input. */
+    const float *(*values)(void *ctx, uint32_t linear, bool bias);
+    void *ctx;
+    const char *action; /* how */
+};
+/* Stores job->wholes of a layer; appends their account. */
+enum pith_status pith_store_wholes(struct pith_run *r, uint32_t layer, const struct pith_changes *c,
+                                   json_t *tensors, struct pith_error *err);
+
 /* PITH_NUMERIC when a tensor holds a value that is not finite; tensors of integers hold none. */
 enum pith_status pith_tensor_check_finite(const struct pith_tensor *t, struct pith_error *err);
 /* The same for `count` of its values. */

@@ -464,9 +464,8 @@ uint64_t pith_made_bytes(uint32_t cols)
     return (uint64_t)pith_made_rows(cols) * cols * (2 * sizeof(float));
 }
 
-/* Rounds n values to a dtype's bytes. */
-static enum pith_status encode_values(const char *name, enum pith_dtype dtype, const float *values,
-                                      size_t n, void *data, struct pith_error *err)
+enum pith_status pith_store_encode(const char *name, enum pith_dtype dtype, const float *values,
+                                   size_t n, void *data, struct pith_error *err)
 {
     for (size_t i = 0; i < n; i++)
         if (!isfinite(pith_round_to(dtype, values[i])))
@@ -487,7 +486,7 @@ static enum pith_status store_panel(struct pith_run *r, const struct pith_made *
     const size_t cols = m->like->shape[1], size = pith_dtype_bits(m->like->dtype) / 8;
     uint8_t *data = (uint8_t *)(values + pith_made_rows((uint32_t)cols) * cols);
     PITH_TRY(m->rows(m->ctx, first, n, values, err));
-    PITH_TRY(encode_values(m->name, m->like->dtype, values, n * cols, data, err));
+    PITH_TRY(pith_store_encode(m->name, m->like->dtype, values, n * cols, data, err));
     pith_sha256_update(hash, data, n * cols * size);
     return write_bytes(r, p, data, first * cols * size, n * cols * size, err);
 }
@@ -511,6 +510,42 @@ enum pith_status pith_store_made(struct pith_run *r, const struct pith_made *m, 
     pith_out_begin_sync(&r->out.shards[p->shard], p->offset, p->bytes);
     pith_sha256_finish(hash, stored.sha256);
     pith_free(values);
+    if (s != PITH_OK) return s;
+    if (stored.sha256[0] == '\0') return pith_fail_nomem(err, m->name);
+    const char *const words[2] = {m->action, m->reason};
+    return add_account(&stored, words, tensors, err);
+}
+
+static enum pith_status store_all(struct pith_run *r, const struct pith_tensor_plan *p,
+                                  const struct pith_parts *m, struct pith_sha256 *hash,
+                                  struct pith_error *err)
+{
+    const size_t n = (size_t)(p->bytes / m->count);
+    uint8_t *data = pith_alloc(n, 1);
+    enum pith_status s = data ? PITH_OK : pith_fail_nomem(err, m->name);
+    for (uint32_t i = 0; i < m->count && s == PITH_OK; i++) {
+        s = m->make(m->ctx, i, data, err);
+        if (s != PITH_OK) break;
+        pith_sha256_update(hash, data, n);
+        s = write_bytes(r, p, data, i * (uint64_t)n, n, err);
+    }
+    pith_free(data);
+    return s;
+}
+
+enum pith_status pith_store_parts(struct pith_run *r, const struct pith_parts *m, json_t *tensors,
+                                  struct pith_error *err)
+{
+    const struct pith_tensor_plan *p = pith_layout_find(&r->job->layout, m->name);
+    if (!p || p->bytes % m->count != 0)
+        return pith_fail(err, PITH_MISMATCH, "%s: was planned otherwise", m->name);
+    struct pith_stored stored = {.name = p->name, .bytes = p->bytes};
+    struct pith_sha256 *hash = pith_tensor_digest_begin(p->dtype, p->dims, p->shape);
+    pith_phases_begin(&r->phases);
+    const enum pith_status s = hash ? store_all(r, p, m, hash, err) : pith_fail_nomem(err, m->name);
+    pith_phases_mark(&r->phases, PITH_PHASE_WRITE);
+    pith_out_begin_sync(&r->out.shards[p->shard], p->offset, p->bytes);
+    pith_sha256_finish(hash, stored.sha256);
     if (s != PITH_OK) return s;
     if (stored.sha256[0] == '\0') return pith_fail_nomem(err, m->name);
     const char *const words[2] = {m->action, m->reason};
@@ -555,9 +590,10 @@ enum pith_status pith_store_values(struct pith_run *r, const char *name, const f
     void *data = pith_alloc(t->bytes, 1);
     const bool exchanged = t->exchanged && !r->job->container->file;
     float *turned = exchanged ? exchange(values, t->shape[0], t->shape[1]) : NULL;
-    enum pith_status s = data && (turned || !exchanged)
-                             ? encode_values(name, t->dtype, turned ? turned : values, n, data, err)
-                             : pith_fail_nomem(err, name);
+    enum pith_status s =
+        data && (turned || !exchanged)
+            ? pith_store_encode(name, t->dtype, turned ? turned : values, n, data, err)
+            : pith_fail_nomem(err, name);
     pith_free(turned);
     const char *const words[2] = {action, reason};
     struct pith_stored stored;

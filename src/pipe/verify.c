@@ -83,16 +83,23 @@ static bool digest(const struct pith_verification *v, const struct pith_tensor *
 
 /* Which of the account's stored tensors were met. */
 struct seen {
-    bool *there;  /* [checkpoint->count] */
+    bool *there;  /* [checkpoint->count + checkpoint->whole_count] */
     json_t *lost; /* names of those that no file has */
     size_t count; /* of different names */
 };
+
+/* The number of a tensor of the files: those that are shown as such, then those in slices. */
+static size_t number_of(const struct pith_checkpoint *c, const struct pith_tensor *t)
+{
+    const bool whole = t >= c->wholes && t < c->wholes + c->whole_count;
+    return whole ? c->count + (size_t)(t - c->wholes) : (size_t)(t - c->tensors);
+}
 
 /* Whether it was met already; it then is. */
 static bool met(struct pith_verification *v, struct seen *seen, const char *name,
                 const struct pith_tensor *t)
 {
-    bool *there = t ? &seen->there[t - v->checkpoint->tensors] : NULL;
+    bool *there = t ? &seen->there[number_of(v->checkpoint, t)] : NULL;
     const bool was = there ? *there : json_object_get(seen->lost, name) != NULL;
     if (there) *there = true;
     else if (json_object_set_new(seen->lost, name, json_true()) != 0) v->failed = true;
@@ -109,7 +116,7 @@ static void check_stored(struct pith_verification *v, const json_t *stored, stru
         pith_problem(v, "pith.json: a stored tensor without name or hash");
         return;
     }
-    const struct pith_tensor *t = pith_checkpoint_find(v->checkpoint, name);
+    const struct pith_tensor *t = pith_checkpoint_find_stored(v->checkpoint, name);
     if (met(v, seen, name, t)) pith_problem(v, "%s: is in pith.json twice", name);
     if (!t) pith_problem(v, "%s: missing", name);
     else if ((uint64_t)json_integer_value(json_object_get(stored, "bytes")) != t->bytes)
@@ -137,7 +144,7 @@ static void check_other(struct pith_verification *v, const json_t *entry)
         pith_problem(v, "pith.json: a tensor's entry lacks its name, action or stored tensor");
         return;
     }
-    const struct pith_tensor *t = pith_checkpoint_find(v->checkpoint, name);
+    const struct pith_tensor *t = pith_checkpoint_find_stored(v->checkpoint, name);
     if (!t) return;
     if (strcmp(action, "added") != 0) v->others += pith_tensor_elements(t);
     if (pith_tensor_check_finite(t, &err) != PITH_OK) pith_fault(v, NULL, &err);
@@ -161,14 +168,17 @@ static enum pith_status check_list(struct pith_verification *v, struct pith_entr
 
 static enum pith_status check_tensors(struct pith_verification *v, struct pith_error *err)
 {
-    const size_t before = pith_problems(v), count = v->checkpoint->count;
+    const struct pith_checkpoint *c = v->checkpoint;
+    const size_t before = pith_problems(v), count = c->count + c->whole_count;
     struct seen seen = {.there = pith_zalloc(count, sizeof *seen.there), .lost = json_object()};
     enum pith_status s = seen.there && seen.lost ? PITH_OK : pith_fail_nomem(err, "the report");
     if (s == PITH_OK) s = check_list(v, &v->file.linears, &seen, err);
     if (s == PITH_OK) s = check_list(v, &v->file.tensors, &seen, err);
-    for (size_t i = 0; i < count && s == PITH_OK; i++)
-        if (!seen.there[i])
-            pith_problem(v, "%s: not accounted for in pith.json", v->checkpoint->tensors[i].name);
+    for (size_t i = 0; i < count && s == PITH_OK; i++) {
+        const struct pith_tensor *t = i < c->count ? &c->tensors[i] : &c->wholes[i - c->count];
+        if (!seen.there[i] && !t->slice)
+            pith_problem(v, "%s: not accounted for in pith.json", t->name);
+    }
     if (s == PITH_OK)
         pith_checked(v, before, "%zu stored tensors: present, none unknown, hashes as recorded",
                      seen.count);

@@ -49,12 +49,20 @@ static bool is_left_out(const struct pith_verification *v, const char *tensor)
            json_object_get(json_object_get(v->account, "left_out"), tensor) != NULL;
 }
 
+/* Within a tensor of the account. */
+static bool is_within(struct pith_verification *v, const char *tensor)
+{
+    const struct pith_tensor *t = pith_checkpoint_find(v->checkpoint, tensor);
+    const struct pith_tensor *whole = t ? pith_checkpoint_whole(v->checkpoint, t) : NULL;
+    return whole && pith_verify_has(v, &v->file.tensors, whole->name);
+}
+
 static bool accounted(struct pith_verification *v, const char *tensor)
 {
     if (v->original->container && pith_is_kv_scale(tensor)) return true;
     if (is_left_out(v, tensor)) return true;
     return pith_verify_has(v, &v->file.tensors, tensor) || was_decoded(v, tensor) ||
-           of_linear(v, tensor);
+           of_linear(v, tensor) || is_within(v, tensor);
 }
 
 /* Rounding a rescaled matrix to the model's dtype leaves less than this of relative error. */
@@ -233,6 +241,34 @@ static void check_decoded(struct pith_verification *v, const struct pith_tensor 
     if (!same) pith_problem(v, "%s: is not what the original stands for", a->name);
 }
 
+/* A tensor as the output has it, and as the original does if it does. */
+static void check_one(struct pith_verification *v, const char *action, const struct pith_tensor *a,
+                      const struct pith_tensor *b)
+{
+    if (strcmp(action, "rotated") == 0) check_rotated(v, a);
+    else if (strcmp(action, "decoded") == 0) check_decoded(v, a);
+    else if (!b)
+        pith_problem(v, "%s: %s from nowhere: the original has no such tensor", a->name, action);
+    else if ((a->dtype != b->dtype && !(v->checkpoint->file_form && a->dtype == PITH_F32)) ||
+             a->dims != b->dims || memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) != 0)
+        pith_problem(v, "%s: has another shape or dtype than the original", a->name);
+    else if (strcmp(action, "pruned") == 0) return; /* its values were compared with the linears' */
+    else if (strcmp(action, "copied") != 0) check_rescaled(v, a->name, a, b);
+    else if (!equal_values(a, b))
+        pith_problem(v, "%s: differs from the original, though it should be a copy", a->name);
+}
+
+/* A tensor that holds several of the original's, or parts of one. */
+static void check_parts(struct pith_verification *v, const char *action,
+                        const struct pith_tensor *whole)
+{
+    const struct pith_checkpoint *c = v->checkpoint;
+    for (size_t i = 0; i < c->count; i++)
+        if (pith_tensor_within(&c->tensors[i], whole))
+            check_one(v, action, &c->tensors[i],
+                      pith_checkpoint_find(v->original->checkpoint, c->tensors[i].name));
+}
+
 static void check_kept(struct pith_verification *v, const json_t *entry)
 {
     const char *name = json_string_value(json_object_get(entry, "name"));
@@ -241,23 +277,16 @@ static void check_kept(struct pith_verification *v, const json_t *entry)
     const struct pith_tensor *a = pith_checkpoint_find_stored(v->checkpoint, name);
     const struct pith_tensor *b = pith_checkpoint_find(v->original->checkpoint, name);
     struct pith_tensor stored;
-    if (!a) return; /* a problem already */
-    if (b) {        /* `a` is as its folder or file has it */
+    if (!a || strcmp(action, "added") == 0) return; /* a problem already; a scale of the KV cache */
+    if (!pith_checkpoint_find(v->checkpoint, name)) {
+        check_parts(v, action, a);
+        return;
+    }
+    if (b) { /* `a` is as its folder or file has it */
         stored = pith_tensor_stored_in(b, v->checkpoint->file_form != NULL);
         b = &stored;
     }
-    if (strcmp(action, "added") == 0) return; /* a scale of the KV cache */
-    if (strcmp(action, "rotated") == 0) check_rotated(v, a);
-    else if (is_decoded(entry)) check_decoded(v, a);
-    else if (!b)
-        pith_problem(v, "%s: %s from nowhere: the original has no such tensor", name, action);
-    else if ((a->dtype != b->dtype && !(v->checkpoint->file_form && a->dtype == PITH_F32)) ||
-             a->dims != b->dims || memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) != 0)
-        pith_problem(v, "%s: has another shape or dtype than the original", name);
-    else if (strcmp(action, "pruned") == 0) return; /* its values were compared with the linears' */
-    else if (strcmp(action, "copied") != 0) check_rescaled(v, name, a, b);
-    else if (!equal_values(a, b))
-        pith_problem(v, "%s: differs from the original, though it should be a copy", name);
+    check_one(v, action, a, b);
 }
 
 void pith_verify_kept(struct pith_verification *v)

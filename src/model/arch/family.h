@@ -36,7 +36,7 @@ struct pith_family_moe {
     const char *router_gain, *gains;
     /* What may stand for all experts, whole names: gate and up, down (pith_fused_spec). */
     const char *fused_gate_up, *fused_down, *fused_gate_up_bias, *fused_down_bias;
-    bool fused_turned, fused_adjacent, fused_either;
+    bool fused_turned, fused_adjacent, fused_either, fused_only;
 };
 
 /* Latent attention, where the shape says so. */
@@ -105,7 +105,7 @@ struct pith_family {
     .router = "block_sparse_moe.router.layer", .gate = "block_sparse_moe.experts.%u.w1",           \
     .up = "block_sparse_moe.experts.%u.w3", .down = "block_sparse_moe.experts.%u.w2",              \
     .fused_gate_up = "block_sparse_moe.input_linear.weight",                                       \
-    .fused_down = "block_sparse_moe.output_linear.weight"
+    .fused_down = "block_sparse_moe.output_linear.weight", .fused_only = true
 #define PITH_FAMILY_QK_NORM .q_norm = "self_attn.q_norm", .k_norm = "self_attn.k_norm"
 extern const struct pith_family pith_family_llama;
 /* DeepSeek V3's, and what took its shape. */

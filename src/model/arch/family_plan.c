@@ -385,6 +385,7 @@ static void add_fused(struct pith_plan_maker *m, uint32_t first)
                                        .parts = i ? 1 : 2,
                                        .turned = f->fused_turned,
                                        .either = f->fused_either,
+                                       .only = f->fused_only,
                                        .adjacent = f->fused_adjacent && i == 0};
         (void)snprintf(spec.name, sizeof spec.name, "%s", name[i]);
         if (bias[i]) (void)snprintf(spec.bias, sizeof spec.bias, "%s", bias[i]);

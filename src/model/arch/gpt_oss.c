@@ -72,6 +72,7 @@ static const struct pith_family family = {
             .fused_gate_up_bias = "mlp.experts.gate_up_proj_bias",
             .fused_down_bias = "mlp.experts.down_proj_bias",
             .fused_turned = true,
+            .fused_only = true,
             .fused_adjacent = true}};
 
 const struct pith_arch pith_arch_gpt_oss = {

@@ -98,7 +98,8 @@ static const struct pith_family family = {
             .shared = "feed_forward.shared_expert",
             .fused_gate_up = "feed_forward.experts.gate_up_proj",
             .fused_down = "feed_forward.experts.down_proj",
-            .fused_turned = true}};
+            .fused_turned = true,
+            .fused_only = true}};
 
 const struct pith_arch pith_arch_llama4 = {
     .name = "Llama4ForCausalLM",
