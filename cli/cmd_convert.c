@@ -23,7 +23,7 @@ static const struct option options[] = {
      "round linears that the container cannot hold as they are to this grid, to nearest "
      "(default: refuse)"},
     {"max-shard", 0, OPTION_SIZE, AT(c.max_shard), "SIZE",
-     "largest file to write (default 5000000000)"},
+     "largest file to write, a larger tensor alone in one (default 5000000000)"},
     {"allow-error", 0, OPTION_REAL, AT(c.allow_error), "X",
      "relative error up to which a linear is taken (default 0.5; above 0.3 it is a warning)"},
     {"for", 0, OPTION_LIST, AT(targets), "ENGINE",
@@ -83,6 +83,15 @@ static void print_result(const char *out, const json_t *j)
     print_warnings(j);
 }
 
+/* --weights is for linears that cannot go over as they are. */
+static void say_weights(const struct settings *s, const char *report)
+{
+    json_t *j = s->c.weights ? json_loads(report, 0, NULL) : NULL;
+    if (j && fate_of(json_object_get(j, "linears"), "rounded anew", "relative_error").count == 0)
+        say(&s->common, "--weights %s did nothing: every linear goes over as it is", s->c.weights);
+    json_decref(j);
+}
+
 static void defaults(void *settings)
 {
     pith_convert_defaults(&((struct settings *)settings)->c);
@@ -103,6 +112,8 @@ static int check(const struct settings *s)
     if (pith_convert_check(&s->c, NULL, &err) != PITH_OK) return report_usage(&s->common, &err);
     if (given(&s->common, "max-shard") && names_file(s->c.out))
         return usage_failure(&s->common, "--max-shard does nothing: a GGUF file is a single file");
+    if (given(&s->common, "max-shard") && !s->c.max_shard)
+        return usage_failure(&s->common, "--max-shard: at least 1");
     return EXIT_DONE;
 }
 
@@ -132,6 +143,7 @@ static int run(void *settings, const struct text_list *operands)
         if (j) print_result(s->c.out, j);
         json_decref(j);
     }
+    if (status == PITH_OK) say_weights(s, report);
     pith_text_free(report);
     pith_context_free(&context);
     return rc;
@@ -161,5 +173,6 @@ const struct command command_convert = {
     .max_operands = 1,
     .takes_models = true,
     .defaults = defaults,
+    .plain = true,
     .run = run,
 };

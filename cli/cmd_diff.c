@@ -168,5 +168,6 @@ const struct command command_diff = {
     .min_operands = 2,
     .max_operands = 2,
     .takes_models = true,
+    .plain = true,
     .run = run,
 };

@@ -163,5 +163,6 @@ const struct command command_inspect = {
     .min_operands = 1,
     .max_operands = 1,
     .takes_models = true,
+    .plain = true,
     .run = run,
 };

@@ -316,6 +316,7 @@ const struct command command_recipes = {
     .options = options,
     .option_count = RECIPE_OPTIONS,
     .settings_size = sizeof(struct settings),
+    .plain = true,
     .run = run_recipes,
 };
 
@@ -330,6 +331,7 @@ const struct command command_formats = {
     .options = options,
     .option_count = OPTIONS,
     .settings_size = sizeof(struct settings),
+    .plain = true,
     .run = run_formats,
 };
 
@@ -348,6 +350,7 @@ const struct command command_features = {
     .options = options,
     .option_count = OPTIONS,
     .settings_size = sizeof(struct settings),
+    .plain = true,
     .max_operands = 1,
     .run = run_features,
 };

@@ -182,5 +182,6 @@ const struct command command_pull = {
     .defaults = set_defaults,
     .min_operands = 1,
     .max_operands = 1,
+    .plain = true,
     .run = run,
 };

@@ -69,7 +69,7 @@ static const struct option options[] = {
     {"memory", 0, OPTION_SIZE, AT(q.memory), "SIZE",
      "a hard ceiling, such as 6G; refused at once when it cannot be met (default: no limit)"},
     {"max-shard", 0, OPTION_SIZE, AT(q.max_shard), "SIZE",
-     "largest file to write (default 5000000000)"},
+     "largest file to write, a larger tensor alone in one (default 5000000000)"},
     {"allow-error", 0, OPTION_REAL, AT(q.allow_error), "X",
      "relative error up to which a linear is taken (default 0.5; above 0.3 it is a warning)"},
     {"rehearse", 0, OPTION_FLAG, AT(q.rehearse), NULL,
@@ -377,6 +377,7 @@ static void print_rehearsal(const json_t *j)
     printf("  size             %s, %.3f bits per weight in the linears\n", size,
            number(j, "bits_per_weight"));
     printf("  error            %.4f relative on average\n", number(j, "relative_error"));
+    print_calibration(json_object_get(j, "calibration"));
 }
 
 /* The meter's progress, and the ceiling on memory from the first step on: by then the run has been
@@ -452,6 +453,15 @@ static int check_idle(const struct settings *s, const json_t *plan)
             return usage_failure(&s->common, "--%s does nothing: %s", idle[i].option, idle[i].why);
         say(&s->common, "--%s does nothing: %s", idle[i].option, idle[i].why);
     }
+    if (given(&s->common, "seed") && !json_is_true(json_object_get(plan, "calibrates")) &&
+        strcmp(json_text(json_object_get(plan, "recipe"), "transform"), "none") == 0)
+        say(&s->common, "--seed does nothing: nothing of this recipe is random");
+    if (given(&s->common, "crlf") && s->calib.count == 0)
+        return usage_failure(&s->common, "--crlf does nothing without --calib");
+    if (given(&s->common, "memory") && !s->q.memory)
+        return usage_failure(&s->common, "--memory: at least 1");
+    if (given(&s->common, "max-shard") && !s->q.max_shard)
+        return usage_failure(&s->common, "--max-shard: at least 1");
     if (s->all && (s->q.rehearse || s->common.json || s->common.quiet))
         return usage_failure(&s->common, "--all does nothing with --%s",
                              s->common.json    ? "json"

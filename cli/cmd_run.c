@@ -70,8 +70,11 @@ static int check(const struct settings *s)
     if (!wrong && s->temperature == 0 && (given(&s->common, "top-p") || given(&s->common, "top-k")))
         wrong = "--top-k and --top-p do nothing at temperature 0, which always takes the likeliest "
                 "token; give --temperature";
-    if (!wrong) return EXIT_DONE;
-    return usage_failure(&s->common, "%s", wrong);
+    if (wrong) return usage_failure(&s->common, "%s", wrong);
+    if (s->temperature == 0 && given(&s->common, "seed"))
+        say(&s->common, "--seed does nothing at temperature 0, which always takes the likeliest "
+                        "token; give --temperature");
+    return EXIT_DONE;
 }
 
 /* The prompt from standard input, at most 16 MiB; NULL when it cannot be read. */
@@ -112,6 +115,13 @@ static int report_prompt(const struct settings *s, struct pith_engine *engine,
     return report_failure(&s->common, err);
 }
 
+/* Fewer tokens than were asked for, and not because the model ended the text. */
+static bool fills_context(const json_t *j, size_t asked)
+{
+    return strcmp(json_text(j, "finish_reason"), "length") == 0 &&
+           json_get(j, "generated_tokens") < (double)asked;
+}
+
 /* Continues a prompt; `echo` prints it first, once it is known that it can be continued. */
 static int generate(struct settings *s, struct pith_engine *engine, const char *prompt, bool echo)
 {
@@ -139,10 +149,11 @@ static int generate(struct settings *s, struct pith_engine *engine, const char *
     else printf("\n");
     fflush(stdout);
     if (j && !s->common.json && !s->common.quiet)
-        fprintf(stderr, "%d token%s read in %.2f s, %d made in %.2f s (%.1f a second)\n",
+        fprintf(stderr, "%d token%s read in %.2f s, %d made in %.2f s (%.1f a second)%s\n",
                 (int)json_get(j, "prompt_tokens"), json_get(j, "prompt_tokens") == 1 ? "" : "s",
                 json_get(j, "seconds_prompt"), (int)json_get(j, "generated_tokens"),
-                json_get(j, "seconds_generate"), json_get(j, "tokens_per_second"));
+                json_get(j, "seconds_generate"), json_get(j, "tokens_per_second"),
+                fills_context(j, s->tokens) ? "; the model's context is full" : "");
     json_decref(j);
     pith_text_free(report);
     return interrupted() ? EXIT_INTERRUPTED : rc;

@@ -96,5 +96,6 @@ const struct command command_verify = {
     .min_operands = 1,
     .max_operands = 1,
     .takes_models = true,
+    .plain = true,
     .run = run,
 };

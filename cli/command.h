@@ -46,7 +46,9 @@ struct common {
     const char *cpu;
     const struct command *command;
     const struct text_list *operands;
-    uint64_t given;                  /* bit i: the command's option i stands on the command line */
+    uint64_t given;                  /* bit i: the command's option i stands on the command line;
+                                        bit 63 - i: option i of every command */
+    uint64_t replaced;               /* the same: more than once, with values that differ */
     struct text_list found;          /* owned, as its texts: paths of models given by name */
     struct pith_error model_missing; /* a model by name that is not there: make_context() says so */
 };
@@ -62,6 +64,7 @@ struct command {
     size_t settings_size;
     unsigned min_operands, max_operands;
     bool takes_models;                /* the operands are models */
+    bool plain;                       /* nothing of it is random */
     void (*defaults)(void *settings); /* NULL: all zero */
     int (*run)(void *settings, const struct text_list *operands);
 };
@@ -85,7 +88,7 @@ void print_man(void);
  * What is not in the cache stays and is told when the context is made, after all wrong usage. */
 int find_models(const struct command *c, void *settings, struct text_list *operands);
 void free_found(struct common *common);
-/* Whether that option of the command stands on the command line. */
+/* Whether that option, the command's or one of all, stands on the command line. */
 bool given(const struct common *common, const char *name);
 
 /* --- what commands share

@@ -8,14 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-bool given(const struct common *common, const char *name)
-{
-    const struct command *c = common->command;
-    for (size_t i = 0; c && i < c->option_count; i++)
-        if (strcmp(c->options[i].name, name) == 0) return common->given >> i & 1;
-    return false;
-}
-
 /* The longest text given for an option that the message quotes: "--recipe". False: none. */
 static bool name_option(const struct common *common, const char *text, char where[256])
 {

@@ -11,8 +11,8 @@
 
 int measure_check(const struct common *common, const struct measure_settings *m)
 {
-    static const char *const of_texts[] = {"convention", "context", "stride", "max-tokens",
-                                           "depth"};
+    static const char *const of_texts[] = {"convention", "context", "stride",
+                                           "max-tokens", "depth",   "crlf"};
     struct pith_eval_options o;
     struct pith_error err = {0};
     if (m->texts.count + m->tasks.count == 0 && !m->prompts)

@@ -9,6 +9,13 @@
 
 enum { MOST_OPTIONS = 64 };
 
+union value {
+    const char *text;
+    size_t count;
+    uint64_t size;
+    double real;
+};
+
 const struct option common_options[] = {
     {"json", 0, OPTION_FLAG, offsetof(struct common, json), NULL,
      "print one JSON object on standard output and nothing else there"},
@@ -111,12 +118,63 @@ static int store(const struct option *o, const char *value, struct common *setti
     return usage_failure(settings, "--%s %s: expected %s", o->name, value, wanted);
 }
 
-/* An option was given: noted in the settings, which begin with what is common. */
-static void note(struct common *common, const struct option *o)
+/* The bit of an option in `given` and `replaced`: the command's from below, those of all from
+ * above. */
+static uint64_t bit_of(const struct command *c, const struct option *o)
+{
+    const bool own = o >= c->options && o < c->options + c->option_count;
+    return (uint64_t)1 << (own ? o - c->options : MOST_OPTIONS - 1 - (o - common_options));
+}
+
+bool given(const struct common *common, const char *name)
+{
+    const struct option *o = common->command ? find(common->command, name, strlen(name), 0) : NULL;
+    return o && (common->given & bit_of(common->command, o));
+}
+
+/* Whether two values of an option are one: texts as texts, numbers as they are stored. */
+static bool same_value(const struct option *o, const union value *a, const union value *b)
+{
+    if (o->type == OPTION_TEXT || o->type == OPTION_MODEL) return strcmp(a->text, b->text) == 0;
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+static void fetch(const struct option *o, const struct common *settings, union value *out)
+{
+    static const size_t sizes[] = {[OPTION_TEXT] = sizeof(char *),
+                                   [OPTION_COUNT] = sizeof(size_t),
+                                   [OPTION_SIZE] = sizeof(uint64_t),
+                                   [OPTION_REAL] = sizeof(double),
+                                   [OPTION_MODEL] = sizeof(char *)};
+    memset(out, 0, sizeof *out);
+    memcpy(out, (const char *)settings + o->offset, sizes[o->type]);
+}
+
+/* Takes a value; an earlier one of the same option that it takes the place of is noted. */
+static int take(const struct option *o, const char *value, struct common *common)
+{
+    const uint64_t bit = bit_of(common->command, o);
+    const bool alone = o->type != OPTION_FLAG && o->type != OPTION_LIST;
+    const bool again = alone && (common->given & bit);
+    union value before, after;
+    if (again) fetch(o, common, &before);
+    common->given |= bit;
+    const int rc = store(o, value, common);
+    if (rc != EXIT_DONE || !again) return rc;
+    fetch(o, common, &after);
+    if (!same_value(o, &before, &after)) common->replaced |= bit;
+    return rc;
+}
+
+/* What was typed and changes nothing, though no command refuses it. */
+static void say_idle(const struct common *common)
 {
     const struct command *c = common->command;
-    if (o >= c->options && o < c->options + c->option_count)
-        common->given |= (uint64_t)1 << (o - c->options);
+    for (size_t i = 0; i < c->option_count + common_option_count; i++)
+        if (common->replaced & bit_of(c, option_at(c, i)))
+            say(common, "--%s is given more than once: the last one counts", option_at(c, i)->name);
+    if (c->plain && given(common, "seed"))
+        say(common, "--seed does nothing: nothing of 'pith %s' is random", c->name);
 }
 
 /* One argument that begins with '-'; *i moves past a value taken from the next one. */
@@ -141,8 +199,7 @@ static int parse_one(const struct command *c, int argc, char **argv, int *i,
             return usage_failure(settings, "--%s needs a value (%s)", o->name, o->arg);
         value = argv[++*i];
     }
-    note(settings, o);
-    return store(o, value, settings);
+    return take(o, value, settings);
 }
 
 /* Wrong usage is told as JSON too, wherever --json stands. */
@@ -195,6 +252,7 @@ int parse_options(const struct command *c, int argc, char **argv, void *settings
     if (common->help) return EXIT_DONE;
     if (operands->count < c->min_operands || operands->count > c->max_operands)
         return wrong_operands(common);
+    say_idle(common);
     return EXIT_DONE;
 }
 

@@ -70,7 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .path = "task.jsonl", .text = bytes + mark, .size = size - mark};
     const struct pith_task_wish wish = {
         .path = "task.jsonl", .limit = size % 3, .shots = size / 3 % 3};
-    const struct pith_item_rules rules = {"task.jsonl", tokenizer(), wish.shots, MOST};
+    const struct pith_item_rules rules = {
+        .path = "task.jsonl", .tokenizer = tokenizer(), .shots = wish.shots, .max_length = MOST};
     struct pith_task_source source;
     struct pith_items items = {0};
     struct pith_error err = {0};

@@ -4,6 +4,15 @@
 #include "base/str.h"
 #include "model/keys.h"
 
+void pith_context_tell(const struct pith_context *context, const char *what, const char *text)
+{
+    struct pith_str line = {0};
+    if (!context->log) return;
+    pith_str_printf(&line, "%s: %s", what, text);
+    if (!line.failed) context->log(context->log_ctx, pith_str_text(&line));
+    pith_str_free(&line);
+}
+
 struct naming {
     const struct pith_context *context;
     const char *model;

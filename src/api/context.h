@@ -23,6 +23,9 @@ struct pith_progress pith_context_progress(const struct pith_context *context,
  * is, and is missing, so that its default is in use. (A GGUF file has no config.json.) */
 void pith_context_look(const struct pith_context *context, const char *model);
 
+/* One line for the context's log: "WHAT: text". */
+void pith_context_tell(const struct pith_context *context, const char *what, const char *text);
+
 /* The text of a report for the caller, who owns it; takes the reference (NULL counts as out of
  * memory). */
 enum pith_status pith_report_text(json_t *report, char **text, struct pith_error *err);

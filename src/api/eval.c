@@ -65,12 +65,17 @@ static const char *convention_name(size_t i)
     return i <= PITH_CONVENTION_LLAMACPP ? pith_convention_name((enum pith_convention)i) : NULL;
 }
 
-static bool makes_tasks(const struct pith_eval_options *o)
+/* Tasks that are made; of them in *open those that do not name a length. */
+static size_t made_tasks(const struct pith_eval_options *o, size_t *open)
 {
-    size_t ignored;
-    for (size_t i = 0; i < o->tasks.count; i++)
-        if (pith_made_find(o->tasks.item[i], &ignored)) return true;
-    return false;
+    size_t made = 0, length;
+    *open = 0;
+    for (size_t i = 0; i < o->tasks.count; i++) {
+        if (!pith_made_find(o->tasks.item[i], &length)) continue;
+        made++;
+        *open += length == 0;
+    }
+    return made;
 }
 
 static struct pith_cache_wish cache_wish(const struct measurement *m, const char *name)
@@ -93,9 +98,14 @@ static enum pith_status check(struct measurement *m, struct pith_error *err)
     if (o->context && o->stride > o->context)
         return pith_fail(err, PITH_ARG, "--stride %zu: more than the --context of %zu", o->stride,
                          o->context);
-    if ((o->task_length || o->task_seed) && !makes_tasks(o))
+    size_t open;
+    const size_t made = made_tasks(o, &open);
+    if ((o->task_length || o->task_seed) && !made)
         return pith_fail(err, PITH_ARG,
                          "--length and --seed do nothing: none of the tasks is one that is made");
+    if (o->task_length && !open)
+        return pith_fail(err, PITH_ARG,
+                         "--length does nothing: each task that is made names its own length");
     struct pith_cache_wish wish = cache_wish(m, o->kv);
     struct pith_input ignored;
     PITH_TRY(pith_cache_check(&wish, err));

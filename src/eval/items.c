@@ -124,8 +124,7 @@ static enum pith_status add_choice(struct work *w, size_t index, struct pith_ite
     struct pith_item_choice c = {
         .length = n - drop,
         .score_from = scored ? n - drop - scored : n - drop,
-        .characters =
-            pith_count_characters(pith_str_text(&q->text) + choice.at, choice.size)};
+        .characters = pith_count_characters(pith_str_text(&q->text) + choice.at, choice.size)};
     struct pith_item_choice *all = grow(out->choice, out->choices, &out->choice_cap, sizeof *all);
     if (!all) return pith_fail_nomem(err, "the choices of a task");
     out->choice = all;
@@ -158,10 +157,13 @@ static enum pith_status add_subject(struct work *w, const struct pith_subject *s
                                     struct pith_items *out, struct pith_error *err)
 {
     struct pith_shots shots;
-    enum pith_status s =
-        pith_shots_begin(&shots, w->source, subject, w->rules->shots, err);
-    for (size_t i = 0; i < subject->count && s == PITH_OK; i++)
+    enum pith_status s = pith_shots_begin(&shots, w->source, subject, w->rules->shots, err);
+    for (size_t i = 0; i < subject->count && s == PITH_OK; i++) {
         s = add_item(w, &shots, subject->first + i, out, err);
+        if (s == PITH_OK)
+            s = pith_progress_step(w->rules->progress, "reading questions", (double)out->count,
+                                   (double)w->source->asked.count, err);
+    }
     pith_shots_free(&shots);
     return s == PITH_ARG ? pith_fail_in(err, s, w->rules->path) : s;
 }

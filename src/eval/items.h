@@ -12,16 +12,16 @@
 struct pith_item_choice {
     size_t head, shared, tail;
     size_t length;
-    size_t score_from;     /* > 0 */
-    size_t characters;     /* of the choice */
+    size_t score_from; /* > 0 */
+    size_t characters; /* of the choice */
 };
 
 struct pith_item {
-    size_t line;          /* in the file, from 1 */
-    size_t first, count;  /* in choices */
-    size_t answer;        /* < count */
-    size_t subject;       /* of the source */
-    bool shortened;       /* a sequence was too long and lost tokens in front */
+    size_t line;         /* in the file, from 1 */
+    size_t first, count; /* in choices */
+    size_t answer;       /* < count */
+    size_t subject;      /* of the source */
+    bool shortened;      /* a sequence was too long and lost tokens in front */
 };
 
 struct pith_items {
@@ -30,14 +30,15 @@ struct pith_items {
     struct pith_item_choice *choice;
     size_t choices, choice_cap;
     struct pith_ids ids;
-    size_t longest;       /* tokens of the longest sequence */
+    size_t longest; /* tokens of the longest sequence */
 };
 
 struct pith_item_rules {
     const char *path; /* in messages */
     const struct pith_tokenizer *tokenizer;
-    size_t shots;      /* examples in front of each */
-    size_t max_length; /* tokens that the model reads at most */
+    size_t shots;                         /* examples in front of each */
+    size_t max_length;                    /* tokens that the model reads at most */
+    const struct pith_progress *progress; /* told of each question, may stop it; NULL: nobody */
 };
 
 /* Encodes all questions of a source. A prompt is the subject's introduction (if any), the examples,

@@ -82,7 +82,8 @@ enum pith_status pith_task_items(const struct pith_task_job *job, struct pith_ta
                                         .most = most,
                                         .seed = job->seed,
                                         .tokenizer = job->tokenizer};
-    const struct pith_item_rules rules = {job->path, job->tokenizer, job->shots, most};
+    const struct pith_item_rules rules = {job->path, job->tokenizer, job->shots, most,
+                                          job->progress};
     PITH_TRY(pith_task_source_open(&wish, source, err));
     const enum pith_status s = pith_items_make(source, &rules, items, err);
     if (s != PITH_OK) pith_task_source_free(source);

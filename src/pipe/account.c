@@ -212,13 +212,15 @@ json_t *pith_run_rehearsal(const struct pith_run *r, double block_seconds, doubl
         json_decref(phases);
         return NULL;
     }
-    return json_pack("{s:s, s:b, s:s, s:o, s:i, s:f, s:f, s:o, s:I, s:I, s:f, s:f, s:o}", "pith",
-                     pith_version(), "rehearsal", 1, "container", container_name(r->job), "recipe",
-                     pith_recipe_json(&r->job->recipe), "blocks", (int)r->job->model->shape.layers,
-                     "seconds_per_block", block_seconds, "seconds_expected",
+    return json_pack("{s:s, s:b, s:s, s:o, s:i, s:f, s:f, s:o, s:I, s:I, s:f, s:f, s:o, s:o}",
+                     "pith", pith_version(), "rehearsal", 1, "container", container_name(r->job),
+                     "recipe", pith_recipe_json(&r->job->recipe), "blocks",
+                     (int)r->job->model->shape.layers, "seconds_per_block", block_seconds,
+                     "seconds_expected",
                      other_seconds + block_seconds * r->job->model->shape.layers, "block", phases,
                      "memory_expected_bytes", (json_int_t)r->job->expected, "output_bytes_expected",
                      (json_int_t)r->job->layout.total_bytes, "bits_per_weight",
                      weights ? bits / (double)weights : 0.0, "relative_error",
-                     count ? error / (double)count : 0.0, "linears", joined(r, "linears"));
+                     count ? error / (double)count : 0.0, "linears", joined(r, "linears"),
+                     "calibration", calibration(r->job));
 }

@@ -14,7 +14,8 @@
 struct override {
     char *pattern;
     struct pith_grid grid;
-    bool used;
+    bool used;    /* a linear matches it */
+    bool decides; /* and none that comes later, nor --ignore */
 };
 
 /* Whether a pattern that matches the module says its last part itself: "*.mlp.gate" does, but
@@ -188,12 +189,13 @@ static uint32_t online_block(const struct pith_job *job, const struct pith_choic
     return pith_turn_online(&job->basis, pith_job_plan(job, c->layer), c->linear)->block;
 }
 
-/* The grid that the recipe gives a linear, and --override; none to a router that nobody named. */
-static void choose_grid(const struct pith_job *job, struct pith_choice *c,
-                        struct override *overrides)
+/* The grid that the recipe gives a linear, and --override, of which the last one that matches is
+ * returned, or NULL; none to a router that nobody named. */
+static struct override *choose_grid(const struct pith_job *job, struct pith_choice *c,
+                                    struct override *overrides)
 {
     const bool stays = pith_job_plan(job, c->layer)->linear[c->linear].stays;
-    bool asked = false;
+    struct override *asked = NULL;
     c->grid = job->mixture ? pith_mixture_grid(job->mixture, job->model, c->layer, c->module)
                            : job->recipe.weights;
     for (size_t i = 0; i < job->options->overrides.count; i++)
@@ -201,7 +203,8 @@ static void choose_grid(const struct pith_job *job, struct pith_choice *c,
             const bool named = asks_by_name(overrides[i].pattern, c->module);
             if (stays && !named) continue;
             c->grid = overrides[i].grid;
-            asked = overrides[i].used = true;
+            asked = &overrides[i];
+            asked->used = true;
         }
     const bool spared = asked && is_plain(&c->grid);
     c->prune = !c->grid.format && !spared && job->recipe.split->two_four;
@@ -215,6 +218,7 @@ static void choose_grid(const struct pith_job *job, struct pith_choice *c,
         c->grid = (struct pith_grid){0};
         c->reason = "kept in 16 bits by --override";
     }
+    return asked;
 }
 
 static enum pith_status choose_one(struct pith_job *job, struct pith_choice *c,
@@ -222,14 +226,16 @@ static enum pith_status choose_one(struct pith_job *job, struct pith_choice *c,
                                    struct pith_error *err)
 {
     const struct pith_quantize_options *o = job->options;
-    choose_grid(job, c, overrides);
+    struct override *over = choose_grid(job, c, overrides);
     for (size_t i = 0; i < o->ignore.count; i++)
         if (pith_module_match(o->ignore.item[i], c->module)) {
             c->grid = (struct pith_grid){0};
             c->prune = false;
             c->reason = "left alone by --ignore";
             ignore_used[i] = true;
+            over = NULL;
         }
+    if (over) over->decides = true;
     settle_blocks(job, c);
     if (c->grid.format) c->hadamard = online_block(job, c);
     struct pith_container_opts opts = job->container_opts;
@@ -259,6 +265,11 @@ static enum pith_status check_used(const struct pith_job *job, const struct over
     const struct pith_quantize_options *o = job->options;
     const char *head = pith_end_module(job->model, PITH_END_HEAD);
     for (size_t i = 0; i < o->overrides.count; i++) {
+        if (overrides[i].used && !overrides[i].decides)
+            return pith_fail(err, PITH_ARG,
+                             "--override %s does nothing: each linear that it matches is taken by "
+                             "a later --override or by --ignore",
+                             o->overrides.item[i]);
         if (overrides[i].used) continue;
         if (pith_module_match(overrides[i].pattern, head))
             return pith_fail(err, PITH_UNSUPPORTED,

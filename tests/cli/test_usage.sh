@@ -144,6 +144,32 @@ refuse "a wrong option comes before a missing model" 2 'unknown engine' "$pith" 
 # Options that would do nothing are refused, and so are values that would not be kept to.
 refuse "--calib without calibration" 2 '[-]-calib does nothing' "$pith" quantize "$probe" -o "$work/o" -r rtn --calib x
 refuse "--max-shard of a single file" 2 'does nothing' "$pith" quantize "$probe" -o "$work/o.gguf" -r gguf --max-shard 1G
+refuse "--crlf without --calib" 2 'crlf does nothing' "$pith" quantize "$probe" -o "$work/o" -r gptq --crlf lf
+refuse "--length of tasks that have their own" 2 'length does nothing' "$pith" eval "$probe" --tasks needle:64 --length 128
+refuse "an override under a later one" 2 'override q_proj=int8:g128 does nothing' "$pith" quantize "$probe" \
+    -o "$work/o" -r rtn --override q_proj=int8:g128 --override '*_proj=int4:g64'
+refuse "an override of what is ignored" 2 'override q_proj=int8:g128 does nothing' "$pith" quantize "$probe" \
+    -o "$work/o" -r rtn --override q_proj=int8:g128 --ignore self_attn.q_proj
+refuse "a ceiling of nothing" 2 'at least 1' "$pith" quantize "$probe" -o "$work/o" -r rtn --memory 0
+refuse "files of nothing" 2 'at least 1' "$pith" quantize "$probe" -o "$work/o" -r rtn --max-shard 0
+refuse "convert quantizes nothing anew" 2 'is not quantized' "$pith" convert "$probe" -o "$work/o.gguf" --weights q8_0
+# says NAME PATTERN COMMAND...: ends with 0, and a line says what does nothing.
+says() {
+    name=$1
+    pattern=$2
+    shift 2
+    "$@" >"$work/stdout" 2>"$work/stderr" </dev/null && grep -q -e "$pattern" "$work/stderr" && pass "$name" || fail "$name"
+}
+says "a value that another takes the place of" 'context is given more than once' \
+    "$pith" eval "$probe" --text "$probe/eval.txt" --context 32 --max-tokens 64 --context 64
+says "a seed without chance" 'seed does nothing' "$pith" diff "$probe" "$probe" --seed 3
+says "a seed at temperature 0" 'seed does nothing' "$pith" run "$probe" -p a -n 2 --seed 3
+says "fast arithmetic of a model that is not quantized" 'exact mode' "$pith" run "$probe" -p a -n 2 --mode fast
+says "more tokens than the context holds" 'context is full' "$pith" run "$probe" -p a -n 100000
+check "a value given twice is no other" sh -c "
+    '$pith' run '$probe' -p a -n 2 --kv f32 --kv f32 2>'$work/said' >/dev/null && ! grep -q 'more than once' '$work/said'"
+check "a rehearsal tells its text" sh -c "
+    '$pith' quantize '$probe' -o '$work/o' -r gptq --calib-tokens 600 --rehearse 2>/dev/null | grep -q 'windows of 2048 were wanted'"
 check "--resume of nothing says so" sh -c "
     '$pith' quantize '$probe' -o '$work/anew' -r rtn --resume 2>'$work/said' >/dev/null &&
     grep -q 'nothing to resume' '$work/said'"

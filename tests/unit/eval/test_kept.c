@@ -106,9 +106,8 @@ static void other_windows_are_not_taken_for_them(void **state)
 
 static int count_steps(void *ctx, const char *what, double done, double total)
 {
-    (void)what;
     assert_true(done <= total);
-    *(double *)ctx += 1;
+    *(double *)ctx += strcmp(what, "reading questions") != 0;
     return 0;
 }
 

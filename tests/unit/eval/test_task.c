@@ -23,8 +23,11 @@ static void task_is_that_of_transformers(void **state)
     json_t *golden = golden_load();
     struct rig r;
     rig_open(&r, GOLDEN "tiny", 2);
-    struct pith_task_job job = {.backend = r.backend, .model = r.worse, .baseline = r.model,
-                                .tokenizer = r.tokenizer, .path = GOLDEN "tiny.jsonl"};
+    struct pith_task_job job = {.backend = r.backend,
+                                .model = r.worse,
+                                .baseline = r.model,
+                                .tokenizer = r.tokenizer,
+                                .path = GOLDEN "tiny.jsonl"};
     struct pith_task_result got, alone;
     struct pith_error err = {0};
     assert_ok(pith_eval_task(&job, &got, &err), err);
@@ -51,7 +54,7 @@ static void probe_has_its_skills(void **state)
     size_t i;
     struct rig r;
     rig_open(&r, path, 2);
-    json_array_foreach(json_object_get(json_object_get(golden, "data"), "tasks"), i, row) {
+    json_array_foreach (json_object_get(json_object_get(golden, "data"), "tasks"), i, row) {
         snprintf(path, sizeof path, "%s/models/probe/tasks/%s", test_data_dir(),
                  string(row, "file"));
         const struct pith_task_job job = {.backend = r.backend,
@@ -187,7 +190,10 @@ static void a_missing_file_is_told(void **state)
 static int stop_at_65(void *ctx, const char *what, double done, double total)
 {
     double *last = ctx;
-    (void)what;
+    if (strcmp(what, "reading questions") == 0) {
+        assert_true(done <= total && total == 60);
+        return 0;
+    }
     assert_true(done <= total && total == 120);
     *last = done;
     return done == 65;
@@ -213,6 +219,34 @@ static void progress_covers_both_models(void **state)
     rig_close(&r);
 }
 
+static int stop_reading(void *ctx, const char *what, double done, double total)
+{
+    (void)total;
+    assert_string_equal(what, "reading questions");
+    *(double *)ctx = done;
+    return done == 7;
+}
+
+/* Thousands of questions take seconds to encode before the first is answered. */
+static void reading_can_be_stopped(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_open(&r, GOLDEN "tiny", 1);
+    double last = 0;
+    const struct pith_progress p = {stop_reading, &last};
+    const struct pith_task_job job = {.backend = r.backend,
+                                      .model = r.model,
+                                      .tokenizer = r.tokenizer,
+                                      .path = GOLDEN "tiny.jsonl",
+                                      .progress = &p};
+    struct pith_task_result got;
+    struct pith_error err = {0};
+    assert_int_equal(pith_eval_task(&job, &got, &err), PITH_INTERRUPTED);
+    assert_true(last == 7);
+    rig_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +257,7 @@ int main(void)
         cmocka_unit_test(too_long_for_the_model),
         cmocka_unit_test(a_missing_file_is_told),
         cmocka_unit_test(progress_covers_both_models),
+        cmocka_unit_test(reading_can_be_stopped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
