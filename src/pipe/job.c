@@ -91,7 +91,7 @@ static enum pith_status open_input(struct pith_job *job, struct pith_error *err)
     if (!job->model->container && job->convert && !job->container->file)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: is not quantized; pith quantize is for it",
                          job->options->model);
-    if (!job->model->container && job->convert && job->options->weights)
+    if (!job->model->container && job->convert && job->recipe.weights.format)
         return pith_fail(err, PITH_ARG,
                          "--weights %s: %s is not quantized, and convert leaves it so; pith "
                          "quantize --weights is for it",

@@ -150,12 +150,14 @@ static enum pith_status choose_end(struct pith_job *job, struct pith_choice *c,
         if (!c->stored.format || !pith_ends_may(job)) return PITH_OK;
         return pith_convert_choose(job, c, err);
     }
+    struct override *over = NULL;
     pith_ends_default(job, c);
     for (size_t i = 0; i < o->overrides.count && pith_ends_may(job); i++)
         if (pith_module_match(overrides[i].pattern, c->module)) {
-            c->grid = overrides[i].grid;
+            over = &overrides[i];
+            c->grid = over->grid;
             c->wanted = NULL;
-            overrides[i].used = true;
+            over->used = true;
         }
     if (c->grid.format && is_plain(&c->grid)) c->grid = (struct pith_grid){0};
     settle_blocks(job, c);
@@ -163,7 +165,9 @@ static enum pith_status choose_end(struct pith_job *job, struct pith_choice *c,
         if (pith_module_match(o->ignore.item[i], c->module)) {
             c->grid = (struct pith_grid){0};
             ignore_used[i] = true;
+            over = NULL;
         }
+    if (over) over->decides = true;
     if (!c->grid.format) return PITH_OK;
     enum pith_status s =
         job->container->accepts(&c->grid, c->rows, c->cols, &job->container_opts, err);

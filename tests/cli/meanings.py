@@ -91,6 +91,24 @@ def _(d):
         "type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}))
 
 
+@case("folder", "ids decoded otherwise", "become another text")
+def _(d):
+    edit(d, "tokenizer.json", lambda j: j.update(decoder={"type": "Fuse"}))
+
+
+@case("folder", "a special token that is plain", "become another text")
+def _(d):
+    edit(d, "tokenizer.json", lambda j: j["added_tokens"][0].update(special=False))
+
+
+@case("folder", "a token more", "becomes other ids")
+def _(d):
+    def add(j):
+        used = [*j["model"]["vocab"].values(), *(t["id"] for t in j["added_tokens"])]
+        j["added_tokens"].append({**j["added_tokens"][0], "id": max(used) + 1, "content": "quick"})
+    edit(d, "tokenizer.json", add)
+
+
 @case("folder", "no tokenizer", "tokenizer")
 def _(d):
     os.remove(os.path.join(d, "tokenizer.json"))
