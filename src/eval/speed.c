@@ -26,6 +26,9 @@ struct timing {
     float *hidden; /* [max(chunk, sequences)][hidden] */
     float *logits; /* [sequences][vocab] */
     size_t chunk;
+    const char *what; /* the listener was told last, at `asked` */
+    size_t done;
+    double asked;
     double *seconds[KINDS];           /* [reps] each */
     double *of_roof[KINDS];           /* [reps] each: of the peak, of the bandwidth */
     double *times_one;                /* [reps] */
@@ -52,6 +55,26 @@ static void rewind_all(struct timing *t, size_t count)
         pith_runner_rewind(&t->runner, t->span[i].sequence, t->job->depth);
 }
 
+/* Tells the listener what is done, and notes it for beat(). */
+static enum pith_status step(struct timing *t, const char *what, size_t done,
+                             struct pith_error *err)
+{
+    const struct pith_progress *p = t->job->progress;
+    t->what = what;
+    t->done = done;
+    if (p && p->fn && p->fn(p->ctx, what, (double)done, (double)t->job->reps + 1) != 0)
+        return pith_fail(err, PITH_INTERRUPTED, "interrupted");
+    t->asked = pith_clock();
+    return PITH_OK;
+}
+
+/* Between two steps of the runner, which may take long with a large model: whether to stop. Asked
+ * so rarely that it costs nothing of what is timed. */
+static enum pith_status beat(struct timing *t, struct pith_error *err)
+{
+    return pith_clock() - t->asked < 0.25 ? PITH_OK : step(t, t->what, t->done, err);
+}
+
 /* Reads n ids and picks the token after them, as generating does. */
 static enum pith_status feed(struct timing *t, const int32_t *ids, size_t n, struct pith_error *err)
 {
@@ -62,6 +85,7 @@ static enum pith_status feed(struct timing *t, const int32_t *ids, size_t n, str
         t->span[0].ids = ids + done;
         t->span[0].n = last;
         PITH_TRY(pith_runner_step(&t->runner, t->span, 1, err));
+        PITH_TRY(beat(t, err));
     }
     PITH_TRY(pith_model_logits(m, t->job->backend, t->hidden + (last - 1) * m->shape.hidden, 1,
                                t->logits, err));
@@ -101,6 +125,7 @@ static enum pith_status feed_all(struct timing *t, const int32_t *ids, struct pi
         t->span[i].n = 1;
     }
     PITH_TRY(pith_runner_step(&t->runner, t->span, t->sequences, err));
+    PITH_TRY(beat(t, err));
     PITH_TRY(pith_model_logits(m, t->job->backend, t->hidden, t->sequences, t->logits, err));
     for (size_t i = 0; i < t->sequences; i++)
         (void)pith_sampler_next(&t->sampler, t->logits + i * m->shape.vocab);
@@ -117,15 +142,6 @@ static enum pith_status time_steps(struct timing *t, size_t count, double *secon
     for (size_t i = 0; i < count; i++) PITH_TRY(feed_all(t, t->ids + i * t->sequences, err));
     *seconds = (pith_clock() - start) / (double)count;
     return PITH_OK;
-}
-
-static enum pith_status step(const struct timing *t, const char *what, size_t done,
-                             struct pith_error *err)
-{
-    const struct pith_progress *p = t->job->progress;
-    if (!p || !p->fn) return PITH_OK;
-    if (p->fn(p->ctx, what, (double)done, (double)t->job->reps + 1) == 0) return PITH_OK;
-    return pith_fail(err, PITH_INTERRUPTED, "interrupted");
 }
 
 static enum pith_status warm_up(struct timing *t, struct pith_speed *out, struct pith_error *err)

@@ -229,6 +229,34 @@ static void a_run_can_be_refused_and_stopped(void **state)
     rig_close(&r);
 }
 
+/* A repetition of a large model takes minutes: it is asked in the middle of one. */
+static void a_repetition_can_be_stopped(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    struct pith_pool *pool;
+    struct pith_backend *slow;
+    struct pith_model *m;
+    struct pith_speed out;
+    struct watcher w = {.stop_at = 3};
+    const struct pith_progress progress = {watch, &w};
+    assert_ok(pith_pool_new(1, &pool, &err), err);
+    assert_ok(pith_backend_new(pool, PITH_CPU_SCALAR, &slow, &err), err);
+    assert_ok(pith_model_open("models/probe", &m, &err), err);
+    assert_ok(pith_model_load_blocks(m, NULL, &err), err);
+    const struct pith_speed_job job = {.backend = slow,
+                                       .model = m,
+                                       .kv = pith_kv_floats(PITH_F32),
+                                       .gen = 400,
+                                       .reps = 1,
+                                       .progress = &progress};
+    assert_int_equal(pith_speed_measure(&job, &out, NULL), PITH_INTERRUPTED);
+    assert_true(w.last < 2); /* 2: the repetition is over */
+    pith_model_close(m);
+    pith_backend_free(slow);
+    pith_pool_free(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +268,7 @@ int main(void)
         cmocka_unit_test(a_run_fills_what_was_asked_for),
         cmocka_unit_test(sequences_are_timed_beside_one),
         cmocka_unit_test(a_run_can_be_refused_and_stopped),
+        cmocka_unit_test(a_repetition_can_be_stopped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
