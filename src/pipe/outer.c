@@ -130,6 +130,8 @@ static enum pith_status embed_windows(struct pith_run *r, struct pith_error *err
             return pith_fail_as(err, s == PITH_ARG ? PITH_FORMAT : s,
                                 "the tokenizer does not fit this model");
         PITH_TRY(turn_window(r->job, x, length, err));
+        PITH_TRY(pith_progress_step(&r->job->options->progress, "embedding", r->work_done,
+                                    r->work_total, err));
     }
     return PITH_OK;
 }
