@@ -3,11 +3,13 @@
 
     bench/memory.py MODEL [-r RECIPE]... [-c CONTAINER]... [-- OPTIONS...]
     bench/memory.py MODEL --convert [-c CONTAINER]... [-- OPTIONS...]
+    bench/memory.py MODEL --bench|--eval [-- OPTIONS...]
 
 A line each: what `pith quantize` says it will need at most (what --memory is held against), the most
 anonymous memory seen from outside by looking every half millisecond, and their quotient. It is never
 below 1 where the estimate holds. Containers that refuse a recipe are left out. With --convert, MODEL is
-quantized and goes to each container by `pith convert` (default OPTIONS: --threads 2). OPTIONS go to every
+quantized and goes to each container by `pith convert` (default OPTIONS: --threads 2). With --bench and --eval,
+MODEL is loaded and timed, or reads models/probe/eval.txt, and both figures are in MiB. OPTIONS go to every
 run (default: --calib-tokens 1024 --seq-len 512 --threads 2). PITH names the program; what is made
 goes under TMPDIR and is removed.
 """
@@ -22,6 +24,10 @@ import time
 
 PITH = os.environ.get("PITH", "build/pith")
 FEW = ["--calib-tokens", "1024", "--seq-len", "512", "--threads", "2"]
+LOADED = {
+    "bench": ["--prompt", "128", "--gen", "4", "--reps", "1", "--threads", "2"],
+    "eval": ["--text", "models/probe/eval.txt", "--context", "512", "--max-tokens", "1024", "--threads", "2"],
+}
 CONTAINERS = ["compressed-tensors", "gptq", "awq", "bitsandbytes", "gguf", "squeezellm", "hqq", "modelopt", "fp8"]
 # What no recipe is named after and takes memory of its own.
 MORE = {
@@ -71,6 +77,17 @@ def measure(model, options, few, command="quantize"):
     return (timing["memory_expected_bytes"], max(peak, timing["peak_memory_bytes"]), timing["seconds"]), None
 
 
+def measure_loaded(model, command, options):
+    """(foretold, held) of a command that runs the model."""
+    with tempfile.TemporaryDirectory(prefix="pith-memory-") as work:
+        said = os.path.join(work, "said")
+        code, err, peak = held([PITH, command, model, "--json", "--quiet", *LOADED[command], *options], said)
+        if code != 0:
+            sys.exit(err.strip())
+        with open(said) as f:
+            return json.load(f)["memory_expected"], peak
+
+
 def rows(recipes, containers):
     listed = json.loads(subprocess.run([PITH, "recipes", "--json"], capture_output=True, text=True).stdout)
     every = {r["recipe"]: ["-r", r["recipe"]] for r in listed} | MORE
@@ -92,11 +109,19 @@ def main():
     p.add_argument("-r", "--recipe", action="append")
     p.add_argument("-c", "--container", action="append")
     p.add_argument("--convert", action="store_true")
+    p.add_argument("--bench", action="store_true")
+    p.add_argument("--eval", action="store_true")
     p.add_argument("-o", "--only", type=float, default=0, help="tell only quotients outside 1 .. ONLY")
     argv, few = sys.argv[1:], FEW
     if "--" in argv:
         argv, few = argv[: argv.index("--")], argv[argv.index("--") + 1:]
     a = p.parse_args(argv)
+    for command in [c for c in LOADED if getattr(a, c)]:
+        expected, peak = measure_loaded(a.model, command, few if "--" in sys.argv else [])
+        print(f"{command:6} {expected / 2**20:9.1f} MiB {peak / 2**20:9.1f} MiB, estimate over peak "
+              f"{expected / peak:.3f} to {expected / peak:.3f}")
+    if a.bench or a.eval:
+        return
     command = "convert" if a.convert else "quantize"
     if a.convert and "--" not in sys.argv:
         few = ["--threads", "2"]

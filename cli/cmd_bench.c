@@ -52,14 +52,17 @@ static void print_peak(const json_t *roof, const char *key, const char *unit)
 static void print_head(const json_t *j)
 {
     const json_t *roof = json_object_get(j, "roof");
-    char peak[32], time[32];
+    char peak[32], own[32] = "", time[32];
     printf("%s%s%s: %.3f bits per weight, %s mode, KV cache %s%s, kernels %s, threads %d\n", bold(),
            json_text(j, "model"), plain(), json_get(j, "bits_per_weight"), json_text(j, "mode"),
            json_text(j, "kv"), json_object_get(j, "kv_layers") ? " (not all layers)" : "",
            json_text(j, "cpu"), (int)json_get(j, "threads"));
     format_bytes(json_get(j, "memory_peak"), peak);
     format_seconds(json_get(j, "load_seconds"), time);
-    printf("  loaded in %s, peak memory %s\n", time, peak);
+    if (json_get(j, "memory_own_expected") > 0)
+        format_bytes(json_get(j, "memory_own_expected"), own);
+    printf("  loaded in %s, peak memory %s%s%s%s\n", time, peak,
+           *own ? " (of its own, as foretold: " : "", own, *own ? ")" : "");
     printf("  machine: reads %.1f GB/s (one thread %.1f)", json_get(roof, "read") * 1e-9,
            json_get(roof, "read_one_thread") * 1e-9);
     print_peak(roof, "f32", "FLOP");
@@ -135,6 +138,7 @@ static int run(void *settings, const struct text_list *operands)
     struct pith_error err = {0};
     struct meter meter;
     char *report = NULL;
+    pith_return_memory();
     s->b.model = operands->item[0];
     s->b.seed = s->common.seed;
     s->b.kv_layers = as_list(&s->kv_layers);

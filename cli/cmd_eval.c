@@ -253,6 +253,7 @@ static int run(void *settings, const struct text_list *operands)
     struct pith_error err = {0};
     struct meter meter;
     char *report = NULL;
+    pith_return_memory();
     int rc = measure_check(&s->common, &s->measure);
     if (rc == EXIT_DONE) rc = check_signals(s);
     if (rc == EXIT_DONE) rc = check_caches(s);

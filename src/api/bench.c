@@ -7,6 +7,7 @@
 #include "api/options.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "eval/held.h"
 #include "eval/regrid.h"
 #include "eval/speed.h"
 #include "quant/scale.h"
@@ -65,20 +66,63 @@ enum pith_status pith_bench_check(const struct pith_bench_options *given, struct
     return PITH_OK;
 }
 
-static enum pith_status load(struct pith_context *c, const struct pith_bench_options *o,
-                             struct pith_model **out, struct pith_error *err)
-{
+/* What is timed, and what it is told to take. */
+struct bench {
+    struct pith_context *context;
+    const struct pith_bench_options *options;
+    struct pith_model *model;
     struct pith_grid weights, head;
-    const struct pith_grid *linears, *ends;
-    PITH_TRY(read_grid(o->weights, &weights, &linears, err));
-    PITH_TRY(read_grid(o->head, &head, &ends, err));
-    if (!linears && !ends) return pith_load_model(c, o->model, false, out, err);
-    PITH_TRY(pith_model_open(o->model, out, err));
-    PITH_TRY(pith_model_load_blocks(*out, linears ? NULL : c->backend, err));
-    PITH_TRY(pith_model_regrid(*out, c->pool, linears, ends, err));
-    PITH_TRY(pith_model_pack(*out, c->backend, err));
+    const struct pith_grid *linears, *ends; /* these two, or NULL */
+    struct pith_kv_format kv;
+    struct pith_speed speed;
+    double load_seconds;
+    uint64_t expected, own_expected;
+};
+
+static struct pith_speed_job job_of(const struct bench *b)
+{
+    const struct pith_bench_options *o = b->options;
+    return (struct pith_speed_job){.backend = b->context->backend,
+                                   .model = b->model,
+                                   .prompt = o->prompt,
+                                   .gen = o->gen,
+                                   .kv = b->kv,
+                                   .depth = o->depth,
+                                   .sequences = o->sequences,
+                                   .reps = o->reps,
+                                   .seed = o->seed,
+                                   .progress = &o->progress};
+}
+
+/* What all of it will take, before anything but the headers is read. */
+static enum pith_status foretell(struct bench *b, struct pith_error *err)
+{
+    const bool fast = pith_backend_mode(b->context->backend) == PITH_MODE_FAST;
+    const struct pith_speed_job job = job_of(b);
+    const struct pith_held how = {
+        .rows = pith_speed_rows(&job),
+        .linears = b->linears,
+        .head = b->ends,
+        .bytes_head = b->linears || b->ends ? fast
+                                            : pith_load_rounds_head(b->context, b->model, false)};
+    struct pith_meter m = {0};
+    pith_held_begin(b->context->backend, &m);
+    PITH_TRY(pith_held_meter(b->model, b->context->backend, &how, &m, err));
+    pith_speed_meter(&job, &m);
+    b->own_expected = m.now;
+    b->expected = m.most;
+    return PITH_OK;
+}
+
+static enum pith_status load(struct bench *b, struct pith_error *err)
+{
+    struct pith_context *c = b->context;
+    if (!b->linears && !b->ends) return pith_load_opened(c, b->model, false, err);
+    PITH_TRY(pith_model_load_blocks(b->model, b->linears ? NULL : c->backend, err));
+    PITH_TRY(pith_model_regrid(b->model, c->pool, b->linears, b->ends, err));
+    PITH_TRY(pith_model_pack(b->model, c->backend, err));
     const bool fast = pith_backend_mode(c->backend) == PITH_MODE_FAST;
-    return fast ? pith_model_round_head(*out, c->backend, err) : PITH_OK;
+    return fast ? pith_model_round_head(b->model, c->backend, err) : PITH_OK;
 }
 
 static json_t *spread(struct pith_spread s)
@@ -132,10 +176,13 @@ static json_t *many_report(const struct pith_bench_options *o, const struct pith
                      "fraction_of_bandwidth", spread(s->many.of_bandwidth));
 }
 
-static json_t *describe(const struct pith_context *c, const struct pith_bench_options *o,
-                        const struct pith_model *m, const struct pith_kv_format *kv,
-                        const struct pith_speed *s, double seconds)
+static json_t *describe(const struct bench *b)
 {
+    const struct pith_context *c = b->context;
+    const struct pith_bench_options *o = b->options;
+    const struct pith_model *m = b->model;
+    const struct pith_kv_format *kv = &b->kv;
+    const struct pith_speed *s = &b->speed;
     char cache[PITH_KV_TEXT];
     pith_kv_name(kv, cache);
     const bool fast = pith_backend_mode(c->backend) == PITH_MODE_FAST;
@@ -143,9 +190,13 @@ static json_t *describe(const struct pith_context *c, const struct pith_bench_op
                           pith_json_name(o->model), "mode", fast ? "fast" : "exact", "kv", cache,
                           "threads", (int)pith_context_threads(c), "cpu", pith_context_cpu(c),
                           "depth", (json_int_t)o->depth, "reps", (json_int_t)o->reps,
-                          "bits_per_weight", pith_model_bits_per_weight(m), "load_seconds", seconds,
-                          "memory_peak", (json_int_t)s->memory_peak, "memory_own",
+                          "bits_per_weight", pith_model_bits_per_weight(m), "load_seconds",
+                          b->load_seconds, "memory_peak", (json_int_t)s->memory_peak, "memory_own",
                           (json_int_t)s->memory_own, "roof", roof_report(&s->roof));
+    if (b->expected) {
+        pith_json_set(&j, "memory_expected", json_integer((json_int_t)b->expected));
+        pith_json_set(&j, "memory_own_expected", json_integer((json_int_t)b->own_expected));
+    }
     pith_json_set(&j, "parameters", json_integer((json_int_t)pith_model_parameters(m)));
     if (kv->layer) pith_json_set(&j, "kv_layers", pith_kv_report(&m->plans, kv));
     if (o->weights) pith_json_set(&j, "weights", json_string(o->weights));
@@ -179,38 +230,43 @@ static enum pith_status check_positions(const struct pith_bench_options *o,
                      reads ? "prompt" : "gen", n, most);
 }
 
+/* The cache is known before the model is loaded, unless its layers are to be tried. */
+static enum pith_status run(struct bench *b, struct pith_error *err)
+{
+    const struct pith_bench_options *o = b->options;
+    struct pith_context *c = b->context;
+    const struct pith_cache_wish wish = {
+        .name = o->kv, .layers = &o->kv_layers, .usual = PITH_BF16};
+    const double start = pith_clock();
+    double tried;
+    PITH_TRY(read_grid(o->weights, &b->weights, &b->linears, err));
+    PITH_TRY(read_grid(o->head, &b->head, &b->ends, err));
+    PITH_TRY(pith_load_open(c, o->model, &b->model, err));
+    PITH_TRY(check_positions(o, b->model, err));
+    PITH_TRY(pith_kv_auto_parse(o->kv, &tried, err));
+    if (tried == 0) {
+        PITH_TRY(pith_cache_choose(c, &wish, b->model, NULL, &b->kv, err));
+        PITH_TRY(foretell(b, err));
+    }
+    PITH_TRY(load(b, err));
+    b->load_seconds = pith_clock() - start;
+    if (tried > 0) PITH_TRY(pith_cache_choose(c, &wish, b->model, NULL, &b->kv, err));
+    struct pith_speed_job job = job_of(b);
+    job.byte_products = by_bytes(c, b->model);
+    return pith_speed_measure(&job, &b->speed, err);
+}
+
 static enum pith_status bench(struct pith_context *context, const struct pith_bench_options *o,
                               char **report, struct pith_error *err)
 {
-    struct pith_model *m = NULL;
-    struct pith_speed speed;
-    const double start = pith_clock();
+    struct bench b = {.context = context, .options = o};
     if (!o->model) return pith_fail(err, PITH_ARG, "a model is needed");
-    struct pith_kv_format kv = {0};
-    const struct pith_cache_wish wish = {
-        .name = o->kv, .layers = &o->kv_layers, .usual = PITH_BF16};
     if (o->mode) PITH_TRY(pith_context_set_mode(context, o->mode, err));
-    enum pith_status s = load(context, o, &m, err);
-    const double seconds = pith_clock() - start;
-    if (s == PITH_OK) s = check_positions(o, m, err);
-    if (s == PITH_OK) s = pith_cache_choose(context, &wish, m, NULL, &kv, err);
-    const struct pith_speed_job job = {.backend = context->backend,
-                                       .model = m,
-                                       .prompt = o->prompt,
-                                       .gen = o->gen,
-                                       .kv = kv,
-                                       .depth = o->depth,
-                                       .sequences = o->sequences,
-                                       .reps = o->reps,
-                                       .seed = o->seed,
-                                       .byte_products = s == PITH_OK ? by_bytes(context, m) : 0,
-                                       .progress = &o->progress};
-    if (s == PITH_OK) s = pith_speed_measure(&job, &speed, err);
-    if (m) s = pith_checkpoint_settle(m->checkpoint, false, s, err);
-    if (s == PITH_OK && report)
-        s = pith_report_text(describe(context, o, m, &kv, &speed, seconds), report, err);
-    pith_kv_format_free(&kv);
-    pith_model_close(m);
+    enum pith_status s = run(&b, err);
+    if (b.model) s = pith_checkpoint_settle(b.model->checkpoint, false, s, err);
+    if (s == PITH_OK && report) s = pith_report_text(describe(&b), report, err);
+    pith_kv_format_free(&b.kv);
+    pith_model_close(b.model);
     return s;
 }
 

@@ -12,9 +12,11 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/names.h"
+#include "eval/held.h"
 #include "eval/made.h"
 #include "eval/eval.h"
 #include "eval/questions.h"
+#include "eval/scorer.h"
 #include "eval/prompts.h"
 #include "export/preflight.h"
 #include "tok/door.h"
@@ -55,6 +57,7 @@ struct measurement {
     struct pith_model *model, *baseline;
     struct pith_tokenizer *tokenizer;
     size_t window, shortest;           /* shortest: context of all models of a comparison */
+    uint64_t expected;                 /* memory, of texts; 0: not foretold */
     struct pith_door door;             /* by which texts come in */
     struct pith_kept_text *kept_texts; /* one for each text, or NULL */
     struct pith_kept_task *kept_tasks; /* one for each task, or NULL */
@@ -253,6 +256,22 @@ static json_t *depth_report(const struct pith_text_result *t)
     return list;
 }
 
+static struct pith_text_job text_job(const struct measurement *m)
+{
+    return (struct pith_text_job){
+        .backend = m->context->backend,
+        .model = m->model,
+        .baseline = m->baseline,
+        .kv = m->kv,
+        .bos = pith_tokenizer_bos(m->tokenizer),
+        .convention = m->convention,
+        .context = m->window,
+        .stride = m->options->stride ? m->options->stride : m->window / 2,
+        .max_tokens = m->options->max_tokens,
+        .progress = &m->options->progress,
+    };
+}
+
 static enum pith_status measure_text(const struct measurement *m, size_t index, json_t *texts,
                                      struct pith_error *err)
 {
@@ -268,22 +287,11 @@ static enum pith_status measure_text(const struct measurement *m, size_t index, 
     if (m->options->details) (void)pith_sha256_hex(text.data, text.size, sha256);
     enum pith_status s = pith_tokenizer_encode(m->tokenizer, text.data, text.size, true, &ids, err);
     s = pith_text_finish(&text, path, s, err);
-    const struct pith_text_job job = {
-        .backend = m->context->backend,
-        .model = m->model,
-        .baseline = m->baseline,
-        .kv = m->kv,
-        .ids = ids.id,
-        .count = ids.count,
-        .bos = pith_tokenizer_bos(m->tokenizer),
-        .convention = m->convention,
-        .context = m->window,
-        .stride = m->options->stride ? m->options->stride : m->window / 2,
-        .max_tokens = m->options->max_tokens,
-        .kept = m->kept_texts ? &m->kept_texts[index] : NULL,
-        .watch = {m->options->details ? pith_profile_see : NULL, &profile},
-        .progress = &m->options->progress,
-    };
+    struct pith_text_job job = text_job(m);
+    job.ids = ids.id;
+    job.count = ids.count;
+    job.kept = m->kept_texts ? &m->kept_texts[index] : NULL;
+    if (m->options->details) job.watch = (struct pith_position_watch){pith_profile_see, &profile};
     if (s == PITH_OK) s = pith_convention_check(job.convention, job.context, job.stride, err);
     const bool usage = s == PITH_ARG;
     if (s == PITH_OK) s = pith_eval_text(&job, &result, err);
@@ -403,6 +411,8 @@ static enum pith_status measure_model(struct measurement *m, const char *dir, js
         if (m->kv.attn.grid.format) pith_json_set(&j, "attn", attn_name(&m->kv.attn));
         if (m->kv.layer) pith_json_set(&j, "kv_layers", pith_kv_report(&m->model->plans, &m->kv));
         pith_json_set(&j, "parameters", json_integer((json_int_t)pith_model_parameters(m->model)));
+        if (m->expected)
+            pith_json_set(&j, "memory_expected", json_integer((json_int_t)m->expected));
         if (json_array_size(texts) == 1) add_missing(&j, json_array_get(texts, 0));
         pith_json_set(&j, "texts", json_incref(texts));
         pith_json_set(&j, "tasks", json_incref(tasks));
@@ -430,6 +440,39 @@ static enum pith_status open_tokenizer(struct measurement *m, struct pith_error 
     return pith_tokenizer_open(own ? o->model : o->baseline, &m->tokenizer, err);
 }
 
+/* What texts will take, before the weights are read: a text has no more tokens than bytes, and
+ * their list grows by doubling. Tasks and caches that are tried are not foretold. */
+static enum pith_status foretell(struct measurement *m, struct pith_error *err)
+{
+    const struct pith_eval_options *o = m->options;
+    struct pith_meter meter = {0};
+    double tried;
+    uint64_t longest = 0;
+    PITH_TRY(pith_kv_auto_parse(m->cache, &tried, err));
+    if (tried > 0 || o->tasks.count || o->prompts || o->details) return PITH_OK;
+    for (size_t i = 0; i < o->texts.count; i++) {
+        struct pith_stamp is;
+        PITH_TRY(pith_file_stamp(o->texts.item[i], &is, err));
+        if (is.size > longest) longest = is.size;
+    }
+    PITH_TRY(choose_cache(m, err));
+    m->window = choose_window(m);
+    struct pith_text_job job = text_job(m);
+    job.count = (size_t)longest;
+    const size_t rows = pith_scorer_chunk(m->window);
+    const struct pith_held base = {.rows = rows},
+                           own = {.rows = rows,
+                                  .bytes_head = pith_load_rounds_head(m->context, m->model, false)};
+    pith_held_begin(m->context->backend, &meter);
+    PITH_TRY(pith_held_meter(m->model, m->context->backend, &own, &meter, err));
+    if (m->baseline)
+        PITH_TRY(pith_held_meter(m->baseline, m->context->backend, &base, &meter, err));
+    pith_meter_take(&meter, pith_times_bytes(longest, 2 * sizeof(int32_t)));
+    pith_eval_text_meter(&job, &meter);
+    m->expected = meter.most;
+    return PITH_OK;
+}
+
 enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_options *given,
                            char **report, struct pith_error *err)
 {
@@ -441,10 +484,12 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
     if (o->prompts && !o->baseline)
         return pith_fail(err, PITH_ARG, "prompts are compared with a baseline; none is given");
     enum pith_status s = check(&m, err);
-    if (s == PITH_OK) s = pith_load_model(context, o->model, false, &m.model, err);
+    if (s == PITH_OK) s = pith_load_open(context, o->model, &m.model, err);
     if (s == PITH_OK) s = open_tokenizer(&m, err);
-    if (s == PITH_OK && o->baseline)
-        s = pith_load_model(context, o->baseline, true, &m.baseline, err);
+    if (s == PITH_OK && o->baseline) s = pith_load_open(context, o->baseline, &m.baseline, err);
+    if (s == PITH_OK) s = foretell(&m, err);
+    if (s == PITH_OK) s = pith_load_opened(context, m.model, false, err);
+    if (s == PITH_OK && m.baseline) s = pith_load_opened(context, m.baseline, true, err);
     if (s == PITH_OK) s = measure_model(&m, o->model, &j, err);
     if (s == PITH_OK) s = pith_report_text(j, report, err);
     pith_tokenizer_close(m.tokenizer);

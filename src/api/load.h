@@ -10,5 +10,14 @@
  * against. On failure *out is NULL. */
 enum pith_status pith_load_model(struct pith_context *context, const char *dir, bool reference,
                                  struct pith_model **out, struct pith_error *err);
+/* Its two steps. Between them what it will take can be told (eval/held.h). The model that was
+ * opened is the caller's, also when loading fails. */
+enum pith_status pith_load_open(const struct pith_context *context, const char *dir,
+                                struct pith_model **out, struct pith_error *err);
+enum pith_status pith_load_opened(const struct pith_context *context, struct pith_model *m,
+                                  bool reference, struct pith_error *err);
+/* Whether the latter rounds the head. */
+bool pith_load_rounds_head(const struct pith_context *context, const struct pith_model *m,
+                           bool reference);
 
 #endif

@@ -95,6 +95,16 @@ size_t pith_backend_bytes(unsigned threads)
            sizeof(struct pith_backend);
 }
 
+size_t pith_backend_integer_bytes(const struct pith_backend *b, size_t rows, size_t cols)
+{
+    return SHARED_FLOATS * sizeof(float) + pith_bytes_slab_bytes(b, rows, cols);
+}
+
+size_t pith_backend_prepared_bytes(void)
+{
+    return PITH_PREPARED_FLOATS * sizeof(float);
+}
+
 enum pith_status pith_backend_set_mode(struct pith_backend *b, enum pith_mode mode,
                                        struct pith_error *err)
 {

@@ -32,6 +32,10 @@ const struct pith_kern *pith_backend_kern(const struct pith_backend *b);
 /* Bytes of scratch that a backend with that many threads holds (for memory estimates), but for
  * what only products with packed integers touch: 1 MiB, and 10 MiB of many rows. */
 size_t pith_backend_bytes(unsigned threads);
+/* Those: of products of so many rows with packed integers of so many columns at most, in the mode
+ * that is set; and of matrices that need pith_backend_take_prepared(). */
+size_t pith_backend_integer_bytes(const struct pith_backend *b, size_t rows, size_t cols);
+size_t pith_backend_prepared_bytes(void);
 
 /* exact (at first): what the numbers mean, the same bits on every machine; pith_linear over packed
  * integer weights makes integers of 24 bits of activations (kern/panel.h). fast: pith_linear over

@@ -11,6 +11,7 @@
  *
  * So x is read once for BAND panels, and W unpacked once for a slab. */
 #include "backend/parts.h"
+#include "base/arena.h"
 #include "base/mem.h"
 #include "num/input.h"
 
@@ -44,6 +45,16 @@ struct pith_byte_slab {
     int32_t less[SCALES];
     float shift[ROWS]; /* scale times zero point of a row */
 };
+
+/* Pages are whole from its start on: what lies behind x is in the last ones. */
+size_t pith_bytes_slab_bytes(const struct pith_backend *b, size_t rows, size_t cols)
+{
+    const size_t all = sizeof(struct pith_byte_slab), each = b->mode == PITH_MODE_FAST ? 1 : 3;
+    const uint64_t x = pith_huge_bytes(pith_times_bytes(rows, cols * each));
+    const uint64_t rest = pith_huge_bytes(all) - PITH_HUGE_PAGE * (WORDS * 4 / PITH_HUGE_PAGE);
+    if (rows <= PITH_VECTORS) return 0;
+    return (size_t)(x < WORDS * 4 ? x : WORDS * 4) + (size_t)rest;
+}
 
 enum pith_status pith_bytes_open(struct pith_byte_slab **out, struct pith_error *err)
 {

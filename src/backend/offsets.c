@@ -30,12 +30,13 @@ static size_t dense_size(const struct pith_qmat *q)
     return q->gguf ? 2 : 4;
 }
 
-size_t pith_offsets_bytes(const struct pith_qmat *q)
+size_t pith_offsets_bytes(const struct pith_qform *f)
 {
+    const struct pith_qmat *q = &f->q;
     const size_t most = PITH_PREPARED_FLOATS / PITH_PREPARED_ROWS,
                  held = lines(sizeof(struct held));
-    if (q->g_idx || q->input.grid.format || q->groups > most || q->row_group > 1) return 0;
-    if (!q->outer) return held + lines((size_t)q->rows * q->groups * dense_size(q));
+    if (f->ordered || q->input.grid.format || q->groups > most || q->row_group > 1) return 0;
+    if (!f->outer) return held + lines((size_t)q->rows * q->groups * dense_size(q));
     const size_t rows = panel_count(q) * PITH_PANEL_ROWS;
     return held + rows * q->groups + lines(rows * (q->groups / pith_qmat_block_groups(q)) * 2);
 }

@@ -26,7 +26,7 @@ bool pith_order_find(const struct pith_qmat *q, uint32_t *order)
 {
     if (q->cols > PITH_PREPARED_FLOATS / PITH_PREPARED_ROWS || q->cols % q->group != 0)
         return false;
-    for (uint32_t g = 0; g < q->groups; g += PITH_ORDER_GROUPS) {
+    for (uint32_t g = 0; q->g_idx && g < q->groups; g += PITH_ORDER_GROUPS) {
         const size_t n = pith_min(PITH_ORDER_GROUPS, q->groups - g);
         if (!sort_groups(q, g, (uint32_t)n, order)) return false;
     }

@@ -76,17 +76,18 @@ int pith_pack_factor(float x, float d)
 
 /* How the scales are stored. That they are exact in their type is known, but for E4M3 the factor
  * may round. */
-static enum pith_panel_scale scale_kind(const struct pith_qmat *q)
+static enum pith_panel_scale scale_kind(const struct pith_qform *f)
 {
+    const struct pith_qmat *q = &f->q;
     const size_t count = pith_qmat_scale_count(q);
     float ignored;
-    if (q->outer && q->global == 1.0f) return PITH_SCALE_PRODUCT;
+    if (f->outer && q->global == 1.0f) return PITH_SCALE_PRODUCT;
     switch (q->scale_dtype) {
     case PITH_BF16: return PITH_SCALE_BF16;
     case PITH_F16: return PITH_SCALE_F16;
     case PITH_F8_E8M0: return PITH_SCALE_E8M0;
     case PITH_F8_E4M3:
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; q->scales && i < count; i++)
             if (!scale_store(PITH_SCALE_E4M3, q->global, q->scales[i], &ignored))
                 return PITH_SCALE_F32;
         return PITH_SCALE_E4M3;
@@ -94,17 +95,18 @@ static enum pith_panel_scale scale_kind(const struct pith_qmat *q)
     }
 }
 
-/* False when q has no packed form. */
-static bool lay_out(struct pith_arena *a, const struct pith_qmat *q, struct packing *p)
+/* False when the matrix has no packed form. Numbers are looked at where there are some. */
+static bool lay_out(struct pith_arena *a, const struct pith_qform *f, struct packing *p)
 {
+    const struct pith_qmat *q = &f->q;
     p->q = q;
-    if (q->sparse || !form_of(q->format, &p->form)) return false;
+    if (f->kept || !form_of(q->format, &p->form)) return false;
     const size_t width = p->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     if (q->cols % width != 0 || (q->groups > 1 && q->group % width != 0)) return false;
-    if (q->g_idx && (q->input.grid.format || !pith_order_find(q, NULL))) return false;
-    const size_t offsets = q->offsets ? pith_offsets_bytes(q) : 0;
-    if (q->offsets && offsets == 0) return false;
-    p->scale = scale_kind(q);
+    if (f->ordered && (q->input.grid.format || !pith_order_find(q, NULL))) return false;
+    const size_t offsets = f->offsets ? pith_offsets_bytes(f) : 0;
+    if (f->offsets && offsets == 0) return false;
+    p->scale = scale_kind(f);
     p->panels = ((size_t)q->rows + PITH_PANEL_ROWS - 1) / PITH_PANEL_ROWS;
     p->lines = q->cols / width;
     const size_t scales = p->panels * q->groups * PITH_PANEL_ROWS;
@@ -112,17 +114,31 @@ static bool lay_out(struct pith_arena *a, const struct pith_qmat *q, struct pack
     p->codes = pith_arena_take_rows(a, p->panels, p->lines, PITH_PANEL_LINE);
     p->scales = pith_arena_take(a, scales, pith_panel_scale_bytes(p->scale));
     p->outer = pith_arena_take(a, product ? scales / pith_qmat_block_groups(q) : 0, 2);
-    p->zeros = pith_arena_take(a, q->zeros ? scales : 0, 1);
-    p->order = pith_arena_take(a, q->g_idx ? q->cols : 0, sizeof *p->order);
+    p->zeros = pith_arena_take(a, f->zeros ? scales : 0, 1);
+    p->order = pith_arena_take(a, f->ordered ? q->cols : 0, sizeof *p->order);
     p->offsets = pith_arena_take(a, offsets, 1);
     return !a->failed;
 }
 
-size_t pith_pack_bytes(const struct pith_qmat *q)
+static size_t form_bytes(const struct pith_qform *f)
 {
     struct packing p = {0};
     struct pith_arena a = {0};
-    return lay_out(&a, q, &p) ? a.used : 0;
+    return lay_out(&a, f, &p) ? a.used : 0;
+}
+
+size_t pith_pack_bytes(const struct pith_qmat *q)
+{
+    const struct pith_qform f = pith_qmat_form(q);
+    return form_bytes(&f);
+}
+
+size_t pith_pack_spec_bytes(const struct pith_qspec *s, const struct pith_grid *input)
+{
+    struct pith_qform f;
+    if (!pith_qspec_form(s, &f)) return 0;
+    if (input) f.q.input.grid = *input;
+    return form_bytes(&f);
 }
 
 bool pith_pack_prepares(const struct pith_pack *p)
@@ -316,7 +332,8 @@ void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *mem
                               .cols = q->cols,
                               .bits_per_weight = pith_qmat_bits_per_weight(q),
                               .input = q->input};
-    if (!lay_out(&a, q, &p)) return;
+    const struct pith_qform form = pith_qmat_form(q);
+    if (!lay_out(&a, &form, &p)) return;
     if (p.order) (void)pith_order_find(q, p.order); /* found before, for the plan */
     if (p.offsets) out->offsets = pith_offsets_init(b, q, p.offsets);
     out->panels = p.panels;

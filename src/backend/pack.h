@@ -31,6 +31,11 @@ struct pith_pack {
  * form. */
 size_t pith_pack_bytes(const struct pith_qmat *q);
 
+/* The same of a matrix that has no numbers yet; `input` is the grid of what it is multiplied with,
+ * NULL for none. A g_idx counts as one of groups of equal size, E4M3 scales as exact: the rest of
+ * the layout depends on the spec alone. */
+size_t pith_pack_spec_bytes(const struct pith_qspec *s, const struct pith_grid *input);
+
 /* Packs q, whose pith_pack_bytes() is not 0, into memory (aligned to 64 bytes) that must outlive
  * *out; q is needed no longer. Over all threads; not from inside a pool task. */
 void pith_pack_init(struct pith_backend *b, const struct pith_qmat *q, void *memory,

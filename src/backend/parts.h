@@ -47,6 +47,8 @@ struct pith_byte_rows {
 /* More rows of them, in tiles: bytes.c. */
 struct pith_byte_slab;
 enum pith_status pith_bytes_open(struct pith_byte_slab **out, struct pith_error *err);
+/* What so many rows of so many columns touch of it. */
+size_t pith_bytes_slab_bytes(const struct pith_backend *b, size_t rows, size_t cols);
 /* Whether many rows are multiplied with that matrix as integers, in the backend's mode. */
 bool pith_bytes_fits(const struct pith_backend *b, const struct pith_pack *pack);
 /* Whether that matrix has an integer product with x on the grid of its input, in any mode. */
@@ -80,7 +82,7 @@ int pith_pack_factor(float x, float d);
 
 /* Offsets: bytes of their memory, 0 when they cannot be packed; packs them into memory aligned to
  * 64 bytes, where what is returned lies too. Over all threads. */
-size_t pith_offsets_bytes(const struct pith_qmat *q);
+size_t pith_offsets_bytes(const struct pith_qform *f);
 const struct pith_weight *pith_offsets_init(struct pith_backend *b, const struct pith_qmat *q,
                                             void *memory);
 /* The sums of x[cols] over each group, in eight chains: s[c % 8] += x[c] for the columns of the

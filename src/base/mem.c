@@ -78,6 +78,13 @@ void *pith_alloc_huge(size_t count, size_t size)
     return p;
 }
 
+uint64_t pith_huge_bytes(uint64_t bytes)
+{
+    const uint64_t page = PITH_HUGE_PAGE;
+    if (bytes < page || bytes > UINT64_MAX - page) return bytes;
+    return (bytes + page - 1) / page * page;
+}
+
 void *pith_realloc(void *p, size_t count, size_t size)
 {
     size_t bytes;

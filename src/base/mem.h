@@ -22,6 +22,8 @@ void *pith_alloc_aligned(size_t count, size_t size);
  * below one huge page is served as by pith_alloc_aligned(). */
 enum { PITH_HUGE_PAGE = 1 << 21 };
 void *pith_alloc_huge(size_t count, size_t size);
+/* What a request of so many bytes comes to there. */
+uint64_t pith_huge_bytes(uint64_t bytes);
 
 /* Resizes p (NULL allowed) to count * size bytes; on failure NULL, and p is still valid. */
 void *pith_realloc(void *p, size_t count, size_t size);
@@ -37,6 +39,10 @@ void pith_free(void *p);
  * PITH_HEAP_LARGE bytes or more is mapped by itself; of what was freed of smaller ones a thread's
  * heap keeps PITH_HEAP_KEPT bytes at its end. */
 enum { PITH_HEAP_LARGE = 32 << 10, PITH_HEAP_KEPT = 64 << 10 };
+/* For estimates: what a thread at work holds beside what it asks for by size (the end of its heap,
+ * and as much of its stack as the deepest call reaches), and by how much less what a process holds
+ * at one start may be than at the next. */
+enum { PITH_THREAD_HELD = PITH_HEAP_KEPT + (32 << 10), PITH_MEASURED_TO = 64 << 10 };
 /* Gives the system back what the heaps hold of freed memory. */
 void pith_heap_trim(void);
 /* Bytes of freed memory between what the heaps hold: given back or not, blocks of any size may come

@@ -8,6 +8,7 @@
 #define PITH_EVAL_EVAL_H
 
 #include "base/progress.h"
+#include "base/arena.h"
 #include "model/model.h"
 #include "tok/tokenizer.h"
 
@@ -160,6 +161,9 @@ struct pith_text_job {
  * PITH_NUMERIC: logits not finite. */
 enum pith_status pith_eval_text(const struct pith_text_job *job, struct pith_text_result *out,
                                 struct pith_error *err);
+/* What it takes of a text of `count` tokens at most, whose ids are not there yet; models need not
+ * be loaded. What is kept or watched is not in it. */
+void pith_eval_text_meter(const struct pith_text_job *job, struct pith_meter *meter);
 
 /* Tasks: questions with choices, in the forms that questions.h reads. The score of a choice is the
  * summed log-probability of its tokens after the prompt (items.h tells where they begin); the

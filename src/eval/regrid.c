@@ -1,5 +1,6 @@
 #include "eval/regrid.h"
 
+#include "base/arena.h"
 #include "base/mem.h"
 #include "quant/round.h"
 #include "quant/scale.h"
@@ -20,6 +21,7 @@ struct panel {
     float *rows;    /* [step][cols] */
     uint8_t *codes; /* [threads][cols] */
     float *tiles;   /* [threads][pith_fit_tile()], for scales by block */
+    void *memory;   /* of these three */
     float *ends;    /* [rows of the matrix][2]: least and largest weight */
 };
 
@@ -129,16 +131,38 @@ static uint32_t panel_rows(const struct panel *p, uint32_t threads)
     return step < p->q->rows ? step : p->q->rows;
 }
 
-static enum pith_status take_memory(struct panel *p, struct pith_error *err)
+static void layout(struct pith_arena *a, struct panel *p, uint32_t threads)
 {
-    const uint32_t threads = pith_pool_threads(p->pool);
     const size_t cols = p->q->cols;
     const bool tiled = p->q->row_group > 1 && !pith_qmat_per_tensor(p->q);
     p->step = panel_rows(p, threads);
-    p->rows = pith_alloc(p->step, cols * sizeof *p->rows);
-    p->codes = pith_alloc(threads, cols);
-    if (tiled) p->tiles = pith_alloc(threads * pith_fit_tile(p->q), sizeof *p->tiles);
-    return p->rows && p->codes && (p->tiles || !tiled) ? PITH_OK : pith_fail_nomem(err, "rounding");
+    p->rows = pith_arena_take_rows(a, p->step, cols, sizeof *p->rows);
+    p->codes = pith_arena_take_rows(a, threads, cols, sizeof *p->codes);
+    p->tiles = pith_arena_take_rows(a, tiled ? threads : 0, pith_fit_tile(p->q), sizeof *p->tiles);
+}
+
+uint64_t pith_regrid_bytes(const struct pith_qspec *made, unsigned threads)
+{
+    struct pith_qform form;
+    struct pith_arena a = {0};
+    if (!pith_qspec_form(made, &form)) return 0;
+    struct panel p = {.q = &form.q, .rule.grid = &made->grid};
+    layout(&a, &p, threads);
+    const uint64_t fitting = pith_fit_scope(&made->grid) == PITH_FIT_MATRIX
+                                 ? pith_fit_levels_scratch(&made->grid, made->cols, threads)
+                                 : 0;
+    return pith_sum_bytes(pith_arena_bytes(&a), fitting);
+}
+
+static enum pith_status take_memory(struct panel *p, struct pith_error *err)
+{
+    const uint32_t threads = pith_pool_threads(p->pool);
+    struct pith_arena a = {0};
+    layout(&a, p, threads);
+    if (!pith_arena_open(&a)) return pith_fail_nomem(err, "rounding");
+    layout(&a, p, threads);
+    p->memory = a.base;
+    return PITH_OK;
 }
 
 enum pith_status pith_regrid(struct pith_pool *pool, const struct pith_weight *w,
@@ -158,9 +182,7 @@ enum pith_status pith_regrid(struct pith_pool *pool, const struct pith_weight *w
         each_panel(&p, decode_row, round_panel);
         s = pith_check_scales(out, err);
     }
-    pith_free(p.tiles);
-    pith_free(p.codes);
-    pith_free(p.rows);
+    pith_free(p.memory);
     if (s != PITH_OK) pith_qmat_free(out);
     return s;
 }

@@ -1,5 +1,6 @@
 #include "eval/scorer.h"
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/mem.h"
 
@@ -16,33 +17,60 @@ static size_t choose_rows(size_t vocab, size_t capacity)
     return rows < capacity ? rows : capacity;
 }
 
+size_t pith_scorer_chunk(size_t capacity)
+{
+    return capacity < CHUNK ? capacity : CHUNK;
+}
+
+static struct pith_session_options session_options(const struct pith_scorer_options *o)
+{
+    return (struct pith_session_options){.capacity = o->capacity,
+                                         .chunk = pith_scorer_chunk(o->capacity),
+                                         .kv = o->kv,
+                                         .keep = true,
+                                         .forks = o->forks,
+                                         .forked = o->forked};
+}
+
+static void layout(struct pith_arena *a, const struct pith_model *model, struct pith_scorer *s)
+{
+    s->rows = choose_rows(model->shape.vocab, s->capacity);
+    s->held = pith_arena_take(a, s->capacity, sizeof *s->held);
+    s->hidden = pith_arena_take_rows(a, s->capacity, model->shape.hidden, sizeof *s->hidden);
+    s->logits = pith_arena_take_rows(a, s->rows, model->shape.vocab, sizeof *s->logits);
+    s->lse = pith_arena_take(a, s->rows, sizeof *s->lse);
+}
+
+uint64_t pith_scorer_bytes(const struct pith_model *model,
+                           const struct pith_scorer_options *options)
+{
+    const struct pith_session_options session = session_options(options);
+    struct pith_scorer s = {.capacity = options->capacity};
+    struct pith_arena a = {0};
+    layout(&a, model, &s);
+    return pith_sum_bytes(pith_arena_bytes(&a), pith_session_bytes(model, &session));
+}
+
 enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *model,
                                   struct pith_backend *be,
                                   const struct pith_scorer_options *options, struct pith_error *err)
 {
-    const struct pith_shape *shape = &model->shape;
-    const size_t capacity = options->capacity;
+    const struct pith_session_options session = session_options(options);
+    struct pith_arena a = {0};
     *s = (struct pith_scorer){0};
     if (!model->blocks) PITH_TRY(pith_model_load_blocks(model, be, err));
-    struct pith_scorer n = {
-        .model = model, .name = options->name, .capacity = capacity, .exact = options->exact};
-    const size_t chunk = capacity < CHUNK ? capacity : CHUNK;
-    const struct pith_session_options session = {.capacity = capacity,
-                                                 .chunk = chunk,
-                                                 .kv = options->kv,
-                                                 .keep = true,
-                                                 .forks = options->forks,
-                                                 .forked = options->forked};
+    struct pith_scorer n = {.model = model,
+                            .name = options->name,
+                            .capacity = options->capacity,
+                            .exact = options->exact};
     PITH_TRY(pith_session_init(&n.session, model, be, &session, err));
-    n.rows = choose_rows(shape->vocab, capacity);
-    n.held = pith_alloc(capacity, sizeof *n.held);
-    n.hidden = pith_alloc(capacity, (size_t)shape->hidden * sizeof *n.hidden);
-    n.logits = pith_alloc_aligned(n.rows, (size_t)shape->vocab * sizeof *n.logits);
-    n.lse = pith_alloc(n.rows, sizeof *n.lse);
-    if (!n.held || !n.hidden || !n.logits || !n.lse) {
+    layout(&a, model, &n);
+    if (!pith_arena_open(&a)) {
         pith_scorer_free(&n);
         return pith_fail_nomem(err, "scoring");
     }
+    layout(&a, model, &n);
+    n.memory = a.base;
     *s = n;
     return PITH_OK;
 }
@@ -51,10 +79,7 @@ void pith_scorer_free(struct pith_scorer *s)
 {
     if (!s->model) return;
     pith_session_free(&s->session);
-    pith_free(s->held);
-    pith_free(s->hidden);
-    pith_free(s->logits);
-    pith_free(s->lse);
+    pith_free(s->memory);
     *s = (struct pith_scorer){0};
 }
 

@@ -16,6 +16,7 @@ struct pith_scorer {
     size_t source_first;
     float *logits;  /* [rows][vocab] */
     double *lse;    /* [rows] */
+    void *memory;   /* of these lists */
     double seconds; /* spent in the model */
     bool exact;
 };
@@ -35,6 +36,11 @@ enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *mode
                                   const struct pith_scorer_options *options,
                                   struct pith_error *err);
 void pith_scorer_free(struct pith_scorer *s);
+/* Tokens that it computes at once, at most. */
+size_t pith_scorer_chunk(size_t capacity);
+/* Bytes that it asks for beside the blocks, which need not be loaded. */
+uint64_t pith_scorer_bytes(const struct pith_model *model,
+                           const struct pith_scorer_options *options);
 
 /* Makes the session hold exactly these n ids, n <= capacity. What it shares with the last
  * sequence from the start on is not computed again; results depend on that only where a linear's

@@ -235,17 +235,51 @@ static void layout(struct pith_arena *a, struct timing *t)
 }
 
 /* Only the first sequence reads prompts. */
-static enum pith_status open_sequences(struct timing *t, struct pith_error *err)
+static struct pith_runner_options runner_options(const struct timing *t)
 {
     const struct pith_speed_job *job = t->job;
     const size_t most = job->depth + larger(job->prompt, job->gen);
     const size_t others = (t->sequences - 1) * pith_cache_pages(job->depth + job->gen);
-    const struct pith_runner_options options = {.sequences = (uint32_t)t->sequences,
-                                                .context = most,
-                                                .tokens = 32 * (pith_cache_pages(most) + others),
-                                                .rows = larger(t->chunk, t->sequences),
-                                                .format = job->kv,
-                                                .keep = true};
+    return (struct pith_runner_options){.sequences = (uint32_t)t->sequences,
+                                        .context = most,
+                                        .tokens = 32 * (pith_cache_pages(most) + others),
+                                        .rows = larger(t->chunk, t->sequences),
+                                        .format = job->kv,
+                                        .keep = true};
+}
+
+/* What is decided by the job alone. */
+static void set_sizes(struct timing *t)
+{
+    const struct pith_speed_job *job = t->job;
+    t->sequences = larger(job->sequences, 1);
+    t->chunk = job->prompt < PITH_PROMPT_CHUNK ? larger(job->prompt, CHUNK_MIN) : PITH_PROMPT_CHUNK;
+}
+
+size_t pith_speed_rows(const struct pith_speed_job *job)
+{
+    struct timing t = {.job = job};
+    set_sizes(&t);
+    return job->prompt ? larger(t.chunk, t.sequences) : t.sequences;
+}
+
+void pith_speed_meter(const struct pith_speed_job *job, struct pith_meter *meter)
+{
+    struct timing t = {.job = job};
+    struct pith_arena a = {0};
+    set_sizes(&t);
+    layout(&a, &t);
+    const struct pith_runner_options options = runner_options(&t);
+    pith_meter_take(meter, pith_arena_bytes(&a));
+    pith_meter_take(meter, pith_runner_bytes(job->model, &options));
+    pith_meter_take(meter, pith_sampler_bytes(job->model->shape.vocab));
+    pith_meter_touch(meter, PITH_ROOF_BYTES);
+}
+
+static enum pith_status open_sequences(struct timing *t, struct pith_error *err)
+{
+    const struct pith_speed_job *job = t->job;
+    const struct pith_runner_options options = runner_options(t);
     PITH_TRY(pith_runner_init(&t->runner, job->model, job->backend, &options, err));
     for (size_t i = 0; i < t->sequences; i++) {
         struct pith_step_span *span = &t->span[i];
@@ -261,7 +295,7 @@ static enum pith_status prepare(struct timing *t, struct pith_error *err)
     const struct pith_speed_job *job = t->job;
     const size_t most = larger(job->prompt, job->gen);
     struct pith_arena a = {0};
-    t->sequences = larger(job->sequences, 1);
+    set_sizes(t);
     if (job->reps == 0 || most == 0) return pith_fail(err, PITH_ARG, "nothing to time");
     if (t->sequences > 1 && job->gen == 0)
         return pith_fail(err, PITH_ARG, "%zu sequences, but no tokens to make", t->sequences);
@@ -269,7 +303,6 @@ static enum pith_status prepare(struct timing *t, struct pith_error *err)
         t->sequences > PITH_SPEED_SEQUENCES)
         return pith_fail(err, PITH_LIMIT,
                          "more positions, sequences or repetitions than can be counted");
-    t->chunk = job->prompt < PITH_PROMPT_CHUNK ? larger(job->prompt, CHUNK_MIN) : PITH_PROMPT_CHUNK;
     layout(&a, t);
     if (!pith_arena_open(&a)) return pith_fail_nomem(err, "timing a model");
     layout(&a, t);

@@ -4,6 +4,7 @@
 #define PITH_EVAL_SPEED_H
 
 #include "backend/roof.h"
+#include "base/arena.h"
 #include "model/model.h"
 
 #include <pith/progress.h>
@@ -89,5 +90,9 @@ struct pith_speed {
  * to be timed, or sequences without tokens, PITH_LIMIT for more than 2^31 positions. */
 enum pith_status pith_speed_measure(const struct pith_speed_job *job, struct pith_speed *out,
                                     struct pith_error *err);
+/* What it takes, by its layouts: what is held while anything is timed, and then the roof's. The
+ * model need not be loaded. */
+size_t pith_speed_rows(const struct pith_speed_job *job); /* computed at once, at most */
+void pith_speed_meter(const struct pith_speed_job *job, struct pith_meter *meter);
 
 #endif

@@ -227,6 +227,24 @@ static size_t choose_windows(struct run *r, size_t all)
     return longest;
 }
 
+void pith_eval_text_meter(const struct pith_text_job *job, struct pith_meter *meter)
+{
+    enum { A_WINDOW = 288 };
+    const size_t step = job->convention == PITH_CONVENTION_HF ? job->stride : job->context;
+    const size_t capacity = job->count < job->context ? job->count : job->context;
+    const size_t limit = job->max_tokens ? job->max_tokens + job->context : job->count;
+    const size_t scored = limit < job->count ? limit : job->count;
+    const struct pith_scorer_options model = {.capacity = capacity, .kv = job->kv},
+                                     base = {.capacity = capacity};
+    pith_meter_take(meter, pith_scorer_bytes(job->model, &model));
+    if (job->baseline) pith_meter_take(meter, pith_scorer_bytes(job->baseline, &base));
+    pith_meter_take(meter, (job->count / (step ? step : 1) + 2) * sizeof(struct pith_window));
+    pith_meter_take(meter, (scored / (step ? step : 1) + 2) * (uint64_t)A_WINDOW);
+    pith_meter_take(meter, capacity * sizeof(int32_t));
+    /* Divergences, and at the end these in order. */
+    if (job->baseline) pith_meter_take(meter, 2 * scored * sizeof(float));
+}
+
 static enum pith_status prepare_arrays(struct run *r, size_t longest, struct pith_error *err)
 {
     const struct pith_text_job *job = r->job;

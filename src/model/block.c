@@ -336,13 +336,19 @@ enum pith_status pith_model_load_blocks(struct pith_model *m, struct pith_backen
     return PITH_OK;
 }
 
+uint64_t pith_block_rest_bytes(const struct pith_layer_plan *l)
+{
+    uint64_t values = 0;
+    for (uint32_t i = 0; i < l->linears; i++)
+        if (l->linear[i].bias) values += l->linear[i].rows;
+    for (uint32_t i = 0; i < l->vectors; i++) values += pith_vector_count(&l->vector[i]);
+    return values * sizeof(float) + pith_absorbed_bytes(l);
+}
+
 uint64_t pith_block_float_bytes(const struct pith_layer_plan *l)
 {
     uint64_t values = 0;
-    for (uint32_t i = 0; i < l->linears; i++) {
+    for (uint32_t i = 0; i < l->linears; i++)
         values += (uint64_t)l->linear[i].rows * l->linear[i].cols;
-        if (l->linear[i].bias) values += l->linear[i].rows;
-    }
-    for (uint32_t i = 0; i < l->vectors; i++) values += pith_vector_count(&l->vector[i]);
-    return values * sizeof(float) + pith_absorbed_bytes(l);
+    return values * sizeof(float) + pith_block_rest_bytes(l);
 }

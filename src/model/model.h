@@ -135,6 +135,8 @@ enum pith_status pith_model_round_head(struct pith_model *m, struct pith_backend
                                        struct pith_error *err);
 /* Owned float32 bytes of a dense block under PITH_LOAD_FLOAT: matrices, biases and norms. */
 uint64_t pith_block_float_bytes(const struct pith_layer_plan *l);
+/* Of these, and in any block, biases, norms and what latent attention multiplies with. */
+uint64_t pith_block_rest_bytes(const struct pith_layer_plan *l);
 
 /* Work space for a forward pass of up to `rows` tokens at once. It serves one model: cos and sin
  * of the rows last asked for are kept from block to block. */

@@ -2,6 +2,7 @@
  * segments: the largest of each, or the sum of its weights, tells whether it matters. */
 #include "model/sampler.h"
 
+#include "base/arena.h"
 #include "base/mem.h"
 #include "kern/ops.h"
 
@@ -27,6 +28,19 @@ static enum pith_status check(size_t vocab, const struct pith_sampling *how, str
     return PITH_OK;
 }
 
+/* Candidates, and room behind them for what is known of each segment. */
+static size_t most_candidates(size_t vocab)
+{
+    const size_t segments = (vocab + SEGMENT - 1) / SEGMENT;
+    const size_t more = segments * (sizeof(double) + sizeof(float));
+    return vocab + more / sizeof(struct candidate) + 1;
+}
+
+uint64_t pith_sampler_bytes(size_t vocab)
+{
+    return pith_times_bytes(most_candidates(vocab), sizeof(struct candidate));
+}
+
 enum pith_status pith_sampler_init(struct pith_sampler *s, struct pith_backend *be, size_t vocab,
                                    const struct pith_sampling *how, struct pith_error *err)
 {
@@ -34,8 +48,7 @@ enum pith_status pith_sampler_init(struct pith_sampler *s, struct pith_backend *
     PITH_TRY(check(vocab, how, err));
     pith_rng_seed(&s->rng, how->seed);
     s->segments = (vocab + SEGMENT - 1) / SEGMENT;
-    const size_t each = sizeof(struct candidate), more = s->segments * (sizeof(double) + 4);
-    s->candidates = pith_alloc_aligned(vocab + more / each + 1, each);
+    s->candidates = pith_alloc_aligned(most_candidates(vocab), sizeof(struct candidate));
     if (!s->candidates) return pith_fail_nomem(err, "the sampler");
     s->sum = (double *)((struct candidate *)s->candidates + vocab);
     s->max = (float *)(s->sum + s->segments);

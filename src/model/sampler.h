@@ -30,6 +30,8 @@ struct pith_sampler {
  * The most likely token is kept whatever top_k and top_p say. */
 enum pith_status pith_sampler_init(struct pith_sampler *s, struct pith_backend *be, size_t vocab,
                                    const struct pith_sampling *how, struct pith_error *err);
+/* Bytes that it asks for. */
+uint64_t pith_sampler_bytes(size_t vocab);
 /* Frees what s owns and zeroes it. */
 void pith_sampler_free(struct pith_sampler *s);
 /* The chosen id for logits[vocab]; allocates nothing. NaN logits are never chosen: -1 when there

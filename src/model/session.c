@@ -1,18 +1,29 @@
 #include "model/session.h"
 
+static struct pith_runner_options runner_options(const struct pith_session_options *options)
+{
+    /* A fork has a copy of the page that it goes on in, and one more that is not full. */
+    const size_t own = options->forked + 2 * 32 * (size_t)options->forks;
+    return (struct pith_runner_options){.sequences = 1 + options->forks,
+                                        .context = options->capacity,
+                                        .rows = options->chunk,
+                                        .format = options->kv,
+                                        .keep = options->keep,
+                                        .tokens = options->forks ? options->capacity + own : 0};
+}
+
+uint64_t pith_session_bytes(const struct pith_model *m, const struct pith_session_options *options)
+{
+    const struct pith_runner_options o = runner_options(options);
+    return pith_runner_bytes(m, &o);
+}
+
 enum pith_status pith_session_init(struct pith_session *s, struct pith_model *m,
                                    struct pith_backend *be,
                                    const struct pith_session_options *options,
                                    struct pith_error *err)
 {
-    /* A fork has a copy of the page that it goes on in, and one more that is not full. */
-    const size_t own = options->forked + 2 * 32 * (size_t)options->forks;
-    const struct pith_runner_options o = {.sequences = 1 + options->forks,
-                                          .context = options->capacity,
-                                          .rows = options->chunk,
-                                          .format = options->kv,
-                                          .keep = options->keep,
-                                          .tokens = options->forks ? options->capacity + own : 0};
+    const struct pith_runner_options o = runner_options(options);
     uint32_t sequence;
     *s = (struct pith_session){0};
     PITH_TRY(pith_runner_init(&s->runner, m, be, &o, err));

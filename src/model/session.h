@@ -24,6 +24,8 @@ enum pith_status pith_session_init(struct pith_session *s, struct pith_model *m,
                                    struct pith_backend *be,
                                    const struct pith_session_options *options,
                                    struct pith_error *err);
+/* Bytes that it asks for; blocks need not be loaded. */
+uint64_t pith_session_bytes(const struct pith_model *m, const struct pith_session_options *options);
 /* Frees what s owns and zeroes it. */
 void pith_session_free(struct pith_session *s);
 /* Forgets all tokens beyond `length` (pith_runner_rewind). */

@@ -171,6 +171,30 @@ size_t pith_qspec_bytes(const struct pith_qspec *s)
     return total;
 }
 
+bool pith_qspec_form(const struct pith_qspec *s, struct pith_qform *out)
+{
+    const size_t bytes = pith_qspec_bytes(s);
+    struct layout l;
+    if (bytes == 0 || bytes == SIZE_MAX || !lay_out(s, &l)) return false;
+    *out = (struct pith_qform){.q = l.form,
+                               .zeros = l.count[ZEROS] > 0,
+                               .offsets = l.count[OFFSETS] > 0,
+                               .outer = l.count[OUTER] > 0,
+                               .ordered = s->ordered,
+                               .kept = s->kept > 0};
+    return true;
+}
+
+struct pith_qform pith_qmat_form(const struct pith_qmat *q)
+{
+    return (struct pith_qform){.q = *q,
+                               .zeros = q->zeros != NULL,
+                               .offsets = q->offsets != NULL,
+                               .outer = q->outer != NULL,
+                               .ordered = q->g_idx != NULL,
+                               .kept = q->sparse != NULL};
+}
+
 size_t pith_qmat_bytes(uint32_t rows, uint32_t cols, const struct pith_grid *grid)
 {
     return pith_qspec_bytes(&(struct pith_qspec){.rows = rows, .cols = cols, .grid = *grid});

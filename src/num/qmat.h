@@ -228,6 +228,17 @@ void pith_reader_get(const struct pith_reader *in, uint32_t row, uint32_t col, u
 
 /* What pith_qspec_bytes() and pith_qspec_bits() are asked for q. */
 struct pith_qspec pith_qmat_spec(const struct pith_qmat *q);
+
+/* What decides how a matrix is packed: its form, and which parts it has. */
+struct pith_qform {
+    struct pith_qmat q; /* of a spec without any part */
+    bool zeros, offsets, outer, ordered, kept;
+};
+/* A matrix's own; the parts stay q's. */
+struct pith_qform pith_qmat_form(const struct pith_qmat *q);
+/* That of what pith_qmat_init() would make; false when there is no such matrix. */
+bool pith_qspec_form(const struct pith_qspec *s, struct pith_qform *out);
+
 /* The grid that q is on, as far as q tells: how scales were found is not known, and the scales of a
  * block format tell it from its elements'. A matrix of one group a row is by channel. */
 struct pith_grid pith_qmat_grid(const struct pith_qmat *q);

@@ -3,6 +3,7 @@
 #include "pipe/run.h"
 
 #include "base/mem.h"
+#include "model/kinds.h"
 #include "num/recode.h"
 #include "pipe/closeness.h"
 
@@ -331,41 +332,14 @@ enum pith_status pith_convert_layer(struct pith_run *r, uint32_t layer, json_t *
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-enum { PROBES = 16 };
-
-/* What the input's matrices of one kind take when they are loaded: codes may be the mapping's. */
-struct probes {
-    struct probe {
-        struct pith_grid grid;
-        uint32_t rows, cols;
-        uint64_t bytes;
-    } list[PROBES];
-    unsigned count;
-};
-
-static uint64_t own_bytes(const struct pith_job *job, const struct pith_choice *c)
-{
-    struct pith_qmat q;
-    if (load(job, c, &q, NULL) != PITH_OK) return pith_qmat_bytes(c->rows, c->cols, &c->stored);
-    const struct pith_qspec spec = pith_qmat_spec(&q);
-    const uint64_t codes = q.borrowed ? (uint64_t)q.rows * q.stride : 0;
-    const uint64_t bytes = pith_qspec_bytes(&spec) - codes;
-    pith_qmat_free(&q);
-    return bytes;
-}
-
-/* One matrix of each kind is loaded. */
+/* What the input's matrix takes when it is loaded. */
 static uint64_t loaded_bytes(const struct pith_job *job, const struct pith_choice *c,
-                             struct probes *p)
+                             struct pith_kinds *kinds)
 {
-    for (unsigned i = 0; i < p->count; i++)
-        if (p->list[i].rows == c->rows && p->list[i].cols == c->cols &&
-            pith_grid_equal(&p->list[i].grid, &c->stored))
-            return p->list[i].bytes;
-    if (p->count == PROBES) return pith_qmat_bytes(c->rows, c->cols, &c->stored);
-    const struct probe made = {c->stored, c->rows, c->cols, own_bytes(job, c)};
-    p->list[p->count++] = made;
-    return made.bytes;
+    struct pith_kind kind;
+    const struct pith_kind_of which = {c->module, c->rows, c->cols};
+    if (pith_kind_find(kinds, job->model, &which, &kind, NULL) == PITH_OK) return kind.loaded;
+    return pith_qmat_bytes(c->rows, c->cols, &c->stored);
 }
 
 /* The floats between, or the two forms that are compared when rounded anew. */
@@ -381,12 +355,12 @@ static uint64_t anew_bytes(const struct pith_job *job, const struct pith_choice 
 uint64_t pith_convert_bytes(const struct pith_job *job)
 {
     const unsigned threads = pith_pool_threads(pith_backend_pool(job->backend));
-    struct probes probes = {.count = 0};
+    struct pith_kinds kinds = {.count = 0};
     uint64_t most = 0;
     for (size_t i = 0; i < job->choice_count + PITH_END_COUNT; i++) {
         const struct pith_choice *c = &job->choices[i];
         if (!c->grid.format) continue;
-        const uint64_t from = loaded_bytes(job, c, &probes);
+        const uint64_t from = loaded_bytes(job, c, &kinds);
         const bool same = !c->anew && pith_grid_equal(&c->grid, &c->stored);
         const uint64_t q = same ? from : pith_job_made_bytes(job, c);
         const uint64_t comparing = pith_relative_error_bytes(c->rows, c->cols, threads, false);

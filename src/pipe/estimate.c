@@ -12,9 +12,8 @@
 #include "calib/gather.h"
 #include "pipe/output.h"
 
-/* Of a thread at work, beside what it asks for by size: the end of its heap, and as much of its
- * stack as the deepest call reaches. JOBS are at work beside the threads (base/async.h). */
-enum { A_STACK = 32 << 10, A_THREAD = PITH_HEAP_KEPT + A_STACK, JOBS = 2 };
+/* At work beside the threads (base/async.h). */
+enum { JOBS = 2 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -374,7 +373,8 @@ uint64_t pith_job_estimate(const struct pith_job *job)
 {
     const unsigned threads = threads_of(job);
     struct pith_meter m = {0};
-    pith_meter_take(&m, job->held + PITH_MEASURED_TO + (threads + JOBS) * (uint64_t)A_THREAD);
+    pith_meter_take(&m,
+                    job->held + PITH_MEASURED_TO + (threads + JOBS) * (uint64_t)PITH_THREAD_HELD);
     pith_meter_take(&m, list_bytes(job));
     const struct entry entry = entry_of(job);
     const uint64_t entries = job->choice_count * entry.tree;

@@ -223,8 +223,7 @@ void pith_ends_default(const struct pith_job *job, struct pith_choice *c);
 /* estimate.c: the most own memory (anonymous pages, whoever asked for them) that the process will
  * hold: job->held, which is measured, and what the run takes from then on, asked of those who take
  * it. After pith_job_layout(). What is measured differs by some pages from one start of the program
- * to the next: less than PITH_MEASURED_TO, which is counted in. */
-enum { PITH_MEASURED_TO = 64 << 10 };
+ * to the next: less than PITH_MEASURED_TO (base/mem.h), which is counted in. */
 uint64_t pith_job_estimate(const struct pith_job *job);
 /* Of it: the codes of a linear with what is kept beside them; the work of splitting and rounding
  * it, its floats, statistics and codes not counted. */

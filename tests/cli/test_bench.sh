@@ -19,6 +19,7 @@ j = json.load(open(sys.argv[1]))
 def near(a, b): assert abs(a - b) <= 1e-6 * abs(b), (a, b)
 for k in ("model", "mode", "kv", "threads", "cpu", "depth", "reps", "bits_per_weight", "load_seconds",
           "memory_peak", "memory_own", "roof"): assert k in j, k
+assert 0 < j["memory_own_expected"] <= j["memory_expected"] - (512 << 20)
 assert j["memory_peak"] > 0 and j["roof"]["read"] > 0 and j["roof"]["f32"] > 0
 p, d = j.get("prefill"), j.get("decode")
 if p:

@@ -80,6 +80,22 @@ converts() { # CONTAINER
 converts compressed-tensors
 converts awq
 
+# So it is when it runs: what bench and eval take is told before the weights are read.
+runs() { # bench|eval MODEL OPTIONS...: between the peak and a twentieth more
+    runs="$(basename "$2"), $1 ${3-} ${4-}"
+    command=--$1
+    model=$2
+    shift 2
+    PITH=$pith python3 bench/memory.py "$model" "$command" -- --threads 2 "$@" >"$work/stdout"
+    sed -n 's/.*estimate over peak \([0-9.]*\) to .*/\1/p' "$work/stdout" >"$work/quotient"
+    awk '{ exit !($1 >= 1 && $1 <= 1.05) } END { if (NR != 1) exit 1 }' "$work/quotient" &&
+        pass "$runs: the estimate is $(cat "$work/quotient") of the peak" ||
+        fail "$runs: $(cat "$work/stdout")"
+}
+runs bench "$work/middle4"
+runs eval "$work/middle4"
+runs bench "$work/middle" --weights nvfp4
+
 # What verify holds of its own grows by a line of a table for each tensor, not by its entry's tree.
 checked() { # LAYERS: of 770 linears, three tensors each
     "$make_model" many-experts "$work/many" "$1" 2>/dev/null

@@ -25,11 +25,19 @@ static void make_qmat(struct pith_qmat *q, const char *text, uint32_t rows, uint
     fill_qmat(q, false);
 }
 
+/* What its spec tells alone. */
+static size_t spec_bytes(const struct pith_qmat *q)
+{
+    const struct pith_qspec spec = pith_qmat_spec(q);
+    return pith_pack_spec_bytes(&spec, &q->input.grid);
+}
+
 static void pack_qmat(struct packed *p, struct pith_backend *b)
 {
     const uint32_t rows = p->q.rows, cols = p->q.cols;
     const size_t bytes = pith_pack_bytes(&p->q);
     assert_true(bytes > 0);
+    assert_int_equal(spec_bytes(&p->q), bytes);
     p->memory = pith_alloc_aligned(bytes, 1);
     assert_non_null(p->memory);
     pith_pack_init(b, &p->q, p->memory, &p->pack);
@@ -377,6 +385,7 @@ static void byte_scales(void **state)
                          p.q.global
                    : ldexpf(1.0f, (int)pith_rng_below(&r, 20) - 10);
         const size_t bytes = pith_pack_bytes(&p.q);
+        assert_int_equal(bytes, spec_bytes(&p.q));
         /* 48 rows of 128 half bytes and a byte a group. */
         assert_int_equal(bytes, 48 * 64 + 48 * p.q.groups);
         p.memory = pith_alloc_aligned(bytes, 1);
@@ -444,8 +453,35 @@ static void what_cannot_be_packed(void **state)
         assert_ok(pith_qmat_init(&q, 5, cases[i].cols, &grid, PITH_F16, &err), err);
         fill_qmat(&q, cases[i].shuffled);
         assert_int_equal(pith_pack_bytes(&q), 0);
+        if (!cases[i].shuffled) assert_int_equal(spec_bytes(&q), 0); /* groups of unequal size */
         pith_qmat_free(&q);
     }
+}
+
+/* Of every format that weights have, as stored: by its spec as by itself, packed or not. */
+static void told_by_the_spec(void **state)
+{
+    (void)state;
+    static const char *const by[] = {"", ":g64", ":channel", ":tensor", ":block64", ":g64:asym"};
+    struct pith_error err = {0};
+    size_t count, packed = 0;
+    const struct pith_format *f = pith_formats(&count);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < PITH_COUNT(by); k++) {
+            struct pith_grid grid;
+            struct pith_qmat q;
+            char text[PITH_GRID_TEXT];
+            (void)snprintf(text, sizeof text, "%s%s", f[i].name, by[k]);
+            if (pith_grid_parse(text, &grid, &err) != PITH_OK ||
+                pith_qmat_init(&q, 37, 512, &grid, PITH_F16, &err) != PITH_OK)
+                continue;
+            struct pith_qspec spec = {.rows = 37, .cols = 512, .grid = grid};
+            spec.scale_dtype = PITH_F16;
+            assert_int_equal(pith_pack_spec_bytes(&spec, NULL), pith_pack_bytes(&q));
+            packed += pith_pack_bytes(&q) > 0;
+            pith_qmat_free(&q);
+        }
+    assert_true(packed >= 40);
 }
 
 /* Half a step of a row at most, on every setup alike; a row that is not finite is refused. */
@@ -538,6 +574,7 @@ int main(void)
         cmocka_unit_test(slabs_in_another_order),
         cmocka_unit_test(levels_as_factors),
         cmocka_unit_test(what_cannot_be_packed),
+        cmocka_unit_test(told_by_the_spec),
         cmocka_unit_test(products_side_by_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
