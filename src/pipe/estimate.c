@@ -266,7 +266,7 @@ static uint64_t choices_bytes(const struct pith_job *job, const struct pith_laye
 /* --- the whole ------------------------------------------------------------------------------- */
 
 /* Of a tensor's entry in the account, as a tree and as text. */
-enum { TENSOR_JSON = 704, TENSOR_TEXT = 256 };
+enum { TENSOR_JSON = 704, TENSOR_TEXT = 256, A_PIECE = 64 /* when it is read back */ };
 
 /* A tokenizer's file as a tree: at the end, when the files are digested. */
 static uint64_t side_file_bytes(const struct pith_job *job)
@@ -358,7 +358,7 @@ static uint64_t end_bytes(const struct pith_job *job, const struct entry *entry)
 {
     const uint64_t all = job->choice_count * entry->text +
                          job->layout.count * (uint64_t)TENSOR_TEXT;
-    const uint64_t pieces = job->layout.count * (sizeof(struct pith_error) + 64);
+    const uint64_t pieces = job->layout.count * (uint64_t)A_PIECE;
     return larger(larger(2 * all, pieces), side_file_bytes(job));
 }
 

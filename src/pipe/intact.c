@@ -18,6 +18,11 @@ struct piece {
     const char *want; /* its hash */
     size_t unit;
     enum pith_status status;
+};
+
+/* Of the pieces that a thread found wrong, the first one's message. */
+struct fault {
+    size_t piece; /* in the list; SIZE_MAX: none */
     struct pith_error err;
 };
 
@@ -28,7 +33,8 @@ struct pieces {
     const char *what;       /* for the listener */
     struct piece *list;     /* [layout.count], `count` of them filled */
     size_t count;
-    bool *seen; /* [layout.count]: the plan's tensor is in the list */
+    bool *seen;          /* [layout.count]: the plan's tensor is in the list */
+    struct fault *fault; /* [threads] */
     atomic_bool stop;
     struct pith_error stopped;
 };
@@ -139,6 +145,7 @@ static void free_pieces(struct pieces *all)
 {
     pith_free(all->list);
     pith_free(all->seen);
+    pith_free(all->fault);
 }
 
 /* --- what the files hold ---------------------------------------------------------------------- */
@@ -182,12 +189,30 @@ static enum pith_status check_piece(struct pieces *all, size_t task, unsigned th
 static void piece_task(void *ctx, size_t task, unsigned thread)
 {
     struct pieces *all = ctx;
-    struct piece *p = &all->list[task];
-    p->status = check_piece(all, task, thread, &p->err);
+    struct fault *fault = &all->fault[thread];
+    struct pith_error err = {0};
+    const enum pith_status s = check_piece(all, task, thread, &err);
+    all->list[task].status = s;
+    if (s == PITH_OK || task >= fault->piece) return;
+    *fault = (struct fault){task, err};
+}
+
+/* The message of the first piece that is wrong, if any is. */
+static const struct fault *first_fault(const struct pieces *all)
+{
+    const unsigned threads = pith_pool_threads(pith_backend_pool(all->r->job->backend));
+    const struct fault *first = &all->fault[0];
+    for (unsigned i = 1; i < threads; i++)
+        if (all->fault[i].piece < first->piece) first = &all->fault[i];
+    return first->piece == SIZE_MAX ? NULL : first;
 }
 
 static enum pith_status check_pieces(struct pieces *all, struct pith_error *err)
 {
+    const unsigned threads = pith_pool_threads(pith_backend_pool(all->r->job->backend));
+    all->fault = pith_alloc(threads, sizeof *all->fault);
+    if (!all->fault) return pith_fail_nomem(err, "reading back");
+    for (unsigned i = 0; i < threads; i++) all->fault[i].piece = SIZE_MAX;
     pith_phases_begin(&all->r->phases);
     pith_pool_run(pith_backend_pool(all->r->job->backend), all->count, piece_task, all);
     pith_phases_mark(&all->r->phases, PITH_PHASE_REREAD);
@@ -283,12 +308,10 @@ static enum pith_status reread(struct pieces *all, struct pith_error *err)
                          r->job->partial, all->count, r->job->layout.count);
     qsort(all->list, all->count, sizeof *all->list, compare_place);
     PITH_TRY(check_pieces(all, err));
-    for (size_t i = 0; i < all->count; i++)
-        if (all->list[i].status != PITH_OK) {
-            if (err) *err = all->list[i].err;
-            return all->list[i].status;
-        }
-    return check_rest(all, err);
+    const struct fault *fault = first_fault(all);
+    if (!fault) return check_rest(all, err);
+    if (err) *err = fault->err;
+    return all->list[fault->piece].status;
 }
 
 enum pith_status pith_reread(struct pith_run *r, struct pith_error *err)

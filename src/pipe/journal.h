@@ -54,6 +54,8 @@ enum pith_status pith_reread_holds(const struct pith_run *r, struct pith_error *
  * "source". */
 enum pith_status pith_source_note(struct pith_run *r, size_t index, json_t *unit,
                                   struct pith_error *err);
+/* Once a unit is in the file, only whoever goes on with it later asks for these. */
+void pith_source_forget(json_t *unit);
 /* True when what the units in the journal's units read is still what the input holds; PITH_IO when
  * not. */
 enum pith_status pith_source_check(struct pith_run *r, struct pith_error *err);

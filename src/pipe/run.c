@@ -78,6 +78,7 @@ static enum pith_status wait_finish(struct pith_run *r, struct pith_error *err)
     pith_phases_begin(&r->phases);
     enum pith_status s = pith_async_wait(&f->job, err);
     pith_phases_mark(&r->phases, PITH_PHASE_SYNC);
+    pith_source_forget(f->unit);
     if (s == PITH_OK && json_array_append(r->journal.units, f->unit) != 0)
         s = pith_fail_nomem(err, "the journal");
     json_decref(f->unit);
@@ -213,6 +214,7 @@ static enum pith_status run_units(struct pith_run *r, struct pith_error *err)
         r->cal.collector.step_ctx = r;
     }
     if (done > 0) PITH_TRY(resume(r, &done, err));
+    for (size_t i = 0; i < done; i++) pith_source_forget(json_array_get(r->journal.units, i));
     r->work_total = pith_job_block_effort(r->job) * r->job->model->shape.layers;
     r->work_done = done > 1 ? pith_job_block_effort(r->job) * (double)(done - 1) : 0;
     for (size_t i = done; i < total; i++) PITH_TRY(run_unit(r, i, err));

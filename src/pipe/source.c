@@ -66,6 +66,11 @@ enum pith_status pith_source_note(struct pith_run *r, size_t index, json_t *unit
     return s;
 }
 
+void pith_source_forget(json_t *unit)
+{
+    (void)json_object_del(unit, "source");
+}
+
 /* The tensors of the input that finished units read, each once. */
 static size_t list_read(const struct pith_run *r, struct read *list)
 {

@@ -96,17 +96,21 @@ runs bench "$work/middle4"
 runs eval "$work/middle4"
 runs bench "$work/middle" --weights nvfp4
 
-# What verify holds of its own grows by a line of a table for each tensor, not by its entry's tree.
+# What verify holds of its own grows by a line of a table for each tensor, not by its entry's tree; quantize holds
+# the entries, and nothing larger for each tensor that is read back.
 checked() { # LAYERS: of 770 linears, three tensors each
     "$make_model" many-experts "$work/many" "$1" 2>/dev/null
     rm -rf "$work/made"
-    "$pith" quantize "$work/many" -o "$work/made" -r rtn --weights int4:g32 --threads 2 --quiet &&
+    python3 tests/cli/peak.py "$pith" quantize "$work/many" -o "$work/made" -r rtn --weights int4:g32 --threads 2 \
+        --quiet | sed -n '$p' >"$work/made.$1" &&
         python3 tests/cli/peak.py "$pith" verify "$work/made" --against "$work/many" --threads 2 --quiet |
         sed -n '$p'
 }
 few=$(checked 1) && many=$(checked 6) && [ $(((many - few) / (5 * 770))) -lt 1200 ] &&
     pass "verify: $(((many - few) / (5 * 770))) bytes for each linear more" ||
     fail "verify: $((few / 1024)) KiB with a layer, $((many / 1024)) KiB with six"
+each=$((($(cat "$work/made.6") - $(cat "$work/made.1")) / (5 * 770)))
+[ "$each" -lt 8600 ] && pass "quantize: $each bytes for each linear more" || fail "quantize: $each bytes for each linear more"
 if thorough; then
     agree middle-moe gptq gptq
     agree middle fp8-block fp8
