@@ -81,6 +81,7 @@ void print_task(const json_t *t)
     print_accuracy(t, "accuracy", "");
     print_accuracy(t, "by characters", "_norm");
     print_accuracy(t, "word for word", "_exact");
+    print_accuracy(t, "the last number", "_flexible");
     print_words(t);
     if (json_object_get(t, "length")) print_depths(json_object_get(t, "groups"));
     else print_groups(json_object_get(t, "groups"));

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "eval/items.h"
+#include "eval/said.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,9 +61,23 @@ static void read_sequences(const struct pith_items *items)
     pith_free(ids);
 }
 
+/* Of answers in words: each question as if it had been said, for each target. */
+static void judge(const struct pith_task_source *source)
+{
+    const struct pith_saying *how = pith_saying_of(source->form);
+    const struct pith_questions *q = &source->asked;
+    for (size_t i = 0; how && i < q->count; i++) {
+        const struct pith_span said = q->item[i].text, target = q->choice[q->item[i].first];
+        struct pith_said out;
+        must(how->judge(pith_str_text(&q->text) + said.at, said.size,
+                        pith_str_text(&q->text) + target.at, target.size, &out));
+        must(how->flexible || out.flexible == out.right);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    enum { MOST = 64 };
+    const size_t most = size % 5 ? 64 : 300; /* of which an answer in words takes up to 256 */
     const char *bytes = (const char *)data;
     if (pith_text_check("task.jsonl", bytes, size, NULL) != PITH_OK) return 0;
     const size_t mark = pith_text_mark(bytes, size);
@@ -71,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct pith_task_wish wish = {
         .path = "task.jsonl", .limit = size % 3, .shots = size / 3 % 3};
     const struct pith_item_rules rules = {
-        .path = "task.jsonl", .tokenizer = tokenizer(), .shots = wish.shots, .max_length = MOST};
+        .path = "task.jsonl", .tokenizer = tokenizer(), .shots = wish.shots, .max_length = most};
     struct pith_task_source source;
     struct pith_items items = {0};
     struct pith_error err = {0};
@@ -80,10 +95,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(source.subjects == 1 && source.subject[0].count <= source.asked.count);
         s = pith_items_make(&source, &rules, &items, &err);
         must(s == PITH_OK || s == PITH_FORMAT || s == PITH_ARG);
+        if (s == PITH_OK) judge(&source);
         pith_task_source_free(&source);
     }
     if (s == PITH_OK) {
-        check(&items, MOST);
+        check(&items, most);
         read_sequences(&items);
     } else {
         must(strstr(err.text, "task.jsonl") != NULL);

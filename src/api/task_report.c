@@ -55,6 +55,7 @@ static void set_figures(json_t **j, const struct pith_task_figures *f)
     set_accuracy(j, &f->plain, "", f->has_baseline);
     if (f->normalized) set_accuracy(j, &f->norm, "_norm", f->has_baseline);
     if (f->made) set_accuracy(j, &f->exact, "_exact", f->has_baseline);
+    if (f->flexible) set_accuracy(j, &f->loose, "_flexible", f->has_baseline);
     if (f->words) set_words(j, f);
 }
 

@@ -185,6 +185,8 @@ struct pith_task_figures {
     struct pith_accuracy norm;
     bool made; /* exact: the answer's tokens are the likeliest, whatever the choices */
     struct pith_accuracy exact;
+    bool flexible; /* loose: what was said, by the looser rule of its form (said.h) */
+    struct pith_accuracy loose;
     bool words; /* e to the mean loss of a word, its error, the paired difference in loss */
     double perplexity, perplexity_se, baseline_perplexity, nll_delta;
     struct pith_interval nll_delta_ci95;

@@ -1,6 +1,7 @@
 #include "eval/items.h"
 
 #include "base/mem.h"
+#include "eval/said.h"
 #include "eval/shots.h"
 #include "eval/spaces.h"
 
@@ -135,6 +136,29 @@ static enum pith_status add_choice(struct work *w, size_t index, struct pith_ite
     return PITH_OK;
 }
 
+/* The prompt alone, with room for what will be said. */
+static enum pith_status add_prompt(struct work *w, struct pith_items *out, struct pith_item *item,
+                                   struct pith_error *err)
+{
+    const size_t tokens = pith_saying_of(w->source->form)->tokens;
+    const size_t room = w->rules->max_length > tokens ? w->rules->max_length - tokens : 0;
+    PITH_TRY(encode(w->rules->tokenizer, pith_str_text(&w->prompt), w->prompt.len, &w->ids, err));
+    const size_t n = w->ids.count, drop = n > room ? n - room : 0;
+    if (room == 0 || (drop && !(w->source->form->flags & PITH_TASK_SHORTENED)))
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: line %zu: %zu tokens and an answer of up to %zu, the model takes %zu",
+                         w->rules->path, w->question->line, n, tokens, w->rules->max_length);
+    struct pith_item_choice c = {.length = n - drop, .score_from = n - drop};
+    struct pith_item_choice *all = grow(out->choice, out->choices, &out->choice_cap, sizeof *all);
+    if (!all) return pith_fail_nomem(err, "the prompts of a task");
+    out->choice = all;
+    PITH_TRY(store(out, w->ids.id + drop, NULL, &c, err));
+    item->shortened = drop;
+    if (c.length > out->longest) out->longest = c.length;
+    all[out->choices++] = c;
+    return PITH_OK;
+}
+
 static enum pith_status add_item(struct work *w, struct pith_shots *shots, size_t index,
                                  struct pith_items *out, struct pith_error *err)
 {
@@ -143,9 +167,12 @@ static enum pith_status add_item(struct work *w, struct pith_shots *shots, size_
                              .first = out->choices,
                              .count = w->question->count,
                              .answer = w->question->answer,
+                             .question = index,
                              .subject = (size_t)(shots->subject - w->source->subject)};
     PITH_TRY(make_prompt(w, shots, index, err));
-    for (size_t i = 0; i < item.count; i++) PITH_TRY(add_choice(w, i, out, &item, err));
+    const bool said = w->source->form->flags & PITH_TASK_SAID;
+    if (said) PITH_TRY(add_prompt(w, out, &item, err));
+    for (size_t i = 0; i < item.count && !said; i++) PITH_TRY(add_choice(w, i, out, &item, err));
     struct pith_item *all = grow(out->item, out->count, &out->item_cap, sizeof *all);
     if (!all) return pith_fail_nomem(err, "the items of a task");
     out->item = all;
@@ -174,7 +201,7 @@ enum pith_status pith_items_make(const struct pith_task_source *source,
 {
     struct work w = {.source = source, .rules = rules};
     enum pith_status s = PITH_OK;
-    *out = (struct pith_items){0};
+    *out = (struct pith_items){.source = source};
     for (size_t i = 0; i < source->subjects && s == PITH_OK; i++)
         s = add_subject(&w, &source->subject[i], out, err);
     pith_str_free(&w.prompt);

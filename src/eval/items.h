@@ -21,10 +21,12 @@ struct pith_item {
     size_t first, count; /* in choices */
     size_t answer;       /* < count */
     size_t subject;      /* of the source */
+    size_t question;     /* in the source's asked */
     bool shortened;      /* a sequence was too long and lost tokens in front */
 };
 
 struct pith_items {
+    const struct pith_task_source *source; /* borrowed */
     struct pith_item *item;
     size_t count, item_cap;
     struct pith_item_choice *choice;
@@ -41,7 +43,10 @@ struct pith_item_rules {
     const struct pith_progress *progress; /* told of each question, may stop it; NULL: nobody */
 };
 
-/* Encodes all questions of a source. A prompt is the subject's introduction (if any), the examples,
+/* Of a form with PITH_TASK_SAID the one choice is the prompt alone, as it stands and short enough
+ * for the answer (said.h) to follow; nothing of it is scored.
+ *
+ * Encodes all questions of a source. A prompt is the subject's introduction (if any), the examples,
  * the question; white space at its end belongs to the choice; prompt and choice are encoded
  * together and split after as many tokens as the prompt has alone, BOS in front where the tokenizer
  * has one. The last token of a sequence is only predicted, so max_length + 1 are possible.

@@ -39,7 +39,8 @@ enum pith_task_flags {
     PITH_TASK_SHORTENED = 4,  /* what is too long loses tokens in front, else it is refused */
     PITH_TASK_FIRST = 8,      /* examples are the first ones, else drawn for each question */
     PITH_TASK_FOLDER = 16,    /* a folder of subjects */
-    PITH_TASK_MADE = 32       /* made.h; whether the answer is the likeliest text is told too */
+    PITH_TASK_MADE = 32,      /* made.h; whether the answer is the likeliest text is told too */
+    PITH_TASK_SAID = 64       /* said.h: one choice, the answer, which the model has to say */
 };
 
 /* What a reader of one record has at hand. */

@@ -325,6 +325,36 @@ static enum pith_status read_lambada(const struct pith_asking *a, struct pith_er
     return pith_question_choice(a, text + at - 1, size - at + 1, err);
 }
 
+static bool probe_marked(const struct pith_records *r)
+{
+    const char *answer = json_string_value(json_object_get(r->json, "answer"));
+    return answer && strstr(answer, "#### ");
+}
+
+/* A question, and what has to be said. */
+static enum pith_status read_said(const struct pith_asking *a, const char *question,
+                                  const char *answer, struct pith_error *err)
+{
+    const json_t *j = a->records->json, *text = text_of(a, j, question, err);
+    const json_t *said = text ? text_of(a, j, answer, err) : NULL;
+    if (!said) return PITH_FORMAT;
+    PITH_TRY(begin(a, text, err));
+    return choose(a, said, err);
+}
+
+static enum pith_status read_gsm8k(const struct pith_asking *a, struct pith_error *err)
+{
+    PITH_TRY(read_said(a, "question", "answer", err));
+    return probe_marked(a->records)
+               ? PITH_OK
+               : pith_asking_fail(a, err, "\"answer\" has no number behind \"#### \"");
+}
+
+static enum pith_status read_exact(const struct pith_asking *a, struct pith_error *err)
+{
+    return read_said(a, "prompt", "target", err);
+}
+
 static bool is_title(const struct pith_records *r)
 {
     return r->line == 1 && strcmp(pith_str_text(&r->field[5]), "answer") == 0;

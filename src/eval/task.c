@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "eval/choices.h"
+#include "eval/said.h"
 #include "eval/task_sums.h"
 
 #include <math.h>
@@ -26,25 +27,51 @@ void pith_kept_task_free(struct pith_kept_task *k)
     *k = (struct pith_kept_task){0};
 }
 
+/* What is asked, and where its progress begins and ends. */
+struct asked {
+    const struct pith_task_job *job;
+    const struct pith_items *items;
+    size_t done, total;
+};
+
+static enum pith_status choose(const struct asked *a, struct pith_model *model,
+                               struct pith_kept_task *out, struct pith_error *err)
+{
+    struct pith_choices c;
+    const bool own = model == a->job->model;
+    const struct pith_scorer_options options = {.name = own ? "model" : "baseline",
+                                                .exact = !own,
+                                                .kv = own ? a->job->kv : pith_kv_floats(PITH_F32)};
+    PITH_TRY(pith_choices_init(&c, a->items, model, a->job->backend, options, err));
+    enum pith_status s = PITH_OK;
+    for (size_t i = 0; i < a->items->count && s == PITH_OK; i++) {
+        s = pith_choices_answer(&c, &a->items->item[i], out, err);
+        if (s == PITH_OK)
+            s = pith_progress_step(a->job->progress, "answering", (double)(a->done + i + 1),
+                                   (double)a->total, err);
+    }
+    pith_choices_free(&c);
+    return s;
+}
+
+static enum pith_status say(const struct asked *a, struct pith_model *model,
+                            struct pith_kept_task *out, struct pith_error *err)
+{
+    struct pith_speaker speaker;
+    PITH_TRY(pith_speaker_open(&speaker, a->job, model, a->items, err));
+    const enum pith_status s = pith_speaker_answer(&speaker, a->done, a->total, out, err);
+    pith_speaker_close(&speaker);
+    return s;
+}
+
 enum pith_status pith_task_answer(const struct pith_task_job *job, struct pith_model *model,
                                   const struct pith_items *items, size_t done, size_t total,
                                   struct pith_kept_task *out, struct pith_error *err)
 {
-    struct pith_choices c;
-    const bool own = model == job->model;
-    const struct pith_scorer_options options = {.name = own ? "model" : "baseline",
-                                                .exact = !own,
-                                                .kv = own ? job->kv : pith_kv_floats(PITH_F32)};
+    const struct asked a = {job, items, done, total};
     PITH_TRY(make_answers(out, items->choices, err));
-    enum pith_status s = pith_choices_init(&c, items, model, job->backend, options, err);
-    const bool made = s == PITH_OK;
-    for (size_t i = 0; i < items->count && s == PITH_OK; i++) {
-        s = pith_choices_answer(&c, &items->item[i], out, err);
-        if (s == PITH_OK)
-            s = pith_progress_step(job->progress, "answering", (double)(done + i + 1),
-                                   (double)total, err);
-    }
-    if (made) pith_choices_free(&c);
+    const bool said = items->source->form->flags & PITH_TASK_SAID;
+    const enum pith_status s = said ? say(&a, model, out, err) : choose(&a, model, out, err);
     if (s != PITH_OK) pith_kept_task_free(out);
     return s;
 }

@@ -1,6 +1,7 @@
 #include "eval/task_sums.h"
 
 #include "base/mem.h"
+#include "eval/said.h"
 #include "eval/stats.h"
 
 #include <math.h>
@@ -45,14 +46,16 @@ size_t pith_task_pick(const struct pith_items *items, const struct pith_item *it
     return pick;
 }
 
-/* How an answer is judged: by the sum, by the sum a character, by its tokens being the likeliest.
- */
-enum rule { BY_SUM, BY_CHARACTERS, BY_TOKENS };
+/* How an answer is judged: by the sum, by the sum a character, by its tokens being the likeliest;
+ * of one that was said, BY_SUM as its form asks, FLEXIBLY by the looser rule. */
+enum rule { BY_SUM, BY_CHARACTERS, BY_TOKENS, FLEXIBLY };
 
 static bool is_right(const struct pith_task_sums *s, const struct pith_item *item,
                      const struct pith_kept_task *answers, enum rule rule)
 {
-    if (s->source->form->flags & PITH_TASK_WORD) return answers->greedy[item->first];
+    const unsigned flags = s->source->form->flags;
+    if (rule == FLEXIBLY) return answers->score[item->first] > 0;
+    if (flags & (PITH_TASK_WORD | PITH_TASK_SAID)) return answers->greedy[item->first];
     if (rule == BY_TOKENS) return answers->greedy[item->first + item->answer];
     return pith_task_pick(s->items, item, answers, rule == BY_CHARACTERS) == item->answer;
 }
@@ -126,11 +129,14 @@ static void sum_part(const struct part *p, struct pith_task_figures *out)
     *out = (struct pith_task_figures){.normalized = flags & PITH_TASK_NORMALIZED,
                                       .words = flags & PITH_TASK_WORD,
                                       .made = flags & PITH_TASK_MADE,
+                                      .flexible = flags & PITH_TASK_SAID &&
+                                                  pith_saying_of(p->sums->source->form)->flexible,
                                       .has_baseline = p->sums->baseline};
     count(p, BY_SUM, &out->n, &out->plain);
     if (out->normalized) count(p, BY_CHARACTERS, &out->n, &out->norm);
     if (out->made) count(p, BY_TOKENS, &out->n, &out->exact);
     if (out->words) sum_words(p, out);
+    if (out->flexible) count(p, FLEXIBLY, &out->n, &out->loose);
 }
 
 static bool is_new_category(const struct pith_task_source *s, size_t subject)
@@ -186,7 +192,8 @@ enum pith_status pith_task_sum(const struct pith_task_sums *sums, struct pith_ta
 {
     const struct pith_items *items = sums->items;
     const size_t subjects = sums->source->subjects;
-    struct part p = {.sums = sums, .subject = SIZE_MAX,
+    struct part p = {.sums = sums,
+                     .subject = SIZE_MAX,
                      .loss = pith_alloc(items->count, sizeof *p.loss),
                      .other = pith_alloc(items->count, sizeof *p.other)};
     if (subjects > 1) out->group = pith_alloc(2 * subjects, sizeof *out->group);
@@ -196,7 +203,7 @@ enum pith_status pith_task_sum(const struct pith_task_sums *sums, struct pith_ta
     if (s == PITH_OK) {
         sum_part(&p, &out->all);
         if (subjects > 1) sum_groups(&p, out);
-        out->undecided = count_undecided(items);
+        if (!(sums->source->form->flags & PITH_TASK_SAID)) out->undecided = count_undecided(items);
         for (size_t i = 0; i < items->count; i++) out->shortened += items->item[i].shortened;
     }
     pith_free(p.loss);

@@ -65,6 +65,34 @@ refuse "too long for the model" 2 '600 tokens, the model takes 512' "$pith" eval
 refuse "too long for a model compared" 2 '600 tokens, the model takes 512' "$pith" compare "$probe" "$probe" --tasks kv:600 --quiet
 refuse "a length for files" 2 'none of the tasks is one that is made' "$pith" eval "$probe" --tasks "$tasks/mmlu" --length 100
 
+# Answers in a model's own words.
+check "numbers behind words" "$pith" eval "$probe" --baseline "$probe" --tasks "$tasks/gsm8k_own.jsonl" --task-limit 3 --shots 2 --json
+cp "$work/stdout" "$work/report"
+check "both rules" python3 -c "
+import json
+t = json.load(open('$work/report'))['tasks'][0]
+assert [t['form'], t['n'], t['shots'], t['undecided']] == ['gsm8k', 3, 2, 0], t
+assert t['accuracy'] <= t['accuracy_flexible'] and t['delta'] == t['delta_flexible'] == 0 and t['mcnemar_p'] == 1, t
+assert 'accuracy_norm' not in t and 'accuracy_exact' not in t, t"
+cat >"$work/sums.jsonl" <<'JSON'
+{"prompt": "75 - 62 =", "target": "13."}
+{"prompt": "9 - 4 =", "target": " 5. "}
+{"prompt": "9 - 4 =", "target": "5"}
+JSON
+check "the text itself" "$pith" eval "$probe" --tasks "$work/sums.jsonl" --json --quiet
+cp "$work/stdout" "$work/report"
+check "which has one rule" python3 -c "
+import json
+t = json.load(open('$work/report'))['tasks'][0]
+assert [t['form'], t['n']] == ['exact', 3] and 'accuracy_flexible' not in t, t
+assert abs(t['accuracy'] - 2 / 3) < 1e-9 or t['accuracy'] in (0, 1 / 3), t"
+"$pith" eval "$probe" --tasks "$tasks/gsm8k_own.jsonl" --task-limit 1 --quiet >"$work/stdout" 2>"$work/stderr"
+shown "in words" '^  the last number  0.00% of 1,'
+echo '{"question": "q", "answer": "no number"}' >"$work/gsm8k.jsonl"
+refuse "no number" 1 'line 1: .*has no number behind' "$pith" eval "$probe" --tasks "gsm8k:$work/gsm8k.jsonl" --quiet
+python3 -c "print('{\"prompt\": \"' + 'word ' * 450 + '\", \"target\": \"x\"}')" >"$work/long.jsonl"
+refuse "no room for the answer" 1 'and an answer of up to 128, the model takes 512' "$pith" eval "$probe" --tasks "$work/long.jsonl" --quiet
+
 refuse "a file of another kind" 1 'not valid JSON with the keys of a task' "$pith" eval "$tiny" --tasks README.md --quiet
 echo '{"goal": "g", "sol1": "a", "sol2": "b"}' >"$work/piqa.jsonl"
 refuse "answers are missing" 1 'line 1: no "label", and no file of answers' "$pith" eval "$tiny" --tasks "$work/piqa.jsonl" --quiet

@@ -48,8 +48,8 @@ class Pieces(PreTrainedTokenizer):
     def encode(self, text, add_special_tokens=True, **kwargs):
         return ([self.sp.bos_id()] if add_special_tokens else []) + self.sp.encode(text)
 
-    def decode(self, ids, **kwargs):
-        ids = [ids] if isinstance(ids, int) else list(ids)
+    def decode(self, token_ids, **kwargs):
+        ids = [token_ids] if isinstance(token_ids, int) else [int(i) for i in token_ids]
         return "<s>" if ids == [self.sp.bos_id()] else self.sp.decode(ids)
 
     def _tokenize(self, text, **kwargs):
@@ -237,4 +237,5 @@ def main():
     save(golden)
 
 
-main()
+if __name__ == "__main__":
+    main()

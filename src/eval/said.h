@@ -1,0 +1,51 @@
+/* eval/said.h: tasks whose answers a model says in words of its own: it continues the prompt with
+ * the likeliest tokens, and what it said is judged by its text. */
+#ifndef PITH_EVAL_SAID_H
+#define PITH_EVAL_SAID_H
+
+#include "eval/eval.h"
+#include "eval/items.h"
+#include "eval/scorer.h"
+
+struct pith_said {
+    bool right;    /* as the form asks */
+    bool flexible; /* by a looser rule */
+};
+
+/* How answers to a form of tasks.def are said and judged. */
+struct pith_saying {
+    const char *form;
+    unsigned tokens;     /* at most */
+    const char *stop[4]; /* texts that end it and are no part of it; the rest NULL */
+    bool flexible;       /* there is a looser rule */
+    /* Text that was said, and the question's choice, both of so many bytes. False when memory is
+     * out. */
+    bool (*judge)(const char *said, size_t n, const char *target, size_t m, struct pith_said *out);
+};
+/* Of a form with PITH_TASK_SAID. */
+const struct pith_saying *pith_saying_of(const struct pith_task_form *form);
+
+/* A model that answers; all borrowed but the last four. */
+struct pith_speaker {
+    const struct pith_task_job *job;
+    const struct pith_items *items;
+    const struct pith_saying *how;
+    struct pith_scorer scorer;
+    int32_t *ids;                /* [scorer.capacity] */
+    struct pith_str text, piece; /* what was said, without what ends it */
+};
+/* `model` is job->model or job->baseline. On failure *s owns nothing. */
+enum pith_status pith_speaker_open(struct pith_speaker *s, const struct pith_task_job *job,
+                                   struct pith_model *model, const struct pith_items *items,
+                                   struct pith_error *err);
+void pith_speaker_close(struct pith_speaker *s);
+/* s->text becomes the answer to an item. PITH_NUMERIC: logits are not finite. */
+enum pith_status pith_speaker_say(struct pith_speaker *s, const struct pith_item *item,
+                                  struct pith_error *err);
+
+/* Answers all items: out->greedy[first] is whether the answer is right, out->score[first] 1 or 0 by
+ * the looser rule. Progress as pith_task_answer(). */
+enum pith_status pith_speaker_answer(struct pith_speaker *s, size_t done, size_t total,
+                                     struct pith_kept_task *out, struct pith_error *err);
+
+#endif
