@@ -1,11 +1,13 @@
 /* pith bench: how fast, and how near the machine's limits. */
 #include "cli/command.h"
 #include "cli/measure.h"
+#include "cli/tables.h"
 
 #include <pith/bench.h>
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct settings {
     struct common common;
@@ -41,73 +43,94 @@ static void defaults(void *settings)
     pith_bench_defaults(&((struct settings *)settings)->b);
 }
 
-/* "489 GFLOP/s", "1.95 TOP/s" */
-static void print_peak(const json_t *roof, const char *key, const char *unit)
+/* ", f32 489 GFLOP/s", ", int8 1.95 TOP/s" at the end of text. */
+static void add_peak(char text[256], const json_t *roof, const char *key, const char *unit)
 {
     const double x = json_get(roof, key);
-    if (x >= 1e12) printf(", %s %.2f T%s/s", key, x * 1e-12, unit);
-    else if (x > 0) printf(", %s %.0f G%s/s", key, x * 1e-9, unit);
+    const size_t used = strlen(text);
+    if (x <= 0) return;
+    if (x >= 1e12) snprintf(text + used, 256 - used, ", %s %.2f T%s/s", key, x * 1e-12, unit);
+    else snprintf(text + used, 256 - used, ", %s %.0f G%s/s", key, x * 1e-9, unit);
 }
 
 static void print_head(const json_t *j)
 {
     const json_t *roof = json_object_get(j, "roof");
-    char peak[32], own[32] = "", time[32];
-    printf("%s%s%s: %.3f bits per weight, %s mode, KV cache %s%s, kernels %s, threads %d\n", bold(),
-           json_text(j, "model"), plain(), json_get(j, "bits_per_weight"), json_text(j, "mode"),
-           json_text(j, "kv"), json_object_get(j, "kv_layers") ? " (not all layers)" : "",
-           json_text(j, "cpu"), (int)json_get(j, "threads"));
+    const char *model = json_text(j, "model");
+    char peak[32], own[32] = "", time[32], text[256];
+    printf("%s%s%s: ", bold(), model, plain());
+    print_line(text_columns(model) + 2, 2,
+               "%.3f bits per weight, %s mode, KV cache %s%s, kernels %s, threads %d",
+               json_get(j, "bits_per_weight"), json_text(j, "mode"), json_text(j, "kv"),
+               json_object_get(j, "kv_layers") ? " (not all layers)" : "", json_text(j, "cpu"),
+               (int)json_get(j, "threads"));
     format_bytes(json_get(j, "memory_peak"), peak);
     format_seconds(json_get(j, "load_seconds"), time);
     if (json_get(j, "memory_own_expected") > 0)
         format_bytes(json_get(j, "memory_own_expected"), own);
-    printf("  loaded in %s, peak memory %s%s%s%s\n", time, peak,
+    printf("  loaded in %s, peak memory %s%s%s%s\n  ", time, peak,
            *own ? " (of its own, as foretold: " : "", own, *own ? ")" : "");
-    printf("  machine: reads %.1f GB/s (one thread %.1f)", json_get(roof, "read") * 1e-9,
-           json_get(roof, "read_one_thread") * 1e-9);
-    print_peak(roof, "f32", "FLOP");
-    print_peak(roof, "int8", "OP");
-    print_peak(roof, "bf16", "FLOP");
-    printf("\n\n");
+    snprintf(text, sizeof text, "machine: reads %.1f GB/s (one thread %.1f)",
+             json_get(roof, "read") * 1e-9, json_get(roof, "read_one_thread") * 1e-9);
+    add_peak(text, roof, "f32", "FLOP");
+    add_peak(text, roof, "int8", "OP");
+    add_peak(text, roof, "bf16", "FLOP");
+    print_line(2, 11, "%s", text);
+    printf("\n");
 }
 
-/* The three columns of a spread. */
-static void print_spread(const char *what, const json_t *s, double unit, int digits)
+struct shown {
+    double unit;
+    int digits;
+    char note[96];
+};
+
+/* The three columns of a spread, and what is to be said of it; below where the terminal is too
+ * narrow. */
+static void print_spread(const char *what, const json_t *s, const struct shown *how)
 {
-    printf("%-28s %10.*f %10.*f %10.*f", what, digits, json_get(s, "median") * unit, digits,
-           json_get(s, "least") * unit, digits, json_get(s, "most") * unit);
+    const size_t width = terminal_width(STDOUT_FILENO);
+    const size_t column = (size_t)printf("%-28s %10.*f %10.*f %10.*f", what, how->digits,
+                                         json_get(s, "median") * how->unit, how->digits,
+                                         json_get(s, "least") * how->unit, how->digits,
+                                         json_get(s, "most") * how->unit);
+    const bool fits = !width || column + 3 + text_columns(how->note) <= width;
+    printf("%s%s\n", fits ? "   " : "\n  ", how->note);
 }
 
 /* "a token reads 12.0 MB: weights 10.0, KV cache 2.0 (at depth 5)" */
-static void print_bytes(const json_t *j, const char *what, const json_t *of, const char *key)
+static void print_bytes(const json_t *j, const json_t *of, const char *key, const char *more)
 {
-    printf("  a %s reads %.1f MB: weights %.1f, KV cache %.1f (at depth %d)", what,
-           json_get(of, key) * 1e-6, json_get(of, "weight_bytes") * 1e-6,
-           json_get(of, "kv_bytes") * 1e-6, (int)json_get(j, "depth"));
+    printf("  ");
+    print_line(2, 4, "a %s reads %.1f MB: weights %.1f, KV cache %.1f (at depth %d)%s",
+               strcmp(key, "bytes_per_step") == 0 ? "step" : "token", json_get(of, key) * 1e-6,
+               json_get(of, "weight_bytes") * 1e-6, json_get(of, "kv_bytes") * 1e-6,
+               (int)json_get(j, "depth"), more);
 }
 
 static void print_decode(const json_t *j, const json_t *decode)
 {
+    struct shown how = {1, 2, ""};
     char what[64];
     snprintf(what, sizeof what, "decode %d, tokens/s", (int)json_get(decode, "tokens"));
-    print_spread(what, json_object_get(decode, "tokens_per_second"), 1, 2);
-    printf("   %.1f%% of the bandwidth\n",
-           100 * json_get(json_object_get(decode, "fraction_of_bandwidth"), "median"));
-    print_bytes(j, "token", decode, "bytes_per_token");
-    printf("\n");
+    snprintf(how.note, sizeof how.note, "%.1f%% of the bandwidth",
+             100 * json_get(json_object_get(decode, "fraction_of_bandwidth"), "median"));
+    print_spread(what, json_object_get(decode, "tokens_per_second"), &how);
+    print_bytes(j, decode, "bytes_per_token", "");
 }
 
 static void print_many(const json_t *j, const json_t *many)
 {
-    char what[64], room[32];
+    struct shown how = {1, 2, ""};
+    char what[64], room[32], more[64];
     snprintf(what, sizeof what, "%d sequences, tokens/s", (int)json_get(many, "sequences"));
-    print_spread(what, json_object_get(many, "tokens_per_second"), 1, 2);
-    printf("   %.2f times one, %.1f%% of the bandwidth\n",
-           json_get(json_object_get(many, "times_one"), "median"),
-           100 * json_get(json_object_get(many, "fraction_of_bandwidth"), "median"));
-    print_bytes(j, "step", many, "bytes_per_step");
+    snprintf(how.note, sizeof how.note, "%.2f times one, %.1f%% of the bandwidth",
+             json_get(json_object_get(many, "times_one"), "median"),
+             100 * json_get(json_object_get(many, "fraction_of_bandwidth"), "median"));
+    print_spread(what, json_object_get(many, "tokens_per_second"), &how);
     format_bytes(json_get(many, "cache_bytes"), room);
-    printf("; the cache takes %s\n", room);
+    snprintf(more, sizeof more, "; the cache takes %s", room);
+    print_bytes(j, many, "bytes_per_step", more);
 }
 
 static void print_report(const json_t *j)
@@ -118,14 +141,16 @@ static void print_report(const json_t *j)
     print_head(j);
     printf("%-28s %10s %10s %10s\n", "", "median", "least", "most");
     if (prefill) {
-        print_spread("first token, ms", json_object_get(prefill, "first_token_seconds"), 1e3, 1);
-        printf("   %.1f the first time\n", json_get(prefill, "cold_first_token_seconds") * 1e3);
+        struct shown first = {1e3, 1, ""}, rate = {1, 2, ""};
+        snprintf(first.note, sizeof first.note, "%.1f the first time",
+                 json_get(prefill, "cold_first_token_seconds") * 1e3);
+        print_spread("first token, ms", json_object_get(prefill, "first_token_seconds"), &first);
         snprintf(what, sizeof what, "prefill %d, tokens/s", (int)json_get(prefill, "tokens"));
-        print_spread(what, json_object_get(prefill, "tokens_per_second"), 1, 2);
-        printf("   %.1f%% of the %s peak%s\n",
-               100 * json_get(json_object_get(prefill, "fraction_of_peak"), "median"),
-               json_text(prefill, "peak"),
-               json_get(prefill, "byte_products") > 1 ? ", three products each" : "");
+        snprintf(rate.note, sizeof rate.note, "%.1f%% of the %s peak%s",
+                 100 * json_get(json_object_get(prefill, "fraction_of_peak"), "median"),
+                 json_text(prefill, "peak"),
+                 json_get(prefill, "byte_products") > 1 ? ", three products each" : "");
+        print_spread(what, json_object_get(prefill, "tokens_per_second"), &rate);
     }
     if (decode) print_decode(j, decode);
     if (many) print_many(j, many);

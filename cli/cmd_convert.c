@@ -1,6 +1,7 @@
 /* pith convert: the same quantized weights in another container. */
 #include "cli/command.h"
 #include "cli/measure.h"
+#include "cli/tables.h"
 
 #include <pith/quantize.h>
 
@@ -56,6 +57,8 @@ static struct fate fate_of(const json_t *linears, const char *conversion, const 
     return f;
 }
 
+enum { INDENT = 19 /* of what a line of the summary says */ };
+
 static void print_result(const char *out, const json_t *j)
 {
     const json_t *linears = json_object_get(j, "linears");
@@ -64,22 +67,28 @@ static void print_result(const char *out, const json_t *j)
                       anew = fate_of(linears, "rounded anew", "relative_error");
     const char *from = json_text(j, "converted_from");
     const bool full = strcmp(from, "none") == 0;
-    printf("%s%s%s: converted %s%s to %s, every tensor accounted for and read back\n", bold(), out,
-           plain(), full ? "" : "from ", full ? "without quantizing it" : from,
-           json_text(j, "container"));
+    printf("%s%s%s: ", bold(), out, plain());
+    print_line(
+        text_columns(out) + 2, 2, "converted %s%s to %s, every tensor accounted for and read back",
+        full ? "" : "from ", full ? "without quantizing it" : from, json_text(j, "container"));
     if (json_array_size(linears) == 0) {
         printf("  lossless         nothing is quantized: every tensor is a copy\n");
         return;
     }
     printf("  lossless         %zu of %zu linears stand for the same weights to the bit\n",
            exact.count, json_array_size(linears));
-    if (scales.count)
-        printf("  scales rounded   %zu keep their codes (%s); a weight moves by %.2g%% of its"
-               " group's range at most, %s\n",
-               scales.count, scales.grid, 100 * scales.most, scales.worst);
-    if (anew.count)
-        printf("  rounded anew     %zu to %s; largest change %.6f relative, %s\n", anew.count,
-               anew.grid, anew.most, anew.worst);
+    if (scales.count) {
+        printf("  scales rounded   ");
+        print_line(INDENT, INDENT,
+                   "%zu keep their codes (%s); a weight moves by %.2g%% of its group's range at"
+                   " most, %s",
+                   scales.count, scales.grid, 100 * scales.most, scales.worst);
+    }
+    if (anew.count) {
+        printf("  rounded anew     ");
+        print_line(INDENT, INDENT, "%zu to %s; largest change %.6f relative, %s", anew.count,
+                   anew.grid, anew.most, anew.worst);
+    }
     print_warnings(j);
 }
 

@@ -44,12 +44,15 @@ static const char *loss_word(const json_t *t)
     return strcmp(harm, "unresolved") == 0 ? "" : "not resolved by so few windows";
 }
 
-static void print_interval(const json_t *ci, int digits, bool sign)
+/* ", 95% interval A to B" at the end of text, or nothing. */
+static void add_interval(char text[128], const json_t *ci, int digits, bool sign)
 {
     if (!json_is_real(json_array_get(ci, 0))) return;
     for (size_t i = 0; i < 2; i++) {
         const double x = json_number_value(json_array_get(ci, i));
-        printf(sign ? "%s%+.*f" : "%s%.*f", i ? " to " : ", 95% interval ", digits, x);
+        const size_t used = strlen(text);
+        snprintf(text + used, 128 - used, sign ? "%s%+.*f" : "%s%.*f",
+                 i ? " to " : ", 95% interval ", digits, x);
     }
 }
 
@@ -65,18 +68,24 @@ static void print_baseline(const json_t *t)
     printf("  harm             %s%s%s%s", bold(), harm, plain(), says ? "" : ": ");
     if (says) reason += strlen(again);
     print_wrapped(reason, INDENT + strlen(harm) + (says ? 0 : 2), INDENT, prose_width());
-    printf("  KL divergence    %.6f mean", json_get(t, "kld_mean"));
-    print_interval(json_object_get(t, "kld_ci95"), 6, false);
-    printf("\n%*s%.6f median, %.5f at 99%%", INDENT, "", json_get(t, "kld_median"),
-           json_get(t, "kld_p99"));
-    print_interval(json_object_get(t, "kld_p99_ci95"), 5, false);
-    printf("\n");
+    char text[128];
+    snprintf(text, sizeof text, "%.6f mean", json_get(t, "kld_mean"));
+    add_interval(text, json_object_get(t, "kld_ci95"), 6, false);
+    printf("  KL divergence    ");
+    print_line(INDENT, INDENT, "%s", text);
+    snprintf(text, sizeof text, "%.6f median, %.5f at 99%%", json_get(t, "kld_median"),
+             json_get(t, "kld_p99"));
+    add_interval(text, json_object_get(t, "kld_p99_ci95"), 5, false);
+    printf("%*s", INDENT, "");
+    print_line(INDENT, INDENT, "%s", text);
     printf("  same top token   %.2f%%\n", 100 * json_get(t, "top1_agreement"));
-    printf("  loss difference  %+.5f nats a token", json_get(t, "nll_delta"));
-    print_interval(ci, 5, true);
-    if (!json_is_real(json_array_get(ci, 0))) printf(", no interval from a single window");
+    snprintf(text, sizeof text, "%+.5f nats a token", json_get(t, "nll_delta"));
+    add_interval(text, ci, 5, true);
     const char *word = loss_word(t);
-    printf("%s%s\n", *word ? ": " : "", word);
+    printf("  loss difference  ");
+    print_line(INDENT, INDENT, "%s%s%s%s", text,
+               json_is_real(json_array_get(ci, 0)) ? "" : ", no interval from a single window",
+               *word ? ": " : "", word);
 }
 
 /* A line for each part of the window, with a bar as long as its KL (or loss) beside the most. */
@@ -84,8 +93,10 @@ static void print_depth(const json_t *t, const char *key, const char *title)
 {
     static const char bar[] = "########################################";
     const json_t *depth = json_object_get(t, "depth"), *d;
+    const size_t beside = 42, width = terminal_width(STDOUT_FILENO);
+    size_t longest = sizeof bar - 1, i;
     double most = 0;
-    size_t i;
+    if (width > beside && width - beside < longest) longest = width - beside;
     json_array_foreach (depth, i, d)
         if (json_get(d, key) > most) most = json_get(d, key);
     if (json_array_size(depth)) printf("  %-13s  %10s  %s\n", "positions", "loss", title);
@@ -95,7 +106,7 @@ static void print_depth(const json_t *t, const char *key, const char *title)
         snprintf(range, sizeof range, "%d-%d", (int)json_get(d, "from"),
                  (int)json_get(d, "to") - 1);
         printf("  %-13s  %10.4f  %-10.6f  %.*s\n", range, json_get(d, "nll"), json_get(d, key),
-               (int)(part * ((int)sizeof bar - 1) + 0.5), bar);
+               (int)(part * (double)longest + 0.5), bar);
     }
 }
 

@@ -102,6 +102,7 @@ static double number(const json_t *j, const char *key)
 static void print_worst(const json_t *account, size_t most)
 {
     const bool outputs = strcmp(json_text(account, "losses"), "outputs") == 0;
+    const size_t width = terminal_width(STDOUT_FILENO);
     const json_t *linears = json_object_get(account, "linears"), *l;
     double before = 0, after = 0;
     size_t i, left;
@@ -116,11 +117,15 @@ static void print_worst(const json_t *account, size_t most)
         printf("  most harm, by %s\n",
                outputs ? "the loss measured at the output" : "the relative error of the weights");
     json_array_foreach (worst, i, l) {
+        size_t column = 0;
         if (outputs)
-            printf("    loss %-10.4g (%2.0f%% of all) ", number(l, "loss"),
-                   after > 0 ? 100 * number(l, "loss") / after : 0.0);
-        printf("%serror %.4f  %s\n", outputs ? "" : "    ", number(l, "relative_error"),
-               json_text(l, "name"));
+            column = (size_t)printf("    loss %-10.4g (%2.0f%% of all) ", number(l, "loss"),
+                                    after > 0 ? 100 * number(l, "loss") / after : 0.0);
+        column +=
+            (size_t)printf("%serror %.4f  ", outputs ? "" : "    ", number(l, "relative_error"));
+        const char *name = json_text(l, "name");
+        const bool fits = !width || column + text_columns(name) <= width;
+        printf("%s%s\n", fits ? "" : "\n      ", name);
     }
     if (left) printf("    ... and %zu more: --all lists them\n", left);
     json_decref(worst);

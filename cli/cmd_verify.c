@@ -1,5 +1,6 @@
 /* pith verify: is this checkpoint what it claims to be? */
 #include "cli/command.h"
+#include "cli/tables.h"
 
 #include <pith/quantize.h>
 
@@ -25,18 +26,22 @@ static void print_report(const json_t *j)
 {
     const json_t *line;
     size_t i;
-    json_array_foreach (json_object_get(j, "checks"), i, line)
-        printf("  %-3s %s\n", json_is_true(json_object_get(line, "ok")) ? "ok" : "NO",
-               json_string_value(json_object_get(line, "what")));
-    json_array_foreach (json_object_get(j, "notes"), i, line)
-        printf("  note: %s\n", json_string_value(line));
+    json_array_foreach (json_object_get(j, "checks"), i, line) {
+        printf("  %-3s ", json_is_true(json_object_get(line, "ok")) ? "ok" : "NO");
+        print_line(6, 6, "%s", json_string_value(json_object_get(line, "what")));
+    }
+    json_array_foreach (json_object_get(j, "notes"), i, line) {
+        printf("  note: ");
+        print_line(8, 4, "%s", json_string_value(line));
+    }
     json_array_foreach (json_object_get(j, "problems"), i, line) {
         if (i == 20) {
             printf("  ... and %zu more (--json lists all)\n",
                    json_array_size(json_object_get(j, "problems")) - i);
             break;
         }
-        printf("  problem: %s\n", json_string_value(line));
+        printf("  problem: ");
+        print_line(11, 4, "%s", json_string_value(line));
     }
 }
 

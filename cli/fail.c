@@ -118,11 +118,11 @@ int usage_failure(const struct common *common, const char *format, ...)
 
 void say(const struct common *common, const char *format, ...)
 {
+    char text[1024];
     va_list ap;
     if (common->quiet) return;
-    fputs("pith: ", stderr);
     va_start(ap, format);
-    vfprintf(stderr, format, ap);
+    vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
-    fputc('\n', stderr);
+    print_message("pith", text);
 }

@@ -4,6 +4,7 @@
 
 #include <pith/inspect.h>
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,16 @@ size_t fitting_bytes(const char *text, size_t columns)
 void print_wrapped(const char *text, size_t column, size_t indent, size_t width)
 {
     write_wrapped(stdout, text, column, (struct wrap){indent, width});
+}
+
+void print_line(size_t column, size_t indent, const char *format, ...)
+{
+    char text[1024];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    print_wrapped(text, column, indent, terminal_width(STDOUT_FILENO));
 }
 
 void write_wrapped(FILE *f, const char *text, size_t column, struct wrap wrap)

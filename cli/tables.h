@@ -19,6 +19,10 @@ size_t fitting_bytes(const char *text, size_t columns);
 /* Prints text from `column` on, in lines of at most `width` columns (0: one line), those after the
  * first indented; ends the line. */
 void print_wrapped(const char *text, size_t column, size_t indent, size_t width);
+/* Formats a text and prints it so, as wide as the terminal of standard output; where that is none,
+ * in one line. */
+void print_line(size_t column, size_t indent, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* The same into another stream. */
 struct wrap {
     size_t indent, width;

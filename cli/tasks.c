@@ -1,8 +1,11 @@
 /* How the result of a task looks on a terminal. */
 #include "cli/measure.h"
+#include "cli/tables.h"
 
 #include <stdio.h>
 #include <string.h>
+
+enum { INDENT = 19 /* where values stand */ };
 
 static double get_at(const json_t *j, const char *key, size_t index)
 {
@@ -49,11 +52,13 @@ static void print_groups(const json_t *groups)
         subjects += subject;
         if (subject) continue;
         categories++;
-        printf("  %-16s %.2f%% of %d, 95%% interval %.2f%% to %.2f%%", json_text(g, "name"),
-               100 * json_get(g, "accuracy"), (int)json_get(g, "n"),
-               100 * get_at(g, "accuracy_ci95", 0), 100 * get_at(g, "accuracy_ci95", 1));
-        if (json_object_get(g, "delta")) printf("; %+.2f points", 100 * json_get(g, "delta"));
-        putchar('\n');
+        char points[48] = "";
+        if (json_object_get(g, "delta"))
+            snprintf(points, sizeof points, "; %+.2f points", 100 * json_get(g, "delta"));
+        print_line((size_t)printf("  %-16s ", json_text(g, "name")), INDENT,
+                   "%.2f%% of %d, 95%% interval %.2f%% to %.2f%%%s", 100 * json_get(g, "accuracy"),
+                   (int)json_get(g, "n"), 100 * get_at(g, "accuracy_ci95", 0),
+                   100 * get_at(g, "accuracy_ci95", 1), points);
     }
     if (subjects) printf("  subjects         %zu, each with its figures in --json\n", subjects);
 }
@@ -61,13 +66,17 @@ static void print_groups(const json_t *groups)
 /* What is made has an accuracy for each depth. */
 static void print_depths(const json_t *groups)
 {
+    char text[512] = "";
     const json_t *g;
-    size_t i;
-    printf("  by depth        ");
-    json_array_foreach (groups, i, g)
-        printf("%s%.0f%%: %.0f%%", i ? ", " : " ", 100 * json_get(g, "depth"),
-               100 * json_get(g, "accuracy"));
-    putchar('\n');
+    size_t i, used = 0;
+    json_array_foreach (groups, i, g) {
+        if (used < sizeof text)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%.0f%%: %.0f%%",
+                                     i ? ", " : "", 100 * json_get(g, "depth"),
+                                     100 * json_get(g, "accuracy"));
+    }
+    printf("  by depth         ");
+    print_line(INDENT, INDENT, "%s", text);
 }
 
 void print_task(const json_t *t)
@@ -87,9 +96,11 @@ void print_task(const json_t *t)
     else print_groups(json_object_get(t, "groups"));
     const int undecided = (int)json_get(t, "undecided"), shortened = (int)json_get(t, "shortened");
     if (undecided > 0)
-        printf("  decided without  %d item%s, where a choice adds no token to the context\n",
-               undecided, undecided > 1 ? "s" : "");
+        print_line((size_t)printf("  decided without  "), INDENT,
+                   "%d item%s, where a choice adds no token to the context", undecided,
+                   undecided > 1 ? "s" : "");
     if (shortened > 0)
-        printf("  shortened        %d item%s too long for the model: tokens in front left out\n",
-               shortened, shortened > 1 ? "s" : "");
+        print_line((size_t)printf("  shortened        "), INDENT,
+                   "%d item%s too long for the model: tokens in front left out", shortened,
+                   shortened > 1 ? "s" : "");
 }

@@ -15,6 +15,14 @@ check "formats" at 40,80,120,200 "$pith" formats
 check "a difference" at 80,200 "$pith" diff "$probe" "$work/a-folder-with-a-rather-long-name-for-a-model"
 check "what engines load" at 80,200 "$pith" features loads
 check "statistics" at 80,200 "$pith" inspect "$probe" --stats
+"$pith" quantize "$probe" -o "$work/narrow" -r rtn --quiet
+check "a measurement at 80" at 80 "$pith" eval "$work/narrow" --baseline "$probe" --text "$probe/eval.txt" --context 64 \
+    --max-tokens 500 --depth --tasks needle --task-limit 1
+check "a timing at 80" at 80 "$pith" bench "$probe" --prompt 8 --gen 2 --reps 1 --sequences 2 --kv int8:token
+check "a proof at 80" at 80 "$pith" verify "$work/narrow" --against "$probe"
+check "a refusal at 80" at 80 sh -c "'$pith' verify '$work/narrow' --for trtllm; true"
+check "a conversion at 80" at 80 "$pith" convert "$work/narrow" -o "$work/narrow-gptq" --container gptq
+check "long names at 80" at 80 "$pith" quantize "$root/models/probe-moe" -o "$work/narrow-moe" -r rtn
 check "the overview at 80" at 80 "$pith" --help
 check "an error at 80" at 80 sh -c "'$pith' quantize '$probe' -o '$work/no' --weights 4; true"
 for c in quantize convert verify diff eval compare run bench inspect recipes formats features; do
