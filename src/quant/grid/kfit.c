@@ -493,10 +493,11 @@ static void fit_two_levels(const struct kind *k, struct sub *subs, struct pith_k
     struct best best = {.error = INFINITY};
     fit_outer(k, subs, &best);
     if (best.error == INFINITY) best.u.d = INFINITY; /* nothing was a number */
-    out->d = best.u.d;
+    const bool none = best.u.d == 0.0f;              /* weights of zero: of one sign too */
+    out->d = none ? 0.0f : best.u.d;
     out->dmin = best.u.dmin;
     for (unsigned i = 0; i < k->subs; i++) {
-        out->scale[i] = out->d * (float)best.scale[i];
+        out->scale[i] = none ? 0.0f : out->d * (float)best.scale[i];
         if (k->t->minimums) out->offset[i] = -(out->dmin * (float)best.minimum[i]);
     }
 }
