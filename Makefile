@@ -175,7 +175,7 @@ build-fuzz/fuzz/%: fuzz/%.c build-fuzz/libpith.a
 COVERED := -fprofile-instr-generate -fcoverage-mapping
 fuzz-coverage: ## functions of the parsers that no fuzz target's seeds reach
 	@PITH_EXTRA_PACKAGES="llvm python3" tools/fuzz_deps.sh
-	@$(MAKE) --no-print-directory BUILD=build-coverage CC=clang OPT=-O1 CFLAGS="$(COVERED)" \
+	@$(MAKE) --no-print-directory $(SIDE) BUILD=build-coverage CC=clang OPT=-O1 CFLAGS="$(COVERED)" \
 	    LDFLAGS="$(COVERED)" $(FUZZ_SRC:fuzz/%.c=build-coverage/replay/%)
 	@tools/fuzz_coverage.sh build-coverage
 

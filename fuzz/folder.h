@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,24 @@ static void folder_put(const char *name, const void *data, size_t size)
     FILE *f = fopen(path, "wb");
     if (!f || fwrite(data, 1, size, f) != size) abort();
     (void)fclose(f);
+}
+
+/* Writes each file of a list, or removes it: u16 length, 0xffff when it is missing, then its bytes.
+ * Returns how many bytes of data that took. */
+static inline size_t folder_put_all(const char *const *names, size_t count, const uint8_t *data,
+                                    size_t size)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t n = 0xffff;
+        if (size - at >= 2) n = (size_t)data[at] | (size_t)data[at + 1] << 8;
+        if (size - at >= 2) at += 2;
+        const bool missing = n == 0xffff;
+        if (n > size - at) n = size - at;
+        folder_put(names[i], missing ? NULL : data + at, n);
+        if (!missing) at += n;
+    }
+    return at;
 }
 
 #endif

@@ -1,8 +1,10 @@
-/* Any bytes as pith.json of a finished checkpoint: verify says what is wrong with it, or that
- * nothing is, and comes to an end. The checkpoints, a folder and a GGUF file, are made once, by
- * pith itself, from a model of one small layer.
+/* Any bytes as pith.json of a finished checkpoint, and as its config: verify says what is wrong, or
+ * that nothing is, and comes to an end. The checkpoints are made once, by pith itself, from a model
+ * of one small layer: a folder, a GGUF file, a rotated and a pruned folder, a rotated file.
  *
- *     u8 choice ('0' to '3'): bit 0 whether the original is looked at too, bit 1 which of the two
+ *     u8 choice ('0' to 'o'): bit 0 whether the original is looked at too, bits 1 to 3 which of
+ *         the five, bit 4 a config.json in place of the checkpoint's, bit 5 no pith.json
+ *     with a config: u16 its length, the config
  *     the rest: pith.json */
 #include "folder.h"
 
@@ -20,7 +22,7 @@ static const char config[] =
     "\"intermediate_size\":64,\"num_hidden_layers\":1,\"num_attention_heads\":2,"
     "\"num_key_value_heads\":2,\"vocab_size\":64,\"max_position_embeddings\":64,"
     "\"rms_norm_eps\":1e-5,\"rope_theta\":10000.0,\"tie_word_embeddings\":false,"
-    "\"torch_dtype\":\"bfloat16\"}";
+    "\"bos_token_id\":1,\"eos_token_id\":[2,3],\"torch_dtype\":\"bfloat16\"}";
 
 #define LAYER "model.layers.0."
 static const struct {
@@ -85,10 +87,21 @@ static void put_tokenizer(void)
     pith_str_free(&s);
 }
 
-enum { FOLDER, FILE_GGUF, KINDS };
+enum { CONFIG_MOST = 4096 };
+enum { FOLDER, FILE_GGUF, ROTATED, PRUNED, ROTATED_GGUF, KINDS };
 static const struct {
-    const char *end, *account, *weights;
-} kinds[KINDS] = {{".out", ".out/pith.json", "int8:channel"}, {".gguf", ".gguf.pith.json", "q8_0"}};
+    const char *end, *account, *weights, *transform, *split;
+} kinds[KINDS] = {{".out", ".out/pith.json", "int8:channel", NULL, NULL},
+                  {".gguf", ".gguf.pith.json", "q8_0", NULL, NULL},
+                  {".rot", ".rot/pith.json", "int8:channel", "rotate:folded", NULL},
+                  {".two", ".two/pith.json", "none", NULL, "2:4:magnitude"},
+                  {".rot.gguf", ".rot.gguf.pith.json", "q8_0", "rotate:folded", NULL}};
+
+/* The config.json of each folder, as it was made. */
+static struct {
+    char text[CONFIG_MOST];
+    size_t size;
+} configs[KINDS];
 
 static struct pith_context *context;
 
@@ -98,12 +111,32 @@ static char *path_of(const char *end, char path[128])
     return path;
 }
 
+static bool is_file(int kind)
+{
+    return kind == FILE_GGUF || kind == ROTATED_GGUF;
+}
+
+static void write_file(const char *path, const void *data, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(data, 1, size, f) != size) abort();
+    (void)fclose(f);
+}
+
+static char *config_of(int kind, char path[128])
+{
+    (void)snprintf(path, 128, "%s%s/config.json", folder(), kinds[kind].end);
+    return path;
+}
+
 static void remove_all(void)
 {
     char path[128];
-    (void)pith_dir_remove(path_of(kinds[FOLDER].end, path), NULL);
-    (void)pith_unlink(path_of(kinds[FILE_GGUF].end, path), NULL);
-    (void)pith_unlink(path_of(kinds[FILE_GGUF].account, path), NULL);
+    for (int k = 0; k < KINDS; k++) {
+        (void)pith_unlink(path_of(kinds[k].account, path), NULL);
+        path_of(kinds[k].end, path);
+        (void)(is_file(k) ? pith_unlink(path, NULL) : pith_dir_remove(path, NULL));
+    }
     pith_context_free(&context);
 }
 
@@ -126,8 +159,16 @@ static enum pith_status make(int kind, struct pith_error *err)
     o.out = path_of(kinds[kind].end, path);
     o.recipe = "rtn";
     o.weights = kinds[kind].weights;
-    const enum pith_status s = pith_quantize(context, &o, NULL, err);
-    return s == PITH_OK ? verify(kind, true, NULL, err) : s;
+    o.transform = kinds[kind].transform;
+    o.split = kinds[kind].split;
+    enum pith_status s = pith_quantize(context, &o, NULL, err);
+    if (s == PITH_OK) s = verify(kind, true, NULL, err);
+    if (s != PITH_OK || is_file(kind)) return s;
+    FILE *f = fopen(config_of(kind, path), "rb");
+    configs[kind].size = f ? fread(configs[kind].text, 1, CONFIG_MOST, f) : 0;
+    if (!configs[kind].size || configs[kind].size == CONFIG_MOST) abort();
+    (void)fclose(f);
+    return s;
 }
 
 static void prepare(void)
@@ -136,28 +177,44 @@ static void prepare(void)
     put_model();
     put_tokenizer();
     atexit(remove_all);
-    if (pith_context_new(1, "scalar", &context, &err) != PITH_OK || make(FOLDER, &err) != PITH_OK ||
-        make(FILE_GGUF, &err) != PITH_OK) {
+    enum pith_status s = pith_context_new(1, "scalar", &context, &err);
+    for (int k = 0; k < KINDS && s == PITH_OK; k++) s = make(k, &err);
+    if (s != PITH_OK) {
         fprintf(stderr, "%s\n", err.text);
         abort();
     }
 }
 
+/* The config in front of the input; its size in bytes there. */
+static size_t put_config(int kind, const uint8_t *data, size_t size)
+{
+    char path[128];
+    size_t n = size >= 2 ? (size_t)data[0] | (size_t)data[1] << 8 : 0;
+    if (size < 2) return 0;
+    if (n > size - 2) n = size - 2;
+    if (!is_file(kind)) write_file(config_of(kind, path), data + 2, n);
+    return 2 + n;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    enum { AGAINST = 1, CONFIG = 16, NONE = 32 };
     if (!context) prepare();
-    const unsigned choice = size ? *data++ : 0;
-    const int kind = choice / 2 % KINDS;
+    if (!size--) return 0;
+    const unsigned choice = *data++ - (unsigned)'0';
+    const int kind = (int)(choice / 2 % 8 % KINDS);
     char path[128];
-    FILE *f = fopen(path_of(kinds[kind].account, path), "wb");
-    if (size) size--;
-    if (!f || fwrite(data, 1, size, f) != size) abort();
-    (void)fclose(f);
+    const size_t n = choice & CONFIG ? put_config(kind, data, size) : 0;
+    path_of(kinds[kind].account, path);
+    if (choice & NONE) (void)pith_unlink(path, NULL);
+    else write_file(path, data + n, size - n);
     struct pith_error err = {0};
     char *report = NULL;
-    const enum pith_status s = verify(kind, choice % 2, &report, &err);
+    const enum pith_status s = verify(kind, choice & AGAINST, &report, &err);
     if (s != PITH_OK && !err.text[0]) abort();
     if (s == PITH_OK && !report) abort();
     pith_text_free(report);
+    if (choice & CONFIG && !is_file(kind))
+        write_file(config_of(kind, path), configs[kind].text, configs[kind].size);
     return 0;
 }

@@ -61,7 +61,8 @@ static const char *const suffixes[] = {".qweight",
                                        ".channel_wise",
                                        ".view_as_float",
                                        ".quant_scale",
-                                       ".quant_zero"};
+                                       ".quant_zero",
+                                       ".u_input.weight"};
 
 struct input {
     const uint8_t *data;

@@ -37,20 +37,17 @@ static void use(struct pith_tokenizer *t)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    size_t at = 0;
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        size_t n = 0xffff;
-        if (size - at >= 2) n = (size_t)data[at] | (size_t)data[at + 1] << 8;
-        if (size - at >= 2) at += 2;
-        const bool missing = n == 0xffff;
-        if (n > size - at) n = size - at;
-        folder_put(files[i], missing ? NULL : data + at, n);
-        if (!missing) at += n;
-    }
+    (void)folder_put_all(files, sizeof files / sizeof files[0], data, size);
     struct pith_tokenizer *t = NULL;
+    bool present = false;
     struct pith_error err = {0};
-    if (pith_tokenizer_open(folder(), &t, &err) == PITH_OK) use(t);
-    else if (!err.text[0]) abort();
+    const enum pith_status looked = pith_tokenizer_present(folder(), &present, NULL);
+    if (pith_tokenizer_open(folder(), &t, &err) == PITH_OK) {
+        if (looked != PITH_OK || !present) abort();
+        use(t);
+    } else if (!err.text[0]) {
+        abort();
+    }
     pith_tokenizer_close(t);
     return 0;
 }

@@ -11,25 +11,28 @@ major=$(clang -dumpversion | cut -d. -f1)
 tool() { # llvm's, by its plain name or that of clang's version
     if command -v "$1-$major" >/dev/null 2>&1; then echo "$1-$major"; else echo "$1"; fi
 }
-objects=
+# Each program by itself: they have functions of one name, which one profile of all would mix up.
 for program in "$build"/replay/fuzz_*; do
-    LLVM_PROFILE_FILE="$work/$(basename "$program").profraw" "$program" >"$work/log" 2>&1 || {
+    name=$work/$(basename "$program")
+    LLVM_PROFILE_FILE="$name.raw" "$program" >"$work/log" 2>&1 || {
         cat "$work/log"
         exit 1
     }
-    objects="$objects ${objects:+-object }$program"
+    "$(tool llvm-profdata)" merge -sparse -o "$name.profile" "$name.raw"
+    "$(tool llvm-cov)" export -format=text -skip-expansions -instr-profile="$name.profile" "$program" >"$name.json"
 done
-"$(tool llvm-profdata)" merge -sparse -o "$work/all" "$work"/*.profraw
-# shellcheck disable=SC2086
-"$(tool llvm-cov)" export -format=text -skip-expansions -instr-profile="$work/all" $objects >"$work/all.json"
-python3 - "$work/all.json" >"$work/unreached" <<'PYTHON'
-import json, os, sys
+python3 - "$work"/*.json >"$work/unreached" <<'PYTHON'
+import itertools, json, os, sys
 # What reads bytes from outside; writers and what only computes are no parsers.
-PARSERS = ("src/tok/", "src/io/", "src/base/json.c", "src/eval/items.c", "src/quant/recipe.c",
-           "src/model/shape.c", "src/model/arch/", "src/pipe/journal.c", "src/pipe/verify",
-           "src/pipe/seal.c")
+PARSERS = ("src/tok/", "src/io/", "src/base/json.c", "src/calib/corpus", "src/hub/",
+           "src/eval/items.c", "src/eval/mmlu.c", "src/eval/prompts.c", "src/eval/questions.c",
+           "src/eval/readers.c", "src/eval/records.c", "src/eval/shots.c", "src/eval/source.c",
+           "src/eval/unpack.c", "src/quant/recipe.c", "src/model/shape.c", "src/model/check.c",
+           "src/model/keys.c", "src/model/arch", "src/pipe/journal.c", "src/pipe/verify",
+           "src/pipe/entries.c", "src/pipe/seal.c")
 reached = {}
-for f in json.load(open(sys.argv[1]))["data"][0]["functions"]:
+counted = (json.load(open(file))["data"][0]["functions"] for file in sys.argv[1:])
+for f in itertools.chain.from_iterable(counted):
     file = os.path.relpath(f["filenames"][0])
     if not file.startswith(PARSERS) or not file.endswith(".c"):
         continue
