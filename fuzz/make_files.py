@@ -149,6 +149,7 @@ def tasks():
     task_dir("packed_streams", 2, 1, {"own.bz2": packed + bz2.compress(swag)})
     task_dir("packed_cut", 2, 0, {"own.bz2": packed[:-9]})
     task_dir("packed_none", 2, 0, {"own.bz2": swag})
+    task_dir("packed_empty", 2, 0, {"own.bz2": b""})
     task_dir("packed_other_form", 7, 0, {"own.bz2": packed})
     task_dir("packed_bytes", 2, 0, {"own.bz2": bz2.compress(b"\xff\xfe")})
     task_dir("subjects", 3, 4, {"test": test, "dev": dev})

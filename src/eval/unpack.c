@@ -64,7 +64,7 @@ static enum pith_status unpack(const char *path, const struct pith_map *map,
         at += part - z.avail_in;
         BZ2_bzDecompressEnd(&z);
     }
-    if (code == BZ_STREAM_END) return PITH_OK;
+    if (code == BZ_STREAM_END && t->unpacked) return PITH_OK; /* not so in an empty file */
     if (code != BZ_MEM_ERROR)
         return pith_fail(err, PITH_FORMAT, "%s: damaged, or not bzip2 to its end", path);
     return cap * 2 > MOST ? too_large(path, err) : pith_fail_nomem(err, path);

@@ -219,6 +219,8 @@ static void packed_files_are_unpacked(void **state)
     assert_ok(read_task(TASKS "hellaswag.txt.bz2", 0, 0, &n, &err), err);
     assert_int_equal(n, 12);
     assert_ok(pith_file_read(TASKS "hellaswag.txt.bz2", 1 << 20, &bytes, &size, &err), err);
+    assert_int_equal(read_content("t.bz2", "", 0, 0, &err), PITH_FORMAT);
+    assert_non_null(strstr(err.text, "not bzip2"));
     for (size_t i = 0; i < size; i += 7)
         assert_int_equal(read_content("t.bz2", bytes, i, 0, &err), PITH_FORMAT);
     for (size_t i = 0; i < size; i += 11) {
