@@ -1,6 +1,7 @@
 /* One reader for each form of record, and the table of forms. */
 #include "eval/questions.h"
 
+#include "eval/schema.h"
 #include "eval/spaces.h"
 
 #include <string.h>
@@ -32,8 +33,8 @@ static const json_t *text_of(const struct pith_asking *a, const json_t *j, const
 {
     const json_t *text = json_object_get(j, key);
     if (json_is_string(text)) return text;
-    pith_fail(err, PITH_FORMAT, "%s: line %zu: \"%s\" is missing or not a string",
-              a->records->path, a->records->line, key);
+    pith_fail(err, PITH_FORMAT, "%s: line %zu: \"%s\" is missing or not a string", a->records->path,
+              a->records->line, key);
     return NULL;
 }
 
@@ -62,7 +63,7 @@ static enum pith_status choose_all(const struct pith_asking *a, const json_t *li
     size_t i;
     if (!json_is_array(list) || json_array_size(list) < 2)
         return pith_asking_fail(a, err, "\"choices\" is not a list of two or more");
-    json_array_foreach(list, i, j) PITH_TRY(choose(a, j, err));
+    json_array_foreach (list, i, j) PITH_TRY(choose(a, j, err));
     return PITH_OK;
 }
 
@@ -75,7 +76,7 @@ static enum pith_status read_own(const struct pith_asking *a, struct pith_error 
     if (!context) return PITH_FORMAT;
     PITH_TRY(begin(a, context, err));
     PITH_TRY(choose_all(a, choices, err));
-    json_array_foreach(choices, i, c)
+    json_array_foreach (choices, i, c)
         if (json_string_length(c) == 0) return pith_asking_fail(a, err, "a choice is empty");
     const json_t *answer = json_object_get(j, "answer");
     if (!json_is_integer(answer))
@@ -130,7 +131,7 @@ static enum pith_status read_arc(const struct pith_asking *a, struct pith_error 
     PITH_TRY(choose_all(a, json_object_get(choices, "text"), err));
     if (json_array_size(labels) != json_array_size(json_object_get(choices, "text")))
         return pith_asking_fail(a, err, "\"choices\" has not as many labels as texts");
-    json_array_foreach(labels, i, label) PITH_TRY(answer_by_label(a, label, i, &found, err));
+    json_array_foreach (labels, i, label) PITH_TRY(answer_by_label(a, label, i, &found, err));
     return need_label(a, found, err);
 }
 
@@ -145,7 +146,7 @@ static enum pith_status read_arc_nested(const struct pith_asking *a, struct pith
     PITH_TRY(begin(a, stem, err));
     if (!json_is_array(choices) || json_array_size(choices) < 2)
         return pith_asking_fail(a, err, "\"choices\" is not a list of two or more");
-    json_array_foreach(choices, i, choice) {
+    json_array_foreach (choices, i, choice) {
         PITH_TRY(choose(a, json_object_get(choice, "text"), err));
         PITH_TRY(answer_by_label(a, json_object_get(choice, "label"), i, &found, err));
     }
@@ -223,7 +224,7 @@ static enum pith_status add_endings(const struct pith_asking *a, const json_t *e
     size_t i;
     if (!json_is_array(endings) || json_array_size(endings) < 2)
         return pith_asking_fail(a, err, "\"endings\" is not a list of two or more");
-    json_array_foreach(endings, i, ending) {
+    json_array_foreach (endings, i, ending) {
         struct pith_str text = {0};
         if (!json_is_string(ending)) return pith_asking_fail(a, err, "an ending is not a string");
         clean(json_string_value(ending), json_string_length(ending), &text);
@@ -319,8 +320,7 @@ static enum pith_status read_lambada(const struct pith_asking *a, struct pith_er
     const size_t size = json_string_length(j);
     size_t at = size;
     while (at && text[at - 1] != ' ') at--;
-    if (at < 2)
-        return pith_asking_fail(a, err, "\"text\" has no last word behind others");
+    if (at < 2) return pith_asking_fail(a, err, "\"text\" has no last word behind others");
     PITH_TRY(pith_question_begin(a, text, at - 1, err));
     return pith_question_choice(a, text + at - 1, size - at + 1, err);
 }
@@ -353,6 +353,27 @@ static enum pith_status read_gsm8k(const struct pith_asking *a, struct pith_erro
 static enum pith_status read_exact(const struct pith_asking *a, struct pith_error *err)
 {
     return read_said(a, "prompt", "target", err);
+}
+
+/* What has to be said is told by a schema; its text stands for it. */
+static enum pith_status read_schema(const struct pith_asking *a, struct pith_error *err)
+{
+    const json_t *j = a->records->json, *prompt = text_of(a, j, "prompt", err);
+    if (!prompt) return PITH_FORMAT;
+    const json_t *schema = json_object_get(j, "schema");
+    const char *lacks = pith_schema_lacks(schema);
+    if (lacks)
+        return pith_fail(err, PITH_FORMAT,
+                         "%s: line %zu: \"%.40s\" of the schema is not understood "
+                         "(docs/measuring.md tells what is)",
+                         a->records->path, a->records->line, lacks);
+    PITH_TRY(begin(a, prompt, err));
+    struct pith_str text = {0};
+    pith_json_dump(schema, JSON_COMPACT, &text);
+    const enum pith_status s = text.failed ? pith_fail_nomem(err, "the questions of a task")
+                                           : pith_question_choice(a, text.data, text.len, err);
+    pith_str_free(&text);
+    return s;
 }
 
 static bool is_title(const struct pith_records *r)
@@ -392,7 +413,7 @@ static enum pith_status read_csv(const struct pith_asking *a, struct pith_error 
 }
 
 const struct pith_task_form pith_task_forms[] = {
-#define TASK_FORM(name, cut, keys, probe, read, before, after, delimiter, example, labels, flags) \
+#define TASK_FORM(name, cut, keys, probe, read, before, after, delimiter, example, labels, flags)  \
     {name, cut, keys, probe, read, before, after, delimiter, example, labels, flags},
 #include "eval/tasks.def"
 #undef TASK_FORM

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "eval/divergence.h"
+#include "eval/schema.h"
 #include "eval/spaces.h"
 
 #include <string.h>
@@ -107,9 +108,44 @@ static bool judge_text(const char *said, size_t n, const char *target, size_t m,
     return true;
 }
 
+/* --- a JSON value ----------------------------------------------------------------------------- */
+
+/* The value that a text begins with, whatever follows. *out NULL: it begins with none. False when
+ * memory is out. */
+static bool first_value(const char *text, size_t n, json_t **out)
+{
+    json_error_t why;
+    *out = json_loadb(text, n, JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+    return *out || json_error_code(&why) != json_error_out_of_memory;
+}
+
+static bool judge_value(const char *said, size_t n, const char *target, size_t m,
+                        struct pith_said *out)
+{
+    json_t *value = NULL, *schema = NULL;
+    const bool good = first_value(said, n, &value) && first_value(target, m, &schema) && schema;
+    out->right = out->flexible = good && value && pith_schema_fits(schema, value);
+    json_decref(value);
+    json_decref(schema);
+    return good;
+}
+
+/* A number may go on. */
+static bool begins_whole(const char *said, size_t n)
+{
+    json_t *value = NULL;
+    const size_t end = pith_trim_end(said, n);
+    if (end == 0 || !strchr("}]\"", said[end - 1])) return false;
+    (void)first_value(said, n, &value);
+    const bool whole = value && !json_is_number(value);
+    json_decref(value);
+    return whole;
+}
+
 static const struct pith_saying sayings[] = {
-    {"gsm8k", 256, {"Question:", "</s>", "<|im_end|>"}, true, judge_number},
-    {"exact", 128, {"\n"}, false, judge_text},
+    {"gsm8k", 256, {"Question:", "</s>", "<|im_end|>"}, true, judge_number, NULL},
+    {"exact", 128, {"\n"}, false, judge_text, NULL},
+    {"json", 256, {NULL}, false, judge_value, begins_whole},
 };
 
 const struct pith_saying *pith_saying_of(const struct pith_task_form *form)
@@ -144,7 +180,8 @@ static enum pith_status hear(struct pith_speaker *s, bool *stopped, struct pith_
     pith_str_append(&s->text, pith_str_text(&s->piece), new);
     if (s->text.failed || s->piece.failed) return pith_fail_nomem(err, "an answer");
     pith_str_clear(&s->piece);
-    *stopped = new > 0 && stops(s, new);
+    *stopped = new > 0 &&
+               (stops(s, new) || (s->how->whole && s->how->whole(s->text.data, s->text.len)));
     return PITH_OK;
 }
 

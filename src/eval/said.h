@@ -21,6 +21,7 @@ struct pith_saying {
     /* Text that was said, and the question's choice, both of so many bytes. False when memory is
      * out. */
     bool (*judge)(const char *said, size_t n, const char *target, size_t m, struct pith_said *out);
+    bool (*whole)(const char *said, size_t n); /* whether nothing more can count, or NULL */
 };
 /* Of a form with PITH_TASK_SAID. */
 const struct pith_saying *pith_saying_of(const struct pith_task_form *form);

@@ -88,6 +88,18 @@ assert [t['form'], t['n']] == ['exact', 3] and 'accuracy_flexible' not in t, t
 assert abs(t['accuracy'] - 2 / 3) < 1e-9 or t['accuracy'] in (0, 1 / 3), t"
 "$pith" eval "$probe" --tasks "$tasks/gsm8k_own.jsonl" --task-limit 1 --quiet >"$work/stdout" 2>"$work/stderr"
 shown "in words" '^  the last number  0.00% of 1,'
+cat >"$work/values.jsonl" <<'JSON'
+{"prompt": "x", "schema": {"type": "object", "required": ["name"]}}
+{"prompt": "75 - 62 = ", "schema": {"type": "integer", "minimum": 0, "maximum": 99}}
+JSON
+check "a JSON value" "$pith" eval "$probe" --tasks "$work/values.jsonl" --json --quiet
+cp "$work/stdout" "$work/report"
+check "its form" python3 -c "
+import json
+t = json.load(open('$work/report'))['tasks'][0]
+assert [t['form'], t['n']] == ['json', 2] and t['accuracy'] in (0, 0.5) and 'accuracy_flexible' not in t, t"
+echo '{"prompt": "x", "schema": {"properties": {"a": {"pattern": "b"}}}}' >"$work/lacks.jsonl"
+refuse "a schema that asks for more" 1 'line 1: "properties" of the schema is not understood' "$pith" eval "$probe" --tasks "$work/lacks.jsonl" --quiet
 echo '{"question": "q", "answer": "no number"}' >"$work/gsm8k.jsonl"
 refuse "no number" 1 'line 1: .*has no number behind' "$pith" eval "$probe" --tasks "gsm8k:$work/gsm8k.jsonl" --quiet
 python3 -c "print('{\"prompt\": \"' + 'word ' * 450 + '\", \"target\": \"x\"}')" >"$work/long.jsonl"

@@ -1,6 +1,7 @@
 /* eval/said: what a model says, and how it is judged, against lm-evaluation-harness
  * (tests/golden/tasks/make_said.py), item by item. */
 #include "eval/said.h"
+#include "eval/schema.h"
 #include "eval/task.h"
 #include "unit/eval/fixture.h"
 
@@ -111,11 +112,67 @@ static void texts_are_alike_but_for_white_space_around(void **state)
     }
 }
 
+static void values_as_other_validators_take_them(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    const struct pith_saying *how = find("json");
+    json_t *golden;
+    const json_t *row;
+    size_t i, right = 0;
+    assert_ok(pith_json_load(TASKS "schemas.json", 1 << 20, &golden, &err), err);
+    json_array_foreach (golden, i, row) {
+        const json_t *text = json_array_get(row, 1);
+        struct pith_str schema = {0};
+        struct pith_said got;
+        assert_null(pith_schema_lacks(json_array_get(row, 0)));
+        pith_json_dump(json_array_get(row, 0), JSON_COMPACT, &schema);
+        assert_true(how->judge(json_string_value(text), json_string_length(text), schema.data,
+                               schema.len, &got));
+        if (got.right != (json_integer_value(json_array_get(row, 2)) != 0))
+            fail_msg("\"%s\" for %s: %d", json_string_value(text), schema.data, got.right);
+        right += got.right;
+        pith_str_free(&schema);
+    }
+    assert_true(i > 500 && right > 300 && i - right > 150);
+    json_decref(golden);
+}
+
+static void what_a_schema_asks_is_understood_or_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schema, *lacks;
+    } cases[] = {{"{}", NULL},
+                 {"[]", "schema"},
+                 {"{\"pattern\": \"a\"}", "pattern"},
+                 {"{\"type\": \"float\"}", "type"},
+                 {"{\"type\": []}", "type"},
+                 {"{\"items\": {\"format\": \"date\"}}", "items"},
+                 {"{\"properties\": {\"a\": {\"anyOf\": []}}}", "properties"},
+                 {"{\"additionalProperties\": {}}", "additionalProperties"},
+                 {"{\"required\": [1]}", "required"},
+                 {"{\"minLength\": -1}", "minLength"},
+                 {"{\"enum\": []}", "enum"}};
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct pith_error err = {0};
+        json_t *j;
+        assert_ok(pith_json_parse(cases[i].schema, strlen(cases[i].schema), "a case", &j, &err),
+                  err);
+        const char *lacks = pith_schema_lacks(j);
+        assert_int_equal(lacks == NULL, cases[i].lacks == NULL);
+        if (lacks) assert_string_equal(lacks, cases[i].lacks);
+        json_decref(j);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_as_the_harness_finds_them),
         cmocka_unit_test(texts_are_alike_but_for_white_space_around),
+        cmocka_unit_test(values_as_other_validators_take_them),
+        cmocka_unit_test(what_a_schema_asks_is_understood_or_named),
         cmocka_unit_test(the_probe_says_what_it_says_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
