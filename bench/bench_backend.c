@@ -6,7 +6,7 @@
  *
  * 0 threads: all; tier: scalar, avx2, avx512, auto; group: gemm, linear, ..., one of those below,
  * or all; runs: 5, of caches three times as many, of Cholesky factors always 3; grid: of packed
- * matrices, that alone.
+ * matrices and of caches, that alone.
  */
 #include "backend/backend.h"
 #include "backend/pack.h"
@@ -37,7 +37,7 @@ struct bench {
     struct pith_backend *b;
     unsigned threads;
     int runs;         /* of which the best counts */
-    const char *grid; /* of packed matrices; NULL: each */
+    const char *grid; /* of packed matrices and caches; NULL: each */
     double peak;      /* flop/s */
     double read;      /* bytes/s */
 };
@@ -391,6 +391,11 @@ static double read_speed(const struct bench *m, const void *data, size_t bytes)
     return (double)(bytes >> 20 << 20) / (seconds() - t);
 }
 
+static const char *mode_name(const struct bench *m)
+{
+    return pith_backend_mode(m->b) == PITH_MODE_FAST ? " fast" : "";
+}
+
 static void bench_decode(const struct bench *m, struct depth d)
 {
     char name[64];
@@ -408,8 +413,8 @@ static void bench_decode(const struct bench *m, struct depth d)
         attend_all(m, &d, 1, start, q);
         if (seconds() - t < best) best = seconds() - t;
     }
-    snprintf(name, sizeof name, "decode %zu/%zu of %zu, %s, %zu layers, %zu", d.heads, d.kv_heads,
-             d.head_dim, d.kv, d.layers, d.capacity);
+    snprintf(name, sizeof name, "decode %zu/%zu of %zu, %s%s, %zu layers, %zu", d.heads, d.kv_heads,
+             d.head_dim, d.kv, mode_name(m), d.layers, d.capacity);
     print_bytes(&here, name, (double)d.bytes, best);
     pith_free(q);
     depth_close(&d);
@@ -423,8 +428,8 @@ static void bench_prefill(const struct bench *m, struct depth d, size_t n)
     float *q = randoms(n * d.heads * d.head_dim);
     const size_t start = d.capacity - n;
     BEST(best, attend_all(m, &d, n, start, q))
-    snprintf(name, sizeof name, "prefill %zu/%zu of %zu, %s, %zu at %zu", d.heads, d.kv_heads,
-             d.head_dim, d.kv, n, start);
+    snprintf(name, sizeof name, "prefill %zu/%zu of %zu, %s%s, %zu at %zu", d.heads, d.kv_heads,
+             d.head_dim, d.kv, mode_name(m), n, start);
     print_flops(m, name,
                 4.0 * (double)(d.heads * d.head_dim) * (double)n *
                     ((double)start + (double)(n + 1) / 2),
@@ -629,11 +634,18 @@ static void caches(const struct bench *m)
         "turbo4",   "turbo3",     "turbo2", "kivi4",    "kivi2"};
     for (size_t i = 0; i < PITH_COUNT(kinds); i++) {
         struct depth d = {.heads = 32, .kv_heads = 8, .head_dim = 128, .kv = kinds[i]};
-        d.capacity = 4096;
-        d.layers = 16;
-        bench_decode(m, d);
-        d.capacity = 2560;
-        bench_prefill(m, d, 512);
+        if (m->grid && strcmp(m->grid, kinds[i]) != 0) continue;
+        for (int fast = 0; fast < 2; fast++) {
+            if (pith_backend_set_mode(m->b, fast ? PITH_MODE_FAST : PITH_MODE_EXACT, NULL) !=
+                PITH_OK)
+                exit(1);
+            d.capacity = 4096;
+            d.layers = 16;
+            bench_decode(m, d);
+            d.capacity = 2560;
+            bench_prefill(m, d, 512);
+        }
+        (void)pith_backend_set_mode(m->b, PITH_MODE_EXACT, NULL);
     }
 }
 

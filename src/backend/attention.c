@@ -34,6 +34,7 @@ struct job {
     size_t first, chunks; /* chunks that are seen */
     size_t run, runs; /* chunks that one task takes when positions are shared, tasks a kv head */
     bool channels;    /* keys by channel */
+    bool key_bytes, value_bytes; /* multiplied as integers */
 };
 
 struct jobs {
@@ -57,12 +58,14 @@ struct part {
     float *powers; /* [2 count] */
     float *folded; /* [count][key] and */
     float *least;  /* [count]: keys by channel */
+    struct pith_query_bytes bytes;
     struct sums chunk, total;
 };
 
-static size_t scratch_floats(size_t dim, size_t key, bool channels)
+static size_t scratch_floats(const struct job *j)
 {
-    return SCORES_LD + key + 2 * dim + 6 + (channels ? key + 1 : 0);
+    return SCORES_LD + j->key + 2 * j->dim + 6 + (j->channels ? j->key + 1 : 0) +
+           (j->key_bytes ? pith_query_bytes_floats(j->key) : 0);
 }
 
 static float *take(float **from, size_t n)
@@ -90,6 +93,7 @@ static void prepare(const struct job *j, struct part *p)
         p->folded = take(&memory, n * j->key);
         p->least = take(&memory, n);
     }
+    if (j->key_bytes) p->bytes = pith_query_bytes(&a->cache->k, n, memory);
     for (size_t r = 0; r < n; r++) {
         const size_t query = j->query + (p->first + r) / j->group;
         const size_t head = (p->first + r) % j->group;
@@ -101,6 +105,7 @@ static void prepare(const struct job *j, struct part *p)
         }
         for (size_t e = 0; e < head_dim; e++) to[e] = from[e] * a->scale;
     }
+    if (j->key_bytes) pith_query_bytes_fill(j->b, &p->bytes, n, p->q);
 }
 
 /* Positions that a row sees, [from, to). */
@@ -153,7 +158,11 @@ static void score_page(const struct job *j, const struct part *p, const struct p
     const struct pith_kern *k = &j->b->kern;
     float *work = j->b->scratch[p->thread].b;
     struct pith_coded codes;
-    if (side->code && side->code->channels) score_channels(j, p, side, rows, scores);
+    if (j->key_bytes && cache == j->a->cache)
+        pith_score_bytes(j->b, side,
+                         &(struct pith_key_scores){rows, &p->bytes, p->count, scores, SCORES_LD},
+                         work);
+    else if (side->code && side->code->channels) score_channels(j, p, side, rows, scores);
     else if (side->code && p->count < ROWS / 4 &&
              pith_cache_key_view(j->b, side, rows, work, &codes))
         k->attn_scores_codes(&codes, p->count, p->q, j->key, scores, SCORES_LD);
@@ -171,9 +180,13 @@ static void add_page(const struct job *j, const struct part *p, const struct pit
     const struct pith_kern *k = &j->b->kern;
     float *work = j->b->scratch[p->thread].b;
     struct pith_coded codes;
-    if (side->code && p->count < ROWS / 4 && pith_cache_value_view(j->b, side, rows, work, &codes))
-        k->attn_values_codes(
-            &codes, &(struct pith_coded_sums){p->count, n, weights, SCORES_LD, p->chunk.o, j->dim});
+    struct pith_coded_sums sums = {p->count, n, weights, SCORES_LD, p->chunk.o, j->dim};
+    if (j->value_bytes && cache == j->a->cache) {
+        sums.p -= rows->first;
+        pith_add_bytes(j->b, side, rows, &sums, work);
+    } else if (side->code && p->count < ROWS / 4 &&
+               pith_cache_value_view(j->b, side, rows, work, &codes))
+        k->attn_values_codes(&codes, &sums);
     else if (widens(p, side) || side->dtype == PITH_F32)
         k->attn_values_f32(p->count, n, j->dim, weights, SCORES_LD,
                            pith_cache_value_tile(j->b, side, rows, work), p->chunk.o, j->dim);
@@ -200,6 +213,7 @@ static struct part some_rows(const struct job *j, const struct part *p, size_t f
 {
     struct part some = *p;
     some.q += first * j->key;
+    if (j->key_bytes) some.bytes = pith_query_bytes_from(&p->bytes, first);
     some.chunk.o += first * j->dim;
     some.count = count;
     return some;
@@ -262,7 +276,8 @@ static void round_weights(const struct pith_attention *a, float *weights, size_t
     pith_input_row(&in, &(struct pith_input_call){0}, weights, n, weights);
 }
 
-/* Scores to weights, [0, high) of the chunk at base; what a row does not see gets the weight 0. */
+/* Scores to weights, [0, high) of the chunk at base; what a row does not see, up to the end of the
+ * page, gets the weight 0. */
 static void weigh(const struct job *j, const struct part *p, size_t base, size_t high)
 {
     const struct pith_kern *k = &j->b->kern;
@@ -283,7 +298,7 @@ static void weigh(const struct job *j, const struct part *p, size_t base, size_t
         } else {
             to = 0;
         }
-        memset(s + to, 0, (high - to) * sizeof *s);
+        memset(s + to, 0, (pith_cache_pages(high) * PITH_KEYS - to) * sizeof *s);
     }
 }
 
@@ -475,7 +490,10 @@ void pith_attention(struct pith_backend *b, const struct pith_attention *a)
     one.dim = pith_cache_row(a->cache->v.dim);
     one.key = pith_cache_row(a->cache->k.dim);
     one.channels = a->cache->k.code && a->cache->k.code->channels;
-    one.rows = pith_min(ROWS, PITH_SCORES / scratch_floats(one.dim, one.key, one.channels));
+    const bool fast = b->mode == PITH_MODE_FAST && !a->rounded;
+    one.key_bytes = fast && pith_cache_takes_bytes(&a->cache->k);
+    one.value_bytes = fast && pith_cache_takes_bytes(&a->cache->v);
+    one.rows = pith_min(ROWS, PITH_SCORES / scratch_floats(&one));
     for (size_t i = 0; i < a->spans && a->heads > 0;) {
         all.begin[0] = all.count = 0;
         for (; i < a->spans && all.count < SPANS; one.query += a->span[i++].n) {

@@ -261,6 +261,38 @@ bool pith_cache_value_view(const struct pith_backend *b, const struct pith_cache
 void pith_cache_key_channels(const struct pith_backend *b, const struct pith_cache_side *k,
                              const struct pith_cache_rows *rows, float *work,
                              struct pith_key_channels *out);
+/* attention_bytes.c: the fast mode over codes that are integers of 4 bits. Whether a side has such
+ * codes. */
+bool pith_cache_takes_bytes(const struct pith_cache_side *s);
+/* Queries [rows][dim] as bytes, in pith_query_bytes_floats(dim) floats of memory a row; those from
+ * a row on. */
+struct pith_query_bytes {
+    size_t dim;
+    int8_t *q;
+    float *scale, *total;
+    int32_t *sum;
+};
+size_t pith_query_bytes_floats(size_t dim);
+struct pith_query_bytes pith_query_bytes(const struct pith_cache_side *k, size_t rows,
+                                         float *memory);
+void pith_query_bytes_fill(const struct pith_backend *b, const struct pith_query_bytes *q,
+                           size_t rows, const float *x);
+struct pith_query_bytes pith_query_bytes_from(const struct pith_query_bytes *q, size_t row);
+/* Scores of a page's 32 keys. */
+struct pith_key_scores {
+    const struct pith_cache_rows *rows;
+    const struct pith_query_bytes *q;
+    size_t count; /* of q */
+    float *scores;
+    size_t ld;
+};
+void pith_score_bytes(const struct pith_backend *b, const struct pith_cache_side *k,
+                      const struct pith_key_scores *s, float *work);
+/* Adds up values of a page by weight: s->p begins with its first position, the weights of those
+ * that are not in `rows` are 0. */
+void pith_add_bytes(const struct pith_backend *b, const struct pith_cache_side *side,
+                    const struct pith_cache_rows *rows, const struct pith_coded_sums *s,
+                    float *work);
 /* Whether such a tile fits there. */
 static inline bool pith_cache_tile_fits(size_t dim)
 {

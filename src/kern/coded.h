@@ -40,4 +40,14 @@ struct pith_coded {
         *next; /* what is read after these codes, and asked for meanwhile; NULL: nothing */
 };
 
+/* Rows of numbers as bytes, in blocks of PITH_CODED_BLOCK: x ~ q * scale, as to_bytes has it. */
+enum { PITH_CODED_BLOCK = 32 };
+struct pith_coded_bytes {
+    size_t rows, blocks;
+    const int8_t *q;    /* [rows][blocks][32] */
+    const float *scale; /* [rows][blocks] */
+    const int32_t *sum; /* [rows][blocks]: of q */
+    const float *total; /* [rows][blocks]: of x, where keys have offsets */
+};
+
 #endif

@@ -167,6 +167,20 @@ struct pith_coded_sums {
 };
 typedef void pith_attn_values_codes_fn(const struct pith_coded *v, const struct pith_coded_sums *s);
 
+/* The fast mode's, over unsigned codes of 4 bits (of either kind) less 8: that is v. dim and width
+ * are multiples of 32, zeros are not read, the sums of products of bytes d are exact. Scores, for
+ * the blocks of 32 elements in order, from 0: s[r * lds + j] = fma(d * scale of the block, k's
+ * scale, s), the product rounded s = fma(k's offset, total, s)                     where k has
+ * offsets Values, of all 32 positions of a page, whose scales and offsets are [groups][32] here:
+ *     the products of weights p[r * ldp + j] and scales of a group, each rounded, are made bytes of
+ *     one scale, as to_bytes does
+ *     o[r * ldo + e] = fma(d, that scale, o[r * ldo + e])
+ *     o = o + the dot product in lanes of the weights and the group's offsets, where v has any */
+struct pith_coded_bytes;
+typedef void pith_attn_scores_bytes_fn(const struct pith_coded *k, const struct pith_coded_bytes *q,
+                                       float *s, size_t lds);
+typedef pith_attn_values_codes_fn pith_attn_values_bytes_fn;
+
 /* y[i] = fma(a, y[i], b * x[i]), the product rounded. */
 typedef void pith_mix_fn(size_t n, float a, float b, const float *x, float *y);
 
@@ -283,7 +297,8 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
     X(to_digits) X(to_nibbles) X(bytes_tile) X(bytes_words) X(digits_tile) X(digits_words)         \
     X(digits_unpack) X(bytes_unpack) X(read_lines) X(peak_f32) X(peak_int8) X(peak_bf16)           \
     X(narrow_bf16) X(exp_sum) X(attn_scores_f32) X(attn_scores_bf16) X(attn_values_f32)            \
-    X(attn_values_bf16) X(scale_keys) X(attn_scores_codes) X(attn_values_codes) X(mix) X(add)      \
+    X(attn_values_bf16) X(scale_keys) X(attn_scores_codes) X(attn_values_codes)                    \
+    X(attn_scores_bytes) X(attn_values_bytes) X(mix) X(add)                                        \
     X(rope_pairs) X(sumsq_diff) X(range) X(grid_round)                                             \
     X(grid_error) X(group_max) X(float_round) X(float_trials) X(book_round) X(tiles_open)          \
     X(tiles_close)

@@ -1,6 +1,7 @@
 /* The fast product with packed panels of integers, and the rounding of activations to bytes. AVX2
  * multiplies bytes to 16-bit sums of pairs: those of 4-bit codes fit, eight times over; those of
  * large factors as signed bytes fit once; 8-bit codes are widened first. */
+#include "kern/avx2/block_bytes_avx2.h"
 #include "kern/avx2/panel_avx2.h"
 #include "kern/ops.h"
 
@@ -419,10 +420,7 @@ INLINE uint32_t most_bits(size_t n, const float *x)
 /* The largest magnitude of a block; NaN when one is not finite. */
 INLINE float largest(size_t n, const float *x)
 {
-    const uint32_t bits = most_bits(n, x);
-    float most;
-    memcpy(&most, &bits, sizeof most);
-    return bits < 0x7f800000u ? most : __builtin_nanf("");
+    return number_of(most_bits(n, x));
 }
 
 /* Digit i of eight numbers to q[i * step], its sum added to sum[i * sum_step]. */
@@ -465,6 +463,9 @@ INLINE void to_digits(size_t n, size_t block, size_t digits, float most_number, 
 void pith_to_bytes_avx2(size_t n, size_t block, const float *x, int8_t *q, float *scale,
                         int32_t *sum)
 {
+    if (block == 32)
+        for (; n >= block; n -= block, x += block, q += block)
+            block_to_bytes(v16_load(x), v16_load(x + 16), q, scale++, sum++);
     to_digits(n, block, 1, 127.0f, x, q, 0, scale, sum, 0);
 }
 

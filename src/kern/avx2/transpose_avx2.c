@@ -55,6 +55,22 @@ static inline void strip(size_t n, const float *src, size_t ld_src, float *dst, 
     store(dst + 7 * ld_dst, _mm256_permute2f128_ps(f3, f7, 0x31), n);
 }
 
+/* Four columns of some rows, four rows at a time; returns how many were done. */
+static size_t fours(size_t rows, const float *src, size_t ld_src, float *dst, size_t ld_dst)
+{
+    size_t r = 0;
+    for (; r + 4 <= rows; r += 4, src += 4 * ld_src, dst += 4) {
+        __m128 a = _mm_loadu_ps(src), b = _mm_loadu_ps(src + ld_src);
+        __m128 c = _mm_loadu_ps(src + 2 * ld_src), d = _mm_loadu_ps(src + 3 * ld_src);
+        _MM_TRANSPOSE4_PS(a, b, c, d);
+        _mm_storeu_ps(dst, a);
+        _mm_storeu_ps(dst + ld_dst, b);
+        _mm_storeu_ps(dst + 2 * ld_dst, c);
+        _mm_storeu_ps(dst + 3 * ld_dst, d);
+    }
+    return r;
+}
+
 static void corner(size_t rows, size_t cols, const float *src, size_t ld_src, float *dst,
                    size_t ld_dst)
 {
@@ -87,5 +103,11 @@ void pith_transpose_avx2(size_t rows, size_t cols, const float *src, size_t ld_s
     }
     if (eights < rows)
         last_rows(rows - eights, whole, src + eights * ld_src, ld_src, dst + eights, ld_dst);
-    corner(rows, cols - whole, src + whole, ld_src, dst + whole * ld_dst, ld_dst);
+    size_t done = whole;
+    if (cols - whole >= 4) {
+        const size_t r = fours(rows, src + whole, ld_src, dst + whole * ld_dst, ld_dst);
+        corner(rows - r, 4, src + r * ld_src + whole, ld_src, dst + whole * ld_dst + r, ld_dst);
+        done += 4;
+    }
+    corner(rows, cols - done, src + done, ld_src, dst + done * ld_dst, ld_dst);
 }

@@ -64,3 +64,52 @@ void pith_attn_values_codes_scalar(const struct pith_coded *v, const struct pith
                           number(v, v->codes + j * v->stride, e, j * groups + e / v->width), *o);
             }
 }
+
+/* A block's sum over 32 rows of codes, less their middle. */
+static float block_sum(const struct pith_coded *c, const uint8_t *rows, size_t lane,
+                       const int8_t *q)
+{
+    int32_t sum = 0;
+    for (size_t i = 0; i < PITH_CODED_BLOCK; i++, rows += c->stride) {
+        sum += ((rows[lane / 2] >> 4 * (lane % 2) & 15) - 8) * q[i];
+    }
+    return (float)sum;
+}
+
+void pith_attn_scores_bytes_scalar(const struct pith_coded *k, const struct pith_coded_bytes *q,
+                                   float *s, size_t lds)
+{
+    for (size_t r = 0; r < q->rows; r++)
+        for (size_t j = 0; j < PITH_KEYS; j++) {
+            float sum = 0;
+            for (size_t b = 0; b < q->blocks; b++) {
+                const size_t i = r * q->blocks + b, first = b * PITH_CODED_BLOCK;
+                const size_t at = first / k->width * PITH_KEYS + j;
+                const float d =
+                    block_sum(k, k->codes + first * k->stride, j, q->q + i * PITH_CODED_BLOCK);
+                sum = fmaf(d * q->scale[i], k->scale[at], sum);
+                if (k->offset) sum = fmaf(k->offset[at], q->total[i], sum);
+            }
+            s[r * lds + j] = sum;
+        }
+}
+
+void pith_attn_values_bytes_scalar(const struct pith_coded *v, const struct pith_coded_sums *s)
+{
+    for (size_t r = 0; r < s->rows; r++)
+        for (size_t g = 0; g < v->dim / v->width; g++) {
+            const float *p = s->p + r * s->ldp, *scales = v->scale + g * PITH_KEYS;
+            float x[PITH_KEYS], scale, more = 0;
+            int8_t q[PITH_KEYS];
+            int32_t sum;
+            for (size_t j = 0; j < PITH_KEYS; j++) x[j] = p[j] * scales[j];
+            pith_to_bytes_scalar(PITH_KEYS, PITH_KEYS, x, q, &scale, &sum);
+            if (v->offset)
+                pith_lanes_f32_scalar(1, PITH_KEYS, v->offset + g * PITH_KEYS, PITH_KEYS, p, &more);
+            for (size_t e = g * v->width; e < (g + 1) * v->width; e++) {
+                float *o = &s->o[r * s->ldo + e];
+                *o = fmaf(block_sum(v, v->codes, e, q), scale, *o);
+                if (v->offset) *o += more;
+            }
+        }
+}

@@ -129,6 +129,73 @@ static void check_tier(const struct pith_kern *k, const struct pith_kern *ref, c
     }
 }
 
+/* Rows in bytes, at their extremes too, over codes of 4 bits. */
+static void check_bytes(const struct pith_kern *k, const struct pith_kern *ref,
+                        const struct pith_coded *c, bool keys, int how, const char *name)
+{
+    enum { MOST = ROWS * DIM };
+    static int8_t x[ROWS * 160];
+    float scales[ROWS * 5], totals[ROWS * 5];
+    static float want[MOST], got[MOST];
+    int32_t sums[ROWS * 5] = {0};
+    struct pith_rng r;
+    struct pith_coded_bytes b = {.blocks = c->dim / 32,
+                                 .q = x,
+                                 .scale = scales,
+                                 .sum = sums,
+                                 .total = c->offset ? totals : NULL};
+    pith_rng_seed(&r, (uint64_t)how + 7);
+    for (size_t i = 0; i < ROWS * b.blocks * 32; i++) {
+        x[i] = (int8_t)((int)pith_rng_below(&r, 255) - 127);
+        if (how) x[i] = how > 1 ? 127 : -127;
+        sums[i / 32] += x[i];
+    }
+    for (size_t i = 0; i < ROWS * 5; i++) {
+        scales[i] = (float)pith_rng_normal(&r);
+        totals[i] = (float)pith_rng_normal(&r);
+    }
+    for (b.rows = 0; b.rows <= ROWS; b.rows++) {
+        struct pith_coded_sums sum = {b.rows, PITH_KEYS, q, DIM, want, c->dim};
+        for (size_t i = 0; i < MOST; i++) want[i] = got[i] = (float)i;
+        if (keys) ref->attn_scores_bytes(c, &b, want, 40);
+        else ref->attn_values_bytes(c, &sum);
+        sum.o = got;
+        if (keys) k->attn_scores_bytes(c, &b, got, 40);
+        else k->attn_values_bytes(c, &sum);
+        assert_bits(want, got, MOST, c, name);
+    }
+}
+
+static void every_tier_multiplies_bytes(void **state)
+{
+    (void)state;
+    static const enum pith_code_kind kinds[] = {PITH_CODE_U4, PITH_CODE_S4};
+    static const size_t shapes[][2] = {{32, 32}, {64, 32}, {64, 64}, {128, 32}, {128, 128}};
+    const uint32_t cpu = pith_cpu_detect();
+    struct pith_kern ref, k;
+    pith_kern_select(PITH_CPU_SCALAR, &ref);
+    for (size_t i = 0; i < pith_kernel_count; i++) {
+        const struct pith_kernel *row = &pith_kernels[i];
+        if (row->op != PITH_OP_attn_scores_bytes || (row->isa & cpu) != row->isa) continue;
+        pith_kern_select(row->isa, &k);
+        for (size_t n = 0; n < PITH_COUNT(kinds) * PITH_COUNT(shapes) * 12; n++) {
+            const size_t shape = n / 12 % PITH_COUNT(shapes);
+            const int how = (int)(n % 3), codes_are = (int)(n / 3 % 2), values = (int)(n / 6 % 2);
+            struct pith_coded c = {.kind = kinds[n / 12 / PITH_COUNT(shapes)],
+                                   .dim = shapes[shape][0],
+                                   .width = shapes[shape][1],
+                                   .codes = codes,
+                                   .scale = scale,
+                                   .next = codes};
+            fill(c.kind, n, how);
+            if (codes_are) memset(codes, how > 1 ? 0 : 0xff, sizeof codes);
+            if (c.kind == PITH_CODE_U4) c.offset = offset;
+            c.stride = bytes_of(&c, values ? c.dim : PITH_KEYS);
+            check_bytes(&k, &ref, &c, !values, how, row->name);
+        }
+    }
+}
+
 static void every_tier_gives_the_definition(void **state)
 {
     (void)state;
@@ -146,6 +213,7 @@ static void every_tier_gives_the_definition(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tier_gives_the_definition)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tier_gives_the_definition),
+                                       cmocka_unit_test(every_tier_multiplies_bytes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

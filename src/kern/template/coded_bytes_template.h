@@ -1,0 +1,128 @@
+/* kern/template/coded_bytes_template.h: attention over codes by rows of bytes, written once around
+ * what is a tier's own. Included after the vec header and
+ *
+ *     block_to_bytes(a, b, q, scale, sum)   to_bytes() for a block of 32 numbers, a then b
+ *     block_sums(rows, at, stride, q, d)   d[r][32], for `rows` 1, 2 or 4 rows of q: the
+ *         sums of 32 rows of 32 codes, less their middle, `stride` apart
+ *
+ * with q a block of some rows in bytes (coded_block.h). */
+#include "kern/coded.h"
+#include "kern/ops.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { BLOCK = PITH_CODED_BLOCK, MOST_ROWS = 4 };
+
+/* Asks for part `part` of `parts` of the codes that come after c's. */
+INLINE void ask_next(const struct pith_coded *c, size_t bytes, size_t part, size_t parts)
+{
+    enum { LINE = 64 };
+    if (!c->next) return;
+    const size_t to = bytes * (part + 1) / parts;
+    for (size_t at = bytes * part / parts; at < to; at += LINE) __builtin_prefetch(c->next + at);
+}
+
+INLINE struct coded_block block_of(const struct pith_coded_bytes *x, size_t row, size_t b)
+{
+    const size_t i = row * x->blocks + b;
+    return (struct coded_block){x->q + i * BLOCK, x->sum + i, x->blocks};
+}
+
+INLINE void score_rows(size_t rows, const struct pith_coded *k, const struct pith_coded_bytes *q,
+                       size_t row, float *s, size_t lds)
+{
+    float d[MOST_ROWS * BLOCK];
+    for (size_t b = 0; b < q->blocks; b++) {
+        const struct coded_block block = block_of(q, row, b);
+        const size_t list = b * BLOCK / k->width * PITH_KEYS, i = row * q->blocks + b;
+        if (row == 0) ask_next(k, k->dim * k->stride, b, q->blocks);
+        block_sums(rows, k->codes + b * BLOCK * k->stride, k->stride, &block, d);
+        for (size_t r = 0; r < rows; r++) {
+            const v16 scale = v16_set(q->scale[i + r * q->blocks]);
+            for (size_t j = 0; j < BLOCK; j += PITH_LANES) {
+                float *to = s + r * lds + j;
+                v16 sum = b == 0 ? v16_zero() : v16_load(to);
+                const v16 x = v16_mul(v16_load(d + r * BLOCK + j), scale);
+                sum = v16_fma(x, v16_load(k->scale + list + j), sum);
+                if (k->offset)
+                    sum = v16_fma(v16_load(k->offset + list + j),
+                                  v16_set(q->total[i + r * q->blocks]), sum);
+                v16_store(to, sum);
+            }
+        }
+    }
+}
+
+/* What rows of weights make of a group: bytes, their scales and sums, and what offsets add. */
+struct weighed {
+    int8_t q[MOST_ROWS * BLOCK];
+    float scale[MOST_ROWS], more[MOST_ROWS];
+    int32_t sum[MOST_ROWS];
+};
+
+INLINE void weigh_group(size_t rows, const struct pith_coded *v, size_t g, const float *p,
+                        size_t ldp, struct weighed *w)
+{
+    const float *scale = v->scale + g * PITH_KEYS, *offset = v->offset + g * PITH_KEYS;
+    for (size_t r = 0; r < rows; r++) {
+        const v16 a = v16_load(p + r * ldp), b = v16_load(p + r * ldp + PITH_LANES);
+        block_to_bytes(v16_mul(a, v16_load(scale)), v16_mul(b, v16_load(scale + PITH_LANES)),
+                       w->q + r * BLOCK, &w->scale[r], &w->sum[r]);
+        w->more[r] = 0;
+        if (!v->offset) continue;
+        const v16 low = v16_fma(a, v16_load(offset), v16_zero());
+        w->more[r] = v16_sum(v16_fma(b, v16_load(offset + PITH_LANES), low));
+    }
+}
+
+/* 32 elements of the values. */
+INLINE void value_tile(size_t rows, const struct pith_coded *v, size_t tile,
+                       const struct weighed *w, float *o, size_t ldo)
+{
+    float d[MOST_ROWS * BLOCK];
+    const struct coded_block block = {w->q, w->sum, 1};
+    const uint8_t *at = v->codes + tile * BLOCK / 2;
+    block_sums(rows, at, v->stride, &block, d);
+    o += tile * BLOCK;
+    for (size_t r = 0; r < rows; r++) {
+        const v16 scale = v16_set(w->scale[r]);
+        for (size_t j = 0; j < BLOCK; j += PITH_LANES) {
+            float *to = o + r * ldo + j;
+            v16 sum = v16_fma(v16_load(d + r * BLOCK + j), scale, v16_load(to));
+            if (v->offset) sum = v16_add(sum, v16_set(w->more[r]));
+            v16_store(to, sum);
+        }
+    }
+}
+
+INLINE void value_rows(size_t rows, const struct pith_coded *v, const struct pith_coded_sums *s,
+                       size_t row, float *o, size_t ldo)
+{
+    const size_t tiles = v->width / BLOCK, groups = v->dim / v->width;
+    for (size_t g = 0; g < groups; g++) {
+        struct weighed w;
+        weigh_group(rows, v, g, s->p + row * s->ldp, s->ldp, &w);
+        if (row == 0) ask_next(v, BLOCK * v->stride, g, groups);
+        for (size_t t = 0; t < tiles; t++) value_tile(rows, v, g * tiles + t, &w, o, ldo);
+    }
+}
+
+/* By fours of rows, what is left by two and by one. */
+#define BY_ROWS(name, c, x, to, ld)                                                                \
+    size_t r = 0;                                                                                  \
+    for (; r + 4 <= (x)->rows; r += 4) name(4, c, x, r, (to) + r * (ld), ld);                      \
+    for (; r + 2 <= (x)->rows; r += 2) name(2, c, x, r, (to) + r * (ld), ld);                      \
+    for (; r < (x)->rows; r++) name(1, c, x, r, (to) + r * (ld), ld);
+
+static inline void attn_scores_bytes(const struct pith_coded *k, const struct pith_coded_bytes *q,
+                                     float *s, size_t lds)
+{
+    BY_ROWS(score_rows, k, q, s, lds)
+}
+
+static inline void attn_values_bytes(const struct pith_coded *v, const struct pith_coded_sums *s)
+{
+    BY_ROWS(value_rows, v, s, s->o, s->ldo)
+}
+#undef BY_ROWS
+#undef INLINE
