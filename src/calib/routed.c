@@ -1,11 +1,17 @@
 #include "calib/routed.h"
 
 #include "base/mem.h"
+#include "base/names.h"
 
 #include <string.h>
 
 static const char *const names[] = {
     [PITH_EXPERTS_POOLED] = "pooled", [PITH_EXPERTS_ROUTED] = "routed", [PITH_EXPERTS_ALL] = "all"};
+
+static const char *rule_name(size_t i)
+{
+    return i < PITH_COUNT(names) ? names[i] : NULL;
+}
 
 enum pith_status pith_experts_rule_find(const char *name, enum pith_experts_rule *out,
                                         struct pith_error *err)
@@ -13,11 +19,11 @@ enum pith_status pith_experts_rule_find(const char *name, enum pith_experts_rule
     *out = PITH_EXPERTS_POOLED;
     if (!name) return PITH_OK;
     for (size_t i = 0; i < PITH_COUNT(names); i++) {
-        if (strcmp(names[i], name) != 0) continue;
+        if (!pith_name_equal(names[i], name)) continue;
         *out = (enum pith_experts_rule)i;
         return PITH_OK;
     }
-    return pith_fail(err, PITH_ARG, "unknown rule for experts \"%s\": pooled, routed or all", name);
+    return pith_fail_name(err, "rule for experts", name, rule_name);
 }
 
 const char *pith_experts_rule_name(enum pith_experts_rule rule)

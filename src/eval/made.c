@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const char *const adjectives[] = {
 #define MADE_KEY(adjective, noun) adjective,
@@ -277,7 +278,7 @@ const struct pith_task_form *pith_made_find(const char *path, size_t *length)
         if (*end || !*length) return NULL;
     }
     for (size_t i = 0; i < PITH_COUNT(rows); i++)
-        if (strlen(rows[i].name) == n && memcmp(rows[i].name, path, n) == 0) return &forms[i];
+        if (strlen(rows[i].name) == n && strncasecmp(rows[i].name, path, n) == 0) return &forms[i];
     return NULL;
 }
 

@@ -7,11 +7,12 @@
 
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 /* A form is in question when the wish names none, or it. */
 static bool is_wanted(const struct pith_task_form *f, const char *name, size_t size)
 {
-    return !name || (strlen(f->name) == size && memcmp(f->name, name, size) == 0);
+    return !name || (strlen(f->name) == size && strncasecmp(f->name, name, size) == 0);
 }
 
 /* "arc" of "arc:FILE" when that names a form; *path is what follows. */
@@ -47,8 +48,10 @@ static enum pith_status nothing_there(const char *path, struct pith_error *err)
     const size_t n = strcspn(path, ":"), letters = strcspn(path, ":/.\\");
     for (const struct pith_task_form *f = pith_task_forms; f->name; f++)
         if (is_wanted(f, path, strlen(path)))
-            return pith_fail(err, PITH_IO, "%s: no such file or folder; tasks are not downloaded: "
-                             "name where it lies, %s:PATH", path, path);
+            return pith_fail(err, PITH_IO,
+                             "%s: no such file or folder; tasks are not downloaded: "
+                             "name where it lies, %s:PATH",
+                             path, path);
     if (!path[n] || letters != n || n >= sizeof name)
         return pith_fail(err, PITH_IO, "%s: no such file or folder", path);
     memcpy(name, path, n);
@@ -170,8 +173,8 @@ static enum pith_status read_all(const struct pith_task_form *f, struct pith_rec
                                  const char *labels, size_t limit, struct pith_questions *out,
                                  struct pith_error *err)
 {
-    struct pith_asking a = {.form = f, .labels = labels, .out = out,
-                            .label_count = labels ? strlen(labels) : 0};
+    struct pith_asking a = {
+        .form = f, .labels = labels, .out = out, .label_count = labels ? strlen(labels) : 0};
     r->cut = f->cut;
     PITH_TRY(pith_questions_read(r, &a, limit, err));
     if (!limit && a.label_count > out->count)
@@ -194,8 +197,8 @@ static enum pith_status read_subject(struct pith_task_source *s, struct pith_rec
     return PITH_OK;
 }
 
-static enum pith_status parse(const struct pith_records *text, const char *labels,
-                              const char *name, size_t size, const struct pith_task_wish *wish,
+static enum pith_status parse(const struct pith_records *text, const char *labels, const char *name,
+                              size_t size, const struct pith_task_wish *wish,
                               struct pith_task_source *out, struct pith_error *err)
 {
     *out = (struct pith_task_source){0};
@@ -224,8 +227,8 @@ enum pith_status pith_task_source_parse(const struct pith_records *text, const c
  * split. */
 static void name_training_file(const char *path, struct pith_str *name)
 {
-    static const char *const splits[] = {"validation", "valid", "val",  "tests", "test", "dev",
-                                         "Validation", "Valid", "Val",  "Tests", "Test", "Dev"};
+    static const char *const splits[] = {"validation", "valid", "val", "tests", "test", "dev",
+                                         "Validation", "Valid", "Val", "Tests", "Test", "Dev"};
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     for (size_t i = 0; i < PITH_COUNT(splits); i++) {
         const size_t n = strlen(splits[i]);

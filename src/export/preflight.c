@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define PITH_ENGINE(row) extern const struct pith_target_engine row;
 #include "export/exporters.def"
@@ -51,7 +52,7 @@ enum pith_status pith_target_parse(const char *text, struct pith_target *out,
     if (text[n] == '\0') return PITH_OK;
     const char *value = text + n + 1;
     char *end;
-    if (strncmp(value, "tp=", 3) != 0)
+    if (strncasecmp(value, "tp=", 3) != 0)
         return pith_fail(err, PITH_ARG, "\"%.60s\": after the engine comes :tp=N or nothing", text);
     const unsigned long tp = strtoul(value + 3, &end, 10);
     if (value[3] < '0' || value[3] > '9' || *end || tp < 1 || tp > 1024)

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* Whether heads of so many numbers can be kept as codes. */
 static enum pith_status check_rows(const struct pith_kv_part *p, uint32_t cols,
@@ -56,7 +57,7 @@ static enum pith_status parse_part(const char *name, bool values, const struct p
                  {"kivi4", {.kivi = 4}}};
     *out = (struct pith_kv_part){0};
     for (size_t i = 0; i < PITH_COUNT(named); i++) {
-        if (strcmp(name, named[i].name) != 0) continue;
+        if (strcasecmp(name, named[i].name) != 0) continue;
         *out = named[i].part;
         return pith_kv_coded(out) ? check_heads(out, values, m, err) : PITH_OK;
     }
@@ -81,7 +82,7 @@ struct said {
 static enum pith_status parse_sides(const char *item, const struct pith_model *m, struct said *out,
                                     struct pith_error *err)
 {
-    const bool k = strncmp(item, "k=", 2) == 0, v = strncmp(item, "v=", 2) == 0;
+    const bool k = strncasecmp(item, "k=", 2) == 0, v = strncasecmp(item, "v=", 2) == 0;
     const char *name = k || v ? item + 2 : item;
     for (int i = 0; i < 2; i++) {
         if (i == 0 ? v : k) continue;
@@ -99,7 +100,7 @@ static bool parse_count(const char *item, const char *word, uint32_t *out)
 {
     const size_t n = strlen(word);
     uint32_t count = 0;
-    if (strncmp(item, word, n) != 0) return false;
+    if (strncasecmp(item, word, n) != 0) return false;
     const char *c = item + n;
     for (; *c >= '0' && *c <= '9' && count < 1u << 20; c++)
         count = 10 * count + (uint32_t)(*c - '0');
@@ -120,8 +121,8 @@ static enum pith_status parse_items(const char *name, const struct pith_model *m
         item[n] = '\0';
         more = name[n] != '\0';
         name += n + more;
-        const bool rotate = strcmp(item, "rotate") == 0;
-        const bool k = strcmp(item, "rotate=k") == 0, v = strcmp(item, "rotate=v") == 0;
+        const bool rotate = strcasecmp(item, "rotate") == 0;
+        const bool k = strcasecmp(item, "rotate=k") == 0, v = strcasecmp(item, "rotate=v") == 0;
         if (rotate || k) out->rotate[0] = true;
         if (rotate || v) out->rotate[1] = true;
         if (parse_count(item, "sink=", &out->sink) || parse_count(item, "recent=", &out->recent))

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 #include <string.h>
+#include <strings.h>
 
 /* How much of a text that is refused is looked at to guess what it is. */
 #define SAMPLE ((size_t)64 << 10)
@@ -139,9 +140,9 @@ enum pith_status pith_text_check(const char *name, const char *data, size_t size
 
 enum pith_status pith_door_read(const char *crlf, struct pith_door *out, struct pith_error *err)
 {
-    const bool lf = crlf && strcmp(crlf, "lf") == 0;
+    const bool lf = crlf && strcasecmp(crlf, "lf") == 0;
     *out = (struct pith_door){.lf = lf};
-    if (!crlf || lf || strcmp(crlf, "keep") == 0) return PITH_OK;
+    if (!crlf || lf || strcasecmp(crlf, "keep") == 0) return PITH_OK;
     return pith_fail(err, PITH_ARG, "--crlf \"%.80s\": keep or lf", crlf);
 }
 

@@ -37,6 +37,15 @@ refuse "missing text" 1 'no-such-text' "$pith" eval "$probe" --text "$work/no-su
 refuse "unknown recipe" 2 'gptqq' "$pith" quantize "$probe" -o "$work/o" -r gptqq
 refuse "bad grid" 2 'int9' "$pith" quantize "$probe" -o "$work/o" -r rtn --weights int9
 refuse "bad pattern" 2 'matches no linear' "$pith" quantize "$probe" -o "$work/o" -r rtn --ignore nothing
+echo '{"query": "Question: a?", "choices": ["b", "c"], "gold": 0}' >"$work/arc.jsonl"
+for word in '--kv Kivi4' '--kv K=int8:token,V=Q8_0' '--kv INT8:token,Sink=32' '--crlf LF' \
+    '--tasks Arc:FILE' '--tasks NEEDLE:100'; do
+    # shellcheck disable=SC2046
+    check "in any case: $word" "$pith" eval "$probe" --text "$probe/eval.txt" --context 64 --max-tokens 64 --task-limit 1 \
+        $(echo "$word" | sed "s|FILE|$work/arc.jsonl|") $(case $word in *tasks*) ;; *) echo --tasks copy:100 ;; esac)
+done
+check "in any case: an engine's tp" "$pith" verify "$probe" --for VLLM:TP=2
+refuse "a rule for experts in any case" 2 'is no mixture' "$pith" quantize "$probe" -o "$work/o" -r gptq --experts Routed
 refuse "experts of no mixture" 2 'is no mixture' "$pith" quantize "$probe" -o "$work/o" -r gptq --experts all
 refuse "unknown container" 2 'unknown container' "$pith" quantize "$probe" -o "$work/o" --container zip
 refuse "activations on a grid of weights" 2 'activations cannot be int8:channel' "$pith" quantize "$probe" -o "$work/o" -r rtn \
@@ -117,6 +126,7 @@ near 'engine' '"vllm"' '-r rtn --for vlm'
 near 'container' '"compressed-tensors"' '-r rtn --container compresed-tensors'
 near 'transform' '"smooth"' '-r rtn --transform smoth:0.5'
 near 'split' '"sparse"' '-r rtn --split sprase'
+near "experts' rule" '"pooled"' '-r gptq --experts poled'
 near 'rounder' '"nearest"' '-r rtn --round nearset'
 near 'a name typed to its half' '--calib-tokens' '--calib-t 3'
 refuse "nothing near" 2 'unknown option --bits$' "$pith" quantize "$probe" -o "$work/o" --bits 4
