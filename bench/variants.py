@@ -5,8 +5,9 @@
 
 LABEL is a name for the options of `pith quantize` behind it, or for a checkpoint: LABEL=@FOLDER. Each text is
 measured in PIECES (12) pieces of BYTES (5600) bytes spread over it, in windows of CONTEXT (512) tokens, against the
-unquantized model. An interval is Student's over the pieces (95%); differences are paired piece by piece, so that what
-is hard for both does not count. One table in Markdown. PITH names the program.
+unquantized model; with -b 0 the pieces are the whole text, so that those of a short one do not overlap. An interval is
+Student's over the pieces (95%); differences are paired piece by piece, so that what is hard for both does not count. One
+table in Markdown. PITH names the program.
 
 Intervals tell how well the texts determine the numbers. That another model of the same kind would come out alike they
 do not tell: use several, and with -r SEED... each anew with its channels permuted and its sites rescaled at random,
@@ -36,6 +37,7 @@ def run(*args):
 def pieces(path, count, size, folder):
     with open(path, encoding="utf-8") as f:
         text = f.read()
+    size = size or len(text) // count
     step = max(0, len(text) - size) // max(1, count - 1)
     for i in range(count):
         name = os.path.join(folder, f"{os.path.basename(path)}.{i}.txt")
@@ -97,20 +99,25 @@ def shuffled(model, seed, folder):
     return out
 
 
-def measure(model, variants, texts, a, folder):
+def losses(model, variants, texts, folder, threads, context="512"):
+    """The KL of each variant by piece, and the checkpoints."""
     outs = []
     for i, (label, options) in enumerate(variants):
         out = options[1:] if options.startswith("@") else os.path.join(folder, f"v{i}")
         if not options.startswith("@"):
             shutil.rmtree(out, ignore_errors=True)
-            run("quantize", model, "-o", out, *options.split(), "--threads", a.j, "--quiet")
+            run("quantize", model, "-o", out, *options.split(), "--threads", threads, "--quiet")
         outs.append(out)
     files = [f for names in texts.values() for f in names]
-    table = run("compare", model, *outs, *[x for f in files for x in ("--text", f)], "--context", a.c, "--threads", a.j,
-                "--format", "csv", "--quiet")
+    table = run("compare", model, *outs, *[x for f in files for x in ("--text", f)], "--context", context,
+                "--threads", threads, "--format", "csv", "--quiet")
     rows = list(csv.reader(io.StringIO(table)))
     columns = [i for i, name in enumerate(rows[0]) if name == "KL" or name.endswith(": KL")]
-    kl = [dict(zip(files, (float(row[i]) for i in columns))) for row in rows[2:]]
+    return [dict(zip(files, (float(row[i]) for i in columns))) for row in rows[2:]], outs
+
+
+def measure(model, variants, texts, a, folder):
+    kl, _ = losses(model, variants, texts, folder, a.j, a.c)
     for text, names in texts.items():
         first = [kl[0][f] for f in names]
         mean = sum(first) / len(first)
