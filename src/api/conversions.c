@@ -6,6 +6,7 @@
 #include "num/recode.h"
 #include "pipe/job.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { SIDE = 4096 };
@@ -15,21 +16,52 @@ static const char *const inputs[] = {
     "none",  "int8:token", "fp8_e4m3:token", "fp8_e4m3:g128", "fp8_e4m3:tensor:static",
     "mxfp8", "mxfp4",      "nvfp4:static"};
 
-static struct pith_container_opts opts_of(const char *acts)
+enum { INPUTS = sizeof inputs / sizeof *inputs, CONTAINERS_MAX = 64 };
+
+/* One grid, and what each container needs beside it. */
+struct asked {
+    struct pith_container_opts opts[INPUTS];
+    const struct pith_grid *grid;
+    size_t
+        with[CONTAINERS_MAX]; /* by container: of the inputs; INPUTS: it does not take the grid */
+};
+
+static void start(struct asked *q)
 {
-    struct pith_container_opts o = {.model_dtype = PITH_BF16};
-    (void)pith_grid_parse(acts, &o.acts, NULL);
-    return o;
+    for (size_t i = 0; i < INPUTS; i++) {
+        q->opts[i] = (struct pith_container_opts){.model_dtype = PITH_BF16};
+        (void)pith_grid_parse(inputs[i], &q->opts[i].acts, NULL);
+    }
 }
 
-/* NULL when the container does not take that grid, whatever the inputs. */
-static const char *inputs_for(const struct pith_container *c, const struct pith_grid *g)
+/* False when no container takes the grid. */
+static bool ask(struct asked *q, const struct pith_grid *g)
 {
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
-        const struct pith_container_opts o = opts_of(inputs[i]);
-        if (c->accepts(g, SIDE, SIDE, &o, NULL) == PITH_OK) return inputs[i];
+    size_t count;
+    const struct pith_container *const *all = pith_containers(&count);
+    bool taken = false;
+    q->grid = g;
+    assert(count <= CONTAINERS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        size_t k = 0;
+        while (k < INPUTS && all[i]->accepts(g, SIDE, SIDE, &q->opts[k], NULL) != PITH_OK) k++;
+        q->with[i] = k;
+        taken |= k < INPUTS;
     }
-    return NULL;
+    return taken;
+}
+
+/* Weights alone are what is asked: where the inputs stand in the way, with others. */
+static bool holds_from(const struct asked *q, size_t from, const struct pith_container *to,
+                       struct pith_grid *held)
+{
+    for (size_t k = 0; k <= INPUTS; k++) {
+        if (k && k - 1 == q->with[from]) continue;
+        const struct pith_container_opts *o = &q->opts[k ? k - 1 : q->with[from]];
+        const struct pith_convert_case x = {q->grid, SIDE, SIDE, o};
+        if (pith_convert_holds(to, &x, held)) return true;
+    }
+    return false;
 }
 
 /* Whether halves, or whatever the target's scales are, hold those of a BF16 model's checkpoint. */
@@ -44,53 +76,33 @@ static bool scales_stay(const struct pith_container *from, const struct pith_con
     return x == y || y == PITH_F32;
 }
 
-static json_t *cell(const struct pith_container *to, const struct pith_grid *g)
+static json_t *cell(const struct asked *q, size_t target)
 {
     size_t count;
-    const struct pith_container *const *all = pith_containers(&count);
+    const struct pith_container *const *all = pith_containers(&count), *to = all[target];
     struct pith_grid held;
     bool any = false, stay = true;
     char text[PITH_GRID_TEXT + 24] = "anew";
     for (size_t i = 0; i < count; i++) {
-        const char *acts = inputs_for(all[i], g);
-        if (!acts || all[i] == to) continue;
-        struct pith_container_opts o = opts_of(acts);
-        const struct pith_convert_case x = {g, SIDE, SIDE, &o};
-        bool holds = pith_convert_holds(to, &x, &held);
-        /* Weights alone are what is asked: where the inputs stand in the way, without them. */
-        for (size_t k = 0; !holds && k < sizeof inputs / sizeof *inputs; k++) {
-            o = opts_of(inputs[k]);
-            holds = pith_convert_holds(to, &x, &held);
-        }
-        if (!holds) continue;
+        if (q->with[i] == INPUTS || i == target || !holds_from(q, i, to, &held)) continue;
         any = true;
-        stay = stay && scales_stay(all[i], to, g, &held);
+        stay = stay && scales_stay(all[i], to, q->grid, &held);
         pith_grid_format(&held, text);
     }
-    if (inputs_for(to, g) && !any) return json_string("itself");
+    if (q->with[target] < INPUTS && !any) return json_string("itself");
     if (any && !stay) strcat(text, " *");
     return json_string(text);
 }
 
-/* Whether some container takes the grid. */
-static bool taken(const struct pith_grid *g)
-{
-    size_t count;
-    const struct pith_container *const *all = pith_containers(&count);
-    for (size_t i = 0; i < count; i++)
-        if (inputs_for(all[i], g)) return true;
-    return false;
-}
-
-static json_t *row_of(const struct pith_grid *g)
+static json_t *row_of(const struct asked *q)
 {
     size_t count;
     const struct pith_container *const *all = pith_containers(&count);
     char text[PITH_GRID_TEXT];
-    pith_grid_format(g, text);
+    pith_grid_format(q->grid, text);
     json_t *row = json_pack("{s:s}", "grid", text);
     for (size_t i = 0; i < count; i++)
-        if (all[i]->pack) pith_json_set(&row, all[i]->name, cell(all[i], g)); /* it is written */
+        if (all[i]->pack) pith_json_set(&row, all[i]->name, cell(q, i)); /* it is written */
     return row;
 }
 
@@ -101,14 +113,16 @@ json_t *pith_conversions(void)
     size_t count;
     const struct pith_format *f = pith_formats(&count);
     json_t *list = json_array();
+    struct asked q;
+    start(&q);
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
             char text[64];
             struct pith_grid g;
             strcpy(text, f[i].name);
             strcat(text, shapes[k]);
-            if (pith_grid_parse(text, &g, NULL) == PITH_OK && taken(&g))
-                pith_json_add(&list, row_of(&g));
+            if (pith_grid_parse(text, &g, NULL) == PITH_OK && ask(&q, &g))
+                pith_json_add(&list, row_of(&q));
         }
     return list;
 }

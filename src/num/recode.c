@@ -49,24 +49,29 @@ static bool zeros_fit(const struct pith_grid *from, const struct pith_grid *to)
     return !from->hqq || to->hqq || has_minimums(to);
 }
 
-static bool codes_fit(const struct pith_grid *from, const struct pith_grid *to)
+/* Whatever their codes. */
+static bool kinds_fit(const struct pith_grid *from, const struct pith_grid *to)
 {
-    const struct pith_grid a = pith_grid_elements(from, NULL), b = pith_grid_elements(to, NULL);
-    if (from->format->kind == PITH_KIND_BLOCK || to->format->kind == PITH_KIND_BLOCK ||
-        from->format->kind == PITH_KIND_LEVELS || to->double_quant || has_minimums(from) ||
-        two_levels(to) || !zeros_fit(from, to))
-        return false;
-    if (a.format->kind != PITH_KIND_INT || b.format->kind != PITH_KIND_INT)
-        return a.format == b.format;
-    return b.format->bits >= a.format->bits + (a.asym && !b.asym);
+    return from->format->kind != PITH_KIND_BLOCK && to->format->kind != PITH_KIND_BLOCK &&
+           from->format->kind != PITH_KIND_LEVELS && !to->double_quant && !has_minimums(from) &&
+           !two_levels(to) && zeros_fit(from, to);
+}
+
+/* Of the elements of two grids. */
+static bool codes_fit(const struct pith_grid *a, const struct pith_grid *b)
+{
+    if (a->format->kind != PITH_KIND_INT || b->format->kind != PITH_KIND_INT)
+        return a->format == b->format;
+    return b->format->bits >= a->format->bits + (a->asym && !b->asym);
 }
 
 bool pith_recode_fits(const struct pith_grid *from, const struct pith_grid *to, uint32_t cols)
 {
     if (!from->format || !to->format) return false;
     if (pith_grid_equal(from, to)) return true;
+    if (!kinds_fit(from, to)) return false;
     const struct pith_grid a = pith_grid_elements(from, NULL), b = pith_grid_elements(to, NULL);
-    return codes_fit(from, to) && groups_fit(&a, &b, cols);
+    return codes_fit(&a, &b) && groups_fit(&a, &b, cols);
 }
 
 /* --- the work --------------------------------------------------------------------------------- */
