@@ -12,6 +12,7 @@ struct forms {
     uint64_t loaded, packed; /* packed 0: it stays as it is loaded */
     uint64_t rounding;       /* beside it, while it is put on a grid */
     bool prepares;           /* pith_pack_prepares() */
+    bool integers;           /* multiplied as these in every mode, not in the fast one alone */
 };
 
 struct walk {
@@ -20,6 +21,7 @@ struct walk {
     struct pith_kinds kinds;
     struct pith_meter *meter;
     unsigned threads;
+    bool fast;     /* the backend's mode */
     bool prepares; /* any matrix */
     uint32_t cols; /* the most of those that are packed */
 };
@@ -29,13 +31,15 @@ static void set_packed(struct forms *f, const struct pith_qspec *spec,
 {
     struct pith_qform form;
     f->packed = pith_pack_spec_bytes(spec, input);
+    f->integers = pith_grid_elements(&spec->grid, NULL).format->kind == PITH_KIND_INT;
     f->prepares = f->packed && pith_qspec_form(spec, &form) && (form.ordered || form.offsets);
 }
 
 /* What the backend's own memory is touched for. */
 static void note(struct walk *w, const struct forms *f, uint32_t cols)
 {
-    if (f->packed && cols > w->cols) w->cols = cols;
+    const bool whole = f->integers || w->fast;
+    if (f->packed && whole && cols > w->cols) w->cols = cols;
     w->prepares |= f->prepares;
 }
 
@@ -147,8 +151,11 @@ enum pith_status pith_held_meter(const struct pith_model *m, const struct pith_b
                                  const struct pith_held *how, struct pith_meter *meter,
                                  struct pith_error *err)
 {
-    struct walk w = {
-        .m = m, .how = how, .meter = meter, .threads = pith_pool_threads(pith_backend_pool(be))};
+    struct walk w = {.m = m,
+                     .fast = pith_backend_mode(be) == PITH_MODE_FAST,
+                     .how = how,
+                     .meter = meter,
+                     .threads = pith_pool_threads(pith_backend_pool(be))};
     if (how->linears) load_rounded(&w);
     for (uint32_t i = 0; i < m->shape.layers && !how->linears; i++)
         PITH_TRY(load_layer(&w, i, err));
