@@ -43,7 +43,8 @@ FUZZ_SRC := $(wildcard fuzz/fuzz_*.c)
 # What takes longest must not start last: these first, the longest at the front, then the other scripts.
 LONG     = pull compare experts memory recipes resume terminal splits kv behind docs outliers rotate acts quantize gguf
 TESTS    = $(LONG:%=tests/cli/test_%.sh) $(filter-out $(LONG:%=tests/cli/test_%.sh),$(wildcard tests/cli/test_*.sh)) \
-           $(TEST_BIN) $(REPLAY)
+           $(filter $(SLOW),$(TEST_BIN)) $(filter-out $(SLOW),$(TEST_BIN)) $(REPLAY)
+SLOW     = %/pipe/test_learned %/eval/test_packed %/api/test_report_nomem %/eval/test_questions %/model/test_sampler %/tok/test_hostile
 REPLAY   = $(FUZZ_SRC:fuzz/%.c=$(BUILD)/replay/%)
 # Side by side where nobody said how many.
 SIDE     = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
