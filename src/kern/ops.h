@@ -169,13 +169,18 @@ typedef void pith_attn_values_codes_fn(const struct pith_coded *v, const struct 
 
 /* The fast mode's, over unsigned codes of 4 bits (of either kind) less 8: that is v. dim and width
  * are multiples of 32, zeros are not read, the sums of products of bytes d are exact. Scores, for
- * the blocks of 32 elements in order, from 0: s[r * lds + j] = fma(d * scale of the block, k's
- * scale, s), the product rounded s = fma(k's offset, total, s)                     where k has
- * offsets Values, of all 32 positions of a page, whose scales and offsets are [groups][32] here:
- *     the products of weights p[r * ldp + j] and scales of a group, each rounded, are made bytes of
- *     one scale, as to_bytes does
+ * the blocks of 32 elements in order, from 0:
+ *
+ *     s[r * lds + j] = fma(d * scale of the block, k's scale, s), the product rounded
+ *     s = fma(k's offset, total, s), where k has offsets
+ *
+ * Values, of all 32 positions of a page, whose scales and offsets are [groups][32] here: the
+ * products of weights p[r * ldp + j] and scales of a group, each rounded, are made bytes of one
+ * scale, as to_bytes does. Then
+ *
  *     o[r * ldo + e] = fma(d, that scale, o[r * ldo + e])
- *     o = o + the dot product in lanes of the weights and the group's offsets, where v has any */
+ *
+ * and where v has offsets, plus the dot product in lanes of the weights and the group's offsets. */
 struct pith_coded_bytes;
 typedef void pith_attn_scores_bytes_fn(const struct pith_coded *k, const struct pith_coded_bytes *q,
                                        float *s, size_t lds);

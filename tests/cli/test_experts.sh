@@ -94,7 +94,7 @@ sed -i 's/"num_experts_per_tok": 2/"num_experts_per_tok": 3/' "$work/other/confi
 [ $rc -eq 1 ] && grep -q 'experts that a token takes is 2, and 3 in the original' "$work/report" &&
     pass "another number of experts a token is noticed" || fail "another number of experts a token is noticed"
 
-refuse "a rule that is none" 2 'unknown rule for experts "some": pooled, routed or all' \
+refuse "a rule that is none" 2 'unknown rule for experts "some"; there are pooled, routed, all' \
     "$pith" quantize "$mixture" -o "$work/x" -r gptq --experts some
 refuse "a model that is no mixture" 2 'experts routed does nothing: .* is no mixture' \
     "$pith" quantize "$probe" -o "$work/x" --quiet -r gptq --experts routed

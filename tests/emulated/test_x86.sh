@@ -13,10 +13,10 @@ emulate() {
     qemu-x86_64 -cpu "$cpu" "$@"
 }
 
-# measure COMMAND...: everything that "pith eval MODEL" says, its times aside.
+# measure COMMAND...: everything that "pith eval MODEL" says, its times and what the process takes aside.
 measure() {
     for mode in exact fast; do
-        "$@" --text "$work/text" --context 4 --mode $mode -t 1 --json 2>/dev/null | sed '/second/d'
+        "$@" --text "$work/text" --context 4 --mode $mode -t 1 --json 2>/dev/null | sed '/second/d; /memory_expected/d'
     done
 }
 
