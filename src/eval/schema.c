@@ -86,7 +86,7 @@ static bool type_fits(const json_t *type, const json_t *value)
 
 static bool is_type(const json_t *type)
 {
-    bool fits;
+    bool fits = false;
     const json_t *name;
     size_t i;
     if (!json_is_array(type)) return of_type(type, NULL, &fits);

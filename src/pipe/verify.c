@@ -91,7 +91,7 @@ struct seen {
 /* The number of a tensor of the files: those that are shown as such, then those in slices. */
 static size_t number_of(const struct pith_checkpoint *c, const struct pith_tensor *t)
 {
-    const bool whole = t >= c->wholes && t < c->wholes + c->whole_count;
+    const bool whole = c->whole_count > 0 && t >= c->wholes && t < c->wholes + c->whole_count;
     return whole ? c->count + (size_t)(t - c->wholes) : (size_t)(t - c->tensors);
 }
 
