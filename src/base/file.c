@@ -48,8 +48,9 @@ static enum pith_status open_regular(const char *path, bool own, int *fd, struct
     /* O_NONBLOCK: a FIFO in the place of a file must not hang the open. */
     const int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (own ? O_NOFOLLOW : 0));
     enum pith_status s = PITH_OK;
-    if (f < 0) return own ? fail_open("cannot open", path, err)
-                          : pith_fail_errno(err, "cannot open", path);
+    if (f < 0)
+        return own ? fail_open("cannot open", path, err)
+                   : pith_fail_errno(err, "cannot open", path);
     if (fstat(f, st) != 0) s = pith_fail_errno(err, "cannot stat", path);
     else if (own) s = check_own(path, st, err);
     else if (!S_ISREG(st->st_mode)) s = pith_fail(err, PITH_IO, "%s: not a regular file", path);
@@ -304,8 +305,7 @@ enum pith_status pith_file_copy(const char *from, const char *to, struct pith_er
 {
     struct pith_map map;
     PITH_TRY(pith_map_open(from, &map, err));
-    enum pith_status s =
-        pith_file_write(to, map.data ? (const void *)map.data : "", map.size, err);
+    enum pith_status s = pith_file_write(to, map.data ? (const void *)map.data : "", map.size, err);
     if (s == PITH_OK) s = pith_map_check(&map, from, false, err);
     pith_map_close(&map);
     return s;
@@ -362,7 +362,7 @@ enum pith_status pith_out_open(const char *path, uint64_t size, struct pith_out 
         pith_free(copy);
         return s;
     }
-    *out = (struct pith_out){fd, copy};
+    *out = (struct pith_out){.fd = fd, .path = copy};
     return PITH_OK;
 }
 
@@ -370,6 +370,18 @@ enum pith_status pith_out_write(const struct pith_out *out, uint64_t offset, con
                                 size_t size, struct pith_error *err)
 {
     return write_full(out->fd, data, size, offset, out->path, err);
+}
+
+/* The file of `st` once more, to be read past the page cache; -1 where the file system cannot. */
+static int open_direct(const char *path, const struct stat *st)
+{
+    struct stat now;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_DIRECT);
+    if (fd < 0) return -1;
+    if (fd > 0 && fstat(fd, &now) == 0 && now.st_dev == st->st_dev && now.st_ino == st->st_ino)
+        return fd;
+    close(fd);
+    return -1;
 }
 
 enum pith_status pith_out_reopen(const char *path, uint64_t size, struct pith_out *out,
@@ -390,7 +402,7 @@ enum pith_status pith_out_reopen(const char *path, uint64_t size, struct pith_ou
         return s;
     }
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    *out = (struct pith_out){fd, copy};
+    *out = (struct pith_out){.fd = fd, .path = copy, .direct = open_direct(path, &st)};
     return PITH_OK;
 }
 
@@ -410,6 +422,26 @@ enum pith_status pith_out_read(const struct pith_out *out, uint64_t offset, void
     return PITH_OK;
 }
 
+enum pith_status pith_out_read_direct(const struct pith_out *out, uint64_t offset, void *room,
+                                      size_t size, const void **data, struct pith_error *err)
+{
+    const size_t before = (size_t)(offset % PITH_DIRECT_ALIGN), need = before + size;
+    const size_t whole = (need + PITH_DIRECT_ALIGN - 1) / PITH_DIRECT_ALIGN * PITH_DIRECT_ALIGN;
+    char *p = room;
+    size_t at = 0;
+    *data = p + before;
+    while (out->direct > 0 && at < need) {
+        const ssize_t n = pread(out->direct, p + at, whole - at, (off_t)(offset - before + at));
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break;
+        at += (size_t)n;
+        if (at % PITH_DIRECT_ALIGN != 0) break; /* the file's end */
+    }
+    if (at >= need) return PITH_OK;
+    /* What keeps from reading so (another alignment, the end) is left to the plain way to name. */
+    return pith_out_read(out, offset, p + before, size, err);
+}
+
 void pith_out_begin_sync(const struct pith_out *out, uint64_t offset, uint64_t size)
 {
     (void)sync_file_range(out->fd, (off_t)offset, (off_t)size, SYNC_FILE_RANGE_WRITE);
@@ -423,6 +455,7 @@ enum pith_status pith_out_sync(const struct pith_out *out, struct pith_error *er
 void pith_out_close(struct pith_out *out)
 {
     if (out->path && out->fd >= 0) close(out->fd);
+    if (out->path && out->direct > 0) close(out->direct);
     pith_free(out->path);
     *out = (struct pith_out){.fd = -1};
 }

@@ -12,9 +12,9 @@
 struct pith_map {
     const uint8_t *data;
     size_t size;
-    unsigned guard;       /* base/guard.h */
+    unsigned guard;        /* base/guard.h */
     uint64_t device, node; /* which file it is */
-    int64_t changed;      /* when it last was, in nanoseconds */
+    int64_t changed;       /* when it last was, in nanoseconds */
 };
 
 /* Maps `path`; on failure *map owns nothing. Regular files only. */
@@ -76,6 +76,7 @@ enum pith_status pith_file_copy(const char *from, const char *to, struct pith_er
 struct pith_out {
     int fd;
     char *path; /* owned */
+    int direct; /* the same file, read past the page cache; <= 0: where that cannot be */
 };
 
 /* Opens `path` for reading and writing, creating it; keeps its content. When size > 0, its length
@@ -89,13 +90,20 @@ enum pith_status pith_out_write(const struct pith_out *out, uint64_t offset, con
 void pith_out_begin_sync(const struct pith_out *out, uint64_t offset, uint64_t size);
 enum pith_status pith_out_sync(const struct pith_out *out, struct pith_error *err);
 /* Opens a file of exactly `size` bytes that pith wrote, to read back what the disk has of it: what
- * the page cache holds is dropped, as far as nobody has it mapped. Links as for
- * pith_file_read_own(); PITH_MISMATCH for another size. */
+ * the page cache holds is dropped, as far as nobody has it mapped, and gone past by
+ * pith_out_read_direct(). Links as for pith_file_read_own(); PITH_MISMATCH for another size. */
 enum pith_status pith_out_reopen(const char *path, uint64_t size, struct pith_out *out,
                                  struct pith_error *err);
 /* Reads exactly `size` bytes from `offset` on; PITH_IO when the file ends before. For tasks too. */
 enum pith_status pith_out_read(const struct pith_out *out, uint64_t offset, void *data, size_t size,
                                struct pith_error *err);
+/* What is read past the page cache begins and ends at multiples of this. */
+enum { PITH_DIRECT_ALIGN = 4096 };
+/* As pith_out_read(), of a file of pith_out_reopen(), past the page cache where the file system
+ * can: the bytes come from the disk, and no page is filled and copied on the way. `room` holds size
+ * + 2 * PITH_DIRECT_ALIGN bytes and is aligned to one; *data is where in it they begin. */
+enum pith_status pith_out_read_direct(const struct pith_out *out, uint64_t offset, void *room,
+                                      size_t size, const void **data, struct pith_error *err);
 /* Which file it is, how long, and when it last changed: what was read since a stamp was taken is
  * what the file holds, as long as its name still gives the same stamp. Of a link, the link's own.
  */
