@@ -158,6 +158,9 @@ static void put_ends(struct file *f, const struct pith_arch *arch, const struct 
     if (!s->tied) put_matrix(f, names->head, s->vocab, pith_shape_embed(s), false);
     if (s->head_bias) put_vector(f, names->head, ".bias", s->vocab);
     if (s->positions) put_matrix(f, names->positions, s->positions, s->hidden, false);
+    if (s->told) put_matrix(f, names->told_embed, s->told_vocab, s->layers * s->told, false);
+    if (s->told) put_matrix(f, names->told_project, s->layers * s->told, s->hidden, false);
+    if (s->told) put_vector(f, names->told_norm, ".weight", s->told);
     if (s->embed_dim) put_matrix(f, names->project_in, s->hidden, s->embed_dim, false);
     if (s->embed_dim) put_matrix(f, names->project_out, s->embed_dim, s->hidden, false);
     if (!pith_shape_has_last_gain(s)) return;

@@ -23,8 +23,8 @@ PITH = os.environ.get("PITH", os.path.join(ROOT, "build", "pith"))
 FILL = bytes([0x31, 0x3C, 0x5A, 0xBB, 0x17, 0x3A, 0x74, 0xBC, 0x2E, 0x3B, 0x0D, 0xBA, 0x66, 0x3D, 0x48, 0xBD])
 LARGE = bytes([0x00, 0x62, 0x00, 0xE2])  # as bfloat16 5.9e20 of both signs
 # One of each architecture: a config alone, whose tensors the target makes.
-CONFIGS = """cohere cohere2 cohere_norm deepseek_v2 deepseek_v3 ernie4_5 ernie4_5_moe exaone4 gemma2 gemma3 gemma4 glm4
-glm4_moe glm4_moe_lite gpt_neox gpt_oss granite granitemoe granitemoehybrid granitemoeshared lfm2 lfm2_moe llama
+CONFIGS = """cohere cohere2 cohere_norm deepseek_v2 deepseek_v3 ernie4_5 ernie4_5_moe exaone4 gemma2 gemma3 gemma4 gemma4_small
+glm4 glm4_moe glm4_moe_lite gpt_neox gpt_oss granite granitemoe granitemoehybrid granitemoeshared lfm2 lfm2_moe llama
 llama4 minimax_m2 ministral3 mixtral olmo2 olmoe opt opt_post phi3 phi3_long qwen2 qwen2_moe qwen3 qwen3_5 qwen3_moe
 qwen3_next seed_oss smollm3""".split()
 # Those that store tensors otherwise, and some more, with their lists of tensors.

@@ -6,6 +6,11 @@
 
 #include <string.h>
 
+static size_t width_of(const struct pith_model *m)
+{
+    return (size_t)m->shape.hidden + pith_plans_carried(&m->plans);
+}
+
 enum pith_status pith_collector_init(struct pith_collector *c, struct pith_backend *be,
                                      const struct pith_model *m, size_t length,
                                      struct pith_error *err)
@@ -13,7 +18,7 @@ enum pith_status pith_collector_init(struct pith_collector *c, struct pith_backe
     *c = (struct pith_collector){.backend = be, .model = m, .length = length};
     enum pith_status s = pith_scratch_init(&c->scratch, &m->plans, length, err);
     if (s == PITH_OK) s = pith_kv_init(&c->kv, &m->plans, 1, length, PITH_F32, err);
-    if (s == PITH_OK && !(c->row = pith_alloc_aligned(length * m->shape.hidden, sizeof(float))))
+    if (s == PITH_OK && !(c->row = pith_alloc_aligned(length * width_of(m), sizeof(float))))
         s = pith_fail_nomem(err, "a calibration window");
     if (s != PITH_OK) pith_collector_free(c);
     return s;
@@ -30,7 +35,7 @@ void pith_collector_free(struct pith_collector *c)
 uint64_t pith_collector_bytes(const struct pith_model *m, size_t length)
 {
     return pith_scratch_bytes(&m->plans, length) + pith_kv_bytes(&m->plans, 1, length, PITH_F32) +
-           (uint64_t)m->shape.hidden * length * sizeof(float);
+           (uint64_t)width_of(m) * length * sizeof(float);
 }
 
 static struct pith_pass make_pass(struct pith_collector *c, pith_tap_fn *tap, void *ctx)
@@ -40,6 +45,7 @@ static struct pith_pass make_pass(struct pith_collector *c, pith_tap_fn *tap, vo
         .model = c->model,
         .scratch = &c->scratch,
         .kv = &c->kv,
+        .carried = c->row + c->length * c->model->shape.hidden,
         .tap = tap,
         .tap_ctx = ctx,
     };
@@ -49,8 +55,7 @@ static enum pith_status run_window(struct pith_collector *c, const struct pith_p
                                    const struct pith_block *b, const struct pith_acts *acts,
                                    size_t w, struct pith_error *err)
 {
-    const size_t count = acts->length * acts->hidden;
-    memcpy(c->row, acts->x + w * count, count * sizeof(float));
+    memcpy(c->row, pith_acts_window(acts, w), pith_acts_floats(acts) * sizeof(float));
     return pith_block_forward(p, b, c->row, acts->length, NULL, err);
 }
 
@@ -106,10 +111,9 @@ enum pith_status pith_propagate(struct pith_collector *c, const struct pith_bloc
                                 struct pith_error *err)
 {
     const struct pith_pass pass = make_pass(c, NULL, NULL);
-    const size_t count = in->length * in->hidden;
     for (size_t w = 0; w < in->windows; w++) {
         PITH_TRY(run_window(c, &pass, b, in, w, err));
-        memcpy(out->x + w * count, c->row, count * sizeof(float));
+        memcpy(pith_acts_window(out, w), c->row, pith_acts_floats(out) * sizeof(float));
         PITH_TRY(tell(c, err));
     }
     return PITH_OK;

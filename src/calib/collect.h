@@ -7,11 +7,26 @@
 #include "model/model.h"
 #include "quant/stats.h"
 
-/* The hidden states that enter a block: [windows][length][hidden]. */
+/* What enters a block, window by window: the stream [length][hidden], then what layers carry
+ * (pith_plans_lay()), `carried` floats a token. */
 struct pith_acts {
     float *x;
     size_t windows, length, hidden;
+    size_t carried;
 };
+static inline size_t pith_acts_floats(const struct pith_acts *a) /* of a window */
+{
+    return a->length * (a->hidden + a->carried);
+}
+static inline float *pith_acts_window(const struct pith_acts *a, size_t window)
+{
+    return a->x + window * pith_acts_floats(a);
+}
+/* A token's row of the stream. */
+static inline float *pith_acts_row(const struct pith_acts *a, size_t token)
+{
+    return pith_acts_window(a, token / a->length) + token % a->length * a->hidden;
+}
 
 /* What a pass over the windows uses; its memory is made once and serves every block. */
 struct pith_collector {
@@ -19,7 +34,7 @@ struct pith_collector {
     const struct pith_model *model;
     struct pith_scratch scratch;
     struct pith_kv kv; /* one layer, one window */
-    float *row;        /* [length][hidden]: a window on its way through a block */
+    float *row;        /* a window on its way through a block, as in struct pith_acts */
     size_t length;
     /* Called after each window of pith_collect() and pith_propagate(); a failure (the caller wants
      * to stop) ends the pass. NULL: none. */

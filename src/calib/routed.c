@@ -71,7 +71,7 @@ static enum pith_status choose(struct pith_routed *r, const struct pith_routed_p
     if (!r->chosen || !r->count || (m->scales_input && !r->share))
         return pith_fail_nomem(err, "the choices of experts");
     for (size_t w = 0; w < a->windows; w++) {
-        float *x = a->x + w * a->length * a->hidden;
+        float *x = pith_acts_window(a, w);
         struct pith_nodes nodes = pith_nodes_begin(&pass, p->block, x, a->length);
         nodes.from = p->from;
         PITH_TRY(pith_experts_choose(&pass, p->block, &nodes, r->chosen + w * a->length * m->taken,
@@ -144,7 +144,7 @@ static enum pith_status add_row(struct batch *b, size_t token, struct pith_error
 {
     const struct pith_acts *a = b->place->acts;
     struct pith_collector *c = b->place->collector;
-    memcpy(c->row + b->n * a->hidden, a->x + token * a->hidden, a->hidden * sizeof *c->row);
+    memcpy(c->row + b->n * a->hidden, pith_acts_row(a, token), a->hidden * sizeof *c->row);
     if (b->share) {
         const uint32_t *at = taken_at(b->routed, token, b->expert);
         b->share[b->n] = at ? b->routed->share[at - b->routed->chosen] : b->usual;

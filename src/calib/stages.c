@@ -15,7 +15,7 @@ static unsigned live_at(const struct pith_layer_plan *l, uint32_t at)
         const struct pith_node *n = &l->node[i];
         live = (live & ~pith_node_writes(n)) | pith_node_reads(n);
     }
-    return live & ~(1u << PITH_REG_STREAM);
+    return live & ~(1u << PITH_REG_STREAM | l->carried);
 }
 
 static uint32_t width_of(const struct pith_layer_plan *l, unsigned live)
@@ -108,7 +108,7 @@ struct stage {
 
 static float *rows_of(const struct stage *t, const struct pith_acts *acts)
 {
-    return acts->x + t->window * acts->length * acts->hidden;
+    return pith_acts_window(acts, t->window);
 }
 
 /* Copies the registers of a cut to where they are kept, or back. A window has the same place in all
@@ -147,6 +147,23 @@ static float *stream_of(const struct stage *t)
     return out;
 }
 
+/* What layers carry: where it was left, or, where this one writes it, where it will be. */
+static void find_carried(struct stage *t)
+{
+    const struct pith_plans *p = &t->s->collector->model->plans;
+    const struct pith_acts *in = t->s->in, *out = t->s->out;
+    const unsigned left = pith_plan_leaves(t->s->block->plan);
+    float *old[PITH_LAYER_REGS] = {NULL}, *new[PITH_LAYER_REGS] = {NULL};
+    pith_plans_lay(p, rows_of(t, in) + in->length * in->hidden, in->length, old);
+    pith_plans_lay(p, rows_of(t, out) + in->length * in->hidden, in->length, new);
+    for (int i = 0; i < PITH_LAYER_REGS; i++) {
+        if (!old[i]) continue;
+        t->nodes.reg[i] = left >> i & 1 ? new[i] : old[i];
+        if (t->site == t->s->block->plan->sites && !(left >> i & 1))
+            memcpy(new[i], old[i], in->length * p->width[i] * sizeof **new);
+    }
+}
+
 static enum pith_status run_stage(struct stage *t, struct pith_error *err)
 {
     struct pith_collector *c = t->s->collector;
@@ -158,6 +175,7 @@ static enum pith_status run_stage(struct stage *t, struct pith_error *err)
                                    .tap = tap,
                                    .tap_ctx = t};
     t->nodes = pith_nodes_begin(&pass, b, stream_of(t), t->s->in->length);
+    find_carried(t);
     t->nodes.from = t->from.at;
     t->nodes.no_tap_first = t->from.tapped;
     each_kept(t, &t->from, false);
@@ -180,8 +198,7 @@ static void read_ahead(const struct stage *t)
     const size_t width = s->width, kept = width_of(s->block->plan, t->from.live);
     if (next == s->in->windows) return;
     const struct pith_acts *acts = t->from.out ? s->out : s->in;
-    pith_pages_prefetch(acts->x + next * length * acts->hidden,
-                        length * acts->hidden * sizeof(float));
+    pith_pages_prefetch(pith_acts_window(acts, next), length * acts->hidden * sizeof(float));
     if (kept)
         pith_pages_prefetch(s->between + next * length * width, length * kept * sizeof(float));
 }
@@ -221,11 +238,13 @@ static enum pith_status catch_up(struct pith_stages *s, uint32_t stage, struct p
 static enum pith_status run_to(struct pith_stages *s, const struct cut *cut, struct pith_error *err)
 {
     struct pith_collector *c = s->collector;
-    const struct pith_pass pass = {
+    struct pith_pass pass = {
         .backend = c->backend, .model = c->model, .scratch = &c->scratch, .kv = &c->kv};
-    const size_t count = s->in->length * s->in->hidden;
+    const size_t count = pith_acts_floats(s->in);
     for (size_t w = 0; w < s->in->windows; w++) {
-        float *x = memcpy(s->out->x + w * count, s->in->x + w * count, count * sizeof *x);
+        float *x =
+            memcpy(pith_acts_window(s->out, w), pith_acts_window(s->in, w), count * sizeof *x);
+        pass.carried = x + s->in->length * s->in->hidden;
         struct pith_nodes nodes = pith_nodes_begin(&pass, s->block, x, s->in->length);
         nodes.to = cut->at;
         PITH_TRY(pith_nodes_run(&pass, s->block, &nodes, NULL, err));

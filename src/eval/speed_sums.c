@@ -72,13 +72,24 @@ static double absorbed_bytes(const struct pith_block *b)
     return held;
 }
 
+/* Of what layers are told: in each the token's embedding again, and its part of the tables. */
+static double told_bytes(const struct pith_model *m, size_t tokens)
+{
+    const struct pith_weight *embed = &m->told.embed.w, *project = &m->told.project.w;
+    if (!m->shape.told) return 0;
+    const double again = (double)m->shape.layers * pith_speed_matrix_bytes(&m->embed) /
+                         m->embed.rows;
+    return pith_speed_matrix_bytes(project) +
+           (double)tokens * (again + pith_speed_matrix_bytes(embed) / embed->rows);
+}
+
 double pith_speed_weight_bytes(const struct pith_model *m, size_t tokens)
 {
     const struct pith_shape *s = &m->shape;
     /* Rows of the embedding and the last norm. */
     double bytes = pith_speed_matrix_bytes(&m->head) + 4.0 * s->hidden +
                    (double)tokens * pith_speed_matrix_bytes(&m->embed) / m->embed.rows +
-                   2 * 4.0 * (double)s->embed_dim * s->hidden;
+                   2 * 4.0 * (double)s->embed_dim * s->hidden + told_bytes(m, tokens);
     for (uint32_t i = 0; i < s->layers; i++) {
         const struct pith_block *b = &m->blocks[i];
         for (uint32_t j = 0; j < b->plan->linears; j++) {
@@ -107,7 +118,8 @@ double pith_speed_kv_bytes(const struct pith_plans *p, double position,
         const struct pith_layer_plan *l = pith_plan(p, i);
         const double window = window_of(l), seen = position + 1;
         const double rows = window > 0 && window < seen ? window : seen;
-        bytes += pith_kv_bytes_of(pith_kv_of(f, i), &l->state, rows, true) + 4.0 * l->state.floats;
+        bytes += pith_kv_bytes_of(pith_kv_of(f, pith_plan_rows_of(p, i)), &l->state, rows, true) +
+                 4.0 * l->state.floats;
     }
     return bytes;
 }
@@ -134,5 +146,6 @@ double pith_speed_prefill_operations(const struct pith_model *m, size_t tokens)
             weights += share_of(m, &l->linear[j], 1) * (double)l->linear[j].rows *
                        l->linear[j].cols;
     }
+    weights += (double)m->told.project.w.rows * m->told.project.w.cols;
     return 2 * (weights * (double)tokens + (double)m->head.rows * m->head.cols);
 }

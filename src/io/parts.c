@@ -406,7 +406,8 @@ size_t *pith_distinct_grids(const struct pith_linear_grid *linears, size_t count
 
 bool pith_module_is_embedding(const char *module)
 {
-    static const char *const names[] = {"embed_tokens", "embed_in", "wte"};
+    static const char *const names[] = {"embed_tokens", "embed_tokens_per_layer", "embed_in",
+                                        "wte"};
     for (size_t i = 0; i < PITH_COUNT(names); i++)
         if (pith_module_ends(module, names[i])) return true;
     return false;

@@ -156,7 +156,7 @@ enum pith_status pith_kv_scales_load(const struct pith_model *m, uint32_t layer,
 static enum pith_status load_kv_scales(const struct pith_model *m, struct pith_block *b,
                                        struct pith_error *err)
 {
-    if (b->plan->state.heads == 0 ||
+    if (b->plan->state.heads == 0 || b->plan->state.kind == PITH_STATE_SHARED ||
         (!kv_scales(m, b->layer, false) && !kv_scales(m, b->layer, true)))
         return PITH_OK;
     b->kv_scale = pith_alloc(2 * (size_t)b->plan->state.heads, sizeof *b->kv_scale);

@@ -379,6 +379,7 @@ static void tape_mix(struct pith_tape_forward *f, const struct pith_node *node,
 #define tape_conv pith_tape_conv
 #define tape_delta pith_tape_delta
 #define tape_scan pith_tape_scan
+#define tape_tell pith_tape_tell
 static pith_tape_fn *const tapes[PITH_NODE_KINDS] = {
 #define PITH_NODE(kind, name) tape_##name,
 #include "model/nodes.def"
@@ -396,6 +397,16 @@ static enum pith_status check(const struct pith_tape *t, const struct pith_block
     return PITH_OK;
 }
 
+static void leave_carried(const struct pith_tape_forward *f, float *out)
+{
+    const struct pith_plans *p = &f->t->model->plans;
+    float *to[PITH_LAYER_REGS] = {NULL};
+    pith_plans_lay(p, out, f->t->n, to);
+    for (int i = 0; i < PITH_LAYER_REGS; i++)
+        if (to[i] && to[i] != f->reg[i])
+            memcpy(to[i], f->reg[i], f->t->n * p->width[i] * sizeof **to);
+}
+
 enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block *b, const float *x,
                                    size_t n, float *out, struct pith_error *err)
 {
@@ -404,7 +415,10 @@ enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block 
     PITH_TRY(check(t, b, n, err));
     t->n = n;
     t->treated_of = NULL;
-    f.reg[PITH_REG_STREAM] = (float *)(uintptr_t)x; /* only read: an addition makes another */
+    const size_t count = n * t->model->shape.hidden;
+    /* Only read: what is written goes to other places. */
+    f.reg[PITH_REG_STREAM] = (float *)(uintptr_t)x;
+    pith_plans_lay(&t->model->plans, (float *)(uintptr_t)x + count, n, f.reg);
     for (uint32_t i = 0; i < b->plan->nodes; i++) {
         const struct pith_node *node = &b->plan->node[i];
         struct pith_tape_step *s = &t->step[i];
@@ -413,7 +427,8 @@ enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block 
         tapes[node->kind](&f, node, s);
         if (node->kind != PITH_NODE_SPLIT) f.reg[node->out] = s->out;
     }
-    memcpy(out, f.reg[PITH_REG_STREAM], n * t->model->shape.hidden * sizeof *out);
+    leave_carried(&f, out + count);
+    memcpy(out, f.reg[PITH_REG_STREAM], count * sizeof *out);
     return PITH_OK;
 }
 
@@ -682,6 +697,7 @@ static void back_linear(struct pith_tape_backward *k, const struct pith_node *no
 #define back_conv pith_back_conv
 #define back_delta pith_back_delta
 #define back_scan pith_back_scan
+#define back_tell pith_back_tell
 static pith_back_fn *const backs[PITH_NODE_KINDS] = {
 #define PITH_NODE(kind, name) back_##name,
 #include "model/nodes.def"

@@ -59,7 +59,8 @@ void pith_tape_free(struct pith_tape *t);
 /* Bytes that pith_tape_init() asks for; UINT64_MAX when they overflow. */
 uint64_t pith_tape_bytes(const struct pith_model *m, unsigned threads, size_t rows);
 
-/* out[n][hidden] = block(x[n][hidden]) at positions 0 .. n - 1: the bits of pith_block_forward() in
+/* out[n][hidden] = block(x[n][hidden]), each followed by what layers carry (pith_plans_lay()), at
+ * positions 0 .. n - 1: the bits of pith_block_forward() in
  * the exact mode when no input is rounded. Every linear's w.dense
  * is float32 and is what is computed with. out may be x when no gradient of x is wanted later.
  * PITH_ARG when n exceeds the room or a linear is not float32. */
@@ -70,8 +71,8 @@ enum pith_status pith_tape_forward(struct pith_tape *t, const struct pith_block 
  * layer is no mixture. */
 void pith_tape_count(const struct pith_tape *t, const struct pith_block *b, size_t *count);
 
-/* What to make of d_out[n][hidden], the gradient of a loss with respect to the output of the last
- * forward pass. */
+/* What layers carry counts as given. What to make of d_out[n][hidden], the gradient of a loss with
+ * respect to the output of the last forward pass. */
 struct pith_tape_grad {
     const float *d_out;
     float *const *w; /* [linears]: [rows][cols] each, grows by the gradient; NULL: not wanted */

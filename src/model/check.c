@@ -134,7 +134,7 @@ static bool may_ignore(const struct check *k, const char *name)
                                          ".self_attn.v_scale",        ".self_attn.kv_scale",
                                          ".self_attn.k_proj.k_scale", ".self_attn.v_proj.v_scale"};
     if (pith_plan_buffer(&k->m->plans, name)) return true;
-    if (pith_plan_beside(&k->m->plans, name)) return true;
+    if (pith_plan_beside(&k->m->plans, name) || pith_plan_unread(&k->m->plans, name)) return true;
     for (size_t i = 0; k->m->container && i < PITH_COUNT(scales); i++)
         if (ends_with(name, scales[i])) return true;
     return false;
@@ -158,6 +158,18 @@ static enum pith_status check_projections(struct check *k, struct pith_error *er
     return check_linear(k, names->project_out, s->embed_dim, s->hidden, false, err);
 }
 
+static enum pith_status check_told(struct check *k, struct pith_error *err)
+{
+    const struct pith_shape *s = &k->m->shape;
+    const struct pith_arch_names *names = &k->m->arch->names;
+    char norm[PITH_TENSOR_NAME];
+    if (s->told == 0) return PITH_OK;
+    (void)snprintf(norm, sizeof norm, "%s.weight", names->told_norm);
+    PITH_TRY(need(k, norm, 1, (const uint64_t[]){s->told}, err));
+    PITH_TRY(check_linear(k, names->told_embed, s->told_vocab, s->layers * s->told, false, err));
+    return check_linear(k, names->told_project, s->layers * s->told, s->hidden, false, err);
+}
+
 static enum pith_status check_all(struct check *k, struct pith_error *err)
 {
     const struct pith_shape *s = &k->m->shape;
@@ -166,6 +178,7 @@ static enum pith_status check_all(struct check *k, struct pith_error *err)
     (void)snprintf(norm, sizeof norm, "%s.weight", names->norm);
     PITH_TRY(check_linear(k, names->embed, s->vocab, pith_shape_embed(s), false, err));
     PITH_TRY(check_projections(k, err));
+    PITH_TRY(check_told(k, err));
     PITH_TRY(check_positions(k, err));
     for (uint32_t i = 0; i < s->layers; i++) PITH_TRY(check_layer(k, i, err));
     if (pith_shape_has_last_gain(s)) PITH_TRY(need(k, norm, 1, (const uint64_t[]){s->hidden}, err));

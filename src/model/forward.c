@@ -185,29 +185,42 @@ static void rotate_heads(struct pith_backend *b, float *x, size_t rows, uint32_t
     pith_input_apply(b, &in, x, rows, dim, x);
 }
 
+/* The layer of the cache that one attends to: its own, or where that has room too the one whose
+ * rows it shares. */
+static uint32_t rows_of(const struct pith_node_run *r)
+{
+    const struct pith_state_spec *keeps = &r->block->plan->state;
+    const bool shared = keeps->kind == PITH_STATE_SHARED && r->pass->kv->layers > 1;
+    return shared ? keeps->of : r->pass->kv_layer;
+}
+
 /* Some of the spans, whose first row is `row`: stored, then attended to. */
 static void attend_some(struct pith_node_run *r, const struct pith_node *node,
                         const struct pith_kv_span *of, size_t count, size_t row)
 {
     const struct pith_pass *p = r->pass;
     const struct pith_state_spec *keeps = &r->block->plan->state;
-    const struct pith_kv_format *f = pith_kv_of(&p->kv->format, p->kv_layer);
-    struct pith_cache cache = pith_kv_layer(p->kv, p->kv_layer, keeps);
-    const float *scale = r->block->kv_scale;
+    const uint32_t layer = rows_of(r);
+    const bool own = layer == p->kv_layer;
+    const struct pith_kv_format *f = pith_kv_of(&p->kv->format, layer);
+    struct pith_cache cache = pith_kv_layer(p->kv, layer, keeps);
+    const float *scale = own                ? r->block->kv_scale
+                         : p->model->blocks ? p->model->blocks[layer].kv_scale
+                                            : NULL;
     struct pith_cache_span span[SPANS_AT_ONCE];
     struct pith_cache plain;
-    const bool floats = pith_kv_plain(p->kv, p->kv_layer, keeps, &plain);
+    const bool floats = pith_kv_plain(p->kv, layer, keeps, &plain);
     cache.k.scale = scale;
     cache.v.scale = scale ? scale + keeps->heads : NULL;
     struct pith_kv_put put = {.backend = p->backend,
                               .kv = p->kv,
-                              .layer = p->kv_layer,
+                              .layer = layer,
                               .cache = &cache,
                               .plain = floats ? &plain : NULL,
                               .k = r->reg[node->u.attend.k] + row * keeps->heads * keeps->key,
                               .v = r->reg[node->u.attend.v] + row * keeps->heads * keeps->value};
     for (size_t i = 0; i < count; i++) {
-        span[i] = pith_kv_store(&put, &of[i]);
+        span[i] = own ? pith_kv_store(&put, &of[i]) : pith_kv_stored(&put, &of[i]);
         put.k += of[i].n * keeps->heads * keeps->key;
         put.v += of[i].n * keeps->heads * keeps->value;
     }
@@ -238,14 +251,13 @@ static enum pith_status run_attend(struct pith_node_run *r, const struct pith_no
 {
     const struct pith_pass *p = r->pass;
     const struct pith_state_spec *keeps = &r->block->plan->state;
-    const struct pith_kv_format *f = pith_kv_of(&p->kv->format, p->kv_layer);
+    const bool own = rows_of(r) == p->kv_layer;
+    const struct pith_kv_format *f = pith_kv_of(&p->kv->format, rows_of(r));
     const size_t queries = r->n * node->u.attend.heads, rows = r->n * keeps->heads;
     PITH_TRY(check_room(p, r->span, r->spans, err));
-    if (f->k.rotate) {
-        rotate_heads(p->backend, r->reg[node->in], queries, keeps->key);
-        rotate_heads(p->backend, r->reg[node->u.attend.k], rows, keeps->key);
-    }
-    if (f->v.rotate) rotate_heads(p->backend, r->reg[node->u.attend.v], rows, keeps->value);
+    if (f->k.rotate) rotate_heads(p->backend, r->reg[node->in], queries, keeps->key);
+    if (f->k.rotate && own) rotate_heads(p->backend, r->reg[node->u.attend.k], rows, keeps->key);
+    if (f->v.rotate && own) rotate_heads(p->backend, r->reg[node->u.attend.v], rows, keeps->value);
     for (size_t i = 0, row = 0, n; i < r->spans; i += n) {
         n = r->spans - i < SPANS_AT_ONCE ? r->spans - i : SPANS_AT_ONCE;
         attend_some(r, node, r->span + i, n, row);
@@ -374,6 +386,7 @@ static enum pith_status run_scale(struct pith_node_run *r, const struct pith_nod
 #define run_conv pith_node_conv
 #define run_delta pith_node_delta
 #define run_scan pith_node_scan
+#define run_tell pith_node_tell
 typedef enum pith_status run_fn(struct pith_node_run *r, const struct pith_node *node,
                                 struct pith_error *err);
 static run_fn *const runs[PITH_NODE_KINDS] = {
@@ -388,6 +401,7 @@ struct pith_nodes pith_nodes_begin(const struct pith_pass *p, const struct pith_
     struct pith_nodes r = {.to = b->plan->nodes, .n = n};
     for (int i = 0; i < PITH_LAYER_REGS; i++) r.reg[i] = p->scratch->reg[i];
     r.reg[PITH_REG_STREAM] = x;
+    if (p->carried) pith_plans_lay(&p->model->plans, p->carried, n, r.reg);
     return r;
 }
 

@@ -93,10 +93,14 @@ static bool plain_page_bytes(const struct pith_state_spec *s, const struct pith_
 double pith_kv_bytes_of(const struct pith_kv_format *f, const struct pith_state_spec *s,
                         double positions, bool read)
 {
+    const bool shared = read && s->kind == PITH_STATE_SHARED;
+    const struct pith_state_spec own = {
+        .kind = PITH_STATE_KV, .heads = s->heads, .key = s->key, .value = s->value};
     const double most = 32.0 *
                         (double)(pith_cache_pages(f->sink) + pith_cache_pages(pith_kv_recent(f)));
     const double near = positions < most ? positions : most;
     size_t plain;
+    if (shared) s = &own;
     const double packed = pith_kv_position_bytes(f, s);
     if (!plain_page_bytes(s, f, &plain) || plain == 0) return positions * packed;
     return (read ? positions - near : positions) * packed + near * (double)plain / 32;
@@ -210,6 +214,15 @@ struct room {
     size_t work;
 };
 
+/* What a layer has room for: for its own rows, where that of others is not there. */
+static struct pith_state_spec room_of(const struct pith_layer_plan *l,
+                                      const struct pith_kv_options *o)
+{
+    struct pith_state_spec s = l->state;
+    if (s.kind == PITH_STATE_SHARED && o->layers == 1) s.kind = PITH_STATE_KV;
+    return s;
+}
+
 /* Adds layer by layer, or with one layer's room finds the most of any; fills in the lists of kv
  * where they are. False when a size overflows. */
 static bool measure(const struct pith_plans *p, struct pith_kv *kv, const struct pith_kv_options *o,
@@ -219,11 +232,12 @@ static bool measure(const struct pith_plans *p, struct pith_kv *kv, const struct
     for (uint32_t i = 0; i < p->layers; i++) {
         const struct pith_layer_plan *l = pith_plan(p, i);
         const struct pith_node *node = pith_plan_attend(l);
+        const struct pith_state_spec state = room_of(l, o);
         const size_t floats = l->state.kind == PITH_STATE_RECURRENT ? l->state.floats : 0;
         const uint32_t group = kv->group[1].pages && window_of(l, o) ? 1 : 0;
         size_t page, plain, bytes, more, work = 0;
-        if (!page_bytes(&l->state, pith_kv_of(&kv->format, i), &page) ||
-            !plain_page_bytes(&l->state, pith_kv_of(&kv->format, i), &plain) ||
+        if (!page_bytes(&state, pith_kv_of(&kv->format, i), &page) ||
+            !plain_page_bytes(&state, pith_kv_of(&kv->format, i), &plain) ||
             !pith_mul_size(page, kv->group[group].pages, &bytes) ||
             !pith_mul_size(plain, kv->group[PITH_KV_PLAIN].pages, &more) ||
             !pith_add_size(bytes, more, &bytes))
@@ -629,13 +643,20 @@ static void store_plain(const struct pith_kv_put *p, struct pith_cache_span some
     pith_cache_store(p->backend, p->plain, &some, p->k, p->v);
 }
 
+struct pith_cache_span pith_kv_stored(const struct pith_kv_put *p, const struct pith_kv_span *span)
+{
+    return (struct pith_cache_span){.start = span->start,
+                                    .n = span->n,
+                                    .page = pith_kv_pages(p->kv, p->layer, span->sequence),
+                                    .plain = p->plain ? pith_kv_plain_pages(p->kv, span->sequence)
+                                                      : NULL};
+}
+
 struct pith_cache_span pith_kv_store(const struct pith_kv_put *p, const struct pith_kv_span *span)
 {
-    struct pith_cache_span s = {
-        .start = span->start, .n = span->n, .page = pith_kv_pages(p->kv, p->layer, span->sequence)};
+    const struct pith_cache_span s = pith_kv_stored(p, span);
     pith_cache_store(p->backend, p->cache, &s, p->k, p->v);
     if (!p->plain) return s;
-    s.plain = pith_kv_plain_pages(p->kv, span->sequence);
     store_plain(p, s);
     pith_cache_close(p->backend, p->cache, p->plain, &s);
     return s;

@@ -249,6 +249,8 @@ struct pith_kv_put {
 };
 /* Stores the rows of a span, whose pages are reserved; returns it as attention takes it. */
 struct pith_cache_span pith_kv_store(const struct pith_kv_put *p, const struct pith_kv_span *span);
+/* The same of rows that are there. */
+struct pith_cache_span pith_kv_stored(const struct pith_kv_put *p, const struct pith_kv_span *span);
 
 /* --- recurrent states ------------------------------------------------------------------------- */
 

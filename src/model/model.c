@@ -122,6 +122,7 @@ static enum pith_status load_ends(struct pith_model *m, struct pith_error *err)
         PITH_TRY(pith_vector_load(m, norm, &spec, &m->head_bias, err));
     }
     if (s->embed_dim) PITH_TRY(load_projections(m, err));
+    if (s->told) PITH_TRY(pith_told_load(m, err));
     if (s->positions) PITH_TRY(load_positions(m, err));
     m->head_rows = pith_alloc_aligned((size_t)PITH_HEAD_ROWS * s->hidden, sizeof(float));
     if (!m->head_rows) return pith_fail_nomem(err, "a model");
@@ -193,6 +194,7 @@ void pith_model_close(struct pith_model *m)
     pith_free(m->narrow);
     pith_linear_free(&m->project_in);
     pith_linear_free(&m->project_out);
+    pith_told_free(&m->told);
     pith_free(m->final_bias);
     pith_free(m->head_bias);
     pith_free(m->head_rows);

@@ -64,6 +64,11 @@ struct pith_model {
      * room for a row of the first and PITH_HEAD_ROWS of the second. */
     struct pith_linear_weights project_in, project_out;
     float *narrow;
+    struct pith_told { /* what layers are told of tokens, where shape.told (model/told.c) */
+        struct pith_linear_weights embed, project;
+        float *norm;
+        float *row; /* room for one of embed */
+    } told;
     float *final_norm, *final_bias; /* the latter may be NULL */
     float *head_bias;               /* of the logits, or NULL */
     float *head_rows;               /* [PITH_HEAD_ROWS][hidden], for pith_model_logits */
@@ -177,6 +182,7 @@ struct pith_pass {
     struct pith_scratch *scratch;
     struct pith_kv *kv;
     uint32_t kv_layer; /* layer index within kv */
+    float *carried;    /* what layers carry (pith_plans_lay()); NULL: it is in the scratch */
     /* The rows of several sequences, one behind the other, for all of whose positions there are
      * pages. */
     const struct pith_kv_span *span;

@@ -40,9 +40,20 @@ enum pith_status pith_node_delta(struct pith_node_run *r, const struct pith_node
                                  struct pith_error *err);
 enum pith_status pith_node_scan(struct pith_node_run *r, const struct pith_node *node,
                                 struct pith_error *err);
+enum pith_status pith_node_tell(struct pith_node_run *r, const struct pith_node *node,
+                                struct pith_error *err);
 enum pith_status pith_node_experts(struct pith_node_run *r, const struct pith_node *node,
                                    struct pith_error *err);
 
+/* out[n][shape.told] = what that layer is told of the tokens, whole numbers; work[n][hidden] is
+ * overwritten. PITH_ARG for a token outside the vocabulary. */
+struct pith_told_rows {
+    size_t n;
+    const float *token;
+    float *work, *out;
+};
+enum pith_status pith_told_rows(const struct pith_model *m, struct pith_backend *be, uint32_t layer,
+                                const struct pith_told_rows *r, struct pith_error *err);
 /* What a row at that position is multiplied with. */
 float pith_temper_factor(const struct pith_node *temper, size_t position);
 /* What nodes compute, without a pass: y[n] of `norm` from x[n]; parts of `split` (its registers, as

@@ -40,6 +40,12 @@ void pith_plan_reg(struct pith_plan_maker *m, unsigned reg, uint32_t width)
     if (m->plan->width[reg] < width) m->plan->width[reg] = width;
 }
 
+void pith_plan_carry(struct pith_plan_maker *m, unsigned reg, uint32_t width)
+{
+    pith_plan_reg(m, reg, width);
+    m->plan->carried |= 1u << reg;
+}
+
 uint32_t pith_plan_vector(struct pith_plan_maker *m, const char *name, uint32_t length)
 {
     struct pith_vector_spec *v = grow(m, &m->plan->vector, &m->plan->vectors, sizeof *v);
@@ -145,7 +151,7 @@ static bool same_layer(const struct pith_layer_plan *a, const struct pith_layer_
 {
     return a->linears == b->linears && a->sites == b->sites && a->vectors == b->vectors &&
            a->nodes == b->nodes && a->fuseds == b->fuseds &&
-           memcmp(&a->state, &b->state, sizeof a->state) == 0 &&
+           memcmp(&a->state, &b->state, sizeof a->state) == 0 && a->carried == b->carried &&
            memcmp(a->width, b->width, sizeof a->width) == 0 &&
            same_items(a->linear, b->linear, a->linears, sizeof *a->linear) &&
            same_items(a->site, b->site, a->sites, sizeof *a->site) &&
@@ -172,6 +178,7 @@ static bool add_kind(struct pith_plans *p, struct pith_layer_plan *l, uint32_t *
     p->kind = more;
     p->kind[p->kinds++] = *l;
     for (int i = 0; i < PITH_LAYER_REGS; i++) p->width[i] = larger(p->width[i], l->width[i]);
+    p->carried |= l->carried;
     p->most_linears = larger(p->most_linears, l->linears);
     p->most_sites = larger(p->most_sites, l->sites);
     p->most_vectors = larger(p->most_vectors, l->vectors);
@@ -218,6 +225,32 @@ void pith_plans_free(struct pith_plans *p)
     *p = (struct pith_plans){0};
 }
 
+uint32_t pith_plans_carried(const struct pith_plans *p)
+{
+    uint32_t width = 0;
+    for (int i = 0; i < PITH_LAYER_REGS; i++)
+        if (p->carried >> i & 1) width += p->width[i];
+    return width;
+}
+
+void pith_plans_lay(const struct pith_plans *p, float *at, size_t n, float *reg[PITH_LAYER_REGS])
+{
+    for (int i = 0; i < PITH_LAYER_REGS; i++) {
+        if (!(p->carried >> i & 1)) continue;
+        reg[i] = at;
+        at += n * p->width[i];
+    }
+}
+
+void pith_plans_fill(const struct pith_plans *p, const int32_t *ids, size_t n, float *at)
+{
+    float *reg[PITH_LAYER_REGS] = {NULL};
+    const size_t width = pith_plans_carried(p);
+    if (width > 0) memset(at, 0, n * width * sizeof *at);
+    pith_plans_lay(p, at, n, reg);
+    for (size_t i = 0; i < n && reg[PITH_REG_TOKEN]; i++) reg[PITH_REG_TOKEN][i] = (float)ids[i];
+}
+
 unsigned pith_node_reads(const struct pith_node *n)
 {
     unsigned reads = 1u << n->in;
@@ -240,9 +273,17 @@ unsigned pith_node_writes(const struct pith_node *n)
 {
     unsigned writes = 0;
     if (n->kind == PITH_NODE_ABSORB) return 1u << n->out | 1u << n->u.latent.key;
+    if (n->kind == PITH_NODE_TELL) return 1u << n->out | 1u << n->u.tell.work;
     if (n->kind != PITH_NODE_SPLIT) return 1u << n->out;
     for (uint32_t i = 0; i < n->u.split.parts; i++) writes |= 1u << n->u.split.to[i];
     return writes;
+}
+
+unsigned pith_plan_leaves(const struct pith_layer_plan *l)
+{
+    unsigned writes = 0;
+    for (uint32_t i = 0; i < l->nodes; i++) writes |= pith_node_writes(&l->node[i]);
+    return writes & l->carried;
 }
 
 bool pith_plan_same_sizes(const struct pith_layer_plan *a, const struct pith_layer_plan *b)
@@ -349,6 +390,25 @@ bool pith_plan_beside(const struct pith_plans *p, const char *tensor)
     for (size_t i = 0; i < PITH_ARCH_BESIDE && names->beside[i]; i++)
         if (strncmp(tensor, names->beside[i], strlen(names->beside[i])) == 0) return true;
     return false;
+}
+
+/* Whether a tensor within a layer is one of its linears' or vectors. */
+static bool reads_part(const struct pith_layer_plan *l, const char *part)
+{
+    const char *suffix;
+    if (pith_plan_find_linear(l, part, &suffix) != PITH_NO_PART) return true;
+    for (uint32_t i = 0; i < l->vectors; i++)
+        if (strcmp(l->vector[i].name, part) == 0) return true;
+    return false;
+}
+
+bool pith_plan_unread(const struct pith_plans *p, const char *tensor)
+{
+    uint32_t layer;
+    const char *part = pith_plan_layer_of(p, tensor, &layer);
+    if (!part || pith_plan(p, layer)->state.kind != PITH_STATE_SHARED) return false;
+    return !reads_part(pith_plan(p, layer), part) &&
+           reads_part(pith_plan(p, pith_plan_rows_of(p, layer)), part);
 }
 
 bool pith_plan_buffer(const struct pith_plans *p, const char *tensor)

@@ -7,7 +7,9 @@
  *     vectors   gains of norms, biases that belong to no linear
  *     nodes     in order; a node reads and writes registers, [n][width] floats each
  *
- * Register PITH_REG_STREAM is the residual stream, which enters the layer and leaves it. */
+ * Register PITH_REG_STREAM is the residual stream, which enters the layer and leaves it. So do
+ * those that layers carry: what one has left in them later ones read. Of these PITH_REG_TOKEN is
+ * filled before the first layer, with the number of each row's token (exact in a float). */
 #ifndef PITH_MODEL_PLAN_H
 #define PITH_MODEL_PLAN_H
 
@@ -17,8 +19,9 @@
 
 enum {
     PITH_PART_NAME = 56, /* room for a name within a layer */
-    PITH_LAYER_REGS = 16,
-    PITH_REG_STREAM = 0
+    PITH_LAYER_REGS = 20,
+    PITH_REG_STREAM = 0,
+    PITH_REG_TOKEN = 1
 };
 #define PITH_NO_PART UINT32_MAX /* where an index may be absent */
 
@@ -230,6 +233,12 @@ struct pith_node {
             uint32_t a_log, dt_bias, skip, heads, dim, groups, state, offset;
             float least, most;
         } scan;
+        /* out = what the model's tables tell the layer of the tokens in `in`, `dim` wide
+         * (model/told.c); `work`, of the stream's width, is overwritten. */
+        struct {
+            uint8_t work;
+            uint32_t dim;
+        } tell;
     } u;
 };
 
@@ -244,12 +253,21 @@ unsigned pith_node_writes(const struct pith_node *n);
  *   KV         keys [heads][key] and values [heads][value] of each position
  *   LATENT     of each position one key, [latent | rotary part], `key` wide, and as its value the
  *              latent, `value` wide, shared by all heads (DeepSeek-AI 2024, section 2.1)
+ *   SHARED     nothing: it reads what layer `of` keeps, KV of these sizes. Where there is room for
+ *              one layer at a time it keeps the same rows for itself
  *   RECURRENT  `floats` numbers for all positions so far: the newest inputs of a convolution and
  *              the state of a recurrence, in float32 */
-enum pith_state_kind { PITH_STATE_NONE, PITH_STATE_KV, PITH_STATE_LATENT, PITH_STATE_RECURRENT };
+enum pith_state_kind {
+    PITH_STATE_NONE,
+    PITH_STATE_KV,
+    PITH_STATE_LATENT,
+    PITH_STATE_SHARED,
+    PITH_STATE_RECURRENT
+};
 struct pith_state_spec {
     enum pith_state_kind kind;
     uint32_t heads, key, value;
+    uint32_t of;
     uint32_t floats;
 };
 
@@ -264,6 +282,7 @@ struct pith_layer_plan {
     uint32_t linears, sites, vectors, nodes, fuseds;
     struct pith_state_spec state;
     uint32_t width[PITH_LAYER_REGS]; /* of the registers, 0: not used */
+    unsigned carried;                /* registers: 1 << number */
 };
 
 struct pith_arch;
@@ -275,6 +294,7 @@ struct pith_plans {
     uint32_t kinds, layers;
     uint32_t *of;                    /* [layers]: which kind */
     uint32_t width[PITH_LAYER_REGS]; /* the widest of any layer */
+    unsigned carried;                /* by any */
     uint32_t rotary;                 /* elements of a head that positions rotate, at most */
     uint32_t tables;                 /* of such rotations */
     uint32_t experts, taken;         /* of a mixture: how many there are, and a token takes */
@@ -293,6 +313,24 @@ static inline const struct pith_layer_plan *pith_plan(const struct pith_plans *p
 {
     return &p->kind[p->of[layer]];
 }
+
+/* The layer whose keys and values a layer reads: its own, or another's. */
+static inline uint32_t pith_plan_rows_of(const struct pith_plans *p, uint32_t layer)
+{
+    const struct pith_state_spec *s = &pith_plan(p, layer)->state;
+    return s->kind == PITH_STATE_SHARED ? s->of : layer;
+}
+
+/* Floats a row that layers carry, all registers together. Side by side they lie as [n][width] each,
+ * in the order of their numbers: pith_plans_lay() says where in `at`, and leaves other registers.
+ */
+uint32_t pith_plans_carried(const struct pith_plans *p);
+void pith_plans_lay(const struct pith_plans *p, float *at, size_t n, float *reg[PITH_LAYER_REGS]);
+/* What the first layer finds there: the tokens, else zeros. */
+void pith_plans_fill(const struct pith_plans *p, const int32_t *ids, size_t n, float *at);
+
+/* Those of the carried registers that a layer writes: 1 << register. */
+unsigned pith_plan_leaves(const struct pith_layer_plan *l);
 
 /* Whether two layers have the same linears and vectors, of the same sizes. */
 bool pith_plan_same_sizes(const struct pith_layer_plan *a, const struct pith_layer_plan *b);
@@ -324,6 +362,9 @@ const char *pith_plan_layer_of(const struct pith_plans *p, const char *tensor, u
 /* Whether `tensor` is no part of the language model that the layers are of, by the names that its
  * architecture gives: another tower, layers that predict further tokens. */
 bool pith_plan_beside(const struct pith_plans *p, const char *tensor);
+/* Whether `tensor` is of a layer that shares another's keys and values, and would be read if it did
+ * not: published files hold such tensors, and nobody reads them. */
+bool pith_plan_unread(const struct pith_plans *p, const char *tensor);
 /* Whether `tensor` is a buffer that the forward pass computes itself. */
 bool pith_plan_buffer(const struct pith_plans *p, const char *tensor);
 /* The linear of a layer whose tensor that is ("self_attn.q_proj.weight"), and its suffix
@@ -346,6 +387,8 @@ struct pith_plan_maker {
 
 /* The register becomes at least `width` wide. */
 void pith_plan_reg(struct pith_plan_maker *m, unsigned reg, uint32_t width);
+/* ... and layers carry it. */
+void pith_plan_carry(struct pith_plan_maker *m, unsigned reg, uint32_t width);
 uint32_t pith_plan_vector(struct pith_plan_maker *m, const char *name, uint32_t length);
 /* Begins a site; the linears added next are its own. */
 uint32_t pith_plan_site(struct pith_plan_maker *m, const char *name, uint32_t dim,

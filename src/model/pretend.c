@@ -20,7 +20,7 @@ enum pith_status pith_runner_pretend(struct pith_runner *r, uint32_t sequence, s
     for (uint32_t i = 0; i < r->kv.layers; i++) {
         const struct pith_layer_plan *l = pith_plan(&r->model->plans, i);
         const struct pith_node *node = pith_plan_attend(l);
-        if (!node) continue;
+        if (!node || pith_plan_rows_of(&r->model->plans, i) != i) continue;
         const struct pith_cache cache = pith_kv_layer(&r->kv, i, &l->state);
         float *const k = w->reg[node->u.attend.k], *const v = w->reg[node->u.attend.v];
         fill(k, w->rows * cache.kv_heads * cache.k.dim);

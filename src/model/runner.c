@@ -141,6 +141,13 @@ size_t pith_runner_length(const struct pith_runner *r, uint32_t sequence)
 
 /* --- a step ----------------------------------------------------------------------------------- */
 
+/* What layers are told of: the tokens of n rows, from row `first`. */
+static void put_tokens(const struct pith_runner *r, size_t first, const int32_t *ids, size_t n)
+{
+    float *token = r->scratch.reg[PITH_REG_TOKEN];
+    for (size_t i = 0; token && i < n; i++) token[first + i] = (float)ids[i];
+}
+
 /* Spans [0, count) of r->span through all blocks; x[n][hidden] in place. */
 static enum pith_status run_rows(struct pith_runner *r, size_t count, float *x, size_t n,
                                  struct pith_error *err)
@@ -185,6 +192,7 @@ static enum pith_status go_back(struct pith_runner *r, uint32_t sequence, struct
     while (s->length < to && status == PITH_OK) {
         const size_t left = to - s->length, n = left < r->scratch.rows ? left : r->scratch.rows;
         r->span[0] = (struct pith_kv_span){.sequence = sequence, .start = s->length, .n = n};
+        put_tokens(r, 0, ids_of(r, sequence) + s->length, n);
         status = pith_model_embed(r->model, ids_of(r, sequence) + s->length, n, r->rows, err);
         if (status == PITH_OK) status = run_rows(r, 1, r->rows, n, err);
     }
@@ -237,6 +245,7 @@ static size_t gather(struct pith_runner *r, const struct pith_step_span *span, s
         else if (count == 2) memcpy(r->rows, *x, *rows * hidden * sizeof **x), *x = r->rows;
         if (count > 1)
             memcpy(r->rows + *rows * hidden, s->x + p.row * hidden, n * hidden * sizeof **x);
+        put_tokens(r, *rows, s->ids + p.row, n);
         *rows += n;
     }
     return count;
@@ -255,8 +264,7 @@ static void scatter(const struct pith_runner *r, const struct pith_step_span *sp
             continue;
         }
         const size_t n = r->span[i++].n;
-        if (count > 1)
-            memcpy(s->x + p->row * hidden, r->rows + from, n * hidden * sizeof *s->x);
+        if (count > 1) memcpy(s->x + p->row * hidden, r->rows + from, n * hidden * sizeof *s->x);
         from += n * hidden;
         p->row += n;
     }

@@ -139,6 +139,9 @@ static const struct {
     {"the width of the embedding", AT(embed_dim)},
     {"elements of a head in layers of full attention", AT(full_head_dim)},
     {"heads of keys in layers of full attention", AT(full_kv_heads)},
+    {"the width of what layers are told", AT(told)},
+    {"layers that share keys and values", AT(kv_shared)},
+    {"their feed-forward part's width", AT(kv_shared_ffn)},
 };
 #undef AT
 

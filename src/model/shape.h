@@ -132,8 +132,13 @@ struct pith_shape {
     uint32_t position_shift;
     uint32_t embed_dim; /* of the embedding and the head, which matrices join to the stream's width;
                            0: that width */
-    bool norms_after;   /* of the stream, behind each addition, none before the parts */
-    bool norms_bare;    /* without gains and biases */
+    uint32_t told, told_vocab; /* width of what a layer is told of each token, 0: nothing; how many
+                                  tokens there are rows for */
+    uint32_t kv_shared;        /* the last so many layers attend to the keys and values of the last
+                                  layer before them with a window like theirs */
+    uint32_t kv_shared_ffn;    /* the width of their feed-forward part, where that is another */
+    bool norms_after;          /* of the stream, behind each addition, none before the parts */
+    bool norms_bare;           /* without gains and biases */
     bool no_last_norm;
     bool serial; /* branches go one after the other where the family has them side by side */
     /* q of position p is times 1 + tempered * ln(1 + floor((p + tempered_shift) / tempered_every));

@@ -43,6 +43,9 @@ void pith_tape_linear(struct pith_tape *t, const struct pith_block *b,
                       const struct pith_tape_rows *r);
 void pith_tape_to_weights(struct pith_tape_backward *k, const struct pith_tape_rows *r);
 void pith_tape_to_input(struct pith_tape_backward *k, const struct pith_tape_rows *r);
+/* What layers are told: nothing flows back. */
+pith_tape_fn pith_tape_tell;
+pith_back_fn pith_back_tell;
 /* Activation of the model's, or the node's; its gradients. */
 struct pith_gating pith_tape_gating(const struct pith_tape *t, const struct pith_node *gate);
 

@@ -148,8 +148,11 @@ static void add_left_out(const struct pith_job *job, json_t **account)
     const struct pith_checkpoint *in = job->model->checkpoint;
     json_t *left = json_object();
     for (size_t i = 0; i < in->count; i++)
-        if (pith_job_leaves_out(job, in->tensors[i].name))
-            pith_json_set(&left, in->tensors[i].name, json_string("computed"));
+        if (pith_job_leaves_out(job, in->tensors[i].name)) {
+            const bool unread = pith_plan_unread(&job->model->plans, in->tensors[i].name);
+            pith_json_set(&left, in->tensors[i].name,
+                          json_string(unread ? "not read" : "computed"));
+        }
     if (!left || json_object_size(left) > 0) pith_json_set(account, "left_out", left);
     else json_decref(left);
 }

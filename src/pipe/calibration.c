@@ -35,7 +35,9 @@ static enum pith_status open_between(struct pith_run *r, struct pith_error *err)
 enum pith_status pith_calibration_open(struct pith_run *r, struct pith_error *err)
 {
     const size_t hidden = r->job->model->shape.hidden;
-    const size_t bytes = r->job->calib.windows * r->job->calib.length * hidden * sizeof(float);
+    const size_t carried = pith_plans_carried(&r->job->model->plans);
+    const size_t bytes = r->job->calib.windows * r->job->calib.length * (hidden + carried) *
+                         sizeof(float);
     for (int i = 0; i < 2; i++) {
         char name[32];
         snprintf(name, sizeof name, "pith.acts.%d", i);
@@ -46,7 +48,7 @@ enum pith_status pith_calibration_open(struct pith_run *r, struct pith_error *er
         pith_free(path);
         if (s != PITH_OK) return s;
         r->cal.acts[i] = (struct pith_acts){r->cal.acts_file[i].data, r->job->calib.windows,
-                                            r->job->calib.length, hidden};
+                                            r->job->calib.length, hidden, carried};
     }
     PITH_TRY(open_between(r, err));
     PITH_TRY(pith_learn_open(r, err));

@@ -83,7 +83,8 @@ static enum pith_status plan_kv(struct pith_job *job, uint32_t layer, struct pit
 
 bool pith_job_leaves_out(const struct pith_job *job, const char *tensor)
 {
-    return job->container->file && pith_plan_buffer(&job->model->plans, tensor);
+    return pith_plan_unread(&job->model->plans, tensor) ||
+           (job->container->file && pith_plan_buffer(&job->model->plans, tensor));
 }
 
 static enum pith_status plan_copy(struct pith_job *job, const struct pith_tensor *t,

@@ -49,7 +49,7 @@ static enum pith_status open_file(struct pith_run *r, int which, struct pith_err
     snprintf(name, sizeof name, "pith.acts.float.%d", which);
     char *path = pith_path_join(r->job->partial, name);
     if (!path) return pith_fail_nomem(err, name);
-    const uint64_t bytes = (uint64_t)like->windows * like->length * like->hidden * sizeof(float);
+    const uint64_t bytes = (uint64_t)like->windows * pith_acts_floats(like) * sizeof(float);
     const enum pith_status s = pith_scratch_file_open(path, bytes, &l->file[which], err);
     pith_free(path);
     if (s != PITH_OK) return s;
@@ -77,16 +77,11 @@ void pith_learn_close(struct pith_learn *l)
     l->taken = NULL;
 }
 
-static size_t window_floats(const struct pith_acts *a)
-{
-    return a->length * a->hidden;
-}
-
 void pith_learn_embedded(struct pith_run *r)
 {
     const struct pith_acts *a = &r->cal.acts[0];
     if (!pith_job_learns(r->job)) return;
-    memcpy(r->cal.learn.acts[0].x, a->x, a->windows * window_floats(a) * sizeof *a->x);
+    memcpy(r->cal.learn.acts[0].x, a->x, a->windows * pith_acts_floats(a) * sizeof *a->x);
 }
 
 void pith_learn_swap(struct pith_learn *l)
@@ -105,11 +100,10 @@ enum pith_status pith_learn_targets(struct pith_run *r, const struct pith_block 
                                     struct pith_error *err)
 {
     struct pith_learn *l = &r->cal.learn;
-    const size_t n = window_floats(&l->acts[0]);
     if (l->taken) memset(l->taken, 0, r->job->model->shape.moe.experts * sizeof *l->taken);
     for (size_t w = 0; w < l->acts[0].windows; w++) {
-        PITH_TRY(pith_tape_forward(&l->tape, b, l->acts[0].x + w * n, l->acts[0].length,
-                                   l->acts[1].x + w * n, err));
+        PITH_TRY(pith_tape_forward(&l->tape, b, pith_acts_window(&l->acts[0], w), l->acts[0].length,
+                                   pith_acts_window(&l->acts[1], w), err));
         if (l->taken) pith_tape_count(&l->tape, b, l->taken);
         PITH_TRY(count(r, FORWARD, err));
     }
@@ -137,10 +131,11 @@ static enum pith_status run_window(const struct learning *t, size_t window, doub
     const struct pith_acts *in = r->job->recipe.round_options.float_input ? &l->acts[0]
                                                                           : &r->cal.acts[0];
     const struct pith_kern *k = pith_backend_kern(r->job->backend);
-    const size_t n = window_floats(in), hidden = in->hidden;
-    const float *target = l->acts[1].x + window * n;
+    const size_t hidden = in->hidden, n = in->length * hidden;
+    const float *target = pith_acts_window(&l->acts[1], window);
     float *out = r->cal.collector.row;
-    PITH_TRY(pith_tape_forward(&l->tape, t->block, in->x + window * n, in->length, out, err));
+    PITH_TRY(
+        pith_tape_forward(&l->tape, t->block, pith_acts_window(in, window), in->length, out, err));
     *squares = 0.0;
     for (size_t i = 0; i < n; i += hidden) *squares += k->sumsq_diff(hidden, out + i, target + i);
     for (size_t i = 0; i < n; i++) out[i] -= target[i];

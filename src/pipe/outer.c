@@ -20,6 +20,10 @@ static const char *outer_reason(const struct pith_model *m, const char *name)
     const char *const joins[] = {m->arch->names.project_in, m->arch->names.project_out};
     for (size_t i = 0; i < PITH_COUNT(joins) && m->shape.embed_dim; i++)
         if (is_of(name, joins[i])) return "between the stream and embeddings of another width";
+    if (m->shape.told && is_of(name, m->arch->names.told_embed))
+        return "embeddings are left in the model's precision";
+    if (m->shape.told && is_of(name, m->arch->names.told_project))
+        return "what layers are told of tokens is left in the model's precision";
     return "not a linear layer";
 }
 
@@ -123,12 +127,13 @@ static enum pith_status embed_windows(struct pith_run *r, struct pith_error *err
 {
     const size_t length = r->job->calib.length;
     for (size_t w = 0; w < r->job->calib.windows; w++) {
-        float *x = r->cal.acts[0].x + w * length * r->cal.acts[0].hidden;
-        const enum pith_status s =
-            pith_model_embed(r->job->model, r->job->calib.ids + w * length, length, x, err);
+        float *x = pith_acts_window(&r->cal.acts[0], w);
+        const int32_t *ids = r->job->calib.ids + w * length;
+        const enum pith_status s = pith_model_embed(r->job->model, ids, length, x, err);
         if (s != PITH_OK)
             return pith_fail_as(err, s == PITH_ARG ? PITH_FORMAT : s,
                                 "the tokenizer does not fit this model");
+        pith_plans_fill(&r->job->model->plans, ids, length, x + length * r->cal.acts[0].hidden);
         PITH_TRY(turn_window(r->job, x, length, err));
         PITH_TRY(pith_progress_step(&r->job->options->progress, "embedding", r->work_done,
                                     r->work_total, err));

@@ -14,7 +14,7 @@
 
 static bool acts_digest(const struct pith_acts *a, char hex[PITH_SHA256_HEX])
 {
-    return pith_sha256_hex(a->x, a->windows * a->length * a->hidden * sizeof(float), hex);
+    return pith_sha256_hex(a->x, a->windows * pith_acts_floats(a) * sizeof(float), hex);
 }
 
 /* The unit's entry `key` is the digest of a; a without numbers has none. */

@@ -294,12 +294,16 @@ static enum pith_status check_used(const struct pith_job *job, const struct over
 static size_t beside_length(const struct pith_model *m, const struct pith_tensor *t)
 {
     static const char end[] = ".weight";
-    const char *const joins[] = {m->arch->names.project_in, m->arch->names.project_out};
+    const struct pith_shape *s = &m->shape;
+    const struct pith_arch_names *names = &m->arch->names;
+    const char *const joins[] = {s->embed_dim ? names->project_in : NULL,
+                                 s->embed_dim ? names->project_out : NULL,
+                                 s->told ? names->told_project : NULL};
     const size_t n = strlen(t->name), tail = sizeof end - 1;
     if (t->dims != 2 || n <= tail || strcmp(t->name + n - tail, end) != 0) return 0;
     if (pith_plan_beside(&m->plans, t->name)) return n - tail;
-    for (size_t i = 0; i < PITH_COUNT(joins) && m->shape.embed_dim; i++)
-        if (strlen(joins[i]) == n - tail && strncmp(t->name, joins[i], n - tail) == 0)
+    for (size_t i = 0; i < PITH_COUNT(joins); i++)
+        if (joins[i] && strlen(joins[i]) == n - tail && strncmp(t->name, joins[i], n - tail) == 0)
             return n - tail;
     return 0;
 }

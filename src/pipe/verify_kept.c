@@ -42,10 +42,13 @@ static bool of_linear(struct pith_verification *v, const char *tensor)
     return false;
 }
 
-/* Said to be left out, and one that a pass computes where the file has no place for it. */
+/* Said to be left out, and one that nobody reads, or that a pass computes where the file has no
+ * place for it. */
 static bool is_left_out(const struct pith_verification *v, const char *tensor)
 {
-    return v->checkpoint->file_form && pith_plan_buffer(&v->original->plans, tensor) &&
+    const struct pith_plans *p = &v->original->plans;
+    return (pith_plan_unread(p, tensor) ||
+            (v->checkpoint->file_form && pith_plan_buffer(p, tensor))) &&
            json_object_get(json_object_get(v->account, "left_out"), tensor) != NULL;
 }
 

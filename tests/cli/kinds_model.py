@@ -101,10 +101,32 @@ def mamba(layer):
                                          "shared_mlp.output_linear.weight": [hidden, ffn]}
 
 
-make = {"deepseek_v3": latent, "qwen3_next": hybrid, "lfm2_moe": short, "granitemoehybrid": mamba}[kind]
-for layer in range(3):
+def small(layer):
+    """Gemma 4 as its small models are: two layers of four share keys and values (their own are there, and not read),
+    all are told of tokens."""
+    told, full, types = 128, 64, ["sliding_attention", "full_attention"]
+    config.update(architectures=["Gemma4ForCausalLM"], num_hidden_layers=4, num_key_value_heads=2, head_dim=dim,
+                  global_head_dim=full, layer_types=types * 2, sliding_window=32, num_kv_shared_layers=2,
+                  use_double_wide_mlp=True, hidden_size_per_layer_input=told, vocab_size_per_layer_input=vocab,
+                  hidden_activation="gelu_pytorch_tanh", rope_parameters={
+                      types[0]: {"rope_type": "default", "rope_theta": 10000.0},
+                      types[1]: {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25}})
+    shapes.update({"model.embed_tokens_per_layer.weight": [vocab, 4 * told],
+                   "model.per_layer_model_projection.weight": [4 * told, hidden],
+                   "model.per_layer_projection_norm.weight": [told]})
+    d = full if layer % 2 else dim
+    part = {"self_attn.q_proj": [heads * d, hidden], "self_attn.k_proj": [2 * d, hidden], "self_attn.v_proj": [2 * d, hidden],
+            "self_attn.o_proj": [hidden, heads * d], "self_attn.q_norm": [d], "self_attn.k_norm": [d],
+            "per_layer_input_gate": [told, hidden], "per_layer_projection": [hidden, told]}
+    part |= {k + "norm": [hidden] for k in ("input_layer", "post_attention_layer", "pre_feedforward_layer",
+                                            "post_feedforward_layer", "post_per_layer_input_")}
+    return {k + ".weight": v for k, v in part.items()} | mlp("mlp", ffn * (1 + layer // 2)) | {"layer_scalar": [1]}
+
+
+make = {"gemma4_text": small, "deepseek_v3": latent, "qwen3_next": hybrid, "lfm2_moe": short, "granitemoehybrid": mamba}[kind]
+for layer in range(4 if kind == "gemma4_text" else 3):
     part = make(layer)
-    if part and layer < 2 and kind != "lfm2_moe":
+    if part and layer < 2 and kind not in ("lfm2_moe", "gemma4_text"):
         part |= {"input_layernorm.weight": [hidden], "post_attention_layernorm.weight": [hidden]}
     shapes |= {f"model.layers.{layer}.{k}": v for k, v in part.items()}
 if kind == "lfm2_moe":
@@ -117,7 +139,7 @@ for name, shape in sorted(shapes.items()):
     count, begin = 1, len(body)
     for n in shape:
         count *= n
-    one = 1.0 if len(shape) == 1 and "norm" in name and not (kind == "qwen3_next" and "linear_attn" not in name) else 0.0
+    one = 1.0 if len(shape) == 1 and ("norm" in name or "scalar" in name) and not (kind == "qwen3_next" and "linear_attn" not in name) else 0.0
     scale = 0.1 if len(shape) == 1 else 2.0 / shape[-1] ** 0.5
     values = [one + scale * random.uniform(-1, 1) for _ in range(count)]
     body += b"".join(struct.pack("<f", v)[2:] for v in values)

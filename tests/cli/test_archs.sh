@@ -11,8 +11,8 @@ loss() {
 near() { # NAME LOSS LOSS MOST
     check "$1: loss $2, $3" awk -v a="$2" -v b="$3" -v most="$4" 'BEGIN { d = a - b; exit !(a > 0 && b > 0 && d < most && -d < most) }'
 }
-cases="gpt_neox gpt2 opt gemma3 cohere2 qwen3_vl"
-thorough && cases="$cases opt_post gemma4_old olmo2 granite lfm2 granitemoehybrid_bias"
+cases="gpt_neox gpt2 opt gemma3 gemma4_small_vl cohere2 qwen3_vl"
+thorough && cases="$cases opt_post gemma4_old gemma4_small gemma4_shared olmo2 granite lfm2 granitemoehybrid_bias"
 for case in $cases; do
     rm -rf "$work/m" "$work/o" "$work/g"
     python3 tests/cli/arch_case.py $case "$work/m" "$work/text"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # What is not plain attention goes the whole way: a small model with latents (and a layer more, that predicts
-# further tokens) and one with recurrent states are quantized, verified, measured, killed and resumed.
+# further tokens), one with recurrent states and one whose layers share keys and values and are told of tokens
+# are quantized, verified, measured, killed and resumed.
 set -u
 . tests/cli/lib.sh
 calib="--calib $probe/eval.txt --calib-tokens 256 --seq-len 64 --quiet"
@@ -23,7 +24,7 @@ kl = json.load(open('$work/json'))['kld_mean']
 assert 0 < kl < 0.3, kl"
 }
 
-kinds="deepseek_v3 qwen3_next"
+kinds="deepseek_v3 qwen3_next gemma4_text"
 thorough && kinds="$kinds lfm2_moe granitemoehybrid"
 thorough && killed="gptq $work/learned.json" || killed=gptq
 for kind in $kinds; do
@@ -71,5 +72,22 @@ import json, struct
 d = open('$work/kv/model.safetensors', 'rb').read()
 names = [k for k in json.loads(d[8:8 + struct.unpack('<Q', d[:8])[0]]) if k.endswith(('k_scale', 'v_scale'))]
 assert sorted(names) == ['model.layers.1.self_attn.k_scale', 'model.layers.1.self_attn.v_scale'], names"
+# shellcheck disable=SC2086
+check "formats of layers that share none" "$pith" quantize "$work/gemma4_text" -o "$work/kv4" -r gptq \
+    --container compressed-tensors --kv fp8_e4m3 $calib
+check "scales of two layers; what nobody reads is left out; matrices beside the layers are named" python3 -c "
+import json, struct
+d = open('$work/kv4/model.safetensors', 'rb').read()
+names = list(json.loads(d[8:8 + struct.unpack('<Q', d[:8])[0]]))
+assert sorted({n.split('.')[2] for n in names if n.endswith(('k_scale', 'v_scale'))}) == ['0', '1'], names
+shared = [n for n in names if n.startswith(('model.layers.2', 'model.layers.3'))]
+assert not any('k_' in n.split('self_attn.')[-1] or 'v_proj' in n for n in shared if 'self_attn' in n), shared
+account = json.load(open('$work/kv4/pith.json'))
+assert account['left_out']['model.layers.3.self_attn.k_proj.weight'] == 'not read', account['left_out']
+q = json.load(open('$work/kv4/config.json'))['quantization_config']
+assert 'model.per_layer_model_projection' in q['ignore'], q['ignore']
+assert 'model.per_layer_model_projection.weight' in names and 'model.layers.3.per_layer_projection.weight_packed' in names"
+check "and verified" "$pith" verify "$work/kv4" --against "$work/gemma4_text"
+check "and read again" "$pith" eval "$work/kv4" --text "$probe/eval.txt" --context 64 --max-tokens 128
 check "they are read again" "$pith" eval "$work/kv" --text "$probe/eval.txt" --context 64 --max-tokens 128
 exit $failed

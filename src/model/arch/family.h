@@ -69,6 +69,7 @@ struct pith_family {
     const char *q_norm, *k_norm;            /* where the shape says qk_norm */
     const char *gate, *up, *down, *gate_up; /* gate_up: both in one; no gate: an ungated one */
     const char *sinks;                      /* a whole tensor's name */
+    const char *told_gate, *told_project, *told_after; /* where the shape has `told`; a norm */
     const char *scalar; /* what the layer gives is times that one number; a whole tensor's name */
     enum pith_qk_norm qk_norm;
     bool parallel;      /* attention and feed-forward read the same stream, and are added at once */
@@ -130,6 +131,9 @@ extern const struct pith_family pith_family_deepseek;
 
 /* Latent attention; the delta rule; Mamba 2, whose names are all alike. */
 pith_family_branch_fn pith_family_latent, pith_family_delta, pith_family_mamba;
+/* The layer whose keys and values one attends to, and whether it is one that others read so. */
+uint32_t pith_family_kv_source(const struct pith_shape *s, uint32_t layer);
+bool pith_family_kv_left(const struct pith_shape *s, uint32_t layer);
 /* A linear, computed from reg[0] into reg[1], with reg[2] to round its input in; its index. */
 uint32_t pith_family_compute(struct pith_plan_maker *m, const char *name, uint32_t rows, bool bias,
                              const unsigned reg[3]);
@@ -236,6 +240,12 @@ enum pith_status pith_family_read_sparse_layers(const json_t *config, const char
 enum pith_status pith_family_read_latent(const json_t *config, const char *where,
                                          const struct pith_latent_shape *absent,
                                          struct pith_shape *shape, struct pith_error *err);
+/* Keys and values that layers share, and what layers are told of tokens: "num_kv_shared_layers"
+ * (before which there must be a layer of each kind that shares), "use_double_wide_mlp" of those,
+ * "hidden_size_per_layer_input" (`told` where that is missing), "vocab_size_per_layer_input"; after
+ * which layers have a window is known. */
+enum pith_status pith_family_read_small(const json_t *config, const char *where, uint32_t told,
+                                        struct pith_shape *shape, struct pith_error *err);
 /* The heads of the delta rule, and which layers have it: by "layer_types", or all but every
  * "full_attention_interval"th. */
 enum pith_status pith_family_read_delta(const json_t *config, const char *where,

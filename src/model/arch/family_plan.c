@@ -169,12 +169,41 @@ static void temper(struct pith_plan_maker *m)
     pith_plan_node(m, n);
 }
 
+/* The registers in which the keys and values that layers of this kind share are carried. */
+static unsigned kept_k(const struct pith_plan_maker *m)
+{
+    return pith_layer_in(&m->shape->sliding, m->layer) ? KEPT_WINDOW_K : KEPT_K;
+}
+
+static unsigned kept_v(const struct pith_plan_maker *m)
+{
+    return pith_layer_in(&m->shape->sliding, m->layer) ? KEPT_WINDOW_V : KEPT_V;
+}
+
+static bool shares_kv(const struct pith_plan_maker *m)
+{
+    return pith_family_kv_source(m->shape, m->layer) != m->layer;
+}
+
+static void copy_heads(struct pith_plan_maker *m, unsigned from, unsigned to);
+
+/* What later layers attend to as well. */
+static void leave_kv(struct pith_plan_maker *m)
+{
+    const uint32_t width = m->shape->kv_heads * m->shape->head_dim;
+    if (!pith_family_kv_left(m->shape, m->layer)) return;
+    pith_plan_carry(m, kept_k(m), width);
+    pith_plan_carry(m, kept_v(m), width);
+    copy_heads(m, K, kept_k(m));
+    copy_heads(m, V, kept_v(m));
+}
+
 static void attend(struct pith_plan_maker *m, uint32_t sinks)
 {
     const struct pith_shape *s = m->shape;
     struct pith_node n = {.kind = PITH_NODE_ATTEND, .in = Q, .out = Q};
-    n.u.attend.k = K;
-    n.u.attend.v = V;
+    n.u.attend.k = (uint8_t)(shares_kv(m) ? kept_k(m) : K);
+    n.u.attend.v = (uint8_t)(shares_kv(m) ? kept_v(m) : V);
     n.u.attend.heads = s->heads;
     n.u.attend.window = pith_layer_in(&s->sliding, m->layer) ? s->window : 0;
     n.u.attend.chunked = s->chunked && n.u.attend.window;
@@ -186,6 +215,11 @@ static void attend(struct pith_plan_maker *m, uint32_t sinks)
     pith_plan_node(m, n);
     m->plan->state = (struct pith_state_spec){
         .kind = PITH_STATE_KV, .heads = s->kv_heads, .key = s->head_dim, .value = s->head_dim};
+    if (!shares_kv(m)) return;
+    m->plan->state.kind = PITH_STATE_SHARED;
+    m->plan->state.of = pith_family_kv_source(s, m->layer);
+    pith_plan_carry(m, n.u.attend.k, s->kv_heads * s->head_dim);
+    pith_plan_carry(m, n.u.attend.v, s->kv_heads * s->head_dim);
 }
 
 /* Each head of q is its queries, then as much for the gate. */
@@ -216,14 +250,14 @@ static unsigned gate_heads(struct pith_plan_maker *m)
     return GATE;
 }
 
-/* Values that are keys. */
-static void copy_keys(struct pith_plan_maker *m)
+/* Heads of keys or values, in another register too. */
+static void copy_heads(struct pith_plan_maker *m, unsigned from, unsigned to)
 {
-    struct pith_node n = {.kind = PITH_NODE_SPLIT, .in = K, .out = K};
+    struct pith_node n = {.kind = PITH_NODE_SPLIT, .in = (uint8_t)from, .out = (uint8_t)from};
     n.u.split.parts = 1;
     n.u.split.dim[0] = m->shape->kv_heads * m->shape->head_dim;
-    n.u.split.to[0] = V;
-    pith_plan_reg(m, V, n.u.split.dim[0]);
+    n.u.split.to[0] = (uint8_t)to;
+    pith_plan_reg(m, to, n.u.split.dim[0]);
     pith_plan_node(m, n);
 }
 
@@ -241,9 +275,10 @@ static uint32_t project_all(struct pith_plan_maker *m, unsigned in)
         return PITH_NO_PART;
     }
     (void)project(m, f->q, s->heads, (const unsigned[3]){in, s->gated ? FUSED : Q, OUT});
+    if (shares_kv(m)) return PITH_NO_PART;
     (void)project(m, f->k, s->kv_heads, (const unsigned[3]){in, K, OUT});
     if (s->k_is_v) {
-        copy_keys(m);
+        copy_heads(m, K, V);
         return PITH_NO_PART;
     }
     const uint32_t v = project(m, f->v, s->kv_heads, (const unsigned[3]){in, V, OUT});
@@ -275,17 +310,17 @@ static void attention(struct pith_plan_maker *m, const struct attention_gains *g
     }
     const uint32_t site = pith_plan_site(m, "qkv", s->hidden, fold_into(m, g->before));
     const uint32_t v = project_all(m, in);
-    if (s->qk_norm) {
-        norm_heads(m, Q, s->heads, g->q);
-        norm_heads(m, K, s->kv_heads, g->k);
-    }
-    if (s->v_norm) norm_heads(m, V, s->kv_heads, PITH_NO_PART);
+    const bool own = !shares_kv(m);
+    if (s->qk_norm) norm_heads(m, Q, s->heads, g->q);
+    if (s->qk_norm && own) norm_heads(m, K, s->kv_heads, g->k);
+    if (s->v_norm && own) norm_heads(m, V, s->kv_heads, PITH_NO_PART);
     clip(m, Q, s->heads);
-    clip(m, K, s->kv_heads);
-    clip(m, V, s->kv_heads);
+    if (own) clip(m, K, s->kv_heads);
+    if (own) clip(m, V, s->kv_heads);
     rotate_heads(m, Q, s->heads);
-    rotate_heads(m, K, s->kv_heads);
+    if (own) rotate_heads(m, K, s->kv_heads);
     temper(m);
+    leave_kv(m);
     attend(m, g->sinks);
     const unsigned heads = gate_heads(m);
     const bool folds = v != PITH_NO_PART && s->qkv_clip == 0 && !s->gated && !s->v_norm;
@@ -538,6 +573,30 @@ static void feed_forward(struct pith_plan_maker *m, struct gain before, struct g
     pith_plan_module(m, site, OUT);
 }
 
+/* --- what a layer is told ----------------------------------------------------------------------
+ */
+
+/* A third branch: a gate of the stream times what the tables say of the token. */
+static void be_told(struct pith_plan_maker *m)
+{
+    const struct pith_family *f = family_of(m);
+    const struct pith_shape *s = m->shape;
+    struct pith_node n = {.kind = PITH_NODE_TELL, .in = TOKEN, .out = UP};
+    const struct gain after = add_gain(m, f->told_after, false);
+    pith_plan_carry(m, TOKEN, 1);
+    (void)pith_plan_site(m, "told_gate", s->hidden, (struct pith_fold){0});
+    (void)compute(m, f->told_gate, s->told, false, (const unsigned[3]){X, GATE, OUT});
+    n.u.tell.work = NORMED;
+    n.u.tell.dim = s->told;
+    pith_plan_reg(m, NORMED, s->hidden);
+    pith_plan_reg(m, UP, s->told);
+    pith_plan_node(m, n);
+    activate(m, GATE, false, s->told);
+    (void)pith_plan_site(m, "told", s->told, (struct pith_fold){0});
+    (void)compute(m, f->told_project, s->hidden, false, (const unsigned[3]){GATE, OUT, GATE});
+    end_branch(m, after, OUT);
+}
+
 /* --- the layer -------------------------------------------------------------------------------- */
 
 /* Learned positions, before everything else. */
@@ -606,7 +665,7 @@ enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *
     const struct gain after_mlp = add_gain(m, f->after_mlp, false);
     if (s->qk_norm && !is_recurrent(m) && f->qk_norm != PITH_QK_BARE) {
         g.q = add_head_gain(m, f->q_norm, s->heads);
-        g.k = add_head_gain(m, f->k_norm, s->kv_heads);
+        if (!shares_kv(m)) g.k = add_head_gain(m, f->k_norm, s->kv_heads);
     }
     if (f->sinks) g.sinks = pith_plan_vector(m, f->sinks, s->heads);
     if (sparse && s->moe.correction) correction = add_correction(m);
@@ -617,6 +676,7 @@ enum pith_status pith_family_plan(struct pith_plan_maker *m, struct pith_error *
     if (parallel) end_branch(m, g.after, BRANCH);
     end_branch(m, after_mlp, OUT);
     if (s->norms_after) norm(m, before_mlp, X, X);
+    if (s->told) be_told(m);
     if (f->in_out) exchange_all(m);
     if (f->scalar) scale(m, pith_plan_vector(m, f->scalar, 1));
     return m->failed ? pith_fail_nomem(err, "the plan of a layer") : PITH_OK;

@@ -4,6 +4,25 @@
 
 #include "model/arch/family.h"
 
-enum { X = PITH_REG_STREAM, NORMED, Q, K, V, GATE, UP, OUT, BRANCH, FUSED, LOGITS, ROWS, RESULT };
+enum {
+    X = PITH_REG_STREAM,
+    TOKEN = PITH_REG_TOKEN,
+    NORMED,
+    Q,
+    K,
+    V,
+    GATE,
+    UP,
+    OUT,
+    BRANCH,
+    FUSED,
+    LOGITS,
+    ROWS,
+    RESULT,
+    KEPT_K, /* keys and values that later layers share: of layers without, then with a window */
+    KEPT_V,
+    KEPT_WINDOW_K,
+    KEPT_WINDOW_V
+};
 
 #endif

@@ -1,26 +1,21 @@
-/* Gemma 4, but for inputs by layer: Gemma 3's four norms with plain gains, norms on values too,
- * layers without the window with heads of their own whose values may be their keys, a factor a
- * layer; experts beside the feed-forward part, each with norms of its own. */
+/* Gemma 4: Gemma 3's four norms with plain gains, norms on values too, layers without the window
+ * with heads of their own whose values may be their keys, a factor a layer; experts beside the
+ * feed-forward part, each with norms of its own. In the small ones the last layers share keys and
+ * values, and every layer is told of its tokens. */
 #include "model/arch/family.h"
 
 #include <math.h>
+#include <string.h>
 
-/* What the small models have, and is not read. */
 static enum pith_status refuse(const json_t *config, const char *where, struct pith_error *err)
 {
-    bool both_ways = false;
-    int64_t pieces = 256, shared = 0;
-    const char *what = NULL;
-    PITH_TRY(pith_json_get_int(config, "hidden_size_per_layer_input", 0, PITH_MAX_WIDTH, &pieces,
-                               where, err));
-    PITH_TRY(
-        pith_json_get_int(config, "num_kv_shared_layers", 0, PITH_MAX_LAYERS, &shared, where, err));
-    PITH_TRY(pith_json_get_bool(config, "use_bidirectional_attention", &both_ways, where, err));
-    if (pieces > 0) what = "\"hidden_size_per_layer_input\"";
-    else if (shared > 0) what = "\"num_kv_shared_layers\"";
-    else if (both_ways) what = "\"use_bidirectional_attention\"";
-    if (!what) return PITH_OK;
-    return pith_fail(err, PITH_UNSUPPORTED, "%s: %s is not supported for Gemma 4", where, what);
+    const json_t *both_ways = json_object_get(config, "use_bidirectional_attention");
+    const char *of = json_string_value(both_ways);
+    const bool pictures = of && strcmp(of, "vision") == 0; /* which are not read */
+    if (!both_ways || json_is_null(both_ways) || json_is_false(both_ways) || pictures)
+        return PITH_OK;
+    return pith_fail(err, PITH_UNSUPPORTED,
+                     "%s: \"use_bidirectional_attention\" is not supported for Gemma 4", where);
 }
 
 /* Of the layers without the window: by keys of their own, or the layer's. */
@@ -94,6 +89,8 @@ static enum pith_status read_shape(const json_t *config, const char *where,
     shape->score_scale = 1;
     shape->embed_scale = sqrt((double)shape->hidden);
     PITH_TRY(pith_family_read_pattern(config, where, 512, 6, shape, err));
+    shape->sliding.word[(shape->layers - 1) / 32] &= ~(1u << (shape->layers - 1) % 32); /* never */
+    PITH_TRY(pith_family_read_small(config, where, 256, shape, err));
     PITH_TRY(read_experts(config, where, shape, err));
     return read_full_heads(config, where, shape, err);
 }
@@ -110,6 +107,8 @@ static enum pith_status plan(struct pith_plan_maker *m, struct pith_error *err)
         own.head_dim = all->full_head_dim;
         own.kv_heads = all->full_kv_heads;
     }
+    if (m->layer >= all->layers - all->kv_shared && all->kv_shared_ffn)
+        own.ffn = all->kv_shared_ffn;
     m->shape = &own;
     const enum pith_status s = pith_family_plan(m, err);
     m->shape = all;
@@ -121,6 +120,9 @@ static const struct pith_family family = {PITH_FAMILY_NORMS_AROUND,
                                           PITH_FAMILY_MLP,
                                           PITH_FAMILY_QK_NORM,
                                           .scalar = "layer_scalar",
+                                          .told_gate = "per_layer_input_gate",
+                                          .told_project = "per_layer_projection",
+                                          .told_after = "post_per_layer_input_norm",
                                           .moe = {.router = "router.proj",
                                                   .gate = "experts.%u.gate_proj",
                                                   .up = "experts.%u.up_proj",
@@ -134,14 +136,19 @@ static const struct pith_family family = {PITH_FAMILY_NORMS_AROUND,
                                                   .router_gain = "router.scale",
                                                   .gains = "router.per_expert_scale"}};
 
+#define GEMMA4_TOLD(prefix)                                                                        \
+    .told_embed = prefix "embed_tokens_per_layer",                                                 \
+    .told_project = prefix "per_layer_model_projection",                                           \
+    .told_norm = prefix "per_layer_projection_norm"
+
 const struct pith_arch pith_arch_gemma4 = {
     .name = "Gemma4ForCausalLM",
     .model_type = "gemma4_text",
-    .summary = "Gemma 4 (without inputs by layer), text",
+    .summary = "Gemma 4, text",
     .read = read_shape,
     .plan = plan,
     .family = &family,
-    .names = PITH_FAMILY_NAMES,
+    .names = {PITH_FAMILY_NAMES_IN("model."), .head = "lm_head", GEMMA4_TOLD("model.")},
 };
 
 const struct pith_arch pith_arch_gemma4_vl = {
@@ -154,6 +161,7 @@ const struct pith_arch pith_arch_gemma4_vl = {
     .wraps = true,
     .wraps_tied = true,
     .names = {PITH_FAMILY_NAMES_IN("model.language_model."), .head = "lm_head",
+              GEMMA4_TOLD("model.language_model."),
               .beside = {"model.vision_tower.", "model.embed_vision.", "model.audio_tower.",
                          "model.embed_audio."}},
 };

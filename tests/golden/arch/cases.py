@@ -446,9 +446,14 @@ case("gemma4", "gemma4_text", dict(G4, final_logit_softcapping=3.0), **G4FILL)
 case("gemma4_moe", "gemma4_text",
      dict(G4, enable_moe_block=True, num_experts=8, top_k_experts=2, moe_intermediate_size=20, attention_k_eq_v=True,
           num_global_key_value_heads=1, tie_word_embeddings=False), **G4FILL)
-case("gemma4_small", "gemma4_text",
-     dict(G4, num_hidden_layers=6, layer_types=["sliding_attention", "full_attention"] * 3, hidden_size_per_layer_input=8,
-          num_kv_shared_layers=3, use_double_wide_mlp=True, attention_bias=True), **G4FILL)
+G4SIX = dict(G4, num_hidden_layers=6, layer_types=["sliding_attention", "full_attention"] * 3)
+G4SMALL = dict(G4SIX, hidden_size_per_layer_input=8, num_kv_shared_layers=3)
+case("gemma4_small", "gemma4_text", dict(G4SMALL, use_double_wide_mlp=True, attention_bias=True), **G4FILL)
+case("gemma4_told", "gemma4_text", dict(G4, hidden_size_per_layer_input=8, vocab_size_per_layer_input=VOCAB + 5), **G4FILL)
+case("gemma4_shared", "gemma4_text",
+     dict(G4SIX, num_kv_shared_layers=2, attention_k_eq_v=True, num_global_key_value_heads=1), **G4FILL)
+case("gemma4_small_moe", "gemma4_text",
+     dict(G4SMALL, enable_moe_block=True, num_experts=8, top_k_experts=2, moe_intermediate_size=20), **G4FILL)
 
 
 def gemma4_old(config):
@@ -539,6 +544,25 @@ case("gemma4_vl", "gemma4",
           vision_config=dict(hidden_size=16, intermediate_size=20, num_hidden_layers=1, num_attention_heads=2,
                              num_key_value_heads=2, head_dim=8, patch_size=4, position_embedding_size=16)),
      **dict(VISION, **G4FILL))
+
+
+def gemma4_published(config):
+    """The small models as they are published: sizes of full layers by keys of their own."""
+    text = {k: v for k, v in config["text_config"].items() if k != "per_layer_config"}
+    return dict(config, text_config=dict(text, global_head_dim=16, num_global_key_value_heads=None))
+
+
+# Nobody reads the keys and values of layers that share those of others, but they are there.
+UNREAD = [(f"model.language_model.layers.{i}.self_attn.{part}.weight", shape if part[2:] == "proj" else shape[:1])
+          for i, dim in ((3, 16), (4, 12), (5, 16))
+          for part, shape in (("k_proj", [2 * dim, 32]), ("v_proj", [2 * dim, 32]), ("k_norm", [dim]))]
+case("gemma4_small_vl", "gemma4",
+     dict(text_config=dict(G4SMALL, use_double_wide_mlp=True, pad_token_id=0), audio_config=None,
+          image_token_id=UNSEEN[0], boi_token_id=UNSEEN[1], eoi_token_id=UNSEEN[2], video_token_id=UNSEEN[3],
+          audio_token_id=UNSEEN[4], boa_token_id=UNSEEN[5],
+          vision_config=dict(hidden_size=16, intermediate_size=20, num_hidden_layers=1, num_attention_heads=2,
+                             num_key_value_heads=2, head_dim=8, patch_size=4, position_embedding_size=16)),
+     published=gemma4_published, extra=UNREAD, **dict(VISION, **G4FILL))
 
 # --- the same experts in one tensor, and under names of the other kind ---------------------------------
 case("qwen3_moe_fused", "qwen3_moe", dict(Q3M, norm_topk_prob=True), stored=fused())

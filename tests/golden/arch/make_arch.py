@@ -77,8 +77,10 @@ class Gaps:
 
 
 def logits_of(model):
+    # Gemma 4 of transformers 5.23 fails where keys are shared and nothing is told, unless states are asked for.
+    more = {"output_hidden_states": True} if model.config.model_type.startswith("gemma4") else {}
     with torch.no_grad():
-        rows = [model(input_ids=torch.tensor([p]), use_cache=False).logits[0] for p in PROMPTS]
+        rows = [model(input_ids=torch.tensor([p]), use_cache=False, **more).logits[0] for p in PROMPTS]
     return torch.cat(rows)
 
 

@@ -24,7 +24,7 @@ OUT = sys.argv[1] if len(sys.argv) > 1 else HERE
 PROMPT = [(7 * i * i + 3 * i + 1) % 80 for i in range(40)]
 CASES = [("qwen3_moe", 1), ("deepseek_v3", 1), ("deepseek_v2", 1), ("qwen3_next", 0), ("qwen3_next", 3),
          ("granitemoehybrid", 0), ("llama4", 0), ("llama4", 2), ("gpt_oss", 0), ("gpt_oss", 1),
-         ("gemma2", 0), ("gemma4", 1), ("gpt2", 0), ("gpt_neox", 1), ("lfm2_moe", 0), ("phi3", 0),
+         ("gemma2", 0), ("gemma4", 1), ("gemma4_small", 1), ("gemma4_small", 4), ("gemma4_small", 5), ("gpt2", 0), ("gpt_neox", 1), ("lfm2_moe", 0), ("phi3", 0),
          ("cohere_norm", 0), ("olmoe_clip", 0), ("granitemoe", 0), ("opt", 0)]
 
 

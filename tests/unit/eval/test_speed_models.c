@@ -66,7 +66,8 @@ static void holds(const struct rig *r, const char *cache)
 static void a_cache_takes_what_is_said(void **state)
 {
     (void)state;
-    static const char *const models[] = {"llama", "gemma2", "qwen3_next", "deepseek_v3"};
+    static const char *const models[] = {"llama", "gemma2", "qwen3_next", "deepseek_v3",
+                                         "gemma4_small"};
     static const char *const caches[] = {"bf16", "int8:token", "int4:token,sink=4,recent=32"};
     for (size_t m = 0; m < PITH_COUNT(models); m++) {
         struct opened o;

@@ -13,7 +13,7 @@ struct bench {
     struct rig r;
     struct pith_block block;
     struct pith_tape tape;
-    size_t n, hidden;
+    size_t n, hidden, carried; /* the last: floats of what layers carry, of all rows */
     float *x, *out, *d_out, *d_x;
     float **grad; /* [linears] of the open layer */
 };
@@ -35,8 +35,9 @@ static inline void bench_init(struct bench *t)
     t->hidden = t->r.model->shape.hidden;
     t->n = PROMPT_MAX;
     const size_t size = t->n * t->hidden;
-    t->x = malloc(size * sizeof *t->x);
-    t->out = malloc(size * sizeof *t->out);
+    t->carried = t->n * pith_plans_carried(&t->r.model->plans);
+    t->x = malloc((size + t->carried) * sizeof *t->x);
+    t->out = malloc((size + t->carried) * sizeof *t->out);
     t->d_out = malloc(size * sizeof *t->d_out);
     t->d_x = malloc(size * sizeof *t->d_x);
     for (size_t i = 0; i < size; i++) t->d_out[i] = pattern(i);
@@ -50,6 +51,7 @@ static inline void layer_open(struct bench *t, uint32_t layer)
     int32_t ids[PROMPT_MAX];
     assert_int_equal(golden_prompt(0, ids), t->n);
     assert_ok(pith_model_embed(t->r.model, ids, t->n, t->x, &err), err);
+    pith_plans_fill(&t->r.model->plans, ids, t->n, t->x + t->n * t->hidden);
     for (uint32_t i = 0; i < layer; i++) {
         assert_ok(pith_block_load(t->r.model, i, PITH_LOAD_FLOAT, &t->block, &err), err);
         assert_ok(pith_tape_forward(&t->tape, &t->block, t->x, t->n, t->x, &err), err);
@@ -115,17 +117,19 @@ static inline bool forward_is_the_same(struct bench *t, uint32_t layer)
     struct pith_error err = {0};
     struct pith_kv kv;
     struct pith_scratch scratch;
-    const size_t size = t->n * t->hidden;
+    const size_t size = t->n * t->hidden + t->carried;
     float *x = malloc(size * sizeof *x);
     memcpy(x, t->x, size * sizeof *x);
     const struct pith_plans *p = &t->r.model->plans;
-    assert_ok(pith_kv_init(&kv, p, p->layers, t->n, PITH_F32, &err), err);
+    const uint32_t layers = t->carried ? 1 : p->layers; /* what is carried is stored again */
+    assert_ok(pith_kv_init(&kv, p, layers, t->n, PITH_F32, &err), err);
     assert_ok(pith_scratch_init(&scratch, p, t->n, &err), err);
     const struct pith_pass pass = {.backend = t->r.backend,
                                    .model = t->r.model,
                                    .scratch = &scratch,
                                    .kv = &kv,
-                                   .kv_layer = layer};
+                                   .kv_layer = t->carried ? 0 : layer,
+                                   .carried = t->carried ? x + t->n * t->hidden : NULL};
     assert_ok(pith_block_forward(&pass, &t->block, x, t->n, NULL, &err), err);
     const bool same = memcmp(x, t->out, size * sizeof *x) == 0;
     pith_scratch_free(&scratch);

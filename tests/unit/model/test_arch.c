@@ -96,22 +96,6 @@ static bool is_refused(const char *name, const char *dir, const json_t *config)
     return told;
 }
 
-/* Cases of architectures that are known in forms that are not read: refused by name. */
-static const char *const awaited[] = {"gemma4_small"};
-
-static bool is_awaited(const char *name, const char *dir)
-{
-    struct pith_error err = {0};
-    struct pith_model *m = NULL;
-    bool listed = false;
-    for (size_t i = 0; i < PITH_COUNT(awaited); i++) listed |= strcmp(awaited[i], name) == 0;
-    if (!listed) return false;
-    const bool refused = pith_model_open(dir, &m, &err) == PITH_UNSUPPORTED;
-    pith_model_close(m);
-    print_message("%-28s %s\n", name, refused ? "is not read" : "is read: no longer awaited");
-    return refused;
-}
-
 /* Counts in seen[row] a case of an architecture that is known. */
 static bool check_case(const char *name, size_t *seen)
 {
@@ -122,8 +106,7 @@ static bool check_case(const char *name, size_t *seen)
     (void)pith_archs(&rows);
     const size_t row = row_of(config);
     if (row < rows) seen[row]++;
-    const bool good = is_awaited(name, dir) ||
-                      (row < rows ? runs_alike(name, dir) : is_refused(name, dir, config));
+    const bool good = row < rows ? runs_alike(name, dir) : is_refused(name, dir, config);
     folder_remove(dir);
     json_decref(file);
     return good;

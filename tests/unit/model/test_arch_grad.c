@@ -137,7 +137,7 @@ static bool golden_case(const char *file, const char *name)
 static void gradients_equal_torch(void **state)
 {
     (void)state;
-    each_case("tests/golden/grad", ".safetensors", 20, golden_case);
+    each_case("tests/golden/grad", ".safetensors", 23, golden_case);
 }
 
 /* --- differences ------------------------------------------------------------------------------ */

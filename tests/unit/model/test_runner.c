@@ -125,15 +125,13 @@ static bool can_have(const struct cases *c, const char *name, int *refused)
 
 static void company_does_not_matter(void **state)
 {
-    enum {
-        REFUSED = 15
-    }; /* of deepseek_v3's latents five, of heads of 12 numbers five times two */
+    enum { REFUSED = 17 }; /* of deepseek_v3's latents five, of heads of 12 numbers six times two */
     int refused = 0;
     (void)state;
     static const char *const archs[] = {"llama",     "gemma2",      "mistral",          "gpt_oss",
                                         "llama4",    "deepseek_v3", "qwen3_next",       "mixtral",
                                         "gpt_neox",  "lfm2",        "granitemoehybrid", "cohere2",
-                                        "qwen3_moe", "opt"};
+                                        "qwen3_moe", "opt",         "gemma4_small"};
     static const char *const formats[] = {"f32",
                                           "bf16",
                                           "int8:token",
@@ -265,6 +263,8 @@ static void forks_and_rewinds_at_every_place(void **state)
     any_place_will_do("qwen3_5", "bf16", false);
     any_place_will_do("lfm2", "f32", false);
     any_place_will_do("granitemoehybrid", "f32", false);
+    any_place_will_do("gemma4_small", "f32", false);
+    any_place_will_do("gemma4_small", "int4:token,sink=4,recent=33", false);
 }
 
 /* Rows before `same` see nothing but floats, those behind it see codes. */

@@ -1,7 +1,7 @@
 /* config.json: what absent keys mean, both dialects, and some sixty ways in which it can lie. */
 #include "llama.h"
 #include "model/arch/family.h"
-#include "unit/model/fixture.h"
+#include "unit/model/arch_case.h"
 
 #define SIZES                                                                                      \
     "\"hidden_size\": 64, \"intermediate_size\": 96, \"num_hidden_layers\": 3, "                   \
@@ -253,6 +253,30 @@ static void lies_are_named(void **state)
     golden_free(&g);
 }
 
+static void small_models_are_checked(void **state)
+{
+    (void)state;
+    static const struct lie gemma[] = {
+        {"num_kv_shared_layers", "4", PITH_OK, ""},
+        {"num_kv_shared_layers", "5", PITH_FORMAT, "leaves no layer whose keys"},
+        {"num_kv_shared_layers", "6", PITH_FORMAT, "leaves no layer whose keys"},
+        {"num_kv_shared_layers", "7", PITH_FORMAT, "\"num_kv_shared_layers\" is 7"},
+        {"hidden_size_per_layer_input", NULL, PITH_OK, ""},
+        {"hidden_size_per_layer_input", "-1", PITH_FORMAT, "is -1"},
+        {"hidden_size_per_layer_input", "1048576", PITH_UNSUPPORTED, "are told 1048576"},
+        {"vocab_size_per_layer_input", "79", PITH_UNSUPPORTED, "of 79 tokens of 80"},
+        {"vocab_size_per_layer_input", NULL, PITH_OK, ""},
+        {"intermediate_size", "1048576", PITH_FORMAT, "1048576 twice"},
+        {"use_bidirectional_attention", "\"vision\"", PITH_OK, ""},
+        {"use_bidirectional_attention", "\"all\"", PITH_UNSUPPORTED, "is not supported"},
+        {"use_bidirectional_attention", "false", PITH_OK, ""},
+    };
+    json_t *file = arch_load("gemma4_small");
+    for (size_t i = 0; i < PITH_COUNT(gemma); i++)
+        check_lie(json_object_get(file, "config"), &gemma[i]);
+    json_decref(file);
+}
+
 static void windows_are_checked(void **state)
 {
     (void)state;
@@ -420,6 +444,12 @@ static void check_node(const struct pith_layer_plan *l, const struct pith_node *
         check_width(l, n->u.delta.beta, n->u.delta.value_heads);
         assert_true(l->state.floats > n->u.delta.offset);
         break;
+    case PITH_NODE_TELL:
+        assert_int_equal(n->in, PITH_REG_TOKEN);
+        check_width(l, n->in, 1);
+        check_width(l, n->out, n->u.tell.dim);
+        check_width(l, n->u.tell.work, l->width[PITH_REG_STREAM]);
+        break;
     case PITH_NODE_SCALE:
         assert_int_equal(n->in, n->out);
         assert_int_equal(l->vector[n->u.scale.vector].length, 1);
@@ -441,7 +471,7 @@ static void check_node(const struct pith_layer_plan *l, const struct pith_node *
  * side by side with those of its site; the last node gives the stream. */
 static void check_nodes(const struct pith_layer_plan *l)
 {
-    unsigned done = 1u << PITH_REG_STREAM;
+    unsigned done = 1u << PITH_REG_STREAM | (l->carried & ~pith_plan_leaves(l));
     uint32_t at = 0;
     for (uint32_t i = 0; i < l->nodes; i++) {
         const struct pith_node *n = &l->node[i];
@@ -493,9 +523,12 @@ static void check_modules(const struct pith_layer_plan *l)
             next++;
         assert_true(next < l->nodes);
     }
-    unsigned adds = 0;
-    for (uint32_t i = 0; i < l->nodes; i++) adds += l->node[i].kind == PITH_NODE_ADD;
-    assert_int_equal(modules, adds);
+    unsigned adds = 0, told = 0;
+    for (uint32_t i = 0; i < l->nodes; i++) {
+        adds += l->node[i].kind == PITH_NODE_ADD;
+        told += l->node[i].kind == PITH_NODE_TELL; /* from the tokens, which no site reads */
+    }
+    assert_int_equal(modules + told, adds);
 }
 
 static void plan_is_complete(const struct pith_arch *arch, const struct pith_shape *s)
@@ -528,6 +561,25 @@ static void mixture_is_complete(const struct pith_arch *arch, const struct pith_
     plan_is_complete(arch, &mixed);
 }
 
+/* Two layers that share the keys and values of two before them, all told of tokens. */
+static void small_is_complete(const struct pith_arch *arch, const struct pith_shape *s)
+{
+    struct pith_error err = {0};
+    struct pith_plans plans;
+    struct pith_shape small = *s;
+    small.layers = 4;
+    small.told = 5;
+    small.kv_shared = 2;
+    pith_layer_put(&small.sliding, 0);
+    pith_layer_put(&small.sliding, 2);
+    plan_is_complete(arch, &small);
+    assert_ok(pith_plans_make(arch, &small, &plans, &err), err);
+    for (uint32_t i = 0; i < 4; i++) assert_int_equal(pith_plan_rows_of(&plans, i), i % 2);
+    /* The token; keys and values of both kinds. */
+    assert_int_equal(pith_plans_carried(&plans), 1 + 4 * s->kv_heads * s->head_dim);
+    pith_plans_free(&plans);
+}
+
 static void forms_are_complete(const struct pith_arch *arch, const struct pith_shape *shape)
 {
     static const struct pith_latent_shape latent = {.rank = 10, .nope = 4, .rope = 2, .value = 6};
@@ -551,6 +603,7 @@ static void forms_are_complete(const struct pith_arch *arch, const struct pith_s
     }
     if (arch->family->down) plan_is_complete(arch, s);
     if (arch->family->moe.router) mixture_is_complete(arch, s);
+    if (arch->family->told_gate) small_is_complete(arch, s);
     assert_true(arch->family->down || arch->family->moe.router);
 }
 
@@ -604,6 +657,7 @@ int main(void)
         cmocka_unit_test(many_layers),
         cmocka_unit_test(lies_are_named),
         cmocka_unit_test(windows_are_checked),
+        cmocka_unit_test(small_models_are_checked),
         cmocka_unit_test(tables_are_complete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
