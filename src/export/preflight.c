@@ -379,11 +379,11 @@ static bool share(uint32_t whole, uint32_t units, bool repeated, unsigned tp, ui
 }
 
 /* Fills rank_rows and rank_cols. Routers are on every rank whole.
- * vLLM model_executor/models/llama.py: QKVParallelLinear, RowParallelLinear; qwen2_moe.py:
- * ReplicatedLinear. */
+ * vLLM model_executor/models/llama.py: QKVParallelLinear, RowParallelLinear; qwen2_moe.py,
+ * gemma4.py: ReplicatedLinear. */
 static bool split(const struct check *k, struct linear *l)
 {
-    const unsigned tp = l->spec->stays ? 1 : k->target->tp;
+    const unsigned tp = l->spec->stays || l->spec->whole ? 1 : k->target->tp;
     const bool by_cols = l->spec->by_cols;
     l->rank_rows = l->rows;
     l->rank_cols = l->cols;

@@ -41,6 +41,7 @@ struct pith_linear_spec {
     bool by_cols;
     bool copied; /* with more devices than heads, several hold the same one: keys and values */
     uint32_t heads;
+    bool whole; /* or every device holds all of it; so of routers */
 };
 
 /* Where a division of a site's input, channel by channel, can be folded. */

@@ -72,6 +72,7 @@ import json, struct
 d = open('$work/kv/model.safetensors', 'rb').read()
 names = [k for k in json.loads(d[8:8 + struct.unpack('<Q', d[:8])[0]]) if k.endswith(('k_scale', 'v_scale'))]
 assert sorted(names) == ['model.layers.1.self_attn.k_scale', 'model.layers.1.self_attn.v_scale'], names"
+check "they are read again" "$pith" eval "$work/kv" --text "$probe/eval.txt" --context 64 --max-tokens 128
 # shellcheck disable=SC2086
 check "formats of layers that share none" "$pith" quantize "$work/gemma4_text" -o "$work/kv4" -r gptq \
     --container compressed-tensors --kv fp8_e4m3 $calib
@@ -89,5 +90,48 @@ assert 'model.per_layer_model_projection' in q['ignore'], q['ignore']
 assert 'model.per_layer_model_projection.weight' in names and 'model.layers.3.per_layer_projection.weight_packed' in names"
 check "and verified" "$pith" verify "$work/kv4" --against "$work/gemma4_text"
 check "and read again" "$pith" eval "$work/kv4" --text "$probe/eval.txt" --context 64 --max-tokens 128
-check "they are read again" "$pith" eval "$work/kv" --text "$probe/eval.txt" --context 64 --max-tokens 128
+
+# Others quantize what stands beside the layers too: bytes by row.
+check "all but what is beside the layers in bytes" "$pith" quantize "$work/gemma4_text" -o "$work/q8" -r rtn --weights int8:channel \
+    --container compressed-tensors --quiet
+python3 - "$work/q8" <<'PY'
+import array, json, os, struct, sys
+path, name = os.path.join(sys.argv[1], "model.safetensors"), "model.per_layer_model_projection"
+data = open(path, "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+head, body = json.loads(data[8:8 + size]), bytearray(data[8 + size:])
+t = head.pop(name + ".weight")
+rows, cols = t["shape"]
+a, b = t["data_offsets"]
+w = array.array("f", struct.unpack(f"<{rows * cols}f", b"".join(b"\0\0" + body[i:i + 2] for i in range(a, b, 2))))
+codes, scales = bytearray(), bytearray()
+for r in range(rows):
+    row = w[r * cols:(r + 1) * cols]
+    scale = struct.pack("<f", max(map(abs, row)) / 127)[2:]
+    s = struct.unpack("<f", b"\0\0" + scale)[0]
+    codes += bytes(128 + max(-128, min(127, round(x / s))) for x in row)
+    scales += scale
+for end, dtype, shape, new in ((".weight_packed", "I32", [rows, cols // 4], codes), (".weight_scale", "BF16", [rows, 1], scales),
+                               (".weight_shape", "I64", [2], struct.pack("<2q", rows, cols))):
+    head[name + end] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(new)]}
+    body += new
+ends = sorted((e["data_offsets"], k) for k, e in head.items() if k != "__metadata__")
+packed = bytearray()
+for (a, b), k in ends:
+    head[k]["data_offsets"] = [len(packed), len(packed) + b - a]
+    packed += body[a:b]
+text = json.dumps(head).encode()
+text += b" " * (-len(text) % 8)
+open(path, "wb").write(struct.pack("<Q", len(text)) + text + packed)
+path = os.path.join(sys.argv[1], "config.json")
+config = json.load(open(path))
+config["quantization_config"]["ignore"].remove(name)
+json.dump(config, open(path, "w"))
+PY
+# shellcheck disable=SC2086
+"$pith" eval "$work/q8" --baseline "$work/gemma4_text" $score >"$work/json" 2>"$work/stderr"
+check "quantized tables beside the layers are read" python3 -c "
+import json
+kl = json.load(open('$work/json'))['kld_mean']
+assert 0 < kl < 0.1, kl"
 exit $failed

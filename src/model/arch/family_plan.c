@@ -585,7 +585,8 @@ static void be_told(struct pith_plan_maker *m)
     const struct gain after = add_gain(m, f->told_after, false);
     pith_plan_carry(m, TOKEN, 1);
     (void)pith_plan_site(m, "told_gate", s->hidden, (struct pith_fold){0});
-    (void)compute(m, f->told_gate, s->told, false, (const unsigned[3]){X, GATE, OUT});
+    const uint32_t gate =
+        compute(m, f->told_gate, s->told, false, (const unsigned[3]){X, GATE, OUT});
     n.u.tell.work = NORMED;
     n.u.tell.dim = s->told;
     pith_plan_reg(m, NORMED, s->hidden);
@@ -593,7 +594,9 @@ static void be_told(struct pith_plan_maker *m)
     pith_plan_node(m, n);
     activate(m, GATE, false, s->told);
     (void)pith_plan_site(m, "told", s->told, (struct pith_fold){0});
-    (void)compute(m, f->told_project, s->hidden, false, (const unsigned[3]){GATE, OUT, GATE});
+    const uint32_t project =
+        compute(m, f->told_project, s->hidden, false, (const unsigned[3]){GATE, OUT, GATE});
+    if (!m->failed) m->plan->linear[gate].whole = m->plan->linear[project].whole = true;
     end_branch(m, after, OUT);
 }
 

@@ -23,13 +23,13 @@ static struct pith_grid grid_of(const char *text)
     return g;
 }
 
-static const struct pith_arch *llama(void)
+static const struct pith_arch *arch_of(const char *model_type)
 {
     size_t n;
     const struct pith_arch *const *archs = pith_archs(&n);
     for (size_t i = 0; i < n; i++)
-        if (strcmp(archs[i]->model_type, "llama") == 0) return archs[i];
-    fail_msg("no llama");
+        if (strcmp(archs[i]->model_type, model_type) == 0) return archs[i];
+    fail_msg("no %s", model_type);
     return NULL;
 }
 
@@ -37,7 +37,7 @@ static struct pith_plans plans_of(const struct pith_shape *s)
 {
     struct pith_plans plans;
     struct pith_error err = {0};
-    assert_ok(pith_plans_make(llama(), s, &plans, &err), err);
+    assert_ok(pith_plans_make(arch_of("llama"), s, &plans, &err), err);
     return plans;
 }
 
@@ -192,6 +192,49 @@ static void heads_divide_among_ranks(void **state)
     f.shape.heads = 36;
     f.shape.hidden = 4608;
     refuse(&f, "vllm:tp=18", "k_proj|18 ranks cannot share 12 heads");
+}
+
+/* Gemma 4 E2B on eight ranks, of which each has all of what layers are told: 32 rows of it are no
+ * whole block. */
+static void what_layers_are_told_is_not_divided(void **state)
+{
+    (void)state;
+    struct pith_error err = {0};
+    struct pith_target t;
+    struct pith_plans plans;
+    const struct pith_shape s = {.hidden = 1536,
+                                 .ffn = 6144,
+                                 .layers = 4,
+                                 .vocab = 262144,
+                                 .heads = 8,
+                                 .kv_heads = 1,
+                                 .head_dim = 256,
+                                 .sliding = {.word = {5}},
+                                 .full_head_dim = 512,
+                                 .full_kv_heads = 1,
+                                 .told = 256,
+                                 .kv_shared = 2,
+                                 .kv_shared_ffn = 12288,
+                                 .dtype = PITH_BF16};
+    const struct pith_container_opts opts = {.model_dtype = PITH_BF16,
+                                             .acts = grid_of("fp8_e4m3:g128")};
+    assert_ok(pith_plans_make(arch_of("gemma4_text"), &s, &plans, &err), err);
+    const size_t count = plans.first[s.layers];
+    struct pith_linear_grid *linear = calloc(count, sizeof *linear);
+    char(*name)[96] = calloc(count, sizeof *name);
+    assert_non_null(linear);
+    assert_non_null(name);
+    for (uint32_t layer = 0, i = 0; layer < s.layers; layer++)
+        for (uint32_t k = 0; k < pith_plan(&plans, layer)->linears; k++, i++) {
+            pith_plan_linear_name(&plans, layer, k, name[i], sizeof name[i]);
+            linear[i] = (struct pith_linear_grid){name[i], grid_of("fp8_e4m3:block128"), 0};
+        }
+    const struct pith_offer offer = {&plans, &s, pith_container_find("fp8"), &opts, linear, count};
+    assert_ok(pith_target_parse("vllm:tp=8", &t, &err), err);
+    assert_ok(pith_preflight(&t, &offer, &err), err);
+    free(name);
+    free(linear);
+    pith_plans_free(&plans);
 }
 
 static void linears_held_as_one_agree(void **state)
@@ -556,6 +599,7 @@ int main(void)
         cmocka_unit_test(what_engines_load),
         cmocka_unit_test(groups_divide_every_rank),
         cmocka_unit_test(heads_divide_among_ranks),
+        cmocka_unit_test(what_layers_are_told_is_not_divided),
         cmocka_unit_test(linears_held_as_one_agree),
         cmocka_unit_test(permuted_groups),
         cmocka_unit_test(other_rules),
