@@ -2,7 +2,7 @@
  * leak nothing. */
 #include "model/sampler.h"
 #include "requests.h"
-#include "unit/model/fixture.h"
+#include "unit/model/arch_case.h"
 
 /* Everything from a folder to a drawn token, by the calling thread alone. */
 static enum pith_status run_session(struct pith_model *m, struct pith_backend *b, float *logits,
@@ -47,12 +47,11 @@ static enum pith_status open_and_run(void *ctx, struct pith_error *err)
     return s;
 }
 
-static void fail_every_request(const char *name)
+/* The folder is removed. */
+static void fail_every_request(const char *name, char *dir)
 {
     struct pith_error err = {0};
-    struct place at;
-    char *dir = golden_folder(name);
-    at.dir = dir;
+    struct place at = {.dir = dir};
     assert_ok(pith_backend_new(NULL, PITH_CPU_ALL, &at.backend, &err), err);
     const long n = fail_each_request(open_and_run, &at, false);
     print_message("%s: %ld of %ld requests failed\n", name, n, atomic_load(&requests));
@@ -64,8 +63,9 @@ static void fail_every_request(const char *name)
 static void every_request_may_fail(void **state)
 {
     (void)state;
-    fail_every_request("qwen3_bias_tied");
-    fail_every_request("llama_bf16");
+    fail_every_request("qwen3_bias_tied", golden_folder("qwen3_bias_tied"));
+    fail_every_request("llama_bf16", golden_folder("llama_bf16"));
+    fail_every_request("gemma4_small", arch_folder("gemma4_small"));
 }
 
 int main(void)
