@@ -88,7 +88,7 @@ enum pith_status pith_linear_load(const struct pith_model *m, const char *module
 {
     char name[PITH_TENSOR_NAME];
     *out = (struct pith_linear_weights){.w = {.rows = rows, .cols = cols, .dtype = PITH_F32}};
-    enum pith_status s = load_weight(m, module, how, out, err);
+    enum pith_status s = how == PITH_LOAD_SHARED ? PITH_OK : load_weight(m, module, how, out, err);
     if (s == PITH_OK && bias) {
         (void)snprintf(name, sizeof name, "%s.bias", module);
         s = pith_vector_load(m, name, &(struct pith_vector_spec){.length = rows}, &out->bias, err);
@@ -175,10 +175,8 @@ static enum pith_status load_parts(const struct pith_model *m, enum pith_load ho
     for (uint32_t i = 0; i < l->linears; i++) {
         const struct pith_linear_spec *spec = &l->linear[i];
         pith_plan_linear_name(&m->plans, b->layer, i, name, sizeof name);
-        const bool mapped = how == PITH_LOAD_SHARED && spec->expert != PITH_NO_PART;
-        const enum pith_load load = mapped                    ? PITH_LOAD_MAPPED
-                                    : how == PITH_LOAD_SHARED ? PITH_LOAD_FLOAT
-                                                              : how;
+        const bool late = how == PITH_LOAD_SHARED && spec->expert != PITH_NO_PART;
+        const enum pith_load load = how == PITH_LOAD_SHARED && !late ? PITH_LOAD_FLOAT : how;
         PITH_TRY(pith_linear_load(m, name, spec->rows, spec->cols, spec->bias, load, &b->linear[i],
                                   err));
     }
@@ -186,24 +184,30 @@ static enum pith_status load_parts(const struct pith_model *m, enum pith_load ho
         pith_plan_name(&m->plans, b->layer, l->vector[i].name, name, sizeof name);
         PITH_TRY(pith_vector_load(m, name, &l->vector[i], &b->vector[i], err));
     }
-    PITH_TRY(pith_absorbed_make(l, how == PITH_LOAD_FLOAT, &b->absorbed, err));
+    PITH_TRY(pith_absorbed_make(l, how != PITH_LOAD_MAPPED, &b->absorbed, err));
     return load_kv_scales(m, b, err);
 }
 
-enum pith_status pith_block_own(const struct pith_model *m, struct pith_block *b, uint32_t linear,
-                                struct pith_error *err)
+enum pith_status pith_block_fetch(const struct pith_model *m, struct pith_block *b, uint32_t linear,
+                                  enum pith_load how, struct pith_error *err)
 {
     char name[PITH_TENSOR_NAME];
     struct pith_linear_weights *l = &b->linear[linear], made;
     const struct pith_linear_spec *spec = &b->plan->linear[linear];
-    if (!l->w.dense || l->w.dense == l->dense) return PITH_OK;
+    if (l->w.dense || l->w.quant || l->w.pack) return PITH_OK;
     pith_plan_linear_name(&m->plans, b->layer, linear, name, sizeof name);
-    PITH_TRY(
-        pith_linear_load(m, name, spec->rows, spec->cols, spec->bias, PITH_LOAD_FLOAT, &made, err));
-    made.hadamard = l->hadamard;
-    pith_linear_free(l);
-    *l = made;
+    PITH_TRY(pith_linear_load(m, name, spec->rows, spec->cols, false, how, &made, err));
+    l->w = made.w;
+    l->dense = made.dense;
     return PITH_OK;
+}
+
+void pith_block_drop(struct pith_block *b, uint32_t linear)
+{
+    struct pith_linear_weights *l = &b->linear[linear];
+    pith_free(l->dense);
+    l->dense = NULL;
+    l->w.dense = NULL;
 }
 
 enum pith_status pith_block_load(const struct pith_model *m, uint32_t layer, enum pith_load how,

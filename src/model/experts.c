@@ -291,8 +291,9 @@ enum pith_status pith_node_experts(struct pith_node_run *r, const struct pith_no
     struct pith_scratch *s = r->pass->scratch;
     (void)err;
     choose_rows(r, node, s->chosen);
-    pith_experts_sort(m, s, r->n);
     memset(r->reg[node->out], 0, r->n * r->pass->model->shape.hidden * sizeof(float));
+    if (r->block->idle) return PITH_OK;
+    pith_experts_sort(m, s, r->n);
     if (runs_at_once(r, node)) {
         run_at_once(r, node);
         return PITH_OK;
@@ -300,6 +301,56 @@ enum pith_status pith_node_experts(struct pith_node_run *r, const struct pith_no
     for (uint32_t e = 0; e < m->experts && !r->stopped; e++)
         if (s->begin[e + 1] > s->begin[e]) add_expert(r, node, e);
     return PITH_OK;
+}
+
+/* --- a module, one expert at a time ------------------------------------------------------------
+ */
+
+/* Nodes [from, to) of the module, from and to its rows. */
+static struct pith_nodes module_nodes(const struct pith_pass *p, const struct pith_block *b,
+                                      const struct pith_module_rows *rows)
+{
+    const struct pith_site_spec *s = &b->plan->site[pith_plan_router(b->plan)];
+    struct pith_nodes part = pith_nodes_begin(p, b, NULL, rows->n);
+    part.from = s->from;
+    part.to = s->to;
+    part.reg[b->plan->node[s->from].in] = (float *)(uintptr_t)rows->x; /* only read */
+    part.reg[s->result] = rows->out;
+    return part;
+}
+
+enum pith_status pith_module_begin(const struct pith_pass *p, const struct pith_block *b,
+                                   const struct pith_module_rows *rows, struct pith_error *err)
+{
+    const struct pith_moe *m = &p->model->shape.moe;
+    const struct pith_nodes part = module_nodes(p, b, rows);
+    PITH_TRY(pith_experts_choose(p, b, &part, rows->chosen, err));
+    memcpy(rows->share, p->scratch->share, rows->n * m->taken * sizeof *rows->share);
+    memset(rows->out, 0, rows->n * p->model->shape.hidden * sizeof *rows->out);
+    return PITH_OK;
+}
+
+void pith_module_expert(const struct pith_pass *p, const struct pith_block *b, uint32_t expert,
+                        const struct pith_module_rows *rows)
+{
+    const struct pith_moe *m = &p->model->shape.moe;
+    struct pith_scratch *s = p->scratch;
+    const struct pith_nodes part = module_nodes(p, b, rows);
+    struct pith_node_run run = {
+        .pass = p, .block = b, .reg = part.reg, .n = part.n, .site = PITH_NO_PART};
+    memcpy(s->chosen, rows->chosen, rows->n * m->taken * sizeof *s->chosen);
+    memcpy(s->share, rows->share, rows->n * m->taken * sizeof *s->share);
+    pith_experts_sort(m, s, rows->n);
+    if (s->begin[expert + 1] > s->begin[expert])
+        add_expert(&run, pith_plan_experts(b->plan), expert);
+}
+
+enum pith_status pith_module_end(const struct pith_pass *p, const struct pith_block *b,
+                                 const struct pith_module_rows *rows, struct pith_error *err)
+{
+    struct pith_nodes part = module_nodes(p, b, rows);
+    part.from = (uint32_t)(pith_plan_experts(b->plan) - b->plan->node) + 1;
+    return pith_nodes_run(p, b, &part, NULL, err);
 }
 
 enum pith_status pith_experts_choose(const struct pith_pass *p, const struct pith_block *b,

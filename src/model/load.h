@@ -15,8 +15,8 @@ enum pith_status pith_model_check_tensors(struct pith_model *m, struct pith_erro
  * linears' own. */
 enum pith_status pith_model_unfuse(struct pith_model *m, struct pith_error *err);
 
-/* Matrix `module`.weight (rows x cols), quantized or dense, and its bias. On failure *out owns
- * nothing. */
+/* Matrix `module`.weight (rows x cols), quantized or dense (with PITH_LOAD_SHARED none), and its
+ * bias. On failure *out owns nothing. */
 enum pith_status pith_linear_load(const struct pith_model *m, const char *module, uint32_t rows,
                                   uint32_t cols, bool bias, enum pith_load how,
                                   struct pith_linear_weights *out, struct pith_error *err);

@@ -43,7 +43,8 @@ struct pith_block {
     struct pith_linear_weights *linear; /* [plan->linears], owned */
     float **vector;                     /* [plan->vectors], owned, and so is each */
     float *kv_scale; /* [2][heads], owned: of keys, of values; NULL: the checkpoint stores none */
-    void *packed;    /* owned: memory of the packed linears, or NULL */
+    bool idle;    /* nobody reads what the mixture gives, which is 0: its experts may be absent */
+    void *packed; /* owned: memory of the packed linears, or NULL */
     struct pith_absorbed *absorbed; /* owned: of latent attention, else NULL */
 };
 
@@ -106,15 +107,18 @@ void pith_model_close(struct pith_model *m);
 enum pith_load {
     PITH_LOAD_MAPPED, /* dense weights point into the checkpoint */
     PITH_LOAD_FLOAT,  /* dense weights are copied to owned float32: the quantizer may change them */
-    PITH_LOAD_SHARED  /* the same, but for experts' matrices, which are mapped */
+    PITH_LOAD_SHARED  /* the same, but for experts' matrices, which are not there yet */
 };
 /* Loads one layer. Quantized linears stay quantized either way. *out must not move afterwards
  * (its weights point into it); on failure it owns nothing. */
 enum pith_status pith_block_load(const struct pith_model *m, uint32_t layer, enum pith_load how,
                                  struct pith_block *out, struct pith_error *err);
-/* Makes a mapped dense matrix of a loaded block an owned float32 copy; nothing to do for others. */
-enum pith_status pith_block_own(const struct pith_model *m, struct pith_block *b, uint32_t linear,
-                                struct pith_error *err);
+/* Loads a matrix that PITH_LOAD_SHARED has left out, MAPPED or FLOAT; nothing to do for one that is
+ * there. Its bias is as it was. */
+enum pith_status pith_block_fetch(const struct pith_model *m, struct pith_block *b, uint32_t linear,
+                                  enum pith_load how, struct pith_error *err);
+/* Frees a dense matrix of such a block: it can be fetched again. */
+void pith_block_drop(struct pith_block *b, uint32_t linear);
 /* The scales of keys and of values that the checkpoint stores for a layer, [2][heads]: one for all
  * heads or one each; 1 where it has none. */
 enum pith_status pith_kv_scales_load(const struct pith_model *m, uint32_t layer, float *scale,
@@ -219,6 +223,23 @@ enum pith_status pith_nodes_run(const struct pith_pass *p, const struct pith_blo
 enum pith_status pith_module_forward(const struct pith_pass *p, const struct pith_block *b,
                                      uint32_t site, const float *x, size_t n, float *out,
                                      struct pith_error *err);
+
+/* The module that the layer's mixture is part of, one expert at a time: begin; each expert, in
+ * ascending order, for all rows there are; end. Then out is what pith_module_forward() gives, to
+ * the bit. Several such runs may be on their way: what is between the calls is with the caller. */
+struct pith_module_rows {
+    const float *x; /* [n][hidden]: of the router's site */
+    size_t n;
+    float *out;       /* [n][hidden] */
+    uint32_t *chosen; /* [n][taken] */
+    float *share;     /* [n][taken] */
+};
+enum pith_status pith_module_begin(const struct pith_pass *p, const struct pith_block *b,
+                                   const struct pith_module_rows *rows, struct pith_error *err);
+void pith_module_expert(const struct pith_pass *p, const struct pith_block *b, uint32_t expert,
+                        const struct pith_module_rows *rows);
+enum pith_status pith_module_end(const struct pith_pass *p, const struct pith_block *b,
+                                 const struct pith_module_rows *rows, struct pith_error *err);
 
 /* The experts that rows take: runs the program from r->from up to the layer's mixture and gives
  * chosen[n][taken], ascending in each row. Nothing is tapped. */

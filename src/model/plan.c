@@ -318,6 +318,22 @@ uint32_t pith_plan_router(const struct pith_layer_plan *l)
     return node ? l->linear[node->u.experts.first].site - 1 : PITH_NO_PART;
 }
 
+bool pith_plan_experts_apart(const struct pith_layer_plan *l)
+{
+    const struct pith_node *experts = pith_plan_experts(l);
+    if (!experts) return true;
+    const struct pith_node *end = l->node + l->site[pith_plan_router(l)].to;
+    unsigned of_sum = 1u << experts->out, there = of_sum | 1u << experts->in;
+    for (const struct pith_node *n = experts + 1; n < l->node + l->nodes; n++) {
+        const unsigned reads = pith_node_reads(n), writes = pith_node_writes(n);
+        if (n < end && reads & ~there) return false;
+        if (n->kind == PITH_NODE_LINEAR && reads & of_sum) return false;
+        there |= writes;
+        of_sum = reads & of_sum ? of_sum | writes : of_sum & ~writes;
+    }
+    return true;
+}
+
 static bool same_fold(const struct pith_fold *a, const struct pith_fold *b)
 {
     return a->kind == PITH_FOLD_VECTOR && b->kind == PITH_FOLD_VECTOR && a->from == b->from;

@@ -344,6 +344,11 @@ const struct pith_node *pith_plan_attend(const struct pith_layer_plan *l);
 const struct pith_node *pith_plan_experts(const struct pith_layer_plan *l);
 uint32_t pith_plan_router(const struct pith_layer_plan *l);
 
+/* Whether a layer's experts can be there one at a time: no linear behind them reads what came of
+ * their sum, and what else their module computes behind them reads only what they read, and the
+ * sum. */
+bool pith_plan_experts_apart(const struct pith_layer_plan *l);
+
 /* The linears that a rescaling of a site's input concerns: those of all sites behind the same norm,
  * told with the first of these sites (for the others 0); else the site's own. members (NULL: only
  * counted) receives their places. */

@@ -267,6 +267,21 @@ static enum pith_status check_stats(const struct pith_work *w, const struct pith
     return PITH_OK;
 }
 
+/* Those matrices of a site that are not there yet: as floats where they change or have changed. */
+static enum pith_status fetch_site(struct pith_work *w, const struct pith_site_spec *site,
+                                   struct pith_error *err)
+{
+    for (uint32_t i = site->first; i < site->first + site->count; i++) {
+        const struct pith_work_change *c = &w->changes[i];
+        const bool same = !is_changed(pith_job_choice(w->run->job, w->layer, i)) && !c->scaled &&
+                          !c->rotated;
+        if (same)
+            PITH_TRY(pith_block_fetch(w->run->job->model, &w->block, i, PITH_LOAD_MAPPED, err));
+        else PITH_TRY(pith_work_fetch(w, i, err));
+    }
+    return PITH_OK;
+}
+
 /* Statistics for the rounder come from the block as it stands: linears rounded earlier are already
  * in their final form ("true sequential"). */
 static enum pith_status round_site(struct pith_work *w, uint32_t which, struct pith_error *err)
@@ -274,13 +289,10 @@ static enum pith_status round_site(struct pith_work *w, uint32_t which, struct p
     struct pith_run *r = w->run;
     const struct pith_site_spec *site = &w->plan->site[which];
     struct pith_stats stats = {0};
-    enum pith_status s = PITH_OK;
-    if (!site_quantized(w, site)) return PITH_OK;
     pith_phases_begin(&r->phases);
-    for (uint32_t i = 0; i < site->count && s == PITH_OK; i++)
-        s = pith_block_own(r->job->model, &w->block, site->first + i, err);
+    enum pith_status s = fetch_site(w, site, err);
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
-    if (s != PITH_OK) return s;
+    if (s != PITH_OK || !site_quantized(w, site)) return s;
     if (r->job->needs_round)
         s = pith_stages_collect(&w->stages, which, r->job->needs_round, 0, &stats, err);
     pith_work_mark_pass(w, PITH_PHASE_COLLECT);
@@ -516,7 +528,7 @@ static enum pith_status run_stages(struct pith_work *w, struct pith_error *err)
     struct pith_run *r = w->run;
     pith_phases_begin(&r->phases);
     PITH_TRY(check_layer(w, err));
-    const enum pith_load how = pith_job_whole_layers(r->job) ? PITH_LOAD_FLOAT : PITH_LOAD_SHARED;
+    const enum pith_load how = r->job->whole_layers ? PITH_LOAD_FLOAT : PITH_LOAD_SHARED;
     enum pith_status s = pith_block_load(r->job->model, w->layer, how, &w->block, err);
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
     if (s == PITH_OK && pith_job_turns(r->job)) s = turn_block(w, err);
@@ -553,9 +565,7 @@ static enum pith_status run_block(struct pith_work *w, bool propagate, json_t *u
                                   struct pith_error *err)
 {
     struct pith_run *r = w->run;
-    w->changes = pith_zalloc(w->plan->linears, sizeof *w->changes);
-    w->regain = pith_zalloc(w->plan->vectors, sizeof *w->regain);
-    if (!w->changes || !w->regain) return pith_fail_nomem(err, "a block");
+    PITH_TRY(pith_work_begin(w, err));
     PITH_TRY(add_arrays(w, unit, err));
     if (r->job->convert) PITH_TRY(pith_convert_layer(r, w->layer, w->linears, err));
     else if (pith_job_streams(r->job)) PITH_TRY(pith_stream_layer(r, w->layer, w->linears, err));
@@ -580,8 +590,6 @@ enum pith_status pith_run_block(struct pith_run *r, uint32_t layer, bool propaga
                                     .routed = {.rule = r->job->experts}};
     const enum pith_status s = run_block(&w, propagate, unit, err);
     pith_stages_end(&w.stages);
-    pith_block_free(&w.block);
-    pith_free(w.changes);
-    pith_free(w.regain);
+    pith_work_end(&w);
     return s;
 }

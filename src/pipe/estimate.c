@@ -97,22 +97,25 @@ static bool is_expert(const struct pith_layer_plan *l, uint32_t linear)
     return l->linear[linear].expert != PITH_NO_PART;
 }
 
-/* Of one matrix of the block: whether it is loaded with it, or when its site's turn has come. */
+/* Of one matrix of the block: whether it is loaded with it, or when its turn has come. */
 static bool loads_late(const struct pith_job *job, const struct pith_layer_plan *l, uint32_t linear)
 {
-    return !pith_job_whole_layers(job) && is_expert(l, linear);
+    return !job->whole_layers && is_expert(l, linear);
+}
+
+/* What it takes when it is there: its floats, or where it stays as it is what is not mapped. */
+static uint64_t late_bytes(const struct pith_job *job, const struct pith_choice *c)
+{
+    const bool changes = c->grid.format || c->prune || job->needs_transform || pith_job_turns(job);
+    return changes ? float_bytes(c) : pith_job_straight_bytes(job, c);
 }
 
 static void load_block(struct pith_meter *m, const struct pith_job *job, uint32_t layer)
 {
     const struct pith_layer_plan *l = pith_job_plan(job, layer);
     uint64_t bytes = pith_block_float_bytes(l);
-    for (uint32_t i = 0; i < l->linears; i++) {
-        const struct pith_choice *c = pith_job_choice(job, layer, i);
-        if (!loads_late(job, l, i)) continue;
-        bytes -= float_bytes(c);
-        bytes += pith_job_straight_bytes(job, c);
-    }
+    for (uint32_t i = 0; i < l->linears; i++)
+        if (loads_late(job, l, i)) bytes -= float_bytes(pith_job_choice(job, layer, i));
     pith_meter_take(m, bytes);
     if (pith_job_turns(job)) pith_meter_touch(m, pith_turn_scratch(&job->basis, threads_of(job)));
 }
@@ -128,12 +131,10 @@ static void round_site(struct pith_meter *m, const struct pith_job *job, uint32_
         const struct pith_choice *c = pith_job_choice(job, layer, i);
         any |= c->grid.format || c->prune;
     }
+    for (uint32_t i = site->first; i < site->first + site->count; i++)
+        if (loads_late(job, l, i))
+            pith_meter_take(m, late_bytes(job, pith_job_choice(job, layer, i)));
     if (!any) return;
-    for (uint32_t i = site->first; i < site->first + site->count; i++) {
-        if (!loads_late(job, l, i)) continue;
-        pith_meter_take(m, float_bytes(pith_job_choice(job, layer, i)));
-        pith_meter_give(m, pith_job_straight_bytes(job, pith_job_choice(job, layer, i)));
-    }
     pith_meter_take(m, stats);
     pith_meter_touch(m, pith_gather_bytes(site->dim, job->needs_round));
     for (uint32_t i = site->first; i < site->first + site->count; i++)
@@ -156,62 +157,107 @@ static void round_together(struct pith_meter *m, const struct pith_job *job, uin
 /* --- a transform ----------------------------------------------------------------------------- */
 
 /* Stands for an inspector's, where sizes alone are asked for. */
-static double no_loss(void *ctx, const float *s)
+static enum pith_status no_loss(void *ctx, const struct pith_trial *trial, double *loss,
+                                struct pith_error *err)
 {
-    (void)ctx, (void)s;
-    return 0;
+    (void)ctx, (void)trial, (void)err;
+    *loss = 0;
+    return PITH_OK;
 }
 
-/* A transform's scratch for one site, asked by a job that has shapes but no numbers. */
-static uint64_t transform_scratch(const struct pith_job *job, uint32_t layer, uint32_t which)
+/* Bytes of the matrices of one expert that is held, 0 of none. */
+static uint64_t expert_bytes(const struct pith_job *job, uint32_t layer, uint32_t expert)
 {
-    const struct pith_site_spec *site = &pith_job_plan(job, layer)->site[which];
-    const struct pith_stats stats = {
-        .dim = site->dim,
-        .sample_count = pith_transform_samples(job),
-    };
-    struct pith_transform_job site_job = {
+    const struct pith_node *node = pith_plan_experts(pith_job_plan(job, layer));
+    uint64_t bytes = 0;
+    if (job->whole_layers || expert == PITH_NO_PART) return 0;
+    for (uint32_t i = 0; i < node->u.experts.each; i++)
+        bytes += late_bytes(
+            job,
+            pith_job_choice(job, layer, node->u.experts.first + expert * node->u.experts.each + i));
+    return bytes;
+}
+
+/* What is there at a time of the experts behind a norm, while a transform looks at them all: one
+ * matrix, or with the module inspected one expert, of which others are as they were. */
+static uint64_t lent_bytes(const struct pith_job *job, uint32_t layer, uint32_t which)
+{
+    const struct pith_layer_plan *l = pith_job_plan(job, layer);
+    const struct pith_node *node = pith_plan_experts(l);
+    const struct pith_site_spec *site = &l->site[which];
+    uint64_t all = 0, one = 0;
+    if (!node || job->whole_layers || which != pith_plan_router(l)) return 0;
+    for (uint32_t i = 0; i < node->u.experts.each; i++) {
+        const struct pith_choice *c = pith_job_choice(job, layer, node->u.experts.first + i);
+        const struct pith_fold *fold = &l->site[l->linear[c->linear].site].fold;
+        const bool lent = fold->kind == PITH_FOLD_VECTOR && fold->from == site->fold.from;
+        all += lent ? float_bytes(c) : pith_job_straight_bytes(job, c);
+        if (lent) one = larger(one, float_bytes(c));
+    }
+    return one && site->to ? all : one;
+}
+
+/* A transform of one site, as a job that has shapes but no numbers. */
+struct asked {
+    struct pith_transform_job job;
+    struct pith_stats stats;
+    uint64_t picks; /* bytes that tell how experts' groups are clipped */
+};
+
+/* False: there is no memory to say how much; the linears are to be freed. */
+static bool ask(const struct pith_job *job, uint32_t layer, uint32_t which, struct asked *a)
+{
+    const struct pith_layer_plan *l = pith_job_plan(job, layer);
+    const struct pith_site_spec *site = &l->site[which];
+    *a = (struct asked){.stats = {.dim = site->dim, .sample_count = pith_transform_samples(job)}};
+    a->job = (struct pith_transform_job){
         .backend = job->backend,
-        .stats = &stats,
+        .stats = &a->stats,
         .scale_dtype =
             job->container->scale_dtype(&job->recipe.weights, job->container_opts.model_dtype),
         .clip_search = job->recipe.clip,
         .loss = site->to ? no_loss : NULL,
         .feeds_back = job->needs_transform & PITH_NEED_HESSIAN,
+        .count = pith_plan_group(l, which, NULL),
     };
-    const struct pith_layer_plan *l = pith_job_plan(job, layer);
-    site_job.linear = pith_zalloc(l->linears, sizeof *site_job.linear);
-    if (!site_job.linear) return UINT64_MAX; /* too much to say how much */
-    site_job.count = pith_plan_group(l, which, NULL);
-    uint32_t *member = pith_alloc(site_job.count, sizeof *member);
-    (void)pith_plan_group(l, which, member);
-    for (uint32_t i = 0; member && i < site_job.count; i++) {
+    uint32_t *member = pith_alloc(a->job.count, sizeof *member);
+    a->job.linear = pith_zalloc(a->job.count, sizeof *a->job.linear);
+    if (member) (void)pith_plan_group(l, which, member);
+    for (uint32_t i = 0; member && a->job.linear && i < a->job.count; i++) {
         const struct pith_choice *c = pith_job_choice(job, layer, member[i]);
-        site_job.linear[i] = (struct pith_transform_linear){
+        const bool late = loads_late(job, l, member[i]);
+        a->job.linear[i] = (struct pith_transform_linear){
             .rows = c->rows,
             .cols = c->cols,
             .grid = c->grid,
             .clip = !l->linear[member[i]].scores,
+            .lent = late && site->expert == PITH_NO_PART,
         };
+        if (late && job->recipe.clip) a->picks += pith_transform_picks(&a->job.linear[i]);
     }
-    const uint64_t bytes = member ? job->recipe.transform->scratch(&site_job) : UINT64_MAX;
-    pith_free(site_job.linear);
+    const bool good = member && a->job.linear;
     pith_free(member);
-    return bytes;
+    return good;
 }
 
-/* A site whose statistics are held. */
+/* A site whose statistics are held; what is needed to do it again stays. */
 static void transform_site(struct pith_meter *m, const struct pith_job *job, uint32_t layer,
                            uint32_t which)
 {
     const struct pith_layer_plan *l = pith_job_plan(job, layer);
     const struct pith_site_spec *site = &l->site[which];
-    if (pith_plan_group(l, which, NULL) == 0) return;
     const struct pith_calib_set *set = &job->calib;
-    const uint64_t inspected =
-        site->to ? pith_inspector_bytes(&job->model->shape, site->dim, set->windows, set->length)
-                 : 0;
-    pith_meter_touch(m, pith_sum_bytes(inspected, transform_scratch(job, layer, which)));
+    const uint64_t lent = lent_bytes(job, layer, which);
+    struct asked a;
+    if (pith_plan_group(l, which, NULL) == 0) return;
+    const uint64_t inspected = site->to ? pith_inspector_bytes(&job->model->shape, site->dim,
+                                                               set->windows, set->length, lent > 0)
+                                        : 0;
+    const bool good = ask(job, layer, which, &a);
+    const uint64_t scratch = good ? job->recipe.transform->scratch(&a.job) : UINT64_MAX;
+    pith_free(a.job.linear);
+    pith_meter_take(m, site->dim * sizeof(float) + a.picks);
+    pith_meter_touch(m, pith_sum_bytes(pith_sum_bytes(inspected, lent), scratch));
 }
 
 /* Sites that all tokens reach are looked at together, then one after the other. */
@@ -231,12 +277,13 @@ static void transform_block(struct pith_meter *m, const struct pith_job *job, ui
     }
     pith_meter_give(m, all);
     for (uint32_t i = first; i < l->sites; i++) {
+        const uint64_t expert = expert_bytes(job, layer, l->site[i].expert);
         const uint64_t one =
             pith_stats_bytes(l->site[i].dim, job->needs_transform, pith_transform_samples(job));
-        pith_meter_take(m, one);
+        pith_meter_take(m, one + expert);
         pith_meter_touch(m, pith_gather_bytes(l->site[i].dim, job->needs_transform));
         transform_site(m, job, layer, i);
-        pith_meter_give(m, one);
+        pith_meter_give(m, one + expert);
     }
 }
 

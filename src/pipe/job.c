@@ -206,6 +206,15 @@ enum pith_status pith_job_fit(struct pith_job *job, struct pith_error *err)
     return pith_progress_step(&o->progress, "preparing", 0, 1, err);
 }
 
+/* A block that is rounded as a whole is held so; a transform can do with one expert at a time. */
+static bool holds_layers(const struct pith_job *job)
+{
+    bool apart = true;
+    for (uint32_t k = 0; k < job->model->plans.kinds; k++)
+        apart = apart && pith_plan_experts_apart(&job->model->plans.kind[k]);
+    return pith_job_learns(job) || (job->needs_transform && !apart);
+}
+
 enum pith_status pith_job_open(struct pith_job *job, struct pith_error *err)
 {
     PITH_TRY(pith_place_name(job, err));
@@ -213,6 +222,7 @@ enum pith_status pith_job_open(struct pith_job *job, struct pith_error *err)
     PITH_TRY(pith_job_check_targets(job, err));
     PITH_TRY(open_input(job, err));
     PITH_TRY(open_basis(job, err));
+    job->whole_layers = holds_layers(job);
     PITH_TRY(pith_job_select(job, err));
     PITH_TRY(pith_place_check(job, err));
     PITH_TRY(load_calibration(job, err));

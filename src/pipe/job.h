@@ -70,6 +70,7 @@ struct pith_job {
     size_t linear_count;                   /* ... and matrices beside the layers, left alone */
     char *beside_names;                    /* of the latter */
     unsigned needs_transform, needs_round; /* enum pith_needs */
+    bool whole_layers;                     /* experts' matrices are held as floats all at once */
     bool quantizes; /* some linear has a grid: without, the output is an ordinary checkpoint */
     struct pith_basis_plan basis_plan; /* of a transform that changes the model's basis */
     struct pith_basis basis;           /* all of its rotations empty: none does */
@@ -103,14 +104,6 @@ static inline bool pith_job_calibrates(const struct pith_job *job)
 static inline bool pith_job_learns(const struct pith_job *job)
 {
     return job->recipe.round->block != NULL;
-}
-
-/* True when a block's matrices are held as floats all at once, experts and all. */
-static inline bool pith_job_whole_layers(const struct pith_job *job)
-{
-    const struct pith_basis *b = &job->basis;
-    return job->needs_transform || b->stream.dim || b->head.dim || b->o.dim || b->down.dim ||
-           pith_job_learns(job);
 }
 
 /* True when tensors are stored in another basis than the input's. */

@@ -55,6 +55,88 @@ static void mark_changed(struct pith_work *w, const struct group *g, bool scaled
     w->changes[fold->from].rebias |= scaled && w->block.linear[fold->from].bias;
 }
 
+/* --- experts ---------------------------------------------------------------------------------- */
+
+/* A group of which some matrices are not there. */
+struct lending {
+    struct pith_work *w;
+    const struct group *g;
+};
+
+static enum pith_status hold(void *ctx, unsigned i, struct pith_error *err)
+{
+    const struct lending *n = ctx;
+    PITH_TRY(pith_work_fetch(n->w, n->g->member[i], err));
+    n->g->linear[i].w = n->w->block.linear[n->g->member[i]].dense;
+    return PITH_OK;
+}
+
+static void drop(void *ctx, unsigned i)
+{
+    const struct lending *n = ctx;
+    pith_block_drop(&n->w->block, n->g->member[i]);
+    n->g->linear[i].w = NULL;
+}
+
+/* The place of a linear in the group, or g->count. */
+static uint32_t place_of(const struct group *g, uint32_t linear)
+{
+    uint32_t i = 0;
+    while (i < g->count && g->member[i] != linear) i++;
+    return i;
+}
+
+/* A linear for the inspector; see struct pith_lender. */
+static enum pith_status lend(void *ctx, uint32_t linear, const struct pith_trial *trial,
+                             struct pith_error *err)
+{
+    const struct lending *n = ctx;
+    const uint32_t i = place_of(n->g, linear);
+    if (!trial || i == n->g->count)
+        return pith_block_fetch(n->w->run->job->model, &n->w->block, linear, PITH_LOAD_MAPPED, err);
+    PITH_TRY(hold(ctx, i, err));
+    return trial->make(trial->ctx, i, err);
+}
+
+static void back(void *ctx, uint32_t linear)
+{
+    const struct lending *n = ctx;
+    pith_block_drop(&n->w->block, linear);
+    const uint32_t i = place_of(n->g, linear);
+    if (i < n->g->count) n->g->linear[i].w = NULL;
+}
+
+/* Room for what is clipped of those that will be made again. */
+static enum pith_status take_picks(struct pith_work *w, const struct group *g,
+                                   struct pith_error *err)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        const size_t picks = pith_transform_picks(&g->linear[i]);
+        if (!pith_work_is_late(w, g->member[i]) || picks == 0) continue;
+        uint8_t *pick = w->redo[g->member[i]].pick = pith_zalloc(picks, 1);
+        if (!pick) return pith_fail_nomem(err, "clipped groups");
+        g->linear[i].pick = pick;
+    }
+    return PITH_OK;
+}
+
+/* Notes what was done to them; takes s over. */
+static void note_redo(struct pith_work *w, const struct group *g, bool clipped, float *s)
+{
+    const struct pith_fold *fold = &g->site->fold;
+    w->scale[g->site - w->plan->site] = s;
+    for (uint32_t i = 0; i < g->count; i++) {
+        struct pith_work_redo *redo = &w->redo[g->member[i]];
+        redo->by = s;
+        if (clipped) continue;
+        pith_free(redo->pick);
+        redo->pick = NULL;
+    }
+    if (fold->kind == PITH_FOLD_ROWS) w->redo[fold->from].over = s;
+}
+
+/* --- a group ---------------------------------------------------------------------------------- */
+
 static enum pith_status report_transform(struct pith_work *w, const struct pith_site_spec *site,
                                          const struct pith_transform_report *rep,
                                          struct pith_error *err)
@@ -64,6 +146,13 @@ static enum pith_status report_transform(struct pith_work *w, const struct pith_
                           "loss_after", rep->loss_after, "clipped", rep->clipped);
     return json_array_append_new(w->transforms, j) == 0 ? PITH_OK
                                                         : pith_fail_nomem(err, site->name);
+}
+
+static bool lends(const struct group *g)
+{
+    for (uint32_t i = 0; i < g->count; i++)
+        if (g->linear[i].lent) return true;
+    return false;
 }
 
 static struct pith_transform_job job_of(const struct pith_work *w, const struct group *g,
@@ -91,6 +180,7 @@ static struct pith_transform_job job_of(const struct pith_work *w, const struct 
             .cols = l->w.cols,
             .grid = pith_job_choice(r->job, w->layer, g->member[i])->grid,
             .clip = !w->plan->linear[g->member[i]].scores,
+            .lent = !l->dense,
         };
     }
     fold_into(w, &g->site->fold, &job);
@@ -101,27 +191,42 @@ static struct pith_transform_job job_of(const struct pith_work *w, const struct 
     return job;
 }
 
+static enum pith_status inspect(struct pith_work *w, const struct group *g,
+                                const struct pith_lender *lender, struct pith_inspector *inspector,
+                                struct pith_transform_job *job, struct pith_error *err)
+{
+    const struct pith_inspected what = {.collector = &w->run->cal.collector,
+                                        .block = &w->block,
+                                        .acts = &w->run->cal.acts[0],
+                                        .site = (uint32_t)(g->site - w->plan->site),
+                                        .lender = lends(g) ? lender : NULL};
+    return g->site->to ? pith_inspector_init(inspector, &what, job, err) : PITH_OK;
+}
+
 static enum pith_status transform_group(struct pith_work *w, const struct group *g,
                                         const struct pith_stats *stats, struct pith_error *err)
 {
-    struct pith_run *r = w->run;
+    struct lending lending = {w, g};
+    const struct pith_lender lender = {lend, back, &lending};
     struct pith_transform_job job = job_of(w, g, stats);
-    const uint32_t which = (uint32_t)(g->site - w->plan->site);
     struct pith_inspector inspector = {0};
+    struct pith_transform_report rep = {0};
+    job.hold = hold;
+    job.drop = drop;
+    job.lender = &lending;
     float *s = pith_alloc(stats->dim, sizeof *s);
     enum pith_status status = s ? PITH_OK : pith_fail_nomem(err, "transform scales");
-    if (status == PITH_OK && g->site->to)
-        status = pith_inspector_init(&inspector, &r->cal.collector, &w->block, &r->cal.acts[0],
-                                     which, &job, err);
-    struct pith_transform_report rep = {0};
-    if (status == PITH_OK) status = r->job->recipe.transform->run(&job, s, &rep, err);
-    if (status == PITH_OK) {
-        mark_changed(w, g, any_scaled(s, stats->dim), rep.clipped > 0);
-        status = report_transform(w, g->site, &rep, err);
-    }
+    if (status == PITH_OK && job.clip_search) status = take_picks(w, g, err);
+    if (status == PITH_OK) status = inspect(w, g, &lender, &inspector, &job, err);
+    if (status == PITH_OK) status = w->run->job->recipe.transform->run(&job, s, &rep, err);
     pith_inspector_free(&inspector);
-    pith_free(s);
-    return status;
+    if (status != PITH_OK) {
+        pith_free(s);
+        return status;
+    }
+    mark_changed(w, g, any_scaled(s, stats->dim), rep.clipped > 0);
+    note_redo(w, g, rep.clipped > 0, s);
+    return report_transform(w, g->site, &rep, err);
 }
 
 /* The group that begins with a site; of the others, and where nothing was seen, nothing is left. */
@@ -168,8 +273,7 @@ static enum pith_status transform_first(struct pith_work *w, uint32_t count, str
 }
 
 /* The experts' own, and what comes after: a stage at a time, so that one site's statistics are
- * held.
- */
+ * held, and one expert. */
 static enum pith_status transform_rest(struct pith_work *w, uint32_t from, struct pith_error *err)
 {
     struct pith_run *r = w->run;
@@ -177,15 +281,18 @@ static enum pith_status transform_rest(struct pith_work *w, uint32_t from, struc
     for (uint32_t site = from; site < w->plan->sites && s == PITH_OK; site++) {
         struct pith_stats stats = {0};
         if (pith_plan_group(w->plan, site, NULL) == 0) continue;
-        s = pith_stages_collect(&w->stages, site, r->job->needs_transform,
-                                pith_transform_samples(r->job), &stats, err);
+        s = pith_work_fetch_expert(w, w->plan->site[site].expert, err);
+        pith_phases_mark(&r->phases, PITH_PHASE_READ);
+        if (s == PITH_OK)
+            s = pith_stages_collect(&w->stages, site, r->job->needs_transform,
+                                    pith_transform_samples(r->job), &stats, err);
         pith_work_mark_pass(w, PITH_PHASE_COLLECT);
         if (s == PITH_OK) s = transform_site(w, site, &stats, err);
         pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
         pith_stats_free(&stats, 1);
     }
     pith_stages_end(&w->stages);
-    return s;
+    return s == PITH_OK ? pith_work_fetch_expert(w, PITH_NO_PART, err) : s;
 }
 
 size_t pith_transform_samples(const struct pith_job *job)
@@ -199,6 +306,10 @@ enum pith_status pith_work_transform(struct pith_work *w, struct pith_error *err
     const uint32_t router = pith_plan_router(w->plan);
     const uint32_t first = router == PITH_NO_PART ? w->plan->sites : router + 1;
     pith_phases_begin(&w->run->phases);
+    /* What reads the experts' sum lies behind the last site, or whole layers are held. */
+    w->block.idle = !w->run->job->whole_layers;
     PITH_TRY(transform_first(w, first, err));
-    return transform_rest(w, first, err);
+    PITH_TRY(transform_rest(w, first, err));
+    w->block.idle = false;
+    return PITH_OK;
 }

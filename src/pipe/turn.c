@@ -116,7 +116,7 @@ enum pith_status pith_turn_block(const struct pith_turn *t, struct pith_block *b
         struct pith_linear_weights *w = &b->linear[i];
         const struct matrix m = {part_of(l, i), w->dense, w->w.rows, w->w.cols};
         const float *gain = m.part.gain != PITH_NO_PART ? b->vector[m.part.gain] : NULL;
-        PITH_TRY(turn_matrix(t, &m, gain, w->hadamard > 1, err));
+        if (m.w) PITH_TRY(turn_matrix(t, &m, gain, w->hadamard > 1, err));
         if (w->bias) PITH_TRY(turn_bias(t, l, i, w->bias, err));
     }
     for (uint32_t i = 0; i < l->vectors; i++)

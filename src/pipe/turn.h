@@ -24,8 +24,8 @@ struct pith_turn {
  * rotated too. */
 enum pith_status pith_turned_linear(const struct pith_turn *t, uint32_t layer, uint32_t linear,
                                     bool online, float **w, struct pith_error *err);
-/* A whole block that was loaded as floats, in place; online: where a linear's `hadamard` says so.
- */
+/* A whole block that was loaded as floats, in place, but for matrices that are not there; online:
+ * where a linear's `hadamard` says so. */
 enum pith_status pith_turn_block(const struct pith_turn *t, struct pith_block *b,
                                  struct pith_error *err);
 /* Whether a linear's matrix, its bias, a layer's vector change. */

@@ -3,6 +3,7 @@
 #define PITH_PIPE_WORK_H
 
 #include "pipe/run.h"
+#include "quant/transform.h"
 
 /* How a linear's tensors differ from the input's. */
 struct pith_work_change {
@@ -10,6 +11,13 @@ struct pith_work_change {
     bool rotated;
     bool rebias;
     struct pith_linear_result pruned; /* of one without a grid */
+};
+
+/* What a transform did to a matrix, for when it is made again. */
+struct pith_work_redo {
+    const float *by;   /* columns times that, [cols]; NULL: it did nothing to them */
+    uint8_t *pick;     /* owned: how their groups were clipped then, or NULL */
+    const float *over; /* rows divided by that, [rows], or NULL */
 };
 
 /* A block on its way, and which of its tensors no longer equal the input's. */
@@ -22,9 +30,23 @@ struct pith_work {
     struct pith_work_change *changes; /* [plan->linears] */
     bool *regain;                     /* [plan->vectors]: no longer the input's */
     bool turned;                      /* the block is in another basis */
+    struct pith_work_redo *redo;      /* [plan->linears] */
+    float **scale; /* [plan->sites], owned: what redo points to, of the group that begins there */
+    uint32_t held; /* the expert whose matrices are there; PITH_NO_PART: none */
     json_t *linears, *transforms, *blocks, *experts, *tensors; /* borrowed from the unit */
 };
 
+/* late.c: memory of all of that but the block's, and its end. */
+enum pith_status pith_work_begin(struct pith_work *w, struct pith_error *err);
+void pith_work_end(struct pith_work *w);
+/* late.c: an expert's matrix is read when it is worked on, unless whole layers are held. */
+bool pith_work_is_late(const struct pith_work *w, uint32_t linear);
+/* late.c: a matrix that is not there, as floats, with all that was done to it so far: turned, or by
+ * w->redo. */
+enum pith_status pith_work_fetch(struct pith_work *w, uint32_t linear, struct pith_error *err);
+/* late.c: those of one expert; those of the one before (w->held) go. PITH_NO_PART: of none. */
+enum pith_status pith_work_fetch_expert(struct pith_work *w, uint32_t expert,
+                                        struct pith_error *err);
 /* block.c: a pass over the windows has ended: its time, and apart from it that of the Hessians. */
 void pith_work_mark_pass(struct pith_work *w, enum pith_phase phase);
 /* transform.c: the recipe's transform, applied to every site of the block. */

@@ -18,6 +18,20 @@ struct pith_transform_linear {
     uint32_t rows, cols;
     struct pith_grid grid; /* format NULL: left alone by the quantizer, but scaled all the same */
     bool clip;             /* the clip search may touch it (llm-awq: not q and k) */
+    /* w is there between the job's hold and drop only, each time with the weights as they were: in
+     * the end nothing is changed, and whoever lends it does what pith_transform_redo() does. */
+    bool lent;
+    /* [pith_transform_picks()], the caller's, zeroed, or NULL: receives by how many steps the range
+     * of each group was shrunk. */
+    uint8_t *pick;
+};
+
+/* What a search tries just now. */
+struct pith_trial {
+    /* Linear i, which is lent and held by the caller: its weights as they were become those of the
+     * trial. */
+    enum pith_status (*make)(void *ctx, unsigned i, struct pith_error *err);
+    void *ctx;
 };
 
 struct pith_transform_job {
@@ -40,12 +54,17 @@ struct pith_transform_job {
     uint32_t prev_cols;
     uint32_t repeat, tie_block;
     /* Neither gain nor prev_w: there is nothing to fold into, s stays 1. */
+    /* Makes linear[i].w the weights of one that is lent, as they were; takes them away again. */
+    enum pith_status (*hold)(void *ctx, unsigned i, struct pith_error *err);
+    void (*drop)(void *ctx, unsigned i);
+    void *lender;
     /* Mean squared error of the inspected module's output when the linears hold what linear[].w
-     * holds now and the module's input is divided by s (NULL: not divided), against its output
-     * with the original weights. awq stores Q(W s) / s in w, to which the undivided input
-     * belongs, and passes NULL; linears without a grid hold their original weights. NULL: judge
-     * by the linears' own outputs over stats->samples, mean squared error an output. */
-    double (*loss)(void *ctx, const float *s);
+     * holds now, or what `trial` makes of those that are lent, against its output with the original
+     * weights. awq stores Q(W s) / s in w, to which the undivided input belongs; linears without a
+     * grid hold their original weights. NULL: judge by the linears' own outputs over
+     * stats->samples, mean squared error an output. */
+    enum pith_status (*loss)(void *ctx, const struct pith_trial *trial, double *loss,
+                             struct pith_error *err);
     void *loss_ctx;
     double ratio_step; /* awq: grid of ratios 0, step, ... < 1; 0: the default, 1/20 */
     bool clip_search;  /* awq: shrink group ranges afterwards; default on */
@@ -80,6 +99,14 @@ struct pith_transform {
     /* Scratch bytes for a job of these shapes and that many samples (the arrays may be absent). */
     uint64_t (*scratch)(const struct pith_transform_job *job);
 };
+/* Does to l->w, weights as they were before, what a transform did to its columns: times s, and by
+ * l->pick (NULL: nothing) what was clipped. To the bit what a linear that is not lent holds. */
+void pith_transform_redo(struct pith_backend *b, const struct pith_transform_linear *l,
+                         const float *s);
+/* The same of a linear before, whose rows were divided: w[rows][cols], s[rows]. */
+void pith_transform_redo_rows(float *w, uint32_t rows, uint32_t cols, const float *s);
+/* How many groups of a linear a transform may clip, 0 for one whose `clip` or grid forbids it. */
+size_t pith_transform_picks(const struct pith_transform_linear *l);
 /* All of them, *count; one by its name, NULL when there is none. */
 const struct pith_transform *const *pith_transforms(size_t *count);
 const struct pith_transform *pith_transform_find(const char *name);

@@ -2,7 +2,8 @@
 """A very small checkpoint with random weights, in a few milliseconds: for tests that need many.
 
     mini.py DIR [ARCH] [KEY=NUMBER...]   llama, mistral, qwen2 or qwen3;
-                                         keys: hidden, ffn, layers, heads, kv_heads, vocab, seed
+                                         keys: hidden, ffn, layers, heads, kv_heads, vocab, seed,
+                                         experts (of qwen3_moe and mixtral)
 
 Its tokenizer is that of models/probe. Only the standard library is used."""
 import json
@@ -124,5 +125,6 @@ def make(folder, seed=1, **sizes):
 
 if __name__ == "__main__":
     sizes = {k: int(v) for k, v in (a.split("=") for a in sys.argv[2:] if "=" in a)}
+    EXPERTS = sizes.pop("experts", EXPERTS)
     archs = [a for a in sys.argv[2:] if "=" not in a] or ["llama"]
     make(sys.argv[1], arch=archs[0], **sizes)

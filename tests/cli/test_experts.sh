@@ -87,6 +87,14 @@ if thorough; then
     check "rounded in NVFP4" make nvfp4 -r nvfp4
     check "rounded in NVFP4: verified" verified nvfp4
 fi
+# Experts that lie side by side in one tensor of 16 bits, columns first.
+"${BUILD:-build}/tools/make_synthetic" tiny-gpt-oss "$work/fused" 1
+for recipe in gptq awq; do
+    # shellcheck disable=SC2086
+    check "experts in one tensor: $recipe" "$pith" quantize "$work/fused" -o "$work/fused-$recipe" $few -r $recipe \
+        --container compressed-tensors
+    check "experts in one tensor: $recipe verified" "$pith" verify "$work/fused-$recipe" --against "$work/fused"
+done
 # The original with another number of experts a token: what was made is no longer of it.
 cp -r "$mixture" "$work/other"
 sed -i 's/"num_experts_per_tok": 2/"num_experts_per_tok": 3/' "$work/other/config.json"

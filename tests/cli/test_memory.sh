@@ -67,6 +67,24 @@ agree() { # SHAPE RECIPE CONTAINER
 }
 agree middle gptq compressed-tensors
 
+# A transform goes through a mixture's experts one at a time: one more adds its codes, four bits a weight
+# and what goes with them, not its floats.
+experts() { # NUMBER RECIPE: the most that is held
+    [ -d "$work/experts$1" ] ||
+        python3 tests/cli/mini.py "$work/experts$1" qwen3_moe experts="$1" layers=1 hidden=512 ffn=512
+    rm -rf "$work/made"
+    python3 tests/cli/peak.py "$pith" quantize "$work/experts$1" -o "$work/made" -r "$2" --calib-tokens 512 \
+        --seq-len 512 --threads 2 --quiet --container compressed-tensors --allow-error 2 | sed -n '$p'
+}
+weights=$((3 * 512 * 512)) # of an expert
+thorough && recipes="awq awq+gptq smoothquant" || recipes=awq
+for recipe in $recipes; do
+    few=$(experts 8 "$recipe") && many=$(experts 40 "$recipe") &&
+        each=$(((many - few) * 100 / 32 / weights)) && [ $each -lt 75 ] &&
+        pass "$recipe: an expert more takes $each hundredths of a byte a weight" ||
+        fail "$recipe: $((few / 1024)) KiB with 8 experts, $((many / 1024)) KiB with 40"
+done
+
 # So it is when a quantized model goes to another container.
 converts() { # CONTAINER
     PITH=$pith python3 bench/memory.py "$work/middle4" --convert -c "$1" | tail -1 >"$work/stdout"

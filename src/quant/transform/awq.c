@@ -25,7 +25,8 @@ struct search {
     const struct pith_transform_job *job;
     struct pith_pool *pool;
     uint32_t dim;
-    float **original; /* [count] */
+    float **original; /* [count]; those of linears that are lent share one place */
+    float *lent;      /* that place */
     double *stat;     /* [dim] absmean, tied where s must be */
     float *s;         /* [dim] of the present trial */
     float *panel;     /* [samples][PANEL] outputs */
@@ -82,14 +83,24 @@ static bool foretold(const struct pith_transform_job *job)
     return true;
 }
 
+/* Rows of the largest linear that is lent. */
+static uint32_t most_lent(const struct pith_transform_job *job)
+{
+    uint32_t most = 0;
+    for (unsigned i = 0; i < job->count; i++)
+        if (job->linear[i].lent && job->linear[i].rows > most) most = job->linear[i].rows;
+    return most;
+}
+
 static void layout(struct pith_arena *a, struct search *x)
 {
     const struct pith_transform_job *job = x->job;
     const size_t samples = job->loss || !job->stats ? 0 : job->stats->sample_count;
     x->original = pith_arena_take(a, job->count, sizeof *x->original);
+    x->lent = pith_arena_take_rows(a, most_lent(job), x->dim, sizeof *x->lent);
     for (unsigned i = 0; i < job->count; i++) {
         const struct pith_transform_linear *l = &job->linear[i];
-        float *part = pith_arena_take_rows(a, l->rows, l->cols, sizeof *part);
+        float *part = l->lent ? x->lent : pith_arena_take_rows(a, l->rows, l->cols, sizeof *part);
         if (x->original) x->original[i] = part;
     }
     x->stat = pith_arena_take(a, x->dim, sizeof *x->stat);
@@ -223,44 +234,76 @@ static double output_error(struct search *x)
     return sum;
 }
 
-/* The rounder's own loss, foretold. */
-static enum pith_status foretell(struct search *x, double *loss, struct pith_error *err)
+static void keep_original(const struct search *x, unsigned i)
+{
+    const struct pith_transform_linear *l = &x->job->linear[i];
+    memcpy(x->original[i], l->w, weights_of(l) * sizeof(float));
+}
+
+/* What the rounder will lose in the present linear, foretold. */
+static enum pith_status foretell(struct search *x, double *sum, struct pith_error *err)
 {
     const struct pith_transform_job *job = x->job;
-    *loss = 0.0;
-    for (x->now = 0; x->now < job->count; x->now++) {
-        const struct pith_transform_linear *l = &job->linear[x->now];
-        if (!l->grid.format) continue;
-        pith_pool_run(x->pool, l->rows, scale_row, x);
-        PITH_TRY(pith_awq_foretell(job->backend, l, job->scale_dtype, x->pivots, x->s, loss, err));
-    }
+    pith_pool_run(x->pool, job->linear[x->now].rows, scale_row, x);
+    return pith_awq_foretell(job->backend, &job->linear[x->now], job->scale_dtype, x->pivots, x->s,
+                             sum, err);
+}
+
+/* The present linear rounded; *sum gains its outputs' error unless the caller judges them. */
+static enum pith_status round_trial(struct search *x, double *sum, struct pith_error *err)
+{
+    const struct pith_transform_linear *l = &x->job->linear[x->now];
+    pith_pool_run(x->pool, l->rows, scale_row, x);
+    PITH_TRY(pith_pseudo_quantize(x->job->backend, &l->grid, x->job->scale_dtype, l->rows, l->cols,
+                                  l->w, err));
+    pith_pool_run(x->pool, l->rows, unscale_row, x);
+    if (!x->job->loss) *sum += output_error(x);
     return PITH_OK;
 }
 
+/* One linear, which is there. */
+static enum pith_status try_linear(struct search *x, unsigned i, double *sum,
+                                   struct pith_error *err)
+{
+    x->now = i;
+    if (x->job->linear[i].lent) keep_original(x, i);
+    return x->pivots ? foretell(x, sum, err) : round_trial(x, sum, err);
+}
+
+/* A linear for the caller's judge; see struct pith_trial. */
+static enum pith_status make_trial(void *ctx, unsigned i, struct pith_error *err)
+{
+    struct search *x = ctx;
+    return x->job->linear[i].grid.format ? try_linear(x, i, NULL, err) : PITH_OK;
+}
+
+/* The rounder's own loss, or the outputs' error. */
 static enum pith_status try_scales(struct search *x, double *loss, struct pith_error *err)
 {
-    if (x->pivots) return foretell(x, loss, err);
     const struct pith_transform_job *job = x->job;
+    const bool judged = job->loss && !x->pivots;
     double sum = 0.0, outputs = 0.0;
-    for (x->now = 0; x->now < job->count; x->now++) {
-        const struct pith_transform_linear *l = &job->linear[x->now];
+    for (unsigned i = 0; i < job->count; i++) {
+        const struct pith_transform_linear *l = &job->linear[i];
         outputs += (double)l->rows;
-        if (!l->grid.format) continue;
-        pith_pool_run(x->pool, l->rows, scale_row, x);
-        PITH_TRY(pith_pseudo_quantize(x->job->backend, &l->grid, job->scale_dtype, l->rows, l->cols,
-                                      l->w, err));
-        pith_pool_run(x->pool, l->rows, unscale_row, x);
-        if (!job->loss) sum += output_error(x);
+        if (!l->grid.format || (judged && l->lent)) continue;
+        PITH_TRY(pith_fold_hold(job, i, err));
+        const enum pith_status s = try_linear(x, i, &sum, err);
+        pith_fold_drop(job, i);
+        if (s != PITH_OK) return s;
     }
-    if (job->loss) *loss = job->loss(job->loss_ctx, NULL);
-    else *loss = sum / (outputs * (double)job->stats->sample_count);
+    const struct pith_trial trial = {make_trial, x};
+    if (judged) return job->loss(job->loss_ctx, &trial, loss, err);
+    *loss = x->pivots ? sum : sum / (outputs * (double)job->stats->sample_count);
     return PITH_OK;
 }
 
 static void restore(const struct search *x)
 {
     for (unsigned i = 0; i < x->job->count; i++)
-        memcpy(x->job->linear[i].w, x->original[i], weights_of(&x->job->linear[i]) * sizeof(float));
+        if (!x->job->linear[i].lent)
+            memcpy(x->job->linear[i].w, x->original[i],
+                   weights_of(&x->job->linear[i]) * sizeof(float));
 }
 
 /* The best ratio's scales into s. */
@@ -298,7 +341,7 @@ static enum pith_status transform(struct search *x, float *s, struct pith_transf
     for (uint32_t c = 0; c < x->dim; c++) s[c] = 1.0f;
     PITH_TRY(take_memory(x, err));
     for (unsigned i = 0; i < job->count; i++)
-        memcpy(x->original[i], job->linear[i].w, weights_of(&job->linear[i]) * sizeof(float));
+        if (!job->linear[i].lent) keep_original(x, i);
     enum pith_status st = PITH_OK;
     if (!any) x->pivots = NULL;
     if (x->pivots) st = pith_awq_pivots(job->backend, job->stats, x->pivots, err);

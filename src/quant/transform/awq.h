@@ -10,7 +10,8 @@
  * with `clip` and a grid, the weights are clamped to max|w| (1 - i/20), i = 0..9, put on their
  * grid, and the first i with the least mean over up to 512 of stats->samples of (sum over the
  * group of x (q - w))^2 is kept: the weights stay clamped to it. x is the sample divided by s,
- * since the weights are already multiplied. *fraction receives the fraction of groups with i >
+ * since the weights are already multiplied; those of a linear that is lent are multiplied here, and
+ * only its `pick` is left of it. *fraction receives the fraction of groups with i >
  * 0. Same bytes for any thread count. PITH_NOMEM; weights must be finite. */
 enum pith_status pith_awq_clip(const struct pith_transform_job *job, const float *s,
                                double *fraction, struct pith_error *err);
@@ -24,6 +25,8 @@ uint64_t pith_awq_pivots_scratch(uint32_t dim);
 enum pith_status pith_awq_foretell(struct pith_backend *b, const struct pith_transform_linear *l,
                                    enum pith_dtype scales, const double *pivots, const float *s,
                                    double *loss, struct pith_error *err);
+/* Clamps the groups of a linear, its weights as they were before, by what it picked. */
+void pith_awq_clip_again(const struct pith_transform_linear *l);
 /* Scratch bytes. */
 uint64_t pith_awq_clip_scratch(const struct pith_transform_job *job);
 

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "quant/round.h"
 #include "quant/scale.h"
+#include "quant/transform/fold.h"
 
 #include <math.h>
 #include <string.h>
@@ -69,6 +70,17 @@ static void clamp(const float *w, size_t n, float limit, float *out)
     }
 }
 
+/* The range of one group of a row, `step` steps smaller. */
+static void shrink(float *w, size_t n, int step)
+{
+    if (step > 0) clamp(w, n, bound(largest(w, n), step), w);
+}
+
+static size_t groups_of(const struct pith_transform_linear *l)
+{
+    return (l->cols + group_of(l) - 1) / group_of(l);
+}
+
 static float *weights_at(const struct clip *c, size_t row)
 {
     return c->linear->w + (c->tile + row) * c->linear->cols + c->first;
@@ -111,9 +123,11 @@ static void choose(void *ctx, size_t row, unsigned thread)
         }
     }
     if (pick == 0) return;
-    float *w = weights_at(c, row);
-    clamp(w, c->width, bound(largest(w, c->width), pick), w);
+    shrink(weights_at(c, row), c->width, pick);
     c->shrunk[c->tile + row]++;
+    if (c->linear->pick)
+        c->linear->pick[(c->tile + row) * groups_of(c->linear) + c->first / group_of(c->linear)] =
+            (uint8_t)pick;
 }
 
 static void clip_group(struct clip *c)
@@ -189,6 +203,22 @@ static bool clippable(const struct pith_transform_linear *l)
            l->grid.format->kind != PITH_KIND_LEVELS; /* their levels follow the weights */
 }
 
+size_t pith_transform_picks(const struct pith_transform_linear *l)
+{
+    return clippable(l) ? l->rows * groups_of(l) : 0;
+}
+
+void pith_awq_clip_again(const struct pith_transform_linear *l)
+{
+    const size_t groups = groups_of(l), width = group_of(l);
+    for (size_t r = 0; r < l->rows; r++)
+        for (size_t g = 0; g < groups; g++) {
+            const size_t first = g * width, left = l->cols - first;
+            shrink(l->w + r * l->cols + first, left < width ? left : width,
+                   l->pick[r * groups + g]);
+        }
+}
+
 uint64_t pith_awq_clip_scratch(const struct pith_transform_job *job)
 {
     const uint64_t n = samples_used(job);
@@ -204,6 +234,25 @@ uint64_t pith_awq_clip_scratch(const struct pith_transform_job *job)
     return pith_sum_bytes(most, pith_times_bytes(n, job->linear[0].cols * sizeof(float)));
 }
 
+/* One linear, whose weights are there and multiplied by s; x[n][cols] are the samples. */
+static enum pith_status clip_one(const struct pith_transform_job *job, unsigned i, const float *x,
+                                 uint64_t count[2], struct pith_error *err)
+{
+    const struct pith_transform_linear *l = &job->linear[i];
+    struct clip c = {
+        .job = job,
+        .linear = l,
+        .gridder = pith_gridder_for(&l->grid),
+        .format = pith_grid_elements(&l->grid, NULL).format,
+        .global = pith_round_global(&l->grid, largest(l->w, (size_t)l->rows * l->cols)),
+        .pool = pith_backend_pool(job->backend),
+        .x = x,
+        .n = samples_used(job)};
+    if (!c.gridder) return pith_fail(err, PITH_UNSUPPORTED, "AWQ cannot clip for this grid");
+    if (c.gridder->fit_block) return PITH_OK; /* its scales are of least error already */
+    return clip_linear(&c, &count[0], &count[1], err);
+}
+
 enum pith_status pith_awq_clip(const struct pith_transform_job *job, const float *s,
                                double *fraction, struct pith_error *err)
 {
@@ -214,25 +263,18 @@ enum pith_status pith_awq_clip(const struct pith_transform_job *job, const float
         const float *from = job->stats->samples + t * job->stats->sample_count / n * dim;
         for (size_t c = 0; c < dim; c++) x[t * dim + c] = from[c] / s[c];
     }
-    uint64_t shrunk = 0, groups = 0;
+    uint64_t count[2] = {0}; /* groups that were shrunk, groups */
     enum pith_status st = PITH_OK;
     for (unsigned i = 0; st == PITH_OK && i < job->count; i++) {
-        if (!clippable(&job->linear[i])) continue;
         const struct pith_transform_linear *l = &job->linear[i];
-        const float most = largest(l->w, (size_t)l->rows * l->cols);
-        struct clip c = {.job = job,
-                         .linear = l,
-                         .gridder = pith_gridder_for(&l->grid),
-                         .format = pith_grid_elements(&l->grid, NULL).format,
-                         .global = pith_round_global(&l->grid, most),
-                         .pool = pith_backend_pool(job->backend),
-                         .x = x,
-                         .n = n};
-        if (c.gridder && c.gridder->fit_block) continue; /* its scales are of least error already */
-        if (!c.gridder) st = pith_fail(err, PITH_UNSUPPORTED, "AWQ cannot clip for this grid");
-        else st = clip_linear(&c, &shrunk, &groups, err);
+        if (!clippable(l)) continue;
+        st = pith_fold_hold(job, i, err);
+        if (st != PITH_OK) break;
+        if (l->lent) pith_fold_scale_one(pith_backend_pool(job->backend), l, s);
+        st = clip_one(job, i, x, count, err);
+        pith_fold_drop(job, i);
     }
-    *fraction = groups ? (double)shrunk / (double)groups : 0.0;
+    *fraction = count[1] ? (double)count[0] / (double)count[1] : 0.0;
     pith_free(x);
     return st;
 }

@@ -1,6 +1,7 @@
 #include "quant/transform/fold.h"
 
 #include "quant/scale.h"
+#include "quant/transform/awq.h"
 
 #include <math.h>
 
@@ -79,12 +80,42 @@ static void scale_row(void *ctx, size_t row, unsigned thread)
     for (size_t c = 0; c < x->l->cols; c++) w[c] *= x->s[c];
 }
 
+void pith_fold_scale_one(struct pith_pool *pool, const struct pith_transform_linear *l,
+                         const float *s)
+{
+    struct scaling x = {l, s};
+    pith_pool_run(pool, l->rows, scale_row, &x);
+}
+
 void pith_fold_scale(const struct pith_transform_job *job, const float *s)
 {
-    for (unsigned i = 0; i < job->count; i++) {
-        struct scaling x = {&job->linear[i], s};
-        pith_pool_run(pith_backend_pool(job->backend), x.l->rows, scale_row, &x);
-    }
+    for (unsigned i = 0; i < job->count; i++)
+        if (!job->linear[i].lent)
+            pith_fold_scale_one(pith_backend_pool(job->backend), &job->linear[i], s);
+}
+
+enum pith_status pith_fold_hold(const struct pith_transform_job *job, unsigned i,
+                                struct pith_error *err)
+{
+    return job->linear[i].lent ? job->hold(job->lender, i, err) : PITH_OK;
+}
+
+void pith_fold_drop(const struct pith_transform_job *job, unsigned i)
+{
+    if (job->linear[i].lent) job->drop(job->lender, i);
+}
+
+void pith_transform_redo(struct pith_backend *b, const struct pith_transform_linear *l,
+                         const float *s)
+{
+    pith_fold_scale_one(pith_backend_pool(b), l, s);
+    if (l->pick) pith_awq_clip_again(l);
+}
+
+void pith_transform_redo_rows(float *w, uint32_t rows, uint32_t cols, const float *s)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t i = r * cols; i < (r + 1) * cols; i++) w[i] /= s[r];
 }
 
 void pith_fold_divide(const struct pith_transform_job *job, const float *s)

@@ -19,8 +19,14 @@ bool pith_fold_possible(const struct pith_transform_job *job);
 /* Moves s[dim] to where the gain that will be stored stands for it exactly; 1 where that gain would
  * not be finite. */
 void pith_fold_settle(const struct pith_transform_job *job, float *s);
-/* Multiplies all linears' columns by s. */
+/* Begins to work on linear i, and ends: one that is lent is there in between. */
+enum pith_status pith_fold_hold(const struct pith_transform_job *job, unsigned i,
+                                struct pith_error *err);
+void pith_fold_drop(const struct pith_transform_job *job, unsigned i);
+/* Multiplies the columns of all linears that are not lent by s; those of one. */
 void pith_fold_scale(const struct pith_transform_job *job, const float *s);
+void pith_fold_scale_one(struct pith_pool *pool, const struct pith_transform_linear *l,
+                         const float *s);
 /* Divides the gain, or the rows of the linear before, by s. */
 void pith_fold_divide(const struct pith_transform_job *job, const float *s);
 

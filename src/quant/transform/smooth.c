@@ -79,8 +79,10 @@ static enum pith_status gather(const struct smooth *t, struct pith_error *err)
     }
     for (unsigned i = 0; i < t->job->count; i++) {
         const struct pith_transform_linear *l = &t->job->linear[i];
+        PITH_TRY(pith_fold_hold(t->job, i, err));
         for (size_t e = 0, c = 0; e < (size_t)l->rows * t->dim; e++, c = c + 1 < t->dim ? c + 1 : 0)
             t->weight[c] = fmaxf(t->weight[c], fabsf(l->w[e]));
+        pith_fold_drop(t->job, i);
     }
     tie(t, t->act);
     tie(t, t->weight);
@@ -161,6 +163,18 @@ static void panel_error(const struct smooth *t, size_t first, size_t rows)
     pith_pool_run(t->pool, t->samples, square_row, (void *)(uintptr_t)t);
 }
 
+/* The error of one linear, which is there, grows t->sums. */
+static enum pith_status judge_linear(struct smooth *t, struct pith_error *err)
+{
+    const uint32_t rows = t->now->rows;
+    pith_pool_run(t->pool, rows, scale_row, t);
+    PITH_TRY(pith_pseudo_quantize(t->job->backend, &t->now->grid, t->job->scale_dtype, rows, t->dim,
+                                  t->w, err));
+    for (size_t first = 0; first < rows; first += PANEL)
+        panel_error(t, first, rows - first < PANEL ? rows - first : PANEL);
+    return PITH_OK;
+}
+
 /* Mean squared error of an output at the present scales. */
 static enum pith_status judge(struct smooth *t, double *loss, struct pith_error *err)
 {
@@ -172,11 +186,10 @@ static enum pith_status judge(struct smooth *t, double *loss, struct pith_error 
         t->now = &job->linear[i];
         if (!t->now->grid.format) continue;
         outputs += (double)t->now->rows;
-        pith_pool_run(t->pool, t->now->rows, scale_row, t);
-        PITH_TRY(pith_pseudo_quantize(job->backend, &t->now->grid, job->scale_dtype, t->now->rows,
-                                      t->dim, t->w, err));
-        for (size_t first = 0; first < t->now->rows; first += PANEL)
-            panel_error(t, first, t->now->rows - first < PANEL ? t->now->rows - first : PANEL);
+        PITH_TRY(pith_fold_hold(job, i, err));
+        const enum pith_status s = judge_linear(t, err);
+        pith_fold_drop(job, i);
+        if (s != PITH_OK) return s;
     }
     for (size_t i = 0; i < t->samples; i++) sum += t->sums[i];
     *loss = sum / (outputs * (double)t->samples);

@@ -46,8 +46,8 @@ static struct site *make_site(uint64_t seed, unsigned threads, const char *grid)
                                          .repeat = 1,
                                          .clip_search = true};
     for (int i = 0; i < 2; i++)
-        s->job.linear[i] =
-            (struct pith_transform_linear){s->w[i], ROWS, DIM, grid_of(grid), i == 1};
+        s->job.linear[i] = (struct pith_transform_linear){
+            .w = s->w[i], .rows = ROWS, .cols = DIM, .grid = grid_of(grid), .clip = i == 1};
     return s;
 }
 
@@ -252,24 +252,26 @@ struct spy {
     double answer[20];
 };
 
-static double spy_loss(void *ctx, const float *s)
+static enum pith_status spy_loss(void *ctx, const struct pith_trial *trial, double *loss,
+                                 struct pith_error *err)
 {
     struct spy *spy = ctx;
-    assert_null(s);
+    (void)trial, (void)err;
     /* At ratio 0 the weights are the plain pseudo-quantized ones; a linear without a grid is
      * untouched. */
     if (spy->calls == 0) {
         float *q = malloc(ROWS * DIM * sizeof *q);
-        struct pith_error err = {0};
+        struct pith_error why = {0};
         memcpy(q, spy->original, ROWS * DIM * sizeof *q);
         assert_ok(pith_pseudo_quantize(NULL, &spy->site->job.linear[0].grid, PITH_F16, ROWS, DIM, q,
-                                       &err),
-                  err);
+                                       &why),
+                  why);
         assert_memory_equal(q, spy->site->w[0], ROWS * DIM * sizeof *q);
         assert_memory_equal(spy->original + ROWS * DIM, spy->site->w[1], ROWS * DIM * sizeof *q);
         free(q);
     }
-    return spy->answer[spy->calls++];
+    *loss = spy->answer[spy->calls++];
+    return PITH_OK;
 }
 
 static void the_callers_loss_decides(void **state)
@@ -466,6 +468,73 @@ static void with_error_feedback_nothing_is_clipped(void **state)
     free_site(s);
 }
 
+struct shelf {
+    struct site *site;
+    float *kept[2];
+    unsigned out; /* how many are held */
+};
+
+static enum pith_status hold(void *ctx, unsigned i, struct pith_error *err)
+{
+    struct shelf *shelf = ctx;
+    (void)err;
+    assert_int_equal(shelf->out++, 0);
+    memcpy(shelf->site->w[i], shelf->kept[i], ROWS * DIM * sizeof(float));
+    shelf->site->linear[i].w = shelf->site->w[i];
+    return PITH_OK;
+}
+
+static void drop(void *ctx, unsigned i)
+{
+    struct shelf *shelf = ctx;
+    shelf->out--;
+    memset(shelf->site->w[i], 0x7f, ROWS * DIM * sizeof(float));
+    shelf->site->linear[i].w = NULL;
+}
+
+/* Linears that are there one at a time: the same scales, and the same weights when it is done
+ * again. */
+static void lent_linears_end_the_same(void **state)
+{
+    (void)state;
+    static const char *const grids[] = {"int4:g32:asym", "int3:channel", "nvfp4"};
+    for (size_t k = 0; k < PITH_COUNT(grids); k++) {
+        struct site *there = make_site(9, 2, grids[k]), *lent = make_site(9, 2, grids[k]);
+        struct shelf shelf = {.site = lent};
+        struct pith_transform_report want, got;
+        struct pith_error err = {0};
+        float s[DIM], scales[DIM];
+        assert_ok(run(there, s, &want, &err), err);
+        for (unsigned i = 0; i < 2; i++) {
+            shelf.kept[i] = malloc(ROWS * DIM * sizeof(float));
+            memcpy(shelf.kept[i], lent->w[i], ROWS * DIM * sizeof(float));
+            const size_t picks = pith_transform_picks(&lent->linear[i]);
+            lent->linear[i].pick = picks ? calloc(1, picks) : NULL;
+            lent->linear[i].lent = true;
+            lent->linear[i].w = NULL;
+        }
+        lent->job.hold = hold;
+        lent->job.drop = drop;
+        lent->job.lender = &shelf;
+        assert_ok(run(lent, scales, &got, &err), err);
+        assert_int_equal(shelf.out, 0);
+        assert_memory_equal(s, scales, sizeof s);
+        assert_memory_equal(there->gain, lent->gain, sizeof there->gain);
+        assert_true(want.ratio == got.ratio && want.clipped == got.clipped);
+        assert_true(want.loss_before == got.loss_before && want.loss_after == got.loss_after);
+        for (unsigned i = 0; i < 2; i++) {
+            assert_ok(hold(&shelf, i, &err), err);
+            pith_transform_redo(lent->machine.backend, &lent->linear[i], scales);
+            assert_memory_equal(there->w[i], lent->w[i], ROWS * DIM * sizeof(float));
+            free(lent->linear[i].pick);
+            free(shelf.kept[i]);
+            shelf.out = 0;
+        }
+        free_site(there);
+        free_site(lent);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -475,6 +544,7 @@ int main(void)
         cmocka_unit_test(same_bytes_for_any_thread_count),
         cmocka_unit_test(clipping_lowers_the_error),
         cmocka_unit_test(the_callers_loss_decides),
+        cmocka_unit_test(lent_linears_end_the_same),
         cmocka_unit_test(step_of_the_ratio),
         cmocka_unit_test(nothing_to_fold_into),
         cmocka_unit_test(a_silent_channel_is_no_problem),

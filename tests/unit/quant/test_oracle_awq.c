@@ -67,26 +67,28 @@ static void attention(const struct layer *l, const float *wq, const float *wk, c
     free(q);
 }
 
-static double mlp_loss(void *ctx, const float *s)
+static enum pith_status mlp_loss(void *ctx, const struct pith_trial *trial, double *loss,
+                                 struct pith_error *err)
 {
     const struct layer *l = ctx;
-    assert_null(s);
+    (void)trial, (void)err;
     float *y = malloc((size_t)l->tokens * l->hidden * sizeof *y);
     mlp(l, l->gate, l->up, y);
-    const double loss = mean_square(y, l->want, (size_t)l->tokens * l->hidden);
+    *loss = mean_square(y, l->want, (size_t)l->tokens * l->hidden);
     free(y);
-    return loss;
+    return PITH_OK;
 }
 
-static double attention_loss(void *ctx, const float *s)
+static enum pith_status attention_loss(void *ctx, const struct pith_trial *trial, double *loss,
+                                       struct pith_error *err)
 {
     const struct layer *l = ctx;
-    assert_null(s);
+    (void)trial, (void)err;
     float *y = malloc((size_t)l->shorter * l->hidden * sizeof *y);
     attention(l, l->q, l->k, l->v, y);
-    const double loss = mean_square(y, l->want, (size_t)l->shorter * l->hidden);
+    *loss = mean_square(y, l->want, (size_t)l->shorter * l->hidden);
     free(y);
-    return loss;
+    return PITH_OK;
 }
 
 static float *absmean_of(const float *x, size_t n, size_t dim)
@@ -173,26 +175,33 @@ static void check_site(struct layer *l, const json_t *site, struct pith_grid gri
         stats.samples = l->x_attention;
         stats.tokens = stats.sample_count = l->shorter;
         job.count = 3;
-        job.linear[0] = (struct pith_transform_linear){l->q, d, d, grid, false};
-        job.linear[1] = (struct pith_transform_linear){l->k, d, d, grid, false};
-        job.linear[2] = (struct pith_transform_linear){l->v, d, d, grid, false};
+        job.linear[0] = (struct pith_transform_linear){
+            .w = l->q, .rows = d, .cols = d, .grid = grid, .clip = false};
+        job.linear[1] = (struct pith_transform_linear){
+            .w = l->k, .rows = d, .cols = d, .grid = grid, .clip = false};
+        job.linear[2] = (struct pith_transform_linear){
+            .w = l->v, .rows = d, .cols = d, .grid = grid, .clip = false};
         job.loss = attention_loss;
         attention(l, l->q, l->k, l->v, l->want);
     } else if (strcmp(name, "mlp") == 0) {
         stats.samples = l->x_mlp;
         job.count = 2;
-        job.linear[0] = (struct pith_transform_linear){l->gate, inner, d, grid, false};
-        job.linear[1] = (struct pith_transform_linear){l->up, inner, d, grid, false};
+        job.linear[0] = (struct pith_transform_linear){
+            .w = l->gate, .rows = inner, .cols = d, .grid = grid, .clip = false};
+        job.linear[1] = (struct pith_transform_linear){
+            .w = l->up, .rows = inner, .cols = d, .grid = grid, .clip = false};
         job.loss = mlp_loss;
         mlp(l, l->gate, l->up, l->want);
     } else if (strcmp(name, "o") == 0) {
         stats.samples = l->x_o;
-        job.linear[0] = (struct pith_transform_linear){l->o, d, d, grid, true};
+        job.linear[0] = (struct pith_transform_linear){
+            .w = l->o, .rows = d, .cols = d, .grid = grid, .clip = true};
         job.clip_search = true;
     } else {
         stats.dim = inner;
         stats.samples = l->x_down;
-        job.linear[0] = (struct pith_transform_linear){l->down, d, inner, grid, true};
+        job.linear[0] = (struct pith_transform_linear){
+            .w = l->down, .rows = d, .cols = inner, .grid = grid, .clip = true};
         job.clip_search = true;
     }
     stats.absmean = absmean_of(stats.samples, stats.tokens, stats.dim);
