@@ -67,8 +67,8 @@ agree() { # SHAPE RECIPE CONTAINER
 }
 agree middle gptq compressed-tensors
 
-# A transform goes through a mixture's experts one at a time: one more adds its codes, four bits a weight
-# and what goes with them, not its floats.
+# A transform goes through a mixture's experts one at a time: one more adds its codes, of 4 or 8 bits a
+# weight, and at most a quarter of a byte a weight that goes with them, not its floats.
 experts() { # NUMBER RECIPE: the most that is held
     [ -d "$work/experts$1" ] ||
         python3 tests/cli/mini.py "$work/experts$1" qwen3_moe experts="$1" layers=1 hidden=512 ffn=512
@@ -77,10 +77,11 @@ experts() { # NUMBER RECIPE: the most that is held
         --seq-len 512 --threads 2 --quiet --container compressed-tensors --allow-error 2 | sed -n '$p'
 }
 weights=$((3 * 512 * 512)) # of an expert
-thorough && recipes="awq awq+gptq smoothquant" || recipes=awq
+thorough && recipes="awq:4 awq+gptq:4 smoothquant:8" || recipes=awq:4
 for recipe in $recipes; do
+    bits=${recipe#*:} recipe=${recipe%:*}
     few=$(experts 8 "$recipe") && many=$(experts 40 "$recipe") &&
-        each=$(((many - few) * 100 / 32 / weights)) && [ $each -lt 75 ] &&
+        each=$(((many - few) * 100 / 32 / weights)) && [ $each -lt $((bits * 100 / 8 + 25)) ] &&
         pass "$recipe: an expert more takes $each hundredths of a byte a weight" ||
         fail "$recipe: $((few / 1024)) KiB with 8 experts, $((many / 1024)) KiB with 40"
 done
