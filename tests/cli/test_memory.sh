@@ -56,12 +56,24 @@ make_model=${BUILD:-build}/tools/make_synthetic
     echo "$make_model: no program there: make build/tools/make_synthetic" >&2
     exit 1
 }
+
+# A peak is seen from outside, by looking often: a machine with other work looks away at times. So a quotient that is
+# too high is taken again, up to four times more; one below 1 is wrong at once.
+near() { # BOUND COMMAND...: the estimate is between the peak and BOUND times it; the quotient goes to `quotient`
+    bound=$1
+    shift
+    for _ in 1 2 3 4 5; do
+        "$@" | tail -1 >"$work/stdout"
+        sed -n 's/.*estimate over peak \([0-9.]*\) to .*/\1/p' "$work/stdout" >"$work/quotient"
+        awk '$1 < 1 { exit 1 } END { if (NR != 1) exit 1 }' "$work/quotient" || return 1
+        awk -v bound="$bound" '{ exit !($1 < bound) }' "$work/quotient" && return 0
+    done
+    return 1
+}
 agree() { # SHAPE RECIPE CONTAINER
     "$make_model" "$1" "$work/$1" 1 2>/dev/null
-    PITH=$pith python3 bench/memory.py "$work/$1" -r "$2" -c "$3" -- --calib-tokens 256 --seq-len 256 --threads 2 |
-        tail -1 >"$work/stdout"
-    sed -n 's/.*estimate over peak \([0-9.]*\) to .*/\1/p' "$work/stdout" >"$work/quotient"
-    awk '{ exit !($1 >= 1 && $1 < 1.125) } END { if (NR != 1) exit 1 }' "$work/quotient" &&
+    PITH=$pith near 1.125 python3 bench/memory.py "$work/$1" -r "$2" -c "$3" -- \
+        --calib-tokens 256 --seq-len 256 --threads 2 &&
         pass "$1, $2 in $3: the estimate is $(cat "$work/quotient") of the peak" ||
         fail "$1, $2 in $3: $(cat "$work/stdout")"
 }
@@ -88,9 +100,7 @@ done
 
 # So it is when a quantized model goes to another container.
 converts() { # CONTAINER
-    PITH=$pith python3 bench/memory.py "$work/middle4" --convert -c "$1" | tail -1 >"$work/stdout"
-    sed -n 's/.*estimate over peak \([0-9.]*\) to .*/\1/p' "$work/stdout" >"$work/quotient"
-    awk '{ exit !($1 >= 1 && $1 < 1.125) } END { if (NR != 1) exit 1 }' "$work/quotient" &&
+    PITH=$pith near 1.125 python3 bench/memory.py "$work/middle4" --convert -c "$1" &&
         pass "middle, converted to $1: the estimate is $(cat "$work/quotient") of the peak" ||
         fail "middle, converted to $1: $(cat "$work/stdout")"
 }
@@ -105,9 +115,7 @@ runs() { # bench|eval MODEL OPTIONS...: between the peak and a twentieth more
     command=--$1
     model=$2
     shift 2
-    PITH=$pith python3 bench/memory.py "$model" "$command" -- --threads 2 "$@" >"$work/stdout"
-    sed -n 's/.*estimate over peak \([0-9.]*\) to .*/\1/p' "$work/stdout" >"$work/quotient"
-    awk '{ exit !($1 >= 1 && $1 <= 1.05) } END { if (NR != 1) exit 1 }' "$work/quotient" &&
+    PITH=$pith near 1.05 python3 bench/memory.py "$model" "$command" -- --threads 2 "$@" &&
         pass "$runs: the estimate is $(cat "$work/quotient") of the peak" ||
         fail "$runs: $(cat "$work/stdout")"
 }
