@@ -121,6 +121,13 @@ void pith_return_memory(void)
 #endif
 }
 
+uint64_t pith_heap_bytes(uint64_t bytes)
+{
+    enum { PAGE = 4096, HEADER = 64 /* of an aligned request */ };
+    if (bytes < PITH_HEAP_LARGE || bytes > UINT64_MAX - PAGE - HEADER) return bytes;
+    return (bytes + HEADER + PAGE - 1) / PAGE * PAGE;
+}
+
 uint64_t pith_heap_holes(void)
 {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)

@@ -39,6 +39,8 @@ void pith_free(void *p);
  * PITH_HEAP_LARGE bytes or more is mapped by itself; of what was freed of smaller ones a thread's
  * heap keeps PITH_HEAP_KEPT bytes at its end. */
 enum { PITH_HEAP_LARGE = 32 << 10, PITH_HEAP_KEPT = 64 << 10 };
+/* What such a request comes to: of one that is mapped by itself whole pages, its header with it. */
+uint64_t pith_heap_bytes(uint64_t bytes);
 /* For estimates: what a thread at work holds beside what it asks for by size (the end of its heap,
  * and as much of its stack as the deepest call reaches), and by how much less what a process holds
  * at one start may be than at the next. */

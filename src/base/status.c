@@ -47,6 +47,7 @@ enum pith_status pith_fail(struct pith_error *err, enum pith_status s, const cha
 enum pith_status pith_fail_in(struct pith_error *err, enum pith_status s, const char *prefix)
 {
     if (!err || err->status == PITH_OK) return s;
+    if (err->status == PITH_INTERRUPTED) return err->status; /* it has no place */
     char old[sizeof err->text];
     const size_t length = strlen(prefix);
     if (strncmp(err->text, prefix, length) == 0 && strncmp(err->text + length, ": ", 2) == 0)

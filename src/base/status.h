@@ -17,7 +17,7 @@ enum pith_status pith_fail(struct pith_error *err, enum pith_status s, const cha
     PITH_PRINTF(3, 4);
 
 /* Puts "prefix: " before the message that err holds; no effect when err is NULL or holds none,
- * or when its message begins so already.
+ * or when its message begins so already, or tells of an interrupt.
  * Returns err's status, or s when err is NULL. */
 enum pith_status pith_fail_in(struct pith_error *err, enum pith_status s, const char *prefix);
 /* The same, and the failure becomes s: what was a wrong argument there is a wrong file here. prefix

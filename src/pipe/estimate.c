@@ -36,7 +36,7 @@ uint64_t pith_job_made_bytes(const struct pith_job *job, const struct pith_choic
 {
     if (!c->grid.format) return 0;
     const struct pith_split *split = job->recipe.split;
-    const uint64_t q = pith_qmat_bytes(c->rows, c->cols, &c->grid);
+    const uint64_t q = pith_heap_bytes(pith_qmat_bytes(c->rows, c->cols, &c->grid));
     const bool beside = split->sparse && !job->convert;
     return q + (beside ? pith_sparse_bytes(
                              c->rows, pith_sparse_count(c->rows, c->cols, job->recipe.split_value))
@@ -387,16 +387,16 @@ static void do_block(struct pith_meter *m, const struct pith_job *job, uint32_t 
     pith_meter_give(m, m->now - before);
 }
 
-/* A layer, and then its entries, with the text of its unit for the journal, which grows by
- * doubling. */
+/* A layer, whose entries are made while it goes on; then the text of its unit for the journal,
+ * which grows by doubling. */
 static void do_layer(struct pith_meter *m, const struct pith_job *job, uint32_t layer,
                      const struct entry *entry)
 {
     const uint64_t linears = pith_job_plan(job, layer)->linears;
+    pith_meter_take(m, linears * entry->tree);
     if (pith_job_streams(job))
         pith_meter_touch(m, pith_stream_layer_bytes(job, layer, threads_of(job)));
     else do_block(m, job, layer);
-    pith_meter_take(m, linears * entry->tree);
     pith_meter_touch(m, 2 * linears * entry->text);
 }
 

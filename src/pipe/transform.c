@@ -36,6 +36,12 @@ static bool any_scaled(const float *s, uint32_t dim)
     return false;
 }
 
+static double weights_of(const struct pith_work *w, uint32_t linear)
+{
+    const struct pith_choice *c = pith_job_choice(w->run->job, w->layer, linear);
+    return (double)c->rows * c->cols;
+}
+
 /* The linears that one rescaling concerns. */
 struct group {
     const struct pith_site_spec *site; /* the first */
@@ -61,11 +67,23 @@ static void mark_changed(struct pith_work *w, const struct group *g, bool scaled
 struct lending {
     struct pith_work *w;
     const struct group *g;
+    double effort; /* of the group's, what has not been reported */
 };
+
+/* Each is tried some twenty times: what a turn is of the group's effort. */
+static enum pith_status one_turn(struct lending *n, uint32_t i, struct pith_error *err)
+{
+    enum { TURNS = 24 };
+    const double turn = n->w->each * weights_of(n->w, n->g->member[i]) / TURNS;
+    const double effort = turn < n->effort ? turn : n->effort;
+    n->effort -= effort;
+    return pith_run_step(n->w->run, n->w->run->job->recipe.transform->name, effort, err);
+}
 
 static enum pith_status hold(void *ctx, unsigned i, struct pith_error *err)
 {
-    const struct lending *n = ctx;
+    struct lending *n = ctx;
+    PITH_TRY(one_turn(n, i, err));
     PITH_TRY(pith_work_fetch(n->w, n->g->member[i], err));
     n->g->linear[i].w = n->w->block.linear[n->g->member[i]].dense;
     return PITH_OK;
@@ -203,10 +221,17 @@ static enum pith_status inspect(struct pith_work *w, const struct group *g,
     return g->site->to ? pith_inspector_init(inspector, &what, job, err) : PITH_OK;
 }
 
+static double effort_of(const struct pith_work *w, const struct group *g)
+{
+    double weights = 0;
+    for (uint32_t i = 0; i < g->count; i++) weights += weights_of(w, g->member[i]);
+    return w->each * weights;
+}
+
 static enum pith_status transform_group(struct pith_work *w, const struct group *g,
                                         const struct pith_stats *stats, struct pith_error *err)
 {
-    struct lending lending = {w, g};
+    struct lending lending = {w, g, effort_of(w, g)};
     const struct pith_lender lender = {lend, back, &lending};
     struct pith_transform_job job = job_of(w, g, stats);
     struct pith_inspector inspector = {0};
@@ -226,7 +251,8 @@ static enum pith_status transform_group(struct pith_work *w, const struct group 
     }
     mark_changed(w, g, any_scaled(s, stats->dim), rep.clipped > 0);
     note_redo(w, g, rep.clipped > 0, s);
-    return report_transform(w, g->site, &rep, err);
+    PITH_TRY(report_transform(w, g->site, &rep, err));
+    return pith_run_step(w->run, w->run->job->recipe.transform->name, lending.effort, err);
 }
 
 /* The group that begins with a site; of the others, and where nothing was seen, nothing is left. */
@@ -247,9 +273,7 @@ static enum pith_status transform_site(struct pith_work *w, uint32_t site,
     pith_free(g.linear);
     char where[128];
     snprintf(where, sizeof where, "layer %u, %s", w->layer, g.site->name);
-    if (s != PITH_OK) return pith_fail_in(err, s, where);
-    return pith_run_step(w->run, w->run->job->recipe.transform->name,
-                         pith_job_site_effort(w->run->job), err);
+    return s == PITH_OK ? s : pith_fail_in(err, s, where);
 }
 
 /* The sites that all tokens reach before a mixture's experts: one pass for all of them. */
@@ -301,10 +325,20 @@ size_t pith_transform_samples(const struct pith_job *job)
     return tokens < PITH_TRANSFORM_SAMPLES ? tokens : PITH_TRANSFORM_SAMPLES;
 }
 
+/* Of what all sites take together, a weight's part: those of a norm in front of many experts take
+ * longer than one expert's. */
+static double each_weight(const struct pith_work *w)
+{
+    double weights = 0;
+    for (uint32_t i = 0; i < w->plan->linears; i++) weights += weights_of(w, i);
+    return w->plan->sites * pith_job_site_effort(w->run->job) / weights;
+}
+
 enum pith_status pith_work_transform(struct pith_work *w, struct pith_error *err)
 {
     const uint32_t router = pith_plan_router(w->plan);
     const uint32_t first = router == PITH_NO_PART ? w->plan->sites : router + 1;
+    w->each = each_weight(w);
     pith_phases_begin(&w->run->phases);
     /* What reads the experts' sum lies behind the last site, or whole layers are held. */
     w->block.idle = !w->run->job->whole_layers;

@@ -33,6 +33,7 @@ struct pith_work {
     struct pith_work_redo *redo;      /* [plan->linears] */
     float **scale; /* [plan->sites], owned: what redo points to, of the group that begins there */
     uint32_t held; /* the expert whose matrices are there; PITH_NO_PART: none */
+    double each;   /* of the effort of the transform, what goes to one weight */
     json_t *linears, *transforms, *blocks, *experts, *tensors; /* borrowed from the unit */
 };
 

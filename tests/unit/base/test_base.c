@@ -8,6 +8,9 @@
 #include "base/str.h"
 #include "test.h"
 
+#include <pith/context.h>
+
+#include <malloc.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -128,6 +131,32 @@ static void large_memory_is_aligned(void **state)
     assert_null(pith_alloc_huge(SIZE_MAX, 1));
 }
 
+/* Against malloc's own books: a request that is mapped by itself takes at most one page more than
+ * is said, which is never touched. */
+static void heap_bytes_are_those_of_pages(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {32 << 10, (32 << 10) + 4000, 811008, 811008 - 64, 811008 - 63};
+    enum { PAGE = 4096 };
+    pith_return_memory();
+    pith_heap_trim(); /* what the heap has left serves before a mapping does */
+    for (size_t i = 0; i < PITH_COUNT(sizes); i++) {
+        const size_t before = mallinfo2().hblkhd;
+        char *p = pith_alloc_aligned(sizes[i], 1);
+        assert_non_null(p);
+        p[0] = p[sizes[i] - 1] = 1;
+        const size_t taken = mallinfo2().hblkhd - before;
+        const uint64_t touched = ((uintptr_t)p + sizes[i] - 1) / PAGE - ((uintptr_t)p - 64) / PAGE +
+                                 1;
+        pith_free(p);
+        if (taken == 0) skip(); /* another malloc, of a sanitizer */
+        assert_true(pith_heap_bytes(sizes[i]) >= touched * PAGE);
+        assert_in_range(taken - pith_heap_bytes(sizes[i]), 0, PAGE);
+    }
+    assert_int_equal(pith_heap_bytes(1000), 1000);
+    assert_true(pith_heap_bytes(UINT64_MAX) == UINT64_MAX);
+}
+
 static void files_are_replaced_whole(void **state)
 {
     (void)state;
@@ -181,6 +210,7 @@ int main(void)
         cmocka_unit_test(pool_runs_each_task_once),
         cmocka_unit_test(pool_survives_late_workers),
         cmocka_unit_test(large_memory_is_aligned),
+        cmocka_unit_test(heap_bytes_are_those_of_pages),
         cmocka_unit_test(files_are_replaced_whole),
         cmocka_unit_test(rng_is_pinned),
     };
