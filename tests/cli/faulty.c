@@ -3,12 +3,14 @@
  *
  *   FAULT=kill:N   the program is killed just before its N-th such call
  *   FAULT=half:N   it writes half of what it wanted and is killed (another call: killed after it)
+ *   FAULT=stop:N   it is stopped just before it (SIGSTOP), until somebody continues it
  *   FAULT=full:N   from the N-th on, calls that need space fail with ENOSPC
  *   zero:N, cut:N  just before its N-th such call, the third quarter of FAULT_FILE is overwritten
  *                  with zeros, or it loses its second half, behind the program's back
  *   cut:0          FAULT_FILE loses its second half once the program has mapped it and opened a
  *                  file whose name ends in FAULT_AT (without that: at once)
  *
+ * With FAULT_AT set, kill, half and stop count only what is written to files whose names end so.
  * With NO_FALLOCATE set, space cannot be reserved, as on some network file systems. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -28,7 +30,7 @@
 
 static atomic_long calls;
 
-enum fault { NONE, KILL, HALF, FULL, ZERO, CUT };
+enum fault { NONE, KILL, HALF, STOP, FULL, ZERO, CUT };
 
 /* Changes FAULT_FILE by bare system calls, which nothing here counts. */
 static void spoil(enum fault f)
@@ -44,10 +46,29 @@ static void spoil(enum fault f)
     close(fd);
 }
 
-static enum fault next_fault(void)
+static bool ends_in(const char *text, const char *end)
 {
-    static const char *const names[] = {"", "kill:", "half:", "full:", "zero:", "cut:"};
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* Whether a call counts; `fd` is what it writes to, or -1. */
+static bool is_meant(int fd)
+{
+    const char *text = getenv("FAULT"), *at = getenv("FAULT_AT");
+    char link[64], path[4096];
+    if (!at || !text || strcmp(text, "cut:0") == 0) return true;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    const ssize_t n = fd < 0 ? -1 : readlink(link, path, sizeof path - 1);
+    path[n < 0 ? 0 : n] = '\0';
+    return ends_in(path, at);
+}
+
+static enum fault next_fault(int fd)
+{
+    static const char *const names[] = {"", "kill:", "half:", "stop:", "full:", "zero:", "cut:"};
     const char *text = getenv("FAULT");
+    if (!is_meant(fd)) return NONE;
     const long n = atomic_fetch_add(&calls, 1) + 1;
     for (int f = KILL; text && f <= CUT; f++) {
         const size_t length = strlen(names[f]);
@@ -55,6 +76,7 @@ static enum fault next_fault(void)
         const long at = atol(text + length);
         if (f == FULL ? n < at : n != at) return NONE;
         if (f == KILL) raise(SIGKILL);
+        if (f == STOP) raise(SIGSTOP);
         if (f >= ZERO) spoil((enum fault)f);
         if (f >= ZERO) return NONE;
         return (enum fault)f;
@@ -74,7 +96,7 @@ static void *real(const char *name)
     int name types                                                                                 \
     {                                                                                              \
         int(*call) types = (int(*) types)real(#name);                                              \
-        const enum fault f = next_fault();                                                         \
+        const enum fault f = next_fault(-1);                                                       \
         if (f == FULL) {                                                                           \
             errno = ENOSPC;                                                                        \
             return -1;                                                                             \
@@ -89,7 +111,7 @@ static void *real(const char *name)
     int name types                                                                                 \
     {                                                                                              \
         int(*call) types = (int(*) types)real(#name);                                              \
-        const enum fault f = next_fault();                                                         \
+        const enum fault f = next_fault(-1);                                                       \
         const int rc = call args;                                                                  \
         if (f == HALF) raise(SIGKILL);                                                             \
         return rc;                                                                                 \
@@ -105,7 +127,7 @@ NEEDS_NOTHING(rmdir, (const char *path), (path))
 int fallocate(int fd, int mode, off_t at, off_t size)
 {
     int (*call)(int, int, off_t, off_t) = (int (*)(int, int, off_t, off_t))real("fallocate");
-    const enum fault f = next_fault();
+    const enum fault f = next_fault(-1);
     if (f == FULL || getenv("NO_FALLOCATE")) {
         errno = getenv("NO_FALLOCATE") ? EOPNOTSUPP : ENOSPC;
         return -1;
@@ -119,7 +141,7 @@ ssize_t pwrite(int fd, const void *data, size_t size, off_t at)
 {
     ssize_t (*call)(int, const void *, size_t, off_t) =
         (ssize_t(*)(int, const void *, size_t, off_t))real("pwrite");
-    const enum fault f = next_fault();
+    const enum fault f = next_fault(fd);
     if (f == FULL) {
         errno = ENOSPC;
         return -1;
@@ -130,12 +152,6 @@ ssize_t pwrite(int fd, const void *data, size_t size, off_t at)
 }
 
 static atomic_int mapped; /* FAULT_FILE is */
-
-static bool ends_in(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
 
 void *mmap(void *address, size_t size, int rights, int flags, int fd, off_t at)
 {
@@ -164,7 +180,7 @@ int open(const char *path, int flags, ...)
         va_start(ap, flags);
         mode = va_arg(ap, mode_t);
         va_end(ap);
-        f = next_fault();
+        f = next_fault(-1);
     }
     if (f == FULL && access(path, F_OK) != 0) {
         errno = ENOSPC;

@@ -1,6 +1,8 @@
 """Random faults in the journal of an interrupted run, each followed by --resume.
 
-python3 journal_faults.py PITH WORK COUNT SEED
+python3 journal_faults.py PITH WORK COUNT SEED FAULTY
+
+FAULTY is the library made of faulty.c.
 
 A fault is harmless when the resumed run ends with an error and no output, or with the bytes of an undisturbed
 run, which pith verify accepts. Prints a table: kind of fault, how many, how many ended with an error, how many
@@ -11,11 +13,11 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
-import time
 
-pith, work, count, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+pith, work, count, seed, faulty = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
 rng = random.Random(seed)
 mini, whole, out = (os.path.join(work, n) for n in ("mini", "whole", "out"))
 JOBS = {
@@ -43,23 +45,12 @@ def digest(folder):
 
 
 def interrupt(job, lines):
-    """A run that is killed once its journal has so many lines; what it left."""
+    """A run that is killed once its journal has so many lines (its first and those of units); what it left."""
     left = os.path.join(work, "left-%s-%d" % (job, lines))
-    shutil.rmtree(left + ".partial", ignore_errors=True)
-    command = [pith, "quantize", mini, "-o", left, "--quiet", "--threads", "2", *JOBS[job].split()]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    journal = left + ".partial/pith.journal"
-    while process.poll() is None:
-        try:
-            with open(journal, "rb") as f:
-                if f.read().count(b"\n") >= lines:
-                    break
-        except FileNotFoundError:
-            pass
-        time.sleep(0.0005)
-    process.kill()
-    process.wait()
-    return left + ".partial" if os.path.exists(journal) else None
+    fault = {"FAULT": "kill:%d" % lines, "FAULT_AT": "pith.journal", "LD_PRELOAD": faulty}
+    if quantize(left, job, env=os.environ | fault).returncode != -signal.SIGKILL:
+        sys.exit("%s: not killed" % left)
+    return left + ".partial"
 
 
 def chained(lines):
@@ -233,7 +224,6 @@ def main():
             sys.exit(done.stderr)
         right[job] = digest(whole + job)
         left += [(job, interrupt(job, n)) for n in (2, 3, 5)]
-    left = [l for l in left if l[1]]
     table = {kind: {"error": 0, "right": 0, "wrong": 0} for kind in FAULTS}
     for i in range(count):
         kind = list(FAULTS)[i % len(FAULTS)]

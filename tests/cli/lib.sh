@@ -80,16 +80,55 @@ same_model() {
     rm -f "$2/pith.json.timeless" "$3/pith.json.timeless"
 }
 
-# killed SECONDS COMMAND...: runs it, and kills it after that time; it is gone when this returns.
-killed() {
-    seconds=$1
+# faulty: whether calls of the program can be made to fail, by the library $faulty (faulty.c says how) loaded before it.
+faulty() {
+    faulty=$work/faulty.so
+    export ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0"
+    [ -e "$faulty" ] || ${CC:-cc} -O1 -shared -fPIC -o "$faulty" tests/cli/faulty.c -ldl 2>"$work/stderr" &&
+        FAULT='' LD_PRELOAD=$faulty "$pith" --version >/dev/null 2>&1
+}
+
+# with_fault FAULT COMMAND...: runs it with that fault.
+with_fault() {
+    (export FAULT="$1" LD_PRELOAD="$faulty" && shift && "$@")
+}
+
+# killed_at UNIT COMMAND...: it is killed when that unit's work (the first's is 1) is done and not yet in the journal.
+killed_at() {
+    unit=$1
     shift
-    "$@" 2>/dev/null &
-    victim=$!
-    sleep "$seconds"
-    kill -KILL "$victim" 2>/dev/null
-    wait "$victim" 2>/dev/null
-    return 0
+    (export FAULT_AT=pith.journal && with_fault "kill:$unit" "$@") 2>/dev/null
+    [ $? -eq 137 ] || fail "not killed at unit $unit: $*"
+}
+
+# awaited SECONDS COMMAND...: tries it until it succeeds, so long at most.
+awaited() {
+    until_then=$(($(date +%s) + $1))
+    shift
+    until "$@"; do
+        [ "$(date +%s)" -lt $until_then ] || return 1
+        sleep 0.02
+    done
+}
+
+# foretold LABEL BYTES OUT COMMAND...: what it holds at most is no more than BYTES and more than half of it; OUT is what it
+# makes. A peak is seen from outside, by looking often: a machine with other work looks away at times, so one that
+# seems too low is looked for again, and the highest counts.
+foretold() {
+    label=$1
+    bytes=$2
+    made=$3
+    shift 3
+    peak=0
+    for _ in 1 2 3 4 5; do
+        rm -rf "$made"
+        seen=$(python3 tests/cli/peak.py "$@") || break
+        [ "$seen" -le "$peak" ] || peak=$seen
+        [ "$bytes" -ge $((peak * 2)) ] || break
+    done
+    [ "$peak" -le "$bytes" ] && [ "$bytes" -lt $((peak * 2)) ] &&
+        pass "$label: the peak of $((peak / 1024)) KiB is near the estimate" ||
+        fail "$label: estimated $((bytes / 1024)) KiB, the peak was $((peak / 1024)) KiB"
 }
 
 # skip NAME REASON: not counted, but seen.

@@ -16,8 +16,7 @@ make() { # OUT OPTIONS...
     shift
     "$pith" quantize "$mini" -o "$out" $base "$@"
 }
-${CC:-cc} -O1 -shared -fPIC -o "$work/faulty.so" tests/cli/faulty.c -ldl 2>"$work/stderr" &&
-    FAULT='' LD_PRELOAD=$work/faulty.so "$pith" --version >/dev/null 2>&1 || {
+faulty || {
     skip "files changed behind pith's back" "a library cannot be loaded before the program"
     finish
 }
@@ -32,7 +31,7 @@ for fault in zero cut; do
     wrong=0
     while [ $n -le 120 ]; do
         rm -rf "$work/out" "$work/out.partial"
-        (FAULT=$fault:$n FAULT_FILE=$work/out.partial/model.safetensors LD_PRELOAD=$work/faulty.so \
+        (FAULT=$fault:$n FAULT_FILE=$work/out.partial/model.safetensors LD_PRELOAD=$faulty \
             make "$work/out" -r gptq) 2>"$work/stderr"
         rc=$?
         if [ $rc -eq 0 ] && [ "$(digest "$work/out")" = "$whole" ]; then
@@ -64,7 +63,7 @@ shrinks() { # NAME PATTERN AT COMMAND...: the weights of $cut lose their second 
     "$@" >"$work/ok" 2>/dev/null || fail "$name: undisturbed"
     rm -rf "$work/out" "$work/out.partial"
     env FAULT=cut:0 FAULT_FILE="${which:-$cut/model.safetensors}" ${at:+FAULT_AT=$at} \
-        LD_PRELOAD="$work/faulty.so" "$@" >"$work/stdout" 2>"$work/stderr"
+        LD_PRELOAD="$faulty" "$@" >"$work/stdout" 2>"$work/stderr"
     rc=$?
     if [ $rc -eq 1 ] && grep -q "$pattern" "$work/stderr" && [ "$(wc -l <"$work/stderr")" -eq 1 ] && [ ! -e "$work/out" ] &&
         { [ ! -s "$work/stdout" ] || grep -q '"error"' "$work/stdout"; }; then
@@ -111,7 +110,7 @@ check "and goes on without it" make "$work/out" -r gptq --resume
 for kind in "-s" ""; do
     for file in model.safetensors pith.journal pith.acts.0; do
         rm -rf "$work/out" "$work/out.partial"
-        (FAULT=kill:60 LD_PRELOAD=$work/faulty.so make "$work/out" -r gptq) 2>/dev/null
+        (FAULT=kill:60 LD_PRELOAD=$faulty make "$work/out" -r gptq) 2>/dev/null
         [ -e "$work/out.partial/$file" ] || fail "killed in the middle"
         echo precious >"$work/precious"
         ln -f $kind "$work/precious" "$work/out.partial/$file"
@@ -126,7 +125,7 @@ refuse "a link in the place of the work folder" 1 'link' make "$work/out" -r gpt
 
 # --- which input it is ----------------------------------------------------------------------------
 rm -rf "$work/out" "$work/out.partial"
-(FAULT=kill:90 LD_PRELOAD=$work/faulty.so make "$work/out" -r gptq) 2>/dev/null
+(FAULT=kill:90 LD_PRELOAD=$faulty make "$work/out" -r gptq) 2>/dev/null
 cp -r "$work/out.partial" "$work/half"
 mv "$mini" "$work/old" && cp -r "$work/old" "$mini" && touch -d 2001-01-01 "$mini"/*
 make "$work/out" -r gptq --resume && [ "$(digest "$work/out")" = "$whole" ] && pass "a copy of the input, of another age, is the same input" ||

@@ -96,7 +96,8 @@ refuse "other zero points are not left out" 1 "^pith: [^:]*q_proj: sym is true, 
 [ -e "$work/no" ] || [ -e "$work/no.partial" ] && fail "nothing is left of it" || pass "nothing is left of it"
 
 # A kill on the way costs nothing.
-killed 0.02 "$pith" convert "$work/gptq" -o "$work/again" --container compressed-tensors --quiet
+faulty && killed_at 2 "$pith" convert "$work/gptq" -o "$work/again" --container compressed-tensors --quiet ||
+    skip "a kill on the way" "a library cannot be loaded before the program"
 check "goes on after a kill" "$pith" convert "$work/gptq" -o "$work/again" --container compressed-tensors --resume --quiet
 same_model "the same bytes after a kill" "$work/again" "$work/gptq-compressed-tensors"
 

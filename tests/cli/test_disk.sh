@@ -23,9 +23,8 @@ full='No space left on device.*(free some space|--resume)'
 before=$(cd "$mini" && sha256sum ./* | sha256sum)
 make "$work/whole" || fail "undisturbed run"
 whole=$(digest "$work/whole")
-if ${CC:-cc} -O1 -shared -fPIC -o "$work/faulty.so" tests/cli/faulty.c -ldl 2>"$work/stderr" &&
-    FAULT='' LD_PRELOAD=$work/faulty.so "$pith" --version >/dev/null 2>&1; then
-    preload=$work/faulty.so
+if faulty; then
+    preload=$faulty
     n=1
     points=0
     wrong=0

@@ -49,9 +49,9 @@ for kind in $kinds; do
         # shellcheck disable=SC2086
         [ -d "$work/whole" ] || "$pith" quantize "$model" -o "$work/whole" $job || fail "$kind: undisturbed"
         rm -rf "$work/out"
-        if ${CC:-cc} -O1 -shared -fPIC -o "$work/faulty.so" tests/cli/faulty.c -ldl 2>"$work/stderr"; then
+        if faulty; then
             # shellcheck disable=SC2086
-            FAULT=kill:12 LD_PRELOAD=$work/faulty.so "$pith" quantize "$model" -o "$work/out" $job 2>/dev/null
+            FAULT=kill:12 LD_PRELOAD=$faulty "$pith" quantize "$model" -o "$work/out" $job 2>/dev/null
             # shellcheck disable=SC2086
             check "$kind: resumed" "$pith" quantize "$model" -o "$work/out" $job --resume
             check "$kind: the same bytes" cmp "$work/whole/model.safetensors" "$work/out/model.safetensors"

@@ -24,15 +24,14 @@ same() { # NAME OUT: the same bytes as $whole
 # --- killed at each call that changes a file ------------------------------------------------------
 make "$work/whole" -r gptq || fail "undisturbed run"
 whole=$(digest "$work/whole")
-if ${CC:-cc} -O1 -shared -fPIC -o "$work/faulty.so" tests/cli/faulty.c -ldl 2>"$work/stderr" &&
-    FAULT='' LD_PRELOAD=$work/faulty.so "$pith" --version >/dev/null 2>&1; then
+if faulty; then
     n=1
     points=0
     wrong=0
     while :; do
         for fault in kill half; do
             rm -rf "$work/out" "$work/out.partial"
-            (FAULT=$fault:$n LD_PRELOAD=$work/faulty.so make "$work/out" -r gptq) 2>"$work/stderr"
+            (FAULT=$fault:$n LD_PRELOAD=$faulty make "$work/out" -r gptq) 2>"$work/stderr"
             rc=$?
             [ $rc -eq 0 ] && break 2
             points=$((points + 1))
@@ -66,17 +65,14 @@ while [ $n -lt "$kills" ]; do
         times=$((times + 1))
         after=$(awk -v t=$took -v seed=$((n * 97 + times)) 'BEGIN { srand(seed); printf "%.3f", 0.001 + rand() * t / 1000 }')
         # shellcheck disable=SC2086
-        timeout -s KILL "$after" "$pith" quantize "$mini" -o "$work/out" $base -r awq+gptq --resume 2>"$work/stderr"
+        "$pith" quantize "$mini" -o "$work/out" $base -r awq+gptq --resume 2>"$work/stderr" &
+        pid=$!
+        sleep "$after"
+        kill -KILL $pid 2>/dev/null
+        wait $pid 2>/dev/null # until it is gone, and holds the folder no longer
         [ $? -eq 137 ] && deaths=$((deaths + 1))
     done
-    # timeout dies with what it kills, which may still be on its way out and hold the folder.
-    tries=0
-    until make "$work/out" -r awq+gptq --resume 2>"$work/stderr"; do
-        tries=$((tries + 1))
-        grep -q 'another process is at work' "$work/stderr" && [ $tries -lt 50 ] && sleep 0.2 && continue
-        tail -n 1 "$work/stderr"
-        break
-    done
+    make "$work/out" -r awq+gptq --resume 2>"$work/stderr" || tail -n 1 "$work/stderr"
     same "killed at random moments, resumed ($n)" "$work/out"
 done
 echo "$deaths deaths in $n runs"
@@ -86,19 +82,31 @@ rm -rf "$work/out" "$work/whole" "$mini"
 python3 tests/cli/mini.py "$mini" layers=5
 make "$work/whole" -r awq+gptq || fail "undisturbed run"
 whole=$(digest "$work/whole")
-# shellcheck disable=SC2086
-"$pith" quantize "$mini" -o "$work/half" $base -r awq+gptq 2>"$work/interrupted" &
-pid=$!
-until [ "$(cat "$work/half.partial/pith.journal" 2>/dev/null | wc -l)" -ge 3 ] || ! kill -0 $pid 2>/dev/null; do
-    sleep 0.01
-done
-kill -STOP $pid 2>/dev/null
+# Stopped before the journal's fourth line, until it is told to go on.
+is_stopped() {
+    grep -q '^State:.*stopped' "/proc/$pid/status"
+}
+if faulty; then
+    # shellcheck disable=SC2086
+    FAULT=stop:3 FAULT_AT=pith.journal LD_PRELOAD=$faulty \
+        "$pith" quantize "$mini" -o "$work/half" $base -r awq+gptq 2>"$work/interrupted" &
+    pid=$!
+    awaited 60 is_stopped || fail "not stopped in the middle"
+else
+    # shellcheck disable=SC2086
+    "$pith" quantize "$mini" -o "$work/half" $base -r awq+gptq 2>"$work/interrupted" &
+    pid=$!
+    until [ "$(cat "$work/half.partial/pith.journal" 2>/dev/null | wc -l)" -ge 3 ] || ! kill -0 $pid 2>/dev/null; do
+        sleep 0.01
+    done
+    kill -STOP $pid
+fi
 refuse "a folder in which another process is at work" 1 'at work there' make "$work/half" -r awq+gptq --resume
-kill -CONT $pid 2>/dev/null
-# As from a launcher that hands on what the group was sent: twice, and once for the program.
-kill -INT $pid 2>/dev/null
-sleep 0.002
-kill -INT $pid 2>/dev/null
+# As from a launcher that hands on what the group was sent: twice, and once for the program. Two of one kind that wait
+# until it goes on would be one.
+kill -INT $pid
+kill -TERM $pid
+kill -CONT $pid
 wait $pid
 [ $? -eq 130 ] && pass "interrupted: status 130" || fail "interrupted: status 130"
 [ "$(wc -l <"$work/interrupted")" -eq 1 ] && grep -q -e '--resume' "$work/interrupted" && pass "the message tells how to go on" ||

@@ -91,7 +91,7 @@ resumed() { # RECIPE: killed before some calls that change a file, resumed, the 
     for n in $cuts; do
         rm -rf "$work/cut-$1" "$work/cut-$1.partial"
         # shellcheck disable=SC2086
-        (FAULT=kill:$n LD_PRELOAD=$work/faulty.so "$pith" quantize "$work/mini" -o "$work/cut-$1" $base)
+        (FAULT=kill:$n LD_PRELOAD=$faulty "$pith" quantize "$work/mini" -o "$work/cut-$1" $base)
         [ $? -eq 137 ] || { echo "$1: not killed at call $n"; return 1; }
         # shellcheck disable=SC2086
         "$pith" quantize "$work/mini" -o "$work/cut-$1" $base --resume || return 1
@@ -99,8 +99,7 @@ resumed() { # RECIPE: killed before some calls that change a file, resumed, the 
         "$pith" verify "$work/cut-$1" --against "$work/mini" || return 1
     done
 }
-if ${CC:-cc} -O1 -shared -fPIC -o "$work/faulty.so" tests/cli/faulty.c -ldl 2>"$work/stderr" &&
-    FAULT='' LD_PRELOAD=$work/faulty.so "$pith" --version >/dev/null 2>&1; then
+if faulty; then
     for recipe in sparsegpt wanda squeezellm; do check "$recipe: killed and resumed" resumed $recipe; done
 else
     skip "killed and resumed" "a library cannot be loaded before the program"

@@ -51,10 +51,10 @@ kept "llama4 smoothed" changed llama4 -r smoothquant $few
 kept "gpt_oss rotated" changed gpt_oss -r rtn --weights int8:channel --transform rotate
 mv "$work/out" "$work/undisturbed"
 # Killed among them, and resumed.
-if ${CC:-cc} -O1 -shared -fPIC -o "$work/faulty.so" tests/cli/faulty.c -ldl 2>"$work/stderr"; then
+if faulty; then
     thorough && writes="12 16 20 24 28 32 40" || writes="16 28"
     for write in $writes; do
-        (FAULT=kill:$write && export FAULT && LD_PRELOAD=$work/faulty.so && export LD_PRELOAD &&
+        (FAULT=kill:$write && export FAULT && LD_PRELOAD=$faulty && export LD_PRELOAD &&
             quantized gpt_oss -r rtn --weights int8:channel --transform rotate) 2>/dev/null
         [ -e "$work/out" ] && fail "killed at write $write"
         check "killed at write $write, and resumed" "$pith" quantize "$work/gpt_oss" -o "$work/out" --quiet --resume \
