@@ -4,6 +4,7 @@ hub_server.py ROOT [CERTIFICATE]: serves ROOT/models/ORG/NAME/, writes its port 
 JSON to ROOT/log. ROOT/control.json, read anew at each request, says how it misbehaves. Large files are
 redirected to another host name (localhost), as the hub redirects to the servers that hold its data.
 """
+import functools
 import hashlib
 import http.server
 import json
@@ -38,13 +39,19 @@ def files(repo):
             yield os.path.relpath(path, top), path
 
 
-def describe(path, full):
+@functools.cache
+def hashes(full, size, changed):
     with open(full, "rb") as f:
         data = f.read()
-    git = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
-    entry = {"type": "file", "path": path, "size": len(data), "oid": git}
-    if len(data) >= large:
-        entry["lfs"] = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 134}
+    return hashlib.sha1(b"blob %d\0" % size + data).hexdigest(), hashlib.sha256(data).hexdigest()
+
+
+def describe(path, full):
+    at = os.stat(full)
+    git, sha256 = hashes(full, at.st_size, at.st_mtime_ns)
+    entry = {"type": "file", "path": path, "size": at.st_size, "oid": git}
+    if at.st_size >= large:
+        entry["lfs"] = {"oid": sha256, "size": at.st_size, "pointerSize": 134}
     return entry
 
 
@@ -141,13 +148,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for key, value in headers + [("Content-Length", str(len(data)))]:
             self.send_header(key, value)
         self.end_headers()
-        slow = c.get("slow", 0) if len(data) >= large else 0
+        slow, hold = (c.get(k, 0) if len(data) >= large else 0 for k in ("slow", "hold"))
         step = 1 << 16
         for at in range(0, len(data), step):
             self.wfile.write(data[at:at + step])
             if slow:
                 time.sleep(step / slow)
+            if at + step >= hold > 0 and at + step < len(data):
+                return self.trickle(data[at + step:])
         return None
+
+    def trickle(self, data):
+        """So slowly that it is on its way whatever the time, but not so that it counts as lost."""
+        for at in range(len(data)):
+            self.wfile.write(data[at:at + 1])
+            time.sleep(0.2)
 
     def do_GET(self):
         c = control()

@@ -1,30 +1,43 @@
 """Runs a command at a terminal of some width and judges what it shows.
 
 Usage: terminal.py COLUMNS[,COLUMNS...] COMMAND...   every line of standard output and error fits each terminal
-       terminal.py progress COLUMNS COMMAND...   so does each state of the progress bar, on one line
+       terminal.py progress COLUMNS COMMAND...   so does each state of the progress bar, on one line; status 3 if it
+                                                 has fewer than two: the command was over too soon
        terminal.py converse COLUMNS COMMAND...   lines are edited, cancelled by Ctrl-C, ended by Ctrl-D
 """
 import fcntl, os, pty, re, select, struct, sys, termios, time, unicodedata
 
+FEW = 3  # the exit status when the bar was seen in too few states
+
+
+def listens(pid, fd, prompt):
+    """Whether the program waits for a key: it has prompted, takes keys one by one and is asleep."""
+    with open(f"/proc/{pid}/stat") as f:
+        asleep = f.read().rsplit(")", 1)[1].split()[0] == "S"
+    return asleep and prompt and not termios.tcgetattr(fd)[3] & termios.ICANON
+
 
 def at_terminal(columns, command, steps=()):
-    """Runs it; steps are pairs: once the text is on the screen, those keys are typed."""
+    """Runs it; steps are pairs: once the text is on the screen, and the program listens again, those keys are typed."""
     pid, fd = pty.fork()
     if pid == 0: # by the child, so that the program sees no other width
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         os.environ.update(TERM="xterm", LC_ALL="C.UTF-8")
         os.execvp(command[0], command)
     out = b""
-    steps, seen = list(steps), 0
+    steps, seen, heard = list(steps), 0, time.monotonic()
     while True:
-        if steps and steps[0][0] in out[seen:]:
+        at = out.find(steps[0][0], seen) if steps else -1
+        if at >= 0 and listens(pid, fd, b"> " in out[at:]):
             seen = len(out)
-            time.sleep(0.2)
             os.write(fd, steps.pop(0)[1])
         try:
-            if not select.select([fd], [], [], 60)[0]:
-                raise SystemExit("nothing happens")
+            if not select.select([fd], [], [], 0.005 if at >= 0 else 1)[0]:
+                if time.monotonic() - heard > 60:
+                    raise SystemExit("nothing happens")
+                continue
             data = os.read(fd, 65536)
+            heard = time.monotonic()
         except OSError:
             break
         if not data:
@@ -68,7 +81,8 @@ def judge(progress, columns, command):
     if progress:
         states = [l for l in lines if re.search(r"\d+%", l) and "block" in l]
         if len(states) < 2:
-            raise SystemExit(f"no progress: {lines[:5]}")
+            print(f"no progress: {lines[:5]}", file=sys.stderr)
+            raise SystemExit(FEW)
         if width(max(states, key=width)) >= columns:
             raise SystemExit("a state fills the line, which breaks it")
         if "\n" in re.split("block", plain)[1]:

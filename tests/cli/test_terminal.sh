@@ -28,14 +28,22 @@ check "an error at 80" at 80 sh -c "'$pith' quantize '$probe' -o '$work/no' --we
 for c in quantize convert verify diff eval compare run bench inspect recipes formats features; do
     check "help of $c at 80" at 80 "$pith" $c --help
 done
-progress() { # COLUMNS TOKENS: in how many tokens there is time for several states
-    check "progress at $1" env -C "$work" python3 "$root/tests/cli/terminal.py" progress "$1" \
-        "$pith" quantize "$probe" -o "p$1" -r gptq --calib-tokens "$2" --threads 1
+states() { # COLUMNS TOKENS: of as many tokens as take time for several states, on a fast machine more
+    for tokens in "$2" $(($2 * 4)) $(($2 * 16)); do
+        rm -rf "$work/p$1"
+        env -C "$work" python3 "$root/tests/cli/terminal.py" progress "$1" \
+            "$pith" quantize "$probe" -o "p$1" -r gptq --calib-tokens "$tokens" --threads 1 && return
+        [ $? -eq 3 ] || return
+    done
+    return 3
 }
-progress 45 8k
+progress() {
+    check "progress at $1" states "$@"
+}
+progress 45 2048
 if thorough; then
-    progress 80 24k
-    progress 120 24k
+    progress 80 24576
+    progress 120 24576
 fi
 if ldd "$pith" | grep -q libedit; then
     check "a conversation" python3 tests/cli/terminal.py converse 80 "$pith" run "$probe" -n 8

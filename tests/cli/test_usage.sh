@@ -87,7 +87,10 @@ done
 yes 'the cat sat on the mat and thought of it' | head -c 60000000 >"$work/large"
 "$pith" eval "$probe" --text "$work/large" >"$work/stdout" 2>"$work/stderr" &
 child=$!
-sleep 2
+at_work() { # it has used half a second of the processors
+    ! kill -0 $child 2>/dev/null || awk -v hz="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); exit $12 + $13 < hz / 2 }' "/proc/$child/stat"
+}
+awaited 60 at_work
 kill -INT $child
 n=0
 while kill -0 $child 2>/dev/null && [ $n -lt 30 ]; do
