@@ -542,6 +542,8 @@ static void plan_is_complete(const struct pith_arch *arch, const struct pith_sha
         check_folds(&plans.kind[i]);
         check_nodes(&plans.kind[i]);
         check_modules(&plans.kind[i]);
+        /* Else a transform holds the whole layer as floats. */
+        assert_true(pith_plan_experts_apart(&plans.kind[i]));
     }
     pith_plans_free(&plans);
 }
