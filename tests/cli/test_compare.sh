@@ -93,6 +93,7 @@ first_is_told() {
     grep -q '1 of 3' "$work/told" || ! kill -0 "$job" 2>/dev/null
 }
 for tokens in 1k 4k 16k; do
+    : >"$work/told" # what the last one told would be found before this one is begun
     "$pith" compare "$probe" "$work/a/w4" "$work/b/w4" --text "$text" --max-tokens $tokens --format csv >"$work/part" 2>"$work/told" &
     job=$!
     awaited 300 first_is_told
