@@ -4,8 +4,8 @@
 
 #include "base/status.h"
 
-/* Memory that a running job takes: its thread's stack. */
-enum { PITH_ASYNC_BYTES = 256 << 10 };
+/* A running job's stack, of which it touches a little; how many jobs a run has at a time. */
+enum { PITH_ASYNC_BYTES = 256 << 10, PITH_ASYNC_MOST = 2 };
 
 typedef enum pith_status pith_async_fn(void *ctx, struct pith_error *err);
 
@@ -17,5 +17,9 @@ enum pith_status pith_async_start(pith_async_fn *fn, void *ctx, struct pith_asyn
 /* Waits for the end of *job, gives its status and message, and sets *job to NULL. PITH_OK for a
  * NULL job. */
 enum pith_status pith_async_wait(struct pith_async **job, struct pith_error *err);
+/* Maps PITH_ASYNC_MOST stacks, which jobs then take (where the C library keeps those of threads
+ * that ended): what a ceiling on memory finds mapped and not touched is not held against it, and
+ * whether jobs meet later is a matter of moments. */
+void pith_async_reserve(void);
 
 #endif

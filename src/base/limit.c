@@ -1,6 +1,7 @@
 /* The ceiling that the kernel keeps on the process's memory. */
 #include <pith/context.h>
 
+#include "base/async.h"
 #include "base/mem.h"
 #include "base/status.h"
 
@@ -29,6 +30,7 @@ enum pith_status pith_limit_memory(uint64_t bytes, struct pith_error *err)
     struct rlimit limit;
     uint64_t mapped, used;
     pith_heap_trim(); /* what was freed is not in use */
+    pith_async_reserve();
     if (!status_bytes("VmData:", &mapped) || !status_bytes("RssAnon:", &used) ||
         getrlimit(RLIMIT_DATA, &limit) != 0)
         return pith_fail(err, PITH_IO, "the kernel does not say how much memory is mapped");

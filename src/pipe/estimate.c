@@ -4,6 +4,7 @@
 #include "pipe/job.h"
 
 #include "base/arena.h"
+#include "base/async.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "pipe/closeness.h"
@@ -11,9 +12,6 @@
 #include "pipe/learn.h"
 #include "calib/gather.h"
 #include "pipe/output.h"
-
-/* At work beside the threads (base/async.h). */
-enum { JOBS = 2 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -420,8 +418,8 @@ uint64_t pith_job_estimate(const struct pith_job *job)
 {
     const unsigned threads = threads_of(job);
     struct pith_meter m = {0};
-    pith_meter_take(&m,
-                    job->held + PITH_MEASURED_TO + (threads + JOBS) * (uint64_t)PITH_THREAD_HELD);
+    pith_meter_take(&m, job->held + PITH_MEASURED_TO +
+                            (threads + PITH_ASYNC_MOST) * (uint64_t)PITH_THREAD_HELD);
     pith_meter_take(&m, list_bytes(job));
     const struct entry entry = entry_of(job);
     const uint64_t entries = job->choice_count * entry.tree;

@@ -2,9 +2,14 @@
 #include "base/async.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "sanitized.h"
 #include "test.h"
 
+#include <pith/context.h>
+#include <semaphore.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static enum pith_status count_up(void *ctx, struct pith_error *err)
 {
@@ -37,6 +42,41 @@ static void jobs_give_their_status(void **state)
     assert_int_equal(pith_async_wait(&other, NULL), PITH_IO);
 }
 
+static enum pith_status pass(void *gate, struct pith_error *err)
+{
+    return sem_wait(gate) == 0 ? PITH_OK : pith_fail(err, PITH_IO, "the gate");
+}
+
+static enum pith_status let_pass(void *gate, struct pith_error *err)
+{
+    return sem_post(gate) == 0 ? PITH_OK : pith_fail(err, PITH_IO, "the gate");
+}
+
+/* Without threads of their own the first would wait for the second without end. In a process of its
+ * own, since the ceiling stays; before others, whose stacks are kept. */
+static void jobs_meet_below_a_ceiling(void **state)
+{
+    enum { TOUCHED = 128 << 10, PATIENCE = 60 };
+    (void)state;
+    if (SANITIZED) skip(); /* its shadow has no room below a ceiling */
+    const pid_t child = fork();
+    if (child == 0) {
+        sem_t gate;
+        struct pith_async *one = NULL, *two = NULL;
+        alarm(PATIENCE);
+        if (sem_init(&gate, 0, 0) != 0) _exit(1);
+        if (pith_limit_memory(pith_memory_anonymous() + TOUCHED, NULL) != PITH_OK) _exit(2);
+        if (pith_async_start(pass, &gate, &one, NULL) != PITH_OK) _exit(3);
+        if (pith_async_start(let_pass, &gate, &two, NULL) != PITH_OK) _exit(4);
+        if (pith_async_wait(&one, NULL) != PITH_OK) _exit(5);
+        _exit(pith_async_wait(&two, NULL) == PITH_OK ? 0 : 6);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void hints_change_nothing(void **state)
 {
     (void)state;
@@ -66,6 +106,7 @@ static void hints_change_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(jobs_meet_below_a_ceiling),
         cmocka_unit_test(jobs_give_their_status),
         cmocka_unit_test(hints_change_nothing),
     };
