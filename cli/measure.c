@@ -22,6 +22,8 @@ int measure_check(const struct common *common, const struct measure_settings *m)
             return usage_failure(common, "--%s does nothing without --text", of_texts[i]);
     if (m->tasks.count == 0 && given(common, "task-limit"))
         return usage_failure(common, "--task-limit does nothing without --tasks");
+    if (m->tasks.count == 0 && given(common, "run-code"))
+        return usage_failure(common, "--run-code does nothing without --tasks");
     if (m->tasks.count == 0 && given(common, "shots"))
         return usage_failure(common, "--shots does nothing without --tasks");
     if (given(common, "length") && m->length == 0)
@@ -68,6 +70,7 @@ void measure_fill(const struct measure_settings *m, struct pith_eval_options *o)
     o->max_tokens = m->max_tokens;
     o->task_limit = m->task_limit;
     o->shots = m->shots;
+    o->run_code = m->run_code;
     o->task_length = m->length;
     o->task_seed = m->seed;
 }

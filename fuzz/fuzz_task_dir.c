@@ -7,8 +7,9 @@
 #include "task_property.h"
 
 static const char *const files[] = {
-    "valid.jsonl", "valid-labels.lst",      "train.jsonl",         "train-labels.lst",
-    "own.bz2",     "test/anatomy_test.csv", "dev/anatomy_dev.csv", "questions.csv"};
+    "valid.jsonl",         "valid-labels.lst", "train.jsonl",
+    "train-labels.lst",    "own.bz2",          "test/anatomy_test.csv",
+    "dev/anatomy_dev.csv", "questions.csv",    "own.gz"};
 
 /* What stands before the folder, and behind it. */
 static const struct {
@@ -25,7 +26,8 @@ static const struct {
              {"", "/valid-labels.lst"},
              {"piqa:", "/missing.jsonl"},
              {"", "/missing.jsonl"},
-             {"arx:", "missing.jsonl"}};
+             {"arx:", "missing.jsonl"},
+             {"", "/own.gz"}};
 
 /* Made once: the folders of subjects. */
 static void make_folders(void)

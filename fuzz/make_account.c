@@ -2,7 +2,7 @@
  *
  *     cc -std=c17 -D_POSIX_C_SOURCE=200809L -Isrc -Iinclude -o build/make_account
  * fuzz/make_account.c \ build/libpith.a $(pkg-config --libs jansson libpcre2-8 libutf8proc
- * libcrypto) -lbz2 -lm build/make_account        writes fuzz/corpus/account/ */
+ * libcrypto) -lbz2 -lz -lm build/make_account        writes fuzz/corpus/account/ */
 #include "fuzz_account.c"
 
 /* Some ways to keep a tensor that it was not kept in. */

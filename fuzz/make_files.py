@@ -5,6 +5,7 @@ and a few of other targets, made of seeds that lie there.
     make_files.py [FOLDER]      FOLDER: fuzz/corpus
 """
 import bz2
+import gzip
 import hashlib
 import json
 import os
@@ -124,7 +125,7 @@ def read(name, lines=None):
 
 
 def task_dir(name, which, wish, files):
-    order = ["valid.jsonl", "valid-labels.lst", "train.jsonl", "train-labels.lst", "own.bz2", "test", "dev", "csv"]
+    order = ["valid.jsonl", "valid-labels.lst", "train.jsonl", "train-labels.lst", "own.bz2", "test", "dev", "csv", "own.gz"]
     data = bytes([which, wish])
     for f in order:
         data += struct.pack("<H", len(files[f])) + files[f] if f in files else b"\xff\xff"
@@ -152,6 +153,16 @@ def tasks():
     task_dir("packed_empty", 2, 0, {"own.bz2": b""})
     task_dir("packed_other_form", 7, 0, {"own.bz2": packed})
     task_dir("packed_bytes", 2, 0, {"own.bz2": bz2.compress(b"\xff\xfe")})
+    zipped = gzip.compress(swag, mtime=0)
+    for name, data in (("zipped", zipped), ("zipped_streams", zipped * 2), ("zipped_cut", zipped[:-9]),
+                       ("zipped_none", swag)):
+        task_dir(name, 13, 0, {"own.gz": data})
+    with open(os.path.join(TASKS, "humaneval_own.jsonl"), "rb") as f:
+        programs = f.read()
+    for name, data in (("programs", programs), ("programs_name", programs.replace(b'"add"', b'"add("')),
+                       ("programs_test", programs.replace(b'"test"', b'"tests"'))):
+        # A size that asks for no examples, for all items, and for many tokens: see fuzz_task.c.
+        put("task", name, data + b"\n" * next(n for n in range(45) if (len(data) + n) % 45 == 0))
     task_dir("subjects", 3, 4, {"test": test, "dev": dev})
     task_dir("subjects_named", 4, 1, {"test": test})
     task_dir("subjects_other", 5, 0, {"test": test})

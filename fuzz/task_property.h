@@ -63,16 +63,25 @@ static void read_sequences(const struct pith_items *items)
     pith_free(ids);
 }
 
-/* Of answers in words: each question as if it had been said, for each target. */
+static struct pith_phrase part(const struct pith_questions *q, struct pith_span s)
+{
+    return (struct pith_phrase){pith_str_text(&q->text) + s.at, s.size};
+}
+
+/* Of answers in words: each question as if it had been said, for each target. Programs are not run
+ * here: what they may do is the sandbox's matter. */
 static void judge(const struct pith_task_source *source)
 {
     const struct pith_saying *how = pith_saying_of(source->form);
     const struct pith_questions *q = &source->asked;
+    must(pith_saying_may(source->form, "", false, NULL) ==
+         (source->form->flags & PITH_TASK_RUN ? PITH_ARG : PITH_OK));
+    if (source->form->flags & PITH_TASK_RUN) return;
     for (size_t i = 0; how && i < q->count; i++) {
-        const struct pith_span said = q->item[i].text, target = q->choice[q->item[i].first];
+        const struct pith_phrase asked = part(q, q->item[i].text);
+        const struct pith_answer a = {asked, part(q, q->choice[q->item[i].first]), asked};
         struct pith_said out;
-        must(how->judge(pith_str_text(&q->text) + said.at, said.size,
-                        pith_str_text(&q->text) + target.at, target.size, &out));
+        must(how->judge(&a, &out, NULL) == PITH_OK);
         must(how->flexible || out.flexible == out.right);
     }
 }

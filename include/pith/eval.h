@@ -55,6 +55,9 @@ struct pith_eval_options {
      * attention kernels do; with ":token" queries by a scale of each head of a token, else of 1.
      * NULL: in float32, as those of a baseline always are. */
     const char *attn;
+    /* Not 0: programs that a model writes as answers to a task (humaneval) are run, in a sandbox of
+     * namespaces and limits (bubblewrap's; docs/measuring.md). 0: such a task is refused. */
+    int run_code;
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_eval_defaults_sized(struct pith_eval_options *options, size_t size);

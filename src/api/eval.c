@@ -18,6 +18,7 @@
 #include "eval/questions.h"
 #include "eval/scorer.h"
 #include "eval/prompts.h"
+#include "eval/said.h"
 #include "export/preflight.h"
 #include "tok/door.h"
 
@@ -333,6 +334,7 @@ static enum pith_status measure_task(const struct measurement *m, size_t index, 
         .shots = m->options->shots,
         .length = m->options->task_length,
         .seed = m->options->task_seed,
+        .run_code = m->options->run_code != 0,
         .kept = m->kept_tasks ? &m->kept_tasks[index] : NULL,
         .progress = &m->options->progress,
     };
@@ -473,6 +475,29 @@ static enum pith_status foretell(struct measurement *m, struct pith_error *err)
     return PITH_OK;
 }
 
+/* What is wrong with them is told before anything is measured. */
+static enum pith_status look_at_tasks(const struct measurement *m, struct pith_error *err)
+{
+    const struct pith_eval_options *o = m->options;
+    bool runs = false;
+    for (size_t i = 0; i < o->tasks.count; i++) {
+        struct pith_task_source source;
+        const struct pith_task_wish wish = {.path = o->tasks.item[i],
+                                            .limit = o->task_limit,
+                                            .shots = o->shots,
+                                            .length = o->task_length,
+                                            .most = m->shortest};
+        PITH_TRY(pith_task_source_open(&wish, &source, err));
+        runs = runs || source.form->flags & PITH_TASK_RUN;
+        const enum pith_status s =
+            pith_saying_may(source.form, o->tasks.item[i], o->run_code != 0, err);
+        pith_task_source_free(&source);
+        if (s != PITH_OK) return s;
+    }
+    if (!o->run_code || runs) return PITH_OK;
+    return pith_fail(err, PITH_ARG, "--run-code does nothing: no task is answered by programs");
+}
+
 enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_options *given,
                            char **report, struct pith_error *err)
 {
@@ -487,6 +512,12 @@ enum pith_status pith_eval(struct pith_context *context, const struct pith_eval_
     if (s == PITH_OK) s = pith_load_open(context, o->model, &m.model, err);
     if (s == PITH_OK) s = open_tokenizer(&m, err);
     if (s == PITH_OK && o->baseline) s = pith_load_open(context, o->baseline, &m.baseline, err);
+    if (s == PITH_OK) {
+        m.shortest = m.model->shape.max_position;
+        if (m.baseline && m.baseline->shape.max_position < m.shortest)
+            m.shortest = m.baseline->shape.max_position;
+        s = look_at_tasks(&m, err);
+    }
     if (s == PITH_OK) s = foretell(&m, err);
     if (s == PITH_OK) s = pith_load_opened(context, m.model, false, err);
     if (s == PITH_OK && m.baseline) s = pith_load_opened(context, m.baseline, true, err);
@@ -565,17 +596,7 @@ static enum pith_status look_at_inputs(struct measurement *m, const struct pith_
         struct pith_text_look look;
         PITH_TRY(pith_text_look(m->options->texts.item[i], &look, err));
     }
-    for (size_t i = 0; i < m->options->tasks.count; i++) {
-        struct pith_task_source source;
-        const struct pith_task_wish wish = {.path = m->options->tasks.item[i],
-                                            .limit = m->options->task_limit,
-                                            .shots = m->options->shots,
-                                            .length = m->options->task_length,
-                                            .most = m->shortest};
-        PITH_TRY(pith_task_source_open(&wish, &source, err));
-        pith_task_source_free(&source);
-    }
-    return PITH_OK;
+    return look_at_tasks(m, err);
 }
 
 /* Names a finished model, tells of it, and keeps it. Takes the reference. */

@@ -233,6 +233,7 @@ struct pith_task_job {
     size_t limit;        /* 0: all items; else so many of each subject */
     size_t shots;        /* examples in front of each question */
     size_t length, seed; /* of what is made */
+    bool run_code;       /* programs that a model writes may run, in a sandbox */
     struct pith_kept_task *kept; /* as for a text */
     const struct pith_progress *progress;
 };

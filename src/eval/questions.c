@@ -59,9 +59,8 @@ enum pith_status pith_question_begin(const struct pith_asking *a, const char *te
     pith_str_append(&q->text, text, size);
     pith_str_puts(&q->text, a->form->after);
     if (q->text.failed) return pith_fail_nomem(err, "the questions of a task");
-    all[q->count++] = (struct pith_question){.text = {at, q->text.len - at},
-                                             .first = q->choices,
-                                             .line = a->records->line};
+    all[q->count++] = (struct pith_question){
+        .text = {at, q->text.len - at}, .first = q->choices, .line = a->records->line};
     return PITH_OK;
 }
 
@@ -95,8 +94,7 @@ enum pith_status pith_questions_read(struct pith_records *records, struct pith_a
 
 struct pith_subject *pith_subject_add(struct pith_task_source *s, struct pith_error *err)
 {
-    struct pith_subject *all =
-        grow(s->subject, s->subjects, &s->subject_cap, sizeof *all, err);
+    struct pith_subject *all = grow(s->subject, s->subjects, &s->subject_cap, sizeof *all, err);
     if (!all) return NULL;
     s->subject = all;
     all[s->subjects] = (struct pith_subject){.name = ""};

@@ -40,7 +40,9 @@ enum pith_task_flags {
     PITH_TASK_FIRST = 8,      /* examples are the first ones, else drawn for each question */
     PITH_TASK_FOLDER = 16,    /* a folder of subjects */
     PITH_TASK_MADE = 32,      /* made.h; whether the answer is the likeliest text is told too */
-    PITH_TASK_SAID = 64       /* said.h: one choice, the answer, which the model has to say */
+    PITH_TASK_SAID = 64,      /* said.h: one choice, the answer, which the model has to say */
+    PITH_TASK_ALONE = 128,    /* the choice judges answers and is none: there are no examples */
+    PITH_TASK_RUN = 256       /* answers are programs, which are run */
 };
 
 /* What a reader of one record has at hand. */
@@ -131,7 +133,9 @@ enum pith_status pith_questions_read(struct pith_records *records, struct pith_a
                                      size_t limit, struct pith_error *err);
 /* Appends a subject, zeroed; NULL when memory is out. */
 struct pith_subject *pith_subject_add(struct pith_task_source *s, struct pith_error *err);
-/* The text of a file, unpacked if its name ends in .bz2, as tok/door.h lets it in; valid until the
+/* Whether a file's name says that it is packed: .bz2, .gz. */
+bool pith_task_text_packed(const char *path);
+/* The text of a file, unpacked if it is so, as tok/door.h lets it in; valid until the
  * finish. PITH_FORMAT beyond 1 GiB too. On failure *out owns nothing. */
 struct pith_task_text {
     struct pith_text plain;

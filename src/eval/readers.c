@@ -376,6 +376,32 @@ static enum pith_status read_schema(const struct pith_asking *a, struct pith_err
     return s;
 }
 
+static bool is_identifier(const char *s)
+{
+    static const char digits[] = "0123456789",
+                      letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+    return *s && !strchr(digits, *s) && strspn(s, letters) == strlen(s);
+}
+
+/* What has to be said is told by the tests of a function. */
+static enum pith_status read_humaneval(const struct pith_asking *a, struct pith_error *err)
+{
+    const json_t *j = a->records->json, *prompt = text_of(a, j, "prompt", err);
+    const json_t *test = prompt ? text_of(a, j, "test", err) : NULL;
+    const json_t *entry = test ? text_of(a, j, "entry_point", err) : NULL;
+    if (!entry) return PITH_FORMAT;
+    if (!is_identifier(json_string_value(entry)))
+        return pith_asking_fail(a, err, "\"entry_point\" is no name of a function");
+    PITH_TRY(begin(a, prompt, err));
+    struct pith_str text = {0};
+    pith_str_append(&text, json_string_value(test), json_string_length(test));
+    pith_str_printf(&text, "\ncheck(%s)", json_string_value(entry));
+    const enum pith_status s = text.failed ? pith_fail_nomem(err, "the questions of a task")
+                                           : pith_question_choice(a, text.data, text.len, err);
+    pith_str_free(&text);
+    return s;
+}
+
 static bool is_title(const struct pith_records *r)
 {
     return r->line == 1 && strcmp(pith_str_text(&r->field[5]), "answer") == 0;

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "eval/divergence.h"
+#include "eval/sandbox.h"
 #include "eval/schema.h"
 #include "eval/spaces.h"
 
@@ -84,28 +85,35 @@ static bool is_number(const char *said, struct pith_span part, const struct pith
     return same;
 }
 
-static bool judge_number(const char *said, size_t n, const char *target, size_t m,
-                         struct pith_said *out)
+static enum pith_status judge_number(const struct pith_answer *a, struct pith_said *out,
+                                     struct pith_error *err)
 {
+    const char *said = a->said.text;
     struct pith_str want = {0};
-    bare(target, m, &want);
+    bare(a->target.text, a->target.size, &want);
     bool failed = want.failed;
-    out->right = is_number(said, strict_number(said, n), &want, &failed);
-    out->flexible = is_number(said, last_number(said, n), &want, &failed);
+    out->right = is_number(said, strict_number(said, a->said.size), &want, &failed);
+    out->flexible = is_number(said, last_number(said, a->said.size), &want, &failed);
     pith_str_free(&want);
-    return !failed;
+    return failed ? pith_fail_nomem(err, "an answer") : PITH_OK;
 }
 
 /* --- the text itself -------------------------------------------------------------------------- */
 
-static bool judge_text(const char *said, size_t n, const char *target, size_t m,
-                       struct pith_said *out)
+static struct pith_phrase trimmed(const struct pith_phrase *p)
 {
-    const size_t end = pith_trim_end(said, n), from = pith_trim_start(said, end);
-    const size_t stop = pith_trim_end(target, m), start = pith_trim_start(target, stop);
-    out->right = end - from == stop - start && memcmp(said + from, target + start, end - from) == 0;
+    const size_t end = pith_trim_end(p->text, p->size), from = pith_trim_start(p->text, end);
+    return (struct pith_phrase){p->text + from, end - from};
+}
+
+static enum pith_status judge_text(const struct pith_answer *a, struct pith_said *out,
+                                   struct pith_error *err)
+{
+    const struct pith_phrase said = trimmed(&a->said), target = trimmed(&a->target);
+    (void)err;
+    out->right = said.size == target.size && memcmp(said.text, target.text, said.size) == 0;
     out->flexible = out->right;
-    return true;
+    return PITH_OK;
 }
 
 /* --- a JSON value ----------------------------------------------------------------------------- */
@@ -119,15 +127,16 @@ static bool first_value(const char *text, size_t n, json_t **out)
     return *out || json_error_code(&why) != json_error_out_of_memory;
 }
 
-static bool judge_value(const char *said, size_t n, const char *target, size_t m,
-                        struct pith_said *out)
+static enum pith_status judge_value(const struct pith_answer *a, struct pith_said *out,
+                                    struct pith_error *err)
 {
     json_t *value = NULL, *schema = NULL;
-    const bool good = first_value(said, n, &value) && first_value(target, m, &schema) && schema;
+    const bool good = first_value(a->said.text, a->said.size, &value) &&
+                      first_value(a->target.text, a->target.size, &schema) && schema;
     out->right = out->flexible = good && value && pith_schema_fits(schema, value);
     json_decref(value);
     json_decref(schema);
-    return good;
+    return good ? PITH_OK : pith_fail_nomem(err, "an answer");
 }
 
 /* A number may go on. */
@@ -142,10 +151,31 @@ static bool begins_whole(const char *said, size_t n)
     return whole;
 }
 
+/* --- a program --------------------------------------------------------------------------------
+ * HumanEval (Chen et al. 2021) as lm-evaluation-harness 0.4.13 puts it together: the prompt, what
+ * was said, the tests. */
+
+static enum pith_status judge_program(const struct pith_answer *a, struct pith_said *out,
+                                      struct pith_error *err)
+{
+    struct pith_str program = {0};
+    pith_str_append(&program, a->prompt.text, a->prompt.size);
+    pith_str_append(&program, a->said.text, a->said.size);
+    pith_str_putc(&program, '\n');
+    pith_str_append(&program, a->target.text, a->target.size);
+    const enum pith_status s = program.failed
+                                   ? pith_fail_nomem(err, "a program")
+                                   : pith_sandbox_run(program.data, program.len, &out->right, err);
+    out->flexible = out->right;
+    pith_str_free(&program);
+    return s;
+}
+
 static const struct pith_saying sayings[] = {
     {"gsm8k", 256, {"Question:", "</s>", "<|im_end|>"}, true, judge_number, NULL},
     {"exact", 128, {"\n"}, false, judge_text, NULL},
     {"json", 256, {NULL}, false, judge_value, begins_whole},
+    {"humaneval", 1024, {"\nclass", "\ndef", "\n#", "\nif", "\nprint"}, false, judge_program, NULL},
 };
 
 const struct pith_saying *pith_saying_of(const struct pith_task_form *form)
@@ -153,6 +183,18 @@ const struct pith_saying *pith_saying_of(const struct pith_task_form *form)
     for (size_t i = 0; i < PITH_COUNT(sayings); i++)
         if (strcmp(sayings[i].form, form->name) == 0) return &sayings[i];
     return NULL;
+}
+
+enum pith_status pith_saying_may(const struct pith_task_form *form, const char *path, bool run_code,
+                                 struct pith_error *err)
+{
+    if (!(form->flags & PITH_TASK_RUN)) return PITH_OK;
+    if (run_code) return pith_sandbox_check(err);
+    return pith_fail(
+        err, PITH_ARG,
+        "%s: the answers are programs that the model writes: --run-code lets them run, "
+        "in a sandbox",
+        path);
 }
 
 /* --- saying it -------------------------------------------------------------------------------- */
@@ -239,12 +281,15 @@ static enum pith_status answer(struct pith_speaker *s, const struct pith_item *i
                                struct pith_kept_task *out, struct pith_error *err)
 {
     const struct pith_questions *q = &s->items->source->asked;
-    const struct pith_span target = q->choice[q->item[item->question].first];
+    const struct pith_question *asked = &q->item[item->question];
+    const struct pith_span target = q->choice[asked->first];
+    const char *text = pith_str_text(&q->text);
     struct pith_said said;
     PITH_TRY(pith_speaker_say(s, item, err));
-    if (!s->how->judge(pith_str_text(&s->text), s->text.len, pith_str_text(&q->text) + target.at,
-                       target.size, &said))
-        return pith_fail_nomem(err, "an answer");
+    const struct pith_answer answer = {.prompt = {text + asked->text.at, asked->text.size},
+                                       .target = {text + target.at, target.size},
+                                       .said = {pith_str_text(&s->text), s->text.len}};
+    PITH_TRY(s->how->judge(&answer, &said, err));
     out->greedy[item->first] = said.right;
     out->score[item->first] = said.flexible;
     return PITH_OK;

@@ -7,6 +7,14 @@
 #include "eval/items.h"
 #include "eval/scorer.h"
 
+struct pith_phrase {
+    const char *text;
+    size_t size;
+};
+/* What was asked, the question's choice, and what was said. */
+struct pith_answer {
+    struct pith_phrase prompt, target, said;
+};
 struct pith_said {
     bool right;    /* as the form asks */
     bool flexible; /* by a looser rule */
@@ -16,15 +24,18 @@ struct pith_said {
 struct pith_saying {
     const char *form;
     unsigned tokens;     /* at most */
-    const char *stop[4]; /* texts that end it and are no part of it; the rest NULL */
+    const char *stop[6]; /* texts that end it and are no part of it; the rest NULL */
     bool flexible;       /* there is a looser rule */
-    /* Text that was said, and the question's choice, both of so many bytes. False when memory is
-     * out. */
-    bool (*judge)(const char *said, size_t n, const char *target, size_t m, struct pith_said *out);
+    enum pith_status (*judge)(const struct pith_answer *a, struct pith_said *out,
+                              struct pith_error *err);
     bool (*whole)(const char *said, size_t n); /* whether nothing more can count, or NULL */
 };
 /* Of a form with PITH_TASK_SAID. */
 const struct pith_saying *pith_saying_of(const struct pith_task_form *form);
+/* Whether a form's answers may be judged. Programs are run where that is wished and where they can
+ * do no harm (sandbox.h): PITH_ARG with the path, PITH_UNSUPPORTED. */
+enum pith_status pith_saying_may(const struct pith_task_form *form, const char *path, bool run_code,
+                                 struct pith_error *err);
 
 /* A model that answers; all borrowed but the last four. */
 struct pith_speaker {

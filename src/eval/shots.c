@@ -116,6 +116,9 @@ enum pith_status pith_shots_begin(struct pith_shots *s, const struct pith_task_s
     enum { SEED = 1234, MOST = 1000 };
     const size_t need = wanted + (source->own_examples && wanted);
     *s = (struct pith_shots){.source = source, .subject = subject, .wanted = wanted};
+    if (wanted && source->form->flags & PITH_TASK_ALONE)
+        return pith_fail(err, PITH_ARG, "%zu examples are asked for; %s has none", wanted,
+                         source->form->name);
     if (wanted > MOST || need > subject->pool_count)
         return pith_fail(err, PITH_ARG, "%zu examples are asked for%s%s, there are %zu", wanted,
                          subject->name[0] ? " in " : "", subject->name,
@@ -136,10 +139,10 @@ static enum pith_status draw_others(struct pith_shots *s, size_t asked, struct p
     for (size_t i = s->subject->pool; i < s->subject->pool + n; i++)
         if (!pith_question_same(q, i, q, asked)) others[count++] = i;
     enum pith_status status =
-        count < s->wanted ? pith_fail(err, PITH_ARG,
-                                      "%zu examples are asked for, but all questions are alike",
-                                      s->wanted)
-                          : pith_twister_sample(&s->twister, count, s->wanted, s->index, err);
+        count < s->wanted
+            ? pith_fail(err, PITH_ARG, "%zu examples are asked for, but all questions are alike",
+                        s->wanted)
+            : pith_twister_sample(&s->twister, count, s->wanted, s->index, err);
     for (size_t i = 0; i < s->wanted && status == PITH_OK; i++) s->index[i] = others[s->index[i]];
     pith_free(others);
     return status;

@@ -88,7 +88,7 @@ static void name_task(const char *path, const char *form, char *name, size_t siz
     snprintf(name, size, "%.*s", (int)(n - at < size ? n - at : size - 1), path + at);
     for (int i = 0; i < 2; i++) { /* .txt.bz2 */
         char *dot = strrchr(name, '.');
-        const bool packed = dot && strcmp(dot, ".bz2") == 0;
+        const bool packed = dot && pith_task_text_packed(name);
         if (dot && dot != name) *dot = '\0';
         if (!packed) break;
     }
@@ -112,7 +112,8 @@ enum pith_status pith_task_items(const struct pith_task_job *job, struct pith_ta
     const struct pith_item_rules rules = {job->path, job->tokenizer, job->shots, most,
                                           job->progress};
     PITH_TRY(pith_task_source_open(&wish, source, err));
-    const enum pith_status s = pith_items_make(source, &rules, items, err);
+    enum pith_status s = pith_saying_may(source->form, job->path, job->run_code, err);
+    if (s == PITH_OK) s = pith_items_make(source, &rules, items, err);
     if (s != PITH_OK) pith_task_source_free(source);
     return s;
 }

@@ -5,6 +5,7 @@
 
 #include <bzlib.h>
 #include <string.h>
+#include <zlib.h>
 
 static const size_t MOST = (size_t)1 << 30;
 
@@ -19,7 +20,7 @@ static void *bz_alloc(void *opaque, int items, int size)
     return items < 0 || size < 0 ? NULL : pith_alloc((size_t)items, (size_t)size);
 }
 
-static void bz_free(void *opaque, void *address)
+static void give_back(void *opaque, void *address)
 {
     (void)opaque;
     pith_free(address);
@@ -36,37 +37,137 @@ static bool reserve(struct pith_task_text *t, size_t *cap)
     return true;
 }
 
-static void step_over(bz_stream *z, struct pith_task_text *t, size_t cap, int *code)
+/* What has come of a stream: it goes on, it has ended well, it is damaged, there is no room. */
+enum came { ON, ENDED, DAMAGED, NO_ROOM };
+
+union stream {
+    bz_stream bz;
+    z_stream gz;
+};
+
+static bool begin_bz(union stream *s, const unsigned char *data, unsigned n)
 {
-    z->next_out = t->unpacked + t->size;
-    z->avail_out = (unsigned)(cap - t->size);
-    const unsigned before = z->avail_out;
-    *code = BZ2_bzDecompress(z);
-    t->size += before - z->avail_out;
+    s->bz = (bz_stream){.bzalloc = bz_alloc,
+                        .bzfree = give_back,
+                        .next_in = (char *)(uintptr_t)data,
+                        .avail_in = n};
+    return BZ2_bzDecompressInit(&s->bz, 0, 0) == BZ_OK;
+}
+
+static enum came step_bz(union stream *s, char *out, unsigned *room, unsigned *left)
+{
+    s->bz.next_out = out;
+    s->bz.avail_out = *room;
+    const int code = BZ2_bzDecompress(&s->bz);
+    *room = s->bz.avail_out;
+    *left = s->bz.avail_in;
+    return code == BZ_OK           ? ON
+           : code == BZ_STREAM_END ? ENDED
+           : code == BZ_MEM_ERROR  ? NO_ROOM
+                                   : DAMAGED;
+}
+
+static void end_bz(union stream *s)
+{
+    BZ2_bzDecompressEnd(&s->bz);
+}
+
+static void *gz_alloc(void *opaque, unsigned items, unsigned size)
+{
+    (void)opaque;
+    return pith_alloc(items, size);
+}
+
+static bool begin_gz(union stream *s, const unsigned char *data, unsigned n)
+{
+    enum { GZIP = 16 }; /* zlib.h: its header, and no other */
+    s->gz = (z_stream){.zalloc = gz_alloc,
+                       .zfree = give_back,
+                       .next_in = (unsigned char *)(uintptr_t)data,
+                       .avail_in = n};
+    return inflateInit2(&s->gz, MAX_WBITS + GZIP) == Z_OK;
+}
+
+static enum came step_gz(union stream *s, char *out, unsigned *room, unsigned *left)
+{
+    s->gz.next_out = (unsigned char *)out;
+    s->gz.avail_out = *room;
+    const int code = inflate(&s->gz, Z_NO_FLUSH);
+    *room = s->gz.avail_out;
+    *left = s->gz.avail_in;
+    return code == Z_OK           ? ON
+           : code == Z_STREAM_END ? ENDED
+           : code == Z_MEM_ERROR  ? NO_ROOM
+                                  : DAMAGED;
+}
+
+static void end_gz(union stream *s)
+{
+    inflateEnd(&s->gz);
+}
+
+/* How names of packed files end, and what unpacks them. A step fills what it can of *room bytes:
+ * *room are then left of these, *left of what is packed. */
+static const struct packing {
+    const char *suffix, *name;
+    bool (*begin)(union stream *s, const unsigned char *data, unsigned n);
+    enum came (*step)(union stream *s, char *out, unsigned *room, unsigned *left);
+    void (*end)(union stream *s);
+} packings[] = {{".bz2", "bzip2", begin_bz, step_bz, end_bz},
+                {".gz", "gzip", begin_gz, step_gz, end_gz}};
+
+/* One stream of n bytes; *left: what is behind it. */
+static enum came unpack_stream(const struct packing *p, const unsigned char *data, unsigned n,
+                               struct pith_task_text *t, size_t *cap, unsigned *left)
+{
+    union stream s;
+    enum came came = ON;
+    if (!p->begin(&s, data, n)) return NO_ROOM;
+    while (came == ON) {
+        if (!reserve(t, cap)) came = NO_ROOM;
+        else {
+            const unsigned all = (unsigned)(*cap - t->size);
+            unsigned room = all;
+            came = p->step(&s, t->unpacked + t->size, &room, left);
+            t->size += all - room;
+            if (came == ON && *left == 0 && room) came = DAMAGED; /* it wants more */
+        }
+    }
+    p->end(&s);
+    return came;
+}
+
+static const struct packing *packing_of(const char *path)
+{
+    const size_t n = strlen(path);
+    for (size_t i = 0; i < PITH_COUNT(packings); i++) {
+        const size_t size = strlen(packings[i].suffix);
+        if (n > size && strcmp(path + n - size, packings[i].suffix) == 0) return &packings[i];
+    }
+    return NULL;
+}
+
+bool pith_task_text_packed(const char *path)
+{
+    return packing_of(path) != NULL;
 }
 
 /* A file may be several streams, one after the other. */
 static enum pith_status unpack(const char *path, const struct pith_map *map,
                                struct pith_task_text *t, struct pith_error *err)
 {
+    const struct packing *p = packing_of(path);
     size_t at = 0, cap = 0;
-    int code = BZ_STREAM_END;
-    while (at < map->size && code == BZ_STREAM_END) {
-        bz_stream z = {.bzalloc = bz_alloc, .bzfree = bz_free};
-        if (BZ2_bzDecompressInit(&z, 0, 0) != BZ_OK) return pith_fail_nomem(err, path);
+    enum came came = map->size ? ENDED : DAMAGED;
+    while (at < map->size && came == ENDED) {
+        unsigned left = 0;
         const unsigned part = (unsigned)(map->size - at); /* at most MOST */
-        z.next_in = (char *)(uintptr_t)(map->data + at);
-        z.avail_in = part;
-        for (code = BZ_OK; code == BZ_OK && (z.avail_in || z.avail_out == 0);) {
-            if (!reserve(t, &cap)) code = BZ_MEM_ERROR;
-            else step_over(&z, t, cap, &code);
-        }
-        at += part - z.avail_in;
-        BZ2_bzDecompressEnd(&z);
+        came = unpack_stream(p, map->data + at, part, t, &cap, &left);
+        at += part - left;
     }
-    if (code == BZ_STREAM_END && t->unpacked) return PITH_OK; /* not so in an empty file */
-    if (code != BZ_MEM_ERROR)
-        return pith_fail(err, PITH_FORMAT, "%s: damaged, or not bzip2 to its end", path);
+    if (came == ENDED) return PITH_OK;
+    if (came != NO_ROOM)
+        return pith_fail(err, PITH_FORMAT, "%s: damaged, or not %s to its end", path, p->name);
     return cap * 2 > MOST ? too_large(path, err) : pith_fail_nomem(err, path);
 }
 
@@ -91,9 +192,8 @@ static enum pith_status open_packed(const char *path, struct pith_task_text *out
 enum pith_status pith_task_text_open(const char *path, struct pith_task_text *out,
                                      struct pith_error *err)
 {
-    const size_t n = strlen(path);
     *out = (struct pith_task_text){0};
-    if (n > 4 && strcmp(path + n - 4, ".bz2") == 0) return open_packed(path, out, err);
+    if (packing_of(path)) return open_packed(path, out, err);
     PITH_TRY(pith_text_open(path, NULL, &out->plain, err));
     out->text = out->plain.data;
     out->size = out->plain.size;

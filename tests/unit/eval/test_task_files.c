@@ -24,8 +24,12 @@ static int close_rig(void **state)
 static enum pith_status read_task(const char *path, size_t shots, size_t limit, size_t *n,
                                   struct pith_error *err)
 {
-    const struct pith_task_job job = {.backend = rig.backend, .model = rig.model, .path = path,
-                                      .tokenizer = rig.tokenizer, .shots = shots, .limit = limit};
+    const struct pith_task_job job = {.backend = rig.backend,
+                                      .model = rig.model,
+                                      .path = path,
+                                      .tokenizer = rig.tokenizer,
+                                      .shots = shots,
+                                      .limit = limit};
     struct pith_task_source source;
     struct pith_items items;
     *err = (struct pith_error){0};
@@ -51,7 +55,7 @@ static enum pith_status read_content(const char *name, const char *content, size
     return s;
 }
 
-#define ARC(rest)                                                                                \
+#define ARC(rest)                                                                                  \
     "{\"question\":\"Which?\",\"choices\":{\"text\":[\"a\",\"b\"],"                                \
     "\"label\":[\"A\",\"B\"]}," rest
 #define NESTED(choices, key)                                                                       \
@@ -210,40 +214,46 @@ static void answers_beside_must_fit(void **state)
 }
 
 /* Cut short, changed and followed by something else at each byte: refused, or the same items. */
-static void packed_files_are_unpacked(void **state)
+static void check_packed(const char *path, const char *name, const char *says, size_t count)
 {
-    (void)state;
     struct pith_error err;
     char *bytes;
     size_t size, n;
-    assert_ok(read_task(TASKS "hellaswag.txt.bz2", 0, 0, &n, &err), err);
-    assert_int_equal(n, 12);
-    assert_ok(pith_file_read(TASKS "hellaswag.txt.bz2", 1 << 20, &bytes, &size, &err), err);
-    assert_int_equal(read_content("t.bz2", "", 0, 0, &err), PITH_FORMAT);
-    assert_non_null(strstr(err.text, "not bzip2"));
+    assert_ok(read_task(path, 0, 0, &n, &err), err);
+    assert_int_equal(n, count);
+    assert_ok(pith_file_read(path, 1 << 20, &bytes, &size, &err), err);
+    assert_int_equal(read_content(name, "", 0, 0, &err), PITH_FORMAT);
+    assert_non_null(strstr(err.text, says));
     for (size_t i = 0; i < size; i += 7)
-        assert_int_equal(read_content("t.bz2", bytes, i, 0, &err), PITH_FORMAT);
+        assert_int_equal(read_content(name, bytes, i, 0, &err), PITH_FORMAT);
     for (size_t i = 0; i < size; i += 11) {
         bytes[i] = (char)(bytes[i] ^ 0x10);
-        const enum pith_status s = read_content("t.bz2", bytes, size, 0, &err);
+        const enum pith_status s = read_content(name, bytes, size, 0, &err);
         assert_true(s == PITH_FORMAT || s == PITH_OK);
         bytes[i] = (char)(bytes[i] ^ 0x10);
     }
     char *twice = malloc(2 * size);
     memcpy(twice, bytes, size);
     memcpy(twice + size, bytes, size);
-    assert_ok(read_content("t.bz2", twice, 2 * size, 0, &err), err);
-    assert_int_equal(read_content("t.bz2", twice, size + 5, 0, &err), PITH_FORMAT);
+    assert_ok(read_content(name, twice, 2 * size, 0, &err), err);
+    assert_int_equal(read_content(name, twice, size + 5, 0, &err), PITH_FORMAT);
     free(twice);
     pith_free(bytes);
+}
+
+static void packed_files_are_unpacked(void **state)
+{
+    (void)state;
+    check_packed(TASKS "hellaswag.txt.bz2", "t.bz2", "not bzip2", 12);
+    check_packed(TASKS "hellaswag.txt.gz", "t.gz", "not gzip", 12);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_lines_are_told),      cmocka_unit_test(wrong_sheets_are_told),
-        cmocka_unit_test(a_form_is_found_or_named),  cmocka_unit_test(examples_must_be_there),
-        cmocka_unit_test(answers_beside_must_fit),   cmocka_unit_test(packed_files_are_unpacked),
+        cmocka_unit_test(wrong_lines_are_told),     cmocka_unit_test(wrong_sheets_are_told),
+        cmocka_unit_test(a_form_is_found_or_named), cmocka_unit_test(examples_must_be_there),
+        cmocka_unit_test(answers_beside_must_fit),  cmocka_unit_test(packed_files_are_unpacked),
     };
     return cmocka_run_group_tests(tests, open_rig, close_rig);
 }
