@@ -34,6 +34,7 @@ struct run {
     struct tops *top;                  /* [rows] of the chunk at work */
     size_t agreed;
     struct pith_depths depths;
+    char what[80]; /* the listener is told */
 };
 
 /* One chunk of rows, compared by all threads. */
@@ -110,6 +111,12 @@ static enum pith_status score_rows(struct run *r, size_t index, size_t from, siz
     return PITH_OK;
 }
 
+/* Between the parts of a window too, which with a large model take long: whether to stop. */
+static enum pith_status tell(struct run *r, size_t windows, struct pith_error *err)
+{
+    return pith_progress_step(r->job->progress, r->what, (double)windows, (double)r->count, err);
+}
+
 /* The baseline reads the window whose ids lie in r->ids, or is reminded of it. */
 static enum pith_status read_baseline(struct run *r, size_t index, struct pith_error *err)
 {
@@ -128,12 +135,14 @@ static enum pith_status score_window(struct run *r, size_t index, struct pith_er
     memcpy(r->ids, r->job->ids + w->begin, w->length * sizeof *r->ids);
     if (w->bos_first && r->job->bos >= 0) r->ids[0] = r->job->bos;
     PITH_TRY(pith_scorer_read(&r->model, r->ids, w->length, err));
+    PITH_TRY(tell(r, index, err));
     if (r->job->baseline) PITH_TRY(read_baseline(r, index, err));
     else if (r->job->kept) pith_kept_put(r->job->kept, index, r->model.hidden);
     double sums[2] = {0};
     for (size_t from = w->score_from; from < w->length; from += r->model.rows) {
         const size_t left = w->length - from;
         const size_t n = left < r->model.rows ? left : r->model.rows;
+        PITH_TRY(tell(r, index, err));
         PITH_TRY(score_rows(r, index, from, n, sums, err));
     }
     pith_depths_next(&r->depths);
@@ -148,14 +157,13 @@ static enum pith_status score_window(struct run *r, size_t index, struct pith_er
 static enum pith_status score_all(struct run *r, struct pith_error *err)
 {
     double sum = 0, weight = 0;
+    snprintf(r->what, sizeof r->what, "scoring");
     for (size_t i = 0; i < r->count; i++) {
         PITH_TRY(score_window(r, i, err));
         sum += r->weight[i] * r->loss[i];
         weight += r->weight[i];
-        char what[80];
-        snprintf(what, sizeof what, "scoring, perplexity so far %.4g", exp(sum / weight));
-        PITH_TRY(
-            pith_progress_step(r->job->progress, what, (double)(i + 1), (double)r->count, err));
+        snprintf(r->what, sizeof r->what, "scoring, perplexity so far %.4g", exp(sum / weight));
+        PITH_TRY(tell(r, i + 1, err));
     }
     return PITH_OK;
 }

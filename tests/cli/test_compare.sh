@@ -94,7 +94,8 @@ first_is_told() {
 }
 for tokens in 1k 4k 16k; do
     : >"$work/told" # what the last one told would be found before this one is begun
-    "$pith" compare "$probe" "$work/a/w4" "$work/b/w4" --text "$text" --max-tokens $tokens --format csv >"$work/part" 2>"$work/told" &
+    "$pith" compare "$probe" "$work/a/w4" "$work/b/w4" --text "$text" --context 128 --max-tokens $tokens --format csv \
+        >"$work/part" 2>"$work/told" &
     job=$!
     awaited 300 first_is_told
     kill -INT "$job" 2>/dev/null
