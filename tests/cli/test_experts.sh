@@ -4,7 +4,7 @@
 set -u
 . tests/cli/lib.sh
 mixture=$root/models/probe-moe
-thorough && tokens="--calib-tokens 2048 --seq-len 256" || tokens="--calib-tokens 1024 --seq-len 128"
+thorough && tokens="--calib-tokens 2048 --seq-len 256" || tokens="--calib-tokens 512 --seq-len 64"
 few="--quiet $tokens"
 
 make() { # OUT OPTIONS...

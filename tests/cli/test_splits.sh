@@ -2,7 +2,7 @@
 # What splits make: checkpoints with zeros, checkpoints with weights beside the grid; their proofs, their order.
 set -u
 . tests/cli/lib.sh
-thorough && tokens=4096 || tokens=1024
+thorough && tokens=4096 || tokens=512
 few="--quiet --calib-tokens $tokens --seq-len 512"
 
 make() { # OUT OPTIONS...
