@@ -249,13 +249,16 @@ static void visit(const struct job *j, const struct part *p, const struct side *
         rows.page = side->page(a->plain, &plain, position, p->kv);
         side->work(j, &first, a->plain, &rows, p->scores + at);
     }
-    if (near < p->count) {
-        const struct part rest = some_rows(j, p, near, p->count - near);
-        rows.page = side->page(a->cache, j->span, position, p->kv);
-        if (follows(j, position))
-            rows.next = side->page(a->cache, j->span, position + PITH_KEYS, p->kv);
-        side->work(j, &rest, a->cache, &rows, p->scores + near * SCORES_LD + at);
+    if (near == p->count) return;
+    rows.page = side->page(a->cache, j->span, position, p->kv);
+    if (follows(j, position))
+        rows.next = side->page(a->cache, j->span, position + PITH_KEYS, p->kv);
+    if (near == 0) {
+        side->work(j, p, a->cache, &rows, p->scores + at);
+        return;
     }
+    const struct part rest = some_rows(j, p, near, p->count - near);
+    side->work(j, &rest, a->cache, &rows, p->scores + near * SCORES_LD + at);
 }
 
 /* Scores of the pages that hold [low, high) of a chunk. */

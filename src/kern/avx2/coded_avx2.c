@@ -146,8 +146,8 @@ static inline __attribute__((always_inline)) v16 v16_code(enum pith_code_kind ki
 
 /* --- where scales allow less ------------------------------------------------------------------
  * Products of zeros and scales that are exact are taken off in the multiplication by the scale, and
- * offsets are added in it where those of codes are; what an upper half of a byte, a code of two
- * bits, or FP8 in the place of a float, is too large or too small by, the scale takes. That changes
+ * offsets are added in it where those of codes are; what a code of two bits, or FP8 in the place
+ * of a float, is too large or too small by, the scale takes. That changes
  * the sign of zeros alone, which no chain shows that does not begin as -0. */
 #define INLINE static inline __attribute__((always_inline))
 
@@ -183,6 +183,13 @@ INLINE v16 fold_back(enum pith_code_kind kind, v16 x)
     return (v16){_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31)};
 }
 
+INLINE float fold_unit(enum pith_code_kind kind, const v16_how *how)
+{
+    if (kind == PITH_CODE_E4M3) return 0x1p120f;
+    if (kind == PITH_CODE_E5M2) return 0x1p112f;
+    return kind == PITH_CODE_LEVELS ? how->unit : 1.0f;
+}
+
 INLINE struct coded_scale fold_open(enum pith_code_kind kind, struct coded_scale s,
                                     const v16_how *how)
 {
@@ -192,10 +199,6 @@ INLINE struct coded_scale fold_open(enum pith_code_kind kind, struct coded_scale
             _mm256_castsi256_ps(_mm256_sub_epi32(one, _mm256_slli_epi32(how->shift, 23)));
         s.scale = (v16){_mm256_mul_ps(s.scale.a, by), _mm256_mul_ps(s.scale.b, by)};
     }
-    if (is_nibble(kind)) s.scale.b = _mm256_mul_ps(s.scale.b, _mm256_set1_ps(0x1p-4f));
-    if (kind == PITH_CODE_E4M3) s.scale = v16_mul(s.scale, v16_set(0x1p120f));
-    if (kind == PITH_CODE_E5M2) s.scale = v16_mul(s.scale, v16_set(0x1p112f));
-    if (kind == PITH_CODE_LEVELS) s.scale = v16_mul(s.scale, v16_set(how->unit));
     return s;
 }
 
@@ -232,7 +235,7 @@ INLINE v16 folded(enum pith_code_kind kind, const uint8_t *p, const v16_how *how
     __m256i a = eight_bytes(p), b = a;
     if (is_nibble(kind)) {
         a = _mm256_and_si256(a, _mm256_set1_epi32(15));
-        b = _mm256_and_si256(b, _mm256_set1_epi32(240));
+        b = _mm256_srli_epi32(b, 4);
     } else {
         b = eight_bytes(p + 8);
     }
@@ -240,28 +243,39 @@ INLINE v16 folded(enum pith_code_kind kind, const uint8_t *p, const v16_how *how
                  _mm256_fmsub_ps(_mm256_cvtepi32_ps(b), s->scale.b, s->beside.b)};
 }
 
-/* Whether n scales are zeros or of a middling size, and their products with zeros, or beside
+/* All bits where scales are zeros or of a middling size, and their products with zeros, or beside
  * offsets with codes, exact. */
-static bool scales_fold(const struct pith_coded *c, size_t n)
+INLINE __m256 eight_fold(const struct pith_coded *c, __m256 s, __m256 zero)
 {
     const __m256 size = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+    const __m256 of = _mm256_and_ps(s, size);
+    const __m256 large = _mm256_cmp_ps(of, _mm256_set1_ps(0x1p-60f), _CMP_GE_OQ);
+    const __m256 none = _mm256_cmp_ps(s, _mm256_setzero_ps(), _CMP_EQ_OQ);
+    const __m256 small = _mm256_cmp_ps(of, _mm256_set1_ps(0x1p6f), _CMP_LE_OQ);
+    __m256 fits = _mm256_and_ps(small, _mm256_or_ps(large, none));
+    if (c->offset) {
+        const __m256i low = _mm256_and_si256(_mm256_castps_si256(s), _mm256_set1_epi32(255));
+        fits = _mm256_and_ps(fits,
+                             _mm256_castsi256_ps(_mm256_cmpeq_epi32(low, _mm256_setzero_si256())));
+    }
+    if (!c->zero) return fits;
+    const __m256 rest = _mm256_fmsub_ps(zero, s, _mm256_mul_ps(zero, s));
+    return _mm256_and_ps(fits, _mm256_cmp_ps(rest, _mm256_setzero_ps(), _CMP_EQ_OQ));
+}
+
+/* Whether those of n scales are. */
+static bool scales_fold(const struct pith_coded *c, size_t n)
+{
+    const float *zeros = c->zero ? c->zero : c->scale;
     __m256 fits = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
-    for (size_t i = 0; i < n; i += 8) {
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        fits = _mm256_and_ps(
+            fits, eight_fold(c, _mm256_loadu_ps(c->scale + i), _mm256_loadu_ps(zeros + i)));
+    if (i < n) {
         const __m256i mask = mask8(n - i);
-        const __m256 s = _mm256_maskload_ps(c->scale + i, mask), of = _mm256_and_ps(s, size);
-        const __m256 large = _mm256_cmp_ps(of, _mm256_set1_ps(0x1p-60f), _CMP_GE_OQ);
-        const __m256 none = _mm256_cmp_ps(s, _mm256_setzero_ps(), _CMP_EQ_OQ);
-        const __m256 small = _mm256_cmp_ps(of, _mm256_set1_ps(0x1p6f), _CMP_LE_OQ);
-        fits = _mm256_and_ps(fits, _mm256_and_ps(small, _mm256_or_ps(large, none)));
-        if (c->offset) {
-            const __m256i low = _mm256_and_si256(_mm256_castps_si256(s), _mm256_set1_epi32(255));
-            fits = _mm256_and_ps(
-                fits, _mm256_castsi256_ps(_mm256_cmpeq_epi32(low, _mm256_setzero_si256())));
-        }
-        if (!c->zero) continue;
-        const __m256 z = _mm256_maskload_ps(c->zero + i, mask);
-        const __m256 rest = _mm256_fmsub_ps(z, s, _mm256_mul_ps(z, s));
-        fits = _mm256_and_ps(fits, _mm256_cmp_ps(rest, _mm256_setzero_ps(), _CMP_EQ_OQ));
+        fits = _mm256_and_ps(fits, eight_fold(c, _mm256_maskload_ps(c->scale + i, mask),
+                                              _mm256_maskload_ps(zeros + i, mask)));
     }
     return _mm256_movemask_ps(fits) == 255;
 }

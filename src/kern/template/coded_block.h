@@ -1,6 +1,9 @@
-/* kern/template/coded_block.h: what coded_bytes_template.h and its tiers share. */
+/* kern/template/coded_block.h: what the templates of attention over
+ * codes and their tiers share. */
 #ifndef PITH_KERN_CODED_BLOCK_H
 #define PITH_KERN_CODED_BLOCK_H
+
+#include "kern/coded.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,5 +14,14 @@ struct coded_block {
     const int32_t *sum;
     size_t ld;
 };
+
+/* Asks for part `part` of `parts` of the codes that come after c's. */
+static inline void ask_next(const struct pith_coded *c, size_t bytes, size_t part, size_t parts)
+{
+    enum { LINE = 64 };
+    if (!c->next) return;
+    const size_t to = bytes * (part + 1) / parts;
+    for (size_t at = bytes * part / parts; at < to; at += LINE) __builtin_prefetch(c->next + at);
+}
 
 #endif

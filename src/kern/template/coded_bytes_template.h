@@ -13,15 +13,6 @@
 
 enum { BLOCK = PITH_CODED_BLOCK, MOST_ROWS = 4 };
 
-/* Asks for part `part` of `parts` of the codes that come after c's. */
-INLINE void ask_next(const struct pith_coded *c, size_t bytes, size_t part, size_t parts)
-{
-    enum { LINE = 64 };
-    if (!c->next) return;
-    const size_t to = bytes * (part + 1) / parts;
-    for (size_t at = bytes * part / parts; at < to; at += LINE) __builtin_prefetch(c->next + at);
-}
-
 INLINE struct coded_block block_of(const struct pith_coded_bytes *x, size_t row, size_t b)
 {
     const size_t i = row * x->blocks + b;

@@ -3,7 +3,8 @@
  * what is shorter where scales allow it (FOLDED):
  *
  *     folds(c, n)                 whether they do: all n scales, zeros and the levels of c
- *     fold_open(kind, s, how)     what folded() takes for scales and what is taken off behind
+ *     fold_unit(kind, how)        what scales are multiplied by for folded()
+ *     fold_open(kind, s, how)     what folded() takes for such scales and what is taken off behind
  *                                 them, products with zeros or negative offsets, a lane each
  *     folded(kind, p, how, s)     sixteen codes with zeros and scales, in an order of their own
  *     fold_order(kind, x), fold_back(kind, x)   to that order, and back
@@ -12,6 +13,7 @@
  * turned into numbers once for all rows of a tile. */
 #include "kern/coded.h"
 #include "kern/ops.h"
+#include "kern/template/coded_block.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 8")
@@ -43,23 +45,47 @@ INLINE struct coded_scale key_scale(enum pith_code_kind kind, enum beside beside
     if (beside == OFFSETS) return (struct coded_scale){scale, v16_load(k->offset + g)};
     const v16 zero = k->zero ? v16_load(k->zero + g) : v16_set(middle_of(kind));
     if (beside == ZEROS) return (struct coded_scale){scale, zero};
-    const v16 less = k->offset ? v16_sub(v16_zero(), v16_load(k->offset + g))
-                               : v16_mul(zero, scale);
-    return fold_open(kind, (struct coded_scale){fold_order(kind, scale), fold_order(kind, less)},
-                     how);
+    const v16 turned = fold_order(kind, scale);
+    const v16 less = k->offset ? fold_order(kind, v16_sub(v16_zero(), v16_load(k->offset + g)))
+                     : k->zero ? fold_order(kind, v16_mul(zero, scale))
+                               : v16_mul(zero, turned);
+    const v16 by = v16_mul(turned, v16_set(fold_unit(kind, how)));
+    return fold_open(kind, (struct coded_scale){by, less}, how);
+}
+
+/* What folded() takes for the groups of some values, made once for all of their elements. */
+enum { LISTED = 256 };
+struct folded_lists {
+    float scale[LISTED], less[LISTED];
+};
+
+/* Of n groups, with room for LISTED. */
+INLINE void list_folded(enum pith_code_kind kind, const struct pith_coded *v, size_t n,
+                        const v16_how *how, struct folded_lists *to)
+{
+    const v16 unit = v16_set(fold_unit(kind, how)), middle = v16_set(middle_of(kind));
+    for (size_t i = 0; i < n; i += PITH_LANES) {
+        const size_t left = n - i < PITH_LANES ? n - i : PITH_LANES;
+        const v16 scale = v16_load_part(v->scale + i, left);
+        const v16 zero = v->zero ? v16_load_part(v->zero + i, left) : middle;
+        v16_store(to->scale + i, v16_mul(scale, unit));
+        v16_store(to->less + i, v->offset ? v16_sub(v16_zero(), v16_load_part(v->offset + i, left))
+                                          : v16_mul(zero, scale));
+    }
 }
 
 /* Of one value's group. */
 INLINE struct coded_scale value_scale(enum pith_code_kind kind, enum beside beside,
-                                      const struct pith_coded *v, size_t i, const v16_how *how)
+                                      const struct pith_coded *v, const struct folded_lists *lists,
+                                      size_t i, const v16_how *how)
 {
+    if (beside == FOLDED)
+        return fold_open(
+            kind, (struct coded_scale){v16_set(lists->scale[i]), v16_set(lists->less[i])}, how);
     const v16 scale = v16_set(v->scale[i]);
     if (beside == ALONE) return (struct coded_scale){scale, v16_zero()};
     if (beside == OFFSETS) return (struct coded_scale){scale, v16_set(v->offset[i])};
-    const float zero = v->zero ? v->zero[i] : middle_of(kind);
-    if (beside == ZEROS) return (struct coded_scale){scale, v16_set(zero)};
-    const v16 less = v16_set(v->offset ? -v->offset[i] : zero * v->scale[i]);
-    return fold_open(kind, (struct coded_scale){scale, less}, how);
+    return (struct coded_scale){scale, v16_set(v->zero ? v->zero[i] : middle_of(kind))};
 }
 
 /* `rows` rows against sixteen of the 32 keys, those from `half` * 16 on. */
@@ -99,44 +125,77 @@ INLINE void coded_scores(enum pith_code_kind kind, enum beside beside, const str
             coded_score_tile(kind, beside, 1, half, k, q + r * ldq, ldq, s + r * lds, lds);
 }
 
+/* Some rows of sums. */
+struct value_rows {
+    const struct folded_lists *lists;
+    size_t values, ldp, ldo;
+    const float *p;
+    float *o;
+};
+
 /* `rows` rows of weights times sixteen elements, from `col` on, of all values. */
 INLINE void coded_value_tile(enum pith_code_kind kind, enum beside beside, size_t rows, size_t col,
-                             const struct pith_coded *v, size_t values, const float *p, size_t ldp,
-                             float *o, size_t ldo)
+                             const struct pith_coded *v, const struct value_rows *to)
 {
     v16 sum[4];
     const v16_how how = v16_how_of(kind, v);
-    const size_t groups = (v->dim - 1) / v->width + 1, g = col / v->width;
+    const size_t groups = (v->dim - 1) / v->width + 1, stride = v->stride;
     const uint8_t *at = v->codes + col / 16 * sixteen_codes(kind, v->bits);
+    const float *p[4];
     UNROLL
     for (size_t r = 0; r < rows; r++) {
-        sum[r] = v16_load(o + r * ldo + col);
+        p[r] = to->p + r * to->ldp;
+        sum[r] = v16_load(to->o + r * to->ldo + col);
         if (beside == FOLDED) sum[r] = fold_order(kind, sum[r]);
     }
-    for (size_t j = 0; j < values; j++, at += v->stride) {
-        if (v->next) __builtin_prefetch(v->next + (at - v->codes));
-        const size_t i = j * groups + g;
-        const struct coded_scale s = value_scale(kind, beside, v, i, &how);
+    for (size_t j = 0, i = col / v->width; j < to->values; j++, i += groups, at += stride) {
+        const struct coded_scale s = value_scale(kind, beside, v, to->lists, i, &how);
         const v16 x = coded_value(kind, beside, at, &how, &s);
         UNROLL
-        for (size_t r = 0; r < rows; r++) sum[r] = v16_fma(v16_set(p[r * ldp + j]), x, sum[r]);
+        for (size_t r = 0; r < rows; r++) sum[r] = v16_fma(v16_set(p[r][j]), x, sum[r]);
     }
     UNROLL
     for (size_t r = 0; r < rows; r++)
-        v16_store(o + r * ldo + col, beside == FOLDED ? fold_back(kind, sum[r]) : sum[r]);
+        v16_store(to->o + r * to->ldo + col, beside == FOLDED ? fold_back(kind, sum[r]) : sum[r]);
 }
 
-INLINE void coded_values(enum pith_code_kind kind, enum beside beside, const struct pith_coded *v,
-                         size_t rows, size_t values, const float *p, size_t ldp, float *o,
-                         size_t ldo)
+/* All elements of some values for all rows. */
+INLINE void coded_value_rows(enum pith_code_kind kind, enum beside beside,
+                             const struct pith_coded *v, size_t rows, struct value_rows to)
 {
     size_t r = 0;
-    for (; r + 4 <= rows; r += 4)
-        for (size_t c = 0; c < v->dim; c += 16)
-            coded_value_tile(kind, beside, 4, c, v, values, p + r * ldp, ldp, o + r * ldo, ldo);
-    for (; r < rows; r++)
-        for (size_t c = 0; c < v->dim; c += 16)
-            coded_value_tile(kind, beside, 1, c, v, values, p + r * ldp, ldp, o + r * ldo, ldo);
+    for (; r + 4 <= rows; r += 4, to.p += 4 * to.ldp, to.o += 4 * to.ldo)
+        for (size_t c = 0; c < v->dim; c += 16) {
+            if (r == 0) ask_next(v, to.values * v->stride, c / 16, v->dim / 16);
+            coded_value_tile(kind, beside, 4, c, v, &to);
+        }
+    for (; r < rows; r++, to.p += to.ldp, to.o += to.ldo)
+        for (size_t c = 0; c < v->dim; c += 16) {
+            if (r == 0) ask_next(v, to.values * v->stride, c / 16, v->dim / 16);
+            coded_value_tile(kind, beside, 1, c, v, &to);
+        }
+}
+
+/* Values n at a time, as many as lists have room for. */
+INLINE void coded_values(enum pith_code_kind kind, enum beside beside, const struct pith_coded *v,
+                         const struct pith_coded_sums *s)
+{
+    struct folded_lists lists;
+    const v16_how how = v16_how_of(kind, v);
+    const size_t groups = (v->dim - 1) / v->width + 1;
+    const size_t most = beside == FOLDED ? LISTED / groups : s->values;
+    struct pith_coded some = *v;
+    for (size_t j = 0, n; j < s->values; j += n) {
+        n = s->values - j < most ? s->values - j : most;
+        some.codes = v->codes + j * v->stride;
+        some.next = v->next ? v->next + j * v->stride : NULL;
+        some.scale = v->scale + j * groups;
+        if (v->zero) some.zero = v->zero + j * groups;
+        if (v->offset) some.offset = v->offset + j * groups;
+        if (beside == FOLDED) list_folded(kind, &some, n * groups, &how, &lists);
+        coded_value_rows(kind, beside, &some, s->rows,
+                         (struct value_rows){&lists, n, s->ldp, s->ldo, s->p + j, s->o});
+    }
 }
 
 #define CODED(name, kind, beside)                                                                  \
@@ -147,7 +206,7 @@ INLINE void coded_values(enum pith_code_kind kind, enum beside beside, const str
     }                                                                                              \
     static void values_##name(const struct pith_coded *v, const struct pith_coded_sums *s)         \
     {                                                                                              \
-        coded_values(kind, beside, v, s->rows, s->values, s->p, s->ldp, s->o, s->ldo);             \
+        coded_values(kind, beside, v, s);                                                          \
     }
 CODED(u8, PITH_CODE_U8, ZEROS)
 CODED(u8_offset, PITH_CODE_U8, OFFSETS)
@@ -224,7 +283,11 @@ static inline void attn_scores_codes(const struct pith_coded *k, size_t rows, co
 
 static inline void attn_values_codes(const struct pith_coded *v, const struct pith_coded_sums *s)
 {
-    const int way = way_of(v, coded_groups(v) * s->values);
+    const size_t groups = coded_groups(v);
+    if (groups == 0) return;
+    /* What has more groups than there is room for is longer. */
+    const int way = groups > LISTED ? v->offset ? WITH_OFFSETS : AS_IS
+                                    : way_of(v, groups * s->values);
     coded_of[v->kind].values[way](v, s);
 }
 #undef INLINE
