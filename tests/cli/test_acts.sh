@@ -6,7 +6,7 @@
 quantize() { # name options
     name=$1
     shift
-    "$pith" quantize "$probe" -o "$work/$name" --calib-tokens 2048 --seq-len 256 --quiet "$@" >/dev/null 2>"$work/err" ||
+    "$pith" quantize "$probe" -o "$work/$name" --calib-tokens 1024 --seq-len 256 --quiet "$@" >/dev/null 2>"$work/err" ||
         fail "$name: $(cat "$work/err")"
 }
 thorough && scored=1024 || scored=768

@@ -7,7 +7,7 @@ make_outliers=${BUILD:-build}/tools/make_outliers
     echo "$make_outliers: no program there: make build/tools/make_outliers" >&2
     exit 1
 }
-thorough && scored=2560 calibrated=4096 || scored=1536 calibrated=2048
+thorough && scored=2560 calibrated=4096 || scored=1024 calibrated=1024
 eval_json() { # model tokens options
     model=$1
     tokens=$2

@@ -17,7 +17,7 @@ check "what engines load" at 80,200 "$pith" features loads
 check "statistics" at 80,200 "$pith" inspect "$probe" --stats
 "$pith" quantize "$probe" -o "$work/narrow" -r rtn --quiet
 check "a measurement at 80" at 80 "$pith" eval "$work/narrow" --baseline "$probe" --text "$probe/eval.txt" --context 64 \
-    --max-tokens 500 --depth --tasks needle --task-limit 1
+    --max-tokens 500 --depth --tasks needle:64 --task-limit 1
 check "a timing at 80" at 80 "$pith" bench "$probe" --prompt 8 --gen 2 --reps 1 --sequences 2 --kv int8:token
 check "a proof at 80" at 80 "$pith" verify "$work/narrow" --against "$probe"
 check "a refusal at 80" at 80 sh -c "'$pith' verify '$work/narrow' --for trtllm; true"
