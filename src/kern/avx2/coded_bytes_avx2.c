@@ -6,7 +6,7 @@
  *     q                    qa qb qa qb ...
  *
  * The sum of 32 codes' products may pass 16 bits, but that of codes less 8 does not: 32 * 8 * 127 <
- * 2^15. So sums may wrap until 8 times the sum of q is taken off. */
+ * 2^15. So sums begin at -8 times the sum of q and may wrap until the last. */
 #include "kern/avx2/block_bytes_avx2.h"
 #include "kern/template/coded_block.h"
 
@@ -31,19 +31,21 @@ INLINE __m256i pair_of_nibbles(const uint8_t *at, size_t stride)
     return _mm256_set_m128i(_mm_unpackhi_epi8(a, b), _mm_unpacklo_epi8(a, b));
 }
 
-struct halves {
+/* Words of a row: of low and of high halves of bytes. */
+struct block_sum {
     __m256i low, high;
 };
 
 /* The sums of low and high halves over 32 rows of codes, less 8. */
 INLINE void sums_of_halves(size_t rows, const uint8_t *at, size_t stride,
                            const uint32_t (*pairs)[16], const struct coded_block *q,
-                           struct halves *out)
+                           struct block_sum *out)
 {
     const __m256i mask = _mm256_set1_epi8(15);
     __m256i low[4], high[4];
     UNROLL
-    for (size_t r = 0; r < rows; r++) low[r] = high[r] = _mm256_setzero_si256();
+    for (size_t r = 0; r < rows; r++)
+        low[r] = high[r] = _mm256_set1_epi16((short)(-8 * q->sum[r * q->ld]));
     for (size_t i = 0; i < 16; i += 4) {
         UNROLL
         for (size_t n = 0; n < 4; n++, at += 2 * stride) {
@@ -62,35 +64,25 @@ INLINE void sums_of_halves(size_t rows, const uint8_t *at, size_t stride,
         }
     }
     UNROLL
-    for (size_t r = 0; r < rows; r++) {
-        const __m256i less = _mm256_set1_epi16((short)(8 * q->sum[r * q->ld]));
-        out[r] = (struct halves){_mm256_sub_epi16(low[r], less), _mm256_sub_epi16(high[r], less)};
-    }
+    for (size_t r = 0; r < rows; r++) out[r] = (struct block_sum){low[r], high[r]};
 }
 
-INLINE void store_words(float *to, __m128i words)
+INLINE v16 sixteen_sums(const struct block_sum *s, size_t half)
 {
-    _mm256_storeu_ps(to, _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(words)));
-}
-
-INLINE void store_nibbles(float *d, struct halves s)
-{
-    const __m256i a = _mm256_unpacklo_epi16(s.low, s.high);
-    const __m256i b = _mm256_unpackhi_epi16(s.low, s.high);
-    store_words(d, _mm256_castsi256_si128(a));
-    store_words(d + 8, _mm256_castsi256_si128(b));
-    store_words(d + 16, _mm256_extracti128_si256(a, 1));
-    store_words(d + 24, _mm256_extracti128_si256(b, 1));
+    const __m256i a = _mm256_unpacklo_epi16(s->low, s->high);
+    const __m256i b = _mm256_unpackhi_epi16(s->low, s->high);
+    const __m128i x = half ? _mm256_extracti128_si256(a, 1) : _mm256_castsi256_si128(a);
+    const __m128i y = half ? _mm256_extracti128_si256(b, 1) : _mm256_castsi256_si128(b);
+    return (v16){_mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(x)),
+                 _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(y))};
 }
 
 INLINE void block_sums(size_t rows, const uint8_t *at, size_t stride, const struct coded_block *q,
-                       float *d)
+                       struct block_sum *sums)
 {
     uint32_t pairs[4][16];
-    struct halves s[4];
     for (size_t r = 0; r < rows; r++) double_pairs(q->q + r * q->ld * 32, pairs[r]);
-    sums_of_halves(rows, at, stride, (const uint32_t(*)[16])pairs, q, s);
-    for (size_t r = 0; r < rows; r++) store_nibbles(d + r * 32, s[r]);
+    sums_of_halves(rows, at, stride, (const uint32_t(*)[16])pairs, q, sums);
 }
 #undef INLINE
 #undef UNROLL

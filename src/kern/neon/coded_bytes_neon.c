@@ -8,12 +8,12 @@
 #define UNROLL _Pragma("GCC unroll 8")
 
 /* Of sixteen bytes the low and the high halves, less 8, over 32 rows of codes. */
-struct half_sums {
+struct block_sum {
     int16x8_t low[2], high[2];
 };
 
-INLINE void sums_of_halves(size_t rows, const uint8_t *at, size_t stride,
-                           const struct coded_block *q, struct half_sums s[4])
+INLINE void block_sums(size_t rows, const uint8_t *at, size_t stride, const struct coded_block *q,
+                       struct block_sum *s)
 {
     const int8x16_t eight = vdupq_n_s8(8);
     UNROLL
@@ -34,22 +34,17 @@ INLINE void sums_of_halves(size_t rows, const uint8_t *at, size_t stride,
     }
 }
 
-INLINE void store_words(float *to, int16x8_t x)
+INLINE float32x4_t four_floats(int16x4_t x)
 {
-    vst1q_f32(to, vcvtq_f32_s32(vmovl_s16(vget_low_s16(x))));
-    vst1q_f32(to + 4, vcvtq_f32_s32(vmovl_s16(vget_high_s16(x))));
+    return vcvtq_f32_s32(vmovl_s16(x));
 }
 
-INLINE void block_sums(size_t rows, const uint8_t *at, size_t stride, const struct coded_block *q,
-                       float *d)
+INLINE v16 sixteen_sums(const struct block_sum *s, size_t half)
 {
-    struct half_sums s[4];
-    sums_of_halves(rows, at, stride, q, s);
-    for (size_t r = 0; r < rows; r++)
-        for (size_t i = 0; i < 2; i++) {
-            store_words(d + r * 32 + i * 16, vzip1q_s16(s[r].low[i], s[r].high[i]));
-            store_words(d + r * 32 + i * 16 + 8, vzip2q_s16(s[r].low[i], s[r].high[i]));
-        }
+    const int16x8_t x = vzip1q_s16(s->low[half], s->high[half]);
+    const int16x8_t y = vzip2q_s16(s->low[half], s->high[half]);
+    return (v16){four_floats(vget_low_s16(x)), four_floats(vget_high_s16(x)),
+                 four_floats(vget_low_s16(y)), four_floats(vget_high_s16(y))};
 }
 
 INLINE void block_to_bytes(v16 a, v16 b, int8_t *q, float *scale, int32_t *sum)

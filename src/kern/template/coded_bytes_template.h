@@ -2,14 +2,16 @@
  * what is a tier's own. Included after the vec header and
  *
  *     block_to_bytes(a, b, q, scale, sum)   to_bytes() for a block of 32 numbers, a then b
- *     block_sums(rows, at, stride, q, d)   d[r][32], for `rows` 1, 2 or 4 rows of q: the
- *         sums of 32 rows of 32 codes, less their middle, `stride` apart
+ *     block_sums(rows, at, stride, q, sums)   for `rows` 1, 2 or 4 rows of q: the sums of 32
+ *         rows of 32 codes, less their middle, `stride` apart
+ *     sixteen_sums(sums, half)             of one of those rows, the first or last, as floats
  *
  * with q a block of some rows in bytes (coded_block.h). */
 #include "kern/coded.h"
 #include "kern/ops.h"
 
 #define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 8")
 
 enum { BLOCK = PITH_CODED_BLOCK, MOST_ROWS = 4 };
 
@@ -22,18 +24,20 @@ INLINE struct coded_block block_of(const struct pith_coded_bytes *x, size_t row,
 INLINE void score_rows(size_t rows, const struct pith_coded *k, const struct pith_coded_bytes *q,
                        size_t row, float *s, size_t lds)
 {
-    float d[MOST_ROWS * BLOCK];
+    struct block_sum sums[MOST_ROWS];
     for (size_t b = 0; b < q->blocks; b++) {
         const struct coded_block block = block_of(q, row, b);
         const size_t list = b * BLOCK / k->width * PITH_KEYS, i = row * q->blocks + b;
         if (row == 0) ask_next(k, k->dim * k->stride, b, q->blocks);
-        block_sums(rows, k->codes + b * BLOCK * k->stride, k->stride, &block, d);
+        block_sums(rows, k->codes + b * BLOCK * k->stride, k->stride, &block, sums);
+        UNROLL
         for (size_t r = 0; r < rows; r++) {
             const v16 scale = v16_set(q->scale[i + r * q->blocks]);
+            UNROLL
             for (size_t j = 0; j < BLOCK; j += PITH_LANES) {
                 float *to = s + r * lds + j;
                 v16 sum = b == 0 ? v16_zero() : v16_load(to);
-                const v16 x = v16_mul(v16_load(d + r * BLOCK + j), scale);
+                const v16 x = v16_mul(sixteen_sums(&sums[r], j / PITH_LANES), scale);
                 sum = v16_fma(x, v16_load(k->scale + list + j), sum);
                 if (k->offset)
                     sum = v16_fma(v16_load(k->offset + list + j),
@@ -70,16 +74,18 @@ INLINE void weigh_group(size_t rows, const struct pith_coded *v, size_t g, const
 INLINE void value_tile(size_t rows, const struct pith_coded *v, size_t tile,
                        const struct weighed *w, float *o, size_t ldo)
 {
-    float d[MOST_ROWS * BLOCK];
+    struct block_sum sums[MOST_ROWS];
     const struct coded_block block = {w->q, w->sum, 1};
     const uint8_t *at = v->codes + tile * BLOCK / 2;
-    block_sums(rows, at, v->stride, &block, d);
+    block_sums(rows, at, v->stride, &block, sums);
     o += tile * BLOCK;
+    UNROLL
     for (size_t r = 0; r < rows; r++) {
         const v16 scale = v16_set(w->scale[r]);
+        UNROLL
         for (size_t j = 0; j < BLOCK; j += PITH_LANES) {
             float *to = o + r * ldo + j;
-            v16 sum = v16_fma(v16_load(d + r * BLOCK + j), scale, v16_load(to));
+            v16 sum = v16_fma(sixteen_sums(&sums[r], j / PITH_LANES), scale, v16_load(to));
             if (v->offset) sum = v16_add(sum, v16_set(w->more[r]));
             v16_store(to, sum);
         }
@@ -117,3 +123,4 @@ static inline void attn_values_bytes(const struct pith_coded *v, const struct pi
 }
 #undef BY_ROWS
 #undef INLINE
+#undef UNROLL
