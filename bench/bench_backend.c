@@ -2,11 +2,11 @@
  * of its multiply-add units and the speed of reading memory, both measured here. The best of
  * several runs counts.
  *
- *     bench_backend [threads] [tier] [group] [runs] [grid]
+ *     bench_backend [threads] [tier] [group] [runs] [grid] [depth] [head]
  *
  * 0 threads: all; tier: scalar, avx2, avx512, auto; group: gemm, linear, ..., one of those below,
  * or all; runs: 5, of caches three times as many, of Cholesky factors always 3; grid: of packed
- * matrices and of caches, that alone.
+ * matrices and of caches, that alone; depth of caches: 4096; elements of their heads: 128.
  */
 #include "backend/backend.h"
 #include "backend/pack.h"
@@ -36,10 +36,11 @@ static double seconds(void)
 struct bench {
     struct pith_backend *b;
     unsigned threads;
-    int runs;         /* of which the best counts */
-    const char *grid; /* of packed matrices and caches; NULL: each */
-    double peak;      /* flop/s */
-    double read;      /* bytes/s */
+    int runs;               /* of which the best counts */
+    const char *grid;       /* of packed matrices and caches; NULL: each */
+    size_t depth, head_dim; /* of caches */
+    double peak;            /* flop/s */
+    double read;            /* bytes/s */
 };
 
 static float *randoms(size_t n)
@@ -633,13 +634,13 @@ static void caches(const struct bench *m)
         "int4:g32", "q4_0",       "iq4_nl", "mxfp4",    "nvfp4", "int3:g32:asym", "int2:g32:asym",
         "turbo4",   "turbo3",     "turbo2", "kivi4",    "kivi2"};
     for (size_t i = 0; i < PITH_COUNT(kinds); i++) {
-        struct depth d = {.heads = 32, .kv_heads = 8, .head_dim = 128, .kv = kinds[i]};
+        struct depth d = {.heads = 32, .kv_heads = 8, .head_dim = m->head_dim, .kv = kinds[i]};
         if (m->grid && strcmp(m->grid, kinds[i]) != 0) continue;
         for (int fast = 0; fast < 2; fast++) {
             if (pith_backend_set_mode(m->b, fast ? PITH_MODE_FAST : PITH_MODE_EXACT, NULL) !=
                 PITH_OK)
                 exit(1);
-            d.capacity = 4096;
+            d.capacity = m->depth;
             d.layers = 16;
             bench_decode(m, d);
             d.capacity = 2560;
@@ -662,6 +663,8 @@ int main(int argc, char **argv)
     struct pith_error err = {0};
     struct pith_pool *pool;
     struct bench m = {.runs = argc > 4 ? atoi(argv[4]) : 5, .grid = argc > 5 ? argv[5] : NULL};
+    m.depth = argc > 6 ? (size_t)atoi(argv[6]) : 4096;
+    m.head_dim = argc > 7 ? (size_t)atoi(argv[7]) : 128;
     const int64_t mask = pith_cpu_mask(argc > 2 ? argv[2] : "auto");
     if (mask < 0 || pith_pool_new(argc > 1 ? (unsigned)atoi(argv[1]) : 0, &pool, &err) != PITH_OK ||
         pith_backend_new(pool, (uint32_t)mask, &m.b, &err) != PITH_OK) {
