@@ -3,10 +3,11 @@
 # measured; integers give the same bytes and logits on any number of threads.
 . "$(dirname "$0")/lib.sh"
 
+thorough && calibrated=2048 || calibrated=1024
 quantize() { # name options
     name=$1
     shift
-    "$pith" quantize "$probe" -o "$work/$name" --calib-tokens 1024 --seq-len 256 --quiet "$@" >/dev/null 2>"$work/err" ||
+    "$pith" quantize "$probe" -o "$work/$name" --calib-tokens $calibrated --seq-len 256 --quiet "$@" >/dev/null 2>"$work/err" ||
         fail "$name: $(cat "$work/err")"
 }
 thorough && scored=1024 || scored=768

@@ -94,12 +94,13 @@ grows() {
 
 # A transform goes through a mixture's experts one at a time: one more adds its codes, of 4 or 8 bits a
 # weight, and at most a quarter of a byte a weight that goes with them, not its floats.
+thorough && tokens=512 || tokens=128
 experts() { # NUMBER RECIPE: the most that is held
     [ -d "$work/experts$1" ] ||
         python3 tests/cli/mini.py "$work/experts$1" qwen3_moe experts="$1" layers=1 hidden=512 ffn=512
     rm -rf "$work/made"
-    python3 tests/cli/peak.py "$pith" quantize "$work/experts$1" -o "$work/made" -r "$2" --calib-tokens 128 \
-        --seq-len 128 --threads 2 --quiet --container compressed-tensors --allow-error 2
+    python3 tests/cli/peak.py "$pith" quantize "$work/experts$1" -o "$work/made" -r "$2" --calib-tokens $tokens \
+        --seq-len $tokens --threads 2 --quiet --container compressed-tensors --allow-error 2
 }
 weights=$((3 * 512 * 512)) # of an expert
 thorough && recipes="awq:4 awq+gptq:4 smoothquant:8" || recipes=awq:4
