@@ -34,6 +34,7 @@ import transformers
 from conversion.base import TextModel
 transformers.AutoTokenizer = transformers.PreTrainedTokenizerFast
 TextModel.get_vocab_base_pre = lambda self, tokenizer: "llama-bpe"
+TextModel._set_vocab_sentencepiece = lambda self, *args: self._set_vocab_gpt2()
 c.main()
 """
 PROBE, CONTEXT, CHARACTERS = "models/probe", 128, 2600
@@ -133,6 +134,14 @@ def fill(model):
                 p.copy_(x.to(torch.bfloat16).float())
 
 
+# What published files say and transformers no longer writes; without it llama.cpp's converter takes another rule, or none.
+PUBLISHED = {"deepseek_v3": {"scoring_func": "sigmoid", "topk_method": "noaux_tc"},
+             "cohere2": {"rotary_pct": 1.0}}
+# Folders that its converter does not take: it wants the published tokenizer's own file or tokens (GLM, Phi), a tied
+# head (LFM2's mixtures), or a key that transformers takes out of what it reads (GPT-NeoX).
+UNREAD_THERE = {"glm4", "glm4_moe", "phi3", "lfm2_moe", "gpt_neox"}
+
+
 def make(folder, case):
     kind, options = CASES[case]
     config = AutoConfig.for_model(kind, **{**COMMON, **options})
@@ -148,6 +157,11 @@ def make(folder, case):
                 said = f.read().replace("full_attention", "attention").replace("linear_attention", "mamba")
             with open(place + "/config.json", "w") as f:
                 f.write(said)
+        if kind in PUBLISHED:
+            with open(place + "/config.json") as f:
+                said = json.load(f) | PUBLISHED[kind]
+            with open(place + "/config.json", "w") as f:
+                json.dump(said, f)
         path = place + "/model.safetensors"
         save_file({k: v.to(getattr(torch, dtype)) for k, v in load_file(path).items()}, path, {"format": "pt"})
         for name in ("tokenizer.json", "tokenizer_config.json"):
@@ -227,7 +241,7 @@ def check(folder, case):
             check_grid(folder, case, grid)
     else:
         print(line, flush=True)
-    if SOURCE and not case.endswith("_rope"):  # the converter says there are no positions, whatever the config says
+    if SOURCE and case not in UNREAD_THERE and not case.endswith("_rope"):  # the converter says there are no positions, whatever the config says
         check_peer(folder, case, a)
 
 
