@@ -8,7 +8,7 @@ set -u
     fail "no command shows the overview"
 check "--help" "$pith" --help
 check "--version" "$pith" --version
-for c in quantize convert verify diff eval compare run bench inspect pull recipes formats features; do
+for c in quantize convert verify diff eval compare run chat bench inspect pull recipes formats features; do
     check "help of $c" "$pith" $c --help
     grep -q 'examples:' "$work/stdout" && awk 'length($0) > 90 { exit 1 }' "$work/stdout" ||
         fail "help of $c: examples, width"

@@ -60,7 +60,7 @@ JINJA_FN(pith_jf_reverse)
 /* The arguments behind the first n. */
 static struct pith_jargs behind(const struct pith_jargs *a, size_t n)
 {
-    return (struct pith_jargs){a->pos + n, a->count - n, a->named};
+    return (struct pith_jargs){n ? a->pos + n : a->pos, a->count - n, a->named};
 }
 
 static struct pith_jv mapped(struct pith_jrun *r, struct pith_jv v, const struct pith_jargs *a)

@@ -300,6 +300,15 @@ static struct pith_jv json_list(struct pith_jrun *r, const json_t *j, bool marke
     return l;
 }
 
+/* A plain word, as the roles of messages are: of these templates make "<|user|>". */
+static bool is_role(const char *key, const json_t *value)
+{
+    const char *s = json_string_value(value);
+    if (!s || strcmp(key, "role") != 0) return false;
+    while ((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || *s == '_') s++;
+    return (size_t)(s - json_string_value(value)) == json_string_length(value);
+}
+
 /* Keys of JSON are all different: none is looked for. */
 static struct pith_jv json_dict(struct pith_jrun *r, const json_t *j, bool marked)
 {
@@ -310,7 +319,7 @@ static struct pith_jv json_dict(struct pith_jrun *r, const json_t *j, bool marke
         if (r->status != PITH_OK) break;
         struct pith_jdict *d = v.u.dict;
         const struct pith_jv name = json_text(r, key, strlen(key), marked);
-        const struct pith_jv member = pith_jfrom_json(r, value, marked);
+        const struct pith_jv member = pith_jfrom_json(r, value, marked && !is_role(key, value));
         void *pair = d->pair;
         if (!more(r, &pair, d->count, &d->cap, sizeof *d->pair)) break;
         d->pair = pair;

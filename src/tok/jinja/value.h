@@ -168,7 +168,7 @@ struct pith_jpair *pith_jdict_find(struct pith_jrun *r, const struct pith_jdict 
 struct pith_jpair *pith_jdict_get(struct pith_jrun *r, const struct pith_jdict *d,
                                   const char *name);
 
-/* JSON as a value; strings are marked, keys too. */
+/* JSON as a value; strings are marked, keys too, but for a "role" that is a plain word. */
 struct pith_jv pith_jfrom_json(struct pith_jrun *r, const json_t *j, bool marked);
 
 static inline bool pith_jis_list(struct pith_jv v)

@@ -1,0 +1,252 @@
+#include "tok/chat.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "io/gguf_model.h"
+#include "tok/component.h"
+#include "tok/kind.h"
+
+#include <string.h>
+#include <time.h>
+
+enum { MOST_FILE = 4 << 20 };
+
+struct pith_chat {
+    struct pith_jinja *usual, *tools; /* tools: NULL: the usual one */
+    json_t *special;
+};
+
+void pith_chat_close(struct pith_chat *c)
+{
+    if (!c) return;
+    pith_jinja_free(c->usual);
+    pith_jinja_free(c->tools);
+    json_decref(c->special);
+    pith_free(c);
+}
+
+static enum pith_status read_template(const char *text, size_t size, const char *where,
+                                      struct pith_jinja **out, struct pith_error *err)
+{
+    const enum pith_status s = pith_jinja_new(text, size, out, err);
+    return s == PITH_OK ? s : pith_fail_in(err, s, where);
+}
+
+static enum pith_status read_file(const char *path, struct pith_jinja **out, struct pith_error *err)
+{
+    char *text;
+    size_t size;
+    PITH_TRY(pith_file_read(path, MOST_FILE, &text, &size, err));
+    const enum pith_status s = read_template(text, size, path, out, err);
+    pith_free(text);
+    return s;
+}
+
+/* The file dir/name when there is one. */
+static enum pith_status read_beside(const char *dir, const char *name, struct pith_jinja **out,
+                                    struct pith_error *err)
+{
+    char *path = pith_path_join(dir, name);
+    if (!path) return pith_fail_nomem(err, "path");
+    const enum pith_status s = pith_path_exists(path) ? read_file(path, out, err) : PITH_OK;
+    pith_free(path);
+    return s;
+}
+
+/* "chat_template" of a tokenizer_config.json (or NULL). */
+static enum pith_status read_config(struct pith_chat *c, const json_t *config,
+                                    struct pith_error *err)
+{
+    static const char where[] = "tokenizer_config.json: chat_template";
+    const json_t *t = json_object_get(config, "chat_template"), *one;
+    size_t i;
+    if (json_is_string(t))
+        return read_template(json_string_value(t), json_string_length(t), where, &c->usual, err);
+    if (t && !json_is_null(t) && !json_is_array(t))
+        return pith_fail(err, PITH_FORMAT, "%s: neither a text nor a list", where);
+    json_array_foreach (t, i, one) {
+        const json_t *text = json_object_get(one, "template");
+        const char *name = json_string_value(json_object_get(one, "name"));
+        if (!name || !json_is_string(text))
+            return pith_fail(err, PITH_FORMAT, "%s: entry %zu has no \"name\" and \"template\"",
+                             where, i);
+        struct pith_jinja **to = strcmp(name, "default") == 0    ? &c->usual
+                                 : strcmp(name, "tool_use") == 0 ? &c->tools
+                                                                 : NULL;
+        if (to && !*to)
+            PITH_TRY(
+                read_template(json_string_value(text), json_string_length(text), where, to, err));
+    }
+    return PITH_OK;
+}
+
+/* ---- special tokens ---- */
+
+/* "bos_token": "<s>" or {"content": "<s>"} of a file, where it is not known yet. */
+static void take_special(struct pith_chat *c, const json_t *config)
+{
+    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                        "pad_token", "cls_token", "mask_token"};
+    for (size_t i = 0; i < PITH_COUNT(names); i++) {
+        const json_t *v = json_object_get(config, names[i]);
+        if (json_is_object(v)) v = json_object_get(v, "content");
+        if (json_is_string(v) && !json_object_get(c->special, names[i]))
+            pith_json_set(&c->special, names[i], json_incref((json_t *)(uintptr_t)v));
+    }
+}
+
+static void take_id(struct pith_chat *c, const struct pith_tokenizer *t, const char *name,
+                    int32_t id)
+{
+    size_t len = 0;
+    const char *text = id < 0 ? NULL : t->kind->token(t->model, id, false, &len);
+    /* Where spaces become marks, one may stand before what is found in a text without. */
+    static const char mark[] = "\xe2\x96\x81";
+    if (text && len > 3 && memcmp(text, mark, 3) == 0 &&
+        t->kind->find(t->model, text + 3, len - 3) == id) {
+        text += 3;
+        len -= 3;
+    }
+    if (text) pith_json_set(&c->special, name, json_stringn(text, len));
+}
+
+/* Of a model without tokenizer_config.json: what its tokenizer begins and ends a text with. */
+static enum pith_status ask_tokenizer(struct pith_chat *c, const char *model,
+                                      struct pith_error *err)
+{
+    bool present = false;
+    struct pith_tokenizer *t = NULL;
+    PITH_TRY(pith_tokenizer_present(model, &present, err));
+    if (!present) return PITH_OK;
+    PITH_TRY(pith_tokenizer_open(model, &t, err));
+    take_id(c, t, "bos_token", t->bos);
+    take_id(c, t, "eos_token", t->eos);
+    pith_tokenizer_close(t);
+    return PITH_OK;
+}
+
+static enum pith_status open_gguf(struct pith_chat *c, const char *path, struct pith_error *err)
+{
+    struct pith_gguf g;
+    char *text = NULL;
+    PITH_TRY(pith_gguf_open(path, &g, err));
+    enum pith_status s = pith_gguf_get_text(&g, "tokenizer.chat_template", &text, err);
+    pith_gguf_close(&g);
+    if (s == PITH_OK && text && !c->usual)
+        s = read_template(text, strlen(text), path, &c->usual, err);
+    pith_free(text);
+    return s == PITH_OK ? ask_tokenizer(c, path, err) : s;
+}
+
+static enum pith_status open_dir(struct pith_chat *c, const char *dir, struct pith_error *err)
+{
+    json_t *config = NULL, *map = NULL;
+    const bool given = c->usual != NULL;
+    enum pith_status s = PITH_OK;
+    if (!given) s = read_beside(dir, "chat_template.jinja", &c->usual, err);
+    if (s == PITH_OK && !given && c->usual)
+        s = read_beside(dir, "additional_chat_templates/tool_use.jinja", &c->tools, err);
+    if (s == PITH_OK) s = pith_component_file(dir, "tokenizer_config.json", &config, err);
+    if (s == PITH_OK) s = pith_component_file(dir, "special_tokens_map.json", &map, err);
+    if (s == PITH_OK && !c->usual) s = read_config(c, config, err);
+    take_special(c, config);
+    take_special(c, map);
+    if (s == PITH_OK && !config && !map) s = ask_tokenizer(c, dir, err);
+    json_decref(config);
+    json_decref(map);
+    return s;
+}
+
+enum pith_status pith_chat_open(const char *model, const char *file, struct pith_chat **out,
+                                struct pith_error *err)
+{
+    struct pith_chat *c = pith_zalloc(1, sizeof *c);
+    char *gguf = NULL;
+    *out = NULL;
+    if (!c) return pith_fail_nomem(err, "a chat template");
+    c->special = json_object();
+    enum pith_status s = file ? read_file(file, &c->usual, err) : PITH_OK;
+    if (s == PITH_OK) s = pith_gguf_at(model, &gguf, err);
+    if (s == PITH_OK) s = gguf ? open_gguf(c, gguf, err) : open_dir(c, model, err);
+    pith_free(gguf);
+    if (s == PITH_OK && !c->special) s = pith_fail_nomem(err, "special tokens");
+    if (s == PITH_OK && c->usual) *out = c;
+    else pith_chat_close(c);
+    return s;
+}
+
+enum pith_status pith_chat_from(const char *text, size_t size, const json_t *special,
+                                struct pith_chat **out, struct pith_error *err)
+{
+    struct pith_chat *c = pith_zalloc(1, sizeof *c);
+    if (!c) return pith_fail_nomem(err, "a chat template");
+    c->special = special ? json_deep_copy(special) : json_object();
+    const enum pith_status s = c->special ? pith_jinja_new(text, size, &c->usual, err)
+                                          : pith_fail_nomem(err, "special tokens");
+    if (s == PITH_OK) *out = c;
+    else pith_chat_close(c);
+    return s;
+}
+
+/* ---- conversations ---- */
+
+/* A message as templates see it; NULL when memory is out. */
+static json_t *message_of(const json_t *m)
+{
+    static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
+    json_t *out = json_object(), *reasoning = NULL, *value;
+    const char *key;
+    for (size_t i = 0; i < PITH_COUNT(names) && !reasoning; i++) {
+        reasoning = json_object_get(m, names[i]);
+        if (json_is_null(reasoning)) reasoning = NULL;
+    }
+    if (reasoning) pith_json_set(&out, "thinking", json_incref(reasoning));
+    json_object_foreach ((json_t *)(uintptr_t)m, key, value)
+        if (!json_is_null(value)) pith_json_set(&out, key, json_incref(value));
+    if (reasoning) pith_json_set(&out, "reasoning_content", json_incref(reasoning));
+    return out;
+}
+
+static enum pith_status prepare(const json_t *conversation, json_t **out, struct pith_error *err)
+{
+    const json_t *m = json_is_array(conversation) ? conversation
+                                                  : json_object_get(conversation, "messages");
+    json_t *messages = json_array(), *one;
+    size_t i;
+    if (!json_is_array(m)) {
+        json_decref(messages);
+        return pith_fail(err, PITH_FORMAT, "a conversation has \"messages\", a list");
+    }
+    json_array_foreach (m, i, one) {
+        if (!json_is_object(one)) {
+            json_decref(messages);
+            return pith_fail(err, PITH_FORMAT, "message %zu is no object", i);
+        }
+        pith_json_add(&messages, message_of(one));
+    }
+    *out = json_object();
+    pith_json_set(out, "tools", json_null());
+    pith_json_set(out, "documents", json_null());
+    pith_json_set(out, "add_generation_prompt", json_false());
+    if (*out && json_is_object(conversation) &&
+        json_object_update(*out, (json_t *)(uintptr_t)conversation) != 0) {
+        json_decref(*out);
+        *out = NULL;
+    }
+    pith_json_set(out, "messages", messages);
+    return *out ? PITH_OK : pith_fail_nomem(err, "a conversation");
+}
+
+enum pith_status pith_chat_render(const struct pith_chat *c, const json_t *conversation,
+                                  int64_t now, struct pith_rendered *out, struct pith_error *err)
+{
+    json_t *given = NULL;
+    PITH_TRY(prepare(conversation, &given, err));
+    const bool tools = !json_is_null(json_object_get(given, "tools"));
+    const struct pith_jinja_input in = {
+        .own = c->special, .given = given, .now = now ? now : (int64_t)time(NULL)};
+    const enum pith_status s =
+        pith_jinja_render(tools && c->tools ? c->tools : c->usual, &in, out, err);
+    json_decref(given);
+    return s == PITH_OK ? s : pith_fail_in(err, s, "the chat template");
+}

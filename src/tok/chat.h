@@ -1,0 +1,29 @@
+/* tok/chat.h: a conversation as the prompt that the model was trained on: the chat template that
+ * the checkpoint ships, with its special tokens, over the messages. */
+#ifndef PITH_TOK_CHAT_H
+#define PITH_TOK_CHAT_H
+
+#include "tok/jinja/jinja.h"
+
+struct pith_chat;
+
+/* The template of a model: the content of `file`, or, where that is NULL: chat_template.jinja (for
+ * conversations with tools additional_chat_templates/tool_use.jinja), else tokenizer_config.json's
+ * "chat_template" (a text, or a list of {"name", "template"}: "default", and "tool_use" with
+ * tools), else of a GGUF file tokenizer.chat_template. PITH_OK and *out NULL when it has none. */
+enum pith_status pith_chat_open(const char *model, const char *file, struct pith_chat **out,
+                                struct pith_error *err);
+/* The template in memory, with a model's special tokens as {"bos_token": "<s>", ...} or NULL. */
+enum pith_status pith_chat_from(const char *text, size_t size, const json_t *special,
+                                struct pith_chat **out, struct pith_error *err);
+void pith_chat_close(struct pith_chat *c);
+
+/* Renders {"messages": [...], "tools", "documents", "add_generation_prompt", other variables}, or
+ * the list of messages alone, as apply_chat_template() of transformers does: members of a message
+ * that are null are left out, and reasoning is there under each of its names. What is not there of
+ * the first four is null, null and false. now: seconds since 1970, 0: the clock's. PITH_FORMAT for
+ * what is no conversation, and for all that the template says against it. */
+enum pith_status pith_chat_render(const struct pith_chat *c, const json_t *conversation,
+                                  int64_t now, struct pith_rendered *out, struct pith_error *err);
+
+#endif

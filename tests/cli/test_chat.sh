@@ -1,0 +1,83 @@
+#!/bin/sh
+# Prompts of conversations: where a template is found, what it is given, what it may say.
+set -u
+. tests/cli/lib.sh
+m=$work/model
+mkdir "$m" "$m/additional_chat_templates"
+cat >"$work/c.json" <<'EOF'
+{"messages": [{"role": "user", "content": "Hi <b> \"ü\""}, {"role": "assistant", "content": null, "reasoning": "why"}], "mood": "good"}
+EOF
+sed 's/"mood"/"tools": [{"name": "f"}], "mood"/' "$work/c.json" >"$work/tools.json"
+echo '[{"role": "user", "content": "Hi"}]' >"$work/list.json"
+# prints NAME WANTED ARGUMENTS...: the prompt is that, and nothing else is printed.
+prints() {
+    name=$1
+    want=$2
+    shift 2
+    if "$pith" chat "$@" >"$work/stdout" 2>"$work/stderr" && [ ! -s "$work/stderr" ]; then
+        printf '%b' "$want" | cmp -s - "$work/stdout" && pass "$name" || {
+            fail "$name"
+            cat "$work/stdout"
+        }
+    else
+        fail "$name: status, or something on standard error"
+        cat "$work/stderr"
+    fi
+}
+
+refuse "no conversation" 2 'give --render' "$pith" chat "$m"
+refuse "no template" 1 'has no chat template' "$pith" chat "$m" --render "$work/c.json"
+refuse "no such file" 1 'nowhere' "$pith" chat "$m" --render "$work/nowhere"
+cat >"$m/tokenizer_config.json" <<'EOF'
+{"bos_token": {"content": "<s>"}, "eos_token": "</s>", "pad_token": null,
+ "chat_template": "{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{{ m.reasoning_content }}{{ m.thinking }}{% endfor %}{{ mood }}{{ tools }}{{ documents }}{{ add_generation_prompt }}{{ pad_token }}{{ eos_token }}\n"}
+EOF
+whole='<s>[user]Hi <b> "ü"[assistant]whywhygoodNoneNoneFalse</s>'
+prints "tokenizer_config.json" "$whole" "$m" --render "$work/c.json"
+prints "the messages alone" '<s>[user]HiNoneNoneFalse</s>' "$m" --render "$work/list.json"
+"$pith" chat "$m" --render - <"$work/c.json" >"$work/stdout" && [ "$(cat "$work/stdout")" = "$whole" ] &&
+    pass "standard input" || fail "standard input"
+check "as JSON" sh -c "'$pith' chat '$m' --render '$work/c.json' --json | python3 -c '
+import json, sys
+assert json.load(sys.stdin) == {\"prompt\": sys.argv[1]}' '$whole'"
+printf '{{ strftime_now("%%Y")|int > 2024 }} {{ messages|length }}\n\n' >"$work/own.jinja"
+prints "--chat-template" 'True 2\n' "$m" --render "$work/c.json" --chat-template "$work/own.jinja"
+cat >"$m/tokenizer_config.json" <<'EOF'
+{"chat_template": [{"name": "tool_use", "template": "with {{ tools[0].name }}"}, {"name": "rag", "template": "{{"},
+                   {"name": "default", "template": "usual"}]}
+EOF
+prints "a list: default" usual "$m" --render "$work/c.json"
+prints "a list: tool_use" 'with f' "$m" --render "$work/tools.json"
+printf 'file wins' >"$m/chat_template.jinja"
+prints "chat_template.jinja wins" 'file wins' "$m" --render "$work/tools.json"
+printf 'file with tools' >"$m/additional_chat_templates/tool_use.jinja"
+prints "its file for tools" 'file with tools' "$m" --render "$work/tools.json"
+prints "which is for tools alone" 'file wins' "$m" --render "$work/c.json"
+rm -r "$m/additional_chat_templates"
+printf 'a\n{%% if messages[0].role == "user" %%}\n{{ raise_exception("Only the " ~ mood) }}{%% endif %%}' >"$m/chat_template.jinja"
+refuse "the template's own words" 1 'line 3: Only the good' "$pith" chat "$m" --render "$work/c.json"
+printf 'a\n\n{{ messages | nosuch }}' >"$m/chat_template.jinja"
+refuse "an unknown filter" 1 "line 3: No filter named 'nosuch'" "$pith" chat "$m" --render "$work/c.json"
+printf '{%% for m in messages %%}' >"$m/chat_template.jinja"
+refuse "a broken template" 1 "chat_template.jinja: line 1: Unexpected end of template" "$pith" chat "$m" --render "$work/c.json"
+printf '{%% macro m() %%}{{ m() }}{%% endmacro %%}{{ m() }}' >"$m/chat_template.jinja"
+refuse "without end" 1 'maximum recursion depth' "$pith" chat "$m" --render "$work/c.json"
+printf '{%% for i in range(99999) %%}{%% for j in range(99999) %%}{%% endfor %%}{%% endfor %%}' >"$m/chat_template.jinja"
+refuse "too long" 1 'takes more than' "$pith" chat "$m" --render "$work/c.json"
+echo '{"messages": "Hi"}' >"$work/bad.json"
+refuse "no list of messages" 1 'has "messages", a list' "$pith" chat "$m" --render "$work/bad.json"
+echo '{"messages": [1]}' >"$work/bad.json"
+refuse "a message that is none" 1 'message 0 is no object' "$pith" chat "$m" --render "$work/bad.json"
+echo '{"messages": [' >"$work/bad.json"
+refuse "no JSON" 1 'not valid JSON' "$pith" chat "$m" --render "$work/bad.json"
+# What begins and ends a text is asked of the tokenizer where no file names it.
+printf '{{ bos_token }}|{{ eos_token }}' >"$work/own.jinja"
+mkdir "$work/bare"
+cp "$probe/tokenizer.json" "$probe/config.json" "$work/bare"
+prints "special tokens of a tokenizer alone" '<|begin_of_text|>|<|end_of_text|>' "$work/bare" --render "$work/c.json" \
+    --chat-template "$work/own.jinja"
+if "$pith" convert "$probe" -o "$work/p.gguf" --container gguf --quiet >"$work/log" 2>&1; then
+    prints "special tokens of a GGUF file" '<|begin_of_text|>|<|end_of_text|>' "$work/p.gguf" --render "$work/c.json" \
+        --chat-template "$work/own.jinja"
+fi
+finish
