@@ -104,7 +104,7 @@ const struct command command_chat = {
         "tokenizer_config.json, or the GGUF key tokenizer.chat_template) over a conversation and\n"
         "prints the prompt, byte for byte, and nothing else. MODEL may be a folder with a\n"
         "tokenizer alone. The opening of an answer is there when the conversation says\n"
-        "\"add_generation_prompt\": true.\n"
+        "\"add_generation_prompt\": true. To hear an answer: pith run MODEL --chat.\n"
         "Conversations are not held at the terminal.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],

@@ -12,7 +12,8 @@
 
 struct settings {
     struct common common;
-    const char *prompt, *file, *mode, *kv;
+    const char *prompt, *file, *mode, *kv, *chat_template;
+    bool chat;
     struct text_list kv_layers;
     size_t tokens, top_k;
     double temperature, top_p;
@@ -22,6 +23,10 @@ struct settings {
 static const struct option options[] = {
     {"prompt", 'p', OPTION_TEXT, AT(prompt), "TEXT",
      "text to continue (default: standard input, line by line at a terminal)"},
+    {"chat", 0, OPTION_FLAG, AT(chat), NULL,
+     "the text is what a user says, put into the model's chat template; the answer is printed"},
+    {"chat-template", 0, OPTION_TEXT, AT(chat_template), "FILE",
+     "with --chat: a Jinja template (default: the one that the model ships)"},
     {"tokens", 'n', OPTION_COUNT, AT(tokens), "N", "tokens to generate at most (default 128)"},
     {"temperature", 0, OPTION_REAL, AT(temperature), "T",
      "0: always the likeliest token (default 0)"},
@@ -67,6 +72,8 @@ static int check(const struct settings *s)
     else if (pith_kv_check(s->kv, &err) != PITH_OK) wrong = err.text;
     else if (pith_kv_layers_check(&layers, &err) != PITH_OK) wrong = err.text;
     else if (s->tokens == 0) wrong = "--tokens: at least 1";
+    if (!wrong && s->chat_template && !s->chat)
+        wrong = "--chat-template does nothing without --chat";
     if (!wrong && s->temperature == 0 && (given(&s->common, "top-p") || given(&s->common, "top-k")))
         wrong = "--top-k and --top-p do nothing at temperature 0, which always takes the likeliest "
                 "token; give --temperature";
@@ -137,10 +144,12 @@ static int generate(struct settings *s, struct pith_engine *engine, const char *
     o.seed = s->common.seed;
     if (s->kv) o.kv = s->kv;
     o.kv_layers = as_list(&s->kv_layers);
+    o.chat = s->chat;
+    o.chat_template = s->chat_template;
     o.text = on_text;
     o.ctx = s;
     if (pith_generate_check(engine, &o, &err) != PITH_OK) return report_prompt(s, engine, &o, &err);
-    if (echo && !s->common.json && !s->common.quiet) fputs(prompt, stdout);
+    if (echo && !s->chat && !s->common.json && !s->common.quiet) fputs(prompt, stdout);
     if (pith_generate(engine, &o, &report, &err) != PITH_OK)
         return report_failure(&s->common, &err);
     int rc = EXIT_DONE;
@@ -168,7 +177,8 @@ static int converse(struct settings *s, struct pith_engine *engine)
     enum edited what;
     if (!e) return report_failure(&s->common, &(struct pith_error){.status = PITH_NOMEM});
     if (!s->common.quiet)
-        fputs("a line is a text to continue; Ctrl-C cancels, Ctrl-D ends\n", stderr);
+        fprintf(stderr, "a line is %s; Ctrl-C cancels, Ctrl-D ends\n",
+                s->chat ? "a conversation of its own" : "a text to continue");
     while ((what = editor_read(e, &line)) != EDIT_END) {
         if (what == EDIT_CANCELLED || !*line) continue;
         (void)generate(s, engine, line, false);
@@ -214,13 +224,17 @@ const struct command command_run = {
     .extra = "-p TEXT",
     .examples = "  pith run out -p \"Once upon a time\" -n 100\n"
                 "  pith run out -p \"The sea\" --temperature 0.8 --top-p 0.95 --seed 7\n"
+                "  pith run out --chat -p \"Who wrote Faust?\"\n"
                 "  printf \"Dear reader,\" | pith run out --quiet\n",
     .details =
         "Prints the prompt and its continuation; with --quiet the continuation alone. A prompt\n"
         "from standard input is taken as it is, with its last line break if it has one. The text\n"
         "ends early where the model ends it, or where the model's context is full. At a terminal,\n"
         "without -p, each line that is typed is continued: lines are edited as in a shell, Ctrl-C\n"
-        "cancels a line or an answer, Ctrl-D ends.\n",
+        "cancels a line or an answer, Ctrl-D ends. With --chat the text is one user's message, "
+        "and\n"
+        "the answer alone is printed, up to the model's end of turn; what looks like a special\n"
+        "token in the message is text.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),

@@ -37,6 +37,10 @@ struct pith_generate_options {
     int (*text)(void *ctx, const char *piece, size_t size);
     void *ctx;
     struct pith_list kv_layers; /* as of struct pith_eval_options */
+    /* Nonzero: the prompt is what a user says, and the text the answer: the chat template makes a
+     * prompt of it, nothing is put in front, and each of the model's ends of text ends it. */
+    int chat;
+    const char *chat_template; /* with chat: a file in place of the model's template */
 };
 /* Fills in the defaults of a struct of `size` bytes: docs/library.md, "Versions". */
 PITH_API void pith_generate_defaults_sized(struct pith_generate_options *options, size_t size);
@@ -46,7 +50,8 @@ static inline void pith_generate_defaults(struct pith_generate_options *options)
 }
 
 /* Whether the prompt can be continued: PITH_ARG when it is empty or fills the model's context,
- * PITH_FORMAT when it is not UTF-8; and the cache as there. */
+ * PITH_FORMAT when it is not UTF-8 or the chat template refuses it; and the cache as there. With
+ * `chat`, PITH_UNSUPPORTED when the model has no template. */
 PITH_API enum pith_status pith_generate_check(struct pith_engine *engine,
                                               const struct pith_generate_options *options,
                                               struct pith_error *err);

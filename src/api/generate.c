@@ -1,6 +1,7 @@
 #include <pith/generate.h>
 
 #include "api/cache.h"
+#include "api/chat.h"
 #include "api/context.h"
 #include "api/load.h"
 #include "api/options.h"
@@ -17,6 +18,7 @@ struct pith_engine {
     struct pith_context *context;
     struct pith_model *model;
     struct pith_tokenizer *tokenizer;
+    char *path;
 };
 
 enum pith_status pith_engine_open(struct pith_context *context, const char *model,
@@ -25,7 +27,9 @@ enum pith_status pith_engine_open(struct pith_context *context, const char *mode
     struct pith_engine *e = pith_zalloc(1, sizeof *e);
     if (!e) return pith_fail_nomem(err, "an engine");
     e->context = context;
-    enum pith_status s = pith_load_model(context, model, false, &e->model, err);
+    e->path = pith_strdup(model);
+    enum pith_status s = e->path ? PITH_OK : pith_fail_nomem(err, "an engine");
+    if (s == PITH_OK) s = pith_load_model(context, model, false, &e->model, err);
     if (s == PITH_OK) s = pith_tokenizer_open(model, &e->tokenizer, err);
     if (s == PITH_OK) *out = e;
     else pith_engine_close(&e);
@@ -37,6 +41,7 @@ void pith_engine_close(struct pith_engine **engine)
     if (!engine || !*engine) return;
     pith_tokenizer_close((*engine)->tokenizer);
     pith_model_close((*engine)->model);
+    pith_free((*engine)->path);
     pith_free(*engine);
     *engine = NULL;
 }
@@ -52,7 +57,7 @@ void pith_generate_defaults_sized(struct pith_generate_options *o, size_t size)
 struct generation {
     const struct pith_engine *engine;
     const struct pith_generate_options *options;
-    struct pith_ids prompt;
+    struct pith_ids prompt, ends;
     struct pith_session session;
     struct pith_sampler sampler;
     struct pith_stream stream;
@@ -64,6 +69,32 @@ struct generation {
     double seconds_prompt, seconds_generate;
 };
 
+/* The prompt as what a user said, and what ends the answer. */
+static enum pith_status encode_turn(struct generation *g, const char *said, struct pith_error *err)
+{
+    const struct pith_engine *e = g->engine;
+    struct pith_chat *chat = NULL;
+    struct pith_rendered r = {0};
+    PITH_TRY(pith_tokenizer_ends(e->tokenizer, e->path, &g->ends, err));
+    PITH_TRY(pith_chat_need(e->path, g->options->chat_template, &chat, err));
+    json_t *j = json_pack("{s:[{s:s, s:s}], s:b}", "messages", "role", "user", "content", said,
+                          "add_generation_prompt", 1);
+    enum pith_status s = j ? pith_chat_render(chat, j, 0, &r, err)
+                           : pith_fail_nomem(err, "a conversation");
+    if (s == PITH_OK) s = pith_tokenizer_encode_prompt(e->tokenizer, &r, &g->prompt, err);
+    pith_rendered_free(&r);
+    pith_chat_close(chat);
+    json_decref(j);
+    return s;
+}
+
+static bool ends(const struct generation *g, int32_t id)
+{
+    for (size_t i = 0; i < g->ends.count; i++)
+        if (g->ends.id[i] == id) return true;
+    return id == pith_tokenizer_eos(g->engine->tokenizer);
+}
+
 static enum pith_status read_prompt(struct generation *g, struct pith_error *err)
 {
     const struct pith_generate_options *o = g->options;
@@ -71,8 +102,9 @@ static enum pith_status read_prompt(struct generation *g, struct pith_error *err
     if (!o->prompt) return pith_fail(err, PITH_ARG, "a prompt is needed");
     const char *prompt = o->prompt + pith_text_mark(o->prompt, strlen(o->prompt));
     PITH_TRY(pith_text_check("the prompt", prompt, strlen(prompt), err));
-    PITH_TRY(
-        pith_tokenizer_encode(g->engine->tokenizer, prompt, strlen(prompt), true, &g->prompt, err));
+    PITH_TRY(o->chat ? encode_turn(g, prompt, err)
+                     : pith_tokenizer_encode(g->engine->tokenizer, prompt, strlen(prompt), true,
+                                             &g->prompt, err));
     if (g->prompt.count == 0)
         return pith_fail(err, PITH_ARG,
                          "the prompt is empty, and this tokenizer adds no BOS token");
@@ -102,6 +134,7 @@ enum pith_status pith_generate_check(struct pith_engine *engine,
     pith_kv_format_free(&kv);
     const enum pith_status s = read_prompt(&g, err);
     pith_ids_free(&g.prompt);
+    pith_ids_free(&g.ends);
     return s;
 }
 
@@ -168,7 +201,7 @@ static enum pith_status generate(struct generation *g, struct pith_error *err)
     while (g->generated < g->options->max_tokens && !g->stopped) {
         const int32_t id = pith_sampler_next(&g->sampler, g->logits);
         g->generated++;
-        if (id == pith_tokenizer_eos(t)) {
+        if (ends(g, id)) {
             g->finish = "stop";
             break;
         }
@@ -208,6 +241,7 @@ enum pith_status pith_generate(struct pith_engine *engine,
     pith_session_free(&g.session);
     pith_sampler_free(&g.sampler);
     pith_ids_free(&g.prompt);
+    pith_ids_free(&g.ends);
     pith_str_free(&g.text);
     pith_str_free(&g.piece);
     pith_free(g.hidden);

@@ -151,13 +151,27 @@ static size_t spaces_after(const char *text, size_t len, size_t at)
     return at;
 }
 
-/* The parts that `run` finds, and what lies between them; *end: how far they reach. */
-static enum pith_status split(const struct pith_added *a, struct pith_match_run *run, size_t *end,
-                              pith_added_part_fn *fn, void *ctx, struct pith_error *err)
+bool pith_added_markup(const struct pith_added_token *t)
+{
+    if (t->len == 0) return false;
+    const char first = t->text[0], last = t->text[t->len - 1];
+    return t->special || (first == '<' && last == '>') || (first == '[' && last == ']');
+}
+
+/* Who receives the parts, and how far they reach. */
+struct parts {
+    pith_added_part_fn *fn;
+    void *ctx;
+    size_t done;
+};
+
+/* The parts that are found, and what lies between them. */
+static enum pith_status split(const struct pith_added *a, struct pith_match_run *run,
+                              const struct pith_added_text *in, struct parts *out,
+                              struct pith_error *err)
 {
     const char *text = run->text;
     const size_t len = run->len;
-    size_t done = 0;
     for (size_t at = 0; at < len && run->m->count;) {
         int32_t index = -1;
         const size_t n = pith_match_at(run, at, &index);
@@ -166,30 +180,34 @@ static enum pith_status split(const struct pith_added *a, struct pith_match_run 
             continue;
         }
         const struct pith_added_token *t = &a->token[index];
+        if (in->marks && memchr(in->marks + at, 1, n) && pith_added_markup(t)) {
+            at++;
+            continue;
+        }
         size_t from = at, to = at + n;
         at = to;
         if (t->single_word && !stands_alone(text, len, from, to)) continue;
         if (t->lstrip) {
             const size_t left = spaces_before(text, from);
-            from = left > done ? left : done;
+            from = left > out->done ? left : out->done;
         }
         if (t->rstrip) to = spaces_after(text, len, to);
-        if (done < from) PITH_TRY(fn(ctx, done, from, NULL, err));
-        PITH_TRY(fn(ctx, from, to, t, err));
-        done = *end = to;
+        if (out->done < from) PITH_TRY(out->fn(out->ctx, out->done, from, NULL, err));
+        PITH_TRY(out->fn(out->ctx, from, to, t, err));
+        out->done = to;
     }
     return run->failed ? pith_fail_nomem(err, what) : PITH_OK;
 }
 
-enum pith_status pith_added_split(const struct pith_added *a, bool normal, const char *text,
-                                  size_t len, pith_added_part_fn *fn, void *ctx,
-                                  struct pith_error *err)
+enum pith_status pith_added_split(const struct pith_added *a, const struct pith_added_text *text,
+                                  pith_added_part_fn *fn, void *ctx, struct pith_error *err)
 {
-    struct pith_match_run run = {.m = normal ? &a->normal : &a->raw, .text = text, .len = len};
-    size_t done = 0;
-    const enum pith_status s = split(a, &run, &done, fn, ctx, err);
+    struct pith_match_run run = {
+        .m = text->normal ? &a->normal : &a->raw, .text = text->text, .len = text->len};
+    struct parts parts = {fn, ctx, 0};
+    const enum pith_status s = split(a, &run, text, &parts, err);
     pith_match_run_free(&run);
     PITH_TRY(s);
     /* A token that begins inside the blanks of the one before it may end before them. */
-    return done < len ? fn(ctx, done, len, NULL, err) : PITH_OK;
+    return parts.done < text->len ? fn(ctx, parts.done, text->len, NULL, err) : PITH_OK;
 }

@@ -44,8 +44,17 @@ void pith_added_free(struct pith_added *a);
 typedef enum pith_status pith_added_part_fn(void *ctx, size_t from, size_t to,
                                             const struct pith_added_token *token,
                                             struct pith_error *err);
-enum pith_status pith_added_split(const struct pith_added *a, bool normal, const char *text,
-                                  size_t len, pith_added_part_fn *fn, void *ctx,
-                                  struct pith_error *err);
+/* The text to be cut. */
+struct pith_added_text {
+    const char *text;
+    size_t len;
+    bool normal;          /* it is normalized */
+    const uint8_t *marks; /* [len], or NULL: where a byte is marked, no markup may stand */
+};
+enum pith_status pith_added_split(const struct pith_added *a, const struct pith_added_text *text,
+                                  pith_added_part_fn *fn, void *ctx, struct pith_error *err);
+/* Whether a token is markup: special, or in angle or square brackets as "<think>" and "[INST]" are,
+ * and not a word or blanks that were added. */
+bool pith_added_markup(const struct pith_added_token *t);
 
 #endif

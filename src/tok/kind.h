@@ -6,6 +6,16 @@
 #include "tok/decoder.h"
 #include "tok/tokenizer.h"
 
+/* What is encoded. */
+struct pith_tok_text {
+    const char *text; /* well-formed */
+    size_t size;
+    const uint8_t *marks; /* [size]: of a prompt, 1 where a byte may not be of a special token; NULL
+                             of another text, or where all may */
+    bool prompt;          /* control tokens of the text are what they name */
+    const struct pith_progress *listener; /* asked now and then, or NULL */
+};
+
 struct pith_tok_kind {
     /* Fills t from the content of the file (model, decoder, before, after, bos, eos). On failure
      * what was filled is released by the caller. */
@@ -15,11 +25,9 @@ struct pith_tok_kind {
      * t->kind. */
     enum pith_status (*read_dir)(struct pith_tokenizer *t, const char *dir, struct pith_error *err);
     void (*free)(void *model); /* accepts a half-filled model and NULL */
-    /* Appends the ids of well-formed text, without the post-processor; asks the listener (or NULL)
-     * now and then. Thread-safe. */
-    enum pith_status (*encode)(const void *model, const struct pith_progress *listener,
-                               const char *text, size_t size, struct pith_ids *out,
-                               struct pith_error *err);
+    /* Appends the ids of a text, without the post-processor. Thread-safe. */
+    enum pith_status (*encode)(const void *model, const struct pith_tok_text *text,
+                               struct pith_ids *out, struct pith_error *err);
     /* What the decoder is fed for an id; NULL: nothing (no such token, or a special one is
      * skipped). */
     const char *(*token)(const void *model, int32_t id, bool skip_special, size_t *len);

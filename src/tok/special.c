@@ -74,3 +74,28 @@ enum pith_status pith_special_read(struct pith_tokenizer *t, const char *dir,
     }
     return PITH_OK;
 }
+
+static bool push_end(const struct pith_tokenizer *t, const json_t *v, struct pith_ids *out)
+{
+    const json_int_t id = json_is_integer(v) ? json_integer_value(v) : -1;
+    return id < 0 || (uint64_t)id >= t->kind->vocab(t->model) || pith_ids_push(out, (int32_t)id);
+}
+
+enum pith_status pith_special_ends(const struct pith_tokenizer *t, const char *dir,
+                                   struct pith_ids *out, struct pith_error *err)
+{
+    static const char *const files[] = {"generation_config.json", "config.json"};
+    const size_t before = out->count;
+    bool ok = true;
+    for (size_t i = 0; i < PITH_COUNT(files) && out->count == before; i++) {
+        json_t *config = NULL, *one;
+        size_t k;
+        PITH_TRY(pith_component_file(dir, files[i], &config, err));
+        const json_t *v = json_object_get(config, "eos_token_id");
+        if (!json_is_array(v)) ok = ok && push_end(t, v, out);
+        else
+            json_array_foreach (v, k, one) ok = ok && push_end(t, one, out);
+        json_decref(config);
+    }
+    return ok ? PITH_OK : pith_fail_nomem(err, "ids");
+}

@@ -12,6 +12,10 @@
 enum pith_status pith_special_read(struct pith_tokenizer *t, const char *dir,
                                    struct pith_error *err);
 
+/* Appends the ids of eos_token_id of generation_config.json, or else of config.json. */
+enum pith_status pith_special_ends(const struct pith_tokenizer *t, const char *dir,
+                                   struct pith_ids *out, struct pith_error *err);
+
 /* Sets bos and eos to the tokens that a tokenizer_config.json (or NULL) names, where it has them.
  */
 void pith_special_names(struct pith_tokenizer *t, const json_t *config);

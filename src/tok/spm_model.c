@@ -174,6 +174,11 @@ enum pith_status pith_spm_add(struct pith_spm_model *m, const char *text, size_t
     m->score[id] = score;
     PITH_TRY(pith_vocab_add(&m->vocab, text, len, (int64_t)id, err));
     if (type == PITH_SPM_UNUSED) m->has_unused = true;
+    const bool brackets = len > 1 && ((text[0] == '<' && text[len - 1] == '>') ||
+                                      (text[0] == '[' && text[len - 1] == ']'));
+    if ((type == PITH_SPM_CONTROL || (type == PITH_SPM_USER && brackets)) && len &&
+        !pith_matcher_add(&m->markup, text, len, (int32_t)id))
+        return pith_fail_nomem(err, "tokenizer");
     if (type == PITH_SPM_USER && !pith_matcher_add(&m->user, text, len, (int32_t)id))
         return pith_fail_nomem(err, "tokenizer");
     if (type == PITH_SPM_UNKNOWN) {
@@ -274,7 +279,9 @@ enum pith_status pith_spm_finish(struct pith_spm_model *m, int64_t bos, int64_t 
     m->bos = control_id(m, bos);
     m->eos = control_id(m, eos);
     if (m->is_unigram) PITH_TRY(build_unigram(m, err));
-    return pith_matcher_finish(&m->user) ? PITH_OK : pith_fail_nomem(err, "tokenizer");
+    return pith_matcher_finish(&m->user) && pith_matcher_finish(&m->markup)
+               ? PITH_OK
+               : pith_fail_nomem(err, "tokenizer");
 }
 
 static enum pith_status finish(struct pith_spm_model *m, const struct trainer *t,
@@ -314,6 +321,7 @@ void pith_spm_model_free(struct pith_spm_model *m)
 {
     pith_vocab_free(&m->vocab);
     pith_matcher_free(&m->user);
+    pith_matcher_free(&m->markup);
     pith_free(m->type);
     pith_free(m->score);
     pith_free(m->unk_surface);

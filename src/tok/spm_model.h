@@ -35,6 +35,7 @@ struct pith_spm_model {
     float *score;
     size_t cap;                  /* of type and score */
     struct pith_matcher user;    /* user-defined pieces */
+    struct pith_matcher markup;  /* control pieces, and user-defined ones in brackets */
     int32_t unk, bos, eos;       /* -1: none */
     int32_t byte[256];           /* with byte_fallback */
     size_t mergeable;            /* bytes of the longest piece that others may be joined to */

@@ -100,7 +100,8 @@ struct encoding {
     struct pith_pretok_run *pretok;
     struct pith_tok_model_run model;
     const char *text; /* what the split functions cut */
-    bool first;       /* text starts where the whole input starts */
+    const uint8_t *marks;
+    bool first; /* text starts where the whole input starts */
 };
 
 static enum pith_status encode_piece(void *ctx, struct pith_piece piece, struct pith_error *err)
@@ -126,30 +127,91 @@ static enum pith_status normal_part(void *ctx, size_t from, size_t to,
     return pith_pretokenizer_apply(e->pretok, piece, encode_piece, e, err);
 }
 
+/* Normalizes text[from..to) and cuts it; `plain`: no markup is in it. */
+static enum pith_status cut_normal(struct encoding *e, size_t from, size_t to, bool plain,
+                                   struct pith_error *err)
+{
+    PITH_TRY(pith_normalizer_apply(&e->m->normalizer, e->text + from, to - from, &e->normal, err));
+    const size_t len = e->normal.text[0].len;
+    uint8_t *marks = plain ? pith_alloc(len + 1, 1) : NULL;
+    if (plain && !marks) return pith_fail_nomem(err, "a prompt");
+    if (plain) memset(marks, 1, len);
+    e->first = from == 0;
+    const struct pith_added_text text = {pith_str_text(&e->normal.text[0]), len, true, marks};
+    const enum pith_status s = pith_added_split(&e->m->added, &text, normal_part, e, err);
+    pith_free(marks);
+    return s;
+}
+
+static enum pith_status count_markup(void *ctx, size_t from, size_t to,
+                                     const struct pith_added_token *token, struct pith_error *err)
+{
+    (void)from, (void)to, (void)err;
+    *(size_t *)ctx += token && pith_added_markup(token);
+    return PITH_OK;
+}
+
+/* The end of the bytes from `at` on that are marked alike. */
+static size_t run_end(const struct encoding *e, size_t at, size_t to)
+{
+    const uint8_t mark = e->marks[at];
+    while (at < to && e->marks[at] == mark) at++;
+    return at;
+}
+
+/* Whether markup that is matched in normalized text may have come from marked bytes of a part. */
+static enum pith_status typed_markup(struct encoding *e, size_t from, size_t to, size_t *found,
+                                     struct pith_error *err)
+{
+    const struct pith_added *added = &e->m->added;
+    for (size_t at = from, end; at < to; at = end) {
+        end = run_end(e, at, to);
+        if (!e->marks[at]) continue;
+        PITH_TRY(pith_normalizer_apply(&e->m->normalizer, e->text + at, end - at, &e->normal, err));
+        const struct pith_added_text text = {pith_str_text(&e->normal.text[0]),
+                                             e->normal.text[0].len, true, NULL};
+        PITH_TRY(pith_added_split(added, &text, count_markup, found, err));
+    }
+    for (size_t i = 0; i < added->count; i++) {
+        const struct pith_added_token *t = &added->token[i];
+        for (size_t at = from; t->normalized && pith_added_markup(t) && at + t->len <= to; at++)
+            *found += memcmp(e->text + at, t->text, t->len) == 0 &&
+                      memchr(e->marks + at, 1, t->len) != NULL;
+    }
+    return PITH_OK;
+}
+
 /* A part of the raw text. */
 static enum pith_status raw_part(void *ctx, size_t from, size_t to,
                                  const struct pith_added_token *token, struct pith_error *err)
 {
     struct encoding *e = ctx;
+    size_t typed = 0, end;
     if (token) return push_token(e, token->id, err);
-    e->first = from == 0;
-    PITH_TRY(pith_normalizer_apply(&e->m->normalizer, e->text + from, to - from, &e->normal, err));
-    return pith_added_split(&e->m->added, true, pith_str_text(&e->normal.text[0]),
-                            e->normal.text[0].len, normal_part, e, err);
+    if (e->marks && e->m->added.normal.count && memchr(e->marks + from, 1, to - from))
+        PITH_TRY(typed_markup(e, from, to, &typed, err));
+    if (!typed) return cut_normal(e, from, to, false, err);
+    for (size_t at = from; at < to; at = end) {
+        end = run_end(e, at, to);
+        PITH_TRY(cut_normal(e, at, end, e->marks[at], err));
+    }
+    return PITH_OK;
 }
 
-static enum pith_status encode(const void *model, const struct pith_progress *listener,
-                               const char *text, size_t size, struct pith_ids *out,
-                               struct pith_error *err)
+static enum pith_status encode(const void *model, const struct pith_tok_text *in,
+                               struct pith_ids *out, struct pith_error *err)
 {
+    const struct pith_progress *listener = in->listener;
     struct encoding e = {.m = model,
                          .out = out,
                          .normal.regex.beat.progress = listener,
                          .model.word.beat.progress = listener,
                          .model.path.beat.progress = listener,
-                         .text = text};
+                         .text = in->text,
+                         .marks = in->marks};
+    const struct pith_added_text text = {in->text, in->size, false, in->marks};
     PITH_TRY(pith_pretok_run_new(&e.m->pretokenizer, listener, &e.pretok, err));
-    const enum pith_status s = pith_added_split(&e.m->added, false, text, size, raw_part, &e, err);
+    const enum pith_status s = pith_added_split(&e.m->added, &text, raw_part, &e, err);
     pith_pretok_run_free(e.pretok);
     pith_normal_run_free(&e.normal);
     pith_tok_model_run_free(&e.model);

@@ -254,18 +254,47 @@ static enum pith_status encode_text(struct encoding *e, const char *text, size_t
     return encode_normalized(e, err);
 }
 
-static enum pith_status encode(const void *model, const struct pith_progress *listener,
-                               const char *text, size_t size, struct pith_ids *out,
-                               struct pith_error *err)
+static enum pith_status encode_plain(const void *model, const struct pith_progress *listener,
+                                     const char *text, size_t size, struct pith_ids *out,
+                                     struct pith_error *err)
 {
     struct encoding e = {
         .m = model, .out = out, .word.beat.progress = listener, .path.beat.progress = listener};
+    if (size == 0) return PITH_OK;
     const enum pith_status s = encode_text(&e, text, size, err);
     pith_str_free(&e.text);
     pith_word_free(&e.word);
     pith_unigram_run_free(&e.path);
     pith_free(e.unused_left);
     return s;
+}
+
+/* Control pieces that a template wrote stand for themselves, with texts between them, as Hugging
+ * Face's converted tokenizers have it. What a user typed is cut within a user-defined piece. */
+static enum pith_status encode(const void *model, const struct pith_tok_text *in,
+                               struct pith_ids *out, struct pith_error *err)
+{
+    const struct pith_spm_model *m = model;
+    struct pith_match_run run = {.m = &m->markup, .text = in->text, .len = in->size};
+    enum pith_status s = PITH_OK;
+    size_t from = 0;
+    for (size_t at = 0; in->prompt && m->markup.count && at < in->size && s == PITH_OK; at++) {
+        int32_t id = -1;
+        const size_t n = pith_match_at(&run, at, &id);
+        if (n == 0) continue;
+        const bool typed = in->marks && memchr(in->marks + at, 1, n);
+        if (typed && m->type[id] == PITH_SPM_CONTROL) continue;
+        const size_t to = typed ? at + 1 : at;
+        s = encode_plain(model, in->listener, in->text + from, to - from, out, err);
+        from = typed ? to : at + n;
+        at = from - 1;
+        if (s == PITH_OK && !typed && !pith_ids_push(out, id))
+            s = pith_fail_nomem(err, "token ids");
+    }
+    if (s == PITH_OK && run.failed) s = pith_fail_nomem(err, "a prompt");
+    pith_match_run_free(&run);
+    if (s != PITH_OK) return s;
+    return encode_plain(model, in->listener, in->text + from, in->size - from, out, err);
 }
 
 static const char *token(const void *model, int32_t id, bool skip_special, size_t *len)

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "io/gguf_model.h"
 #include "tok/gguf.h"
+#include "tok/jinja/jinja.h"
 #include "tok/kind.h"
 #include "tok/special.h"
 #include "tok/utf8.h"
@@ -201,6 +202,37 @@ int32_t pith_tokenizer_find(const struct pith_tokenizer *t, const char *token)
     return t->kind->find(t->model, token, strlen(token));
 }
 
+/* What llama.cpp calls the end of a turn, and of a message. */
+static enum pith_status gguf_ends(const char *path, struct pith_ids *out, size_t vocab,
+                                  struct pith_error *err)
+{
+    static const char *const keys[] = {"tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    struct pith_gguf g;
+    PITH_TRY(pith_gguf_open(path, &g, err));
+    enum pith_status s = PITH_OK;
+    for (size_t i = 0; i < PITH_COUNT(keys) && s == PITH_OK; i++) {
+        uint64_t id = UINT64_MAX;
+        s = pith_gguf_get_uint(&g, keys[i], UINT32_MAX, &id, err);
+        if (s == PITH_OK && id < vocab && !pith_ids_push(out, (int32_t)id))
+            s = pith_fail_nomem(err, "ids");
+    }
+    pith_gguf_close(&g);
+    return s;
+}
+
+enum pith_status pith_tokenizer_ends(const struct pith_tokenizer *t, const char *model,
+                                     struct pith_ids *out, struct pith_error *err)
+{
+    char *file;
+    if (t->eos >= 0 && !pith_ids_push(out, t->eos)) return pith_fail_nomem(err, "ids");
+    PITH_TRY(pith_gguf_at(model, &file, err));
+    if (!file) return pith_special_ends(t, model, out, err);
+    const enum pith_status s = gguf_ends(file, out, pith_tokenizer_vocab(t), err);
+    pith_free(file);
+    return s;
+}
+
 void pith_tokenizer_listen(struct pith_tokenizer *t, const struct pith_progress *listener)
 {
     t->listener = listener;
@@ -219,7 +251,8 @@ static enum pith_status encode_valid(const struct pith_tokenizer *t, const char 
                                      bool special, struct pith_ids *out, struct pith_error *err)
 {
     if (special) PITH_TRY(append_ids(out, &t->before, err));
-    if (size) PITH_TRY(t->kind->encode(t->model, t->listener, text, size, out, err));
+    const struct pith_tok_text in = {.text = text, .size = size, .listener = t->listener};
+    if (size) PITH_TRY(t->kind->encode(t->model, &in, out, err));
     return special ? append_ids(out, &t->after, err) : PITH_OK;
 }
 
@@ -241,6 +274,19 @@ enum pith_status pith_tokenizer_encode(const struct pith_tokenizer *t, const cha
                          : encode_valid(t, clean.data, clean.len, special, out, err);
         pith_str_free(&clean);
     }
+    if (s != PITH_OK) out->count = before;
+    return s;
+}
+
+enum pith_status pith_tokenizer_encode_prompt(const struct pith_tokenizer *t,
+                                              const struct pith_rendered *prompt,
+                                              struct pith_ids *out, struct pith_error *err)
+{
+    const struct pith_tok_text in = {prompt->text, prompt->size, prompt->marks, true, t->listener};
+    const size_t before = out->count;
+    if (in.size > MAX_TEXT || !pith_utf8_valid(in.text, in.size))
+        return pith_fail(err, PITH_LIMIT, "a prompt of %zu bytes cannot be encoded", in.size);
+    const enum pith_status s = in.size ? t->kind->encode(t->model, &in, out, err) : PITH_OK;
     if (s != PITH_OK) out->count = before;
     return s;
 }

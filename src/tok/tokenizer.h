@@ -53,6 +53,11 @@ bool pith_tokenizer_adds_bos(const struct pith_tokenizer *t);
 /* Id of exactly this token (special or not), -1 when there is none. */
 int32_t pith_tokenizer_find(const struct pith_tokenizer *t, const char *token);
 
+/* Appends the ids that end an answer: eos, and those of a folder's generation_config.json, or
+ * config.json, or a GGUF file's keys; as far as the vocabulary has them. */
+enum pith_status pith_tokenizer_ends(const struct pith_tokenizer *t, const char *model,
+                                     struct pith_ids *out, struct pith_error *err);
+
 /* Whom encoding asks now and then whether to stop, from the thread that encodes; borrowed for the
  * tokenizer's life. NULL, as at first: nobody. */
 void pith_tokenizer_listen(struct pith_tokenizer *t, const struct pith_progress *listener);
@@ -62,6 +67,13 @@ void pith_tokenizer_listen(struct pith_tokenizer *t, const struct pith_progress 
 enum pith_status pith_tokenizer_encode(const struct pith_tokenizer *t, const char *text,
                                        size_t size, bool special, struct pith_ids *out,
                                        struct pith_error *err);
+
+/* Appends the ids of a prompt that a chat template made: its special tokens are such, but none of
+ * which a byte came from the conversation. Nothing is put around it: the template says what is. */
+struct pith_rendered;
+enum pith_status pith_tokenizer_encode_prompt(const struct pith_tokenizer *t,
+                                              const struct pith_rendered *prompt,
+                                              struct pith_ids *out, struct pith_error *err);
 
 /* Appends the text of ids. `skip_special` leaves special tokens out. Ids outside the vocabulary are
  * skipped. */

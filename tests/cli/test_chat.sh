@@ -80,4 +80,30 @@ if "$pith" convert "$probe" -o "$work/p.gguf" --container gguf --quiet >"$work/l
     prints "special tokens of a GGUF file" '<|begin_of_text|>|<|end_of_text|>' "$work/p.gguf" --render "$work/c.json" \
         --chat-template "$work/own.jinja"
 fi
+# One turn: the prompt that the template makes goes to the model as it is, BOS once.
+cp -r "$probe" "$work/m"
+chmod -R u+w "$work/m"
+printf '{{ bos_token }}{%% for m in messages %%}{{ m.content }}{%% endfor %%}' >"$work/m/chat_template.jinja"
+"$pith" run "$work/m" -p Hi -n 8 --json >"$work/plain" 2>"$work/log" && "$pith" run "$work/m" --chat -p Hi -n 8 --json >"$work/chat" 2>"$work/log" &&
+    python3 - "$work/plain" "$work/chat" <<'EOF' && pass "a turn is the template's prompt" || fail "a turn is the template's prompt"
+import json, sys
+a, b = (json.load(open(f)) for f in sys.argv[1:])
+assert a["text"] == b["text"] and a["prompt_tokens"] == b["prompt_tokens"], (a, b)
+EOF
+"$pith" run "$work/m" --chat -p Hi -n 8 --quiet >"$work/stdout" 2>"$work/log" && "$pith" run "$work/m" -p Hi -n 8 --quiet >"$work/plain" 2>"$work/log" &&
+    cmp -s "$work/stdout" "$work/plain" && pass "the answer alone is printed" || fail "the answer alone is printed"
+python3 - "$work/m" <<'EOF'
+import json, sys
+ids = json.load(open(sys.argv[1] + "/tokenizer.json"))["model"]["vocab"]
+json.dump({"bos_token_id": 4094, "eos_token_id": [4095, ids["\u0120is"]]}, open(sys.argv[1] + "/generation_config.json", "w"))
+EOF
+"$pith" run "$work/m" --chat -p Hi -n 8 --json >"$work/chat" 2>"$work/log" && grep -q '"finish_reason": "stop"' "$work/chat" &&
+    pass "each of the model's ends of text ends an answer" || {
+    fail "each of the model's ends of text ends an answer"
+    cat "$work/chat"
+}
+refuse "a turn without a template" 1 'has no chat template' "$pith" run "$probe" --chat -p Hi
+refuse "--chat-template alone" 2 'does nothing without --chat' "$pith" run "$probe" --chat-template x -p Hi
+printf '{{ raise_exception("no") }}' >"$work/m/chat_template.jinja"
+refuse "a turn that the template refuses" 1 'line 1: no' "$pith" run "$work/m" --chat -p Hi
 finish
