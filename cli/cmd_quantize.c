@@ -145,6 +145,11 @@ static void print_calibration(const json_t *c)
                strcmp(name, "builtin") == 0 ? "the text that ships" : name);
     }
     printf("\n");
+    const char *messages = json_string_value(json_object_get(c, "messages"));
+    if (messages)
+        printf("                   conversations %s\n",
+               strcmp(messages, "template") == 0 ? "by the model's chat template"
+                                                 : "joined by blank lines: no chat template");
     if (used < asked)
         printf("                   %.0f were wanted; the text has %.0f\n", asked,
                number(c, "tokens_available"));

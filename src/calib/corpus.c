@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "tok/chat.h"
 
 #include <string.h>
 
@@ -45,14 +46,21 @@ static enum pith_status add_document(void *ctx, const char *text, size_t size,
     return PITH_OK;
 }
 
-static enum pith_status read_sources(const struct pith_calib_options *o, struct pith_door *door,
-                                     struct encoder *e, struct pith_error *err)
+static enum pith_status add_prompt(void *ctx, const struct pith_rendered *prompt,
+                                   struct pith_error *err)
+{
+    struct encoder *e = ctx;
+    if (e->ids.count >= e->enough) return PITH_OK;
+    return pith_tokenizer_encode_prompt(e->tokenizer, prompt, &e->ids, err);
+}
+
+static enum pith_status read_sources(const struct pith_calib_options *o, struct pith_reading *to,
+                                     struct pith_error *err)
 {
     static const char *const builtin[] = {PITH_BUILTIN_NAME};
     const char *const *paths = o->path_count ? o->paths : builtin;
     const size_t count = o->path_count ? o->path_count : 1;
-    for (size_t i = 0; i < count; i++)
-        PITH_TRY(pith_corpus_of(paths[i])->read(paths[i], door, add_document, e, err));
+    for (size_t i = 0; i < count; i++) PITH_TRY(pith_corpus_of(paths[i])->read(paths[i], to, err));
     return PITH_OK;
 }
 
@@ -120,9 +128,19 @@ enum pith_status pith_calib_load(const struct pith_calib_options *o, const struc
     const size_t need = o->tokens > o->seq_len ? o->tokens : o->seq_len;
     struct encoder e = {.tokenizer = t, .enough = need < SIZE_MAX / 8 ? need * 8 : SIZE_MAX};
     struct pith_door door = {.lf = o->lf};
-    enum pith_status s = read_sources(o, &door, &e, err);
+    struct pith_reading to = {.door = &door,
+                              .document = add_document,
+                              .prompt = add_prompt,
+                              .ctx = &e,
+                              .model = o->model};
+    enum pith_status s = read_sources(o, &to, err);
+    pith_chat_close(to.chat);
     if (s == PITH_OK) s = cut_windows(o, &e, out, err);
-    if (s == PITH_OK) out->crlf = door.crlf;
+    if (s == PITH_OK) {
+        out->crlf = door.crlf;
+        out->rendered = to.rendered;
+        out->joined = to.joined;
+    }
     pith_ids_free(&e.ids);
     return s;
 }

@@ -1,7 +1,8 @@
 /* calib/corpus.h: calibration text, as windows of token ids.
  *
- * A source is plain text (one document) or JSON lines with "text", or with "messages" (their
- * contents joined by blank lines). Documents are encoded one by one and joined; the stream is cut
+ * A source is plain text (one document) or JSON lines with "text", or with "messages": a
+ * conversation, as the model's chat template puts it, or, of a model that has none, the contents
+ * joined by blank lines. Documents are encoded one by one and joined; the stream is cut
  * into windows of seq_len ids, each beginning with BOS where the tokenizer adds one. When there are
  * more windows than wanted, a random subset (by seed, in order) is used. One row of corpora.def is
  * one kind of source. */
@@ -16,14 +17,27 @@
 typedef enum pith_status pith_document_fn(void *ctx, const char *text, size_t size,
                                           struct pith_error *err);
 
+struct pith_chat;
+struct pith_rendered;
+/* Reading sources: who is given what they hold, and what was met. */
+struct pith_reading {
+    struct pith_door *door; /* line ends pass it where they are the text's own */
+    pith_document_fn *document;
+    enum pith_status (*prompt)(void *ctx, const struct pith_rendered *prompt,
+                               struct pith_error *err);
+    void *ctx;         /* of both */
+    const char *model; /* whose chat template is asked for at the first conversation; or NULL */
+    struct pith_chat *chat; /* owned; NULL: it has none, or was not asked for */
+    bool asked;
+    size_t rendered, joined; /* conversations */
+};
+
 struct pith_corpus {
     const char *name; /* "jsonl" */
     const char *summary;
     bool (*takes)(const char *path); /* by name only */
     bool plain;                      /* what ends a line is part of the text */
-    /* Line ends pass `door` where they are the text's own. */
-    enum pith_status (*read)(const char *path, struct pith_door *door, pith_document_fn *fn,
-                             void *ctx, struct pith_error *err);
+    enum pith_status (*read)(const char *path, struct pith_reading *to, struct pith_error *err);
 };
 /* The row that reads a source. */
 const struct pith_corpus *pith_corpus_of(const char *path);
@@ -33,7 +47,8 @@ struct pith_calib_options {
     size_t path_count;
     size_t tokens, seq_len;
     uint64_t seed;
-    bool lf; /* line ends CR LF of plain text become LF */
+    bool lf;           /* line ends CR LF of plain text become LF */
+    const char *model; /* whose chat template conversations are put into; NULL: none */
 };
 
 /* windows x length ids, packed. */
@@ -43,6 +58,7 @@ struct pith_calib_set {
     size_t available;             /* tokens of the text, as far as it was read */
     char sha256[PITH_SHA256_HEX]; /* of the ids */
     size_t crlf;                  /* line ends CR LF in the sources */
+    size_t rendered, joined;      /* conversations in them, by a chat template and without */
 };
 
 /* PITH_ARG when the text does not fill a single window, PITH_FORMAT when it is not UTF-8. */

@@ -22,17 +22,15 @@ static bool takes(const char *path)
 }
 
 /* Documents are separated by lines of a form feed. */
-static enum pith_status read(const char *path, struct pith_door *door, pith_document_fn *fn,
-                             void *ctx, struct pith_error *err)
+static enum pith_status read(const char *path, struct pith_reading *to, struct pith_error *err)
 {
     (void)path;
-    (void)door;
     const char *at = pith_builtin_text;
     const char *const end = at + pith_builtin_text_size;
     while (at < end) {
         const char *stop = memchr(at, '\f', (size_t)(end - at));
         if (!stop) stop = end;
-        if (stop > at) PITH_TRY(fn(ctx, at, (size_t)(stop - at), err));
+        if (stop > at) PITH_TRY(to->document(to->ctx, at, (size_t)(stop - at), err));
         at = stop + 1;
         if (at < end && *at == '\n') at++;
     }

@@ -1,8 +1,9 @@
-/* JSON lines: a document a line, in "text" or in the contents of "messages"; blank lines are none.
- */
+/* JSON lines: a document a line, in "text" or in "messages"; blank lines are none. What ends a line
+ * is no text. */
 #include "calib/corpora.h"
 
 #include "base/json.h"
+#include "tok/chat.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +30,43 @@ static enum pith_status join_messages(const json_t *messages, const char *where,
     return PITH_OK;
 }
 
+/* The time in prompts that tell one: the same bytes whenever a model is calibrated. It is noon of
+ * 2025-01-01, UTC. */
+enum { THE_TIME = 1735732800 };
+
+/* A conversation by the model's chat template; *done false: it has none. */
+static enum pith_status render(const json_t *line, struct pith_reading *to, bool *done,
+                               struct pith_error *err)
+{
+    struct pith_rendered r = {0};
+    *done = false;
+    if (to->model && !to->asked) PITH_TRY(pith_chat_open(to->model, NULL, &to->chat, err));
+    to->asked = true;
+    if (!to->chat) return PITH_OK;
+    *done = true;
+    to->rendered++;
+    enum pith_status s = pith_chat_render(to->chat, line, THE_TIME, &r, err);
+    if (s == PITH_OK) s = to->prompt(to->ctx, &r, err);
+    pith_rendered_free(&r);
+    return s;
+}
+
+static enum pith_status read_messages(const json_t *line, const char *where,
+                                      struct pith_reading *to, struct pith_error *err)
+{
+    struct pith_str text = {0};
+    bool done;
+    enum pith_status s = render(line, to, &done, err);
+    if (s != PITH_OK) return pith_fail_in(err, s, where);
+    if (done) return PITH_OK;
+    to->joined++;
+    s = join_messages(json_object_get(line, "messages"), where, &text, err);
+    if (s == PITH_OK && text.failed) s = pith_fail_nomem(err, where);
+    if (s == PITH_OK) s = to->document(to->ctx, pith_str_text(&text), text.len, err);
+    pith_str_free(&text);
+    return s;
+}
+
 static bool is_blank(const char *line, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -37,33 +75,27 @@ static bool is_blank(const char *line, size_t size)
 }
 
 static enum pith_status read_line(const char *line, size_t size, const char *where,
-                                  pith_document_fn *fn, void *ctx, struct pith_error *err)
+                                  struct pith_reading *to, struct pith_error *err)
 {
     json_t *j = NULL;
-    struct pith_str text = {0};
     enum pith_status s = pith_json_parse(line, size, where, &j, err);
     if (s != PITH_OK) return s;
     const json_t *plain = json_object_get(j, "text");
     const json_t *messages = json_object_get(j, "messages");
     if (json_is_string(plain)) {
-        s = fn(ctx, json_string_value(plain), json_string_length(plain), err);
+        s = to->document(to->ctx, json_string_value(plain), json_string_length(plain), err);
     } else if (json_is_array(messages)) {
-        s = join_messages(messages, where, &text, err);
-        if (s == PITH_OK && text.failed) s = pith_fail_nomem(err, where);
-        if (s == PITH_OK) s = fn(ctx, pith_str_text(&text), text.len, err);
+        s = read_messages(j, where, to, err);
     } else {
         s = pith_fail(err, PITH_FORMAT,
                       "%s: neither \"text\" (a string) nor \"messages\" (an array)", where);
     }
-    pith_str_free(&text);
     json_decref(j);
     return s;
 }
 
-static enum pith_status read(const char *path, struct pith_door *door, pith_document_fn *fn,
-                             void *ctx, struct pith_error *err)
+static enum pith_status read(const char *path, struct pith_reading *to, struct pith_error *err)
 {
-    (void)door; /* what ends a line of JSON is no text */
     struct pith_text file;
     PITH_TRY(pith_text_open(path, NULL, &file, err));
     enum pith_status s = PITH_OK;
@@ -75,7 +107,7 @@ static enum pith_status read(const char *path, struct pith_door *door, pith_docu
         char where[512];
         snprintf(where, sizeof where, "%s, line %zu", path, number);
         if (!is_blank(at, (size_t)(stop - at)))
-            s = read_line(at, (size_t)(stop - at), where, fn, ctx, err);
+            s = read_line(at, (size_t)(stop - at), where, to, err);
         at = stop + 1;
     }
     return pith_text_finish(&file, path, s, err);

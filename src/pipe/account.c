@@ -51,6 +51,8 @@ static json_t *calibration(const struct pith_job *job)
         j = NULL;
     }
     json_decref(asked);
+    if (j && job->calib.rendered + job->calib.joined)
+        pith_json_set(&j, "messages", json_string(job->calib.joined ? "joined" : "template"));
     if (j && job->calib.crlf) {
         pith_json_set(&j, "crlf_lines", json_integer((json_int_t)job->calib.crlf));
         pith_json_set(&j, "crlf", json_string(o->crlf ? o->crlf : "keep"));

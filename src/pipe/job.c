@@ -158,6 +158,7 @@ static enum pith_status load_calibration(struct pith_job *job, struct pith_error
         .seq_len = o->seq_len < context ? o->seq_len : context,
         .seed = o->seed,
         .lf = door.lf,
+        .model = o->model,
     };
     const enum pith_status s = pith_calib_load(&c, job->tokenizer, &job->calib, err);
     /* The numbers were checked before: what is too short is a file, where one was given. */

@@ -106,4 +106,21 @@ refuse "a turn without a template" 1 'has no chat template' "$pith" run "$probe"
 refuse "--chat-template alone" 2 'does nothing without --chat' "$pith" run "$probe" --chat-template x -p Hi
 printf '{{ raise_exception("no") }}' >"$work/m/chat_template.jinja"
 refuse "a turn that the template refuses" 1 'line 1: no' "$pith" run "$work/m" --chat -p Hi
+# Conversations to calibrate on.
+python3 -c '
+import json
+for i in range(40):
+    print(json.dumps({"messages": [{"role": "user", "content": "Question %d, what is it?" % i}, {"role": "assistant", "content": "It is %d." % (i * i)}]}))' >"$work/lines.jsonl"
+printf '{%% for m in messages %%}{{ bos_token }}{{ m.content }}{%% endfor %%}' >"$work/m/chat_template.jinja"
+for how in m:template:chat probe:joined:blank; do
+    m=${how%%:*} how=${how#*:}
+    [ "$m" = probe ] && m=$probe || m=$work/$m
+    "$pith" quantize "$m" -o "$work/out" -r awq --calib "$work/lines.jsonl" --seq-len 64 --calib-tokens 256 >"$work/stdout" 2>"$work/log" &&
+        grep -q "\"messages\": \"${how%%:*}\"" "$work/out/pith.json" && grep -q "conversations .*${how#*:}" "$work/stdout" &&
+        pass "calibrated on conversations: ${how%%:*}" || {
+        fail "calibrated on conversations: ${how%%:*}"
+        tail -n 5 "$work/log" "$work/stdout"
+    }
+    rm -rf "$work/out"
+done
 finish

@@ -49,7 +49,7 @@ static enum pith_status load(const struct fixture *f, const char *name, const ch
 {
     char *path = write_file(f, name, text, strlen(text));
     const char *const paths[] = {path};
-    const struct pith_calib_options o = {paths, 1, tokens, LENGTH, 0, false};
+    const struct pith_calib_options o = {paths, 1, tokens, LENGTH, 0, false, NULL};
     *err = (struct pith_error){0};
     *set = (struct pith_calib_set){0};
     const enum pith_status s = pith_calib_load(&o, f->tokenizer, set, err);
@@ -113,7 +113,7 @@ static void test_seed_chooses_windows(void **state)
     assert_ok(load(f, "a.txt", text, 1 << 20, &whole, &err), err);
     char *path = pith_path_join(f->dir, "a.txt");
     const char *const paths[] = {path};
-    struct pith_calib_options o = {paths, 1, 10 * LENGTH, LENGTH, 0, false};
+    struct pith_calib_options o = {paths, 1, 10 * LENGTH, LENGTH, 0, false, NULL};
     for (int i = 0; i < 2; i++) {
         o.seed = (uint64_t)i + 5;
         assert_ok(pith_calib_load(&o, f->tokenizer, &set[i], &err), err);
@@ -163,7 +163,7 @@ static void test_json_lines(void **state)
     char *a = write_file(f, "a.txt", plain, strlen(plain));
     char *b = write_file(f, "b.txt", joined, strlen(joined));
     const char *const paths[] = {a, b};
-    const struct pith_calib_options o = {paths, 2, 1 << 20, LENGTH, 0, false};
+    const struct pith_calib_options o = {paths, 2, 1 << 20, LENGTH, 0, false, NULL};
     assert_ok(pith_calib_load(&o, f->tokenizer, &files, &err), err);
     assert_true(files.windows >= 2);
     assert_string_equal(lines.sha256, files.sha256);
@@ -173,14 +173,54 @@ static void test_json_lines(void **state)
     pith_free(b);
 }
 
+/* Conversations of a model with a chat template are its prompts, special tokens and all; of one
+ * without, their contents. */
+static void test_conversations(void **state)
+{
+    const struct fixture *f = *state;
+    struct pith_error err = {0};
+    struct pith_calib_set set;
+    struct pith_ids ids = {0};
+    static const char template[] =
+        "{% for m in messages %}{{ '<|begin_of_text|>' + m.role }}: {{ m.content }}"
+        "{{ strftime_now(' %Y') }}\n{% endfor %}",
+                      prompt[] = "<|begin_of_text|>user: One two three four five six. 2025\n"
+                                 "<|begin_of_text|>assistant: Seven eight nine ten eleven. 2025\n",
+                      line[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"One two three "
+                               "four five six.\"}, {\"role\": \"assistant\", \"content\": \"Seven "
+                               "eight nine ten eleven.\"}]}\n";
+    pith_free(write_file(f, "chat_template.jinja", template, strlen(template)));
+    char *path = write_file(f, "a.jsonl", line, strlen(line));
+    const char *const paths[] = {path};
+    struct pith_calib_options o = {paths, 1, 1 << 20, LENGTH, 0, false, f->dir};
+    assert_ok(pith_calib_load(&o, f->tokenizer, &set, &err), err);
+    assert_ok(pith_tokenizer_encode(f->tokenizer, prompt, strlen(prompt), false, &ids, &err), err);
+    assert_int_equal(set.rendered, 1);
+    assert_int_equal(set.joined, 0);
+    assert_int_equal(set.available, ids.count);
+    assert_memory_equal(set.ids + 1, ids.id, (LENGTH - 1) * sizeof *ids.id);
+    pith_calib_free(&set);
+    o.model = "models/probe";
+    assert_ok(pith_calib_load(&o, f->tokenizer, &set, &err), err);
+    assert_int_equal(set.rendered, 0);
+    assert_int_equal(set.joined, 1);
+    pith_calib_free(&set);
+    pith_free(write_file(f, "chat_template.jinja", "{{ raise_exception('no') }}", 27));
+    o.model = f->dir;
+    assert_int_equal(pith_calib_load(&o, f->tokenizer, &set, &err), PITH_FORMAT);
+    assert_non_null(strstr(err.text, "a.jsonl, line 1: the chat template: line 1: no"));
+    pith_ids_free(&ids);
+    pith_free(path);
+}
+
 static void test_builtin(void **state)
 {
     const struct fixture *f = *state;
     struct pith_error err = {0};
     struct pith_calib_set a, b;
     const char *const named[] = {"builtin"};
-    const struct pith_calib_options none = {NULL, 0, 1024, LENGTH, 0, false};
-    const struct pith_calib_options name = {named, 1, 1024, LENGTH, 0, false};
+    const struct pith_calib_options none = {NULL, 0, 1024, LENGTH, 0, false, NULL};
+    const struct pith_calib_options name = {named, 1, 1024, LENGTH, 0, false, NULL};
     assert_int_equal(strlen(pith_builtin_text), pith_builtin_text_size);
     assert_ok(pith_calib_load(&none, f->tokenizer, &a, &err), err);
     assert_ok(pith_calib_load(&name, f->tokenizer, &b, &err), err);
@@ -219,7 +259,7 @@ static void test_line_ends(void **state)
     assert_ok(load(f, "b.txt", crlf, 1 << 20, &kept, &err), err);
     char *path = pith_path_join(f->dir, "b.txt");
     const char *const paths[] = {path};
-    const struct pith_calib_options o = {paths, 1, 1 << 20, LENGTH, 0, true};
+    const struct pith_calib_options o = {paths, 1, 1 << 20, LENGTH, 0, true, NULL};
     assert_ok(pith_calib_load(&o, f->tokenizer, &changed, &err), err);
     assert_ok(load(f, "c.jsonl",
                    "\xef\xbb\xbf{\"text\": \"one two three four five six seven\"}"
@@ -277,11 +317,11 @@ static void test_options_refused(void **state)
         struct pith_calib_options o;
         enum pith_status status;
     } cases[] = {
-        {{NULL, 0, 1024, 1, 0, false}, PITH_ARG},
-        {{NULL, 0, 0, LENGTH, 0, false}, PITH_ARG},
-        {{nowhere, 1, 64, LENGTH, 0, false}, PITH_IO},
-        {{folder, 1, 64, LENGTH, 0, false}, PITH_IO},
-        {{NULL, 0, SIZE_MAX, SIZE_MAX, 0, false}, PITH_ARG},
+        {{NULL, 0, 1024, 1, 0, false, NULL}, PITH_ARG},
+        {{NULL, 0, 0, LENGTH, 0, false, NULL}, PITH_ARG},
+        {{nowhere, 1, 64, LENGTH, 0, false, NULL}, PITH_IO},
+        {{folder, 1, 64, LENGTH, 0, false, NULL}, PITH_IO},
+        {{NULL, 0, SIZE_MAX, SIZE_MAX, 0, false, NULL}, PITH_ARG},
     };
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct pith_error err = {0};
@@ -298,6 +338,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_seed_chooses_windows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_digest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_json_lines, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_conversations, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_builtin, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_long_text, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_line_ends, set_up, tear_down),
