@@ -24,7 +24,8 @@ void *pith_jpool_take(struct pith_jpool *p, size_t count, size_t size)
     }
     n = (n + 15) & ~(size_t)15;
     if (!p->last || p->last->size - p->last->used < n) {
-        const size_t room = n > CHUNK ? n : CHUNK;
+        size_t room = n > CHUNK ? n : CHUNK;
+        if (room > p->most - p->held) room = n; /* what is left of it, to the end */
         if (room > p->most - p->held) {
             p->full = true;
             return NULL;
@@ -233,8 +234,9 @@ static bool more(struct pith_jrun *r, void **array, size_t count, size_t *cap, s
 
 bool pith_jlist_add(struct pith_jrun *r, struct pith_jlist *l, struct pith_jv v)
 {
+    if (!pith_jstep(r, 1)) return false; /* after a failure there may be no list */
     void *item = l->item;
-    if (!pith_jstep(r, 1) || !more(r, &item, l->count, &l->cap, sizeof v)) return false;
+    if (!more(r, &item, l->count, &l->cap, sizeof v)) return false;
     l->item = item;
     l->item[l->count++] = v;
     return true;
@@ -250,14 +252,14 @@ struct pith_jv pith_jpair_of(struct pith_jrun *r, struct pith_jv a, struct pith_
 struct pith_jpair *pith_jdict_find(struct pith_jrun *r, const struct pith_jdict *d,
                                    struct pith_jv key)
 {
-    for (size_t i = 0; i < d->count && pith_jstep(r, 1); i++)
+    for (size_t i = 0; pith_jstep(r, 1) && i < d->count; i++)
         if (pith_jequal(r, d->pair[i].key, key)) return &d->pair[i];
     return NULL;
 }
 
 struct pith_jpair *pith_jdict_get(struct pith_jrun *r, const struct pith_jdict *d, const char *name)
 {
-    for (size_t i = 0; d && i < d->count && pith_jstep(r, 1); i++)
+    for (size_t i = 0; d && pith_jstep(r, 1) && i < d->count; i++)
         if (d->pair[i].key.kind == PITH_J_STRING && pith_jis(d->pair[i].key.u.s, name))
             return &d->pair[i];
     return NULL;
@@ -266,6 +268,7 @@ struct pith_jpair *pith_jdict_get(struct pith_jrun *r, const struct pith_jdict *
 bool pith_jdict_set(struct pith_jrun *r, struct pith_jdict *d, struct pith_jv key,
                     struct pith_jv value)
 {
+    if (r->status != PITH_OK) return false;
     if (key.kind == PITH_J_LIST || key.kind == PITH_J_DICT) {
         (void)pith_jfail(r, "unhashable type: '%s'", pith_jtype(key));
         return false;

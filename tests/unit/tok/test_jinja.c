@@ -178,6 +178,38 @@ static void test_bounds(void **state)
             PITH_LIMIT, "steps");
 }
 
+/* With less memory than a template takes, wherever it runs out, that is said. */
+static void test_little_memory(void **state)
+{
+    (void)state;
+    json_t *golden = load(GOLDEN "small.json");
+    const json_t *cases = json_object_get(golden, "cases");
+    const size_t step = test_thorough() ? 16 : 400;
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *c = json_array_get(cases, i), *text = json_object_get(c, "template");
+        struct pith_error err = {0};
+        struct pith_jinja *t = NULL;
+        if (pith_jinja_new(json_string_value(text), json_string_length(text), &t, &err) != PITH_OK)
+            continue;
+        enum pith_status s = PITH_LIMIT;
+        for (size_t memory = 16 + i % step; s == PITH_LIMIT && memory < 1 << 20; memory += step) {
+            const struct pith_jinja_input in = {
+                .given = json_object_get(golden, "variables"),
+                .now = json_integer_value(json_object_get(golden, "now")),
+                .memory = memory};
+            struct pith_rendered r = {0};
+            err = (struct pith_error){0};
+            s = pith_jinja_render(t, &in, &r, &err);
+            if (s == PITH_LIMIT) assert_non_null(strstr(err.text, "line "));
+            else if (!as_told(c, s, &r, &err))
+                fail_msg("%s: \"%s\"", json_string_value(text), s ? err.text : r.text);
+            pith_rendered_free(&r);
+        }
+        pith_jinja_free(t);
+    }
+    json_decref(golden);
+}
+
 /* Nested and long source: refused or run, never a crash. */
 static void test_nesting(void **state)
 {
@@ -258,7 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small),  cmocka_unit_test(test_families),
         cmocka_unit_test(test_bounds), cmocka_unit_test(test_nesting),
-        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_marks),  cmocka_unit_test(test_little_memory),
     };
     return cmocka_run_group_tests_name("jinja", tests, NULL, NULL);
 }
