@@ -19,6 +19,6 @@ fi
 sudo=
 [ "$(id -u)" = 0 ] || sudo=sudo
 echo "installing:$missing"
-$sudo apt-get update -qq
+$sudo apt-get update -qq -o DPkg::Lock::Timeout=300
 # shellcheck disable=SC2086
-DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null
+DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq -o DPkg::Lock::Timeout=300 --no-install-recommends $missing >/dev/null
