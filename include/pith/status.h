@@ -28,7 +28,9 @@ extern "C" {
     X(NUMERIC, 6, "the numbers do not allow a result")                                             \
     X(INTERRUPTED, 7, "interrupted by the caller")                                                 \
     X(MISMATCH, 8, "verification found a difference")                                              \
-    X(LIMIT, 9, "a limit set by the caller cannot be met")
+    X(LIMIT, 9, "a limit set by the caller cannot be met")                                         \
+    X(BUSY, 10, "too much is waiting already")                                                     \
+    X(CLOSED, 11, "nothing more is accepted")
 
 enum pith_status {
 #define PITH_STATUS_ENUM(name, number, text) PITH_##name = number,

@@ -1,0 +1,222 @@
+/* pith/engine.h: many requests over one model: submit a request, get events.
+ *
+ *     engine -> service -> submit, submit, ... -> events -> drain -> close
+ *
+ * A service owns a thread that runs steps over all requests that it has admitted: prompts in pieces
+ * beside the tokens of running answers. What a request gets depends on the request alone, to the
+ * bit: not on who else is served, on what was served before, nor on threads.
+ *
+ * Every call but pith_service_close() may be made from any thread, from within an event too. */
+#ifndef PITH_ENGINE_H
+#define PITH_ENGINE_H
+
+#include <pith/generate.h>
+#include <pith/quantize.h>
+#include <pith/status.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct pith_service;
+struct pith_event;
+
+struct pith_service_options {
+    size_t size;        /* of this struct as the program knows it: pith_service_defaults() */
+    size_t context;     /* tokens of one request, prompt and answer; 0: what the model has */
+    uint32_t sequences; /* answers that run at once; default 64 */
+    size_t batch;       /* tokens of a step, at most; default 512 */
+    size_t queue;       /* requests that wait, at most; default 256 */
+    uint64_t memory;    /* hard, in bytes: weights, pages and work space; 0: pages for `tokens` */
+    size_t tokens;      /* that pages are there for, where memory is 0; 0: four whole contexts, or
+                           65536 where that is less */
+    double pace;        /* seconds that pieces of prompts may add to a step while answers run;
+                           default 0.1 */
+    const char *kv;     /* as in struct pith_generate_options */
+    struct pith_list kv_layers;
+    const char *chat_template; /* a file in place of the model's template; NULL: the model's */
+    int no_prefix_cache;       /* nonzero: nothing is kept of what was served */
+};
+PITH_API void pith_service_defaults_sized(struct pith_service_options *options, size_t size);
+static inline void pith_service_defaults(struct pith_service_options *options)
+{
+    pith_service_defaults_sized(options, sizeof *options);
+}
+
+/* Starts a service over an engine, which is borrowed and serves nobody else until the service is
+ * closed. PITH_LIMIT when the memory does not suffice for one request of that context (the message
+ * says how much would), PITH_UNSUPPORTED for a model whose bits depend on how a prompt is cut (one
+ * scale over a whole call). */
+PITH_API enum pith_status pith_service_open(struct pith_engine *engine,
+                                            const struct pith_service_options *options,
+                                            struct pith_service **out, struct pith_error *err);
+/* From here on nothing is accepted; what was accepted goes on. */
+PITH_API void pith_service_drain(struct pith_service *service);
+/* Ends what still runs as "cancelled", joins the thread, frees *service and sets it to NULL; NULL
+ * and a NULL *service are allowed. Not from within an event. */
+PITH_API void pith_service_close(struct pith_service **service);
+
+/* --- what is asked -------------------------------------------------------------------------- */
+
+enum pith_constraint {
+    PITH_ANY,       /* no constraint */
+    PITH_JSON,      /* a JSON object */
+    PITH_SCHEMA,    /* JSON that a JSON schema takes */
+    PITH_EXPRESSION /* what a regular expression matches, as a whole */
+};
+
+struct pith_request {
+    size_t size; /* of this struct as the program knows it: pith_request_defaults() */
+
+    /* The prompt: the first of these that is not NULL. Texts are UTF-8. */
+    const int32_t *ids; /* [id_count] */
+    size_t id_count;
+    const char *text; /* BOS is put in front where the tokenizer says so, unless `bare` */
+    size_t text_size;
+    const char *conversation; /* JSON as of pith_chat_prompt(); add_generation_prompt is true unless
+                                 it says otherwise */
+    int bare;
+
+    size_t max_tokens; /* 0: as many as the context has room for */
+    size_t min_tokens; /* before which no answer ends by itself */
+    float temperature; /* 0 (default): greedy */
+    uint32_t top_k;    /* 0: no limit */
+    float top_p;       /* 1: no limit */
+    float min_p;       /* 0: no limit; a share of the likeliest token's probability */
+    float typical;     /* 1: no limit; locally typical sampling (Meister et al. 2022) */
+    float repetition;  /* 1: none; Keskar et al. 2019, over prompt and answer */
+    float frequency;   /* 0: none; taken off a logit for each time that the answer has the token */
+    float presence;    /* 0: none; taken off once */
+    uint64_t seed;     /* choice i draws from a stream of its own of it */
+    const int32_t *bias; /* [bias_count]: ids whose logits get bias_value[] added */
+    const float *bias_value;
+    size_t bias_count;
+    struct pith_list stop;   /* texts that end an answer, and are not part of it */
+    int keep_stop;           /* nonzero: they are */
+    const int32_t *stop_ids; /* [stop_id_count], beside the model's own ends */
+    size_t stop_id_count;
+    int ignore_end;   /* nonzero: the model's own ends are tokens like others */
+    int special;      /* nonzero: special tokens stand in the text */
+    uint32_t n;       /* choices that are told; default 1 */
+    uint32_t best_of; /* choices that are made, of which the n with the best mean log-probability
+                         are told, when all are there; 0: n */
+    int logprobs; /* -1 (default): none; else that many alternatives of each token, at most 20 */
+    int prompt_logprobs; /* the same of the prompt's tokens, told before the answer */
+    int echo;            /* nonzero: the prompt is told before the answer, as text and tokens */
+    enum pith_constraint constraint;
+    const char *constraint_text; /* the schema, as JSON; or the expression */
+    uint32_t lookup; /* tokens that are guessed from the text so far and verified in one step; 0
+                        (default): none. Never changes what a request gets */
+    double deadline; /* seconds from now at most; 0: none */
+    uint64_t client; /* requests of one client share its turns; any number */
+
+    /* Told of each event, from the service's thread, in order, and not after the last one (whose
+     * kind is PITH_EVENT_END or PITH_EVENT_FAILED). Must not block. */
+    void (*event)(void *ctx, const struct pith_event *event);
+    void *ctx;
+};
+PITH_API void pith_request_defaults_sized(struct pith_request *request, size_t size);
+static inline void pith_request_defaults(struct pith_request *request)
+{
+    pith_request_defaults_sized(request, sizeof *request);
+}
+
+/* --- what is told ----------------------------------------------------------------------------- */
+
+enum pith_event_kind {
+    PITH_EVENT_PROMPT, /* text and tokens of the prompt: with echo or prompt_logprobs */
+    PITH_EVENT_TEXT,   /* some more of a choice: whole characters, none of a stop text */
+    PITH_EVENT_CHOICE, /* a choice has ended: finish */
+    PITH_EVENT_END,    /* all choices have: usage; the last */
+    PITH_EVENT_FAILED  /* error; the last */
+};
+
+struct pith_alternative {
+    int32_t id;
+    float logprob;
+};
+struct pith_event_token {
+    int32_t id;
+    float logprob; /* natural, of the model's distribution, before temperature, penalties, bias and
+                      constraint; NAN for a prompt's first token, and where none was asked for */
+    const struct pith_alternative *top; /* [tops]: the likeliest, best first */
+    size_t tops;
+};
+struct pith_usage {
+    size_t prompt;                 /* tokens */
+    size_t cached;                 /* of them, that were not computed again */
+    size_t generated;              /* tokens of all choices that were made */
+    size_t guessed, guessed_right; /* with lookup */
+    double queued, first, seconds; /* seconds from submit to admission, first token, end */
+};
+struct pith_event {
+    enum pith_event_kind kind;
+    uint64_t request; /* as pith_submit() gave it */
+    uint32_t choice;
+    const char *text; /* [text_size]: UTF-8; may be empty */
+    size_t text_size;
+    const struct pith_event_token *token; /* [tokens]: those that were chosen since the last event
+                                             of this choice; text may lag behind them */
+    size_t tokens;
+    const char *finish; /* "stop", "length", "cancelled", "deadline" */
+    int32_t stop_id;    /* "stop": the token that ended it, or -1 */
+    const char *stop;   /* "stop": the text that ended it, or NULL */
+    struct pith_usage usage;
+    const struct pith_error *error;
+    enum pith_status status; /* of a failure */
+};
+
+/* Accepts a request; what it points to is copied. The prompt is encoded in the calling thread.
+ * PITH_ARG: a value out of range, an empty prompt, an id outside the vocabulary; PITH_LIMIT: prompt
+ * and answer do not fit the context; PITH_FORMAT: not UTF-8, a wrong conversation or constraint;
+ * PITH_UNSUPPORTED: a keyword of a schema that is not supported (named), no chat template;
+ * PITH_BUSY: the queue is full; PITH_CLOSED: it drains. On failure there are no events. */
+PITH_API enum pith_status pith_submit(struct pith_service *service,
+                                      const struct pith_request *request, uint64_t *id,
+                                      struct pith_error *err);
+/* Its choices end as "cancelled" soon; a request that is over, or unknown, is left alone. */
+PITH_API void pith_cancel(struct pith_service *service, uint64_t id);
+
+/* --- beside answers --------------------------------------------------------------------------- */
+
+/* Ids of a text, for pith_text_free(): a JSON list; and the text of ids (JSON list in, text out).
+ * special: BOS in front where the tokenizer says so. */
+PITH_API enum pith_status pith_service_encode(struct pith_service *service, const char *text,
+                                              size_t size, int special, char **ids,
+                                              struct pith_error *err);
+PITH_API enum pith_status pith_service_decode(struct pith_service *service, const int32_t *ids,
+                                              size_t count, int skip_special, char **text,
+                                              size_t *size, struct pith_error *err);
+/* The prompt that a conversation becomes with the service's template. */
+PITH_API enum pith_status pith_service_render(struct pith_service *service,
+                                              const char *conversation, char **prompt, size_t *size,
+                                              struct pith_error *err);
+/* The mean of the last hidden rows of a text (after the final norm), of length 1 where `normal` is
+ * nonzero: *out[width], freed as (char *) by pith_text_free(). Waits for the steps that it takes.
+ */
+PITH_API enum pith_status pith_service_embed(struct pith_service *service, const int32_t *ids,
+                                             size_t count, int normal, float **out, size_t *width,
+                                             struct pith_error *err);
+
+/* What it is doing and has done, for gauges; counters run from its start. */
+struct pith_service_state {
+    size_t size;
+    size_t running, waiting;  /* requests */
+    size_t sequences;         /* in the last step */
+    size_t pages, pages_used; /* of those that running requests and the cache hold */
+    size_t pages_cached;      /* of them, only kept for a prefix that may come again */
+    size_t context, vocab;
+    uint64_t steps, preempted;
+    uint64_t prompt_tokens, cached_tokens, generated_tokens;
+    uint64_t guessed, guessed_right;
+    double busy; /* seconds of steps */
+};
+PITH_API void pith_service_state(struct pith_service *service, struct pith_service_state *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
