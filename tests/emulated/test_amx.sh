@@ -40,10 +40,10 @@ both "gptq, products of bfloat16" quantize "$probe" -r gptq --mode fast --calib-
 "$pith" quantize "$probe" -o "$work/int4" -r rtn --quiet
 "$pith" quantize "$probe" -o "$work/w8a8" -r w8a8 --calib-tokens 256 --seq-len 128 --quiet
 head -c 3000 models/probe/eval.txt >"$work/text"
-# measure PROGRAM MODEL MODE CPU: everything that eval says, its times aside.
+# measure PROGRAM MODEL MODE CPU: everything that eval says, its times and the estimate of its memory aside.
 measure() {
     "$1" eval "$work/$2" --text "$work/text" --context 128 --mode "$3" --cpu "$4" --json \
-        2>/dev/null | sed '/second/d; /"cpu"/d'
+        2>/dev/null | sed '/second/d; /"cpu"/d; /"memory_expected"/d'
 }
 for model in int4 w8a8; do
     for mode in exact fast; do
