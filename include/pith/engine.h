@@ -182,24 +182,33 @@ PITH_API void pith_cancel(struct pith_service *service, uint64_t id);
 
 /* --- beside answers --------------------------------------------------------------------------- */
 
-/* Ids of a text, for pith_text_free(): a JSON list; and the text of ids (JSON list in, text out).
- * special: BOS in front where the tokenizer says so. */
-PITH_API enum pith_status pith_service_encode(struct pith_service *service, const char *text,
-                                              size_t size, int special, char **ids,
+/* Text or ids that a call below is given. */
+struct pith_input_text {
+    const char *text; /* [size], or NULL */
+    size_t size;
+    const int32_t *ids; /* [count], where text is NULL */
+    size_t count;
+    int special; /* of a text: BOS in front where the tokenizer says so; of ids: special tokens
+                    stand in the text */
+    int normal;  /* of an embedding: its length becomes 1 */
+};
+/* Ids of a text as a JSON list, for pith_text_free(). */
+PITH_API enum pith_status pith_service_encode(struct pith_service *service,
+                                              const struct pith_input_text *in, char **ids,
                                               struct pith_error *err);
-PITH_API enum pith_status pith_service_decode(struct pith_service *service, const int32_t *ids,
-                                              size_t count, int skip_special, char **text,
+/* The text of ids, *size bytes and a NUL, for pith_text_free(). */
+PITH_API enum pith_status pith_service_decode(struct pith_service *service,
+                                              const struct pith_input_text *in, char **text,
                                               size_t *size, struct pith_error *err);
 /* The prompt that a conversation becomes with the service's template. */
 PITH_API enum pith_status pith_service_render(struct pith_service *service,
                                               const char *conversation, char **prompt, size_t *size,
                                               struct pith_error *err);
-/* The mean of the last hidden rows of a text (after the final norm), of length 1 where `normal` is
- * nonzero: *out[width], freed as (char *) by pith_text_free(). Waits for the steps that it takes.
- */
-PITH_API enum pith_status pith_service_embed(struct pith_service *service, const int32_t *ids,
-                                             size_t count, int normal, float **out, size_t *width,
-                                             struct pith_error *err);
+/* The mean of the last hidden rows (after the final norm) of a text or ids: *out[width], freed as
+ * (char *) by pith_text_free(). Waits for the steps that it takes. */
+PITH_API enum pith_status pith_service_embed(struct pith_service *service,
+                                             const struct pith_input_text *in, float **out,
+                                             size_t *width, struct pith_error *err);
 
 /* What it is doing and has done, for gauges; counters run from its start. */
 struct pith_service_state {

@@ -3,6 +3,7 @@
 #include "api/cache.h"
 #include "api/chat.h"
 #include "api/context.h"
+#include "api/engine.h"
 #include "api/load.h"
 #include "api/options.h"
 #include "base/file.h"
@@ -13,13 +14,6 @@
 #include "tok/tokenizer.h"
 
 #include <string.h>
-
-struct pith_engine {
-    struct pith_context *context;
-    struct pith_model *model;
-    struct pith_tokenizer *tokenizer;
-    char *path;
-};
 
 enum pith_status pith_engine_open(struct pith_context *context, const char *model,
                                   struct pith_engine **out, struct pith_error *err)
@@ -149,7 +143,8 @@ static enum pith_status prepare(struct generation *g, struct pith_error *err)
     g->hidden = pith_alloc_aligned(g->chunk * shape->hidden, sizeof(float));
     g->logits = pith_alloc_aligned(shape->vocab, sizeof(float));
     if (!g->hidden || !g->logits) return pith_fail_nomem(err, "the logits");
-    const struct pith_sampling how = {o->temperature, o->top_k, o->top_p, o->seed};
+    const struct pith_sampling how = {
+        .temperature = o->temperature, .top_k = o->top_k, .top_p = o->top_p, .seed = o->seed};
     PITH_TRY(pith_sampler_init(&g->sampler, g->engine->context->backend, shape->vocab, &how, err));
     struct pith_session_options session = {.capacity = capacity, .chunk = g->chunk};
     PITH_TRY(choose_cache(g, &session.kv, err));

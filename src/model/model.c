@@ -257,6 +257,13 @@ static void norm_rows(const struct pith_model *m, struct pith_backend *be, const
     else pith_rmsnorm(be, x, n, hidden, m->final_norm, m->shape.eps, m->head_rows);
 }
 
+const float *pith_model_last_norm(const struct pith_model *m, struct pith_backend *be,
+                                  const float *x, size_t n)
+{
+    norm_rows(m, be, x, n);
+    return m->head_rows;
+}
+
 enum pith_status pith_model_logits(const struct pith_model *m, struct pith_backend *be,
                                    const float *x, size_t n, float *logits, struct pith_error *err)
 {

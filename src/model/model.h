@@ -255,6 +255,9 @@ enum pith_status pith_expert_tap(const struct pith_pass *p, const struct pith_bl
 /* Embedding rows of ids into x[n][hidden]. PITH_ARG for an id outside the vocabulary. */
 enum pith_status pith_model_embed(const struct pith_model *m, const int32_t *ids, size_t n,
                                   float *x, struct pith_error *err);
+/* The last norm of n <= PITH_HEAD_ROWS rows, valid until the next call or pith_model_logits(). */
+const float *pith_model_last_norm(const struct pith_model *m, struct pith_backend *be,
+                                  const float *x, size_t n);
 /* logits[n][vocab] of hidden rows x[n][hidden] (final norm applied here; x is not changed). */
 enum pith_status pith_model_logits(const struct pith_model *m, struct pith_backend *be,
                                    const float *x, size_t n, float *logits, struct pith_error *err);

@@ -7,6 +7,7 @@
 #include "kern/ops.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { SEGMENT = 64 };
 
@@ -16,16 +17,20 @@ struct candidate {
     double weight; /* probability, not normalised; of those taken from the heap */
 };
 
-static enum pith_status check(size_t vocab, const struct pith_sampling *how, struct pith_error *err)
+static enum pith_status check_share(const char *name, float share, struct pith_error *err)
 {
-    if (vocab == 0 || vocab > INT32_MAX)
-        return pith_fail(err, PITH_ARG, "a vocabulary of %zu tokens", vocab);
+    if (share >= 0 && share <= 1) return PITH_OK;
+    return pith_fail(err, PITH_ARG, "%s %g is outside 0..1", name, (double)share);
+}
+
+enum pith_status pith_sampling_check(const struct pith_sampling *how, struct pith_error *err)
+{
     if (!(how->temperature >= 0 && isfinite(how->temperature)))
         return pith_fail(err, PITH_ARG, "temperature %g is not 0 or more",
                          (double)how->temperature);
-    if (!(how->top_p >= 0 && how->top_p <= 1))
-        return pith_fail(err, PITH_ARG, "top-p %g is outside 0..1", (double)how->top_p);
-    return PITH_OK;
+    PITH_TRY(check_share("top-p", how->top_p, err));
+    PITH_TRY(check_share("min-p", how->min_p, err));
+    return check_share("typical", how->typical, err);
 }
 
 /* Candidates, and room behind them for what is known of each segment. */
@@ -45,7 +50,9 @@ enum pith_status pith_sampler_init(struct pith_sampler *s, struct pith_backend *
                                    const struct pith_sampling *how, struct pith_error *err)
 {
     *s = (struct pith_sampler){.how = *how, .backend = be, .vocab = vocab};
-    PITH_TRY(check(vocab, how, err));
+    if (vocab == 0 || vocab > INT32_MAX)
+        return pith_fail(err, PITH_ARG, "a vocabulary of %zu tokens", vocab);
+    PITH_TRY(pith_sampling_check(how, err));
     pith_rng_seed(&s->rng, how->seed);
     s->segments = (vocab + SEGMENT - 1) / SEGMENT;
     s->candidates = pith_alloc_aligned(most_candidates(vocab), sizeof(struct candidate));
@@ -217,6 +224,41 @@ static size_t filter(const struct pith_sampler *s, size_t n, double total, const
     return kept;
 }
 
+/* How far a candidate's surprise lies from what is expected of all, in nats. */
+struct surprise {
+    double sum, entropy; /* of the candidates */
+};
+
+static double oddness(const struct surprise *a, const struct candidate *c)
+{
+    return fabs(pith_log_f64(a->sum / c->weight) - a->entropy);
+}
+
+/* Of c[n], which is sorted, those whose surprise is nearest to the expected one and that together
+ * reach the share; they become the first, and their number is returned. Surprise falls along c, so
+ * the nearest lie together: the run of them grows by the nearer of its two neighbours. */
+static size_t keep_typical(struct candidate *c, size_t n, double share)
+{
+    struct surprise a = {.sum = sum(c, n)};
+    size_t used = 0, low = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double p = c[i].weight / a.sum;
+        if (p > 1e-300) a.entropy += p * pith_log_f64(1 / p);
+        else used = i + 1; /* as good as nothing */
+    }
+    if (used == n) return n;
+    for (size_t i = low = used; i < n; i++)
+        if (oddness(&a, &c[i]) < oddness(&a, &c[low])) low = i;
+    size_t end = low + 1;
+    for (double mass = c[low].weight; mass < share * a.sum && (low > used || end < n);) {
+        const bool down = end == n ||
+                          (low > used && oddness(&a, &c[low - 1]) <= oddness(&a, &c[end]));
+        mass += down ? c[--low].weight : c[end++].weight;
+    }
+    memmove(c, c + low, (end - low) * sizeof *c);
+    return end - low;
+}
+
 static int32_t draw(struct pith_sampler *s, const struct candidate *c, size_t n)
 {
     double left = pith_rng_unit(&s->rng) * sum(c, n);
@@ -230,15 +272,35 @@ static int32_t draw(struct pith_sampler *s, const struct candidate *c, size_t n)
     return id;
 }
 
+/* A logit below which min-p keeps none; a little less, so that no rounding matters. */
+static double shared_by(const struct pith_sampler *s, const struct weights *w)
+{
+    if (s->how.min_p <= 0 || !isfinite(w->max)) return -(double)INFINITY;
+    return (double)w->max - pith_log_f64(2 / (double)s->how.min_p) / w->scale;
+}
+
 static int32_t draw_filtered(struct pith_sampler *s, const float *logits, const struct weights *w)
 {
     const bool by_rank = s->how.top_k > 0;
     const double total = by_rank ? 0 : sum_segments(s, logits, w);
-    const double least = by_rank ? reached_by(s, s->how.top_k, w) : needed_for(s, total, w);
+    double least = by_rank ? reached_by(s, s->how.top_k, w) : needed_for(s, total, w);
+    /* Where top-p counts masses within what top-k leaves, none of that may be missing. */
+    if (s->how.top_p >= 1 || !by_rank) least = fmax(least, shared_by(s, w));
     const size_t n = collect(s, logits, least);
-    const struct candidate *c = s->candidates;
-    const size_t kept = filter(s, n, total, w);
-    return draw(s, c + (n - kept), kept);
+    struct candidate *c = s->candidates;
+    size_t kept = filter(s, n, total, w);
+    const double enough = (double)s->how.min_p * c[n - 1].weight;
+    while (kept > 1 && c[n - kept].weight < enough) kept--;
+    c += n - kept;
+    if (s->how.typical > 0 && s->how.typical < 1)
+        kept = keep_typical(c, kept, (double)s->how.typical);
+    return draw(s, c, kept);
+}
+
+static bool filters(const struct pith_sampling *how)
+{
+    return how->top_k > 0 || how->top_p < 1 || how->min_p > 0 ||
+           (how->typical > 0 && how->typical < 1);
 }
 
 /* From all tokens: first the segment, then the token in it. Rounding may leave a little: the last
@@ -269,6 +331,5 @@ int32_t pith_sampler_next(struct pith_sampler *s, const float *logits)
     const int32_t best = largest(s, logits);
     if (best < 0 || s->how.temperature <= 0) return best;
     const struct weights w = {logits[best], 1 / (double)s->how.temperature};
-    return s->how.top_k > 0 || s->how.top_p < 1 ? draw_filtered(s, logits, &w)
-                                                : draw_any(s, logits, &w, best);
+    return filters(&s->how) ? draw_filtered(s, logits, &w) : draw_any(s, logits, &w, best);
 }

@@ -317,7 +317,7 @@ enum pith_status pith_stream_push(const struct pith_tokenizer *t, struct pith_st
                                   struct pith_str *out, struct pith_error *err)
 {
     if (!s->decoding) PITH_TRY(pith_decoding_new(&t->decoder, s->started, &s->decoding, err));
-    return push_id(t, s->decoding, id, true, out, err);
+    return push_id(t, s->decoding, id, !s->special, out, err);
 }
 
 enum pith_status pith_stream_end(struct pith_stream *s, struct pith_str *out,

@@ -88,6 +88,7 @@ enum pith_status pith_tokenizer_decode(const struct pith_tokenizer *t, const int
 struct pith_stream {
     bool started; /* set it before the first id when the ids continue a text: then the space that
                      some decoders drop at the start of a text stays */
+    bool special; /* special tokens are not left out */
     struct pith_decoding *decoding; /* owned; NULL before the first id */
 };
 enum pith_status pith_stream_push(const struct pith_tokenizer *t, struct pith_stream *s, int32_t id,

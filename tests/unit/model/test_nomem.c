@@ -12,7 +12,7 @@ static enum pith_status run_session(struct pith_model *m, struct pith_backend *b
     struct pith_sampler sampler;
     float x[3 * 64];
     static const int32_t ids[] = {3, 1, 4};
-    static const struct pith_sampling how = {1, 5, 1, 1};
+    static const struct pith_sampling how = {1, 5, 1, 1, 0, 0};
     const struct pith_session_options options = {
         .capacity = 8, .chunk = 2, .kv = pith_kv_floats(PITH_BF16)};
     PITH_TRY(pith_session_init(&s, m, b, &options, err));

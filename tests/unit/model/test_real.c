@@ -21,7 +21,7 @@ static void check_generation(enum pith_dtype kv)
     const struct pith_session_options options = {
         .capacity = PROMPT + MADE, .chunk = CHUNK, .kv = pith_kv_floats(kv)};
     assert_ok(pith_session_init(&s, r.model, r.backend, &options, &err), err);
-    const struct pith_sampling how = {0.9f, 20, 0.95f, 1};
+    const struct pith_sampling how = {0.9f, 20, 0.95f, 1, 0, 0};
     assert_ok(pith_sampler_init(&sampler, r.backend, vocab, &how, &err), err);
     const long before = atomic_load(&requests), held = atomic_load(&live);
     assert_ok(pith_session_append(&s, ids, PROMPT, x, &err), err);

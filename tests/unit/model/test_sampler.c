@@ -30,7 +30,8 @@ static void make(struct pith_sampler *s, size_t vocab, float temperature, uint32
                  float top_p)
 {
     struct pith_error err = {0};
-    const struct pith_sampling how = {temperature, top_k, top_p, 42};
+    const struct pith_sampling how = {
+        .temperature = temperature, .top_k = top_k, .top_p = top_p, .seed = 42};
     assert_ok(pith_sampler_init(s, backend, vocab, &how, &err), err);
 }
 
@@ -217,7 +218,7 @@ static void a_seed_is_a_sequence(void **state)
     struct pith_sampler a, b, c;
     float logits[N];
     for (int i = 0; i < N; i++) logits[i] = (float)((i * 37) % 101) / 20;
-    const struct pith_sampling seven = {0.8f, 0, 0.9f, 7}, eight = {0.8f, 0, 0.9f, 8};
+    const struct pith_sampling seven = {0.8f, 0, 0.9f, 7, 0, 0}, eight = {0.8f, 0, 0.9f, 8, 0, 0};
     assert_ok(pith_sampler_init(&a, backend, N, &seven, &err), err);
     assert_ok(pith_sampler_init(&b, backend, N, &seven, &err), err);
     assert_ok(pith_sampler_init(&c, backend, N, &eight, &err), err);
@@ -328,7 +329,8 @@ static void large_vocabularies_equal_a_full_sort(void **state)
     assert_ok(pith_backend_new(NULL, PITH_CPU_SCALAR, &plain, &err), err);
     for (size_t i = 0; i < N; i++) logits[i] = (float)(pith_rng_normal(&r) * 2);
     for (size_t c = 0; c < PITH_COUNT(cases); c++) {
-        const struct pith_sampling how = {cases[c].temperature, cases[c].top_k, cases[c].top_p, 11};
+        const struct pith_sampling how = {
+            cases[c].temperature, cases[c].top_k, cases[c].top_p, 11, 0, 0};
         const double t = (double)how.temperature;
         const float least = how.top_p < 1 || how.top_k > 0
                                 ? border(logits, N, t, how.top_k, (double)how.top_p)
@@ -373,9 +375,62 @@ static void bad_options_are_refused(void **state)
     for (size_t i = 0; i < PITH_COUNT(bad); i++) {
         struct pith_error err = {0};
         struct pith_sampler s;
-        const struct pith_sampling how = {bad[i].temperature, 0, bad[i].top_p, 0};
+        const struct pith_sampling how = {bad[i].temperature, 0, bad[i].top_p, 0, 0, 0};
         assert_int_equal(pith_sampler_init(&s, backend, bad[i].vocab, &how, &err), PITH_ARG);
         assert_true(err.text[0] != '\0');
+        pith_sampler_free(&s);
+    }
+}
+
+/* What min-p and typical sampling leave, by their definitions over all of the distribution. */
+static void leave(const float *logits, size_t n, const struct pith_sampling *how, double *p)
+{
+    double entropy = 0, left = 0, most = 0, mass = 0;
+    bool keep[64] = {false};
+    softmax(logits, n, (double)how->temperature, p);
+    for (size_t i = 0; i < n; i++) most = fmax(most, p[i]);
+    for (size_t i = 0; i < n; i++) left += p[i] >= (double)how->min_p * most ? p[i] : (p[i] = 0);
+    for (size_t i = 0; i < n; i++) p[i] /= left;
+    for (size_t i = 0; i < n; i++) entropy -= p[i] > 0 ? p[i] * log(p[i]) : 0;
+    while (how->typical > 0 && mass < (double)how->typical) {
+        size_t next = n;
+        for (size_t i = 0; i < n; i++)
+            if (!keep[i] && p[i] > 0 &&
+                (next == n || fabs(-log(p[i]) - entropy) < fabs(-log(p[next]) - entropy)))
+                next = i;
+        if (next == n) break;
+        keep[next] = true;
+        mass += p[next];
+    }
+    for (size_t i = 0; i < n; i++)
+        p[i] = how->typical <= 0 || keep[i] ? p[i] / (mass > 0 ? mass : 1) : 0;
+}
+
+static void min_p_and_typical(void **state)
+{
+    (void)state;
+    enum { N = 40, DRAWS = 200000 };
+    static const struct pith_sampling cases[] = {{1, 0, 1, 3, 0.1f, 0},
+                                                 {0.7f, 0, 1, 4, 0.02f, 0},
+                                                 {1, 0, 1, 5, 0, 0.6f},
+                                                 {1.3f, 0, 1, 6, 0, 0.2f},
+                                                 {1, 0, 1, 7, 0.05f, 0.8f}};
+    float logits[N];
+    double p[N];
+    unsigned counts[N];
+    struct pith_rng r;
+    struct pith_error err = {0};
+    pith_rng_seed(&r, 9);
+    for (size_t i = 0; i < N; i++) logits[i] = (float)(pith_rng_normal(&r) * 1.5);
+    for (size_t c = 0; c < PITH_COUNT(cases); c++) {
+        struct pith_sampler s;
+        size_t kept = 0;
+        assert_ok(pith_sampler_init(&s, backend, N, &cases[c], &err), err);
+        leave(logits, N, &cases[c], p);
+        for (size_t i = 0; i < N; i++) kept += p[i] > 0;
+        assert_true(kept > 1 && kept < N);
+        count_draws(&s, logits, DRAWS, counts);
+        assert_true(chi_square(counts, p, N, DRAWS) < 2 * (double)kept + 30);
         pith_sampler_free(&s);
     }
 }
@@ -392,6 +447,7 @@ int main(void)
         cmocka_unit_test(a_seed_is_a_sequence),
         cmocka_unit_test(kept_sets_equal_a_full_sort),
         cmocka_unit_test(large_vocabularies_equal_a_full_sort),
+        cmocka_unit_test(min_p_and_typical),
         cmocka_unit_test(bad_options_are_refused),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);

@@ -1,0 +1,175 @@
+#include "serve/scheduler.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+
+#include <math.h>
+
+static bool is_among(int32_t id, const int32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] == id) return true;
+    return false;
+}
+
+/* Whether that token ends the answer. */
+static bool ends(const struct pith_scheduler *s, const struct pith_completion *a, int32_t id)
+{
+    const struct pith_request *r = &a->ticket->request;
+    if (is_among(id, r->stop_ids, r->stop_id_count)) return true;
+    return !r->ignore_end && is_among(id, s->parts.ends->id, s->parts.ends->count);
+}
+
+void pith_completion_finish(struct pith_scheduler *s, struct pith_completion *a, const char *finish)
+{
+    struct pith_ticket *t = a->ticket;
+    if (a->state == PITH_ANSWER_RUNS) pith_scheduler_stop(s, a, !t->embedding);
+    if (!a->finish && pith_stream_end(&a->stream, &a->piece, NULL) == PITH_OK && a->stop < 0) {
+        const struct pith_stops none = {0};
+        if (a->piece.len > 0)
+            (void)pith_tail_push(&a->tail, a->stop_id < 0 ? &t->stops : &none, false, a->piece.data,
+                                 a->piece.len, &a->text);
+        pith_tail_end(&a->tail, &a->text);
+    }
+    pith_str_clear(&a->piece);
+    a->finish = finish;
+    a->state = PITH_ANSWER_IS_OVER;
+    pith_completion_tell_end(a);
+}
+
+/* A token of the prompt that is to be told. */
+static bool add_prompt_token(struct pith_scheduler *s, struct pith_ticket *t,
+                             const struct pith_chosen *c)
+{
+    struct pith_error err = {0};
+    t->scored++;
+    if (pith_tokens_add(&t->prompt_tokens, c, &err) == PITH_OK) return true;
+    pith_scheduler_fail(s, t, &err);
+    return false;
+}
+
+static bool add_first(struct pith_scheduler *s, struct pith_completion *a)
+{
+    const struct pith_chosen first = {.id = a->ids.id[0], .logprob = NAN};
+    return a->ticket->scored > 0 || add_prompt_token(s, a->ticket, &first);
+}
+
+void pith_completion_score(struct pith_scheduler *s, struct pith_completion *a, size_t position,
+                           const float *logits)
+{
+    struct pith_ticket *t = a->ticket;
+    struct pith_chosen c;
+    if (!add_first(s, a) || position != t->scored) return;
+    pith_choose_score(&s->choose, logits, a->ids.id[position], t->request.prompt_logprobs, &c);
+    (void)add_prompt_token(s, t, &c);
+}
+
+/* The prompt is told before the answer's first token. */
+static bool tell_prompt(struct pith_scheduler *s, struct pith_completion *a)
+{
+    struct pith_ticket *t = a->ticket;
+    struct pith_error err = {0};
+    if (t->prompt_told || a->number > 0 || !(t->scores || t->request.echo)) return true;
+    if (!add_first(s, a)) return false;
+    while (t->scored < t->prompt) { /* echoed without scores */
+        const struct pith_chosen c = {.id = a->ids.id[t->scored], .logprob = NAN};
+        if (!add_prompt_token(s, t, &c)) return false;
+    }
+    if (t->request.echo && pith_tokenizer_decode(s->parts.tokenizer, a->ids.id, t->prompt,
+                                                 !t->request.special, &a->text, &err) != PITH_OK) {
+        pith_scheduler_fail(s, t, &err);
+        return false;
+    }
+    pith_ticket_tell_prompt(t);
+    return true;
+}
+
+static void choose(struct pith_scheduler *s, struct pith_completion *a, float *logits,
+                   struct pith_chosen *c)
+{
+    const struct pith_ticket *t = a->ticket;
+    const struct pith_request *r = &t->request;
+    const bool early = a->generated < r->min_tokens;
+    const struct pith_wish how = {.request = r,
+                                  .counts = &a->counts,
+                                  .rng = &a->rng,
+                                  .banned = s->parts.ends->id,
+                                  .bans = early && !r->ignore_end ? s->parts.ends->count : 0,
+                                  .tops = r->logprobs >= 0 || !pith_ticket_holds(t) ? r->logprobs
+                                                                                    : 0};
+    pith_choose_next(&s->choose, &how, logits, c);
+}
+
+static enum pith_status append_id(struct pith_ids *ids, int32_t id, struct pith_error *err)
+{
+    if (ids->count == ids->cap) {
+        int32_t *more = pith_realloc(ids->id, 2 * ids->cap + 16, sizeof *more);
+        if (!more) return pith_fail_nomem(err, "the tokens of an answer");
+        ids->id = more;
+        ids->cap = 2 * ids->cap + 16;
+    }
+    ids->id[ids->count++] = id;
+    return PITH_OK;
+}
+
+/* The token becomes part of the answer, and its text of what is to be told. */
+static enum pith_status append(struct pith_scheduler *s, struct pith_completion *a,
+                               const struct pith_chosen *c, struct pith_error *err)
+{
+    const struct pith_request *r = &a->ticket->request;
+    const struct pith_stops none = {0};
+    const bool stops = a->generated >= r->min_tokens;
+    PITH_TRY(append_id(&a->ids, c->id, err));
+    if (r->repetition != 1 || r->frequency != 0 || r->presence != 0)
+        PITH_TRY(pith_counts_add(&a->counts, c->id, true, err));
+    PITH_TRY(pith_tokens_add(&a->tokens, c, err));
+    PITH_TRY(pith_stream_push(s->parts.tokenizer, &a->stream, c->id, &a->piece, err));
+    if (a->piece.len > 0)
+        a->stop = pith_tail_push(&a->tail, stops ? &a->ticket->stops : &none, r->keep_stop != 0,
+                                 a->piece.data, a->piece.len, &a->text);
+    pith_str_clear(&a->piece);
+    return a->text.failed ? pith_fail_nomem(err, "the text of an answer") : PITH_OK;
+}
+
+static void count(struct pith_scheduler *s, struct pith_completion *a, const struct pith_chosen *c)
+{
+    struct pith_ticket *t = a->ticket;
+    if (t->first <= 0) t->first = pith_clock();
+    a->generated++;
+    t->usage.generated++;
+    if (!isnan(c->logprob)) a->logprobs += (double)c->logprob;
+    pthread_mutex_lock(&s->lock);
+    s->told.generated_tokens++;
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool pith_completion_next(struct pith_scheduler *s, struct pith_completion *a, float *logits)
+{
+    struct pith_ticket *t = a->ticket;
+    struct pith_chosen c;
+    struct pith_error err = {0};
+    if (!tell_prompt(s, a)) return false;
+    choose(s, a, logits, &c);
+    if (c.id < 0) {
+        (void)pith_fail(&err, PITH_NUMERIC, "the model's logits allow no next token");
+        pith_scheduler_fail(s, t, &err);
+        return false;
+    }
+    count(s, a, &c);
+    if (ends(s, a, c.id) && a->generated > t->request.min_tokens) {
+        a->stop_id = c.id;
+        pith_completion_finish(s, a, "stop");
+        return false;
+    }
+    if (append(s, a, &c, &err) != PITH_OK) {
+        pith_scheduler_fail(s, t, &err);
+        return false;
+    }
+    if (a->stop >= 0) pith_completion_finish(s, a, "stop");
+    else if (a->ids.count >= t->limit) pith_completion_finish(s, a, "length");
+    else {
+        pith_completion_tell(a);
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,100 @@
+/* serve/ticket.h: an accepted request, its answers, and what is told of them. */
+#ifndef PITH_SERVE_TICKET_H
+#define PITH_SERVE_TICKET_H
+
+#include "base/rng.h"
+#include "serve/choose.h"
+#include "serve/tail.h"
+#include "tok/tokenizer.h"
+
+#include <pith/engine.h>
+
+/* Tokens that are to be told, with their alternatives. Start with {0}. */
+struct pith_tokens {
+    struct pith_event_token *token; /* [count]; `top` is set when they are told */
+    struct pith_alternative *top;   /* [tops], of all tokens one after the other */
+    size_t count, room, tops, top_room;
+};
+enum pith_status pith_tokens_add(struct pith_tokens *t, const struct pith_chosen *c,
+                                 struct pith_error *err);
+/* token[count] with `top` set, until the next addition. */
+const struct pith_event_token *pith_tokens_told(struct pith_tokens *t);
+void pith_tokens_clear(struct pith_tokens *t);
+void pith_tokens_free(struct pith_tokens *t);
+
+enum pith_completion_state {
+    PITH_ANSWER_WAITS,  /* for a sequence */
+    PITH_ANSWER_RUNS,   /* has one */
+    PITH_ANSWER_IS_OVER /* has a finish */
+};
+
+#define PITH_NO_SEQUENCE UINT32_MAX
+
+struct pith_ticket;
+struct pith_matcher;
+/* One choice. ids are the prompt and the answer so far; those before `read` have been through the
+ * model, whether for the first time or again after the sequence was taken away. */
+struct pith_completion {
+    struct pith_ticket *ticket;
+    uint32_t number; /* of the ticket's choices */
+    enum pith_completion_state state;
+    uint32_t sequence;
+    struct pith_ids ids;
+    size_t read;
+    size_t generated;
+    struct pith_rng rng;
+    struct pith_counts counts; /* where penalties are asked for */
+    struct pith_matcher *matcher;
+    struct pith_stream stream;
+    struct pith_tail tail;
+    struct pith_str piece, text; /* what a token gave; what is to be told */
+    struct pith_tokens tokens;   /* to be told */
+    double logprobs;             /* sum */
+    const char *finish;
+    int32_t stop_id;
+    int stop; /* which text, or -1 */
+};
+
+struct pith_embedding; /* serve/embed.h */
+struct pith_grammar;
+
+struct pith_ticket {
+    struct pith_ticket *next;
+    uint64_t id;
+    struct pith_request request; /* its pointers are into `memory` */
+    void *memory;
+    struct pith_stops stops;
+    size_t prompt; /* tokens */
+    size_t limit;  /* tokens of a whole answer, prompt and all */
+    struct pith_grammar *grammar;
+    struct pith_embedding *embedding; /* a ticket for one; borrowed */
+    struct pith_completion *answer;   /* [answers] */
+    uint32_t answers;
+    bool cancelled; /* under the scheduler's lock */
+    bool scores;    /* the prompt's tokens are scored: it is read whole, for answer 0 */
+    bool prompt_told;
+    size_t scored; /* tokens of the prompt that have been */
+    struct pith_tokens prompt_tokens;
+    double submitted, admitted, first, until; /* clocks; 0: not yet, never */
+    struct pith_usage usage;
+};
+
+/* Copies a request and the ids of its prompt. PITH_ARG for values out of range. */
+enum pith_status pith_ticket_new(const struct pith_request *r, const struct pith_ids *prompt,
+                                 size_t vocab, struct pith_ticket **out, struct pith_error *err);
+void pith_ticket_free(struct pith_ticket *t);
+
+/* Whether all answers wait for the last to be told. */
+bool pith_ticket_holds(const struct pith_ticket *t);
+
+/* Tells what is there to be told of an answer, unless its ticket holds. */
+void pith_completion_tell(struct pith_completion *a);
+/* Tells its end, and the ticket's when it was the last. */
+void pith_completion_tell_end(struct pith_completion *a);
+/* Tells the prompt. */
+void pith_ticket_tell_prompt(struct pith_ticket *t);
+/* All that is left of it ends with a failure. */
+void pith_ticket_fail(struct pith_ticket *t, const struct pith_error *error);
+bool pith_ticket_is_over(const struct pith_ticket *t);
+
+#endif
