@@ -25,8 +25,9 @@ CFLAGS_ALL = -std=c17 -D_POSIX_C_SOURCE=200809L -DPITH_VERSION='"$(VERSION)"' $(
              $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CFLAGS)
 # On a new machine the packages are installed first; pkg-config then answers within recipes.
 LIBS = $(shell pkg-config --libs $(PKGS) 2>/dev/null) $(if $(PKGS),-lbz2 -lz) -lm -pthread
-# Of the program alone: edited lines at a terminal, where there is libedit.
+# Of the program alone: edited lines at a terminal, where there is libedit; HTTP.
 EDIT = $(shell pkg-config --libs libedit 2>/dev/null)
+HTTP = $(shell pkg-config --libs libmicrohttpd 2>/dev/null)
 
 skipped  = $(foreach s,$(SKIP_$(MACHINE)),$(filter src/kern/$(s)/%,$(1)))
 # Sources to leave out, for a build without the libraries that they need.
@@ -35,9 +36,11 @@ SRC_ALL := $(filter-out $(OMIT),$(foreach d,$(FOLDERS),$(wildcard src/$(d)/*.c s
 SRC     := $(filter-out $(call skipped,$(SRC_ALL)),$(SRC_ALL))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard cli/*.c))
+WEB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard server/*.c))
 # Unit tests: one program a file; the folder under tests/unit/ is the module.
 TEST_SRC := $(foreach d,$(FOLDERS),$(wildcard tests/unit/$(d)/test_*.c))
-TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
+WEB_TEST := $(if $(wildcard src/api),$(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/server/test_*.c)))
+TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%) $(WEB_TEST)
 TEST_LIB ?= -lcmocka
 FUZZ_SRC := $(wildcard fuzz/fuzz_*.c)
 # What takes longest must not start last: these first, the longest at the front, then the other scripts.
@@ -76,8 +79,13 @@ $(BUILD)/libpith.so: $(OBJ)
 	    -Wl,--exclude-libs,ALL -o $@ $(OBJ) $(LIBS)
 	@ln -sf $(@F) $@.0
 
-$(BUILD)/pith: $(CLI_OBJ) $(BUILD)/libpith.a
-	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS) $(EDIT)
+# The server, for the program and for its tests.
+$(BUILD)/libserver.a: $(WEB_OBJ)
+	@rm -f $@
+	@ar rcs $@ $^
+
+$(BUILD)/pith: $(CLI_OBJ) $(BUILD)/libserver.a $(BUILD)/libpith.a
+	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS) $(HTTP) $(EDIT)
 
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
@@ -87,6 +95,12 @@ $(BUILD)/%.o: %.c Makefile
 $(BUILD)/tests/%: tests/%.c $(BUILD)/libpith.a
 	@mkdir -p $(@D)
 	@$(CC) $(CFLAGS_ALL) -Itests -MMD -MP $(LDFLAGS) -o $@ $< $(BUILD)/libpith.a $(TEST_LIB) $(LIBS)
+
+# The server's tests put a service of their own (fake.h) before the library's.
+$(BUILD)/tests/unit/server/%: tests/unit/server/%.c tests/unit/server/fake.c $(BUILD)/libserver.a $(BUILD)/libpith.a
+	@mkdir -p $(@D)
+	@$(CC) $(CFLAGS_ALL) -Itests -MMD -MP $(LDFLAGS) -o $@ $< tests/unit/server/fake.c $(BUILD)/libserver.a \
+	    $(BUILD)/libpith.a $(TEST_LIB) $(LIBS) $(HTTP)
 
 unit: $(TEST_BIN) ## build and run the unit tests of FOLDERS
 	@tools/run_tests.sh $(TEST_BIN)
@@ -125,7 +139,7 @@ tsan: deps ## the unit tests under ThreadSanitizer
 
 clang: ## build everything with clang, warnings are errors
 	@PITH_EXTRA_PACKAGES=clang tools/deps.sh
-	@$(MAKE) --no-print-directory BUILD=build-clang CC=clang lib build-clang/pith $(TEST_SRC:%.c=build-clang/%)
+	@$(MAKE) --no-print-directory BUILD=build-clang CC=clang lib build-clang/pith $(TEST_BIN:$(BUILD)/%=build-clang/%)
 
 # --- other CPUs, emulated: tests that `make test-all` runs too; EMULATED= leaves them out -------------
 EMULATED ?= $(if $(filter x86_64,$(MACHINE)),$(wildcard tests/emulated/test_*.sh))
@@ -142,9 +156,9 @@ emulated: $(BUILD)/pith $(BUILD)/tests/emulated/tier $(X86_TEST:%=$(BUILD)/tests
 
 # The same programs with a matrix unit that is not there: tests/emulated/amx.c.
 AMX_UNIT := $(BUILD)/tests/emulated/amx.o
-$(BUILD)/amx/pith: $(CLI_OBJ) $(AMX_UNIT) $(BUILD)/libpith.a
+$(BUILD)/amx/pith: $(CLI_OBJ) $(AMX_UNIT) $(BUILD)/libserver.a $(BUILD)/libpith.a
 	@mkdir -p $(@D)
-	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS) $(EDIT)
+	@$(CC) $(CFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(LIBS) $(HTTP) $(EDIT)
 $(BUILD)/amx/%: tests/unit/%.c $(AMX_UNIT) $(BUILD)/libpith.a
 	@mkdir -p $(@D)
 	@$(CC) $(CFLAGS_ALL) -Itests -MMD -MP $(LDFLAGS) -o $@ $^ $(TEST_LIB) $(LIBS)
@@ -249,5 +263,6 @@ clean: ## remove what was built
 	rm -rf $(BUILD) build-asan build-tsan build-clang build-fuzz build-coverage
 
 $(BUILD)/src/calib/corpus_builtin.o: src/calib/builtin.txt
+$(BUILD)/server/page.o: server/page.html
 
--include $(OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_BIN:=.d)
+-include $(OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(WEB_OBJ:.o=.d) $(TEST_BIN:=.d)

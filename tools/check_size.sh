@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 bad=0
-files=$(git ls-files 'src/**/*.[ch]' 'src/*.[ch]' 'include/**/*.h' 'cli/*.[ch]' 'examples/*.c' 'tests/**/*.[ch]' 'fuzz/*.[ch]' 'bench/*.[ch]' 'tools/*.c')
+files=$(git ls-files 'src/**/*.[ch]' 'src/*.[ch]' 'include/**/*.h' 'cli/*.[ch]' 'server/*.[ch]' 'examples/*.c' 'tests/**/*.[ch]' 'fuzz/*.[ch]' 'bench/*.[ch]' 'tools/*.c')
 for f in $files; do
     [ -f "$f" ] || continue
     case $f in */golden/* | *_table.h | *_table.c) continue ;; esac

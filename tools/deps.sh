@@ -2,7 +2,7 @@
 # Installs the Debian packages that building and testing need, if any is missing. As root, or with sudo.
 # Usage: deps.sh [check]   (with "check": only says what is missing; exit 1 if anything is)
 set -eu
-packages="gcc make pkg-config libjansson-dev libpcre2-dev libutf8proc-dev libssl-dev libbz2-dev zlib1g-dev libcurl4-openssl-dev libedit-dev libcmocka-dev"
+packages="gcc make pkg-config libjansson-dev libpcre2-dev libutf8proc-dev libssl-dev libbz2-dev zlib1g-dev libcurl4-openssl-dev libedit-dev libmicrohttpd-dev libcmocka-dev"
 missing=
 for p in $packages ${PITH_EXTRA_PACKAGES:-}; do
     dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $p"

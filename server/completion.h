@@ -1,0 +1,69 @@
+/* server/completion.h: the answers to one completion or chat: requests to the service, what it
+ * tells of them, and the text that becomes of it. */
+#ifndef PITH_SERVER_COMPLETION_H
+#define PITH_SERVER_COMPLETION_H
+
+#include "server/exchange.h"
+
+/* One prompt of a request. */
+struct completion_part {
+    struct completion *completion;
+    uint32_t index;
+    uint64_t id; /* of the service, once it is accepted */
+    bool accepted, over;
+    struct pith_usage usage;
+};
+
+/* One answer, as it grows. */
+struct told_choice {
+    bool told; /* its first chunk went out */
+    bool ended;
+    size_t characters; /* of its tokens' texts, for text_offset */
+    double last;       /* when its last tokens came: the service's thread alone */
+    char finish[16];
+    struct buffer text;
+    json_t *logprobs;
+};
+
+struct completion {
+    struct exchange *exchange; /* which owns it */
+    struct ask ask;
+    char id[48];
+    time_t created;
+    struct told_choice *choice; /* [parts * n] */
+    size_t choices;
+
+    /* Under the exchange's lock. */
+    struct completion_part *part;
+    size_t parts, live; /* parts whose last event has not come */
+    bool cancelled;
+    bool submitted; /* all that will be */
+    struct tape tape;
+    struct refusal failure;  /* status 0: none */
+    struct pith_usage usage; /* of the parts that are over */
+
+    /* Of a stream, in the connections' thread alone. */
+    struct buffer out;
+    size_t taken;
+    bool opened, closed;
+};
+
+/* Handlers of POST /v1/completions and /v1/chat/completions. */
+void completion_text(struct exchange *e);
+void completion_chat(struct exchange *e);
+/* Cancels what still runs; not under a lock. */
+void completion_cancel(struct completion *g);
+/* Frees what it holds and itself; NULL is allowed. */
+void completion_free(struct completion *g);
+/* The next bytes of a stream, as MHD's content reader: exchange is its closure. */
+ssize_t completion_read(void *exchange, uint64_t position, char *to, size_t room);
+
+/* server/reply.c: what is written. A note is added to its choice (and its text to what goes out, in
+ * a stream); the end writes the rest. */
+void reply_open(struct completion *g);
+void reply_note(struct completion *g, const struct tape_note *n);
+void reply_close(struct completion *g, const struct refusal *failure);
+/* The whole answer as JSON; NULL when memory is out. */
+json_t *reply_whole(struct completion *g);
+
+#endif

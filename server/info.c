@@ -1,0 +1,100 @@
+/* What the server says of itself. */
+#include "server/routes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static struct pith_service_state state_of(const struct exchange *e)
+{
+    struct pith_service_state state = {.size = sizeof state};
+    struct pith_service *service = atomic_load(&e->server->service);
+    if (service) pith_service_state(service, &state);
+    return state;
+}
+
+void info_page(struct exchange *e)
+{
+    const struct page *p = e->server->page;
+    struct buffer b = {0};
+    buffer_add(&b, p->text, p->size);
+    snprintf(e->csp, sizeof e->csp, "%s", p->policy);
+    exchange_answer(e, 200, "text/html; charset=utf-8", &b);
+}
+
+void info_health(struct exchange *e)
+{
+    struct refusal r = {0};
+    switch (atomic_load(&e->server->phase)) {
+    case SERVER_READY: exchange_json(e, 200, json_pack("{s:s}", "status", "ok")); return;
+    case SERVER_LOADING: (void)refuse(&r, 503, NULL, "Loading model"); break;
+    default: (void)refuse(&r, 503, NULL, "the server ends"); break;
+    }
+    exchange_refuse(e, &r);
+}
+
+void info_version(struct exchange *e)
+{
+    exchange_json(e, 200, json_pack("{s:s}", "version", pith_version()));
+}
+
+void info_metrics(struct exchange *e)
+{
+    struct buffer b = {0};
+    metrics_write(e->server->metrics, atomic_load(&e->server->service), e->server->settings.name,
+                  &b);
+    exchange_answer(e, 200, "text/plain; version=0.0.4; charset=utf-8", &b);
+}
+
+void info_models(struct exchange *e)
+{
+    const struct server *s = e->server;
+    const struct pith_service_state state = state_of(e);
+    exchange_json(e, 200,
+                  json_pack("{s:s, s:[{s:s, s:s, s:I, s:s, s:o, s:I, s:{s:I, s:I}}]}", "object",
+                            "list", "data", "id", s->settings.name, "object", "model", "created",
+                            (json_int_t)s->started, "owned_by", "pith", "root",
+                            json_any_text(s->settings.model, strlen(s->settings.model)),
+                            "max_model_len", (json_int_t)state.context, "meta", "n_ctx",
+                            (json_int_t)state.context, "n_vocab", (json_int_t)state.vocab));
+}
+
+void info_props(struct exchange *e)
+{
+    const struct server *s = e->server;
+    const struct pith_service_state t = state_of(e);
+    char build[64];
+    snprintf(build, sizeof build, "pith %s", pith_version());
+    json_t *j = json_pack(
+        "{s:{s:I}, s:s, s:s, s:s, s:o, s:o, s:{s:I, s:I, s:I, s:I}}", "default_generation_settings",
+        "n_ctx", (json_int_t)t.context, "build_info", build, "model_alias", s->settings.name,
+        "mode", s->settings.mode ? s->settings.mode : "exact", "kv",
+        s->settings.kv ? json_any_text(s->settings.kv, strlen(s->settings.kv)) : json_null(),
+        "model_path", json_any_text(s->settings.model, strlen(s->settings.model)), "limits", "body",
+        (json_int_t)s->settings.body, "prompts", (json_int_t)s->settings.prompts, "choices",
+        (json_int_t)s->settings.choices, "connections", (json_int_t)s->settings.connections);
+    exchange_json(e, 200, j);
+}
+
+/* tokenizer_config.json as the checkpoint has it, which is what clients look into. */
+void info_tokenizer(struct exchange *e)
+{
+    enum { MOST = 16 << 20 };
+    char path[4096];
+    struct stat st;
+    struct refusal r = {0};
+    const int n =
+        snprintf(path, sizeof path, "%s/tokenizer_config.json", e->server->settings.model);
+    json_t *j = NULL;
+    if (n > 0 && (size_t)n < sizeof path && stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+        st.st_size <= MOST)
+        j = json_load_file(path, 0, NULL);
+    if (json_is_object(j)) {
+        exchange_json(e, 200, j);
+        return;
+    }
+    json_decref(j);
+    (void)refuse(&r, 404, NULL, "the model has no tokenizer_config.json");
+    exchange_refuse(e, &r);
+}

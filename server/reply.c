@@ -1,0 +1,286 @@
+/* The shapes of answers: OpenAI's objects for texts and for chats, whole or as chunks of a stream.
+ */
+#include "server/completion.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- tokens and their probabilities -------------------------------------------------------------
+ */
+
+/* A token's bytes; what is no whole character by itself is shown by its bytes. */
+struct token_text {
+    char *bytes; /* for pith_text_free(); NULL when it cannot be had */
+    size_t size;
+    json_t *shown;
+};
+
+static struct token_text text_of(const struct completion *g, int32_t id)
+{
+    struct pith_service *service = atomic_load(&g->exchange->server->service);
+    struct token_text t = {0};
+    const struct pith_input_text input = {.ids = &id, .count = 1, .special = 1};
+    if (pith_service_decode(service, &input, &t.bytes, &t.size, NULL) != PITH_OK) t.bytes = NULL;
+    t.shown = t.bytes ? json_stringn(t.bytes, t.size) : NULL;
+    if (t.shown) return t;
+    struct buffer b = {0};
+    buffer_text(&b, "bytes:");
+    for (size_t i = 0; i < t.size; i++) buffer_print(&b, "\\x%02x", (unsigned char)t.bytes[i]);
+    t.shown = json_string(b.text ? b.text : "");
+    buffer_free(&b);
+    return t;
+}
+
+static json_t *probability(float x)
+{
+    if (isnan(x)) return json_null();
+    return json_real(x < -9999 ? -9999.0 : (double)x); /* JSON knows no infinity */
+}
+
+static json_t *chat_token(const struct completion *g, int32_t id, float logprob)
+{
+    struct token_text t = text_of(g, id);
+    json_t *bytes = json_array();
+    for (size_t i = 0; i < t.size; i++)
+        json_array_append_new(bytes, json_integer((unsigned char)t.bytes[i]));
+    pith_text_free(t.bytes);
+    return json_pack("{s:o, s:o, s:o}", "token", t.shown, "logprob", probability(logprob), "bytes",
+                     bytes);
+}
+
+/* {"content": [{"token", "logprob", "bytes", "top_logprobs": [...]}]} */
+static json_t *chat_logprobs(const struct completion *g, const struct pith_event *e)
+{
+    json_t *content = json_array();
+    for (size_t i = 0; i < e->tokens; i++) {
+        json_t *one = chat_token(g, e->token[i].id, e->token[i].logprob), *tops = json_array();
+        for (size_t k = 0; k < e->token[i].tops; k++)
+            json_array_append_new(tops,
+                                  chat_token(g, e->token[i].top[k].id, e->token[i].top[k].logprob));
+        json_object_set_new(one, "top_logprobs", tops);
+        json_array_append_new(content, one);
+    }
+    return json_pack("{s:o, s:n}", "content", content, "refusal");
+}
+
+static size_t characters(const char *text, size_t size)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < size; i++) n += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return n;
+}
+
+/* {"text": logprob} of a token's alternatives, with the token itself; of two with the same text the
+ * likelier. */
+static json_t *top_object(const struct completion *g, const struct pith_event_token *token)
+{
+    json_t *tops = json_object();
+    if (isnan(token->logprob)) {
+        json_decref(tops);
+        return json_null();
+    }
+    for (size_t k = 0; k <= token->tops; k++) {
+        const bool own = k == token->tops;
+        struct token_text t = text_of(g, own ? token->id : token->top[k].id);
+        const char *key = json_string_value(t.shown);
+        if (key && !json_object_get(tops, key))
+            json_object_set_new(tops, key,
+                                probability(own ? token->logprob : token->top[k].logprob));
+        json_decref(t.shown);
+        pith_text_free(t.bytes);
+    }
+    return tops;
+}
+
+/* {"tokens", "token_logprobs", "top_logprobs", "text_offset"} */
+static json_t *text_logprobs(const struct completion *g, struct told_choice *c,
+                             const struct pith_event *e)
+{
+    json_t *tokens = json_array(), *values = json_array(), *tops = json_array(),
+           *offsets = json_array();
+    for (size_t i = 0; i < e->tokens; i++) {
+        struct token_text t = text_of(g, e->token[i].id);
+        json_array_append_new(tokens, t.shown);
+        json_array_append_new(values, probability(e->token[i].logprob));
+        json_array_append_new(tops, top_object(g, &e->token[i]));
+        json_array_append_new(offsets, json_integer((json_int_t)c->characters));
+        c->characters += characters(t.bytes, t.size);
+        pith_text_free(t.bytes);
+    }
+    return json_pack("{s:o, s:o, s:o, s:o}", "text_offset", offsets, "token_logprobs", values,
+                     "tokens", tokens, "top_logprobs", tops);
+}
+
+static json_t *logprobs_of(const struct completion *g, struct told_choice *c,
+                           const struct pith_event *e)
+{
+    if (g->ask.request.logprobs < 0) return json_null();
+    if (g->ask.kind == ASK_CHAT) return chat_logprobs(g, e);
+    return text_logprobs(g, c, e);
+}
+
+/* Appends the lists of one object to those of the other, which is made where there is none. */
+static void extend(json_t **to, json_t *more)
+{
+    const char *key;
+    json_t *list;
+    if (!*to || !json_is_object(*to)) {
+        json_decref(*to);
+        *to = more;
+        return;
+    }
+    json_object_foreach (more, key, list)
+        if (json_is_array(list)) json_array_extend(json_object_get(*to, key), list);
+    json_decref(more);
+}
+
+/* --- pieces of objects
+ * ---------------------------------------------------------------------------- */
+
+static json_t *usage_of(const struct completion *g)
+{
+    const struct pith_usage *u = &g->usage;
+    const json_int_t made = g->ask.scored ? 0 : (json_int_t)u->generated;
+    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)u->prompt,
+                     "completion_tokens", made, "total_tokens", (json_int_t)u->prompt + made,
+                     "prompt_tokens_details", "cached_tokens", (json_int_t)u->cached);
+}
+
+static json_t *envelope(const struct completion *g, const char *object, json_t *choices)
+{
+    char fingerprint[64];
+    snprintf(fingerprint, sizeof fingerprint, "pith-%s", pith_version());
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", g->id, "object", object, "created",
+                     (json_int_t)g->created, "model", g->exchange->server->settings.name,
+                     "system_fingerprint", fingerprint, "choices", choices);
+}
+
+static json_t *finish_of(const struct told_choice *c)
+{
+    return c->ended ? json_string(c->finish) : json_null();
+}
+
+/* --- chunks
+ * --------------------------------------------------------------------------------------- */
+
+static void write_event(struct completion *g, json_t *value)
+{
+    buffer_text(&g->out, "data: ");
+    buffer_json(&g->out, value);
+    buffer_text(&g->out, "\n\n");
+    json_decref(value);
+}
+
+static json_t *text_piece(const char *text, size_t size)
+{
+    return json_any_text(text ? text : "", size);
+}
+
+/* What a chunk says of a choice: `delta` of a chat or `text`; both are taken. */
+static void send_choice(struct completion *g, size_t at, json_t *piece, json_t *logprobs)
+{
+    const bool chat = g->ask.kind == ASK_CHAT;
+    json_t *choice = json_pack("{s:i, s:o, s:o, s:o}", "index", (int)at, chat ? "delta" : "text",
+                               piece, "logprobs", logprobs, "finish_reason",
+                               finish_of(&g->choice[at]));
+    json_t *chunk =
+        envelope(g, chat ? "chat.completion.chunk" : "text_completion", json_pack("[o]", choice));
+    if (g->ask.usage) json_object_set_new(chunk, "usage", json_null());
+    write_event(g, chunk);
+}
+
+void reply_open(struct completion *g)
+{
+    if (g->ask.kind != ASK_CHAT) return;
+    for (size_t i = 0; i < g->choices; i++)
+        send_choice(g, i, json_pack("{s:s, s:s}", "role", "assistant", "content", ""), json_null());
+}
+
+static void send_text(struct completion *g, size_t at, const struct pith_event *e)
+{
+    const bool chat = g->ask.kind == ASK_CHAT;
+    json_t *text = text_piece(e->text, e->text_size);
+    if (e->text_size == 0 && (e->tokens == 0 || g->ask.request.logprobs < 0)) json_decref(text);
+    else
+        send_choice(g, at, chat ? json_pack("{s:o}", "content", text) : text,
+                    logprobs_of(g, &g->choice[at], e));
+}
+
+static void add_text(struct completion *g, size_t at, const struct pith_event *e)
+{
+    struct told_choice *c = &g->choice[at];
+    if (g->ask.stream) {
+        send_text(g, at, e);
+        return;
+    }
+    buffer_add(&c->text, e->text ? e->text : "", e->text_size);
+    if (e->tokens > 0) extend(&c->logprobs, logprobs_of(g, c, e));
+}
+
+static void end_choice(struct completion *g, size_t at, const struct pith_event *e)
+{
+    struct told_choice *c = &g->choice[at];
+    c->ended = true;
+    snprintf(c->finish, sizeof c->finish, "%s", g->ask.scored ? "length" : e->finish);
+    if (g->ask.stream)
+        send_choice(g, at, g->ask.kind == ASK_CHAT ? json_object() : json_string(""), json_null());
+}
+
+void reply_note(struct completion *g, const struct tape_note *n)
+{
+    const struct pith_event *e = &n->event;
+    const size_t each = g->ask.request.n, first = n->part * each;
+    const size_t at = first + e->choice;
+    if (e->kind == PITH_EVENT_PROMPT && g->ask.request.echo) {
+        for (size_t i = 0; i < each; i++) add_text(g, first + i, e);
+    } else if (e->choice < each && (e->kind == PITH_EVENT_TEXT || e->kind == PITH_EVENT_CHOICE)) {
+        /* The last piece may come with the end. */
+        if (!g->ask.scored && (e->text_size > 0 || e->tokens > 0)) add_text(g, at, e);
+        if (e->kind == PITH_EVENT_CHOICE) end_choice(g, at, e);
+    }
+}
+
+void reply_close(struct completion *g, const struct refusal *failure)
+{
+    if (failure->status) {
+        write_event(g, refusal_json(failure));
+        return;
+    }
+    if (g->ask.usage) {
+        json_t *last = envelope(
+            g, g->ask.kind == ASK_CHAT ? "chat.completion.chunk" : "text_completion", json_array());
+        json_object_set_new(last, "usage", usage_of(g));
+        write_event(g, last);
+    }
+    buffer_text(&g->out, "data: [DONE]\n\n");
+}
+
+/* --- the whole ----------------------------------------------------------------------------------
+ */
+
+static json_t *whole_choice(const struct completion *g, size_t i)
+{
+    struct told_choice *c = &g->choice[i];
+    const bool chat = g->ask.kind == ASK_CHAT;
+    json_t *text = c->text.failed ? NULL : text_piece(c->text.text, c->text.size);
+    json_t *logprobs = c->logprobs ? json_incref(c->logprobs) : json_null();
+    if (chat) text = json_pack("{s:s, s:o}", "role", "assistant", "content", text);
+    return json_pack("{s:i, s:o, s:o, s:o}", "index", (int)i, chat ? "message" : "text", text,
+                     "logprobs", logprobs, "finish_reason", finish_of(c));
+}
+
+json_t *reply_whole(struct completion *g)
+{
+    json_t *choices = json_array();
+    for (size_t i = 0; i < g->choices; i++)
+        if (json_array_append_new(choices, whole_choice(g, i)) != 0) {
+            json_decref(choices);
+            return NULL;
+        }
+    json_t *j =
+        envelope(g, g->ask.kind == ASK_CHAT ? "chat.completion" : "text_completion", choices);
+    json_object_set_new(j, "usage", usage_of(g));
+    return j;
+}
