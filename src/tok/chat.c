@@ -11,28 +11,37 @@
 
 enum { MOST_FILE = 4 << 20 };
 
+struct template
+{
+    struct pith_jinja *jinja;
+    char *text;
+};
 struct pith_chat {
-    struct pith_jinja *usual, *tools; /* tools: NULL: the usual one */
+    struct template usual, tools; /* tools: empty: the usual one */
     json_t *special;
 };
 
 void pith_chat_close(struct pith_chat *c)
 {
     if (!c) return;
-    pith_jinja_free(c->usual);
-    pith_jinja_free(c->tools);
+    pith_jinja_free(c->usual.jinja);
+    pith_jinja_free(c->tools.jinja);
+    pith_free(c->usual.text);
+    pith_free(c->tools.text);
     json_decref(c->special);
     pith_free(c);
 }
 
 static enum pith_status read_template(const char *text, size_t size, const char *where,
-                                      struct pith_jinja **out, struct pith_error *err)
+                                      struct template *out, struct pith_error *err)
 {
-    const enum pith_status s = pith_jinja_new(text, size, out, err);
-    return s == PITH_OK ? s : pith_fail_in(err, s, where);
+    const enum pith_status s = pith_jinja_new(text, size, &out->jinja, err);
+    if (s != PITH_OK) return where ? pith_fail_in(err, s, where) : s;
+    out->text = pith_strndup(text, size);
+    return out->text ? PITH_OK : pith_fail_nomem(err, "a chat template");
 }
 
-static enum pith_status read_file(const char *path, struct pith_jinja **out, struct pith_error *err)
+static enum pith_status read_file(const char *path, struct template *out, struct pith_error *err)
 {
     char *text;
     size_t size;
@@ -43,7 +52,7 @@ static enum pith_status read_file(const char *path, struct pith_jinja **out, str
 }
 
 /* The file dir/name when there is one. */
-static enum pith_status read_beside(const char *dir, const char *name, struct pith_jinja **out,
+static enum pith_status read_beside(const char *dir, const char *name, struct template *out,
                                     struct pith_error *err)
 {
     char *path = pith_path_join(dir, name);
@@ -70,10 +79,10 @@ static enum pith_status read_config(struct pith_chat *c, const json_t *config,
         if (!name || !json_is_string(text))
             return pith_fail(err, PITH_FORMAT, "%s: entry %zu has no \"name\" and \"template\"",
                              where, i);
-        struct pith_jinja **to = strcmp(name, "default") == 0    ? &c->usual
-                                 : strcmp(name, "tool_use") == 0 ? &c->tools
-                                                                 : NULL;
-        if (to && !*to)
+        struct template *to = strcmp(name, "default") == 0    ? &c->usual
+                              : strcmp(name, "tool_use") == 0 ? &c->tools
+                                                              : NULL;
+        if (to && !to->jinja)
             PITH_TRY(
                 read_template(json_string_value(text), json_string_length(text), where, to, err));
     }
@@ -132,7 +141,7 @@ static enum pith_status open_gguf(struct pith_chat *c, const char *path, struct 
     PITH_TRY(pith_gguf_open(path, &g, err));
     enum pith_status s = pith_gguf_get_text(&g, "tokenizer.chat_template", &text, err);
     pith_gguf_close(&g);
-    if (s == PITH_OK && text && !c->usual)
+    if (s == PITH_OK && text && !c->usual.jinja)
         s = read_template(text, strlen(text), path, &c->usual, err);
     pith_free(text);
     return s == PITH_OK ? ask_tokenizer(c, path, err) : s;
@@ -141,14 +150,14 @@ static enum pith_status open_gguf(struct pith_chat *c, const char *path, struct 
 static enum pith_status open_dir(struct pith_chat *c, const char *dir, struct pith_error *err)
 {
     json_t *config = NULL, *map = NULL;
-    const bool given = c->usual != NULL;
+    const bool given = c->usual.jinja != NULL;
     enum pith_status s = PITH_OK;
     if (!given) s = read_beside(dir, "chat_template.jinja", &c->usual, err);
-    if (s == PITH_OK && !given && c->usual)
+    if (s == PITH_OK && !given && c->usual.jinja)
         s = read_beside(dir, "additional_chat_templates/tool_use.jinja", &c->tools, err);
     if (s == PITH_OK) s = pith_component_file(dir, "tokenizer_config.json", &config, err);
     if (s == PITH_OK) s = pith_component_file(dir, "special_tokens_map.json", &map, err);
-    if (s == PITH_OK && !c->usual) s = read_config(c, config, err);
+    if (s == PITH_OK && !c->usual.jinja) s = read_config(c, config, err);
     take_special(c, config);
     take_special(c, map);
     if (s == PITH_OK && !config && !map) s = ask_tokenizer(c, dir, err);
@@ -170,7 +179,7 @@ enum pith_status pith_chat_open(const char *model, const char *file, struct pith
     if (s == PITH_OK) s = gguf ? open_gguf(c, gguf, err) : open_dir(c, model, err);
     pith_free(gguf);
     if (s == PITH_OK && !c->special) s = pith_fail_nomem(err, "special tokens");
-    if (s == PITH_OK && c->usual) *out = c;
+    if (s == PITH_OK && c->usual.jinja) *out = c;
     else pith_chat_close(c);
     return s;
 }
@@ -181,11 +190,21 @@ enum pith_status pith_chat_from(const char *text, size_t size, const json_t *spe
     struct pith_chat *c = pith_zalloc(1, sizeof *c);
     if (!c) return pith_fail_nomem(err, "a chat template");
     c->special = special ? json_deep_copy(special) : json_object();
-    const enum pith_status s = c->special ? pith_jinja_new(text, size, &c->usual, err)
+    const enum pith_status s = c->special ? read_template(text, size, NULL, &c->usual, err)
                                           : pith_fail_nomem(err, "special tokens");
     if (s == PITH_OK) *out = c;
     else pith_chat_close(c);
     return s;
+}
+
+const char *pith_chat_text(const struct pith_chat *c, bool tools)
+{
+    return tools ? c->tools.text : c->usual.text;
+}
+
+const char *pith_chat_token(const struct pith_chat *c, const char *name)
+{
+    return json_string_value(json_object_get(c->special, name));
 }
 
 /* ---- conversations ---- */
@@ -246,7 +265,7 @@ enum pith_status pith_chat_render(const struct pith_chat *c, const json_t *conve
     const struct pith_jinja_input in = {
         .own = c->special, .given = given, .now = now ? now : (int64_t)time(NULL)};
     const enum pith_status s =
-        pith_jinja_render(tools && c->tools ? c->tools : c->usual, &in, out, err);
+        pith_jinja_render(tools && c->tools.jinja ? c->tools.jinja : c->usual.jinja, &in, out, err);
     json_decref(given);
     return s == PITH_OK ? s : pith_fail_in(err, s, "the chat template");
 }

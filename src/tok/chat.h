@@ -18,6 +18,11 @@ enum pith_status pith_chat_from(const char *text, size_t size, const json_t *spe
                                 struct pith_chat **out, struct pith_error *err);
 void pith_chat_close(struct pith_chat *c);
 
+/* The text of the template, of that for conversations with tools; NULL: it is the same one. */
+const char *pith_chat_text(const struct pith_chat *c, bool tools);
+/* A special token by the name that templates know it by ("eos_token"), or NULL. */
+const char *pith_chat_token(const struct pith_chat *c, const char *name);
+
 /* Renders {"messages": [...], "tools", "documents", "add_generation_prompt", other variables}, or
  * the list of messages alone, as apply_chat_template() of transformers does: members of a message
  * that are null are left out, and reasoning is there under each of its names. What is not there of

@@ -456,6 +456,30 @@ static void a_full_queue(void **state)
     }
 }
 
+/* One request of a client goes before the many that another sent earlier. */
+static void a_client_with_few_is_not_kept_out(void **state)
+{
+    (void)state;
+    enum { FLOOD = 12 };
+    struct pith_service_options o;
+    pith_service_defaults(&o);
+    o.sequences = 2;
+    struct pith_service *v = start(&o);
+    struct heard *h[FLOOD];
+    struct pith_request r = ask(stories[0], 60);
+    r.ignore_end = 1;
+    r.client = 1;
+    for (size_t i = 0; i < FLOOD; i++) h[i] = submit(v, &r);
+    r.client = 2;
+    struct heard *few = submit(v, &r);
+    for (size_t i = 0; i < FLOOD; i++) wait_for(h[i]);
+    wait_for(few);
+    assert_true(few->usage.seconds < h[FLOOD / 2]->usage.seconds);
+    for (size_t i = 0; i < FLOOD; i++) forget(h[i]);
+    forget(few);
+    pith_service_close(&v);
+}
+
 static void an_embedding_is_the_same_however_cut(void **state)
 {
     (void)state;
@@ -505,6 +529,7 @@ int main(void)
         cmocka_unit_test(prompts_are_scored),
         cmocka_unit_test(cancelled_late_and_refused),
         cmocka_unit_test(a_full_queue),
+        cmocka_unit_test(a_client_with_few_is_not_kept_out),
         cmocka_unit_test(an_embedding_is_the_same_however_cut),
         cmocka_unit_test(a_ceiling_on_memory),
     };
