@@ -169,7 +169,7 @@ static void tell_ready(const struct settings *s, const struct server *server, co
 
 /* Serves until a signal comes, then lets what was accepted end. */
 static int serve(const struct settings *s, struct server *server, struct pith_engine *engine,
-                 const char *name)
+                 const struct pith_reply_format *format, const char *name)
 {
     const struct pith_service_options o = service_options(s);
     const struct timespec a_little = {.tv_nsec = 50000000};
@@ -177,7 +177,7 @@ static int serve(const struct settings *s, struct server *server, struct pith_en
     struct pith_error err = {0};
     if (pith_service_open(engine, &o, &service, &err) != PITH_OK)
         return report_failure(&s->common, &err);
-    server_begin(server, service);
+    server_begin(server, service, format);
     tell_ready(s, server, name);
     while (!interrupted()) nanosleep(&a_little, NULL);
     server_notify("STOPPING=1");
@@ -194,6 +194,7 @@ static int run(void *settings, const struct text_list *operands)
     const char *model = operands->item[0];
     struct pith_context *context;
     struct pith_engine *engine = NULL;
+    struct pith_reply_format *format = NULL;
     struct server *server = NULL;
     struct pith_error err = {0};
     char part[256];
@@ -205,11 +206,13 @@ static int run(void *settings, const struct text_list *operands)
     if (rc != EXIT_DONE) return rc;
     const struct server_settings t = server_settings(s, model, name);
     if (server_open(&t, &server, &err) != PITH_OK ||
+        pith_reply_format_open(model, s->chat_template, &format, &err) != PITH_OK ||
         pith_engine_open(context, model, &engine, &err) != PITH_OK)
         rc = report_failure(&s->common, &err);
-    else rc = serve(s, server, engine, name);
+    else rc = serve(s, server, engine, format, name);
     if (server) server_stop(server);
     server_free(&server);
+    pith_reply_format_close(&format);
     pith_engine_close(&engine);
     pith_context_free(&context);
     return rc;

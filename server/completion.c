@@ -132,6 +132,10 @@ static struct completion *completion_new(struct exchange *e, struct ask *ask)
              (unsigned long long)number[0], (unsigned)number[1]);
     g->part = calloc(g->parts, sizeof *g->part);
     g->choice = calloc(g->choices, sizeof *g->choice);
+    for (size_t i = 0; g->choice && i < g->choices; i++) {
+        g->choice[i].completion = g;
+        g->choice[i].at = i;
+    }
     if (g->part && g->choice) return g;
     completion_free(g);
     return NULL;
@@ -207,7 +211,8 @@ static void generate(struct exchange *e, enum ask_kind kind)
     e->completion = g;
     pthread_mutex_unlock(&e->lock);
     size_t i = 0;
-    while (i < g->parts && submit(g, i, &r)) i++;
+    const bool opened = reply_open(g, &r);
+    while (opened && i < g->parts && submit(g, i, &r)) i++;
     if (i < g->parts) completion_cancel(g);
     pthread_mutex_lock(&e->lock);
     if (i < g->parts && g->failure.status == 0) g->failure = r;
@@ -233,7 +238,10 @@ void completion_free(struct completion *g)
 {
     if (!g) return;
     for (size_t i = 0; g->choice && i < g->choices; i++) {
+        pith_reply_close(&g->choice[i].reply);
         buffer_free(&g->choice[i].text);
+        buffer_free(&g->choice[i].reasoning);
+        json_decref(g->choice[i].calls);
         json_decref(g->choice[i].logprobs);
     }
     free(g->choice);
@@ -252,7 +260,7 @@ static bool fill(struct exchange *e, struct completion *g)
 {
     struct refusal failure = {0};
     if (!g->opened) {
-        reply_open(g);
+        reply_begin(g);
         g->opened = true;
     }
     while (g->out.size == 0 && !g->out.failed) {

@@ -5,6 +5,8 @@
 
 #include "server/exchange.h"
 
+#include <pith/chat.h>
+
 /* One prompt of a request. */
 struct completion_part {
     struct completion *completion;
@@ -16,13 +18,16 @@ struct completion_part {
 
 /* One answer, as it grows. */
 struct told_choice {
-    bool told; /* its first chunk went out */
+    struct completion *completion;
+    size_t at; /* its index */
     bool ended;
-    size_t characters; /* of its tokens' texts, for text_offset */
-    double last;       /* when its last tokens came: the service's thread alone */
+    struct pith_reply *reply; /* of a chat: splits its text; NULL: all of it is content */
+    size_t characters;        /* of its tokens' texts, for text_offset */
+    double last;              /* when its last tokens came: the service's thread alone */
     char finish[16];
-    struct buffer text;
-    json_t *logprobs;
+    struct buffer text, reasoning; /* of an answer that is told as a whole */
+    json_t *calls;
+    json_t *logprobs; /* of it, or those that no chunk has told yet */
 };
 
 struct completion {
@@ -58,9 +63,11 @@ void completion_free(struct completion *g);
 /* The next bytes of a stream, as MHD's content reader: exchange is its closure. */
 ssize_t completion_read(void *exchange, uint64_t position, char *to, size_t room);
 
-/* server/reply.c: what is written. A note is added to its choice (and its text to what goes out, in
- * a stream); the end writes the rest. */
-void reply_open(struct completion *g);
+/* server/reply.c: what is written. Open, in a worker, makes what splits the answers of a chat
+ * (false: *r says why not); begin writes the first chunks of a stream. A note is added to its
+ * choice (and its text to what goes out, in a stream); close writes the rest. */
+bool reply_open(struct completion *g, struct refusal *r);
+void reply_begin(struct completion *g);
 void reply_note(struct completion *g, const struct tape_note *n);
 void reply_close(struct completion *g, const struct refusal *failure);
 /* The whole answer as JSON; NULL when memory is out. */

@@ -21,6 +21,7 @@
 
 struct exchange;
 struct completion;
+struct pith_reply_format;
 
 enum route_flag {
     ROUTE_OPEN = 1,  /* asks for no key */
@@ -50,6 +51,7 @@ struct server {
     char *tls_cert, *tls_key;
     time_t started;
     _Atomic(struct pith_service *) service; /* NULL while it loads */
+    const struct pith_reply_format *format; /* set before the phase is; NULL: answers are content */
     atomic_int phase;                       /* enum server_phase */
     atomic_size_t held;                     /* bytes of bodies */
     atomic_uint_fast64_t serial;

@@ -191,41 +191,143 @@ static void send_choice(struct completion *g, size_t at, json_t *piece, json_t *
     write_event(g, chunk);
 }
 
-void reply_open(struct completion *g)
+void reply_begin(struct completion *g)
 {
     if (g->ask.kind != ASK_CHAT) return;
     for (size_t i = 0; i < g->choices; i++)
         send_choice(g, i, json_pack("{s:s, s:s}", "role", "assistant", "content", ""), json_null());
 }
 
-static void send_text(struct completion *g, size_t at, const struct pith_event *e)
+/* A chunk with what is pending of log-probabilities; takes the piece. */
+static void tell(struct completion *g, size_t at, json_t *piece)
 {
-    const bool chat = g->ask.kind == ASK_CHAT;
-    json_t *text = text_piece(e->text, e->text_size);
-    if (e->text_size == 0 && (e->tokens == 0 || g->ask.request.logprobs < 0)) json_decref(text);
-    else
-        send_choice(g, at, chat ? json_pack("{s:o}", "content", text) : text,
-                    logprobs_of(g, &g->choice[at], e));
+    struct told_choice *c = &g->choice[at];
+    json_t *logprobs = c->logprobs ? c->logprobs : json_null();
+    c->logprobs = NULL;
+    send_choice(g, at, piece, logprobs);
+}
+
+/* --- parts of a chat's answer
+ * --------------------------------------------------------------------- */
+
+static json_t *call_of(const struct pith_reply_delta *d, bool chunk)
+{
+    json_t *call = json_object();
+    if (chunk) json_object_set_new(call, "index", json_integer((json_int_t)d->call));
+    if (d->id) json_object_set_new(call, "id", json_any_text(d->id, strlen(d->id)));
+    if (d->id) json_object_set_new(call, "type", json_string("function"));
+    json_t *function = json_object();
+    if (d->name) json_object_set_new(function, "name", json_any_text(d->name, strlen(d->name)));
+    json_object_set_new(function, "arguments", json_any_text(d->text, d->size));
+    json_object_set_new(call, "function", function);
+    return call;
+}
+
+/* More arguments of a call that is there. */
+static void add_arguments(json_t *call, const struct pith_reply_delta *d)
+{
+    json_t *function = json_object_get(call, "function");
+    const json_t *old = json_object_get(function, "arguments");
+    struct buffer b = {0};
+    buffer_add(&b, json_string_value(old), json_string_length(old));
+    buffer_add(&b, d->text, d->size);
+    if (!b.failed) json_object_set_new(function, "arguments", json_any_text(b.text, b.size));
+    buffer_free(&b);
+}
+
+static void keep_delta(struct told_choice *c, const struct pith_reply_delta *d)
+{
+    if (d->kind == PITH_REPLY_CONTENT) {
+        buffer_add(&c->text, d->text, d->size);
+    } else if (d->kind == PITH_REPLY_REASONING) {
+        buffer_add(&c->reasoning, d->text, d->size);
+    } else {
+        if (!c->calls) c->calls = json_array();
+        if (d->call < json_array_size(c->calls))
+            add_arguments(json_array_get(c->calls, d->call), d);
+        else json_array_append_new(c->calls, call_of(d, false));
+    }
+}
+
+static void on_delta(void *choice, const struct pith_reply_delta *d)
+{
+    struct told_choice *c = choice;
+    struct completion *g = c->completion;
+    const bool reasons = d->kind == PITH_REPLY_REASONING;
+    if (!g->ask.stream) keep_delta(c, d);
+    else if (d->kind == PITH_REPLY_CALL)
+        tell(g, c->at, json_pack("{s:[o]}", "tool_calls", call_of(d, true)));
+    else if (d->size > 0)
+        tell(g, c->at,
+             json_pack("{s:o}", reasons ? "reasoning_content" : "content",
+                       text_piece(d->text, d->size)));
+}
+
+bool reply_open(struct completion *g, struct refusal *r)
+{
+    const struct server *s = g->exchange->server;
+    struct pith_service *service = atomic_load(&s->service);
+    struct pith_reply_options o;
+    struct pith_error err = {0};
+    char *prompt = NULL, *tools = NULL;
+    enum pith_status status = PITH_OK;
+    if (g->ask.kind != ASK_CHAT || !s->format) return true;
+    if (pith_reply_format_special(s->format)) g->ask.request.special = 1;
+    pith_reply_defaults(&o);
+    status = pith_service_render(service, g->ask.conversation, &prompt, &o.prompt_size, &err);
+    if (g->ask.tools) o.tools = tools = json_dumps(json_object_get(g->ask.body, "tools"), 0);
+    o.prompt = prompt;
+    o.delta = on_delta;
+    for (size_t i = 0; i < g->choices && status == PITH_OK; i++) {
+        o.seed = g->exchange->serial * 4096 + i;
+        o.ctx = &g->choice[i];
+        status = pith_reply_open(s->format, &o, &g->choice[i].reply, &err);
+    }
+    pith_text_free(prompt);
+    free(tools);
+    return status == PITH_OK || refuse_failure(r, status, &err);
+}
+
+/* --- notes
+ * ---------------------------------------------------------------------------------------- */
+
+static void add_chat(struct completion *g, struct told_choice *c, const struct pith_event *e)
+{
+    const struct pith_reply_delta plain = {
+        .kind = PITH_REPLY_CONTENT, .text = e->text, .size = e->text_size};
+    if (e->tokens > 0 && g->ask.request.logprobs >= 0) extend(&c->logprobs, logprobs_of(g, c, e));
+    if (e->text_size == 0) return;
+    if (!c->reply) on_delta(c, &plain);
+    else if (pith_reply_push(c->reply, e->text, e->text_size, NULL) != PITH_OK)
+        g->out.failed = c->text.failed = true;
 }
 
 static void add_text(struct completion *g, size_t at, const struct pith_event *e)
 {
     struct told_choice *c = &g->choice[at];
-    if (g->ask.stream) {
-        send_text(g, at, e);
-        return;
+    const bool values = e->tokens > 0 && g->ask.request.logprobs >= 0;
+    if (g->ask.kind == ASK_CHAT) {
+        add_chat(g, c, e);
+    } else if (g->ask.stream) {
+        if (e->text_size > 0 || values)
+            send_choice(g, at, text_piece(e->text, e->text_size), logprobs_of(g, c, e));
+    } else {
+        buffer_add(&c->text, e->text ? e->text : "", e->text_size);
+        if (values) extend(&c->logprobs, logprobs_of(g, c, e));
     }
-    buffer_add(&c->text, e->text ? e->text : "", e->text_size);
-    if (e->tokens > 0) extend(&c->logprobs, logprobs_of(g, c, e));
 }
 
 static void end_choice(struct completion *g, size_t at, const struct pith_event *e)
 {
     struct told_choice *c = &g->choice[at];
+    const char *finish = g->ask.scored ? "length" : e->finish;
+    if (c->reply && pith_reply_end(c->reply, NULL) != PITH_OK)
+        g->out.failed = c->text.failed = true;
+    if (c->reply && pith_reply_calls(c->reply) > 0 && strcmp(finish, "stop") == 0)
+        finish = "tool_calls";
     c->ended = true;
-    snprintf(c->finish, sizeof c->finish, "%s", g->ask.scored ? "length" : e->finish);
-    if (g->ask.stream)
-        send_choice(g, at, g->ask.kind == ASK_CHAT ? json_object() : json_string(""), json_null());
+    snprintf(c->finish, sizeof c->finish, "%s", finish);
+    if (g->ask.stream) tell(g, at, g->ask.kind == ASK_CHAT ? json_object() : json_string(""));
 }
 
 void reply_note(struct completion *g, const struct tape_note *n)
@@ -260,13 +362,25 @@ void reply_close(struct completion *g, const struct refusal *failure)
 /* --- the whole ----------------------------------------------------------------------------------
  */
 
+static json_t *whole_message(const struct told_choice *c, json_t *text)
+{
+    json_t *m = json_pack("{s:s, s:o}", "role", "assistant", "content", text);
+    if (c->reasoning.size > 0)
+        json_object_set_new(m, "reasoning_content",
+                            text_piece(c->reasoning.text, c->reasoning.size));
+    if (c->calls) json_object_set(m, "tool_calls", c->calls);
+    return m;
+}
+
 static json_t *whole_choice(const struct completion *g, size_t i)
 {
     struct told_choice *c = &g->choice[i];
-    const bool chat = g->ask.kind == ASK_CHAT;
-    json_t *text = c->text.failed ? NULL : text_piece(c->text.text, c->text.size);
+    const bool chat = g->ask.kind == ASK_CHAT, failed = c->text.failed || c->reasoning.failed;
+    json_t *text = failed                          ? NULL
+                   : c->calls && c->text.size == 0 ? json_null()
+                                                   : text_piece(c->text.text, c->text.size);
     json_t *logprobs = c->logprobs ? json_incref(c->logprobs) : json_null();
-    if (chat) text = json_pack("{s:s, s:o}", "role", "assistant", "content", text);
+    if (chat) text = whole_message(c, text);
     return json_pack("{s:i, s:o, s:o, s:o}", "index", (int)i, chat ? "message" : "text", text,
                      "logprobs", logprobs, "finish_reason", finish_of(c));
 }

@@ -143,8 +143,10 @@ bool server_is_open(const struct server *server)
     return server->reachable && !server->keys;
 }
 
-void server_begin(struct server *server, struct pith_service *service)
+void server_begin(struct server *server, struct pith_service *service,
+                  const struct pith_reply_format *format)
 {
+    server->format = format;
     atomic_store(&server->service, service);
     atomic_store(&server->phase, SERVER_READY);
 }

@@ -7,6 +7,7 @@
 #ifndef PITH_SERVER_SERVER_H
 #define PITH_SERVER_SERVER_H
 
+#include <pith/chat.h>
 #include <pith/engine.h>
 
 #include <stdbool.h>
@@ -44,8 +45,10 @@ enum pith_status server_open(const struct server_settings *settings, struct serv
 const char *server_address(const struct server *server);
 /* Whether others than this machine can reach it and no key is asked for. */
 bool server_is_open(const struct server *server);
-/* From here on requests go to that service. */
-void server_begin(struct server *server, struct pith_service *service);
+/* From here on requests go to that service; answers of chats are split by that format (NULL: all of
+ * them is content), which is borrowed until server_free(). */
+void server_begin(struct server *server, struct pith_service *service,
+                  const struct pith_reply_format *format);
 /* Refuses new requests with 503 and waits until the accepted ones have their answers; after `grace`
  * seconds what still runs is cancelled. */
 void server_drain(struct server *server, double grace);

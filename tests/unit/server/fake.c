@@ -93,7 +93,8 @@ static void tell_prompt(struct fake_request *r)
 /* One choice; what it ended with. */
 static const char *tell_choice(struct fake_request *r, uint32_t choice)
 {
-    const size_t most = r->q.max_tokens ? r->q.max_tokens : 40;
+    const char *say = r->wish.say;
+    const size_t most = say ? strlen(say) : r->q.max_tokens ? r->q.max_tokens : 40;
     const size_t fat = r->wish.fat ? r->wish.fat : 1;
     char *text = malloc(fat);
     const char *finish = "length";
@@ -109,7 +110,7 @@ static const char *tell_choice(struct fake_request *r, uint32_t choice)
         }
         struct pith_alternative top[20];
         const struct pith_event_token token = token_of(r, i, false, top);
-        memset(text, 'a' + (int)(i % 26), fat);
+        memset(text, say ? say[i] : 'a' + (int)(i % 26), fat);
         tell(r, (struct pith_event){.kind = PITH_EVENT_TEXT,
                                     .choice = choice,
                                     .text = text,
@@ -118,6 +119,7 @@ static const char *tell_choice(struct fake_request *r, uint32_t choice)
                                     .tokens = 1});
     }
     free(text);
+    if (finish && say && strcmp(finish, "length") == 0) finish = "stop";
     if (finish)
         tell(r, (struct pith_event){
                     .kind = PITH_EVENT_CHOICE, .choice = choice, .finish = finish, .stop_id = -1});

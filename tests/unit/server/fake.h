@@ -10,6 +10,7 @@ struct fake_wish {
     double pause;            /* seconds before each token */
     enum pith_status refuse; /* of pith_submit(); PITH_OK: accept */
     size_t fail_after;       /* tokens after which a request fails; 0: never */
+    const char *say;         /* the answer, a letter a token, to its end; NULL: the alphabet */
     size_t fat;              /* bytes of each token's text; 0: one letter */
 };
 extern struct fake_wish fake_wish;

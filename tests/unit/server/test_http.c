@@ -15,6 +15,7 @@
 static struct server *server;
 static struct pith_service *service;
 static struct server_settings settings;
+static struct pith_reply_format *format;
 
 static void open_server(void)
 {
@@ -28,7 +29,7 @@ static void begin(void)
     struct pith_error err = {0};
     open_server();
     assert_ok(pith_service_open(NULL, NULL, &service, &err), err);
-    server_begin(server, service);
+    server_begin(server, service, format);
 }
 
 static int setup(void **state)
@@ -47,6 +48,7 @@ static int teardown(void **state)
     if (server) server_stop(server);
     pith_service_close(&service);
     server_free(&server);
+    pith_reply_format_close(&format);
     return 0;
 }
 
@@ -165,7 +167,7 @@ static void test_loading(void **state)
     json_t *j = json_of(answer, 503);
     assert_string_equal(text_at(json_object_get(j, "error"), "code"), "loading");
     json_decref(j);
-    server_begin(server, NULL);
+    server_begin(server, NULL, NULL);
     json_decref(json_of(ask("GET", "/health", "", ""), 200));
 }
 
@@ -282,6 +284,52 @@ static void test_stream(void **state)
     assert_int_equal(chunks, 2 * (3 + 1) + 1);
     assert_int_equal(done, 1);
     free(answer);
+}
+
+static void test_tools(void **state)
+{
+    (void)state;
+    static const char head[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"max_tokens\": 3, \"tools\": "
+        "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {}}}]";
+    static const char marks[] = "{{ '<tool_call></tool_call><think></think>' }}";
+    char file[] = "/tmp/pith-template-XXXXXX", body[512];
+    struct pith_error err = {0};
+    const int f = mkstemp(file);
+    assert_true(f >= 0 && write(f, marks, strlen(marks)) == (ssize_t)strlen(marks));
+    assert_ok(pith_reply_format_open("models/probe", file, &format, &err), err);
+    assert_string_equal(pith_reply_format_name(format), "hermes");
+    begin();
+    fake_wish.say = "<think>hm</think>Well<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}"
+                    "</tool_call>";
+    snprintf(body, sizeof body, "%s}", head);
+    json_t *j = post("/v1/chat/completions", body, 200);
+    const json_t *c = json_array_get(json_object_get(j, "choices"), 0);
+    const json_t *m = json_object_get(c, "message");
+    const json_t *call = json_array_get(json_object_get(m, "tool_calls"), 0);
+    const json_t *function = json_object_get(call, "function");
+    assert_string_equal(text_at(m, "content"), "Well");
+    assert_string_equal(text_at(m, "reasoning_content"), "hm");
+    assert_string_equal(text_at(call, "type"), "function");
+    assert_string_equal(text_at(function, "name"), "f");
+    json_t *arguments = json_loads(text_at(function, "arguments"), 0, NULL);
+    assert_int_equal(json_integer_value(json_object_get(arguments, "a")), 1);
+    assert_string_equal(text_at(c, "finish_reason"), "tool_calls");
+    json_decref(arguments);
+    json_decref(j);
+    snprintf(body, sizeof body, "%s, \"stream\": true}", head);
+    char *answer = ask("POST", "/v1/chat/completions", "", body);
+    static const char *const wanted[] = {"{\"reasoning_content\":\"h", "{\"content\":\"W",
+                                         "{\"tool_calls\":[{\"index\":0,\"id\":\"",
+                                         "\"finish_reason\":\"tool_calls\"", "[DONE]"};
+    const char *at = answer;
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        at = strstr(at, wanted[i]);
+        if (!at) fail_msg("%s is missing, or too early: %s", wanted[i], answer);
+    }
+    free(answer);
+    close(f);
+    unlink(file);
 }
 
 /* --- errors
@@ -596,9 +644,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_loading),     TEST(test_completion), TEST(test_chat),    TEST(test_stream),
-        TEST(test_wrong),       TEST(test_statuses),   TEST(test_failing), TEST(test_limits),
-        TEST(test_keys),        TEST(test_origins),    TEST(test_leaving), TEST(test_slow_reader),
-        TEST(test_slow_sender), TEST(test_end),        TEST(test_rest)};
+        TEST(test_loading), TEST(test_completion),  TEST(test_chat),    TEST(test_stream),
+        TEST(test_wrong),   TEST(test_statuses),    TEST(test_failing), TEST(test_limits),
+        TEST(test_keys),    TEST(test_origins),     TEST(test_leaving), TEST(test_slow_reader),
+        TEST(test_tools),   TEST(test_slow_sender), TEST(test_end),     TEST(test_rest)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
