@@ -1,60 +1,79 @@
-/* pith chat: the prompt that a conversation becomes. */
+/* pith chat: a conversation at the terminal, one turn of it in a pipe, or the prompt that a
+ * conversation becomes. */
 #include "cli/command.h"
+#include "cli/edit.h"
+#include "cli/measure.h"
+#include "cli/talk.h"
 
-#include <pith/chat.h>
-
-#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct settings {
     struct common common;
-    const char *render, *chat_template;
+    const char *render, *chat_template, *prompt, *system, *load, *mode, *kv;
+    struct text_list kv_layers;
+    size_t context;
+    bool no_history;
+    struct sampling sampling;
 };
 
 #define AT(field) offsetof(struct settings, field)
+#define SAMPLING(field) (offsetof(struct settings, sampling) + offsetof(struct sampling, field))
 static const struct option options[] = {
-    {"render", 0, OPTION_TEXT, AT(render), "FILE",
-     "a conversation as JSON: {\"messages\": [...]}, and with it \"tools\", \"documents\", "
-     "\"add_generation_prompt\" and other variables of the template; - for standard input"},
+    {"prompt", 'p', OPTION_TEXT, AT(prompt), "TEXT",
+     "one message; its answer is printed (default: standard input, message by message at a "
+     "terminal)"},
+    {"system", 0, OPTION_TEXT, AT(system), "TEXT", "the system message"},
+    {"load", 0, OPTION_TEXT, AT(load), "FILE", "a conversation that goes on, as /save wrote it"},
+    {"tokens", 'n', OPTION_COUNT, SAMPLING(tokens), "N",
+     "tokens of an answer at most (default: as many as the context has room for)"},
+    {"temperature", 0, OPTION_REAL, SAMPLING(temperature), "T",
+     "0: always the likeliest token (default 0)"},
+    {"top-p", 0, OPTION_REAL, SAMPLING(top_p), "P",
+     "only the likeliest tokens that together reach P (default 1)"},
+    {"top-k", 0, OPTION_COUNT, SAMPLING(top_k), "K", "only the K likeliest tokens (default: all)"},
+    {"min-p", 0, OPTION_REAL, SAMPLING(min_p), "P",
+     "only tokens at least P times as likely as the likeliest (default 0)"},
+    {"typical", 0, OPTION_REAL, SAMPLING(typical), "P",
+     "only the most typical tokens that together reach P (default 1)"},
+    {"repetition", 0, OPTION_REAL, SAMPLING(repetition), "X",
+     "what was in prompt or answer is less likely by this factor (default 1)"},
+    {"frequency", 0, OPTION_REAL, SAMPLING(frequency), "X",
+     "taken off for each time that the answer has a token (default 0)"},
+    {"presence", 0, OPTION_REAL, SAMPLING(presence), "X",
+     "taken off once for a token that the answer has (default 0)"},
+    {"context", 0, OPTION_COUNT, AT(context), "N",
+     "tokens of the whole conversation (default: what the model has, and memory for at most 64k)"},
+    {"kv", 0, OPTION_TEXT, AT(kv), "GRID",
+     "KV cache: bf16, f32, a grid such as fp8_e4m3 or int8:token, turbo4, kivi4, k=GRID,v=GRID, or "
+     "auto:BITS (default: as the checkpoint says, or bf16)"},
+    {"kv-layer", 0, OPTION_LIST, AT(kv_layers), "PATTERN=GRID",
+     "another cache for some layers, the last that matches: 3=int8:token, layers.?=k=bf16; may "
+     "repeat"},
+    {"mode", 0, OPTION_TEXT, AT(mode), "MODE",
+     "fast: byte activations for integer weights (default); exact: float32"},
     {"chat-template", 0, OPTION_TEXT, AT(chat_template), "FILE",
      "a Jinja template (default: the one that the model ships)"},
+    {"no-history", 0, OPTION_FLAG, AT(no_history), NULL,
+     "what is typed is not kept for the next time"},
+    {"render", 0, OPTION_TEXT, AT(render), "FILE",
+     "print the prompt of a conversation: JSON, {\"messages\": [...]}, and with it \"tools\", "
+     "\"documents\", \"add_generation_prompt\" and other variables of the template; - for standard "
+     "input"},
 };
+enum { OPTIONS = sizeof options / sizeof options[0] };
 
-/* A whole file, at most 64 MiB; NULL, and a message, when it cannot be read. */
-static char *read_file(const char *path, struct pith_error *err)
+static void defaults(void *settings)
 {
-    enum { STEP = 1 << 16, MOST = 1 << 26 };
-    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-    char *text = NULL;
-    size_t size = 0, got = 1;
-    while (f && got > 0) {
-        char *more = size > MOST ? NULL : realloc(text, size + STEP + 1);
-        if (!more) {
-            errno = size > MOST ? EFBIG : ENOMEM;
-            break;
-        }
-        text = more;
-        got = fread(text + size, 1, STEP, f);
-        size += got;
-    }
-    const bool good = f && got == 0 && !ferror(f);
-    if (!good) {
-        err->status = PITH_IO;
-        snprintf(err->text, sizeof err->text, "%s: cannot read: %s", path, strerror(errno));
-        free(text);
-        text = NULL;
-    }
-    if (f && f != stdin) fclose(f);
-    if (!text) return NULL;
-    text[size] = '\0';
-    if (strlen(text) == size) return text;
-    err->status = PITH_FORMAT;
-    snprintf(err->text, sizeof err->text, "%s: not valid JSON: it contains a NUL byte", path);
-    free(text);
-    return NULL;
+    struct settings *s = settings;
+    s->sampling = (struct sampling){.top_p = 1, .typical = 1, .repetition = 1};
+    s->mode = "fast";
 }
+
+/* --- --render --- */
 
 static int print_prompt(const struct settings *s, const char *prompt, size_t size)
 {
@@ -70,48 +89,306 @@ static int print_prompt(const struct settings *s, const char *prompt, size_t siz
     return EXIT_DONE;
 }
 
+static int render(const struct settings *s, const char *model)
+{
+    struct pith_error err = {0};
+    char *prompt = NULL;
+    size_t size = 0;
+    char *text = read_whole(s->render, &err);
+    const int rc = text && pith_chat_prompt(model, s->chat_template, text, &prompt, &size, &err) ==
+                               PITH_OK
+                       ? print_prompt(s, prompt, size)
+                       : report_failure(&s->common, &err);
+    pith_text_free(prompt);
+    free(text);
+    return rc;
+}
+
+/* --- one turn --- */
+
+static int print_turn(const struct talk *t)
+{
+    const struct spoken *a = &t->last;
+    const struct pith_usage *u = &a->usage;
+    json_t *j = json_pack("{s:s, s:s*, s:s, s:I, s:I, s:I, s:f, s:f}", "content",
+                          a->content ? a->content : "", "reasoning", a->reasoning, "finish_reason",
+                          a->finish, "prompt_tokens", (json_int_t)u->prompt, "cached_tokens",
+                          (json_int_t)u->cached, "generated_tokens", (json_int_t)u->generated,
+                          "seconds_first", u->first, "seconds", u->seconds);
+    if (!j) return report_failure(t->common, &(struct pith_error){.status = PITH_NOMEM});
+    json_dumpf(j, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(j);
+    return EXIT_DONE;
+}
+
+static int answer_once(struct talk *t, const char *message)
+{
+    struct pith_error err = {.status = PITH_FORMAT, .text = "the message: not UTF-8"};
+    if (!talk_add(t, "user", message)) return report_failure(t->common, &err);
+    err = (struct pith_error){.status = PITH_OK};
+    const enum answered how = talk_ask(t, &err);
+    if (how == ANSWER_FAILED) return report_failure(t->common, &err);
+    const int rc = t->common->json ? print_turn(t) : EXIT_DONE;
+    return how == ANSWER_STOPPED ? EXIT_INTERRUPTED : rc;
+}
+
+/* --- at the terminal --- */
+
+/* Asks, and keeps the answer; where there is none, the message goes. */
+static void ask(struct talk *t)
+{
+    struct pith_error err = {0};
+    const enum answered how = talk_ask(t, &err);
+    clear_interrupt();
+    if (how == ANSWER_STOPPED) puts("[stopped]");
+    if (how == ANSWER_FAILED) (void)report_failure(t->common, &err);
+    else if (strcmp(t->last.finish, "length") == 0)
+        puts("[cut: --tokens, or the context is full; /undo or /reset makes room]");
+    if (!talk_keep(t)) {
+        talk_cut(t, json_array_size(t->messages) - 1);
+        say(t->common, "there is no answer: the message was taken back");
+    }
+}
+
+/* What is typed, line by line. */
+struct message {
+    char *text;
+    size_t size, lines;
+    bool block; /* between two """ */
+    bool nomem;
+};
+
+static void add_line(struct message *m, const char *line, size_t size)
+{
+    char *more = realloc(m->text, m->size + size + 2);
+    if (!more) {
+        m->nomem = true;
+        return;
+    }
+    m->text = more;
+    if (m->lines++ > 0) m->text[m->size++] = '\n';
+    memcpy(m->text + m->size, line, size);
+    m->size += size;
+    m->text[m->size] = '\0';
+}
+
+/* Takes a line in; true when the message goes on in the next. */
+static bool take_line(struct message *m, const char *line, bool first)
+{
+    static const char quotes[] = "\"\"\"";
+    if (first && strncmp(line, quotes, 3) == 0) {
+        m->block = true;
+        line += 3;
+        if (!*line) return true;
+    }
+    const size_t size = strlen(line);
+    if (!m->block) {
+        const bool more = size > 0 && line[size - 1] == '\\';
+        add_line(m, line, size - more);
+        return more;
+    }
+    const bool closes = size >= 3 && strcmp(line + size - 3, quotes) == 0;
+    if (!closes || size > 3 || m->lines == 0) add_line(m, line, closes ? size - 3 : size);
+    return !closes;
+}
+
+/* What is typed up to the end of a message; *empty: Ctrl-C, and nothing was. */
+static enum edited read_message(struct editor *e, struct message *m, bool *empty)
+{
+    const char *line = "";
+    enum edited what = EDIT_LINE;
+    bool first = true, more = true;
+    *m = (struct message){.text = NULL};
+    *empty = false;
+    for (; more && !m->nomem; first = false) {
+        editor_prompt(e, first ? "> " : ". ");
+        what = editor_read(e, &line);
+        *empty = first && what == EDIT_CANCELLED && !*line;
+        if (what != EDIT_LINE) break;
+        more = take_line(m, line, first);
+    }
+    return m->nomem ? EDIT_END : what;
+}
+
+static int converse(struct talk *t, struct editor *e)
+{
+    bool end = false, empty = false;
+    int rc = EXIT_DONE;
+    while (!end) {
+        struct message m;
+        const enum edited what = read_message(e, &m, &empty);
+        if (what == EDIT_END || (what == EDIT_CANCELLED && empty)) end = true;
+        if (what == EDIT_CANCELLED && empty) rc = EXIT_INTERRUPTED;
+        if (what == EDIT_LINE && m.size > 0) {
+            enum told told = TOLD_ASK;
+            if (m.text[0] == '/' && !m.block) told = talk_command(t, m.text);
+            else if (!talk_add(t, "user", m.text)) {
+                fputs("pith: that is not UTF-8\n", stderr);
+                told = TOLD_DONE;
+            }
+            if (told == TOLD_ASK) ask(t);
+            end = told == TOLD_END;
+        }
+        free(m.text);
+    }
+    if (rc == EXIT_DONE) putchar('\n');
+    return rc;
+}
+
+static int at_terminal(struct talk *t, bool history)
+{
+    struct editor *e = editor_new("> ");
+    if (!e) return report_failure(t->common, &(struct pith_error){.status = PITH_NOMEM});
+    char *path = history ? history_path() : NULL;
+    if (path) (void)editor_remember(e, path);
+    say(t->common, "/help lists commands; Ctrl-C stops an answer, Ctrl-D ends");
+    const int rc = converse(t, e);
+    free(path);
+    editor_free(e);
+    return rc;
+}
+
+/* --- the whole --- */
+
+static const char *wrong_sampling(const struct settings *s)
+{
+    static const char *const random[] = {"top-p", "top-k", "min-p", "typical"};
+    static char text[160];
+    const struct sampling *a = &s->sampling;
+    if (!(a->temperature >= 0 && a->temperature <= 100)) return "--temperature: from 0 to 100";
+    if (!(a->top_p > 0 && a->top_p <= 1)) return "--top-p: above 0, at most 1";
+    if (!(a->min_p >= 0 && a->min_p <= 1)) return "--min-p: from 0 to 1";
+    if (!(a->typical > 0 && a->typical <= 1)) return "--typical: above 0, at most 1";
+    if (!(a->repetition > 0 && a->repetition <= 100)) return "--repetition: above 0, at most 100";
+    if (!(fabs(a->frequency) <= 100)) return "--frequency: from -100 to 100";
+    if (!(fabs(a->presence) <= 100)) return "--presence: from -100 to 100";
+    if (a->top_k > UINT32_MAX) return "--top-k: too large";
+    if (a->temperature > 0) return NULL;
+    for (size_t i = 0; i < sizeof random / sizeof random[0]; i++) {
+        if (!given(&s->common, random[i])) continue;
+        snprintf(text, sizeof text,
+                 "--%s does nothing at temperature 0, which always takes the likeliest token; give "
+                 "--temperature",
+                 random[i]);
+        return text;
+    }
+    return NULL;
+}
+
+static int check(const struct settings *s, bool typed)
+{
+    struct pith_error err = {0};
+    const struct pith_list layers = as_list(&s->kv_layers);
+    const char *wrong = wrong_sampling(s);
+    for (size_t i = 0; s->render && i < OPTIONS; i++) {
+        const char *name = options[i].name;
+        if (given(&s->common, name) && strcmp(name, "render") != 0 &&
+            strcmp(name, "chat-template") != 0)
+            return usage_failure(&s->common, "--%s does nothing with --render", name);
+    }
+    if (!wrong && given(&s->common, "tokens") && s->sampling.tokens == 0)
+        wrong = "--tokens: at least 1";
+    if (!wrong && given(&s->common, "context") && s->context < 2) wrong = "--context: at least 2";
+    if (!wrong && s->no_history && !typed)
+        wrong = "--no-history does nothing where nobody types: history is kept at a terminal alone";
+    if (!wrong && pith_kv_check(s->kv, &err) != PITH_OK) wrong = err.text;
+    if (!wrong && pith_kv_layers_check(&layers, &err) != PITH_OK) wrong = err.text;
+    if (wrong) return usage_failure(&s->common, "%s", wrong);
+    if (s->sampling.temperature == 0 && given(&s->common, "seed"))
+        say(&s->common, "--seed does nothing at temperature 0, which always takes the likeliest "
+                        "token; give --temperature");
+    return EXIT_DONE;
+}
+
+static enum pith_status open_talk(const struct settings *s, struct pith_engine *engine,
+                                  const char *model, struct talk *t, struct pith_error *err)
+{
+    struct pith_service_options o;
+    pith_service_defaults(&o);
+    o.sequences = 1;
+    o.context = s->context;
+    o.kv = s->kv;
+    o.kv_layers = as_list(&s->kv_layers);
+    o.chat_template = s->chat_template;
+    enum pith_status status = pith_reply_format_open(model, s->chat_template, &t->format, err);
+    if (status == PITH_OK) status = pith_service_open(engine, &o, &t->service, err);
+    if (status == PITH_OK && s->load && !talk_load(t, s->load, err)) status = err->status;
+    if (status == PITH_OK && s->system && !talk_system(t, s->system)) {
+        *err = (struct pith_error){.status = PITH_FORMAT, .text = "--system: not UTF-8"};
+        status = err->status;
+    }
+    return status;
+}
+
+static int talk(struct settings *s, const char *model, struct pith_context *context, bool typed)
+{
+    struct talk t = {.common = &s->common, .sampling = s->sampling, .messages = json_array()};
+    struct pith_engine *engine = NULL;
+    struct pith_error err = {.status = PITH_OK};
+    char *message = NULL;
+    int rc = EXIT_DONE;
+    if (!typed && !s->prompt) {
+        message = read_whole("-", &err);
+        if (message && *message && message[strlen(message) - 1] == '\n')
+            message[strlen(message) - 1] = '\0';
+    }
+    if (!typed && !s->prompt && !message) rc = report_failure(&s->common, &err);
+    if (rc == EXIT_DONE && (pith_engine_open(context, model, &engine, &err) != PITH_OK ||
+                            open_talk(s, engine, model, &t, &err) != PITH_OK))
+        rc = report_failure(&s->common, &err);
+    if (rc == EXIT_DONE)
+        rc = typed ? at_terminal(&t, !s->no_history)
+                   : answer_once(&t, s->prompt ? s->prompt : message);
+    free(message);
+    spoken_free(&t.last);
+    json_decref(t.messages);
+    pith_service_close(&t.service);
+    pith_reply_format_close(&t.format);
+    pith_engine_close(&engine);
+    return rc;
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
-    struct pith_error err = {0};
     struct pith_context *context;
-    char *prompt = NULL;
-    size_t size = 0;
-    if (!s->render) return usage_failure(&s->common, "give --render FILE, a conversation as JSON");
-    int rc = make_context(&s->common, &context);
+    const bool typed = !s->prompt && !s->common.json && isatty(STDIN_FILENO) &&
+                       isatty(STDOUT_FILENO);
+    int rc = check(s, typed);
+    if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
+    if (rc == EXIT_DONE) rc = choose_mode(&s->common, &context, s->mode);
     if (rc != EXIT_DONE) return rc;
-    char *text = read_file(s->render, &err);
-    if (text && pith_chat_prompt(operands->item[0], s->chat_template, text, &prompt, &size, &err) ==
-                    PITH_OK)
-        rc = print_prompt(s, prompt, size);
-    else rc = report_failure(&s->common, &err);
-    pith_text_free(prompt);
-    free(text);
+    rc = s->render ? render(s, operands->item[0]) : talk(s, operands->item[0], context, typed);
     pith_context_free(&context);
     return rc;
 }
 
 const struct command command_chat = {
     .name = "chat",
-    .summary = "the prompt that a conversation becomes",
-    .operands = "MODEL --render FILE [--chat-template FILE]",
-    .extra = "--render FILE",
-    .examples = "  pith chat model --render conversation.json\n"
-                "  echo '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}' |\n"
-                "      pith chat model --render -\n",
+    .summary = "talk with a model at the terminal",
+    .operands = "MODEL [-p TEXT] [options]",
+    .extra = "-p TEXT",
+    .examples = "  pith chat out --system \"Be brief.\" --temperature 0.7\n"
+                "  echo \"Who wrote Faust?\" | pith chat out\n"
+                "  pith chat out --kv int8:token --load talk.json\n"
+                "  pith chat model --render conversation.json\n",
     .details =
-        "Renders the chat template of the model (chat_template.jinja, chat_template in\n"
-        "tokenizer_config.json, or the GGUF key tokenizer.chat_template) over a conversation and\n"
-        "prints the prompt, byte for byte, and nothing else. MODEL may be a folder with a\n"
-        "tokenizer alone. The opening of an answer is there when the conversation says\n"
-        "\"add_generation_prompt\": true. To hear an answer: pith run MODEL --chat.\n"
-        "Conversations are not held at the terminal.\n",
+        "Messages are put into the chat template of the model (chat_template.jinja,\n"
+        "chat_template in tokenizer_config.json, or the GGUF key tokenizer.chat_template). At a\n"
+        "terminal lines are edited as in a shell, and kept for the next time; a line that ends in\n"
+        "\\ goes on in the next, and so does all between two \"\"\"; /help lists commands, /save,\n"
+        "/regen and /undo among them. Ctrl-C stops an answer: what was said stays. Reasoning is\n"
+        "dimmed. What is written into a pipe is the answer alone, without reasoning. With\n"
+        "--render the prompt is printed, byte for byte, and nothing else; MODEL may then be a\n"
+        "folder with a tokenizer alone, and the opening of an answer is there when the\n"
+        "conversation says \"add_generation_prompt\": true.\n",
     .options = options,
-    .option_count = sizeof options / sizeof options[0],
+    .option_count = OPTIONS,
     .settings_size = sizeof(struct settings),
     .min_operands = 1,
     .max_operands = 1,
     .takes_models = true,
-    .plain = true,
+    .defaults = defaults,
     .run = run,
 };

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #if defined(__has_include)
 #if __has_include(<histedit.h>)
@@ -24,8 +25,14 @@ struct editor {
 #ifdef HAVE_LIBEDIT
     EditLine *el;
     History *history;
+    char *path, *beside; /* of the history; NULL: it is not kept */
 #endif
 };
+
+void editor_prompt(struct editor *e, const char *prompt)
+{
+    e->prompt = prompt;
+}
 
 #ifdef HAVE_LIBEDIT
 
@@ -63,6 +70,8 @@ void editor_free(struct editor *e)
     if (!e) return;
     if (e->el) el_end(e->el);
     if (e->history) history_end(e->history);
+    free(e->path);
+    free(e->beside);
     free(e->line);
     free(e);
 }
@@ -82,12 +91,43 @@ static const char *keep(struct editor *e, const char *text, size_t n)
     return e->line;
 }
 
+/* A history that cannot be written is no reason to end a conversation. */
+static void save_history(struct editor *e)
+{
+    HistEvent event;
+    if (!e->path) return;
+    const mode_t mask = umask(077);
+    const bool good = history(e->history, &event, H_SAVE, e->beside) >= 0;
+    umask(mask);
+    if (!good || rename(e->beside, e->path) != 0) (void)remove(e->beside);
+}
+
+bool editor_remember(struct editor *e, const char *path)
+{
+    static const char ending[] = ".partial";
+    HistEvent event;
+    e->path = strdup(path);
+    e->beside = malloc(strlen(path) + sizeof ending);
+    if (!e->path || !e->beside) {
+        free(e->path);
+        e->path = NULL;
+        return false;
+    }
+    strcpy(e->beside, path);
+    strcat(e->beside, ending);
+    (void)history(e->history, &event, H_LOAD, path); /* there may be none yet */
+    return true;
+}
+
 enum edited editor_read(struct editor *e, const char **line)
 {
     HistEvent event;
     int count = 0;
     const char *text = el_gets(e->el, &count);
     if (interrupted()) {
+        const LineInfo *typed = el_line(e->el);
+        *line = typed ? keep(e, typed->buffer, (size_t)(typed->lastchar - typed->buffer)) : "";
+        if (!*line) *line = "";
         clear_interrupt();
         el_reset(e->el);
         fputs("^C\n", stdout);
@@ -98,6 +138,7 @@ enum edited editor_read(struct editor *e, const char **line)
     *line = keep(e, text, (size_t)count);
     if (!*line) return EDIT_END;
     if (**line) history(e->history, &event, H_ENTER, *line);
+    if (**line) save_history(e);
     return EDIT_LINE;
 }
 
@@ -108,6 +149,12 @@ struct editor *editor_new(const char *prompt)
     struct editor *e = calloc(1, sizeof *e);
     if (e) e->prompt = prompt;
     return e;
+}
+
+bool editor_remember(struct editor *e, const char *path)
+{
+    (void)e, (void)path;
+    return false;
 }
 
 void editor_free(struct editor *e)
@@ -123,6 +170,7 @@ enum edited editor_read(struct editor *e, const char **line)
     fflush(stdout);
     const ssize_t n = getline(&e->line, &e->capacity, stdin);
     if (interrupted()) {
+        *line = "";
         clear_interrupt();
         clearerr(stdin);
         fputc('\n', stdout);

@@ -222,6 +222,10 @@ struct pith_service_state {
     uint64_t prompt_tokens, cached_tokens, generated_tokens;
     uint64_t guessed, guessed_right;
     double busy; /* seconds of steps */
+    /* What a token takes in the cache, in bytes and in bits a number, scales and all; its name as
+     * in the option kv, as long as the service is open. A page is 32 tokens. */
+    double token_bytes, kv_bits;
+    const char *kv;
 };
 PITH_API void pith_service_state(struct pith_service *service, struct pith_service_state *out);
 

@@ -20,6 +20,7 @@ struct pith_service {
     struct pith_chat *chat; /* NULL: the model has no template */
     struct pith_ids ends;
     struct pith_scheduler scheduler;
+    char kv[PITH_KV_TEXT]; /* the name of the cache's format */
 };
 
 static const struct pith_service_options service_defaults = {
@@ -140,6 +141,7 @@ static enum pith_status start(struct pith_service *v, const struct pith_service_
     PITH_TRY(pith_tokenizer_ends(e->tokenizer, e->path, &v->ends, err));
     PITH_TRY(pith_chat_open(e->path, o->chat_template, &v->chat, err));
     PITH_TRY(pith_cache_choose(e->context, &wish, e->model, e->tokenizer, &how.runner.format, err));
+    pith_kv_name(&how.runner.format, v->kv);
     enum pith_status s = choose_sizes(e->model, o, &how, err);
     if (s == PITH_OK) s = pith_scheduler_init(&v->scheduler, &parts, &how, err);
     pith_kv_format_free(&how.runner.format);
@@ -372,5 +374,15 @@ enum pith_status pith_service_embed(struct pith_service *v, const struct pith_in
 
 void pith_service_state(struct pith_service *v, struct pith_service_state *out)
 {
-    pith_scheduler_state(&v->scheduler, out);
+    const struct pith_plans *plans = &v->engine->model->plans;
+    const struct pith_kv_format *f = &v->scheduler.runner.kv.format;
+    struct pith_service_state now = {.size = sizeof now};
+    const size_t size = out->size;
+    pith_scheduler_state(&v->scheduler, &now);
+    for (uint32_t i = 0; i < v->engine->model->shape.layers; i++)
+        now.token_bytes += pith_kv_position_bytes(pith_kv_of(f, i), &pith_plan(plans, i)->state);
+    now.kv_bits = pith_kv_bits(plans, f, 0);
+    now.kv = v->kv;
+    memcpy(out, &now, size < sizeof now ? size : sizeof now);
+    out->size = size;
 }

@@ -1,0 +1,146 @@
+/* Conversations and history in files. */
+#include "cli/talk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool refuse(struct pith_error *err, enum pith_status status, const char *path,
+                   const char *why)
+{
+    err->status = status;
+    snprintf(err->text, sizeof err->text, "%s: %s", path, why);
+    return false;
+}
+
+char *read_whole(const char *path, struct pith_error *err)
+{
+    enum { STEP = 1 << 16, MOST = 1 << 26 };
+    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    char *text = NULL;
+    size_t size = 0, got = 1;
+    while (f && got > 0) {
+        char *more = size > MOST ? NULL : realloc(text, size + STEP + 1);
+        if (!more) {
+            errno = size > MOST ? EFBIG : ENOMEM;
+            break;
+        }
+        text = more;
+        got = fread(text + size, 1, STEP, f);
+        size += got;
+    }
+    const bool good = f && got == 0 && !ferror(f);
+    if (!good) {
+        err->status = PITH_IO;
+        snprintf(err->text, sizeof err->text, "%s: cannot read: %s", path, strerror(errno));
+        free(text);
+        text = NULL;
+    }
+    if (f && f != stdin) fclose(f);
+    if (!text) return NULL;
+    text[size] = '\0';
+    if (strlen(text) == size) return text;
+    (void)refuse(err, PITH_FORMAT, path, "it contains a NUL byte");
+    free(text);
+    return NULL;
+}
+
+bool talk_load(struct talk *t, const char *path, struct pith_error *err)
+{
+    char *text = read_whole(path, err), *prompt = NULL;
+    json_error_t wrong;
+    if (!text) return false;
+    json_t *j = json_loads(text, JSON_REJECT_DUPLICATES, &wrong);
+    free(text);
+    if (!j) {
+        err->status = PITH_FORMAT;
+        snprintf(err->text, sizeof err->text, "%s: not valid JSON: %s (line %d)", path, wrong.text,
+                 wrong.line);
+        return false;
+    }
+    json_t *messages = json_incref(json_is_array(j) ? j : json_object_get(j, "messages"));
+    json_decref(j);
+    if (!json_is_array(messages)) {
+        json_decref(messages);
+        return refuse(err, PITH_FORMAT, path, "it has no \"messages\", a list");
+    }
+    /* The template is asked whether it is a conversation. */
+    char *list = json_dumps(messages, JSON_COMPACT);
+    const bool good = list &&
+                      (json_array_size(messages) == 0 ||
+                       pith_service_render(t->service, list, &prompt, NULL, err) == PITH_OK);
+    pith_text_free(prompt);
+    free(list);
+    if (good) {
+        json_decref(t->messages);
+        t->messages = messages;
+    } else {
+        json_decref(messages);
+    }
+    return good;
+}
+
+bool talk_save(const struct talk *t, const char *path, struct pith_error *err)
+{
+    const size_t length = strlen(path) + 16;
+    char *beside = malloc(length);
+    json_t *j = json_pack("{s:O}", "messages", t->messages);
+    FILE *f = NULL;
+    bool good = beside && j;
+    errno = ENOMEM;
+    if (good) {
+        snprintf(beside, length, "%s.partial", path);
+        f = fopen(beside, "wb");
+        good = f != NULL;
+    }
+    if (f) {
+        good = json_dumpf(j, f, JSON_INDENT(2)) == 0 && fputc('\n', f) != EOF && fflush(f) == 0 &&
+               fsync(fileno(f)) == 0;
+        if (fclose(f) != 0) good = false;
+        if (good) good = rename(beside, path) == 0;
+        if (!good) unlink(beside);
+    }
+    if (!good) {
+        err->status = PITH_IO;
+        snprintf(err->text, sizeof err->text, "%s: cannot write: %s", path, strerror(errno));
+    }
+    json_decref(j);
+    free(beside);
+    return good;
+}
+
+/* Makes a folder and those above it, for this user alone. */
+static bool make_folders(char *path)
+{
+    for (char *p = path + 1; *p; p++) {
+        if (*p != '/') continue;
+        *p = '\0';
+        const bool there = mkdir(path, 0700) == 0 || errno == EEXIST;
+        *p = '/';
+        if (!there) return false;
+    }
+    return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
+char *history_path(void)
+{
+    static const char name[] = "/chat_history";
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    /* A relative path is none, says the XDG base directory specification. */
+    const bool own = state && *state == '/';
+    const char *root = own ? state : home, *folder = own ? "/pith" : "/.local/state/pith";
+    if (!root || *root != '/') return NULL;
+    char *path = malloc(strlen(root) + strlen(folder) + sizeof name);
+    if (!path) return NULL;
+    strcpy(path, root);
+    strcat(path, folder);
+    if (!make_folders(path)) {
+        free(path);
+        return NULL;
+    }
+    return strcat(path, name);
+}
