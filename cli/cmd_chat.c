@@ -143,8 +143,11 @@ static void ask(struct talk *t)
     clear_interrupt();
     if (how == ANSWER_STOPPED) puts("[stopped]");
     if (how == ANSWER_FAILED) (void)report_failure(t->common, &err);
+    else if (strcmp(t->last.finish, "length") == 0 && t->sampling.tokens &&
+             t->last.usage.generated >= t->sampling.tokens)
+        puts("[cut by --tokens]");
     else if (strcmp(t->last.finish, "length") == 0)
-        puts("[cut: --tokens, or the context is full; /undo or /reset makes room]");
+        puts("[cut: the context is full; /undo or /reset makes room]");
     if (!talk_keep(t)) {
         talk_cut(t, json_array_size(t->messages) - 1);
         say(t->common, "there is no answer: the message was taken back");
@@ -287,6 +290,7 @@ static int check(const struct settings *s, bool typed)
             strcmp(name, "chat-template") != 0)
             return usage_failure(&s->common, "--%s does nothing with --render", name);
     }
+    if (!wrong && s->prompt && !*s->prompt) wrong = "--prompt: it is empty";
     if (!wrong && given(&s->common, "tokens") && s->sampling.tokens == 0)
         wrong = "--tokens: at least 1";
     if (!wrong && given(&s->common, "context") && s->context < 2) wrong = "--context: at least 2";
@@ -321,6 +325,20 @@ static enum pith_status open_talk(const struct settings *s, struct pith_engine *
     return status;
 }
 
+/* A message from standard input, without its last line break; NULL, and an error, when there is
+ * none. */
+static char *read_input(struct pith_error *err)
+{
+    char *text = read_whole("-", err);
+    const size_t size = text ? strlen(text) : 0;
+    if (size > 0 && text[size - 1] == '\n') text[size - 1] = '\0';
+    if (!text || *text) return text;
+    free(text);
+    *err = (struct pith_error){.status = PITH_FORMAT,
+                               .text = "the message from standard input is empty"};
+    return NULL;
+}
+
 static int talk(struct settings *s, const char *model, struct pith_context *context, bool typed)
 {
     struct talk t = {.common = &s->common, .sampling = s->sampling, .messages = json_array()};
@@ -328,11 +346,7 @@ static int talk(struct settings *s, const char *model, struct pith_context *cont
     struct pith_error err = {.status = PITH_OK};
     char *message = NULL;
     int rc = EXIT_DONE;
-    if (!typed && !s->prompt) {
-        message = read_whole("-", &err);
-        if (message && *message && message[strlen(message) - 1] == '\n')
-            message[strlen(message) - 1] = '\0';
-    }
+    if (!typed && !s->prompt) message = read_input(&err);
     if (!typed && !s->prompt && !message) rc = report_failure(&s->common, &err);
     if (rc == EXIT_DONE && (pith_engine_open(context, model, &engine, &err) != PITH_OK ||
                             open_talk(s, engine, model, &t, &err) != PITH_OK))

@@ -18,7 +18,8 @@ def listens(pid, fd, prompt):
 
 
 def at_terminal(columns, command, steps=()):
-    """Runs it; steps are pairs: once the text is on the screen, and the program listens again, those keys are typed."""
+    """Runs it; steps are pairs: once the text is on the screen, and the program listens again, those keys are typed.
+    In the place of keys a function of process and terminal is called at once."""
     pid, fd = pty.fork()
     if pid == 0: # by the child, so that the program sees no other width
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
@@ -28,9 +29,13 @@ def at_terminal(columns, command, steps=()):
     steps, seen, heard = list(steps), 0, time.monotonic()
     while True:
         at = out.find(steps[0][0], seen) if steps else -1
-        if at >= 0 and listens(pid, fd, b"> " in out[at:]):
+        if at >= 0 and (callable(steps[0][1]) or listens(pid, fd, any(p in out[at:] for p in (b"> ", b". ")))):
             seen = len(out)
-            os.write(fd, steps.pop(0)[1])
+            keys = steps.pop(0)[1]
+            if callable(keys):
+                keys(pid, fd)
+            else:
+                os.write(fd, keys)
         try:
             if not select.select([fd], [], [], 0.005 if at >= 0 else 1)[0]:
                 if time.monotonic() - heard > 60:

@@ -25,7 +25,7 @@ prints() {
     fi
 }
 
-refuse "no conversation" 2 'give --render' "$pith" chat "$m"
+refuse "no message" 1 'standard input is empty' sh -c "'$pith' chat '$m' </dev/null"
 refuse "no template" 1 'has no chat template' "$pith" chat "$m" --render "$work/c.json"
 refuse "no such file" 1 'nowhere' "$pith" chat "$m" --render "$work/nowhere"
 cat >"$m/tokenizer_config.json" <<'EOF'
@@ -106,6 +106,75 @@ refuse "a turn without a template" 1 'has no chat template' "$pith" run "$probe"
 refuse "--chat-template alone" 2 'does nothing without --chat' "$pith" run "$probe" --chat-template x -p Hi
 printf '{{ raise_exception("no") }}' >"$work/m/chat_template.jinja"
 refuse "a turn that the template refuses" 1 'line 1: no' "$pith" run "$work/m" --chat -p Hi
+# Conversations.
+printf '{{ bos_token }}{%% for m in messages %%}{{ m.role }}: {{ m.content }}\n{%% endfor %%}{%% if add_generation_prompt %%}assistant:{%% endif %%}' \
+    >"$work/talk.jinja"
+chat() { "$pith" chat "$probe" --mode exact --chat-template "$work/talk.jinja" "$@"; }
+printf '{{ bos_token }}user: Once upon a time\nassistant:' >"$work/flat.jinja"
+"$pith" run "$probe" --chat --chat-template "$work/flat.jinja" -p x -n 12 --kv bf16 --quiet >"$work/plain" 2>"$work/log" &&
+    chat -p "Once upon a time" -n 12 >"$work/stdout" 2>"$work/stderr" && cmp -s "$work/plain" "$work/stdout" && [ ! -s "$work/stderr" ] &&
+    pass "an answer is that of pith run" || fail "an answer is that of pith run"
+echo "Once upon a time" | chat -n 12 >"$work/piped" 2>"$work/log" && cmp -s "$work/piped" "$work/stdout" && pass "a message from a pipe" ||
+    fail "a message from a pipe"
+echo '{"messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "Once"}, {"role": "assistant", "content": "upon"}]}' >"$work/talk.json"
+printf '{{ bos_token }}system: S\nuser: Once\nassistant: upon\nuser: a time\nassistant:' >"$work/flat.jinja"
+"$pith" run "$probe" --chat --chat-template "$work/flat.jinja" -p x -n 6 --kv bf16 --json >"$work/plain" 2>"$work/log" &&
+    chat -p "a time" -n 6 --load "$work/talk.json" --json >"$work/chat" 2>"$work/log" && python3 - "$work/plain" "$work/chat" <<'EOF' &&
+import json, sys
+a, b = (json.load(open(f)) for f in sys.argv[1:])
+assert a["text"] == b["content"] and a["prompt_tokens"] == b["prompt_tokens"] and "reasoning" not in b, (a, b)
+EOF
+    pass "a conversation goes on" || fail "a conversation goes on"
+chat -p "a time" -n 6 --system S --json >"$work/one" 2>"$work/log" &&
+    chat -p "a time" -n 6 --system S --json --temperature 2 --seed 5 >"$work/two" 2>"$work/log" &&
+    chat -p "a time" -n 6 --system S --json --temperature 2 --seed 5 >"$work/three" 2>"$work/log" && python3 - "$work/one" "$work/two" "$work/three" <<'EOF' &&
+import json, sys
+a, b, c = (json.load(open(f))["content"] for f in sys.argv[1:])
+assert b == c and a != b, (a, b, c)
+EOF
+    pass "sampling, with a seed" || fail "sampling, with a seed"
+refuse "a message beyond the context" 1 'does not fit a context of 64' sh -c "head -c 2000 '$probe/eval.txt' | '$pith' chat '$probe' \
+    --mode exact --chat-template '$work/talk.jinja' --context 64"
+refuse "a context that the model has not" 2 'the model has 512' "$pith" chat "$probe" --mode exact --chat-template "$work/talk.jinja" --context 513 -p a
+refuse "a conversation that is none" 1 'talk.jinja: cannot be|not valid JSON' "$pith" chat "$probe" --mode exact --chat-template "$work/talk.jinja" \
+    --load "$work/talk.jinja" -p a
+refuse "an empty message" 2 'it is empty' "$pith" chat "$probe" -p ""
+refuse "a penalty out of range" 2 'repetition' "$pith" chat "$probe" -p a --repetition 0
+# What is thought: in JSON it stands apart, in a pipe it does not stand at all.
+printf '{{ bos_token }}{%% for m in messages %%}{{ m.content.split("</think>")[-1] }}{%% endfor %%}{%% if add_generation_prompt %%}<think>\n{%% endif %%}' \
+    >"$work/think.jinja"
+"$pith" chat "$probe" --mode exact --chat-template "$work/think.jinja" -p "Once upon a time" -n 6 --json >"$work/chat" 2>"$work/log" &&
+    python3 -c 'import json, sys; j = json.load(open(sys.argv[1])); assert j["reasoning"] and not j["content"], j' "$work/chat" &&
+    [ -z "$("$pith" chat "$probe" --mode exact --chat-template "$work/think.jinja" -p "Once upon a time" -n 6 2>&1)" ] &&
+    pass "reasoning is told apart" || fail "reasoning is told apart"
+talk() { # WHAT ARGUMENTS...: at a terminal
+    what=$1
+    shift
+    mkdir -p "$work/talk"
+    python3 tests/cli/talk.py "$what" "$work/talk" "$pith" chat "$probe" --mode exact "$@"
+}
+if ldd "$pith" | grep -q libedit; then
+    check "commands of a conversation" talk commands --chat-template "$work/talk.jinja"
+    check "the history of what was typed" talk history --chat-template "$work/talk.jinja"
+    check "Ctrl-C stops an answer, and ends" talk stops --chat-template "$work/talk.jinja"
+    check "reasoning is dimmed, without colours marked" talk reasoning --chat-template "$work/think.jinja"
+else
+    skip "a conversation" "built without libedit"
+fi
+# A token whose text would clear the screen.
+cp -r "$probe" "$work/escape"
+chmod -R u+w "$work/escape"
+python3 - "$work/escape/tokenizer.json" <<'EOF'
+import json, sys
+j = json.load(open(sys.argv[1]))
+m, old, new = j["model"], "\u0120little", "\u011b[31m\u00c2\u013d2J\u0121"  # ESC [31m U+009B 2J DEL
+pair = lambda x: x.split(" ") if isinstance(x, str) else x
+m["vocab"] = {new if k == old else k: v for k, v in m["vocab"].items()}
+m["merges"] = [x for x in m["merges"] if "".join(pair(x)) != old and old not in pair(x)]
+json.dump(j, open(sys.argv[1], "w"))
+EOF
+check "no control sequence reaches a terminal" python3 tests/cli/talk.py escapes "$work" "$pith" chat "$work/escape" --mode exact \
+    --chat-template "$work/talk.jinja" -p "Once upon a time" -n 20
 # Conversations to calibrate on.
 python3 -c '
 import json
