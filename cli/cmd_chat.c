@@ -224,14 +224,14 @@ static int converse(struct talk *t, struct editor *e)
         if (what == EDIT_END || (what == EDIT_CANCELLED && empty)) end = true;
         if (what == EDIT_CANCELLED && empty) rc = EXIT_INTERRUPTED;
         if (what == EDIT_LINE && m.size > 0) {
-            enum told told = TOLD_ASK;
-            if (m.text[0] == '/' && !m.block) told = talk_command(t, m.text);
+            enum talk_next next = TALK_ASKS;
+            if (m.text[0] == '/' && !m.block) next = talk_command(t, m.text);
             else if (!talk_add(t, "user", m.text)) {
                 fputs("pith: that is not UTF-8\n", stderr);
-                told = TOLD_DONE;
+                next = TALK_GOES_ON;
             }
-            if (told == TOLD_ASK) ask(t);
-            end = told == TOLD_END;
+            if (next == TALK_ASKS) ask(t);
+            end = next == TALK_ENDS;
         }
         free(m.text);
     }

@@ -68,13 +68,13 @@ void put_safe(const char *text, size_t size);
 
 /* --- commands --- */
 
-enum told {
-    TOLD_DONE,
-    TOLD_ASK, /* an answer is to be made */
-    TOLD_END
+enum talk_next {
+    TALK_GOES_ON,
+    TALK_ASKS, /* an answer is to be made */
+    TALK_ENDS
 };
 /* A line that begins with a slash. */
-enum told talk_command(struct talk *t, const char *line);
+enum talk_next talk_command(struct talk *t, const char *line);
 /* Sets the first message, of role "system"; an empty text removes it. */
 bool talk_system(struct talk *t, const char *text);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum told talk_function(struct talk *t, const char *argument);
+typedef enum talk_next talk_function(struct talk *t, const char *argument);
 static talk_function tell_help, set_system, regenerate, undo, reset, save, load, tell_kv,
     tell_speed, end;
 
@@ -25,14 +25,14 @@ static void complain(const struct pith_error *err)
     fprintf(stderr, "pith: %s\n", err->text);
 }
 
-static enum told tell_help(struct talk *t, const char *argument)
+static enum talk_next tell_help(struct talk *t, const char *argument)
 {
     (void)t, (void)argument;
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  /%-6s %-5s %s\n", table[i].name, table[i].argument, table[i].help);
     puts("  A line that ends in \\ goes on in the next; so does all between two \"\"\".\n"
          "  Ctrl-C stops an answer, or cancels a line; at an empty line it ends, as Ctrl-D does.");
-    return TOLD_DONE;
+    return TALK_GOES_ON;
 }
 
 bool talk_system(struct talk *t, const char *text)
@@ -45,14 +45,14 @@ bool talk_system(struct talk *t, const char *text)
                                  json_pack("{s:s, s:s}", "role", "system", "content", text)) == 0;
 }
 
-static enum told set_system(struct talk *t, const char *argument)
+static enum talk_next set_system(struct talk *t, const char *argument)
 {
     if (!talk_system(t, argument)) fputs("pith: that is not UTF-8\n", stderr);
     else puts(*argument ? "the system message is set" : "there is no system message");
-    return TOLD_DONE;
+    return TALK_GOES_ON;
 }
 
-static enum told regenerate(struct talk *t, const char *argument)
+static enum talk_next regenerate(struct talk *t, const char *argument)
 {
     (void)argument;
     if (talk_last_is(t, "assistant")) {
@@ -60,54 +60,54 @@ static enum told regenerate(struct talk *t, const char *argument)
             puts("at temperature 0 the answer is the same: --temperature gives others");
         talk_cut(t, json_array_size(t->messages) - 1);
     }
-    if (talk_last_is(t, "user")) return TOLD_ASK;
+    if (talk_last_is(t, "user")) return TALK_ASKS;
     puts("there is no answer yet");
-    return TOLD_DONE;
+    return TALK_GOES_ON;
 }
 
-static enum told undo(struct talk *t, const char *argument)
+static enum talk_next undo(struct talk *t, const char *argument)
 {
     (void)argument;
     size_t n = json_array_size(t->messages);
     while (n > 0 && !talk_last_is(t, "user") && !talk_last_is(t, "system")) talk_cut(t, --n);
     if (!talk_last_is(t, "user")) {
         puts("there is nothing to take back");
-        return TOLD_DONE;
+        return TALK_GOES_ON;
     }
     talk_cut(t, n - 1);
     printf("taken back; %zu messages are left\n", json_array_size(t->messages));
-    return TOLD_DONE;
+    return TALK_GOES_ON;
 }
 
-static enum told reset(struct talk *t, const char *argument)
+static enum talk_next reset(struct talk *t, const char *argument)
 {
     const json_t *first = json_array_get(t->messages, 0);
     const char *role = json_string_value(json_object_get(first, "role"));
     (void)argument;
     talk_cut(t, role && strcmp(role, "system") == 0);
     puts("a new conversation");
-    return TOLD_DONE;
+    return TALK_GOES_ON;
 }
 
-static enum told save(struct talk *t, const char *argument)
+static enum talk_next save(struct talk *t, const char *argument)
 {
     struct pith_error err = {0};
     if (!*argument) puts("/save FILE");
     else if (!talk_save(t, argument, &err)) complain(&err);
     else printf("%zu messages are in %s\n", json_array_size(t->messages), argument);
-    return TOLD_DONE;
+    return TALK_GOES_ON;
 }
 
-static enum told load(struct talk *t, const char *argument)
+static enum talk_next load(struct talk *t, const char *argument)
 {
     struct pith_error err = {0};
     if (!*argument) puts("/load FILE");
     else if (!talk_load(t, argument, &err)) complain(&err);
     else printf("%zu messages were read\n", json_array_size(t->messages));
-    return TOLD_DONE;
+    return TALK_GOES_ON;
 }
 
-static enum told tell_kv(struct talk *t, const char *argument)
+static enum talk_next tell_kv(struct talk *t, const char *argument)
 {
     struct pith_service_state s = {.size = sizeof s};
     char used[32], all[32];
@@ -123,16 +123,16 @@ static enum told tell_kv(struct talk *t, const char *argument)
     printf("  reused    %llu of %llu prompt tokens\n", (unsigned long long)s.cached_tokens,
            (unsigned long long)s.prompt_tokens);
     printf("  context   %zu tokens\n", s.context);
-    return TOLD_DONE;
+    return TALK_GOES_ON;
 }
 
-static enum told tell_speed(struct talk *t, const char *argument)
+static enum talk_next tell_speed(struct talk *t, const char *argument)
 {
     const struct pith_usage *u = &t->last.usage;
     (void)argument;
     if (u->generated == 0) {
         puts("there is no answer yet");
-        return TOLD_DONE;
+        return TALK_GOES_ON;
     }
     const double after = u->seconds - u->first;
     printf("  prompt    %zu tokens, %zu of them from the cache\n", u->prompt, u->cached);
@@ -141,16 +141,16 @@ static enum told tell_speed(struct talk *t, const char *argument)
     if (u->generated > 1 && after > 0)
         printf(": %.1f tokens/s after the first", (double)(u->generated - 1) / after);
     putchar('\n');
-    return TOLD_DONE;
+    return TALK_GOES_ON;
 }
 
-static enum told end(struct talk *t, const char *argument)
+static enum talk_next end(struct talk *t, const char *argument)
 {
     (void)t, (void)argument;
-    return TOLD_END;
+    return TALK_ENDS;
 }
 
-enum told talk_command(struct talk *t, const char *line)
+enum talk_next talk_command(struct talk *t, const char *line)
 {
     const size_t length = strcspn(++line, " \t\n");
     const char *argument = line + length + strspn(line + length, " \t\n");
@@ -158,12 +158,12 @@ enum told talk_command(struct talk *t, const char *line)
         if (strlen(table[i].name) != length || memcmp(table[i].name, line, length) != 0) continue;
         if (!*table[i].argument && *argument) {
             printf("/%s takes nothing behind it\n", table[i].name);
-            return TOLD_DONE;
+            return TALK_GOES_ON;
         }
         return table[i].run(t, argument);
     }
     fputs("there is no command /", stdout);
     put_safe(line, length);
     puts("; /help lists them");
-    return TOLD_DONE;
+    return TALK_GOES_ON;
 }
