@@ -50,6 +50,7 @@ struct pith_decoding {
     struct pith_str *out;
     size_t most; /* bytes that the tokens so far may become */
     size_t made; /* bytes that went out */
+    bool bare;   /* of one token its bytes are wanted, whole characters or not */
 };
 
 static enum pith_status too_long(struct pith_error *err)
@@ -89,6 +90,15 @@ static enum pith_status end_from(struct pith_decoding *g, size_t step, struct pi
     return PITH_OK;
 }
 
+/* Of one token: parts of characters pass by what steps do to characters. */
+static enum pith_status push_bare(struct pith_decoding *g, size_t step, const char *bytes,
+                                  size_t len, struct pith_error *err)
+{
+    if (pith_utf8_valid(bytes, len)) return push_to(g, step, bytes, len, err);
+    pith_str_append(g->out, bytes, len);
+    return g->out->failed ? pith_fail_nomem(err, "decoded text") : PITH_OK;
+}
+
 /* ---- steps ---- */
 
 /* Sends the well-formed part of what is held on; `all`: also an unfinished character, as U+FFFD. */
@@ -120,8 +130,13 @@ static enum pith_status send_utf8(struct pith_decoding *g, size_t step, bool all
 static enum pith_status push_byte_level(struct pith_decoding *g, size_t step, const char *text,
                                         size_t len, struct pith_error *err)
 {
-    pith_bytemap_read(text, len, &g->memory[step].held);
-    return send_utf8(g, step, false, err);
+    struct pith_str *held = &g->memory[step].held;
+    pith_bytemap_read(text, len, held);
+    if (!g->bare) return send_utf8(g, step, false, err);
+    const size_t n = held->len;
+    held->len = 0;
+    return held->failed ? pith_fail_nomem(err, "decoded text")
+                        : push_bare(g, step + 1, pith_str_text(held), n, err);
 }
 
 static enum pith_status end_byte_level(struct pith_decoding *g, size_t step, struct pith_error *err)
@@ -249,6 +264,7 @@ static enum pith_status push_byte_fallback(struct pith_decoding *g, size_t step,
                                            size_t len, struct pith_error *err)
 {
     const int byte = fallback_byte(text, len);
+    if (byte >= 0 && g->bare) return push_bare(g, step + 1, &(char){(char)byte}, 1, err);
     if (byte >= 0) {
         pith_str_putc(&g->memory[step].held, (char)byte);
         return PITH_OK;
@@ -403,6 +419,7 @@ static enum pith_status push_pieces(struct pith_decoding *g, size_t step, const 
     static const char mark[] = "\xe2\x96\x81";
     struct memory *m = &g->memory[step];
     const int byte = fallback_byte(text, len);
+    if (byte >= 0 && g->bare) return push_bare(g, step + 1, &(char){(char)byte}, 1, err);
     if (byte >= 0) {
         pith_str_putc(&m->held, (char)byte);
         return send_bytes(g, step, false, err);
@@ -544,4 +561,21 @@ void pith_decoding_free(struct pith_decoding *g)
     pith_regex_run_free(&g->regex);
     pith_free(g->memory);
     pith_free(g);
+}
+
+enum pith_status pith_decoder_bytes(const struct pith_decoder *d, const char *text, size_t len,
+                                    struct pith_str *out, struct pith_error *err)
+{
+    for (size_t i = 0; i < d->count; i++)
+        if (d->step[i].kind == &suffix || d->step[i].kind == &spaced)
+            return pith_fail(err, PITH_UNSUPPORTED,
+                             "the tokenizer puts spaces between tokens: their bytes depend on "
+                             "their neighbours");
+    struct pith_decoding *g;
+    PITH_TRY(pith_decoding_new(d, true, &g, err));
+    g->bare = true;
+    enum pith_status s = pith_decoding_push(g, text, len, out, err);
+    if (s == PITH_OK) s = pith_decoding_end(g, out, err);
+    pith_decoding_free(g);
+    return s;
 }

@@ -313,6 +313,14 @@ enum pith_status pith_tokenizer_decode(const struct pith_tokenizer *t, const int
     return s == PITH_OK && out->failed ? pith_fail_nomem(err, "decoded text") : s;
 }
 
+enum pith_status pith_tokenizer_bytes(const struct pith_tokenizer *t, int32_t id,
+                                      struct pith_str *out, struct pith_error *err)
+{
+    size_t len = 0;
+    const char *text = t->kind->token(t->model, id, true, &len);
+    return text ? pith_decoder_bytes(&t->decoder, text, len, out, err) : PITH_OK;
+}
+
 enum pith_status pith_stream_push(const struct pith_tokenizer *t, struct pith_stream *s, int32_t id,
                                   struct pith_str *out, struct pith_error *err)
 {

@@ -81,6 +81,12 @@ enum pith_status pith_tokenizer_decode(const struct pith_tokenizer *t, const int
                                        size_t count, bool skip_special, struct pith_str *out,
                                        struct pith_error *err);
 
+/* Appends the bytes that an id adds to a text in whose middle it stands, which may be a part of a
+ * character; nothing for special tokens and ids outside the vocabulary. PITH_UNSUPPORTED when they
+ * depend on the tokens beside it. */
+enum pith_status pith_tokenizer_bytes(const struct pith_tokenizer *t, int32_t id,
+                                      struct pith_str *out, struct pith_error *err);
+
 /* Streaming: appends to out what is certain after one more id (whole characters only; what may
  * still change waits in s). Start with {0}; special tokens are left out. pith_stream_end() appends
  * what is still waiting and frees s: it must be called, also after a failure, whose error stays.

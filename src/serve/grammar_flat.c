@@ -1,0 +1,399 @@
+/* Schemas as flat lists of what has to hold at once. */
+#include "serve/grammar_schema.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+/* How deep members are compared to tell schemas apart. */
+enum { MOST_COMPARED = 8 };
+
+struct flattening {
+    struct pith_schema *job;
+    json_t *out;
+    int depth;
+    bool trusts; /* parts of a oneOf are not compared: that they were, or will be */
+    bool failed; /* memory is out */
+    struct pith_error *err;
+};
+
+static const struct {
+    const char *name;
+    int bits;
+} types[] = {{"null", PITH_TYPE_NULL},       {"boolean", PITH_TYPE_BOOL},
+             {"integer", PITH_TYPE_INTEGER}, {"number", PITH_TYPE_INTEGER | PITH_TYPE_FRACTION},
+             {"string", PITH_TYPE_STRING},   {"array", PITH_TYPE_ARRAY},
+             {"object", PITH_TYPE_OBJECT}};
+
+static int bits_of(const json_t *name)
+{
+    for (size_t i = 0; i < PITH_COUNT(types) && json_is_string(name); i++)
+        if (strcmp(types[i].name, json_string_value(name)) == 0) return types[i].bits;
+    return 0;
+}
+
+int pith_schema_types(const json_t *flat)
+{
+    const json_t *bits = json_object_get(flat, "types");
+    return bits ? (int)json_integer_value(bits) : PITH_TYPE_ALL;
+}
+
+int pith_schema_type_of(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_NULL: return PITH_TYPE_NULL;
+    case JSON_TRUE:
+    case JSON_FALSE: return PITH_TYPE_BOOL;
+    case JSON_INTEGER: return PITH_TYPE_INTEGER;
+    case JSON_REAL: {
+        const double v = json_real_value(value);
+        return v < 9e15 && v > -9e15 && v == (double)(long long)v ? PITH_TYPE_INTEGER
+                                                                  : PITH_TYPE_FRACTION;
+    }
+    case JSON_STRING: return PITH_TYPE_STRING;
+    case JSON_ARRAY: return PITH_TYPE_ARRAY;
+    case JSON_OBJECT: return PITH_TYPE_OBJECT;
+    }
+    return 0;
+}
+
+static void set(struct flattening *f, const char *key, json_t *value)
+{
+    if (!value || json_object_set_new(f->out, key, value) != 0) f->failed = true;
+}
+
+/* The list under a key, made when it is not there; NULL when memory is out. */
+static json_t *list_of(struct flattening *f, const char *key)
+{
+    json_t *list = json_object_get(f->out, key);
+    if (list) return list;
+    set(f, key, json_array());
+    return json_object_get(f->out, key);
+}
+
+/* Adds to a list what it does not have; takes the reference. */
+static void add_once(struct flattening *f, const char *key, json_t *value)
+{
+    json_t *list = list_of(f, key);
+    if (!value || !list) f->failed = true;
+    for (size_t i = 0; i < json_array_size(list) && value; i++)
+        if (json_equal(json_array_get(list, i), value)) {
+            json_decref(value);
+            return;
+        }
+    if (json_array_append_new(list, value) != 0) f->failed = true;
+}
+
+static void take_types(struct flattening *f, int bits)
+{
+    set(f, "types", json_integer(pith_schema_types(f->out) & bits));
+}
+
+static void take_type(struct flattening *f, const json_t *value, bool nullable)
+{
+    int bits = nullable ? PITH_TYPE_NULL : 0;
+    if (json_is_string(value)) bits |= bits_of(value);
+    for (size_t i = 0; i < json_array_size(value); i++) bits |= bits_of(json_array_get(value, i));
+    take_types(f, bits);
+}
+
+/* JSON Schema holds 1 and 1.0 for equal. */
+static bool is_same(const json_t *a, const json_t *b)
+{
+    if (json_is_number(a) && json_is_number(b) && (json_is_real(a) || json_is_real(b)))
+        return json_number_value(a) == json_number_value(b);
+    return json_equal(a, b);
+}
+
+static bool has(const json_t *list, const json_t *value)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (is_same(json_array_get(list, i), value)) return true;
+    return false;
+}
+
+static void take_values(struct flattening *f, const json_t *list)
+{
+    const json_t *old = json_object_get(f->out, "enum");
+    json_t *both = json_array();
+    for (size_t i = 0; i < json_array_size(list) && both; i++) {
+        json_t *value = json_array_get(list, i);
+        if (has(both, value) || (old && !has(old, value))) continue;
+        if (json_array_append(both, value) != 0) f->failed = true;
+    }
+    set(f, "enum", both);
+}
+
+static void take_value(struct flattening *f, json_t *value)
+{
+    json_t *list = json_array();
+    if (!list || json_array_append(list, value) != 0) f->failed = true;
+    else take_values(f, list);
+    json_decref(list);
+}
+
+/* A count: the larger of two that are least, the smaller of two that are most. */
+static void take_count(struct flattening *f, const char *key, const json_t *value, bool least)
+{
+    const json_int_t n = (json_int_t)json_number_value(value);
+    const json_t *old = json_object_get(f->out, key);
+    if (!old || (least ? n > json_integer_value(old) : n < json_integer_value(old)))
+        set(f, key, json_integer(n));
+}
+
+/* Members of a schema that belong together, under their names or others. */
+static void take_together(struct flattening *f, const char *list, const json_t *schema,
+                          const char *const names[][2])
+{
+    json_t *layer = json_object();
+    for (size_t i = 0; names[i][0] && layer; i++) {
+        json_t *value = json_object_get(schema, names[i][0]);
+        if (value && json_object_set(layer, names[i][1], value) != 0) f->failed = true;
+    }
+    if (layer && json_object_size(layer) == 0) json_decref(layer);
+    else add_once(f, list, layer);
+}
+
+static void take_layers(struct flattening *f, const json_t *schema)
+{
+    static const char *const object[][2] = {{"properties", "properties"},
+                                            {"patternProperties", "patternProperties"},
+                                            {"additionalProperties", "additionalProperties"},
+                                            {NULL, NULL}};
+    static const char *const array[][2] = {
+        {"prefixItems", "prefixItems"}, {"items", "items"}, {NULL, NULL}};
+    static const char *const old_array[][2] = {
+        {"items", "prefixItems"}, {"additionalItems", "items"}, {NULL, NULL}};
+    const bool old = json_is_array(json_object_get(schema, "items"));
+    take_together(f, "layers", schema, object);
+    take_together(f, "tuples", schema, old ? old_array : array);
+}
+
+static enum pith_status take_schema(struct flattening *f, const json_t *schema);
+
+static enum pith_status take_one_of(struct flattening *f, const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list) && !f->trusts; i++)
+        for (size_t k = 0; k < i; k++) {
+            bool apart;
+            PITH_TRY(pith_schema_disjoint(f->job, json_array_get(list, i), json_array_get(list, k),
+                                          &apart, f->err));
+            if (!apart)
+                return pith_fail(f->err, PITH_UNSUPPORTED,
+                                 "schema: parts %zu and %zu of a \"oneOf\" may hold at once: that "
+                                 "is not supported; \"anyOf\" is",
+                                 k, i);
+        }
+    return PITH_OK;
+}
+
+/* A keyword with a plain value; false: it is none of these. */
+static bool take_plain(struct flattening *f, const char *key, json_t *value, const json_t *schema)
+{
+    static const char *const counts[] = {"minItems", "minLength", "maxItems", "maxLength"};
+    static const struct {
+        const char *keyword, *key;
+        bool exclusive;
+    } bounds[] = {{"minimum", "minimum", false},
+                  {"exclusiveMinimum", "minimum", true},
+                  {"maximum", "maximum", false},
+                  {"exclusiveMaximum", "maximum", true}};
+    for (size_t i = 0; i < PITH_COUNT(counts); i++)
+        if (strcmp(key, counts[i]) == 0) {
+            take_count(f, key, value, i < 2);
+            return true;
+        }
+    for (size_t i = 0; i < PITH_COUNT(bounds); i++)
+        if (strcmp(key, bounds[i].keyword) == 0) {
+            add_once(f, bounds[i].key, json_pack("[O, b]", value, bounds[i].exclusive));
+            return true;
+        }
+    if (strcmp(key, "type") == 0)
+        take_type(f, value, json_is_true(json_object_get(schema, "nullable")));
+    else if (strcmp(key, "enum") == 0) take_values(f, value);
+    else if (strcmp(key, "const") == 0) take_value(f, value);
+    else if (strcmp(key, "pattern") == 0 || strcmp(key, "format") == 0)
+        add_once(f, key, json_incref(value));
+    else return false;
+    return true;
+}
+
+static enum pith_status take_keyword(struct flattening *f, const char *key, json_t *value,
+                                     const json_t *schema)
+{
+    if (take_plain(f, key, value, schema)) return PITH_OK;
+    if (strcmp(key, "$ref") == 0) {
+        const json_t *to = pith_schema_ref(f->job->root, json_string_value(value));
+        return to ? take_schema(f, to) : PITH_OK;
+    }
+    if (strcmp(key, "oneOf") == 0) PITH_TRY(take_one_of(f, value));
+    if (strcmp(key, "oneOf") == 0 || strcmp(key, "anyOf") == 0)
+        add_once(f, "any", json_incref(value));
+    for (size_t i = 0; strcmp(key, "required") == 0 && i < json_array_size(value); i++)
+        add_once(f, "required", json_incref(json_array_get(value, i)));
+    for (size_t i = 0; strcmp(key, "allOf") == 0 && i < json_array_size(value); i++)
+        PITH_TRY(take_schema(f, json_array_get(value, i)));
+    return PITH_OK;
+}
+
+static enum pith_status take_schema(struct flattening *f, const json_t *schema)
+{
+    const char *key;
+    json_t *value;
+    if (json_is_false(schema)) take_types(f, 0);
+    if (!json_is_object(schema)) return PITH_OK;
+    if (f->job->steps++ > PITH_SCHEMA_STEPS)
+        return pith_fail(f->err, PITH_LIMIT, "schema: its references come to too much");
+    if (++f->depth > PITH_SCHEMA_DEPTH)
+        return pith_fail(f->err, PITH_FORMAT,
+                         "schema: a part refers to itself and to nothing else");
+    json_object_foreach ((json_t *)schema, key, value) {
+        PITH_TRY(take_keyword(f, key, value, schema));
+    }
+    take_layers(f, schema);
+    f->depth--;
+    return f->failed ? pith_fail_nomem(f->err, "schema") : PITH_OK;
+}
+
+enum pith_status pith_schema_flat_all(struct pith_schema *job, const json_t *flat,
+                                      const json_t *list, json_t **out, struct pith_error *err)
+{
+    struct flattening f = {.job = job, .err = err};
+    f.out = flat ? json_deep_copy(flat) : json_object();
+    enum pith_status s = f.out ? PITH_OK : pith_fail_nomem(err, "schema");
+    for (size_t i = 0; i < json_array_size(list) && s == PITH_OK; i++)
+        s = take_schema(&f, json_array_get(list, i));
+    if (s == PITH_OK) *out = f.out;
+    else json_decref(f.out);
+    return s;
+}
+
+enum pith_status pith_schema_flat(struct pith_schema *job, const json_t *schema, json_t **out,
+                                  struct pith_error *err)
+{
+    struct flattening f = {.job = job, .out = json_object(), .err = err};
+    if (!f.out) return pith_fail_nomem(err, "schema");
+    const enum pith_status s = take_schema(&f, schema);
+    if (s == PITH_OK) *out = f.out;
+    else json_decref(f.out);
+    return s;
+}
+
+/* --- telling schemas apart -----------------------------------------------------------------------
+ */
+
+/* The flat form of a list of schemas, and of one, for comparing. */
+static enum pith_status trusting(struct pith_schema *job, const json_t *list, json_t **out,
+                                 struct pith_error *err)
+{
+    struct flattening f = {.job = job, .out = json_object(), .trusts = true, .err = err};
+    enum pith_status s = f.out ? PITH_OK : pith_fail_nomem(err, "schema");
+    for (size_t i = 0; i < json_array_size(list) && s == PITH_OK; i++)
+        s = take_schema(&f, json_array_get(list, i));
+    if (s == PITH_OK) *out = f.out;
+    else json_decref(f.out);
+    return s;
+}
+
+static enum pith_status trusting_one(struct pith_schema *job, const json_t *schema, json_t **out,
+                                     struct pith_error *err)
+{
+    json_t *list = json_pack("[O]", schema);
+    const enum pith_status s = list ? trusting(job, list, out, err)
+                                    : pith_fail_nomem(err, "schema");
+    json_decref(list);
+    return s;
+}
+
+/* Types that a flat schema can have, its alternatives looked at. */
+static enum pith_status types_within(struct pith_schema *job, const json_t *flat, int depth,
+                                     int *out, struct pith_error *err)
+{
+    const json_t *any = json_object_get(flat, "any"), *values = json_object_get(flat, "enum");
+    int bits = pith_schema_types(flat), of_values = 0;
+    for (size_t i = 0; i < json_array_size(any) && depth < MOST_COMPARED; i++) {
+        const json_t *list = json_array_get(any, i);
+        int all = 0;
+        for (size_t k = 0; k < json_array_size(list); k++) {
+            json_t *part;
+            int some = 0;
+            PITH_TRY(trusting_one(job, json_array_get(list, k), &part, err));
+            const enum pith_status s = types_within(job, part, depth + 1, &some, err);
+            json_decref(part);
+            PITH_TRY(s);
+            all |= some;
+        }
+        bits &= all;
+    }
+    for (size_t i = 0; i < json_array_size(values); i++)
+        of_values |= pith_schema_type_of(json_array_get(values, i));
+    *out = values ? bits & of_values : bits;
+    return PITH_OK;
+}
+
+/* The schemas that layers give a property, as a new list. */
+static json_t *member_schemas(const json_t *flat, const char *name)
+{
+    const json_t *layers = json_object_get(flat, "layers");
+    json_t *list = json_array();
+    for (size_t i = 0; i < json_array_size(layers) && list; i++) {
+        json_t *s = json_object_get(json_object_get(json_array_get(layers, i), "properties"), name);
+        if (s) json_array_append(list, s);
+    }
+    return list;
+}
+
+static enum pith_status apart(struct pith_schema *job, const json_t *a, const json_t *b, int depth,
+                              bool *out, struct pith_error *err);
+
+static enum pith_status members_apart(struct pith_schema *job, const json_t *a, const json_t *b,
+                                      int depth, bool *out, struct pith_error *err)
+{
+    const json_t *names = json_object_get(a, "required"), *others = json_object_get(b, "required");
+    enum pith_status s = PITH_OK;
+    for (size_t i = 0; i < json_array_size(names) && !*out && s == PITH_OK; i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        if (!has(others, json_array_get(names, i))) continue;
+        json_t *x = member_schemas(a, name), *y = member_schemas(b, name), *p = NULL, *q = NULL;
+        s = x && y ? PITH_OK : pith_fail_nomem(err, "schema");
+        if (s == PITH_OK) s = trusting(job, x, &p, err);
+        if (s == PITH_OK) s = trusting(job, y, &q, err);
+        if (s == PITH_OK) s = apart(job, p, q, depth + 1, out, err);
+        json_decref(x);
+        json_decref(y);
+        json_decref(p);
+        json_decref(q);
+    }
+    return s;
+}
+
+static enum pith_status apart(struct pith_schema *job, const json_t *a, const json_t *b, int depth,
+                              bool *out, struct pith_error *err)
+{
+    const json_t *x = json_object_get(a, "enum"), *y = json_object_get(b, "enum");
+    int of_a, of_b;
+    PITH_TRY(types_within(job, a, 0, &of_a, err));
+    PITH_TRY(types_within(job, b, 0, &of_b, err));
+    *out = (of_a & of_b) == 0;
+    if (*out || depth == MOST_COMPARED) return PITH_OK;
+    if (x && y) {
+        *out = true;
+        for (size_t i = 0; i < json_array_size(x); i++)
+            if (has(y, json_array_get(x, i))) *out = false;
+        return PITH_OK;
+    }
+    if ((of_a & of_b) != PITH_TYPE_OBJECT) return PITH_OK;
+    return members_apart(job, a, b, depth, out, err);
+}
+
+enum pith_status pith_schema_disjoint(struct pith_schema *job, const json_t *a, const json_t *b,
+                                      bool *out, struct pith_error *err)
+{
+    json_t *x = NULL, *y = NULL;
+    enum pith_status s = trusting_one(job, a, &x, err);
+    if (s == PITH_OK) s = trusting_one(job, b, &y, err);
+    if (s == PITH_OK) s = apart(job, x, y, 0, out, err);
+    json_decref(x);
+    json_decref(y);
+    return s;
+}

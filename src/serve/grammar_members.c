@@ -1,0 +1,344 @@
+/* Objects and arrays as rules. Properties come in the order of the schema, those that it does not
+ * name behind them; a space may stand behind each colon and comma. */
+#include "base/mem.h"
+#include "serve/grammar_chars.h"
+#include "serve/grammar_rules.h"
+
+#include <string.h>
+
+/* Patterns of properties in one schema, at most: each set of them is a kind of names. */
+enum { MOST_PATTERNS = 6 };
+
+/* An object that is being written: nodes before a name when nothing stands before it, and when
+ * something does. */
+struct object {
+    const json_t *flat;
+    uint32_t empty, more, value_end;
+};
+
+static void space(struct pith_net *n, uint32_t from, uint32_t to)
+{
+    pith_net_empty(n, from, to);
+    pith_net_bytes(n, from, ' ', ' ', to);
+}
+
+/* From a comma on. */
+static uint32_t behind_comma(struct pith_net *n, uint32_t from)
+{
+    const uint32_t comma = pith_net_add(n), next = pith_net_add(n);
+    pith_net_bytes(n, from, ',', ',', comma);
+    space(n, comma, next);
+    return next;
+}
+
+/* Between a name's end and its value. */
+static uint32_t behind_colon(struct pith_net *n, uint32_t from)
+{
+    const uint32_t colon = pith_net_add(n), next = pith_net_add(n);
+    pith_net_bytes(n, from, ':', ':', colon);
+    space(n, colon, next);
+    return next;
+}
+
+static enum pith_status matches(const char *pattern, const char *name, bool *out,
+                                struct pith_error *err)
+{
+    struct pith_chars c = {0};
+    PITH_TRY(pith_chars_regex(pattern, true, &c, err));
+    *out = pith_chars_has(&c, name);
+    pith_chars_free(&c);
+    return PITH_OK;
+}
+
+/* Adds what a layer says of the property of a name. */
+static enum pith_status add_member(const json_t *layer, const char *name, json_t *list,
+                                   struct pith_error *err)
+{
+    json_t *own = json_object_get(json_object_get(layer, "properties"), name),
+           *others = json_object_get(layer, "additionalProperties"), *schema;
+    const char *pattern;
+    bool found = own != NULL;
+    if (own) json_array_append(list, own);
+    json_object_foreach (json_object_get(layer, "patternProperties"), pattern, schema) {
+        bool match;
+        PITH_TRY(matches(pattern, name, &match, err));
+        if (match) json_array_append(list, schema);
+        found = found || match;
+    }
+    if (!found && others) json_array_append(list, others);
+    return PITH_OK;
+}
+
+enum pith_status pith_rules_member(const json_t *flat, const char *name, json_t **out,
+                                   struct pith_error *err)
+{
+    const json_t *layers = json_object_get(flat, "layers");
+    json_t *list = json_array();
+    enum pith_status s = list ? PITH_OK : pith_fail_nomem(err, "schema");
+    for (size_t i = 0; i < json_array_size(layers) && s == PITH_OK; i++)
+        s = add_member(json_array_get(layers, i), name, list, err);
+    if (s == PITH_OK) *out = list;
+    else json_decref(list);
+    return s;
+}
+
+static bool is_required(const json_t *flat, const char *name)
+{
+    const json_t *names = json_object_get(flat, "required");
+    for (size_t i = 0; i < json_array_size(names); i++)
+        if (strcmp(json_string_value(json_array_get(names, i)), name) == 0) return true;
+    return false;
+}
+
+/* All names that the schema has, in order: null for each. */
+static json_t *names_of(const json_t *flat)
+{
+    const json_t *layers = json_object_get(flat, "layers"),
+                 *required = json_object_get(flat, "required");
+    json_t *names = json_object(), *schema;
+    const char *name;
+    for (size_t i = 0; i < json_array_size(layers); i++)
+        json_object_foreach (json_object_get(json_array_get(layers, i), "properties"), name, schema)
+            json_object_set_new(names, name, json_null());
+    for (size_t i = 0; i < json_array_size(required); i++)
+        json_object_set_new(names, json_string_value(json_array_get(required, i)), json_null());
+    return names;
+}
+
+/* A property by its name; o goes on behind it. */
+static enum pith_status add_named(struct pith_rules *r, struct object *o, const char *name,
+                                  struct pith_error *err)
+{
+    struct pith_net *n = r->net;
+    struct pith_str text = {0};
+    json_t *list = NULL, *key = json_string(name);
+    uint32_t rule = 0;
+    enum pith_status s = key ? pith_rules_member(o->flat, name, &list, err)
+                             : pith_fail_nomem(err, "schema");
+    if (s == PITH_OK) s = pith_rules_of(r, list, &rule, err);
+    if (s == PITH_OK) {
+        const uint32_t start = behind_comma(n, o->more), end = pith_net_add(n),
+                       done = pith_net_add(n), skipped = pith_net_add(n);
+        pith_json_dump(key, JSON_COMPACT | JSON_ENCODE_ANY, &text);
+        if (text.failed) n->failed = PITH_NOMEM;
+        pith_net_empty(n, o->empty, start);
+        pith_net_text(n, start, pith_str_text(&text), text.len, end);
+        pith_net_call(n, behind_colon(n, end), rule, done);
+        if (!is_required(o->flat, name)) {
+            pith_net_empty(n, o->empty, skipped);
+            pith_net_empty(n, o->more, done);
+        }
+        o->empty = skipped;
+        o->more = done;
+    }
+    json_decref(list);
+    json_decref(key);
+    pith_str_free(&text);
+    return s;
+}
+
+/* --- names that the schema does not have --------------------------------------------------------
+ */
+
+struct patterns {
+    const char *text[MOST_PATTERNS];
+    struct pith_chars chars[MOST_PATTERNS];
+    size_t count;
+};
+
+static enum pith_status find_patterns(const json_t *flat, struct patterns *p,
+                                      struct pith_error *err)
+{
+    const json_t *layers = json_object_get(flat, "layers");
+    const char *pattern;
+    json_t *schema;
+    for (size_t i = 0; i < json_array_size(layers); i++)
+        json_object_foreach (json_object_get(json_array_get(layers, i), "patternProperties"),
+                             pattern, schema) {
+            size_t k = 0;
+            while (k < p->count && strcmp(p->text[k], pattern) != 0) k++;
+            if (k < p->count) continue;
+            if (k == MOST_PATTERNS)
+                return pith_fail(err, PITH_LIMIT, "schema: more than %d \"patternProperties\"",
+                                 MOST_PATTERNS);
+            p->text[p->count++] = pattern;
+            PITH_TRY(pith_chars_regex(pattern, true, &p->chars[k], err));
+        }
+    return PITH_OK;
+}
+
+/* The schemas of names that match just the patterns of a set. */
+static json_t *schemas_of(const json_t *flat, const struct patterns *p, unsigned chosen)
+{
+    const json_t *layers = json_object_get(flat, "layers");
+    json_t *list = json_array();
+    for (size_t i = 0; i < json_array_size(layers) && list; i++) {
+        const json_t *layer = json_array_get(layers, i);
+        bool found = false;
+        for (size_t k = 0; k < p->count; k++) {
+            json_t *own = json_object_get(json_object_get(layer, "patternProperties"), p->text[k]);
+            if (!own || !(chosen >> k & 1)) continue;
+            json_array_append(list, own);
+            found = true;
+        }
+        json_t *others = json_object_get(layer, "additionalProperties");
+        if (!found && others) json_array_append(list, others);
+    }
+    return list;
+}
+
+/* Takes away from *names what matches, or does not match, and gives the rest. */
+static enum pith_status sift(struct pith_chars *names, const struct pith_chars *by, bool keep,
+                             struct pith_error *err)
+{
+    struct pith_chars left = {0};
+    PITH_TRY(pith_chars_sift(names, by, keep, &left, err));
+    pith_chars_free(names);
+    *names = left;
+    return PITH_OK;
+}
+
+/* Names but those of the schema that match just the patterns of a set. */
+static enum pith_status other_names(const json_t *named, const struct patterns *p, unsigned chosen,
+                                    struct pith_chars *out, struct pith_error *err)
+{
+    const size_t count = json_object_size(named);
+    const char **word = pith_alloc(count, sizeof *word);
+    struct pith_chars known = {0};
+    const char *name;
+    json_t *value;
+    size_t n = 0;
+    if (!word) return pith_fail_nomem(err, "schema");
+    json_object_foreach ((json_t *)named, name, value) word[n++] = name;
+    enum pith_status s = pith_chars_length(0, PITH_CHARS_NO_LIMIT, out, err);
+    if (s == PITH_OK && n) s = pith_chars_words(word, n, &known, err);
+    if (s == PITH_OK && n) s = sift(out, &known, false, err);
+    for (size_t k = 0; k < p->count && s == PITH_OK; k++)
+        s = sift(out, &p->chars[k], chosen >> k & 1, err);
+    pith_chars_free(&known);
+    pith_free(word);
+    return s;
+}
+
+/* Properties of other names, any number of them, each of a set's kind. */
+static enum pith_status add_others(struct pith_rules *r, struct object *o, const json_t *named,
+                                   const struct patterns *p, unsigned chosen,
+                                   struct pith_error *err)
+{
+    struct pith_net *n = r->net;
+    struct pith_chars names = {0};
+    uint32_t rule = 0;
+    json_t *list = schemas_of(o->flat, p, chosen), *flat = NULL;
+    enum pith_status s = list ? pith_schema_flat_all(&r->schema, NULL, list, &flat, err)
+                              : pith_fail_nomem(err, "schema");
+    const bool possible = s == PITH_OK && pith_schema_types(flat) != 0;
+    if (possible) s = other_names(named, p, chosen, &names, err);
+    if (possible && s == PITH_OK && pith_chars_any(&names)) {
+        s = pith_rules_of(r, list, &rule, err);
+        const uint32_t start = behind_comma(n, o->more), first = pith_net_add(n),
+                       last = pith_net_add(n), end = pith_net_add(n);
+        pith_net_empty(n, o->empty, start);
+        pith_net_bytes(n, start, '"', '"', first);
+        pith_net_chars(n, first, &names, true, last);
+        pith_net_bytes(n, last, '"', '"', end);
+        pith_net_call(n, behind_colon(n, end), rule, o->more);
+    }
+    pith_chars_free(&names);
+    json_decref(list);
+    json_decref(flat);
+    return s;
+}
+
+enum pith_status pith_rules_object(struct pith_rules *r, const json_t *flat,
+                                   const struct pith_net_rule *at, struct pith_error *err)
+{
+    struct pith_net *n = r->net;
+    struct object o = {.flat = flat, .empty = pith_net_add(n), .more = pith_net_add(n)};
+    struct patterns p = {.count = 0};
+    json_t *names = names_of(flat), *value;
+    const char *name;
+    enum pith_status s = names ? find_patterns(flat, &p, err) : pith_fail_nomem(err, "schema");
+    pith_net_bytes(n, at->start, '{', '{', o.empty);
+    if (s == PITH_OK)
+        json_object_foreach (names, name, value) {
+            s = add_named(r, &o, name, err);
+            if (s != PITH_OK) break;
+        }
+    for (unsigned chosen = 0; s == PITH_OK && chosen < 1u << p.count; chosen++)
+        s = add_others(r, &o, names, &p, chosen, err);
+    pith_net_bytes(n, o.empty, '}', '}', at->final);
+    pith_net_bytes(n, o.more, '}', '}', at->final);
+    for (size_t k = 0; k < p.count; k++) pith_chars_free(&p.chars[k]);
+    json_decref(names);
+    return s;
+}
+
+/* --- arrays --------------------------------------------------------------------------------------
+ */
+
+/* The schemas of item i; beyond all that are named one by one: of the others. */
+static json_t *schemas_of_item(const json_t *flat, size_t i)
+{
+    const json_t *tuples = json_object_get(flat, "tuples");
+    json_t *list = json_array();
+    for (size_t k = 0; k < json_array_size(tuples) && list; k++) {
+        const json_t *tuple = json_array_get(tuples, k);
+        json_t *own = json_array_get(json_object_get(tuple, "prefixItems"), i);
+        if (!own) own = json_object_get(tuple, "items");
+        if (own) json_array_append(list, own);
+    }
+    return list;
+}
+
+/* The rule of item i; *none: there can be no such item. */
+static enum pith_status item_rule(struct pith_rules *r, const json_t *flat, size_t i, bool *none,
+                                  uint32_t *rule, struct pith_error *err)
+{
+    json_t *list = schemas_of_item(flat, i), *item = NULL;
+    enum pith_status s = list ? pith_schema_flat_all(&r->schema, NULL, list, &item, err)
+                              : pith_fail_nomem(err, "schema");
+    *none = s == PITH_OK && pith_schema_types(item) == 0;
+    if (s == PITH_OK && !*none) s = pith_rules_of(r, list, rule, err);
+    json_decref(list);
+    json_decref(item);
+    return s;
+}
+
+static size_t longest_prefix(const json_t *flat)
+{
+    const json_t *tuples = json_object_get(flat, "tuples");
+    size_t longest = 0;
+    for (size_t k = 0; k < json_array_size(tuples); k++) {
+        const size_t n = json_array_size(json_object_get(json_array_get(tuples, k), "prefixItems"));
+        if (n > longest) longest = n;
+    }
+    return longest;
+}
+
+enum pith_status pith_rules_array(struct pith_rules *r, const json_t *flat,
+                                  const struct pith_net_rule *at, struct pith_error *err)
+{
+    struct pith_net *n = r->net;
+    const json_t *most = json_object_get(flat, "maxItems");
+    const size_t min = (size_t)json_integer_value(json_object_get(flat, "minItems")),
+                 max = most ? (size_t)json_integer_value(most) : SIZE_MAX,
+                 prefix = longest_prefix(flat);
+    uint32_t here = pith_net_add(n), rule = 0;
+    pith_net_bytes(n, at->start, '[', '[', here);
+    for (size_t i = 0; n->failed == PITH_OK; i++) {
+        bool none = false;
+        if (i >= min) pith_net_bytes(n, here, ']', ']', at->final);
+        if (i == max) break;
+        if (i <= prefix) PITH_TRY(item_rule(r, flat, i, &none, &rule, err));
+        if (none) break;
+        const uint32_t next = pith_net_add(n);
+        pith_net_call(n, i ? behind_comma(n, here) : here, rule, next);
+        here = next;
+        if (max == SIZE_MAX && i >= prefix && i + 1 >= min) {
+            pith_net_bytes(n, here, ']', ']', at->final);
+            pith_net_call(n, behind_comma(n, here), rule, here);
+            break;
+        }
+    }
+    return PITH_OK;
+}

@@ -1,0 +1,33 @@
+/* serve/grammar_number.h: numbers of a range as JSON writes them. */
+#ifndef PITH_SERVE_GRAMMAR_NUMBER_H
+#define PITH_SERVE_GRAMMAR_NUMBER_H
+
+#include "serve/grammar_net.h"
+
+#include <jansson.h>
+
+/* Digits before the point, behind it, and of the exponent of what is written. */
+enum { PITH_NUMBER_WHOLE = 18, PITH_NUMBER_FRACTION = 17, PITH_NUMBER_EXPONENT = 2 };
+/* Digits behind the point of a bound, at most. */
+enum { PITH_BOUND_FRACTION = 40 };
+
+struct pith_bound {
+    bool set, exclusive, negative;
+    bool huge; /* beyond all numbers that are written */
+    uint64_t whole;
+    char fraction[PITH_BOUND_FRACTION + 1]; /* without zeros at the end */
+};
+
+/* The bound that a JSON number is, as the shortest decimal that is it. PITH_UNSUPPORTED: it has too
+ * many digits. */
+enum pith_status pith_bound_read(const json_t *number, bool exclusive, struct pith_bound *out,
+                                 struct pith_error *err);
+/* Below 0, 0, above 0: as a lies to b; of equal ones the exclusive one is the larger. */
+int pith_bound_compare(const struct pith_bound *a, const struct pith_bound *b);
+
+/* Adds ways from a node to another by each number (integer: each whole number) within bounds, in
+ * decimal. Without bounds numbers may have an exponent; with them they have none. */
+void pith_net_number(struct pith_net *n, uint32_t from, bool integer, const struct pith_bound *lo,
+                     const struct pith_bound *hi, uint32_t to);
+
+#endif

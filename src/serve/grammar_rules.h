@@ -1,0 +1,41 @@
+/* serve/grammar_rules.h: rules of a network for flat schemas, each written once. */
+#ifndef PITH_SERVE_GRAMMAR_RULES_H
+#define PITH_SERVE_GRAMMAR_RULES_H
+
+#include "serve/grammar_net.h"
+#include "serve/grammar_schema.h"
+
+struct pith_rules {
+    struct pith_schema schema;
+    struct pith_net *net;
+    json_t *known; /* text of a flat schema: its rule */
+    int depth;
+};
+
+/* The rule for all schemas of a list at once. */
+enum pith_status pith_rules_of(struct pith_rules *r, const json_t *list, uint32_t *rule,
+                               struct pith_error *err);
+
+/* Adds to rule from..to what a flat schema without alternatives and values says of one type. */
+enum pith_status pith_rules_string(struct pith_rules *r, const json_t *flat,
+                                   const struct pith_net_rule *at, struct pith_error *err);
+enum pith_status pith_rules_object(struct pith_rules *r, const json_t *flat,
+                                   const struct pith_net_rule *at, struct pith_error *err);
+enum pith_status pith_rules_array(struct pith_rules *r, const json_t *flat,
+                                  const struct pith_net_rule *at, struct pith_error *err);
+enum pith_status pith_rules_number(struct pith_rules *r, const json_t *flat,
+                                   const struct pith_net_rule *at, struct pith_error *err);
+
+/* Whether a value holds for a flat schema. */
+enum pith_status pith_rules_holds(struct pith_rules *r, const json_t *flat, const json_t *value,
+                                  bool *out, struct pith_error *err);
+
+struct pith_chars;
+/* The strings that lengths, patterns and formats of a flat schema allow. */
+enum pith_status pith_rules_chars(const json_t *flat, struct pith_chars *out,
+                                  struct pith_error *err);
+/* The schemas that layers of a flat schema give the property of a name, as a new list. */
+enum pith_status pith_rules_member(const json_t *flat, const char *name, json_t **out,
+                                   struct pith_error *err);
+
+#endif
