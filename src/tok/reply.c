@@ -196,18 +196,21 @@ size_t pith_reply_find(const struct pith_reply *r, const char *const *mark, size
     return count;
 }
 
-/* A call that is long is not read again with each piece of it, but when it has grown by some. */
-enum { SHORT = 4096, GROWN = 64 };
+/* A call that is long is not read again with each piece of it, but when it has grown by some. What
+ * is read again and again for calls that are none has an end: then marks are text. */
+enum { SHORT = 4096, GROWN = 64, MOST_SPENT = 8 << 20 };
 
 enum pith_cursor_state pith_reply_try(struct pith_reply *r, pith_read_calls *read, size_t skip)
 {
     struct pith_cursor c = {
         .text = r->text.data + r->at, .size = r->text.len - r->at, .at = skip, .end = r->end};
+    if (r->spent > MOST_SPENT) return PITH_CURSOR_BAD;
     if (!r->end && c.size > SHORT && c.size < r->next) return PITH_CURSOR_MORE;
     json_t *calls = json_array();
     if (calls) read(r->format->row, &c, r->tools, &calls);
     if (!calls || c.state == PITH_CURSOR_NOMEM) r->failed = true;
     r->next = c.state == PITH_CURSOR_MORE ? c.size + c.size / GROWN : 0;
+    if (c.state == PITH_CURSOR_BAD) r->spent += c.at;
     if (c.state == PITH_CURSOR_GOOD && !r->failed) {
         r->at += c.at;
         pith_reply_tell(r, calls);

@@ -5,14 +5,17 @@
 
 void pith_cursor_fail(struct pith_cursor *c, enum pith_cursor_state state)
 {
-    if (c->state == PITH_CURSOR_GOOD)
-        c->state = state == PITH_CURSOR_MORE && c->end ? PITH_CURSOR_BAD : state;
+    if (c->state != PITH_CURSOR_GOOD) return;
+    c->state = state;
+    if (state != PITH_CURSOR_MORE || !c->end) return;
+    c->state = PITH_CURSOR_BAD;
+    c->at = c->size;
 }
 
 enum pith_begins pith_begins(const char *text, size_t size, const char *mark)
 {
     const size_t length = strlen(mark), least = length < size ? length : size;
-    if (memcmp(text, mark, least) != 0) return PITH_BEGINS_NOT;
+    if (least > 0 && memcmp(text, mark, least) != 0) return PITH_BEGINS_NOT;
     return least == length ? PITH_BEGINS_ALL : PITH_BEGINS_PART;
 }
 
@@ -107,6 +110,7 @@ bool pith_cursor_value(struct pith_cursor *c, struct pith_passage *out)
             c->at = i + 1;
             return true;
         } else if (depth == 0 || strchr("{}[]", b)) {
+            c->at = i;
             pith_cursor_fail(c, PITH_CURSOR_BAD);
             return false;
         }

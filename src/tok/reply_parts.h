@@ -22,8 +22,8 @@ enum pith_cursor_state {
  * that for any longer text that begins with it: when a reader is asked decides nothing. */
 struct pith_cursor {
     const char *text;
-    size_t size, at;
-    bool end; /* nothing comes behind it */
+    size_t size, at; /* when it is bad: how far it was read */
+    bool end;        /* nothing comes behind it */
     enum pith_cursor_state state;
 };
 struct pith_passage {
@@ -119,7 +119,8 @@ struct pith_reply {
     struct pith_str held;
     size_t keep;
     size_t calls;
-    bool failed; /* memory ran out */
+    size_t spent; /* bytes that were read for calls that are none */
+    bool failed;  /* memory ran out */
 };
 
 /* Tells text of that kind, white space at its end later. */

@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <time.h>
 
 #include "golden/reply/answers.h"
 
@@ -194,6 +195,51 @@ static void test_ids(void **state)
     }
 }
 
+/* An answer that begins a call in every line is told whole, and takes no time that grows with the
+ * square of its length. */
+static void test_calls_without_end(void **state)
+{
+    (void)state;
+    static const char *const hostile[][3] = {
+        {"<tool_call></tool_call>", "<tool_call>{", "]"},
+        {"<tool_call></tool_call>", "<tool_call>{\"a\":\"", ""},
+        {"<tool_call></tool_call>", "<tool_call> \n", "x"},
+        {"<tool_call><function=<parameter=", "<tool_call><function=a><parameter=b>",
+         "</parameter>x"},
+        {"<tool_call><arg_key>", "<tool_call>a<arg_key>b</arg_key><arg_value>", ""},
+        {"[TOOL_CALLS]", "[TOOL_CALLS]a{", ""},
+        {"<|channel|><|message|>", "<|start|>a to=functions.b<|message|>{\"", ""},
+        {"<|channel|><|message|>", "<|start|>", "x"},
+    };
+    for (size_t i = 0; i < PITH_COUNT(hostile); i++) {
+        struct pith_reply_format *f = format(hostile[i][0]);
+        struct pith_str text = {0};
+        struct heard h = {0};
+        struct pith_error err = {0};
+        struct pith_reply *r = NULL;
+        const struct pith_reply_options o = {.tools = tools, .delta = hear, .ctx = &h};
+        while (text.len < 1 << 20) pith_str_puts(&text, hostile[i][1]);
+        pith_str_puts(&text, hostile[i][2]);
+        assert_ok(pith_reply_new(f, &o, &r, &err), err);
+        const clock_t start = clock();
+        for (size_t at = 0; at < text.len; at += 5)
+            assert_ok(
+                pith_reply_add(r, text.data + at, text.len - at < 5 ? text.len - at : 5, &err),
+                err);
+        assert_ok(pith_reply_finish(r, &err), err);
+        const double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+        if (seconds > 20) fail_msg("%s: %.1f s", hostile[i][1], seconds);
+        if (getenv("PITH_TEST_TELL")) print_message("%s: %.2f s\n", hostile[i][1], seconds);
+        assert_int_equal(h.calls.len, 0);
+        assert_int_equal(h.content.len, text.len);
+        assert_memory_equal(h.content.data, text.data, text.len);
+        pith_reply_free(r);
+        pith_reply_format_free(f);
+        pith_str_free(&text);
+        forget(&h);
+    }
+}
+
 /* ---- templates write the calls of earlier turns as models shall write them ---- */
 
 static char *render(const struct pith_chat *c, const char *messages, bool open)
@@ -306,9 +352,9 @@ static void test_templates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers),      cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_nothing_lost), cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_answers),           cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_nothing_lost),      cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_calls_without_end), cmocka_unit_test(test_templates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
