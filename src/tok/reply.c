@@ -219,10 +219,10 @@ enum pith_cursor_state pith_reply_try(struct pith_reply *r, pith_read_calls *rea
     return r->failed ? PITH_CURSOR_MORE : c.state;
 }
 
-enum mark { OPEN, CLOSE, CALL, DROP, END };
+enum mark { OPEN, CLOSE, CALL, PART, DROP, END };
 struct marks {
-    const char *text[2 + 3 * PITH_REPLY_MARKS];
-    enum mark mark[2 + 3 * PITH_REPLY_MARKS];
+    const char *text[3 + 3 * PITH_REPLY_MARKS];
+    enum mark mark[3 + 3 * PITH_REPLY_MARKS];
     size_t count;
 };
 
@@ -240,13 +240,12 @@ static void add_ends(const struct pith_reply *r, struct marks *m)
 }
 
 /* A call in marks: told, or its mark is text. False when more is needed. */
-static bool read_block(struct pith_reply *r)
+static bool read_block(struct pith_reply *r, pith_read_calls *read, const char *open)
 {
-    const struct pith_reply_row *row = r->format->row;
-    const size_t size = strlen(row->open);
-    const enum pith_cursor_state s = pith_reply_try(r, row->read, size);
+    const size_t size = strlen(open);
+    const enum pith_cursor_state s = pith_reply_try(r, read, size);
     if (s == PITH_CURSOR_BAD) {
-        pith_reply_give(r, PITH_REPLY_CONTENT, row->open, size);
+        pith_reply_give(r, PITH_REPLY_CONTENT, open, size);
         r->at += size;
     }
     return s != PITH_CURSOR_MORE;
@@ -254,7 +253,8 @@ static bool read_block(struct pith_reply *r)
 
 static bool at_mark(struct pith_reply *r, enum mark mark, const char *text)
 {
-    if (mark == CALL) return read_block(r);
+    if (mark == CALL) return read_block(r, r->format->row->read, text);
+    if (mark == PART) return read_block(r, pith_read_open_fields, text);
     r->at += strlen(text);
     if (mark == END) hold_end(r, text);
     if (mark == OPEN && r->begun) pith_reply_give(r, PITH_REPLY_CONTENT, text, strlen(text));
@@ -275,6 +275,7 @@ static bool in_text(struct pith_reply *r)
     if (thinks) add_mark(&m, CLOSE, r->format->close);
     else if (!r->begun) add_mark(&m, OPEN, r->format->open);
     if (!thinks && r->tools) add_mark(&m, CALL, row->open);
+    if (!thinks && r->tools && row->read == pith_read_fields) add_mark(&m, PART, row->part[0]);
     for (size_t i = 0; !thinks && i < PITH_REPLY_MARKS; i++) add_mark(&m, DROP, row->drop[i]);
     add_ends(r, &m);
     const size_t k = pith_reply_find(r, m.text, m.count, &at);

@@ -124,8 +124,10 @@ static void unquote(struct pith_cursor *c, struct pith_passage *s, json_t **kept
     pith_str_free(&one);
 }
 
-/* A call as an object, or within one as {"type": "function", "function": {...}}. */
-static void read_object(struct pith_cursor *c, const struct pith_passage *object, json_t **calls)
+/* A call as an object, or within one as {"type": "function", "function": {...}}. Without arguments
+ * it has none, where they may be missing. */
+static void read_object(struct pith_cursor *c, const struct pith_passage *object, bool missing,
+                        json_t **calls)
 {
     static const char *const names[] = {"name", "tool_name"}, *const arguments[] = {"arguments",
                                                                                     "parameters"};
@@ -134,8 +136,8 @@ static void read_object(struct pith_cursor *c, const struct pith_passage *object
     json_decref(parse(c, object));
     if (c->state != PITH_CURSOR_GOOD) return;
     if (member(&o, "function", &inner) && inner.size > 1 && inner.text[0] == '{') o = inner;
-    if (first_member(&o, names, 2, &name) && name.text[0] == '"') {
-        (void)first_member(&o, arguments, 2, &args);
+    const bool given = first_member(&o, arguments, 2, &args);
+    if ((given || missing) && first_member(&o, names, 2, &name) && name.text[0] == '"') {
         unquote(c, &name, &name_text);
         if (args.size > 0 && args.text[0] == '"') unquote(c, &args, &args_text);
         pith_call_add(c, calls, &name, &args, NULL);
@@ -152,7 +154,7 @@ static void read_value(struct pith_cursor *c, json_t **calls)
     struct pith_passage value;
     if (!pith_cursor_value(c, &value)) return;
     if (value.text[0] == '{') {
-        read_object(c, &value, calls);
+        read_object(c, &value, true, calls);
         return;
     }
     json_decref(parse(c, &value));
@@ -162,7 +164,7 @@ static void read_value(struct pith_cursor *c, json_t **calls)
         struct pith_passage one;
         pith_cursor_space(&in);
         if (pith_cursor_peek(&in) != '{') pith_cursor_fail(&in, PITH_CURSOR_BAD);
-        if (pith_cursor_value(&in, &one)) read_object(&in, &one, calls);
+        if (pith_cursor_value(&in, &one)) read_object(&in, &one, true, calls);
         pith_cursor_space(&in);
     } while (pith_cursor_take(&in, ","));
     pith_cursor_fail(c, in.state);
@@ -221,16 +223,16 @@ static void add_named(struct pith_cursor *c, json_t **calls, struct pith_passage
 {
     static const char prefix[] = "functions.";
     const struct pith_passage id = name;
-    const bool whole = pith_begins(name.text, name.size, prefix) == PITH_BEGINS_ALL;
-    if (whole) {
+    size_t digits = 0;
+    if (pith_begins(name.text, name.size, prefix) == PITH_BEGINS_ALL) {
         name.text += strlen(prefix);
         name.size -= strlen(prefix);
-        size_t digits = 0;
-        while (digits < name.size && strchr("0123456789", name.text[name.size - 1 - digits]))
-            digits++;
-        if (digits < name.size && name.text[name.size - 1 - digits] == ':') name.size -= digits + 1;
     }
-    pith_call_add(c, calls, &name, arguments, whole ? &id : NULL);
+    while (digits < name.size && strchr("0123456789", name.text[name.size - 1 - digits])) digits++;
+    const bool numbered = digits > 0 && digits < name.size &&
+                          name.text[name.size - 1 - digits] == ':';
+    if (numbered) name.size -= digits + 1;
+    pith_call_add(c, calls, &name, arguments, numbered ? &id : NULL);
 }
 
 void pith_read_section(const struct pith_reply_row *row, struct pith_cursor *c, const json_t *tools,
@@ -270,7 +272,8 @@ void pith_read_section(const struct pith_reply_row *row, struct pith_cursor *c, 
 /* Whether {"key" may begin a call: other objects are shown while they come. */
 static void look_at_key(struct pith_cursor c, struct pith_cursor *state)
 {
-    static const char *const keys[] = {"\"name\"", "\"type\"", "\"function\"", "\"parameters\""};
+    static const char *const keys[] = {"\"name\"", "\"type\"", "\"function\"", "\"parameters\"",
+                                       "\"arguments\""};
     c.at++;
     pith_cursor_space(&c);
     (void)pith_cursor_peek(&c);
@@ -292,5 +295,5 @@ void pith_read_bare(const struct pith_reply_row *row, struct pith_cursor *c, con
     if (pith_cursor_peek(c) != '{') pith_cursor_fail(c, PITH_CURSOR_BAD);
     if (c->state != PITH_CURSOR_GOOD) return;
     look_at_key(*c, c);
-    if (pith_cursor_value(c, &value)) read_object(c, &value, calls);
+    if (pith_cursor_value(c, &value)) read_object(c, &value, false, calls);
 }

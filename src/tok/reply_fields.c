@@ -168,7 +168,7 @@ static void read_function(const struct pith_reply_row *row, struct pith_cursor *
     if (c->state == PITH_CURSOR_GOOD)
         read_pairs(row, c, pith_tool_schema(tools, name.text, name.size), &f);
     pith_str_putc(&f.text, '}');
-    if (row->part[6]) (void)pith_cursor_last(c, row->part[6]);
+    (void)pith_cursor_need(c, row->part[6]);
     if (f.text.failed) pith_cursor_fail(c, PITH_CURSOR_NOMEM);
     if (c->state == PITH_CURSOR_GOOD)
         pith_call_add(c, calls, &name, &(struct pith_passage){f.text.data, f.text.len}, NULL);
@@ -185,5 +185,18 @@ void pith_read_fields(const struct pith_reply_row *row, struct pith_cursor *c, c
         read_function(row, c, tools, calls);
         pith_cursor_space(c);
     } while (row->part[0] && pith_cursor_take(c, row->part[0]));
-    (void)pith_cursor_last(c, row->close);
+    /* Where functions have no end of their own, more of their arguments might have come. */
+    if (row->part[6]) (void)pith_cursor_last(c, row->close);
+    else (void)pith_cursor_need(c, row->close);
+}
+
+void pith_read_open_fields(const struct pith_reply_row *row, struct pith_cursor *c,
+                           const json_t *tools, json_t **calls)
+{
+    read_function(row, c, tools, calls);
+    struct pith_cursor behind = *c;
+    pith_cursor_space(&behind);
+    if (pith_cursor_take(&behind, row->close)) *c = behind;
+    else if (behind.state == PITH_CURSOR_MORE || (behind.at == behind.size && !behind.end))
+        pith_cursor_fail(c, PITH_CURSOR_MORE);
 }

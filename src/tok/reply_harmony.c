@@ -49,12 +49,22 @@ static void read_header(struct pith_cursor *c, struct pith_passage *header)
     (void)pith_cursor_until(c, message, HEADER, header);
 }
 
+/* Goes over the end of a message, where it stands. */
+static bool take_end(struct pith_cursor *c)
+{
+    for (size_t i = 0; i < START && c->state == PITH_CURSOR_GOOD; i++)
+        if (pith_cursor_take(c, ends[i])) return true;
+    return false;
+}
+
 /* A whole call with its header; bad for what is sent to nobody's function. */
 static void read_call(const struct pith_reply_row *row, struct pith_cursor *c, const json_t *tools,
                       json_t **calls)
 {
     static const char functions[] = "functions.";
+    static const struct pith_passage nothing = {"{}", 2};
     struct pith_passage header, to, body;
+    bool none = false; /* there are no arguments */
     (void)row;
     (void)tools;
     read_header(c, &header);
@@ -67,13 +77,15 @@ static void read_call(const struct pith_reply_row *row, struct pith_cursor *c, c
     to.text += strlen(functions);
     to.size -= strlen(functions);
     pith_cursor_space(c);
-    if (pith_cursor_peek(c) != '{') pith_cursor_fail(c, PITH_CURSOR_BAD);
-    (void)pith_cursor_value(c, &body);
-    pith_cursor_space(c);
-    if (c->state != PITH_CURSOR_GOOD) return;
-    for (size_t i = 0; i < START; i++)
-        if (pith_cursor_take(c, ends[i]) || c->state != PITH_CURSOR_GOOD) break;
-    if (c->state == PITH_CURSOR_GOOD) pith_call_add(c, calls, &to, &body, NULL);
+    if (c->at == c->size && c->end) none = true;
+    else if (pith_cursor_peek(c) == '<') none = take_end(c);
+    if (!none) {
+        if (pith_cursor_peek(c) != '{') pith_cursor_fail(c, PITH_CURSOR_BAD);
+        (void)pith_cursor_value(c, &body);
+        pith_cursor_space(c);
+        (void)take_end(c);
+    }
+    if (c->state == PITH_CURSOR_GOOD) pith_call_add(c, calls, &to, none ? &nothing : &body, NULL);
 }
 
 /* Before a message: a call, the header of what is said or thought, or text without a header. */

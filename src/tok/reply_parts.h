@@ -79,6 +79,9 @@ struct pith_reply_row {
     enum pith_id_form id;
 };
 
+/* pith_read_fields() of one function without the mark of its block, behind part[0]: Qwen3-Coder
+ * forgets it now and then; an end of the block that stands there all the same is read over. */
+pith_read_calls pith_read_open_fields;
 pith_read_calls pith_read_json, pith_read_mistral, pith_read_section, pith_read_bare,
     pith_read_fields;
 
