@@ -313,6 +313,10 @@ static bool read_all(struct ask *ask, const struct ask_limits *limits, struct re
         !read_logprobs(ask, r) || !read_stops(ask, r) || !read_bias(ask, r) ||
         !read_constraint(ask, r))
         return false;
+    /* Who scores a prompt takes the last entry off the lists for the token that was made: the
+     * token that ends a text is one, as with other servers. */
+    if (ask->request.echo && ask->request.max_tokens == 1 && ask->request.logprobs >= 0)
+        ask->request.ignore_end = 1;
     if (ask->kind == ASK_COMPLETION) {
         bool front;
         if (!body_flag(ask->body, "add_special_tokens", true, &front, r)) return false;

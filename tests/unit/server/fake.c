@@ -30,7 +30,7 @@ struct fake_request {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fake_request *all;
 static uint64_t ids;
-static size_t cancelled, running;
+static size_t cancelled, running, threads;
 static char conversation[4096];
 
 size_t fake_cancelled(void)
@@ -146,6 +146,9 @@ static void *run(void *request)
              (struct pith_event){.kind = PITH_EVENT_FAILED, .error = &err, .status = err.status});
     free(r->text);
     free(r);
+    pthread_mutex_lock(&lock);
+    threads--;
+    pthread_mutex_unlock(&lock);
     return NULL;
 }
 
@@ -187,8 +190,12 @@ void pith_service_close(struct pith_service **service)
     pthread_mutex_lock(&lock);
     for (struct fake_request *r = all; r; r = r->next) r->cancelled = true;
     pthread_mutex_unlock(&lock);
-    while (fake_running() > 0) nanosleep(&t, NULL);
-    nanosleep(&t, NULL);
+    for (size_t left = 1; left > 0;) {
+        nanosleep(&t, NULL);
+        pthread_mutex_lock(&lock);
+        left = threads;
+        pthread_mutex_unlock(&lock);
+    }
     free(*service);
     *service = NULL;
 }
@@ -215,6 +222,7 @@ enum pith_status pith_submit(struct pith_service *service, const struct pith_req
     r->next = all;
     all = r;
     running++;
+    threads++;
     pthread_mutex_unlock(&lock);
     if (pthread_create(&thread, NULL, run, r) != 0) abort();
     pthread_detach(thread);
