@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """lm-eval's local-completions against `pith serve --mode exact --kv f32`: the same accuracies as `pith eval --tasks` of the same
-tasks, item for item. Log-likelihoods go through /v1/completions: lists of ids, echo, logprobs.
+tasks. Not of tasks where a choice merges with the end of its prompt ("undecided"): the harness then scores the prompt's own tokens and the
+rest, pith the tokens of the whole. Log-likelihoods go through /v1/completions: lists of ids, echo, logprobs.
 
     lm_eval_client.py PITH MODEL TASK.jsonl...
 """
@@ -22,9 +23,9 @@ dataset_kwargs:
     test: {path}
 test_split: test
 output_type: multiple_choice
-doc_to_text: "{{{{context}}}}"
-doc_to_target: "{{{{answer}}}}"
-doc_to_choice: "{{{{choices}}}}"
+doc_to_text: context
+doc_to_target: answer
+doc_to_choice: choices
 target_delimiter: ""
 metric_list:
   - metric: acc
@@ -48,7 +49,10 @@ def main():
     pith, model, *tasks = sys.argv[1:]
     arguments = [a for t in tasks for a in ("--tasks", t)]
     report = json.loads(subprocess.run([pith, "eval", model, *arguments, "--kv", "f32", "--json", "--quiet"], check=True, stdout=subprocess.PIPE).stdout)
-    ours = {os.path.splitext(os.path.basename(t["name"]))[0]: t["accuracy"] for t in report["tasks"]}
+    ours = {os.path.splitext(os.path.basename(t["name"]))[0]: t["accuracy"] for t in report["tasks"] if t["undecided"] == 0}
+    for t in report["tasks"]:
+        if t["undecided"]:
+            print(f"[  SKIPPED ] lm-eval: {t['name']}: {t['undecided']} items have choices that merge with their prompts")
     with tempfile.TemporaryDirectory() as work:
         server = subprocess.Popen([pith, "serve", model, "--port", "0", "--quiet", "--mode", "exact", "--kv", "f32"], stdout=subprocess.PIPE, text=True)
         try:
