@@ -346,6 +346,7 @@ static int talk(struct settings *s, const char *model, struct pith_context *cont
     struct pith_error err = {.status = PITH_OK};
     char *message = NULL;
     int rc = EXIT_DONE;
+    if (!typed && !s->prompt && isatty(STDIN_FILENO)) say(&s->common, "a message, and then Ctrl-D");
     if (!typed && !s->prompt) message = read_input(&err);
     if (!typed && !s->prompt && !message) rc = report_failure(&s->common, &err);
     if (rc == EXIT_DONE && (pith_engine_open(context, model, &engine, &err) != PITH_OK ||

@@ -31,7 +31,8 @@ static enum talk_next tell_help(struct talk *t, const char *argument)
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  /%-6s %-5s %s\n", table[i].name, table[i].argument, table[i].help);
     puts("  A line that ends in \\ goes on in the next; so does all between two \"\"\".\n"
-         "  Ctrl-C stops an answer, or cancels a line; at an empty line it ends, as Ctrl-D does.");
+         "  Ctrl-C stops an answer, or cancels a line; at an empty line it ends, as\n"
+         "  Ctrl-D does.");
     return TALK_GOES_ON;
 }
 

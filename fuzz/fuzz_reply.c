@@ -24,6 +24,7 @@ static const char *const templates[] = {
     "<|START_ACTION|><|END_THINKING|>",
     "<tool_calls>",
     "functools[",
+    "<|tool_call><tool_call|><channel|>",
 };
 static const char tools[] =
     "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"properties\": "

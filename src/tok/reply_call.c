@@ -45,6 +45,19 @@ void pith_call_add(struct pith_cursor *c, json_t **calls, const struct pith_pass
     if (!*calls) pith_cursor_fail(c, PITH_CURSOR_NOMEM);
 }
 
+void pith_put_string(struct pith_cursor *c, struct pith_str *out, const struct pith_passage *s)
+{
+    json_t *j;
+    if (!pith_utf8_valid(s->text, s->size)) {
+        pith_cursor_fail(c, PITH_CURSOR_BAD);
+        return;
+    }
+    j = json_stringn(s->text, s->size);
+    if (j) pith_json_dump(j, JSON_ENCODE_ANY, out);
+    else out->failed = true;
+    json_decref(j);
+}
+
 const json_t *pith_tool_schema(const json_t *tools, const char *name, size_t size)
 {
     const json_t *tool;

@@ -36,19 +36,6 @@ static bool same_word(const struct pith_passage *s, const char *word)
     return true;
 }
 
-static void put_string(struct pith_cursor *c, struct pith_str *out, const struct pith_passage *s)
-{
-    json_t *j;
-    if (!pith_utf8_valid(s->text, s->size)) {
-        pith_cursor_fail(c, PITH_CURSOR_BAD);
-        return;
-    }
-    j = json_stringn(s->text, s->size);
-    if (j) pith_json_dump(j, JSON_ENCODE_ANY, out);
-    else out->failed = true;
-    json_decref(j);
-}
-
 /* The text where it is JSON of its own: "[1, 2]", 2.5; the words of Python's too. */
 static const char *as_json(struct pith_cursor *c, const struct pith_passage *s,
                            struct pith_str *one)
@@ -82,7 +69,7 @@ static void put_value(struct pith_cursor *c, const json_t *schema, struct pith_p
     if (text && nothing && (same_word(&s, "null") || same_word(&s, "none"))) json = "null";
     else if (any && !text) json = as_json(c, &s, &one);
     if (json) pith_str_puts(out, json);
-    else put_string(c, out, &s);
+    else pith_put_string(c, out, &s);
     pith_str_free(&one);
 }
 
@@ -113,7 +100,7 @@ static void add_field(struct pith_cursor *c, struct fields *f, const json_t *pro
     }
     pith_str_puts(&f->text, json_object_size(f->keys) ? ", " : "");
     pith_json_set(&f->keys, name, json_true());
-    put_string(c, &f->text, key);
+    pith_put_string(c, &f->text, key);
     pith_str_puts(&f->text, ": ");
     put_value(c, json_object_get(properties, name), *value, &f->text);
     if (!f->keys || f->text.failed) pith_cursor_fail(c, PITH_CURSOR_NOMEM);

@@ -83,12 +83,14 @@ struct pith_reply_row {
  * forgets it now and then; an end of the block that stands there all the same is read over. */
 pith_read_calls pith_read_open_fields;
 pith_read_calls pith_read_json, pith_read_mistral, pith_read_section, pith_read_bare,
-    pith_read_fields;
+    pith_read_fields, pith_read_gemma;
 
 /* Adds a call whose arguments are that text; bad unless the name has 1 to PITH_REPLY_NAME bytes of
  * a function's name and the arguments are one JSON object. id may be NULL. */
 void pith_call_add(struct pith_cursor *c, json_t **calls, const struct pith_passage *name,
                    const struct pith_passage *arguments, const struct pith_passage *id);
+/* Appends a text as a JSON string; bad when it is not UTF-8. */
+void pith_put_string(struct pith_cursor *c, struct pith_str *out, const struct pith_passage *s);
 /* The schema of a function's parameters ({"properties": ...}), or NULL. */
 const json_t *pith_tool_schema(const json_t *tools, const char *name, size_t size);
 

@@ -13,6 +13,7 @@ struct answer {
 #define DEEPSEEK "deepseek", "<｜tool▁calls▁begin｜></think>"
 #define KIMI "kimi", "<|tool_calls_section_begin|></think>"
 #define HARMONY "harmony", "<|channel|><|message|>"
+#define GEMMA "gemma", "<|tool_call><tool_call|><channel|>"
 #define COHERE "cohere", "<|START_ACTION|><|END_THINKING|>"
 static const struct answer answers[] = {
     /* --- plain --- */
@@ -135,6 +136,23 @@ static const struct answer answers[] = {
      "so", "hm", "a {\"x\": 1}\nb {}", false},
     {MISTRAL, NULL, "[TOOL_CALLS]a{\"x\": 1}", "", "", "a {\"x\": 1}", false},
     {MISTRAL, NULL, "[TOOL_CALLS]a b", "[TOOL_CALLS]a b", "", "", false},
+    /* --- Gemma 4 --- */
+    {GEMMA, NULL,
+     "<|channel>thought\nhm\n<channel|>ok<|tool_call>call:look{city:<|\"|>a\"}\n<|\"|>,days:3,list:"
+     "[1,-2.5e3,{k:null,<|\"|>x "
+     "y<|\"|>:[]}],metric:true}<tool_call|><|tool_call>call:b{}<tool_call|><turn|>",
+     "ok", "hm",
+     "look {\"city\": \"a\\\"}\\n\", \"days\": 3, \"list\": [1, -2.5e3, {\"k\": null, \"x y\": "
+     "[]}], \"metric\": true}\nb {}",
+     false},
+    {GEMMA, NULL, "<|tool_call>call:b{x:1x}<tool_call|>", "<|tool_call>call:b{x:1x}<tool_call|>",
+     "", "", false},
+    {GEMMA, NULL, "<|tool_call>call:b{x:1,x:2}<tool_call|>",
+     "<|tool_call>call:b{x:1,x:2}<tool_call|>", "", "", false},
+    {GEMMA, NULL, "<|tool_call>call:b{x:<|\"|>1}<tool_call|>",
+     "<|tool_call>call:b{x:<|\"|>1}<tool_call|>", "", "", false},
+    {GEMMA, NULL, "<|tool_call>call:b{x:[1}<tool_call|>", "<|tool_call>call:b{x:[1}<tool_call|>",
+     "", "", false},
     /* --- DeepSeek, Kimi --- */
     {DEEPSEEK, "<think>\n",
      "hm</"
