@@ -56,11 +56,13 @@ static enum pith_status open_sequence(struct pith_scheduler *s, struct pith_comp
                                       err)
                    : pith_prefix_open(&s->prefix, a->ids.id, a->number ? a->ids.count : 0,
                                       &a->sequence, &a->read, err);
-    if (a->number > 0 && first->sequence != PITH_NO_SEQUENCE && s->looks_up) {
+    if (a->number > 0 && first->sequence != PITH_NO_SEQUENCE) {
         PITH_TRY(pith_runner_fork(&s->runner, first->sequence, a->ticket->prompt - 1, &a->sequence,
                                   err));
         a->read = a->ticket->prompt - 1;
-        return PITH_OK;
+        if (pith_kv_ready(&s->runner.kv, a->sequence)) return PITH_OK;
+        pith_runner_close(&s->runner, a->sequence); /* it would be read from its beginning */
+        a->read = 0;
     }
     PITH_TRY(pith_prefix_open(&s->prefix, a->ids.id, a->ids.count, &a->sequence, &length, err));
     a->read = length;

@@ -33,7 +33,7 @@ struct pith_scheduler_options {
 };
 
 /* Rows whose logits are computed at once. */
-enum { PITH_LOGIT_ROWS = 16 };
+enum { PITH_LOGIT_ROWS = 32 };
 
 /* A row of a step whose logits are wanted. */
 struct pith_wanted_row {
