@@ -19,6 +19,7 @@ struct pith_service {
     struct pith_engine *engine;
     struct pith_chat *chat; /* NULL: the model has no template */
     struct pith_ids ends;
+    struct pith_forms forms;
     struct pith_scheduler scheduler;
     char kv[PITH_KV_TEXT]; /* the name of the cache's format */
 };
@@ -142,6 +143,7 @@ static enum pith_status start(struct pith_service *v, const struct pith_service_
     PITH_TRY(pith_chat_open(e->path, o->chat_template, &v->chat, err));
     PITH_TRY(pith_cache_choose(e->context, &wish, e->model, e->tokenizer, &how.runner.format, err));
     pith_kv_name(&how.runner.format, v->kv);
+    pith_forms_init(&v->forms, e->tokenizer, &v->ends, e->model->shape.vocab);
     enum pith_status s = choose_sizes(e->model, o, &how, err);
     if (s == PITH_OK) s = pith_scheduler_init(&v->scheduler, &parts, &how, err);
     pith_kv_format_free(&how.runner.format);
@@ -177,6 +179,7 @@ void pith_service_close(struct pith_service **service)
     if (!service || !*service) return;
     struct pith_service *v = *service;
     pith_scheduler_free(&v->scheduler);
+    pith_forms_free(&v->forms);
     pith_chat_close(v->chat);
     pith_ids_free(&v->ends);
     pith_free(v);
@@ -242,10 +245,10 @@ enum pith_status pith_submit(struct pith_service *v, const struct pith_request *
     PITH_OPTIONS(pith_request, r, request_defaults, given, err);
     struct pith_ids prompt = {0};
     struct pith_ticket *t = NULL;
-    if (r->constraint != PITH_ANY)
-        return pith_fail(err, PITH_UNSUPPORTED, "constraints are not built in yet");
     enum pith_status s = encode_prompt(v, r, &prompt, err);
     if (s == PITH_OK) s = pith_ticket_new(r, &prompt, v->engine->model->shape.vocab, &t, err);
+    if (s == PITH_OK && r->constraint != PITH_ANY)
+        s = pith_forms_take(&v->forms, r->constraint, r->constraint_text, &t->form, err);
     if (s == PITH_OK) s = pith_scheduler_submit(&v->scheduler, t, id, err);
     if (s != PITH_OK) pith_ticket_free(t);
     pith_ids_free(&prompt);

@@ -84,20 +84,27 @@ static bool tell_prompt(struct pith_scheduler *s, struct pith_completion *a)
     return true;
 }
 
-static void choose(struct pith_scheduler *s, struct pith_completion *a, float *logits,
-                   struct pith_chosen *c)
+/* Chooses the next token, or fails. */
+static enum pith_status choose(struct pith_scheduler *s, struct pith_completion *a, float *logits,
+                               struct pith_chosen *c, struct pith_error *err)
 {
     const struct pith_ticket *t = a->ticket;
     const struct pith_request *r = &t->request;
     const bool early = a->generated < r->min_tokens;
+    const uint64_t *allowed = NULL;
+    if (t->form && !a->matcher) PITH_TRY(pith_matcher_open(t->form->grammar, &a->matcher, err));
+    if (a->matcher) PITH_TRY(pith_matcher_mask(a->matcher, &allowed, err));
     const struct pith_wish how = {.request = r,
                                   .counts = &a->counts,
                                   .rng = &a->rng,
+                                  .allowed = allowed,
                                   .banned = s->parts.ends->id,
                                   .bans = early && !r->ignore_end ? s->parts.ends->count : 0,
                                   .tops = r->logprobs >= 0 || !pith_ticket_holds(t) ? r->logprobs
                                                                                     : 0};
     pith_choose_next(&s->choose, &how, logits, c);
+    return c->id >= 0 ? PITH_OK
+                      : pith_fail(err, PITH_NUMERIC, "the model's logits allow no next token");
 }
 
 static enum pith_status append_id(struct pith_ids *ids, int32_t id, struct pith_error *err)
@@ -119,6 +126,8 @@ static enum pith_status append(struct pith_scheduler *s, struct pith_completion 
     const struct pith_request *r = &a->ticket->request;
     const struct pith_stops none = {0};
     const bool stops = a->generated >= r->min_tokens;
+    if (a->matcher && !pith_matcher_accept(a->matcher, c->id))
+        return pith_fail_nomem(err, "the states of a constraint");
     PITH_TRY(append_id(&a->ids, c->id, err));
     if (r->repetition != 1 || r->frequency != 0 || r->presence != 0)
         PITH_TRY(pith_counts_add(&a->counts, c->id, true, err));
@@ -149,9 +158,7 @@ bool pith_completion_next(struct pith_scheduler *s, struct pith_completion *a, f
     struct pith_chosen c;
     struct pith_error err = {0};
     if (!tell_prompt(s, a)) return false;
-    choose(s, a, logits, &c);
-    if (c.id < 0) {
-        (void)pith_fail(&err, PITH_NUMERIC, "the model's logits allow no next token");
+    if (choose(s, a, logits, &c, &err) != PITH_OK) {
         pith_scheduler_fail(s, t, &err);
         return false;
     }
@@ -165,7 +172,8 @@ bool pith_completion_next(struct pith_scheduler *s, struct pith_completion *a, f
         pith_scheduler_fail(s, t, &err);
         return false;
     }
-    if (a->stop >= 0) pith_completion_finish(s, a, "stop");
+    if (a->stop >= 0 || (a->matcher && pith_matcher_done(a->matcher)))
+        pith_completion_finish(s, a, "stop");
     else if (a->ids.count >= t->limit) pith_completion_finish(s, a, "length");
     else {
         pith_completion_tell(a);

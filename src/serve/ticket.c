@@ -96,6 +96,8 @@ static enum pith_status check(const struct pith_request *r, size_t vocab, struct
     for (size_t i = 0; i < r->bias_count; i++)
         if (!within((double)r->bias_value[i], -1000, 1000))
             return pith_fail(err, PITH_ARG, "logit bias: from -1000 to 1000");
+    if (r->constraint != PITH_ANY && r->ignore_end)
+        return pith_fail(err, PITH_ARG, "an answer with a constraint ends where that says");
     for (size_t i = 0; i < r->stop.count; i++)
         if (!r->stop.item[i][0]) return pith_fail(err, PITH_ARG, "an empty stop text");
     PITH_TRY(check_ids("logit bias", r->bias, r->bias_count, vocab, err));
@@ -211,6 +213,7 @@ static void answer_free(struct pith_completion *a)
     (void)pith_stream_end(&a->stream, &a->piece, NULL);
     pith_ids_free(&a->ids);
     pith_counts_free(&a->counts);
+    pith_matcher_close(a->matcher);
     pith_tail_free(&a->tail);
     pith_str_free(&a->piece);
     pith_str_free(&a->text);
@@ -221,6 +224,7 @@ void pith_ticket_free(struct pith_ticket *t)
 {
     if (!t) return;
     for (uint32_t i = 0; t->answer && i < t->answers; i++) answer_free(&t->answer[i]);
+    pith_form_give(t->form);
     pith_tokens_free(&t->prompt_tokens);
     pith_free(t->answer);
     pith_free(t->memory);

@@ -4,6 +4,7 @@
 
 #include "base/rng.h"
 #include "serve/choose.h"
+#include "serve/forms.h"
 #include "serve/tail.h"
 #include "tok/tokenizer.h"
 
@@ -31,7 +32,6 @@ enum pith_completion_state {
 #define PITH_NO_SEQUENCE UINT32_MAX
 
 struct pith_ticket;
-struct pith_matcher;
 /* One choice. ids are the prompt and the answer so far; those before `read` have been through the
  * model, whether for the first time or again after the sequence was taken away. */
 struct pith_completion {
@@ -43,8 +43,8 @@ struct pith_completion {
     size_t read;
     size_t generated;
     struct pith_rng rng;
-    struct pith_counts counts; /* where penalties are asked for */
-    struct pith_matcher *matcher;
+    struct pith_counts counts;            /* where penalties are asked for */
+    struct pith_grammar_matcher *matcher; /* with a constraint, from its first token on */
     struct pith_stream stream;
     struct pith_tail tail;
     struct pith_str piece, text; /* what a token gave; what is to be told */
@@ -56,7 +56,6 @@ struct pith_completion {
 };
 
 struct pith_embedding; /* serve/embed.h */
-struct pith_grammar;
 
 struct pith_ticket {
     struct pith_ticket *next;
@@ -64,9 +63,9 @@ struct pith_ticket {
     struct pith_request request; /* its pointers are into `memory` */
     void *memory;
     struct pith_stops stops;
-    size_t prompt; /* tokens */
-    size_t limit;  /* tokens of a whole answer, prompt and all */
-    struct pith_grammar *grammar;
+    size_t prompt;                    /* tokens */
+    size_t limit;                     /* tokens of a whole answer, prompt and all */
+    struct pith_form *form;           /* of its constraint, or NULL; given back with the ticket */
     struct pith_embedding *embedding; /* a ticket for one; borrowed */
     struct pith_completion *answer;   /* [answers] */
     uint32_t answers;

@@ -2,6 +2,7 @@
  * that was kept and without, before and after its pages were taken away; ends, stops, failures. */
 #include "test.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <pith/engine.h>
 #include <pthread.h>
@@ -456,6 +457,57 @@ static void a_full_queue(void **state)
     }
 }
 
+static void answers_have_the_form_that_was_asked_for(void **state)
+{
+    (void)state;
+    static const char schema[] =
+        "{\"type\": \"object\", \"properties\": {\"name\": {\"type\": \"string\", \"maxLength\": "
+        "12},"
+        " \"kind\": {\"enum\": [\"lamp\", \"rope\"]}, \"count\": {\"type\": \"integer\","
+        " \"minimum\": 3, \"maximum\": 40}}, \"required\": [\"name\", \"kind\", \"count\"],"
+        " \"additionalProperties\": false}";
+    struct pith_service_options o;
+    pith_service_defaults(&o);
+    struct pith_service *v = start(&o);
+    struct heard *h[16];
+    for (size_t i = 0; i < 16; i++) {
+        struct pith_request r = ask(stories[i % 5], 200);
+        r.temperature = 1.5f;
+        r.seed = i / 4;
+        r.lookup = i % 2 ? 3 : 0; /* which changes nothing */
+        r.constraint = i / 2 % 2 ? PITH_SCHEMA : PITH_EXPRESSION;
+        r.constraint_text = i / 2 % 2 ? schema : "(yes|no) [0-9]{3}";
+        if (i % 2) r.text = stories[(i - 1) % 5], r.text_size = strlen(r.text);
+        h[i] = submit(v, &r);
+    }
+    for (size_t i = 0; i < 16; i++) {
+        wait_for(h[i]);
+        assert_string_equal(h[i]->finish, "stop");
+        if (i % 2) assert_same(h[i - 1], h[i]);
+        if (i / 2 % 2) {
+            json_t *j = json_loads(h[i]->text, 0, NULL);
+            const char *name = json_string_value(json_object_get(j, "name")),
+                       *kind = json_string_value(json_object_get(j, "kind"));
+            const json_int_t count = json_integer_value(json_object_get(j, "count"));
+            assert_true(name && kind && json_object_size(j) == 3);
+            assert_true(strcmp(kind, "lamp") == 0 || strcmp(kind, "rope") == 0);
+            assert_true(count >= 3 && count <= 40);
+            json_decref(j);
+        } else {
+            const size_t n = h[i]->text[0] == 'y' ? 3 : 2;
+            assert_int_equal(h[i]->text_size, n + 4);
+            assert_true(strncmp(h[i]->text, "yes ", 4) == 0 || strncmp(h[i]->text, "no ", 3) == 0);
+            assert_int_equal(strspn(h[i]->text + n + 1, "0123456789"), 3);
+        }
+    }
+    for (size_t i = 0; i < 16; i++) forget(h[i]);
+    struct pith_request r = ask("a", 8);
+    r.constraint = PITH_EXPRESSION;
+    r.constraint_text = "(a";
+    assert_int_equal(pith_submit(v, &r, NULL, NULL), PITH_FORMAT);
+    pith_service_close(&v);
+}
+
 /* One request of a client goes before the many that another sent earlier. */
 static void a_client_with_few_is_not_kept_out(void **state)
 {
@@ -529,6 +581,7 @@ int main(void)
         cmocka_unit_test(prompts_are_scored),
         cmocka_unit_test(cancelled_late_and_refused),
         cmocka_unit_test(a_full_queue),
+        cmocka_unit_test(answers_have_the_form_that_was_asked_for),
         cmocka_unit_test(a_client_with_few_is_not_kept_out),
         cmocka_unit_test(an_embedding_is_the_same_however_cut),
         cmocka_unit_test(a_ceiling_on_memory),
