@@ -2,8 +2,9 @@
  * that are rounded anyway) or as three digits of bytes (the exact mode).
  *
  * A slab of rows is rounded and laid out in the tiles' order for all threads. Then each task takes
- * up to BAND panels of W, unpacks CHUNK columns of them at a time, and runs the kernel over all
- * tiles of x; the sums of its rows wait in the thread's scratch from chunk to chunk.
+ * up to BAND panels of W, unpacks CHUNK columns of them at a time (where the kernel does not read
+ * them as they are stored), and runs the kernel over all tiles of x; the sums of its rows wait in
+ * the thread's scratch from chunk to chunk.
  *
  *     x: [tiles][what bytes_words or digits_words makes of a tile's rows] words
  *     its scales: [tiles][blocks][rows of a tile]   its sums: the same, of each digit
@@ -24,6 +25,7 @@ enum {
     CHUNK = 512,
     GROUPS = CHUNK / 4 + 1, /* that a chunk may touch */
     ROWS = 512,             /* of x in a slab, at most */
+    FEW = 24,               /* that stay in the nearest memory */
     WORDS = 2048 * 1024,    /* of x in a slab */
     SCALES = WORDS / 8,     /* blocks in a slab: of PITH_BYTES_BLOCK columns, 8 words */
     BATCH = 8,              /* rows of bytes that are rounded, and laid out, at a time */
@@ -76,7 +78,8 @@ struct job {
     const struct pith_input *input; /* NULL: the mode's own grid */
     struct pith_input_call call;
     struct kernels k;
-    size_t band; /* panels of a task */
+    size_t band;   /* panels that are read side by side */
+    size_t panels; /* of a task */
     const float *bias, *x;
     float *y;
     size_t rows;   /* of the slab */
@@ -175,8 +178,9 @@ static void round_task(void *ctx, size_t task, unsigned thread)
 struct band {
     const struct job *j;
     size_t first, count;
-    uint8_t *codes; /* [BAND][chunk / 4][PITH_BYTES_LINE] */
-    float *scale;   /* [BAND][GROUPS][16] */
+    uint8_t *codes;         /* [BAND][chunk / 4][PITH_BYTES_LINE], of tiers that unpack them */
+    const uint8_t *w[BAND]; /* where those of a panel are */
+    float *scale;           /* [BAND][GROUPS][16] */
     int32_t *zero;
     float *y, *t;
     int32_t *d;
@@ -219,17 +223,18 @@ static void unpack_scales(const struct band *b, size_t i, size_t group, size_t c
     for (size_t e = 0; e < n; e++) zero[e] = m->zeros[at + e];
 }
 
-/* Columns [col, col + n) of the band. Panels past the last stay as they are: their rows are
- * dropped. */
-static void unpack(const struct band *b, size_t col, size_t n)
+/* Columns [col, col + n) of the band. Behind the last panel it is once more: its rows are dropped.
+ */
+static void unpack(struct band *b, size_t col, size_t n)
 {
     const struct pith_panels *m = &b->j->pack->m;
     const size_t group = col / m->group, last = (col + n - 1) / m->group;
     for (size_t i = 0; i < b->count; i++) {
         uint8_t *to = b->codes + i * (CHUNK / 4) * PITH_BYTES_LINE;
-        b->j->k.unpack(m, b->first + i, col, n, to);
+        b->w[i] = b->j->k.unpack(m, b->first + i, col, n, to);
         unpack_scales(b, i, group, last - group + 1);
     }
+    if (b->count < BAND) b->w[b->count] = b->w[b->count - 1];
 }
 
 /* Tile number `tile` of x times the chunk at col. */
@@ -245,14 +250,16 @@ static void run_tiles(const struct band *b, size_t tile, size_t col, size_t n)
                                .block = j->block,
                                .col = col,
                                .n = n,
-                               .w_panel = (size_t)(CHUNK / 4) * PITH_BYTES_LINE,
+                               .count = pith_min(j->k.rows, j->rows + j->ones - first),
+                               .factor = j->pack->m.factor,
+                               .beside = j->band,
                                .scale_panel = GROUPS * PITH_PANEL_ROWS,
                                .x = slab->x + first * j->size,
                                .x_scale = slab->scale + first * j->blocks,
                                .x_less = slab->less + first * j->blocks * j->digits};
     for (size_t i = 0; i < b->count; i += panels) {
         const size_t at = (first * BAND + i * j->k.rows) * PITH_PANEL_ROWS;
-        a.w = b->codes + i * a.w_panel;
+        for (size_t p = 0; p < panels; p++) a.w[p] = b->w[i + p];
         a.scale = b->scale + i * a.scale_panel;
         a.zero = j->pack->m.zeros ? b->zero + i * a.scale_panel : NULL;
         a.y = b->y + at;
@@ -289,36 +296,50 @@ static void store(const struct band *b)
     }
 }
 
+static void run_band(struct band *b)
+{
+    const struct job *j = b->j;
+    const size_t tiles = (j->rows + j->ones + j->k.rows - 1) / j->k.rows, cols = j->pack->cols;
+    for (size_t col = 0; col < cols; col += CHUNK) {
+        const size_t n = pith_min(CHUNK, cols - col);
+        unpack(b, col, n);
+        for (size_t i = 0; i < tiles; i++) run_tiles(b, i, col, n);
+    }
+    store(b);
+}
+
 static void band_task(void *ctx, size_t task, unsigned thread)
 {
     const struct job *j = ctx;
     const struct pith_thread_memory *s = &j->b->scratch[thread];
-    const size_t tiles = (j->rows + j->ones + j->k.rows - 1) / j->k.rows, cols = j->pack->cols;
-    const struct band b = {.j = j,
-                           .first = task * j->band,
-                           .count = pith_min(j->band, j->pack->panels - task * j->band),
-                           .codes = (uint8_t *)s->b,
-                           .scale = s->scores,
-                           .zero = (int32_t *)(void *)(s->scores + SCALES_OF_BAND),
-                           .y = s->a,
-                           .t = s->a + SUMS,
-                           .d = (int32_t *)(void *)(s->scores + 2 * SCALES_OF_BAND)};
+    const size_t end = pith_min((task + 1) * j->panels, j->pack->panels);
+    struct band b = {.j = j,
+                     .codes = (uint8_t *)s->b,
+                     .scale = s->scores,
+                     .zero = (int32_t *)(void *)(s->scores + SCALES_OF_BAND),
+                     .y = s->a,
+                     .t = s->a + SUMS,
+                     .d = (int32_t *)(void *)(s->scores + 2 * SCALES_OF_BAND)};
     j->b->kern.tiles_open(pith_bytes_step(j->block));
-    for (size_t col = 0; col < cols; col += CHUNK) {
-        const size_t n = pith_min(CHUNK, cols - col);
-        unpack(&b, col, n);
-        for (size_t i = 0; i < tiles; i++) run_tiles(&b, i, col, n);
+    for (b.first = task * j->panels; b.first < end; b.first += b.count) {
+        b.count = pith_min(j->band, end - b.first);
+        run_band(&b);
     }
     j->b->kern.tiles_close();
-    store(&b);
 }
 
-/* Fewer than BAND where threads would go without. A tile has two panels at most. */
-static size_t band_of(const struct pith_backend *b, const struct pith_pack *pack)
+/* Many rows: fewer panels than BAND where threads would go without; a tile has two at most. Few:
+ * they stay near for all panels, and what counts is that memory is read in long lines. */
+static void set_band(struct job *j, size_t rows)
 {
-    size_t band = BAND;
-    while (band > 2 && pack->panels / band < 2 * b->threads) band /= 2;
-    return band;
+    const size_t panels = j->pack->panels, threads = j->b->threads;
+    j->band = rows <= FEW ? PITH_TILE_PANELS : BAND;
+    while (j->band > PITH_TILE_PANELS && panels / j->band < 2 * threads) j->band /= 2;
+    j->panels = j->band;
+    if (rows > FEW) return;
+    const size_t parts = pith_reading_tasks(j->b, j->pack->bytes);
+    j->panels = (panels + parts - 1) / parts;
+    j->panels += j->panels % PITH_TILE_PANELS;
 }
 
 static void name_bytes(const struct pith_panels *m, float to[256])
@@ -347,7 +368,6 @@ void pith_bytes_linear(struct pith_backend *b, const struct pith_bytes_call *c)
                     .pack = pack,
                     .input = c->input,
                     .k = kernels_of(&b->kern, digits),
-                    .band = band_of(b, pack),
                     .bias = c->bias,
                     .ones = c->input && c->input->grid.asym,
                     .digits = digits,
@@ -360,6 +380,7 @@ void pith_bytes_linear(struct pith_backend *b, const struct pith_bytes_call *c)
     const size_t height = j.k.rows,
                  most = pith_min(pith_min(WORDS / j.size, ROWS), SCALES / (j.blocks * digits));
     const size_t rows = most - most % height - j.ones;
+    set_band(&j, pith_min(c->n, rows));
     if (are_bytes(pack->m.scale)) name_bytes(&pack->m, j.byte);
     if (c->input) pith_input_survey(c->input, c->x, c->n, pack->cols, &j.call, NULL);
     for (size_t i = 0; i < c->n; i += rows) {
@@ -367,6 +388,6 @@ void pith_bytes_linear(struct pith_backend *b, const struct pith_bytes_call *c)
         j.x = c->x + i * pack->cols;
         j.y = c->y + i * pack->rows;
         pith_pool_run(b->pool, (j.rows + j.ones + height - 1) / height, round_task, &j);
-        pith_pool_run(b->pool, (pack->panels + j.band - 1) / j.band, band_task, &j);
+        pith_pool_run(b->pool, (pack->panels + j.panels - 1) / j.panels, band_task, &j);
     }
 }

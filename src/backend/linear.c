@@ -60,10 +60,9 @@ static void few_task(void *ctx, size_t task, unsigned thread)
         for (size_t r = first; r < first + count; r++) f->y[i * w->rows + r] += f->bias[r];
 }
 
-/* Into how many tasks to cut the reading of a matrix. Each start leaves memory idle for a moment,
- * so not below a megabyte, except to give every thread one; more than that lets a thread that was
- * kept from running be helped. */
-static size_t tasks_for(const struct pith_backend *b, size_t bytes)
+/* Each start leaves memory idle for a moment, so not below a megabyte, except to give every thread
+ * one; more than that lets a thread that was kept from running be helped. */
+size_t pith_reading_tasks(const struct pith_backend *b, size_t bytes)
 {
     enum { TASK_BYTES = 1 << 20, TASKS = 4 /* a thread at most */ };
     const size_t tasks = pith_min(bytes / TASK_BYTES, (size_t)TASKS * b->threads);
@@ -74,7 +73,7 @@ static void linear_few(struct pith_backend *b, const struct pith_source *source,
                        const float *x, size_t n, float *y)
 {
     const struct pith_weight *w = source->w;
-    const size_t parts = tasks_for(b, (size_t)w->rows * w->cols * 2);
+    const size_t parts = pith_reading_tasks(b, (size_t)w->rows * w->cols * 2);
     const size_t rows = ((w->rows + parts - 1) / parts + WEIGHT_ROWS - 1) / WEIGHT_ROWS *
                         WEIGHT_ROWS;
     struct few f = {.b = b, .source = source, .bias = bias, .x = x, .n = n, .y = y, .rows = rows};
@@ -210,7 +209,7 @@ static size_t cut(struct packed *p, size_t parts)
 
 static void run_packed(struct packed *p)
 {
-    pith_pool_run(p->b->pool, cut(p, tasks_for(p->b, p->pack->bytes)), packed_task, p);
+    pith_pool_run(p->b->pool, cut(p, pith_reading_tasks(p->b, p->pack->bytes)), packed_task, p);
 }
 
 /* In the backend's mode: how x is read. */
@@ -269,7 +268,7 @@ static void run_together(struct pith_backend *b, struct together *t)
 {
     size_t bytes = 0, tasks = 0;
     for (size_t i = 0; i < t->count; i++) bytes += t->p[i].pack->bytes;
-    const size_t parts = tasks_for(b, bytes);
+    const size_t parts = pith_reading_tasks(b, bytes);
     for (size_t i = 0; i < t->count; i++) {
         const size_t own = (parts * t->p[i].pack->bytes + bytes - 1) / bytes;
         t->end[i] = tasks += cut(&t->p[i], own);

@@ -44,6 +44,9 @@ struct pith_byte_rows {
     int32_t *sum; /* [PITH_VECTORS + 1][PITH_DIGITS][PITH_BYTES_SCALES] */
 };
 
+/* Into how many tasks to cut the reading of a matrix of that many bytes. */
+size_t pith_reading_tasks(const struct pith_backend *b, size_t bytes);
+
 /* More rows of them, in tiles: bytes.c. */
 struct pith_byte_slab;
 enum pith_status pith_bytes_open(struct pith_byte_slab **out, struct pith_error *err);

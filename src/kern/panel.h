@@ -165,21 +165,24 @@ typedef pith_panel_dot_bytes_fn pith_panel_dot_digits_fn;
  * kernels.def) by `cols` rows of W at a time, over some of the columns: [col, col + n). Sums pass
  * from call to call; nothing shows in the result of how the columns were divided.
  *
- *     w        of each panel, what bytes_unpack of the same tier made of these columns
+ *     w        of each panel, where bytes_unpack of the same tier says that these columns are
  *     scale    of each panel, [groups][16] from the group of col on; zero likewise, or NULL
  *     x        what bytes_words of the same tier made of the vectors
  *     x_scale  [blocks][rows]
  *     x_less   [blocks][rows]: less the sum of the block's bytes, times the matrix's zero without
  *              zeros
+ *     count    of the tile's vectors that are wanted; the others' sums may be left as they are
  *     y, t, d  [rows][cols]: the definition's y, t and d, read where col is within a row, a
  *              group or a block, written where col + n is */
+enum { PITH_TILE_PANELS = 2 /* at most */ };
 struct pith_byte_tile {
     enum pith_panel_form form; /* pith_panel_tile_form() */
     enum pith_panel_factors factors;
     size_t cols, group, block; /* of W and x */
-    size_t col, n;
-    const uint8_t *w;
-    size_t w_panel; /* bytes from one panel to the next */
+    size_t col, n, count;
+    const uint8_t *w[PITH_TILE_PANELS];
+    const uint8_t *factor; /* [16], where there are factors */
+    size_t beside;         /* panels whose columns [col, col + n) are read one after the other */
     const float *scale;
     const int32_t *zero;
     size_t scale_panel; /* elements from one panel to the next */
@@ -223,10 +226,11 @@ static inline size_t pith_bytes_step(size_t block)
 }
 
 /* The codes of columns [col, col + n) of a panel in the form that bytes_tile reads, at most
- * PITH_BYTES_LINE bytes for four columns. */
+ * PITH_BYTES_LINE bytes for four columns. Returns where they are: dst, or within the panel where
+ * that tile reads codes as they are stored. */
 enum { PITH_BYTES_LINE = 2 * PITH_PANEL_LINE };
-typedef void pith_bytes_unpack_fn(const struct pith_panels *m, size_t panel, size_t col, size_t n,
-                                  uint8_t *dst);
+typedef const uint8_t *pith_bytes_unpack_fn(const struct pith_panels *m, size_t panel, size_t col,
+                                            size_t n, uint8_t *dst);
 typedef pith_bytes_unpack_fn pith_digits_unpack_fn;
 
 /* dst[(c - col) * ld + r] = W[16 * panel + r][c] for c in [col, col + n), r < 16: both steps

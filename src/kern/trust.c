@@ -87,25 +87,25 @@ static void bytes_multiply(const struct pith_kern *k, const struct pith_panels *
     const size_t panel = COLS / 4 * PITH_BYTES_LINE;
     for (size_t i = 0; i < PITH_BYTES_ROWS_MAX; i++)
         b->less[i] = -(m->zeros ? 1 : (int32_t)m->zero) * b->sum[i];
-    for (size_t p = 0; p < k->bytes_cols / PITH_PANEL_ROWS; p++)
-        k->bytes_unpack(m, p, 0, COLS, b->unpacked + p * panel);
     k->bytes_words(COLS / 4, 0, k->bytes_rows, b->q[0], b->x);
-    const struct pith_byte_tile a = {.form = m->form,
-                                     .cols = COLS,
-                                     .group = COLS,
-                                     .block = COLS,
-                                     .n = COLS,
-                                     .w = b->unpacked,
-                                     .w_panel = panel,
-                                     .scale = b->ones,
-                                     .zero = m->zeros ? b->zero : NULL,
-                                     .scale_panel = PITH_PANEL_ROWS,
-                                     .x = b->x,
-                                     .x_scale = b->ones,
-                                     .x_less = b->less,
-                                     .y = b->y,
-                                     .t = b->t,
-                                     .d = b->d};
+    struct pith_byte_tile a = {.form = m->form,
+                               .cols = COLS,
+                               .group = COLS,
+                               .block = COLS,
+                               .n = COLS,
+                               .count = k->bytes_rows,
+                               .beside = PITH_TILE_PANELS,
+                               .scale = b->ones,
+                               .zero = m->zeros ? b->zero : NULL,
+                               .scale_panel = PITH_PANEL_ROWS,
+                               .x = b->x,
+                               .x_scale = b->ones,
+                               .x_less = b->less,
+                               .y = b->y,
+                               .t = b->t,
+                               .d = b->d};
+    for (size_t p = 0; p < k->bytes_cols / PITH_PANEL_ROWS; p++)
+        a.w[p] = k->bytes_unpack(m, p, 0, COLS, b->unpacked + p * panel);
     k->tiles_open(pith_bytes_step(COLS));
     k->bytes_tile(&a);
     k->tiles_close();

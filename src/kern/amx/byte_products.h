@@ -50,14 +50,13 @@ INLINE struct place x_at(const struct pith_byte_tile *a, size_t digits, size_t d
                           4 * width};
 }
 
-#define STEP(product, x, x_stride, w, w_panel)                                                     \
+#define STEP(product, x, x_stride, first, second)                                                  \
     {                                                                                              \
         const char *const x_ = (const char *)(x);                                                  \
-        const uint8_t *const w_ = (w);                                                             \
-        _tile_loadd(6, w_, AMX_LINE);                                                              \
+        _tile_loadd(6, first, AMX_LINE);                                                           \
         _tile_loadd(4, x_, x_stride);                                                              \
         product(0, 4, 6);                                                                          \
-        _tile_loadd(7, w_ + (w_panel), AMX_LINE);                                                  \
+        _tile_loadd(7, second, AMX_LINE);                                                          \
         product(1, 4, 7);                                                                          \
         _tile_loadd(5, x_ + AMX_ROWS * (x_stride), x_stride);                                      \
         product(2, 5, 6);                                                                          \
@@ -70,12 +69,11 @@ struct rest {
     uint8_t w[2][AMX_TILE];
 };
 
-INLINE void fill_rest(const struct pith_byte_tile *a, struct place x, const uint8_t *w,
-                      size_t words, struct rest *r)
+INLINE void fill_rest(struct place x, const uint8_t *const w[2], size_t words, struct rest *r)
 {
     memset(r, 0, sizeof *r);
     for (size_t i = 0; i < ROWS; i++) memcpy(r->x[i], (const char *)x.at + i * x.stride, 4 * words);
-    for (size_t i = 0; i < 2; i++) memcpy(r->w[i], w + i * a->w_panel, words * AMX_LINE);
+    for (size_t i = 0; i < 2; i++) memcpy(r->w[i], w[i], words * AMX_LINE);
     /* gcc 12 does not know that a tile is loaded from memory. */
     __asm__ volatile("" : : "r"(r) : "memory");
 }
@@ -89,17 +87,18 @@ INLINE void multiply(const struct pith_byte_tile *a, bool codes, size_t digits, 
     struct rest rest;
     for (size_t n; word < end; word += n) {
         const size_t room = LINE_WORDS - word % LINE_WORDS;
-        const uint8_t *w = a->w + (word - a->col / 4) * AMX_LINE;
+        const size_t line = (word - a->col / 4) * AMX_LINE;
+        const uint8_t *const w[2] = {a->w[0] + line, a->w[1] + line};
         const struct place x = x_at(a, digits, digit, word);
         n = least(least(room, step), end - word);
         if (n < step) {
-            fill_rest(a, x, w, n, &rest);
-            if (codes) STEP(_tile_dpbsud, rest.x, AMX_LINE, rest.w[0], AMX_TILE)
-            else STEP(_tile_dpbssd, rest.x, AMX_LINE, rest.w[0], AMX_TILE)
+            fill_rest(x, w, n, &rest);
+            if (codes) STEP(_tile_dpbsud, rest.x, AMX_LINE, rest.w[0], rest.w[1])
+            else STEP(_tile_dpbssd, rest.x, AMX_LINE, rest.w[0], rest.w[1])
         } else if (codes) {
-            STEP(_tile_dpbsud, x.at, x.stride, w, a->w_panel)
+            STEP(_tile_dpbsud, x.at, x.stride, w[0], w[1])
         } else {
-            STEP(_tile_dpbssd, x.at, x.stride, w, a->w_panel)
+            STEP(_tile_dpbssd, x.at, x.stride, w[0], w[1])
         }
     }
 }

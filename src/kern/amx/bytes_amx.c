@@ -134,14 +134,12 @@ INLINE __m512i zero_of(const struct pith_panels *m, size_t panel, size_t group)
     return _mm512_mullo_epi32(z, _mm512_set1_epi32(0x01010101));
 }
 
-void pith_bytes_unpack_amx(const struct pith_panels *m, size_t panel, size_t col, size_t n,
-                           uint8_t *dst)
+const uint8_t *pith_bytes_unpack_amx(const struct pith_panels *m, size_t panel, size_t col,
+                                     size_t n, uint8_t *dst)
 {
     const bool level4 = m->form == PITH_PANEL_LEVEL4;
-    if (!level4 && m->zeros) {
-        pith_bytes_unpack_vnni(m, panel, col, n, dst);
-        return;
-    }
+    if (!level4 && m->zeros) return pith_bytes_unpack_vnni(m, panel, col, n, dst);
+    const uint8_t *const start = dst;
     const size_t width = level4 ? 8 : 4, end = col + n;
     const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
     const __m512i low = _mm512_set1_epi8(15), table = factor_table(m);
@@ -165,6 +163,7 @@ void pith_bytes_unpack_amx(const struct pith_panels *m, size_t panel, size_t col
             _mm512_storeu_si512(dst, _mm512_sub_epi8(b, zero));
         }
     }
+    return start;
 }
 
 void pith_bytes_words_amx(size_t words, size_t first, size_t count, const int8_t *q, uint32_t *x)

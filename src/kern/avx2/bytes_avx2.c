@@ -171,7 +171,7 @@ INLINE void tile(const struct pith_byte_tile *a, bool level4, size_t most)
     if (a->col % a->group == 0) clear(a->t);
     size_t c = a->col, group = first, block = c / a->block;
     size_t group_end = least((group + 1) * a->group, a->cols);
-    const uint8_t *w = a->w;
+    const uint8_t *w = a->w[0];
     while (c < end) {
         const size_t at = (group - first) * PITH_PANEL_ROWS;
         const size_t block_end = least((block + 1) * a->block, group_end);
@@ -223,9 +223,10 @@ static void unpack_large(const struct pith_panels *m, const uint8_t *line, size_
         }
 }
 
-void pith_bytes_unpack_avx2(const struct pith_panels *m, size_t panel, size_t col, size_t n,
-                            uint8_t *dst)
+const uint8_t *pith_bytes_unpack_avx2(const struct pith_panels *m, size_t panel, size_t col,
+                                      size_t n, uint8_t *dst)
 {
+    const uint8_t *const start = dst;
     /* Halves of bytes are either two codes, of different columns, or two parts of one: in both
      * cases a line becomes one of low and one of high halves. */
     const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
@@ -233,7 +234,7 @@ void pith_bytes_unpack_avx2(const struct pith_panels *m, size_t panel, size_t co
     const __m256i low = _mm256_set1_epi8(15), table = factor_table(m);
     if (m->factors == PITH_FACTORS_LARGE) {
         unpack_large(m, line, n, dst);
-        return;
+        return start;
     }
     for (size_t c = 0; c < n; c += width, line += PITH_PANEL_LINE, dst += 2 * PITH_PANEL_LINE)
         for (size_t i = 0; i < PITH_PANEL_LINE; i += 32) {
@@ -243,6 +244,7 @@ void pith_bytes_unpack_avx2(const struct pith_panels *m, size_t panel, size_t co
             store(dst + i, m->factors ? _mm256_shuffle_epi8(table, a) : a);
             store(dst + i + PITH_PANEL_LINE, m->factors ? _mm256_shuffle_epi8(table, b) : b);
         }
+    return start;
 }
 
 /* Words are moved as floats, which changes no bit. */

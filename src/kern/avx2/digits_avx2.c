@@ -102,7 +102,7 @@ INLINE void group_close(float *y, float *t, const float *scale)
 void pith_digits_tile_avx2(const struct pith_byte_tile *a)
 {
     const size_t end = a->col + a->n, first = a->col / a->group;
-    const uint8_t *w = a->w;
+    const uint8_t *w = a->w[0];
     if (a->col == 0) memset(a->y, 0, ROWS * COLS * sizeof *a->y);
     if (a->col % a->group == 0) memset(a->t, 0, ROWS * COLS * sizeof *a->t);
     for (size_t c = a->col, stop; c < end; c = stop) {
@@ -135,9 +135,10 @@ INLINE void put_pairs(const uint8_t *bytes, uint8_t *dst)
     }
 }
 
-void pith_digits_unpack_avx2(const struct pith_panels *m, size_t panel, size_t col, size_t n,
-                             uint8_t *dst)
+const uint8_t *pith_digits_unpack_avx2(const struct pith_panels *m, size_t panel, size_t col,
+                                       size_t n, uint8_t *dst)
 {
+    const uint8_t *const start = dst;
     const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
     const __m256i low = _mm256_set1_epi8(15);
@@ -151,6 +152,7 @@ void pith_digits_unpack_avx2(const struct pith_panels *m, size_t panel, size_t c
         for (size_t i = 0; i < width; i += 4, dst += 2 * PITH_PANEL_LINE)
             put_pairs(bytes + i * (PITH_PANEL_LINE / 4), dst);
     }
+    return start;
 }
 
 /* Sixteen columns of a vector: eight pairs of each of the two numbers. */

@@ -18,13 +18,14 @@ void pith_bytes_tile_dotprod(const struct pith_byte_tile *a)
     whole_tile(a);
 }
 
-void pith_bytes_unpack_dotprod(const struct pith_panels *m, size_t panel, size_t col, size_t n,
-                               uint8_t *dst)
+const uint8_t *pith_bytes_unpack_dotprod(const struct pith_panels *m, size_t panel, size_t col,
+                                         size_t n, uint8_t *dst)
 {
+    const uint8_t *const start = dst;
     const bool level4 = m->form == PITH_PANEL_LEVEL4;
     if (level4 && m->factors != PITH_FACTORS_LARGE) {
         pith_bytes_unpack_neon(m, panel, col, n, dst);
-        return;
+        return start;
     }
     const size_t width = level4 ? 8 : 4, end = n / width * PITH_PANEL_LINE;
     const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
@@ -37,6 +38,7 @@ void pith_bytes_unpack_dotprod(const struct pith_panels *m, size_t panel, size_t
         vst1q_u8(to, veorq_u8(factors_of(m, vandq_u8(v, vdupq_n_u8(15))), turn));
         vst1q_u8(to + PITH_PANEL_LINE, veorq_u8(factors_of(m, vshrq_n_u8(v, 4)), turn));
     }
+    return start;
 }
 
 /* Words are moved as floats, which changes no bit. */

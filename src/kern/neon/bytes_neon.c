@@ -39,14 +39,15 @@ static void unpack_large(const struct pith_panels *m, const uint8_t *line, size_
 
 /* Halves of bytes are either two codes, of different columns, or two parts of one: in both cases a
  * line becomes one of low and one of high halves. */
-void pith_bytes_unpack_neon(const struct pith_panels *m, size_t panel, size_t col, size_t n,
-                            uint8_t *dst)
+const uint8_t *pith_bytes_unpack_neon(const struct pith_panels *m, size_t panel, size_t col,
+                                      size_t n, uint8_t *dst)
 {
+    const uint8_t *const start = dst;
     const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
     if (m->factors == PITH_FACTORS_LARGE) {
         unpack_large(m, line, n, dst);
-        return;
+        return start;
     }
     for (size_t c = 0; c < n; c += width, line += PITH_PANEL_LINE, dst += 2 * PITH_PANEL_LINE)
         for (size_t i = 0; i < PITH_PANEL_LINE; i += 16) {
@@ -55,6 +56,7 @@ void pith_bytes_unpack_neon(const struct pith_panels *m, size_t panel, size_t co
             vst1q_u8(dst + i, m->factors ? factors_of(m, a) : a);
             vst1q_u8(dst + i + PITH_PANEL_LINE, m->factors ? factors_of(m, b) : b);
         }
+    return start;
 }
 
 /* Words are moved as floats, which changes no bit. */

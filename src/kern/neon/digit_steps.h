@@ -28,7 +28,7 @@ INLINE void pair_store(const struct sums *s, const struct pith_byte_tile *a, siz
 INLINE void quarter(const struct pith_byte_tile *a, enum codes kind, size_t row)
 {
     const size_t end = a->col + a->n, first = a->col / a->group;
-    const uint8_t *w = a->w + row * 4;
+    const uint8_t *w = a->w[0] + row * 4;
     struct sums s;
     pair_load(&s, a, row);
     for (size_t c = a->col, stop; c < end; c = stop) {

@@ -25,7 +25,7 @@ INLINE void quarter(const struct pith_byte_tile *a, enum codes kind, size_t row)
 {
     const size_t end = a->col + a->n, first = a->col / a->group;
     const size_t line = code_line(kind);
-    const uint8_t *w = a->w + row * 4;
+    const uint8_t *w = a->w[0] + row * 4;
     size_t c = a->col, group = first, block = c / a->block;
     struct sums s;
     sums_load(&s, a, row);

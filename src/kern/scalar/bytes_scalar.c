@@ -23,7 +23,7 @@ static int32_t four(const struct pith_byte_tile *a, size_t col, size_t i, size_t
 {
     int8_t x[4];
     int32_t sum = 0;
-    const uint8_t *w = a->w + (col - a->col) / 4 * PITH_PANEL_LINE + j * 4;
+    const uint8_t *w = a->w[0] + (col - a->col) / 4 * PITH_PANEL_LINE + j * 4;
     memcpy(x, &a->x[col / 4 * ROWS + i], sizeof x);
     for (size_t e = 0; e < 4; e++) sum += (int32_t)w[e] * x[e];
     return sum;
@@ -63,7 +63,7 @@ static int32_t four_of(const struct pith_byte_tile *a, size_t col, size_t word, 
 {
     int8_t x[4];
     int32_t sum = 0;
-    const uint8_t *w = a->w + (col - a->col) / 4 * PITH_PANEL_LINE + j * 4;
+    const uint8_t *w = a->w[0] + (col - a->col) / 4 * PITH_PANEL_LINE + j * 4;
     memcpy(x, &a->x[col / 4 * ROWS * PITH_DIGITS + word], sizeof x);
     for (size_t e = 0; e < 4; e++) sum += (int32_t)w[e] * x[e];
     return sum;
@@ -108,9 +108,10 @@ void pith_digits_tile_scalar(const struct pith_byte_tile *a)
         for (size_t j = 0; j < COLS; j++) digits_element(a, i, j);
 }
 
-void pith_bytes_unpack_scalar(const struct pith_panels *m, size_t panel, size_t col, size_t n,
-                              uint8_t *dst)
+const uint8_t *pith_bytes_unpack_scalar(const struct pith_panels *m, size_t panel, size_t col,
+                                        size_t n, uint8_t *dst)
 {
+    const uint8_t *const start = dst;
     const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
     const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
     for (size_t c = 0; c < n; c += width, line += PITH_PANEL_LINE) {
@@ -125,6 +126,7 @@ void pith_bytes_unpack_scalar(const struct pith_panels *m, size_t panel, size_t 
         }
         if (width == 8) dst += 2 * PITH_PANEL_LINE;
     }
+    return start;
 }
 
 /* Words are moved as floats, which changes no bit. */

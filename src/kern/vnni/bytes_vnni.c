@@ -1,6 +1,6 @@
 /* The tile of the fast product: 6 vectors by 32 rows. Twelve sums of a block and twelve of a group
  * stay in registers; the turn of a block costs each sum a conversion and a multiply-add, one for 16
- * steps in the rule. */
+ * steps in the rule. Where fewer vectors are wanted, two, four or six are summed. */
 #include "kern/vnni/words_vnni.h"
 
 enum { ROWS = WORDS };
@@ -80,14 +80,15 @@ INLINE
     parts_store(&s, y);
 }
 
-INLINE void tile(const struct pith_byte_tile *a, bool zeros)
+INLINE void tile(const struct pith_byte_tile *a, enum codes kind, bool zeros, size_t count)
 {
     const size_t end = a->col + a->n, first = a->col / a->group;
+    const __m512i table = table_of(a, kind);
     struct whole d;
     struct parts t;
     size_t c = a->col, group = first, block = c / a->block;
     size_t group_end = least((group + 1) * a->group, a->cols);
-    const uint8_t *w = a->w;
+    struct lines w = lines_open(a, kind);
     if (c % a->group == 0) parts_zero(&t);
     else parts_load(&t, a->t);
     while (c < end) {
@@ -96,8 +97,7 @@ INLINE void tile(const struct pith_byte_tile *a, bool zeros)
         if (c == block * a->block)
             block_open(&d, a->x_less + block * ROWS, zeros ? a->zero + at : NULL, a->scale_panel);
         else whole_load(&d, a->d);
-        multiply(&d, (stop - c) / 4, w, a->w_panel, a->x + c / 4 * ROWS);
-        w += (stop - c) / 4 * PITH_PANEL_LINE;
+        multiply(&d, kind, count, stop - c, &w, a->x + c / 4 * ROWS, table);
         c = stop;
         if (stop < block_end) {
             whole_store(&d, a->d);
@@ -116,28 +116,18 @@ INLINE void tile(const struct pith_byte_tile *a, bool zeros)
 
 void pith_bytes_tile_vnni(const struct pith_byte_tile *a)
 {
-    if (a->zero) tile(a, true);
-    else tile(a, false);
+    if (a->count <= 2) TILE_OF(a, 2)
+    else if (a->count <= 4) TILE_OF(a, 4)
+    else TILE_OF(a, WORDS)
 }
 
-void pith_bytes_unpack_vnni(const struct pith_panels *m, size_t panel, size_t col, size_t n,
-                            uint8_t *dst)
+const uint8_t *pith_bytes_unpack_vnni(const struct pith_panels *m, size_t panel, size_t col,
+                                      size_t n, uint8_t *dst)
 {
+    (void)n;
+    (void)dst;
     const size_t width = m->form == PITH_PANEL_LEVEL4 ? 8 : 4;
-    const uint8_t *line = m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
-    const __m512i low = _mm512_set1_epi8(15), table = factor_table(m);
-    for (size_t c = 0; c < n; c += width, line += PITH_PANEL_LINE, dst += PITH_PANEL_LINE) {
-        const __m512i v = _mm512_load_si512(line);
-        if (width == 4) {
-            _mm512_storeu_si512(dst, v);
-            continue;
-        }
-        const __m512i a = _mm512_and_si512(v, low);
-        const __m512i b = _mm512_and_si512(_mm512_srli_epi16(v, 4), low);
-        _mm512_storeu_si512(dst, m->factors ? _mm512_shuffle_epi8(table, a) : a);
-        dst += PITH_PANEL_LINE;
-        _mm512_storeu_si512(dst, m->factors ? _mm512_shuffle_epi8(table, b) : b);
-    }
+    return m->codes + (panel * pith_panel_lines(m) + col / width) * PITH_PANEL_LINE;
 }
 
 /* Words are moved as floats, which changes no bit. */

@@ -44,21 +44,21 @@ INLINE void group_close(struct parts *y, const struct parts *t, const float *sca
     y->b1 = _mm512_fmadd_ps(b, t->b1, y->b1);
 }
 
-INLINE void tile(const struct pith_byte_tile *a, bool zeros)
+INLINE void tile(const struct pith_byte_tile *a, enum codes kind, bool zeros, size_t count)
 {
     const size_t end = a->col + a->n, first = a->col / a->group;
+    const __m512i table = table_of(a, kind);
     size_t c = a->col, group = first, block = c / a->block;
     size_t group_end = least((group + 1) * a->group, a->cols);
-    const uint8_t *w = a->w;
+    struct lines w = lines_open(a, kind);
     struct whole d;
     struct parts t = parts_load(c % a->group == 0, a->t), y = parts_load(c == 0, a->y);
     for (; c < end; block++) {
         const size_t at = (group - first) * PITH_PANEL_ROWS;
-        const size_t stop = least((block + 1) * a->block, group_end), words = (stop - c) / 4;
+        const size_t stop = least((block + 1) * a->block, group_end);
         block_open(&d, a->x_less + block * WORDS, zeros ? a->zero + at : NULL, a->scale_panel);
-        multiply(&d, words, w, a->w_panel, a->x + c / 4 * WORDS);
+        multiply(&d, kind, count, stop - c, &w, a->x + c / 4 * WORDS, table);
         block_close(&t, &d, a->x_scale + block * ROWS);
-        w += words * PITH_PANEL_LINE;
         c = stop;
         if (c < group_end) continue;
         group_close(&y, &t, a->scale + at, a->scale_panel);
@@ -72,8 +72,8 @@ INLINE void tile(const struct pith_byte_tile *a, bool zeros)
 
 void pith_digits_tile_vnni(const struct pith_byte_tile *a)
 {
-    if (a->zero) tile(a, true);
-    else tile(a, false);
+    if (a->count == 1) TILE_OF(a, PITH_DIGITS)
+    else TILE_OF(a, WORDS)
 }
 
 /* Words are moved as floats, which changes no bit. */

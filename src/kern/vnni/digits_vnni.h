@@ -1,4 +1,5 @@
-/* kern/vnni/digits_vnni.h: the sums of three digits as one float32, and factors (kern/panel.h). */
+/* kern/vnni/digits_vnni.h: codes and their factors (kern/panel.h), and the sums of three digits as
+ * one float32. */
 #ifndef PITH_KERN_DIGITS_VNNI_H
 #define PITH_KERN_DIGITS_VNNI_H
 
@@ -7,6 +8,9 @@
 #include <immintrin.h>
 
 #define INLINE static inline __attribute__((always_inline))
+
+/* What is multiplied: codes of 8 bits, of 4, or factors in their place. */
+enum codes { EIGHT, FOUR, FACTORS };
 
 /* factor in every quarter of a register, for the codes of bytes. */
 INLINE __m512i factor_table(const struct pith_panels *m)

@@ -66,9 +66,6 @@ INLINE void group_open(const struct pith_panels *m, size_t g, struct panel *p)
     p->zero = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)zeros));
 }
 
-/* What is multiplied: codes of 8 bits, of 4, or factors in their place. */
-enum codes { EIGHT, FOUR, FACTORS };
-
 /* The sums of a block in one panel, a digit each. */
 struct sums {
     __m512i d0, d1, d2;

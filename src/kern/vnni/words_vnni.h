@@ -1,6 +1,8 @@
-/* kern/vnni/words_vnni.h: products of six words of x, bytes of six vectors or three digits of two,
- * with two panels: twelve sums in registers, beside two lines of codes and one word of x, so that a
- * step of four columns is twelve integer dot products on eight loads. */
+/* kern/vnni/words_vnni.h: products of up to six words of x, bytes of six vectors or three digits of
+ * two, with two panels as they are stored: twelve sums in registers, beside the halves of two lines
+ * of codes and one word of x. A step of four columns is twelve integer dot products on eight loads;
+ * that codes of 4 bits are two to a byte costs as many operations as two columns have, and what a
+ * panel has in memory is read and nothing else. */
 #include "kern/vnni/digits_vnni.h"
 
 enum { WORDS = 6, COLS = 32 };
@@ -11,12 +13,13 @@ INLINE size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* The sums of two panels for the words of a step. */
+/* The sums of two panels for the words of a step. Of fewer than WORDS the first are used. */
 struct whole {
 #define FIELD(i) __m512i a##i, b##i;
     EACH(FIELD)
 #undef FIELD
 };
+
 /* A block begins: what is taken off its sums. */
 INLINE void block_open(struct whole *d, const int32_t *less, const int32_t *zero, size_t panel)
 {
@@ -34,20 +37,95 @@ INLINE void block_open(struct whole *d, const int32_t *less, const int32_t *zero
 #undef START
 }
 
-/* `words` times four columns. */
-INLINE void multiply(struct whole *d, size_t words, const uint8_t *w, size_t panel,
-                     const uint32_t *x)
+/* The line of each panel where its next columns are, and how far ahead lines are asked for. */
+struct lines {
+    const uint8_t *a, *b;
+    size_t ahead;
+};
+
+INLINE size_t columns_of_line(enum codes kind)
 {
-    for (size_t p = 0; p < words; p++, w += PITH_PANEL_LINE, x += WORDS) {
-        const __m512i a = _mm512_loadu_si512(w), b = _mm512_loadu_si512(w + panel);
+    return kind == EIGHT ? 4 : 8;
+}
+
+/* The lines at the first column of a call. */
+INLINE struct lines lines_open(const struct pith_byte_tile *a, enum codes kind)
+{
+    const size_t width = columns_of_line(kind);
+    return (struct lines){
+        a->w[0], a->w[1],
+        pith_panel_ahead(a->beside, a->cols / width, a->col / width, PITH_AHEAD_BYTES)};
+}
+
+/* Four columns of both panels: the first `count` words, x. */
+INLINE void four_columns(struct whole *d, size_t count, __m512i a, __m512i b, const uint32_t *x)
+{
 #define STEP(i)                                                                                    \
-    {                                                                                              \
+    if ((i) < count) {                                                                             \
         const __m512i e = _mm512_set1_epi32((int)x[i]);                                            \
         d->a##i = _mm512_dpbusd_epi32(d->a##i, a, e);                                              \
         d->b##i = _mm512_dpbusd_epi32(d->b##i, b, e);                                              \
         __asm__("" : "+v"(d->a##i), "+v"(d->b##i)); /* or they are moved about */                  \
     }
-        EACH(STEP)
+    EACH(STEP)
 #undef STEP
-    }
 }
+
+/* `cols` columns, a multiple of columns_of_line(), and on to the lines behind them. */
+INLINE void multiply(struct whole *d, enum codes kind, size_t count, size_t cols, struct lines *w,
+                     const uint32_t *x, __m512i table)
+{
+    const __m512i low = _mm512_set1_epi8(15);
+    const size_t width = columns_of_line(kind), ahead = w->ahead;
+    const uint8_t *at = w->a, *beside = w->b;
+    for (size_t c = 0; c < cols; c += width) {
+        const __m512i a = _mm512_load_si512(at), b = _mm512_load_si512(beside);
+        __builtin_prefetch(at + ahead);
+        __builtin_prefetch(beside + ahead);
+        at += PITH_PANEL_LINE;
+        beside += PITH_PANEL_LINE;
+        if (kind == EIGHT) {
+            four_columns(d, count, a, b, x);
+            x += WORDS;
+            continue;
+        }
+        __m512i v = _mm512_and_si512(a, low), u = _mm512_and_si512(b, low);
+        if (kind == FACTORS) {
+            v = _mm512_shuffle_epi8(table, v);
+            u = _mm512_shuffle_epi8(table, u);
+        }
+        four_columns(d, count, v, u, x);
+        v = _mm512_and_si512(_mm512_srli_epi16(a, 4), low);
+        u = _mm512_and_si512(_mm512_srli_epi16(b, 4), low);
+        if (kind == FACTORS) {
+            v = _mm512_shuffle_epi8(table, v);
+            u = _mm512_shuffle_epi8(table, u);
+        }
+        four_columns(d, count, v, u, x + WORDS);
+        x += (size_t)2 * WORDS;
+    }
+    w->a = at;
+    w->b = beside;
+}
+
+INLINE enum codes kind_of(const struct pith_byte_tile *a)
+{
+    return a->factors ? FACTORS : a->form == PITH_PANEL_LEVEL4 ? FOUR : EIGHT;
+}
+
+INLINE __m512i table_of(const struct pith_byte_tile *a, enum codes kind)
+{
+    if (kind != FACTORS) return _mm512_setzero_si512();
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)a->factor));
+}
+
+/* Calls tile(a, kind, zeros, words) with the latter as constants. */
+#define TILE_OF(a, words)                                                                          \
+    {                                                                                              \
+        const enum codes kind_ = kind_of(a);                                                       \
+        if (kind_ == FACTORS) tile(a, FACTORS, false, words);                                      \
+        else if (kind_ == FOUR && (a)->zero) tile(a, FOUR, true, words);                           \
+        else if (kind_ == FOUR) tile(a, FOUR, false, words);                                       \
+        else if ((a)->zero) tile(a, EIGHT, true, words);                                           \
+        else tile(a, EIGHT, false, words);                                                         \
+    }

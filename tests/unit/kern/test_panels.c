@@ -364,6 +364,7 @@ struct tile_case {
     struct pith_panels m;
     size_t block, blocks;
     size_t digits; /* 1: bytes */
+    size_t count;  /* vectors that are wanted */
     int8_t q[MOST_ROWS][PITH_DIGITS][COLS];
     float scale[MOST_ROWS][COLS];
     int32_t sum[MOST_ROWS][PITH_DIGITS][COLS];
@@ -424,9 +425,10 @@ static void tile_step(struct tile_case *c, size_t col, size_t n)
     const size_t panels = c->k->tile_cols / PITH_PANEL_ROWS, first = col / m->group;
     const size_t last = (col + n - 1) / m->group, codes = COLS / 4 * PITH_BYTES_LINE,
                  each = COLS / 4 * PITH_PANEL_ROWS;
+    const uint8_t *w[PITH_TILE_PANELS] = {NULL};
     for (size_t p = 0; p < panels; p++) {
-        if (c->digits == 1) c->tier->bytes_unpack(m, p, col, n, c->codes + p * codes);
-        else c->tier->digits_unpack(m, p, col, n, c->codes + p * codes);
+        w[p] = (c->digits == 1 ? c->tier->bytes_unpack
+                               : c->tier->digits_unpack)(m, p, col, n, c->codes + p * codes);
         for (size_t g = first; g <= last; g++)
             for (size_t r = 0; r < PITH_PANEL_ROWS; r++) {
                 const size_t from = (p * m->groups + g) * PITH_PANEL_ROWS + r;
@@ -442,8 +444,10 @@ static void tile_step(struct tile_case *c, size_t col, size_t n)
                                      .block = c->block,
                                      .col = col,
                                      .n = n,
-                                     .w = c->codes,
-                                     .w_panel = codes,
+                                     .count = c->count,
+                                     .beside = PITH_TILE_PANELS,
+                                     .w = {w[0], w[1]},
+                                     .factor = m->factor,
                                      .scale = c->w_scale,
                                      .zero = m->zeros ? c->w_zero : NULL,
                                      .scale_panel = each,
@@ -459,7 +463,7 @@ static void tile_step(struct tile_case *c, size_t col, size_t n)
 static void tile_check(struct tile_case *c, const struct shape *s)
 {
     float want[PITH_BYTES_COLS_MAX];
-    for (size_t r = 0; r < c->k->tile_rows; r++) {
+    for (size_t r = 0; r < c->count; r++) {
         const struct pith_bytes x = {.block = c->block,
                                      .q = c->q[r][0],
                                      .scale = c->scale[r],
@@ -499,6 +503,7 @@ static void check_tile(const struct pith_kernel *k, const struct pith_kern *tier
         c->blocks = (s->cols + block - 1) / block;
         if (block > s->group || (s->group < s->cols && s->group % block != 0)) continue;
         tile_fill(c, i == 5);
+        c->count = k->tile_rows - (size_t)i % k->tile_rows;
         tier->tiles_open(pith_bytes_step(block));
         for (int j = 0; j < 3; j++) tile_run(c, s, steps[j]);
         tier->tiles_close();
