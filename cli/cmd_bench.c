@@ -1,7 +1,8 @@
-/* pith bench: how fast, and how near the machine's limits. */
+/* pith bench: how fast, and how near the machine's limits; with --serve, of a server. */
 #include "cli/command.h"
 #include "cli/measure.h"
 #include "cli/tables.h"
+#include "cli/traffic.h"
 
 #include <pith/bench.h>
 
@@ -13,13 +14,17 @@ struct settings {
     struct common common;
     struct pith_bench_options b;
     struct text_list kv_layers;
+    const char *prompt, *gen;
+    struct traffic_settings traffic;
 };
 
 #define AT(field) offsetof(struct settings, field)
 static const struct option options[] = {
-    {"prompt", 0, OPTION_COUNT, AT(b.prompt), "N",
-     "tokens of the prompt (default 512; 0: do not time prompts)"},
-    {"gen", 0, OPTION_COUNT, AT(b.gen), "N", "tokens to make (default 64; 0: none)"},
+    {"prompt", 0, OPTION_TEXT, AT(prompt), "N",
+     "tokens of the prompt (default 512; 0: do not time prompts); with --serve 256, or a "
+     "distribution: uniform:64:512"},
+    {"gen", 0, OPTION_TEXT, AT(gen), "N",
+     "tokens to make (default 64; 0: none); with --serve a distribution, too"},
     {"depth", 0, OPTION_COUNT, AT(b.depth), "N",
      "positions of the KV cache that are taken before either (default 0)"},
     {"sequences", 0, OPTION_COUNT, AT(b.sequences), "N",
@@ -36,11 +41,17 @@ static const struct option options[] = {
     {"weights", 0, OPTION_TEXT, AT(b.weights), "GRID",
      "round the linears to this grid on load (default: as stored)"},
     {"head", 0, OPTION_TEXT, AT(b.head), "GRID", "the same for the head"},
+#define TRAFFIC_OPTION(name, letter, type, field, arg, help)                                       \
+    {name, letter, type, AT(traffic.field), arg, help},
+#include "cli/traffic.def"
+#undef TRAFFIC_OPTION
 };
 
 static void defaults(void *settings)
 {
-    pith_bench_defaults(&((struct settings *)settings)->b);
+    struct settings *s = settings;
+    pith_bench_defaults(&s->b);
+    traffic_defaults(&s->traffic);
 }
 
 /* ", f32 489 GFLOP/s", ", int8 1.95 TOP/s" at the end of text. */
@@ -156,19 +167,56 @@ static void print_report(const json_t *j)
     if (many) print_many(j, many);
 }
 
-static int run(void *settings, const struct text_list *operands)
+/* --- what is measured ------------------------------------------------------------------------- */
+
+/* Options that say nothing of a model, or of a server. */
+static int check_options(const struct settings *s)
 {
-    struct settings *s = settings;
+    static const char *const both[] = {"prompt", "gen"};
+    static const char *const servers[] = {
+#define TRAFFIC_OPTION(name, letter, type, field, arg, help) name,
+#include "cli/traffic.def"
+#undef TRAFFIC_OPTION
+    };
+    const bool serve = s->traffic.o.url != NULL;
+    const size_t models = sizeof options / sizeof options[0] - sizeof servers / sizeof servers[0];
+    for (size_t i = 0; !serve && i < sizeof servers / sizeof servers[0]; i++)
+        if (given(&s->common, servers[i]))
+            return usage_failure(&s->common, "--%s does nothing without --serve URL", servers[i]);
+    for (size_t i = sizeof both / sizeof both[0]; serve && i < models; i++)
+        if (given(&s->common, options[i].name))
+            return usage_failure(&s->common, "--%s does nothing with --serve: the server has it",
+                                 options[i].name);
+    return EXIT_DONE;
+}
+
+/* A number for the model's timing, where the text of a distribution would do for a server. */
+static int take_count(const struct settings *s, const char *name, const char *text, size_t *out)
+{
+    uint64_t n;
+    if (!text) return EXIT_DONE;
+    if (!pith_number_parse(text, &n) || n > SIZE_MAX)
+        return usage_failure(&s->common, "--%s %s: expected a whole number, such as 512 or 128k",
+                             name, text);
+    *out = (size_t)n;
+    return EXIT_DONE;
+}
+
+static int bench_model(struct settings *s, const char *model)
+{
     struct pith_context *context;
     struct pith_error err = {0};
     struct meter meter;
     char *report = NULL;
     pith_return_memory();
-    s->b.model = operands->item[0];
+    s->b.model = model;
     s->b.seed = s->common.seed;
     s->b.kv_layers = as_list(&s->kv_layers);
+    int rc = take_count(s, "prompt", s->prompt, &s->b.prompt);
+    if (rc == EXIT_DONE) rc = take_count(s, "gen", s->gen, &s->b.gen);
+    if (rc != EXIT_DONE) return rc;
     if (pith_bench_check(&s->b, &err) != PITH_OK) return report_usage(&s->common, &err);
-    int rc = make_context(&s->common, &context);
+    rc = make_context(&s->common, &context);
     if (rc == EXIT_DONE) rc = choose_mode(&s->common, &context, s->b.mode);
     if (rc != EXIT_DONE) return rc;
     meter_start(&meter, &s->common);
@@ -184,24 +232,56 @@ static int run(void *settings, const struct text_list *operands)
     return rc;
 }
 
+static int run(void *settings, const struct text_list *operands)
+{
+    struct settings *s = settings;
+    const int rc = check_options(s);
+    if (rc != EXIT_DONE) return rc;
+    if (!s->traffic.o.url && operands->count == 0)
+        return usage_failure(&s->common, "an argument is missing: MODEL, or --serve URL\n"
+                                         "usage: pith bench MODEL [options]\n"
+                                         "Try 'pith bench --help'.");
+    if (!s->traffic.o.url) return bench_model(s, operands->item[0]);
+    if (operands->count > 0)
+        return usage_failure(&s->common, "%s: with --serve no MODEL is named: the server has it",
+                             operands->item[0]);
+    return traffic_run(&s->common, &s->traffic, s->prompt, s->gen);
+}
+
 const struct command command_bench = {
     .name = "bench",
     .summary = "time prompts and generation against what the machine can do",
-    .operands = "MODEL [options]",
-    .examples = "  pith bench out\n"
-                "  pith bench out --depth 4096 --gen 32 --reps 3\n"
-                "  pith bench out --prompt 0 --depth 2048 --kv int8:token --sequences 16\n"
-                "  pith bench Llama-3.2-1B --weights int4:g128 --prompt 0 --json\n",
+    .operands = "MODEL | --serve URL [options]",
+    .examples =
+        "  pith bench out\n"
+        "  pith bench out --depth 4096 --gen 32 --reps 3\n"
+        "  pith bench out --prompt 0 --depth 2048 --kv int8:token --sequences 16\n"
+        "  pith bench Llama-3.2-1B --weights int4:g128 --prompt 0 --json\n"
+        "  pith bench --serve http://127.0.0.1:8080 --clients 1,4,16 --ignore-eos\n"
+        "  pith bench --serve http://127.0.0.1:8080 --rate 2 --duration 60 \\\n"
+        "      --prompt lognormal:256:0.7,max=2048 --limit first=1s,between=100ms -o page.html\n",
     .details =
         "The machine's limits are measured in the same run, before and after each prompt and\n"
         "generation: how fast it reads memory, and how many multiply-adds a second it makes.\n"
         "Decoding is held against the former, prompts against the latter. docs/performance.md\n"
-        "says how to read the result.\n",
+        "says how to read the result.\n"
+        "\n"
+        "With --serve no model is loaded: a server of OpenAI's API (pith serve, llama-server, "
+        "vLLM)\n"
+        "is asked over HTTP as --clients, --rate or --trace say, and its streams are timed: the\n"
+        "first token, each further one, the whole. The same seed asks the same at the same times.\n"
+        "Lengths of --prompt and --gen are a number, or one of these, perhaps with ,min=N,max=N:\n"
+        "  uniform:LOW:HIGH       each from LOW to HIGH alike\n"
+        "  normal:MEAN:DEVIATION  a bell around MEAN\n"
+        "  lognormal:MEDIAN:SIGMA as people write: half below MEDIAN, few far above\n"
+        "  exponential:MEAN       many short ones, few long ones\n"
+        "  either:N:N...          one of these, each as often\n"
+        "docs/serving.md says what the numbers mean.\n",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .settings_size = sizeof(struct settings),
     .defaults = defaults,
-    .min_operands = 1,
+    .min_operands = 0,
     .max_operands = 1,
     .takes_models = true,
     .run = run,

@@ -56,6 +56,66 @@ PITH_API enum pith_status pith_bench(struct pith_context *context,
                                      const struct pith_bench_options *options, char **report,
                                      struct pith_error *err);
 
+/* --- servers: pith bench --serve -------------------------------------------------------------- */
+
+/* How a server of OpenAI's API is asked, and what is measured. Start from pith_traffic_defaults().
+ * Texts are lists where they say so: "1,4,16". */
+struct pith_traffic_options {
+    size_t size;          /* of this struct as the program knows it: pith_traffic_defaults() */
+    const char *url;      /* "http://127.0.0.1:8080", perhaps ending in /v1 */
+    const char *key;      /* API key, sent to that server only; NULL: none */
+    const char *ca_file;  /* certificates (PEM) to trust; NULL: the system's */
+    const char *name;     /* of the model; NULL: the first of /v1/models */
+    const char *endpoint; /* "completions" (default) or "chat" */
+    const char *form;     /* prompts as "text" (default) or "ids": token ids, which the server's
+                             /tokenize gives; completions only */
+    const char *clients;  /* list: so many ask one after the other. One of these three; clients 1
+                             when none is given */
+    const char *rates;    /* list: requests a second, at times of `arrivals` */
+    const char *trace;    /* JSON lines with time, prompt, answer: docs/serving.md */
+    const char *arrivals; /* "poisson" (default), "even", "bursts" */
+    const char *prompt;   /* tokens of prompts: "256" (default), "uniform:64:512" and so on */
+    const char *answer;   /* tokens of answers at most: default "64" */
+    size_t prefix;        /* tokens before every prompt, the same in all */
+    const char *text;     /* file that prompts are made of; NULL: words of pith's own */
+    size_t requests;      /* of each level; 0: all of a trace, four a client, or what comes in 30
+                             seconds at a rate, at least 16; with a duration no limit but that */
+    double duration;      /* seconds after which a level asks no more; 0: no limit */
+    size_t warmup;        /* requests before each level that are not measured; default 1 */
+    double timeout;       /* seconds of a request; default 600 */
+    double temperature;   /* default 0 */
+    int ignore_end;       /* ask for "ignore_eos": answers as long as asked */
+    const char *more;     /* a JSON object whose members are added to each request; NULL: none */
+    const char *limit;    /* "first=1000ms,between=100ms": of a good answer; NULL: none */
+    uint64_t seed;        /* the same seed: the same times, lengths and prompts */
+    struct pith_progress progress;
+};
+PITH_API void pith_traffic_defaults_sized(struct pith_traffic_options *options, size_t size);
+static inline void pith_traffic_defaults(struct pith_traffic_options *options)
+{
+    pith_traffic_defaults_sized(options, sizeof *options);
+}
+
+/* Whether the options make sense by themselves, before anybody is asked. PITH_ARG. */
+PITH_API enum pith_status pith_traffic_check(const struct pith_traffic_options *options,
+                                             struct pith_error *err);
+
+/* Asks the server and measures its answers, level after level. *report is JSON with the keys that
+ * docs/serving.md explains; free it with pith_text_free(). Requests that fail are counted in it.
+ * One thread, and no model here. The words of prompts are measured by two short requests before.
+ *
+ * PITH_ARG          as of pith_traffic_check()
+ * PITH_IO           nobody answers at that address, or not as such a server does; a file
+ * PITH_FORMAT       a file that is no trace, or has no words
+ * PITH_UNSUPPORTED  no libcurl on this machine; prompts of ids without /tokenize */
+PITH_API enum pith_status pith_traffic(const struct pith_traffic_options *options, char **report,
+                                       struct pith_error *err);
+
+/* A page with tables and charts made from such a report (pith_text_free() it). PITH_FORMAT: it is
+ * none. */
+PITH_API enum pith_status pith_traffic_html(const char *report, char **html,
+                                            struct pith_error *err);
+
 #ifdef __cplusplus
 }
 #endif
